@@ -1,0 +1,188 @@
+package diag
+
+// APIVersion and KindPreflight head every report.
+const (
+	APIVersion    = "gpuaasctl/v1"
+	KindPreflight = "PreflightReport"
+)
+
+// Report is one walk: the facts, and what was judged from them. Hops, Verdict and Dashboard are functions of
+// Subject, Plan, Run.EndedBy and Facts alone, so a report can be replayed.
+type Report struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Run        Run           `json:"run"`
+	Subject    Subject       `json:"subject"`
+	Plan       Plan          `json:"plan"`
+	Vantages   []VantageInfo `json:"vantages"`
+	Hops       []HopResult   `json:"hops"` // every declared hop, in chain order
+	Facts      []Fact        `json:"facts"`
+	Verdict    Verdict       `json:"verdict"`
+	Dashboard  Dashboard     `json:"dashboard"`
+	Redaction  Redaction     `json:"redaction"`
+}
+
+// EndedBy says how a walk ended. Only completed can be a pass.
+type EndedBy string
+
+const (
+	EndedCompleted   EndedBy = "completed"
+	EndedDeadline    EndedBy = "deadline"
+	EndedInterrupted EndedBy = "interrupted"
+	EndedError       EndedBy = "internal_error"
+)
+
+// Run identifies the walk.
+type Run struct {
+	ID            string  `json:"id"`
+	CorrelationID string  `json:"correlation_id"`
+	StartedAt     Time    `json:"started_at"`
+	EndedAt       Time    `json:"ended_at,omitzero"`
+	DurationMS    Millis  `json:"duration_ms"`
+	EndedBy       EndedBy `json:"ended_by"`
+	ToolVersion   string  `json:"tool_version"`
+	RulesVersion  string  `json:"rules_version"`
+}
+
+// Subject is what was looked at. Identities are as given by the operator; those learnt on the way are in facts,
+// and copied here by the judge.
+type Subject struct {
+	NodeID             string            `json:"node_id,omitempty"`
+	NodeHost           string            `json:"node_host,omitempty"`
+	NodeInstanceID     string            `json:"node_instance_id,omitempty"`
+	AllocationID       string            `json:"allocation_id,omitempty"`
+	SessionID          string            `json:"session_id,omitempty"`
+	WorkflowID         string            `json:"workflow_id,omitempty"`
+	EnvironmentProfile string            `json:"environment_profile,omitempty"`
+	Provider           string            `json:"provider,omitempty"`
+	PrivateIP          string            `json:"private_ip,omitempty"`
+	Expected           map[string]string `json:"expected,omitempty"` // profile values by profile key, e.g. node_runtime_api_url
+}
+
+// Plan is what the walk set out to do: enough for a judge to know budgets and thresholds without the profile.
+type Plan struct {
+	Profile string           `json:"profile,omitempty"`
+	Policy  map[string]int64 `json:"policy"` // catalogue keys, e.g. node.heartbeat_stale_after_seconds
+	Hops    []PlannedHop     `json:"hops"`
+}
+
+// PlannedHop is a hop of the plan. Skip is the reason not to run it, empty to run it.
+type PlannedHop struct {
+	ID       HopID    `json:"id"`
+	Vantages []string `json:"vantages"`
+	BudgetMS int64    `json:"budget_ms"`
+	Skip     string   `json:"skip,omitempty"`
+	Steps    []string `json:"steps"`
+}
+
+// VantageInfo is a place from which was measured; one that could not be had says why in Missing.
+type VantageInfo struct {
+	ID            string `json:"id"` // operator | node
+	How           string `json:"how"`
+	Host          string `json:"host,omitempty"`
+	Resolver      string `json:"resolver,omitempty"`
+	ClockOffsetMS *int64 `json:"clock_offset_ms,omitempty"`
+	Missing       string `json:"missing,omitempty"`
+}
+
+// Finding is what a judge says of one hop.
+type Finding struct {
+	Status   Status   `json:"status"`
+	Signal   Signal   `json:"signal,omitempty"`
+	Failure  Failure  `json:"failure,omitempty"`
+	Text     string   `json:"text,omitempty"`
+	Because  string   `json:"because,omitempty"`  // for skipped, not_reached and inconclusive: why
+	Evidence []string `json:"evidence,omitempty"` // fact ids, the deciding one first
+	// Culprit names the one thing at fault (a file, a resolver, an address), where the facts name it. Two failing
+	// hops with the same culprit are one finding.
+	Culprit string `json:"culprit,omitempty"`
+}
+
+// HopResult is a hop in the report.
+type HopResult struct {
+	ID      HopID  `json:"id"`
+	Title   string `json:"title"`
+	Layer   Layer  `json:"layer"`
+	Vantage string `json:"vantage"` // operator | node | operator+node
+	Finding
+	DurationMS Millis       `json:"duration_ms,omitempty"`
+	BudgetMS   int64        `json:"budget_ms"`
+	Steps      []StepResult `json:"steps,omitempty"`
+}
+
+// StepResult is one timed step of a hop.
+type StepResult struct {
+	Name       string  `json:"name"`
+	Vantage    string  `json:"vantage"`
+	Status     Status  `json:"status"`
+	Failure    Failure `json:"failure,omitempty"`
+	Because    string  `json:"because,omitempty"`
+	DurationMS Millis  `json:"duration_ms,omitempty"`
+	Fact       string  `json:"fact,omitempty"`
+}
+
+// Outcome is the verdict in a word.
+type Outcome string
+
+const (
+	OutcomePass         Outcome = "pass"
+	OutcomeWarn         Outcome = "warn"
+	OutcomeFail         Outcome = "fail"
+	OutcomeInconclusive Outcome = "inconclusive"
+)
+
+// Verdict is what the walk says.
+type Verdict struct {
+	Outcome        Outcome    `json:"outcome"`
+	FirstFailedHop HopID      `json:"first_failed_hop,omitempty"`
+	Blame          *Blame     `json:"blame,omitempty"`
+	Symptoms       []HopID    `json:"symptoms,omitempty"`
+	Reason         ReasonCode `json:"reason"`
+	UserState      UserState  `json:"user_state"`
+	Owner          string     `json:"owner,omitempty"`
+	Recovery       []string   `json:"recovery,omitempty"`     // steps with this node's values, commands to paste
+	RepairProof    string     `json:"repair_proof,omitempty"` // the command that proves the repair
+	Runbook        string     `json:"runbook,omitempty"`
+	Layer          Layer      `json:"layer,omitempty"`
+	Confidence     Confidence `json:"confidence,omitempty"`
+	Proof          *Proof     `json:"proof,omitempty"`
+	RuledOut       []string   `json:"ruled_out,omitempty"`
+	Severity       string     `json:"severity,omitempty"` // P0 | P1 | P2
+	OtherFindings  []Blame    `json:"other_findings,omitempty"`
+}
+
+// Blame is a failing hop that no other failing hop explains.
+type Blame struct {
+	Hop        HopID      `json:"hop"`
+	Signal     Signal     `json:"signal"`
+	Failure    Failure    `json:"failure,omitempty"`
+	Text       string     `json:"text,omitempty"`
+	Owner      string     `json:"owner,omitempty"`
+	Symptoms   []HopID    `json:"symptoms,omitempty"`
+	Confidence Confidence `json:"confidence,omitempty"`
+	Proof      *Proof     `json:"proof,omitempty"`
+}
+
+// Proof is a failing and a passing fact whose requests differ in exactly the named input.
+type Proof struct {
+	Failing string `json:"failing"`
+	Passing string `json:"passing"`
+	Changed string `json:"changed"`
+	Text    string `json:"text,omitempty"`
+}
+
+// Dashboard is the verdict in the runbook's dashboard vocabulary.
+type Dashboard struct {
+	NodeAgentStatus           string `json:"node_agent_status"`            // healthy | stale | auth_failed | api_unreachable | task_result_failed | unknown
+	TerminalReadiness         string `json:"terminal_readiness,omitempty"` // token_ready | browser_ws_ready | terminal_open_sent | node_stream_connected | pty_ready | failed
+	LastFailureReason         Signal `json:"last_failure_reason,omitempty"`
+	CorrelationID             string `json:"correlation_id"`
+	ExpectedTerminalEndpoint  string `json:"expected_terminal_endpoint,omitempty"`
+	LastSuccessfulPreflightAt Time   `json:"last_successful_preflight_at,omitzero"`
+}
+
+// Redaction says what was taken out of this report.
+type Redaction struct {
+	Rules  []string       `json:"rules"`
+	Counts map[string]int `json:"counts"`
+}

@@ -1,0 +1,89 @@
+// Package profile is what an operator knows about an environment before measuring it: endpoints, trust, how to log
+// in, policy, and how this platform's API is spelled. A profile is a strict YAML file; flags win over GPUAASCTL_*
+// environment variables, and these over the file. It holds no secret, only the paths of files that do.
+package profile
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Profile is one environment. The zero value is usable: every unset field has the default of its own comment.
+type Profile struct {
+	Name string `yaml:"-"`
+
+	APIBase                    string `yaml:"api_base,omitempty"`
+	TerminalBase               string `yaml:"terminal_base,omitempty"`
+	APIResolveAddress          string `yaml:"api_resolve_address,omitempty"`      // operator side; nothing edits the operator's hosts file
+	TerminalResolveAddress     string `yaml:"terminal_resolve_address,omitempty"` // operator side
+	NodeRuntimeAPIURL          string `yaml:"node_runtime_api_url,omitempty"`
+	NodeRuntimeResolveAddress  string `yaml:"node_runtime_resolve_address,omitempty"`
+	NodeTerminalURL            string `yaml:"node_terminal_url,omitempty"`
+	NodeTerminalResolveAddress string `yaml:"node_terminal_resolve_address,omitempty"`
+
+	Nodes       map[string]Node              `yaml:"nodes,omitempty"` // by node id
+	SSH         SSH                          `yaml:"ssh,omitempty"`
+	PlatformSSH SSH                          `yaml:"platform_ssh,omitempty"` // for drills and bundles
+	Auth        Auth                         `yaml:"auth,omitempty"`
+	Trust       Trust                        `yaml:"trust,omitempty"`
+	Agent       Agent                        `yaml:"agent,omitempty"`
+	Policy      map[string]int64             `yaml:"policy,omitempty"`  // catalogue keys; may tighten
+	Budgets     map[diag.HopID]time.Duration `yaml:"budgets,omitempty"` // per hop, e.g. 5s
+	Mapping     Mapping                      `yaml:"mapping,omitempty"`
+	Chaos       Chaos                        `yaml:"chaos,omitempty"`
+}
+
+// Node says how one node is reached.
+type Node struct {
+	Host   string            `yaml:"host"` // name or address for SSH
+	Labels map[string]string `yaml:"labels,omitempty"`
+}
+
+// SSH says how to log in. What is unset comes from the operator's ssh_config.
+type SSH struct {
+	Host       string `yaml:"host,omitempty"` // platform_ssh only
+	User       string `yaml:"user,omitempty"`
+	Port       int    `yaml:"port,omitempty"`
+	Identity   string `yaml:"identity,omitempty"`
+	Jump       string `yaml:"jump,omitempty"`
+	KnownHosts string `yaml:"known_hosts,omitempty"`
+	Sudo       *bool  `yaml:"sudo,omitempty"` // default: sudo -n when the login is not root
+}
+
+// Auth names the files that hold secrets. Their mode is checked: others must not read them.
+type Auth struct {
+	TokenFile      string `yaml:"token_file,omitempty"`
+	EdgeCookieFile string `yaml:"edge_cookie_file,omitempty"`
+}
+
+// Trust is what the operator expects to see.
+type Trust struct {
+	OperatorCA               string `yaml:"operator_ca,omitempty"` // PEM bundle for the public edge; default: the system's roots
+	SigningCAFingerprint     string `yaml:"signing_ca_fingerprint,omitempty"`
+	IngressCAFingerprint     string `yaml:"ingress_ca_fingerprint,omitempty"`
+	NodeAPIServerFingerprint string `yaml:"node_api_server_fingerprint,omitempty"`
+}
+
+// Agent says where things lie on a node.
+type Agent struct {
+	Unit    string `yaml:"unit,omitempty"`     // default gpuaas-node-agent.service
+	EnvFile string `yaml:"env_file,omitempty"` // default /etc/gpuaas/agent.env
+	Dir     string `yaml:"dir,omitempty"`      // default /etc/gpuaas
+	Binary  string `yaml:"binary,omitempty"`   // default /usr/local/bin/gpuaas-agent
+	Record  string `yaml:"record,omitempty"`   // default /var/lib/gpuaas/diag
+}
+
+// Mapping spells the platform's API: path templates by name, gjson field paths by name, and what it can do.
+type Mapping struct {
+	Paths  map[string]string `yaml:"paths,omitempty"`
+	Fields map[string]string `yaml:"fields,omitempty"`
+	Peek   *bool             `yaml:"peek,omitempty"` // the task wait can be asked without claiming; default true
+}
+
+// Chaos limits drills in this environment.
+type Chaos struct {
+	Allow   bool              `yaml:"allow,omitempty"`
+	Labels  map[string]string `yaml:"labels,omitempty"`
+	Windows []string          `yaml:"windows,omitempty"`
+}

@@ -1,0 +1,213 @@
+// Package wire is what travels between the node agent and the platform: paths, headers, message types, frames,
+// and the signature on a task. Both sides use these types, so that they cannot drift apart within one build.
+//
+// It is not used by the preflight, which reads any platform through its profile's mapping. It imports only the
+// standard library. Unknown fields are ignored on the wire, so that a rolling update works.
+package wire
+
+import "time"
+
+// Headers.
+const (
+	HeaderCorrelationID = "X-Correlation-Id"
+	HeaderReplayFrom    = "X-GPUaaS-Replay-From"
+	HeaderProbe         = "X-GPUaaS-Probe" // a preflight's own request: claims nothing, counts as nothing
+
+	// Set by the node ingress towards the node API, which listens on loopback only.
+	HeaderClientVerify = "X-SSL-Client-Verify" // SUCCESS, NONE or FAILED:reason, nginx's $ssl_client_verify
+	HeaderClientCert   = "X-SSL-Client-Cert"   // URL-escaped PEM, nginx's $ssl_client_escaped_cert
+)
+
+// Node API paths; {node_id}, {task_id}, {session_id} are path-escaped.
+const (
+	PathHeartbeat    = "/internal/v1/nodes/{node_id}/heartbeat"
+	PathTaskWait     = "/internal/v1/nodes/{node_id}/tasks/wait"
+	PathTaskResult   = "/internal/v1/nodes/{node_id}/tasks/{task_id}/result"
+	PathEvents       = "/internal/v1/nodes/{node_id}/events"
+	PathEnroll       = "/internal/v1/enroll"
+	PathNodeTerminal = "/internal/v1/terminal/{session_id}"
+	PathHealth       = "/healthz"
+)
+
+// TerminalSubprotocol and BearerPrefix are the two subprotocols that a browser offers: the protocol, and its token.
+const (
+	TerminalSubprotocol = "gpuaas.terminal.v1"
+	BearerPrefix        = "bearer."
+)
+
+// Task types.
+const (
+	TaskNoop         = "noop"         // payload NoopPayload
+	TaskProbe        = "probe"        // payload: a list of diag.Request; result: a list of diag.Fact
+	TaskStatusProbe  = "status.probe" // payload StatusProbePayload, result StatusProbeResult
+	TaskTerminalOpen = "terminal.open"
+	TaskSelfUpdate   = "node.self_update"
+	TaskRotateToken  = "recovery_token.rotate"
+	TaskCordon       = "node.cordon"
+)
+
+// Task statuses.
+const (
+	TaskQueued     = "queued"
+	TaskDispatched = "dispatched"
+	TaskCompleted  = "completed"
+	TaskFailed     = "failed"
+	TaskExpired    = "expired"
+)
+
+// Typed denials: the error.code of a 401 or 403 on the node API.
+const (
+	DenyExpired         = "expired"
+	DenyNotNodeBound    = "not_node_bound"
+	DenyRevoked         = "revoked"
+	DenyFenced          = "fenced"
+	DenyRetired         = "retired"
+	DenyCloned          = "cloned"
+	DenyProfileMismatch = "profile_mismatch"
+	DenyTokenExpired    = "token_expired"
+	DenyTokenConsumed   = "token_consumed"
+)
+
+// Codes of terminal error frames and of session close reasons.
+const (
+	CodeNodeStreamTimeout = "node_stream_timeout"
+	CodeUserMissing       = "user_missing"
+	CodeShellMissing      = "user_shell_missing"
+	CodePTYFailed         = "pty_failed"
+	CodePTYExited         = "pty_exited" // the shell ended before it was usable
+	CodeSessionNotFound   = "session_not_found"
+	CodeSessionStore      = "session_store_unavailable" // Redis does not answer
+	CodeNodeStreamMTLS    = "node_stream_mtls"
+)
+
+// ErrorBody is the one envelope of every error answer.
+type ErrorBody struct {
+	Error ErrorInfo `json:"error"`
+}
+
+// ErrorInfo is a machine-readable code, a sentence, and the request's correlation id.
+type ErrorInfo struct {
+	Code          string `json:"code"`
+	Message       string `json:"message"`
+	CorrelationID string `json:"correlation_id"`
+	RetryAfterS   *int64 `json:"retry_after_s,omitempty"`
+}
+
+// HeartbeatRequest is a node's report of itself.
+type HeartbeatRequest struct {
+	NodeInstanceID string            `json:"node_instance_id"`
+	BootID         string            `json:"boot_id"`
+	AgentVersion   string            `json:"agent_version"`
+	APIURL         string            `json:"api_url"`
+	TerminalURL    string            `json:"terminal_url"`
+	CertSerial     string            `json:"cert_serial"`
+	Generation     int64             `json:"generation"`
+	Hostname       string            `json:"hostname"`
+	Addresses      []string          `json:"addresses,omitempty"`
+	At             time.Time         `json:"at"`
+	Counters       map[string]int64  `json:"counters,omitempty"`
+	Record         map[string]string `json:"record,omitempty"` // summary of the diagnostic record
+}
+
+// HeartbeatResponse is the platform's answer.
+type HeartbeatResponse struct {
+	Time      time.Time        `json:"time"`
+	Snapshots []map[string]any `json:"snapshots,omitempty"`
+}
+
+// Task is one piece of work for a node, signed by the platform. The signature covers SigningBytes.
+type Task struct {
+	ID            string    `json:"id"`
+	NodeID        string    `json:"node_id"`
+	Type          string    `json:"type"`
+	Payload       []byte    `json:"payload,omitempty"` // JSON text, base64 on the wire so that the signed bytes survive
+	CorrelationID string    `json:"correlation_id"`
+	QueuedAt      time.Time `json:"queued_at"`
+	ExpiresAt     time.Time `json:"expires_at"`
+	KeyID         string    `json:"key_id"`
+	Signature     []byte    `json:"signature"`
+}
+
+// TaskResult is what a node posts back. Posting it twice is accepted and changes nothing.
+type TaskResult struct {
+	Status     string     `json:"status"` // completed | failed
+	StartedAt  time.Time  `json:"started_at"`
+	FinishedAt time.Time  `json:"finished_at"`
+	Error      *ErrorInfo `json:"error,omitempty"`
+	Output     []byte     `json:"output,omitempty"` // JSON text
+}
+
+// NoopPayload asks the agent to hold the task before completing it.
+type NoopPayload struct {
+	HoldMS int64 `json:"hold_ms,omitempty"`
+}
+
+// TerminalOpenPayload asks the agent for a node stream and a PTY.
+type TerminalOpenPayload struct {
+	SessionID    string `json:"session_id"`
+	AllocationID string `json:"allocation_id"`
+	OSUser       string `json:"os_user"`
+	Cols         uint16 `json:"cols"`
+	Rows         uint16 `json:"rows"`
+}
+
+// StatusProbePayload names the workload to look at; StatusProbeResult says how it runs.
+type StatusProbePayload struct {
+	Unit string `json:"unit"`
+	Port int    `json:"port,omitempty"`
+}
+
+// StatusProbeResult is the observation of a workload.
+type StatusProbeResult struct {
+	Running bool   `json:"running"`
+	State   string `json:"state"` // systemd's active state
+	PortOK  *bool  `json:"port_ok,omitempty"`
+}
+
+// EnrollRequest asks for a certificate with a node-bound token (sent as Authorization: Bearer, never in the body).
+type EnrollRequest struct {
+	NodeID         string `json:"node_id"`
+	NodeInstanceID string `json:"node_instance_id"`
+	CSR            string `json:"csr"` // PEM
+}
+
+// EnrollResponse carries the certificate, the trust bundle and the endpoints together, since they drift together.
+type EnrollResponse struct {
+	Certificate string    `json:"certificate"` // PEM chain, leaf first
+	CABundle    string    `json:"ca_bundle"`   // PEM
+	APIURL      string    `json:"api_url"`
+	TerminalURL string    `json:"terminal_url"`
+	Generation  int64     `json:"generation"`
+	NotAfter    time.Time `json:"not_after"`
+}
+
+// Frame is a text frame of a terminal, on both legs. Binary frames are the PTY's bytes.
+type Frame struct {
+	Type          string `json:"type"` // ready | error | exit | resize
+	Code          string `json:"code,omitempty"`
+	Message       string `json:"message,omitempty"`
+	CorrelationID string `json:"correlation_id,omitempty"`
+	Cols          uint16 `json:"cols,omitempty"`
+	Rows          uint16 `json:"rows,omitempty"`
+	ExitCode      *int   `json:"exit_code,omitempty"`
+}
+
+// Event is one sequenced report of a node; (node, instance, seq) is its identity.
+type Event struct {
+	Seq           uint64    `json:"seq"`
+	At            time.Time `json:"at"`
+	Kind          string    `json:"kind"`
+	CorrelationID string    `json:"correlation_id,omitempty"`
+	Detail        []byte    `json:"detail,omitempty"` // JSON text
+}
+
+// EventsRequest and EventsResponse: the watermark is the highest seq durably stored without a gap.
+type EventsRequest struct {
+	NodeInstanceID string  `json:"node_instance_id"`
+	Events         []Event `json:"events"`
+}
+
+// EventsResponse answers with the durable watermark.
+type EventsResponse struct {
+	Watermark uint64 `json:"watermark"`
+}
