@@ -1,0 +1,86 @@
+// Package probe measures: a request in, a fact out. It runs the same on the operator's machine and on a node, where
+// `gpuaas-agent probe` serves it over one SSH channel.
+//
+// It gives no verdicts and writes no logs: what it saw is in the fact, or was not seen. Callers are the vantages, the
+// agent (for probe tasks) and the tests.
+package probe
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// DefaultTimeout bounds a request that names no time of its own: longer than any healthy exchange, short enough that
+// a silent peer does not eat a walk.
+const DefaultTimeout = 10 * time.Second
+
+// Prober runs requests at one vantage. The zero value measures from this process, as "operator".
+type Prober struct {
+	Vantage string    // written to every fact
+	Start   time.Time // offsets count from here; zero: from the first request
+
+	// Dial replaces the network dialer, for connections through a jump host and for tests.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	Agent AgentView // node side only
+
+	pool pool // connections kept between requests of one prober
+}
+
+// Run makes one measurement. It returns when the measurement is done or ctx or the request's own time is up, always
+// with a fact: a failure is a fact, too.
+func (p *Prober) Run(ctx context.Context, req diag.Request) diag.Fact {
+	timeout := DefaultTimeout
+	if req.TimeoutMS > 0 {
+		timeout = time.Duration(req.TimeoutMS) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	began := time.Now()
+	f := diag.Fact{ID: req.ID, Vantage: p.Vantage, Request: req, At: diag.At(began)}
+	if !p.Start.IsZero() {
+		f.OffsetMS = began.Sub(p.Start).Milliseconds()
+	}
+	if measure, ok := ops[req.Op]; ok {
+		measure(p, ctx, req, &f)
+	} else {
+		f.Failure, f.Detail = diag.Unsupported, "no such measurement: "+string(req.Op)
+	}
+	f.DurationMS = diag.Measured(time.Since(began))
+	return f
+}
+
+// Probe runs all requests at once and answers them in order. It is the vantage's method.
+func (p *Prober) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	facts := make([]diag.Fact, len(reqs))
+	var wg sync.WaitGroup
+	for i := range reqs {
+		wg.Go(func() { facts[i] = p.Run(ctx, reqs[i]) })
+	}
+	wg.Wait()
+	return facts
+}
+
+// ops is every measurement by name.
+var ops = map[diag.Op]func(*Prober, context.Context, diag.Request, *diag.Fact){
+	diag.OpDNS:     (*Prober).dns,
+	diag.OpTCP:     (*Prober).tcp,
+	diag.OpTLS:     (*Prober).tls,
+	diag.OpHTTP:    (*Prober).http,
+	diag.OpWS:      (*Prober).ws,
+	diag.OpSession: (*Prober).session,
+
+	diag.OpDisk:   (*Prober).disk,
+	diag.OpFile:   (*Prober).file,
+	diag.OpCert:   (*Prober).cert,
+	diag.OpUnit:   (*Prober).unit,
+	diag.OpBinary: (*Prober).binary,
+	diag.OpUser:   (*Prober).user,
+	diag.OpPTY:    (*Prober).pty,
+	diag.OpClock:  (*Prober).clock,
+	diag.OpEnv:    (*Prober).env,
+}
