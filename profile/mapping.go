@@ -1,0 +1,304 @@
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Absent maps a path or a field to nothing: this platform does not have it.
+const Absent = "-"
+
+// Paths of the platform that a hop may ask for. The first ten are answered by the API base, the next three by the
+// terminal base, the last two by the node-facing listeners.
+const (
+	PathHealthz         = "healthz"
+	PathAllocation      = "allocation"
+	PathNode            = "node"
+	PathNodeTasks       = "node_tasks"
+	PathTask            = "task"
+	PathTrust           = "trust"
+	PathEvidence        = "evidence"
+	PathTerminalToken   = "terminal_token"
+	PathTerminalSession = "terminal_session"
+	PathTerminalWS      = "terminal_ws"
+	PathTerminalHealthz = "terminal_healthz"
+	PathTaskWait        = "task_wait"
+	PathNodeTerminal    = "node_terminal"
+)
+
+// pathRow is one path with the reference platform's spelling and the placeholders that a template may use.
+type pathRow struct {
+	name, template string
+	vars           []string
+}
+
+var pathRows = [...]pathRow{
+	{PathHealthz, "/healthz", nil},
+	{PathAllocation, "/v1/allocations/{allocation_id}", []string{"allocation_id"}},
+	{PathNode, "/v1/admin/nodes/{node_id}", []string{"node_id"}},
+	{PathNodeTasks, "/v1/admin/nodes/{node_id}/tasks", []string{"node_id"}},
+	{PathTask, "/v1/admin/tasks/{task_id}", []string{"task_id", "node_id"}},
+	{PathTrust, "/v1/admin/trust", nil},
+	{PathEvidence, "/v1/admin/evidence?correlation_id={correlation_id}", []string{"correlation_id", "node_id"}},
+	{PathTerminalToken, "/v1/allocations/{allocation_id}/terminal-token", []string{"allocation_id", "node_id"}},
+	{PathTerminalSession, "/v1/admin/terminal/sessions/{session_id}", []string{"session_id", "allocation_id", "node_id"}},
+	{PathTerminalWS, "/v1/terminal/{session_id}", []string{"session_id", "allocation_id"}},
+	{PathTerminalHealthz, "/healthz", nil},
+	// peek claims nothing; a wait of 0 is answered at once.
+	{PathTaskWait, "/internal/v1/nodes/{node_id}/tasks/wait?timeout=0&peek=1", []string{"node_id"}},
+	{PathNodeTerminal, "/internal/v1/terminal/{session_id}", []string{"session_id", "node_id"}},
+}
+
+// fieldRow is one field of an answer and its gjson path on the reference platform.
+type fieldRow struct{ name, path string }
+
+var fieldRows = [...]fieldRow{
+	{"allocation.id", "id"},
+	{"allocation.state", "state"},
+	{"allocation.occupancy", "occupancy"},
+	{"allocation.node_id", "node_id"},
+	{"allocation.os_user", "os_user"},
+	{"allocation.workflow_id", "workflow_id"},
+	{"allocation.app_kind", "app.kind"},
+	{"allocation.app_status", "app.status"},
+	{"allocation.app_unit", "app.unit"},
+	{"allocation.app_port", "app.port"},
+	{"allocation.app_endpoint", "app.endpoint"},
+	{"allocation.app_product_url", "app.product_url"},
+	{"allocation.app_last_observed_at", "app.last_observed_at"},
+	{"allocation.app_last_runtime_probe_failed_at", "app.last_runtime_probe_failed_at"},
+
+	{"node.id", "id"},
+	{"node.now", "now"},
+	{"node.status", "status"},
+	{"node.health", "health"},
+	{"node.hostname", "hostname"},
+	{"node.private_ip", "private_ip"},
+	{"node.instance_id", "node_instance_id"},
+	{"node.provider_class", "provider.class"},
+	{"node.guest_agent_status", "provider.guest_agent.status"},
+	{"node.environment_profile", "environment_profile"},
+	{"node.agent_version", "agent.version"},
+	{"node.last_seen_at", "agent.last_seen_at"},
+	{"node.agent_api_url", "agent.api_url"},
+	{"node.agent_terminal_url", "agent.terminal_url"},
+	{"node.cert_serial", "cert.serial"},
+	{"node.cert_issuer_fingerprint", "cert.issuer_fingerprint"},
+	{"node.cert_not_after", "cert.not_after"},
+	{"node.cert_generation", "cert.generation"},
+	{"node.recovery_reason", "recovery.reason"},
+	{"node.recovery_state", "recovery.state"},
+	{"node.recovery_updated_at", "recovery.updated_at"},
+	{"node.terminal_readiness", "terminal_readiness"},
+	{"node.stale_tasks", "stale_tasks"},
+	{"node.latest_operation_id", "latest_operation.id"},
+	{"node.latest_operation_type", "latest_operation.type"},
+	{"node.latest_operation_status", "latest_operation.status"},
+	{"node.latest_operation_expires_at", "latest_operation.expires_at"},
+
+	{"task.id", "id"},
+	{"task.status", "status"},
+	{"task.queued_at", "queued_at"},
+	{"task.claimed_at", "claimed_at"},
+	{"task.completed_at", "completed_at"},
+	{"task.expires_at", "expires_at"},
+	{"task.error_code", "result.error.code"},
+
+	{"token.token", "token"},
+	{"token.session_id", "session_id"},
+	{"token.url", "url"},
+	{"token.expires_at", "expires_at"},
+
+	{"session.browser_connected_at", "browser_connected_at"},
+	{"session.node_stream_connected_at", "node_stream_connected_at"},
+	{"session.pty_ready_at", "pty_ready_at"},
+	{"session.closed_at", "closed_at"},
+	{"session.close_reason", "close_reason"},
+
+	{"trust.signing_ca", "signing_ca"},
+	{"trust.ingress_ca", "ingress_ca"},
+	{"trust.node_api_server", "node_api_server"},
+	{"trust.terminal_server", "terminal_server"},
+
+	{"error.code", "error.code"},
+	{"error.message", "error.message"},
+}
+
+// DefaultMapping is the reference platform's spelling of everything, in maps of the caller's own.
+func DefaultMapping() Mapping {
+	m := Mapping{Paths: map[string]string{}, Fields: map[string]string{}, Peek: new(bool)}
+	*m.Peek = true
+	for _, r := range pathRows {
+		m.Paths[r.name] = r.template
+	}
+	for _, r := range fieldRows {
+		m.Fields[r.name] = r.path
+	}
+	return m
+}
+
+// Path fills in the named path: its path segments and query values are escaped. A name that this platform does not
+// have (mapped to "-"), or that nobody knows, gives "". A value of the form ${NAME} stays as it is, for the node's
+// probe to expand. Variables that vars lacks become empty.
+func (m Mapping) Path(name string, vars map[string]string) string {
+	template, ok := m.Paths[name]
+	if !ok {
+		template = defaultPath(name)
+	}
+	if template == Absent {
+		return ""
+	}
+	path, query, hasQuery := strings.Cut(template, "?")
+	path = expand(path, vars, url.PathEscape)
+	if hasQuery {
+		path += "?" + expand(query, vars, url.QueryEscape)
+	}
+	return path
+}
+
+// Field returns the gjson path of the named field; "" when this platform does not have it, or nobody knows it.
+func (m Mapping) Field(name string) string {
+	path, ok := m.Fields[name]
+	if !ok {
+		path = defaultField(name)
+	}
+	if path == Absent {
+		return ""
+	}
+	return path
+}
+
+// Extract returns the named fields' gjson paths by name, as diag.Request.Extract wants them, without those that this
+// platform does not have.
+func (m Mapping) Extract(names ...string) map[string]string {
+	out := make(map[string]string, len(names))
+	for _, n := range names {
+		if p := m.Field(n); p != "" {
+			out[n] = p
+		}
+	}
+	return out
+}
+
+// CanPeek reports whether a task wait can be asked without claiming anything.
+func (m Mapping) CanPeek() bool { return m.Peek == nil || *m.Peek }
+
+// withDefaults returns every path and field, as set or as the reference platform spells it.
+func (m Mapping) withDefaults() Mapping {
+	d := DefaultMapping()
+	maps.Copy(d.Paths, m.Paths)
+	maps.Copy(d.Fields, m.Fields)
+	*d.Peek = m.CanPeek()
+	return d
+}
+
+// expand replaces each {name} by its escaped value.
+func expand(template string, vars map[string]string, escape func(string) string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(template, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			b.WriteString("{" + rest)
+			return b.String()
+		}
+		value := vars[name]
+		if !deferred(value) {
+			value = escape(value)
+		}
+		b.WriteString(value)
+		template = after
+	}
+}
+
+// deferred reports whether v is a ${NAME} that the probe expands on the node.
+func deferred(v string) bool {
+	return strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") && !strings.ContainsAny(v[2:len(v)-1], "${}/?&")
+}
+
+// checkPath says what is wrong with one entry of a profile's mapping.paths.
+func checkPath(name, template string) error {
+	i := slices.IndexFunc(pathRows[:], func(r pathRow) bool { return r.name == name })
+	if i < 0 {
+		return fmt.Errorf("unknown path %q in mapping%s", name, nearest(name, pathNames()))
+	}
+	if template == Absent {
+		return nil
+	}
+	if !strings.HasPrefix(template, "/") {
+		return fmt.Errorf("path %s must begin with / (or be %q where this platform has none), not %q", name, Absent, template)
+	}
+	for rest := template; ; {
+		_, after, found := strings.Cut(rest, "{")
+		if !found {
+			return nil
+		}
+		v, tail, closed := strings.Cut(after, "}")
+		if !closed {
+			return fmt.Errorf("path %s has a { without its }: %q", name, template)
+		}
+		if !slices.Contains(pathRows[i].vars, v) {
+			return fmt.Errorf("path %s cannot use {%s}; it has %s", name, v, placeholders(pathRows[i].vars))
+		}
+		rest = tail
+	}
+}
+
+// checkField says what is wrong with one entry of a profile's mapping.fields.
+func checkField(name, path string) error {
+	if defaultField(name) == "" {
+		return fmt.Errorf("unknown field %q in mapping%s", name, nearest(name, fieldNames()))
+	}
+	if path == "" {
+		return fmt.Errorf("field %s is empty; use %q where this platform has no such field", name, Absent)
+	}
+	return nil
+}
+
+func placeholders(vars []string) string {
+	if len(vars) == 0 {
+		return "no placeholder"
+	}
+	return "{" + strings.Join(vars, "}, {") + "}"
+}
+
+func defaultPath(name string) string {
+	for _, r := range pathRows {
+		if r.name == name {
+			return r.template
+		}
+	}
+	return Absent
+}
+
+func defaultField(name string) string {
+	for _, r := range fieldRows {
+		if r.name == name {
+			return r.path
+		}
+	}
+	return ""
+}
+
+func pathNames() []string {
+	names := make([]string, len(pathRows))
+	for i, r := range pathRows {
+		names[i] = r.name
+	}
+	return names
+}
+
+func fieldNames() []string {
+	names := make([]string, len(fieldRows))
+	for i, r := range fieldRows {
+		names[i] = r.name
+	}
+	return names
+}
