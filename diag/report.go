@@ -73,6 +73,8 @@ type PlannedHop struct {
 	BudgetMS int64    `json:"budget_ms"`
 	Skip     string   `json:"skip,omitempty"`
 	Steps    []string `json:"steps"`
+	// Left is why steps are left out of the plan, by step.
+	Left map[string]string `json:"left,omitempty"`
 }
 
 // VantageInfo is a place from which was measured; one that could not be had says why in Missing.
@@ -105,6 +107,7 @@ type HopResult struct {
 	Layer   Layer  `json:"layer"`
 	Vantage string `json:"vantage"` // operator | node | operator+node
 	Finding
+	Also       []Finding    `json:"also,omitempty"` // further findings of the same hop
 	DurationMS Millis       `json:"duration_ms,omitempty"`
 	BudgetMS   int64        `json:"budget_ms"`
 	Steps      []StepResult `json:"steps,omitempty"`

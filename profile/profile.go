@@ -17,6 +17,7 @@ type Profile struct {
 	TerminalBase               string `yaml:"terminal_base,omitempty"`
 	APIResolveAddress          string `yaml:"api_resolve_address,omitempty"`      // operator side; nothing edits the operator's hosts file
 	TerminalResolveAddress     string `yaml:"terminal_resolve_address,omitempty"` // operator side
+	AppResolveAddress          string `yaml:"app_resolve_address,omitempty"`      // operator side; for product URLs
 	NodeRuntimeAPIURL          string `yaml:"node_runtime_api_url,omitempty"`
 	NodeRuntimeResolveAddress  string `yaml:"node_runtime_resolve_address,omitempty"`
 	NodeTerminalURL            string `yaml:"node_terminal_url,omitempty"`
@@ -60,6 +61,7 @@ type Auth struct {
 // Trust is what the operator expects to see.
 type Trust struct {
 	OperatorCA               string `yaml:"operator_ca,omitempty"` // PEM bundle for the public edge; default: the system's roots
+	NodeCA                   string `yaml:"node_ca,omitempty"`     // PEM bundle that nodes should hold: the control for a node's own
 	SigningCAFingerprint     string `yaml:"signing_ca_fingerprint,omitempty"`
 	IngressCAFingerprint     string `yaml:"ingress_ca_fingerprint,omitempty"`
 	NodeAPIServerFingerprint string `yaml:"node_api_server_fingerprint,omitempty"`
