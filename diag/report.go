@@ -98,6 +98,10 @@ type Finding struct {
 	// Culprit names the one thing at fault (a file, a resolver, an address), where the facts name it. Two failing
 	// hops with the same culprit are one finding.
 	Culprit string `json:"culprit,omitempty"`
+	// Direct says that the deciding fact shows the fault at this very hop, so that no other failing hop explains it.
+	Direct bool `json:"direct,omitempty"`
+	// Reason is the operator reason, where the facts know it better than the signal's own row does.
+	Reason ReasonCode `json:"reason,omitempty"`
 }
 
 // HopResult is a hop in the report.
