@@ -3,7 +3,6 @@ package profile
 import (
 	"fmt"
 	"maps"
-	"strings"
 )
 
 // PolicyRow is one policy key: its default, and how far a profile may move it. A bound that equals the default says
@@ -84,7 +83,7 @@ func checkPolicy(key string, v int64) error {
 	r, ok := policyRow(key)
 	switch {
 	case !ok:
-		return fmt.Errorf("unknown policy key %q%s", key, nearest(key, policyKeys()))
+		return fmt.Errorf("unknown policy key %q%s", key, nearest(key, PolicyKeys()))
 	case v < r.Min, v > r.Max:
 		note := ""
 		if v > r.Max && r.Max == r.Default || v < r.Min && r.Min == r.Default {
@@ -95,41 +94,11 @@ func checkPolicy(key string, v int64) error {
 	return nil
 }
 
-func policyKeys() []string {
+// PolicyKeys lists the keys in the order of PolicyRows.
+func PolicyKeys() []string {
 	keys := make([]string, len(PolicyRows))
 	for i, r := range PolicyRows {
 		keys[i] = r.Key
 	}
 	return keys
-}
-
-// nearest suggests the known word that shares the longest part with the unknown one, as ` (did you mean "x"?)`, or
-// nothing where none is close.
-func nearest(word string, known []string) string {
-	best, bestScore := "", 0
-	for _, k := range known {
-		if s := commonPrefix(word, k) + commonSuffix(word, k); s > bestScore {
-			best, bestScore = k, s
-		}
-	}
-	if bestScore*2 < len(word) {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-func commonPrefix(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
-
-func commonSuffix(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && strings.HasSuffix(b, a[len(a)-n-1:]) {
-		n++
-	}
-	return n
 }

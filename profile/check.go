@@ -1,0 +1,143 @@
+package profile
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// maxBudget bounds a hop's budget: a walk is for five minutes, not for one hop of it.
+const maxBudget = 5 * time.Minute
+
+// problem is one thing wrong with a file's values, by the dotted key that leads to its line.
+type problem struct {
+	key string
+	err error
+}
+
+// problems lists what is wrong with the values of a file that decoded well, in no order.
+func problems(p *Profile) []problem {
+	var out []problem
+	add := func(key string, err error) {
+		if err != nil {
+			out = append(out, problem{key, err})
+		}
+	}
+	for _, s := range settings {
+		if s.num != nil {
+			continue
+		}
+		if v := *s.text(p); v != "" {
+			add(s.key, s.check(v))
+		}
+	}
+	for prefix, ssh := range map[string]SSH{"ssh": p.SSH, "platform_ssh": p.PlatformSSH} {
+		if ssh.Port != 0 {
+			add(prefix+".port", checkPort(ssh.Port))
+		}
+	}
+	if p.SSH.Host != "" {
+		add("ssh.host", fmt.Errorf("ssh has no host of its own: give each node's under nodes"))
+	}
+	for id, n := range p.Nodes {
+		if n.Host == "" {
+			add("nodes."+id, fmt.Errorf("node %s has no host", id))
+		}
+	}
+	for key, v := range map[string]string{
+		"trust.signing_ca_fingerprint":      p.Trust.SigningCAFingerprint,
+		"trust.ingress_ca_fingerprint":      p.Trust.IngressCAFingerprint,
+		"trust.node_api_server_fingerprint": p.Trust.NodeAPIServerFingerprint,
+	} {
+		if v != "" {
+			add(key, checkFingerprint(v))
+		}
+	}
+	for key, v := range p.Policy {
+		add("policy."+key, checkPolicy(key, v))
+	}
+	for hop, d := range p.Budgets {
+		add("budgets."+string(hop), checkBudget(hop, d))
+	}
+	for name, template := range p.Mapping.Paths {
+		add("mapping.paths."+name, checkPath(name, template))
+	}
+	for name, path := range p.Mapping.Fields {
+		add("mapping.fields."+name, checkField(name, path))
+	}
+	return out
+}
+
+// checkURL wants an address that a path can be added to: http or https, a host, and nothing behind it.
+func checkURL(v string) error {
+	u, err := url.Parse(v)
+	switch {
+	case err != nil:
+		return fmt.Errorf("not a URL: %q", v)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("want https://host[:port], not %q", v)
+	case u.User != nil:
+		return fmt.Errorf("a URL here must not hold a login; secrets come from files")
+	case u.Hostname() == "":
+		return fmt.Errorf("the URL %q has no host", v)
+	case u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("want https://host[:port] without a query, not %q", v)
+	}
+	return nil
+}
+
+func checkIP(v string) error {
+	if _, err := netip.ParseAddr(v); err != nil {
+		return fmt.Errorf("want an IP address, not %q", v)
+	}
+	return nil
+}
+
+// checkLogin refuses what ssh would take for an option or a host.
+func checkLogin(v string) error {
+	if v == "" || strings.HasPrefix(v, "-") || strings.ContainsAny(v, "@: \t\n/") {
+		return fmt.Errorf("not a login name: %q", v)
+	}
+	return nil
+}
+
+func checkPlain(v string) error {
+	if strings.ContainsAny(v, "\x00\n\r") {
+		return fmt.Errorf("a line break in %q", v)
+	}
+	return nil
+}
+
+func checkPort(n int) error {
+	if n < 1 || n > 65535 {
+		return fmt.Errorf("want a port between 1 and 65535, not %d", n)
+	}
+	return nil
+}
+
+func checkFingerprint(v string) error {
+	if b, err := hex.DecodeString(v); err != nil || len(b) != 32 || strings.ToLower(v) != v {
+		return fmt.Errorf("want the sha256 of a certificate as 64 lower-case hex digits, not %q", v)
+	}
+	return nil
+}
+
+func checkBudget(hop diag.HopID, d time.Duration) error {
+	if !slices.Contains(diag.Hops[:], hop) {
+		known := make([]string, len(diag.Hops))
+		for i, h := range diag.Hops {
+			known[i] = string(h)
+		}
+		return fmt.Errorf("unknown hop %q%s", hop, nearest(string(hop), known))
+	}
+	if d < time.Millisecond || d > maxBudget {
+		return fmt.Errorf("the budget of %s must be between 1ms and %s, not %s", hop, maxBudget, d)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package profile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// FileError is one mistake in a file, with the line that holds it (0: no single line does).
+type FileError struct {
+	Path    string
+	Line    int
+	Message string
+}
+
+func (e *FileError) Error() string {
+	if e.Line == 0 {
+		return e.Path + ": " + e.Message
+	}
+	return e.Path + ":" + strconv.Itoa(e.Line) + ": " + e.Message
+}
+
+// ReadFile reads one profile file strictly. The second value gives the line of every value by dotted key. The error
+// joins one *FileError per mistake, in the order of the lines.
+func ReadFile(path string) (Profile, map[string]int, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
+	}
+	p, lines, err := parse(path, data)
+	if err != nil {
+		return Profile{}, nil, err
+	}
+	p.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".yaml"), ".yml")
+	settlePaths(&p, filepath.Dir(path))
+	return p, lines, nil
+}
+
+// parse decodes and checks data; path is only for messages.
+func parse(path string, data []byte) (Profile, map[string]int, error) {
+	var p Profile
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return p, nil, decodeErrors(path, err)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&p); err != nil && !errors.Is(err, io.EOF) {
+		return p, nil, decodeErrors(path, err)
+	}
+	if err := dec.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
+		return p, nil, &FileError{path, 0, "holds more than one YAML document"}
+	}
+	lines := map[string]int{}
+	index(&root, "", lines)
+	var found []*FileError
+	for _, pr := range problems(&p) {
+		found = append(found, &FileError{path, lines[pr.key], pr.err.Error()})
+	}
+	return p, lines, joinErrors(found)
+}
+
+// index notes the line of every value by dotted key.
+func index(n *yaml.Node, key string, lines map[string]int) {
+	switch n.Kind {
+	case yaml.DocumentNode:
+		for _, c := range n.Content {
+			index(c, key, lines)
+		}
+	case yaml.AliasNode:
+		index(n.Alias, key, lines)
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k := n.Content[i].Value
+			if key != "" {
+				k = key + "." + k
+			}
+			lines[k] = n.Content[i].Line
+			index(n.Content[i+1], k, lines)
+		}
+	}
+}
+
+// decodeErrors turns the decoder's words into ours, one error per mistake.
+func decodeErrors(path string, err error) error {
+	var te *yaml.TypeError
+	if !errors.As(err, &te) {
+		return lineError(path, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	var found []*FileError
+	for _, m := range te.Errors {
+		found = append(found, lineError(path, m))
+	}
+	return joinErrors(found)
+}
+
+// lineError splits "line 3: message" and rewrites the message.
+func lineError(path, m string) *FileError {
+	line := 0
+	if rest, ok := strings.CutPrefix(m, "line "); ok {
+		if num, msg, ok := strings.Cut(rest, ": "); ok {
+			line, _ = strconv.Atoi(num)
+			m = msg
+		}
+	}
+	return &FileError{path, line, plainWords(m)}
+}
+
+// plainWords rewrites the YAML library's messages about fields and types for someone who edits a profile.
+func plainWords(m string) string {
+	if rest, ok := strings.CutPrefix(m, "field "); ok {
+		if name, _, ok := strings.Cut(rest, " not found in type "); ok {
+			return fmt.Sprintf("unknown field %q%s", name, nearest(name, fieldKeys()))
+		}
+	}
+	if rest, ok := strings.CutPrefix(m, "cannot unmarshal "); ok {
+		if got, typ, ok := strings.Cut(rest, " into "); ok {
+			_, value, quoted := strings.Cut(got, " `")
+			if !quoted {
+				return fmt.Sprintf("want %s here, not %s", typeWords(typ), got)
+			}
+			return fmt.Sprintf("want %s, not %q", typeWords(typ), strings.TrimSuffix(value, "`"))
+		}
+	}
+	return m
+}
+
+func typeWords(typ string) string {
+	switch typ {
+	case "time.Duration":
+		return "a duration with its unit (5s, 500ms)"
+	case "int", "int64":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	case "string":
+		return "text"
+	}
+	if strings.HasPrefix(typ, "[]") {
+		return "a list"
+	}
+	return "a mapping"
+}
+
+// fieldKeys is every field name of the file's structs, for suggestions.
+func fieldKeys() []string {
+	keys := []string{
+		"nodes", "host", "labels", "platform_ssh", "port", "sudo", "signing_ca_fingerprint", "ingress_ca_fingerprint",
+		"node_api_server_fingerprint", "agent", "unit", "env_file", "dir", "binary", "record", "policy", "budgets",
+		"mapping", "paths", "fields", "peek", "chaos", "allow", "windows", "ssh", "auth", "trust",
+	}
+	for _, s := range settings {
+		_, last, found := strings.Cut(s.key, ".")
+		if !found {
+			last = s.key
+		}
+		keys = append(keys, last)
+	}
+	return keys
+}
+
+func joinErrors(found []*FileError) error {
+	slices.SortFunc(found, func(a, b *FileError) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return strings.Compare(a.Message, b.Message)
+	})
+	errs := make([]error, len(found))
+	for i, e := range found {
+		errs[i] = e
+	}
+	return errors.Join(errs...)
+}
+
+// settlePaths makes a file's relative paths relative to its folder, and ~/ the user's home: a profile must mean the
+// same from everywhere.
+func settlePaths(p *Profile, dir string) {
+	for _, v := range []*string{
+		&p.SSH.Identity, &p.SSH.KnownHosts, &p.PlatformSSH.Identity, &p.PlatformSSH.KnownHosts,
+		&p.Auth.TokenFile, &p.Auth.EdgeCookieFile, &p.Trust.OperatorCA, &p.Trust.NodeCA,
+	} {
+		switch {
+		case *v == "" || filepath.IsAbs(*v):
+		case strings.HasPrefix(*v, "~/"):
+			if home, err := os.UserHomeDir(); err == nil {
+				*v = filepath.Join(home, (*v)[2:])
+			}
+		default:
+			*v = filepath.Join(dir, *v)
+		}
+	}
+}

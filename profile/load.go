@@ -1,0 +1,139 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Sources is where values come from, strongest first: flags, environment, the profile's file.
+type Sources struct {
+	Flags map[string]Flag     // by profile key; only those that were given
+	Env   func(string) string // nil: the environment is not read
+	Dir   string              // folder of the profiles
+}
+
+// Flag is a value given on the command line.
+type Flag struct {
+	Name  string // as typed, e.g. --api-base
+	Value string
+}
+
+// Origins says by dotted key where a value came from: "flag --api-base", "env GPUAASCTL_API_BASE", "PATH:LINE". A key
+// that is not in it has its default.
+type Origins map[string]string
+
+// InputError is a value that was given wrongly by a flag or the environment.
+type InputError struct {
+	Source string // "flag --api-base" or "env GPUAASCTL_API_BASE"
+	Err    error
+}
+
+func (e *InputError) Error() string {
+	return strings.TrimPrefix(e.Source, "flag ") + ": " + e.Err.Error()
+}
+func (e *InputError) Unwrap() error { return e.Err }
+
+// NotFoundError is a profile that nobody wrote yet.
+type NotFoundError struct {
+	Name  string
+	Dir   string
+	Known []string
+}
+
+func (e *NotFoundError) Error() string {
+	have := "it holds no profile"
+	if len(e.Known) > 0 {
+		have = "it has: " + strings.Join(e.Known, ", ")
+	}
+	return fmt.Sprintf("no profile %q in %s (%s)", e.Name, e.Dir, have)
+}
+
+// Load reads the named profile, puts the environment and the flags over it, and says where each value came from. A
+// name with a slash or ending in .yaml is a path; an empty name is GPUAASCTL_PROFILE's, or no file at all. Errors
+// about values are *FileError, *InputError or *NotFoundError, joined where there are several.
+func Load(name string, src Sources) (Profile, Origins, error) {
+	env := src.Env
+	if env == nil {
+		env = func(string) string { return "" }
+	}
+	if name == "" {
+		name = env(EnvProfile)
+	}
+	p, origins := Profile{}, Origins{}
+	if name != "" {
+		path := Path(name, src.Dir)
+		read, lines, err := ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) && !isPath(name) {
+			return p, nil, &NotFoundError{name, src.Dir, List(src.Dir)}
+		}
+		if err != nil {
+			return p, nil, err
+		}
+		p = read
+		for key, line := range lines {
+			origins[key] = fmt.Sprintf("%s:%d", path, line)
+		}
+	}
+	return p, origins, override(&p, origins, src.Flags, env)
+}
+
+// override puts the environment and then the flags over p.
+func override(p *Profile, origins Origins, flags map[string]Flag, env func(string) string) error {
+	var errs []error
+	for _, s := range settings {
+		value, source := env(EnvPrefix+s.env), "env "+EnvPrefix+s.env
+		if f, ok := flags[s.key]; ok {
+			value, source = f.Value, "flag "+f.Name
+		} else if value == "" {
+			continue
+		}
+		if err := s.set(p, value); err != nil {
+			errs = append(errs, &InputError{source, err})
+			continue
+		}
+		origins[s.key] = source
+	}
+	return errors.Join(errs...)
+}
+
+// Dir is the folder of the profiles: $XDG_CONFIG_HOME/gpuaasctl/profiles, else under ~/.config.
+func Dir(env func(string) string) string {
+	base := env("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(base) { // the XDG rules ignore a relative one
+		base = filepath.Join(env("HOME"), ".config")
+	}
+	return filepath.Join(base, "gpuaasctl", "profiles")
+}
+
+// Path is where the profile of that name lies, whether it is there or not.
+func Path(name, dir string) string {
+	if isPath(name) {
+		return name
+	}
+	return filepath.Join(dir, name+".yaml")
+}
+
+func isPath(name string) bool {
+	return strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// List names the profiles in dir, sorted. A folder that cannot be read has none.
+func List(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok && name != "" && !e.IsDir() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

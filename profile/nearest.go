@@ -1,0 +1,46 @@
+package profile
+
+import (
+	"fmt"
+	"strings"
+)
+
+// nearest suggests the known word that is closest to an unknown one, as ` (did you mean "x"?)`, or nothing where none
+// is close.
+func nearest(word string, known []string) string {
+	best, bestAway := "", max(2, len(word)/3)+1
+	for _, k := range known {
+		away := distance(word, k)
+		if len(word) > 3 && strings.HasPrefix(k, word) { // the beginning of a long name is a good try
+			away = min(away, 2)
+		}
+		if away < bestAway {
+			best, bestAway = k, away
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+// distance is the number of bytes to insert, remove or replace that makes a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
