@@ -1,5 +1,7 @@
 package diag
 
+import "slices"
+
 // Signal is the dashboard name of a failure, as the runbook's matrices have it.
 type Signal string
 
@@ -45,5 +47,71 @@ const (
 	SigGPUUnknown              Signal = "gpu_unknown"
 )
 
-// ReasonCode is an operator reason of the drift model.
-type ReasonCode string
+// Words of the dashboard's node_agent_status.
+const (
+	AgentHealthy          = "healthy"
+	AgentStale            = "stale"
+	AgentAuthFailed       = "auth_failed"
+	AgentAPIUnreachable   = "api_unreachable"
+	AgentTaskResultFailed = "task_result_failed"
+	AgentUnknown          = "unknown"
+)
+
+// Words of the dashboard's terminal_readiness.
+const (
+	TerminalTokenReady      = "token_ready"
+	TerminalBrowserReady    = "browser_ws_ready"
+	TerminalOpenSent        = "terminal_open_sent"
+	TerminalStreamConnected = "node_stream_connected"
+	TerminalPTYReady        = "pty_ready"
+	TerminalFailed          = "failed"
+)
+
+// SignalRow is what the runbook knows about a signal. Recovery and Proof are templates for Fill.
+type SignalRow struct {
+	Signal    Signal
+	Title     string     // what is wrong, as one line for people
+	Owner     string     // who is called
+	Recovery  []string   // steps in order; commands stand in backticks
+	Proof     string     // the command that proves the repair
+	Dashboard string     // node_agent_status while this is the blame; "" says nothing about the agent
+	Terminal  string     // terminal_readiness while this is the blame; "" says nothing about the terminal
+	Runbook   string     // page and anchor
+	Reason    ReasonCode // the operator reason, where nothing in the facts refines it (see ReasonFor)
+}
+
+// Signals returns every row, in the order of the constants. The rows are shared: they are read, never written.
+func Signals() []SignalRow { return slices.Clone(signalRows[:]) }
+
+// LookupSignal returns the row of sig, and whether there is one.
+func LookupSignal(sig Signal) (SignalRow, bool) {
+	for i := range signalRows {
+		if signalRows[i].Signal == sig {
+			return signalRows[i], true
+		}
+	}
+	return SignalRow{}, false
+}
+
+// ReasonFor is the operator reason of a signal, refined by what the network or the host said. A rejection by a
+// listener that never asked for the certificate is drift of the profile, never a revoked identity.
+func ReasonFor(sig Signal, f Failure) ReasonCode {
+	row, ok := LookupSignal(sig)
+	if !ok {
+		return ReasonNone
+	}
+	if sig != SigAuthFailed {
+		return row.Reason
+	}
+	switch f {
+	case MTLSCertExpired, TLSExpired:
+		return ReasonCertExpired
+	case MTLSCertNotYetValid, TLSNotYetValid, ClockSkew:
+		return ReasonClockSkew
+	case MTLSNotRequested, HTTPEdgePage, HTTPEdgeAuth:
+		return ReasonEndpointProfileDrift
+	case MTLSUnknownCA:
+		return ReasonCertUntrustedByIngress
+	}
+	return row.Reason
+}

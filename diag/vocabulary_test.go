@@ -1,0 +1,305 @@
+package diag
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// declared reads the string constants of a named type from this package's source, so that a constant without a row is
+// found, too.
+func declared(t *testing.T, typeName string) []string {
+	t.Helper()
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) == 0 {
+				return true
+			}
+			if id, ok := spec.Type.(*ast.Ident); !ok || id.Name != typeName {
+				return true
+			}
+			if lit, ok := spec.Values[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				s, _ := strconv.Unquote(lit.Value)
+				values = append(values, s)
+			}
+			return true
+		})
+	}
+	if len(values) == 0 {
+		t.Fatalf("no constant of type %s found", typeName)
+	}
+	return values
+}
+
+// sameSet fails when two lists differ as sets, or one names something twice.
+func sameSet(t *testing.T, what string, consts, rows []string) {
+	t.Helper()
+	count := map[string]int{}
+	for _, c := range consts {
+		count[c]++
+	}
+	for v, n := range count {
+		if n > 1 {
+			t.Errorf("%s: %q is declared %d times", what, v, n)
+		}
+	}
+	seen := map[string]bool{}
+	for _, r := range rows {
+		if seen[r] {
+			t.Errorf("%s: %q has two rows", what, r)
+		}
+		seen[r] = true
+		if count[r] == 0 {
+			t.Errorf("%s: row %q has no constant", what, r)
+		}
+	}
+	for v := range count {
+		if !seen[v] {
+			t.Errorf("%s: constant %q has no row", what, v)
+		}
+	}
+}
+
+func TestEverySignalHasOneRow(t *testing.T) {
+	var rows []string
+	for _, r := range Signals() {
+		rows = append(rows, string(r.Signal))
+	}
+	sameSet(t, "signal", declared(t, "Signal"), rows)
+}
+
+func TestEveryReasonHasOneRow(t *testing.T) {
+	var rows []string
+	for _, r := range Reasons() {
+		rows = append(rows, string(r.Code))
+	}
+	sameSet(t, "reason", declared(t, "ReasonCode"), rows)
+}
+
+func TestEveryFailureIsListedAndSpoken(t *testing.T) {
+	var listed []string
+	for _, f := range Failures {
+		listed = append(listed, string(f))
+		if f.Words() == "" {
+			t.Errorf("failure %q has no words", f)
+		}
+	}
+	var consts []string
+	for _, c := range declared(t, "Failure") {
+		if c != "" {
+			consts = append(consts, c)
+		}
+	}
+	sameSet(t, "failure", consts, listed)
+	if len(failureWords) != len(Failures) {
+		t.Errorf("%d words for %d failures", len(failureWords), len(Failures))
+	}
+}
+
+func TestEveryStatusHopIsListed(t *testing.T) {
+	var statuses, hops []string
+	symbols := map[string]Status{}
+	for _, s := range Statuses {
+		statuses = append(statuses, string(s))
+		if other, twice := symbols[s.Symbol()]; twice || s.Symbol() == " " {
+			t.Errorf("status %q has no symbol of its own (%q, %q)", s, s.Symbol(), other)
+		}
+		symbols[s.Symbol()] = s
+	}
+	sameSet(t, "status", declared(t, "Status"), statuses)
+	for _, h := range Hops {
+		hops = append(hops, string(h))
+	}
+	sameSet(t, "hop", declared(t, "HopID"), hops)
+}
+
+var (
+	placeholderLike = regexp.MustCompile(`\{[^}]*\}`)
+	onlyFlag        = regexp.MustCompile(`--only ([a-z_,]+)$`)
+)
+
+func TestSignalRowsAreComplete(t *testing.T) {
+	agent := map[string]bool{"": true, AgentStale: true, AgentAuthFailed: true, AgentAPIUnreachable: true, AgentTaskResultFailed: true, AgentUnknown: true}
+	for _, r := range Signals() {
+		if r.Title == "" || r.Owner == "" || len(r.Recovery) < 2 || r.Proof == "" {
+			t.Errorf("%s: title, owner, two steps and a proof are needed", r.Signal)
+		}
+		if r.Runbook != runbookPage+string(r.Signal) {
+			t.Errorf("%s: runbook anchor is %q", r.Signal, r.Runbook)
+		}
+		if _, ok := LookupReason(r.Reason); !ok {
+			t.Errorf("%s: reason %q has no row", r.Signal, r.Reason)
+		}
+		if !agent[r.Dashboard] {
+			t.Errorf("%s: %q is no word of node_agent_status that a fault can have", r.Signal, r.Dashboard)
+		}
+		if want := strings.HasPrefix(string(r.Signal), "terminal_"); (r.Terminal == TerminalFailed) != want {
+			t.Errorf("%s: terminal readiness %q", r.Signal, r.Terminal)
+		}
+		checkTemplates(t, r)
+		checkProof(t, r)
+	}
+}
+
+func checkTemplates(t *testing.T, r SignalRow) {
+	t.Helper()
+	for _, step := range append([]string{r.Proof}, r.Recovery...) {
+		for _, p := range placeholderLike.FindAllString(step, -1) {
+			if !isPlaceholder(strings.Trim(p, "{}")) {
+				t.Errorf("%s: unknown placeholder %s in %q", r.Signal, p, step)
+			}
+		}
+		if strings.Count(step, "`")%2 != 0 {
+			t.Errorf("%s: unbalanced backticks in %q", r.Signal, step)
+		}
+		if strings.ContainsAny(step, `'"`) && regexp.MustCompile("`[^`]*['\"][^`]*`").MatchString(step) {
+			t.Errorf("%s: quotes in the command of %q: values would be quoted inside quotes", r.Signal, step)
+		}
+		if filled := Fill(step, nil); strings.Contains(filled, "{") {
+			t.Errorf("%s: %q keeps a brace", r.Signal, filled)
+		}
+	}
+}
+
+func checkProof(t *testing.T, r SignalRow) {
+	t.Helper()
+	m := onlyFlag.FindStringSubmatch(r.Proof)
+	if m == nil {
+		t.Errorf("%s: proof %q does not end with --only HOP", r.Signal, r.Proof)
+		return
+	}
+	known := map[HopID]bool{}
+	for _, h := range Hops {
+		known[h] = true
+	}
+	for _, h := range strings.Split(m[1], ",") {
+		if !known[HopID(h)] {
+			t.Errorf("%s: proof names the unknown hop %q", r.Signal, h)
+		}
+	}
+}
+
+func TestReasonRowsAreComplete(t *testing.T) {
+	states := map[UserState]bool{UserNormal: true, UserTemporary: true, UserRecovery: true, UserOperator: true, UserSecurity: true}
+	rank := map[ReasonCode]int{}
+	for i, r := range Reasons() {
+		rank[r.Code] = i
+	}
+	for _, r := range Reasons() {
+		if r.Title == "" || r.Owner == "" || r.NextAction == "" || r.Layer == "" || !states[r.State] {
+			t.Errorf("%s: incomplete row", r.Code)
+		}
+		if r.Runbook != reasonPage+string(r.Code) {
+			t.Errorf("%s: runbook anchor is %q", r.Code, r.Runbook)
+		}
+		for _, h := range r.Hides {
+			if i, ok := rank[h]; !ok || i <= rank[r.Code] {
+				t.Errorf("%s hides %s, which is unknown or more pressing", r.Code, h)
+			}
+		}
+		checkBudgets(t, r)
+	}
+}
+
+// checkBudgets: a row may be tighter than its severity, never weaker.
+func checkBudgets(t *testing.T, r Reason) {
+	t.Helper()
+	if r.Code == ReasonNone {
+		if r.Severity != "" || r.Detect != 0 || r.Repair != 0 {
+			t.Errorf("%s has a severity or a budget", r.Code)
+		}
+		return
+	}
+	if r.Severity.Detect() == 0 {
+		t.Errorf("%s: severity %q", r.Code, r.Severity)
+	}
+	if r.Detect <= 0 || r.Detect > r.Severity.Detect() {
+		t.Errorf("%s: detection budget %v is weaker than %s", r.Code, r.Detect, r.Severity)
+	}
+	if limit := r.Severity.Repair(); limit != 0 && (r.Repair <= 0 || r.Repair > limit) {
+		t.Errorf("%s: repair budget %v is weaker than %s", r.Code, r.Repair, r.Severity)
+	}
+}
+
+// TestReasonsOfTheCatalogue pins what the drift model decides: severity, state family and detection budget.
+func TestReasonsOfTheCatalogue(t *testing.T) {
+	for _, want := range []struct {
+		code     ReasonCode
+		severity Severity
+		state    UserState
+		detect   time.Duration
+	}{
+		{"cloned_identity_detected", P0, UserSecurity, time.Minute},
+		{"identity_revoked_or_fenced", P0, UserOperator, time.Minute},
+		{"cert_untrusted_by_ingress", P0, UserOperator, time.Minute},
+		{"endpoint_profile_drift", P1, UserOperator, 5 * time.Minute},
+		{"recovery_token_missing", P1, UserOperator, 5 * time.Minute},
+		{"cert_expired", P1, UserRecovery, 5 * time.Minute},
+		{"task_backlog_stale", P2, UserTemporary, 5 * time.Minute},
+		{"agent_down", P2, UserTemporary, 5 * time.Minute},
+		{"node_agent_unreachable", P1, UserTemporary, 5 * time.Minute},
+		{"identity_rejected_recoverable", P1, UserRecovery, 5 * time.Minute},
+		{"recovery_enrollment_blocked", P1, UserOperator, 5 * time.Minute},
+		{"server_tls_untrusted", P1, UserOperator, 5 * time.Minute},
+		{"control_plane_unreachable", P1, UserTemporary, time.Minute},
+		{"disk_full", P1, UserOperator, 5 * time.Minute},
+		{"clock_skew", P1, UserOperator, 5 * time.Minute},
+		{"edge_rate_limited", P2, UserTemporary, 5 * time.Minute},
+		{"task_result_post_failed", P2, UserTemporary, 5 * time.Minute},
+		{"dispatched_result_lost", P2, UserTemporary, 30 * time.Minute},
+		{"agent_version_drift", P2, UserTemporary, 30 * time.Minute},
+		{"ip_route_drift", P2, UserTemporary, 30 * time.Minute},
+		{"ops_access_unhealthy", P2, UserNormal, 30 * time.Minute},
+		{"app_observation_stale", P2, UserNormal, 5 * time.Minute},
+		{"app_runtime_failed", P1, UserTemporary, 5 * time.Minute},
+		{"app_route_failed", P1, UserTemporary, 5 * time.Minute},
+		{"app_credential_failing", P1, UserOperator, 5 * time.Minute},
+		{"terminal_gateway_down", P1, UserTemporary, 5 * time.Minute},
+		{"terminal_endpoint_drift", P1, UserOperator, 30 * time.Second},
+		{"release_failed_cleanup_stuck", P1, UserOperator, 5 * time.Minute},
+		{"none", "", UserNormal, 0},
+	} {
+		r, ok := LookupReason(want.code)
+		if !ok || r.Severity != want.severity || r.State != want.state || r.Detect != want.detect {
+			t.Errorf("%s: got %v %s %s %v", want.code, ok, r.Severity, r.State, r.Detect)
+		}
+	}
+}
+
+func TestReasonForRefinesOnlyARejectedIdentity(t *testing.T) {
+	for _, c := range []struct {
+		sig  Signal
+		f    Failure
+		want ReasonCode
+	}{
+		{SigAuthFailed, MTLSCertExpired, ReasonCertExpired},
+		{SigAuthFailed, MTLSNotRequested, ReasonEndpointProfileDrift},
+		{SigAuthFailed, HTTPStatus, ReasonIdentityRejectedRecoverable},
+		{SigNodeStreamMTLS, MTLSCertExpired, ReasonTerminalEndpointDrift},
+		{SigProcessDown, UnitInactive, ReasonAgentDown},
+		{"no_such_signal", OK, ReasonNone},
+	} {
+		if got := ReasonFor(c.sig, c.f); got != c.want {
+			t.Errorf("%s, %s: %s, want %s", c.sig, c.f, got, c.want)
+		}
+	}
+}
