@@ -120,6 +120,7 @@ type DNSFacts struct {
 type TCPFacts struct {
 	Remote     string `json:"remote"`
 	Local      string `json:"local,omitempty"`
+	Reused     bool   `json:"reused,omitempty"` // an earlier request's connection: dns, tcp and tls were not measured now
 	DurationMS Millis `json:"duration_ms,omitempty"`
 }
 
