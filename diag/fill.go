@@ -45,26 +45,22 @@ func placeholderDefault(name string) string {
 	return ""
 }
 
-// Fill replaces the {placeholders} of a template by vars. Between backticks is a command: a value is quoted for the
-// shell there, and twice behind {ssh}, because the node's shell reads it again. A value that no shell quoting makes
-// safe (it begins with a dash, or holds control characters) is not filled in, nor is one that is missing: both read
-// <name>.
+// Fill replaces the {placeholders} of a template by vars. Between backticks is a command, and a template that begins
+// with {ssh} or {preflight} is one as a whole: a value is quoted for the shell there, and twice behind {ssh}, because
+// the node's shell reads it again. A value that no quoting makes safe (it begins with a dash, or holds control
+// characters) is not filled in, nor is one that is missing: both read <name>.
 func Fill(template string, vars map[string]string) string {
 	var b strings.Builder
+	if strings.HasPrefix(template, "{ssh}") || strings.HasPrefix(template, "{preflight}") {
+		fillPart(&b, template, vars, true, false)
+		return b.String()
+	}
 	for i, part := range strings.Split(template, "`") {
-		command := i%2 == 1
 		if i > 0 {
 			b.WriteByte('`')
 		}
-		fillPart(&b, part, vars, command, false)
+		fillPart(&b, part, vars, i%2 == 1, false)
 	}
-	return b.String()
-}
-
-// FillCommand is Fill for a template that is one command as a whole, such as SignalRow.Proof.
-func FillCommand(template string, vars map[string]string) string {
-	var b strings.Builder
-	fillPart(&b, template, vars, true, false)
 	return b.String()
 }
 

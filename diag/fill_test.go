@@ -21,6 +21,7 @@ func TestFill(t *testing.T) {
 		{"`{ssh} systemctl restart {unit}`", "`ssh -p 2222 ops@10.0.0.7 sudo -n systemctl restart gpuaas-node-agent.service`"},
 		{"`{ssh} getent passwd {os_user}`", `` + "`" + `ssh -p 2222 ops@10.0.0.7 sudo -n getent passwd ` + Quote(Quote("al ice; reboot")) + "`"},
 		{"`{preflight} --only x`", "`gpuaasctl preflight --profile 'my lab' --node-id compute-node-01 --only x`"},
+		{"{preflight} --allocation-id {os_user} --only x", "gpuaasctl preflight --profile 'my lab' --node-id compute-node-01 --allocation-id 'al ice; reboot' --only x"},
 		{"keeps {unknown} and { alone", "keeps {unknown} and { alone"},
 	} {
 		if got := Fill(c.in, vars); got != c.want {

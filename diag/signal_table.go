@@ -32,6 +32,7 @@ const (
 	runbookPage      = "docs/runbook.md#" // every signal is an anchor there
 	proveAlloc       = "{preflight} --allocation-id {allocation_id} --only "
 	proveNode        = "{preflight} --only "
+	proveSession     = proveAlloc + "allocation_binding,terminal_token_mint,browser_terminal_ws"
 	stepRestartAgent = "restart the agent so that it reads the repaired settings: `{ssh} systemctl restart {unit}`"
 )
 
@@ -255,7 +256,7 @@ var signalRows = [...]SignalRow{
 			"read the gateway's log for session {session_id}, correlation id {correlation_id}",
 			"repair whichever is broken: Upgrade headers at the edge, the token subprotocol, the session binding in Redis, the gateway itself",
 		},
-		Proof: proveAlloc + "browser_terminal_ws", Runbook: runbookPage + "terminal_gateway_upgrade_failed",
+		Proof: proveSession, Runbook: runbookPage + "terminal_gateway_upgrade_failed",
 	}, {
 		Signal: SigOpenWithoutStream, Reason: ReasonTerminalEndpointDrift, Terminal: TerminalFailed,
 		Title: "The open task is done, but no node stream arrived", Owner: ownerTermAgent,
@@ -263,7 +264,7 @@ var signalRows = [...]SignalRow{
 			"see which agent runs: `{ssh} {binary} version`; builds that report success before the stream is up must be replaced",
 			"then repair the node-facing terminal endpoint: `{ssh} curl -sS -m 5 -o /dev/null {terminal_url}`",
 		},
-		Proof: proveAlloc + "gateway_node_stream", Runbook: runbookPage + "terminal_open_without_stream",
+		Proof: proveSession + ",gateway_node_stream", Runbook: runbookPage + "terminal_open_without_stream",
 	}, {
 		Signal: SigNodeStreamTimeout, Reason: ReasonTerminalEndpointDrift, Terminal: TerminalFailed,
 		Title: "The node's terminal stream does not reach the gateway", Owner: ownerTermNet,
@@ -279,7 +280,7 @@ var signalRows = [...]SignalRow{
 			"make the gateway send an error frame when its node-stream timeout ends; read its log for session {session_id}",
 			"make the page show that frame as text that a user can act on",
 		},
-		Proof: proveAlloc + "browser_terminal_ws", Runbook: runbookPage + "terminal_ui_connecting_stuck",
+		Proof: proveSession, Runbook: runbookPage + "terminal_ui_connecting_stuck",
 	}, {
 		Signal: SigNodeStreamMTLS, Reason: ReasonTerminalEndpointDrift, Terminal: TerminalFailed,
 		Title: "The terminal gateway rejects the node's certificate", Owner: ownerTermPKI,
@@ -306,7 +307,7 @@ var signalRows = [...]SignalRow{
 			"read the agent's terminal log: `{ssh} journalctl -u {unit} -n 100 --no-pager`",
 			"repair user, shell or PTY permissions through the allocation's own set-up, not by hand",
 		},
-		Proof: proveAlloc + "workload_terminal_startup_failure", Runbook: runbookPage + "terminal_pty_failed",
+		Proof: proveSession + ",workload_terminal_startup_failure", Runbook: runbookPage + "terminal_pty_failed",
 	}, {
 		Signal: SigAppStopped, Reason: ReasonAppRuntimeFailed,
 		Title: "The workload does not run", Owner: ownerApp,
@@ -314,7 +315,7 @@ var signalRows = [...]SignalRow{
 			"see how it ended: `{ssh} systemctl status {app_unit} --no-pager`",
 			"restart it through the app runtime, so that its state is recorded; the node needs no repair",
 		},
-		Proof: proveAlloc + "app_runtime_liveness", Runbook: runbookPage + "app_runtime_stopped",
+		Proof: proveAlloc + "allocation_binding,app_runtime_liveness", Runbook: runbookPage + "app_runtime_stopped",
 	}, {
 		Signal: SigAppObservationStale, Reason: ReasonAppObservationStale,
 		Title: "The last look at the workload is old", Owner: ownerApp,
@@ -322,7 +323,7 @@ var signalRows = [...]SignalRow{
 			"keep the last known status; an expired probe is a missing observation, not a failure",
 			"wait for the next probe, or repair the task path when probes keep expiring",
 		},
-		Proof: proveAlloc + "app_runtime_liveness", Runbook: runbookPage + "app_observation_stale",
+		Proof: proveAlloc + "allocation_binding,app_runtime_liveness", Runbook: runbookPage + "app_observation_stale",
 	}, {
 		Signal: SigAppRouteFailed, Reason: ReasonAppRouteFailed,
 		Title: "The user cannot reach the workload", Owner: ownerAppRoute,
@@ -330,7 +331,7 @@ var signalRows = [...]SignalRow{
 			"try the product URL: `curl -sS -m 5 -i {app_url}`",
 			"repair proxy, route or upstream of this workload; the node needs no recovery",
 		},
-		Proof: proveAlloc + "app_user_route", Runbook: runbookPage + "app_route_failed",
+		Proof: proveAlloc + "allocation_binding,app_user_route", Runbook: runbookPage + "app_route_failed",
 	}, {
 		Signal: SigGPUDegraded, Reason: ReasonGPUUnhealthy,
 		Title: "A GPU works with limits", Owner: ownerGPU,
