@@ -117,6 +117,12 @@ var fieldRows = [...]fieldRow{
 	{"session.pty_ready_at", "pty_ready_at"},
 	{"session.closed_at", "closed_at"},
 	{"session.close_reason", "close_reason"},
+	{"session.task_id", "task.id"}, // of its terminal.open
+	{"session.task_status", "task.status"},
+	{"session.task_queued_at", "task.queued_at"},
+	{"session.task_claimed_at", "task.claimed_at"},
+	{"session.task_completed_at", "task.completed_at"},
+	{"session.task_error_code", "task.result.error.code"},
 
 	{"trust.signing_ca", "signing_ca"},
 	{"trust.ingress_ca", "ingress_ca"},

@@ -28,12 +28,18 @@ type Prober struct {
 
 	Agent AgentView // node side only
 
-	pool pool // connections kept between requests of one prober
+	names nameFiles // tests have files of their own
+	pool  pool      // connections kept between requests of one prober
 }
 
 // Run makes one measurement. It returns when the measurement is done or ctx or the request's own time is up, always
 // with a fact: a failure is a fact, too.
 func (p *Prober) Run(ctx context.Context, req diag.Request) diag.Fact {
+	return p.measure(ctx, req, ops[req.Op])
+}
+
+// measure runs one measurement within the request's time. A nil one is an op that this build does not know.
+func (p *Prober) measure(ctx context.Context, req diag.Request, measure func(*Prober, context.Context, diag.Request, *diag.Fact)) diag.Fact {
 	timeout := DefaultTimeout
 	if req.TimeoutMS > 0 {
 		timeout = time.Duration(req.TimeoutMS) * time.Millisecond
@@ -45,10 +51,17 @@ func (p *Prober) Run(ctx context.Context, req diag.Request) diag.Fact {
 	if !p.Start.IsZero() {
 		f.OffsetMS = began.Sub(p.Start).Milliseconds()
 	}
-	if measure, ok := ops[req.Op]; ok {
-		measure(p, ctx, req, &f)
-	} else {
+	expanded, err := Expand(req, p.Agent.Env)
+	if expanded.Target != req.Target {
+		f.Target = expanded.Target
+	}
+	switch {
+	case measure == nil:
 		f.Failure, f.Detail = diag.Unsupported, "no such measurement: "+string(req.Op)
+	case err != nil:
+		f.Failure, f.Phase, f.Detail = diag.FileMissing, phaseEnv, err.Error()
+	default:
+		measure(p, ctx, expanded, &f)
 	}
 	f.DurationMS = diag.Measured(time.Since(began))
 	return f

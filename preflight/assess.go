@@ -1,0 +1,145 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// assess judges every hop in chain order. It is a function of the case alone, so a live report and its replay agree.
+func assess(chain []Hop, c *Case) []diag.HopResult {
+	status := map[diag.HopID]diag.Status{}
+	results := make([]diag.HopResult, 0, len(chain))
+	for i := range chain {
+		r := assessHop(&chain[i], c, status)
+		status[r.ID] = r.Status
+		results = append(results, r)
+	}
+	return results
+}
+
+// assessHop judges one hop, given the statuses of the hops before it.
+func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResult {
+	p := c.planned(h.ID)
+	r := diag.HopResult{
+		ID: h.ID, Title: h.Title, Layer: h.Layer, Vantage: strings.Join(h.From(), "+"), BudgetMS: p.BudgetMS,
+	}
+	if p.Skip != "" {
+		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}
+		return r
+	}
+	for _, s := range h.Steps {
+		r.Steps = append(r.Steps, assessStep(h, s, c, p, status))
+	}
+	r.DurationMS = span(h, c)
+	findings := h.Judge(c)
+	if len(findings) > 0 {
+		r.Finding, r.Also = findings[0], findings[1:]
+		return r
+	}
+	// The judge found no fault: what failed was expected to, such as the 400 of a listener that wants a certificate.
+	for i := range r.Steps {
+		if r.Steps[i].Status == diag.StatusFail {
+			r.Steps[i].Status = diag.StatusPass
+		}
+	}
+	r.Finding = unfailed(h, c, r.Steps)
+	return r
+}
+
+// assessStep says how far one step came.
+func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopID]diag.Status) diag.StepResult {
+	r := diag.StepResult{Name: s.Name, Vantage: s.From}
+	if why := p.Left[s.Name]; why != "" {
+		r.Status, r.Because = diag.StatusSkipped, why
+		return r
+	}
+	if f := c.facts[s.fact(h.ID)]; f != nil {
+		r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
+		switch {
+		case f.Failure == diag.Cancelled:
+			r.Status, r.Because = diag.StatusInconclusive, "cut short: "+string(c.EndedBy)
+		case f.Passed():
+			r.Status = diag.StatusPass
+		default:
+			r.Status = diag.StatusFail
+		}
+		return r
+	}
+	if need := blocked(s, status); need != "" {
+		r.Status, r.Because = diag.StatusNotReached, need
+		return r
+	}
+	if s.When != nil {
+		if why := s.When(c); why != "" {
+			r.Status, r.Because = diag.StatusNotReached, why
+			return r
+		}
+	}
+	r.Status, r.Because = diag.StatusInconclusive, "not measured: the walk ended by "+string(c.EndedBy)
+	return r
+}
+
+// blocked names the need that did not pass, "" when the step may run. A hop that was skipped on request blocks
+// nothing: its facts are not there, but nothing says that they are bad.
+func blocked(s Step, status map[diag.HopID]diag.Status) string {
+	for _, need := range s.Needs {
+		switch st := status[need]; st {
+		case diag.StatusPass, diag.StatusWarn, diag.StatusSkipped, "":
+		default:
+			return fmt.Sprintf("needs %s, which is %s", need, st)
+		}
+	}
+	return ""
+}
+
+// unfailed is the finding of a hop in whose facts the judge found no fault: a pass only if every planned step was
+// measured. "Not measured" is never a pass.
+func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
+	f := diag.Finding{Status: diag.StatusPass}
+	measured := 0
+	for _, s := range steps {
+		if s.Fact != "" && s.Status != diag.StatusInconclusive {
+			measured++
+			f.Evidence = append(f.Evidence, s.Fact)
+		}
+	}
+	for _, st := range []diag.Status{diag.StatusInconclusive, diag.StatusNotReached} {
+		i := slices.IndexFunc(steps, func(s diag.StepResult) bool { return s.Status == st })
+		if i >= 0 {
+			return diag.Finding{Status: st, Because: steps[i].Name + ": " + steps[i].Because, Evidence: f.Evidence}
+		}
+	}
+	if measured == 0 {
+		why := "no step was planned"
+		if len(steps) > 0 {
+			why = steps[0].Because
+		}
+		return diag.Finding{Status: diag.StatusSkipped, Because: why}
+	}
+	if h.Pass != nil {
+		f.Text = h.Pass(c)
+	}
+	return f
+}
+
+// span is the time from the first step's start to the last one's end.
+func span(h *Hop, c *Case) diag.Millis {
+	var first, last int64 = -1, 0
+	for _, s := range h.Steps {
+		f := c.facts[s.fact(h.ID)]
+		if f == nil {
+			continue
+		}
+		if first < 0 || f.OffsetMS < first {
+			first = f.OffsetMS
+		}
+		last = max(last, f.OffsetMS+int64(f.DurationMS))
+	}
+	if first < 0 {
+		return 0
+	}
+	return max(1, diag.Millis(last-first))
+}

@@ -1,0 +1,67 @@
+package preflight
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Case is everything that a judge may look at: who was asked about, what was planned, and the facts.
+type Case struct {
+	Subject diag.Subject
+	Plan    diag.Plan
+	EndedBy diag.EndedBy
+	facts   map[string]*diag.Fact
+}
+
+// NewCase indexes facts by id. Facts are read only from then on.
+func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
+	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, facts: make(map[string]*diag.Fact, len(facts))}
+	for i := range facts {
+		c.facts[facts[i].ID] = &facts[i]
+	}
+	return c
+}
+
+// Fact returns the measurement of a step, or nil when it was not made or was cut short: neither says anything.
+func (c *Case) Fact(hop diag.HopID, step string) *diag.Fact {
+	f := c.facts[factID(hop, step)]
+	if f == nil || f.Failure == diag.Cancelled {
+		return nil
+	}
+	return f
+}
+
+// Field returns a field that a step extracted from an HTTP answer, "" when it is absent.
+func (c *Case) Field(hop diag.HopID, step, name string) string {
+	f := c.Fact(hop, step)
+	if f == nil || f.HTTP == nil {
+		return ""
+	}
+	return f.HTTP.Fields[name]
+}
+
+// Time returns such a field as a time; the zero time when it is absent or is none.
+func (c *Case) Time(hop diag.HopID, step, name string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, c.Field(hop, step, name))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// Policy returns a policy value in seconds (or percent) as planned.
+func (c *Case) Policy(key string) int64 { return c.Plan.Policy[key] }
+
+// expected returns a profile value by its key, "" when the operator gave none.
+func (c *Case) expected(key string) string { return c.Subject.Expected[key] }
+
+// planned returns the plan's row of a hop.
+func (c *Case) planned(id diag.HopID) diag.PlannedHop {
+	for _, p := range c.Plan.Hops {
+		if p.ID == id {
+			return p
+		}
+	}
+	return diag.PlannedHop{ID: id, Skip: "not in the plan"}
+}

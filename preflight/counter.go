@@ -1,0 +1,127 @@
+package preflight
+
+import (
+	"net"
+	"net/url"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// counterTimeoutMS bounds one counter-probe: it is asked of something that should answer at once.
+const counterTimeoutMS = 2500
+
+// ladderCounters are the counter-probes that any failing network probe deserves, by the phase in which it failed:
+// a pinned address for the look-up, another port for the connection, the active bundle for the trust. Each is the
+// failing request with one input changed.
+func ladderCounters(e *Env, c *Case, f *diag.Fact) []Counter {
+	switch f.Request.Op {
+	case diag.OpTCP, diag.OpTLS, diag.OpHTTP, diag.OpWS:
+	default:
+		return nil
+	}
+	req := f.Request
+	req.TimeoutMS = counterTimeoutMS
+	req.Poll = nil
+	if req.Method != "" && req.Method != "GET" {
+		return nil // a counter-probe must not do anything twice
+	}
+	switch f.Phase {
+	case "dns":
+		return dnsCounters(e, f, req)
+	case "tcp":
+		return tcpCounters(f)
+	case "tls":
+		if f.Vantage == Node && e.NodeCA != "" {
+			req.CAInline = e.NodeCA // takes the place of the bundle's path
+			return []Counter{{Name: "active-bundle", From: f.Vantage, Request: req}}
+		}
+	}
+	return nil
+}
+
+// dnsCounters pin the address that the profile knows for the failing name.
+func dnsCounters(e *Env, f *diag.Fact, req diag.Request) []Counter {
+	pin := pinFor(e, f)
+	if pin == "" || req.Resolve != "" {
+		return nil
+	}
+	req.Resolve = pin
+	return []Counter{{Name: "pinned", From: f.Vantage, Request: req}}
+}
+
+// pinFor is the address that the profile knows for the host of f.
+func pinFor(e *Env, f *diag.Fact) string {
+	host := hostOf(target(f))
+	for raw, pin := range map[string]string{
+		e.Profile.NodeRuntimeAPIURL: e.Profile.NodeRuntimeResolveAddress,
+		e.Profile.NodeTerminalURL:   e.Profile.NodeTerminalResolveAddress,
+		e.Profile.APIBase:           e.Profile.APIResolveAddress,
+		e.Profile.TerminalBase:      e.Profile.TerminalResolveAddress,
+	} {
+		if pin != "" && host != "" && hostOf(raw) == host {
+			return pin
+		}
+	}
+	return ""
+}
+
+// tcpCounters compare the port that fails with another one at the same address, by two bare connections.
+func tcpCounters(f *diag.Fact) []Counter {
+	if f.TCP == nil {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(f.TCP.Remote)
+	if err != nil {
+		return nil
+	}
+	// sshd answers on nearly every host; DNS and the web on the platform's.
+	counters := []Counter{}
+	for _, p := range []string{port, "22", "53", "443"} {
+		if p == port && len(counters) > 0 {
+			continue
+		}
+		counters = append(counters, Counter{Name: "port-" + p, From: f.Vantage, Request: diag.Request{
+			Op: diag.OpTCP, Target: net.JoinHostPort(host, p), TimeoutMS: counterTimeoutMS,
+		}})
+	}
+	return counters
+}
+
+// fromOperator repeats a node's request from the operator, pinned to the address that the node tried: it says where a
+// fault is, and is never a proof of why.
+func fromOperator(e *Env, f *diag.Fact, pin string) []Counter {
+	if pin == "" {
+		pin = remoteIP(f)
+	}
+	req := f.Request
+	req.Target, req.View, req.Cert, req.Key, req.CABundle = target(f), "", "", "", ""
+	req.CAInline, req.Resolve, req.TimeoutMS = e.NodeCA, pin, counterTimeoutMS
+	return []Counter{{Name: "from-operator", From: Operator, Request: req}}
+}
+
+func remoteIP(f *diag.Fact) string {
+	if f.TCP == nil {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(f.TCP.Remote)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// target is what was really asked for, with ${NAME} expanded.
+func target(f *diag.Fact) string {
+	if f.Target != "" {
+		return f.Target
+	}
+	return f.Request.Target
+}
+
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}

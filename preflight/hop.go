@@ -1,0 +1,91 @@
+// Package preflight walks the hop chain from the control plane to a tenant's shell, and says which hop failed first,
+// which one is to blame, and why.
+//
+// A hop is made of pure functions: each step asks (requests out) and the hop judges (facts in, findings out). The
+// only code that touches a network or a host is a Vantage. So a walk is "send, collect, judge", a replay is "judge
+// again", and no test of a judgement needs a network. Callers are cmd/gpuaasctl and the drill runner.
+package preflight
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Vantage is a place from which is measured. Probe answers every request, in order, run at once, and never blocks
+// past ctx; a place that cannot be had answers with facts that say why.
+type Vantage interface {
+	Name() string
+	Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
+	Close() error
+}
+
+// The two vantages.
+const (
+	Operator = "operator"
+	Node     = "node"
+)
+
+// Hop is one link of the chain. Its judge sees facts only: no clock, no network, no environment.
+type Hop struct {
+	ID          diag.HopID
+	Title       string
+	Layer       diag.Layer
+	ExplainedBy []diag.HopID  // hops whose failure makes a failure here a symptom; applied transitively
+	Budget      time.Duration // for the hop's steps and counter-probes together
+	Steps       []Step
+	Judge       func(c *Case) []diag.Finding // the most telling finding first; none means pass
+	Pass        func(c *Case) string         // the text of a pass: what was really measured
+	Counter     func(e *Env, c *Case, failing *diag.Fact) []Counter
+}
+
+// Step is one measurement of a hop.
+type Step struct {
+	Name    string
+	From    string
+	Timeout time.Duration // of one request; leaves the hop's budget room for counter-probes
+	Needs   []diag.HopID  // hops without whose pass this step cannot run
+	After   []string      // ids of facts that must be there (measured or not) before this step asks
+	When    func(c *Case) string
+	Ask     func(e *Env, c *Case) diag.Request
+	Uses    string // id of another hop's fact, looked at here in place of a measurement of its own
+}
+
+// sharedStep looks at what another hop measured.
+func sharedStep(name string, hop diag.HopID, step string, when func(*Case) string) Step {
+	id := factID(hop, step)
+	return Step{Name: name, From: Operator, After: []string{id}, When: when, Uses: id}
+}
+
+// fact is the id of the fact that the step is about.
+func (s Step) fact(hop diag.HopID) string {
+	if s.Uses != "" {
+		return s.Uses
+	}
+	return factID(hop, s.Name)
+}
+
+// Counter is a probe that differs in one input from a failing one, or is a baseline to compare such a probe with.
+type Counter struct {
+	Name    string
+	From    string
+	Request diag.Request
+}
+
+// factID names the fact of a step.
+func factID(hop diag.HopID, step string) string { return string(hop) + "/" + step }
+
+// From lists the vantages of the hop's steps, operator first.
+func (h *Hop) From() []string {
+	var from []string
+	for _, v := range []string{Operator, Node} {
+		for _, s := range h.Steps {
+			if s.From == v {
+				from = append(from, v)
+				break
+			}
+		}
+	}
+	return from
+}

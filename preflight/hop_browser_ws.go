@@ -1,0 +1,112 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const (
+	stepSession = "session"
+
+	// sessionMargin is the time beyond the gateway's own patience in which its answer must have come.
+	sessionMargin = 3 * time.Second
+)
+
+// browserTerminalWS: is the browser let in, and is it told something? It opens one real session and closes it again.
+func browserTerminalWS() Hop {
+	id := diag.HopBrowserTerminalWS
+	return Hop{
+		ID: id, Title: "browser terminal gets an answer", Layer: diag.LayerEdge, Budget: sessionMargin + 2*time.Second,
+		ExplainedBy: append(hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
+			diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream,
+			// A shell that starts too late looks like a stream that never came.
+			diag.HopTerminalStartup),
+		Steps: []Step{{
+			Name: stepSession, From: Operator, Needs: []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
+			Ask: askSession,
+		}},
+		Judge: judgeSession,
+		Pass: func(c *Case) string {
+			f := c.Fact(id, stepSession)
+			if f.WS != nil && f.WS.FirstFrame == "error" {
+				return fmt.Sprintf("accepted, and told %s after %d ms", f.WS.FrameCode, f.WS.FirstFrameMS)
+			}
+			return fmt.Sprintf("accepted, %s after %d ms", f.WS.FirstFrame, f.WS.FirstFrameMS)
+		},
+	}
+}
+
+func askSession(e *Env, c *Case) diag.Request {
+	mint := c.Fact(diag.HopTerminalTokenMint, stepMint)
+	url := c.Field(diag.HopTerminalTokenMint, stepMint, "token.url")
+	session := c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")
+	if url == "" || !sameEndpoint(url, e.Profile.TerminalBase) {
+		url = join(e.Profile.TerminalBase, e.path(profile.PathTerminalWS, map[string]string{"session_id": session}))
+	}
+	header := e.header()
+	header["Origin"] = endpointOf(e.Profile.TerminalBase)
+	req := diag.Request{
+		Op: diag.OpSession, Target: url, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
+		Header: header, Cookie: e.Cookie, Subprotocols: []string{"gpuaas.terminal.v1"},
+	}
+	if mint != nil && mint.HTTP != nil {
+		req.Token = mint.HTTP.Kept
+	}
+	return req
+}
+
+// sessionAccepted reports whether the gateway took the browser's WebSocket.
+func sessionAccepted(c *Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	return f != nil && f.WS != nil && f.WS.Upgraded
+}
+
+// whenAccepted is the need "browser_terminal_ws was accepted".
+func whenAccepted(c *Case) string {
+	if sessionAccepted(c) {
+		return ""
+	}
+	return "needs an accepted browser session"
+}
+
+// userWasTold reports whether an error frame is about the workload's user, shell or PTY: then this hop did its work.
+func userWasTold(code string) bool {
+	return strings.HasPrefix(code, "pty_") || strings.HasPrefix(code, "user_")
+}
+
+func judgeSession(c *Case) []diag.Finding {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	if f == nil || f.Passed() {
+		return nil
+	}
+	if f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero() {
+		return []diag.Finding{undecided(f, "the edge asks for a login, and no edge cookie was given: not the browser-equivalent proof")}
+	}
+	if f.WS == nil || !f.WS.Upgraded {
+		out := fail(diag.SigUpgradeFailed, f, "the WebSocket is refused before anything else: %s", saw(f))
+		out.Direct = true // no node has a part in it yet
+		return []diag.Finding{out}
+	}
+	switch {
+	case f.WS.FirstFrame == "ready", f.WS.FirstFrame == "data", userWasTold(f.WS.FrameCode):
+		return nil // what came after is the shell's, and judged there
+	case f.WS.FrameCode == "node_stream_timeout", strings.Contains(f.WS.CloseReason, "node_stream_timeout"):
+		return []diag.Finding{fail(diag.SigNodeStreamTimeout, f, "the gateway waited for the node's stream and gave up after %d ms", f.WS.FirstFrameMS)}
+	case f.WS.FirstFrame == "error":
+		out := fail(diag.SigUpgradeFailed, f, "the gateway answers %s: %s", f.WS.FrameCode, f.WS.FrameMessage)
+		out.Direct = slices.Contains([]string{"session_store_unavailable", "session_not_found"}, f.WS.FrameCode)
+		return []diag.Finding{out}
+	case f.Failure == diag.WSSubprotocol:
+		out := fail(diag.SigUpgradeFailed, f, "the gateway did not take the terminal's subprotocol: %s", saw(f))
+		out.Direct = true
+		return []diag.Finding{out}
+	case f.Failure == diag.WSClosed:
+		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed without a word: %d %s", f.WS.CloseCode, f.WS.CloseReason)}
+	}
+	return []diag.Finding{fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user sees \"Connecting...\" for ever", f.DurationMS)}
+}

@@ -1,0 +1,60 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const (
+	stepHealthz = "healthz"
+	stepAuth    = "auth"
+
+	// culpritControlPlane is at fault when neither the operator nor the node gets an answer.
+	culpritControlPlane = "control plane"
+)
+
+// controlPlaneAccess: can the operator reach the API, and is the operator let in?
+func controlPlaneAccess() Hop {
+	id := diag.HopControlPlaneAccess
+	return Hop{
+		ID: id, Title: "operator reaches the control plane", Layer: diag.LayerManagement, Budget: 8 * time.Second,
+		Steps: []Step{
+			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Ask: func(e *Env, _ *Case) diag.Request {
+				req := e.api("GET", profile.PathHealthz, nil)
+				req.Token = diag.Secret{}
+				return req
+			}},
+			{Name: stepAuth, From: Operator, Timeout: 4 * time.Second, Ask: func(e *Env, _ *Case) diag.Request {
+				return e.api("GET", profile.PathTrust, nil,
+					"trust.signing_ca", "trust.ingress_ca", "trust.node_api_server", "trust.terminal_server")
+			}},
+		},
+		Judge: func(c *Case) []diag.Finding {
+			h, a := c.Fact(id, stepHealthz), c.Fact(id, stepAuth)
+			if h != nil && !h.Passed() {
+				f := fail(diag.SigControlPlaneUnreachable, h, "the API at %s does not answer the operator: %s", where(h), saw(h))
+				if h.Phase != "tls" { // a certificate that this operator does not trust says nothing about the node's path
+					f.Culprit = culpritControlPlane
+				}
+				return []diag.Finding{f}
+			}
+			if a != nil && (status(a) == 401 || status(a) == 403) {
+				return []diag.Finding{fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))}
+			}
+			if a != nil && !a.Passed() && status(a) != 404 { // a platform may have no trust page
+				return []diag.Finding{fail(diag.SigControlPlaneUnreachable, a, "the API answers /healthz but not the operator's request: %s", saw(a))}
+			}
+			return nil
+		},
+		Pass: func(c *Case) string {
+			text := fmt.Sprintf("%s answers %d", where(c.Fact(id, stepHealthz)), status(c.Fact(id, stepHealthz)))
+			if c.Fact(id, stepAuth) == nil {
+				return text + "; no token, so nothing is read through it"
+			}
+			return text + ", the token is accepted"
+		},
+	}
+}

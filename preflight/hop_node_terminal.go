@@ -1,0 +1,92 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const (
+	stepStream = "stream"
+
+	// nobody is a session that no gateway has: its 404 proves the whole way, mTLS included, and disturbs nobody.
+	nobody = "preflight-nobody"
+)
+
+// nodeTerminalReachability: does the node reach the node-facing terminal listener that its running agent uses?
+func nodeTerminalReachability() Hop {
+	id := diag.HopNodeTerminalReachability
+	return Hop{
+		ID: id, Title: "node reaches the terminal gateway", Layer: diag.LayerEdge, Budget: 9 * time.Second,
+		Steps: []Step{{
+			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Ask: func(e *Env, _ *Case) diag.Request {
+				return diag.Request{
+					Op: diag.OpWS, Target: "${GPUAAS_TERMINAL_API_URL}" + e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody}),
+					CABundle: e.agentFile("ca-bundle.crt"), Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
+					Header: e.header(), Extract: e.Profile.Mapping.Extract("error.code", "error.message"),
+				}
+			},
+		}},
+		Judge: judgeNodeTerminal,
+		Pass: func(c *Case) string {
+			return fmt.Sprintf("%s lets this node in (%s)", where(c.Fact(id, stepStream)), answered(c.Fact(id, stepStream)))
+		},
+		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
+			counters := fromOperator(e, failing, e.Profile.NodeTerminalResolveAddress)
+			path := e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody})
+			return append(counters, profileURL(e, failing, e.Profile.NodeTerminalURL, path)...)
+		},
+	}
+}
+
+func answered(f *diag.Fact) string {
+	if code(f) != "" {
+		return code(f)
+	}
+	return fmt.Sprintf("HTTP %d", status(f))
+}
+
+func judgeNodeTerminal(c *Case) []diag.Finding {
+	f := c.Fact(diag.HopNodeTerminalReachability, stepStream)
+	if f == nil || f.Passed() || code(f) == "session_not_found" {
+		return nil
+	}
+	want := c.expected("node_terminal_url")
+	drifted := want != "" && f.Target != "" && !sameEndpoint(f.Target, want)
+	var out diag.Finding
+	switch {
+	case drifted:
+		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s: %s", where(f), endpointOf(want), saw(f))
+		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
+	case f.Failure == diag.MTLSNotRequested:
+		out = fail(diag.SigTerminalProfileDrift, f, "%s never asked for the node's certificate: it is not the node-facing listener", where(f))
+	case inPhase(f, "cert"), isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403:
+		out = fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", where(f), saw(f))
+		if badOwnCert(c) {
+			out.Culprit = "node file " + f.Request.Cert
+		}
+	case inPhase(f, "tls") && f.Failure != diag.TLSClosed && f.Failure != diag.TLSNotTLS && f.Failure != diag.Timeout:
+		out = fail(diag.SigNodeStreamMTLS, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))
+	case inPhase(f, "env", "dns", "tcp", "tls") || status(f) >= 500 || f.Failure == diag.HTTPTimeout || f.Failure == diag.HTTPNotHTTP:
+		out = fail(diag.SigNodeStreamTimeout, f, "the node gets no answer from %s: %s", where(f), saw(f))
+		if control := c.facts[f.ID+"~from-operator"]; control != nil && control.Failure != diag.Cancelled {
+			if passesWhere(control, f) {
+				out.Text += "; the operator does, so the fault is on the node's side"
+			} else {
+				out.Text += "; the operator does not either, so the fault is not this node's"
+			}
+		}
+	default:
+		out = fail(diag.SigTerminalProfileDrift, f, "%s is no terminal gateway for nodes: %s", where(f), saw(f))
+	}
+	return []diag.Finding{out}
+}
+
+// badOwnCert reports whether the node's credential is known not to hold, whoever looks at it.
+func badOwnCert(c *Case) bool {
+	f := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	return f != nil && !f.Passed()
+}

@@ -1,0 +1,59 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const stepSessionRow = "session"
+
+// terminalOpenTask: was the session's terminal.open queued, claimed and answered? An honest failure is an answer.
+func terminalOpenTask() Hop {
+	id := diag.HopTerminalOpenTask
+	return Hop{
+		ID: id, Title: "terminal.open is claimed and answered", Layer: diag.LayerEdge, Budget: 5 * time.Second,
+		ExplainedBy: hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
+		Steps: []Step{{
+			Name: stepSessionRow, From: Operator, Timeout: 3 * time.Second,
+			Needs: []diag.HopID{diag.HopControlPlaneAccess},
+			After: []string{factID(diag.HopBrowserTerminalWS, stepSession)},
+			When:  whenAccepted,
+			Ask: func(e *Env, c *Case) diag.Request {
+				req := e.api("GET", profile.PathTerminalSession,
+					map[string]string{"session_id": c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")},
+					"session.browser_connected_at", "session.node_stream_connected_at", "session.pty_ready_at",
+					"session.closed_at", "session.close_reason", "session.task_id", "session.task_status",
+					"session.task_queued_at", "session.task_claimed_at", "session.task_completed_at", "session.task_error_code")
+				// The browser is told before the agent has posted its result: give that a moment.
+				req.Poll = &diag.Poll{
+					Field: "session.task_status", Until: []string{"completed", "failed", "expired"},
+					EveryMS: taskPollEvery.Milliseconds(),
+				}
+				return req
+			},
+		}},
+		Judge: func(c *Case) []diag.Finding {
+			f := c.Fact(id, stepSessionRow)
+			if f == nil {
+				return nil
+			}
+			st := c.Field(id, stepSessionRow, "session.task_status")
+			switch {
+			case st == "" && status(f) != 200:
+				return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
+			case st == "":
+				return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
+			case c.Time(id, stepSessionRow, "session.task_claimed_at").IsZero():
+				return []diag.Finding{fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)}
+			}
+			return nil
+		},
+		Pass: func(c *Case) string {
+			q, d := c.Time(id, stepSessionRow, "session.task_queued_at"), c.Time(id, stepSessionRow, "session.task_claimed_at")
+			return fmt.Sprintf("claimed after %d ms, now %s", max(1, d.Sub(q).Milliseconds()), c.Field(id, stepSessionRow, "session.task_status"))
+		},
+	}
+}

@@ -1,0 +1,51 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// terminalPublicRoute: does the browser's way to the terminal gateway exist? Its /healthz is asked, since its root may
+// honestly be a 404.
+func terminalPublicRoute() Hop {
+	id := diag.HopTerminalPublicRoute
+	return Hop{
+		ID: id, Title: "public terminal route answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
+		Steps: []Step{{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Ask: func(e *Env, _ *Case) diag.Request {
+			return diag.Request{
+				Op: diag.OpHTTP, Target: join(e.Profile.TerminalBase, e.path(profile.PathTerminalHealthz, nil)),
+				Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
+				Header: e.header(), Cookie: e.Cookie,
+			}
+		}}},
+		Judge: func(c *Case) []diag.Finding {
+			f := c.Fact(id, stepHealthz)
+			switch {
+			case f == nil || f.Passed():
+				return nil
+			case f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero():
+				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and no edge cookie was given (auth.edge_cookie_file): not the browser-equivalent proof", where(f))}
+			}
+			out := fail(diag.SigPublicRouteMissing, f, "%s/healthz is not there: %s", where(f), saw(f))
+			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz.Passed() && hz.TCP != nil && f.TCP != nil && hz.TCP.Remote == f.TCP.Remote {
+				out.Text += "; the same edge answers for " + where(hz)
+			}
+			return []diag.Finding{out}
+		},
+		Pass: func(c *Case) string {
+			return fmt.Sprintf("%s/healthz answers %d", where(c.Fact(id, stepHealthz)), status(c.Fact(id, stepHealthz)))
+		},
+		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
+			// The same edge by another name: the route, and not the edge, is what is missing.
+			if failing.HTTP == nil || e.Profile.APIResolveAddress != e.Profile.TerminalResolveAddress {
+				return nil
+			}
+			req := failing.Request
+			req.Target, req.TimeoutMS = join(e.Profile.APIBase, e.path(profile.PathHealthz, nil)), counterTimeoutMS
+			return []Counter{{Name: "other-route", From: Operator, Request: req}}
+		},
+	}
+}

@@ -1,0 +1,174 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const (
+	stepDisk    = "disk"
+	stepProcess = "process"
+	stepBinary  = "binary"
+	stepClock   = "clock"
+
+	// diagnosticWrite is really written: a full disk takes zero bytes without a word.
+	diagnosticWrite = 8 << 10
+
+	// maxClockSkew is what certificates, tokens of a minute and task expiry bear without trouble.
+	maxClockSkew = 5 * time.Second
+)
+
+// nodeReadiness: has the node room to write, does the agent run and answer, is its program right, is its clock?
+func nodeReadiness() Hop {
+	id := diag.HopNodeReadiness
+	needs := []diag.HopID{diag.HopNodeOpsAccess}
+	return Hop{
+		ID: id, Title: "node is ready: disk, agent, clock", Layer: diag.LayerManagement, Budget: 8 * time.Second,
+		Steps: []Step{
+			{Name: stepDisk, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
+				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: diagnosticWrite}
+			}},
+			{Name: stepProcess, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
+				return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
+			}},
+			{Name: stepBinary, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
+				return diag.Request{Op: diag.OpBinary, Target: e.Profile.Agent.Binary, Unit: e.Profile.Agent.Unit}
+			}},
+			{Name: stepClock, From: Node, Timeout: 3 * time.Second, Needs: needs, Ask: func(*Env, *Case) diag.Request {
+				return diag.Request{Op: diag.OpClock}
+			}},
+		},
+		Judge: func(c *Case) []diag.Finding {
+			var out []diag.Finding
+			for _, judge := range []func(*Case) *diag.Finding{judgeDisk, judgeBinary, judgeProcess, judgeClock} {
+				if f := judge(c); f != nil {
+					out = append(out, *f)
+				}
+			}
+			// A program that cannot run is why its process is down: one fault, not two.
+			for i := 1; i < len(out); i++ {
+				if out[i].Signal == diag.SigProcessDown && out[i-1].Signal == diag.SigBinaryInvalid {
+					out = append(out[:i], out[i+1:]...)
+				}
+			}
+			return out
+		},
+		Pass: func(c *Case) string {
+			d, u := c.Fact(id, stepDisk).Disk, c.Fact(id, stepProcess).Unit
+			var parts []string
+			if d != nil {
+				parts = append(parts, fmt.Sprintf("disk %d%% used and writable", d.UsedPercent))
+			}
+			if u != nil {
+				parts = append(parts, fmt.Sprintf("agent pid %d %s", u.PID, u.Sub))
+			}
+			return strings.Join(parts, ", ")
+		},
+		Counter: func(_ *Env, _ *Case, failing *diag.Fact) []Counter {
+			if failing.Request.Op != diag.OpDisk {
+				return nil
+			}
+			req := failing.Request
+			req.Target, req.TimeoutMS = "/run", counterTimeoutMS // another file system of the same node
+			return []Counter{{Name: "run", From: Node, Request: req}}
+		},
+	}
+}
+
+func judgeDisk(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopNodeReadiness, stepDisk)
+	if f == nil {
+		return nil
+	}
+	d := f.Disk
+	limit := int(c.Policy(policyDiskPressure))
+	var out diag.Finding
+	switch {
+	case f.Failure == diag.DiskFull || f.Failure == diag.DiskInodes:
+		out = fail(diag.SigDiskFull, f, "a write of %d bytes at %s fails: %s", f.Request.Write, f.Request.Target, saw(f))
+	case f.Failure == diag.DiskReadOnly:
+		out = fail(diag.SigDiskFull, f, "%s takes no write: its file system is read-only", f.Request.Target)
+	case !f.Passed():
+		out = undecided(f, "the disk could not be tried: %s %s", saw(f), f.Detail)
+	case d != nil && d.FreeBytes == 0:
+		out = fail(diag.SigDiskFull, f, "no byte is free at %s", f.Request.Target)
+	case d != nil && d.UsedPercent > limit:
+		out = fail(diag.SigDiskPressure, f, "%d%% of the disk at %s is used, the limit is %d%%", d.UsedPercent, f.Request.Target, limit)
+	default:
+		return nil
+	}
+	out.Direct = true
+	return &out
+}
+
+func judgeBinary(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopNodeReadiness, stepBinary)
+	if f.Passed() || f == nil {
+		return nil
+	}
+	var out diag.Finding
+	switch f.Failure {
+	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
+		path := f.Request.Target
+		if f.Binary != nil && f.Binary.Path != "" {
+			path = f.Binary.Path
+		}
+		out = fail(diag.SigBinaryInvalid, f, "the agent's program %s cannot run here: %s", path, saw(f))
+		out.Direct = true
+	default:
+		out = undecided(f, "the agent's program could not be looked at: %s", saw(f))
+	}
+	return &out
+}
+
+func judgeProcess(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopNodeReadiness, stepProcess)
+	if f.Passed() || f == nil {
+		return nil
+	}
+	var out diag.Finding
+	switch f.Failure {
+	case diag.ProcessStopped:
+		out = fail(diag.SigProcessDown, f, "the agent's process is stopped: it exists and answers nothing")
+		if f.Unit != nil {
+			out.Text = fmt.Sprintf("the agent's process %d is stopped (state %s): it exists and answers nothing", f.Unit.PID, f.Unit.ProcessState)
+		}
+	case diag.UnitFailed, diag.UnitInactive, diag.UnitMissing:
+		out = fail(diag.SigProcessDown, f, "%s does not run: %s", f.Request.Target, saw(f))
+		if f.Unit != nil {
+			out.Text = fmt.Sprintf("%s does not run: %s/%s, result %s", f.Request.Target, f.Unit.Active, f.Unit.Sub, f.Unit.Result)
+		}
+	default:
+		out = undecided(f, "the agent's unit could not be looked at: %s", saw(f))
+	}
+	out.Direct = out.Status == diag.StatusFail
+	return &out
+}
+
+func judgeClock(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopNodeReadiness, stepClock)
+	if f == nil {
+		return nil
+	}
+	if !f.Passed() {
+		out := undecided(f, "the clock could not be read: %s", saw(f))
+		return &out
+	}
+	if f.Clock == nil || f.Clock.OffsetMS == nil {
+		return nil
+	}
+	offset := time.Duration(*f.Clock.OffsetMS) * time.Millisecond
+	var margin time.Duration
+	if f.Clock.ErrorMS != nil {
+		margin = time.Duration(*f.Clock.ErrorMS) * time.Millisecond
+	}
+	if offset.Abs() <= maxClockSkew+margin {
+		return nil
+	}
+	out := fail(diag.SigClockSkew, f, "the node's clock is %s off (bearable: %s)", offset.Round(time.Millisecond), maxClockSkew)
+	out.Failure, out.Direct = diag.ClockSkew, true
+	return &out
+}

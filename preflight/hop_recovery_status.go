@@ -1,0 +1,207 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const (
+	stepIdentity = "identity"
+	stepProfile  = "profile"
+	stepTaskWait = "task_wait"
+)
+
+// nodeRecoveryStatus: who does the node say that it is, whom does it talk to, and does the platform let it in? The
+// proof is a real task wait by mTLS that claims nothing.
+func nodeRecoveryStatus() Hop {
+	id := diag.HopNodeRecoveryStatus
+	needSSH := []diag.HopID{diag.HopNodeOpsAccess}
+	return Hop{
+		ID: id, Title: "node identity is accepted", Layer: diag.LayerManagement, Budget: 9 * time.Second,
+		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI},
+		Steps: []Step{
+			{Name: stepIdentity, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(e *Env, _ *Case) diag.Request {
+				return diag.Request{Op: diag.OpCert, Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"), NodeID: e.Subject.NodeID}
+			}},
+			{Name: stepProfile, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(*Env, *Case) diag.Request {
+				return diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", "GPUAAS_ENROLLMENT_TOKEN"}}
+			}},
+			{
+				Name: stepTaskWait, From: Node, Timeout: 5 * time.Second,
+				Needs: []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
+				Ask: func(e *Env, _ *Case) diag.Request {
+					return diag.Request{
+						Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}" + e.path(profile.PathTaskWait, nil),
+						CABundle: e.agentFile("ca-bundle.crt"), Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
+						Header: e.header(), Extract: e.Profile.Mapping.Extract("error.code", "error.message"),
+					}
+				},
+			},
+		},
+		Judge: func(c *Case) []diag.Finding {
+			for _, judge := range []func(*Case) *diag.Finding{
+				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait,
+			} {
+				if f := judge(c); f != nil {
+					return []diag.Finding{*f}
+				}
+			}
+			return nil
+		},
+		Pass: func(c *Case) string {
+			f := c.Fact(id, stepIdentity)
+			if f == nil || f.Cert == nil {
+				return "a task wait is let in"
+			}
+			text := fmt.Sprintf("certificate until %s", f.Cert.Leaf.NotAfter.Format(time.DateTime))
+			if w := c.Fact(id, stepTaskWait); w != nil {
+				text += fmt.Sprintf(", task wait answers %d", status(w))
+			}
+			return text
+		},
+	}
+}
+
+// judgeCloned reads the platform's own word: only it sees two machines with one identity.
+func judgeCloned(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	reason := c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.recovery_reason")
+	if code(wait) == "cloned" {
+		f = wait
+	} else if reason != string(diag.ReasonClonedIdentity) {
+		return nil
+	}
+	out := fail(diag.SigIdentityCloned, f, "the platform sees more than one machine with the identity of %s", c.Subject.NodeID)
+	out.Direct = true
+	return &out
+}
+
+// judgeTrustDrift compares what signs node certificates with what the ingress trusts for them: by the platform's
+// fingerprints, and by the names that the ingress lists in its handshake.
+func judgeTrustDrift(c *Case) *diag.Finding {
+	trust := c.Fact(diag.HopControlPlaneAccess, stepAuth)
+	signing := c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca")
+	ingress := c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca")
+	if signing != "" && ingress != "" && signing != ingress {
+		out := fail(diag.SigIngressCADrift, trust, "node certificates are signed by %.16s..., and the node ingress trusts %.16s...", signing, ingress)
+		out.Direct = true
+		return &out
+	}
+	wait, id := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	if wait == nil || wait.Passed() || wait.TLS == nil || id == nil || id.Cert == nil || !id.Passed() {
+		return nil
+	}
+	issuer, listed := id.Cert.Leaf.Issuer, wait.TLS.AcceptableCAs
+	if len(listed) == 0 || slices.Contains(listed, issuer) || status(wait) != 400 {
+		return nil
+	}
+	out := fail(diag.SigIngressCADrift, wait, "the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer, clip(listed, 3))
+	out.Direct = true
+	return &out
+}
+
+// judgeProfileDrift asks whom the running agent talks to. A denial by a listener that never asked for the certificate
+// is drift, never revocation.
+func judgeProfileDrift(c *Case) *diag.Finding {
+	env, wait := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	want := c.expected("node_runtime_api_url")
+	have := ""
+	if env != nil && env.Env != nil {
+		have = env.Env.Values["GPUAAS_API_URL"]
+	}
+	var out diag.Finding
+	switch {
+	case wait != nil && wait.TLS != nil && wait.TLS.CertRequested != nil && !*wait.TLS.CertRequested:
+		out = fail(diag.SigEndpointProfileDrift, wait, "%s never asked for the node's certificate: it is a public edge, not the node listener", where(wait))
+		if want != "" && !sameEndpoint(have, want) {
+			out.Text += "; the profile says " + endpointOf(want)
+		}
+	case want != "" && have != "" && !sameEndpoint(have, want):
+		out = fail(diag.SigEndpointProfileDrift, env, "the running agent uses %s, the profile says %s", endpointOf(have), endpointOf(want))
+		out.Failure = diag.FileMismatch
+	default:
+		return nil
+	}
+	out.Direct, out.Reason = true, diag.ReasonEndpointProfileDrift
+	return &out
+}
+
+// judgeIdentity looks at the certificate and key on the node: missing, unreadable, not a pair, not this node's, dates.
+func judgeIdentity(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	if f == nil {
+		return nil
+	}
+	var out diag.Finding
+	switch {
+	case f.Failure == diag.NotPermitted || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout:
+		out = undecided(f, "the certificate could not be looked at: %s", saw(f))
+		return &out
+	case !f.Passed():
+		out = fail(diag.SigAuthFailed, f, "the node's own credential does not hold: %s", saw(f))
+		if f.Cert != nil {
+			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial, f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
+		}
+		if f.Failure == diag.MTLSCertExpired {
+			out.Reason = diag.ReasonCertExpired
+		}
+	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
+		out = fail(diag.SigAuthFailed, f, "the certificate is bound to %s, not to %s", f.Cert.BoundTo, c.Subject.NodeID)
+		out.Failure = diag.FileMismatch
+	default:
+		return nil
+	}
+	out.Direct, out.Culprit = true, "node file "+f.Request.Cert
+	return &out
+}
+
+// judgeTaskWait reads the answer to the real task wait.
+func judgeTaskWait(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	if f == nil || f.Passed() {
+		return nil
+	}
+	var out diag.Finding
+	switch s := status(f); {
+	case f.Failure == diag.HTTPRateLimited:
+		out = fail(diag.SigEdgeRateLimited, f, "%s throttles this node's task wait: %s", where(f), saw(f))
+	case s == 401 || s == 403:
+		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
+		out.Reason = denialReason(code(f))
+	case f.Failure == diag.MTLSIngress400 || s == 400 || isMTLS(f.Failure):
+		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s", saw(f))
+		out.Culprit = "node file " + f.Request.Cert
+	case s >= 500 || f.Failure == diag.HTTPTimeout || inPhase(f, "dns", "tcp", "tls"):
+		// The listener lives (it answered without a certificate), and what is behind it does not.
+		out = fail(diag.SigAPIUnreachable, f, "the listener answers, and the node API behind it does not: %s", saw(f))
+	default:
+		out = undecided(f, "the task wait answers neither yes nor no: %s", saw(f))
+	}
+	return &out
+}
+
+// denialReason maps a typed denial to the operator's reason.
+func denialReason(code string) diag.ReasonCode {
+	switch code {
+	case "revoked", "fenced", "retired":
+		return diag.ReasonIdentityRevokedOrFenced
+	case "expired":
+		return diag.ReasonCertExpired
+	case "profile_mismatch":
+		return diag.ReasonEndpointProfileDrift
+	}
+	return ""
+}
+
+func isMTLS(f diag.Failure) bool {
+	switch f {
+	case diag.MTLSCertRequired, diag.MTLSUnknownCA, diag.MTLSCertExpired, diag.MTLSCertNotYetValid, diag.MTLSCertRejected:
+		return true
+	}
+	return false
+}

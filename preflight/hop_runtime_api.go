@@ -1,0 +1,102 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const stepReach = "reach"
+
+// nodeRuntimeAPI: does the node reach the API that its running agent uses, with the agent's own bundle? No certificate
+// is sent, so that the answer tells which listener this is.
+func nodeRuntimeAPI() Hop {
+	id := diag.HopNodeRuntimeAPI
+	return Hop{
+		ID: id, Title: "node reaches its runtime API", Layer: diag.LayerManagement, Budget: 9 * time.Second,
+		Steps: []Step{{
+			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Ask: func(e *Env, _ *Case) diag.Request {
+				return diag.Request{
+					Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}" + e.path(profile.PathHealthz, nil),
+					CABundle: e.agentFile("ca-bundle.crt"), Header: e.header(),
+				}
+			},
+		}},
+		Judge: func(c *Case) []diag.Finding {
+			f := c.Fact(id, stepReach)
+			if f == nil || f.Passed() {
+				return nil
+			}
+			switch {
+			case f.Failure == diag.HTTPRateLimited:
+				return []diag.Finding{fail(diag.SigEdgeRateLimited, f, "%s throttles this node: %s", where(f), saw(f))}
+			case inPhase(f, "tls") && f.Failure != diag.TLSNotTLS && f.Failure != diag.TLSClosed && f.Failure != diag.Timeout:
+				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))}
+			case inPhase(f, "env", "dns", "tcp", "tls", "cert"):
+				return []diag.Finding{unreachableAPI(c, f)}
+			case f.Failure == diag.HTTPTimeout || f.Failure == diag.HTTPNotHTTP || status(f) >= 500:
+				return []diag.Finding{unreachableAPI(c, f)}
+			}
+			return nil // any other answer is an answer: a 400 of a node ingress, a 404, a login page
+		},
+		Pass: func(c *Case) string {
+			return fmt.Sprintf("%s answers: %s", where(c.Fact(id, stepReach)), listener(c.Fact(id, stepReach)))
+		},
+		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
+			counters := fromOperator(e, failing, e.Profile.NodeRuntimeResolveAddress)
+			return append(counters, profileURL(e, failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathHealthz, nil))...)
+		},
+	}
+}
+
+// unreachableAPI names the node, or the control plane when the operator gets no answer from there either.
+func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
+	out := fail(diag.SigAPIUnreachable, f, "the node gets no answer from %s: %s", where(f), saw(f))
+	control := c.facts[f.ID+"~from-operator"]
+	switch {
+	case control == nil || control.Failure == diag.Cancelled:
+	case passesWhere(control, f):
+		out.Text += "; the operator does, so the fault is on the node's side"
+	default:
+		out.Text += "; the operator does not either, so the fault is not this node's"
+		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() {
+			out.Culprit = culpritControlPlane
+		}
+	}
+	return out
+}
+
+// profileURL repeats a failing probe with the profile's URL in place of the running agent's, where they differ.
+func profileURL(e *Env, f *diag.Fact, expected, path string) []Counter {
+	if expected == "" || sameEndpoint(target(f), expected) {
+		return nil
+	}
+	req := f.Request
+	req.Target, req.TimeoutMS = join(expected, path), counterTimeoutMS
+	return []Counter{{Name: "profile-url", From: f.Vantage, Request: req}}
+}
+
+// listener says which kind of listener answered a request without a certificate.
+func listener(f *diag.Fact) string {
+	switch {
+	case f.HTTP != nil && f.HTTP.Page == "no_ssl_certificate":
+		return "a node ingress that asks for a certificate"
+	case f.Failure == diag.HTTPEdgeAuth:
+		return "an edge that asks for a login"
+	case status(f) == 200:
+		return "a listener that asks for no certificate (HTTP 200)"
+	}
+	return fmt.Sprintf("HTTP %d", status(f))
+}
+
+// presented says whose certificate the server showed.
+func presented(f *diag.Fact) string {
+	if f.TLS == nil || len(f.TLS.Chain) == 0 {
+		return ""
+	}
+	leaf := f.TLS.Chain[0]
+	return fmt.Sprintf("; presented: %s by %s, valid until %s", leaf.Subject, leaf.Issuer, leaf.NotAfter.Format(time.DateOnly))
+}

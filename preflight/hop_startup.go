@@ -1,0 +1,99 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const stepUser = "user"
+
+// terminalStartup: has the allocation its user and shell, and does that shell compute through the browser's terminal?
+// An echo is not a shell.
+func terminalStartup() Hop {
+	id := diag.HopTerminalStartup
+	return Hop{
+		ID: id, Title: "terminal startup: user, shell, PTY", Layer: diag.LayerEdge, Budget: 6 * time.Second,
+		ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream},
+		Steps: []Step{
+			{
+				Name: stepUser, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+				After: []string{factID(diag.HopAllocationBinding, stepAllocation)},
+				When: func(c *Case) string {
+					if osUser(c) == "" {
+						return "the allocation's user is not known"
+					}
+					return ""
+				},
+				Ask: func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUser, Target: osUser(c)} },
+			},
+			sharedStep("shell", diag.HopBrowserTerminalWS, stepSession, whenAccepted),
+		},
+		Judge: func(c *Case) []diag.Finding {
+			if f := c.Fact(id, stepUser); f != nil && (f.Failure == diag.UserMissing || f.Failure == diag.ShellMissing) {
+				out := fail(diag.SigPTYFailed, f, "%s", userText(f))
+				out.Direct = true
+				return []diag.Finding{out}
+			}
+			return judgeShell(c)
+		},
+		Pass: func(c *Case) string {
+			f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+			if f == nil || f.PTY == nil {
+				return fmt.Sprintf("user %s and its shell are there; no session was opened", osUser(c))
+			}
+			return fmt.Sprintf("%s's shell computed a nonce in %d ms", osUser(c), f.PTY.DurationMS)
+		},
+		Counter: func(_ *Env, _ *Case, failing *diag.Fact) []Counter {
+			if failing.Request.Op != diag.OpUser {
+				return nil
+			}
+			other, plain := failing.Request, failing.Request
+			other.Target, other.TimeoutMS = "root", counterTimeoutMS // look-ups work at all
+			plain.View, plain.TimeoutMS = diag.ViewHost, counterTimeoutMS
+			return []Counter{{Name: "host-view", From: Node, Request: plain}, {Name: "root", From: Node, Request: other}}
+		},
+	}
+}
+
+func osUser(c *Case) string {
+	return c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.os_user")
+}
+
+func userText(f *diag.Fact) string {
+	if f.Failure == diag.UserMissing {
+		return fmt.Sprintf("the allocation's user %s does not exist on the node, as the agent sees it", f.Request.Target)
+	}
+	shell := ""
+	if f.User != nil {
+		shell = f.User.Shell
+	}
+	return fmt.Sprintf("the shell %s of the allocation's user %s cannot be used", shell, f.Request.Target)
+}
+
+// judgeShell reads the session that the browser hop opened.
+func judgeShell(c *Case) []diag.Finding {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	if f == nil || f.WS == nil || !f.WS.Upgraded || f.Passed() {
+		return nil
+	}
+	row := diag.HopTerminalOpenTask
+	stream := !c.Time(row, stepSessionRow, "session.node_stream_connected_at").IsZero()
+	ready := !c.Time(row, stepSessionRow, "session.pty_ready_at").IsZero()
+	switch {
+	case userWasTold(f.WS.FrameCode):
+		out := fail(diag.SigPTYFailed, f, "the agent could not start the terminal: %s %s", f.WS.FrameCode, f.WS.FrameMessage)
+		out.Direct = true // it is the agent's own word, over a stream that works
+		return []diag.Finding{out}
+	case f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data":
+		out := fail(diag.SigPTYFailed, f, "the terminal is ready, and its shell computes nothing: %s", saw(f))
+		out.Direct = true
+		return []diag.Finding{out}
+	case stream && !ready:
+		out := fail(diag.SigPTYFailed, f, "the node's stream came, and its shell did not start in time: %s", saw(f))
+		out.Failure, out.Direct = diag.PTYSilent, true
+		return []diag.Finding{out}
+	}
+	return []diag.Finding{fail(diag.SigPTYFailed, f, "no shell was reached: %s", saw(f))}
+}

@@ -1,0 +1,43 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const stepMint = "mint"
+
+// terminalTokenMint: does the API give a terminal token for the allocation?
+func terminalTokenMint() Hop {
+	id := diag.HopTerminalTokenMint
+	return Hop{
+		ID: id, Title: "terminal token is minted", Layer: diag.LayerEdge, Budget: 5 * time.Second,
+		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding},
+		Steps: []Step{{
+			Name: stepMint, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding},
+			Ask: func(e *Env, _ *Case) diag.Request {
+				req := e.api("POST", profile.PathTerminalToken, nil, "token.session_id", "token.url", "token.expires_at", "token.token")
+				req.Keep = "token.token"
+				return req
+			},
+		}},
+		Judge: func(c *Case) []diag.Finding {
+			f := c.Fact(id, stepMint)
+			switch {
+			case f == nil:
+				return nil
+			case !f.Passed():
+				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID, saw(f))}
+			case c.Field(id, stepMint, "token.session_id") == "":
+				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "the answer names no session (HTTP %d)", status(f))}
+			}
+			return nil
+		},
+		Pass: func(c *Case) string {
+			return fmt.Sprintf("session %s", c.Field(id, stepMint, "token.session_id"))
+		},
+	}
+}

@@ -1,0 +1,153 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Options is what an operator asks of one walk, beside the profile.
+type Options struct {
+	Only    []diag.HopID // empty: all
+	Skip    []diag.HopID
+	Session bool // open one real terminal session (the runbook's ws smoke)
+	Token   bool // a token is at hand
+	SSH     bool // a node host is known
+}
+
+// NewSubject is who is asked about, with the profile's expectations.
+func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID string) diag.Subject {
+	if nodeHost == "" {
+		nodeHost = p.Nodes[nodeID].Host
+	}
+	s := diag.Subject{
+		NodeID: nodeID, NodeHost: nodeHost, AllocationID: allocationID, SessionID: sessionID,
+		EnvironmentProfile: p.Name, Expected: map[string]string{},
+	}
+	for key, v := range map[string]string{
+		"api_base": p.APIBase, "terminal_base": p.TerminalBase,
+		"node_runtime_api_url": p.NodeRuntimeAPIURL, "node_runtime_resolve_address": p.NodeRuntimeResolveAddress,
+		"node_terminal_url": p.NodeTerminalURL, "node_terminal_resolve_address": p.NodeTerminalResolveAddress,
+		"signing_ca_fingerprint": p.Trust.SigningCAFingerprint, "ingress_ca_fingerprint": p.Trust.IngressCAFingerprint,
+		"agent_unit": p.Agent.Unit, "agent_dir": p.Agent.Dir,
+	} {
+		if v != "" {
+			s.Expected[key] = v
+		}
+	}
+	return s
+}
+
+// NewPlan says what a walk will do, from where, with which budgets. It is pure: the same profile, subject and options
+// give the same plan.
+func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
+	plan := diag.Plan{Profile: p.Name, Policy: map[string]int64{}}
+	for key := range profile.DefaultPolicy() {
+		plan.Policy[key] = p.PolicyValue(key)
+	}
+	for _, h := range Chain() {
+		row := diag.PlannedHop{ID: h.ID, Vantages: h.From(), BudgetMS: budget(p, &h).Milliseconds(), Steps: []string{}}
+		row.Skip = skipped(&h, p, subject, o)
+		for _, s := range h.Steps {
+			if why := leftOut(&h, s, p, o); why != "" && row.Skip == "" {
+				if row.Left == nil {
+					row.Left = map[string]string{}
+				}
+				row.Left[s.Name] = why
+			}
+			row.Steps = append(row.Steps, s.Name)
+		}
+		if row.Skip == "" && len(row.Left) > 0 && len(row.Left) == len(row.Steps) {
+			row.Skip = row.Left[row.Steps[0]]
+		}
+		plan.Hops = append(plan.Hops, row)
+	}
+	return plan
+}
+
+func budget(p profile.Profile, h *Hop) time.Duration {
+	if b, ok := p.Budgets[h.ID]; ok {
+		return b
+	}
+	b := h.Budget
+	if h.ID == diag.HopBrowserTerminalWS { // the gateway's own patience, and then time to hear its answer
+		b += time.Duration(p.PolicyValue(policyNodeStream)) * time.Second
+	}
+	return b
+}
+
+// skipped says why a whole hop is not run, "" to run it.
+func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
+	switch {
+	case len(o.Only) > 0 && !slices.Contains(o.Only, h.ID):
+		return "not in --only"
+	case slices.Contains(o.Skip, h.ID):
+		return "in --skip"
+	case len(h.Steps) == 0:
+		return "not built yet: GPU facts come from gpuaas-gpu-probe"
+	}
+	needsAllocation := []diag.HopID{
+		diag.HopAllocationBinding, diag.HopTerminalTokenMint, diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask,
+		diag.HopGatewayNodeStream, diag.HopTerminalStartup, diag.HopAppRuntimeLiveness, diag.HopAppUserRoute,
+	}
+	session := []diag.HopID{diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream}
+	switch {
+	case s.AllocationID == "" && slices.Contains(needsAllocation, h.ID):
+		return "no --allocation-id given"
+	case !o.Session && slices.Contains(session, h.ID):
+		return "--run-ws-smoke=false"
+	case h.ID == diag.HopTerminalPublicRoute && p.TerminalBase == "":
+		return "no terminal base given"
+	}
+	return ""
+}
+
+// leftOut says why one step is not run, "" to run it.
+func leftOut(h *Hop, s Step, p profile.Profile, o Options) string {
+	switch {
+	case s.From == Node && !o.SSH:
+		return "no node host given (--node-host, or nodes in the profile)"
+	case s.From == Operator && !o.Token && needsToken(h.ID, s.Name):
+		return "no operator token given (--token-file)"
+	case s.From == Operator && p.APIBase == "" && h.ID != diag.HopTerminalPublicRoute:
+		return "no API base given"
+	case !o.Session && h.ID == diag.HopTerminalStartup && s.From == Operator:
+		return "--run-ws-smoke=false"
+	case s.Name == stepTaskWait && !p.Mapping.CanPeek():
+		return "this platform cannot be asked for a task without claiming it (mapping.peek: false)"
+	}
+	return ""
+}
+
+// needsToken reports whether an operator's step asks the API in the operator's name.
+func needsToken(id diag.HopID, step string) bool {
+	switch id {
+	case diag.HopTerminalPublicRoute, diag.HopBrowserTerminalWS, diag.HopAppUserRoute:
+		return false
+	case diag.HopControlPlaneAccess:
+		return step != stepHealthz
+	}
+	return true
+}
+
+// CheckHops refuses names that are not hops; the error names the flag.
+func CheckHops(flag string, names []string) ([]diag.HopID, error) {
+	var ids []diag.HopID
+	for _, n := range names {
+		if !slices.Contains(diag.Hops[:], diag.HopID(n)) {
+			return nil, fmt.Errorf("--%s: no hop is named %q (gpuaasctl preflight hops lists them)", flag, n)
+		}
+		ids = append(ids, diag.HopID(n))
+	}
+	return ids, nil
+}
+
+// Policy keys that judges use.
+const (
+	policyStaleAfter   = "node.heartbeat_stale_after_seconds"
+	policyDiskPressure = "node.disk_pressure_percent"
+	policyNodeStream   = "terminal.node_stream_timeout_seconds"
+)

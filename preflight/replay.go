@@ -1,0 +1,68 @@
+package preflight
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// RulesVersion names this set of judges. It changes whenever the same facts may be judged differently.
+const RulesVersion = "1"
+
+// ErrInvalidReport is wrapped by every refusal of Replay.
+var ErrInvalidReport = errors.New("not a valid report")
+
+// Judge fills a report's hops, verdict and dashboard from its subject, plan, facts and ending.
+func Judge(r *diag.Report) {
+	c := NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
+	chain := Chain()
+	r.Hops = assess(chain, c)
+	r.Verdict = decide(chain, r.Hops, c)
+	r.Dashboard = dashboard(r.Hops, r.Verdict, c, r.Run)
+	r.Run.RulesVersion = RulesVersion
+}
+
+// Replay judges the recorded facts again, by today's rules. The report that it returns shares no mutable state with
+// r. A report whose proof does not hold (a fact is missing, or the requests do not differ in exactly the named input)
+// is refused.
+func Replay(r *diag.Report) (*diag.Report, error) {
+	if r.APIVersion != diag.APIVersion || r.Kind != diag.KindPreflight {
+		return nil, fmt.Errorf("%w: want %s %s, have %q %q", ErrInvalidReport, diag.APIVersion, diag.KindPreflight, r.APIVersion, r.Kind)
+	}
+	seen := map[string]bool{}
+	for i := range r.Facts {
+		id := r.Facts[i].ID
+		if id == "" || seen[id] {
+			return nil, fmt.Errorf("%w: facts[%d] has the id %q, which is empty or used twice", ErrInvalidReport, i, id)
+		}
+		seen[id] = true
+	}
+	if err := checkProof(r, r.Verdict.Proof); err != nil {
+		return nil, err
+	}
+	for _, b := range r.Verdict.OtherFindings {
+		if err := checkProof(r, b.Proof); err != nil {
+			return nil, err
+		}
+	}
+	again := *r
+	Judge(&again)
+	return &again, nil
+}
+
+func checkProof(r *diag.Report, p *diag.Proof) error {
+	if p == nil {
+		return nil
+	}
+	c := NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
+	a, b := c.facts[p.Failing], c.facts[p.Passing]
+	if a == nil || b == nil {
+		return fmt.Errorf("%w: the proof names facts %q and %q, and not both are there", ErrInvalidReport, p.Failing, p.Passing)
+	}
+	changed := diag.Changed(a.Request, b.Request)
+	if len(changed) != 1 || changed[0] != p.Changed || !passesWhere(b, a) || a.Vantage != b.Vantage {
+		return fmt.Errorf("%w: the proof says that %s changed between %q and %q; really changed: %v", ErrInvalidReport, p.Changed, p.Failing, p.Passing, changed)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// fail is a failing finding whose deciding fact is f.
+func fail(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Finding {
+	return diag.Finding{
+		Status: diag.StatusFail, Signal: sig, Failure: f.Failure, Evidence: []string{f.ID},
+		Text: fmt.Sprintf(format, args...), Culprit: culprit(f),
+	}
+}
+
+// undecided is a finding for facts that answer another question than the one asked.
+func undecided(f *diag.Fact, format string, args ...any) diag.Finding {
+	return diag.Finding{
+		Status: diag.StatusInconclusive, Failure: f.Failure, Evidence: []string{f.ID}, Because: fmt.Sprintf(format, args...),
+	}
+}
+
+// warn is a finding that does not fail the hop.
+func warn(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Finding {
+	w := fail(sig, f, format, args...)
+	w.Status = diag.StatusWarn
+	return w
+}
+
+// culprit names the shared thing at fault in a failing network probe: two probes that fail on it are one fault.
+func culprit(f *diag.Fact) string {
+	switch f.Failure {
+	case diag.DNSTimeout, diag.DNSRefused, diag.DNSServFail:
+		if f.DNS != nil {
+			return f.Vantage + " resolver " + f.DNS.Server
+		}
+	case diag.DNSNXDomain, diag.DNSNoAnswer:
+		if f.DNS != nil {
+			return f.Vantage + " name " + f.DNS.Name
+		}
+	case diag.TLSUnknownCA:
+		if f.Request.CABundle != "" {
+			return f.Vantage + " file " + f.Request.CABundle
+		}
+	case diag.TCPTimeout, diag.TCPRefused, diag.TCPNoRoute, diag.TCPNetUnreachable:
+		if f.TCP != nil {
+			return f.Vantage + " to " + f.TCP.Remote
+		}
+	}
+	return ""
+}
+
+// saw says what a fact measured, in a few words: the failure, what exactly, after how long.
+func saw(f *diag.Fact) string {
+	if f == nil {
+		return "not measured"
+	}
+	var b strings.Builder
+	switch {
+	case f.Failure == diag.OK && f.HTTP != nil:
+		fmt.Fprintf(&b, "HTTP %d", f.HTTP.Status)
+	case f.Failure == diag.OK:
+		b.WriteString("passed")
+	default:
+		b.WriteString(string(f.Failure))
+		if f.Phase != "" {
+			fmt.Fprintf(&b, " in %s", f.Phase)
+		}
+	}
+	var more []string
+	if f.Failure != diag.OK && f.HTTP != nil && f.HTTP.Status != 0 {
+		more = append(more, fmt.Sprintf("HTTP %d", f.HTTP.Status))
+		if f.HTTP.ErrorCode != "" {
+			more = append(more, f.HTTP.ErrorCode)
+		}
+	}
+	if f.Errno != "" {
+		more = append(more, f.Errno)
+	}
+	if f.DNS != nil && f.Phase == "dns" && f.DNS.Server != "" {
+		more = append(more, "asked "+f.DNS.Server)
+	}
+	if f.TCP != nil && f.Phase == "tcp" {
+		more = append(more, f.TCP.Remote)
+	}
+	if len(more) > 0 {
+		fmt.Fprintf(&b, " (%s)", strings.Join(more, ", "))
+	}
+	fmt.Fprintf(&b, " after %d ms", f.DurationMS)
+	return b.String()
+}
+
+// where is the endpoint that a fact is about, without path and query.
+func where(f *diag.Fact) string {
+	if f == nil {
+		return "it"
+	}
+	return endpointOf(target(f))
+}
+
+// status is the HTTP status of a fact, 0 when no answer came.
+func status(f *diag.Fact) int {
+	if f == nil || f.HTTP == nil {
+		return 0
+	}
+	return f.HTTP.Status
+}
+
+// code is the error code of the answer's envelope.
+func code(f *diag.Fact) string {
+	if f == nil || f.HTTP == nil {
+		return ""
+	}
+	if v := f.HTTP.Fields["error.code"]; v != "" {
+		return v
+	}
+	return f.HTTP.ErrorCode
+}
+
+// ago writes an age for people.
+func ago(d time.Duration) string {
+	if d < 0 {
+		d = 0
+	}
+	return d.Round(time.Second).String()
+}
+
+// inPhase reports whether f failed in one of the phases.
+func inPhase(f *diag.Fact, names ...string) bool {
+	for _, n := range names {
+		if f.Phase == n {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,283 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// counterReserve is how much of a hop's budget its steps leave for counter-probes at the least.
+const counterReserve = time.Second
+
+// EventKind says what a walk just did.
+type EventKind int
+
+// The events, in the order in which one hop sends them.
+const (
+	HopStarted EventKind = iota
+	StepDone
+	HopDone
+)
+
+// Event is one line of progress. At counts from the start of the walk.
+type Event struct {
+	Kind   EventKind
+	Hop    diag.HopID
+	Step   diag.StepResult // of StepDone
+	Result diag.HopResult  // of HopDone; provisional: the report is judged once more over all facts
+	At     time.Duration
+}
+
+// Walk runs every step of the plan as soon as its needs have passed, and returns the facts in chain order with how the
+// walk ended: completed, by ctx's deadline, or interrupted. observe, when not nil, is called from one goroutine at a
+// time. Walk returns within about a second of ctx's end.
+func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vantage, observe func(Event)) ([]diag.Fact, diag.EndedBy) {
+	w := &walker{
+		ctx: ctx, env: e, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
+		facts: map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{},
+		hopDone: map[diag.HopID]chan struct{}{}, factDone: map[string]chan struct{}{},
+	}
+	chain := Chain()
+	for i := range chain {
+		w.hopDone[chain[i].ID] = make(chan struct{})
+		for _, s := range chain[i].Steps {
+			w.factDone[factID(chain[i].ID, s.Name)] = make(chan struct{})
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range chain {
+		wg.Go(func() { w.runHop(&chain[i]) })
+	}
+	wg.Wait()
+	return w.inOrder(chain), endedBy(ctx)
+}
+
+func endedBy(ctx context.Context) diag.EndedBy {
+	switch err := context.Cause(ctx); {
+	case err == nil:
+		return diag.EndedCompleted
+	case errors.Is(err, context.DeadlineExceeded):
+		return diag.EndedDeadline
+	default:
+		return diag.EndedInterrupted
+	}
+}
+
+// walker is the state of one walk.
+type walker struct {
+	ctx      context.Context
+	env      *Env
+	plan     diag.Plan
+	vantages map[string]Vantage
+	start    time.Time
+
+	hopDone  map[diag.HopID]chan struct{}
+	factDone map[string]chan struct{}
+
+	mu     sync.Mutex // guards facts, order, status and calls of observe
+	facts  map[string]*diag.Fact
+	order  []string // counter-probes, in the order of their arrival
+	status map[diag.HopID]diag.Status
+
+	observe func(Event)
+}
+
+// runHop runs a hop's steps, then its counter-probes, then judges it.
+func (w *walker) runHop(h *Hop) {
+	defer close(w.hopDone[h.ID])
+	planned := (&Case{Plan: w.plan}).planned(h.ID)
+	if planned.Skip == "" {
+		begun := sync.OnceFunc(func() { w.emit(Event{Kind: HopStarted, Hop: h.ID}) })
+		hopBudget := &budgeted{total: time.Duration(planned.BudgetMS) * time.Millisecond}
+		var wg sync.WaitGroup
+		for _, s := range h.Steps {
+			wg.Go(func() {
+				defer close(w.factDone[factID(h.ID, s.Name)])
+				if planned.Left[s.Name] == "" {
+					w.runStep(h, s, begun, hopBudget)
+				}
+			})
+		}
+		wg.Wait()
+	} else {
+		for _, s := range h.Steps {
+			close(w.factDone[factID(h.ID, s.Name)])
+		}
+	}
+	w.finishHop(h)
+}
+
+// budgeted is one hop's time, which begins with its first step.
+type budgeted struct {
+	once  sync.Once
+	total time.Duration
+	until time.Time
+}
+
+func (b *budgeted) end() time.Time {
+	b.once.Do(func() { b.until = time.Now().Add(b.total) })
+	return b.until
+}
+
+// runStep waits for what the step needs, asks, and records the fact; on a failure it runs the counter-probes.
+func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
+	if !w.waitFor(s) {
+		return
+	}
+	w.mu.Lock()
+	c := w.snapshot()
+	stop := blocked(s, w.status) != "" || (s.When != nil && s.When(c) != "")
+	w.mu.Unlock()
+	if stop || w.ctx.Err() != nil {
+		return
+	}
+	begun()
+	if s.Uses != "" {
+		return
+	}
+	ctx, cancel := context.WithDeadline(w.ctx, budget.end())
+	defer cancel()
+	req := s.Ask(w.env, c)
+	req.ID = factID(h.ID, s.Name)
+	timeout := min(s.Timeout, time.Until(budget.end())-counterReserve)
+	if s.Timeout == 0 {
+		timeout = time.Until(budget.end()) - counterReserve
+	}
+	req.TimeoutMS = max(1, timeout.Milliseconds())
+	f := w.probe(ctx, s.From, []diag.Request{req})[0]
+	w.record(f, false)
+	w.mu.Lock()
+	step := assessStep(h, s, w.snapshot(), (&Case{Plan: w.plan}).planned(h.ID), w.status)
+	w.mu.Unlock()
+	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
+	if f.Failure != diag.OK && f.Failure != diag.Cancelled {
+		w.counter(ctx, h, &f)
+	}
+}
+
+// waitFor blocks until the step's needs are done, and reports whether the walk still goes on.
+func (w *walker) waitFor(s Step) bool {
+	for _, need := range s.Needs {
+		if !w.wait(w.hopDone[need]) {
+			return false
+		}
+	}
+	for _, id := range s.After {
+		if !w.wait(w.factDone[id]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *walker) wait(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
+// counter runs the probes that differ in one input from the failing one, all at once.
+func (w *walker) counter(ctx context.Context, h *Hop, failing *diag.Fact) {
+	w.mu.Lock()
+	c := w.snapshot()
+	w.mu.Unlock()
+	counters := ladderCounters(w.env, c, failing)
+	if h.Counter != nil {
+		counters = append(counters, h.Counter(w.env, c, failing)...)
+	}
+	by := map[string][]diag.Request{}
+	for _, k := range counters {
+		req := k.Request
+		req.ID = failing.ID + "~" + k.Name
+		if deadline, ok := ctx.Deadline(); ok {
+			req.TimeoutMS = max(1, min(req.TimeoutMS, time.Until(deadline).Milliseconds()-50))
+		}
+		by[k.From] = append(by[k.From], req)
+	}
+	var wg sync.WaitGroup
+	for from, reqs := range by {
+		wg.Go(func() {
+			for _, f := range w.probe(ctx, from, reqs) {
+				w.record(f, true)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// probe asks a vantage. A failure that only says "time is up" after the walk itself was ended says nothing about the
+// far side, and is recorded as cancelled.
+func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
+	facts := w.vantages[from].Probe(ctx, reqs)
+	if w.ctx.Err() != nil {
+		for i := range facts {
+			if facts[i].Failure.Silent() {
+				facts[i].Failure = diag.Cancelled
+				facts[i].Detail = "the walk ended by " + string(endedBy(w.ctx))
+			}
+		}
+	}
+	return facts
+}
+
+func (w *walker) record(f diag.Fact, counter bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.facts[f.ID] = &f
+	if counter {
+		w.order = append(w.order, f.ID)
+	}
+}
+
+// finishHop judges the hop on what is known so far, for those that need it and for the eye.
+func (w *walker) finishHop(h *Hop) {
+	w.mu.Lock()
+	r := assessHop(h, w.snapshot(), w.status)
+	w.status[h.ID] = r.Status
+	w.mu.Unlock()
+	w.emit(Event{Kind: HopDone, Hop: h.ID, Result: r})
+}
+
+// snapshot is the case as it stands; the caller holds mu. Facts are immutable, so only the index is copied.
+func (w *walker) snapshot() *Case {
+	c := &Case{Subject: w.env.Subject, Plan: w.plan, EndedBy: endedBy(w.ctx), facts: make(map[string]*diag.Fact, len(w.facts))}
+	for id, f := range w.facts {
+		c.facts[id] = f
+	}
+	return c
+}
+
+func (w *walker) emit(ev Event) {
+	if w.observe == nil {
+		return
+	}
+	ev.At = time.Since(w.start)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.observe(ev)
+}
+
+// inOrder lists the facts in chain order, each followed by its counter-probes.
+func (w *walker) inOrder(chain []Hop) []diag.Fact {
+	facts := []diag.Fact{}
+	for i := range chain {
+		for _, s := range chain[i].Steps {
+			id := factID(chain[i].ID, s.Name)
+			if f := w.facts[id]; f != nil {
+				facts = append(facts, *f)
+			}
+			for _, k := range w.order {
+				if len(k) > len(id) && k[:len(id)+1] == id+"~" {
+					facts = append(facts, *w.facts[k])
+				}
+			}
+		}
+	}
+	return facts
+}
