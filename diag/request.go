@@ -28,6 +28,12 @@ const (
 	OpEnv     Op = "env"     // the names in Env, of the agent's process; values of secrets as presence and age
 )
 
+// Ops lists every measurement, in the order above.
+var Ops = [...]Op{
+	OpDNS, OpTCP, OpTLS, OpHTTP, OpWS, OpSession, OpSSH,
+	OpDisk, OpFile, OpCert, OpUnit, OpBinary, OpUser, OpPTY, OpClock, OpEnv,
+}
+
 // View says whose eyes a node-side probe uses. A service under a bind mount sees another file than a login does.
 type View string
 
