@@ -1,0 +1,300 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Where an address came from, as DNSFacts.Source has it.
+const (
+	sourcePinned       = "pinned"
+	sourceLiteral      = "literal"
+	sourceHostsManaged = "hosts_managed"
+	sourceHostsManual  = "hosts_manual"
+	sourceNSS          = "nss"
+	sourceDNS          = "dns"
+)
+
+// noSuchName is said when every source was asked and none is a DNS server.
+const noSuchName = diag.DNSNXDomain
+
+// familyGrace is how long the second address family is waited for once the first has answered: a server that drops
+// AAAA questions must not cost its whole timeout.
+const familyGrace = 250 * time.Millisecond
+
+// resolverTimeout and resolverAttempts hold for a server that the request names; resolv.conf has its own.
+const (
+	resolverTimeout  = 2 * time.Second
+	resolverAttempts = 2
+)
+
+// found is the outcome of one look-up.
+type found struct {
+	addrs  []netip.Addr
+	source string
+	line   string // path:number in a hosts file
+	server string // host:port of the DNS server that answered, or was asked last
+	rcode  string
+	word   diag.Failure
+	err    error
+}
+
+// lookup is the first rung: addresses for the target's host.
+func (c *climb) lookup(ctx context.Context) bool {
+	d := &diag.DNSFacts{Name: c.to.host}
+	c.f.DNS = d
+	began := time.Now()
+	var got found
+	literal, isLiteral := netip.ParseAddr(c.to.host)
+	switch {
+	case c.req.Resolve != "":
+		addr, err := netip.ParseAddr(strings.Trim(c.req.Resolve, "[]"))
+		if err != nil {
+			c.failed(phaseTarget, diag.Unsupported, errors.New("the address to use in place of the look-up is not one"))
+			return false
+		}
+		got = found{addrs: []netip.Addr{addr}, source: sourcePinned}
+	case isLiteral == nil:
+		got = found{addrs: []netip.Addr{literal}, source: sourceLiteral}
+	case c.req.Resolver != "":
+		got = question{servers: []string{withPort(c.req.Resolver, "53")}, names: []string{dns.Fqdn(c.to.host)},
+			timeout: resolverTimeout, attempts: resolverAttempts}.ask(ctx)
+		d.DurationMS = since(began)
+	default:
+		got = c.lookupHost(ctx, c.to.host)
+		d.DurationMS = since(began)
+	}
+	d.Source, d.SourceLine, d.Server, d.RCode = got.source, got.line, got.server, got.rcode
+	if len(got.addrs) == 0 {
+		c.stopped(ctx, phaseDNS, diag.DNSTimeout, got.word, got.err)
+		return false
+	}
+	c.addrs = sixFirst(got.addrs)
+	for _, a := range c.addrs {
+		d.Addresses = append(d.Addresses, a.String())
+	}
+	return true
+}
+
+// withPort gives a host its port unless it has one.
+func withPort(host, port string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), port)
+}
+
+// lookupDNS asks the servers of resolv.conf by its rules; without one, this host's own, as the C library does.
+func lookupDNS(ctx context.Context, resolv, name string) found {
+	conf, err := dns.ClientConfigFromFile(resolv)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return found{source: sourceDNS, word: diag.FileUnreadable, err: err}
+	}
+	if conf == nil {
+		conf, _ = dns.ClientConfigFromReader(strings.NewReader(""))
+	}
+	if len(conf.Servers) == 0 {
+		conf.Servers = []string{"127.0.0.1"}
+	}
+	q := question{names: conf.NameList(name), timeout: time.Duration(conf.Timeout) * time.Second, attempts: conf.Attempts}
+	for _, s := range conf.Servers {
+		// resolv.conf has addresses only; a port is taken where one is written, as tests need.
+		if _, err := netip.ParseAddr(s); err == nil {
+			s = net.JoinHostPort(s, conf.Port)
+		}
+		q.servers = append(q.servers, s)
+	}
+	return q.ask(ctx)
+}
+
+// question is a look-up in the DNS: names to try in order, and whom to ask how often.
+type question struct {
+	servers  []string // host:port
+	names    []string // fully qualified
+	timeout  time.Duration
+	attempts int
+}
+
+// weight orders the ways in which a look-up fails: what is no answer outweighs a "no", and "no address" outweighs
+// "no such name".
+func (f found) weight() int {
+	switch f.word {
+	case diag.OK:
+		return 0
+	case diag.DNSNXDomain:
+		return 1
+	case diag.DNSNoAnswer:
+		return 2
+	case diag.DNSRefused:
+		return 3
+	case diag.DNSServFail:
+		return 4
+	case diag.DNSTimeout:
+		return 6
+	}
+	return 5 // no way to the server
+}
+
+func worse(a, b found) found {
+	if b.weight() > a.weight() {
+		return b
+	}
+	return a
+}
+
+// ask tries the names in order. A server that cannot be asked ends it: the next name would fare no better.
+func (q question) ask(ctx context.Context) found {
+	worst := found{source: sourceDNS}
+	for _, name := range q.names {
+		got := q.askName(ctx, name)
+		if len(got.addrs) > 0 {
+			return got
+		}
+		worst = worse(worst, got)
+		if got.word == diag.DNSTimeout || ctx.Err() != nil {
+			break
+		}
+	}
+	return worst
+}
+
+// askName asks server after server, attempts times, until one gives a final answer.
+func (q question) askName(ctx context.Context, name string) found {
+	var last found
+	for range q.attempts {
+		for _, server := range q.servers {
+			one, cancel := context.WithTimeout(ctx, q.timeout)
+			got := askBoth(one, server, name)
+			cancel()
+			switch {
+			case len(got.addrs) > 0, got.word == diag.DNSNXDomain, got.word == diag.DNSNoAnswer:
+				return got
+			}
+			last = worse(last, got)
+			if ctx.Err() != nil {
+				return last
+			}
+		}
+	}
+	return last
+}
+
+// askBoth asks one server for IPv4 and IPv6 addresses at once.
+func askBoth(ctx context.Context, server, name string) found {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan found, 2)
+	for _, kind := range [...]uint16{dns.TypeA, dns.TypeAAAA} {
+		go func() { results <- askOne(ctx, server, name, kind) }()
+	}
+	first := <-results
+	if len(first.addrs) > 0 {
+		stop := time.AfterFunc(familyGrace, cancel)
+		defer stop.Stop()
+	}
+	second := <-results
+	switch {
+	case len(first.addrs) > 0:
+		first.addrs = append(first.addrs, second.addrs...)
+		return first
+	case len(second.addrs) > 0:
+		return second
+	}
+	return worse(first, second)
+}
+
+// askOne sends one question, again over TCP when the answer was cut off.
+func askOne(ctx context.Context, server, name string, kind uint16) found {
+	f := found{source: sourceDNS, server: server}
+	m := new(dns.Msg).SetQuestion(name, kind)
+	r, err := exchangeDNS(ctx, "udp", server, m)
+	if err == nil && r.Truncated {
+		r, err = exchangeDNS(ctx, "tcp", server, m)
+	}
+	if err != nil {
+		f.word, f.err = dnsErrorWord(ctx, err), err
+		return f
+	}
+	f.rcode = dns.RcodeToString[r.Rcode]
+	for _, rr := range r.Answer {
+		switch rr := rr.(type) {
+		case *dns.A:
+			if a, ok := netip.AddrFromSlice(rr.A); ok {
+				f.addrs = append(f.addrs, a.Unmap())
+			}
+		case *dns.AAAA:
+			if a, ok := netip.AddrFromSlice(rr.AAAA); ok {
+				f.addrs = append(f.addrs, a)
+			}
+		}
+	}
+	if len(f.addrs) == 0 {
+		f.word = rcodeWord(r.Rcode)
+		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, dns.TypeToString[kind], name, f.rcode)
+	}
+	return f
+}
+
+// rcodeWord names an answer without addresses. What is neither yes nor no is a server that failed.
+func rcodeWord(rcode int) diag.Failure {
+	switch rcode {
+	case dns.RcodeSuccess:
+		return diag.DNSNoAnswer
+	case dns.RcodeNameError:
+		return diag.DNSNXDomain
+	case dns.RcodeRefused:
+		return diag.DNSRefused
+	}
+	return diag.DNSServFail
+}
+
+// dnsErrorWord names a question without an answer.
+func dnsErrorWord(ctx context.Context, err error) diag.Failure {
+	var e syscall.Errno
+	switch {
+	case timedOut(ctx, err), errors.Is(err, syscall.ETIMEDOUT):
+		return diag.DNSTimeout
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return diag.DNSRefused // an ICMP answer: nobody listens there
+	case errors.As(err, &e):
+		if w, ok := errnoWords[e]; ok {
+			return w // no way to the server, or not allowed to ask it
+		}
+	}
+	return diag.DNSServFail
+}
+
+// exchangeDNS sends m and waits for its answer; answers to other questions are not ours.
+func exchangeDNS(ctx context.Context, network, server string, m *dns.Msg) (*dns.Msg, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, server)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	co := &dns.Conn{Conn: conn, UDPSize: 4096}
+	if err := co.WriteMsg(m); err != nil {
+		return nil, err
+	}
+	for {
+		r, err := co.ReadMsg()
+		if err != nil {
+			return nil, err
+		}
+		if r.Id == m.Id && r.Response {
+			return r, nil
+		}
+	}
+}

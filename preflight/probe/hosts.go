@@ -1,0 +1,199 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// nameFiles is where the host's rules for names are. The zero value is the common places; tests have their own.
+type nameFiles struct {
+	hosts, resolv, nsswitch string
+	getent                  string // program
+}
+
+func (n nameFiles) withDefaults() nameFiles {
+	for _, d := range [...]struct {
+		field *string
+		value string
+	}{{&n.hosts, "/etc/hosts"}, {&n.resolv, "/etc/resolv.conf"}, {&n.nsswitch, "/etc/nsswitch.conf"}, {&n.getent, "getent"}} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	return n
+}
+
+// Lines of the hosts file between these belong to a machine's manager. What follows the marker on its line is free.
+const (
+	hostsBegin = "# BEGIN gpuaasctl"
+	hostsEnd   = "# END gpuaasctl"
+)
+
+// hostsAnswer is what a hosts file says of a name.
+type hostsAnswer struct {
+	addrs   []netip.Addr
+	line    int // of the first address, from 1
+	managed bool
+}
+
+// readHosts finds every address of name in the text of a hosts file.
+func readHosts(text []byte, name string) hostsAnswer {
+	var a hostsAnswer
+	managed := false
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		switch {
+		case strings.HasPrefix(line, hostsBegin):
+			managed = true
+		case strings.HasPrefix(line, hostsEnd):
+			managed = false
+		}
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		addr, err := netip.ParseAddr(fields[0])
+		if err != nil {
+			continue
+		}
+		for _, f := range fields[1:] {
+			if strings.EqualFold(strings.TrimSuffix(f, "."), name) {
+				if len(a.addrs) == 0 {
+					a.line, a.managed = n, managed
+				}
+				a.addrs = append(a.addrs, addr)
+				break
+			}
+		}
+	}
+	return a
+}
+
+// nameService is one source of the hosts line of nsswitch.conf.
+type nameService struct {
+	name string // files, dns, myhostname, resolve, ...
+	stop bool   // [NOTFOUND=return] or stronger follows: a "no" is final
+}
+
+// readNSSwitch returns the order of sources; files, then dns, when the text has none.
+func readNSSwitch(text []byte) []nameService {
+	var services []nameService
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "hosts:")
+		if !ok {
+			continue
+		}
+		action := false
+		for _, word := range strings.Fields(strings.NewReplacer("[", " [ ", "]", " ] ").Replace(rest)) {
+			switch {
+			case word == "[":
+				action = true
+			case word == "]":
+				action = false
+			case action && len(services) > 0:
+				if finalNo(strings.ToUpper(word)) {
+					services[len(services)-1].stop = true
+				}
+			case !action:
+				services = append(services, nameService{name: strings.ToLower(word)})
+			}
+		}
+	}
+	if len(services) == 0 {
+		return []nameService{{name: "files"}, {name: "dns"}}
+	}
+	return services
+}
+
+// finalNo reports whether an nsswitch action ends the search when the source does not know the name. !UNAVAIL=return
+// does: every answer but "I do not run" is final. Whether a source ran cannot be seen from outside, so such a "no"
+// counts only for sources that are asked here, see lookupHost.
+func finalNo(action string) bool {
+	status, what, ok := strings.Cut(action, "=")
+	if !ok || what != "RETURN" {
+		return false
+	}
+	if not, ok := strings.CutPrefix(status, "!"); ok {
+		return not != "NOTFOUND"
+	}
+	return status == "NOTFOUND"
+}
+
+// lookupHost finds name as this host would: the sources of nsswitch.conf in order.
+func (c *climb) lookupHost(ctx context.Context, name string) found {
+	files := c.p.names.withDefaults()
+	text, _ := os.ReadFile(files.nsswitch) // absent on some systems, and then the default order counts
+	var last found
+	for _, s := range readNSSwitch(text) {
+		got, asked := found{}, true
+		switch s.name {
+		case "files":
+			got = lookupFile(files.hosts, name)
+		case "dns":
+			got = lookupDNS(ctx, files.resolv, name)
+		case "myhostname":
+			asked = false // only this host's own names
+		default:
+			got, asked = lookupNSS(ctx, files.getent, s.name, name), false
+		}
+		if len(got.addrs) > 0 {
+			return got
+		}
+		if got.word != "" {
+			last = got
+		}
+		if ctx.Err() != nil || s.stop && asked {
+			break
+		}
+	}
+	if last.word == "" {
+		last.word, last.err = noSuchName, fmt.Errorf("no source of names knows %s", name)
+	}
+	return last
+}
+
+func lookupFile(path, name string) found {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return found{}
+	}
+	a := readHosts(text, name)
+	f := found{addrs: a.addrs, source: sourceHostsManual}
+	if a.managed {
+		f.source = sourceHostsManaged
+	}
+	if len(a.addrs) > 0 {
+		f.line = fmt.Sprintf("%s:%d", path, a.line)
+	}
+	return f
+}
+
+// lookupNSS asks one source that only the C library knows (resolve, mdns, sss, ...). A "no" tells nothing: it may as
+// well not run.
+func lookupNSS(ctx context.Context, getent, service, name string) found {
+	cmd := exec.CommandContext(ctx, getent, "-s", "hosts:"+service, "ahosts", name)
+	cmd.WaitDelay = 100 * time.Millisecond
+	out, err := cmd.Output()
+	f := found{source: sourceNSS}
+	if err != nil {
+		return f
+	}
+	for line := range strings.Lines(string(out)) {
+		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if addr, err := netip.ParseAddr(first); err == nil {
+			f.addrs = append(f.addrs, addr)
+		}
+	}
+	return f
+}

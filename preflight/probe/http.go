@@ -1,0 +1,201 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// maxBody is how much of an answer is read; only extracted fields are kept of it.
+const maxBody = 1 << 20
+
+// minPoll keeps a poll without a pause from becoming a flood.
+const minPoll = 50 * time.Millisecond
+
+// userAgent tells an access log who asked.
+const userAgent = "gpuaasctl-probe"
+
+// answer is one HTTP answer, its body read and bounded.
+type answer struct {
+	resp *http.Response
+	body []byte
+	took time.Duration
+}
+
+// http is the fourth rung: one exchange, or a poll.
+func (p *Prober) http(ctx context.Context, req diag.Request, f *diag.Fact) {
+	c := p.newClimb(req, f)
+	if c == nil {
+		return
+	}
+	defer c.park()
+	for polls := 1; ; polls++ {
+		a, ok := c.ask(ctx, polls)
+		if !ok {
+			return
+		}
+		c.record(a)
+		if req.Poll == nil {
+			return
+		}
+		f.HTTP.Polls = polls
+		if f.Failure != diag.OK || slices.Contains(req.Poll.Until, f.HTTP.Fields[req.Poll.Field]) {
+			return
+		}
+		if !pause(ctx, time.Duration(req.Poll.EveryMS)*time.Millisecond) {
+			c.stopped(ctx, phasePoll, diag.HTTPTimeout, diag.HTTPTimeout, fmt.Errorf("%s did not become %s",
+				req.Poll.Field, strings.Join(req.Poll.Until, " or ")))
+			return
+		}
+	}
+}
+
+// pause waits and reports whether there is time left.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(max(d, minPoll))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ask makes one exchange. A kept connection that the peer ended in the meantime is replaced once, where asking again
+// can do no harm.
+func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
+	warm, ok := c.arrive(ctx)
+	if !ok {
+		return nil, false
+	}
+	a, err := c.exchange(ctx)
+	if err != nil && warm && broken(err) && ctx.Err() == nil && idempotent(c.req.Method) {
+		c.leave()
+		if !c.up(ctx, 3) {
+			return nil, false
+		}
+		a, err = c.exchange(ctx)
+	}
+	if err != nil {
+		phase, word := exchangeWord(err, c.link.cert, time.Now())
+		if polls > 1 && phase == phaseHTTP && timedOut(ctx, err) {
+			phase = phasePoll
+		}
+		c.stopped(ctx, phase, diag.HTTPTimeout, word, err)
+		return nil, false
+	}
+	if a.resp.Close || len(a.body) == maxBody {
+		c.leave()
+	}
+	return a, true
+}
+
+func idempotent(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
+		return true
+	}
+	return false
+}
+
+// exchange sends the request over the link and reads the answer, closing the link when it broke.
+func (c *climb) exchange(ctx context.Context) (*answer, error) {
+	c.publicEdge()
+	r, err := c.request(ctx)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	release := c.link.guard(ctx)
+	c.link.whole = false
+	resp, err := c.link.roundTrip(r)
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
+		// A body that broke off is still an answer: its status and headers came.
+		if err != nil && !timedOut(ctx, err) && ctx.Err() == nil {
+			resp.Close, err = true, nil
+		}
+	}
+	if !release() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.link.whole = true
+	return &answer{resp: resp, body: body, took: time.Since(began)}, nil
+}
+
+// publicEdge notes that a certificate was to be shown to a listener that never asked for one: whatever it answers,
+// it is not the listener that checks nodes.
+func (c *climb) publicEdge() {
+	if c.req.Cert != "" && c.link.tls != nil && !c.link.cert.requested {
+		c.failed(phaseTLS, diag.MTLSNotRequested, errors.New("the listener did not ask for a client certificate"))
+	}
+}
+
+// request builds the HTTP request. Secrets go only over a connection that was verified, or that has no TLS.
+func (c *climb) request(ctx context.Context) (*http.Request, error) {
+	method := c.req.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.to.url.String(), strings.NewReader(c.req.Body))
+	if err != nil {
+		return nil, errors.New("the request cannot be written")
+	}
+	c.headers(r)
+	if c.req.Body != "" && r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if !c.req.Token.IsZero() && c.link.verified {
+		r.Header.Set("Authorization", "Bearer "+c.req.Token.Reveal())
+	}
+	return r, nil
+}
+
+// headers sets what HTTP and WebSocket requests have in common.
+func (c *climb) headers(r *http.Request) {
+	r.Header.Set("User-Agent", userAgent)
+	for k, v := range c.req.Header {
+		if http.CanonicalHeaderKey(k) == "Host" {
+			r.Host = v
+			continue
+		}
+		r.Header.Set(k, v)
+	}
+	if !c.req.Cookie.IsZero() && c.link.verified {
+		r.Header.Set("Cookie", c.req.Cookie.Reveal())
+	}
+}
+
+// roundTrip writes r and reads the head of the answer. The body, if any, is read from the link.
+func (l *link) roundTrip(r *http.Request) (*http.Response, error) {
+	writeErr := r.Write(l.conn)
+	// A server that turns a client away may have ended the connection before it read the request; what it said
+	// before that is still there to read.
+	if _, err := l.br.Peek(1); err != nil {
+		if _, alert := remoteAlert(err); writeErr != nil && !alert {
+			err = writeErr
+		}
+		return nil, err
+	}
+	for {
+		resp, err := http.ReadResponse(l.br, r)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, nil
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// The phases of the ladder, as Fact.Phase has them.
+const (
+	phaseTarget = "target" // the request itself cannot be carried out
+	phaseEnv    = "env"    // a ${NAME} has no value here
+	phaseDNS    = "dns"
+	phaseTCP    = "tcp"
+	phaseTrust  = "trust" // the CA bundle, before the handshake
+	phaseCert   = "cert"  // the client certificate or its key, before the handshake
+	phaseTLS    = "tls"
+	phaseHTTP   = "http"
+	phasePoll   = "poll"
+	phaseWS     = "ws"
+	phasePTY    = "pty"
+)
+
+// target is where a request goes: a name, a host:port or a URL, all three understood by every network op.
+type target struct {
+	url        *url.URL // with scheme http or https; path and query only matter to the HTTP ops
+	host, port string
+	secure     bool
+}
+
+// climb is one request on its way up the ladder dns, tcp, tls, http, ws, session. Each rung fills its section of the
+// fact and says whether the next may be tried. It belongs to one goroutine.
+type climb struct {
+	p     *Prober
+	req   diag.Request
+	f     *diag.Fact
+	to    target
+	addrs []netip.Addr
+	raw   net.Conn // set by connect until secure makes a link of it
+	link  *link
+}
+
+// newClimb returns nil, with the failure in f, when the target makes no sense.
+func (p *Prober) newClimb(req diag.Request, f *diag.Fact) *climb {
+	c := &climb{p: p, req: req, f: f}
+	var err error
+	if c.to, err = parseTarget(req.Op, req.Target); err != nil {
+		c.failed(phaseTarget, diag.Unsupported, err)
+		return nil
+	}
+	return c
+}
+
+// parseTarget reads "name", "host:port" or a URL. A bare name gets the port of its op: 443, or 80 for a plain URL.
+func parseTarget(op diag.Op, s string) (target, error) {
+	if !strings.Contains(s, "://") {
+		if strings.ContainsAny(s, "/?#@ ") || s == "" {
+			return target{}, errors.New("the target must be a name, host:port or a URL")
+		}
+		if _, err := netip.ParseAddr(s); err == nil && strings.Contains(s, ":") {
+			s = "[" + s + "]"
+		}
+		s = "https://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err // the URL itself may hold a query
+		}
+		return target{}, err
+	}
+	t := target{url: u, host: strings.TrimSuffix(u.Hostname(), "."), port: u.Port()}
+	switch u.Scheme {
+	case "https", "wss":
+		u.Scheme, t.secure = "https", true
+	case "http", "ws":
+		u.Scheme = "http"
+	default:
+		return target{}, errors.New("no such scheme: " + u.Scheme)
+	}
+	if t.host == "" || strings.HasPrefix(t.host, "-") {
+		return target{}, errors.New("the target has no host")
+	}
+	if t.port == "" {
+		t.port = "80"
+		if t.secure {
+			t.port = "443"
+		}
+	}
+	return t, nil
+}
+
+// serverName is what the handshake asks for and verifies.
+func (c *climb) serverName() string {
+	if c.req.ServerName != "" {
+		return c.req.ServerName
+	}
+	return c.to.host
+}
+
+// up climbs the first n rungs of dns, tcp, tls.
+func (c *climb) up(ctx context.Context, n int) bool {
+	for _, rung := range []func(*climb, context.Context) bool{(*climb).lookup, (*climb).connect, (*climb).secure}[:n] {
+		if !rung(c, ctx) {
+			return false
+		}
+	}
+	return true
+}
+
+// failed writes the failure, once: what failed first stands.
+func (c *climb) failed(phase string, word diag.Failure, err error) {
+	if c.f.Failure != diag.OK {
+		return
+	}
+	c.f.Failure, c.f.Phase = word, phase
+	if err != nil {
+		c.f.Errno = errnoName(err)
+		c.f.Detail = clean(c.req, err.Error())
+	}
+}
+
+// stopped is failed for a phase that may have been ended by ctx: cancelled when somebody gave up on the walk, late
+// when the time was up.
+func (c *climb) stopped(ctx context.Context, phase string, late, word diag.Failure, err error) {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		word = diag.Cancelled
+	case timedOut(ctx, err):
+		word = late
+	}
+	c.failed(phase, word, err)
+}
+
+// leave closes what is still open.
+func (c *climb) leave() {
+	if c.raw != nil {
+		c.raw.Close()
+	}
+	if c.link != nil {
+		c.link.close()
+	}
+	c.raw, c.link = nil, nil
+}
+
+func (p *Prober) dns(ctx context.Context, req diag.Request, f *diag.Fact) { p.only(ctx, req, f, 1) }
+func (p *Prober) tcp(ctx context.Context, req diag.Request, f *diag.Fact) { p.only(ctx, req, f, 2) }
+func (p *Prober) tls(ctx context.Context, req diag.Request, f *diag.Fact) { p.only(ctx, req, f, 3) }
+
+// only climbs n rungs on a connection of its own and closes it: a measurement of these phases never uses the pool.
+func (p *Prober) only(ctx context.Context, req diag.Request, f *diag.Fact, n int) {
+	c := p.newClimb(req, f)
+	if c == nil {
+		return
+	}
+	defer c.leave()
+	if req.Op == diag.OpTLS {
+		c.to.secure = true
+	}
+	c.up(ctx, n)
+}
+
+// since is the duration of a phase that began at t.
+func since(t time.Time) diag.Millis { return diag.Measured(time.Since(t)) }

@@ -1,0 +1,199 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// maxIdle is how long a connection may lie unused: shorter than the keep-alive of common servers (nginx 75 s), so
+// that it is rarely dead when it is taken.
+const maxIdle = 30 * time.Second
+
+// maxParked bounds the connections that lie idle for one peer.
+const maxParked = 4
+
+// link is one open connection and what was learnt when it was made.
+type link struct {
+	conn     net.Conn // what an exchange reads and writes
+	raw      net.Conn // the same beneath TLS
+	br       *bufio.Reader
+	key      poolKey
+	tcp      diag.TCPFacts
+	tls      *diag.TLSFacts
+	cert     clientCert
+	verified bool // false: a look at a bad chain; no secret is sent over it, and it is never parked
+	whole    bool // no exchange is under way or broke off: another may follow
+	idle     time.Time
+}
+
+func (l *link) close() { l.raw.Close() }
+
+// guard closes the connection when ctx ends, since not every connection has deadlines (a channel through a jump host
+// has none). The returned func ends the guard and reports whether the connection is still whole.
+func (l *link) guard(ctx context.Context) func() bool { return context.AfterFunc(ctx, l.close) }
+
+// usable reports whether the peer has not ended an idle connection. What cannot be looked at is believed.
+func (l *link) usable() bool {
+	if l.br.Buffered() > 0 || time.Since(l.idle) > maxIdle {
+		return false
+	}
+	sc, ok := l.raw.(syscall.Conn)
+	if !ok {
+		return true
+	}
+	rc, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	alive := true
+	err = rc.Read(func(fd uintptr) bool {
+		var b [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		// Bytes that wait are a TLS session ticket as a rule; an end of file reads as no bytes and no error.
+		alive = n > 0 || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
+		return true
+	})
+	return alive && err == nil
+}
+
+// poolKey is every input that a connection depends on: requests share one only when none of these differ. The files
+// count as they lie on disk, so that a rotated certificate is never hidden by an older connection.
+type poolKey struct {
+	secure                              bool
+	host, port, resolve, resolver, name string
+	caBundle, caInline, cert, key       string
+	caBundleFile, certFile, keyFile     string
+	view                                diag.View
+}
+
+func (c *climb) key() poolKey {
+	r := c.req
+	return poolKey{
+		secure: c.to.secure, host: c.to.host, port: c.to.port, resolve: r.Resolve, resolver: r.Resolver, name: r.ServerName,
+		caBundle: r.CABundle, caInline: r.CAInline, cert: r.Cert, key: r.Key,
+		caBundleFile: fileStamp(r.CABundle), certFile: fileStamp(r.Cert), keyFile: fileStamp(r.Key), view: r.View,
+	}
+}
+
+// fileStamp changes when the file does.
+func fileStamp(path string) string {
+	if path == "" {
+		return ""
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return "absent"
+	}
+	var inode, device uint64
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		inode, device = st.Ino, uint64(st.Dev)
+	}
+	return fmt.Sprint(fi.ModTime().UnixNano(), fi.Size(), inode, device)
+}
+
+// pool keeps idle connections between the requests of one prober. The zero value is empty.
+type pool struct {
+	mu   sync.Mutex // guards idle
+	idle map[poolKey][]*link
+}
+
+// take returns a connection that was parked under key, or nil.
+func (p *pool) take(key poolKey) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		links := p.idle[key]
+		if len(links) == 0 {
+			return nil
+		}
+		l := links[len(links)-1]
+		p.idle[key] = links[:len(links)-1]
+		if l.usable() {
+			return l
+		}
+		l.close()
+	}
+}
+
+// park keeps l for the next request, or closes it where enough lie idle.
+func (p *pool) park(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle[l.key]) >= maxParked {
+		l.close()
+		return
+	}
+	if p.idle == nil {
+		p.idle = map[poolKey][]*link{}
+	}
+	l.idle = time.Now()
+	p.idle[l.key] = append(p.idle[l.key], l)
+}
+
+// Close ends the connections that the prober kept. It may be used again afterwards.
+func (p *Prober) Close() {
+	p.pool.mu.Lock()
+	defer p.pool.mu.Unlock()
+	for _, links := range p.pool.idle {
+		for _, l := range links {
+			l.close()
+		}
+	}
+	p.pool.idle = nil
+}
+
+// Warm opens a connection for req and keeps it for the next request that goes the same way: a WebSocket whose token
+// is still being minted finds its handshake done. The fact tells how the connection was made.
+func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
+	return p.measure(ctx, req, (*Prober).warm)
+}
+
+func (p *Prober) warm(ctx context.Context, req diag.Request, f *diag.Fact) {
+	c := p.newClimb(req, f)
+	if c == nil {
+		return
+	}
+	defer c.leave()
+	if c.up(ctx, 3) {
+		c.park()
+	}
+}
+
+// park leaves the connection to the next request, if it is fit for one.
+func (c *climb) park() {
+	if c.link != nil && c.link.whole && c.link.verified && c.link.br.Buffered() == 0 {
+		c.p.pool.park(c.link)
+		c.link = nil
+	}
+	c.leave()
+}
+
+// arrive gets a link: a parked one, or by climbing the whole ladder. A parked one brings the facts of its handshake
+// along, without durations, since nothing was measured now.
+func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
+	if c.link != nil {
+		return true, true
+	}
+	if l := c.p.pool.take(c.key()); l != nil {
+		c.link = l
+		c.f.DNS = nil
+		c.f.TCP = &diag.TCPFacts{Remote: l.tcp.Remote, Local: l.tcp.Local, Reused: true}
+		c.f.TLS = nil
+		if l.tls != nil {
+			facts := *l.tls
+			facts.DurationMS = 0
+			c.f.TLS = &facts
+		}
+		return true, true
+	}
+	return false, c.up(ctx, 3)
+}

@@ -1,0 +1,108 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// errUnverified ends a handshake whose chain did not verify, before anything was said over it.
+var errUnverified = errors.New("the server's certificate does not verify")
+
+// handshake is what one handshake brings to light, filled by its callbacks.
+type handshake struct {
+	facts *diag.TLSFacts
+	word  diag.Failure // what is wrong with the server's chain
+	err   error
+	cert  clientCert
+}
+
+// secure is the third rung: TLS where the target wants it, and a link in any case. The chain is captured before it is
+// judged, so that a bad one is seen; a connection that does not verify is not used any further, unless the request
+// only looks (TLSLook), and then the failure stands.
+func (c *climb) secure(ctx context.Context) bool {
+	if !c.to.secure {
+		c.take(&link{conn: c.raw, verified: true})
+		return true
+	}
+	key := c.key() // before the files are read: if one changes meanwhile, the connection counts as the older one's
+	facts := &diag.TLSFacts{ServerName: c.serverName()}
+	c.f.TLS = facts
+	trust, err := readTrust(c.req)
+	facts.TrustSource, facts.TrustRoots = trust.source, certInfos(trust.certs, maxRoots)
+	if err != nil {
+		c.failed(phaseTrust, fileWord(err), err)
+		return false
+	}
+	pair, err := readClientCert(c.req)
+	if err != nil {
+		c.failed(phaseCert, fileWord(err), err)
+		return false
+	}
+
+	h := &handshake{facts: facts}
+	began := time.Now()
+	conn := tls.Client(c.raw, h.config(trust, pair, c.req.TLSLook))
+	err = conn.HandshakeContext(ctx)
+	facts.DurationMS = since(began)
+	if h.cert.requested || err == nil {
+		facts.CertRequested = &h.cert.requested
+	}
+	switch {
+	case h.err != nil:
+		c.stopped(ctx, phaseTLS, h.word, h.word, h.err)
+	case err != nil:
+		c.stopped(ctx, phaseTLS, diag.Timeout, handshakeWord(err, h.cert, time.Now()), err)
+	}
+	if err != nil {
+		return false
+	}
+	c.take(&link{conn: conn, key: key, tls: facts, cert: h.cert, verified: h.err == nil})
+	return true
+}
+
+// take makes l the climb's link over the connection that was opened for it.
+func (c *climb) take(l *link) {
+	l.raw, l.br, l.tcp, l.whole = c.raw, bufio.NewReader(l.conn), *c.f.TCP, true
+	if l.key == (poolKey{}) {
+		l.key = c.key()
+	}
+	c.link, c.raw = l, nil
+}
+
+// config is the handshake's configuration. The library's verification is replaced by the same one in
+// VerifyConnection, for two reasons: the chain is wanted when it fails, and the precise word for why.
+func (h *handshake) config(trust trust, pair *tls.Certificate, look bool) *tls.Config {
+	return &tls.Config{
+		ServerName:         h.facts.ServerName,
+		NextProtos:         []string{"http/1.1"},
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, // VerifyConnection verifies
+		VerifyConnection: func(cs tls.ConnectionState) error {
+			h.facts.Version = tls.VersionName(cs.Version)
+			h.facts.Chain = certInfos(cs.PeerCertificates, maxRoots)
+			h.word, h.err = verifyChain(cs.PeerCertificates, trust.roots, h.facts.ServerName, time.Now())
+			h.facts.Verified = h.err == nil
+			if h.err != nil && !look {
+				return errUnverified
+			}
+			return nil
+		},
+		// Never Certificates: a certificate whose issuer the server does not list would silently stay at home, and
+		// the server's true word on it would never be heard.
+		GetClientCertificate: func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			h.cert.requested = true
+			h.facts.AcceptableCAs = subjectNames(r.AcceptableCAs)
+			if pair == nil {
+				return &tls.Certificate{}, nil
+			}
+			h.cert.sent, h.cert.notBefore = true, pair.Leaf.NotBefore
+			h.facts.CertSent = pair.Leaf.SerialNumber.Text(16)
+			return pair, nil
+		},
+	}
+}
