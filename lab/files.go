@@ -1,0 +1,292 @@
+package lab
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"text/template"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Users of the machines. Numbers are fixed, so that files can be owned before the machine ever ran.
+const (
+	uidOps      = 1000
+	uidTenant   = 2001
+	uidPlatform = 800
+)
+
+// file is one thing that the lab puts on a machine.
+type file struct {
+	path string
+	data []byte
+	mode fs.FileMode
+	uid  int    // owner and group
+	link string // a symbolic link to this, instead of data
+	unit string // the unit to restart when a running machine gets another content; "" = only a new machine gets the file
+}
+
+// settings is what the templates may speak of.
+type settings struct {
+	Machine         Machine
+	Machines, Nodes []Machine
+	PrefixLen       int
+	EdgeAddress     string
+	NodeAddress     string
+	APIHost         string
+	TermHost        string
+	NodeAPIHost     string
+	AppsDomain      string
+	AppPort         int
+	AppAddress      string
+	NodeAPIURL      string
+	NodeTerminalURL string
+	EnrollToken     string
+	TaskPubkeys     string
+	Policy          []policyRow
+}
+
+type policyRow struct {
+	Key   string
+	Value int64
+}
+
+// policy is the lab's: tighter than the defaults, so that a demo and a drill take seconds.
+var policy = [...]policyRow{
+	{"node.heartbeat_stale_after_seconds", 8},
+	{"node.task_wait_seconds", 5},
+	{"node.task_stale_sweep_interval_seconds", 5},
+	{"terminal.node_stream_timeout_seconds", 5},
+	{"terminal.token_ttl_seconds", 60},
+}
+
+const (
+	nodeAPIURL      = "https://" + nodeAPIHost
+	nodeTerminalURL = "https://" + termHost + ":18443"
+)
+
+func (l *Lab) settings(m Machine) settings {
+	ms := l.Machines()
+	return settings{
+		Machine: m, Machines: ms, Nodes: ms[1:], PrefixLen: prefixLen, EdgeAddress: edgeAddress, NodeAddress: nodeAddress,
+		APIHost: apiHost, TermHost: termHost, NodeAPIHost: nodeAPIHost, AppsDomain: appsDomain, AppPort: appPort,
+		AppAddress: fmt.Sprintf("%s:%d", ms[1].Address(), appPort), NodeAPIURL: nodeAPIURL, NodeTerminalURL: nodeTerminalURL,
+		Policy: policy[:],
+	}
+}
+
+// fileSet collects a machine's files and the first error on the way.
+type fileSet struct {
+	l     *Lab
+	s     settings
+	files []file
+	err   error
+}
+
+func (fs *fileSet) add(f file) { fs.files = append(fs.files, f) }
+
+// text adds a rendered template.
+func (fs *fileSet) text(path, tmpl, unit string, mode os.FileMode) {
+	t, err := template.ParseFS(templates, "templates/"+tmpl)
+	var b bytes.Buffer
+	if err == nil {
+		err = t.Execute(&b, fs.s)
+	}
+	fs.err = errors.Join(fs.err, err)
+	fs.add(file{path: path, data: b.Bytes(), mode: mode, unit: unit})
+}
+
+// secret adds a copy of a file of the secrets folder.
+func (fs *fileSet) secret(path, name string, mode os.FileMode, uid int) {
+	data, err := os.ReadFile(fs.l.secret(name))
+	fs.err = errors.Join(fs.err, err)
+	fs.add(file{path: path, data: data, mode: mode, uid: uid})
+}
+
+// binary adds one of our own programs; one that is not built (yet) is left out.
+func (fs *fileSet) binary(name, unit string) {
+	data, err := os.ReadFile(filepath.Join(fs.l.opts.Libexec, name))
+	if errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(fs.l.opts.Progress, "! %s is not in %s: %s starts without it\n", name, fs.l.opts.Libexec, fs.s.Machine.Name)
+		return
+	}
+	fs.err = errors.Join(fs.err, err)
+	fs.add(file{path: "/usr/local/bin/" + name, data: data, mode: 0o755, unit: unit})
+}
+
+const systemUnits = "/etc/systemd/system/"
+
+// enable adds the link that `systemctl enable` would make.
+func (fs *fileSet) enable(unit, target string) {
+	fs.add(file{path: systemUnits + target + ".wants/" + unit, link: systemUnits + unit})
+}
+
+// mask adds the link that `systemctl mask` would make.
+func (fs *fileSet) mask(unit string) { fs.add(file{path: systemUnits + unit, link: "/dev/null"}) }
+
+// machineFiles is everything that makes an image into the machine m.
+func (l *Lab) machineFiles(m Machine) ([]file, error) {
+	fs := &fileSet{l: l, s: l.settings(m)}
+	fs.common(m)
+	if m.IsPlatform() {
+		fs.platform()
+	} else {
+		fs.node(m)
+	}
+	return fs.files, fs.err
+}
+
+func (fs *fileSet) common(m Machine) {
+	fs.add(file{path: "/etc/hostname", data: []byte(m.Name + "\n"), mode: 0o644})
+	fs.text("/etc/hosts", "common/hosts", "", 0o644)
+	fs.text("/etc/resolv.conf", "common/resolv.conf", "", 0o644)
+	fs.text(systemUnits+"lab-machine.service", "common/lab-machine.service", "", 0o644)
+	fs.enable("lab-machine.service", "sysinit.target")
+	fs.text("/etc/systemd/journald.conf.d/lab.conf", "common/journald.conf", "", 0o644)
+	fs.text("/etc/tmpfiles.d/lab.conf", "common/lab-tmpfiles.conf", "", 0o644)
+	fs.text("/etc/ssh/sshd_config.d/lab.conf", "common/sshd.conf", "", 0o644)
+	fs.text("/etc/sudoers.d/ops", "common/sudoers", "", 0o440)
+	fs.mask("systemd-logind.service") // no seats, and no sessions to keep: sshd works without pam_systemd
+	fs.mask("console-getty.service")
+	fs.secret("/etc/ssh/ssh_host_ed25519_key", "host-"+m.Name+".key", 0o600, 0)
+	fs.secret("/root/.ssh/authorized_keys", fileSSHPub, 0o600, 0)
+	fs.add(file{path: "/home/ops", mode: os.ModeDir | 0o755, uid: uidOps})
+	fs.add(file{path: "/home/ops/.ssh", mode: os.ModeDir | 0o700, uid: uidOps})
+	fs.secret("/home/ops/.ssh/authorized_keys", fileSSHPub, 0o600, uidOps)
+	fs.users()
+}
+
+func (fs *fileSet) platform() {
+	const nginx, dns, own = "nginx.service", "dnsmasq.service", "gpuaas-platform.service"
+	fs.text(systemUnits+"redis-server.service.d/lab.conf", "platform/redis-dropin.conf", "", 0o644)
+	fs.text("/etc/redis/redis.conf", "platform/redis.conf", "redis-server.service", 0o644)
+	fs.text(systemUnits+dns, "platform/dnsmasq.service", "", 0o644)
+	fs.enable(dns, "multi-user.target")
+	fs.text("/etc/dnsmasq.conf", "platform/dnsmasq.conf", dns, 0o644)
+	fs.text(systemUnits+"nginx.service.d/lab.conf", "platform/nginx-dropin.conf", "", 0o644)
+	fs.text("/etc/nginx/nginx.conf", "platform/nginx.conf", nginx, 0o644)
+	fs.text("/etc/nginx/edge.d/api.conf", "platform/edge-api.conf", nginx, 0o644)
+	fs.text("/etc/nginx/edge.d/term.conf", "platform/edge-term.conf", nginx, 0o644)
+	fs.text("/etc/nginx/edge.d/app.conf", "platform/edge-app.conf", nginx, 0o644)
+	fs.text("/etc/nginx/node-ingress.d/node-api.conf", "platform/node-ingress.conf", nginx, 0o644)
+	for _, name := range [...]string{fileEdgeCert, fileNodeAPICert} {
+		fs.secret("/etc/nginx/tls/"+name, name, 0o644, 0)
+	}
+	for _, name := range [...]string{fileEdgeKey, fileNodeAPIKey} {
+		fs.secret("/etc/nginx/tls/"+name, name, 0o600, 0)
+	}
+	fs.secret("/etc/nginx/tls/ingress-ca.crt", fileSigningCA, 0o644, 0)
+	const etc = "/etc/gpuaas-platform/"
+	for _, name := range [...]string{fileSigningCA, fileSigningKey, fileTerminalCert, fileTerminalKey, fileNodeBundle} {
+		fs.secret(etc+"pki/"+name, name, 0o600, uidPlatform)
+	}
+	fs.secret(etc+fileTaskKey, fileTaskKey, 0o600, uidPlatform)
+	fs.secret(etc+fileToken, fileToken, 0o600, uidPlatform)
+	for _, n := range fs.s.Nodes {
+		fs.secret(etc+"enroll/"+n.Name+".token", "enroll-"+n.Name+".token", 0o600, uidPlatform)
+	}
+	fs.text(etc+"platform.yaml", "platform/platform.yaml", own, 0o644)
+	fs.text(etc+"seed.yaml", "platform/seed.yaml", own, 0o644)
+	fs.text(systemUnits+own, "platform/gpuaas-platform.service", "", 0o644)
+	fs.enable(own, "multi-user.target")
+	fs.binary("gpuaas-platform", own)
+}
+
+func (fs *fileSet) node(m Machine) {
+	const agent, app = "gpuaas-node-agent.service", "gpuaas-app-alloc-01.service"
+	token, err1 := os.ReadFile(fs.l.secret("enroll-" + m.Name + ".token"))
+	taskKey, err2 := os.ReadFile(fs.l.secret(fileTaskKey))
+	pubkeys, err3 := taskPubkeys(taskKey)
+	fs.err = errors.Join(fs.err, err1, err2, err3)
+	fs.s.EnrollToken, fs.s.TaskPubkeys = strings.TrimSpace(string(token)), pubkeys
+	fs.text("/etc/gpuaas/agent.env", "node/agent.env", "", 0o600)
+	fs.secret("/etc/gpuaas/ca-bundle.crt", fileNodeBundle, 0o644, 0)
+	fs.text(systemUnits+agent, "node/gpuaas-node-agent.service", "", 0o644)
+	fs.enable(agent, "multi-user.target")
+	fs.binary("gpuaas-agent", agent)
+	for _, unit := range [...]string{"nginx.service", "redis-server.service"} { // of the shared image, not of a node
+		fs.mask(unit)
+	}
+	if m.Name == fs.s.Nodes[0].Name {
+		fs.text(systemUnits+app, "node/app.service", "", 0o644)
+		fs.enable(app, "multi-user.target")
+		fs.text("/srv/alloc-01/index.html", "node/index.html", "", 0o644)
+	}
+}
+
+// users adds the lab's accounts to the image's. A password is never accepted ("*"), a key may be.
+func (fs *fileSet) users() {
+	rows := []struct {
+		name, home, shell string
+		uid               int
+	}{{"ops", "/home/ops", "/bin/bash", uidOps}}
+	if fs.s.Machine.IsPlatform() {
+		rows = append(rows, struct {
+			name, home, shell string
+			uid               int
+		}{"gpuaas", "/var/lib/gpuaas-platform", "/usr/sbin/nologin", uidPlatform})
+	} else {
+		rows = append(rows, struct {
+			name, home, shell string
+			uid               int
+		}{"tenant01", "/home/tenant01", "/bin/bash", uidTenant})
+		fs.add(file{path: "/home/tenant01", mode: os.ModeDir | 0o750, uid: uidTenant})
+	}
+	var passwd, group, shadow strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&passwd, "%s:x:%d:%d::%s:%s\n", r.name, r.uid, r.uid, r.home, r.shell)
+		fmt.Fprintf(&group, "%s:x:%d:\n", r.name, r.uid)
+		fmt.Fprintf(&shadow, "%s:*:19000:0:99999:7:::\n", r.name)
+	}
+	for _, f := range [...]struct {
+		path, more string
+		mode       os.FileMode
+	}{{"/etc/passwd", passwd.String(), 0o644}, {"/etc/group", group.String(), 0o644}, {"/etc/shadow", shadow.String(), 0o640}} {
+		data, err := os.ReadFile(filepath.Join(fs.l.state.Image, f.path))
+		fs.err = errors.Join(fs.err, err)
+		fs.add(file{path: f.path, data: append(data, f.more...), mode: f.mode})
+	}
+}
+
+// put writes f below root, which is a machine's root folder.
+func (f file) put(root *os.Root) error {
+	name := inRoot(f.path)
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	switch {
+	case f.link != "":
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+		return root.Symlink(f.link, name)
+	case f.mode.IsDir():
+		if err := root.MkdirAll(name, 0o755); err != nil {
+			return err
+		}
+	default:
+		// A new file beside it and a rename: a running program's own file cannot be written in place.
+		tmp := name + ".lab-new"
+		if err := root.WriteFile(tmp, f.data, 0o600); err != nil {
+			return err
+		}
+		if err := root.Rename(tmp, name); err != nil {
+			return err
+		}
+	}
+	return errors.Join(root.Lchown(name, f.uid, f.uid), root.Chmod(name, f.mode.Perm()))
+}
+
+// differs reports whether the machine's file has another content.
+func (f file) differs(root *os.Root) bool {
+	have, err := root.ReadFile(inRoot(f.path))
+	return err != nil || sha256.Sum256(have) != sha256.Sum256(f.data)
+}

@@ -1,0 +1,214 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// imageBudget bounds building the image: 22 s were measured on two cores with a near package mirror.
+const imageBudget = 15 * time.Minute
+
+// recipe is everything that decides what is in the image; its hash names the cached image.
+type recipe struct {
+	Version  int // raise it when the steps below change
+	Suite    string
+	Packages []string
+	Sources  []string // lines of a sources.list, from the host's apt
+	AptOpts  []string // the host's own way to the archive: proxies, dates, certificates
+	DpkgOpts []string
+	Drop     []string // paths removed afterwards: nothing at run time reads them
+}
+
+// imagePackages is what the machines need. No recommended packages come with them.
+var imagePackages = [...]string{
+	"systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "procps", "iproute2", "nftables", "iputils-ping",
+	"netcat-openbsd", "curl", "openssl", "ca-certificates", "busybox", "nginx", "redis-server", "dnsmasq-base",
+}
+
+var dpkgExcludes = [...]string{
+	"path-exclude=/usr/share/doc/*", "path-exclude=/usr/share/man/*", "path-exclude=/usr/share/locale/*",
+	"path-exclude=/usr/share/info/*", "path-exclude=/usr/share/lintian/*",
+}
+
+// imageDrops: package indexes; SSH keys of the image (each machine has its own); what only upgrades read.
+var imageDrops = [...]string{
+	"/var/lib/apt", "/var/cache/apt", "/var/cache/debconf", "/var/log/apt", "/var/log/dpkg.log", "/var/log/alternatives.log",
+	"/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_rsa_key.pub", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ecdsa_key.pub",
+	"/etc/ssh/ssh_host_ed25519_key", "/etc/ssh/ssh_host_ed25519_key.pub", "/etc/hostname", "/etc/resolv.conf",
+	"/etc/nginx/sites-enabled/default", "/etc/systemd/system/getty.target.wants/getty@tty1.service",
+	"/etc/systemd/system/timers.target.wants/fstrim.timer", "/etc/systemd/system/timers.target.wants/dpkg-db-backup.timer",
+}
+
+// key names the image.
+func (r recipe) key() string {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	sum := sha256.Sum256(b)
+	return r.Suite + "-" + hex.EncodeToString(sum[:6])
+}
+
+// argv is the one command that builds the image into dir.
+func (r recipe) argv(dir, sources string) []string {
+	argv := []string{"mmdebstrap", "--mode=root", "--variant=essential", "--quiet", "--include=" + strings.Join(r.Packages, ",")}
+	for _, o := range r.AptOpts {
+		argv = append(argv, "--aptopt="+o)
+	}
+	for _, o := range r.DpkgOpts {
+		argv = append(argv, "--dpkgopt="+o)
+	}
+	return append(argv, r.Suite, dir, sources)
+}
+
+// hostRecipe reads the host's apt configuration and makes the recipe for its own release.
+func hostRecipe(ctx context.Context) (recipe, error) {
+	r := recipe{Version: 1, Packages: imagePackages[:], DpkgOpts: dpkgExcludes[:], Drop: imageDrops[:]}
+	rel, err := osRelease()
+	if err != nil {
+		return r, err
+	}
+	r.Suite = rel["VERSION_CODENAME"]
+	if r.Suite == "" {
+		return r, fmt.Errorf("the host's os-release names no VERSION_CODENAME: the image needs a Debian or Ubuntu host")
+	}
+	targets, err := command(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
+	if err != nil {
+		return r, err
+	}
+	r.Sources = sourceLines(targets, r.Suite)
+	if len(r.Sources) == 0 {
+		return r, fmt.Errorf("the host's apt has no source of %s", r.Suite)
+	}
+	conf, err := command(ctx, "apt-config", "dump", "--format", "%f \"%v\";%n")
+	if err != nil {
+		return r, err
+	}
+	r.AptOpts = append(acquireOptions(conf), `APT::Install-Recommends "false";`, `Acquire::Languages "none";`)
+	return r, nil
+}
+
+// sourceLines keeps the distribution's own repositories out of apt's targets: the suite, its updates and its security
+// fixes, in the components main and universe.
+func sourceLines(targets, suite string) []string {
+	var lines []string
+	seen := map[string]bool{}
+	for _, line := range strings.Split(targets, "\n") {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			continue
+		}
+		uri, release, component := f[0], f[1], f[2]
+		ours := release == suite || release == suite+"-updates" || release == suite+"-security"
+		if !ours || component != "main" && component != "universe" {
+			continue
+		}
+		if l := "deb " + uri + " " + release + " " + component; !seen[l] {
+			seen[l] = true
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// acquireOptions keeps the settings that say how the host reaches its archive.
+func acquireOptions(conf string) []string {
+	var opts []string
+	for _, line := range strings.Split(conf, "\n") {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || value == `"";` || strings.HasSuffix(name, "::") {
+			continue
+		}
+		for _, prefix := range [...]string{"Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries", "Acquire::Force"} {
+			if strings.HasPrefix(name, prefix) {
+				opts = append(opts, line)
+				break
+			}
+		}
+	}
+	return opts
+}
+
+// osRelease reads /etc/os-release.
+func osRelease() (map[string]string, error) {
+	data, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return nil, err
+	}
+	m := map[string]string{}
+	for _, line := range strings.Split(string(data), "\n") {
+		if k, v, ok := strings.Cut(line, "="); ok {
+			m[k] = strings.Trim(v, `"'`)
+		}
+	}
+	return m, nil
+}
+
+// ensureImage returns the folder of the image for this host, building it when it is not in the cache.
+func ensureImage(ctx context.Context, cache string) (dir, note string, err error) {
+	r, err := hostRecipe(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	dir = filepath.Join(cache, "image-"+r.key())
+	if _, err := os.Stat(filepath.Join(dir, "etc", "os-release")); err == nil {
+		return dir, "cached " + filepath.Base(dir), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, imageBudget)
+	defer cancel()
+	if err := buildImage(ctx, r, cache, dir); err != nil {
+		return "", "", err
+	}
+	return dir, "built " + filepath.Base(dir), nil
+}
+
+// buildImage builds into a folder of its own and renames it when it is whole; what a killed build left is removed.
+func buildImage(ctx context.Context, r recipe, cache, dir string) error {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, filepath.Join(cache, "building"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	tmp := filepath.Join(cache, "building", "image")
+	if err := removeImage(tmp); err != nil {
+		return err
+	}
+	sources := filepath.Join(cache, "building", "sources.list")
+	if err := writeFile(sources, []byte(strings.Join(r.Sources, "\n")+"\n"), 0o644); err != nil {
+		return err
+	}
+	if _, err := commandAny(ctx, r.argv(tmp, sources)...); err != nil {
+		return fmt.Errorf("build the image: %w", err)
+	}
+	var errs []error
+	for _, p := range r.Drop {
+		errs = append(errs, os.RemoveAll(filepath.Join(tmp, p)))
+	}
+	errs = append(errs, os.WriteFile(filepath.Join(tmp, "etc", "machine-id"), nil, 0o444)) // filled at each machine's first boot
+	errs = append(errs, os.MkdirAll(filepath.Join(tmp, "var/cache/debconf"), 0o755))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("trim the image: %w", err)
+	}
+	return os.Rename(tmp, dir)
+}
+
+// removeImage removes an image folder and whatever a killed build left mounted in it.
+func removeImage(dir string) error {
+	for _, m := range mountsBelow(dir) {
+		if err := unmount(m); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(dir)
+}

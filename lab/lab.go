@@ -1,0 +1,134 @@
+// Package lab raises a small environment of real machines on one Linux host: a platform machine and a few nodes, each
+// a systemd-nspawn container with its own systemd, sshd, journal, disk of limited size and boot id, on a network of the
+// lab's own. It is the product's demo, its end-to-end test bed, and a training ground.
+//
+// It needs root, and changes nothing on the host beyond what Down takes away: no DNS, no hosts file, no NAT. It knows
+// nothing of hops or drills; callers are `gpuaasctl lab` and tests.
+//
+// What is a fact on the host (a mount, a namespace, a running machine) is looked at, never remembered: Up brings the
+// host from any state, also that of a killed Up, to the wanted one.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Options are the wishes for a lab. The zero value is the usual lab: two nodes, default folders.
+type Options struct {
+	Nodes    int       // compute nodes; 0 = 2, or as many as there are already
+	StateDir string    // default: $XDG_STATE_HOME/gpuaasctl/lab, /var/lib/gpuaasctl/lab for root
+	CacheDir string    // default: /var/cache/gpuaasctl
+	Libexec  string    // where gpuaas-agent and gpuaas-platform lie; default: beside this program
+	Profile  string    // the profile file to write; default: ~/.config/gpuaasctl/profiles/lab.yaml
+	Self     []string  // argv that runs `lab supervise` of this program; default: this executable, "lab", "supervise"
+	Progress io.Writer // one line per stage; nil: silent
+}
+
+// Lab is a lab on this host, up or half up.
+type Lab struct {
+	opts  Options
+	state State
+}
+
+// MaxNodes is bounded by the address plan: compute-node-NN is 10.231.77.(100+NN).
+const MaxNodes = 99
+
+// ErrNotUp is returned by Open when there is no lab in the state folder.
+var ErrNotUp = errors.New("there is no lab here: run `gpuaasctl lab up`")
+
+// upBudget bounds a whole Up with the image cached; building the image has a budget of its own.
+const upBudget = 2 * time.Minute
+
+// withDefaults fills in what the caller left open. It reads the environment only here.
+func (o Options) withDefaults() (Options, error) {
+	if o.StateDir == "" {
+		base := os.Getenv("XDG_STATE_HOME")
+		if base == "" {
+			base = "/var/lib"
+		}
+		o.StateDir = filepath.Join(base, "gpuaasctl", "lab")
+	}
+	if o.CacheDir == "" {
+		o.CacheDir = "/var/cache/gpuaasctl"
+	}
+	if len(o.Self) == 0 || o.Libexec == "" {
+		exe, err := os.Executable()
+		if err != nil {
+			return o, fmt.Errorf("find this program: %w", err)
+		}
+		if len(o.Self) == 0 {
+			o.Self = []string{exe, "lab", "supervise"}
+		}
+		if o.Libexec == "" {
+			o.Libexec = filepath.Dir(exe)
+		}
+	}
+	if o.Profile == "" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return o, fmt.Errorf("find the profile folder: %w", err)
+		}
+		o.Profile = filepath.Join(dir, "gpuaasctl", "profiles", "lab.yaml")
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	if o.Nodes < 0 || o.Nodes > MaxNodes {
+		return o, fmt.Errorf("%d nodes: want 1 to %d", o.Nodes, MaxNodes)
+	}
+	return o, nil
+}
+
+// Open returns the lab that is up (or half up) on this host; ErrNotUp if there is none.
+func Open(opts Options) (*Lab, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	st, err := readState(opts.StateDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, ErrNotUp
+	}
+	if err != nil {
+		return nil, err
+	}
+	opts.Nodes = st.Nodes
+	return &Lab{opts: opts, state: st}, nil
+}
+
+// Machines returns the lab's machines, the platform first.
+func (l *Lab) Machines() []Machine { return machines(l.state.Nodes) }
+
+// Machine returns the machine of that name, or an error that lists the names there are.
+func (l *Lab) Machine(name string) (Machine, error) {
+	var names []string
+	for _, m := range l.Machines() {
+		if m.Name == name {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return Machine{}, fmt.Errorf("no machine %q in the lab: there are %v", name, names)
+}
+
+// ProfilePath returns the file that Up wrote for the preflight.
+func (l *Lab) ProfilePath() string { return l.state.Profile }
+
+// stage runs one step of Up or Down and prints one line about it.
+func (l *Lab) stage(ctx context.Context, name string, do func(context.Context) (string, error)) error {
+	began := time.Now()
+	note, err := do(ctx)
+	took := time.Since(began).Round(10 * time.Millisecond)
+	if err != nil {
+		fmt.Fprintf(l.opts.Progress, "✗ %-10s %6.2fs  %v\n", name, took.Seconds(), err)
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	fmt.Fprintf(l.opts.Progress, "✓ %-10s %6.2fs  %s\n", name, took.Seconds(), note)
+	return nil
+}

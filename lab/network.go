@@ -1,0 +1,97 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const netnsDir = "/run/netns"
+
+func netnsPath() string { return filepath.Join(netnsDir, netnsName) }
+
+// networkPlan is every command that makes the lab's network, in order. The host's end comes last: when it is there and
+// has its address, all of it is.
+func networkPlan() [][]string {
+	in := func(args ...string) []string { return append([]string{"ip", "-n", netnsName}, args...) }
+	return [][]string{
+		{"ip", "netns", "add", netnsName},
+		in("link", "set", "lo", "up"),
+		in("link", "add", bridgeName, "type", "bridge"),
+		in("link", "set", bridgeName, "up"),
+		{"ip", "link", "add", hostLink, "type", "veth", "peer", "name", uplinkName, "netns", netnsName},
+		in("link", "set", uplinkName, "master", bridgeName, "up"),
+		{"ip", "link", "set", hostLink, "up"},
+		{"ip", "address", "add", fmt.Sprintf("%s/%d", hostAddress, prefixLen), "dev", hostLink},
+	}
+}
+
+// networkUp reports whether the whole network is there.
+func networkUp(ctx context.Context) bool {
+	ifi, err := net.InterfaceByName(hostLink)
+	if err != nil {
+		return false
+	}
+	addrs, err := ifi.Addrs()
+	if err != nil || len(addrs) == 0 {
+		return false
+	}
+	has := false
+	for _, a := range addrs {
+		has = has || strings.HasPrefix(a.String(), hostAddress+"/")
+	}
+	_, err = command(ctx, "ip", "-n", netnsName, "link", "show", bridgeName)
+	return has && err == nil
+}
+
+// makeNetwork builds the network anew. Machines of an older one must be gone.
+func makeNetwork(ctx context.Context) error {
+	if err := removeNetwork(ctx); err != nil {
+		return err
+	}
+	if err := subnetFree(); err != nil {
+		return err
+	}
+	for _, argv := range networkPlan() {
+		if _, err := command(ctx, argv...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeNetwork takes the link and the namespace away; what is not there is no error.
+func removeNetwork(ctx context.Context) error {
+	var errs []error
+	if _, err := net.InterfaceByName(hostLink); err == nil {
+		_, err := command(ctx, "ip", "link", "delete", hostLink)
+		errs = append(errs, err)
+	}
+	if _, err := os.Stat(netnsPath()); err == nil {
+		_, err := command(ctx, "ip", "netns", "delete", netnsName)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// subnetFree refuses a host that already uses the lab's addresses.
+func subnetFree() error {
+	_, lab, err := net.ParseCIDR(subnet)
+	if err != nil {
+		return err
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("list the host's addresses: %w", err)
+	}
+	for _, a := range addrs {
+		if ip, _, err := net.ParseCIDR(a.String()); err == nil && lab.Contains(ip) {
+			return fmt.Errorf("this host already has %s in the lab's network %s", a, subnet)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package lab
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// Lifetimes. The lab is thrown away long before; a clock that is off by an hour must not break it.
+const (
+	backdate     = time.Hour
+	caLifetime   = 10 * 365 * 24 * time.Hour
+	leafLifetime = 365 * 24 * time.Hour
+)
+
+// pair is a certificate and its key.
+type pair struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// newCA makes a root. Subjects must be distinct: a listener's list of accepted issuers shows names, not fingerprints.
+func newCA(subject string, now time.Time) (pair, error) {
+	t := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: subject, Organization: []string{"GPUaaS lab"}},
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true, IsCA: true,
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(caLifetime),
+	}
+	return issue(t, nil)
+}
+
+// newServer makes a server certificate for names, signed by ca.
+func newServer(ca pair, now time.Time, names ...string) (pair, error) {
+	t := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: names[0]},
+		DNSNames:    names,
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		NotBefore:   now.Add(-backdate), NotAfter: now.Add(leafLifetime),
+	}
+	return issue(t, &ca)
+}
+
+// issue signs t with ca, or with its own key when ca is nil.
+func issue(t *x509.Certificate, ca *pair) (pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, err
+	}
+	if t.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return pair{}, err
+	}
+	parent, signer := t, key
+	if ca != nil {
+		parent, signer = ca.cert, ca.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, parent, &key.PublicKey, signer)
+	if err != nil {
+		return pair{}, fmt.Errorf("issue a certificate for %s: %w", t.Subject.CommonName, err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	return pair{cert, key}, err
+}
+
+func (p pair) certPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.cert.Raw})
+}
+
+func (p pair) keyPEM() ([]byte, error) { return pkcs8PEM(p.key) }
+
+// pkcs8PEM encodes a private key as every tool reads it.
+func pkcs8PEM(key any) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// fingerprint is the lower-case hex SHA-256 of the first certificate in a PEM file.
+func fingerprint(certPEM []byte) (string, error) {
+	block, _ := pem.Decode(certPEM)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return "", fmt.Errorf("no certificate in PEM data")
+	}
+	sum := sha256.Sum256(block.Bytes)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,182 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	pollEvery   = 25 * time.Millisecond
+	tryBudget   = 2 * time.Second  // one try of one question
+	awaitBudget = 30 * time.Second // until a machine, the platform or an agent is ready
+)
+
+// poll asks until the answer is nil, awaitBudget or ctx ends; then it returns the last answer.
+func poll(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitBudget)
+	defer cancel()
+	for {
+		try, end := context.WithTimeout(ctx, tryBudget)
+		err := ask(try)
+		end()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not ready within %s: %w", awaitBudget, err)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// dialSSH asks for the banner: a port that a dying machine still holds open has none.
+func dialSSH(ctx context.Context, m Machine) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Address(), "22"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(line, "SSH-") {
+		return fmt.Errorf("port 22 says %q", line)
+	}
+	return nil
+}
+
+func (l *Lab) awaitSSH(ctx context.Context) (string, error) {
+	err := l.each(func(m Machine) error {
+		if err := poll(ctx, func(ctx context.Context) error { return dialSSH(ctx, m) }); err != nil {
+			return fmt.Errorf("ssh on %s (console: %s): %w", m.Name, l.place(m).console(), err)
+		}
+		return nil
+	})
+	return "every machine answers", err
+}
+
+// edgeClient is an HTTP client for the public edge as the operator sees it: the lab's own CA, no DNS.
+func (l *Lab) edgeClient() (*http.Client, error) {
+	ca, err := os.ReadFile(l.secret(fileEdgeCA))
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, errors.New("no certificate in the edge CA's file")
+	}
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: roots},
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, net.JoinHostPort(edgeAddress, "443"))
+		},
+	}}, nil
+}
+
+// get asks the public API as the operator and decodes the answer into out (nil: any 200 will do).
+func (l *Lab) get(ctx context.Context, c *http.Client, path string, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+apiHost+path, nil)
+	if err != nil {
+		return err
+	}
+	token, err := os.ReadFile(l.secret(fileToken))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s: %s", path, resp.Status, tail(strings.TrimSpace(string(body)), 200))
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(body, out)
+}
+
+// built reports whether the program was there to be put on the machines.
+func (l *Lab) built(program string) bool { return exists(l.opts.Libexec + "/" + program) }
+
+func (l *Lab) awaitPlatform(ctx context.Context) (string, error) {
+	if !l.built("gpuaas-platform") {
+		return "skipped: gpuaas-platform is not built", nil
+	}
+	c, err := l.edgeClient()
+	if err != nil {
+		return "", err
+	}
+	err = poll(ctx, func(ctx context.Context) error { return l.get(ctx, c, "/healthz", nil) })
+	return "https://" + apiHost + " at " + edgeAddress, err
+}
+
+// nodeModel is what a lab needs of the platform's read model of a node.
+type nodeModel struct {
+	Now   time.Time `json:"now"`
+	Agent struct {
+		LastSeenAt *time.Time `json:"last_seen_at"`
+	} `json:"agent"`
+}
+
+// heartbeat returns nil when the node's agent was seen just now.
+func (l *Lab) heartbeat(ctx context.Context, c *http.Client, node string) error {
+	var n nodeModel
+	if err := l.get(ctx, c, "/v1/admin/nodes/"+node, &n); err != nil {
+		return err
+	}
+	if n.Agent.LastSeenAt == nil {
+		return fmt.Errorf("the platform has not seen %s yet", node)
+	}
+	if age := n.Now.Sub(*n.Agent.LastSeenAt); age > freshHeartbeat {
+		return fmt.Errorf("%s was last seen %s ago", node, age.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// freshHeartbeat is two of the lab's heartbeat intervals.
+const freshHeartbeat = 4 * time.Second
+
+func (l *Lab) awaitAgents(ctx context.Context) (string, error) {
+	if !l.built("gpuaas-platform") || !l.built("gpuaas-agent") {
+		return "skipped: gpuaas-agent or gpuaas-platform is not built", nil
+	}
+	c, err := l.edgeClient()
+	if err != nil {
+		return "", err
+	}
+	err = l.each(func(m Machine) error {
+		if m.IsPlatform() {
+			return nil
+		}
+		return poll(ctx, func(ctx context.Context) error { return l.heartbeat(ctx, c, m.Name) })
+	})
+	return fmt.Sprintf("%d heartbeats seen", l.state.Nodes), err
+}

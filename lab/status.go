@@ -1,0 +1,89 @@
+package lab
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MachineStatus is what `lab status` shows of one machine. Memory is the proportional share (PSS) of every process in
+// it, systemd-nspawn included, in bytes; disk is what lies on its writable layer, in RAM as well.
+type MachineStatus struct {
+	Name          string   `json:"name"`
+	State         string   `json:"state"` // off | booting | running
+	Addresses     []string `json:"addresses"`
+	UptimeSeconds *int64   `json:"uptime_s,omitempty"`
+	BootID        string   `json:"boot_id,omitempty"`
+	Processes     int      `json:"processes"`
+	PSSBytes      int64    `json:"pss_bytes"`
+	RSSBytes      int64    `json:"rss_bytes"`
+	DiskUsed      int64    `json:"disk_used_bytes"`
+	DiskSize      int64    `json:"disk_size_bytes"`
+}
+
+// Status looks at every machine.
+func (l *Lab) Status(ctx context.Context) []MachineStatus {
+	var all []MachineStatus
+	for _, m := range l.Machines() {
+		all = append(all, l.machineStatus(ctx, m))
+	}
+	return all
+}
+
+func (l *Lab) machineStatus(ctx context.Context, m Machine) MachineStatus {
+	s := MachineStatus{Name: m.Name, State: "off", Addresses: m.Addresses}
+	s.DiskUsed, s.DiskSize = diskUse(l.place(m).disk())
+	g, err := groupOf(m)
+	if err != nil {
+		return s
+	}
+	for _, pid := range g.pids(machineGroup) {
+		s.Processes++
+		pss, rss := memory(pid)
+		s.PSSBytes += pss
+		s.RSSBytes += rss
+	}
+	if !l.running(m) {
+		return s
+	}
+	s.State = "booting"
+	ctx, cancel := context.WithTimeout(ctx, tryBudget)
+	defer cancel()
+	if dialSSH(ctx, m) != nil {
+		return s
+	}
+	s.State = "running"
+	out, err := l.Exec(ctx, m.Name, "cat", "/proc/uptime", "/proc/sys/kernel/random/boot_id")
+	if f := strings.Fields(out); err == nil && len(f) == 3 {
+		if up, err := strconv.ParseFloat(f[0], 64); err == nil {
+			secs := int64(time.Duration(up * float64(time.Second)).Seconds())
+			s.UptimeSeconds = &secs
+		}
+		s.BootID = f[2]
+	}
+	return s
+}
+
+// memory returns a process's proportional and resident memory in bytes; 0 when it is gone.
+func memory(pid int) (pss, rss int64) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		return 0, 0
+	}
+	for _, line := range strings.Split(string(data), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		kb, _ := strconv.ParseInt(f[1], 10, 64)
+		switch f[0] {
+		case "Pss:":
+			pss = kb << 10
+		case "Rss:":
+			rss = kb << 10
+		}
+	}
+	return pss, rss
+}

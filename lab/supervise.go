@@ -1,0 +1,192 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// rebootStatus is how systemd-nspawn ends when its machine asked for a reboot.
+const rebootStatus = 133
+
+// unitOf is the transient unit that holds a machine's supervisor on a systemd host.
+func unitOf(m Machine) string { return m.container() + ".service" }
+
+// startSupervisor starts the detached process that keeps m running. It outlives this process and its session.
+func (l *Lab) startSupervisor(ctx context.Context, m Machine) error {
+	argv := append(append([]string{}, l.opts.Self...), m.Name, "--state", l.opts.StateDir)
+	if hasSystemd() {
+		_, err := command(ctx, append([]string{"systemd-run", "--quiet", "--collect", "--unit=" + unitOf(m),
+			"-p", "Delegate=yes", "-p", "KillMode=mixed", "-p", "TimeoutStopSec=5", "--"}, argv...)...)
+		return err
+	}
+	console, err := os.OpenFile(l.place(m).console(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer console.Close()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", console, console
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the supervisor of %s: %w", m.Name, err)
+	}
+	return cmd.Process.Release()
+}
+
+// Supervise runs one machine until it powers off, and again after each reboot. It is the body of the hidden command
+// `gpuaasctl lab supervise MACHINE`, a process of its own in the machine's cgroup.
+func Supervise(ctx context.Context, stateDir, name string) error {
+	l, err := Open(Options{StateDir: stateDir})
+	if err != nil {
+		return err
+	}
+	m, err := l.Machine(name)
+	if err != nil {
+		return err
+	}
+	g, err := groupOf(m)
+	if err != nil {
+		return err
+	}
+	if err := g.join(loopGroup); err != nil {
+		return err
+	}
+	for {
+		if err := g.kill(ctx, machineGroup); err != nil {
+			return err
+		}
+		status, err := l.spawn(ctx, m)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "-- %s ended with status %d --\n", m.Name, status)
+		if status != rebootStatus {
+			return nil
+		}
+	}
+}
+
+// spawn runs the machine once and returns the exit status of systemd-nspawn.
+func (l *Lab) spawn(ctx context.Context, m Machine) (int, error) {
+	up, err := uptime()
+	if err != nil {
+		return 0, err
+	}
+	// Both clocks count from the machine's own boot, as on a real one: deadlines in CLOCK_BOOTTIME must see a reboot.
+	offset := strconv.FormatInt(-int64(up.Seconds()), 10)
+	self := append(append([]string{}, l.opts.Self...), m.Name, "--state", l.opts.StateDir, "--spawn")
+	argv := append([]string{"-T", "--fork", "--boottime", offset, "--monotonic", offset, "--"}, self...)
+	cmd := exec.CommandContext(ctx, "unshare", argv...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// Spawn becomes systemd-nspawn: it enters the machine's cgroup and the lab's network namespace, and replaces this
+// process. It returns only an error. It runs as the child of `unshare`, inside the new time namespace.
+func Spawn(stateDir, name string) error {
+	l, err := Open(Options{StateDir: stateDir})
+	if err != nil {
+		return err
+	}
+	m, err := l.Machine(name)
+	if err != nil {
+		return err
+	}
+	g, err := groupOf(m)
+	if err != nil {
+		return err
+	}
+	if err := g.join(machineGroup); err != nil {
+		return err
+	}
+	runtime.LockOSThread() // the namespace is the thread's, and exec keeps the calling thread's
+	ns, err := os.Open(netnsPath())
+	if err != nil {
+		return err
+	}
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter the network namespace: %w", err)
+	}
+	path, err := exec.LookPath("systemd-nspawn")
+	if err != nil {
+		return err
+	}
+	env := []string{"PATH=" + defaultPath, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1", "LANG=C.UTF-8"}
+	return unix.Exec(path, nspawnArgv(m, l.place(m).root()), env)
+}
+
+// defaultPath is the PATH of commands that run on machines.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// nspawnArgv is the machine's command line.
+func nspawnArgv(m Machine, root string) []string {
+	return []string{"systemd-nspawn", "--quiet", "--boot",
+		"--machine=" + m.container(), "--hostname=" + m.Name, "--directory=" + root,
+		"--network-bridge=" + bridgeName, "--capability=CAP_NET_ADMIN,CAP_NET_RAW",
+		"--register=no", "--keep-unit", "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe"}
+}
+
+// uptime reads CLOCK_BOOTTIME.
+func uptime() (time.Duration, error) {
+	data, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return 0, err
+	}
+	s, _, _ := strings.Cut(string(data), " ")
+	secs, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read the uptime: %w", err)
+	}
+	return time.Duration(secs * float64(time.Second)), nil
+}
+
+// leader returns the pid of the machine's PID 1 as the host sees it; 0 when it does not run.
+func (l *Lab) leader(m Machine) int {
+	g, err := groupOf(m)
+	if err != nil {
+		return 0
+	}
+	for _, pid := range g.pids(machineGroup + "/payload/init.scope") {
+		if innerPID(pid) == 1 {
+			return pid
+		}
+	}
+	return 0
+}
+
+// innerPID returns what pid is called in its own pid namespace; 0 when it is gone.
+func innerPID(pid int) int {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	for _, line := range strings.Split(string(data), "\n") {
+		if rest, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			f := strings.Fields(rest)
+			if len(f) > 1 {
+				n, _ := strconv.Atoi(f[len(f)-1])
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// running reports whether m has a supervisor: it boots, runs, or reboots.
+func (l *Lab) running(m Machine) bool {
+	g, err := groupOf(m)
+	return err == nil && len(g.pids(loopGroup)) > 0
+}

@@ -1,0 +1,275 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Up brings the lab up from whatever state the host is in and returns when every agent's heartbeat has arrived at the
+// platform. Calling it again is cheap, and pushes programs that were built anew.
+func Up(ctx context.Context, opts Options) (*Lab, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lock(ctx, opts.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	l := &Lab{opts: opts}
+	began := time.Now()
+	if err := l.up(ctx); err != nil {
+		return l, err
+	}
+	fmt.Fprintf(opts.Progress, "lab is up in %.2fs: profile %s\n", time.Since(began).Seconds(), l.state.Profile)
+	return l, nil
+}
+
+func (l *Lab) up(ctx context.Context) error {
+	err := l.stage(ctx, "host", Prepare)
+	if err != nil {
+		return err
+	}
+	var image string
+	err = l.stage(ctx, "image", func(ctx context.Context) (note string, err error) {
+		image, note, err = ensureImage(ctx, l.opts.CacheDir)
+		return note, err
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, upBudget)
+	defer cancel()
+	if err := l.resumeState(image); err != nil {
+		return err
+	}
+	stages := []struct {
+		name string
+		do   func(context.Context) (string, error)
+	}{
+		{"keys", func(context.Context) (string, error) { return l.makeSecrets() }},
+		{"network", l.ensureNetwork},
+		{"machines", l.ensureMachines},
+		{"profile", func(context.Context) (string, error) { return l.writeProfile() }},
+		{"ssh", l.awaitSSH},
+		{"programs", l.refreshMachines},
+		{"platform", l.awaitPlatform},
+		{"agents", l.awaitAgents},
+	}
+	for _, s := range stages {
+		if err := l.stage(ctx, s.name, s.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resumeState reads the state of an earlier Up, or begins one. It is on disk before the first change to the host.
+func (l *Lab) resumeState(image string) error {
+	st, err := readState(l.opts.StateDir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		st = State{Version: stateVersion, CreatedAt: time.Now().UTC(), Image: image,
+			MadeNetnsDir: !exists(netnsDir), MadeNspawnDir: !exists(nspawnDir)}
+	case err != nil:
+		return err
+	}
+	st.Nodes = max(st.Nodes, l.opts.Nodes)
+	if st.Nodes == 0 {
+		st.Nodes = 2
+	}
+	st.Profile = l.opts.Profile
+	l.state = st
+	return writeState(l.opts.StateDir, st)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// ensureNetwork builds the network when any part of it is missing. Machines on what was left of it are stopped; their
+// disks stay.
+func (l *Lab) ensureNetwork(ctx context.Context) (string, error) {
+	if networkUp(ctx) {
+		return subnet + " is there", nil
+	}
+	for _, m := range l.knownMachines() {
+		g, err := groupOf(m)
+		if err != nil {
+			return "", err
+		}
+		if err := g.kill(ctx, ""); err != nil {
+			return "", err
+		}
+	}
+	return subnet + ", host at " + hostAddress, makeNetwork(ctx)
+}
+
+// ensureMachines starts what does not run, all at once.
+func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
+	var started []string
+	var mu sync.Mutex // guards started
+	err := l.each(func(m Machine) error {
+		if l.running(m) {
+			return nil
+		}
+		if err := l.startMachine(ctx, m); err != nil {
+			return fmt.Errorf("start %s: %w", m.Name, err)
+		}
+		mu.Lock()
+		started = append(started, m.Name)
+		mu.Unlock()
+		return nil
+	})
+	slices.Sort(started)
+	return fmt.Sprintf("%d of %d started", len(started), len(l.Machines())), err
+}
+
+// each runs do for every machine at once and joins the errors.
+func (l *Lab) each(do func(Machine) error) error {
+	ms := l.Machines()
+	errs := make([]error, len(ms))
+	var wg sync.WaitGroup
+	for i, m := range ms {
+		wg.Go(func() { errs[i] = do(m) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// startMachine gives m a disk, its files when the disk is new, and a supervisor.
+func (l *Lab) startMachine(ctx context.Context, m Machine) error {
+	g, err := groupOf(m)
+	if err != nil {
+		return err
+	}
+	if err := g.kill(ctx, ""); err != nil { // an orphan of a supervisor that was killed
+		return err
+	}
+	p := l.place(m)
+	seeded := filepath.Join(p.disk(), "seeded") // on the disk itself: it is gone when the disk is
+	if !exists(seeded) {
+		if err := unmountDisk(p); err != nil {
+			return err
+		}
+	}
+	if err := mountDisk(p, l.state.Image, m.Disk); err != nil {
+		return err
+	}
+	if !exists(seeded) {
+		if err := l.putFiles(m, p); err != nil {
+			return err
+		}
+		if err := os.WriteFile(seeded, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	return l.startSupervisor(ctx, m)
+}
+
+func (l *Lab) putFiles(m Machine, p place) error {
+	files, err := l.machineFiles(m)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(p.root())
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, f := range files {
+		if err := f.put(root); err != nil {
+			return fmt.Errorf("put %s: %w", f.path, err)
+		}
+	}
+	return nil
+}
+
+// refreshMachines gives running machines the programs and configurations that differ from this build's, and restarts
+// the units that use them.
+func (l *Lab) refreshMachines(ctx context.Context) (string, error) {
+	var changed []string
+	var mu sync.Mutex // guards changed
+	err := l.each(func(m Machine) error {
+		paths, err := l.refresh(ctx, m)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, path := range paths {
+			changed = append(changed, m.Name+":"+path)
+		}
+		return err
+	})
+	if len(changed) == 0 {
+		return "as built", err
+	}
+	slices.Sort(changed)
+	return fmt.Sprintf("renewed %v", changed), err
+}
+
+func (l *Lab) refresh(ctx context.Context, m Machine) ([]string, error) {
+	files, err := l.machineFiles(m)
+	if err != nil {
+		return nil, err
+	}
+	root, err := l.openRoot(m.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var changed, units []string
+	for _, f := range files {
+		enrolls := m.IsPlatform() && filepath.Dir(f.path) == "/etc/gpuaas-platform/enroll" // of a node that was added
+		if f.unit == "" && !enrolls || !f.differs(root) {
+			continue
+		}
+		if err := f.put(root); err != nil {
+			return changed, fmt.Errorf("put %s on %s: %w", f.path, m.Name, err)
+		}
+		changed = append(changed, f.path)
+		if f.unit != "" && !slices.Contains(units, f.unit) {
+			units = append(units, f.unit)
+		}
+	}
+	if len(units) == 0 {
+		return changed, nil
+	}
+	_, err = l.Exec(ctx, m.Name, append([]string{"systemctl", "restart", "--no-block"}, units...)...)
+	return changed, err
+}
+
+// Reboot reboots machine as an operator would, and returns when it has another boot id and SSH answers.
+func (l *Lab) Reboot(ctx context.Context, machine string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	m, err := l.Machine(machine)
+	if err != nil {
+		return err
+	}
+	before, err := l.BootID(ctx, machine)
+	if err != nil {
+		return err
+	}
+	_, _ = l.Exec(ctx, machine, "systemctl", "reboot") // the command may die with the machine: the boot id tells
+	err = poll(ctx, func(ctx context.Context) error {
+		now, err := l.BootID(ctx, machine)
+		if err == nil && now == before {
+			err = errors.New("it has not gone down yet")
+		}
+		if err != nil {
+			return err
+		}
+		return dialSSH(ctx, m)
+	})
+	if err != nil {
+		return fmt.Errorf("reboot %s: %w", machine, err)
+	}
+	return nil
+}
