@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/schema"
+)
+
+func TestPublishedSchemaIsTheTypes(t *testing.T) {
+	b, err := generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(b) != schema.PreflightReport() {
+		t.Fatal("diag/schema/preflight-report.schema.json is not what the types say: run `make schema`")
+	}
+}
+
+// compiled is the published schema, with formats asserted.
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema.PreflightReport()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource(schemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(schemaID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sample is a report in which every kind of value stands once.
+func sample() *diag.Report {
+	at := diag.At(time.Date(2026, 5, 25, 10, 0, 0, 123456789, time.UTC))
+	yes, offset := true, int64(-12)
+	fact := diag.Fact{
+		ID: "node_runtime_api_reachability/tls", Vantage: "node", At: at, OffsetMS: 3, DurationMS: 12,
+		Request: diag.Request{
+			ID: "node_runtime_api_reachability/tls", Op: diag.OpHTTP, Target: "https://node-api.gpuaas.test", View: diag.ViewAgent,
+			Token: diag.NewSecret("canary"), Header: map[string]string{"X-Correlation-Id": "c"}, TimeoutMS: 4000,
+			Poll: &diag.Poll{Field: "task.status", Until: []string{"completed"}, EveryMS: 100},
+		},
+		Failure: diag.TLSUnknownCA, Phase: "tls",
+		DNS:   &diag.DNSFacts{Name: "node-api.gpuaas.test", Addresses: []string{"10.231.77.11"}, Source: "dns"},
+		TLS:   &diag.TLSFacts{CertRequested: &yes, Chain: []diag.CertInfo{{Subject: "CN=x", NotBefore: at, NotAfter: at}}},
+		HTTP:  &diag.HTTPFacts{Status: 200, Fields: map[string]string{"node.status": "active"}, Kept: diag.NewSecret("canary")},
+		Clock: &diag.ClockFacts{Now: at, OffsetMS: &offset},
+	}
+	hop := diag.HopResult{
+		ID: diag.HopNodeRuntimeAPI, Title: "node reaches the API", Layer: diag.LayerManagement, Vantage: "operator+node",
+		Finding:  diag.Finding{Status: diag.StatusFail, Signal: diag.SigAPITLSFailed, Failure: diag.TLSUnknownCA, Evidence: []string{fact.ID}},
+		Also:     []diag.Finding{{Status: diag.StatusWarn, Signal: diag.SigDiskPressure}},
+		BudgetMS: 5000, DurationMS: 12,
+		Steps: []diag.StepResult{{Name: "tls", Vantage: "node", Status: diag.StatusFail, Failure: diag.TLSUnknownCA, Fact: fact.ID, DurationMS: 12}},
+	}
+	return &diag.Report{
+		APIVersion: diag.APIVersion, Kind: diag.KindPreflight,
+		Run:      diag.Run{ID: "r", CorrelationID: "c", StartedAt: at, EndedAt: at, DurationMS: 1200, EndedBy: diag.EndedCompleted, ToolVersion: "dev", RulesVersion: "1"},
+		Subject:  diag.Subject{NodeID: "n", Expected: map[string]string{"api_base": "https://api.gpuaas.test"}},
+		Plan:     diag.Plan{Policy: map[string]int64{"node.task_wait_seconds": 25}, Hops: []diag.PlannedHop{{ID: diag.HopNodeRuntimeAPI, Vantages: []string{"node"}, BudgetMS: 5000, Steps: []string{"tls"}}}},
+		Vantages: []diag.VantageInfo{{ID: "operator", How: "in process"}, {ID: "node", How: "ssh", Missing: "ssh_auth", ClockOffsetMS: &offset}},
+		Hops:     []diag.HopResult{hop}, Facts: []diag.Fact{fact},
+		Verdict: diag.Verdict{
+			Outcome: diag.OutcomeFail, FirstFailedHop: diag.HopNodeRuntimeAPI, Symptoms: []diag.HopID{diag.HopNodeHeartbeat},
+			Blame:  &diag.Blame{Hop: diag.HopNodeRuntimeAPI, Signal: diag.SigAPITLSFailed, Failure: diag.TLSUnknownCA, Confidence: diag.Proven},
+			Reason: diag.ReasonServerTLSUntrusted, UserState: diag.UserOperator, Layer: diag.LayerManagement, Confidence: diag.Proven,
+			Proof: &diag.Proof{Failing: fact.ID, Passing: fact.ID + "~active_bundle", Changed: "ca_inline"}, Severity: string(diag.P1),
+		},
+		Dashboard: diag.Dashboard{NodeAgentStatus: diag.AgentAPIUnreachable, CorrelationID: "c"},
+		Redaction: diag.Redaction{Rules: []string{"secrets"}, Counts: map[string]int{"token": 1}},
+	}
+}
+
+// check validates text against the schema; "" when it is valid.
+func check(t *testing.T, s *jsonschema.Schema, text []byte) string {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Validate(v); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func TestSampleIsValidAndWrongOnesAreNot(t *testing.T) {
+	s := compiled(t)
+	text, err := json.Marshal(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text, []byte("canary")) {
+		t.Fatal("a secret is in the report")
+	}
+	if why := check(t, s, text); why != "" {
+		t.Fatalf("the sample is refused: %s", why)
+	}
+	for _, c := range []struct{ name, from, to string }{
+		{"unknown field", `"vantages":[`, `"vantage_points":[],"vantages":[`},
+		{"unknown hop", `"first_failed_hop":"node_runtime_api_reachability"`, `"first_failed_hop":"node_api"`},
+		{"unknown signal", `"signal":"node_agent_api_tls_failed"`, `"signal":"tls_failed"`},
+		{"unknown status", `"status":"fail"`, `"status":"failed"`},
+		{"unknown op", `"op":"http"`, `"op":"curl"`},
+		{"a secret in the clear", `"token":"[redacted]"`, `"token":"abc"`},
+		{"a kept secret", `"kept":"[redacted]"`, `"kept":"abc"`},
+		{"another version", `"apiVersion":"gpuaasctl/v1"`, `"apiVersion":"gpuaasctl/v2"`},
+		{"time with a zone", `"started_at":"2026-05-25T10:00:00.123Z"`, `"started_at":"2026-05-25T12:00:00.123+02:00"`},
+		{"time without milliseconds", `"started_at":"2026-05-25T10:00:00.123Z"`, `"started_at":"2026-05-25T10:00:00Z"`},
+		{"duration as text", `"duration_ms":1200`, `"duration_ms":"1.2s"`},
+		{"agent status", `"node_agent_status":"api_unreachable"`, `"node_agent_status":"down"`},
+		{"no verdict", `"verdict":{`, `"verdict_":{`},
+		{"null facts", `"facts":[{`, `"facts":null,"facts_":[{`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wrong := strings.Replace(string(text), c.from, c.to, 1)
+			if wrong == string(text) {
+				t.Fatalf("%s is not in the sample", c.from)
+			}
+			if check(t, s, []byte(wrong)) == "" {
+				t.Error("is accepted")
+			}
+		})
+	}
+}
+
+// Every report that is kept anywhere in the repository as a golden is valid.
+func TestEveryGoldenReportIsValid(t *testing.T) {
+	s := compiled(t)
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == ".git" || d.Name() == "bin") {
+			if err == nil {
+				err = filepath.SkipDir
+			}
+			return err
+		}
+		if filepath.Ext(path) != ".json" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(text, []byte(`"`+diag.KindPreflight+`"`)) || bytes.Contains(text, []byte(`"$schema"`)) {
+			return err
+		}
+		if why := check(t, s, text); why != "" {
+			t.Errorf("%s: %s", path, why)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
