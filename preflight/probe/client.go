@@ -1,0 +1,289 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// foreignLines is how many lines that are not ours (a login's own greeting) are passed over.
+const foreignLines = 64
+
+// Client is the operator's side of the protocol that Serve speaks. It is safe for concurrent use.
+type Client struct {
+	start time.Time
+	r     io.Reader
+	w     io.Writer
+
+	greeted chan struct{} // closed when hello or err is set
+	ended   chan struct{} // closed when the transport has ended; then err is set
+	send    chan []byte   // lines for the one writer: a write may hang for as long as the transport does
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	hello   *Hello
+	err     error
+	last    uint64
+	pending map[string]chan diag.Fact // by the id on the wire
+}
+
+// NewClient speaks over r and w, which Close closes when they are io.Closers. It returns at once; Hello waits.
+func NewClient(r io.Reader, w io.Writer) *Client {
+	c := &Client{start: time.Now(), r: r, w: w,
+		greeted: make(chan struct{}), ended: make(chan struct{}), send: make(chan []byte, 64),
+		pending: map[string]chan diag.Fact{}}
+	c.wg.Go(c.readAll)
+	c.wg.Go(c.writeAll)
+	return c
+}
+
+// Hello waits for the far side's first line.
+func (c *Client) Hello(ctx context.Context) (Hello, error) {
+	select {
+	case <-c.greeted:
+	case <-ctx.Done():
+		return Hello{}, fmt.Errorf("waiting for the probe's greeting: %w", ctx.Err())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hello == nil {
+		return Hello{}, fmt.Errorf("waiting for the probe's greeting: %w", c.err)
+	}
+	return *c.hello, nil
+}
+
+// Close ends the transport and waits for the client's goroutines. A reader or writer that is no io.Closer must have
+// been ended by the caller.
+func (c *Client) Close() error {
+	var errs []error
+	for _, end := range []any{c.w, c.r} {
+		if closer, ok := end.(io.Closer); ok {
+			errs = append(errs, closer.Close())
+		}
+	}
+	c.end(errors.New("the probe was closed"))
+	c.wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Probe answers every request, in order, and never blocks past ctx. What the far side did not answer is a fact, too:
+// ssh_transport when the connection ended, timeout or cancelled when ctx did.
+func (c *Client) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	facts := make([]diag.Fact, len(reqs))
+	var wg sync.WaitGroup
+	for i := range reqs {
+		wg.Go(func() { facts[i] = c.probe(ctx, reqs[i]) })
+	}
+	wg.Wait()
+	return facts
+}
+
+func (c *Client) probe(ctx context.Context, req diag.Request) diag.Fact {
+	began := time.Now()
+	fail := func(word diag.Failure, phase, detail string) diag.Fact {
+		return diag.Fact{ID: req.ID, Vantage: VantageNode, Request: req, At: diag.At(began), Failure: word, Phase: phase, Detail: detail,
+			OffsetMS: began.Sub(c.start).Milliseconds(), DurationMS: diag.Measured(time.Since(began))}
+	}
+	if !req.Token.IsZero() || !req.Cookie.IsZero() {
+		return fail(diag.Unsupported, "", "secrets are never sent to a node")
+	}
+	answer := make(chan diag.Fact, 1)
+	id := c.expect(answer)
+	defer c.forget(id)
+	wire := req
+	wire.ID = id
+	line, err := json.Marshal(wire)
+	if err != nil {
+		return fail(diag.Unsupported, "", "the request cannot be written: "+err.Error())
+	}
+	if len(line) >= MaxLine {
+		return fail(diag.Unsupported, "", "the request is too long")
+	}
+	select {
+	case c.send <- append(line, '\n'):
+	case <-c.ended:
+	case <-ctx.Done():
+	}
+	select {
+	case f := <-answer:
+		return c.own(f, req, began)
+	case <-c.ended:
+		select {
+		case f := <-answer: // both were ready
+			return c.own(f, req, began)
+		default:
+		}
+		return fail(diag.SSHTransport, "ssh", c.reason().Error())
+	case <-ctx.Done():
+		c.giveUp(id)
+		word, _ := ended(ctx)
+		return fail(word, "", "no answer from the node while waiting")
+	}
+}
+
+// own gives an answer back under the caller's id and clock.
+func (c *Client) own(f diag.Fact, req diag.Request, began time.Time) diag.Fact {
+	f.ID, f.Request, f.OffsetMS = req.ID, req, began.Sub(c.start).Milliseconds()
+	return f
+}
+
+// ended says why ctx ended, in the words of facts; false while it has not.
+func ended(ctx context.Context) (diag.Failure, bool) {
+	switch {
+	case ctx.Err() == nil:
+		return diag.OK, false
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return diag.Timeout, true
+	}
+	return diag.Cancelled, true
+}
+
+// expect registers one awaited answer under a fresh id: the callers' own ids need not be unique.
+func (c *Client) expect(answer chan diag.Fact) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	id := strconv.FormatUint(c.last, 10)
+	c.pending[id] = answer
+	return id
+}
+
+func (c *Client) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pending, id)
+}
+
+// giveUp tells the far side, if it can be told at once.
+func (c *Client) giveUp(id string) {
+	line, err := json.Marshal(map[string]string{"cancel": id})
+	if err != nil {
+		return
+	}
+	select {
+	case c.send <- append(line, '\n'):
+	default:
+	}
+}
+
+func (c *Client) reason() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// end marks the transport as ended, once; the first reason stays.
+func (c *Client) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	close(c.ended)
+	if c.hello == nil {
+		close(c.greeted)
+	}
+}
+
+func (c *Client) writeAll() {
+	for {
+		select {
+		case line := <-c.send:
+			if _, err := c.w.Write(line); err != nil {
+				c.end(fmt.Errorf("sending to the node's probe: %w", err))
+				return
+			}
+		case <-c.ended:
+			return
+		}
+	}
+}
+
+func (c *Client) readAll() {
+	r := bufio.NewReader(c.r)
+	foreign := 0
+	for {
+		line, err := readLine(r)
+		if err == nil {
+			if c.take(line) {
+				continue
+			}
+			if foreign++; foreign <= foreignLines {
+				continue
+			}
+			err = fmt.Errorf("the far side does not speak the probe's protocol: %q", clip(line, 120))
+		}
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the node's probe ended")
+			if !c.hasGreeted() {
+				err = errors.New("the node's probe ended before its greeting")
+			}
+		}
+		c.end(err)
+		return
+	}
+}
+
+func clip(b []byte, n int) []byte { return b[:min(len(b), n)] }
+
+func (c *Client) hasGreeted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hello != nil
+}
+
+// take handles one line; false when it is no line of the protocol.
+func (c *Client) take(line []byte) bool {
+	if len(line) == 0 || line[0] != '{' || !bytes.HasSuffix(line, []byte("}")) {
+		return false
+	}
+	var o outLine
+	if json.Unmarshal(line, &o) != nil {
+		return false
+	}
+	if o.Hello != nil {
+		c.greet(o.Hello)
+		return true
+	}
+	if !c.hasGreeted() {
+		return false
+	}
+	f := diag.Fact{ID: o.ID, Vantage: VantageNode, At: diag.At(time.Now()), DurationMS: 1, Failure: diag.Unsupported, Detail: o.Error}
+	if o.Error == "" {
+		f = diag.Fact{}
+		if json.Unmarshal(line, &f) != nil {
+			return false
+		}
+	}
+	c.deliver(f)
+	return true
+}
+
+func (c *Client) greet(h *Hello) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hello == nil && c.err == nil {
+		c.hello = h
+		close(c.greeted)
+	}
+}
+
+// deliver hands f to whoever waits for it; an answer that came too late is dropped.
+func (c *Client) deliver(f diag.Fact) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if answer, ok := c.pending[f.ID]; ok {
+		answer <- f
+		delete(c.pending, f.ID)
+	}
+}

@@ -1,0 +1,95 @@
+//go:build linux
+
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+)
+
+// DiscoverAgent finds unit's main process and what it was started with. Where no process runs, or it cannot be read,
+// the environment is what systemd would start it with: the unit's environment files in order, else envFile.
+func DiscoverAgent(ctx context.Context, unit, envFile string) AgentView {
+	a := AgentView{Unit: unit, EnvFile: envFile}
+	var files []string
+	if unit != "" {
+		if props, err := showUnit(ctx, unit); err == nil {
+			a.PID, files = props.pid(), props.envFiles()
+		}
+	}
+	if a.readProcess(); a.Source != "" {
+		return a
+	}
+	if len(files) == 0 && envFile != "" {
+		files = []string{envFile}
+	}
+	if all, err := readEnvFiles(files); err == nil {
+		a.Source, a.Env = sourceEnvFile, only(all, EnvNames[:])
+	}
+	return a
+}
+
+// readProcess takes the environment from the running process; Source stays empty when that cannot be read.
+func (a *AgentView) readProcess() {
+	if a.PID == 0 {
+		return
+	}
+	all, err := processEnv(a.PID)
+	if err != nil {
+		return
+	}
+	a.Source, a.Env = sourceProcess, only(all, EnvNames[:])
+}
+
+// processEnv is what a process was started with, secrets included: callers pick names.
+func processEnv(pid int) (map[string]string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for entry := range bytes.SplitSeq(b, []byte{0}) {
+		if name, value, ok := strings.Cut(string(entry), "="); ok {
+			all[name] = value
+		}
+	}
+	return all, nil
+}
+
+// readEnvFiles merges environment files, the later winning. One that is missing is passed over if another is there.
+func readEnvFiles(files []string) (map[string]string, error) {
+	all := map[string]string{}
+	read := 0
+	var errs []error
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		read++
+		maps.Copy(all, parseEnvFile(string(b)))
+	}
+	if read == 0 {
+		return nil, errors.Join(append(errs, errNoEnv)...)
+	}
+	return all, nil
+}
+
+// errNoEnv says that there is nothing to read an environment from.
+var errNoEnv = errors.New("no environment file")
+
+func only(all map[string]string, names []string) map[string]string {
+	some := map[string]string{}
+	for _, name := range names {
+		if v, ok := all[name]; ok {
+			some[name] = v
+		}
+	}
+	return some
+}

@@ -1,0 +1,162 @@
+//go:build linux
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// maxWrite bounds Request.Write: a probe must not be what fills a disk.
+const maxWrite = 1 << 20
+
+// disk measures the file system that holds the folder Target, and really writes there. Words: disk_full, disk_inodes,
+// disk_read_only, not_permitted, file_missing, file_unreadable, unsupported. A full but writable file system (root's
+// reserve) is no failure here: FreeBytes says it.
+func (p *Prober) disk(ctx context.Context, req diag.Request, f *diag.Fact) {
+	if !filepath.IsAbs(req.Target) || req.Write < 0 || req.Write > maxWrite {
+		fail(f, "stat", diag.Unsupported, fmt.Errorf("disk wants an absolute path and at most %d bytes to write", maxWrite))
+		return
+	}
+	dir, err := nearestFolder(req.Target)
+	if err != nil {
+		fail(f, "stat", fileWord(err), err)
+		return
+	}
+	if dir != filepath.Clean(req.Target) {
+		f.Detail = req.Target + " is no folder: measured at " + dir
+	}
+	if f.Disk, err = statDisk(dir); err != nil {
+		fail(f, "stat", diskWord(err, nil), err)
+		return
+	}
+	if interrupted(ctx, f, "write") || req.Write == 0 {
+		return
+	}
+	written, err := writeReally(dir, req.Write)
+	f.Disk.WrittenBytes = &written
+	if err == nil {
+		return
+	}
+	now, _ := statDisk(dir)
+	fail(f, "write", diskWord(err, now), err)
+}
+
+// nearestFolder is path itself, or its nearest parent that is a folder: what does not exist yet will be made there.
+func nearestFolder(path string) (string, error) {
+	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
+		st, err := os.Stat(path)
+		if err == nil && st.IsDir() {
+			return path, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return "", err
+		}
+		if path == "/" {
+			return "", err
+		}
+	}
+}
+
+// statDisk counts as df does.
+func statDisk(dir string) (*diag.DiskFacts, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return nil, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	unit := uint64(st.Frsize)
+	if unit == 0 {
+		unit = uint64(st.Bsize)
+	}
+	d := &diag.DiskFacts{
+		FSType: fsType(dir), TotalBytes: st.Blocks * unit, FreeBytes: st.Bavail * unit,
+		TotalInodes: st.Files, FreeInodes: st.Ffree, ReadOnly: st.Flags&unix.ST_RDONLY != 0,
+	}
+	used := st.Blocks - st.Bfree
+	if all := used + st.Bavail; all > 0 {
+		d.UsedPercent = int((used*100 + all - 1) / all)
+	}
+	return d, nil
+}
+
+// fsType is the type of the mount that holds dir, by its kernel name; "" when it cannot be told.
+func fsType(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	best, name := -1, ""
+	for line := range strings.Lines(string(b)) {
+		mount, kind, ok := mountLine(line)
+		if ok && len(mount) >= best && within(dir, mount) { // of two on one folder, the later covers the earlier
+			best, name = len(mount), kind
+		}
+	}
+	return name
+}
+
+// mountLine reads a line of mountinfo: its mount point and its file system's type.
+func mountLine(line string) (mount, kind string, ok bool) {
+	left, right, ok := strings.Cut(line, " - ")
+	a, b := strings.Fields(left), strings.Fields(right)
+	if !ok || len(a) < 5 || len(b) < 1 {
+		return "", "", false
+	}
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(a[4]), b[0], true
+}
+
+func within(path, folder string) bool {
+	return folder == "/" || path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+// writeReally writes, syncs and removes size bytes that no file system can pack away. It returns how many were
+// written before the error.
+func writeReally(dir string, size int) (written int, err error) {
+	file, err := os.CreateTemp(dir, ".gpuaas-probe-*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(rand.Uint32())
+	}
+	if written, err = file.Write(data); err != nil {
+		return written, err
+	}
+	return written, file.Sync()
+}
+
+// diskWord maps an error of creating, writing or syncing; now is how the disk looked right after it.
+func diskWord(err error, now *diag.DiskFacts) diag.Failure {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		if now != nil && now.TotalInodes > 0 && now.FreeInodes == 0 {
+			return diag.DiskInodes
+		}
+		return diag.DiskFull
+	case errors.Is(err, syscall.EDQUOT):
+		return diag.DiskFull
+	case errors.Is(err, syscall.EROFS):
+		return diag.DiskReadOnly
+	case errors.Is(err, fs.ErrPermission):
+		return diag.NotPermitted
+	case errors.Is(err, fs.ErrNotExist):
+		return diag.FileMissing
+	}
+	return diag.FileUnreadable
+}

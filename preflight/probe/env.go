@@ -1,0 +1,140 @@
+//go:build linux
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// secretName is a name whose value is never told. Public keys are for telling.
+var secretName = regexp.MustCompile(`(?i)TOKEN|KEY|SECRET|PASSW|CREDENTIAL|COOKIE`)
+
+func isSecretName(name string) bool {
+	upper := strings.ToUpper(name)
+	return secretName.MatchString(name) && !strings.HasSuffix(upper, "_PUBKEYS") && !strings.HasSuffix(upper, "_PUBKEY")
+}
+
+// env tells the names in Env of the environment that the agent (or Unit) was started with. A name that is not set is
+// absent. Words: file_missing (no process and no file), not_permitted, file_unreadable.
+func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
+	agent := p.Agent
+	if req.Unit != "" && req.Unit != agent.Unit {
+		agent = AgentView{Unit: req.Unit}
+	}
+	props, err := unitProps{}, error(nil)
+	if agent.Unit != "" {
+		props, err = showUnit(ctx, agent.Unit)
+	}
+	if err == nil && agent.Unit != "" {
+		agent.PID = props.pid()
+	}
+	files := props.envFiles()
+	if len(files) == 0 && agent.EnvFile != "" {
+		files = []string{agent.EnvFile}
+	}
+	f.Env = &diag.EnvFacts{Source: sourceProcess}
+	all, age := map[string]string(nil), ""
+	if agent.PID > 0 {
+		all, err = processEnv(agent.PID)
+		age = processAge(agent.PID, files)
+	} else {
+		f.Env.Source = sourceEnvFile
+		all, err = readEnvFiles(files)
+		age = filesAge(files)
+	}
+	if err != nil {
+		f.Env = nil
+		word := fileWord(err)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			word = diag.NotPermitted
+		case errors.Is(err, errNoEnv) && !errors.Is(err, fs.ErrPermission):
+			word = diag.FileMissing
+		}
+		fail(f, "env", word, err)
+		return
+	}
+	tell(f.Env, only(all, req.Env), age)
+}
+
+// tell splits the variables into those that may be shown and those of which only presence and age are.
+func tell(e *diag.EnvFacts, vars map[string]string, age string) {
+	e.Values, e.Secret = map[string]string{}, map[string]string{}
+	for name, value := range vars {
+		switch {
+		case !isSecretName(name):
+			e.Values[name] = withoutUserinfo(value)
+		case value == "":
+			e.Secret[name] = "empty"
+		case age == "":
+			e.Secret[name] = "present"
+		default:
+			e.Secret[name] = "present, " + age
+		}
+	}
+}
+
+// withoutUserinfo cuts a login out of a URL (a proxy's, mostly).
+func withoutUserinfo(value string) string {
+	if !strings.Contains(value, "@") {
+		return value
+	}
+	u, err := url.Parse(value)
+	if err != nil {
+		return diag.Redacted
+	}
+	if u.User == nil {
+		return value
+	}
+	u.User = nil
+	return u.String()
+}
+
+// processAge says how old a running process's environment is: as old as the file it came from, if that has not been
+// written since the start; else as the process.
+func processAge(pid int, files []string) string {
+	stat, err := readStat(pid)
+	if err != nil {
+		return ""
+	}
+	up := uptimeOf(stat)
+	if up == nil {
+		return ""
+	}
+	ran := time.Duration(*up) * time.Second
+	if written, ok := newest(files); ok {
+		if since := time.Since(written); since >= ran {
+			return "written " + ago(since)
+		}
+		return "in use since " + ago(ran) + ", file written since"
+	}
+	return "in use since " + ago(ran)
+}
+
+func filesAge(files []string) string {
+	if written, ok := newest(files); ok {
+		return "written " + ago(time.Since(written))
+	}
+	return ""
+}
+
+func newest(files []string) (t time.Time, ok bool) {
+	for _, file := range files {
+		if st, err := os.Stat(file); err == nil && st.ModTime().After(t) {
+			t, ok = st.ModTime(), true
+		}
+	}
+	return t, ok
+}
+
+// ago is a duration in whole seconds, as "1h2m3s ago".
+func ago(d time.Duration) string { return max(0, d).Truncate(time.Second).String() + " ago" }

@@ -1,0 +1,166 @@
+package probe
+
+import "strings"
+
+// parseEnvFile reads systemd's EnvironmentFile= syntax, a state machine as systemd's own: comments by # and ;, lines
+// continued by a backslash, values plain, in single or in double quotes. What it cannot read it passes over, as
+// systemd does.
+func parseEnvFile(text string) map[string]string {
+	p := envParser{vars: map[string]string{}, state: beforeKey}
+	for i := range len(text) {
+		p.state = p.state(&p, text[i])
+	}
+	p.endOfText()
+	return p.vars
+}
+
+// envState handles one byte and gives the next state.
+type envState func(*envParser, byte) envState
+
+type envParser struct {
+	vars  map[string]string
+	state envState
+	inKey bool // a key was begun, and has no '=' yet
+	inVal bool
+	key   strings.Builder
+	value strings.Builder
+	solid int // length of value up to where trailing blanks may be cut
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
+
+func beforeKey(p *envParser, c byte) envState {
+	switch {
+	case c == '#' || c == ';':
+		return comment
+	case blank(c) || c == '\n':
+		return beforeKey
+	}
+	p.key.Reset()
+	p.value.Reset()
+	p.solid, p.inKey = 0, true
+	p.key.WriteByte(c)
+	return key
+}
+
+func key(p *envParser, c byte) envState {
+	switch c {
+	case '\n':
+		p.inKey = false
+		return beforeKey
+	case '=':
+		p.inKey, p.inVal = false, true
+		return beforeValue
+	}
+	p.key.WriteByte(c)
+	return key
+}
+
+func beforeValue(p *envParser, c byte) envState {
+	switch {
+	case c == '\n':
+		return p.put()
+	case c == '\'':
+		return singleQuoted
+	case c == '"':
+		return doubleQuoted
+	case c == '\\':
+		return escaped
+	case blank(c):
+		return beforeValue
+	}
+	return value(p, c)
+}
+
+func value(p *envParser, c byte) envState {
+	switch c {
+	case '\n':
+		return p.put()
+	case '\\':
+		return escaped
+	}
+	p.value.WriteByte(c)
+	if !blank(c) {
+		p.solid = p.value.Len()
+	}
+	return value
+}
+
+func escaped(p *envParser, c byte) envState {
+	if c != '\n' { // else the line goes on
+		p.value.WriteByte(c)
+		p.solid = p.value.Len()
+	}
+	return value
+}
+
+func singleQuoted(p *envParser, c byte) envState {
+	if c == '\'' {
+		return beforeValue
+	}
+	p.value.WriteByte(c)
+	p.solid = p.value.Len()
+	return singleQuoted
+}
+
+func doubleQuoted(p *envParser, c byte) envState {
+	switch c {
+	case '"':
+		return beforeValue
+	case '\\':
+		return doubleEscaped
+	}
+	p.value.WriteByte(c)
+	p.solid = p.value.Len()
+	return doubleQuoted
+}
+
+func doubleEscaped(p *envParser, c byte) envState {
+	if c == '\n' {
+		return doubleQuoted
+	}
+	if !strings.ContainsRune("\"\\`$", rune(c)) {
+		p.value.WriteByte('\\')
+	}
+	p.value.WriteByte(c)
+	p.solid = p.value.Len()
+	return doubleQuoted
+}
+
+func comment(p *envParser, c byte) envState {
+	switch c {
+	case '\n':
+		return beforeKey
+	case '\\':
+		return commentEscaped
+	}
+	return comment
+}
+
+func commentEscaped(*envParser, byte) envState { return comment }
+
+// put keeps the variable, if its name is one.
+func (p *envParser) put() envState {
+	p.inVal = false
+	if name := strings.TrimRight(p.key.String(), " \t\r"); validName(name) {
+		p.vars[name] = p.value.String()[:p.solid]
+	}
+	return beforeKey
+}
+
+func (p *envParser) endOfText() {
+	if p.inVal {
+		p.put()
+	}
+}
+
+func validName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}

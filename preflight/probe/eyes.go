@@ -1,0 +1,63 @@
+package probe
+
+import (
+	"context"
+	"time"
+)
+
+// What Fact.AgentView says of a request that asked for the agent's view.
+const (
+	ViewEntered      = "namespace"     // seen as the agent sees, be it in a namespace of its own or in the host's
+	ViewNoProcess    = "no process"    // no agent runs: plain files
+	ViewNotPermitted = "not permitted" // we may not enter (not root): plain files
+)
+
+// relook is how long "no agent runs" is believed.
+const relook = time.Second
+
+// eyes is the running agent as requests are measured for it: its environment, and its mount namespace where that is
+// not ours. An agent that is restarted during a session has other ones.
+type eyes struct {
+	prober  *Prober
+	inside  *namespace // nil when everything is measured in this process
+	view    string     // what to say of agent-view requests that are measured in this process
+	started uint64     // the agent's start time, so that a reused PID is not taken for it
+	found   time.Time
+}
+
+// look finds the agent.
+func (s *server) look(ctx context.Context) *eyes {
+	e := &eyes{found: time.Now()}
+	agent := AgentView{Unit: s.cfg.Unit, EnvFile: s.cfg.EnvFile, PID: s.cfg.Inside}
+	if s.cfg.Inside == 0 {
+		agent = DiscoverAgent(ctx, s.cfg.Unit, s.cfg.EnvFile)
+		e.inside, e.view = openNamespace(agent.PID, s.cfg)
+	} else {
+		e.view = ViewEntered
+		agent.readProcess()
+	}
+	e.started = startTime(agent.PID)
+	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Agent: agent}
+	return e
+}
+
+// stale reports whether the agent is another one by now, or may be.
+func (e *eyes) stale() bool {
+	if e.prober.Agent.PID == 0 {
+		return time.Since(e.found) > relook
+	}
+	return startTime(e.prober.Agent.PID) != e.started
+}
+
+// current returns the agent as it is now. It stays usable until done is called.
+func (s *server) current(ctx context.Context) (e *eyes, done func()) {
+	s.eyesMu.Lock()
+	defer s.eyesMu.Unlock()
+	if s.cfg.Inside == 0 && s.eyes.stale() {
+		if old := s.eyes; old.inside != nil {
+			s.wg.Go(func() { _ = old.inside.drain() }) // what is measured in it may finish
+		}
+		s.eyes = s.look(ctx)
+	}
+	return s.eyes, s.eyes.inside.use()
+}

@@ -1,0 +1,108 @@
+package probe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// maxDigest bounds what is read for a digest.
+const maxDigest = 64 << 20
+
+// errTooLarge says that a file was not read because it is over maxDigest.
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxDigest>>20)
+
+// file describes Target. Its text is read for the digest only. Words: file_missing, file_unreadable.
+func (p *Prober) file(ctx context.Context, req diag.Request, f *diag.Fact) {
+	f.File = &diag.FileFacts{Path: req.Target}
+	if _, err := os.Lstat(req.Target); err != nil {
+		fail(f, "stat", fileWord(err), err)
+		return
+	}
+	resolved, err := filepath.EvalSymlinks(req.Target)
+	if err != nil { // a link to nothing, or in a circle
+		fail(f, "stat", fileWord(err), err)
+		return
+	}
+	if resolved != filepath.Clean(req.Target) {
+		f.File.Resolved = resolved
+	}
+	st, err := os.Stat(resolved)
+	if err != nil {
+		fail(f, "stat", fileWord(err), err)
+		return
+	}
+	f.File.Size, f.File.Mode, f.File.ModTime = st.Size(), octal(st), diag.At(st.ModTime())
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		f.File.UID = int(sys.Uid)
+	}
+	if !st.Mode().IsRegular() {
+		f.Detail = "it is no regular file"
+		return
+	}
+	f.File.SHA256, err = digest(ctx, resolved)
+	switch {
+	case errors.Is(err, errTooLarge):
+		f.Detail = "not digested: " + err.Error()
+	case err != nil && !interrupted(ctx, f, "read"):
+		fail(f, "read", fileWord(err), err)
+	}
+}
+
+// octal is the mode with its set-id and sticky bits, as chmod takes it.
+func octal(st fs.FileInfo) string {
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return fmt.Sprintf("%04o", sys.Mode&0o7777)
+	}
+	return fmt.Sprintf("%04o", st.Mode().Perm())
+}
+
+// digest is the SHA-256 of a regular file, lower-case hex. It never waits on what is no regular file.
+func digest(ctx context.Context, path string) (string, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	st, err := file.Stat()
+	switch {
+	case err != nil:
+		return "", err
+	case !st.Mode().IsRegular():
+		return "", &os.PathError{Op: "read", Path: path, Err: errors.New("it is no regular file")}
+	case st.Size() > maxDigest:
+		return "", errTooLarge
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, &ctxReader{ctx: ctx, r: io.LimitReader(file, maxDigest+1)})
+	switch {
+	case err != nil:
+		return "", err
+	case n > maxDigest: // it grew while we read
+		return "", errTooLarge
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// ctxReader reads until ctx ends. The context is a field because io.Reader has no other place for it; it lives for
+// one call of digest.
+type ctxReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r *ctxReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}

@@ -1,0 +1,88 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// MaxLine bounds one line of the protocol: a request with a whole trust bundle inline fits several times over.
+const MaxLine = 4 << 20
+
+// Hello is the first line that a node's probe writes: who measures, and when it was there.
+type Hello struct {
+	Version  string    `json:"version"`
+	UID      int       `json:"uid"`
+	PID      int       `json:"pid"`
+	AgentPID int       `json:"agent_pid"` // 0: no agent runs
+	BootID   string    `json:"boot_id"`
+	Now      diag.Time `json:"now"`
+}
+
+// inLine is one line to the node: a request, or the id of one that nobody waits for any more.
+type inLine struct {
+	diag.Request
+	Cancel string `json:"cancel,omitempty"`
+}
+
+// outLine is one line from the node; exactly one of hello, error and a fact.
+type outLine struct {
+	Hello *Hello `json:"hello,omitempty"`
+	Error string `json:"error,omitempty"`
+	ID    string `json:"id,omitempty"`
+}
+
+// errLineTooLong is a line over MaxLine; the lines after it can still be read.
+var errLineTooLong = errors.New("the line is too long")
+
+// readLine returns the next line without its end. A line that is not ended by EOF is given, too.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	tooLong := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > MaxLine {
+			tooLong = true
+		}
+		if !tooLong {
+			line = append(line, part...)
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			continue
+		case err != nil && (err != io.EOF || len(line) == 0):
+			return nil, err
+		case tooLong:
+			return nil, errLineTooLong
+		}
+		return bytes.TrimSpace(line), nil
+	}
+}
+
+// decodeRequest reads one line to the node. An input that this build does not know is refused, because a measurement
+// without it would be another one. The id is returned also with an error, where the line has one.
+func decodeRequest(line []byte) (inLine, error) {
+	var in inLine
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	err := d.Decode(&in)
+	if err == nil && d.More() {
+		err = errors.New("more than one value on a line")
+	}
+	if err != nil {
+		var named struct {
+			ID string `json:"id"`
+		}
+		_ = json.Unmarshal(line, &named)
+		return inLine{Request: diag.Request{ID: named.ID}}, fmt.Errorf("reading a request: %w", err)
+	}
+	if in.Cancel == "" && in.Op == "" {
+		return in, errors.New("reading a request: it names no op")
+	}
+	return in, nil
+}

@@ -1,0 +1,228 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// VantageNode is the vantage in every fact that Serve writes.
+const VantageNode = "node"
+
+const (
+	// serveConcurrency bounds the measurements under way: a walk asks for some dozens at once.
+	serveConcurrency = 128
+	// overrun is how long a measurement may go on after its time is up (a system call on a dead network file system
+	// cannot be interrupted) before it is answered for.
+	overrun = 500 * time.Millisecond
+	// endGrace is how long Serve waits, once its input ended, for measurements to notice.
+	endGrace = 2 * time.Second
+)
+
+// Config is what Serve must know of its node.
+type Config struct {
+	Version string // of this binary, for the hello
+	Unit    string // the agent's systemd unit
+	EnvFile string // the agent's environment file, for when no agent runs
+
+	// Exec gives the arguments with which this binary becomes the child inside the agent's mount namespace: a call of
+	// Serve with Inside = pid. nil: {"probe", "--in-namespace", "<pid>"}.
+	Exec func(pid int) []string
+	// Inside is the agent's main process when this IS that child; it then measures plainly.
+	Inside int
+}
+
+// server is one run of Serve.
+type server struct {
+	cfg   Config
+	start time.Time
+	slots chan struct{}
+	wg    sync.WaitGroup
+
+	outMu sync.Mutex // one line at a time
+	out   io.Writer
+
+	eyesMu sync.Mutex // guards eyes
+	eyes   *eyes      // the agent as it was last found
+
+	mu      sync.Mutex // guards running
+	running map[string]context.CancelFunc
+}
+
+// Serve answers requests, one JSON line each, from in with facts, one JSON line each, to out, in any order, until in
+// ends; that cancels what is under way. It returns nil at EOF.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &server{cfg: cfg, start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: out,
+		running: map[string]context.CancelFunc{}}
+	s.eyes = s.look(ctx)
+	hello := Hello{Version: cfg.Version, UID: os.Getuid(), PID: os.Getpid(), AgentPID: s.eyes.prober.Agent.PID,
+		BootID: bootID(), Now: diag.At(time.Now())}
+	err := s.write(outLine{Hello: &hello})
+	if err == nil {
+		err = s.read(ctx, in)
+	}
+	cancel()
+	return errors.Join(err, s.wait(), s.eyes.inside.close())
+}
+
+// read starts a measurement per line until the input ends.
+func (s *server) read(ctx context.Context, in io.Reader) error {
+	r := bufio.NewReader(in)
+	for {
+		line, err := readLine(r)
+		switch {
+		case errors.Is(err, errLineTooLong):
+			_ = s.write(outLine{Error: err.Error()})
+			continue
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading requests: %w", err)
+		case len(line) == 0:
+			continue
+		}
+		req, err := decodeRequest(line)
+		if err != nil {
+			// A write error is not the end: the input decides when we are done.
+			_ = s.write(outLine{ID: req.ID, Error: err.Error()})
+			continue
+		}
+		if req.Cancel != "" {
+			s.cancel(req.Cancel)
+			continue
+		}
+		s.begin(ctx, req.Request)
+	}
+}
+
+func (s *server) cancel(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stop, ok := s.running[id]; ok {
+		stop()
+	}
+}
+
+// begin answers req in its own goroutine, when a slot is free.
+func (s *server) begin(ctx context.Context, req diag.Request) {
+	ctx, stop := context.WithCancel(ctx)
+	s.mu.Lock()
+	s.running[req.ID] = stop
+	s.mu.Unlock()
+	s.wg.Go(func() {
+		defer stop()
+		defer func() {
+			s.mu.Lock()
+			delete(s.running, req.ID)
+			s.mu.Unlock()
+		}()
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		case <-ctx.Done():
+		}
+		_ = s.write(s.answer(ctx, req))
+	})
+}
+
+// answer measures req, wherever its view is.
+func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
+	if !req.Token.IsZero() || !req.Cookie.IsZero() {
+		return s.refuse(req, diag.Unsupported, "secrets are not used on a node")
+	}
+	e, done := s.current(ctx)
+	defer done()
+	if req.View == diag.ViewHost || !viewMatters(req.Op) {
+		return s.plain(ctx, e.prober, req)
+	}
+	if e.inside == nil {
+		f := s.plain(ctx, e.prober, req)
+		f.AgentView = e.view
+		return f
+	}
+	return e.inside.answer(ctx, req, func() diag.Fact { return s.plain(ctx, e.prober, req) })
+}
+
+// viewMatters reports whether the mount namespace can change the answer. systemd's word, the kernel's clock and the
+// start environment (systemd itself reads the environment file, outside of the service's mounts) are the same in all.
+func viewMatters(op diag.Op) bool {
+	return op != diag.OpUnit && op != diag.OpClock && op != diag.OpEnv
+}
+
+// plain measures req in this process.
+func (s *server) plain(ctx context.Context, p *Prober, req diag.Request) diag.Fact {
+	return s.guarded(ctx, req, func(ctx context.Context) diag.Fact { return p.Run(ctx, req) })
+}
+
+// guarded runs one measurement. One that panics or hangs becomes a fact, never the server's end.
+func (s *server) guarded(ctx context.Context, req diag.Request, run func(context.Context) diag.Fact) diag.Fact {
+	limit := DefaultTimeout
+	if req.TimeoutMS > 0 {
+		limit = time.Duration(req.TimeoutMS) * time.Millisecond
+	}
+	done := make(chan diag.Fact, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				done <- s.refuse(req, diag.Unknown, fmt.Sprintf("the measurement broke: %v", r))
+			}
+		}()
+		done <- run(ctx)
+	}()
+	timer := time.NewTimer(limit + overrun)
+	defer timer.Stop()
+	select {
+	case f := <-done:
+		return f
+	case <-timer.C:
+		return s.refuse(req, diag.Timeout, "the measurement did not end when its time was up")
+	case <-ctx.Done():
+	}
+	select {
+	case f := <-done:
+		return f
+	case <-time.After(overrun):
+		return s.refuse(req, diag.Cancelled, "the measurement did not end when it was cancelled")
+	}
+}
+
+// refuse is a fact without a measurement.
+func (s *server) refuse(req diag.Request, word diag.Failure, why string) diag.Fact {
+	now := time.Now()
+	return diag.Fact{ID: req.ID, Vantage: VantageNode, Request: req, At: diag.At(now), DurationMS: 1,
+		OffsetMS: now.Sub(s.start).Milliseconds(), Failure: word, Detail: why}
+}
+
+// wait waits for the measurements, which were all cancelled.
+func (s *server) wait() error {
+	done := make(chan struct{})
+	go func() { s.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(endGrace):
+		return errors.New("measurements did not end when they were cancelled")
+	}
+}
+
+// write puts one value on a line of its own in one piece.
+func (s *server) write(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("writing a line: %w", err)
+	}
+	s.outMu.Lock()
+	defer s.outMu.Unlock()
+	_, err = s.out.Write(append(b, '\n'))
+	return err
+}

@@ -1,0 +1,135 @@
+//go:build linux
+
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// loginName is what may be asked of getent; it cannot be taken for an option.
+var loginName = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.@\\-]{0,255}\$?$`)
+
+// noLogin are shells that exist to end a login.
+var noLogin = map[string]bool{"nologin": true, "false": true, "true": true, "sync": true, "shutdown": true, "halt": true}
+
+// passwd is one entry of the user database.
+type passwd struct {
+	name        string
+	uid, gid    uint32
+	home, shell string
+}
+
+// user looks Target up by name, as the agent does. Words: user_missing, shell_missing, unsupported, timeout.
+func (p *Prober) user(ctx context.Context, req diag.Request, f *diag.Fact) {
+	name := req.Target
+	if name == "" {
+		name = req.User
+	}
+	lookUser(ctx, name, f)
+}
+
+// lookUser fills f.User; ok when the user can log in.
+func lookUser(ctx context.Context, name string, f *diag.Fact) (pw passwd, ok bool) {
+	pw, err := getent(ctx, name)
+	if err != nil {
+		fail(f, "user", userWord(err), err)
+		return pw, false
+	}
+	f.User = &diag.UserFacts{Name: pw.name, UID: int(pw.uid), Home: pw.home, Shell: pw.shell}
+	home, err := os.Stat(pw.home)
+	homeOK := err == nil && home.IsDir()
+	shellErr := shellUsable(pw.shell)
+	shellOK := shellErr == nil
+	f.User.HomeOK, f.User.ShellOK = &homeOK, &shellOK
+	if !shellOK {
+		fail(f, "shell", diag.ShellMissing, shellErr)
+	}
+	return pw, shellOK
+}
+
+// errNoUser says that the user database has no such name.
+var errNoUser = errors.New("no such user")
+
+// getent asks the host's user database (files, LDAP, SSSD) by name. A number is not taken for a uid.
+func getent(ctx context.Context, name string) (passwd, error) {
+	if !loginName.MatchString(name) {
+		return passwd{}, fmt.Errorf("%q is no login name", name)
+	}
+	s, err := command(ctx, "/", "getent", "passwd", "--", name)
+	switch {
+	case err != nil:
+		return passwd{}, fmt.Errorf("asking getent: %w", err)
+	case s.code == 2:
+		return passwd{}, fmt.Errorf("%w: %s", errNoUser, name)
+	case s.code != 0:
+		return passwd{}, fmt.Errorf("getent ended with status %d: %s", s.code, s.errs)
+	}
+	pw, err := parsePasswd(s.out)
+	if err == nil && pw.name != name {
+		return passwd{}, fmt.Errorf("%w: %s", errNoUser, name)
+	}
+	return pw, err
+}
+
+// parsePasswd reads name:password:uid:gid:gecos:home:shell.
+func parsePasswd(line []byte) (passwd, error) {
+	first, _, _ := bytes.Cut(line, []byte("\n"))
+	fields := strings.Split(string(first), ":")
+	if len(fields) < 7 {
+		return passwd{}, errors.New("getent gave no passwd entry")
+	}
+	uid, uerr := strconv.ParseUint(fields[2], 10, 32)
+	gid, gerr := strconv.ParseUint(fields[3], 10, 32)
+	if err := errors.Join(uerr, gerr); err != nil {
+		return passwd{}, fmt.Errorf("reading a passwd entry: %w", err)
+	}
+	pw := passwd{name: fields[0], uid: uint32(uid), gid: uint32(gid), home: fields[5], shell: fields[6]}
+	if pw.shell == "" {
+		pw.shell = "/bin/sh" // passwd(5)
+	}
+	return pw, nil
+}
+
+// shellUsable says why a shell would not start a session.
+func shellUsable(shell string) error {
+	st, err := os.Stat(shell)
+	switch {
+	case err != nil:
+		return err
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("%s is no program", shell)
+	case noLogin[filepath.Base(shell)]:
+		return fmt.Errorf("%s refuses logins", shell)
+	}
+	if err := unix.Access(shell, unix.X_OK); err != nil {
+		return &os.PathError{Op: "access", Path: shell, Err: err}
+	}
+	return nil
+}
+
+func userWord(err error) diag.Failure {
+	switch {
+	case errors.Is(err, errNoUser):
+		return diag.UserMissing
+	case errors.Is(err, context.DeadlineExceeded):
+		return diag.Timeout
+	case errors.Is(err, context.Canceled):
+		return diag.Cancelled
+	case errors.Is(err, exec.ErrNotFound):
+		return diag.Unsupported
+	}
+	return diag.Unknown
+}
