@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"maps"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// retryPolicy says how soon to try again. The cap counts in heartbeat intervals, so that an environment that wants to
+// notice things sooner also recovers sooner.
+type retryPolicy struct {
+	base         time.Duration
+	capIntervals int
+}
+
+// defaultRetry is for what heals by itself: the network, an API that restarts.
+var defaultRetry = retryPolicy{base: 500 * time.Millisecond, capIntervals: 2}
+
+// retryPolicies are the reasons that somebody has to repair, or that asking harder makes worse.
+var retryPolicies = map[diag.RecordReason]retryPolicy{
+	diag.RecServerTLSUntrusted:        {2 * time.Second, 4},
+	diag.RecEndpointProfileDrift:      {5 * time.Second, 8},
+	diag.RecIdentityRejected:          {2 * time.Second, 8},
+	diag.RecIdentityRevoked:           {5 * time.Second, 20},
+	diag.RecClonedIdentity:            {5 * time.Second, 20},
+	diag.RecEdgeRateLimited:           {5 * time.Second, 8},
+	diag.RecCertExpired:               {2 * time.Second, 8},
+	diag.RecCertNotYetValid:           {2 * time.Second, 8},
+	diag.RecCertKeyMismatch:           {2 * time.Second, 8},
+	diag.RecCertMissing:               {2 * time.Second, 8},
+	diag.RecRecoveryTokenMissing:      {5 * time.Second, 8},
+	diag.RecRecoveryTokenExpired:      {5 * time.Second, 20},
+	diag.RecRecoveryEnrollmentBlocked: {5 * time.Second, 20},
+}
+
+// maxRetryAfter bounds what a far side can ask for: a node is never silenced for longer by one answer.
+const maxRetryAfter = time.Hour
+
+// stableIntervals is how many heartbeat intervals without a failure make the agent forget its attempts. One good
+// answer does not: a flapping endpoint would be asked as hard as a healthy one.
+const stableIntervals = 2
+
+// Backoff counts attempts per reason. It is a value: its methods return the next one.
+type Backoff struct {
+	Attempts  map[diag.RecordReason]int
+	Good      bool
+	GoodSince time.Duration
+}
+
+// Succeeded notes a success at the given time and forgets all attempts once successes have lasted for stable.
+func (b Backoff) Succeeded(at, stable time.Duration) Backoff {
+	if !b.Good {
+		b.Good, b.GoodSince = true, at
+	}
+	if at-b.GoodSince >= stable {
+		b.Attempts = nil
+	}
+	return b
+}
+
+// Failed notes a failure. The ceiling never falls from one attempt of a reason to its next; the delay is drawn below
+// it by roll in [0,1) (full jitter, with a tenth as floor), and never below what the far side asked for.
+func (b Backoff) Failed(o Outcome, interval time.Duration, roll float64) (next Backoff, attempt int, delay, ceiling time.Duration) {
+	b.Good = false
+	b.Attempts = maps.Clone(b.Attempts)
+	if b.Attempts == nil {
+		b.Attempts = map[diag.RecordReason]int{}
+	}
+	b.Attempts[o.Reason]++
+	attempt = b.Attempts[o.Reason]
+	p, ok := retryPolicies[o.Reason]
+	if !ok {
+		p = defaultRetry
+	}
+	limit := time.Duration(p.capIntervals) * interval
+	ceiling = p.base
+	for i := 1; i < attempt && ceiling < limit; i++ {
+		ceiling *= 2
+	}
+	ceiling = min(ceiling, limit)
+	floor := ceiling / 10
+	delay = floor + time.Duration(roll*float64(ceiling-floor))
+	return b, attempt, delay + min(max(o.RetryAfter, 0), maxRetryAfter), ceiling
+}

@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Keys of the agent's environment.
+const (
+	KeyAPIURL            = "GPUAAS_API_URL"
+	KeyTerminalURL       = "GPUAAS_TERMINAL_API_URL"
+	KeyNodeID            = "GPUAAS_NODE_ID"
+	KeyToken             = "GPUAAS_ENROLLMENT_TOKEN"
+	KeyTaskPubkeys       = "GPUAAS_TASK_SIGNING_PUBKEYS"
+	KeyRecoveryAPIURL    = "GPUAAS_RECOVERY_API_URL"
+	KeyRecoveryCABundle  = "GPUAAS_RECOVERY_CA_BUNDLE_PATH"
+	KeyHeartbeatInterval = "GPUAAS_HEARTBEAT_INTERVAL"
+	KeyTaskWait          = "GPUAAS_TASK_WAIT"
+)
+
+// Defaults are the catalogue's policy.
+const (
+	DefaultHeartbeatInterval = 15 * time.Second
+	DefaultTaskWait          = 25 * time.Second
+	DefaultDir               = "/etc/gpuaas"
+)
+
+// Config is what an agent needs to know. The zero value of an optional field has the default of its comment.
+type Config struct {
+	NodeID      string
+	APIURL      *url.URL // https
+	TerminalURL *url.URL // https; nil: terminal.open fails
+	Token       diag.Secret
+	Verifiers   wire.Verifiers // none: every task is refused
+
+	Dir               string        // credentials; default /etc/gpuaas
+	HeartbeatInterval time.Duration // default 15 s
+	TaskWait          time.Duration // default 25 s
+
+	Version  string
+	Log      *slog.Logger // default: nothing is logged
+	Recorder Recorder     // default: the log
+
+	// Dial replaces the network dialer, for tests.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// FromEnv reads the agent's configuration. An error names every key that is wrong, and never a value that is secret.
+func FromEnv(get func(string) string) (Config, error) {
+	var errs []error
+	c := Config{NodeID: get(KeyNodeID), Token: diag.NewSecret(get(KeyToken))}
+	if c.NodeID == "" {
+		errs = append(errs, fmt.Errorf("%s is not set", KeyNodeID))
+	}
+	c.APIURL = httpsURL(get, KeyAPIURL, true, &errs)
+	c.TerminalURL = httpsURL(get, KeyTerminalURL, false, &errs)
+	c.HeartbeatInterval = duration(get, KeyHeartbeatInterval, &errs)
+	c.TaskWait = duration(get, KeyTaskWait, &errs)
+	verifiers, err := wire.ParseVerifiers(get(KeyTaskPubkeys))
+	if err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", KeyTaskPubkeys, err))
+	}
+	c.Verifiers = verifiers
+	return c, errors.Join(errs...)
+}
+
+func httpsURL(get func(string) string, key string, required bool, errs *[]error) *url.URL {
+	v := strings.TrimRight(get(key), "/")
+	if v == "" {
+		if required {
+			*errs = append(*errs, fmt.Errorf("%s is not set", key))
+		}
+		return nil
+	}
+	u, err := url.Parse(v)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		*errs = append(*errs, fmt.Errorf("%s: want an https URL", key))
+		return nil
+	}
+	return u
+}
+
+func duration(get func(string) string, key string, errs *[]error) time.Duration {
+	v := get(key)
+	if v == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 100*time.Millisecond || d > time.Hour {
+		*errs = append(*errs, fmt.Errorf("%s: want a duration from 100ms to 1h, like 15s, not %q", key, v))
+		return 0
+	}
+	return d
+}
+
+func (c Config) withDefaults() Config {
+	if c.Dir == "" {
+		c.Dir = DefaultDir
+	}
+	if c.HeartbeatInterval == 0 {
+		c.HeartbeatInterval = DefaultHeartbeatInterval
+	}
+	if c.TaskWait == 0 {
+		c.TaskWait = DefaultTaskWait
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Recorder == nil {
+		c.Recorder = LogRecorder{c.Log}
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
+	return c
+}
+
+// logAttrs describes the configuration; secrets as presence.
+func (c Config) logAttrs() []slog.Attr {
+	token := "absent"
+	if !c.Token.IsZero() {
+		token = "present"
+	}
+	terminal := ""
+	if c.TerminalURL != nil {
+		terminal = c.TerminalURL.String()
+	}
+	return []slog.Attr{
+		slog.String("version", c.Version), slog.String("node_id", c.NodeID), slog.String("api_url", c.APIURL.String()),
+		slog.String("terminal_url", terminal), slog.String("dir", c.Dir), slog.String("enrollment_token", token),
+		slog.Int("task_signing_keys", len(c.Verifiers)), slog.Duration("heartbeat_interval", c.HeartbeatInterval),
+		slog.Duration("task_wait", c.TaskWait),
+	}
+}

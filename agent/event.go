@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Event is something that happened, with the time and the random draw that the runtime stamps on it.
+type Event struct {
+	At   time.Duration // monotonic, since the agent started
+	Wall time.Time
+	Roll float64 // uniform in [0,1), for jitter
+	What What
+}
+
+// What is one of the event types below.
+type What interface{ event() }
+
+// The events.
+type (
+	// Started begins everything.
+	Started struct{}
+	// IdentityChecked says whether the local credentials can be used: no reason, cert_missing, cert_key_mismatch.
+	IdentityChecked struct{ Outcome Outcome }
+	// EnrollDone says what came of an enrollment.
+	EnrollDone struct{ Outcome Outcome }
+	// HeartbeatDone says what came of a heartbeat. Skew is the platform's clock minus this one, 0 when unknown.
+	HeartbeatDone struct {
+		Outcome Outcome
+		Skew    time.Duration
+	}
+	// WaitDone ends a long poll: a task, none, or a failure.
+	WaitDone struct {
+		Outcome Outcome
+		Task    *wire.Task
+	}
+	// TaskFinished carries a task's result. Session says that a terminal session goes on behind it.
+	TaskFinished struct {
+		TaskID, Correlation string
+		Result              wire.TaskResult
+		Reason              diag.RecordReason // why it failed, where the record has a word for it
+		Session             bool
+	}
+	// SessionEnded ends the session of a finished terminal.open.
+	SessionEnded struct {
+		TaskID, Correlation, Why string
+		Lasted                   time.Duration
+	}
+	// ResultPosted says what came of posting a result.
+	ResultPosted struct {
+		TaskID  string
+		Outcome Outcome
+	}
+	// TimerFired is a timer that was set.
+	TimerFired struct{ Timer Timer }
+	// Shutdown asks the agent to end.
+	Shutdown struct{ Why string }
+)
+
+func (Started) event()         {}
+func (IdentityChecked) event() {}
+func (EnrollDone) event()      {}
+func (HeartbeatDone) event()   {}
+func (WaitDone) event()        {}
+func (TaskFinished) event()    {}
+func (SessionEnded) event()    {}
+func (ResultPosted) event()    {}
+func (TimerFired) event()      {}
+func (Shutdown) event()        {}
+
+// Timer names one of the agent's timers; setting it again replaces it.
+type Timer string
+
+// The timers.
+const (
+	TimerIdentity  Timer = "identity"
+	TimerHeartbeat Timer = "heartbeat"
+	TimerWait      Timer = "task_wait"
+	TimerPost      Timer = "task_result"
+	TimerSummary   Timer = "summary"
+	TimerGrace     Timer = "grace"
+)
+
+// Effect is something to be done, in the order in which Step returned it. Record and Log are done before the next one
+// is begun; the others run on their own and come back as events.
+type Effect interface{ effect() }
+
+// The effects.
+type (
+	// CheckIdentity looks at the credentials on disk; IdentityChecked follows.
+	CheckIdentity struct{}
+	// Enroll asks for a certificate with the token; EnrollDone follows.
+	Enroll struct{}
+	// SendHeartbeat reports this node; HeartbeatDone follows.
+	SendHeartbeat struct{ Counters map[string]int64 }
+	// WaitTask is one long poll; WaitDone follows.
+	WaitTask struct{}
+	// RunTask executes a verified task; TaskFinished follows, and SessionEnded where a session goes on.
+	RunTask struct{ Task wire.Task }
+	// PostResult delivers a result; ResultPosted follows.
+	PostResult struct {
+		TaskID, Correlation string
+		Result              wire.TaskResult
+	}
+	// SetTimer makes TimerFired happen.
+	SetTimer struct {
+		Timer Timer
+		In    time.Duration
+	}
+	// Record keeps a decision.
+	Record struct{ Decision Decision }
+	// Log is a line of the operational log.
+	Log struct {
+		Level   slog.Level
+		Message string
+		Attrs   []slog.Attr
+	}
+	// CancelWork aborts what is under way: waits, heartbeats, tasks, sessions. Their events still come.
+	CancelWork struct{}
+	// Exit is the last effect.
+	Exit struct{}
+)
+
+func (CheckIdentity) effect() {}
+func (Enroll) effect()        {}
+func (SendHeartbeat) effect() {}
+func (WaitTask) effect()      {}
+func (RunTask) effect()       {}
+func (PostResult) effect()    {}
+func (SetTimer) effect()      {}
+func (Record) effect()        {}
+func (Log) effect()           {}
+func (CancelWork) effect()    {}
+func (Exit) effect()          {}

@@ -1,0 +1,216 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Run runs one agent until ctx is done, and returns when everything that it started has ended. Its error means that
+// the agent could not begin; once begun it copes.
+func Run(ctx context.Context, cfg Config) error {
+	cfg = cfg.withDefaults()
+	if cfg.NodeID == "" || cfg.APIURL == nil {
+		return fmt.Errorf("start the agent: %s and %s must be known", KeyNodeID, KeyAPIURL)
+	}
+	r := newRuntime(cfg)
+	cfg.Log.LogAttrs(ctx, slog.LevelInfo, "agent starts", cfg.logAttrs()...)
+	if len(cfg.Verifiers) == 0 {
+		cfg.Log.Warn("no task signing key is known: every task will be refused", "key", KeyTaskPubkeys)
+	}
+	r.loop(ctx, State{
+		NodeID: cfg.NodeID, Interval: cfg.HeartbeatInterval, HasToken: !cfg.Token.IsZero(), Verifiers: cfg.Verifiers,
+	})
+	return nil
+}
+
+// runtime executes effects. Only loop touches timers; everything else runs in goroutines that wg counts.
+type runtime struct {
+	cfg   Config
+	creds credentials
+	api   *api
+	term  *http.Client // for node streams
+	node  identity
+
+	began  time.Time
+	events chan What
+	over   chan struct{} // closed when no event is read any more
+	timers map[Timer]time.Time
+	wg     sync.WaitGroup
+
+	work, posts             context.Context // of what CancelWork aborts; of what only Exit aborts
+	cancelWork, cancelPosts context.CancelFunc
+}
+
+// identity is what does not change while the agent runs.
+type identity struct{ instance, boot, host string }
+
+func newRuntime(cfg Config) *runtime {
+	creds := credentials{cfg.Dir}
+	stream := dialer{creds: creds, dial: cfg.Dial}.transport(false)
+	r := &runtime{
+		cfg: cfg, creds: creds, api: newAPI(cfg, creds, false),
+		// A redirect would lead the stream, and the node's identity, somewhere else.
+		term: &http.Client{Transport: stream, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		node: identity{instance: firstLine("/etc/machine-id"), boot: firstLine("/proc/sys/kernel/random/boot_id")},
+
+		began: time.Now(), events: make(chan What), over: make(chan struct{}), timers: map[Timer]time.Time{},
+	}
+	r.node.host, _ = os.Hostname()
+	r.work, r.cancelWork = context.WithCancel(context.Background())
+	r.posts, r.cancelPosts = context.WithCancel(context.Background())
+	return r
+}
+
+func firstLine(path string) string {
+	text, _ := os.ReadFile(path)
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(line)
+}
+
+// loop feeds events to Step and executes what it asks for, until it asks to exit.
+func (r *runtime) loop(ctx context.Context, s State) {
+	alarm := time.NewTimer(time.Hour)
+	defer alarm.Stop()
+	stop := ctx.Done()
+	for what := What(Started{}); ; {
+		exited := false
+		s, exited = r.turn(s, what)
+		if exited {
+			break
+		}
+		alarm.Reset(r.untilNext())
+		select {
+		case what = <-r.events:
+		case <-alarm.C:
+			what = r.due()
+		case <-stop:
+			stop, what = nil, Shutdown{Why: context.Cause(ctx).Error()}
+		}
+	}
+	close(r.over)
+	r.cancelWork()
+	r.cancelPosts()
+	r.wg.Wait()
+	r.api.transport.CloseIdleConnections()
+}
+
+// turn stamps one event, decides, and executes. A nil what is no event.
+func (r *runtime) turn(s State, what What) (State, bool) {
+	if what == nil {
+		return s, false
+	}
+	s, effects := Step(s, Event{At: time.Since(r.began), Wall: time.Now(), Roll: rand.Float64(), What: what})
+	for _, e := range effects {
+		if _, ok := e.(Exit); ok {
+			return s, true
+		}
+		r.execute(e)
+	}
+	return s, false
+}
+
+func (r *runtime) untilNext() time.Duration {
+	next := time.Now().Add(time.Hour)
+	for _, at := range r.timers {
+		if at.Before(next) {
+			next = at
+		}
+	}
+	return max(0, time.Until(next))
+}
+
+// due takes out one timer whose time has come, nil when there is none.
+func (r *runtime) due() What {
+	now := time.Now()
+	for timer, at := range r.timers {
+		if !at.After(now) {
+			delete(r.timers, timer)
+			return TimerFired{timer}
+		}
+	}
+	return nil
+}
+
+// background runs f in a goroutine that loop waits for, and feeds back its event.
+func (r *runtime) background(f func() What) {
+	r.wg.Go(func() { r.feed(f()) })
+}
+
+func (r *runtime) feed(what What) {
+	select {
+	case r.events <- what:
+	case <-r.over:
+	}
+}
+
+func (r *runtime) execute(e Effect) {
+	switch e := e.(type) {
+	case SetTimer:
+		r.timers[e.Timer] = time.Now().Add(e.In)
+	case Record:
+		if err := r.cfg.Recorder.Record(e.Decision); err != nil {
+			r.cfg.Log.Error("a decision could not be recorded", "reason", diag.RecRecordDegraded, "error", err)
+		}
+	case Log:
+		r.cfg.Log.LogAttrs(r.work, e.Level, e.Message, e.Attrs...)
+	case CheckIdentity:
+		r.background(func() What { return IdentityChecked{r.creds.check()} })
+	case Enroll:
+		r.background(func() What { return EnrollDone{enroll(r.work, r.cfg, r.creds, r.node.instance)} })
+	case SendHeartbeat:
+		r.background(func() What {
+			o, skew := r.api.heartbeat(r.work, r.heartbeat(e.Counters))
+			return HeartbeatDone{Outcome: o, Skew: skew}
+		})
+	case WaitTask:
+		r.background(func() What {
+			o, task := r.api.wait(r.work, r.cfg.TaskWait)
+			return WaitDone{Outcome: o, Task: task}
+		})
+	case RunTask:
+		r.wg.Go(func() { r.runTask(e.Task) })
+	case PostResult:
+		r.background(func() What { return ResultPosted{TaskID: e.TaskID, Outcome: r.api.result(r.posts, e)} })
+	case CancelWork:
+		r.cancelWork()
+	}
+}
+
+// heartbeat is the node's report of itself, as of now.
+func (r *runtime) heartbeat(counters map[string]int64) wire.HeartbeatRequest {
+	h := wire.HeartbeatRequest{
+		NodeInstanceID: r.node.instance, BootID: r.node.boot, AgentVersion: r.cfg.Version, APIURL: r.cfg.APIURL.String(),
+		CertSerial: r.creds.serial(), Generation: r.creds.generation(), Hostname: r.node.host, Addresses: addresses(),
+		At: time.Now().UTC(), Counters: counters,
+	}
+	if r.cfg.TerminalURL != nil {
+		h.TerminalURL = r.cfg.TerminalURL.String()
+	}
+	return h
+}
+
+// addresses are this node's own, without loopback and link-local ones.
+func addresses() []string {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out
+}

@@ -1,0 +1,298 @@
+package agent
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Times that Step decides by.
+const (
+	summaryEvery = time.Minute // one line says that all is well; successes are not logged one by one
+	stopGrace    = 1200 * time.Millisecond
+	minPoll      = time.Second      // a platform that answers "none" at once is not asked in a loop
+	maxSkew      = 30 * time.Second // beyond it certificates and expiries are judged wrongly
+)
+
+// Step decides what to do about one event. It is pure: the same state and event give the same result, and the
+// state it was given is left as it was. After Exit it asks for nothing more.
+func Step(s State, ev Event) (State, []Effect) {
+	if s.Phase == PhaseExited {
+		return s, nil
+	}
+	t := turn{s: s, ev: ev}
+	switch w := ev.What.(type) {
+	case Started:
+		t.started()
+	case IdentityChecked:
+		t.identityChecked(w.Outcome)
+	case EnrollDone:
+		t.enrollDone(w.Outcome)
+	case HeartbeatDone:
+		t.heartbeatDone(w)
+	case WaitDone:
+		t.waitDone(w)
+	case TaskFinished:
+		t.taskFinished(w)
+	case SessionEnded:
+		t.sessionEnded(w)
+	case ResultPosted:
+		t.resultPosted(w)
+	case TimerFired:
+		t.timerFired(w.Timer)
+	case Shutdown:
+		t.shutdown(w)
+	}
+	t.exitWhenDone()
+	return t.s, t.out
+}
+
+// turn is one call of Step.
+type turn struct {
+	s   State
+	ev  Event
+	out []Effect
+}
+
+func (t *turn) do(e Effect) { t.out = append(t.out, e) }
+
+func (t *turn) log(level slog.Level, msg string, attrs ...slog.Attr) {
+	t.do(Log{Level: level, Message: msg, Attrs: attrs})
+}
+
+// retry records the decision to try l again, then sets its timer.
+func (t *turn) retry(l *Loop, timer Timer, o Outcome, taskID string) {
+	next, attempt, delay, ceiling := l.Backoff.Failed(o, t.s.Interval, t.ev.Roll)
+	l.Backoff, l.Failing, l.Armed = next, o.Reason, true
+	t.do(Record{decision(o, string(timer), "retry", func(d *Decision) {
+		d.Attempt, d.Delay, d.Ceiling, d.TaskID = attempt, delay, ceiling, taskID
+	})})
+	t.do(SetTimer{Timer: timer, In: delay})
+	switch o.Reason {
+	case diag.RecIdentityRejected, diag.RecIdentityRevoked, diag.RecClonedIdentity, diag.RecCertExpired:
+		t.s.Counters.IdentityRejections++
+	}
+}
+
+func decision(o Outcome, about, what string, more func(*Decision)) Decision {
+	d := Decision{
+		Reason: o.Reason, About: about, What: what, Failure: o.Failure, Status: o.Status,
+		Code: o.Code, Detail: o.Detail, Correlation: o.Correlation,
+	}
+	if more != nil {
+		more(&d)
+	}
+	return d
+}
+
+// recovered says once that a loop works again.
+func (t *turn) recovered(l *Loop, name Timer) {
+	if l.Failing != "" {
+		t.log(slog.LevelInfo, string(name)+" works again", slog.String("after", string(l.Failing)))
+	}
+	l.Failing = ""
+	l.Backoff = l.Backoff.Succeeded(t.ev.At, stableIntervals*t.s.Interval)
+}
+
+func (t *turn) stopping() bool { return t.s.Phase == PhaseStopping }
+
+func (t *turn) started() {
+	if t.s.Phase != PhaseNew {
+		return
+	}
+	t.s.Phase = PhaseIdentity
+	t.do(Record{Decision{Reason: diag.RecProcessAlive, About: "agent", What: "start"}})
+	t.do(SetTimer{TimerSummary, summaryEvery})
+	t.checkIdentity()
+}
+
+func (t *turn) checkIdentity() {
+	l := &t.s.Identity
+	if t.s.Phase != PhaseIdentity || l.InFlight {
+		return
+	}
+	l.InFlight, l.Armed = true, false
+	t.do(CheckIdentity{})
+}
+
+func (t *turn) identityChecked(o Outcome) {
+	t.s.Identity.InFlight = false
+	if t.s.Phase != PhaseIdentity {
+		return
+	}
+	switch {
+	case o.OK():
+		t.recovered(&t.s.Identity, TimerIdentity)
+		t.openGate()
+	case o.Reason == diag.RecCertMissing && t.s.HasToken:
+		t.s.Identity.InFlight = true
+		t.s.Counters.Enrollments++
+		t.do(Record{decision(o, "identity", "enroll", nil)})
+		t.do(Enroll{})
+	case o.Reason == diag.RecCertMissing:
+		o.Reason, o.Detail = diag.RecRecoveryTokenMissing, "no certificate, and no token to ask for one"
+		t.retry(&t.s.Identity, TimerIdentity, o, "")
+	default:
+		t.retry(&t.s.Identity, TimerIdentity, o, "")
+	}
+}
+
+func (t *turn) enrollDone(o Outcome) {
+	t.s.Identity.InFlight = false
+	if !o.OK() {
+		t.s.Counters.EnrollmentFailures++
+	}
+	switch {
+	case t.s.Phase != PhaseIdentity:
+	case o.OK():
+		t.do(Record{Decision{Reason: diag.RecRecoveryEnrolled, About: "identity", What: "enrolled", Detail: o.Detail,
+			Correlation: o.Correlation}})
+		t.recovered(&t.s.Identity, TimerIdentity)
+		t.openGate()
+	default:
+		t.retry(&t.s.Identity, TimerIdentity, o, "")
+	}
+}
+
+func (t *turn) openGate() {
+	t.s.Phase = PhaseGate
+	t.heartbeat()
+}
+
+func (t *turn) heartbeat() {
+	l := &t.s.Heartbeat
+	if l.InFlight || (t.s.Phase != PhaseGate && t.s.Phase != PhaseServing) {
+		return
+	}
+	l.InFlight, l.Armed, l.Began = true, false, t.ev.At
+	t.do(SendHeartbeat{Counters: t.s.Counters.Map()})
+}
+
+func (t *turn) heartbeatDone(w HeartbeatDone) {
+	l := &t.s.Heartbeat
+	l.InFlight = false
+	if w.Outcome.OK() {
+		t.s.Counters.Heartbeats++
+	} else {
+		t.s.Counters.HeartbeatFailures++
+	}
+	if t.stopping() {
+		return
+	}
+	if w.Outcome.OK() {
+		t.recovered(l, TimerHeartbeat)
+		t.skew(w.Skew)
+		l.Armed = true
+		// Up to a tenth earlier, so that nodes that started together do not report together for ever.
+		t.do(SetTimer{TimerHeartbeat, t.s.Interval - time.Duration(t.ev.Roll*float64(t.s.Interval)/10)})
+	} else {
+		t.retry(l, TimerHeartbeat, w.Outcome, "")
+	}
+	if t.s.Phase == PhaseGate { // an unreachable platform does not close the gate for ever
+		t.s.Phase = PhaseServing
+		t.log(slog.LevelInfo, "taking tasks")
+		t.wait()
+	}
+}
+
+// skew records a wrong clock once, and once that it is right again.
+func (t *turn) skew(d time.Duration) {
+	off := d.Abs() > maxSkew
+	if off == t.s.Skewed {
+		return
+	}
+	t.s.Skewed = off
+	if off {
+		t.do(Record{Decision{Reason: diag.RecClockSkew, About: "agent", What: "report", Failure: diag.ClockSkew,
+			Detail: "the platform's clock minus this one: " + d.Round(time.Millisecond).String()}})
+		return
+	}
+	t.log(slog.LevelInfo, "the clock agrees with the platform's again")
+}
+
+func (t *turn) timerFired(timer Timer) {
+	switch timer {
+	case TimerIdentity:
+		t.checkIdentity()
+	case TimerHeartbeat:
+		t.heartbeat()
+	case TimerWait:
+		t.s.Wait.Armed = false
+		t.wait()
+	case TimerPost:
+		t.s.Post.Armed = false
+		t.post()
+	case TimerSummary:
+		t.summary()
+	case TimerGrace:
+		if t.stopping() {
+			t.exit()
+		}
+	}
+}
+
+func (t *turn) summary() {
+	if t.stopping() {
+		return
+	}
+	now, then := t.s.Counters, t.s.Said
+	t.s.Said = now
+	t.log(slog.LevelInfo, "summary", slog.String("phase", string(t.s.Phase)),
+		slog.String("heartbeats", rate(now.Heartbeats-then.Heartbeats, now.HeartbeatFailures-then.HeartbeatFailures)),
+		slog.String("polls", rate(now.Polls-then.Polls, now.PollFailures-then.PollFailures)),
+		slog.Int64("tasks", now.Tasks-then.Tasks), slog.Int("running", len(t.s.Running)),
+		slog.Int("sessions", t.s.Sessions), slog.Int("results_waiting", len(t.s.Results)))
+	t.do(SetTimer{TimerSummary, summaryEvery})
+}
+
+func rate(good, bad int64) string {
+	return strconv.FormatInt(good, 10) + " ok, " + strconv.FormatInt(bad, 10) + " failed"
+}
+
+func (t *turn) shutdown(w Shutdown) {
+	if t.stopping() {
+		return
+	}
+	t.s.Phase = PhaseStopping
+	t.do(Record{Decision{Reason: diag.RecShutdown, About: "agent", What: "stop", Detail: w.Why}})
+	t.do(CancelWork{})
+	t.do(SetTimer{TimerGrace, stopGrace})
+	t.s.Post.Armed = false
+	t.post()
+}
+
+func (t *turn) exitWhenDone() {
+	s := &t.s
+	if s.Phase == PhaseStopping && len(s.Running) == 0 && len(s.Results) == 0 && s.Sessions == 0 &&
+		!s.Wait.InFlight && !s.Heartbeat.InFlight && !s.Identity.InFlight && !s.Post.InFlight {
+		t.exit()
+	}
+}
+
+func (t *turn) exit() {
+	t.log(slog.LevelInfo, "stopped", slog.Int("results_lost", len(t.s.Results)),
+		slog.Int("tasks_cut", len(t.s.Running)), slog.Int("sessions_cut", t.s.Sessions))
+	t.s.Phase = PhaseExited
+	t.do(Exit{})
+}
+
+// without returns s less the first element for which is holds, and never shares memory with s.
+func without[T any](s []T, is func(T) bool) ([]T, bool) {
+	i := slices.IndexFunc(s, is)
+	if i < 0 {
+		return s, false
+	}
+	return slices.Delete(slices.Clone(s), i, i+1), true
+}
+
+// with returns s and v, and never shares memory with s.
+func with[T any](s []T, v T) []T { return append(slices.Clip(slices.Clone(s)), v) }
+
+// resultFor builds the effect that delivers result.
+func resultFor(task *wire.Task, result wire.TaskResult) PostResult {
+	return PostResult{TaskID: task.ID, Correlation: task.CorrelationID, Result: result}
+}

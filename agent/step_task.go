@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Codes of results for tasks that were not executed.
+const (
+	CodeTaskUnverifiable = "task_unverifiable"
+	CodeTaskExpired      = "task_expired"
+	CodeAgentStopping    = "agent_stopping"
+)
+
+// wait begins a long poll, unless one is in flight, a back-off is running, or there is no room for another task.
+func (t *turn) wait() {
+	l := &t.s.Wait
+	if t.s.Phase != PhaseServing || l.InFlight || l.Armed || len(t.s.Running)+len(t.s.Results) >= maxOpen {
+		return
+	}
+	l.InFlight, l.Began = true, t.ev.At
+	t.do(WaitTask{})
+}
+
+func (t *turn) waitDone(w WaitDone) {
+	l := &t.s.Wait
+	l.InFlight = false
+	if !w.Outcome.OK() {
+		if t.stopping() {
+			return
+		}
+		t.s.Counters.PollFailures++
+		t.retry(l, TimerWait, w.Outcome, "")
+		return
+	}
+	t.s.Counters.Polls++
+	t.recovered(l, TimerWait)
+	fresh := w.Task != nil && t.take(w.Task)
+	if early := minPoll - (t.ev.At - l.Began); !fresh && early > 0 && !t.stopping() {
+		l.Armed = true
+		t.do(SetTimer{TimerWait, early})
+	}
+	t.wait()
+}
+
+// take executes a task, or refuses it with a result that says why. It reports whether the task was new.
+func (t *turn) take(task *wire.Task) bool {
+	same := func(r PostResult) bool { return r.TaskID == task.ID }
+	switch {
+	case slices.Contains(t.s.Running, task.ID), slices.ContainsFunc(t.s.Results, same):
+		t.log(slog.LevelWarn, "task handed out again while it is open", slog.String("task_id", task.ID))
+		return false
+	case slices.ContainsFunc(t.s.Recent, same):
+		t.log(slog.LevelWarn, "task handed out again after its result was delivered", slog.String("task_id", task.ID))
+		i := slices.IndexFunc(t.s.Recent, same)
+		again := t.s.Recent[i]
+		t.s.Recent, _ = without(t.s.Recent, same)
+		t.queue(again)
+		return false
+	}
+	t.s.Counters.Tasks++
+	t.log(slog.LevelInfo, "task received", slog.String("task_id", task.ID), slog.String("type", task.Type),
+		slog.String("correlation_id", task.CorrelationID))
+	if code, why := t.refusal(task); code != "" {
+		t.s.Counters.Refused++
+		t.do(Record{Decision{Reason: diag.RecTaskClaimFailed, About: "task", What: "refuse", Code: code, Detail: why,
+			Correlation: task.CorrelationID, TaskID: task.ID}})
+		t.queue(resultFor(task, failed(t.ev.Wall, task, code, why)))
+		return true
+	}
+	t.s.Running = with(t.s.Running, task.ID)
+	t.do(RunTask{Task: *task})
+	return true
+}
+
+// refusal says why a task must not be executed: a code and a sentence, or nothing.
+func (t *turn) refusal(task *wire.Task) (code, why string) {
+	if t.stopping() {
+		return CodeAgentStopping, "the agent is stopping"
+	}
+	if err := t.s.Verifiers.Verify(task); err != nil {
+		return CodeTaskUnverifiable, err.Error()
+	}
+	if task.NodeID != t.s.NodeID {
+		return CodeTaskUnverifiable, "the task is for node " + task.NodeID
+	}
+	if !task.ExpiresAt.IsZero() && !t.ev.Wall.Before(task.ExpiresAt) {
+		return CodeTaskExpired, "expired " + t.ev.Wall.Sub(task.ExpiresAt).Round(time.Millisecond).String() + " ago"
+	}
+	return "", ""
+}
+
+func (t *turn) taskFinished(w TaskFinished) {
+	running, had := without(t.s.Running, func(id string) bool { return id == w.TaskID })
+	if !had {
+		return
+	}
+	t.s.Running = running
+	attrs := []slog.Attr{
+		slog.String("task_id", w.TaskID), slog.String("status", w.Result.Status),
+		slog.Duration("took", w.Result.FinishedAt.Sub(w.Result.StartedAt).Round(time.Microsecond)),
+	}
+	correlation := ""
+	if e := w.Result.Error; e != nil {
+		correlation = e.CorrelationID
+		attrs = append(attrs, slog.String("code", e.Code), slog.String("detail", e.Message))
+	}
+	t.log(slog.LevelInfo, "task finished", attrs...)
+	if w.Result.Status != wire.TaskCompleted {
+		t.s.Counters.TasksFailed++
+	}
+	if w.Reason != "" {
+		d := Decision{Reason: w.Reason, About: "task", What: "report", TaskID: w.TaskID, Correlation: correlation}
+		if e := w.Result.Error; e != nil {
+			d.Code, d.Detail = e.Code, e.Message
+		}
+		t.do(Record{d})
+	}
+	if w.Session {
+		t.s.Sessions++
+		t.s.Counters.Sessions++
+	}
+	t.queue(PostResult{TaskID: w.TaskID, Correlation: w.Correlation, Result: w.Result})
+	t.wait()
+}
+
+func (t *turn) sessionEnded(w SessionEnded) {
+	if t.s.Sessions > 0 {
+		t.s.Sessions--
+	}
+	t.log(slog.LevelInfo, "terminal session ended", slog.String("task_id", w.TaskID), slog.String("why", w.Why),
+		slog.Duration("lasted", w.Lasted.Round(time.Millisecond)), slog.String("correlation_id", w.Correlation))
+}
+
+func (t *turn) queue(r PostResult) {
+	t.s.Results = with(t.s.Results, r)
+	t.post()
+}
+
+// post delivers the first result, one at a time.
+func (t *turn) post() {
+	l := &t.s.Post
+	if l.InFlight || l.Armed || len(t.s.Results) == 0 {
+		return
+	}
+	l.InFlight, l.Began = true, t.ev.At
+	t.do(t.s.Results[0])
+}
+
+func (t *turn) resultPosted(w ResultPosted) {
+	l := &t.s.Post
+	l.InFlight = false
+	is := func(r PostResult) bool { return r.TaskID == w.TaskID }
+	i := slices.IndexFunc(t.s.Results, is)
+	if i < 0 {
+		t.post()
+		return
+	}
+	result := t.s.Results[i]
+	rest, _ := without(t.s.Results, is)
+	switch o := w.Outcome; {
+	case o.OK():
+		t.s.Counters.ResultsPosted++
+		t.s.Results = rest
+		t.s.Recent = with(t.s.Recent, result)
+		if n := len(t.s.Recent) - maxRecent; n > 0 {
+			t.s.Recent = t.s.Recent[n:]
+		}
+		t.recovered(l, TimerPost)
+	case o.Final || t.stopping():
+		t.s.Counters.ResultFailures++
+		t.s.Results = rest
+		t.do(Record{decision(o, string(TimerPost), "drop", func(d *Decision) {
+			d.TaskID, d.Correlation = result.TaskID, result.Correlation
+		})})
+	default: // the next try begins with another one: a result that is refused must not hold up the rest
+		t.s.Counters.ResultFailures++
+		t.s.Results = with(rest, result)
+		o.Correlation = result.Correlation
+		t.retry(l, TimerPost, o, result.TaskID)
+	}
+	t.post()
+	t.wait()
+}

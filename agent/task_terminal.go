@@ -1,0 +1,59 @@
+//go:build !oldterminal
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/agent/terminal"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// runTerminalOpen opens a terminal: the task is done when the node stream is connected and the shell lives, and the
+// session goes on behind it.
+func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, func(context.Context) string, error) {
+	var p wire.TerminalOpenPayload
+	if err := payload(task, &p); err != nil {
+		return nil, nil, err
+	}
+	if r.cfg.TerminalURL == nil {
+		return nil, nil, &taskError{code: terminal.CodeStreamFailed, reason: diag.RecTerminalStreamFailed,
+			err: fmt.Errorf("%s is not set", KeyTerminalURL)}
+	}
+	path := strings.Replace(wire.PathNodeTerminal, "{session_id}", url.PathEscape(p.SessionID), 1)
+	session, err := terminal.Open(ctx, terminal.Options{
+		URL: r.cfg.TerminalURL.String() + path, Client: r.term, Correlation: task.CorrelationID,
+		User: p.OSUser, Cols: p.Cols, Rows: p.Rows,
+	})
+	if err != nil {
+		return nil, nil, terminalError(err)
+	}
+	return nil, func(ctx context.Context) string {
+		end := session.Run(ctx)
+		if end.Why == "shell_exited" {
+			return fmt.Sprintf("%s with code %d", end.Why, end.ExitCode)
+		}
+		return end.Why
+	}, nil
+}
+
+// terminalError gives a failed opening its code and the record's reason.
+func terminalError(err error) error {
+	var e *terminal.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	if !e.Stream {
+		return &taskError{code: e.Code, reason: diag.RecTerminalPTYFailed, err: err}
+	}
+	code := e.Code
+	if e.Status == 0 && strings.HasPrefix(string(failureWord(err)), "mtls_") { // the gateway ends TLS itself: an alert
+		code = wire.CodeNodeStreamMTLS
+	}
+	return &taskError{code: code, reason: diag.RecTerminalStreamFailed, err: err}
+}

@@ -1,0 +1,277 @@
+// Package terminal gives an allocation's user a shell: a node stream to the terminal gateway first, then the user, a
+// PTY and the login shell, then bytes both ways.
+//
+// The order is the contract: whatever goes wrong behind the stream is said over the stream, so that the browser shows
+// an error and not a spinner. It knows nothing of tasks and of retries; package agent calls it.
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/creack/pty"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+const (
+	// StreamTimeout bounds the way to the gateway: half of the gateway's own patience with a node.
+	StreamTimeout = 10 * time.Second
+	writeTimeout  = 10 * time.Second // a browser that takes nothing for so long is gone
+	pingEvery     = 30 * time.Second
+	closeTimeout  = 500 * time.Millisecond
+	drain         = 100 * time.Millisecond // what a shell's children print after it ended
+	maxMessage    = 1 << 20                // a paste
+)
+
+// Error is why a terminal could not be opened: a code of package wire for the user's side, and the cause.
+type Error struct {
+	Code   string
+	Stream bool // the node stream itself failed: nobody could be told
+	Status int  // the gateway's HTTP status, 0 when it gave none
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Options say which terminal to open.
+type Options struct {
+	URL         string // of the node stream, https
+	Client      *http.Client
+	Correlation string
+	User        string
+	Cols, Rows  uint16 // default 80x24
+}
+
+// Session is an open terminal: Run must be called, and ends it.
+type Session struct {
+	conn   *websocket.Conn
+	shell  *shell
+	first  []byte      // what the shell said before Run
+	typing atomic.Bool // input waits for the shell to take it, so pongs wait, too
+}
+
+// Open connects the node stream, then starts the shell, then sends the ready frame. Its error is an *Error, which was
+// sent over the stream where there is one.
+func Open(ctx context.Context, o Options) (*Session, error) {
+	conn, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{conn: conn}
+	if err := s.start(ctx, o); err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			e = &Error{Code: wire.CodePTYFailed, Err: err}
+		}
+		_ = s.send(ctx, wire.Frame{Type: "error", Code: e.Code, Message: e.Error(), CorrelationID: o.Correlation})
+		s.close(websocket.StatusNormalClosure, e.Code)
+		return nil, e
+	}
+	if err := s.send(ctx, wire.Frame{Type: "ready", CorrelationID: o.Correlation}); err != nil {
+		s.shell.end()
+		s.close(websocket.StatusInternalError, "")
+		return nil, &Error{Code: wire.CodeNodeStreamTimeout, Stream: true, Err: fmt.Errorf("say ready: %w", err)}
+	}
+	return s, nil
+}
+
+func (s *Session) start(ctx context.Context, o Options) error {
+	u, err := lookup(ctx, o.User)
+	if err != nil {
+		return err
+	}
+	cols, rows := o.Cols, o.Rows
+	if cols == 0 || rows == 0 {
+		cols, rows = 80, 24
+	}
+	sh, err := startShell(u, cols, rows)
+	if err != nil {
+		return err
+	}
+	if s.first, err = sh.firstWords(); err != nil {
+		sh.end()
+		return err
+	}
+	s.shell = sh
+	return nil
+}
+
+func connect(ctx context.Context, o Options) (*websocket.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, StreamTimeout)
+	defer cancel()
+	conn, resp, err := websocket.Dial(ctx, o.URL, &websocket.DialOptions{
+		HTTPClient: o.Client, Subprotocols: []string{wire.TerminalSubprotocol},
+		HTTPHeader: http.Header{wire.HeaderCorrelationID: {o.Correlation}},
+	})
+	if err != nil {
+		return nil, streamError(ctx, resp, err)
+	}
+	conn.SetReadLimit(maxMessage)
+	return conn, nil
+}
+
+// streamError names a node stream that could not be had, with the gateway's own code where it gave one.
+func streamError(ctx context.Context, resp *http.Response, err error) *Error {
+	e := &Error{Code: CodeStreamFailed, Stream: true, Err: fmt.Errorf("connect the node stream: %w", err)}
+	if ctx.Err() != nil {
+		e.Code = wire.CodeNodeStreamTimeout
+	}
+	if resp == nil {
+		return e
+	}
+	e.Status = resp.StatusCode
+	var envelope wire.ErrorBody
+	if resp.Body != nil && json.NewDecoder(resp.Body).Decode(&envelope) == nil && envelope.Error.Code != "" {
+		e.Code = envelope.Error.Code
+		e.Err = fmt.Errorf("connect the node stream: %d %s", resp.StatusCode, envelope.Error.Message)
+	}
+	return e
+}
+
+// CodeStreamFailed is the code of a node stream that failed in a way that has no code of its own.
+const CodeStreamFailed = "node_stream_failed"
+
+// End says how a session ended.
+type End struct {
+	Why      string // shell_exited | stream_closed | agent_stopping
+	ExitCode int    // of the shell, where it exited
+}
+
+// Run carries bytes until the shell exits, the stream ends or ctx is done. When it returns, the shell is gone and
+// reaped, and the stream closed.
+func (s *Session) Run(ctx context.Context) End {
+	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends later than ctx: there is a frame to send
+	defer cancel()
+	var (
+		wg               sync.WaitGroup
+		inDone, outDone  = make(chan struct{}), make(chan struct{})
+		pingCtx, pingEnd = context.WithCancel(streamCtx)
+	)
+	wg.Go(func() { defer close(inDone); s.in(streamCtx) })
+	wg.Go(func() { defer close(outDone); s.out(streamCtx) })
+	wg.Go(func() { s.ping(pingCtx) })
+	end := End{Why: "stream_closed"}
+	select {
+	case <-s.shell.exited:
+		end = End{Why: "shell_exited", ExitCode: s.shell.code}
+		_ = s.shell.master.SetReadDeadline(time.Now().Add(drain))
+		select {
+		case <-outDone:
+		case <-time.After(2 * drain): // the stream takes nothing
+		}
+		_ = s.send(streamCtx, wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
+	case <-inDone:
+	case <-outDone:
+		// Either the stream takes no more bytes or the shell closed its terminal; then it has a moment to exit.
+		select {
+		case <-s.shell.exited:
+			end = End{Why: "shell_exited", ExitCode: s.shell.code}
+			_ = s.send(streamCtx, wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
+		case <-time.After(hangup):
+		}
+	case <-ctx.Done():
+		end.Why = "agent_stopping"
+	}
+	pingEnd()
+	s.shell.end()
+	if end.Why == "agent_stopping" {
+		s.close(websocket.StatusGoingAway, end.Why)
+	} else {
+		s.close(websocket.StatusNormalClosure, end.Why)
+	}
+	cancel()
+	wg.Wait()
+	return end
+}
+
+// in carries the stream to the PTY until either ends.
+func (s *Session) in(ctx context.Context) {
+	for {
+		kind, data, err := s.conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		if kind == websocket.MessageBinary {
+			s.typing.Store(true)
+			_, err := s.shell.master.Write(data)
+			s.typing.Store(false)
+			if err != nil {
+				return
+			}
+			continue
+		}
+		var f wire.Frame
+		if json.Unmarshal(data, &f) == nil && f.Type == "resize" && f.Cols > 0 && f.Rows > 0 {
+			_ = pty.Setsize(s.shell.master, &pty.Winsize{Cols: f.Cols, Rows: f.Rows}) // a shell that is gone has no size
+		}
+	}
+}
+
+// out carries the PTY to the stream until either ends. A PTY ends with EIO.
+func (s *Session) out(ctx context.Context) {
+	buf := make([]byte, 32<<10)
+	n := copy(buf, s.first)
+	for {
+		if n > 0 && s.write(ctx, websocket.MessageBinary, buf[:n]) != nil {
+			return
+		}
+		var err error
+		if n, err = s.shell.master.Read(buf); err != nil && (n == 0 || errors.Is(err, os.ErrDeadlineExceeded)) {
+			return
+		}
+	}
+}
+
+// ping notices a peer that vanished without a word.
+func (s *Session) ping(ctx context.Context) {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if s.typing.Load() {
+			continue
+		}
+		pingCtx, cancel := context.WithTimeout(ctx, writeTimeout)
+		err := s.conn.Ping(pingCtx)
+		cancel()
+		if err != nil && !s.typing.Load() {
+			_ = s.conn.CloseNow() // in ends by it
+			return
+		}
+	}
+}
+
+func (s *Session) send(ctx context.Context, f wire.Frame) error {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("encode a frame: %w", err)
+	}
+	return s.write(ctx, websocket.MessageText, b)
+}
+
+func (s *Session) write(ctx context.Context, kind websocket.MessageType, b []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return s.conn.Write(ctx, kind, b)
+}
+
+// close says goodbye and waits for the answer a moment only.
+func (s *Session) close(code websocket.StatusCode, reason string) {
+	timer := time.AfterFunc(closeTimeout, func() { _ = s.conn.CloseNow() })
+	defer timer.Stop()
+	_ = s.conn.Close(code, reason)
+}

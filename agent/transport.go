@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Deadlines of one connection.
+const (
+	dialTimeout      = 5 * time.Second // two SYN retransmissions
+	handshakeTimeout = 5 * time.Second
+)
+
+// tlsConn remembers whether the listener asked for a client certificate: one that never did is a public edge, and
+// its denials say nothing about this node's identity.
+type tlsConn struct {
+	*tls.Conn
+	asked bool
+}
+
+// dialer makes TLS connections with the credentials as they are on disk at that moment.
+type dialer struct {
+	creds   credentials
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	initial bool // enrollment: no certificate, and the system's roots where no bundle was provisioned
+}
+
+// DialTLS connects and verifies. A refused client certificate shows only at the first read (TLS 1.3).
+func (d dialer) DialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := d.roots()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &tlsConn{}
+	c.Conn = tls.Client(raw, &tls.Config{
+		ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		// A certificate in Config.Certificates is withheld when the listener does not list its issuer; this one is
+		// always sent, so that the listener's own word comes back.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c.asked = true
+			if d.initial {
+				return &tls.Certificate{}, nil
+			}
+			pair, err := d.creds.pair()
+			if errors.Is(err, fs.ErrNotExist) {
+				return &tls.Certificate{}, nil
+			}
+			return pair, err
+		},
+	})
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if err := c.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, closeQuietly(raw))
+	}
+	return c, nil
+}
+
+func (d dialer) roots() (*x509.CertPool, error) {
+	roots, err := d.creds.roots()
+	if d.initial && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // the system's
+	}
+	return roots, err
+}
+
+func closeQuietly(c net.Conn) error {
+	if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// transport gives HTTP/1.1 over d; connections are kept for as long as the usual ingress keeps them.
+func (d dialer) transport(keep bool) *http.Transport {
+	return &http.Transport{
+		DialTLSContext: d.DialTLS, DisableKeepAlives: !keep, MaxIdleConnsPerHost: 2, IdleConnTimeout: 60 * time.Second,
+		DisableCompression: true,
+	}
+}
+
+// rotation closes kept connections when the credential files change, so that new ones are used at once.
+type rotation struct {
+	creds credentials
+	mu    sync.Mutex // guards seen
+	seen  string
+}
+
+func (r *rotation) check(t *http.Transport) {
+	now := r.creds.fingerprint()
+	r.mu.Lock()
+	changed := r.seen != "" && r.seen != now
+	r.seen = now
+	r.mu.Unlock()
+	if changed {
+		t.CloseIdleConnections()
+	}
+}
+
+// inode identifies a file beyond its path.
+func inode(fi os.FileInfo) [2]uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return [2]uint64{uint64(st.Dev), st.Ino}
+	}
+	return [2]uint64{}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/gpuaas/gpuaasctl/agent"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+)
+
+// Exit codes, the same as gpuaasctl's.
+const (
+	exitOK       = 0
+	exitInternal = 1
+	exitUsage    = 2
+)
+
+const usage = `usage: gpuaas-agent <command> [flags]
+
+  run      [--dir /etc/gpuaas]      be this node's agent; configured by GPUAAS_* in the environment
+  probe    [--unit U] [--env-file F]  measure: requests on stdin, facts on stdout, one JSON line each
+  version  [--json]
+`
+
+// system is what a command touches of the outside.
+type system struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+}
+
+func host() system {
+	return system{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}
+}
+
+func background() context.Context { return context.Background() }
+
+// command runs one subcommand and gives the exit code.
+func command(ctx context.Context, args []string, sys system) int {
+	if len(args) == 0 {
+		fmt.Fprint(sys.err, usage)
+		return exitUsage
+	}
+	commands := map[string]func(context.Context, []string, system) error{
+		"run": run, "probe": runProbe, "version": printVersion,
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(sys.out, usage)
+		return exitOK
+	}
+	cmd, ok := commands[args[0]]
+	if !ok {
+		fmt.Fprintf(sys.err, "gpuaas-agent: no command %q\n%s", args[0], usage)
+		return exitUsage
+	}
+	err := cmd(ctx, args[1:], sys)
+	var use *usageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.As(err, &use):
+		fmt.Fprintln(sys.err, "gpuaas-agent:", err)
+		return exitUsage
+	}
+	fmt.Fprintln(sys.err, "gpuaas-agent:", err)
+	return exitInternal
+}
+
+// usageError is the caller's mistake: arguments or configuration.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// parse reads flags and refuses further arguments.
+func parse(fs *flag.FlagSet, args []string, sys system) error {
+	fs.SetOutput(sys.err)
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return &usageError{err}
+	}
+	if fs.NArg() > 0 {
+		return &usageError{fmt.Errorf("unexpected argument %q", fs.Arg(0))}
+	}
+	return nil
+}
+
+func run(ctx context.Context, args []string, sys system) error {
+	fs := flag.NewFlagSet("gpuaas-agent run", flag.ContinueOnError)
+	dir := fs.String("dir", agent.DefaultDir, "folder of cert.pem, key.pem and ca-bundle.crt")
+	if err := parse(fs, args, sys); err != nil {
+		return err
+	}
+	cfg, err := agent.FromEnv(sys.env)
+	if err != nil {
+		return &usageError{fmt.Errorf("configuration: %w", err)}
+	}
+	slim(sys.env)
+	cfg.Dir, cfg.Version = *dir, version
+	cfg.Log = slog.New(slog.NewTextHandler(sys.err, nil))
+	return agent.Run(ctx, cfg)
+}
+
+// slim keeps a process that mostly waits small, also on a host with hundreds of cores: each core that the Go runtime
+// may use has caches of its own. The usual environment variables win.
+func slim(env func(string) string) {
+	if env("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(min(2, runtime.NumCPU()))
+	}
+	if env("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+	if env("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(64 << 20)
+	}
+}
+
+func runProbe(ctx context.Context, args []string, sys system) error {
+	fs := flag.NewFlagSet("gpuaas-agent probe", flag.ContinueOnError)
+	cfg := probe.Config{Version: version}
+	fs.StringVar(&cfg.Unit, "unit", "gpuaas-node-agent.service", "the agent's systemd unit")
+	fs.StringVar(&cfg.EnvFile, "env-file", "/etc/gpuaas/agent.env", "the agent's environment, for when it does not run")
+	fs.IntVar(&cfg.Inside, "in-namespace", 0, "internal: pid of the agent whose mount namespace this process is in")
+	if err := parse(fs, args, sys); err != nil {
+		return err
+	}
+	cfg.Exec = func(pid int) []string {
+		return []string{"probe", "--unit", cfg.Unit, "--env-file", cfg.EnvFile, "--in-namespace", strconv.Itoa(pid)}
+	}
+	return probe.Serve(ctx, sys.in, sys.out, cfg)
+}
+
+func printVersion(_ context.Context, args []string, sys system) error {
+	fs := flag.NewFlagSet("gpuaas-agent version", flag.ContinueOnError)
+	asJSON := fs.Bool("json", false, "as one JSON document")
+	if err := parse(fs, args, sys); err != nil {
+		return err
+	}
+	if !*asJSON {
+		_, err := fmt.Fprintln(sys.out, "gpuaas-agent", version)
+		return err
+	}
+	return json.NewEncoder(sys.out).Encode(map[string]string{
+		"name": "gpuaas-agent", "version": version, "go": runtime.Version(),
+		"os": runtime.GOOS, "arch": runtime.GOARCH,
+	})
+}
