@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -30,28 +31,33 @@ func passesWhere(b, a *diag.Fact) bool {
 	return rung(a.Phase) >= 0 && rung(b.Phase) > rung(a.Phase)
 }
 
-// prove looks for a fact that came through where the failing one did not, measured from the same place with exactly
-// one input changed. Another vantage proves where, never why, and is no proof.
+// prove looks for a pair among a failing probe and its counter-probes: one that fails as the probe did, and one that
+// comes through, measured from the same place with exactly one input changed. Another vantage proves where, never why,
+// and is no proof; nor is a probe of another step, which asks about another thing.
 func prove(c *Case, failing string) *diag.Proof {
-	a := c.facts[failing]
-	if a == nil || a.Failure == diag.OK || a.Failure == diag.Cancelled {
+	main := c.facts[failing]
+	if main == nil || main.Failure == diag.OK || main.Failure == diag.Cancelled {
 		return nil
 	}
-	ids := make([]string, 0, len(c.facts))
-	for id := range c.facts {
-		ids = append(ids, id)
+	family := []*diag.Fact{main}
+	for id, f := range c.facts {
+		if strings.HasPrefix(id, failing+"~") && f.Vantage == main.Vantage {
+			family = append(family, f)
+		}
 	}
-	sort.Strings(ids)
-	for _, id := range ids {
-		b := c.facts[id]
-		if b.ID == a.ID || b.Vantage != a.Vantage || b.Request.Op != a.Request.Op || !passesWhere(b, a) {
+	sort.Slice(family, func(i, j int) bool { return family[i].ID < family[j].ID })
+	for _, a := range family {
+		if a.Failure != main.Failure || a.Phase != main.Phase {
 			continue
 		}
-		changed := diag.Changed(a.Request, b.Request)
-		if len(changed) != 1 {
-			continue
+		for _, b := range family {
+			if !passesWhere(b, a) {
+				continue
+			}
+			if changed := diag.Changed(a.Request, b.Request); len(changed) == 1 {
+				return &diag.Proof{Failing: a.ID, Passing: b.ID, Changed: changed[0], Text: proofText(a, b, changed[0])}
+			}
 		}
-		return &diag.Proof{Failing: a.ID, Passing: b.ID, Changed: changed[0], Text: proofText(a, b, changed[0])}
 	}
 	return nil
 }

@@ -1,0 +1,208 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// noon is when every fixture was measured.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func testProfile() profile.Profile {
+	p := profile.Profile{
+		Name: "test", APIBase: "https://api.test", TerminalBase: "https://term.test",
+		APIResolveAddress: "192.0.2.10", TerminalResolveAddress: "192.0.2.10", AppResolveAddress: "192.0.2.10",
+		NodeRuntimeAPIURL: "https://node-api.test", NodeRuntimeResolveAddress: "192.0.2.11",
+		NodeTerminalURL: "https://term.test:18443", NodeTerminalResolveAddress: "192.0.2.10",
+		Nodes: map[string]profile.Node{"node-1": {Host: "192.0.2.101"}},
+	}
+	return p.WithDefaults()
+}
+
+func testEnv() *Env {
+	p := testProfile()
+	return &Env{
+		Profile: p, Subject: NewSubject(p, "node-1", "", "alloc-1", ""), CorrelationID: "corr-1",
+		Token: diag.NewSecret("canary-token"), NodeCA: "-----BEGIN CERTIFICATE-----",
+	}
+}
+
+func testPlan(e *Env) diag.Plan {
+	return NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
+}
+
+// healthy answers a request as a healthy platform and node would.
+func healthy(req diag.Request) diag.Fact {
+	f := diag.Fact{ID: req.ID, Request: req, At: diag.At(noon), DurationMS: 3}
+	ok := func(code int, fields map[string]string) {
+		f.HTTP = &diag.HTTPFacts{Status: code, Fields: fields}
+	}
+	stamp := func(d time.Duration) string { return noon.Add(d).Format(time.RFC3339Nano) }
+	hop, step, _ := strings.Cut(req.ID, "/")
+	switch diag.HopID(hop) {
+	case diag.HopControlPlaneAccess:
+		ok(200, map[string]string{"trust.signing_ca": "aa", "trust.ingress_ca": "aa"})
+	case diag.HopAllocationBinding:
+		ok(200, map[string]string{
+			"allocation.state": "active", "allocation.node_id": "node-1", "allocation.os_user": "tenant",
+			"allocation.app_unit": "app.service", "allocation.app_port": "8888", "allocation.app_product_url": "https://a.apps.test/",
+		})
+	case diag.HopNodeHeartbeat:
+		ok(200, map[string]string{"node.now": stamp(0), "node.last_seen_at": stamp(-2 * time.Second), "node.stale_tasks": "0"})
+	case diag.HopNodeOpsAccess:
+		f.SSH = &diag.SSHFacts{User: "ops", Helper: "installed"}
+	case diag.HopNodeReadiness:
+		healthyHost(&f, step)
+	case diag.HopNodeRuntimeAPI:
+		f.Target = "https://node-api.test/healthz"
+		f.Failure, f.Phase = diag.MTLSIngress400, "http"
+		f.HTTP = &diag.HTTPFacts{Status: 400, Page: "no_ssl_certificate"}
+	case diag.HopNodeRecoveryStatus:
+		healthyIdentity(&f, step)
+	case diag.HopNodeTaskRoundtrip:
+		ok(200, map[string]string{
+			"task.id": "task-1", "task.status": "completed", "task.queued_at": stamp(0),
+			"task.claimed_at": stamp(5 * time.Millisecond), "task.completed_at": stamp(9 * time.Millisecond),
+		})
+	case diag.HopTerminalTokenMint:
+		ok(200, map[string]string{"token.session_id": "sess-1", "token.url": "https://term.test/v1/terminal/sess-1"})
+		f.HTTP.Kept = diag.NewSecret("canary-terminal-token")
+	case diag.HopTerminalPublicRoute, diag.HopAppUserRoute:
+		ok(200, nil)
+	case diag.HopBrowserTerminalWS:
+		f.WS = &diag.WSFacts{Upgraded: true, Status: 101, FirstFrame: "ready", FirstFrameMS: 20}
+		f.PTY = &diag.PTYFacts{NonceOK: true, DurationMS: 4}
+	case diag.HopTerminalOpenTask:
+		ok(200, map[string]string{
+			"session.browser_connected_at": stamp(0), "session.node_stream_connected_at": stamp(10 * time.Millisecond),
+			"session.pty_ready_at": stamp(15 * time.Millisecond), "session.task_status": "completed",
+			"session.task_queued_at": stamp(0), "session.task_claimed_at": stamp(2 * time.Millisecond),
+		})
+	case diag.HopNodeTerminalReachability:
+		f.Target = "https://term.test:18443/internal/v1/terminal/preflight-nobody"
+		f.Failure, f.Phase = diag.WSUpgradeRejected, "ws"
+		ok(404, map[string]string{"error.code": "session_not_found"})
+	case diag.HopTerminalStartup:
+		f.User = &diag.UserFacts{Name: "tenant", Shell: "/bin/bash"}
+	case diag.HopAppRuntimeLiveness:
+		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running"}
+	default:
+		panic("no healthy answer for " + req.ID)
+	}
+	return f
+}
+
+func healthyHost(f *diag.Fact, step string) {
+	offset := int64(3)
+	switch step {
+	case stepDisk:
+		f.Disk = &diag.DiskFacts{TotalBytes: 1 << 30, FreeBytes: 1 << 29, UsedPercent: 50}
+	case stepProcess:
+		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running", PID: 42, ProcessState: "S"}
+	case stepBinary:
+		f.Binary = &diag.BinaryFacts{Path: "/usr/local/bin/gpuaas-agent", Version: "v1"}
+	case stepClock:
+		f.Clock = &diag.ClockFacts{OffsetMS: &offset}
+	}
+}
+
+func healthyIdentity(f *diag.Fact, step string) {
+	yes := true
+	switch step {
+	case stepIdentity:
+		f.Cert = &diag.CertFacts{
+			Leaf:       diag.CertInfo{Subject: "CN=node-1", Issuer: "CN=signing", NotBefore: diag.At(noon.Add(-time.Hour)), NotAfter: diag.At(noon.Add(time.Hour))},
+			KeyMatches: &yes, NodeBound: &yes,
+		}
+	case stepProfile:
+		f.Env = &diag.EnvFacts{Source: "process", Values: map[string]string{"GPUAAS_API_URL": "https://node-api.test"}}
+	case stepTaskWait:
+		f.Target = "https://node-api.test/internal/v1/nodes/node-1/tasks/wait"
+		f.TLS = &diag.TLSFacts{Verified: true, CertRequested: &yes, AcceptableCAs: []string{"CN=signing"}}
+		f.HTTP = &diag.HTTPFacts{Status: 204}
+	}
+}
+
+// scripted is a vantage whose answers are written down: by fact id, else healthy. It fails the test on a request that
+// no plan would send.
+type scripted struct {
+	name    string
+	answers map[string]func(*diag.Fact)
+	hang    map[string]bool // answered only at the end of ctx
+}
+
+func (s *scripted) Name() string { return s.name }
+func (s *scripted) Close() error { return nil }
+func (s *scripted) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	facts := make([]diag.Fact, len(reqs))
+	for i, req := range reqs {
+		if s.hang[req.ID] {
+			<-ctx.Done()
+			facts[i] = diag.Fact{ID: req.ID, Request: req, Vantage: s.name, DurationMS: 1, Failure: diag.Timeout}
+			continue
+		}
+		base, _, _ := strings.Cut(req.ID, "~")
+		ask := req
+		ask.ID = base
+		f := healthy(ask)
+		f.ID, f.Request, f.Vantage = req.ID, req, s.name
+		if change := s.answers[req.ID]; change != nil {
+			change(&f)
+		}
+		facts[i] = f
+	}
+	return facts
+}
+
+// walkWith walks the whole chain against scripted vantages and judges it.
+func walkWith(t *testing.T, ctx context.Context, answers map[string]func(*diag.Fact), hang ...string) *diag.Report {
+	t.Helper()
+	e := testEnv()
+	stuck := map[string]bool{}
+	for _, id := range hang {
+		stuck[id] = true
+	}
+	vantages := map[string]Vantage{}
+	for _, v := range []string{Operator, Node} {
+		vantages[v] = &scripted{name: v, answers: answers, hang: stuck}
+	}
+	plan := testPlan(e)
+	facts, ended := Walk(ctx, e, plan, vantages, nil)
+	r := &diag.Report{
+		APIVersion: diag.APIVersion, Kind: diag.KindPreflight, Subject: e.Subject, Plan: plan, Facts: facts,
+		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon), EndedBy: ended},
+	}
+	Judge(r)
+	return r
+}
+
+// failWith makes a fact fail and lose the sections that a failed probe would not have.
+func failWith(f diag.Failure, phase string) func(*diag.Fact) {
+	return func(fact *diag.Fact) {
+		fact.Failure, fact.Phase, fact.HTTP, fact.WS, fact.PTY = f, phase, nil, nil, nil
+		fact.TCP = &diag.TCPFacts{Remote: "192.0.2.11:443"}
+		if phase == "dns" {
+			fact.TCP, fact.DNS = nil, &diag.DNSFacts{Name: "x.test", Server: "192.0.2.53:53"}
+		}
+	}
+}
+
+func setField(name, value string) func(*diag.Fact) {
+	return func(f *diag.Fact) { f.HTTP.Fields[name] = value }
+}
+
+func hopOf(r *diag.Report, id diag.HopID) diag.HopResult { return byID(r.Hops)[id] }
+
+func describe(r *diag.Report) string {
+	var b strings.Builder
+	for _, h := range r.Hops {
+		fmt.Fprintf(&b, "%-36s %-12s %-32s %s%s\n", h.ID, h.Status, h.Signal, h.Text, h.Because)
+	}
+	return b.String()
+}

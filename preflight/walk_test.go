@@ -1,0 +1,134 @@
+package preflight
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestHealthyWalkPassesOnMeasuredFacts(t *testing.T) {
+	r := walkWith(t, context.Background(), nil)
+	if r.Verdict.Outcome != diag.OutcomePass {
+		t.Fatalf("outcome %s\n%s", r.Verdict.Outcome, describe(r))
+	}
+	if len(r.Hops) != len(diag.Hops) {
+		t.Fatalf("%d hops reported, %d declared", len(r.Hops), len(diag.Hops))
+	}
+	for _, h := range r.Hops {
+		if h.ID == diag.HopGPUHealth {
+			if h.Status != diag.StatusSkipped || h.Because == "" {
+				t.Errorf("%s: %s %q", h.ID, h.Status, h.Because)
+			}
+			continue
+		}
+		if h.Status != diag.StatusPass || h.Text == "" || len(h.Evidence) == 0 {
+			t.Errorf("%s: %s, text %q, evidence %v", h.ID, h.Status, h.Text, h.Evidence)
+		}
+	}
+	if r.Dashboard.NodeAgentStatus != "healthy" || r.Dashboard.TerminalReadiness != "pty_ready" {
+		t.Errorf("dashboard %+v", r.Dashboard)
+	}
+}
+
+func TestAWalkWithoutAllocationSkipsTheTerminalAndCanPass(t *testing.T) {
+	e := testEnv()
+	e.Subject.AllocationID = ""
+	v := map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}}
+	plan := NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
+	facts, ended := Walk(context.Background(), e, plan, v, nil)
+	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
+	Judge(r)
+	if r.Verdict.Outcome != diag.OutcomePass {
+		t.Fatalf("%s\n%s", r.Verdict.Outcome, describe(r))
+	}
+	for _, id := range []diag.HopID{diag.HopAllocationBinding, diag.HopTerminalTokenMint, diag.HopBrowserTerminalWS, diag.HopAppUserRoute} {
+		if h := hopOf(r, id); h.Status != diag.StatusSkipped || h.Because != "no --allocation-id given" {
+			t.Errorf("%s: %s %q", id, h.Status, h.Because)
+		}
+	}
+}
+
+func TestEveryEndingButCompletionIsNoPass(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  func(context.Context) (context.Context, context.CancelFunc)
+		want diag.EndedBy
+	}{
+		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 2*time.Second)
+		}, diag.EndedDeadline},
+		"interrupt": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(2*time.Second, cancel)
+			return ctx, cancel
+		}, diag.EndedInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := tc.end(context.Background())
+				defer cancel()
+				r := walkWith(t, ctx, nil, "node_ops_access/ssh")
+				if r.Run.EndedBy != tc.want || r.Verdict.Outcome != diag.OutcomeInconclusive {
+					t.Fatalf("ended by %s, outcome %s\n%s", r.Run.EndedBy, r.Verdict.Outcome, describe(r))
+				}
+				if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusInconclusive {
+					t.Errorf("a hop that was cut short is %s", h.Status)
+				}
+				if h := hopOf(r, diag.HopControlPlaneAccess); h.Status != diag.StatusPass {
+					t.Errorf("what had been measured is %s", h.Status)
+				}
+			})
+		})
+	}
+}
+
+func TestOneSilentHopDoesNotEatTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		r := walkWith(t, context.Background(), nil, "node_readiness/disk")
+		if d := time.Since(began); d > 8*time.Second {
+			t.Errorf("the walk took %s, more than the silent hop's budget", d)
+		}
+		for _, h := range r.Hops {
+			want := diag.StatusPass
+			switch h.ID {
+			case diag.HopGPUHealth:
+				want = diag.StatusSkipped
+			case diag.HopNodeReadiness:
+				want = diag.StatusInconclusive
+			}
+			if h.Status != want {
+				t.Errorf("%s is %s, want %s (%s)", h.ID, h.Status, want, h.Because)
+			}
+		}
+	})
+}
+
+func TestObserverSeesEveryHopOnce(t *testing.T) {
+	e := testEnv()
+	v := map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}}
+	done := map[diag.HopID]int{}
+	started := map[diag.HopID]int{}
+	Walk(context.Background(), e, testPlan(e), v, func(ev Event) {
+		switch ev.Kind {
+		case HopStarted:
+			started[ev.Hop]++
+		case HopDone:
+			done[ev.Hop]++
+		}
+	})
+	for _, id := range diag.Hops {
+		if done[id] != 1 {
+			t.Errorf("%s was done %d times", id, done[id])
+		}
+		if id != diag.HopGPUHealth && started[id] != 1 {
+			t.Errorf("%s was started %d times", id, started[id])
+		}
+	}
+}
