@@ -29,23 +29,32 @@ const (
 	envelopeRetryAfter  = "error.retry_after_s"
 )
 
-// record writes the HTTP section from an answer and names what is wrong with it.
+// record writes the HTTP section from an answer, and the failure where it is one.
 func (c *climb) record(a *answer) {
+	if word := c.describe(a); word != diag.OK {
+		c.failed(wordPhase(word), word, nil)
+	}
+}
+
+// wordPhase is the phase of an answer's word: nginx judges a client certificate above TLS, and means TLS.
+func wordPhase(word diag.Failure) string {
+	if word == diag.MTLSIngress400 {
+		return phaseTLS
+	}
+	return phaseHTTP
+}
+
+// describe writes the HTTP section from an answer and names what is wrong with it.
+func (c *climb) describe(a *answer) diag.Failure {
 	h := headFacts(a.resp)
 	c.f.HTTP = h
 	h.DurationMS = diag.Measured(a.took)
 	size := int64(len(a.body))
 	h.BodyBytes = &size
 	c.extract(h, a.body)
-	page, word := judgePage(a.resp, a.body, len(c.req.Extract) > 0)
-	h.Page = page
-	if word != diag.OK {
-		phase := phaseHTTP
-		if word == diag.MTLSIngress400 {
-			phase = phaseTLS
-		}
-		c.failed(phase, word, nil)
-	}
+	var word diag.Failure
+	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0)
+	return word
 }
 
 // headFacts is the HTTP section as far as the head of an answer goes.

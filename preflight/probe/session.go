@@ -1,0 +1,239 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// lastWords is how long the close frame behind an error frame, or behind the shell's end, is waited for.
+const lastWords = 500 * time.Millisecond
+
+// askAgain is when a shell that did not answer is asked in another way: long after a slow prompt, well within a
+// session's budget.
+const askAgain = 3 * time.Second
+
+// The kinds of a first frame, as WSFacts.FirstFrame has them.
+const (
+	frameReady = "ready"
+	frameError = "error"
+	frameExit  = "exit"
+	frameData  = "data"
+)
+
+// frame is one frame of a terminal, or the end of them.
+type frame struct {
+	kind    string // ready, error, exit, data; other text frames are not handed on
+	code    string
+	message string
+	data    []byte
+	err     error
+}
+
+// terminal is an open session. Its reader ends when the connection does.
+type terminal struct {
+	c      *climb
+	ws     *websocket.Conn
+	frames chan frame
+	gone   chan struct{} // closed when nobody takes frames any more
+	opened time.Time
+	out    plainText
+}
+
+// session is the whole way: upgrade, first frame, a nonce computed by a shell on the far side, and a polite end.
+func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
+	c := p.newClimb(req, f)
+	if c == nil {
+		return
+	}
+	defer c.leave()
+	ws := c.upgrade(ctx)
+	if ws == nil {
+		return
+	}
+	release := c.link.guard(ctx)
+	defer release()
+	t := &terminal{c: c, ws: ws, frames: make(chan frame), gone: make(chan struct{}), opened: time.Now()}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		t.read(ctx)
+	}()
+	if t.first(ctx) {
+		t.compute(ctx)
+	}
+	close(t.gone)
+	c.bye(ws)
+	<-read
+}
+
+// read hands frames on until the connection ends.
+func (t *terminal) read(ctx context.Context) {
+	for {
+		kind, b, err := t.ws.Read(ctx)
+		fr := frame{kind: frameData, data: b, err: err}
+		if err == nil && kind == websocket.MessageText {
+			var text struct{ Type, Code, Message string }
+			if json.Unmarshal(b, &text) == nil && text.Type != "" {
+				fr = frame{kind: text.Type, code: text.Code, message: text.Message}
+			}
+		}
+		switch {
+		case err != nil, fr.kind == frameReady, fr.kind == frameError, fr.kind == frameExit, fr.kind == frameData:
+			select {
+			case t.frames <- fr:
+			case <-t.gone:
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// first waits for the first frame, and reports whether a shell may be there.
+func (t *terminal) first(ctx context.Context) bool {
+	w := t.c.f.WS
+	select {
+	case fr := <-t.frames:
+		if fr.err != nil {
+			t.ended(ctx, phaseWS, diag.WSSilent, fr.err)
+			return false
+		}
+		w.FirstFrame, w.FirstFrameMS = fr.kind, since(t.opened)
+		return t.take(ctx, fr)
+	case <-ctx.Done():
+		t.c.stopped(ctx, phaseWS, diag.WSSilent, diag.WSSilent, errors.New("no frame came"))
+		return false
+	}
+}
+
+// take reads one frame, and reports whether the session goes on.
+func (t *terminal) take(ctx context.Context, fr frame) bool {
+	switch fr.kind {
+	case frameData:
+		t.pty().FirstByteMS = orNow(t.pty().FirstByteMS, t.opened)
+		t.out.write(fr.data)
+	case frameError, frameExit:
+		w := t.c.f.WS
+		w.FrameCode, w.FrameMessage = clean(t.c.req, fr.code), clean(t.c.req, fr.message)
+		phase, word := codeWord(fr.code)
+		if fr.kind == frameExit {
+			phase, word = phasePTY, diag.PTYFailed // the shell ended before it was asked to
+		}
+		t.c.failed(phase, word, fmt.Errorf("the far side sent %s %s", fr.kind, fr.code))
+		t.waitEnd(ctx)
+		return false
+	}
+	return true
+}
+
+func orNow(m diag.Millis, began time.Time) diag.Millis {
+	if m != 0 {
+		return m
+	}
+	return since(began)
+}
+
+func (t *terminal) pty() *diag.PTYFacts {
+	if t.c.f.PTY == nil {
+		t.c.f.PTY = &diag.PTYFacts{}
+	}
+	return t.c.f.PTY
+}
+
+// ended names the end of the connection.
+func (t *terminal) ended(ctx context.Context, phase string, late diag.Failure, err error) {
+	word := diag.WSClosed
+	if ctx.Err() == nil { // else it was our own doing
+		t.closing(err)
+	}
+	if p, w := codeWord(t.c.f.WS.CloseReason); w != diag.WSClosed {
+		phase, word = p, w
+	}
+	t.c.stopped(ctx, phase, late, word, err)
+}
+
+// closing records how the peer closed; 1006 is the standard's number for "not at all, the connection broke".
+func (t *terminal) closing(err error) {
+	var ce websocket.CloseError
+	w := t.c.f.WS
+	switch {
+	case errors.As(err, &ce):
+		w.CloseCode, w.CloseReason = int(ce.Code), clean(t.c.req, ce.Reason)
+	case broken(err):
+		w.CloseCode = int(websocket.StatusAbnormalClosure)
+	}
+}
+
+// waitEnd gives the peer time to close, for its code and reason.
+func (t *terminal) waitEnd(ctx context.Context) {
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	for {
+		select {
+		case fr := <-t.frames:
+			if fr.err != nil {
+				t.closing(fr.err)
+				return
+			}
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// compute lets the far side multiply: a terminal that only echoes cannot. A leading blank keeps the line out of most
+// shells' histories. The second way is for shells without arithmetic of their own.
+func (t *terminal) compute(ctx context.Context) {
+	pty := t.pty()
+	began := time.Now()
+	ways := [...]string{" echo $((%d*%d))\n", " expr %d \\* %d\n"}
+	var wants []string
+	ask := func() error {
+		a, b := 10000+rand.IntN(90000), 10000+rand.IntN(90000)
+		line := fmt.Sprintf(ways[len(wants)], a, b)
+		wants = append(wants, fmt.Sprint(a*b))
+		return t.ws.Write(ctx, websocket.MessageBinary, []byte(line))
+	}
+	again := time.NewTimer(askAgain)
+	defer again.Stop()
+	err := ask()
+	for err == nil {
+		for _, want := range wants {
+			if strings.Contains(t.out.text, want) {
+				pty.NonceOK, pty.DurationMS = true, since(began)
+				if t.ws.Write(ctx, websocket.MessageBinary, []byte("exit\n")) == nil {
+					t.waitEnd(ctx)
+				}
+				return
+			}
+		}
+		select {
+		case fr := <-t.frames:
+			if fr.err != nil {
+				err = fr.err
+			} else if !t.take(ctx, fr) {
+				return
+			}
+		case <-again.C:
+			err = ask()
+		case <-ctx.Done():
+			pty.DurationMS = since(began)
+			t.c.stopped(ctx, phasePTY, diag.PTYSilent, diag.PTYSilent, errors.New("no shell computed the nonce"))
+			return
+		}
+	}
+	pty.DurationMS = since(began)
+	t.ended(ctx, phasePTY, diag.PTYSilent, err)
+}
