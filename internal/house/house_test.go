@@ -1,0 +1,140 @@
+// Package house holds the rules of the house as tests: who may import whom, and why.
+package house
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/gpuaas/gpuaasctl/"
+
+// rule says what packages under from may import: of this module only the folders in ours, of others only the module
+// paths in others ("*" for any). why is printed when it is broken.
+type rule struct {
+	from   string
+	ours   []string
+	others []string
+	why    string
+}
+
+// rules are tried from the top; the first whose from matches holds.
+var rules = []rule{
+	{"diag/render", []string{"diag"}, []string{"*"}, "a renderer turns a report into bytes, and knows nothing of how it came about"},
+	{"diag/schema", []string{"diag"}, nil, "the schema is made from the types alone"},
+	{"diag", nil, nil, "the ground floor stands on the standard library, so that everything can stand on it"},
+	{"wire", nil, nil, "what travels between agent and platform must not drag anything along"},
+	{"profile", []string{"diag"}, []string{"go.yaml.in/yaml/v3", "golang.org/x/"}, "a profile is read before anything is measured"},
+	{"preflight/probe", []string{"diag"}, []string{"*"}, "a probe measures and does not judge; the same code runs in the agent"},
+	{"preflight/vantage", []string{"diag", "profile", "preflight/probe"}, []string{"*"}, "a vantage carries probes to a place, and knows no hop"},
+	{"preflight", []string{"diag", "profile"}, nil, "hops are pure: vantages are handed in, so no hop can reach for a network"},
+	{"agent", []string{"diag", "wire", "preflight/probe"}, []string{"*"}, "the agent is slim, and contains no chaos and no operator code"},
+	{"platform", []string{"diag", "wire"}, []string{"*"}, "the reference platform is one of many: it knows the wire, not the tool"},
+	{"lab", []string{"diag", "wire", "profile"}, []string{"*"}, "the lab makes machines, and knows nothing of what is measured on them"},
+}
+
+// TestDependencyDirection fails with the rule's reason when a package reaches up.
+func TestDependencyDirection(t *testing.T) {
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "bin" || strings.HasPrefix(d.Name(), ".") && d.Name() != "..") {
+			return fs.SkipDir
+		}
+		// Tests, and the packages that serve them, may look up: they bind the floors together.
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		checkFile(t, path, filepath.ToSlash(rel))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkFile(t *testing.T, path, rel string) {
+	t.Helper()
+	folder := filepath.ToSlash(filepath.Dir(rel))
+	r, ok := ruleFor(folder)
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, spec := range file.Imports {
+		imported := strings.Trim(spec.Path.Value, `"`)
+		ours, isOurs := strings.CutPrefix(imported, module)
+		if isOurs && within(ours, "cmd") && !within(folder, "cmd") {
+			t.Errorf("%s imports %s: nothing imports a command", rel, imported)
+		}
+		if drawing(imported) && !within(folder, "cmd/gpuaasctl/tui") && !within(folder, "diag/render") {
+			t.Errorf("%s imports %s: terminal drawing stays in the live table and the renderers", rel, imported)
+		}
+		if !ok {
+			continue
+		}
+		switch {
+		case isOurs && !permits(r, ours):
+			t.Errorf("%s imports %s: %s", rel, imported, r.why)
+		case !isOurs && strings.Contains(strings.Split(imported, "/")[0], ".") && !allowed(imported, r.others):
+			t.Errorf("%s imports %s: %s", rel, imported, r.why)
+		}
+	}
+}
+
+func ruleFor(folder string) (rule, bool) {
+	for _, r := range rules {
+		if within(folder, r.from) {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+func within(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
+
+// permits allows the same floor, and exactly the named folders.
+func permits(r rule, imported string) bool {
+	of, ok := ruleFor(imported)
+	return ok && of.from == r.from || slices.Contains(r.ours, imported)
+}
+
+func allowed(imported string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if p == "*" || strings.HasPrefix(imported, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func drawing(imported string) bool {
+	return strings.HasPrefix(imported, "charm.land/bubbletea") || strings.HasPrefix(imported, "charm.land/lipgloss")
+}
+
+// TestTheRulesCanFail: a rule that nothing can break is no rule.
+func TestTheRulesCanFail(t *testing.T) {
+	for _, tc := range []struct {
+		folder, imported string
+		want             bool
+	}{
+		{"diag", "preflight", false}, {"diag/render", "diag", true}, {"agent/terminal", "platform", false},
+		{"preflight", "preflight/probe", false}, {"preflight/probe", "diag", true}, {"platform/store", "wire", true},
+	} {
+		r, ok := ruleFor(tc.folder)
+		if got := ok && permits(r, tc.imported); got != tc.want {
+			t.Errorf("%s -> %s: allowed %v, want %v", tc.folder, tc.imported, got, tc.want)
+		}
+	}
+}
