@@ -109,7 +109,7 @@ func cgroupOf(pid int) (unified, freezer string) {
 	if err != nil {
 		return "", ""
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return "", ""
 	}

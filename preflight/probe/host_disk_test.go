@@ -1,0 +1,159 @@
+//go:build linux
+
+package probe
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// onTmpfs calls f with a folder that is a tmpfs of its own, in a mount namespace that only f's thread is in.
+func onTmpfs(t *testing.T, options string, f func(dir string)) {
+	t.Helper()
+	needsRoot(t)
+	dir := t.TempDir()
+	done := make(chan error)
+	go onSpareThread(func() {
+		err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if err == nil {
+			err = unix.Mount("tmpfs", dir, "tmpfs", 0, options)
+		}
+		if err == nil {
+			f(dir)
+		}
+		done <- err
+	})
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func diskRequest(dir string) diag.Request {
+	return diag.Request{Op: diag.OpDisk, Target: dir, Write: 8192}
+}
+
+func TestDiskHealthy(t *testing.T) {
+	dir := t.TempDir()
+	f := measure(t, diskRequest(dir))
+	wantWord(t, f, diag.OK)
+	if d := f.Disk; d.WrittenBytes == nil || *d.WrittenBytes != 8192 || d.TotalBytes == 0 || d.FSType == "" || d.ReadOnly {
+		t.Errorf("%+v", d)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("the probe left %v", left)
+	}
+}
+
+func TestDiskCountsAsDF(t *testing.T) {
+	out, err := exec.Command("df", "--output=pcent,fstype", "-B1", "/").Output()
+	if err != nil {
+		t.Skip("skipped: needs df")
+	}
+	fields := strings.Fields(strings.Split(string(out), "\n")[1])
+	percent, err := strconv.Atoi(strings.TrimSuffix(fields[0], "%"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := measure(t, diag.Request{Op: diag.OpDisk, Target: "/"}).Disk
+	if off := d.UsedPercent - percent; off < -1 || off > 1 || d.FSType != fields[1] {
+		t.Errorf("%d%% %s, df says %d%% %s", d.UsedPercent, d.FSType, percent, fields[1])
+	}
+	if d.WrittenBytes != nil {
+		t.Error("it wrote unasked")
+	}
+}
+
+func TestDiskMissingFolder(t *testing.T) {
+	dir := t.TempDir()
+	f := measure(t, diskRequest(filepath.Join(dir, "not", "yet")))
+	wantWord(t, f, diag.OK)
+	if !strings.Contains(f.Detail, "measured at "+dir) || f.Disk.WrittenBytes == nil {
+		t.Errorf("detail = %q, %+v", f.Detail, f.Disk)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("the probe made %v", left)
+	}
+	wantWord(t, measure(t, diskRequest("relative")), diag.Unsupported)
+	wantWord(t, measure(t, diag.Request{Op: diag.OpDisk, Target: dir, Write: maxWrite + 1}), diag.Unsupported)
+}
+
+func TestDiskFull(t *testing.T) {
+	onTmpfs(t, "size=1m", func(dir string) {
+		fill(t, dir, 1<<20)
+		f := measure(t, diskRequest(dir))
+		wantWord(t, f, diag.DiskFull)
+		if f.Errno != "ENOSPC" || f.Phase != "write" || *f.Disk.WrittenBytes != 0 || f.Disk.FreeBytes != 0 || f.Disk.UsedPercent != 100 || f.Disk.FSType != "tmpfs" {
+			t.Errorf("%+v %+v", f, f.Disk)
+		}
+	})
+}
+
+func TestDiskShortWrite(t *testing.T) {
+	onTmpfs(t, "size=1m", func(dir string) {
+		fill(t, dir, 1<<20-4096)
+		f := measure(t, diskRequest(dir))
+		wantWord(t, f, diag.DiskFull)
+		if *f.Disk.WrittenBytes != 4096 {
+			t.Errorf("wrote %d, want one page", *f.Disk.WrittenBytes)
+		}
+		if left, _ := os.ReadDir(dir); len(left) != 1 {
+			t.Errorf("the probe left %v", left)
+		}
+	})
+}
+
+func TestDiskInodes(t *testing.T) {
+	onTmpfs(t, "size=1m,nr_inodes=3", func(dir string) {
+		for _, name := range []string{"a", "b"} {
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := measure(t, diskRequest(dir))
+		wantWord(t, f, diag.DiskInodes)
+		if f.Disk.FreeInodes != 0 || f.Disk.TotalInodes == 0 || f.Disk.FreeBytes == 0 {
+			t.Errorf("%+v", f.Disk)
+		}
+	})
+}
+
+func TestDiskReadOnly(t *testing.T) {
+	onTmpfs(t, "size=1m", func(dir string) {
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			t.Fatal(err)
+		}
+		f := measure(t, diskRequest(dir))
+		wantWord(t, f, diag.DiskReadOnly)
+		if !f.Disk.ReadOnly || f.Errno != "EROFS" {
+			t.Errorf("%+v %+v", f, f.Disk)
+		}
+	})
+}
+
+func fill(t *testing.T, dir string, size int) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "fill"), make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMountLine(t *testing.T) {
+	mount, kind, ok := mountLine(`36 35 98:0 /mnt1 /mnt\040two rw,noatime master:1 - ext3 /dev/root rw,errors=continue`)
+	if !ok || mount != "/mnt two" || kind != "ext3" {
+		t.Errorf("%q %q %v", mount, kind, ok)
+	}
+	if _, _, ok := mountLine("garbage"); ok {
+		t.Error("garbage was taken for a mount")
+	}
+}

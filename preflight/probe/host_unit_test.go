@@ -1,0 +1,202 @@
+//go:build linux
+
+package probe
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// sleeper is a child that does nothing until the test ends.
+func sleeper(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd
+}
+
+// awaitState waits until the kernel says that pid is in this state.
+func awaitState(t *testing.T, pid int, state string) {
+	t.Helper()
+	for range 200 {
+		if s, err := readStat(pid); err == nil && s.state == state {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("process %d never was in state %s", pid, state)
+}
+
+func TestUnitRunning(t *testing.T) {
+	fakes := newFakes(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	fakes.unit(t, "x.service", running(os.Getpid())...)
+	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+	wantWord(t, f, diag.OK)
+	u := f.Unit
+	if u.PID != os.Getpid() || *u.Restarts != 2 || u.ExecStatus != nil || u.UptimeS == nil || *u.UptimeS > 3600 || u.RSSBytes == nil || *u.RSSBytes < 1<<20 ||
+		!slices.Equal(u.DropIns, []string{"/run/a.conf", "/run/b.conf"}) || u.Fragment != "/etc/systemd/system/x.service" {
+		t.Errorf("%+v", u)
+	}
+	if !slices.Contains(u.Listening, l.Addr().String()) {
+		t.Errorf("listening = %v, want %s among them", u.Listening, l.Addr())
+	}
+}
+
+func TestUnitStopped(t *testing.T) {
+	fakes := newFakes(t)
+	cmd := sleeper(t)
+	fakes.unit(t, "x.service", running(cmd.Process.Pid)...)
+	wantWord(t, measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"}), diag.OK)
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, cmd.Process.Pid, "T")
+	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+	wantWord(t, f, diag.ProcessStopped)
+	if f.Unit.ProcessState != "T" || f.Unit.Active != "active" {
+		t.Errorf("%+v", f.Unit)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, cmd.Process.Pid, "Z")
+	wantWord(t, measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"}), diag.ProcessStopped)
+}
+
+func TestUnitFrozen(t *testing.T) {
+	needsRoot(t)
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := cgroupFolder(mounts, "cgroup2", "", "/")
+	if root == "" {
+		t.Skip("skipped: needs cgroup2")
+	}
+	group := filepath.Join(root, fmt.Sprintf("gpuaas-probe-test-%d", os.Getpid()))
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Skip("skipped: needs a control group: ", err)
+	}
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // the group goes when it is empty
+		_ = os.WriteFile(filepath.Join(group, "cgroup.freeze"), []byte("0"), 0o644)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if err := os.Remove(group); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fakes := newFakes(t)
+	fakes.unit(t, "x.service", running(cmd.Process.Pid)...)
+	wantWord(t, measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"}), diag.OK)
+	if err := os.WriteFile(filepath.Join(group, "cgroup.freeze"), []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+	wantWord(t, f, diag.ProcessStopped)
+	if f.Unit.ProcessState != "frozen" {
+		t.Errorf("state = %s", f.Unit.ProcessState)
+	}
+}
+
+func TestUnitWords(t *testing.T) {
+	fakes := newFakes(t)
+	for _, c := range []struct {
+		name   string
+		props  string
+		word   diag.Failure
+		detail string
+	}{
+		{"stopped", "LoadState=loaded ActiveState=inactive SubState=dead Result=success MainPID=0", diag.UnitInactive, "dead"},
+		{"assert", "LoadState=loaded ActiveState=inactive SubState=dead Result=assert MainPID=0", diag.UnitInactive, "assert"},
+		{"masked", "LoadState=masked ActiveState=inactive SubState=dead Result=success MainPID=0", diag.UnitInactive, "masked"},
+		{"failed", "LoadState=loaded ActiveState=failed SubState=failed Result=exit-code ExecMainCode=1 ExecMainStatus=203 MainPID=0", diag.UnitFailed, "203"},
+		{"restarting", "LoadState=loaded ActiveState=activating SubState=auto-restart Result=exit-code ExecMainCode=1 ExecMainStatus=1 MainPID=0", diag.UnitFailed, "auto-restart"},
+		{"starting", "LoadState=loaded ActiveState=activating SubState=start Result=success MainPID=0", diag.UnitInactive, "activating"},
+		{"bad file", "LoadState=bad-setting ActiveState=inactive Result=success MainPID=0", diag.UnitFailed, "bad-setting"},
+		{"one-shot", "LoadState=loaded ActiveState=active SubState=exited Result=success MainPID=0", diag.OK, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fakes.unit(t, "x.service", strings.Fields(c.props)...)
+			f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+			wantWord(t, f, c.word)
+			if !strings.Contains(f.Detail, c.detail) {
+				t.Errorf("detail = %q", f.Detail)
+			}
+			if c.name == "failed" && (f.Unit.ExecStatus == nil || *f.Unit.ExecStatus != 203) {
+				t.Errorf("exec status = %v", f.Unit.ExecStatus)
+			}
+		})
+	}
+	wantWord(t, measure(t, diag.Request{Op: diag.OpUnit, Target: "other.service"}), diag.UnitMissing)
+	wantWord(t, measure(t, diag.Request{Op: diag.OpUnit, Target: "--help"}), diag.Unsupported)
+}
+
+func TestUnitWithoutSystemd(t *testing.T) {
+	fakes := newFakes(t)
+	fakes.script(t, "systemctl", `echo "System has not been booted with systemd as init system (PID 1). Can't operate." >&2; exit 1`)
+	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+	wantWord(t, f, diag.Unsupported)
+	if !strings.Contains(f.Detail, "not been booted") {
+		t.Errorf("detail = %q", f.Detail)
+	}
+	fakes.script(t, "systemctl", `sleep 600`)
+	began := time.Now()
+	wantWord(t, measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service", TimeoutMS: 50}), diag.Timeout)
+	if time.Since(began) > 2*time.Second {
+		t.Error("it waited past its time")
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	s, err := parseStat([]byte("42 (a) S 1) b) T 1 42 43 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 999 1"))
+	if err != nil || s.state != "T" || s.group != 42 || s.session != 43 || s.started != 12345 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := parseStat([]byte("42 (x) S 1")); err == nil {
+		t.Error("a cut line was taken")
+	}
+}
+
+func TestParseSocket(t *testing.T) {
+	for in, want := range map[string]string{
+		"0100007F:1F90":                         "127.0.0.1:8080",
+		"00000000:0016":                         "0.0.0.0:22",
+		"00000000000000000000000000000000:0050": "[::]:80",
+		"00000000000000000000000001000000:0050": "[::1]:80",
+	} {
+		if got, ok := parseSocket(in); !ok || got != want {
+			t.Errorf("%s = %s, want %s", in, got, want)
+		}
+	}
+	for _, bad := range []string{"", "0100007F", "01:zz", "0100:1F90"} {
+		if got, ok := parseSocket(bad); ok {
+			t.Errorf("%q = %s", bad, got)
+		}
+	}
+}
