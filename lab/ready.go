@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	pollEvery   = 25 * time.Millisecond
-	tryBudget   = 2 * time.Second  // one try of one question
-	awaitBudget = 30 * time.Second // until a machine, the platform or an agent is ready
+	pollEvery     = 25 * time.Millisecond
+	tryBudget     = 2 * time.Second        // one try of one question
+	connectBudget = 100 * time.Millisecond // a SYN that came before the machine was there is repeated only after 1 s
+	awaitBudget   = 30 * time.Second       // until a machine, the platform or an agent is ready
 )
 
 // poll asks until the answer is nil, awaitBudget or ctx ends; then it returns the last answer.
@@ -41,9 +42,33 @@ func poll(ctx context.Context, ask func(context.Context) error) error {
 	}
 }
 
+// answersSSH reports whether m can be logged in to. It looks from inside first: a connection that is tried before the
+// machine has its address makes the host wait a second before it asks again for the machine's link address.
+func (l *Lab) answersSSH(ctx context.Context, m Machine) error {
+	if !listens(l.leader(m), 22) {
+		return errors.New("nothing listens on port 22")
+	}
+	return dialSSH(ctx, m)
+}
+
+// listens reports whether port is open for TCP over IPv4 in the network namespace of pid.
+func listens(pid, port int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
+	if err != nil {
+		return false
+	}
+	for _, line := range strings.Split(string(data), "\n") {
+		f := strings.Fields(line) // sl, local address:port in hex, remote, state (0A = listening)
+		if len(f) > 3 && f[3] == "0A" && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
+			return true
+		}
+	}
+	return false
+}
+
 // dialSSH asks for the banner: a port that a dying machine still holds open has none.
 func dialSSH(ctx context.Context, m Machine) error {
-	var d net.Dialer
+	d := net.Dialer{Timeout: connectBudget}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Address(), "22"))
 	if err != nil {
 		return err
@@ -66,7 +91,7 @@ func dialSSH(ctx context.Context, m Machine) error {
 
 func (l *Lab) awaitSSH(ctx context.Context) (string, error) {
 	err := l.each(func(m Machine) error {
-		if err := poll(ctx, func(ctx context.Context) error { return dialSSH(ctx, m) }); err != nil {
+		if err := poll(ctx, func(ctx context.Context) error { return l.answersSSH(ctx, m) }); err != nil {
 			return fmt.Errorf("ssh on %s (console: %s): %w", m.Name, l.place(m).console(), err)
 		}
 		return nil
@@ -88,7 +113,7 @@ func (l *Lab) edgeClient() (*http.Client, error) {
 		TLSClientConfig:   &tls.Config{RootCAs: roots},
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			var d net.Dialer
+			d := net.Dialer{Timeout: connectBudget}
 			return d.DialContext(ctx, network, net.JoinHostPort(edgeAddress, "443"))
 		},
 	}}, nil

@@ -51,7 +51,7 @@ func (l *Lab) machineStatus(ctx context.Context, m Machine) MachineStatus {
 	s.State = "booting"
 	ctx, cancel := context.WithTimeout(ctx, tryBudget)
 	defer cancel()
-	if dialSSH(ctx, m) != nil {
+	if l.answersSSH(ctx, m) != nil {
 		return s
 	}
 	s.State = "running"

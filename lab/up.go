@@ -245,7 +245,7 @@ func (l *Lab) refresh(ctx context.Context, m Machine) ([]string, error) {
 	return changed, err
 }
 
-// Reboot reboots machine as an operator would, and returns when it has another boot id and SSH answers.
+// Reboot reboots machine as an operator would, and returns when it runs again, with another boot id, and SSH answers.
 func (l *Lab) Reboot(ctx context.Context, machine string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -253,20 +253,16 @@ func (l *Lab) Reboot(ctx context.Context, machine string) error {
 	if err != nil {
 		return err
 	}
-	before, err := l.BootID(ctx, machine)
-	if err != nil {
+	before := l.leader(m)
+	if _, err := l.Exec(ctx, machine, "systemctl", "reboot", "--no-block"); err != nil {
 		return err
 	}
-	_, _ = l.Exec(ctx, machine, "systemctl", "reboot") // the command may die with the machine: the boot id tells
+	// Looked at from outside: a command inside at this time is stopped by the shutdown, which then waits 10 s for it.
 	err = poll(ctx, func(ctx context.Context) error {
-		now, err := l.BootID(ctx, machine)
-		if err == nil && now == before {
-			err = errors.New("it has not gone down yet")
+		if now := l.leader(m); now == 0 || now == before {
+			return errors.New("it has not come back yet")
 		}
-		if err != nil {
-			return err
-		}
-		return dialSSH(ctx, m)
+		return l.answersSSH(ctx, m)
 	})
 	if err != nil {
 		return fmt.Errorf("reboot %s: %w", machine, err)
