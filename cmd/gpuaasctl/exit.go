@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Exit codes, the same for every output format. 6 (regression) and 7 (residue on a node) are reserved for baselines
+// and drills.
+const (
+	exitPass         = 0 // warnings allowed
+	exitInternal     = 1
+	exitUsage        = 2
+	exitFailed       = 3
+	exitWarned       = 4 // under --fail-on warn
+	exitInconclusive = 5
+	exitInterrupted  = 130
+)
+
+// verdictError ends a command whose document is already written: only the code is left to say.
+type verdictError struct{ code int }
+
+func (e *verdictError) Error() string { return "the verdict is not a pass" }
+
+// usageError is a mistake on the command line or in the configuration.
+type usageError struct {
+	err     error
+	command string // whose --help helps; "" where none does
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// codeOf turns an error into the exit code.
+func codeOf(err error) int {
+	var verdict *verdictError
+	var usage *usageError
+	var file *profile.FileError
+	var input *profile.InputError
+	var missing *profile.NotFoundError
+	switch {
+	case err == nil:
+		return exitPass
+	case errors.As(err, &verdict):
+		return verdict.code
+	case errors.As(err, &usage), errors.As(err, &file), errors.As(err, &input), errors.As(err, &missing):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	return exitInternal
+}
+
+// judged is the error for a report's outcome: nil for a pass. failOnWarn makes warnings count.
+func judged(r *diag.Report, failOnWarn bool) error {
+	code := exitInternal
+	switch {
+	case r.Run.EndedBy == diag.EndedInterrupted:
+		code = exitInterrupted
+	case r.Run.EndedBy == diag.EndedError:
+		code = exitInternal
+	case r.Verdict.Outcome == diag.OutcomePass:
+		return nil
+	case r.Verdict.Outcome == diag.OutcomeWarn:
+		if !failOnWarn {
+			return nil
+		}
+		code = exitWarned
+	case r.Verdict.Outcome == diag.OutcomeFail:
+		code = exitFailed
+	case r.Verdict.Outcome == diag.OutcomeInconclusive:
+		code = exitInconclusive
+	}
+	return &verdictError{code}
+}

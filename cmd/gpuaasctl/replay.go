@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+func newReplay(a *app) *cobra.Command {
+	var output, fail string
+	cmd := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Judge the facts of a recorded report again",
+		Long: `Judges the facts of a recorded report (FILE, or - for stdin) again. Nothing is measured: the same facts and the same
+rules give the same verdict. Exit codes are those of preflight; a file that is no valid report is 2.`,
+		Example: `  gpuaasctl preflight replay preflight.json
+  gpuaasctl preflight replay - -o json <preflight.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.replay(args[0], output, fail) },
+	}
+	outputFlags(cmd, &output, &fail)
+	return cmd
+}
+
+// replay reads, judges and renders. Whatever is wrong with the file is the caller's to repair: exit 2.
+func (a *app) replay(path, output, fail string) error {
+	data, err := a.readAll(path)
+	if err != nil {
+		return &usageError{err: err}
+	}
+	recorded, err := parseReport(data)
+	if err != nil {
+		return &usageError{err: fmt.Errorf("%s: %w", path, err)}
+	}
+	report, err := preflight.Replay(recorded)
+	if err != nil {
+		return &usageError{err: fmt.Errorf("%s: %w", path, err)}
+	}
+	if err := a.render(report, output); err != nil {
+		return err
+	}
+	return judged(report, fail == "warn")
+}
+
+// readAll reads a file, or stdin for "-".
+func (a *app) readAll(path string) ([]byte, error) {
+	in := a.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read report: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxReport+1))
+	if err != nil {
+		return nil, fmt.Errorf("read report: %w", err)
+	}
+	if len(data) > maxReport {
+		return nil, fmt.Errorf("read report: %s is longer than %d bytes", path, maxReport)
+	}
+	return data, nil
+}
+
+// strictJSON decodes exactly one document without unknown fields into v; an error names the line.
+func strictJSON(data []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		at := dec.InputOffset()
+		var syntax *json.SyntaxError
+		var typ *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &syntax):
+			at = syntax.Offset
+		case errors.As(err, &typ):
+			at = typ.Offset
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return errors.New("the file ends before the report does")
+		}
+		return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:min(int(at), len(data))], []byte("\n")), err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the report")
+	}
+	return nil
+}

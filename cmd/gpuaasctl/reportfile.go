@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+)
+
+// writeReport puts r as JSON at path, whole or not at all.
+func writeReport(path string, r *diag.Report) error {
+	var b bytes.Buffer
+	if err := render.Report(&b, r, render.Options{Format: render.JSON}); err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	if err := replaceFile(path, b.Bytes()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes beside path, syncs, renames over path, and syncs the folder.
+func replaceFile(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// maxReport bounds what is read as a report: a fleet of facts fits, somebody's disk image does not.
+const maxReport = 64 << 20
+
+// parseReport reads a report strictly.
+func parseReport(data []byte) (*diag.Report, error) {
+	r := &diag.Report{}
+	if err := strictJSON(data, r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}

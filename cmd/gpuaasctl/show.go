@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+)
+
+// look says how stdout wants to be written to: as wide as the terminal, in colour where it may be, in letters that
+// the locale has.
+func (a *app) look(format string) render.Options {
+	locale := a.env("LC_ALL")
+	for _, name := range [...]string{"LC_CTYPE", "LANG"} {
+		if locale == "" {
+			locale = a.env(name)
+		}
+	}
+	return render.Options{
+		Format: render.Format(format), Width: width(a.stdout), Color: a.colour(a.stdout),
+		ASCII: isTerminal(a.stdout) && !render.UTF8(locale),
+	}
+}
+
+// render writes r to stdout as one document.
+func (a *app) render(r *diag.Report, format string) error {
+	var b bytes.Buffer
+	if err := render.Report(&b, r, a.look(format)); err != nil {
+		return fmt.Errorf("render report: %w", err)
+	}
+	return a.write(b.Bytes())
+}
+
+// printPlan says what a walk would do: which hops, from where, with which budgets, and what is left out and why.
+func (a *app) printPlan(j *job, format string) error {
+	switch format {
+	case formatTable, formatWide, formatShort, formatJSON:
+	default:
+		return badFormat(format, formatTable, formatWide, formatJSON)
+	}
+	var b bytes.Buffer
+	if err := render.Plan(&b, j.plan, j.env.Subject, a.look(format)); err != nil {
+		return fmt.Errorf("render plan: %w", err)
+	}
+	return a.write(b.Bytes())
+}
