@@ -1,0 +1,170 @@
+package vantage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// agentTimeout bounds the SSH agent's list of keys: it is a local socket, and one that hangs must not eat a walk.
+const agentTimeout = 2 * time.Second
+
+// maxOffered keeps us below a server's MaxAuthTries (6 by default) when nobody named a key.
+const maxOffered = 5
+
+// credentials are the keys to offer, in order, and why those that are missing are missing.
+type credentials struct {
+	signers []ssh.Signer
+	missing []string
+	agent   io.Closer // open for as long as signers of the agent may be used
+	used    atomic.Pointer[string]
+}
+
+func (c *credentials) close() {
+	if c.agent != nil {
+		_ = c.agent.Close()
+	}
+}
+
+// why says what can be said of keys that were not offered.
+func (c *credentials) why() string { return strings.Join(c.missing, "; ") }
+
+// method is "agent" or "key": where the key lay that signed last.
+func (c *credentials) method() string {
+	if m := c.used.Load(); m != nil {
+		return *m
+	}
+	return ""
+}
+
+// loadCredentials collects keys for t. A named identity is offered alone, by the agent when it holds it; else the
+// agent's keys come first and then the usual files. Closing the returned value ends the agent's connection.
+func loadCredentials(ctx context.Context, t *target, socket string) *credentials {
+	c := &credentials{}
+	held := c.fromAgent(ctx, socket)
+	if !t.named {
+		for _, s := range held {
+			c.add(s, "agent")
+		}
+	}
+	for _, file := range t.identities {
+		pub, signer, err := readIdentity(file)
+		if pub != nil {
+			if s := findKey(held, pub); s != nil {
+				if t.named {
+					c.add(s, "agent")
+				}
+				continue
+			}
+		}
+		switch {
+		case err == nil:
+			c.add(signer, "key")
+		case t.named || !errors.Is(err, fs.ErrNotExist):
+			c.missing = append(c.missing, err.Error())
+		}
+	}
+	if len(c.signers) == 0 && len(c.missing) == 0 {
+		c.missing = append(c.missing, "there is no key to offer: no SSH agent with keys and none of "+strings.Join(t.identities, ", "))
+	}
+	return c
+}
+
+func (c *credentials) add(s ssh.Signer, kind string) {
+	if len(c.signers) >= maxOffered {
+		return
+	}
+	c.signers = append(c.signers, &notedSigner{Signer: s, note: func() { c.used.Store(&kind) }})
+}
+
+// fromAgent lists the agent's keys. No agent is no error.
+func (c *credentials) fromAgent(ctx context.Context, socket string) []ssh.Signer {
+	if socket == "" {
+		return nil
+	}
+	d := net.Dialer{Timeout: agentTimeout}
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		c.missing = append(c.missing, "the SSH agent does not answer: "+err.Error())
+		return nil
+	}
+	_ = conn.SetDeadline(time.Now().Add(agentTimeout))
+	signers, err := agent.NewClient(conn).Signers()
+	if err != nil {
+		_ = conn.Close()
+		c.missing = append(c.missing, "the SSH agent does not answer: "+err.Error())
+		return nil
+	}
+	_ = conn.SetDeadline(time.Time{})
+	c.agent = conn
+	return signers
+}
+
+// readIdentity reads a private key file. pub is given also when the key itself cannot be read (encrypted, or a file
+// that holds only the public half of a key in an agent), so that an agent's key can be found by it.
+func readIdentity(file string) (pub ssh.PublicKey, signer ssh.Signer, err error) {
+	if b, readErr := os.ReadFile(file + ".pub"); readErr == nil {
+		pub, _, _, _, _ = ssh.ParseAuthorizedKey(b)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return pub, nil, fmt.Errorf("reading identity: %w", err)
+	}
+	signer, err = ssh.ParsePrivateKey(b)
+	var locked *ssh.PassphraseMissingError
+	switch {
+	case err == nil:
+		return signer.PublicKey(), signer, nil
+	case errors.As(err, &locked):
+		if locked.PublicKey != nil {
+			pub = locked.PublicKey
+		}
+		return pub, nil, fmt.Errorf("identity %s is encrypted and no SSH agent holds it: run ssh-add %s", file, Quote([]string{file}))
+	}
+	if only, _, _, _, pubErr := ssh.ParseAuthorizedKey(b); pubErr == nil {
+		return only, nil, fmt.Errorf("identity %s is a public key and no SSH agent holds it", file)
+	}
+	return pub, nil, fmt.Errorf("identity %s cannot be read: %w", file, err)
+}
+
+func findKey(signers []ssh.Signer, pub ssh.PublicKey) ssh.Signer {
+	want := pub.Marshal()
+	for _, s := range signers {
+		if bytes.Equal(s.PublicKey().Marshal(), want) {
+			return s
+		}
+	}
+	return nil
+}
+
+// notedSigner notes that it was used. It hands algorithms through, so that RSA keys sign with SHA-2.
+type notedSigner struct {
+	ssh.Signer
+	note func()
+}
+
+func (s *notedSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	s.note()
+	return s.Signer.Sign(rand, data)
+}
+
+// SignWithAlgorithm implements ssh.AlgorithmSigner.
+func (s *notedSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	as, ok := s.Signer.(ssh.AlgorithmSigner)
+	if !ok {
+		return s.Sign(rand, data)
+	}
+	s.note()
+	return as.SignWithAlgorithm(rand, data, algorithm)
+}

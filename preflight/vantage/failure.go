@@ -1,0 +1,179 @@
+package vantage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"golang.org/x/crypto/ssh"
+)
+
+// The phases of a login, in their order; diag.Fact.Phase of OpSSH. A name that cannot be looked up is phase dns.
+const (
+	phaseConfig  = "config"
+	phaseDNS     = "dns"
+	phaseTCP     = "tcp"
+	phaseBanner  = "banner"
+	phaseHostKey = "host_key" // key exchange and the server's key
+	phaseAuth    = "auth"
+	phaseExec    = "exec"
+)
+
+// phaseSSH is the phase of every other request that cannot be asked because the login failed.
+const phaseSSH = "ssh"
+
+// foreignKept bounds how much of another program's words goes into a detail.
+const foreignKept = 240
+
+// refusal is why the node cannot be had.
+type refusal struct {
+	word   diag.Failure
+	phase  string
+	errno  string
+	detail string
+}
+
+func (r *refusal) Error() string {
+	if r.detail == "" {
+		return string(r.word) + " at " + r.phase
+	}
+	return string(r.word) + " at " + r.phase + ": " + r.detail
+}
+
+// stopped is a login that ended because ctx did, in the given phase.
+func stopped(ctx context.Context, phase, detail string) *refusal {
+	word := diag.Cancelled
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		word = diag.Timeout
+		if phase == phaseTCP {
+			word = diag.TCPTimeout
+		}
+	}
+	return &refusal{word: word, phase: phase, detail: detail}
+}
+
+// dialRefusal names a connection that did not come about.
+func dialRefusal(ctx context.Context, t *target, err error) *refusal {
+	word, phase, errno := probe.ClassifyDial(ctx, err)
+	var open *ssh.OpenChannelError
+	if errors.As(err, &open) && open.Reason == ssh.Prohibited {
+		return &refusal{word: diag.SSHTransport, phase: phaseTCP, detail: "the jump host does not forward to " + t.address() + ": " + foreign(open.Message)}
+	}
+	return &refusal{word: word, phase: phase, errno: errno, detail: foreign(err.Error())}
+}
+
+// handshakeRefusal names a login that failed in phase, with what the peer had said first.
+func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, keys *credentials, err error) *refusal {
+	if ctx.Err() != nil {
+		return stopped(ctx, phase, silence(phase, t))
+	}
+	var key *hostKeyError
+	var algo *ssh.AlgorithmNegotiationError
+	switch {
+	case errors.As(err, &key):
+		return &refusal{word: diag.SSHHostKey, phase: phaseHostKey, detail: key.text}
+	case errors.As(err, &algo) && strings.Contains(algo.What, "host key"):
+		return &refusal{word: diag.SSHHostKey, phase: phaseHostKey, detail: fmt.Sprintf(
+			"%s shows none of the host key types that are known of it: it has %s, known are %s", t.address(),
+			strings.Join(algo.RequestedAlgorithms, ", "), strings.Join(algo.SupportedAlgorithms, ", "))}
+	case errors.As(err, &algo):
+		return &refusal{word: diag.SSHTransport, phase: phaseHostKey, detail: foreign(algo.Error())}
+	}
+	switch phase {
+	case phaseBanner:
+		return bannerRefusal(w, err)
+	case phaseAuth:
+		return authRefusal(t, keys, err)
+	}
+	return &refusal{word: diag.SSHTransport, phase: phase, errno: probeErrno(err), detail: "the key exchange broke off: " + foreign(reason(err))}
+}
+
+// penaltyWords is what OpenSSH says when it turns a connection away before its banner: 9.8 and later to an address
+// that misbehaved, every version with too many unfinished logins.
+var penaltyWords = [...]string{"not allowed at this time", "exceeded maxstartups"}
+
+func bannerRefusal(w *wire, err error) *refusal {
+	_, words := w.said()
+	text := foreign(string(words))
+	for _, p := range penaltyWords {
+		if strings.Contains(strings.ToLower(text), p) {
+			return &refusal{word: diag.SSHPenalty, phase: phaseBanner, detail: "the server turned us away: " + text}
+		}
+	}
+	r := &refusal{word: diag.SSHTransport, phase: phaseBanner, errno: probeErrno(err)}
+	if len(words) > 0 {
+		r.detail = fmt.Sprintf("what answers is no SSH server; it says %q", text)
+		return r
+	}
+	r.detail = "the connection was closed before any banner (" + foreign(reason(err)) +
+		"); a server with too many unfinished logins, or one that penalises this address, does that as well"
+	return r
+}
+
+func authRefusal(t *target, keys *credentials, err error) *refusal {
+	text := err.Error()
+	refused := strings.Contains(text, "unable to authenticate") || strings.Contains(text, "ssh: disconnect") ||
+		strings.Contains(text, "public key signature algorithm") || strings.Contains(text, "agent")
+	if !refused {
+		return &refusal{word: diag.SSHTransport, phase: phaseAuth, errno: probeErrno(err), detail: "the login broke off: " + foreign(reason(err))}
+	}
+	r := &refusal{word: diag.SSHAuth, phase: phaseAuth}
+	if len(keys.signers) == 0 {
+		r.detail = "nothing to log in with as " + t.user + ": " + keys.why()
+		return r
+	}
+	var offered []string
+	for _, s := range keys.signers {
+		offered = append(offered, s.PublicKey().Type()+" "+ssh.FingerprintSHA256(s.PublicKey()))
+	}
+	r.detail = fmt.Sprintf("the server accepts no key that was offered for user %s: %s", t.user, strings.Join(offered, ", "))
+	if why := keys.why(); why != "" {
+		r.detail += "; not offered: " + why
+	}
+	if strings.Contains(text, "ssh: disconnect") {
+		r.detail += "; " + foreign(reason(err))
+	}
+	return r
+}
+
+// silence says what did not come.
+func silence(phase string, t *target) string {
+	switch phase {
+	case phaseTCP:
+		return t.address() + " did not answer the connection"
+	case phaseBanner:
+		return t.address() + " accepted the connection and then said nothing: no SSH banner"
+	case phaseHostKey:
+		return t.address() + " sent its banner and did not finish the key exchange"
+	case phaseAuth:
+		return t.address() + " did not finish the login"
+	}
+	return t.address() + " logged us in and did not start the helper"
+}
+
+// reason is err in as few words as say it.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return "end of stream"
+	case errors.Is(err, syscall.ECONNRESET):
+		return "connection reset"
+	}
+	return strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")
+}
+
+// foreign is another program's words, fit for a report: one line, short, without what looks like a secret.
+func foreign(s string) string { return clip(probe.Scrub(s), foreignKept) }
+
+func probeErrno(err error) string {
+	if !errors.Is(err, syscall.ECONNRESET) {
+		return ""
+	}
+	return "ECONNRESET"
+}

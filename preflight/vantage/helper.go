@@ -1,0 +1,192 @@
+package vantage
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// helloTimeout bounds the start of a helper that is there: some ten milliseconds, more on a node that swaps.
+	helloTimeout = 5 * time.Second
+	// execTimeout bounds everything after the login but a push.
+	execTimeout = 2 * helloTimeout
+	// inlineLimit bounds the requests that travel with the command: Linux takes 128 KiB in one argument.
+	inlineLimit = 32 << 10
+)
+
+// trial is one start of the helper and what came of it.
+type trial struct {
+	s       *session
+	sent    int // bytes of held requests that went with the command
+	start   note
+	hello   *probe.Hello
+	line    []byte // the hello as it came
+	helloAt time.Time
+	uname   string
+	missing bool
+	why     string // when there is no hello
+}
+
+// startHelper runs the helper over client and opens the gate to it: the installed one, or one that is pushed when the
+// node has none, another version, or one that does not answer.
+func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []helperFile) error {
+	l.enter(phaseExec)
+	l.set(func() { l.conn = client })
+	began := time.Now()
+	sudo := l.wantSudo()
+	execCtx, cancel := context.WithTimeout(ctx, execTimeout)
+	defer cancel()
+	t, err := l.try(execCtx, client, sudo, mine)
+	if err == nil && t.hello == nil && sudo && l.cfg.SSH.Sudo == nil && t.s.sudoRefused() {
+		// A login without sudo is still worth its while: the facts say what was not permitted.
+		t.s.end()
+		sudo = false
+		t, err = l.try(execCtx, client, sudo, mine)
+	}
+	if err != nil {
+		return err
+	}
+	if !l.suits(t) {
+		t, err = l.replace(ctx, client, sudo, mine, t)
+		if err != nil {
+			return err
+		}
+	}
+	l.set(func() { l.noteHelper(t, diag.Measured(t.helloAt.Sub(began))) })
+	greeting := io.MultiReader(bytes.NewReader(t.line), t.s.facts)
+	return l.gate.open(struct {
+		io.Reader
+		io.Closer
+	}{greeting, t.s.facts}, t.s.ch, t.sent)
+}
+
+// noteHelper keeps what the hello said; the caller holds mu.
+func (l *link) noteHelper(t *trial, took diag.Millis) {
+	uid := t.hello.UID
+	l.ssh.Helper, l.ssh.HelperPath, l.ssh.HelperVersion = t.start.how, t.start.path, t.hello.Version
+	l.ssh.UID, l.ssh.ExecMS = &uid, took
+	l.session, l.hello, l.sent, l.helloAt = t.s, *t.hello, t.s.sent, t.helloAt
+	l.offset.add(t.hello.Now.Time, t.s.sent, t.helloAt)
+}
+
+// suits reports whether t's helper runs and is of our version, as far as we have one.
+func (l *link) suits(t *trial) bool {
+	return t.hello != nil && (l.cfg.Version == "" || t.hello.Version == l.cfg.Version)
+}
+
+// try starts the helper once. An error means that the login itself cannot run commands; a helper that is missing or
+// ends without a hello is no error.
+func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []helperFile) (*trial, error) {
+	first := l.gate.first(inlineLimit)
+	args := []string{"", l.cfg.binary(), l.cfg.unit(), l.cfg.envFile(), string(bytes.TrimRight(first, "\n"))}
+	if sudo {
+		args[0] = "sudo"
+	}
+	for _, h := range mine {
+		args = append(args, h.name)
+	}
+	s, err := l.exec(ctx, client, command(runScript, false, args...))
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{s: s, sent: len(first)}
+	for {
+		e, err := s.next(ctx, helloTimeout)
+		switch {
+		case err == errSilent && t.start.word != "":
+			t.why = fmt.Sprintf("%s did not answer within %s", t.start.path, helloTimeout)
+			return t, nil
+		case err == errSilent:
+			return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: note1("the login runs no command: nothing came back", s.words())}
+		case err != nil:
+			return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
+		case e.hello != nil:
+			t.hello, t.line, t.helloAt = e.hello, e.line, time.Now()
+			return t, nil
+		case e.note.word == "start":
+			t.start = e.note
+		case e.note.word == "missing":
+			t.missing, t.uname, t.why = true, e.note.uname, "no helper is installed at "+l.cfg.binary()
+			return t, nil
+		case e.note.word == "exit":
+			t.uname, t.why = e.note.uname, note1(t.start.path+" ended without an answer", s.words())
+			return t, nil
+		case e.ended:
+			return nil, l.noCommand(s)
+		}
+	}
+}
+
+// noCommand names an exec whose output ended without a word of ours.
+func (l *link) noCommand(s *session) error {
+	time.Sleep(statusGrace)
+	if words := s.words(); words != "" {
+		return &refusal{word: diag.SSHExec, phase: phaseExec, detail: "the login ran something else than our command (its shell, or a forced command): " + words}
+	}
+	return &refusal{word: diag.SSHExec, phase: phaseExec, detail: "the channel was closed before our command said anything"}
+}
+
+// statusGrace lets the exit status and stderr arrive, which come beside the end of the output.
+const statusGrace = 50 * time.Millisecond
+
+func note1(what, words string) string {
+	if words == "" {
+		return what
+	}
+	return what + ": " + words
+}
+
+// replace pushes our own helper and starts it. When that cannot be had, an installed one of another version that
+// answered is used as it is.
+func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine []helperFile, old *trial) (*trial, error) {
+	pushErr := l.push(ctx, client, sudo, mine, old)
+	if pushErr == nil {
+		execCtx, cancel := context.WithTimeout(ctx, execTimeout)
+		defer cancel()
+		t, err := l.try(execCtx, client, sudo, mine)
+		if err != nil {
+			return nil, err
+		}
+		if t.hello != nil {
+			old.s.end()
+			return t, nil
+		}
+		t.s.end()
+		pushErr = fmt.Errorf("the pushed helper does not run: %s", t.why)
+	}
+	if ctx.Err() != nil {
+		return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
+	}
+	if old.hello != nil {
+		return old, nil
+	}
+	old.s.end()
+	return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: old.why + "; " + pushErr.Error()}
+}
+
+// wantSudo decides by the profile, else by the login's name.
+func (l *link) wantSudo() bool {
+	if l.cfg.SSH.Sudo != nil {
+		return *l.cfg.SSH.Sudo
+	}
+	return l.target.user != "root"
+}
+
+// execError names a channel that did not come about on a connection that was there.
+func (l *link) execError(ctx context.Context, doing string, err error) error {
+	if ctx.Err() != nil {
+		return stopped(ctx, phaseExec, silence(phaseExec, &l.target))
+	}
+	word := diag.SSHTransport
+	if _, ok := err.(*ssh.OpenChannelError); ok {
+		word = diag.SSHExec
+	}
+	return &refusal{word: word, phase: phaseExec, detail: doing + ": " + foreign(reason(err))}
+}

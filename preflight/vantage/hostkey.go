@@ -1,0 +1,87 @@
+package vantage
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+)
+
+// keyTypes is what we ask for of a host that no file knows, in our order. RSA with SHA-1 is not in it.
+func keyTypes() []string {
+	return []string{
+		ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
+		ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
+	}
+}
+
+// hostKeyError is a host key that was not accepted.
+type hostKeyError struct{ text string }
+
+func (e *hostKeyError) Error() string { return e.text }
+
+// knownKeys are the host keys that an operator has accepted.
+type knownKeys struct {
+	db    *knownhosts.HostKeyDB
+	file  string // the one that a new key goes to
+	trust string // command that accepts a first key
+}
+
+// readKnownKeys reads t's files; those that do not exist hold nothing.
+func readKnownKeys(t *target, trust string) (*knownKeys, error) {
+	var files []string
+	for _, f := range t.knownHosts {
+		if _, err := os.Stat(f); err == nil && !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	db, err := knownhosts.NewDB(files...)
+	if err != nil {
+		return nil, &hostKeyError{"reading the known host keys: " + err.Error()}
+	}
+	return &knownKeys{db: db, file: t.knownHosts[0], trust: trust}, nil
+}
+
+// algorithms lists the key types to ask t for: those that the files hold, so that a host with three keys shows the one
+// that can be compared.
+func (k *knownKeys) algorithms(t *target) []string {
+	algos := slices.DeleteFunc(k.db.HostKeyAlgorithms(t.keyAddress()), func(a string) bool {
+		return a == ssh.KeyAlgoRSA || a == ssh.CertAlgoRSAv01
+	})
+	if len(algos) == 0 {
+		return keyTypes()
+	}
+	return algos
+}
+
+// check says in an operator's words why key is not accepted; nil when it is.
+func (k *knownKeys) check(t *target, remote net.Addr, key ssh.PublicKey) error {
+	err := k.db.HostKeyCallback()(t.keyAddress(), remote, key)
+	var keyErr *xknownhosts.KeyError
+	var revoked *xknownhosts.RevokedError
+	sum := key.Type() + " " + ssh.FingerprintSHA256(key)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &keyErr) && len(keyErr.Want) == 0:
+		return &hostKeyError{fmt.Sprintf("no host key of %s is known; it shows %s; to accept this first key, compare it and run: %s",
+			t.address(), sum, k.trust)}
+	case errors.As(err, &keyErr):
+		var known []string
+		for _, w := range keyErr.Want {
+			known = append(known, fmt.Sprintf("%s %s (%s:%d)", w.Key.Type(), ssh.FingerprintSHA256(w.Key), w.Filename, w.Line))
+		}
+		return &hostKeyError{fmt.Sprintf("the host key of %s has CHANGED: it shows %s, known is %s; find out why, and only then run: %s",
+			t.address(), sum, strings.Join(known, ", "),
+			Quote([]string{"ssh-keygen", "-R", knownhosts.Normalize(t.keyAddress()), "-f", keyErr.Want[0].Filename}))}
+	case errors.As(err, &revoked):
+		return &hostKeyError{fmt.Sprintf("the host key of %s is revoked by %s:%d: %s", t.address(), revoked.Revoked.Filename, revoked.Revoked.Line, sum)}
+	}
+	return &hostKeyError{fmt.Sprintf("the host key of %s: %s: %v", t.address(), sum, err)}
+}

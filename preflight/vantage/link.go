@@ -1,0 +1,277 @@
+package vantage
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"golang.org/x/crypto/ssh"
+)
+
+// link is one attempt to get to the node, and the connection that came of it. It is made once per Node.
+//
+// A cold login costs eleven round trips with OpenSSH: TCP, version, key exchange (two: the server's Nagle holds its
+// first packet back until its banner is acknowledged), service, "none", key query, signature, channel (two, Nagle
+// again), exec. The library always asks "none" and queries a key before it signs; leaving these out, or sending them
+// ahead, needs changed copies of its login code, 10,000 lines of cryptography to keep up to date for two or three
+// round trips of one connection per walk. We do not: a walk hides its other traffic behind the login instead.
+type link struct {
+	cfg   *NodeConfig
+	begun time.Time
+	stop  context.CancelFunc
+	ready chan struct{} // closed when connected or failed
+	wg    sync.WaitGroup
+
+	gate   *gate
+	client *probe.Client
+
+	mu      sync.Mutex // guards what follows
+	target  target
+	phase   string
+	ssh     diag.SSHFacts
+	tcp     *diag.TCPFacts
+	failed  *refusal // set before ready is closed, never after
+	closers []func() error
+	conn    *ssh.Client // to the node, once logged in
+	session *session    // the helper's, once it runs
+	sent    time.Time   // when the command that started the helper went out
+	helloAt time.Time
+	hello   probe.Hello
+	offset  clockOffset
+	seen    bool // OpSSH was answered from the login itself
+}
+
+// dial starts an attempt; it goes on for as long as cfg allows, whoever waits.
+func dial(cfg *NodeConfig) *link {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &link{cfg: cfg, begun: time.Now(), stop: cancel, ready: make(chan struct{}), phase: phaseConfig, gate: newGate()}
+	l.client = probe.NewClient(l.gate, l.gate)
+	l.wg.Go(func() {
+		defer close(l.ready)
+		if err := l.connect(ctx); err != nil {
+			l.fail(err)
+		}
+	})
+	return l
+}
+
+// connect logs in and starts the helper.
+func (l *link) connect(ctx context.Context) error {
+	loginCtx, cancel := context.WithTimeout(ctx, l.cfg.connectTimeout())
+	defer cancel()
+	helpers := make(chan []helperFile, 1)
+	l.wg.Go(func() { helpers <- findHelpers(l.cfg.HelperDirs) })
+	t, err := here(l.cfg.ConfigFile).resolve(loginCtx, l.cfg.Host, l.cfg.SSH)
+	if err != nil {
+		return &refusal{word: diag.Unsupported, phase: phaseConfig, detail: err.Error()}
+	}
+	l.set(func() {
+		l.target, l.ssh.User, l.ssh.Jump = t, t.user, jumpNames(t.jumps)
+	})
+	client, err := l.loginThrough(loginCtx, &t)
+	if err != nil {
+		return err
+	}
+	return l.startHelper(ctx, client, <-helpers)
+}
+
+func jumpNames(jumps []target) string {
+	var names []string
+	for i := range jumps {
+		names = append(names, jumps[i].String())
+	}
+	return strings.Join(names, ",")
+}
+
+// loginThrough logs in to every jump host and then to t, each through the one before.
+func (l *link) loginThrough(ctx context.Context, t *target) (*ssh.Client, error) {
+	through, err := l.loginJumps(ctx, t.jumps)
+	if err != nil {
+		return nil, err
+	}
+	return l.login(ctx, t, through, &l.ssh)
+}
+
+// loginJumps returns the connection to the last jump host; nil when there is none.
+func (l *link) loginJumps(ctx context.Context, jumps []target) (*ssh.Client, error) {
+	var through *ssh.Client
+	for i := range jumps {
+		next, err := l.login(ctx, &jumps[i], through, nil)
+		if err != nil {
+			r := asRefusal(err)
+			r.detail = "at jump host " + jumps[i].String() + ": " + r.detail
+			return nil, r
+		}
+		through = next
+	}
+	return through, nil
+}
+
+// login connects to t and authenticates. note, when not nil, receives what was learnt on the way.
+func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *diag.SSHFacts) (*ssh.Client, error) {
+	l.enter(phaseTCP)
+	known, err := readKnownKeys(t, l.cfg.trustCommand())
+	if err != nil {
+		return nil, &refusal{word: diag.SSHHostKey, phase: phaseHostKey, detail: err.Error()}
+	}
+	keys := loadCredentials(ctx, t, l.cfg.agentSocket())
+	defer keys.close()
+	began := time.Now()
+	conn, err := dialTCP(ctx, t, through)
+	if err != nil {
+		return nil, dialRefusal(ctx, t, err)
+	}
+	connected := time.Now()
+	l.enter(phaseBanner)
+	w := newWire(conn, func() { l.enter(phaseHostKey) })
+	l.own(conn.Close)
+	unhook := context.AfterFunc(ctx, func() { l.kill() })
+	defer unhook()
+	if note != nil {
+		l.set(func() {
+			note.TCPMS = diag.Measured(connected.Sub(began))
+			l.tcp = &diag.TCPFacts{Remote: t.address(), Local: localAddr(conn), DurationMS: note.TCPMS}
+			if r := conn.RemoteAddr(); r != nil && through == nil {
+				l.tcp.Remote = r.String()
+			}
+		})
+	}
+	config := &ssh.ClientConfig{
+		Config: ssh.Config{KeyExchanges: keyExchanges()}, User: t.user, HostKeyAlgorithms: known.algorithms(t),
+		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
+			if note != nil {
+				l.set(func() { note.HostKeyType, note.HostKeySHA256 = key.Type(), ssh.FingerprintSHA256(key) })
+			}
+			if err := known.check(t, remote, key); err != nil {
+				return err
+			}
+			l.enter(phaseAuth)
+			return nil
+		},
+	}
+	if len(keys.signers) > 0 {
+		config.Auth = []ssh.AuthMethod{ssh.PublicKeys(keys.signers...)}
+	}
+	c, chans, reqs, err := ssh.NewClientConn(w, t.keyAddress(), config)
+	if note != nil {
+		l.set(func() { l.noteHandshake(note, w, connected, keys) })
+	}
+	if err != nil {
+		return nil, handshakeRefusal(ctx, l.at(), w, t, keys, err)
+	}
+	if !unhook() {
+		return nil, stopped(ctx, phaseAuth, silence(phaseAuth, t))
+	}
+	return ssh.NewClient(c, chans, reqs), nil
+}
+
+// noteHandshake fills in banner and times; the caller holds mu.
+func (l *link) noteHandshake(note *diag.SSHFacts, w *wire, connected time.Time, keys *credentials) {
+	note.Banner, _ = w.said()
+	if at := w.heardAt(); !at.IsZero() {
+		note.BannerMS = diag.Measured(at.Sub(connected))
+		if l.phase == phaseAuth {
+			note.AuthMS = diag.Measured(time.Since(at))
+		}
+	}
+	note.AuthMethod = keys.method()
+}
+
+// keyExchanges puts the cheap and common one first; the hybrid one is for servers that insist.
+func keyExchanges() []string {
+	return []string{
+		ssh.KeyExchangeCurve25519, ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384,
+		ssh.KeyExchangeECDHP521, ssh.KeyExchangeDH14SHA256, ssh.KeyExchangeDH16SHA512,
+	}
+}
+
+// dialTCP connects to t, from here or from a jump host.
+func dialTCP(ctx context.Context, t *target, through *ssh.Client) (net.Conn, error) {
+	if through != nil {
+		return through.DialContext(ctx, "tcp", t.address())
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", t.address())
+}
+
+func localAddr(c net.Conn) string {
+	if _, ok := c.(*net.TCPConn); !ok || c.LocalAddr() == nil {
+		return ""
+	}
+	return c.LocalAddr().String()
+}
+
+// enter notes the phase that begins.
+func (l *link) enter(phase string) { l.set(func() { l.phase = phase }) }
+
+func (l *link) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+}
+
+// at is the phase under way, or the last one.
+func (l *link) at() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.phase
+}
+
+// own keeps what must be closed with the link, in the order in which it was opened.
+func (l *link) own(closer func() error) { l.set(func() { l.closers = append(l.closers, closer) }) }
+
+// kill closes the connections, that to the first host first: it is a socket, whose Close never blocks, and everything
+// that was tunnelled through it then fails at once.
+func (l *link) kill() {
+	l.mu.Lock()
+	closers := l.closers
+	l.closers = nil
+	l.mu.Unlock()
+	for _, c := range closers {
+		_ = c()
+	}
+}
+
+// fail notes why the node cannot be had and ends what was begun.
+func (l *link) fail(err error) {
+	r := asRefusal(err)
+	l.set(func() { l.failed = r })
+	l.kill()
+	l.gate.fail(r)
+}
+
+func asRefusal(err error) *refusal {
+	if r, ok := err.(*refusal); ok {
+		return r
+	}
+	return &refusal{word: diag.Unknown, phase: phaseConfig, detail: foreign(err.Error())}
+}
+
+// closeTimeout bounds Close: everything it waits for ends when its connection does.
+const closeTimeout = 900 * time.Millisecond
+
+// close ends the link and waits for its goroutines.
+func (l *link) close() error {
+	l.stop()
+	l.kill()
+	l.gate.fail(&refusal{word: diag.Cancelled, phase: phaseSSH, detail: "the vantage was closed"})
+	done := make(chan struct{})
+	go func() {
+		_ = l.client.Close()
+		l.wg.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("closing the connection to %s: not ended after %s", l.cfg.Host, closeTimeout)
+	}
+}

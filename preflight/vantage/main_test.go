@@ -1,0 +1,90 @@
+package vantage
+
+import (
+	"context"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/profile"
+	"go.uber.org/goleak"
+	"golang.org/x/crypto/ssh"
+)
+
+func TestMain(m *testing.M) {
+	sshtest.HelperMain()
+	goleak.VerifyTestMain(m)
+}
+
+// identity writes a new private key file and returns its path and public key.
+func identity(t testing.TB) (string, ssh.PublicKey) {
+	t.Helper()
+	key, pub := newKeyPair(t)
+	block, err := ssh.MarshalPrivateKey(key, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writeFile(t, "id", pem.EncodeToMemory(block)), pub
+}
+
+func writeFile(t testing.TB, name string, b []byte) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// configFor logs in to s as root, with a key and a known_hosts file of its own, and finds the helper installed.
+func configFor(t testing.TB, s *sshtest.Server) NodeConfig {
+	t.Helper()
+	key, _ := identity(t)
+	return NodeConfig{
+		ID: "node-1", Host: s.Host, ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 5 * time.Second,
+		SSH:   profile.SSH{User: "root", Port: s.Port, Identity: key, KnownHosts: sshtest.KnownHosts(t, s)},
+		Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
+	}
+}
+
+// open makes a node that is closed with the test, within its promised second.
+func open(t testing.TB, cfg NodeConfig) *Node {
+	t.Helper()
+	n := NewNode(cfg)
+	t.Cleanup(func() {
+		began := time.Now()
+		if err := n.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Close took %s", took)
+		}
+	})
+	return n
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// loginFact asks for the login alone.
+func loginFact(ctx context.Context, n *Node) diag.Fact {
+	return n.Probe(ctx, []diag.Request{{ID: "login", Op: diag.OpSSH}})[0]
+}
+
+func wantFailure(t testing.TB, f diag.Fact, word diag.Failure, phase string) {
+	t.Helper()
+	if f.Failure != word || f.Phase != phase {
+		t.Fatalf("got %q in phase %q, want %q in %q; detail: %s", f.Failure, f.Phase, word, phase, f.Detail)
+	}
+	if f.Detail == "" {
+		t.Error("a failure without a detail")
+	}
+}

@@ -1,0 +1,245 @@
+package vantage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const (
+	// defaultConnect bounds TCP, banner, host key and login together: eleven round trips at 500 ms and a slow DNS.
+	defaultConnect = 10 * time.Second
+	// answerGrace is how much longer than a request's own time we wait for the node's word on it.
+	answerGrace = 2 * time.Second
+)
+
+// NodeConfig says which node, how to log in, and what to find there. Only Host must be set.
+type NodeConfig struct {
+	ID    string        // node id, for the commands in error texts; default Host
+	Host  string        // name or address, or an alias of ssh_config
+	SSH   profile.SSH   // what is set here wins over ssh_config
+	Agent profile.Agent // unit, environment file and program on the node
+
+	Version        string        // ours: a helper of another version is replaced; "": any will do
+	HelperDirs     []string      // where a helper to push is looked for, see HelperDirs; none: nothing is pushed
+	Start          time.Time     // of the walk: facts' offsets count from here; zero: from the first Probe
+	ConnectTimeout time.Duration // default 10 s, from look-up to login
+	ConfigFile     string        // in place of the operator's ssh_config files; "none": none
+	AgentSocket    string        // in place of SSH_AUTH_SOCK; "none": none
+}
+
+func (c *NodeConfig) connectTimeout() time.Duration { return cmp.Or(c.ConnectTimeout, defaultConnect) }
+func (c *NodeConfig) unit() string                  { return cmp.Or(c.Agent.Unit, "gpuaas-node-agent.service") }
+func (c *NodeConfig) envFile() string               { return cmp.Or(c.Agent.EnvFile, "/etc/gpuaas/agent.env") }
+func (c *NodeConfig) binary() string                { return cmp.Or(c.Agent.Binary, "/usr/local/bin/gpuaas-agent") }
+
+func (c *NodeConfig) agentSocket() string {
+	if c.AgentSocket == "none" {
+		return ""
+	}
+	return cmp.Or(c.AgentSocket, os.Getenv("SSH_AUTH_SOCK"))
+}
+
+// trustCommand is what an operator runs to accept this node's first host key.
+func (c *NodeConfig) trustCommand() string {
+	return "gpuaasctl ssh trust " + Quote([]string{cmp.Or(c.ID, c.Host)})
+}
+
+// Node is a node as a vantage: one SSH connection, made at the first Probe and shared by all of them. A login that
+// failed, or a connection that broke, stays so; a caller that wants another try makes another Node.
+type Node struct {
+	cfg NodeConfig
+
+	mu     sync.Mutex // guards what follows
+	link   *link
+	closed bool
+}
+
+// NewNode makes the vantage; nothing is connected yet.
+func NewNode(cfg NodeConfig) *Node { return &Node{cfg: cfg} }
+
+// Name is "node".
+func (n *Node) Name() string { return nodeName }
+
+// Connect begins the login, if it was not begun yet, and does not wait: a walk that will need the node can hide the
+// login behind its first questions to the platform.
+func (n *Node) Connect() { n.connect() }
+
+func (n *Node) connect() *link {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.link == nil && !n.closed {
+		n.link = dial(&n.cfg)
+		if n.cfg.Start.IsZero() {
+			n.cfg.Start = n.link.begun
+		}
+	}
+	return n.link
+}
+
+// Probe answers every request, in order, and never blocks past ctx. OpSSH is answered from the login, everything else
+// by the helper on the node; without a login each is answered with the login's failure, in phase "ssh". Requests that
+// are asked while the login is under way wait for it.
+func (n *Node) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	facts := make([]diag.Fact, len(reqs))
+	l := n.connect()
+	var wg sync.WaitGroup
+	for i := range reqs {
+		wg.Go(func() {
+			switch {
+			case l == nil:
+				r := &refusal{word: diag.Cancelled, phase: phaseSSH, detail: "the vantage is closed"}
+				facts[i] = n.refused(reqs[i], r, phaseSSH, time.Now())
+			case reqs[i].Op == diag.OpSSH:
+				facts[i] = n.login(ctx, l, reqs[i])
+			default:
+				facts[i] = n.ask(ctx, l, reqs[i])
+			}
+		})
+	}
+	wg.Wait()
+	return facts
+}
+
+// login answers OpSSH. The first time it tells how the login went; later it also asks whether the server still
+// answers.
+func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, timeout(req, l.cfg.connectTimeout()+execTimeout))
+	defer cancel()
+	var r *refusal
+	select {
+	case <-l.ready:
+		r = l.alive(ctx)
+	case <-ctx.Done():
+		r = l.pending(ctx)
+	}
+	f := n.fact(req, began)
+	f.Vantage = nodeName
+	l.mu.Lock()
+	section := l.ssh
+	f.SSH, f.TCP = &section, l.tcp
+	if t := l.target.String(); l.target.host != "" && t != req.Target {
+		f.Target = t
+	}
+	l.mu.Unlock()
+	if r != nil {
+		f.Failure, f.Phase, f.Errno, f.Detail = r.word, r.phase, r.errno, r.detail
+	}
+	return f
+}
+
+// ask has the node's helper answer req.
+func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
+	began := time.Now()
+	limit := timeout(req, probe.DefaultTimeout) + answerGrace
+	if !l.isReady() {
+		limit += l.cfg.connectTimeout() + execTimeout
+	}
+	asked, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	f := l.client.Probe(asked, []diag.Request{req})[0]
+	received := time.Now()
+	if !l.isReady() {
+		return n.refused(req, l.pending(asked), phaseSSH, began)
+	}
+	if r := l.refusal(); r != nil {
+		return n.refused(req, r, phaseSSH, began)
+	}
+	if asked.Err() != nil && f.Phase == "" && (f.Failure == diag.Timeout || f.Failure == diag.Cancelled) {
+		f.Phase = phaseSSH
+		f.Detail = fmt.Sprintf("the helper on the node gave no answer within %s; the connection was open", received.Sub(began).Round(time.Millisecond))
+	}
+	sent := l.sentAfter(began)
+	f.OffsetMS = max(0, sent.Sub(n.start()).Milliseconds())
+	if f.Clock != nil && !f.Clock.Now.IsZero() {
+		s := sample(f.Clock.Now.Time, sent, received)
+		offset, uncertain := s.millis()
+		f.Clock.OffsetMS, f.Clock.ErrorMS = &offset, &uncertain
+		l.set(func() { l.offset.add(f.Clock.Now.Time, sent, received) })
+	}
+	return f
+}
+
+// refused is the fact of a request that could not be asked or answered.
+func (n *Node) refused(req diag.Request, r *refusal, phase string, began time.Time) diag.Fact {
+	f := n.fact(req, began)
+	f.Failure, f.Phase, f.Errno, f.Detail = r.word, phase, r.errno, r.detail
+	if r.phase != phase {
+		f.Detail = "no login on the node, at " + r.phase + ": " + r.detail
+	}
+	return f
+}
+
+func (n *Node) fact(req diag.Request, began time.Time) diag.Fact {
+	return diag.Fact{
+		ID: req.ID, Vantage: nodeName, Request: req, At: diag.At(began),
+		OffsetMS: max(0, began.Sub(n.start()).Milliseconds()), DurationMS: diag.Measured(time.Since(began)),
+	}
+}
+
+func (n *Node) start() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cfg.Start.IsZero() {
+		return time.Now()
+	}
+	return n.cfg.Start
+}
+
+// Info describes the vantage for a report, as far as it is known by now.
+func (n *Node) Info() diag.VantageInfo {
+	n.mu.Lock()
+	l := n.link
+	n.mu.Unlock()
+	info := diag.VantageInfo{ID: nodeName, How: "ssh", Host: n.cfg.Host}
+	if l == nil {
+		info.Missing = "not connected"
+		return info
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.target.host != "" {
+		info.How, info.Host = "ssh "+l.target.String(), l.target.host
+		if l.ssh.Jump != "" {
+			info.How += " through " + l.ssh.Jump
+		}
+	}
+	switch {
+	case l.failed != nil:
+		info.Missing = l.failed.Error()
+	case l.helloAt.IsZero():
+		info.Missing = "not connected yet, at " + l.phase
+	}
+	if l.offset.known {
+		ms, _ := l.offset.millis()
+		info.ClockOffsetMS = &ms
+	}
+	return info
+}
+
+// Close ends the connection. It returns within a second, also from a node that is frozen.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	l, was := n.link, n.closed
+	n.closed = true
+	n.mu.Unlock()
+	if l == nil || was {
+		return nil
+	}
+	return l.close()
+}
+
+func timeout(req diag.Request, otherwise time.Duration) time.Duration {
+	if req.TimeoutMS > 0 {
+		return time.Duration(req.TimeoutMS) * time.Millisecond
+	}
+	return otherwise
+}

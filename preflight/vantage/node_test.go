@@ -1,0 +1,157 @@
+package vantage
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+)
+
+func TestOneConnectionAnswersEverything(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := open(t, configFor(t, s))
+	ctx := within(t, 10*time.Second)
+	reqs := []diag.Request{
+		{ID: "login", Op: diag.OpSSH, Target: "node"},
+		{ID: "clock", Op: diag.OpClock},
+		{ID: "disk", Op: diag.OpDisk, Target: "/"},
+	}
+	var wg sync.WaitGroup
+	for range 4 { // concurrent first calls share the connection
+		wg.Go(func() {
+			facts := n.Probe(ctx, reqs)
+			for i, f := range facts {
+				if f.ID != reqs[i].ID || f.Vantage != "node" || f.Failure != diag.OK {
+					t.Errorf("fact %d: %s %s %q (%s) %s", i, f.ID, f.Vantage, f.Failure, f.Phase, f.Detail)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := s.Logins(); got != 1 {
+		t.Errorf("%d logins, want one", got)
+	}
+	if got := len(s.Execs()); got != 1 {
+		t.Errorf("%d commands, want one", got)
+	}
+	f := loginFact(ctx, n)
+	if f.SSH == nil || f.SSH.Helper != "installed" || f.SSH.HelperVersion != sshtest.Version || f.SSH.UID == nil || f.SSH.AuthMethod != "key" {
+		t.Errorf("what is said of the login: %+v", f.SSH)
+	}
+	if f.SSH.TCPMS == 0 || f.SSH.BannerMS == 0 || f.SSH.AuthMS == 0 || f.SSH.ExecMS == 0 {
+		t.Errorf("a phase was not timed: %+v", f.SSH)
+	}
+	info := n.Info()
+	if info.Missing != "" || info.How != "ssh root@"+s.Addr || info.ClockOffsetMS == nil {
+		t.Errorf("the vantage: %+v", info)
+	}
+}
+
+func TestClockOffset(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := open(t, configFor(t, s))
+	f := n.Probe(within(t, 10*time.Second), []diag.Request{{ID: "clock", Op: diag.OpClock}})[0]
+	if f.Clock == nil || f.Clock.OffsetMS == nil || f.Clock.ErrorMS == nil {
+		t.Fatalf("no offset: %+v", f)
+	}
+	if off, e := *f.Clock.OffsetMS, *f.Clock.ErrorMS; off < -e-1 || off > e+1 {
+		t.Errorf("the same clock differs by %d ms, uncertain by %d ms", off, e)
+	}
+}
+
+func TestSampleIsNTPs(t *testing.T) {
+	sent := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var c clockOffset
+	c.add(sent.Add(5*time.Second+50*time.Millisecond), sent, sent.Add(100*time.Millisecond))
+	c.add(sent.Add(9*time.Second), sent, sent.Add(time.Second)) // less certain: ignored
+	if off, e := c.millis(); off != 5000 || e != 50 {
+		t.Errorf("offset %d ms +- %d ms, want 5000 +- 50", off, e)
+	}
+}
+
+func TestRequestsAskedEarlyTravelWithTheCommand(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := open(t, configFor(t, s))
+	big := diag.Request{ID: "big", Op: diag.OpFile, Target: "/etc/hostname", CAInline: string(make([]byte, inlineLimit))}
+	facts := n.Probe(within(t, 10*time.Second), []diag.Request{{ID: "clock", Op: diag.OpClock, Target: `it's "q" \ $HOME`}, big})
+	if facts[0].Failure != diag.OK {
+		t.Errorf("early request: %q %s", facts[0].Failure, facts[0].Detail)
+	}
+	if facts[0].Request.Target != `it's "q" \ $HOME` {
+		t.Errorf("the request came back as %q", facts[0].Request.Target)
+	}
+	if f := facts[1].Failure; f == diag.Timeout || f == diag.SSHTransport {
+		t.Errorf("a request too big to travel with the command: %q %s", f, facts[1].Detail)
+	}
+}
+
+func TestBrokenConnectionIsATransportFailure(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := open(t, configFor(t, s))
+	ctx := within(t, 10*time.Second)
+	if f := loginFact(ctx, n); f.Failure != diag.OK {
+		t.Fatal(f.Failure, f.Detail)
+	}
+	s.Drop()
+	f := n.Probe(ctx, []diag.Request{{ID: "clock", Op: diag.OpClock}})[0]
+	wantFailure(t, f, diag.SSHTransport, "ssh")
+}
+
+func TestFrozenNodeNeverBlocks(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := open(t, configFor(t, s))
+	if f := loginFact(within(t, 10*time.Second), n); f.Failure != diag.OK {
+		t.Fatal(f.Failure, f.Detail)
+	}
+	time.Sleep(freshFor + 50*time.Millisecond)
+	s.Freeze()
+	began := time.Now()
+	facts := n.Probe(within(t, 500*time.Millisecond), []diag.Request{{ID: "clock", Op: diag.OpClock}, {ID: "login", Op: diag.OpSSH}})
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("blocked for %s", took)
+	}
+	wantFailure(t, facts[0], diag.Timeout, "ssh")
+	wantFailure(t, facts[1], diag.Timeout, "exec")
+}
+
+func TestCancelAtEachStage(t *testing.T) {
+	for name, fault := range map[string]sshtest.Fault{
+		"banner": sshtest.Silent, "host_key": sshtest.HangAtKex, "auth": sshtest.HangAtAuth, "exec": sshtest.HangAtOpen, "exec ": sshtest.SilentExec,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sshtest.Start(t, sshtest.Config{})
+			s.Set(fault)
+			n := open(t, configFor(t, s))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(300*time.Millisecond, func() { cancel(errors.New("enough")) })
+			began := time.Now()
+			facts := n.Probe(ctx, []diag.Request{{ID: "login", Op: diag.OpSSH}, {ID: "clock", Op: diag.OpClock}})
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("cancelled only after %s", took)
+			}
+			phase := name
+			if phase == "exec " {
+				phase = "exec"
+			}
+			wantFailure(t, facts[0], diag.Cancelled, phase)
+			wantFailure(t, facts[1], diag.Cancelled, "ssh")
+		})
+	}
+}
+
+func TestClosedVantageAnswers(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := NewNode(configFor(t, s))
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := n.Probe(t.Context(), []diag.Request{{ID: "clock", Op: diag.OpClock}})[0]
+	wantFailure(t, f, diag.Cancelled, "ssh")
+	if s.Logins() != 0 {
+		t.Error("it connected")
+	}
+}

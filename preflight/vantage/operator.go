@@ -1,0 +1,50 @@
+// Package vantage is where a probe runs: in this process (Operator) or on a node over SSH (Node).
+//
+// A vantage answers every request with a fact and gives no verdict. The node's vantage holds one SSH connection with
+// one exec channel, on which `gpuaas-agent probe` serves the same probe code that the operator's vantage calls; how it
+// got there (or did not) is a measurement as well, diag.OpSSH, and is answered here. Host keys are always verified.
+// Callers are the walk in package preflight, the drill runner, and the commands under `gpuaasctl ssh`.
+package vantage
+
+import (
+	"context"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+)
+
+// The names of the two vantages, as in diag.Fact.Vantage.
+const (
+	operatorName = "operator"
+	nodeName     = probe.VantageNode
+)
+
+// Local is the operator's own process as a vantage.
+type Local struct{ prober *probe.Prober }
+
+// Operator measures from this process by p; nil means a prober without settings.
+func Operator(p *probe.Prober) *Local {
+	if p == nil {
+		p = &probe.Prober{}
+	}
+	if p.Vantage == "" {
+		p.Vantage = operatorName
+	}
+	return &Local{prober: p}
+}
+
+// Name is "operator".
+func (l *Local) Name() string { return operatorName }
+
+// Probe answers every request, in order.
+func (l *Local) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	return l.prober.Probe(ctx, reqs)
+}
+
+// Close gives back what the prober kept open, where it keeps anything.
+func (l *Local) Close() error {
+	if c, ok := any(l.prober).(interface{ Close() error }); ok {
+		return c.Close()
+	}
+	return nil
+}

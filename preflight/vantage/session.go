@@ -1,0 +1,233 @@
+package vantage
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// greetingKept bounds what is kept of words that are not ours: a login's greeting, stderr.
+	greetingKept = 1024
+	// lineBuffer holds most lines of the protocol in one piece.
+	lineBuffer = 64 << 10
+)
+
+// event is something that a remote command said: a note, a greeting, or that its output ended.
+type event struct {
+	note  note
+	hello *probe.Hello
+	line  []byte // of hello
+	ended bool
+}
+
+// session is one exec channel with one of our scripts on it.
+type session struct {
+	ch     ssh.Channel
+	sent   time.Time // when the exec request went out
+	events chan event
+	facts  *io.PipeReader // lines after the hello
+
+	mu       sync.Mutex // guards what follows
+	greeting []byte     // lines that are not ours
+	stderr   []byte
+	status   string // of exit-status or exit-signal
+	last     note   // the latest note
+}
+
+// exec runs one command on a channel of its own. ctx bounds the start only, and ends the whole connection when it
+// ends: a channel to a frozen node cannot be given up in any other way.
+func (l *link) exec(ctx context.Context, client *ssh.Client, cmd string) (*session, error) {
+	unhook := context.AfterFunc(ctx, l.kill)
+	defer unhook()
+	ch, reqs, err := client.OpenChannel("session", nil)
+	if err != nil {
+		return nil, l.execError(ctx, "opening a channel", err)
+	}
+	s := &session{ch: ch, sent: time.Now(), events: make(chan event, 8)}
+	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{cmd}))
+	if err != nil {
+		return nil, l.execError(ctx, "asking for a command", err)
+	}
+	if !ok {
+		_ = ch.Close()
+		return nil, &refusal{word: "ssh_exec", phase: phaseExec, detail: "the server refuses to run commands for this login"}
+	}
+	var to *io.PipeWriter
+	s.facts, to = io.Pipe()
+	l.wg.Go(func() { s.collectStatus(reqs) })
+	l.wg.Go(func() { s.collectStderr() })
+	l.wg.Go(func() { s.listen(to) })
+	return s, nil
+}
+
+// listen sorts the command's output: our notes and the hello become events, lines before the hello that are not ours
+// are kept as words, everything after the hello goes to the probe's client.
+func (s *session) listen(to *io.PipeWriter) {
+	defer close(s.events)
+	r := bufio.NewReaderSize(s.ch, lineBuffer)
+	greeted, whole := false, true
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(part) > 0 {
+			starts := whole
+			whole = part[len(part)-1] == '\n'
+			switch n, ours := parseNote(string(part[:min(len(part), 512)])); {
+			case starts && ours:
+				s.set(func() { s.last = n })
+				if !greeted || n.word == "exit" {
+					s.tell(event{note: n})
+				}
+				if n.word == "exit" {
+					err = io.EOF // the script may still wait for our input's end
+				}
+			case greeted:
+				if _, e := to.Write(part); e != nil {
+					greeted = false // nobody reads any more: the rest is of no interest
+				}
+			case starts && s.isHello(part):
+				greeted = true
+			default:
+				s.keep(&s.greeting, part)
+			}
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			_ = to.CloseWithError(io.EOF)
+			s.tell(event{ended: true})
+			return
+		}
+	}
+}
+
+func (s *session) isHello(line []byte) bool {
+	if len(line) == 0 || line[0] != '{' {
+		return false
+	}
+	var h struct {
+		Hello *probe.Hello `json:"hello"`
+	}
+	if json.Unmarshal(line, &h) != nil || h.Hello == nil {
+		return false
+	}
+	s.tell(event{hello: h.Hello, line: bytes.Clone(line)})
+	return true
+}
+
+// tell never blocks: a script says no more than a handful of things, and nobody may listen any more.
+func (s *session) tell(e event) {
+	select {
+	case s.events <- e:
+	default:
+	}
+}
+
+func (s *session) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *session) keep(where *[]byte, p []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*where = append(*where, p[:min(len(p), greetingKept-len(*where))]...)
+}
+
+func (s *session) collectStderr() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := s.ch.Stderr().Read(buf)
+		s.keep(&s.stderr, buf[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *session) collectStatus(reqs <-chan *ssh.Request) {
+	for r := range reqs {
+		switch r.Type {
+		case "exit-status":
+			var m struct{ Status uint32 }
+			if ssh.Unmarshal(r.Payload, &m) == nil {
+				s.set(func() { s.status = fmt.Sprintf("exit status %d", m.Status) })
+			}
+		case "exit-signal":
+			var m struct {
+				Signal     string
+				CoreDumped bool
+				Message    string
+				Language   string
+			}
+			if ssh.Unmarshal(r.Payload, &m) == nil {
+				s.set(func() { s.status = "killed by SIG" + m.Signal })
+			}
+		}
+		if r.WantReply {
+			_ = r.Reply(false, nil)
+		}
+	}
+}
+
+// words is what the remote side said that is not ours, for a detail.
+func (s *session) words() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var parts []string
+	if len(s.stderr) > 0 {
+		parts = append(parts, foreign(string(s.stderr)))
+	}
+	if len(s.greeting) > 0 {
+		parts = append(parts, "output: "+foreign(string(s.greeting)))
+	}
+	switch {
+	case s.last.word == "exit" && s.last.code >= 0:
+		parts = append(parts, fmt.Sprintf("exit code %d", s.last.code))
+	case s.status != "" && s.status != "exit status 0":
+		parts = append(parts, s.status)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// sudoRefused reports whether sudo, not the helper, is why the helper did not run.
+func (s *session) sudoRefused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Contains(s.stderr, []byte("sudo:"))
+}
+
+// next waits for an event, for at most d.
+func (s *session) next(ctx context.Context, d time.Duration) (event, error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case e, ok := <-s.events:
+		if !ok {
+			return event{ended: true}, nil
+		}
+		return e, nil
+	case <-timer.C:
+		return event{}, errSilent
+	case <-ctx.Done():
+		return event{}, ctx.Err()
+	}
+}
+
+var errSilent = errors.New("no answer")
+
+// end gives the channel up: the helper sees the end of its input and ends. It does not wait.
+func (s *session) end() {
+	_ = s.facts.Close()
+	_ = s.ch.CloseWrite()
+	_ = s.ch.Close()
+}

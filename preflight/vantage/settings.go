@@ -1,0 +1,177 @@
+package vantage
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// target is one SSH server and how to log in there, with the profile and the operator's ssh_config merged.
+type target struct {
+	alias      string // as asked for
+	host       string // name or address to connect to
+	port       string
+	user       string
+	identities []string // key files; named says whether anybody named them
+	named      bool
+	knownHosts []string // files, the first is written to
+	keyAlias   string   // HostKeyAlias: the name under which the host key is filed
+	jumps      []target // to pass through, in order
+}
+
+func (t *target) address() string { return net.JoinHostPort(t.host, t.port) }
+
+// keyAddress is host:port under which the key is looked up and filed.
+func (t *target) keyAddress() string {
+	if t.keyAlias != "" {
+		return net.JoinHostPort(t.keyAlias, "22")
+	}
+	return t.address()
+}
+
+// String is user@host:port, as people write it.
+func (t *target) String() string { return t.user + "@" + t.address() }
+
+// place is what surrounds a look-up of settings: the operator's home, name and ssh_config files.
+type place struct {
+	home  string
+	user  string
+	files []string // ssh_config files, the first match in them wins
+}
+
+// here is this operator's place. file, when given, replaces both ssh_config files; "none" reads none.
+func here(file string) place {
+	p := place{home: os.Getenv("HOME"), user: os.Getenv("USER")}
+	if u, err := user.Current(); err == nil {
+		p.user = u.Username
+		if p.home == "" {
+			p.home = u.HomeDir
+		}
+	}
+	switch file {
+	case "":
+		p.files = []string{filepath.Join(p.home, ".ssh", "config"), "/etc/ssh/ssh_config"}
+	case "none":
+	default:
+		p.files = []string{file}
+	}
+	return p
+}
+
+// resolve merges settings for host: what the profile says wins over ssh_config, which wins over SSH's defaults. Each
+// jump host is looked up in ssh_config by its own name; the profile's identity and known hosts hold for jumps as well
+// where ssh_config has none.
+func (p place) resolve(ctx context.Context, host string, s profile.SSH) (target, error) {
+	look, err := p.lookup(ctx, host)
+	if err != nil {
+		return target{}, err
+	}
+	t := p.merge(host, s, look)
+	jump := s.Jump
+	if jump == "" {
+		jump = look.get("proxyjump")
+	}
+	if jump == "" || strings.EqualFold(jump, "none") {
+		if cmd := look.get("proxycommand"); cmd != "" && !strings.EqualFold(cmd, "none") && s.Jump == "" {
+			return target{}, fmt.Errorf("ssh_config gives %s a ProxyCommand, which is not supported: set a ProxyJump, or ssh.jump in the profile", host)
+		}
+		return t, nil
+	}
+	for _, hop := range strings.Split(p.expand(jump, &t), ",") {
+		hs, name, err := splitJump(hop)
+		if err != nil {
+			return target{}, fmt.Errorf("reading the jump hosts of %s: %w", host, err)
+		}
+		hopLook, err := p.lookup(ctx, name)
+		if err != nil {
+			return target{}, err
+		}
+		hs.KnownHosts = s.KnownHosts
+		if len(hopLook.all("identityfile")) == 0 {
+			hs.Identity = s.Identity
+		}
+		t.jumps = append(t.jumps, p.merge(name, hs, hopLook))
+	}
+	return t, nil
+}
+
+// merge makes a target without its jumps.
+func (p place) merge(alias string, s profile.SSH, look settings) target {
+	t := target{alias: alias, host: alias, port: "22", user: p.user, keyAlias: look.get("hostkeyalias")}
+	if name := look.get("hostname"); name != "" {
+		t.host = strings.ReplaceAll(strings.ReplaceAll(name, "%%", "%"), "%h", alias)
+	}
+	if port := look.get("port"); port != "" {
+		t.port = port
+	}
+	if s.Port != 0 {
+		t.port = strconv.Itoa(s.Port)
+	}
+	if u := look.get("user"); u != "" {
+		t.user = u
+	}
+	if s.User != "" {
+		t.user = s.User
+	}
+	t.identities = look.all("identityfile")
+	if s.Identity != "" {
+		t.identities = []string{s.Identity}
+	}
+	t.named = len(t.identities) > 0
+	if !t.named {
+		t.identities = []string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"}
+	}
+	t.knownHosts = strings.Fields(look.get("userknownhostsfile"))
+	if len(t.knownHosts) == 0 {
+		t.knownHosts = []string{"~/.ssh/known_hosts", "~/.ssh/known_hosts2"}
+	}
+	t.knownHosts = append(t.knownHosts, "/etc/ssh/ssh_known_hosts")
+	if s.KnownHosts != "" {
+		t.knownHosts = []string{s.KnownHosts}
+	}
+	for _, list := range [][]string{t.identities, t.knownHosts} {
+		for i := range list {
+			list[i] = p.expand(list[i], &t)
+		}
+	}
+	t.identities = slices.DeleteFunc(t.identities, func(f string) bool { return f == "none" })
+	return t
+}
+
+// expand replaces ~ and the percent tokens that ssh_config has for files and jumps.
+func (p place) expand(s string, t *target) string {
+	if s == "~" || strings.HasPrefix(s, "~/") {
+		s = p.home + s[1:]
+	}
+	return strings.NewReplacer("%%", "%", "%h", t.host, "%n", t.alias, "%p", t.port, "%r", t.user, "%u", p.user,
+		"%d", p.home).Replace(s)
+}
+
+// splitJump reads [user@]host[:port].
+func splitJump(hop string) (profile.SSH, string, error) {
+	var s profile.SSH
+	hop = strings.TrimPrefix(strings.TrimSpace(hop), "ssh://")
+	if i := strings.LastIndexByte(hop, '@'); i >= 0 {
+		s.User, hop = hop[:i], hop[i+1:]
+	}
+	if host, port, err := net.SplitHostPort(hop); err == nil {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return s, "", fmt.Errorf("bad port %q in jump host", port)
+		}
+		hop, s.Port = host, int(n)
+	}
+	hop = strings.Trim(hop, "[]")
+	if hop == "" {
+		return s, "", fmt.Errorf("a jump host without a name")
+	}
+	return s, hop, nil
+}

@@ -1,0 +1,131 @@
+package vantage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/kevinburke/ssh_config"
+)
+
+// askSSHTimeout bounds `ssh -G`, which may run the commands of Match exec.
+const askSSHTimeout = 3 * time.Second
+
+// settings are ssh_config's words for one host, keys in lower case.
+type settings struct{ get1 func(key string) []string }
+
+func (s settings) all(key string) []string {
+	if s.get1 == nil {
+		return nil
+	}
+	return s.get1(key)
+}
+
+func (s settings) get(key string) string {
+	if v := s.all(key); len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// lookup reads the ssh_config files for host. What the parser cannot read (Match exec, Match final) is asked of the
+// ssh program, where one is installed.
+func (p place) lookup(ctx context.Context, host string) (settings, error) {
+	var files []*ssh_config.Config
+	for _, name := range p.files {
+		b, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return settings{}, fmt.Errorf("reading ssh_config: %w", err)
+		}
+		c, err := ssh_config.DecodeBytes(b)
+		if err != nil {
+			return p.askSSH(ctx, host, name, err)
+		}
+		files = append(files, c)
+	}
+	return settings{func(key string) []string {
+		for _, c := range files {
+			if v, err := c.GetAll(host, key); err == nil && len(v) > 0 {
+				return unquote(v)
+			}
+		}
+		return nil
+	}}, nil
+}
+
+// askSSH lets OpenSSH's own client read the files.
+func (p place) askSSH(ctx context.Context, host, file string, why error) (settings, error) {
+	program, err := exec.LookPath("ssh")
+	if err != nil {
+		return settings{}, fmt.Errorf("reading %s: %w (and no ssh program is installed to read it)", file, why)
+	}
+	if strings.HasPrefix(host, "-") {
+		return settings{}, fmt.Errorf("bad host name %q", host)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askSSHTimeout)
+	defer cancel()
+	argv := []string{"-G"}
+	if len(p.files) == 1 {
+		argv = append(argv, "-F", p.files[0])
+	}
+	cmd := exec.CommandContext(ctx, program, append(argv, "--", host)...)
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return settings{}, fmt.Errorf("reading ssh_config by ssh -G %s: %w: %s", host, err, clip(stderr.String(), 200))
+	}
+	return parseSSHG(string(out)), nil
+}
+
+// parseSSHG reads `ssh -G`. It prints defaults as well; those that mean "nobody named one" are left out.
+func parseSSHG(out string) settings {
+	byKey := map[string][]string{}
+	for line := range strings.Lines(out) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if key = strings.ToLower(key); key != "" {
+			byKey[key] = append(byKey[key], value)
+		}
+	}
+	named := false
+	for _, f := range byKey["identityfile"] {
+		if !strings.HasPrefix(f, "~/.ssh/id_") {
+			named = true
+		}
+	}
+	if !named && len(byKey["identityfile"]) > 1 {
+		delete(byKey, "identityfile")
+	}
+	return settings{func(key string) []string { return byKey[key] }}
+}
+
+// unquote takes the quotes off, which ssh_config allows around a value.
+func unquote(values []string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
+			v = v[1 : len(v)-1]
+		}
+		out[i] = v
+	}
+	return out
+}
+
+// clip shortens foreign words for a detail, on one line.
+func clip(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,45 @@
+package sshtest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+)
+
+// Version is what a helper made of a test binary says in its hello.
+const Version = "test"
+
+// HelperMain lets a test binary be the node's helper: TestMain calls it first. When the process was started as
+// `BINARY probe ...` it serves the probe's protocol on its standard streams and exits; else it returns at once.
+func HelperMain() {
+	if len(os.Args) < 2 || os.Args[1] != "probe" {
+		return
+	}
+	flags := flag.NewFlagSet("probe", flag.ContinueOnError)
+	cfg := probe.Config{Version: Version}
+	flags.StringVar(&cfg.Unit, "unit", "", "")
+	flags.StringVar(&cfg.EnvFile, "env-file", "", "")
+	flags.IntVar(&cfg.Inside, "inside", 0, "")
+	if err := flags.Parse(os.Args[2:]); err != nil {
+		os.Exit(2)
+	}
+	if err := probe.Serve(context.Background(), os.Stdin, os.Stdout, cfg); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Helper is the path of this test binary, which HelperMain makes a helper.
+func Helper(t testing.TB) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self
+}

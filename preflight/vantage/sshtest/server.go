@@ -1,0 +1,291 @@
+// Package sshtest is an SSH server in the test's own process, for tests of the node's vantage and of whole walks. It
+// runs commands by a real shell, so the scripts and the probe code are the real ones; what is made up is the machine.
+// Its faults are the ways in which a login goes wrong. It is for tests only.
+package sshtest
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+)
+
+// Fault is one way in which a server fails its clients. A connection keeps the fault that was set when it came.
+type Fault int
+
+// The faults, in the order of a login.
+const (
+	None          Fault = iota
+	Silent              // accepts and says nothing, as a stopped sshd does
+	Words               // says Config.Words in place of a banner, and closes
+	CloseAtOnce         // closes without a word
+	HangAtKex           // sends its banner, then nothing
+	RejectAuth          // accepts no key
+	HangAtAuth          // never decides on a key
+	CloseAtAuth         // closes when a key is offered
+	HangAtOpen          // logs in and never answers a channel
+	RefuseOpen          // logs in and opens no channel
+	RefuseExec          // opens channels and runs nothing
+	CloseAtExec         // closes the channel in place of running anything
+	SilentExec          // says that it runs the command, and does not
+	ForcedCommand       // runs Config.Words by the shell whatever is asked
+)
+
+// Config is how a server is set up. The zero value accepts any key and runs commands with this process's PATH.
+type Config struct {
+	HostKeys []ssh.Signer // default one new ed25519 key
+	Accept   func(user string, key ssh.PublicKey) bool
+	Banner   string   // version, default SSH-2.0-sshtest
+	Env      []string // of commands; default PATH alone
+	Wrap     []string // argv before the shell's
+	Words    string   // see Words and ForcedCommand
+	Forward  bool     // allows direct-tcpip: may be a jump host
+}
+
+// Server is a running server on a loopback port.
+type Server struct {
+	Addr, Host string
+	Port       int
+	HostKey    ssh.Signer // the first
+
+	cfg Config
+	ln  net.Listener
+	wg  sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows
+	fault  Fault
+	conns  map[*freezer]struct{}
+	closed bool
+	execs  []string // every command that was asked for
+	logins int
+}
+
+// Start runs a server until the test ends.
+func Start(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	if len(cfg.HostKeys) == 0 {
+		cfg.HostKeys = []ssh.Signer{NewKey(t)}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := ln.Addr().(*net.TCPAddr)
+	s := &Server{Addr: a.String(), Host: "127.0.0.1", Port: a.Port, HostKey: cfg.HostKeys[0], cfg: cfg, ln: ln, conns: map[*freezer]struct{}{}}
+	s.wg.Go(s.accept)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Close ends the server, its connections and their commands, and waits for them.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	_ = s.ln.Close()
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// Set makes connections from now on fail by f.
+func (s *Server) Set(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}
+
+// Freeze stops reading from every connection, as SIGSTOP would: the sockets stay open.
+func (s *Server) Freeze() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.freeze()
+	}
+}
+
+// Drop closes every connection.
+func (s *Server) Drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.Close()
+	}
+}
+
+// Execs lists the commands that were asked for.
+func (s *Server) Execs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.execs...)
+}
+
+// Logins counts the connections that authenticated.
+func (s *Server) Logins() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins
+}
+
+// KnownHosts writes a known_hosts file with the first host key of each server, and returns its path.
+func KnownHosts(t testing.TB, servers ...*Server) string {
+	t.Helper()
+	var text string
+	for _, s := range servers {
+		text += knownhosts.Line([]string{s.Addr}, s.HostKey.PublicKey()) + "\n"
+	}
+	file := filepath.Join(t.TempDir(), "known_hosts")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// NewKey makes an ed25519 key.
+func NewKey(t testing.TB) ssh.Signer {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.ln.Accept()
+		if err != nil {
+			return
+		}
+		f := newFreezer(c)
+		s.mu.Lock()
+		fault := s.fault
+		if s.closed {
+			_ = c.Close()
+		}
+		s.conns[f] = struct{}{}
+		s.mu.Unlock()
+		s.wg.Go(func() {
+			s.serve(f, fault)
+			_ = f.Close()
+			s.mu.Lock()
+			delete(s.conns, f)
+			s.mu.Unlock()
+		})
+	}
+}
+
+func (s *Server) serve(c *freezer, fault Fault) {
+	switch fault {
+	case Silent:
+		<-c.gone(s)
+		return
+	case Words:
+		_, _ = c.Write([]byte(s.cfg.Words))
+		return
+	case CloseAtOnce:
+		return
+	case HangAtKex:
+		_, _ = c.Write([]byte("SSH-2.0-sshtest\r\n"))
+		<-c.gone(s)
+		return
+	}
+	config := s.config(c, fault)
+	conn, chans, reqs, err := ssh.NewServerConn(c, config)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.logins++
+	s.mu.Unlock()
+	go answerGlobal(reqs)
+	var wg sync.WaitGroup
+	for ch := range chans {
+		switch {
+		case fault == HangAtOpen:
+		case fault == RefuseOpen:
+			_ = ch.Reject(ssh.ResourceShortage, "no more sessions")
+		case ch.ChannelType() == "session":
+			wg.Go(func() { s.session(ch, fault) })
+		case ch.ChannelType() == "direct-tcpip" && s.cfg.Forward:
+			wg.Go(func() { forward(ch) })
+		case ch.ChannelType() == "direct-tcpip":
+			_ = ch.Reject(ssh.Prohibited, "open failed: administratively prohibited")
+		default:
+			_ = ch.Reject(ssh.UnknownChannelType, ch.ChannelType())
+		}
+	}
+	_ = conn.Close()
+	wg.Wait()
+}
+
+func (s *Server) config(c *freezer, fault Fault) *ssh.ServerConfig {
+	config := &ssh.ServerConfig{ServerVersion: s.cfg.Banner, PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		switch {
+		case fault == HangAtAuth:
+			<-c.gone(s)
+			return nil, errors.New("gone")
+		case fault == CloseAtAuth:
+			_ = c.Close()
+			return nil, errors.New("closed")
+		case fault == RejectAuth, s.cfg.Accept != nil && !s.cfg.Accept(m.User(), key):
+			return nil, errors.New("not this key")
+		}
+		return nil, nil
+	}}
+	if s.cfg.Banner == "" {
+		config.ServerVersion = "SSH-2.0-sshtest"
+	}
+	for _, k := range s.cfg.HostKeys {
+		config.AddHostKey(k)
+	}
+	return config
+}
+
+// answerGlobal refuses every global request, as OpenSSH does with a keepalive.
+func answerGlobal(reqs <-chan *ssh.Request) {
+	for r := range reqs {
+		if r.WantReply {
+			_ = r.Reply(false, nil)
+		}
+	}
+}
+
+// forward connects a direct-tcpip channel.
+func forward(ch ssh.NewChannel) {
+	var to struct {
+		Host       string
+		Port       uint32
+		OriginHost string
+		OriginPort uint32
+	}
+	if err := ssh.Unmarshal(ch.ExtraData(), &to); err != nil {
+		_ = ch.Reject(ssh.ConnectionFailed, err.Error())
+		return
+	}
+	out, err := net.Dial("tcp", net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port))))
+	if err != nil {
+		_ = ch.Reject(ssh.ConnectionFailed, err.Error())
+		return
+	}
+	in, reqs, err := ch.Accept()
+	if err != nil {
+		_ = out.Close()
+		return
+	}
+	go ssh.DiscardRequests(reqs)
+	relay(in, out)
+}

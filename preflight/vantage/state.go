@@ -1,0 +1,75 @@
+package vantage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func (l *link) isReady() bool {
+	select {
+	case <-l.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// refusal is why the login failed; nil while it goes on and when it did not.
+func (l *link) refusal() *refusal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// pending is the refusal of one who could not wait for the login any longer.
+func (l *link) pending(ctx context.Context) *refusal {
+	l.mu.Lock()
+	phase, t := l.phase, l.target
+	l.mu.Unlock()
+	return stopped(ctx, phase, silence(phase, &t))
+}
+
+// sentAfter is when a request that was asked at t really went out: not before the helper was started.
+func (l *link) sentAfter(t time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sent.After(t) {
+		return l.sent
+	}
+	return t
+}
+
+// freshFor is how long a login speaks for itself.
+const freshFor = 500 * time.Millisecond
+
+// alive reports what is wrong with a login that is done: nil when nothing is. One that is not fresh is asked, by a
+// request that every server answers.
+func (l *link) alive(ctx context.Context) *refusal {
+	l.mu.Lock()
+	failed, conn, fresh := l.failed, l.conn, !l.seen || time.Since(l.helloAt) < freshFor
+	l.seen = true
+	l.mu.Unlock()
+	if failed != nil {
+		return failed
+	}
+	if fresh {
+		return nil
+	}
+	answer := make(chan error, 1)
+	l.wg.Go(func() { // ends at the latest with the connection
+		_, _, err := conn.SendRequest("keepalive@openssh.com", true, nil)
+		answer <- err
+	})
+	select {
+	case err := <-answer:
+		if err != nil {
+			return &refusal{word: diag.SSHTransport, phase: phaseExec, detail: "the connection broke: " + foreign(reason(err))}
+		}
+		return nil
+	case <-ctx.Done():
+		return stopped(ctx, phaseExec, fmt.Sprintf("the connection to %s is open, and the server does not answer on it", l.cfg.Host))
+	}
+}

@@ -1,0 +1,132 @@
+package vantage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+)
+
+// Trusted is a node's host key as TrustFirstKey found it.
+type Trusted struct {
+	Fingerprint string // SHA256:..., as ssh-keygen -l prints it
+	KeyType     string
+	Line        string // of a known_hosts file, without its newline
+	File        string // where it was written, or where it goes
+	Already     bool   // it was known before; nothing was written
+}
+
+// AcceptHostKey looks at the node's host key and writes nothing: its fingerprint, and the line that a known_hosts file
+// would hold. Jump hosts on the way must be known already. A key that contradicts a known one is an error.
+func AcceptHostKey(ctx context.Context, cfg NodeConfig) (fingerprint, line string, err error) {
+	t, err := lookAtKey(ctx, &cfg)
+	return t.Fingerprint, t.Line, err
+}
+
+// TrustFirstKey looks at the node's host key and appends it to the operator's known_hosts file, when nothing is known
+// of the host yet. It never replaces a key: one that changed is an error that says what is known.
+func TrustFirstKey(ctx context.Context, cfg NodeConfig) (Trusted, error) {
+	t, err := lookAtKey(ctx, &cfg)
+	if err != nil || t.Already {
+		return t, err
+	}
+	if err := appendKnownHost(t.File, t.Line); err != nil {
+		return t, fmt.Errorf("noting the host key of %s: %w", cfg.Host, err)
+	}
+	return t, nil
+}
+
+// errLooked ends a handshake of which only the host key was wanted.
+var errLooked = errors.New("the host key was looked at")
+
+// lookAtKey connects as far as the key exchange, which proves that the server holds the key.
+func lookAtKey(ctx context.Context, cfg *NodeConfig) (Trusted, error) {
+	ctx, cancel := context.WithTimeout(ctx, cfg.connectTimeout())
+	defer cancel()
+	t, err := here(cfg.ConfigFile).resolve(ctx, cfg.Host, cfg.SSH)
+	if err != nil {
+		return Trusted{}, err
+	}
+	l := &link{cfg: cfg, stop: cancel, ready: make(chan struct{}), gate: newGate()}
+	defer l.kill()
+	through, err := l.loginJumps(ctx, t.jumps)
+	if err != nil {
+		return Trusted{}, err
+	}
+	known, err := readKnownKeys(&t, cfg.trustCommand())
+	if err != nil {
+		return Trusted{}, err
+	}
+	conn, err := dialTCP(ctx, &t, through)
+	if err != nil {
+		return Trusted{}, dialRefusal(ctx, &t, err)
+	}
+	l.own(conn.Close)
+	unhook := context.AfterFunc(ctx, l.kill)
+	defer unhook()
+	l.enter(phaseBanner)
+	w := newWire(conn, func() { l.enter(phaseHostKey) })
+	var key ssh.PublicKey
+	var remote net.Addr
+	_, _, _, err = ssh.NewClientConn(w, t.keyAddress(), &ssh.ClientConfig{
+		Config: ssh.Config{KeyExchanges: keyExchanges()}, HostKeyAlgorithms: known.algorithms(&t),
+		HostKeyCallback: func(_ string, r net.Addr, k ssh.PublicKey) error {
+			key, remote = k, r
+			return errLooked
+		},
+	})
+	if key == nil {
+		return Trusted{}, handshakeRefusal(ctx, l.at(), w, &t, &credentials{}, err)
+	}
+	return known.judge(&t, remote, key)
+}
+
+// judge says what is known of key; only a host of which nothing is known gives a key to accept.
+func (k *knownKeys) judge(t *target, remote net.Addr, key ssh.PublicKey) (Trusted, error) {
+	got := Trusted{Fingerprint: ssh.FingerprintSHA256(key), KeyType: key.Type(),
+		Line: knownhosts.Line([]string{t.keyAddress()}, key), File: k.file}
+	err := k.db.HostKeyCallback()(t.keyAddress(), remote, key)
+	switch {
+	case err == nil:
+		got.Already = true
+		return got, nil
+	case knownhosts.IsHostUnknown(err):
+		return got, nil
+	}
+	return got, k.check(t, remote, key)
+}
+
+// appendKnownHost adds line to file in one write (so that two writers do not tear each other's line), creating it (and its folder) readable by its owner only.
+func appendKnownHost(file, line string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text := line + "\n"
+	if bytes.HasPrefix(old, []byte(text)) || bytes.Contains(old, []byte("\n"+text)) {
+		return nil
+	}
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		text = "\n" + text
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := f.WriteString(text)
+	if err == nil && n < len(text) {
+		err = io.ErrShortWrite
+	}
+	return errors.Join(err, f.Sync(), f.Close())
+}

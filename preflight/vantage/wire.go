@@ -1,0 +1,106 @@
+package vantage
+
+import (
+	"bytes"
+	"net"
+	"sync"
+	"time"
+)
+
+// bannerKept bounds what is kept of the words that a peer says before or in place of its version line.
+const bannerKept = 512
+
+// wire is the connection under SSH. It notes what the peer says first, and on Linux asks for acknowledgements at once:
+// a server that has not switched Nagle off waits for them, and a delayed one costs 40 ms in every cold exec.
+type wire struct {
+	net.Conn
+	tcp *net.TCPConn // nil through a jump host
+
+	buf        []byte // of Read: the SSH library reads the version line byte by byte
+	start, end int
+
+	mu    sync.Mutex // guards what follows
+	first []byte     // the peer's first bytes, at most bannerKept
+	at    time.Time  // when its version line was complete
+	heard func()     // called once, then
+}
+
+func newWire(c net.Conn, heard func()) *wire {
+	w := &wire{Conn: c, buf: make([]byte, 4096), heard: heard}
+	w.tcp, _ = c.(*net.TCPConn)
+	quickAck(w.tcp)
+	return w
+}
+
+// Read reads through a small buffer.
+func (w *wire) Read(p []byte) (int, error) {
+	if w.start == w.end {
+		if len(p) >= len(w.buf) {
+			n, err := w.Conn.Read(p)
+			quickAck(w.tcp)
+			return n, err
+		}
+		n, err := w.Conn.Read(w.buf)
+		quickAck(w.tcp)
+		if n == 0 {
+			return 0, err
+		}
+		w.start, w.end = 0, n
+		w.listen(w.buf[:n])
+	}
+	n := copy(p, w.buf[w.start:w.end])
+	w.start += n
+	return n, nil
+}
+
+// Write sends p. Sending makes the kernel delay acknowledgements again, so it is told once more not to.
+func (w *wire) Write(p []byte) (int, error) {
+	n, err := w.Conn.Write(p)
+	quickAck(w.tcp)
+	return n, err
+}
+
+func (w *wire) listen(p []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.at.IsZero() || len(w.first) >= bannerKept {
+		return
+	}
+	w.first = append(w.first, p[:min(len(p), bannerKept-len(w.first))]...)
+	if _, ok := versionLine(w.first); ok {
+		w.at = time.Now()
+		if w.heard != nil {
+			w.heard()
+		}
+	}
+}
+
+// said returns the peer's version line, or, where none came, whatever it said.
+func (w *wire) said() (banner string, words []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if line, ok := versionLine(w.first); ok {
+		return line, nil
+	}
+	return "", bytes.Clone(w.first)
+}
+
+// heardAt is when the version line was complete; zero when it never was.
+func (w *wire) heardAt() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at
+}
+
+func versionLine(b []byte) (string, bool) {
+	for {
+		line, rest, ended := bytes.Cut(b, []byte{'\n'})
+		if !ended {
+			return "", false
+		}
+		if bytes.HasPrefix(line, []byte("SSH-")) {
+			return string(bytes.TrimRight(line, "\r")), true
+		}
+		b = rest
+	}
+}

@@ -1,0 +1,80 @@
+package vantage
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+)
+
+// Every way in which a login fails, and its word.
+func TestFailureWords(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault sshtest.Fault
+		words string
+		word  diag.Failure
+		phase string
+		says  string
+	}{
+		{"silent after accept", sshtest.Silent, "", diag.Timeout, "banner", "no SSH banner"},
+		{"penalised", sshtest.Words, "Not allowed at this time\r\n", diag.SSHPenalty, "banner", "Not allowed"},
+		{"too many logins", sshtest.Words, "Exceeded MaxStartups\r\n", diag.SSHPenalty, "banner", "MaxStartups"},
+		{"another protocol", sshtest.Words, "HTTP/1.1 400 Bad Request\r\n\r\n", diag.SSHTransport, "banner", "HTTP/1.1 400"},
+		{"closed at once", sshtest.CloseAtOnce, "", diag.SSHTransport, "banner", "before any banner"},
+		{"no key exchange", sshtest.HangAtKex, "", diag.Timeout, "host_key", "key exchange"},
+		{"key rejected", sshtest.RejectAuth, "", diag.SSHAuth, "auth", "SHA256:"},
+		{"undecided on the key", sshtest.HangAtAuth, "", diag.Timeout, "auth", "login"},
+		{"closed at login", sshtest.CloseAtAuth, "", diag.SSHTransport, "auth", "broke off"},
+		{"no answer to a channel", sshtest.HangAtOpen, "", diag.Timeout, "exec", "logged us in"},
+		{"channel refused", sshtest.RefuseOpen, "", diag.SSHExec, "exec", "no more sessions"},
+		{"exec refused", sshtest.RefuseExec, "", diag.SSHExec, "exec", "refuses to run commands"},
+		{"closed at exec", sshtest.CloseAtExec, "", diag.SSHExec, "exec", "closed"},
+		{"silent exec", sshtest.SilentExec, "", diag.Timeout, "exec", "did not start the helper"},
+		{"no shell for this login", sshtest.ForcedCommand, "echo This account is currently not available.; exit 1", diag.SSHExec, "exec", "not available"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := sshtest.Start(t, sshtest.Config{Words: c.words})
+			s.Set(c.fault)
+			n := open(t, configFor(t, s))
+			ctx := within(t, 1200*time.Millisecond)
+			facts := n.Probe(ctx, []diag.Request{{ID: "login", Op: diag.OpSSH}, {ID: "clock", Op: diag.OpClock}})
+			wantFailure(t, facts[0], c.word, c.phase)
+			wantFailure(t, facts[1], c.word, "ssh")
+			if !strings.Contains(facts[0].Detail, c.says) {
+				t.Errorf("detail %q does not say %q", facts[0].Detail, c.says)
+			}
+			if n.Info().Missing == "" {
+				t.Error("the vantage does not say that it is missing")
+			}
+		})
+	}
+}
+
+func TestTCPRefused(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	_ = ln.Close()
+	cfg := configFor(t, &sshtest.Server{Host: "127.0.0.1", Port: port, Addr: ln.Addr().String(), HostKey: sshtest.NewKey(t)})
+	facts := open(t, cfg).Probe(within(t, 5*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
+	wantFailure(t, facts[0], diag.TCPRefused, "tcp")
+	wantFailure(t, facts[1], diag.TCPRefused, "ssh")
+	if facts[0].Errno != "ECONNREFUSED" {
+		t.Errorf("errno %q", facts[0].Errno)
+	}
+}
+
+func TestUnknownName(t *testing.T) {
+	cfg := NodeConfig{Host: "no-such-node.invalid", ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 2 * time.Second}
+	f := loginFact(within(t, 5*time.Second), open(t, cfg))
+	if !strings.HasPrefix(string(f.Failure), "dns_") || f.Phase != "dns" {
+		t.Errorf("got %q in phase %q: %s", f.Failure, f.Phase, f.Detail)
+	}
+}
