@@ -25,7 +25,7 @@ Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id A
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetHelpFunc(help)
-	root.AddCommand(newPreflight(a), newProfile(a), newSSH(a), newVersion(a))
+	root.AddCommand(newPreflight(a), newProfile(a), newSSH(a), newLab(a), newVersion(a))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	return root, begun
