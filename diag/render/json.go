@@ -1,0 +1,111 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// WriteJSON writes v as one indented document that is harmless on a terminal: what a terminal would obey is escaped,
+// and reads back as it was.
+func WriteJSON(w io.Writer, v any) error {
+	b, err := encode(v, "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+func encode(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return escapeHidden(b.Bytes()), nil
+}
+
+// escapeHidden writes hidden runes above ASCII as \uNNNN. Outside of strings JSON has none, so the document stays the
+// same value.
+func escapeHidden(in []byte) []byte {
+	clean := true
+	for _, c := range in {
+		if c >= 0x7f {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return in
+	}
+	out := make([]byte, 0, len(in)+64)
+	for len(in) > 0 {
+		r, n := utf8.DecodeRune(in)
+		switch {
+		case r < 0x7f || !hidden(r):
+			out = append(out, in[:n]...)
+		case r <= 0xffff:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			r -= 0x10000
+			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xd800+(r>>10), 0xdc00+(r&0x3ff))
+		}
+		in = in[n:]
+	}
+	return out
+}
+
+func writeJSON(w io.Writer, r *diag.Report) error { return WriteJSON(w, r) }
+
+// Line kinds of the ndjson format.
+const (
+	KindHop     = "PreflightHop"
+	KindVerdict = "PreflightVerdict"
+)
+
+// HopLine is one hop as a line of ndjson.
+type HopLine struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	RunID      string         `json:"run_id"`
+	NodeID     string         `json:"node_id,omitempty"`
+	Hop        diag.HopResult `json:"hop"`
+}
+
+// VerdictLine is the last line of ndjson: everything of the report but hops and facts.
+type VerdictLine struct {
+	APIVersion string             `json:"apiVersion"`
+	Kind       string             `json:"kind"`
+	Run        diag.Run           `json:"run"`
+	Subject    diag.Subject       `json:"subject"`
+	Vantages   []diag.VantageInfo `json:"vantages"`
+	Verdict    diag.Verdict       `json:"verdict"`
+	Dashboard  diag.Dashboard     `json:"dashboard"`
+	Redaction  diag.Redaction     `json:"redaction"`
+}
+
+func writeNDJSON(w io.Writer, r *diag.Report) error {
+	var out []byte
+	for i := range r.Hops {
+		b, err := encode(HopLine{diag.APIVersion, KindHop, r.Run.ID, r.Subject.NodeID, r.Hops[i]}, "")
+		if err != nil {
+			return err
+		}
+		out = append(out, b...)
+	}
+	b, err := encode(VerdictLine{
+		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Verdict, r.Dashboard, r.Redaction,
+	}, "")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(out, b...))
+	return err
+}

@@ -1,0 +1,163 @@
+package render
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// JUnitSuites is the root of a JUnit file in the dialect of Jenkins and Surefire.
+type JUnitSuites struct {
+	XMLName  xml.Name     `xml:"testsuites"`
+	Name     string       `xml:"name,attr"`
+	Tests    int          `xml:"tests,attr"`
+	Failures int          `xml:"failures,attr"`
+	Errors   int          `xml:"errors,attr"`
+	Skipped  int          `xml:"skipped,attr"`
+	Time     string       `xml:"time,attr"`
+	Suites   []JUnitSuite `xml:"testsuite"`
+}
+
+// JUnitSuite is one node.
+type JUnitSuite struct {
+	Name       string          `xml:"name,attr"`
+	Tests      int             `xml:"tests,attr"`
+	Failures   int             `xml:"failures,attr"`
+	Errors     int             `xml:"errors,attr"`
+	Skipped    int             `xml:"skipped,attr"`
+	Time       string          `xml:"time,attr"`
+	Timestamp  string          `xml:"timestamp,attr,omitempty"`
+	Hostname   string          `xml:"hostname,attr,omitempty"`
+	Properties []JUnitProperty `xml:"properties>property"`
+	Cases      []JUnitCase     `xml:"testcase"`
+	Out        string          `xml:"system-out,omitempty"`
+}
+
+// JUnitProperty is one named value of a suite.
+type JUnitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
+}
+
+// JUnitCase is one hop. A fail is a failure, an inconclusive an error, skipped and not reached are skipped.
+type JUnitCase struct {
+	Name      string        `xml:"name,attr"`
+	ClassName string        `xml:"classname,attr"`
+	Time      string        `xml:"time,attr"`
+	Failure   *JUnitProblem `xml:"failure,omitempty"`
+	Error     *JUnitProblem `xml:"error,omitempty"`
+	Skipped   *JUnitProblem `xml:"skipped,omitempty"`
+	Out       string        `xml:"system-out,omitempty"`
+}
+
+// JUnitProblem says why a case is not a pass.
+type JUnitProblem struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr,omitempty"`
+	Text    string `xml:",cdata"`
+}
+
+func writeJUnit(w io.Writer, r *diag.Report) error {
+	b, err := xml.MarshalIndent(junit(r), "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode junit: %w", err)
+	}
+	_, err = w.Write(append(append([]byte(xml.Header), b...), '\n'))
+	return err
+}
+
+func junit(r *diag.Report) JUnitSuites {
+	s := JUnitSuite{
+		Name: Clean(subject(&r.Subject)), Time: secondsOf(r.Run.DurationMS), Hostname: Clean(r.Subject.NodeHost),
+		Timestamp: r.Run.StartedAt.UTC().Format("2006-01-02T15:04:05"), // the dialect knows no zone and no fraction
+		Properties: []JUnitProperty{
+			{"run_id", Clean(r.Run.ID)},
+			{"correlation_id", Clean(r.Run.CorrelationID)},
+			{"outcome", string(r.Verdict.Outcome)},
+			{"ended_by", string(r.Run.EndedBy)},
+			{"owner", Clean(r.Verdict.Owner)},
+			{"user_state", string(r.Verdict.UserState)},
+		},
+	}
+	for i := range r.Hops {
+		c := junitCase(r, &r.Hops[i])
+		s.Tests++
+		switch {
+		case c.Failure != nil:
+			s.Failures++
+		case c.Error != nil:
+			s.Errors++
+		case c.Skipped != nil:
+			s.Skipped++
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	if r.Verdict.Outcome == diag.OutcomeInconclusive && s.Failures+s.Errors == 0 {
+		// Without this a walk that decided nothing would read as green.
+		s.Cases = append(s.Cases, JUnitCase{
+			Name: "verdict", ClassName: "preflight", Time: "0",
+			Error: &JUnitProblem{Message: Clean(undecided(r)), Type: string(r.Verdict.Outcome)},
+		})
+		s.Tests, s.Errors = s.Tests+1, s.Errors+1
+	}
+	return JUnitSuites{
+		Name: "gpuaasctl preflight", Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Skipped: s.Skipped,
+		Time: s.Time, Suites: []JUnitSuite{s},
+	}
+}
+
+func junitCase(r *diag.Report, h *diag.HopResult) JUnitCase {
+	c := JUnitCase{Name: Clean(string(h.ID)), ClassName: "preflight." + Clean(string(h.Layer)), Time: secondsOf(h.DurationMS)}
+	message := Clean(said(&h.Finding))
+	switch h.Status {
+	case diag.StatusFail:
+		c.Failure = &JUnitProblem{Message: message, Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n"}
+	case diag.StatusInconclusive:
+		c.Error = &JUnitProblem{Message: message, Type: string(h.Status)}
+	case diag.StatusSkipped, diag.StatusNotReached:
+		c.Skipped = &JUnitProblem{Message: h.Status.Words() + ": " + message}
+	default:
+		c.Out = message
+	}
+	return c
+}
+
+// junitText is what a CI page shows of a failure: verdict and next steps at the blame, a pointer at its symptoms.
+func junitText(r *diag.Report, h *diag.HopResult) string {
+	lines := []string{Clean(said(&h.Finding))}
+	add := func(label, v string) {
+		if v != "" {
+			lines = append(lines, label+": "+Clean(v))
+		}
+	}
+	add("failure", string(h.Failure))
+	if by, ok := parents(r)[h.ID]; ok {
+		add("follows from", string(by))
+	}
+	v := &r.Verdict
+	if v.Blame != nil && v.Blame.Hop == h.ID {
+		add("confidence", string(v.Confidence))
+		if v.Proof != nil {
+			add("proof", v.Proof.Text)
+		}
+		add("owner", v.Owner)
+		for i, s := range v.Recovery {
+			add("next "+strconv.Itoa(i+1), s)
+		}
+		add("prove the repair", v.RepairProof)
+	}
+	for i := range v.OtherFindings {
+		if b := &v.OtherFindings[i]; b.Hop == h.ID {
+			add("confidence", string(b.Confidence))
+			add("owner", b.Owner)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// secondsOf is a duration as JUnit has it: seconds with milliseconds.
+func secondsOf(d diag.Millis) string { return strconv.FormatFloat(float64(d)/1000, 'f', 3, 64) }

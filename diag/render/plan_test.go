@@ -1,0 +1,119 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func planned() diag.Plan {
+	plan := diag.Plan{Profile: "lab"}
+	for _, s := range hopSeeds() {
+		h := hopOf(s)
+		row := diag.PlannedHop{ID: s.id, Vantages: strings.Split(h.Vantage, "+"), BudgetMS: s.budget, Steps: []string{}}
+		for _, st := range s.steps {
+			row.Steps = append(row.Steps, st.Name)
+		}
+		if s.id == diag.HopTerminalTokenMint {
+			row.Skip = "no --allocation-id given"
+		}
+		if s.id == diag.HopNodeRecoveryStatus {
+			row.Left = map[string]string{"task_wait": "this platform cannot be asked for a task without claiming it (mapping.peek: false)"}
+		}
+		plan.Hops = append(plan.Hops, row)
+	}
+	return plan
+}
+
+func infos() []HopInfo {
+	var list []HopInfo
+	for _, s := range hopSeeds() {
+		h := hopOf(s)
+		info := HopInfo{ID: s.id, Title: s.title, Layer: s.layer, Vantages: strings.Split(h.Vantage, "+"), Budget: time.Duration(s.budget) * time.Millisecond}
+		for _, st := range s.steps {
+			info.Steps = append(info.Steps, st.Name)
+		}
+		list = append(list, info)
+	}
+	return list
+}
+
+func TestPlanAndHops(t *testing.T) {
+	subject := healthy().Subject
+	for name, o := range map[string]Options{"80.txt": {}, "200.txt": {Width: 200}, "wide.txt": {Format: Wide}, "json": {Format: JSON}} {
+		var plan, hops bytes.Buffer
+		if err := Plan(&plan, planned(), subject, o); err != nil {
+			t.Fatal(err)
+		}
+		if err := Hops(&hops, infos(), o); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "plan."+name, plan.String())
+		golden(t, "hops."+name, hops.String())
+		if o.Format == JSON {
+			continue
+		}
+		for _, line := range strings.Split(plan.String()+hops.String(), "\n") {
+			if w := max(o.Width, DefaultWidth); width(line) > w {
+				t.Errorf("%d columns: %q", width(line), line)
+			}
+		}
+	}
+}
+
+func TestHopsAsJSONHaveTheirBudget(t *testing.T) {
+	var b bytes.Buffer
+	if err := Hops(&b, infos(), Options{Format: JSON}); err != nil {
+		t.Fatal(err)
+	}
+	var list []HopInfo
+	if err := json.Unmarshal(b.Bytes(), &list); err != nil || len(list) != len(diag.Hops) {
+		t.Fatalf("%d hops, %v", len(list), err)
+	}
+	if list[0].BudgetMS != 8000 {
+		t.Errorf("budget %d ms", list[0].BudgetMS)
+	}
+}
+
+// TestRunbookHasEveryAnchor: what rows point at is there, and docs/runbook.md is what the tables say.
+func TestRunbookHasEveryAnchor(t *testing.T) {
+	var b bytes.Buffer
+	if err := Runbook(&b); err != nil {
+		t.Fatal(err)
+	}
+	anchors := map[string]bool{}
+	for _, l := range strings.Split(b.String(), "\n") {
+		if title, ok := strings.CutPrefix(l, "### "); ok {
+			anchors[strings.ReplaceAll(title, " ", "-")] = true
+		}
+	}
+	check := func(link string) {
+		page, anchor, _ := strings.Cut(link, "#")
+		if page != "docs/runbook.md" || !anchors[anchor] {
+			t.Errorf("%s leads nowhere", link)
+		}
+	}
+	for _, s := range diag.Signals() {
+		check(s.Runbook)
+	}
+	for _, r := range diag.Reasons() {
+		check(r.Runbook)
+	}
+	const page = "../../docs/runbook.md"
+	if os.Getenv("GPUAAS_UPDATE") == "1" {
+		if err := os.MkdirAll("../../docs", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(page, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(page); err != nil || !bytes.Equal(have, b.Bytes()) {
+		t.Errorf("docs/runbook.md is not what the tables say (make golden updates it): %v", err)
+	}
+}

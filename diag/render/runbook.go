@@ -1,0 +1,93 @@
+package render
+
+import (
+	"io"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Runbook writes the page that reports point at: every signal and every reason as an anchor of its own, from the
+// tables. docs/runbook.md is this text.
+func Runbook(w io.Writer) error {
+	m := &markdown{left: MarkdownCap}
+	m.line("# Runbook")
+	m.line("")
+	m.line("Made from the tables in `diag/`; change it there. Words in <angle brackets> stand for values that a report fills in.")
+	m.line("")
+	m.line("## Signals")
+	for _, s := range diag.Signals() {
+		m.signal(&s)
+	}
+	m.line("")
+	m.line("## Reasons")
+	m.line("")
+	m.line("Most pressing first: of several reasons that the evidence allows, the first one is the verdict.")
+	for _, r := range diag.Reasons() {
+		m.reason(&r)
+	}
+	_, err := io.WriteString(w, m.b.String())
+	return err
+}
+
+func (m *markdown) signal(s *diag.SignalRow) {
+	m.line("")
+	m.line("### %s", string(s.Signal))
+	m.line("")
+	m.line("%s. Owner: %s.", md(s.Title), md(s.Owner))
+	if s.Dashboard != "" {
+		m.line("Dashboard: node agent %s.", code(s.Dashboard))
+	}
+	if s.Terminal != "" {
+		m.line("Dashboard: terminal %s.", code(s.Terminal))
+	}
+	m.line("Reason: [%s](#reason-%s).", code(string(s.Reason)), string(s.Reason))
+	m.line("")
+	for i, step := range s.Recovery {
+		m.line("%d. %s", i+1, mdStep(diag.Fill(step, nil)))
+	}
+	m.line("")
+	m.line("Repaired when this passes: %s", code(diag.Fill(s.Proof, nil)))
+}
+
+func (m *markdown) reason(r *diag.Reason) {
+	m.line("")
+	m.line("### reason %s", string(r.Code))
+	m.line("")
+	m.line("%s. Owner: %s. Layer: %s.", md(r.Title), md(r.Owner), string(r.Layer))
+	m.line("")
+	m.line("- User state: %s", code(string(r.State)))
+	if r.UserText != "" {
+		m.line("- Users see: %s", md(r.UserText))
+	}
+	m.line("- Next: %s", md(r.NextAction))
+	if r.Severity != "" {
+		m.line("- Severity %s: detect within %s, repair %s", string(r.Severity), span(r.Detect), repair(r.Repair))
+	}
+	if len(r.Hides) > 0 {
+		names := make([]string, len(r.Hides))
+		for i, h := range r.Hides {
+			names[i] = code(string(h))
+		}
+		m.line("- Hides: %s", strings.Join(names, ", "))
+	}
+}
+
+func repair(d time.Duration) string {
+	if d == 0 {
+		return "by itself or on the next business day"
+	}
+	return "within " + span(d)
+}
+
+// span is a budget in one unit: "30 s", "5 min", "1 h".
+func span(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return number64(int64(d/time.Hour)) + " h"
+	case d%time.Minute == 0:
+		return number64(int64(d/time.Minute)) + " min"
+	}
+	return number64(int64(d/time.Second)) + " s"
+}
