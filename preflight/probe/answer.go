@@ -3,6 +3,7 @@ package probe
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,36 +13,35 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Extract names that describe an error where the platform's envelope is not the common one. They fill the fields of
-// HTTPFacts of the same meaning.
-const (
-	extractErrorCode    = "error_code"
-	extractErrorMessage = "error_message"
-	extractCorrelation  = "correlation_id"
-	extractRetryAfter   = "retry_after_s"
-)
+// envelope is where an error's parts are in an answer: at the path that the request extracts under one of the names,
+// else at the common one.
+var envelope = struct{ code, message, correlation, retryAfter envelopeField }{
+	code:        envelopeField{"error.code", [...]string{"error.code", "error_code"}},
+	message:     envelopeField{"error.message", [...]string{"error.message", "error_message"}},
+	correlation: envelopeField{"error.correlation_id", [...]string{"error.correlation_id", "correlation_id"}},
+	retryAfter:  envelopeField{"error.retry_after_s", [...]string{"error.retry_after_s", "retry_after_s"}},
+}
 
-// The envelope of an error, where the request does not say otherwise.
-const (
-	envelopeCode        = "error.code"
-	envelopeMessage     = "error.message"
-	envelopeCorrelation = "error.correlation_id"
-	envelopeRetryAfter  = "error.retry_after_s"
-)
+type envelopeField struct {
+	path  string
+	names [2]string
+}
+
+// in returns the field's path for req.
+func (e envelopeField) in(req diag.Request) string {
+	for _, name := range e.names {
+		if p, ok := req.Extract[name]; ok && name != req.Keep {
+			return p
+		}
+	}
+	return e.path
+}
 
 // record writes the HTTP section from an answer, and the failure where it is one.
 func (c *climb) record(a *answer) {
 	if word := c.describe(a); word != diag.OK {
-		c.failed(wordPhase(word), word, nil)
+		c.failed(phaseHTTP, word, nil)
 	}
-}
-
-// wordPhase is the phase of an answer's word: nginx judges a client certificate above TLS, and means TLS.
-func wordPhase(word diag.Failure) string {
-	if word == diag.MTLSIngress400 {
-		return phaseTLS
-	}
-	return phaseHTTP
 }
 
 // describe writes the HTTP section from an answer and names what is wrong with it.
@@ -107,24 +107,23 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 		}
 	}
 	for name, v := range h.Fields {
+		if slices.Contains(envelope.message.names[:], name) {
+			v = Scrub(v)
+		}
 		h.Fields[name] = withoutSecrets(v, h.Kept, c.req.Token, c.req.Cookie)
 	}
 	if h.Status < 400 {
 		return
 	}
-	envelope := func(name, path string) string {
-		if p, ok := c.req.Extract[name]; ok && name != c.req.Keep {
-			path = p
-		}
-		v, _ := get(path)
+	part := func(e envelopeField) string {
+		v, _ := get(e.in(c.req))
 		return clean(c.req, v, h.Kept)
 	}
-	h.ErrorCode = envelope(extractErrorCode, envelopeCode)
-	h.ErrorMessage = envelope(extractErrorMessage, envelopeMessage)
-	if v := envelope(extractCorrelation, envelopeCorrelation); v != "" {
+	h.ErrorCode, h.ErrorMessage = part(envelope.code), part(envelope.message)
+	if v := part(envelope.correlation); v != "" {
 		h.Correlation = v
 	}
 	if h.RetryAfterS == nil {
-		h.RetryAfterS = retryAfter(envelope(extractRetryAfter, envelopeRetryAfter), time.Time{})
+		h.RetryAfterS = retryAfter(part(envelope.retryAfter), time.Time{})
 	}
 }

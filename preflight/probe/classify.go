@@ -152,6 +152,14 @@ func alertWord(alert uint8, cert clientCert, now time.Time) diag.Failure {
 	return diag.TLSProtocol
 }
 
+// alertPhase tells the server's word on the client from its word on the handshake.
+func alertPhase(alert uint8, cert clientCert) string {
+	if alertWord(alert, cert, time.Time{}) == diag.TLSProtocol {
+		return phaseTLS
+	}
+	return phaseMTLS
+}
+
 // handshakeWord names a handshake that failed for another reason than the server's certificate.
 func handshakeWord(err error, cert clientCert, now time.Time) diag.Failure {
 	if a, ok := remoteAlert(err); ok {
@@ -177,7 +185,7 @@ func broken(err error) bool {
 // on the client certificate arrives with the first read after the handshake.
 func exchangeWord(err error, cert clientCert, now time.Time) (phase string, word diag.Failure) {
 	if a, ok := remoteAlert(err); ok {
-		return phaseTLS, alertWord(a, cert, now)
+		return alertPhase(a, cert), alertWord(a, cert, now)
 	}
 	var e syscall.Errno
 	if errors.As(err, &e) {

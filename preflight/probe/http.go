@@ -139,7 +139,7 @@ func (c *climb) exchange(ctx context.Context) (*answer, error) {
 // it is not the listener that checks nodes.
 func (c *climb) publicEdge() {
 	if c.req.Cert != "" && c.link.tls != nil && !c.link.cert.requested {
-		c.failed(phaseTLS, diag.MTLSNotRequested, errors.New("the listener did not ask for a client certificate"))
+		c.failed(phaseMTLS, diag.MTLSNotRequested, errors.New("the listener did not ask for a client certificate"))
 	}
 }
 

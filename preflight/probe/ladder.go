@@ -21,6 +21,7 @@ const (
 	phaseTrust  = "trust" // the CA bundle, before the handshake
 	phaseCert   = "cert"  // the client certificate or its key, before the handshake
 	phaseTLS    = "tls"
+	phaseMTLS   = "mtls" // the server's word on the client certificate, whichever read brought it
 	phaseHTTP   = "http"
 	phasePoll   = "poll"
 	phaseWS     = "ws"

@@ -56,7 +56,11 @@ func (c *climb) secure(ctx context.Context) bool {
 	case h.err != nil:
 		c.stopped(ctx, phaseTLS, h.word, h.word, h.err)
 	case err != nil:
-		c.stopped(ctx, phaseTLS, diag.Timeout, handshakeWord(err, h.cert, time.Now()), err)
+		phase := phaseTLS
+		if a, ok := remoteAlert(err); ok {
+			phase = alertPhase(a, h.cert)
+		}
+		c.stopped(ctx, phase, diag.Timeout, handshakeWord(err, h.cert, time.Now()), err)
 	}
 	if err != nil {
 		return false

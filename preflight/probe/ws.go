@@ -103,7 +103,7 @@ func (c *climb) rejected(a *answer) {
 	word := c.describe(a)
 	switch word {
 	case diag.HTTPRateLimited, diag.HTTPEdgeAuth, diag.MTLSIngress400:
-		c.failed(wordPhase(word), word, nil)
+		c.failed(phaseHTTP, word, nil)
 	case diag.HTTPEdgePage:
 		if a.resp.StatusCode >= 500 {
 			c.failed(phaseHTTP, word, nil)

@@ -1,0 +1,230 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"go.uber.org/goleak"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// short is the time of a request that is meant to run out of it.
+const short = 250
+
+// noLeaks fails the test if a goroutine outlives everything that the test started; call it first.
+func noLeaks(t *testing.T) {
+	t.Helper()
+	now := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, now) })
+}
+
+// newProber is a prober whose kept connections end with the test.
+func newProber(t *testing.T) *Prober {
+	t.Helper()
+	p := &Prober{Vantage: "operator"}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func run(t *testing.T, req diag.Request) diag.Fact {
+	t.Helper()
+	return newProber(t).Run(context.Background(), req)
+}
+
+// wired is a listener whose connections are handled by serve, one goroutine each, all waited for.
+func wired(t *testing.T, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	wg.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, conn)
+			mu.Unlock()
+			wg.Go(func() {
+				defer conn.Close()
+				serve(conn)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		mu.Lock()
+		for _, c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return ln.Addr().String()
+}
+
+// untilClosed reads for as long as the peer is there: a server that says nothing.
+func untilClosed(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// slam ends a connection by a reset.
+func slam(c net.Conn) {
+	_ = c.(*net.TCPConn).SetLinger(0)
+	c.Close()
+}
+
+// readSome waits for the first bytes of a request.
+func readSome(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }
+
+// closedPort is a port on which nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// deafPort listens with a full backlog: a further connection attempt gets no answer at all.
+func deafPort(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*syscall.SockaddrInet4).Port}).String()
+	for range 16 {
+		conn, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { conn.Close() })
+	}
+	t.Fatal("the backlog does not fill up")
+	return ""
+}
+
+// site is an HTTPS server with a certificate of ca, changed by how.
+func site(t *testing.T, cert tls.Certificate, h http.Handler, how ...func(*tls.Config)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	for _, f := range how {
+		f(s.TLS)
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// page is a handler with one answer.
+func page(status int, contentType, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+const jsonType = "application/json"
+
+// nameserver is a DNS server on UDP and TCP.
+func nameserver(t *testing.T, h dns.HandlerFunc) (addr string) {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = pc.LocalAddr().String()
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for _, s := range []*dns.Server{{PacketConn: pc, Handler: h}, {Listener: ln, Handler: h}} {
+		ready := make(chan struct{})
+		s.NotifyStartedFunc = func() { close(ready) }
+		wg.Go(func() { _ = s.ActivateAndServe() })
+		<-ready
+		t.Cleanup(func() { _ = s.Shutdown() })
+	}
+	t.Cleanup(wg.Wait)
+	// Cleanups run last in, first out: the servers must be told to stop before they are waited for.
+	t.Cleanup(func() { pc.Close(); ln.Close() })
+	return addr
+}
+
+// zone answers from a table of name (with dot) to addresses; what it does not hold does not exist.
+func zone(names map[string][]string) dns.HandlerFunc {
+	return func(w dns.ResponseWriter, q *dns.Msg) {
+		r := new(dns.Msg).SetReply(q)
+		addrs, ok := names[q.Question[0].Name]
+		if !ok {
+			r.Rcode = dns.RcodeNameError
+		}
+		for _, a := range addrs {
+			ip := net.ParseIP(a)
+			h := dns.RR_Header{Name: q.Question[0].Name, Class: dns.ClassINET, Ttl: 1}
+			switch four := ip.To4() != nil; {
+			case four && q.Question[0].Qtype == dns.TypeA:
+				h.Rrtype = dns.TypeA
+				r.Answer = append(r.Answer, &dns.A{Hdr: h, A: ip})
+			case !four && q.Question[0].Qtype == dns.TypeAAAA:
+				h.Rrtype = dns.TypeAAAA
+				r.Answer = append(r.Answer, &dns.AAAA{Hdr: h, AAAA: ip})
+			}
+		}
+		_ = w.WriteMsg(r)
+	}
+}
+
+// rcode answers everything with one code.
+func rcode(code int) dns.HandlerFunc {
+	return func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(new(dns.Msg).SetRcode(q, code)) }
+}
+
+// namesFrom gives a prober files of its own.
+func namesFrom(t *testing.T, p *Prober, hosts, resolv, nsswitch string) {
+	t.Helper()
+	dir := t.TempDir()
+	p.names = nameFiles{hosts: filepath.Join(dir, "hosts"), resolv: filepath.Join(dir, "resolv.conf"), nsswitch: filepath.Join(dir, "nsswitch.conf")}
+	for path, text := range map[string]string{p.names.hosts: hosts, p.names.resolv: resolv, p.names.nsswitch: nsswitch} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

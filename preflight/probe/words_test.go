@@ -1,0 +1,390 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/miekg/dns"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// misfortune is one way in which a network request fails, made for real unless a real one needs privileges.
+type misfortune struct {
+	word  diag.Failure
+	phase string
+	name  string
+	fact  func(t *testing.T) diag.Fact
+}
+
+// misfortunes covers the failure words that the ladder says.
+func misfortunes() []misfortune {
+	return slices.Concat(dnsMisfortunes, tcpMisfortunes, tlsMisfortunes, mtlsMisfortunes, httpMisfortunes, wsMisfortunes, fileMisfortunes)
+}
+
+func TestEveryMisfortuneHasItsWord(t *testing.T) {
+	for _, m := range misfortunes() {
+		t.Run(string(m.word)+"/"+m.name, func(t *testing.T) {
+			noLeaks(t)
+			f := m.fact(t)
+			if f.Failure != m.word || f.Phase != m.phase {
+				t.Fatalf("got %q in phase %q (%s %s), want %q in %q", f.Failure, f.Phase, f.Errno, f.Detail, m.word, m.phase)
+			}
+			if f.Passed() || f.DurationMS == 0 || f.At.IsZero() {
+				t.Errorf("not a whole fact: %+v", f)
+			}
+		})
+	}
+}
+
+// TestEveryWordIsMade fails when a failure word of the network is added that no test makes.
+func TestEveryWordIsMade(t *testing.T) {
+	elsewhere := map[diag.Failure]string{
+		diag.DNSMismatch:    "said by a judge that compares two facts",
+		diag.FileUnreadable: "root reads every file: see TestFileWord",
+	}
+	made := map[diag.Failure]bool{}
+	for _, m := range misfortunes() {
+		made[m.word] = true
+	}
+	for _, w := range diag.Failures {
+		family, _, _ := strings.Cut(string(w), "_")
+		ours := slices.Contains([]string{"dns", "tcp", "tls", "mtls", "http", "ws", "file", "timeout", "cancelled", "unsupported"}, family) ||
+			slices.Contains([]diag.Failure{diag.UserMissing, diag.ShellMissing, diag.PTYFailed, diag.PTYSilent}, w)
+		if ours && !made[w] && elsewhere[w] == "" {
+			t.Errorf("no test makes %s", w)
+		}
+	}
+}
+
+// lookupOf measures one name with servers in the host's own files.
+func lookupOf(h dns.HandlerFunc) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		p := newProber(t)
+		namesFrom(t, p, "", "nameserver "+nameserver(t, h)+"\noptions attempts:1\n", "")
+		return p.Run(context.Background(), diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 2000})
+	}
+}
+
+var dnsMisfortunes = []misfortune{
+	{diag.DNSNXDomain, "dns", "no such name", lookupOf(zone(nil))},
+	{diag.DNSNoAnswer, "dns", "a name without addresses", lookupOf(zone(map[string][]string{"api.gpuaas.test.": nil}))},
+	{diag.DNSServFail, "dns", "the server fails", lookupOf(rcode(dns.RcodeServerFailure))},
+	{diag.DNSRefused, "dns", "the server refuses", lookupOf(rcode(dns.RcodeRefused))},
+	{diag.DNSRefused, "dns", "nobody listens", func(t *testing.T) diag.Fact {
+		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pc.Close()
+		return run(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: pc.LocalAddr().String()})
+	}},
+	{diag.DNSTimeout, "dns", "the server is silent", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "https://api.gpuaas.test/healthz", TimeoutMS: short,
+			Resolver: nameserver(t, func(dns.ResponseWriter, *dns.Msg) {})})
+	}},
+	{diag.DNSTimeout, "dns", "the servers of resolv.conf are silent, and there is time left", func(t *testing.T) diag.Fact {
+		p := newProber(t)
+		namesFrom(t, p, "", "nameserver "+nameserver(t, func(dns.ResponseWriter, *dns.Msg) {})+"\noptions attempts:1 timeout:1\n", "")
+		return p.Run(context.Background(), diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 5000})
+	}},
+	{diag.DNSServFail, "dns", "rubbish comes back", lookupOf(func(w dns.ResponseWriter, _ *dns.Msg) { _, _ = w.Write([]byte("no")) })},
+}
+
+// dialed fails every connection attempt with what a kernel would say.
+func dialed(errno syscall.Errno) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		p := newProber(t)
+		p.Dial = func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errno)}
+		}
+		return p.Run(context.Background(), diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1"})
+	}
+}
+
+var tcpMisfortunes = []misfortune{
+	{diag.TCPRefused, "tcp", "nobody listens", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpTCP, Target: closedPort(t)})
+	}},
+	{diag.TCPTimeout, "tcp", "no answer", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpTLS, Target: deafPort(t), TimeoutMS: short})
+	}},
+	{diag.TCPTimeout, "tcp", "the kernel gave up", dialed(syscall.ETIMEDOUT)},
+	{diag.TCPReset, "tcp", "reset while connecting", dialed(syscall.ECONNRESET)},
+	{diag.TCPReset, "http", "reset after the request", func(t *testing.T) diag.Fact {
+		addr := wired(t, func(c net.Conn) { readSome(c); slam(c) })
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/"})
+	}},
+	{diag.TCPNoRoute, "tcp", "host unreachable", dialed(syscall.EHOSTUNREACH)},
+	{diag.TCPNetUnreachable, "tcp", "network unreachable", dialed(syscall.ENETUNREACH)},
+	{diag.TCPDenied, "tcp", "EPERM", dialed(syscall.EPERM)},
+	{diag.TCPDenied, "tcp", "EACCES", dialed(syscall.EACCES)},
+	{diag.Unsupported, "target", "no host", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "/healthz"})
+	}},
+	{diag.Unsupported, "target", "a pin that is no address", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpTCP, Target: "edge.test:443", Resolve: "edge.test"})
+	}},
+	{diag.Unsupported, "", "no such measurement", func(t *testing.T) diag.Fact { return run(t, diag.Request{Op: "dowsing"}) }},
+	{diag.Cancelled, "tls", "somebody gave up", func(t *testing.T) diag.Fact {
+		ctx, cancel := context.WithCancel(context.Background())
+		addr := wired(t, func(c net.Conn) { readSome(c); cancel(); untilClosed(c) })
+		return newProber(t).Run(ctx, diag.Request{Op: diag.OpTLS, Target: addr})
+	}},
+	{diag.HTTPTimeout, "http", "the caller's own deadline is no cancellation", func(t *testing.T) diag.Fact {
+		ctx, cancel := context.WithTimeout(context.Background(), short*time.Millisecond)
+		defer cancel()
+		return newProber(t).Run(ctx, diag.Request{Op: diag.OpHTTP, Target: "http://" + wired(t, untilClosed) + "/"})
+	}},
+}
+
+// shaken makes a handshake with a server that has this certificate.
+func shaken(o leafOf, how ...func(*tls.Config)) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, o), http.NotFoundHandler(), how...)
+		return run(t, diag.Request{Op: diag.OpTLS, Target: s.Listener.Addr().String(), CAInline: ca.pem})
+	}
+}
+
+func greeted(serve func(net.Conn)) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpTLS, Target: wired(t, serve), TimeoutMS: 1000})
+	}
+}
+
+var tlsMisfortunes = []misfortune{
+	{diag.TLSUnknownCA, "tls", "signed by somebody else", func(t *testing.T) diag.Fact {
+		s := site(t, newAuthority(t, "ca").leaf(t, leafOf{}), http.NotFoundHandler())
+		return run(t, diag.Request{Op: diag.OpTLS, Target: s.URL, CAInline: newAuthority(t, "another").pem})
+	}},
+	{diag.TLSExpired, "tls", "expired", shaken(leafOf{notAfter: time.Now().Add(-time.Minute)})},
+	{diag.TLSNotYetValid, "tls", "not yet valid", shaken(leafOf{notBefore: time.Now().Add(time.Minute)})},
+	{diag.TLSExpired, "tls", "expired, and by an unknown CA", func(t *testing.T) diag.Fact {
+		s := site(t, newAuthority(t, "ca").leaf(t, leafOf{notAfter: time.Now().Add(-time.Minute)}), http.NotFoundHandler())
+		return run(t, diag.Request{Op: diag.OpTLS, Target: s.URL, CAInline: newAuthority(t, "another").pem})
+	}},
+	{diag.TLSNameMismatch, "tls", "for another name", shaken(leafOf{name: "other.test"})},
+	{diag.TLSNameMismatch, "tls", "for another name than SNI", func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), http.NotFoundHandler())
+		return run(t, diag.Request{Op: diag.OpTLS, Target: s.URL, CAInline: ca.pem, ServerName: "api.gpuaas.test"})
+	}},
+	{diag.TLSProtocol, "tls", "an old version only", shaken(leafOf{}, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 })},
+	{diag.TLSProtocol, "tls", "no protocol in common", shaken(leafOf{}, func(c *tls.Config) { c.NextProtos = []string{"h3"} })},
+	{diag.TLSNotTLS, "tls", "plain HTTP", greeted(func(c net.Conn) {
+		readSome(c)
+		_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"))
+	})},
+	{diag.TLSNotTLS, "tls", "an SSH banner", greeted(func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n")); untilClosed(c) })},
+	{diag.TLSClosed, "tls", "closed", greeted(readSome)},
+	{diag.TLSClosed, "tls", "reset", greeted(func(c net.Conn) { readSome(c); slam(c) })},
+	{diag.Timeout, "tls", "silence", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpTLS, Target: wired(t, untilClosed), TimeoutMS: short})
+	}},
+}
+
+// badClient shows a certificate to a server that demands one of ca. The maker gets the CA that the server trusts.
+func badClient(maker func(t *testing.T, ca authority) *tls.Certificate, how ...func(*tls.Config)) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, "{}"), append([]func(*tls.Config){func(c *tls.Config) {
+			c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.pool()
+		}}, how...)...)
+		req := diag.Request{Op: diag.OpHTTP, Target: s.URL + "/tasks/wait", CAInline: ca.pem}
+		if pair := maker(t, ca); pair != nil {
+			req.Cert, req.Key = files(t, *pair)
+		}
+		return run(t, req)
+	}
+}
+
+func clientLeaf(o leafOf) func(*testing.T, authority) *tls.Certificate {
+	return func(t *testing.T, ca authority) *tls.Certificate {
+		c := ca.leaf(t, o)
+		return &c
+	}
+}
+
+func noClientLeaf(*testing.T, authority) *tls.Certificate { return nil }
+
+func foreignLeaf(t *testing.T, _ authority) *tls.Certificate {
+	c := newAuthority(t, "another").leaf(t, leafOf{})
+	return &c
+}
+
+func tls12(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }
+
+func refuseAll(c *tls.Config) {
+	c.VerifyConnection = func(tls.ConnectionState) error { return errors.New("revoked") }
+}
+
+const (
+	nginxSSLError = "<html>\r\n<head><title>400 The SSL certificate error</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n" +
+		"<center>The SSL certificate error</center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"
+	nginxNoCert = "<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n" +
+		"<center>No required SSL certificate was sent</center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"
+	nginxBadGateway = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"
+)
+
+var mtlsMisfortunes = []misfortune{
+	{diag.MTLSCertRequired, "mtls", "none sent, TLS 1.3", badClient(noClientLeaf)},
+	{diag.MTLSCertRequired, "mtls", "none sent, TLS 1.2", badClient(noClientLeaf, tls12)},
+	{diag.MTLSUnknownCA, "mtls", "signed by somebody else, TLS 1.3", badClient(foreignLeaf)},
+	{diag.MTLSUnknownCA, "mtls", "signed by somebody else, TLS 1.2", badClient(foreignLeaf, tls12)},
+	{diag.MTLSCertExpired, "mtls", "expired", badClient(clientLeaf(leafOf{notAfter: time.Now().Add(-time.Minute)}))},
+	{diag.MTLSCertNotYetValid, "mtls", "not yet valid", badClient(clientLeaf(leafOf{notBefore: time.Now().Add(time.Minute)}))},
+	{diag.MTLSCertRejected, "mtls", "rejected", badClient(clientLeaf(leafOf{}), refuseAll)},
+	{diag.MTLSNotRequested, "mtls", "a public edge", badClient(clientLeaf(leafOf{}), func(c *tls.Config) { c.ClientAuth = tls.NoClientCert })},
+	{diag.MTLSIngress400, "http", "nginx dislikes the certificate", answered(page(400, "text/html", nginxSSLError))},
+	{diag.MTLSIngress400, "http", "nginx wants a certificate", answered(page(400, "text/html", nginxNoCert))},
+}
+
+// answered asks a plain HTTP server, which wants the same words as any other.
+func answered(h http.HandlerFunc) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), h)
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL + "/healthz", CAInline: ca.pem, TimeoutMS: 3000})
+	}
+}
+
+func replied(text string) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		addr := wired(t, func(c net.Conn) { readSome(c); _, _ = c.Write([]byte(text)) })
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", TimeoutMS: 3000})
+	}
+}
+
+var httpMisfortunes = []misfortune{
+	{diag.HTTPStatus, "http", "500", answered(page(500, jsonType, `{"error":{"code":"internal"}}`))},
+	{diag.HTTPStatus, "http", "404", answered(page(404, "text/plain; charset=utf-8", "404 page not found"))},
+	{diag.HTTPStatus, "http", "401 typed", answered(page(401, jsonType, `{"error":{"code":"revoked"}}`))},
+	{diag.HTTPRateLimited, "http", "429", answered(page(429, "text/html", "slow down", "Retry-After", "7"))},
+	{diag.HTTPTimeout, "http", "no answer", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + wired(t, untilClosed) + "/", TimeoutMS: short})
+	}},
+	{diag.HTTPTimeout, "http", "half an answer", func(t *testing.T) diag.Fact {
+		addr := wired(t, func(c net.Conn) {
+			readSome(c)
+			_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"))
+			untilClosed(c)
+		})
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", TimeoutMS: short})
+	}},
+	{diag.HTTPTimeout, "poll", "never what was hoped for", func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, `{"status":"queued"}`))
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, TimeoutMS: short,
+			Extract: map[string]string{"status": "status"}, Poll: &diag.Poll{Field: "status", Until: []string{"completed"}}})
+	}},
+	{diag.HTTPNotHTTP, "http", "another protocol", replied("220 mail.test ESMTP\r\n")},
+	{diag.HTTPNotHTTP, "http", "closed without a word", replied("")},
+	{diag.HTTPEdgePage, "http", "nginx 502", answered(page(502, "text/html", nginxBadGateway))},
+	{diag.HTTPEdgePage, "http", "nginx 404", answered(page(404, "text/html", strings.ReplaceAll(nginxBadGateway, "502 Bad Gateway", "404 Not Found")))},
+	{diag.HTTPEdgePage, "http", "Cloudflare 522", answered(page(522, "text/html; charset=UTF-8", "<title>522: Connection timed out</title>", "Server", "cloudflare"))},
+	{diag.HTTPEdgePage, "http", "Cloudflare 1020", answered(page(403, "text/plain", "error code: 1020", "Server", "cloudflare"))},
+	{diag.HTTPEdgePage, "http", "Envoy 503", answered(page(503, "text/plain", "upstream connect error or disconnect/reset before headers. reset reason: connection failure"))},
+	{diag.HTTPEdgeAuth, "http", "sent to a login", answered(page(302, "text/html", "", "Location", "https://team.cloudflareaccess.com/cdn-cgi/access/login/x?kid=1"))},
+	{diag.HTTPEdgeAuth, "http", "sent to an authorize page", answered(page(303, "text/html", "", "Location", "https://id.test/oauth2/authorize?state=x"))},
+	{diag.HTTPEdgeAuth, "http", "a login page", answered(page(403, "text/html", `<form><input name="p" type="password"></form>`))},
+	{diag.HTTPEdgeAuth, "http", "401 for browsers", answered(page(401, "text/html", "<h1>401 Authorization Required</h1>", "WWW-Authenticate", "Basic"))},
+}
+
+var wsMisfortunes = []misfortune{
+	{diag.WSUpgradeRejected, "ws", "a typed no", refusedUpgrade(page(403, jsonType, `{"error":{"code":"token_expired"}}`))},
+	{diag.WSUpgradeRejected, "ws", "an edge that strips the upgrade", refusedUpgrade(page(200, jsonType, `{}`))},
+	{diag.WSUpgradeRejected, "ws", "a wrong handshake", refusedUpgrade(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Upgrade", "websocket")
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Sec-WebSocket-Accept", "no")
+		w.Header().Set("Sec-WebSocket-Protocol", "gpuaas.terminal.v1")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	})},
+	{diag.HTTPRateLimited, "http", "an upgrade too many", refusedUpgrade(page(429, "text/html", ""))},
+	{diag.HTTPEdgeAuth, "http", "an upgrade without the edge's cookie", refusedUpgrade(page(302, "text/html", "", "Location", "/.pomerium/sign_in"))},
+	{diag.HTTPEdgePage, "http", "no gateway behind the edge", refusedUpgrade(page(502, "text/html", nginxBadGateway))},
+	{diag.MTLSIngress400, "http", "an upgrade without a certificate", refusedUpgrade(page(400, "text/html", nginxNoCert))},
+	{diag.HTTPTimeout, "ws", "no answer to an upgrade", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpWS, Target: "ws://" + wired(t, untilClosed) + "/", TimeoutMS: short})
+	}},
+	{diag.TCPReset, "ws", "reset during an upgrade", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpWS, Target: "ws://" + wired(t, func(c net.Conn) { readSome(c); slam(c) }) + "/"})
+	}},
+	{diag.WSSubprotocol, "ws", "none chosen", terminalBy(&websocket.AcceptOptions{InsecureSkipVerify: true}, says(`{"type":"ready"}`))},
+	{diag.WSSubprotocol, "ws", "the token chosen", refusedUpgrade(func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"bearer." + canary}, InsecureSkipVerify: true})
+		if err == nil {
+			_, _, _ = c.Read(context.Background())
+		}
+	})},
+	{diag.WSSilent, "ws", "accepted and forgotten", terminalOf(func(ctx context.Context, c *websocket.Conn) { _, _, _ = c.Read(ctx) })},
+	{diag.WSClosed, "ws", "closed with a reason", terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(4001, "session replaced") })},
+	{diag.WSClosed, "ws", "broken", terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.CloseNow() })},
+	{diag.WSClosed, "ws", "an error of the gateway", terminalOf(says(`{"type":"error","code":"node_stream_timeout","message":"no stream"}`))},
+	{diag.WSClosed, "pty", "closed before the shell answered", terminalOf(func(ctx context.Context, c *websocket.Conn) {
+		says(`{"type":"ready"}`)(ctx, c)
+		_ = c.Close(1011, "gone")
+	})},
+	{diag.UserMissing, "pty", "no such user", terminalOf(says(`{"type":"error","code":"user_missing","message":"no user"}`))},
+	{diag.ShellMissing, "pty", "no such shell", terminalOf(says(`{"type":"error","code":"user_shell_missing"}`))},
+	{diag.PTYFailed, "pty", "no PTY", terminalOf(says(`{"type":"error","code":"pty_failed"}`))},
+	{diag.PTYFailed, "pty", "the shell ends at once", terminalOf(says(`{"type":"ready"}`, `{"type":"exit","code":"pty_exited"}`))},
+	{diag.PTYFailed, "pty", "said by the close frame only", terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(1011, "pty_failed") })},
+	{diag.PTYSilent, "pty", "an echo is not a shell", terminalOf(echo)},
+	{diag.PTYSilent, "pty", "ready and nothing more", terminalOf(func(ctx context.Context, c *websocket.Conn) {
+		says(`{"type":"ready"}`)(ctx, c)
+		for ctx.Err() == nil {
+			if _, _, err := c.Read(ctx); err != nil {
+				return
+			}
+		}
+	})},
+}
+
+// material makes a handshake with files that are made by spoil.
+func material(spoil func(t *testing.T, req *diag.Request)) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), http.NotFoundHandler())
+		req := diag.Request{Op: diag.OpTLS, Target: s.URL, CAInline: ca.pem}
+		req.Cert, req.Key = files(t, ca.leaf(t, leafOf{}))
+		spoil(t, &req)
+		return run(t, req)
+	}
+}
+
+func rubbish(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rubbish.pem")
+	if err := os.WriteFile(path, []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var fileMisfortunes = []misfortune{
+	{diag.FileMissing, "env", "a name without a value", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}/healthz"})
+	}},
+	{diag.FileMissing, "cert", "no certificate", material(func(_ *testing.T, r *diag.Request) { r.Cert = "/nonexistent/cert.pem" })},
+	{diag.FileMissing, "cert", "no key", material(func(_ *testing.T, r *diag.Request) { r.Key = "/nonexistent/key.pem" })},
+	{diag.FileUnparseable, "cert", "a certificate that is none", material(func(t *testing.T, r *diag.Request) { r.Cert = rubbish(t) })},
+	{diag.FileUnparseable, "cert", "a key that is none", material(func(t *testing.T, r *diag.Request) { r.Key = rubbish(t) })},
+	{diag.FileMismatch, "cert", "another certificate's key", material(func(t *testing.T, r *diag.Request) {
+		_, r.Key = files(t, newAuthority(t, "x").leaf(t, leafOf{}))
+	})},
+	{diag.FileMissing, "trust", "no bundle", material(func(_ *testing.T, r *diag.Request) { r.CAInline, r.CABundle = "", "/nonexistent/ca.crt" })},
+	{diag.FileUnparseable, "trust", "an empty bundle", material(func(t *testing.T, r *diag.Request) { r.CAInline, r.CABundle = "", rubbish(t) })},
+}

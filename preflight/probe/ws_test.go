@@ -1,0 +1,221 @@
+package probe
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/coder/websocket"
+	"github.com/creack/pty"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const terminalProtocol = "gpuaas.terminal.v1"
+
+// canary is a secret that must not be seen anywhere but on the wire.
+const canary = "Canary-7f3a9c2e5b8d4f60"
+
+func wsRequest(op diag.Op, url string, ca authority) diag.Request {
+	return diag.Request{
+		Op: op, Target: strings.Replace(url, "https:", "wss:", 1), CAInline: ca.pem, TimeoutMS: 1000,
+		Header:       map[string]string{"Origin": "https://term.gpuaas.test"},
+		Subprotocols: []string{terminalProtocol}, Token: diag.NewSecret(canary),
+	}
+}
+
+// refusedUpgrade asks for an upgrade only.
+func refusedUpgrade(h http.HandlerFunc) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), h)
+		return run(t, wsRequest(diag.OpWS, s.URL, ca))
+	}
+}
+
+// gateway is a handler that upgrades and lets serve speak. Its goroutines end with the test's connections.
+func gateway(t *testing.T, accept *websocket.AcceptOptions, serve func(context.Context, *websocket.Conn)) http.Handler {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wg.Add(1)
+		defer wg.Done()
+		c, err := websocket.Accept(w, r, accept)
+		if err != nil {
+			return
+		}
+		defer c.CloseNow()
+		serve(ctx, c)
+	})
+}
+
+// terminalOf opens a session at a gateway that behaves like serve.
+func terminalOf(serve func(context.Context, *websocket.Conn)) func(t *testing.T) diag.Fact {
+	return terminalBy(&websocket.AcceptOptions{Subprotocols: []string{terminalProtocol}, InsecureSkipVerify: true}, serve)
+}
+
+func terminalBy(accept *websocket.AcceptOptions, serve func(context.Context, *websocket.Conn)) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), gateway(t, accept, serve))
+		return run(t, wsRequest(diag.OpSession, s.URL, ca))
+	}
+}
+
+// says sends text frames, and leaves the connection to the peer.
+func says(texts ...string) func(context.Context, *websocket.Conn) {
+	return func(ctx context.Context, c *websocket.Conn) {
+		for _, text := range texts {
+			_ = c.Write(ctx, websocket.MessageText, []byte(text))
+		}
+		if !strings.Contains(texts[0], "ready") || len(texts) > 1 {
+			_ = c.Close(websocket.StatusNormalClosure, "done")
+		}
+	}
+}
+
+// echo is what a PTY without a shell does.
+func echo(ctx context.Context, c *websocket.Conn) {
+	says(`{"type":"ready"}`)(ctx, c)
+	for {
+		_, b, err := c.Read(ctx)
+		if err != nil || c.Write(ctx, websocket.MessageBinary, b) != nil {
+			return
+		}
+	}
+}
+
+// ttyOf runs a real shell on a real PTY behind the WebSocket.
+func ttyOf(argv ...string) func(context.Context, *websocket.Conn) {
+	return func(ctx context.Context, c *websocket.Conn) {
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "PS1=\x1b[32m$ \x1b[0m", "TERM=xterm-256color"}
+		tty, err := pty.Start(cmd)
+		if err != nil {
+			_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"error","code":"pty_failed"}`))
+			return
+		}
+		_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"resize"}`))
+		_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"ready"}`))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			buf := make([]byte, 7) // in odd portions
+			for {
+				n, err := tty.Read(buf)
+				if n > 0 {
+					_ = c.Write(ctx, websocket.MessageBinary, buf[:n])
+				}
+				if err != nil {
+					break
+				}
+			}
+			_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"exit"}`))
+			_ = c.Close(websocket.StatusNormalClosure, "shell ended")
+		})
+		for {
+			_, r, err := c.Reader(ctx)
+			if err != nil {
+				break
+			}
+			_, _ = io.Copy(tty, r)
+		}
+		tty.Close()
+		_ = cmd.Wait()
+		wg.Wait()
+	}
+}
+
+func TestSessionComputesInARealShell(t *testing.T) {
+	noLeaks(t)
+	f := terminalOf(ttyOf("/bin/sh", "-i"))(t)
+	if !f.Passed() {
+		t.Fatalf("got %s in %s: %s; %+v %+v", f.Failure, f.Phase, f.Detail, f.WS, f.PTY)
+	}
+	w, p := f.WS, f.PTY
+	if !w.Upgraded || w.Subprotocol != terminalProtocol || w.FirstFrame != "ready" || w.FirstFrameMS == 0 {
+		t.Errorf("websocket: %+v", w)
+	}
+	if !p.NonceOK || p.FirstByteMS == 0 || p.DurationMS == 0 {
+		t.Errorf("pty: %+v", p)
+	}
+	if w.CloseCode != 1000 || w.CloseReason != "shell ended" {
+		t.Errorf("the shell's own end was not seen: %d %q", w.CloseCode, w.CloseReason)
+	}
+	if f.DNS == nil || f.TCP == nil || f.TLS == nil || !f.TLS.Verified || f.HTTP == nil || f.HTTP.Status != 101 {
+		t.Errorf("a rung is missing: %+v", f)
+	}
+}
+
+func TestWebSocketFacts(t *testing.T) {
+	noLeaks(t)
+	got := make(chan http.Header, 1)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header
+		page(403, jsonType, `{"error":{"code":"token_expired","message":"token `+canary+` is over","correlation_id":"c-1"}}`)(w, r)
+	}))
+	req := wsRequest(diag.OpWS, s.URL, ca)
+	req.Header["X-Correlation-Id"] = "c-1"
+	f := run(t, req)
+	h := <-got
+	if h.Get("Origin") != "https://term.gpuaas.test" || h.Get("X-Correlation-Id") != "c-1" ||
+		h.Get("Sec-WebSocket-Protocol") != terminalProtocol+",bearer."+canary {
+		t.Errorf("sent %v", h)
+	}
+	wantWord(t, f, diag.WSUpgradeRejected)
+	if f.WS == nil || f.WS.Upgraded || f.WS.Status != 403 {
+		t.Errorf("websocket: %+v", f.WS)
+	}
+	if f.HTTP == nil || f.HTTP.ErrorCode != "token_expired" || f.HTTP.ErrorMessage != "token "+diag.Redacted+" is over" || f.HTTP.Correlation != "c-1" {
+		t.Errorf("evidence: %+v", f.HTTP)
+	}
+}
+
+func TestCloseCodeAndFrameAreEvidence(t *testing.T) {
+	noLeaks(t)
+	f := terminalOf(func(ctx context.Context, c *websocket.Conn) {
+		_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"error","code":"node_stream_timeout","message":"bearer.`+canary+` had no stream"}`))
+		_ = c.Close(4008, "node_stream_timeout")
+	})(t)
+	wantWord(t, f, diag.WSClosed)
+	w := f.WS
+	if w.FirstFrame != "error" || w.FrameCode != "node_stream_timeout" || w.CloseCode != 4008 || w.CloseReason != "node_stream_timeout" {
+		t.Errorf("websocket: %+v", w)
+	}
+	if strings.Contains(w.FrameMessage, canary) {
+		t.Errorf("the message holds the token: %s", w.FrameMessage)
+	}
+}
+
+func TestBrokenConnectionIs1006(t *testing.T) {
+	noLeaks(t)
+	f := terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.CloseNow() })(t)
+	if f.WS.CloseCode != 1006 {
+		t.Errorf("close code %d", f.WS.CloseCode)
+	}
+}
+
+func TestPlainText(t *testing.T) {
+	in := "\x1b[?2004h\x1b]0;title 111\x07\x1b[1;32m$ \x1b[0m12\x1b[K34\x1b(B56\r\n\x1bP1$r0m\x1b\\78"
+	for size := 1; size <= len(in); size++ {
+		var p plainText
+		for i := 0; i < len(in); i += size {
+			p.write([]byte(in[i:min(i+size, len(in))]))
+		}
+		if want := "$ 123456\n78"; p.text != want {
+			t.Fatalf("in portions of %d: %q, want %q", size, p.text, want)
+		}
+	}
+	var p plainText
+	for range 100 {
+		p.write([]byte(strings.Repeat("x", 1000)))
+	}
+	if len(p.text) > maxText {
+		t.Errorf("%d bytes are kept", len(p.text))
+	}
+}
