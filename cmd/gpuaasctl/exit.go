@@ -34,10 +34,17 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
+// failedError is something outside that is not as it should be, and was found out: a hop's failure without a report.
+type failedError struct{ err error }
+
+func (e *failedError) Error() string { return e.err.Error() }
+func (e *failedError) Unwrap() error { return e.err }
+
 // codeOf turns an error into the exit code.
 func codeOf(err error) int {
 	var verdict *verdictError
 	var usage *usageError
+	var failed *failedError
 	var file *profile.FileError
 	var input *profile.InputError
 	var missing *profile.NotFoundError
@@ -50,6 +57,8 @@ func codeOf(err error) int {
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case errors.As(err, &failed):
+		return exitFailed
 	}
 	return exitInternal
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,8 +59,9 @@ Exit codes: 0 pass, 2 usage or configuration, 3 a hop failed, 4 warnings under -
   gpuaasctl preflight --profile demo --node-id NODE -o json --report preflight.json
   gpuaasctl preflight --api-base https://api.example --terminal-base https://term.example \
       --node-id NODE --node-host 10.0.0.5 --node-user ubuntu`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.preflight(cmd, o) },
+		Args:                       knownCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return a.preflight(cmd, o) },
 	}
 	o.flags(a, cmd)
 	cmd.AddCommand(newReplay(a), newSchema(a), newHops(a))
@@ -138,7 +138,7 @@ func checkSubject(o *preflightOptions, nodes []string) error {
 	}
 	known := ""
 	if len(nodes) > 0 {
-		known = fmt.Sprintf("; the profile has %s", oneOf(nodes))
+		known = " The profile has " + oneOf(nodes)
 	}
 	return usagef("--node-id is missing: which node is to be looked at?%s", known)
 }

@@ -14,8 +14,9 @@ func newProfile(a *app) *cobra.Command {
 		Short: "Show, list and check profiles of environments",
 		Long: `A profile is a strict YAML file that says how an environment is reached, what is expected of it, and how its API is
 spelled. Flags win over GPUAASCTL_* variables, and these over the file. GPUAASCTL_PROFILE chooses one.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:                       knownCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newProfileShow(a), newProfileList(a), newProfileValidate(a), newProfilePath(a))
 	return cmd

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -75,21 +76,31 @@ func strictJSON(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		at := dec.InputOffset()
-		var syntax *json.SyntaxError
-		var typ *json.UnmarshalTypeError
-		switch {
-		case errors.As(err, &syntax):
-			at = syntax.Offset
-		case errors.As(err, &typ):
-			at = typ.Offset
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return errors.New("the file ends before the report does")
 		}
-		return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:min(int(at), len(data))], []byte("\n")), err)
+		return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:errorAt(data, err)], []byte("\n")), err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows the report")
 	}
 	return nil
+}
+
+// errorAt is where in data the decoder's error is, as well as that can be told.
+func errorAt(data []byte, err error) int {
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	at := 0
+	switch {
+	case errors.As(err, &syntax):
+		at = int(syntax.Offset)
+	case errors.As(err, &typ):
+		at = int(typ.Offset)
+	default: // an unknown field has no offset, only its name in quotes
+		if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok {
+			at = bytes.Index(data, []byte(name))
+		}
+	}
+	return min(max(at, 0), len(data))
 }

@@ -23,20 +23,25 @@ func writeReport(path string, r *diag.Report) error {
 	return nil
 }
 
-// replaceFile writes beside path, syncs, renames over path, and syncs the folder.
+// replaceFile writes beside path, syncs, renames over path, and syncs the folder. What is there and is no plain file
+// (a pipe, /dev/fd/3) is written to as it is.
 func replaceFile(path string, data []byte) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, data, 0)
+	}
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	temp := filepath.Join(dir, "."+filepath.Base(path)+"."+newID("new"))
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = os.Rename(temp, path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return errors.Join(err, os.Remove(temp))
 	}
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 )
 
@@ -14,7 +16,7 @@ func newRoot(a *app) (root *cobra.Command, begun *bool) {
 names the first failed hop, its cause and its owner.
 
 Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id ALLOCATION`,
-		Args:                       cobra.NoArgs,
+		Args:                       knownCommand,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
@@ -29,4 +31,16 @@ Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id A
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	return root, begun
+}
+
+// knownCommand refuses a word that is no command of cmd, and suggests the one that was probably meant.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	meant := ""
+	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+		meant = " (did you mean " + oneOf(names) + "?)"
+	}
+	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), meant)
 }

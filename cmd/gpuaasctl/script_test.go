@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"gpuaasctl": main})
+}
+
+// TestScripts runs the real program over every script: what it prints, and how it exits.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		UpdateScripts:       os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "",
+		Setup:               setup,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "absent": absent},
+	})
+}
+
+// setup gives a script a home of its own, an address that refuses ($DEAD) and one that accepts and stays silent
+// ($SILENT).
+func setup(e *testscript.Env) error {
+	e.Setenv("HOME", e.WorkDir)
+	e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	e.Setenv("DEAD", dead.Addr().String())
+	if err := dead.Close(); err != nil {
+		return err
+	}
+	silent, err := silentListener()
+	if err != nil {
+		return err
+	}
+	e.Setenv("SILENT", silent.Addr().String())
+	e.Defer(func() { _ = silent.Close() })
+	return nil
+}
+
+// silentListener accepts by the kernel alone: nobody ever reads or writes.
+func silentListener() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+
+// exits CODE PROGRAM ARGS... runs a program and wants exactly that exit code; stdout and stderr can be looked at.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// absent TEXT FILE... fails when any of the files (or stdout, stderr) holds TEXT.
+func absent(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: absent TEXT FILE...")
+	}
+	for _, f := range args[1:] {
+		if strings.Contains(ts.ReadFile(f), args[0]) {
+			ts.Fatalf("%s holds %q", f, args[0])
+		}
+	}
+}
