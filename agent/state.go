@@ -12,7 +12,7 @@ const (
 	// maxOpen bounds tasks that run plus results that wait to be delivered. At the bound the agent takes no further
 	// task: it accepts no work whose result it cannot keep.
 	maxOpen = 32
-	// maxRecent is how many delivered results are remembered, so that a task that is handed out twice is not
+	// maxRecent is how many results are remembered that are done with, so that a task that is handed out twice is not
 	// executed twice.
 	maxRecent = 16
 )
@@ -43,7 +43,7 @@ type State struct {
 	Running  []string     // ids of tasks being executed
 	Sessions int          // terminal sessions that go on behind a finished task
 	Results  []PostResult // to be delivered, in turn
-	Recent   []PostResult // delivered, oldest first
+	Recent   []PostResult // done with, oldest first
 
 	Skewed   bool
 	Counters Counters

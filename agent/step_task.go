@@ -166,14 +166,12 @@ func (t *turn) resultPosted(w ResultPosted) {
 	case o.OK():
 		t.s.Counters.ResultsPosted++
 		t.s.Results = rest
-		t.s.Recent = with(t.s.Recent, result)
-		if n := len(t.s.Recent) - maxRecent; n > 0 {
-			t.s.Recent = t.s.Recent[n:]
-		}
+		t.remember(result)
 		t.recovered(l, TimerPost)
 	case o.Final || t.stopping():
 		t.s.Counters.ResultFailures++
 		t.s.Results = rest
+		t.remember(result)
 		t.do(Record{decision(o, string(TimerPost), "drop", func(d *Decision) {
 			d.TaskID, d.Correlation = result.TaskID, result.Correlation
 		})})
@@ -185,4 +183,12 @@ func (t *turn) resultPosted(w ResultPosted) {
 	}
 	t.post()
 	t.wait()
+}
+
+// remember keeps a result that is done with, so that its task is not executed again.
+func (t *turn) remember(r PostResult) {
+	t.s.Recent = with(t.s.Recent, r)
+	if n := len(t.s.Recent) - maxRecent; n > 0 {
+		t.s.Recent = t.s.Recent[n:]
+	}
 }

@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+var (
+	testKey  = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	testWall = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+func newState() State {
+	return State{NodeID: testNode, Interval: 10 * time.Second, HasToken: true,
+		Verifiers: wire.Verifiers{"k1": testKey.Public().(ed25519.PublicKey)}}
+}
+
+func signed(id string, change func(*wire.Task)) *wire.Task {
+	task := &wire.Task{ID: id, NodeID: testNode, Type: wire.TaskNoop, CorrelationID: "corr-" + id, QueuedAt: testWall, ExpiresAt: testWall.Add(time.Minute)}
+	if change != nil {
+		change(task)
+	}
+	task.Sign("k1", testKey)
+	return task
+}
+
+// words says effects in short: what a reader of the table needs.
+func words(effects []Effect) string {
+	var out []string
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Log:
+			continue
+		case Record:
+			out = append(out, fmt.Sprintf("record(%s %s %s)", e.Decision.Reason, e.Decision.About, e.Decision.What))
+		case SetTimer:
+			out = append(out, fmt.Sprintf("timer(%s)", e.Timer))
+		case RunTask:
+			out = append(out, "run("+e.Task.ID+")")
+		case PostResult:
+			code := ""
+			if e.Result.Error != nil {
+				code = " " + e.Result.Error.Code
+			}
+			out = append(out, "post("+e.TaskID+" "+e.Result.Status+code+")")
+		default:
+			out = append(out, strings.TrimPrefix(reflect.TypeOf(e).String(), "agent."))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+var refused = Outcome{Reason: diag.RecAPIUnreachable, Failure: diag.TCPRefused}
+
+func TestStep(t *testing.T) {
+	serving := []What{Started{}, IdentityChecked{}, HeartbeatDone{}}
+	done := TaskFinished{TaskID: "a", Result: wire.TaskResult{Status: wire.TaskCompleted}}
+	for name, tc := range map[string]struct {
+		token  bool
+		before []What
+		what   What
+		want   string
+	}{
+		"start": {what: Started{}, want: "record(process_alive agent start) timer(summary) CheckIdentity"},
+		"credentials are there: one heartbeat before any task": {before: []What{Started{}}, what: IdentityChecked{}, want: "SendHeartbeat"},
+		"the gate opens": {before: []What{Started{}, IdentityChecked{}}, what: HeartbeatDone{}, want: "timer(heartbeat) WaitTask"},
+		"an unreachable platform does not keep the gate shut": {before: []What{Started{}, IdentityChecked{}}, what: HeartbeatDone{Outcome: refused},
+			want: "record(api_unreachable heartbeat retry) timer(heartbeat) WaitTask"},
+		"no certificate, a token": {token: true, before: []What{Started{}}, what: IdentityChecked{Outcome{Reason: diag.RecCertMissing}},
+			want: "record(cert_missing identity enroll) Enroll"},
+		"no certificate, no token": {before: []What{Started{}}, what: IdentityChecked{Outcome{Reason: diag.RecCertMissing}},
+			want: "record(recovery_token_missing identity retry) timer(identity)"},
+		"enrolled": {token: true, before: []What{Started{}, IdentityChecked{Outcome{Reason: diag.RecCertMissing}}}, what: EnrollDone{},
+			want: "record(recovery_enrolled identity enrolled) SendHeartbeat"},
+		"enrollment refused": {token: true, before: []What{Started{}, IdentityChecked{Outcome{Reason: diag.RecCertMissing}}},
+			what: EnrollDone{Outcome{Reason: diag.RecRecoveryTokenExpired}}, want: "record(recovery_token_expired identity retry) timer(identity)"},
+		"and tried again from the start": {token: true, before: []What{Started{}, IdentityChecked{Outcome{Reason: diag.RecCertMissing}},
+			EnrollDone{Outcome{Reason: diag.RecRecoveryTokenExpired}}}, what: TimerFired{TimerIdentity}, want: "CheckIdentity"},
+		"the next heartbeat":               {before: serving, what: TimerFired{TimerHeartbeat}, want: "SendHeartbeat"},
+		"a poll without a task, too early": {before: serving, what: WaitDone{}, want: "timer(task_wait)"},
+		"a poll that failed": {before: serving, what: WaitDone{Outcome: Outcome{Reason: diag.RecEdgeRateLimited}},
+			want: "record(edge_rate_limited task_wait retry) timer(task_wait)"},
+		"a task": {before: serving, what: WaitDone{Task: signed("a", nil)}, want: "run(a) WaitTask"},
+		"a task signed by somebody else": {before: serving, what: WaitDone{Task: func() *wire.Task { x := signed("a", nil); x.Type = "other"; return x }()},
+			want: "record(task_claim_failed task refuse) post(a failed task_unverifiable) WaitTask"},
+		"a task for another node": {before: serving, what: WaitDone{Task: signed("a", func(x *wire.Task) { x.NodeID = "node-2" })},
+			want: "record(task_claim_failed task refuse) post(a failed task_unverifiable) WaitTask"},
+		"an expired task": {before: serving, what: WaitDone{Task: signed("a", func(x *wire.Task) { x.ExpiresAt = testWall })},
+			want: "record(task_claim_failed task refuse) post(a failed task_expired) WaitTask"},
+		"the same task again while it runs": {before: append(serving, WaitDone{Task: signed("a", nil)}), what: WaitDone{Task: signed("a", nil)},
+			want: "timer(task_wait)"},
+		"a result": {before: append(serving, WaitDone{Task: signed("a", nil)}), what: done, want: "post(a completed)"},
+		"the same task again after its result was delivered": {before: append(serving, WaitDone{Task: signed("a", nil)}, done, ResultPosted{TaskID: "a"}),
+			what: WaitDone{Task: signed("a", nil)}, want: "post(a completed) timer(task_wait)"},
+		"a result that cannot be posted": {before: append(serving, WaitDone{Task: signed("a", nil)}, done),
+			what: ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed}},
+			want: "record(task_result_post_failed task_result retry) timer(task_result)"},
+		"and is tried again": {before: append(serving, WaitDone{Task: signed("a", nil)}, done,
+			ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed}}), what: TimerFired{TimerPost}, want: "post(a completed)"},
+		"a result that the platform will never take": {before: append(serving, WaitDone{Task: signed("a", nil)}, done),
+			what: ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed, Final: true}},
+			want: "record(task_result_post_failed task_result drop)"},
+		"a wrong clock": {before: append(serving, TimerFired{TimerHeartbeat}), what: HeartbeatDone{Skew: time.Hour},
+			want: "record(clock_skew agent report) timer(heartbeat)"},
+		"shutdown aborts what is under way": {before: serving, what: Shutdown{}, want: "record(shutdown agent stop) CancelWork timer(grace)"},
+		"and ends with it":                  {before: append(serving, Shutdown{}), what: WaitDone{Outcome: refused}, want: "Exit"},
+		"or when its time is up":            {before: append(serving, Shutdown{}), what: TimerFired{TimerGrace}, want: "Exit"},
+		"a task that was handed out while stopping": {before: append(serving, Shutdown{}), what: WaitDone{Task: signed("a", nil)},
+			want: "record(task_claim_failed task refuse) post(a failed agent_stopping)"},
+		"shutdown before anything": {before: []What{Started{}, IdentityChecked{Outcome{Reason: diag.RecCertKeyMismatch}}}, what: Shutdown{},
+			want: "record(shutdown agent stop) CancelWork timer(grace) Exit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState()
+			s.HasToken = tc.token
+			for _, w := range tc.before {
+				s, _ = Step(s, Event{Wall: testWall, What: w})
+			}
+			if _, effects := Step(s, Event{Wall: testWall, What: tc.what}); words(effects) != tc.want {
+				t.Errorf("got  %s\nwant %s", words(effects), tc.want)
+			}
+		})
+	}
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	s := newState()
+	for _, w := range []What{Started{}, IdentityChecked{}, HeartbeatDone{}} {
+		s, _ = Step(s, Event{What: w})
+	}
+	_, effects := Step(s, Event{What: WaitDone{Outcome: Outcome{Reason: diag.RecEdgeRateLimited, RetryAfter: 90 * time.Second}}})
+	for _, e := range effects {
+		if timer, ok := e.(SetTimer); ok && timer.In < 90*time.Second {
+			t.Errorf("asks again in %v", timer.In)
+		}
+	}
+}
+
+func TestAttemptsAreForgottenOnlyAfterAStableWindow(t *testing.T) {
+	const stable = 20 * time.Second
+	var b Backoff
+	fail := func() int {
+		var attempt int
+		b, attempt, _, _ = b.Failed(refused, 10*time.Second, 0.5)
+		return attempt
+	}
+	fail()
+	fail()
+	b = b.Succeeded(time.Second, stable)
+	b = b.Succeeded(stable, stable) // 19 s of success
+	if n := fail(); n != 3 {
+		t.Errorf("attempt %d after an unstable success, want 3", n)
+	}
+	b = b.Succeeded(30*time.Second, stable)
+	b = b.Succeeded(30*time.Second+stable, stable)
+	if n := fail(); n != 1 {
+		t.Errorf("attempt %d after a stable window, want 1", n)
+	}
+}
+
+func TestTakesNoMoreThanItCanKeep(t *testing.T) {
+	s := newState()
+	for _, w := range []What{Started{}, IdentityChecked{}, HeartbeatDone{}} {
+		s, _ = Step(s, Event{Wall: testWall, What: w})
+	}
+	for i := range maxOpen {
+		if !s.Wait.InFlight {
+			t.Fatalf("no poll with %d open tasks", i)
+		}
+		s, _ = Step(s, Event{Wall: testWall, What: WaitDone{Task: signed(fmt.Sprint("t", i), nil)}})
+	}
+	if s.Wait.InFlight {
+		t.Fatal("polls for a task that it cannot keep")
+	}
+	s, _ = Step(s, Event{Wall: testWall, What: TaskFinished{TaskID: "t0"}})
+	if s.Wait.InFlight {
+		t.Fatal("an undelivered result makes no room")
+	}
+	if s, _ = Step(s, Event{Wall: testWall, What: ResultPosted{TaskID: "t0"}}); !s.Wait.InFlight {
+		t.Fatal("does not poll again")
+	}
+}
