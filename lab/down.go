@@ -56,7 +56,7 @@ func (l *Lab) down(ctx context.Context, purge bool) error {
 			return fmt.Sprintf("%d stopped, their disks are gone", len(ms)), errors.Join(errs...)
 		}),
 		l.stage(ctx, "network", func(ctx context.Context) (string, error) { return "removed", removeNetwork(ctx) }),
-		l.stage(ctx, "files", func(context.Context) (string, error) { return l.removeFiles(purge) }),
+		l.stage(ctx, "files", func(ctx context.Context) (string, error) { return l.removeFiles(ctx, purge) }),
 	)
 }
 
@@ -113,7 +113,7 @@ func nspawnLocks(root string) []string {
 }
 
 // removeFiles removes the lab's own files, what systemd-nspawn and ip made for it, and the state last.
-func (l *Lab) removeFiles(purge bool) (string, error) {
+func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 	var errs []error
 	note := "state and profile are gone, the image stays in " + l.opts.CacheDir
 	if l.state.Profile != "" {
@@ -125,7 +125,7 @@ func (l *Lab) removeFiles(purge bool) (string, error) {
 		}
 	}
 	if !hasSystemd() {
-		errs = append(errs, removeLabGroups())
+		errs = append(errs, removeLabGroups(ctx))
 	}
 	if l.state.MadeNetnsDir && emptyDir(netnsDir) {
 		errs = append(errs, unmount(netnsDir), removeEmpty(netnsDir))
@@ -144,16 +144,13 @@ func (l *Lab) removeFiles(purge bool) (string, error) {
 	return note, errors.Join(os.RemoveAll(l.opts.StateDir), removeEmpty(filepath.Dir(l.opts.StateDir)))
 }
 
-func removeLabGroups() error {
+// removeLabGroups ends also machines of which no trace but their cgroup is left.
+func removeLabGroups(ctx context.Context) error {
 	h, err := findHierarchies()
 	if err != nil {
 		return err
 	}
-	g := group{h: h, path: labGroup}
-	if len(g.pids("")) > 0 {
-		return fmt.Errorf("cgroup %s still has processes %v", labGroup, g.pids(""))
-	}
-	return g.remove("")
+	return group{h: h, path: labGroup}.kill(ctx, "")
 }
 
 func removeIfThere(path string) error {

@@ -113,11 +113,10 @@ func (fs *fileSet) secret(path, name string, mode os.FileMode, uid int) {
 	fs.add(file{path: path, data: data, mode: mode, uid: uid})
 }
 
-// binary adds one of our own programs; one that is not built (yet) is left out.
+// binary adds one of our own programs; one that is not built is left out, and Up has said so.
 func (fs *fileSet) binary(name, unit string) {
 	data, err := os.ReadFile(filepath.Join(fs.l.opts.Libexec, name))
 	if errors.Is(err, os.ErrNotExist) {
-		fmt.Fprintf(fs.l.opts.Progress, "! %s is not in %s: %s starts without it\n", name, fs.l.opts.Libexec, fs.s.Machine.Name)
 		return
 	}
 	fs.err = errors.Join(fs.err, err)

@@ -21,7 +21,6 @@ type Options struct {
 	CacheDir string    // default: /var/cache/gpuaasctl
 	Libexec  string    // where gpuaas-agent and gpuaas-platform lie; default: beside this program
 	Profile  string    // the profile file to write; default: ~/.config/gpuaasctl/profiles/lab.yaml
-	Self     []string  // argv that runs `lab supervise` of this program; default: this executable, "lab", "supervise"
 	Progress io.Writer // one line per stage; nil: silent
 }
 
@@ -52,17 +51,12 @@ func (o Options) withDefaults() (Options, error) {
 	if o.CacheDir == "" {
 		o.CacheDir = "/var/cache/gpuaasctl"
 	}
-	if len(o.Self) == 0 || o.Libexec == "" {
+	if o.Libexec == "" {
 		exe, err := os.Executable()
 		if err != nil {
 			return o, fmt.Errorf("find this program: %w", err)
 		}
-		if len(o.Self) == 0 {
-			o.Self = []string{exe, "lab", "supervise"}
-		}
-		if o.Libexec == "" {
-			o.Libexec = filepath.Dir(exe)
-		}
+		o.Libexec = filepath.Dir(exe)
 	}
 	if o.Profile == "" {
 		o.Profile = profile.Path("lab", profile.Dir(os.Getenv))

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -151,7 +152,7 @@ func (l *Lab) get(ctx context.Context, c *http.Client, path string, out any) err
 }
 
 // built reports whether the program was there to be put on the machines.
-func (l *Lab) built(program string) bool { return exists(l.opts.Libexec + "/" + program) }
+func (l *Lab) built(program string) bool { return exists(filepath.Join(l.opts.Libexec, program)) }
 
 func (l *Lab) awaitPlatform(ctx context.Context) (string, error) {
 	if !l.built("gpuaas-platform") {

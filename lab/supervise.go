@@ -22,11 +22,20 @@ const rebootStatus = 133
 // unitOf is the transient unit that holds a machine's supervisor on a systemd host.
 func unitOf(m Machine) string { return m.container() + ".service" }
 
+// superviseArgs are the arguments of this program's hidden command for m. Tests bring it in their own binary.
+func (l *Lab) superviseArgs(m Machine) []string {
+	return []string{"lab", "supervise", m.Name, "--state", l.opts.StateDir}
+}
+
 // startSupervisor starts the detached process that keeps m running. It outlives this process and its session.
 func (l *Lab) startSupervisor(ctx context.Context, m Machine) error {
-	argv := append(append([]string{}, l.opts.Self...), m.Name, "--state", l.opts.StateDir)
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	argv := append([]string{exe}, l.superviseArgs(m)...)
 	if hasSystemd() {
-		_, err := command(ctx, append([]string{"systemd-run", "--quiet", "--collect", "--unit=" + unitOf(m),
+		_, err = command(ctx, append([]string{"systemd-run", "--quiet", "--collect", "--unit=" + unitOf(m),
 			"-p", "Delegate=yes", "-p", "KillMode=mixed", "-p", "TimeoutStopSec=5", "--"}, argv...)...)
 		return err
 	}
@@ -85,8 +94,10 @@ func (l *Lab) spawn(ctx context.Context, m Machine) (int, error) {
 	}
 	// Both clocks count from the machine's own boot, as on a real one: deadlines in CLOCK_BOOTTIME must see a reboot.
 	offset := strconv.FormatInt(-int64(up.Seconds()), 10)
-	self := append(append([]string{}, l.opts.Self...), m.Name, "--state", l.opts.StateDir, "--spawn")
-	argv := append([]string{"-T", "--fork", "--boottime", offset, "--monotonic", offset, "--"}, self...)
+	// This very program, also when its file was replaced by another build meanwhile.
+	exe := fmt.Sprintf("/proc/%d/exe", os.Getpid())
+	argv := append([]string{"-T", "--fork", "--boottime", offset, "--monotonic", offset, "--", exe}, l.superviseArgs(m)...)
+	argv = append(argv, "--spawn")
 	cmd := exec.CommandContext(ctx, "unshare", argv...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	err = cmd.Run()

@@ -39,6 +39,11 @@ func (l *Lab) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range [...]string{"gpuaas-platform", "gpuaas-agent"} {
+		if !l.built(name) {
+			fmt.Fprintf(l.opts.Progress, "! %s is not in %s: the machines start without it\n", name, l.opts.Libexec)
+		}
+	}
 	var image string
 	err = l.stage(ctx, "image", func(ctx context.Context) (note string, err error) {
 		image, note, err = ensureImage(ctx, l.opts.CacheDir)
@@ -78,6 +83,9 @@ func (l *Lab) resumeState(image string) error {
 	st, err := readState(l.opts.StateDir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
+		if exists(netnsPath()) {
+			return errors.New("a lab with another state folder, or the rest of one, is on this host: `gpuaasctl lab down` takes it away")
+		}
 		st = State{Version: stateVersion, CreatedAt: time.Now().UTC(), Image: image,
 			MadeNetnsDir: !exists(netnsDir), MadeNspawnDir: !exists(nspawnDir)}
 	case err != nil:

@@ -1,0 +1,409 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain lets this binary be what the lab starts: the supervisor of a machine, and an Up that a test kills.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "lab" {
+		os.Exit(labMain(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+func labMain(args []string) int {
+	var err error
+	switch {
+	case args[0] == "supervise" && slices.Contains(args, "--spawn"):
+		err = Spawn(args[3], args[1])
+	case args[0] == "supervise":
+		err = Supervise(context.Background(), args[3], args[1])
+	case args[0] == "up":
+		_, err = Up(context.Background(), Options{StateDir: args[1], Profile: args[2], Libexec: args[3], Progress: os.Stderr})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// suite skips unless machines may be made here, and returns the options of a lab of the test's own.
+func suite(t *testing.T) Options {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root")
+	}
+	if os.Getenv("GPUAASCTL_LAB_TESTS") == "" {
+		t.Skip("skipped: needs GPUAASCTL_LAB_TESTS=1, since it makes machines on this host")
+	}
+	if _, err := os.Stat(netnsPath()); err == nil {
+		t.Fatal("there is a lab on this host already: take it down first")
+	}
+	libexec := os.Getenv("GPUAASCTL_BIN")
+	if libexec == "" {
+		libexec = filepath.Join("..", "bin")
+	}
+	libexec, err := filepath.Abs(libexec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	return Options{
+		StateDir: filepath.Join(dir, "state", "lab"), Profile: filepath.Join(dir, "config", "profiles", "lab.yaml"),
+		Libexec: libexec, Progress: t.Output(),
+	}
+}
+
+// up brings the lab up and sees to it that it goes away, whatever happens to the test.
+func up(t *testing.T, opts Options) *Lab {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := Down(context.Background(), opts, false); err != nil {
+			t.Error(err)
+		}
+	})
+	l, err := Up(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestUpAndDownLeaveNothing(t *testing.T) {
+	opts := suite(t)
+	before := look(t)
+	l, err := Up(t.Context(), opts)
+	if err != nil {
+		t.Error(err)
+	} else {
+		out, err := l.Exec(t.Context(), nodeName(1), "hostname")
+		if err != nil || out != nodeName(1)+"\n" {
+			t.Errorf("hostname: %q, %v", out, err)
+		}
+	}
+	if during := look(t); slices.Equal(during, before) {
+		t.Error("the comparison sees no difference while a lab is up: it proves nothing")
+	}
+	if err := Down(t.Context(), opts, false); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, before, look(t))
+	if entries, err := os.ReadDir(filepath.Dir(filepath.Dir(opts.StateDir))); err != nil || len(entries) != 0 {
+		t.Errorf("files are left: %v, %v", entries, err)
+	}
+	if err := Down(t.Context(), opts, false); err != nil {
+		t.Errorf("down of nothing: %v", err)
+	}
+	diff(t, before, look(t))
+}
+
+func TestUpResumesAfterKill(t *testing.T) {
+	opts := suite(t)
+	before := look(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The first delays hit the making of keys, network and disks, the later ones the boot of the machines.
+	for _, ms := range []int{300, 350, 380, 400, 420, 450, 500, 600, 800, 1100} {
+		cmd := exec.Command(exe, "lab", "up", opts.StateDir, opts.Profile, opts.Libexec)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(ms) * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if ms%200 == 0 { // now and then a Down of what a kill left, else the next Up goes on with it
+			if err := Down(t.Context(), opts, false); err != nil {
+				t.Fatalf("down after a kill at %d ms: %v", ms, err)
+			}
+			diff(t, before, look(t))
+		}
+	}
+	l := up(t, opts)
+	for _, m := range l.Machines() {
+		if out, err := l.Exec(t.Context(), m.Name, "systemctl", "is-active", "ssh"); err != nil {
+			t.Errorf("%s: %q, %v", m.Name, out, err)
+		}
+	}
+}
+
+func TestMachines(t *testing.T) {
+	opts := suite(t)
+	l := up(t, opts)
+	node := nodeName(1)
+	t.Run("up again changes nothing", func(t *testing.T) {
+		before := boots(t, l)
+		again, err := Up(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := boots(t, again); !slices.Equal(before, after) {
+			t.Errorf("boot ids %v, before %v", after, before)
+		}
+	})
+	t.Run("run is noexec", func(t *testing.T) {
+		_, err := l.Exec(t.Context(), node, "sh", "-c", "cp /bin/true /run/t && /run/t")
+		if err == nil || !strings.Contains(err.Error(), "Permission denied") {
+			t.Errorf("a program ran from /run: %v", err)
+		}
+	})
+	t.Run("a full disk is real", func(t *testing.T) {
+		_, err := l.Exec(t.Context(), node, "dd", "if=/dev/zero", "of=/fill", "bs=1M")
+		if err == nil || !strings.Contains(err.Error(), "No space left on device") {
+			t.Errorf("filling the disk: %v", err)
+		}
+		if _, err := l.Exec(t.Context(), node, "rm", "/fill"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("ops has sudo over ssh", func(t *testing.T) {
+		argv, err := l.SSHArgv(node, "sudo", "-n", "id", "-u")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, a := range argv {
+			argv[i] = strings.Replace(a, "root@", "ops@", 1)
+		}
+		if out, err := command(t.Context(), argv...); err != nil || out != "0\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+	t.Run("names are served", func(t *testing.T) {
+		for name, want := range map[string]string{apiHost: edgeAddress, nodeAPIHost: nodeAddress, "alloc-01." + appsDomain: edgeAddress, nodeName(2): "10.231.77.102"} {
+			if out, err := l.Exec(t.Context(), node, "getent", "ahostsv4", name); err != nil || !strings.HasPrefix(out, want+" ") {
+				t.Errorf("%s: %q, %v", name, out, err)
+			}
+		}
+		if _, err := l.Exec(t.Context(), node, "getent", "hosts", "elsewhere.example"); err == nil {
+			t.Error("a name from outside the lab was served")
+		}
+	})
+	t.Run("machines freeze apart", func(t *testing.T) { testFreeze(t, l) })
+	t.Run("reboot is a real one", func(t *testing.T) { testReboot(t, l, node) })
+	t.Run("an orphan is taken over", func(t *testing.T) { testOrphan(t, l, opts, node) })
+	t.Run("node ingress refuses as nginx does", func(t *testing.T) { testIngress(t, l, node) })
+}
+
+func boots(t *testing.T, l *Lab) []string {
+	t.Helper()
+	var ids []string
+	for _, m := range l.Machines() {
+		id, err := l.BootID(t.Context(), m.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// testFreeze freezes a unit on one node: its namesake on the other must go on.
+func testFreeze(t *testing.T, l *Lab) {
+	if _, err := l.Exec(t.Context(), nodeName(1), "systemctl", "freeze", "ssh"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := l.Exec(t.Context(), nodeName(1), "systemctl", "thaw", "ssh"); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := dialSSH(ctx, l.Machines()[2]); err != nil {
+		t.Errorf("the other node's sshd: %v", err)
+	}
+	if err := dialSSH(ctx, l.Machines()[1]); err == nil {
+		t.Error("a frozen sshd answered")
+	}
+}
+
+func testReboot(t *testing.T, l *Lab, node string) {
+	before, err := l.BootID(t.Context(), node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machineID, err := l.ReadFile(node, "/etc/machine-id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.WriteFile(node, "/etc/marker", []byte("stays"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Exec(t.Context(), node, "nft", "add", "table", "inet", "marker"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Reboot(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	after, err := l.BootID(t.Context(), node)
+	if err != nil || after == before {
+		t.Errorf("boot id %s, before %s (%v)", after, before, err)
+	}
+	if data, err := l.ReadFile(node, "/etc/marker"); err != nil || string(data) != "stays" {
+		t.Errorf("the disk did not survive: %q, %v", data, err)
+	}
+	if id, err := l.ReadFile(node, "/etc/machine-id"); err != nil || string(id) != string(machineID) {
+		t.Errorf("machine id %q, before %q (%v)", id, machineID, err)
+	}
+	if out, err := l.Exec(t.Context(), node, "nft", "list", "tables"); err != nil || out != "" {
+		t.Errorf("packet filter survived: %q, %v", out, err)
+	}
+	out, err := l.Exec(t.Context(), node, "cat", "/proc/uptime")
+	up, _, _ := strings.Cut(out, " ")
+	if secs, perr := strconv.ParseFloat(up, 64); err != nil || perr != nil || secs > 20 {
+		t.Errorf("uptime %q after a reboot (%v)", out, err)
+	}
+}
+
+// testOrphan kills a machine's supervisor and nspawn, which leaves the machine running on its own, and calls Up.
+func testOrphan(t *testing.T, l *Lab, opts Options, node string) {
+	m, err := l.Machine(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := groupOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := l.leader(m)
+	if err := g.kill(t.Context(), loopGroup); err != nil {
+		t.Fatal(err)
+	}
+	if l.leader(m) != old {
+		t.Fatal("the machine died with its supervisor: there is no orphan to take over")
+	}
+	if _, err := Up(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	if now := l.leader(m); now == 0 || now == old {
+		t.Errorf("leader %d, before %d", now, old)
+	}
+	if data, err := l.ReadFile(node, "/etc/marker"); err != nil || string(data) != "stays" {
+		t.Errorf("the disk did not survive: %q, %v", data, err)
+	}
+}
+
+// testIngress asks the node ingress without a certificate and with one that it does not trust, with curl.
+func testIngress(t *testing.T, l *Lab, node string) {
+	curl := func(args ...string) string {
+		argv := append([]string{"curl", "-sS", "--max-time", "5", "--cacert", "/etc/gpuaas/ca-bundle.crt"}, args...)
+		out, err := l.Exec(t.Context(), node, argv...)
+		if err != nil {
+			t.Error(err)
+		}
+		return out
+	}
+	url := nodeAPIURL + "/internal/v1/nodes/" + node + "/tasks/wait"
+	if body := curl(url); !strings.Contains(body, "<center>No required SSL certificate was sent</center>") {
+		t.Errorf("without a certificate: %q", body)
+	}
+	_, err := l.Exec(t.Context(), node, "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+		"-keyout", "/tmp/k.pem", "-out", "/tmp/c.pem", "-subj", "/CN="+node, "-days", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := curl("--cert", "/tmp/c.pem", "--key", "/tmp/k.pem", url); !strings.Contains(body, "<center>The SSL certificate error</center>") {
+		t.Errorf("with a foreign certificate: %q", body)
+	}
+	code := curl("-o", "/dev/null", "-w", "%{http_code}", "-X", "POST", nodeAPIURL+"/internal/v1/enroll")
+	if code == "400" {
+		body := curl("-X", "POST", nodeAPIURL+"/internal/v1/enroll")
+		if strings.Contains(body, "SSL certificate") {
+			t.Errorf("enrollment asks for a certificate: %q", body)
+		}
+	}
+}
+
+// look lists what a lab may leave on a host: mounts, namespaces, links, addresses, packet filter, cgroups, processes of
+// other pid namespaces, and the folders that systemd-nspawn and ip share with everybody.
+func look(t *testing.T) []string {
+	t.Helper()
+	var seen []string
+	add := func(what string, lines ...string) {
+		for _, l := range lines {
+			if l = strings.TrimSpace(l); l != "" {
+				seen = append(seen, what+" "+l)
+			}
+		}
+	}
+	for _, m := range mounts() {
+		add("mount", m.point+" "+m.fstype)
+	}
+	for _, argv := range [][]string{{"ip", "netns"}, {"ip", "-br", "link"}, {"ip", "-br", "address"}, {"ip", "route"}, {"ip", "rule"}} {
+		out, err := command(t.Context(), argv...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(strings.Join(argv, " "), strings.Split(out, "\n")...)
+	}
+	h, err := findHierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range [...]string{h.v2, h.named, nspawnDir, netnsDir, "/run/systemd/nspawn/locks", "/run/systemd/nspawn/propagate"} {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			add("in "+dir, e.Name())
+		}
+	}
+	add("process", processesInNamespaces(t)...)
+	slices.Sort(seen)
+	return seen
+}
+
+// processesInNamespaces lists live processes in a pid namespace other than ours, and supervisors.
+func processesInNamespaces(t *testing.T) []string {
+	t.Helper()
+	ours, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
+			continue
+		}
+		cmdline, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		ns, _ := os.Readlink(filepath.Join("/proc", e.Name(), "ns", "pid"))
+		if len(cmdline) == 0 { // a kernel thread, or a process that is only waiting to be reaped
+			continue
+		}
+		text := strings.ReplaceAll(string(cmdline), "\x00", " ")
+		if ns != "" && ns != ours || strings.Contains(text, "lab supervise") || strings.Contains(text, "systemd-nspawn") {
+			found = append(found, e.Name()+" "+text)
+		}
+	}
+	return found
+}
+
+func diff(t *testing.T, before, after []string) {
+	t.Helper()
+	for _, l := range after {
+		if !slices.Contains(before, l) {
+			t.Errorf("left behind: %s", l)
+		}
+	}
+	for _, l := range before {
+		if !slices.Contains(after, l) {
+			t.Errorf("taken away: %s", l)
+		}
+	}
+}
