@@ -1,0 +1,65 @@
+package platform
+
+import (
+	"net/http"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
+)
+
+// recentHandshakes is how many failed TLS handshakes the trust answer shows.
+const recentHandshakes = 10
+
+// evidenceView is one thing that happened.
+type evidenceView struct {
+	At            diag.Time      `json:"at"`
+	Kind          string         `json:"kind"`
+	CorrelationID string         `json:"correlation_id,omitempty"`
+	NodeID        string         `json:"node_id,omitempty"`
+	AllocationID  string         `json:"allocation_id,omitempty"`
+	SessionID     string         `json:"session_id,omitempty"`
+	TaskID        string         `json:"task_id,omitempty"`
+	Detail        map[string]any `json:"detail,omitempty"`
+}
+
+func evidenceViews(rows []store.Evidence) []evidenceView {
+	views := make([]evidenceView, len(rows))
+	for i, e := range rows {
+		views[i] = evidenceView{At: when(e.At), Kind: e.Kind, CorrelationID: e.CorrelationID, NodeID: e.NodeID, AllocationID: e.AllocationID,
+			SessionID: e.SessionID, TaskID: e.TaskID, Detail: e.Detail}
+	}
+	return views
+}
+
+// getEvidence answers with everything recorded under a correlation id, or of a terminal session, in time order.
+func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
+	correlationID, sessionID := r.URL.Query().Get("correlation_id"), r.URL.Query().Get("session_id")
+	if correlationID == "" && sessionID == "" {
+		return web.Errorf(http.StatusBadRequest, "correlation_id_required", "evidence is asked for by correlation_id or session_id")
+	}
+	rows, err := p.store.EvidenceBy(r.Context(), correlationID, sessionID)
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		Items []evidenceView `json:"items"`
+		Now   diag.Time      `json:"now"`
+	}{evidenceViews(rows), diag.At(p.now())})
+	return nil
+}
+
+// getTrust answers with the fingerprints, and with the newest TLS handshakes that failed at the node terminal: a node
+// that was turned away there never reached a handler.
+func (p *Platform) getTrust(w http.ResponseWriter, r *http.Request) error {
+	failures, err := p.store.Recent(r.Context(), store.HandshakeFailed, recentHandshakes)
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		Trust
+		HandshakeFailures []evidenceView `json:"handshake_failures"`
+		Now               diag.Time      `json:"now"`
+	}{p.pki.trust(), evidenceViews(failures), diag.At(p.now())})
+	return nil
+}

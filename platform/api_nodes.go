@@ -1,0 +1,197 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
+)
+
+// unknown is said of what nobody measured. It is not "healthy".
+const unknown = "unknown"
+
+// healthUnknown is a node's reported GPU health as long as nothing reports one.
+const healthUnknown = "UNKNOWN"
+
+// nodeView is the operator's read model of a node.
+type nodeView struct {
+	ID                 string         `json:"id"`
+	Status             string         `json:"status"`
+	Health             string         `json:"health"`
+	Identity           string         `json:"identity"` // accepted, or the code with which its credentials are denied
+	Hostname           string         `json:"hostname"`
+	PrivateIP          string         `json:"private_ip"`
+	NodeInstanceID     string         `json:"node_instance_id,omitempty"`
+	BootID             string         `json:"boot_id,omitempty"`
+	Provider           providerView   `json:"provider"`
+	EnvironmentProfile string         `json:"environment_profile,omitempty"`
+	Agent              agentView      `json:"agent"`
+	Cert               *certView      `json:"cert,omitempty"`
+	Recovery           recoveryView   `json:"recovery"`
+	TerminalReadiness  string         `json:"terminal_readiness"`
+	LatestOperation    *operationView `json:"latest_operation,omitempty"`
+	StaleTasks         int            `json:"stale_tasks"`
+	Now                diag.Time      `json:"now"`
+}
+
+type providerView struct {
+	Class      string         `json:"class,omitempty"`
+	GuestAgent guestAgentView `json:"guest_agent"`
+}
+
+type guestAgentView struct {
+	Status string    `json:"status"`
+	At     diag.Time `json:"at,omitzero"`
+}
+
+type agentView struct {
+	Version         string            `json:"version,omitempty"`
+	LastSeenAt      diag.Time         `json:"last_seen_at,omitzero"`
+	LastHeartbeatAt diag.Time         `json:"last_heartbeat_at,omitzero"`
+	LastTaskWaitAt  diag.Time         `json:"last_task_wait_at,omitzero"`
+	APIURL          string            `json:"api_url,omitempty"`
+	TerminalURL     string            `json:"terminal_url,omitempty"`
+	Hostname        string            `json:"hostname,omitempty"`
+	Addresses       []string          `json:"addresses,omitempty"`
+	CertSerial      string            `json:"cert_serial,omitempty"`
+	Counters        map[string]int64  `json:"counters,omitempty"`
+	Record          map[string]string `json:"record,omitempty"`
+	LastDenial      string            `json:"last_denial,omitempty"`
+	LastDeniedAt    diag.Time         `json:"last_denied_at,omitzero"`
+}
+
+// certView is the newest certificate issued to the node.
+type certView struct {
+	Serial            string    `json:"serial"`
+	IssuerFingerprint string    `json:"issuer_fingerprint"`
+	NotAfter          diag.Time `json:"not_after"`
+	Generation        int64     `json:"generation"`
+	RevokedAt         diag.Time `json:"revoked_at,omitzero"`
+}
+
+type operationView struct {
+	ID            string    `json:"id"`
+	Type          string    `json:"type"`
+	Status        string    `json:"status"`
+	TaskID        string    `json:"task_id,omitempty"`
+	CorrelationID string    `json:"correlation_id"`
+	ExpiresAt     diag.Time `json:"expires_at,omitzero"`
+}
+
+func (p *Platform) getNode(w http.ResponseWriter, r *http.Request) error {
+	in, err := p.observe(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return notFound(err, "node")
+	}
+	web.WriteJSON(w, http.StatusOK, nodeRead(in))
+	return nil
+}
+
+// observe collects what the read model is made of.
+func (p *Platform) observe(ctx context.Context, nodeID string) (observation, error) {
+	o := observation{now: p.now(), trust: p.pki.trust(), endpoints: p.cfg.Endpoints, staleAfter: seconds(p.cfg.Policy.HeartbeatStaleAfter),
+		wait: seconds(p.cfg.Policy.TaskWait)}
+	var err error
+	if o.node, err = p.store.Node(ctx, nodeID); err != nil {
+		return o, err
+	}
+	o.cert, err = optional(p.store.NewestCert(ctx, nodeID))
+	if err != nil {
+		return o, err
+	}
+	if o.operation, err = optional(p.store.LatestOperation(ctx, nodeID, o.now)); err != nil {
+		return o, err
+	}
+	if o.session, err = optional(p.store.LatestSession(ctx, nodeID, o.now)); err != nil {
+		return o, err
+	}
+	if o.session != nil && o.session.TaskID != "" {
+		if o.openTask, err = optional(p.store.Task(ctx, o.session.TaskID)); err != nil {
+			return o, err
+		}
+	}
+	if o.settled, err = optional(p.store.LastSettled(ctx, nodeID)); err != nil {
+		return o, err
+	}
+	o.stale, err = p.store.StaleTasks(ctx, nodeID, o.now)
+	return o, err
+}
+
+// optional turns store.ErrNotFound into nil.
+func optional[T any](v T, err error) (*T, error) {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
+// nodeRead is the read model, a pure function of the observation.
+func nodeRead(o observation) nodeView {
+	n := o.node
+	v := nodeView{
+		ID: n.ID, Status: n.Status, Health: healthUnknown, Identity: "accepted", Hostname: n.Hostname, PrivateIP: n.PrivateIP,
+		NodeInstanceID: n.InstanceID, BootID: n.BootID, EnvironmentProfile: n.EnvironmentProfile,
+		Provider: providerView{Class: n.ProviderClass, GuestAgent: guestAgentView{Status: n.GuestAgentStatus, At: when(n.GuestAgentAt)}},
+		Agent: agentView{Version: n.AgentVersion, LastSeenAt: when(n.LastSeenAt), LastHeartbeatAt: when(n.LastHeartbeatAt),
+			LastTaskWaitAt: when(n.LastWaitAt), APIURL: n.APIURL, TerminalURL: n.TerminalURL, Hostname: n.ReportedHostname, Addresses: n.Addresses,
+			CertSerial: n.CertSerial, Counters: n.Counters, Record: n.Record, LastDenial: n.LastDenial, LastDeniedAt: when(n.LastDeniedAt)},
+		Recovery: recovery(o), TerminalReadiness: readiness(o.session, o.openTask), StaleTasks: o.stale, Now: diag.At(o.now),
+	}
+	if n.Identity != "" {
+		v.Identity = n.Identity
+	}
+	if v.Provider.GuestAgent.Status == "" {
+		v.Provider.GuestAgent.Status = unknown
+	}
+	if c := o.cert; c != nil {
+		v.Cert = &certView{Serial: c.Serial, IssuerFingerprint: c.IssuerFingerprint, NotAfter: when(c.NotAfter), Generation: c.Generation, RevokedAt: when(c.RevokedAt)}
+	}
+	if op := o.operation; op != nil {
+		v.LatestOperation = &operationView{ID: op.ID, Type: op.Type, Status: op.Status, TaskID: op.TaskID, CorrelationID: op.CorrelationID, ExpiresAt: when(op.ExpiresAt)}
+	}
+	return v
+}
+
+// bundleView is the audited recovery bundle: token, endpoints and CA material together, since they drift together.
+type bundleView struct {
+	NodeID      string    `json:"node_id"`
+	Token       string    `json:"token"`
+	ExpiresAt   diag.Time `json:"expires_at"`
+	APIURL      string    `json:"api_url"`
+	TerminalURL string    `json:"terminal_url"`
+	CABundle    string    `json:"ca_bundle"`
+	TaskKeys    string    `json:"task_signing_pubkeys"`
+	Now         diag.Time `json:"now"`
+}
+
+func (p *Platform) reenroll(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Reason string `json:"reason"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	ctx, now := r.Context(), p.now()
+	n, err := p.store.Node(ctx, r.PathValue("id"))
+	if err != nil {
+		return notFound(err, "node")
+	}
+	if n.Identity != "" {
+		return web.Errorf(http.StatusConflict, n.Identity, "the node's identity is %s: settle that first", n.Identity)
+	}
+	token, expires := newToken(), now.Add(seconds(p.cfg.Policy.RecoveryTokenMaxAge))
+	err = p.store.Reenroll(ctx, store.Digest(token.Reveal()), expires, store.Evidence{At: now, Kind: store.NodeReenroll,
+		CorrelationID: web.CorrelationID(ctx), NodeID: n.ID, Detail: map[string]any{"expires_at": expires, "reason": in.Reason, "remote": web.Remote(r)}})
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, bundleView{NodeID: n.ID, Token: token.Reveal(), ExpiresAt: when(expires), APIURL: p.cfg.Endpoints.APIURL,
+		TerminalURL: p.cfg.Endpoints.TerminalURL, CABundle: string(p.pki.nodeCABundle), TaskKeys: p.queue.Pubkeys(), Now: diag.At(now)})
+	return nil
+}

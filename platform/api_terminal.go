@@ -1,0 +1,94 @@
+package platform
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
+)
+
+// newToken makes 256 random bits in characters that may stand in a WebSocket subprotocol.
+func newToken() diag.Secret {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return diag.NewSecret(base64.RawURLEncoding.EncodeToString(b[:]))
+}
+
+// tokenView is the answer to a mint: the one time that the token is said.
+type tokenView struct {
+	Token     string    `json:"token"`
+	SessionID string    `json:"session_id"`
+	ExpiresAt diag.Time `json:"expires_at"`
+	URL       string    `json:"url"`
+	Now       diag.Time `json:"now"`
+}
+
+// mintToken makes a terminal session and its token. It asks the database alone: that a mint works says nothing about
+// Redis.
+func (p *Platform) mintToken(w http.ResponseWriter, r *http.Request) error {
+	ctx, now := r.Context(), p.now()
+	a, err := p.store.Allocation(ctx, r.PathValue("id"))
+	if err != nil {
+		return notFound(err, "allocation")
+	}
+	if a.State != store.StateActive {
+		err := p.store.Record(ctx, store.Evidence{At: now, Kind: store.MintRefused, CorrelationID: web.CorrelationID(ctx), NodeID: a.NodeID,
+			AllocationID: a.ID, Detail: map[string]any{"state": a.State}})
+		if err != nil {
+			return err
+		}
+		return web.Errorf(http.StatusConflict, "allocation_not_active", "the allocation is %s; a terminal needs it to be %s", a.State, store.StateActive)
+	}
+	token := newToken()
+	s := store.Session{ID: store.NewID("ts-"), AllocationID: a.ID, NodeID: a.NodeID, OSUser: a.OSUser, TokenDigest: store.Digest(token.Reveal()),
+		CorrelationID: web.CorrelationID(ctx), CreatedAt: now, ExpiresAt: now.Add(seconds(p.cfg.Policy.TerminalTokenTTL))}
+	if err := p.store.Mint(ctx, s); err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, tokenView{Token: token.Reveal(), SessionID: s.ID, ExpiresAt: when(s.ExpiresAt),
+		URL: websocketURL(p.cfg.Endpoints.BrowserTerminalBase, s.ID), Now: diag.At(now)})
+	return nil
+}
+
+// websocketURL is where a browser opens the session.
+func websocketURL(base, sessionID string) string {
+	base = strings.TrimRight(base, "/")
+	if rest, ok := strings.CutPrefix(base, "http"); ok { // http -> ws, https -> wss
+		base = "ws" + rest
+	}
+	return base + "/v1/terminal/" + url.PathEscape(sessionID)
+}
+
+// sessionView is a terminal session as the operator reads it.
+type sessionView struct {
+	ID                    string    `json:"id"`
+	AllocationID          string    `json:"allocation_id"`
+	NodeID                string    `json:"node_id"`
+	CorrelationID         string    `json:"correlation_id"`
+	TerminalOpenTaskID    string    `json:"terminal_open_task_id,omitempty"`
+	CreatedAt             diag.Time `json:"created_at"`
+	ExpiresAt             diag.Time `json:"expires_at"`
+	BrowserConnectedAt    diag.Time `json:"browser_connected_at,omitzero"`
+	NodeStreamConnectedAt diag.Time `json:"node_stream_connected_at,omitzero"`
+	PTYReadyAt            diag.Time `json:"pty_ready_at,omitzero"`
+	ClosedAt              diag.Time `json:"closed_at,omitzero"`
+	CloseReason           string    `json:"close_reason,omitempty"`
+	Now                   diag.Time `json:"now"`
+}
+
+func (p *Platform) getSession(w http.ResponseWriter, r *http.Request) error {
+	s, err := p.store.Session(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return notFound(err, "session")
+	}
+	web.WriteJSON(w, http.StatusOK, sessionView{ID: s.ID, AllocationID: s.AllocationID, NodeID: s.NodeID, CorrelationID: s.CorrelationID,
+		TerminalOpenTaskID: s.TaskID, CreatedAt: when(s.CreatedAt), ExpiresAt: when(s.ExpiresAt), BrowserConnectedAt: when(s.BrowserConnectedAt),
+		NodeStreamConnectedAt: when(s.NodeStreamConnectedAt), PTYReadyAt: when(s.PTYReadyAt), ClosedAt: when(s.ClosedAt),
+		CloseReason: s.CloseReason, Now: diag.At(p.now())})
+	return nil
+}

@@ -1,0 +1,233 @@
+package platform
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/platform/store"
+)
+
+// Config is the platform's configuration file. Unknown keys are refused.
+type Config struct {
+	Listen            Listen    `yaml:"listen"`
+	Redis             string    `yaml:"redis"`    // host:port
+	Database          string    `yaml:"database"` // path, or :memory:
+	PKI               PKIFiles  `yaml:"pki"`
+	TaskSigningKey    string    `yaml:"task_signing_key"`    // ed25519, PKCS8 PEM
+	OperatorTokenFile string    `yaml:"operator_token_file"` // must not be readable by others
+	Endpoints         Endpoints `yaml:"endpoints"`
+	Policy            Policy    `yaml:"policy"`
+	Seed              string    `yaml:"seed"` // optional
+}
+
+// Listen holds host:port of each listener. All but NodeTerminal speak plain HTTP and belong on loopback, behind the
+// edge and the node ingress.
+type Listen struct {
+	API          string `yaml:"api"`
+	NodeAPI      string `yaml:"node_api"`
+	Gateway      string `yaml:"gateway"`
+	NodeTerminal string `yaml:"node_terminal"` // TLS with client certificates, ended here
+}
+
+// PKIFiles names PEM files.
+type PKIFiles struct {
+	SigningCACert     string `yaml:"signing_ca_cert"` // signs node certificates
+	SigningCAKey      string `yaml:"signing_ca_key"`
+	IngressCA         string `yaml:"ingress_ca"`           // what the node ingress trusts for clients; read again each time it is asked for
+	NodeAPIServerCert string `yaml:"node_api_server_cert"` // for its fingerprint
+	TerminalCert      string `yaml:"terminal_cert"`
+	TerminalKey       string `yaml:"terminal_key"`
+	NodeCABundle      string `yaml:"node_ca_bundle"` // handed out at enrollment
+}
+
+// Endpoints are the URLs under which nodes and browsers reach this platform.
+type Endpoints struct {
+	APIURL              string   `yaml:"api_url"`
+	TerminalURL         string   `yaml:"terminal_url"`
+	BrowserTerminalBase string   `yaml:"browser_terminal_base"`
+	AllowedOrigins      []string `yaml:"allowed_origins,omitempty"` // host names of web UIs besides the terminal's own
+}
+
+// Policy holds the catalogue's keys, in seconds. Absent keys have the catalogue's defaults.
+type Policy struct {
+	HeartbeatStaleAfter    int64 `yaml:"node.heartbeat_stale_after_seconds"`
+	TaskWait               int64 `yaml:"node.task_wait_seconds"`
+	TaskStaleSweepInterval int64 `yaml:"node.task_stale_sweep_interval_seconds"`
+	RecoveryTokenMaxAge    int64 `yaml:"node.recovery_token_max_age_seconds"`
+	CertTTL                int64 `yaml:"node.cert_ttl_seconds"`
+	NodeStreamTimeout      int64 `yaml:"terminal.node_stream_timeout_seconds"`
+	TerminalTokenTTL       int64 `yaml:"terminal.token_ttl_seconds"`
+	AppStatusProbeInterval int64 `yaml:"app.status_probe_interval_seconds"` // 0: none
+}
+
+// DefaultPolicy is the catalogue's.
+func DefaultPolicy() Policy {
+	return Policy{
+		HeartbeatStaleAfter: 120, TaskWait: 25, TaskStaleSweepInterval: 60, RecoveryTokenMaxAge: 86400, CertTTL: 86400,
+		NodeStreamTimeout: 20, TerminalTokenTTL: 60, AppStatusProbeInterval: 10,
+	}
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+// LoadConfig reads and checks a configuration file.
+func LoadConfig(path string) (Config, error) {
+	c := Config{Policy: DefaultPolicy()}
+	if err := readYAML(path, &c); err != nil {
+		return Config{}, err
+	}
+	if err := c.Check(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Check says what is missing or impossible, all of it.
+func (c Config) Check() error {
+	var errs []error
+	for _, f := range []struct{ key, value string }{
+		{"listen.api", c.Listen.API}, {"listen.node_api", c.Listen.NodeAPI}, {"listen.gateway", c.Listen.Gateway},
+		{"listen.node_terminal", c.Listen.NodeTerminal}, {"redis", c.Redis}, {"database", c.Database},
+		{"pki.signing_ca_cert", c.PKI.SigningCACert}, {"pki.signing_ca_key", c.PKI.SigningCAKey}, {"pki.ingress_ca", c.PKI.IngressCA},
+		{"pki.node_api_server_cert", c.PKI.NodeAPIServerCert}, {"pki.terminal_cert", c.PKI.TerminalCert}, {"pki.terminal_key", c.PKI.TerminalKey},
+		{"pki.node_ca_bundle", c.PKI.NodeCABundle}, {"task_signing_key", c.TaskSigningKey}, {"operator_token_file", c.OperatorTokenFile},
+	} {
+		if f.value == "" {
+			errs = append(errs, fmt.Errorf("%s is required", f.key))
+		}
+	}
+	for _, f := range []struct{ key, value string }{
+		{"endpoints.api_url", c.Endpoints.APIURL}, {"endpoints.terminal_url", c.Endpoints.TerminalURL},
+		{"endpoints.browser_terminal_base", c.Endpoints.BrowserTerminalBase},
+	} {
+		if u, err := url.Parse(f.value); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			errs = append(errs, fmt.Errorf("%s must be an http or https URL", f.key))
+		}
+	}
+	for _, f := range []struct {
+		key   string
+		value int64
+	}{
+		{"node.heartbeat_stale_after_seconds", c.Policy.HeartbeatStaleAfter}, {"node.task_wait_seconds", c.Policy.TaskWait},
+		{"node.task_stale_sweep_interval_seconds", c.Policy.TaskStaleSweepInterval}, {"node.recovery_token_max_age_seconds", c.Policy.RecoveryTokenMaxAge},
+		{"node.cert_ttl_seconds", c.Policy.CertTTL}, {"terminal.node_stream_timeout_seconds", c.Policy.NodeStreamTimeout},
+		{"terminal.token_ttl_seconds", c.Policy.TerminalTokenTTL},
+	} {
+		if f.value <= 0 {
+			errs = append(errs, fmt.Errorf("policy %s must be positive", f.key))
+		}
+	}
+	if c.Policy.AppStatusProbeInterval < 0 {
+		errs = append(errs, errors.New("policy app.status_probe_interval_seconds must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// Seed is the file of nodes and allocations that are created when they are missing.
+type Seed struct {
+	Nodes       []SeedNode       `yaml:"nodes"`
+	Allocations []SeedAllocation `yaml:"allocations"`
+}
+
+// SeedNode is one node; the token in EnrollmentTokenFile (optional) enrolls it once.
+type SeedNode struct {
+	ID                  string `yaml:"id"`
+	Hostname            string `yaml:"hostname"`
+	PrivateIP           string `yaml:"private_ip"`
+	ProviderClass       string `yaml:"provider_class"`
+	GuestAgentStatus    string `yaml:"guest_agent_status,omitempty"`
+	EnvironmentProfile  string `yaml:"environment_profile,omitempty"`
+	EnrollmentTokenFile string `yaml:"enrollment_token_file,omitempty"`
+}
+
+// SeedAllocation is one allocation.
+type SeedAllocation struct {
+	ID         string  `yaml:"id"`
+	NodeID     string  `yaml:"node_id"`
+	State      string  `yaml:"state"`
+	OSUser     string  `yaml:"os_user"`
+	WorkflowID string  `yaml:"workflow_id,omitempty"`
+	App        SeedApp `yaml:"app,omitempty"`
+}
+
+// SeedApp is an allocation's workload.
+type SeedApp struct {
+	Kind       string `yaml:"kind,omitempty"`
+	Unit       string `yaml:"unit,omitempty"`
+	Port       int    `yaml:"port,omitempty"`
+	ProductURL string `yaml:"product_url,omitempty"`
+}
+
+// LoadSeed reads and checks a seed file.
+func LoadSeed(path string) (Seed, error) {
+	var s Seed
+	if err := readYAML(path, &s); err != nil {
+		return Seed{}, err
+	}
+	if err := s.check(); err != nil {
+		return Seed{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (s Seed) check() error {
+	var errs []error
+	for i, n := range s.Nodes {
+		if n.ID == "" || strings.ContainsAny(n.ID, "/ \t") {
+			errs = append(errs, fmt.Errorf("nodes[%d].id must be a word", i))
+		}
+	}
+	for i, a := range s.Allocations {
+		if a.ID == "" || a.NodeID == "" || a.OSUser == "" {
+			errs = append(errs, fmt.Errorf("allocations[%d] needs id, node_id and os_user", i))
+		}
+		if !slices.Contains(store.AllocationStates[:], a.State) {
+			errs = append(errs, fmt.Errorf("allocations[%d].state %q is not one of %s", i, a.State, strings.Join(store.AllocationStates[:], ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readYAML reads one strict YAML document; every error names the file and, where there is one, the line.
+func readYAML(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(v); err != nil && !errors.Is(err, io.EOF) {
+		return located(path, err)
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: want one YAML document", path)
+	}
+	return nil
+}
+
+// located turns "line N: ..." of the YAML reader into "FILE:N: ...".
+func located(path string, err error) error {
+	lines := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
+	var te *yaml.TypeError
+	if errors.As(err, &te) {
+		lines = te.Errors
+	}
+	errs := make([]error, len(lines))
+	for i, l := range lines {
+		sep := ": "
+		if rest, ok := strings.CutPrefix(l, "line "); ok {
+			sep, l = ":", rest
+		}
+		errs[i] = errors.New(path + sep + l)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,108 @@
+package platform
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// enrollRetry is how long the same key may repeat its enrollment: the first answer may have been lost on the way, and
+// the token is consumed.
+const enrollRetry = 2 * time.Minute
+
+// undoTime bounds work that must be done after a caller has left.
+const undoTime = 2 * time.Second
+
+// timeText is how times stand in sentences.
+const timeText = "2006-01-02 15:04:05Z"
+
+// detached is a short context that outlives its parent's end.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+}
+
+// enroll turns a node-bound token and a certificate request into a certificate, the trust bundle and the endpoints.
+func (p *Platform) enroll(w http.ResponseWriter, r *http.Request) error {
+	var in wire.EnrollRequest
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	c, generation, err := p.issue(r, in)
+	if err != nil {
+		var denial *web.Error
+		if errors.As(err, &denial) {
+			p.recordEnrollDenial(r, in, denial)
+		}
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, wire.EnrollResponse{
+		Certificate: string(certPEM(c)) + string(p.pki.caPEM), CABundle: string(p.pki.nodeCABundle), APIURL: p.cfg.Endpoints.APIURL,
+		TerminalURL: p.cfg.Endpoints.TerminalURL, Generation: generation, NotAfter: c.NotAfter.UTC(),
+	})
+	return nil
+}
+
+// issue checks and consumes the token, and signs.
+func (p *Platform) issue(r *http.Request, in wire.EnrollRequest) (*x509.Certificate, int64, error) {
+	token := web.Bearer(r)
+	if token.IsZero() || in.NodeID == "" {
+		return nil, 0, web.Errorf(http.StatusUnauthorized, "unauthorized", "enrollment needs a node id and a bearer token")
+	}
+	csr, err := parseCSR(in.CSR)
+	if err != nil {
+		return nil, 0, &web.Error{Status: http.StatusBadRequest, Code: "csr_invalid", Message: "the certificate request is not acceptable", Err: err}
+	}
+	if cn := csr.Subject.CommonName; cn != "" && cn != in.NodeID {
+		return nil, 0, web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the certificate request names another node")
+	}
+	keySum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
+	var cert *x509.Certificate
+	row, err := p.store.Enroll(r.Context(), store.Enrollment{
+		NodeID: in.NodeID, InstanceID: in.NodeInstanceID, CorrelationID: web.CorrelationID(r.Context()), TokenDigest: store.Digest(token.Reveal()),
+		KeyDigest: hex.EncodeToString(keySum[:]), At: p.now(), Retry: enrollRetry,
+	}, func(generation int64) (row store.Cert, err error) {
+		cert, row, err = p.pki.sign(in.NodeID, generation, csr.PublicKey, p.now(), seconds(p.cfg.Policy.CertTTL))
+		return row, err
+	})
+	if err != nil {
+		return nil, 0, p.enrollDenial(r.Context(), in.NodeID, err)
+	}
+	return cert, row.Generation, nil
+}
+
+// enrollDenial types the reasons of the store.
+func (p *Platform) enrollDenial(ctx context.Context, nodeID string, err error) error {
+	switch {
+	case errors.Is(err, store.ErrTokenUnknown):
+		return web.Errorf(http.StatusUnauthorized, "unauthorized", "the enrollment token is not known")
+	case errors.Is(err, store.ErrTokenOtherNode):
+		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the enrollment token is bound to another node")
+	case errors.Is(err, store.ErrTokenExpired):
+		return web.Errorf(http.StatusUnauthorized, wire.DenyTokenExpired, "the enrollment token has expired")
+	case errors.Is(err, store.ErrTokenConsumed):
+		return web.Errorf(http.StatusUnauthorized, wire.DenyTokenConsumed, "the enrollment token was used already")
+	case errors.Is(err, store.ErrNodeDenied):
+		n, lookup := p.store.Node(ctx, nodeID)
+		if lookup != nil {
+			return lookup
+		}
+		return web.Errorf(http.StatusForbidden, n.Identity, "the node's identity is %s", n.Identity)
+	}
+	return err
+}
+
+func (p *Platform) recordEnrollDenial(r *http.Request, in wire.EnrollRequest, denial *web.Error) {
+	err := p.store.Record(r.Context(), store.Evidence{At: p.now(), Kind: store.NodeEnrollDenied, CorrelationID: web.CorrelationID(r.Context()), NodeID: in.NodeID,
+		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "node_instance_id": in.NodeInstanceID, "remote": web.Remote(r)}})
+	if err != nil {
+		p.log.Error("record evidence", "error", err)
+	}
+}

@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// browser answers the upgrade of a browser. Everything that can be refused is refused before the upgrade, with a
+// status and the envelope.
+func (g *Gateway) browser(w http.ResponseWriter, r *http.Request) error {
+	row, err := g.admit(r)
+	if err != nil {
+		g.rejected(r, store.BrowserRejected, row, err)
+		return err
+	}
+	s := newSession(row)
+	if !g.add(s) {
+		return errAttached
+	}
+	defer g.remove(s)
+	bound, err := g.bindings.bind(r.Context(), row.ID)
+	switch {
+	case err != nil:
+		err = &web.Error{Status: http.StatusServiceUnavailable, Code: wire.CodeSessionStore, Message: "the session could not be bound: the session store does not answer", Err: err}
+	case !bound:
+		err = errAttached
+	}
+	if err != nil {
+		g.rejected(r, store.BrowserRejected, row, err)
+		return err
+	}
+	// The origin was checked in admit, by our own list and with our own envelope.
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.TerminalSubprotocol}, InsecureSkipVerify: true})
+	if err != nil { // it has answered already
+		g.rejected(r, store.BrowserRejected, row, err)
+		ctx, cancel := afterwards(r.Context())
+		defer cancel()
+		if err := g.bindings.release(ctx, row.ID); err != nil {
+			g.Log.Error("release session", "error", err)
+		}
+		return nil
+	}
+	g.wg.Add(1)
+	defer g.wg.Done()
+	g.serve(r.Context(), s, conn)
+	return nil
+}
+
+var errAttached = web.Errorf(http.StatusConflict, "session_attached", "the session has its browser already, or had it")
+
+// admit checks the request and its token, and returns the session. The row is filled as far as it is known.
+func (g *Gateway) admit(r *http.Request) (store.Session, error) {
+	id := r.PathValue("session_id")
+	row := store.Session{ID: id, CorrelationID: web.CorrelationID(r.Context())}
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return row, web.Errorf(http.StatusUpgradeRequired, "upgrade_required", "a terminal is a WebSocket")
+	}
+	if o := r.Header.Get("Origin"); o != "" && !g.originAllowed(o, r.Host) {
+		return row, web.Errorf(http.StatusForbidden, "origin_not_allowed", "a terminal cannot be opened from this origin")
+	}
+	token, spoken := offered(r)
+	if !spoken {
+		return row, web.Errorf(http.StatusBadRequest, "subprotocol_required", "a terminal speaks %s", wire.TerminalSubprotocol)
+	}
+	if token == "" {
+		return row, web.Errorf(http.StatusUnauthorized, "token_missing", "a terminal needs its token as subprotocol %s<token>", wire.BearerPrefix)
+	}
+	found, err := g.Store.Session(r.Context(), id)
+	if errors.Is(err, store.ErrNotFound) {
+		return row, web.Errorf(http.StatusNotFound, wire.CodeSessionNotFound, "there is no such terminal session")
+	}
+	if err != nil {
+		return row, err
+	}
+	if given := web.GivenCorrelationID(r.Context()); given != "" {
+		found.CorrelationID = given
+	}
+	switch {
+	case subtle.ConstantTimeCompare([]byte(store.Digest(token)), []byte(found.TokenDigest)) != 1:
+		return found, web.Errorf(http.StatusUnauthorized, "token_invalid", "the terminal token does not belong to this session")
+	case !found.BrowserConnectedAt.IsZero():
+		return found, errAttached
+	case !g.Now().Before(found.ExpiresAt):
+		return found, web.Errorf(http.StatusUnauthorized, wire.DenyTokenExpired, "the terminal token has expired")
+	}
+	return found, nil
+}
+
+// offered returns the token among the offered subprotocols, and whether ours is among them.
+func offered(r *http.Request) (token string, spoken bool) {
+	for _, line := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for p := range strings.SplitSeq(line, ",") {
+			p = strings.TrimSpace(p)
+			if t, ok := strings.CutPrefix(p, wire.BearerPrefix); ok {
+				token = t
+			}
+			spoken = spoken || p == wire.TerminalSubprotocol
+		}
+	}
+	return token, spoken
+}
+
+func (g *Gateway) originAllowed(origin, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	return strings.EqualFold(u.Host, host) || g.origins[u.Host] || g.origins[u.Hostname()]
+}
+
+// rejected records why an upgrade was refused.
+func (g *Gateway) rejected(r *http.Request, kind string, row store.Session, err error) {
+	detail := map[string]any{"code": "internal_error", "remote": web.Remote(r)}
+	var e *web.Error
+	if errors.As(err, &e) {
+		detail["code"], detail["message"] = e.Code, e.Message
+	}
+	ids := []string{web.CorrelationID(r.Context()), row.CorrelationID}
+	for _, id := range slices.Compact(ids) { // under the request's and under the session's own
+		if id != "" {
+			g.record(r.Context(), store.Evidence{At: g.Now(), Kind: kind, CorrelationID: id, NodeID: row.NodeID, AllocationID: row.AllocationID,
+				SessionID: row.ID, Detail: detail})
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuaas/gpuaasctl/platform/queue"
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+const (
+	// writeTime is how long one side may refuse a frame before the session ends: it holds up the other side.
+	writeTime = 10 * time.Second
+	// pingEvery finds peers that are gone without a word; pingTime is how long one may take to answer.
+	pingEvery = 20 * time.Second
+	pingTime  = 10 * time.Second
+	// closeTime is how long a peer may take to answer a close.
+	closeTime = time.Second
+	// frameLimit bounds one frame of either side.
+	frameLimit = 1 << 20
+	// taskGrace is how much longer the terminal.open lives than the wait for its stream.
+	taskGrace = 2 * time.Second
+
+	defaultCols, defaultRows = 80, 24
+)
+
+// Close codes of the gateway, in the range that applications may use.
+const (
+	closeSessionEnded      websocket.StatusCode = 4000 // the terminal ended
+	closeNodeStreamTimeout websocket.StatusCode = 4408
+	closeNodeError         websocket.StatusCode = 4502 // the node said why, or left
+	closeShutdown          websocket.StatusCode = websocket.StatusGoingAway
+)
+
+// Close reasons besides the codes of wire.
+const (
+	reasonBrowserClosed = "browser_closed"
+	reasonNodeClosed    = "node_stream_closed"
+	reasonShutdown      = "gateway_shutdown"
+	reasonExit          = "exit"
+	reasonEnqueue       = "terminal_open_failed"
+)
+
+// session is one terminal in progress.
+type session struct {
+	row    store.Session
+	taken  atomic.Bool          // a node stream was admitted
+	stream chan *websocket.Conn // the node's connection, once
+	done   chan struct{}        // closed when the session has ended
+
+	joined chan struct{}   // closed once node is set
+	node   *websocket.Conn // readable after joined
+	ready  chan struct{}   // closed at the node's first ready, error or exit frame
+	ends   chan ending     // what the goroutines of the session have to say
+}
+
+func newSession(row store.Session) *session {
+	return &session{row: row, stream: make(chan *websocket.Conn), done: make(chan struct{}), joined: make(chan struct{}), ready: make(chan struct{}),
+		ends: make(chan ending, 4)} // one place for each pump and each pinger: none ever blocks
+}
+
+// ending is why a session ended. Frame, if any, is still owed to the browser.
+type ending struct {
+	reason string
+	code   websocket.StatusCode
+	frame  *wire.Frame
+}
+
+// afterwards is a short context for what must be done when the request is over.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+}
+
+// serve runs a session whose browser is connected, until it has ended and everything is closed.
+func (g *Gateway) serve(ctx context.Context, s *session, browser *websocket.Conn) {
+	// Cancelling io cuts both connections without a word, so it comes last.
+	io, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	browser.SetReadLimit(frameLimit)
+	var wg sync.WaitGroup
+	end := g.open(ctx, s)
+	if end == nil {
+		wg.Go(func() { s.ends <- s.fromBrowser(io, browser) })
+		wg.Go(func() { s.ends <- keepAlive(io, browser, reasonBrowserClosed) })
+		e := g.await(ctx, io, s, browser, &wg)
+		end = &e
+	}
+	g.finish(ctx, s, browser, *end, cut)
+	wg.Wait()
+	g.Log.Info("terminal session ended", "session_id", s.row.ID, "reason", end.reason, "correlation_id", s.row.CorrelationID)
+}
+
+// open notes the browser and asks the node for its stream; nil when that worked.
+func (g *Gateway) open(ctx context.Context, s *session) *ending {
+	err := g.Store.Reached(ctx, s.row, store.StepBrowser, g.Now(), nil)
+	if err == nil {
+		err = g.enqueue(ctx, s)
+	}
+	if err == nil {
+		return nil
+	}
+	g.Log.Error("open terminal session", "session_id", s.row.ID, "error", err)
+	return &ending{reason: reasonEnqueue, code: websocket.StatusInternalError,
+		frame: s.errorFrame(reasonEnqueue, "the platform could not ask the node for a terminal")}
+}
+
+func (g *Gateway) enqueue(ctx context.Context, s *session) error {
+	payload, err := json.Marshal(wire.TerminalOpenPayload{SessionID: s.row.ID, AllocationID: s.row.AllocationID, OSUser: s.row.OSUser, Cols: defaultCols, Rows: defaultRows})
+	if err != nil {
+		return err
+	}
+	t, err := g.Queue.Enqueue(ctx, queue.Spec{NodeID: s.row.NodeID, Type: wire.TaskTerminalOpen, Payload: payload, TTL: g.NodeStreamTimeout + taskGrace,
+		CorrelationID: s.row.CorrelationID, SessionID: s.row.ID, AllocationID: s.row.AllocationID})
+	if err != nil {
+		return err
+	}
+	s.row.TaskID = t.ID
+	return g.Store.SetSessionTask(ctx, s.row.ID, t.ID)
+}
+
+// await follows the session to its end: the node joins, the terminal is ready, somebody leaves, or time is up.
+func (g *Gateway) await(ctx, io context.Context, s *session, browser *websocket.Conn, wg *sync.WaitGroup) ending {
+	timer := time.NewTimer(g.NodeStreamTimeout)
+	defer timer.Stop()
+	stream, ready := s.stream, s.ready
+	for {
+		select {
+		case conn := <-stream:
+			stream = nil
+			conn.SetReadLimit(frameLimit)
+			s.node = conn
+			close(s.joined)
+			if err := g.Store.Reached(ctx, s.row, store.StepStream, g.Now(), nil); err != nil {
+				g.Log.Error("note node stream", "session_id", s.row.ID, "error", err)
+			}
+			wg.Go(func() { s.ends <- g.fromNode(io, s, browser) })
+			wg.Go(func() { s.ends <- keepAlive(io, conn, reasonNodeClosed) })
+		case <-ready:
+			ready = nil
+			timer.Stop()
+		case e := <-s.ends:
+			if e.reason == reasonNodeClosed && e.frame == nil {
+				e.frame = s.errorFrame(reasonNodeClosed, "the node ended the terminal's stream")
+			}
+			return e
+		case <-timer.C:
+			return s.timedOut(g.NodeStreamTimeout)
+		case <-ctx.Done():
+			return ending{reason: reasonShutdown, code: closeShutdown, frame: s.errorFrame(reasonShutdown, "the terminal gateway is stopping")}
+		}
+	}
+}
+
+// timedOut says how far it came.
+func (s *session) timedOut(limit time.Duration) ending {
+	text := fmt.Sprintf("the node opened no terminal stream within %s", limit)
+	select {
+	case <-s.joined:
+		text = fmt.Sprintf("the node's stream is there, and its terminal was not ready within %s", limit)
+	default:
+	}
+	return ending{reason: wire.CodeNodeStreamTimeout, code: closeNodeStreamTimeout, frame: s.errorFrame(wire.CodeNodeStreamTimeout, text)}
+}
+
+func (s *session) errorFrame(code, message string) *wire.Frame {
+	return &wire.Frame{Type: "error", Code: code, Message: message, CorrelationID: s.row.CorrelationID}
+}
+
+// finish notes the end, tells the browser, and closes both sides. It always calls cut, at the latest when a peer has
+// not answered its close in time.
+func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Conn, end ending, cut context.CancelFunc) {
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	g.remove(s) // a node that comes now is told that nobody waits
+	err := g.Store.CloseSession(ctx, s.row, end.reason, g.Now())
+	if end.reason == wire.CodeNodeStreamTimeout {
+		err = errors.Join(err, g.Queue.Withdraw(ctx, s.row.TaskID))
+	}
+	if end.frame != nil {
+		g.record(ctx, store.Evidence{At: g.Now(), Kind: store.TerminalError, CorrelationID: s.row.CorrelationID, NodeID: s.row.NodeID,
+			AllocationID: s.row.AllocationID, SessionID: s.row.ID, TaskID: s.row.TaskID, Detail: map[string]any{"code": end.frame.Code, "message": end.frame.Message}})
+		if b, bad := json.Marshal(end.frame); bad == nil {
+			_ = write(ctx, browser, websocket.MessageText, b) // it may have left: then there is nobody to tell
+		}
+	}
+	if err := errors.Join(err, g.bindings.release(ctx, s.row.ID)); err != nil {
+		g.Log.Error("end terminal session", "session_id", s.row.ID, "error", err)
+	}
+	watchdog := time.AfterFunc(closeTime, cut)
+	defer watchdog.Stop()
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = browser.Close(end.code, end.reason) }) // a peer that does not answer is cut
+	select {
+	case <-s.joined:
+		wg.Go(func() { _ = s.node.Close(nodeCloseCode(end), end.reason) })
+	default:
+	}
+	wg.Wait()
+	cut()
+	close(s.done)
+}
+
+// nodeCloseCode tells the node that its part ended well, unless it did not.
+func nodeCloseCode(end ending) websocket.StatusCode {
+	if end.reason == reasonBrowserClosed || end.reason == reasonExit {
+		return websocket.StatusNormalClosure
+	}
+	return end.code
+}

@@ -1,0 +1,99 @@
+package platform
+
+import (
+	"context"
+	"crypto/subtle"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// codeNoCertificate answers a request that came without the ingress having seen a client certificate. It is no typed
+// denial: nothing is known of the node.
+const codeNoCertificate = "client_certificate_required"
+
+// operator lets a request through that has the operator's token.
+func (p *Platform) operator(next web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := p.checkOperator(r); err != nil {
+			return err
+		}
+		return next(w, r)
+	}
+}
+
+func (p *Platform) checkOperator(r *http.Request) error {
+	given := store.Digest(web.Bearer(r).Reveal())
+	if subtle.ConstantTimeCompare([]byte(given), []byte(store.Digest(p.token.Reveal()))) != 1 {
+		return web.Errorf(http.StatusUnauthorized, "unauthorized", "the operator's bearer token is missing or wrong")
+	}
+	return nil
+}
+
+// identify returns the client certificate that the ingress passed on, or the denial of the node that the path names.
+func (p *Platform) identify(r *http.Request) error {
+	verify := r.Header.Get(wire.HeaderClientVerify)
+	switch reason, failed := strings.CutPrefix(verify, "FAILED:"); {
+	case failed && strings.Contains(reason, "expired"):
+		return web.Errorf(http.StatusUnauthorized, wire.DenyExpired, "the ingress rejected the client certificate: %s", reason)
+	case failed:
+		return web.Errorf(http.StatusUnauthorized, wire.DenyNotNodeBound, "the ingress rejected the client certificate: %s", reason)
+	case verify != "SUCCESS":
+		return web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress saw no client certificate")
+	}
+	text, err := url.PathUnescape(r.Header.Get(wire.HeaderClientCert)) // not QueryUnescape: base64 has +
+	if err != nil {
+		return web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
+	}
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
+	}
+	if denied := p.deniedCert(r.Context(), r.PathValue("node_id"), c); denied != nil {
+		return denied
+	}
+	return nil
+}
+
+// deniedCert says why a certificate may not act as the node; nil when it may.
+func (p *Platform) deniedCert(ctx context.Context, nodeID string, c *x509.Certificate) *web.Error {
+	if err := p.pki.verifyNode(c, p.now()); err != nil {
+		var invalid x509.CertificateInvalidError
+		if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+			return web.Errorf(http.StatusUnauthorized, wire.DenyExpired, "the client certificate is not valid now (%s to %s)",
+				c.NotBefore.UTC().Format(timeText), c.NotAfter.UTC().Format(timeText))
+		}
+		return web.Errorf(http.StatusUnauthorized, wire.DenyNotNodeBound, "the client certificate is not one that this platform's signing CA gave to a node")
+	}
+	if !boundTo(c, nodeID) {
+		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the client certificate is not bound to this node")
+	}
+	issued, err := p.store.Cert(ctx, serialText(c))
+	switch {
+	case err == nil && !issued.RevokedAt.IsZero():
+		return web.Errorf(http.StatusForbidden, wire.DenyRevoked, "the client certificate was revoked")
+	case err != nil && !errors.Is(err, store.ErrNotFound): // an unknown serial of our own CA counts: the signature is the truth
+		return &web.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "the platform could not look the certificate up", Err: err}
+	}
+	n, err := p.store.Node(ctx, nodeID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "there is no such node")
+	case err != nil:
+		return &web.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "the platform could not look the node up", Err: err}
+	case n.Identity != "":
+		return web.Errorf(http.StatusForbidden, n.Identity, "the node's identity is %s", n.Identity)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package platform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/platform/queue"
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Statuses of a workload, from completed probes only.
+const (
+	appRunning  = "running"
+	appDegraded = "degraded" // the unit runs and its port does not answer
+	appStopped  = "stopped"
+)
+
+// maxProbeBackoff bounds how much rarer probes get that give no observation.
+const maxProbeBackoff = 6
+
+// sweepLoop expires tasks and prunes evidence until ctx is done.
+func (p *Platform) sweepLoop(ctx context.Context) {
+	every(ctx, seconds(p.cfg.Policy.TaskStaleSweepInterval), func() {
+		n, err := p.queue.Sweep(ctx)
+		err = errors.Join(err, p.store.Prune(ctx, p.now().Add(-retention)))
+		switch {
+		case err != nil && ctx.Err() == nil:
+			p.log.Error("sweep failed", "error", err)
+		case n > 0:
+			p.log.Info("tasks expired", "count", n)
+		}
+	})
+}
+
+// probeLoop asks for the status of every active workload until ctx is done.
+func (p *Platform) probeLoop(ctx context.Context) {
+	interval := seconds(p.cfg.Policy.AppStatusProbeInterval)
+	if interval == 0 {
+		return
+	}
+	every(ctx, interval, func() {
+		if err := p.probeApps(ctx); err != nil && ctx.Err() == nil {
+			p.log.Error("status probes failed", "error", err)
+		}
+	})
+}
+
+// every calls do now and then once per interval until ctx is done.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		do()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// probeApps enqueues one status probe for each active workload that is due and has none in flight.
+func (p *Platform) probeApps(ctx context.Context) error {
+	apps, err := p.store.ActiveApps(ctx)
+	if err != nil {
+		return err
+	}
+	interval := seconds(p.cfg.Policy.AppStatusProbeInterval)
+	for _, a := range apps {
+		if !probeDue(a.App, p.now(), interval) {
+			continue
+		}
+		if open, err := p.store.ProbeInFlight(ctx, a.ID); err != nil || open {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		payload, err := json.Marshal(wire.StatusProbePayload{Unit: a.App.Unit, Port: a.App.Port})
+		if err != nil {
+			return err
+		}
+		_, err = p.queue.Enqueue(ctx, queue.Spec{NodeID: a.NodeID, Type: wire.TaskStatusProbe, Payload: payload, TTL: interval,
+			CorrelationID: store.NewID("probe-"), AllocationID: a.ID})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probeDue says whether a workload is to be asked: one more interval of patience for each probe in a row that failed.
+func probeDue(a store.App, now time.Time, interval time.Duration) bool {
+	patience := time.Duration(min(a.ProbeFailures, maxProbeBackoff)) * interval
+	return a.ProbeFailedAt.IsZero() || now.Sub(a.ProbeFailedAt) >= patience
+}
+
+// taskSettled draws the consequences of a task that ended: a status probe that completed is an observation, one that
+// did not is a missing observation and changes no status.
+func (p *Platform) taskSettled(ctx context.Context, t store.Task) error {
+	if t.Type != wire.TaskStatusProbe || t.AllocationID == "" {
+		return nil
+	}
+	if t.Status == wire.TaskCompleted && t.Result != nil {
+		var seen wire.StatusProbeResult
+		if json.Unmarshal(t.Result.Output, &seen) == nil {
+			if err := p.store.ObserveApp(ctx, t.AllocationID, appStatus(seen), t.CompletedAt); err != nil {
+				return fmt.Errorf("store observation of allocation %s: %w", t.AllocationID, err)
+			}
+			return nil
+		}
+	}
+	if err := p.store.MissApp(ctx, t.AllocationID, t.CompletedAt); err != nil {
+		return fmt.Errorf("store missing observation of allocation %s: %w", t.AllocationID, err)
+	}
+	return nil
+}
+
+func appStatus(r wire.StatusProbeResult) string {
+	switch {
+	case !r.Running:
+		return appStopped
+	case r.PortOK != nil && !*r.PortOK:
+		return appDegraded
+	}
+	return appRunning
+}

@@ -1,0 +1,150 @@
+// Package queue gives tasks to nodes: it stores and signs them, wakes the node that waits, takes results, and lets
+// expire what nobody did in time. It is the one place where a task changes its status.
+package queue
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Signer signs tasks. KeyID is the first 8 hex digits of the sha256 of the public key.
+type Signer struct {
+	KeyID string
+	key   ed25519.PrivateKey
+}
+
+// NewSigner makes a signer of a private key.
+func NewSigner(key ed25519.PrivateKey) Signer {
+	pub, _ := key.Public().(ed25519.PublicKey) // an ed25519 key's public half is one
+	sum := sha256.Sum256(pub)
+	return Signer{KeyID: hex.EncodeToString(sum[:4]), key: key}
+}
+
+// Pubkeys is the value of GPUAAS_TASK_SIGNING_PUBKEYS for this signer.
+func (s Signer) Pubkeys() string {
+	pub, _ := s.key.Public().(ed25519.PublicKey)
+	return s.KeyID + ":" + base64.StdEncoding.EncodeToString(pub)
+}
+
+// Queue is the nodes' work. Use New.
+type Queue struct {
+	store   *store.Store
+	signer  Signer
+	now     func() time.Time
+	settled func(context.Context, store.Task) error
+	wake    wakeups
+}
+
+// New makes a queue. settled is called once for every task that completed, failed or expired.
+func New(s *store.Store, signer Signer, now func() time.Time, settled func(context.Context, store.Task) error) *Queue {
+	return &Queue{store: s, signer: signer, now: now, settled: settled}
+}
+
+// Spec is a task to be.
+type Spec struct {
+	NodeID        string
+	Type          string
+	Payload       []byte // JSON
+	TTL           time.Duration
+	CorrelationID string
+	SessionID     string
+	AllocationID  string
+}
+
+// Pubkeys is the value of GPUAAS_TASK_SIGNING_PUBKEYS that verifies this queue's tasks.
+func (q *Queue) Pubkeys() string { return q.signer.Pubkeys() }
+
+// Enqueue stores the task and wakes the node. store.ErrNotFound: there is no such node.
+func (q *Queue) Enqueue(ctx context.Context, spec Spec) (store.Task, error) {
+	now := q.now().UTC().Truncate(time.Millisecond)
+	t := store.Task{
+		ID: store.NewID("task-"), NodeID: spec.NodeID, Type: spec.Type, Payload: spec.Payload, CorrelationID: spec.CorrelationID,
+		SessionID: spec.SessionID, AllocationID: spec.AllocationID, Status: wire.TaskQueued, QueuedAt: now, ExpiresAt: now.Add(spec.TTL),
+	}
+	if err := q.store.Enqueue(ctx, t, spec.Type == wire.TaskStatusProbe); err != nil {
+		return store.Task{}, fmt.Errorf("enqueue %s for node %s: %w", spec.Type, spec.NodeID, err)
+	}
+	q.wake.Wake(spec.NodeID)
+	return t, nil
+}
+
+// Wait claims the node's next task, waiting for one until the timeout; nil when none came. A caller who left claims
+// nothing.
+func (q *Queue) Wait(ctx context.Context, nodeID string, timeout time.Duration) (*store.Task, error) {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for {
+		woken := q.wake.C(nodeID) // before looking, so that no enqueue falls between
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		t, err := q.store.Claim(ctx, nodeID, q.now())
+		if err == nil {
+			return &t, nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return nil, fmt.Errorf("claim a task for node %s: %w", nodeID, err)
+		}
+		select {
+		case <-woken:
+		case <-timer.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Sign is the task as it travels.
+func (q *Queue) Sign(t store.Task) wire.Task {
+	w := wire.Task{ID: t.ID, NodeID: t.NodeID, Type: t.Type, Payload: t.Payload, CorrelationID: t.CorrelationID, QueuedAt: t.QueuedAt, ExpiresAt: t.ExpiresAt}
+	w.Sign(q.signer.KeyID, q.signer.key)
+	return w
+}
+
+// Return takes back a claim whose answer could not be delivered, and wakes who waits for it.
+func (q *Queue) Return(ctx context.Context, t store.Task) error {
+	if err := q.store.Requeue(ctx, t, q.now()); err != nil {
+		return fmt.Errorf("requeue task %s: %w", t.ID, err)
+	}
+	q.wake.Wake(t.NodeID)
+	return nil
+}
+
+// Finish takes a result; a second one for the same task changes nothing.
+func (q *Queue) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult) error {
+	t, settled, err := q.store.Finish(ctx, nodeID, taskID, r, q.now())
+	if err != nil || !settled {
+		return err
+	}
+	return q.settled(ctx, t)
+}
+
+// Sweep expires what is past its time.
+func (q *Queue) Sweep(ctx context.Context) (int, error) {
+	tasks, err := q.store.Expire(ctx, q.now())
+	return len(tasks), errors.Join(err, q.settleAll(ctx, tasks))
+}
+
+// Withdraw expires a task that nobody has claimed yet: nobody waits for it any more.
+func (q *Queue) Withdraw(ctx context.Context, taskID string) error {
+	tasks, err := q.store.Withdraw(ctx, taskID, q.now())
+	return errors.Join(err, q.settleAll(ctx, tasks))
+}
+
+func (q *Queue) settleAll(ctx context.Context, tasks []store.Task) error {
+	var errs []error
+	for _, t := range tasks {
+		errs = append(errs, q.settled(ctx, t))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,191 @@
+package platform
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// observation is what the read model of a node is computed from. Pointers are nil for what does not exist.
+type observation struct {
+	now        time.Time
+	node       store.Node
+	cert       *store.Cert
+	operation  *store.Operation
+	session    *store.Session
+	openTask   *store.Task // the session's terminal.open
+	settled    *store.Task // the newest proving task that ended
+	stale      int
+	trust      Trust
+	endpoints  Endpoints
+	staleAfter time.Duration
+	wait       time.Duration
+}
+
+// recoveryView says how a node stands with the five points that make it healthy.
+type recoveryView struct {
+	Reason    string       `json:"reason"`
+	State     string       `json:"state"`
+	UpdatedAt diag.Time    `json:"updated_at"`
+	Evidence  []string     `json:"evidence"`
+	Checklist []checkpoint `json:"checklist"`
+}
+
+// checkpoint is one of the five recovery evidence points; Status is pass, fail or unknown.
+type checkpoint struct {
+	ID     string    `json:"id"`
+	Status string    `json:"status"`
+	Text   string    `json:"text"`
+	At     diag.Time `json:"at,omitzero"`
+}
+
+const (
+	passed = "pass"
+	failed = "fail"
+)
+
+// settledFor is how long a completed task proves that tasks complete.
+const settledFor = 15 * time.Minute
+
+// recovery is the node's classified state. Normal takes all five points, not the absence of complaints.
+func recovery(o observation) recoveryView {
+	v := recoveryView{UpdatedAt: diag.At(o.now), Evidence: []string{}, Checklist: checklist(o)}
+	v.Reason, v.State = reason(o)
+	healthy := true
+	for _, c := range v.Checklist {
+		healthy = healthy && c.Status == passed
+		if c.Status == failed {
+			v.Evidence = append(v.Evidence, c.ID+": "+c.Text)
+		}
+	}
+	if n := o.node; !n.LastDeniedAt.IsZero() && n.LastDeniedAt.After(n.LastSeenAt) {
+		v.Evidence = append(v.Evidence, "last denial: "+n.LastDenial)
+	}
+	if v.Reason == "none" && !healthy {
+		v.State = unknown
+	}
+	return v
+}
+
+// reason picks the first of the rows that holds; the order is the catalogue's precedence.
+func reason(o observation) (string, string) {
+	n := o.node
+	stale := n.LastSeenAt.IsZero() || o.now.Sub(n.LastSeenAt) > o.staleAfter
+	rows := []struct {
+		holds  bool
+		reason string
+		state  diag.UserState
+	}{
+		{n.Identity == wire.DenyCloned, "cloned_identity_detected", diag.UserSecurity},
+		{n.Identity != "", "identity_revoked_or_fenced", diag.UserOperator},
+		{o.trust.IngressTrustsSigningCA != nil && !*o.trust.IngressTrustsSigningCA, "cert_untrusted_by_ingress", diag.UserOperator},
+		{drifted(n, o.endpoints), "endpoint_profile_drift", diag.UserOperator},
+		{stale && o.cert != nil && !o.now.Before(o.cert.NotAfter), "cert_expired", diag.UserOperator},
+		{stale, "node_agent_unreachable", diag.UserTemporary},
+		{o.stale > 0, "task_backlog_stale", diag.UserTemporary},
+	}
+	for _, r := range rows {
+		if r.holds {
+			return r.reason, string(r.state)
+		}
+	}
+	return "none", string(diag.UserNormal)
+}
+
+// drifted reports whether the node last said that it uses other endpoints than the active ones.
+func drifted(n store.Node, e Endpoints) bool {
+	return n.APIURL != "" && n.APIURL != e.APIURL || n.TerminalURL != "" && n.TerminalURL != e.TerminalURL
+}
+
+// checklist is the five recovery evidence points. What was not measured is unknown.
+func checklist(o observation) []checkpoint {
+	return []checkpoint{heartbeatPoint(o), issuerPoint(o), waitPoint(o), taskPoint(o), backlogPoint(o)}
+}
+
+func heartbeatPoint(o observation) checkpoint {
+	c := checkpoint{ID: "heartbeat_current", Status: unknown, Text: "no heartbeat was ever received", At: when(o.node.LastHeartbeatAt)}
+	if o.node.LastHeartbeatAt.IsZero() {
+		return c
+	}
+	age := o.now.Sub(o.node.LastHeartbeatAt)
+	c.Status, c.Text = passed, fmt.Sprintf("last heartbeat %s ago, stale after %s", age.Round(time.Millisecond), o.staleAfter)
+	if age > o.staleAfter {
+		c.Status = failed
+	}
+	return c
+}
+
+func issuerPoint(o observation) checkpoint {
+	c := checkpoint{ID: "cert_issuer_trusted_by_ingress", Status: unknown, Text: "no certificate was issued, or the ingress CA is not known"}
+	if o.cert == nil || len(o.trust.IngressCAs) == 0 {
+		return c
+	}
+	c.At = when(o.cert.IssuedAt)
+	for _, f := range o.trust.IngressCAs {
+		if f == o.cert.IssuerFingerprint {
+			c.Status, c.Text = passed, "the ingress trusts the issuer of the node's certificate"
+			return c
+		}
+	}
+	c.Status, c.Text = failed, "the ingress does not trust the issuer of the node's certificate"
+	return c
+}
+
+func waitPoint(o observation) checkpoint {
+	n := o.node
+	c := checkpoint{ID: "task_wait_succeeds", Status: unknown, Text: "no task wait was ever received", At: when(n.LastWaitAt)}
+	fresh := !n.LastWaitAt.IsZero() && o.now.Sub(n.LastWaitAt) <= o.wait+o.staleAfter
+	switch {
+	case n.LastDeniedAt.After(n.LastWaitAt):
+		c.Status, c.Text, c.At = failed, "the node was denied: "+n.LastDenial, when(n.LastDeniedAt)
+	case fresh:
+		c.Status, c.Text = passed, "the node waits for tasks through mutual TLS"
+	case !n.LastWaitAt.IsZero():
+		c.Text = "no recent task wait"
+	}
+	return c
+}
+
+func taskPoint(o observation) checkpoint {
+	c := checkpoint{ID: "task_completes", Status: unknown, Text: "no recent no-op, probe or terminal.open"}
+	if o.settled == nil {
+		return c
+	}
+	c.At = when(o.settled.CompletedAt)
+	switch {
+	case o.settled.Status != wire.TaskCompleted:
+		c.Status, c.Text = failed, fmt.Sprintf("the last %s %s", o.settled.Type, o.settled.Status)
+	case o.now.Sub(o.settled.CompletedAt) <= settledFor:
+		c.Status, c.Text = passed, fmt.Sprintf("the last %s completed", o.settled.Type)
+	}
+	return c
+}
+
+func backlogPoint(o observation) checkpoint {
+	if o.stale > 0 {
+		return checkpoint{ID: "no_expired_tasks_current", Status: failed, Text: fmt.Sprintf("%d open tasks are past their time", o.stale), At: diag.At(o.now)}
+	}
+	return checkpoint{ID: "no_expired_tasks_current", Status: passed, Text: "no open task is past its time", At: diag.At(o.now)}
+}
+
+// readiness says how far the node's newest terminal session came.
+func readiness(s *store.Session, open *store.Task) string {
+	switch {
+	case s == nil:
+		return unknown
+	case !s.PTYReadyAt.IsZero():
+		return "pty_ready"
+	case !s.ClosedAt.IsZero():
+		return "failed"
+	case !s.NodeStreamConnectedAt.IsZero():
+		return "node_stream_connected"
+	case open != nil && !open.ClaimedAt.IsZero():
+		return "terminal_open_sent"
+	case !s.BrowserConnectedAt.IsZero():
+		return "browser_ws_ready"
+	}
+	return "token_ready"
+}

@@ -1,0 +1,67 @@
+package platform
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/platform/store"
+)
+
+// seed creates the nodes and allocations of the seed file that are missing, and stores new enrollment tokens.
+func (p *Platform) seed(ctx context.Context) error {
+	if p.cfg.Seed == "" {
+		return nil
+	}
+	s, err := LoadSeed(p.cfg.Seed)
+	if err != nil {
+		return err
+	}
+	now := p.now()
+	for _, n := range s.Nodes {
+		row := store.Node{ID: n.ID, Status: store.NodeActive, Hostname: n.Hostname, PrivateIP: n.PrivateIP, ProviderClass: n.ProviderClass,
+			GuestAgentStatus: n.GuestAgentStatus, EnvironmentProfile: n.EnvironmentProfile, CreatedAt: now}
+		if n.GuestAgentStatus != "" {
+			row.GuestAgentAt = now
+		}
+		if err := p.store.SeedNode(ctx, row); err != nil {
+			return fmt.Errorf("seed node %s: %w", n.ID, err)
+		}
+		if n.EnrollmentTokenFile == "" {
+			continue
+		}
+		token, err := readSecret(n.EnrollmentTokenFile)
+		if err != nil {
+			return fmt.Errorf("seed node %s: load enrollment token: %w", n.ID, err)
+		}
+		err = p.store.AddToken(ctx, n.ID, store.Digest(token.Reveal()), now, now.Add(seconds(p.cfg.Policy.RecoveryTokenMaxAge)))
+		if err != nil {
+			return fmt.Errorf("seed node %s: store enrollment token: %w", n.ID, err)
+		}
+	}
+	for _, a := range s.Allocations {
+		row := store.Allocation{ID: a.ID, NodeID: a.NodeID, State: a.State, OSUser: a.OSUser, WorkflowID: a.WorkflowID, UpdatedAt: now,
+			App: store.App{Kind: a.App.Kind, Unit: a.App.Unit, Port: a.App.Port, ProductURL: a.App.ProductURL}}
+		if err := p.store.SeedAllocation(ctx, row); err != nil {
+			return fmt.Errorf("seed allocation %s: %w", a.ID, err)
+		}
+	}
+	return nil
+}
+
+// checkTrust says loudly, once at start, when the node ingress does not trust the CA that signs node certificates.
+func (p *Platform) checkTrust(ctx context.Context) {
+	t := p.pki.trust()
+	for _, e := range t.Errors {
+		p.log.Error("trust check", "error", e)
+	}
+	if t.IngressTrustsSigningCA == nil || *t.IngressTrustsSigningCA {
+		return
+	}
+	p.log.Error("node ingress does not trust the signing CA: it will reject every certificate issued now",
+		"signing_ca", t.SigningCA, "ingress_ca", t.IngressCA)
+	err := p.store.Record(ctx, store.Evidence{At: p.now(), Kind: store.TrustMismatch, CorrelationID: store.NewID("start-"),
+		Detail: map[string]any{"signing_ca": t.SigningCA, "ingress_cas": t.IngressCAs}})
+	if err != nil {
+		p.log.Error("record evidence", "error", err)
+	}
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Kinds of evidence.
+const (
+	TaskQueued          = "task.queued"
+	TaskDispatched      = "task.dispatched"
+	TaskRequeued        = "task.requeued" // claimed, and the answer could not be delivered
+	TaskCompleted       = "task.completed"
+	TaskFailed          = "task.failed"
+	TaskExpired         = "task.expired"
+	TaskResultLate      = "task.result_late" // a result of a task that had expired
+	NodeEnrolled        = "node.enrolled"
+	NodeEnrollDenied    = "node.enroll_denied"
+	NodeDenied          = "node.denied"
+	NodeHeartbeatChange = "node.heartbeat_changed" // another instance, boot, version, endpoint or certificate than before
+	NodeReenroll        = "node.reenroll_issued"
+	NodeEvent           = "node.event"
+	TokenMinted         = "terminal.token_minted"
+	MintRefused         = "terminal.mint_refused"
+	BrowserConnected    = "terminal.browser_connected"
+	BrowserRejected     = "terminal.browser_rejected"
+	StreamConnected     = "terminal.node_stream_connected"
+	StreamRejected      = "terminal.node_stream_rejected"
+	PTYReady            = "terminal.pty_ready"
+	TerminalError       = "terminal.error"
+	TerminalClosed      = "terminal.closed"
+	HandshakeFailed     = "tls.handshake_failed"
+	AllocationReleased  = "allocation.force_released"
+	TrustMismatch       = "platform.trust_mismatch"
+)
+
+// Evidence is one thing that happened. Detail holds words and numbers for people; never a secret.
+type Evidence struct {
+	At            time.Time
+	Kind          string
+	CorrelationID string
+	NodeID        string
+	AllocationID  string
+	SessionID     string
+	TaskID        string
+	Detail        map[string]any
+}
+
+// Record writes e.
+func (s *Store) Record(ctx context.Context, e Evidence) error { return record(ctx, s.db, e) }
+
+func record(ctx context.Context, q querier, e Evidence) error {
+	_, err := q.ExecContext(ctx, `INSERT INTO evidence (at, kind, correlation_id, node_id, allocation_id, session_id, task_id, detail)
+		VALUES (?,?,?,?,?,?,?,?)`, ms(e.At), e.Kind, e.CorrelationID, e.NodeID, e.AllocationID, e.SessionID, e.TaskID, toJSON(e.Detail))
+	return err
+}
+
+// evidenceLimit bounds one answer; a correlation id is one walk or one request, which is far less.
+const evidenceLimit = 1000
+
+const evidenceColumns = "SELECT at, kind, correlation_id, node_id, allocation_id, session_id, task_id, detail FROM evidence "
+
+// EvidenceBy returns what was recorded under a correlation id or, with "" for it, under a session id; oldest first.
+func (s *Store) EvidenceBy(ctx context.Context, correlationID, sessionID string) ([]Evidence, error) {
+	if correlationID != "" {
+		return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE correlation_id = ? ORDER BY at, id LIMIT ?", correlationID, evidenceLimit)
+	}
+	return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE session_id = ? ORDER BY at, id LIMIT ?", sessionID, evidenceLimit)
+}
+
+// Recent returns the newest n of a kind, newest first.
+func (s *Store) Recent(ctx context.Context, kind string, n int) ([]Evidence, error) {
+	return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE kind = ? ORDER BY at DESC, id DESC LIMIT ?", kind, n)
+}
+
+func readEvidence(row scanner) (Evidence, error) {
+	var e Evidence
+	err := row.Scan(moment{&e.At}, &e.Kind, &e.CorrelationID, &e.NodeID, &e.AllocationID, &e.SessionID, &e.TaskID, jsonText{&e.Detail})
+	return e, err
+}
+
+// Prune deletes evidence, heartbeats and settled status probes from before the given time.
+func (s *Store) Prune(ctx context.Context, before time.Time) error {
+	for _, q := range []string{
+		"DELETE FROM evidence WHERE at < ?",
+		"DELETE FROM heartbeats WHERE at < ?",
+		"DELETE FROM tasks WHERE type = 'status.probe' AND status NOT IN ('queued', 'dispatched') AND queued_at < ?",
+	} {
+		if _, err := s.db.ExecContext(ctx, q, ms(before)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Operation is something that an operator or the gateway asked of a node. One with a task has that task's status.
+type Operation struct {
+	ID            string
+	NodeID        string
+	Type          string
+	TaskID        string
+	Status        string
+	CorrelationID string
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
+}
+
+func addOperation(ctx context.Context, q querier, o Operation) error {
+	_, err := q.ExecContext(ctx, `INSERT INTO operations (id, node_id, type, task_id, status, correlation_id, created_at, expires_at)
+		VALUES (?,?,?,?,?,?,?,?)`, NewID("op-"), o.NodeID, o.Type, o.TaskID, o.Status, o.CorrelationID, ms(o.CreatedAt), ms(o.ExpiresAt))
+	return err
+}
+
+// LatestOperation returns a node's newest operation that has not expired: an expired one is history. ErrNotFound
+// when there is none.
+func (s *Store) LatestOperation(ctx context.Context, nodeID string, now time.Time) (Operation, error) {
+	row := s.db.QueryRowContext(ctx, `SELECT o.id, o.node_id, o.type, o.task_id, coalesce(t.status, o.status), o.correlation_id, o.created_at, o.expires_at
+		FROM operations o LEFT JOIN tasks t ON t.id = o.task_id
+		WHERE o.node_id = ?1 AND coalesce(t.status, o.status) != ?2 AND NOT (coalesce(t.status, '') IN ('queued', 'dispatched') AND o.expires_at <= ?3)
+		ORDER BY o.created_at DESC, o.rowid DESC LIMIT 1`, nodeID, wire.TaskExpired, ms(now))
+	var o Operation
+	err := row.Scan(&o.ID, &o.NodeID, &o.Type, &o.TaskID, &o.Status, &o.CorrelationID, moment{&o.CreatedAt}, moment{&o.ExpiresAt})
+	return one(o, err)
+}

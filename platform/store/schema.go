@@ -1,0 +1,77 @@
+package store
+
+// migrations is the schema as a list of steps; a step that was released is never changed. The database's
+// user_version counts those that it has. Times are Unix milliseconds, 0 is never.
+var migrations = [...]string{`
+CREATE TABLE nodes (
+  id TEXT PRIMARY KEY,
+  status TEXT NOT NULL,                        -- operational: ACTIVE, CORDONED, ...
+  identity TEXT NOT NULL DEFAULT '',           -- '' accepted, else the code with which its credentials are denied
+  hostname TEXT NOT NULL, private_ip TEXT NOT NULL,
+  provider_class TEXT NOT NULL, guest_agent_status TEXT NOT NULL DEFAULT '', guest_agent_at INTEGER NOT NULL DEFAULT 0,
+  environment_profile TEXT NOT NULL DEFAULT '',
+  instance_id TEXT NOT NULL DEFAULT '', boot_id TEXT NOT NULL DEFAULT '', agent_version TEXT NOT NULL DEFAULT '',
+  api_url TEXT NOT NULL DEFAULT '', terminal_url TEXT NOT NULL DEFAULT '', cert_serial TEXT NOT NULL DEFAULT '',
+  reported_hostname TEXT NOT NULL DEFAULT '', addresses TEXT NOT NULL DEFAULT '',
+  counters TEXT NOT NULL DEFAULT '', record TEXT NOT NULL DEFAULT '',
+  generation INTEGER NOT NULL DEFAULT 0,       -- of the newest certificate issued
+  created_at INTEGER NOT NULL, last_seen_at INTEGER NOT NULL DEFAULT 0, last_heartbeat_at INTEGER NOT NULL DEFAULT 0,
+  last_wait_at INTEGER NOT NULL DEFAULT 0, last_denied_at INTEGER NOT NULL DEFAULT 0, last_denial TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE TABLE tokens (
+  digest TEXT PRIMARY KEY, node_id TEXT NOT NULL REFERENCES nodes(id), created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL, consumed_at INTEGER NOT NULL DEFAULT 0, consumed_by TEXT NOT NULL DEFAULT '' -- digest of the public key
+) STRICT;
+CREATE TABLE certs (
+  serial TEXT PRIMARY KEY, node_id TEXT NOT NULL REFERENCES nodes(id), generation INTEGER NOT NULL,
+  fingerprint TEXT NOT NULL, issuer_fingerprint TEXT NOT NULL, not_before INTEGER NOT NULL, not_after INTEGER NOT NULL,
+  issued_at INTEGER NOT NULL, revoked_at INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX certs_node ON certs(node_id, generation);
+CREATE TABLE heartbeats (
+  id INTEGER PRIMARY KEY, node_id TEXT NOT NULL, at INTEGER NOT NULL, instance_id TEXT NOT NULL, boot_id TEXT NOT NULL,
+  cert_serial TEXT NOT NULL, remote TEXT NOT NULL, node_time INTEGER NOT NULL
+) STRICT;
+CREATE INDEX heartbeats_node ON heartbeats(node_id, at);
+CREATE TABLE tasks (
+  id TEXT PRIMARY KEY, node_id TEXT NOT NULL REFERENCES nodes(id), type TEXT NOT NULL, payload BLOB,
+  correlation_id TEXT NOT NULL, session_id TEXT NOT NULL, allocation_id TEXT NOT NULL, status TEXT NOT NULL,
+  queued_at INTEGER NOT NULL, claimed_at INTEGER NOT NULL DEFAULT 0, completed_at INTEGER NOT NULL DEFAULT 0,
+  expires_at INTEGER NOT NULL, result TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX tasks_open ON tasks(status, node_id, queued_at);
+CREATE INDEX tasks_node ON tasks(node_id, completed_at);
+CREATE TABLE operations (
+  id TEXT PRIMARY KEY, node_id TEXT NOT NULL, type TEXT NOT NULL, task_id TEXT NOT NULL DEFAULT '', -- a task's operation has the task's status
+  status TEXT NOT NULL, correlation_id TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX operations_node ON operations(node_id, created_at);
+CREATE TABLE allocations (
+  id TEXT PRIMARY KEY, node_id TEXT NOT NULL REFERENCES nodes(id), state TEXT NOT NULL, os_user TEXT NOT NULL,
+  workflow_id TEXT NOT NULL, app_kind TEXT NOT NULL, app_unit TEXT NOT NULL, app_port INTEGER NOT NULL,
+  app_product_url TEXT NOT NULL, app_status TEXT NOT NULL DEFAULT '', app_observed_at INTEGER NOT NULL DEFAULT 0,
+  app_probe_failed_at INTEGER NOT NULL DEFAULT 0, app_probe_failures INTEGER NOT NULL DEFAULT 0, updated_at INTEGER NOT NULL
+) STRICT;
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY, allocation_id TEXT NOT NULL, node_id TEXT NOT NULL, os_user TEXT NOT NULL,
+  token_digest TEXT NOT NULL, correlation_id TEXT NOT NULL, task_id TEXT NOT NULL DEFAULT '',
+  created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, browser_connected_at INTEGER NOT NULL DEFAULT 0,
+  node_stream_connected_at INTEGER NOT NULL DEFAULT 0, pty_ready_at INTEGER NOT NULL DEFAULT 0,
+  closed_at INTEGER NOT NULL DEFAULT 0, close_reason TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX sessions_node ON sessions(node_id, created_at);
+CREATE TABLE events (
+  node_id TEXT NOT NULL, instance_id TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL,
+  correlation_id TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (node_id, instance_id, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE watermarks (
+  node_id TEXT NOT NULL, instance_id TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (node_id, instance_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE evidence (
+  id INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, correlation_id TEXT NOT NULL, node_id TEXT NOT NULL,
+  allocation_id TEXT NOT NULL, session_id TEXT NOT NULL, task_id TEXT NOT NULL, detail TEXT NOT NULL
+) STRICT;
+CREATE INDEX evidence_correlation ON evidence(correlation_id, at);
+CREATE INDEX evidence_session ON evidence(session_id, at);
+CREATE INDEX evidence_kind ON evidence(kind, at);
+`}

@@ -1,0 +1,219 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Task is a task with its life. Its signature is not stored: it is made when the task is handed out.
+type Task struct {
+	ID            string
+	NodeID        string
+	Type          string
+	Payload       []byte // JSON
+	CorrelationID string
+	SessionID     string // terminal.open
+	AllocationID  string
+	Status        string // wire.Task*
+	QueuedAt      time.Time
+	ClaimedAt     time.Time
+	CompletedAt   time.Time // also of a failed or expired task
+	ExpiresAt     time.Time
+	Result        *wire.TaskResult
+}
+
+const taskColumns = `SELECT id, node_id, type, payload, correlation_id, session_id, allocation_id, status, queued_at, claimed_at,
+	completed_at, expires_at, result FROM tasks `
+
+func readTask(row scanner) (Task, error) {
+	var t Task
+	err := row.Scan(&t.ID, &t.NodeID, &t.Type, &t.Payload, &t.CorrelationID, &t.SessionID, &t.AllocationID, &t.Status, moment{&t.QueuedAt},
+		moment{&t.ClaimedAt}, moment{&t.CompletedAt}, moment{&t.ExpiresAt}, jsonText{&t.Result})
+	return t, err
+}
+
+func (t Task) evidence(kind string, at time.Time) Evidence {
+	return Evidence{At: at, Kind: kind, CorrelationID: t.CorrelationID, NodeID: t.NodeID, AllocationID: t.AllocationID, SessionID: t.SessionID,
+		TaskID: t.ID, Detail: map[string]any{"type": t.Type}}
+}
+
+// Task returns a task, or ErrNotFound.
+func (s *Store) Task(ctx context.Context, id string) (Task, error) {
+	return one(readTask(s.db.QueryRowContext(ctx, taskColumns+"WHERE id = ?", id)))
+}
+
+// Enqueue stores a queued task with its operation; ErrNotFound when the node does not exist. observation: the task
+// changes nothing, so it is no operation.
+func (s *Store) Enqueue(ctx context.Context, t Task, observation bool) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := node(ctx, tx, t.NodeID); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO tasks (id, node_id, type, payload, correlation_id, session_id, allocation_id, status, queued_at, expires_at)
+			VALUES (?,?,?,?,?,?,?,?,?,?)`, t.ID, t.NodeID, t.Type, t.Payload, t.CorrelationID, t.SessionID, t.AllocationID, wire.TaskQueued,
+			ms(t.QueuedAt), ms(t.ExpiresAt))
+		if err != nil {
+			return err
+		}
+		if !observation {
+			err = addOperation(ctx, tx, Operation{NodeID: t.NodeID, Type: t.Type, TaskID: t.ID, CorrelationID: t.CorrelationID,
+				CreatedAt: t.QueuedAt, ExpiresAt: t.ExpiresAt})
+			if err != nil {
+				return err
+			}
+		}
+		return record(ctx, tx, t.evidence(TaskQueued, t.QueuedAt))
+	})
+}
+
+// Claim hands the node's oldest queued task out; ErrNotFound when there is none.
+func (s *Store) Claim(ctx context.Context, nodeID string, now time.Time) (Task, error) {
+	// Looking first without a write lock keeps idle polls off the writers' way.
+	var any int
+	err := s.db.QueryRowContext(ctx, "SELECT 1 FROM tasks WHERE status = ? AND node_id = ? LIMIT 1", wire.TaskQueued, nodeID).Scan(&any)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Task{}, ErrNotFound
+	}
+	if err != nil {
+		return Task{}, err
+	}
+	var t Task
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		t, err = one(readTask(tx.QueryRowContext(ctx, taskColumns+"WHERE status = ? AND node_id = ? AND expires_at > ? ORDER BY queued_at, rowid LIMIT 1",
+			wire.TaskQueued, nodeID, ms(now))))
+		if err != nil {
+			return err
+		}
+		t.Status, t.ClaimedAt = wire.TaskDispatched, now
+		if _, err = tx.ExecContext(ctx, "UPDATE tasks SET status = ?, claimed_at = ? WHERE id = ?", t.Status, ms(now), t.ID); err != nil {
+			return err
+		}
+		return record(ctx, tx, t.evidence(TaskDispatched, now))
+	})
+	return t, err
+}
+
+// Requeue takes a claim back: its answer could not be delivered.
+func (s *Store) Requeue(ctx context.Context, t Task, now time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, claimed_at = 0 WHERE id = ? AND status = ?",
+			wire.TaskQueued, t.ID, wire.TaskDispatched); err != nil {
+			return err
+		}
+		return record(ctx, tx, t.evidence(TaskRequeued, now))
+	})
+}
+
+// ErrNotClaimed is returned for the result of a task that was never handed out.
+var ErrNotClaimed = errors.New("task was not handed out")
+
+// Finish stores a result. Doing it twice changes nothing, and settled is false. A result of a task that expired
+// after it was handed out still counts: the work was done, and only the news was late.
+func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult, now time.Time) (t Task, settled bool, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		t, err = one(readTask(tx.QueryRowContext(ctx, taskColumns+"WHERE id = ? AND node_id = ?", taskID, nodeID)))
+		if err != nil {
+			return err
+		}
+		switch {
+		case t.Status == wire.TaskCompleted || t.Status == wire.TaskFailed:
+			return nil
+		case t.ClaimedAt.IsZero():
+			return ErrNotClaimed
+		}
+		if t.Status == wire.TaskExpired {
+			if err := record(ctx, tx, t.evidence(TaskResultLate, now)); err != nil {
+				return err
+			}
+		}
+		settled, t.Status, t.CompletedAt, t.Result = true, r.Status, now, &r
+		if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ?, result = ? WHERE id = ?",
+			t.Status, ms(now), toJSON(r), t.ID); err != nil {
+			return err
+		}
+		e := t.evidence("task."+t.Status, now)
+		if r.Error != nil {
+			e.Detail["code"], e.Detail["message"] = r.Error.Code, r.Error.Message
+		}
+		return record(ctx, tx, e)
+	})
+	if err != nil {
+		return Task{}, false, err
+	}
+	return t, settled, nil
+}
+
+// Expire moves every open task past its time to expired and returns those.
+func (s *Store) Expire(ctx context.Context, now time.Time) ([]Task, error) {
+	return s.expire(ctx, now, "WHERE status IN ('queued', 'dispatched') AND expires_at <= ? ORDER BY expires_at", ms(now))
+}
+
+// Withdraw expires one task that nobody claimed; a claimed one is left alone.
+func (s *Store) Withdraw(ctx context.Context, taskID string, now time.Time) ([]Task, error) {
+	return s.expire(ctx, now, "WHERE status = 'queued' AND id = ?", taskID)
+}
+
+func (s *Store) expire(ctx context.Context, now time.Time, where string, arg any) ([]Task, error) {
+	var any int
+	err := s.db.QueryRowContext(ctx, "SELECT 1 FROM tasks "+where+" LIMIT 1", arg).Scan(&any)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var tasks []Task
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if tasks, err = all(ctx, tx, readTask, taskColumns+where, arg); err != nil {
+			return err
+		}
+		for i := range tasks {
+			t := &tasks[i]
+			was := t.Status
+			t.Status, t.CompletedAt = wire.TaskExpired, now
+			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ? WHERE id = ?", t.Status, ms(now), t.ID); err != nil {
+				return fmt.Errorf("expire task %s: %w", t.ID, err)
+			}
+			e := t.evidence(TaskExpired, now)
+			e.Detail["was"] = was
+			if err := record(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return tasks, err
+}
+
+// StaleTasks counts a node's open tasks that are past their time, not swept yet.
+func (s *Store) StaleTasks(ctx context.Context, nodeID string, now time.Time) (n int, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM tasks WHERE status IN ('queued', 'dispatched') AND node_id = ? AND expires_at <= ?",
+		nodeID, ms(now)).Scan(&n)
+	return n, err
+}
+
+// OpenTasks returns what a node has claimed and not finished, oldest first.
+func (s *Store) OpenTasks(ctx context.Context, nodeID string, now time.Time) ([]Task, error) {
+	return all(ctx, s.db, readTask, taskColumns+"WHERE status = 'dispatched' AND node_id = ? AND expires_at > ? ORDER BY queued_at", nodeID, ms(now))
+}
+
+// LastSettled returns the node's newest task of any of the proving types (no-op, probe, status probe, terminal open)
+// that completed, failed or expired; ErrNotFound when there is none.
+func (s *Store) LastSettled(ctx context.Context, nodeID string) (Task, error) {
+	return one(readTask(s.db.QueryRowContext(ctx, taskColumns+`WHERE node_id = ? AND completed_at > 0
+		AND type IN ('noop', 'probe', 'status.probe', 'terminal.open') ORDER BY completed_at DESC LIMIT 1`, nodeID)))
+}
+
+// ProbeInFlight reports whether a status probe of the allocation is still open.
+func (s *Store) ProbeInFlight(ctx context.Context, allocationID string) (bool, error) {
+	var n int
+	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM tasks WHERE status IN ('queued', 'dispatched') AND type = 'status.probe'
+		AND allocation_id = ?`, allocationID).Scan(&n)
+	return n > 0, err
+}

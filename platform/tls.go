@@ -1,0 +1,42 @@
+package platform
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/platform/store"
+)
+
+// terminalTLS is how the node terminal ends mutual TLS itself: a bad certificate gets a TLS alert.
+func (p *Platform) terminalTLS() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{p.pki.terminal}, ClientAuth: tls.RequireAndVerifyClientCert,
+		ClientCAs: p.pki.pool, NextProtos: []string{"http/1.1"}, // websockets need it
+	}
+}
+
+// handshakeFailed keeps a node that was turned away in TLS visible: it never reaches a handler.
+func (p *Platform) handshakeFailed(remote string, err error) {
+	p.log.Warn("TLS handshake failed", "listener", "node_terminal", "remote", remote, "error", err)
+	e := store.Evidence{At: p.now(), Kind: store.HandshakeFailed, Detail: map[string]any{"listener": "node_terminal", "remote": remote, "error": err.Error()}}
+	var rejected *tls.CertificateVerificationError
+	if errors.As(err, &rejected) && len(rejected.UnverifiedCertificates) > 0 {
+		describe(&e, rejected.UnverifiedCertificates[0])
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := p.store.Record(ctx, e); err != nil {
+		p.log.Error("record evidence", "error", err)
+	}
+}
+
+// describe adds who a rejected certificate says it is; unverified words, marked so.
+func describe(e *store.Evidence, c *x509.Certificate) {
+	e.Detail["claimed_subject"] = c.Subject.CommonName
+	e.Detail["claimed_serial"] = serialText(c)
+	e.Detail["claimed_issuer"] = c.Issuer.String()
+	e.Detail["claimed_not_after"] = c.NotAfter.UTC()
+}
