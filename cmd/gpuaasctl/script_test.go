@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"gpuaasctl": main})
+	testscript.Main(m, map[string]func(){"gpuaasctl": main, "stubborn": stubborn})
 }
 
 // TestScripts runs the real program over every script: what it prints, and how it exits.

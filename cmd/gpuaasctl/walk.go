@@ -19,14 +19,15 @@ func (a *app) walkAndShow(ctx context.Context, j *job, o *preflightOptions) (r *
 	defer cancel()
 	v := j.vantages()
 	defer v.close(ctx)
-	return j.await(ctx, v, nil), false, nil
+	r = j.await(ctx, v, func(ctx context.Context) *diag.Report { return j.walk(ctx, v, nil) })
+	return r, false, nil
 }
 
 // await walks, and returns the report; where the walk does not end soon after ctx, a report without facts, so that
 // whoever pressed Ctrl-C gets an answer also where a vantage hangs.
-func (j *job) await(ctx context.Context, v *vantages, observe func(preflight.Event)) *diag.Report {
+func (j *job) await(ctx context.Context, v *vantages, walk func(context.Context) *diag.Report) *diag.Report {
 	done := make(chan *diag.Report, 1)
-	go func() { done <- j.walk(ctx, v, observe) }()
+	go func() { done <- walk(ctx) }()
 	select {
 	case r := <-done:
 		return r

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// stubborn waits for the first interrupt, and then does not end by itself.
+func stubborn() {
+	ctx, stop := interruptible()
+	defer stop()
+	fmt.Println("ready")
+	<-ctx.Done()
+	fmt.Println("first")
+	time.Sleep(time.Minute)
+}
+
+// start runs a program of TestMain's table; the test kills it if it is still there at the end.
+func start(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CONFIG_HOME=")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, &out
+}
+
+// waitCode waits for the end and returns the exit code (-1: by a signal).
+func waitCode(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+func TestInterruptGivesAPartialReportWithinASecond(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			ln, err := silentListener()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			port := ln.Addr().(*net.TCPAddr).Port
+			t.Setenv("GPUAASCTL_SSH_PORT", strconv.Itoa(port))
+			cmd, out := start(t, "gpuaasctl", "preflight", "--node-id", "n1", "--node-host", "127.0.0.1",
+				"--api-base", "http://"+ln.Addr().String(), "-o", "json")
+			for range 2 { // the API's and the SSH server's connection are open, and nothing answers
+				conn, err := ln.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+			}
+			began := time.Now()
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			if code := waitCode(t, cmd); code != exitInterrupted {
+				t.Errorf("exit code %d, want %d", code, exitInterrupted)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("ended only after %s", took)
+			}
+			var r diag.Report
+			if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+				t.Fatalf("no report: %v\n%s", err, out)
+			}
+			if r.Run.EndedBy != diag.EndedInterrupted || r.Verdict.Outcome == diag.OutcomePass || len(r.Hops) != len(diag.Hops) {
+				t.Errorf("ended by %q with %q and %d hops", r.Run.EndedBy, r.Verdict.Outcome, len(r.Hops))
+			}
+		})
+	}
+}
+
+func TestSecondInterruptKills(t *testing.T) {
+	cmd := exec.Command("stubborn")
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }()
+	lines := bufio.NewScanner(pipe)
+	for _, want := range []string{"ready", "first"} {
+		if !lines.Scan() || strings.TrimSpace(lines.Text()) != want {
+			t.Fatalf("got %q, want %q", lines.Text(), want)
+		}
+		time.Sleep(20 * time.Millisecond) // the handler is taken away right after the context ends
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := waitCode(t, cmd); code != -1 {
+		t.Errorf("exit code %d, want death by the second signal", code)
+	}
+}
+
+// A walk that hangs must not keep whoever pressed Ctrl-C waiting.
+func TestAwaitDoesNotWaitForAHungWalk(t *testing.T) {
+	j := &job{runID: "r", began: time.Now()}
+	j.env.CorrelationID = "c"
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	release := make(chan struct{})
+	defer close(release)
+	began := time.Now()
+	r := j.await(ctx, j.vantages(), func(context.Context) *diag.Report { <-release; return nil })
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("waited %s", took)
+	}
+	if r == nil || r.Run.EndedBy != diag.EndedInterrupted || r.Verdict.Outcome == diag.OutcomePass {
+		t.Errorf("got %+v", r)
+	}
+}
