@@ -51,7 +51,8 @@ type Subject struct {
 	NodeHost           string            `json:"node_host,omitempty"`
 	NodeInstanceID     string            `json:"node_instance_id,omitempty"`
 	AllocationID       string            `json:"allocation_id,omitempty"`
-	SessionID          string            `json:"session_id,omitempty"`
+	SessionID          string            `json:"session_id,omitempty"`     // of the failing request, as the operator named it
+	CorrelationID      string            `json:"correlation_id,omitempty"` // of the failing request, as the operator named it
 	WorkflowID         string            `json:"workflow_id,omitempty"`
 	EnvironmentProfile string            `json:"environment_profile,omitempty"`
 	Provider           string            `json:"provider,omitempty"`
@@ -186,6 +187,17 @@ type Dashboard struct {
 	CorrelationID             string `json:"correlation_id"`
 	ExpectedTerminalEndpoint  string `json:"expected_terminal_endpoint,omitempty"`
 	LastSuccessfulPreflightAt Time   `json:"last_successful_preflight_at,omitzero"`
+}
+
+// EvidenceLine is one thing that the platform wrote down under a correlation id. Its detail stays on the platform.
+type EvidenceLine struct {
+	At            Time   `json:"at"`
+	Kind          string `json:"kind"`
+	CorrelationID string `json:"correlation_id,omitempty"`
+	NodeID        string `json:"node_id,omitempty"`
+	AllocationID  string `json:"allocation_id,omitempty"`
+	SessionID     string `json:"session_id,omitempty"`
+	TaskID        string `json:"task_id,omitempty"`
 }
 
 // Redaction says what was taken out of this report.

@@ -129,6 +129,8 @@ var fieldRows = [...]fieldRow{
 	{"trust.node_api_server", "node_api_server"},
 	{"trust.terminal_server", "terminal_server"},
 
+	{"evidence.items", "items"},
+
 	{"error.code", "error.code"},
 	{"error.message", "error.message"},
 }

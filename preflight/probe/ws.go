@@ -120,12 +120,13 @@ func (c *climb) rejected(a *answer) {
 type wsHandshake struct {
 	c *climb
 	answer
-	broke error // what ended it before an answer came
+	broke  error // what ended it before an answer came
+	stream stream
 }
 
 func (c *climb) dialWS(ctx context.Context) (*websocket.Conn, *wsHandshake, error) {
 	c.publicEdge()
-	h := &wsHandshake{c: c}
+	h := &wsHandshake{c: c, stream: stream{l: c.link}}
 	offer := slices.Clone(c.req.Subprotocols)
 	if !c.req.Token.IsZero() && c.link.verified {
 		offer = append(offer, bearerPrefix+c.req.Token.Reveal())
@@ -137,6 +138,7 @@ func (c *climb) dialWS(ctx context.Context) (*websocket.Conn, *wsHandshake, erro
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	})
+	h.stream.open = err == nil
 	return ws, h, err
 }
 
@@ -161,21 +163,29 @@ func (h *wsHandshake) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		resp.Body = stream{l.br, l}
+		resp.Body = &h.stream
 	}
 	h.resp = resp
 	return resp, nil
 }
 
-// stream is the connection as a WebSocket uses it: what was read ahead with the handshake comes first.
+// stream is the connection as a WebSocket uses it: what was read ahead with the handshake comes first. Before it is
+// open it has no bytes: the library would wait for a body to show with a handshake that it does not like.
 type stream struct {
-	io.Reader
-	l *link
+	l    *link
+	open bool
 }
 
-func (s stream) Write(b []byte) (int, error) { return s.l.conn.Write(b) }
+func (s *stream) Read(b []byte) (int, error) {
+	if !s.open {
+		return 0, io.EOF
+	}
+	return s.l.br.Read(b)
+}
 
-func (s stream) Close() error {
+func (s *stream) Write(b []byte) (int, error) { return s.l.conn.Write(b) }
+
+func (s *stream) Close() error {
 	s.l.close()
 	return nil
 }

@@ -98,10 +98,10 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []he
 	}
 	t := &trial{s: s, sent: len(first)}
 	for {
-		e, err := s.next(ctx, helloTimeout)
+		e, err := s.next(ctx, l.cfg.helloWait())
 		switch {
 		case err == errSilent && t.start.word != "":
-			t.why = fmt.Sprintf("%s did not answer within %s", t.start.path, helloTimeout)
+			t.why = fmt.Sprintf("%s did not answer within %s", t.start.path, l.cfg.helloWait())
 			return t, nil
 		case err == errSilent:
 			return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: note1("the login runs no command: nothing came back", s.words())}

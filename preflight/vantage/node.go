@@ -33,9 +33,12 @@ type NodeConfig struct {
 	ConnectTimeout time.Duration // default 10 s, from look-up to login
 	ConfigFile     string        // in place of the operator's ssh_config files; "none": none
 	AgentSocket    string        // in place of SSH_AUTH_SOCK; "none": none
+
+	hello time.Duration // of tests, in place of helloTimeout
 }
 
 func (c *NodeConfig) connectTimeout() time.Duration { return cmp.Or(c.ConnectTimeout, defaultConnect) }
+func (c *NodeConfig) helloWait() time.Duration      { return cmp.Or(c.hello, helloTimeout) }
 func (c *NodeConfig) unit() string                  { return cmp.Or(c.Agent.Unit, "gpuaas-node-agent.service") }
 func (c *NodeConfig) envFile() string               { return cmp.Or(c.Agent.EnvFile, "/etc/gpuaas/agent.env") }
 func (c *NodeConfig) binary() string                { return cmp.Or(c.Agent.Binary, "/usr/local/bin/gpuaas-agent") }

@@ -1,0 +1,244 @@
+package vantage
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+)
+
+const (
+	oldHelper    = "#!/bin/sh\necho '{\"hello\":{\"version\":\"old\",\"uid\":0,\"pid\":1,\"now\":\"2026-01-01T00:00:00.000Z\"}}'\ncat >/dev/null\n"
+	silentHelper = "#!/bin/sh\ncat >/dev/null\n"
+	brokenHelper = "#!/bin/sh\necho 'libfoo.so: cannot open shared object file' >&2\nexit 127\n"
+)
+
+// machine is a made-up node's environment: programs that come before the real ones, and a runtime folder.
+type machine struct {
+	bin, runtime string
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	m := &machine{bin: t.TempDir(), runtime: t.TempDir()}
+	// Without root: nothing is mounted on the machine that runs the test.
+	m.program(t, "id", "#!/bin/sh\necho 4242\n")
+	return m
+}
+
+func (m *machine) program(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(m.bin, name)
+	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (m *machine) env() []string {
+	return []string{"PATH=" + m.bin + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + m.runtime}
+}
+
+// ours is a folder with this test binary as gpuaas-agent.
+func ours(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Symlink(sshtest.Helper(t), filepath.Join(dir, "gpuaas-agent")); err != nil {
+		t.Fatal(err)
+	}
+	return []string{dir}
+}
+
+func TestPush(t *testing.T) {
+	for name, installed := range map[string]string{"missing": "", "another version": oldHelper, "no answer": silentHelper, "broken": brokenHelper} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
+			cfg := configFor(t, s)
+			cfg.Version, cfg.HelperDirs, cfg.hello = sshtest.Version, ours(t), 2*time.Second
+			cfg.Agent.Binary = filepath.Join(t.TempDir(), "none")
+			if installed != "" {
+				cfg.Agent.Binary = m.program(t, "installed", installed)
+			}
+			n := open(t, cfg)
+			ctx := within(t, 30*time.Second)
+			facts := n.Probe(ctx, []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
+			for _, f := range facts {
+				if f.Failure != diag.OK {
+					t.Fatalf("%s: %q at %s: %s", f.Request.Op, f.Failure, f.Phase, f.Detail)
+				}
+			}
+			ssh := facts[0].SSH
+			if ssh.Helper != "pushed" || ssh.HelperVersion != sshtest.Version || !strings.HasPrefix(ssh.HelperPath, m.runtime+"/gpuaasctl/gpuaas-agent-") {
+				t.Errorf("%+v", ssh)
+			}
+			st, err := os.Stat(ssh.HelperPath)
+			if err != nil || st.Mode().Perm() != 0o755 {
+				t.Errorf("%v %v", st, err)
+			}
+			// The next walk finds it: one command, no push.
+			before := len(s.Execs())
+			if f := loginFact(ctx, open(t, cfg)); f.Failure != diag.OK || f.SSH.Helper != "pushed" || len(s.Execs()) != before+1 {
+				t.Errorf("the second walk: %q %+v, %d commands", f.Failure, f.SSH, len(s.Execs())-before)
+			}
+			if err := n.Remove(ctx); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(filepath.Dir(ssh.HelperPath)); err == nil {
+				t.Error("the folder is still there")
+			}
+		})
+	}
+}
+
+func TestWhatCannotBePushed(t *testing.T) {
+	for name, c := range map[string]struct {
+		installed string
+		prepare   func(t *testing.T, m *machine, cfg *NodeConfig)
+		says      string
+	}{
+		"nothing here": {"", func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push"},
+		"another machine type": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
+			m.program(t, "uname", "#!/bin/sh\necho riscv64\n")
+		}, "none for riscv64"},
+		"nowhere to put it": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
+			m.program(t, "mkdir", "#!/bin/sh\nexit 1\n")
+		}, "no place on the node"},
+		"it arrives broken": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
+			m.program(t, "sha256sum", "#!/bin/sh\ncat >/dev/null\necho 00 -\n")
+		}, "another digest"},
+		"and the broken one's words": {brokenHelper, func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "libfoo.so"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
+			cfg := configFor(t, s)
+			cfg.HelperDirs = ours(t)
+			cfg.Agent.Binary = filepath.Join(t.TempDir(), "none")
+			if c.installed != "" {
+				cfg.Agent.Binary = m.program(t, "installed", c.installed)
+			}
+			c.prepare(t, m, &cfg)
+			f := loginFact(within(t, 20*time.Second), open(t, cfg))
+			wantFailure(t, f, diag.SSHExec, "exec")
+			if !strings.Contains(f.Detail, c.says) {
+				t.Errorf("detail %q does not say %q", f.Detail, c.says)
+			}
+		})
+	}
+}
+
+// An installed helper of another version is better than none.
+func TestOtherVersionServesWhenNothingCanBePushed(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	cfg := configFor(t, s)
+	cfg.Version = "newer"
+	facts := open(t, cfg).Probe(within(t, 10*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
+	for _, f := range facts {
+		if f.Failure != diag.OK {
+			t.Errorf("%s: %q %s", f.Request.Op, f.Failure, f.Detail)
+		}
+	}
+	if got := facts[0].SSH; got.Helper != "installed" || got.HelperVersion != sshtest.Version {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSudo(t *testing.T) {
+	const allow, refuse = "#!/bin/sh\necho sudo >>\"$(dirname \"$0\")\"/used\n[ \"$1\" = -n ] || exit 9\nshift\nexec \"$@\"\n", "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
+	yes := true
+	for name, c := range map[string]struct {
+		user   string
+		sudo   *bool
+		script string
+		word   diag.Failure
+		used   bool
+	}{
+		"root needs none":             {"root", nil, refuse, diag.OK, false},
+		"another login uses it":       {"ops", nil, allow, diag.OK, true},
+		"refused, so without":         {"ops", nil, refuse, diag.OK, false},
+		"refused, where it was asked": {"ops", &yes, refuse, diag.SSHExec, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.program(t, "sudo", c.script)
+			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
+			cfg := configFor(t, s)
+			cfg.SSH.User, cfg.SSH.Sudo = c.user, c.sudo
+			f := loginFact(within(t, 10*time.Second), open(t, cfg))
+			if f.Failure != c.word {
+				t.Fatalf("%q at %s: %s", f.Failure, f.Phase, f.Detail)
+			}
+			if c.word != diag.OK && !strings.Contains(f.Detail, "a password is required") {
+				t.Errorf("detail %q", f.Detail)
+			}
+			if _, err := os.Stat(filepath.Join(m.bin, "used")); (err == nil) != c.used {
+				t.Errorf("sudo used: %v", err == nil)
+			}
+		})
+	}
+}
+
+func TestGreetingsAreNotTheProtocol(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{Wrap: []string{"sh", "-c", `printf 'Welcome to {node}\nno newline at all '; echo; exec "$@"`, "sh"}})
+	if f := loginFact(within(t, 10*time.Second), open(t, configFor(t, s))); f.Failure != diag.OK {
+		t.Errorf("%q %s", f.Failure, f.Detail)
+	}
+}
+
+// As root the helper goes to a tmpfs of its own, and that can be taken away. The mount happens in a mount namespace
+// that the test owns, over a noexec /run, as on the lab's machines.
+func TestPushAsRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to own a mount namespace")
+	}
+	holder := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c",
+		"mount -t tmpfs -o noexec tmpfs /run && echo ready && exec cat")
+	in, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder.Stdout, holder.Stderr = pw, &out
+	if err := holder.Start(); err != nil {
+		t.Skip("no mount namespace here: ", err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = holder.Wait(); _ = pr.Close() })
+	_ = pw.Close()
+	if n, _ := pr.Read(make([]byte, 5)); n == 0 {
+		t.Skip("no mounts here: ", out.String())
+	}
+	inside := []string{"nsenter", "-t", strconv.Itoa(holder.Process.Pid), "-m"}
+	s := sshtest.Start(t, sshtest.Config{Wrap: inside})
+	cfg := configFor(t, s)
+	cfg.Version, cfg.HelperDirs, cfg.Agent.Binary = sshtest.Version, ours(t), "/nonexistent"
+	for round := range 2 { // the second finds it
+		n := open(t, cfg)
+		ctx := within(t, 30*time.Second)
+		f := loginFact(ctx, n)
+		if f.Failure != diag.OK || f.SSH.Helper != "pushed" || !strings.HasPrefix(f.SSH.HelperPath, pushDir+"/gpuaas-agent-") {
+			t.Fatalf("round %d: %q at %s: %s %+v", round, f.Failure, f.Phase, f.Detail, f.SSH)
+		}
+		if round == 1 {
+			if err := n.Remove(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	check := exec.Command(inside[0], append(inside[1:], "sh", "-c", "mountpoint "+pushDir+"; ls "+pushDir)...)
+	if b, err := check.CombinedOutput(); err == nil || !strings.Contains(fmt.Sprint(string(b)), "No such file") {
+		t.Errorf("after the removal: %s %v", b, err)
+	}
+}
