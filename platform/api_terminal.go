@@ -70,7 +70,7 @@ type sessionView struct {
 	AllocationID          string    `json:"allocation_id"`
 	NodeID                string    `json:"node_id"`
 	CorrelationID         string    `json:"correlation_id"`
-	TerminalOpenTaskID    string    `json:"terminal_open_task_id,omitempty"`
+	Task                  *taskView `json:"task,omitempty"` // its terminal.open, once the browser is there
 	CreatedAt             diag.Time `json:"created_at"`
 	ExpiresAt             diag.Time `json:"expires_at"`
 	BrowserConnectedAt    diag.Time `json:"browser_connected_at,omitzero"`
@@ -86,9 +86,18 @@ func (p *Platform) getSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notFound(err, "session")
 	}
-	web.WriteJSON(w, http.StatusOK, sessionView{ID: s.ID, AllocationID: s.AllocationID, NodeID: s.NodeID, CorrelationID: s.CorrelationID,
-		TerminalOpenTaskID: s.TaskID, CreatedAt: when(s.CreatedAt), ExpiresAt: when(s.ExpiresAt), BrowserConnectedAt: when(s.BrowserConnectedAt),
+	v := sessionView{ID: s.ID, AllocationID: s.AllocationID, NodeID: s.NodeID, CorrelationID: s.CorrelationID,
+		CreatedAt: when(s.CreatedAt), ExpiresAt: when(s.ExpiresAt), BrowserConnectedAt: when(s.BrowserConnectedAt),
 		NodeStreamConnectedAt: when(s.NodeStreamConnectedAt), PTYReadyAt: when(s.PTYReadyAt), ClosedAt: when(s.ClosedAt),
-		CloseReason: s.CloseReason, Now: diag.At(p.now())})
+		CloseReason: s.CloseReason, Now: diag.At(p.now())}
+	if s.TaskID != "" {
+		t, err := p.store.Task(r.Context(), s.TaskID)
+		if err != nil {
+			return notFound(err, "task")
+		}
+		view := p.taskView(t)
+		v.Task = &view
+	}
+	web.WriteJSON(w, http.StatusOK, v)
 	return nil
 }

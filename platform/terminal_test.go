@@ -30,7 +30,9 @@ type sessionRead struct {
 	PTY     string `json:"pty_ready_at"`
 	Closed  string `json:"closed_at"`
 	Reason  string `json:"close_reason"`
-	TaskID  string `json:"terminal_open_task_id"`
+	Task    struct {
+		ID string `json:"id"`
+	} `json:"task"`
 }
 
 func mint(t *testing.T, p *platformtest.Platform) minted {
@@ -160,7 +162,7 @@ func TestTerminalEndToEnd(t *testing.T) {
 	eventually(t, "session closed, binding gone, task completed", func() bool {
 		s := session(t, p, m.SessionID)
 		var task struct{ Status string }
-		p.Do(http.MethodGet, "/v1/admin/tasks/"+s.TaskID, nil, &task)
+		p.Do(http.MethodGet, "/v1/admin/tasks/"+s.Task.ID, nil, &task)
 		return s.Reason == "browser_closed" && s.Closed != "" && !redis.Exists("gpuaas:terminal:session:"+m.SessionID) && task.Status == wire.TaskCompleted
 	})
 	wantEvidence(t, p, correlationID, "terminal.token_minted", "terminal.browser_connected", "task.queued", "task.dispatched",
