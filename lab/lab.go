@@ -20,6 +20,7 @@ type Options struct {
 	StateDir string    // default: $XDG_STATE_HOME/gpuaasctl/lab, /var/lib/gpuaasctl/lab for root
 	CacheDir string    // default: /var/cache/gpuaasctl
 	Libexec  string    // where gpuaas-agent and gpuaas-platform lie; default: beside this program
+	Program  string    // whose `lab supervise` keeps the machines running; default: this executable
 	Profile  string    // the profile file to write; default: ~/.config/gpuaasctl/profiles/lab.yaml
 	Progress io.Writer // one line per stage; nil: silent
 }
@@ -51,12 +52,15 @@ func (o Options) withDefaults() (Options, error) {
 	if o.CacheDir == "" {
 		o.CacheDir = "/var/cache/gpuaasctl"
 	}
-	if o.Libexec == "" {
+	if o.Program == "" {
 		exe, err := os.Executable()
 		if err != nil {
 			return o, fmt.Errorf("find this program: %w", err)
 		}
-		o.Libexec = filepath.Dir(exe)
+		o.Program = exe
+	}
+	if o.Libexec == "" {
+		o.Libexec = filepath.Dir(o.Program)
 	}
 	if o.Profile == "" {
 		o.Profile = profile.Path("lab", profile.Dir(os.Getenv))

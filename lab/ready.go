@@ -22,11 +22,15 @@ import (
 const (
 	pollEvery     = 25 * time.Millisecond
 	tryBudget     = 2 * time.Second        // one try of one question
+	startBudget   = 3 * time.Second        // until a supervisor that was started must be there
 	connectBudget = 100 * time.Millisecond // a SYN that came before the machine was there is repeated only after 1 s
 	awaitBudget   = 30 * time.Second       // until a machine, the platform or an agent is ready
 )
 
-// poll asks until the answer is nil, awaitBudget or ctx ends; then it returns the last answer.
+// errFinal is an answer that no waiting will change.
+var errFinal = errors.New("gave up")
+
+// poll asks until the answer is nil or final, or awaitBudget or ctx ends; then it returns the last answer.
 func poll(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitBudget)
 	defer cancel()
@@ -34,8 +38,8 @@ func poll(ctx context.Context, ask func(context.Context) error) error {
 		try, end := context.WithTimeout(ctx, tryBudget)
 		err := ask(try)
 		end()
-		if err == nil {
-			return nil
+		if err == nil || errors.Is(err, errFinal) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -94,8 +98,16 @@ func dialSSH(ctx context.Context, m Machine) error {
 
 func (l *Lab) awaitSSH(ctx context.Context) (string, error) {
 	err := l.each(func(m Machine) error {
-		if err := poll(ctx, func(ctx context.Context) error { return l.answersSSH(ctx, m) }); err != nil {
-			return fmt.Errorf("ssh on %s (console: %s): %w", m.Name, l.place(m).console(), err)
+		began := time.Now()
+		err := poll(ctx, func(ctx context.Context) error {
+			if time.Since(began) > startBudget && !l.running(m) {
+				return fmt.Errorf("%w: %s does not run", errFinal, m.Name)
+			}
+			return l.answersSSH(ctx, m)
+		})
+		if err != nil {
+			said, _ := os.ReadFile(l.place(m).console())
+			return fmt.Errorf("ssh on %s: %w; its console ends with: %s", m.Name, err, tail(strings.TrimSpace(string(said)), 400))
 		}
 		return nil
 	})

@@ -22,20 +22,16 @@ const rebootStatus = 133
 // unitOf is the transient unit that holds a machine's supervisor on a systemd host.
 func unitOf(m Machine) string { return m.container() + ".service" }
 
-// superviseArgs are the arguments of this program's hidden command for m. Tests bring it in their own binary.
+// superviseArgs are the arguments of this program's hidden command for m.
 func (l *Lab) superviseArgs(m Machine) []string {
 	return []string{"lab", "supervise", m.Name, "--state", l.opts.StateDir}
 }
 
 // startSupervisor starts the detached process that keeps m running. It outlives this process and its session.
 func (l *Lab) startSupervisor(ctx context.Context, m Machine) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	argv := append([]string{exe}, l.superviseArgs(m)...)
+	argv := append([]string{l.opts.Program}, l.superviseArgs(m)...)
 	if hasSystemd() {
-		_, err = command(ctx, append([]string{"systemd-run", "--quiet", "--collect", "--unit=" + unitOf(m),
+		_, err := command(ctx, append([]string{"systemd-run", "--quiet", "--collect", "--unit=" + unitOf(m),
 			"-p", "Delegate=yes", "-p", "KillMode=mixed", "-p", "TimeoutStopSec=5", "--"}, argv...)...)
 		return err
 	}
