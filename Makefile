@@ -46,7 +46,7 @@ else ifneq ($(shell uname -s),Linux)
 	@echo "lab suite skipped: needs Linux"
 else
 	@$(MAKE) --no-print-directory build
-	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -timeout 30m ./lab/...
+	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e/...
 endif
 
 demo: build ## a lab of real machines, and one walk over it
