@@ -180,7 +180,7 @@ func TestWrongAnswersAreIgnored(t *testing.T) {
 
 func TestReadNSSwitch(t *testing.T) {
 	for text, want := range map[string][]nameService{
-		"":                            {{"files", false}, {"dns", false}},
+		"":                             {{"files", false}, {"dns", false}},
 		"passwd: files\n#hosts: nis\n": {{"files", false}, {"dns", false}},
 		"hosts:\tfiles resolve [!UNAVAIL=return] myhostname dns # x": {{"files", false}, {"resolve", true}, {"myhostname", false}, {"dns", false}},
 		"hosts: files [ NOTFOUND=return ] dns":                       {{"files", true}, {"dns", false}},

@@ -160,6 +160,23 @@ func page(status int, contentType, body string, header ...string) http.HandlerFu
 	}
 }
 
+// newRecorder is the answer of a handler without a network.
+func newRecorder(h http.Handler) *http.Response {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "https://edge.test/", nil)
+	h.ServeHTTP(w, r)
+	resp := w.Result()
+	resp.Request = r
+	return resp
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 const jsonType = "application/json"
 
 // nameserver is a DNS server on UDP and TCP.

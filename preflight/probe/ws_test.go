@@ -56,7 +56,12 @@ func gateway(t *testing.T, accept *websocket.AcceptOptions, serve func(context.C
 
 // terminalOf opens a session at a gateway that behaves like serve.
 func terminalOf(serve func(context.Context, *websocket.Conn)) func(t *testing.T) diag.Fact {
-	return terminalBy(&websocket.AcceptOptions{Subprotocols: []string{terminalProtocol}, InsecureSkipVerify: true}, serve)
+	return terminalBy(wsAccept(), serve)
+}
+
+// wsAccept is how a healthy gateway upgrades.
+func wsAccept() *websocket.AcceptOptions {
+	return &websocket.AcceptOptions{Subprotocols: []string{terminalProtocol}, InsecureSkipVerify: true}
 }
 
 func terminalBy(accept *websocket.AcceptOptions, serve func(context.Context, *websocket.Conn)) func(t *testing.T) diag.Fact {

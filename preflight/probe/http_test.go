@@ -1,0 +1,323 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func TestHTTPFacts(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Method != "POST" || r.Header.Get("Authorization") != "Bearer "+canary || r.Header.Get("Cookie") != "sid=1" ||
+			r.Header.Get("X-Correlation-Id") != "c-1" || r.Header.Get("Content-Type") != jsonType || string(body) != `{"type":"noop"}` {
+			t.Errorf("got %s %v %s", r.Method, r.Header, body)
+		}
+		page(201, jsonType+"; charset=utf-8", `{"id":"t-1","n":3,"none":null,"on":false,"deep":{"list":[{"v":"x"}]},"token":"`+canary+`","url":"wss://t/?token=`+canary+`"}`,
+			"Date", "Sat, 21 Nov 2026 03:00:00 GMT", "Server", "nginx")(w, r)
+	}))
+	f := run(t, diag.Request{
+		Op: diag.OpHTTP, Target: s.URL + "/v1/tasks?x=1", CAInline: ca.pem, Method: "POST", Body: `{"type":"noop"}`,
+		Header: map[string]string{"X-Correlation-Id": "c-1"}, Token: diag.NewSecret(canary), Cookie: diag.NewSecret("sid=1"), Keep: "token",
+		Extract: map[string]string{"id": "id", "n": "n", "none": "none", "on": "on", "v": "deep.list.0.v", "absent": "a.b", "token": "token", "url": "url"},
+	})
+	if !f.Passed() {
+		t.Fatalf("%s in %s: %s", f.Failure, f.Phase, f.Detail)
+	}
+	h := f.HTTP
+	want := map[string]string{"id": "t-1", "n": "3", "on": "false", "v": "x", "url": "wss://t/?token=" + diag.Redacted}
+	if !maps.Equal(h.Fields, want) {
+		t.Errorf("fields %v", h.Fields)
+	}
+	if h.Kept.Reveal() != canary || h.Status != 201 || h.ContentType != jsonType || h.Server != "nginx" || h.DurationMS == 0 || *h.BodyBytes == 0 {
+		t.Errorf("%+v", h)
+	}
+	if h.Date.Format(time.RFC3339) != "2026-11-21T03:00:00Z" {
+		t.Errorf("date %s", h.Date)
+	}
+	if f.DNS == nil || f.TCP == nil || f.TLS == nil || f.TCP.Reused {
+		t.Errorf("a rung is missing: %+v", f)
+	}
+}
+
+func TestErrorEnvelope(t *testing.T) {
+	noLeaks(t)
+	for _, c := range []struct {
+		name, body string
+		extract    map[string]string
+	}{
+		{"common", `{"error":{"code":"expired","message":"certificate of Authorization: Bearer abc is over","correlation_id":"c-9","retry_after_s":5}}`, nil},
+		{"mapped", `{"fault":{"kind":"expired","text":"certificate of Authorization: Bearer abc is over","trace":"c-9","wait":5}}`,
+			map[string]string{"error.code": "fault.kind", "error.message": "fault.text", "correlation_id": "fault.trace", "retry_after_s": "fault.wait"}},
+	} {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), page(403, jsonType, c.body))
+		f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: c.extract})
+		h := f.HTTP
+		if f.Failure != diag.HTTPStatus || h.ErrorCode != "expired" || h.Correlation != "c-9" || h.RetryAfterS == nil || *h.RetryAfterS != 5 {
+			t.Errorf("%s: %s %+v", c.name, f.Failure, h)
+		}
+		if h.ErrorMessage != "certificate of Authorization: "+diag.Redacted || strings.Contains(fmt.Sprint(h.Fields), "abc") {
+			t.Errorf("%s: message %q, fields %v", c.name, h.ErrorMessage, h.Fields)
+		}
+	}
+}
+
+func TestRetryAfterAndLocation(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	leaf := ca.leaf(t, leafOf{})
+	for value, want := range map[string]int64{"7": 7, "Sat, 21 Nov 2026 03:00:09 GMT": 9} {
+		s := site(t, leaf, page(429, jsonType, `{}`, "Retry-After", value, "Date", "Sat, 21 Nov 2026 03:00:00 GMT"))
+		f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem})
+		if f.Failure != diag.HTTPRateLimited || f.HTTP.RetryAfterS == nil || *f.HTTP.RetryAfterS != want {
+			t.Errorf("%q: %s %+v", value, f.Failure, f.HTTP.RetryAfterS)
+		}
+	}
+	s := site(t, leaf, page(301, "text/html", "", "Location", "https://other.test/here?token="+canary))
+	f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem})
+	if !f.Passed() || f.HTTP.Status != 301 || f.HTTP.Location != "other.test/here" {
+		t.Errorf("a redirect is told, not followed: %s %+v", f.Failure, f.HTTP)
+	}
+}
+
+func TestPollUntil(t *testing.T) {
+	noLeaks(t)
+	var asked atomic.Int32
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := "queued"
+		if asked.Add(1) == 3 {
+			status = "failed"
+		}
+		if asked.Load() == 2 {
+			w.Header().Set("Connection", "close") // the poll goes on over another one
+		}
+		page(200, jsonType, `{"status":"`+status+`"}`)(w, r)
+	}))
+	req := diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"status": "status"},
+		Poll: &diag.Poll{Field: "status", Until: []string{"completed", "failed"}, EveryMS: 1}}
+	f := run(t, req)
+	if !f.Passed() || f.HTTP.Polls != 3 || f.HTTP.Fields["status"] != "failed" || f.DurationMS < 2*diag.Millis(minPoll.Milliseconds()) {
+		t.Errorf("%s after %d polls: %v", f.Failure, f.HTTP.Polls, f.HTTP.Fields)
+	}
+	if f.TCP.Reused || f.DNS == nil {
+		t.Errorf("the poll's own connection is no earlier request's: %+v", f.TCP)
+	}
+
+	req.Poll.Until, req.TimeoutMS = []string{"never"}, short
+	f = run(t, req)
+	if f.Failure != diag.HTTPTimeout || f.Phase != "poll" || f.HTTP == nil || f.HTTP.Fields["status"] != "queued" || f.HTTP.Polls < 2 {
+		t.Errorf("%s in %s: %+v", f.Failure, f.Phase, f.HTTP)
+	}
+}
+
+// TestPollEndsWithTheFirstRefusal: what will not get better is not asked again.
+func TestPollEndsWithTheFirstRefusal(t *testing.T) {
+	noLeaks(t)
+	var asked atomic.Int32
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		page(429, jsonType, `{}`)(w, r)
+	}))
+	f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"s": "s"}, Poll: &diag.Poll{Field: "s", Until: []string{"x"}}})
+	if f.Failure != diag.HTTPRateLimited || asked.Load() != 1 || f.HTTP.Polls != 1 {
+		t.Errorf("%s after %d", f.Failure, asked.Load())
+	}
+}
+
+func TestBodyIsBounded(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for range 3 * maxBody / 1024 {
+			if _, err := w.Write(make([]byte, 1024)); err != nil {
+				return
+			}
+		}
+	}))
+	f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem})
+	if !f.Passed() || *f.HTTP.BodyBytes != maxBody {
+		t.Errorf("%s, %d bytes", f.Failure, *f.HTTP.BodyBytes)
+	}
+}
+
+// TestEarlyRefusalIsHeard: a server that answers before it read the request, and hangs up.
+func TestEarlyRefusalIsHeard(t *testing.T) {
+	noLeaks(t)
+	addr := wired(t, func(c net.Conn) {
+		_, _ = c.Write([]byte("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"))
+	})
+	f := run(t, diag.Request{Op: diag.OpHTTP, Method: "POST", Target: "http://" + addr, Body: strings.Repeat("x", 100)})
+	if f.Failure != diag.HTTPStatus || f.HTTP.Status != 413 {
+		t.Errorf("%s in %s: %s", f.Failure, f.Phase, f.Detail)
+	}
+}
+
+func TestConnectionsAreKept(t *testing.T) {
+	noLeaks(t)
+	var mu sync.Mutex
+	peers := map[string]int{}
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		peers[r.RemoteAddr]++
+		mu.Unlock()
+		page(200, jsonType, "{}")(w, r)
+	}))
+	p := newProber(t)
+	req := diag.Request{Op: diag.OpHTTP, Target: s.URL + "/a", CAInline: ca.pem}
+	if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused || f.DNS == nil || f.TLS.DurationMS == 0 {
+		t.Fatalf("cold: %s %+v", f.Failure, f)
+	}
+	warm := req
+	warm.Target, warm.Method, warm.Body = s.URL+"/b", "POST", "{}"
+	f := p.Run(context.Background(), warm)
+	if !f.Passed() || !f.TCP.Reused || f.TCP.DurationMS != 0 || f.DNS != nil || f.TLS == nil || f.TLS.DurationMS != 0 || !f.TLS.Verified {
+		t.Errorf("warm: %s %+v %+v %+v", f.Failure, f.DNS, f.TCP, f.TLS)
+	}
+	other := req
+	other.Resolve = "127.0.0.1"
+	if f := p.Run(context.Background(), other); !f.Passed() || f.TCP.Reused {
+		t.Errorf("another input, the same connection: %+v", f.TCP)
+	}
+	for _, op := range []diag.Op{diag.OpTCP, diag.OpTLS} {
+		req.Op = op
+		if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused || f.HTTP != nil {
+			t.Errorf("%s measures its phase anew: %s %+v", op, f.Failure, f.TCP)
+		}
+	}
+	if len(peers) != 2 {
+		t.Errorf("connections: %v", peers)
+	}
+}
+
+// TestDeadKeptConnectionIsReplaced: a server that ended an idle connection, seen before or only while asking.
+func TestDeadKeptConnectionIsReplaced(t *testing.T) {
+	noLeaks(t)
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+	for name, after := range map[string]func(net.Conn){
+		"ended while idle": func(net.Conn) {},
+		"reset while idle": slam,
+		"ended when asked": readSome,
+		"reset when asked": func(c net.Conn) { readSome(c); slam(c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := wired(t, func(c net.Conn) {
+				readSome(c)
+				_, _ = c.Write([]byte(answer))
+				after(c)
+			})
+			p := newProber(t)
+			req := diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/"}
+			for i := range 3 {
+				f := p.Run(context.Background(), req)
+				if !f.Passed() || f.TCP.Reused || f.DNS == nil {
+					t.Errorf("request %d: %s %s %+v", i, f.Failure, f.Detail, f.TCP)
+				}
+				time.Sleep(20 * time.Millisecond) // let the end of the connection arrive
+			}
+		})
+	}
+}
+
+// TestRotatedCertificateEndsKeptConnections: files count as they lie on disk.
+func TestRotatedCertificateEndsKeptConnections(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, "{}"))
+	p := newProber(t)
+	req := diag.Request{Op: diag.OpHTTP, Target: s.URL}
+	req.CABundle, _ = files(t, ca.leaf(t, leafOf{}))
+	writeFile(t, req.CABundle, ca.pem)
+	for i, reused := range []bool{false, true} {
+		if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused != reused {
+			t.Fatalf("request %d: %s %+v", i, f.Failure, f.TCP)
+		}
+	}
+	writeFile(t, req.CABundle, newAuthority(t, "other").pem+"\n")
+	if f := p.Run(context.Background(), req); f.Failure != diag.TLSUnknownCA {
+		t.Errorf("the old connection hid the new bundle: %q %+v", f.Failure, f.TCP)
+	}
+}
+
+func TestWarmConnectionServesAWebSocket(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), ttyOf("/bin/sh", "-i")))
+	p := newProber(t)
+	req := wsRequest(diag.OpSession, s.URL, ca)
+	cold := req
+	cold.Token = diag.Secret{} // not minted yet
+	if f := p.Warm(context.Background(), cold); !f.Passed() || f.TLS == nil || f.WS != nil {
+		t.Fatalf("warming: %s %s", f.Failure, f.Detail)
+	}
+	if f := p.Run(context.Background(), req); !f.Passed() || !f.TCP.Reused || !f.PTY.NonceOK {
+		t.Errorf("warm: %s %s %+v", f.Failure, f.Detail, f.TCP)
+	}
+	if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused {
+		t.Errorf("a WebSocket's connection was kept: %s %+v", f.Failure, f.TCP)
+	}
+}
+
+// TestManyAtOnce is for the race detector, and for the pool's bound.
+func TestManyAtOnce(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, `{"a":1}`))
+	p := newProber(t)
+	reqs := make([]diag.Request, 20)
+	for i := range reqs {
+		reqs[i] = diag.Request{ID: fmt.Sprint(i), Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"a": "a"}}
+	}
+	for range 3 {
+		for i, f := range p.Probe(context.Background(), reqs) {
+			if !f.Passed() || f.ID != fmt.Sprint(i) {
+				t.Errorf("%s: %s %s", f.ID, f.Failure, f.Detail)
+			}
+		}
+	}
+	for _, links := range p.pool.idle {
+		if len(links) > maxParked {
+			t.Errorf("%d connections lie idle", len(links))
+		}
+	}
+}
+
+// TestLoginIsNotTakenForAPage holds the cases that must stay plain.
+func TestLoginIsNotTakenForAPage(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		json   bool
+		page   string
+		word   diag.Failure
+	}{
+		{"a web page", page(200, "text/html", "<title>hello</title>"), false, "", diag.OK},
+		{"an application's own login, where a page was asked", page(200, "text/html", `<input type="password">`), false, "", diag.OK},
+		{"a login where an API was asked", page(200, "text/html", `<input type="password">`), true, PageEdgeLogin, diag.HTTPEdgeAuth},
+		{"a redirect within the application", page(302, "text/html", "", "Location", "/lab?"), false, "", diag.OK},
+		{"an API's 401", page(401, jsonType, `{"error":{"code":"login"}}`), true, "", diag.HTTPStatus},
+		{"an API that speaks of nginx", page(500, jsonType, `{"error":{"message":"<center>nginx"}}`), true, "", diag.HTTPStatus},
+		{"a 400 of the API", page(400, jsonType, `{"error":{"code":"bad"}}`), true, "", diag.HTTPStatus},
+	} {
+		w := newRecorder(c.answer)
+		body, _ := io.ReadAll(w.Body)
+		if p, word := judgePage(w, body, c.json); p != c.page || word != c.word {
+			t.Errorf("%s: got %q %q", c.name, p, word)
+		}
+	}
+}
