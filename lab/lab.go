@@ -27,8 +27,9 @@ type Options struct {
 
 // Lab is a lab on this host, up or half up.
 type Lab struct {
-	opts  Options
-	state State
+	opts      Options
+	state     State
+	renewedAt time.Time // heartbeats before this are of programs that were replaced
 }
 
 // MaxNodes is bounded by the address plan: compute-node-NN is 10.231.77.(100+NN).

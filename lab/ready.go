@@ -195,6 +195,9 @@ func (l *Lab) heartbeat(ctx context.Context, c *http.Client, node string) error 
 	if n.Agent.LastSeenAt == nil {
 		return fmt.Errorf("the platform has not seen %s yet", node)
 	}
+	if n.Agent.LastSeenAt.Before(l.renewedAt) {
+		return fmt.Errorf("the platform has not seen the renewed agent of %s yet", node)
+	}
 	if age := n.Now.Sub(*n.Agent.LastSeenAt); age > freshHeartbeat {
 		return fmt.Errorf("%s was last seen %s ago", node, age.Round(time.Millisecond))
 	}

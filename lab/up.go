@@ -220,6 +220,7 @@ func (l *Lab) refreshMachines(ctx context.Context) (string, error) {
 	if len(changed) == 0 {
 		return "as built", err
 	}
+	l.renewedAt = time.Now()
 	slices.Sort(changed)
 	return fmt.Sprintf("renewed %v", changed), err
 }
@@ -251,7 +252,7 @@ func (l *Lab) refresh(ctx context.Context, m Machine) ([]string, error) {
 	if len(units) == 0 {
 		return changed, nil
 	}
-	_, err = l.Exec(ctx, m.Name, append([]string{"systemctl", "restart", "--no-block"}, units...)...)
+	_, err = l.Exec(ctx, m.Name, append([]string{"systemctl", "restart"}, units...)...)
 	return changed, err
 }
 
