@@ -9,17 +9,18 @@ const (
 // Report is one walk: the facts, and what was judged from them. Hops, Verdict and Dashboard are functions of
 // Subject, Plan, Run.EndedBy and Facts alone, so a report can be replayed.
 type Report struct {
-	APIVersion string        `json:"apiVersion"`
-	Kind       string        `json:"kind"`
-	Run        Run           `json:"run"`
-	Subject    Subject       `json:"subject"`
-	Plan       Plan          `json:"plan"`
-	Vantages   []VantageInfo `json:"vantages"`
-	Hops       []HopResult   `json:"hops"` // every declared hop, in chain order
-	Facts      []Fact        `json:"facts"`
-	Verdict    Verdict       `json:"verdict"`
-	Dashboard  Dashboard     `json:"dashboard"`
-	Redaction  Redaction     `json:"redaction"`
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Run        Run            `json:"run"`
+	Subject    Subject        `json:"subject"`
+	Plan       Plan           `json:"plan"`
+	Vantages   []VantageInfo  `json:"vantages"`
+	Hops       []HopResult    `json:"hops"` // every declared hop, in chain order
+	Facts      []Fact         `json:"facts"`
+	Evidence   []EvidenceLine `json:"evidence,omitempty"` // what the platform recorded under the correlation ids, in time order
+	Verdict    Verdict        `json:"verdict"`
+	Dashboard  Dashboard      `json:"dashboard"`
+	Redaction  Redaction      `json:"redaction"`
 }
 
 // EndedBy says how a walk ended. Only completed can be a pass.
