@@ -48,10 +48,8 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	p = p.WithDefaults()
 	j.env.Profile = p
 	j.env.Subject = preflight.NewSubject(p, o.nodeID, o.nodeHost, o.allocationID, o.sessionID)
-	j.env.CorrelationID = o.correlationID
-	if j.env.CorrelationID == "" {
-		j.env.CorrelationID = newID("preflight")
-	}
+	j.env.Subject.CorrelationID = o.correlationID // the walk itself goes out under an id of its own
+	j.env.CorrelationID = newID("preflight")
 	j.plan = preflight.NewPlan(p, j.env.Subject, preflight.Options{
 		Only: only, Skip: skip, Session: o.session,
 		Token: !j.env.Token.IsZero(), SSH: j.env.Subject.NodeHost != "",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,8 +76,8 @@ func (o *preflightOptions) flags(a *app, cmd *cobra.Command) {
 	f.StringVar(&o.nodeID, "node-id", "", "the node, by its platform `ID`")
 	f.StringVar(&o.nodeHost, "node-host", "", "where it is reached by SSH: `HOST` name or address")
 	f.StringVar(&o.allocationID, "allocation-id", "", "an allocation on it, by `ID`; without one, the terminal is not walked")
-	f.StringVar(&o.sessionID, "session-id", "", "terminal session of the failing request: its `ID`")
-	f.StringVar(&o.correlationID, "correlation-id", "", "correlation `ID` of the failing request; the walk goes out under it, too")
+	f.StringVar(&o.sessionID, "session-id", "", "terminal session `ID` of the failing request")
+	f.StringVar(&o.correlationID, "correlation-id", "", "correlation `ID` of the failing request, whose evidence is pulled in")
 	group(f, headSubject, "node-id", "node-host", "allocation-id", "session-id", "correlation-id")
 	completeFunc(cmd, "node-id", func() []string { return a.nodeIDs(o.profile.name) })
 
@@ -114,19 +115,18 @@ func (a *app) preflight(cmd *cobra.Command, o *preflightOptions) error {
 	if o.dryRun {
 		return a.printPlan(job, o.output)
 	}
-	report, drawn, err := a.walkAndShow(cmd.Context(), job, o)
-	if err != nil {
+	report, shown, err := a.walkAndShow(cmd.Context(), job, o)
+	if report == nil {
 		return err
 	}
-	if o.report != "" {
-		if err := writeReport(o.report, report); err != nil {
-			return err
-		}
+	if !shown {
+		err = a.render(report, o.output)
 	}
-	if !drawn {
-		if err := a.render(report, o.output); err != nil {
-			return err
-		}
+	if o.report != "" { // also when nobody could see it
+		err = errors.Join(err, writeReport(o.report, report))
+	}
+	if err != nil {
+		return err
 	}
 	return judged(report, o.failOn == "warn")
 }

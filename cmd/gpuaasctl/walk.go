@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
@@ -19,8 +20,22 @@ func (a *app) walkAndShow(ctx context.Context, j *job, o *preflightOptions) (r *
 	defer cancel()
 	v := j.vantages()
 	defer v.close(ctx)
-	r = j.await(ctx, v, func(ctx context.Context) *diag.Report { return j.walk(ctx, v, nil) })
-	return r, false, nil
+	walk := func(ctx context.Context, observe func(preflight.Event)) *diag.Report {
+		return j.await(ctx, v, func(ctx context.Context) *diag.Report { return j.walk(ctx, v, observe) })
+	}
+	in, out := terminals(a)
+	if o.output != formatTable && o.output != formatWide || !tui.Possible(in, out) {
+		return walk(ctx, nil), false, nil
+	}
+	r, err = tui.Run(ctx, tui.Options{In: in, Out: out, Plan: j.plan, Subject: j.env.Subject, Report: a.look(o.output)}, walk)
+	return r, true, err
+}
+
+// terminals are stdin and stdout as files; nil where they are none.
+func terminals(a *app) (in, out *os.File) {
+	in, _ = a.stdin.(*os.File)
+	out, _ = a.stdout.(*os.File)
+	return in, out
 }
 
 // await walks, and returns the report; where the walk does not end soon after ctx, a report without facts, so that
@@ -48,7 +63,13 @@ func (j *job) await(ctx context.Context, v *vantages, walk func(context.Context)
 // walk measures, and judges what it saw. observe, where not nil, is told of every step.
 func (j *job) walk(ctx context.Context, v *vantages, observe func(preflight.Event)) *diag.Report {
 	facts, ended := preflight.Walk(ctx, &j.env, j.plan, v.byName(), observe)
-	return j.report(facts, v.infos(facts, hostname()), ended)
+	var evidence []diag.EvidenceLine
+	if ctx.Err() == nil {
+		evidence = preflight.Evidence(ctx, &j.env, v.operator)
+	}
+	r := j.report(facts, v.infos(facts, hostname()), ended)
+	r.Evidence = evidence
+	return r
 }
 
 // hostname is this machine's name; "" where it has none.
