@@ -68,6 +68,9 @@ func number(hops []diag.HopResult, id diag.HopID) string {
 
 const underIndent = 3
 
+// besideText is the most columns that a row has beside its text: what is longer than the rest may have been cut.
+const besideText = 82
+
 // under writes what a row has to say beneath it. A symptom points at what explains it; a blame's text is cut, since it
 // stands in full in the verdict; reasons that many rows share come once, in the footnotes.
 func (p *page) under(r *diag.Report, i int, parent map[diag.HopID]diag.HopID) {
@@ -81,6 +84,8 @@ func (p *page) under(r *diag.Report, i int, parent map[diag.HopID]diag.HopID) {
 		if !inRow {
 			p.line(underIndent, "└ "+Clean(said(&h.Finding)), StatusStyle(h.Status))
 		}
+	case inRow && width(Clean(said(&h.Finding))) <= p.width-besideText:
+		// The row itself says it all.
 	case h.Status == diag.StatusFail, h.Status == diag.StatusWarn, h.Status == diag.StatusInconclusive:
 		p.wrapped(underIndent, "└ ", Clean(said(&h.Finding)), StatusStyle(h.Status))
 	}
@@ -195,9 +200,11 @@ func (p *page) vantages(r *diag.Report) {
 }
 
 func (p *page) run(run *diag.Run) {
-	parts := []string{"run " + Clean(run.ID), "correlation " + Clean(run.CorrelationID), run.DurationMS.Words()}
-	if run.ToolVersion != "" {
-		parts = append(parts, "gpuaasctl "+Clean(run.ToolVersion))
+	var parts []string
+	for _, f := range [][2]string{{"run ", run.ID}, {"correlation ", run.CorrelationID}, {"", run.DurationMS.Words()}, {"gpuaasctl ", run.ToolVersion}} {
+		if f[1] != "" {
+			parts = append(parts, f[0]+Clean(f[1]))
+		}
 	}
 	p.wrapped(0, "", strings.Join(parts, " · "), Faint)
 }

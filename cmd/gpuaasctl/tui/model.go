@@ -1,0 +1,113 @@
+package tui
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// What the model is told: an event of the walk, the time since its start, and its end.
+type (
+	eventMsg preflight.Event
+	tickMsg  time.Duration
+	doneMsg  struct{}
+)
+
+// hop is one hop as far as it has come.
+type hop struct {
+	planned diag.PlannedHop
+	started bool
+	at      time.Duration // start, since the walk's
+	steps   []diag.StepResult
+	result  *diag.HopResult
+}
+
+// model is the state of the table. It has no clock of its own: time comes with messages.
+type model struct {
+	hops     []hop
+	subject  diag.Subject
+	options  render.Options
+	width    int
+	height   int
+	elapsed  time.Duration
+	frame    int
+	cancel   context.CancelFunc
+	stopping bool
+	done     bool
+}
+
+// Sizes until the terminal has told its own.
+const (
+	defaultWidth  = 80
+	defaultHeight = 24
+)
+
+func newModel(o Options, cancel context.CancelFunc) model {
+	m := model{subject: o.Subject, options: o.Report, width: defaultWidth, height: defaultHeight, cancel: cancel}
+	if m.subject.EnvironmentProfile == "" {
+		m.subject.EnvironmentProfile = o.Plan.Profile
+	}
+	for _, p := range o.Plan.Hops {
+		h := hop{planned: p}
+		if p.Skip != "" {
+			h.result = &diag.HopResult{ID: p.ID, BudgetMS: p.BudgetMS, Finding: diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}}
+		}
+		m.hops = append(m.hops, h)
+	}
+	return m
+}
+
+// Init implements tea.Model. Nothing is asked of the terminal.
+func (m model) Init() tea.Cmd { return nil }
+
+// Update implements tea.Model.
+func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		switch msg.String() {
+		case "ctrl+c":
+			m.stopping = true
+			m.cancel()
+		case "ctrl+z":
+			return m, tea.Suspend
+		}
+	case tickMsg:
+		m.elapsed = time.Duration(msg)
+		m.frame++
+	case eventMsg:
+		m.hops = observed(m.hops, preflight.Event(msg))
+	case doneMsg:
+		m.done = true
+		return m, tea.Quit
+	}
+	return m, nil
+}
+
+// observed is hops after one event. It copies what it changes, so that an earlier model stays as it was.
+func observed(hops []hop, e preflight.Event) []hop {
+	next := make([]hop, len(hops))
+	copy(next, hops)
+	for i := range next {
+		h := &next[i]
+		if h.planned.ID != e.Hop {
+			continue
+		}
+		switch e.Kind {
+		case preflight.HopStarted:
+			h.started, h.at = true, e.At
+		case preflight.StepDone:
+			h.steps = append(h.steps[:len(h.steps):len(h.steps)], e.Step)
+		case preflight.HopDone:
+			r := e.Result
+			h.result = &r
+		}
+	}
+	return next
+}

@@ -1,0 +1,149 @@
+// Package tui is the live table of a walk: it fills hop by hop with both vantages side by side, and leaves the finished
+// table in the terminal's scrollback. It draws inline, never on the alternate screen.
+//
+// It judges nothing and measures nothing: the walk tells it what happened. Its caller is the preflight command, and only
+// on a terminal; pipes get the plain report.
+package tui
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// frameEvery is the pace of spinner and clocks: smooth to the eye, and little to send over a slow SSH session.
+const frameEvery = 100 * time.Millisecond
+
+// Options say what is drawn, and where.
+type Options struct {
+	In      *os.File // for Ctrl-C; nil is standard input
+	Out     *os.File // nil is standard output
+	Plan    diag.Plan
+	Subject diag.Subject
+	Report  render.Options // format (table or wide), colour and ASCII of the finished report; its width is the terminal's
+}
+
+// Walk is a walk that tells what it does. It must return soon after the end of ctx.
+type Walk func(ctx context.Context, observe func(preflight.Event)) *diag.Report
+
+// Possible reports whether in and out are terminals; without both the live table would open the terminal device by
+// itself, and draw over a redirected command.
+func Possible(in, out *os.File) bool {
+	return in != nil && out != nil && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
+}
+
+// Run walks, shows the walk as it goes, and writes the finished report to o.Out. Ctrl-C ends the walk's context; the
+// report is then what the walk had seen. Where the table cannot be drawn, only the report is written. The report is
+// returned together with an error when only the writing failed.
+func Run(ctx context.Context, o Options, walk Walk) (*diag.Report, error) {
+	o = o.withDefaults()
+	var report *diag.Report
+	if Possible(o.In, o.Out) {
+		var err error
+		if report, err = live(ctx, o, walk); err != nil {
+			return report, err
+		}
+	} else {
+		report = walk(ctx, func(preflight.Event) {})
+	}
+	return report, finish(o, report)
+}
+
+func (o Options) withDefaults() Options {
+	if o.In == nil {
+		o.In = os.Stdin
+	}
+	if o.Out == nil {
+		o.Out = os.Stdout
+	}
+	return o
+}
+
+// live runs the walk beside the drawing, and waits for both.
+func live(ctx context.Context, o Options, walk Walk) (*diag.Report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	program := tea.NewProgram(newModel(o, cancel),
+		tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler()) // signals end ctx, as without a table
+	var report *diag.Report
+	var wg sync.WaitGroup
+	walked := make(chan struct{})
+	wg.Go(func() {
+		defer close(walked)
+		report = walk(ctx, func(e preflight.Event) { program.Send(eventMsg(e)) })
+		program.Send(doneMsg{})
+	})
+	wg.Go(func() { tick(program, walked) })
+	last, err := program.Run()
+	if err != nil {
+		cancel() // nobody would see how it goes on
+	}
+	wg.Wait()
+	if err != nil {
+		return report, fmt.Errorf("draw the live table: %w", err)
+	}
+	return report, wipe(o.Out, last)
+}
+
+// wipe takes the last frame off the screen, for the report to stand in its place. The renderer leaves the cursor on the
+// frame's last line; a frame that shrinks at the end it would leave standing.
+func wipe(out *os.File, last tea.Model) error {
+	m, ok := last.(model)
+	if !ok {
+		return nil
+	}
+	clear := "\r" + ansi.EraseScreenBelow
+	if up := strings.Count(m.text(), "\n"); up > 0 {
+		clear = ansi.CursorUp(up) + clear
+	}
+	if _, err := out.WriteString(clear); err != nil {
+		return fmt.Errorf("clear the live table: %w", err)
+	}
+	return nil
+}
+
+// tick moves spinner and clocks until the walk is done.
+func tick(program *tea.Program, done <-chan struct{}) {
+	start := time.Now()
+	t := time.NewTicker(frameEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			program.Send(tickMsg(time.Since(start)))
+		}
+	}
+}
+
+// finish writes the report below whatever is on the screen.
+func finish(o Options, report *diag.Report) error {
+	if report == nil {
+		return nil
+	}
+	r := o.Report
+	if w, _, err := term.GetSize(int(o.Out.Fd())); err == nil && w > 0 {
+		r.Width = w
+	}
+	var b bytes.Buffer
+	if err := render.Report(&b, report, r); err != nil {
+		return fmt.Errorf("render the report: %w", err)
+	}
+	if _, err := o.Out.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}

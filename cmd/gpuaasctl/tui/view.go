@@ -1,0 +1,206 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+)
+
+// frameLines are the lines around the rows: headline, column titles, footer.
+const frameLines = 3
+
+// View implements tea.Model.
+func (m model) View() tea.View {
+	v := tea.NewView(m.text())
+	v.DisableBracketedPasteMode = true
+	return v
+}
+
+// text is the table, never higher or wider than the terminal.
+func (m model) text() string {
+	lines := []string{m.paint(lipgloss.NewStyle().Bold(true), m.cut(m.plain(render.Headline(&m.subject))))}
+	rows := m.rows()
+	hidden := max(0, len(rows)+frameLines-m.height)
+	for i, l := range rows {
+		if i == 0 { // column titles
+			lines = append(lines, l)
+			continue
+		}
+		if hidden > 0 && m.quiet(i-1) {
+			hidden--
+			continue
+		}
+		lines = append(lines, l)
+	}
+	lines = append(lines, m.footer())
+	if over := len(lines) - m.height; over > 0 && m.height > 0 {
+		lines = lines[over:] // the footer says what is under way, also on the smallest terminal
+	}
+	return strings.Join(lines, "\n")
+}
+
+// rows are the column titles and one line per hop, by the same writer as the finished table.
+func (m model) rows() []string {
+	rows := make([]render.HopRow, len(m.hops))
+	for i := range m.hops {
+		rows[i] = m.row(&m.hops[i])
+	}
+	var b strings.Builder
+	o := m.options
+	o.Width = m.width
+	if err := render.Rows(&b, rows, o); err != nil {
+		return []string{err.Error()}
+	}
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], max(m.width, 1), "")
+	}
+	return lines
+}
+
+// quiet reports whether a hop may be left out on a terminal that is too low: it has nothing to say any more.
+func (m model) quiet(i int) bool {
+	h := &m.hops[i]
+	if h.result == nil {
+		return !h.started
+	}
+	switch h.result.Status {
+	case diag.StatusPass, diag.StatusSkipped, diag.StatusNotReached:
+		return true
+	}
+	return false
+}
+
+func (m model) row(h *hop) render.HopRow {
+	if h.result != nil {
+		return render.Done(h.result)
+	}
+	r := render.HopRow{Hop: render.Clean(string(h.planned.ID))}
+	if !h.started {
+		r.State = render.Cell{Text: "  pending", Style: render.Faint}
+		r.Time = render.Cell{Text: "-/" + render.Budget(h.planned.BudgetMS), Style: render.Faint}
+		return r
+	}
+	spent := diag.Measured(max(0, m.elapsed-h.at))
+	r.State = render.Cell{Text: m.spinner() + " running", Style: render.Strong}
+	r.Operator, r.Node = m.vantage(h, "operator", spent), m.vantage(h, "node", spent)
+	r.Time = render.Cell{Text: render.Spent(spent, h.planned.BudgetMS)}
+	if int64(spent) > h.planned.BudgetMS {
+		r.Time.Style = render.Warning
+	}
+	if left := waiting(h); len(left) > 0 {
+		r.Text = render.Cell{Text: "waits for " + render.Clean(strings.Join(left, ", ")), Style: render.Faint}
+	}
+	return r
+}
+
+// vantage is what came from one place so far: the worst step and the time of all, or the spinner before the first.
+func (m model) vantage(h *hop, name string, spent diag.Millis) render.Cell {
+	if !slices.Contains(h.planned.Vantages, name) {
+		return render.Cell{}
+	}
+	var mine []diag.StepResult
+	for _, s := range h.steps {
+		if s.Vantage == name {
+			mine = append(mine, s)
+		}
+	}
+	if len(mine) == 0 {
+		return render.Cell{Text: m.spinner() + " " + spent.Words()}
+	}
+	done := render.Done(&diag.HopResult{Vantage: name, Steps: mine})
+	if name == "node" {
+		return done.Node
+	}
+	return done.Operator
+}
+
+// waiting lists the steps of a running hop that have not been heard of.
+func waiting(h *hop) []string {
+	var left []string
+	for _, name := range h.planned.Steps {
+		heard := slices.ContainsFunc(h.steps, func(s diag.StepResult) bool { return s.Name == name })
+		if _, out := h.planned.Left[name]; !heard && !out {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// footer says how far the walk is and how to end it.
+func (m model) footer() string {
+	done, running := 0, 0
+	for i := range m.hops {
+		switch {
+		case m.hops[i].result != nil:
+			done++
+		case m.hops[i].started:
+			running++
+		}
+	}
+	text := fmt.Sprintf("%d of %d hops done, %d running", done, len(m.hops), running)
+	hint := "ctrl-c: report so far"
+	if m.stopping {
+		hint = "ending: a partial report follows"
+	}
+	left := fmt.Sprintf("%s %5.1f s %s %s", m.spinner(), m.elapsed.Seconds(), m.bar(done), text)
+	if ansi.StringWidth(left)+len(hint)+2 <= m.width {
+		left += strings.Repeat(" ", m.width-ansi.StringWidth(left)-len(hint)) + hint
+	} else if m.stopping {
+		left = m.spinner() + " " + hint
+	}
+	return m.paint(lipgloss.NewStyle().Faint(true), m.cut(left))
+}
+
+// barWidth leaves the footer's text and hint room at 80 columns.
+const barWidth = 9
+
+func (m model) bar(done int) string {
+	full, empty := "█", "░"
+	if m.options.ASCII {
+		full, empty = "#", "."
+	}
+	n := 0
+	if len(m.hops) > 0 {
+		n = barWidth * done / len(m.hops)
+	}
+	return strings.Repeat(full, n) + strings.Repeat(empty, barWidth-n)
+}
+
+// spinner is one column that turns once a second.
+func (m model) spinner() string {
+	frames := [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+	if m.options.ASCII {
+		return [...]string{"|", "/", "-", `\`}[m.frame%4]
+	}
+	return frames[m.frame%len(frames)]
+}
+
+func (m model) cut(s string) string { return ansi.Truncate(s, max(m.width, 1), "") }
+
+// plain is s for the terminal's locale.
+func (m model) plain(s string) string {
+	if !m.options.ASCII {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r > 0x7e {
+			return '.'
+		}
+		return r
+	}, s)
+}
+
+func (m model) paint(st lipgloss.Style, s string) string {
+	if !m.options.Color {
+		return s
+	}
+	return st.Render(s)
+}
