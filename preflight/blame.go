@@ -192,7 +192,7 @@ func placeholders(c *Case) map[string]string {
 	s := c.Subject
 	vars := map[string]string{
 		"node_id": s.NodeID, "node_host": s.NodeHost, "allocation_id": s.AllocationID,
-		"profile": c.Plan.Profile, "unit": c.expected("agent_unit"), "agent_dir": c.expected("agent_dir"),
+		"profile": c.Plan.Profile, "ssh": c.expected("ssh"), "unit": c.expected("agent_unit"), "agent_dir": c.expected("agent_dir"),
 		"api_base": c.expected("api_base"), "terminal_base": c.expected("terminal_base"),
 		"api_url": c.expected("node_runtime_api_url"), "terminal_url": c.expected("node_terminal_url"),
 		"os_user": c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.os_user"),

@@ -6,7 +6,7 @@ import "github.com/gpuaas/gpuaasctl/diag"
 func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) diag.Dashboard {
 	d := diag.Dashboard{
 		CorrelationID: run.CorrelationID, ExpectedTerminalEndpoint: c.expected("node_terminal_url"),
-		NodeAgentStatus: agentStatus(hops), TerminalReadiness: terminalReadiness(hops, c),
+		NodeAgentStatus: agentStatus(hops, v), TerminalReadiness: terminalReadiness(hops, c),
 	}
 	if v.Blame != nil {
 		d.LastFailureReason = v.Blame.Signal
@@ -17,18 +17,22 @@ func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) dia
 	return d
 }
 
-// agentStatus prefers the cause over its symptom: a node that cannot authenticate is also stale.
-func agentStatus(hops []diag.HopResult) string {
-	by := byID(hops)
-	for _, id := range []diag.HopID{diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus, diag.HopNodeTaskRoundtrip, diag.HopNodeReadiness} {
-		if by[id].Status != diag.StatusFail {
-			continue
-		}
-		if row, ok := diag.LookupSignal(by[id].Signal); ok && row.Dashboard != "" {
+// agentStatus is what the faults that were found say of the agent, else what its heartbeat says: a node that cannot
+// authenticate is stale as well, and the first of it is the news.
+func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
+	var signals []diag.Signal
+	if v.Blame != nil {
+		signals = append(signals, v.Blame.Signal)
+	}
+	for _, o := range v.OtherFindings {
+		signals = append(signals, o.Signal)
+	}
+	for _, s := range signals {
+		if row, ok := diag.LookupSignal(s); ok && row.Dashboard != "" {
 			return row.Dashboard
 		}
 	}
-	switch by[diag.HopNodeHeartbeat].Status {
+	switch byID(hops)[diag.HopNodeHeartbeat].Status {
 	case diag.StatusPass, diag.StatusWarn:
 		return "healthy"
 	case diag.StatusFail:

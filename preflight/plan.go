@@ -3,6 +3,8 @@ package preflight
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -38,7 +40,38 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 			s.Expected[key] = v
 		}
 	}
+	if nodeHost != "" {
+		s.Expected["ssh"] = sshCommand(p.SSH, nodeHost)
+	}
 	return s
+}
+
+// sshCommand is the login that this walk uses, as a person would type it in front of a command for the node.
+func sshCommand(c profile.SSH, host string) string {
+	argv := []string{"ssh"}
+	if c.Identity != "" {
+		argv = append(argv, "-i", c.Identity)
+	}
+	if c.KnownHosts != "" {
+		argv = append(argv, "-o", "UserKnownHostsFile="+c.KnownHosts)
+	}
+	if c.Jump != "" {
+		argv = append(argv, "-J", c.Jump)
+	}
+	if c.Port != 0 && c.Port != 22 {
+		argv = append(argv, "-p", strconv.Itoa(c.Port))
+	}
+	if c.User != "" {
+		host = c.User + "@" + host
+	}
+	argv = append(argv, host)
+	if c.Sudo == nil && c.User != "" && c.User != "root" || c.Sudo != nil && *c.Sudo {
+		argv = append(argv, "sudo", "-n")
+	}
+	for i := range argv {
+		argv[i] = diag.Quote(argv[i])
+	}
+	return strings.Join(argv, " ")
 }
 
 // NewPlan says what a walk will do, from where, with which budgets. It is pure: the same profile, subject and options

@@ -106,11 +106,15 @@ func groupsOf(ctx context.Context, name string) ([]uint32, error) {
 // startOnPTY starts cmd with a PTY as its controlling terminal. The terminal's own echo is off: it would answer before
 // any shell does.
 func startOnPTY(cmd *exec.Cmd) (*os.File, error) {
-	master, slave, err := pty.Open()
+	opened, slave, err := pty.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer slave.Close()
+	master, err := pollable(opened)
+	if err != nil {
+		return nil, err
+	}
 	if err := echoOff(slave); err != nil {
 		return nil, errors.Join(err, master.Close())
 	}
@@ -123,6 +127,19 @@ func startOnPTY(cmd *exec.Cmd) (*os.File, error) {
 		return nil, errors.Join(err, master.Close())
 	}
 	return master, nil
+}
+
+// pollable returns file as one that has deadlines, and closes file. creack/pty asks for the descriptor, and that makes
+// a file blocking for good.
+func pollable(file *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("duplicating the terminal: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, errors.Join(fmt.Errorf("making the terminal non-blocking: %w", err), unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), "ptmx"), nil
 }
 
 func echoOff(tty *os.File) error {

@@ -1,0 +1,154 @@
+package vantage
+
+import (
+	"bytes"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+)
+
+// sshd is OpenSSH's own server, run for a test in a mount namespace with its own /run (noexec, as on the lab's
+// machines), on address.
+type sshd struct {
+	cfg NodeConfig
+	cmd *exec.Cmd
+	log *bytes.Buffer
+}
+
+// startSSHD runs sshd on host, on a free port. It skips the test where there is no sshd, or no root.
+func startSSHD(t testing.TB, host string, extra ...string) *sshd {
+	t.Helper()
+	program := "/usr/sbin/sshd"
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("needs OpenSSH's sshd")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to own a mount namespace")
+	}
+	dir := t.TempDir()
+	hostKey, hostPub := newKeyPair(t)
+	block, err := ssh.MarshalPrivateKey(hostKey, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyFile := filepath.Join(dir, "host_key")
+	id, pub := identity(t)
+	port := freePort(t, host)
+	conf := fmt.Sprintf("ListenAddress %s\nPort %d\nHostKey %s\nAuthorizedKeysFile %s\nUsePAM no\nPermitRootLogin yes\nStrictModes no\nPidFile none\nUseDNS no\n",
+		host, port, keyFile, filepath.Join(dir, "authorized"))
+	for _, line := range extra {
+		conf += line + "\n"
+	}
+	for name, b := range map[string][]byte{"host_key": pem.EncodeToMemory(block), "authorized": ssh.MarshalAuthorizedKey(pub), "sshd_config": []byte(conf)} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &sshd{log: &bytes.Buffer{}}
+	d.cmd = exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c",
+		`mount -t tmpfs -o noexec tmpfs /run && mkdir -p /run/sshd && exec "$@"`, "sh", program, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	d.cmd.WaitDelay = time.Second
+	if err := d.cmd.Start(); err != nil {
+		t.Skip("no mount namespace here: ", err)
+	}
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill()
+		_ = d.cmd.Wait()
+		if t.Failed() {
+			t.Logf("sshd said: %s", d.log)
+		}
+	})
+	d.cfg = NodeConfig{
+		ID: "node-1", Host: host, ConfigFile: "none", AgentSocket: "none",
+		SSH: profile.SSH{User: "root", Port: port, Identity: id, KnownHosts: writeFile(t, "known_hosts",
+			[]byte(knownhosts.Line([]string{net.JoinHostPort(host, strconv.Itoa(port))}, hostPub)+"\n"))},
+		Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
+	}
+	waitForBanner(t, net.JoinHostPort(host, strconv.Itoa(port)))
+	return d
+}
+
+func freePort(t testing.TB, host string) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
+}
+
+func waitForBanner(t testing.TB, address string) {
+	t.Helper()
+	for range 100 {
+		if c, err := net.Dial("tcp", address); err == nil {
+			_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+			n, _ := c.Read(make([]byte, 4))
+			_ = c.Close()
+			if n == 4 {
+				return
+			}
+		}
+		time.Sleep(30 * time.Millisecond)
+	}
+	t.Fatal("sshd did not come up")
+}
+
+func TestOpenSSH(t *testing.T) {
+	d := startSSHD(t, "127.0.0.1")
+	n := open(t, d.cfg)
+	facts := n.Probe(within(t, 20*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}, {Op: diag.OpDisk, Target: "/"}})
+	for _, f := range facts {
+		if f.Failure != diag.OK {
+			t.Errorf("%s: %q at %s: %s", f.Request.Op, f.Failure, f.Phase, f.Detail)
+		}
+	}
+	t.Logf("%+v", *facts[0].SSH)
+}
+
+func TestOpenSSHPush(t *testing.T) {
+	d := startSSHD(t, "127.0.0.1")
+	d.cfg.Agent.Binary, d.cfg.HelperDirs = "/nonexistent", ours(t)
+	n := open(t, d.cfg)
+	ctx := within(t, 30*time.Second)
+	f := loginFact(ctx, n)
+	if f.Failure != diag.OK || f.SSH.Helper != "pushed" || f.SSH.HelperPath[:len(pushDir)] != pushDir {
+		t.Fatalf("%q at %s: %s %+v", f.Failure, f.Phase, f.Detail, f.SSH)
+	}
+	if err := n.Remove(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenSSHRefuses(t *testing.T) {
+	d := startSSHD(t, "127.0.0.1", "MaxStartups 1:100:1")
+	// A login that is never finished takes the only place there is.
+	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(d.cfg.SSH.Port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Read(make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	wantFailure(t, loginFact(within(t, 5*time.Second), open(t, d.cfg)), diag.SSHPenalty, "banner")
+	_ = c.Close()
+	waitForBanner(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(d.cfg.SSH.Port)))
+	time.Sleep(100 * time.Millisecond) // the server notices that the place is free again
+
+	d.cfg.SSH.Identity, _ = identity(t)
+	wantFailure(t, loginFact(within(t, 5*time.Second), open(t, d.cfg)), diag.SSHAuth, "auth")
+}
