@@ -22,10 +22,13 @@ const (
 // maxProbeBackoff bounds how much rarer probes get that give no observation.
 const maxProbeBackoff = 6
 
+// Sweep expires the tasks that are past their time, now, and says how many.
+func (p *Platform) Sweep(ctx context.Context) (int, error) { return p.queue.Sweep(ctx) }
+
 // sweepLoop expires tasks and prunes evidence until ctx is done.
 func (p *Platform) sweepLoop(ctx context.Context) {
 	every(ctx, seconds(p.cfg.Policy.TaskStaleSweepInterval), func() {
-		n, err := p.queue.Sweep(ctx)
+		n, err := p.Sweep(ctx)
 		err = errors.Join(err, p.store.Prune(ctx, p.now().Add(-retention)))
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -43,7 +46,7 @@ func (p *Platform) probeLoop(ctx context.Context) {
 		return
 	}
 	every(ctx, interval, func() {
-		if err := p.probeApps(ctx); err != nil && ctx.Err() == nil {
+		if err := p.ProbeApps(ctx); err != nil && ctx.Err() == nil {
 			p.log.Error("status probes failed", "error", err)
 		}
 	})
@@ -63,8 +66,9 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// probeApps enqueues one status probe for each active workload that is due and has none in flight.
-func (p *Platform) probeApps(ctx context.Context) error {
+// ProbeApps enqueues one status probe for each active workload that is due and has none in flight. The platform
+// does so by itself at the policy's interval.
+func (p *Platform) ProbeApps(ctx context.Context) error {
 	apps, err := p.store.ActiveApps(ctx)
 	if err != nil {
 		return err

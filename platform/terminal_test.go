@@ -94,10 +94,15 @@ func sendFrame(t *testing.T, conn *websocket.Conn, f wire.Frame) {
 	}
 }
 
-func withRedis(t *testing.T) (*miniredis.Miniredis, *platformtest.Platform) {
+// withRedis starts a platform with a session store and a node stream timeout of one second.
+func withRedis(t *testing.T, edit ...func(*platformtest.Options)) (*miniredis.Miniredis, *platformtest.Platform) {
 	t.Helper()
 	redis := miniredis.RunT(t)
-	return redis, platformtest.StartPlatform(t, platformtest.Options{Redis: redis.Addr(), Config: func(c *platform.Config) { c.Policy.NodeStreamTimeout = 1 }})
+	o := platformtest.Options{Redis: redis.Addr(), Config: func(c *platform.Config) { c.Policy.NodeStreamTimeout = 1 }}
+	for _, e := range edit {
+		e(&o)
+	}
+	return redis, platformtest.StartPlatform(t, o)
 }
 
 func TestTerminalEndToEnd(t *testing.T) {

@@ -187,6 +187,9 @@ func (p *Platform) seed(o Options) string {
 // EnrollmentToken is the token with which the node can enroll once.
 func (p *Platform) EnrollmentToken(nodeID string) diag.Secret { return p.tokens[nodeID] }
 
+// WriteIngressCA replaces what the platform believes the ingress to trust; Ingress.Trust is the other half of a drift.
+func (p *Platform) WriteIngressCA(caPEM []byte) { p.write("ingress-ca.pem", caPEM) }
+
 // Client is an HTTP client that trusts the platform's servers.
 func (p *Platform) Client() *http.Client { return p.client }
 
