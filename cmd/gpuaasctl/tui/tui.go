@@ -98,17 +98,15 @@ func live(ctx context.Context, o Options, walk Walk) (*diag.Report, error) {
 }
 
 // wipe takes the last frame off the screen, for the report to stand in its place. The renderer leaves the cursor on the
-// frame's last line; a frame that shrinks at the end it would leave standing.
+// frame's last line; a frame that shrinks at the end it would leave standing. Lines are erased one by one: where the
+// frame fills the screen, erasing the screen would make some terminals keep a copy in the scrollback.
 func wipe(out *os.File, last tea.Model) error {
 	m, ok := last.(model)
 	if !ok {
 		return nil
 	}
-	clear := "\r" + ansi.EraseScreenBelow
-	if up := strings.Count(m.text(), "\n"); up > 0 {
-		clear = ansi.CursorUp(up) + clear
-	}
-	if _, err := out.WriteString(clear); err != nil {
+	lines := "\r" + ansi.EraseEntireLine + strings.Repeat(ansi.CursorUp1+ansi.EraseEntireLine, strings.Count(m.text(), "\n"))
+	if _, err := out.WriteString(lines); err != nil {
 		return fmt.Errorf("clear the live table: %w", err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package tui
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -267,7 +266,7 @@ func TestRunOnATerminal(t *testing.T) {
 	if !strings.Contains(out, "hops done") || !strings.HasSuffix(strings.TrimRight(out, "\r\n "), "\n42 ms") {
 		t.Errorf("no live footer, or the report is not the last thing: %q", out[max(0, len(out)-300):])
 	}
-	up := fmt.Sprintf("\x1b[%dA\r\x1b[J", len(diag.Hops)+frameLines-1)
+	up := "\r\x1b[2K" + strings.Repeat("\x1b[A\x1b[2K", len(diag.Hops)+frameLines-1)
 	if i := strings.LastIndex(out, up); i < 0 || strings.Contains(out[i:], "hops done") {
 		t.Error("the live table is not taken off the screen before the report")
 	}
