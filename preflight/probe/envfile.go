@@ -137,7 +137,13 @@ func comment(p *envParser, c byte) envState {
 	return comment
 }
 
-func commentEscaped(*envParser, byte) envState { return comment }
+// commentEscaped ends a comment with its line, backslash or not, as systemd does since 254.
+func commentEscaped(_ *envParser, c byte) envState {
+	if c == '\n' {
+		return beforeKey
+	}
+	return comment
+}
 
 // put keeps the variable, if its name is one.
 func (p *envParser) put() envState {

@@ -45,13 +45,13 @@ func parseStat(b []byte) (procStat, error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// startTime identifies a process together with its PID; 0 when there is none.
+// startTime identifies a process together with its PID; 0 when there is none, or none any more.
 func startTime(pid int) uint64 {
 	if pid <= 0 {
 		return 0
 	}
 	s, err := readStat(pid)
-	if err != nil {
+	if err != nil || s.state == "Z" || s.state == "X" {
 		return 0
 	}
 	return s.started

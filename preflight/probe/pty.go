@@ -160,7 +160,10 @@ func converse(ctx context.Context, f *diag.Fact, master *os.File, began time.Tim
 	line := fmt.Appendf(nil, "echo $((%d*%d))\n", a, b)
 	want := strconv.AppendUint(nil, uint64(a)*uint64(b), 10)
 	if deadline, ok := ctx.Deadline(); ok {
-		_ = master.SetDeadline(deadline)
+		if err := master.SetDeadline(deadline); err != nil {
+			fail(f, "pty", diag.PTYFailed, err)
+			return
+		}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = master.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -200,15 +203,26 @@ func endSession(cmd *exec.Cmd, master *os.File) {
 	sid := cmd.Process.Pid
 	_ = syscall.Kill(-sid, syscall.SIGHUP)
 	_ = master.Close()
+	for range 3 { // a process may have forked behind the first look
+		if killSession(sid) == 0 {
+			break
+		}
+	}
+	_ = cmd.Wait() // killed: its status says nothing
+}
+
+// killSession kills every process of a session and returns how many there were.
+func killSession(sid int) (killed int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if st, err := readStat(pid); err == nil && st.session == sid {
+		if st, err := readStat(pid); err == nil && st.session == sid && st.state != "Z" {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
+			killed++
 		}
 	}
-	_ = cmd.Wait() // killed: its status says nothing
+	return killed
 }

@@ -1,0 +1,140 @@
+//go:build linux
+
+package probe
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func TestParseEnvFile(t *testing.T) {
+	const text = `# a comment \
+GPUAAS_API_URL=https://node-api.gpuaas.test
+; GPUAAS_NODE_ID=no
+
+  PADDED = two words	 
+SINGLE='a $b "c" \d'
+DOUBLE="a \"b\" \\ \$c \d"
+LONG=one \
+two
+SPLIT="over
+lines"
+JOINED='a'"b"
+ESCAPED=a\ b\"
+EMPTY=
+export NO=1
+2NO=1
+no equals sign
+LAST=end`
+	want := map[string]string{
+		"GPUAAS_API_URL": "https://node-api.gpuaas.test",
+		"PADDED":         "two words",
+		"SINGLE":         `a $b "c" \d`,
+		"DOUBLE":         `a "b" \ $c \d`,
+		"LONG":           "one two",
+		"SPLIT":          "over\nlines",
+		"JOINED":         "ab",
+		"ESCAPED":        `a b"`,
+		"EMPTY":          "",
+		"LAST":           "end",
+	}
+	if got := parseEnvFile(text); !maps.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+func FuzzParseEnvFile(f *testing.F) {
+	f.Add("A=b\nC='d'\nE=\"f\\\"g\"\n#x\nH=i\\\nj")
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, value := range parseEnvFile(text) {
+			if !validName(name) || len(value) > len(text) {
+				t.Errorf("%q = %q", name, value)
+			}
+		}
+	})
+}
+
+// agentProcess is a running "agent" with this environment.
+func agentProcess(t *testing.T, env ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "600")
+	cmd.Env = env
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for range 200 { // until the child has become sleep
+		if b, err := os.ReadFile("/proc/" + itoa(cmd.Process.Pid) + "/comm"); err == nil && strings.TrimSpace(string(b)) == "sleep" {
+			return cmd
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("the child did not start")
+	return nil
+}
+
+func TestDiscoverAgent(t *testing.T) {
+	fakes := newFakes(t)
+	file := write(t, "GPUAAS_API_URL=https://file\nGPUAAS_ENROLLMENT_TOKEN=hunter2\n")
+	later := write(t, "GPUAAS_API_URL=https://later\n")
+	cmd := agentProcess(t, "GPUAAS_API_URL=https://process", "GPUAAS_NODE_ID=n", "GPUAAS_ENROLLMENT_TOKEN=hunter2")
+	fakes.unit(t, "agent.service", running(cmd.Process.Pid)...)
+	a := DiscoverAgent(t.Context(), "agent.service", file)
+	if a.PID != cmd.Process.Pid || a.Source != "process" || !maps.Equal(a.Env, map[string]string{"GPUAAS_API_URL": "https://process", "GPUAAS_NODE_ID": "n"}) {
+		t.Errorf("running: %+v", a)
+	}
+	fakes.unit(t, "agent.service", "MainPID=0")
+	if a = DiscoverAgent(t.Context(), "agent.service", file); a.PID != 0 || a.Source != "env_file" || !maps.Equal(a.Env, map[string]string{"GPUAAS_API_URL": "https://file"}) {
+		t.Errorf("stopped: %+v", a)
+	}
+	fakes.unit(t, "agent.service", "MainPID=0", "EnvironmentFiles="+file+" (ignore_errors=no)", "EnvironmentFiles="+later+" (ignore_errors=yes)")
+	if a = DiscoverAgent(t.Context(), "agent.service", "/none"); a.Env["GPUAAS_API_URL"] != "https://later" {
+		t.Errorf("the unit's own files, in order: %+v", a)
+	}
+	if a = DiscoverAgent(t.Context(), "other.service", "/none"); a.Source != "" || a.PID != 0 || len(a.Env) != 0 {
+		t.Errorf("nothing there: %+v", a)
+	}
+}
+
+func TestEnv(t *testing.T) {
+	fakes := newFakes(t)
+	file := filepath.Join(t.TempDir(), "agent.env")
+	if err := os.WriteFile(file, []byte("GPUAAS_NODE_ID=file\nGPUAAS_ENROLLMENT_TOKEN=hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(file, time.Now(), time.Now().Add(-2*time.Hour-500*time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := agentProcess(t, "GPUAAS_NODE_ID=n", "GPUAAS_ENROLLMENT_TOKEN=hunter2", "GPUAAS_TASK_SIGNING_PUBKEYS=k:v",
+		"HTTPS_PROXY=http://user:hunter2@proxy:3128", "DB_PASSWORD=hunter2", "OTHER=x", "API_KEY=")
+	ask := diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_NODE_ID", "GPUAAS_ENROLLMENT_TOKEN", "GPUAAS_TASK_SIGNING_PUBKEYS", "HTTPS_PROXY", "DB_PASSWORD", "API_KEY", "UNSET"}}
+	p := &Prober{Agent: AgentView{Unit: "agent.service", EnvFile: file}}
+
+	fakes.unit(t, "agent.service", running(cmd.Process.Pid)...)
+	f := p.Run(t.Context(), ask)
+	wantWord(t, f, diag.OK)
+	if f.Env.Source != "process" || !maps.Equal(f.Env.Values, map[string]string{"GPUAAS_NODE_ID": "n", "GPUAAS_TASK_SIGNING_PUBKEYS": "k:v", "HTTPS_PROXY": "http://proxy:3128"}) {
+		t.Errorf("values = %v", f.Env.Values)
+	}
+	if !maps.Equal(f.Env.Secret, map[string]string{"GPUAAS_ENROLLMENT_TOKEN": "present, written 2h0m0s ago", "DB_PASSWORD": "present, written 2h0m0s ago", "API_KEY": "empty"}) {
+		t.Errorf("secrets = %v", f.Env.Secret)
+	}
+
+	fakes.unit(t, "agent.service", "MainPID=0")
+	f = p.Run(t.Context(), ask)
+	if f.Env == nil || f.Env.Source != "env_file" || f.Env.Values["GPUAAS_NODE_ID"] != "file" || f.Env.Secret["GPUAAS_ENROLLMENT_TOKEN"] != "present, written 2h0m0s ago" {
+		t.Errorf("%+v %+v", f, f.Env)
+	}
+
+	p.Agent.EnvFile = "/no/such/file"
+	wantWord(t, p.Run(t.Context(), ask), diag.FileMissing)
+	p.Agent.EnvFile = ""
+	wantWord(t, p.Run(t.Context(), ask), diag.FileMissing)
+}

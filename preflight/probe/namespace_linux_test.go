@@ -1,0 +1,212 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// TestInsideChild is no test: it is what the child inside a namespace runs, since the program that re-executes itself
+// is the test binary here.
+func TestInsideChild(t *testing.T) {
+	at := slices.Index(os.Args, "inside")
+	if at < 0 {
+		return
+	}
+	pid, err := strconv.Atoi(os.Args[at+1])
+	if err != nil {
+		os.Exit(2)
+	}
+	if Serve(context.Background(), os.Stdin, os.Stdout, Config{Inside: pid}) != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func insideArgs(pid int) []string {
+	return []string{"-test.run=^TestInsideChild$", "inside", itoa(pid)}
+}
+
+// inNamespace is a sleeping process with a mount namespace of its own, in which these mounts are made first.
+func inNamespace(t *testing.T, setup string, env ...string) int {
+	t.Helper()
+	cmd := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", setup+"; echo ready; exec sleep 600")
+	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, env...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd.Process.Pid
+}
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func TestAgentsView(t *testing.T) {
+	needsRoot(t)
+	fakes := newFakes(t)
+	file, overlay, same := write(t, "real"), write(t, "overlay"), write(t, "same")
+	cert, key := credential(t, ecKey(t), nil)
+	otherCert, otherKey := credential(t, ecKey(t), nil)
+	onlyInside := filepath.Join(t.TempDir(), "only")
+	if err := os.Mkdir(onlyInside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pid := inNamespace(t, fmt.Sprintf("mount --bind %s %s && mount --bind %s %s && mount -t tmpfs -o size=1m x %s && echo hi >%s/f && mount --bind %s %s",
+		overlay, file, otherCert, cert, onlyInside, onlyInside, otherKey, key),
+		"GPUAAS_API_URL="+file, "GPUAAS_NODE_ID=node-7")
+	fakes.unit(t, "agent.service", running(pid)...)
+	c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
+	if h, err := c.Hello(t.Context()); err != nil || h.AgentPID != pid {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	facts := c.Probe(t.Context(), []diag.Request{
+		{ID: "agent", Op: diag.OpFile, Target: file},
+		{ID: "host", Op: diag.OpFile, Target: file, View: diag.ViewHost},
+		{ID: "same", Op: diag.OpFile, Target: same, View: diag.ViewAgent},
+		{ID: "cert", Op: diag.OpCert, Cert: cert, Key: key, NodeID: "node-7"},
+		{ID: "inside", Op: diag.OpFile, Target: onlyInside + "/f"},
+		{ID: "expanded", Op: diag.OpFile, Target: "${GPUAAS_API_URL}"},
+		{ID: "disk", Op: diag.OpDisk, Target: onlyInside, Write: 8192},
+		{ID: "user", Op: diag.OpUser, Target: "root"},
+		{ID: "unit", Op: diag.OpUnit, Target: "agent.service"},
+		{ID: "pty", Op: diag.OpPTY, User: "root"},
+	})
+	at := map[string]diag.Fact{}
+	for _, f := range facts {
+		at[f.ID] = f
+		want := ViewEntered
+		if f.ID == "host" || f.ID == "unit" {
+			want = ""
+		}
+		if f.Failure != diag.OK || f.AgentView != want {
+			t.Errorf("%s: view %q, failure %q %s", f.ID, f.AgentView, f.Failure, f.Detail)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	if f := at["agent"].File; f.SHA256 != hash("overlay") || f.HostSHA != hash("real") {
+		t.Errorf("agent: %+v", f)
+	}
+	if f := at["host"].File; f.SHA256 != hash("real") || f.HostSHA != "" {
+		t.Errorf("host: %+v", f)
+	}
+	if f := at["same"].File; f.SHA256 != hash("same") || f.HostSHA != "" {
+		t.Errorf("same: %+v", f)
+	}
+	if f := at["expanded"]; f.Target != file || f.File.SHA256 != hash("overlay") {
+		t.Errorf("expanded: %+v", f)
+	}
+	if f := at["inside"]; !strings.Contains(f.Detail, "outside of the agent's mounts: file_missing") {
+		t.Errorf("inside: %q", f.Detail)
+	}
+	if d := at["disk"].Disk; d.FSType != "tmpfs" || d.TotalBytes != 1<<20 {
+		t.Errorf("disk: %+v", d)
+	}
+	if p := at["pty"].PTY; !p.NonceOK {
+		t.Errorf("pty: %+v", p)
+	}
+	// Both have one serial number; the key tells which pair it is.
+	if f := at["cert"].Cert; !*f.KeyMatches || f.Leaf.Fingerprint == fingerprint(t, c, cert) {
+		t.Errorf("cert: %+v", f)
+	}
+}
+
+func fingerprint(t *testing.T, c *Client, cert string) string {
+	t.Helper()
+	f := c.Probe(t.Context(), []diag.Request{{Op: diag.OpCert, Cert: cert, View: diag.ViewHost}})[0]
+	if f.Failure != diag.OK {
+		t.Fatalf("%+v", f)
+	}
+	return f.Cert.Leaf.Fingerprint
+}
+
+// An agent that is restarted has another environment, and other mounts.
+func TestAgentRestarts(t *testing.T) {
+	needsRoot(t)
+	fakes := newFakes(t)
+	file, first, second := write(t, "real"), write(t, "first"), write(t, "second")
+	pid := inNamespace(t, fmt.Sprintf("mount --bind %s %s", first, file), "GPUAAS_API_URL="+file)
+	fakes.unit(t, "agent.service", running(pid)...)
+	c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
+	ask := func() diag.Fact {
+		return c.Probe(t.Context(), []diag.Request{{Op: diag.OpFile, Target: "${GPUAAS_API_URL}"}})[0]
+	}
+	if f := ask(); f.Failure != diag.OK || f.File.SHA256 != hash("first") {
+		t.Fatalf("%+v", f)
+	}
+	moved := filepath.Dir(file) + "/./file"
+	again := inNamespace(t, fmt.Sprintf("mount --bind %s %s", second, file), "GPUAAS_API_URL="+moved)
+	fakes.unit(t, "agent.service", running(again)...)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, pid, "Z")
+	if f := ask(); f.Failure != diag.OK || f.File.SHA256 != hash("second") || f.Target != moved {
+		t.Errorf("after the restart: %+v %+v", f, f.File)
+	}
+}
+
+func TestNoChildWhereTheNamespaceIsOurs(t *testing.T) {
+	fakes := newFakes(t)
+	fakes.unit(t, "agent.service", running(sleeper(t).Process.Pid)...)
+	c := serving(t, Config{Unit: "agent.service", Exec: func(int) []string { t.Error("a child was started"); return nil }})
+	f := c.Probe(t.Context(), []diag.Request{{Op: diag.OpFile, Target: write(t, "x")}})[0]
+	if f.Failure != diag.OK || f.AgentView != ViewEntered || f.File.HostSHA != "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestAChildThatEndsIsSaid(t *testing.T) {
+	needsRoot(t)
+	fakes := newFakes(t)
+	pid := inNamespace(t, ":")
+	fakes.unit(t, "agent.service", running(pid)...)
+	c := serving(t, Config{Unit: "agent.service", Exec: func(int) []string { return []string{"-test.run=^NoSuchTest$"} }})
+	for _, req := range []diag.Request{{Op: diag.OpFile, Target: write(t, "x")}, {Op: diag.OpUser, Target: "root"}} {
+		f := c.Probe(t.Context(), []diag.Request{req})[0]
+		if f.Failure != diag.OK || !strings.Contains(f.AgentView, "not entered") {
+			t.Errorf("%s: %+v", req.Op, f)
+		}
+	}
+}
+
+func TestSpareThreadIsNeverTheFirst(t *testing.T) {
+	for range 50 {
+		done := make(chan int)
+		go onSpareThread(func() { done <- syscall.Gettid() })
+		if tid := <-done; tid == os.Getpid() {
+			t.Fatal("the first thread was used")
+		}
+		runtime.Gosched()
+	}
+	if ns, err := os.Readlink("/proc/self/ns/mnt"); err != nil || ns == "" {
+		t.Error(ns, err)
+	}
+}
