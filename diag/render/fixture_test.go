@@ -73,6 +73,10 @@ func healthy() *diag.Report {
 		},
 		Redaction: diag.Redaction{Rules: []string{"bearer"}, Counts: map[string]int{"bearer": 4}},
 	}
+	r.Evidence = []diag.EvidenceLine{
+		{At: diag.At(began.Add(90 * time.Millisecond)), Kind: "task_queued", CorrelationID: "pf-9c1e4a70", NodeID: "compute-node-01", TaskID: "t-17"},
+		{At: diag.At(began.Add(460 * time.Millisecond)), Kind: "session_closed", CorrelationID: "pf-9c1e4a70", SessionID: "s-4711", AllocationID: "alloc-01"},
+	}
 	for _, s := range hopSeeds() {
 		r.Hops = append(r.Hops, hopOf(s))
 		addFacts(r, &r.Hops[len(r.Hops)-1])
@@ -309,6 +313,8 @@ func hostile() *diag.Report {
 	h.Text = evil
 	r.Verdict.Blame.Text = evil
 	r.Verdict.RuledOut = []string{evil}
+	r.Evidence[0].Kind, r.Evidence[1].SessionID = evil, evil
+	r.Subject.CorrelationID = evil
 	r.Subject.NodeHost = "10.0.0.1\n\x1b[1A"
 	r.Vantages[1].Missing = evil
 	fact(r, "node_readiness/disk").Detail = evil

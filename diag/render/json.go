@@ -81,14 +81,15 @@ type HopLine struct {
 
 // VerdictLine is the last line of ndjson: everything of the report but hops and facts.
 type VerdictLine struct {
-	APIVersion string             `json:"apiVersion"`
-	Kind       string             `json:"kind"`
-	Run        diag.Run           `json:"run"`
-	Subject    diag.Subject       `json:"subject"`
-	Vantages   []diag.VantageInfo `json:"vantages"`
-	Verdict    diag.Verdict       `json:"verdict"`
-	Dashboard  diag.Dashboard     `json:"dashboard"`
-	Redaction  diag.Redaction     `json:"redaction"`
+	APIVersion string              `json:"apiVersion"`
+	Kind       string              `json:"kind"`
+	Run        diag.Run            `json:"run"`
+	Subject    diag.Subject        `json:"subject"`
+	Vantages   []diag.VantageInfo  `json:"vantages"`
+	Evidence   []diag.EvidenceLine `json:"evidence,omitempty"`
+	Verdict    diag.Verdict        `json:"verdict"`
+	Dashboard  diag.Dashboard      `json:"dashboard"`
+	Redaction  diag.Redaction      `json:"redaction"`
 }
 
 func writeNDJSON(w io.Writer, r *diag.Report) error {
@@ -101,7 +102,7 @@ func writeNDJSON(w io.Writer, r *diag.Report) error {
 		out = append(out, b...)
 	}
 	b, err := encode(VerdictLine{
-		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Verdict, r.Dashboard, r.Redaction,
+		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Evidence, r.Verdict, r.Dashboard, r.Redaction,
 	}, "")
 	if err != nil {
 		return err

@@ -191,6 +191,14 @@ func (m *markdown) details(r *diag.Report) {
 		m.line("")
 	}
 	m.line("Run %s, correlation id %s, %s.", code(r.Run.ID), code(r.Run.CorrelationID), r.Run.DurationMS.Words())
+	if len(r.Evidence) > 0 {
+		m.line("")
+		m.line("### Recorded by the platform")
+		m.line("")
+		for i := range r.Evidence {
+			m.line("- %s", md(evidenceLine(&r.Evidence[i])))
+		}
+	}
 	if len(r.Facts) == 0 {
 		return
 	}

@@ -182,7 +182,7 @@ func Headline(s *diag.Subject) string {
 	if who != "" {
 		parts = append(parts, who)
 	}
-	for _, p := range [][2]string{{"", s.AllocationID}, {"session ", s.SessionID}, {"profile ", s.EnvironmentProfile}} {
+	for _, p := range [][2]string{{"", s.AllocationID}, {"session ", s.SessionID}, {"request ", s.CorrelationID}, {"profile ", s.EnvironmentProfile}} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+Clean(p[1]))
 		}

@@ -47,6 +47,38 @@ func (p *page) verdict(r *diag.Report, facts map[string]*diag.Fact) {
 		p.field(once(i, "ruled out"), Clean(s), Faint)
 	}
 	p.dashboard(&r.Dashboard)
+	p.evidence(r.Evidence)
+}
+
+// evidence says what the platform wrote down itself: every line on a wide report, else how much and from when to when.
+func (p *page) evidence(lines []diag.EvidenceLine) {
+	if len(lines) == 0 {
+		return
+	}
+	if p.o.Format != Wide {
+		first, last := &lines[0], &lines[len(lines)-1]
+		p.field("evidence", fmt.Sprintf("the platform recorded %d lines, %s %s to %s %s", len(lines),
+			first.At.UTC().Format(clockLayout), Clean(first.Kind), last.At.UTC().Format(clockLayout), Clean(last.Kind)), Faint)
+		return
+	}
+	for i := range lines {
+		p.field(once(i, "evidence"), evidenceLine(&lines[i]), Faint)
+	}
+}
+
+// clockLayout is a time of day in UTC with milliseconds.
+const clockLayout = "15:04:05.000Z"
+
+func evidenceLine(l *diag.EvidenceLine) string {
+	parts := []string{l.At.UTC().Format(clockLayout), Clean(l.Kind)}
+	for _, f := range [][2]string{
+		{"task ", l.TaskID}, {"session ", l.SessionID}, {"node ", l.NodeID}, {"allocation ", l.AllocationID}, {"correlation ", l.CorrelationID},
+	} {
+		if f[1] != "" {
+			parts = append(parts, f[0]+Clean(f[1]))
+		}
+	}
+	return strings.Join(parts, " · ")
 }
 
 func once(i int, label string) string {
