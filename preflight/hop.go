@@ -78,7 +78,7 @@ func factID(hop diag.HopID, step string) string { return string(hop) + "/" + ste
 
 // From lists the vantages of the hop's steps, operator first.
 func (h *Hop) From() []string {
-	var from []string
+	from := []string{} // a report has no null list
 	for _, v := range []string{Operator, Node} {
 		for _, s := range h.Steps {
 			if s.From == v {
