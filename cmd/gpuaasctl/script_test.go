@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"os"
@@ -11,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/gpuaas/gpuaasctl/diag/schema"
 )
 
 func TestMain(m *testing.M) {
@@ -24,7 +28,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "",
 		Setup:               setup,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "absent": absent},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "absent": absent, "valid": valid},
 	})
 }
 
@@ -81,6 +85,24 @@ func absent(ts *testscript.TestScript, neg bool, args []string) {
 	for _, f := range args[1:] {
 		if strings.Contains(ts.ReadFile(f), args[0]) {
 			ts.Fatalf("%s holds %q", f, args[0])
+		}
+	}
+}
+
+// valid FILE... fails unless every file is a report by the published schema.
+func valid(ts *testscript.TestScript, neg bool, args []string) {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema.PreflightReport()))
+	ts.Check(err)
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	ts.Check(c.AddResource("report", doc))
+	s, err := c.Compile("report")
+	ts.Check(err)
+	for _, f := range args {
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(ts.ReadFile(f))))
+		ts.Check(err)
+		if err := s.Validate(v); (err == nil) == neg {
+			ts.Fatalf("%s: valid is %t: %v", f, err == nil, err)
 		}
 	}
 }
