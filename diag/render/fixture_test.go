@@ -219,7 +219,9 @@ func egressBlocked() *diag.Report {
 	f.Phase, f.Errno, f.Detail, f.DurationMS = "tcp", "ETIMEDOUT", "dial tcp 10.231.77.11:443: i/o timeout", 3000
 	f.DNS = &diag.DNSFacts{Name: "node-api.gpuaas.test", Addresses: []string{"10.231.77.11"}, Source: "dns", Server: "10.231.77.10:53", DurationMS: 4}
 	f.TCP = &diag.TCPFacts{Remote: "10.231.77.11:443", DurationMS: 3000}
+	f.Request.Target = "https://node-api.gpuaas.test"
 	passing := diag.Fact{ID: f.ID + "~other_port", Vantage: node, Request: f.Request, DurationMS: 12}
+	passing.Request.ID, passing.Request.Target = passing.ID, "https://node-api.gpuaas.test:8443"
 	r.Facts = append(r.Facts, passing)
 	withhold(r, diag.StatusNotReached, "needs node_runtime_api_reachability, which is fail", diag.HopNodeRecoveryStatus)
 	spoil(r, diag.HopNodeTaskRoundtrip, "result", diag.Finding{
@@ -228,7 +230,7 @@ func egressBlocked() *diag.Report {
 	blame(r, diag.HopNodeRuntimeAPI, diag.Proven, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip)
 	r.Verdict.Proof = &diag.Proof{
 		Failing: f.ID, Passing: passing.ID, Changed: "target",
-		Text: "tcp_timeout with target node-api.gpuaas.test:443; passes with node-api.gpuaas.test:22",
+		Text: "tcp_timeout with target https://node-api.gpuaas.test; passes with https://node-api.gpuaas.test:8443",
 	}
 	r.Verdict.RuledOut = []string{
 		"name look-up: node-api.gpuaas.test is 10.231.77.11 (dns)",

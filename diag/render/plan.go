@@ -47,8 +47,12 @@ func Hops(w io.Writer, hops []HopInfo, o Options) error {
 	p.list([]Column{
 		{Title: "#", Right: true}, {Title: "hop"}, {Title: "from"}, {Title: "budget", Right: true}, {Title: "what it asks", Give: 1 << 16},
 	}, rows, func(i int) {
-		if o.Format == Wide && len(hops[i].Steps) > 0 {
-			p.wrapped(5, "", "steps "+Clean(strings.Join(hops[i].Steps, ", ")), Faint)
+		if o.Format != Wide {
+			return
+		}
+		p.wrapped(5, "asks  ", Clean(hops[i].Title), Plain)
+		if len(hops[i].Steps) > 0 {
+			p.wrapped(5, "steps ", Clean(strings.Join(hops[i].Steps, ", ")), Faint)
 		}
 	})
 	return p.flush(w)
