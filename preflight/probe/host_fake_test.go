@@ -68,13 +68,6 @@ func measure(t *testing.T, req diag.Request) diag.Fact {
 	return (&Prober{}).Run(t.Context(), req)
 }
 
-func wantWord(t *testing.T, f diag.Fact, word diag.Failure) {
-	t.Helper()
-	if f.Failure != word {
-		t.Errorf("failure = %q, want %q (phase %q, errno %q: %s)", f.Failure, word, f.Phase, f.Errno, f.Detail)
-	}
-}
-
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {

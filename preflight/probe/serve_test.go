@@ -55,6 +55,13 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
+func wantWord(t *testing.T, f diag.Fact, word diag.Failure) {
+	t.Helper()
+	if f.Failure != word {
+		t.Errorf("failure = %q, want %q (phase %q, errno %q: %s)", f.Failure, word, f.Phase, f.Errno, f.Detail)
+	}
+}
+
 func TestHello(t *testing.T) {
 	c := serving(t, Config{Version: "1.2.3"})
 	h, err := c.Hello(t.Context())
