@@ -10,23 +10,33 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // imageBudget bounds building the image: 22 s were measured on two cores with a near package mirror.
 const imageBudget = 15 * time.Minute
 
-// recipe is everything that decides what is in the image; its hash names the cached image.
+// recipe is everything that decides what is in the image; its hash names the cached image. Where the packages come
+// from is not a part of it: it is the host's affair, and asking costs longer than to start a machine.
 type recipe struct {
 	Version  int // raise it when the steps below change
+	Arch     string
 	Suite    string
 	Packages []string
-	Sources  []string // lines of a sources.list, from the host's apt
-	AptOpts  []string // the host's own way to the archive: proxies, dates, certificates
 	DpkgOpts []string
 	Drop     []string // paths removed afterwards: nothing at run time reads them
+}
+
+// archive is how this host gets its packages.
+type archive struct {
+	sources []string // lines of a sources.list
+	options []string // of apt: proxies, dates, certificates
 }
 
 // imagePackages is what the machines need. No recommended packages come with them.
@@ -60,9 +70,9 @@ func (r recipe) key() string {
 }
 
 // argv is the one command that builds the image into dir.
-func (r recipe) argv(dir, sources string) []string {
+func (r recipe) argv(dir, sources string, aptOptions []string) []string {
 	argv := []string{"mmdebstrap", "--mode=root", "--variant=essential", "--quiet", "--include=" + strings.Join(r.Packages, ",")}
-	for _, o := range r.AptOpts {
+	for _, o := range aptOptions {
 		argv = append(argv, "--aptopt="+o)
 	}
 	for _, o := range r.DpkgOpts {
@@ -71,31 +81,40 @@ func (r recipe) argv(dir, sources string) []string {
 	return append(argv, r.Suite, dir, sources)
 }
 
-// hostRecipe reads the host's apt configuration and makes the recipe for its own release.
-func hostRecipe(ctx context.Context) (recipe, error) {
-	r := recipe{Version: 1, Packages: imagePackages[:], DpkgOpts: dpkgExcludes[:], Drop: imageDrops[:]}
+// hostRecipe is the recipe for the host's own release.
+func hostRecipe() (recipe, error) {
+	r := recipe{Version: 1, Arch: runtime.GOARCH, Packages: imagePackages[:], DpkgOpts: dpkgExcludes[:], Drop: imageDrops[:]}
 	rel, err := osRelease()
 	if err != nil {
 		return r, err
 	}
 	r.Suite = rel["VERSION_CODENAME"]
 	if r.Suite == "" {
-		return r, fmt.Errorf("the host's os-release names no VERSION_CODENAME: the image needs a Debian or Ubuntu host")
+		return r, errors.New("the host's os-release names no VERSION_CODENAME: the image needs a Debian or Ubuntu host")
 	}
-	targets, err := command(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
+	return r, nil
+}
+
+// hostArchive reads the host's apt configuration. apt names its sources only after an update.
+func hostArchive(ctx context.Context, suite string) (archive, error) {
+	var a archive
+	ask := []string{"apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"}
+	targets, err := command(ctx, ask...)
+	if err == nil && len(sourceLines(targets, suite)) == 0 {
+		if _, err := commandAny(ctx, "apt-get", "update", "-q"); err != nil {
+			return a, err
+		}
+		targets, err = command(ctx, ask...)
+	}
 	if err != nil {
-		return r, err
+		return a, err
 	}
-	r.Sources = sourceLines(targets, r.Suite)
-	if len(r.Sources) == 0 {
-		return r, fmt.Errorf("the host's apt has no source of %s", r.Suite)
+	if a.sources = sourceLines(targets, suite); len(a.sources) == 0 {
+		return a, fmt.Errorf("the host's apt has no source of %s", suite)
 	}
 	conf, err := command(ctx, "apt-config", "dump", "--format", "%f \"%v\";%n")
-	if err != nil {
-		return r, err
-	}
-	r.AptOpts = append(acquireOptions(conf), `APT::Install-Recommends "false";`, `Acquire::Languages "none";`)
-	return r, nil
+	a.options = append(acquireOptions(conf), `APT::Install-Recommends "false";`, `Acquire::Languages "none";`)
+	return a, err
 }
 
 // sourceLines keeps the distribution's own repositories out of apt's targets: the suite, its updates and its security
@@ -156,7 +175,7 @@ func osRelease() (map[string]string, error) {
 
 // ensureImage returns the folder of the image for this host, building it when it is not in the cache.
 func ensureImage(ctx context.Context, cache string) (dir, note string, err error) {
-	r, err := hostRecipe(ctx)
+	r, err := hostRecipe()
 	if err != nil {
 		return "", "", err
 	}
@@ -182,15 +201,22 @@ func buildImage(ctx context.Context, r recipe, cache, dir string) error {
 		return err
 	}
 	defer unlock()
+	if exists(dir) { // another build was quicker
+		return nil
+	}
+	from, err := hostArchive(ctx, r.Suite)
+	if err != nil {
+		return err
+	}
 	tmp := filepath.Join(cache, "building", "image")
 	if err := removeImage(tmp); err != nil {
 		return err
 	}
 	sources := filepath.Join(cache, "building", "sources.list")
-	if err := writeFile(sources, []byte(strings.Join(r.Sources, "\n")+"\n"), 0o644); err != nil {
+	if err := writeFile(sources, []byte(strings.Join(from.sources, "\n")+"\n"), 0o644); err != nil {
 		return err
 	}
-	if _, err := commandAny(ctx, r.argv(tmp, sources)...); err != nil {
+	if err := bootstrap(ctx, r.argv(tmp, sources, from.options)); err != nil {
 		return fmt.Errorf("build the image: %w", err)
 	}
 	var errs []error
@@ -205,6 +231,20 @@ func buildImage(ctx context.Context, r recipe, cache, dir string) error {
 	return os.Rename(tmp, dir)
 }
 
+// bootstrap runs the command that builds the image. It ends with this process: nobody else may go on writing.
+func bootstrap(ctx context.Context, argv []string) error {
+	runtime.LockOSThread() // the child is told of the death of the thread that started it
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGTERM}
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", argv[0], err, tail(strings.TrimSpace(string(out)), 1000))
+	}
+	return nil
+}
+
 // removeImage removes an image folder and whatever a killed build left mounted in it.
 func removeImage(dir string) error {
 	for _, m := range mountsBelow(dir) {
@@ -212,5 +252,12 @@ func removeImage(dir string) error {
 			return err
 		}
 	}
-	return os.RemoveAll(dir)
+	var err error
+	for range 50 { // a killed build may need a moment to end
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
 }

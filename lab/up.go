@@ -123,11 +123,12 @@ func (l *Lab) ensureNetwork(ctx context.Context) (string, error) {
 	return subnet + ", host at " + hostAddress, makeNetwork(ctx)
 }
 
-// ensureMachines starts what does not run, all at once.
+// ensureMachines starts what does not run: the platform, and when it listens all nodes at once. An agent that comes up
+// before its platform backs off, which costs more than the wait.
 func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
-	var started []string
+	var started int
 	var mu sync.Mutex // guards started
-	err := l.each(func(m Machine) error {
+	start := func(m Machine) error {
 		if l.running(m) {
 			return nil
 		}
@@ -135,12 +136,40 @@ func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
 			return fmt.Errorf("start %s: %w", m.Name, err)
 		}
 		mu.Lock()
-		started = append(started, m.Name)
+		started++
 		mu.Unlock()
 		return nil
+	}
+	ms := l.Machines()
+	if err := start(ms[0]); err != nil {
+		return "", err
+	}
+	l.awaitListeners(ctx, ms[0])
+	err := l.each(start)
+	return fmt.Sprintf("%d of %d started", started, len(ms)), err
+}
+
+// platformPorts are the listeners that an agent needs at its first try: DNS, the ingress, the node API behind it.
+var platformPorts = [...]int{53, 443, 8081}
+
+// listenersBudget bounds the wait for them; a platform that is broken is found by the stages after this one.
+const listenersBudget = 5 * time.Second
+
+// awaitListeners returns when the platform is ready for its nodes, or when there is no use in waiting any longer.
+func (l *Lab) awaitListeners(ctx context.Context, platform Machine) {
+	if !l.built("gpuaas-platform") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, listenersBudget)
+	defer cancel()
+	_ = poll(ctx, func(context.Context) error {
+		for _, port := range platformPorts {
+			if !listens(l.leader(platform), port) {
+				return fmt.Errorf("nothing listens on port %d", port)
+			}
+		}
+		return nil
 	})
-	slices.Sort(started)
-	return fmt.Sprintf("%d of %d started", len(started), len(l.Machines())), err
 }
 
 // each runs do for every machine at once and joins the errors.
