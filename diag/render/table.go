@@ -201,10 +201,11 @@ func (p *page) vantages(r *diag.Report) {
 
 func (p *page) run(run *diag.Run) {
 	var parts []string
-	for _, f := range [][2]string{{"run ", run.ID}, {"correlation ", run.CorrelationID}, {"", run.DurationMS.Words()}, {"gpuaasctl ", run.ToolVersion}} {
+	for _, f := range [][2]string{{"", run.ID}, {"", run.DurationMS.Words()}, {"gpuaasctl ", run.ToolVersion}} {
 		if f[1] != "" {
 			parts = append(parts, f[0]+Clean(f[1]))
 		}
 	}
-	p.wrapped(0, "", strings.Join(parts, " · "), Faint)
+	p.field("run", strings.Join(parts, " · "), Faint)
+	p.field("trace", Clean(run.CorrelationID), Faint)
 }

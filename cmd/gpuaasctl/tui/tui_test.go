@@ -263,7 +263,7 @@ func TestRunOnATerminal(t *testing.T) {
 	if strings.Contains(out, "\x1b[?1049h") {
 		t.Error("the alternate screen was used: nothing would stay in the scrollback")
 	}
-	if !strings.Contains(out, "hops done") || !strings.HasSuffix(strings.TrimRight(out, "\r\n "), "\n42 ms") {
+	if !strings.Contains(out, "hops done") || !strings.HasSuffix(strings.TrimRight(out, "\r\n "), "run       42 ms") {
 		t.Errorf("no live footer, or the report is not the last thing: %q", out[max(0, len(out)-300):])
 	}
 	up := "\r\x1b[2K" + strings.Repeat("\x1b[A\x1b[2K", len(diag.Hops)+frameLines-1)
