@@ -46,7 +46,8 @@ type PKIFiles struct {
 	NodeAPIServerCert string `yaml:"node_api_server_cert"` // for its fingerprint
 	TerminalCert      string `yaml:"terminal_cert"`
 	TerminalKey       string `yaml:"terminal_key"`
-	NodeCABundle      string `yaml:"node_ca_bundle"` // handed out at enrollment
+	TerminalClientCA  string `yaml:"terminal_client_ca,omitempty"` // what the node terminal trusts for clients; default: the signing CA
+	NodeCABundle      string `yaml:"node_ca_bundle"`               // handed out at enrollment
 }
 
 // Endpoints are the URLs under which nodes and browsers reach this platform.

@@ -40,6 +40,7 @@ type pki struct {
 	caPEM        []byte
 	caKey        crypto.Signer
 	pool         *x509.CertPool // the signing CA alone
+	terminalPool *x509.CertPool // what the node terminal trusts for clients
 	terminal     tls.Certificate
 	nodeCABundle []byte
 }
@@ -57,6 +58,17 @@ func loadPKI(f PKIFiles) (*pki, error) {
 	p.ca, p.caKey = pair.Leaf, key
 	p.caPEM = certPEM(p.ca)
 	p.pool.AddCert(p.ca)
+	p.terminalPool = p.pool
+	if f.TerminalClientCA != "" {
+		certs, err := readCerts(f.TerminalClientCA)
+		if err != nil {
+			return nil, fmt.Errorf("load terminal client CA: %w", err)
+		}
+		p.terminalPool = x509.NewCertPool()
+		for _, c := range certs {
+			p.terminalPool.AddCert(c)
+		}
+	}
 	if p.terminal, err = tls.LoadX509KeyPair(f.TerminalCert, f.TerminalKey); err != nil {
 		return nil, fmt.Errorf("load terminal certificate: %w", err)
 	}

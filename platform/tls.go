@@ -14,7 +14,7 @@ import (
 func (p *Platform) terminalTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{p.pki.terminal}, ClientAuth: tls.RequireAndVerifyClientCert,
-		ClientCAs: p.pki.pool, NextProtos: []string{"http/1.1"}, // websockets need it
+		ClientCAs: p.pki.terminalPool, NextProtos: []string{"http/1.1"}, // websockets need it
 	}
 }
 
