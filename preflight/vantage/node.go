@@ -33,6 +33,7 @@ type NodeConfig struct {
 	ConnectTimeout time.Duration // default 10 s, from look-up to login
 	ConfigFile     string        // in place of the operator's ssh_config files; "none": none
 	AgentSocket    string        // in place of SSH_AUTH_SOCK; "none": none
+	TrustArgs      []string      // what `gpuaasctl ssh trust NODE` needs beside the node, for the commands in error texts
 
 	hello time.Duration // of tests, in place of helloTimeout
 }
@@ -52,7 +53,7 @@ func (c *NodeConfig) agentSocket() string {
 
 // trustCommand is what an operator runs to accept this node's first host key.
 func (c *NodeConfig) trustCommand() string {
-	return "gpuaasctl ssh trust " + Quote([]string{cmp.Or(c.ID, c.Host)})
+	return "gpuaasctl ssh trust " + Quote(append([]string{cmp.Or(c.ID, c.Host)}, c.TrustArgs...))
 }
 
 // Node is a node as a vantage: one SSH connection, made at the first Probe and shared by all of them. A login that
