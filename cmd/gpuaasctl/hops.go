@@ -35,7 +35,7 @@ func (a *app) printHops(format string) error {
 		hops = append(hops, info)
 	}
 	var b bytes.Buffer
-	if err := render.Hops(&b, hops, a.look(format)); err != nil {
+	if err := render.Hops(&b, hops, a.lookAtList(format)); err != nil {
 		return fmt.Errorf("render hops: %w", err)
 	}
 	return a.write(b.Bytes())

@@ -32,15 +32,22 @@ func stubborn() {
 // start runs a program of TestMain's table; the test kills it if it is still there at the end.
 func start(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
-	cmd := exec.Command(args[0], args[1:]...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, os.Stderr
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CONFIG_HOME=")
+	cmd, out := command(t, args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	return cmd, &out
+	return cmd, out
+}
+
+// command is one program with a home of its own and a buffer for its stdout.
+func command(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	out := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, t.Output()
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CONFIG_HOME=")
+	return cmd, out
 }
 
 // waitCode waits for the end and returns the exit code (-1: by a signal).

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -25,6 +26,8 @@ type job struct {
 	libexec string
 	runID   string
 	began   time.Time
+
+	profileArg string // as an operator chooses this profile: its name, or the path of its file
 }
 
 // prepare turns flags, environment and profile into a job. It reads local files and touches no network.
@@ -41,7 +44,7 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	if err := errors.Join(errOnly, errSkip, checkIDs(o), checkDeadline(o.deadline)); err != nil {
 		return nil, &usageError{err: err, command: cmd.CommandPath()}
 	}
-	j := &job{libexec: o.libexec, runID: newID("run"), began: time.Now()}
+	j := &job{libexec: o.libexec, runID: newID("run"), began: time.Now(), profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
 	if err := j.secrets(p); err != nil {
 		return nil, &usageError{err: err}
 	}

@@ -23,6 +23,18 @@ func (a *app) look(format string) render.Options {
 	}
 }
 
+// listWidth is what a plan or a list may take where no terminal sets a bound: reasons are sentences.
+const listWidth = 200
+
+// lookAtList is look for lists, of which nothing is cut off on a pipe.
+func (a *app) lookAtList(format string) render.Options {
+	o := a.look(format)
+	if o.Width == 0 {
+		o.Width = listWidth
+	}
+	return o
+}
+
 // render writes r to stdout as one document.
 func (a *app) render(r *diag.Report, format string) error {
 	var b bytes.Buffer
@@ -40,7 +52,7 @@ func (a *app) printPlan(j *job, format string) error {
 		return badFormat(format, formatTable, formatWide, formatJSON)
 	}
 	var b bytes.Buffer
-	if err := render.Plan(&b, j.plan, j.env.Subject, a.look(format)); err != nil {
+	if err := render.Plan(&b, j.plan, j.env.Subject, a.lookAtList(format)); err != nil {
 		return fmt.Errorf("render plan: %w", err)
 	}
 	return a.write(b.Bytes())

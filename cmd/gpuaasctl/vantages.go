@@ -23,9 +23,22 @@ func (j *job) vantages() *vantages {
 		operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began}),
 		node: vantage.NewNode(vantage.NodeConfig{
 			ID: s.NodeID, Host: s.NodeHost, SSH: p.SSH, Agent: p.Agent,
-			Version: toolVersion(), HelperDirs: vantage.HelperDirs(j.libexec), Start: j.began,
+			Version: toolVersion(), HelperDirs: vantage.HelperDirs(j.libexec), Start: j.began, TrustArgs: j.trustArgs(),
 		}),
 	}
+}
+
+// trustArgs makes `gpuaasctl ssh trust NODE` get to the same host with the same known_hosts file as this walk.
+func (j *job) trustArgs() []string {
+	var args []string
+	p, s := j.env.Profile, j.env.Subject
+	if p.Name != "" {
+		args = append(args, "--profile", j.profileArg)
+	}
+	if p.Nodes[s.NodeID].Host != s.NodeHost {
+		args = append(args, "--node-host", s.NodeHost)
+	}
+	return args
 }
 
 // byName is what the walk asks for.
