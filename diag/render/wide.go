@@ -49,8 +49,21 @@ func counterName(id, counter string) string { return Clean(strings.TrimPrefix(co
 // fact writes one fact's measurements in the order of the ladder.
 func (p *page) fact(f *diag.Fact) {
 	for _, l := range Detail(f) {
-		p.wrapped(underIndent+6, "", l, Faint)
+		lead, rest := labelOf(l)
+		p.wrapped(underIndent+6, lead, rest, Faint)
 	}
+}
+
+// labelOf splits a detail at its label, under whose end later lines then begin; a long label is no such column.
+func labelOf(l string) (lead, rest string) {
+	const longest = 8
+	inner := strings.TrimLeft(l, " ")
+	word, rest, ok := strings.Cut(inner, " ")
+	lead = spaces(len(l)-len(inner)) + word + " "
+	if !ok || width(lead) > longest {
+		return spaces(len(l) - len(inner)), inner
+	}
+	return lead, rest
 }
 
 // Detail is what a fact measured, one line per phase, clean.
