@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -23,6 +24,7 @@ type eyes struct {
 	view    string     // what to say of agent-view requests that are measured in this process
 	started uint64     // the agent's start time, so that a reused PID is not taken for it
 	found   time.Time
+	inUse   sync.WaitGroup // requests that are measured with these eyes
 }
 
 // look finds the agent.
@@ -54,10 +56,19 @@ func (s *server) current(ctx context.Context) (e *eyes, done func()) {
 	s.eyesMu.Lock()
 	defer s.eyesMu.Unlock()
 	if s.cfg.Inside == 0 && s.eyes.stale() {
-		if old := s.eyes; old.inside != nil {
-			s.wg.Go(func() { _ = old.inside.drain() }) // what is measured in it may finish
-		}
+		old := s.eyes
+		s.wg.Go(func() { // what is measured with the old ones may finish
+			old.inUse.Wait()
+			_ = old.close()
+		})
 		s.eyes = s.look(ctx)
 	}
-	return s.eyes, s.eyes.inside.use()
+	s.eyes.inUse.Add(1)
+	return s.eyes, s.eyes.inUse.Done
+}
+
+// close ends what the eyes keep open.
+func (e *eyes) close() error {
+	e.prober.Close()
+	return e.inside.close()
 }

@@ -21,9 +21,8 @@ const childEnd = 3 * time.Second
 
 // namespace is the agent's mount namespace, in which a child of ours measures.
 type namespace struct {
-	pid   int
-	exec  []string
-	inUse sync.WaitGroup
+	pid  int
+	exec []string
 
 	mu     sync.Mutex // guards what follows: the child is started by the first request that needs it
 	begun  bool
@@ -56,21 +55,6 @@ func openNamespace(pid int, cfg Config) (*namespace, string) {
 		args = cfg.Exec(pid)
 	}
 	return &namespace{pid: pid, exec: args}, ""
-}
-
-// use keeps the namespace open until the returned func is called.
-func (n *namespace) use() func() {
-	if n == nil {
-		return func() {}
-	}
-	n.inUse.Add(1)
-	return n.inUse.Done
-}
-
-// drain closes the namespace when nobody uses it any more.
-func (n *namespace) drain() error {
-	n.inUse.Wait()
-	return n.close()
 }
 
 // answer measures req inside. A file and a certificate are looked at from outside as well, because an overlay that

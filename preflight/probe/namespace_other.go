@@ -17,6 +17,4 @@ func (n *namespace) answer(_ context.Context, _ diag.Request, plain func() diag.
 	return plain()
 }
 
-func (n *namespace) use() func()  { return func() {} }
-func (n *namespace) drain() error { return nil }
 func (n *namespace) close() error { return nil }

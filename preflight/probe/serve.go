@@ -72,7 +72,10 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 		err = s.read(ctx, in)
 	}
 	cancel()
-	return errors.Join(err, s.wait(), s.eyes.inside.close())
+	err = errors.Join(err, s.wait())
+	s.eyesMu.Lock()
+	defer s.eyesMu.Unlock()
+	return errors.Join(err, s.eyes.close())
 }
 
 // read starts a measurement per line until the input ends.
