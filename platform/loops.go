@@ -3,8 +3,6 @@ package platform
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/platform/queue"
@@ -25,16 +23,24 @@ const maxProbeBackoff = 6
 // Sweep expires the tasks that are past their time, now, and says how many.
 func (p *Platform) Sweep(ctx context.Context) (int, error) { return p.queue.Sweep(ctx) }
 
-// sweepLoop expires tasks and prunes evidence until ctx is done.
+// sweepLoop expires tasks until ctx is done.
 func (p *Platform) sweepLoop(ctx context.Context) {
 	every(ctx, seconds(p.cfg.Policy.TaskStaleSweepInterval), func() {
 		n, err := p.Sweep(ctx)
-		err = errors.Join(err, p.store.Prune(ctx, p.now().Add(-retention)))
 		switch {
 		case err != nil && ctx.Err() == nil:
 			p.log.Error("sweep failed", "error", err)
 		case n > 0:
 			p.log.Info("tasks expired", "count", n)
+		}
+	})
+}
+
+// pruneLoop deletes what is older than the retention until ctx is done.
+func (p *Platform) pruneLoop(ctx context.Context) {
+	every(ctx, time.Hour, func() {
+		if err := p.store.Prune(ctx, p.now().Add(-retention)); err != nil && ctx.Err() == nil {
+			p.log.Error("prune failed", "error", err)
 		}
 	})
 }
@@ -104,24 +110,28 @@ func probeDue(a store.App, now time.Time, interval time.Duration) bool {
 }
 
 // taskSettled draws the consequences of a task that ended: a status probe that completed is an observation, one that
-// did not is a missing observation and changes no status.
-func (p *Platform) taskSettled(ctx context.Context, t store.Task) error {
+// did not is a missing observation and changes no status. The task's own end stands whatever happens here.
+func (p *Platform) taskSettled(ctx context.Context, t store.Task) {
 	if t.Type != wire.TaskStatusProbe || t.AllocationID == "" {
-		return nil
+		return
 	}
-	if t.Status == wire.TaskCompleted && t.Result != nil {
-		var seen wire.StatusProbeResult
-		if json.Unmarshal(t.Result.Output, &seen) == nil {
-			if err := p.store.ObserveApp(ctx, t.AllocationID, appStatus(seen), t.CompletedAt); err != nil {
-				return fmt.Errorf("store observation of allocation %s: %w", t.AllocationID, err)
-			}
-			return nil
-		}
+	var err error
+	if seen, ok := observed(t); ok {
+		err = p.store.ObserveApp(ctx, t.AllocationID, appStatus(seen), t.CompletedAt)
+	} else {
+		err = p.store.MissApp(ctx, t.AllocationID, t.CompletedAt)
 	}
-	if err := p.store.MissApp(ctx, t.AllocationID, t.CompletedAt); err != nil {
-		return fmt.Errorf("store missing observation of allocation %s: %w", t.AllocationID, err)
+	if err != nil {
+		p.log.Error("store observation", "allocation_id", t.AllocationID, "task_id", t.ID, "error", err)
 	}
-	return nil
+}
+
+// observed returns what a completed status probe saw.
+func observed(t store.Task) (r wire.StatusProbeResult, ok bool) {
+	if t.Status != wire.TaskCompleted || t.Result == nil {
+		return r, false
+	}
+	return r, json.Unmarshal(t.Result.Output, &r) == nil
 }
 
 func appStatus(r wire.StatusProbeResult) string {

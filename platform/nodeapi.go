@@ -132,10 +132,6 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !p.waits.enter(nodeID) {
-		return &web.Error{Status: http.StatusTooManyRequests, Code: "too_many_waits", Message: "this node holds enough task waits", RetryAfter: time.Second}
-	}
-	defer p.waits.leave(nodeID)
 	if peek {
 		select {
 		case <-time.After(timeout):
@@ -144,6 +140,10 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
+	if !p.waits.enter(nodeID) {
+		return &web.Error{Status: http.StatusTooManyRequests, Code: "too_many_waits", Message: "this node holds enough task waits", RetryAfter: time.Second}
+	}
+	defer p.waits.leave(nodeID)
 	if err := p.store.Waited(ctx, nodeID, p.now()); err != nil {
 		return err
 	}

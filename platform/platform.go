@@ -171,6 +171,7 @@ func (p *Platform) Run(ctx context.Context) error {
 		})
 	}
 	wg.Go(func() { p.sweepLoop(ctx) })
+	wg.Go(func() { p.pruneLoop(ctx) })
 	wg.Go(func() { p.probeLoop(ctx) })
 	var err error
 	select {

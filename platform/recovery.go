@@ -2,6 +2,7 @@ package platform
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -97,7 +98,10 @@ func reason(o observation) (string, string) {
 
 // drifted reports whether the node last said that it uses other endpoints than the active ones.
 func drifted(n store.Node, e Endpoints) bool {
-	return n.APIURL != "" && n.APIURL != e.APIURL || n.TerminalURL != "" && n.TerminalURL != e.TerminalURL
+	differs := func(said, active string) bool {
+		return said != "" && strings.TrimRight(said, "/") != strings.TrimRight(active, "/")
+	}
+	return differs(n.APIURL, e.APIURL) || differs(n.TerminalURL, e.TerminalURL)
 }
 
 // checklist is the five recovery evidence points. What was not measured is unknown.

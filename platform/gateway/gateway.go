@@ -44,7 +44,7 @@ type Gateway struct {
 	Options
 	bindings *bindings
 	origins  map[string]bool
-	wg       sync.WaitGroup // sessions and node streams
+	wg       sync.WaitGroup // upgrades, sessions and node streams
 
 	mu   sync.Mutex
 	live map[string]*session // by session id; guarded by mu

@@ -15,6 +15,8 @@ import (
 // node answers the upgrade of a node's stream. A session that is not in progress gives session_not_found after the
 // node's identity was checked, so a preflight can prove this leg without a session.
 func (g *Gateway) node(w http.ResponseWriter, r *http.Request) error {
+	g.wg.Add(1) // before the upgrade: afterwards the server does not wait for us
+	defer g.wg.Done()
 	id := r.PathValue("session_id")
 	row := store.Session{ID: id, CorrelationID: web.CorrelationID(r.Context())}
 	s, err := g.admitNode(r, id, &row)
@@ -28,8 +30,6 @@ func (g *Gateway) node(w http.ResponseWriter, r *http.Request) error {
 		g.rejected(r, store.StreamRejected, s.row, err)
 		return nil
 	}
-	g.wg.Add(1)
-	defer g.wg.Done()
 	select {
 	case s.stream <- conn:
 		<-s.done // the session owns the connection; the request lasts as long

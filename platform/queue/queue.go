@@ -40,12 +40,12 @@ type Queue struct {
 	store   *store.Store
 	signer  Signer
 	now     func() time.Time
-	settled func(context.Context, store.Task) error
+	settled func(context.Context, store.Task)
 	wake    wakeups
 }
 
-// New makes a queue. settled is called once for every task that completed, failed or expired.
-func New(s *store.Store, signer Signer, now func() time.Time, settled func(context.Context, store.Task) error) *Queue {
+// New makes a queue. settled is called once for every task that completed, failed or expired, after that was stored.
+func New(s *store.Store, signer Signer, now func() time.Time, settled func(context.Context, store.Task)) *Queue {
 	return &Queue{store: s, signer: signer, now: now, settled: settled}
 }
 
@@ -123,28 +123,28 @@ func (q *Queue) Return(ctx context.Context, t store.Task) error {
 // Finish takes a result; a second one for the same task changes nothing.
 func (q *Queue) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult) error {
 	t, settled, err := q.store.Finish(ctx, nodeID, taskID, r, q.now())
-	if err != nil || !settled {
-		return err
+	if err == nil && settled {
+		q.settled(ctx, t)
 	}
-	return q.settled(ctx, t)
+	return err
 }
 
 // Sweep expires what is past its time.
 func (q *Queue) Sweep(ctx context.Context) (int, error) {
 	tasks, err := q.store.Expire(ctx, q.now())
-	return len(tasks), errors.Join(err, q.settleAll(ctx, tasks))
+	q.settleAll(ctx, tasks)
+	return len(tasks), err
 }
 
 // Withdraw expires a task that nobody has claimed yet: nobody waits for it any more.
 func (q *Queue) Withdraw(ctx context.Context, taskID string) error {
 	tasks, err := q.store.Withdraw(ctx, taskID, q.now())
-	return errors.Join(err, q.settleAll(ctx, tasks))
+	q.settleAll(ctx, tasks)
+	return err
 }
 
-func (q *Queue) settleAll(ctx context.Context, tasks []store.Task) error {
-	var errs []error
+func (q *Queue) settleAll(ctx context.Context, tasks []store.Task) {
 	for _, t := range tasks {
-		errs = append(errs, q.settled(ctx, t))
+		q.settled(ctx, t)
 	}
-	return errors.Join(errs...)
 }

@@ -21,6 +21,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
+// statusClosed is nginx's status of a request whose caller did not wait for the answer.
+const statusClosed = 499
+
 // maxBody bounds a request's body; the largest are heartbeats and batches of events.
 const maxBody = 1 << 20
 
@@ -67,7 +70,11 @@ func NotFound(http.ResponseWriter, *http.Request) error {
 // WriteError answers with the envelope.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	var e *Error
-	if !errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
+	case r.Context().Err() != nil: // the caller left, or we stop
+		e = &Error{Status: statusClosed, Code: "request_cancelled", Message: "the request ended before its answer", Err: err}
+	default:
 		e = &Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "the platform could not do this", Err: err}
 	}
 	if t := of(r.Context()); t != nil {
