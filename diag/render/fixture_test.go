@@ -1,6 +1,7 @@
 package render
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +80,14 @@ func healthy() *diag.Report {
 	}
 	for _, s := range hopSeeds() {
 		r.Hops = append(r.Hops, hopOf(s))
+		planned := diag.PlannedHop{ID: s.id, Vantages: []string{}, BudgetMS: s.budget, Steps: []string{}}
+		for _, st := range s.steps {
+			planned.Steps = append(planned.Steps, st.Name)
+			if !slices.Contains(planned.Vantages, st.Vantage) {
+				planned.Vantages = append(planned.Vantages, st.Vantage)
+			}
+		}
+		r.Plan.Hops = append(r.Plan.Hops, planned)
 		addFacts(r, &r.Hops[len(r.Hops)-1])
 	}
 	return r
@@ -94,10 +103,11 @@ func hopOf(s hopSeed) diag.HopResult {
 		st := &h.Steps[i]
 		st.Fact = string(s.id) + "/" + st.Name
 		h.DurationMS += st.DurationMS
-		if !strings.Contains(strings.Join(from, " "), st.Vantage) {
+		if !slices.Contains(from, st.Vantage) {
 			from = append(from, st.Vantage)
 		}
 	}
+	slices.SortFunc(from, func(a, b string) int { return strings.Compare(b, a) }) // operator first, as in every report
 	h.Vantage = strings.Join(from, "+")
 	if len(s.steps) == 0 {
 		h.Finding = diag.Finding{Status: diag.StatusSkipped, Because: "not built yet: GPU facts come from gpuaas-gpu-probe"}
