@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,12 +37,26 @@ func needLab(t *testing.T) *lab.Lab {
 	if os.Getenv("GPUAASCTL_LAB_TESTS") == "" {
 		t.Skip("skipped: needs GPUAASCTL_LAB_TESTS=1 (make test-lab sets it)")
 	}
+	alone(t)
 	run(t, 10*time.Minute, "lab", "up")
 	l, err := lab.Open(lab.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// alone keeps two suites from breaking the one lab of this machine at the same time.
+func alone(t *testing.T) {
+	t.Helper()
+	f, err := os.OpenFile("/run/lock/gpuaasctl-lab-tests.lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
 }
 
 // tool is the built binary.

@@ -178,7 +178,7 @@ func fillFromTables(v *diag.Verdict, r root, c *Case) {
 	}
 	v.RepairProof = diag.Fill(row.Proof, vars)
 	v.Runbook = row.Runbook
-	v.Reason = row.Reason
+	v.Reason = diag.ReasonFor(r.finding.Signal, r.finding.Failure)
 	if r.finding.Reason != "" {
 		v.Reason = r.finding.Reason
 	}
@@ -195,7 +195,9 @@ func placeholders(c *Case) map[string]string {
 		"profile": c.Plan.Profile, "ssh": c.expected("ssh"), "unit": c.expected("agent_unit"), "agent_dir": c.expected("agent_dir"),
 		"api_base": c.expected("api_base"), "terminal_base": c.expected("terminal_base"),
 		"api_url": c.expected("node_runtime_api_url"), "terminal_url": c.expected("node_terminal_url"),
-		"os_user": c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.os_user"),
+		"os_user": osUser(c), "app_unit": appUnit(c), "app_url": appField(c, "product_url"),
+		"session_id":     c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id"),
+		"correlation_id": s.CorrelationID,
 	}
 	for k, v := range vars {
 		if v == "" {
