@@ -238,6 +238,7 @@ func (l *lockedBuffer) String() string {
 }
 
 func TestLogsHoldNoSecret(t *testing.T) {
+	t.Parallel()
 	var log lockedBuffer
 	_, p := withRedis(t, func(o *platformtest.Options) { o.Log = &log })
 	enrollment := p.EnrollmentToken(platformtest.NodeID).Reveal()

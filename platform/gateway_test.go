@@ -114,6 +114,7 @@ func TestBrowserIsRefusedInWords(t *testing.T) {
 }
 
 func TestNodeStreamTimeoutIsSaid(t *testing.T) {
+	t.Parallel()
 	_, p := withRedis(t)
 	p.Enroll(platformtest.NodeID) // and nobody waits for tasks
 	m := mint(t, p)
@@ -145,6 +146,7 @@ func TestNodeStreamTimeoutIsSaid(t *testing.T) {
 
 // TestNodeSpeaks: what the node says or fails to say over its stream reaches the browser.
 func TestNodeSpeaks(t *testing.T) {
+	t.Parallel()
 	_, p := withRedis(t)
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
 	behave := make(chan func(*websocket.Conn), 1)
@@ -234,6 +236,7 @@ func TestRedisDown(t *testing.T) {
 }
 
 func TestSessionCanBeAttachedOnceRedisIsBack(t *testing.T) {
+	t.Parallel()
 	redis, p := withRedis(t)
 	m := mint(t, p)
 	redis.SetError("LOADING Redis is loading the dataset in memory")

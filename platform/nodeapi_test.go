@@ -481,6 +481,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestTooManyWaits(t *testing.T) {
+	t.Parallel()
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
 	answers := make(chan int, 5)
@@ -500,4 +501,12 @@ func TestTooManyWaits(t *testing.T) {
 	if count[204] != 4 || count[429] != 1 {
 		t.Errorf("answers %v", count)
 	}
+}
+
+// TestSweepLoop: nobody has to ask for it.
+func TestSweepLoop(t *testing.T) {
+	t.Parallel()
+	p := platformtest.StartPlatform(t, platformtest.Options{})
+	id := enqueue(t, p, map[string]any{"type": "noop", "ttl_seconds": 1})
+	eventually(t, "the task is expired", func() bool { return readTask(t, p, id).Status == wire.TaskExpired })
 }
