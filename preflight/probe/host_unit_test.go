@@ -136,6 +136,7 @@ func TestUnitWords(t *testing.T) {
 		{"assert", "LoadState=loaded ActiveState=inactive SubState=dead Result=assert MainPID=0", diag.UnitInactive, "assert"},
 		{"masked", "LoadState=masked ActiveState=inactive SubState=dead Result=success MainPID=0", diag.UnitInactive, "masked"},
 		{"failed", "LoadState=loaded ActiveState=failed SubState=failed Result=exit-code ExecMainCode=1 ExecMainStatus=203 MainPID=0", diag.UnitFailed, "203"},
+		{"killed", "LoadState=loaded ActiveState=failed SubState=failed Result=signal ExecMainCode=2 ExecMainStatus=9 MainPID=0", diag.UnitFailed, "result signal 9"},
 		{"restarting", "LoadState=loaded ActiveState=activating SubState=auto-restart Result=exit-code ExecMainCode=1 ExecMainStatus=1 MainPID=0", diag.UnitFailed, "auto-restart"},
 		{"starting", "LoadState=loaded ActiveState=activating SubState=start Result=success MainPID=0", diag.UnitInactive, "activating"},
 		{"bad file", "LoadState=bad-setting ActiveState=inactive Result=success MainPID=0", diag.UnitFailed, "bad-setting"},

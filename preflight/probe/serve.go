@@ -153,7 +153,10 @@ func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
 		f.AgentView = e.view
 		return f
 	}
-	return e.inside.answer(ctx, req, func() diag.Fact { return s.plain(ctx, e.prober, req) })
+	began := time.Now()
+	f := e.inside.answer(ctx, req, func() diag.Fact { return s.plain(ctx, e.prober, req) })
+	f.OffsetMS = began.Sub(s.start).Milliseconds() // the child counts from its own start
+	return f
 }
 
 // viewMatters reports whether the mount namespace can change the answer. systemd's word, the kernel's clock and the

@@ -52,7 +52,11 @@ func (p *Prober) unit(ctx context.Context, req diag.Request, f *diag.Fact) {
 // unitWord judges systemd's own states only as far as the words go: is it there, did it fail, does it run.
 func unitWord(u *diag.UnitFacts) (diag.Failure, string) {
 	last := "result " + u.Result
-	if u.ExecStatus != nil {
+	switch {
+	case u.ExecStatus == nil:
+	case u.Result == "signal" || u.Result == "core-dump" || u.Result == "watchdog":
+		last += fmt.Sprintf(" %d", *u.ExecStatus)
+	default:
 		last += fmt.Sprintf(", exit status %d", *u.ExecStatus)
 	}
 	switch {
