@@ -14,6 +14,38 @@ import (
 // groupAnnotation files a flag under a heading of its command's help.
 const groupAnnotation = "gpuaasctl_group"
 
+// newHelp is `help COMMAND`. Unlike cobra's own it is a mistake to ask for a command that does not exist.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err == nil {
+				err = knownCommand(about, rest)
+			}
+			if err != nil {
+				return &usageError{err: err, command: cmd.Root().Name()}
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			about, _, err := cmd.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, c := range about.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, c.Name())
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
 // help writes a command's help to its stdout. It is a func and not a template, since cobra's templates keep the
 // linker from dropping unused methods.
 func help(cmd *cobra.Command, _ []string) {

@@ -28,7 +28,7 @@ Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id A
 	root.SetErr(a.stderr)
 	root.SetHelpFunc(help)
 	root.AddCommand(newPreflight(a), newProfile(a), newSSH(a), newLab(a), newVersion(a))
-	root.InitDefaultHelpCmd()
+	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	return root, begun
 }
