@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/creack/pty"
 
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -74,12 +73,12 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 			e = &Error{Code: wire.CodePTYFailed, Err: err}
 		}
 		_ = s.send(ctx, wire.Frame{Type: "error", Code: e.Code, Message: e.Error(), CorrelationID: o.Correlation})
-		s.close(websocket.StatusNormalClosure, e.Code)
+		s.abandon(ctx, websocket.StatusNormalClosure, e.Code)
 		return nil, e
 	}
 	if err := s.send(ctx, wire.Frame{Type: "ready", CorrelationID: o.Correlation}); err != nil {
 		s.shell.end()
-		s.close(websocket.StatusInternalError, "")
+		s.abandon(ctx, websocket.StatusInternalError, "")
 		return nil, &Error{Code: wire.CodeNodeStreamTimeout, Stream: true, Err: fmt.Errorf("say ready: %w", err)}
 	}
 	return s, nil
@@ -184,12 +183,11 @@ func (s *Session) Run(ctx context.Context) End {
 	}
 	pingEnd()
 	s.shell.end()
+	code := websocket.StatusNormalClosure
 	if end.Why == "agent_stopping" {
-		s.close(websocket.StatusGoingAway, end.Why)
-	} else {
-		s.close(websocket.StatusNormalClosure, end.Why)
+		code = websocket.StatusGoingAway
 	}
-	cancel()
+	s.goodbye(code, end.Why, cancel)
 	wg.Wait()
 	return end
 }
@@ -212,7 +210,7 @@ func (s *Session) in(ctx context.Context) {
 		}
 		var f wire.Frame
 		if json.Unmarshal(data, &f) == nil && f.Type == "resize" && f.Cols > 0 && f.Rows > 0 {
-			_ = pty.Setsize(s.shell.master, &pty.Winsize{Cols: f.Cols, Rows: f.Rows}) // a shell that is gone has no size
+			_ = resize(s.shell.master, f.Cols, f.Rows) // a shell that is gone has no size
 		}
 	}
 }
@@ -269,9 +267,18 @@ func (s *Session) write(ctx context.Context, kind websocket.MessageType, b []byt
 	return s.conn.Write(ctx, kind, b)
 }
 
-// close says goodbye and waits for the answer a moment only.
-func (s *Session) close(code websocket.StatusCode, reason string) {
-	timer := time.AfterFunc(closeTimeout, func() { _ = s.conn.CloseNow() })
-	defer timer.Stop()
+// goodbye closes the stream and waits for the answer a moment only: then it cancels the reader, which closes the
+// connection. (Conn.CloseNow would wait for a Close that is under way.)
+func (s *Session) goodbye(code websocket.StatusCode, reason string, cancelReader func()) {
+	timer := time.AfterFunc(closeTimeout, cancelReader)
 	_ = s.conn.Close(code, reason)
+	timer.Stop()
+	cancelReader()
+}
+
+// abandon is goodbye for a stream that nobody reads.
+func (s *Session) abandon(ctx context.Context, code websocket.StatusCode, reason string) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.conn.CloseRead(ctx)
+	s.goodbye(code, reason, cancel)
 }

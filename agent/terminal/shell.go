@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -37,12 +36,12 @@ type shell struct {
 // startShell starts u's shell as a login shell: own session, controlling terminal, the user's ids and groups, a
 // minimal environment, in the user's home.
 func startShell(u user, cols, rows uint16) (*shell, error) {
-	master, tty, err := pty.Open()
+	master, tty, err := openPTY()
 	if err != nil {
-		return nil, fmt.Errorf("open a pty: %w", err)
+		return nil, err
 	}
 	defer tty.Close()
-	cmd, err := startOn(tty, u, &pty.Winsize{Cols: max(cols, 1), Rows: max(rows, 1)})
+	cmd, err := startOn(tty, u, cols, rows)
 	if err != nil {
 		return nil, errors.Join(err, master.Close())
 	}
@@ -51,8 +50,8 @@ func startShell(u user, cols, rows uint16) (*shell, error) {
 	return s, nil
 }
 
-func startOn(tty *os.File, u user, size *pty.Winsize) (*exec.Cmd, error) {
-	if err := pty.Setsize(tty, size); err != nil {
+func startOn(tty *os.File, u user, cols, rows uint16) (*exec.Cmd, error) {
+	if err := resize(tty, cols, rows); err != nil {
 		return nil, fmt.Errorf("size the pty: %w", err)
 	}
 	attr := &syscall.SysProcAttr{Setsid: true, Setctty: true} // Ctty is the child's descriptor 0
@@ -72,9 +71,8 @@ func startOn(tty *os.File, u user, size *pty.Winsize) (*exec.Cmd, error) {
 		return cmd, cmd.Start()
 	}
 	cmd, err := start(u.home)
-	var path *fs.PathError
-	if errors.As(err, &path) && path.Op == "chdir" { // as login does: without a home, the root
-		cmd, err = start("/")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
+		cmd, err = start("/") // as login does where there is no home; were it the shell, it fails again
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", u.shell, err)

@@ -1,0 +1,205 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	osuser "os/user"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// gateway is the far end of a node stream.
+type gateway struct {
+	conn   chan *websocket.Conn
+	server *httptest.Server
+}
+
+func newGateway(t *testing.T) *gateway {
+	g := &gateway{conn: make(chan *websocket.Conn, 1)}
+	hold := make(chan struct{})
+	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		g.conn <- c
+		<-hold
+		_ = c.CloseNow()
+	}))
+	t.Cleanup(func() { close(hold); g.server.Close() })
+	return g
+}
+
+func (g *gateway) options(t *testing.T) Options {
+	t.Helper()
+	me, err := osuser.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	return Options{URL: g.server.URL, Client: &http.Client{Transport: transport}, Correlation: "corr", User: me.Username}
+}
+
+// open starts a session and runs it in the background.
+func open(t *testing.T, ctx context.Context) (*websocket.Conn, <-chan End) {
+	t.Helper()
+	g := newGateway(t)
+	s, err := Open(ctx, g.options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan End, 1)
+	go func() { ended <- s.Run(ctx) }()
+	return <-g.conn, ended
+}
+
+// frame reads up to the next text frame and gives the bytes before it.
+func frame(t *testing.T, c *websocket.Conn) (wire.Frame, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	var text strings.Builder
+	for {
+		kind, data, err := c.Read(ctx)
+		if err != nil {
+			t.Fatalf("no frame after %q: %v", text.String(), err)
+		}
+		if kind == websocket.MessageBinary {
+			text.Write(data)
+			continue
+		}
+		var f wire.Frame
+		if err := json.Unmarshal(data, &f); err != nil {
+			t.Fatal(err)
+		}
+		return f, text.String()
+	}
+}
+
+func typed(t *testing.T, c *websocket.Conn, text string) {
+	t.Helper()
+	if err := c.Write(t.Context(), websocket.MessageBinary, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ends(t *testing.T, ended <-chan End, within time.Duration) End {
+	t.Helper()
+	select {
+	case end := <-ended:
+		return end
+	case <-time.After(within):
+		t.Fatalf("the session does not end within %v", within)
+		return End{}
+	}
+}
+
+// TestExitWhileAChildHoldsTheTerminal: the session is the shell's, not that of what it left in the background.
+func TestExitWhileAChildHoldsTheTerminal(t *testing.T) {
+	c, ended := open(t, t.Context())
+	if f, _ := frame(t, c); f.Type != "ready" {
+		t.Fatalf("frame %+v", f)
+	}
+	typed(t, c, "(trap '' HUP; sleep 3) & echo last-$((40+2)); exit 5\n")
+	f, text := frame(t, c)
+	if f.Type != "exit" || f.ExitCode == nil || *f.ExitCode != 5 || !strings.Contains(text, "last-42") {
+		t.Errorf("frame %+v after %q", f, text)
+	}
+	if end := ends(t, ended, 2*time.Second); end.Why != "shell_exited" || end.ExitCode != 5 {
+		t.Errorf("end %+v", end)
+	}
+}
+
+func TestStreamCloseEndsTheShell(t *testing.T) {
+	c, ended := open(t, t.Context())
+	frame(t, c)
+	_ = c.CloseNow()
+	if end := ends(t, ended, 2*time.Second); end.Why != "stream_closed" {
+		t.Errorf("end %+v", end)
+	}
+}
+
+func TestStopEndsTheSession(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c, ended := open(t, ctx)
+	frame(t, c)
+	cancel()
+	if _, _, err := c.Read(t.Context()); err == nil {
+		for err == nil {
+			_, _, err = c.Read(t.Context())
+		}
+		if websocket.CloseStatus(err) != websocket.StatusGoingAway {
+			t.Errorf("the stream ended with %v", err)
+		}
+	}
+	if end := ends(t, ended, 2*time.Second); end.Why != "agent_stopping" {
+		t.Errorf("end %+v", end)
+	}
+}
+
+// TestMuchOutput carries a few megabytes and keeps every byte.
+func TestMuchOutput(t *testing.T) {
+	c, ended := open(t, t.Context())
+	frame(t, c)
+	typed(t, c, "stty -opost; head -c 3000000 /dev/zero | tr '\\0' x; echo; exit\n")
+	c.SetReadLimit(1 << 20)
+	f, text := frame(t, c)
+	if n := strings.Count(text, "x"); f.Type != "exit" || n < 3_000_000 {
+		t.Errorf("%d bytes before %+v", n, f)
+	}
+	ends(t, ended, 2*time.Second)
+}
+
+func TestNoGateway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer http.HandlerFunc
+		code   string
+		status int
+	}{
+		"typed": {code: wire.CodeSessionNotFound, status: 404, answer: func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(404)
+			_, _ = w.Write([]byte(`{"error":{"code":"session_not_found","message":"no such session"}}`))
+		}},
+		"a page":  {code: CodeStreamFailed, status: 502, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }},
+		"silence": {code: wire.CodeNodeStreamTimeout, answer: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(tc.answer)
+			defer server.Close()
+			g := &gateway{server: server}
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err := Open(ctx, g.options(t))
+			e, ok := err.(*Error)
+			if !ok || e.Code != tc.code || !e.Stream || e.Status != tc.status {
+				t.Errorf("error %+v", err)
+			}
+		})
+	}
+}
+
+// TestErrorDoesNotWaitForTheGateway: the task's result must not hang on a gateway that does not answer a close.
+func TestErrorDoesNotWaitForTheGateway(t *testing.T) {
+	g := newGateway(t)
+	o := g.options(t)
+	o.User = "no-such-user-here"
+	began := time.Now()
+	_, err := Open(t.Context(), o)
+	if took := time.Since(began); took > 2*closeTimeout {
+		t.Errorf("took %v", took)
+	}
+	if e, ok := err.(*Error); !ok || e.Code != wire.CodeUserMissing || e.Stream {
+		t.Errorf("error %v", err)
+	}
+	if f, _ := frame(t, <-g.conn); f.Type != "error" || f.Code != wire.CodeUserMissing || f.CorrelationID != "corr" {
+		t.Errorf("frame %+v", f)
+	}
+}

@@ -1,0 +1,203 @@
+package terminal
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// script makes a shell of a test, and the user who has it.
+func script(t *testing.T, text string) user {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "testsh")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return user{name: "tester", home: t.TempDir(), shell: path, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid()), groups: []uint32{uint32(os.Getegid())}}
+}
+
+func begin(t *testing.T, u user) *shell {
+	t.Helper()
+	s, err := startShell(u, 80, 24)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.end() })
+	return s
+}
+
+// read collects what the shell says until the pattern matches, and gives its first group.
+func read(t *testing.T, s *shell, pattern string) string {
+	t.Helper()
+	want := regexp.MustCompile(pattern)
+	var all bytes.Buffer
+	buf := make([]byte, 1024)
+	if err := s.master.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if m := want.FindStringSubmatch(all.String()); m != nil {
+			return m[1]
+		}
+		n, err := s.master.Read(buf)
+		all.Write(buf[:n])
+		if err != nil {
+			t.Fatalf("no %s in %q: %v", pattern, all.String(), err)
+		}
+	}
+}
+
+func TestFirstWords(t *testing.T) {
+	for name, tc := range map[string]struct {
+		shell    string
+		code     string // of the error
+		words    string // in the error, or said by the shell
+		min, max time.Duration
+	}{
+		"ends without a word":    {shell: "exit 3", code: wire.CodePTYExited, words: "code 3", max: aliveAfter},
+		"says why and ends":      {shell: "echo This account is not available; exit 1", code: wire.CodePTYExited, words: "not available", max: aliveAfter},
+		"prompts":                {shell: "printf prompt; sleep 60", words: "prompt", max: aliveAfter},
+		"lives without a word":   {shell: "sleep 60", min: aliveAfter, max: 3 * aliveAfter},
+		"dies by its own signal": {shell: "kill -KILL $$", code: wire.CodePTYExited, words: "code 137", max: aliveAfter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, script(t, tc.shell))
+			began := time.Now()
+			said, err := s.firstWords()
+			took := time.Since(began)
+			var e *Error
+			switch {
+			case tc.code == "" && err != nil:
+				t.Fatal(err)
+			case tc.code != "" && (!errors.As(err, &e) || e.Code != tc.code || !strings.Contains(e.Error(), tc.words)):
+				t.Fatalf("error %v, want %s with %q", err, tc.code, tc.words)
+			case tc.code == "" && !strings.Contains(string(said), tc.words):
+				t.Fatalf("said %q", said)
+			}
+			if took < tc.min || took > tc.max {
+				t.Errorf("took %v, want %v to %v", took, tc.min, tc.max)
+			}
+		})
+	}
+}
+
+func TestShellIsALoginShellOfItsUser(t *testing.T) {
+	u := script(t, `echo "args $0 home $HOME pwd $(pwd) term $TERM ids $(id -u):$(id -g):$(id -G) tty $(stat -c %u $(tty)) env $(env | wc -l)"; sleep 60`)
+	if os.Geteuid() == 0 {
+		u.uid, u.gid, u.groups = 65534, 65534, []uint32{65534, 4, 24}
+		if err := os.Chown(u.home, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		for dir := u.home; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+			_ = os.Chmod(dir, 0o755)
+		}
+		for dir := u.shell; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+			_ = os.Chmod(dir, 0o755)
+		}
+	}
+	got := read(t, begin(t, u), `(?s)(.*env )`)
+	id := strconv.Itoa(int(u.uid))
+	want := []string{"home " + u.home, "pwd " + u.home, "term xterm-256color", "ids " + id + ":", "tty " + id}
+	if os.Geteuid() == 0 {
+		want = append(want, "ids 65534:65534:65534 4 24")
+	}
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("no %q in %q", w, got)
+		}
+	}
+}
+
+func TestShellWithoutAHome(t *testing.T) {
+	u := script(t, "echo pwd=$(pwd); sleep 60")
+	u.home = "/no/such/folder"
+	read(t, begin(t, u), `(pwd=/)\r`)
+}
+
+func TestOnlyRootBecomesSomebodyElse(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("skipped: root may")
+	}
+	u := script(t, "sleep 60")
+	u.uid++
+	if _, err := startShell(u, 80, 24); !errors.Is(err, unix.EPERM) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestEndLeavesNothingInTheForeground(t *testing.T) {
+	u := script(t, "")
+	u.shell = "/bin/bash"
+	s := begin(t, u)
+	if _, err := s.master.WriteString("sh -c 'trap \"\" HUP TERM; echo stubborn=$$.; sleep 600'\n"); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(read(t, s, `stubborn=(\d+)\.`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	s.end()
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+	for deadline := time.Now().Add(time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d lives on", pid)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	for name, code := range map[string]string{"": wire.CodeUserMissing, "-s": wire.CodeUserMissing, "no-such-user-here": wire.CodeUserMissing,
+		"0": wire.CodeUserMissing, "a:b": wire.CodeUserMissing} {
+		var e *Error
+		if _, err := lookup(t.Context(), name); !errors.As(err, &e) || e.Code != code {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	u, err := lookup(t.Context(), "root")
+	if err != nil || u.uid != 0 || u.home == "" || len(u.groups) == 0 {
+		t.Errorf("root: %+v, %v", u, err)
+	}
+}
+
+func TestParsePasswd(t *testing.T) {
+	u, err := parsePasswd("ada:x:1000:1001:Ada L,,,:/home/ada:\n")
+	if err != nil || u.shell != "/bin/sh" || u.uid != 1000 || u.gid != 1001 || u.home != "/home/ada" {
+		t.Errorf("%+v %v", u, err)
+	}
+	for _, line := range []string{"", "ada", "a:x:-1:1:::", "a:x:1:99999999999:::"} {
+		if _, err := parsePasswd(line); err == nil {
+			t.Errorf("%q is taken for a passwd line", line)
+		}
+	}
+}
+
+func TestUnusableShell(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/no/such/shell", "/tmp", plain} {
+		if usableShell(path) == nil {
+			t.Errorf("%s is taken for a shell", path)
+		}
+	}
+}
