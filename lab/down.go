@@ -90,19 +90,28 @@ func (l *Lab) stopMachine(ctx context.Context, m Machine) error {
 		_, _ = command(ctx, "systemctl", "stop", unitOf(m)) // collects the unit; that it is not there is what we want
 	}
 	p := l.place(m)
-	locks := nspawnLocks(p.root())
-	errs = append(errs, unmountDisk(p))
-	for _, leftover := range append(locks, filepath.Join(nspawnDir, "propagate", m.container())) {
-		if err := os.RemoveAll(leftover); err != nil {
-			errs = append(errs, err)
-		}
+	leftovers := append(nspawnLocks(p.root()), filepath.Join(nspawnDir, "propagate", m.container()))
+	errs = append(errs, unmountDisk(p), clearExport(m))
+	for _, path := range leftovers {
+		errs = append(errs, os.RemoveAll(path))
 	}
 	errs = append(errs, os.RemoveAll(p.dir))
 	return errors.Join(errs...)
 }
 
-// nspawnLocks names the lock files that systemd-nspawn leaves for a root folder. They bear its device and inode, so
-// they must be named while it is still mounted.
+// clearExport removes the mount that newer versions of systemd-nspawn make for a machine's sockets. One that was killed
+// leaves it, and the next one refuses to start over it.
+func clearExport(m Machine) error {
+	dir := filepath.Join(nspawnDir, "unix-export", m.container())
+	var errs []error
+	for _, point := range mountsBelow(dir) {
+		errs = append(errs, unmount(point))
+	}
+	return errors.Join(append(errs, os.RemoveAll(dir))...)
+}
+
+// nspawnLocks names the lock files that a killed systemd-nspawn leaves for a root folder. They bear its device and
+// inode, so they must be named while it is still mounted.
 func nspawnLocks(root string) []string {
 	var st unix.Stat_t
 	if err := unix.Stat(root, &st); err != nil {

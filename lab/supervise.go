@@ -31,8 +31,12 @@ func (l *Lab) superviseArgs(m Machine) []string {
 func (l *Lab) startSupervisor(ctx context.Context, m Machine) error {
 	argv := append([]string{l.opts.Program}, l.superviseArgs(m)...)
 	if hasSystemd() {
+		// A unit of that name may still be ending, and its name is taken until it has.
+		_, _ = command(ctx, "systemctl", "stop", unitOf(m))
+		_, _ = command(ctx, "systemctl", "reset-failed", unitOf(m))
 		_, err := command(ctx, append([]string{"systemd-run", "--quiet", "--collect", "--unit=" + unitOf(m),
-			"-p", "Delegate=yes", "-p", "KillMode=mixed", "-p", "TimeoutStopSec=5", "--"}, argv...)...)
+			"-p", "Delegate=yes", "-p", "KillMode=mixed", "-p", "TimeoutStopSec=5",
+			"-p", "StandardOutput=append:" + l.place(m).console(), "-p", "StandardError=inherit", "--"}, argv...)...)
 		return err
 	}
 	console, err := os.OpenFile(l.place(m).console(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -68,7 +72,7 @@ func Supervise(ctx context.Context, stateDir, name string) error {
 		return err
 	}
 	for {
-		if err := g.kill(ctx, machineGroup); err != nil {
+		if err := errors.Join(g.kill(ctx, machineGroup), clearExport(m)); err != nil {
 			return err
 		}
 		status, err := l.spawn(ctx, m)

@@ -145,7 +145,12 @@ func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
 		return "", err
 	}
 	l.awaitListeners(ctx, ms[0])
-	err := l.each(start)
+	err := l.each(func(m Machine) error {
+		if m.IsPlatform() {
+			return nil
+		}
+		return start(m)
+	})
 	return fmt.Sprintf("%d of %d started", started, len(ms)), err
 }
 
