@@ -147,9 +147,6 @@ func judgeIdentity(c *Case) *diag.Finding {
 		if f.Cert != nil {
 			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial, f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
-		if f.Failure == diag.MTLSCertExpired {
-			out.Reason = diag.ReasonCertExpired
-		}
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
 		out = fail(diag.SigAuthFailed, f, "the certificate is bound to %s, not to %s", f.Cert.BoundTo, c.Subject.NodeID)
 		out.Failure = diag.FileMismatch

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -68,10 +67,7 @@ func sshCommand(c profile.SSH, host string) string {
 	if c.Sudo == nil && c.User != "" && c.User != "root" || c.Sudo != nil && *c.Sudo {
 		argv = append(argv, "sudo", "-n")
 	}
-	for i := range argv {
-		argv[i] = diag.Quote(argv[i])
-	}
-	return strings.Join(argv, " ")
+	return diag.Command(argv...)
 }
 
 // NewPlan says what a walk will do, from where, with which budgets. It is pure: the same profile, subject and options

@@ -53,12 +53,14 @@ type server struct {
 	eyesMu sync.Mutex // guards eyes
 	eyes   *eyes      // the agent as it was last found
 
-	mu      sync.Mutex // guards running
+	mu      sync.Mutex // guards what follows
+	stopped bool       // nothing may be begun any more
 	running map[string]context.CancelFunc
 }
 
 // Serve answers requests, one JSON line each, from in with facts, one JSON line each, to out, in any order, until in
-// ends; that cancels what is under way. It returns nil at EOF.
+// ends; that cancels what is under way. It returns nil at EOF. When ctx ends it does not wait for a read that hangs: a
+// read from standard input cannot be interrupted.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,9 +71,15 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 		BootID: bootID(), Now: diag.At(time.Now())}
 	err := s.write(outLine{Hello: &hello})
 	if err == nil {
-		err = s.read(ctx, in)
+		read := make(chan error, 1)
+		go func() { read <- s.read(ctx, in) }()
+		select {
+		case err = <-read:
+		case <-ctx.Done():
+		}
 	}
 	cancel()
+	s.stop()
 	err = errors.Join(err, s.wait())
 	s.eyesMu.Lock()
 	defer s.eyesMu.Unlock()
@@ -116,12 +124,22 @@ func (s *server) cancel(id string) {
 	}
 }
 
+// stop refuses what a read that still hangs may bring.
+func (s *server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+}
+
 // begin answers req in its own goroutine, when a slot is free.
 func (s *server) begin(ctx context.Context, req diag.Request) {
-	ctx, stop := context.WithCancel(ctx)
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
 	s.running[req.ID] = stop
-	s.mu.Unlock()
 	s.wg.Go(func() {
 		defer stop()
 		defer func() {

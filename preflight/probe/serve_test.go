@@ -204,6 +204,17 @@ func exchange(t *testing.T, lines ...string) map[string]diag.Fact {
 	return got
 }
 
+func TestServeEndsWithItsContext(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	in, held := io.Pipe()
+	defer held.Close() // ends the read that hangs
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if err := Serve(ctx, in, io.Discard, Config{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // silent is a far side that greets and then swallows everything.
 func silent(t *testing.T) (c *Client, hangUp func()) {
 	t.Helper()

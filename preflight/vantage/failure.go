@@ -51,7 +51,10 @@ func stopped(ctx context.Context, phase, detail string) *refusal {
 	word := diag.Cancelled
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		word = diag.Timeout
-		if phase == phaseTCP {
+		switch phase {
+		case phaseDNS:
+			word = diag.DNSTimeout
+		case phaseTCP:
 			word = diag.TCPTimeout
 		}
 	}
@@ -145,6 +148,10 @@ func authRefusal(t *target, keys *credentials, err error) *refusal {
 // silence says what did not come.
 func silence(phase string, t *target) string {
 	switch phase {
+	case phaseConfig:
+		return "the login was not begun"
+	case phaseDNS:
+		return "the name " + t.host + " was not looked up in time"
 	case phaseTCP:
 		return t.address() + " did not answer the connection"
 	case phaseBanner:

@@ -18,7 +18,8 @@ const (
 	// execTimeout bounds everything after the login but a push.
 	execTimeout = 2 * helloTimeout
 	// inlineLimit bounds the requests that travel with the command: Linux takes 128 KiB in one argument.
-	inlineLimit = 32 << 10
+	inlineLimit  = 32 << 10
+	commandLimit = 96 << 10
 )
 
 // trial is one start of the helper and what came of it.
@@ -92,7 +93,12 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []he
 	for _, h := range mine {
 		args = append(args, h.name)
 	}
-	s, err := l.exec(ctx, client, command(runScript, false, args...))
+	cmd := command(runScript, false, args...)
+	if len(cmd) > commandLimit { // quoting made it much longer
+		first, args[4] = nil, ""
+		cmd = command(runScript, false, args...)
+	}
+	s, err := l.exec(ctx, client, cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ type link struct {
 	target  target
 	phase   string
 	ssh     diag.SSHFacts
+	dns     *diag.DNSFacts
 	tcp     *diag.TCPFacts
 	failed  *refusal // set before ready is closed, never after
 	closers []func() error
@@ -114,35 +115,23 @@ func (l *link) loginJumps(ctx context.Context, jumps []target) (*ssh.Client, err
 
 // login connects to t and authenticates. note, when not nil, receives what was learnt on the way.
 func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *diag.SSHFacts) (*ssh.Client, error) {
-	l.enter(phaseTCP)
 	known, err := readKnownKeys(t, l.cfg.trustCommand())
 	if err != nil {
 		return nil, &refusal{word: diag.SSHHostKey, phase: phaseHostKey, detail: err.Error()}
 	}
 	keys := loadCredentials(ctx, t, l.cfg.agentSocket())
 	defer keys.close()
-	began := time.Now()
-	conn, err := dialTCP(ctx, t, through)
+	conn, connected, err := l.reach(ctx, t, through, note)
 	if err != nil {
-		return nil, dialRefusal(ctx, t, err)
+		return nil, err
 	}
-	connected := time.Now()
 	l.enter(phaseBanner)
 	w := newWire(conn, func() { l.enter(phaseHostKey) })
 	l.own(conn.Close)
 	unhook := context.AfterFunc(ctx, func() { l.kill() })
 	defer unhook()
-	if note != nil {
-		l.set(func() {
-			note.TCPMS = diag.Measured(connected.Sub(began))
-			l.tcp = &diag.TCPFacts{Remote: t.address(), Local: localAddr(conn), DurationMS: note.TCPMS}
-			if r := conn.RemoteAddr(); r != nil && through == nil {
-				l.tcp.Remote = r.String()
-			}
-		})
-	}
 	config := &ssh.ClientConfig{
-		Config: ssh.Config{KeyExchanges: keyExchanges()}, User: t.user, HostKeyAlgorithms: known.algorithms(t),
+		Config: ssh.Config{KeyExchanges: keyExchanges()}, User: t.user, ClientVersion: clientVersion, HostKeyAlgorithms: known.algorithms(t),
 		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			if note != nil {
 				l.set(func() { note.HostKeyType, note.HostKeySHA256 = key.Type(), ssh.FingerprintSHA256(key) })
@@ -188,22 +177,6 @@ func keyExchanges() []string {
 		ssh.KeyExchangeCurve25519, ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384,
 		ssh.KeyExchangeECDHP521, ssh.KeyExchangeDH14SHA256, ssh.KeyExchangeDH16SHA512,
 	}
-}
-
-// dialTCP connects to t, from here or from a jump host.
-func dialTCP(ctx context.Context, t *target, through *ssh.Client) (net.Conn, error) {
-	if through != nil {
-		return through.DialContext(ctx, "tcp", t.address())
-	}
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", t.address())
-}
-
-func localAddr(c net.Conn) string {
-	if _, ok := c.(*net.TCPConn); !ok || c.LocalAddr() == nil {
-		return ""
-	}
-	return c.LocalAddr().String()
 }
 
 // enter notes the phase that begins.

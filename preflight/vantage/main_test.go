@@ -43,10 +43,9 @@ func writeFile(t testing.TB, name string, b []byte) string {
 // configFor logs in to s as root, with a key and a known_hosts file of its own, and finds the helper installed.
 func configFor(t testing.TB, s *sshtest.Server) NodeConfig {
 	t.Helper()
-	key, _ := identity(t)
 	return NodeConfig{
 		ID: "node-1", Host: s.Host, ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 5 * time.Second,
-		SSH:   profile.SSH{User: "root", Port: s.Port, Identity: key, KnownHosts: sshtest.KnownHosts(t, s)},
+		SSH:   s.Login(t),
 		Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
 	}
 }

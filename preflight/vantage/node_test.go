@@ -3,6 +3,7 @@ package vantage
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -86,6 +87,44 @@ func TestRequestsAskedEarlyTravelWithTheCommand(t *testing.T) {
 	}
 	if f := facts[1].Failure; f == diag.Timeout || f == diag.SSHTransport {
 		t.Errorf("a request too big to travel with the command: %q %s", f, facts[1].Detail)
+	}
+}
+
+// Quoting makes a backslash five characters: what then no longer fits in an argument is sent as data.
+func TestRequestThatQuotingMakesTooLong(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := open(t, configFor(t, s))
+	req := diag.Request{ID: "clock", Op: diag.OpClock, CAInline: strings.Repeat(`\`, inlineLimit/2-1000)}
+	if f := n.Probe(within(t, 10*time.Second), []diag.Request{req})[0]; f.Failure != diag.OK {
+		t.Errorf("%q %s", f.Failure, f.Detail)
+	}
+	if got := len(s.Execs()[0]); got > commandLimit {
+		t.Errorf("a command of %d bytes", got)
+	}
+}
+
+func TestSecretsAreNotSentToANode(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := open(t, configFor(t, s))
+	f := n.Probe(within(t, 10*time.Second), []diag.Request{{Op: diag.OpHTTP, Target: "https://192.0.2.1/", Token: diag.NewSecret("very-secret-words")}})[0]
+	if f.Failure != diag.Unsupported {
+		t.Errorf("%q %s", f.Failure, f.Detail)
+	}
+	for _, cmd := range s.Execs() {
+		if strings.Contains(cmd, "very-secret") {
+			t.Error("the secret is in the command")
+		}
+	}
+}
+
+func TestOperator(t *testing.T) {
+	o := Operator(nil)
+	f := o.Probe(within(t, 5*time.Second), []diag.Request{{ID: "a", Op: diag.OpClock}, {ID: "b", Op: "nonsense"}})
+	if f[0].ID != "a" || f[0].Failure != diag.OK || f[0].Vantage != "operator" || f[1].ID != "b" || f[1].Failure != diag.Unsupported {
+		t.Errorf("%+v", f)
+	}
+	if err := o.Close(); err != nil || o.Name() != "operator" {
+		t.Error(err, o.Name())
 	}
 }
 

@@ -20,8 +20,9 @@ const pushDir = "/run/gpuaasctl"
 // sent as data they would cost one more round trip.
 const runScript = `s=$1 installed=$2 unit=$3 env=$4 first=$5 h= how=installed
 shift 5
+[ $# = 0 ] || u=$(id -u)
 for n in "$@"; do
-  for d in /run/gpuaasctl "${XDG_RUNTIME_DIR:-/nonexistent}/gpuaasctl" "/dev/shm/gpuaasctl-$(id -u)"; do
+  for d in /run/gpuaasctl "${XDG_RUNTIME_DIR:-/nonexistent}/gpuaasctl" "/dev/shm/gpuaasctl-$u"; do
     case $d in /run/gpuaasctl) ;; *) [ -O "$d" ] && [ ! -L "$d" ] || continue ;; esac
     [ -z "$h" ] && [ -x "$d/$n" ] && h=$d/$n how=pushed
   done

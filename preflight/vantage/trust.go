@@ -77,7 +77,7 @@ func lookAtKey(ctx context.Context, cfg *NodeConfig) (Trusted, error) {
 	var key ssh.PublicKey
 	var remote net.Addr
 	_, _, _, err = ssh.NewClientConn(w, t.keyAddress(), &ssh.ClientConfig{
-		Config: ssh.Config{KeyExchanges: keyExchanges()}, HostKeyAlgorithms: known.algorithms(&t),
+		Config: ssh.Config{KeyExchanges: keyExchanges()}, ClientVersion: clientVersion, HostKeyAlgorithms: known.algorithms(&t),
 		HostKeyCallback: func(_ string, r net.Addr, k ssh.PublicKey) error {
 			key, remote = k, r
 			return errLooked

@@ -1,0 +1,80 @@
+package vantage
+
+import (
+	"context"
+	"net"
+	"net/http/httptrace"
+	"net/netip"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"golang.org/x/crypto/ssh"
+)
+
+// clientVersion names us in the server's log.
+const clientVersion = "SSH-2.0-gpuaasctl"
+
+// reach connects to t, from here or from a jump host, and says when it was connected. note, when not nil, and the
+// link's DNS and TCP sections receive what was learnt.
+func (l *link) reach(ctx context.Context, t *target, through *ssh.Client, note *diag.SSHFacts) (net.Conn, time.Time, error) {
+	began := time.Now()
+	l.enter(phaseTCP)
+	if through == nil {
+		ctx = l.watchLookup(ctx, t, note != nil)
+	}
+	if note != nil {
+		l.set(func() { l.tcp = &diag.TCPFacts{Remote: t.address()} })
+	}
+	conn, err := dialTCP(ctx, t, through)
+	if err != nil {
+		return nil, time.Time{}, dialRefusal(ctx, t, err)
+	}
+	connected := time.Now()
+	if note == nil {
+		return conn, connected, nil
+	}
+	tcp := &diag.TCPFacts{Remote: t.address()}
+	if through == nil {
+		tcp.Remote, tcp.Local = conn.RemoteAddr().String(), conn.LocalAddr().String()
+	}
+	l.set(func() {
+		if l.dns != nil {
+			began = began.Add(time.Duration(l.dns.DurationMS) * time.Millisecond)
+		}
+		tcp.DurationMS = diag.Measured(max(0, connected.Sub(began)))
+		note.TCPMS, l.tcp = tcp.DurationMS, tcp
+	})
+	return conn, connected, nil
+}
+
+// watchLookup makes the phase say whether a name is looked up or an address connected to, and keeps the answer.
+func (l *link) watchLookup(ctx context.Context, t *target, keep bool) context.Context {
+	if _, err := netip.ParseAddr(t.host); err == nil {
+		return ctx
+	}
+	l.enter(phaseDNS)
+	began := time.Now()
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSDone: func(info httptrace.DNSDoneInfo) {
+			dns := &diag.DNSFacts{Name: t.host, Source: "nss", DurationMS: diag.Measured(time.Since(began))}
+			for _, a := range info.Addrs {
+				dns.Addresses = append(dns.Addresses, a.String())
+			}
+			if info.Err == nil {
+				l.enter(phaseTCP)
+			}
+			if keep {
+				l.set(func() { l.dns = dns })
+			}
+		},
+	})
+}
+
+// dialTCP connects to t, from here or from a jump host.
+func dialTCP(ctx context.Context, t *target, through *ssh.Client) (net.Conn, error) {
+	if through != nil {
+		return through.DialContext(ctx, "tcp", t.address())
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", t.address())
+}
