@@ -62,14 +62,13 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 func (g *Gateway) note(ctx context.Context, s *session, f wire.Frame, end *ending) bool {
 	switch f.Type {
 	case "ready":
-		if err := g.Store.Reached(ctx, s.row, store.StepPTY, g.Now(), nil); err != nil {
+		if err := g.Store.Reached(ctx, s.now(), store.StepPTY, g.Now(), nil); err != nil {
 			g.Log.Error("note terminal", "session_id", s.row.ID, "error", err)
 		}
 		return false
 	case "error":
 		*end = ending{reason: orElse(f.Code, wire.CodePTYFailed), code: closeNodeError}
-		g.record(ctx, store.Evidence{At: g.Now(), Kind: store.TerminalError, CorrelationID: s.row.CorrelationID, NodeID: s.row.NodeID,
-			AllocationID: s.row.AllocationID, SessionID: s.row.ID, TaskID: s.row.TaskID, Detail: map[string]any{"code": f.Code, "message": f.Message, "from": "node"}})
+		g.record(ctx, s.evidence(store.TerminalError, g.Now(), map[string]any{"code": f.Code, "message": f.Message, "from": "node"}))
 		return true
 	case "exit":
 		*end = ending{reason: reasonExit, code: websocket.StatusNormalClosure}

@@ -51,7 +51,8 @@ const (
 
 // session is one terminal in progress.
 type session struct {
-	row    store.Session
+	row    store.Session        // as admitted; never written again, since the node's request reads it
+	taskID string               // the terminal.open; belongs to serve and what it starts
 	taken  atomic.Bool          // a node stream was admitted
 	stream chan *websocket.Conn // the node's connection, once
 	done   chan struct{}        // closed when the session has ended
@@ -65,6 +66,19 @@ type session struct {
 func newSession(row store.Session) *session {
 	return &session{row: row, stream: make(chan *websocket.Conn), done: make(chan struct{}), joined: make(chan struct{}), ready: make(chan struct{}),
 		ends: make(chan ending, 4)} // one place for each pump and each pinger: none ever blocks
+}
+
+// now is the session's row with its task.
+func (s *session) now() store.Session {
+	row := s.row
+	row.TaskID = s.taskID
+	return row
+}
+
+// evidence is something that happened to the session.
+func (s *session) evidence(kind string, at time.Time, detail map[string]any) store.Evidence {
+	return store.Evidence{At: at, Kind: kind, CorrelationID: s.row.CorrelationID, NodeID: s.row.NodeID, AllocationID: s.row.AllocationID,
+		SessionID: s.row.ID, TaskID: s.taskID, Detail: detail}
 }
 
 // ending is why a session ended. Frame, if any, is still owed to the browser.
@@ -100,7 +114,7 @@ func (g *Gateway) serve(ctx context.Context, s *session, browser *websocket.Conn
 
 // open notes the browser and asks the node for its stream; nil when that worked.
 func (g *Gateway) open(ctx context.Context, s *session) *ending {
-	err := g.Store.Reached(ctx, s.row, store.StepBrowser, g.Now(), nil)
+	err := g.Store.Reached(ctx, s.now(), store.StepBrowser, g.Now(), nil)
 	if err == nil {
 		err = g.enqueue(ctx, s)
 	}
@@ -122,7 +136,7 @@ func (g *Gateway) enqueue(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	s.row.TaskID = t.ID
+	s.taskID = t.ID
 	return g.Store.SetSessionTask(ctx, s.row.ID, t.ID)
 }
 
@@ -138,7 +152,7 @@ func (g *Gateway) await(ctx, io context.Context, s *session, browser *websocket.
 			conn.SetReadLimit(frameLimit)
 			s.node = conn
 			close(s.joined)
-			if err := g.Store.Reached(ctx, s.row, store.StepStream, g.Now(), nil); err != nil {
+			if err := g.Store.Reached(ctx, s.now(), store.StepStream, g.Now(), nil); err != nil {
 				g.Log.Error("note node stream", "session_id", s.row.ID, "error", err)
 			}
 			wg.Go(func() { s.ends <- g.fromNode(io, s, browser) })
@@ -180,13 +194,12 @@ func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Con
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	g.remove(s) // a node that comes now is told that nobody waits
-	err := g.Store.CloseSession(ctx, s.row, end.reason, g.Now())
+	err := g.Store.CloseSession(ctx, s.now(), end.reason, g.Now())
 	if end.reason == wire.CodeNodeStreamTimeout {
-		err = errors.Join(err, g.Queue.Withdraw(ctx, s.row.TaskID))
+		err = errors.Join(err, g.Queue.Withdraw(ctx, s.taskID))
 	}
 	if end.frame != nil {
-		g.record(ctx, store.Evidence{At: g.Now(), Kind: store.TerminalError, CorrelationID: s.row.CorrelationID, NodeID: s.row.NodeID,
-			AllocationID: s.row.AllocationID, SessionID: s.row.ID, TaskID: s.row.TaskID, Detail: map[string]any{"code": end.frame.Code, "message": end.frame.Message}})
+		g.record(ctx, s.evidence(store.TerminalError, g.Now(), map[string]any{"code": end.frame.Code, "message": end.frame.Message}))
 		if b, bad := json.Marshal(end.frame); bad == nil {
 			_ = write(ctx, browser, websocket.MessageText, b) // it may have left: then there is nobody to tell
 		}
