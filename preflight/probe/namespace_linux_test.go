@@ -81,6 +81,7 @@ func TestAgentsView(t *testing.T) {
 		overlay, file, otherCert, cert, onlyInside, onlyInside, otherKey, key),
 		"GPUAAS_API_URL="+file, "GPUAAS_NODE_ID=node-7")
 	fakes.unit(t, "agent.service", running(pid)...)
+	fakes.passwd(t, "root:x:0:0::/:/bin/sh") // whoever runs the tests may have a start-up script that takes its time
 	c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
 	if h, err := c.Hello(t.Context()); err != nil || h.AgentPID != pid {
 		t.Fatalf("%+v, %v", h, err)
