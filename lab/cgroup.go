@@ -52,11 +52,14 @@ type group struct {
 const (
 	loopGroup    = "loop"
 	machineGroup = "machine"
-	labGroup     = "gpuaas-lab"
 )
 
+// labGroup is the parent of all groups of this lab. The id keeps labs apart that share cgroups and nothing else, as in
+// containers on one host.
+func (l *Lab) labGroup() string { return "gpuaas-lab-" + l.state.ID }
+
 // groupOf returns the cgroup of a machine: on a systemd host the unit's, which systemd made for us; else one of our own.
-func groupOf(m Machine) (group, error) {
+func (l *Lab) groupOf(m Machine) (group, error) {
 	h, err := findHierarchies()
 	if err != nil {
 		return group{}, err
@@ -64,7 +67,7 @@ func groupOf(m Machine) (group, error) {
 	if hasSystemd() {
 		return group{h, filepath.Join("system.slice", unitOf(m))}, nil
 	}
-	return group{h, filepath.Join(labGroup, m.Name)}, nil
+	return group{h, filepath.Join(l.labGroup(), m.Name)}, nil
 }
 
 func (g group) roots() []string {

@@ -34,11 +34,14 @@ func Down(ctx context.Context, opts Options, purge bool) error {
 		return err
 	}
 	defer unlock()
-	st, err := readState(opts.StateDir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	l := &Lab{opts: opts}
+	l.state, err = readState(opts.StateDir)
+	if errors.Is(err, os.ErrNotExist) { // nothing on this host is ours
+		return l.stage(ctx, "files", func(ctx context.Context) (string, error) { return l.removeFiles(ctx, purge) })
+	}
+	if err != nil {
 		return err
 	}
-	l := &Lab{opts: opts, state: st}
 	return l.down(ctx, purge)
 }
 
@@ -81,7 +84,7 @@ func (l *Lab) knownMachines() []Machine {
 // stopMachine ends a machine at once and takes its disk away.
 func (l *Lab) stopMachine(ctx context.Context, m Machine) error {
 	var errs []error
-	g, err := groupOf(m)
+	g, err := l.groupOf(m)
 	if err != nil {
 		return err
 	}
@@ -133,8 +136,8 @@ func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 			errs = append(errs, removeEmpty(filepath.Join(nspawnDir, d)))
 		}
 	}
-	if !hasSystemd() {
-		errs = append(errs, removeLabGroups(ctx))
+	if !hasSystemd() && l.state.ID != "" {
+		errs = append(errs, l.removeLabGroups(ctx))
 	}
 	if l.state.MadeNetnsDir && emptyDir(netnsDir) {
 		errs = append(errs, unmount(netnsDir), removeEmpty(netnsDir))
@@ -154,12 +157,12 @@ func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 }
 
 // removeLabGroups ends also machines of which no trace but their cgroup is left.
-func removeLabGroups(ctx context.Context) error {
+func (l *Lab) removeLabGroups(ctx context.Context) error {
 	h, err := findHierarchies()
 	if err != nil {
 		return err
 	}
-	return group{h: h, path: labGroup}.kill(ctx, "")
+	return group{h: h, path: l.labGroup()}.kill(ctx, "")
 }
 
 func removeIfThere(path string) error {

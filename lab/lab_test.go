@@ -49,8 +49,8 @@ func suite(t *testing.T) Options {
 	if os.Getenv("GPUAASCTL_LAB_TESTS") == "" {
 		t.Skip("skipped: needs GPUAASCTL_LAB_TESTS=1, since it makes machines on this host")
 	}
-	if _, err := os.Stat(netnsPath()); err == nil {
-		t.Fatal("there is a lab on this host already: take it down first")
+	if err := noOtherLab(); err != nil {
+		t.Fatal(err)
 	}
 	libexec := os.Getenv("GPUAASCTL_BIN")
 	if libexec == "" {
@@ -276,7 +276,7 @@ func testOrphan(t *testing.T, l *Lab, opts Options, node string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := groupOf(m)
+	g, err := l.groupOf(m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -233,7 +233,7 @@ func TestFileCannotLeaveTheMachine(t *testing.T) {
 
 func TestStateRefusesWhatItDoesNotKnow(t *testing.T) {
 	dir := t.TempDir()
-	for _, text := range [...]string{`{"version":2}`, `{"version":1,"surprise":true}`, `{"version":1`} {
+	for _, text := range [...]string{`{"version":1}`, `{"version":2,"surprise":true}`, `{"version":2`} {
 		if err := os.WriteFile(filepath.Join(dir, "lab.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -17,11 +17,12 @@ import (
 )
 
 // stateVersion is refused when it differs: a lab of another build is taken down with that build.
-const stateVersion = 1
+const stateVersion = 2
 
 // State is what cannot be seen by looking at the host. It is written before the first change, and removed last.
 type State struct {
 	Version       int       `json:"version"`
+	ID            string    `json:"id"` // random; in the name of the lab's cgroup
 	Nodes         int       `json:"nodes"`
 	Image         string    `json:"image"`   // folder of the image below the machines
 	Profile       string    `json:"profile"` // the profile file that this lab wrote

@@ -37,7 +37,7 @@ func (l *Lab) Status(ctx context.Context) []MachineStatus {
 func (l *Lab) machineStatus(ctx context.Context, m Machine) MachineStatus {
 	s := MachineStatus{Name: m.Name, State: "off", Addresses: m.Addresses}
 	s.DiskUsed, s.DiskSize = diskUse(l.place(m).disk())
-	g, err := groupOf(m)
+	g, err := l.groupOf(m)
 	if err != nil {
 		return s
 	}

@@ -64,7 +64,7 @@ func Supervise(ctx context.Context, stateDir, name string) error {
 	if err != nil {
 		return err
 	}
-	g, err := groupOf(m)
+	g, err := l.groupOf(m)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func Spawn(stateDir, name string) error {
 	if err != nil {
 		return err
 	}
-	g, err := groupOf(m)
+	g, err := l.groupOf(m)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func uptime() (time.Duration, error) {
 
 // leader returns the pid of the machine's PID 1 as the host sees it; 0 when it does not run.
 func (l *Lab) leader(m Machine) int {
-	g, err := groupOf(m)
+	g, err := l.groupOf(m)
 	if err != nil {
 		return 0
 	}
@@ -200,6 +200,6 @@ func innerPID(pid int) int {
 
 // running reports whether m has a supervisor: it boots, runs, or reboots.
 func (l *Lab) running(m Machine) bool {
-	g, err := groupOf(m)
+	g, err := l.groupOf(m)
 	return err == nil && len(g.pids(loopGroup)) > 0
 }

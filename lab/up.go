@@ -4,8 +4,11 @@ package lab
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,10 +86,10 @@ func (l *Lab) resumeState(image string) error {
 	st, err := readState(l.opts.StateDir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if exists(netnsPath()) {
-			return errors.New("a lab with another state folder, or the rest of one, is on this host: `gpuaasctl lab down` takes it away")
+		if err := noOtherLab(); err != nil {
+			return err
 		}
-		st = State{Version: stateVersion, CreatedAt: time.Now().UTC(), Image: image,
+		st = State{Version: stateVersion, ID: newID(), CreatedAt: time.Now().UTC(), Image: image,
 			MadeNetnsDir: !exists(netnsDir), MadeNspawnDir: !exists(nspawnDir)}
 	case err != nil:
 		return err
@@ -98,6 +101,23 @@ func (l *Lab) resumeState(image string) error {
 	st.Profile = l.opts.Profile
 	l.state = st
 	return writeState(l.opts.StateDir, st)
+}
+
+// noOtherLab refuses a host on which somebody else has a lab: there is one address plan, so there is room for one.
+func noOtherLab() error {
+	_, err := net.InterfaceByName(hostLink)
+	if err != nil && !exists(netnsPath()) {
+		return nil
+	}
+	return fmt.Errorf("a lab with another state folder is on this host: run `gpuaasctl lab down` with the XDG_STATE_HOME of its "+
+		"`lab up`, or, if that folder is lost, `ip link delete %s; ip netns delete %s`", hostLink, netnsName)
+}
+
+// newID is 8 random hex digits.
+func newID() string {
+	b := make([]byte, 4)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
 }
 
 func exists(path string) bool {
@@ -112,7 +132,7 @@ func (l *Lab) ensureNetwork(ctx context.Context) (string, error) {
 		return subnet + " is there", nil
 	}
 	for _, m := range l.knownMachines() {
-		g, err := groupOf(m)
+		g, err := l.groupOf(m)
 		if err != nil {
 			return "", err
 		}
@@ -191,7 +211,7 @@ func (l *Lab) each(do func(Machine) error) error {
 
 // startMachine gives m a disk, its files when the disk is new, and a supervisor.
 func (l *Lab) startMachine(ctx context.Context, m Machine) error {
-	g, err := groupOf(m)
+	g, err := l.groupOf(m)
 	if err != nil {
 		return err
 	}
