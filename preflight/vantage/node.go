@@ -152,6 +152,9 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	f := l.client.Probe(asked, []diag.Request{req})[0]
 	received := time.Now()
 	if !l.isReady() {
+		if asked.Err() == nil {
+			return f // refused here, before anything was sent
+		}
 		return n.refused(req, l.pending(asked), phaseSSH, began)
 	}
 	if r := l.refusal(); r != nil {

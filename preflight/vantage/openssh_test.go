@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -20,7 +21,7 @@ import (
 )
 
 // sshd is OpenSSH's own server, run for a test in a mount namespace with its own /run (noexec, as on the lab's
-// machines), on address.
+// machines) and an empty home, on address.
 type sshd struct {
 	cfg NodeConfig
 	cmd *exec.Cmd
@@ -58,7 +59,7 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 	}
 	d := &sshd{log: &bytes.Buffer{}}
 	d.cmd = exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c",
-		`mount -t tmpfs -o noexec tmpfs /run && mkdir -p /run/sshd && exec "$@"`, "sh", program, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
+		`mount -t tmpfs -o noexec tmpfs /run && mount -t tmpfs tmpfs /root && mkdir -p /run/sshd && exec "$@"`, "sh", program, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	d.cmd.WaitDelay = time.Second
 	if err := d.cmd.Start(); err != nil {
@@ -77,7 +78,7 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 			[]byte(knownhosts.Line([]string{net.JoinHostPort(host, strconv.Itoa(port))}, hostPub)+"\n"))},
 		Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
 	}
-	waitForBanner(t, net.JoinHostPort(host, strconv.Itoa(port)))
+	_ = waitForBanner(t, net.JoinHostPort(host, strconv.Itoa(port))).Close()
 	return d
 }
 
@@ -91,20 +92,22 @@ func freePort(t testing.TB, host string) int {
 	return ln.Addr().(*net.TCPAddr).Port
 }
 
-func waitForBanner(t testing.TB, address string) {
+// waitForBanner returns a connection on which the server has begun its banner.
+func waitForBanner(t testing.TB, address string) net.Conn {
 	t.Helper()
 	for range 100 {
 		if c, err := net.Dial("tcp", address); err == nil {
+			word := make([]byte, 4)
 			_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
-			n, _ := c.Read(make([]byte, 4))
-			_ = c.Close()
-			if n == 4 {
-				return
+			if _, err := io.ReadFull(c, word); err == nil && string(word) == "SSH-" {
+				return c
 			}
+			_ = c.Close()
 		}
 		time.Sleep(30 * time.Millisecond)
 	}
 	t.Fatal("sshd did not come up")
+	return nil
 }
 
 func TestOpenSSH(t *testing.T) {
@@ -136,18 +139,14 @@ func TestOpenSSHPush(t *testing.T) {
 func TestOpenSSHRefuses(t *testing.T) {
 	d := startSSHD(t, "127.0.0.1", "MaxStartups 1:100:1")
 	// A login that is never finished takes the only place there is.
-	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(d.cfg.SSH.Port)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(d.cfg.SSH.Port))
+	c := waitForBanner(t, address)
 	defer c.Close()
-	if _, err := c.Read(make([]byte, 4)); err != nil {
-		t.Fatal(err)
-	}
 	wantFailure(t, loginFact(within(t, 5*time.Second), open(t, d.cfg)), diag.SSHPenalty, "banner")
 	_ = c.Close()
-	waitForBanner(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(d.cfg.SSH.Port)))
-	time.Sleep(100 * time.Millisecond) // the server notices that the place is free again
+	_ = waitForBanner(t, address).Close() // the server notices that the place is free again
+	_ = waitForBanner(t, address).Close()
+	time.Sleep(100 * time.Millisecond)
 
 	d.cfg.SSH.Identity, _ = identity(t)
 	wantFailure(t, loginFact(within(t, 5*time.Second), open(t, d.cfg)), diag.SSHAuth, "auth")
