@@ -45,13 +45,13 @@ func openTerminal(t *testing.T, p *platformtest.Platform, serve func(*websocket.
 // without bound.
 func TestBridgeKeepsEveryByte(t *testing.T) {
 	_, p := withRedis(t)
-	const frames, size = 400, 32 << 10
+	const frames, size = 1500, 32 << 10 // 49 MB: more than the kernel buffers of all the connections on the way
 	want := make([]byte, size)
 	seeded := rand.NewChaCha8([32]byte{1})
 	_, _ = seeded.Read(want)
 	sent := make(chan error, 1)
 	conn, m := openTerminal(t, p, func(c *websocket.Conn) {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
 		for range frames {
 			if err := c.Write(ctx, websocket.MessageBinary, want); err != nil {
