@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -233,10 +234,11 @@ func TestOtherTasks(t *testing.T) {
 }
 
 func TestShutdownWithEverythingUnderWay(t *testing.T) {
+	testuser.Install(t)
 	p := newFakePlatform(t)
 	opened := p.browse()
 	stop := start(t, p.config(nil))
-	p.task("shell", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s", OSUser: me(t)})
+	p.task("shell", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s", OSUser: testuser.Name})
 	b := <-opened
 	b.frame(t)
 	b.typ(t, "trap '' HUP TERM; echo ready-$((1+1)); sleep 600\n")
@@ -262,7 +264,7 @@ func TestTerminalGatewayRefusesTheCertificate(t *testing.T) {
 	serial := p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
 	cfg.TerminalURL, _ = url.Parse(gateway.server.URL) // it trusts its own CA's clients only
 	start(t, cfg)
-	p.task("t", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s", OSUser: me(t)})
+	p.task("t", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s", OSUser: testuser.Name})
 	if r := p.resultOf("t"); r.Error == nil || r.Error.Code != wire.CodeNodeStreamMTLS {
 		t.Errorf("result %+v %+v, certificate %s", r, r.Error, serial)
 	}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
 
+	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -119,18 +119,12 @@ func (b *browser) typ(t *testing.T, text string) {
 	must(t, b.conn.Write(t.Context(), websocket.MessageBinary, []byte(text)))
 }
 
-func me(t *testing.T) string {
-	t.Helper()
-	u, err := user.Current()
-	must(t, err)
-	return u.Username
-}
-
 func TestTerminal(t *testing.T) {
+	testuser.Install(t)
 	p := newFakePlatform(t)
 	opened := p.browse()
 	start(t, p.config(nil))
-	p.task("t1", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s1", OSUser: me(t), Cols: 100, Rows: 30})
+	p.task("t1", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name, Cols: 100, Rows: 30})
 	b := <-opened
 	if f := b.frame(t); f.Type != "ready" || f.CorrelationID != "corr-t1" {
 		t.Fatalf("first frame %+v", f)
@@ -139,7 +133,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatalf("result %+v", r)
 	}
 	b.typ(t, "echo $((6*7))-$USER; stty size\n")
-	b.until(t, "42-"+me(t))
+	b.until(t, "42-"+testuser.Name)
 	b.until(t, "30 100")
 	must(t, b.conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"resize","cols":70,"rows":20}`)))
 	b.typ(t, "stty size\n")
@@ -157,6 +151,7 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestTerminalErrorsComeOverTheStream(t *testing.T) {
+	testuser.Install(t)
 	p := newFakePlatform(t)
 	opened := p.browse()
 	cfg := p.config(nil)
@@ -179,7 +174,7 @@ func TestTerminalWithoutGateway(t *testing.T) {
 	p := newFakePlatform(t)
 	p.instead("GET "+wire.PathNodeTerminal, func(w http.ResponseWriter, _ *http.Request) { deny(w, 404, wire.CodeSessionNotFound) })
 	start(t, p.config(nil))
-	p.task("t1", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s1", OSUser: me(t)})
+	p.task("t1", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name})
 	if r := p.resultOf("t1"); r.Status != wire.TaskFailed || r.Error.Code != wire.CodeSessionNotFound {
 		t.Errorf("result %+v %+v", r, r.Error)
 	}

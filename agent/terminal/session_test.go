@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	osuser "os/user"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -40,12 +40,9 @@ func newGateway(t *testing.T) *gateway {
 
 func (g *gateway) options(t *testing.T) Options {
 	t.Helper()
-	me, err := osuser.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testuser.Install(t)
 	transport := &http.Transport{DisableKeepAlives: true}
-	return Options{URL: g.server.URL, Client: &http.Client{Transport: transport}, Correlation: "corr", User: me.Username}
+	return Options{URL: g.server.URL, Client: &http.Client{Transport: transport}, Correlation: "corr", User: testuser.Name}
 }
 
 // open starts a session and runs it in the background.

@@ -140,7 +140,7 @@ func TestOnlyRootBecomesSomebodyElse(t *testing.T) {
 
 func TestEndLeavesNothingInTheForeground(t *testing.T) {
 	u := script(t, "")
-	u.shell = "/bin/bash"
+	u.shell = "/bin/sh"
 	s := begin(t, u)
 	if _, err := s.master.WriteString("sh -c 'trap \"\" HUP TERM; echo stubborn=$$.; sleep 600'\n"); err != nil {
 		t.Fatal(err)
