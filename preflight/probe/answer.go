@@ -51,6 +51,7 @@ func (c *climb) describe(a *answer) diag.Failure {
 	h.DurationMS = diag.Measured(a.took)
 	size := int64(len(a.body))
 	h.BodyBytes = &size
+	h.Correlation = withoutSecrets(h.Correlation, c.req.Token, c.req.Cookie)
 	c.extract(h, a.body)
 	var word diag.Failure
 	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0)
@@ -61,7 +62,7 @@ func (c *climb) describe(a *answer) diag.Failure {
 func headFacts(resp *http.Response) *diag.HTTPFacts {
 	h := &diag.HTTPFacts{Status: resp.StatusCode, Server: Scrub(resp.Header.Get("Server"))}
 	h.ContentType, _, _ = strings.Cut(resp.Header.Get("Content-Type"), ";")
-	h.Correlation = Scrub(resp.Header.Get("X-Correlation-Id"))
+	h.Correlation = clipID(resp.Header.Get("X-Correlation-Id")) // an opaque id by nature, which scrubbing would eat
 	if u, err := url.Parse(resp.Header.Get("Location")); err == nil {
 		h.Location = Scrub(u.Host + u.Path)
 	}
@@ -71,6 +72,11 @@ func headFacts(resp *http.Response) *diag.HTTPFacts {
 	h.RetryAfterS = retryAfter(resp.Header.Get("Retry-After"), h.Date.Time)
 	return h
 }
+
+// maxID bounds an id that somebody else made.
+const maxID = 128
+
+func clipID(id string) string { return id[:min(len(id), maxID)] }
 
 // retryAfter reads both forms of the header; a date counts from the server's own clock. Nil when there is none.
 func retryAfter(v string, now time.Time) *int64 {
@@ -120,8 +126,8 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 		return clean(c.req, v, h.Kept)
 	}
 	h.ErrorCode, h.ErrorMessage = part(envelope.code), part(envelope.message)
-	if v := part(envelope.correlation); v != "" {
-		h.Correlation = v
+	if v, _ := get(envelope.correlation.in(c.req)); v != "" {
+		h.Correlation = clipID(withoutSecrets(v, h.Kept, c.req.Token, c.req.Cookie))
 	}
 	if h.RetryAfterS == nil {
 		h.RetryAfterS = retryAfter(part(envelope.retryAfter), time.Time{})

@@ -69,20 +69,19 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// ask makes one exchange. A kept connection that the peer ended in the meantime is replaced once, where asking again
-// can do no harm.
+// ask makes one exchange, or writes why there is no answer.
 func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
 	warm, ok := c.arrive(ctx)
 	if !ok {
 		return nil, false
 	}
-	a, err := c.exchange(ctx)
-	if err != nil && warm && broken(err) && ctx.Err() == nil && idempotent(c.req.Method) {
-		c.leave()
-		if !c.up(ctx, 3) {
-			return nil, false
-		}
+	var a *answer
+	ok, err := c.overKept(ctx, warm, func() (err error) {
 		a, err = c.exchange(ctx)
+		return err
+	})
+	if !ok {
+		return nil, false
 	}
 	if err != nil {
 		phase, word := exchangeWord(err, c.link.cert, time.Now())

@@ -1,14 +1,12 @@
 package probe
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -164,136 +162,6 @@ func TestEarlyRefusalIsHeard(t *testing.T) {
 	f := run(t, diag.Request{Op: diag.OpHTTP, Method: "POST", Target: "http://" + addr, Body: strings.Repeat("x", 100)})
 	if f.Failure != diag.HTTPStatus || f.HTTP.Status != 413 {
 		t.Errorf("%s in %s: %s", f.Failure, f.Phase, f.Detail)
-	}
-}
-
-func TestConnectionsAreKept(t *testing.T) {
-	noLeaks(t)
-	var mu sync.Mutex
-	peers := map[string]int{}
-	ca := newAuthority(t, "ca")
-	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		peers[r.RemoteAddr]++
-		mu.Unlock()
-		page(200, jsonType, "{}")(w, r)
-	}))
-	p := newProber(t)
-	req := diag.Request{Op: diag.OpHTTP, Target: s.URL + "/a", CAInline: ca.pem}
-	if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused || f.DNS == nil || f.TLS.DurationMS == 0 {
-		t.Fatalf("cold: %s %+v", f.Failure, f)
-	}
-	warm := req
-	warm.Target, warm.Method, warm.Body = s.URL+"/b", "POST", "{}"
-	f := p.Run(context.Background(), warm)
-	if !f.Passed() || !f.TCP.Reused || f.TCP.DurationMS != 0 || f.DNS != nil || f.TLS == nil || f.TLS.DurationMS != 0 || !f.TLS.Verified {
-		t.Errorf("warm: %s %+v %+v %+v", f.Failure, f.DNS, f.TCP, f.TLS)
-	}
-	other := req
-	other.Resolve = "127.0.0.1"
-	if f := p.Run(context.Background(), other); !f.Passed() || f.TCP.Reused {
-		t.Errorf("another input, the same connection: %+v", f.TCP)
-	}
-	for _, op := range []diag.Op{diag.OpTCP, diag.OpTLS} {
-		req.Op = op
-		if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused || f.HTTP != nil {
-			t.Errorf("%s measures its phase anew: %s %+v", op, f.Failure, f.TCP)
-		}
-	}
-	if len(peers) != 2 {
-		t.Errorf("connections: %v", peers)
-	}
-}
-
-// TestDeadKeptConnectionIsReplaced: a server that ended an idle connection, seen before or only while asking.
-func TestDeadKeptConnectionIsReplaced(t *testing.T) {
-	noLeaks(t)
-	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-	for name, after := range map[string]func(net.Conn){
-		"ended while idle": func(net.Conn) {},
-		"reset while idle": slam,
-		"ended when asked": readSome,
-		"reset when asked": func(c net.Conn) { readSome(c); slam(c) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			addr := wired(t, func(c net.Conn) {
-				readSome(c)
-				_, _ = c.Write([]byte(answer))
-				after(c)
-			})
-			p := newProber(t)
-			req := diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/"}
-			for i := range 3 {
-				f := p.Run(context.Background(), req)
-				if !f.Passed() || f.TCP.Reused || f.DNS == nil {
-					t.Errorf("request %d: %s %s %+v", i, f.Failure, f.Detail, f.TCP)
-				}
-				time.Sleep(20 * time.Millisecond) // let the end of the connection arrive
-			}
-		})
-	}
-}
-
-// TestRotatedCertificateEndsKeptConnections: files count as they lie on disk.
-func TestRotatedCertificateEndsKeptConnections(t *testing.T) {
-	noLeaks(t)
-	ca := newAuthority(t, "ca")
-	s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, "{}"))
-	p := newProber(t)
-	req := diag.Request{Op: diag.OpHTTP, Target: s.URL}
-	req.CABundle, _ = files(t, ca.leaf(t, leafOf{}))
-	writeFile(t, req.CABundle, ca.pem)
-	for i, reused := range []bool{false, true} {
-		if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused != reused {
-			t.Fatalf("request %d: %s %+v", i, f.Failure, f.TCP)
-		}
-	}
-	writeFile(t, req.CABundle, newAuthority(t, "other").pem+"\n")
-	if f := p.Run(context.Background(), req); f.Failure != diag.TLSUnknownCA {
-		t.Errorf("the old connection hid the new bundle: %q %+v", f.Failure, f.TCP)
-	}
-}
-
-func TestWarmConnectionServesAWebSocket(t *testing.T) {
-	noLeaks(t)
-	ca := newAuthority(t, "ca")
-	s := site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), ttyOf("/bin/sh", "-i")))
-	p := newProber(t)
-	req := wsRequest(diag.OpSession, s.URL, ca)
-	cold := req
-	cold.Token = diag.Secret{} // not minted yet
-	if f := p.Warm(context.Background(), cold); !f.Passed() || f.TLS == nil || f.WS != nil {
-		t.Fatalf("warming: %s %s", f.Failure, f.Detail)
-	}
-	if f := p.Run(context.Background(), req); !f.Passed() || !f.TCP.Reused || !f.PTY.NonceOK {
-		t.Errorf("warm: %s %s %+v", f.Failure, f.Detail, f.TCP)
-	}
-	if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused {
-		t.Errorf("a WebSocket's connection was kept: %s %+v", f.Failure, f.TCP)
-	}
-}
-
-// TestManyAtOnce is for the race detector, and for the pool's bound.
-func TestManyAtOnce(t *testing.T) {
-	noLeaks(t)
-	ca := newAuthority(t, "ca")
-	s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, `{"a":1}`))
-	p := newProber(t)
-	reqs := make([]diag.Request, 20)
-	for i := range reqs {
-		reqs[i] = diag.Request{ID: fmt.Sprint(i), Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"a": "a"}}
-	}
-	for range 3 {
-		for i, f := range p.Probe(context.Background(), reqs) {
-			if !f.Passed() || f.ID != fmt.Sprint(i) {
-				t.Errorf("%s: %s %s", f.ID, f.Failure, f.Detail)
-			}
-		}
-	}
-	for _, links := range p.pool.idle {
-		if len(links) > maxParked {
-			t.Errorf("%d connections lie idle", len(links))
-		}
 	}
 }
 

@@ -106,15 +106,8 @@ func (c *climb) serverName() string {
 	return c.to.host
 }
 
-// up climbs the first n rungs of dns, tcp, tls.
-func (c *climb) up(ctx context.Context, n int) bool {
-	for _, rung := range []func(*climb, context.Context) bool{(*climb).lookup, (*climb).connect, (*climb).secure}[:n] {
-		if !rung(c, ctx) {
-			return false
-		}
-	}
-	return true
-}
+// up climbs the whole ladder beneath HTTP.
+func (c *climb) up(ctx context.Context) bool { return c.lookup(ctx) && c.connect(ctx) && c.secure(ctx) }
 
 // failed writes the failure, once: what failed first stands.
 func (c *climb) failed(phase string, word diag.Failure, err error) {
@@ -151,21 +144,27 @@ func (c *climb) leave() {
 	c.raw, c.link = nil, nil
 }
 
-func (p *Prober) dns(ctx context.Context, req diag.Request, f *diag.Fact) { p.only(ctx, req, f, 1) }
-func (p *Prober) tcp(ctx context.Context, req diag.Request, f *diag.Fact) { p.only(ctx, req, f, 2) }
-func (p *Prober) tls(ctx context.Context, req diag.Request, f *diag.Fact) { p.only(ctx, req, f, 3) }
+// The three lowest ops climb on a connection of their own and close it: they never use a kept one.
 
-// only climbs n rungs on a connection of its own and closes it: a measurement of these phases never uses the pool.
-func (p *Prober) only(ctx context.Context, req diag.Request, f *diag.Fact, n int) {
-	c := p.newClimb(req, f)
-	if c == nil {
-		return
+func (p *Prober) dns(ctx context.Context, req diag.Request, f *diag.Fact) {
+	if c := p.newClimb(req, f); c != nil {
+		c.lookup(ctx)
 	}
-	defer c.leave()
-	if req.Op == diag.OpTLS {
+}
+
+func (p *Prober) tcp(ctx context.Context, req diag.Request, f *diag.Fact) {
+	if c := p.newClimb(req, f); c != nil {
+		defer c.leave()
+		_ = c.lookup(ctx) && c.connect(ctx)
+	}
+}
+
+func (p *Prober) tls(ctx context.Context, req diag.Request, f *diag.Fact) {
+	if c := p.newClimb(req, f); c != nil {
+		defer c.leave()
 		c.to.secure = true
+		c.up(ctx)
 	}
-	c.up(ctx, n)
 }
 
 // since is the duration of a phase that began at t.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -106,8 +108,9 @@ type pool struct {
 	idle map[poolKey][]*link
 }
 
-// take returns a connection that was parked under key, or nil.
-func (p *pool) take(key poolKey) *link {
+// take returns a connection that was parked under key and goes to one of addrs, or nil. Others under that key lead
+// where the name no longer does: they are closed.
+func (p *pool) take(key poolKey, addrs []netip.Addr) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -117,7 +120,7 @@ func (p *pool) take(key poolKey) *link {
 		}
 		l := links[len(links)-1]
 		p.idle[key] = links[:len(links)-1]
-		if l.usable() {
+		if to, err := netip.ParseAddrPort(l.tcp.Remote); err == nil && slices.Contains(addrs, to.Addr()) && l.usable() {
 			return l
 		}
 		l.close()
@@ -149,51 +152,4 @@ func (p *Prober) Close() {
 		}
 	}
 	p.pool.idle = nil
-}
-
-// Warm opens a connection for req and keeps it for the next request that goes the same way: a WebSocket whose token
-// is still being minted finds its handshake done. The fact tells how the connection was made.
-func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
-	return p.measure(ctx, req, (*Prober).warm)
-}
-
-func (p *Prober) warm(ctx context.Context, req diag.Request, f *diag.Fact) {
-	c := p.newClimb(req, f)
-	if c == nil {
-		return
-	}
-	defer c.leave()
-	if c.up(ctx, 3) {
-		c.park()
-	}
-}
-
-// park leaves the connection to the next request, if it is fit for one.
-func (c *climb) park() {
-	if c.link != nil && c.link.whole && c.link.verified && c.link.br.Buffered() == 0 {
-		c.p.pool.park(c.link)
-		c.link = nil
-	}
-	c.leave()
-}
-
-// arrive gets a link: a parked one, or by climbing the whole ladder. A parked one brings the facts of its handshake
-// along, without durations, since nothing was measured now.
-func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
-	if c.link != nil {
-		return true, true
-	}
-	if l := c.p.pool.take(c.key()); l != nil {
-		c.link = l
-		c.f.DNS = nil
-		c.f.TCP = &diag.TCPFacts{Remote: l.tcp.Remote, Local: l.tcp.Local, Reused: true}
-		c.f.TLS = nil
-		if l.tls != nil {
-			facts := *l.tls
-			facts.DurationMS = 0
-			c.f.TLS = &facts
-		}
-		return true, true
-	}
-	return false, c.up(ctx, 3)
 }

@@ -18,6 +18,7 @@ type attempt struct {
 	conn   net.Conn
 	err    error
 	remote string
+	took   diag.Millis
 }
 
 // connect is the second rung: a connection to the first of the addresses that answers.
@@ -49,7 +50,7 @@ func (c *climb) race(ctx context.Context) attempt {
 		pending++
 		go func() {
 			conn, err := c.p.dial(ctx, "tcp", remote)
-			results <- attempt{conn, err, remote}
+			results <- attempt{conn: conn, err: err, remote: remote}
 		}()
 	}
 	timer := time.NewTimer(stagger)

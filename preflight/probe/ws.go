@@ -50,13 +50,14 @@ func (c *climb) upgrade(ctx context.Context) *websocket.Conn {
 	if !ok {
 		return nil
 	}
-	ws, h, err := c.dialWS(ctx)
-	if warm && h.broke != nil && broken(h.broke) && ctx.Err() == nil {
-		c.leave()
-		if !c.up(ctx, 3) {
-			return nil
-		}
+	var ws *websocket.Conn
+	var h *wsHandshake
+	var err error
+	if ok, _ = c.overKept(ctx, warm, func() error {
 		ws, h, err = c.dialWS(ctx)
+		return h.broke
+	}); !ok {
+		return nil
 	}
 	facts := &diag.WSFacts{DurationMS: diag.Measured(h.took)}
 	c.f.WS = facts

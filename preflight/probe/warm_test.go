@@ -1,0 +1,218 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func TestConnectionsAreKept(t *testing.T) {
+	noLeaks(t)
+	var mu sync.Mutex
+	peers := map[string]int{}
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		peers[r.RemoteAddr]++
+		mu.Unlock()
+		page(200, jsonType, "{}")(w, r)
+	}))
+	p := newProber(t)
+	req := diag.Request{Op: diag.OpHTTP, Target: s.URL + "/a", CAInline: ca.pem}
+	if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused || f.DNS == nil || f.TLS.DurationMS == 0 {
+		t.Fatalf("cold: %s %+v", f.Failure, f)
+	}
+	warm := req
+	warm.Target, warm.Method, warm.Body = s.URL+"/b", "POST", "{}"
+	f := p.Run(context.Background(), warm)
+	if !f.Passed() || !f.TCP.Reused || f.TCP.DurationMS != 0 || f.DNS == nil || f.TLS == nil || f.TLS.DurationMS != 0 || !f.TLS.Verified {
+		t.Errorf("warm: %s %+v %+v %+v", f.Failure, f.DNS, f.TCP, f.TLS)
+	}
+	other := req
+	other.Resolve = "127.0.0.1"
+	if f := p.Run(context.Background(), other); !f.Passed() || f.TCP.Reused {
+		t.Errorf("another input, the same connection: %+v", f.TCP)
+	}
+	for _, op := range []diag.Op{diag.OpTCP, diag.OpTLS} {
+		req.Op = op
+		if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused || f.HTTP != nil {
+			t.Errorf("%s measures its phase anew: %s %+v", op, f.Failure, f.TCP)
+		}
+	}
+	if len(peers) != 2 {
+		t.Errorf("connections: %v", peers)
+	}
+}
+
+// TestDeadKeptConnectionIsReplaced: a server that ended an idle connection, seen before or only while asking.
+func TestDeadKeptConnectionIsReplaced(t *testing.T) {
+	noLeaks(t)
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+	for name, after := range map[string]func(net.Conn){
+		"ended while idle": func(net.Conn) {},
+		"reset while idle": slam,
+		"ended when asked": readSome,
+		"reset when asked": func(c net.Conn) { readSome(c); slam(c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := wired(t, func(c net.Conn) {
+				readSome(c)
+				_, _ = c.Write([]byte(answer))
+				after(c)
+			})
+			p := newProber(t)
+			req := diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/"}
+			for i := range 3 {
+				f := p.Run(context.Background(), req)
+				if !f.Passed() || f.TCP.Reused || f.DNS == nil {
+					t.Errorf("request %d: %s %s %+v", i, f.Failure, f.Detail, f.TCP)
+				}
+				time.Sleep(20 * time.Millisecond) // let the end of the connection arrive
+			}
+		})
+	}
+}
+
+// TestRotatedCertificateEndsKeptConnections: files count as they lie on disk.
+func TestRotatedCertificateEndsKeptConnections(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, "{}"))
+	p := newProber(t)
+	req := diag.Request{Op: diag.OpHTTP, Target: s.URL}
+	req.CABundle, _ = files(t, ca.leaf(t, leafOf{}))
+	writeFile(t, req.CABundle, ca.pem)
+	for i, reused := range []bool{false, true} {
+		if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused != reused {
+			t.Fatalf("request %d: %s %+v", i, f.Failure, f.TCP)
+		}
+	}
+	writeFile(t, req.CABundle, newAuthority(t, "other").pem+"\n")
+	if f := p.Run(context.Background(), req); f.Failure != diag.TLSUnknownCA {
+		t.Errorf("the old connection hid the new bundle: %q %+v", f.Failure, f.TCP)
+	}
+}
+
+func TestWarmConnectionServesAWebSocket(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), ttyOf("/bin/sh", "-i")))
+	p := newProber(t)
+	req := wsRequest(diag.OpSession, s.URL, ca)
+	cold := req
+	cold.Token = diag.Secret{} // not minted yet
+	if f := p.Warm(context.Background(), cold); !f.Passed() || f.TLS == nil || f.WS != nil {
+		t.Fatalf("warming: %s %s", f.Failure, f.Detail)
+	}
+	if f := p.Run(context.Background(), req); !f.Passed() || !f.TCP.Reused || !f.PTY.NonceOK {
+		t.Errorf("warm: %s %s %+v", f.Failure, f.Detail, f.TCP)
+	}
+	if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused {
+		t.Errorf("a WebSocket's connection was kept: %s %+v", f.Failure, f.TCP)
+	}
+}
+
+// TestManyAtOnce is for the race detector, and for the pool's bound.
+func TestManyAtOnce(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, `{"a":1}`))
+	p := newProber(t)
+	reqs := make([]diag.Request, 20)
+	for i := range reqs {
+		reqs[i] = diag.Request{ID: fmt.Sprint(i), Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"a": "a"}}
+	}
+	for range 3 {
+		for i, f := range p.Probe(context.Background(), reqs) {
+			if !f.Passed() || f.ID != fmt.Sprint(i) {
+				t.Errorf("%s: %s %s", f.ID, f.Failure, f.Detail)
+			}
+		}
+	}
+	for _, links := range p.pool.idle {
+		if len(links) > maxParked {
+			t.Errorf("%d connections lie idle", len(links))
+		}
+	}
+}
+
+// TestKeptConnectionHidesNoName: the name is looked up although a connection is there.
+func TestKeptConnectionHidesNoName(t *testing.T) {
+	noLeaks(t)
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+	addr := wired(t, func(c net.Conn) {
+		for {
+			if _, err := c.Read(make([]byte, 4096)); err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(answer))
+		}
+	})
+	_, port, _ := net.SplitHostPort(addr)
+	p := newProber(t)
+	namesFrom(t, p, "127.0.0.1 api.gpuaas.test\n", "", "hosts: files")
+	req := diag.Request{Op: diag.OpHTTP, Target: "http://api.gpuaas.test:" + port + "/"}
+	for i, reused := range []bool{false, true} {
+		if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused != reused {
+			t.Fatalf("request %d: %s %+v", i, f.Failure, f.TCP)
+		}
+	}
+	writeFile(t, p.names.hosts, "127.0.0.2 api.gpuaas.test\n")
+	if f := p.Run(context.Background(), req); f.TCP == nil || f.TCP.Reused || f.TCP.Remote != "127.0.0.2:"+port {
+		t.Errorf("the name leads elsewhere: %q %+v", f.Failure, f.TCP)
+	}
+	writeFile(t, p.names.hosts, "")
+	if f := p.Run(context.Background(), req); f.Failure != diag.DNSNXDomain || f.TCP != nil {
+		t.Errorf("the name is gone: %q %+v", f.Failure, f.TCP)
+	}
+}
+
+// TestKeptConnectionHidesNoDeadNetwork: silence on a kept connection is told apart, by a new one beside it.
+func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
+	noLeaks(t)
+	for name, c := range map[string]struct {
+		dial        func(ctx context.Context, address string) (net.Conn, error) // of the second connection
+		word        diag.Failure
+		phase       string
+		wantsReused bool
+	}{
+		"dropped": {func(ctx context.Context, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, diag.TCPTimeout, "tcp", false},
+		"rejected":         {func(context.Context, string) (net.Conn, error) { return nil, errnoOf(syscall.EHOSTUNREACH) }, diag.TCPNoRoute, "tcp", false},
+		"only the service": {direct, diag.HTTPTimeout, "http", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := wired(t, func(c net.Conn) {
+				readSome(c)
+				_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
+				untilClosed(c)
+			})
+			var dialled atomic.Int32
+			p := newProber(t)
+			p.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+				if dialled.Add(1) == 1 {
+					return direct(ctx, address)
+				}
+				return c.dial(ctx, address)
+			}
+			req := diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", TimeoutMS: 800}
+			if f := p.Run(context.Background(), req); !f.Passed() {
+				t.Fatalf("%s: %s", f.Failure, f.Detail)
+			}
+			f := p.Run(context.Background(), req)
+			if f.Failure != c.word || f.Phase != c.phase || f.TCP.Reused != c.wantsReused {
+				t.Errorf("got %s in %s: %s; %+v", f.Failure, f.Phase, f.Detail, f.TCP)
+			}
+		})
+	}
+}
