@@ -27,6 +27,11 @@ func serveAgent(t *testing.T, keys ...any) string {
 			t.Fatal(err)
 		}
 	}
+	return listenAgent(t, ring)
+}
+
+func listenAgent(t *testing.T, ring agent.Agent) string {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "agent")
 	ln, err := net.Listen("unix", socket)
 	if err != nil {
@@ -126,6 +131,32 @@ func TestRefusedKeyIsNamed(t *testing.T) {
 	if !strings.Contains(f.Detail, ssh.FingerprintSHA256(mine.PublicKey())) || !strings.Contains(f.Detail, "user root") {
 		t.Errorf("detail %q", f.Detail)
 	}
+}
+
+// mute is an agent that lists its keys and never signs, as one that waits for its owner to confirm.
+type mute struct {
+	agent.Agent
+	gone chan struct{}
+}
+
+func (m mute) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
+	<-m.gone
+	return nil, net.ErrClosed
+}
+
+func TestAgentThatDoesNotSign(t *testing.T) {
+	key, pub := newKeyPair(t)
+	ring := agent.NewKeyring()
+	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	s, _ := only(t, pub)
+	cfg := configFor(t, s)
+	cfg.SSH.Identity, cfg.AgentSocket = "", listenAgent(t, mute{ring, gone})
+	t.Cleanup(func() { close(gone) })
+	f := loginFact(within(t, time.Second), open(t, cfg))
+	wantFailure(t, f, diag.Timeout, "auth")
 }
 
 // An agent that accepts and says nothing costs its own time, not the walk's.

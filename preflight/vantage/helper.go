@@ -110,7 +110,7 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []he
 			t.why = fmt.Sprintf("%s did not answer within %s", t.start.path, l.cfg.helloWait())
 			return t, nil
 		case err == errSilent:
-			return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: note1("the login runs no command: nothing came back", s.words())}
+			return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: withWords("the login runs no command: nothing came back", s.words())}
 		case err != nil:
 			return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
 		case e.hello != nil:
@@ -122,7 +122,7 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []he
 			t.missing, t.uname, t.why = true, e.note.uname, "no helper is installed at "+l.cfg.binary()
 			return t, nil
 		case e.note.word == "exit":
-			t.uname, t.why = e.note.uname, note1(t.start.path+" ended without an answer", s.words())
+			t.uname, t.why = e.note.uname, withWords(t.start.path+" ended without an answer", s.words())
 			return t, nil
 		case e.ended:
 			return nil, l.noCommand(s)
@@ -142,7 +142,7 @@ func (l *link) noCommand(s *session) error {
 // statusGrace lets the exit status and stderr arrive, which come beside the end of the output.
 const statusGrace = 50 * time.Millisecond
 
-func note1(what, words string) string {
+func withWords(what, words string) string {
 	if words == "" {
 		return what
 	}

@@ -121,6 +121,7 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 	}
 	keys := loadCredentials(ctx, t, l.cfg.agentSocket())
 	defer keys.close()
+	l.own(func() error { keys.close(); return nil }) // an agent that waits for its owner's word hangs in signing
 	conn, connected, err := l.reach(ctx, t, through, note)
 	if err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 	l.enter(phaseBanner)
 	w := newWire(conn, func() { l.enter(phaseHostKey) })
 	l.own(conn.Close)
-	unhook := context.AfterFunc(ctx, func() { l.kill() })
+	unhook := context.AfterFunc(ctx, l.kill)
 	defer unhook()
 	config := &ssh.ClientConfig{
 		Config: ssh.Config{KeyExchanges: keyExchanges()}, User: t.user, ClientVersion: clientVersion, HostKeyAlgorithms: known.algorithms(t),

@@ -18,13 +18,13 @@ import (
 const askSSHTimeout = 3 * time.Second
 
 // settings are ssh_config's words for one host, keys in lower case.
-type settings struct{ get1 func(key string) []string }
+type settings struct{ list func(key string) []string }
 
 func (s settings) all(key string) []string {
-	if s.get1 == nil {
+	if s.list == nil {
 		return nil
 	}
-	return s.get1(key)
+	return s.list(key)
 }
 
 func (s settings) get(key string) string {
