@@ -74,4 +74,5 @@ func (p place) disk() string    { return filepath.Join(p.dir, "disk") }
 func (p place) upper() string   { return filepath.Join(p.dir, "disk", "upper") }
 func (p place) work() string    { return filepath.Join(p.dir, "disk", "work") }
 func (p place) root() string    { return filepath.Join(p.dir, "root") }
+func (p place) seat() string    { return filepath.Join(p.dir, "seat") }
 func (p place) console() string { return filepath.Join(p.dir, "console.log") }

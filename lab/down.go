@@ -84,11 +84,7 @@ func (l *Lab) knownMachines() []Machine {
 // stopMachine ends a machine at once and takes its disk away.
 func (l *Lab) stopMachine(ctx context.Context, m Machine) error {
 	var errs []error
-	g, err := l.groupOf(m)
-	if err != nil {
-		return err
-	}
-	errs = append(errs, g.kill(ctx, ""))
+	errs = append(errs, l.killMachine(ctx, m))
 	if hasSystemd() {
 		_, _ = command(ctx, "systemctl", "stop", unitOf(m)) // collects the unit; that it is not there is what we want
 	}

@@ -28,9 +28,10 @@ func (l *Lab) superviseArgs(m Machine) []string {
 }
 
 // startSupervisor starts the detached process that keeps m running. It outlives this process and its session.
-func (l *Lab) startSupervisor(ctx context.Context, m Machine) error {
+func (l *Lab) startSupervisor(ctx context.Context, m Machine, seat *os.File) error {
 	argv := append([]string{l.opts.Program}, l.superviseArgs(m)...)
 	if hasSystemd() {
+		seat.Close()
 		// A unit of that name may still be ending, and its name is taken until it has.
 		_, _ = command(ctx, "systemctl", "stop", unitOf(m))
 		_, _ = command(ctx, "systemctl", "reset-failed", unitOf(m))
@@ -46,6 +47,7 @@ func (l *Lab) startSupervisor(ctx context.Context, m Machine) error {
 	defer console.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", console, console
+	cmd.ExtraFiles = []*os.File{seat} // becomes seatFD
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the supervisor of %s: %w", m.Name, err)
@@ -64,6 +66,11 @@ func Supervise(ctx context.Context, stateDir, name string) error {
 	if err != nil {
 		return err
 	}
+	release, err := l.keepSeat(m)
+	if err != nil {
+		return err
+	}
+	defer release()
 	g, err := l.groupOf(m)
 	if err != nil {
 		return err
@@ -200,6 +207,5 @@ func innerPID(pid int) int {
 
 // running reports whether m has a supervisor: it boots, runs, or reboots.
 func (l *Lab) running(m Machine) bool {
-	g, err := l.groupOf(m)
-	return err == nil && len(g.pids(loopGroup)) > 0
+	return l.seatTaken(m)
 }

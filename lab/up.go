@@ -132,11 +132,7 @@ func (l *Lab) ensureNetwork(ctx context.Context) (string, error) {
 		return subnet + " is there", nil
 	}
 	for _, m := range l.knownMachines() {
-		g, err := l.groupOf(m)
-		if err != nil {
-			return "", err
-		}
-		if err := g.kill(ctx, ""); err != nil {
+		if err := l.killMachine(ctx, m); err != nil {
 			return "", err
 		}
 	}
@@ -211,14 +207,21 @@ func (l *Lab) each(do func(Machine) error) error {
 
 // startMachine gives m a disk, its files when the disk is new, and a supervisor.
 func (l *Lab) startMachine(ctx context.Context, m Machine) error {
-	g, err := l.groupOf(m)
-	if err != nil {
-		return err
-	}
-	if err := g.kill(ctx, ""); err != nil { // an orphan of a supervisor that was killed
+	if err := l.killMachine(ctx, m); err != nil { // an orphan of a supervisor that was killed
 		return err
 	}
 	p := l.place(m)
+	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		return err
+	}
+	seat, err := l.takeSeat(m)
+	if err != nil {
+		return err
+	}
+	if seat == nil {
+		return errors.New("somebody else is starting it")
+	}
+	defer seat.Close()
 	seeded := filepath.Join(p.disk(), "seeded") // on the disk itself: it is gone when the disk is
 	if !exists(seeded) {
 		if err := unmountDisk(p); err != nil {
@@ -236,7 +239,7 @@ func (l *Lab) startMachine(ctx context.Context, m Machine) error {
 			return err
 		}
 	}
-	return l.startSupervisor(ctx, m)
+	return l.startSupervisor(ctx, m, seat)
 }
 
 func (l *Lab) putFiles(m Machine, p place) error {
