@@ -42,6 +42,7 @@ type Options struct {
 	Config      func(*platform.Config)    // changes the configuration before the start
 	Now         func() time.Time          // default: time.Now
 	Log         io.Writer                 // JSON lines; default: nothing
+	Workload    string                    // host:port of a plain server: it gets an edge, which is the product URL of allocations that have none
 }
 
 // Platform is a running platform. Its URLs are https on loopback, under certificates of CAPEM which also name
@@ -64,6 +65,7 @@ type Platform struct {
 	APIEdge      *Front
 	TerminalEdge *Front
 	Ingress      *Front
+	AppEdge      *Front // before Options.Workload; nil without one
 
 	tb     testing.TB
 	dir    string
@@ -94,6 +96,9 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 	p.APIBase, p.TerminalBase, p.NodeAPIURL = p.APIEdge.URL, p.TerminalEdge.URL, p.Ingress.URL
 	p.NodeTerminalURL = "https://" + listeners["node_terminal"].Addr().String()
 
+	if o.Workload != "" {
+		p.AppEdge = newFront(tb, p.ca, o.Workload, nil)
+	}
 	cfg := p.config(o)
 	log := slog.New(slog.DiscardHandler)
 	if o.Log != nil {
@@ -171,7 +176,12 @@ func (p *Platform) seed(o Options) string {
 	if allocations == nil && o.Nodes == nil {
 		allocations = []platform.SeedAllocation{{ID: AllocationID, NodeID: NodeID, State: store.StateActive, OSUser: "tenant", WorkflowID: "wf-01"}}
 	}
-	s := platform.Seed{Nodes: append([]platform.SeedNode(nil), nodes...), Allocations: allocations}
+	s := platform.Seed{Nodes: append([]platform.SeedNode(nil), nodes...), Allocations: append([]platform.SeedAllocation(nil), allocations...)}
+	for i := range s.Allocations {
+		if app := &s.Allocations[i].App; p.AppEdge != nil && app.ProductURL == "" {
+			app.ProductURL = p.AppEdge.URL + "/"
+		}
+	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		p.tokens[n.ID] = randomToken()

@@ -23,7 +23,7 @@ func HelperMain() {
 	cfg := probe.Config{Version: Version}
 	flags.StringVar(&cfg.Unit, "unit", "", "")
 	flags.StringVar(&cfg.EnvFile, "env-file", "", "")
-	flags.IntVar(&cfg.Inside, "inside", 0, "")
+	flags.IntVar(&cfg.Inside, "in-namespace", 0, "") // the default of probe.Config.Exec
 	if err := flags.Parse(os.Args[2:]); err != nil {
 		os.Exit(2)
 	}
