@@ -119,9 +119,6 @@ func slim(env func(string) string) {
 	if env("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(min(2, runtime.NumCPU()))
 	}
-	if env("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 	if env("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(64 << 20)
 	}
