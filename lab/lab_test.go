@@ -85,7 +85,8 @@ func up(t *testing.T, opts Options) *Lab {
 
 func TestUpAndDownLeaveNothing(t *testing.T) {
 	opts := suite(t)
-	before := look(t)
+	w := &watch{opts: opts}
+	before := w.look(t)
 	l, err := Up(t.Context(), opts)
 	if err != nil {
 		t.Error(err)
@@ -95,25 +96,27 @@ func TestUpAndDownLeaveNothing(t *testing.T) {
 			t.Errorf("hostname: %q, %v", out, err)
 		}
 	}
-	if during := look(t); slices.Equal(during, before) {
+	w.note()
+	if during := w.look(t); len(w.processes()) < 10 || slices.Equal(during, before) {
 		t.Error("the comparison sees no difference while a lab is up: it proves nothing")
 	}
 	if err := Down(t.Context(), opts, false); err != nil {
 		t.Fatal(err)
 	}
-	diff(t, before, look(t))
+	diff(t, before, w.look(t))
 	if entries, err := os.ReadDir(filepath.Dir(filepath.Dir(opts.StateDir))); err != nil || len(entries) != 0 {
 		t.Errorf("files are left: %v, %v", entries, err)
 	}
 	if err := Down(t.Context(), opts, false); err != nil {
 		t.Errorf("down of nothing: %v", err)
 	}
-	diff(t, before, look(t))
+	diff(t, before, w.look(t))
 }
 
 func TestUpResumesAfterKill(t *testing.T) {
 	opts := suite(t)
-	before := look(t)
+	w := &watch{opts: opts}
+	before := w.look(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -128,15 +131,16 @@ func TestUpResumesAfterKill(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if i%3 == 2 { // now and then a Down of what a kill left, else the next Up goes on with it
+			w.note()
 			if err := Down(t.Context(), opts, false); err != nil {
 				t.Fatalf("down after a kill at %d ms: %v", ms, err)
 			}
-			diff(t, before, look(t))
+			diff(t, before, w.look(t))
 		}
 	}
 	l := up(t, opts)
 	for _, m := range l.Machines() {
-		if n := supervisors(t, l, m); n != 1 {
+		if n := supervisors(l, m); n != 1 {
 			t.Errorf("%s has %d supervisors", m.Name, n)
 		}
 		if out, err := l.Exec(t.Context(), m.Name, "systemctl", "is-active", "ssh"); err != nil {
@@ -351,98 +355,6 @@ func testIngress(t *testing.T, l *Lab, node string) {
 		body := curl("-X", "POST", nodeAPIURL+"/internal/v1/enroll")
 		if strings.Contains(body, "SSL certificate") {
 			t.Errorf("enrollment asks for a certificate: %q", body)
-		}
-	}
-}
-
-// look lists what a lab may leave on a host: mounts, namespaces, links, addresses, packet filter, cgroups, processes of
-// other pid namespaces, and the folders that systemd-nspawn and ip share with everybody.
-func look(t *testing.T) []string {
-	t.Helper()
-	var seen []string
-	add := func(what string, lines ...string) {
-		for _, l := range lines {
-			if l = strings.TrimSpace(l); l != "" {
-				seen = append(seen, what+" "+l)
-			}
-		}
-	}
-	for _, m := range mounts() {
-		add("mount", m.point+" "+m.fstype)
-	}
-	for _, argv := range [][]string{{"ip", "netns"}, {"ip", "-br", "link"}, {"ip", "-br", "address"}, {"ip", "route"}, {"ip", "rule"}} {
-		out, err := command(t.Context(), argv...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		add(strings.Join(argv, " "), strings.Split(out, "\n")...)
-	}
-	h, err := findHierarchies()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range [...]string{h.v2, h.named, nspawnDir, netnsDir, "/run/systemd/nspawn/locks", "/run/systemd/nspawn/propagate"} {
-		entries, _ := os.ReadDir(dir)
-		for _, e := range entries {
-			add("in "+dir, e.Name())
-		}
-	}
-	add("process", processesInNamespaces(t)...)
-	slices.Sort(seen)
-	return seen
-}
-
-// processesInNamespaces lists live processes in a pid namespace other than ours, and supervisors.
-func processesInNamespaces(t *testing.T) []string {
-	t.Helper()
-	ours, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil {
-			continue
-		}
-		cmdline, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		ns, _ := os.Readlink(filepath.Join("/proc", e.Name(), "ns", "pid"))
-		if len(cmdline) == 0 { // a kernel thread, or a process that is only waiting to be reaped
-			continue
-		}
-		text := strings.ReplaceAll(string(cmdline), "\x00", " ")
-		if ns != "" && ns != ours || strings.Contains(text, "lab supervise") || strings.Contains(text, "systemd-nspawn") {
-			found = append(found, e.Name()+" "+text)
-		}
-	}
-	return found
-}
-
-// supervisors counts m's supervisors. The child that becomes the machine has another command line.
-func supervisors(t *testing.T, l *Lab, m Machine) int {
-	t.Helper()
-	n := 0
-	for _, p := range processesInNamespaces(t) {
-		if strings.Contains(p, "lab supervise "+m.Name+" --state "+l.opts.StateDir) && !strings.Contains(p, "--spawn") {
-			n++
-		}
-	}
-	return n
-}
-
-func diff(t *testing.T, before, after []string) {
-	t.Helper()
-	for _, l := range after {
-		if !slices.Contains(before, l) {
-			t.Errorf("left behind: %s", l)
-		}
-	}
-	for _, l := range before {
-		if !slices.Contains(after, l) {
-			t.Errorf("taken away: %s", l)
 		}
 	}
 }
