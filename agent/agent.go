@@ -9,6 +9,7 @@
 package agent
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -48,7 +49,7 @@ func (r LogRecorder) Record(d Decision) error {
 	if d.Failure == diag.OK && d.Attempt == 0 && d.Code == "" {
 		level = slog.LevelInfo
 	}
-	r.Log.LogAttrs(nil, level, "decision", d.attrs()...) //nolint:staticcheck // a record has no context
+	r.Log.LogAttrs(context.Background(), level, "decision", d.attrs()...)
 	return nil
 }
 

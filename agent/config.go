@@ -21,8 +21,6 @@ const (
 	KeyNodeID            = "GPUAAS_NODE_ID"
 	KeyToken             = "GPUAAS_ENROLLMENT_TOKEN"
 	KeyTaskPubkeys       = "GPUAAS_TASK_SIGNING_PUBKEYS"
-	KeyRecoveryAPIURL    = "GPUAAS_RECOVERY_API_URL"
-	KeyRecoveryCABundle  = "GPUAAS_RECOVERY_CA_BUNDLE_PATH"
 	KeyHeartbeatInterval = "GPUAAS_HEARTBEAT_INTERVAL"
 	KeyTaskWait          = "GPUAAS_TASK_WAIT"
 )

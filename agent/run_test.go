@@ -62,6 +62,7 @@ type browser struct {
 	conn   *websocket.Conn
 	frames chan wire.Frame
 	bytes  chan []byte
+	seen   string // read and not yet asked for
 	closed chan struct{}
 }
 
@@ -99,17 +100,20 @@ func (b *browser) frame(t *testing.T) wire.Frame {
 	}
 }
 
-// until reads bytes until want was seen.
+// until reads bytes up to want.
 func (b *browser) until(t *testing.T, want string) {
 	t.Helper()
-	var seen strings.Builder
 	deadline := time.After(5 * time.Second)
-	for !strings.Contains(seen.String(), want) {
+	for {
+		if _, rest, ok := strings.Cut(b.seen, want); ok {
+			b.seen = rest
+			return
+		}
 		select {
 		case data := <-b.bytes:
-			seen.Write(data)
+			b.seen += string(data)
 		case <-deadline:
-			t.Fatalf("no %q in %q", want, seen.String())
+			t.Fatalf("no %q in %q", want, b.seen)
 		}
 	}
 }

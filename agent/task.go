@@ -23,8 +23,8 @@ const (
 // maxOutput bounds a result's output; what is longer is reported as a failure rather than cut to something wrong.
 const maxOutput = 1 << 20
 
-// work is a task being executed. A runner gives an output to be marshalled, and where something goes on behind the
-// finished task, a function that is called once the result was handed over.
+// runner executes one type of task. It gives an output to be marshalled, and where something goes on behind the
+// finished task, a function that is called once the result was handed over and says why that ended.
 type runner func(ctx context.Context, r *runtime, task *wire.Task) (output any, after func(context.Context) string, err error)
 
 // runners is every task type that this agent executes.

@@ -20,8 +20,8 @@ import (
 // maxRSS is what an idle agent may take of a node.
 const maxRSS = 10 << 20
 
-// maxSwitches is a second's allowance: a poll in that second, and the Go runtime's own threads. An agent that wakes up by itself every 100 ms
-// is above it.
+// maxSwitches is a second's allowance: a poll in that second, and the Go runtime's own threads. An agent that wakes
+// up by itself every 100 ms is above it.
 const maxSwitches = 10
 
 // build makes the binary as the Makefile does.
