@@ -1,0 +1,105 @@
+package inprocess
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+)
+
+// login is the allocation's user: this process's own ids, under a name, a home and a shell of the tests'.
+const login = "tenant"
+
+// unitsDir holds one file per unit that the made-up systemd knows: what `systemctl show` prints. Both the agent and
+// the probe find systemctl, getent and id by PATH, so theirs are the ones made here.
+func unitsDir() string { return os.Getenv("INPROCESS_UNITS") }
+
+// makeHost puts the made-up host's tools in front of PATH, for this process and all that it starts.
+func makeHost() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "inprocess-"); err != nil {
+		return "", err
+	}
+	bin, units, home := filepath.Join(dir, "bin"), filepath.Join(dir, "units"), filepath.Join(dir, "home")
+	for _, d := range []string{bin, units, home} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return "", err
+		}
+	}
+	entry := func(name string) string {
+		return fmt.Sprintf("%s) echo '%s:x:%d:%d::%s:/bin/sh' ;;\n", name, name, os.Getuid(), os.Getgid(), home)
+	}
+	last := "for last; do :; done\n"
+	for tool, text := range map[string]string{
+		"systemctl": last + "if [ -f '" + units + "'/\"$last\" ]; then cat '" + units + "'/\"$last\"; else\n" +
+			"printf 'LoadState=not-found\\nActiveState=inactive\\nSubState=dead\\nResult=success\\nMainPID=0\\n'; fi\n",
+		"getent": last + "case $last in\n" + entry(login) + entry("root") + "*) exit 2 ;;\nesac\n",
+		"id":     fmt.Sprintf("case $1 in -u) echo %d ;; *) echo %d ;; esac\n", os.Getuid(), os.Getgid()),
+	} {
+		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			return "", err
+		}
+	}
+	for key, value := range map[string]string{"INPROCESS_UNITS": units, "PATH": bin + ":" + os.Getenv("PATH"), "HOME": home, "SSH_AUTH_SOCK": ""} {
+		if err := os.Setenv(key, value); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// unit is what systemd says of a unit that runs.
+type unit struct {
+	name, program, envFile string
+	pid                    int
+}
+
+// run makes the made-up systemd know u, in the given state ("active/running", "inactive/dead").
+func (u unit) run(t testing.TB, state string) {
+	t.Helper()
+	active, sub, _ := strings.Cut(state, "/")
+	text := "LoadState=loaded\nActiveState=" + active + "\nSubState=" + sub + "\nResult=success\nExecMainCode=0\nExecMainStatus=0\nMainPID=" +
+		strconv.Itoa(u.pid) + "\nNRestarts=0\nFragmentPath=/etc/systemd/system/" + u.name + "\nDropInPaths=\nControlGroup=/system.slice/" + u.name +
+		"\nExecStart={ path=" + u.program + " ; argv[]=" + u.program + " run ; ignore_errors=no }\nEnvironmentFiles=" + u.envFile + " (ignore_errors=no)\n"
+	path := filepath.Join(unitsDir(), u.name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(path) })
+}
+
+// installAgent writes the node's gpuaas-agent: `probe` is this test binary, with the real probe code.
+func installAgent(t testing.TB, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "gpuaas-agent")
+	text := "#!/bin/sh\n[ \"$1\" = version ] && { echo gpuaas-agent " + sshtest.Version + "; exit; }\nexec '" + sshtest.Helper(t) + "' \"$@\"\n"
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// mainProcess stands for the agent's main process, which really runs inside this one: a process with the agent's
+// environment, for the probe to read. It ends with the test, or with this process.
+func mainProcess(t testing.TB, env []string) int {
+	t.Helper()
+	cmd := exec.Command("cat")
+	cmd.Env, cmd.Stdout = env, io.Discard
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	return cmd.Process.Pid
+}

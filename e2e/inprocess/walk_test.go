@@ -1,0 +1,125 @@
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// walkLimit ends a walk that does not end by itself; no test lets one come near it.
+const walkLimit = 30 * time.Second
+
+// job is one walk, ready to go, put together as the command line does it.
+type job struct {
+	env              preflight.Env
+	plan             diag.Plan
+	operator, node   preflight.Vantage
+	began            time.Time
+	took, closeTook  time.Duration
+}
+
+// prepare reads the profile and makes vantages of its own for one walk.
+func (w *world) prepare(t testing.TB) *job {
+	t.Helper()
+	p, _, err := profile.Load(w.profile, profile.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &job{began: time.Now()}
+	token, errToken := profile.ReadSecret(p.Auth.TokenFile)
+	cookie, errCookie := profile.ReadSecret(p.Auth.EdgeCookieFile)
+	ca, errCA := os.ReadFile(p.Trust.NodeCA)
+	for _, err := range []error{errToken, errCookie, errCA} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p = p.WithDefaults()
+	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, nodeID, "", alloc, ""), CorrelationID: fmt.Sprintf("walk-%d", j.began.UnixNano()),
+		Token: token, Cookie: cookie, NodeCA: string(ca)}
+	j.plan = preflight.NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true})
+	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
+	j.node = vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent, Version: sshtest.Version,
+		Start: j.began, ConfigFile: "none", AgentSocket: "none"})
+	return j
+}
+
+// run walks, closes the vantages, and judges.
+func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
+	t.Helper()
+	facts, ended := preflight.Walk(ctx, &j.env, j.plan, map[string]preflight.Vantage{preflight.Operator: j.operator, preflight.Node: j.node}, nil)
+	j.took = time.Since(j.began)
+	var evidence []diag.EvidenceLine
+	if ctx.Err() == nil {
+		evidence = preflight.Evidence(ctx, &j.env, j.operator)
+	}
+	closing := time.Now()
+	for _, v := range []preflight.Vantage{j.node, j.operator} {
+		if err := v.Close(); err != nil {
+			t.Errorf("closing the %s vantage: %v", v.Name(), err)
+		}
+	}
+	j.closeTook = time.Since(closing)
+	now := time.Now()
+	r := &diag.Report{
+		APIVersion: diag.APIVersion, Kind: diag.KindPreflight, Subject: j.env.Subject, Plan: j.plan, Facts: facts, Evidence: evidence,
+		Vantages: []diag.VantageInfo{}, Redaction: diag.Redaction{Rules: []string{}, Counts: map[string]int{}},
+		Run: diag.Run{ID: "run-1", CorrelationID: j.env.CorrelationID, StartedAt: diag.At(j.began), EndedAt: diag.At(now),
+			DurationMS: diag.Measured(now.Sub(j.began)), EndedBy: ended, ToolVersion: sshtest.Version},
+	}
+	preflight.Judge(r)
+	return r
+}
+
+// walk makes one whole walk.
+func (w *world) walk(t testing.TB) *diag.Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), walkLimit)
+	defer cancel()
+	r := w.prepare(t).run(ctx, t)
+	if r.Run.EndedBy != diag.EndedCompleted {
+		t.Errorf("the walk ended by %s", r.Run.EndedBy)
+	}
+	return r
+}
+
+// hop is one hop of a report.
+func hop(t testing.TB, r *diag.Report, id diag.HopID) diag.HopResult {
+	t.Helper()
+	for _, h := range r.Hops {
+		if h.ID == id {
+			return h
+		}
+	}
+	t.Fatalf("the report has no hop %s", id)
+	return diag.HopResult{}
+}
+
+func describe(r *diag.Report) string {
+	var b strings.Builder
+	for _, h := range r.Hops {
+		fmt.Fprintf(&b, "%-36s %-12s %5d ms %-32s %s%s\n", h.ID, h.Status, h.DurationMS, h.Signal, h.Text, h.Because)
+	}
+	v := r.Verdict
+	fmt.Fprintf(&b, "%s, first %s", v.Outcome, v.FirstFailedHop)
+	if v.Blame != nil {
+		fmt.Fprintf(&b, ", blame %s %s %s (%s): %s; symptoms %v; reason %s, owner %s", v.Blame.Hop, v.Blame.Signal, v.Blame.Failure, v.Confidence, v.Blame.Text, v.Symptoms, v.Reason, v.Owner)
+	}
+	if v.Proof != nil {
+		fmt.Fprintf(&b, "\nproof: %s", v.Proof.Text)
+	}
+	for _, o := range v.OtherFindings {
+		fmt.Fprintf(&b, "\nalso %s %s %s: %s", o.Hop, o.Signal, o.Failure, o.Text)
+	}
+	return b.String()
+}

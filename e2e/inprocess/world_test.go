@@ -1,0 +1,250 @@
+package inprocess
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/agent"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform"
+	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const (
+	nodeID = platformtest.NodeID
+	alloc  = platformtest.AllocationID
+
+	// heartbeatEvery is short, so that a world is soon ready; staleAfter bears a machine that is busy with other tests.
+	heartbeatEvery = "250ms"
+	staleAfter     = 5
+	// streamTimeout is the gateway's patience, in seconds: a session without a stream costs that much.
+	streamTimeout = 2
+)
+
+// options change a world before it starts; the zero value is a healthy one.
+type options struct {
+	platform func(*platformtest.Options)
+	nodeEnv  func(w *world, env map[string]string) // of the agent's main process, as the probe reads it
+	profile  func(*profile.Profile)
+	yaml     string // appended to the profile's file
+	osUser   string // default login
+	sshBusy  sshtest.Config
+	noAgent  bool
+	noWait   bool // do not wait for the first heartbeat
+}
+
+// world is a platform, a node and a workload, and the profile that an operator has of them.
+type world struct {
+	t        testing.TB
+	platform *platformtest.Platform
+	redis    *miniredis.Miniredis
+	ssh      *sshtest.Server
+	dir      string // the agent's credentials, as /etc/gpuaas
+	agent    unit
+	workload unit
+	profile  string // path of the file
+	cookie   string
+
+	agentLog, platformLog *logBuffer
+}
+
+// start brings a world up and waits until the platform hears the agent. It ends with the test.
+func start(t testing.TB, o options) *world {
+	t.Helper()
+	id := make([]byte, 4)
+	_, _ = rand.Read(id) // never fails
+	w := &world{t: t, redis: miniredis.RunT(t), dir: filepath.Join(t.TempDir(), "gpuaas"), cookie: "sid=canary-cookie-" + hex.EncodeToString(id),
+		agentLog: &logBuffer{}, platformLog: &logBuffer{}}
+	name := hex.EncodeToString(id)
+	w.workload = unit{name: "gpuaas-app-" + name + ".service", program: "/usr/local/bin/workload", envFile: "/etc/workload.env", pid: os.Getpid()}
+	w.workload.run(t, "active/running")
+	w.startPlatform(o)
+	w.ssh = sshtest.Start(t, o.sshBusy)
+	w.startAgent(name, o)
+	w.writeProfile(o)
+	if !o.noAgent && !o.noWait {
+		w.awaitHeartbeat()
+	}
+	return w
+}
+
+func (w *world) startPlatform(o options) {
+	w.t.Helper()
+	app := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "workload") }))
+	w.t.Cleanup(app.Close)
+	addr := strings.TrimPrefix(app.URL, "http://")
+	_, port, _ := strings.Cut(addr, ":")
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	user := login
+	if o.osUser != "" {
+		user = o.osUser
+	}
+	opts := platformtest.Options{
+		Redis: w.redis.Addr(), Log: w.platformLog, Workload: addr,
+		Nodes: []platform.SeedNode{{ID: nodeID, Hostname: nodeID, PrivateIP: "127.0.0.1", ProviderClass: "test"}},
+		Allocations: []platform.SeedAllocation{{ID: alloc, NodeID: nodeID, State: "active", OSUser: user, WorkflowID: "wf-01",
+			App: platform.SeedApp{Kind: "service", Unit: w.workload.name, Port: number}}},
+		Config: func(c *platform.Config) {
+			c.Policy.HeartbeatStaleAfter, c.Policy.NodeStreamTimeout = staleAfter, streamTimeout
+		},
+	}
+	if o.platform != nil {
+		o.platform(&opts)
+	}
+	w.platform = platformtest.StartPlatform(w.t, opts)
+}
+
+// startAgent runs the real agent in this process, and gives the made-up systemd its unit.
+func (w *world) startAgent(name string, o options) {
+	w.t.Helper()
+	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	p := w.platform
+	if err := os.WriteFile(filepath.Join(w.dir, "ca-bundle.crt"), []byte(p.CAPEM), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+	env := map[string]string{
+		agent.KeyAPIURL: p.NodeAPIURL, agent.KeyTerminalURL: p.NodeTerminalURL, agent.KeyNodeID: nodeID,
+		agent.KeyToken: p.EnrollmentToken(nodeID).Reveal(), agent.KeyTaskPubkeys: p.TaskPubkeys,
+		agent.KeyHeartbeatInterval: heartbeatEvery, agent.KeyTaskWait: "2s",
+	}
+	if !o.noAgent {
+		w.runAgent(env)
+	}
+	if o.nodeEnv != nil {
+		o.nodeEnv(w, env)
+	}
+	var lines []string
+	for k, v := range env {
+		lines = append(lines, k+"="+v)
+	}
+	envFile := filepath.Join(w.t.TempDir(), "agent.env")
+	if err := os.WriteFile(envFile, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	w.agent = unit{name: "gpuaas-agent-" + name + ".service", program: installAgent(w.t, w.t.TempDir()), envFile: envFile, pid: mainProcess(w.t, lines)}
+	w.agent.run(w.t, "active/running")
+}
+
+func (w *world) runAgent(env map[string]string) {
+	w.t.Helper()
+	cfg, err := agent.FromEnv(func(key string) string { return env[key] })
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cfg.Dir, cfg.Version = w.dir, sshtest.Version
+	cfg.Log = slog.New(slog.NewJSONHandler(w.agentLog, nil))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- agent.Run(ctx, cfg) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("the agent: %v", err)
+		}
+	})
+}
+
+// writeProfile writes what an operator knows of this world.
+func (w *world) writeProfile(o options) {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+		return path
+	}
+	p := profile.Profile{
+		APIBase: w.platform.APIBase, TerminalBase: w.platform.TerminalBase,
+		NodeRuntimeAPIURL: w.platform.NodeAPIURL, NodeTerminalURL: w.platform.NodeTerminalURL,
+		Nodes: map[string]profile.Node{nodeID: {Host: w.ssh.Host}}, SSH: w.ssh.Login(w.t),
+		Auth:  profile.Auth{TokenFile: w.platform.OperatorTokenFile, EdgeCookieFile: write("cookie", w.cookie+"\n")},
+		Trust: profile.Trust{OperatorCA: w.platform.CAFile, NodeCA: w.platform.CAFile},
+		Agent: profile.Agent{Unit: w.agent.name, EnvFile: w.agent.envFile, Dir: w.dir, Binary: w.agent.program, Record: w.t.TempDir()},
+		Policy: map[string]int64{profile.PolicyHeartbeatStaleAfter: staleAfter, profile.PolicyNodeStreamTimeout: streamTimeout},
+	}
+	if o.profile != nil {
+		o.profile(&p)
+	}
+	text, err := yaml.Marshal(p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.profile = write("world.yaml", string(text)+o.yaml)
+}
+
+// awaitHeartbeat returns when the platform has heard the agent, over mTLS with the certificate that it enrolled for.
+func (w *world) awaitHeartbeat() {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		var n struct {
+			Agent struct {
+				LastSeenAt diag.Time `json:"last_seen_at"`
+			} `json:"agent"`
+		}
+		if w.platform.Do(http.MethodGet, "/v1/admin/nodes/"+nodeID, nil, &n); !n.Agent.LastSeenAt.IsZero() {
+			return
+		}
+	}
+	w.t.Fatalf("the platform never heard the agent:\n%s", w.agentLog)
+}
+
+// credential puts another credential in the place of the agent's.
+func (w *world) credential(c platformtest.Credential) {
+	w.t.Helper()
+	for name, from := range map[string]string{"cert.pem": c.CertFile, "key.pem": c.KeyFile} {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		tmp := filepath.Join(w.dir, "."+name)
+		if err := os.WriteFile(tmp, b, 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := os.Rename(tmp, filepath.Join(w.dir, name)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// logBuffer collects log lines of several goroutines.
+type logBuffer struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
