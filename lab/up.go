@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 )
@@ -256,84 +255,6 @@ func (l *Lab) putFiles(m Machine, p place) error {
 		if err := f.put(root); err != nil {
 			return fmt.Errorf("put %s: %w", f.path, err)
 		}
-	}
-	return nil
-}
-
-// refreshMachines gives running machines the programs and configurations that differ from this build's, and restarts
-// the units that use them.
-func (l *Lab) refreshMachines(ctx context.Context) (string, error) {
-	var changed []string
-	var mu sync.Mutex // guards changed
-	err := l.each(func(m Machine) error {
-		paths, err := l.refresh(ctx, m)
-		mu.Lock()
-		defer mu.Unlock()
-		for _, path := range paths {
-			changed = append(changed, m.Name+":"+path)
-		}
-		return err
-	})
-	if len(changed) == 0 {
-		return "as built", err
-	}
-	l.renewedAt = time.Now()
-	slices.Sort(changed)
-	return fmt.Sprintf("renewed %v", changed), err
-}
-
-func (l *Lab) refresh(ctx context.Context, m Machine) ([]string, error) {
-	files, err := l.machineFiles(m)
-	if err != nil {
-		return nil, err
-	}
-	root, err := l.openRoot(m.Name)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	var changed, units []string
-	for _, f := range files {
-		enrolls := m.IsPlatform() && filepath.Dir(f.path) == "/etc/gpuaas-platform/enroll" // of a node that was added
-		if f.unit == "" && !enrolls || !f.differs(root) {
-			continue
-		}
-		if err := f.put(root); err != nil {
-			return changed, fmt.Errorf("put %s on %s: %w", f.path, m.Name, err)
-		}
-		changed = append(changed, f.path)
-		if f.unit != "" && !slices.Contains(units, f.unit) {
-			units = append(units, f.unit)
-		}
-	}
-	if len(units) == 0 {
-		return changed, nil
-	}
-	_, err = l.Exec(ctx, m.Name, append([]string{"systemctl", "restart"}, units...)...)
-	return changed, err
-}
-
-// Reboot reboots machine as an operator would, and returns when it runs again, with another boot id, and SSH answers.
-func (l *Lab) Reboot(ctx context.Context, machine string) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	m, err := l.Machine(machine)
-	if err != nil {
-		return err
-	}
-	before := l.leader(m)
-	if _, err := l.Exec(ctx, machine, "systemctl", "reboot", "--no-block"); err != nil {
-		return err
-	}
-	// Looked at from outside: a command inside at this time is stopped by the shutdown, which then waits 10 s for it.
-	err = poll(ctx, func(ctx context.Context) error {
-		if now := l.leader(m); now == 0 || now == before {
-			return errors.New("it has not come back yet")
-		}
-		return l.answersSSH(ctx, m)
-	})
-	if err != nil {
-		return fmt.Errorf("reboot %s: %w", machine, err)
 	}
 	return nil
 }

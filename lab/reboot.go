@@ -1,0 +1,38 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// rebootBudget bounds a reboot: 0.3 s were measured, a unit that will not stop has 10 s or more.
+const rebootBudget = 30 * time.Second
+
+// Reboot reboots machine as an operator would, and returns when it runs again, with another boot id, and SSH answers.
+func (l *Lab) Reboot(ctx context.Context, machine string) error {
+	ctx, cancel := context.WithTimeout(ctx, rebootBudget)
+	defer cancel()
+	m, err := l.Machine(machine)
+	if err != nil {
+		return err
+	}
+	before := l.leader(m)
+	if _, err := l.Exec(ctx, machine, "systemctl", "reboot", "--no-block"); err != nil {
+		return err
+	}
+	// Looked at from outside: a command inside at this time is stopped by the shutdown, which then waits 10 s for it.
+	err = poll(ctx, func(ctx context.Context) error {
+		if now := l.leader(m); now == 0 || now == before {
+			return errors.New("it has not come back yet")
+		}
+		return l.answersSSH(ctx, m)
+	})
+	if err != nil {
+		return fmt.Errorf("reboot %s: %w", machine, err)
+	}
+	return nil
+}
