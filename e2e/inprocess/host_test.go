@@ -36,7 +36,9 @@ func makeHost() (dir string, err error) {
 	}
 	last := "for last; do :; done\n"
 	for tool, text := range map[string]string{
-		"systemctl": last + "if [ -f '" + units + "'/\"$last\" ]; then cat '" + units + "'/\"$last\"; else\n" +
+		"systemctl": last + "if [ -f '" + units + "'/\"$last\".mute ]; then\n" +
+			"echo 'System has not been booted with systemd as init system (PID 1). Can'\\''t operate.' >&2; exit 1; fi\n" +
+			"if [ -f '" + units + "'/\"$last\" ]; then cat '" + units + "'/\"$last\"; else\n" +
 			"printf 'LoadState=not-found\\nActiveState=inactive\\nSubState=dead\\nResult=success\\nMainPID=0\\n'; fi\n",
 		"getent": last + "case $last in\n" + entry(login) + entry("root") + "*) exit 2 ;;\nesac\n",
 		"id":     fmt.Sprintf("case $1 in -u) echo %d ;; *) echo %d ;; esac\n", os.Getuid(), os.Getgid()),
@@ -68,6 +70,16 @@ func (u unit) run(t testing.TB, state string) {
 		"\nExecStart={ path=" + u.program + " ; argv[]=" + u.program + " run ; ignore_errors=no }\nEnvironmentFiles=" + u.envFile + " (ignore_errors=no)\n"
 	path := filepath.Join(unitsDir(), u.name)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(path) })
+}
+
+// mute makes the made-up systemd answer nobody about u, as on a host that runs none.
+func (u unit) mute(t testing.TB) {
+	t.Helper()
+	path := filepath.Join(unitsDir(), u.name+".mute")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Remove(path) })

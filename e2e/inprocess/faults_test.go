@@ -1,0 +1,323 @@
+package inprocess
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform"
+	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// fault is one way to break a world, and what the walk must say of it.
+type fault struct {
+	name    string
+	options options
+	do      func(t *testing.T, w *world)
+
+	hop        diag.HopID
+	signal     diag.Signal
+	failure    diag.Failure // of the blame; "" where any will do
+	confidence diag.Confidence
+	reason     diag.ReasonCode // "" where any will do
+	others     []diag.HopID    // further findings of their own
+	green      []diag.HopID    // must pass whatever else fails
+	within     time.Duration   // default 5 s
+}
+
+func (f fault) check(t *testing.T, r *diag.Report) {
+	t.Helper()
+	v := r.Verdict
+	bad := func(format string, args ...any) { t.Helper(); t.Errorf(format, args...) }
+	if v.Outcome != diag.OutcomeFail || v.Blame == nil {
+		t.Fatalf("outcome %s, want fail\n%s", v.Outcome, describe(r))
+	}
+	if v.Blame.Hop != f.hop || v.Blame.Signal != f.signal {
+		bad("blame %s %s, want %s %s", v.Blame.Hop, v.Blame.Signal, f.hop, f.signal)
+	}
+	if f.failure != "" && v.Blame.Failure != f.failure {
+		bad("failure %s, want %s", v.Blame.Failure, f.failure)
+	}
+	if v.Confidence != f.confidence || (v.Confidence == diag.Proven) != (v.Proof != nil) {
+		bad("confidence %s with proof %v, want %s", v.Confidence, v.Proof, f.confidence)
+	}
+	if f.reason != "" && v.Reason != f.reason {
+		bad("reason %s, want %s", v.Reason, f.reason)
+	}
+	if v.Owner == "" || len(v.Recovery) == 0 || v.Reason == "" {
+		bad("owner %q, recovery %v, reason %q: each must say something", v.Owner, v.Recovery, v.Reason)
+	}
+	var others []diag.HopID
+	for _, o := range v.OtherFindings {
+		others = append(others, o.Hop)
+	}
+	if !slices.Equal(others, f.others) {
+		bad("other findings at %v, want %v", others, f.others)
+	}
+	for _, id := range f.green {
+		if h := hop(t, r, id); h.Status != diag.StatusPass {
+			bad("%s is %s, and must stay green: %s%s", id, h.Status, h.Text, h.Because)
+		}
+	}
+	if t.Failed() {
+		t.Logf("\n%s", describe(r))
+	}
+}
+
+func (f fault) run(t *testing.T) {
+	t.Parallel()
+	w := start(t, f.options)
+	if f.do != nil {
+		f.do(t, w)
+	}
+	began := time.Now()
+	r := w.walk(t)
+	limit := f.within
+	if limit == 0 {
+		limit = 5 * time.Second
+	}
+	if took := time.Since(began); took > limit {
+		t.Errorf("the walk took %s of %s", took, limit)
+	}
+	f.check(t, r)
+	if _, err := preflight.Replay(r); err != nil {
+		t.Errorf("replay: %v", err)
+	}
+}
+
+// runtime and node are hops that a fault elsewhere must not touch.
+var (
+	runtime = []diag.HopID{diag.HopAppRuntimeLiveness, diag.HopAppUserRoute}
+	remote  = []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip,
+		diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream, diag.HopAppUserRoute}
+)
+
+// answer makes a front answer in place of the platform, wherever path is in the URL's path.
+func answer(f *platformtest.Front, path string, status int, header ...string) {
+	f.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, path) {
+			return false
+		}
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(`{"error":{"code":"made_up","message":"by a test"}}`))
+		return true
+	})
+}
+
+// short gives hops that wait for a silence less of it.
+func short(hops ...diag.HopID) func(*profile.Profile) {
+	return func(p *profile.Profile) {
+		p.Budgets = map[diag.HopID]time.Duration{}
+		for _, h := range hops {
+			p.Budgets[h] = 2500 * time.Millisecond
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	roundtrip := options{profile: short(diag.HopNodeTaskRoundtrip)}
+	for _, f := range []fault{
+		{
+			name: "operator throttled", do: func(_ *testing.T, w *world) { answer(w.platform.APIEdge, "/", 429, "Retry-After", "7") },
+			hop: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable, failure: diag.HTTPRateLimited, confidence: diag.Likely,
+		},
+		{
+			name: "control plane stopped", do: func(t *testing.T, w *world) {
+				if err := w.platform.Stop(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			hop: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable, confidence: diag.Likely,
+		},
+		{
+			name: "operator's token wrong", do: func(t *testing.T, w *world) {
+				write(t, w.platform.OperatorTokenFile, "not-the-token")
+			},
+			hop: diag.HopControlPlaneAccess, signal: diag.SigOperatorAuthFailed, confidence: diag.Likely,
+		},
+		{
+			name: "allocation released", do: func(_ *testing.T, w *world) {
+				w.platform.Do(http.MethodPost, "/v1/admin/allocations/"+alloc+"/force-release", map[string]string{"reason": "test"}, nil)
+			},
+			hop: diag.HopAllocationBinding, signal: diag.SigAllocationNotActive, confidence: diag.Likely,
+		},
+		{
+			name: "node throttled", options: roundtrip, do: func(_ *testing.T, w *world) { answer(w.platform.Ingress, "/", 429, "Retry-After", "7") },
+			hop: diag.HopNodeRecoveryStatus, signal: diag.SigEdgeRateLimited, failure: diag.HTTPRateLimited, confidence: diag.Likely, green: runtime,
+		},
+		{
+			name: "result post blocked", options: roundtrip, do: func(_ *testing.T, w *world) { answer(w.platform.Ingress, "/result", 503) },
+			hop: diag.HopNodeTaskRoundtrip, signal: diag.SigResultPostFailed, confidence: diag.Possible, green: runtime,
+		},
+		{
+			name: "mint broken", do: func(_ *testing.T, w *world) { answer(w.platform.APIEdge, "/terminal-token", 500) },
+			hop: diag.HopTerminalTokenMint, signal: diag.SigTokenMintFailed, failure: diag.HTTPStatus, confidence: diag.Likely, green: runtime,
+		},
+		{
+			name: "terminal route missing", do: func(_ *testing.T, w *world) { answer(w.platform.TerminalEdge, "/", 404) },
+			hop: diag.HopTerminalPublicRoute, signal: diag.SigPublicRouteMissing, confidence: diag.Likely, green: runtime,
+		},
+		{
+			name: "upgrade rejected", do: func(_ *testing.T, w *world) { answer(w.platform.TerminalEdge, "/v1/terminal/", 403) },
+			hop: diag.HopBrowserTerminalWS, signal: diag.SigUpgradeFailed, failure: diag.WSUpgradeRejected, confidence: diag.Likely, green: runtime,
+		},
+		{
+			name: "redis lost", do: func(_ *testing.T, w *world) { w.redis.Close() },
+			hop: diag.HopBrowserTerminalWS, signal: diag.SigUpgradeFailed, confidence: diag.Likely, green: runtime,
+		},
+		{
+			name: "terminal refuses certificates", options: options{platform: func(o *platformtest.Options) {
+				inner := o.Config
+				o.Config = func(c *platform.Config) { inner(c); c.PKI.TerminalClientCA = c.PKI.NodeCABundle }
+			}},
+			hop: diag.HopNodeTerminalReachability, signal: diag.SigNodeStreamMTLS, failure: diag.MTLSUnknownCA, confidence: diag.Likely, green: runtime,
+		},
+		{
+			name: "user missing", options: options{osUser: "gone"},
+			hop: diag.HopTerminalStartup, signal: diag.SigPTYFailed, failure: diag.UserMissing, confidence: diag.Proven, green: runtime,
+		},
+		{
+			name: "workload stopped", do: func(t *testing.T, w *world) {
+				w.workload.pid = 0
+				w.workload.run(t, "inactive/dead")
+			},
+			hop: diag.HopAppRuntimeLiveness, signal: diag.SigAppStopped, failure: diag.UnitInactive, confidence: diag.Likely, green: []diag.HopID{diag.HopNodeTaskRoundtrip},
+		},
+		{
+			name: "product route broken", do: func(_ *testing.T, w *world) { answer(w.platform.AppEdge, "/", 502) },
+			hop: diag.HopAppUserRoute, signal: diag.SigAppRouteFailed, confidence: diag.Likely, green: []diag.HopID{diag.HopAppRuntimeLiveness, diag.HopNodeTaskRoundtrip},
+		},
+		{
+			name: "agent's process gone", options: options{noAgent: true, profile: short(diag.HopNodeTaskRoundtrip)},
+			do: func(t *testing.T, w *world) {
+				w.credential(w.platform.Issue(nodeID, platformtest.IssueOptions{}))
+				w.agent.pid = 0
+				w.agent.run(t, "inactive/dead")
+			},
+			hop: diag.HopNodeReadiness, signal: diag.SigProcessDown, failure: diag.UnitInactive, confidence: diag.Likely, green: runtime, within: 8 * time.Second,
+		},
+		{
+			name: "three at once", do: func(t *testing.T, w *world) {
+				answer(w.platform.AppEdge, "/", 502)
+				answer(w.platform.TerminalEdge, "/", 404)
+				answer(w.platform.APIEdge, "/terminal-token", 500)
+			},
+			hop: diag.HopTerminalTokenMint, signal: diag.SigTokenMintFailed, confidence: diag.Likely,
+			others: []diag.HopID{diag.HopTerminalPublicRoute, diag.HopAppUserRoute}, green: []diag.HopID{diag.HopAppRuntimeLiveness},
+		},
+	} {
+		t.Run(f.name, f.run)
+	}
+}
+
+// TestIdentityFaults: what a node's credential, or the platform's mind about it, can have.
+func TestIdentityFaults(t *testing.T) {
+	quick := options{profile: short(diag.HopNodeTaskRoundtrip)}
+	issue := func(o platformtest.IssueOptions) func(*testing.T, *world) {
+		return func(_ *testing.T, w *world) { w.credential(w.platform.Issue(nodeID, o)) }
+	}
+	faults := []fault{
+		{
+			name: "certificate expired", do: issue(platformtest.IssueOptions{NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour)}),
+			signal: diag.SigAuthFailed, failure: diag.MTLSCertExpired,
+		},
+		{
+			name: "certificate not yet valid", do: issue(platformtest.IssueOptions{NotBefore: time.Now().Add(time.Hour)}),
+			signal: diag.SigAuthFailed, failure: diag.MTLSCertNotYetValid,
+		},
+		{name: "certificate of strangers", do: issue(platformtest.IssueOptions{OtherCA: true}), signal: diag.SigIngressCADrift},
+		{name: "certificate of another node", do: issue(platformtest.IssueOptions{CommonName: "compute-node-77"}), signal: diag.SigAuthFailed, failure: diag.FileMismatch},
+		{name: "key of another certificate", do: func(t *testing.T, w *world) {
+			key, err := os.ReadFile(w.platform.Issue(nodeID, platformtest.IssueOptions{}).KeyFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(w.dir, "key.pem"), string(key))
+		}, signal: diag.SigAuthFailed},
+		{
+			name: "listener that does not ask", options: options{nodeEnv: func(w *world, env map[string]string) { env["GPUAAS_API_URL"] = w.platform.APIBase }},
+			signal: diag.SigEndpointProfileDrift, reason: diag.ReasonEndpointProfileDrift,
+		},
+	}
+	for code, want := range map[string]struct {
+		signal diag.Signal
+		reason diag.ReasonCode
+	}{
+		wire.DenyExpired:         {diag.SigAuthFailed, diag.ReasonCertExpired},
+		wire.DenyNotNodeBound:    {diag.SigAuthFailed, ""},
+		wire.DenyRevoked:         {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced},
+		wire.DenyFenced:          {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced},
+		wire.DenyRetired:         {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced},
+		wire.DenyCloned:          {diag.SigIdentityCloned, ""},
+		wire.DenyProfileMismatch: {diag.SigAuthFailed, diag.ReasonEndpointProfileDrift},
+	} {
+		faults = append(faults, fault{name: "denied " + code, signal: want.signal, reason: want.reason, do: func(t *testing.T, w *world) {
+			if err := w.platform.Store().SetIdentity(context.Background(), nodeID, code); err != nil {
+				t.Fatal(err)
+			}
+		}})
+	}
+	for _, f := range faults {
+		f.hop, f.confidence, f.green = diag.HopNodeRecoveryStatus, diag.Likely, runtime
+		if f.options.nodeEnv == nil {
+			f.options = quick
+		}
+		t.Run(f.name, f.run)
+	}
+}
+
+// TestTrustFaults: what a node trusts, and whom it talks to.
+func TestTrustFaults(t *testing.T) {
+	for _, f := range []fault{
+		{
+			name: "stale bundle", options: options{profile: short(diag.HopNodeTaskRoundtrip)}, do: func(t *testing.T, w *world) {
+				other := platformtest.StartPlatform(t, platformtest.Options{})
+				write(t, filepath.Join(w.dir, "ca-bundle.crt"), other.CAPEM)
+			},
+			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPITLSFailed, failure: diag.TLSUnknownCA, confidence: diag.Proven, green: runtime,
+		},
+		{
+			name: "terminal URL of the public edge", options: options{nodeEnv: func(w *world, env map[string]string) {
+				env["GPUAAS_TERMINAL_API_URL"] = w.platform.TerminalBase
+			}},
+			hop: diag.HopNodeTerminalReachability, signal: diag.SigTerminalProfileDrift, confidence: diag.Likely, green: runtime,
+		},
+		{
+			name: "API port closed", options: options{nodeEnv: func(_ *world, env map[string]string) { env["GPUAAS_API_URL"] = "https://127.0.0.1:1" }},
+			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, failure: diag.TCPRefused, confidence: diag.Proven, green: runtime,
+		},
+		{
+			name: "API name unknown", options: options{nodeEnv: func(_ *world, env map[string]string) { env["GPUAAS_API_URL"] = "https://node-api.invalid" }},
+			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, confidence: diag.Proven, green: runtime, within: 10 * time.Second,
+		},
+		{
+			name: "ingress trusts another CA", options: options{profile: short(diag.HopNodeTaskRoundtrip)}, do: func(_ *testing.T, w *world) {
+				w.platform.Ingress.Trust([]byte(w.platform.CAPEM))
+				w.platform.WriteIngressCA([]byte(w.platform.CAPEM))
+			},
+			hop: diag.HopNodeRecoveryStatus, signal: diag.SigIngressCADrift, confidence: diag.Likely, green: runtime,
+		},
+	} {
+		t.Run(f.name, f.run)
+	}
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
