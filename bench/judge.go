@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+const (
+	replays   = 10_000
+	fleetRows = 10_000
+
+	goalReplays = 5000.0
+	goalFleet   = 50 * time.Millisecond
+)
+
+// judging replays recorded reports on one core, and writes a table of as many rows as a large fleet has nodes.
+func judging(ctx context.Context, _ options, t *table) error {
+	raw, err := recorded()
+	if err != nil {
+		return err
+	}
+	var reports []*diag.Report
+	began := time.Now()
+	for i := range replays {
+		var r diag.Report
+		if err := json.Unmarshal(raw[i%len(raw)], &r); err != nil {
+			return fmt.Errorf("read a recorded report: %w", err)
+		}
+		if i < len(raw) {
+			reports = append(reports, &r)
+		}
+		if i == replays/10 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	decoded := time.Since(began)
+	began = time.Now()
+	for i := range replays {
+		if _, err := preflight.Replay(reports[i%len(reports)]); err != nil {
+			return err
+		}
+	}
+	judged := time.Since(began)
+	rate := func(d time.Duration) float64 { return replays / d.Seconds() }
+	t.aim(fmt.Sprintf("judge %d recorded reports again (of %d kinds), one core", replays, len(raw)), fmt.Sprintf("%.0f/s", rate(judged)), "> 5000/s", rate(judged) > goalReplays)
+	t.say("the same, with reading their JSON", "%.0f/s", rate(judged+decoded))
+	return fleet(reports, t)
+}
+
+// fleet writes one line per node by the renderer of one-line reports.
+func fleet(reports []*diag.Report, t *table) error {
+	began := time.Now()
+	rows := make([][]string, 0, fleetRows+1)
+	rows = append(rows, []string{"NODE", "OUTCOME", "FIRST FAILED HOP", "SIGNAL", "OWNER", "REASON"})
+	for i := range fleetRows {
+		v := reports[i%len(reports)].Verdict
+		signal := ""
+		if v.Blame != nil {
+			signal = string(v.Blame.Signal)
+		}
+		rows = append(rows, []string{fmt.Sprintf("compute-node-%05d", i), string(v.Outcome), string(v.FirstFailedHop), signal, string(v.Owner), string(v.Reason)})
+	}
+	var b strings.Builder
+	columns(&b, rows)
+	took := time.Since(began)
+	t.aim(fmt.Sprintf("table of %d nodes (this program's column writer)", fleetRows), short(took), "< 50 ms", took < goalFleet)
+	began = time.Now()
+	var out strings.Builder
+	const some = 1000
+	for i := range some {
+		if err := render.Report(&out, reports[i%len(reports)], render.Options{Format: render.Table}); err != nil {
+			return err
+		}
+	}
+	t.say("render one report as a table", "%s", short(time.Since(began)/some))
+	return nil
+}
+
+// recorded reads reports that were recorded on real machines.
+func recorded() ([][]byte, error) {
+	files, err := filepath.Glob(filepath.Join("golden", "reports", "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all [][]byte
+	for _, f := range append(files, ownReport()) {
+		if data, err := os.ReadFile(f); err == nil {
+			all = append(all, data)
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no recorded report: golden/reports is empty, and no walk was made")
+	}
+	return all, nil
+}
+
+// ownReport is where the walks of this run leave their last report.
+func ownReport() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("gpuaasctl-bench-%d.json", os.Getpid()))
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/lab"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const (
+	labNode    = "compute-node-01"
+	otherNode  = "compute-node-02"
+	allocation = "alloc-01"
+
+	// labLock keeps the suites that use this machine's one lab from each other.
+	labLock = "/run/lock/gpuaasctl-lab-tests.lock"
+)
+
+// bench is a lab that is up and belongs to this run, and the slow link to it.
+type bench struct {
+	options
+	lab     *lab.Lab
+	profile profile.Profile
+	link    *slowLink
+	unlock  func()
+}
+
+// labSections are the parts that need the lab. They share one lab and one link, which the returned func gives back.
+func labSections() ([]section, func()) {
+	var b *bench
+	on := func(do func(context.Context, *bench, *table) error) func(context.Context, options, *table) error {
+		return func(ctx context.Context, o options, t *table) (err error) {
+			if b == nil {
+				if b, err = newBench(ctx, o, t); err != nil {
+					return err
+				}
+			}
+			return do(ctx, b, t)
+		}
+	}
+	return []section{
+			{"walk", "one walk against the bash helper of the same hops (bench/helper.sh)", on(walks)},
+			{"trips", "round trips", on(trips)},
+			{"footprint", "footprint on a lab node", on(machines)},
+		}, func() {
+			if b != nil {
+				b.close()
+			}
+		}
+}
+
+// newBench brings the lab up where it is not, and joins it by the slow link.
+func newBench(ctx context.Context, o options, t *table) (*bench, error) {
+	if os.Getuid() != 0 {
+		return nil, errors.New("needs root: the lab is made of machines and network namespaces")
+	}
+	b := &bench{options: o}
+	var err error
+	if b.unlock, err = alone(ctx, t); err != nil {
+		return nil, err
+	}
+	if b.lab, err = up(ctx, o, t); err == nil {
+		b.profile, _, err = profile.ReadFile(b.lab.ProfilePath())
+	}
+	if err == nil {
+		b.link, err = newSlowLink(ctx)
+	}
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bench) close() {
+	if b.link != nil {
+		b.link.close()
+	}
+	b.unlock()
+}
+
+// alone waits until nobody else uses the lab.
+func alone(ctx context.Context, t *table) (func(), error) {
+	f, err := os.OpenFile(labLock, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for said := false; ; said = true {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !said {
+			t.note("waiting: somebody else uses the lab (%s)", labLock)
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, errors.New("somebody else uses the lab")
+		}
+	}
+}
+
+// up makes sure that the machines run the binaries that are measured.
+func up(ctx context.Context, o options, t *table) (*lab.Lab, error) {
+	if _, err := lab.Open(lab.Options{}); errors.Is(err, lab.ErrNotUp) {
+		t.note("no lab is up: bringing one up, and leaving it up")
+	}
+	if err := command(ctx, filepath.Join(o.bin, "gpuaasctl"), "lab", "up"); err != nil {
+		return nil, fmt.Errorf("bring the lab up: %w", err)
+	}
+	return lab.Open(lab.Options{Program: filepath.Join(o.bin, "gpuaasctl"), Libexec: o.bin})
+}

@@ -1,0 +1,90 @@
+// Command bench prints one table of what this tool costs: one walk beside the bash helper of the same hops, round
+// trips, footprint, and how fast reports are judged. Both sides of a ratio run in one run on one host, in turn; where a
+// side failed there is no ratio. Whether a goal was met is said in the table, never by the exit status.
+//
+// It needs root, and the lab, which it brings up when it is not; without them it measures what it can and says what it
+// left out. The delay is a relay in user space between two network namespaces: see link_linux.go.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// options is what one run is asked for.
+type options struct {
+	quick bool
+	bin   string // folder of the built binaries
+
+	child   string // "warm": this process is the one inside the slow namespace
+	profile string // of the child
+	walks   int    // of the child
+}
+
+func main() {
+	o := options{}
+	asJSON := flag.Bool("json", false, "print JSON in place of the table")
+	flag.BoolVar(&o.quick, "quick", false, "fewer rounds: under two minutes")
+	flag.StringVar(&o.bin, "bin", "bin", "`FOLDER` of the built binaries")
+	flag.StringVar(&o.child, "child", "", "what this process does for another bench")
+	flag.StringVar(&o.profile, "profile", "", "profile `FILE` of the child")
+	flag.IntVar(&o.walks, "walks", 5, "walks of the child")
+	only := flag.String("only", "", "one section: walk, trips, footprint or judge")
+	flag.Parse()
+	if err := run(o, *only, *asJSON); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options, only string, asJSON bool) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if o.child == "warm" {
+		return warmChild(ctx, o.profile, o.walks)
+	}
+	bin, err := filepath.Abs(o.bin)
+	if err != nil {
+		return err
+	}
+	o.bin = bin
+	if _, err := os.Stat(filepath.Join(bin, "gpuaasctl")); err != nil {
+		return fmt.Errorf("the binaries are not built (make build): %w", err)
+	}
+	t := &table{Began: time.Now(), progress: os.Stderr}
+	onLab, giveBack := labSections()
+	defer giveBack()
+	for _, s := range append(onLab,
+		section{"footprint", "binaries", binaries},
+		section{"judge", "judging and rendering", judging},
+	) {
+		if only != "" && only != s.name {
+			continue
+		}
+		t.section = s.title
+		t.note("%s", s.title)
+		if err := s.run(ctx, o, t); err != nil {
+			t.skip(s.title, err)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted: %w", ctx.Err())
+		}
+	}
+	t.Took = time.Since(t.Began).Round(time.Second).String()
+	if asJSON {
+		return t.writeJSON(os.Stdout)
+	}
+	return t.write(os.Stdout)
+}
+
+// section is one part of the table. Those on the lab come first, since the last one judges what they recorded.
+type section struct {
+	name, title string
+	run         func(context.Context, options, *table) error
+}

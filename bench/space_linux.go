@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// inside runs do on a thread that is in the named network namespace; the thread ends with it. What do starts (a
+// device, a socket, a process) begins its life there.
+func inside(space string, do func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread must not serve anybody else
+		f, err := os.Open(filepath.Join("/run/netns", space))
+		if err != nil {
+			done <- fmt.Errorf("enter namespace: %w", err)
+			return
+		}
+		defer f.Close()
+		if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+			done <- fmt.Errorf("enter namespace %s: %w", space, err)
+			return
+		}
+		done <- do()
+	}()
+	return <-done
+}
+
+// command runs argv; an error has its stderr.
+func command(ctx context.Context, argv ...string) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(errs.String()))
+	}
+	return nil
+}
+
+// connectTime is how long a TCP connection to address takes from the slow end: one round trip.
+func connectTime(ctx context.Context, address string, tries int) (spread, error) {
+	var all []time.Duration
+	err := inside(benchSpace, func() error {
+		for range tries {
+			d := net.Dialer{Timeout: 3 * time.Second}
+			began := time.Now()
+			c, err := d.DialContext(ctx, "tcp", address)
+			if err != nil {
+				return fmt.Errorf("connect over the slow link: %w", err)
+			}
+			all = append(all, time.Since(began))
+			_ = c.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		return spread{}, err
+	}
+	return spreadOf(all), nil
+}
+
+// ran is what one run of a side took.
+type ran struct {
+	wall, cpu time.Duration
+	out, errs []byte
+	code      int
+}
+
+// runSlow runs argv at the slow end and measures it. CPU is that of the process and of everything it waited for.
+func runSlow(ctx context.Context, argv ...string) (ran, error) {
+	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it cleans up
+	cmd.WaitDelay = goneTimeout
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var r ran
+	var began time.Time
+	err := inside(benchSpace, func() error { began = time.Now(); return cmd.Start() })
+	if err != nil {
+		return r, err
+	}
+	err = cmd.Wait()
+	r.wall = time.Since(began)
+	r.out, r.errs, r.code = out.Bytes(), errs.Bytes(), cmd.ProcessState.ExitCode()
+	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if ctx.Err() != nil {
+		return r, fmt.Errorf("%s: %w", filepath.Base(argv[0]), ctx.Err())
+	}
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		return r, err
+	}
+	return r, nil
+}
+
+// sideTimeout bounds one run of one side: the slowest, one connection per check at 100 ms, takes half a minute.
+const sideTimeout = 90 * time.Second

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// line is one measured thing beside what was aimed at. Met is nil where nothing was aimed at.
+type line struct {
+	Section string `json:"section"`
+	What    string `json:"what"`
+	Value   string `json:"value"`
+	Goal    string `json:"goal,omitempty"`
+	Met     *bool  `json:"met,omitempty"`
+}
+
+// table collects lines in the order in which they were measured.
+type table struct {
+	Began time.Time `json:"began"`
+	Took  string    `json:"took"`
+	Lines []line    `json:"lines"`
+	Notes []string  `json:"notes"`
+
+	section  string
+	progress io.Writer
+}
+
+// note tells whoever waits what goes on.
+func (t *table) note(format string, args ...any) {
+	fmt.Fprintf(t.progress, "bench: "+format+"\n", args...)
+}
+
+// say adds a line without a goal.
+func (t *table) say(what, format string, args ...any) {
+	t.Lines = append(t.Lines, line{Section: t.section, What: what, Value: fmt.Sprintf(format, args...)})
+}
+
+// aim adds a line with a goal.
+func (t *table) aim(what, value, goal string, met bool) {
+	t.Lines = append(t.Lines, line{Section: t.section, What: what, Value: value, Goal: goal, Met: &met})
+}
+
+// skip says what was not measured, and why.
+func (t *table) skip(what string, why error) {
+	t.Lines = append(t.Lines, line{Section: t.section, What: what, Value: "not measured: " + why.Error()})
+}
+
+// remark adds a line of text beneath the table, once.
+func (t *table) remark(format string, args ...any) {
+	if s := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, s) {
+		t.Notes = append(t.Notes, s)
+	}
+}
+
+func (t *table) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(t)
+}
+
+// write prints the table as columns.
+func (t *table) write(w io.Writer) error {
+	rows := [][]string{{"WHAT", "MEASURED", "GOAL", ""}}
+	section := ""
+	for _, l := range t.Lines {
+		if l.Section != section {
+			section = l.Section
+			rows = append(rows, []string{"", "", "", ""}, []string{"# " + section, "", "", ""})
+		}
+		met := ""
+		if l.Met != nil {
+			met = map[bool]string{true: "met", false: "NOT MET"}[*l.Met]
+		}
+		rows = append(rows, []string{l.What, l.Value, l.Goal, met})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %d CPUs, %s/%s, %s\n\n", t.Began.UTC().Format(time.DateTime), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, t.Took)
+	columns(&b, rows)
+	for _, n := range t.Notes {
+		fmt.Fprintf(&b, "\n- %s", n)
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// columns writes rows as left-aligned columns.
+func columns(b *strings.Builder, rows [][]string) {
+	var wide []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(wide) {
+				wide = append(wide, 0)
+			}
+			if !strings.HasPrefix(cell, "# ") {
+				wide[i] = max(wide[i], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	for _, row := range rows {
+		text := ""
+		for i, cell := range row {
+			text += cell + strings.Repeat(" ", max(0, wide[i]-utf8.RuneCountInString(cell))+2)
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	goalCold, goalPipelined, goalWarm = 11.0, 8.0, 2.0
+	goalR2                            = 0.999
+)
+
+// counted is what round trips are counted of: once returns how long it took, several times over.
+type counted struct {
+	name string
+	goal float64 // round trips; 0: none
+	once func(context.Context) ([]time.Duration, error)
+}
+
+// trips counts round trips as the slope of time over RTT. At each point the fastest of some runs counts: a busy
+// machine only adds time, and what it adds is no round trip.
+func trips(ctx context.Context, b *bench, t *table) error {
+	runs, walksEach := 7, 6
+	if b.quick {
+		runs, walksEach = 3, 3
+	}
+	for _, c := range []counted{
+		{"cold walk (the binary)", goalCold, func(ctx context.Context) ([]time.Duration, error) { return b.timed(ctx, runs, b.toolArgv(), checkTool) }},
+		{"warm walk (vantages held open, in process)", goalWarm, func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach) }},
+		{"for comparison: a cold `ssh NODE true`", 0, func(ctx context.Context) ([]time.Duration, error) {
+			return b.timed(ctx, max(2, runs/2), b.sshTrue(), checkExit)
+		}},
+	} {
+		if err := b.count(ctx, t, c); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			t.skip(c.name, err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) count(ctx context.Context, t *table, c counted) error {
+	var xs, ys []float64
+	points := ""
+	for _, rtt := range []time.Duration{0, 20, 40, 60, 100} {
+		b.link.setRTT(rtt * time.Millisecond)
+		real, err := connectTime(ctx, b.profile.APIResolveAddress+":443", 5)
+		if err != nil {
+			return err
+		}
+		t.note("%s at RTT %s", c.name, short(real.min))
+		took, err := c.once(ctx)
+		if err != nil {
+			return err
+		}
+		fastest := slices.Min(took)
+		xs, ys = append(xs, real.min.Seconds()*1e3), append(ys, fastest.Seconds()*1e3)
+		points += " " + short(fastest)
+	}
+	slope, base, r2 := fit(xs, ys)
+	value := fmt.Sprintf("%.1f round trips + %.0f ms, R2 %.4f", slope, base, r2)
+	if r2 < goalR2 {
+		value += " (a poor fit: do not believe the slope's last digit)"
+	}
+	if c.goal == 0 {
+		t.say(c.name, "%s", value)
+	} else {
+		t.aim(c.name, value, fmt.Sprintf("<= %.0f", c.goal), slope <= c.goal+0.5)
+	}
+	t.say("  at RTT 0, 20, 40, 60, 100 ms", "%s", points[1:])
+	return nil
+}
+
+// timed runs argv some times, each of them successful.
+func (b *bench) timed(ctx context.Context, n int, argv []string, check func(ran) error) ([]time.Duration, error) {
+	var all []time.Duration
+	for range n {
+		r, err := runSlow(ctx, argv...)
+		if err == nil {
+			err = check(r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r.wall)
+	}
+	return all, nil
+}
+
+// warm has a process of its own in the slow namespace walk again and again over open vantages.
+func (b *bench) warm(ctx context.Context, n int) ([]time.Duration, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	r, err := runSlow(ctx, self, "-child", "warm", "-profile", b.lab.ProfilePath(), "-walks", strconv.Itoa(n+1))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkExit(r); err != nil {
+		return nil, err
+	}
+	var all []time.Duration
+	if err := json.Unmarshal(r.out, &all); err != nil {
+		return nil, fmt.Errorf("read the warm walks: %w", err)
+	}
+	return all[1:], nil
+}
+
+// sshTrue is OpenSSH with our key exchange and keys.
+func (b *bench) sshTrue() []string {
+	p := b.profile
+	return []string{"ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-i", p.SSH.Identity, "-o", "UserKnownHostsFile=" + p.SSH.KnownHosts,
+		"-o", "KexAlgorithms=curve25519-sha256", "-o", "HostKeyAlgorithms=ssh-ed25519", "-l", p.SSH.User, p.Nodes[labNode].Host, "true"}
+}
+
+func checkExit(r ran) error {
+	if r.code != 0 {
+		return fmt.Errorf("exit %d: %s", r.code, r.errs)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// warmChild walks n times over the same vantages, and prints how long each walk took as a JSON list of nanoseconds.
+// The first one is cold.
+func warmChild(ctx context.Context, file string, n int) error {
+	p, _, err := profile.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	p = p.WithDefaults()
+	token, err := profile.ReadSecret(p.Auth.TokenFile)
+	if err != nil {
+		return err
+	}
+	subject := preflight.NewSubject(p, labNode, "", allocation, "")
+	env := preflight.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token}
+	plan := preflight.NewPlan(p, subject, preflight.Options{Session: true, Token: true, SSH: true})
+	operator := vantage.Operator(&probe.Prober{Vantage: preflight.Operator})
+	node := vantage.NewNode(vantage.NodeConfig{ID: labNode, Host: subject.NodeHost, SSH: p.SSH, Agent: p.Agent})
+	defer func() { _, _ = operator.Close(), node.Close() }()
+	places := map[string]preflight.Vantage{preflight.Operator: operator, preflight.Node: node}
+
+	var took []time.Duration
+	for range n {
+		began := time.Now()
+		facts, ended := preflight.Walk(ctx, &env, plan, places, nil)
+		took = append(took, time.Since(began))
+		r := diag.Report{Subject: subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
+		preflight.Judge(&r)
+		if r.Verdict.Outcome != diag.OutcomePass {
+			return fmt.Errorf("a walk did not pass: %s %s", r.Verdict.Outcome, r.Verdict.FirstFailedHop)
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(took)
+}
