@@ -140,7 +140,9 @@ func TestFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
+			// The gateway is gone as well, which nothing but its own silence tells.
 			hop: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable, confidence: diag.Likely,
+			others: []diag.HopID{diag.HopTerminalPublicRoute, diag.HopNodeTerminalReachability}, green: []diag.HopID{diag.HopNodeReadiness},
 		},
 		{
 			name: "operator's token wrong", do: func(t *testing.T, w *world) {
@@ -149,9 +151,7 @@ func TestFaults(t *testing.T) {
 			hop: diag.HopControlPlaneAccess, signal: diag.SigOperatorAuthFailed, confidence: diag.Likely,
 		},
 		{
-			name: "allocation released", do: func(_ *testing.T, w *world) {
-				w.platform.Do(http.MethodPost, "/v1/admin/allocations/"+alloc+"/force-release", map[string]string{"reason": "test"}, nil)
-			},
+			name: "allocation released", options: options{platform: func(o *platformtest.Options) { o.Allocations[0].State = "released" }},
 			hop: diag.HopAllocationBinding, signal: diag.SigAllocationNotActive, confidence: diag.Likely,
 		},
 		{
@@ -238,7 +238,7 @@ func TestIdentityFaults(t *testing.T) {
 			name: "certificate not yet valid", do: issue(platformtest.IssueOptions{NotBefore: time.Now().Add(time.Hour)}),
 			signal: diag.SigAuthFailed, failure: diag.MTLSCertNotYetValid,
 		},
-		{name: "certificate of strangers", do: issue(platformtest.IssueOptions{OtherCA: true}), signal: diag.SigIngressCADrift},
+		{name: "certificate of strangers", do: issue(platformtest.IssueOptions{OtherCA: true}), signal: diag.SigAuthFailed, failure: diag.MTLSIngress400},
 		{name: "certificate of another node", do: issue(platformtest.IssueOptions{CommonName: "compute-node-77"}), signal: diag.SigAuthFailed, failure: diag.FileMismatch},
 		{name: "key of another certificate", do: func(t *testing.T, w *world) {
 			key, err := os.ReadFile(w.platform.Issue(nodeID, platformtest.IssueOptions{}).KeyFile)
@@ -297,11 +297,11 @@ func TestTrustFaults(t *testing.T) {
 		},
 		{
 			name: "API port closed", options: options{nodeEnv: func(_ *world, env map[string]string) { env["GPUAAS_API_URL"] = "https://127.0.0.1:1" }},
-			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, failure: diag.TCPRefused, confidence: diag.Proven, green: runtime,
+			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, failure: diag.TCPRefused, confidence: diag.Proven, green: runtime, reason: diag.ReasonEndpointProfileDrift,
 		},
 		{
 			name: "API name unknown", options: options{nodeEnv: func(_ *world, env map[string]string) { env["GPUAAS_API_URL"] = "https://node-api.invalid" }},
-			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, confidence: diag.Proven, green: runtime, within: 10 * time.Second,
+			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, confidence: diag.Proven, green: runtime, reason: diag.ReasonEndpointProfileDrift, within: 10 * time.Second,
 		},
 		{
 			name: "ingress trusts another CA", options: options{profile: short(diag.HopNodeTaskRoundtrip)}, do: func(_ *testing.T, w *world) {

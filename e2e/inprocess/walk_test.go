@@ -17,15 +17,15 @@ import (
 )
 
 // walkLimit ends a walk that does not end by itself; no test lets one come near it.
-const walkLimit = 30 * time.Second
+const walkLimit = 12 * time.Second
 
 // job is one walk, ready to go, put together as the command line does it.
 type job struct {
-	env              preflight.Env
-	plan             diag.Plan
-	operator, node   preflight.Vantage
-	began            time.Time
-	took, closeTook  time.Duration
+	env             preflight.Env
+	plan            diag.Plan
+	operator, node  preflight.Vantage
+	began           time.Time
+	took, closeTook time.Duration
 }
 
 // prepare reads the profile and makes vantages of its own for one walk.

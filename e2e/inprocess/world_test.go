@@ -182,9 +182,9 @@ func (w *world) writeProfile(o options) {
 		APIBase: w.platform.APIBase, TerminalBase: w.platform.TerminalBase,
 		NodeRuntimeAPIURL: w.platform.NodeAPIURL, NodeTerminalURL: w.platform.NodeTerminalURL,
 		Nodes: map[string]profile.Node{nodeID: {Host: w.ssh.Host}}, SSH: w.ssh.Login(w.t),
-		Auth:  profile.Auth{TokenFile: w.platform.OperatorTokenFile, EdgeCookieFile: write("cookie", w.cookie+"\n")},
-		Trust: profile.Trust{OperatorCA: w.platform.CAFile, NodeCA: w.platform.CAFile},
-		Agent: profile.Agent{Unit: w.agent.name, EnvFile: w.agent.envFile, Dir: w.dir, Binary: w.agent.program, Record: w.t.TempDir()},
+		Auth:   profile.Auth{TokenFile: w.platform.OperatorTokenFile, EdgeCookieFile: write("cookie", w.cookie+"\n")},
+		Trust:  profile.Trust{OperatorCA: w.platform.CAFile, NodeCA: w.platform.CAFile},
+		Agent:  profile.Agent{Unit: w.agent.name, EnvFile: w.agent.envFile, Dir: w.dir, Binary: w.agent.program, Record: w.t.TempDir()},
 		Policy: map[string]int64{profile.PolicyHeartbeatStaleAfter: staleAfter, profile.PolicyNodeStreamTimeout: streamTimeout},
 	}
 	if o.profile != nil {
