@@ -65,8 +65,11 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		out = fail(diag.SigTerminalProfileDrift, f, "%s never asked for the node's certificate: it is not the node-facing listener", where(f))
 	case inPhase(f, "cert"), isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403:
 		out = fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", where(f), saw(f))
-		if badOwnCert(c) {
+		switch {
+		case badOwnCert(c):
 			out.Culprit = "node file " + f.Request.Cert
+		case status(f) == 401, status(f) == 403:
+			out.Culprit = culpritDenied(c, f)
 		}
 	case inPhase(f, "tls") && f.Failure != diag.TLSClosed && f.Failure != diag.TLSNotTLS && f.Failure != diag.Timeout:
 		out = fail(diag.SigNodeStreamMTLS, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))
@@ -87,6 +90,12 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 
 // badOwnCert reports whether the node's credential is known not to hold, whoever looks at it.
 func badOwnCert(c *Case) bool {
-	f := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
-	return f != nil && !f.Passed()
+	f, wait := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	switch {
+	case f == nil:
+		return false
+	case !f.Passed(), f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
+		return true
+	}
+	return foreignIssuer(c) && status(wait) == 400 // both listeners refuse a certificate that looks good
 }

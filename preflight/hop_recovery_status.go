@@ -77,7 +77,7 @@ func judgeCloned(c *Case) *diag.Finding {
 		return nil
 	}
 	out := fail(diag.SigIdentityCloned, f, "the platform sees more than one machine with the identity of %s", c.Subject.NodeID)
-	out.Direct = true
+	out.Direct, out.Culprit = true, "identity of "+c.Subject.NodeID+" cloned"
 	return &out
 }
 
@@ -97,12 +97,19 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 		return nil
 	}
 	issuer, listed := id.Cert.Leaf.Issuer, wait.TLS.AcceptableCAs
-	if len(listed) == 0 || slices.Contains(listed, issuer) || status(wait) != 400 {
+	if len(listed) == 0 || slices.Contains(listed, issuer) || status(wait) != 400 || foreignIssuer(c) {
 		return nil
 	}
 	out := fail(diag.SigIngressCADrift, wait, "the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer, clip(listed, 3))
 	out.Direct = true
 	return &out
+}
+
+// foreignIssuer reports whether the terminal gateway, too, knows nothing of the CA that signed the node's certificate:
+// then the certificate is at fault, and not what one listener trusts.
+func foreignIssuer(c *Case) bool {
+	f := c.Fact(diag.HopNodeTerminalReachability, stepStream)
+	return f != nil && f.Failure == diag.MTLSUnknownCA
 }
 
 // judgeProfileDrift asks whom the running agent talks to. A denial by a listener that never asked for the certificate
@@ -123,7 +130,7 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 		}
 	case want != "" && have != "" && !sameEndpoint(have, want):
 		out = fail(diag.SigEndpointProfileDrift, env, "the running agent uses %s, the profile says %s", endpointOf(have), endpointOf(want))
-		out.Failure = diag.FileMismatch
+		out.Failure, out.Culprit = diag.FileMismatch, culpritAgentURL
 	default:
 		return nil
 	}
@@ -169,17 +176,28 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = fail(diag.SigEdgeRateLimited, f, "%s throttles this node's task wait: %s", where(f), saw(f))
 	case s == 401 || s == 403:
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
-		out.Reason = denialReason(code(f))
+		out.Reason, out.Culprit = denialReason(code(f)), culpritDenied(c, f)
 	case f.Failure == diag.MTLSIngress400 || s == 400 || isMTLS(f.Failure):
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s", saw(f))
 		out.Culprit = "node file " + f.Request.Cert
 	case s >= 500 || f.Failure == diag.HTTPTimeout || inPhase(f, "dns", "tcp", "tls"):
 		// The listener lives (it answered without a certificate), and what is behind it does not.
 		out = fail(diag.SigAPIUnreachable, f, "the listener answers, and the node API behind it does not: %s", saw(f))
+		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && status(hz) >= 500 {
+			out.Culprit = culpritControlPlane
+		}
 	default:
 		out = undecided(f, "the task wait answers neither yes nor no: %s", saw(f))
 	}
 	return &out
+}
+
+// culpritDenied is at fault where a listener denies the node by a code: another that says the same code means the same.
+func culpritDenied(c *Case, f *diag.Fact) string {
+	if code(f) == "" {
+		return ""
+	}
+	return "identity of " + c.Subject.NodeID + " " + code(f)
 }
 
 // denialReason maps a typed denial to the operator's reason.

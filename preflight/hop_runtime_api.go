@@ -8,7 +8,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-const stepReach = "reach"
+const (
+	stepReach = "reach"
+
+	// culpritAgentURL is at fault where the running agent uses another API than the profile says: what fails there, and
+	// that it differs, are one fault.
+	culpritAgentURL = "node GPUAAS_API_URL"
+)
 
 // nodeRuntimeAPI: does the node reach the API that its running agent uses, with the agent's own bundle? No certificate
 // is sent, so that the answer tells which listener this is.
@@ -55,6 +61,11 @@ func nodeRuntimeAPI() Hop {
 // unreachableAPI names the node, or the control plane when the operator gets no answer from there either.
 func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 	out := fail(diag.SigAPIUnreachable, f, "the node gets no answer from %s: %s", where(f), saw(f))
+	if usesOtherAPI(c, f) {
+		out.Culprit, out.Reason = culpritAgentURL, diag.ReasonEndpointProfileDrift
+		out.Text += "; the profile says " + endpointOf(c.expected("node_runtime_api_url"))
+		return out
+	}
 	control := c.facts[f.ID+"~from-operator"]
 	switch {
 	case control == nil || control.Failure == diag.Cancelled:
@@ -67,6 +78,12 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 		}
 	}
 	return out
+}
+
+// usesOtherAPI reports whether f asked another API than the profile's: the running agent's own.
+func usesOtherAPI(c *Case, f *diag.Fact) bool {
+	want := c.expected("node_runtime_api_url")
+	return want != "" && f.Target != "" && !sameEndpoint(f.Target, want)
 }
 
 // profileURL repeats a failing probe with the profile's URL in place of the running agent's, where they differ.
