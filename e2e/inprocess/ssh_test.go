@@ -1,0 +1,133 @@
+package inprocess
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/skeema/knownhosts"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// TestLoginFaults: every way in which a login goes wrong is this hop's fault alone, within its budget, and what does
+// not need the login is measured all the same.
+func TestLoginFaults(t *testing.T) {
+	budget := short(diag.HopNodeOpsAccess)
+	set := func(f sshtest.Fault) func(*testing.T, *world) {
+		return func(_ *testing.T, w *world) { w.ssh.Set(f) }
+	}
+	for _, f := range []fault{
+		{name: "silent", do: set(sshtest.Silent), failure: diag.Timeout, confidence: diag.Possible},
+		{name: "garbage for a banner", options: options{sshBusy: sshtest.Config{Words: "220 mail.test ESMTP\r\n"}}, do: set(sshtest.Words),
+			failure: diag.SSHTransport, confidence: diag.Likely},
+		{name: "turned away", options: options{sshBusy: sshtest.Config{Words: "Not allowed at this time\r\n"}}, do: set(sshtest.Words),
+			failure: diag.SSHPenalty, confidence: diag.Likely},
+		{name: "closed at once", do: set(sshtest.CloseAtOnce), failure: diag.SSHTransport, confidence: diag.Likely},
+		{name: "hangs in the key exchange", do: set(sshtest.HangAtKex), failure: diag.Timeout, confidence: diag.Possible},
+		{name: "rejects the key", do: set(sshtest.RejectAuth), failure: diag.SSHAuth, confidence: diag.Likely},
+		{name: "hangs on the key", do: set(sshtest.HangAtAuth), failure: diag.Timeout, confidence: diag.Possible},
+		{name: "closes on the key", do: set(sshtest.CloseAtAuth), failure: diag.SSHTransport, confidence: diag.Likely},
+		{name: "hangs at the channel", do: set(sshtest.HangAtOpen), failure: diag.Timeout, confidence: diag.Possible},
+		{name: "refuses the channel", do: set(sshtest.RefuseOpen), failure: diag.SSHExec, confidence: diag.Likely},
+		{name: "refuses commands", do: set(sshtest.RefuseExec), failure: diag.SSHExec, confidence: diag.Likely},
+		{name: "closes at the command", do: set(sshtest.CloseAtExec), failure: diag.SSHExec, confidence: diag.Likely},
+		{name: "says it runs the command", do: set(sshtest.SilentExec), failure: diag.Timeout, confidence: diag.Possible},
+		{name: "forced command", options: options{sshBusy: sshtest.Config{Words: "echo this account is for backups"}}, do: set(sshtest.ForcedCommand),
+			failure: diag.SSHExec, confidence: diag.Likely},
+		{name: "nobody listens", do: func(_ *testing.T, w *world) { w.ssh.Close() }, failure: diag.TCPRefused, confidence: diag.Likely},
+		{name: "host key changed", do: func(t *testing.T, w *world) {
+			other := sshtest.NewKey(t)
+			write(t, w.load(t).SSH.KnownHosts, knownhosts.Line([]string{w.ssh.Addr}, other.PublicKey())+"\n")
+		}, failure: diag.SSHHostKey, confidence: diag.Likely},
+		{name: "host key unknown", do: func(t *testing.T, w *world) { write(t, w.load(t).SSH.KnownHosts, "") }, failure: diag.SSHHostKey, confidence: diag.Likely},
+		{name: "no helper on the node", do: func(t *testing.T, w *world) {
+			if err := os.Remove(w.agent.program); err != nil {
+				t.Fatal(err)
+			}
+		}, failure: diag.SSHExec, confidence: diag.Likely},
+	} {
+		f.hop, f.signal, f.green = diag.HopNodeOpsAccess, diag.SigOpsSSHFailed, remote
+		f.options.profile = budget
+		t.Run(f.name, f.run)
+	}
+}
+
+// load is the world's profile as the walk reads it.
+func (w *world) load(t testing.TB) profile.Profile {
+	t.Helper()
+	p, _, err := profile.Load(w.profile, profile.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestFrozenAfterLogin: a node that stops answering in the middle of a walk costs its steps' time, and nothing is
+// claimed of it.
+func TestFrozenAfterLogin(t *testing.T) {
+	t.Parallel()
+	w := start(t, options{profile: short(diag.Hops[3:8]...)})
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for w.ssh.Logins() == 0 {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+		w.ssh.Freeze()
+	}()
+	began := time.Now()
+	r := w.walk(t)
+	close(stop)
+	<-done
+	if took := time.Since(began); took > 12*time.Second {
+		t.Errorf("the walk took %s", took)
+	}
+	if r.Verdict.Outcome == diag.OutcomePass || hop(t, r, diag.HopNodeReadiness).Status == diag.StatusPass {
+		t.Errorf("a frozen node passes\n%s", describe(r))
+	}
+	for _, id := range remote {
+		if h := hop(t, r, id); h.Status != diag.StatusPass {
+			t.Errorf("%s is %s: %s%s", id, h.Status, h.Text, h.Because)
+		}
+	}
+}
+
+// TestNoSystemd: what systemd would have to say is not known, so nothing is claimed: neither health nor a fault.
+func TestNoSystemd(t *testing.T) {
+	t.Parallel()
+	w := start(t, options{})
+	w.agent.mute(t)
+	w.workload.mute(t)
+	r := w.walk(t)
+	if r.Verdict.Outcome != diag.OutcomeInconclusive || r.Verdict.Blame != nil {
+		t.Errorf("outcome %s, blame %v\n%s", r.Verdict.Outcome, r.Verdict.Blame, describe(r))
+	}
+	for _, id := range []diag.HopID{diag.HopNodeReadiness, diag.HopAppRuntimeLiveness} {
+		if h := hop(t, r, id); h.Status != diag.StatusInconclusive || h.Because == "" {
+			t.Errorf("%s is %s %q", id, h.Status, h.Because)
+		}
+	}
+	if h := hop(t, r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusPass {
+		t.Errorf("%s is %s: %s%s", h.ID, h.Status, h.Text, h.Because)
+	}
+}
+
+// TestSubjectUnknown: a node or an allocation that the platform does not have is said, and not made a fault of others.
+func TestSubjectUnknown(t *testing.T) {
+	t.Parallel()
+	w := start(t, options{platform: func(o *platformtest.Options) { o.Allocations[0].ID = "alloc-other" }})
+	r := w.walk(t)
+	v := r.Verdict
+	if v.Outcome != diag.OutcomeFail || v.Blame.Hop != diag.HopAllocationBinding || v.Blame.Signal != diag.SigAllocationNotActive {
+		t.Errorf("\n%s", describe(r))
+	}
+}
