@@ -75,6 +75,9 @@ func (b *bench) count(ctx context.Context, t *table, c counted) error {
 		t.aim(c.name, value, fmt.Sprintf("<= %.0f", c.goal), slope <= c.goal+0.5)
 	}
 	t.say("  at RTT 0, 20, 40, 60, 100 ms", "%s", points[1:])
+	if c.goal == goalCold {
+		return timeline(t, ownReport(), 100*time.Millisecond)
+	}
 	return nil
 }
 
