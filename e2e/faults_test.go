@@ -155,6 +155,11 @@ const (
 	restoreCredential = "cat /run/fault/cert.pem >/etc/gpuaas/cert.pem; cat /run/fault/key.pem >/etc/gpuaas/key.pem; rm -r /run/fault /root/cert.pem /root/key.pem; systemctl restart gpuaas-node-agent"
 )
 
+// eventually gives a restarted unit three seconds to be what it was told to be.
+func eventually(check string) string {
+	return "for i in 1 2 3 4 5 6; do if ( " + check + " ); then exit 0; fi; sleep 0.5; done; exit 1"
+}
+
 // TestFaults breaks one thing at a time, walks, puts it back, and waits until the chain is green again.
 func TestFaults(t *testing.T) {
 	l := needLab(t)
@@ -184,7 +189,7 @@ func TestFaults(t *testing.T) {
 				on(t, l, platform, route.do)
 				defer on(t, l, platform, route.undo)
 			}
-			on(t, l, f.on, f.check)
+			on(t, l, f.on, eventually(f.check))
 			began := time.Now()
 			r, code, written := walk(t)
 			t.Logf("walked in %s: %s", time.Since(began).Round(time.Millisecond), r.Verdict.Confidence)

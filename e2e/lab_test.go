@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,6 +102,10 @@ func try(t *testing.T, limit time.Duration, argv ...string) (stdout, stderr []by
 // walk runs one preflight and returns its report, its exit code, and the report as written.
 func walk(t *testing.T, more ...string) (*diag.Report, int, []byte) {
 	t.Helper()
+	// Without the lab its addresses are somebody else's: never a target.
+	if _, err := net.InterfaceByName("gpuaas-lab"); err != nil {
+		t.Fatalf("the lab is gone: %v", err)
+	}
 	argv := append([]string{"preflight", "--profile", "lab", "--node-id", node, "--allocation-id", "alloc-01", "-o", "json"}, more...)
 	out, stderr, code := try(t, 90*time.Second, argv...)
 	var r diag.Report

@@ -24,7 +24,7 @@ func terminalPublicRoute() Hop {
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepHealthz)
 			switch {
-			case f == nil || f.Passed():
+			case f == nil || f.Passed() && status(f) == 200: // a redirect is an answer, too, and not of the gateway
 				return nil
 			case f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero():
 				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and no edge cookie was given (auth.edge_cookie_file): not the browser-equivalent proof", where(f))}

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 
 // counterReserve is how much of a hop's budget its steps leave for counter-probes at the least.
 const counterReserve = time.Second
+
+// errBudget ends a step whose hop has no time left.
+var errBudget = errors.New("the hop's budget is used up")
 
 // EventKind says what a walk just did.
 type EventKind int
@@ -38,11 +42,11 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	w := &walker{
 		ctx: ctx, env: e, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
 		facts: map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{},
-		hopDone: map[diag.HopID]chan struct{}{}, factDone: map[string]chan struct{}{},
+		hopDone: map[string]chan struct{}{}, factDone: map[string]chan struct{}{},
 	}
 	chain := Chain()
 	for i := range chain {
-		w.hopDone[chain[i].ID] = make(chan struct{})
+		w.hopDone[string(chain[i].ID)] = make(chan struct{})
 		for _, s := range chain[i].Steps {
 			w.factDone[factID(chain[i].ID, s.Name)] = make(chan struct{})
 		}
@@ -74,8 +78,8 @@ type walker struct {
 	vantages map[string]Vantage
 	start    time.Time
 
-	hopDone  map[diag.HopID]chan struct{}
-	factDone map[string]chan struct{}
+	hopDone  map[string]chan struct{} // by hop id
+	factDone map[string]chan struct{} // by fact id
 
 	mu     sync.Mutex // guards facts, order, status and calls of observe
 	facts  map[string]*diag.Fact
@@ -87,7 +91,7 @@ type walker struct {
 
 // runHop runs a hop's steps, then its counter-probes, then judges it.
 func (w *walker) runHop(h *Hop) {
-	defer close(w.hopDone[h.ID])
+	defer close(w.hopDone[string(h.ID)])
 	planned := (&Case{Plan: w.plan}).planned(h.ID)
 	if planned.Skip == "" {
 		begun := sync.OnceFunc(func() { w.emit(Event{Kind: HopStarted, Hop: h.ID}) })
@@ -123,67 +127,99 @@ func (b *budgeted) end() time.Time {
 }
 
 // runStep waits for what the step needs, asks, and records the fact; on a failure it runs the counter-probes.
+//
+// A node's step does not wait for its needs: its question travels behind the login, which saves a round trip for each
+// need, and its answer is dropped when a need turns out not to pass.
 func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
-	if !w.waitFor(s) {
+	early := slices.Contains(s.Needs, diag.HopNodeOpsAccess)
+	if !w.waitFor(s.After, w.factDone) || !early && !w.waitFor(hopNames(s.Needs), w.hopDone) {
 		return
 	}
-	w.mu.Lock()
-	c := w.snapshot()
-	stop := blocked(s, w.status) != "" || (s.When != nil && s.When(c) != "")
-	w.mu.Unlock()
-	if stop || w.ctx.Err() != nil {
+	c, stop := w.mayRun(s, early)
+	if stop {
 		return
 	}
 	begun()
 	if s.Uses != "" {
 		return
 	}
-	ctx, cancel := context.WithDeadline(w.ctx, budget.end())
+	ctx, cancel := w.within(budget, early)
 	defer cancel()
 	req := s.Ask(w.env, c)
 	req.ID = factID(h.ID, s.Name)
-	timeout := min(s.Timeout, time.Until(budget.end())-counterReserve)
+	req.TimeoutMS = s.Timeout.Milliseconds()
 	if s.Timeout == 0 {
-		timeout = time.Until(budget.end()) - counterReserve
+		req.TimeoutMS = (budget.total - counterReserve).Milliseconds()
 	}
-	req.TimeoutMS = max(1, timeout.Milliseconds())
 	f := w.probe(ctx, s.From, []diag.Request{req})[0]
+	if early {
+		if !w.waitFor(hopNames(s.Needs), w.hopDone) {
+			w.record(f, false)
+			return
+		}
+		if _, stop := w.mayRun(s, false); stop {
+			return
+		}
+	}
 	w.record(f, false)
 	w.mu.Lock()
 	step := assessStep(h, s, w.snapshot(), (&Case{Plan: w.plan}).planned(h.ID), w.status)
 	w.mu.Unlock()
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
 	if f.Failure != diag.OK && f.Failure != diag.Cancelled {
-		w.counter(ctx, h, &f)
+		w.counter(ctx, budget.end(), h, &f)
 	}
 }
 
-// waitFor blocks until the step's needs are done, and reports whether the walk still goes on.
-func (w *walker) waitFor(s Step) bool {
-	for _, need := range s.Needs {
-		if !w.wait(w.hopDone[need]) {
-			return false
-		}
+// within bounds a step by its hop's budget, which begins with the hop's first step, and for a question that travels
+// behind the login when that is done.
+func (w *walker) within(budget *budgeted, behindLogin bool) (context.Context, context.CancelFunc) {
+	if !behindLogin {
+		return context.WithDeadline(w.ctx, budget.end())
 	}
-	for _, id := range s.After {
-		if !w.wait(w.factDone[id]) {
+	ctx, cancel := context.WithCancelCause(w.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-w.hopDone[string(diag.HopNodeOpsAccess)]:
+		case <-ctx.Done():
+			return
+		}
+		timer := time.NewTimer(time.Until(budget.end()))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel(errBudget)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil); <-done }
+}
+
+// mayRun looks at needs (unless they are still open) and conditions; the case is what is known so far.
+func (w *walker) mayRun(s Step, needsOpen bool) (*Case, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.snapshot()
+	stop := w.ctx.Err() != nil || !needsOpen && blocked(s, w.status) != "" || s.When != nil && s.When(c) != ""
+	return c, stop
+}
+
+// waitFor blocks until all of the named things are done, and reports whether the walk still goes on.
+func (w *walker) waitFor(names []string, done map[string]chan struct{}) bool {
+	for _, name := range names {
+		select {
+		case <-done[name]:
+		case <-w.ctx.Done():
 			return false
 		}
 	}
 	return true
 }
 
-func (w *walker) wait(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	case <-w.ctx.Done():
-		return false
-	}
-}
-
 // counter runs the probes that differ in one input from the failing one, all at once.
-func (w *walker) counter(ctx context.Context, h *Hop, failing *diag.Fact) {
+func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *diag.Fact) {
 	w.mu.Lock()
 	c := w.snapshot()
 	w.mu.Unlock()
@@ -195,9 +231,7 @@ func (w *walker) counter(ctx context.Context, h *Hop, failing *diag.Fact) {
 	for _, k := range counters {
 		req := k.Request
 		req.ID = failing.ID + "~" + k.Name
-		if deadline, ok := ctx.Deadline(); ok {
-			req.TimeoutMS = max(1, min(req.TimeoutMS, time.Until(deadline).Milliseconds()-50))
-		}
+		req.TimeoutMS = max(1, min(req.TimeoutMS, time.Until(end).Milliseconds()-50))
 		by[k.From] = append(by[k.From], req)
 	}
 	var wg sync.WaitGroup
@@ -215,6 +249,11 @@ func (w *walker) counter(ctx context.Context, h *Hop, failing *diag.Fact) {
 // far side, and is recorded as cancelled.
 func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
 	facts := w.vantages[from].Probe(ctx, reqs)
+	for i := range facts {
+		if facts[i].Failure == diag.Cancelled && context.Cause(ctx) == errBudget { //nolint:errorlint // set by us, never wrapped
+			facts[i].Failure = diag.Timeout
+		}
+	}
 	if w.ctx.Err() != nil {
 		for i := range facts {
 			if facts[i].Failure.Silent() {
@@ -280,4 +319,12 @@ func (w *walker) inOrder(chain []Hop) []diag.Fact {
 		}
 	}
 	return facts
+}
+
+func hopNames(ids []diag.HopID) []string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	return names
 }
