@@ -47,7 +47,7 @@ func makeHost() (dir string, err error) {
 			return "", err
 		}
 	}
-	for key, value := range map[string]string{"INPROCESS_UNITS": units, "PATH": bin + ":" + os.Getenv("PATH"), "HOME": home, "SSH_AUTH_SOCK": ""} {
+	for key, value := range map[string]string{"INPROCESS_UNITS": units, "PATH": bin + ":" + os.Getenv("PATH"), "SSH_AUTH_SOCK": ""} {
 		if err := os.Setenv(key, value); err != nil {
 			return "", err
 		}

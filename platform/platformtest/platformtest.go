@@ -42,7 +42,7 @@ type Options struct {
 	Config      func(*platform.Config)    // changes the configuration before the start
 	Now         func() time.Time          // default: time.Now
 	Log         io.Writer                 // JSON lines; default: nothing
-	Workload    string                    // host:port of a plain server: it gets an edge, which is the product URL of allocations that have none
+	Workload    string                    // host:port[/path] of a plain server: it gets an edge, which is the product URL of allocations that have none
 }
 
 // Platform is a running platform. Its URLs are https on loopback, under certificates of CAPEM which also name
@@ -97,7 +97,8 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 	p.NodeTerminalURL = "https://" + listeners["node_terminal"].Addr().String()
 
 	if o.Workload != "" {
-		p.AppEdge = newFront(tb, p.ca, o.Workload, nil)
+		backend, _, _ := strings.Cut(o.Workload, "/")
+		p.AppEdge = newFront(tb, p.ca, backend, nil)
 	}
 	cfg := p.config(o)
 	log := slog.New(slog.DiscardHandler)
@@ -177,9 +178,10 @@ func (p *Platform) seed(o Options) string {
 		allocations = []platform.SeedAllocation{{ID: AllocationID, NodeID: NodeID, State: store.StateActive, OSUser: "tenant", WorkflowID: "wf-01"}}
 	}
 	s := platform.Seed{Nodes: append([]platform.SeedNode(nil), nodes...), Allocations: append([]platform.SeedAllocation(nil), allocations...)}
+	_, path, _ := strings.Cut(o.Workload, "/")
 	for i := range s.Allocations {
 		if app := &s.Allocations[i].App; p.AppEdge != nil && app.ProductURL == "" {
-			app.ProductURL = p.AppEdge.URL + "/"
+			app.ProductURL = p.AppEdge.URL + "/" + path
 		}
 	}
 	for i := range s.Nodes {

@@ -1,0 +1,92 @@
+package inprocess
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+const (
+	interruptions = 100
+	// soon is how long a walk may take to end once it was told to, its vantages closed.
+	soon = time.Second
+)
+
+// TestInterruptedAnywhere: a walk that is ended at a random moment, by its caller or by its deadline, ends at once,
+// never reads as a pass, and is judged the same again.
+func TestInterruptedAnywhere(t *testing.T) {
+	w := start(t, options{})
+	began := time.Now()
+	for range 3 {
+		w.walk(t)
+	}
+	typical := time.Since(began) / 3
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, a walk takes %s", seed, typical)
+	roll := rand.New(rand.NewPCG(seed, 0))
+	cut := 0
+	for i := range interruptions {
+		after := time.Duration(roll.Int64N(int64(typical)))
+		ctx, cancel := context.WithCancel(context.Background())
+		want := diag.EndedInterrupted
+		if i%2 == 0 {
+			ctx, cancel = context.WithTimeout(context.Background(), after)
+			want = diag.EndedDeadline
+		}
+		timer := time.AfterFunc(after, cancel)
+		j := w.prepare(t)
+		begun := time.Now()
+		r := j.run(ctx, t)
+		late := time.Since(begun) - after
+		timer.Stop()
+		cancel()
+		if late > soon {
+			t.Errorf("seed %d, run %d: ended %s after it was told to (close: %s)", seed, i, late, j.closeTook)
+		}
+		if r.Run.EndedBy == diag.EndedCompleted {
+			continue
+		}
+		cut++
+		if r.Run.EndedBy != want && i%2 == 1 {
+			t.Errorf("seed %d, run %d: ended by %s, want %s", seed, i, r.Run.EndedBy, want)
+		}
+		if r.Verdict.Outcome != diag.OutcomeInconclusive || r.Verdict.Blame != nil {
+			t.Errorf("seed %d, run %d, after %s: a healthy world that was not looked at to the end is %s\n%s", seed, i, after, r.Verdict.Outcome, describe(r))
+		}
+		checkReplay(t, r)
+	}
+	t.Logf("%d of %d walks were cut short", cut, interruptions)
+	if cut < interruptions/2 {
+		t.Errorf("only %d walks were cut short", cut)
+	}
+}
+
+// checkReplay judges a report that was written and read back, and wants the same bytes.
+func checkReplay(t *testing.T, r *diag.Report) {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read diag.Report
+	if err := json.Unmarshal(text, &read); err != nil {
+		t.Fatal(err)
+	}
+	again, err := preflight.Replay(&read)
+	if err != nil {
+		t.Fatalf("replay: %v", err)
+	}
+	replayed, err := json.Marshal(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text, replayed) {
+		t.Errorf("replayed otherwise:\n%s\n%s", text, replayed)
+	}
+}
