@@ -42,6 +42,12 @@ func nodeRecoveryStatus() Hop {
 				},
 			},
 		},
+		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
+			if failing.Request.Op != diag.OpHTTP {
+				return nil
+			}
+			return profileURL(e, failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathTaskWait, nil))
+		},
 		Judge: func(c *Case) []diag.Finding {
 			for _, judge := range []func(*Case) *diag.Finding{
 				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait,

@@ -9,7 +9,7 @@ import (
 )
 
 // phases is the ladder: a probe that failed in a later phase passed all the earlier ones.
-var phases = [...]string{"env", "dns", "tcp", "cert", "tls", "http", "poll", "ws", "pty"}
+var phases = [...]string{"target", "env", "dns", "tcp", "trust", "cert", "tls", "mtls", "http", "poll", "ws", "pty"}
 
 func rung(phase string) int {
 	for i, p := range phases {
