@@ -56,7 +56,7 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 		wg.Go(func() { w.runHop(&chain[i]) })
 	}
 	wg.Wait()
-	return w.inOrder(chain), endedBy(ctx)
+	return w.inOrder(chain), w.ended()
 }
 
 func endedBy(ctx context.Context) diag.EndedBy {
@@ -254,15 +254,24 @@ func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []
 			facts[i].Failure = diag.Timeout
 		}
 	}
-	if w.ctx.Err() != nil {
+	if ended := w.ended(); ended != diag.EndedCompleted {
 		for i := range facts {
 			if facts[i].Failure.Silent() {
 				facts[i].Failure = diag.Cancelled
-				facts[i].Detail = "the walk ended by " + string(endedBy(w.ctx))
+				facts[i].Detail = "the walk ended by " + string(ended)
 			}
 		}
 	}
 	return facts
+}
+
+// ended is how the walk ended by now, completed while it goes on. A socket may notice the walk's deadline before its
+// context does.
+func (w *walker) ended() diag.EndedBy {
+	if deadline, ok := w.ctx.Deadline(); ok && w.ctx.Err() == nil && !time.Now().Before(deadline) {
+		return diag.EndedDeadline
+	}
+	return endedBy(w.ctx)
 }
 
 func (w *walker) record(f diag.Fact, counter bool) {

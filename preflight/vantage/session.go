@@ -65,6 +65,7 @@ func (l *link) exec(ctx context.Context, client *ssh.Client, cmd string) (*sessi
 	}
 	var to *io.PipeWriter
 	s.facts, to = io.Pipe()
+	l.own(s.facts.Close) // facts may come of which nobody takes any more, because the link was closed right now
 	l.wg.Go(func() { s.collectStatus(reqs) })
 	l.wg.Go(func() { s.collectStderr() })
 	l.wg.Go(func() { s.listen(to) })
