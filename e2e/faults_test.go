@@ -190,6 +190,7 @@ func TestFaults(t *testing.T) {
 				defer on(t, l, platform, route.undo)
 			}
 			on(t, l, f.on, eventually(f.check))
+			second := oracle(t, l)
 			began := time.Now()
 			r, code, written := walk(t)
 			t.Logf("walked in %s: %s", time.Since(began).Round(time.Millisecond), r.Verdict.Confidence)
@@ -199,14 +200,16 @@ func TestFaults(t *testing.T) {
 			for _, problem := range want.Check(r) {
 				t.Error(problem)
 			}
-			if t.Failed() {
-				t.Log("\n" + describe(r))
+			if second != nil {
+				agree(t, r, second())
 			}
 			noSecrets(t, l, written)
 			on(t, l, f.on, f.check) // still there: the walk repaired nothing
-			if !t.Failed() {
-				keep(t, want.Name, l, written)
+			if t.Failed() {
+				t.Log("\n" + describe(r))
+				return
 			}
+			keep(t, want.Name, l, written)
 		})
 	}
 }

@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/lab"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// oracle starts the bash helper of the benchmark on the same lab, and returns a function that waits for its statuses by
+// hop. It looks with curl, openssl, dig and ssh, and shares no code with the tool. nil when the host lacks one of them.
+func oracle(t *testing.T, l *lab.Lab) func() map[diag.HopID]string {
+	t.Helper()
+	for _, need := range []string{"bash", "curl", "jq", "openssl", "ssh", "getent"} {
+		if _, err := exec.LookPath(need); err != nil {
+			t.Logf("oracle skipped: needs %s", need)
+			return nil
+		}
+	}
+	p, _, err := profile.Load(l.ProfilePath(), profile.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := []string{filepath.Join("..", "bench", "helper.sh"), "--controlmaster"}
+	for flag, v := range map[string]string{
+		"api-base": p.APIBase, "terminal-base": p.TerminalBase, "node-id": node, "node-host": p.Nodes[node].Host,
+		"node-user": p.SSH.User, "allocation-id": "alloc-01", "token-file": p.Auth.TokenFile, "ca": p.Trust.OperatorCA,
+		"identity": p.SSH.Identity, "known-hosts": p.SSH.KnownHosts, "api-resolve-address": p.APIResolveAddress,
+		"terminal-resolve-address": p.TerminalResolveAddress, "app-resolve-address": p.AppResolveAddress,
+		"stale-after":    strconv.FormatInt(p.PolicyValue("node.heartbeat_stale_after_seconds"), 10),
+		"stream-timeout": strconv.FormatInt(p.PolicyValue("terminal.node_stream_timeout_seconds"), 10),
+	} {
+		argv = append(argv, "--"+flag, v)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	cmd := exec.CommandContext(ctx, "bash", argv...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() map[diag.HopID]string {
+		defer cancel()
+		err := cmd.Wait()
+		if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 3) {
+			t.Errorf("the bash helper: %v\n%s", err, errs.Bytes())
+		}
+		statuses := map[diag.HopID]string{}
+		for lines := bufio.NewScanner(&out); lines.Scan(); {
+			var line struct {
+				Hop    diag.HopID `json:"hop"`
+				Status string     `json:"status"`
+				Detail string     `json:"detail"`
+			}
+			if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+				t.Errorf("the bash helper wrote %q: %v", lines.Text(), err)
+			}
+			statuses[line.Hop] = line.Status
+		}
+		return statuses
+	}
+}
+
+// agree compares what both could decide. The heartbeat goes stale while one of them looks, so it is left out.
+func agree(t *testing.T, r *diag.Report, statuses map[diag.HopID]string) {
+	t.Helper()
+	compared := 0
+	for _, h := range r.Hops {
+		theirs := statuses[h.ID]
+		if h.ID == diag.HopNodeHeartbeat || theirs != "pass" && theirs != "fail" {
+			continue
+		}
+		ours := h.Status
+		if ours == diag.StatusWarn {
+			ours = diag.StatusPass
+		}
+		if ours != diag.StatusPass && ours != diag.StatusFail {
+			continue
+		}
+		compared++
+		if string(ours) != theirs {
+			t.Errorf("%s: we say %s (%s), the bash helper says %s", h.ID, h.Status, h.Text, theirs)
+		}
+	}
+	if compared < 3 {
+		t.Errorf("only %d hops could be compared with the bash helper", compared)
+	}
+}
