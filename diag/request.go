@@ -63,6 +63,7 @@ type Request struct {
 	Method       string            `json:"method,omitempty"` // default GET
 	Header       map[string]string `json:"header,omitempty"`
 	Body         string            `json:"body,omitempty"`
+	Query        Secret            `json:"query,omitzero"`    // added to Target, a URL: links of other people carry logins there
 	Token        Secret            `json:"token,omitzero"`    // sent as Authorization: Bearer, or as a bearer.<token> subprotocol
 	Cookie       Secret            `json:"cookie,omitzero"`   // edge cookie, sent as Cookie
 	Extract      map[string]string `json:"extract,omitempty"` // name -> gjson path; only these fields of an answer are kept

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -39,6 +40,22 @@ func (c *Case) Field(hop diag.HopID, step, name string) string {
 		return ""
 	}
 	return f.HTTP.Fields[name]
+}
+
+// URL returns a field that holds a URL: what a report may show of it, and its query, which may hold a login. On replay
+// the query is gone.
+func (c *Case) URL(hop diag.HopID, step, name string) (string, diag.Secret) {
+	f := c.Fact(hop, step)
+	if f == nil || f.HTTP == nil {
+		return "", diag.Secret{}
+	}
+	whole := f.HTTP.Whole[name].Reveal()
+	if whole == "" {
+		return f.HTTP.Fields[name], diag.Secret{}
+	}
+	before, query, _ := strings.Cut(whole, "?")
+	query, _, _ = strings.Cut(query, "#")
+	return before, diag.NewSecret(query)
 }
 
 // Time returns such a field as a time; the zero time when it is absent or is none.

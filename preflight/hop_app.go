@@ -71,8 +71,9 @@ func appUserRoute() Hop {
 			Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding},
 			When: func(c *Case) string { return unless(appField(c, "product_url"), "the allocation has no product URL") },
 			Ask: func(e *Env, c *Case) diag.Request {
+				url, query := c.URL(diag.HopAllocationBinding, stepAllocation, "allocation.app_product_url")
 				return diag.Request{
-					Op: diag.OpHTTP, Target: appField(c, "product_url"), Resolve: e.Profile.AppResolveAddress,
+					Op: diag.OpHTTP, Target: url, Query: query, Resolve: e.Profile.AppResolveAddress,
 					CABundle: e.Profile.Trust.OperatorCA, Header: e.header(), Cookie: e.Cookie,
 				}
 			},

@@ -43,15 +43,15 @@ func browserTerminalWS() Hop {
 
 func askSession(e *Env, c *Case) diag.Request {
 	mint := c.Fact(diag.HopTerminalTokenMint, stepMint)
-	url := c.Field(diag.HopTerminalTokenMint, stepMint, "token.url")
+	url, query := c.URL(diag.HopTerminalTokenMint, stepMint, "token.url")
 	session := c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")
 	if url == "" || !sameEndpoint(url, e.Profile.TerminalBase) {
-		url = join(e.Profile.TerminalBase, e.path(profile.PathTerminalWS, map[string]string{"session_id": session}))
+		url, query = join(e.Profile.TerminalBase, e.path(profile.PathTerminalWS, map[string]string{"session_id": session})), diag.Secret{}
 	}
 	header := e.header()
 	header["Origin"] = endpointOf(e.Profile.TerminalBase)
 	req := diag.Request{
-		Op: diag.OpSession, Target: url, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
+		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
 		Header: header, Cookie: e.Cookie, Subprotocols: []string{"gpuaas.terminal.v1"},
 	}
 	if mint != nil && mint.HTTP != nil {

@@ -127,6 +127,7 @@ func redaction(facts []diag.Fact) diag.Redaction {
 	for i := range facts {
 		count("token", facts[i].Request.Token)
 		count("cookie", facts[i].Request.Cookie)
+		count("query", facts[i].Request.Query)
 		if h := facts[i].HTTP; h != nil {
 			count("kept", h.Kept)
 		}

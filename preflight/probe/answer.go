@@ -51,7 +51,7 @@ func (c *climb) describe(a *answer) diag.Failure {
 	h.DurationMS = diag.Measured(a.took)
 	size := int64(len(a.body))
 	h.BodyBytes = &size
-	h.Correlation = withoutSecrets(h.Correlation, c.req.Token, c.req.Cookie)
+	h.Correlation = withoutSecrets(h.Correlation, secretsOf(c.req)...)
 	c.extract(h, a.body)
 	var word diag.Failure
 	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0)
@@ -116,7 +116,13 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 		if slices.Contains(envelope.message.names[:], name) {
 			v = Scrub(v)
 		}
-		h.Fields[name] = withoutSecrets(v, h.Kept, c.req.Token, c.req.Cookie)
+		h.Fields[name] = withoutSecrets(v, append(secretsOf(c.req), h.Kept)...)
+		if shown, isURL := withoutQuery(h.Fields[name]); isURL {
+			if h.Whole == nil {
+				h.Whole = map[string]diag.Secret{}
+			}
+			h.Fields[name], h.Whole[name] = shown, diag.NewSecret(v)
+		}
 	}
 	if h.Status < 400 {
 		return
@@ -127,7 +133,7 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 	}
 	h.ErrorCode, h.ErrorMessage = part(envelope.code), part(envelope.message)
 	if v, _ := get(envelope.correlation.in(c.req)); v != "" {
-		h.Correlation = clipID(withoutSecrets(v, h.Kept, c.req.Token, c.req.Cookie))
+		h.Correlation = clipID(withoutSecrets(v, append(secretsOf(c.req), h.Kept)...))
 	}
 	if h.RetryAfterS == nil {
 		h.RetryAfterS = retryAfter(part(envelope.retryAfter), time.Time{})

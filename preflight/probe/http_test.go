@@ -35,9 +35,12 @@ func TestHTTPFacts(t *testing.T) {
 		t.Fatalf("%s in %s: %s", f.Failure, f.Phase, f.Detail)
 	}
 	h := f.HTTP
-	want := map[string]string{"id": "t-1", "n": "3", "on": "false", "v": "x", "url": "wss://t/?token=" + diag.Redacted}
+	want := map[string]string{"id": "t-1", "n": "3", "on": "false", "v": "x", "url": "wss://t/?" + diag.Redacted}
 	if !maps.Equal(h.Fields, want) {
 		t.Errorf("fields %v", h.Fields)
+	}
+	if h.Whole["url"].Reveal() != "wss://t/?token="+canary || len(h.Whole) != 1 {
+		t.Errorf("%d URLs kept whole", len(h.Whole))
 	}
 	if h.Kept.Reveal() != canary || h.Status != 201 || h.ContentType != jsonType || h.Server != "nginx" || h.DurationMS == 0 || *h.BodyBytes == 0 {
 		t.Errorf("%+v", h)

@@ -51,11 +51,22 @@ type climb struct {
 func (p *Prober) newClimb(req diag.Request, f *diag.Fact) *climb {
 	c := &climb{p: p, req: req, f: f}
 	var err error
-	if c.to, err = parseTarget(req.Op, req.Target); err != nil {
+	if c.to, err = parseTarget(req.Op, withQuery(req)); err != nil {
 		c.failed(phaseTarget, diag.Unsupported, err)
 		return nil
 	}
 	return c
+}
+
+// withQuery is the target with the query that must not be written anywhere.
+func withQuery(req diag.Request) string {
+	switch {
+	case req.Query.IsZero():
+		return req.Target
+	case strings.Contains(req.Target, "?"):
+		return req.Target + "&" + req.Query.Reveal()
+	}
+	return req.Target + "?" + req.Query.Reveal()
 }
 
 // parseTarget reads "name", "host:port" or a URL. A bare name gets the port of its op: 443, or 80 for a plain URL.

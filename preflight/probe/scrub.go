@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -63,7 +64,32 @@ func opaque(run string) bool {
 
 // clean is Scrub that also knows this request's own secrets, whatever they look like.
 func clean(req diag.Request, s string, more ...diag.Secret) string {
-	return Scrub(withoutSecrets(s, append(more, req.Token, req.Cookie)...))
+	return Scrub(withoutSecrets(s, append(more, secretsOf(req)...)...))
+}
+
+// secretsOf lists the secrets that a request carries, a query's values one by one as well.
+func secretsOf(req diag.Request) []diag.Secret {
+	secrets := []diag.Secret{req.Token, req.Cookie, req.Query}
+	values, err := url.ParseQuery(req.Query.Reveal())
+	if err != nil {
+		return secrets
+	}
+	for _, list := range values {
+		for _, v := range list {
+			secrets = append(secrets, diag.NewSecret(v))
+		}
+	}
+	return secrets
+}
+
+// withoutQuery cuts the query off a URL that has one; false for every other text.
+func withoutQuery(s string) (string, bool) {
+	scheme, _, isURL := strings.Cut(s, "://")
+	before, _, has := strings.Cut(s, "?")
+	if !isURL || !has || strings.ContainsAny(scheme, " ?{[\"") {
+		return s, false
+	}
+	return before + "?" + diag.Redacted, true
 }
 
 // withoutSecrets takes known values out of s. Very short ones stay: they would tear words apart, and protect nothing.

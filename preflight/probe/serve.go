@@ -158,7 +158,7 @@ func (s *server) begin(ctx context.Context, req diag.Request) {
 
 // answer measures req, wherever its view is.
 func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
-	if !req.Token.IsZero() || !req.Cookie.IsZero() {
+	if !req.Token.IsZero() || !req.Cookie.IsZero() || !req.Query.IsZero() {
 		return s.refuse(req, diag.Unsupported, "secrets are not used on a node")
 	}
 	e, done := s.current(ctx)
