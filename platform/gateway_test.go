@@ -373,3 +373,27 @@ func TestStopIsQuickAndSaid(t *testing.T) {
 		t.Errorf("the long poll ended with %d", status)
 	}
 }
+
+// TestAProbesStreamIsNoRejectedStream: a preflight asks for a session that nobody has. Its 404 proves the way, and is
+// not written down as a terminal that failed; the same refusal of an agent is.
+func TestAProbesStreamIsNoRejectedStream(t *testing.T) {
+	_, p := withRedis(t)
+	n := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
+	for id, header := range map[string]http.Header{
+		"walk-1":  {wire.HeaderCorrelationID: {"walk-1"}, wire.HeaderProbe: {"preflight"}},
+		"agent-1": {wire.HeaderCorrelationID: {"agent-1"}},
+	} {
+		_, resp, err := websocket.Dial(short(t), p.NodeTerminalURL+path(wire.PathNodeTerminal, "", "{session_id}", "ts-none"), &websocket.DialOptions{
+			HTTPClient: p.NodeClient(n.cred), Subprotocols: []string{wire.TerminalSubprotocol}, HTTPHeader: header})
+		if err == nil || resp == nil || resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	for id, want := range map[string]string{"walk-1": "terminal.node_stream_probed", "agent-1": "terminal.node_stream_rejected"} {
+		wantEvidence(t, p, id, want)
+		var got struct{ Items []struct{ Kind string } }
+		if p.Do(http.MethodGet, "/v1/admin/evidence?correlation_id="+id, nil, &got); len(got.Items) != 1 {
+			t.Errorf("%s: %+v", id, got.Items)
+		}
+	}
+}

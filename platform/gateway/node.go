@@ -21,7 +21,11 @@ func (g *Gateway) node(w http.ResponseWriter, r *http.Request) error {
 	row := store.Session{ID: id, CorrelationID: web.CorrelationID(r.Context())}
 	s, err := g.admitNode(r, id, &row)
 	if err != nil {
-		g.rejected(r, store.StreamRejected, row, err)
+		kind := store.StreamRejected
+		if r.Header.Get(wire.HeaderProbe) != "" {
+			kind = store.StreamProbed
+		}
+		g.rejected(r, kind, row, err)
 		return err
 	}
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.TerminalSubprotocol}})

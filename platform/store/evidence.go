@@ -26,6 +26,7 @@ const (
 	BrowserRejected     = "terminal.browser_rejected"
 	StreamConnected     = "terminal.node_stream_connected"
 	StreamRejected      = "terminal.node_stream_rejected"
+	StreamProbed        = "terminal.node_stream_probed" // a preflight's own upgrade, refused like any other: nobody's terminal failed
 	PTYReady            = "terminal.pty_ready"
 	TerminalError       = "terminal.error"
 	TerminalClosed      = "terminal.closed"
