@@ -31,6 +31,7 @@ func runProbe(ctx context.Context, r *runtime, task *wire.Task) (any, func(conte
 		return nil, nil, &taskError{code: CodeTaskInvalid, err: fmt.Errorf("%d requests, more than %d", len(reqs), maxProbes)}
 	}
 	p := &probe.Prober{Vantage: probe.VantageNode, Start: time.Now(), Dial: r.cfg.Dial, Agent: r.view()}
+	defer p.Close()
 	facts := p.Probe(ctx, reqs)
 	if err := ctx.Err(); err != nil && len(reqs) > 0 {
 		return nil, nil, err
