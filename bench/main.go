@@ -25,6 +25,7 @@ type options struct {
 	child   string // "warm": this process is the one inside the slow namespace
 	profile string // of the child
 	walks   int    // of the child
+	session bool   // of the child
 }
 
 func main() {
@@ -35,6 +36,7 @@ func main() {
 	flag.StringVar(&o.child, "child", "", "what this process does for another bench")
 	flag.StringVar(&o.profile, "profile", "", "profile `FILE` of the child")
 	flag.IntVar(&o.walks, "walks", 5, "walks of the child")
+	flag.BoolVar(&o.session, "session", true, "terminal sessions of the child")
 	only := flag.String("only", "", "one section: walk, trips, footprint or judge")
 	flag.Parse()
 	if err := run(o, *only, *asJSON); err != nil {
@@ -47,7 +49,7 @@ func run(o options, only string, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if o.child == "warm" {
-		return warmChild(ctx, o.profile, o.walks)
+		return warmChild(ctx, o)
 	}
 	bin, err := filepath.Abs(o.bin)
 	if err != nil {
@@ -58,6 +60,7 @@ func run(o options, only string, asJSON bool) error {
 		return fmt.Errorf("the binaries are not built (make build): %w", err)
 	}
 	t := &table{Began: time.Now(), progress: os.Stderr}
+	defer func() { _ = os.Remove(ownReport()) }()
 	onLab, giveBack := labSections()
 	defer giveBack()
 	for _, s := range append(onLab,

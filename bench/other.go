@@ -13,4 +13,4 @@ func labSections() ([]section, func()) {
 	return []section{{"walk", "on the lab", func(context.Context, options, *table) error { return errNoLab }}}, func() {}
 }
 
-func warmChild(context.Context, string, int) error { return errNoLab }
+func warmChild(context.Context, options) error { return errNoLab }

@@ -90,7 +90,7 @@ func (t *table) write(w io.Writer) error {
 	return err
 }
 
-// columns writes rows as left-aligned columns.
+// columns writes rows as left-aligned columns. A row's last cell may stick out.
 func columns(b *strings.Builder, rows [][]string) {
 	var wide []int
 	for _, row := range rows {
@@ -98,7 +98,7 @@ func columns(b *strings.Builder, rows [][]string) {
 			if i == len(wide) {
 				wide = append(wide, 0)
 			}
-			if !strings.HasPrefix(cell, "# ") {
+			if strings.Join(row[i+1:], "") != "" {
 				wide[i] = max(wide[i], utf8.RuneCountInString(cell))
 			}
 		}

@@ -11,8 +11,11 @@ import (
 )
 
 const (
-	goalCold, goalPipelined, goalWarm = 11.0, 8.0, 2.0
-	goalR2                            = 0.999
+	goalCold, goalWarm = 11.0, 2.0
+	goalR2             = 0.999
+
+	// rounding is what a slope may be off and still be counted as the whole number below.
+	rounding = 0.5
 )
 
 // counted is what round trips are counted of: once returns how long it took, several times over.
@@ -31,7 +34,8 @@ func trips(ctx context.Context, b *bench, t *table) error {
 	}
 	for _, c := range []counted{
 		{"cold walk (the binary)", goalCold, func(ctx context.Context) ([]time.Duration, error) { return b.timed(ctx, runs, b.toolArgv(), checkTool) }},
-		{"warm walk (vantages held open, in process)", goalWarm, func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach) }},
+		{"warm walk (vantages held open, in process)", goalWarm, func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach, true) }},
+		{"warm walk without a terminal session", goalWarm, func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach, false) }},
 		{"for comparison: a cold `ssh NODE true`", 0, func(ctx context.Context) ([]time.Duration, error) {
 			return b.timed(ctx, max(2, runs/2), b.sshTrue(), checkExit)
 		}},
@@ -72,7 +76,7 @@ func (b *bench) count(ctx context.Context, t *table, c counted) error {
 	if c.goal == 0 {
 		t.say(c.name, "%s", value)
 	} else {
-		t.aim(c.name, value, fmt.Sprintf("<= %.0f", c.goal), slope <= c.goal+0.5)
+		t.aim(c.name, value, fmt.Sprintf("<= %.0f", c.goal), slope < c.goal+rounding)
 	}
 	t.say("  at RTT 0, 20, 40, 60, 100 ms", "%s", points[1:])
 	if c.goal == goalCold {
@@ -98,12 +102,12 @@ func (b *bench) timed(ctx context.Context, n int, argv []string, check func(ran)
 }
 
 // warm has a process of its own in the slow namespace walk again and again over open vantages.
-func (b *bench) warm(ctx context.Context, n int) ([]time.Duration, error) {
+func (b *bench) warm(ctx context.Context, n int, session bool) ([]time.Duration, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	r, err := runSlow(ctx, self, "-child", "warm", "-profile", b.lab.ProfilePath(), "-walks", strconv.Itoa(n+1))
+	r, err := runSlow(ctx, self, "-child", "warm", "-profile", b.lab.ProfilePath(), "-walks", strconv.Itoa(n+1), "-session="+strconv.FormatBool(session))
 	if err != nil {
 		return nil, err
 	}

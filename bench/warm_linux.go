@@ -14,10 +14,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// warmChild walks n times over the same vantages, and prints how long each walk took as a JSON list of nanoseconds.
+// warmChild walks some times over the same vantages, and prints how long each walk took as a JSON list of nanoseconds.
 // The first one is cold.
-func warmChild(ctx context.Context, file string, n int) error {
-	p, _, err := profile.ReadFile(file)
+func warmChild(ctx context.Context, o options) error {
+	p, _, err := profile.ReadFile(o.profile)
 	if err != nil {
 		return err
 	}
@@ -28,14 +28,14 @@ func warmChild(ctx context.Context, file string, n int) error {
 	}
 	subject := preflight.NewSubject(p, labNode, "", allocation, "")
 	env := preflight.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token}
-	plan := preflight.NewPlan(p, subject, preflight.Options{Session: true, Token: true, SSH: true})
+	plan := preflight.NewPlan(p, subject, preflight.Options{Session: o.session, Token: true, SSH: true})
 	operator := vantage.Operator(&probe.Prober{Vantage: preflight.Operator})
 	node := vantage.NewNode(vantage.NodeConfig{ID: labNode, Host: subject.NodeHost, SSH: p.SSH, Agent: p.Agent})
 	defer func() { _, _ = operator.Close(), node.Close() }()
 	places := map[string]preflight.Vantage{preflight.Operator: operator, preflight.Node: node}
 
 	var took []time.Duration
-	for range n {
+	for range o.walks {
 		began := time.Now()
 		facts, ended := preflight.Walk(ctx, &env, plan, places, nil)
 		took = append(took, time.Since(began))
