@@ -9,21 +9,34 @@ import (
 const Redacted = "[redacted]"
 
 // Secret is a value that must never be printed: tokens, cookies, passwords. Every way of formatting, logging or
-// marshalling it gives a placeholder; Reveal is the one way to the value. It cannot be read back from JSON, so a
-// secret that was written to a report is gone.
-type Secret struct{ v string }
+// marshalling it gives a placeholder; Reveal is the one way to the value. What was written to a report is gone: read
+// back, it is the placeholder.
+//
+// The value lies behind a pointer, because fmt calls no method of an unexported field: it would print the value of a
+// Secret in somebody's private field, and prints an address so. Secrets are not compared with ==.
+type Secret struct{ v *string }
 
-// NewSecret wraps v. An empty v is "no secret" and marshals as null.
-func NewSecret(v string) Secret { return Secret{v} }
+// NewSecret wraps v. An empty v is "no secret", the zero Secret, and marshals as the empty string.
+func NewSecret(v string) Secret {
+	if v == "" {
+		return Secret{}
+	}
+	return Secret{&v}
+}
 
 // Reveal returns the value, for the one line that puts it on the wire.
-func (s Secret) Reveal() string { return s.v }
+func (s Secret) Reveal() string {
+	if s.v == nil {
+		return ""
+	}
+	return *s.v
+}
 
 // IsZero reports whether there is no secret; `omitzero` uses it.
-func (s Secret) IsZero() bool { return s.v == "" }
+func (s Secret) IsZero() bool { return s.v == nil }
 
 func (s Secret) placeholder() string {
-	if s.v == "" {
+	if s.IsZero() {
 		return ""
 	}
 	return Redacted
@@ -36,6 +49,6 @@ func (s Secret) LogValue() slog.Value         { return slog.StringValue(s.placeh
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.placeholder()), nil }
 func (s *Secret) UnmarshalText(b []byte) error {
 	// A placeholder stays a placeholder: a replayed request still shows that a secret was there.
-	s.v = string(b)
+	*s = NewSecret(string(b))
 	return nil
 }
