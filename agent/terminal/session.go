@@ -18,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/gpuaas/gpuaasctl/internal/ptmx"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -210,7 +211,7 @@ func (s *Session) in(ctx context.Context) {
 		}
 		var f wire.Frame
 		if json.Unmarshal(data, &f) == nil && f.Type == "resize" && f.Cols > 0 && f.Rows > 0 {
-			_ = resize(s.shell.master, f.Cols, f.Rows) // a shell that is gone has no size
+			_ = ptmx.Resize(s.shell.master, f.Cols, f.Rows) // a shell that is gone has no size
 		}
 	}
 }

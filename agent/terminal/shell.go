@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuaas/gpuaasctl/internal/ptmx"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -36,7 +37,7 @@ type shell struct {
 // startShell starts u's shell as a login shell: own session, controlling terminal, the user's ids and groups, a
 // minimal environment, in the user's home.
 func startShell(u user, cols, rows uint16) (*shell, error) {
-	master, tty, err := openPTY()
+	master, tty, err := ptmx.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func startShell(u user, cols, rows uint16) (*shell, error) {
 }
 
 func startOn(tty *os.File, u user, cols, rows uint16) (*exec.Cmd, error) {
-	if err := resize(tty, cols, rows); err != nil {
+	if err := ptmx.Resize(tty, cols, rows); err != nil {
 		return nil, fmt.Errorf("size the pty: %w", err)
 	}
 	attr := &syscall.SysProcAttr{Setsid: true, Setctty: true} // Ctty is the child's descriptor 0

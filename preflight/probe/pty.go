@@ -17,10 +17,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
-	"golang.org/x/sys/unix"
-
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/ptmx"
 )
 
 const (
@@ -106,17 +104,13 @@ func groupsOf(ctx context.Context, name string) ([]uint32, error) {
 // startOnPTY starts cmd with a PTY as its controlling terminal. The terminal's own echo is off: it would answer before
 // any shell does.
 func startOnPTY(cmd *exec.Cmd) (*os.File, error) {
-	opened, slave, err := pty.Open()
+	master, slave, err := ptmx.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer slave.Close()
-	master, err := pollable(opened)
-	if err != nil {
-		return nil, err
-	}
-	if err := echoOff(slave); err != nil {
-		return nil, errors.Join(err, master.Close())
+	if err := ptmx.NoEcho(slave); err != nil {
+		return nil, errors.Join(fmt.Errorf("turn the terminal's echo off: %w", err), master.Close())
 	}
 	if cmd.SysProcAttr.Credential != nil {
 		// The user must be able to open its own terminal again by name.
@@ -127,31 +121,6 @@ func startOnPTY(cmd *exec.Cmd) (*os.File, error) {
 		return nil, errors.Join(err, master.Close())
 	}
 	return master, nil
-}
-
-// pollable returns file as one that has deadlines, and closes file. creack/pty asks for the descriptor, and that makes
-// a file blocking for good.
-func pollable(file *os.File) (*os.File, error) {
-	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("duplicating the terminal: %w", err)
-	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return nil, errors.Join(fmt.Errorf("making the terminal non-blocking: %w", err), unix.Close(fd))
-	}
-	return os.NewFile(uintptr(fd), "ptmx"), nil
-}
-
-func echoOff(tty *os.File) error {
-	t, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-	if err != nil {
-		return fmt.Errorf("reading the terminal's settings: %w", err)
-	}
-	t.Lflag &^= unix.ECHO
-	if err := unix.IoctlSetTermios(int(tty.Fd()), unix.TCSETS, t); err != nil {
-		return fmt.Errorf("turning the terminal's echo off: %w", err)
-	}
-	return nil
 }
 
 // converse types the sum and waits for its result.

@@ -1,0 +1,81 @@
+//go:build linux
+
+package ptmx
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func open(t *testing.T) (master, tty *os.File) {
+	t.Helper()
+	master, tty, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = master.Close(), tty.Close() })
+	return master, tty
+}
+
+func TestSizeAndEcho(t *testing.T) {
+	master, tty := open(t)
+	if err := Resize(master, 132, 43); err != nil {
+		t.Fatal(err)
+	}
+	if size, err := unix.IoctlGetWinsize(int(tty.Fd()), unix.TIOCGWINSZ); err != nil || size.Col != 132 || size.Row != 43 {
+		t.Errorf("size %+v, %v", size, err)
+	}
+	said := func() []byte {
+		if _, err := master.Write([]byte("hello\n")); err != nil {
+			t.Fatal(err)
+		}
+		if err := master.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 64)
+		n, err := master.Read(buf)
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		return buf[:n]
+	}
+	if got := said(); !bytes.Contains(got, []byte("hello")) {
+		t.Errorf("a terminal echoes, and this one said %q", got)
+	}
+	if err := NoEcho(tty); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(); len(got) > 0 {
+		t.Errorf("it said %q with its echo off", got)
+	}
+}
+
+// TestClosingEndsARead: also after everything else was done with the file.
+func TestClosingEndsARead(t *testing.T) {
+	master, _ := open(t)
+	if err := Resize(master, 80, 24); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := master.Read(make([]byte, 1))
+		ended <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	if err := master.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("it read something")
+		}
+	case <-time.After(2 * time.Second):
+		t.Fatal("the read goes on")
+	}
+}
