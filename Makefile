@@ -15,7 +15,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: build dist test test-fast test-lab demo lint golden schema bench bench-quick clean help
+.PHONY: build dist test test-fast test-lab demo lint golden schema picture bench bench-quick clean help
 
 build: ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-platform
 	@mkdir -p bin
@@ -64,6 +64,9 @@ golden: ## write every golden file anew; look at the difference before you commi
 
 schema: ## diag/schema/*.json from the Go types
 	$(GO) generate ./diag/schema
+
+picture: ## docs/table.svg, docs/hops.md and the made parts of README.md and docs/contract.md
+	$(GO) run ./internal/docgen
 
 bench: ## one table of ratios
 	$(GO) run ./bench

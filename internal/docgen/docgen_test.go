@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const root = "../.."
+
+// TestPagesAreCurrent: what is made from the program is what the program says.
+func TestPagesAreCurrent(t *testing.T) {
+	made, err := pages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range made {
+		if os.Getenv("GPUAAS_UPDATE") == "1" {
+			if err := os.WriteFile(filepath.Join(root, path), want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		have, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil || !bytes.Equal(have, want) {
+			t.Errorf("%s is not what the program says now; make picture writes it (%v)", path, err)
+		}
+	}
+}
+
+// TestEveryHopIsDescribed: no hop without its words, no words for a hop that is gone.
+func TestEveryHopIsDescribed(t *testing.T) {
+	chain := preflight.Chain()
+	for _, h := range chain {
+		if abouts[h.ID].pass == "" {
+			t.Errorf("about.go says nothing of %s", h.ID)
+		}
+	}
+	if len(abouts) != len(chain) {
+		t.Errorf("%d descriptions, %d hops", len(abouts), len(chain))
+	}
+}
+
+// TestSignalsAreThoseThatWereSeen: every signal that a hop gave in a recorded report is in its row.
+func TestSignalsAreThoseThatWereSeen(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "golden", "reports", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded reports: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r diag.Report
+		if err := json.Unmarshal(data, &r); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, h := range r.Hops {
+			for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
+				if f.Signal != "" && !slices.Contains(abouts[h.ID].signals, f.Signal) {
+					t.Errorf("%s: %s gave %s, which docs/hops.md does not list", filepath.Base(file), h.ID, f.Signal)
+				}
+			}
+		}
+	}
+}
+
+// TestRuns: codes become classes, and no text is lost.
+func TestRuns(t *testing.T) {
+	got := runs(" \x1b[2m#\x1b[0m \x1b[1;31m✘ fail\x1b[0m x")
+	want := []textRun{{" ", ""}, {"#", "faint"}, {" ", ""}, {"✘ fail", "bad"}, {" x", ""}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	picture := string(svg("a < b & c\n", "x"))
+	if !strings.Contains(picture, "a &lt; b &amp; c") {
+		t.Errorf("text is not escaped: %s", picture)
+	}
+}
+
+// TestFillBlocks: a page that lost its marks is an error, not a page without a table.
+func TestFillBlocks(t *testing.T) {
+	got, err := fillBlocks([]byte("a\n<!-- t: made -->\nold\n<!-- /t -->\nb\n"), map[string]string{"t": "new\n"})
+	if err != nil || string(got) != "a\n<!-- t: made -->\nnew\n<!-- /t -->\nb\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := fillBlocks([]byte("a"), map[string]string{"t": "new\n"}); err == nil {
+		t.Error("a page without the block was taken")
+	}
+}
+
+// TestEveryKeyIsDocumented: a profile key, a field of the report or of its verdict that is added is written down.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "contract.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []struct {
+		typ reflect.Type
+		tag string
+	}{
+		{reflect.TypeFor[profile.Profile](), "yaml"}, {reflect.TypeFor[profile.SSH](), "yaml"}, {reflect.TypeFor[profile.Node](), "yaml"},
+		{reflect.TypeFor[profile.Auth](), "yaml"}, {reflect.TypeFor[profile.Trust](), "yaml"}, {reflect.TypeFor[profile.Agent](), "yaml"},
+		{reflect.TypeFor[profile.Mapping](), "yaml"}, {reflect.TypeFor[profile.Chaos](), "yaml"},
+		{reflect.TypeFor[diag.Report](), "json"}, {reflect.TypeFor[diag.Run](), "json"}, {reflect.TypeFor[diag.Verdict](), "json"}, {reflect.TypeFor[diag.Dashboard](), "json"},
+	} {
+		for i := range what.typ.NumField() {
+			key, _, _ := strings.Cut(what.typ.Field(i).Tag.Get(what.tag), ",")
+			if key != "-" && !bytes.Contains(page, []byte("`"+key+"`")) && key != "apiVersion" && key != "kind" {
+				t.Errorf("docs/contract.md does not name `%s` of %s", key, what.typ)
+			}
+		}
+	}
+}
+
+// TestEveryVariableIsDocumented: so is every environment variable.
+func TestEveryVariableIsDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "contract.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, name := range profile.Env() {
+		if !bytes.Contains(page, []byte("`"+strings.TrimPrefix(name, profile.EnvPrefix)+"`")) {
+			t.Errorf("docs/contract.md does not name %s, which stands for %s", name, key)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// about is what the chain itself does not say of a hop: what a pass means, and the signals that its judge may give.
+type about struct {
+	pass    string
+	signals []diag.Signal
+}
+
+// hopsPage is docs/hops.md.
+func hopsPage() string {
+	var b strings.Builder
+	b.WriteString("# Hops\n\nMade from the chain in `preflight/` by `make picture`; change it there, and the words about a pass in\n" +
+		"`internal/docgen/about.go`.\n\n" +
+		"A hop passes only when every step that was planned was measured and no fault was found. A step that could not be\n" +
+		"measured makes it `not_reached` or `inconclusive`, never a pass. `operator` is the machine where you run the\n" +
+		"command; `node` is the node itself, over SSH. `both` has steps from either.\n\n" +
+		"\"Explained by\" lists hops whose failure makes a failure here a symptom. It is transitive: what explains those\n" +
+		"hops explains this one, too. A finding whose own facts show the fault right there is never a symptom.\n\n" +
+		"| # | hop | from | budget | signals |\n|--:|---|---|--:|---|\n")
+	chain := preflight.Chain()
+	for i, h := range chain {
+		fmt.Fprintf(&b, "| %d | [`%s`](#%s) | %s | %s | %s |\n", i+1, h.ID, h.ID, from(&h), budget(&h), codes(abouts[h.ID].signals))
+	}
+	for i := range chain {
+		hopSection(&b, &chain[i])
+	}
+	return b.String()
+}
+
+func hopSection(b *strings.Builder, h *preflight.Hop) {
+	fmt.Fprintf(b, "\n## %s\n\n%s. Layer: %s. Budget: %s.\n", h.ID, upper(h.Title), h.Layer, budget(h))
+	fmt.Fprintf(b, "\n%s\n", abouts[h.ID].pass)
+	if len(h.ExplainedBy) > 0 {
+		fmt.Fprintf(b, "\nExplained by: %s.\n", codes(h.ExplainedBy))
+	}
+	if len(h.Steps) == 0 {
+		return
+	}
+	b.WriteString("\n| step | from | time | needs | after |\n|---|---|--:|---|---|\n")
+	for _, s := range h.Steps {
+		limit := "the hop's budget less 1 s"
+		switch {
+		case s.Uses != "":
+			limit = "looks at what another hop measured"
+		case s.Timeout > 0:
+			limit = s.Timeout.String()
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", s.Name, s.From, limit, codes(s.Needs), codes(s.After))
+	}
+}
+
+// budget is a hop's budget as the chain has it; that of the browser's session grows by policy.
+func budget(h *preflight.Hop) string {
+	if h.ID == diag.HopBrowserTerminalWS {
+		return h.Budget.String() + " + `terminal.node_stream_timeout_seconds`"
+	}
+	return h.Budget.String()
+}
+
+func from(h *preflight.Hop) string {
+	switch v := h.From(); {
+	case len(v) == 0:
+		return "-"
+	case len(v) > 1:
+		return "both"
+	default:
+		return v[0]
+	}
+}
+
+// codes lists names, each as code; "-" when there is none.
+func codes[S ~string](names []S) string {
+	if len(names) == 0 {
+		return "-"
+	}
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = "`" + string(n) + "`"
+	}
+	return strings.Join(slices.Compact(quoted), ", ")
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -1,0 +1,26 @@
+// Command docgen writes the parts of the documentation that are made from the program: the picture of the table, the
+// page of hops, and the tables of docs/contract.md. `make picture` runs it; a test says when a page is out of date.
+// It is never linked into a program that is shipped.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() { os.Exit(run(".")) }
+
+func run(root string) int {
+	pages, err := pages(root)
+	for path, text := range pages {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, path), text, 0o644)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "docgen:", err)
+		return 1
+	}
+	return 0
+}

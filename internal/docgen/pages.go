@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// The recordings that the documentation shows: a fault whose first failed hop is not the one to blame, and a healthy
+// walk.
+const (
+	pictureOf = "terminal-egress-blocked"
+	textOf    = "healthy"
+)
+
+// pages makes every generated page, by path below root. Pages that are only partly generated are read first.
+func pages(root string) (map[string][]byte, error) {
+	picture, err := table(root, pictureOf, true)
+	if err != nil {
+		return nil, err
+	}
+	text, err := table(root, textOf, false)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{
+		"docs/table.svg": svg(string(picture), "gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01"),
+		"docs/hops.md":   []byte(hopsPage()),
+	}
+	for path, blocks := range map[string]map[string]string{
+		"README.md":        {"table": "```text\n" + string(text) + "```\n"},
+		"docs/contract.md": {"paths": pathsTable(), "fields": fieldsTable(), "policy": policyTable()},
+	} {
+		page, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			return nil, err
+		}
+		if out[path], err = fillBlocks(page, blocks); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return out, nil
+}
+
+// table is what `gpuaasctl preflight replay` writes for a recorded report, 80 columns wide.
+func table(root, name string, color bool) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(root, "golden", "reports", name+".json"))
+	if err != nil {
+		return nil, err
+	}
+	var recorded diag.Report
+	if err := json.Unmarshal(data, &recorded); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	r, err := preflight.Replay(&recorded)
+	if err != nil {
+		return nil, fmt.Errorf("replay %s: %w", name, err)
+	}
+	var b bytes.Buffer
+	err = render.Report(&b, r, render.Options{Format: render.Table, Color: color})
+	return b.Bytes(), err
+}
+
+// fillBlocks replaces what stands between <!-- NAME: ... --> and <!-- /NAME -->, for every block.
+func fillBlocks(page []byte, blocks map[string]string) ([]byte, error) {
+	text := string(page)
+	for name, block := range blocks {
+		before, rest, ok := strings.Cut(text, "<!-- "+name+": ")
+		note, rest, closed := strings.Cut(rest, " -->\n")
+		_, after, ended := strings.Cut(rest, "<!-- /"+name+" -->")
+		if !ok || !closed || !ended {
+			return nil, fmt.Errorf("no block <!-- %s: ... --> to <!-- /%s -->", name, name)
+		}
+		text = before + "<!-- " + name + ": " + note + " -->\n" + block + "<!-- /" + name + " -->" + after
+	}
+	return []byte(text), nil
+}
