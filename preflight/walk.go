@@ -186,6 +186,10 @@ func (w *walker) within(budget *budgeted, behindLogin bool) (context.Context, co
 		case <-ctx.Done():
 			return
 		}
+		if w.failed(diag.HopNodeOpsAccess) { // there is no login to travel behind
+			cancel(errBudget)
+			return
+		}
 		timer := time.NewTimer(time.Until(budget.end()))
 		defer timer.Stop()
 		select {
@@ -195,6 +199,13 @@ func (w *walker) within(budget *budgeted, behindLogin bool) (context.Context, co
 		}
 	}()
 	return ctx, func() { cancel(nil); <-done }
+}
+
+// failed reports whether a hop that is done blocks those that need it.
+func (w *walker) failed(id diag.HopID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return blocked(Step{Needs: []diag.HopID{id}}, w.status) != ""
 }
 
 // mayRun looks at needs (unless they are still open) and conditions; the case is what is known so far.
