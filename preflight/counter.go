@@ -3,12 +3,19 @@ package preflight
 import (
 	"net"
 	"net/url"
+	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
 // counterTimeoutMS bounds one counter-probe: it is asked of something that should answer at once.
 const counterTimeoutMS = 2500
+
+// The counter-probes that judges look at, beside the search for a proof.
+const (
+	counterPinned       = "pinned"
+	counterFromOperator = "from-operator"
+)
 
 // ladderCounters are the counter-probes that any failing network probe deserves, by the phase in which it failed:
 // a pinned address for the look-up, another port for the connection, the active bundle for the trust. Each is the
@@ -27,26 +34,38 @@ func ladderCounters(e *Env, c *Case, f *diag.Fact) []Counter {
 	}
 	switch f.Phase {
 	case "dns":
-		return dnsCounters(e, f, req)
+		return nameCounters(e, f, req)
 	case "tcp":
-		return tcpCounters(f)
-	case "tls":
+		return append(nameCounters(e, f, req), tcpCounters(f)...)
+	case "trust", "tls":
+		counters := nameCounters(e, f, req)
 		if f.Vantage == Node && e.NodeCA != "" {
 			req.CAInline = e.NodeCA // takes the place of the bundle's path
-			return []Counter{{Name: "active-bundle", From: f.Vantage, Request: req}}
+			counters = append(counters, Counter{Name: "active-bundle", From: f.Vantage, Request: req})
 		}
+		return counters
 	}
 	return nil
 }
 
-// dnsCounters pin the address that the profile knows for the failing name.
-func dnsCounters(e *Env, f *diag.Fact, req diag.Request) []Counter {
+// nameCounters pin the address that the profile knows, where the name has none or another one, and on a node look the
+// name up as a login does, which sees the files that nothing was bound over.
+func nameCounters(e *Env, f *diag.Fact, req diag.Request) []Counter {
 	pin := pinFor(e, f)
-	if pin == "" || req.Resolve != "" {
+	if req.Resolve != "" || f.DNS == nil || f.DNS.Source == "literal" || slices.Contains(f.DNS.Addresses, pin) {
 		return nil
 	}
-	req.Resolve = pin
-	return []Counter{{Name: "pinned", From: f.Vantage, Request: req}}
+	var counters []Counter
+	if f.Vantage == Node {
+		plain := req
+		plain.View = diag.ViewHost
+		counters = append(counters, Counter{Name: "host-view", From: Node, Request: plain})
+	}
+	if pin != "" {
+		req.Resolve = pin
+		counters = append(counters, Counter{Name: counterPinned, From: f.Vantage, Request: req})
+	}
+	return counters
 }
 
 // pinFor is the address that the profile knows for the host of f.
@@ -90,13 +109,16 @@ func tcpCounters(f *diag.Fact) []Counter {
 // fromOperator repeats a node's request from the operator, pinned to the address that the node tried: it says where a
 // fault is, and is never a proof of why.
 func fromOperator(e *Env, f *diag.Fact, pin string) []Counter {
+	if rung(f.Phase) <= rung("env") {
+		return nil // nobody knows what to ask for
+	}
 	if pin == "" {
 		pin = remoteIP(f)
 	}
 	req := f.Request
 	req.Target, req.View, req.Cert, req.Key, req.CABundle = target(f), "", "", "", ""
 	req.CAInline, req.Resolve, req.TimeoutMS = e.NodeCA, pin, counterTimeoutMS
-	return []Counter{{Name: "from-operator", From: Operator, Request: req}}
+	return []Counter{{Name: counterFromOperator, From: Operator, Request: req}}
 }
 
 func remoteIP(f *diag.Fact) string {

@@ -38,6 +38,7 @@ func controlPlaneAccess() Hop {
 				f := fail(diag.SigControlPlaneUnreachable, h, "the API at %s does not answer the operator: %s", where(h), saw(h))
 				if h.Phase != "tls" { // a certificate that this operator does not trust says nothing about the node's path
 					f.Culprit = culpritControlPlane
+					f.Text += fromNode(c)
 				}
 				return []diag.Finding{f}
 			}
@@ -57,4 +58,17 @@ func controlPlaneAccess() Hop {
 			return text + ", the token is accepted"
 		},
 	}
+}
+
+// fromNode says whether the node gets an answer from its API: who else is cut off tells where the fault is.
+func fromNode(c *Case) string {
+	reach, wait := c.Fact(diag.HopNodeRuntimeAPI, stepReach), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	silent := func(f *diag.Fact) bool { return f != nil && !f.Passed() && (status(f) == 0 || status(f) >= 500) }
+	switch {
+	case silent(reach) || silent(wait):
+		return "; nor does the node API answer the node, so this is the control plane, not the operator's way to it"
+	case wait != nil:
+		return "; the node API answers the node, so the fault is on the operator's way"
+	}
+	return ""
 }

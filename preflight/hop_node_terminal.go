@@ -58,6 +58,9 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	drifted := want != "" && f.Target != "" && !sameEndpoint(f.Target, want)
 	var out diag.Finding
 	switch {
+	case inPhase(f, "env"):
+		out = fail(diag.SigTerminalProfileDrift, f, "%s", noURL(f, "GPUAAS_TERMINAL_API_URL"))
+		out.Culprit = culpritAgentEnv
 	case drifted:
 		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s: %s", where(f), endpointOf(want), saw(f))
 		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
@@ -71,17 +74,11 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		case status(f) == 401, status(f) == 403:
 			out.Culprit = culpritDenied(c, f)
 		}
-	case inPhase(f, "tls") && f.Failure != diag.TLSClosed && f.Failure != diag.TLSNotTLS && f.Failure != diag.Timeout:
+	case distrusts(f) && !misdirected(c, f):
 		out = fail(diag.SigNodeStreamMTLS, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))
-	case inPhase(f, "env", "dns", "tcp", "tls") || status(f) >= 500 || f.Failure == diag.HTTPTimeout || f.Failure == diag.HTTPNotHTTP:
+	case inPhase(f, "dns", "tcp", "tls") || misdirected(c, f) || status(f) >= 500 || f.Failure == diag.HTTPTimeout || f.Failure == diag.HTTPNotHTTP:
 		out = fail(diag.SigNodeStreamTimeout, f, "the node gets no answer from %s: %s", where(f), saw(f))
-		if control := c.facts[f.ID+"~from-operator"]; control != nil && control.Failure != diag.Cancelled {
-			if passesWhere(control, f) {
-				out.Text += "; the operator does, so the fault is on the node's side"
-			} else {
-				out.Text += "; the operator does not either, so the fault is not this node's"
-			}
-		}
+		narrow(c, f, &out)
 	default:
 		out = fail(diag.SigTerminalProfileDrift, f, "%s is no terminal gateway for nodes: %s", where(f), saw(f))
 	}

@@ -30,8 +30,13 @@ func terminalPublicRoute() Hop {
 				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and no edge cookie was given (auth.edge_cookie_file): not the browser-equivalent proof", where(f))}
 			}
 			out := fail(diag.SigPublicRouteMissing, f, "%s/healthz is not there: %s", where(f), saw(f))
-			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz.Passed() && hz.TCP != nil && f.TCP != nil && hz.TCP.Remote == f.TCP.Remote {
-				out.Text += "; the same edge answers for " + where(hz)
+			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil && hz.TCP.Remote == f.TCP.Remote {
+				switch {
+				case hz.Passed():
+					out.Text += "; the same edge answers for " + where(hz)
+				case inPhase(f, "tcp") && hz.Failure == f.Failure && inPhase(hz, "tcp"):
+					out.Culprit = culpritControlPlane // one edge, and nothing of it can be reached
+				}
 			}
 			return []diag.Finding{out}
 		},

@@ -139,13 +139,29 @@ func judgeProcess(c *Case) *diag.Finding {
 	case diag.UnitFailed, diag.UnitInactive, diag.UnitMissing:
 		out = fail(diag.SigProcessDown, f, "%s does not run: %s", f.Request.Target, saw(f))
 		if f.Unit != nil {
-			out.Text = fmt.Sprintf("%s does not run: %s/%s, result %s", f.Request.Target, f.Unit.Active, f.Unit.Sub, f.Unit.Result)
+			out.Text = fmt.Sprintf("%s does not run: %s/%s, result %s", f.Request.Target, f.Unit.Active, f.Unit.Sub, f.Unit.Result) + ended(f.Unit)
+		}
+		if env := c.Fact(diag.HopNodeRecoveryStatus, stepProfile); env != nil && env.Failure == diag.FileMissing {
+			out.Text += "; its environment file is missing: " + env.Detail
+			out.Culprit = culpritAgentEnv
 		}
 	default:
 		out = undecided(f, "the agent's unit could not be looked at: %s", saw(f))
 	}
 	out.Direct = out.Status == diag.StatusFail
 	return &out
+}
+
+// ended says how a unit's process ended last, and how often it was started again.
+func ended(u *diag.UnitFacts) string {
+	text := ""
+	if u.ExecStatus != nil && *u.ExecStatus != 0 {
+		text += fmt.Sprintf(" (status %d)", *u.ExecStatus)
+	}
+	if u.Restarts != nil && *u.Restarts > 0 {
+		text += fmt.Sprintf(", started again %d times", *u.Restarts)
+	}
+	return text
 }
 
 func judgeClock(c *Case) *diag.Finding {

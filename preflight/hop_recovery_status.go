@@ -128,7 +128,15 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 		have = env.Env.Values["GPUAAS_API_URL"]
 	}
 	var out diag.Finding
+	name := ""
+	if env != nil && env.Env != nil {
+		name = env.Env.Values["GPUAAS_NODE_ID"]
+	}
 	switch {
+	case name != "" && c.Subject.NodeID != "" && name != c.Subject.NodeID:
+		out = fail(diag.SigAuthFailed, env, "the running agent takes itself for %s, not for %s (GPUAAS_NODE_ID)", name, c.Subject.NodeID)
+		out.Failure, out.Direct, out.Culprit = diag.FileMismatch, true, "node GPUAAS_NODE_ID"
+		return &out
 	case wait != nil && wait.TLS != nil && wait.TLS.CertRequested != nil && !*wait.TLS.CertRequested:
 		out = fail(diag.SigEndpointProfileDrift, wait, "%s never asked for the node's certificate: it is a public edge, not the node listener", where(wait))
 		if want != "" && !sameEndpoint(have, want) {
@@ -157,6 +165,9 @@ func judgeIdentity(c *Case) *diag.Finding {
 		return &out
 	case !f.Passed():
 		out = fail(diag.SigAuthFailed, f, "the node's own credential does not hold: %s", saw(f))
+		if f.Detail != "" {
+			out.Text += ": " + f.Detail
+		}
 		if f.Cert != nil {
 			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial, f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
@@ -184,18 +195,31 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, out.Culprit = denialReason(code(f)), culpritDenied(c, f)
 	case f.Failure == diag.MTLSIngress400 || s == 400 || isMTLS(f.Failure):
-		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s", saw(f))
+		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))
 		out.Culprit = "node file " + f.Request.Cert
 	case s >= 500 || f.Failure == diag.HTTPTimeout || inPhase(f, "dns", "tcp", "tls"):
 		// The listener lives (it answered without a certificate), and what is behind it does not.
 		out = fail(diag.SigAPIUnreachable, f, "the listener answers, and the node API behind it does not: %s", saw(f))
-		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && status(hz) >= 500 {
+		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() && inPhase(hz, "http") {
 			out.Culprit = culpritControlPlane
 		}
 	default:
 		out = undecided(f, "the task wait answers neither yes nor no: %s", saw(f))
 	}
 	return &out
+}
+
+// issued says who issued the node's certificate, and whose certificates the listener of f takes.
+func issued(c *Case, f *diag.Fact) string {
+	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	if id == nil || id.Cert == nil {
+		return ""
+	}
+	text := "; it was issued by " + id.Cert.Leaf.Issuer
+	if f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 {
+		text += ", and certificates of " + clip(f.TLS.AcceptableCAs, 3) + " are asked for"
+	}
+	return text
 }
 
 // culpritDenied is at fault where a listener denies the node by a code: another that says the same code means the same.

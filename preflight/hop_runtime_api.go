@@ -39,14 +39,12 @@ func nodeRuntimeAPI() Hop {
 			switch {
 			case f.Failure == diag.HTTPRateLimited:
 				return []diag.Finding{fail(diag.SigEdgeRateLimited, f, "%s throttles this node: %s", where(f), saw(f))}
-			case inPhase(f, "tls") && f.Failure != diag.TLSNotTLS && f.Failure != diag.TLSClosed && f.Failure != diag.Timeout:
+			case distrusts(f) && !misdirected(c, f):
 				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))}
-			case inPhase(f, "env", "dns", "tcp", "tls", "cert"):
-				return []diag.Finding{unreachableAPI(c, f)}
-			case f.Failure == diag.HTTPTimeout || f.Failure == diag.HTTPNotHTTP || status(f) >= 500:
-				return []diag.Finding{unreachableAPI(c, f)}
+			case inPhase(f, "mtls"), status(f) > 0 && status(f) < 500:
+				return nil // an answer is an answer: a 400 of a node ingress, its alert, a 404, a login page
 			}
-			return nil // any other answer is an answer: a 400 of a node ingress, a 404, a login page
+			return []diag.Finding{unreachableAPI(c, f)}
 		},
 		Pass: func(c *Case) string {
 			return fmt.Sprintf("%s answers: %s", where(c.Fact(id, stepReach)), listener(c.Fact(id, stepReach)))
@@ -61,18 +59,16 @@ func nodeRuntimeAPI() Hop {
 // unreachableAPI names the node, or the control plane when the operator gets no answer from there either.
 func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 	out := fail(diag.SigAPIUnreachable, f, "the node gets no answer from %s: %s", where(f), saw(f))
+	if inPhase(f, "env") {
+		out.Text, out.Culprit = noURL(f, "GPUAAS_API_URL"), culpritAgentEnv
+		return out
+	}
 	if usesOtherAPI(c, f) {
 		out.Culprit, out.Reason = culpritAgentURL, diag.ReasonEndpointProfileDrift
 		out.Text += "; the profile says " + endpointOf(c.expected("node_runtime_api_url"))
 		return out
 	}
-	control := c.facts[f.ID+"~from-operator"]
-	switch {
-	case control == nil || control.Failure == diag.Cancelled:
-	case passesWhere(control, f):
-		out.Text += "; the operator does, so the fault is on the node's side"
-	default:
-		out.Text += "; the operator does not either, so the fault is not this node's"
+	if !narrow(c, f, &out) {
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() {
 			out.Culprit = culpritControlPlane
 		}

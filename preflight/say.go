@@ -32,6 +32,9 @@ func warn(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Findin
 
 // culprit names the shared thing at fault in a failing network probe: two probes that fail on it are one fault.
 func culprit(f *diag.Fact) string {
+	if f.Request.CABundle != "" && (f.Failure == diag.TLSUnknownCA || inPhase(f, "trust")) {
+		return f.Vantage + " file " + f.Request.CABundle
+	}
 	switch f.Failure {
 	case diag.DNSTimeout, diag.DNSRefused, diag.DNSServFail:
 		if f.DNS != nil {
@@ -40,10 +43,6 @@ func culprit(f *diag.Fact) string {
 	case diag.DNSNXDomain, diag.DNSNoAnswer:
 		if f.DNS != nil {
 			return f.Vantage + " name " + f.DNS.Name
-		}
-	case diag.TLSUnknownCA:
-		if f.Request.CABundle != "" {
-			return f.Vantage + " file " + f.Request.CABundle
 		}
 	case diag.TCPTimeout, diag.TCPRefused, diag.TCPNoRoute, diag.TCPNetUnreachable:
 		if f.TCP != nil {

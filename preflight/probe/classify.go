@@ -45,6 +45,7 @@ var errnoWords = map[syscall.Errno]diag.Failure{
 	syscall.EPIPE:         diag.TCPReset,
 	syscall.EHOSTUNREACH:  diag.TCPNoRoute,
 	syscall.EHOSTDOWN:     diag.TCPNoRoute,
+	syscall.EINVAL:        diag.TCPNoRoute, // what connect says of a blackhole route
 	syscall.ENETUNREACH:   diag.TCPNetUnreachable,
 	syscall.ENETDOWN:      diag.TCPNetUnreachable,
 	syscall.EADDRNOTAVAIL: diag.TCPNetUnreachable,

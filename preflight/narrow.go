@@ -1,0 +1,68 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// culpritAgentEnv is at fault where nobody can say what the agent's environment is.
+const culpritAgentEnv = "node agent environment"
+
+// narrow adds to a finding of f what its counter-probes say of where the fault is. It reports false when the operator,
+// too, gets no answer where the node got none.
+func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
+	if misdirected(c, f) {
+		pinned := c.facts[f.ID+"~"+counterPinned]
+		if inPhase(f, "dns") {
+			out.Text += fmt.Sprintf("; at %s it answers, so only the look-up is at fault", pinned.Request.Resolve)
+			return true
+		}
+		out.Failure, out.Culprit = diag.DNSMismatch, f.Vantage+" name "+f.DNS.Name
+		out.Text += fmt.Sprintf("; the name is %s here (%s), the profile says %s, and there it answers",
+			clip(f.DNS.Addresses, 3), source(f.DNS), pinned.Request.Resolve)
+		return true
+	}
+	control := c.facts[f.ID+"~"+counterFromOperator]
+	switch {
+	case control == nil || control.Failure == diag.Cancelled:
+	case passesWhere(control, f):
+		out.Text += "; the operator does, so the fault is on this node's way there"
+	default:
+		out.Text += "; the operator does not either, so the fault is not this node's"
+		return false
+	}
+	return true
+}
+
+// misdirected reports whether f gets further at the address that the profile knows for its name.
+func misdirected(c *Case, f *diag.Fact) bool {
+	pinned := c.facts[f.ID+"~"+counterPinned]
+	return pinned != nil && f.DNS != nil && passesWhere(pinned, f)
+}
+
+// source says where an address came from.
+func source(d *diag.DNSFacts) string {
+	var parts []string
+	for _, s := range []string{d.Source, d.SourceLine, d.Server} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// distrusts reports whether f ended at the server's certificate, or at the bundle to judge it by.
+func distrusts(f *diag.Fact) bool {
+	switch f.Failure {
+	case diag.TLSClosed, diag.TLSNotTLS, diag.Timeout:
+		return false
+	}
+	return inPhase(f, "trust", "tls")
+}
+
+// noURL is the text for a target that the agent's environment should have named.
+func noURL(f *diag.Fact, name string) string {
+	return fmt.Sprintf("nobody can say which %s the agent uses: %s", name, f.Detail)
+}
