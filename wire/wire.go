@@ -75,6 +75,7 @@ const (
 	CodeShellMissing      = "user_shell_missing"
 	CodePTYFailed         = "pty_failed"
 	CodePTYExited         = "pty_exited" // the shell ended before it was usable
+	CodePTYSilent         = "pty_silent" // the shell runs and says nothing
 	CodeSessionNotFound   = "session_not_found"
 	CodeSessionStore      = "session_store_unavailable" // Redis does not answer
 	CodeNodeStreamMTLS    = "node_stream_mtls"

@@ -98,7 +98,7 @@ func (s *Session) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if s.first, err = sh.firstWords(); err != nil {
+	if s.first, err = sh.firstWords(firstWordsWithin); err != nil {
 		sh.end()
 		return err
 	}

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// aliveAfter is how long a shell that says nothing must live before it counts as started: one that cannot run
-	// ends well within it.
-	aliveAfter = 150 * time.Millisecond
+	// firstWordsWithin is how long a shell may take to its first output, its prompt: one that says nothing shows its
+	// user nothing, and is not ready. It is less than the gateway's usual patience, so that the user hears why.
+	firstWordsWithin = 10 * time.Second
 	// settle is how long a shell that did say something is watched: nologin and broken stubs speak, then end.
 	settle = 10 * time.Millisecond
 	// hangup is what a shell has to end by itself once its terminal is gone.
@@ -97,16 +97,19 @@ func (s *shell) reap() {
 	close(s.exited)
 }
 
-// firstWords waits until the shell is known to live and returns what it said so far. Its error is an *Error when the
-// shell ended instead.
-func (s *shell) firstWords() ([]byte, error) {
+// firstWords waits until the shell says something and is known to live, and returns what it said so far. Its error is
+// an *Error when the shell ended or stayed silent instead.
+func (s *shell) firstWords(within time.Duration) ([]byte, error) {
 	buf := make([]byte, 4096)
-	if err := s.master.SetReadDeadline(time.Now().Add(aliveAfter)); err != nil {
+	if err := s.master.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return nil, &Error{Code: wire.CodePTYFailed, Err: fmt.Errorf("watch the pty: %w", err)}
 	}
 	n, err := s.master.Read(buf)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &Error{Code: wire.CodePTYSilent, Err: fmt.Errorf("the shell said nothing for %s", within)}
+	}
 	wait := settle
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err != nil {
 		wait = hangup // the terminal is gone; the shell itself follows
 	}
 	timer := time.NewTimer(wait)
