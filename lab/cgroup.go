@@ -55,8 +55,13 @@ const (
 )
 
 // labGroup is the parent of all groups of this lab. The id keeps labs apart that share cgroups and nothing else, as in
-// containers on one host.
-func (l *Lab) labGroup() string { return "gpuaas-lab-" + l.state.ID }
+// containers on one host. A lab of version 1 had none.
+func (l *Lab) labGroup() string {
+	if l.state.ID == "" {
+		return "gpuaas-lab"
+	}
+	return "gpuaas-lab-" + l.state.ID
+}
 
 // groupOf returns the cgroup of a machine: on a systemd host the unit's, which systemd made for us; else one of our own.
 func (l *Lab) groupOf(m Machine) (group, error) {

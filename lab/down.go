@@ -20,8 +20,8 @@ const downBudget = time.Minute
 const nspawnDir = "/run/systemd/nspawn"
 
 // Down takes the lab away: processes, mounts, network, cgroups, files and the profile. The image stays in the cache
-// unless purge is set. It works from any state, also a half built one, and does everything it can before it returns
-// the errors of all of it.
+// unless purge is set. It works from any state, also a half built one or one of another build, and does everything it
+// can before it returns the errors of all of it.
 func Down(ctx context.Context, opts Options, purge bool) error {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -35,7 +35,7 @@ func Down(ctx context.Context, opts Options, purge bool) error {
 	}
 	defer unlock()
 	l := &Lab{opts: opts}
-	l.state, err = readState(opts.StateDir)
+	l.state, err = readAnyState(opts.StateDir)
 	if errors.Is(err, os.ErrNotExist) { // nothing on this host is ours
 		return l.stage(ctx, "files", func(ctx context.Context) (string, error) { return l.removeFiles(ctx, purge) })
 	}
@@ -44,9 +44,6 @@ func Down(ctx context.Context, opts Options, purge bool) error {
 	}
 	return l.down(ctx, purge)
 }
-
-// Down is the package's Down for this lab; the image stays.
-func (l *Lab) Down(ctx context.Context) error { return Down(ctx, l.opts, false) }
 
 func (l *Lab) down(ctx context.Context, purge bool) error {
 	return errors.Join(
@@ -132,11 +129,14 @@ func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 			errs = append(errs, removeEmpty(filepath.Join(nspawnDir, d)))
 		}
 	}
-	if !hasSystemd() && l.state.ID != "" {
+	if !hasSystemd() && l.state.Version != 0 {
 		errs = append(errs, l.removeLabGroups(ctx))
 	}
-	if l.state.MadeNetnsDir && emptyDir(netnsDir) {
-		errs = append(errs, unmount(netnsDir), removeEmpty(netnsDir))
+	if (l.state.MadeNetnsDir || l.state.MadeNetnsTop) && emptyDir(netnsDir) {
+		errs = append(errs, unmount(netnsDir))
+		if l.state.MadeNetnsDir {
+			errs = append(errs, removeEmpty(netnsDir))
+		}
 	}
 	if purge {
 		images, _ := filepath.Glob(filepath.Join(l.opts.CacheDir, "image-*"))

@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -147,6 +148,34 @@ func TestUpResumesAfterKill(t *testing.T) {
 			t.Errorf("%s: %q, %v", m.Name, out, err)
 		}
 	}
+}
+
+func TestDownOfAnotherBuild(t *testing.T) {
+	opts := suite(t)
+	opts.Nodes = 1
+	w := &watch{opts: opts}
+	before := w.look(t)
+	up(t, opts)
+	w.note()
+	path := filepath.Join(opts.StateDir, "lab.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.Replace(text, []byte(`"version": 2`), []byte(`"version": 3, "surprise": true`), 1)
+	if bytes.Equal(other, text) {
+		t.Fatalf("no version in %s", text)
+	}
+	if err := os.WriteFile(path, other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Up(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "gpuaasctl lab down") {
+		t.Errorf("up over another build's lab: %v", err)
+	}
+	if err := Down(t.Context(), opts, false); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, before, w.look(t))
 }
 
 func TestMachines(t *testing.T) {

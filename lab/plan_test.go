@@ -5,6 +5,7 @@ package lab
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -237,8 +238,37 @@ func TestStateRefusesWhatItDoesNotKnow(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "lab.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readState(dir); err == nil {
-			t.Errorf("%s was read", text)
+		if _, err := readState(dir); err == nil || !strings.Contains(err.Error(), "gpuaasctl lab down") {
+			t.Errorf("%s: %v, want a refusal that says the way out", text, err)
 		}
+	}
+}
+
+func TestDownReadsTheStateOfAnyBuild(t *testing.T) {
+	for _, c := range [...]struct {
+		text  string
+		want  State
+		group string
+	}{
+		{`{"version":1,"nodes":2}`, State{Version: 1, Nodes: 2}, "gpuaas-lab"},
+		{`{"version":9,"id":"ab","nodes":3,"later":{"x":[1]}}`, State{Version: 9, ID: "ab", Nodes: 3}, "gpuaas-lab-ab"},
+		{`{"version":9,"id":"ab","nodes":["a","b"],"profile":"/p"}`, State{Version: 9, ID: "ab", Profile: "/p"}, "gpuaas-lab-ab"},
+		{`{"version":9,"nodes":-7}`, State{Version: 9}, "gpuaas-lab"},
+		{`{"version":9,"nodes":1000000000}`, State{Version: 9, Nodes: MaxNodes}, "gpuaas-lab"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "lab.json"), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readAnyState(dir)
+		if err != nil || got != c.want {
+			t.Errorf("%s is read as %+v, %v", c.text, got, err)
+		}
+		if g := (&Lab{state: got}).labGroup(); g != c.group {
+			t.Errorf("%s: cgroup %s, want %s", c.text, g, c.group)
+		}
+	}
+	if _, err := readAnyState(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no state: %v", err)
 	}
 }

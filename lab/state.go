@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stateVersion is refused when it differs: a lab of another build is taken down with that build.
+// stateVersion is refused when it differs, by all but Down: names and folders are derived, so any build finds the lab
+// of any other, but only its own build knows how to go on with it.
 const stateVersion = 2
 
 // State is what cannot be seen by looking at the host. It is written before the first change, and removed last.
@@ -28,6 +29,7 @@ type State struct {
 	Profile       string    `json:"profile"` // the profile file that this lab wrote
 	CreatedAt     time.Time `json:"created_at"`
 	MadeNetnsDir  bool      `json:"made_netns_dir"`  // /run/netns was not there before this lab
+	MadeNetnsTop  bool      `json:"made_netns_top"`  // /run/netns was no mount point before this lab; ip makes it one
 	MadeNspawnDir bool      `json:"made_nspawn_dir"` // /run/systemd/nspawn was not there before this lab
 }
 
@@ -40,11 +42,30 @@ func readState(dir string) (State, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&st); err != nil {
-		return st, fmt.Errorf("read the lab's state in %s: %w", dir, err)
+		return st, fmt.Errorf("read the lab's state in %s: %w: %s", dir, err, downFirst)
 	}
 	if st.Version != stateVersion {
-		return st, fmt.Errorf("the lab in %s is of version %d, this program knows %d", dir, st.Version, stateVersion)
+		return st, fmt.Errorf("the lab in %s is of version %d, this program knows %d: %s", dir, st.Version, stateVersion, downFirst)
 	}
+	return st, nil
+}
+
+// downFirst is the way out of a state of another build.
+const downFirst = "run `gpuaasctl lab down` first"
+
+// readAnyState reads what can be understood of the state that any build has written, for Down: fields that this build
+// does not know, or knows in another form, are passed over.
+func readAnyState(dir string) (State, error) {
+	var st State
+	data, err := os.ReadFile(filepath.Join(dir, "lab.json"))
+	if err != nil {
+		return st, err
+	}
+	var form *json.UnmarshalTypeError
+	if err := json.Unmarshal(data, &st); err != nil && !errors.As(err, &form) {
+		return st, fmt.Errorf("read the lab's state in %s: %w", dir, err)
+	}
+	st.Nodes = min(max(st.Nodes, 0), MaxNodes)
 	return st, nil
 }
 

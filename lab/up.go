@@ -89,7 +89,7 @@ func (l *Lab) resumeState(image string) error {
 			return err
 		}
 		st = State{Version: stateVersion, ID: newID(), CreatedAt: time.Now().UTC(), Image: image,
-			MadeNetnsDir: !exists(netnsDir), MadeNspawnDir: !exists(nspawnDir)}
+			MadeNetnsDir: !exists(netnsDir), MadeNetnsTop: !mounted(netnsDir), MadeNspawnDir: !exists(nspawnDir)}
 	case err != nil:
 		return err
 	}
