@@ -85,7 +85,7 @@ var signalRows = [...]SignalRow{
 		Signal: SigOpsSSHFailed, Reason: ReasonOpsAccessUnhealthy,
 		Title: "The node cannot be entered by SSH", Owner: ownerOps,
 		Recovery: []string{
-			"try the same way by hand and read where it stops: `ssh -v {node_host} true`",
+			"try the same way by hand and read where it stops (-v says more): `{ssh} true`",
 			"repair sshd, login user, key or firewall; the agent's own path to the platform is another one",
 			"do not treat the agent as down: its heartbeat decides that",
 		},

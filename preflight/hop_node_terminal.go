@@ -58,6 +58,8 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	drifted := want != "" && f.Target != "" && !sameEndpoint(f.Target, want)
 	var out diag.Finding
 	switch {
+	case notAllowed(f):
+		return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
 	case inPhase(f, "env"):
 		out = fail(diag.SigTerminalProfileDrift, f, "%s", noURL(f, "GPUAAS_TERMINAL_API_URL"))
 		out.Culprit = culpritAgentEnv

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -20,8 +21,13 @@ func nodeOpsAccess() Hop {
 		}},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepSSH)
-			if f.Passed() || f == nil {
+			if f == nil || f.Passed() && !sudoRefused(c, f) {
 				return nil
+			}
+			if f.Passed() {
+				out := fail(diag.SigOpsSSHFailed, f, "%s logs in, and sudo -n is refused: what only root may see cannot be looked at (ssh.sudo: false in the profile, if that is meant so)", f.SSH.User)
+				out.Failure = diag.NotPermitted
+				return []diag.Finding{out}
 			}
 			sig, text := diag.SigOpsSSHFailed, fmt.Sprintf("no login on %s: %s", c.Subject.NodeHost, saw(f))
 			if f.Detail != "" {
@@ -44,4 +50,9 @@ func nodeOpsAccess() Hop {
 			return fmt.Sprintf("%s@%s, probes run by the %s agent", s.User, c.Subject.NodeHost, s.Helper)
 		},
 	}
+}
+
+// sudoRefused reports whether the login should have become root on the node, and did not.
+func sudoRefused(c *Case, f *diag.Fact) bool {
+	return f.SSH != nil && f.SSH.UID != nil && *f.SSH.UID != 0 && strings.HasSuffix(c.expected("ssh"), " sudo -n")
 }

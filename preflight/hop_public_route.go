@@ -1,7 +1,9 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -45,7 +47,8 @@ func terminalPublicRoute() Hop {
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
 			// The same edge by another name: the route, and not the edge, is what is missing.
-			if failing.HTTP == nil || e.Profile.APIResolveAddress != e.Profile.TerminalResolveAddress {
+			p := e.Profile
+			if failing.HTTP == nil || edgeOf(p.APIBase, p.APIResolveAddress) != edgeOf(p.TerminalBase, p.TerminalResolveAddress) {
 				return nil
 			}
 			req := failing.Request
@@ -53,4 +56,14 @@ func terminalPublicRoute() Hop {
 			return []Counter{{Name: "other-route", From: Operator, Request: req}}
 		},
 	}
+}
+
+// edgeOf is the address and port at which a base is reached, as far as the profile knows: two names are one edge only
+// when it says so.
+func edgeOf(base, pin string) string {
+	host, port, err := net.SplitHostPort(hostPortOf(base))
+	if err != nil {
+		return base
+	}
+	return net.JoinHostPort(cmp.Or(pin, host), port)
 }

@@ -160,7 +160,7 @@ func judgeIdentity(c *Case) *diag.Finding {
 	}
 	var out diag.Finding
 	switch {
-	case f.Failure == diag.NotPermitted || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout:
+	case notAllowed(f) || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout:
 		out = undecided(f, "the certificate could not be looked at: %s", saw(f))
 		return &out
 	case !f.Passed():
@@ -203,6 +203,8 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() && inPhase(hz, "http") {
 			out.Culprit = culpritControlPlane
 		}
+	case distrusts(f): // the bundle, and hop 6 says so
+		out = fail(diag.SigAPITLSFailed, f, "no task wait without a bundle to judge %s by: %s", where(f), saw(f))
 	default:
 		out = undecided(f, "the task wait answers neither yes nor no: %s", saw(f))
 	}

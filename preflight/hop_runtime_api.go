@@ -37,6 +37,8 @@ func nodeRuntimeAPI() Hop {
 				return nil
 			}
 			switch {
+			case notAllowed(f):
+				return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
 			case f.Failure == diag.HTTPRateLimited:
 				return []diag.Finding{fail(diag.SigEdgeRateLimited, f, "%s throttles this node: %s", where(f), saw(f))}
 			case distrusts(f) && !misdirected(c, f):

@@ -66,3 +66,9 @@ func distrusts(f *diag.Fact) bool {
 func noURL(f *diag.Fact, name string) string {
 	return fmt.Sprintf("nobody can say which %s the agent uses: %s", name, f.Detail)
 }
+
+// notAllowed reports whether f says only what this login may not read: nothing about the node. Root may read all.
+func notAllowed(f *diag.Fact) bool {
+	return f.Failure == diag.NotPermitted ||
+		inPhase(f, "env", "trust", "cert", "key") && (f.Errno == "EACCES" || f.Errno == "EPERM")
+}

@@ -7,6 +7,7 @@ type AgentView struct {
 	PID     int               // main process, 0 when none
 	Source  string            // process | env_file; "" when neither could be read
 	Env     map[string]string // only the names in EnvNames
+	Denied  bool              // the environment is there and may not be read
 }
 
 // Sources of an agent's environment.

@@ -34,15 +34,18 @@ var alsoRuns = map[elf.Machine]elf.Machine{elf.EM_386: elf.EM_X86_64, elf.EM_ARM
 func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 	b := &diag.BinaryFacts{Path: req.Target}
 	f.Binary = b
+	var runs os.FileInfo
 	if req.Unit != "" {
-		if props, err := showUnit(ctx, req.Unit); err != nil {
+		if props, err := p.units.show(ctx, req.Unit); err != nil {
 			f.Detail = "the unit's own program is not known: " + err.Error()
 		} else {
 			if started := props.program(); started != "" {
 				b.Path = started
 			}
 			if pid := props.pid(); pid > 0 {
-				b.Running, _ = digest(ctx, fmt.Sprintf("/proc/%d/exe", pid))
+				exe := fmt.Sprintf("/proc/%d/exe", pid)
+				runs, _ = os.Stat(exe)
+				b.Running, _ = digest(ctx, exe)
 			}
 		}
 	}
@@ -50,7 +53,7 @@ func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 		fail(f, "stat", diag.Unsupported, errors.New("binary wants an absolute path or a unit that has one"))
 		return
 	}
-	if !lookProgram(ctx, f) {
+	if !lookProgram(ctx, f, runs) {
 		return
 	}
 	if req.Target != "" && filepath.Base(b.Path) != filepath.Base(req.Target) && !strings.HasPrefix(filepath.Base(b.Path), filepath.Base(req.Target)) {
@@ -61,8 +64,9 @@ func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 	askVersion(ctx, f)
 }
 
-// lookProgram reads the program without running it; false when f has failed.
-func lookProgram(ctx context.Context, f *diag.Fact) bool {
+// lookProgram reads the program without running it; false when f has failed. runs is the file whose digest is known
+// already, since it runs; nil for none.
+func lookProgram(ctx context.Context, f *diag.Fact, runs os.FileInfo) bool {
 	b := f.Binary
 	st, err := os.Stat(b.Path)
 	switch {
@@ -77,7 +81,9 @@ func lookProgram(ctx context.Context, f *diag.Fact) bool {
 		return false
 	}
 	b.Size = st.Size()
-	if b.SHA256, err = digest(ctx, b.Path); err != nil {
+	if runs != nil && b.Running != "" && os.SameFile(st, runs) && st.ModTime().Equal(runs.ModTime()) {
+		b.SHA256 = b.Running
+	} else if b.SHA256, err = digest(ctx, b.Path); err != nil {
 		f.Detail = joinDetail(f.Detail, "not digested: "+err.Error())
 	}
 	if st.Mode().Perm()&0o111 == 0 {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"strings"
@@ -28,9 +29,11 @@ func DiscoverAgent(ctx context.Context, unit, envFile string) AgentView {
 	if len(files) == 0 && envFile != "" {
 		files = []string{envFile}
 	}
-	if all, err := readEnvFiles(files); err == nil {
+	all, err := readEnvFiles(files)
+	if err == nil {
 		a.Source, a.Env = sourceEnvFile, only(all, EnvNames[:])
 	}
+	a.Denied = errors.Is(err, fs.ErrPermission)
 	return a
 }
 

@@ -8,19 +8,19 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// secretName is a name whose value is never told. Public keys are for telling.
-var secretName = regexp.MustCompile(`(?i)TOKEN|KEY|SECRET|PASSW|CREDENTIAL|COOKIE`)
+// secretParts mark a name whose value is never told.
+var secretParts = [...]string{"TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "COOKIE"}
 
+// isSecretName reports whether the value of a variable is never told. Public keys are for telling.
 func isSecretName(name string) bool {
 	upper := strings.ToUpper(name)
-	return secretName.MatchString(name) && !strings.HasSuffix(upper, "_PUBKEYS") && !strings.HasSuffix(upper, "_PUBKEY")
+	return containsAny(upper, secretParts[:]) && !strings.HasSuffix(upper, "_PUBKEYS") && !strings.HasSuffix(upper, "_PUBKEY")
 }
 
 // env tells the names in Env of the environment that the agent (or Unit) was started with. A name that is not set is
@@ -32,7 +32,7 @@ func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 	props, err := unitProps{}, error(nil)
 	if agent.Unit != "" {
-		props, err = showUnit(ctx, agent.Unit)
+		props, err = p.units.show(ctx, agent.Unit)
 	}
 	if err == nil && agent.Unit != "" {
 		agent.PID = props.pid()

@@ -3,8 +3,8 @@ package probe
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -13,15 +13,12 @@ import (
 // None of them is a secret.
 var EnvNames = [...]string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID"}
 
-var envRef = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
-
 // Expand returns req with every ${NAME} in Target, Resolve, ServerName, Body, NodeID and Header replaced from env.
 // The error names the first name that is not in EnvNames or has no value.
 func Expand(req diag.Request, env map[string]string) (diag.Request, error) {
 	var missing error
 	expand := func(s string) string {
-		return envRef.ReplaceAllStringFunc(s, func(ref string) string {
-			name := envRef.FindStringSubmatch(ref)[1]
+		return replaceRefs(s, func(name string) string {
 			v := env[name]
 			if missing == nil {
 				switch {
@@ -44,4 +41,24 @@ func Expand(req diag.Request, env map[string]string) (diag.Request, error) {
 		}
 	}
 	return req, missing
+}
+
+// replaceRefs returns s with every ${NAME} replaced. What is not one stays.
+func replaceRefs(s string, value func(name string) string) string {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "${")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if closed && validName(name) {
+			out.WriteString(value(name))
+			s = after
+			continue
+		}
+		out.WriteString("${")
+		s = rest
+	}
 }

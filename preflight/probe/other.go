@@ -21,6 +21,9 @@ func (p *Prober) env(_ context.Context, _ diag.Request, f *diag.Fact)    { linux
 
 func linuxOnly(f *diag.Fact) { fail(f, "", diag.Unsupported, errLinuxOnly) }
 
+// units ask nobody.
+type units struct{}
+
 func kernelClock(*diag.ClockFacts) {}
 func bootID() string               { return "" }
 func startTime(int) uint64         { return 0 }

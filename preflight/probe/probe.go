@@ -30,6 +30,7 @@ type Prober struct {
 
 	names nameFiles // tests have files of their own
 	pool  pool      // connections kept between requests of one prober
+	units units     // questions to systemd, asked together
 }
 
 // Run makes one measurement. It returns when the measurement is done or ctx or the request's own time is up, always
@@ -60,6 +61,9 @@ func (p *Prober) measure(ctx context.Context, req diag.Request, measure func(*Pr
 		f.Failure, f.Detail = diag.Unsupported, "no such measurement: "+string(req.Op)
 	case err != nil:
 		f.Failure, f.Phase, f.Detail = diag.FileMissing, phaseEnv, err.Error()
+		if p.Agent.Denied {
+			f.Failure, f.Detail = diag.NotPermitted, "the agent's environment may not be read by this login"
+		}
 	default:
 		measure(p, ctx, expanded, &f)
 	}

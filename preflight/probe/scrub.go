@@ -2,42 +2,19 @@ package probe
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// scrubRules take out what may be a secret, most specific first. A rule's replacement keeps what is useful to read.
-var scrubRules = [...]struct {
-	find *regexp.Regexp
-	with string
-}{
-	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`), diag.Redacted},
-	{regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|set-cookie|cookie)\b("?\s*[:=]\s*)[^\r\n]+`), "${1}${2}" + diag.Redacted},
-	{regexp.MustCompile(`(?i)\bbearer(\.|\s+)[^\s,;"'\[\]]+`), "bearer${1}" + diag.Redacted},
-	{regexp.MustCompile(`(?i)\b((?:[a-z0-9]+[_-])*(?:token|secret|password|passwd|api[_-]?key))\b("?\s*[:=]\s*"?)[^\s,;"'&\[\]]+`), "${1}${2}" + diag.Redacted},
-	{regexp.MustCompile(`\b([a-z][a-z0-9+]*://)[^\s/@"']+@`), "${1}"},
-	{regexp.MustCompile(`([^\s"'<>?])\?[^\s"'<>?]*[=&%][^\s"'<>]*`), "${1}?" + diag.Redacted},
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)*`), diag.Redacted},
-}
-
-// scrubRun is a run of characters that tokens are made of; opaque decides.
-var scrubRun = regexp.MustCompile(`[A-Za-z0-9+/_-]{24,}={0,2}`)
-
 // Scrub returns s without what looks like a secret: private keys, credentials in headers, query strings, and long
 // runs that no human wrote. It is for the words of errors and messages; a value that is known to be secret is a
 // diag.Secret and never gets here.
 func Scrub(s string) string {
-	for _, r := range scrubRules {
-		s = r.find.ReplaceAllString(s, r.with)
+	for _, r := range redactions {
+		s = r.apply(s)
 	}
-	return scrubRun.ReplaceAllStringFunc(s, func(run string) string {
-		if opaque(run) {
-			return diag.Redacted
-		}
-		return run
-	})
+	return s
 }
 
 // opaque tells a token from a path, a host name or a UUID: it mixes upper case, lower case and digits, or it is one

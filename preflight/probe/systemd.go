@@ -35,7 +35,17 @@ func showUnit(ctx context.Context, unit string) (unitProps, error) {
 	if !unitName.MatchString(unit) {
 		return nil, fmt.Errorf("%q is no unit name", unit)
 	}
-	s, err := command(ctx, "/", "systemctl", "show", "--no-pager", "--property="+properties, "--", unit)
+	blocks, err := showUnits(ctx, unit)
+	if err != nil {
+		return nil, err
+	}
+	return blocks[0], nil
+}
+
+// showUnits asks for units whose names are good, and answers in their order.
+func showUnits(ctx context.Context, units ...string) ([]unitProps, error) {
+	argv := append([]string{"systemctl", "show", "--no-pager", "--property=" + properties, "--"}, units...)
+	s, err := command(ctx, "/", argv...)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, errNoSystemd
@@ -46,7 +56,15 @@ func showUnit(ctx context.Context, unit string) (unitProps, error) {
 	case s.code != 0:
 		return nil, fmt.Errorf("%w: systemctl: %s", errNoSystemd, s.errs)
 	}
-	return parseProps(string(s.out)), nil
+	blocks := strings.Split(strings.TrimSpace(string(s.out)), "\n\n")
+	if len(blocks) != len(units) {
+		return nil, fmt.Errorf("%w: it told of %d units in place of %d", errNoSystemd, len(blocks), len(units))
+	}
+	all := make([]unitProps, len(blocks))
+	for i := range blocks {
+		all[i] = parseProps(blocks[i])
+	}
+	return all, nil
 }
 
 func parseProps(out string) unitProps {

@@ -14,7 +14,7 @@ import (
 // unit measures Target, a systemd unit, and its main process. Words: unit_missing, unit_failed, unit_inactive,
 // process_stopped (a process that systemd calls active but that cannot answer), unsupported (no systemd), timeout.
 func (p *Prober) unit(ctx context.Context, req diag.Request, f *diag.Fact) {
-	props, err := showUnit(ctx, req.Target)
+	props, err := p.units.show(ctx, req.Target)
 	if err != nil {
 		fail(f, "systemctl", systemdWord(err), err)
 		return

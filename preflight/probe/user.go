@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -19,8 +18,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// loginName is what may be asked of getent; it cannot be taken for an option.
-var loginName = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.@\\-]{0,255}\$?$`)
+// isLoginName says what may be asked of getent; it cannot be taken for an option.
+func isLoginName(s string) bool {
+	return plainName(strings.TrimSuffix(s, "$"), `_.@\-`, 256) && s[0] != '@' && s[0] != '\\'
+}
+
+// plainName reports whether s is 1 to most letters, digits and marks, and does not begin with a dash.
+func plainName(s, marks string, most int) bool {
+	for i := range len(s) {
+		if !alphanum(s[i]) && strings.IndexByte(marks, s[i]) < 0 {
+			return false
+		}
+	}
+	return s != "" && len(s) <= most && s[0] != '-'
+}
 
 // noLogin are shells that exist to end a login.
 var noLogin = map[string]bool{"nologin": true, "false": true, "true": true, "sync": true, "shutdown": true, "halt": true}
@@ -65,7 +76,7 @@ var errNoUser = errors.New("no such user")
 
 // getent asks the host's user database (files, LDAP, SSSD) by name. A number is not taken for a uid.
 func getent(ctx context.Context, name string) (passwd, error) {
-	if !loginName.MatchString(name) {
+	if !isLoginName(name) {
 		return passwd{}, fmt.Errorf("%q is no login name", name)
 	}
 	s, err := command(ctx, "/", "getent", "passwd", "--", name)
