@@ -1,0 +1,110 @@
+//go:build linux
+
+package probe
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// manyUnits makes systemctl know every unit, and count how often it was asked.
+func manyUnits(t *testing.T, more string) (asked func() int) {
+	t.Helper()
+	f := newFakes(t)
+	count := filepath.Join(f.dir, "count")
+	f.script(t, "systemctl", `echo asked >>`+count+`
+`+more+`
+shift 4; gap=
+for u; do printf "${gap}LoadState=loaded\nActiveState=active\nFragmentPath=/units/$u\nMainPID=0\n"; gap='\n'; done`)
+	return func() int {
+		b, err := os.ReadFile(count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(b), "\n")
+	}
+}
+
+func fragments(facts []diag.Fact) string {
+	var all []string
+	for _, f := range facts {
+		if f.Unit == nil {
+			all = append(all, string(f.Failure))
+			continue
+		}
+		all = append(all, filepath.Base(f.Unit.Fragment))
+	}
+	return strings.Join(all, " ")
+}
+
+func unitRequests(names ...string) (reqs []diag.Request) {
+	for _, n := range names {
+		reqs = append(reqs, diag.Request{Op: diag.OpUnit, Target: n})
+	}
+	return reqs
+}
+
+func TestUnitsOfOneMomentAreAskedTogether(t *testing.T) {
+	asked := manyUnits(t, "")
+	p := &Prober{}
+	if got := fragments(p.Probe(t.Context(), unitRequests("a.service", "b.service", "a.service"))); got != "a.service b.service a.service" {
+		t.Errorf("told of %s", got)
+	}
+	if n := asked(); n != 1 {
+		t.Errorf("systemctl ran %d times, want once", n)
+	}
+	if got := fragments(p.Probe(t.Context(), unitRequests("a.service"))); got != "a.service" || asked() != 2 {
+		t.Errorf("a later question: told of %s by %d runs: an old answer is no answer", got, asked())
+	}
+}
+
+func TestUnitsFailApart(t *testing.T) {
+	manyUnits(t, `case $# in 5) ;; *) echo "Failed to get properties" >&2; exit 1 ;; esac`)
+	if got := fragments((&Prober{}).Probe(t.Context(), unitRequests("a.service", "b.service"))); got != "a.service b.service" {
+		t.Errorf("told of %s: each should have asked for itself", got)
+	}
+}
+
+func TestUnitsOfAnImpatientLeader(t *testing.T) {
+	manyUnits(t, "sleep 0.2")
+	p := &Prober{}
+	hasty := make(chan diag.Fact, 1)
+	go func() { hasty <- p.Run(t.Context(), diag.Request{Op: diag.OpUnit, Target: "a.service", TimeoutMS: 20}) }()
+	time.Sleep(time.Millisecond / 2)
+	if f := p.Run(t.Context(), diag.Request{Op: diag.OpUnit, Target: "b.service", TimeoutMS: 5000}); !f.Passed() || f.Unit.Fragment != "/units/b.service" {
+		t.Errorf("the patient one: %q %s", f.Failure, f.Detail)
+	}
+	if f := <-hasty; f.Failure != diag.Timeout {
+		t.Errorf("the hasty one: %q", f.Failure)
+	}
+}
+
+func TestAHangingSystemdIsAskedOnce(t *testing.T) {
+	asked := manyUnits(t, "sleep 600")
+	began := time.Now()
+	for _, f := range (&Prober{}).Probe(t.Context(), unitRequests("a.service", "b.service")) {
+		if f.Failure != diag.Timeout {
+			t.Errorf("%s: %q", f.Request.Target, f.Failure)
+		}
+	}
+	if took := time.Since(began); took > commandLimit+time.Second || asked() != 1 {
+		t.Errorf("%d questions in %s", asked(), took)
+	}
+}
+
+func TestUnitsCancelled(t *testing.T) {
+	manyUnits(t, "sleep 600")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(30*time.Millisecond, cancel)
+	for _, f := range (&Prober{}).Probe(ctx, unitRequests("a.service", "b.service")) {
+		if f.Failure != diag.Cancelled {
+			t.Errorf("%s: %q", f.Request.Target, f.Failure)
+		}
+	}
+}
