@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/miekg/dns"
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -68,7 +67,7 @@ func (c *climb) lookup(ctx context.Context) bool {
 	case isLiteral == nil:
 		got = found{addrs: []netip.Addr{literal}, source: sourceLiteral}
 	case c.req.Resolver != "":
-		got = question{servers: []string{withPort(c.req.Resolver, "53")}, names: []string{dns.Fqdn(c.to.host)},
+		got = question{servers: []string{withPort(c.req.Resolver, "53")}, names: []string{c.to.host + "."},
 			timeout: resolverTimeout, attempts: resolverAttempts}.ask(ctx)
 		d.DurationMS = since(began)
 	default:
@@ -97,25 +96,11 @@ func withPort(host, port string) string {
 
 // lookupDNS asks the servers of resolv.conf by its rules; without one, this host's own, as the C library does.
 func lookupDNS(ctx context.Context, resolv, name string) found {
-	conf, err := dns.ClientConfigFromFile(resolv)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	conf, err := readResolvConf(resolv)
+	if err != nil {
 		return found{source: sourceDNS, word: diag.FileUnreadable, err: err}
 	}
-	if conf == nil {
-		conf, _ = dns.ClientConfigFromReader(strings.NewReader(""))
-	}
-	if len(conf.Servers) == 0 {
-		conf.Servers = []string{"127.0.0.1"}
-	}
-	q := question{names: conf.NameList(name), timeout: time.Duration(conf.Timeout) * time.Second, attempts: conf.Attempts}
-	for _, s := range conf.Servers {
-		// resolv.conf has addresses only; a port is taken where one is written, as tests need.
-		if _, err := netip.ParseAddr(s); err == nil {
-			s = net.JoinHostPort(s, conf.Port)
-		}
-		q.servers = append(q.servers, s)
-	}
-	return q.ask(ctx)
+	return question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout, attempts: conf.attempts}.ask(ctx)
 }
 
 // question is a look-up in the DNS: names to try in order, and whom to ask how often.
@@ -195,7 +180,7 @@ func askBoth(ctx context.Context, server, name string) found {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results := make(chan found, 2)
-	for _, kind := range [...]uint16{dns.TypeA, dns.TypeAAAA} {
+	for _, kind := range [...]dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA} {
 		go func() { results <- askOne(ctx, server, name, kind) }()
 	}
 	first := <-results
@@ -215,45 +200,38 @@ func askBoth(ctx context.Context, server, name string) found {
 }
 
 // askOne sends one question, again over TCP when the answer was cut off.
-func askOne(ctx context.Context, server, name string, kind uint16) found {
+func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) found {
 	f := found{source: sourceDNS, server: server}
-	m := new(dns.Msg).SetQuestion(name, kind)
-	r, err := exchangeDNS(ctx, "udp", server, m)
-	if err == nil && r.Truncated {
-		r, err = exchangeDNS(ctx, "tcp", server, m)
+	qname, err := dnsmessage.NewName(name)
+	if err != nil {
+		f.word, f.err = noSuchName, fmt.Errorf("%s: %w: %w", name, errNoName, err)
+		return f
+	}
+	q := dnsmessage.Question{Name: qname, Type: kind, Class: dnsmessage.ClassINET}
+	r, err := exchangeDNS(ctx, "udp", server, q)
+	if err == nil && r.truncated {
+		r, err = exchangeDNS(ctx, "tcp", server, q)
 	}
 	if err != nil {
 		f.word, f.err = dnsErrorWord(ctx, err), err
 		return f
 	}
-	f.rcode = dns.RcodeToString[r.Rcode]
-	for _, rr := range r.Answer {
-		switch rr := rr.(type) {
-		case *dns.A:
-			if a, ok := netip.AddrFromSlice(rr.A); ok {
-				f.addrs = append(f.addrs, a.Unmap())
-			}
-		case *dns.AAAA:
-			if a, ok := netip.AddrFromSlice(rr.AAAA); ok {
-				f.addrs = append(f.addrs, a)
-			}
-		}
-	}
+	f.rcode, f.addrs = rcodeName(r.rcode), r.addrs
 	if len(f.addrs) == 0 {
-		f.word = rcodeWord(r.Rcode)
-		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, dns.TypeToString[kind], name, f.rcode)
+		f.word = rcodeWord(r.rcode)
+		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, strings.TrimPrefix(kind.String(), "Type"), name, f.rcode)
 	}
 	return f
 }
 
 // rcodeWord names an answer without addresses. What is neither yes nor no is a server that failed.
-func rcodeWord(rcode int) diag.Failure {
-	switch rcode {
-	case dns.RcodeSuccess:
+func rcodeWord(c dnsmessage.RCode) diag.Failure {
+	switch c {
+	case dnsmessage.RCodeSuccess:
 		return diag.DNSNoAnswer
-	case dns.RcodeNameError:
+	case dnsmessage.RCodeNameError:
 		return diag.DNSNXDomain
-	case dns.RcodeRefused:
+	case dnsmessage.RCodeRefused:
 		return diag.DNSRefused
 	}
 	return diag.DNSServFail
@@ -263,6 +241,8 @@ func rcodeWord(rcode int) diag.Failure {
 func dnsErrorWord(ctx context.Context, err error) diag.Failure {
 	var e syscall.Errno
 	switch {
+	case errors.Is(err, errNoName):
+		return noSuchName
 	case timedOut(ctx, err), errors.Is(err, syscall.ETIMEDOUT):
 		return diag.DNSTimeout
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -273,28 +253,4 @@ func dnsErrorWord(ctx context.Context, err error) diag.Failure {
 		}
 	}
 	return diag.DNSServFail
-}
-
-// exchangeDNS sends m and waits for its answer; answers to other questions are not ours.
-func exchangeDNS(ctx context.Context, network, server string, m *dns.Msg) (*dns.Msg, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, server)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	co := &dns.Conn{Conn: conn, UDPSize: 4096}
-	if err := co.WriteMsg(m); err != nil {
-		return nil, err
-	}
-	for {
-		r, err := co.ReadMsg()
-		if err != nil {
-			return nil, err
-		}
-		if r.Id == m.Id && r.Response {
-			return r, nil
-		}
-	}
 }

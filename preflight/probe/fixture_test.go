@@ -182,14 +182,21 @@ const jsonType = "application/json"
 // nameserver is a DNS server on UDP and TCP.
 func nameserver(t *testing.T, h dns.HandlerFunc) (addr string) {
 	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var pc net.PacketConn
+	var ln net.Listener
+	for range 20 { // the port of the one may be taken for the other
+		var err error
+		if pc, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		addr = pc.LocalAddr().String()
+		if ln, err = net.Listen("tcp", addr); err == nil {
+			break
+		}
+		pc.Close()
 	}
-	addr = pc.LocalAddr().String()
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
+	if ln == nil {
+		t.Fatal("no port is free for UDP and TCP")
 	}
 	var wg sync.WaitGroup
 	for _, s := range []*dns.Server{{PacketConn: pc, Handler: h}, {Listener: ln, Handler: h}} {
