@@ -92,6 +92,8 @@ func healthy(req diag.Request) diag.Fact {
 		f.User = &diag.UserFacts{Name: "tenant", Shell: "/bin/bash"}
 	case diag.HopAppRuntimeLiveness:
 		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running"}
+	case "evidence":
+		ok(200, map[string]string{"evidence.items": `[{"at":"` + stamp(0) + `","kind":"task_claimed","correlation_id":"corr-1"}]`})
 	default:
 		panic("no healthy answer for " + req.ID)
 	}

@@ -10,8 +10,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// counterReserve is how much of a hop's budget its steps leave for counter-probes at the least.
-const counterReserve = time.Second
+const (
+	// counterReserve is how much of a hop's budget its steps leave for counter-probes at the least.
+	counterReserve = time.Second
+	// counterLeast is the least time in which a counter-probe can say something: one that is cut short fails, and would
+	// pass for the word of a far side that was never asked.
+	counterLeast = 500 * time.Millisecond
+	// endGrace is how long after its end a walk waits for its vantages: after Ctrl-C the whole must end within a second.
+	endGrace = 800 * time.Millisecond
+)
 
 // errBudget ends a step whose hop has no time left.
 var errBudget = errors.New("the hop's budget is used up")
@@ -37,7 +44,8 @@ type Event struct {
 
 // Walk runs every step of the plan as soon as its needs have passed, and returns the facts in chain order with how the
 // walk ended: completed, by ctx's deadline, or interrupted. observe, when not nil, is called from one goroutine at a
-// time. Walk returns within about a second of ctx's end.
+// time, and no more once Walk has returned. Walk returns within a second of ctx's end, with what was measured by then,
+// also when a vantage breaks its word and blocks; only then do goroutines outlive it, until that vantage returns.
 func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vantage, observe func(Event)) ([]diag.Fact, diag.EndedBy) {
 	w := &walker{
 		ctx: ctx, env: e, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
@@ -55,7 +63,22 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	for i := range chain {
 		wg.Go(func() { w.runHop(&chain[i]) })
 	}
-	wg.Wait()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		select {
+		case <-done:
+		case <-time.After(endGrace):
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.observe = nil
 	return w.inOrder(chain), w.ended()
 }
 
@@ -81,11 +104,10 @@ type walker struct {
 	hopDone  map[string]chan struct{} // by hop id
 	factDone map[string]chan struct{} // by fact id
 
-	mu     sync.Mutex // guards facts, order, status and calls of observe
-	facts  map[string]*diag.Fact
-	order  []string // counter-probes, in the order of their arrival
-	status map[diag.HopID]diag.Status
-
+	mu      sync.Mutex // guards what follows, and calls of observe
+	facts   map[string]*diag.Fact
+	order   []string // counter-probes, in the order of their arrival
+	status  map[diag.HopID]diag.Status
 	observe func(Event)
 }
 
@@ -149,7 +171,7 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	req.ID = factID(h.ID, s.Name)
 	req.TimeoutMS = s.Timeout.Milliseconds()
 	if s.Timeout == 0 {
-		req.TimeoutMS = (budget.total - counterReserve).Milliseconds()
+		req.TimeoutMS = max(budget.total-counterReserve, budget.total/2).Milliseconds()
 	}
 	f := w.probe(ctx, s.From, []diag.Request{req})[0]
 	if early {
@@ -229,8 +251,12 @@ func (w *walker) waitFor(names []string, done map[string]chan struct{}) bool {
 	return true
 }
 
-// counter runs the probes that differ in one input from the failing one, all at once.
+// counter runs the probes that differ in one input from the failing one, all at once, where there is time for them.
 func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *diag.Fact) {
+	left := time.Until(end)
+	if left < counterLeast {
+		return
+	}
 	w.mu.Lock()
 	c := w.snapshot()
 	w.mu.Unlock()
@@ -242,7 +268,7 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 	for _, k := range counters {
 		req := k.Request
 		req.ID = failing.ID + "~" + k.Name
-		req.TimeoutMS = max(1, min(req.TimeoutMS, time.Until(end).Milliseconds()-50))
+		req.TimeoutMS = min(req.TimeoutMS, left.Milliseconds()-50)
 		by[k.From] = append(by[k.From], req)
 	}
 	var wg sync.WaitGroup
@@ -313,16 +339,16 @@ func (w *walker) snapshot() *Case {
 }
 
 func (w *walker) emit(ev Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.observe == nil {
 		return
 	}
 	ev.At = time.Since(w.start)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.observe(ev)
 }
 
-// inOrder lists the facts in chain order, each followed by its counter-probes.
+// inOrder lists the facts in chain order, each followed by its counter-probes; the caller holds mu.
 func (w *walker) inOrder(chain []Hop) []diag.Fact {
 	facts := []diag.Fact{}
 	for i := range chain {

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,23 +121,5 @@ func TestSecondInterruptKills(t *testing.T) {
 	}
 	if code := waitCode(t, cmd); code != -1 {
 		t.Errorf("exit code %d, want death by the second signal", code)
-	}
-}
-
-// A walk that hangs must not keep whoever pressed Ctrl-C waiting.
-func TestAwaitDoesNotWaitForAHungWalk(t *testing.T) {
-	j := &job{runID: "r", began: time.Now()}
-	j.env.CorrelationID = "c"
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	release := make(chan struct{})
-	defer close(release)
-	began := time.Now()
-	r := j.await(ctx, j.vantages(), func(context.Context) *diag.Report { <-release; return nil })
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("waited %s", took)
-	}
-	if r == nil || r.Run.EndedBy != diag.EndedInterrupted || r.Verdict.Outcome == diag.OutcomePass {
-		t.Errorf("got %+v", r)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 // writeReport puts r as JSON at path, whole or not at all.
@@ -30,7 +31,7 @@ func replaceFile(path string, data []byte) error {
 		return os.WriteFile(path, data, 0)
 	}
 	dir := filepath.Dir(path)
-	temp := filepath.Join(dir, "."+filepath.Base(path)+"."+newID("new"))
+	temp := filepath.Join(dir, "."+filepath.Base(path)+"."+preflight.NewID("new"))
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err

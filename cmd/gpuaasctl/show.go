@@ -52,7 +52,7 @@ func (a *app) printPlan(j *job, format string) error {
 		return badFormat(format, formatTable, formatWide, formatJSON)
 	}
 	var b bytes.Buffer
-	if err := render.Plan(&b, j.plan, j.env.Subject, a.lookAtList(format)); err != nil {
+	if err := render.Plan(&b, j.Plan, j.Env.Subject, a.lookAtList(format)); err != nil {
 		return fmt.Errorf("render plan: %w", err)
 	}
 	return a.write(b.Bytes())

@@ -8,6 +8,7 @@ package vantage
 
 import (
 	"context"
+	"os"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
@@ -39,6 +40,15 @@ func (l *Local) Name() string { return operatorName }
 // Probe answers every request, in order.
 func (l *Local) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return l.prober.Probe(ctx, reqs)
+}
+
+// Info describes the vantage for a report.
+func (l *Local) Info() diag.VantageInfo {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // a machine without a name
+	}
+	return diag.VantageInfo{ID: operatorName, How: "in process", Host: host}
 }
 
 // Close gives back the connections that the prober kept open.

@@ -1,0 +1,92 @@
+package preflight
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Job is one walk, ready to go: what is asked, from where, and under which name it is reported.
+type Job struct {
+	Env      Env
+	Plan     diag.Plan
+	Vantages map[string]Vantage // Operator and Node; the caller closes them
+	RunID    string             // see NewID
+	Began    time.Time          // when the walk's preparation began; facts' offsets count from here
+	Tool     string             // version of the program that walks
+	Observe  func(Event)        // of progress, called from one goroutine at a time; may be nil
+}
+
+// Run walks, pulls back what the platform wrote down about it, and judges. The report is there whatever happened, and
+// within about a second of ctx's end; it shares the job's plan and subject.
+func Run(ctx context.Context, j *Job) *diag.Report {
+	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.Observe)
+	var evidence []diag.EvidenceLine
+	if ctx.Err() == nil {
+		evidence = Evidence(ctx, &j.Env, j.Vantages[Operator])
+	}
+	now := time.Now()
+	r := &diag.Report{
+		APIVersion: diag.APIVersion, Kind: diag.KindPreflight,
+		Run: diag.Run{
+			ID: j.RunID, CorrelationID: j.Env.CorrelationID,
+			StartedAt: diag.At(j.Began), EndedAt: diag.At(now), DurationMS: diag.Measured(now.Sub(j.Began)),
+			EndedBy: ended, ToolVersion: j.Tool,
+		},
+		Subject: j.Env.Subject, Plan: j.Plan, Vantages: places(j.Vantages, facts), Facts: facts,
+		Evidence: evidence, Redaction: redaction(facts),
+	}
+	Judge(r)
+	return r
+}
+
+// places says from where was measured: in the vantages' own words where they have some, with the resolver of the facts.
+func places(vantages map[string]Vantage, facts []diag.Fact) []diag.VantageInfo {
+	infos := []diag.VantageInfo{}
+	for _, id := range []string{Operator, Node} {
+		info := diag.VantageInfo{ID: id}
+		if v, ok := vantages[id].(interface{ Info() diag.VantageInfo }); ok {
+			info = v.Info()
+		}
+		for i := range facts {
+			f := &facts[i]
+			if f.Vantage == id && f.DNS != nil && f.Request.Resolver == "" && info.Resolver == "" {
+				info.Resolver = f.DNS.Server
+			}
+		}
+		infos = append(infos, info)
+	}
+	return infos
+}
+
+// redaction counts what is not in the report because it is secret.
+func redaction(facts []diag.Fact) diag.Redaction {
+	r := diag.Redaction{
+		Rules:  []string{"secrets are written as " + diag.Redacted, "answers are kept as named fields only", "URLs in errors lose their query"},
+		Counts: map[string]int{},
+	}
+	count := func(name string, s diag.Secret) {
+		if !s.IsZero() {
+			r.Counts[name]++
+		}
+	}
+	for i := range facts {
+		count("token", facts[i].Request.Token)
+		count("cookie", facts[i].Request.Cookie)
+		count("query", facts[i].Request.Query)
+		if h := facts[i].HTTP; h != nil {
+			count("kept", h.Kept)
+		}
+	}
+	return r
+}
+
+// NewID is a fresh id that sorts by time: what, second, and 4 random bytes.
+func NewID(what string) string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return what + "-" + time.Now().UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(b[:])
+}

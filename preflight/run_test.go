@@ -1,0 +1,145 @@
+package preflight
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// described is a scripted vantage that says where it is.
+type described struct {
+	scripted
+	info diag.VantageInfo
+}
+
+func (d *described) Info() diag.VantageInfo { return d.info }
+
+func testJob(v map[string]Vantage) *Job {
+	e := testEnv()
+	return &Job{Env: *e, Plan: testPlan(e), Vantages: v, RunID: "run-1", Began: time.Now(), Tool: "v1"}
+}
+
+func TestRunIsAWholeReport(t *testing.T) {
+	node := diag.VantageInfo{ID: Node, How: "ssh ops@192.0.2.101:22", Host: "192.0.2.101"}
+	resolver := func(f *diag.Fact) { f.DNS = &diag.DNSFacts{Name: "api.test", Server: "192.0.2.53:53"} }
+	j := testJob(map[string]Vantage{
+		Operator: &scripted{name: Operator, answers: answers{"control_plane_access/healthz": resolver}},
+		Node:     &described{scripted{name: Node}, node},
+	})
+	r := Run(t.Context(), j)
+	if r.APIVersion != diag.APIVersion || r.Kind != diag.KindPreflight || r.Verdict.Outcome != diag.OutcomePass {
+		t.Errorf("%s %s, %s\n%s", r.APIVersion, r.Kind, r.Verdict.Outcome, describe(r))
+	}
+	if r.Run.ID != "run-1" || r.Run.ToolVersion != "v1" || r.Run.CorrelationID != "corr-1" || r.Run.DurationMS < 1 || r.Run.EndedBy != diag.EndedCompleted {
+		t.Errorf("run %+v", r.Run)
+	}
+	want := []diag.VantageInfo{{ID: Operator, Resolver: "192.0.2.53:53"}, node}
+	if !slices.Equal(r.Vantages, want) {
+		t.Errorf("vantages %+v, want %+v", r.Vantages, want)
+	}
+	if r.Redaction.Counts["token"] == 0 || r.Redaction.Counts["kept"] != 1 || len(r.Redaction.Rules) == 0 {
+		t.Errorf("redaction %+v", r.Redaction)
+	}
+	if len(r.Evidence) != 1 || r.Evidence[0].Kind != "task_claimed" {
+		t.Errorf("evidence %+v", r.Evidence)
+	}
+	if _, err := Replay(r); err != nil {
+		t.Errorf("its own report is refused: %v", err)
+	}
+}
+
+// deaf is a vantage that breaks its word: one question blocks, whatever becomes of ctx.
+type deaf struct {
+	scripted
+	question string
+	release  chan struct{}
+}
+
+func (d *deaf) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	if slices.ContainsFunc(reqs, func(r diag.Request) bool { return r.ID == d.question }) {
+		<-d.release
+	}
+	return d.scripted.Probe(ctx, reqs)
+}
+
+// Whoever presses Ctrl-C is not kept waiting, and does not lose what was measured.
+func TestRunDoesNotWaitForADeafVantage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		node := &deaf{scripted: scripted{name: Node}, question: "node_ops_access/ssh", release: make(chan struct{})}
+		j := testJob(map[string]Vantage{Operator: &scripted{name: Operator}, Node: node})
+		defer close(node.release)
+		var mu sync.Mutex // guards ended
+		ended := false
+		j.Observe = func(Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if ended {
+				t.Error("an event after the end")
+			}
+		}
+		time.AfterFunc(time.Second, cancel)
+		r := Run(ctx, j)
+		if d := time.Since(j.Began); d > 2*time.Second {
+			t.Errorf("it took %s", d)
+		}
+		mu.Lock()
+		ended = true
+		mu.Unlock()
+		if r.Run.EndedBy != diag.EndedInterrupted || r.Verdict.Outcome != diag.OutcomeInconclusive || len(r.Hops) != len(diag.Hops) {
+			t.Errorf("ended by %s, %s", r.Run.EndedBy, r.Verdict.Outcome)
+		}
+		if h := hopOf(r, diag.HopControlPlaneAccess); h.Status != diag.StatusPass {
+			t.Errorf("what had been measured is %s", h.Status)
+		}
+	})
+}
+
+// slow takes its time for one question, and fails it.
+type slow struct {
+	scripted
+	question string
+	takes    time.Duration
+}
+
+func (s *slow) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	facts := s.scripted.Probe(ctx, reqs)
+	if reqs[0].ID == s.question {
+		time.Sleep(s.takes)
+		facts[0].Failure, facts[0].Phase = diag.TCPTimeout, "tcp"
+		facts[0].TCP = &diag.TCPFacts{Remote: "192.0.2.11:443"}
+	}
+	return facts
+}
+
+// A counter-probe that is given no time would fail, and pass for the operator's word.
+func TestNoTimeNoCounterProbe(t *testing.T) {
+	const question = "node_runtime_api_reachability/reach"
+	for budget, want := range map[time.Duration]bool{4200 * time.Millisecond: false, 9 * time.Second: true} {
+		synctest.Test(t, func(t *testing.T) {
+			j := testJob(map[string]Vantage{
+				Operator: &scripted{name: Operator},
+				Node:     &slow{scripted{name: Node}, question, 4 * time.Second},
+			})
+			for i := range j.Plan.Hops {
+				if j.Plan.Hops[i].ID == diag.HopNodeRuntimeAPI {
+					j.Plan.Hops[i].BudgetMS = budget.Milliseconds()
+				}
+			}
+			r := Run(t.Context(), j)
+			asked := slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return strings.HasPrefix(f.ID, question+"~") })
+			if asked != want {
+				t.Errorf("budget %s: counter-probes asked: %t", budget, asked)
+			}
+			if text := hopOf(r, diag.HopNodeRuntimeAPI).Text; !want && strings.Contains(text, "operator") {
+				t.Errorf("the operator was not asked: %s", text)
+			}
+		})
+	}
+}
