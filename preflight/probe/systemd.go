@@ -8,15 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// unitName is what systemd takes as a unit's name; it cannot be taken for an option.
-var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]{0,254}$`)
+// isUnitName says what systemd takes as a unit's name; it cannot be taken for an option.
+func isUnitName(s string) bool { return plainName(s, `:_.\@-`, 255) }
 
 // errNoSystemd says that systemctl has nobody to ask.
 var errNoSystemd = errors.New("systemd does not answer")
@@ -32,7 +31,7 @@ type unitProps map[string]string
 
 // showUnit asks systemd. A unit that does not exist is no error: its LoadState says so.
 func showUnit(ctx context.Context, unit string) (unitProps, error) {
-	if !unitName.MatchString(unit) {
+	if !isUnitName(unit) {
 		return nil, fmt.Errorf("%q is no unit name", unit)
 	}
 	blocks, err := showUnits(ctx, unit)

@@ -33,7 +33,7 @@ type unitBatch struct {
 // show answers like showUnit. Where the common question fails, each asks for itself, since one unit's trouble or the
 // end of one caller's time is nobody else's; but a systemd that hangs is not asked twice.
 func (u *units) show(ctx context.Context, unit string) (unitProps, error) {
-	if !unitName.MatchString(unit) {
+	if !isUnitName(unit) {
 		return showUnit(ctx, unit)
 	}
 	b, leads := u.join(unit)
