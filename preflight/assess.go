@@ -31,6 +31,9 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 		return r
 	}
 	for _, s := range h.Steps {
+		if !slices.Contains(p.Steps, s.Name) {
+			continue // it came later than this report
+		}
 		r.Steps = append(r.Steps, assessStep(h, s, c, p, status))
 	}
 	r.DurationMS = span(h, c)

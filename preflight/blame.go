@@ -273,7 +273,7 @@ func sameFailure(f *diag.Fact, c *Case) []string {
 		case k.Vantage != f.Vantage:
 			out = append(out, fmt.Sprintf("this node alone: from the %s it is %s, too", k.Vantage, k.Failure))
 		case len(changed) == 1:
-			out = append(out, fmt.Sprintf("%s: with %s it is %s, too", changed[0], value(k.Request, changed[0]), k.Failure))
+			out = append(out, fmt.Sprintf("%s: with %s it is %s, too", changed[0], inWords(k.Request, changed[0]), k.Failure))
 		}
 	}
 	sort.Strings(out)

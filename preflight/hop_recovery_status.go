@@ -13,6 +13,10 @@ const (
 	stepIdentity = "identity"
 	stepProfile  = "profile"
 	stepTaskWait = "task_wait"
+
+	// These two have their place in the hop; until the agent keeps a record there is nothing to ask for.
+	stepHostRecord = "host_record"
+	stepClassifier = "classifier"
 )
 
 // nodeRecoveryStatus: who does the node say that it is, whom does it talk to, and does the platform let it in? The
@@ -41,6 +45,8 @@ func nodeRecoveryStatus() Hop {
 					}
 				},
 			},
+			{Name: stepHostRecord, From: Node, Needs: needSSH},
+			{Name: stepClassifier, From: Operator},
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
 			if failing.Request.Op != diag.OpHTTP {

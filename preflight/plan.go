@@ -137,6 +137,10 @@ func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
 // leftOut says why one step is not run, "" to run it.
 func leftOut(h *Hop, s Step, p profile.Profile, o Options) string {
 	switch {
+	case s.Name == stepHostRecord:
+		return "not built yet: the agent keeps no diagnostic record"
+	case s.Name == stepClassifier:
+		return "not built yet: it reads the diagnostic record"
 	case s.From == Node && !o.SSH:
 		return "no node host given (--node-host, or nodes in the profile)"
 	case s.From == Operator && !o.Token && needsToken(h.ID, s.Name):

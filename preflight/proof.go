@@ -64,8 +64,7 @@ func prove(c *Case, failing string) *diag.Proof {
 
 // proofText says the pair in one sentence.
 func proofText(a, b *diag.Fact, changed string) string {
-	return fmt.Sprintf("%s with %s %s; %s with %s",
-		a.Failure, changed, value(a.Request, changed), outcome(b), value(b.Request, changed))
+	return fmt.Sprintf("%s with %s; %s with %s", a.Failure, inWords(a.Request, changed), outcome(b), inWords(b.Request, changed))
 }
 
 func outcome(f *diag.Fact) string {
@@ -75,14 +74,28 @@ func outcome(f *diag.Fact) string {
 	return "gets past it (to " + f.Phase + ")"
 }
 
-func value(r diag.Request, name string) string {
-	v, ok := r.Inputs()[name]
-	if !ok {
-		return "unset"
-	}
-	s := fmt.Sprint(v)
-	if name == "ca_inline" {
+// inWords says one input of a request for people.
+func inWords(r diag.Request, name string) string {
+	v, set := r.Inputs()[name]
+	switch {
+	case name == "ca_inline" && set:
 		return "the active bundle"
+	case name == "ca_inline" && r.CABundle != "":
+		return "the bundle " + r.CABundle
+	case name == "ca_inline":
+		return "the host's own roots"
+	case name == "resolve" && set:
+		return fmt.Sprintf("the address %v pinned", v)
+	case name == "resolve":
+		return "the name looked up"
+	case name == "view" && !set:
+		return "the agent's eyes"
+	case name == "view":
+		return fmt.Sprintf("the %v's eyes", v)
+	case name == "target":
+		return fmt.Sprint(v)
+	case !set:
+		return "no " + name
 	}
-	return s
+	return fmt.Sprintf("%s %v", name, v)
 }

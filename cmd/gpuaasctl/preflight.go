@@ -51,8 +51,9 @@ func newPreflight(a *app) *cobra.Command {
 		Long: `Walks every hop from the control plane to a tenant's shell, from here and from the node at once, and names the
 first failed hop, what is to blame for it, who owns that, and what to do.
 
-With --allocation-id one real terminal session is opened, used and closed again; --run-ws-smoke=false leaves it out.
-The walk changes nothing else.
+With --allocation-id a terminal token is minted and one real terminal session is opened, used and closed again;
+--run-ws-smoke=false leaves the session out. A no-op task is enqueued, 8 KiB are written on the node and removed, and a
+node without this agent gets one into a tmpfs. Nothing else is changed.
 
 Exit codes: 0 pass, 2 usage or configuration, 3 a hop failed, 4 warnings under --fail-on warn, 5 inconclusive,
 130 interrupted (with a partial report), 1 internal error.`,
