@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -33,9 +34,9 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	if err := checkSubject(o, slices.Sorted(maps.Keys(p.Nodes))); err != nil {
 		return nil, err
 	}
-	only, errOnly := preflight.CheckHops("only", o.only)
-	skip, errSkip := preflight.CheckHops("skip", o.skip)
-	if err := errors.Join(errOnly, errSkip, checkIDs(o), checkDeadline(o.deadline)); err != nil {
+	only, errOnly := hops(cmd, "only", o.only)
+	skip, errSkip := hops(cmd, "skip", o.skip)
+	if err := errors.Join(errOnly, errSkip, checkIDs(o), checkDeadline(o.deadline), checkReportPath(o.report)); err != nil {
 		return nil, &usageError{err: err, command: cmd.CommandPath()}
 	}
 	j := &job{libexec: o.libexec, profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
@@ -85,6 +86,15 @@ func (j *job) secrets(p profile.Profile) error {
 	return errors.Join(errs...)
 }
 
+// hops reads a flag that lists hops. One that is given and empty (a variable that was not set) is refused: it would mean
+// the whole chain.
+func hops(cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
+	if len(names) == 0 && cmd.Flags().Changed(flag) {
+		return nil, fmt.Errorf("--%s: no hop is named (gpuaasctl preflight hops lists them)", flag)
+	}
+	return preflight.CheckHops(flag, names)
+}
+
 // checkIDs refuses ids that cannot be ones: they go into URLs, headers and commands to paste.
 func checkIDs(o *preflightOptions) error {
 	var errs []error
@@ -92,7 +102,7 @@ func checkIDs(o *preflightOptions) error {
 		{"node-id", o.nodeID}, {"node-host", o.nodeHost}, {"allocation-id", o.allocationID},
 		{"session-id", o.sessionID}, {"correlation-id", o.correlationID},
 	} {
-		if strings.ContainsFunc(id.value, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("'\"`$\\;|&<>", r) }) ||
+		if strings.ContainsFunc(id.value, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) || strings.ContainsRune("'\"`$\\;|&<>", r) }) ||
 			strings.HasPrefix(id.value, "-") || len(id.value) > 255 {
 			errs = append(errs, fmt.Errorf("--%s: %q cannot be one", id.flag, id.value))
 		}

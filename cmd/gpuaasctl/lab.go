@@ -174,6 +174,9 @@ func newLabReboot(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := l.Machine(args[0]); err != nil {
+				return asUsage(err)
+			}
 			began := time.Now()
 			if err := l.Reboot(cmd.Context(), args[0]); err != nil {
 				return err
@@ -204,7 +207,14 @@ func newLabSupervise(*app) *cobra.Command {
 	return cmd
 }
 
-func openLab() (*lab.Lab, error) { return lab.Open(lab.Options{}) }
+// openLab finds the lab of this host; that there is none is a mistake of the caller's.
+func openLab() (*lab.Lab, error) {
+	l, err := lab.Open(lab.Options{})
+	if errors.Is(err, lab.ErrNotUp) {
+		return nil, &usageError{err: err}
+	}
+	return l, err
+}
 
 func (a *app) labExec(ctx context.Context, machine string, argv []string) error {
 	l, err := openLab()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
@@ -24,11 +25,35 @@ func writeReport(path string, r *diag.Report) error {
 	return nil
 }
 
-// replaceFile writes beside path, syncs, renames over path, and syncs the folder. What is there and is no plain file
-// (a pipe, /dev/fd/3) is written to as it is.
+// checkReportPath refuses, before anything is measured, a path that no report can be written to.
+func checkReportPath(path string) error {
+	switch {
+	case path == "":
+		return nil
+	case path == "-":
+		return errors.New("--report: want a file; for the report on stdout use -o json")
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("--report: %s is a folder", path)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("--report: %s is no folder", filepath.Dir(path))
+	}
+	return nil
+}
+
+// replaceFile writes beside path, syncs, renames over path, and syncs the folder. A symbolic link stays, and the file
+// that it leads to is replaced. What is no plain file, or is named by a device folder (/dev/stdout, /dev/fd/3: what
+// they lead to is somebody's open file), is appended to as it is.
 func replaceFile(path string, data []byte) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return os.WriteFile(path, data, 0)
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() || isDevice(path) {
+		return appendTo(path, data)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
 	}
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, "."+filepath.Base(path)+"."+preflight.NewID("new"))
@@ -49,6 +74,21 @@ func replaceFile(path string, data []byte) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// isDevice reports whether path is in /dev or /proc, whose entries must never be replaced by files.
+func isDevice(path string) bool {
+	abs, err := filepath.Abs(path)
+	return err == nil && (strings.HasPrefix(abs, "/dev/") || strings.HasPrefix(abs, "/proc/"))
+}
+
+func appendTo(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }
 
 // maxReport bounds what is read as a report: a fleet of facts fits, somebody's disk image does not.

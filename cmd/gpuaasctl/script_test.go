@@ -32,9 +32,10 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setup gives a script a home of its own, an address that refuses ($DEAD) and one that accepts and stays silent
-// ($SILENT).
+// setup gives a script a home of its own, an address that refuses ($DEAD), one that accepts and stays silent ($SILENT),
+// and the escape character ($ESC).
 func setup(e *testscript.Env) error {
+	e.Setenv("ESC", "\x1b")
 	e.Setenv("HOME", e.WorkDir)
 	e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
 	dead, err := net.Listen("tcp", "127.0.0.1:0")

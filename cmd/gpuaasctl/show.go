@@ -49,7 +49,7 @@ func (a *app) printPlan(j *job, format string) error {
 	switch format {
 	case formatTable, formatWide, formatShort, formatJSON:
 	default:
-		return badFormat(format, formatTable, formatWide, formatJSON)
+		return badFormat(format, formatTable, formatWide, formatShort, formatJSON)
 	}
 	var b bytes.Buffer
 	if err := render.Plan(&b, j.Plan, j.Env.Subject, a.lookAtList(format)); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
 // This file owns how the tool speaks beside its documents: what went wrong, then what to do next.
@@ -31,9 +33,10 @@ func sayError(w io.Writer, err error) {
 	}
 }
 
-// note writes one line for people. A note that cannot be written is lost: there is nowhere else to say so.
+// note writes one line for people, whatever a far side or a file put into it. A note that cannot be written is lost:
+// there is nowhere else to say so.
 func note(w io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(w, "gpuaasctl: "+format+"\n", args...)
+	_, _ = fmt.Fprintln(w, "gpuaasctl: "+render.Clean(fmt.Sprintf(format, args...)))
 }
 
 // usagef is a mistake on the command line.
