@@ -105,7 +105,7 @@ func wipe(out *os.File, last tea.Model) error {
 	if !ok {
 		return nil
 	}
-	lines := "\r" + ansi.EraseEntireLine + strings.Repeat(ansi.CursorUp1+ansi.EraseEntireLine, strings.Count(m.text(), "\n"))
+	lines := "\r" + ansi.EraseEntireLine + strings.Repeat(ansi.CUU1+ansi.EraseEntireLine, strings.Count(m.text(), "\n"))
 	if _, err := out.WriteString(lines); err != nil {
 		return fmt.Errorf("clear the live table: %w", err)
 	}
