@@ -12,6 +12,7 @@ const walksInARow = 50
 
 // TestHealthyFiftyTimes: every hop passes on facts that were measured, each time.
 func TestHealthyFiftyTimes(t *testing.T) {
+	t.Parallel()
 	w := start(t, options{})
 	n := walksInARow
 	if testing.Short() {

