@@ -45,6 +45,7 @@ type climb struct {
 	addrs []netip.Addr
 	raw   net.Conn // set by connect until secure makes a link of it
 	link  *link
+	spare spare
 }
 
 // newClimb returns nil, with the failure in f, when the target makes no sense.
@@ -153,6 +154,7 @@ func (c *climb) leave() {
 		c.link.close()
 	}
 	c.raw, c.link = nil, nil
+	c.spare.settle()
 }
 
 // The three lowest ops climb on a connection of their own and close it: they never use a kept one.

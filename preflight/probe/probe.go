@@ -31,6 +31,8 @@ type Prober struct {
 	names nameFiles // tests have files of their own
 	pool  pool      // connections kept between requests of one prober
 	units units     // questions to systemd, asked together
+
+	dialing dialing // connections that are being made
 }
 
 // Run makes one measurement. It returns when the measurement is done or ctx or the request's own time is up, always

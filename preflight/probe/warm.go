@@ -42,7 +42,7 @@ func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
 	}
 	l := c.p.pool.take(c.key(), c.addrs)
 	if l == nil {
-		return false, c.connect(ctx) && c.secure(ctx)
+		return false, c.dialOwn(ctx)
 	}
 	c.link = l
 	c.f.TCP = &diag.TCPFacts{Remote: l.tcp.Remote, Local: l.tcp.Local, Reused: true}

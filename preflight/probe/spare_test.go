@@ -1,0 +1,75 @@
+package probe
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestTwoAtOnceLeaveAThird: two requests at once are followed by three, and none of those makes a connection.
+func TestTwoAtOnceLeaveAThird(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	var both, three sync.WaitGroup
+	both.Add(2)
+	three.Add(3)
+	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		meet := &three
+		if r.URL.Path == "/both" {
+			meet = &both
+			time.Sleep(300 * time.Millisecond) // as far away as a peer must be for a spare connection to be of use
+		}
+		meet.Done()
+		meet.Wait() // all of them are here at once
+		page(200, jsonType, "{}")(w, r)
+	}))
+	p := newProber(t)
+	var dials atomic.Int32
+	var dialing sync.WaitGroup
+	dialing.Add(2)
+	p.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) <= 2 {
+			dialing.Done()
+			dialing.Wait() // neither is done before the other begins
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	ask := func(path string) diag.Request {
+		return diag.Request{Op: diag.OpHTTP, Target: s.URL + path, CAInline: ca.pem}
+	}
+	for _, f := range p.Probe(context.Background(), []diag.Request{ask("/both"), ask("/both")}) {
+		if !f.Passed() || f.TCP.Reused {
+			t.Fatalf("first: %s %+v", f.Failure, f.TCP)
+		}
+	}
+	for _, f := range p.Probe(context.Background(), []diag.Request{ask("/three"), ask("/three"), ask("/three")}) {
+		if !f.Passed() || !f.TCP.Reused {
+			t.Errorf("then: %s %+v", f.Failure, f.TCP)
+		}
+	}
+}
+
+// TestASpareConnectionIsNotWaitedFor: one that is not there when the request's answer is, is given up.
+func TestASpareConnectionIsNotWaitedFor(t *testing.T) {
+	noLeaks(t)
+	p := newProber(t)
+	for _, f := range p.Probe(context.Background(), []diag.Request{
+		{Op: diag.OpHTTP, Target: "https://" + deafPort(t), TimeoutMS: 300}, {Op: diag.OpHTTP, Target: "https://" + closedPort(t)},
+	}) {
+		if f.Passed() {
+			t.Errorf("%s passed", f.Request.Target)
+		}
+	}
+	deaf := "https://" + deafPort(t)
+	for _, f := range p.Probe(context.Background(), []diag.Request{{Op: diag.OpHTTP, Target: deaf, TimeoutMS: 300}, {Op: diag.OpHTTP, Target: deaf, TimeoutMS: 300}}) {
+		if f.Failure != diag.TCPTimeout || f.DurationMS > 1500 {
+			t.Errorf("%q after %d ms", f.Failure, f.DurationMS)
+		}
+	}
+}
