@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package inprocess walks the whole chain without root, without machines and without a network beyond loopback: the
 // reference platform on ports of its own, the real agent, a real SSH server that runs the real probe code, and a small
 // workload. What is made up is the host: its systemctl and its user database (see host_test.go).

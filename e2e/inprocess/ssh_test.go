@@ -1,3 +1,5 @@
+//go:build linux
+
 package inprocess
 
 import (
@@ -22,9 +24,9 @@ func TestLoginFaults(t *testing.T) {
 	}
 	for _, f := range []fault{
 		{name: "silent", do: set(sshtest.Silent), failure: diag.Timeout, confidence: diag.Possible},
-		{name: "garbage for a banner", options: options{sshBusy: sshtest.Config{Words: "220 mail.test ESMTP\r\n"}}, do: set(sshtest.Words),
+		{name: "garbage for a banner", options: options{ssh: sshtest.Config{Words: "220 mail.test ESMTP\r\n"}}, do: set(sshtest.Words),
 			failure: diag.SSHTransport, confidence: diag.Likely},
-		{name: "turned away", options: options{sshBusy: sshtest.Config{Words: "Not allowed at this time\r\n"}}, do: set(sshtest.Words),
+		{name: "turned away", options: options{ssh: sshtest.Config{Words: "Not allowed at this time\r\n"}}, do: set(sshtest.Words),
 			failure: diag.SSHPenalty, confidence: diag.Likely},
 		{name: "closed at once", do: set(sshtest.CloseAtOnce), failure: diag.SSHTransport, confidence: diag.Likely},
 		{name: "hangs in the key exchange", do: set(sshtest.HangAtKex), failure: diag.Timeout, confidence: diag.Possible},
@@ -36,7 +38,7 @@ func TestLoginFaults(t *testing.T) {
 		{name: "refuses commands", do: set(sshtest.RefuseExec), failure: diag.SSHExec, confidence: diag.Likely},
 		{name: "closes at the command", do: set(sshtest.CloseAtExec), failure: diag.SSHExec, confidence: diag.Likely},
 		{name: "says it runs the command", do: set(sshtest.SilentExec), failure: diag.Timeout, confidence: diag.Possible},
-		{name: "forced command", options: options{sshBusy: sshtest.Config{Words: "echo this account is for backups"}}, do: set(sshtest.ForcedCommand),
+		{name: "forced command", options: options{ssh: sshtest.Config{Words: "echo this account is for backups"}}, do: set(sshtest.ForcedCommand),
 			failure: diag.SSHExec, confidence: diag.Likely},
 		{name: "nobody listens", do: func(_ *testing.T, w *world) { w.ssh.Close() }, failure: diag.TCPRefused, confidence: diag.Likely},
 		{name: "host key changed", do: func(t *testing.T, w *world) {

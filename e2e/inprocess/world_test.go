@@ -1,3 +1,5 @@
+//go:build linux
+
 package inprocess
 
 import (
@@ -46,9 +48,8 @@ type options struct {
 	profile  func(*profile.Profile)
 	yaml     string // appended to the profile's file
 	osUser   string // default login
-	sshBusy  sshtest.Config
+	ssh      sshtest.Config
 	noAgent  bool
-	noWait   bool // do not wait for the first heartbeat
 }
 
 // world is a platform, a node and a workload, and the profile that an operator has of them.
@@ -77,10 +78,10 @@ func start(t testing.TB, o options) *world {
 	w.workload = unit{name: "gpuaas-app-" + name + ".service", program: "/usr/local/bin/workload", envFile: "/etc/workload.env", pid: os.Getpid()}
 	w.workload.run(t, "active/running")
 	w.startPlatform(o)
-	w.ssh = sshtest.Start(t, o.sshBusy)
+	w.ssh = sshtest.Start(t, o.ssh)
 	w.startAgent(name, o)
 	w.writeProfile(o)
-	if !o.noAgent && !o.noWait {
+	if !o.noAgent {
 		w.awaitHeartbeat()
 	}
 	return w
