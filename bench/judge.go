@@ -68,7 +68,7 @@ func fleet(reports []*diag.Report, t *table) error {
 		if v.Blame != nil {
 			signal = string(v.Blame.Signal)
 		}
-		rows = append(rows, []string{fmt.Sprintf("compute-node-%05d", i), string(v.Outcome), string(v.FirstFailedHop), signal, string(v.Owner), string(v.Reason)})
+		rows = append(rows, []string{fmt.Sprintf("compute-node-%05d", i), string(v.Outcome), string(v.FirstFailedHop), signal, v.Owner, string(v.Reason)})
 	}
 	var b strings.Builder
 	columns(&b, rows)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -101,7 +102,8 @@ func runSlow(ctx context.Context, argv ...string) (ran, error) {
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("%s: %w", filepath.Base(argv[0]), ctx.Err())
 	}
-	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+	var exited *exec.ExitError
+	if err != nil && !errors.As(err, &exited) {
 		return r, err
 	}
 	return r, nil

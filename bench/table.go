@@ -52,9 +52,9 @@ func (t *table) skip(what string, why error) {
 }
 
 // remark adds a line of text beneath the table, once.
-func (t *table) remark(format string, args ...any) {
-	if s := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, s) {
-		t.Notes = append(t.Notes, s)
+func (t *table) remark(text string) {
+	if !slices.Contains(t.Notes, text) {
+		t.Notes = append(t.Notes, text)
 	}
 }
 

@@ -32,7 +32,7 @@ func trips(ctx context.Context, b *bench, t *table) error {
 	if b.quick {
 		runs, walksEach = 3, 3
 	}
-	for _, c := range []counted{
+	all := []counted{
 		{"cold walk (the binary)", goalCold, func(ctx context.Context) ([]time.Duration, error) { return b.timed(ctx, runs, b.toolArgv(), checkTool) }},
 		{"warm walk (vantages held open, in process)", goalWarm, func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach, true) }},
 		{"warm walk without a terminal session", goalWarm, func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach, false) }},
