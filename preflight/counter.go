@@ -13,6 +13,7 @@ const counterTimeoutMS = 2500
 
 // The counter-probes that judges look at, beside the search for a proof.
 const (
+	counterHostView     = "host-view"
 	counterPinned       = "pinned"
 	counterFromOperator = "from-operator"
 )
@@ -59,7 +60,7 @@ func nameCounters(e *Env, f *diag.Fact, req diag.Request) []Counter {
 	if f.Vantage == Node {
 		plain := req
 		plain.View = diag.ViewHost
-		counters = append(counters, Counter{Name: "host-view", From: Node, Request: plain})
+		counters = append(counters, Counter{Name: counterHostView, From: Node, Request: plain})
 	}
 	if pin != "" {
 		req.Resolve = pin

@@ -108,5 +108,21 @@ func judgeSession(c *Case) []diag.Finding {
 	case f.Failure == diag.WSClosed:
 		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed without a word: %d %s", f.WS.CloseCode, f.WS.CloseReason)}
 	}
-	return []diag.Finding{fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user sees \"Connecting...\" for ever", f.DurationMS)}
+	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user sees \"Connecting...\" for ever", f.DurationMS)
+	if strayed(c) {
+		out.Text += "; the gateway knows of no browser in this session, so something before it took the upgrade"
+		out.Direct, out.Culprit = true, culpritEdgeTook
+	}
+	return []diag.Finding{out}
+}
+
+// culpritEdgeTook is at fault where an upgrade was answered and never reached the gateway.
+const culpritEdgeTook = "edge took the upgrade"
+
+// strayed reports whether the gateway's own row of the session shows no browser, although the browser was accepted.
+func strayed(c *Case) bool {
+	row := diag.HopTerminalOpenTask
+	return sessionAccepted(c) && status(c.Fact(row, stepSessionRow)) == 200 &&
+		c.Field(row, stepSessionRow, "session.task_status") == "" &&
+		c.Time(row, stepSessionRow, "session.browser_connected_at").IsZero()
 }

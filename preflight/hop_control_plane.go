@@ -35,7 +35,7 @@ func controlPlaneAccess() Hop {
 		Judge: func(c *Case) []diag.Finding {
 			h, a := c.Fact(id, stepHealthz), c.Fact(id, stepAuth)
 			if h != nil && (!h.Passed() || status(h) != 200) {
-				f := fail(diag.SigControlPlaneUnreachable, h, "the API at %s does not answer the operator: %s", where(h), saw(h))
+				f := fail(diag.SigControlPlaneUnreachable, h, "the API at %s does not answer the operator: %s%s", where(h), saw(h), presented(h))
 				if h.Phase != "tls" { // a certificate that this operator does not trust says nothing about the node's path
 					f.Culprit = culpritControlPlane
 					f.Text += fromNode(c)

@@ -24,6 +24,9 @@ func gatewayNodeStream() Hop {
 			if !c.Time(row, stepSessionRow, "session.node_stream_connected_at").IsZero() {
 				return nil
 			}
+			if strayed(c) {
+				return []diag.Finding{undecided(f, "the browser never came to the gateway, so no stream was asked for")}
+			}
 			reason := c.Field(row, stepSessionRow, "session.close_reason")
 			terminal := c.Fact(diag.HopNodeTerminalReachability, stepStream)
 			st := c.Field(row, stepSessionRow, "session.task_status")

@@ -41,7 +41,12 @@ func nodeHeartbeat() Hop {
 			case !known:
 				return []diag.Finding{fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s", c.Subject.NodeID)}
 			case age > stale:
-				return []diag.Finding{fail(diag.SigHeartbeatStale, f, "last heartbeat %s ago, stale after %s", ago(age), stale)}
+				out := fail(diag.SigHeartbeatStale, f, "last heartbeat %s ago, stale after %s", ago(age), stale)
+				out.Culprit = culpritSilentNode
+				if sshSilent(c) {
+					out.Text += "; nor does anything answer SSH at the node, so it is the machine or its network"
+				}
+				return []diag.Finding{out}
 			}
 			return nil
 		},
@@ -73,4 +78,27 @@ func heartbeatAge(c *Case) (time.Duration, bool) {
 func heartbeatFresh(c *Case) bool {
 	age, known := heartbeatAge(c)
 	return known && age <= time.Duration(c.Policy(policyStaleAfter))*time.Second
+}
+
+// culpritSilentNode is at fault where a node's heartbeats have ended, and nothing better is known: what else is missing
+// from such a node is the same fault.
+const culpritSilentNode = "node silent"
+
+// silentNode reports whether the heartbeats have ended.
+func silentNode(c *Case) bool {
+	_, known := heartbeatAge(c)
+	return known && !heartbeatFresh(c)
+}
+
+// sshSilent reports whether nothing at all answers SSH on a node whose heartbeats have ended: no refusal either.
+func sshSilent(c *Case) bool {
+	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
+	if f == nil || !silentNode(c) {
+		return false
+	}
+	switch f.Failure {
+	case diag.TCPTimeout, diag.TCPNoRoute, diag.TCPNetUnreachable:
+		return true
+	}
+	return false
 }

@@ -37,7 +37,7 @@ func nodeTerminalReachability() Hop {
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
 			counters := fromOperator(e, failing, e.Profile.NodeTerminalResolveAddress)
 			path := e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody})
-			return append(counters, profileURL(e, failing, e.Profile.NodeTerminalURL, path)...)
+			return append(counters, profileURL(failing, e.Profile.NodeTerminalURL, path)...)
 		},
 	}
 }

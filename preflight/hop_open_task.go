@@ -44,6 +44,8 @@ func terminalOpenTask() Hop {
 			switch {
 			case st == "" && status(f) != 200:
 				return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
+			case strayed(c):
+				return []diag.Finding{undecided(f, "the browser never came to the gateway, so no terminal.open was queued")}
 			case st == "":
 				return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
 			case c.Time(id, stepSessionRow, "session.task_claimed_at").IsZero():

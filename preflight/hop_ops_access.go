@@ -40,7 +40,11 @@ func nodeOpsAccess() Hop {
 			if heartbeatFresh(c) {
 				text += "; the agent itself reports, so it is not down"
 			}
-			return []diag.Finding{fail(sig, f, "%s", text)}
+			out := fail(sig, f, "%s", text)
+			if sshSilent(c) {
+				out.Culprit = culpritSilentNode
+			}
+			return []diag.Finding{out}
 		},
 		Pass: func(c *Case) string {
 			s := c.Fact(id, stepSSH).SSH

@@ -142,7 +142,8 @@ func judgeProcess(c *Case) *diag.Finding {
 			out.Text = fmt.Sprintf("%s does not run: %s/%s, result %s", f.Request.Target, f.Unit.Active, f.Unit.Sub, f.Unit.Result) + ended(f.Unit)
 		}
 		if env := c.Fact(diag.HopNodeRecoveryStatus, stepProfile); env != nil && env.Failure == diag.FileMissing {
-			out.Text += "; its environment file is missing: " + env.Detail
+			why, _, _ := strings.Cut(env.Detail, "\n")
+			out.Text += "; its environment file is missing: " + why
 			out.Culprit = culpritAgentEnv
 		}
 	default:

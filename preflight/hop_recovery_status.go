@@ -52,7 +52,7 @@ func nodeRecoveryStatus() Hop {
 			if failing.Request.Op != diag.OpHTTP {
 				return nil
 			}
-			return profileURL(e, failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathTaskWait, nil))
+			return profileURL(failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathTaskWait, nil))
 		},
 		Judge: func(c *Case) []diag.Finding {
 			for _, judge := range []func(*Case) *diag.Finding{

@@ -53,7 +53,7 @@ func nodeRuntimeAPI() Hop {
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
 			counters := fromOperator(e, failing, e.Profile.NodeRuntimeResolveAddress)
-			return append(counters, profileURL(e, failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathHealthz, nil))...)
+			return append(counters, profileURL(failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathHealthz, nil))...)
 		},
 	}
 }
@@ -85,7 +85,7 @@ func usesOtherAPI(c *Case, f *diag.Fact) bool {
 }
 
 // profileURL repeats a failing probe with the profile's URL in place of the running agent's, where they differ.
-func profileURL(e *Env, f *diag.Fact, expected, path string) []Counter {
+func profileURL(f *diag.Fact, expected, path string) []Counter {
 	if expected == "" || sameEndpoint(target(f), expected) {
 		return nil
 	}

@@ -95,5 +95,9 @@ func judgeShell(c *Case) []diag.Finding {
 		out.Failure, out.Direct = diag.PTYSilent, true
 		return []diag.Finding{out}
 	}
-	return []diag.Finding{fail(diag.SigPTYFailed, f, "no shell was reached: %s", saw(f))}
+	out := fail(diag.SigPTYFailed, f, "no shell was reached: %s", saw(f))
+	if strayed(c) {
+		out.Culprit = culpritEdgeTook
+	}
+	return []diag.Finding{out}
 }

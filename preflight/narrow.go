@@ -17,11 +17,17 @@ func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 		pinned := c.facts[f.ID+"~"+counterPinned]
 		if inPhase(f, "dns") {
 			out.Text += fmt.Sprintf("; at %s it answers, so only the look-up is at fault", pinned.Request.Resolve)
+			if plain := c.facts[f.ID+"~"+counterHostView]; plain != nil && passesWhere(plain, f) {
+				out.Text += ", and only as the agent sees the files"
+			}
 			return true
 		}
 		out.Failure, out.Culprit = diag.DNSMismatch, f.Vantage+" name "+f.DNS.Name
 		out.Text += fmt.Sprintf("; the name is %s here (%s), the profile says %s, and there it answers",
 			clip(f.DNS.Addresses, 3), source(f.DNS), pinned.Request.Resolve)
+		if plain := c.facts[f.ID+"~"+counterHostView]; plain != nil && passesWhere(plain, f) {
+			out.Text += "; a login looks it up rightly, so something lies over the agent's view of the files"
+		}
 		return true
 	}
 	control := c.facts[f.ID+"~"+counterFromOperator]

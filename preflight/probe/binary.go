@@ -135,7 +135,7 @@ func elfMachine(path string) (elf.Machine, bool) {
 
 // askVersion runs the program as "PATH version" and keeps the first line that it says.
 func askVersion(ctx context.Context, f *diag.Fact) {
-	s, err := command(ctx, "/", f.Binary.Path, "version")
+	s, err := command(ctx, f.Binary.Path, "version")
 	switch {
 	case err != nil && interrupted(ctx, f, "version"):
 		return

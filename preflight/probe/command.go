@@ -28,14 +28,14 @@ type said struct {
 	code int    // exit status; 128+n when signal n ended it
 }
 
-// command runs argv with an environment of its own (LC_ALL=C), and ends its whole process group when its time is up;
+// command runs argv in / with an environment of its own (LC_ALL=C), and ends its whole process group when its time is up;
 // then the error is the context's. An error means that the command gave no exit status.
-func command(ctx context.Context, dir string, argv ...string) (said, error) {
+func command(ctx context.Context, argv ...string) (said, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = []string{"LC_ALL=C", "PATH=" + commandPath()}
-	cmd.Dir = dir
+	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 200 * time.Millisecond

@@ -2,8 +2,12 @@ package probe
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
+	"syscall"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -28,4 +32,58 @@ func ClassifyDial(ctx context.Context, err error) (word diag.Failure, phase, err
 		return diag.TCPTimeout, phaseTCP, errnoName(err)
 	}
 	return connectWord(err), phaseTCP, errnoName(err)
+}
+
+// ClassifyExchange names an exchange over TLS that brought no answer, for those whose HTTP client dials, verifies and
+// exchanges in one go: by type and errno, in the words of ClassifyDial and of the probes. ctx is the exchange's.
+func ClassifyExchange(ctx context.Context, err error) diag.Failure {
+	var (
+		dns    *net.DNSError
+		op     *net.OpError
+		verify *tls.CertificateVerificationError
+		record tls.RecordHeaderError
+		errno  syscall.Errno
+	)
+	if a, ok := remoteAlert(err); ok {
+		return alertWord(a, clientCert{}, time.Now())
+	}
+	switch {
+	case errors.As(err, &dns), errors.As(err, &op) && op.Op == "dial":
+		word, _, _ := ClassifyDial(ctx, err)
+		return word
+	case errors.As(err, &verify):
+		return verificationWord(verify, time.Now())
+	case errors.As(err, &record):
+		return diag.TLSNotTLS
+	case errors.Is(ctx.Err(), context.Canceled):
+		return diag.Cancelled
+	case timedOut(ctx, err):
+		return diag.HTTPTimeout
+	case errors.As(err, &errno):
+		if w, ok := errnoWords[errno]; ok {
+			return w
+		}
+	case broken(err):
+		return diag.TLSClosed
+	}
+	return diag.Unknown
+}
+
+// verificationWord names what crypto/tls found wrong with a server's certificate. Dates count first, as in verifyChain.
+func verificationWord(err *tls.CertificateVerificationError, now time.Time) diag.Failure {
+	var (
+		name    x509.HostnameError
+		invalid x509.CertificateInvalidError
+	)
+	other := diag.TLSUnknownCA
+	if errors.As(err, &name) {
+		other = diag.TLSNameMismatch
+	}
+	if errors.As(err, &invalid) && invalid.Cert != nil {
+		other = dateWord(invalid.Cert, now, other)
+	}
+	if len(err.UnverifiedCertificates) == 0 {
+		return other
+	}
+	return dateWord(err.UnverifiedCertificates[0], now, other)
 }

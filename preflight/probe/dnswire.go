@@ -112,7 +112,7 @@ func parseReply(msg []byte, id uint16, asked dnsmessage.Question) (r reply, ours
 	}
 	for {
 		addr, err := nextAddr(&p, asked.Type)
-		if err == dnsmessage.ErrSectionDone {
+		if errors.Is(err, dnsmessage.ErrSectionDone) {
 			return r, true, nil
 		}
 		if err != nil {

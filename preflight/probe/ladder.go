@@ -52,7 +52,7 @@ type climb struct {
 func (p *Prober) newClimb(req diag.Request, f *diag.Fact) *climb {
 	c := &climb{p: p, req: req, f: f}
 	var err error
-	if c.to, err = parseTarget(req.Op, withQuery(req)); err != nil {
+	if c.to, err = parseTarget(withQuery(req)); err != nil {
 		c.failed(phaseTarget, diag.Unsupported, err)
 		return nil
 	}
@@ -70,8 +70,8 @@ func withQuery(req diag.Request) string {
 	return req.Target + "?" + req.Query.Reveal()
 }
 
-// parseTarget reads "name", "host:port" or a URL. A bare name gets the port of its op: 443, or 80 for a plain URL.
-func parseTarget(op diag.Op, s string) (target, error) {
+// parseTarget reads "name", "host:port" or a URL. A bare name gets port 443, a URL its scheme's.
+func parseTarget(s string) (target, error) {
 	if !strings.Contains(s, "://") {
 		if strings.ContainsAny(s, "/?#@ ") || s == "" {
 			return target{}, errors.New("the target must be a name, host:port or a URL")

@@ -53,9 +53,9 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 			line = append(line, part...)
 		}
 		switch {
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case err != nil && (err != io.EOF || len(line) == 0):
+		case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0):
 			return nil, err
 		case tooLong:
 			return nil, errLineTooLong

@@ -97,7 +97,7 @@ func fileStamp(path string) string {
 	}
 	var inode, device uint64
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		inode, device = st.Ino, uint64(st.Dev)
+		inode, device = st.Ino, uint64(st.Dev) //nolint:unconvert // of another type on other systems
 	}
 	return fmt.Sprint(fi.ModTime().UnixNano(), fi.Size(), inode, device)
 }

@@ -86,7 +86,7 @@ func loginShell(ctx context.Context, pw passwd) (*exec.Cmd, error) {
 
 // groupsOf lists the user's group ids.
 func groupsOf(ctx context.Context, name string) ([]uint32, error) {
-	s, err := command(ctx, "/", "id", "-G", "--", name)
+	s, err := command(ctx, "id", "-G", "--", name)
 	if err != nil || s.code != 0 {
 		return nil, fmt.Errorf("the groups of %s: %w", name, errors.Join(err, errors.New(s.errs)))
 	}

@@ -44,7 +44,7 @@ func showUnit(ctx context.Context, unit string) (unitProps, error) {
 // showUnits asks for units whose names are good, and answers in their order.
 func showUnits(ctx context.Context, units ...string) ([]unitProps, error) {
 	argv := append([]string{"systemctl", "show", "--no-pager", "--property=" + properties, "--"}, units...)
-	s, err := command(ctx, "/", argv...)
+	s, err := command(ctx, argv...)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, errNoSystemd

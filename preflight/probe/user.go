@@ -79,7 +79,7 @@ func getent(ctx context.Context, name string) (passwd, error) {
 	if !isLoginName(name) {
 		return passwd{}, fmt.Errorf("%q is no login name", name)
 	}
-	s, err := command(ctx, "/", "getent", "passwd", "--", name)
+	s, err := command(ctx, "getent", "passwd", "--", name)
 	switch {
 	case err != nil:
 		return passwd{}, fmt.Errorf("asking getent: %w", err)

@@ -3,6 +3,7 @@ package vantage
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -106,10 +107,10 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []he
 	for {
 		e, err := s.next(ctx, l.cfg.helloWait())
 		switch {
-		case err == errSilent && t.start.word != "":
+		case errors.Is(err, errSilent) && t.start.word != "":
 			t.why = fmt.Sprintf("%s did not answer within %s", t.start.path, l.cfg.helloWait())
 			return t, nil
-		case err == errSilent:
+		case errors.Is(err, errSilent):
 			return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: withWords("the login runs no command: nothing came back", s.words())}
 		case err != nil:
 			return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
@@ -191,7 +192,8 @@ func (l *link) execError(ctx context.Context, doing string, err error) error {
 		return stopped(ctx, phaseExec, silence(phaseExec, &l.target))
 	}
 	word := diag.SSHTransport
-	if _, ok := err.(*ssh.OpenChannelError); ok {
+	var open *ssh.OpenChannelError
+	if errors.As(err, &open) {
 		word = diag.SSHExec
 	}
 	return &refusal{word: word, phase: phaseExec, detail: doing + ": " + foreign(reason(err))}

@@ -2,6 +2,7 @@ package vantage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -220,7 +221,8 @@ func (l *link) fail(err error) {
 }
 
 func asRefusal(err error) *refusal {
-	if r, ok := err.(*refusal); ok {
+	var r *refusal
+	if errors.As(err, &r) {
 		return r
 	}
 	return &refusal{word: diag.Unknown, phase: phaseConfig, detail: foreign(err.Error())}

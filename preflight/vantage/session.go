@@ -102,7 +102,7 @@ func (s *session) listen(to *io.PipeWriter) {
 				s.keep(&s.greeting, part)
 			}
 		}
-		if err != nil && err != bufio.ErrBufferFull {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			_ = to.CloseWithError(io.EOF)
 			s.tell(event{ended: true})
 			return
