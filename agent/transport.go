@@ -117,7 +117,7 @@ func (r *rotation) check(t *http.Transport) {
 // inode identifies a file beyond its path.
 func inode(fi os.FileInfo) [2]uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return [2]uint64{uint64(st.Dev), st.Ino}
+		return [2]uint64{uint64(st.Dev), st.Ino} //nolint:unconvert // of another type on other systems
 	}
 	return [2]uint64{}
 }
