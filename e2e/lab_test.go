@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package e2e walks the chain on real machines: healthy, and broken by hand in every way that the golden table names.
 // It runs the built binary, as a user would, and needs root.
 package e2e
