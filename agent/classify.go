@@ -2,15 +2,9 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
 	"io/fs"
-	"net"
-	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -18,105 +12,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// errnoWords is what the kernel's answers are called.
-var errnoWords = map[syscall.Errno]diag.Failure{
-	syscall.ECONNREFUSED: diag.TCPRefused,
-	syscall.ETIMEDOUT:    diag.TCPTimeout,
-	syscall.ECONNRESET:   diag.TCPReset,
-	syscall.EPIPE:        diag.TCPReset,
-	syscall.EHOSTUNREACH: diag.TCPNoRoute,
-	syscall.ENETUNREACH:  diag.TCPNetUnreachable,
-	syscall.EPERM:        diag.TCPDenied,
-	syscall.EACCES:       diag.TCPDenied,
-}
-
-// failureWord names why an exchange brought no answer, by type and errno.
-func failureWord(err error) diag.Failure {
-	var (
-		dns   *net.DNSError
-		errno syscall.Errno
-		rec   tls.RecordHeaderError
-		op    *net.OpError
-	)
-	switch {
-	case errors.As(err, &dns):
-		return dnsWord(dns)
-	case certificateWord(err) != diag.OK:
-		return certificateWord(err)
-	case errors.As(err, &op) && op.Op == "remote error":
-		return alertWord(op.Err.Error())
-	case errors.As(err, &rec):
-		return diag.TLSNotTLS
-	case errors.Is(err, fs.ErrNotExist):
+// failureWord names why an exchange brought no answer. A file that is missing is a credential: nothing was sent then.
+func failureWord(ctx context.Context, err error) diag.Failure {
+	if errors.Is(err, fs.ErrNotExist) {
 		return diag.FileMissing
-	case errors.As(err, &errno):
-		if w, ok := errnoWords[errno]; ok {
-			return w
-		}
-	case errors.Is(err, context.Canceled):
-		return diag.Cancelled
-	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
-		return diag.TCPTimeout
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		return diag.HTTPTimeout
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return diag.TLSClosed
 	}
-	return diag.Unknown
-}
-
-func dnsWord(err *net.DNSError) diag.Failure {
-	switch {
-	case err.IsNotFound:
-		return diag.DNSNXDomain
-	case err.IsTimeout:
-		return diag.DNSTimeout
-	case strings.Contains(err.Err, "server misbehaving"): // net: errServerMisbehaving, a SERVFAIL or REFUSED
-		return diag.DNSServFail
-	}
-	return diag.DNSNoAnswer
-}
-
-// certificateWord names what is wrong with the server's certificate, OK when that is not what failed.
-func certificateWord(err error) diag.Failure {
-	var (
-		unknown x509.UnknownAuthorityError
-		name    x509.HostnameError
-		invalid x509.CertificateInvalidError
-	)
-	switch {
-	case errors.As(err, &unknown):
-		return diag.TLSUnknownCA
-	case errors.As(err, &name):
-		return diag.TLSNameMismatch
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		if invalid.Cert != nil && strings.Contains(invalid.Detail, "is before") { // crypto/x509: "current time T is before T"
-			return diag.TLSNotYetValid
-		}
-		return diag.TLSExpired
-	case errors.As(err, &invalid):
-		return diag.TLSUnknownCA
-	}
-	return diag.OK
-}
-
-// alertWord names an alert that the listener sent, by crypto/tls's words for it.
-func alertWord(text string) diag.Failure {
-	for _, a := range [...]struct {
-		text string
-		word diag.Failure
-	}{
-		{"certificate required", diag.MTLSCertRequired},
-		{"unknown certificate authority", diag.MTLSUnknownCA},
-		{"expired certificate", diag.MTLSCertExpired},
-		{"certificate", diag.MTLSCertRejected}, // bad, unsupported, revoked, unknown certificate
-		{"access denied", diag.MTLSCertRejected},
-	} {
-		if strings.Contains(text, a.text) {
-			return a.word
-		}
-	}
-	return diag.TLSProtocol
+	return probe.ClassifyExchange(ctx, err)
 }
 
 // denials gives the record's reason of each typed denial.

@@ -78,7 +78,7 @@ func (a *api) do(ctx context.Context, c call) Outcome {
 		err = a.exchange(req, c, &o)
 	}
 	if err != nil {
-		o.Failure, o.Detail = failureWord(err), scrubbed(err)
+		o.Failure, o.Detail = failureWord(ctx, err), scrubbed(err)
 	} else if o.Failure != diag.OK && !asked && c.token.IsZero() && o.Failure != diag.HTTPRateLimited && o.Status < 500 {
 		// A listener that never asked for the certificate is not the node API, whatever it says of this node.
 		o.Failure, o.Final = diag.MTLSNotRequested, false

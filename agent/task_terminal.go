@@ -31,7 +31,7 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 		User: p.OSUser, Cols: p.Cols, Rows: p.Rows,
 	})
 	if err != nil {
-		return nil, nil, terminalError(err)
+		return nil, nil, terminalError(ctx, err)
 	}
 	return nil, func(ctx context.Context) string {
 		end := session.Run(ctx)
@@ -43,7 +43,7 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 }
 
 // terminalError gives a failed opening its code and the record's reason.
-func terminalError(err error) error {
+func terminalError(ctx context.Context, err error) error {
 	var e *terminal.Error
 	if !errors.As(err, &e) {
 		return err
@@ -52,7 +52,7 @@ func terminalError(err error) error {
 		return &taskError{code: e.Code, reason: diag.RecTerminalPTYFailed, err: err}
 	}
 	code := e.Code
-	if e.Status == 0 && strings.HasPrefix(string(failureWord(err)), "mtls_") { // the gateway ends TLS itself: an alert
+	if e.Status == 0 && strings.HasPrefix(string(failureWord(ctx, err)), "mtls_") { // the gateway ends TLS itself: an alert
 		code = wire.CodeNodeStreamMTLS
 	}
 	return &taskError{code: code, reason: diag.RecTerminalStreamFailed, err: err}

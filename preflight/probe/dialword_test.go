@@ -1,0 +1,79 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestClassifyExchange breaks an ordinary HTTP client's exchange in one way at a time.
+func TestClassifyExchange(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	late := func() time.Time { return server.Certificate().NotAfter.Add(time.Hour) }
+	early := func() time.Time { return server.Certificate().NotBefore.Add(-time.Hour) }
+	for name, c := range map[string]struct {
+		url    string
+		config tls.Config
+		cancel bool
+		want   diag.Failure
+	}{
+		"unknown CA":   {url: server.URL, config: tls.Config{RootCAs: x509.NewCertPool()}, want: diag.TLSUnknownCA},
+		"another name": {url: server.URL, config: tls.Config{RootCAs: trusted, ServerName: "term.gpuaas.test"}, want: diag.TLSNameMismatch},
+		"silence":      {url: server.URL, config: tls.Config{RootCAs: trusted}, want: diag.HTTPTimeout},
+		"cancelled":    {url: server.URL, config: tls.Config{RootCAs: trusted}, cancel: true, want: diag.Cancelled},
+		"nobody":       {url: "https://" + closedPort(t), want: diag.TCPRefused},
+		"no TLS":       {url: "https://" + wired(t, func(c net.Conn) { readSome(c); _, _ = io.WriteString(c, "HTTP/1.0 400 no\r\n\r\n") }), want: diag.TLSNotTLS},
+		"closed":       {url: "https://" + wired(t, readSome), want: diag.TLSClosed},
+		"reset":        {url: "https://" + wired(t, func(c net.Conn) { readSome(c); slam(c) }), want: diag.TCPReset},
+		"old versions": {url: server.URL, config: tls.Config{RootCAs: trusted, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, want: diag.TLSProtocol},
+		"no such name": {url: "https://gpuaasctl.invalid", want: diag.DNSNXDomain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), short*time.Millisecond)
+			defer cancel()
+			if c.cancel {
+				time.AfterFunc(20*time.Millisecond, cancel)
+			}
+			transport := &http.Transport{TLSClientConfig: &c.config, DisableKeepAlives: true}
+			if c.want == diag.DNSNXDomain {
+				transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+					return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}
+				}
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, strings.NewReader(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := transport.RoundTrip(req)
+			if err == nil {
+				resp.Body.Close()
+				t.Fatal("it was answered")
+			}
+			if got := ClassifyExchange(ctx, err); got != c.want {
+				t.Errorf("%s, want %s: %v", got, c.want, err)
+			}
+		})
+	}
+	for now, want := range map[time.Time]diag.Failure{late(): diag.TLSExpired, early(): diag.TLSNotYetValid, time.Now(): diag.TLSUnknownCA} {
+		_, err := server.Certificate().Verify(x509.VerifyOptions{Roots: x509.NewCertPool(), CurrentTime: now})
+		wrapped := &tls.CertificateVerificationError{UnverifiedCertificates: []*x509.Certificate{server.Certificate()}, Err: err}
+		if got := verificationWord(wrapped, now); err == nil || got != want {
+			t.Errorf("at %s: %s, want %s (%v)", now, got, want, err)
+		}
+	}
+}
