@@ -20,15 +20,28 @@ import (
 // maxRSS is what an idle agent may take of a node.
 const maxRSS = 10 << 20
 
+// maxBinary is what it may take of a node's disk, and of every download of it.
+const maxBinary = 7_000_000
+
 // maxSwitches is a second's allowance: a poll in that second, and the Go runtime's own threads. An agent that wakes
 // up by itself every 100 ms is above it.
 const maxSwitches = 10
 
-// build makes the binary as the Makefile does.
-func build(t *testing.T, tags string) string {
+// build makes the binary with the Makefile's own flags.
+func build(t *testing.T) string {
 	t.Helper()
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := regexp.MustCompile(`(?m)^GOFLAGS_AGENT = (.*) -ldflags "\$\(LDFLAGS\)(.*)"$`).FindSubmatch(text)
+	if flags == nil {
+		t.Fatal("the Makefile does not say how the agent is built")
+	}
 	path := filepath.Join(t.TempDir(), "gpuaas-agent")
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", tags, "-gcflags=all=-l", "-ldflags", "-s -w -X main.version=v0-test", "-o", path, ".")
+	args := append([]string{"build"}, strings.Fields(string(flags[1]))...)
+	args = append(args, "-ldflags", "-s -w -X main.version=v0-test"+string(flags[2]), "-o", path, ".")
+	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -41,7 +54,7 @@ func TestProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: builds a binary")
 	}
-	bin := build(t, "nethttpomithttp2")
+	bin := build(t)
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "ca-bundle.crt"), []byte(p.CAPEM), 0o644); err != nil {
@@ -77,6 +90,8 @@ func TestProgram(t *testing.T) {
 	t.Logf("binary %d bytes, RSS %d KiB (%s), %.1f voluntary context switches a second, stopped in %v",
 		fi.Size(), rss>>10, parts, perSecond, stopped)
 	switch {
+	case fi.Size() > maxBinary:
+		t.Errorf("the binary has %d bytes, more than %d", fi.Size(), maxBinary)
 	case rss > maxRSS:
 		t.Errorf("RSS %d bytes, more than %d", rss, maxRSS)
 	case perSecond > maxSwitches:
