@@ -192,12 +192,16 @@ func placeholders(c *Case) map[string]string {
 	s := c.Subject
 	vars := map[string]string{
 		"node_id": s.NodeID, "node_host": s.NodeHost, "allocation_id": s.AllocationID,
-		"profile": c.Plan.Profile, "ssh": c.expected("ssh"), "unit": c.expected("agent_unit"), "agent_dir": c.expected("agent_dir"),
+		"profile": c.Plan.Profile, "ssh": c.expected("ssh"), "unit": c.expected("agent_unit"),
+		"env_file": c.expected("agent_env_file"), "binary": c.expected("agent_binary"), "diag_dir": c.expected("agent_record"),
 		"api_base": c.expected("api_base"), "terminal_base": c.expected("terminal_base"),
 		"api_url": c.expected("node_runtime_api_url"), "terminal_url": c.expected("node_terminal_url"),
 		"os_user": osUser(c), "app_unit": appUnit(c), "app_url": appField(c, "product_url"),
 		"session_id":     c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id"),
 		"correlation_id": s.CorrelationID,
+	}
+	if dir := c.expected("agent_dir"); dir != "" {
+		vars["ca_bundle"], vars["cert"], vars["key"] = join(dir, "/ca-bundle.crt"), join(dir, "/cert.pem"), join(dir, "/key.pem")
 	}
 	for k, v := range vars {
 		if v == "" {
@@ -250,7 +254,7 @@ func phasesPassed(f *diag.Fact) []string {
 	var out []string
 	at := rung(f.Phase)
 	if f.DNS != nil && at > rung("dns") && f.DNS.Source != "literal" {
-		out = append(out, fmt.Sprintf("name look-up: %s is %s (%s)", f.DNS.Name, clip(f.DNS.Addresses, 3), f.DNS.Source))
+		out = append(out, fmt.Sprintf("name look-up: %s is %s (%s)", f.DNS.Name, clip(f.DNS.Addresses), f.DNS.Source))
 	}
 	if f.TCP != nil && at > rung("tcp") {
 		out = append(out, "network path: "+f.TCP.Remote+" accepts connections")

@@ -21,7 +21,7 @@ const (
 // ladderCounters are the counter-probes that any failing network probe deserves, by the phase in which it failed:
 // a pinned address for the look-up, another port for the connection, the active bundle for the trust. Each is the
 // failing request with one input changed.
-func ladderCounters(e *Env, c *Case, f *diag.Fact) []Counter {
+func ladderCounters(e *Env, f *diag.Fact) []Counter {
 	switch f.Request.Op {
 	case diag.OpTCP, diag.OpTLS, diag.OpHTTP, diag.OpWS:
 	default:
@@ -69,20 +69,25 @@ func nameCounters(e *Env, f *diag.Fact, req diag.Request) []Counter {
 	return counters
 }
 
-// pinFor is the address that the profile knows for the host of f.
+// pinFor is the address that the profile knows for the endpoint of f, or else for its host at another port.
 func pinFor(e *Env, f *diag.Fact) string {
-	host := hostOf(target(f))
-	for raw, pin := range map[string]string{
-		e.Profile.NodeRuntimeAPIURL: e.Profile.NodeRuntimeResolveAddress,
-		e.Profile.NodeTerminalURL:   e.Profile.NodeTerminalResolveAddress,
-		e.Profile.APIBase:           e.Profile.APIResolveAddress,
-		e.Profile.TerminalBase:      e.Profile.TerminalResolveAddress,
+	p, asked := e.Profile, target(f)
+	byHost := ""
+	for _, known := range [...]struct{ url, pin string }{
+		{p.NodeRuntimeAPIURL, p.NodeRuntimeResolveAddress},
+		{p.NodeTerminalURL, p.NodeTerminalResolveAddress},
+		{p.APIBase, p.APIResolveAddress},
+		{p.TerminalBase, p.TerminalResolveAddress},
 	} {
-		if pin != "" && host != "" && hostOf(raw) == host {
-			return pin
+		switch {
+		case known.pin == "" || hostOf(known.url) == "" || hostOf(known.url) != hostOf(asked):
+		case sameEndpoint(known.url, asked):
+			return known.pin
+		case byHost == "":
+			byHost = known.pin
 		}
 	}
-	return ""
+	return byHost
 }
 
 // tcpCounters compare the port that fails with another one at the same address, by two bare connections.

@@ -34,11 +34,11 @@ func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	}
 	switch byID(hops)[diag.HopNodeHeartbeat].Status {
 	case diag.StatusPass, diag.StatusWarn:
-		return "healthy"
+		return diag.AgentHealthy
 	case diag.StatusFail:
-		return "stale"
+		return diag.AgentStale
 	}
-	return "unknown"
+	return diag.AgentUnknown
 }
 
 // terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when none was tried.
@@ -46,21 +46,21 @@ func terminalReadiness(hops []diag.HopResult, c *Case) string {
 	by := byID(hops)
 	for _, id := range hopsThrough(diag.HopTerminalTokenMint, diag.HopTerminalStartup) {
 		if by[id].Status == diag.StatusFail {
-			return "failed"
+			return diag.TerminalFailed
 		}
 	}
 	accepted := sessionAccepted(c)
 	switch {
 	case accepted && by[diag.HopTerminalStartup].Status == diag.StatusPass:
-		return "pty_ready"
+		return diag.TerminalPTYReady
 	case accepted && by[diag.HopGatewayNodeStream].Status == diag.StatusPass:
-		return "node_stream_connected"
+		return diag.TerminalStreamConnected
 	case accepted && by[diag.HopTerminalOpenTask].Status == diag.StatusPass:
-		return "terminal_open_sent"
+		return diag.TerminalOpenSent
 	case accepted:
-		return "browser_ws_ready"
+		return diag.TerminalBrowserReady
 	case by[diag.HopTerminalTokenMint].Status == diag.StatusPass:
-		return "token_ready"
+		return diag.TerminalTokenReady
 	}
 	return ""
 }

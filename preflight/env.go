@@ -99,11 +99,11 @@ func hostPortOf(raw string) string {
 
 func join(base, path string) string { return strings.TrimRight(base, "/") + path }
 
-// clip joins at most n of names, in order.
-func clip(names []string, n int) string {
+// clip joins the first three of names: enough to recognise a list by.
+func clip(names []string) string {
 	names = slices.Clone(names)
-	if len(names) > n {
-		names = append(names[:n], "...")
+	if len(names) > 3 {
+		names = append(names[:3], "...")
 	}
 	return strings.Join(names, ", ")
 }

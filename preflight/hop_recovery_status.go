@@ -112,7 +112,7 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 	if len(listed) == 0 || slices.Contains(listed, issuer) || status(wait) != 400 || foreignIssuer(c) {
 		return nil
 	}
-	out := fail(diag.SigIngressCADrift, wait, "the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer, clip(listed, 3))
+	out := fail(diag.SigIngressCADrift, wait, "the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer, clip(listed))
 	out.Direct = true
 	return &out
 }
@@ -225,7 +225,7 @@ func issued(c *Case, f *diag.Fact) string {
 	}
 	text := "; it was issued by " + id.Cert.Leaf.Issuer
 	if f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 {
-		text += ", and certificates of " + clip(f.TLS.AcceptableCAs, 3) + " are asked for"
+		text += ", and certificates of " + clip(f.TLS.AcceptableCAs) + " are asked for"
 	}
 	return text
 }

@@ -24,7 +24,7 @@ func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 		}
 		out.Failure, out.Culprit = diag.DNSMismatch, f.Vantage+" name "+f.DNS.Name
 		out.Text += fmt.Sprintf("; the name is %s here (%s), the profile says %s, and there it answers",
-			clip(f.DNS.Addresses, 3), source(f.DNS), pinned.Request.Resolve)
+			clip(f.DNS.Addresses), source(f.DNS), pinned.Request.Resolve)
 		if plain := c.facts[f.ID+"~"+counterHostView]; plain != nil && passesWhere(plain, f) {
 			out.Text += "; a login looks it up rightly, so something lies over the agent's view of the files"
 		}

@@ -185,10 +185,12 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	}
 	w.record(f, false)
 	w.mu.Lock()
-	step := assessStep(h, s, w.snapshot(), (&Case{Plan: w.plan}).planned(h.ID), w.status)
+	c = w.snapshot()
+	step := assessStep(h, s, c, (&Case{Plan: w.plan}).planned(h.ID), w.status)
 	w.mu.Unlock()
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
-	if f.Failure != diag.OK && f.Failure != diag.Cancelled {
+	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look.
+	if f.Failure != diag.OK && f.Failure != diag.Cancelled && len(h.Judge(c)) > 0 {
 		w.counter(ctx, budget.end(), h, &f)
 	}
 }
@@ -260,7 +262,7 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 	w.mu.Lock()
 	c := w.snapshot()
 	w.mu.Unlock()
-	counters := ladderCounters(w.env, c, failing)
+	counters := ladderCounters(w.env, failing)
 	if h.Counter != nil {
 		counters = append(counters, h.Counter(w.env, c, failing)...)
 	}
