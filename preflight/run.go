@@ -23,11 +23,9 @@ type Job struct {
 // Run walks, pulls back what the platform wrote down about it, and judges. The report is there whatever happened, and
 // within about a second of ctx's end; it shares the job's plan and subject.
 func Run(ctx context.Context, j *Job) *diag.Report {
-	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.Observe)
-	var evidence []diag.EvidenceLine
-	if ctx.Err() == nil {
-		evidence = Evidence(ctx, &j.Env, j.Vantages[Operator])
-	}
+	early := make(chan []diag.EvidenceLine, 1)
+	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.pullEarly(ctx, early))
+	evidence := j.evidence(ctx, early, facts, ended)
 	now := time.Now()
 	r := &diag.Report{
 		APIVersion: diag.APIVersion, Kind: diag.KindPreflight,
@@ -41,6 +39,37 @@ func Run(ctx context.Context, j *Job) *diag.Report {
 	}
 	Judge(r)
 	return r
+}
+
+// pullEarly observes for the job, and pulls the evidence as soon as the platform has told of the task and the terminal:
+// the last that a healthy walk makes it write, while the node still answers.
+func (j *Job) pullEarly(ctx context.Context, early chan<- []diag.EvidenceLine) func(Event) {
+	open := 2
+	return func(ev Event) {
+		if ev.Kind == HopDone && (ev.Hop == diag.HopNodeTaskRoundtrip || ev.Hop == diag.HopTerminalOpenTask) {
+			if open--; open == 0 {
+				go func() { early <- Evidence(ctx, &j.Env, j.Vantages[Operator]) }()
+			}
+		}
+		if j.Observe != nil {
+			j.Observe(ev)
+		}
+	}
+}
+
+// evidence is what was pulled early, or after a walk that found a fault all that the platform knows by now.
+func (j *Job) evidence(ctx context.Context, early <-chan []diag.EvidenceLine, facts []diag.Fact, ended diag.EndedBy) []diag.EvidenceLine {
+	var lines []diag.EvidenceLine
+	select {
+	case lines = <-early:
+	case <-ctx.Done():
+		return nil
+	}
+	c := NewCase(j.Env.Subject, j.Plan, ended, facts)
+	if outcomeOf(assess(Chain(), c), ended) == diag.OutcomeFail {
+		lines = Evidence(ctx, &j.Env, j.Vantages[Operator])
+	}
+	return lines
 }
 
 // places says from where was measured: in the vantages' own words where they have some, with the resolver of the facts.

@@ -112,7 +112,7 @@ func (s *slow) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	facts := s.scripted.Probe(ctx, reqs)
 	if reqs[0].ID == s.question {
 		time.Sleep(s.takes)
-		facts[0].Failure, facts[0].Phase = diag.TCPTimeout, "tcp"
+		facts[0].Failure, facts[0].Phase, facts[0].HTTP = diag.TCPTimeout, "tcp", nil
 		facts[0].TCP = &diag.TCPFacts{Remote: "192.0.2.11:443"}
 	}
 	return facts
