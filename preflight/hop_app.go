@@ -27,12 +27,12 @@ func appRuntimeLiveness() Hop {
 		Steps: []Step{
 			{
 				Name: stepUnit, From: Node, Timeout: 4 * time.Second, Needs: needs, After: after,
-				When: func(c *Case) string { return unless(appUnit(c), "the workload's unit is not known") },
+				When: func(c *Case) string { return elsewhere(c, unless(appUnit(c), "the workload's unit is not known")) },
 				Ask:  func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: appUnit(c)} },
 			},
 			{
 				Name: stepPort, From: Node, Timeout: 3 * time.Second, Needs: needs, After: after,
-				When: func(c *Case) string { return unless(appPort(c), "the workload's port is not known") },
+				When: func(c *Case) string { return elsewhere(c, unless(appPort(c), "the workload's port is not known")) },
 				Ask: func(_ *Env, c *Case) diag.Request {
 					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", appPort(c))}
 				},
@@ -88,6 +88,9 @@ func appUserRoute() Hop {
 			}
 			out := fail(diag.SigAppRouteFailed, f, "the product URL at %s fails: %s", where(f), saw(f))
 			out.Direct = inPhase(f, "dns", "tcp", "tls") // a dead workload is behind the edge, it cannot break this
+			if !out.Direct && sshSilent(c) {
+				out.Culprit = culpritSilentNode
+			}
 			return []diag.Finding{out}
 		},
 		Pass: func(c *Case) string {
@@ -106,7 +109,7 @@ func appUnit(c *Case) string {
 	if u := appField(c, "unit"); u != "" {
 		return u
 	}
-	if c.Fact(diag.HopAllocationBinding, stepAllocation) == nil {
+	if !c.Fact(diag.HopAllocationBinding, stepAllocation).Passed() {
 		return ""
 	}
 	return "gpuaas-app-" + c.Subject.AllocationID + ".service"
@@ -130,4 +133,14 @@ func unless(value, why string) string {
 		return why
 	}
 	return ""
+}
+
+// elsewhere says that the allocation lives on another node than the one that is looked at, else otherwise: what is not
+// here is no fault here.
+func elsewhere(c *Case, otherwise string) string {
+	node := c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.node_id")
+	if node != "" && c.Subject.NodeID != "" && node != c.Subject.NodeID {
+		return "the allocation is on " + node
+	}
+	return otherwise
 }

@@ -35,6 +35,9 @@ func nodeTerminalReachability() Hop {
 			return fmt.Sprintf("%s lets this node in (%s)", where(c.Fact(id, stepStream)), answered(c.Fact(id, stepStream)))
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
+			if code(failing) == "session_not_found" {
+				return nil // it was answered
+			}
 			counters := fromOperator(e, failing, e.Profile.NodeTerminalResolveAddress)
 			path := e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody})
 			return append(counters, profileURL(failing, e.Profile.NodeTerminalURL, path)...)

@@ -52,6 +52,9 @@ func nodeRuntimeAPI() Hop {
 			return fmt.Sprintf("%s answers: %s", where(c.Fact(id, stepReach)), listener(c.Fact(id, stepReach)))
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
+			if s := status(failing); inPhase(failing, "http") && s > 0 && s < 500 {
+				return nil // it was answered
+			}
 			counters := fromOperator(e, failing, e.Profile.NodeRuntimeResolveAddress)
 			return append(counters, profileURL(failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathHealthz, nil))...)
 		},

@@ -21,10 +21,7 @@ func terminalStartup() Hop {
 				Name: stepUser, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
 				After: []string{factID(diag.HopAllocationBinding, stepAllocation)},
 				When: func(c *Case) string {
-					if osUser(c) == "" {
-						return "the allocation's user is not known"
-					}
-					return ""
+					return elsewhere(c, unless(osUser(c), "the allocation's user is not known"))
 				},
 				Ask: func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUser, Target: osUser(c)} },
 			},

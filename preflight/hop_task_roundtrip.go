@@ -88,7 +88,11 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	case st != "completed" && claimed:
 		return []diag.Finding{observed(diag.SigResultPostFailed, got, "the agent claimed the no-op, and its result never came (task is %s after %d ms)", st, got.DurationMS)}
 	case st != "completed":
-		return []diag.Finding{observed(diag.SigTaskClaimFailed, got, "nobody claimed the no-op (task is %s after %d ms)", st, got.DurationMS)}
+		f := observed(diag.SigTaskClaimFailed, got, "nobody claimed the no-op (task is %s after %d ms)", st, got.DurationMS)
+		if silentNode(c) {
+			f.Culprit = culpritSilentNode
+		}
+		return []diag.Finding{f}
 	}
 	stale := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	if n, err := strconv.Atoi(c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.stale_tasks")); err == nil && n > 0 && stale != nil {
