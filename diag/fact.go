@@ -105,6 +105,14 @@ type Fact struct {
 // Passed reports whether the probe finished and nothing failed.
 func (f *Fact) Passed() bool { return f != nil && f.Failure == OK }
 
+// Hollow reports whether the probe finished and measured nothing: such a fact says nothing, least of all that all is
+// well.
+func (f *Fact) Hollow() bool {
+	return f.Failure == OK && f.DNS == nil && f.TCP == nil && f.TLS == nil && f.HTTP == nil && f.WS == nil && f.PTY == nil &&
+		f.SSH == nil && f.Disk == nil && f.File == nil && f.Cert == nil && f.Unit == nil && f.Binary == nil && f.User == nil &&
+		f.Clock == nil && f.Env == nil
+}
+
 // DNSFacts is one look-up.
 type DNSFacts struct {
 	Name       string   `json:"name"`

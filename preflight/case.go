@@ -24,10 +24,10 @@ func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts [
 	return c
 }
 
-// Fact returns the measurement of a step, or nil when it was not made or was cut short: neither says anything.
+// Fact returns the measurement of a step, or nil when it was not made, was cut short or is hollow: none says anything.
 func (c *Case) Fact(hop diag.HopID, step string) *diag.Fact {
 	f := c.facts[factID(hop, step)]
-	if f == nil || f.Failure == diag.Cancelled {
+	if f == nil || f.Failure == diag.Cancelled || f.Hollow() {
 		return nil
 	}
 	return f

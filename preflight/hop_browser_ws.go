@@ -33,7 +33,10 @@ func browserTerminalWS() Hop {
 		Judge: judgeSession,
 		Pass: func(c *Case) string {
 			f := c.Fact(id, stepSession)
-			if f.WS != nil && f.WS.FirstFrame == "error" {
+			if f == nil || f.WS == nil {
+				return "accepted"
+			}
+			if f.WS.FirstFrame == "error" {
 				return fmt.Sprintf("accepted, and told %s after %d ms", f.WS.FrameCode, f.WS.FirstFrameMS)
 			}
 			return fmt.Sprintf("accepted, %s after %d ms", f.WS.FirstFrame, f.WS.FirstFrameMS)

@@ -57,13 +57,12 @@ func nodeReadiness() Hop {
 			return out
 		},
 		Pass: func(c *Case) string {
-			d, u := c.Fact(id, stepDisk).Disk, c.Fact(id, stepProcess).Unit
 			var parts []string
-			if d != nil {
-				parts = append(parts, fmt.Sprintf("disk %d%% used and writable", d.UsedPercent))
+			if f := c.Fact(id, stepDisk); f != nil && f.Disk != nil {
+				parts = append(parts, fmt.Sprintf("disk %d%% used and writable", f.Disk.UsedPercent))
 			}
-			if u != nil {
-				parts = append(parts, fmt.Sprintf("agent pid %d %s", u.PID, u.Sub))
+			if f := c.Fact(id, stepProcess); f != nil && f.Unit != nil {
+				parts = append(parts, fmt.Sprintf("agent pid %d %s", f.Unit.PID, f.Unit.Sub))
 			}
 			return strings.Join(parts, ", ")
 		},
