@@ -27,6 +27,9 @@ func gatewayNodeStream() Hop {
 			if strayed(c) {
 				return []diag.Finding{undecided(f, "the browser never came to the gateway, so no stream was asked for")}
 			}
+			if s := c.Fact(diag.HopBrowserTerminalWS, stepSession); s.PTY != nil && s.PTY.NonceOK {
+				return []diag.Finding{undecided(f, "the session names no stream of the node, and a shell computed over it (see mapping.fields in the profile)")}
+			}
 			reason := c.Field(row, stepSessionRow, "session.close_reason")
 			terminal := c.Fact(diag.HopNodeTerminalReachability, stepStream)
 			st := c.Field(row, stepSessionRow, "session.task_status")

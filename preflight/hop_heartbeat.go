@@ -38,6 +38,8 @@ func nodeHeartbeat() Hop {
 				return []diag.Finding{undecided(f, "the platform knows no node %s", c.Subject.NodeID)}
 			case !f.Passed():
 				return []diag.Finding{undecided(f, "the node could not be read: %s", saw(f))}
+			case !known && (c.Field(id, stepReadModel, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
+				return []diag.Finding{undecided(f, "the answer has no time of a last heartbeat that can be read (see mapping.fields in the profile)")}
 			case !known:
 				return []diag.Finding{fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s", c.Subject.NodeID)}
 			case age > stale:

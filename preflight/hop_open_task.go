@@ -48,13 +48,16 @@ func terminalOpenTask() Hop {
 				return []diag.Finding{undecided(f, "the browser never came to the gateway, so no terminal.open was queued")}
 			case st == "":
 				return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
-			case c.Time(id, stepSessionRow, "session.task_claimed_at").IsZero():
+			case st != "completed" && st != "failed" && c.Time(id, stepSessionRow, "session.task_claimed_at").IsZero():
 				return []diag.Finding{fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)}
 			}
 			return nil
 		},
 		Pass: func(c *Case) string {
 			q, d := c.Time(id, stepSessionRow, "session.task_queued_at"), c.Time(id, stepSessionRow, "session.task_claimed_at")
+			if q.IsZero() || d.IsZero() {
+				return "claimed, now " + c.Field(id, stepSessionRow, "session.task_status")
+			}
 			return fmt.Sprintf("claimed after %d ms, now %s", max(1, d.Sub(q).Milliseconds()), c.Field(id, stepSessionRow, "session.task_status"))
 		},
 	}

@@ -76,8 +76,9 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	if got == nil {
 		return nil
 	}
-	claimed := !c.Time(id, stepTask, "task.claimed_at").IsZero()
-	switch st := c.Field(id, stepTask, "task.status"); {
+	st := c.Field(id, stepTask, "task.status")
+	claimed := st == "dispatched" || !c.Time(id, stepTask, "task.claimed_at").IsZero()
+	switch {
 	case st == "":
 		return []diag.Finding{undecided(got, "the task could not be read: %s", saw(got))}
 	case st == "failed":
