@@ -53,7 +53,7 @@ func TestRedactionsAreTheExpressions(t *testing.T) {
 	if len(redactions) != len(expressions)+1 {
 		t.Fatalf("%d redactions, %d expressions", len(redactions), len(expressions)+1)
 	}
-	rounds := 60_000
+	rounds := 30_000
 	if testing.Short() {
 		rounds = 5_000
 	}
