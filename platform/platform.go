@@ -139,16 +139,6 @@ func (p *Platform) listen(deps Deps) error {
 	return nil
 }
 
-// Addr returns the address of a listener: api, node_api, gateway or node_terminal; "" for another name.
-func (p *Platform) Addr(name string) string {
-	for _, s := range p.servers {
-		if s.name == name {
-			return s.listener.Addr().String()
-		}
-	}
-	return ""
-}
-
 // Store gives tests and tools the platform's memory.
 func (p *Platform) Store() *store.Store { return p.store }
 

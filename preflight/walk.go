@@ -82,35 +82,6 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	return w.inOrder(chain), w.ended()
 }
 
-func endedBy(ctx context.Context) diag.EndedBy {
-	switch err := context.Cause(ctx); {
-	case err == nil:
-		return diag.EndedCompleted
-	case errors.Is(err, context.DeadlineExceeded):
-		return diag.EndedDeadline
-	default:
-		return diag.EndedInterrupted
-	}
-}
-
-// walker is the state of one walk.
-type walker struct {
-	ctx      context.Context
-	env      *Env
-	plan     diag.Plan
-	vantages map[string]Vantage
-	start    time.Time
-
-	hopDone  map[string]chan struct{} // by hop id
-	factDone map[string]chan struct{} // by fact id
-
-	mu      sync.Mutex // guards what follows, and calls of observe
-	facts   map[string]*diag.Fact
-	order   []string // counter-probes, in the order of their arrival
-	status  map[diag.HopID]diag.Status
-	observe func(Event)
-}
-
 // runHop runs a hop's steps, then its counter-probes, then judges it.
 func (w *walker) runHop(h *Hop) {
 	defer close(w.hopDone[string(h.ID)])
@@ -304,24 +275,6 @@ func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []
 	return facts
 }
 
-// ended is how the walk ended by now, completed while it goes on. A socket may notice the walk's deadline before its
-// context does.
-func (w *walker) ended() diag.EndedBy {
-	if deadline, ok := w.ctx.Deadline(); ok && w.ctx.Err() == nil && !time.Now().Before(deadline) {
-		return diag.EndedDeadline
-	}
-	return endedBy(w.ctx)
-}
-
-func (w *walker) record(f diag.Fact, counter bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.facts[f.ID] = &f
-	if counter {
-		w.order = append(w.order, f.ID)
-	}
-}
-
 // finishHop judges the hop on what is known so far, for those that need it and for the eye.
 func (w *walker) finishHop(h *Hop) {
 	w.mu.Lock()
@@ -329,44 +282,6 @@ func (w *walker) finishHop(h *Hop) {
 	w.status[h.ID] = r.Status
 	w.mu.Unlock()
 	w.emit(Event{Kind: HopDone, Hop: h.ID, Result: r})
-}
-
-// snapshot is the case as it stands; the caller holds mu. Facts are immutable, so only the index is copied.
-func (w *walker) snapshot() *Case {
-	c := &Case{Subject: w.env.Subject, Plan: w.plan, EndedBy: endedBy(w.ctx), facts: make(map[string]*diag.Fact, len(w.facts))}
-	for id, f := range w.facts {
-		c.facts[id] = f
-	}
-	return c
-}
-
-func (w *walker) emit(ev Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.observe == nil {
-		return
-	}
-	ev.At = time.Since(w.start)
-	w.observe(ev)
-}
-
-// inOrder lists the facts in chain order, each followed by its counter-probes; the caller holds mu.
-func (w *walker) inOrder(chain []Hop) []diag.Fact {
-	facts := []diag.Fact{}
-	for i := range chain {
-		for _, s := range chain[i].Steps {
-			id := factID(chain[i].ID, s.Name)
-			if f := w.facts[id]; f != nil {
-				facts = append(facts, *f)
-			}
-			for _, k := range w.order {
-				if len(k) > len(id) && k[:len(id)+1] == id+"~" {
-					facts = append(facts, *w.facts[k])
-				}
-			}
-		}
-	}
-	return facts
 }
 
 func hopNames(ids []diag.HopID) []string {

@@ -71,11 +71,6 @@ func (s *Store) SeedAllocation(ctx context.Context, a Allocation) error {
 	return err
 }
 
-// SetAllocationState sets the state without asking what it was.
-func (s *Store) SetAllocationState(ctx context.Context, id, state string, now time.Time) error {
-	return s.touch(ctx, "UPDATE allocations SET state = ?, updated_at = ? WHERE id = ?", state, ms(now), id)
-}
-
 // ErrState is returned when an allocation is not in the state that an action needs.
 var ErrState = errors.New("allocation is in another state")
 
