@@ -28,19 +28,19 @@ func TestClassifyExchange(t *testing.T) {
 	early := func() time.Time { return server.Certificate().NotBefore.Add(-time.Hour) }
 	for name, c := range map[string]struct {
 		url    string
-		config tls.Config
+		config *tls.Config
 		cancel bool
 		want   diag.Failure
 	}{
-		"unknown CA":   {url: server.URL, config: tls.Config{RootCAs: x509.NewCertPool()}, want: diag.TLSUnknownCA},
-		"another name": {url: server.URL, config: tls.Config{RootCAs: trusted, ServerName: "term.gpuaas.test"}, want: diag.TLSNameMismatch},
-		"silence":      {url: server.URL, config: tls.Config{RootCAs: trusted}, want: diag.HTTPTimeout},
-		"cancelled":    {url: server.URL, config: tls.Config{RootCAs: trusted}, cancel: true, want: diag.Cancelled},
+		"unknown CA":   {url: server.URL, config: &tls.Config{RootCAs: x509.NewCertPool()}, want: diag.TLSUnknownCA},
+		"another name": {url: server.URL, config: &tls.Config{RootCAs: trusted, ServerName: "term.gpuaas.test"}, want: diag.TLSNameMismatch},
+		"silence":      {url: server.URL, config: &tls.Config{RootCAs: trusted}, want: diag.HTTPTimeout},
+		"cancelled":    {url: server.URL, config: &tls.Config{RootCAs: trusted}, cancel: true, want: diag.Cancelled},
 		"nobody":       {url: "https://" + closedPort(t), want: diag.TCPRefused},
 		"no TLS":       {url: "https://" + wired(t, func(c net.Conn) { readSome(c); _, _ = io.WriteString(c, "HTTP/1.0 400 no\r\n\r\n") }), want: diag.TLSNotTLS},
 		"closed":       {url: "https://" + wired(t, readSome), want: diag.TLSClosed},
 		"reset":        {url: "https://" + wired(t, func(c net.Conn) { readSome(c); slam(c) }), want: diag.TCPReset},
-		"old versions": {url: server.URL, config: tls.Config{RootCAs: trusted, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, want: diag.TLSProtocol},
+		"old versions": {url: server.URL, config: &tls.Config{RootCAs: trusted, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, want: diag.TLSProtocol},
 		"no such name": {url: "https://gpuaasctl.invalid", want: diag.DNSNXDomain},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestClassifyExchange(t *testing.T) {
 			if c.cancel {
 				time.AfterFunc(20*time.Millisecond, cancel)
 			}
-			transport := &http.Transport{TLSClientConfig: &c.config, DisableKeepAlives: true}
+			transport := &http.Transport{TLSClientConfig: c.config, DisableKeepAlives: true}
 			if c.want == diag.DNSNXDomain {
 				transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 					return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}
