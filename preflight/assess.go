@@ -64,6 +64,8 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 		switch {
 		case f.Failure == diag.Cancelled:
 			r.Status, r.Because = diag.StatusInconclusive, "cut short: "+string(c.EndedBy)
+		case lost(f):
+			r.Status, r.Because = diag.StatusInconclusive, "the way to the node broke: "+string(f.Failure)
 		case f.Hollow():
 			r.Status, r.Because = diag.StatusInconclusive, "its fact holds no measurement"
 		case f.Passed():

@@ -27,10 +27,25 @@ func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts [
 // Fact returns the measurement of a step, or nil when it was not made, was cut short or is hollow: none says anything.
 func (c *Case) Fact(hop diag.HopID, step string) *diag.Fact {
 	f := c.facts[factID(hop, step)]
-	if f == nil || f.Failure == diag.Cancelled || f.Hollow() {
+	if f == nil || f.Failure == diag.Cancelled || f.Hollow() || lost(f) {
 		return nil
 	}
 	return f
+}
+
+// lost reports whether a node's question was never answered because the way to the node broke: that says nothing of
+// what was asked.
+func lost(f *diag.Fact) bool { return f.Phase == "ssh" && f.Request.Op != diag.OpSSH }
+
+// lostOnTheWay is the first such fact, by id; nil when every question came back.
+func (c *Case) lostOnTheWay() *diag.Fact {
+	var first *diag.Fact
+	for _, f := range c.facts {
+		if lost(f) && f.Failure != diag.Cancelled && (first == nil || f.ID < first.ID) {
+			first = f
+		}
+	}
+	return first
 }
 
 // Field returns a field that a step extracted from an HTTP answer, "" when it is absent.

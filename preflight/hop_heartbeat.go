@@ -98,9 +98,5 @@ func sshSilent(c *Case) bool {
 	if f == nil || !silentNode(c) {
 		return false
 	}
-	switch f.Failure {
-	case diag.TCPTimeout, diag.TCPNoRoute, diag.TCPNetUnreachable:
-		return true
-	}
-	return false
+	return f.Failure.Silent() || f.Failure == diag.TCPNoRoute || f.Failure == diag.TCPNetUnreachable
 }

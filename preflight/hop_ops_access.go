@@ -21,7 +21,13 @@ func nodeOpsAccess() Hop {
 		}},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepSSH)
-			if f == nil || f.Passed() && !sudoRefused(c, f) {
+			if f == nil {
+				return nil
+			}
+			if broken := c.lostOnTheWay(); f.Passed() && broken != nil {
+				return []diag.Finding{fail(diag.SigOpsSSHFailed, broken, "the login on %s worked, and broke in the middle of the walk: %s", c.Subject.NodeHost, saw(broken))}
+			}
+			if f.Passed() && !sudoRefused(c, f) {
 				return nil
 			}
 			if f.Passed() {
