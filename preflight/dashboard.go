@@ -1,6 +1,10 @@
 package preflight
 
-import "github.com/gpuaas/gpuaasctl/diag"
+import (
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
 
 // dashboard says the verdict in the runbook's dashboard words.
 func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) diag.Dashboard {
@@ -11,11 +15,14 @@ func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) dia
 	if v.Blame != nil {
 		d.LastFailureReason = v.Blame.Signal
 	}
-	if v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn {
+	if whole := !slices.ContainsFunc(c.Plan.Hops, leftOutOnRequest); whole && (v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn) {
 		d.LastSuccessfulPreflightAt = run.EndedAt
 	}
 	return d
 }
+
+// leftOutOnRequest reports whether --only or --skip left the hop out: such a walk is no successful preflight.
+func leftOutOnRequest(h diag.PlannedHop) bool { return h.Skip == skipOnly || h.Skip == skipSkip }
 
 // agentStatus is what the faults that were found say of the agent, else what its heartbeat says: a node that cannot
 // authenticate is stale as well, and the first of it is the news.

@@ -113,9 +113,9 @@ func budget(p profile.Profile, h *Hop) time.Duration {
 func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
 	switch {
 	case len(o.Only) > 0 && !slices.Contains(o.Only, h.ID):
-		return "not in --only"
+		return skipOnly
 	case slices.Contains(o.Skip, h.ID):
-		return "in --skip"
+		return skipSkip
 	case len(h.Steps) == 0:
 		return "not built yet: GPU facts come from gpuaas-gpu-probe"
 	}
@@ -178,6 +178,12 @@ func CheckHops(flag string, names []string) ([]diag.HopID, error) {
 	}
 	return ids, nil
 }
+
+// Why a hop is skipped on request.
+const (
+	skipOnly = "not in --only"
+	skipSkip = "in --skip"
+)
 
 // Policy keys that judges use.
 const (
