@@ -21,6 +21,7 @@ func testProfile() profile.Profile {
 		NodeRuntimeAPIURL: "https://node-api.test", NodeRuntimeResolveAddress: "192.0.2.11",
 		NodeTerminalURL: "https://term.test:18443", NodeTerminalResolveAddress: "192.0.2.10",
 		Nodes: map[string]profile.Node{"node-1": {Host: "192.0.2.101"}},
+		SSH:   profile.SSH{User: "ops"},
 	}
 	return p.WithDefaults()
 }
