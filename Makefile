@@ -59,7 +59,11 @@ else ifneq ($(shell uname -s),Linux)
 	@echo "lab suite skipped: needs Linux"
 else
 	@$(MAKE) --no-print-directory build
-	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e/...
+	@was=; if bin/gpuaasctl lab status >/dev/null 2>&1; then was=up; \
+		echo "note: the lab that is up is taken down for the tests, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
+	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e; code=$$?; \
+	if bin/gpuaasctl lab status >/dev/null 2>&1; then bin/gpuaasctl lab down; fi; \
+	if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
 endif
 
 demo: build ## a lab of real machines, and one walk over it

@@ -106,6 +106,17 @@ func faults() map[string]fault {
 			undo:  "cp -a /run/fault.bundle /etc/gpuaas/ca-bundle.crt; rm /run/fault.bundle /root/stale.crt; systemctl restart gpuaas-node-agent",
 			check: "! curl -s -m 3 --cacert /etc/gpuaas/ca-bundle.crt https://node-api.gpuaas.test/healthz -o /dev/null",
 		},
+		"ca-bundle-missing": {
+			on: node, do: "mv /etc/gpuaas/ca-bundle.crt /etc/gpuaas/fault.crt; systemctl restart gpuaas-node-agent",
+			undo: "mv /etc/gpuaas/fault.crt /etc/gpuaas/ca-bundle.crt; systemctl restart gpuaas-node-agent", check: "! test -e /etc/gpuaas/ca-bundle.crt",
+		},
+		"api-name-elsewhere": {
+			on: node, do: "cp -a /etc/hosts /run/fault.hosts; echo 10.231.77.102 node-api.gpuaas.test >>/etc/hosts; systemctl restart gpuaas-node-agent",
+			undo: "cp -a /run/fault.hosts /etc/hosts; rm /run/fault.hosts; systemctl restart gpuaas-node-agent", check: "getent hosts node-api.gpuaas.test | grep -q 77.102",
+		},
+		"sudo-refused": {
+			on: node, do: "mv /etc/sudoers.d/ops /run/fault.sudo", undo: "mv /run/fault.sudo /etc/sudoers.d/ops", check: "! su ops -s /bin/sh -c 'sudo -n true' 2>/dev/null",
+		},
 		"node-cert-expired": {
 			on: node, prepare: expiredCert,
 			do: swapCredential, undo: restoreCredential,

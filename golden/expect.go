@@ -46,6 +46,14 @@ func Faults() []Expect {
 			Signal: one(diag.SigAPITLSFailed), Failure: []diag.Failure{diag.TLSUnknownCA}, Proven: true, Green: workload,
 		},
 		{
+			Name: "ca-bundle-missing", First: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeRuntimeAPI}, Hop: diag.HopNodeRuntimeAPI,
+			Signal: one(diag.SigAPITLSFailed), Failure: []diag.Failure{diag.FileMissing}, Proven: true, Green: workload,
+		},
+		{
+			Name: "api-name-elsewhere", First: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeRuntimeAPI}, Hop: diag.HopNodeRuntimeAPI,
+			Signal: one(diag.SigAPIUnreachable), Failure: []diag.Failure{diag.DNSMismatch}, Proven: true, Green: workload,
+		},
+		{
 			Name: "node-cert-expired", First: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeRecoveryStatus}, Hop: diag.HopNodeRecoveryStatus,
 			Signal: one(diag.SigAuthFailed), Failure: []diag.Failure{diag.MTLSCertExpired}, Green: workload,
 		},
@@ -98,6 +106,10 @@ func Faults() []Expect {
 		{
 			Name: "host-key-changed", Hop: diag.HopNodeOpsAccess, Signal: one(diag.SigOpsSSHFailed), Failure: []diag.Failure{diag.SSHHostKey},
 			Green: []diag.HopID{diag.HopNodeHeartbeat, diag.HopAppUserRoute},
+		},
+		{
+			Name: "sudo-refused", Hop: diag.HopNodeOpsAccess, Signal: one(diag.SigOpsSSHFailed), Failure: []diag.Failure{diag.NotPermitted},
+			Green: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip, diag.HopBrowserTerminalWS, diag.HopAppUserRoute},
 		},
 		{Name: "workload-stopped", Hop: diag.HopAppRuntimeLiveness, Signal: one(diag.SigAppStopped), Green: management()},
 		{Name: "workload-route-broken", Hop: diag.HopAppUserRoute, Signal: one(diag.SigAppRouteFailed), Green: append(management(), diag.HopAppRuntimeLiveness)},
