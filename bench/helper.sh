@@ -162,10 +162,14 @@ quote() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
 
 # Every check on the node begins with this: where its running agent is, and what it was told.
 # shellcheck disable=SC2016 # expanded on the node
-printf -v preface 'u=%s d=%s r=%s; p=$(systemctl show -P MainPID "$u"); e=%s; [ "${p:-0}" -gt 0 ] && e=/proc/$p/environ\n' \
+printf -v preface 'u=%s d=%s r=%s f=%s; p=$(systemctl show -P MainPID "$u"); e=/proc/${p:-0}/environ\n' \
   "$(quote "$agent_unit")" "$(quote "$agent_dir")" "$(quote "$agent_record")" "$(quote "$agent_env_file")"
 # shellcheck disable=SC2016 # expanded on the node
-preface+='of() { tr "\0" "\n" <"$e" | sed -n "s/^$1=//p" | tail -n 1; }
+preface+='of() {
+  v=$({ tr "\0" "\n" <"$e" | sed -n "s/^$1=//p" | tail -n 1; } 2>/dev/null)
+  [ -n "$v" ] || v=$(sed -n "s/^$1=//p" "$f" | tail -n 1) # no agent, or one that is just starting or ending
+  echo "$v"
+}
 '
 
 # node SCRIPT: runs it as root on the node by sh; stdout is its answer.

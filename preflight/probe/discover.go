@@ -37,7 +37,8 @@ func DiscoverAgent(ctx context.Context, unit, envFile string) AgentView {
 	return a
 }
 
-// readProcess takes the environment from the running process; Source stays empty when that cannot be read.
+// readProcess takes the environment from the running process; Source stays empty when that cannot be read, or holds none
+// of the names: a process that systemd is just starting has systemd's environment, and one that just ended has none.
 func (a *AgentView) readProcess() {
 	if a.PID == 0 {
 		return
@@ -46,7 +47,9 @@ func (a *AgentView) readProcess() {
 	if err != nil {
 		return
 	}
-	a.Source, a.Env = sourceProcess, only(all, EnvNames[:])
+	if env := only(all, EnvNames[:]); len(env) > 0 {
+		a.Source, a.Env = sourceProcess, env
+	}
 }
 
 // processEnv is what a process was started with, secrets included: callers pick names.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -46,7 +47,11 @@ func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if agent.PID > 0 {
 		all, err = processEnv(agent.PID)
 		age = processAge(agent.PID, files)
-	} else {
+		if gone(err) || err == nil && len(only(all, req.Env)) == 0 {
+			agent.PID = 0 // it is just starting, or just ended
+		}
+	}
+	if agent.PID == 0 {
 		f.Env.Source = sourceEnvFile
 		all, err = readEnvFiles(files)
 		age = filesAge(files)
@@ -65,6 +70,9 @@ func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 	tell(f.Env, only(all, req.Env), age)
 }
+
+// gone reports whether a process ended between being found and being read.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
 // tell splits the variables into those that may be shown and those of which only presence and age are.
 func tell(e *diag.EnvFacts, vars map[string]string, age string) {

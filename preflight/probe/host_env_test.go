@@ -103,6 +103,29 @@ func TestDiscoverAgent(t *testing.T) {
 	}
 }
 
+// A crash-looping unit's process is often found just before it becomes the agent, with systemd's own environment, or
+// just after its end: what it was, or will be, started with is in its file.
+func TestEnvironmentOfAProcessThatComesOrGoes(t *testing.T) {
+	fakes := newFakes(t)
+	file := write(t, "GPUAAS_API_URL=https://file\n")
+	starting := agentProcess(t, "PATH=/usr/bin", "INVOCATION_ID=1")
+	ended := agentProcess(t, "GPUAAS_API_URL=https://process")
+	_ = ended.Process.Kill()
+	_ = ended.Wait()
+	for name, pid := range map[string]int{"starting": starting.Process.Pid, "ended": ended.Process.Pid} {
+		fakes.unit(t, "agent.service", running(pid)...)
+		a := DiscoverAgent(t.Context(), "agent.service", file)
+		if a.Source != "env_file" || a.Env["GPUAAS_API_URL"] != "https://file" {
+			t.Errorf("%s: %+v", name, a)
+		}
+		p := &Prober{Agent: AgentView{Unit: "agent.service", EnvFile: file}}
+		f := p.Run(t.Context(), diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_API_URL"}})
+		if f.Env == nil || f.Env.Source != "env_file" || f.Env.Values["GPUAAS_API_URL"] != "https://file" {
+			t.Errorf("%s: %+v %+v", name, f, f.Env)
+		}
+	}
+}
+
 func TestEnv(t *testing.T) {
 	fakes := newFakes(t)
 	file := filepath.Join(t.TempDir(), "agent.env")
