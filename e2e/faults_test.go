@@ -215,7 +215,7 @@ func TestFaults(t *testing.T) {
 				t.Error(problem)
 			}
 			if second != nil {
-				agree(t, r, second())
+				agree(t, l, r, second())
 			}
 			noSecrets(t, l, written)
 			on(t, l, f.on, f.check) // still there: the walk repaired nothing

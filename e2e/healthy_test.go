@@ -49,6 +49,6 @@ func TestHealthyAgainAndAgain(t *testing.T) {
 	t.Logf("%d walks passed, the slowest in %s", times, slowest)
 	if second := oracle(t, l); second != nil {
 		r, _, _ := walk(t)
-		agree(t, r, second())
+		agree(t, l, r, second())
 	}
 }
