@@ -50,6 +50,16 @@ func (e *Env) api(method, path string, vars map[string]string, fields ...string)
 	}
 }
 
+// asAgent is a request that a node sends as its agent would: with the agent's bundle and certificate, to an endpoint
+// that the running agent's environment names.
+func (e *Env) asAgent(op diag.Op, endpoint, path string) diag.Request {
+	return diag.Request{
+		Op: op, Target: "${" + endpoint + "}" + path,
+		CABundle: e.agentFile("ca-bundle.crt"), Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
+		Header: e.header(), Extract: e.Profile.Mapping.Extract("error.code", "error.message"),
+	}
+}
+
 // agentFile is a path in the agent's folder on the node.
 func (e *Env) agentFile(name string) string {
 	return strings.TrimRight(e.Profile.Agent.Dir, "/") + "/" + name

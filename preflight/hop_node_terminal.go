@@ -23,11 +23,7 @@ func nodeTerminalReachability() Hop {
 		Steps: []Step{{
 			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
 			Ask: func(e *Env, _ *Case) diag.Request {
-				return diag.Request{
-					Op: diag.OpWS, Target: "${GPUAAS_TERMINAL_API_URL}" + e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody}),
-					CABundle: e.agentFile("ca-bundle.crt"), Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
-					Header: e.header(), Extract: e.Profile.Mapping.Extract("error.code", "error.message"),
-				}
+				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody}))
 			},
 		}},
 		Judge: judgeNodeTerminal,

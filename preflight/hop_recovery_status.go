@@ -38,11 +38,7 @@ func nodeRecoveryStatus() Hop {
 				Name: stepTaskWait, From: Node, Timeout: 5 * time.Second,
 				Needs: []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
 				Ask: func(e *Env, _ *Case) diag.Request {
-					return diag.Request{
-						Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}" + e.path(profile.PathTaskWait, nil),
-						CABundle: e.agentFile("ca-bundle.crt"), Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
-						Header: e.header(), Extract: e.Profile.Mapping.Extract("error.code", "error.message"),
-					}
+					return e.asAgent(diag.OpHTTP, "GPUAAS_API_URL", e.path(profile.PathTaskWait, nil))
 				},
 			},
 			{Name: stepHostRecord, From: Node, Needs: needSSH},
