@@ -35,6 +35,9 @@ type Fact struct {
 	User   *UserFacts   `json:"user,omitempty"`
 	Clock  *ClockFacts  `json:"clock,omitempty"`
 	Env    *EnvFacts    `json:"env,omitempty"`
+
+	Record  *RecordFacts  `json:"record,omitempty"`
+	Journal *JournalFacts `json:"journal,omitempty"`
 }
 
 // Passed reports whether the probe finished and nothing failed.
@@ -45,7 +48,7 @@ func (f *Fact) Passed() bool { return f != nil && f.Failure == OK }
 func (f *Fact) Hollow() bool {
 	return f.Failure == OK && f.DNS == nil && f.TCP == nil && f.TLS == nil && f.HTTP == nil && f.WS == nil && f.PTY == nil &&
 		f.SSH == nil && f.Disk == nil && f.File == nil && f.Cert == nil && f.Unit == nil && f.Binary == nil && f.User == nil &&
-		f.Clock == nil && f.Env == nil
+		f.Clock == nil && f.Env == nil && f.Record == nil && f.Journal == nil
 }
 
 // DNSFacts is one look-up.

@@ -26,12 +26,15 @@ const (
 	OpPTY     Op = "pty"     // start User's shell on a new PTY here, compute a nonce
 	OpClock   Op = "clock"   // this host's wall clock (the vantage adds the offset to the operator's)
 	OpEnv     Op = "env"     // the names in Env, of the agent's process; values of secrets as presence and age
+	OpRecord  Op = "record"  // the diagnostic record in Target (a folder): its newest Limit entries and the pinned ones
+	OpJournal Op = "journal" // the newest Limit lines of Target (a unit, or an absolute path of a log file) since Since
 )
 
 // Ops lists every measurement, in the order above.
 var Ops = [...]Op{
 	OpDNS, OpTCP, OpTLS, OpHTTP, OpWS, OpSession, OpSSH,
 	OpDisk, OpFile, OpCert, OpUnit, OpBinary, OpUser, OpPTY, OpClock, OpEnv,
+	OpRecord, OpJournal,
 }
 
 // View says whose eyes a node-side probe uses. A service under a bind mount sees another file than a login does.
@@ -76,6 +79,8 @@ type Request struct {
 	NodeID    string   `json:"node_id,omitempty"` // what a certificate must be bound to
 	Env       []string `json:"env,omitempty"`
 	Write     int      `json:"write_bytes,omitempty"` // bytes really written, synced and removed by OpDisk
+	Limit     int      `json:"limit,omitempty"`       // entries or lines
+	Since     Time     `json:"since,omitzero"`        // of a journal
 	TimeoutMS int64    `json:"timeout_ms,omitempty"`
 }
 

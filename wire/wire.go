@@ -107,7 +107,10 @@ type HeartbeatRequest struct {
 	Addresses      []string          `json:"addresses,omitempty"`
 	At             time.Time         `json:"at"`
 	Counters       map[string]int64  `json:"counters,omitempty"`
-	Record         map[string]string `json:"record,omitempty"` // summary of the diagnostic record
+	Record         map[string]string `json:"record,omitempty"`      // summary of the diagnostic record
+	Posture        string            `json:"posture,omitempty"`     // serving | recovering | stopped | quarantined
+	CertIssuer     string            `json:"cert_issuer,omitempty"` // sha256 of the issuing CA where the node knows it, lower-case hex
+	Profile        string            `json:"environment_profile,omitempty"`
 }
 
 // HeartbeatResponse is the platform's answer.
@@ -180,6 +183,24 @@ type EnrollResponse struct {
 	TerminalURL string    `json:"terminal_url"`
 	Generation  int64     `json:"generation"`
 	NotAfter    time.Time `json:"not_after"`
+	Profile     string    `json:"environment_profile,omitempty"`
+}
+
+// Bundle is an audited recovery bundle. Token, endpoints and trust drift together, so one document rewrites them
+// together. An operator carries it to the node, where `gpuaas-agent bundle apply` takes it on stdin.
+type Bundle struct {
+	NodeID        string    `json:"node_id"`
+	Token         string    `json:"token"`
+	ExpiresAt     time.Time `json:"expires_at"`
+	Profile       string    `json:"environment_profile"`
+	APIURL        string    `json:"api_url"`
+	TerminalURL   string    `json:"terminal_url"`
+	RecoveryURL   string    `json:"recovery_api_url,omitempty"`
+	CABundle      string    `json:"ca_bundle"`                    // PEM
+	RecoveryCA    string    `json:"recovery_ca_bundle,omitempty"` // PEM
+	TaskKeys      string    `json:"task_signing_pubkeys"`
+	CorrelationID string    `json:"correlation_id"` // of its issue: the agent records it, so that both sides tell one story
+	Now           time.Time `json:"now"`
 }
 
 // Frame is a text frame of a terminal, on both legs. Binary frames are the PTY's bytes.

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+)
+
+// setEnv rewrites keys of an environment file (as systemd's EnvironmentFile= reads it) in place of their lines, and adds
+// those that it lacks; comments, order and every other line stay. The file is replaced atomically and stays readable
+// for its owner alone. A value with a line break or a quote is refused: it would become another line.
+func setEnv(path string, set map[string]string) error {
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the agent's environment: %w", err)
+	}
+	for key, v := range set {
+		if strings.ContainsAny(v, "\n\r\"'\\") || strings.TrimSpace(v) != v {
+			return fmt.Errorf("write %s: the value of %s cannot stand in an environment file", path, key)
+		}
+	}
+	var out []string
+	done := map[string]bool{}
+	for line := range strings.Lines(string(old)) {
+		key, _, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if v, is := set[key]; ok && is {
+			if !done[key] {
+				out = append(out, key+"="+v+"\n")
+			}
+			done[key] = true
+			continue
+		}
+		if !strings.HasSuffix(line, "\n") {
+			line += "\n"
+		}
+		out = append(out, line)
+	}
+	var missing []string
+	for key, v := range set {
+		if !done[key] {
+			missing = append(missing, key+"="+v+"\n")
+		}
+	}
+	slices.Sort(missing)
+	return writeFile(path, []byte(strings.Join(append(out, missing...), "")), 0o600)
+}

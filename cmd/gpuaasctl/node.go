@@ -1,0 +1,16 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func newNodeCommands(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Look after nodes: status, endpoints",
+		Args:  knownCommand,
+
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand()
+	return cmd
+}

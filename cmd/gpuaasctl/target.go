@@ -1,0 +1,62 @@
+package main
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// targetOptions is how every command but preflight is told which node it is about: NODE as its one argument, and a
+// profile.
+type targetOptions struct {
+	profile  profileFlags
+	nodeHost string
+	libexec  string
+	deadline time.Duration
+}
+
+// flags declares them on cmd.
+func (o *targetOptions) flags(a *app, cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	o.profile.addName(a, cmd)
+	f.StringVar(&o.nodeHost, "node-host", "", "where the node is reached by SSH: `HOST` name or address")
+	f.DurationVar(&o.deadline, "deadline", defaultDeadline, "end after this `TIME`")
+	f.StringVar(&o.libexec, "libexec", "", "`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: beside this program)")
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.nodeIDs(o.profile.name), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// target makes the job of a command about one node, or about the whole profile where node is empty. It reads local
+// files and touches no network; j.vantages() are the places to measure from, to be given back by closeAll.
+func (a *app) target(cmd *cobra.Command, o *targetOptions, node string) (*job, error) {
+	p, _, err := o.profile.load(a, cmd)
+	if err != nil {
+		return nil, err
+	}
+	ids := &preflightOptions{nodeID: node, nodeHost: o.nodeHost}
+	if err := checkIDs(ids); err != nil {
+		return nil, &usageError{err: err, command: cmd.CommandPath()}
+	}
+	if err := checkDeadline(o.deadline); err != nil {
+		return nil, &usageError{err: err, command: cmd.CommandPath()}
+	}
+	j := &job{libexec: o.libexec, profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
+	j.RunID, j.Began, j.Tool = preflight.NewID("run"), time.Now(), toolVersion()
+	if err := j.secrets(p); err != nil {
+		return nil, &usageError{err: err}
+	}
+	p = p.WithDefaults()
+	j.Env.Profile = p
+	j.Env.Subject = preflight.NewSubject(p, node, o.nodeHost, "", "")
+	j.Env.CorrelationID = preflight.NewID("diag")
+	return j, nil
+}

@@ -1,0 +1,45 @@
+package wire
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// TokenPrefix begins every enrollment token that says what it is for.
+const TokenPrefix = "grt1."
+
+// TokenClaims is what an enrollment or recovery token says of itself, so that a node can tell without asking whether
+// it is current, its own, and for the environment that it belongs to. They are not signed: the platform, which knows
+// the token by its digest, stays the authority.
+type TokenClaims struct {
+	NodeID    string    `json:"node_id"`
+	Profile   string    `json:"environment_profile"`
+	IssuedAt  time.Time `json:"issued_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Token is claims and a random secret as one text: prefix, base64url of the claims, dot, secret.
+func Token(c TokenClaims, secret string) (string, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("write a token: %w", err)
+	}
+	return TokenPrefix + base64.RawURLEncoding.EncodeToString(text) + "." + secret, nil
+}
+
+// ParseToken reads the claims of a token. ok is false for an opaque one, of which nothing is known.
+func ParseToken(token string) (c TokenClaims, ok bool) {
+	rest, found := strings.CutPrefix(token, TokenPrefix)
+	claims, secret, dotted := strings.Cut(rest, ".")
+	if !found || !dotted || secret == "" {
+		return TokenClaims{}, false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(claims)
+	if err != nil || json.Unmarshal(text, &c) != nil {
+		return TokenClaims{}, false
+	}
+	return c, true
+}
