@@ -11,7 +11,8 @@ import "time"
 const (
 	HeaderCorrelationID = "X-Correlation-Id"
 	HeaderReplayFrom    = "X-GPUaaS-Replay-From"
-	HeaderProbe         = "X-GPUaaS-Probe" // a preflight's own request: claims nothing, counts as nothing
+	HeaderProbe         = "X-GPUaaS-Probe"         // a preflight's own request: claims nothing, counts as nothing
+	HeaderNodeInstance  = "X-GPUaaS-Node-Instance" // which host speaks, on every request of an agent: two may share one identity
 
 	// Set by the node ingress towards the node API, which listens on loopback only.
 	HeaderClientVerify = "X-SSL-Client-Verify" // SUCCESS, NONE or FAILED:reason, nginx's $ssl_client_verify
@@ -44,6 +45,7 @@ const (
 	TaskSelfUpdate   = "node.self_update"
 	TaskRotateToken  = "recovery_token.rotate"
 	TaskCordon       = "node.cordon"
+	TaskCleanup      = "allocation.cleanup" // payload CleanupPayload
 )
 
 // Task statuses.
@@ -155,6 +157,19 @@ type TerminalOpenPayload struct {
 	Rows         uint16 `json:"rows"`
 }
 
+// RotateTokenPayload brings a node its next recovery token. It exists only in the answer that hands the task out.
+type RotateTokenPayload struct {
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// CleanupPayload asks the agent to end a released allocation's workload.
+type CleanupPayload struct {
+	AllocationID string `json:"allocation_id"`
+	OSUser       string `json:"os_user"`
+	Unit         string `json:"unit,omitempty"`
+}
+
 // StatusProbePayload names the workload to look at; StatusProbeResult says how it runs.
 type StatusProbePayload struct {
 	Unit string `json:"unit"`
@@ -172,7 +187,8 @@ type StatusProbeResult struct {
 type EnrollRequest struct {
 	NodeID         string `json:"node_id"`
 	NodeInstanceID string `json:"node_instance_id"`
-	CSR            string `json:"csr"` // PEM
+	CSR            string `json:"csr"`                           // PEM
+	Profile        string `json:"environment_profile,omitempty"` // the node's active one, where it knows
 }
 
 // EnrollResponse carries the certificate, the trust bundle and the endpoints together, since they drift together.
