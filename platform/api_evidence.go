@@ -17,6 +17,8 @@ type evidenceView struct {
 	Kind          string         `json:"kind"`
 	CorrelationID string         `json:"correlation_id,omitempty"`
 	NodeID        string         `json:"node_id,omitempty"`
+	InstanceID    string         `json:"node_instance_id,omitempty"`
+	WorkflowID    string         `json:"workflow_id,omitempty"`
 	AllocationID  string         `json:"allocation_id,omitempty"`
 	SessionID     string         `json:"session_id,omitempty"`
 	TaskID        string         `json:"task_id,omitempty"`
@@ -26,19 +28,34 @@ type evidenceView struct {
 func evidenceViews(rows []store.Evidence) []evidenceView {
 	views := make([]evidenceView, len(rows))
 	for i, e := range rows {
-		views[i] = evidenceView{At: when(e.At), Kind: e.Kind, CorrelationID: e.CorrelationID, NodeID: e.NodeID, AllocationID: e.AllocationID,
-			SessionID: e.SessionID, TaskID: e.TaskID, Detail: e.Detail}
+		views[i] = evidenceView{At: when(e.At), Kind: e.Kind, CorrelationID: e.CorrelationID, NodeID: e.NodeID, InstanceID: e.InstanceID,
+			WorkflowID: e.WorkflowID, AllocationID: e.AllocationID, SessionID: e.SessionID, TaskID: e.TaskID, Detail: e.Detail}
 	}
 	return views
 }
 
-// getEvidence answers with everything recorded under a correlation id, or of a terminal session, in time order.
+// maxEvidence bounds the answer about a node or an allocation, which is the newest of it.
+const maxEvidence = 1000
+
+// getEvidence answers with everything recorded under a correlation id, or of a terminal session; or with the newest
+// that was recorded of a node or an allocation since a time. In time order.
 func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
-	correlationID, sessionID := r.URL.Query().Get("correlation_id"), r.URL.Query().Get("session_id")
-	if correlationID == "" && sessionID == "" {
-		return web.Errorf(http.StatusBadRequest, "correlation_id_required", "evidence is asked for by correlation_id or session_id")
+	q := r.URL.Query()
+	nodeID, allocationID := q.Get("node_id"), q.Get("allocation_id")
+	var rows []store.Evidence
+	var err error
+	switch correlationID, sessionID := q.Get("correlation_id"), q.Get("session_id"); {
+	case correlationID != "" || sessionID != "":
+		rows, err = p.store.EvidenceBy(r.Context(), correlationID, sessionID)
+	case nodeID != "" || allocationID != "":
+		var since diag.Time
+		if err := since.UnmarshalText([]byte(q.Get("since"))); err != nil {
+			return web.Errorf(http.StatusBadRequest, "since_invalid", "since is a time in RFC 3339")
+		}
+		rows, err = p.store.EvidenceOf(r.Context(), nodeID, allocationID, since.Time, maxEvidence)
+	default:
+		return web.Errorf(http.StatusBadRequest, "correlation_id_required", "evidence is asked for by correlation_id, session_id, node_id or allocation_id")
 	}
-	rows, err := p.store.EvidenceBy(r.Context(), correlationID, sessionID)
 	if err != nil {
 		return err
 	}

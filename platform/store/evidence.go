@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -35,12 +36,16 @@ const (
 	TrustMismatch       = "platform.trust_mismatch"
 )
 
-// Evidence is one thing that happened. Detail holds words and numbers for people; never a secret.
+// Evidence is one thing that happened. Detail holds words and numbers for people; never a secret. InstanceID and
+// WorkflowID, where the recorder leaves them empty, are those that the node and the allocation have at that moment: a
+// node that is imaged anew keeps its history, and the history keeps whose it was.
 type Evidence struct {
 	At            time.Time
 	Kind          string
 	CorrelationID string
 	NodeID        string
+	InstanceID    string
+	WorkflowID    string
 	AllocationID  string
 	SessionID     string
 	TaskID        string
@@ -51,15 +56,18 @@ type Evidence struct {
 func (s *Store) Record(ctx context.Context, e Evidence) error { return record(ctx, s.db, e) }
 
 func record(ctx context.Context, q querier, e Evidence) error {
-	_, err := q.ExecContext(ctx, `INSERT INTO evidence (at, kind, correlation_id, node_id, allocation_id, session_id, task_id, detail)
-		VALUES (?,?,?,?,?,?,?,?)`, ms(e.At), e.Kind, e.CorrelationID, e.NodeID, e.AllocationID, e.SessionID, e.TaskID, toJSON(e.Detail))
+	_, err := q.ExecContext(ctx, `INSERT INTO evidence (at, kind, correlation_id, node_id, allocation_id, session_id, task_id, detail, instance_id, workflow_id)
+		VALUES (?1,?2,?3,?4,?5,?6,?7,?8,
+			CASE WHEN ?9 != '' THEN ?9 ELSE COALESCE((SELECT instance_id FROM nodes WHERE id = ?4), '') END,
+			CASE WHEN ?10 != '' THEN ?10 ELSE COALESCE((SELECT workflow_id FROM allocations WHERE id = ?5), '') END)`,
+		ms(e.At), e.Kind, e.CorrelationID, e.NodeID, e.AllocationID, e.SessionID, e.TaskID, toJSON(e.Detail), e.InstanceID, e.WorkflowID)
 	return err
 }
 
 // evidenceLimit bounds one answer; a correlation id is one walk or one request, which is far less.
 const evidenceLimit = 1000
 
-const evidenceColumns = "SELECT at, kind, correlation_id, node_id, allocation_id, session_id, task_id, detail FROM evidence "
+const evidenceColumns = "SELECT at, kind, correlation_id, node_id, allocation_id, session_id, task_id, detail, instance_id, workflow_id FROM evidence "
 
 // EvidenceBy returns what was recorded under a correlation id or, with "" for it, under a session id; oldest first.
 func (s *Store) EvidenceBy(ctx context.Context, correlationID, sessionID string) ([]Evidence, error) {
@@ -69,6 +77,18 @@ func (s *Store) EvidenceBy(ctx context.Context, correlationID, sessionID string)
 	return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE session_id = ? ORDER BY at, id LIMIT ?", sessionID, evidenceLimit)
 }
 
+// EvidenceOf returns what was recorded of a node, or with "" for it of an allocation, since the given time: the newest
+// n, oldest first.
+func (s *Store) EvidenceOf(ctx context.Context, nodeID, allocationID string, since time.Time, n int) ([]Evidence, error) {
+	column, id := "node_id", nodeID
+	if id == "" {
+		column, id = "allocation_id", allocationID
+	}
+	rows, err := all(ctx, s.db, readEvidence, evidenceColumns+"WHERE "+column+" = ? AND at >= ? ORDER BY at DESC, id DESC LIMIT ?", id, ms(since), n)
+	slices.Reverse(rows)
+	return rows, err
+}
+
 // Recent returns the newest n of a kind, newest first.
 func (s *Store) Recent(ctx context.Context, kind string, n int) ([]Evidence, error) {
 	return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE kind = ? ORDER BY at DESC, id DESC LIMIT ?", kind, n)
@@ -76,7 +96,7 @@ func (s *Store) Recent(ctx context.Context, kind string, n int) ([]Evidence, err
 
 func readEvidence(row scanner) (Evidence, error) {
 	var e Evidence
-	err := row.Scan(moment{&e.At}, &e.Kind, &e.CorrelationID, &e.NodeID, &e.AllocationID, &e.SessionID, &e.TaskID, jsonText{&e.Detail})
+	err := row.Scan(moment{&e.At}, &e.Kind, &e.CorrelationID, &e.NodeID, &e.AllocationID, &e.SessionID, &e.TaskID, jsonText{&e.Detail}, &e.InstanceID, &e.WorkflowID)
 	return e, err
 }
 

@@ -74,4 +74,9 @@ CREATE TABLE evidence (
 CREATE INDEX evidence_correlation ON evidence(correlation_id, at);
 CREATE INDEX evidence_session ON evidence(session_id, at);
 CREATE INDEX evidence_kind ON evidence(kind, at);
+`, `
+ALTER TABLE evidence ADD COLUMN instance_id TEXT NOT NULL DEFAULT '';  -- the node's when it was recorded
+ALTER TABLE evidence ADD COLUMN workflow_id TEXT NOT NULL DEFAULT '';  -- the allocation's
+CREATE INDEX evidence_node ON evidence(node_id, at);
+CREATE INDEX evidence_allocation ON evidence(allocation_id, at);
 `}
