@@ -11,7 +11,7 @@ import (
 // Absent maps a path or a field to nothing: this platform does not have it.
 const Absent = "-"
 
-// Paths of the platform that a hop may ask for. The first ten are answered by the API base, the next three by the
+// Paths of the platform that a hop may ask for. The first eleven are answered by the API base, the next three by the
 // terminal base, the last two by the node-facing listeners.
 const (
 	PathHealthz         = "healthz"
@@ -21,6 +21,7 @@ const (
 	PathTask            = "task"
 	PathTrust           = "trust"
 	PathEvidence        = "evidence"
+	PathNodeEvidence    = "node_evidence"
 	PathTerminalToken   = "terminal_token"
 	PathTerminalSession = "terminal_session"
 	PathTerminalWS      = "terminal_ws"
@@ -43,6 +44,7 @@ var pathRows = [...]pathRow{
 	{PathTask, "/v1/admin/tasks/{task_id}", []string{"task_id", "node_id"}},
 	{PathTrust, "/v1/admin/trust", nil},
 	{PathEvidence, "/v1/admin/evidence?correlation_id={correlation_id}", []string{"correlation_id", "node_id"}},
+	{PathNodeEvidence, "/v1/admin/evidence?node_id={node_id}&since={since}", []string{"node_id", "since"}},
 	{PathTerminalToken, "/v1/allocations/{allocation_id}/terminal-token", []string{"allocation_id", "node_id"}},
 	{PathTerminalSession, "/v1/admin/terminal/sessions/{session_id}", []string{"session_id", "allocation_id", "node_id"}},
 	{PathTerminalWS, "/v1/terminal/{session_id}", []string{"session_id", "allocation_id"}},
