@@ -53,6 +53,8 @@ type settings struct {
 	NodeTerminalURL string
 	EnrollToken     string
 	TaskPubkeys     string
+	RecoveryCA      string // on a node: what it trusts when its bundle is no longer right; pinned when it was made
+	Profile         string // the environment that nodes are enrolled for
 	Policy          []policyRow
 }
 
@@ -73,6 +75,9 @@ var policy = [...]policyRow{
 const (
 	nodeAPIURL      = "https://" + nodeAPIHost
 	nodeTerminalURL = "https://" + termHost + ":18443"
+
+	recoveryCA         = "/etc/gpuaas/recovery-ca.crt"
+	environmentProfile = "lab"
 )
 
 func (l *Lab) settings(m Machine) settings {
@@ -81,7 +86,7 @@ func (l *Lab) settings(m Machine) settings {
 		Machine: m, Machines: ms, Nodes: ms[1:], PrefixLen: prefixLen, EdgeAddress: edgeAddress, NodeAddress: nodeAddress,
 		APIHost: apiHost, TermHost: termHost, NodeAPIHost: nodeAPIHost, AppsDomain: appsDomain, AppPort: appPort,
 		AppAddress: fmt.Sprintf("%s:%d", ms[1].Address(), appPort), NodeAPIURL: nodeAPIURL, NodeTerminalURL: nodeTerminalURL,
-		Policy: policy[:],
+		RecoveryCA: recoveryCA, Profile: environmentProfile, Policy: policy[:],
 	}
 }
 
@@ -210,6 +215,7 @@ func (fs *fileSet) node(m Machine) {
 	fs.s.EnrollToken, fs.s.TaskPubkeys = strings.TrimSpace(string(token)), pubkeys
 	fs.text("/etc/gpuaas/agent.env", "node/agent.env", "", 0o600)
 	fs.secret("/etc/gpuaas/ca-bundle.crt", fileNodeBundle, 0o644, 0)
+	fs.secret(recoveryCA, fileNodeBundle, 0o644, 0) // a file of its own: no drift of the bundle reaches it
 	fs.text(systemUnits+agent, "node/gpuaas-node-agent.service", "", 0o644)
 	fs.enable(agent, "multi-user.target")
 	fs.binary("gpuaas-agent", agent)
