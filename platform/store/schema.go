@@ -79,4 +79,43 @@ ALTER TABLE evidence ADD COLUMN instance_id TEXT NOT NULL DEFAULT '';  -- the no
 ALTER TABLE evidence ADD COLUMN workflow_id TEXT NOT NULL DEFAULT '';  -- the allocation's
 CREATE INDEX evidence_node ON evidence(node_id, at);
 CREATE INDEX evidence_allocation ON evidence(allocation_id, at);
+`, `
+-- What the recovery model needs: who spoke as a node, what an operator decided, what a node's reason did to its tenants.
+ALTER TABLE nodes ADD COLUMN posture TEXT NOT NULL DEFAULT '';
+ALTER TABLE nodes ADD COLUMN cert_issuer TEXT NOT NULL DEFAULT '';
+ALTER TABLE nodes ADD COLUMN reported_profile TEXT NOT NULL DEFAULT '';
+ALTER TABLE nodes ADD COLUMN identity_at INTEGER NOT NULL DEFAULT 0;      -- of the last decision on identity: older heartbeats are settled
+ALTER TABLE nodes ADD COLUMN recovery_reason TEXT NOT NULL DEFAULT 'none';
+ALTER TABLE nodes ADD COLUMN recovery_state TEXT NOT NULL DEFAULT '';
+ALTER TABLE nodes ADD COLUMN recovery_since INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE heartbeats ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tokens ADD COLUMN profile TEXT NOT NULL DEFAULT '';           -- '': any
+ALTER TABLE tokens ADD COLUMN task_id TEXT NOT NULL DEFAULT '';           -- of the rotation that brought it
+CREATE INDEX tokens_node ON tokens(node_id, expires_at);
+ALTER TABLE tasks ADD COLUMN reclaims INTEGER NOT NULL DEFAULT 0;         -- how often it went back to the queue for want of a result
+ALTER TABLE tasks ADD COLUMN late_at INTEGER NOT NULL DEFAULT 0;          -- when a result came after the expiry
+ALTER TABLE allocations ADD COLUMN recovery_reason TEXT NOT NULL DEFAULT 'none';
+ALTER TABLE allocations ADD COLUMN recovery_state TEXT NOT NULL DEFAULT '';
+ALTER TABLE allocations ADD COLUMN recovery_since INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE allocations ADD COLUMN credential TEXT NOT NULL DEFAULT '';   -- JSON, '' never reported
+CREATE INDEX allocations_node ON allocations(node_id, state);
+CREATE TABLE instances (                                                  -- every host that ever spoke as a node
+  node_id TEXT NOT NULL, instance_id TEXT NOT NULL, boot_id TEXT NOT NULL, cert_serial TEXT NOT NULL, remote TEXT NOT NULL,
+  hostname TEXT NOT NULL, first_seen_at INTEGER NOT NULL, last_seen_at INTEGER NOT NULL, fenced_at INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (node_id, instance_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX instances_host ON instances(instance_id);
+CREATE TABLE audit (
+  id INTEGER PRIMARY KEY, at INTEGER NOT NULL, phase TEXT NOT NULL,        -- decision, first, summary or recovery
+  actor_type TEXT NOT NULL, actor_id TEXT NOT NULL, app_instance_id TEXT NOT NULL, credential_id TEXT NOT NULL, action TEXT NOT NULL,
+  reason TEXT NOT NULL, node_id TEXT NOT NULL, correlation_id TEXT NOT NULL, key_hash TEXT NOT NULL,
+  first_seen_at INTEGER NOT NULL, last_seen_at INTEGER NOT NULL, count INTEGER NOT NULL, remote TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_at ON audit(at);
+CREATE TABLE audit_open (                                                 -- failures that last
+  key_hash TEXT PRIMARY KEY, actor_type TEXT NOT NULL, actor_id TEXT NOT NULL, app_instance_id TEXT NOT NULL, credential_id TEXT NOT NULL,
+  action TEXT NOT NULL, reason TEXT NOT NULL, node_id TEXT NOT NULL, first_seen_at INTEGER NOT NULL, last_seen_at INTEGER NOT NULL,
+  count INTEGER NOT NULL, row_at INTEGER NOT NULL                          -- when the audit last had a row of it
+) STRICT, WITHOUT ROWID;
+CREATE INDEX audit_open_actor ON audit_open(actor_type, actor_id, action);
 `}
