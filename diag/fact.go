@@ -181,11 +181,12 @@ type FileFacts struct {
 
 // CertFacts is the node's credential pair.
 type CertFacts struct {
-	Leaf       CertInfo `json:"leaf"`
-	KeyMatches *bool    `json:"key_matches,omitempty"`
-	NodeBound  *bool    `json:"node_bound,omitempty"` // the subject or a SAN names Request.NodeID
-	BoundTo    string   `json:"bound_to,omitempty"`
-	HostSerial string   `json:"host_serial,omitempty"` // the plain view's serial, where it differs from the agent's
+	Leaf       CertInfo   `json:"leaf"`
+	Chain      []CertInfo `json:"chain,omitempty"` // what follows the leaf in its file, at most 15; of a bundle, its other roots
+	KeyMatches *bool      `json:"key_matches,omitempty"`
+	NodeBound  *bool      `json:"node_bound,omitempty"` // the subject or a SAN names Request.NodeID
+	BoundTo    string     `json:"bound_to,omitempty"`
+	HostSerial string     `json:"host_serial,omitempty"` // the plain view's serial, where it differs from the agent's
 }
 
 // UnitFacts is systemd's word on a unit, and the kernel's on its process.

@@ -29,7 +29,7 @@ func controlPlaneAccess() Hop {
 			}},
 			{Name: stepAuth, From: Operator, Timeout: 4 * time.Second, Ask: func(e *Env, _ *Case) diag.Request {
 				return e.api("GET", profile.PathTrust, nil,
-					"trust.signing_ca", "trust.ingress_ca", "trust.node_api_server", "trust.terminal_server")
+					"trust.signing_ca", "trust.ingress_ca", "trust.ingress_trusts_signing_ca", "trust.node_api_server", "trust.terminal_server")
 			}},
 		},
 		Judge: func(c *Case) []diag.Finding {

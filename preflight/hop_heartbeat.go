@@ -22,7 +22,7 @@ func nodeHeartbeat() Hop {
 				return e.api("GET", profile.PathNode, nil, "node.now", "node.last_seen_at", "node.status", "node.health",
 					"node.instance_id", "node.private_ip", "node.provider_class", "node.guest_agent_status",
 					"node.environment_profile", "node.agent_version", "node.agent_api_url", "node.agent_terminal_url",
-					"node.cert_serial", "node.cert_not_after", "node.recovery_reason", "node.recovery_state",
+					"node.cert_serial", "node.cert_not_after", "node.cert_issuer_fingerprint", "node.cert_generation", "node.recovery_reason", "node.recovery_state",
 					"node.stale_tasks", "node.latest_operation_type", "node.latest_operation_status")
 			},
 		}},

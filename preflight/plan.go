@@ -33,7 +33,8 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 		"node_runtime_api_url": p.NodeRuntimeAPIURL, "node_runtime_resolve_address": p.NodeRuntimeResolveAddress,
 		"node_terminal_url": p.NodeTerminalURL, "node_terminal_resolve_address": p.NodeTerminalResolveAddress,
 		"signing_ca_fingerprint": p.Trust.SigningCAFingerprint, "ingress_ca_fingerprint": p.Trust.IngressCAFingerprint,
-		"agent_unit": p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env_file": p.Agent.EnvFile,
+		"node_api_server_fingerprint": p.Trust.NodeAPIServerFingerprint,
+		"agent_unit":                  p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env_file": p.Agent.EnvFile,
 		"agent_binary": p.Agent.Binary, "agent_record": p.Agent.Record,
 	} {
 		if v != "" {

@@ -128,6 +128,7 @@ var fieldRows = [...]fieldRow{
 
 	{"trust.signing_ca", "signing_ca"},
 	{"trust.ingress_ca", "ingress_ca"},
+	{"trust.ingress_trusts_signing_ca", "ingress_trusts_signing_ca"},
 	{"trust.node_api_server", "node_api_server"},
 	{"trust.terminal_server", "terminal_server"},
 

@@ -35,6 +35,9 @@ func (p *Prober) cert(_ context.Context, req diag.Request, f *diag.Fact) {
 	}
 	leaf := chain[0]
 	f.Cert = &diag.CertFacts{Leaf: certInfo(leaf)}
+	if more := certInfos(chain[1:], maxRoots-1); len(more) > 0 {
+		f.Cert.Chain = more
+	}
 	var bound bool
 	if f.Cert.BoundTo, bound = nodeBinding(leaf, req.NodeID); req.NodeID != "" {
 		f.Cert.NodeBound = &bound

@@ -191,3 +191,25 @@ func TestCertFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestCertBundle: a bundle is read like a credential: its first certificate, then the others.
+func TestCertBundle(t *testing.T) {
+	first, _ := credential(t, ecKey(t), nil)
+	second, _ := credential(t, ecKey(t), func(c *x509.Certificate) { c.Subject.CommonName = "second" })
+	var both []byte
+	for _, path := range []string{first, second} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, text...)
+	}
+	bundle := filepath.Join(t.TempDir(), "bundle.crt")
+	if err := os.WriteFile(bundle, both, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := (&Prober{}).Run(t.Context(), diag.Request{Op: diag.OpCert, Cert: bundle})
+	if f.Failure != diag.OK || f.Cert == nil || len(f.Cert.Chain) != 1 || f.Cert.Chain[0].Subject != "CN=second" {
+		t.Errorf("%s %s: %+v", f.Failure, f.Detail, f.Cert)
+	}
+}
