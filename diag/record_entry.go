@@ -31,6 +31,8 @@ type RecordEntry struct {
 	Count int64 `json:"count,omitempty"`
 	First Time  `json:"first,omitzero"`
 	Last  Time  `json:"last,omitzero"`
+
+	Pin string `json:"pin,omitempty"` // of a pinned slot: first | last (of its reason) | contact | update
 }
 
 // RecordFacts is what was read of a diagnostic record.
@@ -43,6 +45,7 @@ type RecordFacts struct {
 	Degraded string        `json:"degraded,omitempty"` // why the record cannot keep its promise, "" when it can
 	Promise  string        `json:"promise,omitempty"`  // what this file system cannot promise, e.g. copy-on-write
 	Newest   uint64        `json:"newest_seq,omitempty"`
+	Missing  int           `json:"missing,omitempty"` // sequence numbers of the ring's last round that no slot holds
 	Entries  []RecordEntry `json:"entries,omitempty"` // the newest Request.Limit ones, oldest first
 	Pinned   []RecordEntry `json:"pinned,omitempty"`  // first and last per reason, last good contact, last update attempt
 }
@@ -58,7 +61,9 @@ type DamagedSlot struct {
 type JournalFacts struct {
 	Unit      string        `json:"unit"`
 	Lines     []JournalLine `json:"lines,omitempty"` // oldest first
-	Truncated bool          `json:"truncated,omitempty"`
+	Truncated bool          `json:"truncated,omitempty"` // there was more: the oldest lines, or ends of long ones, are left out
+	// Redacted counts what each rule of redaction took out of the lines.
+	Redacted map[string]int `json:"redacted,omitempty"`
 }
 
 // JournalLine is one line of a journal or log file, scrubbed.

@@ -26,6 +26,7 @@ type said struct {
 	out  []byte
 	errs string // first line of its standard error
 	code int    // exit status; 128+n when signal n ended it
+	more bool   // out is only the beginning
 }
 
 // command runs argv in / with an environment of its own (LC_ALL=C), and ends its whole process group when its time is up;
@@ -33,17 +34,22 @@ type said struct {
 func command(ctx context.Context, argv ...string) (said, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
+	return commandFor(ctx, commandOutput, argv...)
+}
+
+// commandFor is command with the caller's own deadline, for one whose answer may be long: limit bytes of it are kept.
+func commandFor(ctx context.Context, limit int, argv ...string) (said, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = []string{"LC_ALL=C", "PATH=" + commandPath()}
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 200 * time.Millisecond
-	var out, errs bounded
+	out, errs := bounded{limit: limit}, bounded{limit: commandOutput}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
-	s := said{out: out.Bytes(), errs: line}
+	s := said{out: out.Bytes(), errs: line, more: out.more}
 	if ctx.Err() != nil {
 		return s, ctx.Err()
 	}
@@ -69,10 +75,16 @@ func commandPath() string {
 	return path + ":/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-// bounded keeps the first commandOutput bytes and swallows the rest.
-type bounded struct{ bytes.Buffer }
+// bounded keeps the first limit bytes and swallows the rest.
+type bounded struct {
+	bytes.Buffer
+	limit int
+	more  bool // something was swallowed
+}
 
 func (b *bounded) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), commandOutput-b.Len())])
+	kept := min(len(p), b.limit-b.Len())
+	b.Buffer.Write(p[:kept])
+	b.more = b.more || kept < len(p)
 	return len(p), nil
 }

@@ -12,12 +12,13 @@ import (
 // errLinuxOnly is the answer to measurements of a node where no node can be.
 var errLinuxOnly = errors.New("only on Linux")
 
-func (p *Prober) disk(_ context.Context, _ diag.Request, f *diag.Fact)   { linuxOnly(f) }
-func (p *Prober) unit(_ context.Context, _ diag.Request, f *diag.Fact)   { linuxOnly(f) }
-func (p *Prober) binary(_ context.Context, _ diag.Request, f *diag.Fact) { linuxOnly(f) }
-func (p *Prober) user(_ context.Context, _ diag.Request, f *diag.Fact)   { linuxOnly(f) }
-func (p *Prober) pty(_ context.Context, _ diag.Request, f *diag.Fact)    { linuxOnly(f) }
-func (p *Prober) env(_ context.Context, _ diag.Request, f *diag.Fact)    { linuxOnly(f) }
+func (p *Prober) disk(_ context.Context, _ diag.Request, f *diag.Fact)    { linuxOnly(f) }
+func (p *Prober) unit(_ context.Context, _ diag.Request, f *diag.Fact)    { linuxOnly(f) }
+func (p *Prober) binary(_ context.Context, _ diag.Request, f *diag.Fact)  { linuxOnly(f) }
+func (p *Prober) user(_ context.Context, _ diag.Request, f *diag.Fact)    { linuxOnly(f) }
+func (p *Prober) pty(_ context.Context, _ diag.Request, f *diag.Fact)     { linuxOnly(f) }
+func (p *Prober) journal(_ context.Context, _ diag.Request, f *diag.Fact) { linuxOnly(f) }
+func (p *Prober) env(_ context.Context, _ diag.Request, f *diag.Fact)     { linuxOnly(f) }
 
 func linuxOnly(f *diag.Fact) { fail(f, "", diag.Unsupported, errLinuxOnly) }
 

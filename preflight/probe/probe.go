@@ -102,4 +102,6 @@ var ops = map[diag.Op]func(*Prober, context.Context, diag.Request, *diag.Fact){
 	diag.OpPTY:    (*Prober).pty,
 	diag.OpClock:  (*Prober).clock,
 	diag.OpEnv:    (*Prober).env,
+
+	diag.OpJournal: (*Prober).journal,
 }

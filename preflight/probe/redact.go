@@ -12,14 +12,18 @@ import (
 // the expressions, and that both say the same.
 var redactions = [...]redaction{privateKey, header, bearer, assigned, userinfo, query, jwt, token}
 
+// redactionNames are their names, for those who say what was taken out.
+var redactionNames = [...]string{"private_key", "header", "bearer", "assigned", "userinfo", "query", "jwt", "token"}
+
 // redaction looks at or behind s[from:] for the first thing to take out: with stands for s[start:end] then. A start
 // below zero says that there is nothing more.
 type redaction func(s string, from int) (start, end int, with string)
 
-func (r redaction) apply(s string) string {
+// apply returns s without what r takes out, and how often that was.
+func (r redaction) apply(s string) (string, int) {
 	var out strings.Builder
-	from := 0
-	for {
+	from, n := 0, 0
+	for ; ; n++ {
 		start, end, with := r(s, from)
 		if start < 0 {
 			break
@@ -28,11 +32,14 @@ func (r redaction) apply(s string) string {
 		out.WriteString(with)
 		from = end
 	}
-	if from == 0 {
-		return s
+	if n == 0 {
+		return s, 0
 	}
 	out.WriteString(s[from:])
-	return out.String()
+	if out.String() == s { // taken out before
+		return s, 0
+	}
+	return out.String(), n
 }
 
 // class is a set of bytes.

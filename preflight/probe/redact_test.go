@@ -80,7 +80,8 @@ func TestRedactionsAreTheExpressions(t *testing.T) {
 func agree(t *testing.T, s string, changed []int) {
 	t.Helper()
 	for i, r := range redactions {
-		got, want := r.apply(s), byExpression(i, s)
+		got, _ := r.apply(s)
+		want := byExpression(i, s)
 		if got != want {
 			t.Errorf("redaction %d of %q\n got %q\nwant %q", i, s, got, want)
 		}

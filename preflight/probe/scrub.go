@@ -10,9 +10,15 @@ import (
 // Scrub returns s without what looks like a secret: private keys, credentials in headers, query strings, and long
 // runs that no human wrote. It is for the words of errors and messages; a value that is known to be secret is a
 // diag.Secret and never gets here.
-func Scrub(s string) string {
-	for _, r := range redactions {
-		s = r.apply(s)
+func Scrub(s string) string { return ScrubCounting(s, nil) }
+
+// ScrubCounting is Scrub that adds to counts what each rule took out; counts may be nil.
+func ScrubCounting(s string, counts map[string]int) string {
+	for i, r := range redactions {
+		var n int
+		if s, n = r.apply(s); n > 0 && counts != nil {
+			counts[redactionNames[i]] += n
+		}
 	}
 	return s
 }

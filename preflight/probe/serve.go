@@ -177,10 +177,11 @@ func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
 	return f
 }
 
-// viewMatters reports whether the mount namespace can change the answer. systemd's word, the kernel's clock and the
-// start environment (systemd itself reads the environment file, outside of the service's mounts) are the same in all.
+// viewMatters reports whether the mount namespace can change the answer. systemd's word, the kernel's clock, the journal
+// and the start environment (systemd itself reads the environment file, outside of the service's mounts) are the same
+// in all.
 func viewMatters(op diag.Op) bool {
-	return op != diag.OpUnit && op != diag.OpClock && op != diag.OpEnv
+	return op != diag.OpUnit && op != diag.OpClock && op != diag.OpEnv && op != diag.OpJournal
 }
 
 // plain measures req in this process.

@@ -1,0 +1,142 @@
+//go:build linux
+
+package probe
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// entry is one entry as journalctl writes it.
+func entry(us int64, message string) string {
+	return fmt.Sprintf(`{"__CURSOR":"s=1","__REALTIME_TIMESTAMP":"%d","PRIORITY":"6","_BOOT_ID":"b1","MESSAGE":%s}`, us, message)
+}
+
+func TestJournalOfAUnit(t *testing.T) {
+	const key = "MC4CAQAwBQYDK2VwBCIEIAcanary"
+	f := newFakes(t)
+	said := filepath.Join(f.dir, "argv")
+	f.script(t, "journalctl", "echo \"$@\" >"+said+"\ncat <<'END'\n"+strings.Join([]string{ // newest first
+		entry(1_800_000_005_000_000, `"level=WARN correlation_id=preflight-20261121T062435Z-abcd1234 node_id=compute-node-01 token=`+canary+`"`),
+		entry(1_800_000_004_000_000, `"-----END PRIVATE KEY-----"`),
+		entry(1_800_000_003_000_000, `"short\u0000canary"`),
+		entry(1_800_000_002_000_000, `"-----BEGIN PRIVATE KEY-----"`),
+		entry(1_800_000_001_000_000, `[104,105,255]`),
+		"-- No entries --",
+	}, "\n")+"\nEND")
+	fact := (&Prober{}).Run(t.Context(), diag.Request{Op: diag.OpJournal, Target: "gpuaas-node-agent.service", Limit: 50,
+		Since: diag.At(time.Unix(1_799_999_000, 0))})
+	if !fact.Passed() {
+		t.Fatalf("%+v", fact)
+	}
+	argv, err := os.ReadFile(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--unit=gpuaas-node-agent.service", "--lines=50", "--since=@1799999000", "--no-pager"} {
+		if !strings.Contains(string(argv), want) {
+			t.Errorf("journalctl was not asked with %s: %s", want, argv)
+		}
+	}
+	var got []string
+	for _, l := range fact.Journal.Lines {
+		got = append(got, l.Text)
+	}
+	want := []string{"hi?", diag.Redacted, diag.Redacted, diag.Redacted,
+		"level=WARN correlation_id=preflight-20261121T062435Z-abcd1234 node_id=compute-node-01 token=" + diag.Redacted}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+	if l := fact.Journal.Lines[4]; l.Boot != "b1" || l.Priority != 6 || l.At.UnixMilli() != 1_800_000_005_000 {
+		t.Errorf("%+v", l)
+	}
+	if c := fact.Journal.Redacted; c["private_key"] != 3 || c["assigned"] != 1 {
+		t.Errorf("counted %v", c)
+	}
+}
+
+// TestJournalSays: what stands in the way is a word, and lines that were seen stay.
+func TestJournalSays(t *testing.T) {
+	f := newFakes(t)
+	ask := func(target string) diag.Fact {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		return (&Prober{}).Run(ctx, diag.Request{Op: diag.OpJournal, Target: target})
+	}
+	f.script(t, "journalctl", "echo 'Hint: You are currently not seeing messages from other users and the system.' >&2; cat <<'END'\n"+entry(1, `"mine"`)+"\nEND")
+	if fact := ask("a.service"); fact.Failure != diag.NotPermitted || len(fact.Journal.Lines) != 1 {
+		t.Errorf("not permitted: %+v", fact)
+	}
+	f.script(t, "journalctl", "sleep 5")
+	if fact := ask("a.service"); fact.Failure != diag.Timeout {
+		t.Errorf("a journal that hangs: %+v", fact)
+	}
+	for _, target := range []string{"--output=cat", "a*", "../a"} {
+		if fact := ask(target); fact.Failure != diag.Unsupported {
+			t.Errorf("%q: %+v", target, fact)
+		}
+	}
+}
+
+// TestLogFilesOnly: the op reads no other file aloud.
+func TestLogFilesOnly(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(secret, []byte(canary), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{secret, "/etc/passwd", "/var/log/../../etc/passwd", "/var/log"} {
+		fact := (&Prober{}).Run(t.Context(), diag.Request{Op: diag.OpJournal, Target: target})
+		if fact.Failure != diag.Unsupported || len(fact.Journal.Lines) > 0 {
+			t.Errorf("%s: %+v", target, fact)
+		}
+	}
+}
+
+func TestLogLineTimes(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"time":"2026-11-21T06:24:35+00:00","status":200}`: "2026-11-21T06:24:35.000Z",
+		"time=2026-11-21T07:24:35.5+01:00 level=INFO":       "2026-11-21T06:24:35.500Z",
+		"2026-11-21T06:24:35Z started":                      "2026-11-21T06:24:35.000Z",
+		"no time at all":                                    "",
+	} {
+		if b, _ := timeOf(line).MarshalText(); string(b) != want {
+			t.Errorf("%s: %s, want %s", line, b, want)
+		}
+	}
+}
+
+// TestLinesAreBounded: what does not fit is the oldest, and it is said.
+func TestLinesAreBounded(t *testing.T) {
+	var lines []diag.JournalLine
+	for i := range 600 {
+		lines = append(lines, diag.JournalLine{Text: fmt.Sprint(i, " ", strings.Repeat("word ", 2000))})
+	}
+	var j diag.JournalFacts
+	kept := scrubLines(lines, &j)
+	size := 0
+	for _, l := range kept {
+		size += len(l.Text)
+	}
+	if !j.Truncated || size > journalText || !strings.HasPrefix(kept[len(kept)-1].Text, "0 ") {
+		t.Errorf("%d lines, %d bytes, truncated %v, the last begins %.10q", len(kept), size, j.Truncated, kept[len(kept)-1].Text)
+	}
+}
+
+// FuzzHideIDs: hiding and showing again changes nothing, whatever the line is.
+func FuzzHideIDs(f *testing.F) {
+	f.Add(`correlation_id=req-1 "node_id":"n1" task_id: x`)
+	f.Fuzz(func(t *testing.T, s string) {
+		s, _ = clipLine(s, false)
+		hidden, ids := hideIDs(s)
+		if got := showIDs(hidden, ids); got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+	})
+}

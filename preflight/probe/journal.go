@@ -1,0 +1,183 @@
+//go:build linux
+
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const (
+	// journalLines is how many lines are read where Request.Limit names no number, journalMost what it may name.
+	journalLines, journalMost = 200, 5000
+	// journalInput bounds what is read: journalctl spends some 400 bytes on a line beside its text.
+	journalInput = 4 << 20
+	// logFolder is where log files lie; of other files nothing is ever read aloud.
+	logFolder = "/var/log/"
+)
+
+// journal reads the newest lines of Target, a unit, or a log file below /var/log. Every line is scrubbed here, before
+// it goes anywhere. Words: not_permitted (lines that were seen stay), file_missing, file_unreadable, unsupported (no
+// journal, no such file name), timeout.
+func (p *Prober) journal(ctx context.Context, req diag.Request, f *diag.Fact) {
+	f.Journal = &diag.JournalFacts{Unit: req.Target}
+	limit := journalLines
+	if req.Limit > 0 {
+		limit = min(req.Limit, journalMost)
+	}
+	var newestFirst []diag.JournalLine
+	if strings.HasPrefix(req.Target, "/") {
+		newestFirst = tailLog(req, limit, f)
+	} else {
+		newestFirst = readJournal(ctx, req, limit, f)
+	}
+	f.Journal.Lines = scrubLines(newestFirst, f.Journal)
+}
+
+// readJournal asks journalctl, newest first: what does not fit is then the oldest.
+func readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
+	if !isUnitName(req.Target) {
+		fail(f, "journal", diag.Unsupported, fmt.Errorf("%q is no unit name", req.Target))
+		return nil
+	}
+	argv := []string{"journalctl", "--unit=" + req.Target, "--output=json", "--output-fields=MESSAGE,PRIORITY,_BOOT_ID",
+		"--lines=" + strconv.Itoa(limit), "--reverse", "--no-pager"}
+	if !req.Since.IsZero() {
+		argv = append(argv, "--since=@"+strconv.FormatInt(req.Since.Unix(), 10))
+	}
+	s, err := commandFor(ctx, journalInput, argv...)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		fail(f, "journal", diag.Unsupported, errors.New("there is no journalctl"))
+	case err != nil:
+		fail(f, "journal", systemdWord(err), fmt.Errorf("asking journalctl: %w", err))
+	case strings.Contains(s.errs, "insufficient permissions"), strings.Contains(s.errs, "not seeing messages"):
+		fail(f, "journal", diag.NotPermitted, errors.New(s.errs))
+	case s.code != 0:
+		fail(f, "journal", diag.Unsupported, fmt.Errorf("journalctl: %s", s.errs))
+	}
+	var lines []diag.JournalLine
+	for text := range bytes.Lines(s.out) {
+		if l, ok := journalEntry(text); ok {
+			lines = append(lines, l)
+		}
+	}
+	f.Journal.Truncated = s.more || len(lines) == limit
+	return lines
+}
+
+// journalEntry reads one entry of journalctl's JSON. A text with bytes that are no characters comes as a list of them.
+func journalEntry(text []byte) (diag.JournalLine, bool) {
+	if !gjson.ValidBytes(text) {
+		return diag.JournalLine{}, false
+	}
+	v := gjson.GetManyBytes(text, "__REALTIME_TIMESTAMP", "MESSAGE", "PRIORITY", "_BOOT_ID")
+	l := diag.JournalLine{Text: v[1].String(), Priority: int(v[2].Int()), Boot: v[3].String()}
+	if us := v[0].Int(); us > 0 {
+		l.At = diag.At(time.UnixMicro(us))
+	}
+	if v[1].IsArray() {
+		var b []byte
+		for _, n := range v[1].Array() {
+			b = append(b, byte(n.Uint()))
+		}
+		l.Text = string(b)
+	}
+	return l, v[1].Exists()
+}
+
+// tailLog reads the end of a log file, newest first. Lines before Since are left out where they say their time.
+func tailLog(req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
+	data, err := readTail(req.Target, f.Journal)
+	if err != nil {
+		word := diag.Unsupported
+		if !errors.Is(err, errNoLog) {
+			word = fileWord(err)
+		}
+		fail(f, "read", word, err)
+		return nil
+	}
+	var lines []diag.JournalLine
+	all := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	for _, text := range slices.Backward(all) {
+		l := diag.JournalLine{At: timeOf(text), Text: text}
+		switch {
+		case text == "":
+			continue
+		case len(lines) == limit:
+			f.Journal.Truncated = true
+			return lines
+		case !l.At.IsZero() && l.At.Before(req.Since.Time):
+			return lines
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// errNoLog refuses what is no log file: nobody reads a key aloud by naming it one.
+var errNoLog = errors.New("a log file is a regular file below " + logFolder)
+
+// readTail is the end of a log file, from a line's begin on.
+func readTail(path string, j *diag.JournalFacts) ([]byte, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(real, logFolder) {
+		return nil, errNoLog
+	}
+	file, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	st, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, errNoLog
+	}
+	from := max(0, st.Size()-journalText)
+	data, err := io.ReadAll(io.NewSectionReader(file, from, journalText))
+	if from > 0 {
+		j.Truncated = true
+		_, data, _ = bytes.Cut(data, []byte("\n"))
+	}
+	return data, err
+}
+
+// timeOf is a log line's own time: RFC 3339 at its begin, as nginx and slog write theirs; zero where it says none.
+func timeOf(line string) diag.Time {
+	head := line[:min(len(line), 64)]
+	for _, mark := range [...]string{`"time":"`, "time="} {
+		if _, after, ok := strings.Cut(head, mark); ok {
+			head = after
+			break
+		}
+	}
+	head = head[:min(len(head), span(head, 0, timeByte))]
+	t, err := time.Parse(time.RFC3339Nano, head)
+	if err != nil {
+		return diag.Time{}
+	}
+	return diag.At(t)
+}
+
+func timeByte(c byte) bool { return alphanum(c) || c == ':' || c == '-' || c == '+' || c == '.' }

@@ -1,0 +1,151 @@
+package probe
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const (
+	// journalText bounds the lines of one answer together, and journalLine one of them: an answer travels as one line
+	// of the protocol.
+	journalText, journalLine = 1 << 20, 4 << 10
+	privateKeyBegin          = "-----BEGIN "
+	privateKeyEnd            = "-----END "
+)
+
+// scrubLines cuts and scrubs lines, newest first, and returns them oldest first. What does not fit is the oldest.
+func scrubLines(lines []diag.JournalLine, j *diag.JournalFacts) []diag.JournalLine {
+	kept, size := lines[:0], 0
+	for _, l := range lines {
+		l.Text, j.Truncated = clipLine(l.Text, j.Truncated)
+		if size += len(l.Text); size > journalText {
+			j.Truncated = true
+			break
+		}
+		kept = append(kept, l)
+	}
+	slices.Reverse(kept)
+	counts, inKey := map[string]int{}, false
+	for i := range kept {
+		kept[i].Text, inKey = scrubLine(kept[i].Text, inKey, counts)
+	}
+	if len(counts) > 0 {
+		j.Redacted = counts
+	}
+	return kept
+}
+
+// clipLine makes one clean line of a text: no control characters, at most journalLine bytes.
+func clipLine(s string, truncated bool) (string, bool) {
+	if len(s) > journalLine {
+		s, truncated = s[:journalLine]+" ...", true
+	}
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) {
+		return s, truncated
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?")), truncated
+}
+
+// scrubLine scrubs one line. A private key that was logged line by line is taken out as a whole: inKey says that the
+// line before was within one.
+func scrubLine(s string, inKey bool, counts map[string]int) (string, bool) {
+	if inKey {
+		inKey = !strings.Contains(s, privateKeyEnd)
+		counts[redactionNames[0]]++
+		return diag.Redacted, inKey
+	}
+	begin, _ := pemLine(s, 0, privateKeyBegin)
+	if begin >= 0 {
+		end, _ := pemLine(s, begin, privateKeyEnd)
+		inKey = end < 0
+	}
+	hidden, ids := hideIDs(s)
+	return showIDs(ScrubCounting(hidden, counts), ids), inKey
+}
+
+// idNames are the names under which logs say ids. Scrubbing would eat most of them, since an id that nobody guesses
+// looks like a token; and a line without its ids joins with nothing.
+var idNames = [...]string{"correlation_id", "node_id", "node_instance_id", "allocation_id", "task_id", "session_id",
+	"workflow_id", "boot_id", "operation_id"}
+
+// maxHidden bounds the ids of one line: each stands for itself by one control character, which no line has.
+const maxHidden = 8
+
+// hideIDs puts a mark in place of each value that is named an id and looks like one.
+func hideIDs(s string) (string, []string) {
+	var ids []string
+	var out strings.Builder
+	from := 0
+	for i := 0; i < len(s) && len(ids) < maxHidden; i++ {
+		if at(s, i-1, word) || !at(s, i, word) {
+			continue
+		}
+		end := span(s, i, word)
+		if !slices.Contains(idNames[:], s[i:end]) {
+			i = end
+			continue
+		}
+		value := separator(s, end)
+		if value < 0 {
+			continue
+		}
+		if value < len(s) && s[value] == '"' {
+			value++
+		}
+		last := span(s, value, idByte)
+		if isID(s[value:last]) && !at(s, last, valueByte) {
+			out.WriteString(s[from:value])
+			out.WriteByte(byte(1 + len(ids)))
+			ids, from = append(ids, s[value:last]), last
+		}
+		i = max(i, last-1)
+	}
+	out.WriteString(s[from:])
+	return out.String(), ids
+}
+
+// showIDs puts the ids back.
+func showIDs(s string, ids []string) string {
+	for i, id := range ids {
+		s = strings.Replace(s, string(rune(1+i)), id, 1)
+	}
+	return s
+}
+
+func idByte(c byte) bool { return nameByte(c) || c == '.' || c == ':' }
+
+// isID tells an id from a token by its form: pieces of lower case letters and digits, or a time as in 20060102T150405Z.
+// What we take for tokens mixes cases.
+func isID(s string) bool {
+	if len(s) == 0 || len(s) > maxID {
+		return false
+	}
+	for piece := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune("-_.:", r) }) {
+		if strings.ContainsFunc(piece, func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'z') }) && !compactTime(piece) {
+			return false
+		}
+	}
+	return true
+}
+
+// compactTime reports whether s is of the form 20060102T150405Z.
+func compactTime(s string) bool {
+	if len(s) != len("20060102T150405Z") || s[8] != 'T' || s[15] != 'Z' {
+		return false
+	}
+	for i := range len(s) - 1 {
+		if i != 8 && (s[i] < '0' || s[i] > '9') {
+			return false
+		}
+	}
+	return true
+}
