@@ -7,7 +7,7 @@ const (
 )
 
 // Report is one walk: the facts, and what was judged from them. Hops, Verdict and Dashboard are functions of
-// Subject, Plan, Run.EndedBy and Facts alone, so a report can be replayed.
+// Subject, Plan, Run and Facts alone, so a report can be replayed.
 type Report struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -20,6 +20,7 @@ type Report struct {
 	Evidence   []EvidenceLine `json:"evidence,omitempty"` // what the platform recorded under the correlation ids, in time order
 	Verdict    Verdict        `json:"verdict"`
 	Dashboard  Dashboard      `json:"dashboard"`
+	Diff       *Diff          `json:"diff,omitempty"` // against a baseline, where one was asked for
 	Redaction  Redaction      `json:"redaction"`
 }
 
@@ -43,6 +44,8 @@ type Run struct {
 	EndedBy       EndedBy `json:"ended_by"`
 	ToolVersion   string  `json:"tool_version"`
 	RulesVersion  string  `json:"rules_version"`
+	// LastGoodAt is the end of the newest earlier walk of the same subject that ended well, as the history told it.
+	LastGoodAt Time `json:"last_good_at,omitzero"`
 }
 
 // Subject is what was looked at. Identities are as given by the operator; those learnt on the way are in facts,

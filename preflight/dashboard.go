@@ -10,16 +10,19 @@ import (
 func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) diag.Dashboard {
 	d := diag.Dashboard{
 		CorrelationID: run.CorrelationID, ExpectedTerminalEndpoint: c.expected("node_terminal_url"),
-		NodeAgentStatus: agentStatus(hops, v), TerminalReadiness: terminalReadiness(hops, c),
+		NodeAgentStatus: agentStatus(hops, v), TerminalReadiness: terminalReadiness(hops, c), LastSuccessfulPreflightAt: run.LastGoodAt,
 	}
 	if v.Blame != nil {
 		d.LastFailureReason = v.Blame.Signal
 	}
-	if whole := !slices.ContainsFunc(c.Plan.Hops, leftOutOnRequest); whole && (v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn) {
+	if Whole(c.Plan) && (v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn) {
 		d.LastSuccessfulPreflightAt = run.EndedAt
 	}
 	return d
 }
+
+// Whole reports whether nothing was left out of the plan by --only or --skip.
+func Whole(p diag.Plan) bool { return !slices.ContainsFunc(p.Hops, leftOutOnRequest) }
 
 // leftOutOnRequest reports whether --only or --skip left the hop out: such a walk is no successful preflight.
 func leftOutOnRequest(h diag.PlannedHop) bool { return h.Skip == skipOnly || h.Skip == skipSkip }

@@ -18,6 +18,7 @@ type Job struct {
 	Began    time.Time          // when the walk's preparation began; facts' offsets count from here
 	Tool     string             // version of the program that walks
 	Observe  func(Event)        // of progress, called from one goroutine at a time; may be nil
+	LastGood func() diag.Time   // when the newest kept walk of the same subject ended well; asked after the walk; may be nil
 }
 
 // Run walks, pulls back what the platform wrote down about it, and judges. The report is there whatever happened, and
@@ -36,6 +37,9 @@ func Run(ctx context.Context, j *Job) *diag.Report {
 		},
 		Subject: j.Env.Subject, Plan: j.Plan, Vantages: places(j.Vantages, facts), Facts: facts,
 		Evidence: evidence, Redaction: redaction(facts),
+	}
+	if j.LastGood != nil {
+		r.Run.LastGoodAt = j.LastGood()
 	}
 	Judge(r)
 	return r

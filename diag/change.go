@@ -1,0 +1,157 @@
+package diag
+
+// Diff says what is otherwise in a walk than in an earlier one of the same thing. It is made once, with the baseline at
+// hand, and nothing is judged by it: a replay carries it along as it is.
+type Diff struct {
+	Baseline   Baseline `json:"baseline"`
+	Comparable bool     `json:"comparable"`
+	Because    string   `json:"because,omitempty"` // why it is not comparable
+	Changes    []Change `json:"changes"`           // regressions first, then in chain order; none when not comparable
+	// NotCompared is what one of the two walks has not measured: neither changed nor unchanged.
+	NotCompared []NotCompared `json:"not_compared,omitempty"`
+}
+
+// Regressions counts the changes that a gate stops at.
+func (d *Diff) Regressions() int {
+	n := 0
+	for i := range d.Changes {
+		if d.Changes[i].Regression {
+			n++
+		}
+	}
+	return n
+}
+
+// LastGood is the baseline that history chooses: the newest kept walk of the same thing that ended well.
+const LastGood = "last-good"
+
+// Baseline is the walk that was compared with. Without a run id there was none, and the diff says why.
+type Baseline struct {
+	From    string  `json:"from"` // last-good, or the file that was given
+	RunID   string  `json:"run_id,omitempty"`
+	At      Time    `json:"at,omitzero"` // its start
+	Outcome Outcome `json:"outcome,omitempty"`
+	Runs    int     `json:"runs,omitempty"` // kept good walks, by which noise was told from news
+}
+
+// Change is one thing that is otherwise. Where several facts saw the same, it stands once.
+type Change struct {
+	Kind   ChangeKind `json:"kind"`
+	Hop    HopID      `json:"hop,omitempty"`   // the first in the chain that saw it
+	Facts  []string   `json:"facts,omitempty"` // fact ids, the same in both walks
+	Field  string     `json:"field"`           // of the first fact, or of the report: tls.chain[0].issuer, plan.policy.KEY
+	Before string     `json:"before,omitempty"`
+	After  string     `json:"after,omitempty"`
+	// Known says that a kept good walk has seen the later value already, so it is no news.
+	Known      bool         `json:"known,omitempty"`
+	Regression bool         `json:"regression"`
+	Noise      *NoiseBounds `json:"noise,omitempty"` // of timing
+}
+
+// NoiseBounds is what kept good walks took: Before is their median, and up to Bound is noise.
+type NoiseBounds struct {
+	Runs    int    `json:"runs"`
+	BoundMS Millis `json:"bound_ms"`
+}
+
+// NotCompared is a hop or a fact that only one of the walks has, or the part of a fact.
+type NotCompared struct {
+	Hop     HopID  `json:"hop,omitempty"`
+	Fact    string `json:"fact,omitempty"`
+	What    string `json:"what"` // hop, fact, timing, or sections of the fact: "tls, http"
+	Because string `json:"because"`
+}
+
+// ChangeKind names what changed.
+type ChangeKind string
+
+const (
+	ChangeStatus       ChangeKind = "status"
+	ChangeTiming       ChangeKind = "timing"
+	ChangeServerIssuer ChangeKind = "server_issuer"
+	ChangeServerCert   ChangeKind = "server_certificate"
+	ChangeTLSVersion   ChangeKind = "tls_version"
+	ChangeTrustBundle  ChangeKind = "trust_bundle"
+	ChangePlatformCA   ChangeKind = "platform_ca"
+	ChangeIngressCAs   ChangeKind = "ingress_cas"
+	ChangeNodeIssuer   ChangeKind = "node_issuer"
+	ChangeNodeCert     ChangeKind = "node_certificate"
+	ChangeHostKey      ChangeKind = "host_key"
+	ChangeDNSAnswer    ChangeKind = "dns_answer"
+	ChangeResolver     ChangeKind = "resolver"
+	ChangeRoute        ChangeKind = "route"
+	ChangeEndpoint     ChangeKind = "endpoint"
+	ChangeInstance     ChangeKind = "instance"
+	ChangeAgentBuild   ChangeKind = "agent_build"
+	ChangeUnit         ChangeKind = "unit"
+	ChangeUser         ChangeKind = "user"
+	ChangeFile         ChangeKind = "file"
+	ChangeServer       ChangeKind = "server_software"
+	ChangeBoot         ChangeKind = "boot"
+	ChangeProfile      ChangeKind = "profile"
+	ChangePolicy       ChangeKind = "policy"
+	ChangeBudget       ChangeKind = "budget"
+	ChangeTool         ChangeKind = "tool"
+)
+
+// Gate says when a change is a regression.
+type Gate string
+
+const (
+	// GateWorse: when the later value is the worse one.
+	GateWorse Gate = "worse"
+	// GateUnseen: whom a node trusts and where it is led must not change unannounced. A value that a kept good walk
+	// has seen is no news.
+	GateUnseen Gate = "unseen"
+	// GateNever: renewals, upgrades and settings are what people do.
+	GateNever Gate = "never"
+)
+
+// ChangeRow is a kind of change, what it reads as, and when it is a regression.
+type ChangeRow struct {
+	Kind  ChangeKind
+	Label string
+	Gate  Gate
+}
+
+// Changes is the closed table.
+func Changes() []ChangeRow {
+	return []ChangeRow{
+		{ChangeStatus, "status", GateWorse},
+		{ChangeTiming, "time", GateWorse},
+		{ChangeServerIssuer, "issuer of the server's certificate", GateUnseen},
+		{ChangeServerCert, "server certificate", GateNever},
+		{ChangeTLSVersion, "TLS version", GateWorse},
+		{ChangeTrustBundle, "trust bundle", GateUnseen},
+		{ChangePlatformCA, "the platform's own CA", GateUnseen},
+		{ChangeIngressCAs, "CAs that the listener takes clients of", GateUnseen},
+		{ChangeNodeIssuer, "issuer of the node's certificate", GateUnseen},
+		{ChangeNodeCert, "node certificate", GateNever},
+		{ChangeHostKey, "SSH host key", GateUnseen},
+		{ChangeDNSAnswer, "answer to the look-up", GateUnseen},
+		{ChangeResolver, "resolver", GateUnseen},
+		{ChangeRoute, "route", GateUnseen},
+		{ChangeEndpoint, "endpoint", GateUnseen},
+		{ChangeInstance, "machine behind the node's name", GateUnseen},
+		{ChangeAgentBuild, "agent build", GateWorse}, // another program under the same version is worse
+		{ChangeUnit, "unit", GateNever},
+		{ChangeUser, "user", GateNever},
+		{ChangeFile, "file", GateNever},
+		{ChangeServer, "server software", GateNever},
+		{ChangeBoot, "boot", GateNever},
+		{ChangeProfile, "profile", GateNever},
+		{ChangePolicy, "policy", GateNever},
+		{ChangeBudget, "budget", GateNever},
+		{ChangeTool, "this tool", GateNever},
+	}
+}
+
+// LookupChange is the row of a kind.
+func LookupChange(k ChangeKind) (ChangeRow, bool) {
+	for _, row := range Changes() {
+		if row.Kind == k {
+			return row, true
+		}
+	}
+	return ChangeRow{}, false
+}
