@@ -116,8 +116,8 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := wire.HeartbeatResponse{Time: now.UTC()}
 	for _, t := range open { // what we believe the node is doing: an agent that restarted learns it here
-		answer.Snapshots = append(answer.Snapshots, map[string]any{"task_id": t.ID, "type": t.Type, "status": t.Status,
-			"correlation_id": t.CorrelationID, "expires_at": t.ExpiresAt})
+		answer.Snapshots = append(answer.Snapshots, wire.Snapshot{TaskID: t.ID, Type: t.Type, Status: t.Status,
+			CorrelationID: t.CorrelationID, ExpiresAt: t.ExpiresAt})
 	}
 	w.Header().Set(wire.HeaderReplayFrom, strconv.FormatUint(mark+1, 10))
 	web.WriteJSON(w, http.StatusOK, answer)

@@ -113,12 +113,14 @@ type HeartbeatRequest struct {
 	Posture        string            `json:"posture,omitempty"`     // serving | recovering | stopped | quarantined
 	CertIssuer     string            `json:"cert_issuer,omitempty"` // sha256 of the issuing CA where the node knows it, lower-case hex
 	Profile        string            `json:"environment_profile,omitempty"`
+	Boot           *BootReport       `json:"boot,omitempty"` // until one was answered, and while a rollout is under way
 }
 
 // HeartbeatResponse is the platform's answer.
 type HeartbeatResponse struct {
-	Time      time.Time        `json:"time"`
-	Snapshots []map[string]any `json:"snapshots,omitempty"`
+	Time      time.Time  `json:"time"`
+	Running   *Build     `json:"running,omitempty"` // the build that the platform now knows this node to run: the boot report's, read back
+	Snapshots []Snapshot `json:"snapshots,omitempty"`
 }
 
 // Task is one piece of work for a node, signed by the platform. The signature covers SigningBytes.
