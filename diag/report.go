@@ -199,7 +199,9 @@ type EvidenceLine struct {
 	Kind          string `json:"kind"`
 	CorrelationID string `json:"correlation_id,omitempty"`
 	NodeID        string `json:"node_id,omitempty"`
+	InstanceID    string `json:"node_instance_id,omitempty"` // the node's at that time
 	AllocationID  string `json:"allocation_id,omitempty"`
+	WorkflowID    string `json:"workflow_id,omitempty"`
 	SessionID     string `json:"session_id,omitempty"`
 	TaskID        string `json:"task_id,omitempty"`
 }

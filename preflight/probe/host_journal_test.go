@@ -129,6 +129,24 @@ func TestLinesAreBounded(t *testing.T) {
 	}
 }
 
+func TestLinesKeepTheirIDs(t *testing.T) {
+	const hex = "0123456789abcdef0123456789abcdef"
+	for _, s := range []string{
+		"path=/internal/v1/nodes/compute-node-01/tasks/task-" + hex + "/result status=200",
+		`{"path":"/v1/terminal/ts-` + hex + `","correlation_id":"req-` + hex[:24] + `","node_instance_id":"` + hex + `"}`,
+		"kept under diag-20261121T062435Z-abcd1234",
+	} {
+		if got := ScrubLine(s, nil); got != s {
+			t.Errorf("%s became %s", s, got)
+		}
+	}
+	for _, s := range []string{"sk-" + hex, "session_id=" + canary + "Xyz", "xtask-" + hex, "task-" + canary, "correlation_id=a/" + hex} {
+		if got := ScrubLine(s, nil); strings.Contains(got, hex) || strings.Contains(got, canary) {
+			t.Errorf("%s became %s", s, got)
+		}
+	}
+}
+
 // FuzzHideIDs: hiding and showing again changes nothing, whatever the line is.
 func FuzzHideIDs(f *testing.F) {
 	f.Add(`correlation_id=req-1 "node_id":"n1" task_id: x`)

@@ -75,7 +75,10 @@ func scrubLine(s string, inKey bool, counts map[string]int) (string, bool) {
 // idNames are the names under which logs say ids. Scrubbing would eat most of them, since an id that nobody guesses
 // looks like a token; and a line without its ids joins with nothing.
 var idNames = [...]string{"correlation_id", "node_id", "node_instance_id", "allocation_id", "task_id", "session_id",
-	"workflow_id", "boot_id", "operation_id"}
+	"workflow_id", "boot_id", "operation_id", "cert_serial", "serial"}
+
+// idPrefixes begin the ids that the platform and this tool make, which stand in paths and sentences without a name.
+var idPrefixes = [...]string{"task-", "ts-", "op-", "req-", "probe-", "start-", "preflight-", "diag-", "run-"}
 
 // maxHidden bounds the ids of one line: each stands for itself by one control character, which no line has.
 const maxHidden = 8
@@ -89,20 +92,8 @@ func hideIDs(s string) (string, []string) {
 		if at(s, i-1, word) || !at(s, i, word) {
 			continue
 		}
-		end := span(s, i, word)
-		if !slices.Contains(idNames[:], s[i:end]) {
-			i = end
-			continue
-		}
-		value := separator(s, end)
-		if value < 0 {
-			continue
-		}
-		if value < len(s) && s[value] == '"' {
-			value++
-		}
-		last := span(s, value, idByte)
-		if isID(s[value:last]) && !at(s, last, valueByte) {
+		value, last := findID(s, i)
+		if value >= 0 {
 			out.WriteString(s[from:value])
 			out.WriteByte(byte(1 + len(ids)))
 			ids, from = append(ids, s[value:last]), last
@@ -111,6 +102,45 @@ func hideIDs(s string) (string, []string) {
 	}
 	out.WriteString(s[from:])
 	return out.String(), ids
+}
+
+// findID looks at a word that begins at i: an id is s[value:last], where value is not below zero. The search goes on
+// at last.
+func findID(s string, i int) (value, last int) {
+	for _, p := range idPrefixes {
+		last = span(s, i, nameByte)
+		if strings.HasPrefix(s[i:], p) && !at(s, i-1, nameByte) && isID(s[i:last]) {
+			return i, last
+		}
+	}
+	end := span(s, i, word)
+	if !slices.Contains(idNames[:], s[i:end]) {
+		return -1, end
+	}
+	if value = separator(s, end); value < 0 {
+		return -1, end
+	}
+	if value < len(s) && s[value] == '"' {
+		value++
+	}
+	last = span(s, value, idByte)
+	if !isID(s[value:last]) || at(s, last, pathByte) {
+		return -1, last
+	}
+	return value, last
+}
+
+// pathByte is what goes on where an id would end: then it is none.
+func pathByte(c byte) bool { return valueByte(c) && !idByte(c) && c != '}' && c != ')' }
+
+// ScrubLine scrubs one line of a log, and keeps the ids in it.
+func ScrubLine(s string, counts map[string]int) string {
+	if counts == nil {
+		counts = map[string]int{}
+	}
+	s, _ = clipLine(s, false)
+	s, _ = scrubLine(s, false, counts)
+	return s
 }
 
 // showIDs puts the ids back.
