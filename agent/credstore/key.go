@@ -1,0 +1,62 @@
+package credstore
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// repeatFor is how long a key is used again whose enrollment brought no answer: as long as a platform takes the same
+// token with the same key for a repetition. After that each generation has a fresh key.
+const repeatFor = 2 * time.Minute
+
+// Key returns the key that the next certificate is asked for, made here and kept before it is used: when the answer is
+// lost, a repetition asks for the same key. The text is what the generation will hold.
+func (s Store) Key(now time.Time) (*ecdsa.PrivateKey, []byte, error) {
+	path := filepath.Join(s.Dir, generations, pendingKey)
+	if fi, err := os.Stat(path); err == nil && now.Sub(fi.ModTime()).Abs() < repeatFor {
+		if text, err := os.ReadFile(path); err == nil {
+			if key := parseKey(text); key != nil {
+				return key, text, nil
+			}
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key: %w", err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	if err := s.mkdir(filepath.Dir(path)); err != nil {
+		return nil, nil, fmt.Errorf("keep a key: %w", err)
+	}
+	if err := s.remove(path); err != nil {
+		return nil, nil, fmt.Errorf("keep a key: %w", err)
+	}
+	if err := s.create(path, text, 0o600); err != nil {
+		return nil, nil, fmt.Errorf("keep a key: %w", err)
+	}
+	return key, text, s.syncDir(filepath.Dir(path))
+}
+
+func parseKey(text []byte) *ecdsa.PrivateKey {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	ec, _ := key.(*ecdsa.PrivateKey)
+	return ec
+}

@@ -1,0 +1,367 @@
+// Package credstore keeps a node's credentials: certificate, key and trust bundle, which belong together, as generations
+// behind one symlink.
+//
+//	DIR/generations/000007-3f2a.../{cert.pem,key.pem,ca-bundle.crt,meta.json}
+//	DIR/current -> generations/000007-3f2a...
+//	DIR/cert.pem -> current/cert.pem, and so on: the plain paths, which everybody reads
+//
+// A generation is written whole, synced, and never changed again; switching is one rename. So whatever dies in between,
+// the plain paths lead to one complete set. An operator may put a file of his own in place of a plain path's symlink:
+// what lies at the plain path is what counts, until the next generation takes the place over.
+//
+// It makes no decision: package agent says when a generation is made and when an older one comes back. Keys are made
+// here and never leave the folder.
+package credstore
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Files of a generation, and of the folder itself.
+const (
+	FileCert   = "cert.pem"
+	FileKey    = "key.pem"
+	FileBundle = "ca-bundle.crt"
+
+	fileMeta    = "meta.json"
+	current     = "current"
+	generations = "generations"
+	pendingKey  = "pending-key.pem" // of an enrollment whose answer has not come
+)
+
+// keep is how many generations stay: the current one, the one before it, and one more for an operator to look at.
+const keep = 3
+
+// plain is the files that have a plain path.
+var plain = [...]string{FileCert, FileKey, FileBundle}
+
+// Store is one credentials folder. The zero Before does nothing.
+type Store struct {
+	Dir string
+	// Before is called ahead of every change to the disk, for tests: an error is what the disk would have answered.
+	Before func(op, path string) error
+}
+
+// Meta is what a generation says of itself beside its files.
+type Meta struct {
+	Generation  int64     `json:"generation"` // the platform's count of this node's certificates
+	Profile     string    `json:"environment_profile,omitempty"`
+	APIURL      string    `json:"api_url,omitempty"`
+	TerminalURL string    `json:"terminal_url,omitempty"`
+	IssuedAt    time.Time `json:"issued_at"`
+	Previous    string    `json:"previous,omitempty"` // the name of the generation before
+	Origin      string    `json:"origin"`             // enrolled | migrated | bundle
+}
+
+// Set is what a generation holds. An empty Bundle means that none is known.
+type Set struct {
+	Cert, Key, Bundle []byte
+	Meta              Meta
+}
+
+// Path is the plain path of a file.
+func (s Store) Path(name string) string { return filepath.Join(s.Dir, name) }
+
+func (s Store) generation(name string) string { return filepath.Join(s.Dir, generations, name) }
+
+// Pair reads the certificate and its key from the plain paths.
+func (s Store) Pair() (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(s.Path(FileCert), s.Path(FileKey))
+	if err != nil {
+		return nil, fmt.Errorf("read the node's certificate: %w", err)
+	}
+	return &pair, nil
+}
+
+// Roots reads a trust bundle.
+func Roots(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the trust bundle: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read the trust bundle: %s holds no certificate", path)
+	}
+	return pool, nil
+}
+
+// Current gives the name and the meta of the current generation; false when there is none that can be read.
+func (s Store) Current() (string, Meta, bool) {
+	link, err := os.Readlink(s.Path(current))
+	if err != nil {
+		return "", Meta{}, false
+	}
+	name := filepath.Base(link)
+	m, err := s.meta(name)
+	return name, m, err == nil
+}
+
+func (s Store) meta(name string) (m Meta, err error) {
+	text, err := os.ReadFile(filepath.Join(s.generation(name), fileMeta))
+	if err != nil {
+		return Meta{}, err
+	}
+	err = json.Unmarshal(text, &m)
+	return m, err
+}
+
+// Names lists the generations, oldest first.
+func (s Store) Names() []string {
+	entries, err := os.ReadDir(filepath.Join(s.Dir, generations))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b)) })
+	return names
+}
+
+// number is a generation's place in the sequence of this folder.
+func number(name string) int {
+	text, _, _ := strings.Cut(name, "-")
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// Linked reports whether a plain path is this store's symlink, and not somebody's own file.
+func (s Store) Linked(name string) bool {
+	link, err := os.Readlink(s.Path(name))
+	return err == nil && link == filepath.Join(current, name)
+}
+
+// Put makes a generation of a set and switches to it. It returns the generation's name. Whatever dies in between, the
+// plain paths lead to what they led to before or to the new set, and never to a mixture of two usable ones.
+func (s Store) Put(set Set) (string, error) {
+	if !s.linked() {
+		if _, err := s.adopt("replaced"); err != nil {
+			return "", err
+		}
+	}
+	name, err := s.add(set)
+	if err != nil {
+		return "", fmt.Errorf("keep a credential generation: %w", err)
+	}
+	_ = s.remove(filepath.Join(s.Dir, generations, pendingKey)) // else it grows old
+	return name, nil
+}
+
+// add writes a generation, switches to it, and removes what is too old.
+func (s Store) add(set Set) (string, error) {
+	names := s.Names()
+	next := 1
+	if len(names) > 0 {
+		next = number(names[len(names)-1]) + 1
+	}
+	set.Meta.Previous, _, _ = s.Current()
+	name := fmt.Sprintf("%06d-%s", next, contentName(set))
+	if err := s.write(name, set); err != nil {
+		return "", err
+	}
+	if err := s.activate(name); err != nil {
+		return "", err
+	}
+	for i, old := range names { // what cannot be removed now is tried again with the next one
+		if i <= len(names)-keep && old != set.Meta.Previous {
+			_ = s.removeAll(s.generation(old))
+		}
+	}
+	return name, nil
+}
+
+// linked reports whether all plain paths are this store's symlinks.
+func (s Store) linked() bool {
+	for _, name := range plain {
+		if !s.Linked(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// contentName names a set by what it holds. The key does not enter: its public half is in the certificate.
+func contentName(set Set) string {
+	h := sha256.New()
+	for _, part := range [][]byte{set.Cert, set.Bundle} {
+		fmt.Fprintf(h, "%d\n", len(part))
+		h.Write(part)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// write lays the generation down aside, syncs it, and gives it its name.
+func (s Store) write(name string, set Set) (err error) {
+	base := filepath.Join(s.Dir, generations)
+	if err := s.mkdir(base); err != nil {
+		return err
+	}
+	aside := filepath.Join(base, ".new")
+	if err := s.removeAll(aside); err != nil {
+		return err
+	}
+	if err := s.mkdir(aside); err != nil {
+		return err
+	}
+	meta, err := json.MarshalIndent(set.Meta, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write a credential generation: %w", err)
+	}
+	for _, f := range [...]struct {
+		name string
+		text []byte
+		mode fs.FileMode
+	}{
+		{FileKey, set.Key, 0o600}, {FileCert, set.Cert, 0o644}, {FileBundle, set.Bundle, 0o644}, {fileMeta, append(meta, '\n'), 0o644},
+	} {
+		if f.name == FileBundle && len(f.text) == 0 {
+			continue
+		}
+		if err := s.create(filepath.Join(aside, f.name), f.text, f.mode); err != nil {
+			return err
+		}
+	}
+	if err := s.syncDir(aside); err != nil {
+		return err
+	}
+	if err := s.rename(aside, s.generation(name)); err != nil {
+		return err
+	}
+	return s.syncDir(base)
+}
+
+// activate switches to a generation that is complete on disk. Plain paths that are not links yet are made so one by one;
+// a file that somebody put there stays beside it under another name.
+func (s Store) activate(name string) error {
+	if err := s.link(filepath.Join(generations, name), s.Path(current)); err != nil {
+		return err
+	}
+	for _, file := range plain {
+		if s.Linked(file) {
+			continue
+		}
+		text := filepath.Join(s.generation(name), file)
+		if _, err := os.Stat(text); err != nil {
+			continue // a set without a bundle leaves the one that is there
+		}
+		if err := s.keepAside(s.Path(file), text); err != nil {
+			return err
+		}
+		if err := s.link(filepath.Join(current, file), s.Path(file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Migrate makes a first generation of plain files that are a usable pair, so that every later change is a switch. It
+// reports whether there was anything to do. The plain paths lead to the same text at every moment.
+func (s Store) Migrate() (bool, error) {
+	if _, err := os.Lstat(s.Path(current)); err == nil {
+		return false, nil
+	}
+	return s.adopt("migrated")
+}
+
+// adopt makes a generation of what the plain paths lead to, if that is a usable pair.
+func (s Store) adopt(origin string) (bool, error) {
+	if _, err := s.Pair(); err != nil {
+		return false, nil //nolint:nilerr // nothing that is worth keeping: the self-check says why
+	}
+	var set Set
+	var err1, err2 error
+	set.Cert, err1 = os.ReadFile(s.Path(FileCert))
+	set.Key, err2 = os.ReadFile(s.Path(FileKey))
+	if err := errors.Join(err1, err2); err != nil {
+		return false, fmt.Errorf("adopt the node's credentials: %w", err)
+	}
+	set.Bundle, _ = os.ReadFile(s.Path(FileBundle))
+	if _, meta, ok := s.Current(); ok {
+		set.Meta = meta
+	} else if text, err := os.ReadFile(s.Path("generation")); err == nil { // where older agents counted
+		set.Meta.Generation, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	}
+	if fi, err := os.Stat(s.Path(FileCert)); err == nil {
+		set.Meta.IssuedAt = fi.ModTime().UTC()
+	}
+	set.Meta.Origin = origin
+	if _, err := s.add(set); err != nil {
+		return false, fmt.Errorf("adopt the node's credentials: %w", err)
+	}
+	return true, nil
+}
+
+// Forward finishes a switch that was cut off: it goes to a good generation that is newer than the current one. It
+// returns its name, "" where there is none.
+func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
+	names := s.Names()
+	now, _ := os.Readlink(s.Path(current))
+	if len(names) == 0 || number(names[len(names)-1]) <= number(filepath.Base(now)) {
+		return "", nil
+	}
+	name := names[len(names)-1]
+	if set := s.load(name); !set.usable(good) {
+		return "", nil
+	}
+	return name, s.activate(name)
+}
+
+// Back goes to the newest generation that is good, which may be the current one when a plain path was lost. A damaged
+// trust bundle is replaced by the newest whole one. It returns the generation's name, "" when none is good.
+func (s Store) Back(good func(tls.Certificate) bool) (string, error) {
+	names := s.Names()
+	slices.Reverse(names)
+	var bundle []byte
+	for _, name := range names {
+		if set := s.load(name); bundle == nil && trust(set.Bundle) {
+			bundle = set.Bundle
+		}
+	}
+	for _, name := range names {
+		set := s.load(name)
+		switch {
+		case !set.usable(good):
+		case !trust(set.Bundle) && bundle != nil:
+			set.Bundle, set.Meta.Origin = bundle, "repaired"
+			return s.add(set)
+		default:
+			return name, s.activate(name)
+		}
+	}
+	return "", nil
+}
+
+// load reads a generation; what cannot be read is empty.
+func (s Store) load(name string) (set Set) {
+	dir := s.generation(name)
+	set.Cert, _ = os.ReadFile(filepath.Join(dir, FileCert))
+	set.Key, _ = os.ReadFile(filepath.Join(dir, FileKey))
+	set.Bundle, _ = os.ReadFile(filepath.Join(dir, FileBundle))
+	set.Meta, _ = s.meta(name)
+	return set
+}
+
+func (set Set) usable(good func(tls.Certificate) bool) bool {
+	pair, err := tls.X509KeyPair(set.Cert, set.Key)
+	return err == nil && good(pair)
+}
+
+func trust(bundle []byte) bool { return x509.NewCertPool().AppendCertsFromPEM(bundle) }
