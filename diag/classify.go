@@ -1,0 +1,180 @@
+package diag
+
+import (
+	"slices"
+	"strings"
+)
+
+// Classification turns evidence into one operator reason, with everything that follows from it.
+type Classification struct {
+	Reason   ReasonCode `json:"reason"`
+	Title    string     `json:"title"`
+	Scenario string     `json:"scenario,omitempty"` // row of the failure matrix that fits; absent where none does
+
+	State     UserState `json:"state"`               // the state family of the reason
+	UserState UserState `json:"user_state"`          // what users are shown: softened while their workload is measured green
+	UserText  string    `json:"user_text,omitempty"` // absent: nothing is shown
+
+	Severity  Severity `json:"severity,omitempty"`
+	DetectMS  int64    `json:"detect_within_ms,omitempty"`
+	RepairMS  int64    `json:"repair_within_ms,omitempty"` // absent: by itself, or on the next business day
+	Owner     string   `json:"owner"`
+	Component string   `json:"component,omitempty"` // the part of the platform that decides, by the failure matrix
+	Next      string   `json:"next_action"`
+	Layer     Layer    `json:"layer"`
+	Runbook   string   `json:"runbook"`
+
+	// Healthy takes all five points of the checklist, not the absence of complaints.
+	Healthy   bool         `json:"healthy"`
+	Checklist []CheckPoint `json:"checklist"`
+	Because   []string     `json:"because,omitempty"` // the evidence that decided
+	Losers    []Loser      `json:"losers,omitempty"`  // reasons that some evidence speaks for, most pressing first
+}
+
+// Loser is a reason that some evidence speaks for, and that is not the verdict.
+type Loser struct {
+	Reason   ReasonCode `json:"reason"`
+	Why      string     `json:"why"`
+	Evidence []string   `json:"evidence,omitempty"`
+}
+
+// Classify is total, deterministic and independent of the order of the evidence. More evidence never turns
+// security_action_required into less. The reason is the first row of Reasons that holds.
+func Classify(e Evidence) Classification {
+	v := look(&e)
+	standing, losers := v.weigh()
+	c := Classification{Reason: ReasonNone, Checklist: v.points[:]}
+	if len(standing) > 0 {
+		c.Reason, c.Because = standing[0].Reason, standing[0].Evidence
+	}
+	row, _ := LookupReason(c.Reason)
+	c.Title, c.Owner, c.Next, c.Layer, c.Runbook = row.Title, row.Owner, row.NextAction, row.Layer, row.Runbook
+	c.Severity, c.State = row.Severity, v.state(&row)
+	budget := Budget{row.Detect, row.Repair}
+	if m := scenarioOf(c.Reason, v); m != nil {
+		c.Scenario, c.Component, c.Next = m.ID, m.Component, m.Recovery
+		c.Severity, budget = m.Severity, Budget{m.Detect, m.Repair}
+	}
+	budget = budget.tightened(e.Budgets[c.Severity])
+	c.DetectMS, c.RepairMS = budget.Detect.Milliseconds(), budget.Repair.Milliseconds()
+	c.UserState, c.UserText = v.shown(standing)
+	for i := range standing {
+		if i > 0 {
+			losers = append(losers, standing[i])
+		}
+	}
+	c.Losers = inOrder(losers)
+	c.Healthy = c.Reason == ReasonNone
+	for _, p := range v.points {
+		c.Healthy = c.Healthy && p.Status == MarkPass
+	}
+	return c
+}
+
+// weigh asks every row. standing are the reasons that hold and that nothing hides, most pressing first; losers are the
+// others that some evidence speaks for.
+func (v *view) weigh() (standing, losers []Loser) {
+	hidden := map[ReasonCode]ReasonCode{}
+	for _, row := range candidates {
+		lines := v.named(row.code)
+		if row.also != nil {
+			lines = append(lines, row.also(v)...)
+		}
+		slices.Sort(lines)
+		l := Loser{Reason: row.code, Evidence: slices.Compact(lines)}
+		switch {
+		case len(lines) == 0:
+			if l.Why = v.set(row.code); l.Why != "" {
+				losers = append(losers, l)
+			}
+			continue
+		case row.unless != nil && row.unless(v) != "":
+			l.Why = row.unless(v)
+		case hidden[row.code] != "":
+			l.Why = "hidden by " + string(hidden[row.code]) + ", which causes it or forbids its repair"
+		default:
+			if len(standing) > 0 {
+				l.Why = "outranked by " + string(standing[0].Reason)
+			}
+			standing = append(standing, l)
+			hide(hidden, row.code)
+			continue
+		}
+		losers = append(losers, l)
+	}
+	return standing, losers
+}
+
+// hide notes what by hides; the most pressing one that hides a reason is named.
+func hide(hidden map[ReasonCode]ReasonCode, by ReasonCode) {
+	row, _ := LookupReason(by)
+	for _, h := range row.Hides {
+		if hidden[h] == "" {
+			hidden[h] = by
+		}
+	}
+}
+
+// set says why evidence for a reason that does not hold was set aside: "" where there is none.
+func (v *view) set(code ReasonCode) string {
+	if why := v.record.then[code]; why != "" {
+		return why
+	}
+	var by []string
+	for i := range v.Probes {
+		if p := &v.Probes[i]; p.failing() && p.By != "" && p.reason() == code {
+			by = append(by, "a symptom of "+string(p.By)+": "+p.Text)
+		}
+	}
+	if len(by) == 0 || code == ReasonNone {
+		return ""
+	}
+	return slices.Min(by)
+}
+
+// state is the reason's state family. A certificate recovers by itself only with a current token.
+func (v *view) state(row *Reason) UserState {
+	if row.Code == ReasonCertExpired && v.token != TokenCurrent {
+		return UserOperator
+	}
+	return row.State
+}
+
+// shown is what users are shown of all reasons that stand: the gravest state, and the words of the reason that is
+// nearest to them. While the workload runs and its route answers, a fault of the management layer is at most temporary
+// to a user. Security is never softened.
+func (v *view) shown(standing []Loser) (UserState, string) {
+	green := workloadRuns(v) && v.passes(HopAppUserRoute)
+	state, text, near := UserNormal, "", false
+	for _, l := range standing {
+		row, _ := LookupReason(l.Reason)
+		s := v.state(&row)
+		if green && row.Layer == LayerManagement && s != UserSecurity && grave(s) > grave(UserTemporary) {
+			s = UserTemporary
+		}
+		felt := row.Layer != LayerManagement
+		if grave(s) > grave(state) || grave(s) == grave(state) && row.UserText != "" && (text == "" || felt && !near) {
+			state, text, near = s, row.UserText, felt
+		}
+	}
+	return state, text
+}
+
+// grave orders the states.
+func grave(s UserState) int {
+	return slices.Index([]UserState{UserNormal, UserTemporary, UserRecovery, UserOperator, UserSecurity}, s)
+}
+
+// inOrder sorts by the order of the rows, then by why.
+func inOrder(losers []Loser) []Loser {
+	rank := func(code ReasonCode) int {
+		return slices.IndexFunc(candidates[:], func(c candidate) bool { return c.code == code })
+	}
+	slices.SortStableFunc(losers, func(a, b Loser) int {
+		if d := rank(a.Reason) - rank(b.Reason); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Why, b.Why)
+	})
+	return losers
+}

@@ -1,0 +1,223 @@
+package diag
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// recorded is what a diagnostic record says of the present, and what it said once.
+type recorded struct {
+	now  map[ReasonCode][]string // lines of evidence
+	then map[ReasonCode]string   // why older lines do not count
+	gone bool                    // the node wrote that it has no current recovery token
+	// blocked says that enrollment itself fails; fresh that a newly issued certificate was refused.
+	blocked, fresh bool
+}
+
+// readRecord reads the entries by their numbers, never by their clocks. An entry is history when the node had good
+// contact later in the same record, when a later entry of the same loop says otherwise, when it is of an earlier boot,
+// or when the point of the checklist that it denies is known to pass. Only a cloned identity is not forgotten by a
+// reboot or a contact: both machines have them.
+func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
+	r := recorded{now: map[ReasonCode][]string{}, then: map[ReasonCode]string{}}
+	entries := bySeq(e.Record)
+	if len(entries) == 0 {
+		return r
+	}
+	boot := entries[len(entries)-1].BootID
+	if e.BootID != "" {
+		boot = e.BootID
+	}
+	last := len(entries) - 1
+	newest := map[string]bool{} // of one reason and loop only the newest entry speaks
+	for i := last; i >= 0; i-- {
+		n := &entries[i]
+		code := reasonOfEntry(entries, i)
+		if code == "" || newest[string(code)+" "+n.About] || n.Reason == RecShutdown && i != last { // it came back
+			continue
+		}
+		newest[string(code)+" "+n.About] = true
+		if why := outdated(entries, i, boot, points); why != "" && code != ReasonClonedIdentity {
+			if r.then[code] == "" {
+				r.then[code] = why
+			}
+			continue
+		}
+		r.now[code] = append(r.now[code], entryLine(n))
+		r.gone = r.gone || n.Reason == RecRecoveryTokenMissing || n.Reason == RecRecoveryTokenExpired
+		r.blocked = r.blocked || code == ReasonRecoveryEnrollmentBlocked
+		r.fresh = r.fresh || code == ReasonCertUntrustedByIngress
+	}
+	for code := range r.now {
+		delete(r.then, code)
+	}
+	return r
+}
+
+// bySeq merges both rings, oldest first, each entry once.
+func bySeq(f *RecordFacts) []RecordEntry {
+	if f == nil {
+		return nil
+	}
+	all := slices.Concat(f.Entries, f.Pinned)
+	slices.SortFunc(all, func(a, b RecordEntry) int {
+		switch {
+		case a.Seq < b.Seq:
+			return -1
+		case a.Seq > b.Seq:
+			return 1
+		}
+		return 0
+	})
+	return slices.CompactFunc(all, func(a, b RecordEntry) bool { return a.Seq == b.Seq })
+}
+
+// outdated says why entry i does not speak of the present, "" when it does.
+func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]CheckPoint) string {
+	n := &entries[i]
+	if n.BootID != boot {
+		return fmt.Sprintf("superseded: the node wrote it at %s, in an earlier boot", stamp(n.At))
+	}
+	for k := len(entries) - 1; k > i; k-- {
+		later := &entries[k]
+		switch {
+		case contact(later) && (n.About != "task_result" || later.About == "task_result"):
+			return fmt.Sprintf("superseded: the node wrote it at %s, and had good contact at %s", stamp(n.At), stamp(later.At))
+		case later.About == n.About && exchange(n) && later.Reason != n.Reason:
+			return fmt.Sprintf("superseded: the node wrote %s at %s", later.Reason, stamp(later.At))
+		}
+	}
+	if p := denies(n); p != "" {
+		for _, c := range points {
+			if c.ID == p && c.Status == MarkPass {
+				return fmt.Sprintf("superseded: the node wrote it at %s, and %s passes: %s", stamp(n.At), c.ID, c.Text)
+			}
+		}
+	}
+	return ""
+}
+
+// contact reports whether the entry proves that the platform answered this node as its own.
+func contact(n *RecordEntry) bool {
+	if n.Failure != OK || n.Status >= 400 {
+		return false
+	}
+	return n.Reason == RecProcessAlive && n.About != "agent" && n.About != "boot" || n.Reason == RecSelfUpdateCommitted
+}
+
+// exchange reports whether the entry tells of one try of a loop, of which only the newest counts. What is written about
+// an identity adds up: an expired certificate is still expired when a token is missing, too.
+func exchange(n *RecordEntry) bool {
+	switch n.About {
+	case "heartbeat", "task_wait", "task_result":
+		return true
+	}
+	return false
+}
+
+// denies is the point of the checklist that the entry speaks against, "" for one that no point answers.
+func denies(n *RecordEntry) PointID {
+	switch n.About {
+	case "heartbeat", "identity":
+		return PointHeartbeat
+	case "task_wait":
+		return PointWait
+	case "task_result":
+		return PointTask
+	}
+	return ""
+}
+
+// reasonOfEntry is the operator reason of entry i, "" for one that tells of no trouble.
+func reasonOfEntry(entries []RecordEntry, i int) ReasonCode {
+	n := &entries[i]
+	switch n.Reason {
+	case RecIdentityRevoked, RecIdentityRejected, RecClonedIdentity:
+		if n.Facts[FactCertAsked] == "false" { // who never asks for a certificate knows nothing of whose it is
+			return ReasonEndpointProfileDrift
+		}
+		if n.Reason == RecIdentityRejected && enrolledBefore(entries, i) {
+			return ReasonCertUntrustedByIngress
+		}
+	case RecTaskPollFailed:
+		if n.Status >= 500 || n.Failure == HTTPTimeout {
+			return ReasonControlPlaneUnreachable
+		}
+	}
+	return reasonOfRecord(n.Reason)
+}
+
+// FactCertAsked is the name of an entry's fact that says whether the listener asked for the node's certificate: true or
+// false.
+const FactCertAsked = "cert_asked"
+
+// enrolledBefore reports whether the credential that entry i saw refused was issued since the last good contact: what
+// refuses a fresh certificate trusts another CA.
+func enrolledBefore(entries []RecordEntry, i int) bool {
+	for k := i - 1; k >= 0; k-- {
+		switch {
+		case contact(&entries[k]), entries[k].BootID != entries[i].BootID:
+			return false
+		case entries[k].Reason == RecRecoveryEnrolled:
+			return true
+		}
+	}
+	return false
+}
+
+// recordReasons translates what a node writes. What is not here tells of no trouble.
+var recordReasons = [...]struct {
+	wrote RecordReason
+	means ReasonCode
+}{
+	{RecServerTLSUntrusted, ReasonServerTLSUntrusted},
+	{RecEndpointProfileDrift, ReasonEndpointProfileDrift},
+	{RecRecoveryEnrollmentBlocked, ReasonRecoveryEnrollmentBlocked},
+	{RecRecoverySuppressed, ReasonRecoveryEnrollmentBlocked},
+	{RecIdentityRevoked, ReasonIdentityRevokedOrFenced},
+	{RecIdentityRejected, ReasonIdentityRejectedRecoverable},
+	{RecEdgeRateLimited, ReasonEdgeRateLimited},
+	{RecTaskPollFailed, ReasonNodeAgentUnreachable},
+	{RecAPIUnreachable, ReasonControlPlaneUnreachable},
+	{RecDNSFailed, ReasonControlPlaneUnreachable},
+	{RecCertExpired, ReasonCertExpired},
+	{RecCertNotYetValid, ReasonClockSkew},
+	{RecCertKeyMismatch, ReasonIdentityRejectedRecoverable},
+	{RecCertMissing, ReasonIdentityRejectedRecoverable},
+	{RecRecoveryTokenMissing, ReasonRecoveryTokenMissing},
+	{RecRecoveryTokenExpired, ReasonRecoveryTokenMissing},
+	{RecTaskResultPostFailed, ReasonTaskResultPostFailed},
+	{RecTaskClaimFailed, ReasonAgentVersionDrift},
+	{RecTerminalStreamFailed, ReasonTerminalEndpointDrift},
+	{RecTerminalPTYFailed, ReasonTerminalStartupFailed},
+	{RecDiskFull, ReasonDiskFull},
+	{RecClockSkew, ReasonClockSkew},
+	{RecClonedIdentity, ReasonClonedIdentity},
+	{RecSelfUpdateReverted, ReasonAgentVersionDrift},
+	{RecShutdown, ReasonAgentDown},
+}
+
+func reasonOfRecord(wrote RecordReason) ReasonCode {
+	for _, r := range recordReasons {
+		if r.wrote == wrote {
+			return r.means
+		}
+	}
+	return ""
+}
+
+func entryLine(n *RecordEntry) string {
+	text := fmt.Sprintf("host record: %s %s, %s", stamp(n.At), n.Reason, n.About)
+	for _, s := range []string{string(n.Failure), n.Code, n.Decision} {
+		if s != "" {
+			text += ", " + s
+		}
+	}
+	if n.Count > 1 {
+		text += fmt.Sprintf(" (%d times)", n.Count)
+	}
+	return text
+}
+
+func stamp(t Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,224 @@
+package diag
+
+import (
+	"fmt"
+	"slices"
+)
+
+// candidate is one row of the classifier: a reason, and what beside its own name speaks for it. Every row also holds
+// where a hop's finding, the node's own record, or the platform's classification names the reason.
+type candidate struct {
+	code ReasonCode
+	also func(v *view) []string // further evidence, one line each; nil: none
+	// unless says why the row does not hold although its evidence is there, "" when it does.
+	unless func(v *view) string
+}
+
+// candidates has a row for every reason, in the order of reasonRows. A new reason is one row there and one here.
+var candidates = [...]candidate{
+	{code: ReasonClonedIdentity, also: cloned},
+	{code: ReasonIdentityRevokedOrFenced, also: revoked},
+	{code: ReasonDiskFull},
+	{code: ReasonClockSkew},
+	{code: ReasonCertUntrustedByIngress, also: issuerUntrusted},
+	{code: ReasonEndpointProfileDrift, also: drifted},
+	{code: ReasonServerTLSUntrusted},
+	{code: ReasonRecoveryEnrollmentBlocked, also: enrollmentBlocked},
+	{code: ReasonCertExpired, also: certExpired, unless: withoutToken},
+	{code: ReasonIdentityRejectedRecoverable, also: rejected, unless: withoutToken},
+	{code: ReasonRecoveryTokenMissing, also: tokenNeeded},
+	{code: ReasonEdgeRateLimited},
+	{code: ReasonControlPlaneUnreachable},
+	{code: ReasonIPRouteDrift, also: addressMoved},
+	{code: ReasonAgentDown},
+	{code: ReasonAgentVersionDrift, also: versionDiffers},
+	{code: ReasonTaskResultPostFailed},
+	{code: ReasonDispatchedResultLost, also: resultsLost},
+	{code: ReasonTaskBacklogStale, also: backlogStale},
+	{code: ReasonOpsAccessUnhealthy, also: guestAgentDown, unless: whileSilent},
+	{code: ReasonGPUUnhealthy},
+	{code: ReasonTerminalGatewayDown},
+	{code: ReasonTerminalEndpointDrift},
+	{code: ReasonTerminalStartupFailed},
+	{code: ReasonAppRuntimeFailed, also: appStopped, unless: whileWorkloadRuns},
+	{code: ReasonAppRouteFailed},
+	{code: ReasonAppCredentialFailing, also: credentialBad},
+	{code: ReasonReleaseCleanupStuck, also: cleanupStuck},
+	{code: ReasonAppObservationStale, also: observationStale, unless: whileSilent},
+	{code: ReasonNodeAgentUnreachable, also: silent},
+	{code: ReasonNone},
+}
+
+// view is the evidence with what every row needs of it.
+type view struct {
+	*Evidence
+	points [len(Points)]CheckPoint
+	record recorded
+	token  TokenState
+}
+
+func look(e *Evidence) *view {
+	v := &view{Evidence: e, points: checklist(e), token: e.Token}
+	v.record = readRecord(e, v.points)
+	if v.record.gone || len(v.denied("token_expired", "token_consumed")) > 0 {
+		v.token = TokenGone // the platform is the authority, and the node knows what it holds
+	}
+	return v
+}
+
+// named are the lines of those who name the reason themselves: hops, the node's record, the platform.
+func (v *view) named(code ReasonCode) []string {
+	lines := slices.Clone(v.record.now[code])
+	for i := range v.Probes {
+		// A cloned identity is no symptom of anything.
+		if p := &v.Probes[i]; p.failing() && p.reason() == code && (p.By == "" || code == ReasonClonedIdentity) {
+			lines = append(lines, fmt.Sprintf("%s: %s", p.Hop, p.Text))
+		}
+	}
+	if v.Node != nil && v.Node.Reason == code && code != ReasonNone {
+		lines = append(lines, "read model: the platform classifies the node as "+string(code))
+	}
+	return lines
+}
+
+// denied are the refusals with one of the codes, by listeners that may know whom they refuse.
+func (v *view) denied(codes ...string) []string {
+	var lines []string
+	for _, d := range v.Denials {
+		if slices.Contains(codes, d.Code) && (d.Asked == nil || *d.Asked) {
+			lines = append(lines, fmt.Sprintf("%s: the node is denied: %s", d.Source, orUntyped(d.Code)))
+		}
+	}
+	if v.Node != nil && slices.Contains(codes, v.Node.Identity) && v.Node.Identity != "" {
+		lines = append(lines, "read model: the node's identity is "+v.Node.Identity)
+	}
+	return lines
+}
+
+func orUntyped(code string) string {
+	if code == "" {
+		return "no code"
+	}
+	return code
+}
+
+func cloned(v *view) []string {
+	lines := v.denied("cloned")
+	if v.Node != nil && v.Node.Posture == "quarantined" {
+		lines = append(lines, "read model: the agent is quarantined")
+	}
+	return lines
+}
+
+func revoked(v *view) []string { return v.denied("revoked", "fenced", "retired") }
+
+func issuerUntrusted(v *view) []string {
+	if p := v.points[1]; p.Status == MarkFail {
+		return []string{"checklist: " + p.Text}
+	}
+	return nil
+}
+
+func drifted(v *view) []string {
+	lines := v.denied("profile_mismatch")
+	for _, d := range v.Denials {
+		if d.Asked != nil && !*d.Asked {
+			lines = append(lines, fmt.Sprintf("%s: denied (%s) by a listener that never asked for the node's certificate", d.Source, orUntyped(d.Code)))
+		}
+	}
+	if v.Node != nil && v.Node.EndpointDrift != "" {
+		lines = append(lines, "read model: "+v.Node.EndpointDrift)
+	}
+	return lines
+}
+
+func enrollmentBlocked(v *view) []string { return v.denied("token_consumed") }
+
+func certExpired(v *view) []string {
+	lines := v.denied("expired")
+	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.points[0].Status != MarkPass {
+		lines = append(lines, "read model: the node's certificate is past its date, and no heartbeat is current")
+	}
+	return lines
+}
+
+func rejected(v *view) []string { return v.denied("not_node_bound", "") }
+
+// withoutToken: what needs a new certificate and has no token for it is a missing token; nothing recovers by itself.
+func withoutToken(v *view) string {
+	if v.token == TokenGone {
+		return "part of " + string(ReasonRecoveryTokenMissing) + ": there is no current token to recover with"
+	}
+	return ""
+}
+
+func tokenNeeded(v *view) []string {
+	if v.token != TokenGone {
+		return nil
+	}
+	var lines []string
+	for _, code := range []ReasonCode{ReasonCertExpired, ReasonIdentityRejectedRecoverable} {
+		lines = append(lines, v.named(code)...)
+	}
+	lines = append(append(lines, certExpired(v)...), rejected(v)...)
+	if len(lines) > 0 {
+		lines = append(lines, "the node has no current recovery token")
+	}
+	return append(lines, v.denied("token_expired")...)
+}
+
+// addressMoved needs to know both addresses.
+func addressMoved(v *view) []string {
+	n := v.Node
+	if n == nil || n.Address == "" || len(n.Addresses) == 0 || slices.Contains(n.Addresses, n.Address) {
+		return nil
+	}
+	moved := slices.Clone(n.Addresses)
+	slices.Sort(moved)
+	return []string{fmt.Sprintf("read model: the node is on the books as %s, and reports %s", n.Address, moved[0])}
+}
+
+func versionDiffers(v *view) []string {
+	n := v.Node
+	if n == nil || n.Version == "" || n.DesiredVersion == "" || n.Version == n.DesiredVersion {
+		return nil
+	}
+	return []string{fmt.Sprintf("read model: the agent is %s, and %s is wanted", n.Version, n.DesiredVersion)}
+}
+
+func resultsLost(v *view) []string {
+	if v.Node == nil || v.Node.LostResults == nil || *v.Node.LostResults == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("read model: %d dispatched tasks have no result and no node that works on them", *v.Node.LostResults)}
+}
+
+func backlogStale(v *view) []string {
+	if p := v.points[4]; p.Status == MarkFail {
+		return []string{"read model: " + p.Text}
+	}
+	return nil
+}
+
+func guestAgentDown(v *view) []string {
+	if v.Node == nil || v.Node.GuestAgent != "down" {
+		return nil
+	}
+	return []string{"read model: the provider says that the guest agent is down"}
+}
+
+// whileSilent: of a node that is not heard nobody can say that only this is wrong.
+func whileSilent(v *view) string {
+	if v.points[0].Status == MarkFail {
+		return "a symptom: the node's agent is not heard"
+	}
+	return ""
+}
+
+// silent holds where heartbeats have ended. It is the last row: any better reason is preferred.
+func silent(v *view) []string {
+	if p := v.points[0]; p.Status == MarkFail {
+		return []string{"read model: " + p.Text}
+	}
+	return nil
+}

@@ -1,0 +1,421 @@
+package diag
+
+import (
+	"fmt"
+	"math/rand"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestEveryReasonIsOneRow: a reason is one row of the table and one candidate, in the same order of precedence.
+func TestEveryReasonIsOneRow(t *testing.T) {
+	var rows, cands []ReasonCode
+	for _, r := range Reasons() {
+		if r.Code != ReasonNone {
+			rows = append(rows, r.Code)
+		}
+	}
+	for _, c := range candidates {
+		if c.code != ReasonNone {
+			cands = append(cands, c.code)
+		}
+	}
+	if !slices.Equal(rows, cands) {
+		t.Errorf("candidates are\n%v, the reasons\n%v", cands, rows)
+	}
+}
+
+// TestMatrixIsClosed: 26 rows, no name twice, budgets never weaker than their severity's.
+func TestMatrixIsClosed(t *testing.T) {
+	if len(matrix) != 26 {
+		t.Errorf("%d rows, the drift model has 26", len(matrix))
+	}
+	seen := map[string]bool{}
+	for _, m := range Scenarios() {
+		if seen[m.ID] || m.ID == "" || m.Title == "" || m.Component == "" || m.Recovery == "" {
+			t.Errorf("%s: stands twice, or is incomplete", m.ID)
+		}
+		seen[m.ID] = true
+		for _, code := range m.Reasons {
+			if _, ok := LookupReason(code); !ok {
+				t.Errorf("%s: no reason %q", m.ID, code)
+			}
+		}
+		if m.Detect <= 0 || m.Detect > m.Severity.Detect() {
+			t.Errorf("%s: detection budget %v is weaker than %s", m.ID, m.Detect, m.Severity)
+		}
+		if limit := m.Severity.Repair(); limit != 0 && (m.Repair <= 0 || m.Repair > limit) {
+			t.Errorf("%s: repair budget %v is weaker than %s", m.ID, m.Repair, m.Severity)
+		}
+	}
+}
+
+func drawBool(t *rapid.T, name string) *bool {
+	switch rapid.IntRange(0, 2).Draw(t, name) {
+	case 0:
+		return new(bool)
+	case 1:
+		yes := true
+		return &yes
+	}
+	return nil
+}
+
+func drawInt(t *rapid.T, name string) *int {
+	n := rapid.IntRange(-1, 2).Draw(t, name)
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+var codes = []string{"", "expired", "not_node_bound", "revoked", "fenced", "retired", "cloned", "profile_mismatch", "token_expired", "token_consumed", "new_word"}
+
+func drawReason(t *rapid.T) ReasonCode {
+	return rapid.SampledFrom(append([]ReasonCode{""}, reasonCodes()...)).Draw(t, "reason")
+}
+
+func reasonCodes() []ReasonCode {
+	var out []ReasonCode
+	for _, r := range Reasons() {
+		out = append(out, r.Code)
+	}
+	return out
+}
+
+func drawPoints(t *rapid.T, name string) []CheckPoint {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) CheckPoint {
+		return CheckPoint{
+			rapid.SampledFrom(Points[:]).Draw(t, "point"), rapid.SampledFrom([]Mark{MarkPass, MarkFail, MarkUnknown}).Draw(t, "mark"),
+			rapid.SampledFrom([]string{"one", "two"}).Draw(t, "text"),
+		}
+	}), 0, 4).Draw(t, name)
+}
+
+func drawNode(t *rapid.T) *NodeEvidence {
+	n := &NodeEvidence{
+		NeverHeard: rapid.Bool().Draw(t, "never"), StaleAfter: 2 * time.Minute,
+		Identity: rapid.SampledFrom(append(codes, "accepted")).Draw(t, "identity"),
+		Posture:  rapid.SampledFrom([]string{"", "serving", "recovering", "stopped", "quarantined"}).Draw(t, "posture"),
+		Reason:   drawReason(t), CertExpired: drawBool(t, "expired"), StaleTasks: drawInt(t, "stale"), LostResults: drawInt(t, "lost"),
+		Version: rapid.SampledFrom([]string{"", "v1", "v2"}).Draw(t, "version"), DesiredVersion: rapid.SampledFrom([]string{"", "v2"}).Draw(t, "desired"),
+		Address: rapid.SampledFrom([]string{"", "192.0.2.1"}).Draw(t, "address"), GuestAgent: rapid.SampledFrom([]string{"", "down"}).Draw(t, "guest"),
+		Addresses: rapid.SliceOfN(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2"}), 0, 2).Draw(t, "addresses"),
+		Checklist: drawPoints(t, "checklist"),
+	}
+	if rapid.Bool().Draw(t, "heard") {
+		age := time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second
+		n.HeartbeatAge = &age
+	}
+	return n
+}
+
+func drawRecord(t *rapid.T) *RecordFacts {
+	f := &RecordFacts{}
+	n := rapid.IntRange(0, 8).Draw(t, "entries")
+	for i := range n {
+		e := RecordEntry{
+			Seq: uint64(i + 1), BootID: rapid.SampledFrom([]string{"boot-1", "boot-2"}).Draw(t, "boot"),
+			Reason: rapid.SampledFrom(RecordReasons[:]).Draw(t, "wrote"),
+			About:  rapid.SampledFrom([]string{"heartbeat", "task_wait", "task_result", "identity", "agent", "boot"}).Draw(t, "about"),
+			Status: rapid.SampledFrom([]int{0, 403, 503}).Draw(t, "status"),
+		}
+		if rapid.Bool().Draw(t, "asked") {
+			e.Facts = map[string]string{FactCertAsked: rapid.SampledFrom([]string{"true", "false"}).Draw(t, "cert_asked")}
+		}
+		if rapid.Bool().Draw(t, "pin") {
+			f.Pinned = append(f.Pinned, e)
+		} else {
+			f.Entries = append(f.Entries, e)
+		}
+	}
+	return f
+}
+
+func drawProbed(t *rapid.T) Probed {
+	var signals []Signal
+	for _, s := range Signals() {
+		signals = append(signals, s.Signal)
+	}
+	return Probed{
+		Hop: rapid.SampledFrom(Hops[:]).Draw(t, "hop"), Status: rapid.SampledFrom(Statuses[:]).Draw(t, "status"),
+		Signal: rapid.SampledFrom(append(signals, "")).Draw(t, "signal"), Failure: rapid.SampledFrom(Failures[:]).Draw(t, "failure"),
+		Reason: drawReason(t), Text: rapid.SampledFrom([]string{"", "x"}).Draw(t, "text"),
+		By: rapid.SampledFrom([]HopID{"", HopNodeReadiness}).Draw(t, "by"),
+	}
+}
+
+func drawEvidence(t *rapid.T) Evidence {
+	e := Evidence{
+		BootID: rapid.SampledFrom([]string{"", "boot-1", "boot-2"}).Draw(t, "now"), Points: drawPoints(t, "points"),
+		Token:  rapid.SampledFrom([]TokenState{TokenUnknown, TokenCurrent, TokenGone}).Draw(t, "token"),
+		Probes: rapid.SliceOfN(rapid.Custom(drawProbed), 0, 6).Draw(t, "probes"),
+		Denials: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Denial {
+			return Denial{Source: "probe", Code: rapid.SampledFrom(codes).Draw(t, "code"), Asked: drawBool(t, "asked")}
+		}), 0, 3).Draw(t, "denials"),
+	}
+	if rapid.Bool().Draw(t, "has node") {
+		e.Node = drawNode(t)
+	}
+	if rapid.Bool().Draw(t, "has app") {
+		at := func(name string) time.Time {
+			return time.Unix(int64(rapid.IntRange(0, 3).Draw(t, name)), 0)
+		}
+		e.App = &AppEvidence{
+			State: rapid.SampledFrom([]string{"active", "release_failed"}).Draw(t, "state"), Status: rapid.SampledFrom([]string{"running", "failed"}).Draw(t, "app"),
+			ObservedAt: at("observed"), ProbeFailedAt: at("failed"), CredentialBad: drawBool(t, "credential"),
+		}
+	}
+	if rapid.Bool().Draw(t, "has trust") {
+		e.Trust = &TrustEvidence{SigningCA: "aa", IngressCA: rapid.SampledFrom([]string{"", "aa", "bb"}).Draw(t, "ingress")}
+	}
+	if rapid.Bool().Draw(t, "has record") {
+		e.Record = drawRecord(t)
+	}
+	return e
+}
+
+// shuffled is the same evidence in another order.
+func shuffled(e Evidence, seed int64) Evidence {
+	r := rand.New(rand.NewSource(seed)) //nolint:gosec // a test's order
+	mix := func(n int, swap func(i, j int)) { r.Shuffle(n, swap) }
+	e.Probes, e.Denials, e.Points = slices.Clone(e.Probes), slices.Clone(e.Denials), slices.Clone(e.Points)
+	mix(len(e.Probes), reflect.Swapper(e.Probes))
+	mix(len(e.Denials), reflect.Swapper(e.Denials))
+	mix(len(e.Points), reflect.Swapper(e.Points))
+	if e.Node != nil {
+		n := *e.Node
+		n.Checklist, n.Addresses = slices.Clone(n.Checklist), slices.Clone(n.Addresses)
+		mix(len(n.Checklist), reflect.Swapper(n.Checklist))
+		mix(len(n.Addresses), reflect.Swapper(n.Addresses))
+		e.Node = &n
+	}
+	if e.Record != nil { // the rings lie on disk in any order
+		f := *e.Record
+		f.Entries, f.Pinned = slices.Clone(f.Entries), slices.Clone(f.Pinned)
+		mix(len(f.Entries), reflect.Swapper(f.Entries))
+		mix(len(f.Pinned), reflect.Swapper(f.Pinned))
+		e.Record = &f
+	}
+	return e
+}
+
+// less is some of the evidence: sources and lines taken away.
+func less(t *rapid.T, e Evidence) Evidence {
+	if e.Node != nil && rapid.Bool().Draw(t, "drop node") {
+		e.Node = nil
+	}
+	if rapid.Bool().Draw(t, "drop app") {
+		e.App = nil
+	}
+	if rapid.Bool().Draw(t, "drop trust") {
+		e.Trust = nil
+	}
+	if rapid.Bool().Draw(t, "drop record") {
+		e.Record = nil
+	}
+	if rapid.Bool().Draw(t, "drop boot") {
+		e.BootID = ""
+	}
+	if rapid.Bool().Draw(t, "drop token") {
+		e.Token = TokenUnknown
+	}
+	e.Probes = e.Probes[:rapid.IntRange(0, len(e.Probes)).Draw(t, "keep probes")]
+	e.Denials = e.Denials[:rapid.IntRange(0, len(e.Denials)).Draw(t, "keep denials")]
+	e.Points = e.Points[:rapid.IntRange(0, len(e.Points)).Draw(t, "keep points")]
+	return e
+}
+
+func TestClassifyIsTotalAndDeterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawEvidence(t)
+		c := Classify(e)
+		row, ok := LookupReason(c.Reason)
+		if !ok || c.Title == "" || c.Owner == "" || c.Next == "" || c.Layer == "" || c.Runbook == "" || len(c.Checklist) != 5 {
+			t.Fatalf("incomplete: %+v", c)
+		}
+		if grave(c.State) < 0 || grave(c.UserState) < 0 {
+			t.Fatalf("states %q, %q", c.State, c.UserState)
+		}
+		if (c.Reason == ReasonNone) != (c.Severity == "") || c.Reason != ReasonNone && len(c.Because) == 0 {
+			t.Fatalf("%s: severity %q, because %v", c.Reason, c.Severity, c.Because)
+		}
+		if c.Severity == P0 || c.Severity == P1 {
+			if c.DetectMS > c.Severity.Detect().Milliseconds() || c.RepairMS == 0 || c.RepairMS > c.Severity.Repair().Milliseconds() {
+				t.Fatalf("%s: budgets %d, %d are weaker than %s", c.Reason, c.DetectMS, c.RepairMS, c.Severity)
+			}
+		}
+		if c.Healthy && (c.Reason != ReasonNone || slices.ContainsFunc(c.Checklist, func(p CheckPoint) bool { return p.Status != MarkPass })) {
+			t.Fatalf("healthy without all five points: %+v", c)
+		}
+		for _, l := range c.Losers {
+			if l.Why == "" || l.Reason == c.Reason && row.Code != ReasonNone {
+				t.Fatalf("%s lost to %s: %q", l.Reason, c.Reason, l.Why)
+			}
+		}
+		if again := Classify(e); !reflect.DeepEqual(c, again) {
+			t.Fatalf("not deterministic:\n%+v\n%+v", c, again)
+		}
+	})
+}
+
+func TestClassifyIsIndependentOfOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawEvidence(t)
+		c, again := Classify(e), Classify(shuffled(e, rapid.Int64().Draw(t, "seed")))
+		if !reflect.DeepEqual(c, again) {
+			t.Fatalf("order matters:\n%+v\n%+v", c, again)
+		}
+	})
+}
+
+// TestSecurityIsMonotone: more evidence never turns security_action_required into less.
+func TestSecurityIsMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		more := drawEvidence(t)
+		some := less(t, more)
+		if a, b := Classify(some), Classify(more); a.State == UserSecurity && b.State != UserSecurity || a.UserState == UserSecurity && b.UserState != UserSecurity {
+			t.Fatalf("%s, %s became %s, %s", a.State, a.UserState, b.State, b.UserState)
+		}
+	})
+}
+
+// TestPrecedence: of two reasons that hops name, the earlier row is the verdict, whatever the order.
+func TestPrecedence(t *testing.T) {
+	all := reasonCodes()
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if b == ReasonNone {
+				continue
+			}
+			name := func(r ReasonCode) Probed {
+				return Probed{Hop: HopNodeRecoveryStatus, Status: StatusFail, Signal: SigAuthFailed, Reason: r, Text: "named"}
+			}
+			c := Classify(Evidence{Probes: []Probed{name(b), name(a)}})
+			if c.Reason != a || len(c.Losers) != 1 || c.Losers[0].Reason != b {
+				t.Errorf("%s and %s: %s, losers %v", a, b, c.Reason, c.Losers)
+			}
+		}
+	}
+}
+
+// TestNothingKnownIsNotHealthy: no evidence is no complaint, and no health.
+func TestNothingKnownIsNotHealthy(t *testing.T) {
+	c := Classify(Evidence{})
+	if c.Reason != ReasonNone || c.Healthy {
+		t.Errorf("%s, healthy %v", c.Reason, c.Healthy)
+	}
+	for _, p := range c.Checklist {
+		if p.Status != MarkUnknown {
+			t.Errorf("%s is %s", p.ID, p.Status)
+		}
+	}
+}
+
+// TestListenerThatNeverAsked: its denials are drift of the profile, never revocation.
+func TestListenerThatNeverAsked(t *testing.T) {
+	no, yes := false, true
+	for _, code := range []string{"revoked", "fenced", "retired", ""} {
+		if c := Classify(Evidence{Denials: []Denial{{Source: "task wait", Code: code, Asked: &no}}}); c.Reason != ReasonEndpointProfileDrift {
+			t.Errorf("%q, never asked: %s", code, c.Reason)
+		}
+		want := ReasonIdentityRevokedOrFenced
+		if code == "" {
+			want = ReasonIdentityRejectedRecoverable
+		}
+		if c := Classify(Evidence{Denials: []Denial{{Source: "task wait", Code: code, Asked: &yes}}}); c.Reason != want {
+			t.Errorf("%q, asked: %s", code, c.Reason)
+		}
+	}
+	wrote := func(asked string) *RecordFacts {
+		return &RecordFacts{Entries: []RecordEntry{{Seq: 1, BootID: "b", Reason: RecIdentityRevoked, About: "task_wait", Status: 403, Facts: map[string]string{FactCertAsked: asked}}}}
+	}
+	if c := Classify(Evidence{Record: wrote("false")}); c.Reason != ReasonEndpointProfileDrift {
+		t.Errorf("record, never asked: %s", c.Reason)
+	}
+	if c := Classify(Evidence{Record: wrote("true")}); c.Reason != ReasonIdentityRevokedOrFenced {
+		t.Errorf("record, asked: %s", c.Reason)
+	}
+}
+
+// TestCertRecoversOnlyWithACurrentToken: unknown is not current.
+func TestCertRecoversOnlyWithACurrentToken(t *testing.T) {
+	expired := []Probed{{Hop: HopNodeRecoveryStatus, Status: StatusFail, Signal: SigAuthFailed, Failure: MTLSCertExpired, Text: "dates"}}
+	for _, c := range []struct {
+		token  TokenState
+		reason ReasonCode
+		state  UserState
+	}{
+		{TokenCurrent, ReasonCertExpired, UserRecovery},
+		{TokenUnknown, ReasonCertExpired, UserOperator},
+		{TokenGone, ReasonRecoveryTokenMissing, UserOperator},
+	} {
+		if got := Classify(Evidence{Probes: expired, Token: c.token}); got.Reason != c.reason || got.State != c.state {
+			t.Errorf("token %q: %s %s, want %s %s", c.token, got.Reason, got.State, c.reason, c.state)
+		}
+	}
+}
+
+// TestManagementIsAtMostTemporaryWhileUsersAreServed, save for security.
+func TestManagementIsAtMostTemporaryWhileUsersAreServed(t *testing.T) {
+	green := []Probed{{Hop: HopAppRuntimeLiveness, Status: StatusPass}, {Hop: HopAppUserRoute, Status: StatusPass}}
+	for _, r := range Reasons() {
+		fault := Probed{Hop: HopNodeRecoveryStatus, Status: StatusFail, Signal: SigAuthFailed, Reason: r.Code, Text: "named"}
+		c := Classify(Evidence{Probes: append(slices.Clone(green), fault), Token: TokenCurrent})
+		switch {
+		case r.Code == ReasonNone || r.Layer != LayerManagement || r.Code == ReasonAppRuntimeFailed:
+		case r.State == UserSecurity && c.UserState != UserSecurity:
+			t.Errorf("%s is softened to %s", r.Code, c.UserState)
+		case r.State != UserSecurity && grave(c.UserState) > grave(UserTemporary):
+			t.Errorf("%s: users are shown %s while they are served", r.Code, c.UserState)
+		case c.State != r.State:
+			t.Errorf("%s: state family %s, want %s", r.Code, c.State, r.State)
+		}
+	}
+}
+
+func entry(seq uint64, boot string, r RecordReason, about string) RecordEntry {
+	return RecordEntry{Seq: seq, BootID: boot, Reason: r, About: about, At: At(time.Unix(int64(1000+seq), 0))}
+}
+
+// TestStaleRecordDoesNotCount: what the node wrote before its last good contact, in an earlier boot, or before a later
+// word of the same loop is history, and is said to be.
+func TestStaleRecordDoesNotCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		entries []RecordEntry
+		boot    string
+		want    ReasonCode
+		lost    ReasonCode
+	}{
+		"now":                  {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ""},
+		"contact since":        {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "heartbeat")}, "", ReasonNone, ReasonServerTLSUntrusted},
+		"earlier boot":         {[]RecordEntry{entry(1, "a", RecServerTLSUntrusted, "task_wait")}, "b", ReasonNone, ReasonServerTLSUntrusted},
+		"later word":           {[]RecordEntry{entry(1, "b", RecDNSFailed, "task_wait"), entry(2, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ReasonControlPlaneUnreachable},
+		"start is no contact":  {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "agent")}, "", ReasonServerTLSUntrusted, ""},
+		"results apart":        {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), entry(2, "b", RecProcessAlive, "heartbeat")}, "", ReasonTaskResultPostFailed, ""},
+		"a clone is a clone":   {[]RecordEntry{entry(1, "a", RecClonedIdentity, "heartbeat"), entry(2, "b", RecProcessAlive, "heartbeat")}, "b", ReasonClonedIdentity, ""},
+		"fresh cert rejected":  {[]RecordEntry{entry(1, "b", RecRecoveryEnrolled, "identity"), entry(2, "b", RecIdentityRejected, "task_wait")}, "", ReasonCertUntrustedByIngress, ""},
+		"shut down":            {[]RecordEntry{entry(1, "b", RecShutdown, "agent")}, "", ReasonAgentDown, ""},
+		"shut down, came back": {[]RecordEntry{entry(1, "b", RecShutdown, "agent"), entry(2, "b", RecProcessAlive, "agent")}, "", ReasonNone, ""},
+	} {
+		got := Classify(Evidence{Record: &RecordFacts{Entries: c.entries}, BootID: c.boot})
+		if got.Reason != c.want {
+			t.Errorf("%s: %s, want %s", name, got.Reason, c.want)
+		}
+		if c.lost != "" && !slices.ContainsFunc(got.Losers, func(l Loser) bool { return l.Reason == c.lost }) {
+			t.Errorf("%s: %s is not among the losers %v", name, c.lost, got.Losers)
+		}
+	}
+}
+
+// TestBudgetsAreTightenedOnly: a profile's own budgets hold where they are tighter.
+func TestBudgetsAreTightenedOnly(t *testing.T) {
+	e := Evidence{Trust: &TrustEvidence{"aa", "bb"}, Budgets: map[Severity]Budget{P0: {Detect: time.Hour, Repair: time.Minute}}}
+	if c := Classify(e); c.DetectMS != time.Minute.Milliseconds() || c.RepairMS != time.Minute.Milliseconds() {
+		t.Error(fmt.Sprint(c.DetectMS, c.RepairMS))
+	}
+}
