@@ -1,0 +1,94 @@
+package trust
+
+import (
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Ids of the facts that are asked for beside a walk's.
+const (
+	factNodeAPI          = "trust/node_api"
+	factNodeTerminal     = "trust/node_terminal"
+	factBundle           = "trust/bundle"
+	factEnv              = "trust/env"
+	factRecoveryBundle   = "trust/recovery_bundle"
+	factRecoveryAPI      = "trust/recovery_api"
+	factOperatorAPI      = "trust/operator_api"
+	factOperatorTerminal = "trust/operator_terminal"
+	factProfileBundle    = "trust/profile_bundle"
+)
+
+// Names of the agent's environment.
+const (
+	envAPI            = "GPUAAS_API_URL"
+	envTerminal       = "GPUAAS_TERMINAL_API_URL"
+	envRecoveryAPI    = "GPUAAS_RECOVERY_API_URL"
+	envRecoveryBundle = "GPUAAS_RECOVERY_CA_BUNDLE_PATH"
+)
+
+// timeoutMS bounds one look: a handshake over a slow link.
+const timeoutMS = 4000
+
+// Question is a request and the vantage that it is for.
+type Question struct {
+	From    string // operator | node
+	Request diag.Request
+}
+
+// Ask is what a walk does not ask: a look at each listener from both sides, also where the chain does not verify, and
+// what the bundles hold, also where no listener answers. nodeCA is the profile's bundle as PEM, bundlePath its file;
+// both may be empty.
+func Ask(subject diag.Subject, nodeCA, bundlePath string) []Question {
+	var qs []Question
+	add := func(from, id string, req diag.Request) {
+		req.ID, req.TimeoutMS = id, timeoutMS
+		qs = append(qs, Question{from, req})
+	}
+	bundle := agentFile(subject, "ca-bundle.crt")
+	add(node, factEnv, diag.Request{Op: diag.OpEnv, Env: []string{envAPI, envTerminal, envRecoveryAPI, envRecoveryBundle}})
+	add(node, factBundle, diag.Request{Op: diag.OpCert, Cert: bundle})
+	add(node, factNodeAPI, diag.Request{Op: diag.OpTLS, Target: "${" + envAPI + "}", CABundle: bundle, TLSLook: true})
+	add(node, factNodeTerminal, diag.Request{Op: diag.OpTLS, Target: "${" + envTerminal + "}", CABundle: bundle, TLSLook: true})
+	for _, e := range [...]struct{ id, url, address string }{
+		{factOperatorAPI, "node_runtime_api_url", "node_runtime_resolve_address"},
+		{factOperatorTerminal, "node_terminal_url", "node_terminal_resolve_address"},
+	} {
+		if url := subject.Expected[e.url]; url != "" {
+			add(operator, e.id, diag.Request{Op: diag.OpTLS, Target: url, Resolve: subject.Expected[e.address], CAInline: nodeCA, TLSLook: true})
+		}
+	}
+	if bundlePath != "" {
+		add(operator, factProfileBundle, diag.Request{Op: diag.OpCert, Cert: bundlePath})
+	}
+	return qs
+}
+
+// AskNext is what can be asked once the agent's environment is known: about the way by which it would recover.
+func AskNext(subject diag.Subject, facts []diag.Fact) []Question {
+	s := newScene(subject, facts)
+	path := s.env(envRecoveryBundle)
+	if path == "" {
+		return nil
+	}
+	qs := []Question{{node, diag.Request{ID: factRecoveryBundle, Op: diag.OpCert, Cert: path, TimeoutMS: timeoutMS}}}
+	url := s.env(envRecoveryAPI)
+	if url == "" {
+		url = s.env(envAPI)
+	}
+	if url != "" {
+		qs = append(qs, Question{node, diag.Request{
+			ID: factRecoveryAPI, Op: diag.OpTLS, Target: url, CABundle: path, TLSLook: true, TimeoutMS: timeoutMS,
+		}})
+	}
+	return qs
+}
+
+// agentFile is a path in the agent's folder on the node.
+func agentFile(s diag.Subject, name string) string {
+	dir := s.Expected["agent_dir"]
+	if dir == "" {
+		dir = "/etc/gpuaas"
+	}
+	return strings.TrimRight(dir, "/") + "/" + name
+}

@@ -1,0 +1,468 @@
+package trust
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Ids of the links, in the order in which they are judged: whom the node talks to, what it is shown and by what it
+// judges that, who it is itself and who takes that, and last what the operator wrote down about all of it.
+const (
+	linkEndpoint   = "agent_url"
+	linkSameLeaf   = "leaf_same_from_both_sides"
+	linkPlatform   = "leaf_as_platform_says"
+	linkValid      = "leaf_valid_now"
+	linkBundle     = "leaf_issuer_in_node_bundle"
+	linkTerminal   = "terminal_leaf_in_node_bundle"
+	linkNodeCA     = "node_bundle_as_profile"
+	linkRecovery   = "leaf_issuer_in_recovery_bundle"
+	linkCredential = "node_cert_holds"
+	linkSigning    = "node_cert_by_signing_ca"
+	linkIngress    = "signing_ca_in_ingress_ca"
+	linkAccepted   = "node_cert_accepted_by_ingress"
+	linkStream     = "node_cert_accepted_by_terminal"
+	linkPinSigning = "pin_signing_ca"
+	linkPinIngress = "pin_ingress_ca"
+	linkPinLeaf    = "pin_node_api_leaf"
+)
+
+// links compares neighbours.
+func (s *scene) links() []Link {
+	rows := []struct {
+		id, title string
+		judge     func(*scene) Link
+	}{
+		{linkEndpoint, "agent's API URL -> profile's", (*scene).endpointLink},
+		{linkSameLeaf, "node API leaf, node -> operator", (*scene).sameLeafLink},
+		{linkPlatform, "node API leaf -> platform's own", (*scene).platformLink},
+		{linkValid, "node API leaf -> its dates and name", (*scene).validLink},
+		{linkBundle, "node API leaf -> issuer -> node's bundle", (*scene).bundleLink},
+		{linkTerminal, "terminal leaf -> issuer -> node's bundle", (*scene).terminalLink},
+		{linkNodeCA, "node's bundle -> profile's trust.node_ca", (*scene).nodeCALink},
+		{linkRecovery, "node API leaf -> issuer -> recovery bundle", (*scene).recoveryLink},
+		{linkCredential, "node cert -> its key, node and dates", (*scene).credentialLink},
+		{linkSigning, "node cert -> signing CA", (*scene).signingLink},
+		{linkIngress, "signing CA -> ingress CA", (*scene).ingressLink},
+		{linkAccepted, "node cert -> the ingress's answer", (*scene).acceptedLink},
+		{linkStream, "node cert -> the terminal's answer", (*scene).streamLink},
+		{linkPinSigning, "signing CA -> profile's pin", func(s *scene) Link { return s.pinLink("signing_ca_fingerprint", s.signing, s.caCorner) }},
+		{linkPinIngress, "ingress CA -> profile's pin", func(s *scene) Link { return s.pinLink("ingress_ca_fingerprint", s.ingress, s.caCorner) }},
+		{linkPinLeaf, "node API leaf -> profile's pin", (*scene).pinLeafLink},
+	}
+	links := make([]Link, len(rows))
+	for i, r := range rows {
+		links[i] = r.judge(s)
+		links[i].ID, links[i].Title = r.id, r.title
+	}
+	return links
+}
+
+func pass(format string, args ...any) Link {
+	return Link{Status: Pass, Text: fmt.Sprintf(format, args...)}
+}
+func unknown(format string, args ...any) Link {
+	return Link{Status: Unknown, Text: fmt.Sprintf(format, args...)}
+}
+func notSet(format string, args ...any) Link {
+	return Link{Status: NotSet, Text: fmt.Sprintf(format, args...)}
+}
+func fail(c Corner, format string, args ...any) Link {
+	return Link{Status: Fail, Corner: c, Text: fmt.Sprintf(format, args...)}
+}
+
+// by names the facts that a link stands on.
+func (l Link) by(facts ...*diag.Fact) Link {
+	for _, f := range facts {
+		if f != nil && !slices.Contains(l.Evidence, f.ID) {
+			l.Evidence = append(l.Evidence, f.ID)
+		}
+	}
+	return l
+}
+
+func (s *scene) endpointLink() Link {
+	have, want := s.env(envAPI), s.subject.Expected["node_runtime_api_url"]
+	env := s.facts[factEnv]
+	if env == nil {
+		env = s.facts[factProfile]
+	}
+	asked := s.api
+	switch {
+	case asked != nil && asked.TLS != nil && asked.TLS.CertRequested != nil && !*asked.TLS.CertRequested && endpoint(have) != endpoint(want) && want != "":
+		return fail(CornerEndpoint, "the agent uses %s, which asks for no certificate: a public edge; the profile says %s", have, want).by(env, asked)
+	case want == "":
+		return notSet("the profile gives no node_runtime_api_url")
+	case have == "":
+		return unknown("the running agent's %s is not known%s", envAPI, because(env))
+	case endpoint(have) != endpoint(want):
+		return fail(CornerEndpoint, "the agent uses %s, the profile says %s", have, want).by(env)
+	}
+	return pass("%s", have).by(env)
+}
+
+func (s *scene) sameLeafLink() Link {
+	a, b := leaf(s.api), leaf(s.apiOperator)
+	switch {
+	case a == nil:
+		return unknown("the node saw no certificate%s", because(s.api))
+	case b == nil:
+		return unknown("the operator saw no certificate%s", because(s.apiOperator))
+	case a.Fingerprint == b.Fingerprint:
+		return pass("both see %s", short(a.Fingerprint)).by(s.api, s.apiOperator)
+	case endpoint(target(s.api)) != endpoint(target(s.apiOperator)):
+		return fail(CornerEndpoint, "the node asks %s and sees %s, the operator asks %s and sees %s", target(s.api), short(a.Fingerprint), target(s.apiOperator), short(b.Fingerprint)).by(s.api, s.apiOperator)
+	}
+	return fail(CornerEnvironment, "the node gets %s (%s) at %s, the operator %s (%s) at %s: one name, two listeners",
+		short(a.Fingerprint), a.Subject, remote(s.api), short(b.Fingerprint), b.Subject, remote(s.apiOperator)).by(s.api, s.apiOperator)
+}
+
+// shown is the node API's leaf as seen from the node, or else from the operator.
+func (s *scene) shown() (*diag.CertInfo, *diag.Fact) {
+	if l := leaf(s.api); l != nil {
+		return l, s.api
+	}
+	return leaf(s.apiOperator), s.apiOperator
+}
+
+func (s *scene) platformLink() Link {
+	l, f := s.shown()
+	says := s.field(factTrustPage, "trust.node_api_server")
+	page := s.facts[factTrustPage]
+	switch {
+	case says == "":
+		return unknown("the platform does not say which certificate its node API shows%s", because(page))
+	case l == nil:
+		return unknown("nobody saw the node API's certificate%s", because(f))
+	case l.Fingerprint == says:
+		return pass("the platform says %s, too", short(says)).by(f, page)
+	}
+	return fail(s.serverCorner(), "the listener shows %s, the platform's file is %s", short(l.Fingerprint), short(says)).by(f, page)
+}
+
+func (s *scene) validLink() Link {
+	l, f := s.shown()
+	switch {
+	case l == nil:
+		return unknown("nobody saw the node API's certificate%s", because(f))
+	case f.Failure == diag.TLSNameMismatch:
+		return fail(CornerEdge, "it is for %s, not for %s", strings.Join(l.DNSNames, ", "), f.TLS.ServerName).by(f)
+	case !f.At.IsZero() && f.At.After(l.NotAfter.Time):
+		return fail(CornerEdge, "it ended at %s", day(l.NotAfter)).by(f)
+	case !f.At.IsZero() && f.At.Before(l.NotBefore.Time):
+		return fail(CornerEdge, "it begins at %s, by the clock that looked", day(l.NotBefore)).by(f)
+	}
+	return pass("until %s", day(l.NotAfter)).by(f)
+}
+
+func (s *scene) bundleLink() Link { return s.judgedBy(s.api, s.bundle, s.serverCorner) }
+
+func (s *scene) terminalLink() Link { return s.judgedBy(s.terminal, s.bundle, s.terminalCorner) }
+
+// judgedBy reads whether the chain that f was shown verifies by a bundle on the node.
+func (s *scene) judgedBy(f *diag.Fact, b roots, moved func() Corner) Link {
+	l := leaf(f)
+	switch {
+	case !b.known && b.why != nil && b.why.Failure != diag.NotPermitted:
+		return fail(moved(), "%s: %s", b.path, b.why.Failure).by(b.why)
+	case l == nil:
+		return unknown("the node saw no certificate%s", because(f))
+	case f.TLS.TrustSource == b.path && f.TLS.Verified, f.TLS.TrustSource == b.path && dates(f.Failure):
+		return pass("%s is in %s", name(l.Issuer), b.path).by(f)
+	case f.TLS.TrustSource == b.path && f.Failure == diag.TLSNameMismatch:
+		return pass("%s is in %s", name(l.Issuer), b.path).by(f)
+	case f.TLS.TrustSource == b.path:
+		return fail(moved(), "issued by %s, which is not in %s%s", name(l.Issuer), b.path, s.holding(b)).by(f)
+	}
+	return unknown("it was not judged by %s", b.path).by(f)
+}
+
+// holding says what a bundle has instead.
+func (s *scene) holding(b roots) string {
+	if len(b.certs) == 0 {
+		return ""
+	}
+	names := make([]string, 0, 3)
+	for _, c := range b.certs[:min(3, len(b.certs))] {
+		names = append(names, name(c.Subject)+" "+short(c.Fingerprint))
+	}
+	if len(b.certs) > 3 {
+		names = append(names, "...")
+	}
+	return " (it holds " + strings.Join(names, ", ") + ")"
+}
+
+func (s *scene) nodeCALink() Link {
+	switch {
+	case !s.profile.known && s.profile.why == nil && len(s.pin("node_ca")) == 0:
+		return notSet("the profile gives no trust.node_ca that could be read")
+	case !s.profile.known:
+		return unknown("trust.node_ca was not read%s", because(s.profile.why))
+	case !s.bundle.known:
+		return unknown("the node's bundle was not read%s", because(s.bundle.why))
+	}
+	lacks := ""
+	for _, c := range s.profile.certs {
+		switch has := s.bundle.holds(c.Fingerprint); {
+		case has == nil:
+			return unknown("%s holds %d certificates or more, too many to be sure of", s.bundle.path, mostRoots)
+		case !*has && lacks == "":
+			lacks = name(c.Subject) + " " + short(c.Fingerprint)
+		}
+	}
+	if lacks != "" {
+		return fail(s.bundleCorner(), "the node's bundle lacks %s", lacks).by(s.facts[factBundle], s.facts[factProfileBundle])
+	}
+	text := fmt.Sprintf("all %d of the profile are in it", len(s.profile.certs))
+	if more := len(s.bundle.certs) - len(s.profile.certs); more > 0 {
+		text += fmt.Sprintf(", and %d more that the profile does not name", more)
+	}
+	return pass("%s", text).by(s.facts[factBundle], s.facts[factProfileBundle])
+}
+
+func (s *scene) recoveryLink() Link {
+	path := s.env(envRecoveryBundle)
+	if path == "" {
+		if s.facts[factEnv] == nil {
+			return unknown("whether a recovery bundle is set was not read")
+		}
+		return notSet("%s is not set: a node whose bundle is stale cannot enroll by itself", envRecoveryBundle)
+	}
+	l := s.judgedBy(s.facts[factRecoveryAPI], s.recovery, func() Corner { return CornerRecovery })
+	if l.Status == Fail && s.serverCorner() == CornerEdge {
+		l.Corner = CornerEdge // then no bundle is at fault
+	}
+	if path == agentFile(s.subject, "ca-bundle.crt") {
+		l.Text += "; it is the runtime bundle itself, so both go stale together"
+	}
+	return l
+}
+
+func (s *scene) credentialLink() Link {
+	f := s.facts[factIdentity]
+	switch {
+	case f == nil:
+		return unknown("the node's certificate was not looked at")
+	case f.Failure == diag.NotPermitted || f.Errno == "EACCES":
+		return unknown("this login may not read the node's certificate").by(f)
+	case f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout:
+		return unknown("the node's certificate could not be looked at: %s", f.Failure).by(f)
+	case !f.Passed() && f.Detail != "":
+		return fail(CornerCredential, "%s: %s", f.Failure, f.Detail).by(f)
+	case !f.Passed():
+		return fail(CornerCredential, "%s", f.Failure).by(f)
+	case f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
+		return fail(CornerCredential, "it is bound to %s, not to %s", f.Cert.BoundTo, s.subject.NodeID).by(f)
+	}
+	return pass("serial %.16s, until %s", f.Cert.Leaf.Serial, day(f.Cert.Leaf.NotAfter)).by(f)
+}
+
+func (s *scene) signingLink() Link {
+	f, page := s.facts[factIdentity], s.facts[factTrustPage]
+	switch {
+	case s.signing == "":
+		return unknown("the platform does not say which CA signs%s", because(page))
+	case s.cert == nil:
+		return unknown("the node's certificate is not known")
+	case s.issuer == "":
+		return unknown("which CA issued it is known by name only (%s)", name(s.cert.Leaf.Issuer)).by(f)
+	case s.issuer == s.signing:
+		return pass("issued by %s", short(s.signing)).by(f, page)
+	}
+	return fail(s.caCorner(), "issued by %s (%s), and %s signs now", short(s.issuer), name(s.cert.Leaf.Issuer), short(s.signing)).by(f, page)
+}
+
+func (s *scene) ingressLink() Link {
+	page := s.facts[factTrustPage]
+	switch {
+	case s.trusted == nil:
+		return unknown("the platform does not say both%s", because(page))
+	case *s.trusted:
+		return pass("the ingress takes what %s signs", short(s.signing)).by(page)
+	}
+	return fail(s.caCorner(), "%s signs node certificates, and the ingress takes those of %s", short(s.signing), short(s.ingress)).by(page)
+}
+
+// acceptedLink reads the ingress's own word on the certificate, and the names that it lists. Names alone prove
+// nothing: a CA that was made anew has the old one's name.
+func (s *scene) acceptedLink() Link {
+	wait := s.facts[factTaskWait]
+	listed := acceptable(wait)
+	if len(listed) == 0 {
+		listed = acceptable(s.api)
+	}
+	lists := ""
+	if len(listed) > 0 && s.cert != nil && !slices.Contains(listed, s.cert.Leaf.Issuer) {
+		lists = fmt.Sprintf("; it lists %s, not %s", clip(listed), name(s.cert.Leaf.Issuer))
+	}
+	switch {
+	case wait != nil && wait.Passed():
+		return pass("a task wait is let in").by(wait)
+	case refused(wait):
+		return fail(s.acceptCorner(lists != ""), "refused: %s%s", answer(wait), lists).by(wait, s.api)
+	case lists != "":
+		return fail(s.acceptCorner(true), "the ingress%s", strings.TrimPrefix(lists, "; it")).by(s.api)
+	case wait != nil && !wait.Passed():
+		return unknown("no answer to the certificate: %s", answer(wait)).by(wait)
+	}
+	return unknown("no task wait was made")
+}
+
+func (s *scene) streamLink() Link {
+	f := s.facts[factStream]
+	switch {
+	case f == nil:
+		return unknown("the terminal listener was not asked")
+	case f.Passed(), code(f) == "session_not_found":
+		return pass("the listener lets this node in").by(f)
+	case refused(f):
+		corner := CornerTerminal
+		if l := s.acceptedLink(); l.Status == Fail {
+			corner = l.Corner
+		}
+		return fail(corner, "refused: %s", answer(f)).by(f)
+	}
+	return unknown("no answer to the certificate: %s", answer(f)).by(f)
+}
+
+// pinLink compares what the platform says with what the operator wrote down.
+func (s *scene) pinLink(key, have string, moved func() Corner) Link {
+	want, page := s.pin(key), s.facts[factTrustPage]
+	switch {
+	case want == "":
+		return notSet("the profile has no trust.%s", key)
+	case have == "":
+		return unknown("the platform does not say it%s", because(page))
+	case have == want:
+		return pass("%s", short(want)).by(page)
+	}
+	corner := moved()
+	if corner == "" || corner == CornerCredential {
+		corner = CornerPins
+	}
+	return fail(corner, "the platform has %s, the profile pins %s", short(have), short(want)).by(page)
+}
+
+func (s *scene) pinLeafLink() Link {
+	want := s.pin("node_api_server_fingerprint")
+	l, f := s.shown()
+	switch {
+	case want == "":
+		return notSet("the profile has no trust.node_api_server_fingerprint")
+	case l == nil:
+		return unknown("nobody saw the node API's certificate%s", because(f))
+	case l.Fingerprint == want:
+		return pass("%s", short(want)).by(f)
+	}
+	corner := s.serverCorner()
+	if corner == "" || corner == CornerBundle {
+		corner = CornerEdgePin
+	}
+	return fail(corner, "the listener shows %s, the profile pins %s", short(l.Fingerprint), short(want)).by(f)
+}
+
+// refused reports whether f's far side answered, and its answer was no to the certificate.
+func refused(f *diag.Fact) bool {
+	if f == nil {
+		return false
+	}
+	switch f.Failure {
+	case diag.MTLSUnknownCA, diag.MTLSCertExpired, diag.MTLSCertNotYetValid, diag.MTLSCertRejected, diag.MTLSIngress400:
+		return f.Phase == "mtls" || f.Phase == "http" || f.Phase == "ws"
+	}
+	return f.HTTP != nil && (f.HTTP.Status == 401 || f.HTTP.Status == 403)
+}
+
+// answer is what f came to, in a few words.
+func answer(f *diag.Fact) string {
+	text := string(f.Failure)
+	if f.HTTP != nil && f.HTTP.Status != 0 {
+		text += fmt.Sprintf(", HTTP %d", f.HTTP.Status)
+	}
+	if c := code(f); c != "" {
+		text += " " + c
+	}
+	return text
+}
+
+func code(f *diag.Fact) string {
+	if f.HTTP == nil {
+		return ""
+	}
+	if v := f.HTTP.Fields["error.code"]; v != "" {
+		return v
+	}
+	return f.HTTP.ErrorCode
+}
+
+func acceptable(f *diag.Fact) []string {
+	if f == nil || f.TLS == nil {
+		return nil
+	}
+	return f.TLS.AcceptableCAs
+}
+
+// dates reports whether a chain failed for its time alone: whom to trust was not the question then.
+func dates(w diag.Failure) bool { return w == diag.TLSExpired || w == diag.TLSNotYetValid }
+
+// because says why a fact tells nothing, "" when there is none.
+func because(f *diag.Fact) string {
+	switch {
+	case f == nil:
+		return ""
+	case f.Failure == diag.OK && f.HTTP != nil && f.HTTP.Status != 200:
+		return fmt.Sprintf(": HTTP %d", f.HTTP.Status)
+	case f.Failure == diag.OK:
+		return ""
+	case f.Phase != "":
+		return fmt.Sprintf(": %s in %s", f.Failure, f.Phase)
+	}
+	return ": " + string(f.Failure)
+}
+
+func remote(f *diag.Fact) string {
+	if f.TCP == nil {
+		return "an unknown address"
+	}
+	if f.DNS != nil && f.DNS.Source != "" {
+		return f.TCP.Remote + " (" + strings.TrimSpace(f.DNS.Source+" "+f.DNS.SourceLine) + ")"
+	}
+	return f.TCP.Remote
+}
+
+// name is the common name of a distinguished name, or all of it.
+func name(dn string) string {
+	for part := range strings.SplitSeq(dn, ",") {
+		if cn, ok := strings.CutPrefix(part, "CN="); ok {
+			return cn
+		}
+	}
+	return dn
+}
+
+// shortLen is how many digits of a fingerprint tables and sentences have: enough to tell two apart.
+const shortLen = 12
+
+func short(fingerprint string) string {
+	if len(fingerprint) <= shortLen {
+		return fingerprint
+	}
+	return fingerprint[:shortLen]
+}
+
+func day(t diag.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
+
+// clip joins the first three of names.
+func clip(names []string) string {
+	short := make([]string, 0, 4)
+	for _, n := range names[:min(3, len(names))] {
+		short = append(short, name(n))
+	}
+	if len(names) > 3 {
+		short = append(short, "...")
+	}
+	return strings.Join(short, ", ")
+}

@@ -1,0 +1,110 @@
+// Package trust explains drift between the certificates of one environment: what a listener shows, what a node trusts,
+// who signed the node, whom the ingress takes, and what the profile pins. Facts in, a table, its links and a verdict out.
+//
+// It measures nothing: the facts are those of a walk (package preflight) and of the few questions that Ask and AskNext
+// add. So a report that was recorded long ago can be explained as well. Callers are `gpuaasctl diag trust` and whoever
+// must know, before a node is re-enrolled, whether that can help.
+package trust
+
+import "github.com/gpuaas/gpuaasctl/diag"
+
+// Kind is the "kind" of a written report.
+const Kind = "TrustReport"
+
+// Report is the explanation. Everything but Run is made from Subject and Facts alone.
+type Report struct {
+	APIVersion string       `json:"apiVersion"`
+	Kind       string       `json:"kind"`
+	Run        *diag.Run    `json:"run,omitempty"`
+	Subject    diag.Subject `json:"subject"`
+	Rows       []Row        `json:"table"`
+	Links      []Link       `json:"links"`
+	Verdict    Verdict      `json:"verdict"`
+	Facts      []diag.Fact  `json:"facts"`
+}
+
+// Row is one certificate, or the place of one that could not be seen.
+type Row struct {
+	ID          string    `json:"id"` // what it is: node_api_leaf, node_bundle, ...
+	Title       string    `json:"title"`
+	From        string    `json:"from"`             // who says so: node | operator | platform | profile
+	Where       string    `json:"where,omitempty"`  // file, endpoint or key
+	Fingerprint string    `json:"sha256,omitempty"` // of the DER, lower-case hex; empty where only a name is known
+	Subject     string    `json:"subject,omitempty"`
+	Issuer      string    `json:"issuer,omitempty"`
+	Serial      string    `json:"serial,omitempty"`
+	NotBefore   diag.Time `json:"not_before,omitzero"`
+	NotAfter    diag.Time `json:"not_after,omitzero"`
+	Note        string    `json:"note,omitempty"`
+	Missing     string    `json:"missing,omitempty"` // why it was not measured; then nothing else is known
+}
+
+// Status says how a link stands. Only pass is green.
+type Status string
+
+// The four of them. NotSet is a pin or a path that nobody gave: there is nothing to compare, and no fault in that.
+const (
+	Pass    Status = "pass"
+	Fail    Status = "fail"
+	Unknown Status = "unknown"
+	NotSet  Status = "not_set"
+)
+
+// Link is one comparison: what must hold between two of the rows.
+type Link struct {
+	ID       string   `json:"id"`
+	Title    string   `json:"title"`
+	Status   Status   `json:"status"`
+	Text     string   `json:"text"`
+	Corner   Corner   `json:"corner,omitempty"` // of a failing link: what moved
+	Evidence []string `json:"evidence,omitempty"`
+}
+
+// Outcome of a report.
+type Outcome string
+
+// The outcomes: a link that fails makes a mismatch, whatever else is unknown.
+const (
+	Match    Outcome = "match"
+	Mismatch Outcome = "mismatch"
+	Unclear  Outcome = "unknown"
+)
+
+// Verdict names the first link that does not match, what moved, and what to do in which order.
+type Verdict struct {
+	Outcome Outcome         `json:"outcome"`
+	First   string          `json:"first_link,omitempty"`
+	Text    string          `json:"text"`
+	Corner  Corner          `json:"corner,omitempty"`
+	Moved   string          `json:"moved,omitempty"`  // the corner in words
+	Signal  diag.Signal     `json:"signal,omitempty"` // whose page of the runbook tells more
+	Repair  []Repair        `json:"repair,omitempty"` // control plane, then profile, then node
+	Facts   []string        `json:"evidence,omitempty"`
+	Owner   string          `json:"owner,omitempty"`
+	Runbook string          `json:"runbook,omitempty"`
+	Others  []Corner        `json:"other_corners,omitempty"` // independent faults beside the first
+	Unknown []string        `json:"unknown,omitempty"`       // links that could not be measured
+	Reason  diag.ReasonCode `json:"reason,omitempty"`
+}
+
+// Explain judges the facts about subject. The report shares them.
+func Explain(subject diag.Subject, facts []diag.Fact) *Report {
+	s := newScene(subject, facts)
+	r := &Report{APIVersion: diag.APIVersion, Kind: Kind, Subject: subject, Facts: facts, Rows: s.rows(), Links: s.links()}
+	if r.Facts == nil {
+		r.Facts = []diag.Fact{}
+	}
+	r.Verdict = s.verdict(r.Links)
+	return r
+}
+
+// ControlPlaneDrift reports whether what signs nodes and what the ingress takes are known to differ: then no new
+// certificate helps a node, and the control plane is to be repaired first.
+func (r *Report) ControlPlaneDrift() (Link, bool) {
+	for _, l := range r.Links {
+		if l.ID == linkIngress && l.Status == Fail {
+			return l, true
+		}
+	}
+	return Link{}, false
+}
