@@ -25,6 +25,10 @@ const (
 	RecRecoveryTokenExpired RecordReason = "recovery_token_expired"
 	RecRecoveryEnrolled     RecordReason = "recovery_enrolled"
 	RecRecoverySuppressed   RecordReason = "recovery_suppressed"
+	RecCertExpiring         RecordReason = "cert_expiring"           // the last third of its life, and what is done about it
+	RecRecoveryTokenRotated RecordReason = "recovery_token_rotated"  // by a task
+	RecRecoveryBundle       RecordReason = "recovery_bundle_applied" // by an operator
+	RecNodeCordoned         RecordReason = "node_cordoned"           // or uncordoned, by a task
 
 	RecTaskResultPostFailed RecordReason = "task_result_post_failed"
 	RecTaskClaimFailed      RecordReason = "task_claim_failed"
@@ -48,6 +52,7 @@ var RecordReasons = [...]RecordReason{
 	RecIdentityRejected, RecEdgeRateLimited, RecTaskPollFailed,
 	RecAPIUnreachable, RecDNSFailed, RecCertExpired, RecCertNotYetValid, RecCertKeyMismatch, RecCertMissing,
 	RecRecoveryTokenMissing, RecRecoveryTokenExpired, RecRecoveryEnrolled, RecRecoverySuppressed,
+	RecCertExpiring, RecRecoveryTokenRotated, RecRecoveryBundle, RecNodeCordoned,
 	RecTaskResultPostFailed, RecTaskClaimFailed, RecTerminalStreamFailed, RecTerminalPTYFailed,
 	RecDiskFull, RecClockSkew, RecClonedIdentity, RecSelfUpdateStarted, RecSelfUpdateCommitted, RecSelfUpdateReverted,
 	RecBootRecovery, RecRecordDegraded, RecShutdown,
