@@ -89,6 +89,7 @@ type VerdictLine struct {
 	Evidence   []diag.EvidenceLine `json:"evidence,omitempty"`
 	Verdict    diag.Verdict        `json:"verdict"`
 	Dashboard  diag.Dashboard      `json:"dashboard"`
+	Diff       *diag.Diff          `json:"diff,omitempty"`
 	Redaction  diag.Redaction      `json:"redaction"`
 }
 
@@ -102,7 +103,7 @@ func writeNDJSON(w io.Writer, r *diag.Report) error {
 		out = append(out, b...)
 	}
 	b, err := encode(VerdictLine{
-		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Evidence, r.Verdict, r.Dashboard, r.Redaction,
+		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Evidence, r.Verdict, r.Dashboard, r.Diff, r.Redaction,
 	}, "")
 	if err != nil {
 		return err

@@ -82,6 +82,10 @@ func junit(r *diag.Report) JUnitSuites {
 			{"owner", Clean(r.Verdict.Owner)},
 			{"user_state", string(r.Verdict.UserState)},
 		},
+		Out: junitDiff(r),
+	}
+	if r.Diff != nil {
+		s.Properties = append(s.Properties, JUnitProperty{"regressions", strconv.Itoa(r.Diff.Regressions())})
 	}
 	for i := range r.Hops {
 		c := junitCase(r, &r.Hops[i])

@@ -31,6 +31,9 @@ func (p *page) short(r *diag.Report) {
 	if how := r.Run.EndedBy; how != diag.EndedCompleted && how != "" {
 		parts = append(parts, "ended by "+string(how))
 	}
+	if changed := diffShort(r.Diff); changed != "" {
+		parts = append(parts, changed)
+	}
 	parts = append(parts, r.Run.DurationMS.Words())
 	p.put("  "+Clean(strings.Join(parts, "  ")), Plain)
 	p.newline()

@@ -48,6 +48,7 @@ func (p *page) verdict(r *diag.Report, facts map[string]*diag.Fact) {
 	}
 	p.dashboard(&r.Dashboard)
 	p.evidence(r.Evidence)
+	p.diff(r)
 }
 
 // evidence says what the platform wrote down itself: every line on a wide report, else how much and from when to when.

@@ -1,0 +1,280 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Diff writes a diff alone: what `history diff` shows. With steps it has what was not compared as well.
+func Diff(w io.Writer, d *diag.Diff, o Options) error {
+	if o.Format == JSON {
+		return WriteJSON(w, d)
+	}
+	p := newPage(o)
+	p.diff(&diag.Report{Diff: d})
+	return p.flush(w)
+}
+
+// shownChanges is how many changes a table shows; -o wide and the others have them all.
+const shownChanges = 8
+
+// diff says what is otherwise than in the baseline.
+func (p *page) diff(r *diag.Report) {
+	d := r.Diff
+	if d == nil {
+		return
+	}
+	st := Plain
+	switch {
+	case !d.Comparable:
+		st = Unsure
+	case d.Regressions() > 0:
+		st = Bad
+	}
+	p.field("changed", diffHead(d), st)
+	lines := diffLines(r)
+	for i, l := range lines {
+		if p.o.Format != Wide && i == shownChanges {
+			p.field("", fmt.Sprintf("and %d more (-o wide)", len(lines)-i), Faint)
+			break
+		}
+		lead := spaces(labelWidth) + "· "
+		if l.regression {
+			lead = spaces(labelWidth) + "! "
+		}
+		p.wrapped(0, lead, l.text, Plain)
+	}
+	if p.o.Format == Wide {
+		for _, l := range uncompared(d) {
+			p.field("", "not compared: "+l, Faint)
+		}
+		return
+	}
+	if text := uncomparedShort(d); text != "" {
+		p.field("", text, Faint)
+	}
+}
+
+// diffHead sums a diff up in one line.
+func diffHead(d *diag.Diff) string {
+	what := "since " + baseline(&d.Baseline)
+	n := d.Regressions()
+	switch {
+	case !d.Comparable:
+		return "not known: no comparison with " + baseline(&d.Baseline) + ": " + Clean(d.Because)
+	case len(d.Changes) == 0:
+		return "nothing " + what
+	case n == 0:
+		return what + ": " + count(len(d.Changes), "change") + ", no regression"
+	case n == len(d.Changes):
+		return what + ": " + count(n, "regression")
+	}
+	return what + ": " + count(n, "regression") + ", " + count(len(d.Changes)-n, "other change")
+}
+
+func baseline(b *diag.Baseline) string {
+	name := Clean(b.From)
+	if b.From == diag.LastGood {
+		name = "the last good walk"
+	}
+	if !b.At.IsZero() {
+		name += " of " + b.At.UTC().Format("2006-01-02 15:04:05Z")
+	}
+	return name
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+// diffLine is one change as a sentence, clean.
+type diffLine struct {
+	text       string
+	regression bool
+}
+
+// diffLines are the changes; hops that changed alike share a line.
+func diffLines(r *diag.Report) []diffLine {
+	var lines []diffLine
+	status := map[string]int{}
+	for i := range r.Diff.Changes {
+		c := &r.Diff.Changes[i]
+		if c.Kind == diag.ChangeStatus {
+			key := Clean(diag.Status(c.Before).Words() + " -> " + diag.Status(c.After).Words())
+			hop := Clean(string(c.Hop))
+			if len(r.Hops) > 0 {
+				hop = number(r.Hops, c.Hop) + " " + hop
+			}
+			if at, ok := status[key]; ok {
+				lines[at].text += ", " + hop
+				continue
+			}
+			status[key] = len(lines)
+			lines = append(lines, diffLine{key + ": " + hop, c.Regression})
+			continue
+		}
+		lines = append(lines, diffLine{Clean(changeText(c)), c.Regression})
+	}
+	return lines
+}
+
+// changeText is one change: what, from, to, and where it was seen.
+func changeText(c *diag.Change) string {
+	label := string(c.Kind)
+	if row, ok := diag.LookupChange(c.Kind); ok {
+		label = row.Label
+	}
+	if c.Noise != nil {
+		return fmt.Sprintf("%s %s: %s -> %s, noise is up to %s in %d walks (%s)", label, c.Field, millisText(c.Before), millisText(c.After),
+			c.Noise.BoundMS.Words(), c.Noise.Runs, strings.Join(c.Facts, ", "))
+	}
+	text := label + ": " + value(c.Before) + " -> " + value(c.After)
+	switch c.Kind {
+	case diag.ChangeProfile, diag.ChangePolicy, diag.ChangeTool, diag.ChangeBudget:
+		where := c.Field[strings.LastIndexByte(c.Field, '.')+1:]
+		if c.Kind == diag.ChangePolicy {
+			where = strings.TrimPrefix(c.Field, "plan.policy.")
+		}
+		if c.Hop != "" {
+			where += " of " + string(c.Hop)
+		}
+		text = label + ": " + where + " " + value(c.Before) + " -> " + value(c.After)
+	}
+	if c.Known {
+		text += ", as in an earlier good walk"
+	}
+	if len(c.Facts) > 0 {
+		text += " (" + c.Facts[0]
+		if n := len(c.Facts) - 1; n > 0 {
+			text += fmt.Sprintf(" and %d more", n)
+		}
+		text += ")"
+	}
+	return text
+}
+
+// value shortens a digest to what people compare.
+func value(v string) string {
+	const sha256Hex = 64
+	switch {
+	case v == "":
+		return "none"
+	case len(v) == sha256Hex && strings.Trim(v, "0123456789abcdef") == "":
+		return clip(v)
+	}
+	return v
+}
+
+func millisText(v string) string {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		return v
+	}
+	return diag.Millis(n).Words()
+}
+
+// uncompared says of everything that does not compare why.
+func uncompared(d *diag.Diff) []string {
+	var lines []string
+	for _, n := range d.NotCompared {
+		where := n.What
+		switch {
+		case n.Fact != "" && n.What == "fact":
+			where = n.Fact
+		case n.Fact != "":
+			where = n.Fact + " " + n.What
+		case n.Hop != "":
+			where = string(n.Hop)
+		}
+		lines = append(lines, Clean(where+": "+n.Because))
+	}
+	return lines
+}
+
+// uncomparedShort is the same in one line: times by their reason, the rest as a number.
+func uncomparedShort(d *diag.Diff) string {
+	var parts []string
+	n := 0
+	for _, c := range d.NotCompared {
+		if c.What == "timing" {
+			parts = append(parts, "times: "+Clean(c.Because))
+		} else {
+			n++
+		}
+	}
+	if n > 0 {
+		parts = append(parts, fmt.Sprintf("%d of the measurements (-o wide)", n))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "not compared: " + strings.Join(parts, "; ")
+}
+
+// diffShort is a diff in a few words, "" where there is nothing to say.
+func diffShort(d *diag.Diff) string {
+	switch {
+	case d == nil:
+		return ""
+	case !d.Comparable:
+		return "not compared: " + d.Because
+	case len(d.Changes) == 0:
+		return "nothing changed"
+	}
+	first := d.Changes[0]
+	label := string(first.Kind)
+	if row, ok := diag.LookupChange(first.Kind); ok {
+		label = row.Label
+	}
+	if n := d.Regressions(); n > 0 {
+		return count(n, "regression") + ": " + label
+	}
+	return count(len(d.Changes), "change") + ": " + label
+}
+
+// diff is the same as Markdown.
+func (m *markdown) diff(r *diag.Report) {
+	if r.Diff == nil {
+		return
+	}
+	m.line("### Changed")
+	m.line("")
+	m.line("%s", md(diffHead(r.Diff)))
+	m.line("")
+	for _, l := range diffLines(r) {
+		if l.regression {
+			m.line("- **regression** %s", md(l.text))
+		} else {
+			m.line("- %s", md(l.text))
+		}
+	}
+	for _, l := range uncompared(r.Diff) {
+		m.line("- not compared: %s", md(l))
+	}
+	m.line("")
+}
+
+// junitDiff is the diff as what a suite has written; it fails no case, since the exit code decides what gates.
+func junitDiff(r *diag.Report) string {
+	if r.Diff == nil {
+		return ""
+	}
+	lines := []string{diffHead(r.Diff)}
+	for _, l := range diffLines(r) {
+		if l.regression {
+			l.text = "regression: " + l.text
+		}
+		lines = append(lines, l.text)
+	}
+	for _, l := range uncompared(r.Diff) {
+		lines = append(lines, "not compared: "+l)
+	}
+	return strings.Join(lines, "\n")
+}

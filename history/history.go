@@ -1,0 +1,140 @@
+// Package history keeps finished reports on the operator's machine, so that a later walk can say what is otherwise. It
+// is one SQLite file for any number of processes at once.
+//
+// It judges nothing and compares nothing: package preflight does, from the reports that are kept here. Whatever is
+// wrong with the file is an error of the caller's choice; no walk depends on it. Its caller is cmd/gpuaasctl.
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// What is kept: enough for noise to be told from news, little enough to be forgotten about.
+const (
+	PerSubject = 50        // reports
+	TotalBytes = 256 << 20 // of packed reports, over all subjects
+	// maxReport is the most that one report may have, unpacked.
+	maxReport = 64 << 20
+)
+
+// ErrNone says that nothing is kept that was asked for.
+var ErrNone = errors.New("no such report is kept")
+
+// Path is where the history is: below $XDG_STATE_HOME; without it in the home of an ordinary user, and for root beside
+// the lab's state. home may be empty for root only.
+func Path(env func(string) string, root bool) (string, error) {
+	base := env("XDG_STATE_HOME")
+	switch {
+	case filepath.IsAbs(base): // a relative one is to be ignored, by the XDG specification
+	case root:
+		base = "/var/lib"
+	case env("HOME") != "":
+		base = filepath.Join(env("HOME"), ".local", "state")
+	default:
+		return "", errors.New("neither XDG_STATE_HOME nor HOME says where the history is")
+	}
+	return filepath.Join(base, "gpuaasctl", "reports.db"), nil
+}
+
+// Subject is what reports are kept of. Environment is the profile's name, or the API's base where there is no profile.
+type Subject struct{ Environment, Node, Allocation string }
+
+// SubjectOf is the subject of a report.
+func SubjectOf(s diag.Subject) Subject {
+	return Subject{
+		Environment: cmp.Or(s.EnvironmentProfile, s.Expected["api_base"]),
+		Node:        cmp.Or(s.NodeID, s.NodeHost), Allocation: s.AllocationID,
+	}
+}
+
+// Shape is what a plan walks: every hop and step that is not left out. Two walks of one shape measured the same things.
+func Shape(p diag.Plan) string {
+	var b strings.Builder
+	for _, h := range p.Hops {
+		if h.Skip != "" {
+			continue
+		}
+		steps := slices.DeleteFunc(slices.Clone(h.Steps), func(s string) bool { return h.Left[s] != "" })
+		fmt.Fprintf(&b, "%s(%s)", h.ID, strings.Join(steps, ","))
+	}
+	return b.String()
+}
+
+// Entry is a kept report without its facts.
+type Entry struct {
+	RunID          string       `json:"run_id"`
+	Environment    string       `json:"environment,omitempty"`
+	NodeID         string       `json:"node_id,omitempty"`
+	AllocationID   string       `json:"allocation_id,omitempty"`
+	StartedAt      diag.Time    `json:"started_at"`
+	EndedAt        diag.Time    `json:"ended_at"`
+	DurationMS     diag.Millis  `json:"duration_ms"`
+	Outcome        diag.Outcome `json:"outcome"`
+	FirstFailedHop diag.HopID   `json:"first_failed_hop,omitempty"`
+	BlameHop       diag.HopID   `json:"blame_hop,omitempty"`
+	BlameSignal    diag.Signal  `json:"blame_signal,omitempty"`
+	Good           bool         `json:"good"`  // may be a baseline
+	Whole          bool         `json:"whole"` // nothing was left out on request
+	Bytes          int64        `json:"bytes"` // packed
+	subject        Subject
+}
+
+// entry sums up a report. good and whole are the caller's word.
+func entry(r *diag.Report, good, whole bool) Entry {
+	e := Entry{
+		RunID: r.Run.ID, StartedAt: r.Run.StartedAt, EndedAt: r.Run.EndedAt, DurationMS: r.Run.DurationMS,
+		Outcome: r.Verdict.Outcome, FirstFailedHop: r.Verdict.FirstFailedHop, Good: good, Whole: whole, subject: SubjectOf(r.Subject),
+	}
+	if b := r.Verdict.Blame; b != nil {
+		e.BlameHop, e.BlameSignal = b.Hop, b.Signal
+	}
+	return e
+}
+
+// pack is a report as it is kept. Secrets marshal as placeholders, so there is none in it.
+func pack(r *diag.Report) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(json.NewEncoder(z).Encode(r), z.Close()); err != nil {
+		return nil, fmt.Errorf("pack report: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// unpack reads what pack wrote; a damaged one is an error.
+func unpack(packed []byte) (*diag.Report, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("unpack report: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxReport))
+	if err != nil {
+		return nil, fmt.Errorf("unpack report: %w", err)
+	}
+	r := &diag.Report{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("read kept report: %w", err)
+	}
+	return r, nil
+}
+
+// millis is a time as stored.
+func millis(t diag.Time) int64 { return t.UnixMilli() }
+
+// stored is a stored time.
+func stored(ms int64) diag.Time { return diag.At(time.UnixMilli(ms)) }

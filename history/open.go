@@ -1,0 +1,170 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// busyTimeout is how long another process's write is waited for; a write takes milliseconds.
+const busyTimeout = 2 * time.Second
+
+// version is the schema's, in user_version. A newer one is refused, and never written to.
+const version = 1
+
+// schema of version 1. auto_vacuum gives pages of forgotten reports back; it only takes before the first table.
+const schema = `
+CREATE TABLE reports (
+	id          INTEGER PRIMARY KEY,
+	run_id      TEXT    NOT NULL UNIQUE,
+	environment TEXT    NOT NULL,
+	node        TEXT    NOT NULL,
+	allocation  TEXT    NOT NULL,
+	shape       TEXT    NOT NULL, -- what was walked
+	started_at  INTEGER NOT NULL, -- Unix milliseconds
+	ended_at    INTEGER NOT NULL,
+	duration_ms INTEGER NOT NULL,
+	outcome     TEXT    NOT NULL,
+	first_failed TEXT   NOT NULL,
+	blame_hop   TEXT    NOT NULL,
+	blame_signal TEXT   NOT NULL,
+	good        INTEGER NOT NULL, -- may be a baseline
+	whole       INTEGER NOT NULL, -- nothing was left out on request
+	bytes       INTEGER NOT NULL,
+	report      BLOB    NOT NULL  -- gzip of JSON
+) STRICT;
+CREATE INDEX by_subject ON reports (environment, node, allocation, ended_at);
+CREATE INDEX by_age ON reports (ended_at, bytes);
+`
+
+// Store is an open history. It is safe for concurrent use, by any number of processes.
+type Store struct {
+	db   *sql.DB
+	path string
+}
+
+// Open opens or creates the history at path. Its folders are made for this user alone, and so is the file.
+func Open(ctx context.Context, path string) (*Store, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("make the history's folder: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // SQLite would make it readable for others; its side files take this mode
+	if err != nil {
+		return nil, fmt.Errorf("open the history: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	return open(ctx, path)
+}
+
+// OpenExisting is Open where nothing is to be created: no file is ErrNone.
+func OpenExisting(ctx context.Context, path string) (*Store, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNone
+	}
+	return open(ctx, path)
+}
+
+func open(ctx context.Context, path string) (*Store, error) {
+	// normal: after a power cut the last report may be missing, and the file is whole. immediate: a transaction that will
+	// write says so at once, and waits in place of failing half-way.
+	q := url.Values{
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "auto_vacuum(incremental)", "journal_mode(WAL)", "synchronous(NORMAL)"},
+		"_txlock": {"immediate"},
+	}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
+	if err != nil {
+		return nil, fmt.Errorf("open the history %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(1) // one process, one writer; each connection costs its pragmas
+	s := &Store{db: db, path: path}
+	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
+	defer cancel()
+	for {
+		err := s.migrate(ctx)
+		if err == nil {
+			return s, nil
+		}
+		// Turning a new file to WAL asks for the whole file, and SQLite does not wait for that.
+		if !busy(err) || pause(ctx) != nil {
+			return nil, errors.Join(fmt.Errorf("open the history %s: %w", path, err), db.Close())
+		}
+	}
+}
+
+// Close closes the history.
+func (s *Store) Close() error { return s.db.Close() }
+
+// migrate makes the schema where there is none yet.
+func (s *Store) migrate(ctx context.Context) error {
+	have, err := s.version(ctx, s.db)
+	if err != nil || have == version {
+		return err
+	}
+	return s.write(ctx, func(tx *sql.Tx) error {
+		have, err := s.version(ctx, tx) // another process may have been first
+		if err != nil || have == version {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, schema); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
+		return err
+	})
+}
+
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (s *Store) version(ctx context.Context, q querier) (int, error) {
+	var have int
+	if err := q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+		return 0, err
+	}
+	if have > version {
+		return have, fmt.Errorf("it is of version %d, and this program knows %d: a newer gpuaasctl wrote it", have, version)
+	}
+	return have, nil
+}
+
+// write runs do in one transaction, committed unless do fails.
+func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
+			err = errors.Join(err, undo)
+		}
+		return err
+	}
+	return tx.Commit()
+}
+
+func busy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+// pause waits a moment, or says that ctx ended.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(10 * time.Millisecond):
+		return nil
+	}
+}
