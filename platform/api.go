@@ -22,6 +22,13 @@ func (p *Platform) apiHandler() http.Handler {
 		"POST /v1/admin/nodes/{id}/tasks":               p.postTask,
 		"POST /v1/admin/nodes/{id}/reenroll":            p.reenroll,
 		"GET /v1/admin/tasks/{id}":                      p.getTask,
+		"POST /v1/admin/nodes/{id}/fence":               p.decide(store.Fence),
+		"POST /v1/admin/nodes/{id}/reactivate":          p.decide(store.Reactivate),
+		"POST /v1/admin/nodes/{id}/revoke":              p.decide(store.Revoke),
+		"POST /v1/admin/nodes/{id}/retire":              p.decide(store.Retire),
+		"GET /v1/admin/nodes/{id}/operations":           p.getOperations,
+		"GET /v1/admin/audit":                           p.getAudit,
+		"GET /metrics":                                  p.getMetrics,
 		"GET /v1/admin/trust":                           p.getTrust,
 		"GET /v1/admin/evidence":                        p.getEvidence,
 	} {

@@ -34,6 +34,9 @@ type nodeView struct {
 	TerminalReadiness  string         `json:"terminal_readiness"`
 	LatestOperation    *operationView `json:"latest_operation,omitempty"`
 	StaleTasks         int            `json:"stale_tasks"`
+	LostResults        int            `json:"lost_results"` // operations that were handed out and whose result is overdue
+	Occupancy          string         `json:"occupancy"`    // free | occupied | cleanup: whether its place can be given away
+	Instances          []instanceView `json:"instances"`    // hosts that spoke as the node, the newest first
 	Now                diag.Time      `json:"now"`
 }
 
@@ -56,11 +59,28 @@ type agentView struct {
 	TerminalURL     string            `json:"terminal_url,omitempty"`
 	Hostname        string            `json:"hostname,omitempty"`
 	Addresses       []string          `json:"addresses,omitempty"`
+	BootID          string            `json:"boot_id,omitempty"`
+	DesiredVersion  string            `json:"desired_version,omitempty"` // by policy; absent: any
+	Posture         string            `json:"posture,omitempty"`         // serving | recovering | stopped | quarantined, as the agent says
+	Profile         string            `json:"environment_profile,omitempty"`
 	CertSerial      string            `json:"cert_serial,omitempty"`
+	CertIssuer      string            `json:"cert_issuer,omitempty"`
 	Counters        map[string]int64  `json:"counters,omitempty"`
 	Record          map[string]string `json:"record,omitempty"`
 	LastDenial      string            `json:"last_denial,omitempty"`
 	LastDeniedAt    diag.Time         `json:"last_denied_at,omitzero"`
+}
+
+// instanceView is one host that spoke as the node.
+type instanceView struct {
+	ID          string    `json:"node_instance_id"`
+	BootID      string    `json:"boot_id,omitempty"`
+	CertSerial  string    `json:"cert_serial,omitempty"`
+	Remote      string    `json:"remote,omitempty"`
+	Hostname    string    `json:"hostname,omitempty"`
+	FirstSeenAt diag.Time `json:"first_seen_at"`
+	LastSeenAt  diag.Time `json:"last_seen_at"`
+	FencedAt    diag.Time `json:"fenced_at,omitzero"`
 }
 
 // certView is the newest certificate issued to the node.
@@ -78,7 +98,12 @@ type operationView struct {
 	Status        string    `json:"status"`
 	TaskID        string    `json:"task_id,omitempty"`
 	CorrelationID string    `json:"correlation_id"`
+	CreatedAt     diag.Time `json:"created_at,omitzero"`
 	ExpiresAt     diag.Time `json:"expires_at,omitzero"`
+}
+
+func operationRead(o store.Operation) operationView {
+	return operationView{ID: o.ID, Type: o.Type, Status: o.Status, TaskID: o.TaskID, CorrelationID: o.CorrelationID, CreatedAt: when(o.CreatedAt), ExpiresAt: when(o.ExpiresAt)}
 }
 
 func (p *Platform) getNode(w http.ResponseWriter, r *http.Request) error {
@@ -93,7 +118,7 @@ func (p *Platform) getNode(w http.ResponseWriter, r *http.Request) error {
 // observe collects what the read model is made of.
 func (p *Platform) observe(ctx context.Context, nodeID string) (observation, error) {
 	o := observation{now: p.now(), trust: p.pki.trust(), endpoints: p.cfg.Endpoints, staleAfter: seconds(p.cfg.Policy.HeartbeatStaleAfter),
-		wait: seconds(p.cfg.Policy.TaskWait)}
+		wait: seconds(p.cfg.Policy.TaskWait), desired: p.cfg.Policy.DesiredAgentVersion}
 	var err error
 	if o.node, err = p.store.Node(ctx, nodeID); err != nil {
 		return o, err
@@ -116,6 +141,19 @@ func (p *Platform) observe(ctx context.Context, nodeID string) (observation, err
 	if o.settled, err = optional(p.store.LastSettled(ctx, nodeID)); err != nil {
 		return o, err
 	}
+	o.profile = p.profileOf(o.node)
+	if o.token, err = p.store.CurrentToken(ctx, nodeID, o.now); err != nil {
+		return o, err
+	}
+	if o.instances, err = p.store.Instances(ctx, nodeID); err != nil {
+		return o, err
+	}
+	if o.states, err = p.store.AllocationStatesOn(ctx, nodeID); err != nil {
+		return o, err
+	}
+	if o.lost, err = p.store.LostResults(ctx, nodeID, o.now.Add(-seconds(p.cfg.Policy.TaskLease)), o.now.Add(-lostFor)); err != nil {
+		return o, err
+	}
 	o.stale, err = p.store.StaleTasks(ctx, nodeID, o.now)
 	return o, err
 }
@@ -136,12 +174,14 @@ func nodeRead(o observation) nodeView {
 	n := o.node
 	v := nodeView{
 		ID: n.ID, Status: n.Status, Health: healthUnknown, Identity: "accepted", Hostname: n.Hostname, PrivateIP: n.PrivateIP,
-		NodeInstanceID: n.InstanceID, BootID: n.BootID, EnvironmentProfile: n.EnvironmentProfile,
+		NodeInstanceID: n.InstanceID, BootID: n.BootID, EnvironmentProfile: o.profile,
 		Provider: providerView{Class: n.ProviderClass, GuestAgent: guestAgentView{Status: n.GuestAgentStatus, At: when(n.GuestAgentAt)}},
 		Agent: agentView{Version: n.AgentVersion, LastSeenAt: when(n.LastSeenAt), LastHeartbeatAt: when(n.LastHeartbeatAt),
 			LastTaskWaitAt: when(n.LastWaitAt), APIURL: n.APIURL, TerminalURL: n.TerminalURL, Hostname: n.ReportedHostname, Addresses: n.Addresses,
-			CertSerial: n.CertSerial, Counters: n.Counters, Record: n.Record, LastDenial: n.LastDenial, LastDeniedAt: when(n.LastDeniedAt)},
-		Recovery: recovery(o), TerminalReadiness: readiness(o.session, o.openTask), StaleTasks: o.stale, Now: diag.At(o.now),
+			BootID: n.BootID, DesiredVersion: o.desired, Posture: n.Posture, Profile: n.ReportedProfile, CertSerial: n.CertSerial, CertIssuer: n.CertIssuer,
+			Counters: n.Counters, Record: n.Record, LastDenial: n.LastDenial, LastDeniedAt: when(n.LastDeniedAt)},
+		Recovery: recovery(o), TerminalReadiness: readiness(o.session, o.openTask), StaleTasks: o.stale, LostResults: o.lost, Occupancy: occupancy(o.states),
+		Instances: instanceViews(o.instances), Now: diag.At(o.now),
 	}
 	if n.Identity != "" {
 		v.Identity = n.Identity
@@ -153,45 +193,31 @@ func nodeRead(o observation) nodeView {
 		v.Cert = &certView{Serial: c.Serial, IssuerFingerprint: c.IssuerFingerprint, NotAfter: when(c.NotAfter), Generation: c.Generation, RevokedAt: when(c.RevokedAt)}
 	}
 	if op := o.operation; op != nil {
-		v.LatestOperation = &operationView{ID: op.ID, Type: op.Type, Status: op.Status, TaskID: op.TaskID, CorrelationID: op.CorrelationID, ExpiresAt: when(op.ExpiresAt)}
+		latest := operationRead(*op)
+		v.LatestOperation = &latest
 	}
 	return v
 }
 
-// bundleView is the audited recovery bundle: token, endpoints and CA material together, since they drift together.
-type bundleView struct {
-	NodeID      string    `json:"node_id"`
-	Token       string    `json:"token"`
-	ExpiresAt   diag.Time `json:"expires_at"`
-	APIURL      string    `json:"api_url"`
-	TerminalURL string    `json:"terminal_url"`
-	CABundle    string    `json:"ca_bundle"`
-	TaskKeys    string    `json:"task_signing_pubkeys"`
-	Now         diag.Time `json:"now"`
+func instanceViews(rows []store.Instance) []instanceView {
+	views := make([]instanceView, len(rows))
+	for i, r := range rows {
+		views[i] = instanceView{ID: r.ID, BootID: r.BootID, CertSerial: r.CertSerial, Remote: r.Remote, Hostname: r.Hostname, FirstSeenAt: when(r.FirstSeenAt),
+			LastSeenAt: when(r.LastSeenAt), FencedAt: when(r.FencedAt)}
+	}
+	return views
 }
 
-func (p *Platform) reenroll(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Reason string `json:"reason"`
+// occupancy is the worst of a node's allocations: a place that is being cleaned cannot be given away.
+func occupancy(states []string) string {
+	worst := occupancies[store.StateReleased]
+	for _, s := range states {
+		switch o := occupancies[s]; {
+		case o == occupancies[store.StateReleaseFailed]:
+			return o
+		case o != occupancies[store.StateReleased]:
+			worst = o
+		}
 	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	ctx, now := r.Context(), p.now()
-	n, err := p.store.Node(ctx, r.PathValue("id"))
-	if err != nil {
-		return notFound(err, "node")
-	}
-	if n.Identity != "" {
-		return web.Errorf(http.StatusConflict, n.Identity, "the node's identity is %s: settle that first", n.Identity)
-	}
-	token, expires := newToken(), now.Add(seconds(p.cfg.Policy.RecoveryTokenMaxAge))
-	err = p.store.Reenroll(ctx, store.Digest(token.Reveal()), expires, store.Evidence{At: now, Kind: store.NodeReenroll,
-		CorrelationID: web.CorrelationID(ctx), NodeID: n.ID, Detail: map[string]any{"expires_at": expires, "reason": in.Reason, "remote": web.Remote(r)}})
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, bundleView{NodeID: n.ID, Token: token.Reveal(), ExpiresAt: when(expires), APIURL: p.cfg.Endpoints.APIURL,
-		TerminalURL: p.cfg.Endpoints.TerminalURL, CABundle: string(p.pki.nodeCABundle), TaskKeys: p.queue.Pubkeys(), Now: diag.At(now)})
-	return nil
+	return worst
 }

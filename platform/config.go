@@ -27,6 +27,9 @@ type Config struct {
 	Endpoints         Endpoints `yaml:"endpoints"`
 	Policy            Policy    `yaml:"policy"`
 	Seed              string    `yaml:"seed"` // optional
+
+	// EnvironmentProfile is the active one; what the seed says of a node goes before it. Empty: any will do.
+	EnvironmentProfile string `yaml:"environment_profile,omitempty"`
 }
 
 // Listen holds host:port of each listener. All but NodeTerminal speak plain HTTP and belong on loopback, behind the
@@ -48,6 +51,7 @@ type PKIFiles struct {
 	TerminalKey       string `yaml:"terminal_key"`
 	TerminalClientCA  string `yaml:"terminal_client_ca,omitempty"` // what the node terminal trusts for clients; default: the signing CA
 	NodeCABundle      string `yaml:"node_ca_bundle"`               // handed out at enrollment
+	RecoveryCABundle  string `yaml:"recovery_ca_bundle,omitempty"` // what a node trusts for enrollment alone; handed out in a recovery bundle
 }
 
 // Endpoints are the URLs under which nodes and browsers reach this platform.
@@ -55,7 +59,8 @@ type Endpoints struct {
 	APIURL              string   `yaml:"api_url"`
 	TerminalURL         string   `yaml:"terminal_url"`
 	BrowserTerminalBase string   `yaml:"browser_terminal_base"`
-	AllowedOrigins      []string `yaml:"allowed_origins,omitempty"` // host names of web UIs besides the terminal's own
+	RecoveryAPIURL      string   `yaml:"recovery_api_url,omitempty"` // where a node enrolls when api_url does not do
+	AllowedOrigins      []string `yaml:"allowed_origins,omitempty"`  // host names of web UIs besides the terminal's own
 }
 
 // Policy holds the catalogue's keys, in seconds. Absent keys have the catalogue's defaults.
@@ -68,13 +73,17 @@ type Policy struct {
 	NodeStreamTimeout      int64 `yaml:"terminal.node_stream_timeout_seconds"`
 	TerminalTokenTTL       int64 `yaml:"terminal.token_ttl_seconds"`
 	AppStatusProbeInterval int64 `yaml:"app.status_probe_interval_seconds"` // 0: none
+	TaskLease              int64 `yaml:"node.task_lease_seconds"`           // how long a task may be handed out without a result before it goes back to the queue, where that is safe
+	AuditDedupeWindow      int64 `yaml:"audit.dedupe_window_seconds"`
+
+	DesiredAgentVersion string `yaml:"agent.desired_version,omitempty"` // empty: any
 }
 
 // DefaultPolicy is the catalogue's.
 func DefaultPolicy() Policy {
 	return Policy{
 		HeartbeatStaleAfter: 120, TaskWait: 25, TaskStaleSweepInterval: 60, RecoveryTokenMaxAge: 86400, CertTTL: 86400,
-		NodeStreamTimeout: 20, TerminalTokenTTL: 60, AppStatusProbeInterval: 10,
+		NodeStreamTimeout: 20, TerminalTokenTTL: 60, AppStatusProbeInterval: 10, TaskLease: 30, AuditDedupeWindow: 300,
 	}
 }
 
@@ -108,8 +117,11 @@ func (c Config) Check() error {
 	}
 	for _, f := range []struct{ key, value string }{
 		{"endpoints.api_url", c.Endpoints.APIURL}, {"endpoints.terminal_url", c.Endpoints.TerminalURL},
-		{"endpoints.browser_terminal_base", c.Endpoints.BrowserTerminalBase},
+		{"endpoints.browser_terminal_base", c.Endpoints.BrowserTerminalBase}, {"endpoints.recovery_api_url", c.Endpoints.RecoveryAPIURL},
 	} {
+		if f.value == "" && f.key == "endpoints.recovery_api_url" {
+			continue
+		}
 		if u, err := url.Parse(f.value); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 			errs = append(errs, fmt.Errorf("%s must be an http or https URL", f.key))
 		}
@@ -121,7 +133,8 @@ func (c Config) Check() error {
 		{"node.heartbeat_stale_after_seconds", c.Policy.HeartbeatStaleAfter}, {"node.task_wait_seconds", c.Policy.TaskWait},
 		{"node.task_stale_sweep_interval_seconds", c.Policy.TaskStaleSweepInterval}, {"node.recovery_token_max_age_seconds", c.Policy.RecoveryTokenMaxAge},
 		{"node.cert_ttl_seconds", c.Policy.CertTTL}, {"terminal.node_stream_timeout_seconds", c.Policy.NodeStreamTimeout},
-		{"terminal.token_ttl_seconds", c.Policy.TerminalTokenTTL},
+		{"terminal.token_ttl_seconds", c.Policy.TerminalTokenTTL}, {"node.task_lease_seconds", c.Policy.TaskLease},
+		{"audit.dedupe_window_seconds", c.Policy.AuditDedupeWindow},
 	} {
 		if f.value <= 0 {
 			errs = append(errs, fmt.Errorf("policy %s must be positive", f.key))

@@ -43,9 +43,11 @@ func (p *Platform) enroll(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
+	p.recovered(r.Context(), actorNode, in.NodeID, "", actionEnroll)
+	p.metrics.add("enrollments_total")
 	web.WriteJSON(w, http.StatusOK, wire.EnrollResponse{
 		Certificate: string(certPEM(c)) + string(p.pki.caPEM), CABundle: string(p.pki.nodeCABundle), APIURL: p.cfg.Endpoints.APIURL,
-		TerminalURL: p.cfg.Endpoints.TerminalURL, Generation: generation, NotAfter: c.NotAfter.UTC(),
+		TerminalURL: p.cfg.Endpoints.TerminalURL, Generation: generation, NotAfter: c.NotAfter.UTC(), Profile: p.activeProfile(r.Context(), in.NodeID),
 	})
 	return nil
 }
@@ -66,8 +68,8 @@ func (p *Platform) issue(r *http.Request, in wire.EnrollRequest) (*x509.Certific
 	keySum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
 	var cert *x509.Certificate
 	row, err := p.store.Enroll(r.Context(), store.Enrollment{
-		NodeID: in.NodeID, InstanceID: in.NodeInstanceID, CorrelationID: web.CorrelationID(r.Context()), TokenDigest: store.Digest(token.Reveal()),
-		KeyDigest: hex.EncodeToString(keySum[:]), At: p.now(), Retry: enrollRetry,
+		NodeID: in.NodeID, InstanceID: in.NodeInstanceID, Remote: web.Remote(r), Profile: p.activeProfile(r.Context(), in.NodeID), NodeProfile: in.Profile,
+		CorrelationID: web.CorrelationID(r.Context()), TokenDigest: store.Digest(token.Reveal()), KeyDigest: hex.EncodeToString(keySum[:]), At: p.now(), Retry: enrollRetry,
 	}, func(generation int64) (row store.Cert, err error) {
 		cert, row, err = p.pki.sign(in.NodeID, generation, csr.PublicKey, p.now(), seconds(p.cfg.Policy.CertTTL))
 		return row, err
@@ -89,6 +91,12 @@ func (p *Platform) enrollDenial(ctx context.Context, nodeID string, err error) e
 		return web.Errorf(http.StatusUnauthorized, wire.DenyTokenExpired, "the enrollment token has expired")
 	case errors.Is(err, store.ErrTokenConsumed):
 		return web.Errorf(http.StatusUnauthorized, wire.DenyTokenConsumed, "the enrollment token was used already")
+	case errors.Is(err, store.ErrProfile):
+		return web.Errorf(http.StatusForbidden, wire.DenyProfileMismatch, "the token or the node is of another environment profile than the active one")
+	case errors.Is(err, store.ErrFenced):
+		return web.Errorf(http.StatusForbidden, wire.DenyFenced, "this host is fenced")
+	case errors.Is(err, store.ErrHostBound):
+		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "this host is another node; that one has to be retired first")
 	case errors.Is(err, store.ErrNodeDenied):
 		n, lookup := p.store.Node(ctx, nodeID)
 		if lookup != nil {
@@ -105,4 +113,7 @@ func (p *Platform) recordEnrollDenial(r *http.Request, in wire.EnrollRequest, de
 	if err != nil {
 		p.log.Error("record evidence", "error", err)
 	}
+	p.failed(r.Context(), store.Audit{AuditKey: store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(r.Context(), in.NodeID), Action: actionEnroll, Reason: denial.Code},
+		NodeID: in.NodeID, Remote: web.Remote(r)})
+	p.metrics.add("enrollments_denied_total", "reason", denial.Code)
 }

@@ -37,36 +37,79 @@ func (p *Platform) checkOperator(r *http.Request) error {
 	return nil
 }
 
-// identify returns the client certificate that the ingress passed on, or the denial of the node that the path names.
-func (p *Platform) identify(r *http.Request) error {
+// caller is who a node request comes from.
+type caller struct {
+	cert     *x509.Certificate
+	instance string // as the request's header names it, "" when it does not
+	remote   string
+}
+
+type callerKey struct{}
+
+// callerOf returns the caller that the node middleware identified.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// presented returns the client certificate that the ingress passed on, or why there is none.
+func presented(r *http.Request) (*x509.Certificate, error) {
 	verify := r.Header.Get(wire.HeaderClientVerify)
 	switch reason, failed := strings.CutPrefix(verify, "FAILED:"); {
 	case failed && strings.Contains(reason, "expired"):
-		return web.Errorf(http.StatusUnauthorized, wire.DenyExpired, "the ingress rejected the client certificate: %s", reason)
+		return nil, web.Errorf(http.StatusUnauthorized, wire.DenyExpired, "the ingress rejected the client certificate: %s", reason)
 	case failed:
-		return web.Errorf(http.StatusUnauthorized, wire.DenyNotNodeBound, "the ingress rejected the client certificate: %s", reason)
+		return nil, web.Errorf(http.StatusUnauthorized, wire.DenyNotNodeBound, "the ingress rejected the client certificate: %s", reason)
 	case verify != "SUCCESS":
-		return web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress saw no client certificate")
+		return nil, web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress saw no client certificate")
 	}
 	text, err := url.PathUnescape(r.Header.Get(wire.HeaderClientCert)) // not QueryUnescape: base64 has +
-	if err != nil {
-		return web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
+	if err == nil {
+		if block, _ := pem.Decode([]byte(text)); block != nil {
+			if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+				return c, nil
+			}
+		}
 	}
-	block, _ := pem.Decode([]byte(text))
-	if block == nil {
-		return web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
+	return nil, web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
+}
+
+// denied says why a request may not act as the node; nil when it may. anyProfile leaves it open which environment
+// profile the node named last: of a request that names one itself.
+func (p *Platform) denied(ctx context.Context, nodeID string, from caller, anyProfile bool) *web.Error {
+	if err := p.deniedCert(ctx, nodeID, from.cert); err != nil {
+		return err
 	}
-	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
+	n, err := p.store.Node(ctx, nodeID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "there is no such node")
+	case err != nil:
+		return lookupFailed(err)
+	case n.Identity != "":
+		return web.Errorf(http.StatusForbidden, n.Identity, "the node's identity is %s", n.Identity)
+	case !anyProfile && store.OtherProfile(n.ReportedProfile, p.profileOf(n)):
+		return web.Errorf(http.StatusForbidden, wire.DenyProfileMismatch, "the node named another environment profile than the active one")
 	}
-	if denied := p.deniedCert(r.Context(), r.PathValue("node_id"), c); denied != nil {
-		return denied
+	switch fenced, err := p.store.Fenced(ctx, nodeID, from.instance, from.remote); {
+	case err != nil:
+		return lookupFailed(err)
+	case fenced:
+		return web.Errorf(http.StatusForbidden, wire.DenyFenced, "this host is fenced")
 	}
 	return nil
 }
 
-// deniedCert says why a certificate may not act as the node; nil when it may.
+// deniedStream is denied for the gateway, which ends mutual TLS itself.
+func (p *Platform) deniedStream(r *http.Request, nodeID string, c *x509.Certificate) *web.Error {
+	return p.denied(r.Context(), nodeID, caller{cert: c, instance: r.Header.Get(wire.HeaderNodeInstance), remote: web.Remote(r)}, false)
+}
+
+func lookupFailed(err error) *web.Error {
+	return &web.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "the platform could not look the node up", Err: err}
+}
+
+// deniedCert says why a certificate may not act as the node, whatever the node's standing.
 func (p *Platform) deniedCert(ctx context.Context, nodeID string, c *x509.Certificate) *web.Error {
 	if err := p.pki.verifyNode(c, p.now()); err != nil {
 		var invalid x509.CertificateInvalidError
@@ -84,16 +127,7 @@ func (p *Platform) deniedCert(ctx context.Context, nodeID string, c *x509.Certif
 	case err == nil && !issued.RevokedAt.IsZero():
 		return web.Errorf(http.StatusForbidden, wire.DenyRevoked, "the client certificate was revoked")
 	case err != nil && !errors.Is(err, store.ErrNotFound): // an unknown serial of our own CA counts: the signature is the truth
-		return &web.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "the platform could not look the certificate up", Err: err}
-	}
-	n, err := p.store.Node(ctx, nodeID)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "there is no such node")
-	case err != nil:
-		return &web.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "the platform could not look the node up", Err: err}
-	case n.Identity != "":
-		return web.Errorf(http.StatusForbidden, n.Identity, "the node's identity is %s", n.Identity)
+		return lookupFailed(err)
 	}
 	return nil
 }

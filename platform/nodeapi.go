@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -49,42 +50,69 @@ func (p *Platform) nodeHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+wire.PathHealth, web.Handler(p.healthz))
 	mux.Handle("POST "+wire.PathEnroll, web.Handler(p.enroll))
-	mux.Handle("POST "+wire.PathHeartbeat, p.node(p.heartbeat))
-	mux.Handle("GET "+wire.PathTaskWait, p.node(p.taskWait))
-	mux.Handle("POST "+wire.PathTaskResult, p.node(p.taskResult))
-	mux.Handle("POST "+wire.PathEvents, p.node(p.events))
+	mux.Handle("POST "+wire.PathHeartbeat, p.node(p.heartbeat, true))
+	mux.Handle("GET "+wire.PathTaskWait, p.node(p.taskWait, false))
+	mux.Handle("POST "+wire.PathTaskResult, p.node(p.taskResult, false))
+	mux.Handle("POST "+wire.PathEvents, p.node(p.events, false))
 	mux.Handle("/", web.Handler(web.NotFound))
 	return web.Front(p.log, "node_api", mux)
 }
 
-// node lets a request through whose certificate may act as the node in the path. A denial is recorded, and counts as
-// the node's last one unless a preflight made it.
-func (p *Platform) node(next web.Handler) web.Handler {
+// node lets a request through that may act as the node in the path. A denial, here or by the handler, is recorded, and
+// counts as the node's last one unless a preflight or a fenced host got it.
+func (p *Platform) node(next web.Handler, anyProfile bool) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		err := p.identify(r)
-		if err == nil {
-			return next(w, r)
-		}
+		from := caller{instance: r.Header.Get(wire.HeaderNodeInstance), remote: web.Remote(r)}
+		err := func() error {
+			var err error
+			if from.cert, err = presented(r); err != nil {
+				return err
+			}
+			if denied := p.denied(r.Context(), r.PathValue("node_id"), from, anyProfile); denied != nil {
+				return denied
+			}
+			return next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, from)))
+		}()
 		var denial *web.Error
-		if errors.As(err, &denial) && denial.Status < http.StatusInternalServerError {
-			p.recordDenial(r, denial)
+		if errors.As(err, &denial) && (denial.Status == http.StatusUnauthorized || denial.Status == http.StatusForbidden) {
+			p.recordDenial(r, from, denial)
 		}
 		return err
 	}
 }
 
-func (p *Platform) recordDenial(r *http.Request, denial *web.Error) {
-	e := store.Evidence{At: p.now(), Kind: store.NodeDenied, CorrelationID: web.CorrelationID(r.Context()), NodeID: r.PathValue("node_id"),
-		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "path": r.URL.Path, "remote": web.Remote(r)}}
-	var err error
-	if isProbe(r) {
-		err = p.store.Record(r.Context(), e)
-	} else {
-		err = p.store.Denied(r.Context(), denial.Code, e)
+// recordDenial writes the evidence of a denial and counts it.
+func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error) {
+	ctx, nodeID := r.Context(), r.PathValue("node_id")
+	e := store.Evidence{At: p.now(), Kind: store.NodeDenied, CorrelationID: web.CorrelationID(ctx), NodeID: nodeID, InstanceID: from.instance,
+		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "path": r.URL.Path, "remote": from.remote}}
+	serial := ""
+	if from.cert != nil {
+		serial = serialText(from.cert)
+		e.Detail["cert_serial"] = serial
 	}
-	if err != nil {
+	write := func() error { return p.store.Denied(ctx, denial.Code, e) }
+	if isProbe(r) || p.fencedHost(ctx, nodeID, denial.Code) {
+		write = func() error { return p.store.Record(ctx, e) }
+	}
+	if err := write(); err != nil {
 		p.log.Error("record evidence", "error", err)
 	}
+	if isProbe(r) {
+		return
+	}
+	p.metrics.add("node_denials_total", "reason", denial.Code)
+	p.failed(ctx, store.Audit{AuditKey: store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(ctx, nodeID), CredentialID: serial,
+		Action: actionAuthenticate, Reason: denial.Code}, NodeID: nodeID, Remote: from.remote})
+}
+
+// fencedHost reports whether a denial is a fenced host's alone, and says nothing about the node.
+func (p *Platform) fencedHost(ctx context.Context, nodeID, code string) bool {
+	if code != wire.DenyFenced {
+		return false
+	}
+	n, err := p.store.Node(ctx, nodeID)
+	return err == nil && n.Identity == ""
 }
 
 // isProbe reports whether a preflight asks: such a request claims nothing and counts as nothing.
@@ -101,10 +129,8 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		return web.Errorf(http.StatusBadRequest, "instance_id_required", "a heartbeat names its node instance")
 	}
 	ctx, nodeID, now := r.Context(), r.PathValue("node_id"), p.now()
-	if !isProbe(r) {
-		if err := p.store.Heartbeat(ctx, nodeID, web.CorrelationID(ctx), web.Remote(r), now, h); err != nil {
-			return err
-		}
+	if err := p.takeHeartbeat(r, h); err != nil {
+		return err
 	}
 	mark, err := p.store.Watermark(ctx, nodeID, h.NodeInstanceID)
 	if err != nil {
@@ -121,6 +147,49 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set(wire.HeaderReplayFrom, strconv.FormatUint(mark+1, 10))
 	web.WriteJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// takeHeartbeat stores a node's report, or denies the host that sent it. A preflight's is checked and not stored.
+func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest) error {
+	ctx, nodeID, from := r.Context(), r.PathValue("node_id"), callerOf(r.Context())
+	if err := p.deniedHost(ctx, nodeID, h.NodeInstanceID, from.remote); err != nil {
+		return err
+	}
+	if active := p.activeProfile(ctx, nodeID); store.OtherProfile(h.Profile, active) {
+		if !isProbe(r) {
+			if err := p.store.OtherProfileNamed(ctx, nodeID, h.Profile); err != nil {
+				return err
+			}
+		}
+		return web.Errorf(http.StatusForbidden, wire.DenyProfileMismatch, "the node names the environment profile %q, the active one is %q", h.Profile, active)
+	}
+	if isProbe(r) {
+		return nil
+	}
+	cloned, err := p.store.Heartbeat(ctx, store.Beat{HeartbeatRequest: h, NodeID: nodeID, CorrelationID: web.CorrelationID(ctx), Remote: from.remote,
+		Serial: serialText(from.cert), ReceivedAt: p.now()}, seconds(p.cfg.Policy.HeartbeatStaleAfter), clone)
+	switch {
+	case err != nil:
+		return err
+	case cloned:
+		p.log.Error("two hosts speak as one node: it is quarantined until an operator decides", "node_id", nodeID, "node_instance_id", h.NodeInstanceID, "remote", from.remote)
+		p.metrics.add("clones_detected_total")
+		return web.Errorf(http.StatusForbidden, wire.DenyCloned, "more than one host speaks as this node")
+	}
+	p.metrics.add("heartbeats_total")
+	p.recovered(ctx, actorNode, nodeID, "", actionAuthenticate)
+	return nil
+}
+
+// deniedHost denies a host that is fenced, as the request's body names it.
+func (p *Platform) deniedHost(ctx context.Context, nodeID, instanceID, remote string) error {
+	switch fenced, err := p.store.Fenced(ctx, nodeID, instanceID, remote); {
+	case err != nil:
+		return err
+	case fenced:
+		return web.Errorf(http.StatusForbidden, wire.DenyFenced, "this host is fenced")
+	}
 	return nil
 }
 
@@ -224,6 +293,9 @@ func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	if in.NodeInstanceID == "" {
 		return web.Errorf(http.StatusBadRequest, "instance_id_required", "events name their node instance")
+	}
+	if err := p.deniedHost(r.Context(), r.PathValue("node_id"), in.NodeInstanceID, callerOf(r.Context()).remote); err != nil {
+		return err
 	}
 	mark, err := p.store.AddEvents(r.Context(), r.PathValue("node_id"), in, p.now())
 	if errors.Is(err, store.ErrSequence) {

@@ -43,6 +43,7 @@ type pki struct {
 	terminalPool *x509.CertPool // what the node terminal trusts for clients
 	terminal     tls.Certificate
 	nodeCABundle []byte
+	recoveryCA   []byte // nil: nodes have no recovery trust of their own
 }
 
 func loadPKI(f PKIFiles) (*pki, error) {
@@ -74,6 +75,11 @@ func loadPKI(f PKIFiles) (*pki, error) {
 	}
 	if p.nodeCABundle, err = os.ReadFile(f.NodeCABundle); err != nil {
 		return nil, fmt.Errorf("load node CA bundle: %w", err)
+	}
+	if f.RecoveryCABundle != "" {
+		if p.recoveryCA, err = os.ReadFile(f.RecoveryCABundle); err != nil {
+			return nil, fmt.Errorf("load recovery CA bundle: %w", err)
+		}
 	}
 	return p, nil
 }

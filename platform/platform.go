@@ -51,6 +51,7 @@ type Platform struct {
 
 	gateway *gateway.Gateway
 	waits   waitLimit
+	metrics metrics
 	servers []server
 }
 
@@ -107,7 +108,7 @@ func (p *Platform) open(deps Deps) (err error) {
 	}
 	p.checkTrust(ctx)
 	p.gateway = gateway.New(gateway.Options{
-		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Redis: p.cfg.Redis, Denied: p.deniedCert,
+		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Redis: p.cfg.Redis, Denied: p.deniedStream,
 		NodeStreamTimeout: seconds(p.cfg.Policy.NodeStreamTimeout), TerminalBase: p.cfg.Endpoints.BrowserTerminalBase,
 		AllowedOrigins: p.cfg.Endpoints.AllowedOrigins,
 	})

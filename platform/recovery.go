@@ -2,6 +2,8 @@ package platform
 
 import (
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,12 @@ type observation struct {
 	openTask   *store.Task // the session's terminal.open
 	settled    *store.Task // the newest proving task that ended
 	stale      int
+	lost       int  // results that are overdue
+	token      bool // the node may have a current recovery token
+	instances  []store.Instance
+	states     []string // of its allocations
+	profile    string   // the active one for the node; "" any
+	desired    string   // agent version; "" any
 	trust      Trust
 	endpoints  Endpoints
 	staleAfter time.Duration
@@ -30,9 +38,18 @@ type observation struct {
 type recoveryView struct {
 	Reason    string       `json:"reason"`
 	State     string       `json:"state"`
+	Since     diag.Time    `json:"since,omitzero"` // from when on the reason held, as far as the platform noticed
 	UpdatedAt diag.Time    `json:"updated_at"`
+	Denial    *denialView  `json:"last_denial,omitempty"`
+	Token     bool         `json:"current_token"` // an unused, unexpired recovery token was issued for the node
 	Evidence  []string     `json:"evidence"`
 	Checklist []checkpoint `json:"checklist"`
+}
+
+// denialView is the last denial that the node itself got.
+type denialView struct {
+	Code string    `json:"code"`
+	At   diag.Time `json:"at"`
 }
 
 // checkpoint is one of the five recovery evidence points; Status is pass, fail or unknown.
@@ -51,10 +68,19 @@ const (
 // settledFor is how long a completed task proves that tasks complete.
 const settledFor = 15 * time.Minute
 
+// lostFor is how long an operation that expired without its result is shown as lost; afterwards it is history.
+const lostFor = 15 * time.Minute
+
 // recovery is the node's classified state. Normal takes all five points, not the absence of complaints.
 func recovery(o observation) recoveryView {
-	v := recoveryView{UpdatedAt: diag.At(o.now), Evidence: []string{}, Checklist: checklist(o)}
+	v := recoveryView{UpdatedAt: diag.At(o.now), Token: o.token, Evidence: []string{}, Checklist: checklist(o)}
 	v.Reason, v.State = reason(o)
+	if v.Reason == o.node.RecoveryReason {
+		v.Since = when(o.node.RecoverySince)
+	}
+	if !o.node.LastDeniedAt.IsZero() {
+		v.Denial = &denialView{Code: o.node.LastDenial, At: when(o.node.LastDeniedAt)}
+	}
 	healthy := true
 	for _, c := range v.Checklist {
 		healthy = healthy && c.Status == passed
@@ -75,6 +101,10 @@ func recovery(o observation) recoveryView {
 func reason(o observation) (string, string) {
 	n := o.node
 	stale := n.LastSeenAt.IsZero() || o.now.Sub(n.LastSeenAt) > o.staleAfter
+	expired := stale && o.cert != nil && !o.now.Before(o.cert.NotAfter)
+	denied := func(codes ...string) bool {
+		return n.LastDeniedAt.After(n.LastSeenAt) && slices.Contains(codes, n.LastDenial)
+	}
 	rows := []struct {
 		holds  bool
 		reason string
@@ -83,10 +113,16 @@ func reason(o observation) (string, string) {
 		{n.Identity == wire.DenyCloned, "cloned_identity_detected", diag.UserSecurity},
 		{n.Identity != "", "identity_revoked_or_fenced", diag.UserOperator},
 		{o.trust.IngressTrustsSigningCA != nil && !*o.trust.IngressTrustsSigningCA, "cert_untrusted_by_ingress", diag.UserOperator},
-		{drifted(n, o.endpoints), "endpoint_profile_drift", diag.UserOperator},
-		{stale && o.cert != nil && !o.now.Before(o.cert.NotAfter), "cert_expired", diag.UserOperator},
+		{drifted(n, o.endpoints) || store.OtherProfile(n.ReportedProfile, o.profile), "endpoint_profile_drift", diag.UserOperator},
+		{expired && o.token, "cert_expired", diag.UserRecovery},
+		{expired, "recovery_token_missing", diag.UserOperator},
+		{denied(wire.DenyTokenExpired, wire.DenyTokenConsumed), "recovery_enrollment_blocked", diag.UserOperator},
+		{denied(wire.DenyNotNodeBound), "identity_rejected_recoverable", diag.UserRecovery},
 		{stale, "node_agent_unreachable", diag.UserTemporary},
 		{o.stale > 0, "task_backlog_stale", diag.UserTemporary},
+		{o.lost > 0, "dispatched_result_lost", diag.UserTemporary},
+		{o.desired != "" && n.AgentVersion != "" && n.AgentVersion != o.desired, "agent_version_drift", diag.UserTemporary},
+		{moved(n), "ip_route_drift", diag.UserTemporary},
 	}
 	for _, r := range rows {
 		if r.holds {
@@ -102,6 +138,18 @@ func drifted(n store.Node, e Endpoints) bool {
 		return said != "" && strings.TrimRight(said, "/") != strings.TrimRight(active, "/")
 	}
 	return differs(n.APIURL, e.APIURL) || differs(n.TerminalURL, e.TerminalURL)
+}
+
+// moved reports whether the node reports addresses, and not the one under which the platform knows it.
+func moved(n store.Node) bool {
+	known := net.ParseIP(n.PrivateIP)
+	if known == nil || known.IsLoopback() || len(n.Addresses) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(n.Addresses, func(a string) bool {
+		host, _, _ := strings.Cut(a, "/") // with or without a prefix length
+		return known.Equal(net.ParseIP(host))
+	})
 }
 
 // checklist is the five recovery evidence points. What was not measured is unknown.

@@ -33,7 +33,8 @@ func (p *Platform) seed(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("seed node %s: load enrollment token: %w", n.ID, err)
 		}
-		err = p.store.AddToken(ctx, n.ID, store.Digest(token.Reveal()), now, now.Add(seconds(p.cfg.Policy.RecoveryTokenMaxAge)))
+		err = p.store.AddToken(ctx, store.Token{NodeID: n.ID, Digest: store.Digest(token.Reveal()), IssuedAt: now,
+			ExpiresAt: now.Add(seconds(p.cfg.Policy.RecoveryTokenMaxAge))})
 		if err != nil {
 			return fmt.Errorf("seed node %s: store enrollment token: %w", n.ID, err)
 		}

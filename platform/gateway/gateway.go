@@ -32,7 +32,7 @@ type Options struct {
 	Redis string // host:port
 
 	// Denied says why a verified client certificate may not act as a node; nil when it may.
-	Denied func(ctx context.Context, nodeID string, c *x509.Certificate) *web.Error
+	Denied func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
 
 	NodeStreamTimeout time.Duration // from the browser's attach to the terminal's first ready or error
 	TerminalBase      string        // a browser's Origin may be this URL's host

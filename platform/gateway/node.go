@@ -53,7 +53,7 @@ func (g *Gateway) admitNode(r *http.Request, id string, row *store.Session) (*se
 		return nil, web.Errorf(http.StatusUnauthorized, wire.CodeNodeStreamMTLS, "a node stream needs a client certificate")
 	}
 	row.NodeID = cert.Subject.CommonName
-	if denied := g.Denied(r.Context(), row.NodeID, cert); denied != nil {
+	if denied := g.Denied(r, row.NodeID, cert); denied != nil {
 		return nil, denied
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {

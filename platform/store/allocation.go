@@ -63,6 +63,12 @@ func (s *Store) ActiveApps(ctx context.Context) ([]Allocation, error) {
 	return all(ctx, s.db, readAllocation, allocationColumns+"WHERE state = ? AND app_unit != '' ORDER BY id", StateActive)
 }
 
+// AllocationStatesOn returns the states of a node's allocations.
+func (s *Store) AllocationStatesOn(ctx context.Context, nodeID string) ([]string, error) {
+	return all(ctx, s.db, func(row scanner) (state string, err error) { return state, row.Scan(&state) },
+		"SELECT state FROM allocations WHERE node_id = ? ORDER BY id", nodeID)
+}
+
 // SeedAllocation creates a when there is none of its id.
 func (s *Store) SeedAllocation(ctx context.Context, a Allocation) error {
 	_, err := s.db.ExecContext(ctx, `INSERT INTO allocations (id, node_id, state, os_user, workflow_id, app_kind, app_unit, app_port, app_product_url, updated_at)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -13,7 +14,10 @@ var (
 	ErrTokenOtherNode = errors.New("token is bound to another node")
 	ErrTokenExpired   = errors.New("token has expired")
 	ErrTokenConsumed  = errors.New("token was used already")
+	ErrProfile        = errors.New("token or node is of another environment profile")
 	ErrNodeDenied     = errors.New("node is denied")
+	ErrFenced         = errors.New("host is fenced")
+	ErrHostBound      = errors.New("host is another node that is not retired")
 )
 
 // Cert is one certificate issued to a node.
@@ -29,32 +33,45 @@ type Cert struct {
 	RevokedAt         time.Time
 }
 
-// AddToken stores an enrollment token by its digest; one that exists is left as it is.
-func (s *Store) AddToken(ctx context.Context, nodeID, digest string, now, expires time.Time) error {
-	_, err := s.db.ExecContext(ctx, "INSERT INTO tokens (digest, node_id, created_at, expires_at) VALUES (?,?,?,?) ON CONFLICT (digest) DO NOTHING",
-		digest, nodeID, ms(now), ms(expires))
+// Token is an enrollment token as it is stored: by its digest.
+type Token struct {
+	NodeID    string
+	Digest    string
+	Profile   string // the environment that it is for; empty: any
+	TaskID    string // of the rotation that brought it to the node
+	IssuedAt  time.Time
+	ExpiresAt time.Time
+}
+
+// AddToken stores an enrollment token; one that exists is left as it is.
+func (s *Store) AddToken(ctx context.Context, t Token) error { return addToken(ctx, s.db, t) }
+
+func addToken(ctx context.Context, q querier, t Token) error {
+	_, err := q.ExecContext(ctx, "INSERT INTO tokens (digest, node_id, profile, task_id, created_at, expires_at) VALUES (?,?,?,?,?,?) ON CONFLICT (digest) DO NOTHING",
+		t.Digest, t.NodeID, t.Profile, t.TaskID, ms(t.IssuedAt), ms(t.ExpiresAt))
 	return err
 }
 
-// Reenroll stores a fresh token of a node with the audit of its issue.
-func (s *Store) Reenroll(ctx context.Context, digest string, expires time.Time, e Evidence) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO tokens (digest, node_id, created_at, expires_at) VALUES (?,?,?,?)",
-			digest, e.NodeID, ms(e.At), ms(expires)); err != nil {
-			return err
-		}
-		if err := addOperation(ctx, tx, Operation{NodeID: e.NodeID, Type: "reenroll", Status: "issued", CorrelationID: e.CorrelationID,
-			CreatedAt: e.At, ExpiresAt: expires}); err != nil {
-			return err
-		}
-		return record(ctx, tx, e)
-	})
+// CurrentToken reports whether the node could enroll with a token that it may have: unused and not expired.
+func (s *Store) CurrentToken(ctx context.Context, nodeID string, now time.Time) (bool, error) {
+	var n int
+	err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM tokens WHERE node_id = ? AND consumed_at = 0 AND expires_at > ?", nodeID, ms(now)).Scan(&n)
+	return n > 0, err
+}
+
+// endTokens makes every unused token of a node expire now, but for the one of a digest.
+func endTokens(ctx context.Context, q querier, nodeID, but string, at time.Time) error {
+	_, err := q.ExecContext(ctx, "UPDATE tokens SET expires_at = ?1 WHERE node_id = ?2 AND digest != ?3 AND consumed_at = 0 AND expires_at > ?1", ms(at), nodeID, but)
+	return err
 }
 
 // Enrollment is one attempt to turn a token into a certificate.
 type Enrollment struct {
 	NodeID        string
 	InstanceID    string
+	Remote        string
+	Profile       string // the environment that is active for the node; empty: any
+	NodeProfile   string // the one that the node names; empty: none
 	CorrelationID string
 	TokenDigest   string
 	KeyDigest     string // of the public key that the CSR proved
@@ -71,6 +88,9 @@ func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation 
 		if err != nil {
 			return err
 		}
+		if err = checkHost(ctx, tx, e); err != nil {
+			return err
+		}
 		if c, err = issue(n.Generation + 1); err != nil {
 			return err
 		}
@@ -78,26 +98,50 @@ func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation 
 			e.KeyDigest, ms(e.At), e.TokenDigest); err != nil {
 			return err
 		}
-		if _, err = tx.ExecContext(ctx, "UPDATE nodes SET generation = ? WHERE id = ?", c.Generation, n.ID); err != nil {
+		// The answer tells the node its profile, so what it named before is over.
+		if _, err = tx.ExecContext(ctx, "UPDATE nodes SET generation = ?, reported_profile = '' WHERE id = ?", c.Generation, n.ID); err != nil {
 			return err
 		}
 		if _, err = tx.ExecContext(ctx, `INSERT INTO certs (serial, node_id, generation, fingerprint, issuer_fingerprint, not_before, not_after, issued_at)
 			VALUES (?,?,?,?,?,?,?,?)`, c.Serial, n.ID, c.Generation, c.Fingerprint, c.IssuerFingerprint, ms(c.NotBefore), ms(c.NotAfter), ms(e.At)); err != nil {
 			return err
 		}
-		return record(ctx, tx, Evidence{At: e.At, Kind: NodeEnrolled, CorrelationID: e.CorrelationID, NodeID: n.ID, Detail: map[string]any{
+		if err := seen(ctx, tx, Instance{NodeID: n.ID, ID: e.InstanceID, CertSerial: c.Serial, Remote: e.Remote, LastSeenAt: e.At}); err != nil {
+			return err
+		}
+		return record(ctx, tx, Evidence{At: e.At, Kind: NodeEnrolled, CorrelationID: e.CorrelationID, NodeID: n.ID, InstanceID: e.InstanceID, Detail: map[string]any{
 			"serial": c.Serial, "generation": c.Generation, "not_after": c.NotAfter, "node_instance_id": e.InstanceID,
 		}})
 	})
 	return c, err
 }
 
+// checkHost refuses a host that is fenced, or that is another node still; one that was another node before is recorded.
+func checkHost(ctx context.Context, q querier, e Enrollment) error {
+	out, err := fenced(ctx, q, e.NodeID, e.InstanceID, e.Remote)
+	switch {
+	case err != nil:
+		return err
+	case out:
+		return ErrFenced
+	}
+	former, still, err := formerNode(ctx, q, e.NodeID, e.InstanceID)
+	switch {
+	case err != nil || former == "":
+		return err
+	case still:
+		return fmt.Errorf("%w: %s", ErrHostBound, former)
+	}
+	return record(ctx, q, Evidence{At: e.At, Kind: NodeHostReused, CorrelationID: e.CorrelationID, NodeID: e.NodeID, InstanceID: e.InstanceID,
+		Detail: map[string]any{"former_node_id": former}})
+}
+
 // checkToken returns the node that may enroll with the token.
 func checkToken(ctx context.Context, q querier, e Enrollment) (Node, error) {
-	var nodeID, consumedBy string
+	var nodeID, profile, consumedBy string
 	var expires, consumed time.Time
-	err := q.QueryRowContext(ctx, "SELECT node_id, expires_at, consumed_at, consumed_by FROM tokens WHERE digest = ?", e.TokenDigest).
-		Scan(&nodeID, moment{&expires}, moment{&consumed}, &consumedBy)
+	err := q.QueryRowContext(ctx, "SELECT node_id, profile, expires_at, consumed_at, consumed_by FROM tokens WHERE digest = ?", e.TokenDigest).
+		Scan(&nodeID, &profile, moment{&expires}, moment{&consumed}, &consumedBy)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return Node{}, ErrTokenUnknown
@@ -105,17 +149,24 @@ func checkToken(ctx context.Context, q querier, e Enrollment) (Node, error) {
 		return Node{}, err
 	case nodeID != e.NodeID:
 		return Node{}, ErrTokenOtherNode
-	case !e.At.Before(expires):
-		return Node{}, ErrTokenExpired
-	case !consumed.IsZero() && (consumedBy != e.KeyDigest || e.At.Sub(consumed) > e.Retry):
-		return Node{}, ErrTokenConsumed
 	}
 	n, err := node(ctx, q, nodeID)
-	if err == nil && n.Identity != "" {
+	switch { // who the node is comes before how its token stands: a retired node learns that it is retired
+	case err != nil:
+	case n.Identity != "":
 		err = ErrNodeDenied
+	case OtherProfile(profile, e.Profile) || OtherProfile(e.NodeProfile, e.Profile):
+		err = ErrProfile
+	case !e.At.Before(expires):
+		err = ErrTokenExpired
+	case !consumed.IsZero() && (consumedBy != e.KeyDigest || e.At.Sub(consumed) > e.Retry):
+		err = ErrTokenConsumed
 	}
 	return n, err
 }
+
+// OtherProfile reports whether two environment profiles are known and differ.
+func OtherProfile(a, b string) bool { return a != "" && b != "" && a != b }
 
 const certColumns = "SELECT serial, node_id, generation, fingerprint, issuer_fingerprint, not_before, not_after, issued_at, revoked_at FROM certs "
 

@@ -34,6 +34,18 @@ const (
 	HandshakeFailed     = "tls.handshake_failed"
 	AllocationReleased  = "allocation.force_released"
 	TrustMismatch       = "platform.trust_mismatch"
+	TrustRestored       = "platform.trust_restored"
+	TaskReclaimed       = "task.reclaimed"              // handed out, no result within its lease, and safe to do again
+	TasksSwept          = "node.stale_tasks_swept"      // by a sweep that found operations past their time
+	OperationFailed     = "operation.failed"            // a desired state that nobody made in time
+	NodeCloned          = "node.clone_detected"         // both sources in the detail
+	NodeHostReused      = "node.host_reused"            // a host that was another node before
+	NodeIdentity        = "node.identity_changed"       // by an operator: fence, reactivate, revoke, retire
+	NodeRecovery        = "node.recovery_changed"       // its operator reason
+	AllocationRecovery  = "allocation.recovery_changed" // what one tenant is told of it
+	AllocationState     = "allocation.state_changed"
+	CredentialReported  = "allocation.credential_reported"
+	TokenRotated        = "node.recovery_token_rotated"
 )
 
 // Evidence is one thing that happened. Detail holds words and numbers for people; never a secret. InstanceID and

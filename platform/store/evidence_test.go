@@ -24,7 +24,8 @@ func TestEvidenceKeepsWhoseItWas(t *testing.T) {
 	}
 	for i, instance := range []string{"first", "first", "second"} {
 		at := began.Add(time.Duration(i) * time.Minute)
-		if err := s.Heartbeat(ctx, "n1", "c", "", at, wire.HeartbeatRequest{NodeInstanceID: instance}); err != nil {
+		b := Beat{HeartbeatRequest: wire.HeartbeatRequest{NodeInstanceID: instance}, NodeID: "n1", CorrelationID: "c", ReceivedAt: at}
+		if _, err := s.Heartbeat(ctx, b, time.Minute, func([]Source, Source) *Source { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Record(ctx, Evidence{At: at, Kind: NodeEvent, NodeID: "n1", AllocationID: "a1"}); err != nil {

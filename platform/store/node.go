@@ -34,6 +34,13 @@ type Node struct {
 	Addresses        []string
 	Counters         map[string]int64
 	Record           map[string]string
+	Posture          string
+	CertIssuer       string // sha256 of the issuing CA where the agent knows it
+	ReportedProfile  string // the environment profile that the agent last named, also when it was denied for it
+	IdentityAt       time.Time
+	RecoveryReason   string // as last made known to the node's allocations
+	RecoveryState    string
+	RecoverySince    time.Time
 	Generation       int64
 	LastSeenAt       time.Time // heartbeat or task wait
 	LastHeartbeatAt  time.Time
@@ -44,7 +51,8 @@ type Node struct {
 
 const nodeColumns = `SELECT id, status, identity, hostname, private_ip, provider_class, guest_agent_status, guest_agent_at,
 	environment_profile, created_at, instance_id, boot_id, agent_version, api_url, terminal_url, cert_serial, reported_hostname,
-	addresses, counters, record, generation, last_seen_at, last_heartbeat_at, last_wait_at, last_denied_at, last_denial FROM nodes `
+	addresses, counters, record, posture, cert_issuer, reported_profile, identity_at, recovery_reason, recovery_state, recovery_since, generation,
+	last_seen_at, last_heartbeat_at, last_wait_at, last_denied_at, last_denial FROM nodes `
 
 // Node returns the node, or ErrNotFound.
 func (s *Store) Node(ctx context.Context, id string) (Node, error) { return node(ctx, s.db, id) }
@@ -57,7 +65,8 @@ func readNode(row scanner) (Node, error) {
 	var n Node
 	err := row.Scan(&n.ID, &n.Status, &n.Identity, &n.Hostname, &n.PrivateIP, &n.ProviderClass, &n.GuestAgentStatus, moment{&n.GuestAgentAt},
 		&n.EnvironmentProfile, moment{&n.CreatedAt}, &n.InstanceID, &n.BootID, &n.AgentVersion, &n.APIURL, &n.TerminalURL, &n.CertSerial,
-		&n.ReportedHostname, jsonText{&n.Addresses}, jsonText{&n.Counters}, jsonText{&n.Record}, &n.Generation, moment{&n.LastSeenAt},
+		&n.ReportedHostname, jsonText{&n.Addresses}, jsonText{&n.Counters}, jsonText{&n.Record}, &n.Posture, &n.CertIssuer, &n.ReportedProfile,
+		moment{&n.IdentityAt}, &n.RecoveryReason, &n.RecoveryState, moment{&n.RecoverySince}, &n.Generation, moment{&n.LastSeenAt},
 		moment{&n.LastHeartbeatAt}, moment{&n.LastWaitAt}, moment{&n.LastDeniedAt}, &n.LastDenial)
 	return n, err
 }
@@ -70,7 +79,7 @@ func (s *Store) SeedNode(ctx context.Context, n Node) error {
 	return err
 }
 
-// SetIdentity accepts (code "") or denies (a wire.Deny code) the node's credentials.
+// SetIdentity accepts (code "") or denies (a wire.Deny code) the node's credentials, without a trace: for tests.
 func (s *Store) SetIdentity(ctx context.Context, nodeID, code string) error {
 	return s.touch(ctx, "UPDATE nodes SET identity = ? WHERE id = ?", code, nodeID)
 }
@@ -90,6 +99,16 @@ func (s *Store) Denied(ctx context.Context, code string, e Evidence) error {
 	})
 }
 
+// OtherProfileNamed notes that the node names an environment profile which is not its own, and was denied for it.
+func (s *Store) OtherProfileNamed(ctx context.Context, nodeID, profile string) error {
+	return s.touch(ctx, "UPDATE nodes SET reported_profile = ? WHERE id = ?", profile, nodeID)
+}
+
+// NodeIDs returns the ids of all nodes, in order.
+func (s *Store) NodeIDs(ctx context.Context) ([]string, error) {
+	return all(ctx, s.db, func(row scanner) (id string, err error) { return id, row.Scan(&id) }, "SELECT id FROM nodes ORDER BY id")
+}
+
 // touch runs an update that must hit one row.
 func (s *Store) touch(ctx context.Context, query string, args ...any) error {
 	res, err := s.db.ExecContext(ctx, query, args...)
@@ -105,31 +124,89 @@ func (s *Store) touch(ctx context.Context, query string, args ...any) error {
 	return nil
 }
 
-// Heartbeat stores a node's report of itself, received at the given time from remote. What changed since the last
-// report (instance, boot, version, endpoints, certificate) is recorded as evidence.
-func (s *Store) Heartbeat(ctx context.Context, nodeID, correlationID, remote string, at time.Time, h wire.HeartbeatRequest) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
-		n, err := node(ctx, tx, nodeID)
+// Beat is one heartbeat as it arrived.
+type Beat struct {
+	wire.HeartbeatRequest
+
+	NodeID        string
+	CorrelationID string
+	Remote        string
+	Serial        string // of the certificate that was presented
+	ReceivedAt    time.Time
+}
+
+// Source is where a heartbeat came from.
+type Source struct {
+	At         time.Time // received
+	NodeTime   time.Time // as the sender's clock had it
+	InstanceID string
+	BootID     string
+	Serial     string
+	Generation int64
+	Remote     string
+}
+
+func (b Beat) source() Source {
+	return Source{At: b.ReceivedAt, NodeTime: b.At, InstanceID: b.NodeInstanceID, BootID: b.BootID, Serial: b.Serial, Generation: b.Generation, Remote: b.Remote}
+}
+
+// Heartbeat stores a node's report of itself. What changed since the last report (instance, boot, version, endpoints,
+// certificate) is recorded as evidence. clone looks at the sources of the last heartbeats, newest first, not older than
+// the window nor than the last decision on the node's identity, and names the one that shows that the new one is a
+// second host; then the node is marked cloned, and its report is not taken.
+func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, clone func(last []Source, now Source) *Source) (cloned bool, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		n, err := node(ctx, tx, b.NodeID)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE nodes SET instance_id=?1, boot_id=?2, agent_version=?3, api_url=?4, terminal_url=?5, cert_serial=?6,
-			reported_hostname=?7, addresses=?8, counters=?9, record=?10, last_heartbeat_at=?11, last_seen_at=max(last_seen_at, ?11) WHERE id=?12`,
-			h.NodeInstanceID, h.BootID, h.AgentVersion, h.APIURL, h.TerminalURL, h.CertSerial, h.Hostname, toJSON(h.Addresses),
-			toJSON(h.Counters), toJSON(h.Record), ms(at), nodeID)
+		since := b.ReceivedAt.Add(-window)
+		if n.IdentityAt.After(since) {
+			since = n.IdentityAt
+		}
+		last, err := all(ctx, tx, readSource, `SELECT at, node_time, instance_id, boot_id, cert_serial, generation, remote FROM heartbeats
+			WHERE node_id = ? AND at > ? ORDER BY at DESC, id DESC LIMIT 256`, b.NodeID, ms(since))
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO heartbeats (node_id, at, instance_id, boot_id, cert_serial, remote, node_time) VALUES (?,?,?,?,?,?,?)`,
-			nodeID, ms(at), h.NodeInstanceID, h.BootID, h.CertSerial, remote, ms(h.At))
+		if err := seen(ctx, tx, Instance{NodeID: b.NodeID, ID: b.NodeInstanceID, BootID: b.BootID, CertSerial: b.Serial, Remote: b.Remote,
+			Hostname: b.Hostname, LastSeenAt: b.ReceivedAt}); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO heartbeats (node_id, at, instance_id, boot_id, cert_serial, generation, remote, node_time)
+			VALUES (?,?,?,?,?,?,?,?)`, b.NodeID, ms(b.ReceivedAt), b.NodeInstanceID, b.BootID, b.Serial, b.Generation, b.Remote, ms(b.At))
 		if err != nil {
 			return err
 		}
-		if changed := heartbeatChanges(n, h); len(changed) > 0 {
-			return record(ctx, tx, Evidence{At: at, Kind: NodeHeartbeatChange, CorrelationID: correlationID, NodeID: nodeID, Detail: changed})
+		if other := clone(last, b.source()); other != nil {
+			cloned = true
+			return markCloned(ctx, tx, b, *other)
 		}
-		return nil
+		return report(ctx, tx, n, b)
 	})
+	return cloned, err
+}
+
+func readSource(row scanner) (Source, error) {
+	var v Source
+	err := row.Scan(moment{&v.At}, moment{&v.NodeTime}, &v.InstanceID, &v.BootID, &v.Serial, &v.Generation, &v.Remote)
+	return v, err
+}
+
+// report takes a heartbeat's words over.
+func report(ctx context.Context, q querier, n Node, b Beat) error {
+	_, err := q.ExecContext(ctx, `UPDATE nodes SET instance_id=?1, boot_id=?2, agent_version=?3, api_url=?4, terminal_url=?5, cert_serial=?6,
+		reported_hostname=?7, addresses=?8, counters=?9, record=?10, posture=?13, cert_issuer=?14, reported_profile=?15, last_heartbeat_at=?11,
+		last_seen_at=max(last_seen_at, ?11) WHERE id=?12`,
+		b.NodeInstanceID, b.BootID, b.AgentVersion, b.APIURL, b.TerminalURL, b.CertSerial, b.Hostname, toJSON(b.Addresses),
+		toJSON(b.Counters), toJSON(b.Record), ms(b.ReceivedAt), b.NodeID, b.Posture, b.CertIssuer, b.Profile)
+	if err != nil {
+		return err
+	}
+	if changed := heartbeatChanges(n, b.HeartbeatRequest); len(changed) > 0 {
+		return record(ctx, q, Evidence{At: b.ReceivedAt, Kind: NodeHeartbeatChange, CorrelationID: b.CorrelationID, NodeID: b.NodeID, Detail: changed})
+	}
+	return nil
 }
 
 // heartbeatChanges names what the report says differently from the one before.
@@ -142,6 +219,7 @@ func heartbeatChanges(n Node, h wire.HeartbeatRequest) map[string]any {
 		{"api_url", n.APIURL, h.APIURL},
 		{"terminal_url", n.TerminalURL, h.TerminalURL},
 		{"cert_serial", n.CertSerial, h.CertSerial},
+		{"posture", n.Posture, h.Posture},
 	} {
 		if c.was != c.is {
 			changed[c.name] = c.is

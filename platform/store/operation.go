@@ -25,14 +25,25 @@ func addOperation(ctx context.Context, q querier, o Operation) error {
 	return err
 }
 
+// operationColumns: an operation whose end was decided has its own status, any other its task's.
+const operationColumns = `SELECT o.id, o.node_id, o.type, o.task_id, CASE WHEN o.status != '' THEN o.status ELSE coalesce(t.status, '') END,
+	o.correlation_id, o.created_at, o.expires_at FROM operations o LEFT JOIN tasks t ON t.id = o.task_id `
+
 // LatestOperation returns a node's newest operation that has not expired: an expired one is history. ErrNotFound
 // when there is none.
 func (s *Store) LatestOperation(ctx context.Context, nodeID string, now time.Time) (Operation, error) {
-	row := s.db.QueryRowContext(ctx, `SELECT o.id, o.node_id, o.type, o.task_id, coalesce(t.status, o.status), o.correlation_id, o.created_at, o.expires_at
-		FROM operations o LEFT JOIN tasks t ON t.id = o.task_id
-		WHERE o.node_id = ?1 AND coalesce(t.status, o.status) != ?2 AND NOT (coalesce(t.status, '') IN ('queued', 'dispatched') AND o.expires_at <= ?3)
+	row := s.db.QueryRowContext(ctx, operationColumns+`WHERE o.node_id = ?1 AND (o.status != '' OR t.status != ?2) AND NOT (coalesce(t.status, '') IN ('queued', 'dispatched') AND o.expires_at <= ?3)
 		ORDER BY o.created_at DESC, o.rowid DESC LIMIT 1`, nodeID, wire.TaskExpired, ms(now))
+	return one(readOperation(row))
+}
+
+func readOperation(row scanner) (Operation, error) {
 	var o Operation
 	err := row.Scan(&o.ID, &o.NodeID, &o.Type, &o.TaskID, &o.Status, &o.CorrelationID, moment{&o.CreatedAt}, moment{&o.ExpiresAt})
-	return one(o, err)
+	return o, err
+}
+
+// Operations returns a node's newest n operations, newest first.
+func (s *Store) Operations(ctx context.Context, nodeID string, n int) ([]Operation, error) {
+	return all(ctx, s.db, readOperation, operationColumns+"WHERE o.node_id = ? ORDER BY o.created_at DESC, o.rowid DESC LIMIT ?", nodeID, n)
 }

@@ -180,7 +180,7 @@ func TestClaimsAreExclusive(t *testing.T) {
 func TestReopen(t *testing.T) {
 	s, path := open(t)
 	add(t, s, "a", t0, time.Minute)
-	if err := s.AddToken(t.Context(), "n1", store.Digest("secret-token"), t0, t0.Add(time.Hour)); err != nil {
+	if err := s.AddToken(t.Context(), store.Token{NodeID: "n1", Digest: store.Digest("secret-token"), IssuedAt: t0, ExpiresAt: t0.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := store.Open(t.Context(), path)
@@ -209,7 +209,7 @@ func TestReopen(t *testing.T) {
 func TestFailedIssueConsumesNothing(t *testing.T) {
 	s, _ := open(t)
 	ctx, digest := t.Context(), store.Digest("token")
-	if err := s.AddToken(ctx, "n1", digest, t0, t0.Add(time.Hour)); err != nil {
+	if err := s.AddToken(ctx, store.Token{NodeID: "n1", Digest: digest, IssuedAt: t0, ExpiresAt: t0.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	e := store.Enrollment{NodeID: "n1", TokenDigest: digest, KeyDigest: "k", CorrelationID: "c", At: t0}

@@ -198,6 +198,16 @@ func (s *Store) StaleTasks(ctx context.Context, nodeID string, now time.Time) (n
 	return n, err
 }
 
+// LostResults counts a node's operations that were handed out and have no result: those that are open and were
+// claimed before the lease's start, and those whose desired state expired after the given time. An observation that is
+// missing is no lost result.
+func (s *Store) LostResults(ctx context.Context, nodeID string, claimedBefore, expiredAfter time.Time) (n int, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM tasks WHERE node_id = ?1 AND claimed_at > 0 AND result = '' AND type != 'status.probe'
+		AND (status = 'dispatched' AND claimed_at <= ?2 OR status = 'expired' AND completed_at > ?3 AND type NOT IN ('noop', 'probe', 'terminal.open'))`,
+		nodeID, ms(claimedBefore), ms(expiredAfter)).Scan(&n)
+	return n, err
+}
+
 // OpenTasks returns what a node has claimed and not finished, oldest first.
 func (s *Store) OpenTasks(ctx context.Context, nodeID string, now time.Time) ([]Task, error) {
 	return all(ctx, s.db, readTask, taskColumns+"WHERE status = 'dispatched' AND node_id = ? AND expires_at > ? ORDER BY queued_at", nodeID, ms(now))

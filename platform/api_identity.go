@@ -1,0 +1,113 @@
+package platform
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// decisionRequest is an operator's word on a node's identity. Every field but InstanceID's is optional, but an audit
+// without a reason helps nobody.
+type decisionRequest struct {
+	Reason      string `json:"reason"`
+	By          string `json:"by"`           // who decides; default: the operator's token
+	InstanceID  string `json:"instance_id"`  // fence: the host to shut out; empty: the node
+	NewIdentity bool   `json:"new_identity"` // reactivate: revoke every certificate so far
+	Reactivate  bool   `json:"reactivate"`   // reenroll: of a retired or fenced node
+}
+
+// decisionOf reads a decision.
+func (p *Platform) decisionOf(w http.ResponseWriter, r *http.Request, action string) (store.Decision, decisionRequest, error) {
+	var in decisionRequest
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return store.Decision{}, in, err
+	}
+	if in.By == "" {
+		in.By = "operator"
+	}
+	return store.Decision{NodeID: r.PathValue("id"), Action: action, InstanceID: in.InstanceID, NewIdentity: in.NewIdentity, By: in.By, Reason: in.Reason,
+		CorrelationID: web.CorrelationID(r.Context()), Remote: web.Remote(r), At: p.now()}, in, nil
+}
+
+// decide answers one of the decisions on a node's identity with the node's read model after it.
+func (p *Platform) decide(action string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		d, _, err := p.decisionOf(w, r, action)
+		if err != nil {
+			return err
+		}
+		if _, err := p.store.Decide(r.Context(), d); err != nil {
+			return decisionRefused(err)
+		}
+		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "correlation_id", d.CorrelationID)
+		return p.getNode(w, r)
+	}
+}
+
+func decisionRefused(err error) error {
+	switch {
+	case errors.Is(err, store.ErrInstance):
+		return web.Errorf(http.StatusNotFound, "instance_not_found", "no such host ever spoke as this node")
+	case errors.Is(err, store.ErrInUse):
+		return web.Errorf(http.StatusConflict, "node_in_use", "the node has allocations that are not released")
+	case errors.Is(err, store.ErrStanding):
+		return web.Errorf(http.StatusConflict, "identity_accepted", "the node's identity is accepted already")
+	}
+	return notFound(err, "node")
+}
+
+// reenroll issues the audited recovery bundle: token, endpoints and trust in one document, since they drift together.
+func (p *Platform) reenroll(w http.ResponseWriter, r *http.Request) error {
+	d, in, err := p.decisionOf(w, r, "reenroll")
+	if err != nil {
+		return err
+	}
+	n, err := p.store.Node(r.Context(), d.NodeID)
+	if err != nil {
+		return notFound(err, "node")
+	}
+	row, token, err := p.recoveryToken(n, d.At)
+	if err != nil {
+		return err
+	}
+	err = p.store.Reenroll(r.Context(), row, d, in.Reactivate)
+	if errors.Is(err, store.ErrNodeDenied) {
+		return web.Errorf(http.StatusConflict, n.Identity, "the node's identity is %s: settle that first", n.Identity)
+	}
+	if err != nil {
+		return notFound(err, "node")
+	}
+	web.WriteJSON(w, http.StatusOK, wire.Bundle{
+		NodeID: n.ID, Token: token.Reveal(), ExpiresAt: row.ExpiresAt.UTC(), Profile: row.Profile, APIURL: p.cfg.Endpoints.APIURL,
+		TerminalURL: p.cfg.Endpoints.TerminalURL, RecoveryURL: p.cfg.Endpoints.RecoveryAPIURL, CABundle: string(p.pki.nodeCABundle),
+		RecoveryCA: string(p.pki.recoveryCA), TaskKeys: p.queue.Pubkeys(), CorrelationID: d.CorrelationID, Now: d.At.UTC(),
+	})
+	return nil
+}
+
+// getOperations lists a node's operations, the newest first, failed and expired ones included.
+func (p *Platform) getOperations(w http.ResponseWriter, r *http.Request) error {
+	if _, err := p.store.Node(r.Context(), r.PathValue("id")); err != nil {
+		return notFound(err, "node")
+	}
+	rows, err := p.store.Operations(r.Context(), r.PathValue("id"), maxOperations)
+	if err != nil {
+		return err
+	}
+	views := make([]operationView, len(rows))
+	for i, o := range rows {
+		views[i] = operationRead(o)
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		Items []operationView `json:"items"`
+		Now   diag.Time       `json:"now"`
+	}{views, diag.At(p.now())})
+	return nil
+}
+
+// maxOperations bounds a listing.
+const maxOperations = 100

@@ -1,0 +1,199 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Decisions on a node's identity.
+const (
+	Fence      = "fence"      // one host when it is named, else the node
+	Reactivate = "reactivate" // accept the node's credentials again
+	Revoke     = "revoke"
+	Retire     = "retire" // the node id is out of use; its host may become another node
+)
+
+// identities is what a node's identity is after each decision.
+var identities = map[string]string{Fence: wire.DenyFenced, Reactivate: "", Revoke: wire.DenyRevoked, Retire: wire.DenyRetired}
+
+// Refusals of a decision.
+var (
+	ErrInstance = errors.New("no such host spoke as the node")
+	ErrInUse    = errors.New("the node has allocations that are not released")
+	ErrStanding = errors.New("the node's identity is accepted already")
+)
+
+// Decision is what an operator decides on a node's identity, and why.
+type Decision struct {
+	NodeID        string
+	Action        string
+	InstanceID    string // of Fence: the host to shut out
+	NewIdentity   bool   // of Reactivate: every certificate so far is revoked, so that only a new enrollment gets in
+	By            string
+	Reason        string
+	CorrelationID string
+	Remote        string
+	At            time.Time
+}
+
+func (d Decision) detail() map[string]any {
+	detail := map[string]any{"action": d.Action, "by": d.By, "reason": d.Reason, "remote": d.Remote}
+	if d.InstanceID != "" {
+		detail["node_instance_id"] = d.InstanceID
+	}
+	if d.NewIdentity {
+		detail["new_identity"] = true
+	}
+	return detail
+}
+
+// Decide carries a decision out, with its operation, its evidence and its audit row, and returns the node after it.
+func (s *Store) Decide(ctx context.Context, d Decision) (Node, error) {
+	var n Node
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		if err := decide(ctx, tx, d); err != nil {
+			return err
+		}
+		if err := addOperation(ctx, tx, Operation{NodeID: d.NodeID, Type: d.Action, Status: wire.TaskCompleted, CorrelationID: d.CorrelationID,
+			CreatedAt: d.At, ExpiresAt: d.At}); err != nil {
+			return err
+		}
+		var err error
+		n, err = node(ctx, tx, d.NodeID)
+		return err
+	})
+	return n, err
+}
+
+// decide is Decide without the operation, for decisions that are part of a larger one.
+func decide(ctx context.Context, q querier, d Decision) error {
+	n, err := node(ctx, q, d.NodeID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case d.Action == Fence && d.InstanceID != "":
+		err = fence(ctx, q, d)
+	case d.Action == Reactivate:
+		err = reactivate(ctx, q, n, d)
+	default:
+		err = deny(ctx, q, d)
+	}
+	if err != nil {
+		return err
+	}
+	err = record(ctx, q, Evidence{At: d.At, Kind: NodeIdentity, CorrelationID: d.CorrelationID, NodeID: d.NodeID, Detail: d.detail()})
+	if err != nil {
+		return err
+	}
+	return decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node." + d.Action, Reason: d.Reason},
+		At: d.At, NodeID: d.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote})
+}
+
+// fence shuts one host out. The node's identity stays as it is: whether the other host may go on is a decision of its
+// own. What the node is known by is no longer that host.
+func fence(ctx context.Context, q querier, d Decision) error {
+	res, err := q.ExecContext(ctx, "UPDATE instances SET fenced_at = ? WHERE node_id = ? AND instance_id = ?", ms(d.At), d.NodeID, d.InstanceID)
+	if err != nil {
+		return err
+	}
+	switch n, err := res.RowsAffected(); {
+	case err != nil:
+		return err
+	case n == 0:
+		return ErrInstance
+	}
+	_, err = q.ExecContext(ctx, "UPDATE nodes SET instance_id = '', boot_id = '' WHERE id = ? AND instance_id = ?", d.NodeID, d.InstanceID)
+	return err
+}
+
+// reactivate accepts the node's credentials again. What was fenced stays out.
+func reactivate(ctx context.Context, q querier, n Node, d Decision) error {
+	if n.Identity == "" && !d.NewIdentity {
+		return ErrStanding
+	}
+	if d.NewIdentity {
+		if _, err := q.ExecContext(ctx, "UPDATE certs SET revoked_at = ? WHERE node_id = ? AND revoked_at = 0", ms(d.At), d.NodeID); err != nil {
+			return err
+		}
+	}
+	_, err := q.ExecContext(ctx, "UPDATE nodes SET identity = '', identity_at = ?, last_denied_at = 0, last_denial = '' WHERE id = ?", ms(d.At), d.NodeID)
+	return err
+}
+
+// deny shuts the node out, and its unused tokens with it.
+func deny(ctx context.Context, q querier, d Decision) error {
+	if d.Action == Retire {
+		var used int
+		err := q.QueryRowContext(ctx, "SELECT count(*) FROM allocations WHERE node_id = ? AND state NOT IN (?, ?)", d.NodeID, StateReleased, StateRequested).Scan(&used)
+		switch {
+		case err != nil:
+			return err
+		case used > 0:
+			return ErrInUse
+		}
+	}
+	if _, err := q.ExecContext(ctx, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", identities[d.Action], ms(d.At), d.NodeID); err != nil {
+		return err
+	}
+	return endTokens(ctx, q, d.NodeID, "", d.At)
+}
+
+// markCloned shuts a node out as which two hosts speak, until an operator decided which is the right one.
+func markCloned(ctx context.Context, q querier, b Beat, other Source) error {
+	if _, err := q.ExecContext(ctx, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", wire.DenyCloned, ms(b.ReceivedAt), b.NodeID); err != nil {
+		return err
+	}
+	e := Evidence{At: b.ReceivedAt, Kind: NodeCloned, CorrelationID: b.CorrelationID, NodeID: b.NodeID, Detail: map[string]any{
+		"sources": []map[string]any{b.source().detail(), other.detail()},
+	}}
+	if err := record(ctx, q, e); err != nil {
+		return err
+	}
+	return decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "platform", ActorID: "heartbeat_correlator", Action: "node.quarantine", Reason: wire.DenyCloned},
+		At: b.ReceivedAt, NodeID: b.NodeID, CorrelationID: b.CorrelationID, Remote: b.Remote})
+}
+
+func (v Source) detail() map[string]any {
+	return map[string]any{"node_instance_id": v.InstanceID, "boot_id": v.BootID, "cert_serial": v.Serial, "generation": v.Generation, "remote": v.Remote,
+		"received_at": v.At.UTC(), "node_time": v.NodeTime.UTC()}
+}
+
+// Reenroll stores a fresh token of a node with the operation, evidence and audit of its issue. reactivate accepts the
+// identity of a retired or fenced node again in the same step; a cloned or revoked one has to be settled before.
+func (s *Store) Reenroll(ctx context.Context, t Token, d Decision, reactivate bool) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		n, err := node(ctx, tx, t.NodeID)
+		if err != nil {
+			return err
+		}
+		switch back := reactivate && (n.Identity == wire.DenyRetired || n.Identity == wire.DenyFenced); {
+		case n.Identity != "" && !back:
+			return fmt.Errorf("%w: %s", ErrNodeDenied, n.Identity)
+		case n.Identity != "":
+			d.Action = Reactivate
+			if err := decide(ctx, tx, d); err != nil {
+				return err
+			}
+		}
+		if err := addToken(ctx, tx, t); err != nil {
+			return err
+		}
+		if err := addOperation(ctx, tx, Operation{NodeID: t.NodeID, Type: "reenroll", Status: "issued", CorrelationID: d.CorrelationID,
+			CreatedAt: d.At, ExpiresAt: t.ExpiresAt}); err != nil {
+			return err
+		}
+		err = record(ctx, tx, Evidence{At: d.At, Kind: NodeReenroll, CorrelationID: d.CorrelationID, NodeID: t.NodeID,
+			Detail: map[string]any{"expires_at": t.ExpiresAt, "environment_profile": t.Profile, "by": d.By, "reason": d.Reason, "remote": d.Remote}})
+		if err != nil {
+			return err
+		}
+		return decided(ctx, tx, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node.reenroll", Reason: d.Reason},
+			At: d.At, NodeID: t.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote})
+	})
+}
