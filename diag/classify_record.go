@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,13 +16,13 @@ type recorded struct {
 	blocked, fresh bool
 }
 
-// readRecord reads the entries by their numbers, never by their clocks. An entry is history when the node had good
-// contact later in the same record, when a later entry of the same loop says otherwise, when it is of an earlier boot,
-// or when the point of the checklist that it denies is known to pass. Only a cloned identity is not forgotten by a
-// reboot or a contact: both machines have them.
+// readRecord reads what the node wrote down. An entry is history when the node had good contact later in the same
+// record, when a later entry of the same loop says otherwise, when it is of an earlier boot, or when the point of the
+// checklist that it denies is known to pass. Only a cloned identity is not forgotten by a reboot or a contact, since
+// both machines have them: it ends with a new identity.
 func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	r := recorded{now: map[ReasonCode][]string{}, then: map[ReasonCode]string{}}
-	entries := bySeq(e.Record)
+	entries := inTime(e.Record)
 	if len(entries) == 0 {
 		return r
 	}
@@ -38,7 +39,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			continue
 		}
 		newest[string(code)+" "+n.About] = true
-		if why := outdated(entries, i, boot, points); why != "" && code != ReasonClonedIdentity {
+		if why := outdated(entries, i, boot, points); why != "" {
 			if r.then[code] == "" {
 				r.then[code] = why
 			}
@@ -55,27 +56,40 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	return r
 }
 
-// bySeq merges both rings, oldest first, each entry once.
-func bySeq(f *RecordFacts) []RecordEntry {
+// inTime merges both rings, each entry once, in the order in which they were last written: by boot, and within a boot by
+// its monotonic clock, since a slot that stands for many identical decisions keeps the number of the first.
+func inTime(f *RecordFacts) []RecordEntry {
 	if f == nil {
 		return nil
 	}
 	all := slices.Concat(f.Entries, f.Pinned)
 	slices.SortFunc(all, func(a, b RecordEntry) int {
-		switch {
-		case a.Seq < b.Seq:
-			return -1
-		case a.Seq > b.Seq:
-			return 1
-		}
-		return 0
+		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(b.MonoNS, a.MonoNS), cmp.Compare(b.Count, a.Count))
 	})
-	return slices.CompactFunc(all, func(a, b RecordEntry) bool { return a.Seq == b.Seq })
+	all = slices.CompactFunc(all, func(a, b RecordEntry) bool { return a.Seq == b.Seq })
+	var boots []string
+	for i := range all {
+		if !slices.Contains(boots, all[i].BootID) {
+			boots = append(boots, all[i].BootID)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b RecordEntry) int {
+		return cmp.Or(slices.Index(boots, a.BootID)-slices.Index(boots, b.BootID), cmp.Compare(a.MonoNS, b.MonoNS))
+	})
+	return all
 }
 
 // outdated says why entry i does not speak of the present, "" when it does.
 func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]CheckPoint) string {
 	n := &entries[i]
+	if n.Reason == RecClonedIdentity {
+		for k := i + 1; k < len(entries); k++ {
+			if later := &entries[k]; later.Reason == RecRecoveryEnrolled {
+				return fmt.Sprintf("superseded: the node wrote it at %s, and got a new identity at %s", stamp(n.At), stamp(later.At))
+			}
+		}
+		return ""
+	}
 	if n.BootID != boot {
 		return fmt.Sprintf("superseded: the node wrote it at %s, in an earlier boot", stamp(n.At))
 	}
@@ -98,12 +112,12 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 	return ""
 }
 
+// DecisionContact marks the entry that tells of a good contact: the platform answered this node as its own.
+const DecisionContact = "contact"
+
 // contact reports whether the entry proves that the platform answered this node as its own.
 func contact(n *RecordEntry) bool {
-	if n.Failure != OK || n.Status >= 400 {
-		return false
-	}
-	return n.Reason == RecProcessAlive && n.About != "agent" && n.About != "boot" || n.Reason == RecSelfUpdateCommitted
+	return n.Decision == DecisionContact || n.Reason == RecSelfUpdateCommitted
 }
 
 // exchange reports whether the entry tells of one try of a loop, of which only the newest counts. What is written about

@@ -132,7 +132,7 @@ func drifted(v *view) []string {
 	return lines
 }
 
-func enrollmentBlocked(v *view) []string { return v.denied("token_consumed") }
+func enrollmentBlocked(v *view) []string { return v.denied("token_expired", "token_consumed") }
 
 func certExpired(v *view) []string {
 	lines := v.denied("expired")
@@ -164,7 +164,7 @@ func tokenNeeded(v *view) []string {
 	if len(lines) > 0 {
 		lines = append(lines, "the node has no current recovery token")
 	}
-	return append(lines, v.denied("token_expired")...)
+	return lines
 }
 
 // addressMoved needs to know both addresses.

@@ -122,7 +122,8 @@ func drawRecord(t *rapid.T) *RecordFacts {
 			Seq: uint64(i + 1), BootID: rapid.SampledFrom([]string{"boot-1", "boot-2"}).Draw(t, "boot"),
 			Reason: rapid.SampledFrom(RecordReasons[:]).Draw(t, "wrote"),
 			About:  rapid.SampledFrom([]string{"heartbeat", "task_wait", "task_result", "identity", "agent", "boot"}).Draw(t, "about"),
-			Status: rapid.SampledFrom([]int{0, 403, 503}).Draw(t, "status"),
+			Status: rapid.SampledFrom([]int{0, 403, 503}).Draw(t, "status"), MonoNS: int64(rapid.IntRange(0, 4).Draw(t, "mono")),
+			Decision: rapid.SampledFrom([]string{"", "retry", DecisionContact}).Draw(t, "decision"),
 		}
 		if rapid.Bool().Draw(t, "asked") {
 			e.Facts = map[string]string{FactCertAsked: rapid.SampledFrom([]string{"true", "false"}).Draw(t, "cert_asked")}
@@ -382,6 +383,12 @@ func entry(seq uint64, boot string, r RecordReason, about string) RecordEntry {
 	return RecordEntry{Seq: seq, BootID: boot, Reason: r, About: about, At: At(time.Unix(int64(1000+seq), 0))}
 }
 
+func touch(seq uint64, boot string) RecordEntry {
+	e := entry(seq, boot, RecProcessAlive, "heartbeat")
+	e.Decision = DecisionContact
+	return e
+}
+
 // TestStaleRecordDoesNotCount: what the node wrote before its last good contact, in an earlier boot, or before a later
 // word of the same loop is history, and is said to be.
 func TestStaleRecordDoesNotCount(t *testing.T) {
@@ -391,13 +398,18 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 		want    ReasonCode
 		lost    ReasonCode
 	}{
-		"now":                  {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ""},
-		"contact since":        {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "heartbeat")}, "", ReasonNone, ReasonServerTLSUntrusted},
-		"earlier boot":         {[]RecordEntry{entry(1, "a", RecServerTLSUntrusted, "task_wait")}, "b", ReasonNone, ReasonServerTLSUntrusted},
-		"later word":           {[]RecordEntry{entry(1, "b", RecDNSFailed, "task_wait"), entry(2, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ReasonControlPlaneUnreachable},
-		"start is no contact":  {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "agent")}, "", ReasonServerTLSUntrusted, ""},
-		"results apart":        {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), entry(2, "b", RecProcessAlive, "heartbeat")}, "", ReasonTaskResultPostFailed, ""},
-		"a clone is a clone":   {[]RecordEntry{entry(1, "a", RecClonedIdentity, "heartbeat"), entry(2, "b", RecProcessAlive, "heartbeat")}, "b", ReasonClonedIdentity, ""},
+		"now":                 {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ""},
+		"contact since":       {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), touch(2, "b")}, "", ReasonNone, ReasonServerTLSUntrusted},
+		"earlier boot":        {[]RecordEntry{entry(1, "a", RecServerTLSUntrusted, "task_wait")}, "b", ReasonNone, ReasonServerTLSUntrusted},
+		"later word":          {[]RecordEntry{entry(1, "b", RecDNSFailed, "task_wait"), entry(2, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ReasonControlPlaneUnreachable},
+		"start is no contact": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "agent")}, "", ReasonServerTLSUntrusted, ""},
+		"results apart":       {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), touch(2, "b")}, "", ReasonTaskResultPostFailed, ""},
+		"a new identity":      {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"), entry(2, "b", RecRecoveryEnrolled, "identity")}, "", ReasonNone, ReasonClonedIdentity},
+		"repeated after contact": {[]RecordEntry{
+			{Seq: 1, BootID: "b", MonoNS: 30, Count: 2, Reason: RecServerTLSUntrusted, About: "heartbeat"},
+			{Seq: 2, BootID: "b", MonoNS: 20, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact},
+		}, "", ReasonServerTLSUntrusted, ""},
+		"a clone is a clone":   {[]RecordEntry{entry(1, "a", RecClonedIdentity, "heartbeat"), touch(2, "b")}, "b", ReasonClonedIdentity, ""},
 		"fresh cert rejected":  {[]RecordEntry{entry(1, "b", RecRecoveryEnrolled, "identity"), entry(2, "b", RecIdentityRejected, "task_wait")}, "", ReasonCertUntrustedByIngress, ""},
 		"shut down":            {[]RecordEntry{entry(1, "b", RecShutdown, "agent")}, "", ReasonAgentDown, ""},
 		"shut down, came back": {[]RecordEntry{entry(1, "b", RecShutdown, "agent"), entry(2, "b", RecProcessAlive, "agent")}, "", ReasonNone, ""},
