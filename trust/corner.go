@@ -2,7 +2,9 @@ package trust
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -82,7 +84,7 @@ func (s *scene) serverCorner() Corner {
 	if s.sameLeafLink().Status == Fail {
 		return CornerEnvironment
 	}
-	if s.validLink().Status == Fail {
+	if l, f := s.shown(); l != nil && invalid(l, f) != "" {
 		return CornerEdge
 	}
 	if s.bundle.why != nil && !s.bundle.known {
@@ -165,6 +167,11 @@ func (s *scene) verdict(links []Link) Verdict {
 		v.Outcome = Mismatch
 	case len(v.Unknown) > 0:
 		v.Outcome, v.Text = Unclear, "no link that could be measured fails, and some could not be measured"
+		for _, id := range [...]string{factLogin, factTrustPage} {
+			if f := s.facts[id]; f != nil && !f.Passed() {
+				v.Text += fmt.Sprintf("; %s: %s", id, strings.TrimPrefix(because(f), ": "))
+			}
+		}
 		return v
 	default:
 		return v

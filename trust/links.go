@@ -148,14 +148,24 @@ func (s *scene) validLink() Link {
 	switch {
 	case l == nil:
 		return unknown("nobody saw the node API's certificate%s", because(f))
-	case f.Failure == diag.TLSNameMismatch:
-		return fail(CornerEdge, "it is for %s, not for %s", strings.Join(l.DNSNames, ", "), f.TLS.ServerName).by(f)
-	case !f.At.IsZero() && f.At.After(l.NotAfter.Time):
-		return fail(CornerEdge, "it ended at %s", day(l.NotAfter)).by(f)
-	case !f.At.IsZero() && f.At.Before(l.NotBefore.Time):
-		return fail(CornerEdge, "it begins at %s, by the clock that looked", day(l.NotBefore)).by(f)
+	}
+	if wrong := invalid(l, f); wrong != "" {
+		return fail(s.serverCorner(), "%s", wrong).by(f)
 	}
 	return pass("until %s", day(l.NotAfter)).by(f)
+}
+
+// invalid says why a leaf does not hold whoever issued it: its name, or its dates by the clock that looked.
+func invalid(l *diag.CertInfo, f *diag.Fact) string {
+	switch {
+	case f.Failure == diag.TLSNameMismatch:
+		return fmt.Sprintf("it is for %s, not for %s", strings.Join(l.DNSNames, ", "), f.TLS.ServerName)
+	case !f.At.IsZero() && f.At.After(l.NotAfter.Time):
+		return "it ended at " + day(l.NotAfter)
+	case !f.At.IsZero() && f.At.Before(l.NotBefore.Time):
+		return "it begins at " + day(l.NotBefore) + ", by the clock that looked"
+	}
+	return ""
 }
 
 func (s *scene) bundleLink() Link { return s.judgedBy(s.api, s.bundle, s.serverCorner) }

@@ -19,6 +19,7 @@ const (
 const (
 	factTrustPage = string(diag.HopControlPlaneAccess) + "/auth"
 	factReadModel = string(diag.HopNodeHeartbeat) + "/read_model"
+	factLogin     = string(diag.HopNodeOpsAccess) + "/ssh"
 	factReach     = string(diag.HopNodeRuntimeAPI) + "/reach"
 	factIdentity  = string(diag.HopNodeRecoveryStatus) + "/identity"
 	factProfile   = string(diag.HopNodeRecoveryStatus) + "/profile"
