@@ -1,0 +1,260 @@
+// Package outbox keeps a node's sequenced events until the platform has them for good.
+//
+// An event is on the disk before Add returns. It is sent until the platform's durable watermark passes it, and is kept
+// for a while after that: a platform that lost its state, or was restored from a backup, asks for it again by a lower
+// Replay-From. A sequence number is never used twice, also not after this node's own disk was restored: then the
+// platform asks for a number that this outbox has not given yet, and what was not delivered is numbered anew above it.
+//
+// Bounds: of delivered events the newest KeepSent are kept, of undelivered ones the newest MaxUnsent; the rest is gone,
+// and a batch says so by its first number. It does no network; package agent sends.
+package outbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/gpuaas/gpuaasctl/agent/disk"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// What is kept, and what is sent at once.
+const (
+	KeepSent  = 256
+	MaxUnsent = 1024
+	MaxBatch  = 64
+	MaxDetail = 4 << 10 // bytes of one event's detail
+)
+
+// compactAt is how many lines the file may have beyond what is kept.
+const compactAt = 256
+
+const file = "outbox"
+
+// Outbox is the events of one node instance. It is safe for concurrent use.
+type Outbox struct {
+	disk disk.Disk
+
+	mu       sync.Mutex
+	head     head         // guarded by mu, like all below
+	events   []wire.Event // ascending
+	lines    int          // in the file
+	fresh    uint64       // from here on, numbers were given that nobody was told yet
+	dirty    bool         // the file lacks something: write it anew
+	degraded error        // why the file could not be written
+}
+
+// head is the file's first line; each later line is an event or, again, a head.
+type head struct {
+	Next     uint64 `json:"next"`     // the next sequence number
+	Acked    uint64 `json:"acked"`    // the platform has everything up to here
+	Anchored bool   `json:"anchored"` // the platform has said at least once what it has
+}
+
+// line is one line of the file: either is nil.
+type line struct {
+	Head  *head       `json:"head,omitempty"`
+	Event *wire.Event `json:"event,omitempty"`
+}
+
+// Open reads the outbox. Its error says that the file cannot be read or written; the outbox works all the same, in
+// memory.
+func Open(d disk.Disk) (*Outbox, error) {
+	o := &Outbox{disk: d, head: head{Next: 1}, fresh: 1}
+	text, err := d.Read(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return o, nil
+	case err != nil:
+		o.degraded, o.dirty = err, true
+		return o, fmt.Errorf("read the outbox: %w", err)
+	}
+	for raw := range bytes.Lines(text) {
+		var l line
+		if json.Unmarshal(raw, &l) != nil {
+			o.dirty = true // the end of a write that a crash cut off: it was never promised
+			continue
+		}
+		o.lines++
+		if l.Head != nil {
+			o.head = *l.Head
+		}
+		if l.Event != nil {
+			o.put(*l.Event)
+		}
+	}
+	o.head.Next = max(o.head.Next, o.head.Acked+1)
+	if n := len(o.events); n > 0 {
+		o.head.Next = max(o.head.Next, o.events[n-1].Seq+1)
+	}
+	if o.head.Anchored {
+		o.fresh = o.head.Next
+	}
+	o.dirty = o.dirty || len(text) > 0 && text[len(text)-1] != '\n'
+	return o, nil
+}
+
+// put takes an event of the file; one that an interrupted renumbering left twice counts once.
+func (o *Outbox) put(e wire.Event) {
+	if n := len(o.events); n > 0 && e.Seq <= o.events[n-1].Seq {
+		o.dirty = true
+		return
+	}
+	o.events = append(o.events, e)
+}
+
+// Add gives the event its number and keeps it. With an error it is kept in memory alone.
+func (o *Outbox) Add(e wire.Event) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(e.Detail) > MaxDetail {
+		e.Detail, _ = json.Marshal(map[string]int{"detail_too_long": len(e.Detail)}) // cannot fail
+	}
+	e.Seq = o.head.Next
+	o.head.Next++
+	o.events = append(o.events, e)
+	if unsent := len(o.unsent()); unsent > MaxUnsent {
+		first := len(o.events) - unsent
+		o.events, o.dirty = slices.Delete(o.events, first, first+unsent-MaxUnsent), true
+	}
+	return o.save(line{Event: &e})
+}
+
+// Has reports whether an event with this text in its detail is kept.
+func (o *Outbox) Has(text string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.events, func(e wire.Event) bool { return bytes.Contains(e.Detail, []byte(text)) })
+}
+
+// Next is the next sequence number.
+func (o *Outbox) Next() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.head.Next
+}
+
+// Replay takes the platform's word, from a heartbeat's answer, on the number that it wants next.
+func (o *Outbox) Replay(from uint64) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if from == 0 {
+		return nil
+	}
+	was := o.head
+	if from > min(o.fresh, o.head.Next) {
+		o.renumber(from)
+	}
+	o.head.Acked, o.head.Anchored, o.fresh = from-1, true, math.MaxUint64
+	if was == o.head && !o.dirty {
+		return nil
+	}
+	return o.save(line{Head: &o.head})
+}
+
+// renumber puts above from what has a number that this node gave to something else before: its disk was lost or
+// restored since. That is everything that nobody was told of yet.
+func (o *Outbox) renumber(from uint64) {
+	for i := range o.events {
+		if o.events[i].Seq >= min(o.fresh, o.head.Acked+1) {
+			o.events[i].Seq = from
+			from++
+		}
+	}
+	o.head.Next, o.dirty = max(o.head.Next, from), true
+}
+
+// Batch gives the next events to send, oldest first and without a gap. What lies between the platform's watermark and
+// the first of them this node does not have any more. Nothing is sent before the platform has said what it has.
+func (o *Outbox) Batch() []wire.Event {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.head.Anchored {
+		return nil
+	}
+	unsent := o.unsent()
+	n := 0
+	for n < min(len(unsent), MaxBatch) && unsent[n].Seq == unsent[0].Seq+uint64(n) {
+		n++
+	}
+	return slices.Clone(unsent[:n])
+}
+
+// Acked takes the watermark of an answer to a batch.
+func (o *Outbox) Acked(watermark uint64) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if watermark <= o.head.Acked || watermark >= o.head.Next {
+		return nil
+	}
+	o.head.Acked = watermark
+	return o.save(line{Head: &o.head})
+}
+
+// unsent gives the events that the platform has not confirmed.
+func (o *Outbox) unsent() []wire.Event {
+	i, _ := slices.BinarySearchFunc(o.events, o.head.Acked+1, func(e wire.Event, seq uint64) int {
+		switch {
+		case e.Seq < seq:
+			return -1
+		case e.Seq > seq:
+			return 1
+		}
+		return 0
+	})
+	return o.events[i:]
+}
+
+// save appends l, or writes the whole file where it lacks something or has grown. An event is never only in the new
+// file: that replaces the old one at once.
+func (o *Outbox) save(l line) error {
+	if sent := len(o.events) - len(o.unsent()); sent > KeepSent {
+		o.events = slices.Delete(o.events, 0, sent-KeepSent)
+	}
+	if o.lines == 0 || o.dirty || o.lines > len(o.events)+compactAt {
+		return o.rewrite()
+	}
+	text, err := json.Marshal(l)
+	if err == nil {
+		err = o.disk.Append(file, append(text, '\n'))
+	}
+	if err != nil {
+		o.dirty, o.degraded = true, err
+		return fmt.Errorf("keep an event: %w", err)
+	}
+	o.lines++
+	return nil
+}
+
+func (o *Outbox) rewrite() error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	err := enc.Encode(line{Head: &o.head})
+	for i := range o.events {
+		err = errors.Join(err, enc.Encode(line{Event: &o.events[i]}))
+	}
+	if err == nil {
+		err = o.disk.Write(file, b.Bytes(), 0o600)
+	}
+	if err != nil {
+		o.dirty, o.degraded = true, err
+		return fmt.Errorf("keep the events: %w", err)
+	}
+	o.lines, o.dirty, o.degraded = len(o.events)+1, false, nil
+	return nil
+}
+
+// Degraded says why events are kept in memory alone; nil when they are on the disk.
+func (o *Outbox) Degraded() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.dirty {
+		return nil
+	}
+	return o.degraded
+}

@@ -1,0 +1,146 @@
+package update
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Codes of refusals.
+const (
+	CodeInvalid  = "task_invalid"
+	CodeBoundary = "update_boundary" // the payload is about something that no self-update may touch
+	CodeOverlap  = "verifier_overlap_missing"
+	CodeToken    = "recovery_token_invalid"
+	CodeSkipped  = "version_skipped"
+	CodeBusy     = "update_in_progress"
+	CodeOver     = "update_over" // this very task came to its end before
+)
+
+// Refusal is why a task is not carried out. Nothing of it was.
+type Refusal struct {
+	Code string
+	Why  string
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Why }
+
+func refuse(code, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Why: fmt.Sprintf(format, args...)}
+}
+
+// maxSoak bounds what a task may ask for.
+const maxSoak = 24 * time.Hour
+
+// Node is whom a task is for.
+type Node struct {
+	ID      string
+	Profile string // the active environment profile, "" where it is not known
+	Keys    wire.Verifiers
+}
+
+// Accept looks at a task whose signature was verified: whether its payload is one, within the boundary, and possible
+// here. A task that the journal has as its active rollout already is accepted again; Begin is not to be called for it.
+func (j Journal) Accept(task wire.Task, node Node, now time.Time) (Accepted, *Refusal) {
+	a := Accepted{Task: task, Keys: node.Keys}
+	if err := decode(task.Payload, &a.Payload); err != nil {
+		return a, err
+	}
+	p := a.Payload
+	digest, err := hex.DecodeString(p.SHA256)
+	switch {
+	case err != nil || len(digest) != 32 || strings.ToLower(p.SHA256) != p.SHA256:
+		return a, refuse(CodeInvalid, "a self-update is pinned to the sha256 of its package, in lower-case hex")
+	case p.Version == "" || len(p.Version) > 128:
+		return a, refuse(CodeInvalid, "a self-update names its version")
+	case p.SoakSeconds < 0 || p.SoakSeconds > int64(maxSoak/time.Second):
+		return a, refuse(CodeInvalid, "a soak takes 0 s to %v", maxSoak)
+	}
+	if err := overlap(p.Verifiers, task.KeyID, node.Keys); err != nil {
+		return a, err
+	}
+	if err := current(p.RecoveryToken, node, now); err != nil {
+		return a, err
+	}
+	if r := j.Rollout; r != nil && r.ID == task.ID {
+		if wire.RolloutFinal(r.State) {
+			return a, refuse(CodeOver, "this update is over: %s %s", r.State, r.Result)
+		}
+		return a, nil
+	}
+	if r := j.Active(); r != nil {
+		return a, refuse(CodeBusy, "rollout %s is %s", r.ID, r.State)
+	}
+	if why := j.Skipped(p.SHA256); why != "" {
+		return a, refuse(CodeSkipped, "this build was tried and did not hold: %s", why)
+	}
+	return a, nil
+}
+
+// decode reads a payload, all of whose fields must be ones that a self-update may have.
+func decode(payload []byte, p *wire.SelfUpdatePayload) *Refusal {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(payload, &fields); err != nil {
+		return refuse(CodeInvalid, "the payload is not a JSON object")
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		row, known := boundaryOfField(name)
+		switch {
+		case !known:
+			return refuse(CodeBoundary, "a self-update has no field %q", name)
+		case row.Path != PathSelfUpdate:
+			return refuse(CodeBoundary, "a self-update may not touch %q: %s (%s)", name, row.Path, row.Owner)
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.DisallowUnknownFields()
+	if err := d.Decode(p); err != nil {
+		return refuse(CodeInvalid, "a field of the payload has a wrong type") // the decoder's words would quote values
+	}
+	return nil
+}
+
+// overlap wants the new verifier set to hold the key that signed this task: a node that lost that one could not be
+// told to go back.
+func overlap(set, keyID string, now wire.Verifiers) *Refusal {
+	if set == "" {
+		return nil
+	}
+	next, err := wire.ParseVerifiers(set)
+	switch {
+	case err != nil:
+		return refuse(CodeInvalid, "the verifier set: %v", err)
+	case strings.ContainsAny(set, "\n\r\"'\\ "):
+		return refuse(CodeInvalid, "the verifier set cannot stand in an environment file")
+	case !next[keyID].Equal(now[keyID]):
+		return refuse(CodeOverlap, "the new verifier set lacks key %s, which signed this task: old and new must overlap", keyID)
+	}
+	return nil
+}
+
+// current looks at a recovery token's claims: this node's, this profile's, not over.
+func current(token string, node Node, now time.Time) *Refusal {
+	if token == "" {
+		return nil
+	}
+	claims, ok := wire.ParseToken(token)
+	switch {
+	case !ok:
+		return refuse(CodeToken, "the recovery token does not say whom it is for")
+	case claims.NodeID != node.ID:
+		return refuse(CodeToken, "the recovery token is node %s's", claims.NodeID)
+	case node.Profile != "" && claims.Profile != node.Profile:
+		return refuse(CodeToken, "the recovery token is for profile %q, this node's is %q", claims.Profile, node.Profile)
+	case !now.Before(claims.ExpiresAt):
+		return refuse(CodeToken, "the recovery token expired at %s", claims.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package update
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/gpuaas/gpuaasctl/agent/disk"
+)
+
+// Names below the state folder.
+const (
+	fileJournal = "update.json"
+	fileDamaged = "update.json.damaged"
+)
+
+// Keeper keeps the journal. Its methods are safe for concurrent use.
+type Keeper struct {
+	disk disk.Disk
+	tell func(Note) error
+
+	mu sync.Mutex // guards j
+	j  Journal
+}
+
+// Open reads the journal and tells the notes of a step that a crash cut off. tell keeps one note where it survives; it
+// may be called twice with one key. A journal that cannot be read is put aside, and a new one begins: the installed
+// program runs.
+func Open(d disk.Disk, tell func(Note) error) (*Keeper, error) {
+	k := &Keeper{disk: d, tell: tell}
+	var err error
+	if k.j, err = read(d); err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k, k.telling()
+}
+
+func read(d disk.Disk) (Journal, error) {
+	text, err := d.Read(fileJournal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return New(rand.Text()), nil
+	}
+	if err != nil {
+		return Journal{}, fmt.Errorf("read the update journal: %w", err)
+	}
+	var j Journal
+	if json.Unmarshal(text, &j) == nil && j.Format == 1 && j.ID != "" {
+		return j, nil
+	}
+	if err := d.Write(fileDamaged, text, 0o600); err != nil { // kept for whoever asks why
+		return Journal{}, fmt.Errorf("put a damaged update journal aside: %w", err)
+	}
+	return New(rand.Text()), nil
+}
+
+// Journal gives the journal as it is.
+func (k *Keeper) Journal() Journal {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.j.clone()
+}
+
+// Do takes one step: it is on the disk, with its notes, before Do returns, and its notes were told. With an error from
+// the journal's write the step was not taken.
+func (k *Keeper) Do(step func(Journal) Journal) (Journal, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	next := step(k.j)
+	if same(k.j, next) {
+		return k.j.clone(), nil
+	}
+	if err := k.write(next); err != nil {
+		return k.j.clone(), err
+	}
+	k.j = next
+	return k.j.clone(), k.telling()
+}
+
+// Assume takes a step in memory alone, for when the disk refuses and life has to go on.
+func (k *Keeper) Assume(j Journal) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.j = j
+}
+
+// telling hands the notes on, then forgets them. A note that could not be kept stays, and is tried again with the next
+// step and the next start.
+func (k *Keeper) telling() error {
+	if len(k.j.Notes) == 0 {
+		return nil
+	}
+	for _, n := range k.j.Notes {
+		if err := k.tell(n); err != nil {
+			return fmt.Errorf("keep the evidence of %s: %w", n.Decision, err)
+		}
+	}
+	told := k.j.clone()
+	told.Notes = nil
+	if err := k.write(told); err != nil {
+		return err
+	}
+	k.j = told
+	return nil
+}
+
+func (k *Keeper) write(j Journal) error {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return fmt.Errorf("write the update journal: %w", err)
+	}
+	if err := k.disk.Write(fileJournal, append(text, '\n'), 0o600); err != nil { // a task's payload may hold a token
+		return fmt.Errorf("write the update journal: %w", err)
+	}
+	return nil
+}
+
+func same(a, b Journal) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}

@@ -1,0 +1,135 @@
+package update
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/agent/disk"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+const (
+	dirVersions = "versions"
+	program     = "gpuaas-agent"
+)
+
+// ErrDigest is returned for a file that is not the one that was asked for.
+var ErrDigest = errors.New("the digest is another one")
+
+// Packages are the builds that lie side by side, each in a folder of its digest's name.
+type Packages struct{ Disk disk.Disk }
+
+func name(sha string) string { return dirVersions + "/" + sha + "/" + program }
+
+// Path is where a build's program lies.
+func (p Packages) Path(sha string) string { return p.Disk.Path(name(sha)) }
+
+// Check says why a build cannot be started; nil when its file is whole.
+func (p Packages) Check(sha string) error {
+	f, err := os.Open(p.Path(sha))
+	if err != nil {
+		return fmt.Errorf("look at the package: %w", err)
+	}
+	defer f.Close()
+	got, err := digest(f)
+	if err != nil {
+		return fmt.Errorf("read the package: %w", err)
+	}
+	if got != sha {
+		return fmt.Errorf("look at the package %s: %w, %s", p.Path(sha), ErrDigest, got)
+	}
+	return nil
+}
+
+// Fetch makes sure that a build's package lies there whole. get opens the far side's copy. The package has its name
+// only when its digest is right and it is a program for this machine.
+func (p Packages) Fetch(ctx context.Context, sha string, get func(context.Context) (io.ReadCloser, error)) error {
+	if p.Check(sha) == nil {
+		return nil
+	}
+	body, err := get(ctx)
+	if err != nil {
+		return fmt.Errorf("fetch the package: %w", err)
+	}
+	defer body.Close()
+	sum := sha256.New()
+	head := &header{}
+	err = p.Disk.Stream(name(sha), body, wire.MaxArtifact, 0o755, io.MultiWriter(sum, head), func() error {
+		if got := hex.EncodeToString(sum.Sum(nil)); got != sha {
+			return fmt.Errorf("the platform's package: %w, %s", ErrDigest, got)
+		}
+		return head.runsHere()
+	})
+	if err != nil {
+		return errors.Join(err, p.Disk.Remove(dirVersions+"/"+sha))
+	}
+	return nil
+}
+
+// Prune takes away every build but those.
+func (p Packages) Prune(keep []string) error {
+	names, err := p.Disk.List(dirVersions)
+	for _, n := range names {
+		if !slices.Contains(keep, n) {
+			err = errors.Join(err, p.Disk.Remove(dirVersions+"/"+n))
+		}
+	}
+	return err
+}
+
+// Self gives the digest of a program file.
+func Self(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("look at the running program: %w", err)
+	}
+	defer f.Close()
+	return digest(f)
+}
+
+func digest(r io.Reader) (string, error) {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// header keeps the first bytes of what is written to it.
+type header struct{ b []byte }
+
+// Write implements io.Writer.
+func (h *header) Write(p []byte) (int, error) {
+	if room := 20 - len(h.b); room > 0 {
+		h.b = append(h.b, p[:min(room, len(p))]...)
+	}
+	return len(p), nil
+}
+
+// The parts of an ELF header that matter; debug/elf would bring decompression and DWARF into the agent.
+const (
+	elfMagic         = "\x7fELF\x02\x01" // 64 bit, little endian
+	elfExec, elfDyn  = 2, 3
+	elfX86, elfARM64 = 62, 183
+)
+
+// runsHere looks at the ELF header: a program of this machine's kind. Only the first bytes are read; whether it works is
+// for the handshake to show.
+func (h *header) runsHere() error {
+	if len(h.b) < 20 || string(h.b[:6]) != elfMagic {
+		return errors.New("the package is no program of a 64-bit little-endian machine")
+	}
+	kind, machine := int(h.b[16])|int(h.b[17])<<8, int(h.b[18])|int(h.b[19])<<8
+	want := map[string]int{"amd64": elfX86, "arm64": elfARM64}[runtime.GOARCH]
+	if kind != elfExec && kind != elfDyn || machine != want {
+		return fmt.Errorf("the package is for machine %d, this one is %d", machine, want)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package update
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Accepted is a task that may be carried out: Accept has looked at all of it.
+type Accepted struct {
+	Task    wire.Task
+	Payload wire.SelfUpdatePayload
+	Keys    wire.Verifiers // the set in force when it was accepted
+}
+
+// Begin writes an accepted task down: state pending. Nothing is changed by it yet.
+func (j Journal) Begin(a Accepted, now time.Time) Journal {
+	j = j.clone()
+	soak := a.Payload.SoakSeconds
+	if soak == 0 {
+		soak = int64(wire.DefaultSoak / time.Second)
+	}
+	r := &Rollout{Task: a.Task, PriorKeys: a.Keys, Rollout: wire.Rollout{
+		ID: a.Task.ID, CorrelationID: a.Task.CorrelationID, State: wire.RolloutPending, Prior: j.Committed(),
+		Target:      wire.Build{Version: a.Payload.Version, SHA256: a.Payload.SHA256},
+		SoakSeconds: soak, VerifierSet: a.Keys.Version(), Token: "unchanged",
+	}}
+	if j.Current != nil {
+		task := j.Current.Task
+		r.PriorTask = &task
+	}
+	if keys, err := wire.ParseVerifiers(a.Payload.Verifiers); err == nil && len(keys) > 0 {
+		r.VerifierSet = keys.Version()
+	}
+	if a.Payload.RecoveryToken != "" {
+		r.Token = "refreshed"
+	}
+	r.RollbackHint = "restart the prior build; if it or its verifier set is not trusted by then, rebootstrap the node"
+	j.Rollout = r
+	j.note(now, diag.RecSelfUpdateStarted, "accept", "")
+	return j
+}
+
+// Verified says that the package lies ready and what it is.
+func (j Journal) Verified(now time.Time) Journal {
+	return j.forward(wire.RolloutVerified, now, diag.RecSelfUpdateStarted, "update", "the digest is right; the target is started next")
+}
+
+// Activating makes the target the build that the next start runs. Call it only after the notes of Verified were told:
+// the evidence comes before the restart.
+func (j Journal) Activating(now time.Time) Journal {
+	return j.forward(wire.RolloutActivating, now, diag.RecSelfUpdateStarted, "activate", "")
+}
+
+// Named is the handshake: the platform's answer to a heartbeat says which build it now knows this node to run. Only
+// that commits a rollout.
+func (j Journal) Named(known, running wire.Build, now time.Time) Journal {
+	r := j.Active()
+	if r == nil || r.State != wire.RolloutActivating || known.SHA256 != r.Target.SHA256 || running.SHA256 != r.Target.SHA256 {
+		return j
+	}
+	j = j.clone()
+	r = j.Rollout
+	r.State, r.SoakUntil = wire.RolloutSoaking, now.Add(time.Duration(r.SoakSeconds)*time.Second)
+	r.Probes = map[string]wire.ProbeState{wire.ProbeHeartbeat: {Pass: true, At: now}}
+	j.note(now, diag.RecSelfUpdateCommitted, "commit", "the platform names the new version")
+	return j
+}
+
+// Observe takes a probe's result of the soak. A failure counts only while the heartbeat passes: a platform that cannot
+// be reached condemns no version.
+func (j Journal) Observe(probe string, ok bool, why string, now time.Time) Journal {
+	r := j.Active()
+	if r == nil || r.State != wire.RolloutSoaking || r.Condemned != "" {
+		return j
+	}
+	was, known := r.Probes[probe]
+	if ok && known && was.Pass {
+		return j.due(now)
+	}
+	if !ok && probe != wire.ProbeHeartbeat && !r.Probes[wire.ProbeHeartbeat].Pass {
+		return j
+	}
+	if !ok && probe == wire.ProbeHeartbeat && known && !was.Pass {
+		return j
+	}
+	j = j.clone()
+	r = j.Rollout
+	is := wire.ProbeState{Pass: ok, At: now}
+	if !ok {
+		is.Fails = was.Fails + 1
+	}
+	r.Probes[probe] = is
+	if !known || was.Pass != ok {
+		j.noteProbe(now, probe, ok, why)
+	}
+	if probe != wire.ProbeHeartbeat && is.Fails >= maxProbeFails {
+		r.Condemned = "probe " + probe + " failed " + strconv.Itoa(is.Fails) + " times: " + why
+		return j
+	}
+	return j.due(now)
+}
+
+// due ends the soak when its time is over and all probes pass. Until then it goes on.
+func (j Journal) due(now time.Time) Journal {
+	r := j.Active()
+	if r == nil || r.State != wire.RolloutSoaking || r.Condemned != "" || now.Before(r.SoakUntil) {
+		return j
+	}
+	for _, probe := range [...]string{wire.ProbeHeartbeat, wire.ProbeTaskWait, wire.ProbeNoop} {
+		if !r.Probes[probe].Pass {
+			return j
+		}
+	}
+	j = j.clone()
+	r = j.Rollout
+	r.State, r.Result = wire.RolloutConverged, "all probes hold"
+	j.Current = nil
+	if r.Target.SHA256 != j.Package.SHA256 {
+		j.Current = &Trusted{Build: r.Target, Task: r.Task}
+	}
+	j.Skip = slices.DeleteFunc(j.Skip, func(s Skipped) bool { return s.SHA256 == r.Target.SHA256 })
+	j.note(now, diag.RecSelfUpdateCommitted, "converge", "")
+	return j
+}
+
+// Fail ends a rollout of which nothing was ever started.
+func (j Journal) Fail(why string, now time.Time) Journal {
+	if r := j.Active(); r == nil || r.State != wire.RolloutPending && r.State != wire.RolloutVerified {
+		return j
+	}
+	j = j.clone()
+	j.Rollout.State, j.Rollout.Result, j.Rollout.RollbackHint = wire.RolloutFailed, why, "none needed: the prior build runs on"
+	j.note(now, diag.RecSelfUpdateReverted, "give up", why)
+	return j
+}
+
+// Heard takes the platform's own view of a rollout: what it knows to be over is over, and the newer word on each probe
+// counts.
+func (j Journal) Heard(said wire.Rollout, now time.Time) Journal {
+	r := j.Active()
+	if r == nil || said.ID != r.ID {
+		return j
+	}
+	if wire.RolloutFinal(said.State) && said.State != wire.RolloutConverged {
+		return j.Fail("the platform has ended it: "+said.Result, now)
+	}
+	if r.State != wire.RolloutSoaking {
+		return j
+	}
+	out := j
+	for probe, theirs := range said.Probes {
+		if ours, ok := r.Probes[probe]; !ok || theirs.At.After(ours.At) {
+			if out.Rollout == r {
+				out = j.clone()
+			}
+			out.Rollout.Probes[probe] = theirs
+		}
+	}
+	return out.due(now)
+}
+
+// Ended notes that the running process says goodbye: its end is no crash.
+func (j Journal) Ended() Journal {
+	if j.Run == nil || j.Run.Orderly {
+		return j
+	}
+	j = j.clone()
+	j.Run.Orderly = true
+	return j
+}
+
+// Recovered notes how a process that died in the middle of a rollout found it.
+func (j Journal) Recovered(text string, now time.Time) Journal {
+	j = j.clone()
+	j.note(now, diag.RecBootRecovery, "recover", text)
+	return j
+}
+
+// forward moves the active rollout to a later state; anything else leaves the journal as it is.
+func (j Journal) forward(state string, now time.Time, reason diag.RecordReason, decision, text string) Journal {
+	if r := j.Active(); r == nil || wire.RolloutRank(state) <= wire.RolloutRank(r.State) {
+		return j
+	}
+	j = j.clone()
+	j.Rollout.State = state
+	j.note(now, reason, decision, text)
+	return j
+}
+
+// note adds the evidence of this step. Each has every field that has to be on the disk before a restart: what was
+// asked for, the digest, the verifier set, the token's posture, the result so far, and how to go back.
+func (j *Journal) note(now time.Time, reason diag.RecordReason, decision, text string) {
+	n := Note{Key: j.ID + "-" + strconv.Itoa(j.Noted), At: now.UTC(), Kind: wire.EventSelfUpdate, Reason: reason, Decision: decision, Text: text}
+	if reason == diag.RecBootRecovery {
+		n.Kind = wire.EventBoot
+	}
+	if r := j.Rollout; r != nil {
+		said := j.clone().Rollout.Rollout
+		n.Rollout, n.TaskID, n.Correlation = &said, r.ID, r.CorrelationID
+		n.Facts = map[string]string{
+			"requested_version": r.Target.Version, "package_sha256": r.Target.SHA256, "verifier_set": r.VerifierSet, "token": r.Token,
+			"state": r.State, "result": r.Result, "rollback_hint": r.RollbackHint, "prior_version": r.Prior.Version, "prior_sha256": r.Prior.SHA256,
+		}
+		if n.Facts["result"] == "" {
+			n.Facts["result"] = "under way"
+		}
+		if r.Attempts > 0 {
+			n.Facts["crashes"] = strconv.Itoa(r.Attempts)
+		}
+	}
+	j.Noted++
+	j.Notes = append(j.Notes, n)
+}
+
+func (j *Journal) noteProbe(now time.Time, probe string, ok bool, why string) {
+	decision := "probe passes"
+	if !ok {
+		decision = "probe fails"
+	}
+	j.note(now, diag.RecSelfUpdateCommitted, decision, why)
+	j.Notes[len(j.Notes)-1].Facts["probe"] = probe
+}
