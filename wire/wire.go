@@ -245,6 +245,7 @@ type Event struct {
 type EventsRequest struct {
 	NodeInstanceID string  `json:"node_instance_id"`
 	Events         []Event `json:"events"`
+	Oldest         uint64  `json:"oldest,omitempty"` // what lies between the watermark and this seq the node does not have any more
 }
 
 // EventsResponse answers with the durable watermark.
