@@ -60,7 +60,7 @@ type DamagedSlot struct {
 // JournalFacts is what a unit said.
 type JournalFacts struct {
 	Unit      string        `json:"unit"`
-	Lines     []JournalLine `json:"lines,omitempty"` // oldest first
+	Lines     []JournalLine `json:"lines,omitempty"`     // oldest first
 	Truncated bool          `json:"truncated,omitempty"` // there was more: the oldest lines, or ends of long ones, are left out
 	// Redacted counts what each rule of redaction took out of the lines.
 	Redacted map[string]int `json:"redacted,omitempty"`

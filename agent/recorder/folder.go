@@ -1,0 +1,164 @@
+package recorder
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+// errGone says that the file that is written to has no name any more: what is written there, nobody will find.
+var errGone = errors.New("the record's files were removed")
+
+// folder is one copy of the record: the disk's, or the mirror.
+type folder struct {
+	fs      FS
+	dir     string
+	record  File
+	pinned  File
+	made    bool // both files are whole
+	promise string
+	reserve int // files of it that are there
+}
+
+func (f *folder) usable() bool { return f.record != nil && f.pinned != nil && f.made }
+
+// open opens both files, and makes whatever of them is missing, be it all or the second half.
+func (f *folder) open() error {
+	if f.dir == "" {
+		return errors.New("no folder")
+	}
+	if err := f.fs.MakeDir(f.dir); err != nil {
+		return fmt.Errorf("make the record's folder: %w", err)
+	}
+	kind, err := f.fs.Kind(f.dir)
+	if err != nil {
+		return err
+	}
+	f.promise = record.Promise(kind)
+	if f.record, err = f.file(record.FileRecord, record.Slots); err != nil {
+		return err
+	}
+	if err := f.record.Lock(); err != nil {
+		return fmt.Errorf("another process writes this record: %w", err)
+	}
+	if f.pinned, err = f.file(record.FilePinned, record.PinnedSlots); err != nil {
+		return err
+	}
+	f.made = true
+	return nil
+}
+
+// file opens one file and makes it whole.
+func (f *folder) file(name string, slots int) (File, error) {
+	path := filepath.Join(f.dir, name)
+	file, err := f.fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	made, err := makeWhole(file, slots)
+	if err == nil && made {
+		err = f.fs.SyncDir(f.dir)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make %s: %w", path, err), file.Close())
+	}
+	return file, nil
+}
+
+// makeWhole writes zeros wherever the file has no room of its own yet, and syncs. What holds an entry is left alone, so
+// that a creation that was cut off can go on where it was.
+func makeWhole(file File, slots int) (made bool, err error) {
+	want := int64(slots) * record.Size
+	size, real, err := file.Size()
+	if err != nil || size >= want && real >= want {
+		return false, err
+	}
+	var b, zero [record.Size]byte
+	for off := int64(0); off < want; off += record.Size {
+		n := 0
+		if off < size {
+			// A short read is the file's end; of an error, the write that follows knows more.
+			n, _ = file.ReadAt(b[:], off)
+		}
+		switch {
+		case n == record.Size && b != zero:
+			continue
+		case n < record.Size && !bytes.Equal(b[:n], zero[:n]):
+			_, err = file.WriteAt(zero[n:], off+int64(n))
+		default:
+			_, err = file.WriteAt(zero[:], off)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, file.Sync()
+}
+
+func (f *folder) named(file string) File {
+	if file == record.FilePinned {
+		return f.pinned
+	}
+	return f.record
+}
+
+// get reads one slot; nothing where there is none.
+func (f *folder) get(file string, slot int) (diag.RecordEntry, bool) {
+	if !f.usable() {
+		return diag.RecordEntry{}, false
+	}
+	var b [record.Size]byte
+	if n, err := f.named(file).ReadAt(b[:], int64(slot)*record.Size); n < record.Size && err != nil {
+		return diag.RecordEntry{}, false
+	}
+	e, v := record.Decode(file, slot, b[:])
+	return e, v == record.Valid
+}
+
+// put writes one slot and returns once it is on the disk.
+func (f *folder) put(file string, slot int, b []byte) error {
+	to := f.named(file)
+	if to == nil {
+		return errGone
+	}
+	if gone, err := to.Gone(); err != nil || gone {
+		return errors.Join(err, errGone)
+	}
+	if _, err := to.WriteAt(b, int64(slot)*record.Size); err != nil {
+		return err
+	}
+	return to.Sync()
+}
+
+// again is put after put has failed: with the files opened anew, and the slot read back. After a failed sync the kernel
+// holds what was written for clean, so that a second sync alone would lie.
+func (f *folder) again(file string, slot int, b []byte) error {
+	f.close()
+	if err := f.open(); err != nil {
+		return err
+	}
+	if err := f.put(file, slot, b); err != nil {
+		return err
+	}
+	back := make([]byte, record.Size)
+	if _, err := f.named(file).ReadAt(back, int64(slot)*record.Size); err != nil {
+		return err
+	}
+	if !bytes.Equal(back, b) {
+		return errors.New("the slot does not read as it was written")
+	}
+	return nil
+}
+
+func (f *folder) close() {
+	for _, file := range [...]File{f.record, f.pinned} {
+		if file != nil {
+			_ = file.Close() // everything was synced
+		}
+	}
+	f.record, f.pinned, f.made = nil, nil, false
+}

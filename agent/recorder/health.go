@@ -1,0 +1,192 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+// Between tries of a disk that does not take writes. A disk that comes and goes is tried less and less.
+const (
+	retryDisk    = 30 * time.Second
+	maxRetryDisk = 10 * time.Minute
+)
+
+// health is whether the disk takes writes.
+type health struct {
+	why   string // "" while it does
+	next  time.Time
+	delay time.Duration
+	since time.Time
+}
+
+func (r *Recorder) notSynced() error { return fmt.Errorf("%w: %s", ErrNotSynced, r.health.why) }
+
+// degrade notes that the disk does not take writes, says it where it can be said, and lets go of the files.
+func (r *Recorder) degrade(err error, now time.Time) {
+	r.disk.close()
+	h := &r.health
+	if now.Sub(h.since) > maxRetryDisk {
+		h.delay = 0
+	}
+	h.delay = min(max(2*h.delay, retryDisk), maxRetryDisk)
+	h.next, h.since = now.Add(h.delay), now
+	w := r.wordOf(err)
+	if was := h.why; was != "" {
+		h.why = string(w) + ": " + err.Error()
+		return
+	}
+	h.why = string(w) + ": " + err.Error()
+	r.cfg.Log.Error("the record is degraded", "reason", diag.RecRecordDegraded, "failure", w, "error", err, "next_try", h.delay)
+	r.say(record.DecisionDegraded, w, err.Error(), now)
+}
+
+// recover tries the disk again when it is time: what it missed is written to it. It reports whether the disk takes
+// writes.
+func (r *Recorder) recover(now time.Time) bool {
+	h := &r.health
+	if now.Before(h.next) {
+		return false
+	}
+	err := r.disk.open()
+	if err == nil {
+		err = r.reconcile(now)
+	}
+	if err != nil {
+		r.degrade(err, now)
+		return false
+	}
+	was := h.why
+	h.why, h.since = "", now
+	r.cfg.Log.Info("the record is on the disk again", "after", was)
+	r.say(record.DecisionRecovered, diag.OK, "after: "+was, now)
+	return h.why == ""
+}
+
+// say writes what the record has to say of itself, as an entry of its own.
+func (r *Recorder) say(decision string, w diag.Failure, detail string, now time.Time) {
+	e := r.stamp(diag.RecordEntry{Reason: diag.RecRecordDegraded, About: "record", Decision: decision, Failure: w, Detail: detail}, now)
+	r.room(1, now)
+	r.seq++
+	e.Seq = r.seq
+	slot := record.Place(e.Seq)
+	b := r.remember(record.FileRecord, slot, e)
+	if r.health.why == "" {
+		if err := r.disk.put(record.FileRecord, slot, b[:]); err != nil {
+			r.degrade(err, now)
+		}
+	}
+	r.pin(e, true, now)
+}
+
+// lastSaid is why the record was degraded when it was last written to; "" when it was not.
+func (r *Recorder) lastSaid() string {
+	var last diag.RecordEntry
+	for slot, h := range r.ring {
+		if h.reason == diag.RecRecordDegraded && h.seq > last.Seq {
+			last, _ = r.read(record.FileRecord, slot)
+		}
+	}
+	if last.Decision != record.DecisionDegraded {
+		return ""
+	}
+	return string(last.Failure) + ": " + last.Detail
+}
+
+// read reads one slot of the copy that has it.
+func (r *Recorder) read(file string, slot int) (diag.RecordEntry, bool) {
+	if e, ok := r.mirror.get(file, slot); ok {
+		return e, true
+	}
+	return r.disk.get(file, slot)
+}
+
+// reconcile makes both copies the same: of each slot the one that tells of more stands. It notes what the slots hold
+// and takes up the groups of this boot. Its error is the disk's.
+func (r *Recorder) reconcile(now time.Time) error {
+	var live []placed
+	wrote := false
+	for _, file := range [...]struct {
+		name string
+		held []held
+	}{{record.FileRecord, r.ring[:]}, {record.FilePinned, r.pins[:]}} {
+		for slot := range file.held {
+			e, fromDisk, err := r.agree(file.name, slot)
+			if err != nil {
+				return err
+			}
+			wrote = wrote || !fromDisk
+			if e.Seq == 0 {
+				continue
+			}
+			file.held[slot] = holds(e)
+			r.seq = max(r.seq, e.Seq)
+			if e.Pin == "" && e.Count > 0 {
+				r.seq = max(r.seq, e.Seq+1)
+			}
+			r.occurred(e)
+			if e.Pin == "" && e.BootID == r.cfg.Boot {
+				live = append(live, placed{e, slot})
+			}
+		}
+	}
+	if wrote && r.disk.usable() {
+		if err := errors.Join(r.disk.record.Sync(), r.disk.pinned.Sync()); err != nil {
+			return err
+		}
+	}
+	if len(r.groups.list) == 0 {
+		r.groups.restore(live, r.cfg.Mono(), now, r.disk.usable())
+	}
+	return nil
+}
+
+// agree writes the better of a slot's two copies over the other, and says whether the disk had it.
+func (r *Recorder) agree(file string, slot int) (e diag.RecordEntry, fromDisk bool, err error) {
+	d, okD := r.disk.get(file, slot)
+	m, okM := r.mirror.get(file, slot)
+	switch {
+	case !okD && !okM:
+		return e, true, nil
+	case okM && (!okD || holds(d).olderThan(holds(m))):
+		if r.disk.usable() {
+			b := record.Encode(file, slot, m)
+			_, err = r.disk.named(file).WriteAt(b[:], int64(slot)*record.Size)
+		}
+		return m, false, err
+	case r.mirror.usable() && (!okM || holds(m).olderThan(holds(d))):
+		b := record.Encode(file, slot, d)
+		_ = r.mirror.put(file, slot, b[:]) // the disk has it
+	}
+	return d, true, nil
+}
+
+// wordOf is the word for an error of the disk.
+func (r *Recorder) wordOf(err error) diag.Failure {
+	w := word(err)
+	if w == diag.DiskFull {
+		if left, errInodes := r.cfg.FS.FreeInodes(r.cfg.Dir); errInodes == nil && left == 0 {
+			return diag.DiskInodes
+		}
+	}
+	return w
+}
+
+func word(err error) diag.Failure {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return diag.DiskFull
+	case errors.Is(err, syscall.EROFS):
+		return diag.DiskReadOnly
+	case errors.Is(err, fs.ErrPermission):
+		return diag.NotPermitted
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errGone):
+		return diag.FileMissing
+	}
+	return diag.FileUnreadable
+}

@@ -1,0 +1,186 @@
+package recorder
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+const (
+	// pinEvery is how old the pinned last of a reason may become while the ring has a newer one.
+	pinEvery = 10 * time.Minute
+	// episode is for how long a reason has to stay away, with the platform in good contact meanwhile, until its next
+	// occurrence is a first one again.
+	episode = time.Hour
+)
+
+// aboutUpdate is what entries of update attempts are about.
+const aboutUpdate = "update"
+
+// contact is the platform as it was last heard of.
+type contact struct {
+	seen    time.Time // last answered a heartbeat
+	written time.Time // and last so on the disk
+	first   diag.Time // since when it answers, without an entry in between
+	after   uint64    // the newest entry then
+	count   int64
+	slot    int // to be written next, from 1; 0 to be chosen: the disk's newest is in the other one
+}
+
+// keepContact notes a good contact. It takes no slot of the ring: its sequence number is that of the entry before it.
+func (r *Recorder) keepContact(e diag.RecordEntry, now time.Time) error {
+	c := &r.contact
+	if c.after != r.seq || c.count == 0 {
+		c.first, c.after, c.count = e.At, max(1, r.seq), 0
+		r.seq = c.after
+	}
+	c.count++
+	c.seen = now
+	e.Seq, e.Pin, e.Count, e.First, e.Last = c.after, record.PinContact, c.count, c.first, e.At
+	if c.slot == 0 {
+		c.slot = r.pinSlot(record.PinContact, "") + 1
+	}
+	slot := c.slot - 1
+	if now.Sub(c.written) < contactEvery && !c.written.IsZero() {
+		r.remember(record.FilePinned, slot, e)
+		return r.refresh(now)
+	}
+	if err := r.keep(record.FilePinned, slot, e, now); err != nil {
+		return err
+	}
+	c.written, c.slot = now, 0
+	return r.refresh(now)
+}
+
+// occurred notes when an entry's reason was last the case.
+func (r *Recorder) occurred(e diag.RecordEntry) {
+	at := holds(e).at
+	if e.Pin == record.PinContact {
+		if at.After(r.contact.seen) {
+			r.contact.seen = at
+		}
+		return
+	}
+	if at.After(r.seen[e.Reason]) {
+		r.seen[e.Reason] = at
+	}
+	if e.Seq > r.last.Seq {
+		r.last = e
+	}
+}
+
+// pin copies an entry that is in the ring, and on the disk, to where no storm gets: as its reason's first, or else as
+// its last. fresh is an entry that is not just counted again. That the disk does not take it is no error of the entry's.
+func (r *Recorder) pin(e diag.RecordEntry, fresh bool, now time.Time) {
+	before := r.seen[e.Reason]
+	r.occurred(e)
+	if e.About == aboutUpdate {
+		r.putPin(e, record.PinUpdate, now)
+	}
+	if _, ok := r.pinned(record.PinFirst, e.Reason); !ok || r.contact.seen.After(before) && now.Sub(before) > episode {
+		r.putPin(e, record.PinFirst, now)
+		return
+	}
+	if last, ok := r.pinned(record.PinLast, e.Reason); fresh || !ok || now.Sub(last.at).Abs() >= pinEvery {
+		r.putPin(e, record.PinLast, now)
+	}
+}
+
+func (r *Recorder) putPin(e diag.RecordEntry, pin string, now time.Time) {
+	reason := e.Reason
+	if pin == record.PinUpdate {
+		reason = ""
+	}
+	e.Pin = pin
+	_ = r.keep(record.FilePinned, r.pinSlot(pin, reason), e, now)
+}
+
+// pinned is what a role's slot holds.
+func (r *Recorder) pinned(pin string, reason diag.RecordReason) (held, bool) {
+	for _, h := range r.pins {
+		if h.pin == pin && h.reason == reason {
+			return h, true
+		}
+	}
+	return held{}, false
+}
+
+// pinSlot is a role's slot: the one that it has, else a free one, else that of the oldest last: firsts are never given
+// up. The last good contact is nowhere else, so it has two, of which this is the older.
+func (r *Recorder) pinSlot(pin string, reason diag.RecordReason) int {
+	var mine []int
+	free, oldest := -1, -1
+	for slot, h := range r.pins {
+		switch {
+		case h.pin == pin && (h.reason == reason || reason == ""):
+			mine = append(mine, slot)
+		case h.pin == "" && free < 0:
+			free = slot
+		case h.pin == record.PinLast && (oldest < 0 || h.olderThan(r.pins[oldest])):
+			oldest = slot
+		}
+	}
+	want := 1
+	if pin == record.PinContact {
+		want = 2
+	}
+	switch {
+	case len(mine) < want && free >= 0:
+		return free
+	case len(mine) == 2 && r.pins[mine[0]].olderThan(r.pins[mine[1]]):
+		return mine[0]
+	case len(mine) > 0:
+		return mine[len(mine)-1]
+	}
+	return oldest
+}
+
+// room prepares the next n slots of the ring for being overwritten: what is the last of its reason is pinned first.
+func (r *Recorder) room(n int, now time.Time) {
+	before := r.seq
+	for i := range uint64(n) {
+		slot := record.Place(r.seq + 1 + i)
+		h := r.ring[slot]
+		if h.seq == 0 || !r.isLast(h) {
+			continue
+		}
+		if last, ok := r.pinned(record.PinLast, h.reason); ok && !last.olderThan(h) {
+			continue
+		}
+		if e, ok := r.read(record.FileRecord, slot); ok {
+			r.putPin(e, record.PinLast, now)
+		}
+	}
+	if r.seq != before { // the disk failed meanwhile, and that was said
+		r.room(n, now)
+	}
+}
+
+// isLast reports whether the ring has nothing newer of that reason.
+func (r *Recorder) isLast(h held) bool {
+	for _, other := range r.ring {
+		if other.reason == h.reason && h.olderThan(other) {
+			return false
+		}
+	}
+	return true
+}
+
+// pinFirsts pins the first of every reason that has none: a creation, or a write, was cut off before it could.
+func (r *Recorder) pinFirsts(now time.Time) {
+	oldest := map[diag.RecordReason]int{}
+	for slot, h := range r.ring {
+		if at, ok := oldest[h.reason]; h.seq > 0 && (!ok || h.seq < r.ring[at].seq) {
+			oldest[h.reason] = slot
+		}
+	}
+	for reason, slot := range oldest {
+		if _, ok := r.pinned(record.PinFirst, reason); ok {
+			continue
+		}
+		if e, ok := r.read(record.FileRecord, slot); ok {
+			r.putPin(e, record.PinFirst, now)
+		}
+	}
+}

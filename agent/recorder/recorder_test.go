@@ -1,0 +1,52 @@
+package recorder
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+func read(t *testing.T, dir string) diag.RecordFacts {
+	t.Helper()
+	f, err := record.Read(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestWriteAndReadBack: what was written is read, by a later process that counts on.
+func TestWriteAndReadBack(t *testing.T) {
+	dir := t.TempDir()
+	cfg := Config{Dir: filepath.Join(dir, "disk"), Mirror: filepath.Join(dir, "mirror"), Boot: "b-1", NodeID: "n", Agent: "v"}
+	retry := func(r *Recorder, attempt int) {
+		t.Helper()
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecAPIUnreachable, About: "heartbeat", Decision: "retry", Attempt: attempt, CeilingMS: 500}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := Open(cfg)
+	if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "agent", Decision: "start"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		retry(r, i+1)
+	}
+	if s := r.Summary(); s["state"] != "ok" || s["last_reason"] != "api_unreachable" || s["coalesced"] != "4" || s["newest_seq"] != "4" {
+		t.Errorf("summary %v", s)
+	}
+	r.Close()
+	r = Open(cfg)
+	retry(r, 1)
+	r.Close()
+	f := read(t, cfg.Dir)
+	if len(f.Entries) != 3 || f.Entries[2].Count != 6 || f.Entries[2].Attempt != 1 || f.Entries[1].Count != 0 || len(f.Damaged) != 0 || f.Missing != 0 {
+		t.Errorf("entries %+v, damaged %v, %d missing", f.Entries, f.Damaged, f.Missing)
+	}
+	if len(f.Pinned) != 3 || f.Slots != record.Slots+record.PinnedSlots {
+		t.Errorf("pinned %+v", f.Pinned)
+	}
+}

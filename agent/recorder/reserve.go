@@ -1,0 +1,70 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+// The reserve is room, and file names, that can be given back when a credential has to be written on a full disk: a
+// generation of credentials is a folder, four small files and a link.
+const (
+	reserveFiles = 8
+	reserveSlots = 16 // 64 KiB each, of real zeros
+)
+
+// ReleaseReserve gives the reserve's room and inodes back to the file system, for what matters more.
+func (r *Recorder) ReleaseReserve() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.disk.dropReserve()
+}
+
+// RefillReserve takes the reserve back. On a disk that is full it gets what it can.
+func (r *Recorder) RefillReserve() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.disk.fillReserve()
+}
+
+func (f *folder) reserveFile(n int) string {
+	return filepath.Join(f.dir, record.DirReserve, strconv.Itoa(n))
+}
+
+func (f *folder) dropReserve() error {
+	var errs []error
+	for n := range reserveFiles {
+		if err := f.fs.Remove(f.reserveFile(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	f.reserve = 0
+	if err := f.fs.SyncDir(filepath.Join(f.dir, record.DirReserve)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (f *folder) fillReserve() error {
+	f.reserve = 0
+	dir := filepath.Join(f.dir, record.DirReserve)
+	if err := f.fs.MakeDir(dir); err != nil {
+		return fmt.Errorf("make the reserve: %w", err)
+	}
+	for n := range reserveFiles {
+		file, err := f.fs.Open(f.reserveFile(n))
+		if err != nil {
+			return fmt.Errorf("make the reserve: %w", err)
+		}
+		_, err = makeWhole(file, reserveSlots)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("make the reserve: %w", err)
+		}
+		f.reserve++
+	}
+	return f.fs.SyncDir(dir)
+}

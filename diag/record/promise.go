@@ -1,0 +1,24 @@
+package record
+
+// promises are what file systems, by their kernel names, cannot promise for a file that is written in place.
+var promises = map[string]string{
+	"ext4":     "",
+	"overlay":  "overlay: in place once the file is in the upper layer, whose own file system is not known here",
+	"tmpfs":    "tmpfs: it is gone with the machine's power",
+	"ramfs":    "ramfs: it is gone with the machine's power",
+	"xfs":      "xfs: in place, unless its blocks are shared with a reflink copy",
+	"btrfs":    "btrfs: copy-on-write: a full disk may refuse a write",
+	"zfs":      "zfs: copy-on-write: a full disk may refuse a write",
+	"bcachefs": "bcachefs: copy-on-write: a full disk may refuse a write",
+	"f2fs":     "f2fs: log-structured: a full disk may refuse a write",
+	"nfs":      "nfs: the server decides when a write is on its disk",
+	"fuse":     "fuse: its server decides when a write is on a disk",
+}
+
+// Promise says what a file system of that kind cannot promise to a record; "" when it can promise everything.
+func Promise(kind string) string {
+	if p, ok := promises[kind]; ok {
+		return p
+	}
+	return kind + ": not known to write in place"
+}

@@ -1,0 +1,231 @@
+package record
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Source of RecordFacts.
+const (
+	SourceDisk   = "disk"
+	SourceMirror = "mirror"
+)
+
+// Decisions of the record about itself (About "record", Reason record_degraded).
+const (
+	DecisionDegraded  = "degraded"
+	DecisionRecovered = "recovered"
+)
+
+// FactPromise is the name under which a start entry says what its file system cannot promise.
+const FactPromise = "record_promise"
+
+// Read reads both files of a record's folder. Its error means that neither could be read; one alone is read as far as
+// it goes, and Degraded says what is missing. Source and Path are the caller's to fill in.
+func Read(fsys fs.FS) (diag.RecordFacts, error) {
+	var r reading
+	errRecord := r.file(fsys, FileRecord, FileRecord, Slots)
+	errPinned := r.file(fsys, FilePinned, FilePinned, PinnedSlots)
+	if errRecord != nil && errPinned != nil {
+		return diag.RecordFacts{}, fmt.Errorf("read the record: %w", errRecord)
+	}
+	f := r.facts()
+	if err := cmp.Or(errRecord, errPinned); err != nil {
+		f.Degraded = err.Error()
+	}
+	return f, nil
+}
+
+// ReadFile reads one file of a record, whatever it is called.
+func ReadFile(fsys fs.FS, name string) (diag.RecordFacts, error) {
+	var r reading
+	if err := r.file(fsys, name, "", Slots); err != nil {
+		return diag.RecordFacts{}, fmt.Errorf("read the record: %w", err)
+	}
+	return r.facts(), nil
+}
+
+// Newest leaves the newest n entries of f; 0 leaves all.
+func Newest(f diag.RecordFacts, n int) diag.RecordFacts {
+	if n > 0 && len(f.Entries) > n {
+		f.Entries = f.Entries[len(f.Entries)-n:]
+	}
+	return f
+}
+
+// reading is what came out of the slots so far.
+type reading struct {
+	slots   int
+	valid   int
+	damaged []diag.DamagedSlot
+	ring    []diag.RecordEntry
+	pinned  []diag.RecordEntry
+}
+
+// file reads the slots of one file; of is the ring that they must say they are of, "" for either.
+func (r *reading) file(fsys fs.FS, name, of string, slots int) error {
+	file, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if st, err := file.Stat(); err != nil {
+		return err
+	} else if !st.Mode().IsRegular() {
+		return &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")}
+	}
+	b := make([]byte, Size)
+	for slot := range slots {
+		n, err := io.ReadFull(file, b)
+		if n == 0 && errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			r.slots++
+			r.damaged = append(r.damaged, diag.DamagedSlot{File: cmp.Or(of, name), Slot: slot, Why: string(Torn)})
+			return nil // a disk that cannot be read any further has told what it could
+		}
+		r.slot(cmp.Or(of, name), of, slot, b[:n], again(file, slot))
+	}
+	return nil
+}
+
+// again reads a slot once more where the file can: a live one may be in the middle of a write.
+func again(file fs.File, slot int) func([]byte) bool {
+	return func(b []byte) bool {
+		at, ok := file.(io.ReaderAt)
+		if !ok {
+			return false
+		}
+		n, err := at.ReadAt(b, int64(slot)*Size)
+		return n == len(b) && err == nil
+	}
+}
+
+func (r *reading) slot(name, of string, slot int, b []byte, reread func([]byte) bool) {
+	r.slots++
+	e, v := Decode(of, slot, b)
+	if v != Valid && v != Empty && reread(b) {
+		e, v = Decode(of, slot, b)
+	}
+	switch v {
+	case Valid:
+		r.valid++
+		if e.Pin != "" {
+			r.pinned = append(r.pinned, e)
+		} else {
+			r.ring = append(r.ring, e)
+		}
+	case Empty:
+	default:
+		r.damaged = append(r.damaged, diag.DamagedSlot{File: name, Slot: slot, Why: string(v)})
+	}
+}
+
+// facts puts what was read in order.
+func (r *reading) facts() diag.RecordFacts {
+	f := diag.RecordFacts{Slots: r.slots, Valid: r.valid, Damaged: r.damaged, Entries: sorted(r.ring), Pinned: sorted(r.pinned)}
+	f.Missing = missing(f.Entries)
+	f.Pinned = complete(f.Pinned, f.Entries)
+	for _, e := range slices.Concat(f.Pinned, f.Entries) {
+		f.Newest = max(f.Newest, e.Seq)
+	}
+	f.Degraded, f.Promise = standing(f)
+	return f
+}
+
+// sorted is by sequence number; of an entry's copies the one that tells of more stays.
+func sorted(entries []diag.RecordEntry) []diag.RecordEntry {
+	slices.SortStableFunc(entries, func(a, b diag.RecordEntry) int {
+		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Pin, b.Pin), cmp.Compare(b.Count, a.Count))
+	})
+	return slices.CompactFunc(entries, func(a, b diag.RecordEntry) bool { return a.Seq == b.Seq && a.Pin == b.Pin })
+}
+
+// missing counts the sequence numbers of the last round of the ring that no slot holds. An entry that stands for
+// several has two.
+func missing(ring []diag.RecordEntry) int {
+	if len(ring) == 0 {
+		return 0
+	}
+	newest, n := ring[len(ring)-1].Seq, 0
+	var next uint64
+	for _, e := range ring {
+		if e.Seq+Slots <= newest {
+			continue // left over from an earlier round
+		}
+		if next > 0 && e.Seq > next {
+			n += int(e.Seq - next)
+		}
+		next = e.Seq + 1
+		if e.Count > 0 {
+			next++
+		}
+	}
+	return n
+}
+
+// complete makes of both rings what the pins promise: first and last of each reason, whichever ring has it, and one
+// entry per role.
+func complete(pinned, ring []diag.RecordEntry) []diag.RecordEntry {
+	type role struct {
+		pin    string
+		reason diag.RecordReason
+	}
+	best := map[role]diag.RecordEntry{}
+	keep := func(pin string, e diag.RecordEntry) {
+		k := role{pin, e.Reason}
+		if pin == PinContact || pin == PinUpdate {
+			k.reason = ""
+		}
+		if have, ok := best[k]; !ok || e.Seq > have.Seq || e.Seq == have.Seq && e.Count > have.Count {
+			e.Pin = pin
+			best[k] = e
+		}
+	}
+	for _, e := range pinned {
+		keep(e.Pin, e)
+	}
+	for _, e := range ring {
+		if _, ok := best[role{PinFirst, e.Reason}]; !ok {
+			keep(PinFirst, e)
+		}
+		keep(PinLast, e)
+	}
+	for k, e := range best { // what is its reason's first and last is said once
+		if first, ok := best[role{PinFirst, k.reason}]; k.pin == PinLast && ok && first.Seq == e.Seq {
+			delete(best, k)
+		}
+	}
+	var out []diag.RecordEntry
+	for _, e := range best {
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b diag.RecordEntry) int {
+		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Pin, b.Pin))
+	})
+	return out
+}
+
+// standing is what the record last said of itself.
+func standing(f diag.RecordFacts) (degraded, promise string) {
+	var about, start uint64
+	for _, e := range slices.Concat(f.Pinned, f.Entries) {
+		if e.Reason == diag.RecRecordDegraded && e.Seq >= about {
+			about, degraded = e.Seq, ""
+			if e.Decision != DecisionRecovered {
+				degraded = cmp.Or(e.Detail, "degraded")
+			}
+		}
+		if p, ok := e.Facts[FactPromise]; ok && e.Seq >= start {
+			start, promise = e.Seq, p
+		}
+	}
+	return degraded, promise
+}
