@@ -22,7 +22,7 @@ import (
 type Decision struct {
 	Reason      diag.RecordReason
 	About       string // heartbeat | task_wait | task_result | task | identity | agent
-	What        string // start | enroll | enrolled | retry | refuse | drop | report | stop
+	What        string // start | enroll | enrolled | renew | retry | suppress | fall_back | quarantine | release | refuse | drop | report | stop
 	Attempt     int    // of this reason in this loop, from 1; 0 where nothing is retried
 	Delay       time.Duration
 	Ceiling     time.Duration // the delay was drawn below this
@@ -32,6 +32,7 @@ type Decision struct {
 	Detail      string // scrubbed
 	Correlation string
 	TaskID      string
+	Facts       map[string]string // further evidence: digests, endpoints, dates; never a secret
 }
 
 // Recorder keeps decisions where they survive. Record returns once the decision is kept; the decision is acted upon
@@ -87,6 +88,10 @@ type Outcome struct {
 	RetryAfter  time.Duration // what the far side asked for, 0 when it did not
 	Final       bool          // the platform itself refused this very request: asking again cannot help
 	Correlation string
+
+	Sent  bool          // the request was written: the far side may have acted on it, whatever came back
+	Dated bool          // an answer came that said its time
+	Skew  time.Duration // the far side's clock minus this one, by that answer
 }
 
 // OK reports whether it went well.

@@ -171,6 +171,7 @@ func (r *runtime) execute(e Effect) {
 	case SendHeartbeat:
 		r.background(func() What {
 			o, skew := r.api.heartbeat(r.work, r.heartbeat(e.Counters))
+			r.contact(o)
 			return HeartbeatDone{Outcome: o, Skew: skew}
 		})
 	case WaitTask:
@@ -192,7 +193,7 @@ func (r *runtime) heartbeat(counters map[string]int64) wire.HeartbeatRequest {
 	h := wire.HeartbeatRequest{
 		NodeInstanceID: r.node.instance, BootID: r.node.boot, AgentVersion: r.cfg.Version, APIURL: r.cfg.APIURL.String(),
 		CertSerial: r.creds.serial(), Generation: r.creds.generation(), Hostname: r.node.host, Addresses: addresses(),
-		At: time.Now().UTC(), Counters: counters,
+		At: time.Now().UTC(), Counters: counters, Record: r.recordSummary(),
 	}
 	if r.cfg.TerminalURL != nil {
 		h.TerminalURL = r.cfg.TerminalURL.String()

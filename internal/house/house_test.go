@@ -31,10 +31,10 @@ var rules = []rule{
 	{"wire", nil, nil, "what travels between agent and platform must not drag anything along"},
 	{"profile", []string{"diag"}, []string{"go.yaml.in/yaml/v3", "golang.org/x/"}, "a profile is read before anything is measured"},
 	{"internal/ptmx", nil, []string{"golang.org/x/sys"}, "a pseudo-terminal is the kernel's, and knows nothing of who asks for it"},
-	{"preflight/probe", []string{"diag", "internal/ptmx"}, []string{"*"}, "a probe measures and does not judge; the same code runs in the agent"},
+	{"preflight/probe", []string{"diag", "diag/record", "internal/ptmx"}, []string{"*"}, "a probe measures and does not judge; the same code runs in the agent"},
 	{"preflight/vantage", []string{"diag", "profile", "preflight/probe"}, []string{"*"}, "a vantage carries probes to a place, and knows no hop"},
 	{"preflight", []string{"diag", "profile"}, nil, "hops are pure: vantages are handed in, so no hop can reach for a network"},
-	{"agent", []string{"diag", "wire", "preflight/probe", "internal/ptmx"}, []string{"*"}, "the agent is slim, and contains no chaos and no operator code"},
+	{"agent", []string{"diag", "diag/record", "wire", "preflight/probe", "internal/ptmx"}, []string{"*"}, "the agent is slim, and contains no chaos and no operator code"},
 	{"platform", []string{"diag", "wire"}, []string{"*"}, "the reference platform is one of many: it knows the wire, not the tool"},
 	{"lab", []string{"diag", "wire", "profile"}, []string{"*"}, "the lab makes machines, and knows nothing of what is measured on them"},
 }
