@@ -50,6 +50,15 @@ func (e *Env) api(method, path string, vars map[string]string, fields ...string)
 	}
 }
 
+// API is a GET of a named path of the operator API, for commands that read beside a walk; the zero Request where this
+// platform has no such path, or the profile no API.
+func (e *Env) API(path string, vars map[string]string, fields ...string) diag.Request {
+	if e.Profile.APIBase == "" || e.path(path, vars) == "" {
+		return diag.Request{}
+	}
+	return e.api("GET", path, vars, fields...)
+}
+
 // asAgent is a request that a node sends as its agent would: with the agent's bundle and certificate, to an endpoint
 // that the running agent's environment names.
 func (e *Env) asAgent(op diag.Op, endpoint, path string) diag.Request {
