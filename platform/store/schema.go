@@ -118,4 +118,13 @@ CREATE TABLE audit_open (                                                 -- fai
   count INTEGER NOT NULL, row_at INTEGER NOT NULL                          -- when the audit last had a row of it
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX audit_open_actor ON audit_open(actor_type, actor_id, action);
+`, `
+CREATE TABLE rollouts (                                                   -- self-updates; body is what node and platform tell each other
+  id TEXT PRIMARY KEY, node_id TEXT NOT NULL, instance_id TEXT NOT NULL DEFAULT '', state TEXT NOT NULL, body TEXT NOT NULL,
+  created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX rollouts_node ON rollouts(node_id, created_at);
+CREATE TABLE boots (                                                      -- the newest boot report of each node
+  node_id TEXT PRIMARY KEY, instance_id TEXT NOT NULL, report TEXT NOT NULL, at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 `}
