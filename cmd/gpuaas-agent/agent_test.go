@@ -61,7 +61,7 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	cmd := exec.Command(bin, "run", "--dir", dir)
+	cmd := exec.Command(bin, "run", "--dir", dir, "--record-dir", filepath.Join(dir, "diag"), "--record-mirror", filepath.Join(dir, "mirror"))
 	token := p.EnrollmentToken(platformtest.NodeID).Reveal()
 	cmd.Env = append(os.Environ(), "GPUAAS_API_URL="+p.NodeAPIURL, "GPUAAS_TERMINAL_API_URL="+p.NodeTerminalURL,
 		"GPUAAS_NODE_ID="+platformtest.NodeID, "GPUAAS_ENROLLMENT_TOKEN="+token, "GPUAAS_TASK_SIGNING_PUBKEYS="+p.TaskPubkeys,

@@ -27,6 +27,7 @@ const (
 const usage = `usage: gpuaas-agent <command> [flags]
 
   run      [--dir /etc/gpuaas]      be this node's agent; configured by GPUAAS_* in the environment
+  diag     [--dir F] [--json]       print this host's diagnostic record
   probe    [--unit U] [--env-file F]  measure: requests on stdin, facts on stdout, one JSON line each
   version  [--json]
 `
@@ -51,7 +52,7 @@ func command(ctx context.Context, args []string, sys system) int {
 		return exitUsage
 	}
 	commands := map[string]func(context.Context, []string, system) error{
-		"run": run, "probe": runProbe, "version": printVersion,
+		"run": run, "probe": runProbe, "diag": runDiag, "version": printVersion,
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
@@ -100,6 +101,8 @@ func parse(fs *flag.FlagSet, args []string, sys system) error {
 func run(ctx context.Context, args []string, sys system) error {
 	fs := flag.NewFlagSet("gpuaas-agent run", flag.ContinueOnError)
 	dir := fs.String("dir", agent.DefaultDir, "folder of cert.pem, key.pem and ca-bundle.crt")
+	var kept recordFlags
+	kept.declare(fs)
 	if err := parse(fs, args, sys); err != nil {
 		return err
 	}
@@ -110,6 +113,7 @@ func run(ctx context.Context, args []string, sys system) error {
 	slim(sys.env)
 	cfg.Dir, cfg.Version = *dir, version
 	cfg.Log = slog.New(slog.NewTextHandler(sys.err, nil))
+	defer kept.keep(&cfg, cfg.Log)()
 	return agent.Run(ctx, cfg)
 }
 

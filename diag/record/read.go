@@ -70,16 +70,16 @@ type reading struct {
 
 // file reads the slots of one file; of is the ring that they must say they are of, "" for either.
 func (r *reading) file(fsys fs.FS, name, of string, slots int) error {
+	if st, err := fs.Stat(fsys, name); err != nil { // before it is opened: that of a pipe would wait
+		return err
+	} else if !st.Mode().IsRegular() {
+		return &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")}
+	}
 	file, err := fsys.Open(name)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if st, err := file.Stat(); err != nil {
-		return err
-	} else if !st.Mode().IsRegular() {
-		return &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")}
-	}
 	b := make([]byte, Size)
 	for slot := range slots {
 		n, err := io.ReadFull(file, b)

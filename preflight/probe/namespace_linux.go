@@ -57,8 +57,8 @@ func openNamespace(pid int, cfg Config) (*namespace, string) {
 	return &namespace{pid: pid, exec: args}, ""
 }
 
-// answer measures req inside. A file and a certificate are looked at from outside as well, because an overlay that
-// only the agent sees is what nobody finds by logging in.
+// answer measures req inside. A file, a certificate and a record are looked at from outside as well, because an overlay
+// that only the agent sees is what nobody finds by logging in.
 func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() diag.Fact) diag.Fact {
 	client, err := n.child()
 	if err != nil {
@@ -70,7 +70,7 @@ func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() d
 		return f
 	}
 	outside := make(chan diag.Fact, 1)
-	both := req.Op == diag.OpFile || req.Op == diag.OpCert
+	both := req.Op == diag.OpFile || req.Op == diag.OpCert || req.Op == diag.OpRecord
 	if both {
 		go func() { outside <- plain() }()
 	}
@@ -93,6 +93,8 @@ func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() d
 // mergeHost adds to an agent-view fact what the plain view shows, where that is another thing.
 func mergeHost(f *diag.Fact, host diag.Fact) {
 	switch {
+	case host.Record != nil:
+		mergeRecord(f, host)
 	case host.File != nil && host.File.SHA256 != "":
 		if f.File == nil {
 			f.File = &diag.FileFacts{Path: f.Request.Target}

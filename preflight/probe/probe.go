@@ -102,6 +102,7 @@ var ops = map[diag.Op]func(*Prober, context.Context, diag.Request, *diag.Fact){
 	diag.OpPTY:    (*Prober).pty,
 	diag.OpClock:  (*Prober).clock,
 	diag.OpEnv:    (*Prober).env,
+	diag.OpRecord: (*Prober).record,
 
 	diag.OpJournal: (*Prober).journal,
 }

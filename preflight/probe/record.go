@@ -1,0 +1,59 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+const (
+	// recordMirror is where the agent keeps the record's copy in memory.
+	recordMirror = "/run/gpuaas/diag"
+	// recordEntries is how many entries are told where the request does not say.
+	recordEntries = 32
+)
+
+// record reads the diagnostic record in the folder Target: all that is pinned, and the newest Limit entries of the
+// ring. What cannot be read there is read from the copy in memory. Words: file_missing, file_unreadable, unsupported.
+func (p *Prober) record(_ context.Context, req diag.Request, f *diag.Fact) {
+	if !filepath.IsAbs(req.Target) || req.Limit < 0 {
+		fail(f, "read", diag.Unsupported, fmt.Errorf("record wants an absolute path, and no negative limit"))
+		return
+	}
+	facts, err := record.Read(os.DirFS(req.Target))
+	facts.Source, facts.Path = record.SourceDisk, req.Target
+	if err != nil {
+		mirror, errMirror := record.Read(os.DirFS(recordMirror))
+		if errMirror != nil {
+			fail(f, "read", fileWord(err), err)
+			return
+		}
+		facts = mirror
+		facts.Source, facts.Path, facts.Degraded = record.SourceMirror, recordMirror, err.Error()
+	}
+	limit := req.Limit
+	if limit == 0 {
+		limit = recordEntries
+	}
+	facts = record.Newest(facts, limit)
+	for _, list := range [...][]diag.RecordEntry{facts.Entries, facts.Pinned} {
+		for i := range list {
+			list[i].Detail = Scrub(list[i].Detail)
+		}
+	}
+	f.Record = &facts
+}
+
+// mergeRecord takes the record from outside of the agent's mounts where the agent itself has none on its disk: what is
+// there was written before they were put over it.
+func mergeRecord(f *diag.Fact, host diag.Fact) {
+	if f.Record != nil && (f.Record.Source == record.SourceDisk || host.Record.Source != record.SourceDisk) {
+		return
+	}
+	f.Detail = joinDetail(f.Detail, "read outside of the agent's mounts")
+	f.Record, f.Failure, f.Phase, f.Errno = host.Record, host.Failure, host.Phase, host.Errno
+}
