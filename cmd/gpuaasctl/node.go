@@ -11,6 +11,6 @@ func newNodeCommands(a *app) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand()
+	cmd.AddCommand(newNodeEndpoints(a))
 	return cmd
 }

@@ -12,13 +12,18 @@ import (
 
 // vantages are the places from which this job measures. Nothing is connected before the walk asks for it.
 func (j *job) vantages() map[string]preflight.Vantage {
-	p, s := j.Env.Profile, j.Env.Subject
 	return map[string]preflight.Vantage{
 		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.Began}),
-		preflight.Node: vantage.NewNode(vantage.NodeConfig{
-			ID: s.NodeID, Host: s.NodeHost, SSH: p.SSH, Agent: p.Agent,
-			Version: j.Tool, HelperDirs: vantage.HelperDirs(j.libexec), Start: j.Began, TrustArgs: j.trustArgs(),
-		}),
+		preflight.Node:     vantage.NewNode(j.nodeConfig()),
+	}
+}
+
+// nodeConfig says how this job gets to its node, and with which helper.
+func (j *job) nodeConfig() vantage.NodeConfig {
+	p, s := j.Env.Profile, j.Env.Subject
+	return vantage.NodeConfig{
+		ID: s.NodeID, Host: s.NodeHost, SSH: p.SSH, Agent: p.Agent,
+		Version: j.Tool, HelperDirs: vantage.HelperDirs(j.libexec), Start: j.Began, TrustArgs: j.trustArgs(),
 	}
 }
 

@@ -27,6 +27,7 @@ var rules = []rule{
 	{"diag/render", []string{"diag"}, []string{"*"}, "a renderer turns a report into bytes, and knows nothing of how it came about"},
 	{"diag/schema", []string{"diag"}, nil, "the schema is made from the types alone"},
 	{"diag", nil, nil, "the ground floor stands on the standard library, so that everything can stand on it"},
+	{"endpoints", []string{"profile"}, nil, "which text a hosts file should have is decided without a node at hand; a vantage carries it there"},
 	{"trust", []string{"diag"}, nil, "drift is explained from facts alone, so that a recorded report can be explained as well"},
 	{"wire", nil, nil, "what travels between agent and platform must not drag anything along"},
 	{"profile", []string{"diag"}, []string{"go.yaml.in/yaml/v3", "golang.org/x/"}, "a profile is read before anything is measured"},

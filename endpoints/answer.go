@@ -1,0 +1,95 @@
+package endpoints
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// State is what ReadScript found on a node.
+type State struct {
+	Text  string
+	Mode  string // octal
+	Owner string // uid:gid
+	Last  *Line  // the newest line of the audit log; nil when there is none
+}
+
+// Line is one line of the audit log: who put which block in the place of which, and the file's digests around it.
+type Line struct {
+	At      time.Time `json:"at"`
+	RunID   string    `json:"run_id"`
+	By      string    `json:"by"`
+	Node    string    `json:"node_id"`
+	Profile string    `json:"profile,omitempty"`
+	Action  string    `json:"action"` // apply | undo | remove
+	Before  string    `json:"before"` // sha256 of the hosts file
+	After   string    `json:"after"`
+	Old     []string  `json:"old_block"`
+	New     []string  `json:"new_block"`
+}
+
+// Text is the line as the log has it.
+func (l Line) Text() (string, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return "", fmt.Errorf("write an audit line: %w", err)
+	}
+	return string(text), nil
+}
+
+// ParseRead reads what ReadScript said. A text that is not the one of its digest is refused.
+func ParseRead(said []string) (State, error) {
+	var s State
+	read := false
+	for _, line := range said {
+		word, rest, _ := strings.Cut(line, " ")
+		switch word {
+		case WordFailed:
+			return State{}, errors.New(rest)
+		case WordHosts:
+			fields := strings.SplitN(rest, " ", 4)
+			if len(fields) < 4 { // an empty file has no text
+				fields = append(fields, "")
+			}
+			text, err := base64.StdEncoding.DecodeString(fields[len(fields)-1])
+			if err != nil || len(fields) != 4 || Hash(string(text)) != fields[0] {
+				return State{}, errors.New("the hosts file did not arrive whole")
+			}
+			s.Text, s.Mode, s.Owner, read = string(text), fields[1], fields[2], true
+		case WordLog:
+			text, err := base64.StdEncoding.DecodeString(rest)
+			last := &Line{}
+			if err == nil && json.Unmarshal(text, last) == nil {
+				s.Last = last
+			}
+		}
+	}
+	if !read {
+		return State{}, errors.New("the node said nothing of its hosts file")
+	}
+	return s, nil
+}
+
+// ErrMoved says that the hosts file is no longer the one that was planned with. Nothing was changed.
+var ErrMoved = errors.New("the hosts file was changed by somebody else after it was read: nothing was changed")
+
+// ParseApply reads what ApplyScript said: nil when the file now has the digest after.
+func ParseApply(said []string, after string) error {
+	for _, line := range said {
+		word, rest, _ := strings.Cut(line, " ")
+		switch {
+		case word == WordFailed:
+			return errors.New(rest)
+		case word == WordMoved:
+			return ErrMoved
+		case word == WordApplied && rest == after:
+			return nil
+		case word == WordApplied:
+			return fmt.Errorf("the file was replaced, and holds something else now (%.12s, not %.12s): another program writes it", rest, after)
+		}
+	}
+	return errors.New("the node did not say whether the file was replaced")
+}

@@ -1,0 +1,65 @@
+package endpoints
+
+// Words of the scripts' sentinel lines, and what follows them.
+const (
+	WordHosts   = "hosts"   // sha256, mode, uid:gid, and the text in base64
+	WordLog     = "log"     // the newest line of the audit log, in base64
+	WordApplied = "applied" // sha256 of what lies there now
+	WordMoved   = "moved"   // sha256: the file is not the one that was planned with
+	WordFailed  = "failed"  // why nothing was done
+)
+
+// HostsFile and LogFile are where things lie on a node. The log needs neither the agent nor the journal; every line
+// goes to journald as well, where there is one.
+const (
+	HostsFile = "/etc/hosts"
+	LogFile   = "/var/lib/gpuaasctl/endpoints.log"
+)
+
+// checks refuses a file that a rename would not replace but break: a link, something mounted over it (a container's),
+// something that is no file. It is the first part of both scripts; $1 is the hosts file.
+const checks = `f=$1
+say() { echo "GPUAASCTL-SENTINEL $*"; }
+fail() { say "failed $*"; exit 0; }
+[ ! -L "$f" ] || fail "$f is a symbolic link to $(readlink "$f"): put the names where it leads, by whatever manages that file"
+[ -f "$f" ] || fail "$f is no regular file"
+if awk -v f="$f" '$5 == f { found = 1 } END { exit !found }' /proc/self/mountinfo; then
+  fail "$f is mounted from somewhere else (a container's file?): it cannot be replaced from here"
+fi
+case $(lsattr -d "$f" 2>/dev/null | cut -d' ' -f1) in *[ia]*) fail "$f is immutable or append-only (chattr): somebody does not want it changed" ;; esac
+`
+
+// ReadScript reads, and writes nothing. Arguments: hosts file, log file.
+const ReadScript = checks + `say "hosts $(sha256sum <"$f" | cut -d' ' -f1) $(stat -c '%a %u:%g' "$f") $(base64 "$f" | tr -d '\n')"
+[ ! -s "$2" ] || say "log $(tail -n 1 "$2" | base64 | tr -d '\n')"
+`
+
+// ApplyScript replaces the hosts file by its input, if the file still is the one that was planned with. Arguments:
+// hosts file, its sha256, the new text's sha256, log file, the line for the log.
+//
+// One lock serves all who apply. The line is in the log, synced, before anything changes: whether it came about is seen
+// by its "after" being the file's digest. Then a new file beside the old one, with its mode, owner and attributes,
+// synced; the digest once more; the rename; the folder synced. Another program that does not know the lock may still
+// write between the last look and the rename, some hundred microseconds.
+const ApplyScript = checks + `want=$2 new=$3 log=$4 line=$5
+umask 077
+mkdir -p "${log%/*}" || fail "no folder for the audit log ${log%/*}: nothing was changed"
+exec 9>>"$log.lock" || fail "no lock beside $log: nothing was changed"
+flock -w 5 9 || fail "somebody else is at work on $f (lock $log.lock)"
+digest() { sha256sum <"$1" | cut -d' ' -f1; }
+have=$(digest "$f")
+[ "$have" = "$want" ] || { say "moved $have"; exit 0; }
+d=${f%/*}
+t=$(mktemp "$d/.hosts.gpuaasctl.XXXXXX") || fail "no new file in $d: nothing was changed"
+trap 'rm -f "$t"' EXIT
+cat >"$t" && [ "$(digest "$t")" = "$new" ] || fail "what arrived is not what was sent (a full disk?): nothing was changed"
+cp --attributes-only --preserve=all "$f" "$t" && touch "$t" && sync "$t" || fail "mode and owner of $f could not be kept: nothing was changed"
+printf '%s\n' "$line" >>"$log" && sync "$log" "${log%/*}" || fail "the audit log $log cannot be written: nothing was changed"
+have=$(digest "$f")
+[ "$have" = "$want" ] || { say "moved $have"; exit 0; }
+mv -f "$t" "$f" || fail "$f could not be replaced: nothing was changed"
+trap - EXIT
+sync "$d"
+logger -t gpuaasctl -- "$line" 2>/dev/null
+say "applied $(digest "$f")"
+`

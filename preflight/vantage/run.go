@@ -1,0 +1,94 @@
+package vantage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// runTimeout bounds one script: some files, a lock that may be held for seconds, a disk that syncs slowly.
+	runTimeout = 20 * time.Second
+	// runOutput bounds what is kept of a script's output.
+	runOutput = 4 << 20
+)
+
+// Script is one of the tool's own shell scripts, for what no probe may do: change something on a node. Its text is a
+// constant; what varies are its arguments, which are quoted, and its input, which is on no command line. It says what it
+// has to say in lines that begin with the sentinel.
+type Script struct {
+	Text  string
+	Args  []string
+	Input []byte
+}
+
+// Run runs a script on the node by sh, as root where this login may be root, and returns what it said: each line without
+// the sentinel. Whatever else came over the same stream (a greeting) is passed over. Like a probe it shares the
+// vantage's one connection, which ends when ctx does before the script.
+func (n *Node) Run(ctx context.Context, s Script) ([]string, error) {
+	l := n.connect()
+	if l == nil {
+		return nil, errors.New("the vantage is closed")
+	}
+	select {
+	case <-l.ready:
+	case <-ctx.Done():
+		return nil, l.pending(ctx)
+	}
+	if r := l.refusal(); r != nil {
+		return nil, r
+	}
+	l.mu.Lock()
+	client, sudo := l.conn, l.wantSudo() && l.hello.UID == 0
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	return l.run(ctx, client, command(s.Text, sudo, s.Args...), s.Input)
+}
+
+func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []byte) ([]string, error) {
+	unhook := context.AfterFunc(ctx, l.kill) // a channel to a frozen node cannot be given up in any other way
+	defer unhook()
+	session, err := client.NewSession()
+	if err != nil {
+		return nil, l.execError(ctx, "opening a channel", err)
+	}
+	defer func() { _ = session.Close() }()
+	out, words := &capped{most: runOutput}, &capped{most: greetingKept}
+	session.Stdin, session.Stdout, session.Stderr = bytes.NewReader(input), out, words
+	err = session.Run(cmd)
+	if ctx.Err() != nil {
+		return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
+	}
+	var said []string
+	for line := range strings.Lines(out.String()) {
+		if rest, ours := strings.CutPrefix(strings.TrimRight(line, "\r\n"), sentinel+" "); ours {
+			said = append(said, rest)
+		}
+	}
+	switch {
+	case len(said) > 0:
+		return said, nil
+	case words.Len() > 0:
+		return nil, fmt.Errorf("the script said nothing: %s", foreign(words.String()))
+	case err != nil:
+		return nil, fmt.Errorf("the script said nothing: %w", err)
+	}
+	return nil, errors.New("the script said nothing")
+}
+
+// capped keeps the first bytes that are written to it, and drops the rest.
+type capped struct {
+	bytes.Buffer
+	most int
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	c.Buffer.Write(p[:min(len(p), max(0, c.most-c.Len()))])
+	return len(p), nil
+}
