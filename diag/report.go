@@ -19,9 +19,11 @@ type Report struct {
 	Facts      []Fact         `json:"facts"`
 	Evidence   []EvidenceLine `json:"evidence,omitempty"` // what the platform recorded under the correlation ids, in time order
 	Verdict    Verdict        `json:"verdict"`
-	Dashboard  Dashboard      `json:"dashboard"`
-	Diff       *Diff          `json:"diff,omitempty"` // against a baseline, where one was asked for
-	Redaction  Redaction      `json:"redaction"`
+	// Classification is what all evidence together says of the node; Verdict's reason and user state are its.
+	Classification *Classification `json:"classification,omitempty"`
+	Dashboard      Dashboard       `json:"dashboard"`
+	Diff           *Diff           `json:"diff,omitempty"` // against a baseline, where one was asked for
+	Redaction      Redaction       `json:"redaction"`
 }
 
 // EndedBy says how a walk ended. Only completed can be a pass.

@@ -59,6 +59,10 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 		r.Status, r.Because = diag.StatusSkipped, why
 		return r
 	}
+	if s.Pure {
+		r.Status, r.Because = diag.StatusPass, "judged from what there is"
+		return r
+	}
 	if f := c.facts[s.fact(h.ID)]; f != nil {
 		r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
 		switch {
@@ -66,6 +70,8 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 			r.Status, r.Because = diag.StatusInconclusive, "cut short: "+string(c.EndedBy)
 		case lost(f):
 			r.Status, r.Because = diag.StatusInconclusive, "the way to the node broke: "+string(f.Failure)
+		case s.Optional && (f.Hollow() || !f.Passed()):
+			r.Status, r.Because = diag.StatusSkipped, "nothing to read: "+saw(f)
 		case f.Hollow():
 			r.Status, r.Because = diag.StatusInconclusive, "its fact holds no measurement"
 		case f.Passed():
@@ -108,7 +114,7 @@ func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
 	f := diag.Finding{Status: diag.StatusPass}
 	measured := 0
 	for _, s := range steps {
-		if s.Fact != "" && s.Status != diag.StatusInconclusive {
+		if s.Fact != "" && s.Status != diag.StatusInconclusive && s.Status != diag.StatusSkipped {
 			measured++
 			f.Evidence = append(f.Evidence, s.Fact)
 		}

@@ -16,9 +16,18 @@ type root struct {
 	symptoms []diag.HopID
 }
 
-// decide makes the verdict from the judged hops.
-func decide(chain []Hop, hops []diag.HopResult, c *Case) diag.Verdict {
-	v := diag.Verdict{Outcome: outcomeOf(hops, c.EndedBy), Reason: diag.ReasonNone, UserState: diag.UserNormal}
+// decide makes the verdict from the judged hops, and the classification from all evidence. Blame is the first fault in
+// chain order; the reason is the most pressing one that the evidence allows, so of several faults it may be another.
+func decide(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, *diag.Classification) {
+	v := blameFor(chain, hops, c)
+	k := diag.Classify(evidenceOf(c, hops, &v))
+	v.Reason, v.UserState, v.Severity = k.Reason, k.UserState, string(k.Severity)
+	return v, &k
+}
+
+// blameFor is the verdict without reason and user state.
+func blameFor(chain []Hop, hops []diag.HopResult, c *Case) diag.Verdict {
+	v := diag.Verdict{Outcome: outcomeOf(hops, c.EndedBy)}
 	for _, h := range hops {
 		if h.Status == diag.StatusFail {
 			v.FirstFailedHop = h.ID
@@ -39,7 +48,6 @@ func decide(chain []Hop, hops []diag.HopResult, c *Case) diag.Verdict {
 		v.OtherFindings = append(v.OtherFindings, toBlame(r, c))
 	}
 	fillFromTables(&v, blame, c)
-	v.UserState = userState(v.UserState, hops, roots)
 	return v
 }
 
@@ -178,13 +186,6 @@ func fillFromTables(v *diag.Verdict, r root, c *Case) {
 	}
 	v.RepairProof = diag.Fill(row.Proof, vars)
 	v.Runbook = row.Runbook
-	v.Reason = diag.ReasonFor(r.finding.Signal, r.finding.Failure)
-	if r.finding.Reason != "" {
-		v.Reason = r.finding.Reason
-	}
-	if reason, ok := diag.LookupReason(v.Reason); ok {
-		v.Severity, v.UserState = string(reason.Severity), reason.State
-	}
 }
 
 // placeholders are this node's values for the tables' templates.
@@ -209,23 +210,6 @@ func placeholders(c *Case) map[string]string {
 		}
 	}
 	return vars
-}
-
-// userState keeps management drift from reading as a user's outage: while the workload runs and its route answers, a
-// fault of the management layer is at most temporary to a user. Security is never softened.
-func userState(s diag.UserState, hops []diag.HopResult, roots []root) diag.UserState {
-	if s == diag.UserSecurity || s == diag.UserNormal {
-		return s
-	}
-	green := map[diag.HopID]bool{}
-	for _, h := range hops {
-		green[h.ID] = h.Status == diag.StatusPass
-	}
-	management := !slices.ContainsFunc(roots, func(r root) bool { return r.hop.Layer != diag.LayerManagement })
-	if management && green[diag.HopAppRuntimeLiveness] && green[diag.HopAppUserRoute] {
-		return diag.UserTemporary
-	}
-	return s
 }
 
 // ruledOut lists what the facts exclude as the cause: the phases that the failing probe came through, the

@@ -125,6 +125,10 @@ func healthyIdentity(f *diag.Fact, step string) {
 		}
 	case stepProfile:
 		f.Env = &diag.EnvFacts{Source: "process", Values: map[string]string{"GPUAAS_API_URL": "https://node-api.test"}}
+	case stepHostRecord:
+		f.Record = &diag.RecordFacts{Source: "disk", Path: "/var/lib/gpuaas/diag", Slots: 320, Valid: 1, Entries: []diag.RecordEntry{
+			{Seq: 1, BootID: "boot-1", At: diag.At(noon), Reason: diag.RecProcessAlive, About: "agent", Decision: "start"},
+		}}
 	case stepTaskWait:
 		f.Target = "https://node-api.test/internal/v1/nodes/node-1/tasks/wait"
 		f.TLS = &diag.TLSFacts{Verified: true, CertRequested: &yes, AcceptableCAs: []string{"CN=signing"}}

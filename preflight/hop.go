@@ -50,6 +50,11 @@ type Step struct {
 	When    func(c *Case) string
 	Ask     func(e *Env, c *Case) diag.Request
 	Uses    string // id of another hop's fact, looked at here in place of a measurement of its own
+
+	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop stands.
+	Optional bool
+	// Pure steps measure nothing: they judge what there is.
+	Pure bool
 }
 
 // sharedStep looks at what another hop measured.

@@ -23,7 +23,11 @@ func nodeHeartbeat() Hop {
 					"node.instance_id", "node.private_ip", "node.provider_class", "node.guest_agent_status",
 					"node.environment_profile", "node.agent_version", "node.agent_api_url", "node.agent_terminal_url",
 					"node.cert_serial", "node.cert_not_after", "node.cert_issuer_fingerprint", "node.cert_generation", "node.recovery_reason", "node.recovery_state",
-					"node.stale_tasks", "node.latest_operation_type", "node.latest_operation_status")
+					"node.stale_tasks", "node.lost_results", "node.latest_operation_type", "node.latest_operation_status",
+					"node.identity", "node.boot_id", "node.agent_posture", "node.agent_desired_version", "node.agent_addresses",
+					"node.record_state", "node.record_last_reason", "node.recovery_current_token",
+					"node.last_denial_code", "node.last_denial_at",
+					"node.check_heartbeat", "node.check_issuer", "node.check_task_wait", "node.check_task", "node.check_backlog")
 			},
 		}},
 		Judge: func(c *Case) []diag.Finding {
@@ -66,14 +70,23 @@ func heartbeatAge(c *Case) (time.Duration, bool) {
 	if f == nil || seen.IsZero() {
 		return 0, false
 	}
+	return platformNow(c).Sub(seen), true
+}
+
+// platformNow is when the read model was read, by the platform's own clock as far as it says; zero when it was not.
+func platformNow(c *Case) time.Time {
+	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	if f == nil {
+		return time.Time{}
+	}
 	now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.now")
-	if now.IsZero() {
+	if now.IsZero() && f.HTTP != nil {
 		now = f.HTTP.Date.Time
 	}
 	if now.IsZero() {
 		now = f.At.Time
 	}
-	return now.Sub(seen), true
+	return now
 }
 
 // heartbeatFresh reports whether the platform hears the agent, as far as is known.

@@ -14,9 +14,14 @@ const (
 	stepProfile  = "profile"
 	stepTaskWait = "task_wait"
 
-	// These two have their place in the hop; until the agent keeps a record there is nothing to ask for.
 	stepHostRecord = "host_record"
 	stepClassifier = "classifier"
+
+	// recordLimit is how many of a record's newest entries are read, beside the pinned ones: a day against a dead
+	// platform, since repeats are folded.
+	recordLimit = 64
+
+	envToken = "GPUAAS_ENROLLMENT_TOKEN"
 )
 
 // nodeRecoveryStatus: who does the node say that it is, whom does it talk to, and does the platform let it in? The
@@ -32,7 +37,7 @@ func nodeRecoveryStatus() Hop {
 				return diag.Request{Op: diag.OpCert, Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"), NodeID: e.Subject.NodeID}
 			}},
 			{Name: stepProfile, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(*Env, *Case) diag.Request {
-				return diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", "GPUAAS_ENROLLMENT_TOKEN"}}
+				return diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", envToken}}
 			}},
 			{
 				Name: stepTaskWait, From: Node, Timeout: 5 * time.Second,
@@ -41,8 +46,10 @@ func nodeRecoveryStatus() Hop {
 					return e.asAgent(diag.OpHTTP, "GPUAAS_API_URL", e.path(profile.PathTaskWait, nil))
 				},
 			},
-			{Name: stepHostRecord, From: Node, Needs: needSSH},
-			{Name: stepClassifier, From: Operator},
+			{Name: stepHostRecord, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Optional: true, Ask: func(e *Env, _ *Case) diag.Request {
+				return diag.Request{Op: diag.OpRecord, Target: e.Profile.Agent.Record, Limit: recordLimit}
+			}},
+			{Name: stepClassifier, From: Operator, Pure: true},
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
 			if failing.Request.Op != diag.OpHTTP {
@@ -52,7 +59,7 @@ func nodeRecoveryStatus() Hop {
 		},
 		Judge: func(c *Case) []diag.Finding {
 			for _, judge := range []func(*Case) *diag.Finding{
-				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait,
+				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeVersion,
 			} {
 				if f := judge(c); f != nil {
 					return []diag.Finding{*f}

@@ -91,12 +91,23 @@ func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 			}
 			row.Steps = append(row.Steps, s.Name)
 		}
-		if row.Skip == "" && len(row.Left) > 0 && len(row.Left) == len(row.Steps) {
+		if row.Skip == "" && len(row.Left) > 0 && len(row.Left) == measuring(&h) {
 			row.Skip = row.Left[row.Steps[0]]
 		}
 		plan.Hops = append(plan.Hops, row)
 	}
 	return plan
+}
+
+// measuring counts the hop's steps that measure something.
+func measuring(h *Hop) int {
+	n := 0
+	for _, s := range h.Steps {
+		if !s.Pure {
+			n++
+		}
+	}
+	return n
 }
 
 func budget(p profile.Profile, h *Hop) time.Duration {
@@ -139,10 +150,10 @@ func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
 // leftOut says why one step is not run, "" to run it.
 func leftOut(h *Hop, s Step, p profile.Profile, o Options) string {
 	switch {
-	case s.Name == stepHostRecord:
-		return "not built yet: the agent keeps no diagnostic record"
-	case s.Name == stepClassifier:
-		return "not built yet: it reads the diagnostic record"
+	case s.Pure:
+		return ""
+	case s.Name == stepHostRecord && !p.Mapping.KeepsRecord():
+		return "this platform's agents keep no diagnostic record (mapping.record: false)"
 	case s.From == Node && !o.SSH:
 		return "no node host given (--node-host, or nodes in the profile)"
 	case s.From == Operator && !o.Token && needsToken(h.ID, s.Name):

@@ -8,7 +8,7 @@ import (
 )
 
 // RulesVersion names this set of judges. It changes whenever the same facts may be judged differently.
-const RulesVersion = "1"
+const RulesVersion = "2"
 
 // ErrInvalidReport is wrapped by every refusal of Replay.
 var ErrInvalidReport = errors.New("not a valid report")
@@ -18,7 +18,7 @@ func Judge(r *diag.Report) {
 	c := NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
 	chain := Chain()
 	r.Hops = assess(chain, c)
-	r.Verdict = decide(chain, r.Hops, c)
+	r.Verdict, r.Classification = decide(chain, r.Hops, c)
 	r.Dashboard = dashboard(r.Hops, r.Verdict, c, r.Run)
 	r.Run.RulesVersion = RulesVersion
 }

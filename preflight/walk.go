@@ -93,7 +93,7 @@ func (w *walker) runHop(h *Hop) {
 		for _, s := range h.Steps {
 			wg.Go(func() {
 				defer close(w.factDone[factID(h.ID, s.Name)])
-				if planned.Left[s.Name] == "" {
+				if planned.Left[s.Name] == "" && !s.Pure {
 					w.runStep(h, s, begun, hopBudget)
 				}
 			})

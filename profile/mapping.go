@@ -72,6 +72,7 @@ var fieldRows = [...]fieldRow{
 	{"allocation.app_product_url", "app.product_url"},
 	{"allocation.app_last_observed_at", "app.last_observed_at"},
 	{"allocation.app_last_runtime_probe_failed_at", "app.last_runtime_probe_failed_at"},
+	{"allocation.app_credential_healthy", "app.credential.healthy"},
 
 	{"node.id", "id"},
 	{"node.now", "now"},
@@ -94,6 +95,22 @@ var fieldRows = [...]fieldRow{
 	{"node.recovery_reason", "recovery.reason"},
 	{"node.recovery_state", "recovery.state"},
 	{"node.recovery_updated_at", "recovery.updated_at"},
+	{"node.identity", "identity"},
+	{"node.boot_id", "agent.boot_id"},
+	{"node.agent_posture", "agent.posture"},
+	{"node.agent_desired_version", "agent.desired_version"},
+	{"node.agent_addresses", "agent.addresses"}, // a JSON list
+	{"node.record_state", "agent.record.state"},
+	{"node.record_last_reason", "agent.record.last_reason"},
+	{"node.recovery_current_token", "recovery.current_token"},
+	{"node.last_denial_code", "recovery.last_denial.code"},
+	{"node.last_denial_at", "recovery.last_denial.at"},
+	{"node.check_heartbeat", `recovery.checklist.#(id=="heartbeat_current").status`}, // pass | fail | unknown
+	{"node.check_issuer", `recovery.checklist.#(id=="cert_issuer_trusted_by_ingress").status`},
+	{"node.check_task_wait", `recovery.checklist.#(id=="task_wait_succeeds").status`},
+	{"node.check_task", `recovery.checklist.#(id=="task_completes").status`},
+	{"node.check_backlog", `recovery.checklist.#(id=="no_expired_tasks_current").status`},
+	{"node.lost_results", "lost_results"},
 	{"node.terminal_readiness", "terminal_readiness"},
 	{"node.stale_tasks", "stale_tasks"},
 	{"node.latest_operation_id", "latest_operation.id"},
@@ -140,8 +157,8 @@ var fieldRows = [...]fieldRow{
 
 // DefaultMapping is the reference platform's spelling of everything, in maps of the caller's own.
 func DefaultMapping() Mapping {
-	m := Mapping{Paths: map[string]string{}, Fields: map[string]string{}, Peek: new(bool)}
-	*m.Peek = true
+	m := Mapping{Paths: map[string]string{}, Fields: map[string]string{}, Peek: new(bool), Record: new(bool)}
+	*m.Peek, *m.Record = true, true
 	for _, r := range pathRows {
 		m.Paths[r.name] = r.template
 	}
@@ -194,6 +211,9 @@ func (m Mapping) Extract(names ...string) map[string]string {
 	return out
 }
 
+// KeepsRecord reports whether this platform's agents keep a diagnostic record.
+func (m Mapping) KeepsRecord() bool { return m.Record == nil || *m.Record }
+
 // CanPeek reports whether a task wait can be asked without claiming anything.
 func (m Mapping) CanPeek() bool { return m.Peek == nil || *m.Peek }
 
@@ -202,7 +222,7 @@ func (m Mapping) withDefaults() Mapping {
 	d := DefaultMapping()
 	maps.Copy(d.Paths, m.Paths)
 	maps.Copy(d.Fields, m.Fields)
-	*d.Peek = m.CanPeek()
+	*d.Peek, *d.Record = m.CanPeek(), m.KeepsRecord()
 	return d
 }
 

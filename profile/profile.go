@@ -80,7 +80,8 @@ type Agent struct {
 type Mapping struct {
 	Paths  map[string]string `yaml:"paths,omitempty"`
 	Fields map[string]string `yaml:"fields,omitempty"`
-	Peek   *bool             `yaml:"peek,omitempty"` // the task wait can be asked without claiming; default true
+	Peek   *bool             `yaml:"peek,omitempty"`   // the task wait can be asked without claiming; default true
+	Record *bool             `yaml:"record,omitempty"` // agents keep a diagnostic record; default true
 }
 
 // Chaos limits drills in this environment.

@@ -1,0 +1,288 @@
+package preflight
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// EvidenceOf is everything that a judged report says to the classifier. It is a function of the report's facts and
+// findings alone.
+func EvidenceOf(r *diag.Report) diag.Evidence {
+	return evidenceOf(NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts), r.Hops, &r.Verdict)
+}
+
+// explainedBy is the hop that explains a failing finding of hop, "" for one that is a fault of its own.
+func explainedBy(v *diag.Verdict, hop diag.HopID, f *diag.Finding) diag.HopID {
+	var by diag.HopID
+	for _, b := range faults(v) {
+		if b.Hop == hop && b.Signal == f.Signal && b.Text == f.Text {
+			return ""
+		}
+		if by == "" && slices.Contains(b.Symptoms, hop) {
+			by = b.Hop
+		}
+	}
+	return by
+}
+
+// faults are the blame and the other findings.
+func faults(v *diag.Verdict) []diag.Blame {
+	if v.Blame == nil {
+		return nil
+	}
+	first := *v.Blame
+	first.Symptoms = v.Symptoms
+	return append([]diag.Blame{first}, v.OtherFindings...)
+}
+
+// evidenceOf gathers the evidence of a case whose hops were judged.
+func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
+	e := hostEvidence(c)
+	e.Points = points(c, hops)
+	e.Probes = probed(hops, v)
+	e.App = appEvidence(c)
+	e.Trust = &diag.TrustEvidence{
+		SigningCA: c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca"),
+		IngressCA: c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca"),
+	}
+	e.Denials = denials(c)
+	return e
+}
+
+// hostEvidence is what the read model and the node itself say of the node, before any hop is judged.
+func hostEvidence(c *Case) diag.Evidence {
+	e := diag.Evidence{Node: nodeEvidence(c), Token: tokenState(c), BootID: bootID(c), Budgets: budgets(c.Plan.Policy)}
+	if f := c.Fact(diag.HopNodeRecoveryStatus, stepHostRecord); f.Passed() {
+		e.Record = f.Record
+	}
+	return e
+}
+
+// probed lists what the hops found: their faults, with what explains them, and which passed.
+func probed(hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
+	var out []diag.Probed
+	for _, h := range hops {
+		if h.Status == diag.StatusPass {
+			out = append(out, diag.Probed{Hop: h.ID, Status: h.Status})
+			continue
+		}
+		for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
+			if f.Status != diag.StatusFail && f.Status != diag.StatusWarn {
+				continue
+			}
+			p := diag.Probed{Hop: h.ID, Status: f.Status, Signal: f.Signal, Failure: f.Failure, Reason: f.Reason, Text: f.Text}
+			if f.Status == diag.StatusFail {
+				p.By = explainedBy(v, h.ID, &f)
+			}
+			if h.ID == diag.HopControlPlaneAccess && passed(hops, diag.HopNodeRuntimeAPI) {
+				p.Reason = diag.ReasonNone // only this operator is cut off: nothing speaks against the node
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func passed(hops []diag.HopResult, id diag.HopID) bool {
+	return byID(hops)[id].Status == diag.StatusPass
+}
+
+// points are those of the checklist that this walk measured itself.
+func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
+	var out []diag.CheckPoint
+	add := func(id diag.PointID, ok bool, text string) {
+		mark := diag.MarkFail
+		if ok {
+			mark = diag.MarkPass
+		}
+		out = append(out, diag.CheckPoint{ID: id, Status: mark, Text: text})
+	}
+	hop := byID(hops)
+	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); w != nil {
+		add(diag.PointWait, w.Passed(), "a task wait from the node: "+saw(w))
+		if w.Passed() && w.TLS != nil && w.TLS.CertRequested != nil && *w.TLS.CertRequested {
+			add(diag.PointIssuer, true, "the ingress takes the node's certificate")
+		}
+	}
+	if hop[diag.HopNodeRecoveryStatus].Signal == diag.SigIngressCADrift {
+		add(diag.PointIssuer, false, hop[diag.HopNodeRecoveryStatus].Text)
+	}
+	switch trip := hop[diag.HopNodeTaskRoundtrip]; {
+	case trip.Status == diag.StatusPass, trip.Signal == diag.SigTaskBacklogStale:
+		add(diag.PointTask, true, "a no-op came back")
+	case trip.Status == diag.StatusFail:
+		add(diag.PointTask, false, trip.Text)
+	}
+	return out
+}
+
+// readModel reads a field of the node's read model.
+func readModel(c *Case, name string) string {
+	return c.Field(diag.HopNodeHeartbeat, stepReadModel, "node."+name)
+}
+
+// nodeEvidence is the read model, nil when it was not read.
+func nodeEvidence(c *Case) *diag.NodeEvidence {
+	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	if !f.Passed() || f.HTTP == nil || len(f.HTTP.Fields) == 0 {
+		return nil
+	}
+	n := &diag.NodeEvidence{
+		StaleAfter: time.Duration(c.Policy(policyStaleAfter)) * time.Second,
+		Identity:   readModel(c, "identity"), Posture: readModel(c, "agent_posture"),
+		Reason:  diag.ReasonCode(readModel(c, "recovery_reason")),
+		Version: readModel(c, "agent_version"), DesiredVersion: readModel(c, "agent_desired_version"),
+		Address: readModel(c, "private_ip"), Addresses: addresses(readModel(c, "agent_addresses")),
+		GuestAgent: readModel(c, "guest_agent_status"), StaleTasks: count(readModel(c, "stale_tasks")),
+		LostResults: count(readModel(c, "lost_results")), Checklist: platformPoints(c),
+	}
+	if age, known := heartbeatAge(c); known {
+		n.HeartbeatAge = &age
+	} else {
+		n.NeverHeard = readModel(c, "last_seen_at") == ""
+	}
+	if end, now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.cert_not_after"), platformNow(c); !end.IsZero() && !now.IsZero() {
+		expired := !now.Before(end)
+		n.CertExpired = &expired
+	}
+	if want, have := c.expected("node_runtime_api_url"), readModel(c, "agent_api_url"); want != "" && have != "" && !sameEndpoint(have, want) {
+		n.EndpointDrift = "the agent reports " + endpointOf(have) + ", the profile says " + endpointOf(want)
+	}
+	// The platform cannot tell the two endpoints of a profile apart; which one differs is known here.
+	if n.Reason == diag.ReasonEndpointProfileDrift && n.EndpointDrift == "" && terminalDrift(c) {
+		n.Reason = diag.ReasonTerminalEndpointDrift
+	}
+	return n
+}
+
+func terminalDrift(c *Case) bool {
+	want, have := c.expected("node_terminal_url"), readModel(c, "agent_terminal_url")
+	return want != "" && have != "" && !sameEndpoint(have, want)
+}
+
+// platformPoints is the platform's own checklist.
+func platformPoints(c *Case) []diag.CheckPoint {
+	var out []diag.CheckPoint
+	for _, p := range [...]struct {
+		id    diag.PointID
+		field string
+	}{
+		{diag.PointHeartbeat, "check_heartbeat"}, {diag.PointIssuer, "check_issuer"}, {diag.PointWait, "check_task_wait"},
+		{diag.PointTask, "check_task"}, {diag.PointBacklog, "check_backlog"},
+	} {
+		if mark := readModel(c, p.field); mark != "" {
+			out = append(out, diag.CheckPoint{ID: p.id, Status: diag.Mark(mark), Text: "the platform says so"})
+		}
+	}
+	return out
+}
+
+func appEvidence(c *Case) *diag.AppEvidence {
+	f := c.Fact(diag.HopAllocationBinding, stepAllocation)
+	if !f.Passed() || f.HTTP == nil || elsewhere(c, "") != "" {
+		return nil
+	}
+	row := func(name string) string {
+		return c.Field(diag.HopAllocationBinding, stepAllocation, "allocation."+name)
+	}
+	a := &diag.AppEvidence{
+		State: row("state"), Occupancy: row("occupancy"), Status: row("app_status"),
+		ObservedAt:    c.Time(diag.HopAllocationBinding, stepAllocation, "allocation.app_last_observed_at"),
+		ProbeFailedAt: c.Time(diag.HopAllocationBinding, stepAllocation, "allocation.app_last_runtime_probe_failed_at"),
+	}
+	if healthy, err := strconv.ParseBool(row("app_credential_healthy")); err == nil {
+		bad := !healthy
+		a.CredentialBad = &bad
+	}
+	return a
+}
+
+// denials are refusals of the node's identity: what the task wait was answered, and what the platform remembers of the
+// time since it last heard the node.
+func denials(c *Case) []diag.Denial {
+	var out []diag.Denial
+	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); status(w) == 401 || status(w) == 403 {
+		d := diag.Denial{Source: "task wait", Code: code(w)}
+		if w.TLS != nil {
+			d.Asked = w.TLS.CertRequested
+		}
+		out = append(out, d)
+	}
+	at, seen := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_denial_at"), c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_seen_at")
+	if word := readModel(c, "last_denial_code"); word != "" && at.After(seen) {
+		out = append(out, diag.Denial{Source: "read model", Code: word})
+	}
+	return out
+}
+
+// tokenState is what is known of the node's recovery token: what lies on the node, and what the platform issued.
+func tokenState(c *Case) diag.TokenState {
+	state := diag.TokenUnknown
+	if issued, err := strconv.ParseBool(readModel(c, "recovery_current_token")); err == nil {
+		if state = diag.TokenGone; issued {
+			state = diag.TokenCurrent
+		}
+	}
+	f := c.Fact(diag.HopNodeRecoveryStatus, stepProfile)
+	if !f.Passed() || f.Env == nil || !slices.Contains(f.Request.Env, envToken) {
+		return state
+	}
+	held := f.Env.Secret[envToken]
+	if held == "" || held == "empty" {
+		return diag.TokenGone
+	}
+	if _, until, ok := strings.Cut(held, "until "); ok { // a token that says until when it is current
+		end, err := time.Parse(time.RFC3339, until)
+		if err == nil && !f.At.Before(end) {
+			return diag.TokenGone
+		}
+	}
+	return state
+}
+
+// bootID is the node's current boot, as a probe saw it.
+func bootID(c *Case) string {
+	f := c.Fact(diag.HopNodeReadiness, stepClock)
+	if f == nil || f.Clock == nil {
+		return ""
+	}
+	return f.Clock.BootID
+}
+
+// addresses reads a JSON list, or names with commas between them.
+func addresses(text string) []string {
+	var out []string
+	if json.Unmarshal([]byte(text), &out) != nil {
+		out = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	for i := range out { // with or without a prefix length
+		out[i], _, _ = strings.Cut(out[i], "/")
+	}
+	return out
+}
+
+func count(text string) *int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// Policy keys of a profile's own budgets, by severity.
+func budgets(policy map[string]int64) map[diag.Severity]diag.Budget {
+	out := map[diag.Severity]diag.Budget{}
+	for _, s := range []diag.Severity{diag.P0, diag.P1, diag.P2} {
+		key := "severity." + strings.ToLower(string(s))
+		out[s] = diag.Budget{
+			Detect: time.Duration(policy[key+"_detect_seconds"]) * time.Second,
+			Repair: time.Duration(policy[key+"_repair_seconds"]) * time.Second,
+		}
+	}
+	return out
+}
