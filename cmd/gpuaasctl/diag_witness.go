@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Witnesses' own deadlines: each is longer than a healthy answer takes by far, and none waits for another's.
+const (
+	clockTime   = 3 * time.Second
+	recordTime  = 10 * time.Second // two rings from a disk that may be dying
+	journalTime = 10 * time.Second // journalctl reads files of gigabytes backwards
+	apiTime     = 5 * time.Second
+	// walkLead is how long witnesses who will have something to say about the walk wait for its end.
+	walkLead = 8 * time.Second
+
+	recordMost  = 10000 // entries: more than both rings hold
+	journalMost = 5000  // lines
+	tasksMost   = 40    // the newest tasks that are looked at
+)
+
+// platformPlace is the vantage on the platform's own host.
+const platformPlace = "platform"
+
+// ingressFiles are where nginx writes when it does not write to the journal.
+var ingressFiles = [...]string{"/var/log/nginx/access.log", "/var/log/nginx/error.log"}
+
+// platformUnits are the units of the platform's host whose lines are read.
+const (
+	platformUnit = "gpuaas-platform.service"
+	ingressUnit  = "nginx.service"
+)
+
+// witnesses is everything that was heard about one node. A fact of a witness that was not asked has no request.
+type witnesses struct {
+	report        *diag.Report // nil: no walk was asked for
+	nodeClock     diag.Fact
+	record, agent diag.Fact
+	platformClock diag.Fact
+	platform      diag.Fact
+	ingress       []diag.Fact // the unit's journal first, then files
+	node          diag.Fact   // read model
+	allocation    diag.Fact
+	evidence      []diag.Fact // by correlation ids, then by node
+	items         []evidence.Item
+	tasks         []diag.Fact
+}
+
+// hearing is one round of asking all witnesses.
+type hearing struct {
+	job    *job
+	since  time.Time
+	walk   bool
+	places map[string]preflight.Vantage
+	walked chan struct{} // closed when the walk is over, or none is made
+	w      witnesses
+}
+
+// hear asks everybody at once, each with a deadline of its own, and returns when all have answered or ctx is done.
+// Nobody who is silent keeps another from being heard.
+func (j *job) hear(ctx context.Context, since time.Time, walk bool) *witnesses {
+	h := &hearing{job: j, since: since, walk: walk, places: j.witnessPlaces(), walked: make(chan struct{})}
+	defer closeAll(ctx, h.places)
+	var wg sync.WaitGroup
+	for _, ask := range [...]func(context.Context){h.askWalk, h.askRecord, h.askNode, h.askPlatform, h.askReadModel, h.askEvidence} {
+		wg.Go(func() { ask(ctx) })
+	}
+	wg.Wait()
+	return &h.w
+}
+
+// witnessPlaces are a walk's vantages, and the platform's host where the profile knows how to get there.
+func (j *job) witnessPlaces() map[string]preflight.Vantage {
+	places := j.vantages()
+	p := j.Env.Profile
+	if p.PlatformSSH.Host != "" {
+		places[platformPlace] = vantage.NewNode(vantage.NodeConfig{ID: platformPlace, Host: p.PlatformSSH.Host, SSH: p.PlatformSSH,
+			Version: j.Tool, HelperDirs: vantage.HelperDirs(j.libexec), Start: j.Began})
+	}
+	return places
+}
+
+// askWalk makes the walk. It has the vantages for itself only where it wants to: they are shared.
+func (h *hearing) askWalk(ctx context.Context) {
+	defer close(h.walked)
+	if !h.walk {
+		return
+	}
+	j := h.job
+	j.Plan = preflight.NewPlan(j.Env.Profile, j.Env.Subject, preflight.Options{
+		Session: true, Token: !j.Env.Token.IsZero(), SSH: j.Env.Subject.NodeHost != "",
+	})
+	j.Vantages = map[string]preflight.Vantage{preflight.Operator: h.places[preflight.Operator], preflight.Node: h.places[preflight.Node]}
+	h.w.report = preflight.Run(ctx, &j.Job)
+}
+
+// afterWalk waits for the walk's end, so that what it made others write is heard as well; never long.
+func (h *hearing) afterWalk(ctx context.Context) {
+	timer := time.NewTimer(walkLead)
+	defer timer.Stop()
+	select {
+	case <-h.walked:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// ask sends one request to a place within its own time. A place that this profile does not have answers nothing.
+func (h *hearing) ask(ctx context.Context, place string, limit time.Duration, reqs ...diag.Request) []diag.Fact {
+	v, ok := h.places[place]
+	facts := make([]diag.Fact, len(reqs))
+	if !ok {
+		return facts
+	}
+	for i := range reqs {
+		reqs[i].TimeoutMS = limit.Milliseconds()
+	}
+	facts = v.Probe(ctx, reqs)
+	for i := range facts {
+		facts[i].Vantage = place
+	}
+	return facts
+}
+
+func (h *hearing) askRecord(ctx context.Context) {
+	if h.job.Env.Subject.NodeHost == "" {
+		return
+	}
+	h.w.record = h.ask(ctx, preflight.Node, recordTime,
+		diag.Request{ID: "record", Op: diag.OpRecord, Target: h.job.Env.Profile.Agent.Record, View: diag.ViewHost, Limit: recordMost})[0]
+}
+
+func (h *hearing) askNode(ctx context.Context) {
+	if h.job.Env.Subject.NodeHost == "" {
+		return
+	}
+	h.w.nodeClock = h.ask(ctx, preflight.Node, clockTime, diag.Request{ID: "node_clock", Op: diag.OpClock})[0]
+	h.afterWalk(ctx)
+	h.w.agent = h.ask(ctx, preflight.Node, journalTime, h.journal("agent", h.job.Env.Profile.Agent.Unit))[0]
+}
+
+func (h *hearing) askPlatform(ctx context.Context) {
+	h.w.platformClock = h.ask(ctx, platformPlace, clockTime, diag.Request{ID: "platform_clock", Op: diag.OpClock})[0]
+	h.afterWalk(ctx)
+	reqs := []diag.Request{h.journal("platform", platformUnit), h.journal("ingress", ingressUnit)}
+	for _, path := range ingressFiles {
+		reqs = append(reqs, h.journal("ingress "+path, path))
+	}
+	facts := h.ask(ctx, platformPlace, journalTime, reqs...)
+	h.w.platform, h.w.ingress = facts[0], facts[1:]
+}
+
+func (h *hearing) journal(id, target string) diag.Request {
+	return diag.Request{ID: id, Op: diag.OpJournal, Target: target, View: diag.ViewHost, Limit: journalMost, Since: diag.At(h.since)}
+}
+
+// askReadModel reads the mapped fields of the node and the allocation: of an answer nothing else is kept.
+func (h *hearing) askReadModel(ctx context.Context) {
+	h.afterWalk(ctx)
+	e := &h.job.Env
+	for _, r := range [...]struct {
+		into   *diag.Fact
+		path   string
+		wanted bool
+	}{{&h.w.node, profile.PathNode, true}, {&h.w.allocation, profile.PathAllocation, e.Subject.AllocationID != ""}} {
+		req := e.API(r.path, nil, mappedFields(e.Profile.Mapping, r.path)...)
+		if r.wanted && req.Op != "" {
+			req.ID = r.path
+			*r.into = h.ask(ctx, preflight.Operator, apiTime, req)[0]
+		}
+	}
+}
+
+// mappedFields are the names of a thing's fields in the mapping, sorted.
+func mappedFields(m profile.Mapping, thing string) []string {
+	var names []string
+	for name := range m.Fields {
+		if strings.HasPrefix(name, thing+".") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// askEvidence pulls what the platform wrote down about the failing request, this walk, the node, and then its tasks.
+func (h *hearing) askEvidence(ctx context.Context) {
+	h.afterWalk(ctx)
+	e := &h.job.Env
+	var reqs []diag.Request
+	add := func(path string, vars map[string]string) {
+		if req := e.API(path, vars, "evidence.items"); req.Op != "" {
+			req.ID = "evidence " + vars["what"]
+			reqs = append(reqs, req)
+		}
+	}
+	for _, id := range [...]string{e.Subject.CorrelationID, e.CorrelationID} {
+		if id != "" {
+			add(profile.PathEvidence, map[string]string{"correlation_id": id, "what": id})
+		}
+	}
+	since, _ := diag.At(h.since).MarshalText()
+	add(profile.PathNodeEvidence, map[string]string{"since": string(since), "what": "of the node"})
+	h.w.evidence = h.ask(ctx, preflight.Operator, apiTime, reqs...)
+	for i := range h.w.evidence {
+		f := &h.w.evidence[i]
+		if f.HTTP == nil {
+			continue
+		}
+		items, err := evidence.ParseItems(f.HTTP.Fields["evidence.items"])
+		if err != nil {
+			f.Failure, f.Phase, f.Detail = diag.Unknown, "http", err.Error()
+		}
+		delete(f.HTTP.Fields, "evidence.items") // bodies are not kept
+		h.w.items = append(h.w.items, items...)
+	}
+	h.askTasks(ctx)
+}
+
+// askTasks looks at the node's newest tasks, as far as the evidence names them. Status probes come every few seconds,
+// and their results are observations and no tasks of anybody's.
+func (h *hearing) askTasks(ctx context.Context) {
+	var ids []string
+	for _, i := range slices.Backward(h.w.items) {
+		if i.TaskID != "" && len(ids) < tasksMost && !slices.Contains(ids, i.TaskID) && i.Detail["type"] != "status.probe" {
+			ids = append(ids, i.TaskID)
+		}
+	}
+	var reqs []diag.Request
+	for _, id := range ids {
+		req := h.job.Env.API(profile.PathTask, map[string]string{"task_id": id}, mappedFields(h.job.Env.Profile.Mapping, "task")...)
+		if req.Op != "" {
+			req.ID = id
+			reqs = append(reqs, req)
+		}
+	}
+	h.w.tasks = h.ask(ctx, preflight.Operator, apiTime, reqs...)
+}

@@ -1,0 +1,103 @@
+package evidence
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Severity of an event, in the words that log collectors know.
+type Severity string
+
+// Severities, the mildest first.
+const (
+	Debug   Severity = "debug"
+	Info    Severity = "info"
+	Warning Severity = "warning"
+	Error   Severity = "error"
+)
+
+// Origin says which witness an event is from.
+type Origin string
+
+// Origins, in the order in which a request meets them: of two events of the same millisecond, the cause comes first.
+const (
+	FromRecord    Origin = "record"    // the node's diagnostic record
+	FromAgent     Origin = "agent"     // the agent's journal on the node
+	FromIngress   Origin = "ingress"   // nginx in front of the platform: public edge and node ingress
+	FromNodeAPI   Origin = "node_api"  // the platform's listeners, by their own log
+	FromAPI       Origin = "api"       //
+	FromGateway   Origin = "gateway"   // terminals, both ends
+	FromPlatform  Origin = "platform"  // the platform's process, about no request
+	FromTasks     Origin = "tasks"     // the platform's evidence of tasks
+	FromSessions  Origin = "sessions"  // and of terminal sessions
+	FromEvidence  Origin = "evidence"  // and of everything else
+	FromPreflight Origin = "preflight" // the walk that was made for this bundle
+	FromJoin      Origin = "timeline"  // what the join itself noticed
+)
+
+// Origins lists every origin, in that order.
+var Origins = [...]Origin{FromRecord, FromAgent, FromIngress, FromNodeAPI, FromAPI, FromGateway, FromPlatform, FromTasks,
+	FromSessions, FromEvidence, FromPreflight, FromJoin}
+
+// ClockNote says what an event's time is worth.
+type ClockNote string
+
+const (
+	ClockKnown     ClockNote = ""          // by the operator's clock: the witness's offset is known and taken off
+	ClockAsSaid    ClockNote = "as_said"   // by the witness's clock then, of which nothing is known
+	ClockInherited ClockNote = "inherited" // the line says no time: it has that of the line before
+	ClockStepped   ClockNote = "stepped"   // the witness's clock was set since: counted back from the time since its boot
+)
+
+// Event is one thing that one witness saw. Its JSON is what diag export ships: names are stable, fields are only added.
+type Event struct {
+	ID       string    `json:"id"` // the same for the same thing, however often it is exported: a digest of what was said
+	At       diag.Time `json:"ts,omitzero"`
+	Severity Severity  `json:"severity"`
+	Origin   Origin    `json:"source"`
+	Clock    ClockNote `json:"clock,omitempty"`
+	Said     diag.Time `json:"said_at,omitzero"` // the witness's own time, where At is another
+
+	NodeID        string `json:"node_id,omitempty"`
+	InstanceID    string `json:"node_instance_id,omitempty"`
+	CorrelationID string `json:"correlation_id,omitempty"`
+	AllocationID  string `json:"allocation_id,omitempty"`
+	WorkflowID    string `json:"workflow_id,omitempty"`
+	SessionID     string `json:"session_id,omitempty"`
+	TaskID        string `json:"task_id,omitempty"`
+
+	Message string            `json:"message"`
+	Fields  map[string]string `json:"fields,omitempty"`
+
+	// Routine is what a healthy node does all day: people are told of it in sums.
+	Routine bool `json:"routine,omitempty"`
+
+	boot   string // of the witness
+	monoNS int64  // since that boot; 0 where it is not said
+	line   string // as it was written, where it is of a log
+	name   string // what tells it from others of its origin, where the witness numbers what it says
+}
+
+// identify gives the event its id. It counts what the witness said, and nothing that we found out later or elsewhere.
+func (e *Event) identify() {
+	parts := []string{string(e.Origin), e.NodeID, e.boot, e.name}
+	if e.name == "" {
+		said, _ := e.Said.MarshalText()
+		parts = append(parts, string(said), e.CorrelationID, e.TaskID, e.SessionID, e.Message)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	e.ID = hex.EncodeToString(sum[:12])
+}
+
+// rank is the origin's place among Origins.
+func (o Origin) rank() int {
+	for i, known := range Origins {
+		if known == o {
+			return i
+		}
+	}
+	return len(Origins)
+}

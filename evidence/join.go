@@ -1,0 +1,164 @@
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Query says whose history is wanted. NodeID is the subject; CorrelationID and AllocationID narrow it.
+type Query struct {
+	NodeID        string
+	CorrelationID string
+	AllocationID  string
+	Since         diag.Time
+}
+
+// Timeline is the joined history, oldest first.
+type Timeline struct {
+	Query   Query   `json:"-"`
+	Clocks  []Clock `json:"clocks,omitempty"`
+	Events  []Event `json:"events"`
+	Dropped int     `json:"dropped,omitempty"` // events of other nodes, or outside of what was asked for
+	Doubles int     `json:"doubles,omitempty"` // the same event, seen more than once
+}
+
+// stepTolerance is by how much two ways of knowing a time may differ before a clock is said to have been set: an
+// uptime is known in whole seconds.
+const stepTolerance = 3 * time.Second
+
+// Join makes one history of all sources. It does not matter in which order they are given.
+func Join(q Query, sources ...Source) Timeline {
+	t := Timeline{Query: q}
+	var all []Event
+	for _, s := range sources {
+		if len(s.Events) > 0 && !slices.ContainsFunc(t.Clocks, func(c Clock) bool { return c.Host == s.Clock.Host }) {
+			t.Clocks = append(t.Clocks, s.Clock)
+		}
+		all = append(all, s.timed()...)
+	}
+	slices.SortFunc(t.Clocks, func(a, b Clock) int { return cmp.Compare(a.Host, b.Host) })
+	l := linksOf(all)
+	seen := map[string]bool{}
+	for _, e := range all {
+		e.identify()
+		l.fill(&e)
+		switch {
+		case seen[e.ID]:
+			t.Doubles++
+		case !q.wants(&e, l):
+			t.Dropped++
+		default:
+			t.Events = append(t.Events, e)
+		}
+		seen[e.ID] = true
+	}
+	slices.SortFunc(t.Events, inOrder)
+	t.Events = withInstances(q.NodeID, t.Events)
+	for i := range t.Events {
+		if t.Events[i].Said.Equal(t.Events[i].At.Time) {
+			t.Events[i].Said = diag.Time{}
+		}
+	}
+	return t
+}
+
+// inOrder sorts by time, then along a request's way, then by what the witness said first. Ids make it total.
+func inOrder(a, b Event) int {
+	return cmp.Or(a.At.Compare(b.At.Time), cmp.Compare(a.Origin.rank(), b.Origin.rank()), a.Said.Compare(b.Said.Time),
+		cmp.Compare(a.monoNS, b.monoNS), strings.Compare(a.Message, b.Message), strings.Compare(a.ID, b.ID))
+}
+
+// timed gives each event of the source its time by the operator's clock, as well as that can be known.
+func (s Source) timed() []Event {
+	events := slices.Clone(s.Events)
+	var last diag.Time
+	for i := range events {
+		e := &events[i]
+		e.At, e.Clock = s.Clock.correct(*e)
+		if e.InstanceID == "" {
+			e.InstanceID = s.Instance
+		}
+		if e.Said.IsZero() && !last.IsZero() {
+			e.At, e.Clock = last, ClockInherited
+		}
+		last = e.At
+	}
+	return events
+}
+
+// correct is when an event was by the operator's clock. What was said under another boot was said by a clock of which
+// nothing is known; under this boot the time since it is the better witness when the clock was set in between.
+func (c Clock) correct(e Event) (diag.Time, ClockNote) {
+	switch {
+	case e.Said.IsZero():
+		return diag.Time{}, ClockInherited
+	case c.OffsetMS == nil, e.boot != "" && c.BootID != "" && !sameBoot(e.boot, c.BootID):
+		return e.Said, ClockAsSaid
+	}
+	offset := time.Duration(*c.OffsetMS) * time.Millisecond
+	at := e.Said.Add(-offset)
+	if e.monoNS > 0 && c.UptimeS != nil && !c.Now.IsZero() && e.boot != "" {
+		ago := time.Duration(*c.UptimeS)*time.Second - time.Duration(e.monoNS)
+		counted := c.Now.Add(-offset - ago)
+		if counted.Sub(at).Abs() > stepTolerance {
+			return diag.At(counted), ClockStepped
+		}
+	}
+	return diag.At(at), ClockKnown
+}
+
+// sameBoot compares boot ids: journald writes them without dashes.
+func sameBoot(a, b string) bool {
+	return strings.ReplaceAll(a, "-", "") == strings.ReplaceAll(b, "-", "")
+}
+
+// wants reports whether an event belongs to what was asked for. Another node's events do not, nor another tenant's
+// where an allocation is named; an event that names nobody belongs to everybody.
+func (q Query) wants(e *Event, l *links) bool {
+	switch {
+	case !q.Since.IsZero() && !e.At.IsZero() && e.At.Before(q.Since.Time):
+		return false
+	case e.NodeID != "" && q.NodeID != "" && e.NodeID != q.NodeID:
+		return false
+	case q.CorrelationID != "":
+		return e.CorrelationID == q.CorrelationID
+	case q.AllocationID != "":
+		return e.AllocationID == q.AllocationID
+	case e.NodeID == "" && q.NodeID != "" && (e.Origin == FromIngress || e.CorrelationID != ""):
+		// Some request of somebody. It is this node's when it goes on under an id of this node's.
+		return l.mentions(e)
+	}
+	return true
+}
+
+// withInstances adds a line where another instance speaks as the node: the node was imaged anew, or there are two.
+func withInstances(node string, events []Event) []Event {
+	out := make([]Event, 0, len(events))
+	now, seen, both := "", map[string]bool{}, map[string]bool{}
+	for _, e := range events {
+		id := e.InstanceID
+		if id != "" && (node == "" || e.NodeID == node) && id != now {
+			switch {
+			case now != "" && !seen[id]:
+				out = append(out, joinEvent(e, Warning, "another instance speaks as this node from here on: %s, before it was %s (imaged anew, or another machine)", id, now))
+			case seen[id] && !both[id] && now != "":
+				both[id] = true
+				out = append(out, joinEvent(e, Error, "instance %s speaks again, after %s did: two machines may hold one identity", id, now))
+			}
+			now, seen[id] = id, true
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func joinEvent(e Event, sev Severity, format string, args ...any) Event {
+	n := Event{At: e.At, Clock: e.Clock, Said: e.Said, Origin: FromJoin, Severity: sev, NodeID: e.NodeID, InstanceID: e.InstanceID, Message: fmt.Sprintf(format, args...)}
+	n.identify()
+	return n
+}

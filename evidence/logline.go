@@ -1,0 +1,217 @@
+package evidence
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Journal is the events of a unit's or a log file's lines. Of the platform's process, a line about a request is from
+// the listener that it names.
+func Journal(clock Clock, origin Origin, node string, j *diag.JournalFacts) Source {
+	s := Source{Clock: clock}
+	if j == nil {
+		return s
+	}
+	for _, l := range j.Lines {
+		s.Events = append(s.Events, logEvent(origin, node, l))
+	}
+	return s
+}
+
+// logEvent reads one line: JSON or key=value, as slog and our nginx write, else just words.
+func logEvent(origin Origin, node string, l diag.JournalLine) Event {
+	e := Event{Origin: origin, Severity: severityOf(l.Priority), Said: l.At, NodeID: node, Message: strings.TrimSpace(l.Text), boot: l.Boot, line: l.Text}
+	pairs, ok := parseLine(e.Message)
+	if !ok {
+		return e
+	}
+	e.Fields = map[string]string{}
+	for _, p := range pairs {
+		if into := e.idField(p.name); into != nil {
+			*into = p.value
+		} else if p.name != "time" {
+			e.field(p.name, p.value)
+		}
+	}
+	if level := e.take("level"); level != "" {
+		e.Severity = severityNamed(level)
+	}
+	if listener := Origin(e.Fields["listener"]); origin == FromPlatform && slices.Contains(Origins[:], listener) {
+		e.Origin = listener
+	}
+	if e.Fields["method"] != "" && e.Fields["path"] != "" {
+		e.request()
+	} else if msg := e.take("msg"); msg != "" {
+		e.Message = msg + e.attributes(pairs)
+	}
+	e.idsOfPath(e.Fields["path"])
+	return e
+}
+
+// request words a line about a request. Heartbeats and task waits that succeed are routine.
+func (e *Event) request() {
+	status, _ := strconv.Atoi(e.Fields["status"])
+	e.Message = fmt.Sprintf("%s %s -> %s", e.Fields["method"], e.Fields["path"], e.Fields["status"])
+	if v := e.Fields["client_verify"]; v != "" && v != "NONE" && v != "SUCCESS" {
+		e.Message += ", client certificate: " + v
+		e.Severity = Warning
+	}
+	if v := e.Fields["error"]; v != "" {
+		e.Message += ": " + v
+	}
+	switch {
+	case status >= 500:
+		e.Severity = Error
+	case status >= 400:
+		e.Severity = Warning
+	default:
+		e.Routine = strings.HasSuffix(e.Fields["path"], "/heartbeat") || strings.HasSuffix(e.Fields["path"], "/tasks/wait")
+	}
+	delete(e.Fields, "msg")
+}
+
+// attributes are a line's fields as people read them.
+func (e *Event) attributes(pairs []pair) string {
+	var b strings.Builder
+	for _, p := range pairs {
+		if v, ok := e.Fields[p.name]; ok && v != "" {
+			fmt.Fprintf(&b, " %s=%s", p.name, v)
+		}
+	}
+	return b.String()
+}
+
+func (e *Event) take(name string) string {
+	v := e.Fields[name]
+	delete(e.Fields, name)
+	return v
+}
+
+// idField is where an id of that name goes; nil for a name that is none.
+func (e *Event) idField(name string) *string {
+	switch name {
+	case "node_id":
+		return &e.NodeID
+	case "node_instance_id":
+		return &e.InstanceID
+	case "correlation_id":
+		return &e.CorrelationID
+	case "allocation_id":
+		return &e.AllocationID
+	case "workflow_id":
+		return &e.WorkflowID
+	case "session_id":
+		return &e.SessionID
+	case "task_id":
+		return &e.TaskID
+	}
+	return nil
+}
+
+// idsOfPath takes the ids that a request's path names: /nodes/ID, /tasks/ID, /allocations/ID, terminal/ID.
+func (e *Event) idsOfPath(path string) {
+	parts := strings.Split(path, "/")
+	for i := range len(parts) - 1 {
+		into, next := (*string)(nil), parts[i+1]
+		switch parts[i] {
+		case "nodes":
+			into = &e.NodeID
+		case "tasks":
+			into = &e.TaskID
+		case "allocations":
+			into = &e.AllocationID
+		case "terminal", "sessions":
+			into = &e.SessionID
+		}
+		if into != nil && *into == "" && next != "" && next != "wait" && next != "sessions" && !strings.Contains(next, diag.Redacted) {
+			*into = next
+		}
+	}
+}
+
+// pair is a name and a value of a line, in the line's order.
+type pair struct{ name, value string }
+
+func parseLine(s string) ([]pair, bool) {
+	if strings.HasPrefix(s, "{") {
+		return parseJSON(s)
+	}
+	return parseLogfmt(s)
+}
+
+// parseJSON reads a flat object; what is nested stays as JSON.
+func parseJSON(s string) ([]pair, bool) {
+	var m map[string]json.RawMessage
+	if json.Unmarshal([]byte(s), &m) != nil {
+		return nil, false
+	}
+	var pairs []pair
+	for name, raw := range m {
+		value := string(raw)
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			value = text
+		}
+		pairs = append(pairs, pair{name, value})
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return strings.Compare(a.name, b.name) })
+	return pairs, true
+}
+
+// parseLogfmt reads name=value name="va lue". A line of which any word is neither is just words.
+func parseLogfmt(s string) ([]pair, bool) {
+	var pairs []pair
+	for s = strings.TrimSpace(s); s != ""; s = strings.TrimLeftFunc(s, unicode.IsSpace) {
+		name, rest, ok := strings.Cut(s, "=")
+		if !ok || name == "" || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || r == '"' }) {
+			return nil, false
+		}
+		value := rest
+		if strings.HasPrefix(rest, `"`) {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				return nil, false
+			}
+			value, _ = strconv.Unquote(quoted)
+			s = rest[len(quoted):]
+		} else {
+			if i := strings.IndexFunc(rest, unicode.IsSpace); i >= 0 {
+				value = rest[:i]
+			}
+			s = rest[len(value):]
+		}
+		pairs = append(pairs, pair{name, value})
+	}
+	return pairs, len(pairs) > 0
+}
+
+// severityOf turns a journal's priority (0 emergency to 7 debug) into a severity.
+func severityOf(priority int) Severity {
+	switch {
+	case priority == 7:
+		return Debug
+	case priority == 4:
+		return Warning
+	case priority > 0 && priority < 4:
+		return Error
+	}
+	return Info
+}
+
+func severityNamed(level string) Severity {
+	switch strings.ToUpper(level) {
+	case "DEBUG":
+		return Debug
+	case "WARN", "WARNING":
+		return Warning
+	case "ERROR", "ERR", "CRIT", "ALERT", "EMERG":
+		return Error
+	}
+	return Info
+}

@@ -1,0 +1,72 @@
+package evidence
+
+import "github.com/gpuaas/gpuaasctl/diag"
+
+// KindBundle heads a bundle's manifest; ManifestName is its file in the archive, always the first.
+const (
+	KindBundle   = "EvidenceBundle"
+	ManifestName = "manifest.json"
+)
+
+// Manifest says what a bundle holds, where each file is from, and what is missing and why.
+type Manifest struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+
+	RunID         string       `json:"run_id"`
+	ToolVersion   string       `json:"tool_version"`
+	StartedAt     diag.Time    `json:"started_at"`
+	EndedAt       diag.Time    `json:"ended_at"`
+	EndedBy       diag.EndedBy `json:"ended_by"`
+	Whole         bool         `json:"whole"` // every source that could be asked answered
+	Since         diag.Time    `json:"since"`
+	Profile       string       `json:"profile,omitempty"`
+	Platform      string       `json:"platform,omitempty"` // its API base
+	NodeID        string       `json:"node_id"`
+	InstanceID    string       `json:"node_instance_id,omitempty"` // now, as the node or the platform says
+	AllocationID  string       `json:"allocation_id,omitempty"`
+	WorkflowID    string       `json:"workflow_id,omitempty"`
+	CorrelationID string       `json:"correlation_id,omitempty"` // of the failing request, as the operator named it
+	WalkID        string       `json:"walk_correlation_id"`      // under which this bundle's own requests went out
+
+	Clocks  []Clock    `json:"clocks,omitempty"`
+	Sources []Gathered `json:"sources"`
+	Files   []File     `json:"files"`
+}
+
+// How a source came out.
+const (
+	GotWhole   = "ok"
+	GotPart    = "partial" // some of it is here
+	GotNothing = "missing"
+	NotAsked   = "not_asked" // there is none here: no failure
+)
+
+// Gathered is one source: what came of asking it.
+type Gathered struct {
+	Source     string      `json:"source"`
+	Status     string      `json:"status"`
+	Why        string      `json:"why,omitempty"`
+	DurationMS diag.Millis `json:"duration_ms,omitempty"`
+}
+
+// File is one file of the archive.
+type File struct {
+	Path     string         `json:"path"`
+	Size     int64          `json:"size"`
+	SHA256   string         `json:"sha256"`
+	Source   string         `json:"source"`
+	Redacted map[string]int `json:"redacted,omitempty"` // rule of redaction -> how often it took something out
+	Data     []byte         `json:"-"`
+}
+
+// Missing lists the sources that are not whole.
+func (m *Manifest) Missing() []Gathered {
+	var out []Gathered
+	for _, g := range m.Sources {
+		if g.Status == GotPart || g.Status == GotNothing {
+			out = append(out, g)
+		}
+	}
+	return out
+}

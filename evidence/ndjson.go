@@ -1,0 +1,40 @@
+package evidence
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// maxEventLine bounds one line of a history.
+const maxEventLine = 1 << 20
+
+// NDJSON writes events one JSON object per line.
+func NDJSON(events []Event) ([]byte, error) {
+	var b bytes.Buffer
+	for i := range events {
+		line, err := json.Marshal(&events[i])
+		if err != nil {
+			return nil, fmt.Errorf("write an event: %w", err)
+		}
+		b.Write(line)
+		b.WriteByte('\n')
+	}
+	return b.Bytes(), nil
+}
+
+// ReadNDJSON reads what NDJSON wrote.
+func ReadNDJSON(data []byte) ([]Event, error) {
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, maxEventLine)
+	var events []Event
+	for n := 1; lines.Scan(); n++ {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		events = append(events, e)
+	}
+	return events, lines.Err()
+}

@@ -1,0 +1,163 @@
+package evidence
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Pack writes the archive: the manifest, then its files by name. The same manifest and files give the same bytes: every
+// time in the archive is the manifest's end. It fills in the sizes and digests of m.Files.
+func Pack(w io.Writer, m *Manifest) error {
+	slices.SortFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	for i := range m.Files {
+		f := &m.Files[i]
+		if err := checkPath(f.Path); err != nil {
+			return err
+		}
+		if i > 0 && m.Files[i-1].Path == f.Path {
+			return fmt.Errorf("two files are named %s", f.Path)
+		}
+		f.Size, f.SHA256 = int64(len(f.Data)), digest(f.Data)
+	}
+	head, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	zip := gzip.NewWriter(w)
+	t := tar.NewWriter(zip)
+	err = put(t, ManifestName, append(head, '\n'), m.EndedAt.Time)
+	for _, f := range m.Files {
+		err = errors.Join(err, put(t, f.Path, f.Data, m.EndedAt.Time))
+	}
+	return errors.Join(err, t.Close(), zip.Close())
+}
+
+func put(t *tar.Writer, name string, data []byte, at time.Time) error {
+	err := t.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: at.Truncate(time.Second), Typeflag: tar.TypeReg, Format: tar.FormatUSTAR})
+	if err != nil {
+		return fmt.Errorf("pack %s: %w", name, err)
+	}
+	_, err = t.Write(data)
+	return err
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// checkPath refuses names that could lead out of the folder that somebody unpacks a bundle in.
+func checkPath(name string) error {
+	if name == "" || name == ManifestName || path.IsAbs(name) || path.Clean(name) != name || strings.HasPrefix(name, "..") || strings.ContainsAny(name, "\\\x00") {
+		return fmt.Errorf("%q cannot be a file of a bundle", name)
+	}
+	return nil
+}
+
+// maxBundle bounds what is unpacked of an archive.
+const maxBundle = 256 << 20
+
+// ErrBundle is what every finding about a damaged bundle wraps.
+var ErrBundle = errors.New("the bundle is not as it was packed")
+
+// Open reads an archive and checks it against its manifest: every file is there, is what it was, and nothing else is.
+// The files' Data is filled in. An error about the contents wraps ErrBundle and names all that is wrong.
+func Open(r io.Reader) (*Manifest, error) {
+	m, found, err := unpack(r)
+	if err != nil {
+		return nil, err
+	}
+	var wrong []string
+	for i := range m.Files {
+		f := &m.Files[i]
+		data, ok := found[f.Path]
+		switch {
+		case !ok:
+			wrong = append(wrong, f.Path+" is missing")
+		case int64(len(data)) != f.Size || digest(data) != f.SHA256:
+			wrong = append(wrong, f.Path+" was changed")
+		}
+		f.Data = data
+		delete(found, f.Path)
+	}
+	for name := range found {
+		wrong = append(wrong, name+" is not in the manifest")
+	}
+	if len(wrong) > 0 {
+		slices.Sort(wrong)
+		return m, fmt.Errorf("%w: %s", ErrBundle, strings.Join(wrong, ", "))
+	}
+	return m, nil
+}
+
+// unpack reads the whole archive.
+func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
+	zip, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
+	}
+	limited := &io.LimitedReader{R: zip, N: maxBundle}
+	t := tar.NewReader(limited)
+	m, found := (*Manifest)(nil), map[string][]byte{}
+	for {
+		h, err := t.Next()
+		switch {
+		case errors.Is(err, io.EOF) && m == nil:
+			return nil, nil, fmt.Errorf("%w: it has no manifest", ErrBundle)
+		case errors.Is(err, io.EOF):
+			_, err = io.Copy(io.Discard, limited) // gzip's own checksum comes last
+			if err != nil {
+				return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
+			}
+			return m, found, nil
+		case err != nil:
+			return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
+		case h.Typeflag != tar.TypeReg:
+			return nil, nil, fmt.Errorf("%w: %s is no plain file", ErrBundle, h.Name)
+		}
+		data, err := io.ReadAll(t)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %s: %w", ErrBundle, h.Name, err)
+		}
+		if m == nil {
+			if m, err = readManifest(h.Name, data); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		if _, twice := found[h.Name]; twice {
+			return nil, nil, fmt.Errorf("%w: %s is there twice", ErrBundle, h.Name)
+		}
+		found[h.Name] = data
+	}
+}
+
+func readManifest(name string, data []byte) (*Manifest, error) {
+	m := &Manifest{}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if name != ManifestName {
+		return nil, fmt.Errorf("%w: it does not begin with its manifest", ErrBundle)
+	}
+	if err := d.Decode(m); err != nil {
+		return nil, fmt.Errorf("%w: the manifest: %w", ErrBundle, err)
+	}
+	if m.APIVersion != diag.APIVersion || m.Kind != KindBundle {
+		return nil, fmt.Errorf("%w: it is a %s of %s", ErrBundle, m.Kind, m.APIVersion)
+	}
+	return m, nil
+}

@@ -1,0 +1,144 @@
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Clock is what is known of a witness's clock.
+type Clock struct {
+	Host     string    `json:"host"`                // node | platform | operator
+	OffsetMS *int64    `json:"offset_ms,omitempty"` // the witness's minus the operator's; nil: not known
+	ErrorMS  *int64    `json:"error_ms,omitempty"`
+	BootID   string    `json:"boot_id,omitempty"`  // now
+	Now      diag.Time `json:"now,omitzero"`       // the witness's, when it was asked
+	UptimeS  *int64    `json:"uptime_s,omitempty"` // then
+}
+
+// ClockOf reads a clock's fact; one without an offset is a clock of which nothing is known.
+func ClockOf(host string, f diag.Fact) Clock {
+	c := Clock{Host: host}
+	if f.Clock != nil {
+		c.OffsetMS, c.ErrorMS, c.BootID = f.Clock.OffsetMS, f.Clock.ErrorMS, f.Clock.BootID
+		c.Now, c.UptimeS = f.Clock.Now, f.Clock.UptimeS
+	}
+	return c
+}
+
+// Source is one witness's events, in the order in which it said them.
+type Source struct {
+	Clock    Clock
+	Instance string // the node's, where all that this witness says is of one instance
+	Events   []Event
+}
+
+// Record is the events of a node's diagnostic record. Entries of both rings are named by boot and number, so that one
+// that is in both is one event.
+func Record(clock Clock, node string, r *diag.RecordFacts) Source {
+	s := Source{Clock: clock}
+	if r == nil {
+		return s
+	}
+	for _, e := range slices.Concat(r.Pinned, r.Entries) {
+		s.Events = append(s.Events, recordEvent(e, node))
+	}
+	for _, d := range r.Damaged {
+		s.Events = append(s.Events, Event{Origin: FromRecord, Severity: Warning, NodeID: node,
+			Message: fmt.Sprintf("slot %d of %s does not hold: %s", d.Slot, d.File, d.Why)})
+	}
+	return s
+}
+
+func recordEvent(e diag.RecordEntry, node string) Event {
+	words := []string{e.About, e.Decision}
+	add := func(format string, v any) { words = append(words, fmt.Sprintf(format, v)) }
+	if e.Reason != "" {
+		add("because of %s", e.Reason)
+	}
+	if e.Failure != diag.OK {
+		add("(%s)", e.Failure)
+	}
+	if e.Status != 0 {
+		add("HTTP %d", e.Status)
+	}
+	if e.Code != "" {
+		add("%s", e.Code)
+	}
+	if e.Attempt > 0 {
+		add("attempt %d", e.Attempt)
+	}
+	if e.DelayMS > 0 {
+		add("in %s", time.Duration(e.DelayMS)*time.Millisecond)
+	}
+	if e.Count > 1 {
+		add("%d times", e.Count)
+	}
+	if e.Detail != "" {
+		add(": %s", e.Detail)
+	}
+	ev := Event{Origin: FromRecord, Severity: recordSeverity(e), Said: e.At, NodeID: cmp.Or(e.NodeID, node), InstanceID: e.InstanceID,
+		CorrelationID: e.CorrelationID, TaskID: e.TaskID, Message: strings.Join(words, " "), Fields: maps.Clone(e.Facts),
+		boot: e.BootID, monoNS: e.MonoNS, name: fmt.Sprint("slot ", e.Seq)}
+	ev.field("agent_version", e.Agent)
+	ev.field("reason", string(e.Reason))
+	ev.field("decision", e.Decision)
+	return ev
+}
+
+// recordSeverity: what ends or holds the node's work is an error, what is tried again a warning.
+func recordSeverity(e diag.RecordEntry) Severity {
+	switch e.Decision {
+	case "stop", "quarantine", "suppress", "refuse":
+		return Error
+	}
+	if e.Failure != diag.OK || e.Decision == "retry" || e.Decision == "enroll" || e.Decision == "drop" {
+		return Warning
+	}
+	return Info
+}
+
+// field sets a field that has a value.
+func (e *Event) field(name, value string) {
+	if value == "" {
+		return
+	}
+	if e.Fields == nil {
+		e.Fields = map[string]string{}
+	}
+	e.Fields[name] = value
+}
+
+// Preflight is what a walk says: its begin, each hop that did not pass, and the verdict.
+func Preflight(r *diag.Report) Source {
+	s := Source{Clock: Clock{Host: "operator", OffsetMS: new(int64)}}
+	if r == nil {
+		return s
+	}
+	event := func(at diag.Time, sev Severity, name, message string) {
+		s.Events = append(s.Events, Event{Origin: FromPreflight, Severity: sev, Said: at, NodeID: r.Subject.NodeID, InstanceID: r.Subject.NodeInstanceID,
+			AllocationID: r.Subject.AllocationID, WorkflowID: r.Subject.WorkflowID, CorrelationID: r.Run.CorrelationID, Message: message,
+			name: r.Run.ID + " " + name})
+	}
+	event(r.Run.StartedAt, Info, "begin", "preflight begins, run "+r.Run.ID)
+	for _, h := range r.Hops {
+		if h.Status == diag.StatusFail || h.Status == diag.StatusWarn {
+			sev := Warning
+			if h.Status == diag.StatusFail {
+				sev = Error
+			}
+			event(r.Run.EndedAt, sev, string(h.ID), fmt.Sprintf("hop %s: %s, %s: %s", h.ID, h.Status, h.Signal, h.Text))
+		}
+	}
+	verdict := "preflight: " + string(r.Verdict.Outcome)
+	if b := r.Verdict.Blame; b != nil {
+		verdict += fmt.Sprintf(", %s at %s (%s)", b.Signal, b.Hop, r.Verdict.Confidence)
+	}
+	event(r.Run.EndedAt, Info, "verdict", verdict)
+	return s
+}
