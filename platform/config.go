@@ -28,6 +28,9 @@ type Config struct {
 	Policy            Policy    `yaml:"policy"`
 	Seed              string    `yaml:"seed"` // optional
 
+	// Artifacts is a folder of agent packages, each named by the lower-case hex of its sha256. Empty: none are served.
+	Artifacts string `yaml:"artifacts,omitempty"`
+
 	// EnvironmentProfile is the active one; what the seed says of a node goes before it. Empty: any will do.
 	EnvironmentProfile string `yaml:"environment_profile,omitempty"`
 }

@@ -35,6 +35,9 @@ func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsReque
 		if mark, err = watermark(ctx, tx, nodeID, r.NodeInstanceID); err != nil {
 			return err
 		}
+		if mark, err = lost(ctx, tx, nodeID, mark, r, now); err != nil {
+			return err
+		}
 		for _, e := range r.Events {
 			if e.Seq == 0 || e.Seq > math.MaxInt64 {
 				return ErrSequence
