@@ -26,11 +26,15 @@ func (p *Platform) decisionOf(w http.ResponseWriter, r *http.Request, action str
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return store.Decision{}, in, err
 	}
+	return p.decisionBy(r, action, in), in, nil
+}
+
+func (p *Platform) decisionBy(r *http.Request, action string, in decisionRequest) store.Decision {
 	if in.By == "" {
 		in.By = "operator"
 	}
 	return store.Decision{NodeID: r.PathValue("id"), Action: action, InstanceID: in.InstanceID, NewIdentity: in.NewIdentity, By: in.By, Reason: in.Reason,
-		CorrelationID: web.CorrelationID(r.Context()), Remote: web.Remote(r), At: p.now()}, in, nil
+		CorrelationID: web.CorrelationID(r.Context()), Remote: web.Remote(r), At: p.now()}
 }
 
 // decide answers one of the decisions on a node's identity with the node's read model after it.

@@ -53,6 +53,9 @@ func (p *Platform) postTask(w http.ResponseWriter, r *http.Request) error {
 	if string(payload) == "null" {
 		payload = nil
 	}
+	if in.Type == wire.TaskRotateToken && payload != nil {
+		return web.Errorf(http.StatusBadRequest, "payload_refused", "the platform makes the token of a rotation itself, when the node takes the task")
+	}
 	t, err := p.queue.Enqueue(r.Context(), queue.Spec{NodeID: r.PathValue("id"), Type: in.Type, Payload: payload, TTL: ttl, CorrelationID: in.CorrelationID})
 	if err != nil {
 		return notFound(err, "node")
@@ -74,6 +77,8 @@ type taskView struct {
 	ClaimedAt     diag.Time   `json:"claimed_at,omitzero"`
 	CompletedAt   diag.Time   `json:"completed_at,omitzero"`
 	ExpiresAt     diag.Time   `json:"expires_at"`
+	LateAt        diag.Time   `json:"late_at,omitzero"` // when the result came, after the task had expired
+	Reclaims      int         `json:"reclaims,omitempty"`
 	Result        *resultView `json:"result,omitempty"`
 	Now           diag.Time   `json:"now"`
 }
@@ -89,12 +94,13 @@ type resultView struct {
 func (p *Platform) taskView(t store.Task) taskView {
 	v := taskView{ID: t.ID, NodeID: t.NodeID, Type: t.Type, Status: t.Status, CorrelationID: t.CorrelationID, SessionID: t.SessionID,
 		AllocationID: t.AllocationID, QueuedAt: when(t.QueuedAt), ClaimedAt: when(t.ClaimedAt), CompletedAt: when(t.CompletedAt),
-		ExpiresAt: when(t.ExpiresAt), Now: diag.At(p.now())}
+		ExpiresAt: when(t.ExpiresAt), LateAt: when(t.LateAt), Reclaims: t.Reclaims, Now: diag.At(p.now())}
 	if t.Result == nil {
 		return v
 	}
 	v.Result = &resultView{Status: t.Result.Status, StartedAt: when(t.Result.StartedAt), FinishedAt: when(t.Result.FinishedAt), Error: t.Result.Error}
 	switch {
+	case t.Type == wire.TaskRotateToken: // whatever the node echoes is not shown
 	case json.Valid(t.Result.Output):
 		v.Result.Output = t.Result.Output
 	case len(t.Result.Output) > 0: // a node's word, not JSON: show it as a string

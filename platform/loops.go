@@ -20,10 +20,22 @@ const (
 // maxProbeBackoff bounds how much rarer probes get that give no observation.
 const maxProbeBackoff = 6
 
-// Sweep expires the tasks that are past their time, now, and says how many.
-func (p *Platform) Sweep(ctx context.Context) (int, error) { return p.queue.Sweep(ctx) }
+// Sweep expires the tasks that are past their time, now, and says how many; observations whose result is overdue go
+// back to the queue.
+func (p *Platform) Sweep(ctx context.Context) (int, error) {
+	n, err := p.queue.Sweep(ctx)
+	if err != nil {
+		return n, err
+	}
+	again, err := p.queue.Reclaim(ctx, p.now().Add(-seconds(p.cfg.Policy.TaskLease)))
+	for _, t := range again {
+		p.log.Info("task reclaimed", "task_id", t.ID, "type", t.Type, "node_id", t.NodeID, "correlation_id", t.CorrelationID)
+		p.metrics.add("tasks_reclaimed_total", "type", t.Type)
+	}
+	return n, err
+}
 
-// sweepLoop expires tasks until ctx is done.
+// sweepLoop expires tasks, looks at the trust again and makes changed reasons known, until ctx is done.
 func (p *Platform) sweepLoop(ctx context.Context) {
 	every(ctx, seconds(p.cfg.Policy.TaskStaleSweepInterval), func() {
 		n, err := p.Sweep(ctx)
@@ -32,6 +44,10 @@ func (p *Platform) sweepLoop(ctx context.Context) {
 			p.log.Error("sweep failed", "error", err)
 		case n > 0:
 			p.log.Info("tasks expired", "count", n)
+		}
+		p.checkTrust(ctx)
+		if err := p.Reclassify(ctx); err != nil && ctx.Err() == nil {
+			p.log.Error("reclassify failed", "error", err)
 		}
 	})
 }
@@ -112,6 +128,11 @@ func probeDue(a store.App, now time.Time, interval time.Duration) bool {
 // taskSettled draws the consequences of a task that ended: a status probe that completed is an observation, one that
 // did not is a missing observation and changes no status. The task's own end stands whatever happens here.
 func (p *Platform) taskSettled(ctx context.Context, t store.Task) {
+	if !t.LateAt.IsZero() { // history: it resurrects nothing
+		p.metrics.add("task_results_late_total", "type", t.Type)
+		return
+	}
+	p.metrics.add("tasks_settled_total", "type", t.Type, "status", t.Status)
 	if t.Type != wire.TaskStatusProbe || t.AllocationID == "" {
 		return
 	}

@@ -2,7 +2,9 @@ package platform
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -234,7 +236,13 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 func (p *Platform) deliver(w http.ResponseWriter, r *http.Request, t store.Task) error {
 	ctx := r.Context()
 	if ctx.Err() == nil {
-		web.WriteJSON(w, http.StatusOK, p.queue.Sign(t))
+		handed, err := p.filled(ctx, t)
+		if err != nil {
+			undo, cancel := detached(ctx)
+			defer cancel()
+			return errors.Join(err, p.queue.Return(undo, t))
+		}
+		web.WriteJSON(w, http.StatusOK, p.queue.Sign(handed))
 		if http.NewResponseController(w).Flush() == nil {
 			return nil
 		}
@@ -242,6 +250,27 @@ func (p *Platform) deliver(w http.ResponseWriter, r *http.Request, t store.Task)
 	undo, cancel := detached(ctx)
 	defer cancel()
 	return p.queue.Return(undo, t)
+}
+
+// filled is a task as it is handed out. A rotation's token is made here: it exists in this one answer, and elsewhere by
+// its digest alone.
+func (p *Platform) filled(ctx context.Context, t store.Task) (store.Task, error) {
+	if t.Type != wire.TaskRotateToken {
+		return t, nil
+	}
+	n, err := p.store.Node(ctx, t.NodeID)
+	if err != nil {
+		return t, err
+	}
+	row, token, err := p.recoveryToken(n, p.now())
+	if err != nil {
+		return t, err
+	}
+	if err := p.store.HandOutToken(ctx, row, t); err != nil {
+		return t, fmt.Errorf("hand out a recovery token to node %s: %w", t.NodeID, err)
+	}
+	t.Payload, err = json.Marshal(wire.RotateTokenPayload{Token: token.Reveal(), ExpiresAt: row.ExpiresAt.UTC()})
+	return t, err
 }
 
 // waitTimeout reads the timeout parameter, seconds or a Go duration, capped by policy. A peek waits for nothing unless

@@ -65,7 +65,10 @@ func readTask(t *testing.T, p *platformtest.Platform, id string) (task struct {
 	Status      string
 	ClaimedAt   string `json:"claimed_at"`
 	CompletedAt string `json:"completed_at"`
+	LateAt      string `json:"late_at"`
+	Reclaims    int
 	Result      struct {
+		Status string
 		Output map[string]any
 		Error  wire.ErrorInfo
 	}

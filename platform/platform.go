@@ -52,7 +52,9 @@ type Platform struct {
 	gateway *gateway.Gateway
 	waits   waitLimit
 	metrics metrics
-	servers []server
+
+	mistrusted bool // by the ingress, when it was last looked at; checkTrust's own
+	servers    []server
 }
 
 // server is one listener with what answers there.

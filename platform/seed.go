@@ -48,21 +48,3 @@ func (p *Platform) seed(ctx context.Context) error {
 	}
 	return nil
 }
-
-// checkTrust says loudly, once at start, when the node ingress does not trust the CA that signs node certificates.
-func (p *Platform) checkTrust(ctx context.Context) {
-	t := p.pki.trust()
-	for _, e := range t.Errors {
-		p.log.Error("trust check", "error", e)
-	}
-	if t.IngressTrustsSigningCA == nil || *t.IngressTrustsSigningCA {
-		return
-	}
-	p.log.Error("node ingress does not trust the signing CA: it will reject every certificate issued now",
-		"signing_ca", t.SigningCA, "ingress_ca", t.IngressCA)
-	err := p.store.Record(ctx, store.Evidence{At: p.now(), Kind: store.TrustMismatch, CorrelationID: store.NewID("start-"),
-		Detail: map[string]any{"signing_ca": t.SigningCA, "ingress_cas": t.IngressCAs}})
-	if err != nil {
-		p.log.Error("record evidence", "error", err)
-	}
-}

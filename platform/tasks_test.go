@@ -69,8 +69,12 @@ func TestTaskLife(t *testing.T) {
 	if status, code := result(never, completed()); status != 409 {
 		t.Errorf("result of an unclaimed, expired task: %d %s", status, code)
 	}
-	if status, _ := result(late, completed()); status != 200 || readTask(t, p, late).Status != wire.TaskCompleted {
-		t.Errorf("a late result was not taken: %d", status)
+	status, _ := result(late, completed())
+	if task := readTask(t, p, late); status != 200 || task.Status != wire.TaskExpired || task.LateAt == "" || task.Result.Status != wire.TaskCompleted {
+		t.Errorf("a late result is kept, and the task stays expired: %d %+v", status, task)
+	}
+	if status, _ := result(late, wire.TaskResult{Status: wire.TaskFailed}); status != 200 || readTask(t, p, late).Result.Status != wire.TaskCompleted {
+		t.Errorf("a late result, twice: %d", status)
 	}
 	wantEvidence(t, p, correlationID, "task.queued", "task.dispatched", "task.completed", "task.expired", "task.result_late")
 }

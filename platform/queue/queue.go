@@ -44,7 +44,8 @@ type Queue struct {
 	wake    wakeups
 }
 
-// New makes a queue. settled is called once for every task that completed, failed or expired, after that was stored.
+// New makes a queue. settled is called once for every task that completed, failed or expired, after that was stored;
+// and once more for the result of an expired one, which has LateAt then.
 func New(s *store.Store, signer Signer, now func() time.Time, settled func(context.Context, store.Task)) *Queue {
 	return &Queue{store: s, signer: signer, now: now, settled: settled}
 }
@@ -65,16 +66,33 @@ func (q *Queue) Pubkeys() string { return q.signer.Pubkeys() }
 
 // Enqueue stores the task and wakes the node. store.ErrNotFound: there is no such node.
 func (q *Queue) Enqueue(ctx context.Context, spec Spec) (store.Task, error) {
-	now := q.now().UTC().Truncate(time.Millisecond)
-	t := store.Task{
-		ID: store.NewID("task-"), NodeID: spec.NodeID, Type: spec.Type, Payload: spec.Payload, CorrelationID: spec.CorrelationID,
-		SessionID: spec.SessionID, AllocationID: spec.AllocationID, Status: wire.TaskQueued, QueuedAt: now, ExpiresAt: now.Add(spec.TTL),
-	}
+	t := q.NewTask(spec)
 	if err := q.store.Enqueue(ctx, t, spec.Type == wire.TaskStatusProbe); err != nil {
 		return store.Task{}, fmt.Errorf("enqueue %s for node %s: %w", spec.Type, spec.NodeID, err)
 	}
 	q.wake.Wake(spec.NodeID)
 	return t, nil
+}
+
+// NewTask makes the row of a task that is queued now, for a caller who stores it with more; Wake then tells the node.
+func (q *Queue) NewTask(spec Spec) store.Task {
+	now := q.now().UTC().Truncate(time.Millisecond)
+	return store.Task{
+		ID: store.NewID("task-"), NodeID: spec.NodeID, Type: spec.Type, Payload: spec.Payload, CorrelationID: spec.CorrelationID,
+		SessionID: spec.SessionID, AllocationID: spec.AllocationID, Status: wire.TaskQueued, QueuedAt: now, ExpiresAt: now.Add(spec.TTL),
+	}
+}
+
+// Wake tells a node that waits that there is work.
+func (q *Queue) Wake(nodeID string) { q.wake.Wake(nodeID) }
+
+// Reclaim gives observations that were handed out before a time, and have no result, back to the queue, once each.
+func (q *Queue) Reclaim(ctx context.Context, claimedBefore time.Time) ([]store.Task, error) {
+	tasks, err := q.store.Reclaim(ctx, claimedBefore, q.now())
+	for _, t := range tasks {
+		q.wake.Wake(t.NodeID)
+	}
+	return tasks, err
 }
 
 // Wait claims the node's next task, waiting for one until the timeout; nil when none came. A caller who left claims
@@ -122,8 +140,8 @@ func (q *Queue) Return(ctx context.Context, t store.Task) error {
 
 // Finish takes a result; a second one for the same task changes nothing.
 func (q *Queue) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult) error {
-	t, settled, err := q.store.Finish(ctx, nodeID, taskID, r, q.now())
-	if err == nil && settled {
+	t, news, err := q.store.Finish(ctx, nodeID, taskID, r, q.now())
+	if err == nil && news {
 		q.settled(ctx, t)
 	}
 	return err

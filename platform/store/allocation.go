@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"time"
 )
 
@@ -27,7 +25,12 @@ type Allocation struct {
 	OSUser     string
 	WorkflowID string
 	App        App
+	Credential *Credential // nil: nobody reported on one
 	UpdatedAt  time.Time
+
+	RecoveryReason string // as last made known to the tenant
+	RecoveryState  string
+	RecoverySince  time.Time
 }
 
 // App is the workload of an allocation and its last observation. A missed probe keeps Status: it is a missing
@@ -44,12 +47,13 @@ type App struct {
 }
 
 const allocationColumns = `SELECT id, node_id, state, os_user, workflow_id, app_kind, app_unit, app_port, app_product_url, app_status,
-	app_observed_at, app_probe_failed_at, app_probe_failures, updated_at FROM allocations `
+	app_observed_at, app_probe_failed_at, app_probe_failures, credential, recovery_reason, recovery_state, recovery_since, updated_at FROM allocations `
 
 func readAllocation(row scanner) (Allocation, error) {
 	var a Allocation
 	err := row.Scan(&a.ID, &a.NodeID, &a.State, &a.OSUser, &a.WorkflowID, &a.App.Kind, &a.App.Unit, &a.App.Port, &a.App.ProductURL, &a.App.Status,
-		moment{&a.App.ObservedAt}, moment{&a.App.ProbeFailedAt}, &a.App.ProbeFailures, moment{&a.UpdatedAt})
+		moment{&a.App.ObservedAt}, moment{&a.App.ProbeFailedAt}, &a.App.ProbeFailures, jsonText{&a.Credential}, &a.RecoveryReason,
+		&a.RecoveryState, moment{&a.RecoverySince}, moment{&a.UpdatedAt})
 	return a, err
 }
 
@@ -61,6 +65,11 @@ func (s *Store) Allocation(ctx context.Context, id string) (Allocation, error) {
 // ActiveApps returns the active allocations that have a unit to look at.
 func (s *Store) ActiveApps(ctx context.Context) ([]Allocation, error) {
 	return all(ctx, s.db, readAllocation, allocationColumns+"WHERE state = ? AND app_unit != '' ORDER BY id", StateActive)
+}
+
+// AllocationsOn returns a node's allocations.
+func (s *Store) AllocationsOn(ctx context.Context, nodeID string) ([]Allocation, error) {
+	return all(ctx, s.db, readAllocation, allocationColumns+"WHERE node_id = ? ORDER BY id", nodeID)
 }
 
 // AllocationStatesOn returns the states of a node's allocations.
@@ -75,35 +84,6 @@ func (s *Store) SeedAllocation(ctx context.Context, a Allocation) error {
 		VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`, a.ID, a.NodeID, a.State, a.OSUser, a.WorkflowID, a.App.Kind, a.App.Unit, a.App.Port,
 		a.App.ProductURL, ms(a.UpdatedAt))
 	return err
-}
-
-// ErrState is returned when an allocation is not in the state that an action needs.
-var ErrState = errors.New("allocation is in another state")
-
-// ForceRelease moves an allocation whose release failed to released, with the audit of it. Any other state gives
-// ErrState.
-func (s *Store) ForceRelease(ctx context.Context, id string, e Evidence) (Allocation, error) {
-	var a Allocation
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil {
-			return err
-		}
-		if a.State != StateReleaseFailed {
-			return ErrState
-		}
-		a.State, a.UpdatedAt = StateReleased, e.At
-		if _, err := tx.ExecContext(ctx, "UPDATE allocations SET state = ?, updated_at = ? WHERE id = ?", a.State, ms(e.At), id); err != nil {
-			return err
-		}
-		e.NodeID, e.AllocationID = a.NodeID, a.ID
-		if err := addOperation(ctx, tx, Operation{NodeID: a.NodeID, Type: "force_release", Status: "completed", CorrelationID: e.CorrelationID,
-			CreatedAt: e.At, ExpiresAt: e.At}); err != nil {
-			return err
-		}
-		return record(ctx, tx, e)
-	})
-	return a, err
 }
 
 // ObserveApp stores what a completed probe saw.

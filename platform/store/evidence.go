@@ -45,6 +45,7 @@ const (
 	AllocationRecovery  = "allocation.recovery_changed" // what one tenant is told of it
 	AllocationState     = "allocation.state_changed"
 	CredentialReported  = "allocation.credential_reported"
+	TokenIssued         = "node.recovery_token_issued" // handed out in a rotation
 	TokenRotated        = "node.recovery_token_rotated"
 )
 

@@ -19,6 +19,9 @@ type Operation struct {
 	ExpiresAt     time.Time
 }
 
+// OperationSweep is the type of a stale-task sweep. It is housekeeping, never a node's latest operation.
+const OperationSweep = "stale_task_sweep"
+
 func addOperation(ctx context.Context, q querier, o Operation) error {
 	_, err := q.ExecContext(ctx, `INSERT INTO operations (id, node_id, type, task_id, status, correlation_id, created_at, expires_at)
 		VALUES (?,?,?,?,?,?,?,?)`, NewID("op-"), o.NodeID, o.Type, o.TaskID, o.Status, o.CorrelationID, ms(o.CreatedAt), ms(o.ExpiresAt))
@@ -32,8 +35,8 @@ const operationColumns = `SELECT o.id, o.node_id, o.type, o.task_id, CASE WHEN o
 // LatestOperation returns a node's newest operation that has not expired: an expired one is history. ErrNotFound
 // when there is none.
 func (s *Store) LatestOperation(ctx context.Context, nodeID string, now time.Time) (Operation, error) {
-	row := s.db.QueryRowContext(ctx, operationColumns+`WHERE o.node_id = ?1 AND (o.status != '' OR t.status != ?2) AND NOT (coalesce(t.status, '') IN ('queued', 'dispatched') AND o.expires_at <= ?3)
-		ORDER BY o.created_at DESC, o.rowid DESC LIMIT 1`, nodeID, wire.TaskExpired, ms(now))
+	row := s.db.QueryRowContext(ctx, operationColumns+`WHERE o.node_id = ?1 AND o.type != ?4 AND (o.status != '' OR t.status != ?2) AND NOT (coalesce(t.status, '') IN ('queued', 'dispatched') AND o.expires_at <= ?3)
+		ORDER BY o.created_at DESC, o.rowid DESC LIMIT 1`, nodeID, wire.TaskExpired, ms(now), OperationSweep)
 	return one(readOperation(row))
 }
 

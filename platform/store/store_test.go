@@ -91,7 +91,7 @@ func TestTaskTransitions(t *testing.T) {
 			_, err := s.Claim(ctx, "n1", t0)
 			_, err2 := s.Expire(ctx, t0.Add(time.Minute))
 			return errors.Join(err, err2, second(s.Finish(ctx, "n1", id, done, t0.Add(2*time.Minute))))
-		}, wire.TaskCompleted, "task.queued task.dispatched task.expired task.result_late task.completed"},
+		}, wire.TaskExpired, "task.queued task.dispatched task.expired task.result_late"},
 		{"withdrawn", func(id string) error {
 			_, err := s.Withdraw(ctx, id, t0)
 			return err

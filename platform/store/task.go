@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -24,16 +26,18 @@ type Task struct {
 	ClaimedAt     time.Time
 	CompletedAt   time.Time // also of a failed or expired task
 	ExpiresAt     time.Time
+	Reclaims      int       // how often it went back to the queue for want of a result
+	LateAt        time.Time // when a result came after the expiry
 	Result        *wire.TaskResult
 }
 
 const taskColumns = `SELECT id, node_id, type, payload, correlation_id, session_id, allocation_id, status, queued_at, claimed_at,
-	completed_at, expires_at, result FROM tasks `
+	completed_at, expires_at, reclaims, late_at, result FROM tasks `
 
 func readTask(row scanner) (Task, error) {
 	var t Task
 	err := row.Scan(&t.ID, &t.NodeID, &t.Type, &t.Payload, &t.CorrelationID, &t.SessionID, &t.AllocationID, &t.Status, moment{&t.QueuedAt},
-		moment{&t.ClaimedAt}, moment{&t.CompletedAt}, moment{&t.ExpiresAt}, jsonText{&t.Result})
+		moment{&t.ClaimedAt}, moment{&t.CompletedAt}, moment{&t.ExpiresAt}, &t.Reclaims, moment{&t.LateAt}, jsonText{&t.Result})
 	return t, err
 }
 
@@ -50,25 +54,27 @@ func (s *Store) Task(ctx context.Context, id string) (Task, error) {
 // Enqueue stores a queued task with its operation; ErrNotFound when the node does not exist. observation: the task
 // changes nothing, so it is no operation.
 func (s *Store) Enqueue(ctx context.Context, t Task, observation bool) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := node(ctx, tx, t.NodeID); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO tasks (id, node_id, type, payload, correlation_id, session_id, allocation_id, status, queued_at, expires_at)
-			VALUES (?,?,?,?,?,?,?,?,?,?)`, t.ID, t.NodeID, t.Type, t.Payload, t.CorrelationID, t.SessionID, t.AllocationID, wire.TaskQueued,
-			ms(t.QueuedAt), ms(t.ExpiresAt))
+	return s.tx(ctx, func(tx *sql.Tx) error { return enqueue(ctx, tx, t, observation) })
+}
+
+func enqueue(ctx context.Context, q querier, t Task, observation bool) error {
+	if _, err := node(ctx, q, t.NodeID); err != nil {
+		return err
+	}
+	_, err := q.ExecContext(ctx, `INSERT INTO tasks (id, node_id, type, payload, correlation_id, session_id, allocation_id, status, queued_at, expires_at)
+		VALUES (?,?,?,?,?,?,?,?,?,?)`, t.ID, t.NodeID, t.Type, t.Payload, t.CorrelationID, t.SessionID, t.AllocationID, wire.TaskQueued,
+		ms(t.QueuedAt), ms(t.ExpiresAt))
+	if err != nil {
+		return err
+	}
+	if !observation {
+		err = addOperation(ctx, q, Operation{NodeID: t.NodeID, Type: t.Type, TaskID: t.ID, CorrelationID: t.CorrelationID,
+			CreatedAt: t.QueuedAt, ExpiresAt: t.ExpiresAt})
 		if err != nil {
 			return err
 		}
-		if !observation {
-			err = addOperation(ctx, tx, Operation{NodeID: t.NodeID, Type: t.Type, TaskID: t.ID, CorrelationID: t.CorrelationID,
-				CreatedAt: t.QueuedAt, ExpiresAt: t.ExpiresAt})
-			if err != nil {
-				return err
-			}
-		}
-		return record(ctx, tx, t.evidence(TaskQueued, t.QueuedAt))
-	})
+	}
+	return record(ctx, q, t.evidence(TaskQueued, t.QueuedAt))
 }
 
 // Claim hands the node's oldest queued task out; ErrNotFound when there is none.
@@ -113,53 +119,113 @@ func (s *Store) Requeue(ctx context.Context, t Task, now time.Time) error {
 // ErrNotClaimed is returned for the result of a task that was never handed out.
 var ErrNotClaimed = errors.New("task was not handed out")
 
-// Finish stores a result. Doing it twice changes nothing, and settled is false. A result of a task that expired
-// after it was handed out still counts: the work was done, and only the news was late.
-func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult, now time.Time) (t Task, settled bool, err error) {
+// Finish stores a result. Doing it twice changes nothing, and news is false. A result of a task that expired after
+// it was handed out is kept and recorded as late: the task stays expired, and what it failed stays failed.
+func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult, now time.Time) (t Task, news bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		t, err = one(readTask(tx.QueryRowContext(ctx, taskColumns+"WHERE id = ? AND node_id = ?", taskID, nodeID)))
 		if err != nil {
 			return err
 		}
 		switch {
-		case t.Status == wire.TaskCompleted || t.Status == wire.TaskFailed:
+		case t.Result != nil:
 			return nil
-		case t.ClaimedAt.IsZero():
+		case t.ClaimedAt.IsZero() && t.Reclaims == 0:
 			return ErrNotClaimed
-		}
-		if t.Status == wire.TaskExpired {
-			if err := record(ctx, tx, t.evidence(TaskResultLate, now)); err != nil {
+		case t.Status == wire.TaskExpired:
+			news, t.LateAt, t.Result = true, now, &r
+			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET late_at = ?, result = ? WHERE id = ?", ms(now), toJSON(r), t.ID); err != nil {
 				return err
 			}
+			return record(ctx, tx, t.outcome(TaskResultLate, now))
 		}
-		settled, t.Status, t.CompletedAt, t.Result = true, r.Status, now, &r
+		news, t.Status, t.CompletedAt, t.Result = true, r.Status, now, &r
 		if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ?, result = ? WHERE id = ?",
 			t.Status, ms(now), toJSON(r), t.ID); err != nil {
 			return err
 		}
-		e := t.evidence("task."+t.Status, now)
-		if r.Error != nil {
-			e.Detail["code"], e.Detail["message"] = r.Error.Code, r.Error.Message
+		if err := record(ctx, tx, t.outcome("task."+t.Status, now)); err != nil {
+			return err
 		}
-		return record(ctx, tx, e)
+		return settle(ctx, tx, t, now)
 	})
 	if err != nil {
 		return Task{}, false, err
 	}
-	return t, settled, nil
+	return t, news, nil
 }
 
-// Expire moves every open task past its time to expired and returns those.
+// outcome is the evidence of a result.
+func (t Task) outcome(kind string, at time.Time) Evidence {
+	e := t.evidence(kind, at)
+	e.Detail["status"] = t.Result.Status
+	if t.Result.Error != nil {
+		e.Detail["code"], e.Detail["message"] = t.Result.Error.Code, t.Result.Error.Message
+	}
+	return e
+}
+
+// settle does what a task's end does to other things, in the transaction of that end.
+func settle(ctx context.Context, q querier, t Task, now time.Time) error {
+	switch {
+	case t.Type == wire.TaskCleanup:
+		return cleaned(ctx, q, t, now)
+	case t.Type == wire.TaskRotateToken && t.Status == wire.TaskCompleted:
+		return rotated(ctx, q, t, now)
+	}
+	return nil
+}
+
+// observations change nothing on a node, so that doing one twice does no harm, and one that nobody did is a missing
+// observation. Every other task is a desired state: when it expires, its operation has failed.
+var observations = []string{wire.TaskNoop, wire.TaskProbe, wire.TaskStatusProbe}
+
+// Reclaim gives every observation that was handed out before a time, and has no result, back to the queue, once.
+func (s *Store) Reclaim(ctx context.Context, claimedBefore, now time.Time) ([]Task, error) {
+	const where = `WHERE status = 'dispatched' AND type IN ('noop', 'probe', 'status.probe') AND reclaims = 0 AND claimed_at <= ? AND expires_at > ? ORDER BY claimed_at`
+	var any int
+	err := s.db.QueryRowContext(ctx, "SELECT 1 FROM tasks "+where+" LIMIT 1", ms(claimedBefore), ms(now)).Scan(&any)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var tasks []Task
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if tasks, err = all(ctx, tx, readTask, taskColumns+where, ms(claimedBefore), ms(now)); err != nil {
+			return err
+		}
+		for i := range tasks {
+			t := &tasks[i]
+			e := t.evidence(TaskReclaimed, now)
+			e.Detail["claimed_at"] = t.ClaimedAt
+			t.Status, t.ClaimedAt, t.Reclaims = wire.TaskQueued, time.Time{}, t.Reclaims+1
+			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, claimed_at = 0, reclaims = ? WHERE id = ?", t.Status, t.Reclaims, t.ID); err != nil {
+				return fmt.Errorf("reclaim task %s: %w", t.ID, err)
+			}
+			if err := record(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return tasks, err
+}
+
+// Expire moves every open task past its time to expired and returns those. For each node that lost more than
+// observations it is an operation of its own, under one correlation id.
 func (s *Store) Expire(ctx context.Context, now time.Time) ([]Task, error) {
-	return s.expire(ctx, now, "WHERE status IN ('queued', 'dispatched') AND expires_at <= ? ORDER BY expires_at", ms(now))
+	return s.expire(ctx, now, NewID("sweep-"), "WHERE status IN ('queued', 'dispatched') AND expires_at <= ? ORDER BY expires_at", ms(now))
 }
 
 // Withdraw expires one task that nobody claimed; a claimed one is left alone.
 func (s *Store) Withdraw(ctx context.Context, taskID string, now time.Time) ([]Task, error) {
-	return s.expire(ctx, now, "WHERE status = 'queued' AND id = ?", taskID)
+	return s.expire(ctx, now, "", "WHERE status = 'queued' AND id = ?", taskID)
 }
 
-func (s *Store) expire(ctx context.Context, now time.Time, where string, arg any) ([]Task, error) {
+// expire expires tasks; sweep is the correlation id of a sweep, "" when it is none.
+func (s *Store) expire(ctx context.Context, now time.Time, sweep, where string, arg any) ([]Task, error) {
 	var any int
 	err := s.db.QueryRowContext(ctx, "SELECT 1 FROM tasks "+where+" LIMIT 1", arg).Scan(&any)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -174,21 +240,63 @@ func (s *Store) expire(ctx context.Context, now time.Time, where string, arg any
 			return err
 		}
 		for i := range tasks {
-			t := &tasks[i]
-			was := t.Status
-			t.Status, t.CompletedAt = wire.TaskExpired, now
-			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ? WHERE id = ?", t.Status, ms(now), t.ID); err != nil {
-				return fmt.Errorf("expire task %s: %w", t.ID, err)
-			}
-			e := t.evidence(TaskExpired, now)
-			e.Detail["was"] = was
-			if err := record(ctx, tx, e); err != nil {
-				return err
+			if err := expireOne(ctx, tx, &tasks[i], sweep, now); err != nil {
+				return fmt.Errorf("expire task %s: %w", tasks[i].ID, err)
 			}
 		}
-		return nil
+		if sweep == "" {
+			return nil
+		}
+		return swept(ctx, tx, tasks, sweep, now)
 	})
 	return tasks, err
+}
+
+func expireOne(ctx context.Context, q querier, t *Task, sweep string, now time.Time) error {
+	e := t.evidence(TaskExpired, now)
+	e.Detail["was"] = t.Status
+	if sweep != "" {
+		e.Detail["sweep"] = sweep
+	}
+	t.Status, t.CompletedAt = wire.TaskExpired, now
+	if _, err := q.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ? WHERE id = ?", t.Status, ms(now), t.ID); err != nil {
+		return err
+	}
+	if err := record(ctx, q, e); err != nil {
+		return err
+	}
+	if sweep == "" || slices.Contains(observations, t.Type) {
+		return nil
+	}
+	if _, err := q.ExecContext(ctx, "UPDATE operations SET status = ? WHERE task_id = ?", wire.TaskFailed, t.ID); err != nil {
+		return err
+	}
+	failure := t.evidence(OperationFailed, now)
+	failure.Detail["why"], failure.Detail["claimed"] = "its task expired", !t.ClaimedAt.IsZero()
+	if err := record(ctx, q, failure); err != nil {
+		return err
+	}
+	return settle(ctx, q, *t, now)
+}
+
+// swept makes the sweep itself visible, for each node whose operations it ended.
+func swept(ctx context.Context, q querier, tasks []Task, sweep string, now time.Time) error {
+	ended := map[string][]string{}
+	for _, t := range tasks {
+		if t.Type != wire.TaskStatusProbe {
+			ended[t.NodeID] = append(ended[t.NodeID], t.ID)
+		}
+	}
+	for _, nodeID := range slices.Sorted(maps.Keys(ended)) {
+		if err := addOperation(ctx, q, Operation{NodeID: nodeID, Type: OperationSweep, Status: wire.TaskCompleted, CorrelationID: sweep,
+			CreatedAt: now, ExpiresAt: now}); err != nil {
+			return err
+		}
+		if err := record(ctx, q, Evidence{At: now, Kind: TasksSwept, CorrelationID: sweep, NodeID: nodeID, Detail: map[string]any{"task_ids": ended[nodeID]}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // StaleTasks counts a node's open tasks that are past their time, not swept yet.
@@ -198,12 +306,13 @@ func (s *Store) StaleTasks(ctx context.Context, nodeID string, now time.Time) (n
 	return n, err
 }
 
-// LostResults counts a node's operations that were handed out and have no result: those that are open and were
-// claimed before the lease's start, and those whose desired state expired after the given time. An observation that is
-// missing is no lost result.
+// LostResults counts a node's operations that were handed out and have no result: observations that were claimed
+// before the lease's start, and desired states that expired after the given time, whose result may come late. A status
+// probe is none: it is a missing observation.
 func (s *Store) LostResults(ctx context.Context, nodeID string, claimedBefore, expiredAfter time.Time) (n int, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM tasks WHERE node_id = ?1 AND claimed_at > 0 AND result = '' AND type != 'status.probe'
-		AND (status = 'dispatched' AND claimed_at <= ?2 OR status = 'expired' AND completed_at > ?3 AND type NOT IN ('noop', 'probe', 'terminal.open'))`,
+	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM tasks WHERE node_id = ?1 AND claimed_at > 0 AND result = ''
+		AND (status = 'dispatched' AND claimed_at <= ?2 AND type IN ('noop', 'probe')
+		  OR status = 'expired' AND completed_at > ?3 AND type NOT IN ('noop', 'probe', 'status.probe', 'terminal.open'))`,
 		nodeID, ms(claimedBefore), ms(expiredAfter)).Scan(&n)
 	return n, err
 }

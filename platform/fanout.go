@@ -1,0 +1,102 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform/store"
+)
+
+// tenantView is what one tenant's allocation shows of a state that may be its node's. It has a trail of its own, and
+// nothing of the node's other tenants.
+type tenantView struct {
+	Reason    string    `json:"reason"` // for the operator
+	State     string    `json:"state"`
+	UserText  string    `json:"user_text,omitempty"`
+	Since     diag.Time `json:"since,omitzero"`
+	UpdatedAt diag.Time `json:"updated_at"`
+	Evidence  []string  `json:"evidence"` // the newest records made for this allocation, newest first
+}
+
+// trailLength is how many of its records an allocation shows.
+const trailLength = 5
+
+// userTexts is what users read of each state. Reasons stay with operators.
+var userTexts = map[diag.UserState]string{
+	diag.UserTemporary: "The platform has no fresh word from the machine. What runs there may be running still; nothing needs to be done.",
+	diag.UserRecovery:  "The machine is reconnecting by itself.",
+	diag.UserOperator:  "The platform is under maintenance. The operator has been told; trying again does not help.",
+	diag.UserSecurity:  "The machine is not available. The operator has been told.",
+}
+
+// tenantRecovery is what an allocation's tenant is told: of its own clean-up first, then of its node.
+func tenantRecovery(a store.Allocation, node recoveryView) (reason string, state diag.UserState) {
+	switch {
+	case a.State == store.StateReleaseFailed:
+		return "release_failed_cleanup_stuck", diag.UserOperator
+	case a.State != store.StateActive && a.State != store.StateReleasing || node.Reason == "none":
+		return "none", diag.UserNormal
+	}
+	return node.Reason, diag.UserState(node.State)
+}
+
+func tenantRead(a store.Allocation, node recoveryView, trail []store.Evidence, now time.Time) tenantView {
+	reason, state := tenantRecovery(a, node)
+	v := tenantView{Reason: reason, State: string(state), UserText: userTexts[state], UpdatedAt: diag.At(now), Evidence: make([]string, len(trail))}
+	if reason == a.RecoveryReason {
+		v.Since = when(a.RecoverySince)
+	}
+	for i, e := range trail {
+		v.Evidence[i] = fmt.Sprintf("%s %v: %v (%s)", diag.At(e.At), e.Detail["state"], e.Detail["reason"], e.CorrelationID)
+	}
+	return v
+}
+
+// Reclassify looks at every node's reason, and makes a change known to each allocation on it, one by one. The platform
+// does so by itself at the sweep's interval.
+func (p *Platform) Reclassify(ctx context.Context) error {
+	ids, err := p.store.NodeIDs(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		if err := p.reclassify(ctx, id); err != nil {
+			errs = append(errs, fmt.Errorf("reclassify node %s: %w", id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Platform) reclassify(ctx context.Context, nodeID string) error {
+	o, err := p.observe(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	v := recovery(o)
+	changed, err := p.store.SetNodeRecovery(ctx, nodeID, store.Recovery{Reason: v.Reason, State: v.State, CorrelationID: store.NewID("reason-"),
+		Detail: map[string]any{"evidence": v.Evidence}, At: o.now})
+	if err != nil {
+		return err
+	}
+	if changed {
+		p.log.Info("a node's reason changed", "node_id", nodeID, "reason", v.Reason, "state", v.State)
+		p.metrics.add("recovery_changes_total", "reason", v.Reason)
+	}
+	tenants, err := p.store.AllocationsOn(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	for _, a := range tenants {
+		reason, state := tenantRecovery(a, v)
+		// A correlation id of its own: one tenant's record leads to no other's.
+		if _, err := p.store.SetAllocationRecovery(ctx, nodeID, a.ID, store.Recovery{Reason: reason, State: string(state), CorrelationID: store.NewID("notice-"),
+			Detail: map[string]any{"user_text": userTexts[state]}, At: o.now}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

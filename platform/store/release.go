@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// ErrState is returned when an allocation is not in a state that an action needs.
+var ErrState = errors.New("allocation is in another state")
+
+// Release starts to release an active allocation, or tries again one whose release failed: the clean-up is a desired
+// state that the node makes true in time, or else the release has failed.
+func (s *Store) Release(ctx context.Context, cleanup Task, d Decision) (Allocation, error) {
+	return s.move(ctx, cleanup.AllocationID, []string{StateActive, StateReleaseFailed}, StateReleasing, d, func(q querier, _ Allocation) error {
+		return enqueue(ctx, q, cleanup, false)
+	})
+}
+
+// ForceRelease ends the clean-up of an allocation whose release failed, on an operator's word. Any other state gives
+// ErrState.
+func (s *Store) ForceRelease(ctx context.Context, id string, d Decision) (Allocation, error) {
+	return s.move(ctx, id, []string{StateReleaseFailed}, StateReleased, d, func(q querier, a Allocation) error {
+		if err := addOperation(ctx, q, Operation{NodeID: a.NodeID, Type: "force_release", Status: wire.TaskCompleted, CorrelationID: d.CorrelationID,
+			CreatedAt: d.At, ExpiresAt: d.At}); err != nil {
+			return err
+		}
+		return record(ctx, q, Evidence{At: d.At, Kind: AllocationReleased, CorrelationID: d.CorrelationID, NodeID: a.NodeID, AllocationID: a.ID,
+			Detail: map[string]any{"by": d.By, "reason": d.Reason, "remote": d.Remote}})
+	})
+}
+
+// move is an operator's step of an allocation from one of the states to another, with its audit; more does the rest.
+func (s *Store) move(ctx context.Context, id string, from []string, to string, d Decision, more func(querier, Allocation) error) (Allocation, error) {
+	var a Allocation
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil {
+			return err
+		}
+		if !slices.Contains(from, a.State) {
+			return ErrState
+		}
+		if err := setState(ctx, tx, &a, to, d.CorrelationID, "", d.At); err != nil {
+			return err
+		}
+		if err := more(tx, a); err != nil {
+			return err
+		}
+		return decided(ctx, tx, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, AppInstanceID: a.ID, Action: "allocation." + d.Action, Reason: d.Reason},
+			At: d.At, NodeID: a.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote})
+	})
+	return a, err
+}
+
+func setState(ctx context.Context, q querier, a *Allocation, to, correlationID, why string, at time.Time) error {
+	was := a.State
+	a.State, a.UpdatedAt = to, at
+	if _, err := q.ExecContext(ctx, "UPDATE allocations SET state = ?, updated_at = ? WHERE id = ?", to, ms(at), a.ID); err != nil {
+		return err
+	}
+	detail := map[string]any{"from": was, "to": to}
+	if why != "" {
+		detail["why"] = why
+	}
+	return record(ctx, q, Evidence{At: at, Kind: AllocationState, CorrelationID: correlationID, NodeID: a.NodeID, AllocationID: a.ID, Detail: detail})
+}
+
+// cleaned draws the consequence of a clean-up's end: only one that completed in time releases.
+func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
+	a, err := one(readAllocation(q.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", t.AllocationID)))
+	if err != nil || a.State != StateReleasing {
+		if errors.Is(err, ErrNotFound) {
+			err = nil
+		}
+		return err
+	}
+	if t.Status == wire.TaskCompleted {
+		return setState(ctx, q, &a, StateReleased, t.CorrelationID, "", now)
+	}
+	return setState(ctx, q, &a, StateReleaseFailed, t.CorrelationID, "the clean-up "+t.Status, now)
+}
+
+// rotated ends the tokens that a node had before the one that it has now.
+func rotated(ctx context.Context, q querier, t Task, now time.Time) error {
+	_, err := q.ExecContext(ctx, "UPDATE tokens SET expires_at = ?1 WHERE node_id = ?2 AND task_id != ?3 AND consumed_at = 0 AND expires_at > ?1", ms(now), t.NodeID, t.ID)
+	if err != nil {
+		return err
+	}
+	return record(ctx, q, t.evidence(TokenRotated, now))
+}
+
+// HandOutToken stores the token that a rotation task brings, with its evidence.
+func (s *Store) HandOutToken(ctx context.Context, token Token, t Task) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		token.TaskID = t.ID
+		if err := addToken(ctx, tx, token); err != nil {
+			return err
+		}
+		e := t.evidence(TokenIssued, token.IssuedAt)
+		e.Detail["expires_at"], e.Detail["environment_profile"] = token.ExpiresAt, token.Profile
+		return record(ctx, tx, e)
+	})
+}
