@@ -81,16 +81,17 @@ type HopLine struct {
 
 // VerdictLine is the last line of ndjson: everything of the report but hops and facts.
 type VerdictLine struct {
-	APIVersion string              `json:"apiVersion"`
-	Kind       string              `json:"kind"`
-	Run        diag.Run            `json:"run"`
-	Subject    diag.Subject        `json:"subject"`
-	Vantages   []diag.VantageInfo  `json:"vantages"`
-	Evidence   []diag.EvidenceLine `json:"evidence,omitempty"`
-	Verdict    diag.Verdict        `json:"verdict"`
-	Dashboard  diag.Dashboard      `json:"dashboard"`
-	Diff       *diag.Diff          `json:"diff,omitempty"`
-	Redaction  diag.Redaction      `json:"redaction"`
+	APIVersion     string               `json:"apiVersion"`
+	Kind           string               `json:"kind"`
+	Run            diag.Run             `json:"run"`
+	Subject        diag.Subject         `json:"subject"`
+	Vantages       []diag.VantageInfo   `json:"vantages"`
+	Evidence       []diag.EvidenceLine  `json:"evidence,omitempty"`
+	Verdict        diag.Verdict         `json:"verdict"`
+	Classification *diag.Classification `json:"classification,omitempty"`
+	Dashboard      diag.Dashboard       `json:"dashboard"`
+	Diff           *diag.Diff           `json:"diff,omitempty"`
+	Redaction      diag.Redaction       `json:"redaction"`
 }
 
 func writeNDJSON(w io.Writer, r *diag.Report) error {
@@ -103,7 +104,7 @@ func writeNDJSON(w io.Writer, r *diag.Report) error {
 		out = append(out, b...)
 	}
 	b, err := encode(VerdictLine{
-		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Evidence, r.Verdict, r.Dashboard, r.Diff, r.Redaction,
+		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Evidence, r.Verdict, r.Classification, r.Dashboard, r.Diff, r.Redaction,
 	}, "")
 	if err != nil {
 		return err

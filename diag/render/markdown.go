@@ -18,6 +18,7 @@ func writeMarkdown(w io.Writer, r *diag.Report) error {
 	m.head(r)
 	m.hops(r)
 	m.next(&r.Verdict)
+	m.classification(r.Classification)
 	m.diff(r)
 	m.details(r)
 	if m.full {

@@ -38,7 +38,8 @@ func (p *page) verdict(r *diag.Report, facts map[string]*diag.Fact) {
 	if v.Owner != "" {
 		p.field("owner", Clean(v.Owner), Strong)
 	}
-	p.user(v)
+	p.user(r)
+	p.classification(r.Classification)
 	p.next(v)
 	for i := range v.OtherFindings {
 		p.other(r, &v.OtherFindings[i], facts)
@@ -162,8 +163,13 @@ func factLine(id string, facts map[string]*diag.Fact) string {
 	return s
 }
 
-func (p *page) user(v *diag.Verdict) {
+func (p *page) user(r *diag.Report) {
+	v := &r.Verdict
 	if v.UserState == "" || v.Blame == nil && v.UserState == diag.UserNormal {
+		return
+	}
+	if r.Classification != nil {
+		p.field("user", userLine(r.Classification), Plain)
 		return
 	}
 	parts := []string{Clean(string(v.UserState))}

@@ -65,6 +65,9 @@ func closedWords() map[reflect.Type][]any {
 	closed(m, diag.LayerManagement, diag.LayerRuntime, diag.LayerEdge)
 	closed(m, diag.UserNormal, diag.UserTemporary, diag.UserRecovery, diag.UserOperator, diag.UserSecurity)
 	closed(m, diag.Proven, diag.Likely, diag.Possible)
+	closed(m, diag.P0, diag.P1, diag.P2)
+	closed(m, diag.Points[:]...)
+	closed(m, diag.MarkPass, diag.MarkFail, diag.MarkUnknown)
 	closed(m, diag.OutcomePass, diag.OutcomeWarn, diag.OutcomeFail, diag.OutcomeInconclusive)
 	closed(m, diag.EndedCompleted, diag.EndedDeadline, diag.EndedInterrupted, diag.EndedError)
 	var signals []diag.Signal
@@ -72,6 +75,9 @@ func closedWords() map[reflect.Type][]any {
 		signals = append(signals, row.Signal)
 	}
 	closed(m, signals...)
+	for _, row := range diag.Changes() {
+		closed(m, row.Kind)
+	}
 	var reasons []diag.ReasonCode
 	for _, row := range diag.Reasons() {
 		reasons = append(reasons, row.Code)
