@@ -106,17 +106,20 @@ func (f *folder) named(file string) File {
 	return f.record
 }
 
-// get reads one slot; nothing where there is none.
-func (f *folder) get(file string, slot int) (diag.RecordEntry, bool) {
+// get reads one slot; nil when it holds no entry.
+func (f *folder) get(file string, slot int) *diag.RecordEntry {
 	if !f.usable() {
-		return diag.RecordEntry{}, false
+		return nil
 	}
 	var b [record.Size]byte
 	if n, err := f.named(file).ReadAt(b[:], int64(slot)*record.Size); n < record.Size && err != nil {
-		return diag.RecordEntry{}, false
+		return nil
 	}
 	e, v := record.Decode(file, slot, b[:])
-	return e, v == record.Valid
+	if v != record.Valid {
+		return nil
+	}
+	return &e
 }
 
 // put writes one slot and returns once it is on the disk.

@@ -29,7 +29,7 @@ type key struct {
 	act                         string
 }
 
-func keyOf(e diag.RecordEntry) key {
+func keyOf(e *diag.RecordEntry) key {
 	k := key{boot: e.BootID, about: e.About, decision: e.Decision, code: e.Code, reason: e.Reason, failure: e.Failure, status: e.Status}
 	if e.Attempt == 0 {
 		facts, _ := json.Marshal(e.Facts) // a map of strings: nothing can fail
@@ -43,11 +43,11 @@ type group struct {
 	key     key
 	first   diag.Time
 	count   int64
-	pair    uint64           // the entry that stands for all of them, and the first of its two slots; 0 while there is only one
-	next    int              // the slot of the two that is older
-	newest  diag.RecordEntry // as it would be written now
-	ceiling int64            // of the one on the disk, in ms
-	written time.Time        // to the disk
+	pair    uint64            // the entry that stands for all of them, and the first of its two slots; 0 while there is only one
+	next    int               // the slot of the two that is older
+	newest  *diag.RecordEntry // as it would be written now
+	ceiling int64             // of the one on the disk, in ms
+	written time.Time         // to the disk
 	seen    time.Time
 	dirty   bool // the disk is behind
 	synced  bool // the disk has one at all
@@ -55,7 +55,7 @@ type group struct {
 
 // covers reports whether what is on the disk says already what the agent is about to do: the same, with no longer a
 // ceiling. An act is always written.
-func (g *group) covers(e diag.RecordEntry) bool {
+func (g *group) covers(e *diag.RecordEntry) bool {
 	return g.synced && e.Attempt > 0 && e.CeilingMS <= g.ceiling
 }
 
@@ -63,7 +63,7 @@ func (g *group) covers(e diag.RecordEntry) bool {
 type groups struct{ list []*group }
 
 // find is the group of e.
-func (gs *groups) find(e diag.RecordEntry) *group {
+func (gs *groups) find(e *diag.RecordEntry) *group {
 	k := keyOf(e)
 	if i := slices.IndexFunc(gs.list, func(g *group) bool { return g.key == k }); i >= 0 {
 		return gs.list[i]
@@ -72,7 +72,7 @@ func (gs *groups) find(e diag.RecordEntry) *group {
 }
 
 // add begins a group with its first entry.
-func (gs *groups) add(e diag.RecordEntry, now time.Time, synced bool) {
+func (gs *groups) add(e *diag.RecordEntry, now time.Time, synced bool) {
 	gs.list = append(gs.list, &group{key: keyOf(e), first: e.At, count: 1, newest: e, ceiling: e.CeilingMS, written: now, seen: now, synced: synced})
 }
 
@@ -105,14 +105,14 @@ func (gs *groups) stalest() *group {
 
 // placed is an entry and its slot in the ring.
 type placed struct {
-	e    diag.RecordEntry
+	e    *diag.RecordEntry
 	slot int
 }
 
 // restore takes up the groups that an earlier process of this boot left, so that an agent that is started again and
 // again counts on. mono is CLOCK_BOOTTIME now, in ns; synced, whether they are on the disk.
-func (gs *groups) restore(entries []placed, mono int64, now time.Time, synced bool) {
-	slices.SortFunc(entries, func(a, b placed) int {
+func (gs *groups) restore(entries []*placed, mono int64, now time.Time, synced bool) {
+	slices.SortFunc(entries, func(a, b *placed) int {
 		return cmp.Or(cmp.Compare(a.e.Seq, b.e.Seq), cmp.Compare(a.e.Count, b.e.Count))
 	})
 	for _, p := range entries {

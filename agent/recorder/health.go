@@ -70,7 +70,8 @@ func (r *Recorder) recover(now time.Time) bool {
 
 // say writes what the record has to say of itself, as an entry of its own.
 func (r *Recorder) say(decision string, w diag.Failure, detail string, now time.Time) {
-	e := r.stamp(diag.RecordEntry{Reason: diag.RecRecordDegraded, About: "record", Decision: decision, Failure: w, Detail: detail}, now)
+	e := &diag.RecordEntry{Reason: diag.RecRecordDegraded, About: "record", Decision: decision, Failure: w, Detail: detail}
+	r.stamp(e, now)
 	r.room(1, now)
 	r.seq++
 	e.Seq = r.seq
@@ -86,22 +87,22 @@ func (r *Recorder) say(decision string, w diag.Failure, detail string, now time.
 
 // lastSaid is why the record was degraded when it was last written to; "" when it was not.
 func (r *Recorder) lastSaid() string {
-	var last diag.RecordEntry
+	var last *diag.RecordEntry
 	for slot, h := range r.ring {
-		if h.reason == diag.RecRecordDegraded && h.seq > last.Seq {
-			last, _ = r.read(record.FileRecord, slot)
+		if h.reason == diag.RecRecordDegraded && (last == nil || h.seq > last.Seq) {
+			last = r.read(record.FileRecord, slot)
 		}
 	}
-	if last.Decision != record.DecisionDegraded {
+	if last == nil || last.Decision != record.DecisionDegraded {
 		return ""
 	}
 	return string(last.Failure) + ": " + last.Detail
 }
 
-// read reads one slot of the copy that has it.
-func (r *Recorder) read(file string, slot int) (diag.RecordEntry, bool) {
-	if e, ok := r.mirror.get(file, slot); ok {
-		return e, true
+// read reads one slot of the copy that has it; nil when none does.
+func (r *Recorder) read(file string, slot int) *diag.RecordEntry {
+	if e := r.mirror.get(file, slot); e != nil {
+		return e
 	}
 	return r.disk.get(file, slot)
 }
@@ -109,7 +110,7 @@ func (r *Recorder) read(file string, slot int) (diag.RecordEntry, bool) {
 // reconcile makes both copies the same: of each slot the one that tells of more stands. It notes what the slots hold
 // and takes up the groups of this boot. Its error is the disk's.
 func (r *Recorder) reconcile(now time.Time) error {
-	var live []placed
+	var live []*placed
 	wrote := false
 	for _, file := range [...]struct {
 		name string
@@ -121,7 +122,7 @@ func (r *Recorder) reconcile(now time.Time) error {
 				return err
 			}
 			wrote = wrote || !fromDisk
-			if e.Seq == 0 {
+			if e == nil {
 				continue
 			}
 			file.held[slot] = holds(e)
@@ -131,7 +132,7 @@ func (r *Recorder) reconcile(now time.Time) error {
 			}
 			r.occurred(e)
 			if e.Pin == "" && e.BootID == r.cfg.Boot {
-				live = append(live, placed{e, slot})
+				live = append(live, &placed{e, slot})
 			}
 		}
 	}
@@ -146,21 +147,19 @@ func (r *Recorder) reconcile(now time.Time) error {
 	return nil
 }
 
-// agree writes the better of a slot's two copies over the other, and says whether the disk had it.
-func (r *Recorder) agree(file string, slot int) (e diag.RecordEntry, fromDisk bool, err error) {
-	d, okD := r.disk.get(file, slot)
-	m, okM := r.mirror.get(file, slot)
+// agree writes the better of a slot's two copies over the other, and says whether the disk had it; nil when neither has
+// an entry.
+func (r *Recorder) agree(file string, slot int) (e *diag.RecordEntry, fromDisk bool, err error) {
+	d, m := r.disk.get(file, slot), r.mirror.get(file, slot)
 	switch {
-	case !okD && !okM:
-		return e, true, nil
-	case okM && (!okD || holds(d).olderThan(holds(m))):
+	case m != nil && (d == nil || holds(d).olderThan(holds(m))):
 		if r.disk.usable() {
-			b := record.Encode(file, slot, m)
+			b := record.Encode(file, slot, *m)
 			_, err = r.disk.named(file).WriteAt(b[:], int64(slot)*record.Size)
 		}
 		return m, false, err
-	case r.mirror.usable() && (!okM || holds(m).olderThan(holds(d))):
-		b := record.Encode(file, slot, d)
+	case d != nil && r.mirror.usable() && (m == nil || holds(m).olderThan(holds(d))):
+		b := record.Encode(file, slot, *d)
 		_ = r.mirror.put(file, slot, b[:]) // the disk has it
 	}
 	return d, true, nil

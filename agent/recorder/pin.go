@@ -29,7 +29,7 @@ type contact struct {
 }
 
 // keepContact notes a good contact. It takes no slot of the ring: its sequence number is that of the entry before it.
-func (r *Recorder) keepContact(e diag.RecordEntry, now time.Time) error {
+func (r *Recorder) keepContact(e *diag.RecordEntry, now time.Time) error {
 	c := &r.contact
 	if c.after != r.seq || c.count == 0 {
 		c.first, c.after, c.count = e.At, max(1, r.seq), 0
@@ -54,7 +54,7 @@ func (r *Recorder) keepContact(e diag.RecordEntry, now time.Time) error {
 }
 
 // occurred notes when an entry's reason was last the case.
-func (r *Recorder) occurred(e diag.RecordEntry) {
+func (r *Recorder) occurred(e *diag.RecordEntry) {
 	at := holds(e).at
 	if e.Pin == record.PinContact {
 		if at.After(r.contact.seen) {
@@ -65,14 +65,14 @@ func (r *Recorder) occurred(e diag.RecordEntry) {
 	if at.After(r.seen[e.Reason]) {
 		r.seen[e.Reason] = at
 	}
-	if e.Seq > r.last.Seq {
+	if r.last == nil || e.Seq > r.last.Seq {
 		r.last = e
 	}
 }
 
 // pin copies an entry that is in the ring, and on the disk, to where no storm gets: as its reason's first, or else as
 // its last. fresh is an entry that is not just counted again. That the disk does not take it is no error of the entry's.
-func (r *Recorder) pin(e diag.RecordEntry, fresh bool, now time.Time) {
+func (r *Recorder) pin(e *diag.RecordEntry, fresh bool, now time.Time) {
 	before := r.seen[e.Reason]
 	r.occurred(e)
 	if e.About == aboutUpdate {
@@ -87,13 +87,14 @@ func (r *Recorder) pin(e diag.RecordEntry, fresh bool, now time.Time) {
 	}
 }
 
-func (r *Recorder) putPin(e diag.RecordEntry, pin string, now time.Time) {
+func (r *Recorder) putPin(e *diag.RecordEntry, pin string, now time.Time) {
 	reason := e.Reason
 	if pin == record.PinUpdate {
 		reason = ""
 	}
-	e.Pin = pin
-	_ = r.keep(record.FilePinned, r.pinSlot(pin, reason), e, now)
+	as := *e
+	as.Pin = pin
+	_ = r.keep(record.FilePinned, r.pinSlot(pin, reason), &as, now)
 }
 
 // pinned is what a role's slot holds.
@@ -148,7 +149,7 @@ func (r *Recorder) room(n int, now time.Time) {
 		if last, ok := r.pinned(record.PinLast, h.reason); ok && !last.olderThan(h) {
 			continue
 		}
-		if e, ok := r.read(record.FileRecord, slot); ok {
+		if e := r.read(record.FileRecord, slot); e != nil {
 			r.putPin(e, record.PinLast, now)
 		}
 	}
@@ -179,7 +180,7 @@ func (r *Recorder) pinFirsts(now time.Time) {
 		if _, ok := r.pinned(record.PinFirst, reason); ok {
 			continue
 		}
-		if e, ok := r.read(record.FileRecord, slot); ok {
+		if e := r.read(record.FileRecord, slot); e != nil {
 			r.putPin(e, record.PinFirst, now)
 		}
 	}

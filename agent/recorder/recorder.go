@@ -69,7 +69,7 @@ type Recorder struct {
 	seen      map[diag.RecordReason]time.Time // when each reason last occurred
 	contact   contact
 	refreshed time.Time // when a group was last written again
-	last      diag.RecordEntry
+	last      *diag.RecordEntry
 	coalesced int64 // decisions that took no slot of their own, since the start
 }
 
@@ -85,7 +85,7 @@ type held struct {
 // olderThan reports whether e tells of more than what is held.
 func (h held) olderThan(e held) bool { return e.seq > h.seq || e.seq == h.seq && e.count > h.count }
 
-func holds(e diag.RecordEntry) held {
+func holds(e *diag.RecordEntry) held {
 	h := held{pin: e.Pin, reason: e.Reason, seq: e.Seq, count: e.Count, at: e.At.Time}
 	if !e.Last.IsZero() {
 		h.at = e.Last.Time
@@ -136,22 +136,22 @@ func (r *Recorder) Write(e diag.RecordEntry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Now()
-	e = r.stamp(e, now)
+	r.stamp(&e, now)
 	if e.Decision == record.DecisionContact {
-		return r.keepContact(e, now)
+		return r.keepContact(&e, now)
 	}
 	if e.Decision == "start" {
 		e.Facts = withPromise(e.Facts, r.disk.promise)
 	}
-	r.last = e
+	r.last = &e
 	r.retire(now)
 	if e.Attempt == 0 {
 		r.flush(now) // an act may be the last thing that this process does
 	}
-	if g := r.groups.find(e); g != nil {
-		return r.repeat(g, e, now)
+	if g := r.groups.find(&e); g != nil {
+		return r.repeat(g, &e, now)
 	}
-	return r.begin(e, now)
+	return r.begin(&e, now)
 }
 
 // retire ends the groups that have been quiet, or that are too many.
@@ -165,15 +165,14 @@ func (r *Recorder) retire(now time.Time) {
 }
 
 // stamp fills in what the recorder knows.
-func (r *Recorder) stamp(e diag.RecordEntry, now time.Time) diag.RecordEntry {
+func (r *Recorder) stamp(e *diag.RecordEntry, now time.Time) {
 	e.BootID, e.MonoNS, e.At = r.cfg.Boot, r.cfg.Mono(), diag.At(now)
 	e.NodeID, e.InstanceID, e.Agent = r.cfg.NodeID, r.cfg.Instance, r.cfg.Agent
 	e.Seq, e.Pin = 0, ""
-	return e
 }
 
 // begin writes a decision that nothing on the disk stands for.
-func (r *Recorder) begin(e diag.RecordEntry, now time.Time) error {
+func (r *Recorder) begin(e *diag.RecordEntry, now time.Time) error {
 	r.room(1, now)
 	r.seq++
 	e.Seq = r.seq
@@ -185,7 +184,7 @@ func (r *Recorder) begin(e diag.RecordEntry, now time.Time) error {
 
 // repeat counts a decision that was taken before. Its second time takes two slots, which are then written in turn, so
 // that a torn write never loses what was accepted.
-func (r *Recorder) repeat(g *group, e diag.RecordEntry, now time.Time) error {
+func (r *Recorder) repeat(g *group, e *diag.RecordEntry, now time.Time) error {
 	r.coalesced++
 	moved := g.pair == 0 || r.seq-g.pair > record.Slots-8 // before the ring comes round to its two slots
 	if moved {
@@ -245,7 +244,7 @@ func (r *Recorder) flush(now time.Time) {
 }
 
 // keep writes one slot, to the mirror first, and returns once it is on the disk.
-func (r *Recorder) keep(file string, slot int, e diag.RecordEntry, now time.Time) error {
+func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Time) error {
 	b := r.remember(file, slot, e)
 	if r.health.why != "" && !r.recover(now) {
 		return r.notSynced()
@@ -272,13 +271,13 @@ func (r *Recorder) keep(file string, slot int, e diag.RecordEntry, now time.Time
 }
 
 // remember writes one slot of the mirror, and notes what the slot holds by now.
-func (r *Recorder) remember(file string, slot int, e diag.RecordEntry) [record.Size]byte {
+func (r *Recorder) remember(file string, slot int, e *diag.RecordEntry) [record.Size]byte {
 	if file == record.FilePinned {
 		r.pins[slot] = holds(e)
 	} else {
 		r.ring[slot] = holds(e)
 	}
-	b := record.Encode(file, slot, e)
+	b := record.Encode(file, slot, *e)
 	if r.mirror.usable() {
 		if err := r.mirror.put(file, slot, b[:]); err != nil {
 			r.cfg.Log.Warn("the record's mirror ends", "folder", r.mirror.dir, "error", err)
@@ -316,7 +315,7 @@ func (r *Recorder) Summary() map[string]string {
 	}
 	add("why", r.health.why)
 	add("promise", r.disk.promise)
-	if r.last.Reason != "" {
+	if r.last != nil {
 		m["last_reason"] = string(r.last.Reason)
 		m["last_at"] = r.last.At.UTC().Format(diag.TimeLayout)
 	}

@@ -64,8 +64,8 @@ type reading struct {
 	slots   int
 	valid   int
 	damaged []diag.DamagedSlot
-	ring    []diag.RecordEntry
-	pinned  []diag.RecordEntry
+	ring    []*diag.RecordEntry
+	pinned  []*diag.RecordEntry
 }
 
 // file reads the slots of one file; of is the ring that they must say they are of, "" for either.
@@ -118,9 +118,9 @@ func (r *reading) slot(name, of string, slot int, b []byte, reread func([]byte) 
 	case Valid:
 		r.valid++
 		if e.Pin != "" {
-			r.pinned = append(r.pinned, e)
+			r.pinned = append(r.pinned, &e)
 		} else {
-			r.ring = append(r.ring, e)
+			r.ring = append(r.ring, &e)
 		}
 	case Empty:
 	default:
@@ -130,27 +130,35 @@ func (r *reading) slot(name, of string, slot int, b []byte, reread func([]byte) 
 
 // facts puts what was read in order.
 func (r *reading) facts() diag.RecordFacts {
-	f := diag.RecordFacts{Slots: r.slots, Valid: r.valid, Damaged: r.damaged, Entries: sorted(r.ring), Pinned: sorted(r.pinned)}
-	f.Missing = missing(f.Entries)
-	f.Pinned = complete(f.Pinned, f.Entries)
-	for _, e := range slices.Concat(f.Pinned, f.Entries) {
+	ring, pinned := sorted(r.ring), sorted(r.pinned)
+	f := diag.RecordFacts{Slots: r.slots, Valid: r.valid, Damaged: r.damaged, Missing: missing(ring)}
+	for _, e := range slices.Concat(pinned, ring) {
 		f.Newest = max(f.Newest, e.Seq)
 	}
-	f.Degraded, f.Promise = standing(f)
+	f.Degraded, f.Promise = standing(slices.Concat(pinned, ring))
+	f.Pinned, f.Entries = values(complete(pinned, ring)), values(ring)
 	return f
 }
 
+func values(entries []*diag.RecordEntry) []diag.RecordEntry {
+	var out []diag.RecordEntry
+	for _, e := range entries {
+		out = append(out, *e)
+	}
+	return out
+}
+
 // sorted is by sequence number; of an entry's copies the one that tells of more stays.
-func sorted(entries []diag.RecordEntry) []diag.RecordEntry {
-	slices.SortStableFunc(entries, func(a, b diag.RecordEntry) int {
+func sorted(entries []*diag.RecordEntry) []*diag.RecordEntry {
+	slices.SortStableFunc(entries, func(a, b *diag.RecordEntry) int {
 		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Pin, b.Pin), cmp.Compare(b.Count, a.Count))
 	})
-	return slices.CompactFunc(entries, func(a, b diag.RecordEntry) bool { return a.Seq == b.Seq && a.Pin == b.Pin })
+	return slices.CompactFunc(entries, func(a, b *diag.RecordEntry) bool { return a.Seq == b.Seq && a.Pin == b.Pin })
 }
 
 // missing counts the sequence numbers of the last round of the ring that no slot holds. An entry that stands for
 // several has two.
-func missing(ring []diag.RecordEntry) int {
+func missing(ring []*diag.RecordEntry) int {
 	if len(ring) == 0 {
 		return 0
 	}
@@ -173,50 +181,44 @@ func missing(ring []diag.RecordEntry) int {
 
 // complete makes of both rings what the pins promise: first and last of each reason, whichever ring has it, and one
 // entry per role.
-func complete(pinned, ring []diag.RecordEntry) []diag.RecordEntry {
-	type role struct {
-		pin    string
-		reason diag.RecordReason
-	}
-	best := map[role]diag.RecordEntry{}
-	keep := func(pin string, e diag.RecordEntry) {
-		k := role{pin, e.Reason}
+func complete(pinned, ring []*diag.RecordEntry) []*diag.RecordEntry {
+	best := map[string]*diag.RecordEntry{} // by role
+	role := func(pin string, e *diag.RecordEntry) string {
 		if pin == PinContact || pin == PinUpdate {
-			k.reason = ""
+			return pin
 		}
-		if have, ok := best[k]; !ok || e.Seq > have.Seq || e.Seq == have.Seq && e.Count > have.Count {
-			e.Pin = pin
-			best[k] = e
+		return pin + " " + string(e.Reason)
+	}
+	keep := func(pin string, e *diag.RecordEntry) {
+		k := role(pin, e)
+		if have := best[k]; have == nil || e.Seq > have.Seq || e.Seq == have.Seq && e.Count > have.Count {
+			as := *e
+			as.Pin = pin
+			best[k] = &as
 		}
 	}
 	for _, e := range pinned {
 		keep(e.Pin, e)
 	}
 	for _, e := range ring {
-		if _, ok := best[role{PinFirst, e.Reason}]; !ok {
+		if best[role(PinFirst, e)] == nil {
 			keep(PinFirst, e)
 		}
 		keep(PinLast, e)
 	}
-	for k, e := range best { // what is its reason's first and last is said once
-		if first, ok := best[role{PinFirst, k.reason}]; k.pin == PinLast && ok && first.Seq == e.Seq {
-			delete(best, k)
+	var out []*diag.RecordEntry
+	for _, e := range best {
+		if first := best[role(PinFirst, e)]; e.Pin != PinLast || first == nil || first.Seq != e.Seq {
+			out = append(out, e) // what is its reason's first and last is said once
 		}
 	}
-	var out []diag.RecordEntry
-	for _, e := range best {
-		out = append(out, e)
-	}
-	slices.SortFunc(out, func(a, b diag.RecordEntry) int {
-		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Pin, b.Pin))
-	})
-	return out
+	return sorted(out)
 }
 
 // standing is what the record last said of itself.
-func standing(f diag.RecordFacts) (degraded, promise string) {
+func standing(entries []*diag.RecordEntry) (degraded, promise string) {
 	var about, start uint64
-	for _, e := range slices.Concat(f.Pinned, f.Entries) {
+	for _, e := range entries {
 		if e.Reason == diag.RecRecordDegraded && e.Seq >= about {
 			about, degraded = e.Seq, ""
 			if e.Decision != DecisionRecovered {
