@@ -22,6 +22,7 @@ const (
 type Keeper struct {
 	disk disk.Disk
 	tell func(Note) error
+	why  error // no step can be taken
 
 	mu sync.Mutex // guards j
 	j  Journal
@@ -82,13 +83,6 @@ func (k *Keeper) Do(step func(Journal) Journal) (Journal, error) {
 	return k.j.clone(), k.telling()
 }
 
-// Assume takes a step in memory alone, for when the disk refuses and life has to go on.
-func (k *Keeper) Assume(j Journal) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.j = j
-}
-
 // telling hands the notes on, then forgets them. A note that could not be kept stays, and is tried again with the next
 // step and the next start.
 func (k *Keeper) telling() error {
@@ -110,6 +104,9 @@ func (k *Keeper) telling() error {
 }
 
 func (k *Keeper) write(j Journal) error {
+	if k.why != nil {
+		return k.why
+	}
 	text, err := json.Marshal(j)
 	if err != nil {
 		return fmt.Errorf("write the update journal: %w", err)
@@ -124,4 +121,9 @@ func same(a, b Journal) bool {
 	x, err1 := json.Marshal(a)
 	y, err2 := json.Marshal(b)
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}
+
+// Unreadable is a keeper for a journal that cannot be read at the moment: it takes no step, and overwrites nothing.
+func Unreadable(why error) *Keeper {
+	return &Keeper{why: why, j: New(rand.Text())}
 }
