@@ -20,6 +20,7 @@ const (
 	PathNodeTasks       = "node_tasks"
 	PathTask            = "task"
 	PathTrust           = "trust"
+	PathNodeReenroll    = "node_reenroll"
 	PathEvidence        = "evidence"
 	PathNodeEvidence    = "node_evidence"
 	PathTerminalToken   = "terminal_token"
@@ -43,6 +44,7 @@ var pathRows = [...]pathRow{
 	{PathNodeTasks, "/v1/admin/nodes/{node_id}/tasks", []string{"node_id"}},
 	{PathTask, "/v1/admin/tasks/{task_id}", []string{"task_id", "node_id"}},
 	{PathTrust, "/v1/admin/trust", nil},
+	{PathNodeReenroll, "/v1/admin/nodes/{node_id}/reenroll", []string{"node_id"}}, // the one that is posted to: it issues a bundle
 	{PathEvidence, "/v1/admin/evidence?correlation_id={correlation_id}", []string{"correlation_id", "node_id"}},
 	{PathNodeEvidence, "/v1/admin/evidence?node_id={node_id}&since={since}", []string{"node_id", "since"}},
 	{PathTerminalToken, "/v1/allocations/{allocation_id}/terminal-token", []string{"allocation_id", "node_id"}},
