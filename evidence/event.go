@@ -77,6 +77,7 @@ type Event struct {
 
 	boot   string // of the witness
 	monoNS int64  // since that boot; 0 where it is not said
+	seq    int    // its place among what the witness said
 	line   string // as it was written, where it is of a log
 	name   string // what tells it from others of its origin, where the witness numbers what it says
 }

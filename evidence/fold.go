@@ -8,42 +8,69 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Line is an event as people read it, or several routine ones as one.
+// Line is an event as people read it, or a stretch of routine.
 type Line struct {
 	Event
-	Count int       // of the events in it
-	Until diag.Time // the last of them, where there are several
+	Until   diag.Time      // of a stretch: its last event
+	Routine map[Origin]int // of a stretch: how many events each witness had
 }
 
-// Fold sums up what a healthy node does all day: between two events that are not routine, each kind of routine is one
-// line.
+// Fold sums up what a healthy node does all day: between two events that are not routine, all routine is one line.
 func Fold(events []Event) []Line {
 	var lines []Line
-	open := map[string]int{} // by origin and message, since the last event that was not routine
 	for _, e := range events {
-		if !e.Routine {
-			clear(open)
-			lines = append(lines, Line{Event: e, Count: 1})
-			continue
+		last := len(lines) - 1
+		switch {
+		case !e.Routine:
+			lines = append(lines, Line{Event: e})
+		case last >= 0 && lines[last].Routine != nil:
+			lines[last].Until = e.At
+			lines[last].Routine[e.Origin]++
+		default:
+			lines = append(lines, Line{Event: e, Until: e.At, Routine: map[Origin]int{e.Origin: 1}})
 		}
-		key := string(e.Origin) + " " + routineKey(e)
-		if i, ok := open[key]; ok {
-			lines[i].Count++
-			lines[i].Until = e.At
-			continue
-		}
-		open[key] = len(lines)
-		lines = append(lines, Line{Event: e, Count: 1})
 	}
 	return lines
 }
 
-// routineKey is what routine events are counted by: ids and measurements differ each time.
-func routineKey(e Event) string {
-	if kind := e.Fields["kind"]; kind != "" {
-		return kind
+// stretch words a stretch of routine.
+func (l Line) stretch() string {
+	var parts []string
+	for _, o := range Origins {
+		if n := l.Routine[o]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, o))
+		}
 	}
-	return e.Message
+	return fmt.Sprintf("routine until %s: heartbeats, task waits and status probes went well (lines: %s)", l.Until.UTC().Format("15:04:05"), strings.Join(parts, ", "))
+}
+
+// statusProbe is a task by which the platform looks at a workload every few seconds.
+const statusProbe = "status.probe"
+
+// asRoutine marks what belongs to routine tasks, and went well.
+func asRoutine(events []Event) []Event {
+	tasks := map[string]bool{}
+	for _, e := range events {
+		if e.TaskID != "" && e.Fields["type"] == statusProbe {
+			tasks[e.TaskID] = true
+		}
+	}
+	for i := range events {
+		if e := &events[i]; tasks[e.TaskID] && (e.Severity == Info || e.Severity == Debug) {
+			e.Routine = true
+		}
+	}
+	return events
+}
+
+// Told are the events that people are told of: without the requests that were made to find all this out.
+func (t Timeline) Told() []Event {
+	if t.Query.Own == "" {
+		return t.Events
+	}
+	return slices.DeleteFunc(slices.Clone(t.Events), func(e Event) bool {
+		return e.CorrelationID == t.Query.Own && e.Origin != FromPreflight && e.Origin != FromRecord
+	})
 }
 
 // Text is one line: time, a mark for a clock that is not known, severity where it matters, origin, ids, message. The
@@ -54,24 +81,25 @@ func (l Line) Text(q Query) string {
 	if !l.At.IsZero() {
 		at = l.At.UTC().Format(diag.TimeLayout)
 	}
+	if l.Routine != nil {
+		return at + "    ...       " + l.stretch()
+	}
 	fmt.Fprintf(&b, "%s%s %s %-9s ", at, l.Clock.mark(), l.Severity.mark(), l.Origin)
 	message := strings.Join(strings.Fields(l.Message), " ")
-	if l.Count > 1 {
-		message = fmt.Sprintf("%dx until %s: %s", l.Count, l.Until.UTC().Format("15:04:05"), routineKey(l.Event))
-	}
 	b.WriteString(message)
-	if l.Count > 1 {
-		return b.String()
-	}
-	for _, id := range [...]struct{ name, value, known string }{
-		{"node", l.NodeID, q.NodeID}, {"allocation", l.AllocationID, q.AllocationID}, {"task", l.TaskID, ""},
-		{"session", l.SessionID, ""}, {"correlation", l.CorrelationID, q.CorrelationID},
+	for _, id := range [...]struct{ name, value string }{
+		{"node", l.NodeID}, {"allocation", l.AllocationID}, {"task", l.TaskID}, {"session", l.SessionID}, {"correlation", l.CorrelationID},
 	} {
-		if id.value != "" && id.value != id.known && !strings.Contains(message, id.value) {
+		if id.value != "" && !q.knows(id.value) && !strings.Contains(message, id.value) {
 			fmt.Fprintf(&b, " [%s %s]", id.name, id.value)
 		}
 	}
 	return b.String()
+}
+
+// knows reports whether an id says nothing new to whoever asked.
+func (q Query) knows(id string) bool {
+	return id == q.NodeID || id == q.AllocationID || id == q.CorrelationID || id == q.Own || slices.Contains(q.Familiar, id)
 }
 
 func (c ClockNote) mark() string {
@@ -102,7 +130,7 @@ func (t Timeline) Text() []byte {
 	for _, note := range t.Notes() {
 		fmt.Fprintf(&b, "# %s\n", note)
 	}
-	for _, l := range Fold(t.Events) {
+	for _, l := range Fold(t.Told()) {
 		b.WriteString(l.Text(t.Query))
 		b.WriteByte('\n')
 	}
@@ -143,6 +171,9 @@ func (t Timeline) Notes() []string {
 	}
 	if n := len(t.instances()); n > 1 {
 		notes = append(notes, fmt.Sprintf("%d instances spoke as this node: %s", n, strings.Join(t.instances(), ", ")))
+	}
+	if own := len(t.Events) - len(t.Told()); own > 0 {
+		notes = append(notes, fmt.Sprintf("%d lines about the requests of this look itself (%s) are only in the NDJSON", own, t.Query.Own))
 	}
 	if t.Dropped > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines of others, or of before, are left out", t.Dropped))

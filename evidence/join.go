@@ -16,6 +16,11 @@ type Query struct {
 	CorrelationID string
 	AllocationID  string
 	Since         diag.Time
+
+	// Own is the correlation id of the requests that were made to find all this out. Familiar are ids that need not be
+	// repeated on each line. Neither changes what is in the history, only how it is told.
+	Own      string
+	Familiar []string
 }
 
 // Timeline is the joined history, oldest first.
@@ -43,10 +48,14 @@ func Join(q Query, sources ...Source) Timeline {
 	}
 	slices.SortFunc(t.Clocks, func(a, b Clock) int { return cmp.Compare(a.Host, b.Host) })
 	l := linksOf(all)
+	for i := range all {
+		all[i].identify()
+		l.fill(&all[i])
+	}
+	slices.SortFunc(all, inOrder)
+	all = asRoutine(all)
 	seen := map[string]bool{}
 	for _, e := range all {
-		e.identify()
-		l.fill(&e)
 		switch {
 		case seen[e.ID]:
 			t.Doubles++
@@ -57,7 +66,6 @@ func Join(q Query, sources ...Source) Timeline {
 		}
 		seen[e.ID] = true
 	}
-	slices.SortFunc(t.Events, inOrder)
 	t.Events = withInstances(q.NodeID, t.Events)
 	for i := range t.Events {
 		if t.Events[i].Said.Equal(t.Events[i].At.Time) {
@@ -67,10 +75,24 @@ func Join(q Query, sources ...Source) Timeline {
 	return t
 }
 
+// Narrow is the part of the history that q asks for.
+func (t Timeline) Narrow(q Query) Timeline {
+	l := linksOf(t.Events)
+	out := Timeline{Query: q, Clocks: t.Clocks, Dropped: t.Dropped, Doubles: t.Doubles}
+	for _, e := range t.Events {
+		if e.Origin == FromJoin || q.wants(&e, l) {
+			out.Events = append(out.Events, e)
+		} else {
+			out.Dropped++
+		}
+	}
+	return out
+}
+
 // inOrder sorts by time, then along a request's way, then by what the witness said first. Ids make it total.
 func inOrder(a, b Event) int {
 	return cmp.Or(a.At.Compare(b.At.Time), cmp.Compare(a.Origin.rank(), b.Origin.rank()), a.Said.Compare(b.Said.Time),
-		cmp.Compare(a.monoNS, b.monoNS), strings.Compare(a.Message, b.Message), strings.Compare(a.ID, b.ID))
+		cmp.Compare(a.monoNS, b.monoNS), cmp.Compare(a.seq, b.seq), strings.Compare(a.Message, b.Message), strings.Compare(a.ID, b.ID))
 }
 
 // timed gives each event of the source its time by the operator's clock, as well as that can be known.
@@ -79,6 +101,7 @@ func (s Source) timed() []Event {
 	var last diag.Time
 	for i := range events {
 		e := &events[i]
+		e.seq = i
 		e.At, e.Clock = s.Clock.correct(*e)
 		if e.InstanceID == "" {
 			e.InstanceID = s.Instance

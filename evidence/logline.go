@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -42,16 +43,38 @@ func logEvent(origin Origin, node string, l diag.JournalLine) Event {
 	if level := e.take("level"); level != "" {
 		e.Severity = severityNamed(level)
 	}
-	if listener := Origin(e.Fields["listener"]); origin == FromPlatform && slices.Contains(Origins[:], listener) {
+	if listener, ok := listeners[e.Fields["listener"]]; ok && origin == FromPlatform {
 		e.Origin = listener
 	}
+	e.ownTime(pairs)
 	if e.Fields["method"] != "" && e.Fields["path"] != "" {
 		e.request()
 	} else if msg := e.take("msg"); msg != "" {
+		e.Routine = msg == "summary" && e.Severity == Info
 		e.Message = msg + e.attributes(pairs)
 	}
 	e.idsOfPath(e.Fields["path"])
 	return e
+}
+
+// listeners are the platform's, by the names in its log.
+var listeners = map[string]Origin{"api": FromAPI, "node_api": FromNodeAPI, "gateway": FromGateway, "node_terminal": FromGateway}
+
+// lineDelay bounds how much later than its own time a line can have come to the journal.
+const lineDelay = time.Minute
+
+// ownTime takes a line's own time in place of the journal's, which is when it came there: where it has milliseconds, and
+// is not another clock's.
+func (e *Event) ownTime(pairs []pair) {
+	for _, p := range pairs {
+		var t diag.Time
+		if p.name != "time" || !strings.Contains(p.value, ".") || t.UnmarshalText([]byte(p.value)) != nil {
+			continue
+		}
+		if late := e.Said.Sub(t.Time); e.Said.IsZero() || late.Abs() < lineDelay {
+			e.Said = t
+		}
+	}
 }
 
 // request words a line about a request. Heartbeats and task waits that succeed are routine.

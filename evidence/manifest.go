@@ -2,10 +2,12 @@ package evidence
 
 import "github.com/gpuaas/gpuaasctl/diag"
 
-// KindBundle heads a bundle's manifest; ManifestName is its file in the archive, always the first.
+// KindBundle heads a bundle's manifest; ManifestName is its file in the archive, always the first;
+// HistoryName has the joined history.
 const (
 	KindBundle   = "EvidenceBundle"
 	ManifestName = "manifest.json"
+	HistoryName  = "timeline.ndjson"
 )
 
 // Manifest says what a bundle holds, where each file is from, and what is missing and why.

@@ -55,7 +55,9 @@ func Platform(clock Clock, items []Item, scrub func(string) string) Source {
 		if words != "" {
 			e.Message += " " + words
 		}
-		e.Routine = strings.HasPrefix(i.Kind, "task.") && strings.Contains(words, "type=status.probe") && e.Severity == Info
+		if kind, ok := i.Detail["type"].(string); ok && strings.HasPrefix(i.Kind, "task.") {
+			e.field("type", scrub(kind))
+		}
 		s.Events = append(s.Events, e)
 	}
 	return s

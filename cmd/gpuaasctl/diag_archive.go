@@ -21,6 +21,8 @@ type archive struct {
 	m    *evidence.Manifest
 	took redacted
 	errs []error
+
+	history evidence.Timeline
 }
 
 // newArchive assembles the bundle. It touches nothing but memory.
@@ -33,8 +35,9 @@ func newArchive(j *job, w *witnesses, since, ended time.Time, by diag.EndedBy) (
 		CorrelationID: e.Subject.CorrelationID, WalkID: e.CorrelationID,
 		InstanceID: cmp.Or(w.instance(), fieldOf(w.node, "node.instance_id")), WorkflowID: fieldOf(w.allocation, "allocation.workflow_id"),
 	}}
-	timeline := evidence.Join(evidence.Query{NodeID: e.Subject.NodeID, Since: diag.At(since)}, w.sources(e.Subject.NodeID, a.took)...)
-	a.m.Clocks = timeline.Clocks
+	timeline := evidence.Join(evidence.Query{NodeID: e.Subject.NodeID, Since: diag.At(since),
+		Own: e.CorrelationID, Familiar: []string{e.Subject.AllocationID}}, w.sources(e.Subject.NodeID, a.took)...)
+	a.m.Clocks, a.history = timeline.Clocks, timeline
 	a.walk(w.report)
 	a.record(w.record)
 	a.log("agent journal", "node/agent.log", w.agent)
@@ -44,7 +47,7 @@ func newArchive(j *job, w *witnesses, since, ended time.Time, by diag.EndedBy) (
 	a.evidence(w)
 	a.tasks(w.tasks)
 	a.facts(w)
-	a.ndjson("timeline", "timeline.ndjson", timeline.Events)
+	a.ndjson("timeline", evidence.HistoryName, timeline.Events)
 	a.file("timeline", "timeline.txt", timeline.Text())
 	a.m.Whole = by == diag.EndedCompleted && len(a.m.Missing()) == 0
 	a.file("tool", "bundle.log", a.ownLog(j))

@@ -83,7 +83,7 @@ func (w *witnesses) instance() string {
 
 // apiClock compares the platform's clock, as its answer has it, with ours in the middle of the exchange.
 func (w *witnesses) apiClock() evidence.Clock {
-	c := evidence.Clock{Host: "platform"}
+	c := evidence.Clock{Host: "platform API"}
 	f := w.node
 	if f.HTTP == nil {
 		return c

@@ -54,7 +54,7 @@ func (a *archive) story(w *witnesses, t evidence.Timeline) []byte {
 	for _, n := range t.Notes() {
 		say("# %s\n", n)
 	}
-	lines := evidence.Fold(t.Events)
+	lines := evidence.Fold(t.Told())
 	if left := len(lines) - storyLines; left > 0 {
 		say("# %d lines before these are in timeline.txt\n", left)
 		lines = lines[left:]

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+const (
+	// exportOverlap is how far a round looks back before the one before it: journals and evidence come late, and what
+	// came before has the id that it had.
+	exportOverlap = time.Minute
+	minEvery      = time.Second
+)
+
+// exportOptions is what is shipped, and whether it goes on.
+type exportOptions struct {
+	history historyOptions
+	follow  bool
+	every   time.Duration
+}
+
+func newDiagExport(a *app) *cobra.Command {
+	o := &exportOptions{}
+	cmd := &cobra.Command{
+		Use:   "export NODE",
+		Short: "Write a node's history as NDJSON that a log collector can ship",
+		Long: `Writes the events of diag timeline, one JSON object per line, with stable names (see docs/export.md). An event has the
+same id each time that it is exported, so a collector that keys by id keeps it once, however often it is shipped.
+With --follow it goes on: every --every it asks again, and writes what is new.
+
+Exit codes: 0 every witness answered, 5 some did not (they are named on stderr), 3 none said anything, 2 usage,
+130 interrupted.`,
+		Example: `  gpuaasctl diag export compute-node-01 --profile lab --since 24h >node.ndjson
+  gpuaasctl diag export compute-node-01 --profile lab --follow --every 30s | collector`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.export(cmd, o, args[0]) },
+	}
+	o.history.flags(a, cmd)
+	cmd.Flags().BoolVar(&o.follow, "follow", false, "go on, and write what is new")
+	cmd.Flags().DurationVar(&o.every, "every", 10*time.Second, "with --follow, ask again after this `TIME`")
+	return cmd
+}
+
+func (a *app) export(cmd *cobra.Command, o *exportOptions, node string) error {
+	if o.every < minEvery {
+		return &usageError{err: fmt.Errorf("--every: want at least %s, not %s", minEvery, o.every), command: cmd.CommandPath()}
+	}
+	j, err := o.history.prepare(a, cmd, node)
+	if err != nil {
+		return err
+	}
+	since, shipped := j.Began.Add(-o.history.since), map[string]time.Time{}
+	for {
+		began := time.Now()
+		m, err := a.exportRound(cmd.Context(), o, j, since, shipped)
+		if err != nil {
+			return err
+		}
+		if !o.follow {
+			return gatheredCode(m)
+		}
+		since = began.Add(-exportOverlap)
+		for id, at := range shipped { // what will not be asked for again
+			if at.Before(since.Add(-exportOverlap)) {
+				delete(shipped, id)
+			}
+		}
+		select {
+		case <-cmd.Context().Done():
+			return cmd.Context().Err()
+		case <-time.After(o.every):
+		}
+		// Connections of a round that failed stay failed: each round is a job of its own.
+		j.Began, j.RunID, j.Env.CorrelationID = time.Now(), preflight.NewID("run"), preflight.NewID("diag")
+	}
+}
+
+// exportRound asks once and writes what was not shipped before. The requests of the round itself are no news.
+func (a *app) exportRound(ctx context.Context, o *exportOptions, j *job, since time.Time, shipped map[string]time.Time) (*evidence.Manifest, error) {
+	bounded, cancel := context.WithTimeout(ctx, o.history.target.deadline)
+	defer cancel()
+	t, m, err := j.history(bounded, since)
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return nil, err
+	}
+	for _, g := range m.Missing() {
+		note(a.stderr, "%s is %s: %s", g.Source, g.Status, g.Why)
+	}
+	var news []evidence.Event
+	for _, e := range t.Told() {
+		if _, known := shipped[e.ID]; !known {
+			news = append(news, e)
+		}
+		shipped[e.ID] = time.Now()
+	}
+	b, err := evidence.NDJSON(news)
+	if err != nil {
+		return nil, err
+	}
+	return m, a.write(b)
+}
