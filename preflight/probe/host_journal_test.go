@@ -135,12 +135,13 @@ func TestLinesKeepTheirIDs(t *testing.T) {
 		"path=/internal/v1/nodes/compute-node-01/tasks/task-" + hex + "/result status=200",
 		`{"path":"/v1/terminal/ts-` + hex + `","correlation_id":"req-` + hex[:24] + `","node_instance_id":"` + hex + `"}`,
 		"kept under diag-20261121T062435Z-abcd1234",
+		"correlation_id=agent-M7I2DNAGDVURGOAW2JBQF4H4HA",
 	} {
 		if got := ScrubLine(s, nil); got != s {
 			t.Errorf("%s became %s", s, got)
 		}
 	}
-	for _, s := range []string{"sk-" + hex, "session_id=" + canary + "Xyz", "xtask-" + hex, "task-" + canary, "correlation_id=a/" + hex} {
+	for _, s := range []string{"sk-" + hex, "session_id=" + canary + "Xyz", "xtask-" + hex, "task-" + canary, "agent-" + canary, "correlation_id=a/" + hex} {
 		if got := ScrubLine(s, nil); strings.Contains(got, hex) || strings.Contains(got, canary) {
 			t.Errorf("%s became %s", s, got)
 		}

@@ -78,7 +78,7 @@ var idNames = [...]string{"correlation_id", "node_id", "node_instance_id", "allo
 	"workflow_id", "boot_id", "operation_id", "cert_serial", "serial"}
 
 // idPrefixes begin the ids that the platform and this tool make, which stand in paths and sentences without a name.
-var idPrefixes = [...]string{"task-", "ts-", "op-", "req-", "probe-", "start-", "preflight-", "diag-", "run-"}
+var idPrefixes = [...]string{"task-", "ts-", "op-", "req-", "probe-", "start-", "preflight-", "diag-", "run-", "agent-"}
 
 // maxHidden bounds the ids of one line: each stands for itself by one control character, which no line has.
 const maxHidden = 8
@@ -151,6 +151,9 @@ func showIDs(s string, ids []string) string {
 	return s
 }
 
+// base32Byte is what an agent's own correlation ids are made of, after their prefix.
+func base32Byte(c byte) bool { return 'A' <= c && c <= 'Z' || '2' <= c && c <= '7' }
+
 func idByte(c byte) bool { return nameByte(c) || c == '.' || c == ':' }
 
 // isID tells an id from a token by its form: pieces of lower case letters and digits, or a time as in 20060102T150405Z.
@@ -158,6 +161,9 @@ func idByte(c byte) bool { return nameByte(c) || c == '.' || c == ':' }
 func isID(s string) bool {
 	if len(s) == 0 || len(s) > maxID {
 		return false
+	}
+	if random, ok := strings.CutPrefix(s, "agent-"); ok && len(random) == 26 {
+		return span(random, 0, base32Byte) == len(random)
 	}
 	for piece := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune("-_.:", r) }) {
 		if strings.ContainsFunc(piece, func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'z') }) && !compactTime(piece) {
