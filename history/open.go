@@ -21,7 +21,7 @@ const busyTimeout = 2 * time.Second
 // version is the schema's, in user_version. A newer one is refused, and never written to.
 const version = 1
 
-// schema of version 1. auto_vacuum gives pages of forgotten reports back; it only takes before the first table.
+// schema of version 1.
 const schema = `
 CREATE TABLE reports (
 	id          INTEGER PRIMARY KEY,
@@ -79,7 +79,7 @@ func open(ctx context.Context, path string) (*Store, error) {
 	// normal: after a power cut the last report may be missing, and the file is whole. immediate: a transaction that will
 	// write says so at once, and waits in place of failing half-way.
 	q := url.Values{
-		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "auto_vacuum(incremental)", "journal_mode(WAL)", "synchronous(NORMAL)"},
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(NORMAL)"},
 		"_txlock": {"immediate"},
 	}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
@@ -95,7 +95,7 @@ func open(ctx context.Context, path string) (*Store, error) {
 		if err == nil {
 			return s, nil
 		}
-		// Turning a new file to WAL asks for the whole file, and SQLite does not wait for that.
+		// Turning a new file to WAL asks for the whole file, and SQLite does not wait for that where two do it at once.
 		if !busy(err) || pause(ctx) != nil {
 			return nil, errors.Join(fmt.Errorf("open the history %s: %w", path, err), db.Close())
 		}
@@ -110,6 +110,12 @@ func (s *Store) migrate(ctx context.Context) error {
 	have, err := s.version(ctx, s.db)
 	if err != nil || have == version {
 		return err
+	}
+	// Both stay in the file, and only take in this order; on a file that has them they would be writes.
+	for _, pragma := range []string{"auto_vacuum = incremental", "journal_mode = WAL"} {
+		if _, err := s.db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
+			return err
+		}
 	}
 	return s.write(ctx, func(tx *sql.Tx) error {
 		have, err := s.version(ctx, tx) // another process may have been first

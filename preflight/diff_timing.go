@@ -7,14 +7,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// What tells a slow walk from a noisy one. A time is beyond noise when it is above all of: the slowest kept good walk,
-// their median by noiseFloor, by noiseSpread robust standard deviations, and by half of itself. One of these alone cries
-// wolf: a walk has some twenty times, five runs show little of their spread, and a loaded machine has long tails.
+// What tells a slow walk from a noisy one. A time is beyond noise when it is above all of: the slowest kept good walk
+// by half, their median by noiseFloor, noiseFactor medians, and the median by noiseSpread robust standard deviations. One of these
+// alone cries wolf: a walk has some twenty times, five walks show little of their spread, and tails are long. A test
+// counts the false alarms.
 const (
 	leastRuns   = 5               // kept good walks; fewer say nothing about noise
-	noiseFloor  = diag.Millis(50) // ms: a scheduler's whim
-	noiseSpread = 3               // of 1.4826 MAD, which is the standard deviation where noise is normal
-	madToSigma  = 1.4826
+	noiseFloor  = diag.Millis(50) // a scheduler's whim
+	noiseFactor = 3
+	noiseSpread = 3      // of madToSigma MAD
+	madToSigma  = 1.4826 // makes a median absolute deviation the standard deviation, where noise is normal
 )
 
 // timing compares one fact's time with those of the kept good walks.
@@ -109,7 +111,8 @@ func (c *comparison) bound(now *diag.Fact, s sample) (median, bound diag.Millis,
 	}
 	slices.Sort(off)
 	spread := diag.Millis(noiseSpread * madToSigma * float64(off[len(off)/2]))
-	return median, max(took[len(took)-1], median+max(noiseFloor, spread, median/2)), len(took)
+	slowest := took[len(took)-1]
+	return median, max(slowest+slowest/2, median+max(noiseFloor, spread), noiseFactor*median), len(took)
 }
 
 func alike(a, b *diag.Fact) bool {

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Exit codes, the same for every output format. 6 (regression) and 7 (residue on a node) are reserved for baselines
-// and drills.
+// Exit codes, the same for every output format. 7 (residue on a node) is reserved for drills.
 const (
 	exitPass         = 0 // warnings allowed
 	exitInternal     = 1
@@ -17,6 +16,7 @@ const (
 	exitFailed       = 3
 	exitWarned       = 4 // under --fail-on warn
 	exitInconclusive = 5
+	exitRegression   = 6 // under --fail-on regression
 	exitInterrupted  = 130
 )
 
@@ -63,25 +63,43 @@ func codeOf(err error) int {
 	return exitInternal
 }
 
-// judged is the error for a report's outcome: nil for a pass. failOnWarn makes warnings count.
-func judged(r *diag.Report, failOnWarn bool) error {
+// judged is the error for a report's outcome: nil for a pass. failOn makes warnings or regressions count; a hop that
+// failed or a walk that decides nothing is the greater news, so these only tell passes and warnings apart.
+func judged(r *diag.Report, failOn string) error {
 	code := exitInternal
 	switch {
 	case r.Run.EndedBy == diag.EndedInterrupted:
 		code = exitInterrupted
 	case r.Run.EndedBy == diag.EndedError:
 		code = exitInternal
-	case r.Verdict.Outcome == diag.OutcomePass:
-		return nil
-	case r.Verdict.Outcome == diag.OutcomeWarn:
-		if !failOnWarn {
-			return nil
+	case r.Verdict.Outcome == diag.OutcomePass || r.Verdict.Outcome == diag.OutcomeWarn:
+		switch {
+		case failOn == failOnRegression:
+			code = regressed(r.Diff)
+		case failOn == failOnWarn && r.Verdict.Outcome == diag.OutcomeWarn:
+			code = exitWarned
+		default:
+			code = exitPass
 		}
-		code = exitWarned
 	case r.Verdict.Outcome == diag.OutcomeFail:
 		code = exitFailed
 	case r.Verdict.Outcome == diag.OutcomeInconclusive:
 		code = exitInconclusive
 	}
+	if code == exitPass {
+		return nil
+	}
 	return &verdictError{code}
+}
+
+// regressed is the exit code of a diff under --fail-on regression. A gate that had nothing to compare with has decided
+// nothing.
+func regressed(d *diag.Diff) int {
+	switch {
+	case d == nil || !d.Comparable:
+		return exitInconclusive
+	case d.Regressions() > 0:
+		return exitRegression
+	}
+	return exitPass
 }

@@ -39,6 +39,12 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	if err := errors.Join(errOnly, errSkip, checkIDs(o), checkDeadline(o.deadline), checkReportPath(o.report)); err != nil {
 		return nil, &usageError{err: err, command: cmd.CommandPath()}
 	}
+	if err := o.baseline.read(a, o.failOn); err != nil {
+		return nil, err
+	}
+	if _, err := a.historyOff(); err != nil {
+		return nil, err
+	}
 	j := &job{libexec: o.libexec, profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
 	j.RunID, j.Began, j.Tool = preflight.NewID("run"), time.Now(), toolVersion()
 	if err := j.secrets(p); err != nil {

@@ -25,8 +25,11 @@ const (
 // formats lists them, the default first.
 var formats = [...]string{formatTable, formatWide, formatShort, formatJSON, formatJUnit, formatNDJSON, formatMarkdown}
 
-// failOn lists what --fail-on takes beside nothing.
-var failOn = [...]string{"warn"}
+// What --fail-on takes beside nothing.
+const (
+	failOnWarn       = "warn"
+	failOnRegression = "regression"
+)
 
 // preflightOptions is what one walk is asked for.
 type preflightOptions struct {
@@ -41,6 +44,9 @@ type preflightOptions struct {
 	libexec    string
 
 	output, report, failOn string
+
+	baseline baselineFlag
+	noSave   bool
 }
 
 func newPreflight(a *app) *cobra.Command {
@@ -55,8 +61,11 @@ With --allocation-id a terminal token is minted and one real terminal session is
 --run-ws-smoke=false leaves the session out. A no-op task is enqueued, 8 KiB are written on the node and removed, and a
 node without this agent gets one into a tmpfs. Nothing else is changed.
 
-Exit codes: 0 pass, 2 usage or configuration, 3 a hop failed, 4 warnings under --fail-on warn, 5 inconclusive,
-130 interrupted (with a partial report), 1 internal error.`,
+The report is kept on this machine (gpuaasctl history), and --baseline says what changed since a walk that went well.
+
+Exit codes: 0 pass, 2 usage or configuration, 3 a hop failed, 4 warnings under --fail-on warn, 5 inconclusive, or
+nothing to compare with under --fail-on regression, 6 a regression under --fail-on regression, 130 interrupted (with a
+partial report), 1 internal error. 3 and 5 go before 4 and 6.`,
 		Example: `  gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01
   gpuaasctl preflight --profile demo --node-id NODE -o json --report preflight.json
   gpuaasctl preflight --api-base https://api.example --terminal-base https://term.example \
@@ -97,13 +106,15 @@ func (o *preflightOptions) flags(a *app, cmd *cobra.Command) {
 
 	outputFlags(cmd, &o.output, &o.failOn)
 	f.StringVar(&o.report, "report", "", "also write the JSON report to `FILE`")
-	group(f, headOutput, "report")
+	o.baseline.add(cmd)
+	f.BoolVar(&o.noSave, "no-save", false, "do not keep this report in the history")
+	group(f, headOutput, "report", "baseline", "no-save")
 }
 
 // outputFlags declares -o and --fail-on.
 func outputFlags(cmd *cobra.Command, output, fail *string) {
 	formatFlag(cmd, output, formatTable, formats[:]...)
-	choiceFlag(cmd, fail, "fail-on", "", "", "exit 4 on `WHAT`: "+oneOf(failOn[:]), failOn[:]...)
+	choiceFlag(cmd, fail, "fail-on", "", "", "exit 4 or 6 on `WHAT`: "+oneOf([]string{failOnWarn, failOnRegression}), failOnWarn, failOnRegression)
 	group(cmd.Flags(), headOutput, "output", "fail-on")
 }
 
@@ -116,7 +127,9 @@ func (a *app) preflight(cmd *cobra.Command, o *preflightOptions) error {
 	if o.dryRun {
 		return a.printPlan(job, o.output)
 	}
-	report, shown, err := a.walkAndShow(cmd.Context(), job, o)
+	memory := a.recall(cmd.Context(), job.Env.Subject, job.Plan, o.baseline.name != "", !o.noSave)
+	defer memory.close()
+	report, shown, err := a.walkAndShow(cmd.Context(), job, o, memory)
 	if report == nil {
 		return err
 	}
@@ -126,10 +139,13 @@ func (a *app) preflight(cmd *cobra.Command, o *preflightOptions) error {
 	if o.report != "" { // also when nobody could see it
 		err = errors.Join(err, writeReport(o.report, report))
 	}
+	if !o.noSave {
+		memory.keep(cmd.Context(), a, report)
+	}
 	if err != nil {
 		return err
 	}
-	return judged(report, o.failOn == "warn")
+	return judged(report, o.failOn)
 }
 
 // checkSubject says what is missing to look at anything at all.

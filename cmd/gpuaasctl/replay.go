@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,27 +12,35 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 func newReplay(a *app) *cobra.Command {
 	var output, fail string
+	var baseline baselineFlag
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Judge the facts of a recorded report again",
 		Long: `Judges the facts of a recorded report (FILE, or - for stdin) again. Nothing is measured: the same facts and the same
-rules give the same verdict. Exit codes are those of preflight; a file that is no valid report is 2.`,
+rules give the same verdict. What it says to have changed stays as it was, unless --baseline compares it anew. Exit codes
+are those of preflight; a file that is no valid report is 2.`,
 		Example: `  gpuaasctl preflight replay preflight.json
-  gpuaasctl preflight replay - -o json <preflight.json`,
+  gpuaasctl preflight replay - -o json <preflight.json
+  gpuaasctl preflight replay after.json --baseline before.json --fail-on regression`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return a.replay(args[0], output, fail) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.replay(cmd.Context(), args[0], output, fail, &baseline)
+		},
 	}
 	outputFlags(cmd, &output, &fail)
+	baseline.add(cmd)
+	group(cmd.Flags(), headOutput, "baseline")
 	return cmd
 }
 
 // replay reads, judges and renders. Whatever is wrong with the file is the caller's to repair: exit 2.
-func (a *app) replay(path, output, fail string) error {
+func (a *app) replay(ctx context.Context, path, output, fail string, baseline *baselineFlag) error {
 	data, err := a.readAll(path)
 	if err != nil {
 		return &usageError{err: err}
@@ -44,10 +53,26 @@ func (a *app) replay(path, output, fail string) error {
 	if err != nil {
 		return &usageError{err: fmt.Errorf("%s: %w", path, err)}
 	}
+	if report.Diff == nil || baseline.name != "" {
+		if err := a.compareReplay(ctx, report, fail, baseline); err != nil {
+			return err
+		}
+	}
 	if err := a.render(report, output); err != nil {
 		return err
 	}
-	return judged(report, fail == "warn")
+	return judged(report, fail)
+}
+
+// compareReplay gives a replayed report a diff, where one is asked for.
+func (a *app) compareReplay(ctx context.Context, r *diag.Report, fail string, baseline *baselineFlag) error {
+	if err := baseline.read(a, fail); err != nil || baseline.name == "" {
+		return err
+	}
+	m := a.recall(ctx, r.Subject, r.Plan, true, false)
+	defer m.close()
+	m.compare(baseline, r)
+	return nil
 }
 
 // readAll reads a file, or stdin for "-".

@@ -38,6 +38,10 @@ func setup(e *testscript.Env) error {
 	e.Setenv("ESC", "\x1b")
 	e.Setenv("HOME", e.WorkDir)
 	e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
+	e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
+	if err := recordings(e); err != nil {
+		return err
+	}
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -52,6 +56,30 @@ func setup(e *testscript.Env) error {
 	}
 	e.Setenv("SILENT", silent.Addr().String())
 	e.Defer(func() { _ = silent.Close() })
+	return nil
+}
+
+// recordings gives a script the reports of real machines ($REPORTS), and two made of the healthy one: moved.json, where a
+// name has another answer, and other-node.json.
+func recordings(e *testscript.Env) error {
+	folder, err := filepath.Abs(filepath.Join("..", "..", "golden", "reports"))
+	if err != nil {
+		return err
+	}
+	e.Setenv("REPORTS", folder)
+	healthy, err := os.ReadFile(filepath.Join(folder, "healthy.json"))
+	if err != nil {
+		return err
+	}
+	for name, change := range map[string][2]string{
+		"moved.json":      {`"10.231.77.11"` + "\n", `"10.231.77.12"` + "\n"}, // an answer; addresses that were meant stand in strings that go on
+		"other-node.json": {`compute-node-01`, `compute-node-02`},
+	} {
+		made := strings.ReplaceAll(string(healthy), change[0], change[1])
+		if err := os.WriteFile(filepath.Join(e.WorkDir, name), []byte(made), 0o600); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

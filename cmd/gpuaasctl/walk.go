@@ -10,14 +10,16 @@ import (
 )
 
 // walkAndShow walks within the deadline. shown says that the report is on the screen already.
-func (a *app) walkAndShow(ctx context.Context, j *job, o *preflightOptions) (r *diag.Report, shown bool, err error) {
+func (a *app) walkAndShow(ctx context.Context, j *job, o *preflightOptions, memory *recall) (r *diag.Report, shown bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.deadline)
 	defer cancel()
 	j.Vantages = j.vantages()
 	defer closeAll(ctx, j.Vantages)
 	walk := func(ctx context.Context, observe func(preflight.Event)) *diag.Report {
-		j.Observe = observe
-		return preflight.Run(ctx, &j.Job)
+		j.Observe, j.LastGood = observe, memory.lastGoodAt
+		r := preflight.Run(ctx, &j.Job)
+		memory.compare(&o.baseline, r)
+		return r
 	}
 	in, out := terminals(a)
 	if o.output != formatTable && o.output != formatWide || !tui.Possible(in, out) {
