@@ -36,6 +36,7 @@ var rules = []rule{
 	{"preflight/vantage", []string{"diag", "profile", "preflight/probe"}, []string{"*"}, "a vantage carries probes to a place, and knows no hop"},
 	{"preflight", []string{"diag", "profile"}, nil, "hops are pure: vantages are handed in, so no hop can reach for a network"},
 	{"agent", []string{"diag", "diag/record", "wire", "preflight/probe", "internal/ptmx"}, []string{"*"}, "the agent is slim, and contains no chaos and no operator code"},
+	{"history", []string{"diag"}, []string{"modernc.org/sqlite"}, "the history keeps reports and compares none, so that what changed stays a pure question"},
 	{"platform", []string{"diag", "wire"}, []string{"*"}, "the reference platform is one of many: it knows the wire, not the tool"},
 	{"lab", []string{"diag", "wire", "profile"}, []string{"*"}, "the lab makes machines, and knows nothing of what is measured on them"},
 }
