@@ -33,6 +33,8 @@ func (p *Platform) apiHandler() http.Handler {
 		"GET /metrics":                                      p.getMetrics,
 		"GET /v1/admin/trust":                               p.getTrust,
 		"GET /v1/admin/evidence":                            p.getEvidence,
+		"POST /v1/admin/nodes/{id}/rollouts":                p.postRollout,
+		"GET /v1/admin/rollouts/{id}":                       p.getRollout,
 	} {
 		mux.Handle(pattern, p.operator(h))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // unknown is said of what nobody measured. It is not "healthy".
@@ -18,26 +19,28 @@ const healthUnknown = "UNKNOWN"
 
 // nodeView is the operator's read model of a node.
 type nodeView struct {
-	ID                 string         `json:"id"`
-	Status             string         `json:"status"`
-	Health             string         `json:"health"`
-	Identity           string         `json:"identity"` // accepted, or the code with which its credentials are denied
-	Hostname           string         `json:"hostname"`
-	PrivateIP          string         `json:"private_ip"`
-	NodeInstanceID     string         `json:"node_instance_id,omitempty"`
-	BootID             string         `json:"boot_id,omitempty"`
-	Provider           providerView   `json:"provider"`
-	EnvironmentProfile string         `json:"environment_profile,omitempty"`
-	Agent              agentView      `json:"agent"`
-	Cert               *certView      `json:"cert,omitempty"`
-	Recovery           recoveryView   `json:"recovery"`
-	TerminalReadiness  string         `json:"terminal_readiness"`
-	LatestOperation    *operationView `json:"latest_operation,omitempty"`
-	StaleTasks         int            `json:"stale_tasks"`
-	LostResults        int            `json:"lost_results"` // operations that were handed out and whose result is overdue
-	Occupancy          string         `json:"occupancy"`    // free | occupied | cleanup: whether its place can be given away
-	Instances          []instanceView `json:"instances"`    // hosts that spoke as the node, the newest first
-	Now                diag.Time      `json:"now"`
+	ID                 string           `json:"id"`
+	Status             string           `json:"status"`
+	Health             string           `json:"health"`
+	Identity           string           `json:"identity"` // accepted, or the code with which its credentials are denied
+	Hostname           string           `json:"hostname"`
+	PrivateIP          string           `json:"private_ip"`
+	NodeInstanceID     string           `json:"node_instance_id,omitempty"`
+	BootID             string           `json:"boot_id,omitempty"`
+	Provider           providerView     `json:"provider"`
+	EnvironmentProfile string           `json:"environment_profile,omitempty"`
+	Agent              agentView        `json:"agent"`
+	Cert               *certView        `json:"cert,omitempty"`
+	Recovery           recoveryView     `json:"recovery"`
+	TerminalReadiness  string           `json:"terminal_readiness"`
+	LatestOperation    *operationView   `json:"latest_operation,omitempty"`
+	Rollout            *rolloutView     `json:"rollout,omitempty"` // the newest self-update
+	Boot               *wire.BootReport `json:"boot,omitempty"`    // what the node's own journal says
+	StaleTasks         int              `json:"stale_tasks"`
+	LostResults        int              `json:"lost_results"` // operations that were handed out and whose result is overdue
+	Occupancy          string           `json:"occupancy"`    // free | occupied | cleanup: whether its place can be given away
+	Instances          []instanceView   `json:"instances"`    // hosts that spoke as the node, the newest first
+	Now                diag.Time        `json:"now"`
 }
 
 type providerView struct {
@@ -130,6 +133,12 @@ func (p *Platform) observe(ctx context.Context, nodeID string) (observation, err
 	if o.operation, err = optional(p.store.LatestOperation(ctx, nodeID, o.now)); err != nil {
 		return o, err
 	}
+	if o.rollout, err = optional(p.store.NewestRollout(ctx, nodeID)); err != nil {
+		return o, err
+	}
+	if o.boot, err = optional(p.store.BootReport(ctx, nodeID)); err != nil {
+		return o, err
+	}
 	if o.session, err = optional(p.store.LatestSession(ctx, nodeID, o.now)); err != nil {
 		return o, err
 	}
@@ -192,6 +201,7 @@ func nodeRead(o observation) nodeView {
 	if c := o.cert; c != nil {
 		v.Cert = &certView{Serial: c.Serial, IssuerFingerprint: c.IssuerFingerprint, NotAfter: when(c.NotAfter), Generation: c.Generation, RevokedAt: when(c.RevokedAt)}
 	}
+	v.Rollout, v.Boot = viewRollout(o.rollout), o.boot
 	if op := o.operation; op != nil {
 		latest := operationRead(*op)
 		v.LatestOperation = &latest

@@ -169,6 +169,16 @@ func (p *Platform) artifact(sha string) (string, error) {
 	return path, err
 }
 
+// byCertificate lets the certificate name the node, for a path that does not. What it says is verified by what follows.
+func (p *Platform) byCertificate(next web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if c, err := presented(r); err == nil {
+			r.SetPathValue("node_id", c.Subject.CommonName)
+		}
+		return next(w, r)
+	}
+}
+
 // getArtifact serves a package to a node. Its certificate was looked at by the ingress and by node; which package it is
 // to run, its signed task says, and the digest is the name: nothing here has to be believed.
 func (p *Platform) getArtifact(w http.ResponseWriter, r *http.Request) error {
@@ -196,12 +206,9 @@ func (p *Platform) getArtifact(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// handedOut is a self-update's task as it travels: with a token minted now, where one is asked for. Only its digest is
+// filledRollout is a self-update's task as it travels: with a token minted now, where one is asked for. Only its digest is
 // kept here; what is handed out again has another one.
-func (p *Platform) handedOut(ctx context.Context, t store.Task) (store.Task, error) {
-	if t.Type != wire.TaskSelfUpdate {
-		return t, nil
-	}
+func (p *Platform) filledRollout(ctx context.Context, t store.Task) (store.Task, error) {
 	o, err := decodeOrder(t.Payload)
 	if err != nil {
 		return t, err
@@ -216,15 +223,10 @@ func (p *Platform) handedOut(ctx context.Context, t store.Task) (store.Task, err
 		if err != nil {
 			return t, err
 		}
-		row.TaskID = t.ID
-		if err := p.store.AddToken(ctx, row); err != nil {
+		if err := p.store.HandOutToken(ctx, row, t); err != nil {
 			return t, err
 		}
 		payload.RecoveryToken = text.Reveal()
-		if err := p.store.Record(ctx, store.Evidence{At: p.now(), Kind: store.RolloutToken, CorrelationID: t.CorrelationID, NodeID: t.NodeID, TaskID: t.ID,
-			Detail: map[string]any{"expires_at": row.ExpiresAt, "for": t.Type}}); err != nil {
-			return t, err
-		}
 	}
 	t.Payload, err = json.Marshal(payload)
 	return t, err

@@ -56,6 +56,14 @@ func (p *Platform) postTask(w http.ResponseWriter, r *http.Request) error {
 	if in.Type == wire.TaskRotateToken && payload != nil {
 		return web.Errorf(http.StatusBadRequest, "payload_refused", "the platform makes the token of a rotation itself, when the node takes the task")
 	}
+	if in.Type == wire.TaskSelfUpdate {
+		t, err := p.orderRollout(r.Context(), r.PathValue("id"), payload, ttl, in.CorrelationID)
+		if err != nil {
+			return err
+		}
+		web.WriteJSON(w, http.StatusCreated, p.taskView(t))
+		return nil
+	}
 	t, err := p.queue.Enqueue(r.Context(), queue.Spec{NodeID: r.PathValue("id"), Type: in.Type, Payload: payload, TTL: ttl, CorrelationID: in.CorrelationID})
 	if err != nil {
 		return notFound(err, "node")

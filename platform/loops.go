@@ -133,6 +133,9 @@ func (p *Platform) taskSettled(ctx context.Context, t store.Task) {
 		return
 	}
 	p.metrics.add("tasks_settled_total", "type", t.Type, "status", t.Status)
+	if err := p.taskOfRollout(ctx, t); err != nil {
+		p.log.Error("draw a rollout's consequences", "node_id", t.NodeID, "task_id", t.ID, "error", err)
+	}
 	if t.Type != wire.TaskStatusProbe || t.AllocationID == "" {
 		return
 	}

@@ -56,6 +56,7 @@ func (p *Platform) nodeHandler() http.Handler {
 	mux.Handle("GET "+wire.PathTaskWait, p.node(p.taskWait, false))
 	mux.Handle("POST "+wire.PathTaskResult, p.node(p.taskResult, false))
 	mux.Handle("POST "+wire.PathEvents, p.node(p.events, false))
+	mux.Handle("GET "+wire.PathArtifact, p.byCertificate(p.node(p.getArtifact, false)))
 	mux.Handle("/", web.Handler(web.NotFound))
 	return web.Front(p.log, "node_api", mux)
 }
@@ -146,6 +147,9 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	for _, t := range open { // what we believe the node is doing: an agent that restarted learns it here
 		answer.Snapshots = append(answer.Snapshots, wire.Snapshot{TaskID: t.ID, Type: t.Type, Status: t.Status,
 			CorrelationID: t.CorrelationID, ExpiresAt: t.ExpiresAt})
+	}
+	if err := p.answerBoot(r, h, &answer); err != nil {
+		return err
 	}
 	w.Header().Set(wire.HeaderReplayFrom, strconv.FormatUint(mark+1, 10))
 	web.WriteJSON(w, http.StatusOK, answer)
@@ -255,7 +259,11 @@ func (p *Platform) deliver(w http.ResponseWriter, r *http.Request, t store.Task)
 // filled is a task as it is handed out. A rotation's token is made here: it exists in this one answer, and elsewhere by
 // its digest alone.
 func (p *Platform) filled(ctx context.Context, t store.Task) (store.Task, error) {
-	if t.Type != wire.TaskRotateToken {
+	switch t.Type {
+	case wire.TaskRotateToken:
+	case wire.TaskSelfUpdate:
+		return p.filledRollout(ctx, t)
+	default:
 		return t, nil
 	}
 	n, err := p.store.Node(ctx, t.NodeID)
@@ -331,6 +339,9 @@ func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 		return web.Errorf(http.StatusBadRequest, "sequence_invalid", "%s", err)
 	}
 	if err != nil {
+		return err
+	}
+	if err := p.told(r.Context(), r.PathValue("node_id"), in); err != nil {
 		return err
 	}
 	web.WriteJSON(w, http.StatusOK, wire.EventsResponse{Watermark: mark})

@@ -18,6 +18,8 @@ type observation struct {
 	node       store.Node
 	cert       *store.Cert
 	operation  *store.Operation
+	rollout    *store.Rollout
+	boot       *wire.BootReport
 	session    *store.Session
 	openTask   *store.Task // the session's terminal.open
 	settled    *store.Task // the newest proving task that ended

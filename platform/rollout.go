@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/platform/queue"
 	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -100,6 +102,44 @@ func (p *Platform) settleRollout(ctx context.Context, r store.Rollout) error {
 		return nil
 	}
 	return err
+}
+
+// told draws the consequences of events that are stored by now.
+func (p *Platform) told(ctx context.Context, nodeID string, in wire.EventsRequest) error {
+	for _, e := range in.Events {
+		var u wire.UpdateEvent
+		if e.Kind != wire.EventSelfUpdate && e.Kind != wire.EventBoot || json.Unmarshal(e.Detail, &u) != nil || u.Rollout == nil || u.Rollout.ID == "" {
+			continue
+		}
+		if err := p.said(ctx, nodeID, in.NodeInstanceID, *u.Rollout, wire.Build{}, u.Decision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answerBoot takes a heartbeat's boot report and answers it. A preflight's own counts as nothing.
+func (p *Platform) answerBoot(r *http.Request, h wire.HeartbeatRequest, answer *wire.HeartbeatResponse) error {
+	if h.Boot == nil || isProbe(r) {
+		return nil
+	}
+	ctx, nodeID := r.Context(), r.PathValue("node_id")
+	running, ro, err := p.booted(ctx, nodeID, web.CorrelationID(ctx), h)
+	if err != nil {
+		return err
+	}
+	answer.Running = running
+	if ro == nil {
+		return nil
+	}
+	for i := range answer.Snapshots {
+		if answer.Snapshots[i].TaskID == ro.ID {
+			answer.Snapshots[i].Rollout = ro
+			return nil
+		}
+	}
+	answer.Snapshots = append(answer.Snapshots, wire.Snapshot{TaskID: ro.ID, Type: wire.TaskSelfUpdate, CorrelationID: ro.CorrelationID, Rollout: ro})
+	return nil
 }
 
 // booted takes the boot report of a heartbeat, and gives what the answer says to it: the build that is known now, and

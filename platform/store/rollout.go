@@ -17,7 +17,6 @@ const (
 	RolloutAdvanced    = "rollout.advanced"
 	RolloutSynthesised = "rollout.activation_synthesised" // the target runs, and nobody had said that it was started
 	RolloutRedispatch  = "rollout.redispatched"           // the node knows nothing of it: its task goes out again
-	RolloutToken       = "rollout.token_issued" // with the task that was handed out
 	NodeBooted         = "node.booted"
 	NodeEventsLost     = "node.events_lost" // the node does not have them any more
 )
