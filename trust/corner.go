@@ -96,7 +96,7 @@ func (s *scene) serverCorner() Corner {
 	}
 	byNode, byProfile := verifies(s.api), verifies(s.apiOperator)
 	pin := s.pin("node_api_server_fingerprint")
-	says := s.field(factTrustPage, "trust.node_api_server")
+	says := s.field(FactTrustPage, "trust.node_api_server")
 	switch {
 	case says != "" && says != l.Fingerprint:
 		return CornerEdge
@@ -167,7 +167,7 @@ func (s *scene) verdict(links []Link) Verdict {
 		v.Outcome = Mismatch
 	case len(v.Unknown) > 0:
 		v.Outcome, v.Text = Unclear, "no link that could be measured fails, and some could not be measured"
-		for _, id := range [...]string{factLogin, factTrustPage} {
+		for _, id := range [...]string{factLogin, FactTrustPage} {
 			if f := s.facts[id]; f != nil && !f.Passed() {
 				v.Text += fmt.Sprintf("; %s: %s", id, strings.TrimPrefix(because(f), ": "))
 			}

@@ -130,8 +130,8 @@ func (s *scene) shown() (*diag.CertInfo, *diag.Fact) {
 
 func (s *scene) platformLink() Link {
 	l, f := s.shown()
-	says := s.field(factTrustPage, "trust.node_api_server")
-	page := s.facts[factTrustPage]
+	says := s.field(FactTrustPage, "trust.node_api_server")
+	page := s.facts[FactTrustPage]
 	switch {
 	case says == "":
 		return unknown("the platform does not say which certificate its node API shows%s", because(page))
@@ -271,7 +271,7 @@ func (s *scene) credentialLink() Link {
 }
 
 func (s *scene) signingLink() Link {
-	f, page := s.facts[factIdentity], s.facts[factTrustPage]
+	f, page := s.facts[factIdentity], s.facts[FactTrustPage]
 	switch {
 	case s.signing == "":
 		return unknown("the platform does not say which CA signs%s", because(page))
@@ -286,7 +286,7 @@ func (s *scene) signingLink() Link {
 }
 
 func (s *scene) ingressLink() Link {
-	page := s.facts[factTrustPage]
+	page := s.facts[FactTrustPage]
 	switch {
 	case s.trusted == nil:
 		return unknown("the platform does not say both%s", because(page))
@@ -340,7 +340,7 @@ func (s *scene) streamLink() Link {
 
 // pinLink compares what the platform says with what the operator wrote down.
 func (s *scene) pinLink(key, have string, moved func() Corner) Link {
-	want, page := s.pin(key), s.facts[factTrustPage]
+	want, page := s.pin(key), s.facts[FactTrustPage]
 	switch {
 	case want == "":
 		return notSet("the profile has no trust.%s", key)

@@ -81,9 +81,9 @@ func (s *scene) leafRow(id, title, from string, f *diag.Fact) Row {
 
 // wordRow is a fingerprint that the platform says.
 func (s *scene) wordRow(id, title, field string) Row {
-	r := Row{ID: id, Title: title, From: "platform", Fingerprint: s.field(factTrustPage, field)}
+	r := Row{ID: id, Title: title, From: "platform", Fingerprint: s.field(FactTrustPage, field)}
 	if r.Fingerprint == "" {
-		r.Missing = missed(s.facts[factTrustPage])
+		r.Missing = missed(s.facts[FactTrustPage])
 		return r
 	}
 	for _, c := range s.seen() { // the same certificate may have been seen whole elsewhere

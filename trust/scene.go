@@ -17,7 +17,8 @@ const (
 
 // Facts of a walk that are looked at, as it names them.
 const (
-	factTrustPage = string(diag.HopControlPlaneAccess) + "/auth"
+	// FactTrustPage is the platform's own word on who trusts whom.
+	FactTrustPage = string(diag.HopControlPlaneAccess) + "/auth"
 	factReadModel = string(diag.HopNodeHeartbeat) + "/read_model"
 	factLogin     = string(diag.HopNodeOpsAccess) + "/ssh"
 	factReach     = string(diag.HopNodeRuntimeAPI) + "/reach"
@@ -68,7 +69,7 @@ func newScene(subject diag.Subject, facts []diag.Fact) *scene {
 	s.bundle = s.bundleOf(agentFile(subject, "ca-bundle.crt"), factBundle, factNodeAPI, factReach, factTaskWait, factNodeTerminal, factStream)
 	s.recovery = s.bundleOf(s.env(envRecoveryBundle), factRecoveryBundle, factRecoveryAPI)
 	s.profile = s.bundleOf("inline", factProfileBundle, factOperatorAPI, factOperatorTerminal, factReach+fromOperator, factStream+fromOperator)
-	s.signing, s.ingress = s.field(factTrustPage, "trust.signing_ca"), s.field(factTrustPage, "trust.ingress_ca")
+	s.signing, s.ingress = s.field(FactTrustPage, "trust.signing_ca"), s.field(FactTrustPage, "trust.ingress_ca")
 	s.trusted = s.ingressTrusts()
 	if f := s.facts[factIdentity]; f != nil {
 		s.cert = f.Cert
@@ -167,7 +168,7 @@ func (s *scene) env(name string) string {
 // ingressTrusts is the platform's word, or what its fingerprints say.
 func (s *scene) ingressTrusts() *bool {
 	yes, no := true, false
-	switch word := s.field(factTrustPage, "trust.ingress_trusts_signing_ca"); {
+	switch word := s.field(FactTrustPage, "trust.ingress_trusts_signing_ca"); {
 	case word == "true":
 		return &yes
 	case word == "false":

@@ -86,9 +86,9 @@ func (a *app) writeEndpoints(d *endpointsDoc, output string) error {
 		for _, r := range d.Names {
 			is := strings.Join(r.Addresses, ", ")
 			if is == "" {
-				is = dash(string(r.Failure))
+				is = orDash(string(r.Failure))
 			}
-			table = append(table, cleaned(r.Name, r.Wanted, is, dash(strings.TrimSpace(r.Source+" "+r.Line))))
+			table = append(table, cleaned(r.Name, r.Wanted, is, orDash(strings.TrimSpace(r.Source+" "+r.Line))))
 		}
 		b.Write(columns(table))
 	}

@@ -11,6 +11,6 @@ func newNodeCommands(a *app) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNodeEndpoints(a))
+	cmd.AddCommand(newNodeStatus(a), newNodeEndpoints(a), newNodeReenroll(a))
 	return cmd
 }

@@ -220,7 +220,7 @@ func (w *endpointsWork) write(ctx context.Context, p endpoints.Plan) error {
 		return fmt.Errorf("%s of %s: %w", w.hosts, w.doc.Node, err)
 	}
 	w.doc.Applied, w.doc.Audit = true, line
-	w.doc.Undo = diag.Command("gpuaasctl", "node", "endpoints", "apply", w.doc.Node, "--profile", w.j.profileArg, "--undo")
+	w.doc.Undo = w.j.again("node", "endpoints", "apply", "--undo")
 	return nil
 }
 

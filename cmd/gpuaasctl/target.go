@@ -2,10 +2,13 @@ package main
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -59,4 +62,18 @@ func (a *app) target(cmd *cobra.Command, o *targetOptions, node string) (*job, e
 	j.Env.Subject = preflight.NewSubject(p, node, o.nodeHost, "", "")
 	j.Env.CorrelationID = preflight.NewID("diag")
 	return j, nil
+}
+
+// again is a command about this job's node, to paste: the words before NODE, then flags.
+func (j *job) again(words ...string) string {
+	argv := []string{"gpuaasctl"}
+	n := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") })
+	if n < 0 {
+		n = len(words)
+	}
+	argv = append(append(argv, words[:n]...), j.Env.Subject.NodeID)
+	if j.profileArg != "" {
+		argv = append(argv, "--profile", j.profileArg)
+	}
+	return diag.Command(append(argv, words[n:]...)...)
 }

@@ -40,7 +40,7 @@ func trustRows(rows []trust.Row) [][]string {
 		if row.Missing != "" {
 			note = row.Missing
 		}
-		table = append(table, cleaned(row.Title, row.From, dash(firstDigits(row.Fingerprint)), dash(commonName(row.Subject)), validity(row), note))
+		table = append(table, cleaned(row.Title, row.From, orDash(firstDigits(row.Fingerprint)), orDash(commonName(row.Subject)), validity(row), note))
 	}
 	return table
 }
@@ -127,7 +127,7 @@ func commonName(dn string) string {
 	return dn
 }
 
-func dash(s string) string {
+func orDash(s string) string {
 	if s == "" {
 		return "-"
 	}

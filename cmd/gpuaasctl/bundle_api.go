@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+const (
+	// bundleTimeout bounds the issue of a bundle: one exchange that writes an audit row.
+	bundleTimeout = 10 * time.Second
+	// maxBundle bounds what is read of one: two CA bundles and a few lines.
+	maxBundle = 1 << 20
+)
+
+// issueBundle has the platform issue an audited recovery bundle for the job's node. Unlike everything that is measured
+// it is kept whole, since it is carried to the node; it holds a token, so it must not be shown or logged.
+func issueBundle(ctx context.Context, e *preflight.Env, reason string) (*wire.Bundle, error) {
+	path := e.Profile.Mapping.Path(profile.PathNodeReenroll, map[string]string{"node_id": e.Subject.NodeID})
+	if path == "" {
+		return nil, errors.New("this platform issues no bundles (mapping.paths.node_reenroll)")
+	}
+	body, err := json.Marshal(map[string]string{"reason": reason, "by": operatorName()})
+	if err != nil {
+		return nil, fmt.Errorf("write the request for a bundle: %w", err)
+	}
+	client, err := operatorClient(e.Profile)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, bundleTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(e.Profile.APIBase, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("ask for a bundle: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(wire.HeaderCorrelationID, e.CorrelationID)
+	req.Header.Set("Authorization", "Bearer "+e.Token.Reveal())
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask for a bundle: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBundle))
+	if err != nil {
+		return nil, fmt.Errorf("read the bundle: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		var refused wire.ErrorBody
+		_ = json.Unmarshal(text, &refused) // what is no envelope says nothing more than its status
+		return nil, fmt.Errorf("the platform issues no bundle: HTTP %d %s: %s", resp.StatusCode, refused.Error.Code, refused.Error.Message)
+	}
+	return readBundle(text, e.Subject.NodeID)
+}
+
+// readBundle checks what a bundle must have to be of use on node. Errors never quote it.
+func readBundle(text []byte, node string) (*wire.Bundle, error) {
+	b := &wire.Bundle{}
+	if err := json.Unmarshal(text, b); err != nil {
+		return nil, errors.New("the platform's answer is no bundle")
+	}
+	for _, f := range [...]struct{ name, value string }{
+		{"node_id", b.NodeID}, {"token", b.Token}, {"api_url", b.APIURL}, {"ca_bundle", b.CABundle},
+	} {
+		if f.value == "" {
+			return nil, fmt.Errorf("the bundle lacks %s", f.name)
+		}
+	}
+	if b.NodeID != node {
+		return nil, fmt.Errorf("the bundle is for %s, not for %s", b.NodeID, node)
+	}
+	return b, nil
+}
+
+// operatorClient speaks to the API as a walk does: by the profile's bundle, at the profile's address.
+func operatorClient(p profile.Profile) (*http.Client, error) {
+	if p.APIBase == "" {
+		return nil, errors.New("the profile gives no api_base")
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if p.Trust.OperatorCA != "" {
+		text, err := os.ReadFile(p.Trust.OperatorCA)
+		if err != nil {
+			return nil, fmt.Errorf("trust.operator_ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("trust.operator_ca: no certificate in %s", p.Trust.OperatorCA)
+		}
+	}
+	dial := (&net.Dialer{Timeout: bundleTimeout}).DialContext
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token follows nobody
+		Transport: &http.Transport{TLSClientConfig: config, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if _, port, err := net.SplitHostPort(address); err == nil && p.APIResolveAddress != "" {
+				address = net.JoinHostPort(p.APIResolveAddress, port)
+			}
+			return dial(ctx, network, address)
+		}},
+	}, nil
+}
