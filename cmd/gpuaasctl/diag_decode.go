@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+func newDiagDecode(a *app) *cobra.Command {
+	var root, output string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "decode FILE|FOLDER | --root FOLDER",
+		Short: "Read a record that was copied from a node, or lies on a dead node's disk",
+		Long: `Reads one file of a record, or the folder of both, without touching anything. --root is where a dead node's disk is
+mounted: the record is found below it, and no link on that disk, be it to an absolute path, leads out of it. Slots that
+are torn or flipped are reported, never trusted.
+
+Exit codes: 0 read; 2 usage; 3 read, and the record is damaged or says that it is degraded; 5 nothing could be read.`,
+		Example: `  gpuaasctl diag decode ./record
+  gpuaasctl diag decode /mnt/copy/diag -o json
+  gpuaasctl diag decode --root /mnt/dead-node`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkLimit(cmd, limit); err != nil {
+				return err
+			}
+			path := ""
+			if len(args) == 1 {
+				path = args[0]
+			}
+			if path == "" && root == "" {
+				return &usageError{err: errors.New("what is to be read? name a FILE, a FOLDER, or --root"), command: cmd.CommandPath()}
+			}
+			f, err := readRecordAt(root, path)
+			if err != nil {
+				return a.unread(err)
+			}
+			return a.writeRecord("", record.Newest(f, limit), output)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(&root, "root", "", "`FOLDER` where the node's disk is mounted; FILE or FOLDER is then a path on that disk (default: "+recordDir+")")
+	limitFlag(cmd, &limit)
+	formatFlag(cmd, &output, formatTable, formatTable, formatJSON, formatNDJSON)
+	return cmd
+}
+
+// readRecordAt reads a file, or the folder of a record's files; below root, where that is given.
+func readRecordAt(root, path string) (diag.RecordFacts, error) {
+	shown := path
+	if root != "" {
+		if path == "" {
+			path = recordDir
+		}
+		shown = filepath.Join(root, path)
+		inside, err := resolveIn(root, path)
+		if err != nil {
+			return diag.RecordFacts{}, fmt.Errorf("find the record below %s: %w", root, err)
+		}
+		path = inside
+	} else if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return diag.RecordFacts{}, err
+	}
+	read, folder := func(fsys fs.FS) (diag.RecordFacts, error) { return record.ReadFile(fsys, filepath.Base(path)) }, filepath.Dir(path)
+	if st.IsDir() {
+		read, folder = record.Read, path
+	}
+	within, err := os.OpenRoot(folder) // the files themselves are no links to elsewhere either
+	if err != nil {
+		return diag.RecordFacts{}, err
+	}
+	defer within.Close()
+	f, err := read(within.FS())
+	if errors.Is(err, fs.ErrNotExist) && st.IsDir() {
+		err = fmt.Errorf("%w (a node's whole disk is read with --root %s)", err, shown)
+	}
+	f.Source, f.Path = record.SourceDisk, shown
+	return f, err
+}

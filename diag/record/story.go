@@ -1,0 +1,63 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Story is what a record tells in three entries. Each is absent where the record has none.
+type Story struct {
+	FirstCause   *diag.RecordEntry `json:"first_cause,omitempty"`   // the first that went wrong since the last good contact
+	LastContact  *diag.RecordEntry `json:"last_contact,omitempty"`  // the platform's last answer to a heartbeat
+	LastDecision *diag.RecordEntry `json:"last_decision,omitempty"` // what the agent was about to do when it last wrote
+	LastUpdate   *diag.RecordEntry `json:"last_update,omitempty"`   // the last update attempt
+}
+
+// Tell finds the story in what was read. The first cause may be older than the ring: pins are looked at, too.
+func Tell(f diag.RecordFacts) Story {
+	var s Story
+	all := slices.Concat(f.Pinned, f.Entries)
+	for i := range all {
+		e := &all[i]
+		switch {
+		case e.Pin == PinContact:
+			s.LastContact = later(s.LastContact, e)
+		case e.Pin == PinUpdate:
+			s.LastUpdate = later(s.LastUpdate, e)
+		default:
+			s.LastDecision = later(s.LastDecision, e)
+		}
+	}
+	for i := range all {
+		if e := &all[i]; wrong(e) && (s.LastContact == nil || after(e, s.LastContact)) {
+			if s.FirstCause == nil || e.Seq < s.FirstCause.Seq {
+				s.FirstCause = e
+			}
+		}
+	}
+	return s
+}
+
+// wrong reports whether the entry tells of something that went wrong, and not with the record itself.
+func wrong(e *diag.RecordEntry) bool {
+	return (e.Failure != diag.OK || e.Attempt > 0 || e.Code != "") && e.Reason != diag.RecRecordDegraded
+}
+
+// later is the one of two entries that was written last.
+func later(a, b *diag.RecordEntry) *diag.RecordEntry {
+	if a == nil || after(b, a) {
+		return b
+	}
+	return a
+}
+
+// after compares by the clock that nobody sets, within one boot; else by sequence number. Equal ones are not after each
+// other.
+func after(a, b *diag.RecordEntry) bool {
+	if a.BootID == b.BootID && a.MonoNS != b.MonoNS {
+		return a.MonoNS > b.MonoNS
+	}
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Count, b.Count)) > 0
+}
