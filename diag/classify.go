@@ -152,6 +152,9 @@ func (v *view) shown(standing []Loser) (UserState, string) {
 		if green && row.Layer == LayerManagement && s != UserSecurity && grave(s) > grave(UserTemporary) {
 			s = UserTemporary
 		}
+		if row.Code == ReasonCertExpired && v.token != TokenCurrent {
+			row.UserText = userMaintenance // nothing reconnects by itself
+		}
 		felt := row.Layer != LayerManagement
 		if grave(s) > grave(state) || grave(s) == grave(state) && row.UserText != "" && (text == "" || felt && !near) {
 			state, text, near = s, row.UserText, felt

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// classifyOptions is what a classification is asked for.
+type classifyOptions struct {
+	target       targetOptions
+	allocationID string
+	explain      bool
+	output, fail string
+}
+
+// kindClassification heads the JSON document.
+const kindClassification = "Classification"
+
+// classified is the JSON document of diag classify: what was classified, and how.
+type classified struct {
+	APIVersion     string               `json:"apiVersion"`
+	Kind           string               `json:"kind"`
+	From           string               `json:"from"` // walk | report | bundle | record
+	NodeID         string               `json:"node_id,omitempty"`
+	Classification *diag.Classification `json:"classification"`
+}
+
+func newDiagClassify(a *app) *cobra.Command {
+	o := &classifyOptions{}
+	cmd := &cobra.Command{
+		Use:   "classify FILE|NODE",
+		Short: "Name the one reason behind a node's state, its owner and what to do",
+		Long: `Turns all evidence about a node into one operator reason: user state, severity, budgets, owner, next action, the
+five points that make a node healthy, and with --explain what decided and which reasons lost, and why.
+
+FILE is a report, a bundle, a record's file, or a folder with a record; - is stdin. NODE is walked first, without a
+terminal session. A name that is both is the file; ./NAME is always one.
+
+Exit codes: 0 nothing is wrong, or it passes by itself; 2 usage or configuration; 3 an operator or security has to act;
+4 it passes by itself, under --fail-on warn; 5 not enough is known: healthy takes all five points; 130 interrupted;
+1 internal error.`,
+		Example: `  gpuaasctl diag classify compute-node-01 --profile lab --explain
+  gpuaasctl diag classify preflight.json -o json
+  gpuaasctl diag classify /mnt/var/lib/gpuaas/diag`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.classify(cmd, o, args[0]) },
+	}
+	o.target.flags(a, cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.allocationID, "allocation-id", "", "an allocation on the node, by `ID`: its workload and route are evidence")
+	f.BoolVar(&o.explain, "explain", false, "show what decided, the checklist, and the reasons that lost")
+	formatFlag(cmd, &o.output, formatTable, formatTable, formatJSON)
+	choiceFlag(cmd, &o.fail, "fail-on", "", "", "exit 4 on `WHAT`: "+oneOf(failOn[:]), failOn[:]...)
+	nodes := cmd.ValidArgsFunction
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		names, _ := nodes(cmd, args, word)
+		return names, cobra.ShellCompDirectiveDefault // files as well
+	}
+	return cmd
+}
+
+// classify reads a file, or walks a node, and says the reason.
+func (a *app) classify(cmd *cobra.Command, o *classifyOptions, what string) error {
+	doc, err := a.classifyFile(what)
+	if doc == nil && err == nil {
+		doc, err = a.classifyNode(cmd, o, what)
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.printClassified(doc, o); err != nil {
+		return err
+	}
+	return judgedReason(doc.Classification, o.fail == "warn")
+}
+
+func (a *app) printClassified(doc *classified, o *classifyOptions) error {
+	var b bytes.Buffer
+	if o.output == formatJSON {
+		if err := render.WriteJSON(&b, doc); err != nil {
+			return err
+		}
+		return a.write(b.Bytes())
+	}
+	look := a.look(formatTable)
+	if o.explain {
+		look.Format = render.Wide
+	}
+	if err := render.Classification(&b, doc.Classification, look); err != nil {
+		return fmt.Errorf("render classification: %w", err)
+	}
+	return a.write(b.Bytes())
+}
+
+// classifyNode walks what there is to walk, without a terminal session.
+func (a *app) classifyNode(cmd *cobra.Command, o *classifyOptions, node string) (*classified, error) {
+	j, err := a.target(cmd, &o.target, node)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkIDs(&preflightOptions{allocationID: o.allocationID}); err != nil {
+		return nil, &usageError{err: err, command: cmd.CommandPath()}
+	}
+	j.Env.Subject = preflight.NewSubject(j.Env.Profile, node, o.target.nodeHost, o.allocationID, "")
+	if _, known := j.Env.Profile.Nodes[node]; !known && j.Env.Profile.APIBase == "" && j.Env.Subject.NodeHost == "" {
+		return nil, usagef("%s is no file, and no node of the profile%s", node, knownNodes(j.Env.Profile.Nodes))
+	}
+	j.Plan = preflight.NewPlan(j.Env.Profile, j.Env.Subject, preflight.Options{
+		Token: !j.Env.Token.IsZero(), SSH: j.Env.Subject.NodeHost != "",
+	})
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.target.deadline)
+	defer cancel()
+	j.Vantages = j.vantages()
+	defer closeAll(ctx, j.Vantages)
+	r := preflight.Run(ctx, &j.Job)
+	if r.Run.EndedBy == diag.EndedInterrupted {
+		return nil, context.Canceled
+	}
+	return &classified{APIVersion: diag.APIVersion, Kind: kindClassification, From: "walk", NodeID: node, Classification: r.Classification}, nil
+}
+
+// judgedReason is the error for a classification: nil when nothing is wrong. What passes by itself is a warning.
+func judgedReason(c *diag.Classification, failOnWarn bool) error {
+	switch {
+	case c.State == diag.UserOperator, c.State == diag.UserSecurity:
+		return &verdictError{exitFailed}
+	case c.Reason == diag.ReasonNone && !c.Healthy:
+		return &verdictError{exitInconclusive}
+	case c.Reason != diag.ReasonNone && c.State != diag.UserNormal && failOnWarn:
+		return &verdictError{exitWarned}
+	}
+	return nil
+}
+
+// isFile reports whether what names something on this machine.
+func isFile(what string) bool {
+	if what == "-" {
+		return true
+	}
+	_, err := os.Stat(what)
+	return err == nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// classifyFile classifies what a file or a folder holds; nil when there is no such file. What is wrong with it is the
+// caller's to repair: exit 2.
+func (a *app) classifyFile(path string) (*classified, error) {
+	if !isFile(path) {
+		if strings.ContainsRune(path, filepath.Separator) {
+			return nil, usagef("%s: there is no such file", path)
+		}
+		return nil, nil //nolint:nilnil // not a file: the caller looks for a node
+	}
+	doc, err := a.classifyAt(path)
+	if err != nil {
+		return nil, &usageError{err: fmt.Errorf("%s: %w", path, err)}
+	}
+	doc.APIVersion, doc.Kind = diag.APIVersion, kindClassification
+	return doc, nil
+}
+
+func (a *app) classifyAt(path string) (*classified, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		f, err := record.Read(os.DirFS(path))
+		if err != nil {
+			return nil, fmt.Errorf("read record: %w", err)
+		}
+		return classifyRecord(&f), nil
+	}
+	data, err := a.readAll(path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(data, []byte{0x1f, 0x8b}): // gzip
+		return classifyBundle(data)
+	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")):
+		return classifyJSON(data)
+	}
+	if path == "-" {
+		return nil, errors.New("neither a report nor a bundle; a record is named by its file")
+	}
+	f, err := record.ReadFile(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	if err != nil {
+		return nil, fmt.Errorf("read record: %w", err)
+	}
+	if f.Valid == 0 {
+		return nil, fmt.Errorf("neither a report, nor a bundle, nor a record: no slot of %d holds an entry", f.Slots)
+	}
+	return classifyRecord(&f), nil
+}
+
+// classifyJSON is for a report, and for a record as JSON.
+func classifyJSON(data []byte) (*classified, error) {
+	var head struct {
+		Kind string `json:"kind"`
+	}
+	if json.Unmarshal(data, &head) == nil && head.Kind == "" {
+		f := &diag.RecordFacts{}
+		if strictJSON(data, f) == nil && f.Slots > 0 {
+			return classifyRecord(f), nil
+		}
+	}
+	r, err := judgeAgain(data)
+	if err != nil {
+		return nil, err
+	}
+	return &classified{From: "report", NodeID: r.Subject.NodeID, Classification: r.Classification}, nil
+}
+
+func judgeAgain(data []byte) (*diag.Report, error) {
+	recorded, err := parseReport(data)
+	if err != nil {
+		return nil, err
+	}
+	return preflight.Replay(recorded)
+}
+
+// classifyRecord knows nothing of the platform, nor of the node's current boot: the newest one of the record counts.
+func classifyRecord(f *diag.RecordFacts) *classified {
+	c := diag.Classify(diag.Evidence{Record: f})
+	doc := &classified{From: "record", Classification: &c}
+	for i := range f.Entries {
+		doc.NodeID = f.Entries[i].NodeID
+	}
+	return doc
+}
+
+// classifyBundle takes the bundle's report, and its record where the report has none.
+func classifyBundle(data []byte) (*classified, error) {
+	m, err := evidence.Open(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	e, doc := diag.Evidence{}, &classified{From: "bundle", NodeID: m.NodeID}
+	known := false
+	for _, f := range m.Files {
+		switch f.Path {
+		case "report.json":
+			r, err := judgeAgain(f.Data)
+			if err != nil {
+				return nil, fmt.Errorf("report.json: %w", err)
+			}
+			kept := e.Record
+			if e = preflight.EvidenceOf(r); e.Record == nil {
+				e.Record = kept
+			}
+			known = true
+		case "node/record.json":
+			r := &diag.RecordFacts{}
+			if err := json.Unmarshal(f.Data, r); err != nil {
+				return nil, fmt.Errorf("node/record.json: %w", err)
+			}
+			if e.Record == nil {
+				e.Record = r
+			}
+			known = true
+		}
+	}
+	if !known {
+		return nil, errors.New("the bundle holds neither a report nor a record")
+	}
+	c := diag.Classify(e)
+	doc.Classification = &c
+	return doc, nil
+}
