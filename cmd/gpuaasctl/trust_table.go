@@ -127,13 +127,6 @@ func commonName(dn string) string {
 	return dn
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
 // cleaned is a row of a table, harmless to a terminal whatever a far side put into it.
 func cleaned(cells ...string) []string {
 	for i, c := range cells {
