@@ -8,21 +8,37 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Line is an event as people read it, or a stretch of routine.
+// Line is an event as people read it, one that came again and again, or a stretch of routine.
 type Line struct {
 	Event
-	Until   diag.Time      // of a stretch: its last event
-	Routine map[Origin]int // of a stretch: how many events each witness had
+	Times   int            // how often it came
+	Until   diag.Time      // the last time
+	Routine map[Origin]int // of a stretch of routine: how many events each witness had
 }
 
-// Fold sums up what a healthy node does all day: between two events that are not routine, all routine is one line.
+// foldWindow is how many lines back an event is recognised as the same again: a loop of retries or restarts has few.
+const foldWindow = 12
+
+// Fold sums up what repeats: between two events that are not routine, all routine is one line, and an event that comes
+// again soon, but for its numbers and ids, is counted where it came first.
 func Fold(events []Event) []Line {
 	var lines []Line
+	shapes := map[int]string{}
 	for _, e := range events {
 		last := len(lines) - 1
+		again := -1
+		for i := last; !e.Routine && i >= 0 && i > last-foldWindow && again < 0; i-- {
+			if shapes[i] == e.shape() {
+				again = i
+			}
+		}
 		switch {
+		case again >= 0:
+			lines[again].Times++
+			lines[again].Until = e.At
 		case !e.Routine:
-			lines = append(lines, Line{Event: e})
+			shapes[len(lines)] = e.shape()
+			lines = append(lines, Line{Event: e, Times: 1, Until: e.At})
 		case last >= 0 && lines[last].Routine != nil:
 			lines[last].Until = e.At
 			lines[last].Routine[e.Origin]++
@@ -31,6 +47,22 @@ func Fold(events []Event) []Line {
 		}
 	}
 	return lines
+}
+
+// shape is the event without its numbers and ids.
+func (e *Event) shape() string {
+	var b strings.Builder
+	b.WriteString(string(e.Origin) + string(e.Severity))
+	for word := range strings.FieldsSeq(e.Message) {
+		name, _, assigned := strings.Cut(word, "=")
+		if strings.ContainsAny(word, "0123456789") {
+			if word = "#"; assigned {
+				word = name + "=#"
+			}
+		}
+		b.WriteString(" " + word)
+	}
+	return b.String()
 }
 
 // stretch words a stretch of routine.
@@ -86,6 +118,9 @@ func (l Line) Text(q Query) string {
 	}
 	fmt.Fprintf(&b, "%s%s %s %-9s ", at, l.Clock.mark(), l.Severity.mark(), l.Origin)
 	message := strings.Join(strings.Fields(l.Message), " ")
+	if l.Times > 1 {
+		fmt.Fprintf(&b, "(%dx until %s, the first:) ", l.Times, l.Until.UTC().Format("15:04:05"))
+	}
 	b.WriteString(message)
 	for _, id := range [...]struct{ name, value string }{
 		{"node", l.NodeID}, {"allocation", l.AllocationID}, {"task", l.TaskID}, {"session", l.SessionID}, {"correlation", l.CorrelationID},
