@@ -11,6 +11,7 @@ func newDiag(a *app) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDiagTrust(a), newDiagBundle(a), newDiagTimeline(a), newDiagExport(a))
+	cmd.AddCommand(newDiagShow(a), newDiagWatch(a), newDiagDecode(a))
+	cmd.AddCommand(newDiagTrust(a), newDiagClassify(a), newDiagBundle(a), newDiagTimeline(a), newDiagExport(a))
 	return cmd
 }

@@ -58,7 +58,7 @@ Exit codes: 0 nothing is wrong, or it passes by itself; 2 usage or configuration
 	f.StringVar(&o.allocationID, "allocation-id", "", "an allocation on the node, by `ID`: its workload and route are evidence")
 	f.BoolVar(&o.explain, "explain", false, "show what decided, the checklist, and the reasons that lost")
 	formatFlag(cmd, &o.output, formatTable, formatTable, formatJSON)
-	choiceFlag(cmd, &o.fail, "fail-on", "", "", "exit 4 on `WHAT`: "+oneOf(failOn[:]), failOn[:]...)
+	choiceFlag(cmd, &o.fail, "fail-on", "", "", "exit 4 on `WHAT`: "+failOnWarn, failOnWarn)
 	nodes := cmd.ValidArgsFunction
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		names, _ := nodes(cmd, args, word)
@@ -79,7 +79,7 @@ func (a *app) classify(cmd *cobra.Command, o *classifyOptions, what string) erro
 	if err := a.printClassified(doc, o); err != nil {
 		return err
 	}
-	return judgedReason(doc.Classification, o.fail == "warn")
+	return judgedReason(doc.Classification, o.fail == failOnWarn)
 }
 
 func (a *app) printClassified(doc *classified, o *classifyOptions) error {
@@ -128,13 +128,13 @@ func (a *app) classifyNode(cmd *cobra.Command, o *classifyOptions, node string) 
 }
 
 // judgedReason is the error for a classification: nil when nothing is wrong. What passes by itself is a warning.
-func judgedReason(c *diag.Classification, failOnWarn bool) error {
+func judgedReason(c *diag.Classification, warnings bool) error {
 	switch {
 	case c.State == diag.UserOperator, c.State == diag.UserSecurity:
 		return &verdictError{exitFailed}
 	case c.Reason == diag.ReasonNone && !c.Healthy:
 		return &verdictError{exitInconclusive}
-	case c.Reason != diag.ReasonNone && c.State != diag.UserNormal && failOnWarn:
+	case c.Reason != diag.ReasonNone && c.State != diag.UserNormal && warnings:
 		return &verdictError{exitWarned}
 	}
 	return nil

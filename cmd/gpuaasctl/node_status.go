@@ -82,7 +82,7 @@ points are; 130 interrupted; 1 internal error.`,
 	}
 	cmd.Flags().BoolVar(&o.all, "all", false, "every node of the profile")
 	formatFlag(cmd, &o.output, formatTable, formatTable, formatWide, formatJSON)
-	choiceFlag(cmd, &o.fail, "fail-on", "", "", "exit 4 on `WHAT`: "+oneOf(failOn[:]), failOn[:]...)
+	choiceFlag(cmd, &o.fail, "fail-on", "", "", "exit 4 on `WHAT`: "+failOnWarn, failOnWarn)
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		left := slices.DeleteFunc(a.nodeIDs(o.target.profile.name), func(id string) bool { return slices.Contains(args, id) })
 		return left, cobra.ShellCompDirectiveNoFileComp
@@ -123,7 +123,7 @@ func (a *app) nodeStatus(cmd *cobra.Command, o *statusOptions, nodes []string) e
 	if err := a.printStatus(&doc, o.output); err != nil {
 		return err
 	}
-	return judgedNodes(doc.Nodes, o.fail == "warn")
+	return judgedNodes(doc.Nodes, o.fail == failOnWarn)
 }
 
 // askAll asks about every node, some at once; the order is the caller's.
@@ -195,14 +195,14 @@ func whyUnknown(r *diag.Report) string {
 }
 
 // judgedNodes is the error for all of them: the gravest counts.
-func judgedNodes(nodes []nodeStatus, failOnWarn bool) error {
+func judgedNodes(nodes []nodeStatus, warnings bool) error {
 	found := map[int]bool{}
 	for i := range nodes {
 		if !nodes[i].Asked {
 			found[exitInconclusive] = true
 			continue
 		}
-		found[codeOf(judgedReason(nodes[i].Classification, failOnWarn))] = true
+		found[codeOf(judgedReason(nodes[i].Classification, warnings))] = true
 	}
 	for _, code := range []int{exitFailed, exitInconclusive, exitWarned} {
 		if found[code] {
