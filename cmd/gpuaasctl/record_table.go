@@ -85,7 +85,7 @@ func entryRow(e *diag.RecordEntry) []string {
 	return []string{
 		stamp(when(e)), render.Clean(e.BootID[:min(8, len(e.BootID))]), strconv.FormatUint(e.Seq, 10),
 		render.Clean(string(e.Reason)), render.Clean(e.About), render.Clean(e.Decision), try(e),
-		dash(render.Clean(string(e.Failure))), dash(render.Clean(detail(e))),
+		orMinus(render.Clean(string(e.Failure))), orMinus(render.Clean(detail(e))),
 	}
 }
 
@@ -98,7 +98,7 @@ func when(e *diag.RecordEntry) diag.Time {
 
 func stamp(t diag.Time) string { return t.UTC().Format(diag.TimeLayout) }
 
-func dash(s string) string { return cmp.Or(s, "-") }
+func orMinus(s string) string { return cmp.Or(s, "-") }
 
 // try is the attempt and what was waited for it.
 func try(e *diag.RecordEntry) string {
