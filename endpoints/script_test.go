@@ -1,0 +1,174 @@
+//go:build linux
+
+package endpoints
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// sh runs a script as a node would, and returns what it said.
+func sh(t *testing.T, script, input string, args ...string) []string {
+	t.Helper()
+	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
+	var out, words bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &words
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, words.String())
+	}
+	var said []string
+	for line := range strings.Lines(out.String()) {
+		if rest, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "GPUAASCTL-SENTINEL "); ok {
+			said = append(said, rest)
+		}
+	}
+	return said
+}
+
+// apply plans lab into what lies at hosts and carries it there.
+func apply(t *testing.T, hosts, log string, entries []Entry) error {
+	t.Helper()
+	s, err := ParseRead(sh(t, ReadScript, "", hosts, log))
+	if err != nil {
+		return err
+	}
+	p, err := Make(s.Text, entries)
+	if err != nil {
+		return err
+	}
+	if !p.Changed {
+		return nil
+	}
+	line, err := Line{At: time.Unix(0, 0), RunID: "run-1", By: "a'b $(id)\n", Action: "apply", Before: Hash(p.Before), After: Hash(p.After), Old: p.Old, New: p.New}.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ParseApply(sh(t, ApplyScript, p.After, hosts, Hash(p.Before), Hash(p.After), log, line), Hash(p.After))
+}
+
+func TestApply(t *testing.T) {
+	for _, before := range []string{"", local, "127.0.0.1 localhost", strings.Repeat("10.0.0.1 x # a line\r\n", 20000)} {
+		hosts, log := files(t, before)
+		if err := apply(t, hosts, log, lab); err != nil {
+			t.Fatal(err)
+		}
+		want, _ := Make(before, lab)
+		got, err := os.ReadFile(hosts)
+		if err != nil || string(got) != want.After {
+			t.Fatalf("%v: %d bytes, want %d", err, len(got), len(want.After))
+		}
+		if st, err := os.Stat(hosts); err != nil || st.Mode().Perm() != 0o640 {
+			t.Errorf("mode %v, %v", st.Mode(), err)
+		}
+		s, err := ParseRead(sh(t, ReadScript, "", hosts, log))
+		if err != nil || s.Last == nil || s.Last.By != "a'b $(id)\n" || s.Last.After != Hash(want.After) || s.Mode != "640" {
+			t.Errorf("%v: %+v", err, s.Last)
+		}
+		if rest, err := filepath.Glob(filepath.Join(filepath.Dir(hosts), ".hosts*")); err != nil || len(rest) > 0 {
+			t.Errorf("left behind: %v %v", rest, err)
+		}
+	}
+}
+
+// TestRefusals: what cannot be replaced safely is not replaced, and the error says why.
+func TestRefusals(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		spoil      func(t *testing.T, hosts, log string)
+	}{
+		{"a link", "is a symbolic link", func(t *testing.T, hosts, _ string) {
+			must(t, os.Rename(hosts, hosts+".real"))
+			must(t, os.Symlink("hosts.real", hosts))
+		}},
+		{"a folder", "is no regular file", func(t *testing.T, hosts, _ string) {
+			must(t, os.Remove(hosts))
+			must(t, os.Mkdir(hosts, 0o755))
+		}},
+		{"gone", "is no regular file", func(t *testing.T, hosts, _ string) { must(t, os.Remove(hosts)) }},
+		{"no log", "no folder for the audit log", func(t *testing.T, _, log string) {
+			must(t, os.WriteFile(filepath.Dir(log), nil, 0o600))
+		}},
+		{"mounted over", "is mounted from somewhere else", func(t *testing.T, hosts, _ string) {
+			if err := exec.Command("mount", "--bind", hosts, hosts).Run(); err != nil {
+				t.Skip("skipped: needs root to mount")
+			}
+			t.Cleanup(func() { must(t, exec.Command("umount", hosts).Run()) })
+		}},
+		{"immutable", "is immutable", func(t *testing.T, hosts, _ string) {
+			if err := exec.Command("chattr", "+i", hosts).Run(); err != nil {
+				t.Skip("skipped: needs root and a file system with attributes")
+			}
+			t.Cleanup(func() { must(t, exec.Command("chattr", "-i", hosts).Run()) })
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			hosts, log := files(t, local)
+			tc.spoil(t, hosts, log)
+			if err := apply(t, hosts, log, lab); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestSwap: a file that changed after it was read is left alone, and what did not arrive whole is not put in place.
+func TestSwap(t *testing.T) {
+	hosts, log := files(t, local)
+	p, err := Make(local, lab)
+	must(t, err)
+	must(t, os.WriteFile(hosts, []byte("10.0.0.1 mine\n"), 0o644))
+	said := sh(t, ApplyScript, p.After, hosts, Hash(p.Before), Hash(p.After), log, "{}")
+	if err := ParseApply(said, Hash(p.After)); !errors.Is(err, ErrMoved) {
+		t.Errorf("%v: %v", said, err)
+	}
+	must(t, os.WriteFile(hosts, []byte(local), 0o644))
+	said = sh(t, ApplyScript, p.After[:len(p.After)-9], hosts, Hash(p.Before), Hash(p.After), log, "{}")
+	if err := ParseApply(said, Hash(p.After)); err == nil || !strings.Contains(err.Error(), "not what was sent") {
+		t.Errorf("%v: %v", said, err)
+	}
+	if got, _ := os.ReadFile(hosts); string(got) != local {
+		t.Errorf("the file was changed: %q", got)
+	}
+}
+
+// TestAtOnce: many who apply different blocks at once leave one of them, whole, and the log ends with the one
+// that lies there.
+func TestAtOnce(t *testing.T) {
+	hosts, log := files(t, local)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			err := apply(t, hosts, log, []Entry{{"node-api.gpuaas.test", fmt.Sprintf("10.0.0.%d", i+1)}})
+			if err != nil && !errors.Is(err, ErrMoved) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	text, err := os.ReadFile(hosts)
+	must(t, err)
+	p, err := Make(string(text), nil)
+	if err != nil || p.After != local || len(p.Old) != 1 {
+		t.Errorf("%v: %q", err, text)
+	}
+	s, err := ParseRead(sh(t, ReadScript, "", hosts, log))
+	if err != nil || s.Last == nil || s.Last.After != Hash(string(text)) {
+		t.Errorf("%v: the log ends with %+v", err, s.Last)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
