@@ -63,7 +63,7 @@ var occupancies = map[string]string{
 func (p *Platform) allocationView(a store.Allocation, nodeIP string, recovery tenantView) allocationView {
 	v := allocationView{ID: a.ID, State: a.State, Occupancy: occupancies[a.State], NodeID: a.NodeID, OSUser: a.OSUser, WorkflowID: a.WorkflowID,
 		Recovery: recovery, UpdatedAt: diag.At(a.UpdatedAt), Now: diag.At(p.now())}
-	if a.App.Kind == "" && a.App.Unit == "" {
+	if a.App.Kind == "" && a.App.Unit == "" && a.Credential == nil {
 		return v
 	}
 	v.App = &appView{Kind: a.App.Kind, Status: a.App.Status, Unit: a.App.Unit, Port: a.App.Port, ProductURL: a.App.ProductURL,

@@ -2,34 +2,40 @@ package platform
 
 import "github.com/gpuaas/gpuaasctl/platform/store"
 
+// How often the side that speaks has to change until two hosts are proven.
+const (
+	// switchesOfHosts: the first host, another, the first again. A host that was imaged anew never speaks as it was.
+	switchesOfHosts = 2
+	// switchesOfOne: two sources that say they are one host may be that host before and after a reboot, with one message
+	// of before held up on its way (an agent has one heartbeat on its way at a time). A second return is a second host.
+	switchesOfOne = 4
+)
+
 // clone returns the source that shows that now is a second host with the same identity, nil when nothing does. last
 // is the heartbeats before, newest first, within the staleness window.
 //
 // One change proves nothing: a node that is imaged anew has another instance, one that boots another boot id, one that
-// renews another certificate, and the old one never speaks again. Two hosts alternate: now's own source was heard
-// before, and another one since. A message that was only held up on its way does not count: it is older, by the
-// sender's own clock, than what overtook it. Of two clocks that differ, one is ahead and gives them away.
+// renews another certificate, and the old one never speaks again. Two hosts alternate. Their clocks are not asked.
 func clone(last []store.Source, now store.Source) *store.Source {
 	var other *store.Source
-	for i, s := range last {
-		switch {
-		case conflict(s, now):
-			if other == nil && later(now, s) {
-				other = &last[i]
-			}
-		case other != nil:
+	switches, own := 0, true
+	for i := range last {
+		differs := conflict(last[i], now)
+		if differs == own { // the side changes, going back in time
+			own = !own
+			switches++
+		}
+		if differs && other == nil {
+			other = &last[i]
+		}
+		if other == nil {
+			continue
+		}
+		if switches >= switchesOfOne || switches >= switchesOfHosts && other.InstanceID != now.InstanceID {
 			return other
 		}
 	}
 	return nil
-}
-
-// later reports whether a was sent after b, by their own clocks where both say.
-func later(a, b store.Source) bool {
-	if a.NodeTime.IsZero() || b.NodeTime.IsZero() {
-		return a.At.After(b.At)
-	}
-	return a.NodeTime.After(b.NodeTime)
 }
 
 // conflict reports whether two heartbeats are of two hosts, or of one before and after a change that happens once: of

@@ -50,7 +50,7 @@ func tenantRead(a store.Allocation, node recoveryView, trail []store.Evidence, n
 		v.Since = when(a.RecoverySince)
 	}
 	for i, e := range trail {
-		v.Evidence[i] = fmt.Sprintf("%s %v: %v (%s)", diag.At(e.At), e.Detail["state"], e.Detail["reason"], e.CorrelationID)
+		v.Evidence[i] = fmt.Sprintf("%s %v: %v (%s)", e.At.Format(timeText), e.Detail["state"], e.Detail["reason"], e.CorrelationID)
 	}
 	return v
 }

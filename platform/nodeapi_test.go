@@ -23,6 +23,14 @@ type nodeRead struct {
 		APIURL         string `json:"api_url"`
 		TerminalURL    string `json:"terminal_url"`
 		LastDenial     string `json:"last_denial"`
+		Profile        string `json:"environment_profile"`
+		DesiredVersion string `json:"desired_version"`
+	}
+	Profile   string `json:"environment_profile"`
+	Occupancy string
+	Lost      int `json:"lost_results"`
+	Instances []struct {
+		ID string `json:"node_instance_id"`
 	}
 	Cert struct {
 		Serial     string
@@ -32,6 +40,8 @@ type nodeRead struct {
 	}
 	Recovery struct {
 		Reason, State string
+		Denial        *struct{ Code, At string } `json:"last_denial"`
+		Token         bool                       `json:"current_token"`
 		Checklist     []struct{ ID, Status, Text string }
 	}
 	TerminalReadiness string `json:"terminal_readiness"`

@@ -202,6 +202,9 @@ func (p *Platform) EnrollmentToken(nodeID string) diag.Secret { return p.tokens[
 // WriteIngressCA replaces what the platform believes the ingress to trust; Ingress.Trust is the other half of a drift.
 func (p *Platform) WriteIngressCA(caPEM []byte) { p.write("ingress-ca.pem", caPEM) }
 
+// SigningCA is the PEM of the CA that signs node certificates, which is what the ingress trusts at first.
+func (p *Platform) SigningCA() []byte { return p.nodeCA.pem }
+
 // Client is an HTTP client that trusts the platform's servers.
 func (p *Platform) Client() *http.Client { return p.client }
 
