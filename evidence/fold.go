@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -49,20 +50,46 @@ func Fold(events []Event) []Line {
 	return lines
 }
 
-// shape is the event without its numbers and ids.
+// shape is the event without its ids, counters and times; a status stays, since another one is another event.
 func (e *Event) shape() string {
 	var b strings.Builder
 	b.WriteString(string(e.Origin) + string(e.Severity))
+	before := ""
 	for word := range strings.FieldsSeq(e.Message) {
-		name, _, assigned := strings.Cut(word, "=")
-		if strings.ContainsAny(word, "0123456789") {
-			if word = "#"; assigned {
-				word = name + "=#"
-			}
+		b.WriteByte(' ')
+		if before == "->" || before == "HTTP" {
+			b.WriteString(word)
+		} else {
+			blank(&b, word)
 		}
-		b.WriteString(" " + word)
+		before = word
 	}
 	return b.String()
+}
+
+// idLength is from where on a run of letters and digits is taken for an id.
+const idLength = 16
+
+// blank writes a word with a # for each run in it that is an id or has digits.
+func blank(b *strings.Builder, word string) {
+	isRun := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' }
+	for word != "" {
+		end := strings.IndexFunc(word, func(r rune) bool { return !isRun(r) })
+		switch {
+		case end == 0:
+			b.WriteByte(word[0])
+			word = word[1:]
+			continue
+		case end < 0:
+			end = len(word)
+		}
+		if run := word[:end]; len(run) >= idLength || strings.ContainsAny(run, "0123456789") {
+			b.WriteByte('#')
+		} else {
+			b.WriteString(run)
+		}
+		word = word[end:]
+	}
 }
 
 // stretch words a stretch of routine.
@@ -73,7 +100,7 @@ func (l Line) stretch() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, o))
 		}
 	}
-	return fmt.Sprintf("routine until %s: heartbeats, task waits and status probes went well (lines: %s)", l.Until.UTC().Format("15:04:05"), strings.Join(parts, ", "))
+	return fmt.Sprintf("routine until %s: heartbeats, task waits, status probes and reads went well (lines: %s)", l.Until.UTC().Format("15:04:05"), strings.Join(parts, ", "))
 }
 
 // statusProbe is a task by which the platform looks at a workload every few seconds.

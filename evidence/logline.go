@@ -77,7 +77,19 @@ func (e *Event) ownTime(pairs []pair) {
 	}
 }
 
-// request words a line about a request. Heartbeats and task waits that succeed are routine.
+// routinePath says of a request that succeeded whether it is of those that come all day: heartbeats, task waits, and
+// operators' reads, which change nothing.
+func routinePath(method, path string, status int) bool {
+	switch {
+	case strings.HasSuffix(path, "/heartbeat"), strings.HasSuffix(path, "/tasks/wait"):
+		return true
+	case method != "GET" || status != 200:
+		return false
+	}
+	return path == "/healthz" || strings.HasPrefix(path, "/v1/admin/") || strings.HasPrefix(path, "/v1/allocations/")
+}
+
+// request words a line about a request.
 func (e *Event) request() {
 	status, _ := strconv.Atoi(e.Fields["status"])
 	e.Message = fmt.Sprintf("%s %s -> %s", e.Fields["method"], e.Fields["path"], e.Fields["status"])
@@ -94,7 +106,7 @@ func (e *Event) request() {
 	case status >= 400:
 		e.Severity = Warning
 	default:
-		e.Routine = strings.HasSuffix(e.Fields["path"], "/heartbeat") || strings.HasSuffix(e.Fields["path"], "/tasks/wait")
+		e.Routine = routinePath(e.Fields["method"], e.Fields["path"], status)
 	}
 	delete(e.Fields, "msg")
 }
