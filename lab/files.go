@@ -194,7 +194,6 @@ func (fs *fileSet) platform() {
 	for _, name := range [...]string{fileSigningCA, fileSigningKey, fileTerminalCert, fileTerminalKey, fileNodeBundle} {
 		fs.secret(etc+"pki/"+name, name, 0o600, uidPlatform)
 	}
-	fs.secret(etc+"pki/recovery-ca.crt", fileNodeBundle, 0o600, uidPlatform)
 	fs.secret(etc+fileTaskKey, fileTaskKey, 0o600, uidPlatform)
 	fs.secret(etc+fileToken, fileToken, 0o600, uidPlatform)
 	for _, n := range fs.s.Nodes {
