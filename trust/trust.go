@@ -6,7 +6,11 @@
 // must know, before a node is re-enrolled, whether that can help.
 package trust
 
-import "github.com/gpuaas/gpuaasctl/diag"
+import (
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
 
 // Kind is the "kind" of a written report.
 const Kind = "TrustReport"
@@ -98,13 +102,9 @@ func Explain(subject diag.Subject, facts []diag.Fact) *Report {
 	return r
 }
 
-// ControlPlaneDrift reports whether what signs nodes and what the ingress takes are known to differ: then no new
-// certificate helps a node, and the control plane is to be repaired first.
-func (r *Report) ControlPlaneDrift() (Link, bool) {
-	for _, l := range r.Links {
-		if l.ID == linkIngress && l.Status == Fail {
-			return l, true
-		}
-	}
-	return Link{}, false
+// ControlPlane is the link between what signs nodes and what the ingress takes. While it fails, no new certificate helps
+// a node, and the control plane is to be repaired first.
+func (r *Report) ControlPlane() Link {
+	i := slices.IndexFunc(r.Links, func(l Link) bool { return l.ID == linkIngress })
+	return r.Links[i]
 }

@@ -180,14 +180,14 @@ func (j *job) checkControlPlane(ctx context.Context, place preflight.Vantage, fo
 	if !f.Passed() {
 		return nil // the platform's own answer to the request for a bundle will say more
 	}
-	link, differs := trust.Explain(j.Env.Subject, []diag.Fact{f}).ControlPlaneDrift()
-	switch {
-	case link.Status == trust.Pass:
+	link := trust.Explain(j.Env.Subject, []diag.Fact{f}).ControlPlane()
+	switch link.Status {
+	case trust.Pass:
 		d.ControlPlane = "matches"
-	case differs:
+	case trust.Fail:
 		d.ControlPlane = "differs"
 	}
-	if differs && !force {
+	if link.Status == trust.Fail && !force {
 		return fmt.Errorf("never re-enroll alone: %s. Fix the control plane first: %s (or --force, with the reason why)",
 			link.Text, j.again("diag", "trust"))
 	}
