@@ -91,7 +91,7 @@ func (t Timeline) Narrow(q Query) Timeline {
 
 // inOrder sorts by time, then along a request's way, then by what the witness said first. Ids make it total.
 func inOrder(a, b Event) int {
-	return cmp.Or(a.At.Compare(b.At.Time), cmp.Compare(a.Origin.rank(), b.Origin.rank()), a.Said.Compare(b.Said.Time),
+	return cmp.Or(a.At.Compare(b.At.Time), cmp.Compare(a.Origin.rank(), b.Origin.rank()),
 		cmp.Compare(a.monoNS, b.monoNS), cmp.Compare(a.seq, b.seq), strings.Compare(a.Message, b.Message), strings.Compare(a.ID, b.ID))
 }
 

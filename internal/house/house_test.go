@@ -38,6 +38,7 @@ var rules = []rule{
 	{"agent", []string{"diag", "diag/record", "wire", "preflight/probe", "internal/ptmx"}, []string{"*"}, "the agent is slim, and contains no chaos and no operator code"},
 	{"history", []string{"diag"}, []string{"modernc.org/sqlite"}, "the history keeps reports and compares none, so that what changed stays a pure question"},
 	{"platform", []string{"diag", "wire"}, []string{"*"}, "the reference platform is one of many: it knows the wire, not the tool"},
+	{"evidence", []string{"diag"}, nil, "the history is joined from what witnesses said, and asks nobody itself"},
 	{"lab", []string{"diag", "wire", "profile"}, []string{"*"}, "the lab makes machines, and knows nothing of what is measured on them"},
 }
 

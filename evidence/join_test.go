@@ -1,0 +1,208 @@
+package evidence
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// at is noon and so many milliseconds.
+func at(ms int) diag.Time { return diag.At(noon.Add(time.Duration(ms) * time.Millisecond)) }
+
+func offset(ms int64) *int64 { return &ms }
+
+// known is a witness's clock that is off by ms.
+func known(host string, ms int64) Clock { return Clock{Host: host, OffsetMS: offset(ms)} }
+
+func line(ms int, text string) diag.JournalLine { return diag.JournalLine{At: at(ms), Text: text} }
+
+// texts are the history as a reader sees it, without times.
+func texts(events []Event) []string {
+	var out []string
+	for _, e := range events {
+		out = append(out, string(e.Origin)+": "+e.Message)
+	}
+	return out
+}
+
+func equal(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func record(instance string, entries ...diag.RecordEntry) *diag.RecordFacts {
+	for i := range entries {
+		e := &entries[i]
+		e.Seq, e.InstanceID, e.BootID, e.About = uint64(i+1), instance, "b1", "task_wait"
+	}
+	return &diag.RecordFacts{Entries: entries}
+}
+
+// TestClocksAreCorrected: the node's clock is 5 s ahead, the platform's 2 s behind; the order is the true one.
+func TestClocksAreCorrected(t *testing.T) {
+	h := Join(Query{NodeID: "n1"},
+		Platform(known("platform", -2000), []Item{{EvidenceLine: diag.EvidenceLine{At: at(-1000), Kind: "node.denied", NodeID: "n1"}}}, keep),
+		Record(known("node", 5000), "n1", record("i1", diag.RecordEntry{At: at(5000), Decision: "retry"}, diag.RecordEntry{At: at(7000), Decision: "stop"})),
+	)
+	equal(t, texts(h.Events), "record: task_wait retry", "evidence: node.denied", "record: task_wait stop")
+	for i, want := range []int{0, 1000, 2000} {
+		if !h.Events[i].At.Equal(at(want).Time) || h.Events[i].Clock != ClockKnown || h.Events[i].Said.IsZero() {
+			t.Errorf("event %d: %+v", i, h.Events[i])
+		}
+	}
+	notes := strings.Join(h.Notes(), "\n")
+	if !strings.Contains(notes, "clock of node: +5000 ms") || !strings.Contains(notes, "clock of platform: -2000 ms") {
+		t.Errorf("the notes do not say it:\n%s", notes)
+	}
+}
+
+func keep(s string) string { return s }
+
+// TestUnknownClocks: what nobody knows is taken as it was said, and marked.
+func TestUnknownClocks(t *testing.T) {
+	clock := known("node", 1000)
+	clock.BootID = "b2"
+	h := Join(Query{}, Record(clock, "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry"})), // said under another boot
+		Journal(Clock{Host: "platform"}, FromPlatform, "", &diag.JournalFacts{Lines: []diag.JournalLine{line(10, "a"), {Text: "without a time"}}}))
+	equal(t, texts(h.Events), "record: task_wait retry", "platform: a", "platform: without a time")
+	var clocks []ClockNote
+	for _, e := range h.Events {
+		clocks = append(clocks, e.Clock)
+	}
+	if !reflect.DeepEqual(clocks, []ClockNote{ClockAsSaid, ClockAsSaid, ClockInherited}) {
+		t.Errorf("got %q", clocks)
+	}
+	if !strings.Contains(strings.Join(h.Notes(), "\n"), "clock of platform: not known") {
+		t.Errorf("the notes do not say it: %q", h.Notes())
+	}
+}
+
+// TestSteppedClock: the node's clock was set by an hour after it wrote; the time since its boot tells when that was.
+func TestSteppedClock(t *testing.T) {
+	clock := Clock{Host: "node", OffsetMS: offset(0), BootID: "b1", Now: at(60_000), UptimeS: offset(100)}
+	r := record("i1", diag.RecordEntry{At: diag.At(noon.Add(-time.Hour)), MonoNS: 90e9, Decision: "retry"}) // ten seconds ago
+	h := Join(Query{}, Record(clock, "n1", r))
+	if e := h.Events[0]; e.Clock != ClockStepped || !e.At.Equal(at(50_000).Time) || !e.Said.Equal(noon.Add(-time.Hour)) {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestEqualTimes: of one millisecond, the order is along a request's way, and then as each witness said it.
+func TestEqualTimes(t *testing.T) {
+	zero := known("x", 0)
+	item := func(kind string) Item {
+		return Item{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: kind, NodeID: "n1", TaskID: "t1"}}
+	}
+	h := Join(Query{NodeID: "n1"}, Platform(zero, []Item{item("task.queued"), item("task.dispatched"), item("task.completed")}, keep),
+		Journal(zero, FromIngress, "n1", &diag.JournalFacts{Lines: []diag.JournalLine{line(0, "asked")}}),
+		Record(zero, "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "start"})))
+	equal(t, texts(h.Events), "record: task_wait start", "ingress: asked", "tasks: task.queued", "tasks: task.dispatched", "tasks: task.completed")
+}
+
+// TestDoubles: an entry of both rings, and a line that two questions brought, is one event; ids do not change.
+func TestDoubles(t *testing.T) {
+	r := record("i1", diag.RecordEntry{At: at(0), Decision: "retry"}, diag.RecordEntry{At: at(1), Decision: "retry"})
+	r.Pinned = r.Entries[:1]
+	item := Item{EvidenceLine: diag.EvidenceLine{At: at(5), Kind: "node.denied", NodeID: "n1", CorrelationID: "c1"}}
+	h := Join(Query{}, Record(known("node", 0), "n1", r), Platform(known("platform", 0), []Item{item, item}, keep))
+	if len(h.Events) != 3 || h.Doubles != 2 {
+		t.Errorf("%d events, %d doubles: %q", len(h.Events), h.Doubles, texts(h.Events))
+	}
+	again := Join(Query{}, Platform(known("platform", -900), []Item{item}, keep))
+	if h.Events[2].ID != again.Events[0].ID {
+		t.Error("the id of an event depends on what is known of the clock")
+	}
+}
+
+// TestIdsJoin: what one witness says of a request fills in what another left out, also over two links, and never where
+// it is not one thing.
+func TestIdsJoin(t *testing.T) {
+	p := known("platform", 0)
+	h := Join(Query{NodeID: "n1"},
+		Journal(p, FromPlatform, "", &diag.JournalFacts{Lines: []diag.JournalLine{
+			line(1, `{"time":"2026-01-02T12:00:00.001Z","level":"INFO","msg":"request","listener":"gateway","method":"GET","path":"/v1/terminal/s1","status":101}`),
+			line(2, `{"level":"WARN","msg":"request","listener":"node_api","method":"POST","path":"/internal/v1/nodes/n2/heartbeat","status":403,"correlation_id":"c2"}`),
+			line(3, `{"level":"INFO","msg":"request","listener":"api","method":"POST","path":"/v1/x","status":201,"correlation_id":"both"}`),
+		}}),
+		Platform(p, []Item{
+			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "terminal.token_minted", NodeID: "n1", AllocationID: "a1", WorkflowID: "w1", SessionID: "s1", CorrelationID: "c1"}},
+			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "task.queued", NodeID: "n1", TaskID: "t1", CorrelationID: "both"}},
+			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "task.queued", NodeID: "n1", TaskID: "t2", CorrelationID: "both"}},
+		}, keep))
+	var browser, both *Event
+	for i := range h.Events {
+		switch e := &h.Events[i]; {
+		case e.Origin == FromGateway:
+			browser = e
+		case e.Origin == FromAPI:
+			both = e
+		case e.NodeID == "n2" || e.CorrelationID == "c2":
+			t.Errorf("another node's line is in the history: %+v", e)
+		}
+	}
+	if browser == nil || browser.CorrelationID != "c1" || browser.AllocationID != "a1" || browser.WorkflowID != "w1" || browser.NodeID != "n1" {
+		t.Errorf("the browser's line is %+v", browser)
+	}
+	if both == nil || both.NodeID != "n1" || both.TaskID != "" {
+		t.Errorf("a line that goes with two tasks is %+v", both)
+	}
+	if h.Dropped != 1 {
+		t.Errorf("%d dropped", h.Dropped)
+	}
+}
+
+// TestAnotherInstance: a node that was imaged anew keeps its history, and the change is a line. An old instance that
+// speaks again is two machines.
+func TestAnotherInstance(t *testing.T) {
+	var items []Item
+	for i, instance := range []string{"old", "old", "new", "", "old", "new"} {
+		items = append(items, Item{EvidenceLine: diag.EvidenceLine{At: at(i), Kind: fmt.Sprint("k", i), NodeID: "n1", InstanceID: instance}})
+	}
+	h := Join(Query{NodeID: "n1"}, Platform(known("platform", 0), items, keep))
+	equal(t, texts(h.Events), "evidence: k0", "evidence: k1",
+		"timeline: another instance speaks as this node from here on: new, before it was old (imaged anew, or another machine)",
+		"evidence: k2", "evidence: k3",
+		"timeline: instance old speaks again, after new did: two machines may hold one identity",
+		"evidence: k4",
+		"timeline: instance new speaks again, after old did: two machines may hold one identity",
+		"evidence: k5")
+}
+
+// TestOrderOfSources: whichever witness is heard first, the history is the same.
+func TestOrderOfSources(t *testing.T) {
+	var sources []Source
+	for w := range 5 {
+		var j diag.JournalFacts
+		for i := range 20 {
+			j.Lines = append(j.Lines, line(i%7, fmt.Sprintf("node_id=n1 correlation_id=c%d msg=w%d", i%5, w)))
+		}
+		sources = append(sources, Journal(known(fmt.Sprint("host", w), int64(w)), Origins[w], "", &j))
+	}
+	want := Join(Query{NodeID: "n1"}, sources...)
+	for range 20 {
+		rand.Shuffle(len(sources), func(i, j int) { sources[i], sources[j] = sources[j], sources[i] })
+		if got := Join(Query{NodeID: "n1"}, sources...); !reflect.DeepEqual(got, want) {
+			t.Fatalf("another order of sources gives another history:\n%q\n%q", texts(got.Events), texts(want.Events))
+		}
+	}
+}
+
+// TestNarrow: by request, by allocation, by time.
+func TestNarrow(t *testing.T) {
+	item := func(ms int, correlation, allocation string) Item {
+		return Item{EvidenceLine: diag.EvidenceLine{At: at(ms), Kind: "k" + correlation, NodeID: "n1", CorrelationID: correlation, AllocationID: allocation}}
+	}
+	h := Join(Query{NodeID: "n1"}, Platform(known("platform", 0), []Item{item(0, "1", "a1"), item(1, "2", "a2"), item(2, "3", "a1")}, keep))
+	equal(t, texts(h.Narrow(Query{NodeID: "n1", CorrelationID: "2"}).Events), "evidence: k2")
+	equal(t, texts(h.Narrow(Query{NodeID: "n1", AllocationID: "a1"}).Events), "evidence: k1", "evidence: k3")
+	equal(t, texts(h.Narrow(Query{NodeID: "n1", Since: at(1)}).Events), "evidence: k2", "evidence: k3")
+}

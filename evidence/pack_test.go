@@ -1,0 +1,160 @@
+package evidence
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func manifest(files ...File) *Manifest {
+	return &Manifest{APIVersion: diag.APIVersion, Kind: KindBundle, NodeID: "n1", EndedAt: at(1234), EndedBy: diag.EndedCompleted, Sources: []Gathered{}, Files: files}
+}
+
+func pack(t *testing.T, m *Manifest) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Pack(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func twoFiles() []File {
+	return []File{{Path: "node/b.log", Source: "b", Data: []byte("second\n")}, {Path: "a.txt", Source: "a", Data: []byte("first\n")}}
+}
+
+// TestPackIsDeterministic: the same contents are the same bytes, whatever order the files were found in.
+func TestPackIsDeterministic(t *testing.T) {
+	files := twoFiles()
+	one := pack(t, manifest(files...))
+	turned := twoFiles()
+	slices.Reverse(turned)
+	if !bytes.Equal(one, pack(t, manifest(turned...))) {
+		t.Error("another order of files gives another archive")
+	}
+	m, err := Open(bytes.NewReader(one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Files) != 2 || m.Files[0].Path != "a.txt" || string(m.Files[0].Data) != "first\n" || m.Files[0].Size != 6 {
+		t.Errorf("%+v", m.Files)
+	}
+}
+
+// entry is one file of an archive that was tampered with.
+type tampered struct {
+	name, data string
+	kind       byte
+}
+
+func entries(t *testing.T, archive []byte) []tampered {
+	t.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []tampered
+	for r := tar.NewReader(zip); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Mode != 0o600 || h.Uid != 0 || h.Uname != "" || !h.ModTime.Equal(at(1000).Time) {
+			t.Errorf("%s: %+v", h.Name, h)
+		}
+		data, _ := io.ReadAll(r)
+		out = append(out, tampered{h.Name, string(data), tar.TypeReg})
+	}
+}
+
+func repack(t *testing.T, files []tampered) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	zip := gzip.NewWriter(&b)
+	w := tar.NewWriter(zip)
+	for _, f := range files {
+		h := &tar.Header{Name: f.name, Mode: 0o600, Size: int64(len(f.data)), Typeflag: f.kind}
+		if f.kind != tar.TypeReg {
+			h.Size, h.Linkname = 0, "/etc/passwd"
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			_, _ = w.Write([]byte(f.data))
+		}
+	}
+	if err := errors.Join(w.Close(), zip.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestOpenFindsChanges: whatever was changed after packing is found and named.
+func TestOpenFindsChanges(t *testing.T) {
+	good := pack(t, manifest(twoFiles()...))
+	for name, c := range map[string]struct {
+		change func([]tampered) []tampered
+		want   string
+	}{
+		"a changed file":  {func(f []tampered) []tampered { f[1].data = "First\n"; return f }, "a.txt was changed"},
+		"a shorter file":  {func(f []tampered) []tampered { f[1].data = ""; return f }, "a.txt was changed"},
+		"a missing file":  {func(f []tampered) []tampered { return f[:2] }, "node/b.log is missing"},
+		"a new file":      {func(f []tampered) []tampered { return append(f, tampered{"x", "y", tar.TypeReg}) }, "x is not in the manifest"},
+		"a file twice":    {func(f []tampered) []tampered { return append(f, f[1]) }, "twice"},
+		"a link":          {func(f []tampered) []tampered { return append(f, tampered{"l", "", tar.TypeSymlink}) }, "no plain file"},
+		"no manifest":     {func(f []tampered) []tampered { return f[1:] }, "manifest"},
+		"nothing at all":  {func([]tampered) []tampered { return nil }, "no manifest"},
+		"another kind":    {func(f []tampered) []tampered { f[0].data = `{"apiVersion":"x","kind":"y"}`; return f }, "a y of x"},
+		"unknown fields":  {func(f []tampered) []tampered { f[0].data = `{"surprise":1}`; return f }, "surprise"},
+		"a changed claim": {func(f []tampered) []tampered { f[0].data = strings.Replace(f[0].data, `"size": 6`, `"size": 7`, 1); return f }, "a.txt was changed"},
+	} {
+		_, err := Open(bytes.NewReader(repack(t, c.change(entries(t, good)))))
+		if !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, cut := range []int{0, 5, len(good) / 2, len(good) - 4} {
+		if _, err := Open(bytes.NewReader(good[:cut])); !errors.Is(err, ErrBundle) {
+			t.Errorf("cut at %d: %v", cut, err)
+		}
+	}
+}
+
+// TestPackRefuses: no name leads out of the folder that a bundle is unpacked in.
+func TestPackRefuses(t *testing.T) {
+	for _, name := range []string{"", "/etc/passwd", "../x", "a/../../x", "a//b", ManifestName, `a\b`} {
+		if err := Pack(io.Discard, manifest(File{Path: name})); err == nil {
+			t.Errorf("%q was packed", name)
+		}
+	}
+	if err := Pack(io.Discard, manifest(File{Path: "a"}, File{Path: "a"})); err == nil {
+		t.Error("two files of one name were packed")
+	}
+}
+
+// TestNDJSONRoundTrip: what was written can be read, and says the same.
+func TestNDJSONRoundTrip(t *testing.T) {
+	h := Join(Query{NodeID: "n1"}, Record(known("node", 1), "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry", Detail: "a\nb"})))
+	b, err := NDJSON(h.Events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := ReadNDJSON(b)
+	if err != nil || len(back) != 1 || back[0].Message != h.Events[0].Message || back[0].ID != h.Events[0].ID || !back[0].At.Equal(h.Events[0].At.Time) {
+		t.Errorf("%+v %v", back, err)
+	}
+	if _, err := ReadNDJSON([]byte("{}\n{broken\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a broken line: %v", err)
+	}
+}
