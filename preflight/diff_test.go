@@ -254,7 +254,7 @@ func TestSlowerThanNoise(t *testing.T) {
 	base := recorded(t, "healthy")
 	d := Diff(base, slow, runs(t, leastRuns, steady))
 	if len(d.Changes) != 1 || d.Changes[0].Kind != diag.ChangeTiming || d.Changes[0].Field != "tls.duration_ms" || !d.Changes[0].Regression ||
-		d.Changes[0].Before != "7" || d.Changes[0].After != "290" || d.Changes[0].Noise.BoundMS != 57 {
+		d.Changes[0].Before != "7" || d.Changes[0].After != "290" || d.Changes[0].Noise.BoundMS != 107 {
 		t.Errorf("%+v", d.Changes)
 	}
 	few := Diff(base, slow, runs(t, leastRuns-1, steady))

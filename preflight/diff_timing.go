@@ -12,8 +12,8 @@ import (
 // alone cries wolf: a walk has some twenty times, five walks show little of their spread, and tails are long. A test
 // counts the false alarms.
 const (
-	leastRuns   = 5               // kept good walks; fewer say nothing about noise
-	noiseFloor  = diag.Millis(50) // a scheduler's whim
+	leastRuns   = 5                // kept good walks; fewer say nothing about noise
+	noiseFloor  = diag.Millis(100) // what a busy machine at either end takes of its own
 	noiseFactor = 3
 	noiseSpread = 3      // of madToSigma MAD
 	madToSigma  = 1.4826 // makes a median absolute deviation the standard deviation, where noise is normal
