@@ -107,17 +107,20 @@ func TestOpenFindsChanges(t *testing.T) {
 		change func([]tampered) []tampered
 		want   string
 	}{
-		"a changed file":  {func(f []tampered) []tampered { f[1].data = "First\n"; return f }, "a.txt was changed"},
-		"a shorter file":  {func(f []tampered) []tampered { f[1].data = ""; return f }, "a.txt was changed"},
-		"a missing file":  {func(f []tampered) []tampered { return f[:2] }, "node/b.log is missing"},
-		"a new file":      {func(f []tampered) []tampered { return append(f, tampered{"x", "y", tar.TypeReg}) }, "x is not in the manifest"},
-		"a file twice":    {func(f []tampered) []tampered { return append(f, f[1]) }, "twice"},
-		"a link":          {func(f []tampered) []tampered { return append(f, tampered{"l", "", tar.TypeSymlink}) }, "no plain file"},
-		"no manifest":     {func(f []tampered) []tampered { return f[1:] }, "manifest"},
-		"nothing at all":  {func([]tampered) []tampered { return nil }, "no manifest"},
-		"another kind":    {func(f []tampered) []tampered { f[0].data = `{"apiVersion":"x","kind":"y"}`; return f }, "a y of x"},
-		"unknown fields":  {func(f []tampered) []tampered { f[0].data = `{"surprise":1}`; return f }, "surprise"},
-		"a changed claim": {func(f []tampered) []tampered { f[0].data = strings.Replace(f[0].data, `"size": 6`, `"size": 7`, 1); return f }, "a.txt was changed"},
+		"a changed file": {func(f []tampered) []tampered { f[1].data = "First\n"; return f }, "a.txt was changed"},
+		"a shorter file": {func(f []tampered) []tampered { f[1].data = ""; return f }, "a.txt was changed"},
+		"a missing file": {func(f []tampered) []tampered { return f[:2] }, "node/b.log is missing"},
+		"a new file":     {func(f []tampered) []tampered { return append(f, tampered{"x", "y", tar.TypeReg}) }, "x is not in the manifest"},
+		"a file twice":   {func(f []tampered) []tampered { return append(f, f[1]) }, "twice"},
+		"a link":         {func(f []tampered) []tampered { return append(f, tampered{"l", "", tar.TypeSymlink}) }, "no plain file"},
+		"no manifest":    {func(f []tampered) []tampered { return f[1:] }, "manifest"},
+		"nothing at all": {func([]tampered) []tampered { return nil }, "no manifest"},
+		"another kind":   {func(f []tampered) []tampered { f[0].data = `{"apiVersion":"x","kind":"y"}`; return f }, "a y of x"},
+		"unknown fields": {func(f []tampered) []tampered { f[0].data = `{"surprise":1}`; return f }, "surprise"},
+		"a changed claim": {func(f []tampered) []tampered {
+			f[0].data = strings.Replace(f[0].data, `"size": 6`, `"size": 7`, 1)
+			return f
+		}, "a.txt was changed"},
 	} {
 		_, err := Open(bytes.NewReader(repack(t, c.change(entries(t, good)))))
 		if !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), c.want) {

@@ -13,7 +13,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/evidence"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
 // archive turns what was heard into a bundle: files, and a manifest that says of each source what came of it.
@@ -35,6 +34,7 @@ func newArchive(j *job, w *witnesses, since, ended time.Time, by diag.EndedBy) (
 		CorrelationID: e.Subject.CorrelationID, WalkID: e.CorrelationID,
 		InstanceID: cmp.Or(w.instance(), fieldOf(w.node, "node.instance_id")), WorkflowID: fieldOf(w.allocation, "allocation.workflow_id"),
 	}}
+	w.clean(a.took)
 	timeline := evidence.Join(evidence.Query{NodeID: e.Subject.NodeID, Since: diag.At(since),
 		Own: e.CorrelationID, Familiar: []string{e.Subject.AllocationID}}, w.sources(e.Subject.NodeID, a.took)...)
 	a.m.Clocks, a.history = timeline.Clocks, timeline
@@ -146,12 +146,6 @@ func (a *archive) walk(r *diag.Report) {
 func (a *archive) record(f diag.Fact) {
 	why := ""
 	if r := f.Record; r != nil {
-		scrub := a.took.scrub("record")
-		for _, list := range [...][]diag.RecordEntry{r.Entries, r.Pinned} {
-			for i := range list {
-				list[i].Detail = scrub(list[i].Detail)
-			}
-		}
 		a.json("record", "node/record.json", r)
 		why = fmt.Sprintf("%d entries, %d damaged slots, from %s", len(r.Entries), len(r.Damaged), r.Source)
 		if r.Degraded != "" {
@@ -220,23 +214,9 @@ func (a *archive) readModel(source, path string, f diag.Fact, wanted bool) {
 	}
 	has := f.HTTP != nil && len(f.HTTP.Fields) > 0
 	if has {
-		a.json(source, path, a.mapped(source, f.HTTP.Fields))
+		a.json(source, path, f.HTTP.Fields)
 	}
 	a.heardFact(source, f, has && f.HTTP.Status < 400, "")
-}
-
-// mapped scrubs the values of fields, of which ids and fingerprints are long and no secrets.
-func (a *archive) mapped(source string, fields map[string]string) map[string]string {
-	out := map[string]string{}
-	for name, v := range fields {
-		counts := map[string]int{}
-		if !strings.HasSuffix(name, "fingerprint") && !strings.HasSuffix(name, "serial") && !strings.HasSuffix(name, "id") {
-			v = probe.ScrubCounting(v, counts)
-		}
-		a.took.add(source, counts)
-		out[name] = v
-	}
-	return out
 }
 
 func (a *archive) evidence(w *witnesses) {
@@ -271,7 +251,7 @@ func (a *archive) tasks(facts []diag.Fact) {
 		took = max(took, f.DurationMS)
 		row := map[string]string{"id": f.ID}
 		if f.HTTP != nil {
-			maps.Copy(row, a.mapped("tasks", f.HTTP.Fields))
+			maps.Copy(row, f.HTTP.Fields)
 		}
 		if !f.Passed() {
 			row["unread"] = whyNot(f)
@@ -301,11 +281,6 @@ func (a *archive) facts(w *witnesses) {
 		}
 		if f.Journal != nil {
 			f.Journal = &diag.JournalFacts{Unit: f.Journal.Unit, Truncated: f.Journal.Truncated, Redacted: f.Journal.Redacted}
-		}
-		if f.HTTP != nil && (f.Request.Op == diag.OpHTTP) {
-			h := *f.HTTP
-			h.Fields = a.mapped("facts", h.Fields)
-			f.HTTP = &h
 		}
 		line, err := json.Marshal(f)
 		if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,17 +33,61 @@ func (r redacted) scrub(source string) func(string) string {
 	}
 }
 
-// again scrubs what was scrubbed where it was read: nothing that an older helper let through leaves by this tool.
-func (r redacted) again(source string, j *diag.JournalFacts) *diag.JournalFacts {
-	if j == nil {
-		return nil
+// value scrubs the value of a named field. Ids, digests and fingerprints are long runs that no human wrote, and no
+// secrets: of a field that is named one, what has the form of one stays.
+func (r redacted) value(source, name, v string) string {
+	if named := slices.ContainsFunc(idEndings[:], func(end string) bool { return strings.HasSuffix(name, end) }); named && !strings.ContainsFunc(v, notOfID) {
+		return v
 	}
-	r.add(source, j.Redacted)
-	scrub := r.scrub(source)
-	for i := range j.Lines {
-		j.Lines[i].Text = scrub(j.Lines[i].Text)
+	return r.scrub(source)(v)
+}
+
+// idEndings are how the names of fields end whose values are long by nature.
+var idEndings = [...]string{"id", "fingerprint", "serial", "digest", "sha256"}
+
+func notOfID(c rune) bool {
+	return (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != ':'
+}
+
+// clean scrubs what was scrubbed where it was read: nothing that an older helper let through leaves by this tool. It
+// is done before anything else is made of what was heard.
+func (w *witnesses) clean(r redacted) {
+	journal := func(source string, j *diag.JournalFacts) {
+		if j == nil {
+			return
+		}
+		r.add(source, j.Redacted)
+		counts := map[string]int{}
+		probe.ScrubLines(j.Lines, counts)
+		r.add(source, counts)
 	}
-	return j
+	journal("agent journal", w.agent.Journal)
+	journal("platform log", w.platform.Journal)
+	for _, f := range w.ingress {
+		journal("ingress log", f.Journal)
+	}
+	if rec := w.record.Record; rec != nil {
+		for _, list := range [...][]diag.RecordEntry{rec.Entries, rec.Pinned} {
+			for i := range list {
+				list[i].Detail = r.scrub("record")(list[i].Detail)
+				for name, v := range list[i].Facts {
+					list[i].Facts[name] = r.value("record", name, v)
+				}
+			}
+		}
+	}
+	fields := func(source string, f diag.Fact) {
+		if f.HTTP != nil {
+			for name, v := range f.HTTP.Fields {
+				f.HTTP.Fields[name] = r.value(source, name, v)
+			}
+		}
+	}
+	fields("node read model", w.node)
+	fields("allocation read model", w.allocation)
+	for _, f := range w.tasks {
+		fields("tasks", f)
+	}
 }
 
 // sources are what was heard, as events with the clocks that they were said by.
@@ -54,15 +99,15 @@ func (w *witnesses) sources(node string, r redacted) []evidence.Source {
 		hostClock = apiClock
 	}
 	record := evidence.Record(nodeClock, node, w.record.Record)
-	agent := evidence.Journal(nodeClock, evidence.FromAgent, node, r.again("agent journal", w.agent.Journal))
+	agent := evidence.Journal(nodeClock, evidence.FromAgent, node, w.agent.Journal)
 	agent.Instance = w.instance()
 	sources := []evidence.Source{record, agent,
-		evidence.Journal(hostClock, evidence.FromPlatform, "", r.again("platform log", w.platform.Journal)),
+		evidence.Journal(hostClock, evidence.FromPlatform, "", w.platform.Journal),
 		evidence.Platform(apiClock, w.items, r.scrub("platform evidence")),
 		evidence.Preflight(w.report),
 	}
 	for _, f := range w.ingress {
-		sources = append(sources, evidence.Journal(hostClock, evidence.FromIngress, "", r.again("ingress log", f.Journal)))
+		sources = append(sources, evidence.Journal(hostClock, evidence.FromIngress, "", f.Journal))
 	}
 	return sources
 }

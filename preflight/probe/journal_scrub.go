@@ -29,15 +29,25 @@ func scrubLines(lines []diag.JournalLine, j *diag.JournalFacts) []diag.JournalLi
 		kept = append(kept, l)
 	}
 	slices.Reverse(kept)
-	counts, inKey := map[string]int{}, false
-	for i := range kept {
-		kept[i].Text, inKey = scrubLine(kept[i].Text, inKey, counts)
-	}
+	counts := map[string]int{}
+	ScrubLines(kept, counts)
 	if len(counts) > 0 {
 		j.Redacted = counts
 	}
 	return kept
 }
+
+// ScrubLines scrubs the lines of one log, oldest first, in place, and adds to counts what each rule took out. The ids in
+// them stay. A private key that was logged line by line is taken out as a whole.
+func ScrubLines(lines []diag.JournalLine, counts map[string]int) {
+	left := 0
+	for i := range lines {
+		lines[i].Text, left = scrubLine(lines[i].Text, left, counts)
+	}
+}
+
+// keyLines is how many lines a private key has at most; a begin without an end takes no more with it.
+const keyLines = 64
 
 // clipLine makes one clean line of a text: no control characters, at most journalLine bytes.
 func clipLine(s string, truncated bool) (string, bool) {
@@ -55,21 +65,22 @@ func clipLine(s string, truncated bool) (string, bool) {
 	}, strings.ToValidUTF8(s, "?")), truncated
 }
 
-// scrubLine scrubs one line. A private key that was logged line by line is taken out as a whole: inKey says that the
-// line before was within one.
-func scrubLine(s string, inKey bool, counts map[string]int) (string, bool) {
-	if inKey {
-		inKey = !strings.Contains(s, privateKeyEnd)
+// scrubLine scrubs one line. left is of how many lines, from this one on, a private key may still be.
+func scrubLine(s string, left int, counts map[string]int) (string, int) {
+	if left > 0 {
+		if strings.Contains(s, privateKeyEnd) {
+			left = 1
+		}
 		counts[redactionNames[0]]++
-		return diag.Redacted, inKey
+		return diag.Redacted, left - 1
 	}
-	begin, _ := pemLine(s, 0, privateKeyBegin)
-	if begin >= 0 {
-		end, _ := pemLine(s, begin, privateKeyEnd)
-		inKey = end < 0
+	if begin, _ := pemLine(s, 0, privateKeyBegin); begin >= 0 {
+		if end, _ := pemLine(s, begin, privateKeyEnd); end < 0 {
+			left = keyLines
+		}
 	}
 	hidden, ids := hideIDs(s)
-	return showIDs(ScrubCounting(hidden, counts), ids), inKey
+	return showIDs(ScrubCounting(hidden, counts), ids), left
 }
 
 // idNames are the names under which logs say ids. Scrubbing would eat most of them, since an id that nobody guesses
@@ -139,7 +150,7 @@ func ScrubLine(s string, counts map[string]int) string {
 		counts = map[string]int{}
 	}
 	s, _ = clipLine(s, false)
-	s, _ = scrubLine(s, false, counts)
+	s, _ = scrubLine(s, 0, counts)
 	return s
 }
 
