@@ -19,12 +19,13 @@ type folder struct {
 	dir     string
 	record  File
 	pinned  File
-	made    bool // both files are whole
+	whole   bool // both files are open, and whole
+	made    bool // they were, once
 	promise string
 	reserve int // files of it that are there
 }
 
-func (f *folder) usable() bool { return f.record != nil && f.pinned != nil && f.made }
+func (f *folder) usable() bool { return f.record != nil && f.pinned != nil && f.whole }
 
 // open opens both files, and makes whatever of them is missing, be it all or the second half.
 func (f *folder) open() error {
@@ -48,7 +49,7 @@ func (f *folder) open() error {
 	if f.pinned, err = f.file(record.FilePinned, record.PinnedSlots); err != nil {
 		return err
 	}
-	f.made = true
+	f.whole, f.made = true, true
 	return nil
 }
 
@@ -163,5 +164,5 @@ func (f *folder) close() {
 			_ = file.Close() // everything was synced
 		}
 	}
-	f.record, f.pinned, f.made = nil, nil, false
+	f.record, f.pinned, f.whole = nil, nil, false
 }

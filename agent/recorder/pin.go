@@ -26,6 +26,8 @@ type contact struct {
 	after   uint64    // the newest entry then
 	count   int64
 	slot    int // to be written next, from 1; 0 to be chosen: the disk's newest is in the other one
+	newest  *diag.RecordEntry
+	dirty   bool // the disk is behind
 }
 
 // keepContact notes a good contact. It takes no slot of the ring: its sequence number is that of the entry before it.
@@ -41,16 +43,26 @@ func (r *Recorder) keepContact(e *diag.RecordEntry, now time.Time) error {
 	if c.slot == 0 {
 		c.slot = r.pinSlot(record.PinContact, "") + 1
 	}
-	slot := c.slot - 1
-	if now.Sub(c.written) < contactEvery && !c.written.IsZero() {
-		r.remember(record.FilePinned, slot, e)
-		return r.refresh(now)
+	c.newest, c.dirty = e, true
+	if now.Sub(c.written) >= contactEvery || c.written.IsZero() {
+		return r.syncContact(now)
 	}
-	if err := r.keep(record.FilePinned, slot, e, now); err != nil {
+	r.remember(record.FilePinned, c.slot-1, e)
+	return r.refresh(now)
+}
+
+// syncContact puts the last good contact on the disk. It is called when it has waited for long enough, and before
+// anything else is written: that something went wrong is told together with when it last was well.
+func (r *Recorder) syncContact(now time.Time) error {
+	c := &r.contact
+	if !c.dirty {
+		return nil
+	}
+	if err := r.keep(record.FilePinned, c.slot-1, c.newest, now); err != nil {
 		return err
 	}
-	c.written, c.slot = now, 0
-	return r.refresh(now)
+	c.written, c.slot, c.dirty = now, 0, false
+	return nil
 }
 
 // occurred notes when an entry's reason was last the case.

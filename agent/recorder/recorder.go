@@ -173,6 +173,7 @@ func (r *Recorder) stamp(e *diag.RecordEntry, now time.Time) {
 
 // begin writes a decision that nothing on the disk stands for.
 func (r *Recorder) begin(e *diag.RecordEntry, now time.Time) error {
+	_ = r.syncContact(now) // that the disk takes nothing is said by the write that follows
 	r.room(1, now)
 	r.seq++
 	e.Seq = r.seq
@@ -291,7 +292,9 @@ func (r *Recorder) remember(file string, slot int, e *diag.RecordEntry) [record.
 func (r *Recorder) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flush(r.cfg.Now())
+	now := r.cfg.Now()
+	r.flush(now)
+	_ = r.syncContact(now) // there is nobody left to tell
 	r.disk.close()
 	r.mirror.close()
 }

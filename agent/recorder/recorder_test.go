@@ -1,10 +1,11 @@
-package recorder
+package recorder_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
 )
@@ -21,14 +22,14 @@ func read(t *testing.T, dir string) diag.RecordFacts {
 // TestWriteAndReadBack: what was written is read, by a later process that counts on.
 func TestWriteAndReadBack(t *testing.T) {
 	dir := t.TempDir()
-	cfg := Config{Dir: filepath.Join(dir, "disk"), Mirror: filepath.Join(dir, "mirror"), Boot: "b-1", NodeID: "n", Agent: "v"}
-	retry := func(r *Recorder, attempt int) {
+	cfg := recorder.Config{Dir: filepath.Join(dir, "disk"), Mirror: filepath.Join(dir, "mirror"), Boot: "b-1", NodeID: "n", Agent: "v"}
+	retry := func(r *recorder.Recorder, attempt int) {
 		t.Helper()
 		if err := r.Write(diag.RecordEntry{Reason: diag.RecAPIUnreachable, About: "heartbeat", Decision: "retry", Attempt: attempt, CeilingMS: 500}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := Open(cfg)
+	r := recorder.Open(cfg)
 	if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "agent", Decision: "start"}); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestWriteAndReadBack(t *testing.T) {
 		t.Errorf("summary %v", s)
 	}
 	r.Close()
-	r = Open(cfg)
+	r = recorder.Open(cfg)
 	retry(r, 1)
 	r.Close()
 	f := read(t, cfg.Dir)

@@ -1,0 +1,302 @@
+package recorder_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/internal/memdisk"
+	"github.com/gpuaas/gpuaasctl/agent/recorder"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+// clock is a time that tests set.
+type clock struct{ now time.Time }
+
+func newClock() *clock { return &clock{time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)} }
+
+func (c *clock) config(disk, mirror *memdisk.Disk) recorder.Config {
+	epoch := time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC)
+	return recorder.Config{Dir: "/var/lib/gpuaas/diag", Mirror: "/run/gpuaas/diag", Boot: "boot-1", NodeID: "node-1", Agent: "v1",
+		FS: both{disk, mirror}, Now: func() time.Time { return c.now }, Mono: func() int64 { return int64(c.now.Sub(epoch)) }}
+}
+
+// both is a machine with a disk at /var and memory at /run.
+type both struct{ disk, memory *memdisk.Disk }
+
+func (b both) of(path string) *memdisk.Disk {
+	if strings.HasPrefix(path, "/run") {
+		return b.memory
+	}
+	return b.disk
+}
+func (b both) Open(p string) (recorder.File, error) { return b.of(p).Open(p) }
+func (b both) MakeDir(p string) error               { return b.of(p).MakeDir(p) }
+func (b both) SyncDir(p string) error               { return b.of(p).SyncDir(p) }
+func (b both) Remove(p string) error                { return b.of(p).Remove(p) }
+func (b both) Kind(p string) (string, error)        { return b.of(p).Kind(p) }
+func (b both) FreeInodes(p string) (int64, error)   { return b.of(p).FreeInodes(p) }
+
+// on reads the record of a disk.
+func on(t testing.TB, d *memdisk.Disk) diag.RecordFacts {
+	t.Helper()
+	sub, err := d.Files().Sub("var/lib/gpuaas/diag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := record.Read(sub)
+	if err != nil {
+		return diag.RecordFacts{}
+	}
+	return f
+}
+
+// told is what a decision is known by.
+type told struct {
+	reason                  diag.RecordReason
+	about, decision, detail string
+}
+
+func knownBy(e diag.RecordEntry) told {
+	t := told{e.Reason, e.About, e.Decision, e.Detail}
+	if e.Attempt > 0 {
+		t.detail = "" // words of the last of many
+	}
+	return t
+}
+
+// amounts is how often each decision was taken, as a record has it, and under which ceiling.
+func amounts(f diag.RecordFacts) map[told][2]int64 {
+	m := map[told][2]int64{}
+	for _, list := range [...][]diag.RecordEntry{f.Entries, f.Pinned} {
+		for _, e := range list {
+			k := knownBy(e)
+			if e.Decision == record.DecisionContact { // its count begins anew after every entry; its time never goes back
+				m[k] = [2]int64{max(m[k][0], e.Last.UnixMilli()), 0}
+				continue
+			}
+			m[k] = [2]int64{max(m[k][0], e.Count, 1), max(m[k][1], e.CeilingMS)}
+		}
+	}
+	return m
+}
+
+// script is what an agent may decide: acts that all differ, and retries of a few kinds whose ceilings climb.
+func script(roll *rand.Rand, n int) []diag.RecordEntry {
+	var out []diag.RecordEntry
+	reasons := []diag.RecordReason{diag.RecAPIUnreachable, diag.RecDNSFailed, diag.RecTaskPollFailed}
+	for i := range n {
+		switch roll.IntN(6) {
+		case 0:
+			out = append(out, diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse", Detail: fmt.Sprint("act ", i)})
+		case 1:
+			out = append(out, diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: record.DecisionContact})
+		default:
+			reason := reasons[roll.IntN(len(reasons))]
+			out = append(out, diag.RecordEntry{Reason: reason, About: "heartbeat", Decision: "retry", Failure: diag.TCPRefused,
+				Attempt: 1 + i, CeilingMS: int64(500 << min(i/4, 6)), Detail: strings.Repeat("dial ", roll.IntN(300))})
+		}
+	}
+	return out
+}
+
+// TestPowerCut cuts the log of a disk after every operation. Whatever part of what was not synced is there: every
+// decision whose Write had returned is in what is left, with no lower a count and no lower a ceiling, and nothing is that
+// nobody wrote. A recorder that is opened on it loses none of it either.
+func TestPowerCut(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			roll := rand.New(rand.NewPCG(seed, 1))
+			disk, memory, c := memdisk.New(true), memdisk.New(false), newClock()
+			r := recorder.Open(c.config(disk, memory))
+			opened := disk.Len()
+			type promise struct {
+				at   int // length of the log when Write had returned
+				what map[told][2]int64
+			}
+			given := map[told]bool{{diag.RecProcessAlive, "heartbeat", record.DecisionContact, ""}: true}
+			var promises []promise
+			for _, e := range script(roll, 60) {
+				given[knownBy(e)] = true
+				if err := r.Write(e); err != nil {
+					t.Fatal(err)
+				}
+				now := amounts(on(t, disk))
+				if e.Decision != record.DecisionContact {
+					if have, ok := now[knownBy(e)]; !ok || have[1] < e.CeilingMS {
+						t.Fatalf("accepted and not on the disk: %+v, ceiling there %d", e, have[1])
+					}
+				}
+				promises = append(promises, promise{disk.Len(), now})
+				c.now = c.now.Add(time.Duration(roll.IntN(25)) * time.Second)
+			}
+			for n := opened; n <= disk.Len(); n++ {
+				cut := disk.Cut(n, roll)
+				what := amounts(on(t, cut))
+				for k := range what {
+					if !given[k] {
+						t.Fatalf("after %d operations: %+v was never written", n, k)
+					}
+				}
+				var floor map[told][2]int64
+				for _, p := range promises {
+					if p.at <= n {
+						floor = p.what
+					}
+				}
+				atLeast(t, n, what, floor)
+				if n%7 == 0 {
+					recorder.Open(c.config(cut, memdisk.New(false))).Close()
+					after := amounts(on(t, cut))
+					atLeast(t, n, after, what)
+				}
+			}
+		})
+	}
+}
+
+// atLeast wants everything of floor in what.
+func atLeast(t *testing.T, n int, what, floor map[told][2]int64) {
+	t.Helper()
+	for k, v := range floor {
+		if have, ok := what[k]; !ok || have[0] < v[0] || have[1] < v[1] {
+			t.Fatalf("after %d operations: of %+v there were count and ceiling %v, and now %v (%v)", n, k, v, have, ok)
+		}
+	}
+}
+
+// TestCreationIsResumed cuts the creation after every so many operations. A recorder that is opened on what is left
+// makes it whole, with room of its own for every slot, and takes writes.
+func TestCreationIsResumed(t *testing.T) {
+	roll := rand.New(rand.NewPCG(7, 7))
+	disk, c := memdisk.New(true), newClock()
+	recorder.Open(c.config(disk, memdisk.New(false))).Close()
+	for n := 0; n <= disk.Len(); n += 1 + roll.IntN(9) {
+		cut := disk.Cut(n, roll)
+		r := recorder.Open(c.config(cut, memdisk.New(false)))
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "agent", Decision: "start"}); err != nil {
+			t.Fatalf("after %d operations: %v", n, err)
+		}
+		r.Close()
+		for _, name := range []string{record.FileRecord, record.FilePinned} {
+			if holes := cut.Holes("/var/lib/gpuaas/diag/" + name); holes > 0 {
+				t.Fatalf("after %d operations: %s has %d holes", n, name, holes)
+			}
+		}
+		if f := on(t, cut); f.Slots != record.Slots+record.PinnedSlots || len(f.Entries) != 1 || len(f.Damaged) > 0 {
+			t.Fatalf("after %d operations: %d slots, %d entries, damaged %v", n, f.Slots, len(f.Entries), f.Damaged)
+		}
+	}
+}
+
+// TestAFailedSyncIsNotBelieved: the slot is written again through a new descriptor; when that fails, too, the record
+// says that it is degraded, keeps everything in the mirror, and gives it to the disk once that recovers.
+func TestAFailedSyncIsNotBelieved(t *testing.T) {
+	disk, memory, c := memdisk.New(false), memdisk.New(false), newClock()
+	r := recorder.Open(c.config(disk, memory))
+	failing := 0
+	disk.Fault = func(kind, _ string) error {
+		if failing > 0 && kind == memdisk.OpSync {
+			failing--
+			return syscall.EIO
+		}
+		return nil
+	}
+	act := func(detail string) error {
+		return r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse", Detail: detail})
+	}
+	failing = 1
+	if err := act("one"); err != nil || r.Summary()["state"] != "ok" {
+		t.Fatalf("one failure: %v %v", err, r.Summary())
+	}
+	failing = 1000
+	if err := act("two"); err == nil || r.Summary()["state"] != "degraded" || !strings.Contains(r.Summary()["why"], "input/output error") {
+		t.Fatalf("two failures: %v %v", err, r.Summary())
+	}
+	if err := act("three"); err == nil {
+		t.Fatal("accepted by a disk that fails")
+	}
+	failing = 0
+	c.now = c.now.Add(time.Hour)
+	if err := act("four"); err != nil || r.Summary()["state"] != "ok" {
+		t.Fatalf("recovered: %v %v", err, r.Summary())
+	}
+	var details []string
+	f := on(t, disk)
+	said := map[string]int{}
+	for _, e := range f.Entries {
+		if e.Reason == diag.RecTaskClaimFailed {
+			details = append(details, e.Detail)
+		} else {
+			said[e.Decision]++
+		}
+	}
+	if fmt.Sprint(details) != "[one two three four]" || said["degraded"] != 1 || said["recovered"] != 2 || f.Degraded != "" {
+		t.Errorf("%v, %v, degraded %q", details, said, f.Degraded)
+	}
+}
+
+// TestNoDisk: what cannot be made is said, kept in the mirror, and made later.
+func TestNoDisk(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err    error
+		inodes int64
+		word   diag.Failure
+	}{
+		"full":      {syscall.ENOSPC, 0, diag.DiskFull},
+		"inodes":    {syscall.ENOSPC, -1, diag.DiskInodes},
+		"read-only": {syscall.EROFS, 0, diag.DiskReadOnly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk, memory, c := memdisk.New(false), memdisk.New(false), newClock()
+			disk.Fault, disk.Inodes = func(string, string) error { return tc.err }, tc.inodes
+			r := recorder.Open(c.config(disk, memory))
+			s := r.Summary()
+			if s["state"] != "absent" || !strings.HasPrefix(s["why"], string(tc.word)+": ") || s["reserve"] == "" {
+				t.Fatalf("summary %v", s)
+			}
+			if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "agent", Decision: "start"}); err == nil {
+				t.Fatal("accepted without a disk")
+			}
+			sub, _ := memory.Files().Sub("run/gpuaas/diag")
+			m, err := record.Read(sub)
+			if err != nil || len(m.Entries) != 2 || m.Degraded == "" {
+				t.Fatalf("mirror: %v %+v", err, m)
+			}
+			disk.Fault, disk.Inodes = nil, 0
+			c.now = c.now.Add(time.Minute)
+			if err := r.Write(diag.RecordEntry{Reason: diag.RecShutdown, About: "agent", Decision: "stop"}); err != nil {
+				t.Fatal(err)
+			}
+			if f := on(t, disk); len(f.Entries) != 4 || f.Missing != 0 || f.Degraded != "" || r.Summary()["state"] != "ok" {
+				t.Errorf("%+v, summary %v", f.Entries, r.Summary())
+			}
+		})
+	}
+}
+
+// TestFilesThatAreTaken: an agent that writes to a file without a name writes for nobody.
+func TestFilesThatAreTaken(t *testing.T) {
+	disk, memory, c := memdisk.New(false), memdisk.New(false), newClock()
+	r := recorder.Open(c.config(disk, memory))
+	before := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "agent", Decision: "start"}
+	after := diag.RecordEntry{Reason: diag.RecShutdown, About: "agent", Decision: "stop"}
+	if err := r.Write(before); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{record.FileRecord, record.FilePinned} {
+		if err := disk.Remove("/var/lib/gpuaas/diag/" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Write(after); err != nil {
+		t.Fatal(err)
+	}
+	if a := amounts(on(t, disk)); a[knownBy(before)][0] == 0 || a[knownBy(after)][0] == 0 {
+		t.Errorf("left: %v", a)
+	}
+}
