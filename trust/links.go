@@ -49,8 +49,8 @@ func (s *scene) links() []Link {
 		{linkIngress, "signing CA -> ingress CA", (*scene).ingressLink},
 		{linkAccepted, "node cert -> the ingress's answer", (*scene).acceptedLink},
 		{linkStream, "node cert -> the terminal's answer", (*scene).streamLink},
-		{linkPinSigning, "signing CA -> profile's pin", func(s *scene) Link { return s.pinLink("signing_ca_fingerprint", s.signing, s.caCorner) }},
-		{linkPinIngress, "ingress CA -> profile's pin", func(s *scene) Link { return s.pinLink("ingress_ca_fingerprint", s.ingress, s.caCorner) }},
+		{linkPinSigning, "signing CA -> profile's pin", func(s *scene) Link { return s.pinLink("signing_ca_fingerprint", s.signing) }},
+		{linkPinIngress, "ingress CA -> profile's pin", (*scene).pinIngressLink},
 		{linkPinLeaf, "node API leaf -> profile's pin", (*scene).pinLeafLink},
 	}
 	links := make([]Link, len(rows))
@@ -339,7 +339,7 @@ func (s *scene) streamLink() Link {
 }
 
 // pinLink compares what the platform says with what the operator wrote down.
-func (s *scene) pinLink(key, have string, moved func() Corner) Link {
+func (s *scene) pinLink(key, have string) Link {
 	want, page := s.pin(key), s.facts[FactTrustPage]
 	switch {
 	case want == "":
@@ -349,11 +349,21 @@ func (s *scene) pinLink(key, have string, moved func() Corner) Link {
 	case have == want:
 		return pass("%s", short(want)).by(page)
 	}
-	corner := moved()
+	corner := s.caCorner()
 	if corner == "" || corner == CornerCredential {
 		corner = CornerPins
 	}
 	return fail(corner, "the platform has %s, the profile pins %s", short(have), short(want)).by(page)
+}
+
+// pinIngressLink allows an ingress to take more than the pinned CA: while one is replaced, old and new stand side by
+// side, and the platform names the first.
+func (s *scene) pinIngressLink() Link {
+	want := s.pin("ingress_ca_fingerprint")
+	if want != "" && want == s.signing && s.trusted != nil && *s.trusted {
+		return pass("%s is among them", short(want)).by(s.facts[FactTrustPage])
+	}
+	return s.pinLink("ingress_ca_fingerprint", s.ingress)
 }
 
 func (s *scene) pinLeafLink() Link {

@@ -136,7 +136,7 @@ func (s *scene) issuerRow() Row {
 			return r.of(c)
 		}
 	}
-	r.Subject, r.Missing = l.Issuer, "known by name only"
+	r.Subject, r.Note = l.Issuer, "known by name only"
 	return r
 }
 
@@ -202,7 +202,7 @@ func (s *scene) certIssuerRow() Row {
 	}
 	r.From = "platform"
 	if s.issuer == "" {
-		r.From, r.Missing = node, "known by name only"
+		r.From, r.Note = node, "known by name only"
 	}
 	return r
 }

@@ -1,0 +1,238 @@
+package trust
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// recorded is the facts of `diag trust` on a lab that was broken by hand.
+type recorded struct {
+	Subject diag.Subject `json:"subject"`
+	Facts   []diag.Fact  `json:"facts"`
+}
+
+func read(t *testing.T, name string) recorded {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r recorded
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// without is r lacking the facts that begin so.
+func (r recorded) without(prefixes ...string) recorded {
+	r.Facts = slices.DeleteFunc(slices.Clone(r.Facts), func(f diag.Fact) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.ID, p) })
+	})
+	return r
+}
+
+// expecting is r with another pin; "" takes it out.
+func (r recorded) expecting(key, value string) recorded {
+	e := map[string]string{}
+	for k, v := range r.Subject.Expected {
+		e[k] = v
+	}
+	e[key] = value
+	r.Subject.Expected = e
+	return r
+}
+
+// TestLab: each way of breaking a lab names its own first link and corner, and where the repair begins.
+func TestLab(t *testing.T) {
+	for _, tc := range []struct {
+		name, first string
+		corner      Corner
+		begins      string // where the first repair is done
+		last        string // and the last
+	}{
+		{"healthy", "", "", "", ""},
+		{"ingress-overlap", "", "", "", ""}, // old and new CA side by side is no drift
+		{"ingress-ca-swapped", linkIngress, CornerIngress, atControlPlane, atNode},
+		{"signing-ca-lost", linkSigning, CornerSigning, atControlPlane, atNode},
+		{"both-cas-replaced", linkSigning, CornerSigning, atControlPlane, atNode},
+		{"node-bundle-stale", linkBundle, CornerBundle, atControlPlane, atNode},
+		{"edge-certificate-new-issuer", linkBundle, CornerEdge, atControlPlane, atNode},
+		{"edge-certificate-renewed", linkPinLeaf, CornerEdgePin, atProfile, atProfile},
+		{"name-elsewhere", linkSameLeaf, CornerEnvironment, atProfile, atNode},
+		{"public-edge", linkEndpoint, CornerEndpoint, atNode, atNode},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := read(t, tc.name)
+			v := explain(t, r)
+			if v.First != tc.first || v.Corner != tc.corner || len(v.Others) > 0 {
+				t.Errorf("first %q, corner %q, others %q: %s", v.First, v.Corner, v.Others, v.Text)
+			}
+			switch {
+			case tc.first == "" && v.Outcome != Match:
+				t.Errorf("outcome %s: %s", v.Outcome, v.Text)
+			case tc.first == "":
+			case len(v.Repair) == 0 || v.Repair[0].Where != tc.begins || v.Repair[len(v.Repair)-1].Where != tc.last:
+				t.Errorf("repair %+v", v.Repair)
+			}
+		})
+	}
+}
+
+// explain judges r, in every order of its facts alike, and checks what holds of all reports.
+func explain(t *testing.T, r recorded) Verdict {
+	t.Helper()
+	got := Explain(r.Subject, r.Facts)
+	back := slices.Clone(r.Facts)
+	slices.Reverse(back)
+	a, _ := json.Marshal(got.Verdict)
+	b, _ := json.Marshal(Explain(r.Subject, back).Verdict)
+	if string(a) != string(b) {
+		t.Errorf("the order of facts matters:\n%s\n%s", a, b)
+	}
+	for _, row := range got.Rows {
+		if (row.Missing == "") == (row.Fingerprint == "" && row.Subject == "") {
+			t.Errorf("row %s by %s is neither there nor missing: %+v", row.ID, row.From, row)
+		}
+	}
+	for _, l := range got.Links {
+		if (l.Status == Fail) != (l.Corner != "") || l.Text == "" || l.Status == Pass && len(l.Evidence) == 0 {
+			t.Errorf("link %s: %+v", l.ID, l)
+		}
+		t.Logf("%-30s %-8s %-20s %s", l.ID, l.Status, l.Corner, l.Text)
+	}
+	return got.Verdict
+}
+
+// TestPartial: with the node or the platform down the rest is still compared, nothing unmeasured counts as good, and
+// what is known to be broken is still named.
+func TestPartial(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		r       recorded
+		outcome Outcome
+		first   string
+		passes  string // a link that still does
+	}{
+		{"node down", read(t, "node-down"), Unclear, "", linkIngress},
+		{"platform down", read(t, "platform-down"), Unclear, "", linkNodeCA},
+		{"node down while the ingress CA is another", read(t, "ingress-ca-swapped").without("node_", "trust/node", "trust/bundle", "trust/env", "trust/recovery"), Mismatch, linkIngress, linkPlatform},
+		{"platform's page missing while the bundle is stale", read(t, "node-bundle-stale").without("control_plane_access"), Mismatch, linkBundle, linkSameLeaf},
+		{"nothing at all", recorded{}, Unclear, "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := explain(t, tc.r)
+			if v.Outcome != tc.outcome || v.First != tc.first {
+				t.Errorf("%s, first %q: %s", v.Outcome, v.First, v.Text)
+			}
+			links := Explain(tc.r.Subject, tc.r.Facts).Links
+			if tc.passes != "" && !slices.ContainsFunc(links, func(l Link) bool { return l.ID == tc.passes && l.Status == Pass }) {
+				t.Errorf("%s does not pass", tc.passes)
+			}
+		})
+	}
+	for _, f := range read(t, "healthy").Facts { // one fact less never makes another verdict than "match" or "unknown"
+		if v := Explain(read(t, "healthy").Subject, read(t, "healthy").without(f.ID).Facts).Verdict; v.Outcome == Mismatch {
+			t.Errorf("without %s: %s %s", f.ID, v.First, v.Text)
+		}
+	}
+}
+
+// TestWhoMoved: the same two CAs differ, and the witnesses say which of them is the new one.
+func TestWhoMoved(t *testing.T) {
+	const old, other, third = "old", "other", "third"
+	no, yes := false, true
+	for _, tc := range []struct {
+		name                                             string
+		trusted                                          *bool
+		signing, ingress, issuer, pinSigning, pinIngress string
+		want                                             Corner
+	}{
+		{"all agree", &yes, old, old, old, old, old, ""},
+		{"node's witness: the ingress moved", &no, old, other, old, "", "", CornerIngress},
+		{"node's witness: the signer moved", &no, other, old, old, "", "", CornerSigning},
+		{"pins over a node that has a new certificate already", &no, other, old, other, old, old, CornerSigning},
+		{"pins alone: the ingress", &no, old, other, "", old, old, CornerIngress},
+		{"pins alone: the signer", &no, other, old, "", old, old, CornerSigning},
+		{"no witness", &no, old, other, "", "", "", CornerControl},
+		{"three CAs", &no, old, other, third, "", "", CornerControl},
+		{"both moved, pins of before", &no, other, third, old, old, old, CornerControl},
+		{"both moved together", &yes, other, other, old, old, old, CornerSigning},
+		{"both moved as the pins say: the node is of before", &yes, other, other, old, other, other, CornerCredential},
+		{"no pins: the node is of before", &yes, other, other, old, "", "", CornerCredential},
+		{"only the pins are of before", &yes, other, other, other, old, old, CornerPins},
+		{"the platform says nothing", nil, "", "", old, old, old, ""},
+	} {
+		s := newScene(diag.Subject{Expected: map[string]string{"signing_ca_fingerprint": tc.pinSigning, "ingress_ca_fingerprint": tc.pinIngress}}, nil)
+		s.trusted, s.signing, s.ingress, s.issuer = tc.trusted, tc.signing, tc.ingress, tc.issuer
+		if got := s.caCorner(); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestServerWitnesses: the same refused leaf, and what the profile holds says whether it or the bundle moved.
+func TestServerWitnesses(t *testing.T) {
+	stale, edge := read(t, "node-bundle-stale"), read(t, "edge-certificate-new-issuer")
+	leafOf := func(r recorded) string { return leaf(newScene(r.Subject, r.Facts).api).Fingerprint }
+	for _, tc := range []struct {
+		name string
+		r    recorded
+		want Corner
+	}{
+		{"no bundle in the profile, the pinned leaf", stale.without("trust/profile_bundle", "trust/operator"), CornerBundle},
+		{"the pinned leaf, which the profile's own bundle does not know", edge.expecting("node_api_server_fingerprint", leafOf(edge)), CornerProfileCA},
+		{"no pin, and nobody's bundle knows it", edge.expecting("node_api_server_fingerprint", ""), CornerEdge},
+	} {
+		if v := explain(t, tc.r); v.First != linkBundle || v.Corner != tc.want {
+			t.Errorf("%s: %s %s", tc.name, v.First, v.Corner)
+		}
+	}
+}
+
+// TestNodeCANamed: names alone prove nothing. A CA made anew has the old one's name, so the list of the ingress shows no
+// difference, and the fingerprints do.
+func TestNodeCANamed(t *testing.T) {
+	r := read(t, "ingress-ca-swapped")
+	s := newScene(r.Subject, r.Facts)
+	listed := acceptable(s.facts[factTaskWait])
+	if !slices.Contains(listed, s.cert.Leaf.Issuer) {
+		t.Fatalf("the recording lists %q: it cannot show this", listed)
+	}
+	if v := explain(t, r); v.Corner != CornerIngress {
+		t.Errorf("corner %s", v.Corner)
+	}
+}
+
+// TestCorners: every corner has a row, a signal of the runbook, and steps; those of the control plane come first.
+func TestCorners(t *testing.T) {
+	seen := map[Corner]bool{}
+	for _, row := range cornerRows {
+		if seen[row.corner] || row.moved == "" || len(row.repair) == 0 {
+			t.Errorf("corner %q: %+v", row.corner, row)
+		}
+		seen[row.corner] = true
+		if _, ok := diag.LookupSignal(row.signal); !ok {
+			t.Errorf("corner %q has the signal %q", row.corner, row.signal)
+		}
+		if !slices.IsSortedFunc(row.repair, func(a, b Repair) int { return order(a.Where) - order(b.Where) }) {
+			t.Errorf("corner %q repairs a node before the control plane", row.corner)
+		}
+		for _, r := range row.repair {
+			if filled := diag.Fill(r.Text, map[string]string{"node_id": "n1", "profile": "lab"}); strings.ContainsAny(filled, "{}") || strings.Count(filled, "`")%2 != 0 {
+				t.Errorf("corner %q: %s", row.corner, filled)
+			}
+		}
+	}
+	s := newScene(diag.Subject{}, nil)
+	steps := s.repair([]Corner{CornerBundle, CornerIngress})
+	if len(steps) < 4 || steps[0].Where != atControlPlane || steps[len(steps)-1].Where != atNode {
+		t.Errorf("steps %+v", steps)
+	}
+}
