@@ -15,8 +15,13 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// busyTimeout is how long another process's write is waited for; a write takes milliseconds.
-const busyTimeout = 2 * time.Second
+// busyTimeout is how long one statement waits for another process's write, which takes milliseconds. Nothing ends this
+// wait early, so it is shorter than the second within which Ctrl-C must be heard; a write tries again until its context
+// ends.
+const busyTimeout = 800 * time.Millisecond
+
+// openTimeout bounds opening: where many processes make one history from nothing, some have to try again.
+const openTimeout = 2 * time.Second
 
 // version is the schema's, in user_version. A newer one is refused, and never written to.
 const version = 1
@@ -88,7 +93,7 @@ func open(ctx context.Context, path string) (*Store, error) {
 	}
 	db.SetMaxOpenConns(1) // one process, one writer; each connection costs its pragmas
 	s := &Store{db: db, path: path}
-	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	for {
 		err := s.migrate(ctx)
@@ -145,8 +150,16 @@ func (s *Store) version(ctx context.Context, q querier) (int, error) {
 	return have, nil
 }
 
-// write runs do in one transaction, committed unless do fails.
+// write runs do in one transaction, committed unless do fails; while others write, until ctx ends.
 func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
+	for {
+		if err := s.try(ctx, do); !busy(err) || pause(ctx) != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) try(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -160,9 +173,21 @@ func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-func busy(err error) bool {
+// Damaged reports whether err says that the file is no database any more, or never was.
+func Damaged(err error) bool {
+	code := codeOf(err)
+	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
+}
+
+func busy(err error) bool { return codeOf(err) == sqlite3.SQLITE_BUSY }
+
+// codeOf is SQLite's primary result code, 0 for an error of something else.
+func codeOf(err error) int {
 	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.Code() & 0xff
 }
 
 // pause waits a moment, or says that ctx ended.

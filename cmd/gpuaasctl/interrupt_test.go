@@ -45,7 +45,7 @@ func command(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.Command(args[0], args[1:]...)
 	out := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, t.Output()
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CONFIG_HOME=")
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CONFIG_HOME=", "XDG_STATE_HOME="+t.TempDir())
 	return cmd, out
 }
 

@@ -188,7 +188,7 @@ func (m *recall) keep(ctx context.Context, a *app, r *diag.Report) {
 	}
 	if m.err != nil {
 		note(a.stderr, "this walk is not kept: %v", m.err)
-		if path, err := a.historyPath(); err == nil {
+		if path, err := a.historyPath(); err == nil && history.Damaged(m.err) {
 			note(a.stderr, "to begin a new history: mv %s %s", diag.Quote(path), diag.Quote(path+".bad"))
 		}
 		return
