@@ -50,6 +50,10 @@ func (a *archive) story(w *witnesses, t evidence.Timeline) []byte {
 			say("%-21s %-8s %s\n", g.Source, g.Status, g.Why)
 		}
 	}
+	head("When each witness last spoke")
+	for _, row := range lastHeard(t) {
+		say("%s\n", row)
+	}
 	head("What happened last")
 	for _, n := range t.Notes() {
 		say("# %s\n", n)
@@ -69,6 +73,24 @@ func (a *archive) story(w *witnesses, t evidence.Timeline) []byte {
 		}
 	}
 	return []byte(b.String())
+}
+
+// lastHeard says of each witness how much it told, and when it last spoke: who fell silent, and when.
+func lastHeard(t evidence.Timeline) []string {
+	var rows []string
+	for _, o := range evidence.Origins {
+		n, last := 0, diag.Time{}
+		for _, e := range t.Told() {
+			if e.Origin == o {
+				n, last = n+1, e.At
+			}
+		}
+		if n > 0 && o != evidence.FromJoin && o != evidence.FromPreflight {
+			at, _ := last.MarshalText()
+			rows = append(rows, fmt.Sprintf("%-10s %6d lines, the last %s", o, n, at))
+		}
+	}
+	return rows
 }
 
 // verdictWords are the walk's verdict in a few lines.

@@ -103,14 +103,27 @@ func (h *hearing) askWalk(ctx context.Context) {
 	h.w.report = preflight.Run(ctx, &j.Job)
 }
 
-// afterWalk waits for the walk's end, so that what it made others write is heard as well; never long.
-func (h *hearing) afterWalk(ctx context.Context) {
+// around asks at once, so that something is there whatever happens later, and once more after the walk, so that what
+// it made others write is heard as well. The second answer counts only where it is a good one. ask says whether it was,
+// and how to keep it.
+func (h *hearing) around(ctx context.Context, ask func(context.Context) (good bool, keep func())) {
+	_, keep := ask(ctx)
+	keep()
+	if !h.walk {
+		return
+	}
 	timer := time.NewTimer(walkLead)
 	defer timer.Stop()
 	select {
 	case <-h.walked:
 	case <-timer.C:
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if good, keep := ask(ctx); good {
+		keep()
 	}
 }
 
@@ -144,19 +157,22 @@ func (h *hearing) askNode(ctx context.Context) {
 		return
 	}
 	h.w.nodeClock = h.ask(ctx, preflight.Node, clockTime, diag.Request{ID: "node_clock", Op: diag.OpClock})[0]
-	h.afterWalk(ctx)
-	h.w.agent = h.ask(ctx, preflight.Node, journalTime, h.journal("agent", h.job.Env.Profile.Agent.Unit))[0]
+	h.around(ctx, func(ctx context.Context) (bool, func()) {
+		f := h.ask(ctx, preflight.Node, journalTime, h.journal("agent", h.job.Env.Profile.Agent.Unit))[0]
+		return f.Passed(), func() { h.w.agent = f }
+	})
 }
 
 func (h *hearing) askPlatform(ctx context.Context) {
 	h.w.platformClock = h.ask(ctx, platformPlace, clockTime, diag.Request{ID: "platform_clock", Op: diag.OpClock})[0]
-	h.afterWalk(ctx)
-	reqs := []diag.Request{h.journal("platform", platformUnit), h.journal("ingress", ingressUnit)}
-	for _, path := range ingressFiles {
-		reqs = append(reqs, h.journal("ingress "+path, path))
-	}
-	facts := h.ask(ctx, platformPlace, journalTime, reqs...)
-	h.w.platform, h.w.ingress = facts[0], facts[1:]
+	h.around(ctx, func(ctx context.Context) (bool, func()) {
+		reqs := []diag.Request{h.journal("platform", platformUnit), h.journal("ingress", ingressUnit)}
+		for _, path := range ingressFiles {
+			reqs = append(reqs, h.journal("ingress "+path, path))
+		}
+		facts := h.ask(ctx, platformPlace, journalTime, reqs...)
+		return facts[0].Passed() && facts[1].Passed(), func() { h.w.platform, h.w.ingress = facts[0], facts[1:] }
+	})
 }
 
 func (h *hearing) journal(id, target string) diag.Request {
@@ -165,19 +181,26 @@ func (h *hearing) journal(id, target string) diag.Request {
 
 // askReadModel reads the mapped fields of the node and the allocation: of an answer nothing else is kept.
 func (h *hearing) askReadModel(ctx context.Context) {
-	h.afterWalk(ctx)
 	e := &h.job.Env
+	var wg sync.WaitGroup
 	for _, r := range [...]struct {
 		into   *diag.Fact
 		path   string
 		wanted bool
 	}{{&h.w.node, profile.PathNode, true}, {&h.w.allocation, profile.PathAllocation, e.Subject.AllocationID != ""}} {
 		req := e.API(r.path, nil, mappedFields(e.Profile.Mapping, r.path)...)
-		if r.wanted && req.Op != "" {
-			req.ID = r.path
-			*r.into = h.ask(ctx, preflight.Operator, apiTime, req)[0]
+		if !r.wanted || req.Op == "" {
+			continue
 		}
+		req.ID = r.path
+		wg.Go(func() {
+			h.around(ctx, func(ctx context.Context) (bool, func()) {
+				f := h.ask(ctx, preflight.Operator, apiTime, req)[0]
+				return f.Passed(), func() { *r.into = f }
+			})
+		})
 	}
+	wg.Wait()
 }
 
 // mappedFields are the names of a thing's fields in the mapping, sorted.
@@ -194,43 +217,52 @@ func mappedFields(m profile.Mapping, thing string) []string {
 
 // askEvidence pulls what the platform wrote down about the failing request, this walk, the node, and then its tasks.
 func (h *hearing) askEvidence(ctx context.Context) {
-	h.afterWalk(ctx)
 	e := &h.job.Env
 	var reqs []diag.Request
-	add := func(path string, vars map[string]string) {
+	add := func(path, what string, vars map[string]string) {
 		if req := e.API(path, vars, "evidence.items"); req.Op != "" {
-			req.ID = "evidence " + vars["what"]
+			req.ID = "evidence " + what
 			reqs = append(reqs, req)
 		}
 	}
 	for _, id := range [...]string{e.Subject.CorrelationID, e.CorrelationID} {
 		if id != "" {
-			add(profile.PathEvidence, map[string]string{"correlation_id": id, "what": id})
+			add(profile.PathEvidence, id, map[string]string{"correlation_id": id})
 		}
 	}
 	since, _ := diag.At(h.since).MarshalText()
-	add(profile.PathNodeEvidence, map[string]string{"since": string(since), "what": "of the node"})
-	h.w.evidence = h.ask(ctx, preflight.Operator, apiTime, reqs...)
-	for i := range h.w.evidence {
-		f := &h.w.evidence[i]
-		if f.HTTP == nil {
-			continue
+	add(profile.PathNodeEvidence, "of the node", map[string]string{"since": string(since)})
+	h.around(ctx, func(ctx context.Context) (bool, func()) {
+		facts := h.ask(ctx, preflight.Operator, apiTime, slices.Clone(reqs)...)
+		var items []evidence.Item
+		good := true
+		for i := range facts {
+			items = append(items, takeItems(&facts[i])...)
+			good = good && facts[i].Passed()
 		}
-		items, err := evidence.ParseItems(f.HTTP.Fields["evidence.items"])
-		if err != nil {
-			f.Failure, f.Phase, f.Detail = diag.Unknown, "http", err.Error()
-		}
-		delete(f.HTTP.Fields, "evidence.items") // bodies are not kept
-		h.w.items = append(h.w.items, items...)
+		tasks := h.askTasks(ctx, items)
+		return good, func() { h.w.evidence, h.w.items, h.w.tasks = facts, items, tasks }
+	})
+}
+
+// takeItems takes the evidence out of an answer: of the answer itself nothing is kept.
+func takeItems(f *diag.Fact) []evidence.Item {
+	if f.HTTP == nil {
+		return nil
 	}
-	h.askTasks(ctx)
+	items, err := evidence.ParseItems(f.HTTP.Fields["evidence.items"])
+	if err != nil {
+		f.Failure, f.Phase, f.Detail = diag.Unknown, "http", err.Error()
+	}
+	delete(f.HTTP.Fields, "evidence.items")
+	return items
 }
 
 // askTasks looks at the node's newest tasks, as far as the evidence names them. Status probes come every few seconds,
 // and their results are observations and no tasks of anybody's.
-func (h *hearing) askTasks(ctx context.Context) {
+func (h *hearing) askTasks(ctx context.Context, items []evidence.Item) []diag.Fact {
 	var ids []string
-	for _, i := range slices.Backward(h.w.items) {
+	for _, i := range slices.Backward(items) {
 		if i.TaskID != "" && len(ids) < tasksMost && !slices.Contains(ids, i.TaskID) && i.Detail["type"] != "status.probe" {
 			ids = append(ids, i.TaskID)
 		}
@@ -243,5 +275,5 @@ func (h *hearing) askTasks(ctx context.Context) {
 			reqs = append(reqs, req)
 		}
 	}
-	h.w.tasks = h.ask(ctx, preflight.Operator, apiTime, reqs...)
+	return h.ask(ctx, preflight.Operator, apiTime, reqs...)
 }
