@@ -20,6 +20,7 @@ func (p *Platform) apiHandler() http.Handler {
 		"POST /v1/admin/allocations/{id}/credential-report": p.credentialReport,
 		"POST /v1/allocations/{id}/terminal-token":          p.mintToken,
 		"GET /v1/admin/terminal/sessions/{id}":              p.getSession,
+		"GET /v1/admin/nodes":                               p.getNodes,
 		"GET /v1/admin/nodes/{id}":                          p.getNode,
 		"POST /v1/admin/nodes/{id}/tasks":                   p.postTask,
 		"POST /v1/admin/nodes/{id}/reenroll":                p.reenroll,

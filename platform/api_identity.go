@@ -48,6 +48,7 @@ func (p *Platform) decide(action string) web.Handler {
 			return decisionRefused(err)
 		}
 		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "correlation_id", d.CorrelationID)
+		p.reclassified(r.Context(), d.NodeID)
 		return p.getNode(w, r)
 	}
 }

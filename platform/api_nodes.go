@@ -109,6 +109,27 @@ func operationRead(o store.Operation) operationView {
 	return operationView{ID: o.ID, Type: o.Type, Status: o.Status, TaskID: o.TaskID, CorrelationID: o.CorrelationID, CreatedAt: when(o.CreatedAt), ExpiresAt: when(o.ExpiresAt)}
 }
 
+// getNodes lists the read model of every node, by id.
+func (p *Platform) getNodes(w http.ResponseWriter, r *http.Request) error {
+	ids, err := p.store.NodeIDs(r.Context())
+	if err != nil {
+		return err
+	}
+	views := make([]nodeView, len(ids))
+	for i, id := range ids {
+		o, err := p.observe(r.Context(), id)
+		if err != nil {
+			return err
+		}
+		views[i] = nodeRead(o)
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		Items []nodeView `json:"items"`
+		Now   diag.Time  `json:"now"`
+	}{views, diag.At(p.now())})
+	return nil
+}
+
 func (p *Platform) getNode(w http.ResponseWriter, r *http.Request) error {
 	in, err := p.observe(r.Context(), r.PathValue("id"))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
 )
 
 // tenantView is what one tenant's allocation shows of a state that may be its node's. It has a trail of its own, and
@@ -32,15 +33,27 @@ var userTexts = map[diag.UserState]string{
 	diag.UserSecurity:  "The machine is not available. The operator has been told.",
 }
 
-// tenantRecovery is what an allocation's tenant is told: of its own clean-up first, then of its node.
+// tenantRecovery is what an allocation's tenant is told: of its own clean-up first, then of its node, then of its
+// workload. A workload fails by a completed observation only; one that is missing is said as such and changes nothing.
 func tenantRecovery(a store.Allocation, node recoveryView) (reason string, state diag.UserState) {
+	active := a.State == store.StateActive
 	switch {
 	case a.State == store.StateReleaseFailed:
 		return "release_failed_cleanup_stuck", diag.UserOperator
-	case a.State != store.StateActive && a.State != store.StateReleasing || node.Reason == "none":
+	case !active && a.State != store.StateReleasing:
 		return "none", diag.UserNormal
+	case node.Reason != "none":
+		return node.Reason, diag.UserState(node.State)
+	case active && a.App.Status == appStopped:
+		return "app_runtime_failed", diag.UserTemporary
+	case active && a.App.Status == appDegraded:
+		return "app_route_failed", diag.UserTemporary
+	case active && a.Credential != nil && !a.Credential.Healthy:
+		return "app_credential_failing", diag.UserOperator
+	case active && observationOf(a.App) == "stale":
+		return "app_observation_stale", diag.UserNormal
 	}
-	return node.Reason, diag.UserState(node.State)
+	return "none", diag.UserNormal
 }
 
 func tenantRead(a store.Allocation, node recoveryView, trail []store.Evidence, now time.Time) tenantView {
@@ -64,20 +77,28 @@ func (p *Platform) Reclassify(ctx context.Context) error {
 	}
 	var errs []error
 	for _, id := range ids {
-		if err := p.reclassify(ctx, id); err != nil {
+		if err := p.reclassify(ctx, id, store.NewID("reason-")); err != nil {
 			errs = append(errs, fmt.Errorf("reclassify node %s: %w", id, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Platform) reclassify(ctx context.Context, nodeID string) error {
+// reclassified is reclassify as part of the request that changed something; the sweep would come to the same.
+func (p *Platform) reclassified(ctx context.Context, nodeID string) {
+	if err := p.reclassify(ctx, nodeID, web.CorrelationID(ctx)); err != nil {
+		p.log.Error("reclassify failed", "node_id", nodeID, "error", err)
+	}
+}
+
+// reclassify looks at one node under a correlation id: of the sweep, or of the decision that changed something.
+func (p *Platform) reclassify(ctx context.Context, nodeID, correlationID string) error {
 	o, err := p.observe(ctx, nodeID)
 	if err != nil {
 		return err
 	}
 	v := recovery(o)
-	changed, err := p.store.SetNodeRecovery(ctx, nodeID, store.Recovery{Reason: v.Reason, State: v.State, CorrelationID: store.NewID("reason-"),
+	changed, err := p.store.SetNodeRecovery(ctx, nodeID, store.Recovery{Reason: v.Reason, State: v.State, CorrelationID: correlationID,
 		Detail: map[string]any{"evidence": v.Evidence}, At: o.now})
 	if err != nil {
 		return err
@@ -92,9 +113,9 @@ func (p *Platform) reclassify(ctx context.Context, nodeID string) error {
 	}
 	for _, a := range tenants {
 		reason, state := tenantRecovery(a, v)
-		// A correlation id of its own: one tenant's record leads to no other's.
+		// A correlation id of its own: one tenant's record leads to no other's. The cause is for the operator.
 		if _, err := p.store.SetAllocationRecovery(ctx, nodeID, a.ID, store.Recovery{Reason: reason, State: string(state), CorrelationID: store.NewID("notice-"),
-			Detail: map[string]any{"user_text": userTexts[state]}, At: o.now}); err != nil {
+			Detail: map[string]any{"user_text": userTexts[state], "cause": correlationID}, At: o.now}); err != nil {
 			return err
 		}
 	}

@@ -236,7 +236,10 @@ func TestClonedIdentity(t *testing.T) {
 	if n.Identity != wire.DenyCloned || n.Recovery.State != "security_action_required" || len(n.Instances) != 2+1 { // and the one of the enrollment
 		t.Errorf("read model %+v", n)
 	}
-	wantEvidence(t, p, "clone-1", "node.clone_detected", "node.denied")
+	wantEvidence(t, p, "clone-1", "node.clone_detected", "node.denied", "node.recovery_changed")
+	if a := allocation(t, p, platformtest.AllocationID); a.Recovery.Reason != "cloned_identity_detected" || a.Recovery.State != "security_action_required" || a.Recovery.Since == "" {
+		t.Errorf("its tenant is told at once: %+v", a.Recovery)
+	}
 	if status, code := decide(t, p, platformtest.NodeID, "fence", map[string]any{"instance_id": "host-x"}); status != 404 || code != "instance_not_found" {
 		t.Errorf("fence a stranger: %d %s", status, code)
 	}

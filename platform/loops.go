@@ -45,7 +45,7 @@ func (p *Platform) sweepLoop(ctx context.Context) {
 		case n > 0:
 			p.log.Info("tasks expired", "count", n)
 		}
-		p.checkTrust(ctx)
+		p.checkTrust(ctx, false)
 		if err := p.Reclassify(ctx); err != nil && ctx.Err() == nil {
 			p.log.Error("reclassify failed", "error", err)
 		}

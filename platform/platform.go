@@ -108,7 +108,10 @@ func (p *Platform) open(deps Deps) (err error) {
 	if err := p.store.CloseOrphans(ctx, p.now()); err != nil {
 		return fmt.Errorf("close sessions of a former process: %w", err)
 	}
-	p.checkTrust(ctx)
+	if err := p.recallTrust(ctx); err != nil {
+		return fmt.Errorf("recall the trust: %w", err)
+	}
+	p.checkTrust(ctx, true)
 	p.gateway = gateway.New(gateway.Options{
 		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Redis: p.cfg.Redis, Denied: p.deniedStream,
 		NodeStreamTimeout: seconds(p.cfg.Policy.NodeStreamTimeout), TerminalBase: p.cfg.Endpoints.BrowserTerminalBase,

@@ -201,6 +201,34 @@ func TestReasonsOfTheReadModel(t *testing.T) {
 	}
 }
 
+// TestTrustAcrossRestarts: a repair that a restart brings is evidence, too; a mismatch that stays is one.
+func TestTrustAcrossRestarts(t *testing.T) {
+	db, drifted := t.TempDir()+"/platform.db", true
+	start := func() *platformtest.Platform {
+		return platformtest.StartPlatform(t, platformtest.Options{Config: func(c *platform.Config) {
+			slowSweeps(c)
+			if c.Database = db; drifted {
+				c.PKI.IngressCA = c.PKI.NodeCABundle
+			}
+		}})
+	}
+	for i, want := range []struct {
+		drifted            bool
+		mismatch, restored int
+	}{{true, 1, 0}, {true, 1, 0}, {false, 1, 1}, {false, 1, 1}} {
+		drifted = want.drifted
+		p := start()
+		for kind, n := range map[string]int{"platform.trust_mismatch": want.mismatch, "platform.trust_restored": want.restored} {
+			if rows, err := p.Store().Recent(t.Context(), kind, 10); err != nil || len(rows) != n {
+				t.Errorf("start %d: %d of %s, want %d (%v)", i+1, len(rows), kind, n, err)
+			}
+		}
+		if err := p.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestTrustIsLookedAtAgain: a drift of the ingress is evidence when it comes and when it goes.
 func TestTrustIsLookedAtAgain(t *testing.T) {
 	t.Parallel()

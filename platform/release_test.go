@@ -126,6 +126,41 @@ func TestForceReleaseIsAudited(t *testing.T) {
 	}
 }
 
+// TestWorkloadReasons: a workload fails by a completed observation, never by a missing one, and a later observation
+// takes it back.
+func TestWorkloadReasons(t *testing.T) {
+	clk := &clock{}
+	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Nodes: []platform.SeedNode{{ID: platformtest.NodeID}},
+		Allocations: []platform.SeedAllocation{{ID: platformtest.AllocationID, NodeID: platformtest.NodeID, State: "active", OSUser: "tenant",
+			App: platform.SeedApp{Kind: "web", Unit: "w.service", Port: 80}}}, Config: slowSweeps})
+	cred := p.Enroll(platformtest.NodeID)
+	at := func() time.Time { clk.advance(time.Second); return clk.now() }
+	for _, c := range []struct {
+		name string
+		do   func() error
+		want string
+	}{
+		{"running", func() error { return p.Store().ObserveApp(t.Context(), platformtest.AllocationID, "running", at()) }, "none normal"},
+		{"missed", func() error { return p.Store().MissApp(t.Context(), platformtest.AllocationID, at()) }, "app_observation_stale normal"},
+		{"stopped", func() error { return p.Store().ObserveApp(t.Context(), platformtest.AllocationID, "stopped", at()) }, "app_runtime_failed temporary"},
+		{"missed, and known to be stopped", func() error { return p.Store().MissApp(t.Context(), platformtest.AllocationID, at()) }, "app_runtime_failed temporary"},
+		{"without its port", func() error { return p.Store().ObserveApp(t.Context(), platformtest.AllocationID, "degraded", at()) }, "app_route_failed temporary"},
+		{"back", func() error { return p.Store().ObserveApp(t.Context(), platformtest.AllocationID, "running", at()) }, "none normal"},
+	} {
+		if err := c.do(); err != nil {
+			t.Fatal(err)
+		}
+		beat(t, p, cred, wire.HeartbeatRequest{})
+		if a := allocation(t, p, platformtest.AllocationID); a.Recovery.Reason+" "+a.Recovery.State != c.want {
+			t.Errorf("%s: %+v, want %s", c.name, a.Recovery, c.want)
+		}
+	}
+	var list struct{ Items []nodeRead }
+	if p.Do(http.MethodGet, "/v1/admin/nodes", nil, &list); len(list.Items) != 1 || list.Items[0].Recovery.Reason != "none" {
+		t.Errorf("nodes %+v", list)
+	}
+}
+
 // TestTenantsAreToldApart: one node's reason reaches each active allocation on it, with a record of its own and not a
 // word of the others.
 func TestTenantsAreToldApart(t *testing.T) {

@@ -80,6 +80,10 @@ func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
 		return err
 	}
 	if t.Status == wire.TaskCompleted {
+		// The clean-up saw the workload's end.
+		if _, err := q.ExecContext(ctx, "UPDATE allocations SET app_status = 'stopped', app_observed_at = ? WHERE id = ? AND app_status != ''", ms(now), a.ID); err != nil {
+			return err
+		}
 		return setState(ctx, q, &a, StateReleased, t.CorrelationID, "", now)
 	}
 	return setState(ctx, q, &a, StateReleaseFailed, t.CorrelationID, "the clean-up "+t.Status, now)
