@@ -19,9 +19,12 @@ type clock struct{ now time.Time }
 
 func newClock() *clock { return &clock{time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)} }
 
+// longID makes every entry longer than a sector, so that each can be torn.
+func longID() string { return strings.Repeat("node-1-", 100) }
+
 func (c *clock) config(disk, mirror *memdisk.Disk) recorder.Config {
 	epoch := time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC)
-	return recorder.Config{Dir: "/var/lib/gpuaas/diag", Mirror: "/run/gpuaas/diag", Boot: "boot-1", NodeID: "node-1", Agent: "v1",
+	return recorder.Config{Dir: "/var/lib/gpuaas/diag", Mirror: "/run/gpuaas/diag", Boot: "boot-1", NodeID: longID(), Agent: "v1",
 		FS: both{disk, mirror}, Now: func() time.Time { return c.now }, Mono: func() int64 { return int64(c.now.Sub(epoch)) }}
 }
 
@@ -136,6 +139,11 @@ func TestPowerCut(t *testing.T) {
 			}
 			for n := opened; n <= disk.Len(); n++ {
 				cut := disk.Cut(n, roll)
+				for _, name := range []string{record.FileRecord, record.FilePinned} {
+					if holes := cut.Holes("/var/lib/gpuaas/diag/" + name); holes > 0 {
+						t.Fatalf("after %d operations: %s has %d holes", n, name, holes)
+					}
+				}
 				what := amounts(on(t, cut))
 				for k := range what {
 					if !given[k] {

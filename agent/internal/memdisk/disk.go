@@ -76,6 +76,7 @@ func (d *Disk) do(op Op) error {
 		}
 	}
 	d.count[op.Kind]++
+	d.count[op.Kind+" "+path.Dir(op.Path)]++
 	if d.keep {
 		d.log = append(d.log, op)
 	}
@@ -87,6 +88,13 @@ func (d *Disk) Count(kind string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.count[kind]
+}
+
+// CountIn is how many operations of a kind were done in a folder itself.
+func (d *Disk) CountIn(kind, folder string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.count[kind+" "+folder]
 }
 
 // Len is the length of the log.
