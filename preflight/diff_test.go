@@ -229,18 +229,17 @@ func TestOnlyTheSameCompares(t *testing.T) {
 // runs are n healthy walks whose times are base's, multiplied by noise.
 func runs(t *testing.T, n int, noise func() float64) []*diag.Report {
 	t.Helper()
+	base := recorded(t, "healthy")
 	var out []*diag.Report
 	for range n {
-		out = append(out, changed(t, func(r *diag.Report) { stretch(r, noise) }))
+		r := *base
+		r.Facts = slices.Clone(base.Facts)
+		for i := range r.Facts {
+			r.Facts[i].DurationMS = diag.Millis(math.Ceil(float64(r.Facts[i].DurationMS) * noise()))
+		}
+		out = append(out, &r)
 	}
 	return out
-}
-
-func stretch(r *diag.Report, by func() float64) {
-	for i := range r.Facts {
-		f := &r.Facts[i]
-		f.DurationMS = diag.Millis(math.Ceil(float64(f.DurationMS) * by()))
-	}
 }
 
 // TestSlowerThanNoise: one slow fact among steady ones is found, with the phase that grew; under five good walks nothing
