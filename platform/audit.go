@@ -14,6 +14,7 @@ import (
 // Actors and actions of audit rows that failures give.
 const (
 	actorNode          = "node"
+	actorHost          = "host" // one that is fenced
 	actionAuthenticate = "node.authenticate"
 	actionEnroll       = "node.enroll"
 	actionCredential   = "app.credential"

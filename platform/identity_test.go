@@ -260,6 +260,15 @@ func TestClonedIdentity(t *testing.T) {
 			t.Errorf("the fenced host: %q", code)
 		}
 	}
+	fencedRows := 0
+	for _, r := range auditRows(t, p, "?action=node.authenticate") {
+		if r.Reason == wire.DenyFenced {
+			fencedRows++
+		}
+	}
+	if fencedRows != 1 {
+		t.Errorf("%d audit rows of a host that stays fenced", fencedRows)
+	}
 	for where, code := range everywhere(t, p, cred, "x", wire.HeaderNodeInstance, "host-b") {
 		if code != wire.DenyFenced && where != "enroll" {
 			t.Errorf("the fenced host at %s: %q", where, code)

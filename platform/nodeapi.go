@@ -94,8 +94,15 @@ func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error)
 		serial = serialText(from.cert)
 		e.Detail["cert_serial"] = serial
 	}
+	key := store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(ctx, nodeID), CredentialID: serial, Action: actionAuthenticate, Reason: denial.Code}
 	write := func() error { return p.store.Denied(ctx, denial.Code, e) }
-	if isProbe(r) || p.fencedHost(ctx, nodeID, denial.Code) {
+	if p.fencedHost(ctx, nodeID, denial.Code) { // not the node: the right host's contact does not end this failure
+		if key.ActorType, key.ActorID = actorHost, from.instance; key.ActorID == "" {
+			key.ActorID = from.remote
+		}
+		write = func() error { return p.store.Record(ctx, e) }
+	}
+	if isProbe(r) {
 		write = func() error { return p.store.Record(ctx, e) }
 	}
 	if err := write(); err != nil {
@@ -105,8 +112,7 @@ func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error)
 		return
 	}
 	p.metrics.add("node_denials_total", "reason", denial.Code)
-	p.failed(ctx, store.Audit{AuditKey: store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(ctx, nodeID), CredentialID: serial,
-		Action: actionAuthenticate, Reason: denial.Code}, NodeID: nodeID, Remote: from.remote})
+	p.failed(ctx, store.Audit{AuditKey: key, NodeID: nodeID, Remote: from.remote})
 }
 
 // fencedHost reports whether a denial is a fenced host's alone, and says nothing about the node.
