@@ -59,7 +59,7 @@ func linkMark(s trust.Status) string {
 	case trust.Pass:
 		return "✔ pass"
 	case trust.Fail:
-		return "✖ fail"
+		return "✘ fail"
 	case trust.NotSet:
 		return "  not set"
 	}
@@ -75,7 +75,7 @@ func trustVerdict(b *bytes.Buffer, v *trust.Verdict) {
 		fmt.Fprintf(b, "- UNKNOWN · %s: %s\n", v.Text, strings.Join(v.Unknown, ", "))
 		return
 	}
-	fmt.Fprintf(b, "✖ MISMATCH · %s\n", render.Clean(v.Text))
+	fmt.Fprintf(b, "✘ MISMATCH · %s\n", render.Clean(v.Text))
 	fmt.Fprintf(b, "first link  %s\nmoved       %s (%s)\n", v.First, v.Moved, v.Corner)
 	for _, c := range v.Others {
 		fmt.Fprintf(b, "also        %s\n", c)
