@@ -184,7 +184,7 @@ func FuzzEncode(f *testing.F) {
 			t.Fatalf("%s: %+v of %+v", v, got, e)
 		}
 		whole := len(boot)+len(reason)+len(detail)+len(fact)+len(value) < 500
-		if whole && utf8.ValidString(reason+detail+fact+value) && (got.Detail != detail || string(got.Reason) != reason || got.Facts[fact] != value) {
+		if whole && utf8.ValidString(strings.Join([]string{reason, detail, fact, value}, " ")) && (got.Detail != detail || string(got.Reason) != reason || got.Facts[fact] != value) {
 			t.Fatalf("changed: %+v of %+v", got, e)
 		}
 	})
