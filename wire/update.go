@@ -113,10 +113,11 @@ type Snapshot struct {
 	Rollout       *Rollout  `json:"rollout,omitempty"`
 }
 
-// EventSelfUpdate is the kind of a rollout's events; EventBoot of a boot recovery's. Their detail is an UpdateEvent.
+// Kinds of events. The detail of the first two is an UpdateEvent.
 const (
 	EventSelfUpdate = "self_update"
 	EventBoot       = "boot_recovery"
+	EventDecision   = "decision" // a decision on this node's identity or health; its detail is an entry of the diagnostic record
 )
 
 // UpdateEvent is one step of a rollout, with the evidence of why.

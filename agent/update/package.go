@@ -1,7 +1,6 @@
 package update
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -48,27 +47,24 @@ func (p Packages) Check(sha string) error {
 	return nil
 }
 
-// Fetch makes sure that a build's package lies there whole. get opens the far side's copy. The package has its name
-// only when its digest is right and it is a program for this machine.
-func (p Packages) Fetch(ctx context.Context, sha string, get func(context.Context) (io.ReadCloser, error)) error {
+// Fetch makes sure that a build's package lies there whole; get gives the far side's copy to take, and returns take's
+// error. The package has its name only when its digest is right and it is a program for this machine.
+func (p Packages) Fetch(sha string, get func(take func(io.Reader) error) error) error {
 	if p.Check(sha) == nil {
 		return nil
 	}
-	body, err := get(ctx)
-	if err != nil {
-		return fmt.Errorf("fetch the package: %w", err)
-	}
-	defer body.Close()
-	sum := sha256.New()
-	head := &header{}
-	err = p.Disk.Stream(name(sha), body, wire.MaxArtifact, 0o755, io.MultiWriter(sum, head), func() error {
-		if got := hex.EncodeToString(sum.Sum(nil)); got != sha {
-			return fmt.Errorf("the platform's package: %w, %s", ErrDigest, got)
-		}
-		return head.runsHere()
+	err := get(func(body io.Reader) error {
+		sum := sha256.New()
+		head := &header{}
+		return p.Disk.Stream(name(sha), body, wire.MaxArtifact, 0o755, io.MultiWriter(sum, head), func() error {
+			if got := hex.EncodeToString(sum.Sum(nil)); got != sha {
+				return fmt.Errorf("the platform's package: %w, %s", ErrDigest, got)
+			}
+			return head.runsHere()
+		})
 	})
 	if err != nil {
-		return errors.Join(err, p.Disk.Remove(dirVersions+"/"+sha))
+		return fmt.Errorf("fetch the package: %w", errors.Join(err, p.Disk.Remove(dirVersions+"/"+sha)))
 	}
 	return nil
 }

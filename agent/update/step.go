@@ -97,17 +97,22 @@ func (j Journal) Observe(probe string, ok bool, why string, now time.Time) Journ
 	if !known || was.Pass != ok {
 		j.noteProbe(now, probe, ok, why)
 	}
-	if probe != wire.ProbeHeartbeat && is.Fails >= maxProbeFails {
-		r.Condemned = "probe " + probe + " failed " + strconv.Itoa(is.Fails) + " times: " + why
-		return j
-	}
 	return j.due(now)
 }
 
-// due ends the soak when its time is over and all probes pass. Until then it goes on.
+// due ends the soak: the other way when a probe was refused too often while the heartbeat passes, and well when its time
+// is over and all probes pass. Until then it goes on.
 func (j Journal) due(now time.Time) Journal {
 	r := j.Active()
-	if r == nil || r.State != wire.RolloutSoaking || r.Condemned != "" || now.Before(r.SoakUntil) {
+	if r == nil || r.State != wire.RolloutSoaking || r.Condemned != "" {
+		return j
+	}
+	for _, probe := range [...]string{wire.ProbeTaskWait, wire.ProbeNoop} {
+		if n := r.Probes[probe].Fails; n >= maxProbeFails && r.Probes[wire.ProbeHeartbeat].Pass {
+			return j.Condemn("probe " + probe + " failed " + strconv.Itoa(n) + " times in a row")
+		}
+	}
+	if now.Before(r.SoakUntil) {
 		return j
 	}
 	for _, probe := range [...]string{wire.ProbeHeartbeat, wire.ProbeTaskWait, wire.ProbeNoop} {
@@ -223,4 +228,15 @@ func (j *Journal) noteProbe(now time.Time, probe string, ok bool, why string) {
 	}
 	j.note(now, diag.RecSelfUpdateCommitted, decision, why)
 	j.Notes[len(j.Notes)-1].Facts["probe"] = probe
+}
+
+// Condemn makes the next start go back. It does nothing to a rollout that has not started its target or is over.
+func (j Journal) Condemn(why string) Journal {
+	r := j.Active()
+	if r == nil || r.Condemned != "" || wire.RolloutRank(r.State) < wire.RolloutRank(wire.RolloutActivating) {
+		return j
+	}
+	j = j.clone()
+	j.Rollout.Condemned = why
+	return j
 }
