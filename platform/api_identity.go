@@ -15,7 +15,7 @@ import (
 type decisionRequest struct {
 	Reason      string `json:"reason"`
 	By          string `json:"by"`           // who decides; default: the operator's token
-	InstanceID  string `json:"instance_id"`  // fence: the host to shut out; empty: the node
+	InstanceID  string `json:"instance_id"`  // fence, reactivate: the one host that is meant; empty: the node
 	NewIdentity bool   `json:"new_identity"` // reactivate: revoke every certificate so far
 	Reactivate  bool   `json:"reactivate"`   // reenroll: of a retired or fenced node
 }

@@ -286,6 +286,23 @@ func TestClonedIdentity(t *testing.T) {
 	}
 }
 
+// TestUnfence: an operator who fenced the wrong host takes it back.
+func TestUnfence(t *testing.T) {
+	p := platformtest.StartPlatform(t, platformtest.Options{})
+	cred := p.Enroll(platformtest.NodeID)
+	beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-a"})
+	decide(t, p, platformtest.NodeID, "fence", map[string]any{"instance_id": "host-a"})
+	if code := beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-a"}); code != wire.DenyFenced {
+		t.Errorf("fenced: %q", code)
+	}
+	if status, _ := decide(t, p, platformtest.NodeID, "reactivate", map[string]any{"instance_id": "host-a", "reason": "mine"}); status != 200 {
+		t.Errorf("reactivate the host: %d", status)
+	}
+	if code := beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-a"}); code != "" {
+		t.Errorf("afterwards: %q", code)
+	}
+}
+
 // operations lists "type status" of the node's operations, newest first.
 func operations(t *testing.T, p *platformtest.Platform) []string {
 	t.Helper()

@@ -32,7 +32,7 @@ var (
 type Decision struct {
 	NodeID        string
 	Action        string
-	InstanceID    string // of Fence: the host to shut out
+	InstanceID    string // of Fence and Reactivate: the one host that is meant, and not the node
 	NewIdentity   bool   // of Reactivate: every certificate so far is revoked, so that only a new enrollment gets in
 	By            string
 	Reason        string
@@ -79,6 +79,8 @@ func decide(ctx context.Context, q querier, d Decision) error {
 	switch {
 	case d.Action == Fence && d.InstanceID != "":
 		err = fence(ctx, q, d)
+	case d.Action == Reactivate && d.InstanceID != "":
+		err = setFenced(ctx, q, d, 0)
 	case d.Action == Reactivate:
 		err = reactivate(ctx, q, n, d)
 	default:
@@ -98,7 +100,16 @@ func decide(ctx context.Context, q querier, d Decision) error {
 // fence shuts one host out. The node's identity stays as it is: whether the other host may go on is a decision of its
 // own. What the node is known by is no longer that host.
 func fence(ctx context.Context, q querier, d Decision) error {
-	res, err := q.ExecContext(ctx, "UPDATE instances SET fenced_at = ? WHERE node_id = ? AND instance_id = ?", ms(d.At), d.NodeID, d.InstanceID)
+	if err := setFenced(ctx, q, d, ms(d.At)); err != nil {
+		return err
+	}
+	_, err := q.ExecContext(ctx, "UPDATE nodes SET instance_id = '', boot_id = '' WHERE id = ? AND instance_id = ?", d.NodeID, d.InstanceID)
+	return err
+}
+
+// setFenced marks the host of a decision, at a time in Unix milliseconds or 0 for none.
+func setFenced(ctx context.Context, q querier, d Decision, at int64) error {
+	res, err := q.ExecContext(ctx, "UPDATE instances SET fenced_at = ? WHERE node_id = ? AND instance_id = ?", at, d.NodeID, d.InstanceID)
 	if err != nil {
 		return err
 	}
@@ -108,8 +119,7 @@ func fence(ctx context.Context, q querier, d Decision) error {
 	case n == 0:
 		return ErrInstance
 	}
-	_, err = q.ExecContext(ctx, "UPDATE nodes SET instance_id = '', boot_id = '' WHERE id = ? AND instance_id = ?", d.NodeID, d.InstanceID)
-	return err
+	return nil
 }
 
 // reactivate accepts the node's credentials again. What was fenced stays out.
