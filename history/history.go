@@ -33,7 +33,7 @@ const (
 var ErrNone = errors.New("no such report is kept")
 
 // Path is where the history is: below $XDG_STATE_HOME; without it in the home of an ordinary user, and for root beside
-// the lab's state. home may be empty for root only.
+// the lab's state. env looks a variable up.
 func Path(env func(string) string, root bool) (string, error) {
 	base := env("XDG_STATE_HOME")
 	switch {

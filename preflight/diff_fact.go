@@ -66,7 +66,7 @@ func (c *comparison) fact(before, after *diag.Fact) {
 		}
 		c.add(diag.Change{
 			Kind: was.kind, Hop: ofHop(after.ID), Field: was.field, Before: was.value, After: now[i].value,
-			Known:      c.known(after.ID, func(f *diag.Fact) bool { return slices.Contains(traits(f), now[i]) }),
+			Known:      c.seen(after.ID, now[i]),
 			Regression: worseTrait(was, now[i], before, after),
 		}, after.ID)
 	}
@@ -82,6 +82,20 @@ func (c *comparison) fact(before, after *diag.Fact) {
 // known reports whether a kept good walk's fact is as it should be.
 func (c *comparison) known(id string, is func(*diag.Fact) bool) bool {
 	return slices.ContainsFunc(c.good, func(run map[string]*diag.Fact) bool { return run[id] != nil && is(run[id]) })
+}
+
+// seen reports whether kept good walks have seen a trait. Of a name's addresses each may have been in another answer: a
+// pool gives some of them each time.
+func (c *comparison) seen(id string, t trait) bool {
+	if t.field != fieldAddresses {
+		return c.known(id, func(f *diag.Fact) bool { return slices.Contains(traits(f), t) })
+	}
+	for address := range strings.FieldsSeq(t.value) {
+		if !c.known(id, func(f *diag.Fact) bool { return f.DNS != nil && slices.Contains(f.DNS.Addresses, address) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // whereTo is what a fact was measured at: of a URL only scheme and host, since paths hold ids of single runs; of a file,

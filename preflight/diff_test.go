@@ -154,6 +154,16 @@ func TestSeenBefore(t *testing.T) {
 	if len(d.Changes) != 1 || d.Regressions() != 0 || !d.Changes[0].Known {
 		t.Errorf("a second answer of a pool: %+v", d.Changes)
 	}
+	pool := func(addresses ...string) *diag.Report {
+		return changed(t, func(r *diag.Report) { factOf(t, r, reachID).DNS.Addresses = addresses })
+	}
+	good := []*diag.Report{pool("192.0.2.1", "192.0.2.2"), pool("192.0.2.3", "192.0.2.2")}
+	if d := Diff(good[0], pool("192.0.2.3", "192.0.2.1"), good); d.Regressions() != 0 || len(d.Changes) != 1 {
+		t.Errorf("some of a pool that is known: %+v", d.Changes)
+	}
+	if d := Diff(good[0], pool("192.0.2.4", "192.0.2.1"), good); d.Regressions() != 1 {
+		t.Errorf("one that no good walk has seen: %+v", d.Changes)
+	}
 	upgraded := changed(t, func(r *diag.Report) {
 		b := factOf(t, r, binaryID).Binary
 		b.SHA256, b.Running, b.Version = "ab", "ab", "v9"

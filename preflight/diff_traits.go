@@ -20,6 +20,9 @@ type trait struct {
 	value string
 }
 
+// fieldAddresses is the answer to a look-up, sorted, one space between two addresses.
+const fieldAddresses = "dns.addresses"
+
 func (t trait) section() string {
 	s, _, _ := strings.Cut(t.field, ".")
 	return s
@@ -48,7 +51,7 @@ func (ts *traitList) add(kind diag.ChangeKind, field, value string) {
 // literal address is the request's, and among several addresses any may be taken.
 func (ts *traitList) network(f *diag.Fact) {
 	if d := f.DNS; d != nil && d.Source != "pinned" && d.Source != "literal" {
-		ts.add(diag.ChangeDNSAnswer, "dns.addresses", strings.Join(slices.Sorted(slices.Values(d.Addresses)), " "))
+		ts.add(diag.ChangeDNSAnswer, fieldAddresses, strings.Join(slices.Sorted(slices.Values(d.Addresses)), " "))
 		ts.add(diag.ChangeDNSAnswer, "dns.source", d.Source)
 		ts.add(diag.ChangeResolver, "dns.server", d.Server)
 	}

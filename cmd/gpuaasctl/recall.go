@@ -166,7 +166,7 @@ func (m *recall) compare(b *baselineFlag, r *diag.Report) {
 	case m.err != nil:
 		why = "the history cannot be read: " + m.err.Error()
 	default:
-		good = slices.DeleteFunc(m.good, func(g *diag.Report) bool { return g.Run.ID == r.Run.ID })
+		good = slices.DeleteFunc(m.good, func(g *diag.Report) bool { return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) }) // what came later is no baseline of a replay
 	}
 	switch {
 	case b.file != nil:
@@ -176,7 +176,7 @@ func (m *recall) compare(b *baselineFlag, r *diag.Report) {
 	case why != "":
 		r.Diff = preflight.NoBaseline(b.name, why)
 	default:
-		r.Diff = preflight.NoBaseline(b.name, "no good walk of "+strings.TrimSpace(r.Subject.NodeID+" "+r.Subject.AllocationID)+" is kept")
+		r.Diff = preflight.NoBaseline(b.name, "no earlier good walk of "+strings.TrimSpace(r.Subject.NodeID+" "+r.Subject.AllocationID)+" is kept")
 	}
 	r.Diff.Baseline.From = b.name
 }
