@@ -90,6 +90,7 @@ type Outcome struct {
 	Correlation string
 
 	Sent  bool          // the request was written: the far side may have acted on it, whatever came back
+	Asked bool          // the listener asked for this node's certificate
 	Dated bool          // an answer came that said its time
 	Skew  time.Duration // the far side's clock minus this one, by that answer
 }

@@ -32,6 +32,7 @@ var retryPolicies = map[diag.RecordReason]retryPolicy{
 	diag.RecRecoveryTokenMissing:      {5 * time.Second, 8},
 	diag.RecRecoveryTokenExpired:      {5 * time.Second, 20},
 	diag.RecRecoveryEnrollmentBlocked: {5 * time.Second, 20},
+	diag.RecRecoverySuppressed:        {5 * time.Second, 20},
 }
 
 // maxRetryAfter bounds what a far side can ask for: a node is never silenced for longer by one answer.

@@ -32,20 +32,34 @@ const maxAnswer = 4 << 20
 
 // api is the node API as one node sees it.
 type api struct {
-	node      string
-	base      *url.URL
-	transport *http.Transport
-	rotation  *rotation // nil for a transport that is used once
-	creds     credentials
+	node, instance string
+	base           *url.URL
+	transport      func() *http.Transport
+	close          func()
+	creds          credentials
 }
 
-func newAPI(cfg Config, creds credentials, initial bool) *api {
-	d := dialer{creds: creds, dial: cfg.Dial, initial: initial}
-	a := &api{node: cfg.NodeID, base: cfg.APIURL, transport: d.transport(!initial), creds: creds}
-	if !initial {
-		a.rotation = &rotation{creds: creds}
+// newAPI is the node API at runtime, under the node's certificate.
+func newAPI(cfg Config, creds credentials, instance string) *api {
+	r := &rotation{dialer: dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial}}
+	return &api{node: cfg.NodeID, instance: instance, base: cfg.APIURL, transport: r.transport, close: r.close, creds: creds}
+}
+
+// bareAPI is the node API for one exchange without a certificate, by the runtime path or the recovery path.
+func bareAPI(cfg Config, creds credentials, instance string, recovery bool) *api {
+	d := dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial, bare: true, system: true}
+	base := cfg.APIURL
+	if recovery {
+		if cfg.RecoveryURL != nil {
+			base = cfg.RecoveryURL
+		}
+		if cfg.RecoveryCA != "" {
+			d.bundle, d.system = cfg.RecoveryCA, false // what was pinned is not widened when it is lost
+		}
 	}
-	return a
+	t := d.transport(false)
+	return &api{node: cfg.NodeID, instance: instance, base: base, creds: creds,
+		transport: func() *http.Transport { return t }, close: t.CloseIdleConnections}
 }
 
 // call is one exchange to make.
@@ -54,7 +68,9 @@ type call struct {
 	taskID              string
 	correlation         string // empty: a fresh one
 	token               diag.Secret
-	in, out             any // JSON, nil for none
+	in, out             any               // JSON, nil for none
+	head                func(http.Header) // is shown the answer's header; nil: nobody asks
+	sink                func(io.Reader)   // takes a 200's body in place of out
 	timeout             time.Duration
 	fallback            diag.RecordReason // of a failure that says nothing about its cause
 }
@@ -69,12 +85,10 @@ func (a *api) do(ctx context.Context, c call) Outcome {
 	}
 	asked := false
 	req, err := a.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) { asked = askedForCert(info.Conn) },
+		GotConn:      func(info httptrace.GotConnInfo) { asked = askedForCert(info.Conn) },
+		WroteHeaders: func() { o.Sent = true },
 	}), c, o.Correlation)
 	if err == nil {
-		if a.rotation != nil {
-			a.rotation.check(a.transport)
-		}
 		err = a.exchange(req, c, &o)
 	}
 	if err != nil {
@@ -83,6 +97,7 @@ func (a *api) do(ctx context.Context, c call) Outcome {
 		// A listener that never asked for the certificate is not the node API, whatever it says of this node.
 		o.Failure, o.Final = diag.MTLSNotRequested, false
 	}
+	o.Asked = asked
 	if o.Failure != diag.OK {
 		o.Reason = reasonFor(o, asked, a.creds.dates, time.Now(), c.fallback)
 	}
@@ -114,6 +129,9 @@ func (a *api) request(ctx context.Context, c call, correlation string) (*http.Re
 	}
 	req.Header.Set(wire.HeaderCorrelationID, correlation)
 	req.Header.Set("Accept", "application/json")
+	if a.instance != "" {
+		req.Header.Set(wire.HeaderNodeInstance, a.instance)
+	}
 	if c.in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -125,11 +143,21 @@ func (a *api) request(ctx context.Context, c call, correlation string) (*http.Re
 
 // exchange sends req and reads the answer into o and c.out. Its error means that there was no answer.
 func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
-	resp, err := a.transport.RoundTrip(req)
+	began := time.Now()
+	resp, err := a.transport().RoundTrip(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
+	if c.head != nil {
+		c.head(resp.Header)
+	}
+	o.clock(resp.Header, began, time.Now())
+	if c.sink != nil && resp.StatusCode == http.StatusOK {
+		o.Status = resp.StatusCode
+		c.sink(resp.Body)
+		return nil
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("read the answer: %w", err)
@@ -146,6 +174,18 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 	}
 	o.refuse(resp, body)
 	return nil
+}
+
+// dateResolution is how coarse a Date header is.
+const dateResolution = time.Second
+
+// clock reads the far side's time from the header that every HTTP server sends, also one that refuses.
+func (o *Outcome) clock(h http.Header, began, ended time.Time) {
+	at, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return
+	}
+	o.Dated, o.Skew = true, at.Add(dateResolution/2).Sub(began.Add(ended.Sub(began)/2))
 }
 
 // refuse reads an answer that is not a success.
@@ -192,17 +232,22 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return max(0, min(at.Sub(now), maxRetryAfter))
 }
 
-// heartbeat reports the node and gives the platform's clock minus this one.
-func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome, time.Duration) {
-	var answer wire.HeartbeatResponse
+// askClock makes one exchange that says nothing but what the platform's clock shows.
+func (a *api) askClock(ctx context.Context) Outcome {
+	return a.do(ctx, call{method: http.MethodGet, path: wire.PathHealth, timeout: heartbeatTimeout, fallback: diag.RecAPIUnreachable})
+}
+
+// heartbeat reports the node and gives the platform's clock minus this one, and what it says otherwise.
+func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome, time.Duration, word) {
+	var answer word
 	began := time.Now()
-	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathHeartbeat, in: in, out: &answer,
+	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathHeartbeat, in: in, out: &answer.HeartbeatResponse, head: answer.header,
 		timeout: heartbeatTimeout, fallback: diag.RecAPIUnreachable})
 	if !o.OK() || answer.Time.IsZero() {
-		return o, 0
+		return o, 0, answer
 	}
 	ended := time.Now()
-	return o, answer.Time.Sub(began.Add(ended.Sub(began) / 2))
+	return o, answer.Time.Sub(began.Add(ended.Sub(began) / 2)), answer
 }
 
 // wait is one long poll; nil when there was nothing to do.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,6 +24,10 @@ const (
 	KeyTaskPubkeys       = "GPUAAS_TASK_SIGNING_PUBKEYS"
 	KeyHeartbeatInterval = "GPUAAS_HEARTBEAT_INTERVAL"
 	KeyTaskWait          = "GPUAAS_TASK_WAIT"
+	KeyRecoveryURL       = "GPUAAS_RECOVERY_API_URL"
+	KeyRecoveryCA        = "GPUAAS_RECOVERY_CA_BUNDLE_PATH"
+	KeyProfile           = "GPUAAS_ENVIRONMENT_PROFILE"
+	KeyMetricsFile       = "GPUAAS_METRICS_FILE"
 )
 
 // Defaults are the catalogue's policy.
@@ -30,6 +35,8 @@ const (
 	DefaultHeartbeatInterval = 15 * time.Second
 	DefaultTaskWait          = 25 * time.Second
 	DefaultDir               = "/etc/gpuaas"
+	DefaultStateDir          = "/var/lib/gpuaas"
+	DefaultMirrorDir         = "/run/gpuaas"
 )
 
 // Config is what an agent needs to know. The zero value of an optional field has the default of its comment.
@@ -40,13 +47,25 @@ type Config struct {
 	Token       diag.Secret
 	Verifiers   wire.Verifiers // none: every task is refused
 
-	Dir               string        // credentials; default /etc/gpuaas
+	// The recovery trust path: where enrollment is asked for when the runtime's own endpoint or trust has drifted.
+	RecoveryURL *url.URL // default: APIURL
+	RecoveryCA  string   // PEM file; default: the runtime's trust bundle
+	Profile     string   // environment profile; "": what the last enrollment said
+
+	Dir         string  // credentials; default /etc/gpuaas
+	EnvFile     string  // where the token is read again when it changed; default agent.env in Dir
+	StateDir    string  // what must survive a restart; default /var/lib/gpuaas, beside another Dir its folder state
+	MirrorDir   string  // where that is kept when the disk takes nothing; default /run/gpuaas, none beside another Dir
+	MetricsFile string  // Prometheus text for node_exporter's textfile collector; "": none
+	Reserve     Reserve // disk space for a certificate on a full disk; default: the recorder's, if it has one
+
 	HeartbeatInterval time.Duration // default 15 s
 	TaskWait          time.Duration // default 25 s
 
 	Version  string
 	Log      *slog.Logger // default: nothing is logged
 	Recorder Recorder     // default: the log
+	Boot     *Boot        // journal of builds and outbox; nil: no self-update, and no events
 
 	// Dial replaces the network dialer, for tests.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -61,6 +80,8 @@ func FromEnv(get func(string) string) (Config, error) {
 	}
 	c.APIURL = httpsURL(get, KeyAPIURL, true, &errs)
 	c.TerminalURL = httpsURL(get, KeyTerminalURL, false, &errs)
+	c.RecoveryURL = httpsURL(get, KeyRecoveryURL, false, &errs)
+	c.RecoveryCA, c.Profile, c.MetricsFile = get(KeyRecoveryCA), get(KeyProfile), get(KeyMetricsFile)
 	c.HeartbeatInterval = duration(get, KeyHeartbeatInterval, &errs)
 	c.TaskWait = duration(get, KeyTaskWait, &errs)
 	verifiers, err := wire.ParseVerifiers(get(KeyTaskPubkeys))
@@ -101,9 +122,7 @@ func duration(get func(string) string, key string, errs *[]error) time.Duration 
 }
 
 func (c Config) withDefaults() Config {
-	if c.Dir == "" {
-		c.Dir = DefaultDir
-	}
+	c = c.withFolders()
 	if c.HeartbeatInterval == 0 {
 		c.HeartbeatInterval = DefaultHeartbeatInterval
 	}
@@ -116,8 +135,32 @@ func (c Config) withDefaults() Config {
 	if c.Recorder == nil {
 		c.Recorder = LogRecorder{c.Log}
 	}
+	if reserve, ok := c.Recorder.(Reserve); ok && c.Reserve == nil {
+		c.Reserve = reserve
+	}
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
+	return c
+}
+
+// withFolders fills in where things lie. An agent with a folder of its own keeps everything in there.
+func (c Config) withFolders() Config {
+	if c.Dir == "" {
+		c.Dir = DefaultDir
+	}
+	state, mirror := DefaultStateDir, DefaultMirrorDir
+	if c.Dir != DefaultDir {
+		state, mirror = filepath.Join(c.Dir, "state"), ""
+	}
+	if c.StateDir == "" {
+		c.StateDir = state
+	}
+	if c.MirrorDir == "" {
+		c.MirrorDir = mirror
+	}
+	if c.EnvFile == "" {
+		c.EnvFile = filepath.Join(c.Dir, "agent.env")
 	}
 	return c
 }
@@ -135,6 +178,7 @@ func (c Config) logAttrs() []slog.Attr {
 	return []slog.Attr{
 		slog.String("version", c.Version), slog.String("node_id", c.NodeID), slog.String("api_url", c.APIURL.String()),
 		slog.String("terminal_url", terminal), slog.String("dir", c.Dir), slog.String("enrollment_token", token),
+		slog.String("environment_profile", c.Profile), slog.Bool("recovery_path", c.RecoveryURL != nil || c.RecoveryCA != ""),
 		slog.Int("task_signing_keys", len(c.Verifiers)), slog.Duration("heartbeat_interval", c.HeartbeatInterval),
 		slog.Duration("task_wait", c.TaskWait),
 	}

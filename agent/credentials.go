@@ -1,62 +1,38 @@
 package agent
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/credstore"
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
 // Files of the credentials folder.
 const (
-	fileCert       = "cert.pem"
-	fileKey        = "key.pem"
-	fileBundle     = "ca-bundle.crt"
-	fileGeneration = "generation" // decimal; counts the certificates that the platform issued to this node
+	fileCert   = credstore.FileCert
+	fileKey    = credstore.FileKey
+	fileBundle = credstore.FileBundle
 )
 
 // credentials are the node's files. They are read again whenever they are needed: somebody may replace them.
-type credentials struct{ dir string }
+type credentials struct{ credstore.Store }
 
-func (c credentials) path(name string) string { return filepath.Join(c.dir, name) }
+func credentialsIn(dir string) credentials { return credentials{credstore.Store{Dir: dir}} }
 
-// pair reads the certificate and its key.
-func (c credentials) pair() (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(c.path(fileCert), c.path(fileKey))
-	if err != nil {
-		return nil, fmt.Errorf("read the node's certificate: %w", err)
-	}
-	return &pair, nil
-}
-
-// roots reads the trust bundle.
-func (c credentials) roots() (*x509.CertPool, error) {
-	text, err := os.ReadFile(c.path(fileBundle))
-	if err != nil {
-		return nil, fmt.Errorf("read the trust bundle: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("read the trust bundle: %s holds no certificate", c.path(fileBundle))
-	}
-	return pool, nil
-}
-
-// check is the local look before anything is asked of the platform.
+// check says why the pair cannot be used, no reason when it can.
 func (c credentials) check() Outcome {
-	_, err := c.pair()
+	_, err := c.Pair()
 	switch {
 	case err == nil:
 		return Outcome{}
@@ -70,130 +46,133 @@ func (c credentials) check() Outcome {
 	return Outcome{Reason: diag.RecCertKeyMismatch, Failure: diag.FileUnparseable, Detail: err.Error()}
 }
 
+// trust says why the bundle cannot be used at all.
+func (c credentials) trust() Outcome {
+	_, err := credstore.Roots(c.Path(fileBundle))
+	switch {
+	case err == nil:
+		return Outcome{}
+	case errors.Is(err, fs.ErrNotExist):
+		return Outcome{Reason: diag.RecServerTLSUntrusted, Failure: diag.FileMissing, Detail: err.Error()}
+	}
+	return Outcome{Reason: diag.RecServerTLSUntrusted, Failure: diag.FileUnparseable, Detail: err.Error()}
+}
+
 // dates says whether the certificate on disk is inside its dates; no reason when it is or cannot be read.
 func (c credentials) dates(now time.Time) diag.RecordReason {
-	pair, err := c.pair()
+	pair, err := c.Pair()
 	switch {
 	case err != nil && errors.Is(err, fs.ErrNotExist):
 		return diag.RecCertMissing
 	case err != nil:
 		return diag.RecCertKeyMismatch
-	case now.Before(pair.Leaf.NotBefore): // looked at first: TLS calls both "expired"
-		return diag.RecCertNotYetValid
-	case now.After(pair.Leaf.NotAfter):
-		return diag.RecCertExpired
 	}
-	return ""
+	return Material{NotBefore: pair.Leaf.NotBefore, NotAfter: pair.Leaf.NotAfter}.dated(now)
 }
 
-// serial is the certificate's serial number in lower-case hex, empty when there is none.
-func (c credentials) serial() string {
-	pair, err := c.pair()
+// good says whether a pair could be this node's now.
+func good(node string, now time.Time) func(tls.Certificate) bool {
+	return func(pair tls.Certificate) bool {
+		return slices.Contains(names(pair.Leaf), node) && now.Before(pair.Leaf.NotAfter)
+	}
+}
+
+// names are what a certificate says whose it is.
+func names(leaf *x509.Certificate) []string {
+	out := leaf.DNSNames
+	if cn := leaf.Subject.CommonName; cn != "" {
+		out = append([]string{cn}, out...)
+	}
+	return out
+}
+
+// selfCheck looks at the credentials, the tokens and the trust of a node. It asks nobody and changes nothing.
+func selfCheck(cfg Config, creds credentials, token diag.Secret) Material {
+	m := Material{Files: fingerprint(cfg, creds), Problem: creds.check(), Trust: creds.trust(), Token: tokenFacts(token),
+		Bundle: digest(creds.Path(fileBundle)), Recovery: digest(cfg.RecoveryCA)}
+	_, meta, managed := creds.Current()
+	m.Generation, m.Profile, m.HandedOut = meta.Generation, meta.Profile, meta.APIURL
+	m.Apart = (cfg.RecoveryURL != nil && cfg.RecoveryURL.String() != cfg.APIURL.String()) || m.Recovery != "" && m.Recovery != m.Bundle
+	_, missing := os.Lstat(creds.Path(fileCert))
+	m.Never = !managed && len(creds.Names()) == 0 && errors.Is(missing, fs.ErrNotExist)
+	if !m.Problem.OK() || !m.Trust.OK() {
+		m.Spare = creds.Spare(good(cfg.NodeID, time.Now()))
+	}
+	pair, err := creds.Pair()
+	if err != nil {
+		return m
+	}
+	m.Names, m.NotBefore, m.NotAfter = names(pair.Leaf), pair.Leaf.NotBefore, pair.Leaf.NotAfter
+	m.Serial = pair.Leaf.SerialNumber.Text(16)
+	m.Issuer, m.IssuerProblem = issuer(pair, creds.Path(fileBundle))
+	return m
+}
+
+// issuer gives the fingerprint of the CA that signed the pair's certificate, from the chain beside it or the trust
+// bundle, and what is wrong with that chain.
+func issuer(pair *tls.Certificate, bundle string) (fingerprint, problem string) {
+	var candidates []*x509.Certificate
+	for _, der := range pair.Certificate[1:] {
+		if ca, err := x509.ParseCertificate(der); err == nil {
+			candidates = append(candidates, ca)
+		}
+	}
+	beside := len(candidates)
+	if text, err := os.ReadFile(bundle); err == nil {
+		candidates = append(candidates, parseCerts(text)...)
+	}
+	for _, ca := range candidates {
+		if pair.Leaf.CheckSignatureFrom(ca) == nil {
+			sum := sha256.Sum256(ca.Raw)
+			return hex.EncodeToString(sum[:]), ""
+		}
+	}
+	if beside > 0 {
+		return "", fmt.Sprintf("the certificate names the issuer %q; beside it lies %q, which did not sign it",
+			pair.Leaf.Issuer.CommonName, candidates[0].Subject.CommonName)
+	}
+	return "", ""
+}
+
+func parseCerts(text []byte) (out []*x509.Certificate) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// digest tells a file's contents apart; "" when it cannot be read.
+func digest(path string) string {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return ""
 	}
-	return pair.Leaf.SerialNumber.Text(16)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }
 
-func (c credentials) generation() int64 {
-	text, err := os.ReadFile(c.path(fileGeneration))
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return n
-}
-
-// fingerprint changes when one of the files was replaced or rewritten. A bind over one of them counts, too.
-func (c credentials) fingerprint() string {
+// fingerprint changes when one of the files was replaced or rewritten that a self-check looks at. A bind over one of
+// them counts, too.
+func fingerprint(cfg Config, creds credentials) string {
 	var b strings.Builder
-	for _, name := range []string{fileCert, fileKey, fileBundle} {
-		if fi, err := os.Stat(c.path(name)); err == nil {
-			fmt.Fprintf(&b, "%v %d %d;", inode(fi), fi.Size(), fi.ModTime().UnixNano())
-		} else {
-			b.WriteString("-;")
-		}
+	for _, path := range [...]string{creds.Path(fileCert), creds.Path(fileKey), creds.Path(fileBundle), cfg.EnvFile, cfg.RecoveryCA} {
+		b.WriteString(stamp(path))
 	}
 	return b.String()
 }
 
-// ensureKey returns the key that a first certificate is asked for, made here and kept before it is used: when the
-// answer is lost, the next attempt asks for the same key.
-func (c credentials) ensureKey() (*ecdsa.PrivateKey, error) {
-	if text, err := os.ReadFile(c.path(fileKey)); err == nil {
-		if block, _ := pem.Decode(text); block != nil {
-			if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-				if ec, ok := key.(*ecdsa.PrivateKey); ok {
-					return ec, nil
-				}
-			}
-		}
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// stamp changes when a file does.
+func stamp(path string) string {
+	fi, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return "-;"
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	return key, writeFile(c.path(fileKey), text, 0o600)
+	return fmt.Sprintf("%v %d %d;", inode(fi), fi.Size(), fi.ModTime().UnixNano())
 }
 
-// store writes what an enrollment gave. The certificate comes last: without it the enrollment has not happened.
-func (c credentials) store(cert, bundle string, generation int64) error {
-	if bundle != "" {
-		if err := writeFile(c.path(fileBundle), []byte(bundle), 0o644); err != nil {
-			return err
-		}
-	}
-	if err := writeFile(c.path(fileGeneration), strconv.AppendInt(nil, generation, 10), 0o644); err != nil {
-		return err
-	}
-	return writeFile(c.path(fileCert), []byte(cert), 0o644)
-}
-
-// writeFile replaces path by text so that a crash at any point leaves the old file or the new one: temporary file in
-// the same folder, fsync, rename, fsync of the folder.
-func writeFile(path string, text []byte, mode fs.FileMode) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write %s: %w", path, err)
-		}
-	}()
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, tmp.Close(), os.Remove(tmp.Name()))
-		}
-	}()
-	if err := tmp.Chmod(mode); err != nil {
-		return err
-	}
-	if _, err := tmp.Write(text); err != nil {
-		return err
-	}
-	if err := tmp.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+// writeFile replaces path by text so that a crash at any point leaves the old file or the new one.
+func writeFile(path string, text []byte, mode fs.FileMode) error {
+	return credstore.WriteFile(path, text, mode)
 }

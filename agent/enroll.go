@@ -2,54 +2,115 @@ package agent
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/credstore"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// enroll asks for a certificate with the node-bound token and keeps what comes back. The key is made here and never
-// leaves this node.
-func enroll(ctx context.Context, cfg Config, creds credentials, instance string) Outcome {
-	csr, err := certificateRequest(cfg.NodeID, creds)
+// enrollment is one attempt: by which path, with which token.
+type enrollment struct {
+	cfg      Config
+	creds    credentials
+	instance string
+	profile  string
+	token    diag.Secret
+	recovery bool
+}
+
+// run asks for a certificate with the node-bound token and keeps what comes back as a new generation. The key is made
+// here and never leaves this node. room reports whether the reserve had to make room on a full disk.
+func (e enrollment) run(ctx context.Context) (o Outcome, room bool) {
+	var key *ecdsa.PrivateKey
+	var text []byte
+	room, err := withReserve(e.cfg.Reserve, func() (err error) {
+		key, text, err = e.creds.Key(time.Now())
+		return err
+	})
 	if err != nil {
-		return Outcome{Reason: diag.RecCertMissing, Failure: diag.FileUnreadable, Detail: scrubbed(err)}
+		return blockedBy(err), room
+	}
+	csr, err := certificateRequest(e.cfg.NodeID, key)
+	if err != nil {
+		return blockedBy(err), room
 	}
 	var answer wire.EnrollResponse
-	a := newAPI(cfg, creds, true)
-	defer a.transport.CloseIdleConnections()
-	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathEnroll, token: cfg.Token, out: &answer,
-		in:      wire.EnrollRequest{NodeID: cfg.NodeID, NodeInstanceID: instance, CSR: csr},
-		timeout: enrollTimeout, fallback: diag.RecRecoveryEnrollmentBlocked})
+	o = e.ask(ctx, csr, &answer)
 	if !o.OK() {
-		return o
+		return o, room
 	}
-	if err := usable(answer, creds); err != nil {
+	if err := usable(answer, key, e.cfg.NodeID); err != nil {
 		o.Reason, o.Failure, o.Detail = diag.RecRecoveryEnrollmentBlocked, diag.FileMismatch, scrubbed(err)
-		return o
+		return o, room
 	}
-	if err := creds.store(answer.Certificate, answer.CABundle, answer.Generation); err != nil {
-		o.Reason, o.Failure, o.Detail = diag.RecCertMissing, diag.FileUnreadable, scrubbed(err)
-		return o
+	more, err := withReserve(e.cfg.Reserve, func() error { return e.keep(answer, text) })
+	room = room || more
+	if err != nil {
+		b := blockedBy(err)
+		o.Reason, o.Failure, o.Detail = b.Reason, b.Failure, b.Detail
+		return o, room
 	}
-	o.Detail = "generation " + fmt.Sprint(answer.Generation)
-	if answer.APIURL != "" && answer.APIURL != cfg.APIURL.String() {
+	o.Detail = fmt.Sprintf("generation %d", answer.Generation)
+	if answer.APIURL != "" && answer.APIURL != e.cfg.APIURL.String() {
 		o.Detail += ", the platform names another API URL: " + answer.APIURL
+	}
+	return o, room
+}
+
+// ask makes the exchange. A refusal that says nothing of this node's identity is about the enrollment.
+func (e enrollment) ask(ctx context.Context, csr string, answer *wire.EnrollResponse) Outcome {
+	a := bareAPI(e.cfg, e.creds, e.instance, e.recovery)
+	defer a.close()
+	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathEnroll, token: e.token, out: answer,
+		in:      wire.EnrollRequest{NodeID: e.cfg.NodeID, NodeInstanceID: e.instance, CSR: csr, Profile: e.profile},
+		timeout: enrollTimeout, fallback: diag.RecRecoveryEnrollmentBlocked})
+	r, typed := enrollDenials[o.Code]
+	aboutNode := r == diag.RecIdentityRevoked || r == diag.RecClonedIdentity
+	switch {
+	case typed && aboutNode && !o.Asked: // a public edge cannot revoke anybody
+		o.Reason, o.Failure = diag.RecEndpointProfileDrift, diag.MTLSNotRequested
+	case typed && (o.Status == 401 || o.Status == 403):
+		o.Reason = r
+	case o.Reason == diag.RecIdentityRejected:
+		o.Reason = diag.RecRecoveryEnrollmentBlocked
 	}
 	return o
 }
 
-// certificateRequest gives the request in PEM.
-func certificateRequest(node string, creds credentials) (string, error) {
-	key, err := creds.ensureKey()
-	if err != nil {
-		return "", err
+// enrollDenials are the typed denials that an enrollment itself may meet.
+var enrollDenials = map[string]diag.RecordReason{
+	wire.DenyRevoked:         diag.RecIdentityRevoked,
+	wire.DenyFenced:          diag.RecIdentityRevoked,
+	wire.DenyRetired:         diag.RecIdentityRevoked,
+	wire.DenyCloned:          diag.RecClonedIdentity,
+	wire.DenyProfileMismatch: diag.RecEndpointProfileDrift,
+	wire.DenyTokenExpired:    diag.RecRecoveryTokenExpired,
+	wire.DenyTokenConsumed:   diag.RecRecoveryEnrollmentBlocked,
+	wire.DenyNotNodeBound:    diag.RecRecoveryEnrollmentBlocked,
+}
+
+// blockedBy is an enrollment that this node's own disk stands in the way of.
+func blockedBy(err error) Outcome {
+	if full(err) {
+		return Outcome{Reason: diag.RecDiskFull, Failure: diag.DiskFull, Detail: scrubbed(err)}
 	}
+	return Outcome{Reason: diag.RecRecoveryEnrollmentBlocked, Failure: diag.FileUnreadable, Detail: scrubbed(err)}
+}
+
+// certificateRequest gives the request in PEM.
+func certificateRequest(node string, key *ecdsa.PrivateKey) (string, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: node}}, key)
 	if err != nil {
@@ -59,24 +120,30 @@ func certificateRequest(node string, creds credentials) (string, error) {
 }
 
 // usable checks what an enrollment brought before anything on disk is replaced by it.
-func usable(answer wire.EnrollResponse, creds credentials) error {
-	block, _ := pem.Decode([]byte(answer.Certificate))
-	if block == nil {
-		return fmt.Errorf("the platform's answer holds no certificate")
-	}
-	leaf, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return fmt.Errorf("the platform's certificate: %w", err)
-	}
-	key, err := creds.ensureKey()
-	if err != nil {
-		return err
-	}
-	if !key.PublicKey.Equal(leaf.PublicKey) {
-		return fmt.Errorf("the platform's certificate is for another key")
-	}
-	if answer.CABundle != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(answer.CABundle)) {
-		return fmt.Errorf("the platform's trust bundle holds no certificate")
+func usable(answer wire.EnrollResponse, key *ecdsa.PrivateKey, node string) error {
+	certs := parseCerts([]byte(answer.Certificate))
+	switch {
+	case len(certs) == 0:
+		return errors.New("the platform's answer holds no certificate")
+	case !key.PublicKey.Equal(certs[0].PublicKey):
+		return errors.New("the platform's certificate is for another key")
+	case !slices.Contains(names(certs[0]), node):
+		return fmt.Errorf("the platform's certificate is for %s", strings.Join(names(certs[0]), ", "))
+	case answer.CABundle != "" && len(parseCerts([]byte(answer.CABundle))) == 0:
+		return errors.New("the platform's trust bundle holds no certificate")
 	}
 	return nil
+}
+
+// keep makes a generation of the answer. An answer without a bundle leaves the one that is there.
+func (e enrollment) keep(answer wire.EnrollResponse, key []byte) error {
+	set := credstore.Set{Cert: []byte(answer.Certificate), Key: key, Bundle: []byte(answer.CABundle), Meta: credstore.Meta{
+		Generation: answer.Generation, Profile: answer.Profile, APIURL: answer.APIURL, TerminalURL: answer.TerminalURL,
+		IssuedAt: time.Now().UTC(), Origin: "enrolled",
+	}}
+	if len(set.Bundle) == 0 {
+		set.Bundle, _ = os.ReadFile(e.creds.Path(fileBundle))
+	}
+	_, err := e.creds.Put(set)
+	return err
 }

@@ -13,7 +13,9 @@ type Event struct {
 	At   time.Duration // monotonic, since the agent started
 	Wall time.Time
 	Roll float64 // uniform in [0,1), for jitter
-	What What
+	// Files changes when one of the files that a self-check looks at does; "" when that was not looked at.
+	Files string
+	What  What
 }
 
 // What is one of the event types below.
@@ -23,10 +25,17 @@ type What interface{ event() }
 type (
 	// Started begins everything.
 	Started struct{}
-	// IdentityChecked says whether the local credentials can be used: no reason, cert_missing, cert_key_mismatch.
-	IdentityChecked struct{ Outcome Outcome }
-	// EnrollDone says what came of an enrollment.
-	EnrollDone struct{ Outcome Outcome }
+	// IdentityChecked is what a self-check found.
+	IdentityChecked struct{ Material Material }
+	// ClockAsked says what came of asking for the platform's time.
+	ClockAsked struct{ Outcome Outcome }
+	// FellBack says what came of putting an older generation in a damaged one's place.
+	FellBack struct{ Outcome Outcome }
+	// EnrollDone says what came of an enrollment. Room says that a full disk took it only with the reserve's help.
+	EnrollDone struct {
+		Outcome Outcome
+		Room    bool
+	}
 	// HeartbeatDone says what came of a heartbeat. Skew is the platform's clock minus this one, 0 when unknown.
 	HeartbeatDone struct {
 		Outcome Outcome
@@ -43,6 +52,8 @@ type (
 		Result              wire.TaskResult
 		Reason              diag.RecordReason // why it failed, where the record has a word for it
 		Session             bool
+		Elsewhere           bool      // its result is given by somebody else
+		Note                *Decision // what the task changed on this node, for the record
 	}
 	// SessionEnded ends the session of a finished terminal.open.
 	SessionEnded struct {
@@ -62,6 +73,8 @@ type (
 
 func (Started) event()         {}
 func (IdentityChecked) event() {}
+func (ClockAsked) event()      {}
+func (FellBack) event()        {}
 func (EnrollDone) event()      {}
 func (HeartbeatDone) event()   {}
 func (WaitDone) event()        {}
@@ -77,6 +90,8 @@ type Timer string
 // The timers.
 const (
 	TimerIdentity  Timer = "identity"
+	TimerWatch     Timer = "watch" // has somebody changed a file
+	TimerRenew     Timer = "renew" // the certificate comes near its end
 	TimerHeartbeat Timer = "heartbeat"
 	TimerWait      Timer = "task_wait"
 	TimerPost      Timer = "task_result"
@@ -84,18 +99,37 @@ const (
 	TimerGrace     Timer = "grace"
 )
 
-// Effect is something to be done, in the order in which Step returned it. Record and Log are done before the next one
-// is begun; the others run on their own and come back as events.
+// Effect is something to be done, in the order in which Step returned it. Record, Log, SaveLedger and
+// WriteMetrics are done before the next one is begun; the others run on their own and come back as events.
 type Effect interface{ effect() }
 
 // The effects.
 type (
 	// CheckIdentity looks at the credentials on disk; IdentityChecked follows.
 	CheckIdentity struct{}
-	// Enroll asks for a certificate with the token; EnrollDone follows.
-	Enroll struct{}
+	// AskClock asks the platform for nothing but its time; ClockAsked follows.
+	AskClock struct{}
+	// FallBack puts the newest good generation in the place of a damaged one; FellBack follows.
+	FallBack struct{}
+	// Enroll writes the ledger down and then asks for a certificate with the token, by the recovery path or the
+	// runtime's; EnrollDone follows. An attempt that cannot be written down is not made.
+	Enroll struct {
+		Ledger   Ledger
+		Recovery bool
+		Profile  string
+	}
+	// SaveLedger keeps the ledger.
+	SaveLedger struct{ Ledger Ledger }
+	// WriteMetrics shows the counters to node_exporter.
+	WriteMetrics struct {
+		Posture  string
+		Counters map[string]int64
+	}
 	// SendHeartbeat reports this node; HeartbeatDone follows.
-	SendHeartbeat struct{ Counters map[string]int64 }
+	SendHeartbeat struct {
+		Counters         map[string]int64
+		Posture, Profile string
+	}
 	// WaitTask is one long poll; WaitDone follows.
 	WaitTask struct{}
 	// RunTask executes a verified task; TaskFinished follows, and SessionEnded where a session goes on.
@@ -125,7 +159,11 @@ type (
 )
 
 func (CheckIdentity) effect() {}
+func (AskClock) effect()      {}
+func (FallBack) effect()      {}
 func (Enroll) effect()        {}
+func (SaveLedger) effect()    {}
+func (WriteMetrics) effect()  {}
 func (SendHeartbeat) effect() {}
 func (WaitTask) effect()      {}
 func (RunTask) effect()       {}

@@ -75,16 +75,16 @@ func TestReasons(t *testing.T) {
 		"an edge's page":   {on: onHeartbeat, answer: page(200, "welcome"), about: TimerHeartbeat, reason: diag.RecAPIUnreachable, failure: diag.HTTPEdgePage},
 		"an ingress that dislikes a good certificate": {on: onWait, answer: page(400, "The SSL certificate error"), about: TimerWait,
 			reason: diag.RecIdentityRejected, failure: diag.MTLSIngress400},
-		"an ingress that dislikes an expired certificate": {on: onWait, answer: page(400, "The SSL certificate error"), about: TimerWait,
+		"an expired certificate is seen before anything is asked": {on: onWait, answer: page(400, "The SSL certificate error"), about: TimerIdentity,
 			prepare: func(t *testing.T, p *fakePlatform, cfg *Config) {
 				p.credentials(t, cfg.Dir, p.ca, time.Now().Add(-time.Minute))
 			},
-			reason: diag.RecCertExpired},
+			reason: diag.RecRecoveryTokenMissing, failure: diag.MTLSCertExpired}, // the token is opaque
 		"a token that was used": {on: onEnroll, answer: denied(wire.DenyTokenConsumed), about: TimerIdentity,
 			reason: diag.RecRecoveryEnrollmentBlocked, failure: diag.HTTPStatus},
 		"no token": {about: TimerIdentity, reason: diag.RecRecoveryTokenMissing, failure: diag.FileMissing,
 			prepare: func(_ *testing.T, _ *fakePlatform, cfg *Config) { cfg.Token = diag.Secret{} }},
-		"a key of somebody else": {about: TimerIdentity, reason: diag.RecCertKeyMismatch, failure: diag.FileMismatch,
+		"a key of somebody else": {about: TimerIdentity, reason: diag.RecRecoveryTokenMissing, failure: diag.FileMismatch, // the token is opaque
 			prepare: func(t *testing.T, p *fakePlatform, cfg *Config) {
 				p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
 				cert, err := os.ReadFile(filepath.Join(cfg.Dir, fileCert))

@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,7 +62,11 @@ func (a authority) issue(t testing.TB, subject string, pub any, notAfter time.Ti
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	must(t, err)
-	tmpl := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: subject}, NotBefore: time.Now().Add(-time.Hour),
+	notBefore := time.Now().Add(-time.Hour)
+	if time.Until(notAfter) > 365*24*time.Hour { // for a test in virtual time, which begins in the year 2000
+		notBefore = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	tmpl := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: subject}, NotBefore: notBefore,
 		NotAfter: notAfter, DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, pub, a.key)
@@ -336,7 +341,9 @@ func (d *decisions) await(t testing.TB, fits func(Decision) bool) Decision {
 		case <-d.news:
 		case <-deadline:
 			d.mu.Lock()
-			t.Fatalf("no such decision among %+v", d.list)
+			list := slices.Clone(d.list)
+			d.mu.Unlock() // before the test's end stops the agent, which records that
+			t.Fatalf("no such decision among %+v", list)
 		}
 	}
 }

@@ -31,11 +31,12 @@ type world struct {
 	ceilings map[string]time.Duration // by loop and reason, since attempts were last forgotten
 	attempts map[string]int
 	exited   bool
+
+	material Material // as of the last look
 }
 
 func newWorld(t *rapid.T) *world {
 	s := newState()
-	s.HasToken = rapid.Bool().Draw(t, "token")
 	return &world{t: t, state: s, pending: map[string]func() What{}, timers: map[Timer]bool{}, taken: map[string]int{}, runs: map[string]int{},
 		posted: map[string]int{}, dropped: map[string]int{}, ceilings: map[string]time.Duration{}, attempts: map[string]int{}}
 }
@@ -43,7 +44,7 @@ func newWorld(t *rapid.T) *world {
 func (w *world) event(what What) {
 	w.at += time.Duration(rapid.IntRange(0, 40_000).Draw(w.t, "ms")) * time.Millisecond
 	before := fmt.Sprintf("%#v", w.state)
-	ev := Event{At: w.at, Wall: testWall, Roll: rapid.Float64Range(0, 0.999).Draw(w.t, "roll"), What: what}
+	ev := Event{At: w.at, Wall: testWall.Add(w.at), Roll: rapid.Float64Range(0, 0.999).Draw(w.t, "roll"), What: what}
 	old := w.state
 	next, effects := Step(old, ev)
 	if again, same := Step(old, ev); !reflect.DeepEqual(next, again) || !reflect.DeepEqual(effects, same) {
@@ -82,14 +83,17 @@ func (w *world) effect(e Effect) {
 		w.decided(e.Decision)
 	case CheckIdentity:
 		w.begin("identity", func() What {
-			return IdentityChecked{w.outcome(diag.RecCertMissing, diag.RecCertKeyMismatch)}
+			return w.lookAtDisk()
 		})
+	case AskClock:
+		w.begin("identity", func() What { return ClockAsked{w.outcome(diag.RecAPIUnreachable)} })
+	case FallBack:
+		w.begin("identity", func() What { return FellBack{w.outcome(diag.RecDiskFull)} })
 	case Enroll:
-		w.begin("identity", func() What {
-			return EnrollDone{w.outcome(diag.RecAPIUnreachable, diag.RecRecoveryTokenExpired)}
-		})
+		w.enrolls(e)
+		w.begin("identity", func() What { return w.finishEnroll() })
 	case SendHeartbeat:
-		w.begin("heartbeat", func() What { return HeartbeatDone{Outcome: w.outcome(diag.RecAPIUnreachable, diag.RecCertExpired)} })
+		w.begin("heartbeat", func() What { return HeartbeatDone{Outcome: w.outcome(refusals...)} })
 	case WaitTask:
 		w.begin("wait", w.finishWait)
 	case RunTask:
@@ -128,7 +132,8 @@ func (w *world) decided(d Decision) {
 		policy = defaultRetry
 	}
 	limit := time.Duration(policy.capIntervals) * w.state.Interval
-	if d.Ceiling < w.ceilings[key] || d.Ceiling > limit || d.Delay > d.Ceiling || d.Delay <= 0 {
+	if d.Ceiling < w.ceilings[key] || d.Ceiling > limit || d.Delay > d.Ceiling && d.Reason != diag.RecRecoverySuppressed || // which waits for the budget
+		d.Delay <= 0 {
 		w.t.Fatalf("attempt %d of %s: delay %v, ceiling %v after %v, cap %v", d.Attempt, key, d.Delay, d.Ceiling, w.ceilings[key], limit)
 	}
 	if d.Attempt > 1 && d.Attempt != w.attempts[key]+1 {
@@ -147,7 +152,7 @@ func (w *world) outcome(bad ...diag.RecordReason) Outcome {
 func (w *world) finishWait() What {
 	switch rapid.IntRange(0, 5).Draw(w.t, "wait") {
 	case 0:
-		return WaitDone{Outcome: w.outcome(diag.RecTaskPollFailed, diag.RecEdgeRateLimited)}
+		return WaitDone{Outcome: w.outcome(refusals...)}
 	case 1:
 		return WaitDone{}
 	case 2: // handed out again

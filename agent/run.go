@@ -28,19 +28,24 @@ func Run(ctx context.Context, cfg Config) error {
 	if len(cfg.Verifiers) == 0 {
 		cfg.Log.Warn("no task signing key is known: every task will be refused", "key", KeyTaskPubkeys)
 	}
+	r.prepare()
 	r.loop(ctx, State{
-		NodeID: cfg.NodeID, Interval: cfg.HeartbeatInterval, HasToken: !cfg.Token.IsZero(), Verifiers: cfg.Verifiers,
+		NodeID: cfg.NodeID, Interval: cfg.HeartbeatInterval, APIURL: cfg.APIURL.String(), Profile: cfg.Profile,
+		Verifiers: cfg.Verifiers, Hold: cfg.Boot.hold(), Ledger: r.ledger.load(time.Now()),
 	})
 	return nil
 }
 
 // runtime executes effects. Only loop touches timers; everything else runs in goroutines that wg counts.
 type runtime struct {
-	cfg   Config
-	creds credentials
-	api   *api
-	term  *http.Client // for node streams
-	node  identity
+	cfg     Config
+	creds   credentials
+	api     *api
+	term    *http.Client // for node streams
+	node    identity
+	ledger  ledgerFile
+	envSeen string // stamp of the environment file when the process was given its environment
+	shown   string // the metrics file's text as last written
 
 	began  time.Time
 	events chan What
@@ -56,13 +61,14 @@ type runtime struct {
 type identity struct{ instance, boot, host string }
 
 func newRuntime(cfg Config) *runtime {
-	creds := credentials{cfg.Dir}
-	stream := dialer{creds: creds, dial: cfg.Dial}.transport(false)
+	creds := credentialsIn(cfg.Dir)
+	stream := dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial}.transport(false)
+	node := identity{instance: firstLine("/etc/machine-id"), boot: firstLine("/proc/sys/kernel/random/boot_id")}
 	r := &runtime{
-		cfg: cfg, creds: creds, api: newAPI(cfg, creds, false),
+		cfg: cfg, creds: creds, api: newAPI(cfg, creds, node.instance), node: node, envSeen: stamp(cfg.EnvFile),
+		ledger: ledgerFile{dir: cfg.StateDir, mirror: cfg.MirrorDir, reserve: cfg.Reserve},
 		// A redirect would lead the stream, and the node's identity, somewhere else.
 		term: &http.Client{Transport: stream, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		node: identity{instance: firstLine("/etc/machine-id"), boot: firstLine("/proc/sys/kernel/random/boot_id")},
 
 		began: time.Now(), events: make(chan What), over: make(chan struct{}), timers: map[Timer]time.Time{},
 	}
@@ -102,7 +108,23 @@ func (r *runtime) loop(ctx context.Context, s State) {
 	r.cancelWork()
 	r.cancelPosts()
 	r.wg.Wait()
-	r.api.transport.CloseIdleConnections()
+	r.ended()
+	r.api.close()
+}
+
+// prepare makes the credentials what this build expects: the first generation of plain files, and the end of a switch
+// that was cut off. What fails is said; the agent goes on with what lies there.
+func (r *runtime) prepare() {
+	if did, err := r.creds.Migrate(); err != nil {
+		r.cfg.Log.Error("the credentials stay as they are", "error", scrubbed(err))
+	} else if did {
+		r.cfg.Log.Info("the credentials are generations now", "dir", r.cfg.Dir)
+	}
+	if name, err := r.creds.Forward(good(r.cfg.NodeID, time.Now())); err != nil {
+		r.cfg.Log.Error("a credential generation could not be finished", "error", scrubbed(err))
+	} else if name != "" {
+		r.cfg.Log.Info("a credential generation was finished", "generation", name)
+	}
 }
 
 // turn stamps one event, decides, and executes. A nil what is no event.
@@ -110,7 +132,8 @@ func (r *runtime) turn(s State, what What) (State, bool) {
 	if what == nil {
 		return s, false
 	}
-	s, effects := Step(s, Event{At: time.Since(r.began), Wall: time.Now(), Roll: rand.Float64(), What: what})
+	s, effects := Step(s, Event{At: time.Since(r.began), Wall: time.Now(), Roll: rand.Float64(),
+		Files: fingerprint(r.cfg, r.creds), What: what})
 	for _, e := range effects {
 		if _, ok := e.(Exit); ok {
 			return s, true
@@ -159,24 +182,37 @@ func (r *runtime) execute(e Effect) {
 	case SetTimer:
 		r.timers[e.Timer] = time.Now().Add(e.In)
 	case Record:
+		r.publish(e.Decision)
 		if err := r.cfg.Recorder.Record(e.Decision); err != nil {
 			r.cfg.Log.Error("a decision could not be recorded", "reason", diag.RecRecordDegraded, "error", err)
 		}
 	case Log:
 		r.cfg.Log.LogAttrs(r.work, e.Level, e.Message, e.Attrs...)
+	case SaveLedger:
+		if err := r.ledger.save(e.Ledger); err != nil {
+			r.cfg.Log.Error("the recovery ledger could not be kept", "error", scrubbed(err))
+		}
+	case WriteMetrics:
+		r.showMetrics(e)
 	case CheckIdentity:
-		r.background(func() What { return IdentityChecked{r.creds.check()} })
+		r.background(func() What { return IdentityChecked{selfCheck(r.cfg, r.creds, r.token())} })
+	case AskClock:
+		r.background(func() What { return ClockAsked{r.askClock()} })
+	case FallBack:
+		r.background(func() What { return FellBack{r.fallBack()} })
 	case Enroll:
-		r.background(func() What { return EnrollDone{enroll(r.work, r.cfg, r.creds, r.node.instance)} })
+		r.enroll(e)
 	case SendHeartbeat:
 		r.background(func() What {
-			o, skew := r.api.heartbeat(r.work, r.heartbeat(e.Counters))
+			o, skew, w := r.api.heartbeat(r.work, r.heartbeat(e))
+			r.answered(o, w)
 			r.contact(o)
 			return HeartbeatDone{Outcome: o, Skew: skew}
 		})
 	case WaitTask:
 		r.background(func() What {
 			o, task := r.api.wait(r.work, r.cfg.TaskWait)
+			r.observe(wire.ProbeTaskWait, o)
 			return WaitDone{Outcome: o, Task: task}
 		})
 	case RunTask:
@@ -189,11 +225,17 @@ func (r *runtime) execute(e Effect) {
 }
 
 // heartbeat is the node's report of itself, as of now.
-func (r *runtime) heartbeat(counters map[string]int64) wire.HeartbeatRequest {
+func (r *runtime) heartbeat(e SendHeartbeat) wire.HeartbeatRequest {
+	_, meta, _ := r.creds.Current()
 	h := wire.HeartbeatRequest{
 		NodeInstanceID: r.node.instance, BootID: r.node.boot, AgentVersion: r.cfg.Version, APIURL: r.cfg.APIURL.String(),
-		CertSerial: r.creds.serial(), Generation: r.creds.generation(), Hostname: r.node.host, Addresses: addresses(),
-		At: time.Now().UTC(), Counters: counters, Record: r.recordSummary(),
+		Generation: meta.Generation, Posture: e.Posture, Profile: e.Profile, Hostname: r.node.host, Addresses: addresses(),
+		At: time.Now().UTC(), Counters: e.Counters, Record: r.recordSummary(),
+		Boot: r.bootReport(),
+	}
+	if pair, err := r.creds.Pair(); err == nil {
+		h.CertSerial = pair.Leaf.SerialNumber.Text(16)
+		h.CertIssuer, _ = issuer(pair, r.creds.Path(fileBundle))
 	}
 	if r.cfg.TerminalURL != nil {
 		h.TerminalURL = r.cfg.TerminalURL.String()

@@ -35,8 +35,10 @@ type State struct {
 	Phase     Phase
 	NodeID    string
 	Interval  time.Duration // between heartbeats
-	HasToken  bool
+	APIURL    string        // that this agent runs with
+	Profile   string        // environment profile as configured, "" when nobody did
 	Verifiers wire.Verifiers
+	Hold      string // why no work is taken until this node is bootstrapped anew
 
 	Identity, Heartbeat, Wait, Post Loop
 
@@ -45,9 +47,60 @@ type State struct {
 	Results  []PostResult // to be delivered, in turn
 	Recent   []PostResult // done with, oldest first
 
-	Skewed   bool
+	// What the last self-check found, and what was made of it.
+	Material Material
+	Files    string   // as of that look
+	Fresh    bool     // it differs from the one before: what waits for a back-off may try at once
+	Unusable bool     // the credential cannot be used: nothing is asked under it
+	Observed Observed // what was recorded once already
+	Damaged  string   // Files as of the first look that found them damaged
+	FellBack bool     // an older generation was put in place since the last good look
+
+	// What the platform says of the identity.
+	Rejections int           // refusals of it since the last success
+	Rejected   Outcome       // what makes another enrollment necessary, no reason when nothing does
+	EnrolledAt time.Duration // when the newest certificate came
+	Detour     bool          // the last enrollment reached nobody: the next one takes the other path
+	Ledger     Ledger
+
+	Skew          time.Duration // the platform's clock minus this one
+	SkewKnown     bool
+	SkewAsked     bool // nobody is asked twice only for the time
+	DatesDoubtful bool // the platform's own certificate is outside its dates by this clock, too
+	Skewed        bool // a wrong clock was recorded
+
 	Counters Counters
 	Said     Counters // as of the last summary line
+}
+
+// Observed is what was found odd at the last self-check, so that it is recorded once.
+type Observed struct{ Drift, Issuer, Ending, Cause string }
+
+// revoked reports whether the platform last said that this node's identity is revoked, retired or fenced.
+func (s State) revoked() bool {
+	return s.Heartbeat.Failing == diag.RecIdentityRevoked || s.Wait.Failing == diag.RecIdentityRevoked ||
+		s.Identity.Failing == diag.RecIdentityRevoked
+}
+
+// Posture is how the node stands, in the words of package wire.
+func (s State) Posture() string {
+	switch {
+	case s.Ledger.Quarantined.On():
+		return wire.PostureQuarantined
+	case s.revoked(), s.Hold != "":
+		return wire.PostureStopped
+	case s.Unusable, !s.Rejected.OK(), s.Ledger.Suppressed.On():
+		return wire.PostureRecovering
+	}
+	return wire.PostureServing
+}
+
+// counters are those of this process and those that outlive it, by wire name.
+func (s State) counters() map[string]int64 {
+	m, c := s.Counters.Map(), s.Ledger.Counters
+	m["identity_rejections"], m["enrollment_attempts"], m["enrollment_successes"] = c.Rejections, c.Attempts, c.Successes
+	m["enrollment_failures"], m["enrollment_suppressed"] = c.Failures, c.Suppressed
+	return m
 }
 
 // Loop is one thing that the agent does again and again.
@@ -59,25 +112,22 @@ type Loop struct {
 	Backoff  Backoff
 }
 
-// Counters since the start.
+// Counters since the start; those of the identity are in the ledger.
 type Counters struct {
-	Heartbeats, HeartbeatFailures   int64
-	Polls, PollFailures             int64
-	Tasks, TasksFailed, Refused     int64
-	ResultsPosted, ResultFailures   int64
-	Enrollments, EnrollmentFailures int64
-	IdentityRejections              int64
-	Sessions                        int64
+	Heartbeats, HeartbeatFailures int64
+	Polls, PollFailures           int64
+	Tasks, TasksFailed, Refused   int64
+	ResultsPosted, ResultFailures int64
+	Sessions                      int64
 }
 
-// Map gives the counters by wire name.
+// Map gives the counters of this process by wire name.
 func (c Counters) Map() map[string]int64 {
 	return map[string]int64{
 		"heartbeats": c.Heartbeats, "heartbeat_failures": c.HeartbeatFailures,
 		"task_polls": c.Polls, "task_poll_failures": c.PollFailures,
 		"tasks": c.Tasks, "tasks_failed": c.TasksFailed, "tasks_refused": c.Refused,
 		"results_posted": c.ResultsPosted, "result_post_failures": c.ResultFailures,
-		"enrollments": c.Enrollments, "enrollment_failures": c.EnrollmentFailures,
-		"identity_rejections": c.IdentityRejections, "terminal_sessions": c.Sessions,
+		"terminal_sessions": c.Sessions,
 	}
 }

@@ -29,9 +29,13 @@ func Step(s State, ev Event) (State, []Effect) {
 	case Started:
 		t.started()
 	case IdentityChecked:
-		t.identityChecked(w.Outcome)
+		t.identityChecked(w)
+	case ClockAsked:
+		t.clockAsked(w.Outcome)
+	case FellBack:
+		t.fellBack(w.Outcome)
 	case EnrollDone:
-		t.enrollDone(w.Outcome)
+		t.enrollDone(w)
 	case HeartbeatDone:
 		t.heartbeatDone(w)
 	case WaitDone:
@@ -47,6 +51,7 @@ func Step(s State, ev Event) (State, []Effect) {
 	case Shutdown:
 		t.shutdown(w)
 	}
+	t.filesChanged()
 	t.exitWhenDone()
 	return t.s, t.out
 }
@@ -72,10 +77,6 @@ func (t *turn) retry(l *Loop, timer Timer, o Outcome, taskID string) {
 		d.Attempt, d.Delay, d.Ceiling, d.TaskID = attempt, delay, ceiling, taskID
 	})})
 	t.do(SetTimer{Timer: timer, In: delay})
-	switch o.Reason {
-	case diag.RecIdentityRejected, diag.RecIdentityRevoked, diag.RecClonedIdentity, diag.RecCertExpired:
-		t.s.Counters.IdentityRejections++
-	}
 }
 
 func decision(o Outcome, about, what string, more func(*Decision)) Decision {
@@ -106,70 +107,24 @@ func (t *turn) started() {
 	}
 	t.s.Phase = PhaseIdentity
 	t.do(Record{Decision{Reason: diag.RecProcessAlive, About: "agent", What: "start"}})
+	for _, note := range t.s.Ledger.Notes {
+		t.do(Record{note})
+	}
+	if t.s.Ledger.Notes != nil {
+		t.s.Ledger.Notes = nil
+		t.do(SaveLedger{t.s.Ledger})
+	}
 	t.do(SetTimer{TimerSummary, summaryEvery})
 	t.checkIdentity()
 }
 
-func (t *turn) checkIdentity() {
-	l := &t.s.Identity
-	if t.s.Phase != PhaseIdentity || l.InFlight {
-		return
-	}
-	l.InFlight, l.Armed = true, false
-	t.do(CheckIdentity{})
-}
-
-func (t *turn) identityChecked(o Outcome) {
-	t.s.Identity.InFlight = false
-	if t.s.Phase != PhaseIdentity {
-		return
-	}
-	switch {
-	case o.OK():
-		t.recovered(&t.s.Identity, TimerIdentity)
-		t.openGate()
-	case o.Reason == diag.RecCertMissing && t.s.HasToken:
-		t.s.Identity.InFlight = true
-		t.s.Counters.Enrollments++
-		t.do(Record{decision(o, "identity", "enroll", nil)})
-		t.do(Enroll{})
-	case o.Reason == diag.RecCertMissing:
-		o.Reason, o.Detail = diag.RecRecoveryTokenMissing, "no certificate, and no token to ask for one"
-		t.retry(&t.s.Identity, TimerIdentity, o, "")
-	default:
-		t.retry(&t.s.Identity, TimerIdentity, o, "")
-	}
-}
-
-func (t *turn) enrollDone(o Outcome) {
-	t.s.Identity.InFlight = false
-	if !o.OK() {
-		t.s.Counters.EnrollmentFailures++
-	}
-	switch {
-	case t.s.Phase != PhaseIdentity:
-	case o.OK():
-		t.do(Record{Decision{Reason: diag.RecRecoveryEnrolled, About: "identity", What: "enrolled", Detail: o.Detail,
-			Correlation: o.Correlation}})
-		t.recovered(&t.s.Identity, TimerIdentity)
-		t.openGate()
-	default:
-		t.retry(&t.s.Identity, TimerIdentity, o, "")
-	}
-}
-
-func (t *turn) openGate() {
-	t.s.Phase = PhaseGate
-	t.heartbeat()
-}
-
 func (t *turn) heartbeat() {
 	l := &t.s.Heartbeat
-	if l.InFlight || (t.s.Phase != PhaseGate && t.s.Phase != PhaseServing) {
+	if l.InFlight || t.s.Unusable || (t.s.Phase != PhaseGate && t.s.Phase != PhaseServing) {
 		return
 	}
 	l.InFlight, l.Armed, l.Began = true, false, t.ev.At
-	t.do(SendHeartbeat{Counters: t.s.Counters.Map()})
+	t.do(SendHeartbeat{Counters: t.s.counters(), Posture: t.s.Posture(), Profile: t.profile()})
 }
 
 func (t *turn) heartbeatDone(w HeartbeatDone) {
@@ -183,20 +138,23 @@ func (t *turn) heartbeatDone(w HeartbeatDone) {
 	if t.stopping() {
 		return
 	}
+	t.learnClock(w.Outcome)
 	if w.Outcome.OK() {
 		t.recovered(l, TimerHeartbeat)
 		t.skew(w.Skew)
+		t.accepted(l.Began)
 		l.Armed = true
 		// Up to a tenth earlier, so that nodes that started together do not report together for ever.
 		t.do(SetTimer{TimerHeartbeat, t.s.Interval - time.Duration(t.ev.Roll*float64(t.s.Interval)/10)})
 	} else {
 		t.retry(l, TimerHeartbeat, w.Outcome, "")
+		t.rejected(w.Outcome, l.Began)
 	}
 	if t.s.Phase == PhaseGate { // an unreachable platform does not close the gate for ever
 		t.s.Phase = PhaseServing
 		t.log(slog.LevelInfo, "taking tasks")
-		t.wait()
 	}
+	t.wait()
 }
 
 // skew records a wrong clock once, and once that it is right again.
@@ -216,9 +174,14 @@ func (t *turn) skew(d time.Duration) {
 
 func (t *turn) timerFired(timer Timer) {
 	switch timer {
-	case TimerIdentity:
+	case TimerIdentity, TimerRenew:
 		t.checkIdentity()
+	case TimerWatch: // the event itself has brought the files' stamp
+		if t.s.Identity.Armed && !t.stopping() {
+			t.do(SetTimer{TimerWatch, t.s.Interval})
+		}
 	case TimerHeartbeat:
+		t.s.Heartbeat.Armed = false
 		t.heartbeat()
 	case TimerWait:
 		t.s.Wait.Armed = false
@@ -244,8 +207,9 @@ func (t *turn) summary() {
 	t.log(slog.LevelInfo, "summary", slog.String("phase", string(t.s.Phase)),
 		slog.String("heartbeats", rate(now.Heartbeats-then.Heartbeats, now.HeartbeatFailures-then.HeartbeatFailures)),
 		slog.String("polls", rate(now.Polls-then.Polls, now.PollFailures-then.PollFailures)),
-		slog.Int64("tasks", now.Tasks-then.Tasks), slog.Int("running", len(t.s.Running)),
+		slog.String("posture", t.s.Posture()), slog.Int64("tasks", now.Tasks-then.Tasks), slog.Int("running", len(t.s.Running)),
 		slog.Int("sessions", t.s.Sessions), slog.Int("results_waiting", len(t.s.Results)))
+	t.do(t.metrics())
 	t.do(SetTimer{TimerSummary, summaryEvery})
 }
 

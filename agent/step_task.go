@@ -19,8 +19,11 @@ const (
 // wait begins a long poll, unless one is in flight, a back-off is running, or there is no room for another task.
 func (t *turn) wait() {
 	l := &t.s.Wait
-	if t.s.Phase != PhaseServing || l.InFlight || l.Armed || len(t.s.Running)+len(t.s.Results) >= maxOpen {
+	if t.s.Hold != "" || t.s.Phase != PhaseServing || l.InFlight || l.Armed || len(t.s.Running)+len(t.s.Results) >= maxOpen {
 		return
+	}
+	if t.s.Unusable || t.s.Ledger.Quarantined.On() || t.s.Heartbeat.Failing == diag.RecIdentityRevoked {
+		return // the heartbeat alone goes on, rarely, and brings this back when it succeeds
 	}
 	l.InFlight, l.Began = true, t.ev.At
 	t.do(WaitTask{})
@@ -34,7 +37,9 @@ func (t *turn) waitDone(w WaitDone) {
 			return
 		}
 		t.s.Counters.PollFailures++
+		t.learnClock(w.Outcome)
 		t.retry(l, TimerWait, w.Outcome, "")
+		t.rejected(w.Outcome, l.Began)
 		return
 	}
 	t.s.Counters.Polls++
@@ -72,6 +77,10 @@ func (t *turn) take(task *wire.Task) bool {
 		t.queue(resultFor(task, failed(t.ev.Wall, task, code, why)))
 		return true
 	}
+	if task.Type == wire.TaskCordon {
+		t.takeCordon(task)
+		return true
+	}
 	t.s.Running = with(t.s.Running, task.ID)
 	t.do(RunTask{Task: *task})
 	return true
@@ -88,6 +97,12 @@ func (t *turn) refusal(task *wire.Task) (code, why string) {
 	if task.NodeID != t.s.NodeID {
 		return CodeTaskUnverifiable, "the task is for node " + task.NodeID
 	}
+	switch l := t.s.Ledger; {
+	case l.Quarantined.On():
+		return wire.CodeNodeQuarantined, "another host may have this node's identity: " + l.Quarantined.Why
+	case l.Cordoned.On() && task.Type == wire.TaskTerminalOpen:
+		return wire.CodeNodeCordoned, "the node takes no new tenant work: " + l.Cordoned.Why
+	}
 	if !task.ExpiresAt.IsZero() && !t.ev.Wall.Before(task.ExpiresAt) {
 		return CodeTaskExpired, "expired " + t.ev.Wall.Sub(task.ExpiresAt).Round(time.Millisecond).String() + " ago"
 	}
@@ -100,6 +115,10 @@ func (t *turn) taskFinished(w TaskFinished) {
 		return
 	}
 	t.s.Running = running
+	if w.Elsewhere {
+		t.wait()
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("task_id", w.TaskID), slog.String("status", w.Result.Status),
 		slog.Duration("took", w.Result.FinishedAt.Sub(w.Result.StartedAt).Round(time.Microsecond)),
@@ -112,6 +131,9 @@ func (t *turn) taskFinished(w TaskFinished) {
 	t.log(slog.LevelInfo, "task finished", attrs...)
 	if w.Result.Status != wire.TaskCompleted {
 		t.s.Counters.TasksFailed++
+	}
+	if w.Note != nil {
+		t.do(Record{*w.Note})
 	}
 	if w.Reason != "" {
 		d := Decision{Reason: w.Reason, About: "task", What: "report", TaskID: w.TaskID, Correlation: correlation}

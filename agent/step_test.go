@@ -18,7 +18,7 @@ var (
 )
 
 func newState() State {
-	return State{NodeID: testNode, Interval: 10 * time.Second, HasToken: true,
+	return State{NodeID: testNode, Interval: 10 * time.Second,
 		Verifiers: wire.Verifiers{"k1": testKey.Public().(ed25519.PublicKey)}}
 }
 
@@ -57,32 +57,47 @@ func words(effects []Effect) string {
 	return strings.Join(out, " ")
 }
 
+// material is a credential as it should be; change makes it another.
+func material(change func(*Material)) IdentityChecked {
+	m := Material{Files: "1", Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour), NotAfter: testWall.Add(24 * time.Hour), Serial: "1"}
+	if change != nil {
+		change(&m)
+	}
+	return IdentityChecked{m}
+}
+
+var (
+	healthy = material(nil)
+	never   = IdentityChecked{Material{Files: "0", Never: true, Problem: Outcome{Reason: diag.RecCertMissing}, Token: TokenFacts{Digest: "t1"}}}
+
+	neverNoToken = IdentityChecked{Material{Files: "0", Never: true, Problem: Outcome{Reason: diag.RecCertMissing}}}
+)
+
 var refused = Outcome{Reason: diag.RecAPIUnreachable, Failure: diag.TCPRefused}
 
 func TestStep(t *testing.T) {
-	serving := []What{Started{}, IdentityChecked{}, HeartbeatDone{}}
+	serving := []What{Started{}, healthy, HeartbeatDone{}}
 	done := TaskFinished{TaskID: "a", Result: wire.TaskResult{Status: wire.TaskCompleted}}
 	for name, tc := range map[string]struct {
-		token  bool
 		before []What
 		what   What
 		want   string
 	}{
 		"start": {what: Started{}, want: "record(process_alive agent start) timer(summary) CheckIdentity"},
-		"credentials are there: one heartbeat before any task": {before: []What{Started{}}, what: IdentityChecked{}, want: "SendHeartbeat"},
-		"the gate opens": {before: []What{Started{}, IdentityChecked{}}, what: HeartbeatDone{}, want: "timer(heartbeat) WaitTask"},
-		"an unreachable platform does not keep the gate shut": {before: []What{Started{}, IdentityChecked{}}, what: HeartbeatDone{Outcome: refused},
+		"credentials are there: one heartbeat before any task": {before: []What{Started{}}, what: healthy, want: "SendHeartbeat timer(renew)"},
+		"the gate opens": {before: []What{Started{}, healthy}, what: HeartbeatDone{}, want: "timer(heartbeat) WaitTask"},
+		"an unreachable platform does not keep the gate shut": {before: []What{Started{}, healthy}, what: HeartbeatDone{Outcome: refused},
 			want: "record(api_unreachable heartbeat retry) timer(heartbeat) WaitTask"},
-		"no certificate, a token": {token: true, before: []What{Started{}}, what: IdentityChecked{Outcome{Reason: diag.RecCertMissing}},
+		"no certificate, a token": {before: []What{Started{}}, what: never,
 			want: "record(cert_missing identity enroll) Enroll"},
-		"no certificate, no token": {before: []What{Started{}}, what: IdentityChecked{Outcome{Reason: diag.RecCertMissing}},
-			want: "record(recovery_token_missing identity retry) timer(identity)"},
-		"enrolled": {token: true, before: []What{Started{}, IdentityChecked{Outcome{Reason: diag.RecCertMissing}}}, what: EnrollDone{},
-			want: "record(recovery_enrolled identity enrolled) SendHeartbeat"},
-		"enrollment refused": {token: true, before: []What{Started{}, IdentityChecked{Outcome{Reason: diag.RecCertMissing}}},
-			what: EnrollDone{Outcome{Reason: diag.RecRecoveryTokenExpired}}, want: "record(recovery_token_expired identity retry) timer(identity)"},
-		"and tried again from the start": {token: true, before: []What{Started{}, IdentityChecked{Outcome{Reason: diag.RecCertMissing}},
-			EnrollDone{Outcome{Reason: diag.RecRecoveryTokenExpired}}}, what: TimerFired{TimerIdentity}, want: "CheckIdentity"},
+		"no certificate, no token": {before: []What{Started{}}, what: neverNoToken,
+			want: "record(cert_missing identity report) record(recovery_token_missing identity retry) timer(identity) timer(watch)"},
+		"enrolled": {before: []What{Started{}, never}, what: EnrollDone{Outcome: Outcome{Sent: true}},
+			want: "SaveLedger WriteMetrics record(recovery_enrolled identity enrolled) CheckIdentity"},
+		"enrollment refused": {before: []What{Started{}, never},
+			what: EnrollDone{Outcome: Outcome{Reason: diag.RecRecoveryTokenExpired, Sent: true, Code: wire.DenyTokenExpired}}, want: "SaveLedger WriteMetrics record(recovery_token_expired identity retry) timer(identity) timer(watch)"},
+		"and tried again from the start": {before: []What{Started{}, never,
+			EnrollDone{Outcome: Outcome{Reason: diag.RecRecoveryTokenExpired, Sent: true, Code: wire.DenyTokenExpired}}}, what: TimerFired{TimerIdentity}, want: "CheckIdentity"},
 		"the next heartbeat":               {before: serving, what: TimerFired{TimerHeartbeat}, want: "SendHeartbeat"},
 		"a poll without a task, too early": {before: serving, what: WaitDone{}, want: "timer(task_wait)"},
 		"a poll that failed": {before: serving, what: WaitDone{Outcome: Outcome{Reason: diag.RecEdgeRateLimited}},
@@ -114,12 +129,11 @@ func TestStep(t *testing.T) {
 		"or when its time is up":            {before: append(serving, Shutdown{}), what: TimerFired{TimerGrace}, want: "Exit"},
 		"a task that was handed out while stopping": {before: append(serving, Shutdown{}), what: WaitDone{Task: signed("a", nil)},
 			want: "record(task_claim_failed task refuse) post(a failed agent_stopping)"},
-		"shutdown before anything": {before: []What{Started{}, IdentityChecked{Outcome{Reason: diag.RecCertKeyMismatch}}}, what: Shutdown{},
+		"shutdown before anything": {before: []What{Started{}, IdentityChecked{Material{Problem: Outcome{Reason: diag.RecCertKeyMismatch}}}}, what: Shutdown{},
 			want: "record(shutdown agent stop) CancelWork timer(grace) Exit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newState()
-			s.HasToken = tc.token
 			for _, w := range tc.before {
 				s, _ = Step(s, Event{Wall: testWall, What: w})
 			}
@@ -132,7 +146,7 @@ func TestStep(t *testing.T) {
 
 func TestRetryAfterIsHonoured(t *testing.T) {
 	s := newState()
-	for _, w := range []What{Started{}, IdentityChecked{}, HeartbeatDone{}} {
+	for _, w := range []What{Started{}, healthy, HeartbeatDone{}} {
 		s, _ = Step(s, Event{What: w})
 	}
 	_, effects := Step(s, Event{What: WaitDone{Outcome: Outcome{Reason: diag.RecEdgeRateLimited, RetryAfter: 90 * time.Second}}})
@@ -167,7 +181,7 @@ func TestAttemptsAreForgottenOnlyAfterAStableWindow(t *testing.T) {
 
 func TestTakesNoMoreThanItCanKeep(t *testing.T) {
 	s := newState()
-	for _, w := range []What{Started{}, IdentityChecked{}, HeartbeatDone{}} {
+	for _, w := range []What{Started{}, healthy, HeartbeatDone{}} {
 		s, _ = Step(s, Event{Wall: testWall, What: w})
 	}
 	for i := range maxOpen {

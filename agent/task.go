@@ -33,6 +33,8 @@ var runners = map[string]runner{
 	wire.TaskProbe:        runProbe,
 	wire.TaskStatusProbe:  runStatusProbe,
 	wire.TaskTerminalOpen: runTerminalOpen,
+	wire.TaskCleanup:      runCleanup,
+	wire.TaskSelfUpdate:   runSelfUpdate,
 }
 
 // taskError is a failure with a code for the platform, and where the record has a word for it, a reason.
@@ -49,6 +51,13 @@ func (e *taskError) Unwrap() error { return e.err }
 func (r *runtime) runTask(task wire.Task) {
 	started := time.Now()
 	output, after, err := r.guarded(&task)
+	if errors.Is(err, errElsewhere) {
+		r.feed(TaskFinished{TaskID: task.ID, Correlation: task.CorrelationID, Elsewhere: true})
+		return
+	}
+	if task.Type == wire.TaskNoop && err == nil {
+		r.observe(wire.ProbeNoop, Outcome{})
+	}
 	finished := TaskFinished{TaskID: task.ID, Correlation: task.CorrelationID, Session: after != nil}
 	finished.Result, finished.Reason = taskResult(&task, started, output, err)
 	r.feed(finished)

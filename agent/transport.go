@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/credstore"
 )
 
 // Deadlines of one connection.
@@ -29,9 +31,11 @@ type tlsConn struct {
 
 // dialer makes TLS connections with the credentials as they are on disk at that moment.
 type dialer struct {
-	creds   credentials
-	dial    func(ctx context.Context, network, address string) (net.Conn, error)
-	initial bool // enrollment: no certificate, and the system's roots where no bundle was provisioned
+	creds  credentials
+	bundle string // path of what the listener is verified by
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	bare   bool // enrollment: no certificate
+	system bool // the system's roots where no bundle was provisioned
 }
 
 // DialTLS connects and verifies. A refused client certificate shows only at the first read (TLS 1.3).
@@ -55,10 +59,10 @@ func (d dialer) DialTLS(ctx context.Context, network, address string) (net.Conn,
 		// always sent, so that the listener's own word comes back.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			c.asked = true
-			if d.initial {
+			if d.bare {
 				return &tls.Certificate{}, nil
 			}
-			pair, err := d.creds.pair()
+			pair, err := d.creds.Pair()
 			if errors.Is(err, fs.ErrNotExist) {
 				return &tls.Certificate{}, nil
 			}
@@ -74,8 +78,8 @@ func (d dialer) DialTLS(ctx context.Context, network, address string) (net.Conn,
 }
 
 func (d dialer) roots() (*x509.CertPool, error) {
-	roots, err := d.creds.roots()
-	if d.initial && errors.Is(err, fs.ErrNotExist) {
+	roots, err := credstore.Roots(d.bundle)
+	if d.system && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // the system's
 	}
 	return roots, err
@@ -96,21 +100,33 @@ func (d dialer) transport(keep bool) *http.Transport {
 	}
 }
 
-// rotation closes kept connections when the credential files change, so that new ones are used at once.
+// rotation gives the transport of the credentials as they lie on disk. When those change it begins a new one: in an old
+// one, a connection that was in use at that moment would go back to the idle ones and be used again.
 type rotation struct {
-	creds credentials
-	mu    sync.Mutex // guards seen
-	seen  string
+	dialer dialer
+	mu     sync.Mutex // guards what follows
+	seen   string
+	now    *http.Transport
 }
 
-func (r *rotation) check(t *http.Transport) {
-	now := r.creds.fingerprint()
+func (r *rotation) transport() *http.Transport {
+	seen := stamp(r.dialer.creds.Path(fileCert)) + stamp(r.dialer.creds.Path(fileKey)) + stamp(r.dialer.bundle)
 	r.mu.Lock()
-	changed := r.seen != "" && r.seen != now
-	r.seen = now
-	r.mu.Unlock()
-	if changed {
-		t.CloseIdleConnections()
+	defer r.mu.Unlock()
+	if r.now == nil || r.seen != seen {
+		if r.now != nil {
+			r.now.CloseIdleConnections() // those in use are closed when they are done: nothing asks this transport again
+		}
+		r.now, r.seen = r.dialer.transport(true), seen
+	}
+	return r.now
+}
+
+func (r *rotation) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now != nil {
+		r.now.CloseIdleConnections()
 	}
 }
 

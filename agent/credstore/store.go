@@ -365,3 +365,15 @@ func (set Set) usable(good func(tls.Certificate) bool) bool {
 }
 
 func trust(bundle []byte) bool { return x509.NewCertPool().AppendCertsFromPEM(bundle) }
+
+// Spare names the generation that Back would go to.
+func (s Store) Spare(good func(tls.Certificate) bool) string {
+	names := s.Names()
+	slices.Reverse(names)
+	for _, name := range names {
+		if set := s.load(name); set.usable(good) {
+			return name
+		}
+	}
+	return ""
+}

@@ -2,6 +2,9 @@ package probe
 
 import "strings"
 
+// ParseEnvFile reads the text of an environment file as systemd does.
+func ParseEnvFile(text string) map[string]string { return parseEnvFile(text) }
+
 // parseEnvFile reads systemd's EnvironmentFile= syntax, a state machine as systemd's own: comments by # and ;, lines
 // continued by a backslash, values plain, in single or in double quotes. What it cannot read it passes over, as
 // systemd does.

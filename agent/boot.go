@@ -1,0 +1,176 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/disk"
+	"github.com/gpuaas/gpuaasctl/agent/outbox"
+	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// KeyLauncher tells a committed build which installed program has started it; without it a process is that program.
+const KeyLauncher = "GPUAAS_AGENT_LAUNCHER"
+
+// Boot is what a process found when it started: which build it is, the journal that made it so, and the events that
+// are not delivered yet.
+type Boot struct {
+	Running wire.Build
+	Hold    string // why this node takes no work
+
+	launcher string // path of the installed program
+	keeper   *update.Keeper
+	out      *outbox.Outbox
+	packages update.Packages
+	log      *slog.Logger
+	recorder Recorder
+
+	mu      sync.Mutex        // guards restart and env
+	restart string            // why the process ends only to start again
+	env     map[string]string // what an update changed in the environment file
+	working sync.Mutex        // held while an update is carried out
+	sending sync.Mutex        // held while events are sent
+	heard   atomic.Bool       // a heartbeat of this process was answered
+}
+
+// OpenBoot reads the journal and the outbox in the state folder and decides which build is to run. It returns in the process that
+// is to be the agent: where that is another build, it has replaced this process by it. It never fails for want of a
+// disk: the installed program runs, and says what it could not keep.
+func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
+	cfg = cfg.withDefaults()
+	d := disk.Dir(filepath.Join(cfg.StateDir, "agent"))
+	b := &Boot{packages: update.Packages{Disk: d}, log: cfg.Log, recorder: cfg.Recorder, env: map[string]string{}}
+	var err error
+	if b.out, err = outbox.Open(d); err != nil {
+		b.degraded("events are kept in memory alone", err)
+	}
+	if b.keeper, err = update.Open(d, b.tell); err != nil {
+		b.degraded("the update journal", err)
+		if b.keeper == nil {
+			b.keeper = update.Unreadable(err)
+		}
+	}
+	if b.launcher = getenv(KeyLauncher); b.launcher != "" { // the launcher has hashed it and written it down
+		b.Running = wire.Build{Version: cfg.Version}
+		if run := b.keeper.Journal().Run; run != nil {
+			b.Running.SHA256 = run.SHA256
+		}
+		return b, nil
+	}
+	if b.launcher, err = os.Executable(); err != nil {
+		return nil, fmt.Errorf("find the installed program: %w", err)
+	}
+	sha, err := update.Self(b.launcher)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.launch(wire.Build{Version: cfg.Version, SHA256: sha}, cfg.Verifiers)
+}
+
+// launch starts the build that is to run, which is this process where that is the installed one.
+func (b *Boot) launch(self wire.Build, keys wire.Verifiers) error {
+	host := update.Host{Boot: firstLine("/proc/sys/kernel/random/boot_id"), Keys: keys, Check: b.packages.Check}
+	b.Running = self
+	for {
+		var start update.Start
+		_, err := b.keeper.Do(func(j update.Journal) update.Journal {
+			j, start = update.Launch(j, self, host, time.Now())
+			return j
+		})
+		if err != nil {
+			b.degraded("the update journal", err)
+		}
+		if b.Hold = start.Hold; start.Package || start.Trial && err != nil { // what cannot be counted must not be tried
+			return nil
+		}
+		b.log.Info("starting the build that was committed", "version", start.Build.Version, "sha256", start.Build.SHA256)
+		err = syscall.Exec(b.packages.Path(start.Build.SHA256), os.Args, b.environ(map[string]string{KeyLauncher: b.launcher}))
+		why := "build " + start.Build.Version + " cannot be started: " + err.Error() // for one, a folder mounted noexec
+		b.degraded("the installed program runs on", errors.New(why))
+		if !start.Trial {
+			return nil
+		}
+		if _, err := b.keeper.Do(func(j update.Journal) update.Journal { return j.Condemn(why) }); err != nil {
+			return nil // said above
+		}
+	}
+}
+
+// Again replaces this process by a new start of the installed program when a self-update asked for it; otherwise it
+// returns at once.
+func (b *Boot) Again() error {
+	if b.Restarting() == "" {
+		return nil
+	}
+	err := syscall.Exec(b.launcher, os.Args, b.environ(map[string]string{KeyLauncher: ""}))
+	return fmt.Errorf("start the agent again: %w", err) // the unit's Restart= does it, then
+}
+
+// Restarting says why the process ends only to start again, "" when it does not.
+func (b *Boot) Restarting() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.restart
+}
+
+// environ is this process's environment with set and what an update changed in the environment file; "" takes away.
+func (b *Boot) environ(set map[string]string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, kv := range os.Environ() {
+		key, _, _ := strings.Cut(kv, "=")
+		_, first := set[key]
+		if _, second := b.env[key]; !first && !second {
+			out = append(out, kv)
+		}
+	}
+	for _, m := range []map[string]string{b.env, set} {
+		for key, v := range m {
+			if v != "" {
+				out = append(out, key+"="+v)
+			}
+		}
+	}
+	return out
+}
+
+// tell keeps one note: in the diagnostic record, then as an event for the platform. It is called again with the same
+// note when a crash came in between.
+func (b *Boot) tell(n update.Note) error {
+	if b.out.Has(n.Key) {
+		return nil
+	}
+	errRecord := b.recorder.Record(Decision{Reason: n.Reason, About: "update", What: n.Decision, Detail: n.Text, TaskID: n.TaskID,
+		Correlation: n.Correlation, Facts: n.Facts})
+	detail, err := json.Marshal(wire.UpdateEvent{Key: n.Key, Decision: n.Decision, Text: n.Text, Rollout: n.Rollout, Facts: n.Facts})
+	if err != nil {
+		return err
+	}
+	errEvent := b.out.Add(wire.Event{At: n.At, Kind: n.Kind, CorrelationID: n.Correlation, Detail: detail})
+	if errEvent != nil && errRecord != nil { // one witness is enough to go on
+		return errors.Join(errRecord, errEvent)
+	}
+	if err := errors.Join(errRecord, errEvent); err != nil {
+		b.degraded("evidence of "+n.Decision, err)
+	}
+	return nil
+}
+
+// degraded says what could not be kept.
+func (b *Boot) degraded(what string, err error) {
+	if err := b.recorder.Record(Decision{Reason: diag.RecRecordDegraded, About: "boot", What: "report", Detail: what + ": " + scrubbed(err)}); err != nil {
+		b.log.Error("a decision could not be recorded", "error", err)
+	}
+}

@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/outbox"
+	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// eventTimeout bounds one batch of events: some ten KiB, stored durably before the answer.
+const eventTimeout = 10 * time.Second
+
+// word is what the platform's answer to a heartbeat says beside "received".
+type word struct {
+	wire.HeartbeatResponse
+	replayFrom uint64 // of X-GPUaaS-Replay-From; 0: it did not say
+}
+
+// bootReport goes with a heartbeat until one was answered, and while an update is under way.
+func (r *runtime) bootReport() *wire.BootReport {
+	b := r.cfg.Boot
+	if b == nil {
+		return nil
+	}
+	j := b.keeper.Journal()
+	if b.heard.Load() && j.Active() == nil {
+		return nil
+	}
+	report := j.Report(b.Running, b.out.Next())
+	return &report
+}
+
+// answered takes the platform's word. The gate opens only after it, so workers never start on a journal that is behind.
+// A platform that cannot be reached says nothing, and nothing follows from that.
+func (r *runtime) answered(o Outcome, w word) {
+	b := r.cfg.Boot
+	if b == nil || r.work.Err() != nil {
+		return
+	}
+	if !o.OK() {
+		r.observe(wire.ProbeHeartbeat, o)
+		return
+	}
+	if err := b.out.Replay(w.replayFrom); err != nil {
+		b.degraded("the outbox", err)
+	}
+	r.step(func(j update.Journal) update.Journal {
+		now := time.Now()
+		if w.Running != nil {
+			j = j.Named(*w.Running, b.Running, now)
+		}
+		for _, s := range w.Snapshots {
+			if s.Rollout != nil {
+				j = j.Heard(*s.Rollout, now)
+			}
+		}
+		return j.Observe(wire.ProbeHeartbeat, true, "", now)
+	})
+	if !b.heard.Swap(true) {
+		r.resume()
+	}
+	r.wg.Go(func() { r.sendEvents(r.work) })
+}
+
+// resume goes on with what a crash cut off before the target was started, and takes away builds that nobody needs.
+func (r *runtime) resume() {
+	b := r.cfg.Boot
+	j := b.keeper.Journal()
+	if err := b.packages.Prune(j.Keep()); err != nil {
+		b.degraded("old builds stay", err)
+	}
+	ro := j.Active()
+	if ro == nil || ro.State != wire.RolloutPending && ro.State != wire.RolloutVerified {
+		return
+	}
+	a, refusal := j.Accept(ro.Task, r.self(), time.Now())
+	switch {
+	case refusal != nil:
+		r.step(func(j update.Journal) update.Journal { return j.Fail(refusal.Why, time.Now()) })
+	case !time.Now().Before(ro.Task.ExpiresAt):
+		r.step(func(j update.Journal) update.Journal { return j.Fail("its task expired", time.Now()) })
+	default:
+		r.step(func(j update.Journal) update.Journal {
+			return j.Recovered("an update that was cut off while "+ro.State+" goes on", time.Now())
+		})
+		r.wg.Go(func() {
+			ctx, cancel := context.WithDeadline(r.work, ro.Task.ExpiresAt)
+			defer cancel()
+			_ = r.carryOut(ctx, a) // its end is in the journal, and an event
+		})
+	}
+}
+
+// observe tells the soak what became of one of its probes. What only says that the platform could not be reached counts
+// for the heartbeat alone, whose failure makes the others count for nothing.
+func (r *runtime) observe(probe string, o Outcome) {
+	b := r.cfg.Boot
+	refused := o.Status >= 400 && o.Status < 500 && o.Status != http.StatusTooManyRequests
+	if b == nil || r.work.Err() != nil || !o.OK() && !refused && probe != wire.ProbeHeartbeat {
+		return
+	}
+	r.step(func(j update.Journal) update.Journal { return j.Observe(probe, o.OK(), string(o.Reason), time.Now()) })
+}
+
+// step takes a step of the journal, and ends this process where the journal says that another build has to run.
+func (r *runtime) step(step func(update.Journal) update.Journal) {
+	b := r.cfg.Boot
+	j, err := b.keeper.Do(step)
+	if err != nil {
+		b.degraded("the update journal", err)
+	}
+	if ro := j.Active(); ro != nil && ro.Condemned != "" {
+		go r.again("going back: " + ro.Condemned) // not waited for: the loop may be what called this
+	}
+}
+
+// ended says goodbye, so that this end counts as no crash.
+func (r *runtime) ended() {
+	b := r.cfg.Boot
+	if b == nil {
+		return
+	}
+	if _, err := b.keeper.Do(update.Journal.Ended); err != nil {
+		b.degraded("the update journal", err)
+	}
+}
+
+// sendEvents delivers what is in the outbox, in order, until nothing is left or the platform does not take it: the next
+// heartbeat tries again.
+func (r *runtime) sendEvents(ctx context.Context) {
+	b := r.cfg.Boot
+	if !b.sending.TryLock() {
+		return
+	}
+	defer b.sending.Unlock()
+	for ctx.Err() == nil {
+		batch := b.out.Batch()
+		if len(batch) == 0 {
+			return
+		}
+		var answer wire.EventsResponse
+		o := r.api.do(ctx, call{method: http.MethodPost, path: wire.PathEvents, out: &answer, timeout: eventTimeout, fallback: diag.RecAPIUnreachable,
+			in: wire.EventsRequest{NodeInstanceID: r.node.instance, Events: batch, Oldest: batch[0].Seq}})
+		if !o.OK() || answer.Watermark < batch[0].Seq {
+			return
+		}
+		if err := b.out.Acked(answer.Watermark); err != nil && !errors.Is(err, context.Canceled) {
+			b.degraded("the outbox", err)
+		}
+	}
+}
+
+// published are the decisions that the platform is told of, too: those that somebody may have to explain later. Retries
+// are not among them; the heartbeat's counters have those.
+var published = map[diag.RecordReason]bool{
+	diag.RecRecoveryEnrolled: true, diag.RecRecoverySuppressed: true, diag.RecRecoveryEnrollmentBlocked: true, diag.RecClonedIdentity: true,
+	diag.RecIdentityRevoked: true, diag.RecCertExpired: true, diag.RecClockSkew: true, diag.RecDiskFull: true, diag.RecRecordDegraded: true,
+}
+
+// publish keeps a decision as an event. Only the first of a row of attempts is one.
+func (r *runtime) publish(d Decision) {
+	if r.cfg.Boot == nil || !published[d.Reason] || d.Attempt > 1 || len(d.Detail) > outbox.MaxDetail/2 {
+		return
+	}
+	e := entry(d)
+	e.NodeID, e.InstanceID, e.BootID, e.Agent = r.cfg.NodeID, r.node.instance, r.node.boot, r.cfg.Version
+	e.At = diag.At(time.Now())
+	detail, err := json.Marshal(e)
+	if err == nil {
+		err = r.cfg.Boot.out.Add(wire.Event{At: time.Now().UTC(), Kind: wire.EventDecision, CorrelationID: d.Correlation, Detail: detail})
+	}
+	if err != nil {
+		r.cfg.Log.Error("a decision could not be kept for the platform", "reason", string(d.Reason), "error", scrubbed(err))
+	}
+}
+
+// header keeps what an answer says outside of its body.
+func (w *word) header(h http.Header) {
+	w.replayFrom, _ = strconv.ParseUint(h.Get(wire.HeaderReplayFrom), 10, 64) // absent: 0
+}
+
+// hold says why this node takes no work; nil has no reason.
+func (b *Boot) hold() string {
+	if b == nil {
+		return ""
+	}
+	return b.Hold
+}

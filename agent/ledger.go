@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// The enrollment budget. Three tries in an hour is one for the fault and two for what an operator gets wrong while
+// repairing it; six in a day still reach every shift. It belongs to the token: a new token is an operator's act and begins
+// anew. The whole day's bound holds whatever rewrites tokens in a loop.
+const (
+	perHour = 3
+	perDay  = 6
+	allDay  = 12
+)
+
+// suppressFor is how long a fresh certificate that is still rejected keeps the node from asking for another one, unless an
+// operator changes something. What is broken then is the control plane; a new certificate would meet the same end.
+const suppressFor = 12 * time.Hour
+
+const (
+	maxAttempts = 24
+	maxSpent    = 8
+)
+
+// Results of an attempt. Pending is written before it is made: after a crash it counts.
+const (
+	attemptPending   = "pending"
+	attemptUnreached = "unreached" // nothing that could decide about it was reached: it does not count
+	attemptRefused   = "refused"
+	attemptEnrolled  = "enrolled"
+	attemptConfirmed = "confirmed" // and the platform accepted the new certificate since
+)
+
+// Ledger is what the agent must remember of its recovery across restarts. It is written down before it is acted upon.
+type Ledger struct {
+	Version  int       `json:"version"`
+	Attempts []Attempt `json:"attempts,omitempty"` // oldest first
+	Spent    []string  `json:"spent,omitempty"`    // digests of tokens that the platform will never take again
+
+	Suppressed  Hold `json:"suppressed,omitzero"`
+	Quarantined Hold `json:"quarantined,omitzero"`
+	Cordoned    Hold `json:"cordoned,omitzero"`
+
+	Counters RecoveryCounters `json:"counters"`
+	Notes    []Decision       `json:"notes,omitempty"` // of other programs, to be recorded at the next start
+}
+
+// Attempt is one enrollment.
+type Attempt struct {
+	At     time.Time         `json:"at"`
+	Cause  diag.RecordReason `json:"cause"`
+	Token  string            `json:"token"` // digest
+	Result string            `json:"result"`
+	Code   string            `json:"code,omitempty"`
+}
+
+// Hold is something that the agent keeps from doing until it is lifted.
+type Hold struct {
+	Since       time.Time `json:"since"`
+	Why         string    `json:"why"`
+	Material    string    `json:"material,omitempty"` // what lay on the node then
+	Correlation string    `json:"correlation_id,omitempty"`
+}
+
+// On reports whether it holds.
+func (h Hold) On() bool { return !h.Since.IsZero() }
+
+// RecoveryCounters count over the whole life of the node's state folder.
+type RecoveryCounters struct {
+	Rejections int64 `json:"identity_rejections"`
+	Attempts   int64 `json:"enrollment_attempts"`
+	Successes  int64 `json:"enrollment_successes"`
+	Failures   int64 `json:"enrollment_failures"`
+	Suppressed int64 `json:"enrollment_suppressed"`
+}
+
+// begin adds an attempt that is about to be made.
+func (l Ledger) begin(now time.Time, cause diag.RecordReason, token string) Ledger {
+	l.Version = 1
+	l.Attempts = with(l.Attempts, Attempt{At: now, Cause: cause, Token: token, Result: attemptPending})
+	if n := len(l.Attempts) - maxAttempts; n > 0 {
+		l.Attempts = l.Attempts[n:]
+	}
+	l.Counters.Attempts++
+	return l
+}
+
+// finish says what came of the last attempt.
+func (l Ledger) finish(result, code string) Ledger {
+	if n := len(l.Attempts); n > 0 {
+		l.Attempts = slices.Clone(l.Attempts)
+		l.Attempts[n-1].Result, l.Attempts[n-1].Code = result, code
+	}
+	return l
+}
+
+// spend notes that a token will never be taken again.
+func (l Ledger) spend(token string) Ledger {
+	if token == "" || l.isSpent(token) {
+		return l
+	}
+	l.Spent = with(l.Spent, token)
+	if n := len(l.Spent) - maxSpent; n > 0 {
+		l.Spent = l.Spent[n:]
+	}
+	return l
+}
+
+func (l Ledger) isSpent(token string) bool { return slices.Contains(l.Spent, token) }
+
+// used reports whether a certificate was already issued for a token.
+func (l Ledger) used(token string) bool {
+	return l.isSpent(token) || slices.ContainsFunc(l.Attempts, func(a Attempt) bool {
+		return a.Token == token && (a.Result == attemptEnrolled || a.Result == attemptConfirmed)
+	})
+}
+
+// unconfirmed reports whether the newest certificate was never accepted yet.
+func (l Ledger) unconfirmed() bool {
+	n := len(l.Attempts)
+	return n > 0 && l.Attempts[n-1].Result == attemptEnrolled
+}
+
+// normal gives the ledger as this clock can read it: an attempt from its future was made while the clock was wrong, and
+// counts as made now.
+func (l Ledger) normal(now time.Time) Ledger {
+	l.Attempts = slices.Clone(l.Attempts)
+	for i := range l.Attempts {
+		if l.Attempts[i].At.After(now) {
+			l.Attempts[i].At = now
+		}
+	}
+	if l.Suppressed.Since.After(now) {
+		l.Suppressed.Since = now
+	}
+	return l
+}
+
+// overspent says how long the budget allows no attempt with a token, and why; 0 when it does.
+func (l Ledger) overspent(now time.Time, token string) (time.Duration, string) {
+	for _, rule := range [...]struct {
+		limit  int
+		window time.Duration
+		all    bool
+	}{{perHour, time.Hour, false}, {perDay, 24 * time.Hour, false}, {allDay, 24 * time.Hour, true}} {
+		var counted []time.Time
+		for _, a := range l.Attempts {
+			if a.Result != attemptUnreached && (rule.all || a.Token == token) && now.Sub(a.At) < rule.window {
+				counted = append(counted, a.At)
+			}
+		}
+		if n := len(counted); n >= rule.limit {
+			return counted[n-rule.limit].Add(rule.window).Sub(now), fmt.Sprintf("%d attempts in %v are enough", n, rule.window)
+		}
+	}
+	return 0, ""
+}
+
+// suppresses reports whether a suppression holds for what lies on the node now.
+func (l Ledger) suppresses(now time.Time, material string) bool {
+	return l.Suppressed.On() && l.Suppressed.Material == material && now.Sub(l.Suppressed.Since) < suppressFor
+}

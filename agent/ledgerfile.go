@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// fileLedger is the ledger's name in the state folder, and in its mirror.
+const fileLedger = "recovery.json"
+
+// Reserve is disk space that is held for the one file that must still be written on a full disk: a node that cannot keep
+// its new certificate is lost.
+type Reserve interface {
+	ReleaseReserve() error
+	RefillReserve() error
+}
+
+// ledgerFile keeps the ledger on disk, and where the disk takes nothing any more, in memory that outlives the process.
+type ledgerFile struct {
+	dir, mirror string // mirror may be empty
+	reserve     Reserve
+}
+
+// load reads what was kept: of two copies the one that counts more attempts. A copy that cannot be read is as none; so a
+// damaged file costs the memory of the last day, and the platform stays the authority.
+func (f ledgerFile) load(now time.Time) Ledger {
+	l := readLedger(filepath.Join(f.dir, fileLedger))
+	if f.mirror != "" {
+		if m := readLedger(filepath.Join(f.mirror, fileLedger)); m.Counters.Attempts > l.Counters.Attempts {
+			l = m
+		}
+	}
+	return l.normal(now)
+}
+
+func readLedger(path string) (l Ledger) {
+	text, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(text, &l) != nil {
+		return Ledger{}
+	}
+	return l
+}
+
+// save returns once the ledger is kept somewhere that a crash of the process leaves alone.
+func (f ledgerFile) save(l Ledger) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("keep the recovery ledger: %w", err)
+	}
+	write := func(dir string) error {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		return writeFile(filepath.Join(dir, fileLedger), append(text, '\n'), 0o600)
+	}
+	_, err = withReserve(f.reserve, func() error { return write(f.dir) })
+	if err != nil && f.mirror != "" {
+		if again := write(f.mirror); again != nil {
+			return fmt.Errorf("keep the recovery ledger: %w", errors.Join(err, again))
+		}
+		return nil
+	}
+	return err
+}
+
+// full reports whether an error is a disk that has no room.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// withReserve does f, and where the disk is full, once more in the room that the reserve gives. It reports whether that
+// was needed.
+func withReserve(r Reserve, f func() error) (used bool, err error) {
+	err = f()
+	if r == nil || !full(err) {
+		return false, err
+	}
+	if release := r.ReleaseReserve(); release != nil {
+		return false, errors.Join(err, release)
+	}
+	err = f()
+	return true, errors.Join(err, ignoreFull(r.RefillReserve()))
+}
+
+// ignoreFull passes over a reserve that cannot be taken back while the disk is full: the record says so by itself.
+func ignoreFull(err error) error {
+	if full(err) {
+		return nil
+	}
+	return err
+}
+
+// ReleaseReserve and RefillReserve make the host's record a Reserve.
+func (h HostRecord) ReleaseReserve() error { return h.record.ReleaseReserve() }
+
+// RefillReserve takes the room back.
+func (h HostRecord) RefillReserve() error { return h.record.RefillReserve() }

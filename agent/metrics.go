@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// metric is one counter for Prometheus.
+type metric struct{ counter, name, help string }
+
+// metrics are what node_exporter's textfile collector shows of an agent. Those of the enrollment survive a restart; the
+// others begin at 0 with the process, which Prometheus takes for what it is.
+var metrics = [...]metric{
+	{"identity_rejections", "gpuaas_agent_identity_rejections_total", "Times that the platform or its ingress refused this node's identity."},
+	{"enrollment_attempts", "gpuaas_agent_enrollment_attempts_total", "Enrollments begun."},
+	{"enrollment_successes", "gpuaas_agent_enrollment_successes_total", "Enrollments that brought a certificate."},
+	{"enrollment_failures", "gpuaas_agent_enrollment_failures_total", "Enrollments that brought none."},
+	{"enrollment_suppressed", "gpuaas_agent_enrollment_suppressed_total", "Enrollments that the agent kept itself from."},
+	{"heartbeats", "gpuaas_agent_heartbeats_total", "Heartbeats that were answered."},
+	{"heartbeat_failures", "gpuaas_agent_heartbeat_failures_total", "Heartbeats that failed."},
+	{"task_polls", "gpuaas_agent_task_polls_total", "Task polls that were answered."},
+	{"task_poll_failures", "gpuaas_agent_task_poll_failures_total", "Task polls that failed."},
+}
+
+var postures = [...]string{wire.PostureServing, wire.PostureRecovering, wire.PostureStopped, wire.PostureQuarantined}
+
+// metricsText is the whole file.
+func metricsText(e WriteMetrics) string {
+	var b strings.Builder
+	for _, m := range metrics {
+		b.WriteString("# HELP " + m.name + " " + m.help + "\n# TYPE " + m.name + " counter\n" +
+			m.name + " " + strconv.FormatInt(e.Counters[m.counter], 10) + "\n")
+	}
+	const posture = "gpuaas_agent_posture"
+	b.WriteString("# HELP " + posture + " How the node stands; 1 for the posture that holds.\n# TYPE " + posture + " gauge\n")
+	for _, p := range postures {
+		v := " 0\n"
+		if p == e.Posture {
+			v = " 1\n"
+		}
+		b.WriteString(posture + "{posture=\"" + p + "\"}" + v)
+	}
+	return b.String()
+}
+
+// showMetrics replaces the file at once and whole. It is not synced: it says how things stand now, and is worth nothing
+// after a power cut.
+func (r *runtime) showMetrics(e WriteMetrics) {
+	text := metricsText(e)
+	if r.cfg.MetricsFile == "" || text == r.shown {
+		return
+	}
+	tmp := filepath.Join(filepath.Dir(r.cfg.MetricsFile), "."+filepath.Base(r.cfg.MetricsFile)+".new")
+	err := os.WriteFile(tmp, []byte(text), 0o644)
+	if err == nil {
+		err = os.Rename(tmp, r.cfg.MetricsFile)
+	}
+	if err != nil {
+		r.cfg.Log.Warn("the metrics file could not be written", "error", scrubbed(err))
+		return
+	}
+	r.shown = text
+}

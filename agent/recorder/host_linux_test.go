@@ -1,0 +1,244 @@
+package recorder_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/recorder"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+// mounted mounts a file system for the time of a test. It skips where the machine cannot.
+func mounted(t *testing.T, args ...string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("skipped: needs root")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {
+		t.Skipf("skipped: mount %s: %v %s", strings.Join(args, " "), err, out)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// ext4 is an ext4 file system of that many MiB in a file.
+func ext4(t *testing.T, mib int, mkfs ...string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("skipped: needs root")
+	}
+	image := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(image, make([]byte, mib<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.ext4", append(append([]string{"-q", "-m", "0"}, mkfs...), image)...).CombinedOutput(); err != nil {
+		t.Skipf("skipped: mkfs.ext4: %v %s", err, out)
+	}
+	return mounted(t, "-o", "loop", image)
+}
+
+// fill takes every last byte.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "another"), []byte("text"), 0o600); err == nil {
+		t.Fatal("the disk is not full")
+	}
+}
+
+func here(dir, mirror string) recorder.Config {
+	return recorder.Config{Dir: filepath.Join(dir, "gpuaas", "diag"), Mirror: filepath.Join(mirror, "diag"), Boot: "boot-1", NodeID: "node-1"}
+}
+
+func act(r *recorder.Recorder, n int) error {
+	return r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse", Detail: fmt.Sprint("act ", n)})
+}
+
+// TestFullDisk: a record that was made takes writes on a disk that takes nothing else, and its reserve makes room for
+// what matters more.
+func TestFullDisk(t *testing.T) {
+	for name, mount := range map[string]func(*testing.T) string{
+		"ext4":  func(t *testing.T) string { return ext4(t, 24) },
+		"tmpfs": func(t *testing.T) string { return mounted(t, "-t", "tmpfs", "-o", "size=8m", "tmpfs") },
+		"overlay on tmpfs": func(t *testing.T) string {
+			base := mounted(t, "-t", "tmpfs", "-o", "size=8m", "tmpfs")
+			for _, d := range []string{"lower", "upper", "work"} {
+				if err := os.Mkdir(filepath.Join(base, d), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return mounted(t, "-t", "overlay", "-o", fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", base), "overlay")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := mount(t)
+			cfg := here(dir, t.TempDir())
+			r := recorder.Open(cfg)
+			if s := r.Summary(); s["state"] != "ok" || strings.HasPrefix(name, "ext4") != (s["promise"] == "") || s["reserve"] != "" {
+				t.Fatalf("summary %v", s)
+			}
+			fill(t, dir)
+			for i := range 600 { // two rounds
+				if err := act(r, i); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.Close()
+			r = recorder.Open(cfg) // an agent that is restarted on a full disk
+			if err := act(r, 600); err != nil {
+				t.Fatal(err)
+			}
+			f := read(t, cfg.Dir)
+			if len(f.Damaged) > 0 || f.Entries[len(f.Entries)-1].Detail != "act 600" || len(f.Entries) != record.Slots {
+				t.Errorf("%d entries, damaged %v", len(f.Entries), f.Damaged)
+			}
+			if err := r.ReleaseReserve(); err != nil {
+				t.Fatal(err)
+			}
+			credential := filepath.Join(dir, "credential")
+			if err := os.WriteFile(credential, make([]byte, 16<<10), 0o600); err != nil {
+				t.Errorf("with the reserve released: %v", err)
+			}
+			if r.Summary()["reserve"] == "" {
+				t.Error("the summary says nothing of the reserve")
+			}
+			if err := os.Remove(credential); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.RefillReserve(); err != nil || r.Summary()["reserve"] != "" {
+				t.Errorf("refilled: %v, %v", err, r.Summary())
+			}
+		})
+	}
+}
+
+// TestMadeOnAFullDisk: what cannot be made is said by its word, and made as soon as there is room.
+func TestMadeOnAFullDisk(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mount func(*testing.T) string
+		fill  func(*testing.T, string)
+		word  diag.Failure
+	}{
+		"no room":   {func(t *testing.T) string { return mounted(t, "-t", "tmpfs", "-o", "size=2m", "tmpfs") }, fill, diag.DiskFull},
+		"no inodes": {func(t *testing.T) string { return mounted(t, "-t", "tmpfs", "-o", "size=8m,nr_inodes=16", "tmpfs") }, fillInodes, diag.DiskInodes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := tc.mount(t)
+			if err := os.MkdirAll(filepath.Join(dir, "gpuaas", "diag"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			tc.fill(t, dir)
+			cfg, now := here(dir, t.TempDir()), time.Now()
+			cfg.Now = func() time.Time { return now }
+			r := recorder.Open(cfg)
+			if s := r.Summary(); s["state"] != "absent" || !strings.HasPrefix(s["why"], string(tc.word)) {
+				t.Fatalf("summary %v", s)
+			}
+			if err := act(r, 1); err == nil {
+				t.Error("accepted without room")
+			}
+			names, err := filepath.Glob(filepath.Join(dir, "fill*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range names {
+				if err := os.Remove(n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now = now.Add(time.Hour)
+			if err := act(r, 2); err != nil || r.Summary()["state"] != "ok" {
+				t.Fatalf("with room: %v %v", err, r.Summary())
+			}
+			if a := amounts(read(t, cfg.Dir)); a[told{diag.RecTaskClaimFailed, "task", "refuse", "act 1"}][0] != 1 {
+				t.Errorf("what was decided before is lost: %v", a)
+			}
+		})
+	}
+}
+
+func fillInodes(t *testing.T, dir string) {
+	t.Helper()
+	for i := range 100 {
+		err := os.WriteFile(filepath.Join(dir, fmt.Sprint("fill", i)), nil, 0o600)
+		if errors.Is(err, syscall.ENOSPC) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("inodes do not end")
+}
+
+// TestReadOnlyRemount: a disk that turns read-only under the agent degrades the record; all that was decided meanwhile is
+// on it once it is writable again.
+func TestReadOnlyRemount(t *testing.T) {
+	dir := ext4(t, 24)
+	cfg, now := here(dir, t.TempDir()), time.Now()
+	cfg.Now = func() time.Time { return now }
+	r := recorder.Open(cfg)
+	if err := act(r, 1); err != nil {
+		t.Fatal(err)
+	}
+	remount := func(how string) {
+		t.Helper()
+		// A file that is open for writing keeps a file system from being remounted; force says what a disk's error does.
+		if out, err := exec.Command("mount", "-o", "remount,"+how, dir).CombinedOutput(); err != nil {
+			t.Skipf("skipped: remount %s: %v %s", how, err, out)
+		}
+	}
+	freeze(t, dir)
+	if err := act(r, 2); err == nil || r.Summary()["state"] != "degraded" || !strings.HasPrefix(r.Summary()["why"], string(diag.DiskReadOnly)) {
+		t.Fatalf("read-only: %v %v", err, r.Summary())
+	}
+	remount("rw")
+	now = now.Add(time.Hour)
+	if err := act(r, 3); err != nil {
+		t.Fatal(err)
+	}
+	f := read(t, cfg.Dir)
+	var got []string
+	for _, e := range f.Entries {
+		got = append(got, e.Decision)
+	}
+	if fmt.Sprint(got) != "[refuse refuse degraded recovered refuse]" || f.Degraded != "" {
+		t.Errorf("%v, degraded %q", got, f.Degraded)
+	}
+}
+
+// freeze makes a mounted file system read-only as an error of its disk would: at once, with files open.
+func freeze(t *testing.T, dir string) {
+	t.Helper()
+	if out, err := exec.Command("mount", "-o", "remount,abort", dir).CombinedOutput(); err != nil {
+		t.Skipf("skipped: abort: %v %s", err, out)
+	}
+}

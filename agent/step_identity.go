@@ -1,0 +1,439 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// What it takes before the agent asks for another certificate on somebody else's word. One refusal may be an ingress that
+// is just being reloaded.
+const (
+	rejectedTries  = 3 // refusals of the identity without a success between them
+	untrustedTries = 3 // heartbeats in a row whose server could not be verified
+)
+
+// checkIdentity looks at what lies on disk, one look at a time.
+func (t *turn) checkIdentity() {
+	l := &t.s.Identity
+	if t.stopping() || t.s.Phase == PhaseExited || l.InFlight {
+		return
+	}
+	l.InFlight, l.Armed = true, false
+	t.do(CheckIdentity{})
+}
+
+// filesChanged looks again at once when somebody replaced a file.
+func (t *turn) filesChanged() {
+	if t.s.Files != "" && t.ev.Files != "" && t.s.Files != t.ev.Files {
+		t.checkIdentity()
+	}
+}
+
+func (t *turn) clocks() Clocks {
+	return Clocks{Own: t.ev.Wall, Skew: t.s.Skew, Known: t.s.SkewKnown}
+}
+
+// profile is the active environment profile, "" where nobody ever said.
+func (t *turn) profile() string {
+	if t.s.Profile != "" {
+		return t.s.Profile
+	}
+	return t.s.Material.Profile
+}
+
+func (t *turn) identityChecked(w IdentityChecked) {
+	t.s.Identity.InFlight = false
+	if t.stopping() {
+		return
+	}
+	s, old := &t.s, t.s.Material
+	s.Material, s.Files = w.Material, w.Material.Files
+	if old.Serial != s.Material.Serial || old.Bundle != s.Material.Bundle || s.Unusable || s.Phase == PhaseIdentity {
+		s.Fresh, s.Rejections, s.Rejected = true, 0, Outcome{} // what was refused is not what lies there now
+	}
+	t.observe()
+	t.decideIdentity()
+}
+
+// observe records what is odd and stands in nobody's way, once each.
+func (t *turn) observe() {
+	m, said := t.s.Material, &t.s.Observed
+	note := func(last *string, now string, d Decision) {
+		if now != "" && now != *last {
+			d.About, d.What, d.Detail = "identity", "report", now
+			t.do(Record{d})
+		}
+		*last = now
+	}
+	note(&said.Drift, m.drifted(t.s.APIURL), Decision{Reason: diag.RecEndpointProfileDrift})
+	note(&said.Issuer, m.IssuerProblem, Decision{Reason: diag.RecIdentityRejected, Failure: diag.FileMismatch})
+}
+
+// decideIdentity judges what the last self-check found, and sets right what may be set right.
+func (t *turn) decideIdentity() {
+	s, l := &t.s, &t.s.Identity
+	o, sure := s.Material.judge(s.NodeID, t.clocks())
+	if !sure && !s.SkewAsked { // expired, by this clock alone
+		s.SkewAsked, l.InFlight = true, true
+		t.do(AskClock{})
+		return
+	}
+	if o.Reason == diag.RecClockSkew || (o.Reason == diag.RecCertExpired && !sure && s.DatesDoubtful) {
+		t.skewed(o)
+		o = Outcome{}
+	}
+	damaged := s.Material.Problem
+	if damaged.OK() && o.OK() {
+		damaged = s.Material.Trust
+	}
+	s.Unusable = !o.OK()
+	switch {
+	case !damaged.OK() && s.Material.Spare != "" && !s.FellBack:
+		t.fallBack(damaged)
+	case o.Reason == diag.RecCertNotYetValid:
+		t.retry(l, TimerIdentity, o, "")
+	case !o.OK():
+		t.recover(o)
+	case !s.Rejected.OK():
+		t.recover(s.Rejected)
+	default:
+		s.FellBack, s.Damaged, s.Observed.Cause = false, "", ""
+		t.recovered(l, TimerIdentity)
+		if s.Fresh {
+			s.Fresh = false
+			t.resume()
+		}
+		t.renewal()
+	}
+}
+
+// clockAsked goes on with the self-check, knowing the platform's time or that nobody could be asked for it. A server whose
+// certificate seems to be outside its dates, too, makes the clock the suspect.
+func (t *turn) clockAsked(o Outcome) {
+	t.s.Identity.InFlight = false
+	if t.stopping() {
+		return
+	}
+	t.s.DatesDoubtful = o.Failure == diag.TLSExpired || o.Failure == diag.TLSNotYetValid
+	t.learnClock(o)
+	t.decideIdentity()
+}
+
+// skewed records once that a date cannot be trusted.
+func (t *turn) skewed(o Outcome) {
+	if t.s.Skewed {
+		return
+	}
+	t.s.Skewed = true
+	o.Reason, o.Failure = diag.RecClockSkew, diag.ClockSkew
+	if t.s.DatesDoubtful {
+		o.Detail = "the platform's certificate and this node's own are both outside their dates by this clock: " + o.Detail
+	}
+	t.do(Record{decision(o, "identity", "report", nil)})
+}
+
+// fallBack goes back to an older generation when the damage is still there at the second look: somebody may be in the
+// middle of replacing two files.
+func (t *turn) fallBack(o Outcome) {
+	l := &t.s.Identity
+	if t.s.Damaged != t.s.Files {
+		t.s.Damaged = t.s.Files
+		t.retry(l, TimerIdentity, o, "")
+		return
+	}
+	t.s.FellBack, l.InFlight = true, true
+	o.Detail += "; generation " + t.s.Material.Spare + " takes its place"
+	t.do(Record{decision(o, "identity", "fall_back", nil)})
+	t.do(FallBack{})
+}
+
+func (t *turn) fellBack(o Outcome) {
+	t.s.Identity.InFlight = false
+	if t.stopping() {
+		return
+	}
+	if !o.OK() {
+		t.retry(&t.s.Identity, TimerIdentity, o, "")
+		return
+	}
+	t.checkIdentity()
+}
+
+// resume begins what a usable credential allows, and lets a heartbeat that waits for a back-off try at once.
+func (t *turn) resume() {
+	switch t.s.Phase {
+	case PhaseIdentity:
+		t.s.Phase = PhaseGate
+		t.heartbeat()
+	case PhaseGate, PhaseServing:
+		if t.s.Heartbeat.Failing != "" || !t.s.Heartbeat.Armed {
+			t.heartbeat()
+		}
+		t.wait()
+	}
+}
+
+// rejected takes note of a loop's failure that is about this node's identity or its trust, once its back-off is set. What
+// was asked under the certificate before this one says nothing of it.
+func (t *turn) rejected(o Outcome, began time.Duration) {
+	s := &t.s
+	if began < s.EnrolledAt {
+		return
+	}
+	switch o.Reason {
+	case diag.RecIdentityRejected, diag.RecCertExpired:
+		s.Ledger.Counters.Rejections++
+		s.Rejections++
+		fresh := s.Ledger.unconfirmed()
+		if fresh {
+			t.suppress(o)
+		}
+		if (fresh || s.Rejections >= rejectedTries) && s.Rejected.OK() {
+			s.Rejected = o
+		}
+		if !s.Identity.Armed {
+			t.checkIdentity()
+		}
+	case diag.RecIdentityRevoked:
+		s.Ledger.Counters.Rejections++
+	case diag.RecClonedIdentity:
+		s.Ledger.Counters.Rejections++
+		t.quarantine(o)
+	case diag.RecServerTLSUntrusted:
+		if o.Failure != diag.TLSExpired && o.Failure != diag.TLSNotYetValid && // those are the clock's, or the server's own
+			s.Heartbeat.Backoff.Attempts[o.Reason] >= untrustedTries && s.Rejected.OK() {
+			s.Rejected = o
+			t.checkIdentity()
+		}
+	}
+}
+
+// accepted takes note that the platform took this node's identity. The heartbeat alone says so: it is short, and it goes on
+// in every posture.
+func (t *turn) accepted(began time.Duration) {
+	s := &t.s
+	if began < s.EnrolledAt {
+		return
+	}
+	if !s.Rejected.OK() {
+		s.Rejected = Outcome{}
+		t.checkIdentity()
+	}
+	s.Rejections = 0
+	changed := s.Ledger.Quarantined.On() || s.Ledger.Suppressed.On() || s.Ledger.unconfirmed()
+	if s.Ledger.Quarantined.On() {
+		t.do(Record{Decision{Reason: diag.RecClonedIdentity, About: "identity", What: "release",
+			Detail: "the platform accepts this node again"}})
+	}
+	if s.Ledger.unconfirmed() {
+		s.Ledger = s.Ledger.finish(attemptConfirmed, "")
+	}
+	s.Ledger.Quarantined, s.Ledger.Suppressed = Hold{}, Hold{}
+	if changed {
+		t.do(SaveLedger{s.Ledger})
+	}
+}
+
+// quarantine ends all work but what is under way. Nothing on this node may decide that it is the right one of two.
+func (t *turn) quarantine(o Outcome) {
+	if t.s.Ledger.Quarantined.On() {
+		return
+	}
+	t.s.Ledger.Quarantined = Hold{Since: t.ev.Wall, Why: o.Detail, Correlation: o.Correlation}
+	t.do(Record{decision(o, "identity", "quarantine", nil)})
+	t.do(SaveLedger{t.s.Ledger})
+}
+
+// suppress ends automatic recovery: a certificate that was just issued is rejected like the one before it.
+func (t *turn) suppress(o Outcome) {
+	s := &t.s
+	if s.Ledger.suppresses(t.ev.Wall, s.Material.operator()) {
+		return
+	}
+	s.Ledger.Suppressed = Hold{Since: t.ev.Wall, Why: string(o.Reason), Material: s.Material.operator(), Correlation: o.Correlation}
+	o.Detail = "the certificate that was just issued is rejected, too (" + string(o.Reason) + "): " + o.Detail
+	o.Reason = diag.RecRecoverySuppressed
+	t.do(Record{decision(o, "identity", "suppress", nil)})
+	t.do(SaveLedger{s.Ledger})
+}
+
+// renewal asks for the next certificate in the last third of this one's life where a token allows it, and otherwise says
+// once that the end comes near.
+func (t *turn) renewal() {
+	s, m := &t.s, t.s.Material
+	now := t.clocks().Platform()
+	if wait := m.renewAt().Sub(now); wait > 0 {
+		t.do(SetTimer{TimerRenew, min(wait, maxTimer)})
+		return
+	}
+	t.do(SetTimer{TimerRenew, min(max(m.NotAfter.Sub(now), 0)+time.Second, maxTimer)})
+	if s.Ledger.Quarantined.On() || s.revoked() {
+		return
+	}
+	o := Outcome{Reason: diag.RecCertExpiring, Detail: "the certificate ends at " + said(m.NotAfter)}
+	no := t.mayEnroll()
+	if no.OK() && s.Ledger.used(m.Token.Digest) {
+		no.Detail = "the token was used already"
+	}
+	if no.Detail == "" && s.Phase == PhaseServing && s.Heartbeat.Failing == "" {
+		t.enroll(o, "renew")
+		return
+	}
+	if s.Observed.Ending != m.Serial {
+		s.Observed.Ending = m.Serial
+		if no.Detail != "" {
+			o.Detail += "; it is not renewed: " + no.Detail
+		}
+		t.do(Record{decision(o, "identity", "report", nil)})
+	}
+}
+
+// maxTimer keeps timers within what a changed clock may do to them.
+const maxTimer = time.Hour
+
+// mayEnroll says what forbids an enrollment now; no reason when nothing does.
+func (t *turn) mayEnroll() Outcome {
+	s, token := &t.s, t.s.Material.Token
+	if o := token.refusal(t.clocks(), s.NodeID, t.profile(), s.Material.Never); !o.OK() {
+		return o
+	}
+	if s.Ledger.isSpent(token.Digest) {
+		return Outcome{Reason: diag.RecRecoveryEnrollmentBlocked, Detail: "the platform takes this token no more; expected a new one for node " + s.NodeID}
+	}
+	if s.Ledger.suppresses(t.ev.Wall, s.Material.operator()) {
+		return Outcome{Reason: diag.RecRecoverySuppressed, Correlation: s.Ledger.Suppressed.Correlation,
+			Detail: "a certificate that was just issued was rejected at " + said(s.Ledger.Suppressed.Since) + "; expected an operator's change"}
+	}
+	if wait, why := s.Ledger.overspent(t.ev.Wall, token.Digest); wait > 0 {
+		return Outcome{Reason: diag.RecRecoverySuppressed, RetryAfter: wait, Detail: why}
+	}
+	return Outcome{}
+}
+
+// recover enrolls again where everything allows it, and otherwise waits for somebody who changes something.
+func (t *turn) recover(cause Outcome) {
+	s, l := &t.s, &t.s.Identity
+	if s.Ledger.Quarantined.On() || s.revoked() {
+		// Not this node's decision any more. The rare heartbeat asks whether it was taken back.
+		l.Armed = true
+		t.do(SetTimer{TimerIdentity, maxTimer})
+		return
+	}
+	no := t.mayEnroll()
+	if no.OK() && cause.Reason == diag.RecServerTLSUntrusted && !s.Material.Apart {
+		no = Outcome{Reason: diag.RecRecoveryEnrollmentBlocked, Failure: cause.Failure,
+			Detail: "the server cannot be verified, and no recovery trust path is configured beside the runtime's"}
+	}
+	if no.OK() {
+		t.enroll(cause, "enroll")
+		return
+	}
+	if s.Observed.Cause != string(cause.Reason) { // once in its own words; from then on, what stands in the way
+		s.Observed.Cause = string(cause.Reason)
+		t.do(Record{decision(cause, "identity", "report", nil)})
+	}
+	if no.Reason == diag.RecRecoverySuppressed {
+		s.Ledger.Counters.Suppressed++
+	}
+	if no.Failure == diag.OK {
+		no.Failure = cause.Failure
+	}
+	no.Detail = string(cause.Reason) + ": " + no.Detail
+	t.retry(l, TimerIdentity, no, "")
+	t.do(SetTimer{TimerWatch, t.s.Interval}) // a new token counts as soon as it lies there
+}
+
+// enroll makes one attempt. The runtime writes it down before it is begun.
+func (t *turn) enroll(cause Outcome, what string) {
+	s := &t.s
+	s.Ledger = s.Ledger.begin(t.ev.Wall, cause.Reason, s.Material.Token.Digest)
+	s.Identity.InFlight, s.Identity.Armed = true, false
+	recovery := !s.Material.Never && !(s.Detour && s.Material.Apart && cause.Reason != diag.RecServerTLSUntrusted)
+	t.do(Record{decision(cause, "identity", what, nil)})
+	t.do(Enroll{Ledger: s.Ledger, Recovery: recovery, Profile: t.profile()})
+}
+
+func (t *turn) enrollDone(w EnrollDone) {
+	s, l, o := &t.s, &t.s.Identity, w.Outcome
+	l.InFlight = false
+	t.learnClock(o)
+	t.settle(w)
+	t.do(SaveLedger{s.Ledger})
+	t.do(t.metrics())
+	if w.Room {
+		t.do(Record{Decision{Reason: diag.RecDiskFull, About: "identity", What: "report", Failure: diag.DiskFull,
+			Detail: "the disk is full; the enrollment was kept in the room of the reserve"}})
+	}
+	switch {
+	case o.OK():
+		t.do(Record{Decision{Reason: diag.RecRecoveryEnrolled, About: "identity", What: "enrolled", Detail: o.Detail,
+			Correlation: o.Correlation}})
+		s.Rejections, s.Rejected, s.Detour, s.EnrolledAt = 0, Outcome{}, false, t.ev.At
+		t.checkIdentity()
+	case t.stopping():
+	default:
+		if o.Reason == diag.RecClonedIdentity {
+			t.quarantine(o)
+		}
+		t.retry(l, TimerIdentity, o, "")
+		t.do(SetTimer{TimerWatch, s.Interval})
+	}
+}
+
+// settle writes what came of an attempt into the ledger.
+func (t *turn) settle(w EnrollDone) {
+	s, o := &t.s, w.Outcome
+	token := ""
+	if n := len(s.Ledger.Attempts); n > 0 {
+		token = s.Ledger.Attempts[n-1].Token
+	}
+	undecided := !o.Sent || o.Status >= 500 || o.Failure == diag.HTTPRateLimited
+	switch {
+	case o.OK():
+		s.Ledger.Counters.Successes++
+		s.Ledger = s.Ledger.finish(attemptEnrolled, "")
+		return
+	case undecided:
+		s.Ledger = s.Ledger.finish(attemptUnreached, string(o.Failure))
+		s.Detour = !s.Detour
+	default:
+		s.Ledger = s.Ledger.finish(attemptRefused, o.Code)
+	}
+	s.Ledger.Counters.Failures++
+	switch o.Code {
+	case wire.DenyTokenConsumed, wire.DenyTokenExpired, wire.DenyNotNodeBound, wire.DenyProfileMismatch:
+		s.Ledger = s.Ledger.spend(token)
+	}
+}
+
+// learnClock takes the platform's time from any answer that said it. Where it changes what the dates mean, they are
+// looked at again.
+func (t *turn) learnClock(o Outcome) {
+	if o.Dated {
+		t.s.Skew, t.s.SkewKnown = o.Skew, true
+	}
+}
+
+func (t *turn) metrics() WriteMetrics {
+	return WriteMetrics{Posture: t.s.Posture(), Counters: t.s.counters()}
+}
+
+// takeCordon executes a task that changes nothing but what the agent remembers.
+func (t *turn) takeCordon(task *wire.Task) {
+	var p wire.CordonPayload
+	if err := payload(task, &p); err != nil {
+		t.queue(resultFor(task, failed(t.ev.Wall, task, CodeTaskInvalid, err.Error())))
+		return
+	}
+	d := Decision{Reason: diag.RecNodeCordoned, About: "task", What: "release", Detail: p.Reason, Correlation: task.CorrelationID, TaskID: task.ID}
+	t.s.Ledger.Cordoned = Hold{}
+	if !p.Lift {
+		t.s.Ledger.Cordoned = Hold{Since: t.ev.Wall, Why: p.Reason, Correlation: task.CorrelationID}
+		d.What = "stop"
+	}
+	t.do(Record{d})
+	t.do(SaveLedger{t.s.Ledger})
+	t.queue(resultFor(task, wire.TaskResult{Status: wire.TaskCompleted, StartedAt: t.ev.Wall, FinishedAt: t.ev.Wall}))
+}

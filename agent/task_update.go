@@ -1,0 +1,197 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Times of a self-update.
+const (
+	fetchTimeout = 10 * time.Minute // one try at a package, on a slow link
+	fetchPause   = 2 * time.Second  // after the first transfer that broke; doubled up to a minute
+	flushTimeout = 3 * time.Second  // the platform hears of a restart first, if it is there
+)
+
+// CodeUpdateFailed is a self-update that could not be prepared; the prior build runs on.
+const CodeUpdateFailed = "update_failed"
+
+// errElsewhere ends a task whose result somebody else gives: of a self-update, the platform itself, from the events of
+// the process that comes after this one.
+var errElsewhere = errors.New("the result comes from elsewhere")
+
+// runSelfUpdate takes a signed self-update: written down first, prepared, and then this process ends for the next one.
+func runSelfUpdate(ctx context.Context, r *runtime, task *wire.Task) (any, func(context.Context) string, error) {
+	b := r.cfg.Boot
+	if b == nil {
+		return nil, nil, &taskError{code: CodeTaskUnsupported, err: errors.New("this agent keeps no journal, so it cannot update itself")}
+	}
+	journal := b.keeper.Journal()
+	a, refusal := journal.Accept(*task, r.self(), time.Now())
+	switch {
+	case refusal == nil:
+	case refusal.Code == update.CodeOver && journal.Rollout.State == wire.RolloutConverged:
+		return journal.Rollout.Rollout, nil, nil
+	default:
+		return nil, nil, &taskError{code: refusal.Code, reason: diag.RecTaskClaimFailed, err: refusal}
+	}
+	if r.cfg.Boot.Hold != "" {
+		return nil, nil, &taskError{code: update.CodeBoundary, err: errors.New("this node has to be bootstrapped anew: " + b.Hold)}
+	}
+	if _, err := b.keeper.Do(func(j update.Journal) update.Journal {
+		if j.Rollout != nil && j.Rollout.ID == task.ID { // it was begun before a crash
+			return j
+		}
+		return j.Begin(a, time.Now())
+	}); err != nil {
+		return nil, nil, &taskError{code: CodeUpdateFailed, reason: diag.RecDiskFull, err: err}
+	}
+	return nil, nil, r.carryOut(ctx, a)
+}
+
+// self is this node as a task's authority has to name it.
+func (r *runtime) self() update.Node {
+	n := update.Node{ID: r.cfg.NodeID, Profile: r.cfg.Profile, Keys: r.cfg.Verifiers}
+	if n.Profile == "" {
+		_, meta, _ := r.creds.Current() // one that cannot be read knows no profile
+		n.Profile = meta.Profile
+	}
+	return n
+}
+
+// carryOut brings an accepted update to the restart, from wherever a crash left it. It returns errElsewhere when this
+// process has nothing more to say about it: it is about to end, or was told to.
+func (r *runtime) carryOut(ctx context.Context, a update.Accepted) error {
+	b := r.cfg.Boot
+	if !b.working.TryLock() {
+		return errElsewhere
+	}
+	defer b.working.Unlock()
+	err := b.prepare(ctx, r.api.artifact, a)
+	switch {
+	case err != nil && r.work.Err() != nil: // stopped: the next process goes on
+		return errElsewhere
+	case err != nil:
+		if _, errKeep := b.keeper.Do(func(j update.Journal) update.Journal { return j.Fail(scrubbed(err), time.Now()) }); errKeep != nil {
+			err = errors.Join(err, errKeep)
+		}
+		return &taskError{code: CodeUpdateFailed, reason: diag.RecSelfUpdateReverted, err: err}
+	}
+	flush, cancel := context.WithTimeout(r.posts, flushTimeout)
+	r.sendEvents(flush)
+	cancel()
+	if err := b.activate(r.cfg.EnvFile, a.Payload); err != nil {
+		if _, errKeep := b.keeper.Do(func(j update.Journal) update.Journal { return j.Fail(scrubbed(err), time.Now()) }); errKeep != nil {
+			err = errors.Join(err, errKeep)
+		}
+		return &taskError{code: CodeUpdateFailed, reason: diag.RecSelfUpdateReverted, err: err}
+	}
+	r.again("self-update to " + a.Payload.Version)
+	<-r.work.Done()
+	return errElsewhere
+}
+
+// prepare makes the package lie ready and writes the evidence: the step before the one that cannot be taken back.
+func (b *Boot) prepare(ctx context.Context, get fetcher, a update.Accepted) error {
+	sha := a.Payload.SHA256
+	if sha != b.keeper.Journal().Package.SHA256 {
+		if err := b.fetch(ctx, sha, get); err != nil {
+			return err
+		}
+	}
+	_, err := b.keeper.Do(func(j update.Journal) update.Journal { return j.Verified(time.Now()) })
+	return err
+}
+
+// fetch gets the package, again and again where the way to it breaks; what came whole and is wrong is not tried again.
+func (b *Boot) fetch(ctx context.Context, sha string, get fetcher) error {
+	for pause := fetchPause; ; pause = min(2*pause, time.Minute) {
+		err := b.packages.Fetch(sha, func(take func(io.Reader) error) error { return get(ctx, sha, take) })
+		var broken *transferError
+		if err == nil || !errors.As(err, &broken) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// activate puts keys and token in their place and makes the target the build that the next start runs. Doing it twice
+// is doing it once.
+func (b *Boot) activate(envFile string, p wire.SelfUpdatePayload) error {
+	set := map[string]string{}
+	if p.Verifiers != "" {
+		set[KeyTaskPubkeys] = p.Verifiers
+	}
+	if p.RecoveryToken != "" {
+		set[KeyToken] = p.RecoveryToken
+	}
+	if len(set) > 0 {
+		if err := setEnv(envFile, set); err != nil {
+			return err
+		}
+		b.mu.Lock()
+		b.env = set
+		b.mu.Unlock()
+	}
+	_, err := b.keeper.Do(func(j update.Journal) update.Journal { return j.Activating(time.Now()) })
+	return err
+}
+
+// again ends this process so that the installed program decides anew which build runs.
+func (r *runtime) again(why string) {
+	b := r.cfg.Boot
+	b.mu.Lock()
+	first := b.restart == ""
+	b.restart = why
+	b.mu.Unlock()
+	if first {
+		r.feed(Shutdown{Why: why})
+	}
+}
+
+// fetcher gives a package to take.
+type fetcher func(ctx context.Context, sha string, take func(io.Reader) error) error
+
+// transferError is a package that did not come whole for the way's sake.
+type transferError struct{ err error }
+
+func (e *transferError) Error() string { return e.err.Error() }
+func (e *transferError) Unwrap() error { return e.err }
+
+// transfer marks what breaks while a package is read.
+type transfer struct{ body io.Reader }
+
+// Read implements io.Reader.
+func (t transfer) Read(p []byte) (int, error) {
+	n, err := t.body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &transferError{err}
+	}
+	return n, err
+}
+
+// artifact gives the platform's copy of a package to take, whose error it returns.
+func (a *api) artifact(ctx context.Context, sha string, take func(io.Reader) error) error {
+	var taken error
+	o := a.do(ctx, call{method: http.MethodGet, path: strings.ReplaceAll(wire.PathArtifact, "{sha256}", sha), timeout: fetchTimeout,
+		fallback: diag.RecAPIUnreachable, sink: func(body io.Reader) { taken = take(transfer{body}) }})
+	switch {
+	case o.OK():
+		return taken
+	case o.Final:
+		return fmt.Errorf("%s: %s", o.Reason, o.Detail)
+	}
+	return &transferError{fmt.Errorf("%s: %s", o.Reason, o.Detail)}
+}

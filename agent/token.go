@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// TokenFacts is what can be known of an enrollment token without asking anybody, and without the token.
+type TokenFacts struct {
+	Digest string // 16 hex digits of its sha256, to tell tokens apart; "" when there is none
+	Typed  bool   // it says what it is for
+	Claims wire.TokenClaims
+}
+
+func tokenFacts(token diag.Secret) TokenFacts {
+	if token.IsZero() {
+		return TokenFacts{}
+	}
+	sum := sha256.Sum256([]byte(token.Reveal()))
+	f := TokenFacts{Digest: hex.EncodeToString(sum[:8])}
+	f.Claims, f.Typed = wire.ParseToken(token.Reveal())
+	return f
+}
+
+// Clocks are this node's clock and what is known of the platform's.
+type Clocks struct {
+	Own   time.Time
+	Skew  time.Duration // the platform's clock minus this one
+	Known bool          // whether Skew was ever measured
+}
+
+// Platform is the platform's time; this node's where nothing is known, or the two agree.
+func (c Clocks) Platform() time.Time {
+	if c.Skew.Abs() <= maxSkew {
+		return c.Own
+	}
+	return c.Own.Add(c.Skew)
+}
+
+// timeText is how times stand in sentences.
+const timeText = "2006-01-02 15:04:05Z"
+
+func said(t time.Time) string { return t.UTC().Format(timeText) }
+
+// refusal says why a token may not be used for node in profile ("" for any); the zero Outcome means that it is current.
+// A node that never had a certificate may use a token that says nothing of itself.
+func (f TokenFacts) refusal(c Clocks, node, profile string, never bool) Outcome {
+	no := func(reason diag.RecordReason, format string, args ...any) Outcome {
+		return Outcome{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case f.Digest == "":
+		return no(diag.RecRecoveryTokenMissing, "no token; expected one for node %s", node)
+	case !f.Typed && never:
+		return Outcome{}
+	case !f.Typed:
+		return no(diag.RecRecoveryTokenMissing, "the token does not say for what it is; expected one for node %s", node)
+	case f.Claims.NodeID != node:
+		return no(diag.RecRecoveryEnrollmentBlocked, "the token is for node %q; expected %s", f.Claims.NodeID, node)
+	case profile != "" && f.Claims.Profile != profile:
+		return no(diag.RecRecoveryEnrollmentBlocked, "the token is for profile %q; expected %s", f.Claims.Profile, profile)
+	case !c.Own.Before(f.Claims.ExpiresAt):
+		return no(diag.RecRecoveryTokenExpired, "the token ended at %s; this clock says %s", said(f.Claims.ExpiresAt), said(c.Own))
+	case !c.Platform().Before(f.Claims.ExpiresAt):
+		return no(diag.RecRecoveryTokenExpired, "the token ended at %s; the platform's clock says %s", said(f.Claims.ExpiresAt), said(c.Platform()))
+	}
+	return Outcome{}
+}
