@@ -1,0 +1,123 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/lab"
+)
+
+// canaryDropIn makes the agent's unit say secrets in its journal each time that it starts.
+const canaryDropIn = `d=/etc/systemd/system/gpuaas-node-agent.service.d; mkdir -p $d
+printf '[Service]\nExecStartPre=/bin/echo GPUAAS_ENROLLMENT_TOKEN=CanaryTok3nInTheJournal99 Cookie: sid=canarycookie77\nExecStartPre=/bin/echo at https://x.test/?ticket=canaryquery55\n' >$d/canary.conf
+systemctl daemon-reload; systemctl restart gpuaas-node-agent`
+
+var journalCanaries = []string{"CanaryTok3n", "canarycookie", "canaryquery"}
+
+// TestBundle: healthy, with a dead agent, with a dead API, from a machine that is off: what can be had is in the archive,
+// what cannot is said, and it never takes long.
+func TestBundle(t *testing.T) {
+	l := needLab(t)
+	green(t)
+	on(t, l, node, canaryDropIn)
+	t.Cleanup(func() {
+		run(t, 2*time.Minute, "lab", "up")
+		on(t, l, node, "rm -rf /etc/systemd/system/gpuaas-node-agent.service.d; systemctl daemon-reload; systemctl restart gpuaas-node-agent")
+		green(t)
+	})
+	green(t)
+	for _, c := range []struct {
+		name     string
+		do, undo func()
+		code     int
+		missing  []string
+	}{
+		{"healthy", func() {}, func() {}, 0, nil},
+		{"agent stopped", func() { on(t, l, node, "systemctl stop gpuaas-node-agent") }, func() { on(t, l, node, "systemctl start gpuaas-node-agent") }, 0, nil},
+		{"API down", func() { on(t, l, platform, "systemctl stop gpuaas-platform") }, func() { on(t, l, platform, "systemctl start gpuaas-platform") }, 5,
+			[]string{"node read model", "allocation read model", "platform evidence"}},
+		{"machine off", func() { on(t, l, node, "systemctl --no-block poweroff 2>/dev/null || systemctl --force --no-block poweroff"); time.Sleep(3 * time.Second) }, func() {}, 5,
+			[]string{"record", "agent journal"}},
+	} {
+		c.do()
+		m := bundle(t, l, c.name, c.code)
+		c.undo()
+		var missing []string
+		for _, g := range m.Missing() {
+			missing = append(missing, g.Source)
+		}
+		if strings.Join(missing, ",") != strings.Join(c.missing, ",") {
+			t.Errorf("%s: %q are missing, want %q", c.name, missing, c.missing)
+		}
+	}
+}
+
+// bundle makes one, checks it, and searches every file of it for secrets.
+func bundle(t *testing.T, l *lab.Lab, name string, want int) *evidence.Manifest {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "b.tar.gz")
+	began := time.Now()
+	out, stderr, code := try(t, 40*time.Second, "diag", "bundle", node, "--profile", "lab", "--allocation-id", "alloc-01", "-O", path)
+	if code != want {
+		t.Fatalf("%s: exit %d, want %d\n%s%s", name, code, want, out, stderr)
+	}
+	if took := time.Since(began); took > 25*time.Second {
+		t.Errorf("%s: it took %s", name, took)
+	}
+	run(t, 10*time.Second, "diag", "bundle", "verify", path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := evidence.Open(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range m.Files {
+		noSecrets(t, l, f.Data)
+		for _, canary := range journalCanaries {
+			if bytes.Contains(f.Data, []byte(canary)) {
+				t.Errorf("%s: %s holds %s", name, f.Path, canary)
+			}
+		}
+		if f.Path == evidence.HistoryName && name == "healthy" {
+			joined(t, m, f.Data)
+		}
+	}
+	return m
+}
+
+// joined looks for the walk's own task in the history: one correlation id, told by everybody who saw it pass.
+func joined(t *testing.T, m *evidence.Manifest, history []byte) {
+	t.Helper()
+	events, err := evidence.ReadNDJSON(history)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, canary := map[evidence.Origin]bool{}, false
+	for _, e := range events {
+		if e.CorrelationID == m.WalkID {
+			told[e.Origin] = true
+		}
+		canary = canary || strings.Contains(e.Message, "GPUAAS_ENROLLMENT_TOKEN=[redacted]")
+		if e.NodeID != "" && e.NodeID != m.NodeID {
+			t.Errorf("the history has a line about %s", e.NodeID)
+		}
+	}
+	for _, o := range []evidence.Origin{evidence.FromAgent, evidence.FromIngress, evidence.FromNodeAPI, evidence.FromAPI, evidence.FromGateway,
+		evidence.FromTasks, evidence.FromSessions, evidence.FromPreflight} {
+		if !told[o] {
+			t.Errorf("%s says nothing of the walk's requests", o)
+		}
+	}
+	if !canary {
+		t.Error("the line with the canary is not in the history, so nothing was shown to be redacted")
+	}
+}
