@@ -44,7 +44,7 @@ func faults(v *diag.Verdict) []diag.Blame {
 func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 	e := hostEvidence(c)
 	e.Points = points(c, hops)
-	e.Probes = probed(hops, v)
+	e.Probes = probed(c, hops, v)
 	e.App = appEvidence(c)
 	e.Trust = &diag.TrustEvidence{
 		SigningCA: c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca"),
@@ -64,7 +64,8 @@ func hostEvidence(c *Case) diag.Evidence {
 }
 
 // probed lists what the hops found: their faults, with what explains them, and which passed.
-func probed(hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
+func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
+	served := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed()
 	var out []diag.Probed
 	for _, h := range hops {
 		if h.Status == diag.StatusPass {
@@ -79,17 +80,13 @@ func probed(hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 			if f.Status == diag.StatusFail {
 				p.By = explainedBy(v, h.ID, &f)
 			}
-			if h.ID == diag.HopControlPlaneAccess && passed(hops, diag.HopNodeRuntimeAPI) {
+			if h.ID == diag.HopControlPlaneAccess && served {
 				p.Reason = diag.ReasonNone // only this operator is cut off: nothing speaks against the node
 			}
 			out = append(out, p)
 		}
 	}
 	return out
-}
-
-func passed(hops []diag.HopResult, id diag.HopID) bool {
-	return byID(hops)[id].Status == diag.StatusPass
 }
 
 // points are those of the checklist that this walk measured itself.
