@@ -101,8 +101,8 @@ func (a *app) writeEndpoints(d *endpointsDoc, output string) error {
 // outcome is the document's one sentence.
 func (d *endpointsDoc) outcome() string {
 	switch {
-	case d.Error != "":
-		return "nothing was changed, see the error"
+	case d.Error != "" && !d.Applied:
+		return "not done, see the error"
 	case d.Applied && d.asWanted():
 		return "changed"
 	case d.Applied:

@@ -116,8 +116,8 @@ func (a *app) nodeEndpoints(ctx context.Context, j *job, deadline time.Duration,
 		File: w.hosts, LeftToDNS: left,
 	}
 	err = w.do(ctx)
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return context.Canceled
+	if errors.Is(ctx.Err(), context.Canceled) { // what was done by then is said all the same
+		err = context.Canceled
 	}
 	if err != nil {
 		w.doc.Error = err.Error()
@@ -126,6 +126,8 @@ func (a *app) nodeEndpoints(ctx context.Context, j *job, deadline time.Duration,
 		return werr
 	}
 	switch {
+	case errors.Is(err, context.Canceled):
+		return err
 	case err != nil:
 		return &failedError{err}
 	case action != actionPlan && !w.doc.asWanted():

@@ -63,15 +63,6 @@ func endpointsOf(t *testing.T, text string) (do func(action string, meddle func(
 	}, hosts
 }
 
-func content(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
 // TestEndpointsUndo: each change can be taken back once, as long as nobody else wrote after it.
 func TestEndpointsUndo(t *testing.T) {
 	const old = "127.0.0.1 localhost\n# BEGIN gpuaasctl\n10.9.9.9 node-api.test\n# END gpuaasctl\n"

@@ -120,10 +120,10 @@ func (a *app) reenroll(ctx context.Context, j *job, o *reenrollOptions) error {
 	defer closeAll(ctx, places)
 	d := &reenrollDoc{Node: j.Env.Subject.NodeID, Reason: o.reason, CorrelationID: j.Env.CorrelationID}
 	err := j.reenroll(ctx, places, o, d)
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return context.Canceled
-	}
-	if err != nil {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled): // what was done by then is said all the same: a token may be out
+		d.Error, err = "interrupted", context.Canceled
+	case err != nil:
 		d.Error = err.Error()
 		err = &failedError{err}
 	}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// issuer is a platform that issues bundles. asked counts them.
+type issuer struct {
+	signing, ingress string
+	status           int
+	asked            int
+	reason, by       string
+}
+
+const canary = "grt1.canary-of-a-token"
+
+func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	switch r.Method + " " + r.URL.Path {
+	case "GET /v1/admin/trust":
+		fmt.Fprintf(w, `{"signing_ca":%q,"ingress_ca":%q}`, i.signing, i.ingress)
+	case "POST /v1/admin/nodes/n1/reenroll":
+		i.asked++
+		var in struct{ Reason, By string }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		i.reason, i.by = in.Reason, in.By
+		if i.status != 0 {
+			w.WriteHeader(i.status)
+			fmt.Fprint(w, `{"error":{"code":"fenced","message":"the node's identity is fenced: settle that first"}}`)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(wire.Bundle{NodeID: "n1", Token: canary, Profile: "lab", APIURL: "https://node-api.test", CABundle: "PEM"})
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// reenrollBy runs the command with args against i, and returns exit code, everything that was said, and the bundle's path.
+func reenrollBy(t *testing.T, i *issuer, args ...string) (code int, said, bundle string) {
+	t.Helper()
+	server := httptest.NewServer(i)
+	defer server.Close()
+	dir := t.TempDir()
+	token, prof := filepath.Join(dir, "token"), filepath.Join(dir, "p.yaml")
+	bundle = filepath.Join(dir, "bundle.json")
+	for path, text := range map[string]string{token: "canary-of-the-operator\n", prof: "api_base: " + server.URL + "\nauth: {token_file: token}\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: func(string) string { return "" }}
+	code = a.execute(t.Context(), append([]string{"node", "reenroll", "n1", "--profile", prof, "--out", bundle, "--reason", "drift"}, args...))
+	said = out.String() + errs.String()
+	for _, secret := range []string{canary, "canary-of-the-operator"} {
+		if strings.Contains(said, secret) {
+			t.Errorf("a secret was said: %s", said)
+		}
+	}
+	return code, said, bundle
+}
+
+// TestReenrollOut: the bundle is in a file for its owner alone, and nowhere else.
+func TestReenrollOut(t *testing.T) {
+	i := &issuer{signing: "aa", ingress: "aa"}
+	code, said, bundle := reenrollBy(t, i, "-o", "json")
+	if code != exitPass || !strings.Contains(said, `"control_plane": "matches"`) {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	st, err := os.Stat(bundle)
+	if err != nil || st.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, mode %v", err, st)
+	}
+	if got := content(t, bundle); !strings.Contains(got, canary) {
+		t.Errorf("the bundle holds no token: %s", got)
+	}
+	if i.reason != "drift" || i.by == "" {
+		t.Errorf("the audit hears reason %q by %q", i.reason, i.by)
+	}
+}
+
+// TestReenrollRefused: while the CAs differ no token is even issued, unless somebody insists.
+func TestReenrollRefused(t *testing.T) {
+	i := &issuer{signing: "aa", ingress: "bb"}
+	code, said, bundle := reenrollBy(t, i)
+	if code != exitFailed || i.asked != 0 || !strings.Contains(said, "never re-enroll alone: aa signs node certificates, and the ingress takes those of bb") {
+		t.Errorf("exit %d, asked %d times: %s", code, i.asked, said)
+	}
+	if _, err := os.Stat(bundle); err == nil {
+		t.Error("a bundle was written")
+	}
+	if code, said, _ = reenrollBy(t, i, "--force"); code != exitPass || i.asked != 1 || !strings.Contains(said, "differs") {
+		t.Errorf("--force: exit %d, asked %d times: %s", code, i.asked, said)
+	}
+	i = &issuer{status: http.StatusConflict}
+	if code, said, bundle = reenrollBy(t, i); code != exitFailed || !strings.Contains(said, "HTTP 409 fenced: the node's identity is fenced") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if _, err := os.Stat(bundle); err == nil {
+		t.Error("a bundle was written")
+	}
+}
+
+// TestReadBundle: what is of no use on this node is refused, and never quoted.
+func TestReadBundle(t *testing.T) {
+	for name, text := range map[string]string{
+		"no bundle":      canary,
+		"no token":       `{"node_id":"n1","api_url":"u","ca_bundle":"c"}`,
+		"no CA":          `{"node_id":"n1","api_url":"u","token":"` + canary + `"}`,
+		"another node's": `{"node_id":"n2","api_url":"u","ca_bundle":"c","token":"` + canary + `"}`,
+	} {
+		if _, err := readBundle([]byte(text), "n1"); err == nil || strings.Contains(err.Error(), canary) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// content is a file's text.
+func content(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
