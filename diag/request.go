@@ -81,6 +81,7 @@ type Request struct {
 	Write     int      `json:"write_bytes,omitempty"` // bytes really written, synced and removed by OpDisk
 	Limit     int      `json:"limit,omitempty"`       // entries or lines
 	Since     Time     `json:"since,omitzero"`        // of a journal
+	Match     []string `json:"match,omitempty"`       // of a journal: only lines that hold one of these texts
 	TimeoutMS int64    `json:"timeout_ms,omitempty"`
 }
 

@@ -195,9 +195,9 @@ func (a *archive) hostLogs(w *witnesses, t evidence.Timeline) {
 				read, truncated = read+len(f.Journal.Lines), truncated || f.Journal.Truncated
 			}
 		}
-		why := fmt.Sprintf("%d of %d lines are about this node", kept, read)
+		why := fmt.Sprintf("%d lines about this node, or about nobody", kept)
 		if truncated {
-			why += "; older ones were not read"
+			why += "; older ones are left out"
 		}
 		if first.Request.Op == "" {
 			why = "the profile has no platform_ssh.host"
@@ -266,7 +266,7 @@ func (a *archive) tasks(facts []diag.Fact) {
 // facts are the walk's and this tool's own measurements, one per line; what has a file of its own is not in it again.
 func (a *archive) facts(w *witnesses) {
 	var b bytes.Buffer
-	own := slices.Concat([]diag.Fact{w.nodeClock, w.record, w.agent, w.platformClock, w.platform, w.node, w.allocation}, w.ingress, w.evidence, w.tasks)
+	own := slices.Concat([]diag.Fact{w.nodeClock, w.record, w.agent, w.platformClock, w.platform, w.node, w.allocation}, w.ingress, w.lastWords, w.evidence, w.tasks)
 	if w.report != nil {
 		own = append(own, w.report.Facts...)
 	}

@@ -48,7 +48,7 @@ func leaky() *witnesses {
 			Entries: []diag.RecordEntry{{Seq: 1, At: now, Decision: "retry", Detail: all, Facts: map[string]string{"why": all}}},
 			Pinned:  []diag.RecordEntry{{Seq: 2, At: now, Decision: "stop", Detail: all}},
 		}},
-		agent: journal(), platform: journal(), ingress: []diag.Fact{journal()},
+		agent: journal(), platform: journal(), ingress: []diag.Fact{journal()}, lastWords: []diag.Fact{journal(), journal()},
 		node: http("node.hostname"), allocation: http("allocation.app_product_url"), tasks: []diag.Fact{http("task.error_code")},
 		evidence: []diag.Fact{{ID: "evidence of the node", Request: ask(diag.OpHTTP), HTTP: &diag.HTTPFacts{Status: 200}}},
 		items:    []evidence.Item{{EvidenceLine: diag.EvidenceLine{At: now, Kind: "node.denied", NodeID: "n1"}, Detail: map[string]any{"message": all, "type": all}}},

@@ -66,6 +66,9 @@ func (w *witnesses) clean(r redacted) {
 	for _, f := range w.ingress {
 		journal("ingress log", f.Journal)
 	}
+	for i, f := range w.lastWords {
+		journal([...]string{"platform log", "ingress log"}[i], f.Journal)
+	}
 	if rec := w.record.Record; rec != nil {
 		for _, list := range [...][]diag.RecordEntry{rec.Entries, rec.Pinned} {
 			for i := range list {
@@ -105,6 +108,10 @@ func (w *witnesses) sources(node string, r redacted) []evidence.Source {
 		evidence.Journal(hostClock, evidence.FromPlatform, "", w.platform.Journal),
 		evidence.Platform(apiClock, w.items, r.scrub("platform evidence")),
 		evidence.Preflight(w.report),
+	}
+	if len(w.lastWords) == 2 {
+		sources = append(sources, evidence.Journal(hostClock, evidence.FromPlatform, "", w.lastWords[0].Journal),
+			evidence.Journal(hostClock, evidence.FromIngress, "", w.lastWords[1].Journal))
 	}
 	for _, f := range w.ingress {
 		sources = append(sources, evidence.Journal(hostClock, evidence.FromIngress, "", f.Journal))

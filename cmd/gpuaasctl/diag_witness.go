@@ -25,6 +25,7 @@ const (
 
 	recordMost  = 10000 // entries: more than both rings hold
 	journalMost = 5000  // lines
+	lastWords   = 500   // lines of the platform's host, about whomever
 	tasksMost   = 40    // the newest tasks that are looked at
 )
 
@@ -47,7 +48,8 @@ type witnesses struct {
 	record, agent diag.Fact
 	platformClock diag.Fact
 	platform      diag.Fact
-	ingress       []diag.Fact // the unit's journal first, then files
+	ingress       []diag.Fact // about the node; the unit's journal first, then files
+	lastWords     []diag.Fact // the platform's and the ingress's newest lines, about whomever
 	node          diag.Fact   // read model
 	allocation    diag.Fact
 	evidence      []diag.Fact // by correlation ids, then by node
@@ -166,13 +168,30 @@ func (h *hearing) askNode(ctx context.Context) {
 func (h *hearing) askPlatform(ctx context.Context) {
 	h.w.platformClock = h.ask(ctx, platformPlace, clockTime, diag.Request{ID: "platform_clock", Op: diag.OpClock})[0]
 	h.around(ctx, func(ctx context.Context) (bool, func()) {
-		reqs := []diag.Request{h.journal("platform", platformUnit), h.journal("ingress", ingressUnit)}
+		reqs := []diag.Request{h.about("platform", platformUnit), h.about("ingress", ingressUnit)}
 		for _, path := range ingressFiles {
-			reqs = append(reqs, h.journal("ingress "+path, path))
+			reqs = append(reqs, h.about("ingress "+path, path))
 		}
+		at := len(reqs) // what they said last, about whomever: a crash names no node
+		reqs = append(reqs, h.journal("platform", platformUnit), h.journal("ingress", ingressUnit))
+		reqs[at].Limit, reqs[at+1].Limit = lastWords, lastWords
 		facts := h.ask(ctx, platformPlace, journalTime, reqs...)
-		return facts[0].Passed() && facts[1].Passed(), func() { h.w.platform, h.w.ingress = facts[0], facts[1:] }
+		return facts[0].Passed() && facts[1].Passed(), func() {
+			h.w.platform, h.w.ingress, h.w.lastWords = facts[0], facts[1:at], facts[at:]
+		}
 	})
+}
+
+// about is a journal's lines about this node: on a platform of thousands, the newest lines are about others.
+func (h *hearing) about(id, target string) diag.Request {
+	req := h.journal(id+" about the node", target)
+	s := h.job.Env.Subject
+	for _, id := range [...]string{s.NodeID, s.AllocationID, s.CorrelationID, h.job.Env.CorrelationID} {
+		if id != "" {
+			req.Match = append(req.Match, id)
+		}
+	}
+	return req
 }
 
 func (h *hearing) journal(id, target string) diag.Request {

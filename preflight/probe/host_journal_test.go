@@ -62,6 +62,27 @@ func TestJournalOfAUnit(t *testing.T) {
 	}
 }
 
+// TestJournalSearch: only the lines that were meant, whether journalctl can search or not.
+func TestJournalSearch(t *testing.T) {
+	f := newFakes(t)
+	said := filepath.Join(f.dir, "argv")
+	ask := func() diag.Fact {
+		return (&Prober{}).Run(t.Context(), diag.Request{Op: diag.OpJournal, Target: "a.service", Match: []string{"node-01", "c.1"}})
+	}
+	lines := "cat <<'END'\n" + entry(2, `"about node-01"`) + "\n" + entry(1, `"about c.1"`) + "\n" + entry(1, `"about cx1 and node-02"`) + "\nEND"
+	f.script(t, "journalctl", `case "$*" in *--grep*) echo "$@" >`+said+`; echo "Compiled without pattern matching support" >&2; exit 1;; esac; `+lines)
+	if fact := ask(); !fact.Passed() || len(fact.Journal.Lines) != 2 || fact.Journal.Lines[0].Text != "about c.1" {
+		t.Errorf("without a search: %+v", fact)
+	}
+	if argv, err := os.ReadFile(said); err != nil || !strings.Contains(string(argv), `--grep=node\-01|c\.1`) {
+		t.Errorf("it was not asked to search: %s %v", argv, err)
+	}
+	f.script(t, "journalctl", "echo '-- No entries --'; exit 1")
+	if fact := ask(); !fact.Passed() || len(fact.Journal.Lines) != 0 {
+		t.Errorf("nothing found: %+v", fact)
+	}
+}
+
 // TestJournalSays: what stands in the way is a word, and lines that were seen stay.
 func TestJournalSays(t *testing.T) {
 	f := newFakes(t)

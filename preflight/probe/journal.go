@@ -60,7 +60,7 @@ func readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact)
 	if !req.Since.IsZero() {
 		argv = append(argv, "--since=@"+strconv.FormatInt(req.Since.Unix(), 10))
 	}
-	s, err := commandFor(ctx, journalInput, argv...)
+	s, err := searchJournal(ctx, argv, req.Match)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		fail(f, "journal", diag.Unsupported, errors.New("there is no journalctl"))
@@ -72,13 +72,56 @@ func readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact)
 		fail(f, "journal", diag.Unsupported, fmt.Errorf("journalctl: %s", s.errs))
 	}
 	var lines []diag.JournalLine
+	read := 0
 	for text := range bytes.Lines(s.out) {
-		if l, ok := journalEntry(text); ok {
+		l, ok := journalEntry(text)
+		if !ok {
+			continue
+		}
+		if read++; matches(l.Text, req.Match) {
 			lines = append(lines, l)
 		}
 	}
-	f.Journal.Truncated = s.more || len(lines) == limit
+	f.Journal.Truncated = s.more || read >= limit
 	return lines
+}
+
+// searchJournal has journalctl look for the texts, so that the newest lines of everybody do not stand for those that
+// were meant. One that was built without a search gives the newest lines.
+func searchJournal(ctx context.Context, argv, match []string) (said, error) {
+	if len(match) == 0 {
+		return commandFor(ctx, journalInput, argv...)
+	}
+	s, err := commandFor(ctx, journalInput, append(argv, "--grep="+pattern(match), "--case-sensitive=true")...)
+	if err == nil && s.code != 0 && strings.Contains(s.errs, "attern") {
+		return commandFor(ctx, journalInput, argv...)
+	}
+	if s.code == 1 && s.errs == "" { // that is how it says that nothing was found
+		s.code = 0
+	}
+	return s, err
+}
+
+// pattern is a regular expression for one of the texts, each taken literally.
+func pattern(match []string) string {
+	var b strings.Builder
+	for i, text := range match {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		for _, c := range []byte(text) {
+			if !word(c) && c < 0x80 {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// matches reports whether a line holds one of the texts, or none is asked for.
+func matches(line string, match []string) bool {
+	return len(match) == 0 || slices.ContainsFunc(match, func(text string) bool { return strings.Contains(line, text) })
 }
 
 // journalEntry reads one entry of journalctl's JSON. A text with bytes that are no characters comes as a list of them.
@@ -117,7 +160,7 @@ func tailLog(req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	for _, text := range slices.Backward(all) {
 		l := diag.JournalLine{At: timeOf(text), Text: text}
 		switch {
-		case text == "":
+		case text == "", !matches(text, req.Match):
 			continue
 		case len(lines) == limit:
 			f.Journal.Truncated = true
