@@ -48,7 +48,7 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 	e.App = appEvidence(c)
 	e.Trust = &diag.TrustEvidence{
 		SigningCA: c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca"),
-		IngressCA: c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca"),
+		IngressCA: ingressCA(c),
 	}
 	e.Denials = denials(c)
 	return e

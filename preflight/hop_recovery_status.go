@@ -101,7 +101,7 @@ func judgeCloned(c *Case) *diag.Finding {
 func judgeTrustDrift(c *Case) *diag.Finding {
 	trust := c.Fact(diag.HopControlPlaneAccess, stepAuth)
 	signing := c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca")
-	ingress := c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca")
+	ingress := ingressCA(c)
 	if signing != "" && ingress != "" && signing != ingress {
 		out := fail(diag.SigIngressCADrift, trust, "node certificates are signed by %.16s..., and the node ingress trusts %.16s...", signing, ingress)
 		out.Direct = true
@@ -118,6 +118,15 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 	out := fail(diag.SigIngressCADrift, wait, "the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer, clip(listed))
 	out.Direct = true
 	return &out
+}
+
+// ingressCA is the CA whose certificates the node ingress takes: the signing one where the platform says that it is among
+// them. While a CA is replaced the ingress takes old and new, and the platform names the first.
+func ingressCA(c *Case) string {
+	if c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_trusts_signing_ca") == "true" {
+		return c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca")
+	}
+	return c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca")
 }
 
 // foreignIssuer reports whether the terminal gateway, too, knows nothing of the CA that signed the node's certificate:
