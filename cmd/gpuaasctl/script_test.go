@@ -42,6 +42,9 @@ func setup(e *testscript.Env) error {
 	if err := recordings(e); err != nil {
 		return err
 	}
+	if err := records(e); err != nil {
+		return err
+	}
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
