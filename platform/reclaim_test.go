@@ -171,6 +171,27 @@ func TestTokenRotation(t *testing.T) {
 	}
 }
 
+// TestRefusedRotation: a token that the node did not take is of no use, and the one before stays.
+func TestRefusedRotation(t *testing.T) {
+	p := platformtest.StartPlatform(t, platformtest.Options{})
+	cred := p.Enroll(platformtest.NodeID)
+	_, _, bundle := bundleOf(t, p, platformtest.NodeID, nil)
+	id := enqueue(t, p, map[string]any{"type": "recovery_token.rotate"})
+	var task wire.Task
+	p.DoNode(cred, http.MethodGet, waitPath+"?timeout=0", nil, &task)
+	var payload wire.RotateTokenPayload
+	if err := json.Unmarshal(task.Payload, &payload); err != nil {
+		t.Fatal(err)
+	}
+	p.DoNode(cred, http.MethodPost, path(wire.PathTaskResult, platformtest.NodeID, "{task_id}", id), wire.TaskResult{Status: wire.TaskFailed}, nil)
+	if code, _ := enrollAs(t, p, payload.Token, wire.EnrollRequest{NodeID: platformtest.NodeID}); code != wire.DenyTokenExpired {
+		t.Errorf("the new token: %q", code)
+	}
+	if code, _ := enrollAs(t, p, bundle.Token, wire.EnrollRequest{NodeID: platformtest.NodeID}); code != "" {
+		t.Errorf("the token before: %q", code)
+	}
+}
+
 // TestReasonsOfTheReadModel: what the platform alone can tell of a node that reports.
 func TestReasonsOfTheReadModel(t *testing.T) {
 	clk := &clock{}

@@ -45,7 +45,8 @@ const (
 	AllocationRecovery  = "allocation.recovery_changed" // what one tenant is told of it
 	AllocationState     = "allocation.state_changed"
 	CredentialReported  = "allocation.credential_reported"
-	TokenIssued         = "node.recovery_token_issued" // handed out in a rotation
+	TokenIssued         = "node.recovery_token_issued"    // handed out in a rotation
+	TokenWithdrawn      = "node.recovery_token_withdrawn" // the node did not take it
 	TokenRotated        = "node.recovery_token_rotated"
 )
 

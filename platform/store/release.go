@@ -89,13 +89,22 @@ func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
 	return setState(ctx, q, &a, StateReleaseFailed, t.CorrelationID, "the clean-up "+t.Status, now)
 }
 
-// rotated ends the tokens that a node had before the one that it has now.
+// rotated ends the tokens that a node had before the one that it has now; or, when it did not take it, the new one. Of
+// a task that expired nobody knows which of them the node has, and all of them last until their time.
 func rotated(ctx context.Context, q querier, t Task, now time.Time) error {
-	_, err := q.ExecContext(ctx, "UPDATE tokens SET expires_at = ?1 WHERE node_id = ?2 AND task_id != ?3 AND consumed_at = 0 AND expires_at > ?1", ms(now), t.NodeID, t.ID)
+	which, kind := "task_id != ?3", TokenRotated
+	switch t.Status {
+	case wire.TaskCompleted:
+	case wire.TaskFailed:
+		which, kind = "task_id = ?3", TokenWithdrawn
+	default:
+		return nil
+	}
+	_, err := q.ExecContext(ctx, "UPDATE tokens SET expires_at = ?1 WHERE node_id = ?2 AND consumed_at = 0 AND expires_at > ?1 AND "+which, ms(now), t.NodeID, t.ID)
 	if err != nil {
 		return err
 	}
-	return record(ctx, q, t.evidence(TokenRotated, now))
+	return record(ctx, q, t.evidence(kind, now))
 }
 
 // HandOutToken stores the token that a rotation task brings, with its evidence.

@@ -170,7 +170,7 @@ func settle(ctx context.Context, q querier, t Task, now time.Time) error {
 	switch {
 	case t.Type == wire.TaskCleanup:
 		return cleaned(ctx, q, t, now)
-	case t.Type == wire.TaskRotateToken && t.Status == wire.TaskCompleted:
+	case t.Type == wire.TaskRotateToken:
 		return rotated(ctx, q, t, now)
 	}
 	return nil
