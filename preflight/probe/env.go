@@ -4,6 +4,8 @@ package probe
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -83,12 +85,31 @@ func tell(e *diag.EnvFacts, vars map[string]string, age string) {
 			e.Values[name] = withoutUserinfo(value)
 		case value == "":
 			e.Secret[name] = "empty"
-		case age == "":
-			e.Secret[name] = "present"
 		default:
-			e.Secret[name] = "present, " + age
+			e.Secret[name] = "present"
+			for _, more := range [...]string{age, until(value)} {
+				if more != "" {
+					e.Secret[name] += ", " + more
+				}
+			}
 		}
 	}
+}
+
+// claimsPrefix begins a token that says what it is for: prefix, base64url of the claims, dot, secret.
+const claimsPrefix = "grt1."
+
+// until says when a token ends, "" for one that does not say. Its claims are no secret; the rest is not looked at.
+func until(value string) string {
+	claims, _, dotted := strings.Cut(strings.TrimPrefix(value, claimsPrefix), ".")
+	text, err := base64.RawURLEncoding.DecodeString(claims)
+	var c struct {
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	if !strings.HasPrefix(value, claimsPrefix) || !dotted || err != nil || json.Unmarshal(text, &c) != nil || c.ExpiresAt.IsZero() {
+		return ""
+	}
+	return "until " + c.ExpiresAt.UTC().Format(time.RFC3339)
 }
 
 // withoutUserinfo cuts a login out of a URL (a proxy's, mostly).
