@@ -93,6 +93,9 @@ func recordEvent(e diag.RecordEntry, node string) Event {
 
 // recordSeverity: what ends or holds the node's work is an error, what is tried again a warning.
 func recordSeverity(e diag.RecordEntry) Severity {
+	if e.Reason == diag.RecShutdown { // somebody asked it to
+		return Info
+	}
 	switch e.Decision {
 	case "stop", "quarantine", "suppress", "refuse":
 		return Error

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/evidence"
-	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 const (
@@ -77,8 +76,7 @@ func (a *app) export(cmd *cobra.Command, o *exportOptions, node string) error {
 			return cmd.Context().Err()
 		case <-time.After(o.every):
 		}
-		// Connections of a round that failed stay failed: each round is a job of its own.
-		j.Began, j.RunID, j.Env.CorrelationID = time.Now(), preflight.NewID("run"), preflight.NewID("diag")
+		j.Began = time.Now() // the correlation id stays: what earlier rounds asked is no news either
 	}
 }
 

@@ -39,6 +39,14 @@ Exit codes: 0 every witness answered, 5 some did not (they are named), 3 none sa
 		},
 	}
 	o.flags(a, cmd)
+	nodes := cmd.ValidArgsFunction
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		ids, directive := nodes(cmd, args, word)
+		if len(args) == 0 {
+			directive = cobra.ShellCompDirectiveDefault // or a file
+		}
+		return ids, directive
+	}
 	formatFlag(cmd, &output, formatTable, formatTable, formatNDJSON, formatJSON)
 	return cmd
 }

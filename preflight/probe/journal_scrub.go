@@ -89,7 +89,8 @@ var idNames = [...]string{"correlation_id", "node_id", "node_instance_id", "allo
 	"workflow_id", "boot_id", "operation_id", "cert_serial", "serial"}
 
 // idPrefixes begin the ids that the platform and this tool make, which stand in paths and sentences without a name.
-var idPrefixes = [...]string{"task-", "ts-", "op-", "req-", "probe-", "start-", "preflight-", "diag-", "run-", "agent-"}
+var idPrefixes = [...]string{"task-", "ts-", "op-", "req-", "probe-", "start-", "preflight-", "diag-", "run-", "agent-",
+	"reason-", "notice-", "sweep-", "trust-", "gateway-"}
 
 // maxHidden bounds the ids of one line: each stands for itself by one control character, which no line has.
 const maxHidden = 8
