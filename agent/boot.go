@@ -30,6 +30,8 @@ type Boot struct {
 	Hold    string // why this node takes no work
 
 	launcher string // path of the installed program
+	boot     string // id of the host's boot
+	exec     func(path string, args, env []string) error
 	keeper   *update.Keeper
 	out      *outbox.Outbox
 	packages update.Packages
@@ -50,18 +52,9 @@ type Boot struct {
 func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
 	cfg = cfg.withDefaults()
 	d := disk.Dir(filepath.Join(cfg.StateDir, "agent"))
-	b := &Boot{packages: update.Packages{Disk: d}, log: cfg.Log, recorder: cfg.Recorder, env: map[string]string{}}
+	b := openBoot(d, cfg.Log, cfg.Recorder)
 	var err error
-	if b.out, err = outbox.Open(d); err != nil {
-		b.degraded("events are kept in memory alone", err)
-	}
-	if b.keeper, err = update.Open(d, b.tell); err != nil {
-		b.degraded("the update journal", err)
-		if b.keeper == nil {
-			b.keeper = update.Unreadable(err)
-		}
-	}
-	if b.launcher = getenv(KeyLauncher); b.launcher != "" { // the launcher has hashed it and written it down
+	if b.launcher = getenv(KeyLauncher); b.launcher != "" { // the launcher has hashed this build and written it down
 		b.Running = wire.Build{Version: cfg.Version}
 		if run := b.keeper.Journal().Run; run != nil {
 			b.Running.SHA256 = run.SHA256
@@ -75,12 +68,30 @@ func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, b.launch(wire.Build{Version: cfg.Version, SHA256: sha}, cfg.Verifiers)
+	b.launch(wire.Build{Version: cfg.Version, SHA256: sha}, cfg.Verifiers)
+	return b, nil
+}
+
+// openBoot reads what lies on the disk.
+func openBoot(d disk.Disk, log *slog.Logger, recorder Recorder) *Boot {
+	b := &Boot{packages: update.Packages{Disk: d}, log: log, recorder: recorder, env: map[string]string{},
+		boot: firstLine("/proc/sys/kernel/random/boot_id"), exec: syscall.Exec}
+	var err error
+	if b.out, err = outbox.Open(d); err != nil {
+		b.degraded("events are kept in memory alone", err)
+	}
+	if b.keeper, err = update.Open(d, b.tell); err != nil {
+		b.degraded("the update journal", err)
+		if b.keeper == nil {
+			b.keeper = update.Unreadable(err)
+		}
+	}
+	return b
 }
 
 // launch starts the build that is to run, which is this process where that is the installed one.
-func (b *Boot) launch(self wire.Build, keys wire.Verifiers) error {
-	host := update.Host{Boot: firstLine("/proc/sys/kernel/random/boot_id"), Keys: keys, Check: b.packages.Check}
+func (b *Boot) launch(self wire.Build, keys wire.Verifiers) {
+	host := update.Host{Boot: b.boot, Keys: keys, Check: b.packages.Check}
 	b.Running = self
 	for {
 		var start update.Start
@@ -92,17 +103,17 @@ func (b *Boot) launch(self wire.Build, keys wire.Verifiers) error {
 			b.degraded("the update journal", err)
 		}
 		if b.Hold = start.Hold; start.Package || start.Trial && err != nil { // what cannot be counted must not be tried
-			return nil
+			return
 		}
-		b.log.Info("starting the build that was committed", "version", start.Build.Version, "sha256", start.Build.SHA256)
-		err = syscall.Exec(b.packages.Path(start.Build.SHA256), os.Args, b.environ(map[string]string{KeyLauncher: b.launcher}))
+		b.log.Info("starting another build", "version", start.Build.Version, "sha256", start.Build.SHA256)
+		err = b.exec(b.packages.Path(start.Build.SHA256), os.Args, b.environ(map[string]string{KeyLauncher: b.launcher}))
 		why := "build " + start.Build.Version + " cannot be started: " + err.Error() // for one, a folder mounted noexec
 		b.degraded("the installed program runs on", errors.New(why))
 		if !start.Trial {
-			return nil
+			return
 		}
 		if _, err := b.keeper.Do(func(j update.Journal) update.Journal { return j.Condemn(why) }); err != nil {
-			return nil // said above
+			return // a step that cannot be written down is not taken
 		}
 	}
 }
@@ -113,7 +124,7 @@ func (b *Boot) Again() error {
 	if b.Restarting() == "" {
 		return nil
 	}
-	err := syscall.Exec(b.launcher, os.Args, b.environ(map[string]string{KeyLauncher: ""}))
+	err := b.exec(b.launcher, os.Args, b.environ(map[string]string{KeyLauncher: ""}))
 	return fmt.Errorf("start the agent again: %w", err) // the unit's Restart= does it, then
 }
 

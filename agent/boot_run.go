@@ -48,10 +48,19 @@ func (r *runtime) answered(o Outcome, w word) {
 		r.observe(wire.ProbeHeartbeat, o)
 		return
 	}
+	r.goBack(b.hear(w))
+	if !b.heard.Swap(true) {
+		r.resume()
+	}
+	r.wg.Go(func() { r.sendEvents(r.work) })
+}
+
+// hear takes the platform's word on events and builds.
+func (b *Boot) hear(w word) update.Journal {
 	if err := b.out.Replay(w.replayFrom); err != nil {
 		b.degraded("the outbox", err)
 	}
-	r.step(func(j update.Journal) update.Journal {
+	return b.step(func(j update.Journal) update.Journal {
 		now := time.Now()
 		if w.Running != nil {
 			j = j.Named(*w.Running, b.Running, now)
@@ -63,10 +72,6 @@ func (r *runtime) answered(o Outcome, w word) {
 		}
 		return j.Observe(wire.ProbeHeartbeat, true, "", now)
 	})
-	if !b.heard.Swap(true) {
-		r.resume()
-	}
-	r.wg.Go(func() { r.sendEvents(r.work) })
 }
 
 // resume goes on with what a crash cut off before the target was started, and takes away builds that nobody needs.
@@ -83,11 +88,11 @@ func (r *runtime) resume() {
 	a, refusal := j.Accept(ro.Task, r.self(), time.Now())
 	switch {
 	case refusal != nil:
-		r.step(func(j update.Journal) update.Journal { return j.Fail(refusal.Why, time.Now()) })
+		b.step(func(j update.Journal) update.Journal { return j.Fail(refusal.Why, time.Now()) })
 	case !time.Now().Before(ro.Task.ExpiresAt):
-		r.step(func(j update.Journal) update.Journal { return j.Fail("its task expired", time.Now()) })
+		b.step(func(j update.Journal) update.Journal { return j.Fail("its task expired", time.Now()) })
 	default:
-		r.step(func(j update.Journal) update.Journal {
+		b.step(func(j update.Journal) update.Journal {
 			return j.Recovered("an update that was cut off while "+ro.State+" goes on", time.Now())
 		})
 		r.wg.Go(func() {
@@ -106,16 +111,20 @@ func (r *runtime) observe(probe string, o Outcome) {
 	if b == nil || r.work.Err() != nil || !o.OK() && !refused && probe != wire.ProbeHeartbeat {
 		return
 	}
-	r.step(func(j update.Journal) update.Journal { return j.Observe(probe, o.OK(), string(o.Reason), time.Now()) })
+	r.goBack(b.step(func(j update.Journal) update.Journal { return j.Observe(probe, o.OK(), string(o.Reason), time.Now()) }))
 }
 
-// step takes a step of the journal, and ends this process where the journal says that another build has to run.
-func (r *runtime) step(step func(update.Journal) update.Journal) {
-	b := r.cfg.Boot
+// step takes a step of the journal, and says where it could not.
+func (b *Boot) step(step func(update.Journal) update.Journal) update.Journal {
 	j, err := b.keeper.Do(step)
 	if err != nil {
 		b.degraded("the update journal", err)
 	}
+	return j
+}
+
+// goBack ends this process where the journal says that another build has to run.
+func (r *runtime) goBack(j update.Journal) {
 	if ro := j.Active(); ro != nil && ro.Condemned != "" {
 		go r.again("going back: " + ro.Condemned) // not waited for: the loop may be what called this
 	}
@@ -127,9 +136,7 @@ func (r *runtime) ended() {
 	if b == nil {
 		return
 	}
-	if _, err := b.keeper.Do(update.Journal.Ended); err != nil {
-		b.degraded("the update journal", err)
-	}
+	b.step(update.Journal.Ended)
 }
 
 // sendEvents delivers what is in the outbox, in order, until nothing is left or the platform does not take it: the next

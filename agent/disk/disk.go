@@ -20,6 +20,8 @@ import (
 type Disk interface {
 	// Read gives a whole file.
 	Read(name string) ([]byte, error)
+	// Open reads a file piece by piece.
+	Open(name string) (io.ReadCloser, error)
 	// Write replaces a file: after a crash at any point there is the old one or the new one.
 	Write(name string, data []byte, mode fs.FileMode) error
 	// Append adds to a file; after a crash a part of data may be there.
@@ -43,6 +45,9 @@ func (d Dir) Path(name string) string { return filepath.Join(string(d), filepath
 
 // Read implements Disk.
 func (d Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
+
+// Open implements Disk.
+func (d Dir) Open(name string) (io.ReadCloser, error) { return os.Open(d.Path(name)) }
 
 // Write implements Disk.
 func (d Dir) Write(name string, data []byte, mode fs.FileMode) error {

@@ -82,7 +82,7 @@ func (l *launch) choose() Start {
 func (l *launch) trial(r *Rollout) Start {
 	if last := l.j.Run; last != nil && last.SHA256 == r.Target.SHA256 && last.Boot == l.host.Boot && !last.Orderly {
 		r.Attempts++
-		l.j.note(l.now, diag.RecBootRecovery, "start again", "the target ended without a word, "+strconv.Itoa(r.Attempts)+" of "+strconv.Itoa(MaxCrashes))
+		l.j.note(l.now, diag.RecBootRecovery, "count a crash", "the target ended without a word, "+strconv.Itoa(r.Attempts)+" of "+strconv.Itoa(MaxCrashes))
 	}
 	switch err := l.trusted(r.Target, &r.Task); {
 	case r.Condemned != "":

@@ -32,7 +32,7 @@ func (p Packages) Path(sha string) string { return p.Disk.Path(name(sha)) }
 
 // Check says why a build cannot be started; nil when its file is whole.
 func (p Packages) Check(sha string) error {
-	f, err := os.Open(p.Path(sha))
+	f, err := p.Disk.Open(name(sha))
 	if err != nil {
 		return fmt.Errorf("look at the package: %w", err)
 	}

@@ -114,7 +114,13 @@ func run(ctx context.Context, args []string, sys system) error {
 	cfg.Dir, cfg.Version = *dir, version
 	cfg.Log = slog.New(slog.NewTextHandler(sys.err, nil))
 	defer kept.keep(&cfg, cfg.Log)()
-	return agent.Run(ctx, cfg)
+	if cfg.Boot, err = agent.OpenBoot(cfg, sys.env); err != nil { // where another build is to run, this process has become it
+		return err
+	}
+	if err := agent.Run(ctx, cfg); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return cfg.Boot.Again()
 }
 
 // gcPercent is how much garbage, in percent of what lives, may lie around. The runtime's own 100 lets a heap of half a
