@@ -1,0 +1,402 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/disk"
+	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
+	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// model is a platform: what node and platform say to each other is package wire's, and what it does is what the
+// reference platform does, on maps.
+type model struct {
+	events   map[uint64]wire.Event
+	mark     uint64
+	rollout  *wire.Rollout
+	running  wire.Build
+	task     *wire.Task // to be handed out
+	finished bool
+	lost     int // events that the node said it had no more
+}
+
+// newModel is a platform on which an operator has ordered the task.
+func newModel(task *wire.Task) *model {
+	return &model{events: map[uint64]wire.Event{}, task: task, rollout: &wire.Rollout{ID: task.ID, State: wire.RolloutPending, Target: crashTarget}}
+}
+
+func (m *model) said(r wire.Rollout) {
+	if m.rollout == nil || wire.RolloutRank(r.State) > wire.RolloutRank(m.rollout.State) {
+		m.rollout = &r
+	}
+}
+
+// heartbeat answers a boot report.
+func (m *model) heartbeat(b wire.BootReport) word {
+	m.running = b.Running
+	if b.Rollout != nil {
+		m.said(*b.Rollout)
+	} else if m.rollout != nil && !wire.RolloutFinal(m.rollout.State) && b.Running != m.rollout.Target {
+		m.finished = false // the node knows nothing of it: its task goes out again
+	}
+	w := word{replayFrom: m.mark + 1}
+	w.Running = &m.running
+	if m.rollout != nil {
+		r := *m.rollout
+		w.Snapshots = []wire.Snapshot{{TaskID: r.ID, Type: wire.TaskSelfUpdate, Rollout: &r}}
+	}
+	return w
+}
+
+func (m *model) post(batch []wire.Event) uint64 {
+	if first := batch[0].Seq; first > m.mark+1 {
+		m.lost += int(first - m.mark - 1)
+		m.mark = first - 1
+	}
+	for _, e := range batch {
+		if _, ok := m.events[e.Seq]; !ok {
+			m.events[e.Seq] = e
+		}
+		var u wire.UpdateEvent
+		if json.Unmarshal(e.Detail, &u) == nil && u.Rollout != nil {
+			m.said(*u.Rollout)
+		}
+	}
+	for m.events[m.mark+1].Seq != 0 {
+		m.mark++
+	}
+	return m.mark
+}
+
+// told gives how often each step of a rollout was told, by its decision, and by its key.
+func (m *model) told() (decisions, byKey map[string]int) {
+	decisions, byKey = map[string]int{}, map[string]int{}
+	for _, e := range m.events {
+		var u wire.UpdateEvent
+		if json.Unmarshal(e.Detail, &u) == nil && u.Key != "" {
+			if byKey[u.Key]++; byKey[u.Key] == 1 {
+				decisions[u.Decision]++
+			}
+		}
+	}
+	return decisions, byKey
+}
+
+// node is a machine on which the agent is killed and started again.
+type node struct {
+	t        testing.TB
+	disk     *disktest.Disk
+	platform *model
+	keys     wire.Verifiers
+	env      string
+	boot     string
+
+	dir      string
+	targets  int // starts of the target
+	records  []Decision
+	launched wire.Build
+}
+
+func (n *node) Record(d Decision) error { n.records = append(n.records, d); return nil }
+
+// startedAs is what exec panics with: this process is another build now.
+type startedAs struct{ sha string }
+
+var (
+	crashPackage = wire.Build{Version: "v1", SHA256: hex.EncodeToString(bytes.Repeat([]byte{1}, 32))}
+	crashKey     = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
+	crashKeys    = wire.Verifiers{"k": crashKey.Public().(ed25519.PublicKey)}
+	crashProgram = elfProgram()
+	crashTarget  = wire.Build{Version: "v2", SHA256: hexOf(crashProgram)}
+)
+
+func hexOf(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
+
+// elfProgram is the beginning of a program for this machine.
+func elfProgram() []byte {
+	machine := map[string]byte{"amd64": 62, "arm64": 183}[goruntime.GOARCH]
+	return append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00"+string([]byte{machine})+"\x00"), bytes.Repeat([]byte("agent"), 100)...)
+}
+
+func crashTask() *wire.Task {
+	payload, _ := json.Marshal(wire.SelfUpdatePayload{Version: crashTarget.Version, SHA256: crashTarget.SHA256, Verifiers: ""})
+	t := &wire.Task{ID: "task-1", NodeID: "n1", Type: wire.TaskSelfUpdate, Payload: payload, CorrelationID: "corr-1",
+		QueuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
+	t.Sign("k", crashKey)
+	return t
+}
+
+// life runs one process until it dies, becomes another one, or has nothing more to do; idle says the last.
+func (n *node) life(self wire.Build, launched bool) (idle bool, next *startedAs, killed string) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case disktest.Killed:
+			killed = p.Write
+		case startedAs:
+			next = &p
+		default:
+			panic(p)
+		}
+	}()
+	b := openBoot(n.disk, slog.New(slog.DiscardHandler), n)
+	b.boot, b.exec = n.boot, func(path string, _, _ []string) error {
+		if path == "/installed" {
+			panic(startedAs{})
+		}
+		panic(startedAs{filepath.Base(filepath.Dir(path))})
+	}
+	b.launcher, b.Running = "/installed", self
+	if !launched {
+		b.launch(self, n.keys)
+	}
+	n.launched = b.Running
+	if b.Running.SHA256 == crashTarget.SHA256 {
+		n.targets++
+		if !b.out.Has(`"decision":"update"`) && !delivered(n.platform, "update") {
+			n.t.Errorf("the target runs, and its evidence is nowhere")
+		}
+	}
+	return n.work(b), nil, ""
+}
+
+func delivered(m *model, decision string) bool { d, _ := m.told(); return d[decision] > 0 }
+
+// work is a process's life after its start: the handshake, what a crash cut off, the task, the soak.
+func (n *node) work(b *Boot) bool {
+	beat := func() { b.hear(n.platform.heartbeat(b.keeper.Journal().Report(b.Running, b.out.Next()))) }
+	send := func() {
+		for batch := b.out.Batch(); len(batch) > 0; batch = b.out.Batch() {
+			if err := b.out.Acked(n.platform.post(batch)); err != nil {
+				n.t.Error(err)
+			}
+		}
+	}
+	beat()
+	if err := b.packages.Prune(b.keeper.Journal().Keep()); err != nil {
+		n.t.Error(err)
+	}
+	send()
+	here := update.Node{ID: "n1", Keys: n.keys}
+	j := b.keeper.Journal()
+	task := n.platform.task
+	if r := j.Active(); r != nil && wire.RolloutRank(r.State) < wire.RolloutRank(wire.RolloutActivating) {
+		task = &r.Task
+	} else if task == nil || n.platform.finished || j.Rollout != nil {
+		task = nil
+	}
+	if task != nil {
+		n.platform.finished = true
+		a, refusal := j.Accept(*task, here, time.Now())
+		if refusal != nil {
+			n.t.Fatalf("refused: %v", refusal)
+		}
+		b.step(func(j update.Journal) update.Journal {
+			if j.Rollout != nil && j.Rollout.ID == task.ID {
+				return j
+			}
+			return j.Begin(a, time.Now())
+		})
+		get := func(_ context.Context, _ string, take func(io.Reader) error) error {
+			return take(bytes.NewReader(crashProgram))
+		}
+		if err := errors.Join(b.prepare(context.Background(), get, a), b.activate(n.env, a.Payload)); err != nil {
+			n.t.Fatal(err)
+		}
+		send()
+		b.step(update.Journal.Ended)
+		b.restart = "update"
+		n.t.Fatal(b.Again())
+	}
+	for _, probe := range [...]string{wire.ProbeTaskWait, wire.ProbeNoop} {
+		b.step(func(j update.Journal) update.Journal { return j.Observe(probe, true, "", time.Now()) })
+	}
+	b.step(func(j update.Journal) update.Journal { // its time is over
+		return j.Observe(wire.ProbeHeartbeat, true, "", time.Now().Add(time.Hour))
+	})
+	send()
+	beat()
+	send()
+	return true
+}
+
+// live runs the machine until it is idle: processes follow each other as systemd and exec start them.
+func (n *node) live(onKill func(killed string)) {
+	self, launched := crashPackage, false
+	for range 20 {
+		idle, next, killed := n.life(self, launched)
+		self, launched = crashPackage, false
+		switch {
+		case idle:
+			return
+		case next != nil && next.sha != "":
+			self, launched = wire.Build{Version: "v2", SHA256: next.sha}, true
+		case killed != "":
+			onKill(killed)
+		}
+	}
+	n.t.Fatal("the machine does not come to rest")
+}
+
+func newNode(t testing.TB, d *disktest.Disk, dir string) *node {
+	return &node{t: t, disk: d, platform: newModel(crashTask()), keys: crashKeys, env: filepath.Join(dir, "agent.env"), boot: "boot-1"}
+}
+
+// phase is which of the five cases a machine is in.
+func phase(d disk.Disk) string {
+	var j update.Journal
+	text, err := d.Read("update.json")
+	switch {
+	case err != nil || json.Unmarshal(text, &j) != nil || j.Rollout == nil:
+		return "1 fresh"
+	case wire.RolloutRank(j.Rollout.State) < wire.RolloutRank(wire.RolloutActivating):
+		return "2 before activate"
+	case j.Rollout.State == wire.RolloutActivating:
+		return "3 in activate"
+	case j.Rollout.State == wire.RolloutSoaking:
+		return "4 in soak"
+	}
+	return "5 after converge"
+}
+
+// fates are what happens to the platform at the crash.
+var fates = map[string]func(*node){
+	"intact": func(*node) {},
+	"lost": func(n *node) { // a new database: the task is still in somebody's hands, who orders it again
+		n.platform = newModel(n.platform.task)
+	},
+	"ahead": func(n *node) { // it has more of this node than this node's disk: that was restored
+		for range 5 {
+			n.platform.mark++
+			n.platform.events[n.platform.mark] = wire.Event{Seq: n.platform.mark, Kind: "of another life"}
+		}
+	},
+}
+
+// check is what must hold at the end, whatever happened on the way.
+func (n *node) check(cell string) {
+	n.t.Helper()
+	fail := func(format string, args ...any) {
+		n.t.Helper()
+		n.t.Errorf("%s: "+format, append([]any{cell}, args...)...)
+	}
+	j, err := update.Open(n.disk, func(update.Note) error { return nil })
+	if err != nil {
+		fail("journal: %v", err)
+		return
+	}
+	if slices.Contains(n.disk.Files(), "update.json.damaged") {
+		fail("the journal was damaged")
+	}
+	r := j.Journal().Rollout
+	if r == nil || r.State != wire.RolloutConverged || j.Journal().Committed() != crashTarget || n.launched != crashTarget {
+		fail("it ends with rollout %+v, build %s runs", r, n.launched.Version)
+		return
+	}
+	if n.platform.rollout == nil || n.platform.rollout.State != wire.RolloutConverged || n.platform.running != crashTarget {
+		fail("the platform believes %+v", n.platform.rollout)
+	}
+	decisions, byKey := n.platform.told()
+	for _, d := range []string{"accept", "update", "activate", "commit", "converge"} {
+		if decisions[d] != 1 {
+			fail("the platform was told %d times of %q: %v", decisions[d], d, decisions)
+		}
+		if !slices.ContainsFunc(n.records, func(got Decision) bool { return got.What == d && got.Facts["package_sha256"] == crashTarget.SHA256 }) {
+			fail("the record lacks %q", d)
+		}
+	}
+	for key, times := range byKey {
+		if times > 2 { // a crash between a delivery and its receipt may tell a step again under another number
+			fail("step %s was told %d times", key, times)
+		}
+	}
+	if n.platform.lost != 0 {
+		fail("%d events are gone", n.platform.lost)
+	}
+}
+
+// TestKilledAtEveryWrite kills the agent before, within and after every write that it makes from its first start until
+// an update has converged, with a platform that is intact, has lost everything, or is ahead of the node; then once more
+// at each of the writes that follow.
+func TestKilledAtEveryWrite(t *testing.T) {
+	whole := newNode(t, disktest.New(), t.TempDir())
+	whole.live(func(string) { t.Fatal("killed") })
+	whole.check("undisturbed")
+	writes := whole.disk.Writes
+	cells := map[string]int{}
+	for fate, strike := range fates {
+		for at := 1; at <= writes; at++ {
+			for _, how := range disktest.Cuts {
+				again := []int{0, 1, 2, 3, 5, 8}
+				for _, second := range again {
+					n := newNode(t, disktest.New(), t.TempDir())
+					n.disk.At, n.disk.How = at, how
+					struck := false
+					n.live(func(string) {
+						if n.disk.At = 0; struck {
+							return
+						}
+						struck = true
+						cells[phase(n.disk)+", platform "+fate]++
+						strike(n)
+						if second > 0 {
+							n.disk.At = n.disk.Writes + second
+						}
+					})
+					if struck {
+						n.check(fmt.Sprintf("platform %s, killed %s write %d of %d, then %d writes later", fate, how, at, writes, second))
+					}
+					if t.Failed() {
+						return
+					}
+				}
+			}
+		}
+	}
+	total := 0
+	for _, c := range slices.Sorted(maps.Keys(cells)) {
+		t.Logf("%-32s %5d cells", c, cells[c])
+		total += cells[c]
+	}
+	t.Logf("%d writes from the first start to the converged update, %d cells", writes, total)
+	for _, c := range []string{"1 fresh", "2 before activate", "3 in activate", "4 in soak", "5 after converge"} {
+		for fate := range fates {
+			if cells[c+", platform "+fate] == 0 {
+				t.Errorf("no cell of case %s, platform %s", c, fate)
+			}
+		}
+	}
+}
+
+// TestKilledOnARealDisk does the same on files.
+func TestKilledOnARealDisk(t *testing.T) {
+	for at := 1; at <= 14; at += 3 {
+		for _, how := range disktest.Cuts {
+			dir := t.TempDir()
+			n := newNode(t, disktest.Over(disk.Dir(dir)), dir)
+			n.disk.At, n.disk.How = at, how
+			n.live(func(string) { n.disk.At = 0 })
+			n.check(fmt.Sprintf("killed %s write %d", how, at))
+			if _, err := os.Stat(filepath.Join(dir, "update.json")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
