@@ -44,8 +44,10 @@ func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
 	nodeID, allocationID := q.Get("node_id"), q.Get("allocation_id")
 	var rows []store.Evidence
 	var err error
-	switch correlationID, sessionID := q.Get("correlation_id"), q.Get("session_id"); {
-	case correlationID != "" || sessionID != "":
+	correlationID, sessionID := q.Get("correlation_id"), q.Get("session_id")
+	correlated := correlationID + sessionID
+	switch {
+	case correlated != "":
 		rows, err = p.store.EvidenceBy(r.Context(), correlationID, sessionID)
 	case nodeID != "" || allocationID != "":
 		var since diag.Time
@@ -60,9 +62,10 @@ func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	web.WriteJSON(w, http.StatusOK, struct {
-		Items []evidenceView `json:"items"`
-		Now   diag.Time      `json:"now"`
-	}{evidenceViews(rows), diag.At(p.now())})
+		Items     []evidenceView `json:"items"`
+		Truncated bool           `json:"truncated"` // there is older evidence than this
+		Now       diag.Time      `json:"now"`
+	}{evidenceViews(rows), correlated == "" && len(rows) == maxEvidence, diag.At(p.now())})
 	return nil
 }
 

@@ -152,6 +152,7 @@ var fieldRows = [...]fieldRow{
 	{"trust.terminal_server", "terminal_server"},
 
 	{"evidence.items", "items"},
+	{"evidence.truncated", "truncated"}, // there is older evidence than the answer has
 
 	{"error.code", "error.code"},
 	{"error.message", "error.message"},

@@ -230,6 +230,8 @@ func (a *archive) evidence(w *witnesses) {
 		took = max(took, f.DurationMS)
 		if !f.Passed() {
 			status, why = evidence.GotPart, f.ID+": "+whyNot(f)
+		} else if fieldOf(f, evidenceTruncated) == "true" {
+			why += "; older ones are left out"
 		}
 	}
 	if status == evidence.GotPart && len(w.items) == 0 {

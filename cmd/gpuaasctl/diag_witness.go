@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -239,7 +240,7 @@ func (h *hearing) askEvidence(ctx context.Context) {
 	e := &h.job.Env
 	var reqs []diag.Request
 	add := func(path, what string, vars map[string]string) {
-		if req := e.API(path, vars, "evidence.items"); req.Op != "" {
+		if req := e.API(path, vars, evidenceItems, evidenceTruncated); req.Op != "" {
 			req.ID = "evidence " + what
 			reqs = append(reqs, req)
 		}
@@ -264,16 +265,23 @@ func (h *hearing) askEvidence(ctx context.Context) {
 	})
 }
 
+// Fields of the mapping for the platform's evidence.
+const evidenceItems, evidenceTruncated = "evidence.items", "evidence.truncated"
+
 // takeItems takes the evidence out of an answer: of the answer itself nothing is kept.
 func takeItems(f *diag.Fact) []evidence.Item {
 	if f.HTTP == nil {
 		return nil
 	}
-	items, err := evidence.ParseItems(f.HTTP.Fields["evidence.items"])
-	if err != nil {
+	raw, there := f.HTTP.Fields[evidenceItems]
+	items, err := evidence.ParseItems(raw)
+	if !there {
+		err = errors.New("the answer has no list of evidence, or is longer than can be read")
+	}
+	if err != nil && f.Passed() {
 		f.Failure, f.Phase, f.Detail = diag.Unknown, "http", err.Error()
 	}
-	delete(f.HTTP.Fields, "evidence.items")
+	delete(f.HTTP.Fields, evidenceItems)
 	return items
 }
 
