@@ -54,7 +54,7 @@ var matrix = [...]Scenario{
 		Reasons:  []ReasonCode{ReasonServerTLSUntrusted, ReasonRecoveryEnrollmentBlocked},
 		Severity: P1, Detect: 5 * time.Minute, Repair: time.Hour, Component: byAgent + " TLS self-check, " + byAPI + " profile evidence",
 		Recovery: "use the pinned recovery trust, profile repair material, or an operator's bundle; do not wait for retries",
-		tells:    func(v *view) bool { return v.record.blocked && len(v.named(ReasonServerTLSUntrusted)) > 0 }},
+		tells:    func(v *view) bool { return len(v.record.blocked) > 0 && len(v.named(ReasonServerTLSUntrusted)) > 0 }},
 	{ID: "pre_auth_blind_spot", Title: "Pre-auth diagnostic blind spot",
 		Reasons:  []ReasonCode{ReasonServerTLSUntrusted, ReasonEndpointProfileDrift, ReasonRecoveryEnrollmentBlocked},
 		Severity: P1, Detect: 5 * time.Minute, Repair: time.Hour, Component: byAgent + " diagnostic record, " + byAPI + " classifier",

@@ -12,8 +12,9 @@ type recorded struct {
 	now  map[ReasonCode][]string // lines of evidence
 	then map[ReasonCode]string   // why older lines do not count
 	gone bool                    // the node wrote that it has no current recovery token
-	// blocked says that enrollment itself fails; fresh that a newly issued certificate was refused.
-	blocked, fresh bool
+	// blocked are lines that say that enrollment itself fails; fresh says that a newly issued certificate was refused.
+	blocked []string
+	fresh   bool
 }
 
 // readRecord reads what the node wrote down. An entry is history when the node had good contact later in the same
@@ -47,7 +48,9 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 		}
 		r.now[code] = append(r.now[code], entryLine(n))
 		r.gone = r.gone || n.Reason == RecRecoveryTokenMissing || n.Reason == RecRecoveryTokenExpired
-		r.blocked = r.blocked || code == ReasonRecoveryEnrollmentBlocked
+		if code == ReasonRecoveryEnrollmentBlocked || code == ReasonServerTLSUntrusted && n.About == "identity" {
+			r.blocked = append(r.blocked, entryLine(n)) // nobody asks for an identity but to enroll
+		}
 		r.fresh = r.fresh || code == ReasonCertUntrustedByIngress
 	}
 	for code := range r.now {

@@ -132,7 +132,9 @@ func drifted(v *view) []string {
 	return lines
 }
 
-func enrollmentBlocked(v *view) []string { return v.denied("token_expired", "token_consumed") }
+func enrollmentBlocked(v *view) []string {
+	return append(v.denied("token_expired", "token_consumed"), v.record.blocked...)
+}
 
 func certExpired(v *view) []string {
 	lines := v.denied("expired")

@@ -61,7 +61,10 @@ func TestMatrix(t *testing.T) {
 // freshLab takes the lab down and raises a new one.
 func freshLab(t *testing.T) *lab.Lab {
 	t.Helper()
-	needLab(t)
+	if os.Getuid() != 0 {
+		t.Skip("skipped: needs root")
+	}
+	alone(t)
 	run(t, time.Minute, "lab", "down")
 	run(t, time.Minute, "lab", "up")
 	l, err := lab.Open(lab.Options{})
@@ -160,7 +163,9 @@ func matrixFaults() map[string]func(*testing.T, *lab.Lab) {
 		"identity_rejected_after_profile_change": func(t *testing.T, l *lab.Lab) {
 			foreignCert(t, l)
 			giveToken(t, l)
-			on(t, l, node, stopAgent+"; "+useMaterial)
+			// Enrollment waits, or the agent would be well before anybody could look.
+			on(t, l, platform, "sed -i 's,location = /internal/v1/enroll { .*,location = /internal/v1/enroll { return 503; },' /etc/nginx/node-ingress.d/node-api.conf; systemctl restart nginx; sleep 1")
+			on(t, l, node, useMaterial+"; "+restartAgent)
 		},
 		"control_plane_outage": func(t *testing.T, l *lab.Lab) { on(t, l, platform, "systemctl stop gpuaas-platform") },
 		"control_plane_ca_restart_drift": func(t *testing.T, l *lab.Lab) {
@@ -196,7 +201,7 @@ cat /root/ca.crt >$crt; cat /root/ca.key >$key; systemctl restart gpuaas-platfor
 			on(t, l, "compute-node-02", stopAgent+"; rm -rf /etc/gpuaas/*; base64 -d </root/image | tar -C /etc -xz; systemctl start gpuaas-node-agent")
 		},
 		"ip_route_drift": func(t *testing.T, l *lab.Lab) {
-			on(t, l, node, "ip addr add 10.231.77.150/24 dev host0; ip addr del 10.231.77.101/24 dev host0; "+restartAgent)
+			on(t, l, node, "ip addr del 10.231.77.101/24 dev host0; ip addr add 10.231.77.150/24 dev host0; "+restartAgent)
 		},
 		"task_backlog_after_outage": func(t *testing.T, l *lab.Lab) {
 			setPolicy(t, l, "node.task_stale_sweep_interval_seconds", "600")

@@ -1,0 +1,152 @@
+package golden
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// TestMatrixIsTheModels: the expectations have the matrix's rows, no more and no fewer.
+func TestMatrixIsTheModels(t *testing.T) {
+	wanted := map[string]bool{}
+	for _, w := range Matrix() {
+		wanted[w.Scenario] = true
+	}
+	for _, m := range diag.Scenarios() {
+		if !wanted[m.ID] {
+			t.Errorf("%s: nothing is expected of it", m.ID)
+		}
+		delete(wanted, m.ID)
+	}
+	for id := range wanted {
+		t.Errorf("%s is no row of the matrix", id)
+	}
+}
+
+// TestMatrix classifies each row's evidence: recorded on lab machines, or typed where no lab can make it.
+func TestMatrix(t *testing.T) {
+	for _, want := range Matrix() {
+		t.Run(want.Scenario, func(t *testing.T) {
+			e, typed := typedEvidence()[want.Scenario]
+			if typed != (want.Recording == "") {
+				t.Fatalf("typed %v, recording %q: one of the two", typed, want.Recording)
+			}
+			if !typed {
+				e = preflight.EvidenceOf(recorded(t, want.Recording))
+			}
+			if want.Scenario == "pre_auth_blind_spot" { // the platform hears nothing, nobody probes: only the node's record tells
+				e = diag.Evidence{Node: e.Node, Record: e.Record}
+			}
+			c := diag.Classify(e)
+			for _, problem := range want.Check(&c) {
+				t.Error(problem)
+			}
+			if t.Failed() {
+				text, _ := json.MarshalIndent(c, "", "  ")
+				t.Logf("%s", text)
+			}
+		})
+	}
+}
+
+// typedEvidence is of the rows that no lab can make: the lab's machines share their host's clock.
+func typedEvidence() map[string]diag.Evidence {
+	soon := 2 * time.Second
+	return map[string]diag.Evidence{
+		"clock_skew": {
+			Node: &diag.NodeEvidence{HeartbeatAge: &soon, StaleAfter: 2 * time.Minute, Identity: "accepted"},
+			Probes: []diag.Probed{
+				{Hop: diag.HopNodeReadiness, Status: diag.StatusFail, Signal: diag.SigClockSkew, Failure: diag.ClockSkew, Text: "the node's clock is 26h0m0s off (bearable: 5s)"},
+				{Hop: diag.HopNodeRecoveryStatus, Status: diag.StatusFail, Signal: diag.SigAuthFailed, Failure: diag.MTLSCertExpired, Text: "the node's own credential does not hold"},
+			},
+			Record: &diag.RecordFacts{Entries: []diag.RecordEntry{
+				{Seq: 1, BootID: "b", Reason: diag.RecCertExpired, About: "identity", Decision: "retry"},
+				{Seq: 2, BootID: "b", Reason: diag.RecClockSkew, About: "agent", Decision: "report"},
+			}},
+		},
+	}
+}
+
+// recorded reads a report and judges its facts again. A matrix recording's own words are kept up to date by make golden.
+func recorded(t *testing.T, path string) *diag.Report {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &diag.Report{}
+	if err := json.Unmarshal(data, r); err != nil {
+		t.Fatal(err)
+	}
+	again, err := preflight.Replay(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := render.Report(&out, again, render.Options{Format: "json"}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(path, "matrix/") || bytes.Equal(out.Bytes(), data) {
+		return again
+	}
+	if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") == "" {
+		t.Error("the facts are judged otherwise than when they were recorded: run `make golden` and read the difference")
+	} else if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+// TestNoNameIsAnInput: evidence has no place for a scenario's name, and who asked, when and under which name changes
+// nothing about what is said.
+func TestNoNameIsAnInput(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var look func(reflect.Type, string)
+	look = func(typ reflect.Type, path string) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || seen[typ] || typ == reflect.TypeFor[time.Time]() {
+			return
+		}
+		seen[typ] = true
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			if n := strings.ToLower(f.Name); strings.Contains(n, "scenario") || strings.Contains(n, "drill") || n == "name" {
+				t.Errorf("%s.%s could carry a scenario's name", path, f.Name)
+			}
+			look(f.Type, path+"."+f.Name)
+		}
+	}
+	look(reflect.TypeFor[diag.Evidence](), "Evidence")
+
+	for _, want := range Matrix() {
+		if want.Recording == "" {
+			continue
+		}
+		r := recorded(t, want.Recording)
+		first := *r.Classification
+		r.Run = diag.Run{EndedBy: r.Run.EndedBy, ID: "x"}
+		r.Subject.CorrelationID, r.Subject.EnvironmentProfile, r.Plan.Profile = "x", "x", "x"
+		preflight.Judge(r)
+		if !reflect.DeepEqual(first, *r.Classification) {
+			t.Errorf("%s: another name, another classification", want.Recording)
+		}
+	}
+}
+
+// TestContactIsOneWord: the classifier and the record's format mean the same entry by a good contact.
+func TestContactIsOneWord(t *testing.T) {
+	if diag.DecisionContact != record.DecisionContact {
+		t.Errorf("%q, %q", diag.DecisionContact, record.DecisionContact)
+	}
+}
