@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -103,33 +102,34 @@ func (gs *groups) stalest() *group {
 	return out
 }
 
-// placed is an entry and its slot in the ring.
-type placed struct {
-	e    *diag.RecordEntry
-	slot int
-}
-
 // restore takes up the groups that an earlier process of this boot left, so that an agent that is started again and
-// again counts on. mono is CLOCK_BOOTTIME now, in ns; synced, whether they are on the disk.
-func (gs *groups) restore(entries []*placed, mono int64, now time.Time, synced bool) {
-	slices.SortFunc(entries, func(a, b *placed) int {
-		return cmp.Or(cmp.Compare(a.e.Seq, b.e.Seq), cmp.Compare(a.e.Count, b.e.Count))
-	})
-	for _, p := range entries {
-		age := time.Duration(mono - p.e.MonoNS)
+// again counts on. ring is by slot, nil where nothing is to be taken up, and oldest the slot to begin at; mono is
+// CLOCK_BOOTTIME now, in ns; synced, whether they are on the disk.
+func (gs *groups) restore(ring []*diag.RecordEntry, oldest int, mono int64, now time.Time, synced bool) {
+	for i := range ring {
+		slot := (oldest + i) % len(ring)
+		e := ring[slot]
+		if e == nil {
+			continue
+		}
+		age := time.Duration(mono - e.MonoNS)
 		if age < 0 || age > quiet {
 			continue
 		}
-		if old := gs.find(p.e); old != nil {
+		if old := gs.find(e); old != nil {
+			if old.pair == e.Seq && old.count >= e.Count { // the older of its two slots
+				old.next = slot
+				continue
+			}
 			gs.drop(old)
 		}
 		then := now.Add(-age)
-		g := &group{key: keyOf(p.e), first: p.e.At, count: 1, newest: p.e, ceiling: p.e.CeilingMS, written: then, seen: then, synced: synced}
-		if p.e.Count > 0 {
-			g.first, g.count, g.pair = p.e.First, p.e.Count, p.e.Seq
-			g.next = record.Place(p.e.Seq)
-			if g.next == p.slot {
-				g.next = record.Place(p.e.Seq + 1)
+		g := &group{key: keyOf(e), first: e.At, count: 1, newest: e, ceiling: e.CeilingMS, written: then, seen: then, synced: synced}
+		if e.Count > 0 {
+			g.first, g.count, g.pair = e.First, e.Count, e.Seq
+			g.next = record.Place(e.Seq)
+			if g.next == slot {
+				g.next = record.Place(e.Seq + 1)
 			}
 		}
 		gs.list = append(gs.list, g)

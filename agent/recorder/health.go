@@ -70,7 +70,7 @@ func (r *Recorder) recover(now time.Time) bool {
 
 // say writes what the record has to say of itself, as an entry of its own.
 func (r *Recorder) say(decision string, w diag.Failure, detail string, now time.Time) {
-	e := &diag.RecordEntry{Reason: diag.RecRecordDegraded, About: "record", Decision: decision, Failure: w, Detail: detail}
+	e := &diag.RecordEntry{Reason: diag.RecRecordDegraded, About: record.AboutRecord, Decision: decision, Failure: w, Detail: detail}
 	r.stamp(e, now)
 	r.room(1, now)
 	r.seq++
@@ -93,7 +93,7 @@ func (r *Recorder) lastSaid() string {
 			last = r.read(record.FileRecord, slot)
 		}
 	}
-	if last == nil || last.Decision != record.DecisionDegraded {
+	if last == nil || last.About != record.AboutRecord || last.Decision != record.DecisionDegraded {
 		return ""
 	}
 	return string(last.Failure) + ": " + last.Detail
@@ -110,7 +110,7 @@ func (r *Recorder) read(file string, slot int) *diag.RecordEntry {
 // reconcile makes both copies the same: of each slot the one that tells of more stands. It notes what the slots hold
 // and takes up the groups of this boot. Its error is the disk's.
 func (r *Recorder) reconcile(now time.Time) error {
-	var live []*placed
+	var live [record.Slots]*diag.RecordEntry
 	wrote := false
 	for _, file := range [...]struct {
 		name string
@@ -132,7 +132,7 @@ func (r *Recorder) reconcile(now time.Time) error {
 			}
 			r.occurred(e)
 			if e.Pin == "" && e.BootID == r.cfg.Boot {
-				live = append(live, &placed{e, slot})
+				live[slot] = e
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func (r *Recorder) reconcile(now time.Time) error {
 		}
 	}
 	if len(r.groups.list) == 0 {
-		r.groups.restore(live, r.cfg.Mono(), now, r.disk.usable())
+		r.groups.restore(live[:], record.Place(r.seq+1), r.cfg.Mono(), now, r.disk.usable())
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -27,7 +28,7 @@ func newDiagWatch(a *app) *cobra.Command {
 		Short: "Follow a node's diagnostic record",
 		Long: `Prints the newest entries of a node's record, and then each as it comes, until Ctrl-C. One SSH connection is held; when it
 breaks (the node restarts, a drill cuts it off) that is said once and it is made anew. An entry that is counted again is
-printed again, with its count.
+printed again, with its count, and the last good contact when the platform answers again.
 
 Exit codes: 130 ended by Ctrl-C; 2 usage; 5 the record could not be read at the start.`,
 		Example: `  gpuaasctl diag watch compute-node-01 --profile lab
@@ -50,7 +51,7 @@ func (a *app) watchRecord(cmd *cobra.Command, node string, o *recordOptions, eve
 		return err
 	}
 	ctx := cmd.Context()
-	w := &watch{app: a, job: j, opts: o, limit: o.limit, seen: map[uint64]seenEntry{}}
+	w := &watch{app: a, job: j, opts: o, limit: o.limit, seen: map[uint64]seenEntry{}, widths: []int{24, 8, 3, 18, 9, 8, 11, 12}}
 	defer func() { w.hangUp(ctx) }()
 	if err := w.look(ctx); err != nil {
 		return a.unread(err)
@@ -78,6 +79,7 @@ type watch struct {
 
 	place  map[string]preflight.Vantage // nil: to be connected
 	seen   map[uint64]seenEntry
+	since  time.Time // of the run of good contacts that was told
 	titled bool
 	broken bool
 	widths []int
@@ -112,7 +114,18 @@ func (w *watch) look(ctx context.Context) error {
 		w.broken = false
 		note(w.app.stderr, "the record can be read again")
 	}
-	return w.print(f.Record.Entries)
+	return w.print(append(f.Record.Entries, w.contact(f.Record.Pinned)...))
+}
+
+// contact is the last good contact where it is news: the platform answers again.
+func (w *watch) contact(pinned []diag.RecordEntry) []diag.RecordEntry {
+	for _, e := range pinned {
+		if e.Pin == record.PinContact && !e.First.Equal(w.since) {
+			w.since = e.First.Time
+			return []diag.RecordEntry{e}
+		}
+	}
+	return nil
 }
 
 // tell says once that looks fail; false when err is not about the node but the end.
@@ -139,6 +152,10 @@ func (w *watch) print(entries []diag.RecordEntry) error {
 	var fresh []*diag.RecordEntry
 	for i := range entries {
 		e := &entries[i]
+		if e.Pin != "" {
+			fresh = append(fresh, e)
+			continue
+		}
 		if was, ok := w.seen[e.Seq]; !ok || was.boot != e.BootID || e.Count > was.count {
 			fresh = append(fresh, e)
 		}

@@ -17,8 +17,9 @@ const (
 	SourceMirror = "mirror"
 )
 
-// Decisions of the record about itself (About "record", Reason record_degraded).
+// What the record says of itself, with Reason record_degraded.
 const (
+	AboutRecord       = "record"
 	DecisionDegraded  = "degraded"
 	DecisionRecovered = "recovered"
 )
@@ -150,10 +151,16 @@ func values(entries []*diag.RecordEntry) []diag.RecordEntry {
 
 // sorted is by sequence number; of an entry's copies the one that tells of more stays.
 func sorted(entries []*diag.RecordEntry) []*diag.RecordEntry {
-	slices.SortStableFunc(entries, func(a, b *diag.RecordEntry) int {
-		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Pin, b.Pin), cmp.Compare(b.Count, a.Count))
-	})
+	for i := range entries { // a ring is two sorted halves, and small; the generic sort is more code than this package
+		for k := i; k > 0 && before(entries[k], entries[k-1]); k-- {
+			entries[k], entries[k-1] = entries[k-1], entries[k]
+		}
+	}
 	return slices.CompactFunc(entries, func(a, b *diag.RecordEntry) bool { return a.Seq == b.Seq && a.Pin == b.Pin })
+}
+
+func before(a, b *diag.RecordEntry) bool {
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Pin, b.Pin), cmp.Compare(b.Count, a.Count)) < 0
 }
 
 // missing counts the sequence numbers of the last round of the ring that no slot holds. An entry that stands for
@@ -219,7 +226,7 @@ func complete(pinned, ring []*diag.RecordEntry) []*diag.RecordEntry {
 func standing(entries []*diag.RecordEntry) (degraded, promise string) {
 	var about, start uint64
 	for _, e := range entries {
-		if e.Reason == diag.RecRecordDegraded && e.Seq >= about {
+		if e.Reason == diag.RecRecordDegraded && e.About == AboutRecord && e.Seq >= about {
 			about, degraded = e.Seq, ""
 			if e.Decision != DecisionRecovered {
 				degraded = cmp.Or(e.Detail, "degraded")
