@@ -10,8 +10,11 @@ import (
 	"time"
 )
 
-// fileLedger is the ledger's name in the state folder, and in its mirror.
-const fileLedger = "recovery.json"
+// Files in the state folder.
+const (
+	fileLedger  = "recovery.json"         // also in the mirror
+	fileApplied = "recovery-applied.json" // what another program did to this node, for the agent's next start
+)
 
 // Reserve is disk space that is held for the one file that must still be written on a full disk: a node that cannot keep
 // its new certificate is lost.
@@ -24,18 +27,46 @@ type Reserve interface {
 type ledgerFile struct {
 	dir, mirror string // mirror may be empty
 	reserve     Reserve
+	taken       bool // load has taken what another program left
+}
+
+// applied is what another program did: the ledger is the running agent's alone.
+type applied struct {
+	Version int      `json:"version"`
+	Note    Decision `json:"note"`
 }
 
 // load reads what was kept: of two copies the one that counts more attempts. A copy that cannot be read is as none; so a
 // damaged file costs the memory of the last day, and the platform stays the authority.
-func (f ledgerFile) load(now time.Time) Ledger {
+func (f *ledgerFile) load(now time.Time) Ledger {
 	l := readLedger(filepath.Join(f.dir, fileLedger))
 	if f.mirror != "" {
 		if m := readLedger(filepath.Join(f.mirror, fileLedger)); m.Counters.Attempts > l.Counters.Attempts {
 			l = m
 		}
 	}
+	var a applied
+	if text, err := os.ReadFile(filepath.Join(f.dir, fileApplied)); err == nil && json.Unmarshal(text, &a) == nil {
+		f.taken = true
+		l.Attempts, l.Suppressed, l.Quarantined = nil, Hold{}, Hold{} // an operator has acted: what held recovery off is over
+		l.Notes = append(l.Notes, a.Note)
+	}
 	return l.normal(now)
+}
+
+// leave keeps a note for the agent's next start.
+func (f ledgerFile) leave(note Decision) error {
+	text, err := json.Marshal(applied{Version: 1, Note: note})
+	if err == nil {
+		err = os.MkdirAll(f.dir, 0o755)
+	}
+	if err == nil {
+		err = writeFile(filepath.Join(f.dir, fileApplied), append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("leave a note for the agent: %w", err)
+	}
+	return nil
 }
 
 func readLedger(path string) (l Ledger) {
@@ -47,7 +78,7 @@ func readLedger(path string) (l Ledger) {
 }
 
 // save returns once the ledger is kept somewhere that a crash of the process leaves alone.
-func (f ledgerFile) save(l Ledger) error {
+func (f *ledgerFile) save(l Ledger) error {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return fmt.Errorf("keep the recovery ledger: %w", err)
@@ -64,6 +95,10 @@ func (f ledgerFile) save(l Ledger) error {
 			return fmt.Errorf("keep the recovery ledger: %w", errors.Join(err, again))
 		}
 		return nil
+	}
+	if err == nil && f.taken && len(l.Notes) == 0 { // it is recorded, and its effect is in the ledger
+		f.taken = false
+		return os.Remove(filepath.Join(f.dir, fileApplied))
 	}
 	return err
 }

@@ -35,6 +35,7 @@ var runners = map[string]runner{
 	wire.TaskTerminalOpen: runTerminalOpen,
 	wire.TaskCleanup:      runCleanup,
 	wire.TaskSelfUpdate:   runSelfUpdate,
+	wire.TaskRotateToken:  runRotateToken,
 }
 
 // taskError is a failure with a code for the platform, and where the record has a word for it, a reason.
@@ -58,7 +59,7 @@ func (r *runtime) runTask(task wire.Task) {
 	if task.Type == wire.TaskNoop && err == nil {
 		r.observe(wire.ProbeNoop, Outcome{})
 	}
-	finished := TaskFinished{TaskID: task.ID, Correlation: task.CorrelationID, Session: after != nil}
+	finished := TaskFinished{TaskID: task.ID, Correlation: task.CorrelationID, Session: after != nil, Note: note(&task, output)}
 	finished.Result, finished.Reason = taskResult(&task, started, output, err)
 	r.feed(finished)
 	if after == nil {

@@ -146,7 +146,7 @@ func (r *Recorder) pinSlot(pin string, reason diag.RecordReason) int {
 	case len(mine) > 0:
 		return mine[len(mine)-1]
 	}
-	return oldest
+	return max(0, oldest) // there are fewer reasons than slots
 }
 
 // room prepares the next n slots of the ring for being overwritten: what is the last of its reason is pinned first.

@@ -28,6 +28,7 @@ const usage = `usage: gpuaas-agent <command> [flags]
 
   run      [--dir /etc/gpuaas]      be this node's agent; configured by GPUAAS_* in the environment
   diag     [--dir F] [--json]       print this host's diagnostic record
+  bundle   apply [--dir F]          take a recovery bundle on stdin: endpoints, trust and token together
   probe    [--unit U] [--env-file F]  measure: requests on stdin, facts on stdout, one JSON line each
   version  [--json]
 `
@@ -52,7 +53,7 @@ func command(ctx context.Context, args []string, sys system) int {
 		return exitUsage
 	}
 	commands := map[string]func(context.Context, []string, system) error{
-		"run": run, "probe": runProbe, "diag": runDiag, "version": printVersion,
+		"run": run, "probe": runProbe, "diag": runDiag, "bundle": runBundle, "version": printVersion,
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":

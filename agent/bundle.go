@@ -1,0 +1,256 @@
+package agent
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/credstore"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// maxBundle bounds the document; one is a few certificates and a token.
+const maxBundle = 1 << 20
+
+// ErrBundle is a bundle that must not be applied to this node; nothing was changed.
+var ErrBundle = errors.New("this bundle cannot be applied here")
+
+// Applied is what an applied bundle changed, without secrets.
+type Applied struct {
+	Changes     []string `json:"changes"` // sentences
+	Undo        string   `json:"undo"`    // folder that holds what was there before
+	Correlation string   `json:"correlation_id"`
+}
+
+// ApplyBundle rewrites endpoints, trust and token of the node whose folder cfg names, together, as one audited document
+// says. Everything is checked before anything is changed, and what was there is kept. The agent records it at its next
+// start, which is the caller's to bring about.
+func ApplyBundle(in io.Reader, cfg Config, now time.Time) (Applied, error) {
+	cfg = cfg.withFolders()
+	text, err := os.ReadFile(cfg.EnvFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Applied{}, fmt.Errorf("read the agent's environment: %w", err)
+	}
+	old := probe.ParseEnvFile(string(text))
+	b, err := readBundle(in, old, now)
+	if err != nil {
+		return Applied{}, err
+	}
+	a := application{cfg: cfg, old: old, bundle: b, creds: credentialsIn(cfg.Dir), now: now,
+		ledger: ledgerFile{dir: cfg.StateDir}}
+	return a.run()
+}
+
+// readBundle decodes and checks a bundle against the node that the environment file names. Its errors hold no secret.
+func readBundle(in io.Reader, env map[string]string, now time.Time) (wire.Bundle, error) {
+	var b wire.Bundle
+	text, err := io.ReadAll(io.LimitReader(in, maxBundle+1))
+	if err != nil {
+		return b, fmt.Errorf("read the bundle: %w", err)
+	}
+	if len(text) > maxBundle || json.Unmarshal(text, &b) != nil {
+		return b, fmt.Errorf("%w: it is not one JSON document of a bundle", ErrBundle)
+	}
+	var errs []error
+	refuse := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrBundle}, args...)...))
+	}
+	if node := env[KeyNodeID]; node != "" && b.NodeID != node {
+		refuse("it is for node %q; this is %s", b.NodeID, node)
+	}
+	if b.NodeID == "" {
+		refuse("it names no node")
+	}
+	if o := tokenFacts(diag.NewSecret(b.Token)).refusal(Clocks{Own: now}, b.NodeID, b.Profile, false); !o.OK() {
+		refuse("%s", o.Detail)
+	}
+	for _, u := range [...]struct {
+		key, value string
+		required   bool
+	}{{"api_url", b.APIURL, true}, {"terminal_url", b.TerminalURL, true}, {"recovery_api_url", b.RecoveryURL, false}} {
+		if p, err := url.Parse(u.value); (u.required || u.value != "") && (err != nil || p.Scheme != "https" || p.Host == "") {
+			refuse("%s is no https URL", u.key)
+		}
+	}
+	for _, c := range [...]struct {
+		key, value string
+		required   bool
+	}{{"ca_bundle", b.CABundle, true}, {"recovery_ca_bundle", b.RecoveryCA, false}} {
+		if (c.required || c.value != "") && len(parseCerts([]byte(c.value))) == 0 {
+			refuse("%s holds no certificate", c.key)
+		}
+	}
+	if keys, err := wire.ParseVerifiers(b.TaskKeys); err != nil || len(keys) == 0 {
+		refuse("task_signing_pubkeys holds no key that can be read")
+	}
+	return b, errors.Join(errs...)
+}
+
+// application is one bundle on its way to a node's files.
+type application struct {
+	cfg    Config
+	old    map[string]string // the environment file as it was
+	bundle wire.Bundle
+	creds  credentials
+	ledger ledgerFile
+	now    time.Time
+}
+
+func (a application) run() (Applied, error) {
+	set := a.environment()
+	done := Applied{Correlation: a.bundle.CorrelationID, Changes: a.changes(set)}
+	var err error
+	if done.Undo, err = a.keepUndo(); err != nil {
+		return done, err
+	}
+	// Trust first, endpoints and token last: a crash in between leaves an agent that can still ask, and the same bundle can
+	// be applied again.
+	if err := a.trust(); err != nil {
+		return done, err
+	}
+	if path := set[KeyRecoveryCA]; a.bundle.RecoveryCA != "" {
+		if err := writeFile(path, []byte(a.bundle.RecoveryCA), 0o644); err != nil {
+			return done, err
+		}
+	}
+	if err := setEnv(a.cfg.EnvFile, set); err != nil {
+		return done, err
+	}
+	return done, a.note(done)
+}
+
+// environment is what the environment file must say.
+func (a application) environment() map[string]string {
+	b := a.bundle
+	set := map[string]string{KeyNodeID: b.NodeID, KeyAPIURL: b.APIURL, KeyTerminalURL: b.TerminalURL, KeyToken: b.Token, KeyTaskPubkeys: b.TaskKeys}
+	for key, v := range map[string]string{KeyProfile: b.Profile, KeyRecoveryURL: b.RecoveryURL} {
+		if v != "" {
+			set[key] = v
+		}
+	}
+	if b.RecoveryCA != "" {
+		set[KeyRecoveryCA] = a.old[KeyRecoveryCA]
+		if p := set[KeyRecoveryCA]; p == "" || p == a.creds.Path(fileBundle) { // never one file for both: they drift together then
+			set[KeyRecoveryCA] = filepath.Join(a.cfg.Dir, "recovery-ca.crt")
+		}
+	}
+	return set
+}
+
+// changes says what becomes otherwise: hosts, names and fingerprints.
+func (a application) changes(set map[string]string) []string {
+	var out []string
+	for key, v := range set {
+		switch old := a.old[key]; {
+		case old == v:
+		case key == KeyToken:
+			c, _ := wire.ParseToken(v)
+			out = append(out, fmt.Sprintf("%s: a new one for node %s, good until %s", key, c.NodeID, said(c.ExpiresAt)))
+		case key == KeyTaskPubkeys:
+			out = append(out, fmt.Sprintf("%s: %s (was %s)", key, keyIDs(v), keyIDs(old)))
+		default:
+			out = append(out, fmt.Sprintf("%s: %s (was %s)", key, v, orNone(old)))
+		}
+	}
+	sort.Strings(out)
+	for _, f := range [...]struct{ what, path, text string }{
+		{"trust bundle", a.creds.Path(fileBundle), a.bundle.CABundle}, {"recovery trust bundle", a.old[KeyRecoveryCA], a.bundle.RecoveryCA},
+	} {
+		old, _ := os.ReadFile(f.path)
+		if f.text != "" && !bytes.Equal(old, []byte(f.text)) {
+			out = append(out, fmt.Sprintf("%s: %s (was %s)", f.what, fingerprints([]byte(f.text)), fingerprints(old)))
+		}
+	}
+	return out
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// keyIDs names the keys of a list without the keys.
+func keyIDs(list string) string {
+	var ids []string
+	for part := range strings.SplitSeq(list, ",") {
+		if id, _, ok := strings.Cut(strings.TrimSpace(part), ":"); ok {
+			ids = append(ids, id)
+		}
+	}
+	return orNone(strings.Join(ids, ", "))
+}
+
+// fingerprints names the certificates of a PEM text.
+func fingerprints(text []byte) string {
+	var out []string
+	for _, c := range parseCerts(text) {
+		sum := sha256.Sum256(c.Raw)
+		out = append(out, fmt.Sprintf("%s sha256 %s", c.Subject.CommonName, hex.EncodeToString(sum[:8])))
+	}
+	return orNone(strings.Join(out, ", "))
+}
+
+// keepUndo copies what is about to be replaced into a folder of its own.
+func (a application) keepUndo() (string, error) {
+	dir := filepath.Join(a.cfg.StateDir, "undo", a.now.UTC().Format("20060102T150405.000Z"))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("keep an undo copy: %w", err)
+	}
+	for name, path := range map[string]string{"agent.env": a.cfg.EnvFile, fileBundle: a.creds.Path(fileBundle), "recovery-ca.crt": a.old[KeyRecoveryCA]} {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = writeFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			return "", fmt.Errorf("keep an undo copy: %w", err)
+		}
+	}
+	return dir, nil
+}
+
+// trust makes a generation of the certificate that is there and the new trust bundle; without a certificate the bundle
+// is a plain file, as a bootstrap leaves it.
+func (a application) trust() error {
+	cert, err1 := os.ReadFile(a.creds.Path(fileCert))
+	key, err2 := os.ReadFile(a.creds.Path(fileKey))
+	if err1 != nil || err2 != nil || !a.creds.check().OK() {
+		path := a.creds.Path(fileBundle)
+		if a.creds.Linked(fileBundle) {
+			if to, err := filepath.EvalSymlinks(path); err == nil {
+				path = to
+			}
+		}
+		return writeFile(path, []byte(a.bundle.CABundle), 0o644)
+	}
+	_, meta, _ := a.creds.Current()
+	meta.Origin, meta.APIURL, meta.TerminalURL = "bundle", a.bundle.APIURL, a.bundle.TerminalURL
+	if a.bundle.Profile != "" {
+		meta.Profile = a.bundle.Profile
+	}
+	_, err := a.creds.Put(credstore.Set{Cert: cert, Key: key, Bundle: []byte(a.bundle.CABundle), Meta: meta})
+	return err
+}
+
+// note leaves a line for the agent to record when it starts.
+func (a application) note(done Applied) error {
+	return a.ledger.leave(Decision{Reason: diag.RecRecoveryBundle, About: "identity", What: "update", Correlation: done.Correlation,
+		Detail: strings.Join(done.Changes, "; "), Facts: map[string]string{"undo": done.Undo}})
+}

@@ -1,0 +1,430 @@
+package agent
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/credstore"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// mint makes the platform take a token that says for what it is.
+func (p *fakePlatform) mint(t testing.TB, change func(*wire.TokenClaims)) diag.Secret {
+	t.Helper()
+	c := wire.TokenClaims{NodeID: testNode, Profile: "lab", IssuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
+	if change != nil {
+		change(&c)
+	}
+	token, err := wire.Token(c, "recovery-canary")
+	must(t, err)
+	p.mu.Lock()
+	p.token = token
+	p.mu.Unlock()
+	return diag.NewSecret(token)
+}
+
+func (p *fakePlatform) served(t testing.TB, serial func(string) bool) {
+	t.Helper()
+	for deadline := time.After(15 * time.Second); ; {
+		p.mu.Lock()
+		n := len(p.serials)
+		ok := n > 0 && serial(p.serials[n-1])
+		p.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-p.beaten:
+		case <-deadline:
+			t.Fatal("no such heartbeat")
+		}
+	}
+}
+
+func (p *fakePlatform) enrollments() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.enrolled
+}
+
+func recoveryConfig(t testing.TB, p *fakePlatform) (Config, *decisions) {
+	t.Helper()
+	cfg, rec := p.config(nil), newDecisions()
+	cfg.Recorder, cfg.Profile = rec, "lab"
+	return cfg, rec
+}
+
+func TestExpiredCertificateRecovers(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, rec := recoveryConfig(t, p)
+	cfg.Token = p.mint(t, nil)
+	old := p.credentials(t, cfg.Dir, p.ca, time.Now().Add(-time.Minute))
+	cfg.MetricsFile = filepath.Join(t.TempDir(), "agent.prom")
+	start(t, cfg)
+	d := rec.await(t, func(d Decision) bool { return d.What == "enroll" })
+	if d.Reason != diag.RecCertExpired {
+		t.Errorf("decision %+v", d)
+	}
+	p.served(t, func(s string) bool { return s != old })
+	if n := p.enrollments(); n != 1 {
+		t.Errorf("%d enrollments", n)
+	}
+	if names := credentialsIn(cfg.Dir).Names(); len(names) != 2 {
+		t.Errorf("generations %v", names)
+	}
+	if text, err := os.ReadFile(cfg.MetricsFile); err != nil || !strings.Contains(string(text), "\ngpuaas_agent_enrollment_attempts_total 1\n") {
+		t.Errorf("metrics: %v\n%s", err, text)
+	}
+}
+
+// TestRotatedTokenCountsWithoutARestart: the node waits without a token, and goes on as soon as one lies there.
+func TestRotatedTokenCountsWithoutARestart(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, rec := recoveryConfig(t, p)
+	cfg.Token = diag.Secret{}
+	old := p.credentials(t, cfg.Dir, p.ca, time.Now().Add(-time.Minute))
+	start(t, cfg)
+	rec.await(t, func(d Decision) bool { return d.Reason == diag.RecRecoveryTokenMissing })
+	must(t, setEnv(filepath.Join(cfg.Dir, "agent.env"), map[string]string{KeyToken: p.mint(t, nil).Reveal()}))
+	p.served(t, func(s string) bool { return s != old })
+}
+
+func TestLostKey(t *testing.T) {
+	for name, token := range map[string]bool{"with a token": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newFakePlatform(t)
+			cfg, rec := recoveryConfig(t, p)
+			if cfg.Token = p.mint(t, nil); !token {
+				cfg.Token = diag.Secret{}
+			}
+			p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+			must(t, os.Remove(filepath.Join(cfg.Dir, fileKey)))
+			start(t, cfg)
+			if token {
+				p.served(t, func(string) bool { return true })
+				return
+			}
+			d := rec.await(t, func(d Decision) bool { return d.What == "retry" })
+			if d.Reason != diag.RecRecoveryTokenMissing || !strings.Contains(d.Detail, string(diag.RecCertMissing)) || p.enrollments() != 0 {
+				t.Errorf("decision %+v, %d enrollments", d, p.enrollments())
+			}
+		})
+	}
+}
+
+// TestStaleBundle: the runtime's trust is stale, so polls and enrollment both fail; the recovery trust path leads out.
+func TestStaleBundle(t *testing.T) {
+	for name, apart := range map[string]bool{"with a recovery trust path": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newFakePlatform(t)
+			cfg, rec := recoveryConfig(t, p)
+			cfg.Token = p.mint(t, nil)
+			old := p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+			if apart {
+				cfg.RecoveryCA = filepath.Join(t.TempDir(), "recovery.crt")
+				must(t, os.WriteFile(cfg.RecoveryCA, []byte(p.ca.pem()), 0o644))
+			}
+			must(t, os.WriteFile(filepath.Join(cfg.Dir, fileBundle), []byte(newAuthority(t, "old CA").pem()), 0o644))
+			start(t, cfg)
+			if apart {
+				p.served(t, func(s string) bool { return s != old })
+				return
+			}
+			d := rec.await(t, func(d Decision) bool { return d.Reason == diag.RecRecoveryEnrollmentBlocked })
+			if !strings.Contains(d.Detail, "recovery trust path") || p.enrollments() != 0 {
+				t.Errorf("decision %+v, %d enrollments", d, p.enrollments())
+			}
+		})
+	}
+}
+
+// TestRejectedFreshCertificate: an ingress that takes no certificate of this CA. One enrollment, and then no more, also
+// in the next process.
+func TestRejectedFreshCertificate(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, rec := recoveryConfig(t, p)
+	cfg.Token = p.mint(t, nil)
+	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+	nginx := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(400)
+		_, _ = w.Write([]byte("<center>The SSL certificate error</center>"))
+	}
+	p.instead(onHeartbeat, nginx)
+	p.instead(onWait, nginx)
+	stop := start(t, cfg)
+	rec.await(t, func(d Decision) bool { return d.Reason == diag.RecRecoverySuppressed && d.What == "suppress" })
+	time.Sleep(time.Second)
+	stop()
+	cfg.Recorder = newDecisions()
+	start(t, cfg)
+	cfg.Recorder.(*decisions).await(t, func(d Decision) bool { return d.Reason == diag.RecRecoverySuppressed })
+	if n := p.enrollments(); n != 1 {
+		t.Errorf("%d enrollments", n)
+	}
+}
+
+// TestCrashLoopKeepsItsBudget restarts an agent again and again whose token the platform does not know.
+func TestCrashLoopKeepsItsBudget(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, _ := recoveryConfig(t, p)
+	cfg.Token = p.mint(t, nil)
+	asked := 0
+	p.instead(onEnroll, func(w http.ResponseWriter, _ *http.Request) {
+		p.mu.Lock()
+		asked++
+		p.mu.Unlock()
+		deny(w, 401, "unauthorized")
+	})
+	for range 6 {
+		rec := newDecisions()
+		cfg.Recorder = rec
+		stop := start(t, cfg)
+		rec.await(t, func(d Decision) bool { return d.About == "identity" && d.What == "retry" })
+		stop()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if asked != perHour {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// TestNoAttemptThatCannotBeWrittenDown: with neither disk nor memory for the ledger nothing is asked.
+func TestNoAttemptThatCannotBeWrittenDown(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, rec := recoveryConfig(t, p)
+	cfg.Token = p.mint(t, nil)
+	cfg.StateDir = filepath.Join(cfg.Dir, fileBundle, "state") // below a file
+	start(t, cfg)
+	d := rec.await(t, func(d Decision) bool { return d.About == "identity" && d.What == "retry" })
+	if !strings.Contains(d.Detail, "not tried") || p.enrollments() != 0 {
+		t.Errorf("decision %+v, %d enrollments", d, p.enrollments())
+	}
+}
+
+// scarce is a disk without room until the reserve is released.
+type scarce struct {
+	mu       sync.Mutex
+	released int
+	room     bool
+}
+
+func (s *scarce) ReleaseReserve() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released, s.room = s.released+1, true
+	return nil
+}
+
+func (s *scarce) RefillReserve() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room = false
+	return nil
+}
+
+func (s *scarce) before(string, string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.room {
+		return nil
+	}
+	return syscall.ENOSPC
+}
+
+func TestFullDiskDuringRenewal(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg := p.config(nil).withDefaults()
+	reserve := &scarce{}
+	cfg.Reserve, cfg.Token = reserve, p.mint(t, nil)
+	creds := credentialsIn(cfg.Dir)
+	creds.Before = reserve.before
+	e := enrollment{cfg: cfg, creds: creds, token: cfg.Token}
+	o, room := e.run(t.Context())
+	if !o.OK() || !room || reserve.released == 0 || !creds.check().OK() {
+		t.Errorf("%+v, room %v, released %d, %+v", o, room, reserve.released, creds.check())
+	}
+	cfg.Reserve = nil
+	e.cfg = cfg
+	if o, _ := e.run(t.Context()); o.Reason != diag.RecDiskFull || !creds.check().OK() {
+		t.Errorf("without a reserve: %+v", o)
+	}
+}
+
+// TestLostAnswerAsksWithTheSameKey: the platform acted, and the answer never came.
+func TestLostAnswerAsksWithTheSameKey(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg := p.config(nil).withDefaults()
+	cfg.Token = p.mint(t, nil)
+	var keys []string
+	restore := p.instead(onEnroll, func(_ http.ResponseWriter, r *http.Request) {
+		keys = append(keys, requestKey(t, r))
+		panic(http.ErrAbortHandler)
+	})
+	e := enrollment{cfg: cfg, creds: credentialsIn(cfg.Dir), token: cfg.Token}
+	if o, _ := e.run(t.Context()); o.OK() || !o.Sent {
+		t.Fatalf("%+v", o)
+	}
+	restore()
+	p.instead(onEnroll, func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, requestKey(t, r))
+		deny(w, 503, "later")
+	})
+	e.run(t.Context())
+	if len(keys) != 2 || keys[0] != keys[1] {
+		t.Errorf("keys %v", keys)
+	}
+}
+
+func TestRotateTask(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, rec := recoveryConfig(t, p)
+	log := &logBuffer{}
+	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+	start(t, cfg)
+	token := p.mint(t, nil).Reveal()
+	p.task("rotate", wire.TaskRotateToken, wire.RotateTokenPayload{Token: token})
+	if r := p.resultOf("rotate"); r.Status != wire.TaskCompleted || strings.Contains(string(r.Output), "canary") {
+		t.Errorf("result %+v %s", r, r.Output)
+	}
+	d := rec.await(t, func(d Decision) bool { return d.Reason == diag.RecRecoveryTokenRotated })
+	if text, _ := os.ReadFile(filepath.Join(cfg.Dir, "agent.env")); !strings.Contains(string(text), KeyToken+"="+token) || d.TaskID != "rotate" {
+		t.Errorf("%+v, environment %s", d, text)
+	}
+	p.task("foreign", wire.TaskRotateToken, wire.RotateTokenPayload{Token: p.mint(t, func(c *wire.TokenClaims) { c.NodeID = "node-2" }).Reveal()})
+	if r := p.resultOf("foreign"); r.Error == nil || r.Error.Code != CodeTokenRefused {
+		t.Errorf("result %+v", r)
+	}
+	if strings.Contains(log.String(), "recovery-canary") {
+		t.Error("the log holds the token")
+	}
+}
+
+// TestDamagedCredentialComesBack empties the certificate of a running agent.
+func TestDamagedCredentialComesBack(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, rec := recoveryConfig(t, p)
+	cfg.Token = diag.Secret{}
+	first := p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+	creds := credentialsIn(cfg.Dir)
+	_, err := creds.Migrate()
+	must(t, err)
+	set := p.set(t)
+	_, err = creds.Put(set)
+	must(t, err)
+	start(t, cfg)
+	p.served(t, func(s string) bool { return s != first })
+	must(t, os.WriteFile(creds.Path(fileCert), nil, 0o644))
+	rec.await(t, func(d Decision) bool { return d.What == "fall_back" && d.Reason == diag.RecCertKeyMismatch })
+	p.served(t, func(s string) bool { return s == first })
+}
+
+// TestTooManyRequests: a platform that asks for a pause gets it.
+func TestTooManyRequests(t *testing.T) {
+	for name, header := range map[string]func() string{
+		"seconds": func() string { return "3" },
+		"a date":  func() string { return time.Now().Add(3 * time.Second).UTC().Format(http.TimeFormat) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newFakePlatform(t)
+			cfg, rec := recoveryConfig(t, p)
+			p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+			p.instead(onWait, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", header())
+				w.WriteHeader(http.StatusTooManyRequests)
+			})
+			start(t, cfg)
+			d := rec.await(t, func(d Decision) bool { return d.Reason == diag.RecEdgeRateLimited })
+			if d.Delay < 1900*time.Millisecond { // a date has a second's resolution
+				t.Errorf("asks again in %v", d.Delay)
+			}
+		})
+	}
+}
+
+// TestPublicEdgeCannotRevokeByEnrollment: a listener that asks for no certificate has no word on identities.
+func TestPublicEdgeCannotRevokeByEnrollment(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, rec := recoveryConfig(t, p)
+	cfg.Token = p.mint(t, nil)
+	p.server.TLS.ClientAuth = tls.NoClientCert
+	p.instead(onEnroll, func(w http.ResponseWriter, _ *http.Request) { deny(w, 403, wire.DenyRevoked) })
+	start(t, cfg)
+	d := rec.await(t, func(d Decision) bool { return d.About == "identity" && d.What == "retry" })
+	if d.Reason != diag.RecEndpointProfileDrift {
+		t.Errorf("decision %+v", d)
+	}
+}
+
+var errNoRoute = errors.New("no route")
+
+// TestRecoveryPathIsAsked: the runtime's endpoint is gone, the recovery endpoint is there.
+func TestRecoveryPathIsAsked(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, _ := recoveryConfig(t, p)
+	cfg.Token = p.mint(t, nil)
+	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(-time.Minute))
+	cfg.RecoveryURL = cfg.APIURL
+	cfg.APIURL, _ = url.Parse("https://gone.test")
+	dial := cfg.withDefaults().Dial
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if strings.HasPrefix(address, "gone.test") {
+			return nil, errNoRoute
+		}
+		return dial(ctx, network, address)
+	}
+	start(t, cfg)
+	for deadline := time.Now().Add(10 * time.Second); p.enrollments() == 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not enroll")
+		}
+	}
+}
+
+func newKeyPEM(t testing.TB) (*ecdsa.PrivateKey, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	return key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+// set is what an enrollment would bring.
+func (p *fakePlatform) set(t testing.TB) credstore.Set {
+	t.Helper()
+	key, text := newKeyPEM(t)
+	cert := p.ca.issue(t, testNode, &key.PublicKey, time.Now().Add(time.Hour))
+	return credstore.Set{Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), Key: text, Bundle: []byte(p.ca.pem())}
+}
+
+// requestKey is the public key that a certificate is asked for.
+func requestKey(t testing.TB, r *http.Request) string {
+	t.Helper()
+	var in wire.EnrollRequest
+	must(t, json.NewDecoder(r.Body).Decode(&in))
+	block, _ := pem.Decode([]byte(in.CSR))
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	must(t, err)
+	return string(csr.RawSubjectPublicKeyInfo)
+}
