@@ -99,11 +99,18 @@ type reenrollDoc struct {
 	ExpiresAt     diag.Time `json:"token_expires_at,omitzero"`
 	File          string    `json:"file,omitempty"`
 	Applied       bool      `json:"applied"`
+	OnNode        onNode    `json:"on_node,omitzero"`
 	Before        int64     `json:"generation_before,omitempty"`
 	After         int64     `json:"generation_after,omitempty"`
 	Serial        string    `json:"cert_serial,omitempty"`
 	SeenAt        diag.Time `json:"heartbeat_at,omitzero"`
 	Error         string    `json:"error,omitempty"`
+}
+
+// onNode is what the node says of an applied bundle, without secrets.
+type onNode struct {
+	Changes []string `json:"changes,omitempty"`
+	Undo    string   `json:"undo,omitempty"` // folder that holds what was there before
 }
 
 // reenroll checks, issues, carries and waits, and says how far it came.
@@ -161,7 +168,7 @@ func (j *job) reenroll(ctx context.Context, places map[string]preflight.Vantage,
 		d.File = o.out
 		return nil
 	}
-	if err := j.carry(ctx, places[preflight.Node], text, b); err != nil {
+	if err := j.carry(ctx, places[preflight.Node], text, b, d); err != nil {
 		return err
 	}
 	d.Applied = true
@@ -225,13 +232,13 @@ func login(ctx context.Context, place preflight.Vantage, host string) diag.Fact 
 const carryScript = `h=$1 unit=$2
 shift 2
 say() { echo "GPUAASCTL-SENTINEL $*"; }
-out=$("$h" bundle apply "$@" 2>&1) || { say "failed the node does not take the bundle: $(printf '%s' "$out" | tr '\n' ' ' | cut -c1-400)"; exit 0; }
+done=$("$h" bundle apply --json "$@" 2>&1) || { say "failed the node does not take the bundle: $(printf '%s' "$done" | tr '\n' ' ' | cut -c1-400)"; exit 0; }
 out=$(systemctl restart "$unit" 2>&1) || { say "failed the bundle is in place, and $unit does not restart: $(printf '%s' "$out" | tr '\n' ' ' | cut -c1-400)"; exit 0; }
-say "restarted"
+say "restarted $done"
 `
 
 // carry has the node's helper apply the bundle. Whatever comes back is shown without the token.
-func (j *job) carry(ctx context.Context, place preflight.Vantage, bundle []byte, b *wire.Bundle) error {
+func (j *job) carry(ctx context.Context, place preflight.Vantage, bundle []byte, b *wire.Bundle, d *reenrollDoc) error {
 	node, ok := place.(*vantage.Node)
 	if !ok {
 		return errors.New("there is no way to the node")
@@ -245,6 +252,7 @@ func (j *job) carry(ctx context.Context, place preflight.Vantage, bundle []byte,
 	if err == nil {
 		word, rest, _ := strings.Cut(said[len(said)-1], " ")
 		if word == "restarted" {
+			_ = json.Unmarshal([]byte(rest), &d.OnNode) // an agent of another version says it otherwise; the deed is done
 			return nil
 		}
 		err = errors.New(rest)
@@ -306,6 +314,12 @@ func (a *app) writeReenroll(d *reenrollDoc, again, output string) error {
 	}
 	if !d.SeenAt.IsZero() {
 		rows = append(rows, []string{"heard", fmt.Sprintf("%s, generation %d (was %d), serial %s", d.SeenAt.UTC().Format(time.DateTime)+"Z", d.After, d.Before, d.Serial)})
+	}
+	for _, c := range d.OnNode.Changes {
+		rows = append(rows, []string{"on the node", c})
+	}
+	if d.OnNode.Undo != "" {
+		rows = append(rows, []string{"undo copy", d.OnNode.Undo + " on the node"})
 	}
 	if d.File != "" {
 		rows = append(rows, []string{"bundle", d.File + " (whoever reads it can become this node)"},
