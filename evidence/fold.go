@@ -225,6 +225,8 @@ func (t Timeline) Notes() []string {
 		case c.Host == "operator":
 		case c.OffsetMS == nil:
 			notes = append(notes, "clock of "+c.Host+": not known")
+		case c.agrees():
+			notes = append(notes, fmt.Sprintf("clock of %s: agrees with the operator's, give or take %d ms", c.Host, *c.ErrorMS))
 		case c.ErrorMS != nil:
 			notes = append(notes, fmt.Sprintf("clock of %s: %+d ms (give or take %d) against the operator's, taken off", c.Host, *c.OffsetMS, *c.ErrorMS))
 		default:

@@ -123,7 +123,7 @@ func (c Clock) correct(e Event) (diag.Time, ClockNote) {
 	case c.OffsetMS == nil, e.boot != "" && c.BootID != "" && !sameBoot(e.boot, c.BootID):
 		return e.Said, ClockAsSaid
 	}
-	offset := time.Duration(*c.OffsetMS) * time.Millisecond
+	offset := c.offset()
 	at := e.Said.Add(-offset)
 	if e.monoNS > 0 && c.UptimeS != nil && !c.Now.IsZero() && e.boot != "" {
 		ago := time.Duration(*c.UptimeS)*time.Second - time.Duration(e.monoNS)
@@ -133,6 +133,20 @@ func (c Clock) correct(e Event) (diag.Time, ClockNote) {
 		}
 	}
 	return diag.At(at), ClockKnown
+}
+
+// offset is what is taken off a witness's times. A difference that is not larger than what it is uncertain by is none:
+// taking it off would put events of clocks that agree out of order.
+func (c Clock) offset() time.Duration {
+	if c.agrees() {
+		return 0
+	}
+	return time.Duration(*c.OffsetMS) * time.Millisecond
+}
+
+// agrees reports whether the clock is the operator's, as far as can be told.
+func (c Clock) agrees() bool {
+	return c.ErrorMS != nil && max(*c.OffsetMS, -*c.OffsetMS) <= *c.ErrorMS
 }
 
 // sameBoot compares boot ids: journald writes them without dashes.

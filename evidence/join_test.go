@@ -67,6 +67,17 @@ func TestClocksAreCorrected(t *testing.T) {
 
 func keep(s string) string { return s }
 
+// TestClocksThatAgree: a difference within the error of its measurement moves nothing.
+func TestClocksThatAgree(t *testing.T) {
+	clock := Clock{Host: "node", OffsetMS: offset(-9), ErrorMS: offset(10)}
+	h := Join(Query{}, Record(clock, "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry"})),
+		Platform(Clock{Host: "platform", OffsetMS: offset(8), ErrorMS: offset(8)}, []Item{{EvidenceLine: diag.EvidenceLine{At: at(5), Kind: "node.denied"}}}, keep))
+	equal(t, texts(h.Events), "record: task_wait retry", "evidence: node.denied")
+	if notes := strings.Join(h.Notes(), "\n"); !strings.Contains(notes, "clock of node: agrees with the operator's, give or take 10 ms") {
+		t.Errorf("the notes do not say it:\n%s", notes)
+	}
+}
+
 // TestUnknownClocks: what nobody knows is taken as it was said, and marked.
 func TestUnknownClocks(t *testing.T) {
 	clock := known("node", 1000)
