@@ -14,7 +14,7 @@ import (
 // Actors and actions of audit rows that failures give.
 const (
 	actorNode          = "node"
-	actorHost          = "host" // one that is fenced
+	actorHost          = "host" // one that is fenced, or has a certificate of before
 	actionAuthenticate = "node.authenticate"
 	actionEnroll       = "node.enroll"
 	actionCredential   = "app.credential"

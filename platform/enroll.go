@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/platform/store"
@@ -107,10 +108,18 @@ func (p *Platform) enrollDenial(ctx context.Context, nodeID string, err error) e
 	return err
 }
 
+// ownDenials are given to a caller who has a token of the node: they count as the node's own. Whoever merely names a
+// node changes nothing of it.
+var ownDenials = []string{wire.DenyTokenExpired, wire.DenyTokenConsumed, wire.DenyProfileMismatch, wire.DenyRevoked, wire.DenyRetired, wire.DenyCloned}
+
 func (p *Platform) recordEnrollDenial(r *http.Request, in wire.EnrollRequest, denial *web.Error) {
-	err := p.store.Record(r.Context(), store.Evidence{At: p.now(), Kind: store.NodeEnrollDenied, CorrelationID: web.CorrelationID(r.Context()), NodeID: in.NodeID,
-		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "node_instance_id": in.NodeInstanceID, "remote": web.Remote(r)}})
-	if err != nil {
+	e := store.Evidence{At: p.now(), Kind: store.NodeEnrollDenied, CorrelationID: web.CorrelationID(r.Context()), NodeID: in.NodeID, InstanceID: in.NodeInstanceID,
+		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "node_instance_id": in.NodeInstanceID, "remote": web.Remote(r)}}
+	write := func() error { return p.store.Record(r.Context(), e) }
+	if slices.Contains(ownDenials, denial.Code) {
+		write = func() error { return p.store.Denied(r.Context(), denial.Code, e) }
+	}
+	if err := write(); err != nil {
 		p.log.Error("record evidence", "error", err)
 	}
 	p.failed(r.Context(), store.Audit{AuditKey: store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(r.Context(), in.NodeID), Action: actionEnroll, Reason: denial.Code},

@@ -196,8 +196,14 @@ func TestBundle(t *testing.T) {
 		t.Errorf("audit %+v", rows)
 	}
 	clk.advance(2 * time.Hour)
+	if code, _ := enrollAs(t, p, "made up", wire.EnrollRequest{NodeID: platformtest.NodeID}); code != "unauthorized" || readNode(t, p).Recovery.Denial != nil {
+		t.Errorf("a stranger's try: %q, %+v", code, readNode(t, p).Recovery.Denial)
+	}
 	if code, _ := enrollAs(t, p, b.Token, wire.EnrollRequest{NodeID: platformtest.NodeID}); code != wire.DenyTokenExpired {
 		t.Errorf("an old bundle: %q", code)
+	}
+	if n := readNode(t, p); n.Recovery.Denial == nil || n.Recovery.Denial.Code != wire.DenyTokenExpired || n.Recovery.Reason != "recovery_enrollment_blocked" {
+		t.Errorf("read model after an old bundle: %+v", n.Recovery)
 	}
 	for _, code := range []string{wire.DenyCloned, wire.DenyRevoked} {
 		if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, code); err != nil {
@@ -350,9 +356,21 @@ func TestNewIdentity(t *testing.T) {
 	if code := beat(t, p, cred, wire.HeartbeatRequest{}); code != wire.DenyRevoked {
 		t.Errorf("the old certificate: %q", code)
 	}
+	if n := readNode(t, p); n.Recovery.Reason != "identity_revoked_or_fenced" || n.Identity != "accepted" {
+		t.Errorf("a revoked certificate: %s, %+v", n.Identity, n.Recovery)
+	}
 	_, _, bundle := bundleOf(t, p, platformtest.NodeID, nil)
 	if code, out := enrollAs(t, p, bundle.Token, wire.EnrollRequest{NodeID: platformtest.NodeID}); code != "" || out.Generation != 2 {
 		t.Errorf("new enrollment: %q, generation %d", code, out.Generation)
+	}
+	if code := beat(t, p, p.Issue(platformtest.NodeID, platformtest.IssueOptions{}), wire.HeartbeatRequest{}); code != "" {
+		t.Errorf("with a new certificate: %q", code)
+	}
+	if code := beat(t, p, cred, wire.HeartbeatRequest{}); code != wire.DenyRevoked {
+		t.Errorf("a copy with the old one: %q", code)
+	}
+	if n := readNode(t, p); n.Recovery.Reason != "none" || n.Recovery.Denial.At > n.Agent.LastSeenAt {
+		t.Errorf("the copy's denial is not the node's: %+v, seen %s", n.Recovery, n.Agent.LastSeenAt)
 	}
 }
 

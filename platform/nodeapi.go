@@ -62,7 +62,7 @@ func (p *Platform) nodeHandler() http.Handler {
 }
 
 // node lets a request through that may act as the node in the path. A denial, here or by the handler, is recorded, and
-// counts as the node's last one unless a preflight or a fenced host got it.
+// counts as the node's last one unless a preflight or another host got it.
 func (p *Platform) node(next web.Handler, anyProfile bool) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		from := caller{instance: r.Header.Get(wire.HeaderNodeInstance), remote: web.Remote(r)}
@@ -96,7 +96,7 @@ func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error)
 	}
 	key := store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(ctx, nodeID), CredentialID: serial, Action: actionAuthenticate, Reason: denial.Code}
 	write := func() error { return p.store.Denied(ctx, denial.Code, e) }
-	if p.fencedHost(ctx, nodeID, denial.Code) { // not the node: the right host's contact does not end this failure
+	if p.otherHost(ctx, nodeID, serial, denial.Code) { // not the node: the right host's contact does not end this failure
 		if key.ActorType, key.ActorID = actorHost, from.instance; key.ActorID == "" {
 			key.ActorID = from.remote
 		}
@@ -115,13 +115,18 @@ func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error)
 	p.failed(ctx, store.Audit{AuditKey: key, NodeID: nodeID, Remote: from.remote})
 }
 
-// fencedHost reports whether a denial is a fenced host's alone, and says nothing about the node.
-func (p *Platform) fencedHost(ctx context.Context, nodeID, code string) bool {
-	if code != wire.DenyFenced {
+// otherHost reports whether a denial says nothing about the node, whose identity is accepted: it is a fenced host's, or
+// a revoked certificate's of one that got a newer one since.
+func (p *Platform) otherHost(ctx context.Context, nodeID, serial, code string) bool {
+	n, err := p.store.Node(ctx, nodeID)
+	if err != nil || n.Identity != "" {
 		return false
 	}
-	n, err := p.store.Node(ctx, nodeID)
-	return err == nil && n.Identity == ""
+	if code == wire.DenyRevoked {
+		newest, err := p.store.NewestCert(ctx, nodeID)
+		return err == nil && newest.Serial != serial && newest.RevokedAt.IsZero()
+	}
+	return code == wire.DenyFenced
 }
 
 // isProbe reports whether a preflight asks: such a request claims nothing and counts as nothing.

@@ -104,20 +104,24 @@ func reason(o observation) (string, string) {
 	n := o.node
 	stale := n.LastSeenAt.IsZero() || o.now.Sub(n.LastSeenAt) > o.staleAfter
 	expired := stale && o.cert != nil && !o.now.Before(o.cert.NotAfter)
-	denied := func(codes ...string) bool {
-		return n.LastDeniedAt.After(n.LastSeenAt) && slices.Contains(codes, n.LastDenial)
+	denied := func(codes ...string) bool { // by the node's standing, or when it last came
+		return slices.Contains(codes, n.Identity) || n.LastDeniedAt.After(n.LastSeenAt) && slices.Contains(codes, n.LastDenial)
+	}
+	reconnecting := diag.UserOperator
+	if o.token {
+		reconnecting = diag.UserRecovery
 	}
 	rows := []struct {
 		holds  bool
 		reason string
 		state  diag.UserState
 	}{
-		{n.Identity == wire.DenyCloned, "cloned_identity_detected", diag.UserSecurity},
-		{n.Identity != "", "identity_revoked_or_fenced", diag.UserOperator},
+		{denied(wire.DenyCloned), "cloned_identity_detected", diag.UserSecurity},
+		{denied(wire.DenyRevoked, wire.DenyFenced, wire.DenyRetired), "identity_revoked_or_fenced", diag.UserOperator},
 		{o.trust.IngressTrustsSigningCA != nil && !*o.trust.IngressTrustsSigningCA, "cert_untrusted_by_ingress", diag.UserOperator},
-		{drifted(n, o.endpoints) || store.OtherProfile(n.ReportedProfile, o.profile), "endpoint_profile_drift", diag.UserOperator},
-		{expired && o.token, "cert_expired", diag.UserRecovery},
-		{expired, "recovery_token_missing", diag.UserOperator},
+		{drifted(n, o.endpoints) || denied(wire.DenyProfileMismatch), "endpoint_profile_drift", diag.UserOperator},
+		{expired && !o.token, "recovery_token_missing", diag.UserOperator},
+		{expired || denied(wire.DenyExpired), "cert_expired", reconnecting},
 		{denied(wire.DenyTokenExpired, wire.DenyTokenConsumed), "recovery_enrollment_blocked", diag.UserOperator},
 		{denied(wire.DenyNotNodeBound), "identity_rejected_recoverable", diag.UserRecovery},
 		{stale, "node_agent_unreachable", diag.UserTemporary},
