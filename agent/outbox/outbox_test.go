@@ -1,0 +1,237 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// platform keeps events as the reference platform does.
+type platform struct {
+	events map[uint64]string
+	mark   uint64
+}
+
+func (p *platform) take(batch []wire.Event) uint64 {
+	if len(batch) > 0 {
+		p.mark = max(p.mark, batch[0].Seq-1)
+	}
+	for _, e := range batch {
+		if _, ok := p.events[e.Seq]; !ok {
+			p.events[e.Seq] = e.Kind
+		}
+	}
+	for p.events[p.mark+1] != "" {
+		p.mark++
+	}
+	return p.mark
+}
+
+func (p *platform) has(kind string) bool {
+	for _, k := range p.events {
+		if k == kind {
+			return true
+		}
+	}
+	return false
+}
+
+func newPlatform() *platform { return &platform{events: map[uint64]string{}} }
+
+// talk is one heartbeat and what follows.
+func talk(t interface{ Fatal(...any) }, o *Outbox, p *platform) {
+	if err := o.Replay(p.mark + 1); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; ; n++ {
+		batch := o.Batch()
+		if len(batch) == 0 {
+			return
+		}
+		if err := o.Acked(p.take(batch)); err != nil {
+			t.Fatal(err)
+		}
+		if n > 100 {
+			t.Fatal("the same batch again and again")
+		}
+	}
+}
+
+func open(t interface{ Fatal(...any) }, d *disktest.Disk) *Outbox {
+	o, err := Open(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func add(t interface{ Fatal(...any) }, o *Outbox, kind string) {
+	if err := o.Add(wire.Event{Kind: kind}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNothingIsSentBeforeThePlatformHasSpoken(t *testing.T) {
+	o := open(t, disktest.New())
+	add(t, o, "a")
+	if b := o.Batch(); b != nil {
+		t.Fatalf("batch %v", b)
+	}
+	talk(t, o, newPlatform())
+	if o.head.Acked != 1 {
+		t.Errorf("acked %d", o.head.Acked)
+	}
+}
+
+func TestALostPlatformGetsEventsBack(t *testing.T) {
+	d := disktest.New()
+	o, p := open(t, d), newPlatform()
+	for i := range 5 {
+		add(t, o, fmt.Sprint("e", i))
+	}
+	talk(t, o, p)
+	o, p = open(t, d), newPlatform()
+	talk(t, o, p)
+	if len(p.events) != 5 || p.mark != 5 {
+		t.Errorf("%d events, watermark %d", len(p.events), p.mark)
+	}
+}
+
+func TestAPlatformThatIsAheadLosesNothing(t *testing.T) {
+	p := newPlatform()
+	o := open(t, disktest.New()) // the disk of this life
+	for i := range 4 {
+		p.events[uint64(i+1)] = fmt.Sprint("former ", i)
+	}
+	p.mark = 4
+	for _, kind := range []string{"a", "b"} { // before anybody was asked: numbers 1 and 2
+		add(t, o, kind)
+	}
+	talk(t, o, p)
+	add(t, o, "c")
+	talk(t, o, p)
+	for _, kind := range []string{"former 0", "former 3", "a", "b", "c"} {
+		if !p.has(kind) {
+			t.Errorf("%q is lost: %v", kind, p.events)
+		}
+	}
+	if p.mark != 7 || o.Next() != 8 {
+		t.Errorf("watermark %d, next %d", p.mark, o.Next())
+	}
+}
+
+func TestBounds(t *testing.T) {
+	d := disktest.New()
+	o, p := open(t, d), newPlatform()
+	for i := range MaxUnsent + 10 {
+		add(t, o, fmt.Sprint("e", i))
+	}
+	talk(t, o, p)
+	if p.has("e9") || !p.has("e10") || p.mark != MaxUnsent+10 {
+		t.Errorf("the oldest ten are not gone, or more: watermark %d", p.mark)
+	}
+	add(t, o, "last")
+	talk(t, o, p)
+	if n := len(o.events); n > KeepSent+1 {
+		t.Errorf("%d events are kept", n)
+	}
+	lost := newPlatform()
+	talk(t, open(t, d), lost)
+	if len(lost.events) < KeepSent || !lost.has("last") {
+		t.Errorf("a lost platform gets %d events", len(lost.events))
+	}
+	big := open(t, disktest.New())
+	if err := big.Add(wire.Event{Detail: []byte(strings.Repeat("x", MaxDetail+1))}); err != nil || len(big.events[0].Detail) > 100 {
+		t.Errorf("a detail of any length is kept: %v", err)
+	}
+}
+
+// fullDisk takes no writes while full.
+type fullDisk struct {
+	*disktest.Disk
+	full bool
+}
+
+func (f *fullDisk) Append(name string, data []byte) error {
+	if f.full {
+		return errors.New("no space left on device")
+	}
+	return f.Disk.Append(name, data)
+}
+
+func (f *fullDisk) Write(name string, data []byte, mode fs.FileMode) error {
+	if f.full {
+		return errors.New("no space left on device")
+	}
+	return f.Disk.Write(name, data, mode)
+}
+
+func TestAFullDisk(t *testing.T) {
+	d := &fullDisk{Disk: disktest.New()}
+	o, err := Open(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, o, "before")
+	d.full = true
+	if err := o.Add(wire.Event{Kind: "full"}); err == nil || o.Degraded() == nil {
+		t.Error("nobody is told that the disk is full")
+	}
+	d.full = false
+	add(t, o, "after")
+	if o.Degraded() != nil {
+		t.Error("it stays degraded")
+	}
+	p := newPlatform()
+	talk(t, open(t, d.Disk), p)
+	for _, kind := range []string{"before", "full", "after"} {
+		if !p.has(kind) {
+			t.Errorf("%q is lost", kind)
+		}
+	}
+}
+
+// TestNoEventIsLost adds, talks, crashes at any write, loses the platform, and in the end everything that was promised
+// to be kept is with the platform.
+func TestNoEventIsLost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, p := disktest.New(), newPlatform()
+		o := open(t, d)
+		kept := map[string]bool{}
+		for i := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			kind := fmt.Sprint("e", i)
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0, 1:
+				add(t, o, kind)
+				kept[kind] = true
+			case 2:
+				talk(t, o, p)
+			case 3: // the process dies in the middle of a write
+				d.At, d.How = d.Writes+1, rapid.SampledFrom(disktest.Cuts[:]).Draw(t, "cut")
+				func() {
+					defer func() { _ = recover() }()
+					_ = o.Add(wire.Event{Kind: kind})
+				}()
+				o = open(t, d)
+			case 4:
+				o = open(t, d)
+			case 5:
+				p = newPlatform()
+			}
+		}
+		talk(t, o, p)
+		talk(t, open(t, d), p)
+		for kind := range kept {
+			if !p.has(kind) {
+				t.Fatalf("%s is lost: %v", kind, p.events)
+			}
+		}
+	})
+}
