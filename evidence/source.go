@@ -82,9 +82,14 @@ func recordEvent(e diag.RecordEntry, node string) Event {
 	if e.Detail != "" {
 		add(": %s", e.Detail)
 	}
-	ev := Event{Origin: FromRecord, Severity: recordSeverity(e), Said: e.At, NodeID: cmp.Or(e.NodeID, node), InstanceID: e.InstanceID,
+	said, mono := e.At, e.MonoNS
+	if e.Last.After(said.Time) { // one slot stands for several decisions: the newest is the one that is told
+		mono += e.Last.Sub(said.Time).Nanoseconds()
+		said = e.Last
+	}
+	ev := Event{Origin: FromRecord, Severity: recordSeverity(e), Said: said, NodeID: cmp.Or(e.NodeID, node), InstanceID: e.InstanceID,
 		CorrelationID: e.CorrelationID, TaskID: e.TaskID, Message: strings.Join(words, " "), Fields: maps.Clone(e.Facts),
-		boot: e.BootID, monoNS: e.MonoNS, name: fmt.Sprint("slot ", e.Seq)}
+		boot: e.BootID, monoNS: mono, name: fmt.Sprint("slot ", e.Seq)}
 	ev.field("agent_version", e.Agent)
 	ev.field("reason", string(e.Reason))
 	ev.field("decision", e.Decision)

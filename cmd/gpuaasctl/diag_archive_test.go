@@ -73,7 +73,7 @@ func TestNoSecretInABundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted := map[string]bool{"node/agent.log": true, "platform/platform.log": true, "platform/ingress.log": true, "node/record.json": true,
+	wanted := map[string]bool{"node/agent.log": true, "platform/platform.log": true, "platform/ingress.log": true, "node/record.json": true, "node/record.txt": true,
 		"platform/node.json": true, "platform/allocation.json": true, "platform/tasks.json": true, "platform/evidence.ndjson": true,
 		"timeline.ndjson": true, "timeline.txt": true, "facts.ndjson": true, "README.txt": true, "bundle.log": true}
 	for _, f := range m.Files {

@@ -123,7 +123,7 @@ func aboutFile(path string) string {
 		{"report.md", "the walk for people; report.json for gpuaasctl preflight replay"},
 		{"timeline.txt", "everything in order of time; timeline.ndjson for programs"},
 		{"facts.ndjson", "every measurement, one per line"},
-		{"node/record.json", "the node's own diagnostic record"},
+		{"node/record.txt", "the node's own diagnostic record; record.json for programs"},
 		{"node/agent.log", "the agent's journal"},
 		{"platform/node.json", "what the platform thinks of the node"},
 		{"platform/allocation.json", "and of the allocation"},
