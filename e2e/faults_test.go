@@ -102,8 +102,8 @@ func faults() map[string]fault {
 		},
 		"stale-ca-bundle": {
 			on: node, prepare: staleBundle,
-			do:    "cp -a /etc/gpuaas/ca-bundle.crt /run/fault.bundle; cat /root/stale.crt >/etc/gpuaas/ca-bundle.crt; systemctl restart gpuaas-node-agent",
-			undo:  "cp -a /run/fault.bundle /etc/gpuaas/ca-bundle.crt; rm /run/fault.bundle /root/stale.crt; systemctl restart gpuaas-node-agent",
+			do:    "cp -aL /etc/gpuaas/ca-bundle.crt /run/fault.bundle; cat /root/stale.crt >/etc/gpuaas/ca-bundle.crt; systemctl restart gpuaas-node-agent",
+			undo:  "cat /run/fault.bundle >/etc/gpuaas/ca-bundle.crt; rm /run/fault.bundle /root/stale.crt; systemctl restart gpuaas-node-agent",
 			check: "! curl -s -m 3 --cacert /etc/gpuaas/ca-bundle.crt https://node-api.gpuaas.test/healthz -o /dev/null",
 		},
 		"ca-bundle-missing": {
@@ -164,8 +164,9 @@ func stubShell(body string) string {
 	return "cp -a /etc/passwd /run/fault.passwd; printf '#!/bin/sh\\n" + body + "\\nexit 1\\n' >/usr/local/bin/stub-shell; chmod 755 /usr/local/bin/stub-shell; sed -i '/^tenant01:/s,:[^:]*$,:/usr/local/bin/stub-shell,' /etc/passwd"
 }
 
+// The credential's files are links into a generation: what is kept and put back is what they lead to.
 const (
-	swapCredential    = "mkdir /run/fault; cp -a /etc/gpuaas/cert.pem /etc/gpuaas/key.pem /run/fault/; cat /root/cert.pem >/etc/gpuaas/cert.pem; cat /root/key.pem >/etc/gpuaas/key.pem; systemctl restart gpuaas-node-agent"
+	swapCredential    = "mkdir /run/fault; cp -aL /etc/gpuaas/cert.pem /etc/gpuaas/key.pem /run/fault/; cat /root/cert.pem >/etc/gpuaas/cert.pem; cat /root/key.pem >/etc/gpuaas/key.pem; systemctl restart gpuaas-node-agent"
 	restoreCredential = "cat /run/fault/cert.pem >/etc/gpuaas/cert.pem; cat /run/fault/key.pem >/etc/gpuaas/key.pem; rm -r /run/fault /root/cert.pem /root/key.pem; systemctl restart gpuaas-node-agent"
 )
 
