@@ -258,7 +258,7 @@ func TestIdentityFaults(t *testing.T) {
 		signal diag.Signal
 		reason diag.ReasonCode
 	}{
-		wire.DenyExpired:         {diag.SigAuthFailed, diag.ReasonCertExpired},
+		wire.DenyExpired:         {diag.SigAuthFailed, diag.ReasonRecoveryTokenMissing}, // its one token was used to enroll
 		wire.DenyNotNodeBound:    {diag.SigAuthFailed, ""},
 		wire.DenyRevoked:         {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced},
 		wire.DenyFenced:          {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced},
