@@ -4,30 +4,16 @@ package probe
 
 import (
 	"context"
-	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gpuaas/gpuaasctl/diag"
 )
-
-// machines are the kernel's names of machines as ELF has them.
-var machines = map[string]elf.Machine{
-	"x86_64": elf.EM_X86_64, "aarch64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64, "riscv64": elf.EM_RISCV,
-	"s390x": elf.EM_S390, "i686": elf.EM_386, "armv7l": elf.EM_ARM, "loongarch64": elf.EM_LOONGARCH,
-}
-
-// alsoRuns are 32-bit programs that a 64-bit kernel may run: only running them tells.
-var alsoRuns = map[elf.Machine]elf.Machine{elf.EM_386: elf.EM_X86_64, elf.EM_ARM: elf.EM_AARCH64}
 
 // binary looks at the program Target; with Unit, at what that unit really starts (a drop-in may have replaced it).
 // Words: binary_missing, binary_exec_format (it cannot be executed here), binary_version (it runs and says none).
@@ -99,38 +85,11 @@ func lookProgram(ctx context.Context, f *diag.Fact, runs os.FileInfo) bool {
 		return true // a script, or nothing: running it tells
 	}
 	b.Machine = machine.String()
-	if known && machine != host && alsoRuns[machine] != host {
+	if known && !machine.runsOn(host) {
 		fail(f, "elf", diag.BinaryExecFormat, fmt.Errorf("%s is for %s, this machine is %s", b.Path, b.Machine, b.Host))
 		return false
 	}
 	return true
-}
-
-func hostMachine() (elf.Machine, bool) {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return 0, false
-	}
-	m, ok := machines[unix.ByteSliceToString(u.Machine[:])]
-	return m, ok
-}
-
-// elfMachine reads the machine from an ELF header; false when the file has none.
-func elfMachine(path string) (elf.Machine, bool) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, false
-	}
-	defer file.Close()
-	var head [20]byte
-	if _, err := io.ReadFull(file, head[:]); err != nil || string(head[:4]) != elf.ELFMAG {
-		return 0, false
-	}
-	var order binary.ByteOrder = binary.LittleEndian
-	if elf.Data(head[elf.EI_DATA]) == elf.ELFDATA2MSB {
-		order = binary.BigEndian
-	}
-	return elf.Machine(order.Uint16(head[18:])), true
 }
 
 // askVersion runs the program as "PATH version" and keeps the first line that it says.

@@ -59,7 +59,7 @@ func TestBinaryCannotRun(t *testing.T) {
 		t.Fatal("this machine is not in the table")
 	}
 	foreign := elf.EM_AARCH64
-	if host == foreign {
+	if elf.Machine(host) == foreign {
 		foreign = elf.EM_X86_64
 	}
 	head := make([]byte, 64)
