@@ -38,7 +38,7 @@ func newNodeReenroll(a *app) *cobra.Command {
 		Short: "Issue an audited recovery bundle for a node, and carry it there",
 		Long: `Has the platform issue a recovery bundle: a one-time token, endpoints and CA material together, since they drift
 together. With --apply the bundle goes to the node over SSH, the agent is restarted, and the command waits until the
-platform hears it with a new certificate. Otherwise the bundle is written to a file that only its owner can read; whoever
+platform accepts its word again; a certificate that is still good is kept. Otherwise the bundle is written to a file that only its owner can read; whoever
 reads it can become this node.
 
 It is refused while the platform's signing CA is not the one that its ingress takes: the new certificate would be
@@ -102,6 +102,7 @@ type reenrollDoc struct {
 	OnNode        onNode    `json:"on_node,omitzero"`
 	Before        int64     `json:"generation_before,omitempty"`
 	After         int64     `json:"generation_after,omitempty"`
+	NewCert       bool      `json:"new_certificate"`
 	Serial        string    `json:"cert_serial,omitempty"`
 	SeenAt        diag.Time `json:"heartbeat_at,omitzero"`
 	Error         string    `json:"error,omitempty"`
@@ -172,7 +173,7 @@ func (j *job) reenroll(ctx context.Context, places map[string]preflight.Vantage,
 		return err
 	}
 	d.Applied = true
-	return j.awaitCert(ctx, places[preflight.Operator], before, d)
+	return j.awaitNode(ctx, places[preflight.Operator], before, d)
 }
 
 // checkControlPlane refuses while what signs is known not to be what the ingress takes.
@@ -260,26 +261,29 @@ func (j *job) carry(ctx context.Context, place preflight.Vantage, bundle []byte,
 	return fmt.Errorf("carry the bundle to %s: %s", j.Env.Subject.NodeID, strings.ReplaceAll(err.Error(), b.Token, diag.Redacted))
 }
 
-// certPoll is how often the platform is asked whether the node came back.
-const certPoll = 500 * time.Millisecond
+// nodePoll is how often the platform is asked whether the node came back.
+const nodePoll = 500 * time.Millisecond
 
-// awaitCert waits until the platform has heard the node with a certificate that is newer than before.
-func (j *job) awaitCert(ctx context.Context, place preflight.Vantage, before nodeCert, d *reenrollDoc) error {
-	last := before
+// awaitNode waits until the platform has accepted the node's word since its agent was restarted. A certificate that is
+// still good stays in use: the node then only needed trust and endpoints, and keeps the token for the day when it does
+// not.
+func (j *job) awaitNode(ctx context.Context, place preflight.Vantage, before nodeCert, d *reenrollDoc) error {
+	restarted := time.Time{} // by the platform's clock
 	for {
 		if c, err := j.readCert(ctx, place); err == nil {
-			last = c
-			newer := c.generation > before.generation || c.generation == 0 && c.serial != before.serial
-			if newer && c.seen.After(before.now) {
+			if restarted.IsZero() {
+				restarted = c.now
+			}
+			if c.seen.After(restarted) {
 				d.After, d.Serial, d.SeenAt = c.generation, c.serial, diag.At(c.seen)
+				d.NewCert = c.serial != before.serial
 				return nil
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the bundle is on %s, and the platform has not heard it with a new certificate within the deadline (generation %d before, %d now): %s",
-				d.Node, before.generation, last.generation, j.again("diag", "trust"))
-		case <-time.After(certPoll):
+			return fmt.Errorf("the bundle is on %s, and the platform has not heard its agent since the restart: %s", d.Node, j.again("diag", "trust"))
+		case <-time.After(nodePoll):
 		}
 	}
 }
@@ -313,7 +317,11 @@ func (a *app) writeReenroll(d *reenrollDoc, again, output string) error {
 		rows = append(rows, []string{"carried", "yes; not heard yet"})
 	}
 	if !d.SeenAt.IsZero() {
-		rows = append(rows, []string{"heard", fmt.Sprintf("%s, generation %d (was %d), serial %s", d.SeenAt.UTC().Format(time.DateTime)+"Z", d.After, d.Before, d.Serial)})
+		with := "with the certificate that it had, which is accepted"
+		if d.NewCert {
+			with = fmt.Sprintf("with a new certificate, generation %d (was %d)", d.After, d.Before)
+		}
+		rows = append(rows, []string{"heard", fmt.Sprintf("%s, %s, serial %s", d.SeenAt.UTC().Format(time.DateTime)+"Z", with, d.Serial)})
 	}
 	for _, c := range d.OnNode.Changes {
 		rows = append(rows, []string{"on the node", c})
