@@ -296,13 +296,16 @@ func TestFilesThatAreTaken(t *testing.T) {
 	if err := r.Write(before); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{record.FileRecord, record.FilePinned} {
+	for _, name := range []string{record.FileRecord, record.FilePinned, record.DirReserve + "/3"} {
 		if err := disk.Remove("/var/lib/gpuaas/diag/" + name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := r.Write(after); err != nil {
 		t.Fatal(err)
+	}
+	if s := r.Summary(); s["state"] != "ok" || s["reserve"] != "" {
+		t.Errorf("summary %v", s)
 	}
 	if a := amounts(on(t, disk)); a[knownBy(before)][0] == 0 || a[knownBy(after)][0] == 0 {
 		t.Errorf("left: %v", a)

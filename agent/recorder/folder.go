@@ -23,6 +23,7 @@ type folder struct {
 	made    bool // they were, once
 	promise string
 	reserve int // files of it that are there
+	lent    bool // it was given up on purpose, and not taken back yet
 }
 
 func (f *folder) usable() bool { return f.record != nil && f.pinned != nil && f.whole }

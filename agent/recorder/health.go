@@ -63,6 +63,9 @@ func (r *Recorder) recover(now time.Time) bool {
 	}
 	was := h.why
 	h.why, h.since = "", now
+	if !r.disk.lent {
+		_ = r.disk.fillReserve() // it may have gone with the files; the summary says what there is
+	}
 	r.cfg.Log.Info("the record is on the disk again", "after", was)
 	r.say(record.DecisionRecovered, diag.OK, "after: "+was, now)
 	return h.why == ""

@@ -42,7 +42,7 @@ func (f *folder) dropReserve() error {
 			errs = append(errs, err)
 		}
 	}
-	f.reserve = 0
+	f.reserve, f.lent = 0, true
 	if err := f.fs.SyncDir(filepath.Join(f.dir, record.DirReserve)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
 	}
@@ -50,7 +50,7 @@ func (f *folder) dropReserve() error {
 }
 
 func (f *folder) fillReserve() error {
-	f.reserve = 0
+	f.reserve, f.lent = 0, false
 	dir := filepath.Join(f.dir, record.DirReserve)
 	if err := f.fs.MakeDir(dir); err != nil {
 		return fmt.Errorf("make the reserve: %w", err)
