@@ -48,7 +48,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 		}
 		r.now[code] = append(r.now[code], entryLine(n))
 		r.gone = r.gone || n.Reason == RecRecoveryTokenMissing || n.Reason == RecRecoveryTokenExpired
-		if code == ReasonRecoveryEnrollmentBlocked || code == ReasonServerTLSUntrusted && n.About == "identity" {
+		if code == ReasonRecoveryEnrollmentBlocked || code == ReasonServerTLSUntrusted && n.About == "identity" && n.Decision == "retry" {
 			r.blocked = append(r.blocked, entryLine(n)) // nobody asks for an identity but to enroll
 		}
 		r.fresh = r.fresh || code == ReasonCertUntrustedByIngress

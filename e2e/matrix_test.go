@@ -47,7 +47,7 @@ func TestMatrix(t *testing.T) {
 			var problems []string
 			for began := time.Now(); time.Since(began) < matrixPatience; time.Sleep(300 * time.Millisecond) {
 				r, _, written = walk(t, "--run-ws-smoke=false")
-				if problems = want.Check(r.Classification); len(problems) == 0 {
+				if problems = want.Check(want.Classify(r)); len(problems) == 0 {
 					keepMatrix(t, l, want.Scenario, written)
 					return
 				}
@@ -179,6 +179,10 @@ cat /root/ca.crt >$crt; cat /root/ca.key >$key; systemctl restart gpuaas-platfor
 			staleBundle(t, l)
 			on(t, l, node, otherBundle+"; "+restartAgent)
 		},
+		"pre_auth_blind_spot": func(t *testing.T, l *lab.Lab) {
+			staleBundle(t, l)
+			on(t, l, node, otherBundle+"; "+restartAgent)
+		},
 		"trust_drift_blocks_recovery_enrollment": func(t *testing.T, l *lab.Lab) {
 			staleBundle(t, l)
 			expiredCert(t, l)
@@ -213,9 +217,12 @@ cat /root/ca.crt >$crt; cat /root/ca.key >$key; systemctl restart gpuaas-platfor
 			on(t, l, node, "systemctl start gpuaas-node-agent")
 		},
 		"dispatched_result_lost": func(t *testing.T, l *lab.Lab) {
-			api(t, l, adminNode+"/tasks", `{"type":"noop","payload":{"hold_ms":60000},"ttl_seconds":4}`)
+			setPolicy(t, l, "node.task_stale_sweep_interval_seconds", "600")
+			setPolicy(t, l, "node.task_lease_seconds", "2")
+			green(t)
+			api(t, l, adminNode+"/tasks", `{"type":"noop","payload":{"hold_ms":60000},"ttl_seconds":300}`)
 			time.Sleep(time.Second)
-			on(t, l, node, "systemctl kill -s KILL gpuaas-node-agent; rm -rf /var/lib/gpuaas/outbox; sleep 6")
+			on(t, l, node, "systemctl kill -s KILL gpuaas-node-agent; sleep 4; systemctl start gpuaas-node-agent")
 		},
 		"app_status_probe_expires": func(t *testing.T, l *lab.Lab) {
 			on(t, l, node, "p=$(systemctl show -P MainPID gpuaas-node-agent); kill -STOP $p; sleep 25; kill -CONT $p")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 // Row is what the classifier must say about one row of the drift model's failure matrix: evidence in; reason, state,
@@ -22,11 +23,18 @@ type Row struct {
 	Next      string
 }
 
-// Check lists what a classification says otherwise than expected; nothing when it agrees.
-func (w Row) Check(c *diag.Classification) []string {
-	if c == nil {
-		return []string{"no classification"}
+// Classify asks the classifier about a judged report. Of a blind spot it is told what it would know there: the platform
+// hears nothing, nobody probes, and only the node's own record tells.
+func (w Row) Classify(r *diag.Report) diag.Classification {
+	e := preflight.EvidenceOf(r)
+	if w.Scenario == "pre_auth_blind_spot" {
+		e = diag.Evidence{Node: e.Node, Record: e.Record}
 	}
+	return diag.Classify(e)
+}
+
+// Check lists what a classification says otherwise than expected; nothing when it agrees.
+func (w Row) Check(c diag.Classification) []string {
 	var out []string
 	differs := func(what string, have, want any) {
 		if have != want {
@@ -80,7 +88,7 @@ func Matrix() []Row {
 			"node agent TLS self-check, API classifier", "rewrite the node's CA bundle by a recovery bundle, restart the agent"},
 		{"trust_drift_blocks_recovery_enrollment", lab("trust_drift_blocks_recovery_enrollment"), diag.ReasonServerTLSUntrusted, op, p1, five, time.Hour, pki,
 			"node agent TLS self-check, API profile evidence", "use the pinned recovery trust, profile repair material, or an operator's bundle; do not wait for retries"},
-		{"pre_auth_blind_spot", lab("trust_bundle_drift"), diag.ReasonServerTLSUntrusted, op, p1, five, time.Hour, pki,
+		{"pre_auth_blind_spot", lab("pre_auth_blind_spot"), diag.ReasonServerTLSUntrusted, op, p1, five, time.Hour, pki,
 			"node agent diagnostic record, API classifier", "the host's record names the reason: repair the profile or trust path that it names"},
 		{"edge_rate_limiting", walk("edge-rate-limited"), diag.ReasonEdgeRateLimited, tmp, diag.P2, five, 0, "edge and route profile",
 			"node agent retry loop, edge", "check the endpoint profile first, then the edge's rule; slow polling, never retry harder"},

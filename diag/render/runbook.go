@@ -27,6 +27,7 @@ func Runbook(w io.Writer) error {
 	for _, r := range diag.Reasons() {
 		m.reason(&r)
 	}
+	m.scenarios()
 	_, err := io.WriteString(w, m.b.String())
 	return err
 }
@@ -71,6 +72,25 @@ func (m *markdown) reason(r *diag.Reason) {
 			names[i] = code(string(h))
 		}
 		m.line("- Hides: %s", strings.Join(names, ", "))
+	}
+}
+
+// scenarios writes the failure matrix: what follows where the evidence tells a row apart.
+func (m *markdown) scenarios() {
+	m.line("")
+	m.line("## Failure matrix")
+	m.line("")
+	m.line("A classification names its row here as `scenario`; budgets, deciding component and next action are then the row's.")
+	m.line("")
+	m.line("| scenario | reason | severity | detect within | repair within | decides | next |")
+	m.line("|---|---|---|---|---|---|---|")
+	for _, s := range diag.Scenarios() {
+		var reasons []string
+		for _, r := range s.Reasons {
+			reasons = append(reasons, code(string(r)))
+		}
+		m.line("| %s (%s) | %s | %s | %s | %s | %s | %s |", md(s.Title), code(s.ID), strings.Join(reasons, ", "), string(s.Severity),
+			span(s.Detect), repair(s.Repair), md(s.Component), md(s.Recovery))
 	}
 }
 
