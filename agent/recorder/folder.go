@@ -23,6 +23,7 @@ type folder struct {
 	made    bool // they were, once
 	promise string
 	reserve int // files of it that are there
+	buffer  []byte
 	lent    bool // it was given up on purpose, and not taken back yet
 }
 
@@ -113,11 +114,13 @@ func (f *folder) get(file string, slot int) *diag.RecordEntry {
 	if !f.usable() {
 		return nil
 	}
-	var b [record.Size]byte
-	if n, err := f.named(file).ReadAt(b[:], int64(slot)*record.Size); n < record.Size && err != nil {
+	if f.buffer == nil { // one for all: hundreds of slots are read at the start, and what grows then stays resident
+		f.buffer = make([]byte, record.Size)
+	}
+	if n, err := f.named(file).ReadAt(f.buffer, int64(slot)*record.Size); n < record.Size && err != nil {
 		return nil
 	}
-	e, v := record.Decode(file, slot, b[:])
+	e, v := record.Decode(file, slot, f.buffer)
 	if v != record.Valid {
 		return nil
 	}
