@@ -16,7 +16,7 @@ type decisionRequest struct {
 	Reason      string `json:"reason"`
 	By          string `json:"by"`           // who decides; default: the operator's token
 	InstanceID  string `json:"instance_id"`  // fence, reactivate: the one host that is meant; empty: the node
-	NewIdentity bool   `json:"new_identity"` // reactivate: revoke every certificate so far
+	NewIdentity bool   `json:"new_identity"` // reactivate: certificates and tokens so far are of no use
 	Reactivate  bool   `json:"reactivate"`   // reenroll: of a retired or fenced node
 }
 

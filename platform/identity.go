@@ -126,6 +126,8 @@ func (p *Platform) deniedCert(ctx context.Context, nodeID string, c *x509.Certif
 	switch {
 	case err == nil && !issued.RevokedAt.IsZero():
 		return web.Errorf(http.StatusForbidden, wire.DenyRevoked, "the client certificate was revoked")
+	case err == nil && !issued.SupersededAt.IsZero(): // not "revoked": a host that is given a token may recover
+		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the client certificate is no longer this node's: an operator asked for a new identity")
 	case err != nil && !errors.Is(err, store.ErrNotFound): // an unknown serial of our own CA counts: the signature is the truth
 		return lookupFailed(err)
 	}

@@ -346,6 +346,7 @@ func TestNewIdentity(t *testing.T) {
 	if status, code := decide(t, p, platformtest.NodeID, "reactivate", nil); status != 409 || code != "identity_accepted" {
 		t.Errorf("nothing to reactivate: %d %s", status, code)
 	}
+	_, _, old := bundleOf(t, p, platformtest.NodeID, nil)
 	decide(t, p, platformtest.NodeID, "revoke", map[string]any{"reason": "lost"})
 	if code := beat(t, p, cred, wire.HeartbeatRequest{}); code != wire.DenyRevoked {
 		t.Errorf("revoked: %q", code)
@@ -353,11 +354,14 @@ func TestNewIdentity(t *testing.T) {
 	if status, _ := decide(t, p, platformtest.NodeID, "reactivate", map[string]any{"new_identity": true}); status != 200 {
 		t.Fatalf("reactivate: %d", status)
 	}
-	if code := beat(t, p, cred, wire.HeartbeatRequest{}); code != wire.DenyRevoked {
+	if code := beat(t, p, cred, wire.HeartbeatRequest{}); code != wire.DenyNotNodeBound {
 		t.Errorf("the old certificate: %q", code)
 	}
-	if n := readNode(t, p); n.Recovery.Reason != "identity_revoked_or_fenced" || n.Identity != "accepted" {
-		t.Errorf("a revoked certificate: %s, %+v", n.Identity, n.Recovery)
+	if code, _ := enrollAs(t, p, old.Token, wire.EnrollRequest{NodeID: platformtest.NodeID}); code != wire.DenyTokenExpired {
+		t.Errorf("a token of before: %q", code)
+	}
+	if n := readNode(t, p); n.Identity != "accepted" || n.Recovery.State == "normal" {
+		t.Errorf("it has to come back first: %s, %+v", n.Identity, n.Recovery)
 	}
 	_, _, bundle := bundleOf(t, p, platformtest.NodeID, nil)
 	if code, out := enrollAs(t, p, bundle.Token, wire.EnrollRequest{NodeID: platformtest.NodeID}); code != "" || out.Generation != 2 {
@@ -366,7 +370,7 @@ func TestNewIdentity(t *testing.T) {
 	if code := beat(t, p, p.Issue(platformtest.NodeID, platformtest.IssueOptions{}), wire.HeartbeatRequest{}); code != "" {
 		t.Errorf("with a new certificate: %q", code)
 	}
-	if code := beat(t, p, cred, wire.HeartbeatRequest{}); code != wire.DenyRevoked {
+	if code := beat(t, p, cred, wire.HeartbeatRequest{}); code != wire.DenyNotNodeBound {
 		t.Errorf("a copy with the old one: %q", code)
 	}
 	if n := readNode(t, p); n.Recovery.Reason != "none" || n.Recovery.Denial.At > n.Agent.LastSeenAt {

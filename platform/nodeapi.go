@@ -116,17 +116,21 @@ func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error)
 }
 
 // otherHost reports whether a denial says nothing about the node, whose identity is accepted: it is a fenced host's, or
-// a revoked certificate's of one that got a newer one since.
+// one for a certificate that was the node's before it got the one that it has.
 func (p *Platform) otherHost(ctx context.Context, nodeID, serial, code string) bool {
 	n, err := p.store.Node(ctx, nodeID)
 	if err != nil || n.Identity != "" {
 		return false
 	}
-	if code == wire.DenyRevoked {
-		newest, err := p.store.NewestCert(ctx, nodeID)
-		return err == nil && newest.Serial != serial && newest.RevokedAt.IsZero()
+	if code == wire.DenyFenced {
+		return true
 	}
-	return code == wire.DenyFenced
+	old, err := p.store.Cert(ctx, serial)
+	if err != nil || old.NodeID != nodeID || old.RevokedAt.IsZero() && old.SupersededAt.IsZero() {
+		return false
+	}
+	newest, err := p.store.NewestCert(ctx, nodeID)
+	return err == nil && newest.Generation > old.Generation && newest.RevokedAt.IsZero() && newest.SupersededAt.IsZero()
 }
 
 // isProbe reports whether a preflight asks: such a request claims nothing and counts as nothing.

@@ -31,6 +31,7 @@ type Cert struct {
 	NotAfter          time.Time
 	IssuedAt          time.Time
 	RevokedAt         time.Time
+	SupersededAt      time.Time // an operator asked for a new identity: it was the node's and is no longer
 }
 
 // Token is an enrollment token as it is stored: by its digest.
@@ -168,7 +169,7 @@ func checkToken(ctx context.Context, q querier, e Enrollment) (Node, error) {
 // OtherProfile reports whether two environment profiles are known and differ.
 func OtherProfile(a, b string) bool { return a != "" && b != "" && a != b }
 
-const certColumns = "SELECT serial, node_id, generation, fingerprint, issuer_fingerprint, not_before, not_after, issued_at, revoked_at FROM certs "
+const certColumns = "SELECT serial, node_id, generation, fingerprint, issuer_fingerprint, not_before, not_after, issued_at, revoked_at, superseded_at FROM certs "
 
 // Cert returns the certificate of a serial, or ErrNotFound.
 func (s *Store) Cert(ctx context.Context, serial string) (Cert, error) {
@@ -188,6 +189,6 @@ func (s *Store) RevokeCert(ctx context.Context, serial string, at time.Time) err
 func readCert(row scanner) (Cert, error) {
 	var c Cert
 	err := row.Scan(&c.Serial, &c.NodeID, &c.Generation, &c.Fingerprint, &c.IssuerFingerprint, moment{&c.NotBefore}, moment{&c.NotAfter},
-		moment{&c.IssuedAt}, moment{&c.RevokedAt})
+		moment{&c.IssuedAt}, moment{&c.RevokedAt}, moment{&c.SupersededAt})
 	return c, err
 }

@@ -33,7 +33,7 @@ type Decision struct {
 	NodeID        string
 	Action        string
 	InstanceID    string // of Fence and Reactivate: the one host that is meant, and not the node
-	NewIdentity   bool   // of Reactivate: every certificate so far is revoked, so that only a new enrollment gets in
+	NewIdentity   bool   // of Reactivate: certificates and tokens so far are of no use, so that only a bundle issued afterwards gets in
 	By            string
 	Reason        string
 	CorrelationID string
@@ -128,7 +128,10 @@ func reactivate(ctx context.Context, q querier, n Node, d Decision) error {
 		return ErrStanding
 	}
 	if d.NewIdentity {
-		if _, err := q.ExecContext(ctx, "UPDATE certs SET revoked_at = ? WHERE node_id = ? AND revoked_at = 0", ms(d.At), d.NodeID); err != nil {
+		if _, err := q.ExecContext(ctx, "UPDATE certs SET superseded_at = ? WHERE node_id = ? AND superseded_at = 0", ms(d.At), d.NodeID); err != nil {
+			return err
+		}
+		if err := endTokens(ctx, q, d.NodeID, "", d.At); err != nil { // a copy may hold one
 			return err
 		}
 	}

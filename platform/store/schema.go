@@ -127,4 +127,6 @@ CREATE INDEX rollouts_node ON rollouts(node_id, created_at);
 CREATE TABLE boots (                                                      -- the newest boot report of each node
   node_id TEXT PRIMARY KEY, instance_id TEXT NOT NULL, report TEXT NOT NULL, at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+`, `
+ALTER TABLE certs ADD COLUMN superseded_at INTEGER NOT NULL DEFAULT 0; -- by a decision that asks for a new identity
 `}
