@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -73,7 +72,9 @@ func readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact)
 	}
 	var lines []diag.JournalLine
 	read := 0
-	for text := range bytes.Lines(s.out) {
+	for rest := s.out; len(rest) > 0; {
+		var text []byte
+		text, rest, _ = bytes.Cut(rest, []byte("\n"))
 		l, ok := journalEntry(text)
 		if !ok {
 			continue
@@ -121,27 +122,39 @@ func pattern(match []string) string {
 
 // matches reports whether a line holds one of the texts, or none is asked for.
 func matches(line string, match []string) bool {
-	return len(match) == 0 || slices.ContainsFunc(match, func(text string) bool { return strings.Contains(line, text) })
+	for _, text := range match {
+		if strings.Contains(line, text) {
+			return true
+		}
+	}
+	return len(match) == 0
 }
 
 // journalEntry reads one entry of journalctl's JSON. A text with bytes that are no characters comes as a list of them.
-func journalEntry(text []byte) (diag.JournalLine, bool) {
+func journalEntry(text []byte) (l diag.JournalLine, ok bool) {
 	if !gjson.ValidBytes(text) {
-		return diag.JournalLine{}, false
+		return l, false
 	}
-	v := gjson.GetManyBytes(text, "__REALTIME_TIMESTAMP", "MESSAGE", "PRIORITY", "_BOOT_ID")
-	l := diag.JournalLine{Text: v[1].String(), Priority: int(v[2].Int()), Boot: v[3].String()}
-	if us := v[0].Int(); us > 0 {
+	get := func(name string) string { return gjson.GetBytes(text, name).String() }
+	l.Text, l.Boot = get("MESSAGE"), get("_BOOT_ID")
+	l.Priority, _ = strconv.Atoi(get("PRIORITY"))
+	if us, _ := strconv.ParseInt(get("__REALTIME_TIMESTAMP"), 10, 64); us > 0 {
 		l.At = diag.At(time.UnixMicro(us))
 	}
-	if v[1].IsArray() {
-		var b []byte
-		for _, n := range v[1].Array() {
-			b = append(b, byte(n.Uint()))
-		}
-		l.Text = string(b)
+	if strings.HasPrefix(l.Text, "[") && !bytes.Contains(text, []byte(`"MESSAGE":"`)) {
+		l.Text = ofBytes(l.Text)
 	}
-	return l, v[1].Exists()
+	return l, l.Text != ""
+}
+
+// ofBytes is the text of a list of bytes: [104,105].
+func ofBytes(list string) string {
+	var b []byte
+	for _, n := range strings.Split(strings.Trim(list, "[]"), ",") {
+		c, _ := strconv.Atoi(strings.TrimSpace(n))
+		b = append(b, byte(c))
+	}
+	return string(b)
 }
 
 // tailLog reads the end of a log file, newest first. Lines before Since are left out where they say their time.
@@ -157,7 +170,8 @@ func tailLog(req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	}
 	var lines []diag.JournalLine
 	all := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
-	for _, text := range slices.Backward(all) {
+	for i := len(all) - 1; i >= 0; i-- {
+		text := all[i]
 		l := diag.JournalLine{At: timeOf(text), Text: text}
 		switch {
 		case text == "", !matches(text, req.Match):

@@ -19,16 +19,19 @@ const (
 
 // scrubLines cuts and scrubs lines, newest first, and returns them oldest first. What does not fit is the oldest.
 func scrubLines(lines []diag.JournalLine, j *diag.JournalFacts) []diag.JournalLine {
-	kept, size := lines[:0], 0
-	for _, l := range lines {
+	n, size := 0, 0
+	for ; n < len(lines); n++ {
+		l := &lines[n]
 		l.Text, j.Truncated = clipLine(l.Text, j.Truncated)
 		if size += len(l.Text); size > journalText {
 			j.Truncated = true
 			break
 		}
-		kept = append(kept, l)
 	}
-	slices.Reverse(kept)
+	kept := make([]diag.JournalLine, n)
+	for i := range kept {
+		kept[i] = lines[n-1-i]
+	}
 	counts := map[string]int{}
 	ScrubLines(kept, counts)
 	if len(counts) > 0 {
@@ -177,7 +180,7 @@ func isID(s string) bool {
 	if random, ok := strings.CutPrefix(s, "agent-"); ok && len(random) == 26 {
 		return span(random, 0, base32Byte) == len(random)
 	}
-	for piece := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune("-_.:", r) }) {
+	for _, piece := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("-_.:", r) }) {
 		if strings.ContainsFunc(piece, func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'z') }) && !compactTime(piece) {
 			return false
 		}
