@@ -88,6 +88,7 @@ type Outcome struct {
 	RetryAfter  time.Duration // what the far side asked for, 0 when it did not
 	Final       bool          // the platform itself refused this very request: asking again cannot help
 	Correlation string
+	Slow        bool // asking for it is dear: not at the pace of what heals by itself
 
 	Sent  bool          // the request was written: the far side may have acted on it, whatever came back
 	Asked bool          // the listener asked for this node's certificate

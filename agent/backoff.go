@@ -17,6 +17,10 @@ type retryPolicy struct {
 // defaultRetry is for what heals by itself: the network, an API that restarts.
 var defaultRetry = retryPolicy{base: 500 * time.Millisecond, capIntervals: 2}
 
+// slowRetry is for enrollments: each attempt is written down twice, and a platform that was away for a day is not met by
+// all of its nodes at once.
+var slowRetry = retryPolicy{base: 5 * time.Second, capIntervals: 20}
+
 // retryPolicies are the reasons that somebody has to repair, or that asking harder makes worse.
 var retryPolicies = map[diag.RecordReason]retryPolicy{
 	diag.RecServerTLSUntrusted:        {2 * time.Second, 4},
@@ -71,7 +75,10 @@ func (b Backoff) Failed(o Outcome, interval time.Duration, roll float64) (next B
 	b.Attempts[o.Reason]++
 	attempt = b.Attempts[o.Reason]
 	p, ok := retryPolicies[o.Reason]
-	if !ok {
+	switch {
+	case o.Slow:
+		p = slowRetry
+	case !ok:
 		p = defaultRetry
 	}
 	limit := time.Duration(p.capIntervals) * interval

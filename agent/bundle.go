@@ -241,9 +241,14 @@ func (a application) trust() error {
 		return writeFile(path, []byte(a.bundle.CABundle), 0o644)
 	}
 	_, meta, _ := a.creds.Current()
+	was := meta
 	meta.Origin, meta.APIURL, meta.TerminalURL = "bundle", a.bundle.APIURL, a.bundle.TerminalURL
 	if a.bundle.Profile != "" {
 		meta.Profile = a.bundle.Profile
+	}
+	bundle, _ := os.ReadFile(a.creds.Path(fileBundle))
+	if was.Origin = "bundle"; was == meta && bytes.Equal(bundle, []byte(a.bundle.CABundle)) {
+		return nil // the same trust: there is nothing to switch to
 	}
 	_, err := a.creds.Put(credstore.Set{Cert: cert, Key: key, Bundle: []byte(a.bundle.CABundle), Meta: meta})
 	return err

@@ -128,11 +128,14 @@ func (w *world) decided(d Decision) {
 		w.ceilings[key] = 0
 	}
 	policy, ok := retryPolicies[d.Reason]
-	if !ok {
+	switch {
+	case d.About == string(TimerIdentity): // may be of an enrollment
+		policy = slowRetry
+	case !ok:
 		policy = defaultRetry
 	}
 	limit := time.Duration(policy.capIntervals) * w.state.Interval
-	if d.Ceiling < w.ceilings[key] || d.Ceiling > limit || d.Delay > d.Ceiling && d.Reason != diag.RecRecoverySuppressed || // which waits for the budget
+	if d.Ceiling < w.ceilings[key] && d.About != string(TimerIdentity) || d.Ceiling > limit || d.Delay > d.Ceiling && d.Reason != diag.RecRecoverySuppressed || // which waits for the budget
 		d.Delay <= 0 {
 		w.t.Fatalf("attempt %d of %s: delay %v, ceiling %v after %v, cap %v", d.Attempt, key, d.Delay, d.Ceiling, w.ceilings[key], limit)
 	}

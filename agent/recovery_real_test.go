@@ -20,6 +20,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
@@ -427,4 +428,40 @@ func requestKey(t testing.TB, r *http.Request) string {
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	must(t, err)
 	return string(csr.RawSubjectPublicKeyInfo)
+}
+
+// TestPlatformGoneForLongerThanTheCertificate: two days without anybody to ask burn no budget and no disk.
+func TestPlatformGoneForLongerThanTheCertificate(t *testing.T) {
+	ca := newAuthority(t, "test CA")
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, fileBundle), []byte(ca.pem()), 0o644))
+	synctest.Test(t, func(t *testing.T) {
+		(*fakePlatform)(nil).credentials(t, dir, ca, time.Now().Add(12*time.Hour))
+		token, err := wire.Token(wire.TokenClaims{NodeID: testNode, ExpiresAt: time.Now().Add(72 * time.Hour)}, "s")
+		must(t, err)
+		rec := newDecisions()
+		dials := 0
+		ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
+		defer cancel()
+		must(t, Run(ctx, Config{NodeID: testNode, APIURL: &url.URL{Scheme: "https", Host: "api.test:443"}, Dir: dir, Recorder: rec, Token: diag.NewSecret(token),
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				dials++
+				return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+			}}))
+		tries := 0
+		for _, d := range rec.list {
+			if d.What == "enroll" {
+				tries++
+			}
+		}
+		f := ledgerFile{dir: filepath.Join(dir, "state")}
+		l := f.load(time.Now())
+		if wait, why := l.overspent(time.Now(), tokenFacts(diag.NewSecret(token)).Digest); wait > 0 {
+			t.Errorf("the budget is gone though nobody was asked: %s", why)
+		}
+		if perHour := float64(tries) / 36; perHour < 5 || perHour > 40 {
+			t.Errorf("%.1f attempts an hour", perHour)
+		}
+		t.Logf("%d attempts in 36 h, %d dials", tries, dials)
+	})
 }

@@ -74,7 +74,7 @@ type State struct {
 }
 
 // Observed is what was found odd at the last self-check, so that it is recorded once.
-type Observed struct{ Drift, Issuer, Ending, Cause string }
+type Observed struct{ Drift, Issuer, Ending, Cause, Denied string }
 
 // revoked reports whether the platform last said that this node's identity is revoked, retired or fenced.
 func (s State) revoked() bool {

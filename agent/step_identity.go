@@ -198,6 +198,7 @@ func (t *turn) rejected(o Outcome, began time.Duration) {
 		}
 	case diag.RecIdentityRevoked:
 		s.Ledger.Counters.Rejections++
+		t.stopped(o)
 	case diag.RecClonedIdentity:
 		s.Ledger.Counters.Rejections++
 		t.quarantine(o)
@@ -221,7 +222,7 @@ func (t *turn) accepted(began time.Duration) {
 		s.Rejected = Outcome{}
 		t.checkIdentity()
 	}
-	s.Rejections = 0
+	s.Rejections, s.Observed.Denied = 0, ""
 	changed := s.Ledger.Quarantined.On() || s.Ledger.Suppressed.On() || s.Ledger.unconfirmed()
 	if s.Ledger.Quarantined.On() {
 		t.do(Record{Decision{Reason: diag.RecClonedIdentity, About: "identity", What: "release",
@@ -234,6 +235,16 @@ func (t *turn) accepted(began time.Duration) {
 	if changed {
 		t.do(SaveLedger{s.Ledger})
 	}
+}
+
+// stopped says once that the node polls no more. There is nothing to hold: the rare heartbeat finds out by itself whether
+// the identity was given back.
+func (t *turn) stopped(o Outcome) {
+	if t.s.Observed.Denied == o.Code {
+		return
+	}
+	t.s.Observed.Denied = o.Code
+	t.do(Record{decision(o, "identity", "stop", nil)})
 }
 
 // quarantine ends all work but what is under way. Nothing on this node may decide that it is the right one of two.
@@ -374,9 +385,13 @@ func (t *turn) enrollDone(w EnrollDone) {
 		t.checkIdentity()
 	case t.stopping():
 	default:
-		if o.Reason == diag.RecClonedIdentity {
+		switch o.Reason {
+		case diag.RecClonedIdentity:
 			t.quarantine(o)
+		case diag.RecIdentityRevoked:
+			t.stopped(o)
 		}
+		o.Slow = true
 		t.retry(l, TimerIdentity, o, "")
 		t.do(SetTimer{TimerWatch, s.Interval})
 	}
