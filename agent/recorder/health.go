@@ -134,7 +134,7 @@ func (r *Recorder) reconcile(now time.Time) error {
 				r.seq = max(r.seq, e.Seq+1)
 			}
 			r.occurred(e)
-			if e.Pin == "" && e.BootID == r.cfg.Boot {
+			if e.Pin == "" && e.BootID == r.cfg.Boot && time.Duration(r.cfg.Mono()-e.MonoNS) <= quiet {
 				live[slot] = e
 			}
 		}
