@@ -26,6 +26,11 @@ const (
 	PolicyNodeStreamTimeout   = "terminal.node_stream_timeout_seconds"
 	PolicyTerminalTokenTTL    = "terminal.token_ttl_seconds"
 	PolicyChaosMinTTL         = "chaos.min_ttl_seconds"
+	PolicyP0Detect            = "severity.p0_detect_seconds"
+	PolicyP0Repair            = "severity.p0_repair_seconds"
+	PolicyP1Detect            = "severity.p1_detect_seconds"
+	PolicyP1Repair            = "severity.p1_repair_seconds"
+	PolicyP2Detect            = "severity.p2_detect_seconds"
 )
 
 // PolicyRows is the closed list of policy keys.
@@ -40,6 +45,11 @@ var PolicyRows = [...]PolicyRow{
 	{PolicyNodeStreamTimeout, 20, 1, 120, "nobody watches a terminal connect for longer"},
 	{PolicyTerminalTokenTTL, 60, 1, 3600, "a terminal token is for one session"},
 	{PolicyChaosMinTTL, 10, 10, 3600, "a shorter lease ends before a drill can be observed"},
+	{PolicyP0Detect, 60, 1, 60, "a security boundary is watched by the minute"},
+	{PolicyP0Repair, 900, 1, 900, "a P0 is repaired in 15 minutes, or is an incident"},
+	{PolicyP1Detect, 300, 1, 300, "users feel a P1"},
+	{PolicyP1Repair, 3600, 1, 3600, "users feel a P1"},
+	{PolicyP2Detect, 1800, 1, 1800, "what is stale for longer is believed"},
 }
 
 // DefaultPolicy returns every policy key with its default, in a map of the caller's own.

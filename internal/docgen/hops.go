@@ -51,6 +51,8 @@ func hopSection(b *strings.Builder, h *preflight.Hop) {
 		switch {
 		case s.Uses != "":
 			limit = "looks at what another hop measured"
+		case s.Pure:
+			limit = "asks nothing"
 		case s.Timeout > 0:
 			limit = s.Timeout.String()
 		}
