@@ -107,8 +107,8 @@ func faults() map[string]fault {
 			check: "! curl -s -m 3 --cacert /etc/gpuaas/ca-bundle.crt https://node-api.gpuaas.test/healthz -o /dev/null",
 		},
 		"ca-bundle-missing": {
-			on: node, do: "mv /etc/gpuaas/ca-bundle.crt /etc/gpuaas/fault.crt; systemctl restart gpuaas-node-agent",
-			undo: "mv /etc/gpuaas/fault.crt /etc/gpuaas/ca-bundle.crt; systemctl restart gpuaas-node-agent", check: "! test -e /etc/gpuaas/ca-bundle.crt",
+			on: node, do: "mv $(readlink -f /etc/gpuaas/ca-bundle.crt) /etc/gpuaas/fault.crt; systemctl restart gpuaas-node-agent",
+			undo: "mv /etc/gpuaas/fault.crt $(readlink -f /etc/gpuaas/ca-bundle.crt); systemctl restart gpuaas-node-agent", check: "! test -e /etc/gpuaas/ca-bundle.crt",
 		},
 		"api-name-elsewhere": {
 			on: node, do: "cp -a /etc/hosts /run/fault.hosts; echo 10.231.77.102 node-api.gpuaas.test >>/etc/hosts; systemctl restart gpuaas-node-agent",
