@@ -46,13 +46,15 @@ func (c credentials) check() Outcome {
 	return Outcome{Reason: diag.RecCertKeyMismatch, Failure: diag.FileUnparseable, Detail: err.Error()}
 }
 
-// trust says why the bundle cannot be used at all.
+// trust says why the bundle cannot be used at all. One that somebody took away is missing; one whose link leads nowhere is
+// damaged.
 func (c credentials) trust() Outcome {
 	_, err := credstore.Roots(c.Path(fileBundle))
+	_, gone := os.Lstat(c.Path(fileBundle))
 	switch {
 	case err == nil:
 		return Outcome{}
-	case errors.Is(err, fs.ErrNotExist):
+	case gone != nil:
 		return Outcome{Reason: diag.RecServerTLSUntrusted, Failure: diag.FileMissing, Detail: err.Error()}
 	}
 	return Outcome{Reason: diag.RecServerTLSUntrusted, Failure: diag.FileUnparseable, Detail: err.Error()}

@@ -85,7 +85,7 @@ func (t *turn) decideIdentity() {
 		o = Outcome{}
 	}
 	damaged := s.Material.Problem
-	if damaged.OK() && o.OK() {
+	if damaged.OK() && o.OK() && s.Material.Trust.Failure != diag.FileMissing { // trust that was taken away stays away
 		damaged = s.Material.Trust
 	}
 	s.Unusable = !o.OK()
