@@ -1,0 +1,174 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/platform"
+	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// unit starts the installed program again whenever it ends, as Restart=always does.
+type unit struct {
+	t    *testing.T
+	bin  string
+	dir  string
+	env  []string
+	mu   sync.Mutex // guards cmd and over
+	cmd  *exec.Cmd
+	over bool
+	done chan struct{}
+}
+
+func startUnit(t *testing.T, bin, dir string, env []string) *unit {
+	u := &unit{t: t, bin: bin, dir: dir, env: env, done: make(chan struct{})}
+	go func() {
+		defer close(u.done)
+		for u.once() {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() {
+		u.mu.Lock()
+		u.over = true
+		_ = u.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+		u.mu.Unlock()
+		<-u.done
+	})
+	return u
+}
+
+func (u *unit) once() bool {
+	u.mu.Lock()
+	if u.over {
+		u.mu.Unlock()
+		return false
+	}
+	u.cmd = exec.Command(u.bin, "run", "--dir", u.dir)
+	u.cmd.Env = u.env
+	err := u.cmd.Start()
+	u.mu.Unlock()
+	if err != nil {
+		u.t.Errorf("start: %v", err)
+		return false
+	}
+	_ = u.cmd.Wait() // that it is killed, or exits 1, is what is tried here
+	return true
+}
+
+// kill ends the running process without a word.
+func (u *unit) kill() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_ = u.cmd.Process.Kill() // it may be on its way to the next one
+}
+
+// program gives the build that the unit's process is by now.
+func (u *unit) program() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	path, _ := os.Readlink("/proc/" + strconv.Itoa(u.cmd.Process.Pid) + "/exe")
+	return path
+}
+
+// artifact puts a program into the platform's folder and gives its digest.
+func artifact(t *testing.T, dir string, text []byte) string {
+	t.Helper()
+	sum := sha256.Sum256(text)
+	sha := hex.EncodeToString(sum[:])
+	if err := os.WriteFile(filepath.Join(dir, sha), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return sha
+}
+
+// rollout orders an update and waits for its end, doing meanwhile.
+func rollout(t *testing.T, p *platformtest.Platform, order map[string]any, meanwhile func()) wire.Rollout {
+	t.Helper()
+	var made struct {
+		ID    string         `json:"id"`
+		Error wire.ErrorInfo `json:"error"`
+	}
+	if status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/rollouts", order, &made); status != http.StatusCreated {
+		return wire.Rollout{State: made.Error.Code}
+	}
+	meanwhile()
+	var ro wire.Rollout
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		p.Do(http.MethodGet, "/v1/admin/rollouts/"+made.ID, nil, &ro)
+		if wire.RolloutFinal(ro.State) {
+			return ro
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute: %+v", ro)
+		}
+	}
+}
+
+// TestUpdatesItself runs the real program against a real platform: it becomes another build, survives being killed on
+// the way, goes back from one that cannot live, and does not try that again.
+func TestUpdatesItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: builds a binary")
+	}
+	bin := build(t)
+	text, err := os.ReadFile(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, err := os.ReadFile("/bin/false")
+	if err != nil {
+		t.Skip("skipped: no /bin/false to stand for a build that ends at once")
+	}
+	packages := t.TempDir()
+	second, third := artifact(t, packages, append(text, "second"...)), artifact(t, packages, append(text, "third"...))
+	broken := artifact(t, packages, dead)
+	p := platformtest.StartPlatform(t, platformtest.Options{Config: func(c *platform.Config) { c.Artifacts = packages }})
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ca-bundle.crt"), []byte(p.CAPEM), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u := startUnit(t, bin, dir, append(os.Environ(), "GPUAAS_API_URL="+p.NodeAPIURL, "GPUAAS_NODE_ID="+platformtest.NodeID,
+		"GPUAAS_ENROLLMENT_TOKEN="+p.EnrollmentToken(platformtest.NodeID).Reveal(), "GPUAAS_TASK_SIGNING_PUBKEYS="+p.TaskPubkeys,
+		"GPUAAS_HEARTBEAT_INTERVAL=300ms", "GPUAAS_TASK_WAIT=1s"))
+	order := func(version, sha string) map[string]any {
+		return map[string]any{"version": version, "sha256": sha, "soak_seconds": 2, "refresh_token": true}
+	}
+	if got := rollout(t, p, order("second", second), func() {}); got.State != wire.RolloutConverged || got.Token != "refreshed" {
+		t.Fatalf("%+v", got)
+	}
+	if !strings.Contains(u.program(), second) {
+		t.Errorf("it runs %s", u.program())
+	}
+	if env, err := os.ReadFile(filepath.Join(dir, "agent.env")); err != nil || !strings.Contains(string(env), "GPUAAS_ENROLLMENT_TOKEN="+wire.TokenPrefix) {
+		t.Errorf("the refreshed token is not kept: %v", err)
+	}
+	if got := rollout(t, p, order("third", third), func() {
+		for _, wait := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
+			time.Sleep(wait)
+			u.kill()
+		}
+	}); got.State != wire.RolloutConverged {
+		t.Fatalf("killed on the way: %+v", got)
+	}
+	if got := rollout(t, p, order("broken", broken), func() {}); got.State != wire.RolloutReverted || got.Attempts != 3 {
+		t.Errorf("a build that ends at once: %+v", got)
+	}
+	if !strings.Contains(u.program(), third) {
+		t.Errorf("after going back it runs %s", u.program())
+	}
+	if got := rollout(t, p, order("broken", broken), func() {}); got.State != "version_skipped" {
+		t.Errorf("once more: %+v", got)
+	}
+}
