@@ -79,9 +79,9 @@ func (r *Recorder) say(decision string, w diag.Failure, detail string, now time.
 	r.seq++
 	e.Seq = r.seq
 	slot := record.Place(e.Seq)
-	b := r.remember(record.FileRecord, slot, e)
+	r.remember(record.FileRecord, slot, e)
 	if r.health.why == "" {
-		if err := r.disk.put(record.FileRecord, slot, b[:]); err != nil {
+		if err := r.disk.put(record.FileRecord, slot, r.text(record.FileRecord, slot, e)); err != nil {
 			r.degrade(err, now)
 		}
 	}
@@ -157,13 +157,11 @@ func (r *Recorder) agree(file string, slot int) (e *diag.RecordEntry, fromDisk b
 	switch {
 	case m != nil && (d == nil || holds(d).olderThan(holds(m))):
 		if r.disk.usable() {
-			b := record.Encode(file, slot, *m)
-			_, err = r.disk.named(file).WriteAt(b[:], int64(slot)*record.Size)
+			_, err = r.disk.named(file).WriteAt(r.text(file, slot, m), int64(slot)*record.Size)
 		}
 		return m, false, err
 	case d != nil && r.mirror.usable() && (m == nil || holds(m).olderThan(holds(d))):
-		b := record.Encode(file, slot, *d)
-		_ = r.mirror.put(file, slot, b[:]) // the disk has it
+		_ = r.mirror.put(file, slot, r.text(file, slot, d)) // the disk has it
 	}
 	return d, true, nil
 }

@@ -70,7 +70,8 @@ type Recorder struct {
 	contact   contact
 	refreshed time.Time // when a group was last written again
 	last      *diag.RecordEntry
-	coalesced int64 // decisions that took no slot of their own, since the start
+	buffer    [record.Size]byte // of text
+	coalesced int64             // decisions that took no slot of their own, since the start
 }
 
 // held is what a slot holds.
@@ -246,16 +247,16 @@ func (r *Recorder) flush(now time.Time) {
 
 // keep writes one slot, to the mirror first, and returns once it is on the disk.
 func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Time) error {
-	b := r.remember(file, slot, e)
+	r.remember(file, slot, e)
 	if r.health.why != "" && !r.recover(now) {
 		return r.notSynced()
 	}
-	err := r.disk.put(file, slot, b[:])
+	err := r.disk.put(file, slot, r.text(file, slot, e))
 	if err == nil {
 		return nil
 	}
 	if !errors.Is(err, errGone) {
-		if again := r.disk.again(file, slot, b[:]); again == nil {
+		if again := r.disk.again(file, slot, r.text(file, slot, e)); again == nil {
 			r.cfg.Log.Warn("the record's disk failed once", "reason", diag.RecRecordDegraded, "error", err)
 			r.say(record.DecisionRecovered, word(err), "written again and read back, after: "+err.Error(), now)
 			return nil
@@ -264,7 +265,7 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 	r.degrade(err, now)
 	if errors.Is(err, errGone) { // the disk is well: somebody took the files
 		r.health.next = now
-		if r.recover(now) && r.disk.put(file, slot, b[:]) == nil {
+		if r.recover(now) && r.disk.put(file, slot, r.text(file, slot, e)) == nil {
 			return nil
 		}
 	}
@@ -272,20 +273,25 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 }
 
 // remember writes one slot of the mirror, and notes what the slot holds by now.
-func (r *Recorder) remember(file string, slot int, e *diag.RecordEntry) [record.Size]byte {
+func (r *Recorder) remember(file string, slot int, e *diag.RecordEntry) {
 	if file == record.FilePinned {
 		r.pins[slot] = holds(e)
 	} else {
 		r.ring[slot] = holds(e)
 	}
-	b := record.Encode(file, slot, *e)
 	if r.mirror.usable() {
-		if err := r.mirror.put(file, slot, b[:]); err != nil {
+		if err := r.mirror.put(file, slot, r.text(file, slot, e)); err != nil {
 			r.cfg.Log.Warn("the record's mirror ends", "folder", r.mirror.dir, "error", err)
 			r.mirror.close()
 		}
 	}
-	return b
+}
+
+// text is an entry as its slot has it, until the next call: an agent that decides a few times a minute, for months,
+// should not leave pages of garbage behind each time.
+func (r *Recorder) text(file string, slot int, e *diag.RecordEntry) []byte {
+	record.EncodeInto(&r.buffer, file, slot, *e)
+	return r.buffer[:]
 }
 
 // Close writes the counts that wait, and gives the files back.

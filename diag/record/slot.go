@@ -79,11 +79,16 @@ type body struct {
 
 // Encode writes e as the slot of that number of a file (FileRecord or FilePinned). It always fits: an entry that is too
 // long is shortened, with a mark where text is missing.
-func Encode(file string, slot int, e diag.RecordEntry) [Size]byte {
+func Encode(file string, slot int, e diag.RecordEntry) (b [Size]byte) {
+	EncodeInto(&b, file, slot, e)
+	return b
+}
+
+// EncodeInto is Encode into memory of the caller's.
+func EncodeInto(b *[Size]byte, file string, slot int, e diag.RecordEntry) {
 	e = plain(e)
 	head := header(file, slot, e)
 	room := Size - len(head) - len("00000000 ") - 1
-	var b [Size]byte
 	line := append(append(b[:0], head...), "00000000 "...)
 	line = append(line, fit(e, room)...)
 	for i := len(line); i < Size-1; i++ {
@@ -91,7 +96,6 @@ func Encode(file string, slot int, e diag.RecordEntry) [Size]byte {
 	}
 	b[Size-1] = '\n'
 	copy(b[len(head):], hex8(sum(b[:], len(head))))
-	return b
 }
 
 // header is the line up to its sum.
