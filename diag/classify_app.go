@@ -1,5 +1,7 @@
 package diag
 
+import "slices"
+
 // The rows of the workload: a completed observation is evidence, a missing one is only missing.
 
 // workloadRuns reports whether the workload was just seen running, by a probe on its node or by the platform's own
@@ -7,13 +9,10 @@ package diag
 func workloadRuns(v *view) bool { return v.passes(HopAppRuntimeLiveness) }
 
 // passes reports whether a hop passed.
-func (v *view) passes(id HopID) bool {
-	for i := range v.Probes {
-		if p := &v.Probes[i]; p.Hop == id && p.Status == StatusPass {
-			return true
-		}
-	}
-	return false
+func (v *view) passes(id HopID) bool { return passes(v.Probes, id) }
+
+func passes(probes []Probed, id HopID) bool {
+	return slices.ContainsFunc(probes, func(p Probed) bool { return p.Hop == id && p.Status == StatusPass })
 }
 
 // down reports whether the platform's row calls the workload anything that means "does not run".

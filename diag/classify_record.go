@@ -40,7 +40,11 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			continue
 		}
 		newest[string(code)+" "+n.About] = true
-		if why := outdated(entries, i, boot, points); why != "" {
+		why := outdated(entries, i, boot, points)
+		if hop := refutes(code); why == "" && hop != "" && passes(e.Probes, hop) {
+			why = fmt.Sprintf("superseded: the node wrote it at %s, and %s passes", stamp(n.At), hop)
+		}
+		if why != "" {
 			if r.then[code] == "" {
 				r.then[code] = why
 			}
@@ -117,6 +121,22 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 
 // DecisionContact marks the entry that tells of a good contact: the platform answered this node as its own.
 const DecisionContact = "contact"
+
+// refutes is the hop that measures the very thing that an entry of this reason tells of, "" where a probe sees less than
+// the agent: what a probe reaches with the files of today, an agent may fail at with those of its start.
+func refutes(code ReasonCode) HopID {
+	switch code {
+	case ReasonDiskFull, ReasonClockSkew:
+		return HopNodeReadiness
+	case ReasonTaskResultPostFailed:
+		return HopNodeTaskRoundtrip
+	case ReasonTerminalEndpointDrift:
+		return HopNodeTerminalReachability
+	case ReasonTerminalStartupFailed:
+		return HopTerminalStartup
+	}
+	return ""
+}
 
 // contact reports whether the entry proves that the platform answered this node as its own.
 func contact(n *RecordEntry) bool {

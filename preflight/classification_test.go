@@ -1,0 +1,127 @@
+package preflight
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const recordFact = "node_recovery_status/host_record"
+
+func wrote(entries ...diag.RecordEntry) func(*diag.Fact) {
+	return func(f *diag.Fact) {
+		for i := range entries {
+			entries[i].Seq, entries[i].BootID, entries[i].MonoNS = uint64(i+1), "boot-1", int64(i)
+			entries[i].At = diag.At(noon)
+		}
+		f.Record = &diag.RecordFacts{Source: "disk", Slots: 320, Entries: entries}
+	}
+}
+
+func silent(f *diag.Fact) {
+	f.HTTP.Fields["node.last_seen_at"] = noon.Add(-10 * time.Minute).Format(time.RFC3339Nano)
+}
+
+func stepOf(r *diag.Report, hop diag.HopID, name string) diag.StepResult {
+	for _, s := range hopOf(r, hop).Steps {
+		if s.Name == name {
+			return s
+		}
+	}
+	return diag.StepResult{}
+}
+
+// TestAnAgentWithoutARecordIsNoFault: what cannot be read was not measured, and the walk passes.
+func TestAnAgentWithoutARecordIsNoFault(t *testing.T) {
+	for _, word := range []diag.Failure{diag.FileMissing, diag.Unsupported, diag.NotPermitted, diag.FileUnreadable} {
+		r := walkWith(t, context.Background(), map[string]func(*diag.Fact){
+			recordFact: func(f *diag.Fact) { f.Failure, f.Phase, f.Record = word, "read", nil },
+		})
+		if s := stepOf(r, diag.HopNodeRecoveryStatus, stepHostRecord); r.Verdict.Outcome != diag.OutcomePass || s.Status != diag.StatusSkipped {
+			t.Errorf("%s: outcome %s, step %s %s", word, r.Verdict.Outcome, s.Status, s.Because)
+		}
+		if s := stepOf(r, diag.HopNodeRecoveryStatus, stepClassifier); s.Status != diag.StatusPass || r.Classification == nil || r.Classification.Reason != diag.ReasonNone {
+			t.Errorf("%s: classifier %s, %+v", word, s.Status, r.Classification)
+		}
+	}
+}
+
+// TestAPlatformWithoutRecordsIsNotAskedForThem.
+func TestAPlatformWithoutRecordsIsNotAskedForThem(t *testing.T) {
+	p := testProfile()
+	p.Mapping.Record = new(bool)
+	plan := NewPlan(p, NewSubject(p, "node-1", "", "", ""), Options{Token: true, SSH: true})
+	for _, h := range plan.Hops {
+		if h.ID == diag.HopNodeRecoveryStatus && h.Left[stepHostRecord] == "" {
+			t.Errorf("host_record is planned: %v", h.Left)
+		}
+	}
+}
+
+// TestASilentNodeSpeaksThroughItsRecord: no probe finds anything, the platform hears nothing, and the record says why.
+func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
+	trouble := diag.RecordEntry{Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry", Failure: diag.TLSUnknownCA}
+	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble)})
+	h := hopOf(r, diag.HopNodeRecoveryStatus)
+	if h.Status != diag.StatusFail || h.Signal != diag.SigHeartbeatStale || h.Reason != diag.ReasonServerTLSUntrusted {
+		t.Errorf("hop 7: %s %s %s", h.Status, h.Signal, h.Reason)
+	}
+	if v := r.Verdict; v.Blame == nil || v.Blame.Hop != diag.HopNodeRecoveryStatus || v.FirstFailedHop != diag.HopNodeHeartbeat || v.Reason != diag.ReasonServerTLSUntrusted {
+		t.Errorf("%+v", v)
+	}
+
+	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
+	r = walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble, contact)})
+	if r.Verdict.Reason != diag.ReasonNodeAgentUnreachable {
+		t.Errorf("history is told as the present: %s", r.Verdict.Reason)
+	}
+	r = walkWith(t, context.Background(), map[string]func(*diag.Fact){recordFact: wrote(trouble)})
+	if r.Verdict.Outcome != diag.OutcomePass || r.Classification.Reason != diag.ReasonNone || len(r.Classification.Losers) == 0 {
+		t.Errorf("the platform hears the node: %s, %s", r.Verdict.Outcome, r.Classification.Reason)
+	}
+}
+
+// TestOnlyThisOperatorIsCutOff: the node is let in, so nothing speaks against it.
+func TestOnlyThisOperatorIsCutOff(t *testing.T) {
+	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"control_plane_access/healthz": failWith(diag.TCPTimeout, "tcp")})
+	if r.Verdict.Blame == nil || r.Verdict.Blame.Hop != diag.HopControlPlaneAccess || r.Verdict.Reason != diag.ReasonNone || r.Verdict.UserState != diag.UserNormal {
+		t.Errorf("%+v", r.Verdict)
+	}
+}
+
+// TestAnOldAgentIsAWarning.
+func TestAnOldAgentIsAWarning(t *testing.T) {
+	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": func(f *diag.Fact) {
+		f.HTTP.Fields["node.agent_version"], f.HTTP.Fields["node.agent_desired_version"] = "v1", "v2"
+	}})
+	if r.Verdict.Outcome != diag.OutcomeWarn || r.Verdict.Reason != diag.ReasonAgentVersionDrift {
+		t.Errorf("%s %s", r.Verdict.Outcome, r.Verdict.Reason)
+	}
+}
+
+// TestTokenState: the platform's word and the node's own together.
+func TestTokenState(t *testing.T) {
+	for _, c := range []struct {
+		issued, held string
+		want         diag.TokenState
+	}{
+		{"", "present, issued 2h ago", diag.TokenUnknown},
+		{"", "", diag.TokenGone},
+		{"", "empty", diag.TokenGone},
+		{"true", "present", diag.TokenCurrent},
+		{"false", "present", diag.TokenGone},
+		{"true", "present, until 2026-01-02T11:59:59Z", diag.TokenGone},
+		{"true", "present, until 2026-01-02T12:00:01Z", diag.TokenCurrent},
+	} {
+		heartbeat := diag.Fact{ID: "node_heartbeat/read_model", HTTP: &diag.HTTPFacts{Fields: map[string]string{"node.recovery_current_token": c.issued}}}
+		env := diag.Fact{
+			ID: "node_recovery_status/profile", At: diag.At(noon), Request: diag.Request{Env: []string{envToken}},
+			Env: &diag.EnvFacts{Secret: map[string]string{envToken: c.held}},
+		}
+		if got := tokenState(NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{heartbeat, env})); got != c.want {
+			t.Errorf("issued %q, held %q: %q, want %q", c.issued, c.held, got, c.want)
+		}
+	}
+}
