@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
+	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// bootOf is a node whose update is about to be started.
+func bootOf(t *testing.T, d *disktest.Disk) (*Boot, *node) {
+	t.Helper()
+	n := newNode(t, d, t.TempDir())
+	b := openBoot(d, slog.New(slog.DiscardHandler), n)
+	b.launch(crashPackage, crashKeys)
+	a, refusal := b.keeper.Journal().Accept(*crashTask(), update.Node{ID: "n1", Keys: crashKeys}, time.Now())
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	b.step(func(j update.Journal) update.Journal { return j.Begin(a, time.Now()) })
+	get := func(_ context.Context, _ string, take func(io.Reader) error) error {
+		return take(strings.NewReader(string(crashProgram)))
+	}
+	if err := errors.Join(b.prepare(t.Context(), get, a), b.activate(n.env, a.Payload)); err != nil {
+		t.Fatal(err)
+	}
+	b.step(update.Journal.Ended)
+	return b, n
+}
+
+// TestABuildThatCannotBeStarted: a folder mounted noexec ends the rollout at once, and the installed program goes on.
+func TestABuildThatCannotBeStarted(t *testing.T) {
+	b, _ := bootOf(t, disktest.New())
+	tries := 0
+	b.exec = func(string, []string, []string) error { tries++; return os.ErrPermission }
+	b.launch(crashPackage, crashKeys)
+	r := b.keeper.Journal().Rollout
+	if tries != 1 || b.Running != crashPackage || r.State != wire.RolloutReverted || !strings.Contains(r.Result, "cannot be started") {
+		t.Errorf("%d tries, %s runs, rollout %+v", tries, b.Running.Version, r.Rollout)
+	}
+}
+
+// noWrites is a disk that is full, or read-only.
+type noWrites struct{ *disktest.Disk }
+
+func (noWrites) Write(string, []byte, os.FileMode) error {
+	return errors.New("no space left on device")
+}
+func (noWrites) Append(string, []byte) error { return errors.New("no space left on device") }
+
+// TestWhatCannotBeCountedIsNotTried: on a full disk a crash loop could not be seen.
+func TestWhatCannotBeCountedIsNotTried(t *testing.T) {
+	d := disktest.New()
+	_, n := bootOf(t, d)
+	b := openBoot(noWrites{d}, slog.New(slog.DiscardHandler), n)
+	b.exec = func(string, []string, []string) error { t.Error("the target is started"); return nil }
+	b.launch(crashPackage, crashKeys)
+	if b.Running != crashPackage || b.Hold != "" {
+		t.Errorf("%+v runs", b.Running)
+	}
+	said := false
+	for _, d := range n.records {
+		said = said || d.Reason == "record_degraded" && strings.Contains(d.Detail, "no space")
+	}
+	if !said {
+		t.Error("the record does not say so")
+	}
+}
+
+// TestOnHoldNoWorkIsTaken: it reports, and that is all.
+func TestOnHoldNoWorkIsTaken(t *testing.T) {
+	s := newState()
+	s.Phase, s.Hold = PhaseGate, "the prior build is not trusted"
+	s.Heartbeat.InFlight = true
+	s, effects := Step(s, Event{What: HeartbeatDone{}})
+	for _, e := range effects {
+		if _, ok := e.(WaitTask); ok {
+			t.Error("it asks for work")
+		}
+	}
+	if s.Posture() != wire.PostureStopped {
+		t.Errorf("posture %s", s.Posture())
+	}
+}
+
+// TestABrokenTransferIsTriedAgain, and a wrong package is not.
+func TestABrokenTransferIsTriedAgain(t *testing.T) {
+	b := openBoot(disktest.New(), slog.New(slog.DiscardHandler), &node{t: t})
+	tries := 0
+	get := func(_ context.Context, _ string, take func(io.Reader) error) error {
+		if tries++; tries == 1 {
+			return take(transfer{io.MultiReader(strings.NewReader("half"), failing{})})
+		}
+		return take(strings.NewReader(string(crashProgram)))
+	}
+	if err := b.fetch(t.Context(), crashTarget.SHA256, get); err != nil || tries != 2 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	tries = 1
+	other := strings.Repeat("0", 64)
+	if err := b.fetch(t.Context(), other, get); !errors.Is(err, update.ErrDigest) || tries != 2 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	if b.packages.Check(other) == nil {
+		t.Error("a wrong package lies there")
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
+
+// TestAnotherMachinesProgram is refused before it has its name.
+func TestAnotherMachinesProgram(t *testing.T) {
+	b := openBoot(disktest.New(), slog.New(slog.DiscardHandler), &node{t: t})
+	for _, text := range []string{"#!/bin/sh\nexit 0\n", "", "\x7fELF\x01\x01\x01" + strings.Repeat("\x00", 40)} {
+		get := func(_ context.Context, _ string, take func(io.Reader) error) error {
+			return take(strings.NewReader(text))
+		}
+		if err := b.fetch(t.Context(), hexOf([]byte(text)), get); err == nil || b.packages.Check(hexOf([]byte(text))) == nil {
+			t.Errorf("%q is taken for a program", text)
+		}
+	}
+}
