@@ -58,6 +58,7 @@ type State struct {
 
 	// What the platform says of the identity.
 	Rejections int           // refusals of it since the last success
+	RefusedAt  time.Duration // the first of them
 	Rejected   Outcome       // what makes another enrollment necessary, no reason when nothing does
 	EnrolledAt time.Duration // when the newest certificate came
 	Detour     bool          // the last enrollment reached nobody: the next one takes the other path
@@ -109,6 +110,7 @@ type Loop struct {
 	Armed    bool          // a timer will begin the next round
 	Began    time.Duration // of the round in flight
 	Failing  diag.RecordReason
+	Since    time.Duration // when it began to fail for that reason
 	Backoff  Backoff
 }
 

@@ -71,6 +71,9 @@ func (t *turn) log(level slog.Level, msg string, attrs ...slog.Attr) {
 
 // retry records the decision to try l again, then sets its timer.
 func (t *turn) retry(l *Loop, timer Timer, o Outcome, taskID string) {
+	if l.Failing != o.Reason {
+		l.Since = t.ev.At
+	}
 	next, attempt, delay, ceiling := l.Backoff.Failed(o, t.s.Interval, t.ev.Roll)
 	l.Backoff, l.Failing, l.Armed = next, o.Reason, true
 	t.do(Record{decision(o, string(timer), "retry", func(d *Decision) {

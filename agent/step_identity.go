@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// What it takes before the agent asks for another certificate on somebody else's word. One refusal may be an ingress that
-// is just being reloaded.
+// What it takes before the agent asks for another certificate on somebody else's word, beside a heartbeat's interval
+// from the first refusal to the last. A shorter one may be an ingress that is just being reloaded.
 const (
 	rejectedTries  = 3 // refusals of the identity without a success between them
 	untrustedTries = 3 // heartbeats in a row whose server could not be verified
@@ -185,12 +185,15 @@ func (t *turn) rejected(o Outcome, began time.Duration) {
 	switch o.Reason {
 	case diag.RecIdentityRejected, diag.RecCertExpired:
 		s.Ledger.Counters.Rejections++
-		s.Rejections++
+		if s.Rejections++; s.Rejections == 1 {
+			s.RefusedAt = t.ev.At
+		}
 		fresh := s.Ledger.unconfirmed()
 		if fresh {
 			t.suppress(o)
 		}
-		if (fresh || s.Rejections >= rejectedTries) && s.Rejected.OK() {
+		lasting := s.Rejections >= rejectedTries && t.ev.At-s.RefusedAt >= s.Interval
+		if (fresh || lasting) && s.Rejected.OK() {
 			s.Rejected = o
 		}
 		if !s.Identity.Armed {
@@ -204,6 +207,7 @@ func (t *turn) rejected(o Outcome, began time.Duration) {
 		t.quarantine(o)
 	case diag.RecServerTLSUntrusted:
 		if o.Failure != diag.TLSExpired && o.Failure != diag.TLSNotYetValid && // those are the clock's, or the server's own
+			s.Heartbeat.Failing == o.Reason && t.ev.At-s.Heartbeat.Since >= s.Interval &&
 			s.Heartbeat.Backoff.Attempts[o.Reason] >= untrustedTries && s.Rejected.OK() {
 			s.Rejected = o
 			t.checkIdentity()
