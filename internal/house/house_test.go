@@ -39,6 +39,8 @@ var rules = []rule{
 	{"history", []string{"diag"}, []string{"modernc.org/sqlite"}, "the history keeps reports and compares none, so that what changed stays a pure question"},
 	{"platform", []string{"diag", "wire"}, []string{"*"}, "the reference platform is one of many: it knows the wire, not the tool"},
 	{"evidence", []string{"diag"}, nil, "the history is joined from what witnesses said, and asks nobody itself"},
+	{"chaos/step", nil, nil, "a drill is data: what makes it, what carries it out and what reads its journal share nothing else"},
+	{"chaos/node", []string{"chaos/step"}, []string{"golang.org/x/sys"}, "what puts a machine back must not need the agent, a probe or a platform to do it"},
 	{"lab", []string{"diag", "wire", "profile"}, []string{"*"}, "the lab makes machines, and knows nothing of what is measured on them"},
 }
 
@@ -136,6 +138,7 @@ func TestTheRulesCanFail(t *testing.T) {
 	}{
 		{"diag", "preflight", false}, {"diag/render", "diag", true}, {"agent/terminal", "platform", false},
 		{"preflight", "preflight/probe", false}, {"preflight/probe", "diag", true}, {"platform/store", "wire", true},
+		{"chaos/node", "chaos/step", true}, {"chaos/node", "preflight", false}, {"chaos/step", "diag", false},
 	} {
 		r, ok := ruleFor(tc.folder)
 		if got := ok && permits(r, tc.imported); got != tc.want {

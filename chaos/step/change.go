@@ -1,0 +1,370 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Change is one change of one place; exactly one of the pointers is set. The set is closed: what is not here cannot be
+// undone without help, so it cannot be done.
+type Change struct {
+	Block  *Block   `json:"block,omitempty"`
+	File   *File    `json:"file,omitempty"`
+	Mount  *Mount   `json:"mount,omitempty"`
+	Unit   *Unit    `json:"unit,omitempty"`
+	Pause  *Pause   `json:"pause,omitempty"`
+	Hold   *Hold    `json:"hold,omitempty"`
+	Run    *Run     `json:"run,omitempty"`
+	Notify []Notify `json:"notify,omitempty"` // who reads the place: told after the change, and again after its undo
+}
+
+// Notify tells a running unit that a place has changed. One that does not run is left alone.
+type Notify struct {
+	Unit string `json:"unit"`
+	Verb string `json:"verb"` // reload | restart
+}
+
+// File puts a file, a link or nothing at a path. What was there is parked beside it by RENAME_EXCHANGE, so it comes back
+// with its inode, times and attributes. Folders on the way are made, and taken away again when they are empty.
+type File struct {
+	Path   string `json:"path"`
+	Text   string `json:"text,omitempty"`
+	Mode   uint32 `json:"mode,omitempty"` // 0 = as the parked file's, else 0644
+	UID    *int   `json:"uid,omitempty"`  // nil = as the parked file's, else root
+	GID    *int   `json:"gid,omitempty"`
+	Link   string `json:"link,omitempty"`   // a symbolic link to this, instead of text
+	Absent bool   `json:"absent,omitempty"` // nothing is there while the drill runs
+	Secret bool   `json:"secret,omitempty"` // Text is not shown in plans and states
+	Yields bool   `json:"yields,omitempty"` // whoever replaces it does what the drill is about: no conflict, theirs stays
+}
+
+// Mount lays something over a path, on the machine or only as one unit sees it.
+type Mount struct {
+	Target   string `json:"target"`
+	Unit     string `json:"unit,omitempty"` // lay it in the mount namespace of this unit's main process, and nowhere else
+	Text     string `json:"text,omitempty"` // a file with this text, or
+	Source   string `json:"source,omitempty"`
+	Tmpfs    *Tmpfs `json:"tmpfs,omitempty"`
+	Mode     uint32 `json:"mode,omitempty"` // of the text's file; 0 = 0644
+	Writable bool   `json:"writable,omitempty"`
+	Secret   bool   `json:"secret,omitempty"`
+}
+
+// Tmpfs is a file system that is small on purpose.
+type Tmpfs struct {
+	Bytes  int64 `json:"bytes"`
+	Inodes int64 `json:"inodes,omitempty"` // 0 = the kernel's choice
+}
+
+// Unit gives a unit a drop-in, a state, or both. Drop-ins lie in /run and sort after every other one.
+type Unit struct {
+	Unit   string `json:"unit"`
+	DropIn string `json:"drop_in,omitempty"`
+	State  string `json:"state"` // restarted | stopped | frozen
+}
+
+// States of a unit while a drill runs.
+const (
+	Restarted = "restarted" // so that it runs with the drop-in
+	Stopped   = "stopped"
+	Frozen    = "frozen" // by systemd's freezer
+)
+
+// Pause stops the main process of a unit by SIGSTOP. The watchdog keeps it.
+type Pause struct {
+	Unit string `json:"unit"`
+}
+
+// Hold fills a file system with unnamed files that die with the watchdog; exactly one of the last three says how far.
+type Hold struct {
+	Dir     string `json:"dir"`               // a folder of the file system
+	Leave   *int64 `json:"leave,omitempty"`   // bytes that stay free, at most; 0 = to the last byte
+	Percent int    `json:"percent,omitempty"` // of it in use, at the least
+	Inodes  bool   `json:"inodes,omitempty"`  // until no file can be made
+}
+
+// Run is for a state that only a program can set. State prints it. Undo is run only while it prints Injected.
+type Run struct {
+	Place    string `json:"place"` // names what is set: "redis:maxclients"
+	Tier     string `json:"tier"`  // T2, or T3 when it outlives a reboot
+	State    Exec   `json:"state"`
+	Do       Exec   `json:"do"`
+	Undo     Exec   `json:"undo"`
+	Injected string `json:"injected"` // what State prints once Do has worked, without white space around it
+}
+
+// Exec is a program with its arguments: never a shell's text.
+type Exec struct {
+	Argv  []string `json:"argv"` // the first is an absolute path
+	Stdin string   `json:"stdin,omitempty"`
+	Exits []int    `json:"exits,omitempty"` // codes that are fine; empty = 0
+}
+
+// Check looks at the machine with a tool of the machine, to say that a step has the effect that it was made for.
+type Check struct {
+	Name    string `json:"name"`
+	Exec    Exec   `json:"exec"`
+	Unit    string `json:"unit,omitempty"`  // look from this unit's mount namespace
+	Has     string `json:"has,omitempty"`   // must be in what it prints, on either stream
+	Lacks   string `json:"lacks,omitempty"` // must not be
+	Within  Millis `json:"within_ms"`       // tried until it holds, for so long
+	Control bool   `json:"control,omitempty"`
+}
+
+// kinds is the closed set, in the order of Change's fields.
+func (c Change) kinds() []struct {
+	name string
+	v    interface{ validate() error }
+	set  bool
+} {
+	return []struct {
+		name string
+		v    interface{ validate() error }
+		set  bool
+	}{
+		{"block", c.Block, c.Block != nil}, {"file", c.File, c.File != nil}, {"mount", c.Mount, c.Mount != nil}, {"unit", c.Unit, c.Unit != nil},
+		{"pause", c.Pause, c.Pause != nil}, {"hold", c.Hold, c.Hold != nil}, {"run", c.Run, c.Run != nil},
+	}
+}
+
+// Kind names the one kind that is set; "" if it is not exactly one.
+func (c Change) Kind() string {
+	kind := ""
+	for _, k := range c.kinds() {
+		if k.set && kind != "" {
+			return ""
+		}
+		if k.set {
+			kind = k.name
+		}
+	}
+	return kind
+}
+
+// Held says that the change lasts only while the watchdog keeps it.
+func (c Change) Held() bool { return c.Pause != nil || c.Hold != nil }
+
+// Tier is the best that the change by itself can promise.
+func (c Change) Tier() string {
+	switch {
+	case c.Block != nil:
+		return TierKernel
+	case c.Held():
+		return TierWatchdog
+	case c.Run != nil:
+		return c.Run.Tier
+	case c.File != nil && !volatile(c.File.Path):
+		return TierPersistent
+	}
+	return TierBoot
+}
+
+// volatile says whether a path lies where a reboot leaves nothing.
+func volatile(p string) bool {
+	return strings.HasPrefix(p, "/run/") || strings.HasPrefix(p, "/dev/shm/")
+}
+
+// Place names what is changed, so that two changes of the same place can be told.
+func (c Change) Place() string {
+	switch c.Kind() {
+	case "block":
+		return "net:" + c.Block.describe()
+	case "file":
+		return "file:" + c.File.Path
+	case "mount":
+		if c.Mount.Unit != "" {
+			return "mount:" + c.Mount.Unit + ":" + c.Mount.Target
+		}
+		return "mount:" + c.Mount.Target
+	case "unit":
+		return "unit:" + c.Unit.Unit
+	case "pause":
+		return "unit:" + c.Pause.Unit
+	case "hold":
+		return "disk:" + c.Hold.Dir
+	case "run":
+		return "run:" + c.Run.Place
+	}
+	return ""
+}
+
+func (c Change) validate() error {
+	kind := c.Kind()
+	if kind == "" {
+		return errors.New("want exactly one of block, file, mount, unit, pause, hold, run")
+	}
+	var errs []error
+	for _, k := range c.kinds() {
+		if k.set {
+			if err := k.v.validate(); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", kind, err))
+			}
+		}
+	}
+	for _, n := range c.Notify {
+		if err := unitName(n.Unit); err != nil {
+			errs = append(errs, fmt.Errorf("notify: %w", err))
+		}
+		if n.Verb != "reload" && n.Verb != "restart" {
+			errs = append(errs, fmt.Errorf("notify: verb %q: want reload or restart", n.Verb))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxText is a bound on one file's text; the whole drill has its own.
+const maxText = 64 << 10
+
+func (f *File) validate() error {
+	if err := cleanPath(f.Path); err != nil {
+		return err
+	}
+	ways := 0
+	for _, set := range [...]bool{f.Text != "", f.Link != "", f.Absent} {
+		if set {
+			ways++
+		}
+	}
+	switch {
+	case ways > 1:
+		return errors.New("text, link and absent exclude each other")
+	case f.Absent && (f.Mode != 0 || f.UID != nil || f.GID != nil):
+		return errors.New("what is absent has no mode and no owner")
+	case len(f.Text) > maxText:
+		return fmt.Errorf("text is longer than %d bytes", maxText)
+	case f.Mode&^0o7777 != 0:
+		return fmt.Errorf("mode %o", f.Mode)
+	}
+	return nil
+}
+
+func (m *Mount) validate() error {
+	if err := cleanPath(m.Target); err != nil {
+		return err
+	}
+	ways := 0
+	for _, set := range [...]bool{m.Text != "", m.Source != "", m.Tmpfs != nil} {
+		if set {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return errors.New("want exactly one of text, source, tmpfs")
+	case m.Tmpfs != nil && (m.Tmpfs.Bytes < 4096 || m.Tmpfs.Inodes < 0):
+		return fmt.Errorf("tmpfs of %d bytes and %d inodes", m.Tmpfs.Bytes, m.Tmpfs.Inodes)
+	case len(m.Text) > maxText:
+		return fmt.Errorf("text is longer than %d bytes", maxText)
+	case m.Unit != "":
+		return unitName(m.Unit)
+	case m.Source != "":
+		return cleanPath(m.Source)
+	}
+	return nil
+}
+
+func (u *Unit) validate() error {
+	switch u.State {
+	case Restarted, Stopped, Frozen:
+		return unitName(u.Unit)
+	}
+	return fmt.Errorf("state %q: want restarted, stopped or frozen", u.State)
+}
+
+func (p *Pause) validate() error { return unitName(p.Unit) }
+
+func (h *Hold) validate() error {
+	ways := 0
+	for _, set := range [...]bool{h.Leave != nil, h.Percent != 0, h.Inodes} {
+		if set {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return errors.New("want exactly one of leave, percent, inodes")
+	case h.Leave != nil && *h.Leave < 0:
+		return errors.New("leave is negative")
+	case h.Percent < 0 || h.Percent > 100:
+		return fmt.Errorf("percent %d", h.Percent)
+	}
+	return cleanPath(h.Dir)
+}
+
+func (r *Run) validate() error {
+	if r.Place == "" {
+		return errors.New("place is missing")
+	}
+	if r.Tier != TierBoot && r.Tier != TierPersistent {
+		return fmt.Errorf("tier %q: want T2 or T3", r.Tier)
+	}
+	if r.Injected != strings.TrimSpace(r.Injected) {
+		return errors.New("injected has white space around it")
+	}
+	return errors.Join(r.State.validate(), r.Do.validate(), r.Undo.validate())
+}
+
+func (e Exec) validate() error {
+	if len(e.Argv) == 0 || !strings.HasPrefix(e.Argv[0], "/") {
+		return fmt.Errorf("argv %q: want a program by its absolute path", e.Argv)
+	}
+	for _, a := range e.Argv {
+		if strings.ContainsRune(a, 0) {
+			return errors.New("argv has a zero byte")
+		}
+	}
+	return nil
+}
+
+// Fine says whether code is one of those that are fine.
+func (e Exec) Fine(code int) bool {
+	if len(e.Exits) == 0 {
+		return code == 0
+	}
+	for _, want := range e.Exits {
+		if code == want {
+			return true
+		}
+	}
+	return false
+}
+
+func (c Check) validate() error {
+	switch {
+	case c.Name == "":
+		return errors.New("name is missing")
+	case c.Within <= 0:
+		return errors.New("within_ms is missing")
+	case c.Unit != "":
+		if err := unitName(c.Unit); err != nil {
+			return err
+		}
+	}
+	return c.Exec.validate()
+}
+
+func cleanPath(p string) error {
+	if !strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/" || strings.ContainsAny(p, "\x00\n") {
+		return fmt.Errorf("path %q: want an absolute one without dots and doubled slashes", p)
+	}
+	return nil
+}
+
+// unitName accepts names of services, sockets, timers, paths and targets.
+func unitName(s string) error {
+	stem, ext, ok := strings.Cut(s, ".")
+	if i := strings.LastIndexByte(s, '.'); ok {
+		stem, ext = s[:i], s[i+1:]
+	}
+	switch ext {
+	case "service", "socket", "timer", "path", "target":
+	default:
+		return fmt.Errorf("unit %q: want a service, socket, timer, path or target by its full name", s)
+	}
+	if stem == "" || strings.HasPrefix(stem, "gpuaasctl-") || strings.Trim(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.@\\") != "" {
+		return fmt.Errorf("unit %q is no name of a unit that may be changed", s)
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+// Package step is what travels to a machine when a drill breaks something there, and what comes back: the drill with
+// every change that it makes, the journal's entries, the state of it all. It is data and pure functions on data, on the
+// standard library alone: package chaos and its fault kinds make it, package chaos/node carries it out.
+//
+// Nobody writes an undo. A Change says what a place is to look like while the drill runs; the machine notes what the
+// place looks like before, and undo is that note read backwards: it is carried out only where the place still looks as
+// the change made it. Whatever else is found there belongs to somebody else, is left alone, and is called a conflict.
+package step
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"regexp"
+	"time"
+)
+
+// Schema is the version of the format; another one is refused.
+const Schema = "gpuaas.drill/v1"
+
+// Limits of a drill.
+const (
+	MinTTL       = 10 * time.Second // chaos.min_ttl_seconds: shorter than that, no effect could be told from a hiccup
+	MaxTTL       = time.Hour        // longer than that is an outage
+	RenewEvery   = 5 * time.Second  // how often whoever runs the drill says that it is still there
+	DefaultLease = 4 * RenewEvery   // so many missed renewals, and it is reverted
+	DefaultGrace = 15 * time.Second // how long an undo may take: a unit is stopped and started in it
+	MaxSize      = 256 << 10        // bytes of a drill in JSON
+)
+
+// Tiers say what takes a fault away when nobody does, the strongest first.
+const (
+	TierKernel     = "T0" // the kernel, at a time that it was told
+	TierWatchdog   = "T1" // the end of the watchdog, or its restart
+	TierBoot       = "T2" // a reboot
+	TierPersistent = "T3" // only an undo: on disposable machines alone
+)
+
+// Drill is everything that a machine must know to break something, and to put it back without anybody's help.
+type Drill struct {
+	Schema     string    `json:"schema"`
+	Run        string    `json:"run"`                  // names this run in every place that it touches: [a-z0-9-], at most 24
+	Scenario   string    `json:"scenario"`             // id of the scenario file
+	Node       string    `json:"node"`                 // must be the node of the machine's consent file
+	By         string    `json:"by"`                   // who runs it: "ann@laptop"; told to whoever finds the machine locked
+	At         time.Time `json:"at"`                   // the runner's clock when the drill was sent
+	TTL        Millis    `json:"ttl_ms"`               // from arming; after that everything is undone
+	Lease      Millis    `json:"lease_ms,omitempty"`   // without a renewal for so long, everything is undone; 0 = DefaultLease
+	Grace      Millis    `json:"grace_ms,omitempty"`   // how long the undoing may take; 0 = DefaultGrace
+	Peers      []string  `json:"peers,omitempty"`      // "addr:port" of connections that no change may cut, beside the SSH connection itself
+	Disposable bool      `json:"disposable,omitempty"` // the scenario's word that the machine may be lost; T3 needs it, and the owner's
+	Steps      []Step    `json:"steps"`
+	Scope      Scope     `json:"scope"`
+	Allowed    []Allow   `json:"allowed,omitempty"` // differences that the drill is expected to leave
+}
+
+// Step is one fault on this machine.
+type Step struct {
+	ID      string   `json:"id"`    // [a-z0-9-], at most 24, unique in the drill
+	Fault   string   `json:"fault"` // kind of the fault in the scenario: "net-block"
+	Tier    string   `json:"tier"`
+	Title   string   `json:"title,omitempty"` // what it does, in words
+	Changes []Change `json:"changes"`         // made in this order, undone in the reverse one
+	Verify  []Check  `json:"verify,omitempty"`
+}
+
+// Millis is a duration in whole milliseconds.
+type Millis int64
+
+// Duration is m as Go has it.
+func (m Millis) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
+
+// MillisOf rounds d down.
+func MillisOf(d time.Duration) Millis { return Millis(d / time.Millisecond) }
+
+func (d Drill) lease() time.Duration {
+	if d.Lease == 0 {
+		return DefaultLease
+	}
+	return d.Lease.Duration()
+}
+
+// LeaseFor is how long the drill lives without a renewal.
+func (d Drill) LeaseFor() time.Duration { return d.lease() }
+
+// GraceFor is how long its undoing may take.
+func (d Drill) GraceFor() time.Duration {
+	if d.Grace == 0 {
+		return DefaultGrace
+	}
+	return d.Grace.Duration()
+}
+
+// Step finds a step by its id.
+func (d Drill) Step(id string) (Step, bool) {
+	for _, s := range d.Steps {
+		if s.ID == id {
+			return s, true
+		}
+	}
+	return Step{}, false
+}
+
+// Persistent says whether a step outlives a reboot.
+func (d Drill) Persistent() bool {
+	for _, s := range d.Steps {
+		if s.Tier == TierPersistent {
+			return true
+		}
+	}
+	return false
+}
+
+// Encode is the one text of d: fields in the order of the types, no white space, a newline at the end.
+func (d Drill) Encode() []byte {
+	b, err := json.Marshal(d)
+	if err != nil {
+		panic("a drill is plain data: " + err.Error())
+	}
+	return append(b, '\n')
+}
+
+// Decode reads a drill strictly (an unknown field is an error) and validates it.
+func Decode(r io.Reader) (Drill, error) {
+	b, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+	if err != nil {
+		return Drill{}, fmt.Errorf("read drill: %w", err)
+	}
+	if len(b) > MaxSize {
+		return Drill{}, fmt.Errorf("drill is larger than %d bytes", MaxSize)
+	}
+	var d Drill
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return Drill{}, fmt.Errorf("drill: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Drill{}, errors.New("drill: something follows it")
+	}
+	return d, d.Validate()
+}
+
+const maxName = 24
+
+var name = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,22}[a-z0-9])?$`)
+
+// ValidName says whether s may name a run or a step: it becomes part of file, unit and table names.
+func ValidName(s string) bool { return len(s) <= maxName && name.MatchString(s) }
+
+// Validate reports everything that is wrong with d by itself; what a machine has to say about it is not known here.
+func (d Drill) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if d.Schema != Schema {
+		bad("schema is %q, want %q", d.Schema, Schema)
+	}
+	if !ValidName(d.Run) {
+		bad("run %q: want [a-z0-9-], at most %d", d.Run, maxName)
+	}
+	if d.Node == "" {
+		bad("node is missing")
+	}
+	if d.By == "" {
+		bad("by is missing: a locked machine must be able to say by whom")
+	}
+	if d.At.IsZero() {
+		bad("at is missing: the machine's clock cannot be compared")
+	}
+	if ttl := d.TTL.Duration(); ttl < MinTTL || ttl > MaxTTL {
+		bad("ttl_ms: %v is not between %v and %v", ttl, MinTTL, MaxTTL)
+	}
+	if d.Lease < 0 || d.lease() < 2*time.Second {
+		bad("lease_ms: %v is too short to be renewed over a network", d.Lease.Duration())
+	}
+	if d.Grace < 0 {
+		bad("grace_ms is negative")
+	}
+	for _, p := range d.Peers {
+		if _, err := netip.ParseAddrPort(p); err != nil {
+			bad("peers: %q is no addr:port", p)
+		}
+	}
+	if len(d.Steps) == 0 {
+		bad("no steps")
+	}
+	if d.Persistent() && !d.Disposable {
+		bad("a step of tier %s needs disposable: true", TierPersistent)
+	}
+	errs = append(errs, d.Scope.validate(), d.validateSteps())
+	for i, a := range d.Allowed {
+		if err := a.validate(); err != nil {
+			bad("allowed[%d]: %w", i, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d Drill) validateSteps() error {
+	var errs []error
+	ids, claims := map[string]bool{}, map[string]string{}
+	for _, s := range d.Steps {
+		if ids[s.ID] {
+			errs = append(errs, fmt.Errorf("step %s: the id is taken", s.ID))
+		}
+		ids[s.ID] = true
+		if err := s.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("step %s: %w", s.ID, err))
+			continue
+		}
+		for _, c := range s.Claims() {
+			if other, taken := claims[c]; taken {
+				errs = append(errs, fmt.Errorf("step %s: %s is changed by step %s as well, so neither could be undone by itself", s.ID, c, other))
+			}
+			claims[c] = s.ID
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s Step) validate() error {
+	var errs []error
+	if !ValidName(s.ID) {
+		errs = append(errs, fmt.Errorf("id %q: want [a-z0-9-], at most %d", s.ID, maxName))
+	}
+	if s.Fault == "" {
+		errs = append(errs, errors.New("fault is missing"))
+	}
+	switch s.Tier {
+	case TierKernel, TierWatchdog, TierBoot, TierPersistent:
+	default:
+		errs = append(errs, fmt.Errorf("tier %q: want T0, T1, T2 or T3", s.Tier))
+	}
+	if len(s.Changes) == 0 {
+		errs = append(errs, errors.New("no changes"))
+	}
+	weakest := ""
+	for i, c := range s.Changes {
+		if err := c.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("changes[%d]: %w", i, err))
+			continue
+		}
+		weakest = max(weakest, c.Tier())
+	}
+	if len(errs) == 0 && s.Tier < weakest {
+		errs = append(errs, fmt.Errorf("tier %s promises more than its changes keep, which are %s", s.Tier, weakest))
+	}
+	for i, c := range s.Verify {
+		if err := c.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("verify[%d]: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Claims are the places that the step changes, each once: no other step of the drill may change them.
+func (s Step) Claims() []string {
+	var all []string
+	seen := map[string]bool{}
+	for _, c := range s.Changes {
+		if p := c.Place(); !seen[p] {
+			seen[p] = true
+			all = append(all, p)
+		}
+	}
+	return all
+}

@@ -1,0 +1,160 @@
+package step
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Lines says exactly what a machine does to make a change and to undo it, one line each: what `plan` prints and goldens
+// keep. n is the change's number in its step; ttl is what the kernel would be told.
+func (c Change) Lines(run, id string, n int, ttl time.Duration) (do, undo []string) {
+	switch c.Kind() {
+	case "block":
+		table := Table(run, id, n)
+		make, take := c.Block.Ruleset(table, ttl)
+		do = append([]string{"nft -f -"}, indent(make)...)
+		undo = []string{"if the table lists as injected, elements aside that the kernel has dropped:", "nft -f -"}
+		undo = append(undo, indent(take)...)
+	case "file":
+		do, undo = c.File.lines(run, id, n)
+	case "mount":
+		do, undo = c.Mount.lines()
+	case "unit":
+		do, undo = c.Unit.lines(run, id)
+	case "pause":
+		do = []string{"kill -STOP the main process of " + c.Pause.Unit}
+		undo = []string{"if it is the same process and still stopped: kill -CONT"}
+	case "hold":
+		do = []string{"the watchdog holds unnamed files in " + c.Hold.Dir + " " + c.Hold.until()}
+		undo = []string{"the watchdog closes them"}
+	case "run":
+		do = append([]string{c.Run.Do.line()}, indent(c.Run.Do.Stdin)...)
+		undo = append([]string{fmt.Sprintf("if %s still prints %q:", c.Run.State.line(), c.Run.Injected), c.Run.Undo.line()}, indent(c.Run.Undo.Stdin)...)
+	}
+	for _, n := range c.Notify {
+		tell := "systemctl try-" + map[string]string{"reload": "reload-or-restart", "restart": "restart"}[n.Verb] + " " + n.Unit
+		do, undo = append(do, tell), append(undo, tell)
+	}
+	return do, undo
+}
+
+func indent(text string) []string {
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = "  " + l
+	}
+	return lines
+}
+
+func (e Exec) line() string {
+	words := make([]string, len(e.Argv))
+	for i, a := range e.Argv {
+		words[i] = a
+		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`;&|<>*?()") {
+			words[i] = strconv.Quote(a)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Line is the program with its arguments, quoted for reading, not for a shell.
+func (e Exec) Line() string { return e.line() }
+
+// Parked is where a file lies that a change took the place of.
+func Parked(p, run, id string, n int) string {
+	return path.Join(path.Dir(p), fmt.Sprintf(".gpuaasctl-%s-%s-%d", run, id, n))
+}
+
+// DropInName is the file name of a step's drop-in, which sorts after every other one.
+func DropInName(run, id string) string { return "zz-gpuaasctl-" + run + "-" + id + ".conf" }
+
+// DropInFolder is where drop-ins of a unit lie that end with the boot.
+func DropInFolder(unit string) string { return "/run/systemd/system/" + unit + ".d" }
+
+func (f *File) lines(run, id string, n int) (do, undo []string) {
+	parked := Parked(f.Path, run, id, n)
+	switch {
+	case f.Absent:
+		do = []string{"rename " + f.Path + " to " + parked}
+		undo = []string{"if nothing is at " + f.Path + ": rename it back"}
+	case f.Link != "":
+		do = []string{"put a link to " + f.Link + " at " + f.Path + ", parking what is there at " + parked}
+		undo = []string{"if " + f.Path + " still is that link: exchange back, or remove it"}
+	default:
+		do = append([]string{"put at " + f.Path + f.mode() + ", parking what is there at " + parked + ":"}, shown(f.Text, f.Secret)...)
+		undo = []string{"if " + f.Path + " still has that content: exchange back, or remove it"}
+	}
+	if f.Yields {
+		undo[0] += "; else what is there stays, and what is parked goes"
+	}
+	return do, undo
+}
+
+func (f *File) mode() string {
+	if f.Mode == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", mode %04o", f.Mode)
+}
+
+func shown(text string, secret bool) []string {
+	if secret {
+		return []string{fmt.Sprintf("  (%d bytes, secret)", len(text))}
+	}
+	return indent(text)
+}
+
+func (m *Mount) lines() (do, undo []string) {
+	where := m.Target
+	if m.Unit != "" {
+		where += ", in the mount namespace of " + m.Unit
+	}
+	if !m.Writable {
+		where += ", read-only"
+	}
+	switch {
+	case m.Source != "":
+		do = []string{"mount --bind " + m.Source + " over " + where}
+	case m.Tmpfs != nil:
+		do = []string{fmt.Sprintf("mount a tmpfs of %d bytes over %s", m.Tmpfs.Bytes, where)}
+		if m.Tmpfs.Inodes > 0 {
+			do[0] = fmt.Sprintf("mount a tmpfs of %d bytes and %d inodes over %s", m.Tmpfs.Bytes, m.Tmpfs.Inodes, where)
+		}
+	default:
+		do = append([]string{"mount --bind a file over " + where + ":"}, shown(m.Text, m.Secret)...)
+	}
+	return do, []string{"if it is the topmost mount there: umount"}
+}
+
+func (u *Unit) lines(run, id string) (do, undo []string) {
+	file := DropInFolder(u.Unit) + "/" + DropInName(run, id)
+	if u.DropIn != "" {
+		do = append([]string{"put at " + file + ":"}, indent(u.DropIn)...)
+		do = append(do, "systemctl daemon-reload")
+		undo = []string{"if it still has that content: remove " + file, "systemctl daemon-reload"}
+	}
+	verb := map[string]string{Restarted: "restart", Stopped: "stop", Frozen: "freeze"}[u.State]
+	back := map[string]string{
+		Restarted: "if it ran before: systemctl restart ", Stopped: "if it ran before and does not now: systemctl start ",
+		Frozen: "if it is still frozen: systemctl thaw ",
+	}[u.State]
+	return append(do, "systemctl "+verb+" "+u.Unit), append(undo, back+u.Unit)
+}
+
+func (h *Hold) until() string {
+	switch {
+	case h.Inodes:
+		return "until no inode is free"
+	case h.Percent > 0:
+		return fmt.Sprintf("until %d%% are in use", h.Percent)
+	case *h.Leave == 0:
+		return "to the last byte"
+	}
+	return fmt.Sprintf("until %d bytes are free", *h.Leave)
+}

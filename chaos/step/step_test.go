@@ -1,0 +1,153 @@
+package step
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// whole has every kind of change.
+func whole() Drill {
+	return Drill{
+		Schema: Schema, Run: "r1-7", Scenario: "everything", Node: "compute-node-01", By: "ann@laptop", At: time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC),
+		TTL: 30_000, Disposable: true, Peers: []string{"10.0.0.9:50022"},
+		Steps: []Step{
+			{ID: "block", Fault: "net-block", Tier: TierKernel, Changes: []Change{
+				{Block: &Block{Direction: "out", Proto: "tcp", Remote: []string{"10.231.77.11", "fd00::11"}, Ports: []uint16{443}, Verdict: Drop}},
+				{Block: &Block{Direction: "in", Proto: "udp", Remote: []string{"0.0.0.0/0", "::/0"}, Ports: []uint16{53}, Verdict: Drop}},
+				{Block: &Block{Direction: "out", Proto: "any", Remote: []string{"127.0.0.1"}, Ports: []uint16{6379, 6380}, UID: ptr(uint32(800)), Verdict: Refused}},
+				{Block: &Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.0/24"}, Verdict: Reset}},
+			}},
+			{ID: "file", Fault: "file", Tier: TierPersistent, Changes: []Change{
+				{File: &File{Path: "/etc/hosts", Text: "127.0.0.1 localhost\n", Mode: 0o644}},
+				{File: &File{Path: "/etc/gpuaas/key.pem", Text: "not to be shown", Secret: true, Yields: true}},
+				{File: &File{Path: "/etc/nginx/edge.d/term.conf", Absent: true}, Notify: []Notify{{"nginx.service", "reload"}}},
+				{File: &File{Path: "/run/systemd/system.control/x.service", Link: "/dev/null"}},
+			}},
+			{ID: "mount", Fault: "file", Tier: TierBoot, Changes: []Change{
+				{Mount: &Mount{Target: "/etc/passwd", Unit: "gpuaas-node-agent.service", Text: "root:x:0:0::/root:/bin/sh\n"}},
+				{Mount: &Mount{Target: "/var/lib/gpuaas/diag", Tmpfs: &Tmpfs{Bytes: 65536, Inodes: 8}, Writable: true}},
+				{Mount: &Mount{Target: "/bin/dash", Source: "/bin/false"}},
+			}},
+			{ID: "unit", Fault: "service", Tier: TierBoot, Changes: []Change{
+				{Unit: &Unit{Unit: "a.service", DropIn: "[Service]\nExecStart=\nExecStart=/bin/false\n", State: Restarted}},
+				{Unit: &Unit{Unit: "b.service", DropIn: "[Unit]\nAssertPathExists=/nowhere\n", State: Stopped}},
+				{Unit: &Unit{Unit: "c.service", State: Frozen}},
+			}},
+			{ID: "held", Fault: "disk", Tier: TierWatchdog, Changes: []Change{
+				{Pause: &Pause{Unit: "d.service"}}, {Hold: &Hold{Dir: "/var", Leave: ptr(int64(0))}}, {Hold: &Hold{Dir: "/srv", Percent: 95}}, {Hold: &Hold{Dir: "/run", Inodes: true}},
+			}},
+			{ID: "run", Fault: "redis", Tier: TierBoot, Changes: []Change{{Run: &Run{Place: "redis:maxclients", Tier: TierBoot, Injected: "maxclients\n1",
+				State: Exec{Argv: []string{"/usr/bin/redis-cli", "CONFIG", "GET", "maxclients"}}, Do: Exec{Argv: []string{"/usr/bin/redis-cli", "CONFIG", "SET", "maxclients", "1"}},
+				Undo: Exec{Argv: []string{"/usr/bin/redis-cli", "CONFIG", "SET", "maxclients", "10000"}}}}},
+				Verify: []Check{{Name: "ping", Exec: Exec{Argv: []string{"/usr/bin/redis-cli", "ping"}, Exits: []int{1}}, Within: 1000}}},
+		},
+	}
+}
+
+func TestLinesGolden(t *testing.T) {
+	d := whole()
+	if err := d.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var w strings.Builder
+	for _, s := range d.Steps {
+		for n, c := range s.Changes {
+			do, undo := c.Lines(d.Run, s.ID, n, 30*time.Second)
+			w.WriteString("== " + s.ID + " " + c.Tier() + " " + c.Place() + "\ndo:\n  " + strings.Join(do, "\n  ") + "\nundo:\n  " + strings.Join(undo, "\n  ") + "\n")
+		}
+	}
+	golden(t, "lines.txt", w.String())
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("GPUAAS_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (GPUAAS_UPDATE=1 writes it):\n%s", file, got)
+	}
+}
+
+func TestEncodeDecode(t *testing.T) {
+	d := whole()
+	b := d.Encode()
+	back, err := Decode(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := back.Encode(); !bytes.Equal(again, b) {
+		t.Errorf("%s\n%s", again, b)
+	}
+	if _, err := Decode(strings.NewReader(string(b) + "{}")); err == nil {
+		t.Error("what follows a drill is accepted")
+	}
+	if _, err := Decode(strings.NewReader(strings.Replace(string(b), `"run"`, `"runn"`, 1))); err == nil {
+		t.Error("an unknown field is accepted")
+	}
+}
+
+func TestValidateRefuses(t *testing.T) {
+	for want, spoil := range map[string]func(*Drill){
+		"schema":              func(d *Drill) { d.Schema = "v2" },
+		"run":                 func(d *Drill) { d.Run = "../x" },
+		"ttl_ms: 500ms":       func(d *Drill) { d.TTL = 500 },
+		"ttl_ms: 0s":          func(d *Drill) { d.TTL = 0 },
+		"no steps":            func(d *Drill) { d.Steps = nil },
+		"by is missing":       func(d *Drill) { d.By = "" },
+		"needs disposable":    func(d *Drill) { d.Disposable = false },
+		"promises more":       func(d *Drill) { d.Steps[3].Tier = TierKernel },
+		"the id is taken":     func(d *Drill) { d.Steps[1].ID = "block" },
+		"is changed by step":  func(d *Drill) { d.Steps[3].Changes[0].Unit.Unit = "d.service" },
+		"overlap":             func(d *Drill) { d.Steps[0].Changes[0].Block.Remote = []string{"10.0.0.0/8", "10.0.0.1"} },
+		"no address":          func(d *Drill) { d.Steps[0].Changes[0].Block.Remote = []string{"node-api.gpuaas.test"} },
+		"exactly one of bloc": func(d *Drill) { d.Steps[0].Changes[0].Pause = &Pause{"a.service"} },
+		"without dots":        func(d *Drill) { d.Steps[1].Changes[0].File.Path = "/etc/../etc/hosts" },
+		"absolute path":       func(d *Drill) { d.Steps[5].Changes[0].Run.Do.Argv[0] = "redis-cli" },
+		"may be changed":      func(d *Drill) { d.Steps[3].Changes[0].Unit.Unit = "gpuaasctl-watch-r1.service" },
+		"no addr:port":        func(d *Drill) { d.Peers = []string{"10.0.0.1"} },
+		"lease_ms":            func(d *Drill) { d.Lease = 100 },
+	} {
+		d := whole()
+		spoil(&d)
+		if err := d.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
+
+func TestCovers(t *testing.T) {
+	peer := netip.MustParseAddrPort("10.0.0.9:50022")
+	mapped := netip.MustParseAddrPort("[::ffff:10.0.0.9]:50022")
+	for _, tc := range []struct {
+		b    Block
+		want bool
+	}{
+		{Block{Direction: "out", Proto: "tcp", Remote: []string{"10.0.0.9"}, Verdict: Drop}, true},
+		{Block{Direction: "in", Proto: "any", Remote: []string{"0.0.0.0/0"}, Verdict: Drop}, true},
+		{Block{Direction: "out", Proto: "tcp", Remote: []string{"10.0.0.0/24"}, Ports: []uint16{443}, Verdict: Drop}, false},
+		{Block{Direction: "out", Proto: "tcp", Remote: []string{"10.0.0.0/24"}, Ports: []uint16{443, 50022}, Verdict: Drop}, true},
+		{Block{Direction: "out", Proto: "udp", Remote: []string{"0.0.0.0/0"}, Verdict: Drop}, false},
+		{Block{Direction: "out", Proto: "tcp", Remote: []string{"::/0"}, Verdict: Drop}, false},
+	} {
+		for _, p := range [...]netip.AddrPort{peer, mapped} {
+			if _, got := tc.b.Covers(p); got != tc.want {
+				t.Errorf("%s covers %s: %v", tc.b.describe(), p, got)
+			}
+		}
+	}
+}
