@@ -28,7 +28,8 @@ const maxProbeFails = 3
 const maxSkipped = 16
 
 // Journal is what a node knows of its own builds. It is a value: a step gives the next one and leaves its receiver as
-// it was.
+// it was. The installed program may be older than the build that wrote it, and writes it anew without what it does not
+// know: a field that comes later must not be needed.
 type Journal struct {
 	Format  int        `json:"format"`
 	ID      string     `json:"id"`                // of this journal, so that its notes cannot be taken for another's
