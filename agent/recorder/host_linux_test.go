@@ -236,3 +236,33 @@ func TestADiskThatTurnsReadOnly(t *testing.T) {
 	}
 	r.Close()
 }
+
+// TestOneWriter: a second process keeps its hands off, says so, and takes over when the first has ended.
+func TestOneWriter(t *testing.T) {
+	cfg, now := here(t.TempDir(), t.TempDir()), time.Now()
+	cfg.Now = func() time.Time { return now }
+	first, second := recorder.Open(cfg), recorder.Open(cfg)
+	for i := range 300 {
+		if err := act(first, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := second.Summary(); s["state"] == "ok" || !strings.Contains(s["why"], "another process") {
+		t.Errorf("summary %v", s)
+	}
+	if err := act(second, 300); err == nil {
+		t.Error("two write one record")
+	}
+	first.Close()
+	now = now.Add(time.Minute)
+	for i := 301; i < 303; i++ {
+		if err := act(second, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second.Close()
+	f := read(t, cfg.Dir)
+	if len(f.Damaged) > 0 || len(f.Entries) != record.Slots || f.Missing > 0 || f.Entries[record.Slots-1].Detail != "act 302" || f.Degraded != "" {
+		t.Errorf("%d entries, %d missing, %+v", len(f.Entries), f.Missing, f.Entries[record.Slots-4:])
+	}
+}

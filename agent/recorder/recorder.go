@@ -251,6 +251,9 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 	if r.health.why != "" && !r.recover(now) {
 		return r.notSynced()
 	}
+	if file == record.FileRecord && r.ring[slot].seq > e.Seq {
+		return r.renumber(e, now)
+	}
 	err := r.disk.put(file, slot, r.text(file, slot, e))
 	if err == nil {
 		return nil
@@ -270,6 +273,17 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 		}
 	}
 	return r.notSynced()
+}
+
+// renumber writes e behind what another process has written while this one could not: its numbers are not known to have
+// been given out until the disk was opened.
+func (r *Recorder) renumber(e *diag.RecordEntry, now time.Time) error {
+	r.groups = groups{} // what was counted stands nowhere
+	r.room(1, now)
+	r.seq++
+	as := *e
+	as.Seq, as.Count, as.First, as.Last = r.seq, 0, diag.Time{}, diag.Time{}
+	return r.keep(record.FileRecord, record.Place(as.Seq), &as, now)
 }
 
 // remember writes one slot of the mirror, and notes what the slot holds by now.

@@ -50,7 +50,7 @@ type Disk struct {
 
 	// Fault, when set, is asked before every operation; its error is the operation's. It is called with the disk locked.
 	Fault func(kind, path string) error
-	// Kinds is the file system's name, by default ext4.
+	// FSKind is the file system's name, by default ext4.
 	FSKind string
 	// Inodes is what FreeInodes says; 0 stands for many, below it for none.
 	Inodes int64
