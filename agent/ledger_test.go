@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+func TestLedgerIsKept(t *testing.T) {
+	f := ledgerFile{dir: filepath.Join(t.TempDir(), "state"), mirror: t.TempDir()}
+	l := Ledger{}.begin(testWall, diag.RecCertExpired, "a").finish(attemptRefused, wire.DenyTokenConsumed).spend("a")
+	l.Cordoned = Hold{Since: testWall, Why: "memory"}
+	must(t, f.save(l))
+	got := f.load(testWall)
+	if len(got.Attempts) != 1 || got.Attempts[0] != l.Attempts[0] || !got.isSpent("a") || !got.Cordoned.On() || got.Quarantined.On() {
+		t.Errorf("%+v", got)
+	}
+	must(t, os.WriteFile(filepath.Join(f.dir, fileLedger), []byte("torn"), 0o600))
+	if got := f.load(testWall); len(got.Attempts) != 0 {
+		t.Errorf("a damaged file: %+v", got)
+	}
+}
+
+// TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing: a crash of the process does not forget it.
+func TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing(t *testing.T) {
+	blocked := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(blocked, nil, 0o600))
+	f := ledgerFile{dir: filepath.Join(blocked, "state"), mirror: t.TempDir()}
+	must(t, f.save(Ledger{}.begin(testWall, diag.RecCertExpired, "a")))
+	if got := f.load(testWall); len(got.Attempts) != 1 {
+		t.Errorf("%+v", got)
+	}
+	f.mirror = ""
+	if err := f.save(Ledger{}); err == nil {
+		t.Error("it was kept nowhere, and nobody said so")
+	}
+}
+
+func TestReserveIsUsedForAFullDiskOnly(t *testing.T) {
+	r := &scarce{}
+	calls := 0
+	used, err := withReserve(r, func() error { calls++; return r.before("", "") })
+	if !used || err != nil || calls != 2 || r.room {
+		t.Errorf("used %v, %v, %d calls, room kept %v", used, err, calls, r.room)
+	}
+	if used, err := withReserve(r, func() error { return syscall.EROFS }); used || err == nil || r.released != 1 {
+		t.Errorf("used %v, %v, released %d times", used, err, r.released)
+	}
+}
+
+// TestAttemptsFromTheFutureCountAsNow: a clock that was ahead must neither open the budget nor close it for years.
+func TestAttemptsFromTheFutureCountAsNow(t *testing.T) {
+	l := Ledger{}
+	for range perHour {
+		l = l.begin(testWall.Add(100*24*time.Hour), diag.RecCertExpired, "a").finish(attemptRefused, "")
+	}
+	if wait, _ := l.normal(testWall).overspent(testWall, "a"); wait <= 0 || wait > time.Hour {
+		t.Errorf("wait %v", wait)
+	}
+}
