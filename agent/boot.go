@@ -31,6 +31,7 @@ type Boot struct {
 
 	launcher string // path of the installed program
 	boot     string // id of the host's boot
+	envFile  string // the agent's environment
 	exec     func(path string, args, env []string) error
 	keeper   *update.Keeper
 	out      *outbox.Outbox
@@ -53,6 +54,7 @@ func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
 	cfg = cfg.withDefaults()
 	d := disk.Dir(filepath.Join(cfg.StateDir, "agent"))
 	b := openBoot(d, cfg.Log, cfg.Recorder)
+	b.envFile = cfg.EnvFile
 	var err error
 	if b.launcher = getenv(KeyLauncher); b.launcher != "" { // the launcher has hashed this build and written it down
 		b.Running = wire.Build{Version: cfg.Version}
@@ -64,7 +66,7 @@ func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
 	if b.launcher, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find the installed program: %w", err)
 	}
-	sha, err := update.Self(b.launcher)
+	sha, err := update.Digest(b.launcher)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +93,10 @@ func openBoot(d disk.Disk, log *slog.Logger, recorder Recorder) *Boot {
 
 // launch starts the build that is to run, which is this process where that is the installed one.
 func (b *Boot) launch(self wire.Build, keys wire.Verifiers) {
-	host := update.Host{Boot: b.boot, Keys: keys, Check: b.packages.Check}
+	host := update.Host{Boot: b.boot, Keys: keys, Material: keys.Version(), Check: b.packages.Check}
+	if sha, err := update.Digest(b.envFile); err == nil { // a bundle always brings another token
+		host.Material += " " + sha
+	}
 	b.Running = self
 	for {
 		var start update.Start
@@ -102,7 +107,10 @@ func (b *Boot) launch(self wire.Build, keys wire.Verifiers) {
 		if err != nil {
 			b.degraded("the update journal", err)
 		}
-		if b.Hold = start.Hold; start.Package || start.Trial && err != nil { // what cannot be counted must not be tried
+		if b.Hold = start.Hold; b.Hold != "" {
+			b.log.Warn("no work is taken until this node is bootstrapped anew", "why", b.Hold)
+		}
+		if start.Package || start.Trial && err != nil { // what cannot be counted must not be tried
 			return
 		}
 		b.log.Info("starting another build", "version", start.Build.Version, "sha256", start.Build.SHA256)

@@ -95,7 +95,7 @@ func (p *Platform) settleRollout(ctx context.Context, r store.Rollout) error {
 	res := wire.TaskResult{Status: wire.TaskCompleted, StartedAt: r.CreatedAt.UTC(), FinishedAt: r.UpdatedAt.UTC(), Output: []byte(toText(r.Rollout))}
 	if r.State != wire.RolloutConverged {
 		res.Status, res.Output = wire.TaskFailed, nil
-		res.Error = &wire.ErrorInfo{Code: "update_" + r.State, Message: r.Result, CorrelationID: r.CorrelationID}
+		res.Error = &wire.ErrorInfo{Code: "update_" + r.State, Message: r.Result + "; this is about managing the node, not about its workloads", CorrelationID: r.CorrelationID}
 	}
 	err := p.queue.Finish(ctx, r.NodeID, r.ID, res)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrNotClaimed) { // of a platform that was lost

@@ -64,7 +64,7 @@ func installed() Journal {
 }
 
 func host(v wire.Verifiers) Host {
-	return Host{Boot: "boot-1", Keys: v, Check: func(string) error { return nil }}
+	return Host{Boot: "boot-1", Keys: v, Material: v.Version(), Check: func(string) error { return nil }}
 }
 
 func token(node, profile string, expires time.Time) string {

@@ -56,7 +56,7 @@ type Rollout struct {
 	PriorTask *wire.Task     `json:"prior_task,omitempty"` // of the prior build; nil: it is the package
 	PriorKeys wire.Verifiers `json:"prior_keys"`           // the verifier set in force before
 	Condemned string         `json:"condemned,omitempty"`  // why the next start goes back
-	HeldUnder string         `json:"held_under,omitempty"` // the verifier set in force when an operator had to be asked for
+	HeldUnder string         `json:"held_under,omitempty"` // Host.Material when an operator had to be asked for
 }
 
 // Skipped is a build that was tried and did not hold.

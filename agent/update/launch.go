@@ -12,8 +12,9 @@ import (
 
 // Host is what Launch has to know of its surroundings.
 type Host struct {
-	Boot string
-	Keys wire.Verifiers
+	Boot     string
+	Keys     wire.Verifiers
+	Material string // changes when an operator put something else on this node: keys, token, endpoints
 	// Check says why a build's file cannot be started: missing, another digest, no program for this machine. The
 	// package's own is never asked for.
 	Check func(sha string) error
@@ -61,8 +62,11 @@ func (l *launch) installed(self wire.Build) {
 func (l *launch) choose() Start {
 	r := l.j.Rollout
 	switch {
-	case r != nil && r.State == wire.RolloutRebootstrap && r.HeldUnder == l.host.Keys.Version():
+	case r != nil && r.State == wire.RolloutRebootstrap && r.HeldUnder == l.host.Material:
 		return Start{Build: l.j.Package, Package: true, Hold: r.Result}
+	case r != nil && r.State == wire.RolloutRebootstrap:
+		r.State, r.Result, r.RollbackHint = wire.RolloutFailed, r.Result+"; an operator has acted since", "none: what the operator left here runs"
+		l.j.note(l.now, diag.RecBootRecovery, "take work again", "keys, token or endpoints are others than when this node was put on hold")
 	case r != nil && (r.State == wire.RolloutActivating || r.State == wire.RolloutSoaking):
 		return l.trial(r)
 	}
@@ -109,7 +113,7 @@ func (l *launch) revert(why string) Start {
 		err = errors.New("its verifier set is not trusted any more")
 	}
 	if err != nil {
-		r.State, r.HeldUnder = wire.RolloutRebootstrap, l.host.Keys.Version()
+		r.State, r.HeldUnder = wire.RolloutRebootstrap, l.host.Material
 		r.Result, r.RollbackHint = why+"; and the prior build: "+err.Error(), "operator rebootstrap: install a package, or apply an audited bundle"
 		l.j.note(l.now, diag.RecSelfUpdateReverted, "stop", "the prior build is not trusted: rebootstrap this node")
 		return Start{Build: l.j.Package, Package: true, Hold: r.Result}

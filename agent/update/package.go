@@ -80,11 +80,11 @@ func (p Packages) Prune(keep []string) error {
 	return err
 }
 
-// Self gives the digest of a program file.
-func Self(path string) (string, error) {
+// Digest gives the digest of a file.
+func Digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("look at the running program: %w", err)
+		return "", fmt.Errorf("take a digest: %w", err)
 	}
 	defer f.Close()
 	return digest(f)

@@ -193,7 +193,7 @@ func TestPriorNotTrusted(t *testing.T) {
 			if j, s := Launch(j, wire.Build{Version: "v9", SHA256: thirdSHA}, c.h, testNow); s.Hold != "" || j.Hold() != "" {
 				t.Errorf("an operator's package does not run: %+v", s)
 			}
-			if _, s := Launch(j, installedBuild, host(keys(old, next)), testNow); s.Hold != "" {
+			if j, s := Launch(j, installedBuild, host(keys(old, next)), testNow); s.Hold != "" || j.Hold() != "" {
 				t.Errorf("an operator's verifier set changes nothing: %+v", s)
 			}
 		})
