@@ -89,6 +89,12 @@ func TestExpiredCertificateRecovers(t *testing.T) {
 	if n := p.enrollments(); n != 1 {
 		t.Errorf("%d enrollments", n)
 	}
+	p.mu.Lock()
+	b := p.beats[len(p.beats)-1]
+	p.mu.Unlock()
+	if b.Counters["enrollment_attempts"] != 1 || b.Counters["enrollment_successes"] != 1 || b.Posture != wire.PostureServing || b.Profile != "lab" || b.CertIssuer == "" {
+		t.Errorf("heartbeat %+v", b)
+	}
 	if names := credentialsIn(cfg.Dir).Names(); len(names) != 2 {
 		t.Errorf("generations %v", names)
 	}
