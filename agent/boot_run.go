@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -179,6 +180,13 @@ func (r *runtime) publish(d Decision) {
 	e := entry(d)
 	e.NodeID, e.InstanceID, e.BootID, e.Agent = r.cfg.NodeID, r.node.instance, r.node.boot, r.cfg.Version
 	e.At = diag.At(time.Now())
+	if row, ok := update.BoundaryOf(d.Reason); ok { // whose this is, for whoever reads it without the table at hand
+		e.Facts = maps.Clone(e.Facts)
+		if e.Facts == nil {
+			e.Facts = map[string]string{}
+		}
+		e.Facts["path"], e.Facts["owner"] = string(row.Path), row.Owner
+	}
 	detail, err := json.Marshal(e)
 	if err == nil {
 		err = r.cfg.Boot.out.Add(wire.Event{At: time.Now().UTC(), Kind: wire.EventDecision, CorrelationID: d.Correlation, Detail: detail})

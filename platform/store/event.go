@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"math"
 	"time"
@@ -66,8 +67,11 @@ func addEvent(ctx context.Context, q querier, nodeID, instanceID string, e wire.
 	if n, err := res.RowsAffected(); err != nil || n == 0 || e.CorrelationID == "" {
 		return err
 	}
-	return record(ctx, q, Evidence{At: now, Kind: NodeEvent, CorrelationID: e.CorrelationID, NodeID: nodeID,
-		Detail: map[string]any{"kind": e.Kind, "seq": e.Seq, "at": e.At.UTC()}})
+	detail := map[string]any{"kind": e.Kind, "seq": e.Seq, "at": e.At.UTC()}
+	if json.Valid(e.Detail) {
+		detail["detail"] = json.RawMessage(e.Detail)
+	}
+	return record(ctx, q, Evidence{At: now, Kind: NodeEvent, CorrelationID: e.CorrelationID, NodeID: nodeID, Detail: detail})
 }
 
 // advance moves the watermark over every stored successor.
