@@ -36,6 +36,7 @@ var retryPolicies = map[diag.RecordReason]retryPolicy{
 	diag.RecRecoveryTokenMissing:      {5 * time.Second, 8},
 	diag.RecRecoveryTokenExpired:      {5 * time.Second, 20},
 	diag.RecRecoveryEnrollmentBlocked: {5 * time.Second, 20},
+	diag.RecClockSkew:                 {5 * time.Second, 20},
 	diag.RecRecoverySuppressed:        {5 * time.Second, 20},
 }
 

@@ -414,7 +414,7 @@ func TestTokenNeedsBothClocks(t *testing.T) {
 		want diag.RecordReason
 	}{
 		"both":           {Clocks{Own: testWall}, ""},
-		"own is past":    {Clocks{Own: testWall.Add(time.Hour), Skew: -time.Hour, Known: true}, diag.RecRecoveryTokenExpired},
+		"own is past":    {Clocks{Own: testWall.Add(time.Hour), Skew: -time.Hour, Known: true}, diag.RecClockSkew},
 		"theirs is past": {Clocks{Own: testWall, Skew: time.Hour, Known: true}, diag.RecRecoveryTokenExpired},
 	} {
 		if o := token.refusal(tc.c, testNode, "lab", false); o.Reason != tc.want {

@@ -64,6 +64,9 @@ func (f TokenFacts) refusal(c Clocks, node, profile string, never bool) Outcome 
 		return no(diag.RecRecoveryEnrollmentBlocked, "the token is for node %q; expected %s", f.Claims.NodeID, node)
 	case profile != "" && f.Claims.Profile != profile:
 		return no(diag.RecRecoveryEnrollmentBlocked, "the token is for profile %q; expected %s", f.Claims.Profile, profile)
+	case !c.Own.Before(f.Claims.ExpiresAt) && c.Platform().Before(f.Claims.ExpiresAt):
+		return no(diag.RecClockSkew, "the token is good until %s by the platform's clock, and ended by this one, which says %s",
+			said(f.Claims.ExpiresAt), said(c.Own))
 	case !c.Own.Before(f.Claims.ExpiresAt):
 		return no(diag.RecRecoveryTokenExpired, "the token ended at %s; this clock says %s", said(f.Claims.ExpiresAt), said(c.Own))
 	case !c.Platform().Before(f.Claims.ExpiresAt):

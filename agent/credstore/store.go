@@ -14,6 +14,7 @@
 package credstore
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
@@ -309,8 +310,9 @@ func (s Store) adopt(origin string) (bool, error) {
 	return true, nil
 }
 
-// Forward finishes a switch that was cut off: it goes to a good generation that is newer than the current one. It
-// returns its name, "" where there is none.
+// Forward finishes an enrollment that was cut off between keeping the new generation and switching to it: the key that it
+// was asked for with still waits. Without that a newer generation was left by somebody on purpose. It returns the
+// generation's name, "" where there is nothing to finish.
 func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
 	names := s.Names()
 	now, _ := os.Readlink(s.Path(current))
@@ -318,8 +320,10 @@ func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
 		return "", nil
 	}
 	name := names[len(names)-1]
-	if set := s.load(name); !set.usable(good) {
-		return "", nil
+	set := s.load(name)
+	waiting, err := os.ReadFile(filepath.Join(s.Dir, generations, pendingKey))
+	if err != nil || !bytes.Equal(waiting, set.Key) || !set.usable(good) {
+		return "", nil //nolint:nilerr // no key waits
 	}
 	return name, s.activate(name)
 }

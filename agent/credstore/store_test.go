@@ -283,3 +283,28 @@ func TestKey(t *testing.T) {
 		t.Errorf("the key of a generation was handed out again: %v", err)
 	}
 }
+
+func TestForward(t *testing.T) {
+	for name, waits := range map[string]bool{"an enrollment was cut off": true, "somebody went back by hand": false} {
+		t.Run(name, func(t *testing.T) {
+			s := Store{Dir: t.TempDir()}
+			_, err := s.Put(newSet(t, 1))
+			must(t, err)
+			older, _, _ := s.Current()
+			second := newSet(t, 2)
+			_, err = s.Put(second)
+			must(t, err)
+			must(t, s.activate(older))
+			want := int64(1)
+			if waits {
+				must(t, os.WriteFile(filepath.Join(s.Dir, generations, pendingKey), second.Key, 0o600))
+				want = 2
+			}
+			_, err = s.Forward(anyPair)
+			must(t, err)
+			if got := serial(t, s.Dir); got != want {
+				t.Errorf("serial %d, want %d", got, want)
+			}
+		})
+	}
+}
