@@ -28,11 +28,11 @@ type Classification struct {
 	Healthy   bool         `json:"healthy"`
 	Checklist []CheckPoint `json:"checklist"`
 	Because   []string     `json:"because,omitempty"` // the evidence that decided
-	Losers    []Loser      `json:"losers,omitempty"`  // reasons that some evidence speaks for, most pressing first
+	Losers    []Candidate  `json:"losers,omitempty"`  // reasons that some evidence speaks for, most pressing first
 }
 
-// Loser is a reason that some evidence speaks for, and that is not the verdict.
-type Loser struct {
+// Candidate is a reason that some evidence speaks for. Why says why it is not the verdict.
+type Candidate struct {
 	Reason   ReasonCode `json:"reason"`
 	Why      string     `json:"why"`
 	Evidence []string   `json:"evidence,omitempty"`
@@ -58,12 +58,7 @@ func Classify(e Evidence) Classification {
 	budget = budget.tightened(e.Budgets[c.Severity])
 	c.DetectMS, c.RepairMS = budget.Detect.Milliseconds(), budget.Repair.Milliseconds()
 	c.UserState, c.UserText = v.shown(standing)
-	for i := range standing {
-		if i > 0 {
-			losers = append(losers, standing[i])
-		}
-	}
-	c.Losers = inOrder(losers)
+	c.Losers = inOrder(append(losers, standing[min(1, len(standing)):]...))
 	c.Healthy = c.Reason == ReasonNone
 	for _, p := range v.points {
 		c.Healthy = c.Healthy && p.Status == MarkPass
@@ -73,34 +68,34 @@ func Classify(e Evidence) Classification {
 
 // weigh asks every row. standing are the reasons that hold and that nothing hides, most pressing first; losers are the
 // others that some evidence speaks for.
-func (v *view) weigh() (standing, losers []Loser) {
+func (v *view) weigh() (standing, losers []Candidate) {
 	hidden := map[ReasonCode]ReasonCode{}
-	for _, row := range candidates {
+	for _, row := range rules {
 		lines := v.named(row.code)
 		if row.also != nil {
 			lines = append(lines, row.also(v)...)
 		}
 		slices.Sort(lines)
-		l := Loser{Reason: row.code, Evidence: slices.Compact(lines)}
+		k := Candidate{Reason: row.code, Evidence: slices.Compact(lines)}
 		switch {
 		case len(lines) == 0:
-			if l.Why = v.set(row.code); l.Why != "" {
-				losers = append(losers, l)
+			k.Why = v.aside(row.code)
+			if k.Why == "" {
+				continue
 			}
-			continue
 		case row.unless != nil && row.unless(v) != "":
-			l.Why = row.unless(v)
+			k.Why = row.unless(v)
 		case hidden[row.code] != "":
-			l.Why = "hidden by " + string(hidden[row.code]) + ", which causes it or forbids its repair"
+			k.Why = "hidden by " + string(hidden[row.code]) + ", which causes it or forbids its repair"
 		default:
 			if len(standing) > 0 {
-				l.Why = "outranked by " + string(standing[0].Reason)
+				k.Why = "outranked by " + string(standing[0].Reason)
 			}
-			standing = append(standing, l)
+			standing = append(standing, k)
 			hide(hidden, row.code)
 			continue
 		}
-		losers = append(losers, l)
+		losers = append(losers, k)
 	}
 	return standing, losers
 }
@@ -115,8 +110,8 @@ func hide(hidden map[ReasonCode]ReasonCode, by ReasonCode) {
 	}
 }
 
-// set says why evidence for a reason that does not hold was set aside: "" where there is none.
-func (v *view) set(code ReasonCode) string {
+// aside says why evidence for a reason that does not hold was set aside: "" where there is none.
+func (v *view) aside(code ReasonCode) string {
 	if why := v.record.then[code]; why != "" {
 		return why
 	}
@@ -126,7 +121,7 @@ func (v *view) set(code ReasonCode) string {
 			by = append(by, "a symptom of "+string(p.By)+": "+p.Text)
 		}
 	}
-	if len(by) == 0 || code == ReasonNone {
+	if len(by) == 0 {
 		return ""
 	}
 	return slices.Min(by)
@@ -143,11 +138,11 @@ func (v *view) state(row *Reason) UserState {
 // shown is what users are shown of all reasons that stand: the gravest state, and the words of the reason that is
 // nearest to them. While the workload runs and its route answers, a fault of the management layer is at most temporary
 // to a user. Security is never softened.
-func (v *view) shown(standing []Loser) (UserState, string) {
+func (v *view) shown(standing []Candidate) (UserState, string) {
 	green := workloadRuns(v) && v.passes(HopAppUserRoute)
 	state, text, near := UserNormal, "", false
-	for _, l := range standing {
-		row, _ := LookupReason(l.Reason)
+	for _, k := range standing {
+		row, _ := LookupReason(k.Reason)
 		s := v.state(&row)
 		if green && row.Layer == LayerManagement && s != UserSecurity && grave(s) > grave(UserTemporary) {
 			s = UserTemporary
@@ -169,11 +164,11 @@ func grave(s UserState) int {
 }
 
 // inOrder sorts by the order of the rows, then by why.
-func inOrder(losers []Loser) []Loser {
+func inOrder(losers []Candidate) []Candidate {
 	rank := func(code ReasonCode) int {
-		return slices.IndexFunc(candidates[:], func(c candidate) bool { return c.code == code })
+		return slices.IndexFunc(rules[:], func(r rule) bool { return r.code == code })
 	}
-	slices.SortStableFunc(losers, func(a, b Loser) int {
+	slices.SortStableFunc(losers, func(a, b Candidate) int {
 		if d := rank(a.Reason) - rank(b.Reason); d != 0 {
 			return d
 		}

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// candidate is one row of the classifier: a reason, and what beside its own name speaks for it. Every row also holds
+// rule is one row of the classifier: a reason, and what beside its own name speaks for it. Every row also holds
 // where a hop's finding, the node's own record, or the platform's classification names the reason.
-type candidate struct {
+type rule struct {
 	code ReasonCode
 	also func(v *view) []string // further evidence, one line each; nil: none
 	// unless says why the row does not hold although its evidence is there, "" when it does.
 	unless func(v *view) string
 }
 
-// candidates has a row for every reason, in the order of reasonRows. A new reason is one row there and one here.
-var candidates = [...]candidate{
+// rules has a row for every reason but none, in the order of reasonRows. A new reason is one row there and one here.
+var rules = [...]rule{
 	{code: ReasonClonedIdentity, also: cloned},
 	{code: ReasonIdentityRevokedOrFenced, also: revoked},
 	{code: ReasonDiskFull},
@@ -46,7 +46,6 @@ var candidates = [...]candidate{
 	{code: ReasonReleaseCleanupStuck, also: cleanupStuck},
 	{code: ReasonAppObservationStale, also: observationStale, unless: whileSilent},
 	{code: ReasonNodeAgentUnreachable, also: silent},
-	{code: ReasonNone},
 }
 
 // view is the evidence with what every row needs of it.
@@ -75,7 +74,7 @@ func (v *view) named(code ReasonCode) []string {
 			lines = append(lines, fmt.Sprintf("%s: %s", p.Hop, p.Text))
 		}
 	}
-	if v.Node != nil && v.Node.Reason == code && code != ReasonNone {
+	if v.Node != nil && v.Node.Reason == code {
 		lines = append(lines, "read model: the platform classifies the node as "+string(code))
 	}
 	return lines

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEveryReasonIsOneRow: a reason is one row of the table and one candidate, in the same order of precedence.
+// TestEveryReasonIsOneRow: a reason is one row of the table and one rule, in the same order of precedence.
 func TestEveryReasonIsOneRow(t *testing.T) {
 	var rows, cands []ReasonCode
 	for _, r := range Reasons() {
@@ -19,13 +19,13 @@ func TestEveryReasonIsOneRow(t *testing.T) {
 			rows = append(rows, r.Code)
 		}
 	}
-	for _, c := range candidates {
+	for _, c := range rules {
 		if c.code != ReasonNone {
 			cands = append(cands, c.code)
 		}
 	}
 	if !slices.Equal(rows, cands) {
-		t.Errorf("candidates are\n%v, the reasons\n%v", cands, rows)
+		t.Errorf("rules are\n%v, the reasons\n%v", cands, rows)
 	}
 }
 
@@ -418,7 +418,7 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 		if got.Reason != c.want {
 			t.Errorf("%s: %s, want %s", name, got.Reason, c.want)
 		}
-		if c.lost != "" && !slices.ContainsFunc(got.Losers, func(l Loser) bool { return l.Reason == c.lost }) {
+		if c.lost != "" && !slices.ContainsFunc(got.Losers, func(l Candidate) bool { return l.Reason == c.lost }) {
 			t.Errorf("%s: %s is not among the losers %v", name, c.lost, got.Losers)
 		}
 	}
