@@ -2,6 +2,7 @@ package diag
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -52,6 +53,9 @@ func checklist(e *Evidence) [len(Points)]CheckPoint {
 	}
 	return list
 }
+
+// point is how one of the five stands.
+func (v *view) point(id PointID) CheckPoint { return v.points[slices.Index(Points[:], id)] }
 
 // worst is the word of points on id: a fail before a pass, and of equals the first by text.
 func worst(points []CheckPoint, id PointID) (CheckPoint, bool) {

@@ -112,7 +112,7 @@ func cloned(v *view) []string {
 func revoked(v *view) []string { return v.denied("revoked", "fenced", "retired") }
 
 func issuerUntrusted(v *view) []string {
-	if p := v.points[1]; p.Status == MarkFail {
+	if p := v.point(PointIssuer); p.Status == MarkFail {
 		return []string{"checklist: " + p.Text}
 	}
 	return nil
@@ -137,7 +137,7 @@ func enrollmentBlocked(v *view) []string {
 
 func certExpired(v *view) []string {
 	lines := v.denied("expired")
-	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.points[0].Status != MarkPass {
+	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.point(PointHeartbeat).Status != MarkPass {
 		lines = append(lines, "read model: the node's certificate is past its date, and no heartbeat is current")
 	}
 	return lines
@@ -195,7 +195,7 @@ func resultsLost(v *view) []string {
 }
 
 func backlogStale(v *view) []string {
-	if p := v.points[4]; p.Status == MarkFail {
+	if p := v.point(PointBacklog); p.Status == MarkFail {
 		return []string{"read model: " + p.Text}
 	}
 	return nil
@@ -210,7 +210,7 @@ func guestAgentDown(v *view) []string {
 
 // whileSilent: of a node that is not heard nobody can say that only this is wrong.
 func whileSilent(v *view) string {
-	if v.points[0].Status == MarkFail {
+	if v.point(PointHeartbeat).Status == MarkFail {
 		return "a symptom: the node's agent is not heard"
 	}
 	return ""
@@ -218,7 +218,7 @@ func whileSilent(v *view) string {
 
 // silent holds where heartbeats have ended. It is the last row: any better reason is preferred.
 func silent(v *view) []string {
-	if p := v.points[0]; p.Status == MarkFail {
+	if p := v.point(PointHeartbeat); p.Status == MarkFail {
 		return []string{"read model: " + p.Text}
 	}
 	return nil
