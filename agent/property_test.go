@@ -32,7 +32,10 @@ type world struct {
 	attempts map[string]int
 	exited   bool
 
-	material Material // as of the last look
+	material Material               // as of the last look
+	saved    Ledger                 // as it is on disk
+	asked    map[string][]time.Time // enrollments that may have reached the platform, by token
+	idle     bool                   // the platform hands out no tasks
 }
 
 func newWorld(t *rapid.T) *world {
@@ -89,8 +92,11 @@ func (w *world) effect(e Effect) {
 		w.begin("identity", func() What { return ClockAsked{w.outcome(diag.RecAPIUnreachable)} })
 	case FallBack:
 		w.begin("identity", func() What { return FellBack{w.outcome(diag.RecDiskFull)} })
+	case SaveLedger:
+		w.saved = e.Ledger
 	case Enroll:
 		w.enrolls(e)
+		w.saved = e.Ledger
 		w.begin("identity", func() What { return w.finishEnroll() })
 	case SendHeartbeat:
 		w.begin("heartbeat", func() What { return HeartbeatDone{Outcome: w.outcome(refusals...)} })
@@ -153,6 +159,9 @@ func (w *world) outcome(bad ...diag.RecordReason) Outcome {
 }
 
 func (w *world) finishWait() What {
+	if w.idle {
+		return WaitDone{Outcome: w.outcome(refusals...)}
+	}
 	switch rapid.IntRange(0, 5).Draw(w.t, "wait") {
 	case 0:
 		return WaitDone{Outcome: w.outcome(refusals...)}

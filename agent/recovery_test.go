@@ -72,6 +72,7 @@ func (w *world) enrolls(e Enroll) {
 	if wait, why := before.overspent(now, m.Token.Digest); wait > 0 {
 		w.t.Fatalf("over the budget: %s", why)
 	}
+	w.counts(m.Token.Digest, now)
 	switch l := w.state.Ledger; {
 	case l.suppresses(now, m.operator()):
 		w.t.Fatal("enrolls though it is suppressed")
@@ -82,11 +83,62 @@ func (w *world) enrolls(e Enroll) {
 	}
 }
 
+// counts holds each attempt against the budget, whatever the ledger says of it.
+func (w *world) counts(token string, now time.Time) {
+	if w.asked == nil {
+		w.asked = map[string][]time.Time{}
+	}
+	w.asked[token] = append(w.asked[token], now)
+	for window, limit := range map[time.Duration]int{time.Hour: perHour, 24 * time.Hour: perDay} {
+		n := 0
+		for _, at := range w.asked[token] {
+			if now.Sub(at) < window {
+				n++
+			}
+		}
+		if n > limit {
+			w.t.Fatalf("%d attempts in %v", n, window)
+		}
+	}
+}
+
+// crash ends the process at once, and starts the next one with what is on disk.
+func (w *world) crash() {
+	w.state = newState()
+	w.state.Ledger = w.saved.normal(testWall.Add(w.at))
+	clear(w.pending)
+	clear(w.timers)
+	w.sessions = 0
+	clear(w.ceilings)
+	clear(w.attempts)
+	w.event(Started{})
+}
+
+// TestBudgetHoldsAcrossCrashes: no crash at any moment brings an attempt more than the budget, a second one in flight, or
+// one that a suppression, a quarantine or a spent token forbids.
+func TestBudgetHoldsAcrossCrashes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.idle = true
+		w.event(Started{})
+		for range rapid.IntRange(0, 200).Draw(t, "steps") {
+			if rapid.IntRange(0, 8).Draw(t, "crash") == 0 {
+				w.crash()
+			}
+			w.progress()
+		}
+	})
+}
+
 func (w *world) finishEnroll() What {
+	token := w.material.Token.Digest
 	o := w.outcome(diag.RecAPIUnreachable, diag.RecRecoveryTokenExpired, diag.RecRecoveryEnrollmentBlocked, diag.RecIdentityRevoked, diag.RecClonedIdentity)
 	o.Sent = o.OK() || rapid.Bool().Draw(w.t, "sent")
 	if o.Reason == diag.RecRecoveryEnrollmentBlocked {
 		o.Code = wire.DenyTokenConsumed
+	}
+	if list := w.asked[token]; !o.Sent && len(list) > 0 {
+		w.asked[token] = list[:len(list)-1]
 	}
 	return EnrollDone{Outcome: o}
 }
