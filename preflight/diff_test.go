@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -261,9 +262,10 @@ func TestSlowerThanNoise(t *testing.T) {
 		f.DurationMS, f.TLS.DurationMS = 300, 290
 	})
 	base := recorded(t, "healthy")
+	before := factOf(t, base, reachID).TLS.DurationMS
 	d := Diff(base, slow, runs(t, leastRuns, steady))
 	if len(d.Changes) != 1 || d.Changes[0].Kind != diag.ChangeTiming || d.Changes[0].Field != "tls.duration_ms" || !d.Changes[0].Regression ||
-		d.Changes[0].Before != "7" || d.Changes[0].After != "290" || d.Changes[0].Noise.BoundMS != 107 {
+		d.Changes[0].Before != strconv.Itoa(int(before)) || d.Changes[0].After != "290" || d.Changes[0].Noise.BoundMS != before+100 {
 		t.Errorf("%+v", d.Changes)
 	}
 	few := Diff(base, slow, runs(t, leastRuns-1, steady))
