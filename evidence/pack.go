@@ -85,7 +85,9 @@ func Open(r io.Reader) (*Manifest, error) {
 	for i := range m.Files {
 		f := &m.Files[i]
 		data, ok := found[f.Path]
-		switch {
+		switch err := checkPath(f.Path); {
+		case err != nil:
+			wrong = append(wrong, err.Error())
 		case !ok:
 			wrong = append(wrong, f.Path+" is missing")
 		case int64(len(data)) != f.Size || digest(data) != f.SHA256:

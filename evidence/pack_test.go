@@ -117,6 +117,11 @@ func TestOpenFindsChanges(t *testing.T) {
 		"nothing at all": {func([]tampered) []tampered { return nil }, "no manifest"},
 		"another kind":   {func(f []tampered) []tampered { f[0].data = `{"apiVersion":"x","kind":"y"}`; return f }, "a y of x"},
 		"unknown fields": {func(f []tampered) []tampered { f[0].data = `{"surprise":1}`; return f }, "surprise"},
+		"a file elsewhere": {func(f []tampered) []tampered {
+			f[0].data = strings.Replace(f[0].data, `"a.txt"`, `"../a.txt"`, 1)
+			f[1].name = "../a.txt"
+			return f
+		}, `"../a.txt" cannot be a file of a bundle`},
 		"a changed claim": {func(f []tampered) []tampered {
 			f[0].data = strings.Replace(f[0].data, `"size": 6`, `"size": 7`, 1)
 			return f

@@ -131,12 +131,17 @@ func (a *app) bundle(cmd *cobra.Command, o *bundleOptions, node string) error {
 	return gatheredCode(packed.m)
 }
 
-// gatheredCode is the exit code of a bundle.
+// gatheredCode is the exit code of asking everybody.
 func gatheredCode(m *evidence.Manifest) error {
-	switch {
-	case m.EndedBy == diag.EndedInterrupted:
+	if m.EndedBy == diag.EndedInterrupted {
 		return &verdictError{exitInterrupted}
-	case m.Whole:
+	}
+	return wholeCode(m)
+}
+
+// wholeCode is the exit code of what is there: what was heard, now or when a bundle was made.
+func wholeCode(m *evidence.Manifest) error {
+	if m.Whole {
 		return nil
 	}
 	for _, g := range m.Sources {

@@ -65,7 +65,7 @@ func (a *app) export(cmd *cobra.Command, o *exportOptions, node string) error {
 		if !o.follow {
 			return gatheredCode(m)
 		}
-		since = began.Add(-exportOverlap)
+		since = o.nextSince(since, began, m.Whole)
 		for id, at := range shipped { // what will not be asked for again
 			if at.Before(since.Add(-exportOverlap)) {
 				delete(shipped, id)
@@ -80,6 +80,18 @@ func (a *app) export(cmd *cobra.Command, o *exportOptions, node string) error {
 	}
 }
 
+// nextSince is from when on the next round asks. As long as somebody is silent it stays: what he did not say in this
+// round he says once he is back, which is after an outage, and then it is wanted most.
+func (o *exportOptions) nextSince(since, began time.Time, whole bool) time.Time {
+	if whole {
+		return began.Add(-exportOverlap)
+	}
+	if most := began.Add(-max(o.history.since, defaultSince)); since.Before(most) {
+		return most
+	}
+	return since
+}
+
 // exportRound asks once and writes what was not shipped before. The requests of the round itself are no news.
 func (a *app) exportRound(ctx context.Context, o *exportOptions, j *job, since time.Time, shipped map[string]time.Time) (*evidence.Manifest, error) {
 	bounded, cancel := context.WithTimeout(ctx, o.history.target.deadline)
@@ -88,9 +100,7 @@ func (a *app) exportRound(ctx context.Context, o *exportOptions, j *job, since t
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return nil, err
 	}
-	for _, g := range m.Missing() {
-		note(a.stderr, "%s is %s: %s", g.Source, g.Status, g.Why)
-	}
+	a.noteMissing(m)
 	var news []evidence.Event
 	for _, e := range t.Told() {
 		if _, known := shipped[e.ID]; !known {

@@ -73,9 +73,7 @@ func (a *app) timeline(cmd *cobra.Command, o *historyOptions, node, output strin
 	if cmd.Context().Err() != nil {
 		return cmd.Context().Err()
 	}
-	for _, g := range m.Missing() {
-		note(a.stderr, "%s is %s: %s", g.Source, g.Status, g.Why)
-	}
+	a.noteMissing(m)
 	if err := a.showTimeline(t, output); err != nil {
 		return err
 	}
@@ -116,9 +114,23 @@ func (a *app) timelineOf(cmd *cobra.Command, o *historyOptions, path, output str
 		if err != nil {
 			return &failedError{fmt.Errorf("%s: %s: %w", path, f.Path, err)}
 		}
-		return a.showTimeline(evidence.Timeline{Clocks: m.Clocks, Events: events}.Narrow(q), output)
+		a.noteMissing(m)
+		if err := a.showTimeline(evidence.Timeline{Clocks: m.Clocks, Events: events}.Narrow(q), output); err != nil {
+			return err
+		}
+		return wholeCode(m)
 	}
 	return &failedError{fmt.Errorf("%s has no %s", path, evidence.HistoryName)}
+}
+
+// noteMissing says who is not in the history, or not with all that he said.
+func (a *app) noteMissing(m *evidence.Manifest) {
+	for _, g := range m.Missing() {
+		note(a.stderr, "%s is %s: %s", g.Source, g.Status, g.Why)
+	}
+	if m.EndedBy != diag.EndedCompleted {
+		note(a.stderr, "the asking ended by %s", m.EndedBy)
+	}
 }
 
 func (a *app) showTimeline(t evidence.Timeline, output string) error {

@@ -180,3 +180,16 @@ func FuzzHideIDs(f *testing.F) {
 		}
 	})
 }
+
+// TestDigestsOfProgramsStay: which build ran is what a log of an update is read for.
+func TestDigestsOfProgramsStay(t *testing.T) {
+	digest := strings.Repeat("0123456789abcdef", 4)
+	for _, line := range []string{"package=" + digest + " sha256=" + digest + " version=2", `"prior_sha256":"` + digest + `"`} {
+		if got := ScrubLine(line, nil); got != line {
+			t.Errorf("%s became %s", line, got)
+		}
+	}
+	if got := ScrubLine("secret="+digest, nil); strings.Contains(got, digest) {
+		t.Error("what is no digest by its name stayed")
+	}
+}

@@ -86,10 +86,10 @@ func scrubLine(s string, left int, counts map[string]int) (string, int) {
 	return showIDs(ScrubCounting(hidden, counts), ids), left
 }
 
-// idNames are the names under which logs say ids. Scrubbing would eat most of them, since an id that nobody guesses
-// looks like a token; and a line without its ids joins with nothing.
+// idNames are the names under which logs say ids and digests of programs. Scrubbing would eat most of them, since an id
+// that nobody guesses looks like a token; and a line without its ids joins with nothing.
 var idNames = [...]string{"correlation_id", "node_id", "node_instance_id", "allocation_id", "task_id", "session_id",
-	"workflow_id", "boot_id", "operation_id", "cert_serial", "serial"}
+	"workflow_id", "boot_id", "operation_id", "cert_serial", "serial", "sha256", "package", "package_sha256", "prior_sha256"}
 
 // idPrefixes begin the ids that the platform and this tool make, which stand in paths and sentences without a name.
 var idPrefixes = [...]string{"task-", "ts-", "op-", "req-", "probe-", "start-", "preflight-", "diag-", "run-", "agent-",
