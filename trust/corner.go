@@ -187,15 +187,23 @@ func (s *scene) verdict(links []Link) Verdict {
 }
 
 // repair joins what each corner takes, the control plane before the profile before the node: a node that is repaired
-// first is refused again.
+// first is refused again. A node is re-enrolled once, in the words of the first corner that takes it, or of the one that
+// says to wait.
 func (s *scene) repair(corners []Corner) []Repair {
 	var steps []Repair
 	vars := s.placeholders()
 	for _, c := range corners {
 		for _, r := range cornerRow(c).repair {
+			waits, reenrolls := r.Text == notAlone, strings.HasSuffix(r.Text, reenroll)
 			r.Text = diag.Fill(r.Text, vars)
-			if !slices.Contains(steps, r) {
+			same := slices.IndexFunc(steps, func(have Repair) bool {
+				return have == r || reenrolls && strings.HasSuffix(have.Text, diag.Fill(reenroll, vars))
+			})
+			switch {
+			case same < 0:
 				steps = append(steps, r)
+			case waits:
+				steps[same] = r
 			}
 		}
 	}

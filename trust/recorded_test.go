@@ -236,3 +236,34 @@ func TestCorners(t *testing.T) {
 		t.Errorf("steps %+v", steps)
 	}
 }
+
+// TestReenrolledOnce: two faults that both take a re-enrollment take one, and where it has to wait, that is what is said.
+// No other step is lost.
+func TestReenrolledOnce(t *testing.T) {
+	s := newScene(diag.Subject{NodeID: "n1", EnvironmentProfile: "lab"}, nil)
+	for _, row := range cornerRows {
+		for _, other := range cornerRows {
+			var once, others []string
+			for _, r := range s.repair([]Corner{row.corner, other.corner}) {
+				if strings.Contains(r.Text, "node reenroll") {
+					once = append(once, r.Text)
+				} else {
+					others = append(others, r.Text)
+				}
+			}
+			if len(once) > 1 {
+				t.Errorf("%s and %s: %q", row.corner, other.corner, once)
+			}
+			waits := false
+			for _, r := range append(slices.Clone(row.repair), other.repair...) {
+				waits = waits || r.Text == notAlone
+				if filled := diag.Fill(r.Text, s.placeholders()); !strings.Contains(filled, "node reenroll") && !slices.Contains(others, filled) {
+					t.Errorf("%s and %s: lost %s", row.corner, other.corner, filled)
+				}
+			}
+			if waits && !strings.HasPrefix(once[0], "leave the nodes alone") {
+				t.Errorf("%s and %s: %s", row.corner, other.corner, once[0])
+			}
+		}
+	}
+}

@@ -72,7 +72,7 @@ func trustVerdict(b *bytes.Buffer, v *trust.Verdict) {
 		fmt.Fprintf(b, "✔ MATCH · %s\n", v.Text)
 		return
 	case trust.Unclear:
-		fmt.Fprintf(b, "- UNKNOWN · %s: %s\n", v.Text, strings.Join(v.Unknown, ", "))
+		fmt.Fprintf(b, "- UNKNOWN · %s\nunknown     %s\n", render.Clean(v.Text), strings.Join(v.Unknown, ", "))
 		return
 	}
 	fmt.Fprintf(b, "✘ MISMATCH · %s\n", render.Clean(v.Text))
