@@ -109,6 +109,9 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 			return fmt.Sprintf("superseded: the node wrote %s at %s", later.Reason, stamp(later.At))
 		}
 	}
+	if begun := beganAnew(entries, i); begun != nil {
+		return fmt.Sprintf("superseded: the node wrote it at %s, and has not again since its agent began anew at %s", stamp(n.At), stamp(begun.At))
+	}
 	if p := denies(n); p != "" {
 		for _, c := range points {
 			if c.ID == p && c.Status == MarkPass {
@@ -136,6 +139,20 @@ func refutes(code ReasonCode) HopID {
 		return HopTerminalStartup
 	}
 	return ""
+}
+
+// beganAnew is the agent's start after entry i, in a record that knows of no contact at all: one ring alone does not have
+// them. What still holds is written again soon after a start.
+func beganAnew(entries []RecordEntry, i int) *RecordEntry {
+	if slices.ContainsFunc(entries, func(e RecordEntry) bool { return contact(&e) }) {
+		return nil
+	}
+	for k := len(entries) - 1; k > i; k-- {
+		if e := &entries[k]; e.Reason == RecProcessAlive && e.Decision == "start" {
+			return e
+		}
+	}
+	return nil
 }
 
 // contact reports whether the entry proves that the platform answered this node as its own.

@@ -389,6 +389,12 @@ func touch(seq uint64, boot string) RecordEntry {
 	return e
 }
 
+func begun(seq uint64, boot string) RecordEntry {
+	e := entry(seq, boot, RecProcessAlive, "agent")
+	e.Decision = "start"
+	return e
+}
+
 // TestStaleRecordDoesNotCount: what the node wrote before its last good contact, in an earlier boot, or before a later
 // word of the same loop is history, and is said to be.
 func TestStaleRecordDoesNotCount(t *testing.T) {
@@ -398,13 +404,15 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 		want    ReasonCode
 		lost    ReasonCode
 	}{
-		"now":                 {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ""},
-		"contact since":       {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), touch(2, "b")}, "", ReasonNone, ReasonServerTLSUntrusted},
-		"earlier boot":        {[]RecordEntry{entry(1, "a", RecServerTLSUntrusted, "task_wait")}, "b", ReasonNone, ReasonServerTLSUntrusted},
-		"later word":          {[]RecordEntry{entry(1, "b", RecDNSFailed, "task_wait"), entry(2, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ReasonControlPlaneUnreachable},
-		"start is no contact": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "agent")}, "", ReasonServerTLSUntrusted, ""},
-		"results apart":       {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), touch(2, "b")}, "", ReasonTaskResultPostFailed, ""},
-		"a new identity":      {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"), entry(2, "b", RecRecoveryEnrolled, "identity")}, "", ReasonNone, ReasonClonedIdentity},
+		"now":                      {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ""},
+		"contact since":            {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), touch(2, "b")}, "", ReasonNone, ReasonServerTLSUntrusted},
+		"earlier boot":             {[]RecordEntry{entry(1, "a", RecServerTLSUntrusted, "task_wait")}, "b", ReasonNone, ReasonServerTLSUntrusted},
+		"later word":               {[]RecordEntry{entry(1, "b", RecDNSFailed, "task_wait"), entry(2, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ReasonControlPlaneUnreachable},
+		"start is no contact":      {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "agent")}, "", ReasonServerTLSUntrusted, ""},
+		"a start without contacts": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), begun(2, "b")}, "", ReasonNone, ReasonServerTLSUntrusted},
+		"a start among contacts":   {[]RecordEntry{touch(1, "b"), entry(2, "b", RecServerTLSUntrusted, "task_wait"), begun(3, "b")}, "", ReasonServerTLSUntrusted, ""},
+		"results apart":            {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), touch(2, "b")}, "", ReasonTaskResultPostFailed, ""},
+		"a new identity":           {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"), entry(2, "b", RecRecoveryEnrolled, "identity")}, "", ReasonNone, ReasonClonedIdentity},
 		"repeated after contact": {[]RecordEntry{
 			{Seq: 1, BootID: "b", MonoNS: 30, Count: 2, Reason: RecServerTLSUntrusted, About: "heartbeat"},
 			{Seq: 2, BootID: "b", MonoNS: 20, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact},

@@ -53,7 +53,7 @@ func (a *app) classifyAt(path string) (*classified, error) {
 	if path == "-" {
 		return nil, errors.New("neither a report nor a bundle; a record is named by its file")
 	}
-	f, err := record.ReadFile(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	f, err := readRing(path)
 	if err != nil {
 		return nil, fmt.Errorf("read record: %w", err)
 	}
@@ -61,6 +61,20 @@ func (a *app) classifyAt(path string) (*classified, error) {
 		return nil, fmt.Errorf("neither a report, nor a bundle, nor a record: no slot of %d holds an entry", f.Slots)
 	}
 	return classifyRecord(&f), nil
+}
+
+// readRing reads one file of a record, and the other one where it lies beside it: contacts are in the pinned ring only.
+func readRing(path string) (diag.RecordFacts, error) {
+	dir, name := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	if name == record.FileRecord || name == record.FilePinned {
+		if f, err := record.Read(os.DirFS(dir)); err == nil && f.Valid > 0 {
+			return f, nil
+		}
+	}
+	return record.ReadFile(os.DirFS(dir), name)
 }
 
 // classifyJSON is for a report, and for a record as JSON.

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+)
+
+// TestClassifyARecord: a folder, and one of its files, tell the same; the pinned ring alone has the contacts.
+func TestClassifyARecord(t *testing.T) {
+	dir := t.TempDir()
+	ring := func(entries ...diag.RecordEntry) []byte {
+		var b bytes.Buffer
+		for i, e := range entries {
+			slot := record.Encode(record.FileRecord, i, e)
+			b.Write(slot[:])
+		}
+		return b.Bytes()
+	}
+	trouble := diag.RecordEntry{Seq: 1, BootID: "boot", MonoNS: 1, NodeID: "n1", Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry", Failure: diag.TLSUnknownCA}
+	path := filepath.Join(dir, record.FileRecord)
+	if err := os.WriteFile(path, ring(trouble), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{dir, path} {
+		doc, err := (&app{}).classifyFile(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc.From != "record" || doc.NodeID != "n1" || doc.Classification.Reason != diag.ReasonServerTLSUntrusted || doc.Kind != kindClassification {
+			t.Errorf("%s: %+v", what, doc)
+		}
+	}
+
+	contact := record.Encode(record.FilePinned, 0, diag.RecordEntry{
+		Seq: 2, BootID: "boot", MonoNS: 2, Reason: diag.RecProcessAlive, About: "heartbeat", Decision: record.DecisionContact, Pin: record.PinContact,
+	})
+	if err := os.WriteFile(filepath.Join(dir, record.FilePinned), contact[:], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{dir, path} {
+		doc, err := (&app{}).classifyFile(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc.Classification.Reason != diag.ReasonNone || len(doc.Classification.Losers) != 1 {
+			t.Errorf("%s, with a contact since: %+v", what, doc.Classification)
+		}
+	}
+}
