@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,13 +12,11 @@ import (
 // TestClassifyARecord: a folder, and one of its files, tell the same; the pinned ring alone has the contacts.
 func TestClassifyARecord(t *testing.T) {
 	dir := t.TempDir()
-	ring := func(entries ...diag.RecordEntry) []byte {
-		var b bytes.Buffer
-		for i, e := range entries {
-			slot := record.Encode(record.FileRecord, i, e)
-			b.Write(slot[:])
-		}
-		return b.Bytes()
+	ring := func(e diag.RecordEntry) []byte {
+		b := make([]byte, record.Slots*record.Size)
+		slot := record.Encode(record.FileRecord, record.Place(e.Seq), e)
+		copy(b[record.Place(e.Seq)*record.Size:], slot[:])
+		return b
 	}
 	trouble := diag.RecordEntry{Seq: 1, BootID: "boot", MonoNS: 1, NodeID: "n1", Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry", Failure: diag.TLSUnknownCA}
 	path := filepath.Join(dir, record.FileRecord)
