@@ -34,7 +34,7 @@ var rules = [...]rule{
 	{code: ReasonAgentVersionDrift, also: versionDiffers},
 	{code: ReasonTaskResultPostFailed},
 	{code: ReasonDispatchedResultLost, also: resultsLost},
-	{code: ReasonTaskBacklogStale, also: backlogStale},
+	{code: ReasonTaskBacklogStale, also: backlogStale, unless: whileSilent},
 	{code: ReasonOpsAccessUnhealthy, also: guestAgentDown, unless: whileSilent},
 	{code: ReasonGPUUnhealthy},
 	{code: ReasonTerminalGatewayDown},

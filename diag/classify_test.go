@@ -439,3 +439,16 @@ func TestBudgetsAreTightenedOnly(t *testing.T) {
 		t.Error(fmt.Sprint(c.DetectMS, c.RepairMS))
 	}
 }
+
+// A backlog is a finding of its own only once the node is heard again; until then its tasks wait because it is silent.
+func TestBacklogOfASilentNode(t *testing.T) {
+	age, stale := 30*time.Second, 2
+	e := Evidence{Node: &NodeEvidence{HeartbeatAge: &age, StaleAfter: 8 * time.Second, StaleTasks: &stale}}
+	if got := Classify(e).Reason; got != ReasonNodeAgentUnreachable {
+		t.Errorf("silent: got %s", got)
+	}
+	age = time.Second
+	if got := Classify(e).Reason; got != ReasonTaskBacklogStale {
+		t.Errorf("heard again: got %s", got)
+	}
+}
