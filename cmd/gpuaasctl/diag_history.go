@@ -49,6 +49,18 @@ func notOfID(c rune) bool {
 	return (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != ':'
 }
 
+// record scrubs what entries say in words of their own.
+func (r redacted) record(facts *diag.RecordFacts) {
+	for _, list := range [...][]diag.RecordEntry{facts.Entries, facts.Pinned} {
+		for i := range list {
+			list[i].Detail = r.scrub("record")(list[i].Detail)
+			for name, v := range list[i].Facts {
+				list[i].Facts[name] = r.value("record", name, v)
+			}
+		}
+	}
+}
+
 // clean scrubs what was scrubbed where it was read: nothing that an older helper let through leaves by this tool. It
 // is done before anything else is made of what was heard.
 func (w *witnesses) clean(r redacted) {
@@ -69,15 +81,8 @@ func (w *witnesses) clean(r redacted) {
 	for i, f := range w.lastWords {
 		journal([...]string{"platform log", "ingress log"}[i], f.Journal)
 	}
-	if rec := w.record.Record; rec != nil {
-		for _, list := range [...][]diag.RecordEntry{rec.Entries, rec.Pinned} {
-			for i := range list {
-				list[i].Detail = r.scrub("record")(list[i].Detail)
-				for name, v := range list[i].Facts {
-					list[i].Facts[name] = r.value("record", name, v)
-				}
-			}
-		}
+	if w.record.Record != nil {
+		r.record(w.record.Record)
 	}
 	fields := func(source string, f diag.Fact) {
 		if f.HTTP != nil {

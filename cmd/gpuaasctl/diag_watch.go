@@ -114,6 +114,7 @@ func (w *watch) look(ctx context.Context) error {
 		w.broken = false
 		note(w.app.stderr, "the record can be read again")
 	}
+	redacted{}.record(f.Record)
 	return w.print(append(f.Record.Entries, w.contact(f.Record.Pinned)...))
 }
 

@@ -135,7 +135,7 @@ func (a *app) reenroll(ctx context.Context, j *job, o *reenrollOptions) error {
 		d.Error = err.Error()
 		err = &failedError{err}
 	}
-	return errors.Join(a.writeReenroll(d, j.again("diag", "trust"), o.output), err)
+	return errors.Join(a.writeReenroll(d, j, o.output), err)
 }
 
 func (j *job) reenroll(ctx context.Context, places map[string]preflight.Vantage, o *reenrollOptions, d *reenrollDoc) error {
@@ -301,8 +301,8 @@ func writePrivate(path string, data []byte) error {
 	return nil
 }
 
-// writeReenroll writes the document; again is the command that shows how the node stands.
-func (a *app) writeReenroll(d *reenrollDoc, again, output string) error {
+// writeReenroll writes the document, and what there is to do next.
+func (a *app) writeReenroll(d *reenrollDoc, j *job, output string) error {
 	if output == formatJSON {
 		return a.writeJSON(d)
 	}
@@ -331,7 +331,9 @@ func (a *app) writeReenroll(d *reenrollDoc, again, output string) error {
 	}
 	if d.File != "" {
 		rows = append(rows, []string{"bundle", d.File + " (whoever reads it can become this node)"},
-			[]string{"next", "on the node, as root: gpuaas-agent bundle apply <" + d.File + ", then restart its agent; then " + again})
+			[]string{"next", "carry it to the node (scp keeps its mode with -p)"},
+			[]string{"", fmt.Sprintf("there, as root: gpuaas-agent bundle apply <%s && systemctl restart %s", diag.Quote(filepath.Base(d.File)), diag.Quote(j.Env.Profile.Agent.Unit))},
+			[]string{"", "then here:      " + j.again("diag", "trust")})
 	}
 	for _, r := range rows {
 		r[1] = render.Clean(r[1])
