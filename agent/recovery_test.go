@@ -372,6 +372,33 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
+// A certificate that ends soon may be all that an agent finds when it starts, or when the platform was away: the next one
+// comes with the platform's next word, and not after this one's end.
+func TestRenewalWaitsForThePlatformsWord(t *testing.T) {
+	ending := material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(20*time.Minute), claims("c", nil) })
+	down := HeartbeatDone{Outcome: Outcome{Reason: diag.RecAPIUnreachable}}
+	for name, events := range map[string][]What{
+		"at the start":    {Started{}, ending},
+		"after an outage": {Started{}, ending, down, TimerFired{TimerHeartbeat}, down, TimerFired{TimerHeartbeat}},
+		"looked at twice": {Started{}, ending, down, TimerFired{TimerRenew}, ending, TimerFired{TimerHeartbeat}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := play(newState(), events...)
+			s, got := play(s, HeartbeatDone{})
+			if !strings.Contains(got, "CheckIdentity") {
+				t.Fatalf("after the platform's word: %s", got)
+			}
+			if s, got = play(s, ending); !strings.HasSuffix(got, "record(cert_expiring identity renew) Enroll") {
+				t.Errorf("got %s", got)
+			}
+			s, _ = play(s, EnrollDone{Outcome: Outcome{Reason: diag.RecAPIUnreachable}})
+			if _, got = play(s, HeartbeatDone{}); strings.Contains(got, "CheckIdentity") {
+				t.Errorf("a failed attempt has its back-off: %s", got)
+			}
+		})
+	}
+}
+
 func TestChangedFilesAreLookedAt(t *testing.T) {
 	s := servingState(healthy)
 	if _, effects := Step(s, Event{Wall: testWall, Files: "2", What: TimerFired{TimerSummary}}); !strings.Contains(words(effects), "CheckIdentity") {

@@ -61,6 +61,7 @@ type State struct {
 	RefusedAt  time.Duration // the first of them
 	Rejected   Outcome       // what makes another enrollment necessary, no reason when nothing does
 	EnrolledAt time.Duration // when the newest certificate came
+	Renew      bool          // the next one waits for the platform's word that it takes this one
 	Detour     bool          // the last enrollment reached nobody: the next one takes the other path
 	Ledger     Ledger
 

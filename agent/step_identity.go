@@ -222,8 +222,8 @@ func (t *turn) accepted(began time.Duration) {
 	if began < s.EnrolledAt {
 		return
 	}
-	if !s.Rejected.OK() {
-		s.Rejected = Outcome{}
+	if !s.Rejected.OK() || s.Renew {
+		s.Rejected, s.Renew = Outcome{}, false
 		t.checkIdentity()
 	}
 	s.Rejections, s.Observed.Denied = 0, ""
@@ -296,6 +296,7 @@ func (t *turn) renewal() {
 		t.enroll(o, "renew")
 		return
 	}
+	s.Renew = no.Detail == ""
 	if s.Observed.Ending != m.Serial {
 		s.Observed.Ending = m.Serial
 		if no.Detail != "" {
