@@ -69,7 +69,7 @@ type Request struct {
 	Query        Secret            `json:"query,omitzero"`    // added to Target, a URL: links of other people carry logins there
 	Token        Secret            `json:"token,omitzero"`    // sent as Authorization: Bearer, or as a bearer.<token> subprotocol
 	Cookie       Secret            `json:"cookie,omitzero"`   // edge cookie, sent as Cookie
-	Extract      map[string]string `json:"extract,omitempty"` // name -> gjson path; only these fields of an answer are kept
+	Extract      map[string]string `json:"extract,omitempty"` // name -> gjson path, on a node a plain one (a.0.b); only these fields of an answer are kept
 	Keep         string            `json:"keep,omitempty"`    // the one extracted name whose value is a Secret (HTTPFacts.Kept)
 	Poll         *Poll             `json:"poll,omitempty"`    // repeat until a field has a final value
 	Subprotocols []string          `json:"subprotocols,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -293,8 +294,18 @@ func checkField(name, path string) error {
 	if path == "" {
 		return fmt.Errorf("field %s is empty; use %q where this platform has no such field", name, Absent)
 	}
+	if onNodes(name) && !plainPath.MatchString(path) {
+		return fmt.Errorf("field %s is looked up on nodes as well, where a path is names and indices joined by dots, not %q", name, path)
+	}
 	return nil
 }
+
+// onNodes reports whether nodes extract the field: an agent's own requests are answered with errors, or with nothing
+// that anybody reads.
+func onNodes(name string) bool { return name == "error.code" || name == "error.message" }
+
+// plainPath is what the probe on a node understands of gjson's paths; Absent is one.
+var plainPath = regexp.MustCompile(`^[\w-]+(\.[\w-]+)*$`)
 
 func placeholders(vars []string) string {
 	if len(vars) == 0 {

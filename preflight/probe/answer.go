@@ -1,14 +1,13 @@
 package probe
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -92,15 +91,15 @@ func retryAfter(v string, now time.Time) *int64 {
 
 // extract pulls the fields that were asked for, and the error envelope of a refusal. A null counts as absent.
 func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
-	if !gjson.ValidBytes(body) {
+	if !json.Valid(body) {
 		return
 	}
-	get := func(path string) (string, bool) {
-		v := gjson.GetBytes(body, path)
-		return v.String(), v.Exists() && v.Type != gjson.Null
+	get := c.p.Lookup
+	if get == nil {
+		get = lookup
 	}
 	for name, path := range c.req.Extract {
-		v, ok := get(path)
+		v, ok := get(body, path)
 		switch {
 		case !ok:
 		case name == c.req.Keep:
@@ -128,11 +127,11 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 		return
 	}
 	part := func(e envelopeField) string {
-		v, _ := get(e.in(c.req))
+		v, _ := get(body, e.in(c.req))
 		return clean(c.req, v, h.Kept)
 	}
 	h.ErrorCode, h.ErrorMessage = part(envelope.code), part(envelope.message)
-	if v, _ := get(envelope.correlation.in(c.req)); v != "" {
+	if v, _ := get(body, envelope.correlation.in(c.req)); v != "" {
 		h.Correlation = clipID(withoutSecrets(v, append(secretsOf(c.req), h.Kept)...))
 	}
 	if h.RetryAfterS == nil {

@@ -5,6 +5,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -132,16 +131,17 @@ func matches(line string, match []string) bool {
 
 // journalEntry reads one entry of journalctl's JSON. A text with bytes that are no characters comes as a list of them.
 func journalEntry(text []byte) (l diag.JournalLine, ok bool) {
-	if !gjson.ValidBytes(text) {
+	var entry map[string]json.RawMessage
+	if json.Unmarshal(text, &entry) != nil {
 		return l, false
 	}
-	get := func(name string) string { return gjson.GetBytes(text, name).String() }
+	get := func(name string) string { s, _ := jsonText(entry[name]); return s }
 	l.Text, l.Boot = get("MESSAGE"), get("_BOOT_ID")
 	l.Priority, _ = strconv.Atoi(get("PRIORITY"))
 	if us, _ := strconv.ParseInt(get("__REALTIME_TIMESTAMP"), 10, 64); us > 0 {
 		l.At = diag.At(time.UnixMicro(us))
 	}
-	if strings.HasPrefix(l.Text, "[") && !bytes.Contains(text, []byte(`"MESSAGE":"`)) {
+	if bytes.HasPrefix(entry["MESSAGE"], []byte("[")) {
 		l.Text = ofBytes(l.Text)
 	}
 	return l, l.Text != ""

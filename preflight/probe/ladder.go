@@ -48,13 +48,19 @@ type climb struct {
 	spare spare
 }
 
-// newClimb returns nil, with the failure in f, when the target makes no sense.
+// newClimb returns nil, with the failure in f, when the target makes no sense, or a path to extract none here.
 func (p *Prober) newClimb(req diag.Request, f *diag.Fact) *climb {
 	c := &climb{p: p, req: req, f: f}
 	var err error
 	if c.to, err = parseTarget(withQuery(req)); err != nil {
 		c.failed(phaseTarget, diag.Unsupported, err)
 		return nil
+	}
+	for _, path := range req.Extract {
+		if p.Lookup == nil && !plainPath(path) {
+			c.failed(phaseTarget, diag.Unsupported, errors.New("not names and indices joined by dots: "+path))
+			return nil
+		}
 	}
 	return c
 }

@@ -26,6 +26,9 @@ type Prober struct {
 	// Dial replaces the network dialer, for connections through a jump host and for tests.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// Lookup finds fields in answers; without one, names and list indices joined by dots are all that can be asked for.
+	Lookup Lookup
+
 	Agent AgentView // node side only
 
 	names nameFiles // tests have files of their own

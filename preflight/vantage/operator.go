@@ -10,6 +10,8 @@ import (
 	"context"
 	"os"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
@@ -23,7 +25,8 @@ const (
 // Local is the operator's own process as a vantage.
 type Local struct{ prober *probe.Prober }
 
-// Operator measures from this process by p; nil means a prober without settings.
+// Operator measures from this process by p, which may extract by every path of gjson; nil means a prober without
+// settings.
 func Operator(p *probe.Prober) *Local {
 	if p == nil {
 		p = &probe.Prober{}
@@ -31,7 +34,16 @@ func Operator(p *probe.Prober) *Local {
 	if p.Vantage == "" {
 		p.Vantage = operatorName
 	}
+	if p.Lookup == nil {
+		p.Lookup = lookup
+	}
 	return &Local{prober: p}
+}
+
+// lookup is a probe.Lookup of the whole language that a profile may use for what the platform answers an operator.
+func lookup(doc []byte, path string) (string, bool) {
+	v := gjson.GetBytes(doc, path)
+	return v.String(), v.Exists() && v.Type != gjson.Null
 }
 
 // Name is "operator".
