@@ -45,9 +45,8 @@ func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
 	var rows []store.Evidence
 	var err error
 	correlationID, sessionID := q.Get("correlation_id"), q.Get("session_id")
-	correlated := correlationID + sessionID
 	switch {
-	case correlated != "":
+	case correlationID+sessionID != "":
 		rows, err = p.store.EvidenceBy(r.Context(), correlationID, sessionID)
 	case nodeID != "" || allocationID != "":
 		var since diag.Time
@@ -63,9 +62,9 @@ func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
 	}
 	web.WriteJSON(w, http.StatusOK, struct {
 		Items     []evidenceView `json:"items"`
-		Truncated bool           `json:"truncated"` // there is older evidence than this
+		Truncated bool           `json:"truncated"` // there is, or may be, more than this
 		Now       diag.Time      `json:"now"`
-	}{evidenceViews(rows), correlated == "" && len(rows) == maxEvidence, diag.At(p.now())})
+	}{evidenceViews(rows), len(rows) == maxEvidence, diag.At(p.now())})
 	return nil
 }
 

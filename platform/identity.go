@@ -44,6 +44,15 @@ type caller struct {
 	remote   string
 }
 
+// source is the caller as the host that it says it is.
+func (c caller) source(instance string) store.Source {
+	s := store.Source{InstanceID: instance, Remote: c.remote}
+	if c.cert != nil {
+		s.Serial = serialText(c.cert)
+	}
+	return s
+}
+
 type callerKey struct{}
 
 // callerOf returns the caller that the node middleware identified.
@@ -91,7 +100,7 @@ func (p *Platform) denied(ctx context.Context, nodeID string, from caller, anyPr
 	case !anyProfile && store.OtherProfile(n.ReportedProfile, p.profileOf(n)):
 		return web.Errorf(http.StatusForbidden, wire.DenyProfileMismatch, "the node named another environment profile than the active one")
 	}
-	switch fenced, err := p.store.Fenced(ctx, nodeID, from.instance, from.remote); {
+	switch fenced, err := p.store.Fenced(ctx, nodeID, from.source(from.instance)); {
 	case err != nil:
 		return lookupFailed(err)
 	case fenced:

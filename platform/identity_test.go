@@ -339,6 +339,31 @@ func TestFencedWithoutAName(t *testing.T) {
 	}
 }
 
+// TestFencedUnderAnotherName: a fenced host stays out whatever it calls itself, and takes no good host with it.
+func TestFencedUnderAnotherName(t *testing.T) {
+	p := platformtest.StartPlatform(t, platformtest.Options{})
+	cred := p.Enroll(platformtest.NodeID)
+	fence := func(id string) { decide(t, p, platformtest.NodeID, "fence", map[string]any{"instance_id": id}) }
+	beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-b"}, wire.HeaderNodeInstance, "host-b")
+	fence("host-b")
+	if code := beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-c"}, wire.HeaderNodeInstance, "host-c"); code != "" {
+		t.Errorf("a stranger with a certificate that a good host has as well: %q", code)
+	}
+	fence("instance-of-" + platformtest.NodeID)
+	if code := beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-c"}, wire.HeaderNodeInstance, "host-c"); code != "" {
+		t.Errorf("a good host: %q", code)
+	}
+	fence("host-c")
+	for where, code := range everywhere(t, p, cred, "x", wire.HeaderNodeInstance, "host-d") {
+		if code != wire.DenyFenced && where != "enroll" {
+			t.Errorf("under another name at %s: %q", where, code)
+		}
+	}
+	if code := beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-d"}, wire.HeaderNodeInstance, "host-d"); code != wire.DenyFenced {
+		t.Errorf("its heartbeat: %q", code)
+	}
+}
+
 // TestNewIdentity: reactivation may ask for a new enrollment, and the old certificates are of no use to a copy.
 func TestNewIdentity(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})

@@ -102,7 +102,7 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 // takeHeartbeat stores a node's report, or denies the host that sent it. A preflight's is checked and not stored.
 func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest) error {
 	ctx, nodeID, from := r.Context(), r.PathValue("node_id"), callerOf(r.Context())
-	if err := p.deniedHost(ctx, nodeID, h.NodeInstanceID, from.remote); err != nil {
+	if err := p.deniedHost(ctx, nodeID, h.NodeInstanceID, from); err != nil {
 		return err
 	}
 	if active := p.activeProfile(ctx, nodeID); store.OtherProfile(h.Profile, active) {
@@ -133,8 +133,8 @@ func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest) error
 }
 
 // deniedHost denies a host that is fenced, as the request's body names it.
-func (p *Platform) deniedHost(ctx context.Context, nodeID, instanceID, remote string) error {
-	switch fenced, err := p.store.Fenced(ctx, nodeID, instanceID, remote); {
+func (p *Platform) deniedHost(ctx context.Context, nodeID, instanceID string, from caller) error {
+	switch fenced, err := p.store.Fenced(ctx, nodeID, from.source(instanceID)); {
 	case err != nil:
 		return err
 	case fenced:
@@ -275,7 +275,7 @@ func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 	if in.NodeInstanceID == "" {
 		return web.Errorf(http.StatusBadRequest, "instance_id_required", "events name their node instance")
 	}
-	if err := p.deniedHost(r.Context(), r.PathValue("node_id"), in.NodeInstanceID, callerOf(r.Context()).remote); err != nil {
+	if err := p.deniedHost(r.Context(), r.PathValue("node_id"), in.NodeInstanceID, callerOf(r.Context())); err != nil {
 		return err
 	}
 	mark, err := p.store.AddEvents(r.Context(), r.PathValue("node_id"), in, p.now())

@@ -119,7 +119,7 @@ func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation 
 
 // checkHost refuses a host that is fenced, or that is another node still; one that was another node before is recorded.
 func checkHost(ctx context.Context, q querier, e Enrollment) error {
-	out, err := fenced(ctx, q, e.NodeID, e.InstanceID, e.Remote)
+	out, err := fenced(ctx, q, e.NodeID, Source{InstanceID: e.InstanceID, Remote: e.Remote})
 	switch {
 	case err != nil:
 		return err

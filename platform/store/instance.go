@@ -46,16 +46,19 @@ func seen(ctx context.Context, q querier, i Instance) error {
 	return err
 }
 
-// Fenced reports whether a request as the node comes from a fenced host: by its instance id or, where the request
-// names none, by its address when no other host of the node was last seen there.
-func (s *Store) Fenced(ctx context.Context, nodeID, instanceID, remote string) (bool, error) {
-	return fenced(ctx, s.db, nodeID, instanceID, remote)
+// Fenced reports whether a request as the node comes from a fenced host: by its instance id or, where that is of no host
+// that the operator knows and left in, by the certificate that the fenced host had last, or by its address if the
+// request names no host; both only where no other host has the same. What a host calls itself does not get it back in.
+func (s *Store) Fenced(ctx context.Context, nodeID string, from Source) (bool, error) {
+	return fenced(ctx, s.db, nodeID, from)
 }
 
-func fenced(ctx context.Context, q querier, nodeID, instanceID, remote string) (bool, error) {
+func fenced(ctx context.Context, q querier, nodeID string, from Source) (bool, error) {
 	var n int
-	err := q.QueryRowContext(ctx, `SELECT count(*) FROM instances f WHERE f.node_id = ?1 AND f.fenced_at > 0 AND (f.instance_id = ?2 OR ?2 = '' AND f.remote = ?3
-		AND NOT EXISTS (SELECT 1 FROM instances o WHERE o.node_id = ?1 AND o.remote = ?3 AND o.fenced_at = 0))`, nodeID, instanceID, remote).Scan(&n)
+	err := q.QueryRowContext(ctx, `WITH others AS (SELECT * FROM instances WHERE node_id = ?1 AND fenced_at = 0)
+		SELECT count(*) FROM instances f WHERE f.node_id = ?1 AND f.fenced_at > 0 AND (f.instance_id = ?2 OR ?2 NOT IN (SELECT instance_id FROM others) AND (
+			?4 != '' AND f.cert_serial = ?4 AND ?4 NOT IN (SELECT cert_serial FROM others) OR
+			?2 = '' AND f.remote = ?3 AND ?3 NOT IN (SELECT remote FROM others)))`, nodeID, from.InstanceID, from.Remote, from.Serial).Scan(&n)
 	return n > 0, err
 }
 
