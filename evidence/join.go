@@ -179,7 +179,7 @@ func withInstances(node string, events []Event) []Event {
 	now, seen, both := "", map[string]bool{}, map[string]bool{}
 	for _, e := range events {
 		id := e.InstanceID
-		if id != "" && (node == "" || e.NodeID == node) && id != now {
+		if id != "" && (node == "" || e.NodeID == node) && id != now && e.ofNode() {
 			switch {
 			case now != "" && !seen[id]:
 				out = append(out, joinEvent(e, Warning, "another instance speaks as this node from here on: %s, before it was %s (imaged anew, or another machine)", id, now))
@@ -192,6 +192,15 @@ func withInstances(node string, events []Event) []Event {
 		out = append(out, e)
 	}
 	return out
+}
+
+// nodeKinds are of the evidence that the platform has from the node itself. To everything else it adds the instance that
+// it has in mind at that moment, which for a node that enrolled anew is the former one until its first heartbeat.
+var nodeKinds = [...]string{"node.enrolled", "node.heartbeat_changed", "node.booted", "node.event"}
+
+// ofNode reports whether it is the event's instance that spoke.
+func (e *Event) ofNode() bool {
+	return e.Origin == FromRecord || e.Origin == FromAgent || e.Origin == FromEvidence && slices.Contains(nodeKinds[:], e.Fields["kind"])
 }
 
 func joinEvent(e Event, sev Severity, format string, args ...any) Event {

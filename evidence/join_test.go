@@ -172,20 +172,23 @@ func TestIdsJoin(t *testing.T) {
 }
 
 // TestAnotherInstance: a node that was imaged anew keeps its history, and the change is a line. An old instance that
-// speaks again is two machines.
+// speaks again is two machines; the platform's own word about the node, as it knew it then, is not.
 func TestAnotherInstance(t *testing.T) {
 	var items []Item
-	for i, instance := range []string{"old", "old", "new", "", "old", "new"} {
-		items = append(items, Item{EvidenceLine: diag.EvidenceLine{At: at(i), Kind: fmt.Sprint("k", i), NodeID: "n1", InstanceID: instance}})
+	for i, said := range [...][2]string{
+		{"old", "node.enrolled"}, {"old", "node.booted"}, {"new", "node.enrolled"}, {"old", "node.recovery_changed"}, {"old", "task.expired"},
+		{"", "node.event"}, {"old", "node.heartbeat_changed"}, {"new", "node.event"},
+	} {
+		items = append(items, Item{EvidenceLine: diag.EvidenceLine{At: at(i), Kind: said[1], NodeID: "n1", InstanceID: said[0]}})
 	}
 	h := Join(Query{NodeID: "n1"}, Platform(known("platform", 0), items, keep))
-	equal(t, texts(h.Events), "evidence: k0", "evidence: k1",
+	equal(t, texts(h.Events), "evidence: node.enrolled", "evidence: node.booted",
 		"timeline: another instance speaks as this node from here on: new, before it was old (imaged anew, or another machine)",
-		"evidence: k2", "evidence: k3",
+		"evidence: node.enrolled", "evidence: node.recovery_changed", "tasks: task.expired", "evidence: node.event",
 		"timeline: instance old speaks again, after new did: two machines may hold one identity",
-		"evidence: k4",
+		"evidence: node.heartbeat_changed",
 		"timeline: instance new speaks again, after old did: two machines may hold one identity",
-		"evidence: k5")
+		"evidence: node.event")
 }
 
 // TestOrderOfSources: whichever witness is heard first, the history is the same.

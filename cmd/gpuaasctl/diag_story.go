@@ -107,7 +107,11 @@ func verdictWords(r *diag.Report) string {
 	if v.Blame != nil {
 		fmt.Fprintf(&b, ": %s at %s (%s)\n%s", v.Blame.Signal, v.Blame.Hop, v.Confidence, v.Blame.Text)
 	}
-	fmt.Fprintf(&b, "\nreason %s, owner %s\n", v.Reason, v.Owner)
+	fmt.Fprintf(&b, "\nreason %s", v.Reason)
+	if v.Owner != "" {
+		fmt.Fprintf(&b, ", owner %s", v.Owner)
+	}
+	b.WriteByte('\n')
 	if v.Proof != nil {
 		fmt.Fprintf(&b, "proof: %s\n", v.Proof.Text)
 	}
