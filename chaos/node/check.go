@@ -1,0 +1,71 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// tryEvery is the pause between two tries of a check.
+const tryEvery = 100 * time.Millisecond
+
+// try tries a check until it holds; it says what is against it when its time is over.
+func try(ctx context.Context, c step.Check) string {
+	ctx, cancel := context.WithTimeout(ctx, c.Within.Duration())
+	defer cancel()
+	why := "not tried"
+	for {
+		now := once(ctx, c)
+		if now == "" {
+			return ""
+		}
+		if ctx.Err() == nil || why == "not tried" {
+			why = now // the last try ran out of time, which says nothing
+		}
+		select {
+		case <-ctx.Done():
+			return why
+		case <-time.After(tryEvery):
+		}
+	}
+}
+
+func once(ctx context.Context, c step.Check) string {
+	o, err := look(ctx, c)
+	said := o.out + o.err
+	switch {
+	case err != nil:
+		return err.Error()
+	case !c.Exec.Fine(o.code):
+		return fmt.Sprintf("%s: exit code %d: %s", c.Exec.Line(), o.code, o.said())
+	case c.Has != "" && !strings.Contains(said, c.Has):
+		return fmt.Sprintf("%s does not say %q but %.120q", c.Exec.Line(), c.Has, said)
+	case c.Lacks != "" && strings.Contains(said, c.Lacks):
+		return fmt.Sprintf("%s says %q", c.Exec.Line(), c.Lacks)
+	}
+	return ""
+}
+
+// look runs a check's program, in a unit's mount namespace if it is to see what the unit sees.
+func look(ctx context.Context, c step.Check) (o outcome, err error) {
+	if c.Unit == "" {
+		return tool(ctx, c.Exec.Stdin, c.Exec.Argv...)
+	}
+	u, err := showUnit(ctx, c.Unit)
+	if err != nil || u.MainPID == 0 {
+		return o, orText(err, "%s does not run, so it sees nothing", c.Unit)
+	}
+	inside := func() error {
+		o, err = tool(ctx, c.Exec.Stdin, c.Exec.Argv...) // a child is where the thread is that made it
+		return err
+	}
+	if err := inNamespace(u.MainPID, inside); err != nil {
+		return o, err
+	}
+	return o, nil
+}

@@ -1,0 +1,113 @@
+package node
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// Consent is the word of a machine's owner that drills may break it. It lies on the machine, so no operator can give it
+// for somebody else:
+//
+//	node = compute-node-01
+//	until = 2026-12-31T23:59:59Z
+//	disposable = yes
+type Consent struct {
+	Node       string
+	Until      time.Time
+	Disposable bool // the machine may be lost; without it, nothing may be done that outlives a reboot
+}
+
+// maxSkew is how far the clocks of the runner and of the machine may be apart: with more, no expiry could be judged.
+const maxSkew = 2 * time.Minute
+
+// ParseConsent reads a consent strictly: a line that is not understood is an error, for it may be a restriction.
+func ParseConsent(text string) (Consent, error) {
+	var c Consent
+	seen := map[string]bool{}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if !ok || value == "" || seen[key] {
+			return c, fmt.Errorf("line %d: want key = value, each key once", n)
+		}
+		seen[key] = true
+		switch key {
+		case "node":
+			c.Node = value
+		case "until":
+			until, err := time.Parse(time.RFC3339, value)
+			if err != nil {
+				return c, fmt.Errorf("line %d: until: %q is no time like 2026-12-31T23:59:59Z", n, value)
+			}
+			c.Until = until
+		case "disposable":
+			if value != "yes" && value != "no" {
+				return c, fmt.Errorf("line %d: disposable: want yes or no", n)
+			}
+			c.Disposable = value == "yes"
+		default:
+			return c, fmt.Errorf("line %d: no key %q", n, key)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return c, err
+	}
+	if !seen["node"] || !seen["until"] {
+		return c, errors.New("node and until must be there")
+	}
+	return c, nil
+}
+
+// readConsent reads the file, and believes it only where nobody but root could have written it.
+func readConsent(path string) (Consent, *step.Refusal) {
+	fi, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Consent{}, step.Refuse(step.RefusedConsent, "%s is not there: the owner of this machine has not agreed to drills", path)
+	}
+	if err != nil {
+		return Consent{}, step.Refuse(step.RefusedConsent, "%v", err)
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok || !fi.Mode().IsRegular() || st.Uid != 0 || fi.Mode().Perm()&0o022 != 0 {
+		return Consent{}, step.Refuse(step.RefusedConsent, "%s must be a file that only root can write", path)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Consent{}, step.Refuse(step.RefusedConsent, "%v", err)
+	}
+	c, err := ParseConsent(string(b))
+	if err != nil {
+		return Consent{}, step.Refuse(step.RefusedConsent, "%s: %v", path, err)
+	}
+	return c, nil
+}
+
+// permits says whether the drill is within the consent, on a machine whose clock says now. The drill must end before the
+// consent does.
+func (c Consent) permits(d step.Drill, now time.Time) *step.Refusal {
+	skew := now.Sub(d.At)
+	switch {
+	case skew.Abs() > maxSkew:
+		return step.Refuse(step.RefusedClock, "this machine's clock is %v from the runner's: nobody can say whether a consent still holds", skew.Round(time.Second))
+	case c.Node != d.Node:
+		return step.Refuse(step.RefusedNode, "the drill is for %s, and the consent on this machine is %s's", d.Node, c.Node)
+	case now.Add(d.TTL.Duration()).After(c.Until):
+		return step.Refuse(step.RefusedExpired, "the consent ends %s, and the drill would not be over by then", c.Until.Format(time.RFC3339))
+	case d.Persistent() && !c.Disposable:
+		return step.Refuse(step.RefusedDisposable, "a step of tier %s outlives a reboot, and the consent does not say disposable = yes", step.TierPersistent)
+	}
+	return nil
+}

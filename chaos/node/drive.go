@@ -1,0 +1,241 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// poll is how often a process looks whether another one has done what it waits for, and how often the watchdog looks
+// whether something is asked of it.
+const poll = 10 * time.Millisecond
+
+// letGo is how long the watchdog may take to let go of what it holds. Then it is ended: systemd starts it anew.
+const letGo = 5 * time.Second
+
+// Do asks the watchdog for a step, or for all, waits until it is made, and looks whether it has its effect. Only the
+// watchdog makes changes: so the end of an SSH connection cannot leave one half made, and what is held, it holds.
+func (r *Run) Do(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, makeBudget+lockWait)
+	defer cancel()
+	var wanted []string
+	err := r.locked(ctx, func() error {
+		l := &r.Journal.Ledger
+		if l.Phase() != step.PhaseArmed || !r.guarded() {
+			return r.state("nothing is injected")
+		}
+		for _, s := range l.Steps {
+			if id != "" && s.Step.ID != id {
+				continue
+			}
+			wanted = append(wanted, s.Step.ID)
+			if s.Wanted {
+				continue // asked for again: an answer may have been lost
+			}
+			if err := r.keeper(step.ByCLI).write(step.Entry{Event: step.EventWanted, Step: s.Step.ID}); err != nil {
+				return err
+			}
+		}
+		if len(wanted) == 0 {
+			return step.Refuse(step.RefusedDrill, "drill %s has no step %q", r.ID, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range wanted {
+		if err := r.await(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, id := range wanted {
+		if err := r.check(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until a step is made.
+func (r *Run) await(ctx context.Context, id string) error {
+	for {
+		if err := r.Journal.Refresh(); err != nil {
+			return err
+		}
+		for _, s := range r.Journal.Ledger.Steps {
+			if s.Step.ID != id {
+				continue
+			}
+			if st := s.State(); st == step.Done || st == step.Verified {
+				return nil
+			}
+			if r.Journal.Ledger.Why != "" {
+				return r.state("step %s was not made%s", id, said(s))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return r.state("step %s was not made in time", id)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// said is what the journal has against a step's changes.
+func said(s step.StepLedger) string {
+	for _, c := range s.Changes {
+		if c.Text != "" {
+			return ": " + c.Text
+		}
+	}
+	return ""
+}
+
+// check tries a step's checks until they hold, and says so in the journal.
+func (r *Run) check(ctx context.Context, id string) error {
+	s, _ := r.Journal.Ledger.Drill.Step(id)
+	if len(s.Verify) == 0 {
+		return nil
+	}
+	var failed []string
+	for _, c := range s.Verify {
+		if why := try(ctx, c); why != "" {
+			failed = append(failed, c.Name+": "+why)
+		}
+	}
+	return r.locked(ctx, func() error {
+		e := step.Entry{Event: step.EventVerify, Step: id, State: step.Verified}
+		if len(failed) > 0 {
+			e.State, e.Text = step.Done, strings.Join(failed, "; ")
+		}
+		if err := r.keeper(step.ByCLI).write(e); err != nil {
+			return err
+		}
+		if len(failed) > 0 {
+			return step.Refuse(step.RefusedCheck, "step %s: %s", id, e.Text)
+		}
+		return nil
+	})
+}
+
+// Renew says that the drill is still wanted.
+func (r *Run) Renew() error {
+	if err := r.Journal.Refresh(); err != nil {
+		return err
+	}
+	if r.Journal.Ledger.Phase() != step.PhaseArmed {
+		return r.state("it cannot be renewed")
+	}
+	return r.lease.renew(r.host.Clock.Now())
+}
+
+// Revert undoes everything now. What only the watchdog can let go of, it waits for; a watchdog that does not is ended,
+// which lets go as well.
+func (r *Run) Revert(ctx context.Context, by, why string) error {
+	err := r.locked(ctx, func() error { return r.keeper(by).Revert(ctx, why) })
+	for deadline := time.Now().Add(lockWait); err == nil && r.Journal.Ledger.Touched(); {
+		if !r.guarded() {
+			return r.locked(ctx, func() error { return r.keeper(by).Revert(ctx, why) })
+		}
+		endHolder(r.path("watch"), time.Until(deadline) < lockWait-letGo)
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the watchdog (process %d) does not let go", r.Journal.Ledger.Guard)
+		}
+		time.Sleep(poll)
+		err = r.Journal.Refresh()
+	}
+	return err
+}
+
+// Reap undoes a drill that a reboot has ended.
+func (r *Run) Reap(ctx context.Context) error {
+	l := &r.Journal.Ledger
+	why := l.Expired(r.host.Clock.Boot, r.host.Clock.Now(), r.lease.Renewed())
+	if why == "" || l.Closed || l.Over() || r.guarded() {
+		return nil
+	}
+	return r.Revert(ctx, step.ByReaper, why)
+}
+
+// Verify compares the machine with how it was before. It says so in the journal, and gives every difference.
+func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
+	if l := &r.Journal.Ledger; !l.Over() && l.Touched() {
+		return nil, r.state("there is nothing to compare yet")
+	}
+	b, err := os.ReadFile(r.path("baseline"))
+	if err != nil {
+		return nil, err
+	}
+	var before Fingerprint
+	if err := json.Unmarshal(b, &before); err != nil {
+		return nil, fmt.Errorf("baseline: %w", err)
+	}
+	d := r.Journal.Ledger.Drill
+	now, err := Take(ctx, d.Scope)
+	if err != nil {
+		return nil, err
+	}
+	all := Diff(before, now, d.Scope, append(d.Allowed, r.own()...))
+	e := step.Entry{Event: step.EventClean, State: step.Reverted}
+	if n := Count(all); n > 0 {
+		e.State, e.Text = step.Conflict, fmt.Sprintf("%d differences", n)
+	}
+	return all, r.locked(ctx, func() error { return r.keeper(step.ByCLI).write(e) })
+}
+
+// own are the traces that the drill has while it is not closed.
+func (r *Run) own() []step.Allow {
+	const why = "the drill's own, until it is closed"
+	dir := r.host.folder(r.ID)
+	var all []step.Allow
+	for _, p := range [...]string{dir, dir + "/*", r.host.reaperUnit(r.ID), r.host.reaperLink(r.ID), r.host.armLock(), r.host.Paths.State} {
+		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why}, step.Allow{Class: step.ClassFile, Key: p, Why: why})
+	}
+	for _, u := range [...]string{watchName(r.ID), reaperName(r.ID)} {
+		all = append(all, step.Allow{Class: step.ClassUnit, Key: u + "*", Why: why}, step.Allow{Class: step.ClassOwn, Key: u, Why: why})
+	}
+	return all
+}
+
+// Close removes the drill's own traces; what it returns is the journal, which goes with them. A drill that is not over
+// stays, and one with a conflict does unless force says that somebody has looked at it.
+func (r *Run) Close(ctx context.Context, force bool) (step.Status, error) {
+	l := &r.Journal.Ledger
+	if !l.Over() && !l.Closed {
+		return step.Status{}, r.state("it cannot be closed")
+	}
+	if l.State() == step.Conflict && !force {
+		return step.Status{}, r.state("it is not closed, for there is a conflict; look at it, then close it by force")
+	}
+	unlock, err := lock(ctx, r.host.armLock(), lockWait)
+	if err != nil {
+		return step.Status{}, err
+	}
+	defer unlock()
+	err = r.locked(ctx, func() error { return r.keeper(step.ByCLI).write(step.Entry{Event: step.EventClosed}) })
+	if err != nil && !errors.Is(err, errFull) {
+		return step.Status{}, err
+	}
+	st, err := r.Status(true)
+	if err != nil {
+		return st, err
+	}
+	err = r.remove(ctx)
+	st.Watchdog, st.Reaper = 0, false
+	return st, err
+}
+
+// remove takes the units first: a folder without them harms nobody.
+func (r *Run) remove(ctx context.Context) error {
+	err := r.host.removeUnits(ctx, r.ID, r.madeFolder())
+	return errors.Join(err, os.RemoveAll(r.host.folder(r.ID)), r.host.tidy())
+}

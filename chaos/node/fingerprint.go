@@ -1,0 +1,152 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// Fingerprint is what a machine looks like, as far as a drill could leave something behind: a text for each key of each
+// class. What changes by itself is not in it, so that two of them can be compared word by word.
+type Fingerprint struct {
+	Schema     string                           `json:"schema"`
+	Boot       string                           `json:"boot"`
+	Items      map[step.Class]map[string]string `json:"items"`
+	Unmeasured map[step.Class]string            `json:"unmeasured,omitempty"` // and why: a tool is missing
+}
+
+const fingerprintSchema = "gpuaas.fingerprint/v1"
+
+// agentUnit is always looked into: most drills are about it.
+const agentUnit = "gpuaas-node-agent.service"
+
+// classes is what is looked at.
+func classes() map[step.Class]func(context.Context, step.Scope) (map[string]string, error) {
+	return map[step.Class]func(context.Context, step.Scope) (map[string]string, error){
+		step.ClassNft: nftItems, step.ClassNet: netItems, step.ClassFile: fileItems, step.ClassMount: mountItems, step.ClassUnit: unitItems,
+		step.ClassAccount: accountItems, step.ClassSocket: socketItems, step.ClassDisk: diskItems, step.ClassProcess: processItems,
+		step.ClassOwn: ownItems,
+	}
+}
+
+// Take looks at the machine. A class that cannot be looked at is said to be unmeasured; it is never equal to anything.
+func Take(ctx context.Context, scope step.Scope) (Fingerprint, error) {
+	clock, err := HostClock()
+	if err != nil {
+		return Fingerprint{}, err
+	}
+	f := Fingerprint{Schema: fingerprintSchema, Boot: clock.Boot, Items: map[step.Class]map[string]string{}, Unmeasured: map[step.Class]string{}}
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards f's maps
+	for class, look := range classes() {
+		wg.Go(func() {
+			items, err := look(ctx, scope)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				f.Unmeasured[class] = err.Error()
+				return
+			}
+			f.Items[class] = items
+		})
+	}
+	wg.Wait()
+	return f, ctx.Err()
+}
+
+// Diff gives every difference, in the order of classes and keys, those that are allowed with the reason why.
+func Diff(before, after Fingerprint, scope step.Scope, allowed []step.Allow) []step.Residue {
+	var all []step.Residue
+	for _, class := range step.Classes() {
+		a, b := before.Items[class], after.Items[class]
+		if was, is := before.Unmeasured[class], after.Unmeasured[class]; is != "" || was != "" {
+			if was != is { // a machine without a tool had none before either
+				all = append(all, step.Residue{Class: class, Key: "unmeasured", Before: was, After: is})
+			}
+			continue
+		}
+		keys := slices.Sorted(maps.Keys(a))
+		for k := range b {
+			if _, both := a[k]; !both {
+				keys = append(keys, k)
+			}
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			if a[k] != b[k] && !(class == step.ClassDisk && near(k, a[k], b[k], scope)) {
+				all = append(all, step.Residue{Class: class, Key: k, Before: a[k], After: b[k]})
+			}
+		}
+	}
+	for i, r := range all {
+		for _, a := range allowed {
+			if a.Covers(r) {
+				all[i].Allowed = a.Why
+				break
+			}
+		}
+	}
+	return all
+}
+
+// Count is how many differences are not allowed.
+func Count(all []step.Residue) int {
+	n := 0
+	for _, r := range all {
+		if r.Allowed == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Tolerances of free space: logs are written during a drill.
+const (
+	tolerateBytes  = 64 << 20
+	tolerateInodes = 4096
+)
+
+func near(key, a, b string, scope step.Scope) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	x, err := strconv.ParseInt(a, 10, 64)
+	y, err2 := strconv.ParseInt(b, 10, 64)
+	limit := scope.Bytes
+	if limit == 0 {
+		limit = tolerateBytes
+	}
+	if strings.HasSuffix(key, " inodes") {
+		if limit = scope.Inodes; limit == 0 {
+			limit = tolerateInodes
+		}
+	}
+	return err == nil && err2 == nil && max(x-y, y-x) <= limit
+}
+
+// put adds a text under a key that may be taken: the second one is called key#2.
+func put(m map[string]string, key, value string) {
+	k := key
+	for n := 2; m[k] != ""; n++ {
+		k = fmt.Sprintf("%s#%d", key, n)
+	}
+	m[k] = value
+}
+
+// Own lists whatever bears this tool's name on this machine, without knowing of any drill.
+func Own(ctx context.Context) ([]step.Residue, error) {
+	items, err := ownItems(ctx, step.Scope{})
+	var all []step.Residue
+	for _, k := range slices.Sorted(maps.Keys(items)) {
+		all = append(all, step.Residue{Class: step.ClassOwn, Key: k, After: items[k]})
+	}
+	return all, err
+}

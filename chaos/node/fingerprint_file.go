@@ -1,0 +1,157 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// files are always looked at, with everything below; one that is not there is an item as well, for it may appear.
+func files() []string {
+	return []string{
+		"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ld.so.preload", "/etc/gpuaas", "/etc/gpuaas-platform",
+		"/etc/nginx", "/etc/dnsmasq.conf", "/etc/dnsmasq.d", "/etc/redis", "/etc/ssh", "/etc/sudoers.d", "/usr/local/bin",
+		"/etc/systemd", "/run/systemd/system", "/run/systemd/system.control", "/run/systemd/system.attached",
+	}
+}
+
+// fileItems are files by everything that a restored copy would get wrong: content, mode, owner, time, inode, attributes.
+func fileItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
+	items := map[string]string{}
+	for _, root := range append(files(), scope.Files...) {
+		err := filepath.WalkDir(root, func(p string, _ fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			text, err := fileText(p)
+			if err != nil || text == "" {
+				return err // gone just now
+			}
+			items[p] = text
+			return ctx.Err()
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// fileText describes one file. A folder's time and inode say nothing: files come and go in it by design.
+func fileText(p string) (string, error) {
+	id, err := identify(p)
+	if err != nil || id == nil {
+		return "", err
+	}
+	kind := map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "folder", unix.S_IFLNK: "link", unix.S_IFIFO: "fifo", unix.S_IFSOCK: "socket",
+		unix.S_IFBLK: "device", unix.S_IFCHR: "device"}[id.Mode&unix.S_IFMT]
+	text := fmt.Sprintf("%s %04o %d:%d", kind, id.Mode&0o7777, id.UID, id.GID)
+	if id.Digest != "" {
+		text += fmt.Sprintf(" %d bytes %s at %s inode %d", id.Size, id.Digest[:16], time.Unix(0, id.MTime).UTC().Format(time.RFC3339Nano), id.Ino)
+	}
+	attrs, err := attributes(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return text, nil
+	}
+	for _, a := range attrs {
+		text += fmt.Sprintf(" %s=%s", a.name, digest(a.value))
+	}
+	return text, err
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+// accountItems are the lines of the account files, hashed: a password's hash is nobody's business.
+func accountItems(context.Context, step.Scope) (map[string]string, error) {
+	items := map[string]string{}
+	for _, name := range [...]string{"passwd", "group", "shadow", "gshadow", "subuid", "subgid"} {
+		b, err := os.ReadFile("/etc/" + name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.SplitSeq(strings.TrimSpace(string(b)), "\n") {
+			who, _, _ := strings.Cut(line, ":")
+			put(items, name+" "+who, digest([]byte(line)))
+		}
+	}
+	return items, nil
+}
+
+// mountItems are the mounts of the machine and of the units that are looked into.
+func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
+	items := map[string]string{}
+	add := func(whose string, pid int) error {
+		all, err := mounts(pid)
+		for _, m := range all {
+			if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, ownRun) || strings.HasPrefix(m.point, "/run/user/") {
+				continue // a unit that starts; ours, which is a class of its own; somebody's session
+			}
+			put(items, whose+" "+m.point, fmt.Sprintf("%s %s %s %s", m.kind, m.source, m.root, m.options))
+		}
+		return err
+	}
+	if err := add("host", 1); err != nil {
+		return nil, err
+	}
+	for _, unit := range append([]string{agentUnit}, scope.Units...) {
+		u, err := showUnit(ctx, unit)
+		if err != nil {
+			return nil, err
+		}
+		if own, err := ownNamespace(u.MainPID); u.MainPID == 0 || err != nil || !own {
+			continue // not there, or it sees what the machine sees; whether it runs is another class
+		}
+		if err := add(unit, u.MainPID); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// diskItems are the free bytes and inodes of file systems.
+func diskItems(context.Context, step.Scope) (map[string]string, error) {
+	items := map[string]string{}
+	all, err := mounts(1)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all {
+		switch m.kind {
+		case "overlay", "tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs":
+		default:
+			continue
+		}
+		if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, ownRun) || strings.HasPrefix(m.point, "/run/user/") {
+			continue
+		}
+		var s unix.Statfs_t
+		if err := unix.Statfs(m.point, &s); err != nil {
+			continue // unmounted just now: another class
+		}
+		items[m.point+" bytes"] = fmt.Sprint(int64(s.Bfree) * int64(s.Bsize))
+		items[m.point+" inodes"] = fmt.Sprint(s.Ffree)
+	}
+	return items, nil
+}

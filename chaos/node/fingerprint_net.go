@@ -1,0 +1,167 @@
+//go:build linux
+
+package node
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// nftItems are the packet filter's blocks: "inet fw chain input" with all its lines. Elements that come and go by
+// themselves are left out.
+func nftItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
+	out, err := must(ctx, "", "nft", "-s", "list", "ruleset")
+	if err != nil {
+		return nil, err
+	}
+	return nftBlocks(out), nil
+}
+
+func nftBlocks(out string) map[string]string {
+	items := map[string]string{}
+	var path []string
+	var body [][]string
+	passing := false // over the elements of a set that changes by itself
+	for line := range strings.SplitSeq(out, "\n") {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+		case passing:
+			passing = !strings.HasSuffix(line, "}")
+		case strings.HasSuffix(line, "{") && !strings.HasPrefix(line, "elements"):
+			path, body = append(path, strings.TrimSpace(strings.TrimSuffix(line, "{"))), append(body, nil)
+		case line == "}" && len(path) > 0:
+			last := len(path) - 1
+			put(items, strings.TrimPrefix(strings.Join(path, " "), "table "), "{ "+strings.Join(body[last], "; ")+" }")
+			path, body = path[:last], body[:last]
+		case len(path) == 0:
+			put(items, line, "there")
+		default:
+			last := len(path) - 1
+			if strings.HasPrefix(line, "elements") && lasting(body[last]) {
+				passing = !strings.HasSuffix(line, "}")
+				continue
+			}
+			body[last] = append(body[last], line)
+		}
+	}
+	return items
+}
+
+// lasting says whether a set, by its lines, drops or takes elements by itself.
+func lasting(lines []string) bool {
+	return slices.ContainsFunc(lines, func(l string) bool {
+		return strings.HasPrefix(l, "flags ") && (strings.Contains(l, "timeout") || strings.Contains(l, "dynamic"))
+	})
+}
+
+// netItems are links, addresses, routes and rules as iproute2 lists them, without indices and times.
+func netItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
+	items := map[string]string{}
+	for _, q := range [...]struct {
+		kind string
+		argv []string
+	}{
+		{"link", []string{"ip", "-o", "link", "show"}}, {"addr", []string{"ip", "-o", "addr", "show"}},
+		{"route", []string{"ip", "-4", "route", "show", "table", "all"}}, {"route6", []string{"ip", "-6", "route", "show", "table", "all"}},
+		{"rule", []string{"ip", "-4", "rule", "show"}}, {"rule6", []string{"ip", "-6", "rule", "show"}},
+	} {
+		out, err := must(ctx, "", q.argv...)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.SplitSeq(out, "\n") {
+			if f := steady(q.kind, line); len(f) > 0 {
+				put(items, q.kind+" "+strings.Join(f, " "), "there")
+			}
+		}
+	}
+	return items, nil
+}
+
+// steady are the words of a line that do not change by themselves.
+func steady(kind, line string) []string {
+	f := strings.Fields(strings.ReplaceAll(line, `\`, " "))
+	if (kind == "link" || kind == "addr") && len(f) > 0 {
+		f = f[1:] // the index
+	}
+	var kept []string
+	for i := 0; i < len(f); i++ {
+		switch f[i] {
+		case "valid_lft", "preferred_lft", "expires", "hoplimit", "age", "link-netnsid":
+			i++
+		case "tentative", "dynamic", "linkdown", "cache":
+		default:
+			kept = append(kept, f[i])
+		}
+	}
+	return kept
+}
+
+// firstEphemeral is the port from which on a UDP socket may be somebody's question that waits for its answer.
+const firstEphemeral = 32768
+
+// socketItems are listening sockets.
+func socketItems(context.Context, step.Scope) (map[string]string, error) {
+	items := map[string]string{}
+	for _, q := range [...]struct{ proto, listens string }{{"tcp", "0A"}, {"tcp6", "0A"}, {"udp", "07"}, {"udp6", "07"}} {
+		err := lines("/proc/net/"+q.proto, func(f []string) {
+			if len(f) < 4 || f[3] != q.listens {
+				return
+			}
+			at, err := socketAddress(f[1])
+			if err == nil && (q.listens == "0A" || at.Port() < firstEphemeral) {
+				items[q.proto+" "+at.String()] = "listens"
+			}
+		})
+		if err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+	}
+	const accepts = "00010000"
+	return items, lines("/proc/net/unix", func(f []string) {
+		if len(f) > 7 && f[3] == accepts {
+			items["unix "+f[7]] = "listens"
+		}
+	})
+}
+
+func lines(path string, each func(fields []string)) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		each(strings.Fields(s.Text()))
+	}
+	return s.Err()
+}
+
+// socketAddress reads the kernel's "0100007F:0016": words of the host's byte order, which is little-endian here.
+func socketAddress(s string) (netip.AddrPort, error) {
+	host, port, _ := strings.Cut(s, ":")
+	b, err := hex.DecodeString(host)
+	p, err2 := strconv.ParseUint(port, 16, 16)
+	if err != nil || err2 != nil || len(b)%4 != 0 {
+		return netip.AddrPort{}, fmt.Errorf("socket address %q", s)
+	}
+	for i := 0; i < len(b); i += 4 {
+		slices.Reverse(b[i : i+4])
+	}
+	addr, ok := netip.AddrFromSlice(b)
+	if !ok {
+		return netip.AddrPort{}, fmt.Errorf("socket address %q", s)
+	}
+	return netip.AddrPortFrom(addr, uint16(p)), nil
+}

@@ -1,0 +1,132 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// ownRun is where what this tool needs while it works lies.
+const ownRun = "/run/gpuaasctl"
+
+// unitItems are units that are not simply off: their state, enablement and drop-ins. Those of a login come and go.
+func unitItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
+	out, err := must(ctx, "", "systemctl", "show", "-p", "Id,LoadState,ActiveState,SubState,UnitFileState,DropInPaths,FreezerState,NeedDaemonReload",
+		"*.service", "*.socket", "*.timer", "*.path", "*.target")
+	if err != nil {
+		return nil, err
+	}
+	items := map[string]string{}
+	for block := range strings.SplitSeq(strings.TrimSpace(out), "\n\n") {
+		v := map[string]string{}
+		for line := range strings.SplitSeq(block, "\n") {
+			if key, value, ok := strings.Cut(line, "="); ok {
+				v[key] = value
+			}
+		}
+		id := v["Id"]
+		if id == "" || strings.HasPrefix(id, "ssh@") || strings.HasPrefix(id, "sshd@") || strings.HasPrefix(id, "user@") || strings.HasPrefix(id, "user-runtime-dir@") {
+			continue
+		}
+		off := v["ActiveState"] == "inactive" && v["LoadState"] == "loaded" && v["DropInPaths"] == "" || v["LoadState"] == "not-found"
+		if off && v["NeedDaemonReload"] != "yes" {
+			continue
+		}
+		text := v["LoadState"] + " " + v["ActiveState"] + " " + v["SubState"]
+		for _, p := range [...]struct{ name, usual string }{{"UnitFileState", ""}, {"DropInPaths", ""}, {"FreezerState", "running"}, {"NeedDaemonReload", "no"}} {
+			if x := v[p.name]; x != p.usual {
+				text += " " + p.name + "=" + x
+			}
+		}
+		items[id] = text
+	}
+	return items, nil
+}
+
+// processItems are processes that are stopped or traced.
+func processItems(context.Context, step.Scope) (map[string]string, error) {
+	items := map[string]string{}
+	return items, eachProcess(func(pid int) {
+		if state, _, name, err := stat(pid); err == nil && stopped(state) {
+			items[strconv.Itoa(pid)+" "+name] = string(state)
+		}
+	})
+}
+
+func eachProcess(f func(pid int)) error {
+	entries, err := os.ReadDir("/proc")
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			f(pid)
+		}
+	}
+	return err
+}
+
+// ownItems is everything that bears this tool's name: folders, units and drop-ins, tables, mounts, processes. Nothing of
+// the kind is there when no drill is. What this very process needs is none of it.
+func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
+	items := map[string]string{}
+	exe, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return nil, err
+	}
+	state := HostPaths().State
+	for _, root := range [...]string{state, filepath.Dir(state) + "/.drill.lock"} {
+		if err := ownFiles(items, root, exe, true); err != nil {
+			return nil, err
+		}
+	}
+	roots := append(files(), scope.Files...)
+	for _, root := range append(roots, "/run/systemd/transient", "/etc") {
+		if err := ownFiles(items, root, exe, false); err != nil {
+			return nil, err
+		}
+	}
+	if out, err := must(ctx, "", "nft", "list", "tables"); err == nil {
+		for line := range strings.SplitSeq(out, "\n") {
+			if strings.Contains(line, " gpuaasctl_") {
+				items[strings.TrimSpace(line)] = "packet filter"
+			}
+		}
+	}
+	all, err := mounts(1)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all {
+		if strings.HasPrefix(m.source, "gpuaasctl-") || strings.HasPrefix(m.root, state) {
+			items["mount "+m.point] = m.source + " " + m.root
+		}
+	}
+	return items, eachProcess(func(pid int) {
+		its, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+		if err == nil && its != exe && strings.HasPrefix(filepath.Base(its), Program) {
+			items["process "+strconv.Itoa(pid)] = its
+		}
+	})
+}
+
+// ownFiles adds what lies below root: everything, or what bears our name.
+func ownFiles(items map[string]string, root, exe string, everything bool) error {
+	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if p != exe && (everything || strings.Contains(d.Name(), "gpuaasctl-")) {
+			items[p] = d.Type().String()
+		}
+		return nil
+	})
+}

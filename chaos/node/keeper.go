@@ -1,0 +1,300 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// Machine is what changes are made to. Every method may be called again after a crash in the middle of it.
+type Machine interface {
+	// Look notes how the place looks, all that Compare and Undo need to know of it. It touches nothing. A change that
+	// this machine cannot make, or that would have no effect, is an error.
+	Look(ctx context.Context, at Spot) (json.RawMessage, error)
+	// Make makes the change.
+	Make(ctx context.Context, at Spot) error
+	// Compare says how the place looks now. A place that is half made, or half undone, counts as injected.
+	Compare(ctx context.Context, at Spot) (Found, error)
+	// Undo brings the place back from injected to before.
+	Undo(ctx context.Context, at Spot) error
+	// Tell tells a unit that a place which it reads has changed.
+	Tell(ctx context.Context, n step.Notify) error
+}
+
+// Spot is one change of one drill.
+type Spot struct {
+	Run, Step string
+	N         int // of the change in its step
+	Change    step.Change
+	Note      json.RawMessage // from Look
+	Left      time.Duration   // until the drill's TTL, for who makes it
+	Begun     bool            // its undo was begun before, by somebody who did not live to finish it
+	Rebooted  bool            // since it was made
+}
+
+// Found is how a place looks.
+type Found struct {
+	Look Look
+	Text string // what was found, when it is not what a reader expects
+}
+
+// Look compares a place with what is known of it.
+type Look int
+
+// The looks.
+const (
+	Before   Look = iota // as it was, or as it would be without the drill
+	Injected             // as the change made it
+	Foreign              // as somebody else made it
+)
+
+// Clock is where a Keeper has the time from.
+type Clock struct {
+	Boot string           // id of this boot
+	Now  func() int64     // CLOCK_BOOTTIME in nanoseconds
+	Wall func() time.Time // for people
+}
+
+// Lease says when the drill was renewed last; 0 if that cannot be read, which counts as never.
+type Lease interface {
+	Renewed() int64
+}
+
+// budgets of one change: to stop a unit may take its TimeoutStopSec.
+const (
+	makeBudget = 30 * time.Second
+	undoBudget = 30 * time.Second
+)
+
+// Keeper carries out a drill by its journal. Whoever calls it holds the drill's lock.
+type Keeper struct {
+	Journal *Journal
+	Machine Machine
+	Clock   Clock
+	Lease   Lease
+	By      string // who this is: step.ByCLI, step.ByWatchdog...
+	PID     int
+	// Guarded says whether a watchdog runs that may hold what this process cannot let go of. Nil: this is the watchdog.
+	Guarded func() bool
+}
+
+// write appends an entry of now.
+func (k *Keeper) write(e step.Entry) error {
+	e.At, e.Boot, e.BootNS, e.By, e.PID = k.Clock.Wall().UTC(), k.Clock.Boot, k.Clock.Now(), k.By, k.PID
+	return k.Journal.Append(e)
+}
+
+func (k *Keeper) spot(s *step.StepLedger, n int) Spot {
+	l := &k.Journal.Ledger
+	left := l.Drill.TTL.Duration()
+	if l.Armed {
+		left += time.Duration(l.ArmedNS - k.Clock.Now())
+	}
+	c := s.Changes[n]
+	return Spot{
+		Run: l.Drill.Run, Step: s.Step.ID, N: n, Change: c.Change, Note: c.Note, Left: left,
+		Begun: c.State == step.Reverting || c.State == step.Failed && l.Why != "", Rebooted: l.Boot != k.Clock.Boot,
+	}
+}
+
+func (k *Keeper) change(at Spot, state step.State, text string, note json.RawMessage) error {
+	n := at.N
+	return k.write(step.Entry{Event: step.EventChange, Step: at.Step, Change: &n, State: state, Text: text, Note: note})
+}
+
+// Plan writes the drill and, for each of its changes, how the place looks now. Nothing is touched.
+func (k *Keeper) Plan(ctx context.Context, d step.Drill) error {
+	if err := k.write(step.Entry{Event: step.EventDrill, Note: json.RawMessage(d.Encode())}); err != nil {
+		return err
+	}
+	for i := range k.Journal.Ledger.Steps {
+		s := &k.Journal.Ledger.Steps[i]
+		for n := range s.Changes {
+			note, err := k.Machine.Look(ctx, k.spot(s, n))
+			if err != nil {
+				return fmt.Errorf("step %s, %s: %w", s.Step.ID, s.Changes[n].Change.Place(), err)
+			}
+			number := n
+			if err := k.write(step.Entry{Event: step.EventPlanned, Step: s.Step.ID, Change: &number, State: step.Planned, Note: note}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// expired says why everything must be undone now; "" while nothing must.
+func (k *Keeper) expired() string {
+	return k.Journal.Ledger.Expired(k.Clock.Boot, k.Clock.Now(), k.Lease.Renewed())
+}
+
+// Take is what a watchdog does first. What was begun by a watchdog that is dead is not done again, but undone: nobody
+// knows how far it came, and what it held is gone.
+func (k *Keeper) Take(ctx context.Context) error {
+	l := &k.Journal.Ledger
+	held, begun := l.Held(), false
+	for _, s := range l.Steps {
+		for _, c := range s.Changes {
+			begun = begun || c.State == step.Intent
+		}
+	}
+	if err := k.write(step.Entry{Event: step.EventGuard}); err != nil && l.Why == "" {
+		return err
+	}
+	switch {
+	case l.Why != "":
+		return nil // Tick goes on with it
+	case begun:
+		return k.Revert(ctx, step.WhyDied)
+	case held:
+		return k.Revert(ctx, step.WhyLost)
+	}
+	return nil
+}
+
+// Tick does what is due: an undo whose time has come, or a step that is asked for. It says whether everything is over.
+func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
+	l := &k.Journal.Ledger
+	if l.Closed || l.Over() {
+		return true, nil
+	}
+	why := l.Why
+	if why == "" {
+		why = k.expired()
+	}
+	if why != "" {
+		err := k.Revert(ctx, why)
+		return l.Over(), err
+	}
+	for i := range l.Steps {
+		if s := &l.Steps[i]; s.Wanted && s.State() == step.Planned {
+			if err := k.make(ctx, s); err != nil {
+				return false, errors.Join(err, k.Revert(ctx, step.WhyFailed))
+			}
+		}
+	}
+	return false, nil
+}
+
+// make makes the changes of a step. Each is looked at again first: somebody may have been there since the drill was armed.
+func (k *Keeper) make(ctx context.Context, s *step.StepLedger) error {
+	ctx, cancel := context.WithTimeout(ctx, makeBudget)
+	defer cancel()
+	for n := range s.Changes {
+		at := k.spot(s, n)
+		note, err := k.Machine.Look(ctx, at)
+		if err != nil {
+			return errors.Join(err, k.change(at, step.Planned, err.Error(), nil))
+		}
+		if err := k.change(at, step.Intent, "", note); err != nil {
+			return err
+		}
+		at.Note = note
+		err = k.Machine.Make(ctx, at)
+		if err == nil {
+			err = k.tell(ctx, at)
+		}
+		if err != nil {
+			err = fmt.Errorf("step %s, %s: %w", s.Step.ID, at.Change.Place(), err)
+			return errors.Join(err, k.change(at, step.Failed, err.Error(), nil))
+		}
+		if err := k.change(at, step.Done, "", nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) tell(ctx context.Context, at Spot) error {
+	var errs []error
+	for _, n := range at.Change.Notify {
+		if err := k.Machine.Tell(ctx, n); err != nil {
+			errs = append(errs, fmt.Errorf("%s %s: %w", n.Verb, n.Unit, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Revert undoes everything that is injected, in the reverse order, from whatever state it is in. It stops at no error,
+// and needs no journal that can be written: that it was undone is then found out again by the next one who looks.
+func (k *Keeper) Revert(ctx context.Context, why string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoBudget)
+	defer cancel()
+	l := &k.Journal.Ledger
+	if !l.Known {
+		return errors.New("the journal holds no drill")
+	}
+	var errs []error
+	if l.Why == "" {
+		errs = append(errs, k.write(step.Entry{Event: step.EventRevert, Text: why}))
+	}
+	for i := len(l.Steps) - 1; i >= 0; i-- {
+		s := &l.Steps[i]
+		for n := len(s.Changes) - 1; n >= 0; n-- {
+			if s.Changes[n].Touched() || s.Changes[n].State == step.Conflict {
+				errs = append(errs, k.undo(ctx, k.spot(s, n), s.Changes[n]))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// undo undoes one change, if the place still looks as the change made it.
+func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger) error {
+	if at.Change.Hold != nil && k.Guarded != nil && k.Guarded() {
+		return nil // only the watchdog can let go; it sees that everything is to be undone
+	}
+	say := func(state step.State, text string) error {
+		if c.State == state && c.Text == text {
+			return nil // tried again with the same end: a journal has an end, too
+		}
+		return k.change(at, state, text, nil)
+	}
+	found, err := k.Machine.Compare(ctx, at)
+	switch {
+	case err != nil:
+		return errors.Join(err, say(step.Failed, err.Error()))
+	case found.Look == Foreign:
+		return say(step.Conflict, found.Text)
+	case found.Look == Before:
+		if at.Begun && !at.Rebooted {
+			if err := k.tell(ctx, at); err != nil { // they may not have been told
+				return errors.Join(err, say(step.Failed, err.Error()))
+			}
+		}
+		return say(step.Reverted, found.Text)
+	}
+	var errs []error
+	if !at.Begun {
+		errs = append(errs, k.change(at, step.Reverting, "", nil))
+	}
+	if err := k.Machine.Undo(ctx, at); err != nil {
+		return errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
+	}
+	if !at.Rebooted {
+		if err := k.tell(ctx, at); err != nil {
+			return errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
+		}
+	}
+	at.Begun = false
+	return errors.Join(append(errs, k.seen(ctx, at, say))...)
+}
+
+// seen says that a change is undone only after looking.
+func (k *Keeper) seen(ctx context.Context, at Spot, say func(step.State, string) error) error {
+	found, err := k.Machine.Compare(ctx, at)
+	switch {
+	case err != nil:
+		return errors.Join(err, say(step.Failed, err.Error()))
+	case found.Look == Foreign:
+		return say(step.Conflict, found.Text)
+	case found.Look == Injected:
+		text := "undone, and still there"
+		return errors.Join(errors.New(text), say(step.Failed, text))
+	}
+	return say(step.Reverted, found.Text)
+}

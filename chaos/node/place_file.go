@@ -1,0 +1,364 @@
+//go:build linux
+
+package node
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// filePlace is a path. What was there lies parked beside it while the change lasts, and is moved, never copied.
+type filePlace struct {
+	Spot
+	before fileNote
+}
+
+// fileNote is what was at the path, and which folders on the way were missing.
+type fileNote struct {
+	Was     *fileID  `json:"was,omitempty"`
+	Folders []string `json:"folders,omitempty"` // the outermost first
+}
+
+// fileID is how a file is known again: by its inode, or, where a file system gives it another one when it is moved, by
+// everything else.
+type fileID struct {
+	Dev    uint64 `json:"dev"`
+	Ino    uint64 `json:"ino"`
+	Mode   uint32 `json:"mode"` // with the type
+	UID    uint32 `json:"uid"`
+	GID    uint32 `json:"gid"`
+	Size   int64  `json:"size"`
+	MTime  int64  `json:"mtime_ns"`
+	Digest string `json:"digest,omitempty"` // of a file's content, or of a link's target
+}
+
+// identify looks at what is at p, not following it; nil if nothing is.
+func identify(p string) (*fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(p, &st); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+			return nil, nil
+		}
+		return nil, &fs.PathError{Op: "lstat", Path: p, Err: err}
+	}
+	id := &fileID{st.Dev, st.Ino, st.Mode, st.Uid, st.Gid, st.Size, st.Mtim.Nano(), ""}
+	var content io.Reader
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		to, err := os.Readlink(p)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewBufferString(to)
+	case unix.S_IFREG:
+		f, err := os.OpenFile(p, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		content = f
+	default:
+		return id, nil
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, content); err != nil {
+		return nil, err
+	}
+	id.Digest = hex.EncodeToString(sum.Sum(nil))
+	return id, nil
+}
+
+// same says whether other is the file that f is.
+func (f *fileID) same(other *fileID) bool {
+	if f == nil || other == nil {
+		return f == other
+	}
+	moved := *other
+	moved.Dev, moved.Ino = f.Dev, f.Ino
+	return f.Dev == other.Dev && f.Ino == other.Ino || *f == moved
+}
+
+func (p *filePlace) parked() string { return step.Parked(p.Change.File.Path, p.Run, p.Step, p.N) }
+
+func (p *filePlace) look(context.Context) (any, error) {
+	f := p.Change.File
+	was, err := identify(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	if other, err := identify(p.parked()); err != nil || other != nil {
+		return nil, orText(err, "%s is there already", p.parked())
+	}
+	switch {
+	case f.Absent && was == nil:
+		return nil, fmt.Errorf("%s is not there already", f.Path)
+	case !f.Absent && was != nil && p.ours(was):
+		return nil, fmt.Errorf("%s has that content already", f.Path)
+	case was != nil && was.Mode&unix.S_IFMT != unix.S_IFREG && was.Mode&unix.S_IFMT != unix.S_IFLNK && !f.Absent:
+		return nil, fmt.Errorf("%s is no file and no link", f.Path)
+	}
+	note := fileNote{Was: was}
+	for dir := path.Dir(f.Path); ; dir = path.Dir(dir) {
+		if id, err := identify(dir); err != nil || id != nil {
+			return note, err
+		}
+		note.Folders = slices.Insert(note.Folders, 0, dir)
+	}
+}
+
+func (p *filePlace) make(context.Context) error {
+	f := p.Change.File
+	for _, dir := range p.before.Folders {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	how := uint(unix.RENAME_NOREPLACE)
+	from, to := p.parked(), f.Path
+	if f.Absent {
+		from, to = to, from
+	} else if err := p.stage(); err != nil {
+		return errors.Join(err, os.RemoveAll(p.parked()))
+	} else if p.before.Was != nil {
+		how = unix.RENAME_EXCHANGE
+	}
+	return rename(from, to, how)
+}
+
+// stage makes what is to be put at the path, beside it.
+func (p *filePlace) stage() error {
+	f, was := p.Change.File, p.before.Was
+	if f.Link != "" {
+		return os.Symlink(f.Link, p.parked())
+	}
+	mode, uid, gid := p.wanted()
+	file, err := os.OpenFile(p.parked(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(f.Text)
+	err = errors.Join(err, file.Chown(uid, gid), file.Chmod(goMode(mode)), file.Sync(), file.Close())
+	if err == nil && was != nil && was.Mode&unix.S_IFMT == unix.S_IFREG {
+		err = copyAttributes(f.Path, p.parked())
+	}
+	return err
+}
+
+// wanted is the mode and the owner that the file is to have: those of what it takes the place of, unless it says so.
+func (p *filePlace) wanted() (mode uint32, uid, gid int) {
+	f, was := p.Change.File, p.before.Was
+	mode = 0o644
+	if was != nil && was.Mode&unix.S_IFMT == unix.S_IFREG {
+		mode, uid, gid = was.Mode&0o7777, int(was.UID), int(was.GID)
+	}
+	if f.Mode != 0 {
+		mode = f.Mode
+	}
+	if f.UID != nil {
+		uid = *f.UID
+	}
+	if f.GID != nil {
+		gid = *f.GID
+	}
+	return mode, uid, gid
+}
+
+// ours says whether id is what the change puts there. Its owner and mode are somebody else's business, unless the change
+// is about them.
+func (p *filePlace) ours(id *fileID) bool {
+	f := p.Change.File
+	if id == nil || f.Absent {
+		return id == nil && f.Absent
+	}
+	kind, text := uint32(unix.S_IFREG), f.Text
+	if f.Link != "" {
+		kind, text = unix.S_IFLNK, f.Link
+	}
+	sum := sha256.Sum256([]byte(text))
+	return id.Mode&unix.S_IFMT == kind && id.Digest == hex.EncodeToString(sum[:])
+}
+
+func (p *filePlace) compare(context.Context) (Found, error) {
+	f, was := p.Change.File, p.before.Was
+	if p.Rebooted && p.Change.Tier() != step.TierPersistent {
+		return Found{}, nil // it lay in memory
+	}
+	now, err := identify(f.Path)
+	if err != nil {
+		return Found{}, err
+	}
+	aside, err := identify(p.parked())
+	if err != nil {
+		return Found{}, err
+	}
+	original := was != nil && was.same(now)
+	switch {
+	case original && aside == nil, was == nil && now == nil && aside == nil:
+		return p.folders()
+	case original, was == nil && now == nil:
+		return Found{Look: Injected}, nil // only staged: the parked name is nobody's but ours
+	case p.ours(now) && (was == nil || aside != nil):
+		return Found{Look: Injected}, nil
+	case p.ours(now):
+		return Found{Foreign, "what was at " + f.Path + " is no longer at " + p.parked()}, nil
+	case f.Yields && aside != nil:
+		return Found{Look: Injected, Text: f.Path + " was replaced, as it should be"}, nil
+	case f.Yields:
+		return Found{Text: f.Path + " was replaced, as it should be"}, nil
+	case aside != nil:
+		return Found{Foreign, "somebody has changed " + f.Path + "; what was there is at " + p.parked()}, nil
+	}
+	return Found{Foreign, "somebody has changed " + f.Path}, nil
+}
+
+// folders says whether those that were made are gone, or are used by others now.
+func (p *filePlace) folders() (Found, error) {
+	for _, dir := range p.before.Folders {
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Found{}, err
+		}
+		if len(entries) == 0 || slices.Contains(p.before.Folders, path.Join(dir, entries[0].Name())) && len(entries) == 1 {
+			return Found{Look: Injected}, nil
+		}
+		return Found{Text: "folder " + dir + " stays: somebody has put " + entries[0].Name() + " there"}, nil
+	}
+	return Found{}, nil
+}
+
+// undo moves what is parked back. An exchange is one step, and what it brought out is looked at: where somebody was
+// quicker, theirs is put back.
+func (p *filePlace) undo(context.Context) error {
+	f, was := p.Change.File, p.before.Was
+	now, err := identify(f.Path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case was == nil && p.ours(now):
+		if err := rename(f.Path, p.parked(), unix.RENAME_NOREPLACE); err != nil {
+			return err
+		}
+		if err := p.brought(unix.RENAME_NOREPLACE); err != nil {
+			return err
+		}
+	case f.Absent && now == nil:
+		if err := rename(p.parked(), f.Path, unix.RENAME_NOREPLACE); err != nil {
+			return err
+		}
+	case p.ours(now):
+		if err := rename(p.parked(), f.Path, unix.RENAME_EXCHANGE); err != nil {
+			return err
+		}
+		if err := p.brought(unix.RENAME_EXCHANGE); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(p.parked()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, dir := range slices.Backward(p.before.Folders) {
+		if os.Remove(dir) != nil {
+			break // not empty, or gone
+		}
+	}
+	return syncFolder(f.Path)
+}
+
+// brought undoes an undo that took away what somebody else had put there in the meantime.
+func (p *filePlace) brought(how uint) error {
+	aside, err := identify(p.parked())
+	if err != nil || p.ours(aside) {
+		return err
+	}
+	return errors.Join(fmt.Errorf("somebody changed %s just now", p.Change.File.Path), rename(p.parked(), p.Change.File.Path, how))
+}
+
+func rename(from, to string, how uint) error {
+	if err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, how); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return syncFolder(to)
+}
+
+// syncFolder makes a rename last. A folder that is gone has nothing to lose.
+func syncFolder(p string) error {
+	d, err := os.Open(path.Dir(p))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// goMode is a mode of the kernel as package os has it.
+func goMode(mode uint32) fs.FileMode {
+	m := fs.FileMode(mode & 0o777)
+	for bit, of := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky} {
+		if mode&bit != 0 {
+			m |= of
+		}
+	}
+	return m
+}
+
+// copyAttributes gives to the extended attributes of from, as far as the file system has any: a label that is missing
+// would be a second fault.
+func copyAttributes(from, to string) error {
+	attrs, err := attributes(from)
+	for _, a := range attrs {
+		if e := unix.Lsetxattr(to, a.name, a.value, 0); e != nil && !errors.Is(e, unix.ENOTSUP) {
+			err = errors.Join(err, fmt.Errorf("attribute %s of %s: %w", a.name, to, e))
+		}
+	}
+	return err
+}
+
+type attribute struct {
+	name  string
+	value []byte
+}
+
+// attributes are the extended attributes of p, not following it, sorted by name.
+func attributes(p string) ([]attribute, error) {
+	names := make([]byte, 64<<10)
+	n, err := unix.Llistxattr(p, names)
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "listxattr", Path: p, Err: err}
+	}
+	var all []attribute
+	for _, name := range bytes.Split(bytes.TrimSuffix(names[:n], []byte{0}), []byte{0}) {
+		if len(name) == 0 {
+			continue
+		}
+		value := make([]byte, 64<<10)
+		n, err := unix.Lgetxattr(p, string(name), value)
+		if err != nil {
+			continue // taken away just now, or not for us to read
+		}
+		all = append(all, attribute{string(name), value[:n]})
+	}
+	slices.SortFunc(all, func(a, b attribute) int { return bytes.Compare([]byte(a.name), []byte(b.name)) })
+	return all, nil
+}

@@ -1,0 +1,270 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// mountPlace is a mount point, in the machine's mount namespace or in that of a unit's main process.
+type mountPlace struct {
+	Spot
+	dir    string // of the drill
+	before mountNote
+}
+
+type mountNote struct {
+	Mounts int `json:"mounts"` // how many there were at the point
+}
+
+// source is what is laid over the target: for a text, a file in the drill's folder, which may hold programs.
+func (m *mountPlace) source() string {
+	if m.Change.Mount.Source != "" {
+		return m.Change.Mount.Source
+	}
+	return filepath.Join(m.dir, fmt.Sprintf("source-%s-%d", m.Step, m.N))
+}
+
+// device names our tmpfs among mounts.
+func (m *mountPlace) device() string { return fmt.Sprintf("gpuaasctl-%s-%s-%d", m.Run, m.Step, m.N) }
+
+// pid is the process whose namespace it is; 0 if the unit has none, and so no namespace.
+func (m *mountPlace) pid(ctx context.Context) (int, error) {
+	if m.Change.Mount.Unit == "" {
+		return os.Getpid(), nil
+	}
+	u, err := showUnit(ctx, m.Change.Mount.Unit)
+	return u.MainPID, err
+}
+
+// look also makes the source ready: a disk that is full by then cannot stop it, and an undo takes it away.
+func (m *mountPlace) look(ctx context.Context) (any, error) {
+	c := m.Change.Mount
+	pid, err := m.pid(ctx)
+	if err != nil || pid == 0 {
+		return nil, orText(err, "%s does not run", c.Unit)
+	}
+	if own, err := ownNamespace(pid); err != nil || c.Unit != "" && !own {
+		return nil, orText(err, "%s has no mount namespace of its own (PrivateMounts=yes gives it one)", c.Unit)
+	}
+	if err := m.within(pid, func() error { _, err := os.Lstat(c.Target); return err }); err != nil {
+		return nil, err
+	}
+	count, ours, err := m.count(pid)
+	if err != nil || ours != absent {
+		return nil, orText(err, "it is laid over %s already", c.Target)
+	}
+	if c.Text != "" {
+		mode := c.Mode
+		if mode == 0 {
+			mode = 0o644
+		}
+		if err := os.WriteFile(m.source(), []byte(c.Text), 0o600); err != nil {
+			return nil, err
+		}
+		if err := os.Chmod(m.source(), goMode(mode)); err != nil {
+			return nil, err
+		}
+	}
+	return mountNote{count}, nil
+}
+
+// ownNamespace says whether a process has another mount namespace than this one.
+func ownNamespace(pid int) (bool, error) {
+	mine, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return false, err
+	}
+	its, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
+	return mine != its, err
+}
+
+func (m *mountPlace) make(ctx context.Context) error {
+	c := m.Change.Mount
+	pid, err := m.pid(ctx)
+	if err != nil || pid == 0 {
+		return orText(err, "%s does not run", c.Unit)
+	}
+	if c.Tmpfs != nil {
+		data := fmt.Sprintf("size=%d,mode=0755", c.Tmpfs.Bytes)
+		if c.Tmpfs.Inodes > 0 {
+			data += fmt.Sprintf(",nr_inodes=%d", c.Tmpfs.Inodes)
+		}
+		flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+		if !c.Writable {
+			flags |= unix.MS_RDONLY
+		}
+		return m.within(pid, func() error {
+			return wrap("mount", c.Target, unix.Mount(m.device(), c.Target, "tmpfs", flags, data))
+		})
+	}
+	// The tree is taken here and attached there: the source need not be visible to the unit.
+	tree, err := unix.OpenTree(unix.AT_FDCWD, m.source(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return wrap("open_tree", m.source(), err)
+	}
+	defer unix.Close(tree)
+	if !c.Writable {
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+			return wrap("mount_setattr", m.source(), err)
+		}
+	}
+	return m.within(pid, func() error {
+		return wrap("move_mount", c.Target, unix.MoveMount(tree, "", unix.AT_FDCWD, c.Target, unix.MOVE_MOUNT_F_EMPTY_PATH))
+	})
+}
+
+func wrap(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
+
+func (m *mountPlace) compare(ctx context.Context) (Found, error) {
+	pid, err := m.pid(ctx)
+	if err != nil {
+		return Found{}, err
+	}
+	if pid == 0 {
+		return Found{Text: "the unit's namespace is gone"}, nil
+	}
+	_, ours, err := m.count(pid)
+	switch {
+	case err != nil:
+		return Found{}, err
+	case ours == covered:
+		return Found{Foreign, "somebody has mounted something over " + m.Change.Mount.Target}, nil
+	case ours == topmost:
+		return Found{Look: Injected}, nil
+	}
+	return Found{}, nil
+}
+
+func (m *mountPlace) undo(ctx context.Context) error {
+	pid, err := m.pid(ctx)
+	if err != nil || pid == 0 {
+		return err
+	}
+	target := m.Change.Mount.Target
+	return m.within(pid, func() error {
+		err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EBUSY) { // somebody has it open: they keep what they have, nobody else gets it
+			err = unix.Unmount(target, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
+		}
+		return wrap("umount", target, err)
+	})
+}
+
+// Where our mount is among those at one point.
+type mountLook int
+
+const (
+	absent mountLook = iota
+	topmost
+	covered
+)
+
+// count says how many mounts there are at the target, and where ours is among them.
+func (m *mountPlace) count(pid int) (int, mountLook, error) {
+	target, err := filepath.EvalSymlinks(m.Change.Mount.Target)
+	if err != nil {
+		target = m.Change.Mount.Target
+	}
+	all, err := mounts(pid)
+	if err != nil {
+		return 0, absent, err
+	}
+	at, ours := 0, -1
+	for _, x := range all {
+		if x.point != target {
+			continue
+		}
+		if m.mine(x) {
+			ours = at
+		}
+		at++
+	}
+	switch {
+	case ours < 0:
+		return at, absent, nil
+	case ours == at-1:
+		return at, topmost, nil
+	}
+	return at, covered, nil
+}
+
+// mine knows a mount by its device, or by the file system and the path in it that it shows.
+func (m *mountPlace) mine(x mount) bool {
+	if m.Change.Mount.Tmpfs != nil {
+		return x.source == m.device()
+	}
+	dev, root, err := seat(m.source())
+	return err == nil && x.dev == dev && x.root == root
+}
+
+// mount is one line of mountinfo.
+type mount struct{ id, dev, root, point, options, kind, source string }
+
+func mounts(pid int) ([]mount, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	var all []mount
+	for line := range strings.SplitSeq(strings.TrimSpace(string(b)), "\n") {
+		left, right, ok := strings.Cut(line, " - ")
+		l, r := strings.Fields(left), strings.Fields(right)
+		if !ok || len(l) < 6 || len(r) < 2 {
+			return nil, fmt.Errorf("mountinfo: %q", line)
+		}
+		all = append(all, mount{l[0], l[2], unescape(l[3]), unescape(l[4]), l[5], r[0], unescape(r[1])})
+	}
+	return all, nil
+}
+
+// unescape undoes the kernel's octal codes for blanks.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// seat is the file system that holds p and the path of p within it, as mountinfo would show a mount of it.
+func seat(p string) (dev, root string, err error) {
+	p, err = filepath.EvalSymlinks(p)
+	if err != nil {
+		return "", "", err
+	}
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, p, 0, unix.STATX_MNT_ID, &st); err != nil {
+		return "", "", wrap("statx", p, err)
+	}
+	all, err := mounts(os.Getpid())
+	if err != nil {
+		return "", "", err
+	}
+	for _, x := range all {
+		if x.id == strconv.FormatUint(st.Mnt_id, 10) {
+			below := strings.TrimPrefix(strings.TrimPrefix(p, x.point), "/")
+			return x.dev, filepath.Join(x.root, below), nil
+		}
+	}
+	return "", "", fmt.Errorf("no mount holds %s", p)
+}
+
+// within runs f in the mount namespace that the change is about.
+func (m *mountPlace) within(pid int, f func() error) error {
+	if m.Change.Mount.Unit == "" {
+		return f()
+	}
+	return inNamespace(pid, f)
+}

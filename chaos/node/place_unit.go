@@ -1,0 +1,150 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// unitPlace is a unit with a drop-in of ours, a state of ours, or both. The drop-in lies in /run and is a file like any
+// other that a drill makes.
+type unitPlace struct {
+	Spot
+	before unitNote
+}
+
+type unitNote struct {
+	Invocation string    `json:"invocation"`
+	DropIn     *fileNote `json:"drop_in,omitempty"`
+}
+
+// dropIn is the file; nil if the change has none.
+func (u *unitPlace) dropIn() *filePlace {
+	c := u.Change.Unit
+	if c.DropIn == "" {
+		return nil
+	}
+	at := u.Spot
+	at.Change = step.Change{File: &step.File{Path: step.DropInFolder(c.Unit) + "/" + step.DropInName(u.Run, u.Step), Text: c.DropIn, Mode: 0o644}}
+	f := &filePlace{Spot: at}
+	if u.before.DropIn != nil {
+		f.before = *u.before.DropIn
+	}
+	return f
+}
+
+func (u *unitPlace) look(ctx context.Context) (any, error) {
+	c := u.Change.Unit
+	now, err := loadedUnit(ctx, c.Unit)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case now.Freezer != "running" && c.State == step.Frozen:
+		return nil, fmt.Errorf("%s cannot be frozen: its freezer is %q", c.Unit, now.Freezer)
+	case c.DropIn == "":
+		return unitNote{Invocation: now.Invocation}, nil
+	}
+	file, err := u.dropIn().look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	note := file.(fileNote)
+	return unitNote{now.Invocation, &note}, nil
+}
+
+func (u *unitPlace) make(ctx context.Context) error {
+	c := u.Change.Unit
+	if f := u.dropIn(); f != nil {
+		if err := f.make(ctx); err != nil {
+			return err
+		}
+		if _, err := must(ctx, "", "systemctl", "daemon-reload"); err != nil {
+			return err
+		}
+	}
+	switch c.State {
+	case step.Stopped:
+		_, err := must(ctx, "", "systemctl", "stop", c.Unit)
+		return err
+	case step.Frozen:
+		_, err := must(ctx, "", "systemctl", "freeze", c.Unit)
+		return err
+	}
+	// A unit that cannot start any more is what some drills are about, so the code says nothing; the new invocation does.
+	if _, err := tool(ctx, "", "systemctl", "restart", c.Unit); err != nil {
+		return err
+	}
+	now, err := showUnit(ctx, c.Unit)
+	if err == nil && now.Invocation == u.before.Invocation && now.runs() {
+		err = fmt.Errorf("%s was not restarted", c.Unit)
+	}
+	return err
+}
+
+func (u *unitPlace) compare(ctx context.Context) (Found, error) {
+	if u.Rebooted {
+		return Found{}, nil // drop-ins in /run and states do not outlive a boot; and it is not yet the time to start units
+	}
+	f := u.dropIn()
+	if f != nil {
+		if found, err := f.compare(ctx); err != nil || found.Look != Before {
+			return found, err
+		}
+	}
+	now, err := showUnit(ctx, u.Change.Unit.Unit)
+	if err != nil {
+		return Found{}, err
+	}
+	switch {
+	case f != nil && u.Begun: // the drop-in went, but whoever took it away may not have come as far as the unit
+		return Found{Look: Injected}, nil
+	case u.Change.Unit.State == step.Stopped && !now.runs(), u.Change.Unit.State == step.Frozen && now.Freezer == "frozen":
+		return Found{Look: Injected}, nil
+	}
+	return Found{}, nil
+}
+
+func (u *unitPlace) undo(ctx context.Context) error {
+	c := u.Change.Unit
+	if f := u.dropIn(); f != nil {
+		if found, err := f.compare(ctx); err != nil {
+			return err
+		} else if found.Look == Injected {
+			if err := f.undo(ctx); err != nil {
+				return err
+			}
+		}
+		if _, err := must(ctx, "", "systemctl", "daemon-reload"); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	switch c.State {
+	case step.Frozen:
+		if now, err := showUnit(ctx, c.Unit); err != nil || now.Freezer != "frozen" {
+			return err
+		}
+		_, err := must(ctx, "", "systemctl", "thaw", c.Unit)
+		return err
+	case step.Stopped:
+		if now, err := showUnit(ctx, c.Unit); err != nil || now.runs() {
+			return err // somebody started it: that is how it was
+		}
+	}
+	// A unit that was made to fail may have used up its starts.
+	if now, err := showUnit(ctx, c.Unit); err == nil && now.Active == "failed" {
+		_, err := must(ctx, "", "systemctl", "reset-failed", c.Unit)
+		errs = append(errs, err)
+	}
+	verb := "restart"
+	if c.State == step.Stopped {
+		verb = "start"
+	}
+	_, err := must(ctx, "", "systemctl", verb, c.Unit)
+	return errors.Join(append(errs, err)...)
+}

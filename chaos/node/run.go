@@ -1,0 +1,193 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// Program is the name of the program that all this runs in.
+const Program = "gpuaas-fault"
+
+// Paths are where things lie on a machine.
+type Paths struct {
+	State   string // a folder for each drill
+	Units   string // of systemd, that outlive a reboot
+	Consent string
+}
+
+// HostPaths are those of a real machine.
+func HostPaths() Paths {
+	return Paths{State: "/var/lib/gpuaasctl/drill", Units: "/etc/systemd/system", Consent: "/etc/gpuaas/chaos.allow"}
+}
+
+// Host is the machine that this process runs on.
+type Host struct {
+	Paths Paths
+	Clock Clock
+	Exe   string // this program's file
+}
+
+// Run is one drill of this machine, with its folder:
+//
+//	journal       what was done, and what undo needs
+//	lease         when it was renewed
+//	lock, watch   who is at work, and whether a watchdog lives
+//	baseline      the fingerprint from before
+//	gpuaas-fault  this program, for the watchdog and the reaper
+//	source-*      what is laid over other files
+type Run struct {
+	ID      string
+	Journal *Journal
+
+	host  Host
+	file  *os.File
+	lease lease
+}
+
+func (h Host) folder(id string) string { return filepath.Join(h.Paths.State, id) }
+
+func (r *Run) path(name string) string { return filepath.Join(r.host.folder(r.ID), name) }
+
+// Runs are the ids of the drills that have a folder here.
+func (h Host) Runs() ([]string, error) {
+	entries, err := os.ReadDir(h.Paths.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var ids []string
+	for _, e := range entries {
+		if e.IsDir() && step.ValidName(e.Name()) {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, err
+}
+
+// Open opens a drill of this machine; with an empty id the only one that there is.
+func (h Host) Open(id string) (*Run, error) {
+	if id == "" {
+		ids, err := h.Runs()
+		if err != nil {
+			return nil, err
+		}
+		switch len(ids) {
+		case 0:
+			return nil, step.Refuse(step.RefusedNone, "there is no drill on this machine")
+		case 1:
+			id = ids[0]
+		default:
+			return nil, step.Refuse(step.RefusedNone, "there are several drills on this machine, name one: %s", strings.Join(ids, ", "))
+		}
+	}
+	r := &Run{ID: id, host: h, lease: lease{filepath.Join(h.folder(id), "lease"), h.Clock.Boot}}
+	f, err := os.OpenFile(r.path("journal"), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrInvalid) {
+		return nil, step.Refuse(step.RefusedNone, "there is no drill %s on this machine", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil {
+		r.file = f
+		r.Journal, err = OpenJournal(f, fi.Size())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return r, nil
+}
+
+// Shut lets go of the drill's files.
+func (r *Run) Shut() error { return r.file.Close() }
+
+// keeper is for whoever calls itself by.
+func (r *Run) keeper(by string) *Keeper {
+	k := &Keeper{
+		Journal: r.Journal, Machine: &System{Dir: r.host.folder(r.ID)}, Clock: r.host.Clock, Lease: r.lease, By: by, PID: os.Getpid(),
+	}
+	if by != step.ByWatchdog {
+		k.Guarded = r.guarded
+	}
+	return k
+}
+
+// guarded says whether the watchdog lives.
+func (r *Run) guarded() bool { return locked(r.path("watch")) }
+
+// locked runs f while nobody else works on the drill, on the journal as it is then.
+func (r *Run) locked(ctx context.Context, f func() error) error {
+	unlock, err := lock(ctx, r.path("lock"), lockWait)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := r.Journal.Refresh(); err != nil {
+		return err
+	}
+	return f()
+}
+
+// Status is what the journal says, and what can be seen beside it.
+func (r *Run) Status(withJournal bool) (step.Status, error) {
+	if err := r.Journal.Refresh(); err != nil {
+		return step.Status{}, err
+	}
+	l := r.Journal.Ledger
+	st := l.Status()
+	st.Run, st.Torn = r.ID, r.Journal.Torn
+	if l.Phase() == step.PhaseArmed {
+		now := r.host.Clock.Now()
+		left := step.MillisOf(max(0, time.Duration(l.ArmedNS-now)+l.Drill.TTL.Duration()))
+		lease := step.MillisOf(max(0, time.Duration(max(l.ArmedNS, r.lease.Renewed())-now)+l.Drill.LeaseFor()))
+		st.TTLLeft, st.LeaseLeft = &left, &lease
+	}
+	if r.guarded() {
+		st.Watchdog = l.Guard
+	}
+	_, err := os.Lstat(r.host.reaperUnit(r.ID))
+	st.Reaper = err == nil
+	if withJournal {
+		st.Journal = redacted(r.Journal.Entries)
+	}
+	return st, nil
+}
+
+// redacted are entries without the texts that the drill calls secret.
+func redacted(entries []step.Entry) []step.Entry {
+	all := slices.Clone(entries)
+	for i, e := range all {
+		if e.Event != step.EventDrill {
+			continue
+		}
+		var d step.Drill
+		if json.Unmarshal(e.Note, &d) == nil {
+			all[i].Note = d.Redacted().Encode()
+		}
+	}
+	return all
+}
+
+// state is the refusal of what cannot be done now.
+func (r *Run) state(format string, args ...any) *step.Refusal {
+	l := r.Journal.Ledger
+	text := fmt.Sprintf(format, args...) + ": drill " + r.ID + " is " + l.Phase()
+	if l.Why != "" {
+		text += " (" + l.Why + ")"
+	}
+	return step.Refuse(step.RefusedState, "%s", text)
+}
+
+func sorted(s []string) []string { slices.Sort(s); return s }

@@ -1,0 +1,117 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// System is the machine that this process runs on.
+type System struct {
+	Dir string // the drill's own folder: what is laid over something else is taken from there
+
+	mu    sync.Mutex
+	holds map[string]*hold // what this process keeps, by spot; mu guards it
+}
+
+// place is one kind of change at one spot. Its methods are Machine's.
+type place interface {
+	look(ctx context.Context) (any, error)
+	make(ctx context.Context) error
+	compare(ctx context.Context) (Found, error)
+	undo(ctx context.Context) error
+}
+
+// place reads the note that the spot carries, if it carries one.
+func (s *System) place(at Spot) (place, error) {
+	var p place
+	var note any
+	c := at.Change
+	switch {
+	case c.Block != nil:
+		b := &blockPlace{Spot: at}
+		p, note = b, &b.before
+	case c.File != nil:
+		f := &filePlace{Spot: at}
+		p, note = f, &f.before
+	case c.Mount != nil:
+		m := &mountPlace{Spot: at, dir: s.Dir}
+		p, note = m, &m.before
+	case c.Unit != nil:
+		u := &unitPlace{Spot: at}
+		p, note = u, &u.before
+	case c.Pause != nil:
+		u := &pausePlace{Spot: at}
+		p, note = u, &u.before
+	case c.Hold != nil:
+		return &holdPlace{Spot: at, system: s}, nil
+	case c.Run != nil:
+		r := &runPlace{Spot: at}
+		p, note = r, &r.before
+	default:
+		return nil, errors.New("a change of no kind")
+	}
+	if at.Note != nil {
+		if err := json.Unmarshal(at.Note, note); err != nil {
+			return nil, fmt.Errorf("note of %s: %w", c.Place(), err)
+		}
+	}
+	return p, nil
+}
+
+// Look is Machine's.
+func (s *System) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
+	at.Note = nil
+	p, err := s.place(at)
+	if err != nil {
+		return nil, err
+	}
+	note, err := p.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(note)
+}
+
+// Make is Machine's.
+func (s *System) Make(ctx context.Context, at Spot) error {
+	p, err := s.place(at)
+	if err != nil {
+		return err
+	}
+	return p.make(ctx)
+}
+
+// Compare is Machine's.
+func (s *System) Compare(ctx context.Context, at Spot) (Found, error) {
+	p, err := s.place(at)
+	if err != nil {
+		return Found{}, err
+	}
+	return p.compare(ctx)
+}
+
+// Undo is Machine's.
+func (s *System) Undo(ctx context.Context, at Spot) error {
+	p, err := s.place(at)
+	if err != nil {
+		return err
+	}
+	return p.undo(ctx)
+}
+
+// Tell is Machine's. A unit that does not run reads the place when it starts.
+func (s *System) Tell(ctx context.Context, n step.Notify) error {
+	verb := "try-restart"
+	if n.Verb == "reload" {
+		verb = "try-reload-or-restart"
+	}
+	_, err := must(ctx, "", "systemctl", verb, n.Unit)
+	return err
+}

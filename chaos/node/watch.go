@@ -1,0 +1,80 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// ExitOver is the watchdog's exit code when nothing is left to be watched: systemd starts it anew after any other.
+const ExitOver = 77
+
+// ErrOver says so.
+var ErrOver = errors.New("the drill is over")
+
+// Watch is the watchdog. It reads the journal before anything else, makes what is asked for, undoes everything when its
+// time has come, and ends with ErrOver. Only the end of the drill ends it: an error is tried again.
+func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
+	alive, err := lock(context.WithoutCancel(ctx), r.path("watch"), time.Second)
+	if err != nil {
+		return fmt.Errorf("another watchdog: %w", err)
+	}
+	defer alive()
+	k := r.keeper(step.ByWatchdog)
+	system, _ := k.Machine.(*System)
+	if err := r.locked(ctx, func() error { return k.Take(ctx) }); err != nil {
+		return err
+	}
+	notify("READY=1")
+	for pause, last := poll, ""; ; {
+		var over bool
+		err := r.locked(context.WithoutCancel(ctx), func() (err error) {
+			if ctx.Err() != nil && r.Journal.Ledger.Why == "" {
+				return k.Revert(ctx, step.WhyStopped)
+			}
+			over, err = k.Tick(ctx)
+			return err
+		})
+		if over {
+			return ErrOver
+		}
+		err = errors.Join(err, system.TopUp(ctx))
+		pause = poll
+		if err != nil {
+			if text := err.Error(); text != last {
+				log("%s", text)
+				last = text
+			}
+			pause = 500 * time.Millisecond
+		}
+		notify("WATCHDOG=1")
+		time.Sleep(pause)
+	}
+}
+
+// notify tells systemd, if it was systemd that started this process.
+func notify(state string) {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return
+	}
+	if strings.HasPrefix(path, "@") {
+		path = "\x00" + path[1:]
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	// best effort: a watchdog that systemd does not hear of is started anew, and goes on
+	_ = unix.Sendto(fd, []byte(state), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: path})
+}

@@ -1,0 +1,108 @@
+package step
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+)
+
+// A journal is one file of zeros, made once and as long as it will ever be, so that a full disk cannot stop it. Entries
+// are written into it one after the other. Each is a line of text that fills whole blocks, so that grep and less read it,
+// and so that what follows a torn one is found again:
+//
+//	gpuaas-drill 1 blocks=2 crc32c=1a2b3c4d {"seq":7,…}
+//
+// The sum is over all of it but its own eight digits.
+const (
+	BlockSize   = 512 // what a disk writes wholly or not at all, at the least
+	JournalSize = 1 << 20
+
+	journalMagic = "gpuaas-drill 1 blocks="
+	journalSum   = " crc32c="
+)
+
+// EncodeEntry writes e as it lies in a journal.
+func EncodeEntry(e Entry) []byte {
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic("an entry is plain data: " + err.Error())
+	}
+	for blocks := 1; ; blocks++ {
+		head := journalMagic + strconv.Itoa(blocks) + journalSum
+		if need := len(head) + 8 + 1 + len(text) + 1; need > blocks*BlockSize {
+			blocks = max(blocks, need/BlockSize-1)
+			continue
+		}
+		b := bytes.Repeat([]byte{' '}, blocks*BlockSize)
+		copy(b, head)
+		copy(b[len(head)+9:], text)
+		b[len(b)-1] = '\n'
+		copy(b[len(head):], fmt.Sprintf("%08x", sumOf(b, len(head))))
+		return b
+	}
+}
+
+// sumOf is over all of b but the eight bytes at skip.
+func sumOf(b []byte, skip int) uint32 {
+	t := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum(b[:skip], t), t, b[skip+8:])
+}
+
+// DecodeJournal reads entries in their order. end is where the next one goes; torn counts blocks that hold something
+// which is no whole entry: a crash leaves them, and nothing in them is believed. An entry whose number does not follow is
+// from another life of the file, and is not believed either.
+func DecodeJournal(b []byte) (entries []Entry, end, torn int) { return DecodeAfter(b, 0) }
+
+// DecodeAfter reads the entries that follow number last, from the part of a journal that begins right behind it.
+func DecodeAfter(b []byte, last int) (entries []Entry, end, torn int) {
+	for at := 0; at+BlockSize <= len(b); {
+		e, n := decodeEntry(b[at:])
+		switch {
+		case n > 0 && e.Seq == last+len(entries)+1:
+			entries, at = append(entries, e), at+n
+			end = at
+			continue
+		case n > 0 || !zeros(b[at:at+BlockSize]):
+			torn++
+		}
+		at += BlockSize
+	}
+	return entries, end, torn
+}
+
+// decodeEntry reads the entry at the start of b; 0 bytes when there is none.
+func decodeEntry(b []byte) (Entry, int) {
+	rest, ok := bytes.CutPrefix(b, []byte(journalMagic))
+	if !ok {
+		return Entry{}, 0
+	}
+	digits, _, ok := bytes.Cut(rest[:min(len(rest), 16)], []byte(journalSum))
+	blocks, err := strconv.Atoi(string(digits))
+	size := blocks * BlockSize
+	if !ok || err != nil || blocks < 1 || size > len(b) {
+		return Entry{}, 0
+	}
+	b = b[:size]
+	skip := len(journalMagic) + len(digits) + len(journalSum)
+	if string(b[skip:skip+8]) != fmt.Sprintf("%08x", sumOf(b, skip)) || b[size-1] != '\n' {
+		return Entry{}, 0
+	}
+	var e Entry
+	dec := json.NewDecoder(bytes.NewReader(b[skip+8:]))
+	dec.DisallowUnknownFields()
+	if dec.Decode(&e) != nil {
+		return Entry{}, 0
+	}
+	return e, size
+}
+
+func zeros(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,226 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/node"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+const usage = `usage: gpuaas-fault <command> [flags]
+
+  arm                      make this machine ready for the drill on stdin; nothing is changed yet
+  do       [--step ID]     make its steps, and look whether they have their effect
+  renew                    say that it is still wanted
+  status   [--journal]     what is injected, and how long it still may be
+  revert   [--why TEXT]    undo everything now
+  verify                   compare the machine with how it was before
+  close    [--force]       take the drill's own traces away
+  residue                  list whatever bears this tool's name
+  fingerprint              what this machine looks like, as JSON
+  watch, reap              what systemd starts: the watchdog, and the undo at boot
+  version
+
+Every command but fingerprint and version prints one line of JSON. --run names a drill where there are several.
+Exit codes: 0 done, 1 error, 2 usage, 3 refused: nothing was touched, or not what was asked for.
+`
+
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// call is one command with what it was given.
+type call struct {
+	host    node.Host
+	in      io.Reader
+	log     io.Writer
+	run     string
+	step    string
+	why     string
+	journal bool
+	force   bool
+}
+
+// commands are what systemd and gpuaasctl start. A command fills in the reply.
+func commands() map[string]func(context.Context, *call, *step.Reply) error {
+	return map[string]func(context.Context, *call, *step.Reply) error{
+		"arm": arm, "do": do, "renew": renew, "status": status, "revert": revert, "verify": verify, "close": closeRun,
+		"residue": residue, "watch": watch, "reap": reap,
+	}
+}
+
+// command runs one command and gives the exit code.
+func command(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(errs, usage)
+		return exitUsage
+	}
+	c := &call{in: in, log: errs}
+	fs := flag.NewFlagSet(node.Program+" "+args[0], flag.ContinueOnError)
+	fs.SetOutput(errs)
+	fs.StringVar(&c.run, "run", "", "id of the drill")
+	fs.StringVar(&c.step, "step", "", "id of the step; all of them without it")
+	fs.StringVar(&c.why, "why", step.WhyAsked, "what the journal says about the reason")
+	fs.BoolVar(&c.journal, "journal", false, "with every entry of the journal")
+	fs.BoolVar(&c.force, "force", false, "although there is a conflict")
+	run, known := commands()[args[0]]
+	switch {
+	case args[0] == "help" || args[0] == "-h" || args[0] == "--help":
+		fmt.Fprint(out, usage)
+		return exitOK
+	case args[0] == "version":
+		fmt.Fprintln(out, version)
+		return exitOK
+	case !known && args[0] != "fingerprint":
+		fmt.Fprintf(errs, "%s: no command %q\n%s", node.Program, args[0], usage)
+		return exitUsage
+	}
+	if err := fs.Parse(args[1:]); err != nil {
+		return exitUsage
+	}
+	if fs.NArg() > 0 || c.run != "" && !step.ValidName(c.run) {
+		fmt.Fprintf(errs, "%s %s: unexpected argument\n", node.Program, args[0])
+		return exitUsage
+	}
+	if args[0] == "fingerprint" {
+		return fingerprint(ctx, out, errs)
+	}
+	return answer(ctx, run, c, out, errs)
+}
+
+// answer runs a command and prints its reply.
+func answer(ctx context.Context, run func(context.Context, *call, *step.Reply) error, c *call, out, errs io.Writer) int {
+	began := time.Now()
+	reply := step.Reply{Schema: step.ReplySchema, Version: version}
+	clock, err := node.HostClock()
+	if err == nil {
+		c.host = node.Host{Paths: node.HostPaths(), Clock: clock}
+		if c.host.Exe, err = os.Executable(); err == nil {
+			err = run(ctx, c, &reply)
+		}
+	}
+	code := exitOK
+	switch {
+	case errors.Is(err, node.ErrOver):
+		return node.ExitOver
+	case errors.As(err, &reply.Refused):
+		code = step.ExitRefused
+	case err != nil:
+		reply.Error, code = err.Error(), exitError
+	}
+	reply.TookUS = time.Since(began).Microseconds()
+	if err := json.NewEncoder(out).Encode(reply); err != nil {
+		fmt.Fprintf(errs, "%s: %v\n", node.Program, err)
+		return exitError
+	}
+	return code
+}
+
+// with opens the drill, runs f, and tells how the drill is then, whatever f says.
+func with(c *call, reply *step.Reply, f func(*node.Run) error) error {
+	r, err := c.host.Open(c.run)
+	if err != nil {
+		return err
+	}
+	err = f(r)
+	if reply.Status == nil {
+		st, err2 := r.Status(c.journal)
+		reply.Status, err = &st, errors.Join(err, err2)
+	}
+	return errors.Join(err, r.Shut())
+}
+
+func arm(ctx context.Context, c *call, reply *step.Reply) error {
+	d, err := step.Decode(c.in)
+	if err != nil {
+		return step.Refuse(step.RefusedDrill, "%v", err)
+	}
+	r, err := c.host.Arm(ctx, d)
+	if err != nil {
+		return err
+	}
+	st, err := r.Status(c.journal)
+	reply.Status = &st
+	return errors.Join(err, r.Shut())
+}
+
+func do(ctx context.Context, c *call, reply *step.Reply) error {
+	return with(c, reply, func(r *node.Run) error { return r.Do(ctx, c.step) })
+}
+
+func renew(_ context.Context, c *call, reply *step.Reply) error {
+	return with(c, reply, (*node.Run).Renew)
+}
+
+func status(_ context.Context, c *call, reply *step.Reply) error {
+	return with(c, reply, func(*node.Run) error { return nil })
+}
+
+func revert(ctx context.Context, c *call, reply *step.Reply) error {
+	return with(c, reply, func(r *node.Run) error { return r.Revert(ctx, step.ByCLI, c.why) })
+}
+
+func verify(ctx context.Context, c *call, reply *step.Reply) error {
+	return with(c, reply, func(r *node.Run) error {
+		all, err := r.Verify(ctx)
+		clean := err == nil && node.Count(all) == 0
+		reply.Residue, reply.Clean = all, &clean
+		return err
+	})
+}
+
+func closeRun(ctx context.Context, c *call, reply *step.Reply) error {
+	return with(c, reply, func(r *node.Run) error {
+		st, err := r.Close(ctx, c.force)
+		if st.Run != "" {
+			reply.Status = &st
+		}
+		return err
+	})
+}
+
+func residue(ctx context.Context, c *call, reply *step.Reply) error {
+	all, err := node.Own(ctx)
+	clean := err == nil && len(all) == 0
+	reply.Residue, reply.Clean = all, &clean
+	return err
+}
+
+func watch(ctx context.Context, c *call, reply *step.Reply) error {
+	r, err := c.host.Open(c.run)
+	if err != nil {
+		return err
+	}
+	err = r.Watch(ctx, func(format string, args ...any) { fmt.Fprintf(c.log, format+"\n", args...) })
+	return errors.Join(err, r.Shut())
+}
+
+func reap(ctx context.Context, c *call, reply *step.Reply) error {
+	return with(c, reply, func(r *node.Run) error { return r.Reap(ctx) })
+}
+
+// fingerprint prints what the machine looks like. It is for people who want to compare by themselves.
+func fingerprint(ctx context.Context, out, errs io.Writer) int {
+	f, err := node.Take(ctx, step.Scope{})
+	if err != nil {
+		fmt.Fprintf(errs, "%s: %v\n", node.Program, err)
+		return exitError
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	if err := e.Encode(f); err != nil {
+		return exitError
+	}
+	return exitOK
+}
