@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -93,8 +94,8 @@ func (a *api) do(ctx context.Context, c call) Outcome {
 	}
 	if err != nil {
 		o.Failure, o.Detail = failureWord(ctx, err), scrubbed(err)
-	} else if o.Failure != diag.OK && !asked && c.token.IsZero() && o.Failure != diag.HTTPRateLimited && o.Status < 500 {
-		// A listener that never asked for the certificate is not the node API, whatever it says of this node.
+	} else if !asked && c.token.IsZero() && o.Failure != diag.HTTPRateLimited && o.Status < 500 {
+		// A listener that never asked for the certificate is not the node API, whatever it says of this node, good or bad.
 		o.Failure, o.Final = diag.MTLSNotRequested, false
 	}
 	o.Asked = asked
@@ -193,9 +194,9 @@ func (o *Outcome) refuse(resp *http.Response, body []byte) {
 	var envelope wire.ErrorBody
 	typed := json.Unmarshal(body, &envelope) == nil && envelope.Error.Code != ""
 	if typed {
-		o.Code, o.Detail = envelope.Error.Code, envelope.Error.Message
+		o.Code, o.Detail = quoted(envelope.Error.Code), quoted(envelope.Error.Message)
 		if s := envelope.Error.RetryAfterS; s != nil {
-			o.RetryAfter = time.Duration(*s) * time.Second
+			o.RetryAfter = seconds(*s)
 		}
 	}
 	o.RetryAfter = max(o.RetryAfter, retryAfter(resp.Header, time.Now()))
@@ -222,14 +223,28 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	if v == "" {
 		return 0
 	}
-	if s, err := strconv.Atoi(v); err == nil {
-		return max(0, min(time.Duration(s)*time.Second, maxRetryAfter))
+	if s, err := strconv.ParseInt(v, 10, 64); err == nil {
+		return seconds(s)
 	}
 	at, err := http.ParseTime(v)
 	if err != nil {
 		return 0
 	}
 	return max(0, min(at.Sub(now), maxRetryAfter))
+}
+
+// seconds is a far side's number of seconds, from 0 to maxRetryAfter; one that no duration can hold is very long, too.
+func seconds(s int64) time.Duration {
+	return time.Duration(max(0, min(s, int64(maxRetryAfter/time.Second)))) * time.Second
+}
+
+// maxQuoted bounds, in bytes, what is kept of a far side's words: they go into the log, the record and the ledger.
+const maxQuoted = 512
+
+// quoted is what a far side said, without what looks like a secret: it may echo what it was sent.
+func quoted(text string) string {
+	text = probe.Scrub(text[:min(len(text), 4*maxQuoted)])
+	return strings.ToValidUTF8(text[:min(len(text), maxQuoted)], "")
 }
 
 // askClock makes one exchange that says nothing but what the platform's clock shows.
@@ -243,7 +258,10 @@ func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome,
 	began := time.Now()
 	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathHeartbeat, in: in, out: &answer.HeartbeatResponse, head: answer.header,
 		timeout: heartbeatTimeout, fallback: diag.RecAPIUnreachable})
-	if !o.OK() || answer.Time.IsZero() {
+	if o.OK() && answer.Time.IsZero() { // whoever says yes to everything is not the node API
+		o.Failure, o.Reason, o.Detail = diag.HTTPEdgePage, diag.RecAPIUnreachable, "the answer to a heartbeat lacks the platform's time"
+	}
+	if !o.OK() {
 		return o, 0, answer
 	}
 	ended := time.Now()

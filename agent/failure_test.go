@@ -317,7 +317,7 @@ func TestConfigErrorsNameTheKey(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, "-1": 0, "soon": 0, "999999": maxRetryAfter,
+		"": 0, "7": 7 * time.Second, "-1": 0, "soon": 0, "999999": maxRetryAfter, "10000000000": maxRetryAfter, "-10000000000": 0,
 		"Tue, 01 Jan 2030 00:01:00 GMT": time.Minute, "Mon, 31 Dec 2029 00:00:00 GMT": 0,
 	} {
 		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {

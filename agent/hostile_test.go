@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// TestWhoSaysYesToEverythingIsNotThePlatform: neither a public edge that answers in JSON nor one that has no content for
+// everybody lifts what the platform said.
+func TestWhoSaysYesToEverythingIsNotThePlatform(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer  http.HandlerFunc
+		unasked bool
+		reason  diag.RecordReason
+		failure diag.Failure
+	}{
+		"in JSON": {unasked: true, reason: diag.RecEndpointProfileDrift, failure: diag.MTLSNotRequested, answer: func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(wire.HeartbeatResponse{Time: time.Now()})
+		}},
+		"with no content": {reason: diag.RecAPIUnreachable, failure: diag.HTTPEdgePage, answer: func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newFakePlatform(t)
+			cfg, rec := recoveryConfig(t, p)
+			p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+			must(t, os.MkdirAll(filepath.Join(cfg.Dir, "state"), 0o755))
+			must(t, os.WriteFile(filepath.Join(cfg.Dir, "state", fileLedger),
+				[]byte(`{"version":1,"quarantined":{"since":"2026-01-01T00:00:00Z","why":"two hosts"}}`), 0o600))
+			if tc.unasked {
+				p.server.TLS.ClientAuth = 0 // before the first handshake
+			}
+			p.instead(onHeartbeat, tc.answer)
+			stop := start(t, cfg)
+			d := rec.await(t, func(d Decision) bool { return d.About == string(TimerHeartbeat) })
+			if d.Reason != tc.reason || d.Failure != tc.failure {
+				t.Errorf("decision %+v", d)
+			}
+			stop()
+			if l := readLedger(filepath.Join(cfg.Dir, "state", fileLedger)); !l.Quarantined.On() {
+				t.Error("the quarantine is lifted")
+			}
+		})
+	}
+}
+
+// TestADenialsWordsAreQuotedInShort: what a far side says goes to the log, the record and the ledger; it may be long, and
+// it may be what it was sent.
+func TestADenialsWordsAreQuotedInShort(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, rec := recoveryConfig(t, p)
+	cfg.Token = p.mint(t, nil)
+	log := &logBuffer{}
+	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(-time.Minute))
+	p.instead(onEnroll, func(w http.ResponseWriter, r *http.Request) {
+		deny(w, 403, "no such token: "+r.Header.Get("Authorization")+strings.Repeat(" and again", 1<<16))
+	})
+	start(t, cfg)
+	d := rec.await(t, func(d Decision) bool { return d.About == string(TimerIdentity) && d.What == "retry" })
+	if text := fmt.Sprint(d); len(text) > 3*maxQuoted || strings.Contains(text, "canary") {
+		t.Errorf("%d bytes: %.600s", len(text), text)
+	}
+	if text := log.String(); len(text) > 1<<14 || strings.Contains(text, "canary") {
+		t.Errorf("the log has %d bytes", len(text))
+	}
+}
