@@ -148,11 +148,12 @@ func (r *runtime) sendEvents(ctx context.Context) {
 		return
 	}
 	defer b.sending.Unlock()
-	for ctx.Err() == nil {
+	for last := uint64(0); ctx.Err() == nil; {
 		batch := b.out.Batch()
-		if len(batch) == 0 {
+		if len(batch) == 0 || batch[0].Seq <= last { // a watermark that this node cannot have reached moves nothing
 			return
 		}
+		last = batch[0].Seq
 		var answer wire.EventsResponse
 		o := r.api.do(ctx, call{method: http.MethodPost, path: wire.PathEvents, out: &answer, timeout: eventTimeout, fallback: diag.RecAPIUnreachable,
 			in: wire.EventsRequest{NodeInstanceID: r.node.instance, Events: batch, Oldest: batch[0].Seq}})

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -74,5 +76,29 @@ func TestADenialsWordsAreQuotedInShort(t *testing.T) {
 	}
 	if text := log.String(); len(text) > 1<<14 || strings.Contains(text, "canary") {
 		t.Errorf("the log has %d bytes", len(text))
+	}
+}
+
+// TestAWatermarkThatNobodyReachedEndsTheSending: what the platform says it has, this node never gave; asking again at once
+// brings the same.
+func TestAWatermarkThatNobodyReachedEndsTheSending(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, _ := recoveryConfig(t, p)
+	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+	cfg.Boot = openBoot(disktest.New(), slog.New(slog.DiscardHandler), newDecisions())
+	must(t, cfg.Boot.out.Add(wire.Event{Kind: wire.EventBoot, Detail: []byte("{}")}))
+	must(t, cfg.Boot.out.Replay(1))
+	asked := 0
+	p.instead("POST "+wire.PathEvents, func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		_ = json.NewEncoder(w).Encode(wire.EventsResponse{Watermark: 1 << 40})
+	})
+	r := newRuntime(cfg.withDefaults())
+	defer r.api.close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	r.sendEvents(ctx)
+	if asked != 1 {
+		t.Errorf("%d batches were sent", asked)
 	}
 }

@@ -153,6 +153,7 @@ func (p *fakePlatform) handler() http.Handler {
 	handle("GET "+wire.PathTaskWait, true, p.wait)
 	handle("POST "+wire.PathTaskResult, true, p.result)
 	handle("GET "+wire.PathNodeTerminal, true, p.stream)
+	handle("POST "+wire.PathEvents, true, http.NotFound)
 	return mux
 }
 

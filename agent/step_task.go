@@ -75,7 +75,7 @@ func (t *turn) take(task *wire.Task) bool {
 		t.do(Record{Decision{Reason: diag.RecTaskClaimFailed, About: "task", What: "refuse", Code: code, Detail: why,
 			Correlation: task.CorrelationID, TaskID: task.ID}})
 		t.queue(resultFor(task, failed(t.ev.Wall, task, code, why)))
-		return true
+		return code != CodeTaskUnverifiable // whose word it is nobody knows: more of them are not asked for in a loop
 	}
 	if task.Type == wire.TaskCordon {
 		t.takeCordon(task)

@@ -31,6 +31,9 @@ const (
 	MaxDetail = 4 << 10 // bytes of one event's detail
 )
 
+// maxSeq is what a platform may ask for: no node gets there, and above it numbers would run out.
+const maxSeq = math.MaxInt64 / 2
+
 // compactAt is how many lines the file may have beyond what is kept.
 const compactAt = 256
 
@@ -143,7 +146,7 @@ func (o *Outbox) Next() uint64 {
 func (o *Outbox) Replay(from uint64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if from == 0 {
+	if from == 0 || from > maxSeq {
 		return nil
 	}
 	was := o.head

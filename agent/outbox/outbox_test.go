@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"testing"
 
@@ -234,4 +235,26 @@ func TestNoEventIsLost(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestANumberThatNobodyReaches: one wrong word does not use all numbers up.
+func TestANumberThatNobodyReaches(t *testing.T) {
+	o, err := Open(disktest.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlatform()
+	talk(t, o, p)
+	for _, from := range []uint64{math.MaxUint64, math.MaxInt64} {
+		if err := o.Replay(from); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Add(wire.Event{Kind: fmt.Sprint(from)}); err != nil {
+			t.Fatal(err)
+		}
+		talk(t, o, p)
+		if !p.has(fmt.Sprint(from)) || o.Next() > 10 {
+			t.Errorf("from %d: next is %d, the platform has %v", from, o.Next(), p.events)
+		}
+	}
 }
