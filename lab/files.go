@@ -157,6 +157,7 @@ func (fs *fileSet) common(m Machine) {
 	fs.text(systemUnits+"lab-machine.service", "common/lab-machine.service", "", 0o644)
 	fs.enable("lab-machine.service", "sysinit.target")
 	fs.text("/etc/systemd/journald.conf.d/lab.conf", "common/journald.conf", "", 0o644)
+	fs.text("/etc/gpuaas/chaos.allow", "common/chaos.allow", "", 0o644)
 	fs.text("/etc/tmpfiles.d/lab.conf", "common/lab-tmpfiles.conf", "", 0o644)
 	fs.text("/etc/ssh/sshd_config.d/lab.conf", "common/sshd.conf", "", 0o644)
 	fs.text("/etc/sudoers.d/ops", "common/sudoers", "", 0o440)
