@@ -44,3 +44,7 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// Nearest suggests the known word that is closest to an unknown one, as ` (did you mean "x"?)`, or nothing where none is
+// close: files that are not profiles make the same mistakes.
+func Nearest(word string, known []string) string { return nearest(word, known) }

@@ -41,6 +41,9 @@ var rules = []rule{
 	{"evidence", []string{"diag"}, nil, "the history is joined from what witnesses said, and asks nobody itself"},
 	{"chaos/step", nil, nil, "a drill is data: what makes it, what carries it out and what reads its journal share nothing else"},
 	{"chaos/node", []string{"chaos/step"}, []string{"golang.org/x/sys"}, "what puts a machine back must not need the agent, a probe or a platform to do it"},
+	{"chaos/schema", []string{"chaos"}, nil, "the schema is made from the types alone"},
+	{"chaos", []string{"diag", "profile", "chaos/step", "chaos/node"}, []string{"go.yaml.in/yaml/v3"}, "a plan follows from facts: vantages are handed in by who runs it"},
+	{"scenarios", nil, nil, "drills are files, not code"},
 	{"lab", []string{"diag", "wire", "profile"}, []string{"*"}, "the lab makes machines, and knows nothing of what is measured on them"},
 }
 
@@ -138,7 +141,7 @@ func TestTheRulesCanFail(t *testing.T) {
 	}{
 		{"diag", "preflight", false}, {"diag/render", "diag", true}, {"agent/terminal", "platform", false},
 		{"preflight", "preflight/probe", false}, {"preflight/probe", "diag", true}, {"platform/store", "wire", true},
-		{"chaos/node", "chaos/step", true}, {"chaos/node", "preflight", false}, {"chaos/step", "diag", false},
+		{"chaos", "preflight/vantage", false}, {"chaos", "agent", false}, {"chaos/node", "chaos/step", true}, {"chaos/node", "preflight", false}, {"chaos/step", "diag", false},
 	} {
 		r, ok := ruleFor(tc.folder)
 		if got := ok && permits(r, tc.imported); got != tc.want {

@@ -1,0 +1,286 @@
+package chaos
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// maxNodes bounds how many nodes one drill may break: more than that is an outage.
+const maxNodes = 16
+
+var scenarioID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+
+// checker collects what is wrong with a scenario that decoded well.
+type checker struct {
+	s     *Scenario
+	found []problem
+}
+
+func (c *checker) bad(key, format string, args ...any) {
+	c.found = append(c.found, problem{key: key, text: fmt.Sprintf(format, args...)})
+}
+
+// settle checks everything that can be known without any machine.
+func (s *Scenario) settle() []problem {
+	c := &checker{s: s}
+	c.metadata()
+	c.target()
+	c.guards()
+	c.faults()
+	c.probe("verifyInjected", s.VerifyInjected.Probe)
+	if len(s.VerifyInjected.Control.Probe) == 0 {
+		c.bad("verifyInjected.control", "is missing: without something that must still work, a probe that fails for another reason proves nothing")
+	} else {
+		c.probe("verifyInjected.control", s.VerifyInjected.Control)
+	}
+	c.expect()
+	c.recovery()
+	if len(s.Evidence) == 0 {
+		c.bad("evidence", "is missing: want at least one thing to look at")
+	}
+	return c.found
+}
+
+func (c *checker) metadata() {
+	m := c.s.Metadata
+	if !scenarioID.MatchString(m.ID) || len(m.ID) > 48 {
+		c.bad("metadata.id", "%q: want lower-case letters, digits and dashes, at most 48", m.ID)
+	} else if base := strings.TrimSuffix(filepath.Base(c.s.File), ".yaml"); base != m.ID && base != "-" {
+		c.bad("metadata.id", "%q is not the file's name %q", m.ID, base)
+	}
+	for key, v := range map[string]string{"title": m.Title, "owner": m.Owner, "runbook": m.Runbook} {
+		if strings.TrimSpace(v) == "" {
+			c.bad("metadata."+key, "is missing")
+		}
+	}
+	c.word("metadata.severity", m.Severity, string(diag.P0), string(diag.P1), string(diag.P2))
+}
+
+func (c *checker) word(key, value string, words ...string) {
+	c.found = append(c.found, word(key, value, words...)...)
+}
+
+func (c *checker) target() {
+	t := c.s.Target
+	c.word("target.role", string(t.Role), string(RoleNode), string(RolePlatform), string(RolePeer))
+	if t.MaxNodes < 1 || t.MaxNodes > maxNodes {
+		c.bad("target.maxNodes", "%d targets: want 1 to %d", t.MaxNodes, maxNodes)
+	}
+}
+
+func (c *checker) guards() {
+	g := c.s.Guards
+	switch ttl := g.TTL.Std(); {
+	case ttl == 0:
+		c.bad("guards.ttl", "is missing: a fault without an end is an outage")
+	case ttl < step.MinTTL || ttl > step.MaxTTL:
+		c.bad("guards.ttl", "%s is not between %s and %s", g.TTL, Duration(step.MinTTL), Duration(step.MaxTTL))
+	case g.Lease != 0 && (g.Lease.Std() < 2*step.RenewEvery || g.Lease > g.TTL):
+		c.bad("guards.lease", "%s is not between %s and the ttl: it is renewed every %s", g.Lease, Duration(2*step.RenewEvery), Duration(step.RenewEvery))
+	}
+	if _, err := ParseWindow(g.Window); g.Window != "" && err != nil {
+		c.bad("guards.window", "%v", err)
+	}
+	c.hops("guards.stopIf", g.StopIf)
+	for _, h := range g.StopIf {
+		if slices.Contains(c.s.Expect.Blame.Hop, h) {
+			c.bad("guards.stopIf", "%s is what the drill is to find: it would end as soon as it succeeds", h)
+		}
+	}
+}
+
+func (c *checker) faults() {
+	if len(c.s.Faults) == 0 {
+		c.bad("faults", "is missing: nothing would be broken")
+	}
+	ids := map[string]bool{}
+	for i, f := range c.s.Faults {
+		key := fmt.Sprintf("faults[%d]", i)
+		if !step.ValidName(f.ID) {
+			c.bad(key+".id", "%q: want lower-case letters, digits and dashes, at most 24", f.ID)
+		} else if ids[f.ID] {
+			c.bad(key+".id", "%q is the id of another fault", f.ID)
+		}
+		ids[f.ID] = true
+		if f.At < 0 || f.At >= c.s.Guards.TTL && f.At != 0 {
+			c.bad(key+".at", "%s is not within the ttl", f.At)
+		}
+		c.fault(key, f)
+	}
+}
+
+func (c *checker) fault(key string, f Fault) {
+	k, ok := KindOf(f.Kind)
+	if !ok {
+		c.bad(key+".kind", "unknown kind %q%s: gpuaasctl chaos list --kinds lists them", f.Kind, profile.Nearest(f.Kind, kindNames()))
+		return
+	}
+	on := c.s.On(f)
+	if !slices.Contains(k.On, on) {
+		c.bad(key+".on", "%s cannot be made on %s: want %s", f.Kind, orWord(string(on), "no machine"), orList(k.On))
+	}
+	params := k.params()
+	found := f.Params.decode(params, key+".params", func(text string) (string, error) { return fill(text, samples()) })
+	if len(found) == 0 {
+		for _, p := range k.check(params) {
+			p.key = under(key+".params", p.key)
+			found = append(found, p)
+		}
+	}
+	c.found = append(c.found, found...)
+}
+
+func kindNames() []string {
+	var names []string
+	for _, k := range Kinds() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// notProbes are programs that prove nothing by themselves.
+func notProbes() map[string]string {
+	m := map[string]string{"": "is missing"}
+	for _, sh := range [...]string{"sh", "bash", "dash", "zsh"} {
+		m[sh] = "want a program with its arguments, not a shell"
+	}
+	for _, own := range [...]string{"gpuaasctl", "gpuaas-agent", "gpuaas-fault", "gpuaas-platform"} {
+		m[own] = "want a plain tool of the machine: a drill must not be proved by what it tests"
+	}
+	return m
+}
+
+func (c *checker) probe(key string, p Probe) {
+	if len(p.Probe) == 0 {
+		c.bad(key+".probe", "is missing: want a program with its arguments")
+	} else if why, no := notProbes()[path.Base(p.Probe[0])]; no {
+		c.bad(key+".probe", "%s: %s", p.Probe[0], why)
+	}
+	for i, a := range append([]string{p.View}, p.Probe...) {
+		if _, err := fill(a, samples()); err != nil {
+			c.bad(key+".probe", "argument %d: %v", i, err)
+		}
+	}
+	c.word(key+".from", string(p.From), string(RoleNode), string(RolePlatform), string(RolePeer), string(RoleOperator))
+	if p.View != "" && p.From == RoleOperator {
+		c.bad(key+".view", "the operator's machine has no such unit")
+	}
+	if p.Within <= 0 {
+		c.bad(key+".within", "is missing")
+	}
+	for _, text := range [...]string{p.Expect.Has, p.Expect.Lacks} {
+		if _, err := fill(text, samples()); err != nil {
+			c.bad(key+".expect", "%v", err)
+		}
+	}
+}
+
+func (c *checker) expect() {
+	e := c.s.Expect
+	switch {
+	case e.Blame.None && len(e.Others)+len(e.FirstFailedHop) > 0:
+		c.bad("expect.others", "nothing can be found where nothing is blamed")
+	case e.Blame.None && len(e.MustStayGreen) == 0:
+		c.bad("expect.mustStayGreen", "is missing: where nothing is blamed, something must be named that stays green")
+	case !e.Blame.None:
+		c.finding("expect.blame", e.Blame.Finding)
+	}
+	for i, f := range e.Others {
+		c.finding(fmt.Sprintf("expect.others[%d]", i), f)
+	}
+	c.hops("expect.firstFailedHop", e.FirstFailedHop)
+	c.hops("expect.mustStayGreen", e.MustStayGreen)
+	for _, h := range e.MustStayGreen {
+		if slices.Contains(e.Blame.Hop, h) || slices.Contains(e.FirstFailedHop, h) && len(e.FirstFailedHop) == 1 {
+			c.bad("expect.mustStayGreen", "%s cannot fail and stay green", h)
+		}
+	}
+	switch {
+	case e.DetectWithin <= 0:
+		c.bad("expect.detectWithin", "is missing")
+	case e.DetectWithin >= c.s.Guards.TTL:
+		c.bad("expect.detectWithin", "%s is not within the ttl: everything would be undone before it is late", e.DetectWithin)
+	}
+}
+
+func (c *checker) finding(key string, f Finding) {
+	if len(f.Hop) == 0 {
+		c.bad(key+".hop", "is missing")
+	}
+	if len(f.Signal) == 0 {
+		c.bad(key+".signal", "is missing")
+	}
+	c.hops(key+".hop", f.Hop)
+	for _, s := range f.Signal {
+		if !isSignal(s) {
+			c.bad(key+".signal", "unknown signal %q%s", s, profile.Nearest(string(s), signalNames()))
+		}
+	}
+	for _, w := range f.Failure {
+		if !slices.Contains(diag.Failures[:], w) {
+			c.bad(key+".failure", "unknown failure word %q%s", w, profile.Nearest(string(w), texts(diag.Failures[:])))
+		}
+	}
+}
+
+func isSignal(s diag.Signal) bool { return slices.Contains(signalNames(), string(s)) }
+
+func signalNames() []string {
+	var all []string
+	for _, row := range diag.Signals() {
+		all = append(all, string(row.Signal))
+	}
+	return all
+}
+
+func (c *checker) hops(key string, ids []diag.HopID) {
+	for _, h := range ids {
+		if !slices.Contains(diag.Hops[:], h) {
+			c.bad(key, "unknown hop %q%s", h, profile.Nearest(string(h), texts(diag.Hops[:])))
+		}
+	}
+}
+
+func texts[T ~string](words []T) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
+	}
+	return all
+}
+
+func (c *checker) recovery() {
+	r := c.s.Recovery
+	if r.Green < 2 {
+		c.bad("recovery.green", "%d walks in a row: want at least 2, since one may be luck", r.Green)
+	}
+	if r.Within <= 0 || r.Within.Std() > time.Hour {
+		c.bad("recovery.within", "want a time up to 1h")
+	}
+	if len(r.Proof.Probe) == 0 {
+		c.bad("recovery.proof", "is missing: a drill that cannot show that it is over is none")
+	} else {
+		c.probe("recovery.proof", r.Proof)
+	}
+	if r.Residue != none {
+		c.bad("recovery.residue", "want %s: there is nothing else that a drill may leave", none)
+	}
+	for i, a := range r.AllowedChanges {
+		key := fmt.Sprintf("recovery.allowedChanges[%d]", i)
+		c.word(key+".class", string(a.Class), texts(step.Classes())...)
+		if a.Key == "" || a.Why == "" {
+			c.bad(key, "want class, key and why")
+		} else if _, err := path.Match(a.Key, ""); err != nil {
+			c.bad(key+".key", "%v", err)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package chaos
+
+import (
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// caParams are those of ca.
+type caParams struct {
+	File   string   `yaml:"file" json:"file" jsonschema_description:"a file of trusted authorities"`
+	SeenBy []string `yaml:"seenBy,flow" json:"seenBy" jsonschema:"minItems=1" jsonschema_description:"units that trust by it; restarted"`
+}
+
+// caKind has services trust somebody else.
+func caKind() Kind {
+	return kind(Kind{
+		Name: "ca", Title: "have services trust another authority", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "The certificate of a CA that nobody knows is laid over a bundle, as the named units see it. They are restarted.",
+	}, func(p *caParams) []problem {
+		return append(absolute("file", p.File), required("seenBy", len(p.SeenBy) > 0)...)
+	}, func(p *caParams, _ *Case) Questions {
+		q := Questions{Tools: []string{"openssl"}, Files: []string{p.File}, Mints: []Mint{{What: MintCA}}}
+		for _, u := range p.SeenBy {
+			q.Units = append(q.Units, unitOf(u))
+		}
+		return q
+	}, func(p *caParams, c *Case) (Made, *step.Refusal) {
+		made, no := c.covered(p.SeenBy, cover{path: p.File, text: c.minted(Mint{What: MintCA}).Text})
+		if no != nil {
+			return Made{}, no
+		}
+		made.Title = strings.Join(p.SeenBy, ", ") + " trust by " + p.File + " an authority that nobody knows"
+		made.Verify = nil
+		if c.tool("openssl") != "" {
+			for _, u := range p.SeenBy {
+				made.Verify = append(made.Verify, step.Check{Name: u + " reads the other authority", Unit: unitOf(u), Within: verifyWithin, Has: StrangerName,
+					Exec: step.Exec{Argv: []string{c.tool("openssl"), "x509", "-noout", "-subject", "-in", p.File}}})
+			}
+		}
+		return made, nil
+	})
+}
+
+// StrangerName is the common name of the authority that nobody knows.
+const StrangerName = "a CA that nobody knows"

@@ -1,0 +1,81 @@
+package chaos
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// envParams are those of env.
+type envParams struct {
+	Unit  string            `yaml:"unit,omitempty" json:"unit,omitempty" jsonschema_description:"default: the agent's"`
+	Set   map[string]string `yaml:"set,omitempty" json:"set,omitempty"`
+	Unset []string          `yaml:"unset,omitempty,flow" json:"unset,omitempty"`
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// envKind gives a unit other environment variables. A drop-in's Environment= would lose to the unit's own
+// EnvironmentFile=, so it is a file as well, and a later one.
+func envKind() Kind {
+	return kind(Kind{
+		Name: "env", Title: "give a service other environment variables", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "A drop-in with an EnvironmentFile= in /run, which wins over the unit's own, and a restart. The unit's own file stays as it is.",
+	}, func(p *envParams) []problem {
+		found := required("set", len(p.Set)+len(p.Unset) > 0)
+		for _, k := range append(sortedKeys(p.Set), p.Unset...) {
+			if !envName.MatchString(k) {
+				found = append(found, problem{key: "set", text: k + " is no name of a variable"})
+			}
+			if strings.ContainsAny(p.Set[k], "\n\x00\"'\\") {
+				found = append(found, problem{key: "set." + k, text: "a value has no quotes and no line breaks"})
+			}
+		}
+		return found
+	}, func(p *envParams, c *Case) Questions {
+		return Questions{Tools: []string{"grep"}, Units: []string{p.unit(c)}}
+	}, func(p *envParams, c *Case) (Made, *step.Refusal) {
+		o := outfit{unit: p.unit(c), unset: p.Unset}
+		for _, k := range sortedKeys(p.Set) {
+			o.env = append(o.env, k+"="+p.Set[k])
+		}
+		changes, no := c.dress(o)
+		if no != nil {
+			return Made{}, no
+		}
+		made := Made{Title: o.unit + " runs with " + strings.Join(slices.Concat(o.env, less(p.Unset)), ", "), Changes: changes, Scope: step.Scope{Units: []string{o.unit}}}
+		if c.tool("grep") != "" {
+			for _, v := range o.env {
+				made.Verify = append(made.Verify, c.environ(o.unit, v, 0))
+			}
+			for _, v := range p.Unset {
+				made.Verify = append(made.Verify, c.environ(o.unit, v+"=", 1))
+			}
+		}
+		return made, nil
+	})
+}
+
+func (p *envParams) unit(c *Case) string { return unitOf(orWord(p.Unit, c.Profile.Agent.Unit)) }
+
+// environ looks for a variable in the environment of a unit's main process. Nothing is printed: others are in it, too.
+func (c *Case) environ(unit, text string, exit int) step.Check {
+	name := "its process has " + text
+	if exit != 0 {
+		name = "its process has no " + strings.TrimSuffix(text, "=")
+	}
+	return step.Check{
+		Name: name, Unit: unit, Within: verifyWithin,
+		Exec: step.Exec{Argv: []string{c.tool("grep"), "-qzF", "--", text, "/proc/" + step.MainPID + "/environ"}, Exits: []int{exit}},
+	}
+}
+
+func less(names []string) []string {
+	all := make([]string, len(names))
+	for i, n := range names {
+		all[i] = "no " + n
+	}
+	return all
+}

@@ -1,0 +1,89 @@
+package chaos
+
+import (
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// fileParams are those of file.
+type fileParams struct {
+	Path   string   `yaml:"path" json:"path"`
+	Text   string   `yaml:"text,omitempty" json:"text,omitempty" jsonschema_description:"what is read there instead"`
+	Absent bool     `yaml:"absent,omitempty" json:"absent,omitempty" jsonschema_description:"nothing is there"`
+	SeenBy []string `yaml:"seenBy,omitempty,flow" json:"seenBy,omitempty" jsonschema_description:"units that see it, and are restarted with it; none: everybody, and the file is parked"`
+}
+
+// fileKind puts another text in a file's place, or nothing.
+func fileKind() Kind {
+	return kind(Kind{
+		Name: "file", Title: "put another file in a file's place, or none", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "With seenBy, units are restarted with a file in /run laid over it. Without, the file itself is parked beside its place (T3 outside of /run).",
+	}, func(p *fileParams) []problem {
+		found := absolute("path", p.Path)
+		switch {
+		case p.Absent == (p.Text != ""):
+			found = append(found, problem{key: "text", text: "want exactly one of text and absent"})
+		case p.Absent && len(p.SeenBy) > 0:
+			found = append(found, problem{key: "seenBy", text: "a unit cannot be shown an absence: leave it out, and the file is parked"})
+		}
+		return found
+	}, func(p *fileParams, _ *Case) Questions {
+		q := Questions{Tools: []string{"cat", "test"}, Files: []string{p.Path}}
+		for _, u := range p.SeenBy {
+			q.Units = append(q.Units, unitOf(u))
+		}
+		return q
+	}, func(p *fileParams, c *Case) (Made, *step.Refusal) {
+		f, no := c.needFile(p.Path)
+		if no != nil {
+			return Made{}, no
+		}
+		if len(p.SeenBy) > 0 {
+			return c.covered(p.SeenBy, cover{path: p.Path, text: p.Text})
+		}
+		made := Made{
+			Title: p.Path + " says something else", Scope: step.Scope{Files: []string{f.Path}},
+			Changes: []step.Change{{File: &step.File{Path: f.Path, Text: p.Text, Absent: p.Absent}}},
+		}
+		if p.Absent {
+			made.Title = p.Path + " is gone"
+			made.Verify = []step.Check{{Name: p.Path + " is gone", Within: verifyWithin, Exec: step.Exec{Argv: []string{c.tool("test"), "-e", f.Path}, Exits: []int{1}}}}
+		} else {
+			made.Verify = []step.Check{c.seen(p.Path+" has the text", "", f.Path, firstLine(p.Text))}
+		}
+		return made, nil
+	})
+}
+
+// covered restarts units with a text laid over one file.
+func (c *Case) covered(units []string, v cover) (Made, *step.Refusal) {
+	made := Made{Title: v.path + " says something else to " + strings.Join(units, ", ")}
+	for i, u := range units {
+		of := *c
+		if i > 0 {
+			of.Step += "-" + string(rune('a'+i)) // each unit has a source of its own, since each is one change
+		}
+		changes, no := of.dress(outfit{unit: unitOf(u), covers: []cover{v}})
+		if no != nil {
+			return Made{}, no
+		}
+		made.Changes = append(made.Changes, changes...)
+		made.Scope.Units = append(made.Scope.Units, unitOf(u))
+		if c.tool("cat") != "" && !v.secret {
+			made.Verify = append(made.Verify, c.seen(u+" reads it", unitOf(u), v.path, firstLine(v.text)))
+		}
+	}
+	return made, nil
+}
+
+// firstLine is the first line of a text that says anything by itself.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "-----") {
+			return line
+		}
+	}
+	return strings.TrimSpace(text)
+}

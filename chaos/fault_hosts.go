@@ -1,0 +1,125 @@
+package chaos
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// hostsParams are those of hosts.
+type hostsParams struct {
+	Remove []string          `yaml:"remove,omitempty,flow" json:"remove,omitempty" jsonschema_description:"names that are found no more: neither in the hosts file nor, since it is not asked, in the DNS"`
+	Set    map[string]string `yaml:"set,omitempty" json:"set,omitempty" jsonschema_description:"address by name"`
+	SeenBy string            `yaml:"seenBy,omitempty" json:"seenBy,omitempty" jsonschema_description:"the unit that sees it; default: the agent's"`
+}
+
+const (
+	hostsFile    = "/etc/hosts"
+	nsswitchFile = "/etc/nsswitch.conf"
+)
+
+// hostsKind changes where names lead, as one unit sees it. Logins and everybody else see the machine's own files.
+func hostsKind() Kind {
+	return kind(Kind{
+		Name: "hosts", Title: "change where names lead, for one unit", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
+		About: "Another hosts file in the mount namespace of a running unit, and for names that are removed an nsswitch.conf that asks nobody else.",
+	}, func(p *hostsParams) []problem {
+		found := required("remove", len(p.Remove)+len(p.Set) > 0)
+		for name, a := range p.Set {
+			if _, err := netip.ParseAddr(a); err != nil {
+				found = append(found, problem{key: "set." + name, text: fmt.Sprintf("want an address, not %q", a)})
+			}
+		}
+		return found
+	}, func(p *hostsParams, c *Case) Questions {
+		return Questions{Tools: []string{"getent"}, Units: []string{p.unit(c)}, Texts: []string{hostsFile, nsswitchFile}, Names: p.Remove}
+	}, makeHosts)
+}
+
+func (p *hostsParams) unit(c *Case) string { return unitOf(orWord(p.SeenBy, c.Profile.Agent.Unit)) }
+
+func makeHosts(p *hostsParams, c *Case) (Made, *step.Refusal) {
+	unit := p.unit(c)
+	for _, name := range p.Remove {
+		if len(c.Machine.Names[name]) == 0 {
+			return Made{}, step.Refuse(step.RefusedUnsupported, "%s leads nowhere on %s already", name, c.Machine.ID)
+		}
+	}
+	names := slices.Clone(p.Remove)
+	var more []string
+	for _, name := range sortedKeys(p.Set) {
+		names, more = append(names, name), append(more, p.Set[name]+" "+name+"\n")
+	}
+	text := withoutHosts(c.Machine.Files[hostsFile].Text, names) + strings.Join(more, "")
+	hosts, no := c.bind(unit, cover{path: hostsFile, text: text})
+	if no != nil {
+		return Made{}, no
+	}
+	made := Made{Title: "names as " + unit + " sees them: " + strings.Join(names, ", "), Changes: []step.Change{hosts}, Scope: step.Scope{Units: []string{unit}}}
+	if len(p.Remove) > 0 {
+		only, no := c.bind(unit, cover{path: nsswitchFile, text: filesOnly(c.Machine.Files[nsswitchFile].Text)})
+		if no != nil {
+			return Made{}, no
+		}
+		made.Changes = append(made.Changes, only)
+	}
+	if c.tool("getent") != "" {
+		for _, name := range p.Remove {
+			made.Verify = append(made.Verify, step.Check{Name: name + " is not found", Unit: unit, Within: verifyWithin,
+				Exec: step.Exec{Argv: []string{c.tool("getent"), "ahosts", name}, Exits: []int{2}}})
+		}
+		for _, name := range sortedKeys(p.Set) {
+			made.Verify = append(made.Verify, step.Check{Name: name + " leads to " + p.Set[name], Unit: unit, Within: verifyWithin, Has: p.Set[name],
+				Exec: step.Exec{Argv: []string{c.tool("getent"), "ahosts", name}}})
+		}
+	}
+	return made, nil
+}
+
+// hostsOf are the addresses that a hosts file gives for a name.
+func hostsOf(text, name string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		words := strings.Fields(strings.Split(line, "#")[0])
+		if len(words) > 1 && slices.ContainsFunc(words[1:], func(w string) bool { return strings.EqualFold(w, name) }) {
+			all = append(all, words[0])
+		}
+	}
+	return all
+}
+
+// withoutHosts is the text of a hosts file without the names; other names of their lines stay.
+func withoutHosts(text string, names []string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		words := strings.Fields(strings.Split(line, "#")[0])
+		var kept []string
+		for _, w := range words {
+			if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, w) }) {
+				kept = append(kept, w)
+			}
+		}
+		switch {
+		case len(kept) == len(words):
+			out.WriteString(line + "\n")
+		case len(kept) > 1:
+			out.WriteString(strings.Join(kept, " ") + "\n")
+		}
+	}
+	return out.String()
+}
+
+// filesOnly is the text of an nsswitch.conf by which hosts come from the hosts file alone.
+func filesOnly(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "hosts:") {
+			out.WriteString(strings.TrimSuffix(line, "\n") + "\n")
+		}
+	}
+	return out.String() + "hosts: files\n"
+}

@@ -1,0 +1,181 @@
+package chaos
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// serviceParams are those of service-stop.
+type serviceParams struct {
+	Units []string `yaml:"units,flow" json:"units" jsonschema:"minItems=1"`
+}
+
+// serviceStop stops services and keeps them stopped. A drop-in does it, since a runtime mask does nothing to a unit that
+// lies in /etc.
+func serviceStop() Kind {
+	return kind(Kind{
+		Name: "service-stop", Title: "stop services and keep them stopped", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "A drop-in makes starting them fail, then they are stopped, in the order given. A unit that the machine has not is passed over, as long as one of them runs.",
+	}, func(p *serviceParams) []problem {
+		return required("units", len(p.Units) > 0)
+	}, func(p *serviceParams, _ *Case) Questions {
+		return Questions{Tools: []string{"systemctl"}, Units: unitsOf(p.Units)}
+	}, func(p *serviceParams, c *Case) (Made, *step.Refusal) {
+		made := Made{}
+		var stopped []string
+		for _, u := range unitsOf(p.Units) {
+			if f := c.Machine.Units[u]; !f.Loaded || f.Active != "active" {
+				continue
+			}
+			stopped = append(stopped, u)
+			made.Changes = append(made.Changes, step.Change{Unit: &step.Unit{Unit: u, State: step.Stopped,
+				DropIn: "[Unit]\nAssertPathExists=" + c.runPath("never-there") + "\n"}})
+			if c.tool("systemctl") != "" {
+				made.Verify = append(made.Verify, step.Check{Name: u + " does not run", Within: verifyWithin,
+					Exec: step.Exec{Argv: []string{c.tool("systemctl"), "is-active", u}, Exits: []int{3}}})
+			}
+		}
+		if len(stopped) == 0 {
+			return Made{}, step.Refuse(step.RefusedUnsupported, "none of %s runs on %s", strings.Join(p.Units, ", "), c.Machine.ID)
+		}
+		made.Title = strings.Join(stopped, ", ") + " stopped"
+		return made, nil
+	})
+}
+
+func unitsOf(names []string) []string {
+	all := make([]string, len(names))
+	for i, n := range names {
+		all[i] = unitOf(n)
+	}
+	return all
+}
+
+// freezeParams are those of service-freeze.
+type freezeParams struct {
+	Unit string `yaml:"unit" json:"unit"`
+	How  string `yaml:"how,omitempty" json:"how,omitempty" jsonschema:"enum=signal,enum=freezer" jsonschema_description:"signal (default): the main process, as long as the watchdog lives; freezer: all processes, by systemd"`
+}
+
+// serviceFreeze lets a service stand still.
+func serviceFreeze() Kind {
+	return kind(Kind{
+		Name: "service-freeze", Title: "let a service stand still", Tier: step.TierWatchdog, On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "SIGSTOP, kept by the watchdog (T1), or systemd's freezer (T2, needs the unified cgroup hierarchy).",
+	}, func(p *freezeParams) []problem {
+		found := required("unit", p.Unit != "")
+		if p.How != "" {
+			found = append(found, word("how", p.How, "signal", "freezer")...)
+		}
+		return found
+	}, func(p *freezeParams, _ *Case) Questions {
+		return Questions{Tools: []string{"grep", "systemctl"}, Units: []string{unitOf(p.Unit)}}
+	}, func(p *freezeParams, c *Case) (Made, *step.Refusal) {
+		unit := unitOf(p.Unit)
+		if _, no := c.needUnit(unit); no != nil {
+			return Made{}, no
+		}
+		made := Made{Title: unit + " stands still"}
+		if p.How == "freezer" {
+			if !c.Machine.Cgroup2 {
+				return Made{}, step.Refuse(step.RefusedUnsupported, "%s has no unified cgroup hierarchy, and so no freezer for %s", c.Machine.ID, unit)
+			}
+			made.Changes = []step.Change{{Unit: &step.Unit{Unit: unit, State: step.Frozen}}}
+			made.Verify = []step.Check{{Name: unit + " is frozen", Within: verifyWithin, Has: "frozen",
+				Exec: step.Exec{Argv: []string{c.tool("systemctl"), "show", "-P", "FreezerState", unit}}}}
+			return made, c.needTools("systemctl")
+		}
+		made.Changes = []step.Change{{Pause: &step.Pause{Unit: unit}}}
+		made.Verify = []step.Check{{Name: "its process is in state T", Unit: unit, Within: verifyWithin,
+			Exec: step.Exec{Argv: []string{c.tool("grep"), "-q", "^State:.T", "/proc/" + step.MainPID + "/status"}}}}
+		return made, c.needTools("grep")
+	})
+}
+
+// execParams are those of service-exec.
+type execParams struct {
+	Unit    string   `yaml:"unit" json:"unit"`
+	How     string   `yaml:"how" json:"how" jsonschema:"enum=crash-loop,enum=incompatible,enum=program,enum=slow-start" jsonschema_description:"what is started in its place: a program that ends at once, one for another machine, or program; slow-start: itself, after a delay"`
+	Program string   `yaml:"program,omitempty" json:"program,omitempty" jsonschema_description:"a program that lies on the machine"`
+	Args    []string `yaml:"args,omitempty,flow" json:"args,omitempty"`
+	Delay   Duration `yaml:"delay,omitempty" json:"delay,omitempty" jsonschema_description:"of slow-start"`
+}
+
+// foreignProgram is the head of a program for ppc64, which no node here is.
+var foreignProgram = "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00\x15\x00\x01\x00\x00\x00" + strings.Repeat("\x00", 40)
+
+// serviceExec has a service start another program.
+func serviceExec() Kind {
+	return kind(Kind{
+		Name: "service-exec", Title: "have a service start another program", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "A drop-in over ExecStart=, and a restart. The installed program stays as it is.",
+	}, func(p *execParams) []problem {
+		found := append(required("unit", p.Unit != ""), word("how", p.How, "crash-loop", "incompatible", "program", "slow-start")...)
+		if (p.How == "program") != (p.Program != "") {
+			found = append(found, problem{key: "program", text: "belongs to how: program, and only there"})
+		}
+		if (p.How == "slow-start") != (p.Delay > 0) {
+			found = append(found, problem{key: "delay", text: "belongs to how: slow-start, and only there"})
+		}
+		if p.Program != "" {
+			found = append(found, absolute("program", p.Program)...)
+		}
+		return found
+	}, func(p *execParams, _ *Case) Questions {
+		q := Questions{Tools: []string{"false", "sleep", "systemctl"}, Units: []string{unitOf(p.Unit)}, Files: []string{"/dev/shm"}}
+		if p.Program != "" {
+			q.Files = append(q.Files, p.Program)
+		}
+		return q
+	}, makeExec)
+}
+
+func makeExec(p *execParams, c *Case) (Made, *step.Refusal) {
+	unit := unitOf(p.Unit)
+	if _, no := c.needUnit(unit); no != nil {
+		return Made{}, no
+	}
+	made := Made{Scope: step.Scope{Units: []string{unit}}}
+	show := func(property, has string) step.Check {
+		return step.Check{Name: unit + " has " + property + " " + has, Within: verifyWithin, Has: has,
+			Exec: step.Exec{Argv: []string{c.tool("systemctl"), "show", "-P", property, unit}}}
+	}
+	line, check := "", step.Check{}
+	switch p.How {
+	case "crash-loop":
+		line, made.Title = c.tool("false"), unit+" ends as soon as it is started"
+		if no := c.needTools("false"); no != nil {
+			return Made{}, no
+		}
+		check = show("ExecMainStatus", "1")
+	case "incompatible":
+		if c.Machine.Files["/dev/shm"].Kind != "dir" {
+			return Made{}, step.Refuse(step.RefusedUnsupported, "%s has no /dev/shm to put a program into", c.Machine.ID)
+		}
+		line = "/dev/shm/gpuaasctl-" + c.Run + "-" + c.Step
+		made.Title = unit + " starts a program for another machine"
+		made.Changes = []step.Change{{File: &step.File{Path: line, Text: foreignProgram, Mode: 0o755}}}
+		check = show("ExecMainStatus", "203")
+	case "slow-start":
+		if no := c.needTools("sleep"); no != nil {
+			return Made{}, no
+		}
+		made.Title = unit + " takes " + p.Delay.String() + " to start"
+		line = "ExecStartPre=" + c.tool("sleep") + " " + strconv.FormatFloat(p.Delay.Std().Seconds(), 'f', -1, 64)
+		check = show("ActiveState", "activ")
+	default:
+		if _, no := c.needFile(p.Program); no != nil {
+			return Made{}, no
+		}
+		line, made.Title = strings.Join(append([]string{p.Program}, p.Args...), " "), unit+" runs "+p.Program
+		check = show("ExecStart", p.Program)
+	}
+	if p.How != "slow-start" {
+		line = "ExecStart=\nExecStart=" + line
+	}
+	made.Changes = append(made.Changes, step.Change{Unit: &step.Unit{Unit: unit, DropIn: "[Service]\n" + line + "\n", State: step.Restarted}})
+	made.Verify = []step.Check{check}
+	return made, c.needTools("systemctl")
+}

@@ -1,0 +1,181 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Kind is one sort of fault. Ask and Make are pure: what lies between them is one reading of the machine.
+type Kind struct {
+	Name  string
+	Title string
+	Tier  string // the best that it promises; a target may allow less
+	On    []Role
+	About string // one paragraph for people: what it does, and what it needs
+
+	params func() any                                 // a new, empty parameter struct
+	check  func(p any) []problem                      // what is wrong with the parameters by themselves
+	ask    func(p any, c *Case) Questions             // what must be known
+	make   func(p any, c *Case) (Made, *step.Refusal) // what follows
+}
+
+// Kinds is the visible table. A kind that is not here does not exist.
+func Kinds() []Kind {
+	return []Kind{
+		netBlock(), dnsBreak(), hostsKind(), fileKind(), configKind(), envKind(), caKind(), certKind(),
+		serviceStop(), serviceFreeze(), serviceExec(), diskKind(), userMissing(), shellKind(), signingKey(), clone(), tasksKind(),
+	}
+}
+
+// KindOf finds a kind by its name.
+func KindOf(name string) (Kind, bool) {
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}
+
+// kind ties a typed pair of functions to the table's untyped one.
+func kind[P any](k Kind, check func(*P) []problem, ask func(*P, *Case) Questions, make func(*P, *Case) (Made, *step.Refusal)) Kind {
+	k.params = func() any { return new(P) }
+	k.check = func(p any) []problem {
+		if check == nil {
+			return nil
+		}
+		return check(p.(*P))
+	}
+	k.ask = func(p any, c *Case) Questions { return ask(p.(*P), c) }
+	k.make = func(p any, c *Case) (Made, *step.Refusal) { return make(p.(*P), c) }
+	return k
+}
+
+// Case is one fault on one machine: where it is made, and what is known.
+type Case struct {
+	Run     string
+	Step    string
+	Profile profile.Profile
+	Values  map[string]string // variables
+	Machine *Machine
+	minted  func(Mint) Material
+}
+
+// Questions are what a fault must know about its machine before it can be planned.
+type Questions struct {
+	Tools []string // programs by name
+	Names []string // to be looked up there
+	Units []string
+	Files []string // kind, mode, digest, where links lead
+	Texts []string // the same, and the content
+	Users []string
+	Mints []Mint
+}
+
+// Made is what a fault comes to on a machine.
+type Made struct {
+	Title   string
+	Changes []step.Change
+	Verify  []step.Check
+	Scope   step.Scope // what a fingerprint should look at beside what it always does
+}
+
+// runPath is a file of this fault's own where a reboot leaves nothing.
+func (c *Case) runPath(name string) string {
+	return "/run/gpuaasctl-" + c.Run + "-" + c.Step + "-" + name
+}
+
+// tool is the path of a program on the machine.
+func (c *Case) tool(name string) string { return string(c.Machine.Tools[name]) }
+
+// needTools refuses a machine that lacks one of the programs.
+func (c *Case) needTools(names ...string) *step.Refusal {
+	for _, n := range names {
+		if c.tool(n) == "" {
+			return step.Refuse(step.RefusedTools, "%s has no %s", c.Machine.ID, n)
+		}
+	}
+	return nil
+}
+
+// needUnit refuses a machine that has no such unit, or where it does not run.
+func (c *Case) needUnit(name string) (Unit, *step.Refusal) {
+	u := c.Machine.Units[name]
+	switch {
+	case !u.Loaded:
+		return u, step.Refuse(step.RefusedUnsupported, "%s has no unit %s", c.Machine.ID, name)
+	case u.Active != "active" || u.PID == 0:
+		return u, step.Refuse(step.RefusedUnsupported, "%s does not run on %s (%s): a drill would not change anything", name, c.Machine.ID, orWord(u.Active, "inactive"))
+	}
+	return u, nil
+}
+
+// needFile refuses a machine that has no such file, and says where it really lies: links are followed, since what is laid
+// over a link lies over what it leads to.
+func (c *Case) needFile(path string) (File, *step.Refusal) {
+	f := c.Machine.Files[path]
+	if f.Kind != "file" {
+		return f, step.Refuse(step.RefusedUnsupported, "%s has no file %s (%s)", c.Machine.ID, path, orWord(f.Kind, "nothing is there"))
+	}
+	if f.Path == "" {
+		f.Path = path
+	}
+	return f, nil
+}
+
+func (c *Case) needUser(name string) (User, *step.Refusal) {
+	u, ok := c.Machine.Users[name]
+	if !ok || u.UID < 0 {
+		return u, step.Refuse(step.RefusedUnsupported, "%s has no user %s", c.Machine.ID, name)
+	}
+	return u, nil
+}
+
+func orWord(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// unitOf gives a unit's full name: "nginx" is nginx.service.
+func unitOf(name string) string {
+	if name == "" || strings.Contains(name, ".") && slices.Contains([]string{"service", "socket", "timer", "path", "target"}, name[strings.LastIndexByte(name, '.')+1:]) {
+		return name
+	}
+	return name + ".service"
+}
+
+// required is a parameter that must be given.
+func required(key string, given bool) []problem {
+	if given {
+		return nil
+	}
+	return []problem{{key: key, text: "is missing"}}
+}
+
+// word refuses a value that is not one of the words.
+func word(key, value string, words ...string) []problem {
+	if slices.Contains(words, value) {
+		return nil
+	}
+	if value == "" {
+		return []problem{{key: key, text: "is missing: want " + strings.Join(words, ", ")}}
+	}
+	return []problem{{key: key, text: fmt.Sprintf("unknown %q%s: want %s", value, profile.Nearest(value, words), strings.Join(words, ", "))}}
+}
+
+// path refuses what is no absolute path.
+func absolute(key, value string) []problem {
+	if strings.HasPrefix(value, "/") && !strings.Contains(value, "/../") && !strings.HasSuffix(value, "/") && len(value) > 1 {
+		return nil
+	}
+	if value == "" {
+		return []problem{{key: key, text: "is missing"}}
+	}
+	return []problem{{key: key, text: fmt.Sprintf("want an absolute path, not %q", value)}}
+}

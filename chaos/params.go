@@ -1,0 +1,94 @@
+package chaos
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Params are a fault's parameters as its file has them: what they mean is the kind's.
+type Params struct{ node *yaml.Node }
+
+// UnmarshalYAML keeps them as they are.
+func (p *Params) UnmarshalYAML(n *yaml.Node) error {
+	p.node = n
+	return nil
+}
+
+// MarshalJSON writes them as the file has them.
+func (p Params) MarshalJSON() ([]byte, error) {
+	if p.node == nil {
+		return []byte("{}"), nil
+	}
+	var v any
+	if err := p.node.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// UnmarshalJSON reads them back: JSON is YAML.
+func (p *Params) UnmarshalJSON(text []byte) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return err
+	}
+	p.node = doc.Content[0]
+	return nil
+}
+
+// decode fills the variables in and reads the rest into into, a pointer to the kind's own struct. key is for messages.
+func (p Params) decode(into any, key string, fill func(string) (string, error)) []problem {
+	n := p.node
+	if n == nil {
+		n = &yaml.Node{Kind: yaml.MappingNode}
+	}
+	if n.Kind != yaml.MappingNode {
+		return []problem{{key, n.Line, "want a mapping of parameters"}}
+	}
+	found := unknown(n, reflect.TypeOf(into), key)
+	filled, more := filledIn(n, key, fill)
+	found = append(found, more...)
+	if len(found) > 0 {
+		return found
+	}
+	if err := filled.Decode(into); err != nil {
+		lines := map[string]int{}
+		index(n, key, lines)
+		return named(typeProblems(err), lines)
+	}
+	return nil
+}
+
+// filledIn is a copy of n with the variables of its texts filled in.
+func filledIn(n *yaml.Node, key string, fill func(string) (string, error)) (*yaml.Node, []problem) {
+	c := *n
+	var found []problem
+	if n.Kind == yaml.ScalarNode {
+		value, err := fill(n.Value)
+		if err != nil {
+			return n, []problem{{key, n.Line, err.Error()}}
+		}
+		if value != n.Value {
+			c.Value = value
+			if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
+				c.Tag = "" // a bare ${api_port} is a number once it is filled in
+			}
+		}
+		return &c, nil
+	}
+	c.Content = make([]*yaml.Node, len(n.Content))
+	for i, child := range n.Content {
+		filled, more := filledIn(child, childKey(n, i, key), fill)
+		c.Content[i], found = filled, append(found, more...)
+	}
+	return &c, found
+}
+
+func childKey(n *yaml.Node, i int, key string) string {
+	if n.Kind == yaml.MappingNode && i%2 == 1 {
+		return under(key, n.Content[i-1].Value)
+	}
+	return key
+}

@@ -1,0 +1,92 @@
+package chaos
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// PlanKind is the kind of document that a plan is.
+const PlanKind = "ChaosPlan"
+
+// Plan is everything that a run does, before it does anything. It is a value: equal scenarios, profiles and facts give an
+// equal plan.
+type Plan struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Run        string    `json:"run"`  // names the run on every machine
+	Hash       string    `json:"hash"` // of what is done, where and for how long: the same for each run of an unchanged plan
+	Scenario   Scenario  `json:"scenario"`
+	Profile    string    `json:"profile,omitempty"`
+	Node       string    `json:"node"` // that is walked
+	Allocation string    `json:"allocation_id,omitempty"`
+	At         time.Time `json:"at"`
+
+	Targets  []PlannedMachine `json:"targets"`
+	Schedule []Move           `json:"schedule"` // in the order of time
+	Injected Look             `json:"injected"`
+	Control  Look             `json:"control"`
+	Proof    Look             `json:"proof"`
+	Material []Material       `json:"material,omitempty"` // what is made for this run; texts are secret
+	Budgets  Budgets          `json:"budgets"`
+
+	Refused []Refusal `json:"refused,omitempty"` // while there is one, nothing may be touched
+}
+
+// PlannedMachine is one machine with what it is sent.
+type PlannedMachine struct {
+	Role  Role       `json:"role"`
+	ID    string     `json:"id"`
+	Host  string     `json:"host"`
+	Tier  string     `json:"tier"` // the weakest of its steps
+	Drill step.Drill `json:"drill"`
+}
+
+// Move is one step at its time.
+type Move struct {
+	At      Duration `json:"at"` // after the first one
+	Machine string   `json:"machine"`
+	Step    string   `json:"step"`
+}
+
+// Look is a probe that is ready to be run: variables are filled in, and the program has a path.
+type Look struct {
+	From    Role       `json:"from"`
+	Machine string     `json:"machine,omitempty"` // empty: the operator's
+	Check   step.Check `json:"check"`
+}
+
+// Budgets are the times that are judged.
+type Budgets struct {
+	TTL           Duration `json:"ttl"`
+	Lease         Duration `json:"lease"`
+	InjectWithin  Duration `json:"inject_within"`
+	DetectWithin  Duration `json:"detect_within"`
+	RecoverWithin Duration `json:"recover_within"`
+}
+
+// Refusal says why nothing may be touched.
+type Refusal struct {
+	Machine string `json:"machine,omitempty"`
+	Fault   string `json:"fault,omitempty"`
+	step.Refusal
+}
+
+// String is one line: "compute-node-01, fault block: cuts_operator: ...".
+func (r Refusal) String() string {
+	where := r.Machine
+	if r.Fault != "" {
+		if where != "" {
+			where += ", "
+		}
+		where += "fault " + r.Fault
+	}
+	if where != "" {
+		where += ": "
+	}
+	return where + r.Refusal.Error()
+}
+
+// planVersion is the plans' apiVersion, the same as of reports.
+const planVersion = diag.APIVersion

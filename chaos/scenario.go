@@ -1,0 +1,134 @@
+package chaos
+
+import (
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Scenario is one drill as its file has it. Texts of probes and parameters may hold ${variables}, see Variables.
+type Scenario struct {
+	Metadata       Metadata  `yaml:"metadata" json:"metadata"`
+	Target         Target    `yaml:"target" json:"target"`
+	Guards         Guards    `yaml:"guards" json:"guards"`
+	Faults         []Fault   `yaml:"faults" json:"faults" jsonschema:"minItems=1"`
+	VerifyInjected Injection `yaml:"verifyInjected" json:"verifyInjected"`
+	Expect         Expect    `yaml:"expect" json:"expect"`
+	Recovery       Recovery  `yaml:"recovery" json:"recovery"`
+	Evidence       []string  `yaml:"evidence" json:"evidence" jsonschema:"minItems=1" jsonschema_description:"what to look at while it is broken and afterwards; taken into the report"`
+
+	File string `yaml:"-" json:"-"` // where it was read
+}
+
+// Metadata says what the drill is and whose.
+type Metadata struct {
+	ID       string `yaml:"id" json:"id" jsonschema:"pattern=^[a-z0-9][a-z0-9-]*$,maxLength=48" jsonschema_description:"the file's name without .yaml"`
+	Title    string `yaml:"title" json:"title" jsonschema:"minLength=1"`
+	Severity string `yaml:"severity" json:"severity" jsonschema:"enum=P0,enum=P1,enum=P2" jsonschema_description:"of the incident that the drill plays"`
+	Owner    string `yaml:"owner" json:"owner" jsonschema:"minLength=1" jsonschema_description:"who repairs it"`
+	Runbook  string `yaml:"runbook" json:"runbook" jsonschema:"minLength=1" jsonschema_description:"where the repair is written down"`
+}
+
+// Role is a machine's part in a drill.
+type Role string
+
+// The roles.
+const (
+	RoleNode     Role = "node"     // the node that is walked
+	RolePlatform Role = "platform" // the machine of the control plane, edge and gateway: platform_ssh in the profile
+	RolePeer     Role = "peer"     // another node of the profile
+	RoleOperator Role = "operator" // where the tool runs; probes only, nothing is broken there
+)
+
+// Target says which machines may be broken.
+type Target struct {
+	Role       Role              `yaml:"role" json:"role" jsonschema:"enum=node,enum=platform,enum=peer" jsonschema_description:"where the faults are made, unless a fault says otherwise"`
+	Labels     map[string]string `yaml:"labels,omitempty" json:"labels,omitempty" jsonschema_description:"a node must have all of them"`
+	MaxNodes   int               `yaml:"maxNodes" json:"maxNodes" jsonschema:"minimum=1,maximum=16" jsonschema_description:"nodes that may be broken at once"`
+	Disposable bool              `yaml:"disposable,omitempty" json:"disposable,omitempty" jsonschema_description:"the machine may be lost: only such ones take faults of tier T3"`
+}
+
+// Guards bound the drill.
+type Guards struct {
+	TTL    Duration     `yaml:"ttl" json:"ttl" jsonschema_description:"from arming; after that everything is undone, whoever is still there"`
+	Lease  Duration     `yaml:"lease,omitempty" json:"lease,omitempty" jsonschema_description:"without a word from the tool for so long, everything is undone; default 20s"`
+	Window string       `yaml:"window,omitempty" json:"window,omitempty" jsonschema_description:"when it may begin: Mon-Fri 08:00-17:00 UTC"`
+	StopIf []diag.HopID `yaml:"stopIf,omitempty" json:"stopIf,omitempty" jsonschema_description:"hops whose failure ends the drill at once"`
+}
+
+// Fault is one thing that is broken.
+type Fault struct {
+	ID     string   `yaml:"id" json:"id" jsonschema:"pattern=^[a-z0-9]([a-z0-9-]*[a-z0-9])?$,maxLength=24"`
+	Kind   string   `yaml:"kind" json:"kind"`
+	On     Role     `yaml:"on,omitempty" json:"on,omitempty" jsonschema:"enum=node,enum=platform,enum=peer" jsonschema_description:"another machine than the target's"`
+	Params Params   `yaml:"params,omitempty" json:"params,omitempty"`
+	At     Duration `yaml:"at,omitempty" json:"at,omitempty" jsonschema_description:"after the first one"`
+}
+
+// Probe is a look by a tool of the machine, never by this project's own probe code. The tool is found by its name there.
+type Probe struct {
+	Probe  []string `yaml:"probe,flow" json:"probe" jsonschema:"minItems=1" jsonschema_description:"program and arguments; no shell"`
+	From   Role     `yaml:"from" json:"from" jsonschema:"enum=node,enum=platform,enum=peer,enum=operator"`
+	View   string   `yaml:"view,omitempty" json:"view,omitempty" jsonschema_description:"a unit whose view of the files is taken"`
+	Expect Outcome  `yaml:"expect" json:"expect"`
+	Within Duration `yaml:"within" json:"within" jsonschema_description:"tried until it holds, for so long"`
+}
+
+// Outcome is what a look must give.
+type Outcome struct {
+	Exit  []int  `yaml:"exit,omitempty,flow" json:"exit,omitempty" jsonschema_description:"any of these exit codes; default 0"`
+	Has   string `yaml:"has,omitempty" json:"has,omitempty" jsonschema_description:"must be in what it prints"`
+	Lacks string `yaml:"lacks,omitempty" json:"lacks,omitempty" jsonschema_description:"must not be"`
+}
+
+// Injection proves that the fault is there, and that not everything is.
+type Injection struct {
+	Probe   `yaml:",inline" json:",inline"`
+	Control Probe `yaml:"control" json:"control" jsonschema_description:"something that must still work, so that the probe does not fail for another reason"`
+}
+
+// Expect is what the chain must say.
+type Expect struct {
+	Blame             Blame        `yaml:"blame" json:"blame"`
+	Others            []Finding    `yaml:"others,omitempty" json:"others,omitempty" jsonschema_description:"further findings that must be in the report, where several things are broken"`
+	FirstFailedHop    []diag.HopID `yaml:"firstFailedHop,omitempty,flow" json:"firstFailedHop,omitempty"`
+	DetectWithin      Duration     `yaml:"detectWithin" json:"detectWithin" jsonschema_description:"from the injection"`
+	MustStayGreen     []diag.HopID `yaml:"mustStayGreen,omitempty,flow" json:"mustStayGreen,omitempty"`
+	SameCorrelationID bool         `yaml:"sameCorrelationId" json:"sameCorrelationId" jsonschema_description:"report, task, gateway and agent name the walk by one id"`
+}
+
+// Blame is the word none, or the finding that must be blamed.
+type Blame struct {
+	None bool
+	Finding
+}
+
+// Finding is one finding: any of each list.
+type Finding struct {
+	Hop     []diag.HopID   `yaml:"hop,flow" json:"hop" jsonschema:"minItems=1"`
+	Signal  []diag.Signal  `yaml:"signal,flow" json:"signal" jsonschema:"minItems=1"`
+	Failure []diag.Failure `yaml:"failure,omitempty,flow" json:"failure,omitempty" jsonschema_description:"empty: any"`
+}
+
+// Recovery is what must be true once everything is undone.
+type Recovery struct {
+	Green          int       `yaml:"green" json:"green" jsonschema:"minimum=2" jsonschema_description:"walks in a row that must pass"`
+	Within         Duration  `yaml:"within" json:"within"`
+	Proof          Probe     `yaml:"proof" json:"proof" jsonschema_description:"what the runbook's row says proves the repair"`
+	AllowedChanges []Allowed `yaml:"allowedChanges,omitempty" json:"allowedChanges,omitempty"`
+	Residue        string    `yaml:"residue" json:"residue" jsonschema:"enum=none"`
+}
+
+// Allowed is a difference that the drill is expected to leave.
+type Allowed struct {
+	Class step.Class `yaml:"class" json:"class"`
+	Key   string     `yaml:"key" json:"key" jsonschema_description:"a pattern as of a shell's file names; * does not cross a slash"`
+	Why   string     `yaml:"why" json:"why" jsonschema:"minLength=1"`
+}
+
+// On is where the fault is made.
+func (s *Scenario) On(f Fault) Role {
+	if f.On != "" {
+		return f.On
+	}
+	return s.Target.Role
+}

@@ -1,0 +1,139 @@
+package chaos
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Variable is a name that a scenario may use as ${name}, so that one file does for every environment.
+type Variable struct {
+	Name   string
+	About  string
+	sample string // what stands for it while a file is checked
+}
+
+// Variables is the closed list.
+func Variables() []Variable {
+	return []Variable{
+		{"node_id", "the node that is walked", "node-1"},
+		{"node_address", "how it is reached by SSH", "192.0.2.1"},
+		{"peer_id", "another node of the profile", "node-2"},
+		{"allocation_id", "the allocation that is walked", "alloc-1"},
+		{"os_user", "its user on the node", "tenant"},
+		{"app_unit", "its workload's unit", "app.service"},
+		{"app_port", "the workload's port on the node", "8888"},
+		{"app_url", "its product URL", "https://app.example.test/"},
+		{"app_host", "the host in it", "app.example.test"},
+		{"api_url", "where nodes reach the API", "https://node-api.example.test"},
+		{"api_host", "the host in it", "node-api.example.test"},
+		{"api_port", "the port in it", "443"},
+		{"api_address", "the address that the profile gives for it, else the host", "192.0.2.11"},
+		{"terminal_url", "where nodes reach the terminal gateway", "https://term.example.test:18443"},
+		{"terminal_host", "the host in it", "term.example.test"},
+		{"terminal_port", "the port in it", "18443"},
+		{"terminal_address", "the address that the profile gives for it, else the host", "192.0.2.10"},
+		{"edge_api_url", "where browsers and operators reach the API", "https://api.example.test"},
+		{"edge_api_host", "the host in it", "api.example.test"},
+		{"edge_api_address", "the address that the profile gives for it, else the host", "192.0.2.10"},
+		{"edge_terminal_url", "where browsers reach the terminal gateway", "https://term.example.test"},
+		{"edge_terminal_host", "the host in it", "term.example.test"},
+		{"edge_terminal_address", "the address that the profile gives for it, else the host", "192.0.2.10"},
+		{"operator_ca", "the file by which the operator verifies the public edge", "/etc/ssl/certs/ca-certificates.crt"},
+		{"agent_unit", "the agent's unit", profile.DefaultAgentUnit},
+		{"agent_dir", "its folder", profile.DefaultAgentDir},
+		{"agent_env", "its environment file", profile.DefaultAgentEnvFile},
+		{"agent_binary", "its program", profile.DefaultAgentBinary},
+		{"agent_record", "where it keeps its diagnostic record", profile.DefaultAgentRecord},
+	}
+}
+
+// samples fill a file in that is only checked.
+func samples() map[string]string {
+	m := map[string]string{}
+	for _, v := range Variables() {
+		m[v.Name] = v.sample
+	}
+	return m
+}
+
+// fill puts values in place of ${names}. A name that is not in the list is an error, and one that has no value here.
+func fill(text string, values map[string]string) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, ok := strings.Cut(text, "${")
+		out.WriteString(before)
+		if !ok {
+			return out.String(), nil
+		}
+		name, after, ok := strings.Cut(rest, "}")
+		if !ok {
+			return "", fmt.Errorf("${%s is not closed", rest)
+		}
+		value, known := values[name]
+		switch {
+		case !isVariable(name):
+			return "", fmt.Errorf("unknown variable ${%s}%s", name, profile.Nearest(name, variableNames()))
+		case !known || value == "":
+			return "", fmt.Errorf("${%s} (%s) is not known here", name, aboutVariable(name))
+		}
+		out.WriteString(value)
+		text = after
+	}
+}
+
+func isVariable(name string) bool { return aboutVariable(name) != "" }
+
+func aboutVariable(name string) string {
+	for _, v := range Variables() {
+		if v.Name == name {
+			return v.About
+		}
+	}
+	return ""
+}
+
+func variableNames() []string {
+	var names []string
+	for _, v := range Variables() {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// values are the variables of one plan: what the profile and the facts say.
+func values(p profile.Profile, node, peer string, a *Allocation) map[string]string {
+	m := map[string]string{
+		"node_id": node, "node_address": p.Nodes[node].Host, "peer_id": peer, "operator_ca": p.Trust.OperatorCA,
+		"agent_unit": p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env": p.Agent.EnvFile, "agent_binary": p.Agent.Binary, "agent_record": p.Agent.Record,
+	}
+	for prefix, place := range map[string][2]string{
+		"api": {p.NodeRuntimeAPIURL, p.NodeRuntimeResolveAddress}, "terminal": {p.NodeTerminalURL, p.NodeTerminalResolveAddress},
+		"edge_api": {p.APIBase, p.APIResolveAddress}, "edge_terminal": {p.TerminalBase, p.TerminalResolveAddress},
+	} {
+		putURL(m, prefix, place[0])
+		if m[prefix+"_address"] = place[1]; place[1] == "" {
+			m[prefix+"_address"] = m[prefix+"_host"]
+		}
+	}
+	if a != nil {
+		m["allocation_id"], m["os_user"], m["app_unit"], m["app_port"] = a.ID, a.OSUser, a.AppUnit, a.AppPort
+		putURL(m, "app", a.AppURL)
+		m["app_port"] = a.AppPort // on the node, not at the edge
+	}
+	return m
+}
+
+func putURL(m map[string]string, prefix, text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" {
+		return
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	m[prefix+"_url"], m[prefix+"_host"], m[prefix+"_port"] = text, u.Hostname(), port
+}
