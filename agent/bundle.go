@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -74,7 +75,7 @@ func readBundle(in io.Reader, env map[string]string, now time.Time) (wire.Bundle
 	if b.NodeID == "" {
 		refuse("it names no node")
 	}
-	if o := tokenFacts(diag.NewSecret(b.Token)).refusal(Clocks{Own: now}, b.NodeID, b.Profile, false); !o.OK() {
+	if o := tokenFacts(diag.NewSecret(b.Token)).refusal(Clocks{Own: now}, b.NodeID, cmp.Or(b.Profile, env[KeyProfile]), false); !o.OK() {
 		refuse("%s", o.Detail)
 	}
 	for _, u := range [...]struct {
@@ -111,6 +112,11 @@ type application struct {
 
 func (a application) run() (Applied, error) {
 	set := a.environment()
+	for key, v := range set {
+		if !fitsEnv(v) {
+			return Applied{}, fmt.Errorf("%w: the value of %s cannot stand in an environment file", ErrBundle, key)
+		}
+	}
 	done := Applied{Correlation: a.bundle.CorrelationID, Changes: a.changes(set)}
 	var err error
 	if done.Undo, err = a.keepUndo(); err != nil {

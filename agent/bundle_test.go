@@ -30,7 +30,7 @@ func newBundle(t *testing.T, ca authority) wire.Bundle {
 func bundleNode(t *testing.T) Config {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "agent.env"), []byte("# ours\nGPUAAS_NODE_ID="+testNode+"\nGPUAAS_API_URL=https://old.test\nOTHER=1\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "agent.env"), []byte("# ours\nGPUAAS_NODE_ID="+testNode+"\nGPUAAS_API_URL=https://old.test\nGPUAAS_ENVIRONMENT_PROFILE=lab\nOTHER=1\n"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, fileBundle), []byte(newAuthority(t, "old CA").pem()), 0o644))
 	return Config{Dir: dir, EnvFile: filepath.Join(dir, "agent.env"), StateDir: filepath.Join(dir, "state")}
 }
@@ -94,6 +94,14 @@ func TestBundleIsCheckedBeforeAnythingChanges(t *testing.T) {
 		"no trust":             func(b *wire.Bundle) { b.CABundle = "" },
 		"damaged recovery CA":  func(b *wire.Bundle) { b.RecoveryCA = "x" },
 		"no task signing keys": func(b *wire.Bundle) { b.TaskKeys = "" },
+		"a quote in a URL":     func(b *wire.Bundle) { b.APIURL = `https://x.test/"` },
+		"a command in a URL":   func(b *wire.Bundle) { b.RecoveryURL = "https://x.test/$(reboot)" },
+		"a line in the keys":   func(b *wire.Bundle) { b.TaskKeys += ",\n" },
+		"a line in the token":  func(b *wire.Bundle) { b.Token += "\nOTHER=2" },
+		"no profile, and a token for one that the node does not run with": func(b *wire.Bundle) {
+			b.Profile = ""
+			b.Token, _ = wire.Token(wire.TokenClaims{NodeID: testNode, Profile: "prod", ExpiresAt: time.Now().Add(time.Hour)}, bundleSecret)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := bundleNode(t)

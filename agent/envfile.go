@@ -18,7 +18,7 @@ func setEnv(path string, set map[string]string) error {
 		return fmt.Errorf("read the agent's environment: %w", err)
 	}
 	for key, v := range set {
-		if strings.ContainsAny(v, "\n\r\"'\\") || strings.TrimSpace(v) != v {
+		if !fitsEnv(v) {
 			return fmt.Errorf("write %s: the value of %s cannot stand in an environment file", path, key)
 		}
 	}
@@ -46,4 +46,11 @@ func setEnv(path string, set map[string]string) error {
 	}
 	slices.Sort(missing)
 	return writeFile(path, []byte(strings.Join(append(out, missing...), "")), 0o600)
+}
+
+// fitsEnv reports whether a value can stand in an environment file as it is, whoever reads that: systemd, or a shell.
+func fitsEnv(v string) bool {
+	return !strings.ContainsFunc(v, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || strings.ContainsRune("\"'\\$`;&|<>()", r)
+	})
 }

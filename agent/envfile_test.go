@@ -21,8 +21,10 @@ func TestSetEnvKeepsEveryOtherLine(t *testing.T) {
 	if fi, _ := os.Stat(path); fi.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", fi.Mode())
 	}
-	if err := setEnv(path, map[string]string{"A": "x\nB=evil"}); err == nil {
-		t.Error("a value with a line break was taken")
+	for _, v := range []string{"x\nB=evil", "$(evil)", "`evil`", "a;evil", "a b"} { // some source this file in a shell
+		if err := setEnv(path, map[string]string{"A": v}); err == nil {
+			t.Errorf("%q was taken", v)
+		}
 	}
 	if after, _ := os.ReadFile(path); string(after) != string(got) {
 		t.Error("a refused value changed the file")
