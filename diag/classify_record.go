@@ -20,7 +20,7 @@ type recorded struct {
 // readRecord reads what the node wrote down. An entry is history when the node had good contact later in the same
 // record, when a later entry of the same loop says otherwise, when it is of an earlier boot, or when the point of the
 // checklist that it denies is known to pass. Only a cloned identity is not forgotten by a reboot or a contact, since
-// both machines have them: it ends with a new identity.
+// both machines have them: it ends with a new identity, or when the node wrote that the platform had taken it back.
 func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	r := recorded{now: map[ReasonCode][]string{}, then: map[ReasonCode]string{}}
 	entries := inTime(e.Record)
@@ -64,16 +64,17 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 }
 
 // inTime merges both rings, each entry once, in the order in which they were last written: by boot, and within a boot by
-// its monotonic clock, since a slot that stands for many identical decisions keeps the number of the first.
+// its monotonic clock, since a slot that stands for many identical decisions keeps the number of the first. A contact has
+// the number of the entry that it follows, and is another one.
 func inTime(f *RecordFacts) []RecordEntry {
 	if f == nil {
 		return nil
 	}
 	all := slices.Concat(f.Entries, f.Pinned)
 	slices.SortFunc(all, func(a, b RecordEntry) int {
-		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(b.MonoNS, a.MonoNS), cmp.Compare(b.Count, a.Count))
+		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Decision, b.Decision), cmp.Compare(b.MonoNS, a.MonoNS), cmp.Compare(b.Count, a.Count))
 	})
-	all = slices.CompactFunc(all, func(a, b RecordEntry) bool { return a.Seq == b.Seq })
+	all = slices.CompactFunc(all, func(a, b RecordEntry) bool { return a.Seq == b.Seq && a.Decision == b.Decision })
 	var boots []string
 	for i := range all {
 		if !slices.Contains(boots, all[i].BootID) {
@@ -91,8 +92,11 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 	n := &entries[i]
 	if n.Reason == RecClonedIdentity {
 		for k := i + 1; k < len(entries); k++ {
-			if later := &entries[k]; later.Reason == RecRecoveryEnrolled {
+			switch later := &entries[k]; {
+			case later.Reason == RecRecoveryEnrolled:
 				return fmt.Sprintf("superseded: the node wrote it at %s, and got a new identity at %s", stamp(n.At), stamp(later.At))
+			case released(later):
+				return fmt.Sprintf("superseded: the node wrote it at %s, and was accepted again at %s", stamp(n.At), stamp(later.At))
 			}
 		}
 		return ""
@@ -124,6 +128,9 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 
 // DecisionContact marks the entry that tells of a good contact: the platform answered this node as its own.
 const DecisionContact = "contact"
+
+// released reports whether the entry tells that the platform took a quarantined node back, which is an operator's decision.
+func released(n *RecordEntry) bool { return n.Reason == RecClonedIdentity && n.Decision == "release" }
 
 // refutes is the hop that measures the very thing that an entry of this reason tells of, "" where a probe sees less than
 // the agent: what a probe reaches with the files of today, an agent may fail at with those of its start.
@@ -186,6 +193,9 @@ func denies(n *RecordEntry) PointID {
 // reasonOfEntry is the operator reason of entry i, "" for one that tells of no trouble.
 func reasonOfEntry(entries []RecordEntry, i int) ReasonCode {
 	n := &entries[i]
+	if released(n) {
+		return ""
+	}
 	switch n.Reason {
 	case RecIdentityRevoked, RecIdentityRejected, RecClonedIdentity:
 		if n.Facts[FactCertAsked] == "false" { // who never asks for a certificate knows nothing of whose it is

@@ -413,6 +413,12 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 		"a start among contacts":   {[]RecordEntry{touch(1, "b"), entry(2, "b", RecServerTLSUntrusted, "task_wait"), begun(3, "b")}, "", ReasonServerTLSUntrusted, ""},
 		"results apart":            {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), touch(2, "b")}, "", ReasonTaskResultPostFailed, ""},
 		"a new identity":           {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"), entry(2, "b", RecRecoveryEnrolled, "identity")}, "", ReasonNone, ReasonClonedIdentity},
+		"a new identity, and then contact": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"), entry(2, "b", RecRecoveryEnrolled, "identity"),
+			{Seq: 2, BootID: "b", MonoNS: 3e9, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact}}, "", ReasonNone, ReasonClonedIdentity},
+		"taken back": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"),
+			{Seq: 2, BootID: "b", MonoNS: 2e9, Reason: RecClonedIdentity, About: "identity", Decision: "release"}}, "", ReasonNone, ReasonClonedIdentity},
+		"cloned once more": {[]RecordEntry{{Seq: 1, BootID: "b", Reason: RecClonedIdentity, About: "identity", Decision: "release"},
+			entry(2, "b", RecClonedIdentity, "heartbeat")}, "", ReasonClonedIdentity, ""},
 		"repeated after contact": {[]RecordEntry{
 			{Seq: 1, BootID: "b", MonoNS: 30, Count: 2, Reason: RecServerTLSUntrusted, About: "heartbeat"},
 			{Seq: 2, BootID: "b", MonoNS: 20, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact},
