@@ -17,8 +17,8 @@ type Query struct {
 	AllocationID  string
 	Since         diag.Time
 
-	// Own is the correlation id of the requests that were made to find all this out. Familiar are ids that need not be
-	// repeated on each line. Neither changes what is in the history, only how it is told.
+	// Own is the correlation id of the requests that were made to find all this out: people are not told of them.
+	// Familiar are further ids of the subject: what names one is about it, and lines do not repeat them.
 	Own      string
 	Familiar []string
 }
@@ -166,9 +166,9 @@ func (q Query) wants(e *Event, l *links) bool {
 		return e.CorrelationID == q.CorrelationID
 	case q.AllocationID != "":
 		return e.AllocationID == q.AllocationID
-	case e.NodeID == "" && q.NodeID != "" && (e.Origin == FromIngress || e.CorrelationID != ""):
-		// Some request of somebody. It is this node's when it goes on under an id of this node's.
-		return l.mentions(e)
+	case e.NodeID == "" && q.NodeID != "" && (e.Origin == FromIngress || len(e.keys()) > 0):
+		// Some request, or some session, of somebody. It is this node's when it goes on under an id of this node's.
+		return l.mentions(e) || e.AllocationID != "" && slices.Contains(q.Familiar, e.AllocationID)
 	}
 	return true
 }

@@ -210,6 +210,18 @@ func TestOrderOfSources(t *testing.T) {
 	}
 }
 
+// TestOtherTenants: a line that names another tenant's allocation, session or task and no node is nobody's of ours.
+func TestOtherTenants(t *testing.T) {
+	j := &diag.JournalFacts{Lines: []diag.JournalLine{line(0, "msg=closed allocation_id=theirs session_id=s9"), line(1, "msg=closed allocation_id=ours"),
+		line(2, "msg=closed session_id=s1"), line(3, "msg=starts")}}
+	items := []Item{{EvidenceLine: diag.EvidenceLine{At: at(4), Kind: "terminal.closed", NodeID: "n1", SessionID: "s1"}}}
+	h := Join(Query{NodeID: "n1", Familiar: []string{"ours"}}, Journal(known("platform", 0), FromPlatform, "", j), Platform(known("platform", 0), items, keep))
+	equal(t, texts(h.Events), "platform: closed", "platform: closed", "platform: starts", "sessions: terminal.closed")
+	if h.Dropped != 1 {
+		t.Errorf("%d dropped", h.Dropped)
+	}
+}
+
 // TestNarrow: by request, by allocation, by time.
 func TestNarrow(t *testing.T) {
 	item := func(ms int, correlation, allocation string) Item {

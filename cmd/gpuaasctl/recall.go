@@ -188,9 +188,7 @@ func (m *recall) keep(ctx context.Context, a *app, r *diag.Report) {
 	}
 	if m.err != nil {
 		note(a.stderr, "this walk is not kept: %v", m.err)
-		if path, err := a.historyPath(); err == nil && history.Damaged(m.err) {
-			note(a.stderr, "to begin a new history: mv %s %s", diag.Quote(path), diag.Quote(path+".bad"))
-		}
+		a.noteDamaged(m.err)
 		return
 	}
 	if r.Run.EndedBy != diag.EndedCompleted && r.Run.EndedBy != diag.EndedDeadline {
@@ -209,6 +207,13 @@ func (m *recall) keep(ctx context.Context, a *app, r *diag.Report) {
 	}
 }
 
+// noteDamaged says how to go on where the file is no history any more.
+func (a *app) noteDamaged(err error) {
+	if path, none := a.historyPath(); none == nil && history.Damaged(err) {
+		note(a.stderr, "to begin a new history: mv %s %s", diag.Quote(path), diag.Quote(path+".bad"))
+	}
+}
+
 // close ends the fetching and gives the history back.
 func (m *recall) close() {
 	m.cancel()
@@ -218,7 +223,8 @@ func (m *recall) close() {
 	}
 }
 
-// withHistory opens the history for a command that is about it.
+// withHistory opens the history for a command that is about it. One that is not there, or is none, is no fault of this
+// program.
 func (a *app) withHistory(ctx context.Context, do func(context.Context, *history.Store) error) error {
 	path, err := a.historyPath()
 	if err != nil {
@@ -228,10 +234,11 @@ func (a *app) withHistory(ctx context.Context, do func(context.Context, *history
 	defer cancel()
 	store, err := history.OpenExisting(ctx, path)
 	if errors.Is(err, history.ErrNone) {
-		return fmt.Errorf("%w: no walk was kept yet in %s", history.ErrNone, path)
+		return &usageError{err: fmt.Errorf("%w: no walk was kept yet in %s", history.ErrNone, path)}
 	}
 	if err != nil {
-		return err
+		a.noteDamaged(err)
+		return &usageError{err: err}
 	}
 	return errors.Join(do(ctx, store), store.Close())
 }
