@@ -235,9 +235,7 @@ func (a application) keepUndo() (string, error) {
 // trust makes a generation of the certificate that is there and the new trust bundle; without a certificate the bundle
 // is a plain file, as a bootstrap leaves it.
 func (a application) trust() error {
-	cert, err1 := os.ReadFile(a.creds.Path(fileCert))
-	key, err2 := os.ReadFile(a.creds.Path(fileKey))
-	if err1 != nil || err2 != nil || !a.creds.check().OK() {
+	if !a.creds.check().OK() {
 		path := a.creds.Path(fileBundle)
 		if a.creds.Linked(fileBundle) {
 			if to, err := filepath.EvalSymlinks(path); err == nil {
@@ -246,6 +244,17 @@ func (a application) trust() error {
 		}
 		return writeFile(path, []byte(a.bundle.CABundle), 0o644)
 	}
+	_, err := a.creds.Replace(a.generation) // an agent that runs may be enrolling at this very moment
+	return err
+}
+
+// generation is the next one, with the certificate that lies there now; false where there is nothing to switch to.
+func (a application) generation() (credstore.Set, bool, error) {
+	cert, err1 := os.ReadFile(a.creds.Path(fileCert))
+	key, err2 := os.ReadFile(a.creds.Path(fileKey))
+	if err := errors.Join(err1, err2); err != nil {
+		return credstore.Set{}, false, fmt.Errorf("read the node's certificate: %w", err)
+	}
 	_, meta, _ := a.creds.Current()
 	was := meta
 	meta.Origin, meta.APIURL, meta.TerminalURL = "bundle", a.bundle.APIURL, a.bundle.TerminalURL
@@ -253,11 +262,9 @@ func (a application) trust() error {
 		meta.Profile = a.bundle.Profile
 	}
 	bundle, _ := os.ReadFile(a.creds.Path(fileBundle))
-	if was.Origin = "bundle"; was == meta && bytes.Equal(bundle, []byte(a.bundle.CABundle)) {
-		return nil // the same trust: there is nothing to switch to
-	}
-	_, err := a.creds.Put(credstore.Set{Cert: cert, Key: key, Bundle: []byte(a.bundle.CABundle), Meta: meta})
-	return err
+	was.Origin = "bundle"
+	same := was == meta && bytes.Equal(bundle, []byte(a.bundle.CABundle))
+	return credstore.Set{Cert: cert, Key: key, Bundle: []byte(a.bundle.CABundle), Meta: meta}, !same, nil
 }
 
 // note leaves a line for the agent to record when it starts.

@@ -1,27 +1,27 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/agent/credstore"
 )
 
 // setEnv rewrites keys of an environment file (as systemd's EnvironmentFile= reads it) in place of their lines, and adds
 // those that it lacks; comments, order and every other line stay. The file is replaced atomically and stays readable
 // for its owner alone. A value with a line break or a quote is refused: it would become another line.
 func setEnv(path string, set map[string]string) error {
-	old, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the agent's environment: %w", err)
-	}
 	for key, v := range set {
 		if !fitsEnv(v) {
 			return fmt.Errorf("write %s: the value of %s cannot stand in an environment file", path, key)
 		}
 	}
+	return credstore.Rewrite(path, 0o600, func(old []byte) []byte { return withEnv(old, set) })
+}
+
+// withEnv is the text of an environment file with set in it.
+func withEnv(old []byte, set map[string]string) []byte {
 	var out []string
 	done := map[string]bool{}
 	for line := range strings.Lines(string(old)) {
@@ -45,7 +45,7 @@ func setEnv(path string, set map[string]string) error {
 		}
 	}
 	slices.Sort(missing)
-	return writeFile(path, []byte(strings.Join(append(out, missing...), "")), 0o600)
+	return []byte(strings.Join(append(out, missing...), ""))
 }
 
 // fitsEnv reports whether a value can stand in an environment file as it is, whoever reads that: systemd, or a shell.

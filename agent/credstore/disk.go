@@ -120,36 +120,50 @@ func (s Store) keepAside(path, by string) error {
 
 // WriteFile replaces path by text so that a crash at any point leaves the old file or the new one: temporary file in
 // the same folder, fsync, rename, fsync of the folder.
-func WriteFile(path string, text []byte, mode fs.FileMode) (err error) {
+func WriteFile(path string, text []byte, mode fs.FileMode) error {
+	return replace(path, mode, func() ([]byte, error) { return text, nil })
+}
+
+// Rewrite is WriteFile of a text that depends on the old one, nil where there is none: nobody else changes that
+// meanwhile, and what a crash leaves of an earlier try is overwritten.
+func Rewrite(path string, mode fs.FileMode, next func(old []byte) []byte) error {
+	return replace(path, mode, func() ([]byte, error) {
+		old, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return next(old), nil
+	})
+}
+
+func replace(path string, mode fs.FileMode, next func() ([]byte, error)) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("write %s: %w", path, err)
 		}
 	}()
 	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	unlock, err := lock(dir)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, tmp.Close(), os.Remove(tmp.Name()))
-		}
-	}()
-	if err := tmp.Chmod(mode); err != nil {
+	defer unlock()
+	text, err := next()
+	if err != nil {
 		return err
 	}
-	if _, err := tmp.Write(text); err != nil {
+	aside := filepath.Join(dir, "."+filepath.Base(path)+".new")
+	if err := os.RemoveAll(aside); err != nil {
 		return err
 	}
-	if err := tmp.Sync(); err != nil {
-		return err
+	if err = (Store{}).create(aside, text, mode); err == nil {
+		err = os.Chmod(aside, mode) // whatever the umask says
 	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(aside, path)
 	}
-	if err := tmp.Close(); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(aside))
 	}
 	return syncDir(dir)
 }

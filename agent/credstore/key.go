@@ -19,6 +19,11 @@ const repeatFor = 2 * time.Minute
 // Key returns the key that the next certificate is asked for, made here and kept before it is used: when the answer is
 // lost, a repetition asks for the same key. The text is what the generation will hold.
 func (s Store) Key(now time.Time) (*ecdsa.PrivateKey, []byte, error) {
+	unlock, err := lock(s.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
 	path := filepath.Join(s.Dir, generations, pendingKey)
 	if fi, err := os.Stat(path); err == nil && now.Sub(fi.ModTime()).Abs() < repeatFor {
 		if text, err := os.ReadFile(path); err == nil {

@@ -153,6 +153,21 @@ func (s Store) Linked(name string) bool {
 // Put makes a generation of a set and switches to it. It returns the generation's name. Whatever dies in between, the
 // plain paths lead to what they led to before or to the new set, and never to a mixture of two usable ones.
 func (s Store) Put(set Set) (string, error) {
+	return s.Replace(func() (Set, bool, error) { return set, true, nil })
+}
+
+// Replace is Put of a set that depends on what lies there: nobody else changes that meanwhile. next says false where
+// there is nothing to switch to.
+func (s Store) Replace(next func() (Set, bool, error)) (string, error) {
+	unlock, err := lock(s.Dir)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	set, is, err := next()
+	if err != nil || !is {
+		return "", err
+	}
 	if !s.linked() {
 		if _, err := s.adopt("replaced"); err != nil {
 			return "", err
@@ -279,6 +294,11 @@ func (s Store) Migrate() (bool, error) {
 	if _, err := os.Lstat(s.Path(current)); err == nil {
 		return false, nil
 	}
+	unlock, err := lock(s.Dir)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
 	return s.adopt("migrated")
 }
 
@@ -314,6 +334,11 @@ func (s Store) adopt(origin string) (bool, error) {
 // was asked for with still waits. Without that a newer generation was left by somebody on purpose. It returns the
 // generation's name, "" where there is nothing to finish.
 func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
+	unlock, err := lock(s.Dir)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	names := s.Names()
 	now, _ := os.Readlink(s.Path(current))
 	if len(names) == 0 || number(names[len(names)-1]) <= number(filepath.Base(now)) {
@@ -331,6 +356,11 @@ func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
 // Back goes to the newest generation that is good, which may be the current one when a plain path was lost. A damaged
 // trust bundle is replaced by the newest whole one. It returns the generation's name, "" when none is good.
 func (s Store) Back(good func(tls.Certificate) bool) (string, error) {
+	unlock, err := lock(s.Dir)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	names := s.Names()
 	slices.Reverse(names)
 	var bundle []byte
