@@ -41,7 +41,7 @@ type runtime struct {
 	cfg     Config
 	creds   credentials
 	api     *api
-	term    *http.Client // for node streams
+	term    *http.Transport // for node streams: it follows no redirect, which would lead the node's identity elsewhere
 	node    identity
 	ledger  ledgerFile
 	envSeen string // stamp of the environment file when the process was given its environment
@@ -62,13 +62,11 @@ type identity struct{ instance, boot, host string }
 
 func newRuntime(cfg Config) *runtime {
 	creds := credentialsIn(cfg.Dir)
-	stream := dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial}.transport(false)
 	node := identity{instance: firstLine("/etc/machine-id"), boot: firstLine("/proc/sys/kernel/random/boot_id")}
 	r := &runtime{
 		cfg: cfg, creds: creds, api: newAPI(cfg, creds, node.instance), node: node, envSeen: stamp(cfg.EnvFile),
 		ledger: ledgerFile{dir: cfg.StateDir, mirror: cfg.MirrorDir, reserve: cfg.Reserve},
-		// A redirect would lead the stream, and the node's identity, somewhere else.
-		term: &http.Client{Transport: stream, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		term:   dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial}.transport(false),
 
 		began: time.Now(), events: make(chan What), over: make(chan struct{}), timers: map[Timer]time.Time{},
 	}

@@ -27,7 +27,7 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 	}
 	path := strings.Replace(wire.PathNodeTerminal, "{session_id}", url.PathEscape(p.SessionID), 1)
 	session, err := terminal.Open(ctx, terminal.Options{
-		URL: r.cfg.TerminalURL.String() + path, Client: r.term, Correlation: task.CorrelationID,
+		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID,
 		User: p.OSUser, Cols: p.Cols, Rows: p.Rows,
 	})
 	if err != nil {

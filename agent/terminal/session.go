@@ -10,26 +10,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/gpuaas/gpuaasctl/internal/ptmx"
+	"github.com/gpuaas/gpuaasctl/internal/ws"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 const (
 	// StreamTimeout bounds the way to the gateway: half of the gateway's own patience with a node.
 	StreamTimeout = 10 * time.Second
-	writeTimeout  = 10 * time.Second // a browser that takes nothing for so long is gone
+	pongWithin    = 10 * time.Second
 	pingEvery     = 30 * time.Second
 	closeTimeout  = 500 * time.Millisecond
 	drain         = 100 * time.Millisecond // what a shell's children print after it ended
 	maxMessage    = 1 << 20                // a paste
+	maxEnvelope   = 4 << 10
 )
 
 // Error is why a terminal could not be opened: a code of package wire for the user's side, and the cause.
@@ -46,7 +47,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Options say which terminal to open.
 type Options struct {
 	URL         string // of the node stream, https
-	Client      *http.Client
+	Transport   http.RoundTripper
 	Correlation string
 	User        string
 	Cols, Rows  uint16 // default 80x24
@@ -54,7 +55,7 @@ type Options struct {
 
 // Session is an open terminal: Run must be called, and ends it.
 type Session struct {
-	conn   *websocket.Conn
+	conn   *ws.Conn
 	shell  *shell
 	first  []byte      // what the shell said before Run
 	typing atomic.Bool // input waits for the shell to take it, so pongs wait, too
@@ -73,13 +74,13 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 		if !errors.As(err, &e) {
 			e = &Error{Code: wire.CodePTYFailed, Err: err}
 		}
-		_ = s.send(ctx, wire.Frame{Type: "error", Code: e.Code, Message: e.Error(), CorrelationID: o.Correlation})
-		s.abandon(ctx, websocket.StatusNormalClosure, e.Code)
+		_ = s.send(wire.Frame{Type: "error", Code: e.Code, Message: e.Error(), CorrelationID: o.Correlation})
+		conn.Close(ws.Normal, e.Code, closeTimeout)
 		return nil, e
 	}
-	if err := s.send(ctx, wire.Frame{Type: "ready", CorrelationID: o.Correlation}); err != nil {
+	if err := s.send(wire.Frame{Type: "ready", CorrelationID: o.Correlation}); err != nil {
 		s.shell.end()
-		s.abandon(ctx, websocket.StatusInternalError, "")
+		conn.Close(ws.InternalError, "", closeTimeout)
 		return nil, &Error{Code: wire.CodeNodeStreamTimeout, Stream: true, Err: fmt.Errorf("say ready: %w", err)}
 	}
 	return s, nil
@@ -106,18 +107,29 @@ func (s *Session) start(ctx context.Context, o Options) error {
 	return nil
 }
 
-func connect(ctx context.Context, o Options) (*websocket.Conn, error) {
+func connect(ctx context.Context, o Options) (*ws.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, StreamTimeout)
 	defer cancel()
-	conn, resp, err := websocket.Dial(ctx, o.URL, &websocket.DialOptions{
-		HTTPClient: o.Client, Subprotocols: []string{wire.TerminalSubprotocol},
-		HTTPHeader: http.Header{wire.HeaderCorrelationID: {o.Correlation}},
-	})
+	resp, err := handshake(ctx, o)
 	if err != nil {
+		return nil, streamError(ctx, nil, err)
+	}
+	stream, _ := resp.Body.(io.ReadWriteCloser) // what http.Transport gives with an upgrade
+	conn, err := ws.Open(resp, stream, maxMessage)
+	if err != nil {
+		defer resp.Body.Close()
 		return nil, streamError(ctx, resp, err)
 	}
-	conn.SetReadLimit(maxMessage)
 	return conn, nil
+}
+
+func handshake(ctx context.Context, o Options) (*http.Response, error) {
+	r, err := ws.Request(ctx, o.URL, wire.TerminalSubprotocol)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set(wire.HeaderCorrelationID, o.Correlation)
+	return o.Transport.RoundTrip(r)
 }
 
 // streamError names a node stream that could not be had, with the gateway's own code where it gave one.
@@ -130,8 +142,11 @@ func streamError(ctx context.Context, resp *http.Response, err error) *Error {
 		return e
 	}
 	e.Status = resp.StatusCode
+	if e.Status == http.StatusSwitchingProtocols { // of a bad kind: there is a stream, and no envelope to read
+		return e
+	}
 	var envelope wire.ErrorBody
-	if resp.Body != nil && json.NewDecoder(resp.Body).Decode(&envelope) == nil && envelope.Error.Code != "" {
+	if json.NewDecoder(io.LimitReader(resp.Body, maxEnvelope)).Decode(&envelope) == nil && envelope.Error.Code != "" {
 		e.Code = envelope.Error.Code
 		e.Err = fmt.Errorf("connect the node stream: %d %s", resp.StatusCode, envelope.Error.Message)
 	}
@@ -150,15 +165,13 @@ type End struct {
 // Run carries bytes until the shell exits, the stream ends or ctx is done. When it returns, the shell is gone and
 // reaped, and the stream closed.
 func (s *Session) Run(ctx context.Context) End {
-	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends later than ctx: there is a frame to send
-	defer cancel()
 	var (
 		wg               sync.WaitGroup
 		inDone, outDone  = make(chan struct{}), make(chan struct{})
-		pingCtx, pingEnd = context.WithCancel(streamCtx)
+		pingCtx, pingEnd = context.WithCancel(context.WithoutCancel(ctx)) // ends later than ctx: there is a frame to send
 	)
-	wg.Go(func() { defer close(inDone); s.in(streamCtx) })
-	wg.Go(func() { defer close(outDone); s.out(streamCtx) })
+	wg.Go(func() { defer close(inDone); s.in() })
+	wg.Go(func() { defer close(outDone); s.out() })
 	wg.Go(func() { s.ping(pingCtx) })
 	end := End{Why: "stream_closed"}
 	select {
@@ -169,14 +182,14 @@ func (s *Session) Run(ctx context.Context) End {
 		case <-outDone:
 		case <-time.After(2 * drain): // the stream takes nothing
 		}
-		_ = s.send(streamCtx, wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
+		_ = s.send(wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
 	case <-inDone:
 	case <-outDone:
 		// Either the stream takes no more bytes or the shell closed its terminal; then it has a moment to exit.
 		select {
 		case <-s.shell.exited:
 			end = End{Why: "shell_exited", ExitCode: s.shell.code}
-			_ = s.send(streamCtx, wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
+			_ = s.send(wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
 		case <-time.After(hangup):
 		}
 	case <-ctx.Done():
@@ -184,23 +197,23 @@ func (s *Session) Run(ctx context.Context) End {
 	}
 	pingEnd()
 	s.shell.end()
-	code := websocket.StatusNormalClosure
+	code := ws.Normal
 	if end.Why == "agent_stopping" {
-		code = websocket.StatusGoingAway
+		code = ws.GoingAway
 	}
-	s.goodbye(code, end.Why, cancel)
+	s.conn.Close(code, end.Why, closeTimeout)
 	wg.Wait()
 	return end
 }
 
 // in carries the stream to the PTY until either ends.
-func (s *Session) in(ctx context.Context) {
+func (s *Session) in() {
 	for {
-		kind, data, err := s.conn.Read(ctx)
+		kind, data, err := s.conn.Read()
 		if err != nil {
 			return
 		}
-		if kind == websocket.MessageBinary {
+		if kind == ws.Binary {
 			s.typing.Store(true)
 			_, err := s.shell.master.Write(data)
 			s.typing.Store(false)
@@ -217,11 +230,11 @@ func (s *Session) in(ctx context.Context) {
 }
 
 // out carries the PTY to the stream until either ends. A PTY ends with EIO.
-func (s *Session) out(ctx context.Context) {
+func (s *Session) out() {
 	buf := make([]byte, 32<<10)
 	n := copy(buf, s.first)
 	for {
-		if n > 0 && s.write(ctx, websocket.MessageBinary, buf[:n]) != nil {
+		if n > 0 && s.conn.Write(ws.Binary, buf[:n]) != nil {
 			return
 		}
 		var err error
@@ -244,42 +257,17 @@ func (s *Session) ping(ctx context.Context) {
 		if s.typing.Load() {
 			continue
 		}
-		pingCtx, cancel := context.WithTimeout(ctx, writeTimeout)
-		err := s.conn.Ping(pingCtx)
-		cancel()
-		if err != nil && !s.typing.Load() {
-			_ = s.conn.CloseNow() // in ends by it
+		if err := s.conn.Ping(pongWithin); err != nil && !s.typing.Load() {
+			s.conn.CloseNow() // in ends by it
 			return
 		}
 	}
 }
 
-func (s *Session) send(ctx context.Context, f wire.Frame) error {
+func (s *Session) send(f wire.Frame) error {
 	b, err := json.Marshal(f)
 	if err != nil {
 		return fmt.Errorf("encode a frame: %w", err)
 	}
-	return s.write(ctx, websocket.MessageText, b)
-}
-
-func (s *Session) write(ctx context.Context, kind websocket.MessageType, b []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	return s.conn.Write(ctx, kind, b)
-}
-
-// goodbye closes the stream and waits for the answer a moment only: then it cancels the reader, which closes the
-// connection. (Conn.CloseNow would wait for a Close that is under way.)
-func (s *Session) goodbye(code websocket.StatusCode, reason string, cancelReader func()) {
-	timer := time.AfterFunc(closeTimeout, cancelReader)
-	_ = s.conn.Close(code, reason)
-	timer.Stop()
-	cancelReader()
-}
-
-// abandon is goodbye for a stream that nobody reads.
-func (s *Session) abandon(ctx context.Context, code websocket.StatusCode, reason string) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.conn.CloseRead(ctx)
-	s.goodbye(code, reason, cancel)
+	return s.conn.Write(ws.Text, b)
 }

@@ -42,7 +42,7 @@ func (g *gateway) options(t *testing.T) Options {
 	t.Helper()
 	testuser.Install(t)
 	transport := &http.Transport{DisableKeepAlives: true}
-	return Options{URL: g.server.URL, Client: &http.Client{Transport: transport}, Correlation: "corr", User: testuser.Name}
+	return Options{URL: g.server.URL, Transport: transport, Correlation: "corr", User: testuser.Name}
 }
 
 // open starts a session and runs it in the background.

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/ws"
 )
 
 // lastWords is how long the close frame behind an error frame, or behind the shell's end, is waited for.
@@ -41,7 +40,7 @@ type frame struct {
 // terminal is an open session. Its reader ends when the connection does.
 type terminal struct {
 	c      *climb
-	ws     *websocket.Conn
+	ws     *ws.Conn
 	frames chan frame
 	gone   chan struct{} // closed when nobody takes frames any more
 	opened time.Time
@@ -55,32 +54,32 @@ func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
 		return
 	}
 	defer c.leave()
-	ws := c.upgrade(ctx)
-	if ws == nil {
+	conn := c.upgrade(ctx)
+	if conn == nil {
 		return
 	}
 	release := c.link.guard(ctx)
 	defer release()
-	t := &terminal{c: c, ws: ws, frames: make(chan frame), gone: make(chan struct{}), opened: time.Now()}
+	t := &terminal{c: c, ws: conn, frames: make(chan frame), gone: make(chan struct{}), opened: time.Now()}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		t.read(ctx)
+		t.read()
 	}()
 	if t.first(ctx) {
 		t.compute(ctx)
 	}
 	close(t.gone)
-	c.bye(ws)
+	conn.Close(ws.Normal, "", byeTime)
 	<-read
 }
 
 // read hands frames on until the connection ends.
-func (t *terminal) read(ctx context.Context) {
+func (t *terminal) read() {
 	for {
-		kind, b, err := t.ws.Read(ctx)
+		kind, b, err := t.ws.Read()
 		fr := frame{kind: frameData, data: b, err: err}
-		if err == nil && kind == websocket.MessageText {
+		if err == nil && kind == ws.Text {
 			var text struct{ Type, Code, Message string }
 			if json.Unmarshal(b, &text) == nil && text.Type != "" {
 				fr = frame{kind: text.Type, code: text.Code, message: text.Message}
@@ -164,13 +163,13 @@ func (t *terminal) ended(ctx context.Context, phase string, late diag.Failure, e
 
 // closing records how the peer closed; 1006 is the standard's number for "not at all, the connection broke".
 func (t *terminal) closing(err error) {
-	var ce websocket.CloseError
+	var ce *ws.CloseError
 	w := t.c.f.WS
 	switch {
 	case errors.As(err, &ce):
-		w.CloseCode, w.CloseReason = int(ce.Code), clean(t.c.req, ce.Reason)
+		w.CloseCode, w.CloseReason = ce.Code, clean(t.c.req, ce.Reason)
 	case broken(err):
-		w.CloseCode = int(websocket.StatusAbnormalClosure)
+		w.CloseCode = ws.Abnormal
 	}
 }
 
@@ -204,7 +203,7 @@ func (t *terminal) compute(ctx context.Context) {
 		a, b := 10000+rand.IntN(90000), 10000+rand.IntN(90000)
 		line := fmt.Sprintf(ways[len(wants)], a, b)
 		wants = append(wants, fmt.Sprint(a*b))
-		return t.ws.Write(ctx, websocket.MessageBinary, []byte(line))
+		return t.ws.Write(ws.Binary, []byte(line))
 	}
 	again := time.NewTimer(askAgain)
 	defer again.Stop()
@@ -213,7 +212,7 @@ func (t *terminal) compute(ctx context.Context) {
 		for _, want := range wants {
 			if strings.Contains(t.out.text, want) {
 				pty.NonceOK, pty.DurationMS = true, since(began)
-				if t.ws.Write(ctx, websocket.MessageBinary, []byte("exit\n")) == nil {
+				if t.ws.Write(ws.Binary, []byte("exit\n")) == nil {
 					t.waitEnd(ctx)
 				}
 				return

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/ws"
 )
 
 // bearerPrefix marks the subprotocol that carries the token: a browser can send it in no other way.
@@ -31,30 +29,21 @@ func (p *Prober) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
 		return
 	}
 	defer c.leave()
-	if ws := c.upgrade(ctx); ws != nil {
+	if conn := c.upgrade(ctx); conn != nil {
 		defer c.link.guard(ctx)()
-		c.bye(ws)
+		conn.Close(ws.Normal, "", byeTime)
 	}
 }
 
-// bye closes a WebSocket politely, but not for long.
-func (c *climb) bye(ws *websocket.Conn) {
-	stop := time.AfterFunc(byeTime, c.link.close)
-	defer stop.Stop()
-	_ = ws.Close(websocket.StatusNormalClosure, "")
-}
-
 // upgrade turns the link into a WebSocket, or returns nil with the failure written.
-func (c *climb) upgrade(ctx context.Context) *websocket.Conn {
+func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 	warm, ok := c.arrive(ctx)
 	if !ok {
 		return nil
 	}
-	var ws *websocket.Conn
-	var h *wsHandshake
-	var err error
+	var h wsHandshake
 	if ok, _ = c.overKept(ctx, warm, func() error {
-		ws, h, err = c.dialWS(ctx)
+		h = c.shakeHands(ctx)
 		return h.broke
 	}); !ok {
 		return nil
@@ -69,10 +58,6 @@ func (c *climb) upgrade(ctx context.Context) *websocket.Conn {
 		c.stopped(ctx, phase, diag.HTTPTimeout, word, h.broke)
 		return nil
 	}
-	if h.resp == nil {
-		c.failed(phaseWS, diag.Unknown, err)
-		return nil
-	}
 	facts.Status = h.resp.StatusCode
 	if facts.Status != http.StatusSwitchingProtocols {
 		c.rejected(&h.answer)
@@ -85,17 +70,17 @@ func (c *climb) upgrade(ctx context.Context) *websocket.Conn {
 	if len(c.req.Subprotocols) > 0 && !slices.Contains(c.req.Subprotocols, chosen) {
 		c.failed(phaseWS, diag.WSSubprotocol, errors.New("the server did not choose a subprotocol that was offered"))
 	}
+	conn, err := ws.Open(h.resp, stream{c.link}, maxFrame)
 	if err != nil {
 		c.failed(phaseWS, diag.WSUpgradeRejected, err)
 		return nil
 	}
 	facts.Upgraded = true
 	if c.f.Failure == diag.WSSubprotocol {
-		c.bye(ws)
+		conn.Close(ws.Normal, "", byeTime)
 		return nil
 	}
-	ws.SetReadLimit(maxFrame)
-	return ws
+	return conn
 }
 
 // rejected names an answer that is no upgrade. Who answered counts for more than that it was no: an edge that limits,
@@ -116,77 +101,45 @@ func (c *climb) rejected(a *answer) {
 	}
 }
 
-// wsHandshake makes the handshake of a WebSocket over the climb's link, as an http.RoundTripper: so that a WebSocket
-// has the same ladder, the same phases and the same kept connections as any other request.
+// wsHandshake is what came of one over the climb's link: a WebSocket has the same ladder, the same phases and the same
+// kept connections as any other request.
 type wsHandshake struct {
-	c *climb
 	answer
-	broke  error // what ended it before an answer came
-	stream stream
+	broke error // what ended it before an answer came
 }
 
-func (c *climb) dialWS(ctx context.Context) (*websocket.Conn, *wsHandshake, error) {
+func (c *climb) shakeHands(ctx context.Context) (h wsHandshake) {
 	c.publicEdge()
-	h := &wsHandshake{c: c, stream: stream{l: c.link}}
 	offer := slices.Clone(c.req.Subprotocols)
 	if !c.req.Token.IsZero() && c.link.verified {
 		offer = append(offer, bearerPrefix+c.req.Token.Reveal())
 	}
-	ws, _, err := websocket.Dial(ctx, c.to.url.String(), &websocket.DialOptions{
-		Subprotocols: offer,
-		HTTPClient: &http.Client{
-			Transport:     h,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	})
-	h.stream.open = err == nil
-	return ws, h, err
-}
-
-// RoundTrip implements http.RoundTripper.
-func (h *wsHandshake) RoundTrip(r *http.Request) (*http.Response, error) {
-	l := h.c.link
-	l.whole = false
-	h.c.headers(r)
+	r, err := ws.Request(ctx, c.to.url.String(), offer...)
+	if err != nil {
+		h.broke = errors.New("the request cannot be written")
+		return h
+	}
+	c.headers(r)
 	began := time.Now()
-	release := l.guard(r.Context())
-	resp, err := l.roundTrip(r)
-	if err == nil && resp.StatusCode != http.StatusSwitchingProtocols {
-		h.body, _ = io.ReadAll(io.LimitReader(resp.Body, maxBody)) // what came of it is evidence enough
-		resp.Body = io.NopCloser(bytes.NewReader(h.body))
+	release := c.link.guard(ctx)
+	c.link.whole = false
+	if h.resp, h.broke = c.link.roundTrip(r); h.broke == nil && h.resp.StatusCode != http.StatusSwitchingProtocols {
+		h.body, _ = io.ReadAll(io.LimitReader(h.resp.Body, maxBody)) // what came of it is evidence enough
 	}
 	h.took = time.Since(began)
-	if !release() && err == nil {
-		err = context.Cause(r.Context())
+	if !release() && h.broke == nil {
+		h.broke = context.Cause(ctx)
 	}
-	if err != nil {
-		h.broke = err
-		return nil, err
-	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		resp.Body = &h.stream
-	}
-	h.resp = resp
-	return resp, nil
+	return h
 }
 
-// stream is the connection as a WebSocket uses it: what was read ahead with the handshake comes first. Before it is
-// open it has no bytes: the library would wait for a body to show with a handshake that it does not like.
-type stream struct {
-	l    *link
-	open bool
-}
+// stream is the connection as a WebSocket uses it: what was read ahead with the handshake comes first.
+type stream struct{ l *link }
 
-func (s *stream) Read(b []byte) (int, error) {
-	if !s.open {
-		return 0, io.EOF
-	}
-	return s.l.br.Read(b)
-}
+func (s stream) Read(b []byte) (int, error)  { return s.l.br.Read(b) }
+func (s stream) Write(b []byte) (int, error) { return s.l.conn.Write(b) }
 
-func (s *stream) Write(b []byte) (int, error) { return s.l.conn.Write(b) }
-
-func (s *stream) Close() error {
+func (s stream) Close() error {
 	s.l.close()
 	return nil
 }

@@ -1,0 +1,194 @@
+// Package ws is the client's half of a WebSocket (RFC 6455) over a connection that the caller made: what an agent's
+// terminals and a probe need of it, without extensions.
+//
+// A library would bring compression and an HTTP client of its own, 0.16 MB in a program that has seven. The tests
+// speak with one, and so does the platform.
+package ws
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Status codes of a close.
+const (
+	Normal        = 1000
+	GoingAway     = 1001
+	ProtocolError = 1002
+	NoStatus      = 1005 // never sent: the peer gave none
+	Abnormal      = 1006 // never sent: the connection broke
+	TooBig        = 1009
+	InternalError = 1011
+)
+
+// patience is how long a peer may take nothing.
+const patience = 10 * time.Second
+
+// CloseError is the end of a connection with a code: the peer's, or what this side had to say of the peer.
+type CloseError struct {
+	Code   int
+	Reason string
+	own    bool
+}
+
+func (e *CloseError) Error() string {
+	if e.own {
+		return "websocket: " + e.Reason
+	}
+	return fmt.Sprintf("the peer closed the websocket with %d %q", e.Code, e.Reason)
+}
+
+func violation(what string) error { return &CloseError{Code: ProtocolError, Reason: what, own: true} }
+
+// Conn is an open WebSocket. One goroutine may read while others write, ping and close.
+type Conn struct {
+	stream io.ReadWriteCloser
+	limit  int // bytes of a message
+
+	reading sync.Mutex // guards in and ended
+	in      *bufio.Reader
+	ended   error
+
+	writing sync.Mutex // guards what follows
+	out     []byte     // of the frame before
+	closing bool       // a close frame was sent, behind which nothing may come
+
+	pong chan struct{}
+	gone chan struct{} // closed when the reader has come to the end
+}
+
+// Read gives the next message. It answers pings and the peer's close; its error is a *CloseError where a code was
+// said, and ends the connection.
+func (c *Conn) Read() (Kind, []byte, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.ended == nil {
+		kind, message, err := c.message()
+		if err == nil {
+			return kind, message, nil
+		}
+		var e *CloseError
+		if errors.As(err, &e) {
+			_ = c.sayClose(e.Code, e.Reason) // it ends either way
+		}
+		c.ended = err
+		close(c.gone)
+		c.stream.Close()
+	}
+	return 0, nil, c.ended
+}
+
+// message puts the frames of a message together, and sees to the control frames between them.
+func (c *Conn) message() (kind Kind, message []byte, err error) {
+	for {
+		f, err := readFrame(c.in, c.limit-len(message))
+		if err != nil {
+			return 0, nil, err
+		}
+		switch {
+		case f.op == opPing:
+			_ = c.send(opPong, f.payload) // who cannot be written to is noticed by who writes
+		case f.op == opPong:
+			select {
+			case c.pong <- struct{}{}:
+			default: // nobody asked
+			}
+		case f.op == opClose:
+			return 0, nil, parseClose(f.payload)
+		case (f.op == opMore) != (kind != 0):
+			return 0, nil, violation("a message begins within another, or ends without one")
+		default:
+			if kind == 0 {
+				kind = Kind(f.op)
+			}
+			if message = append(message, f.payload...); f.final {
+				return kind, message, nil
+			}
+		}
+	}
+}
+
+func parseClose(payload []byte) error {
+	switch len(payload) {
+	case 0:
+		return &CloseError{Code: NoStatus}
+	case 1:
+		return violation("half a status code")
+	}
+	e := &CloseError{Code: int(binary.BigEndian.Uint16(payload)), Reason: string(payload[2:])}
+	if !sendable(e.Code) {
+		return violation(fmt.Sprintf("%d is no status code", e.Code))
+	}
+	return e
+}
+
+// sendable reports whether a close frame may have the code.
+func sendable(code int) bool {
+	return Normal <= code && code <= 1014 && code != 1004 && code != NoStatus && code != Abnormal || 3000 <= code && code <= 4999
+}
+
+// Write sends one message.
+func (c *Conn) Write(kind Kind, message []byte) error { return c.send(byte(kind), message) }
+
+// send writes one frame, with patience.
+func (c *Conn) send(op byte, payload []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.closing {
+		return net.ErrClosed
+	}
+	c.closing = op == opClose
+	c.out = appendFrame(c.out[:0], op, payload)
+	defer time.AfterFunc(patience, func() { c.stream.Close() }).Stop()
+	_, err := c.stream.Write(c.out)
+	return err
+}
+
+// Ping asks the peer for an answer, which whoever reads meanwhile notices. Without one there is an error.
+func (c *Conn) Ping(within time.Duration) error {
+	select {
+	case <-c.pong: // one that came too late for the ping before
+	default:
+	}
+	if err := c.send(opPing, nil); err != nil {
+		return err
+	}
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-c.pong:
+		return nil
+	case <-c.gone:
+		return net.ErrClosed
+	case <-timer.C:
+		return os.ErrDeadlineExceeded
+	}
+}
+
+// Close says goodbye, waits for the answer no longer than within, and closes the connection. What still comes before
+// the answer goes to whoever reads, else nowhere.
+func (c *Conn) Close(code int, reason string, within time.Duration) {
+	defer time.AfterFunc(within, c.CloseNow).Stop()
+	for err := c.sayClose(code, reason); err == nil; {
+		_, _, err = c.Read()
+	}
+	c.CloseNow()
+}
+
+// CloseNow closes the connection without a word.
+func (c *Conn) CloseNow() { c.stream.Close() }
+
+func (c *Conn) sayClose(code int, reason string) error {
+	if !sendable(code) {
+		return c.send(opClose, nil)
+	}
+	payload := append(binary.BigEndian.AppendUint16(nil, uint16(code)), reason...)
+	return c.send(opClose, payload[:min(len(payload), maxControl)])
+}
