@@ -158,14 +158,18 @@ func recordedTrust(data []byte) (*trust.Report, error) {
 
 // showTrust writes the explanation, and makes the exit code of its outcome.
 func (a *app) showTrust(r *trust.Report, output string) error {
-	var err error
 	if output == formatJSON {
-		err = a.writeJSON(r)
+		if err := a.writeJSON(r); err != nil {
+			return err
+		}
 	} else {
-		err = a.write(trustTable(r))
-	}
-	if err != nil {
-		return err
+		text, err := trustTable(r, a.look(output))
+		if err == nil {
+			err = a.write(text)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	switch r.Verdict.Outcome {
 	case trust.Mismatch:

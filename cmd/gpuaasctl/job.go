@@ -23,6 +23,7 @@ type job struct {
 	preflight.Job
 	libexec    string
 	profileArg string // as an operator chooses this profile: its name, or the path of its file
+	hostArg    string // --node-host of a command about one node, "" where the profile says it
 }
 
 // prepare turns flags, environment and profile into a job. It reads local files and touches no network.

@@ -52,7 +52,7 @@ func (a *app) target(cmd *cobra.Command, o *targetOptions, node string) (*job, e
 	if err := checkDeadline(o.deadline); err != nil {
 		return nil, &usageError{err: err, command: cmd.CommandPath()}
 	}
-	j := &job{libexec: o.libexec, profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
+	j := &job{libexec: o.libexec, hostArg: o.nodeHost, profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
 	j.RunID, j.Began, j.Tool = preflight.NewID("run"), time.Now(), toolVersion()
 	if err := j.secrets(p); err != nil {
 		return nil, &usageError{err: err}
@@ -74,6 +74,9 @@ func (j *job) again(words ...string) string {
 	argv = append(append(argv, words[:n]...), j.Env.Subject.NodeID)
 	if j.profileArg != "" {
 		argv = append(argv, "--profile", j.profileArg)
+	}
+	if j.hostArg != "" {
+		argv = append(argv, "--node-host", j.hostArg)
 	}
 	return diag.Command(append(argv, words[n:]...)...)
 }

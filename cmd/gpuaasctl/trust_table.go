@@ -15,7 +15,7 @@ import (
 const fingerprintDigits = 12
 
 // trustTable is the explanation for people: the table, the links, the verdict, what to do.
-func trustTable(r *trust.Report) []byte {
+func trustTable(r *trust.Report, o render.Options) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "trust of %s", render.Clean(r.Subject.NodeID))
 	if r.Subject.NodeHost != "" {
@@ -29,8 +29,8 @@ func trustTable(r *trust.Report) []byte {
 	b.WriteByte('\n')
 	b.Write(columns(linkRows(r.Links)))
 	b.WriteByte('\n')
-	trustVerdict(&b, &r.Verdict)
-	return b.Bytes()
+	err := render.Notes(&b, trustVerdict(&r.Verdict), o)
+	return b.Bytes(), err
 }
 
 func trustRows(rows []trust.Row) [][]string {
@@ -66,32 +66,32 @@ func linkMark(s trust.Status) string {
 	return "- unknown"
 }
 
-func trustVerdict(b *bytes.Buffer, v *trust.Verdict) {
+// trustVerdict is what is to be read first: which link, what moved, and what to do where, in which order.
+func trustVerdict(v *trust.Verdict) []render.Note {
+	unknown := render.Note{Label: "unknown", Text: strings.Join(v.Unknown, ", ")}
 	switch v.Outcome {
 	case trust.Match:
-		fmt.Fprintf(b, "✔ MATCH · %s\n", v.Text)
-		return
+		return []render.Note{{Text: "✔ MATCH · " + v.Text, Style: render.Good}}
 	case trust.Unclear:
-		fmt.Fprintf(b, "- UNKNOWN · %s\nunknown     %s\n", render.Clean(v.Text), strings.Join(v.Unknown, ", "))
-		return
+		return []render.Note{{Text: "- UNKNOWN · " + v.Text, Style: render.Unsure}, unknown}
 	}
-	fmt.Fprintf(b, "✘ MISMATCH · %s\n", render.Clean(v.Text))
-	fmt.Fprintf(b, "first link  %s\nmoved       %s (%s)\n", v.First, v.Moved, v.Corner)
+	notes := []render.Note{
+		{Text: "✘ MISMATCH · " + v.Text, Style: render.Bad},
+		{Label: "link", Text: v.First}, {Label: "moved", Text: fmt.Sprintf("%s (%s)", v.Moved, v.Corner)},
+	}
 	for _, c := range v.Others {
-		fmt.Fprintf(b, "also        %s\n", c)
+		notes = append(notes, render.Note{Label: "also", Text: string(c)})
 	}
-	if len(v.Unknown) > 0 {
-		fmt.Fprintf(b, "unknown     %s\n", strings.Join(v.Unknown, ", "))
-	}
-	fmt.Fprintf(b, "owner       %s\nrunbook     %s\n", v.Owner, v.Runbook)
+	notes = append(notes, unknown, render.Note{Label: "owner", Text: v.Owner}, render.Note{Label: "runbook", Text: v.Runbook})
 	where := ""
 	for i, step := range v.Repair {
 		if step.Where != where {
 			where = step.Where
-			fmt.Fprintf(b, "%s\n", repairHeading(where))
+			notes = append(notes, render.Note{Text: repairHeading(where)})
 		}
-		fmt.Fprintf(b, "  %d. %s\n", i+1, render.Clean(step.Text))
+		notes = append(notes, render.Note{Step: i + 1, Text: step.Text})
 	}
+	return notes
 }
 
 func repairHeading(where string) string {
