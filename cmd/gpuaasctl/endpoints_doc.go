@@ -49,13 +49,17 @@ func (r resolved) right() bool {
 	return len(r.Addresses) > 0 && !slices.ContainsFunc(r.Addresses, func(a string) bool { return a != r.Wanted })
 }
 
-// asWanted reports whether the effect of an apply is there: every name leads where it should. Without the block nothing
-// is wanted of the names.
+// asWanted reports whether the effect of an apply is there, every name leading where it should, or of a plan whether
+// apply can bring it about. Without the block nothing is wanted of the names.
 func (d *endpointsDoc) asWanted() bool {
-	if d.Action != actionApply {
-		return true
+	right := !slices.ContainsFunc(d.Names, func(r resolved) bool { return !r.right() })
+	switch d.Action {
+	case actionPlan:
+		return len(d.Plan.Conflicts()) == 0 && (d.Changed || right)
+	case actionApply:
+		return right
 	}
-	return !slices.ContainsFunc(d.Names, func(r resolved) bool { return !r.right() })
+	return true
 }
 
 func (a *app) writeEndpoints(d *endpointsDoc, output string) error {

@@ -67,7 +67,7 @@ func endpointsOf(t *testing.T, text string) (do func(action string, meddle func(
 func TestEndpointsUndo(t *testing.T) {
 	const old = "127.0.0.1 localhost\n# BEGIN gpuaasctl\n10.9.9.9 node-api.test\n# END gpuaasctl\n"
 	do, hosts := endpointsOf(t, old)
-	if d, err := do(actionPlan, nil); err != nil || d.Applied || content(t, hosts) != old {
+	if d, err := do(actionPlan, nil); err != nil || d.Applied || !d.asWanted() || content(t, hosts) != old {
 		t.Fatalf("plan: %v, applied %t", err, d.Applied)
 	}
 	d, err := do(actionApply, nil)
@@ -97,6 +97,9 @@ func TestEndpointsRefuses(t *testing.T) {
 	do, hosts := endpointsOf(t, hand)
 	if d, err := do(actionApply, nil); err == nil || !strings.Contains(err.Error(), hosts+":2 gives node-api.test the address 10.9.9.9") || d.Applied || content(t, hosts) != hand {
 		t.Errorf("a conflict: %v", err)
+	}
+	if d, err := do(actionPlan, nil); err != nil || d.asWanted() {
+		t.Errorf("a plan that apply would refuse reads as wanted: %v", err)
 	}
 	do, hosts = endpointsOf(t, "127.0.0.1 localhost\n")
 	meddle := func() {

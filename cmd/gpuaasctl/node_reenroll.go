@@ -38,8 +38,8 @@ func newNodeReenroll(a *app) *cobra.Command {
 		Short: "Issue an audited recovery bundle for a node, and carry it there",
 		Long: `Has the platform issue a recovery bundle: a one-time token, endpoints and CA material together, since they drift
 together. With --apply the bundle goes to the node over SSH, the agent is restarted, and the command waits until the
-platform accepts its word again; a certificate that is still good is kept. Otherwise the bundle is written to a file that only its owner can read; whoever
-reads it can become this node.
+platform accepts its word again; a certificate that is still good is kept. Otherwise the bundle is written to a file
+that only its owner can read; whoever reads it can become this node.
 
 It is refused while the platform's signing CA is not the one that its ingress takes: the new certificate would be
 rejected like the old one. Repair the control plane first (gpuaasctl diag trust NODE).
