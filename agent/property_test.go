@@ -135,7 +135,7 @@ func (w *world) decided(d Decision) {
 	}
 	policy, ok := retryPolicies[d.Reason]
 	switch {
-	case d.About == string(TimerIdentity): // may be of an enrollment
+	case d.About == string(TimerIdentity), d.About == string(TimerPost): // may be of an enrollment, or of a denied node
 		policy = slowRetry
 	case !ok:
 		policy = defaultRetry

@@ -84,6 +84,9 @@ func (s State) revoked() bool {
 		s.Identity.Failing == diag.RecIdentityRevoked
 }
 
+// denied reports whether this node's identity was taken from it, or is in doubt, until an operator has decided.
+func (s State) denied() bool { return s.Ledger.Quarantined.On() || s.Observed.Denied != "" }
+
 // Posture is how the node stands, in the words of package wire.
 func (s State) Posture() string {
 	switch {

@@ -226,6 +226,10 @@ func (t *turn) accepted(began time.Duration) {
 		s.Rejected, s.Renew = Outcome{}, false
 		t.checkIdentity()
 	}
+	if s.denied() { // results waited for this
+		s.Post.Armed, s.Post.Backoff = false, Backoff{}
+		t.post()
+	}
 	s.Rejections, s.Observed.Denied = 0, ""
 	changed := s.Ledger.Quarantined.On() || s.Ledger.Suppressed.On() || s.Ledger.unconfirmed()
 	if s.Ledger.Quarantined.On() {

@@ -200,7 +200,7 @@ func (t *turn) resultPosted(w ResultPosted) {
 	default: // the next try begins with another one: a result that is refused must not hold up the rest
 		t.s.Counters.ResultFailures++
 		t.s.Results = with(rest, result)
-		o.Correlation = result.Correlation
+		o.Correlation, o.Slow = result.Correlation, t.s.denied()
 		t.retry(l, TimerPost, o, result.TaskID)
 	}
 	t.post()
