@@ -217,7 +217,7 @@ func (r *Run) startWatchdog(ctx context.Context) error {
 	for _, p := range [...]string{
 		"Description=Watchdog of drill " + r.ID, "NotifyAccess=main", "Restart=always", "RestartSec=100ms", "StartLimitIntervalSec=0",
 		"WatchdogSec=60", // longer than any lock is waited for; a watchdog that was stopped is killed and started anew
-		"TimeoutStopSec=60", fmt.Sprintf("SuccessExitStatus=%d", ExitOver), fmt.Sprintf("RestartPreventExitStatus=%d", ExitOver),
+		"TimeoutStopSec=45", fmt.Sprintf("SuccessExitStatus=%d", ExitOver), fmt.Sprintf("RestartPreventExitStatus=%d", ExitOver),
 		"OOMScoreAdjust=-1000", fmt.Sprintf("LimitNOFILE=%d", maxInodes+1024),
 	} {
 		argv = append(argv, "-p", p)

@@ -171,6 +171,7 @@ func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
 	if l := &r.Journal.Ledger; !l.Over() && l.Touched() {
 		return nil, r.state("there is nothing to compare yet")
 	}
+	r.awaitEnd(ctx)
 	b, err := os.ReadFile(r.path("baseline"))
 	if err != nil {
 		return nil, err
@@ -190,6 +191,14 @@ func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
 		e.State, e.Text = step.Conflict, fmt.Sprintf("%d differences", n)
 	}
 	return all, r.locked(ctx, func() error { return r.keeper(step.ByCLI).write(e) })
+}
+
+// awaitEnd waits until the watchdog has seen that everything is over. One that was stopped is ended.
+func (r *Run) awaitEnd(ctx context.Context) {
+	for deadline := time.Now().Add(letGo); r.guarded() && time.Now().Before(deadline) && ctx.Err() == nil; {
+		time.Sleep(poll)
+		endHolder(r.path("watch"), false)
+	}
 }
 
 // own are the traces that the drill has while it is not closed.

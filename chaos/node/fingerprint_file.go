@@ -108,7 +108,11 @@ func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error
 			if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, ownRun) || strings.HasPrefix(m.point, "/run/user/") {
 				continue // a unit that starts; ours, which is a class of its own; somebody's session
 			}
-			put(items, whose+" "+m.point, fmt.Sprintf("%s %s %s %s", m.kind, m.source, m.root, m.options))
+			root := m.root
+			if strings.HasSuffix(root, "//deleted") {
+				root = "(deleted)" // under a name that is drawn anew at each boot
+			}
+			put(items, whose+" "+m.point, fmt.Sprintf("%s %s %s %s", m.kind, m.source, root, m.options))
 		}
 		return err
 	}
@@ -141,6 +145,9 @@ func diskItems(context.Context, step.Scope) (map[string]string, error) {
 		switch m.kind {
 		case "overlay", "tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs":
 		default:
+			continue
+		}
+		if m.root != "/" && m.kind != "btrfs" { // a part of something else, which is looked at where it is whole
 			continue
 		}
 		if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, ownRun) || strings.HasPrefix(m.point, "/run/user/") {

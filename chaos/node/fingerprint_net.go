@@ -101,7 +101,8 @@ func steady(kind, line string) []string {
 			i++
 		case "tentative", "dynamic", "linkdown", "cache":
 		default:
-			kept = append(kept, f[i])
+			name, _, _ := strings.Cut(f[i], "@if") // the peer's index, in another namespace
+			kept = append(kept, name)
 		}
 	}
 	return kept

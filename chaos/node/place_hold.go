@@ -30,7 +30,7 @@ type noteless struct{}
 func (h *holdPlace) key() string { return fmt.Sprintf("%s/%s/%d", h.Run, h.Step, h.N) }
 
 // maxInodes is how many files a process can hold; file systems with more are refused.
-const maxInodes = 500_000
+const maxInodes = 65_536
 
 func (h *holdPlace) look(context.Context) (any, error) {
 	var fs unix.Statfs_t

@@ -18,6 +18,10 @@ import (
 // ExitOver is the watchdog's exit code when nothing is left to be watched: systemd starts it anew after any other.
 const ExitOver = 77
 
+// stopBudget is how long a watchdog that is told to stop tries to undo everything. On a machine that goes down no unit can
+// be started any more: the reaper finds what is left at the next boot.
+const stopBudget = 3 * time.Second
+
 // ErrOver says so.
 var ErrOver = errors.New("the drill is over")
 
@@ -35,6 +39,7 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 		return err
 	}
 	notify("READY=1")
+	var told time.Time // when it was told to stop
 	for pause, last := poll, ""; ; {
 		var over bool
 		err := r.locked(context.WithoutCancel(ctx), func() (err error) {
@@ -55,6 +60,12 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 				last = text
 			}
 			pause = 500 * time.Millisecond
+		}
+		if ctx.Err() != nil && told.IsZero() {
+			told = time.Now()
+		}
+		if !told.IsZero() && time.Since(told) > stopBudget {
+			return fmt.Errorf("told to stop before everything was undone: %w", err)
 		}
 		notify("WATCHDOG=1")
 		time.Sleep(pause)
