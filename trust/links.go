@@ -280,6 +280,9 @@ func (s *scene) signingLink() Link {
 		return unknown("which CA issued it is known by name only (%s)", name(s.cert.Leaf.Issuer)).by(f)
 	case s.issuer == s.signing:
 		return pass("issued by %s", short(s.signing)).by(f, page)
+	case s.trusted != nil && *s.trusted && s.letIn():
+		// Old and new side by side is how a CA is replaced: such a node gets a new certificate in its own time.
+		return pass("issued by %s, which the ingress takes as well; %s signs now", short(s.issuer), short(s.signing)).by(f, page, s.facts[factTaskWait])
 	}
 	return fail(s.caCorner(), "issued by %s (%s), and %s signs now", short(s.issuer), name(s.cert.Leaf.Issuer), short(s.signing)).by(f, page)
 }
@@ -295,6 +298,12 @@ func (s *scene) ingressLink() Link {
 	return fail(s.caCorner(), "%s signs node certificates, and the ingress takes those of %s", short(s.signing), short(s.ingress)).by(page)
 }
 
+// letIn reports whether the ingress let the node in with the certificate that it has.
+func (s *scene) letIn() bool {
+	f := s.facts[factTaskWait]
+	return f != nil && f.Passed()
+}
+
 // acceptedLink reads the ingress's own word on the certificate, and the names that it lists. Names alone prove
 // nothing: a CA that was made anew has the old one's name.
 func (s *scene) acceptedLink() Link {
@@ -308,7 +317,7 @@ func (s *scene) acceptedLink() Link {
 		lists = fmt.Sprintf("; it lists %s, not %s", clip(listed), name(s.cert.Leaf.Issuer))
 	}
 	switch {
-	case wait != nil && wait.Passed():
+	case s.letIn():
 		return pass("a task wait is let in").by(wait)
 	case refused(wait):
 		return fail(s.acceptCorner(lists != ""), "refused: %s%s", answer(wait), lists).by(wait, s.api)

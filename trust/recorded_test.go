@@ -177,6 +177,22 @@ func TestWhoMoved(t *testing.T) {
 	}
 }
 
+// TestRotation: while a signing CA is replaced, a node whose certificate is of the old one, and is taken, is no mismatch.
+// One that is refused is.
+func TestRotation(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		want Status
+	}{{"healthy", Pass}, {"both-cas-replaced", Fail}} {
+		r := read(t, tc.name)
+		s := newScene(r.Subject, r.Facts)
+		s.issuer = strings.Repeat("0", 64)
+		if l := s.signingLink(); l.Status != tc.want {
+			t.Errorf("%s: %s %s", tc.name, l.Status, l.Text)
+		}
+	}
+}
+
 // TestServerWitnesses: the same refused leaf, and what the profile holds says whether it or the bundle moved.
 func TestServerWitnesses(t *testing.T) {
 	stale, edge := read(t, "node-bundle-stale"), read(t, "edge-certificate-new-issuer")
