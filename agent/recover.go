@@ -23,6 +23,14 @@ func (r *runtime) token() diag.Secret {
 
 // enroll makes one attempt, if it can be written down first: a crash loop must not forget what it tried.
 func (r *runtime) enroll(e Enroll) {
+	token := r.token()
+	if last := e.Ledger.Attempts[len(e.Ledger.Attempts)-1]; tokenFacts(token).Digest != last.Token {
+		r.background(func() What {
+			return EnrollDone{Outcome: Outcome{Reason: diag.RecRecoveryEnrollmentBlocked,
+				Detail: "not tried: since it was looked at, another token was put in its place"}}
+		})
+		return
+	}
 	if err := r.ledger.save(e.Ledger); err != nil {
 		o := blockedBy(err)
 		o.Detail = "not tried: " + o.Detail
@@ -30,7 +38,7 @@ func (r *runtime) enroll(e Enroll) {
 		return
 	}
 	r.background(func() What {
-		attempt := enrollment{cfg: r.cfg, creds: r.creds, instance: r.node.instance, profile: e.Profile, token: r.token(), recovery: e.Recovery}
+		attempt := enrollment{cfg: r.cfg, creds: r.creds, instance: r.node.instance, profile: e.Profile, token: token, recovery: e.Recovery}
 		o, room := attempt.run(r.work)
 		return EnrollDone{Outcome: o, Room: room}
 	})

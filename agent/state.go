@@ -65,7 +65,9 @@ type State struct {
 	Detour     bool          // the last enrollment reached nobody: the next one takes the other path
 	Ledger     Ledger
 
-	Skew          time.Duration // the platform's clock minus this one
+	Skew          time.Duration // the platform's clock minus this one, as of the two next
+	SkewAt        time.Duration // when it was measured
+	SkewWall      time.Time     // what this clock said then, without its monotonic reading
 	SkewKnown     bool
 	SkewAsked     bool // nobody is asked twice only for the time
 	DatesDoubtful bool // the platform's own certificate is outside its dates by this clock, too

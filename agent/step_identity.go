@@ -32,7 +32,11 @@ func (t *turn) filesChanged() {
 }
 
 func (t *turn) clocks() Clocks {
-	return Clocks{Own: t.ev.Wall, Skew: t.s.Skew, Known: t.s.SkewKnown}
+	c := Clocks{Own: t.ev.Wall, Skew: t.s.Skew, Known: t.s.SkewKnown}
+	if c.Known { // a clock that was set since is off by so much less, or more
+		c.Skew -= t.ev.Wall.Round(0).Sub(t.s.SkewWall) - (t.ev.At - t.s.SkewAt)
+	}
+	return c
 }
 
 // profile is the active environment profile, "" where nobody ever said.
@@ -268,10 +272,10 @@ func (t *turn) quarantine(o Outcome) {
 // suppress ends automatic recovery: a certificate that was just issued is rejected like the one before it.
 func (t *turn) suppress(o Outcome) {
 	s := &t.s
-	if s.Ledger.suppresses(t.ev.Wall, s.Material.operator()) {
+	if s.Ledger.suppresses(t.clocks().Platform(), s.Material.operator()) {
 		return
 	}
-	s.Ledger.Suppressed = Hold{Since: t.ev.Wall, Why: string(o.Reason), Material: s.Material.operator(), Correlation: o.Correlation}
+	s.Ledger.Suppressed = Hold{Since: t.clocks().Platform(), Why: string(o.Reason), Material: s.Material.operator(), Correlation: o.Correlation}
 	o.Detail = "the certificate that was just issued is rejected, too (" + string(o.Reason) + "): " + o.Detail
 	o.Reason = diag.RecRecoverySuppressed
 	t.do(Record{decision(o, "identity", "suppress", nil)})
@@ -322,11 +326,11 @@ func (t *turn) mayEnroll() Outcome {
 	if s.Ledger.isSpent(token.Digest) {
 		return Outcome{Reason: diag.RecRecoveryEnrollmentBlocked, Detail: "the platform takes this token no more; expected a new one for node " + s.NodeID}
 	}
-	if s.Ledger.suppresses(t.ev.Wall, s.Material.operator()) {
+	if s.Ledger.suppresses(t.clocks().Platform(), s.Material.operator()) {
 		return Outcome{Reason: diag.RecRecoverySuppressed, Correlation: s.Ledger.Suppressed.Correlation,
 			Detail: "a certificate that was just issued was rejected at " + said(s.Ledger.Suppressed.Since) + "; expected an operator's change"}
 	}
-	if wait, why := s.Ledger.overspent(t.ev.Wall, token.Digest); wait > 0 {
+	if wait, why := s.Ledger.overspent(t.clocks().Platform(), token.Digest); wait > 0 {
 		return Outcome{Reason: diag.RecRecoverySuppressed, RetryAfter: wait, Detail: why}
 	}
 	return Outcome{}
@@ -368,7 +372,7 @@ func (t *turn) recover(cause Outcome) {
 // enroll makes one attempt. The runtime writes it down before it is begun.
 func (t *turn) enroll(cause Outcome, what string) {
 	s := &t.s
-	s.Ledger = s.Ledger.begin(t.ev.Wall, cause.Reason, s.Material.Token.Digest)
+	s.Ledger = s.Ledger.begin(t.clocks().Platform(), cause.Reason, s.Material.Token.Digest)
 	s.Identity.InFlight, s.Identity.Armed = true, false
 	recovery := !s.Material.Never && !(s.Detour && s.Material.Apart && cause.Reason != diag.RecServerTLSUntrusted)
 	t.do(Record{decision(cause, "identity", what, nil)})
@@ -436,7 +440,7 @@ func (t *turn) settle(w EnrollDone) {
 // looked at again.
 func (t *turn) learnClock(o Outcome) {
 	if o.Dated {
-		t.s.Skew, t.s.SkewKnown = o.Skew, true
+		t.s.Skew, t.s.SkewKnown, t.s.SkewAt, t.s.SkewWall = o.Skew, true, t.ev.At, t.ev.Wall.Round(0)
 	}
 }
 

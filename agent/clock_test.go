@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// TestAClockThatIsSet: what was learnt of the platform's clock still says the time when this node's clock is set, and no
+// certificate ends by that.
+func TestAClockThatIsSet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		skew, set time.Duration // the platform's clock minus this one, then what this one is set by
+	}{
+		"right, after two days behind": {48 * time.Hour, 48 * time.Hour},
+		"three days ahead":             {0, 72 * time.Hour},
+		"two days back":                {0, -48 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			platform := testWall.Add(tc.skew)
+			look := material(func(m *Material) {
+				m.NotBefore, m.NotAfter = platform.Add(-time.Hour), platform.Add(23*time.Hour)
+				m.Token = claims("c", func(c *wire.TokenClaims) { c.ExpiresAt = platform.Add(1000 * time.Hour) })
+			})
+			away := Outcome{Reason: diag.RecAPIUnreachable, Failure: diag.HTTPStatus, Status: 503, Dated: true, Skew: tc.skew}
+			s, _ := play(newState(), Started{}, look, HeartbeatDone{Outcome: away})
+			at := time.Minute
+			for _, what := range []What{TimerFired{TimerRenew}, look} {
+				var effects []Effect
+				s, effects = Step(s, Event{At: at, Wall: testWall.Add(at + tc.set), What: what})
+				if got := words(effects); strings.Contains(got, "Enroll") || s.Unusable {
+					t.Errorf("%T: %s", what, got)
+				}
+			}
+		})
+	}
+}
+
+// TestTheBudgetIsThePlatformsHours: a clock that is set ahead by a day is no new day.
+func TestTheBudgetIsThePlatformsHours(t *testing.T) {
+	look := material(func(m *Material) {
+		m.NotAfter = testWall.Add(-time.Minute)
+		m.Token = claims("c", func(c *wire.TokenClaims) { c.ExpiresAt = testWall.Add(1000 * time.Hour) })
+	})
+	s := newState()
+	for range perHour {
+		s.Ledger = s.Ledger.begin(testWall, diag.RecCertExpired, "c").finish(attemptRefused, "")
+	}
+	s, _ = play(s, Started{}, look, ClockAsked{Outcome{Dated: true}})
+	_, effects := Step(s, Event{At: time.Minute, Wall: testWall.Add(49 * time.Hour), What: look})
+	if got := words(effects); strings.Contains(got, "Enroll") {
+		t.Error(got)
+	}
+}
