@@ -102,3 +102,38 @@ func TestAWatermarkThatNobodyReachedEndsTheSending(t *testing.T) {
 		t.Errorf("%d batches were sent", asked)
 	}
 }
+
+// TestATokenIsUsedAsItWasLookedAt: one that was put in its place since may be anybody's.
+func TestATokenIsUsedAsItWasLookedAt(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, _ := recoveryConfig(t, p)
+	cfg = cfg.withDefaults()
+	must(t, os.WriteFile(cfg.EnvFile, []byte(KeyToken+"=before\n"), 0o600))
+	asked := 0
+	p.instead(onEnroll, func(w http.ResponseWriter, _ *http.Request) { asked++; deny(w, 403, wire.DenyTokenConsumed) })
+	r := newRuntime(cfg)
+	defer r.api.close()
+	looked := tokenFacts(r.token()).Digest
+	must(t, os.WriteFile(cfg.EnvFile, []byte(KeyToken+"=of-another-node\n"), 0o600))
+	r.enroll(Enroll{Ledger: Ledger{}.begin(time.Now(), diag.RecCertExpired, looked)})
+	done := (<-r.events).(EnrollDone)
+	if asked != 0 || done.Outcome.OK() || done.Outcome.Sent {
+		t.Errorf("asked %d times: %+v", asked, done)
+	}
+}
+
+// TestMetricsFollowNoLink: the collector's folder is often another user's, and this process is root.
+func TestMetricsFollowNoLink(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	must(t, os.WriteFile(victim, []byte("precious"), 0o600))
+	must(t, os.Symlink(victim, filepath.Join(dir, ".agent.prom.new")))
+	r := newRuntime(Config{MetricsFile: filepath.Join(dir, "agent.prom")}.withDefaults())
+	r.showMetrics(WriteMetrics{Posture: wire.PostureServing})
+	if text, _ := os.ReadFile(victim); string(text) != "precious" {
+		t.Errorf("it was overwritten: %.60q", text)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "agent.prom")); !strings.Contains(string(text), "posture") {
+		t.Errorf("no metrics: %q", text)
+	}
+}

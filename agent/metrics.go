@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -55,7 +56,12 @@ func (r *runtime) showMetrics(e WriteMetrics) {
 		return
 	}
 	tmp := filepath.Join(filepath.Dir(r.cfg.MetricsFile), "."+filepath.Base(r.cfg.MetricsFile)+".new")
-	err := os.WriteFile(tmp, []byte(text), 0o644)
+	_ = os.Remove(tmp) // the folder may be another user's: what lies there must not be followed
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
 	if err == nil {
 		err = os.Rename(tmp, r.cfg.MetricsFile)
 	}
