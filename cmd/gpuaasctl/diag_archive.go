@@ -101,6 +101,16 @@ func (a *archive) heardFact(source string, f diag.Fact, has bool, more string) {
 	}
 }
 
+// heardNode is heardFact of the node's own word: without it nothing about a node is whole, also where nobody knows how
+// to ask for it.
+func (a *archive) heardNode(source string, f diag.Fact, has bool, more string) {
+	if f.Request.Op == "" {
+		a.heard(source, evidence.GotNothing, "where the node is reached is not known: give --node-host, or name it under nodes in the profile", 0)
+		return
+	}
+	a.heardFact(source, f, has, more)
+}
+
 // whyNot is a fact's failure in its own words.
 func whyNot(f diag.Fact) string {
 	why := string(f.Failure)
@@ -154,7 +164,7 @@ func (a *archive) record(f diag.Fact) {
 			why += "; degraded: " + r.Degraded
 		}
 	}
-	a.heardFact("record", f, f.Record != nil && len(f.Record.Entries) > 0, why)
+	a.heardNode("record", f, f.Record != nil && len(f.Record.Entries) > 0, why)
 }
 
 func (a *archive) log(source, path string, f diag.Fact) {
@@ -169,7 +179,7 @@ func (a *archive) log(source, path string, f diag.Fact) {
 	} else if f.Passed() && f.Journal != nil {
 		why = "no lines in this time"
 	}
-	a.heardFact(source, f, has, why)
+	a.heardNode(source, f, has, why)
 }
 
 // hostLogs keep of the platform host's logs what is about this node, or about nobody: other nodes' lines are other

@@ -97,3 +97,17 @@ func TestNoSecretInABundle(t *testing.T) {
 		t.Errorf("files that were looked for are missing: %v", wanted)
 	}
 }
+
+// TestNotWholeWithoutTheNode: a bundle for which nobody could ask the node is partial, whatever the platform says.
+func TestNotWholeWithoutTheNode(t *testing.T) {
+	w := leaky()
+	w.record, w.agent = diag.Fact{}, diag.Fact{}
+	packed, err := newArchive(&job{}, w, time.Unix(0, 0), time.Unix(1, 0), diag.EndedCompleted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := packed.m.Missing()
+	if packed.m.Whole || len(missing) != 2 || missing[0].Source != "record" || !strings.Contains(missing[0].Why, "--node-host") {
+		t.Errorf("whole %t, missing %+v", packed.m.Whole, missing)
+	}
+}
