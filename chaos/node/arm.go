@@ -40,7 +40,7 @@ func (h Host) Arm(ctx context.Context, d step.Drill) (*Run, error) {
 	}
 	defer unlock()
 	if err := h.free(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, h.tidy())
 	}
 	before, err := Take(ctx, d.Scope)
 	if err != nil {
@@ -51,7 +51,7 @@ func (h Host) Arm(ctx context.Context, d step.Drill) (*Run, error) {
 		err = r.startWatchdog(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, h.discard(ctx, d.Run))
+		return nil, errors.Join(err, h.discard(ctx, d.Run), h.tidy())
 	}
 	return r, nil
 }
@@ -245,7 +245,7 @@ func (h Host) discard(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return errors.Join(h.removeUnits(ctx, id, made), os.RemoveAll(h.folder(id)), h.tidy())
+	return errors.Join(h.removeUnits(ctx, id, made), os.RemoveAll(h.folder(id)))
 }
 
 // madeFolder says whether arming had to make the folder of the reaper's link.
@@ -259,8 +259,8 @@ func (r *Run) madeFolder() bool {
 	return false
 }
 
-// tidy removes the folders of all drills when no drill is left in them. The lock goes with them: whoever waits for it has
-// it open, and nobody else can know of it.
+// tidy removes the folders of all drills when no drill is left in them. The lock goes with them: whoever waits for it
+// finds out.
 func (h Host) tidy() error {
 	ids, err := h.Runs()
 	if err != nil || len(ids) > 0 {

@@ -238,7 +238,7 @@ func (r *Run) Close(ctx context.Context, force bool) (step.Status, error) {
 	if err != nil {
 		return st, err
 	}
-	err = r.remove(ctx)
+	err = errors.Join(r.remove(ctx), r.host.tidy())
 	st.Watchdog, st.Reaper = 0, false
 	return st, err
 }
@@ -246,5 +246,5 @@ func (r *Run) Close(ctx context.Context, force bool) (step.Status, error) {
 // remove takes the units first: a folder without them harms nobody.
 func (r *Run) remove(ctx context.Context) error {
 	err := r.host.removeUnits(ctx, r.ID, r.madeFolder())
-	return errors.Join(err, os.RemoveAll(r.host.folder(r.ID)), r.host.tidy())
+	return errors.Join(err, os.RemoveAll(r.host.folder(r.ID)))
 }

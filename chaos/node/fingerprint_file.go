@@ -119,6 +119,9 @@ func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error
 	if err := add("host", 1); err != nil {
 		return nil, err
 	}
+	if !booted() {
+		return items, nil
+	}
 	for _, unit := range append([]string{agentUnit}, scope.Units...) {
 		u, err := showUnit(ctx, unit)
 		if err != nil {

@@ -19,6 +19,9 @@ const ownRun = "/run/gpuaasctl"
 
 // unitItems are units that are not simply off: their state, enablement and drop-ins. Those of a login come and go.
 func unitItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
+	if !booted() {
+		return nil, errors.New("this machine was not booted by systemd")
+	}
 	out, err := must(ctx, "", "systemctl", "show", "-p", "Id,LoadState,ActiveState,SubState,UnitFileState,DropInPaths,FreezerState,NeedDaemonReload",
 		"*.service", "*.socket", "*.timer", "*.path", "*.target")
 	if err != nil {
@@ -49,6 +52,12 @@ func unitItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 		items[id] = text
 	}
 	return items, nil
+}
+
+// booted says whether systemd runs this machine, as sd_booted(3) does.
+func booted() bool {
+	fi, err := os.Lstat("/run/systemd/system")
+	return err == nil && fi.IsDir()
 }
 
 // processItems are processes that are stopped or traced.

@@ -23,34 +23,52 @@ const lockWait = makeBudget + 5*time.Second
 // lock takes the lock of that file, and says in it who has it. The kernel gives it back when the process ends, however it
 // ends. A holder that was stopped never ends: it is ended.
 func lock(ctx context.Context, path string, wait time.Duration) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for began := time.Now(); ; {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			break
+		f, err := tryLock(path)
+		if err != nil {
+			return nil, err
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errors.Join(wrap("flock", path, err), f.Close())
+		if f != nil {
+			// Written over, never cut: there may be no room for a longer one later.
+			if _, err := f.WriteAt(fmt.Appendf(nil, "%-16d\n", os.Getpid()), 0); err != nil && !errors.Is(err, unix.ENOSPC) {
+				return nil, errors.Join(err, f.Close())
+			}
+			return func() { f.Close() }, nil
 		}
 		if time.Since(began) > time.Second {
 			endHolder(path, false)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(step.Refuse(step.RefusedBusy, "process %s of this drill is at work", holder(path)), f.Close())
+			return nil, step.Refuse(step.RefusedBusy, "process %s of this drill is at work", holder(path))
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
-	// Written over, never cut: there may be no room for a longer one later.
-	if _, err := f.WriteAt(fmt.Appendf(nil, "%-16d\n", os.Getpid()), 0); err != nil && !errors.Is(err, unix.ENOSPC) {
+}
+
+// tryLock gives the file if it is locked now and still the one at that path; nil if somebody else has it.
+func tryLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, f.Close()
+	}
+	if err != nil {
+		return nil, errors.Join(wrap("flock", path, err), f.Close())
+	}
+	mine, err := f.Stat()
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return func() { f.Close() }, nil
+	if there, err := os.Stat(path); err != nil || !os.SameFile(mine, there) {
+		return nil, f.Close() // whoever had it took the file away with it
+	}
+	return f, nil
 }
 
 func holder(path string) string {

@@ -1,0 +1,175 @@
+//go:build linux
+
+package node
+
+import (
+	"context"
+
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// at is a change of a file, looked at.
+func at(t *testing.T, f step.File) (*System, Spot) {
+	t.Helper()
+	s := &System{}
+	spot := Spot{Run: "r", Step: "s", Change: step.Change{File: &f}}
+	note, err := s.Look(context.Background(), spot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spot.Note = note
+	return s, spot
+}
+
+func must2(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func looks(t *testing.T, s *System, spot Spot, want Look) {
+	t.Helper()
+	got, err := s.Compare(context.Background(), spot)
+	if err != nil || got.Look != want {
+		t.Fatalf("looks like %v (%s) %v, want %v", got.Look, got.Text, err, want)
+	}
+}
+
+// TestFileComesBack wants inode, times and mode, not a copy of the content.
+func TestFileComesBack(t *testing.T) {
+	ctx := context.Background()
+	for name, change := range map[string]step.File{"other text": {Text: "drill"}, "empty": {}, "link": {Link: "/dev/null"}, "absent": {Absent: true}} {
+		t.Run(name, func(t *testing.T) {
+			p := filepath.Join(t.TempDir(), "f")
+			must2(t, os.WriteFile(p, []byte("original"), 0o640))
+			before, err := fileText(p)
+			must2(t, err)
+			change.Path = p
+			s, spot := at(t, change)
+			looks(t, s, spot, Before)
+			must2(t, s.Make(ctx, spot))
+			looks(t, s, spot, Injected)
+			if now, _ := fileText(p); now == before {
+				t.Fatal("nothing was done")
+			}
+			must2(t, s.Undo(ctx, spot))
+			looks(t, s, spot, Before)
+			if after, err := fileText(p); err != nil || after != before {
+				t.Errorf("%s\n%s", before, after)
+			}
+			if entries, _ := os.ReadDir(filepath.Dir(p)); len(entries) != 1 {
+				t.Errorf("left: %v", entries)
+			}
+		})
+	}
+}
+
+// TestFileFolders: folders on the way are taken away again, unless somebody uses them.
+func TestFileFolders(t *testing.T) {
+	ctx := context.Background()
+	for _, foreign := range []bool{false, true} {
+		dir := t.TempDir()
+		s, spot := at(t, step.File{Path: dir + "/a/b/f", Text: "drill"})
+		must2(t, s.Make(ctx, spot))
+		if foreign {
+			must2(t, os.WriteFile(dir+"/a/theirs", nil, 0o600))
+		}
+		must2(t, s.Undo(ctx, spot))
+		looks(t, s, spot, Before)
+		entries, _ := os.ReadDir(dir)
+		if foreign != (len(entries) == 1) {
+			t.Errorf("foreign %v: left %v", foreign, entries)
+		}
+	}
+}
+
+// TestFileForeign: what somebody else put there stays, with the original beside it.
+func TestFileForeign(t *testing.T) {
+	ctx := context.Background()
+	write := func(p, text string) func(*testing.T) {
+		return func(t *testing.T) { must2(t, os.WriteFile(p, []byte(text), 0o600)) }
+	}
+	p := filepath.Join(t.TempDir(), "f")
+	parked := step.Parked(p, "r", "s", 0)
+	for name, tc := range map[string]struct {
+		there  bool
+		change step.File
+		edit   func(*testing.T)
+		want   Look
+	}{
+		"edited":                   {true, step.File{Text: "drill"}, write(p, "theirs"), Foreign},
+		"made anew":                {true, step.File{Absent: true}, write(p, "theirs"), Foreign},
+		"edited, none before":      {false, step.File{Text: "drill"}, write(p, "theirs"), Foreign},
+		"removed":                  {true, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Remove(p)) }, Foreign},
+		"removed, none was":        {false, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Remove(p)) }, Before},
+		"original removed":         {true, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Remove(parked)) }, Foreign},
+		"put back by hand":         {true, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Rename(parked, p)) }, Before},
+		"replaced as it should be": {true, step.File{Text: "drill", Yields: true}, write(p, "theirs"), Injected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			os.Remove(p)
+			os.Remove(parked)
+			if tc.there {
+				write(p, "original")(t)
+			}
+			tc.change.Path = p
+			s, spot := at(t, tc.change)
+			must2(t, s.Make(ctx, spot))
+			tc.edit(t)
+			looks(t, s, spot, tc.want)
+			if tc.change.Yields {
+				must2(t, s.Undo(ctx, spot))
+				looks(t, s, spot, Before)
+				if b, _ := os.ReadFile(p); string(b) != "theirs" {
+					t.Errorf("%q", b)
+				}
+			}
+		})
+	}
+}
+
+// TestFileHalfWay: a crash between two system calls leaves something that can be undone.
+func TestFileHalfWay(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	p := filepath.Join(dir, "f")
+	must2(t, os.WriteFile(p, []byte("original"), 0o600))
+	before, _ := fileText(p)
+	s, spot := at(t, step.File{Path: p, Text: "drill"})
+	must2(t, os.WriteFile(step.Parked(p, "r", "s", 0), []byte("dri"), 0o600)) // died while staging
+	looks(t, s, spot, Injected)
+	must2(t, s.Undo(ctx, spot))
+	looks(t, s, spot, Before)
+	must2(t, s.Make(ctx, spot))
+	must2(t, rename(step.Parked(p, "r", "s", 0), p, 2)) // died right after the exchange back
+	looks(t, s, spot, Injected)
+	must2(t, s.Undo(ctx, spot))
+	looks(t, s, spot, Before)
+	if after, _ := fileText(p); after != before {
+		t.Errorf("%s\n%s", before, after)
+	}
+	s, spot = at(t, step.File{Path: dir + "/x/y", Text: "drill"})
+	must2(t, os.Mkdir(dir+"/x", 0o755)) // died after the first folder
+	looks(t, s, spot, Injected)
+	must2(t, s.Undo(ctx, spot))
+	looks(t, s, spot, Before)
+}
+
+// TestFileRefuses what would have no effect.
+func TestFileRefuses(t *testing.T) {
+	dir := t.TempDir()
+	must2(t, os.WriteFile(dir+"/f", []byte("same"), 0o600))
+	for name, f := range map[string]step.File{
+		"same": {Path: dir + "/f", Text: "same"}, "absent": {Path: dir + "/g", Absent: true}, "folder": {Path: dir, Text: "x"},
+	} {
+		var s System
+		if note, err := s.Look(context.Background(), Spot{Run: "r", Step: "s", Change: step.Change{File: &f}}); err == nil {
+			t.Errorf("%s: %s", name, note)
+		}
+	}
+}

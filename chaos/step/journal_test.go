@@ -1,0 +1,93 @@
+package step
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func entry(seq, size int) Entry {
+	n := 3
+	return Entry{Seq: seq, At: time.Date(2026, 11, 21, 7, 0, seq, 0, time.UTC), Boot: "b", BootNS: 42, By: ByWatchdog, PID: 7, Event: EventChange,
+		Step: "s", Change: &n, State: Done, Text: strings.Repeat("x", size), Note: json.RawMessage(`{"a":1}`)}
+}
+
+// journalOf is a small journal with entries of these sizes.
+func journalOf(sizes ...int) []byte {
+	b := make([]byte, 64*BlockSize)
+	at := 0
+	for i, s := range sizes {
+		at += copy(b[at:], EncodeEntry(entry(i+1, s)))
+	}
+	return b
+}
+
+func TestJournalRoundTrip(t *testing.T) {
+	sizes := []int{0, 1, 300, 511, 512, 5000, 3}
+	got, end, torn := DecodeJournal(journalOf(sizes...))
+	if len(got) != len(sizes) || torn != 0 || end%BlockSize != 0 {
+		t.Fatalf("%d entries, %d torn, end %d", len(got), torn, end)
+	}
+	for i, s := range sizes {
+		if want := entry(i+1, s); !reflect.DeepEqual(got[i], want) {
+			t.Errorf("%+v\n%+v", got[i], want)
+		}
+	}
+	if b := EncodeEntry(entry(1, 600)); len(b)%BlockSize != 0 || b[len(b)-1] != '\n' || bytes.Count(b, []byte("\n")) != 1 {
+		t.Errorf("%d bytes, %d lines", len(b), bytes.Count(b, []byte("\n")))
+	}
+}
+
+// TestJournalTorn cuts the last entry at every block: what is before it stays, and the next one goes in its place.
+func TestJournalTorn(t *testing.T) {
+	whole := journalOf(10, 3000)
+	_, end, _ := DecodeJournal(whole)
+	first := len(EncodeEntry(entry(1, 10)))
+	for lost := first; lost < end; lost += BlockSize {
+		b := bytes.Clone(whole)
+		clear(b[lost : lost+BlockSize])
+		got, at, _ := DecodeJournal(b)
+		if len(got) != 1 || at != first {
+			t.Fatalf("without block %d: %d entries, the next goes to %d", lost/BlockSize, len(got), at)
+		}
+		copy(b[at:], EncodeEntry(entry(2, 0)))
+		if got, _, torn := DecodeJournal(b); len(got) != 2 || torn == 0 && lost > first {
+			t.Fatalf("written over block %d: %d entries, %d torn", lost/BlockSize, len(got), torn)
+		}
+	}
+}
+
+// TestJournalFlipped flips every bit of a small journal: no entry is ever believed that was not written.
+func TestJournalFlipped(t *testing.T) {
+	whole := journalOf(5, 5)
+	_, end, _ := DecodeJournal(whole)
+	for i := range end * 8 {
+		b := bytes.Clone(whole)
+		b[i/8] ^= 1 << (i % 8)
+		got, _, torn := DecodeJournal(b)
+		if len(got) == 2 || torn == 0 {
+			t.Fatalf("bit %d: %d entries, %d torn", i, len(got), torn)
+		}
+	}
+}
+
+func FuzzDecodeJournal(f *testing.F) {
+	f.Add(journalOf(1, 600, 3))
+	f.Add([]byte(journalMagic + "1" + journalSum + "00000000 {}"))
+	f.Add([]byte(journalMagic + "99999999999999999999" + journalSum))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		entries, end, torn := DecodeJournal(b)
+		if end > len(b) || end%BlockSize != 0 || torn < 0 {
+			t.Fatalf("end %d of %d, torn %d", end, len(b), torn)
+		}
+		for i, e := range entries {
+			if e.Seq != i+1 {
+				t.Fatalf("entry %d has number %d", i, e.Seq)
+			}
+		}
+		Read(entries).Status() // whatever is written there, it adds up to something
+	})
+}

@@ -1,0 +1,53 @@
+package step
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// armed is the ledger of a drill with 30 s to live and 20 s of lease, armed at 100 s of boot "b".
+func armed() Ledger {
+	d := whole()
+	d.Lease = 20_000
+	return Read([]Entry{
+		{Seq: 1, Boot: "b", Event: EventDrill, Note: d.Encode()},
+		{Seq: 2, Boot: "b", BootNS: 100e9, Event: EventArmed},
+	})
+}
+
+func TestExpired(t *testing.T) {
+	const s = int64(time.Second)
+	for name, tc := range map[string]struct {
+		boot         string
+		now, renewed int64
+		left         time.Duration
+		why          string
+	}{
+		"just armed":              {"b", 100 * s, 0, 20 * time.Second, ""},
+		"never renewed":           {"b", 120 * s, 0, 0, WhyLease},
+		"renewed":                 {"b", 120 * s, 115 * s, 10 * time.Second, ""},
+		"renewed for ever":        {"b", 130 * s, 130 * s, 0, WhyTTL},
+		"another boot":            {"c", 101 * s, 101 * s, 0, WhyReboot},
+		"the clock began anew":    {"b", 5 * s, 0, 0, WhyClock},
+		"a renewal in the future": {"b", 101 * s, 500 * s, 0, WhyClock},
+	} {
+		l := armed()
+		if got := l.Expired(tc.boot, tc.now, tc.renewed); got != tc.why {
+			t.Errorf("%s: %q, want %q", name, got, tc.why)
+		}
+		if left, _ := l.Left(tc.boot, tc.now, tc.renewed); tc.why == "" && left != tc.left {
+			t.Errorf("%s: %v left, want %v", name, left, tc.left)
+		}
+	}
+	if why := (Ledger{Boot: "b"}).Expired("b", 1, 0); why != WhyUnarmed {
+		t.Errorf("never armed: %q", why)
+	}
+}
+
+func TestSecretsStayOnTheMachine(t *testing.T) {
+	d := whole()
+	if got := string(d.Redacted().Encode()); strings.Contains(got, "not to be shown") || !strings.Contains(string(d.Encode()), "not to be shown") {
+		t.Error("redacted is not")
+	}
+}
