@@ -235,8 +235,12 @@ func tokenState(c *Case) diag.TokenState {
 	}
 	if _, until, ok := strings.Cut(held, "until "); ok { // a token that says until when it is current
 		end, err := time.Parse(time.RFC3339, until)
-		if err == nil && !f.At.Before(end) {
+		switch {
+		case err != nil:
+		case !f.At.Before(end):
 			return diag.TokenGone
+		case state == diag.TokenUnknown: // the platform cannot be asked; the node will try with what it holds
+			return diag.TokenCurrent
 		}
 	}
 	return state

@@ -114,6 +114,9 @@ func TestTokenState(t *testing.T) {
 		{"false", "present", diag.TokenGone},
 		{"true", "present, until 2026-01-02T11:59:59Z", diag.TokenGone},
 		{"true", "present, until 2026-01-02T12:00:01Z", diag.TokenCurrent},
+		{"", "present, until 2026-01-02T12:00:01Z", diag.TokenCurrent},
+		{"", "present", diag.TokenUnknown},
+		{"false", "present, until 2026-01-02T12:00:01Z", diag.TokenGone},
 	} {
 		heartbeat := diag.Fact{ID: "node_heartbeat/read_model", HTTP: &diag.HTTPFacts{Fields: map[string]string{"node.recovery_current_token": c.issued}}}
 		env := diag.Fact{
