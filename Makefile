@@ -85,8 +85,8 @@ lint: ## gofmt, go vet, and golangci-lint where it is installed, else staticchec
 golden: ## write every golden file anew; look at the difference before you commit it
 	GPUAASCTL_UPDATE_GOLDEN=1 GPUAAS_UPDATE=1 $(GO) test -count=1 ./...
 
-schema: ## diag/schema/*.json from the Go types
-	$(GO) generate ./diag/schema
+schema: ## diag/schema/*.json and chaos/schema/*.json from the Go types
+	$(GO) generate ./diag/schema ./chaos/schema
 
 picture: ## docs/table.svg, docs/hops.md and the made parts of README.md and docs/contract.md
 	$(GO) run ./internal/docgen

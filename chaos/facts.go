@@ -12,7 +12,7 @@ type Facts struct {
 	Tools      map[string]string   `json:"tools,omitempty"` // of the operator's machine, by name
 	Allocation *Allocation         `json:"allocation,omitempty"`
 	Machines   []Machine           `json:"machines"`
-	Material   map[string]Material `json:"-"` // by its Ask
+	Material   map[string]Material `json:"-"` // what was made already, by Mint.Key
 }
 
 // Allocation is what the platform says of the allocation that is walked.

@@ -53,6 +53,9 @@ func (p *certParams) mint(node string) Mint {
 	return m
 }
 
+// DrillUnit is the organizational unit of every certificate that is minted for a drill.
+const DrillUnit = "gpuaasctl drill"
+
 const tokenKey = "GPUAAS_ENROLLMENT_TOKEN"
 
 func makeCert(p *certParams, c *Case) (Made, *step.Refusal) {
@@ -60,9 +63,18 @@ func makeCert(p *certParams, c *Case) (Made, *step.Refusal) {
 	unit := c.Profile.Agent.Unit
 	made := Made{Title: "the agent's certificate is " + p.As, Scope: step.Scope{Files: []string{c.Profile.Agent.Dir}, Units: []string{unit}}}
 	var no *step.Refusal
-	if p.Token == "current" {
+	switch {
+	case p.Token == "current":
 		made.Changes, no = c.parkCredential(minted, c.minted(Mint{What: MintToken, Node: c.Machine.ID}))
-	} else {
+	case p.As == "renewed": // while the agent runs on
+		for _, v := range [...]cover{{path: c.keyFile(), text: minted.Key, secret: true}, {path: c.certFile(), text: minted.Text}} {
+			var change step.Change
+			if change, no = c.bind(unit, v); no != nil {
+				break
+			}
+			made.Changes = append(made.Changes, change)
+		}
+	default:
 		o := outfit{unit: unit, covers: []cover{{path: c.certFile(), text: minted.Text}, {path: c.keyFile(), text: minted.Key, secret: true}}}
 		if p.Token != "keep" { // the agent looks into its file for a token as well as into its environment
 			o.unset = []string{tokenKey}
@@ -80,7 +92,7 @@ func makeCert(p *certParams, c *Case) (Made, *step.Refusal) {
 		case "expired":
 			check.Exec = step.Exec{Argv: append(argv, "-checkend", "0"), Exits: []int{1}}
 		case "not-yet-valid", "renewed":
-			check.Exec, check.Has = step.Exec{Argv: append(argv, "-subject")}, c.Machine.ID
+			check.Exec, check.Has = step.Exec{Argv: append(argv, "-subject")}, DrillUnit
 		case "wrong-node":
 			check.Exec, check.Has = step.Exec{Argv: append(argv, "-subject")}, "somebody-else"
 		case "wrong-ca":

@@ -11,7 +11,8 @@ import (
 
 // hostsParams are those of hosts.
 type hostsParams struct {
-	Remove []string          `yaml:"remove,omitempty,flow" json:"remove,omitempty" jsonschema_description:"names that are found no more: neither in the hosts file nor, since it is not asked, in the DNS"`
+	Remove []string          `yaml:"remove,omitempty,flow" json:"remove,omitempty" jsonschema_description:"names that are found no more: nothing but the hosts file is asked, and it has them not"`
+	Keep   []string          `yaml:"keep,omitempty,flow" json:"keep,omitempty" jsonschema_description:"names that the DNS is asked for otherwise, and that must still lead where they do"`
 	Set    map[string]string `yaml:"set,omitempty" json:"set,omitempty" jsonschema_description:"address by name"`
 	SeenBy string            `yaml:"seenBy,omitempty" json:"seenBy,omitempty" jsonschema_description:"the unit that sees it; default: the agent's"`
 }
@@ -35,7 +36,7 @@ func hostsKind() Kind {
 		}
 		return found
 	}, func(p *hostsParams, c *Case) Questions {
-		return Questions{Tools: []string{"getent"}, Units: []string{p.unit(c)}, Texts: []string{hostsFile, nsswitchFile}, Names: p.Remove}
+		return Questions{Tools: []string{"getent"}, Units: []string{p.unit(c)}, Texts: []string{hostsFile, nsswitchFile}, Names: append(slices.Clone(p.Remove), p.Keep...)}
 	}, makeHosts)
 }
 
@@ -52,6 +53,11 @@ func makeHosts(p *hostsParams, c *Case) (Made, *step.Refusal) {
 	var more []string
 	for _, name := range sortedKeys(p.Set) {
 		names, more = append(names, name), append(more, p.Set[name]+" "+name+"\n")
+	}
+	for _, name := range p.Keep {
+		for _, a := range c.Machine.Names[name] {
+			more = append(more, a.String()+" "+name+"\n")
+		}
 	}
 	text := withoutHosts(c.Machine.Files[hostsFile].Text, names) + strings.Join(more, "")
 	hosts, no := c.bind(unit, cover{path: hostsFile, text: text})

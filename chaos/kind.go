@@ -41,6 +41,9 @@ func KindOf(name string) (Kind, bool) {
 	return Kind{}, false
 }
 
+// Params is an empty parameter struct of the kind: its fields and tags say what a file may have.
+func (k Kind) Params() any { return k.params() }
+
 // kind ties a typed pair of functions to the table's untyped one.
 func kind[P any](k Kind, check func(*P) []problem, ask func(*P, *Case) Questions, make func(*P, *Case) (Made, *step.Refusal)) Kind {
 	k.params = func() any { return new(P) }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -72,8 +73,8 @@ func filledIn(n *yaml.Node, key string, fill func(string) (string, error)) (*yam
 		}
 		if value != n.Value {
 			c.Value = value
-			if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
-				c.Tag = "" // a bare ${api_port} is a number once it is filled in
+			if strings.HasPrefix(n.Value, "${") && strings.Index(n.Value, "}") == len(n.Value)-1 {
+				c.Tag, c.Style = "", 0 // "${api_port}" alone is a number once it is filled in
 			}
 		}
 		return &c, nil

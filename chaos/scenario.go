@@ -69,12 +69,12 @@ type Probe struct {
 	Probe  []string `yaml:"probe,flow" json:"probe" jsonschema:"minItems=1" jsonschema_description:"program and arguments; no shell"`
 	From   Role     `yaml:"from" json:"from" jsonschema:"enum=node,enum=platform,enum=peer,enum=operator"`
 	View   string   `yaml:"view,omitempty" json:"view,omitempty" jsonschema_description:"a unit whose view of the files is taken"`
-	Expect Outcome  `yaml:"expect" json:"expect"`
+	Expect Answer  `yaml:"expect" json:"expect"`
 	Within Duration `yaml:"within" json:"within" jsonschema_description:"tried until it holds, for so long"`
 }
 
-// Outcome is what a look must give.
-type Outcome struct {
+// Answer is what a look must give.
+type Answer struct {
 	Exit  []int  `yaml:"exit,omitempty,flow" json:"exit,omitempty" jsonschema_description:"any of these exit codes; default 0"`
 	Has   string `yaml:"has,omitempty" json:"has,omitempty" jsonschema_description:"must be in what it prints"`
 	Lacks string `yaml:"lacks,omitempty" json:"lacks,omitempty" jsonschema_description:"must not be"`

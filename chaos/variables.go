@@ -41,6 +41,8 @@ func Variables() []Variable {
 		{"edge_terminal_url", "where browsers reach the terminal gateway", "https://term.example.test"},
 		{"edge_terminal_host", "the host in it", "term.example.test"},
 		{"edge_terminal_address", "the address that the profile gives for it, else the host", "192.0.2.10"},
+		{"app_address", "the address that the profile gives for it, else the host", "192.0.2.10"},
+		{"node_ca", "the operator's copy of what nodes trust", "/etc/ssl/certs/ca-certificates.crt"},
 		{"operator_ca", "the file by which the operator verifies the public edge", "/etc/ssl/certs/ca-certificates.crt"},
 		{"agent_unit", "the agent's unit", profile.DefaultAgentUnit},
 		{"agent_dir", "its folder", profile.DefaultAgentDir},
@@ -105,8 +107,10 @@ func variableNames() []string {
 
 // values are the variables of one plan: what the profile and the facts say.
 func values(p profile.Profile, node, peer string, a *Allocation) map[string]string {
+	const system = "/etc/ssl/certs/ca-certificates.crt"
 	m := map[string]string{
-		"node_id": node, "node_address": p.Nodes[node].Host, "peer_id": peer, "operator_ca": p.Trust.OperatorCA,
+		"node_id": node, "node_address": p.Nodes[node].Host, "peer_id": peer,
+		"operator_ca": orWord(p.Trust.OperatorCA, system), "node_ca": orWord(p.Trust.NodeCA, system),
 		"agent_unit": p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env": p.Agent.EnvFile, "agent_binary": p.Agent.Binary, "agent_record": p.Agent.Record,
 	}
 	for prefix, place := range map[string][2]string{
@@ -122,6 +126,7 @@ func values(p profile.Profile, node, peer string, a *Allocation) map[string]stri
 		m["allocation_id"], m["os_user"], m["app_unit"], m["app_port"] = a.ID, a.OSUser, a.AppUnit, a.AppPort
 		putURL(m, "app", a.AppURL)
 		m["app_port"] = a.AppPort // on the node, not at the edge
+		m["app_address"] = orWord(p.AppResolveAddress, m["app_host"])
 	}
 	return m
 }

@@ -4,7 +4,7 @@ package schema
 
 import _ "embed"
 
-//go:generate go run ../../internal/schemagen preflight-report.schema.json
+//go:generate go run ../../internal/schemagen report preflight-report.schema.json
 
 //go:embed preflight-report.schema.json
 var preflightReport string

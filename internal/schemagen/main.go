@@ -1,4 +1,4 @@
-// Command schemagen writes the JSON Schema of the report from the Go types. It is run by go generate and never linked
+// Command schemagen writes the JSON Schemas of the report and of drills from the Go types. It is run by go generate and never linked
 // into a program that is shipped.
 package main
 
@@ -10,13 +10,14 @@ import (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "usage: schemagen FILE")
+	of := map[string]func() ([]byte, error){"report": generate, "scenario": generateScenario}
+	if len(args) != 2 || of[args[0]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: schemagen report|scenario FILE")
 		return 2
 	}
-	b, err := generate()
+	b, err := of[args[0]]()
 	if err == nil {
-		err = os.WriteFile(args[0], b, 0o644)
+		err = os.WriteFile(args[1], b, 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "schemagen:", err)

@@ -1,0 +1,93 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Load reads every scenario of a folder, sorted by id. The error joins what is wrong with any of them; those that are
+// well are returned all the same.
+func Load(files fs.FS, where string) ([]Scenario, error) {
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return nil, fmt.Errorf("read drills: %w", err)
+	}
+	var all []Scenario
+	var errs []error
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".yaml") {
+			continue
+		}
+		data, err := fs.ReadFile(files, e.Name())
+		if err == nil {
+			var s Scenario
+			if s, err = Parse(filepath.Join(where, e.Name()), data); err == nil {
+				all = append(all, s)
+			}
+		}
+		errs = append(errs, err)
+	}
+	slices.SortFunc(all, func(a, b Scenario) int { return strings.Compare(a.Metadata.ID, b.Metadata.ID) })
+	return all, errors.Join(errs...)
+}
+
+// NotFoundError is a drill that nobody wrote yet.
+type NotFoundError struct {
+	Name  string
+	Known []string
+}
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("no drill %q%s: gpuaasctl chaos list lists them, or give the path of a file", e.Name, profile.Nearest(e.Name, e.Known))
+}
+
+// Find reads what name says: a built-in drill by its id, a file, or a folder with all its files. What has a slash or ends
+// in .yaml is a path.
+func Find(builtin fs.FS, name string) ([]Scenario, error) {
+	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") && name != "." {
+		data, err := fs.ReadFile(builtin, name+".yaml")
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+			return nil, &NotFoundError{name, ids(builtin)}
+		}
+		if err != nil {
+			return nil, err
+		}
+		s, err := Parse("scenarios/"+name+".yaml", data)
+		return []Scenario{s}, err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("read drill: %w", err)
+	}
+	if info.IsDir() {
+		all, err := Load(os.DirFS(name), name)
+		if err == nil && len(all) == 0 {
+			err = fmt.Errorf("no drill in folder %s: it has no file that ends in .yaml", name)
+		}
+		return all, err
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read drill: %w", err)
+	}
+	s, err := Parse(name, data)
+	return []Scenario{s}, err
+}
+
+func ids(files fs.FS) []string {
+	entries, _ := fs.ReadDir(files, ".") // of an embedded file system: there is nothing to fail
+	var all []string
+	for _, e := range entries {
+		if id, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
+			all = append(all, id)
+		}
+	}
+	return all
+}

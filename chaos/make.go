@@ -1,0 +1,315 @@
+package chaos
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// maxSkew is how far clocks may be apart: with more, nobody could say whether a consent still holds.
+const maxSkew = 2 * time.Minute
+
+// RefusedUnreachable and the others are refusals that no machine gives: they are said before one is asked.
+const (
+	RefusedUnreachable = "unreachable" // a machine could not be asked
+	RefusedNotAllowed  = "not_allowed" // the profile does not allow drills
+	RefusedWindow      = "window"      // not at this time
+	RefusedTooMany     = "too_many"    // more nodes than maxNodes
+)
+
+// Make plans a run. It is pure: p has its defaults, facts are what Ask asked for, and run names the run on machines.
+// While the plan has a refusal, nothing of it may be done; what could be planned is in it all the same.
+func Make(s Scenario, p profile.Profile, on Subject, facts Facts, run string) Plan {
+	plan := build(&s, p, on, facts, run, func(m Mint) Material {
+		if made, ok := facts.Material[m.Key()]; ok {
+			return made
+		}
+		return m.placeholder()
+	})
+	plan.Hash = hash(build(&s, p, on, facts, "plan", Mint.placeholder))
+	return plan
+}
+
+// hash is over what is done and looked at: not over the run's name, the time, who it is, and what is made for it alone.
+func hash(p Plan) string {
+	p.At, p.Refused = time.Time{}, nil
+	p.Targets = slices.Clone(p.Targets)
+	for i := range p.Targets {
+		p.Targets[i].Drill.At, p.Targets[i].Drill.By, p.Targets[i].Drill.Peers = time.Time{}, "", nil
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// planner is the making of one plan.
+type planner struct {
+	Plan
+	profile profile.Profile
+	facts   Facts
+	vars    map[string]string
+	minted  func(Mint) Material
+}
+
+func build(s *Scenario, p profile.Profile, on Subject, facts Facts, run string, minted func(Mint) Material) Plan {
+	b := &planner{profile: p, facts: facts, vars: values(p, on.Node, on.Peer, facts.Allocation), minted: minted}
+	b.Plan = Plan{
+		APIVersion: planVersion, Kind: PlanKind, Run: run, Scenario: *s, Profile: p.Name, Node: on.Node, Allocation: on.Allocation, At: facts.Now,
+		Targets: []PlannedMachine{}, Schedule: []Move{},
+		Budgets: Budgets{
+			TTL: s.Guards.TTL, Lease: s.Guards.Lease, InjectWithin: s.VerifyInjected.Within,
+			DetectWithin: s.Expect.DetectWithin, RecoverWithin: s.Recovery.Within,
+		},
+	}
+	if b.Budgets.Lease == 0 {
+		b.Budgets.Lease = min(Duration(step.DefaultLease), s.Guards.TTL)
+	}
+	b.environment()
+	for _, m := range facts.Machines {
+		b.machine(m)
+	}
+	b.looks()
+	b.count()
+	slices.SortStableFunc(b.Schedule, func(x, y Move) int { return int(x.At.Std() - y.At.Std()) })
+	return b.Plan
+}
+
+func (b *planner) refuse(machine, fault string, r *step.Refusal) {
+	if r != nil {
+		b.Refused = append(b.Refused, Refusal{machine, fault, *r})
+	}
+}
+
+// environment is what the profile says about drills at all.
+func (b *planner) environment() {
+	if !b.profile.Chaos.Allow {
+		b.refuse("", "", step.Refuse(RefusedNotAllowed, "profile %q does not allow drills (chaos.allow)", b.profile.Name))
+	}
+	if least := time.Duration(b.profile.PolicyValue(profile.PolicyChaosMinTTL)) * time.Second; b.Scenario.Guards.TTL.Std() < least {
+		b.refuse("", "", step.Refuse(step.RefusedDrill, "the ttl %s is under %s of the profile (%s)", b.Scenario.Guards.TTL, Duration(least), profile.PolicyChaosMinTTL))
+	}
+	takes := b.Scenario.Guards.TTL.Std() + b.Scenario.Recovery.Within.Std()
+	for _, rule := range [...]struct {
+		who   string
+		texts []string
+	}{{"the profile", b.profile.Chaos.Windows}, {"the scenario", []string{b.Scenario.Guards.Window}}} {
+		open, closed := false, []string{}
+		for _, text := range rule.texts {
+			if text == "" {
+				open = true
+				continue
+			}
+			w, err := ParseWindow(text)
+			open = open || err == nil && w.Open(b.facts.Now, takes)
+			closed = append(closed, text)
+		}
+		if !open && len(closed) > 0 {
+			b.refuse("", "", step.Refuse(RefusedWindow, "by %s, drills begin %s, and are over by then: now it is %s, and this one takes up to %s",
+				rule.who, strings.Join(closed, ", "), b.facts.Now.UTC().Format("Mon 15:04 MST"), Duration(takes)))
+		}
+	}
+}
+
+// machine plans the faults of one machine. A machine without any is only looked from.
+func (b *planner) machine(m Machine) {
+	var faults []Fault
+	for _, f := range b.Scenario.Faults {
+		if b.Scenario.On(f) == m.Role {
+			faults = append(faults, f)
+		}
+	}
+	if m.Error != "" {
+		b.refuse(m.ID, "", step.Refuse(RefusedUnreachable, "%s", m.Error))
+		return
+	}
+	if len(faults) == 0 {
+		return
+	}
+	m.make()
+	s := b.Scenario
+	t := PlannedMachine{Role: m.Role, ID: m.ID, Host: m.Host, Drill: step.Drill{
+		Schema: step.Schema, Run: b.Run, Scenario: s.Metadata.ID, Node: m.ID, By: orWord(b.facts.Operator, "somebody"), At: b.facts.Now,
+		TTL: step.MillisOf(s.Guards.TTL.Std()), Lease: step.MillisOf(b.Budgets.Lease.Std()), Disposable: s.Target.Disposable, Steps: []step.Step{},
+	}}
+	if m.SSH.IsValid() {
+		t.Drill.Peers = []string{m.SSH.String()}
+	}
+	for _, a := range s.Recovery.AllowedChanges {
+		t.Drill.Allowed = append(t.Drill.Allowed, step.Allow{Class: a.Class, Key: a.Key, Why: a.Why})
+	}
+	for _, f := range faults {
+		made, title := b.fault(m, f)
+		if made.Tier == "" {
+			continue
+		}
+		t.Drill.Steps, t.Tier = append(t.Drill.Steps, made), max(t.Tier, made.Tier)
+		t.Drill.Scope.Files = merged(t.Drill.Scope.Files, title.Files)
+		t.Drill.Scope.Units = merged(t.Drill.Scope.Units, title.Units)
+		b.Schedule = append(b.Schedule, Move{At: f.At, Machine: m.ID, Step: f.ID})
+	}
+	b.admits(m, t.Drill)
+	if len(t.Drill.Steps) > 0 {
+		if err := t.Drill.Validate(); err != nil {
+			b.refuse(m.ID, "", step.Refuse(step.RefusedDrill, "%v", err))
+		}
+		b.Targets = append(b.Targets, t)
+	}
+}
+
+// fault plans one fault; an empty step where it is refused.
+func (b *planner) fault(m Machine, f Fault) (step.Step, step.Scope) {
+	k, ok := KindOf(f.Kind)
+	if !ok {
+		b.refuse(m.ID, f.ID, step.Refuse(step.RefusedUnsupported, "unknown kind %s", f.Kind))
+		return step.Step{}, step.Scope{}
+	}
+	params := k.params()
+	if found := f.Params.decode(params, "params", func(text string) (string, error) { return fill(text, b.vars) }); len(found) > 0 {
+		b.refuse(m.ID, f.ID, step.Refuse(step.RefusedUnsupported, "%s", found[0]))
+		return step.Step{}, step.Scope{}
+	}
+	minted := func(n Mint) Material {
+		made := b.minted(n)
+		if !slices.ContainsFunc(b.Material, func(o Material) bool { return o.Mint == n }) {
+			b.Material = append(b.Material, made)
+		}
+		return made
+	}
+	c := &Case{Run: b.Run, Step: f.ID, Profile: b.profile, Values: b.vars, Machine: &m, minted: minted}
+	made, no := k.make(params, c)
+	if no != nil {
+		b.refuse(m.ID, f.ID, no)
+		return step.Step{}, step.Scope{}
+	}
+	out := step.Step{ID: f.ID, Fault: f.Kind, Title: made.Title, Changes: made.Changes, Verify: made.Verify}
+	for _, change := range made.Changes {
+		out.Tier = max(out.Tier, change.Tier())
+	}
+	b.spares(m, f, made.Changes)
+	if out.Tier == step.TierPersistent && !b.Scenario.Target.Disposable {
+		b.refuse(m.ID, f.ID, step.Refuse(step.RefusedDisposable, "it outlives a reboot (%s), and the scenario does not say disposable: true", step.TierPersistent))
+	}
+	return out, made.Scope
+}
+
+// spares refuses a block that would cut the operator off.
+func (b *planner) spares(m Machine, f Fault, changes []step.Change) {
+	for _, c := range changes {
+		if c.Block == nil || !m.SSH.IsValid() {
+			continue
+		}
+		if why, cuts := c.Block.Covers(netip.AddrPortFrom(m.SSH.Addr().Unmap(), m.SSH.Port())); cuts {
+			b.refuse(m.ID, f.ID, step.Refuse(step.RefusedOperator, "it would cut the operator's own SSH: %s", why))
+		}
+	}
+}
+
+// admits is what the machine itself says against it.
+func (b *planner) admits(m Machine, d step.Drill) {
+	end := m.Now.Add(d.TTL.Duration())
+	switch c := m.Consent; {
+	case !c.Present:
+		b.refuse(m.ID, "", step.Refuse(step.RefusedConsent, "its owner has not agreed to drills: there is no consent file"))
+	case c.Problem != "":
+		b.refuse(m.ID, "", step.Refuse(step.RefusedConsent, "the consent does not count: %s", c.Problem))
+	case c.Node != m.ID:
+		b.refuse(m.ID, "", step.Refuse(step.RefusedNode, "the consent on this machine is %s's", c.Node))
+	case end.After(c.Until):
+		b.refuse(m.ID, "", step.Refuse(step.RefusedExpired, "the consent ends %s, and the drill would not be over by then", c.Until.UTC().Format(time.RFC3339)))
+	case d.Persistent() && !c.Disposable:
+		b.refuse(m.ID, "", step.Refuse(step.RefusedDisposable, "a step of tier %s outlives a reboot, and the consent does not say disposable = yes", step.TierPersistent))
+	}
+	if m.Locked != "" {
+		b.refuse(m.ID, "", step.Refuse(step.RefusedLocked, "drill %s is on it", m.Locked))
+	}
+	if !m.Root {
+		b.refuse(m.ID, "", step.Refuse(step.RefusedUnsupported, "the login is not root and may not become root by sudo"))
+	}
+	if skew := m.Now.Sub(b.facts.Now); skew.Abs() > maxSkew {
+		b.refuse(m.ID, "", step.Refuse(step.RefusedClock, "its clock is %v from the operator's: nobody can say whether a consent still holds", skew.Round(time.Second)))
+	}
+}
+
+// looks makes the scenario's own probes ready.
+func (b *planner) looks() {
+	for _, l := range [...]struct {
+		name string
+		p    Probe
+		into *Look
+	}{
+		{"injected", b.Scenario.VerifyInjected.Probe, &b.Injected}, {"control", b.Scenario.VerifyInjected.Control, &b.Control},
+		{"recovered", b.Scenario.Recovery.Proof, &b.Proof},
+	} {
+		made, no := l.p.look(l.name, b.facts.Machines, b.facts.Tools, b.vars)
+		*l.into = made
+		b.refuse(made.Machine, "", no)
+	}
+	b.Control.Check.Control = true
+}
+
+// count refuses a plan that breaks more nodes than it may, or nothing.
+func (b *planner) count() {
+	nodes := 0
+	for _, t := range b.Targets {
+		if t.Role != RolePlatform {
+			nodes++
+		}
+	}
+	if most := b.Scenario.Target.MaxNodes; nodes > most {
+		b.refuse("", "", step.Refuse(RefusedTooMany, "%d nodes would be broken, and maxNodes is %d", nodes, most))
+	}
+	if len(b.Targets) == 0 && len(b.Refused) == 0 {
+		b.refuse("", "", step.Refuse(step.RefusedDrill, "zero targets: nothing would be broken"))
+	}
+}
+
+func merged(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Redacted is the plan without its secret texts, for everybody but the machines.
+func (p Plan) Redacted() Plan {
+	p.Targets = slices.Clone(p.Targets)
+	for i := range p.Targets {
+		d := &p.Targets[i].Drill
+		d.Steps = slices.Clone(d.Steps)
+		for j := range d.Steps {
+			d.Steps[j].Changes = slices.Clone(d.Steps[j].Changes)
+			for k, c := range d.Steps[j].Changes {
+				d.Steps[j].Changes[k] = redacted(c)
+			}
+		}
+	}
+	return p
+}
+
+func redacted(c step.Change) step.Change {
+	const gone = "[redacted]"
+	if c.File != nil && c.File.Secret {
+		f := *c.File
+		f.Text, c.File = gone, &f
+	}
+	if c.Mount != nil && c.Mount.Secret {
+		m := *c.Mount
+		m.Text, c.Mount = gone, &m
+	}
+	return c
+}
+
+// Key is what a Mint's material is kept under.
+func (m Mint) Key() string {
+	return fmt.Sprintf("%s|%s|%s|%s|%s", m.What, m.Node, m.From, m.Until, m.By)
+}

@@ -1,0 +1,10 @@
+// Package scenarios holds the drills that come with the tool, one file each. How they are read, and what may be in them,
+// is package chaos's.
+package scenarios
+
+import "embed"
+
+// Files are the drills.
+//
+//go:embed *.yaml
+var Files embed.FS
