@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
@@ -180,7 +178,7 @@ func askBoth(ctx context.Context, server, name string) found {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results := make(chan found, 2)
-	for _, kind := range [...]dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA} {
+	for _, kind := range [...]recordType{typeA, typeAAAA} {
 		go func() { results <- askOne(ctx, server, name, kind) }()
 	}
 	first := <-results
@@ -200,14 +198,9 @@ func askBoth(ctx context.Context, server, name string) found {
 }
 
 // askOne sends one question, again over TCP when the answer was cut off.
-func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) found {
+func askOne(ctx context.Context, server, name string, kind recordType) found {
 	f := found{source: sourceDNS, server: server}
-	qname, err := dnsmessage.NewName(name)
-	if err != nil {
-		f.word, f.err = noSuchName, fmt.Errorf("%s: %w: %w", name, errNoName, err)
-		return f
-	}
-	q := dnsmessage.Question{Name: qname, Type: kind, Class: dnsmessage.ClassINET}
+	q := nameQuestion{name: name, kind: kind}
 	r, err := exchangeDNS(ctx, "udp", server, q)
 	if err == nil && r.truncated {
 		r, err = exchangeDNS(ctx, "tcp", server, q)
@@ -219,19 +212,19 @@ func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) foun
 	f.rcode, f.addrs = rcodeName(r.rcode), r.addrs
 	if len(f.addrs) == 0 {
 		f.word = rcodeWord(r.rcode)
-		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, strings.TrimPrefix(kind.String(), "Type"), name, f.rcode)
+		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, kind, name, f.rcode)
 	}
 	return f
 }
 
 // rcodeWord names an answer without addresses. What is neither yes nor no is a server that failed.
-func rcodeWord(c dnsmessage.RCode) diag.Failure {
+func rcodeWord(c int) diag.Failure {
 	switch c {
-	case dnsmessage.RCodeSuccess:
+	case rcodeSuccess:
 		return diag.DNSNoAnswer
-	case dnsmessage.RCodeNameError:
+	case rcodeNXDomain:
 		return diag.DNSNXDomain
-	case dnsmessage.RCodeRefused:
+	case rcodeRefused:
 		return diag.DNSRefused
 	}
 	return diag.DNSServFail
