@@ -110,7 +110,7 @@ type Check struct {
 	Has     string `json:"has,omitempty"`   // must be in what it prints, on either stream
 	Lacks   string `json:"lacks,omitempty"` // must not be
 	Within  Millis `json:"within_ms"`       // tried until it holds, for so long
-	Control bool   `json:"control,omitempty"`
+	Control bool   `json:"control,omitempty"` // holds without the fault as well: something that must still work
 }
 
 // kinds is the closed set, in the order of Change's fields.
