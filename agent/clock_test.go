@@ -55,3 +55,49 @@ func TestTheBudgetIsThePlatformsHours(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestADateThatTheHeartbeatsRefute: a listener whose clock is wrong ends no certificate that the platform takes.
+func TestADateThatTheHeartbeatsRefute(t *testing.T) {
+	look := material(func(m *Material) {
+		m.Token = claims("c", func(c *wire.TokenClaims) { c.ExpiresAt = testWall.Add(1000 * time.Hour) })
+	})
+	s, _ := play(newState(), Started{}, look, HeartbeatDone{Outcome: Outcome{Dated: true, Skew: 48 * time.Hour}})
+	s, got := play(s, TimerFired{TimerRenew}, look)
+	if strings.Contains(got, "Enroll") || s.Unusable || !strings.Contains(got, "record(clock_skew identity report)") {
+		t.Errorf("%s", got)
+	}
+	s, got = play(s, HeartbeatDone{Outcome: Outcome{Reason: diag.RecCertExpired, Failure: diag.MTLSIngress400}}, look)
+	if !strings.Contains(got, "Enroll") {
+		t.Errorf("and when the platform refuses it: %s", got)
+	}
+}
+
+// TestTheTimeIsAskedForAgain: whoever answers after an outage says the time before a token is spent on this clock's word.
+func TestTheTimeIsAskedForAgain(t *testing.T) {
+	look := material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(-time.Hour), claims("c", nil) })
+	s, _ := play(newState(), Started{}, look, ClockAsked{refused}, EnrollDone{Outcome: refused}, TimerFired{TimerIdentity})
+	s, got := play(s, look)
+	if got != "AskClock" {
+		t.Fatal(got)
+	}
+	if _, got = play(s, ClockAsked{Outcome{Dated: true, Skew: -2 * time.Hour}}); strings.Contains(got, "Enroll") {
+		t.Error(got)
+	}
+}
+
+// TestANewTokenAnswersADenial: a node that was revoked while it had no usable certificate asks again when an operator gives
+// it another token, and not before.
+func TestANewTokenAnswersADenial(t *testing.T) {
+	look := func(token string) What {
+		return material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(-time.Hour), claims(token, nil) })
+	}
+	s, _ := play(newState(), Started{}, look("a"), ClockAsked{Outcome{Dated: true}},
+		EnrollDone{Outcome: Outcome{Reason: diag.RecIdentityRevoked, Sent: true, Status: 403, Code: wire.DenyRevoked}})
+	s, got := play(s, TimerFired{TimerIdentity}, look("a"))
+	if strings.Contains(got, "Enroll") || s.Posture() != wire.PostureStopped {
+		t.Fatalf("%s, %s", got, s.Posture())
+	}
+	if _, got = play(s, look("b")); !strings.Contains(got, "Enroll") {
+		t.Errorf("with another token: %s", got)
+	}
+}

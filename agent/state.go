@@ -69,7 +69,7 @@ type State struct {
 	SkewAt        time.Duration // when it was measured
 	SkewWall      time.Time     // what this clock said then, without its monotonic reading
 	SkewKnown     bool
-	SkewAsked     bool // nobody is asked twice only for the time
+	SkewAsked     bool // nobody is asked twice for nothing but the time, until an enrollment has reached nobody
 	DatesDoubtful bool // the platform's own certificate is outside its dates by this clock, too
 	Skewed        bool // a wrong clock was recorded
 

@@ -54,6 +54,13 @@ func (t *turn) identityChecked(w IdentityChecked) {
 	}
 	s, old := &t.s, t.s.Material
 	s.Material, s.Files = w.Material, w.Material.Files
+	if old.Token.Digest != s.Material.Token.Digest { // an operator's answer to a denial
+		for _, l := range [...]*Loop{&s.Identity, &s.Heartbeat, &s.Wait} {
+			if l.Failing == diag.RecIdentityRevoked {
+				l.Failing = ""
+			}
+		}
+	}
 	if old.Serial != s.Material.Serial || old.Bundle != s.Material.Bundle || s.Unusable || s.Phase == PhaseIdentity {
 		s.Fresh, s.Rejections, s.Rejected = true, 0, Outcome{} // what was refused is not what lies there now
 	}
@@ -86,6 +93,11 @@ func (t *turn) decideIdentity() {
 	}
 	if o.Reason == diag.RecClockSkew || (o.Reason == diag.RecCertExpired && !sure && s.DatesDoubtful) {
 		t.skewed(o)
+		o = Outcome{}
+	}
+	if o.Reason == diag.RecCertExpired && s.Material.dated(t.ev.Wall) == "" && s.Heartbeat.Failing == "" && s.Heartbeat.Backoff.Good {
+		o.Detail += "; yet its heartbeats are accepted"
+		t.skewed(o) // some listener's time, and not the one by which the platform judges
 		o = Outcome{}
 	}
 	damaged := s.Material.Problem
@@ -287,6 +299,9 @@ func (t *turn) suppress(o Outcome) {
 func (t *turn) renewal() {
 	s, m := &t.s, t.s.Material
 	now := t.clocks().Platform()
+	if now.After(m.NotAfter) { // then it is not believed: see decideIdentity
+		now = t.ev.Wall
+	}
 	if wait := m.renewAt().Sub(now); wait > 0 {
 		t.do(SetTimer{TimerRenew, min(wait, maxTimer)})
 		return
@@ -426,6 +441,7 @@ func (t *turn) settle(w EnrollDone) {
 	case undecided:
 		s.Ledger = s.Ledger.finish(attemptUnreached, string(o.Failure))
 		s.Detour = !s.Detour
+		s.SkewAsked = s.SkewKnown // whoever is reached next says the time first
 	default:
 		s.Ledger = s.Ledger.finish(attemptRefused, o.Code)
 	}
