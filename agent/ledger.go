@@ -45,6 +45,7 @@ type Ledger struct {
 	Quarantined Hold `json:"quarantined,omitzero"`
 	Cordoned    Hold `json:"cordoned,omitzero"`
 
+	Applied  string           `json:"applied,omitempty"` // digest of the note of another program that was taken last
 	Counters RecoveryCounters `json:"counters"`
 	Notes    []Decision       `json:"notes,omitempty"` // of other programs, to be recorded at the next start
 }

@@ -63,3 +63,21 @@ func TestAttemptsFromTheFutureCountAsNow(t *testing.T) {
 		t.Errorf("wait %v", wait)
 	}
 }
+
+// TestANoteIsTakenOnce: where the disk became read-only after a bundle was applied, each start finds its note again; the
+// budget is not renewed by that.
+func TestANoteIsTakenOnce(t *testing.T) {
+	dir := t.TempDir()
+	f := ledgerFile{dir: filepath.Join(dir, "disk"), mirror: filepath.Join(dir, "memory")}
+	must(t, f.leave(Decision{Reason: diag.RecRecoveryBundle, What: "update"}))
+	must(t, os.MkdirAll(filepath.Join(f.dir, fileLedger, "x"), 0o755)) // takes no file's place
+	for n := range 3 {
+		next := ledgerFile{dir: f.dir, mirror: f.mirror}
+		l := next.load(testWall)
+		if len(l.Attempts) != n || (len(l.Notes) == 1) != (n == 0) {
+			t.Fatalf("start %d: %d attempts, %d notes", n, len(l.Attempts), len(l.Notes))
+		}
+		l.Notes = nil
+		must(t, next.save(l.begin(testWall, diag.RecCertExpired, "a")))
+	}
+}

@@ -46,8 +46,12 @@ func (f *ledgerFile) load(now time.Time) Ledger {
 		}
 	}
 	var a applied
-	if text, err := os.ReadFile(filepath.Join(f.dir, fileApplied)); err == nil && json.Unmarshal(text, &a) == nil {
-		f.taken = true
+	path := filepath.Join(f.dir, fileApplied)
+	text, err := os.ReadFile(path)
+	f.taken = err == nil
+	// One that could not be taken away counts once: a crash loop on a disk that has become read-only is no operator.
+	if sum := digest(path); err == nil && json.Unmarshal(text, &a) == nil && sum != l.Applied {
+		l.Applied = sum
 		l.Attempts, l.Suppressed, l.Quarantined = nil, Hold{}, Hold{} // an operator has acted: what held recovery off is over
 		l.Notes = append(l.Notes, a.Note)
 	}
