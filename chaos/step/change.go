@@ -106,10 +106,10 @@ type Exec struct {
 type Check struct {
 	Name    string `json:"name"`
 	Exec    Exec   `json:"exec"`
-	Unit    string `json:"unit,omitempty"`  // look from this unit's mount namespace
-	Has     string `json:"has,omitempty"`   // must be in what it prints, on either stream
-	Lacks   string `json:"lacks,omitempty"` // must not be
-	Within  Millis `json:"within_ms"`       // tried until it holds, for so long
+	Unit    string `json:"unit,omitempty"`    // look from this unit's mount namespace
+	Has     string `json:"has,omitempty"`     // must be in what it prints, on either stream
+	Lacks   string `json:"lacks,omitempty"`   // must not be
+	Within  Millis `json:"within_ms"`         // tried until it holds, for so long
 	Control bool   `json:"control,omitempty"` // holds without the fault as well: something that must still work
 }
 
