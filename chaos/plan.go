@@ -31,6 +31,8 @@ type Plan struct {
 	Material []Material       `json:"material,omitempty"` // what is made for this run; texts are secret
 	Budgets  Budgets          `json:"budgets"`
 
+	Facts *Facts `json:"facts,omitempty"` // what it was made from, where somebody wants to plan again
+
 	Refused []Refusal `json:"refused,omitempty"` // while there is one, nothing may be touched
 }
 

@@ -69,7 +69,7 @@ type Probe struct {
 	Probe  []string `yaml:"probe,flow" json:"probe" jsonschema:"minItems=1" jsonschema_description:"program and arguments; no shell"`
 	From   Role     `yaml:"from" json:"from" jsonschema:"enum=node,enum=platform,enum=peer,enum=operator"`
 	View   string   `yaml:"view,omitempty" json:"view,omitempty" jsonschema_description:"a unit whose view of the files is taken"`
-	Expect Answer  `yaml:"expect" json:"expect"`
+	Expect Answer   `yaml:"expect" json:"expect"`
 	Within Duration `yaml:"within" json:"within" jsonschema_description:"tried until it holds, for so long"`
 }
 

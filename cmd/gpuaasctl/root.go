@@ -27,7 +27,7 @@ Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id A
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetHelpFunc(help)
-	root.AddCommand(newPreflight(a), newDiag(a), newNodeCommands(a), newHistory(a), newProfile(a), newSSH(a), newLab(a), newVersion(a))
+	root.AddCommand(newPreflight(a), newDiag(a), newNodeCommands(a), newChaos(a), newHistory(a), newProfile(a), newSSH(a), newLab(a), newVersion(a))
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	return root, begun

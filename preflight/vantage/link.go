@@ -79,6 +79,11 @@ func (l *link) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.cfg.Bare {
+		l.set(func() { l.conn = client })
+		l.gate.fail(&refusal{word: diag.Unsupported, phase: phaseExec, detail: "this login is for scripts alone: no helper was started"})
+		return nil
+	}
 	return l.startHelper(ctx, client, <-helpers)
 }
 

@@ -33,6 +33,7 @@ type NodeConfig struct {
 	ConnectTimeout time.Duration // default 10 s, from look-up to login
 	ConfigFile     string        // in place of the operator's ssh_config files; "none": none
 	AgentSocket    string        // in place of SSH_AUTH_SOCK; "none": none
+	Bare           bool          // for Run alone: no helper is started and none is pushed, so nothing is changed by being there
 	TrustArgs      []string      // what `gpuaasctl ssh trust NODE` needs beside the node, for the commands in error texts
 
 	hello time.Duration // of tests, in place of helloTimeout

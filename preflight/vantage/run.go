@@ -44,7 +44,7 @@ func (n *Node) Run(ctx context.Context, s Script) ([]string, error) {
 		return nil, r
 	}
 	l.mu.Lock()
-	client, sudo := l.conn, l.wantSudo() && l.hello.UID == 0
+	client, sudo := l.conn, l.wantSudo() && (l.cfg.Bare || l.hello.UID == 0)
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()

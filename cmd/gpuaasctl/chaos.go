@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/schema"
+	"github.com/gpuaas/gpuaasctl/scenarios"
+)
+
+func newChaos(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Drills: what can be broken on purpose, and what exactly that would do",
+		Long: `A drill is a YAML file: one thing that is broken on a real machine, how that is seen by plain tools, what the chain
+must say by when, and what proves that it is over. The built-in ones are named by their id, your own by the path of
+their file or folder.`,
+		Args:                       knownCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosSchema(a))
+	return cmd
+}
+
+func newChaosSchema(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of a drill's file, for editors",
+		Long: `Print the JSON Schema of a drill's file. An editor with a YAML language server completes and checks a drill whose first
+line is:
+
+  # yaml-language-server: $schema=chaos-scenario.schema.json`,
+		Example: "  gpuaasctl chaos schema >chaos-scenario.schema.json",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.write([]byte(schema.Scenario())) },
+	}
+}
+
+// drills reads what name says; what is wrong with it is a usage error, since no machine has been asked yet.
+func drills(name string) ([]chaos.Scenario, error) {
+	all, err := chaos.Find(scenarios.Files, name)
+	if err != nil {
+		return nil, asUsage(err)
+	}
+	return all, nil
+}
+
+// drill reads exactly one.
+func drill(name string) (chaos.Scenario, error) {
+	all, err := drills(name)
+	if err != nil {
+		return chaos.Scenario{}, err
+	}
+	if len(all) != 1 {
+		return chaos.Scenario{}, usagef("%s holds %d drills: name one of them", name, len(all))
+	}
+	return all[0], nil
+}
+
+// builtinDrills are those that come with this program; a test says that they read.
+func builtinDrills() ([]chaos.Scenario, error) {
+	all, err := chaos.Load(scenarios.Files, "scenarios")
+	if err != nil {
+		return nil, errors.Join(errors.New("a built-in drill does not read"), err)
+	}
+	return all, nil
+}
+
+func completeDrill(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := builtinDrills()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var ids []string
+	for _, s := range all {
+		ids = append(ids, s.Metadata.ID+"\t"+s.Metadata.Title)
+	}
+	return ids, cobra.ShellCompDirectiveDefault // or the path of a file
+}
