@@ -114,6 +114,11 @@ func run(ctx context.Context, args []string, sys system) error {
 	slim(sys.env)
 	cfg.Dir, cfg.Version = *dir, version
 	cfg.Log = slog.New(slog.NewTextHandler(sys.err, nil))
+	release, err := agent.Alone(ctx, cfg)
+	if err != nil {
+		return nil //nolint:nilerr // told to end before its turn came
+	}
+	defer release()
 	defer kept.keep(&cfg, cfg.Log)()
 	if cfg.Boot, err = agent.OpenBoot(cfg, sys.env); err != nil { // where another build is to run, this process has become it
 		return err

@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestASecondAgentWaits: it does nothing at all until the first has ended, and says for whom it waits.
+func TestASecondAgentWaits(t *testing.T) {
+	log := &logBuffer{}
+	cfg := Config{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(log, nil))}
+	release, err := Alone(t.Context(), cfg)
+	must(t, err)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Alone(short, cfg); err == nil {
+		t.Error("two agents")
+	}
+	if !strings.Contains(log.String(), "pid="+strconv.Itoa(os.Getpid())) {
+		t.Errorf("it says %s", log)
+	}
+	release()
+	release, err = Alone(t.Context(), cfg)
+	must(t, err)
+	release()
+}
+
+// TestAloneWhereNothingCanBeWritten: the node has an agent all the same, and nobody's link is followed.
+func TestAloneWhereNothingCanBeWritten(t *testing.T) {
+	cfg := Config{Dir: t.TempDir()}
+	victim := filepath.Join(cfg.Dir, "victim")
+	must(t, os.WriteFile(victim, []byte("precious"), 0o600))
+	must(t, os.MkdirAll(filepath.Join(cfg.Dir, "state"), 0o755))
+	must(t, os.Symlink(victim, filepath.Join(cfg.Dir, "state", fileAlone)))
+	release, err := Alone(t.Context(), cfg)
+	must(t, err)
+	release()
+	if text, _ := os.ReadFile(victim); string(text) != "precious" {
+		t.Errorf("the link was followed: %q", text)
+	}
+}
