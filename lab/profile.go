@@ -50,7 +50,7 @@ func (l *Lab) profile() (profile.Profile, error) {
 			SigningCAFingerprint: sign, IngressCAFingerprint: sign, NodeAPIServerFingerprint: nodeAPI,
 		},
 		Policy: map[string]int64{profile.PolicyHeartbeatInterval: 2},
-		Chaos:  profile.Chaos{Allow: true},
+		Chaos:  profile.Chaos{Allow: true, CACert: l.secret(fileSigningCA), CAKey: l.secret(fileSigningKey)},
 	}
 	for _, row := range policy {
 		p.Policy[row.Key] = row.Value

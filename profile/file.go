@@ -155,7 +155,7 @@ func fieldKeys() []string {
 	keys := []string{
 		"nodes", "host", "labels", "platform_ssh", "port", "sudo", "signing_ca_fingerprint", "ingress_ca_fingerprint",
 		"node_api_server_fingerprint", "agent", "unit", "env_file", "dir", "binary", "record", "policy", "budgets",
-		"mapping", "paths", "fields", "peek", "chaos", "allow", "windows", "ssh", "auth", "trust",
+		"mapping", "paths", "fields", "peek", "chaos", "allow", "windows", "ca_cert", "ca_key", "ssh", "auth", "trust",
 	}
 	for _, s := range settings {
 		_, last, found := strings.Cut(s.key, ".")
@@ -187,6 +187,7 @@ func settlePaths(p *Profile, dir string) {
 	for _, v := range []*string{
 		&p.SSH.Identity, &p.SSH.KnownHosts, &p.PlatformSSH.Identity, &p.PlatformSSH.KnownHosts,
 		&p.Auth.TokenFile, &p.Auth.EdgeCookieFile, &p.Trust.OperatorCA, &p.Trust.NodeCA,
+		&p.Chaos.CACert, &p.Chaos.CAKey,
 	} {
 		switch {
 		case *v == "" || filepath.IsAbs(*v):

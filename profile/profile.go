@@ -88,5 +88,7 @@ type Mapping struct {
 type Chaos struct {
 	Allow   bool              `yaml:"allow,omitempty"`
 	Labels  map[string]string `yaml:"labels,omitempty"`
-	Windows []string          `yaml:"windows,omitempty"`
+	Windows []string          `yaml:"windows,omitempty"` // when drills may begin: "Mon-Fri 08:00-17:00 UTC"
+	CACert  string            `yaml:"ca_cert,omitempty"` // PEM of the CA that signs nodes, for drills about certificates
+	CAKey   string            `yaml:"ca_key,omitempty"`  // its key: only where nothing that matters trusts it
 }
