@@ -291,6 +291,18 @@ func TestDamageFallsBackAtTheSecondLook(t *testing.T) {
 	}
 }
 
+// TestAFallBackThatFailsSpendsNoToken: what cannot be switched to an older generation cannot be switched to a new one.
+func TestAFallBackThatFailsSpendsNoToken(t *testing.T) {
+	damaged := material(func(m *Material) {
+		m.Problem, m.Spare, m.Token = Outcome{Reason: diag.RecCertKeyMismatch}, "older", claims("c", nil)
+	})
+	s, _ := play(newState(), Started{}, damaged, TimerFired{TimerIdentity}, damaged)
+	_, got := play(s, FellBack{Outcome{Reason: diag.RecRecoveryEnrollmentBlocked, Failure: diag.FileUnreadable}}, TimerFired{TimerIdentity}, damaged)
+	if got != "record(cert_key_mismatch identity fall_back) FallBack" {
+		t.Error(got)
+	}
+}
+
 func TestFreshCertificateThatIsRejectedSuppresses(t *testing.T) {
 	look := material(func(m *Material) { m.Token = claims("c", nil); m.NotAfter = testWall.Add(-time.Minute) })
 	fresh := material(func(m *Material) { m.Token, m.Serial = claims("c", nil), "2" })

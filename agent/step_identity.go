@@ -170,7 +170,8 @@ func (t *turn) fellBack(o Outcome) {
 	if t.stopping() {
 		return
 	}
-	if !o.OK() {
+	if !o.OK() { // where no generation can be put in place, a new one could not be either: no token is spent on it
+		t.s.FellBack = false
 		t.retry(&t.s.Identity, TimerIdentity, o, "")
 		return
 	}

@@ -80,7 +80,7 @@ func (s Store) create(path string, text []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// link makes path a symlink to target, whatever it was, in one rename.
+// link makes path a symlink to target, whatever it was, in one rename; a directory is put beside first.
 func (s Store) link(target, path string) error {
 	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	if err := s.remove(aside); err != nil {
@@ -91,6 +91,11 @@ func (s Store) link(target, path string) error {
 	}
 	if err := os.Symlink(target, aside); err != nil {
 		return err
+	}
+	if fi, err := os.Lstat(path); err == nil && fi.IsDir() { // no rename takes a directory's place
+		if err := errors.Join(s.removeAll(path+".replaced"), s.rename(path, path+".replaced")); err != nil {
+			return errors.Join(err, os.Remove(aside))
+		}
 	}
 	if err := s.rename(aside, path); err != nil {
 		return errors.Join(err, os.Remove(aside))

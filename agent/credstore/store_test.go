@@ -308,3 +308,28 @@ func TestForward(t *testing.T) {
 		})
 	}
 }
+
+// TestADirectoryInTheWay: what somebody made by mistake, for one a mount point, is put beside, and costs no certificate.
+func TestADirectoryInTheWay(t *testing.T) {
+	for _, name := range []string{FileCert, current} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := Store{Dir: dir}
+			if _, err := s.Put(newSet(t, 1)); err != nil {
+				t.Fatal(err)
+			}
+			for n := range int64(2) { // twice: what was put beside the first time is in nobody's way
+				must(t, os.Remove(s.Path(name)))
+				must(t, os.MkdirAll(filepath.Join(s.Path(name), "x"), 0o755))
+				if _, err := s.Back(anyPair); err != nil || serial(t, dir) != n+1 {
+					t.Errorf("back: %v, serial %d", err, serial(t, dir))
+				}
+				must(t, os.Remove(s.Path(name)))
+				must(t, os.Mkdir(s.Path(name), 0o755))
+				if _, err := s.Put(newSet(t, n+2)); err != nil || serial(t, dir) != n+2 {
+					t.Errorf("put: %v, serial %d", err, serial(t, dir))
+				}
+			}
+		})
+	}
+}
