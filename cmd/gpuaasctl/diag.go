@@ -6,7 +6,15 @@ func newDiag(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diag",
 		Short: "Read what a node wrote down, name the reason, gather the evidence",
-		Args:  knownCommand,
+		Long: `What to ask about a node that is not heard, in this order:
+
+  show       what its agent decided, and why; decode where only the disk is left, watch to follow
+  classify   the one reason, its owner, and what to do
+  trust      who trusts whom, and the first link that does not match
+  bundle     everything for whoever has to know; timeline and export for the history alone
+
+None of them changes anything on the node. What to do then is in "gpuaasctl node --help".`,
+		Args: knownCommand,
 
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -76,8 +76,8 @@ README.txt in the archive tells the story. Secrets are taken out where they are 
 
 Who does not answer costs his own deadline and nobody else's; what is missing is said. Existing files are never replaced.
 
-Exit codes: 0 every source answered, 5 a partial bundle was written, 3 neither the node nor the platform said anything
-(what little there is was written), 2 usage, 130 interrupted (a partial bundle was written).`,
+Exit codes: 0 every source answered, 2 usage or configuration, 3 neither the node nor the platform said anything (what
+little there is was written), 5 a partial bundle was written, 130 interrupted (a partial bundle was written).`,
 		Example: `  gpuaasctl diag bundle compute-node-01 --profile lab --allocation-id alloc-01
   gpuaasctl diag bundle compute-node-01 --profile lab --correlation-id ID --since 6h -O case-4711.tar.gz
   gpuaasctl diag bundle verify case-4711.tar.gz`,
@@ -186,8 +186,9 @@ func newBundleVerify(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Check a bundle against its manifest",
-		Long: `Reads every file of a bundle and compares it with the manifest's digest. Exit codes: 0 it is as it was packed, 3 it is
-not (what differs is named), 2 it cannot be read.`,
+		Long: `Reads every file of a bundle and compares it with the manifest's digest.
+
+Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read, 3 it is not as it was packed (what differs is named).`,
 		Example: `  gpuaasctl diag bundle verify case-4711.tar.gz`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

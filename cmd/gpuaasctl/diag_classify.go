@@ -44,12 +44,11 @@ five points that make a node healthy, and with --explain what decided and which 
 FILE is a report, a bundle, a record's file, or a folder with a record; - is stdin. NODE is walked first, without a
 terminal session. A name that is both is the file; ./NAME is always one.
 
-Exit codes: 0 nothing is wrong, or it passes by itself; 2 usage or configuration; 3 an operator or security has to act;
-4 it passes by itself, under --fail-on warn; 5 not enough is known: healthy takes all five points; 130 interrupted;
-1 internal error.`,
+Exit codes: 0 nothing is wrong or it passes by itself, 2 usage or configuration, 3 an operator or security has to act,
+4 it passes by itself, under --fail-on warn, 5 not enough is known (healthy takes all five points), 130 interrupted.`,
 		Example: `  gpuaasctl diag classify compute-node-01 --profile lab --explain
   gpuaasctl diag classify preflight.json -o json
-  gpuaasctl diag classify /mnt/var/lib/gpuaas/diag`,
+  gpuaasctl diag classify /mnt/dead-node/var/lib/gpuaas/diag`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.classify(cmd, o, args[0]) },
 	}

@@ -23,7 +23,7 @@ func newDiagDecode(a *app) *cobra.Command {
 mounted: the record is found below it, and no link on that disk, be it to an absolute path, leads out of it. Slots that
 are torn or flipped are reported, never trusted.
 
-Exit codes: 0 read; 2 usage; 3 read, and the record is damaged or says that it is degraded; 5 nothing could be read.`,
+Exit codes: 0 read, 2 usage, 3 read, and the record is damaged or says that it is degraded, 5 nothing could be read.`,
 		Example: `  gpuaasctl diag decode ./record
   gpuaasctl diag decode /mnt/copy/diag -o json
   gpuaasctl diag decode --root /mnt/dead-node`,

@@ -55,7 +55,8 @@ func newDiagShow(a *app) *cobra.Command {
 effect. Pinned entries come first: of every reason the first and the last, the last good contact, the last update. No
 agent needs to run there, and a full disk is no obstacle; where the disk cannot be read, the copy in memory is.
 
-Exit codes: 0 read; 2 usage; 3 read, and the record says that it is damaged or degraded; 5 nothing could be read.`,
+Exit codes: 0 read, 2 usage or configuration, 3 read, and the record is damaged or says that it is degraded, 5 nothing
+could be read, 130 interrupted.`,
 		Example: `  gpuaasctl diag show compute-node-01 --profile lab
   gpuaasctl diag show compute-node-01 --profile lab --limit 256 -o ndjson`,
 		Args: cobra.ExactArgs(1),

@@ -26,7 +26,8 @@ instance, correlation id, allocation and workflow. The clocks of node and platfo
 what they are off by is taken off. A node that was imaged anew keeps its history: the change of instance is a line.
 Nothing is walked and nothing is changed. BUNDLE is a file of diag bundle, which is checked first.
 
-Exit codes: 0 every witness answered, 5 some did not (they are named), 3 none said anything, 2 usage.`,
+Exit codes: 0 every witness answered, 2 usage or configuration, 3 none said anything, 5 some did not answer (they are
+named), 130 interrupted.`,
 		Example: `  gpuaasctl diag timeline compute-node-01 --profile lab --since 15m
   gpuaasctl diag timeline compute-node-01 --profile lab --correlation-id ID -o ndjson
   gpuaasctl diag timeline evidence-compute-node-01-20260101T000000Z.tar.gz --since 10m`,

@@ -30,7 +30,8 @@ func newDiagTrust(a *app) *cobra.Command {
 fingerprints and dates, and compares neighbours in order. The first link that does not match is named, with what moved
 and how to put it right, the control plane before the nodes. What could not be measured is "-" and never counts as good.
 
-Exit codes: 0 all links match, 3 a link does not match, 5 something could not be measured.`,
+Exit codes: 0 all links match, 2 usage or configuration, 3 a link does not match, 5 something could not be measured,
+130 interrupted.`,
 		Example: `  gpuaasctl diag trust compute-node-01 --profile lab
   gpuaasctl diag trust compute-node-01 --profile lab -o json
   gpuaasctl diag trust --replay preflight.json`,

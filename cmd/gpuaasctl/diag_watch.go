@@ -30,7 +30,7 @@ func newDiagWatch(a *app) *cobra.Command {
 breaks (the node restarts, a drill cuts it off) that is said once and it is made anew. An entry that is counted again is
 printed again, with its count, and the last good contact when the platform answers again.
 
-Exit codes: 130 ended by Ctrl-C; 2 usage; 5 the record could not be read at the start.`,
+Exit codes: 2 usage or configuration, 5 the record could not be read at the start, 130 ended by Ctrl-C.`,
 		Example: `  gpuaasctl diag watch compute-node-01 --profile lab
   gpuaasctl diag watch compute-node-01 --profile lab --limit 1 -o ndjson`,
 		Args: cobra.ExactArgs(1),

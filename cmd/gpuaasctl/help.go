@@ -62,17 +62,28 @@ func help(cmd *cobra.Command, _ []string) {
 		say("\nExamples:\n%s\n", strings.TrimRight(cmd.Example, "\n"))
 	}
 	if cmd.HasAvailableSubCommands() {
-		say("\nCommands:\n")
-		for _, c := range cmd.Commands() {
-			if c.IsAvailableCommand() || c.Name() == "help" {
-				say("  %-*s %s\n", cmd.NamePadding(), c.Name(), c.Short)
-			}
+		heading := "Commands"
+		for _, g := range cmd.Groups() {
+			say("\n%s:\n%s", g.Title, commandLines(cmd, g.ID))
+			heading = "More"
 		}
+		say("\n%s:\n%s", heading, commandLines(cmd, ""))
 	}
 	flagHelp(w, cmd.LocalFlags())
 	if cmd.HasAvailableSubCommands() {
 		say("\nRun \"%s COMMAND --help\" for more about a command.\n", cmd.CommandPath())
 	}
+}
+
+// commandLines lists the commands of one group; "" is of none.
+func commandLines(cmd *cobra.Command, group string) string {
+	var b strings.Builder
+	for _, c := range cmd.Commands() {
+		if c.GroupID == group && (c.IsAvailableCommand() || c.Name() == "help") {
+			fmt.Fprintf(&b, "  %-*s %s\n", cmd.NamePadding(), c.Name(), c.Short)
+		}
+	}
+	return b.String()
 }
 
 // flagHelp writes the flags under their headings, in the order in which the headings first appear.

@@ -164,7 +164,10 @@ func newHistoryDiff(a *app) *cobra.Command {
 		Use:   "diff BEFORE AFTER",
 		Short: "Say what changed between two reports",
 		Long: `Says what is otherwise in the report AFTER than in BEFORE, each a kept RUN or a FILE. Kept good walks of the same
-subject tell noise from news. With --fail-on regression it is exit 6 on a regression and 5 where the two do not compare.`,
+subject tell noise from news.
+
+Exit codes: 0 compared, 2 usage, or a report that cannot be read, 5 the two do not compare and 6 a regression, both under
+--fail-on regression.`,
 		Example: `  gpuaasctl history diff 4ede6c6e 91b0aa57
   gpuaasctl history diff golden/reports/healthy.json golden/reports/stale-ca-bundle.json -o json`,
 		Args:              cobra.ExactArgs(2),

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 func newNodeCommands(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Look after nodes: status, endpoints",
+		Short: "Look after nodes: how they stand, their private names, their identity",
 		Args:  knownCommand,
 
 		SuggestionsMinimumDistance: 2,

@@ -50,7 +50,8 @@ node_terminal_resolve_address under the names of their URLs. Every other line st
 by hand for one of the names is reported and never touched; one with another address stops apply. Each change has a line
 in ` + endpoints.LogFile + ` and in the node's journal.
 
-Exit codes: 0 as wanted, or apply would make it so; 3 refused, or apply would be, or not as wanted afterwards.`,
+Exit codes: 0 as wanted, or apply would make it so, 2 usage or configuration, 3 refused, or apply would be, or not as
+wanted afterwards, 130 interrupted.`,
 		Example: example,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -44,7 +44,7 @@ that only its owner can read; whoever reads it can become this node.
 It is refused while the platform's signing CA is not the one that its ingress takes: the new certificate would be
 rejected like the old one. Repair the control plane first (gpuaasctl diag trust NODE).
 
-Exit codes: 0 done, 3 refused or the node did not come back.`,
+Exit codes: 0 done, 2 usage or configuration, 3 refused, or the node did not come back, 130 interrupted.`,
 		Example: `  gpuaasctl node reenroll compute-node-01 --profile lab --reason "bundle was stale" --apply --confirm compute-node-01
   gpuaasctl node reenroll compute-node-01 --profile lab --reason "no SSH, by console" --out bundle.json`,
 		Args: cobra.ExactArgs(1),

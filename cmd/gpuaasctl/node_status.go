@@ -69,11 +69,11 @@ func newNodeStatus(a *app) *cobra.Command {
 state, the five points that make a node healthy, stale tasks, the latest operation. Nodes themselves are not touched.
 A node that cannot be asked about is unknown, never healthy.
 
-Exit codes: 0 every node is healthy, or what is wrong passes by itself; 2 usage or configuration; 3 an operator or
-security has to act; 4 something passes by itself, under --fail-on warn; 5 a node is unknown, or not all of its five
-points are; 130 interrupted; 1 internal error.`,
+Exit codes: 0 every node is healthy or what is wrong passes by itself, 2 usage or configuration, 3 an operator or
+security has to act, 4 something passes by itself, under --fail-on warn, 5 a node is unknown, or one of its five points
+is, 130 interrupted.`,
 		Example: `  gpuaasctl node status --profile lab --all
-  gpuaasctl node status compute-node-01 -o json`,
+  gpuaasctl node status compute-node-01 --profile lab -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.nodeStatus(cmd, o, args) },
 	}
 	o.target.flags(a, cmd)

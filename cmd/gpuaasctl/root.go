@@ -6,6 +6,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// Headings of the root's help, by what somebody is there for.
+const (
+	groupAsk  = "ask"
+	groupTend = "tend"
+	groupTry  = "try"
+)
+
 // newRoot builds the command tree. begun becomes true when a command line was understood and its command runs.
 func newRoot(a *app) (root *cobra.Command, begun *bool) {
 	begun = new(bool)
@@ -15,7 +22,10 @@ func newRoot(a *app) (root *cobra.Command, begun *bool) {
 		Long: `gpuaasctl walks the chain from the control plane to a tenant's shell, from here and from the node at once, and
 names the first failed hop, its cause and its owner.
 
-Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id ALLOCATION`,
+Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id ALLOCATION
+
+Exit codes mean the same everywhere: 0 nothing is wrong, 1 internal error, 2 usage or configuration, 3 a fault was found
+or something was refused, 4 and 6 what --fail-on asked for, 5 not enough could be measured, 130 interrupted.`,
 		Args:                       knownCommand,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
@@ -27,10 +37,26 @@ Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id A
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetHelpFunc(help)
-	root.AddCommand(newPreflight(a), newDiag(a), newNodeCommands(a), newChaos(a), newHistory(a), newProfile(a), newSSH(a), newLab(a), newVersion(a))
+	root.AddGroup(
+		&cobra.Group{ID: groupAsk, Title: "Ask what is wrong"},
+		&cobra.Group{ID: groupTend, Title: "Look after nodes and profiles"},
+		&cobra.Group{ID: groupTry, Title: "Try things on"},
+	)
+	root.AddCommand(inGroup(groupAsk, newPreflight(a), newDiag(a), newHistory(a))...)
+	root.AddCommand(inGroup(groupTend, newNodeCommands(a), newSSH(a), newProfile(a))...)
+	root.AddCommand(inGroup(groupTry, newChaos(a), newLab(a))...)
+	root.AddCommand(newVersion(a))
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	return root, begun
+}
+
+// inGroup files commands under a heading of the root's help.
+func inGroup(id string, commands ...*cobra.Command) []*cobra.Command {
+	for _, c := range commands {
+		c.GroupID = id
+	}
+	return commands
 }
 
 // knownCommand refuses a word that is no command of cmd, and suggests the one that was probably meant.
