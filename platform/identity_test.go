@@ -309,6 +309,31 @@ func TestUnfence(t *testing.T) {
 	}
 }
 
+// TestFenceIsTheReasonAtOnce: an operator who fences the one host of a node reads that as the reason, and not some
+// seconds of a healthy node, then one that is silent for no cause. Another host ends it.
+func TestFenceIsTheReasonAtOnce(t *testing.T) {
+	p := platformtest.StartPlatform(t, platformtest.Options{})
+	cred := p.Enroll(platformtest.NodeID)
+	beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-a"})
+	time.Sleep(2 * time.Millisecond) // times are stored in milliseconds
+	beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-a"})
+	decide(t, p, platformtest.NodeID, "fence", map[string]any{"instance_id": "host-a", "reason": "copied disk"})
+	n := readNode(t, p)
+	if n.Recovery.Reason != "identity_revoked_or_fenced" || n.Recovery.State != "operator_action_required" {
+		t.Errorf("the reason at once: %+v", n.Recovery)
+	}
+	for _, c := range n.Recovery.Checklist {
+		if c.ID == "task_wait_succeeds" && c.Status != "fail" {
+			t.Errorf("a fenced host waits for no task: %+v", c)
+		}
+	}
+	time.Sleep(2 * time.Millisecond)
+	beat(t, p, p.Issue(platformtest.NodeID, platformtest.IssueOptions{}), wire.HeartbeatRequest{NodeInstanceID: "host-b"}, wire.HeaderNodeInstance, "host-b")
+	if n := readNode(t, p); n.Recovery.Reason == "identity_revoked_or_fenced" {
+		t.Errorf("another host speaks: %+v", n.Recovery)
+	}
+}
+
 // operations lists "type status" of the node's operations, newest first.
 func operations(t *testing.T, p *platformtest.Platform) []string {
 	t.Helper()

@@ -93,6 +93,9 @@ func recovery(o observation) recoveryView {
 	if n := o.node; !n.LastDeniedAt.IsZero() && n.LastDeniedAt.After(n.LastSeenAt) {
 		v.Evidence = append(v.Evidence, "last denial: "+n.LastDenial)
 	}
+	if h := fencedHost(o); h != nil {
+		v.Evidence = append(v.Evidence, fmt.Sprintf("host %s, which spoke last, is fenced since %s", h.ID, h.FencedAt.UTC().Format(timeText)))
+	}
 	if v.Reason == "none" && !healthy {
 		v.State = unknown
 	}
@@ -117,7 +120,7 @@ func reason(o observation) (string, string) {
 		state  diag.UserState
 	}{
 		{denied(wire.DenyCloned), "cloned_identity_detected", diag.UserSecurity},
-		{denied(wire.DenyRevoked, wire.DenyFenced, wire.DenyRetired), "identity_revoked_or_fenced", diag.UserOperator},
+		{fencedHost(o) != nil || denied(wire.DenyRevoked, wire.DenyFenced, wire.DenyRetired), "identity_revoked_or_fenced", diag.UserOperator},
 		{o.trust.IngressTrustsSigningCA != nil && !*o.trust.IngressTrustsSigningCA, "cert_untrusted_by_ingress", diag.UserOperator},
 		{drifted(n, o.endpoints) || denied(wire.DenyProfileMismatch), "endpoint_profile_drift", diag.UserOperator},
 		{expired && !o.token, "recovery_token_missing", diag.UserOperator},
@@ -136,6 +139,14 @@ func reason(o observation) (string, string) {
 		}
 	}
 	return "none", string(diag.UserNormal)
+}
+
+// fencedHost is the host that spoke last as the node, if the operator fenced it; nil when it is another, which may go on.
+func fencedHost(o observation) *store.Instance {
+	if len(o.instances) == 0 || o.instances[0].FencedAt.IsZero() {
+		return nil
+	}
+	return &o.instances[0]
 }
 
 // drifted reports whether the node last said that it uses other endpoints than the active ones.
@@ -196,7 +207,9 @@ func waitPoint(o observation) checkpoint {
 	n := o.node
 	c := checkpoint{ID: "task_wait_succeeds", Status: unknown, Text: "no task wait was ever received", At: when(n.LastWaitAt)}
 	fresh := !n.LastWaitAt.IsZero() && o.now.Sub(n.LastWaitAt) <= o.wait+o.staleAfter
-	switch {
+	switch h := fencedHost(o); {
+	case h != nil:
+		c.Status, c.Text, c.At = failed, "the host that spoke last is fenced", when(h.FencedAt)
 	case n.LastDeniedAt.After(n.LastWaitAt):
 		c.Status, c.Text, c.At = failed, "the node was denied: "+n.LastDenial, when(n.LastDeniedAt)
 	case fresh:
