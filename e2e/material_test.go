@@ -75,6 +75,11 @@ func marshal(t *testing.T, r *diag.Report) []byte {
 // staleBundle puts another CA's certificate on the node, as an old bundle would hold.
 func staleBundle(t *testing.T, l *lab.Lab) {
 	t.Helper()
+	staleBundleOn(t, l, node)
+}
+
+func staleBundleOn(t *testing.T, l *lab.Lab, machine string) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -87,16 +92,23 @@ func staleBundle(t *testing.T, l *lab.Lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, l, "/root/stale.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	putOn(t, l, machine, "/root/stale.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // expiredCert mints a certificate of this node, by the lab's own CA, that ended an hour ago.
 func expiredCert(t *testing.T, l *lab.Lab) {
 	t.Helper()
+	mintCert(t, l, node, -25*time.Hour, -time.Hour)
+}
+
+// mintCert mints a certificate of machine by the lab's own CA, like the one that it has but good from and until these
+// times from now, and puts it beside: /root/cert.pem and /root/key.pem.
+func mintCert(t *testing.T, l *lab.Lab, machine string, from, until time.Duration) {
+	t.Helper()
 	dir := secretsDir(t, l)
 	ca := parseCert(t, filepath.Join(dir, "signing-ca.crt"))
 	caKey := parseKey(t, filepath.Join(dir, "signing-ca.key"))
-	old, err := l.ReadFile(node, "/etc/gpuaas/cert.pem")
+	old, err := l.ReadFile(machine, "/etc/gpuaas/cert.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +117,7 @@ func expiredCert(t *testing.T, l *lab.Lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf.NotBefore, leaf.NotAfter, leaf.SerialNumber = time.Now().Add(-25*time.Hour), time.Now().Add(-time.Hour), big.NewInt(4711)
+	leaf.NotBefore, leaf.NotAfter, leaf.SerialNumber = time.Now().Add(from), time.Now().Add(until), big.NewInt(4711)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -118,13 +130,18 @@ func expiredCert(t *testing.T, l *lab.Lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, l, "/root/cert.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	put(t, l, "/root/key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
+	putOn(t, l, machine, "/root/cert.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	putOn(t, l, machine, "/root/key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
 func put(t *testing.T, l *lab.Lab, path string, data []byte) {
 	t.Helper()
-	if err := l.WriteFile(node, path, data, 0o600); err != nil {
+	putOn(t, l, node, path, data)
+}
+
+func putOn(t *testing.T, l *lab.Lab, machine, path string, data []byte) {
+	t.Helper()
+	if err := l.WriteFile(machine, path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,0 +1,213 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// controlPlaneFaults concern every node at once, so that one follows the other. The first node has a current recovery
+// token, the second one has none: what is broken here tempts only the first into an enrollment, which cannot help it.
+var controlPlaneFaults = []struct {
+	name string
+	run  func(with, without *trial)
+}{
+	{"the ingress trusts another CA", ingressDrift},
+	{"the platform came back with another signing CA", signingDrift},
+	{"two machines with one identity", clonedIdentity},
+	{"the platform is gone for longer than a certificate lives", longOutage},
+	{"the ingress limits the rate", rateLimited},
+}
+
+// TestRecoveryOfTheControlPlane breaks what all nodes hang on.
+func TestRecoveryOfTheControlPlane(t *testing.T) {
+	l := needLab(t)
+	for _, fault := range controlPlaneFaults {
+		t.Run(fault.name, func(t *testing.T) {
+			with, without := begin(t, l, node), begin(t, l, "compute-node-02")
+			with.giveToken()
+			without.dropToken()
+			fault.run(with, without)
+		})
+	}
+}
+
+// broken does a fault on a machine, and gives what undoes it; that happens at the latest at the test's end.
+func broken(c *trial, machine, do, undo string) (repair func()) {
+	c.t.Helper()
+	done := false
+	repair = func() {
+		if !done {
+			done = true
+			on(c.t, c.l, machine, undo)
+			c.step("repaired")
+		}
+	}
+	c.t.Cleanup(repair)
+	on(c.t, c.l, machine, do)
+	return repair
+}
+
+// mistrusted is what every node is whose certificates are signed by a CA that the ingress does not take.
+var mistrusted = verdict{diag.ReasonCertUntrustedByIngress, diag.UserOperator, diag.P0}
+
+// refusedReenroll: never re-enroll alone while the control plane disagrees with itself.
+func refusedReenroll(c *trial) {
+	c.t.Helper()
+	_, stderr, code := try(c.t, 30*time.Second, "node", "reenroll", c.node, "--profile", "lab", "--reason", "recovery suite", "--apply", "--confirm", c.node)
+	if code != 3 || !strings.Contains(string(stderr), "control plane") {
+		c.t.Errorf("node reenroll: exit %d: %s", code, stderr)
+	}
+}
+
+// ingressDrift: one enrollment is tried, its certificate is rejected like the one before, and that is all. Once the
+// ingress is repaired, both certificates are good, and both nodes come back by themselves.
+func ingressDrift(with, without *trial) {
+	f := faults()["ingress-ca-drift"]
+	repair := broken(with, platform, f.do, f.undo)
+	with.says(diag.RecIdentityRejected, "enroll")
+	with.says(diag.RecRecoveryEnrolled, "enrolled")
+	with.says(diag.RecRecoverySuppressed, "suppress")
+	without.says(diag.RecRecoveryTokenMissing, "retry")
+	named(mistrusted, with, without)
+	refusedReenroll(with)
+	with.quiet(watched)
+	with.unheard(watched)
+	with.enrolled(1, 0)
+	without.enrolled(0, 0)
+	fresh := with.certSerial()
+	repair()
+	with.well()
+	without.well()
+	with.enrolled(1, 0)
+	with.sameCert(fresh)
+	without.enrolled(0, 0)
+	without.sameCert(without.serial)
+}
+
+// anotherSigningCA is a control plane that was started anew without its persisted CA.
+const (
+	anotherSigningCA = `cd /etc/gpuaas-platform/pki; mkdir /run/fault.pki; cp -p signing-ca.crt signing-ca.key /run/fault.pki/
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /run/fault.key -out /run/fault.crt -subj '/CN=node signing CA, made at a restart' -days 2 2>/dev/null
+cat /run/fault.crt >signing-ca.crt; cat /run/fault.key >signing-ca.key; rm /run/fault.crt /run/fault.key; systemctl restart gpuaas-platform; sleep 1`
+	ownSigningCA = `cd /etc/gpuaas-platform/pki; cat /run/fault.pki/signing-ca.crt >signing-ca.crt; cat /run/fault.pki/signing-ca.key >signing-ca.key; rm -r /run/fault.pki; systemctl restart gpuaas-platform; sleep 1`
+)
+
+// signingDrift: the node with a token gets one certificate that the ingress does not take, and stops there. After the
+// repair the node that kept its certificate comes back by itself; the other one was given a certificate of a CA that is
+// gone, and waits for the operator.
+func signingDrift(with, without *trial) {
+	repair := broken(with, platform, anotherSigningCA, ownSigningCA)
+	with.says(diag.RecIdentityRejected, "enroll")
+	with.says(diag.RecRecoveryEnrolled, "enrolled")
+	with.says(diag.RecRecoverySuppressed, "suppress")
+	named(mistrusted, with, without)
+	refusedReenroll(with)
+	with.enrolled(1, 0)
+	without.enrolled(0, 0)
+	repair()
+	without.well()
+	without.sameCert(without.serial)
+	with.unheard(watched)
+	with.enrolled(1, 0)
+	with.reenroll()
+	with.well()
+	with.enrolled(2, 0)
+}
+
+// clonedIdentity: the first machine's credentials are copied to the second one, as from a disk image. No machine may
+// decide that it is the right one: both stop, and an operator gives the node a new identity.
+func clonedIdentity(with, without *trial) {
+	image := strings.TrimSpace(with.on("tar -C /etc -cz gpuaas | base64 -w0"))
+	if _, err := base64.StdEncoding.DecodeString(image); err != nil {
+		with.t.Fatal(err)
+	}
+	putOn(with.t, with.l, without.node, "/root/image", []byte(image))
+	const own = "if test -d /root/own; then systemctl stop gpuaas-node-agent; rm -rf /etc/gpuaas; mv /root/own /etc/gpuaas; systemctl start gpuaas-node-agent; fi"
+	with.t.Cleanup(func() { without.on(own + "; rm -f /root/image") })
+	without.on(stopAgent + "; mv /etc/gpuaas /root/own; base64 -d </root/image | tar -C /etc -xz; systemctl start gpuaas-node-agent")
+	with.says(diag.RecClonedIdentity, "quarantine")
+	without.says(diag.RecClonedIdentity, "quarantine")
+	with.named(verdict{diag.ReasonClonedIdentity, diag.UserSecurity, diag.P0})
+	task := api(with.t, with.l, adminNode+"/tasks", `{"type":"noop","payload":{},"ttl_seconds":60}`)
+	with.quiet(watched)
+	with.unheard(watched)
+	with.enrolled(0, 0)
+	with.sameCert(with.serial)
+	var got struct{ Status string }
+	if with.get(fmt.Sprintf("/v1/admin/tasks/%s", task["id"]), &got); got.Status != "queued" {
+		with.t.Errorf("a quarantined node took work: it is %s", got.Status)
+	}
+
+	copyID := strings.TrimSpace(without.on("cat /etc/machine-id"))
+	host := `{"reason":"recovery suite","instance_id":"` + copyID + `"}`
+	api(with.t, with.l, adminNode+"/fence", host)
+	with.t.Cleanup(func() { api(with.t, with.l, adminNode+"/reactivate", host) }) // or no copy would be seen there again
+	without.on(own)
+	api(with.t, with.l, adminNode+"/reactivate", `{"reason":"recovery suite","new_identity":true}`)
+	with.reenroll()
+	with.well()
+	with.enrolled(1, 0)
+	with.newCert()
+	without.well()
+	without.enrolled(0, 0)
+	without.sameCert(without.serial)
+}
+
+// longOutage: certificates end while nobody is there to renew them. A node with a current token and sound trust gets a new
+// one by itself as soon as there is somebody to ask; one whose certificate still holds just goes on.
+func longOutage(with, without *trial) {
+	const life = 8
+	setPolicy(with.t, with.l, "node.cert_ttl_seconds", fmt.Sprint(life))
+	repair := broken(with, platform, "true", "sed -i '/node.cert_ttl_seconds/d' /etc/gpuaas-platform/platform.yaml; systemctl restart gpuaas-platform; systemctl start nginx; sleep 1")
+	with.on(stopAgent + "; " + loseKey + "; systemctl start gpuaas-node-agent")
+	with.says(diag.RecRecoveryEnrolled, "enrolled")
+	ends := time.Now().Add(life * time.Second)
+	next := token(with)
+	on(with.t, with.l, platform, "systemctl kill -s TERM nginx; systemctl stop nginx gpuaas-platform")
+	with.putToken(next)
+	with.says(diag.RecAPIUnreachable, "retry")
+	without.says(diag.RecAPIUnreachable, "retry")
+	without.named(verdict{diag.ReasonControlPlaneUnreachable, diag.UserTemporary, diag.P1})
+	time.Sleep(time.Until(ends))
+	with.says(diag.RecCertExpired, "enroll")
+	with.named(verdict{diag.ReasonCertExpired, diag.UserRecovery, diag.P1})
+	with.quiet(watched)
+	repair()
+	with.well()
+	without.well()
+	with.enrolled(2, 0)
+	with.newCert()
+	without.enrolled(0, 0)
+	without.sameCert(without.serial)
+}
+
+// rateLimited: the ingress answers 429. The node asks less, and it asks nothing else.
+func rateLimited(with, without *trial) {
+	f := faults()["edge-rate-limited"]
+	repair := broken(with, platform, f.do, f.undo)
+	with.says(diag.RecEdgeRateLimited, "retry")
+	mark := with.mark()
+	const long = 10 * time.Second
+	time.Sleep(long)
+	for _, c := range []*trial{with, without} {
+		n, most := c.requests(mark), int(long.Seconds()*healthyRate)
+		c.step("%d requests in %s; a healthy agent makes %d", n, long, most)
+		if n > most*2/3 || n == 0 && c == with { // its next try is due within 10 s of the one that was just recorded
+			c.t.Errorf("%s: that is not slow, or not alive", c.node)
+		}
+	}
+	named(verdict{diag.ReasonEdgeRateLimited, diag.UserTemporary, diag.P2}, with, without)
+	repair()
+	with.well()
+	without.well()
+	with.enrolled(0, 0)
+	with.sameCert(with.serial)
+	without.sameCert(without.serial)
+}

@@ -1,0 +1,191 @@
+//go:build linux
+
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// nodeFaults are the cases that concern one node alone. Each one asks four things: does the record say it, does the
+// classifier name it, does the agent do what the drift model allows and nothing else, and does the node come back by
+// itself exactly where it may.
+var nodeFaults = []struct {
+	name string
+	run  func(c *trial)
+}{
+	{"stale bundle, recovery by the same bundle", staleBundleBlocked},
+	{"stale bundle, pinned recovery trust and a token", staleBundleHeals},
+	{"expired certificate, current token", expiredHeals},
+	{"expired certificate, no token", func(c *trial) { expiredWaits(c, "", diag.RecRecoveryTokenMissing) }},
+	{"lost key, current token", lostKeyHeals},
+	{"expired certificate, token of long ago", func(c *trial) {
+		expiredWaits(c, oldToken(c.t, c.node), diag.RecRecoveryTokenExpired)
+	}},
+	{"lost key, no token", lostKeyWaits},
+	{"disk full during renewal", diskFull},
+	{"runtime URL at the public edge", publicEdge},
+	{"agent killed in the middle of an update", killedUpdate},
+}
+
+// TestRecoveryOfNodes breaks one node at a time, on each of the machines half of the cases.
+func TestRecoveryOfNodes(t *testing.T) {
+	l := needLab(t)
+	for i, machine := range []string{node, "compute-node-02"} {
+		t.Run(machine, func(t *testing.T) {
+			t.Parallel()
+			for n, fault := range nodeFaults {
+				if n%2 == i {
+					t.Run(fault.name, func(t *testing.T) { fault.run(begin(t, l, machine)) })
+				}
+			}
+		})
+	}
+}
+
+// untrusted is what a node is that cannot verify the platform's server.
+var untrusted = verdict{diag.ReasonServerTLSUntrusted, diag.UserOperator, diag.P1}
+
+// staleBundleBlocked: task poll and enrollment go by one bundle, and that is of another time. The platform never hears
+// why; the node must not try for ever, and only a bundle brings it back.
+func staleBundleBlocked(c *trial) {
+	staleBundleOn(c.t, c.l, c.node)
+	c.giveToken()
+	c.on("sed -i s,^GPUAAS_RECOVERY_CA_BUNDLE_PATH=.*,GPUAAS_RECOVERY_CA_BUNDLE_PATH=/etc/gpuaas/ca-bundle.crt, /etc/gpuaas/agent.env; " + otherBundle + "; " + restartAgent)
+	c.says(diag.RecServerTLSUntrusted, "retry")
+	c.says(diag.RecRecoveryEnrollmentBlocked, "retry")
+	c.named(untrusted)
+	c.quiet(watched)
+	c.unheard(watched)
+	c.silent(diag.RecServerTLSUntrusted, "enroll")
+	c.enrolled(0, 0)
+	c.sameCert(c.serial)
+	c.reenroll()
+	c.well()
+}
+
+// staleBundleHeals: the recovery trust was pinned when the node was made, so that no drift of the bundle reaches it.
+func staleBundleHeals(c *trial) {
+	staleBundleOn(c.t, c.l, c.node)
+	c.giveToken()
+	c.on(otherBundle + "; " + restartAgent)
+	c.says(diag.RecServerTLSUntrusted, "enroll")
+	c.says(diag.RecRecoveryEnrolled, "enrolled")
+	c.well()
+	c.enrolled(1, 0)
+	c.newCert()
+}
+
+func expiredHeals(c *trial) {
+	mintCert(c.t, c.l, c.node, -25*time.Hour, -time.Hour)
+	c.giveToken()
+	c.on(stopAgent + "; " + useMaterial)
+	c.named(verdict{diag.ReasonCertExpired, diag.UserRecovery, diag.P1})
+	c.on("systemctl start gpuaas-node-agent")
+	c.says(diag.RecCertExpired, "enroll")
+	c.says(diag.RecRecoveryEnrolled, "enrolled")
+	c.well()
+	c.enrolled(1, 0)
+	c.newCert()
+}
+
+// expiredWaits: without a token that is current by the node's own reading, nobody is asked for a certificate.
+func expiredWaits(c *trial, token string, reason diag.RecordReason) {
+	mintCert(c.t, c.l, c.node, -25*time.Hour, -time.Hour)
+	c.on(stopAgent + "; " + noToken + "; " + useMaterial)
+	if token != "" {
+		c.putToken(token)
+	}
+	expired := c.certSerial()
+	c.on("systemctl start gpuaas-node-agent")
+	c.says(diag.RecCertExpired, "report")
+	c.says(reason, "retry")
+	c.named(verdict{diag.ReasonRecoveryTokenMissing, diag.UserOperator, diag.P1})
+	c.quiet(watched)
+	c.unheard(watched)
+	c.enrolled(0, 0)
+	c.sameCert(expired)
+	c.reenroll()
+	c.well()
+	c.enrolled(1, 0)
+}
+
+// oldToken is a token of this node and profile whose time is over, as a node holds one that was off for a week.
+func oldToken(t *testing.T, machine string) string {
+	t.Helper()
+	token, err := wire.Token(wire.TokenClaims{NodeID: machine, Profile: "lab", IssuedAt: time.Now().Add(-7 * 24 * time.Hour),
+		ExpiresAt: time.Now().Add(-6 * 24 * time.Hour)}, "of-last-week")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// loseKey takes the node's key away, in every generation: a disk that was half restored.
+const loseKey = "rm -f /etc/gpuaas/generations/*/key.pem"
+
+func lostKeyHeals(c *trial) {
+	c.giveToken()
+	c.on(stopAgent + "; " + loseKey)
+	c.named(verdict{diag.ReasonIdentityRejectedRecoverable, diag.UserRecovery, diag.P1})
+	c.on("systemctl start gpuaas-node-agent")
+	c.says(diag.RecCertMissing, "enroll")
+	c.says(diag.RecRecoveryEnrolled, "enrolled")
+	c.well()
+	c.enrolled(1, 0)
+	c.newCert()
+}
+
+func lostKeyWaits(c *trial) {
+	c.on(stopAgent + "; " + noToken + "; " + loseKey + "; systemctl start gpuaas-node-agent")
+	c.says(diag.RecCertMissing, "report")
+	c.says(diag.RecRecoveryTokenMissing, "retry")
+	c.named(verdict{diag.ReasonRecoveryTokenMissing, diag.UserOperator, diag.P1})
+	c.quiet(watched)
+	c.unheard(watched)
+	c.enrolled(0, 0)
+	c.sameCert(c.serial)
+	c.reenroll()
+	c.well()
+	c.enrolled(1, 0)
+}
+
+// diskFull: the certificate has to be renewed while the disk takes nothing. What was kept in reserve makes room for it.
+func diskFull(c *trial) {
+	mintCert(c.t, c.l, c.node, -23*time.Hour, time.Hour)
+	c.giveToken()
+	c.t.Cleanup(func() { c.on("rm -f /var/fill.*; sync") })
+	c.on(stopAgent + "; " + useMaterial + "\n" + fillDisk + "\n! dd if=/dev/zero of=/var/try bs=8192 count=1 2>/dev/null; rm -f /var/try")
+	ending := c.certSerial()
+	c.on("systemctl start gpuaas-node-agent")
+	c.says(diag.RecCertExpiring, "renew")
+	c.says(diag.RecDiskFull, "report")
+	c.says(diag.RecRecoveryEnrolled, "enrolled")
+	c.named(verdict{diag.ReasonDiskFull, diag.UserOperator, diag.P1})
+	if now := c.certSerial(); now == ending || now == "" {
+		c.t.Errorf("the certificate was not renewed: %q", now)
+	}
+	c.enrolled(1, 0)
+	c.on("rm -f /var/fill.*; sync")
+	c.well()
+	c.enrolled(1, 0)
+}
+
+// publicEdge: the node asks the browsers' edge. A token is there, and no enrollment may be tried with it: that the edge
+// never asks for a certificate says nothing about this node's.
+func publicEdge(c *trial) {
+	c.giveToken()
+	c.on("sed -i s,^GPUAAS_API_URL=.*,GPUAAS_API_URL=https://api.gpuaas.test, /etc/gpuaas/agent.env; " + restartAgent)
+	c.says(diag.RecEndpointProfileDrift, "retry")
+	c.named(verdict{diag.ReasonEndpointProfileDrift, diag.UserOperator, diag.P1})
+	c.quiet(watched)
+	c.unheard(watched)
+	c.enrolled(0, 0)
+	c.sameCert(c.serial)
+	c.reenroll()
+	c.well()
+	c.sameCert(c.serial)
+}

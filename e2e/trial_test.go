@@ -1,0 +1,429 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/lab"
+)
+
+// Deadlines of what a trial waits for. Waiting ends when it comes; a deadline is several times what was seen.
+const (
+	agentPatience = 40 * time.Second // a decision of the agent, whose back-offs have ceilings of up to 16 s here
+	watched       = 6 * time.Second  // how long a silence is watched
+)
+
+// trial is one node on which something is broken by hand, and what the witnesses said before: the node's own record, the
+// platform's evidence, the certificate. Only what they say afterwards counts.
+type trial struct {
+	t      *testing.T
+	l      *lab.Lab
+	node   string
+	began  time.Time
+	since  string // the platform's clock
+	serial string // of the certificate
+}
+
+// begin waits until the node is well and keeps what the trial may change. When the trial is over, that is put back, and
+// the node is well again: by itself, or else by an operator's bundle.
+func begin(t *testing.T, l *lab.Lab, machine string) *trial {
+	t.Helper()
+	c := &trial{t: t, l: l, node: machine, began: time.Now()}
+	c.well()
+	c.on("rm -rf /root/kept; mkdir /root/kept; cp -p /etc/gpuaas/agent.env /etc/gpuaas/recovery-ca.crt /var/lib/gpuaas/recovery.json /root/kept/")
+	t.Cleanup(c.end)
+	c.began = time.Now()
+	c.since = strings.TrimSpace(on(t, l, platform, "date -u +%FT%T.%3NZ"))
+	c.serial = c.certSerial()
+	return c
+}
+
+// end gives the node its configuration and its memory of enrollments back. The certificate stays: it is the node's newest.
+func (c *trial) end() {
+	c.t.Helper()
+	if c.t.Failed() {
+		c.t.Log("\n" + c.account())
+	}
+	c.on(stopAgent + `; cp -p /root/kept/agent.env /root/kept/recovery-ca.crt /etc/gpuaas/; rm -f /run/gpuaas/recovery.json
+cp -p /root/kept/recovery.json /var/lib/gpuaas/; rm -rf /root/kept /root/cert.pem /root/key.pem /root/stale.crt /var/lib/gpuaas/undo; systemctl start gpuaas-node-agent`)
+	if !c.wellWithin(20 * time.Second) {
+		c.reenroll()
+	}
+	c.well()
+}
+
+// account is what the witnesses say, for the log of a test that failed.
+func (c *trial) account() string {
+	out, _, _ := try(c.t, 20*time.Second, "diag", "show", c.node, "--profile", "lab", "--limit", "40")
+	why, _, _ := try(c.t, 60*time.Second, "diag", "classify", c.node, "--profile", "lab", "--explain")
+	return string(out) + "\n" + string(why)
+}
+
+func (c *trial) on(script string) string {
+	c.t.Helper()
+	return on(c.t, c.l, c.node, script)
+}
+
+// step notes in the test's log what was reached, and after how long.
+func (c *trial) step(format string, args ...any) {
+	c.t.Helper()
+	c.t.Logf("%5.1fs "+format, append([]any{time.Since(c.began).Seconds()}, args...)...)
+}
+
+// --- the node's health
+
+// walk runs one preflight of the trial's node, with the allocation where it has one.
+func (c *trial) walk() (*diag.Report, int) {
+	c.t.Helper()
+	if c.node == node {
+		r, code, _ := walk(c.t)
+		return r, code
+	}
+	out, stderr, code := try(c.t, 90*time.Second, "preflight", "--profile", "lab", "--node-id", c.node, "-o", "json")
+	var r diag.Report
+	if err := json.Unmarshal(out, &r); err != nil {
+		c.t.Fatalf("exit %d, no report: %v\n%s\n%s", code, err, out, stderr)
+	}
+	return &r, code
+}
+
+func (c *trial) wellWithin(d time.Duration) bool {
+	c.t.Helper()
+	for began := time.Now(); time.Since(began) < d; time.Sleep(300 * time.Millisecond) {
+		if _, code := c.walk(); code == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// well waits until a whole preflight of the node passes.
+func (c *trial) well() {
+	c.t.Helper()
+	if c.wellWithin(settle) {
+		c.step("well")
+		return
+	}
+	r, _ := c.walk()
+	c.t.Fatalf("%s is not well after %s:\n%s", c.node, settle, describe(r))
+}
+
+// unheard fails when the platform heard the node within the last d: it came back, and somebody has to act first.
+func (c *trial) unheard(d time.Duration) {
+	c.t.Helper()
+	var n struct {
+		Agent struct {
+			At diag.Time `json:"last_heartbeat_at"`
+		}
+		Now diag.Time
+	}
+	c.get("/v1/admin/nodes/"+c.node, &n)
+	if ago := n.Now.Sub(n.Agent.At.Time); ago < d {
+		c.t.Errorf("the platform heard the node %s ago; it must not come back by itself", ago)
+	}
+}
+
+// reenroll is what the operator does: an audited bundle, carried to the node.
+func (c *trial) reenroll() {
+	c.t.Helper()
+	run(c.t, 40*time.Second, "node", "reenroll", c.node, "--profile", "lab", "--reason", "recovery suite", "--apply", "--confirm", c.node)
+	c.step("re-enrolled by an operator")
+}
+
+// --- the record
+
+// shown is what `diag show` and `diag decode` print.
+type shown struct {
+	Record diag.RecordFacts `json:"record"`
+}
+
+func (c *trial) show() shown {
+	c.t.Helper()
+	out, stderr, code := try(c.t, 20*time.Second, "diag", "show", c.node, "--profile", "lab", "-o", "json", "--limit", "256")
+	if code != 0 {
+		c.t.Fatalf("diag show: exit %d\n%s", code, stderr)
+	}
+	return parseShown(c.t, out)
+}
+
+func parseShown(t *testing.T, out []byte) shown {
+	t.Helper()
+	var s shown
+	if err := json.Unmarshal(out, &s); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return s
+}
+
+// new are the record's entries since the trial began. An entry that stands for many counts when its last one is new.
+func (c *trial) new(s shown) []diag.RecordEntry {
+	var out []diag.RecordEntry
+	for _, e := range s.Record.Entries {
+		if e.At.After(c.began) || e.Last.After(c.began) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// decided gives the first new entry with a reason and a decision.
+func decided(entries []diag.RecordEntry, reason diag.RecordReason, decision string) (diag.RecordEntry, bool) {
+	for _, e := range entries {
+		if e.Reason == reason && e.Decision == decision {
+			return e, true
+		}
+	}
+	return diag.RecordEntry{}, false
+}
+
+// says waits until the record says that something was decided, and gives the entry.
+func (c *trial) says(reason diag.RecordReason, decision string) diag.RecordEntry {
+	c.t.Helper()
+	var entries []diag.RecordEntry
+	for began := time.Now(); time.Since(began) < agentPatience; time.Sleep(200 * time.Millisecond) {
+		entries = c.new(c.show())
+		if e, ok := decided(entries, reason, decision); ok {
+			c.step("recorded: %s %s", reason, decision)
+			return e
+		}
+	}
+	c.t.Fatalf("the record does not say %s %s within %s:\n%s", reason, decision, agentPatience, told(entries))
+	return diag.RecordEntry{}
+}
+
+// silent fails where the record says something that must not have been decided.
+func (c *trial) silent(reason diag.RecordReason, decision string) {
+	c.t.Helper()
+	if e, ok := decided(c.new(c.show()), reason, decision); ok {
+		c.t.Errorf("the record says %s", told([]diag.RecordEntry{e}))
+	}
+}
+
+func told(entries []diag.RecordEntry) string {
+	var b strings.Builder
+	for _, e := range entries {
+		fmt.Fprintf(&b, "%d %s %s %s %s %s %s\n", e.Seq, e.Reason, e.About, e.Decision, e.Failure, e.Code, e.Detail)
+	}
+	return b.String()
+}
+
+// --- the reason
+
+// verdict is what the classifier has to say.
+type verdict struct {
+	reason   diag.ReasonCode
+	state    diag.UserState
+	severity diag.Severity
+}
+
+// named waits until the classifier names the reason, and checks what goes with it.
+func (c *trial) named(want verdict) { c.t.Helper(); named(want, c) }
+
+// named waits for several nodes at a time.
+func named(want verdict, trials ...*trial) {
+	c := trials[0]
+	c.t.Helper()
+	docs, errs := make([]diag.Classification, len(trials)), make([]error, len(trials))
+	for began := time.Now(); time.Since(began) < agentPatience; time.Sleep(300 * time.Millisecond) {
+		var wg sync.WaitGroup
+		for i, c := range trials {
+			wg.Go(func() { docs[i], errs[i] = c.classify() })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			c.t.Fatal(err)
+		}
+		if !slices.ContainsFunc(docs, func(d diag.Classification) bool { return (verdict{d.Reason, d.State, d.Severity}) != want }) {
+			for _, d := range docs {
+				if d.Owner == "" || d.Next == "" || d.Healthy {
+					c.t.Errorf("owner %q, next %q, healthy %v", d.Owner, d.Next, d.Healthy)
+				}
+			}
+			c.step("named: %s", want.reason)
+			return
+		}
+	}
+	why, _ := json.MarshalIndent(docs, "", "  ")
+	c.t.Fatalf("want %v within %s, have\n%s", want, agentPatience, why)
+}
+
+// classify asks the tool for the node's one reason.
+func (c *trial) classify() (diag.Classification, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tool(), "diag", "classify", c.node, "--profile", "lab", "-o", "json")
+	out, err := cmd.Output()
+	var doc struct{ Classification *diag.Classification }
+	if json.Unmarshal(out, &doc) != nil || doc.Classification == nil {
+		return diag.Classification{}, fmt.Errorf("diag classify %s: %w\n%s", c.node, err, out)
+	}
+	return *doc.Classification, nil
+}
+
+// --- what the platform and its ingress saw
+
+// get asks the platform from its own machine.
+func (c *trial) get(path string, answer any) {
+	c.t.Helper()
+	out := on(c.t, c.l, platform, `curl -sSf -H "Authorization: Bearer $(cat /etc/gpuaas-platform/operator.token)" 'http://127.0.0.1:8080`+path+`'`)
+	if err := json.Unmarshal([]byte(out), answer); err != nil {
+		c.t.Fatalf("%s: %v\n%s", path, err, out)
+	}
+}
+
+// enrollments counts those that the platform granted and refused since the trial began, by its own evidence.
+func (c *trial) enrollments() (granted, refused int) {
+	c.t.Helper()
+	var doc struct {
+		Items     []struct{ Kind string }
+		Truncated bool
+	}
+	c.get("/v1/admin/evidence?node_id="+c.node+"&since="+c.since, &doc)
+	if doc.Truncated {
+		c.t.Fatal("there is more evidence than one answer holds")
+	}
+	for _, e := range doc.Items {
+		switch e.Kind {
+		case "node.enrolled":
+			granted++
+		case "node.enroll_denied":
+			refused++
+		}
+	}
+	return granted, refused
+}
+
+// enrolled fails unless the platform saw exactly so many enrollments of the node.
+func (c *trial) enrolled(granted, refused int) {
+	c.t.Helper()
+	if g, r := c.enrollments(); g != granted || r != refused {
+		c.t.Errorf("the platform granted %d enrollments and refused %d; want %d and %d", g, r, granted, refused)
+	}
+}
+
+// certSerial is the certificate's serial number, as openssl reads it on the node; "" when there is none to read.
+func (c *trial) certSerial() string {
+	c.t.Helper()
+	return strings.TrimSpace(c.on("openssl x509 -in /etc/gpuaas/cert.pem -noout -serial 2>/dev/null || true"))
+}
+
+// sameCert fails when the certificate is another one than serial.
+func (c *trial) sameCert(serial string) {
+	c.t.Helper()
+	if now := c.certSerial(); now != serial {
+		c.t.Errorf("the certificate is %s now, and was %s", now, serial)
+	}
+}
+
+// newCert fails while the certificate is the one of before.
+func (c *trial) newCert() {
+	c.t.Helper()
+	if now := c.certSerial(); now == c.serial || now == "" {
+		c.t.Errorf("the certificate is %q, and was %q", now, c.serial)
+	}
+}
+
+// address is the node's own in the lab's network.
+func (c *trial) address() string {
+	n, _ := strconv.Atoi(strings.TrimPrefix(c.node, "compute-node-"))
+	return "10.231.77." + strconv.Itoa(100+n)
+}
+
+// healthyRate is how many requests a healthy agent makes here each second: a heartbeat every 2 s, a poll every 5 s.
+const healthyRate = 1.0/2 + 1.0/5
+
+// quiet watches the node for a while, and fails when it asks more often than a healthy one. The kernel counts
+// connections at the platform's machine, since those that end in TLS are in no log, and the ingress counts requests.
+// Nobody may walk meanwhile.
+func (c *trial) quiet(d time.Duration) {
+	c.t.Helper()
+	table := "watch_" + strings.ReplaceAll(c.node, "-", "_")
+	mark := c.mark()
+	out := on(c.t, c.l, platform, "nft delete table inet "+table+" 2>/dev/null || true; nft -f - <<'X'\nadd table inet "+table+"\nadd chain inet "+table+
+		" c { type filter hook input priority 0; }\nadd rule inet "+table+" c ip saddr "+c.address()+" tcp dport 443 tcp flags & (syn|ack) == syn counter\nX\nsleep "+
+		strconv.FormatFloat(d.Seconds(), 'f', 1, 64)+"; nft -j list table inet "+table+"; nft delete table inet "+table)
+	_, after, _ := strings.Cut(out, `"packets": `)
+	digits, _, _ := strings.Cut(after, ",")
+	connections, err := strconv.Atoi(digits)
+	if err != nil {
+		c.t.Fatalf("no counter: %s", out)
+	}
+	requests := c.requests(mark)
+	c.step("%d connections and %d requests in %s", connections, requests, d)
+	if limit := 2 + int(d.Seconds()*healthyRate); max(connections, requests) > limit {
+		c.t.Errorf("a healthy agent makes at most %d", limit)
+	}
+}
+
+// mark is where the ingress's log ends now.
+func (c *trial) mark() string {
+	c.t.Helper()
+	_, cursor, ok := strings.Cut(on(c.t, c.l, platform, "journalctl -q -t nginx -n 1 -o cat --show-cursor"), "-- cursor: ")
+	if !ok {
+		c.t.Fatal("the ingress's log has no end")
+	}
+	return strings.TrimSpace(cursor)
+}
+
+// requests counts what the node's agent asked the ingress since a mark. The requests of walks are not the agent's.
+func (c *trial) requests(mark string) (n int) {
+	c.t.Helper()
+	for line := range strings.Lines(on(c.t, c.l, platform, "sleep 0.2; journalctl -q -t nginx -o cat --after-cursor='"+mark+"'")) {
+		var r struct {
+			Remote string
+			ID     string `json:"correlation_id"`
+		}
+		if json.Unmarshal([]byte(line), &r) == nil && r.Remote == c.address() && strings.HasPrefix(r.ID, "agent-") {
+			n++
+		}
+	}
+	return n
+}
+
+// --- what an operator, or a disaster, puts on the node
+
+// token has the platform issue a recovery token for the trial's node.
+func token(c *trial) string {
+	c.t.Helper()
+	text, _ := api(c.t, c.l, "/v1/admin/nodes/"+c.node+"/reenroll", `{"reason":"recovery suite: a current token"}`)["token"].(string)
+	return text
+}
+
+// giveToken puts a current recovery token where the agent reads it, as a rotation would.
+func (c *trial) giveToken() {
+	c.t.Helper()
+	c.putToken(token(c))
+}
+
+// dropToken takes the node's token away.
+func (c *trial) dropToken() {
+	c.t.Helper()
+	c.on(noToken)
+}
+
+func (c *trial) putToken(token string) {
+	c.t.Helper()
+	if token == "" {
+		c.t.Fatal("no token")
+	}
+	c.on(noToken + "; echo GPUAAS_ENROLLMENT_TOKEN=" + token + " >>/etc/gpuaas/agent.env")
+}
+
+// diskOf is where the host keeps a machine's disk.
+func diskOf(t *testing.T, l *lab.Lab, machine string) string {
+	t.Helper()
+	return filepath.Join(filepath.Dir(secretsDir(t, l)), "machines", machine, "root")
+}
