@@ -113,7 +113,7 @@ func (b *Boot) launch(self wire.Build, keys wire.Verifiers) {
 		if start.Package || start.Trial && err != nil { // what cannot be counted must not be tried
 			return
 		}
-		b.log.Info("starting another build", "version", start.Build.Version, "sha256", start.Build.SHA256)
+		b.starting(start.Build)
 		err = b.exec(b.packages.Path(start.Build.SHA256), os.Args, b.environ(map[string]string{KeyLauncher: b.launcher}))
 		why := "build " + start.Build.Version + " cannot be started: " + err.Error() // for one, a folder mounted noexec
 		b.degraded("the installed program runs on", errors.New(why))
@@ -190,6 +190,14 @@ func (b *Boot) tell(n update.Note) error {
 // degraded says what could not be kept.
 func (b *Boot) degraded(what string, err error) {
 	if err := b.recorder.Record(Decision{Reason: diag.RecRecordDegraded, About: "boot", What: "report", Detail: what + ": " + scrubbed(err)}); err != nil {
+		b.log.Error("a decision could not be recorded", "error", err)
+	}
+}
+
+// starting is the last that this process says of itself.
+func (b *Boot) starting(build wire.Build) {
+	if err := b.recorder.Record(Decision{Reason: diag.RecBootRecovery, About: "boot", What: "start another build", Detail: build.Version,
+		Facts: map[string]string{"sha256": build.SHA256}}); err != nil {
 		b.log.Error("a decision could not be recorded", "error", err)
 	}
 }

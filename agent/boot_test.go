@@ -38,9 +38,15 @@ func bootOf(t *testing.T, d *disktest.Disk) (*Boot, *node) {
 
 // TestABuildThatCannotBeStarted: a folder mounted noexec ends the rollout at once, and the installed program goes on.
 func TestABuildThatCannotBeStarted(t *testing.T) {
-	b, _ := bootOf(t, disktest.New())
+	b, n := bootOf(t, disktest.New())
 	tries := 0
-	b.exec = func(string, []string, []string) error { tries++; return os.ErrPermission }
+	b.exec = func(string, []string, []string) error {
+		if last := n.records[len(n.records)-1]; last.What != "start another build" {
+			t.Errorf("started before it was recorded: %+v", last)
+		}
+		tries++
+		return os.ErrPermission
+	}
 	b.launch(crashPackage, crashKeys)
 	r := b.keeper.Journal().Rollout
 	if tries != 1 || b.Running != crashPackage || r.State != wire.RolloutReverted || !strings.Contains(r.Result, "cannot be started") {
