@@ -113,6 +113,9 @@ func (h Host) free(ctx context.Context) error {
 // succeed takes the machine over from a drill that is over.
 func (h Host) succeed(ctx context.Context, r *Run) error {
 	l := &r.Journal.Ledger
+	if l.Over() || l.Closed {
+		r.awaitEnd(ctx)
+	}
 	_, why := l.Left(h.Clock.Boot, h.Clock.Now(), r.lease.Renewed())
 	expired := l.Expired(h.Clock.Boot, h.Clock.Now(), r.lease.Renewed())
 	if l.Why == "" && expired != "" && !r.guarded() {

@@ -23,7 +23,7 @@ import (
 func files() []string {
 	return []string{
 		"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ld.so.preload", "/etc/gpuaas", "/etc/gpuaas-platform",
-		"/etc/nginx", "/etc/dnsmasq.conf", "/etc/dnsmasq.d", "/etc/redis", "/etc/ssh", "/etc/sudoers.d", "/usr/local/bin",
+		"/etc/nginx", "/etc/dnsmasq.conf", "/etc/dnsmasq.d", "/etc/redis", "/etc/ssh", "/etc/sudoers.d", "/usr/local/bin/gpuaas-agent",
 		"/etc/systemd", "/run/systemd/system", "/run/systemd/system.control", "/run/systemd/system.attached",
 	}
 }

@@ -142,7 +142,8 @@ func (k *Keeper) Take(ctx context.Context) error {
 			begun = begun || c.State == step.Intent
 		}
 	}
-	if err := k.write(step.Entry{Event: step.EventGuard}); err != nil && l.Why == "" {
+	// Arming waits for this entry. Later on, a journal that takes none must not keep anybody from watching.
+	if err := k.write(step.Entry{Event: step.EventGuard}); err != nil && l.Guards == 0 {
 		return err
 	}
 	switch {

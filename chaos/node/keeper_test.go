@@ -57,7 +57,9 @@ type world struct {
 	lease  int64
 	edited map[string]bool // by somebody else while it was injected
 	ever   map[string]bool // by somebody else at any time
-	by     string          // whose process runs
+	edits  int
+	by     string // whose process runs
+	small  bool   // the journal is, and becomes full: it may not tell everything, and all the same everything is undone
 	made   map[string]int
 }
 
@@ -209,6 +211,9 @@ func (w *world) watchdog() {
 	}
 	for _, s := range w.ledger().Steps {
 		for _, c := range s.Changes {
+			if w.small {
+				continue
+			}
 			if c.State == step.Intent || c.State == step.Done && c.Change.Hold != nil && !w.holds[c.Change.Place()] {
 				w.t.Fatalf("%s is %s, and the watchdog looks on", c.Change.Place(), c.State)
 			}
@@ -264,8 +269,12 @@ func (w *world) ledger() step.Ledger {
 // TestKeeper lets everything happen to a drill in any order, and wants the machine as it would be without it.
 func TestKeeper(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const size = 64 << 10
-		w := &world{t: t, fuel: -1, boot: "b", now: int64(time.Hour), places: map[string]string{}, holds: map[string]bool{}, edited: map[string]bool{}, ever: map[string]bool{}, made: map[string]int{}}
+		small := rapid.IntRange(0, 4).Draw(t, "small journal") == 0
+		size := 128 << 10
+		if small {
+			size = 8 << 10
+		}
+		w := &world{t: t, small: small, fuel: -1, boot: "b", now: int64(time.Hour), places: map[string]string{}, holds: map[string]bool{}, edited: map[string]bool{}, ever: map[string]bool{}, made: map[string]int{}}
 		w.disk = &disk{make([]byte, size), make([]byte, size), w}
 		d := drillOf("r")
 		var places []string
@@ -330,14 +339,15 @@ func TestKeeper(t *testing.T) {
 				}
 				w.edited[p] = w.places[p] != w.shadow[p]
 				w.ever[p] = true
-				w.places[p] = fmt.Sprintf("edited at %d", w.now)
+				w.edits++
+				w.places[p] = fmt.Sprintf("edit %d", w.edits)
 				w.shadow[p] = w.places[p]
 			},
 			"": func(t *rapid.T) {
 				entries, _, _ := step.DecodeJournal(w.disk.cache)
-				for i, e := range entries {
-					if e.Seq != i+1 {
-						t.Fatalf("entry %d has number %d", i, e.Seq)
+				for i := 1; i < len(entries); i++ {
+					if entries[i].Seq <= entries[i-1].Seq {
+						t.Fatalf("number %d follows %d", entries[i].Seq, entries[i-1].Seq)
 					}
 				}
 				for _, s := range w.ledger().Steps {
@@ -366,14 +376,20 @@ func (w *world) settle(t *rapid.T) {
 		w.watchdog()
 	}
 	l := w.ledger()
-	if !l.Over() {
+	if !l.Over() && !w.small {
 		t.Fatalf("after its time to live: %s, %s", l.Phase(), l.State())
+	}
+	if l.Why == step.WhyFailed && !w.small {
+		t.Fatal("a change could not be made, and nothing was in its way")
 	}
 	for _, s := range l.Steps {
 		for n, c := range s.Changes {
 			p := c.Change.Place()
 			if w.places[p] != w.shadow[p] {
 				t.Fatalf("%s is %q, and would be %q without the drill; the journal says %s", p, w.places[p], w.shadow[p], c.State)
+			}
+			if w.small {
+				continue
 			}
 			if c.State == step.Conflict && !w.ever[p] {
 				t.Fatalf("%s is a conflict, and nobody was there", p)

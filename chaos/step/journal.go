@@ -51,8 +51,8 @@ func sumOf(b []byte, skip int) uint32 {
 }
 
 // DecodeJournal reads entries in their order. end is where the next one goes; torn counts blocks that hold something
-// which is no whole entry: a crash leaves them, and nothing in them is believed. An entry whose number does not follow is
-// from another life of the file, and is not believed either.
+// which is no whole entry: a crash leaves them, and nothing in them is believed. An entry that is lost takes no other one
+// with it.
 func DecodeJournal(b []byte) (entries []Entry, end, torn int) { return DecodeAfter(b, 0) }
 
 // DecodeAfter reads the entries that follow number last, from the part of a journal that begins right behind it.
@@ -60,8 +60,8 @@ func DecodeAfter(b []byte, last int) (entries []Entry, end, torn int) {
 	for at := 0; at+BlockSize <= len(b); {
 		e, n := decodeEntry(b[at:])
 		switch {
-		case n > 0 && e.Seq == last+len(entries)+1:
-			entries, at = append(entries, e), at+n
+		case n > 0 && e.Seq > last:
+			entries, at, last = append(entries, e), at+n, e.Seq
 			end = at
 			continue
 		case n > 0 || !zeros(b[at:at+BlockSize]):
