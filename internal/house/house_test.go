@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -147,6 +148,27 @@ func TestTheRulesCanFail(t *testing.T) {
 		r, ok := ruleFor(tc.folder)
 		if got := ok && permits(r, tc.imported); got != tc.want {
 			t.Errorf("%s -> %s: allowed %v, want %v", tc.folder, tc.imported, got, tc.want)
+		}
+	}
+}
+
+// TestArchitectureListsTheRules: who reads ARCHITECTURE.md reads the rules that hold.
+func TestArchitectureListsTheRules(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		said[strings.Join(strings.Fields(line), " ")] = true
+	}
+	for _, r := range rules {
+		ours := strings.Join(r.ours, ", ")
+		if ours == "" {
+			ours = "none of ours"
+		}
+		if line := r.from + " -> " + ours; !said[line] {
+			t.Errorf("ARCHITECTURE.md, \"Who may import whom\", lacks: %s", line)
 		}
 	}
 }
