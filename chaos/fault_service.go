@@ -164,7 +164,7 @@ func makeExec(p *execParams, c *Case) (Made, *step.Refusal) {
 		}
 		made.Title = unit + " takes " + p.Delay.String() + " to start"
 		line = "ExecStartPre=" + c.tool("sleep") + " " + strconv.FormatFloat(p.Delay.Std().Seconds(), 'f', -1, 64)
-		check = show("ActiveState", "activ")
+		check = show("ExecStartPre", c.tool("sleep"))
 	default:
 		if _, no := c.needFile(p.Program); no != nil {
 			return Made{}, no

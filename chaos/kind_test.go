@@ -1,0 +1,228 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// kindCase is one fault, as a file has it, on a machine; spoil takes something away from the machine.
+type kindCase struct {
+	name, kind, params string
+	role               Role
+	spoil              func(*Machine)
+	refused            string // code
+}
+
+func kindCases() []kindCase {
+	lone := func(unit string, u Unit) func(*Machine) { return func(m *Machine) { m.Units[unit] = u } }
+	const agent = "gpuaas-node-agent.service"
+	return []kindCase{
+		{name: "drop", kind: "net-block", params: `{to: ["${api_host}"], ports: ["${api_port}"], verdict: drop}`},
+		{name: "reset, one user's", kind: "net-block", role: RolePlatform, params: `{to: ["127.0.0.1"], ports: [6379], verdict: reset, user: gpuaas}`},
+		{name: "reject, any", kind: "net-block", params: `{to: [192.0.2.0/24], proto: any, verdict: reject}`},
+		{name: "leads nowhere", kind: "net-block", params: `{to: [nowhere.test], verdict: drop}`, refused: step.RefusedUnsupported},
+		{name: "no nft", kind: "net-block", params: `{to: ["${api_host}"], verdict: drop}`, spoil: func(m *Machine) { m.Tools["nft"] = "" }, refused: step.RefusedTools},
+		{name: "no such user", kind: "net-block", params: `{to: ["${api_host}"], verdict: drop, user: ann}`, refused: step.RefusedUnsupported},
+
+		{name: "timeout", kind: "dns-break", params: `{how: timeout, name: "${api_host}"}`},
+		{name: "refused", kind: "dns-break", params: `{how: refused, name: "${api_host}"}`},
+		{name: "a name by hand", kind: "dns-break", params: `{how: timeout, name: old.test}`,
+			spoil: func(m *Machine) { m.Names["old.test"] = addresses("10.0.0.7") }, refused: step.RefusedUnsupported},
+
+		{name: "removed", kind: "hosts", params: `{remove: ["${api_host}"], keep: ["${terminal_host}"]}`},
+		{name: "elsewhere", kind: "hosts", params: `{set: {node-api.gpuaas.test: 10.231.77.102, old.test: 10.0.0.8}}`},
+		{name: "no namespace", kind: "hosts", params: `{remove: ["${api_host}"]}`, spoil: lone(agent, Unit{Loaded: true, Active: "active", PID: 7}), refused: step.RefusedUnsupported},
+
+		{name: "shown to a unit", kind: "file", params: `{path: /etc/motd, text: "bye\n", seenBy: [app]}`},
+		{name: "parked", kind: "file", params: `{path: /etc/motd, text: "bye\n"}`},
+		{name: "absent", kind: "file", params: `{path: /etc/motd, absent: true}`},
+		{name: "not there", kind: "file", params: `{path: /etc/nothing, absent: true}`, refused: step.RefusedUnsupported},
+
+		{name: "one edit", kind: "config", role: RolePlatform, params: `{file: /etc/nginx/edge.d/term.conf, unit: nginx, edits: [{find: "location / { proxy_pass http://127.0.0.1:8082; }", replace: "location / { return 404; }"}]}`},
+		{name: "another file", kind: "config", role: RolePlatform, params: `{file: /etc/nginx/edge.d/term.conf, unit: nginx, edits: [{find: "location /x", replace: y}]}`, refused: step.RefusedUnsupported},
+
+		{name: "set and unset", kind: "env", params: `{set: {GPUAAS_API_URL: "${edge_api_url}"}, unset: [GPUAAS_ENROLLMENT_TOKEN]}`},
+		{name: "down", kind: "env", params: `{set: {A: b}}`, spoil: lone(agent, Unit{Loaded: true, Active: "inactive"}), refused: step.RefusedUnsupported},
+
+		{name: "bundle", kind: "ca", params: `{file: "${agent_dir}/ca-bundle.crt", seenBy: ["${agent_unit}"]}`},
+		{name: "two units", kind: "ca", role: RolePlatform, params: `{file: /etc/nginx/tls/ingress-ca.crt, seenBy: [nginx, gpuaas-platform]}`},
+
+		{name: "expired", kind: "cert", params: `{as: expired, token: none}`},
+		{name: "wrong node", kind: "cert", params: `{as: wrong-node, token: keep}`},
+		{name: "recovers", kind: "cert", params: `{as: expired, token: current}`},
+		{name: "renewed", kind: "cert", params: `{as: renewed, token: keep}`},
+		{name: "no certificate", kind: "cert", params: `{as: wrong-ca}`, spoil: func(m *Machine) { m.Files["/etc/gpuaas/cert.pem"] = File{} }, refused: step.RefusedUnsupported},
+
+		{name: "one of two", kind: "service-stop", params: `{units: [ssh.socket, ssh]}`},
+		{name: "none", kind: "service-stop", params: `{units: [ssh.socket]}`, refused: step.RefusedUnsupported},
+
+		{name: "signal", kind: "service-freeze", params: `{unit: "${agent_unit}"}`},
+		{name: "freezer", kind: "service-freeze", params: `{unit: nginx, how: freezer}`, role: RolePlatform},
+		{name: "no freezer", kind: "service-freeze", params: `{unit: nginx, how: freezer}`, spoil: func(m *Machine) { m.Cgroup2 = false }, refused: step.RefusedUnsupported},
+
+		{name: "crash loop", kind: "service-exec", params: `{unit: "${agent_unit}", how: crash-loop}`},
+		{name: "incompatible", kind: "service-exec", params: `{unit: "${agent_unit}", how: incompatible}`},
+		{name: "program", kind: "service-exec", params: `{unit: "${agent_unit}", how: program, program: /usr/local/bin/other-agent, args: [run]}`},
+		{name: "slow", kind: "service-exec", params: `{unit: "${agent_unit}", how: slow-start, delay: 8s}`},
+		{name: "no program", kind: "service-exec", params: `{unit: "${agent_unit}", how: program, program: /nowhere}`, refused: step.RefusedUnsupported},
+
+		{name: "full", kind: "disk", params: `{dir: "${agent_record}", fill: full}`},
+		{name: "percent", kind: "disk", params: `{dir: "${agent_record}", fill: percent, percent: 94}`},
+		{name: "inodes", kind: "disk", params: `{dir: "${agent_record}", fill: inodes}`},
+		{name: "small", kind: "disk", params: `{dir: "${agent_record}", fill: small, bytes: 65536}`},
+		{name: "no folder", kind: "disk", params: `{dir: /nowhere, fill: full}`, refused: step.RefusedUnsupported},
+
+		{name: "hidden", kind: "user-missing", params: `{user: "${os_user}"}`},
+		{name: "of a directory", kind: "user-missing", params: `{user: gpuaas}`, refused: step.RefusedUnsupported},
+
+		{name: "exits", kind: "shell", params: `{user: "${os_user}", how: exits}`},
+		{name: "delays", kind: "shell", params: `{user: "${os_user}", how: delays, delay: 30s}`},
+		{name: "sh itself", kind: "shell", params: `{user: "${os_user}", how: exits}`, spoil: func(m *Machine) { m.Files["/bin/bash"] = m.Files["/bin/sh"] }, refused: step.RefusedUnsupported},
+
+		{name: "another key", kind: "signing-key", role: RolePlatform, params: `{file: /etc/gpuaas-platform/task-signing.key, unit: gpuaas-platform}`},
+		{name: "a second machine", kind: "clone", role: RolePeer, params: `{of: n0}`},
+		{name: "itself", kind: "clone", role: RolePeer, params: `{of: n1}`, refused: step.RefusedUnsupported},
+		{name: "queued", kind: "tasks", role: RolePlatform, params: `{node: n1, api: "http://127.0.0.1:8080", ttl: 1s}`},
+	}
+}
+
+func params(t *testing.T, text string) Params {
+	t.Helper()
+	var n yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+		t.Fatal(err)
+	}
+	return Params{n.Content[0]}
+}
+
+// made plans one fault on a machine that has answered what the kind asks.
+func made(t *testing.T, tc kindCase) (Made, *step.Refusal) {
+	t.Helper()
+	k, ok := KindOf(tc.kind)
+	if !ok {
+		t.Fatalf("no kind %s", tc.kind)
+	}
+	role := tc.role
+	if role == "" {
+		role = RoleNode
+	}
+	if !slices.Contains(k.On, role) {
+		t.Fatalf("%s is not made on %s", tc.kind, role)
+	}
+	m := testMachine(role, "n1")
+	if tc.spoil != nil {
+		tc.spoil(&m)
+	}
+	vars := values(testProfile(), "n1", "n2", testFacts().Allocation)
+	p := k.params()
+	if found := params(t, tc.params).decode(p, "params", func(s string) (string, error) { return fill(s, vars) }); len(found) > 0 {
+		t.Fatalf("%s: %v", tc.name, found)
+	}
+	if found := k.check(p); len(found) > 0 {
+		t.Fatalf("%s: %v", tc.name, found)
+	}
+	c := &Case{Run: "r1", Step: "s", Profile: testProfile(), Values: vars, Machine: &m, minted: Mint.placeholder}
+	q := k.ask(p, c)
+	for _, missing := range [...][]string{fresh(q.Tools, m.Tools), fresh(q.Units, m.Units)} {
+		if len(missing) > 0 && tc.refused == "" {
+			t.Errorf("%s, %s: the machine of the tests does not know %v", tc.kind, tc.name, missing)
+		}
+	}
+	return k.make(p, c)
+}
+
+// TestKinds holds the exact text of every kind: do, undo and verify together. No kind is without a case, and every case
+// that is refused is refused for the reason that it was made for.
+func TestKinds(t *testing.T) {
+	seen := map[string]bool{}
+	out := map[string]*strings.Builder{}
+	for _, tc := range kindCases() {
+		seen[tc.kind] = true
+		w := out[tc.kind]
+		if w == nil {
+			w = &strings.Builder{}
+			out[tc.kind] = w
+		}
+		m, no := made(t, tc)
+		if no != nil {
+			fmt.Fprintf(w, "== %s: refused\n%s\n", tc.name, no)
+			if no.Code != tc.refused {
+				t.Errorf("%s, %s: %v, want %q", tc.kind, tc.name, no, tc.refused)
+			}
+			continue
+		}
+		if tc.refused != "" {
+			t.Errorf("%s, %s: made, want it refused as %s", tc.kind, tc.name, tc.refused)
+		}
+		tier := ""
+		for _, c := range m.Changes {
+			tier = max(tier, c.Tier())
+		}
+		fmt.Fprintf(w, "== %s: %s (%s)\n", tc.name, m.Title, tier)
+		var undos []string
+		for n, c := range m.Changes {
+			do, undo := c.Lines("r1", "s", n, 90*time.Second)
+			fmt.Fprintf(w, "do:\n  %s\n", strings.Join(do, "\n  "))
+			undos = append(undo, undos...)
+		}
+		fmt.Fprintf(w, "undo:\n  %s\n", strings.Join(undos, "\n  "))
+		for _, c := range m.Verify {
+			unit := ""
+			if c.Unit != "" {
+				unit = " as " + c.Unit + " sees it"
+			}
+			fmt.Fprintf(w, "seen: %s%s: %s%s\n", c.Name, unit, c.Exec.Line(), wants(c))
+		}
+		d := step.Drill{Schema: step.Schema, Run: "r1", Scenario: "x", Node: "n1", By: "ann", At: testNow, TTL: 30_000, Disposable: true,
+			Steps: []step.Step{{ID: "s", Fault: tc.kind, Tier: tier, Changes: m.Changes, Verify: m.Verify}}, Scope: m.Scope}
+		if err := d.Validate(); err != nil {
+			t.Errorf("%s, %s: %v", tc.kind, tc.name, err)
+		}
+	}
+	for _, k := range Kinds() {
+		if !seen[k.Name] {
+			t.Errorf("kind %s has no case", k.Name)
+		}
+	}
+	for kind, w := range out {
+		golden(t, kind+".txt", w.String())
+	}
+}
+
+// TestKindTable: names are unique, and every row says what people need to choose.
+func TestKindTable(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range Kinds() {
+		if seen[k.Name] || k.Title == "" || k.About == "" || len(k.On) == 0 || !strings.HasPrefix(k.Tier, "T") {
+			t.Errorf("row %+v", k)
+		}
+		seen[k.Name] = true
+	}
+}
+
+// TestUndoNeedsNoNames: what reaches a machine has addresses, so that no undo waits for a DNS that is broken.
+func TestUndoNeedsNoNames(t *testing.T) {
+	for _, tc := range kindCases() {
+		m, no := made(t, tc)
+		if no != nil {
+			continue
+		}
+		for _, c := range m.Changes {
+			if c.Block == nil {
+				continue
+			}
+			for _, r := range c.Block.Remote {
+				if strings.ContainsAny(r, "ghijklmnopqrstuvwxyz") {
+					t.Errorf("%s, %s: %s is a name, which no undo may have to look up", tc.kind, tc.name, r)
+				}
+			}
+		}
+	}
+}

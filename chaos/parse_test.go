@@ -1,0 +1,117 @@
+package chaos
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestParseRefuses: every mistake names file, line and field, and more than one is told at once.
+func TestParseRefuses(t *testing.T) {
+	text, err := os.ReadFile("../scenarios/api-egress-blocked.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "api-egress-blocked.yaml"
+	for _, tc := range []struct{ from, to, want string }{
+		{"owner:", "ownr:", `api-egress-blocked.yaml:5: metadata.ownr: unknown field (did you mean "owner"?)`},
+		{"id: api-egress-blocked", "id: other", `:2: metadata.id: "other" is not the file's name`},
+		{"severity: P1", "severity: high", ":4: metadata.severity: unknown"},
+		{"kind: net-block", "kind: net-blok", `faults[0].kind: unknown kind "net-blok" (did you mean "net-block"?)`},
+		{"verdict: drop", "verdct: drop", `faults[0].params.verdct: unknown field (did you mean "verdict"?)`},
+		{"verdict: drop", "verdict: vanish", "faults[0].params.verdict: unknown"},
+		{`["${api_port}"]`, "[http]", `faults[0].params.ports`},
+		{`["${api_port}"]`, `["${api_prt}"]`, `unknown variable ${api_prt} (did you mean "api_port"?)`},
+		{"ttl: 90s", "ttl: 500ms", ":13: guards.ttl: 500ms is not between 10s and 1h"},
+		{"ttl: 90s", "ttl: 90", `:13: guards.ttl: want a duration with its unit (30s, 2m), not "90"`},
+		{"ttl: 90s", "ttl: 0", "guards.ttl: want a duration with its unit"},
+		{"  ttl: 90s\n", "", "guards.ttl: is missing"},
+		{"lease: 20s", "lease: 1s", "guards.lease: 1s is not between 10s"},
+		{"lease: 20s", "lease: 20s\n  window: always", "guards.window:"},
+		{"lease: 20s", "lease: 20s\n  stopIf: [node_runtime_api_reachability]", "guards.stopIf: node_runtime_api_reachability is what the drill is to find"},
+		{"maxNodes: 1", "maxNodes: 0", "target.maxNodes: 0 targets: want 1 to 16"},
+		{"role: node", "role: nodes", `target.role: unknown "nodes"`},
+		{"role: node", "role: platform\n  labels: {a: [b]}", "target.labels.a"},
+		{"  control:\n", "  contrl:\n", "verifyInjected.contrl: unknown field"},
+		{"[nc, ", "[bash, ", "verifyInjected.probe: bash: want a program with its arguments, not a shell"},
+		{"[nc, ", "[gpuaas-agent, ", "verifyInjected.probe: gpuaas-agent: want a plain tool of the machine"},
+		{"from: operator", "from: elsewhere", "verifyInjected.control.from: unknown"},
+		{"hop: [node_runtime_api_reachability]", "hop: [node_runtime_api]", "expect.blame.hop: unknown hop"},
+		{"signal: [node_agent_api_unreachable]", "signal: [api_down]", "expect.blame.signal: unknown signal"},
+		{"failure: [tcp_timeout]", "failure: [tcp_timout]", `unknown failure word "tcp_timout" (did you mean "tcp_timeout"?)`},
+		{"detectWithin: 30s", "detectWithin: 2h", "expect.detectWithin: 2h is not within the ttl"},
+		{"mustStayGreen: [", "mustStayGreen: [node_runtime_api_reachability, ", "expect.mustStayGreen: node_runtime_api_reachability cannot fail and stay green"},
+		{"green: 2", "green: 1", "recovery.green: 1 walks in a row"},
+		{"  proof:\n", "  prof:\n", "recovery.prof: unknown field"},
+		{"residue: none", "residue: some", "recovery.residue: want none"},
+		{"metadata:", "metadata: &m", "anchors and aliases"},
+		{"metadata:", "---\nmetadata:", ""},
+		{"evidence:", "---\nevidence:", "more than one YAML document"},
+		{"verdict: drop", "verdict: [drop", "api-egress-blocked.yaml:"},
+	} {
+		wrong := strings.Replace(string(text), tc.from, tc.to, 1)
+		if wrong == string(text) {
+			t.Errorf("%q is not in the file", tc.from)
+			continue
+		}
+		_, err := Parse(file, []byte(wrong))
+		switch {
+		case tc.want == "" && err != nil:
+			t.Errorf("%q: %v", tc.to, err)
+		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), file+":") && !strings.HasPrefix(err.Error(), file+" ")):
+			t.Errorf("%q: want an error with %q, got: %v", tc.to, tc.want, err)
+		}
+	}
+	cut := func(from, to string) string {
+		begin, end := strings.Index(string(text), from), strings.Index(string(text), to)
+		return string(text)[:begin] + string(text)[end:]
+	}
+	for want, wrong := range map[string]string{
+		"recovery.proof: is missing":         cut("  proof:\n", "  residue"),
+		"recovery.green":                     cut("recovery:\n", "evidence:"),
+		"verifyInjected.control: is missing": cut("  control:\n", "expect:\n"),
+		"faults: is missing":                 cut("faults:\n", "verifyInjected:"),
+		"evidence: is missing":               string(text)[:strings.Index(string(text), "evidence:\n")],
+	} {
+		if _, err := Parse(file, []byte(wrong)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	if _, err := Parse(file, nil); err == nil || !strings.Contains(err.Error(), "want a mapping with metadata") {
+		t.Errorf("an empty file: %v", err)
+	}
+	both := strings.NewReplacer("owner:", "ownr:", "ttl: 90s", "ttl: 90").Replace(string(text))
+	if _, err := Parse(file, []byte(both)); err == nil || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("two mistakes are told as %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	text, err := os.ReadFile("../scenarios/three-faults.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte("metadata: {id: x}\nfaults: [{kind: net-block, params: [1]}]"))
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = Parse("x.yaml", data) })
+}
+
+func TestWindow(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Mon-Fri 08:00-17:00 UTC": true, "Fri 11:00-13:00": true, "sat,fri 12:00-12:30 UTC": true, "Thu-Sat 00:00-23:59": true,
+		"Mon-Thu 08:00-17:00 UTC": false, "Fri 12:01-13:00 UTC": false, "Fri 08:00-12:01 UTC": false, "Sat-Mon 08:00-17:00": false,
+	} {
+		w, err := ParseWindow(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Open(testNow, 150_000_000_000); got != want {
+			t.Errorf("%s at %s: open %v", text, testNow.Format("Mon 15:04"), got)
+		}
+	}
+	for _, text := range []string{"", "always", "Fri", "Fri 17:00-08:00", "Fri 8-17", "Xyz 08:00-17:00", "Fri 08:00-17:00 Nowhere/At", "Fri 08:00-17:00 Local"} {
+		if _, err := ParseWindow(text); err == nil {
+			t.Errorf("%q is a window", text)
+		}
+	}
+}
