@@ -30,6 +30,15 @@ func (p *Platform) knownNode(ctx context.Context, nodeID string) string {
 	return nodeID
 }
 
+// knownHost names a host in the audit: by its instance where the node was ever seen on it, else by its address, since the
+// caller says which instance it is.
+func (p *Platform) knownHost(ctx context.Context, nodeID, instance, remote string) string {
+	if known, err := p.store.KnownInstance(ctx, nodeID, instance); err == nil && known {
+		return instance
+	}
+	return remote
+}
+
 // failed counts one occurrence of a failure: a row in the audit when it is due, a log line and a count always.
 func (p *Platform) failed(ctx context.Context, a store.Audit) {
 	a.At, a.CorrelationID = p.now(), web.CorrelationID(ctx)

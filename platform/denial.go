@@ -33,35 +33,60 @@ func (p *Platform) node(next web.Handler, anyProfile bool) web.Handler {
 	}
 }
 
-// recordDenial writes the evidence of a denial and counts it.
+// recordDenial counts a denial, and writes its evidence unless enough of the same kind is there.
 func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error) {
 	ctx, nodeID := r.Context(), r.PathValue("node_id")
-	e := store.Evidence{At: p.now(), Kind: store.NodeDenied, CorrelationID: web.CorrelationID(ctx), NodeID: nodeID, InstanceID: from.instance,
-		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "path": r.URL.Path, "remote": from.remote}}
+	e, keep := p.denialEvidence(r, store.NodeDenied, nodeID, from.instance, denial, nodeRows)
 	serial := ""
 	if from.cert != nil {
 		serial = serialText(from.cert)
 		e.Detail["cert_serial"] = serial
 	}
+	e.Detail["path"] = r.Pattern // not the path, which holds what the caller calls itself
 	key := store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(ctx, nodeID), CredentialID: serial, Action: actionAuthenticate, Reason: denial.Code}
-	write := func() error { return p.store.Denied(ctx, denial.Code, e) }
+	own := !isProbe(r)
 	if p.otherHost(ctx, nodeID, serial, denial.Code) { // not the node: the right host's contact does not end this failure
-		if key.ActorType, key.ActorID = actorHost, from.instance; key.ActorID == "" {
-			key.ActorID = from.remote
-		}
-		write = func() error { return p.store.Record(ctx, e) }
+		key.ActorType, key.ActorID = actorHost, p.knownHost(ctx, nodeID, from.instance, from.remote)
+		own = false
 	}
-	if isProbe(r) {
-		write = func() error { return p.store.Record(ctx, e) }
-	}
-	if err := write(); err != nil {
-		p.log.Error("record evidence", "error", err)
-	}
+	p.keepDenial(ctx, e, denial.Code, own, keep)
 	if isProbe(r) {
 		return
 	}
 	p.metrics.add("node_denials_total", "reason", denial.Code)
 	p.failed(ctx, store.Audit{AuditKey: key, NodeID: nodeID, Remote: from.remote})
+}
+
+// denialEvidence is the row of a denial, and whether it is to be kept; rows is how many of its kind are, of a node that
+// exists. Who names none is kept as a clipped word of the detail: no row is of a node that a stranger made up.
+func (p *Platform) denialEvidence(r *http.Request, kind, nodeID, instance string, denial *web.Error, rows int) (store.Evidence, bool) {
+	ctx := r.Context()
+	e := store.Evidence{At: p.now(), Kind: kind, CorrelationID: web.CorrelationID(ctx), InstanceID: clipped(instance),
+		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "remote": web.Remote(r)}}
+	if p.knownNode(ctx, nodeID) == unknownActor {
+		e.Detail["claimed_node_id"], rows = clipped(nodeID), strangerRows
+	} else {
+		e.NodeID = nodeID
+	}
+	count, keep := p.denials.take(denialKind{web.Remote(r), denial.Code, e.NodeID}, rows, e.At, seconds(p.cfg.Policy.AuditDedupeWindow))
+	if count > 1 {
+		e.Detail["count"] = count
+	}
+	return e, keep
+}
+
+// keepDenial writes a denial: own ones count as the node's last.
+func (p *Platform) keepDenial(ctx context.Context, e store.Evidence, code string, own, keep bool) {
+	var err error
+	switch {
+	case own:
+		err = p.store.Denied(ctx, code, e, keep)
+	case keep:
+		err = p.store.Record(ctx, e)
+	}
+	if err != nil {
+		p.log.Error("record evidence", "error", err)
+	}
 }
 
 // otherHost reports whether a denial says nothing about the node, whose identity is accepted: it is a fenced host's, or

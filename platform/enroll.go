@@ -112,17 +112,17 @@ func (p *Platform) enrollDenial(ctx context.Context, nodeID string, err error) e
 // node changes nothing of it.
 var ownDenials = []string{wire.DenyTokenExpired, wire.DenyTokenConsumed, wire.DenyProfileMismatch, wire.DenyRevoked, wire.DenyRetired, wire.DenyCloned}
 
+// recordEnrollDenial counts a denied enrollment, which needs no certificate: who holds no token of the node leaves one
+// row of evidence for each window, whatever it calls itself.
 func (p *Platform) recordEnrollDenial(r *http.Request, in wire.EnrollRequest, denial *web.Error) {
-	e := store.Evidence{At: p.now(), Kind: store.NodeEnrollDenied, CorrelationID: web.CorrelationID(r.Context()), NodeID: in.NodeID, InstanceID: in.NodeInstanceID,
-		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "node_instance_id": in.NodeInstanceID, "remote": web.Remote(r)}}
-	write := func() error { return p.store.Record(r.Context(), e) }
-	if slices.Contains(ownDenials, denial.Code) {
-		write = func() error { return p.store.Denied(r.Context(), denial.Code, e) }
+	ctx, own, rows := r.Context(), slices.Contains(ownDenials, denial.Code), strangerRows
+	if own {
+		rows = nodeRows
 	}
-	if err := write(); err != nil {
-		p.log.Error("record evidence", "error", err)
-	}
-	p.failed(r.Context(), store.Audit{AuditKey: store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(r.Context(), in.NodeID), Action: actionEnroll, Reason: denial.Code},
+	e, keep := p.denialEvidence(r, store.NodeEnrollDenied, in.NodeID, in.NodeInstanceID, denial, rows)
+	e.Detail["node_instance_id"] = clipped(in.NodeInstanceID)
+	p.keepDenial(ctx, e, denial.Code, own, keep)
+	p.failed(ctx, store.Audit{AuditKey: store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(ctx, in.NodeID), Action: actionEnroll, Reason: denial.Code},
 		NodeID: in.NodeID, Remote: web.Remote(r)})
 	p.metrics.add("enrollments_denied_total", "reason", denial.Code)
 }

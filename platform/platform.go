@@ -51,6 +51,7 @@ type Platform struct {
 
 	gateway *gateway.Gateway
 	waits   waitLimit
+	denials denialGate
 	metrics metrics
 
 	mistrusted bool // by the ingress, when it was last looked at; checkTrust's own

@@ -114,6 +114,13 @@ func (s *Store) Recovered(ctx context.Context, actorType, actorID, appInstanceID
 	return rows, err
 }
 
+// OpenFailures counts the failures that last.
+func (s *Store) OpenFailures(ctx context.Context) (int, error) {
+	var n int
+	err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM audit_open").Scan(&n)
+	return n, err
+}
+
 func readOpenAudit(row scanner) (Audit, error) {
 	var a Audit
 	err := row.Scan(&a.ActorType, &a.ActorID, &a.AppInstanceID, &a.CredentialID, &a.Action, &a.Reason, &a.NodeID, moment{&a.FirstSeenAt},

@@ -34,6 +34,13 @@ func (s *Store) Instances(ctx context.Context, nodeID string) ([]Instance, error
 	return all(ctx, s.db, readInstance, instanceColumns+"WHERE node_id = ? ORDER BY last_seen_at DESC, instance_id", nodeID)
 }
 
+// KnownInstance reports whether the host ever spoke as the node.
+func (s *Store) KnownInstance(ctx context.Context, nodeID, instanceID string) (bool, error) {
+	var n int
+	err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM instances WHERE node_id = ? AND instance_id = ?", nodeID, instanceID).Scan(&n)
+	return n > 0, err
+}
+
 // seen notes that an instance spoke. An empty field keeps what was known.
 func seen(ctx context.Context, q querier, i Instance) error {
 	if i.ID == "" {

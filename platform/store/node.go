@@ -89,10 +89,12 @@ func (s *Store) Waited(ctx context.Context, nodeID string, at time.Time) error {
 	return s.touch(ctx, "UPDATE nodes SET last_wait_at = ?1, last_seen_at = max(last_seen_at, ?1) WHERE id = ?2", ms(at), nodeID)
 }
 
-// Denied notes a denial, with its evidence. A node that does not exist gets the evidence alone.
-func (s *Store) Denied(ctx context.Context, code string, e Evidence) error {
+// Denied notes a denial of e's node, with its evidence where keep says so: a repetition may be counted elsewhere. A node
+// that does not exist gets the evidence alone.
+func (s *Store) Denied(ctx context.Context, code string, e Evidence, keep bool) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "UPDATE nodes SET last_denied_at = ?, last_denial = ? WHERE id = ?", ms(e.At), code, e.NodeID); err != nil {
+		_, err := tx.ExecContext(ctx, "UPDATE nodes SET last_denied_at = ?, last_denial = ? WHERE id = ?", ms(e.At), code, e.NodeID)
+		if err != nil || !keep {
 			return err
 		}
 		return record(ctx, tx, e)
