@@ -49,18 +49,17 @@ func (e *NotFoundError) Error() string {
 }
 
 // Find reads what name says: a built-in drill by its id, a file, or a folder with all its files. What has a slash or ends
-// in .yaml is a path.
+// in .yaml is a path; an id goes before a folder of that name.
 func Find(builtin fs.FS, name string) ([]Scenario, error) {
 	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") && name != "." {
 		data, err := fs.ReadFile(builtin, name+".yaml")
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		if err == nil {
+			s, err := Parse("scenarios/"+name+".yaml", data)
+			return []Scenario{s}, err
+		}
+		if _, missing := os.Stat(name); missing != nil {
 			return nil, &NotFoundError{name, ids(builtin)}
 		}
-		if err != nil {
-			return nil, err
-		}
-		s, err := Parse("scenarios/"+name+".yaml", data)
-		return []Scenario{s}, err
 	}
 	info, err := os.Stat(name)
 	if err != nil {
