@@ -58,6 +58,9 @@ func Classify(e Evidence) Classification {
 	budget = budget.tightened(e.Budgets[c.Severity])
 	c.DetectMS, c.RepairMS = budget.Detect.Milliseconds(), budget.Repair.Milliseconds()
 	c.UserState, c.UserText = v.shown(standing)
+	if grave(c.UserState) < grave(UserOperator) && grave(c.State) < grave(UserOperator) && !v.heard() {
+		c.UserState, c.UserText = UserUnknown, "" // "passes by itself" is a word about a node that was seen to work
+	}
 	c.Losers = inOrder(append(losers, standing[min(1, len(standing)):]...))
 	c.Healthy = c.Reason == ReasonNone
 	for _, p := range v.points {
@@ -158,7 +161,7 @@ func (v *view) shown(standing []Candidate) (UserState, string) {
 	return state, text
 }
 
-// grave orders the states.
+// grave orders the states, from what nobody needs to care about on.
 func grave(s UserState) int {
 	return slices.Index([]UserState{UserNormal, UserTemporary, UserRecovery, UserOperator, UserSecurity}, s)
 }

@@ -1,6 +1,9 @@
 package diag
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Evidence is everything that is known about a node and an allocation on it, by source. What is nil, empty or zero was
 // not measured: it speaks neither for nor against anything. No name of a scenario is in it.
@@ -86,6 +89,25 @@ type Denial struct {
 	// Asked says whether the listener ever asked for the node's certificate. One that did not knows nothing of the
 	// node, so that its refusal is evidence of a drifted profile, and never of a revoked identity.
 	Asked *bool
+}
+
+// heard reports whether anything of it is about the node: its own word, or what somebody measured there, at its workload
+// or at its route. That the control plane did not answer this operator is not, nor that the platform never heard it.
+func (v *view) heard() bool {
+	switch {
+	case v.Node != nil && !v.Node.NeverHeard, v.App != nil && v.App.observed(), len(v.Denials) > 0, v.record.speaks:
+		return true
+	}
+	return slices.ContainsFunc(v.points[:], func(p CheckPoint) bool { return p.Status == MarkPass }) ||
+		slices.ContainsFunc(v.Probes, func(p Probed) bool {
+			switch p.Hop {
+			case HopControlPlaneAccess, HopNodeHeartbeat:
+				return false
+			case HopNodeOpsAccess:
+				return p.Status == StatusPass
+			}
+			return p.Status == StatusPass || p.failing() && p.By == ""
+		})
 }
 
 // TokenState is how the node's recovery token stands.

@@ -15,6 +15,7 @@ type recorded struct {
 	// blocked are lines that say that enrollment itself fails; fresh says that a newly issued certificate was refused.
 	blocked []string
 	fresh   bool
+	speaks  bool // some entry has a reason that is known here
 }
 
 // readRecord reads what the node wrote down. An entry is history when the node had good contact later in the same
@@ -31,6 +32,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	if e.BootID != "" {
 		boot = e.BootID
 	}
+	r.speaks = slices.ContainsFunc(entries, func(n RecordEntry) bool { return slices.Contains(RecordReasons[:], n.Reason) })
 	last := len(entries) - 1
 	newest := map[string]bool{} // of one reason and loop only the newest entry speaks
 	for i := last; i >= 0; i-- {

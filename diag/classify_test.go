@@ -239,7 +239,7 @@ func TestClassifyIsTotalAndDeterministic(t *testing.T) {
 		if !ok || c.Title == "" || c.Owner == "" || c.Next == "" || c.Layer == "" || c.Runbook == "" || len(c.Checklist) != 5 {
 			t.Fatalf("incomplete: %+v", c)
 		}
-		if grave(c.State) < 0 || grave(c.UserState) < 0 {
+		if grave(c.State) < 0 || grave(c.UserState) < 0 && (c.UserState != UserUnknown || c.Healthy || grave(c.State) >= grave(UserOperator)) {
 			t.Fatalf("states %q, %q", c.State, c.UserState)
 		}
 		if (c.Reason == ReasonNone) != (c.Severity == "") || c.Reason != ReasonNone && len(c.Because) == 0 {
@@ -313,6 +313,32 @@ func TestNothingKnownIsNotHealthy(t *testing.T) {
 	for _, p := range c.Checklist {
 		if p.Status != MarkUnknown {
 			t.Errorf("%s is %s", p.ID, p.Status)
+		}
+	}
+}
+
+// TestOfANodeThatWasNeverSeen: that only this operator is cut off, that the platform never heard the node, and a record
+// of zeros say nothing of the node. One word of its own does.
+func TestOfANodeThatWasNeverSeen(t *testing.T) {
+	refused := []Probed{{Hop: HopControlPlaneAccess, Status: StatusFail, Signal: SigControlPlaneUnreachable, Failure: TCPRefused}}
+	spoke := &RecordFacts{Entries: []RecordEntry{{Seq: 1, BootID: "b", Reason: RecAPIUnreachable, About: "heartbeat", Failure: TCPRefused}}}
+	for name, c := range map[string]struct {
+		e      Evidence
+		reason ReasonCode
+		state  UserState
+	}{
+		"nothing at all":           {Evidence{}, ReasonNone, UserUnknown},
+		"the operator is cut off":  {Evidence{Probes: refused}, ReasonControlPlaneUnreachable, UserUnknown},
+		"never heard":              {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleAfter: time.Minute}}, ReasonNodeAgentUnreachable, UserUnknown},
+		"never heard, and revoked": {Evidence{Node: &NodeEvidence{NeverHeard: true, Identity: "revoked"}}, ReasonIdentityRevokedOrFenced, UserOperator},
+		"a record of zeros":        {Evidence{Record: &RecordFacts{Entries: make([]RecordEntry, 3)}}, ReasonNone, UserUnknown},
+		"unknown reasons":          {Evidence{Record: &RecordFacts{Entries: []RecordEntry{{Seq: 1, Reason: "of_tomorrow"}}}}, ReasonNone, UserUnknown},
+		"the node says so too":     {Evidence{Probes: refused, Record: spoke}, ReasonControlPlaneUnreachable, UserTemporary},
+		"its SSH answers":          {Evidence{Probes: append(refused, Probed{Hop: HopNodeOpsAccess, Status: StatusPass})}, ReasonControlPlaneUnreachable, UserTemporary},
+		"it was heard once":        {Evidence{Node: &NodeEvidence{Checklist: []CheckPoint{{ID: PointHeartbeat, Status: MarkFail}}}}, ReasonNodeAgentUnreachable, UserTemporary},
+	} {
+		if got := Classify(c.e); got.Reason != c.reason || got.UserState != c.state || got.UserState == UserUnknown && got.UserText != "" {
+			t.Errorf("%s: %s, %s %q", name, got.Reason, got.UserState, got.UserText)
 		}
 	}
 }

@@ -58,6 +58,7 @@ const (
 	UserRecovery  UserState = "recovering"
 	UserOperator  UserState = "operator_action_required"
 	UserSecurity  UserState = "security_action_required"
+	UserUnknown   UserState = "unknown" // nothing of the node was measured, nor did it ever say anything: that is not normal
 )
 
 // Confidence says how a blame is supported. Proven is recomputed on replay, never trusted.

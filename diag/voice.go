@@ -117,6 +117,8 @@ func (u UserState) Words() string {
 		return "operator has to act"
 	case UserSecurity:
 		return "security has to act"
+	case UserUnknown:
+		return "unknown, for nothing of it was measured"
 	}
 	return string(u)
 }

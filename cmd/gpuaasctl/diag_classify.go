@@ -131,7 +131,7 @@ func judgedReason(c *diag.Classification, warnings bool) error {
 	switch {
 	case c.State == diag.UserOperator, c.State == diag.UserSecurity:
 		return &verdictError{exitFailed}
-	case c.Reason == diag.ReasonNone && !c.Healthy:
+	case c.Reason == diag.ReasonNone && !c.Healthy, c.UserState == diag.UserUnknown:
 		return &verdictError{exitInconclusive}
 	case c.Reason != diag.ReasonNone && c.State != diag.UserNormal && warnings:
 		return &verdictError{exitWarned}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -46,6 +48,33 @@ func TestClassifyARecord(t *testing.T) {
 		}
 		if doc.Classification.Reason != diag.ReasonNone || len(doc.Classification.Losers) != 1 {
 			t.Errorf("%s, with a contact since: %+v", what, doc.Classification)
+		}
+	}
+}
+
+// TestUnmeasuredIsNotFine: for a gate, and for who reads it, what nobody measured is unknown.
+func TestUnmeasuredIsNotFine(t *testing.T) {
+	for name, e := range map[string]diag.Evidence{
+		"the operator is cut off": {Probes: []diag.Probed{{Hop: diag.HopControlPlaneAccess, Status: diag.StatusFail, Signal: diag.SigControlPlaneUnreachable, Failure: diag.TCPRefused}}},
+		"never heard":             {Node: &diag.NodeEvidence{NeverHeard: true}},
+		"a record of zeros":       {Record: &diag.RecordFacts{Entries: make([]diag.RecordEntry, 3)}},
+	} {
+		c := diag.Classify(e)
+		if code := codeOf(judgedReason(&c, false)); code != exitInconclusive {
+			t.Errorf("%s: exit %d", name, code)
+		}
+		var out bytes.Buffer
+		a := &app{stdout: &out, env: func(string) string { return "" }}
+		if err := a.printClassified(&classified{Classification: &c}, &classifyOptions{output: formatTable}); err != nil {
+			t.Fatal(err)
+		}
+		for _, wrong := range []string{"normal", "nobody", "temporary trouble", "not affected"} {
+			if strings.Contains(out.String(), wrong) {
+				t.Errorf("%s: says %q:\n%s", name, wrong, out.String())
+			}
+		}
+		if !strings.Contains(out.String(), "unknown") {
+			t.Errorf("%s:\n%s", name, out.String())
 		}
 	}
 }

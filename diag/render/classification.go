@@ -17,6 +17,11 @@ func Classification(w io.Writer, c *diag.Classification, o Options) error {
 	}
 	p := newPage(o)
 	p.classification(c)
+	if c.Reason == diag.ReasonNone && !c.Healthy { // nobody said anything bad, and not enough anything good
+		p.field("user", string(diag.UserUnknown), Plain)
+		p.field("owner", "unknown: healthy takes all five points", Strong)
+		return p.flush(w)
+	}
 	p.field("user", userLine(c), Plain)
 	p.field("owner", Clean(c.Owner), Strong)
 	p.field("runbook", Clean(c.Runbook), Faint)

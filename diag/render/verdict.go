@@ -165,7 +165,7 @@ func factLine(id string, facts map[string]*diag.Fact) string {
 
 func (p *page) user(r *diag.Report) {
 	v := &r.Verdict
-	if v.UserState == "" || v.Blame == nil && v.UserState == diag.UserNormal {
+	if v.UserState == "" || v.Blame == nil && (v.UserState == diag.UserNormal || v.UserState == diag.UserUnknown) {
 		return
 	}
 	if r.Classification != nil {

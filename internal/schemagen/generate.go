@@ -63,7 +63,7 @@ func closedWords() map[reflect.Type][]any {
 	closed(m, diag.Ops[:]...)
 	closed(m, diag.ViewAgent, diag.ViewHost)
 	closed(m, diag.LayerManagement, diag.LayerRuntime, diag.LayerEdge)
-	closed(m, diag.UserNormal, diag.UserTemporary, diag.UserRecovery, diag.UserOperator, diag.UserSecurity)
+	closed(m, diag.UserNormal, diag.UserTemporary, diag.UserRecovery, diag.UserOperator, diag.UserSecurity, diag.UserUnknown)
 	closed(m, diag.Proven, diag.Likely, diag.Possible)
 	closed(m, diag.P0, diag.P1, diag.P2)
 	closed(m, diag.Points[:]...)
