@@ -61,7 +61,7 @@ func look(ctx context.Context, c step.Check) (o outcome, err error) {
 		return o, orText(err, "%s does not run, so it sees nothing", c.Unit)
 	}
 	inside := func() error {
-		o, err = tool(ctx, c.Exec.Stdin, c.Exec.Argv...) // a child is where the thread is that made it
+		o, err = tool(ctx, c.Exec.Stdin, c.Exec.Of(u.MainPID).Argv...) // a child is where the thread is that made it
 		return err
 	}
 	if err := inNamespace(u.MainPID, inside); err != nil {
