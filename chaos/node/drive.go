@@ -16,7 +16,7 @@ import (
 
 // poll is how often a process looks whether another one has done what it waits for, and how often the watchdog looks
 // whether something is asked of it.
-const poll = 10 * time.Millisecond
+const poll = 20 * time.Millisecond
 
 // letGo is how long the watchdog may take to let go of what it holds. Then it is ended: systemd starts it anew.
 const letGo = 5 * time.Second

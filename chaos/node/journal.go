@@ -64,6 +64,16 @@ func (j *Journal) Refresh() error {
 	return nil
 }
 
+// News says, at the price of one read, whether somebody has written since.
+func (j *Journal) News() bool {
+	var b [1]byte
+	if j.size-j.end < step.BlockSize {
+		return false
+	}
+	_, err := j.file.ReadAt(b[:], j.end)
+	return err != nil || b[0] != 0
+}
+
 // Append writes e as the next entry, and returns once it is on the disk. What is undone may use the journal's last part.
 func (j *Journal) Append(e step.Entry) error {
 	e.Seq = j.Ledger.Last + 1

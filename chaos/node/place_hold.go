@@ -127,13 +127,6 @@ func (k *hold) fill(ctx context.Context) error {
 }
 
 func (k *hold) fillInodes(ctx context.Context) error {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < maxInodes+1024 {
-		limit = unix.Rlimit{Cur: maxInodes + 1024, Max: max(limit.Max, maxInodes+1024)}
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-			return fmt.Errorf("room for %d open files: %w", maxInodes, err)
-		}
-	}
 	for ctx.Err() == nil && len(k.files) < maxInodes {
 		f, err := unnamed(k.at.Change.Hold.Dir)
 		if errors.Is(err, unix.ENOSPC) {

@@ -40,26 +40,15 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 	}
 	notify("READY=1")
 	var told time.Time // when it was told to stop
-	for pause, last := poll, ""; ; {
-		var over bool
-		err := r.locked(context.WithoutCancel(ctx), func() (err error) {
-			if ctx.Err() != nil && r.Journal.Ledger.Why == "" {
-				return k.Revert(ctx, step.WhyStopped)
-			}
-			over, err = k.Tick(ctx)
-			return err
-		})
+	for last := ""; ; {
+		over, err := r.turn(ctx, k)
 		if over {
 			return ErrOver
 		}
 		err = errors.Join(err, system.TopUp(ctx))
-		pause = poll
-		if err != nil {
-			if text := err.Error(); text != last {
-				log("%s", text)
-				last = text
-			}
-			pause = 500 * time.Millisecond
+		if err != nil && err.Error() != last {
+			last = err.Error()
+			log("%s", last)
 		}
 		if ctx.Err() != nil && told.IsZero() {
 			told = time.Now()
@@ -68,7 +57,39 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 			return fmt.Errorf("told to stop before everything was undone: %w", err)
 		}
 		notify("WATCHDOG=1")
-		time.Sleep(pause)
+		r.rest(ctx, err)
+	}
+}
+
+// turn does what is due.
+func (r *Run) turn(ctx context.Context, k *Keeper) (over bool, err error) {
+	err = r.locked(context.WithoutCancel(ctx), func() (err error) {
+		if ctx.Err() != nil && r.Journal.Ledger.Why == "" {
+			return k.Revert(ctx, step.WhyStopped)
+		}
+		over, err = k.Tick(ctx)
+		return err
+	})
+	return over, err
+}
+
+// A turn comes this often, and after an error; what is asked for in the journal is seen within a poll.
+const (
+	turnEvery  = 100 * time.Millisecond
+	turnFailed = 500 * time.Millisecond
+)
+
+// rest waits until the next turn is due. It costs the machine next to nothing.
+func (r *Run) rest(ctx context.Context, failed error) {
+	if failed != nil {
+		time.Sleep(turnFailed)
+		return
+	}
+	for until := time.Now().Add(turnEvery); time.Now().Before(until); {
+		time.Sleep(poll)
+		if ctx.Err() != nil || r.Journal.News() {
+			return
+		}
 	}
 }
 
