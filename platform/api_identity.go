@@ -48,6 +48,9 @@ func (p *Platform) decide(action string) web.Handler {
 			return decisionRefused(err)
 		}
 		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "correlation_id", d.CorrelationID)
+		if action == store.Reactivate && d.InstanceID != "" { // a contact would not end it: a copy may have the same name
+			p.recovered(r.Context(), actorHost, d.InstanceID, "", actionAuthenticate)
+		}
 		p.reclassified(r.Context(), d.NodeID)
 		return p.getNode(w, r)
 	}

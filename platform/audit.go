@@ -79,7 +79,7 @@ func (p *Platform) logAudit(ctx context.Context, a store.Audit) {
 type auditView struct {
 	ID            int64     `json:"id"`
 	At            diag.Time `json:"at"`
-	Phase         string    `json:"phase"` // decision | first | summary | recovery
+	Phase         string    `json:"phase"` // decision | first | summary | recovery | quiet
 	ActorType     string    `json:"actor_type"`
 	ActorID       string    `json:"actor_id"`
 	AppInstanceID string    `json:"app_instance_id,omitempty"`

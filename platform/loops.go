@@ -52,10 +52,10 @@ func (p *Platform) sweepLoop(ctx context.Context) {
 	})
 }
 
-// pruneLoop deletes what is older than the retention until ctx is done.
+// pruneLoop forgets what is not kept any longer until ctx is done.
 func (p *Platform) pruneLoop(ctx context.Context) {
 	every(ctx, time.Hour, func() {
-		if err := p.store.Prune(ctx, p.now().Add(-retention)); err != nil && ctx.Err() == nil {
+		if err := p.store.Prune(ctx, p.now()); err != nil && ctx.Err() == nil {
 			p.log.Error("prune failed", "error", err)
 		}
 	})

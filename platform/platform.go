@@ -28,8 +28,6 @@ const (
 	shutdownTime = 1500 * time.Millisecond
 	// headerTime bounds the reading of a request's header: nobody honest is slower.
 	headerTime = 10 * time.Second
-	// retention is how long evidence is kept.
-	retention = 7 * 24 * time.Hour
 )
 
 // Deps are the platform's ties to its surroundings; the zero value is production.

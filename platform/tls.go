@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/platform/store"
@@ -21,7 +22,18 @@ func (p *Platform) terminalTLS() *tls.Config {
 // handshakeFailed keeps a node that was turned away in TLS visible: it never reaches a handler.
 func (p *Platform) handshakeFailed(remote string, err error) {
 	p.log.Warn("TLS handshake failed", "listener", "node_terminal", "remote", remote, "error", err)
-	e := store.Evidence{At: p.now(), Kind: store.HandshakeFailed, Detail: map[string]any{"listener": "node_terminal", "remote": remote, "error": err.Error()}}
+	now, host := p.now(), remote
+	if h, _, err := net.SplitHostPort(remote); err == nil {
+		host = h
+	}
+	count, keep := p.denials.take(denialKind{remote: host, code: store.HandshakeFailed}, nodeRows, now, seconds(p.cfg.Policy.AuditDedupeWindow))
+	if !keep { // anybody can connect
+		return
+	}
+	e := store.Evidence{At: now, Kind: store.HandshakeFailed, Detail: map[string]any{"listener": "node_terminal", "remote": remote, "error": err.Error()}}
+	if count > 1 {
+		e.Detail["count"] = count
+	}
 	var rejected *tls.CertificateVerificationError
 	if errors.As(err, &rejected) && len(rejected.UnverifiedCertificates) > 0 {
 		describe(&e, rejected.UnverifiedCertificates[0])
@@ -35,7 +47,7 @@ func (p *Platform) handshakeFailed(remote string, err error) {
 
 // describe adds who a rejected certificate says it is; unverified words, marked so.
 func describe(e *store.Evidence, c *x509.Certificate) {
-	e.Detail["claimed_subject"] = c.Subject.CommonName
+	e.Detail["claimed_subject"] = clipped(c.Subject.CommonName)
 	e.Detail["claimed_serial"] = serialText(c)
 	e.Detail["claimed_issuer"] = c.Issuer.String()
 	e.Detail["claimed_not_after"] = c.NotAfter.UTC()

@@ -9,7 +9,7 @@ import (
 )
 
 // Phases of an audit row. A decision stands alone; a failure that lasts has a first row, a summary for every window
-// that it outlasts, and a recovery.
+// that it outlasts, and a recovery, or AuditQuiet.
 const (
 	AuditDecision = "decision"
 	AuditFirst    = "first"

@@ -43,6 +43,9 @@ func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsReque
 			if e.Seq == 0 || e.Seq > math.MaxInt64 {
 				return ErrSequence
 			}
+			if e.Seq <= mark { // confirmed, and perhaps forgotten since
+				continue
+			}
 			if err := addEvent(ctx, tx, nodeID, r.NodeInstanceID, e, now); err != nil {
 				return err
 			}

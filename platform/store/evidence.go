@@ -113,17 +113,3 @@ func readEvidence(row scanner) (Evidence, error) {
 	err := row.Scan(moment{&e.At}, &e.Kind, &e.CorrelationID, &e.NodeID, &e.AllocationID, &e.SessionID, &e.TaskID, jsonText{&e.Detail}, &e.InstanceID, &e.WorkflowID)
 	return e, err
 }
-
-// Prune deletes evidence, heartbeats and settled status probes from before the given time.
-func (s *Store) Prune(ctx context.Context, before time.Time) error {
-	for _, q := range []string{
-		"DELETE FROM evidence WHERE at < ?",
-		"DELETE FROM heartbeats WHERE at < ?",
-		"DELETE FROM tasks WHERE type = 'status.probe' AND status NOT IN ('queued', 'dispatched') AND queued_at < ?",
-	} {
-		if _, err := s.db.ExecContext(ctx, q, ms(before)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
