@@ -83,12 +83,16 @@ const evidenceLimit = 1000
 
 const evidenceColumns = "SELECT at, kind, correlation_id, node_id, allocation_id, session_id, task_id, detail, instance_id, workflow_id FROM evidence "
 
-// EvidenceBy returns what was recorded under a correlation id or, with "" for it, under a session id; oldest first.
+// EvidenceBy returns what was recorded under a correlation id or, with "" for it, under a session id: the newest
+// evidenceLimit, oldest first. A caller chooses its correlation id, and may use one again and again.
 func (s *Store) EvidenceBy(ctx context.Context, correlationID, sessionID string) ([]Evidence, error) {
-	if correlationID != "" {
-		return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE correlation_id = ? ORDER BY at, id LIMIT ?", correlationID, evidenceLimit)
+	column, id := "correlation_id", correlationID
+	if id == "" {
+		column, id = "session_id", sessionID
 	}
-	return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE session_id = ? ORDER BY at, id LIMIT ?", sessionID, evidenceLimit)
+	rows, err := all(ctx, s.db, readEvidence, evidenceColumns+"WHERE "+column+" = ? ORDER BY at DESC, id DESC LIMIT ?", id, evidenceLimit)
+	slices.Reverse(rows)
+	return rows, err
 }
 
 // EvidenceOf returns what was recorded of a node, or with "" for it of an allocation, since the given time: the newest

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -46,5 +47,31 @@ func TestEvidenceKeepsWhoseItWas(t *testing.T) {
 	}
 	if newest, err := s.EvidenceOf(ctx, "", "a1", time.Time{}, 2); err != nil || len(newest) != 2 || newest[0].InstanceID != "first" || newest[1].InstanceID != "second" {
 		t.Errorf("the newest two of the allocation: %+v, %v", newest, err)
+	}
+}
+
+// TestEvidenceByKeepsTheNewest: a diagnosis wants what happened last, in the order in which it happened.
+func TestEvidenceByKeepsTheNewest(t *testing.T) {
+	ctx := t.Context()
+	s, err := Open(ctx, Memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	began := time.UnixMilli(1_700_000_000_000)
+	for i := range evidenceLimit + 5 {
+		e := Evidence{At: began.Add(time.Duration(i) * time.Second), Kind: NodeEvent, CorrelationID: "c", SessionID: "s", TaskID: strconv.Itoa(i)}
+		if err := s.Record(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, by := range [][2]string{{"c", ""}, {"", "s"}} {
+		rows, err := s.EvidenceBy(ctx, by[0], by[1])
+		if err != nil || len(rows) != evidenceLimit {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		if first, last := rows[0].TaskID, rows[len(rows)-1].TaskID; first != "5" || last != strconv.Itoa(evidenceLimit+4) {
+			t.Errorf("from %s to %s", first, last)
+		}
 	}
 }
