@@ -144,7 +144,6 @@ func (a *api) request(ctx context.Context, c call, correlation string) (*http.Re
 
 // exchange sends req and reads the answer into o and c.out. Its error means that there was no answer.
 func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
-	began := time.Now()
 	resp, err := a.transport().RoundTrip(req)
 	if err != nil {
 		return err
@@ -153,7 +152,7 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 	if c.head != nil {
 		c.head(resp.Header)
 	}
-	o.clock(resp.Header, began, time.Now())
+	o.clock(resp.Header, time.Now())
 	if c.sink != nil && resp.StatusCode == http.StatusOK {
 		o.Status = resp.StatusCode
 		c.sink(resp.Body)
@@ -180,13 +179,14 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 // dateResolution is how coarse a Date header is.
 const dateResolution = time.Second
 
-// clock reads the far side's time from the header that every HTTP server sends, also one that refuses.
-func (o *Outcome) clock(h http.Header, began, ended time.Time) {
+// clock reads the far side's time from the header that every HTTP server sends, also one that refuses: it is of the moment
+// at which an answer began, however long that was waited for.
+func (o *Outcome) clock(h http.Header, answered time.Time) {
 	at, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return
 	}
-	o.Dated, o.Skew = true, at.Add(dateResolution/2).Sub(began.Add(ended.Sub(began)/2))
+	o.Dated, o.Skew = true, at.Add(dateResolution/2).Sub(answered)
 }
 
 // refuse reads an answer that is not a success.

@@ -1,8 +1,15 @@
 package agent
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -54,6 +61,28 @@ func TestTheBudgetIsThePlatformsHours(t *testing.T) {
 	if got := words(effects); strings.Contains(got, "Enroll") {
 		t.Error(got)
 	}
+}
+
+// TestALongPollSaysTheTimeOfItsEnd: a gateway that gives up after an hour is not half an hour ahead.
+func TestALongPollSaysTheTimeOfItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		go func() {
+			defer far.Close()
+			if _, err := http.ReadRequest(bufio.NewReader(far)); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Hour)
+			fmt.Fprintf(far, "HTTP/1.1 504 Gateway Timeout\r\nDate: %s\r\nContent-Length: 0\r\n\r\n", time.Now().UTC().Format(http.TimeFormat))
+		}()
+		transport := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
+		a := &api{node: testNode, base: &url.URL{Scheme: "https", Host: "api.test"}, transport: func() *http.Transport { return transport }}
+		o := a.do(t.Context(), call{method: http.MethodGet, path: wire.PathTaskWait, timeout: 2 * time.Hour, fallback: diag.RecTaskPollFailed})
+		if !o.Dated || o.Skew.Abs() > time.Second {
+			t.Errorf("%+v", o)
+		}
+		transport.CloseIdleConnections()
+	})
 }
 
 // TestADateThatTheHeartbeatsRefute: a listener whose clock is wrong ends no certificate that the platform takes.
