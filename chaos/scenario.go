@@ -98,7 +98,7 @@ type Expect struct {
 
 // Blame is the word none, or the finding that must be blamed.
 type Blame struct {
-	None bool
+	None bool `yaml:"-" json:"-"`
 	Finding
 }
 

@@ -30,7 +30,12 @@ func pages(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	drills, err := drillsPage(root)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string][]byte{
+		"docs/drills.md": []byte(drills),
 		"docs/table.svg": svg(string(picture), "gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01"),
 		"docs/hops.md":   []byte(hopsPage()),
 	}
