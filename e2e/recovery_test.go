@@ -75,6 +75,7 @@ func staleBundleHeals(c *trial) {
 	c.says(diag.RecServerTLSUntrusted, "enroll")
 	c.says(diag.RecRecoveryEnrolled, "enrolled")
 	c.well()
+	c.serves()
 	c.enrolled(1, 0)
 	c.newCert()
 }
@@ -88,6 +89,7 @@ func expiredHeals(c *trial) {
 	c.says(diag.RecCertExpired, "enroll")
 	c.says(diag.RecRecoveryEnrolled, "enrolled")
 	c.well()
+	c.serves()
 	c.enrolled(1, 0)
 	c.newCert()
 }
@@ -135,6 +137,7 @@ func lostKeyHeals(c *trial) {
 	c.says(diag.RecCertMissing, "enroll")
 	c.says(diag.RecRecoveryEnrolled, "enrolled")
 	c.well()
+	c.serves()
 	c.enrolled(1, 0)
 	c.newCert()
 }

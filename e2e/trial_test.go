@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab"
+	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Deadlines of what a trial waits for. Waiting ends when it comes; a deadline is several times what was seen.
@@ -134,6 +135,18 @@ func (c *trial) unheard(d time.Duration) {
 	if ago := n.Now.Sub(n.Agent.At.Time); ago < d {
 		c.t.Errorf("the platform heard the node %s ago; it must not come back by itself", ago)
 	}
+}
+
+// serves waits until the agent says of itself that it serves again.
+func (c *trial) serves() {
+	c.t.Helper()
+	var n struct{ Agent struct{ Posture string } }
+	for began := time.Now(); time.Since(began) < watched; time.Sleep(200 * time.Millisecond) {
+		if c.get("/v1/admin/nodes/"+c.node, &n); n.Agent.Posture == wire.PostureServing {
+			return
+		}
+	}
+	c.t.Errorf("the agent's posture is %q", n.Agent.Posture)
 }
 
 // reenroll is what the operator does: an audited bundle, carried to the node.
