@@ -206,7 +206,8 @@ func (r *Run) own() []step.Allow {
 	const why = "the drill's own, until it is closed"
 	dir := r.host.folder(r.ID)
 	var all []step.Allow
-	for _, p := range [...]string{dir, dir + "/*", r.host.reaperUnit(r.ID), r.host.reaperLink(r.ID), r.host.armLock(), r.host.Paths.State} {
+	for _, p := range [...]string{dir, dir + "/*", r.host.reaperUnit(r.ID), r.host.reaperLink(r.ID), r.host.armLock(), r.host.Paths.State,
+		"/run/systemd/transient/" + watchName(r.ID)} {
 		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why}, step.Allow{Class: step.ClassFile, Key: p, Why: why})
 	}
 	for _, u := range [...]string{watchName(r.ID), reaperName(r.ID)} {

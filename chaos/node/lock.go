@@ -72,8 +72,9 @@ func tryLock(path string) (*os.File, error) {
 }
 
 func holder(path string) string {
-	b, _ := os.ReadFile(path) // only to be told
-	return strings.TrimSpace(string(b))
+	b, _ := os.ReadFile(path) // one that cannot be read names nobody
+	line, _, _ := strings.Cut(string(b), "\n")
+	return strings.TrimSpace(line)
 }
 
 // endHolder ends the holder of a lock if it is one of us and does not run, or in any case.
