@@ -97,7 +97,7 @@ type Outcome struct {
 }
 
 // OK reports whether it went well.
-func (o Outcome) OK() bool { return o.Reason == "" }
+func (o *Outcome) OK() bool { return o.Reason == "" }
 
 // failed builds a task result that reports code.
 func failed(now time.Time, task *wire.Task, code, message string) wire.TaskResult {

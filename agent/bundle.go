@@ -235,7 +235,7 @@ func (a application) keepUndo() (string, error) {
 // trust makes a generation of the certificate that is there and the new trust bundle; without a certificate the bundle
 // is a plain file, as a bootstrap leaves it.
 func (a application) trust() error {
-	if !a.creds.check().OK() {
+	if o := a.creds.check(); !o.OK() {
 		path := a.creds.Path(fileBundle)
 		if a.creds.Linked(fileBundle) {
 			if to, err := filepath.EvalSymlinks(path); err == nil {

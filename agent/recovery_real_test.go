@@ -267,12 +267,12 @@ func TestFullDiskDuringRenewal(t *testing.T) {
 	creds.Before = reserve.before
 	e := enrollment{cfg: cfg, creds: creds, token: cfg.Token}
 	o, room := e.run(t.Context())
-	if !o.OK() || !room || reserve.released == 0 || !creds.check().OK() {
+	if !o.OK() || !room || reserve.released == 0 || creds.check().Reason != "" {
 		t.Errorf("%+v, room %v, released %d, %+v", o, room, reserve.released, creds.check())
 	}
 	cfg.Reserve = nil
 	e.cfg = cfg
-	if o, _ := e.run(t.Context()); o.Reason != diag.RecDiskFull || !creds.check().OK() {
+	if o, _ := e.run(t.Context()); o.Reason != diag.RecDiskFull || creds.check().Reason != "" {
 		t.Errorf("without a reserve: %+v", o)
 	}
 }

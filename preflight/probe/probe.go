@@ -41,7 +41,7 @@ type Prober struct {
 // Run makes one measurement. It returns when the measurement is done or ctx or the request's own time is up, always
 // with a fact: a failure is a fact, too.
 func (p *Prober) Run(ctx context.Context, req diag.Request) diag.Fact {
-	return p.measure(ctx, req, ops[req.Op])
+	return p.measure(ctx, req, measurement(req.Op))
 }
 
 // measure runs one measurement within the request's time. A nil one is an op that this build does not know.
@@ -87,25 +87,43 @@ func (p *Prober) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// ops is every measurement by name.
-var ops = map[diag.Op]func(*Prober, context.Context, diag.Request, *diag.Fact){
-	diag.OpDNS:     (*Prober).dns,
-	diag.OpTCP:     (*Prober).tcp,
-	diag.OpTLS:     (*Prober).tls,
-	diag.OpHTTP:    (*Prober).http,
-	diag.OpWS:      (*Prober).ws,
-	diag.OpSession: (*Prober).session,
-
-	diag.OpDisk:   (*Prober).disk,
-	diag.OpFile:   (*Prober).file,
-	diag.OpCert:   (*Prober).cert,
-	diag.OpUnit:   (*Prober).unit,
-	diag.OpBinary: (*Prober).binary,
-	diag.OpUser:   (*Prober).user,
-	diag.OpPTY:    (*Prober).pty,
-	diag.OpClock:  (*Prober).clock,
-	diag.OpEnv:    (*Prober).env,
-	diag.OpRecord: (*Prober).record,
-
-	diag.OpJournal: (*Prober).journal,
+// measurement is how an op is measured; nil for one that this build does not know. (A map would be filled at every start.)
+func measurement(op diag.Op) func(*Prober, context.Context, diag.Request, *diag.Fact) {
+	switch op {
+	case diag.OpDNS:
+		return (*Prober).dns
+	case diag.OpTCP:
+		return (*Prober).tcp
+	case diag.OpTLS:
+		return (*Prober).tls
+	case diag.OpHTTP:
+		return (*Prober).http
+	case diag.OpWS:
+		return (*Prober).ws
+	case diag.OpSession:
+		return (*Prober).session
+	case diag.OpDisk:
+		return (*Prober).disk
+	case diag.OpFile:
+		return (*Prober).file
+	case diag.OpCert:
+		return (*Prober).cert
+	case diag.OpUnit:
+		return (*Prober).unit
+	case diag.OpBinary:
+		return (*Prober).binary
+	case diag.OpUser:
+		return (*Prober).user
+	case diag.OpPTY:
+		return (*Prober).pty
+	case diag.OpClock:
+		return (*Prober).clock
+	case diag.OpEnv:
+		return (*Prober).env
+	case diag.OpRecord:
+		return (*Prober).record
+	case diag.OpJournal:
+		return (*Prober).journal
+	}
+	return nil
 }

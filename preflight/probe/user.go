@@ -12,8 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -125,7 +124,8 @@ func shellUsable(shell string) error {
 	case noLogin[filepath.Base(shell)]:
 		return fmt.Errorf("%s refuses logins", shell)
 	}
-	if err := unix.Access(shell, unix.X_OK); err != nil {
+	const execute = 1
+	if err := syscall.Access(shell, execute); err != nil {
 		return &os.PathError{Op: "access", Path: shell, Err: err}
 	}
 	return nil
