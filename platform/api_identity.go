@@ -3,6 +3,7 @@ package platform
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/platform/store"
@@ -10,21 +11,25 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// decisionRequest is an operator's word on a node's identity. Every field but InstanceID's is optional, but an audit
-// without a reason helps nobody.
+// decisionRequest is an operator's word on a node's identity, or on an allocation. Only the reason is wanted: an audit
+// without one helps nobody.
 type decisionRequest struct {
 	Reason      string `json:"reason"`
 	By          string `json:"by"`           // who decides; default: the operator's token
 	InstanceID  string `json:"instance_id"`  // fence, reactivate: the one host that is meant; empty: the node
 	NewIdentity bool   `json:"new_identity"` // reactivate: certificates and tokens so far are of no use
 	Reactivate  bool   `json:"reactivate"`   // reenroll: of a retired or fenced node
+	Force       bool   `json:"force"`        // reenroll: also while the ingress does not trust the signing CA
 }
 
-// decisionOf reads a decision.
+// decisionOf reads a decision, and refuses one without a reason.
 func (p *Platform) decisionOf(w http.ResponseWriter, r *http.Request, action string) (store.Decision, decisionRequest, error) {
 	var in decisionRequest
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return store.Decision{}, in, err
+	}
+	if strings.TrimSpace(in.Reason) == "" {
+		return store.Decision{}, in, web.Errorf(http.StatusBadRequest, "reason_required", "a decision is audited: the field reason is empty; say why, and by whom")
 	}
 	return p.decisionBy(r, action, in), in, nil
 }

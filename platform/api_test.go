@@ -97,7 +97,7 @@ func TestAllocations(t *testing.T) {
 	if status, _ := p.Do(http.MethodPost, "/v1/allocations/alloc-stuck/terminal-token", nil, &e); status != 409 || e.Error.Code != "allocation_not_active" {
 		t.Errorf("mint on a stuck allocation: %d %s", status, e.Error.Code)
 	}
-	if status, _ := p.Do(http.MethodPost, "/v1/admin/allocations/"+platformtest.AllocationID+"/force-release", nil, &e); status != 409 {
+	if status, _ := p.Do(http.MethodPost, "/v1/admin/allocations/"+platformtest.AllocationID+"/force-release", map[string]string{"reason": "a try"}, &e); status != 409 {
 		t.Errorf("force-release of an active allocation: %d", status)
 	}
 	if status, _ := p.Do(http.MethodPost, "/v1/admin/allocations/alloc-stuck/force-release", map[string]string{"reason": "cleanup is stuck"}, &a,

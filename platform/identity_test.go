@@ -2,6 +2,7 @@ package platform_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -32,8 +33,34 @@ func beat(t *testing.T, p *platformtest.Platform, c platformtest.Credential, h w
 func decide(t *testing.T, p *platformtest.Platform, nodeID, action string, in map[string]any) (int, string) {
 	t.Helper()
 	var e wire.ErrorBody
-	status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+nodeID+"/"+action, in, &e, wire.HeaderCorrelationID, "decision-"+action)
+	status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+nodeID+"/"+action, reasoned(in), &e, wire.HeaderCorrelationID, "decision-"+action)
 	return status, e.Error.Code
+}
+
+// reasoned is a decision with a reason, where it has none of its own.
+func reasoned(in map[string]any) map[string]any {
+	out := map[string]any{"reason": "a test"}
+	maps.Copy(out, in)
+	return out
+}
+
+// TestADecisionNeedsAReason: the audit of a decision says why; without a word nothing is decided.
+func TestADecisionNeedsAReason(t *testing.T) {
+	p := platformtest.StartPlatform(t, platformtest.Options{Allocations: []platform.SeedAllocation{
+		{ID: "alloc-stuck", NodeID: platformtest.NodeID, State: "release_failed", OSUser: "tenant"}}})
+	p.Enroll(platformtest.NodeID)
+	for _, at := range []string{"nodes/" + platformtest.NodeID + "/fence", "nodes/" + platformtest.NodeID + "/revoke", "nodes/" + platformtest.NodeID + "/retire",
+		"nodes/" + platformtest.NodeID + "/reactivate", "nodes/" + platformtest.NodeID + "/reenroll", "allocations/alloc-stuck/force-release"} {
+		for _, in := range []map[string]any{nil, {"by": "ada"}, {"reason": " \n"}} {
+			var e wire.ErrorBody
+			if status, _ := p.Do(http.MethodPost, "/v1/admin/"+at, in, &e); status != 400 || e.Error.Code != "reason_required" || !strings.Contains(e.Error.Message, "field reason") {
+				t.Errorf("%s with %v: %d %+v", at, in, status, e.Error)
+			}
+		}
+	}
+	if n := readNode(t, p); n.Identity != "accepted" || len(auditRows(t, p, "")) != 0 {
+		t.Errorf("something was decided: %s, %+v", n.Identity, auditRows(t, p, ""))
+	}
 }
 
 // bundleOf issues a recovery bundle.
@@ -43,7 +70,7 @@ func bundleOf(t *testing.T, p *platformtest.Platform, nodeID string, in map[stri
 		wire.Bundle
 		wire.ErrorBody
 	}
-	status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+nodeID+"/reenroll", in, &out, wire.HeaderCorrelationID, "bundle-1")
+	status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+nodeID+"/reenroll", reasoned(in), &out, wire.HeaderCorrelationID, "bundle-1")
 	return status, out.Error.Code, out.Bundle
 }
 
