@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -108,10 +109,12 @@ func Open(r io.Reader) (*Manifest, error) {
 
 // unpack reads the whole archive.
 func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
-	zip, err := gzip.NewReader(r)
+	input := bufio.NewReader(r)
+	zip, err := gzip.NewReader(input)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
 	}
+	zip.Multistream(false)
 	limited := &io.LimitedReader{R: zip, N: maxBundle}
 	t := tar.NewReader(limited)
 	m, found := (*Manifest)(nil), map[string][]byte{}
@@ -121,8 +124,7 @@ func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 		case errors.Is(err, io.EOF) && m == nil:
 			return nil, nil, fmt.Errorf("%w: it has no manifest", ErrBundle)
 		case errors.Is(err, io.EOF):
-			_, err = io.Copy(io.Discard, limited) // gzip's own checksum comes last
-			if err != nil {
+			if err := endsHere(limited, input); err != nil {
 				return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
 			}
 			return m, found, nil
@@ -146,6 +148,21 @@ func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 		}
 		found[h.Name] = data
 	}
+}
+
+// endsHere reads what follows the tar's end: gzip's own checksum, and nothing else. What somebody put behind it no digest
+// covers.
+func endsHere(unpacked, packed io.Reader) error {
+	for _, r := range [...]io.Reader{unpacked, packed} {
+		n, err := io.Copy(io.Discard, r)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			return fmt.Errorf("%d bytes are behind its end", n)
+		}
+	}
+	return nil
 }
 
 func readManifest(name string, data []byte) (*Manifest, error) {

@@ -139,6 +139,41 @@ func TestOpenFindsChanges(t *testing.T) {
 	}
 }
 
+// TestOpenFindsWhatIsBehind: bytes behind the tar's end, packed or not, are in no digest.
+func TestOpenFindsWhatIsBehind(t *testing.T) {
+	good := pack(t, manifest(twoFiles()...))
+	r, err := gzip.NewReader(bytes.NewReader(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zipped := func(data ...[]byte) []byte {
+		var b bytes.Buffer
+		for _, d := range data {
+			w := gzip.NewWriter(&b)
+			_, _ = w.Write(d)
+			_ = w.Close()
+		}
+		return b.Bytes()
+	}
+	if _, err := Open(bytes.NewReader(zipped(raw))); err != nil {
+		t.Fatalf("packed again: %v", err)
+	}
+	for name, data := range map[string][]byte{
+		"in the same stream": zipped(append(bytes.Clone(raw), "surprise"...)),
+		"zeros":              zipped(append(bytes.Clone(raw), 0)),
+		"in another stream":  zipped(raw, []byte("surprise")),
+		"not packed":         append(bytes.Clone(good), "surprise"...),
+	} {
+		if _, err := Open(bytes.NewReader(data)); !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), "behind its end") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestPackRefuses: no name leads out of the folder that a bundle is unpacked in.
 func TestPackRefuses(t *testing.T) {
 	for _, name := range []string{"", "/etc/passwd", "../x", "a/../../x", "a//b", ManifestName, `a\b`} {
