@@ -89,7 +89,7 @@ golden: ## write every golden file anew; look at the difference before you commi
 schema: ## diag/schema/*.json and chaos/schema/*.json from the Go types
 	$(GO) generate ./diag/schema ./chaos/schema
 
-picture: ## docs/table.svg, docs/hops.md and the made parts of README.md and docs/contract.md
+picture: ## docs/table.svg, docs/hops.md, docs/drills.md and the made parts of README.md and docs/contract.md
 	$(GO) run ./internal/docgen
 
 bench: ## one table of ratios

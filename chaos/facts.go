@@ -85,6 +85,9 @@ type File struct {
 	Text   string `json:"text,omitempty"` // only where it was asked for
 }
 
+// private says that not everybody on the machine may read the file, so its text is shown to nobody.
+func (f File) private() bool { return f.Mode&0o004 == 0 }
+
 // User is a line of passwd, as the machine's own look-up gives it.
 type User struct {
 	UID   int    `json:"uid"` // -1 = there is none

@@ -49,12 +49,12 @@ func configKind() Kind {
 			text = strings.Replace(text, e.Find, e.Replace, 1)
 		}
 		unit := unitOf(p.Unit)
-		changes, no := c.dress(outfit{unit: unit, covers: []cover{{path: p.File, text: text}}})
+		changes, no := c.dress(outfit{unit: unit, covers: []cover{{path: p.File, text: text, secret: f.private()}}})
 		if no != nil {
 			return Made{}, no
 		}
 		made := Made{Title: p.File + " is changed for " + unit, Changes: changes, Scope: step.Scope{Units: []string{unit}}}
-		if c.tool("cat") != "" {
+		if c.tool("cat") != "" && !f.private() {
 			made.Verify = append(made.Verify, c.seen(unit+" reads the changed file", unit, p.File, firstLine(p.Edits[0].Replace)))
 		}
 		if c.tool("systemctl") != "" {

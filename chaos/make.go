@@ -280,35 +280,6 @@ func merged(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// Redacted is the plan without its secret texts, for everybody but the machines.
-func (p Plan) Redacted() Plan {
-	p.Targets = slices.Clone(p.Targets)
-	for i := range p.Targets {
-		d := &p.Targets[i].Drill
-		d.Steps = slices.Clone(d.Steps)
-		for j := range d.Steps {
-			d.Steps[j].Changes = slices.Clone(d.Steps[j].Changes)
-			for k, c := range d.Steps[j].Changes {
-				d.Steps[j].Changes[k] = redacted(c)
-			}
-		}
-	}
-	return p
-}
-
-func redacted(c step.Change) step.Change {
-	const gone = "[redacted]"
-	if c.File != nil && c.File.Secret {
-		f := *c.File
-		f.Text, c.File = gone, &f
-	}
-	if c.Mount != nil && c.Mount.Secret {
-		m := *c.Mount
-		m.Text, c.Mount = gone, &m
-	}
-	return c
-}
-
 // Key is what a Mint's material is kept under.
 func (m Mint) Key() string {
 	return fmt.Sprintf("%s|%s|%s|%s|%s", m.What, m.Node, m.From, m.Until, m.By)

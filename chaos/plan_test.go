@@ -200,6 +200,26 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// TestPrivateFilesAreNotShown: a configuration that only its service may read is changed, and its text is in no output.
+func TestPrivateFilesAreNotShown(t *testing.T) {
+	facts := testFacts(testMachine(RoleNode, "n1"), platformMachine())
+	f := facts.Machines[1].Files["/etc/nginx/edge.d/term.conf"]
+	f.Mode, f.Text = 0o640, "# hunter2\n"+f.Text
+	facts.Machines[1].Files["/etc/nginx/edge.d/term.conf"] = f
+	p := plan(t, "terminal-route-missing", testProfile(), facts)
+	p.Facts = &facts
+	shown, err := json.Marshal(p.Redacted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Refused) > 0 || strings.Contains(string(shown)+p.Text(), "hunter2") {
+		t.Errorf("%v\n%s", p.Refused, p.Text())
+	}
+	if !strings.Contains(string(p.Targets[0].Drill.Encode()), "hunter2") {
+		t.Error("the machine does not get it")
+	}
+}
+
 // TestPlanIsPure: the same again, also after a way through JSON.
 func TestPlanIsPure(t *testing.T) {
 	facts := testFacts(testMachine(RoleNode, "n1"), platformMachine())
