@@ -29,13 +29,17 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: build dist test test-fast test-lab demo lint golden schema picture bench bench-quick clean help
+.PHONY: build drill-agent dist test test-fast test-lab demo lint golden schema picture bench bench-quick clean help
 
 build: ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o bin/ $(BINARIES)
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_AGENT) -o bin/ $(AGENT)
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_FAULT) -o bin/ $(FAULT)
+
+drill-agent: ## bin/gpuaas-agent-oldterminal: the agent of before, which the drill terminal-open-without-stream runs
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS_AGENT) -tags "nethttpomithttp2 oldterminal" -o bin/gpuaas-agent-oldterminal $(AGENT)
 
 dist: ## dist/OS-ARCH/: the tool for Linux and macOS, the rest for Linux
 	@set -e; for os in linux darwin; do for arch in amd64 arm64; do \

@@ -220,6 +220,7 @@ func (fs *fileSet) node(m Machine) {
 	fs.text(systemUnits+agent, "node/gpuaas-node-agent.service", "", 0o644)
 	fs.enable(agent, "multi-user.target")
 	fs.binary("gpuaas-agent", agent)
+	fs.binary("gpuaas-agent-oldterminal", "")                                   // where it was built: what a drill runs in the agent's place
 	for _, unit := range [...]string{"nginx.service", "redis-server.service"} { // of the shared image, not of a node
 		fs.mask(unit)
 	}
