@@ -171,6 +171,31 @@ func TestIdsJoin(t *testing.T) {
 	}
 }
 
+// TestAWalkIsNotItsTask: requests under a walk's correlation id belong to its task and its session only where they name them.
+func TestAWalkIsNotItsTask(t *testing.T) {
+	p := known("platform", 0)
+	h := Join(Query{NodeID: "n1"},
+		Journal(p, FromPlatform, "", &diag.JournalFacts{Lines: []diag.JournalLine{
+			line(1, `{"level":"INFO","msg":"request","listener":"api","method":"GET","path":"/v1/admin/evidence","status":200,"correlation_id":"walk"}`),
+		}}),
+		Platform(p, []Item{
+			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "task.queued", NodeID: "n1", TaskID: "t1", CorrelationID: "walk"}},
+			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "task.completed", TaskID: "t1"}},
+			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "terminal.token_minted", NodeID: "n1", AllocationID: "a1", SessionID: "s1", CorrelationID: "walk"}},
+		}, keep))
+	if len(h.Events) != 4 {
+		t.Fatalf("%+v", h.Events)
+	}
+	for _, e := range h.Events {
+		if e.CorrelationID != "walk" || e.NodeID != "n1" || e.AllocationID != "a1" {
+			t.Errorf("not of the walk: %+v", e)
+		}
+		if (e.TaskID == "t1") != (e.Origin == FromTasks) || (e.SessionID == "s1") != (e.Origin == FromSessions) {
+			t.Errorf("%s: task %q, session %q", e.Message, e.TaskID, e.SessionID)
+		}
+	}
+}
+
 // TestAnotherInstance: a node that was imaged anew keeps its history, and the change is a line. An old instance that
 // speaks again is two machines; the platform's own word about the node, as it knew it then, is not.
 func TestAnotherInstance(t *testing.T) {

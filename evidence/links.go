@@ -33,9 +33,13 @@ func (e *Event) linked() [6]*string {
 }
 
 // reach is how many of the linked ids a key tells of: an allocation tells its node and workflow, but has many sessions.
+// A correlation id is a whole walk's, so that what goes out under it is not of its one task, nor of its one session.
 func reach(key string) int {
-	if strings.HasPrefix(key, "allocation ") {
+	switch {
+	case strings.HasPrefix(key, "allocation "):
 		return 2
+	case strings.HasPrefix(key, "correlation "):
+		return 3
 	}
 	return 6
 }
