@@ -83,6 +83,12 @@ func (p *Platform) reenroll(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notFound(err, "node")
 	}
+	if trusted := p.pki.trust().IngressTrustsSigningCA; trusted != nil && !*trusted {
+		if !in.Force { // the new certificate would be rejected like the old one
+			return web.Errorf(http.StatusConflict, "cert_untrusted_by_ingress", "the node ingress does not trust the CA that signs node certificates: repair that first, or set the field force")
+		}
+		d.Forced = true
+	}
 	row, token, err := p.recoveryToken(n, d.At)
 	if err != nil {
 		return err

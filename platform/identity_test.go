@@ -63,6 +63,26 @@ func TestADecisionNeedsAReason(t *testing.T) {
 	}
 }
 
+// TestNoBundleWhileTheIngressTrustsAnotherCA: its certificate would be rejected like the old one. An operator may insist,
+// and the audit says so.
+func TestNoBundleWhileTheIngressTrustsAnotherCA(t *testing.T) {
+	p := platformtest.StartPlatform(t, platformtest.Options{})
+	p.Enroll(platformtest.NodeID)
+	p.WriteIngressCA([]byte(p.CAPEM))
+	if status, code, b := bundleOf(t, p, platformtest.NodeID, nil); status != 409 || code != "cert_untrusted_by_ingress" || b.Token != "" {
+		t.Errorf("refused: %d %s", status, code)
+	}
+	if rows := auditRows(t, p, "?action=node.reenroll"); len(rows) != 0 {
+		t.Errorf("audit of nothing: %+v", rows)
+	}
+	if status, code, b := bundleOf(t, p, platformtest.NodeID, map[string]any{"force": true, "reason": "the ingress follows"}); status != 200 || b.Token == "" {
+		t.Errorf("forced: %d %s", status, code)
+	}
+	if rows := auditRows(t, p, "?action=node.reenroll"); len(rows) != 1 || rows[0].Reason != "forced, cert_untrusted_by_ingress: the ingress follows" {
+		t.Errorf("audit %+v", rows)
+	}
+}
+
 // bundleOf issues a recovery bundle.
 func bundleOf(t *testing.T, p *platformtest.Platform, nodeID string, in map[string]any) (int, string, wire.Bundle) {
 	t.Helper()

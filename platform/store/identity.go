@@ -34,6 +34,7 @@ type Decision struct {
 	Action        string
 	InstanceID    string // of Fence and Reactivate: the one host that is meant, and not the node
 	NewIdentity   bool   // of Reactivate: certificates and tokens so far are of no use, so that only a bundle issued afterwards gets in
+	Forced        bool   // of a reenrollment: although the ingress does not trust the signing CA
 	By            string
 	Reason        string
 	CorrelationID string
@@ -177,6 +178,9 @@ func (v Source) detail() map[string]any {
 		"received_at": v.At.UTC(), "node_time": v.NodeTime.UTC()}
 }
 
+// ForcedReason begins the audited reason of a bundle that was issued against the platform's own advice.
+const ForcedReason = "forced, cert_untrusted_by_ingress: "
+
 // Reenroll stores a fresh token of a node with the operation, evidence and audit of its issue. reactivate accepts the
 // identity of a retired or fenced node again in the same step; a cloned or revoked one has to be settled before.
 func (s *Store) Reenroll(ctx context.Context, t Token, d Decision, reactivate bool) error {
@@ -201,9 +205,12 @@ func (s *Store) Reenroll(ctx context.Context, t Token, d Decision, reactivate bo
 			CreatedAt: d.At, ExpiresAt: t.ExpiresAt}); err != nil {
 			return err
 		}
-		err = record(ctx, tx, Evidence{At: d.At, Kind: NodeReenroll, CorrelationID: d.CorrelationID, NodeID: t.NodeID,
-			Detail: map[string]any{"expires_at": t.ExpiresAt, "environment_profile": t.Profile, "by": d.By, "reason": d.Reason, "remote": d.Remote}})
-		if err != nil {
+		detail := map[string]any{"expires_at": t.ExpiresAt, "environment_profile": t.Profile, "by": d.By, "reason": d.Reason, "remote": d.Remote}
+		if d.Forced {
+			detail["forced"] = "cert_untrusted_by_ingress"
+			d.Reason = ForcedReason + d.Reason
+		}
+		if err := record(ctx, tx, Evidence{At: d.At, Kind: NodeReenroll, CorrelationID: d.CorrelationID, NodeID: t.NodeID, Detail: detail}); err != nil {
 			return err
 		}
 		return decided(ctx, tx, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node.reenroll", Reason: d.Reason},
