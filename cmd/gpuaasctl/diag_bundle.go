@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,8 +78,9 @@ README.txt in the archive tells the story. Secrets are taken out where they are 
 
 Who does not answer costs his own deadline and nobody else's; what is missing is said. Existing files are never replaced.
 
-Exit codes: 0 every source answered, 2 usage or configuration, 3 neither the node nor the platform said anything (what
-little there is was written), 5 a partial bundle was written, 130 interrupted (a partial bundle was written).`,
+Exit codes: 0 every source answered, 1 it could be written nowhere (what was heard is listed), 2 usage or configuration,
+3 neither the node nor the platform said anything (what little there is was written), 5 a partial bundle was written, or
+FILE could not be and it is in $TMPDIR under a name that is said, 130 interrupted (a partial bundle was written).`,
 		Example: `  gpuaasctl diag bundle compute-node-01 --profile lab --allocation-id alloc-01
   gpuaasctl diag bundle compute-node-01 --profile lab --correlation-id ID --since 6h -O case-4711.tar.gz
   gpuaasctl diag bundle verify case-4711.tar.gz`,
@@ -122,13 +125,33 @@ func (a *app) bundle(cmd *cobra.Command, o *bundleOptions, node string) error {
 	if err := evidence.Pack(&b, packed.m); err != nil {
 		return fmt.Errorf("pack the bundle: %w", err)
 	}
-	if err := writeNewFile(o.file, b.Bytes()); err != nil {
-		return fmt.Errorf("write the bundle: %w", err)
+	wanted := o.file
+	lost := a.saveBundle(o, b.Bytes())
+	if err := a.showBundle(packed.m, o, b.Len()); err != nil || lost != nil {
+		return errors.Join(lost, err)
 	}
-	if err := a.showBundle(packed.m, o, b.Len()); err != nil {
+	if err := gatheredCode(packed.m); err != nil || o.file == wanted {
 		return err
 	}
-	return gatheredCode(packed.m)
+	return &verdictError{exitInconclusive}
+}
+
+// saveBundle writes the archive to o.file. Where that cannot be (a full disk, another run that was faster), it goes to
+// the folder for temporary files, o.file says so, and so does a note: what is gathered cannot be gathered again. An error
+// means that it is nowhere, and o.file is empty.
+func (a *app) saveBundle(o *bundleOptions, data []byte) error {
+	why := writeNewFile(o.file, data)
+	if why == nil {
+		return nil
+	}
+	elsewhere := filepath.Join(cmp.Or(a.env("TMPDIR"), os.TempDir()), strings.TrimSuffix(filepath.Base(o.file), ".tar.gz")+"-"+preflight.NewID("kept")+".tar.gz")
+	if err := writeNewFile(elsewhere, data); err != nil {
+		o.file = ""
+		return fmt.Errorf("write the bundle: %w", errors.Join(why, err))
+	}
+	note(a.stderr, "%s could not be written (%v); the bundle is in %s", o.file, why, elsewhere)
+	o.file = elsewhere
+	return nil
 }
 
 // gatheredCode is the exit code of asking everybody.
@@ -177,6 +200,9 @@ func (a *app) showBundle(m *evidence.Manifest, o *bundleOptions, size int) error
 		whole = "partial"
 	}
 	text := columns(rows)
+	if o.file == "" {
+		return a.write(append(text, "\nthe bundle is not written\n"...))
+	}
 	text = fmt.Appendf(text, "\n%s: %s, %s bytes, %d files; begin with README.txt\n", o.file, whole, strconv.Itoa(size), len(m.Files)+1)
 	return a.write(text)
 }
@@ -188,20 +214,25 @@ func newBundleVerify(a *app) *cobra.Command {
 		Short: "Check a bundle against its manifest",
 		Long: `Reads every file of a bundle and compares it with the manifest's digest.
 
-Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read, 3 it is not as it was packed (what differs is named).`,
+Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read, 3 it is not as it was packed (what differs is named;
+with -o json the document says so).`,
 		Example: `  gpuaasctl diag bundle verify case-4711.tar.gz`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			m, err := openBundle(args[0])
-			if err != nil {
-				return err
+			m, damage := openBundle(args[0])
+			var failed *failedError
+			if damage != nil && !errors.As(damage, &failed) {
+				return damage
 			}
 			if output == formatJSON {
-				b, err := json.MarshalIndent(m, "", "  ")
+				b, err := json.MarshalIndent(newVerified(args[0], m, damage), "", "  ")
 				if err != nil {
 					return err
 				}
-				return a.write(append(b, '\n'))
+				return errors.Join(a.write(append(b, '\n')), damage)
+			}
+			if damage != nil {
+				return damage
 			}
 			return a.write(fmt.Appendf(nil, "%s is as it was packed: %d files about node %s, run %s\n", args[0], len(m.Files)+1, m.NodeID, m.RunID))
 		},
@@ -210,8 +241,27 @@ Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read, 3 it is not
 	return cmd
 }
 
+// verified is the JSON document of bundle verify: the manifest, and what is wrong with the archive. A manifest that
+// cannot be read is absent.
+type verified struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	File       string `json:"file"`
+	AsPacked   bool   `json:"as_packed"`
+	Why        string `json:"why,omitempty"`
+	*evidence.Manifest
+}
+
+func newVerified(path string, m *evidence.Manifest, damage error) verified {
+	v := verified{APIVersion: diag.APIVersion, Kind: evidence.KindBundle, File: path, AsPacked: damage == nil, Manifest: m}
+	if damage != nil {
+		v.Why = damage.Error()
+	}
+	return v
+}
+
 // openBundle reads and checks a bundle: a file that cannot be read is the caller's mistake, one that was changed is a
-// finding.
+// finding, and its manifest is returned where it can be read.
 func openBundle(path string) (*evidence.Manifest, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -221,7 +271,7 @@ func openBundle(path string) (*evidence.Manifest, error) {
 	m, err := evidence.Open(f)
 	switch {
 	case errors.Is(err, evidence.ErrBundle):
-		return nil, &failedError{fmt.Errorf("%s: %w", path, err)}
+		return m, &failedError{fmt.Errorf("%s: %w", path, err)}
 	case err != nil:
 		return nil, &usageError{err: fmt.Errorf("%s: %w", path, err)}
 	}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/evidence"
+)
+
+// TestBundleIsNotLost: where FILE cannot be written, the evidence is kept elsewhere, for its owner alone, and that is said.
+func TestBundleIsNotLost(t *testing.T) {
+	dir, spare := t.TempDir(), t.TempDir()
+	taken := filepath.Join(dir, "case.tar.gz")
+	if err := os.WriteFile(taken, []byte("another run's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	a := &app{stderr: &said, stdout: &bytes.Buffer{}, env: func(string) string { return spare }}
+	for _, path := range []string{taken, filepath.Join(dir, "gone", "case.tar.gz")} {
+		said.Reset()
+		o := &bundleOptions{file: path}
+		if err := a.saveBundle(o, []byte("evidence")); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(o.file)
+		if err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(o.file) != spare || !strings.Contains(said.String(), o.file) {
+			t.Errorf("%s: in %s, %v: %s", path, o.file, err, said.String())
+		}
+		if b, _ := os.ReadFile(o.file); string(b) != "evidence" {
+			t.Errorf("%s holds %q", o.file, b)
+		}
+	}
+	if b, _ := os.ReadFile(taken); string(b) != "another run's" {
+		t.Errorf("%s was replaced: %q", taken, b)
+	}
+
+	var out bytes.Buffer
+	nowhere := &app{stderr: &said, stdout: &out, env: func(string) string { return filepath.Join(dir, "gone") }}
+	o := &bundleOptions{file: taken, output: formatTable}
+	if err := nowhere.saveBundle(o, []byte("evidence")); codeOf(err) != exitInternal {
+		t.Errorf("nowhere: %v", err)
+	}
+	m := &evidence.Manifest{Sources: []evidence.Gathered{{Source: "record", Status: evidence.GotWhole, Why: "7 entries"}}}
+	if err := nowhere.showBundle(m, o, 8); err != nil || !strings.Contains(out.String(), "7 entries") || !strings.Contains(out.String(), "not written") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// TestVerifyIsOneDocument: also of a damaged bundle, and of what is none.
+func TestVerifyIsOneDocument(t *testing.T) {
+	var good bytes.Buffer
+	m := &evidence.Manifest{APIVersion: diag.APIVersion, Kind: evidence.KindBundle, NodeID: "n1", Files: []evidence.File{{Path: "a.txt", Data: []byte("a")}}}
+	if err := evidence.Pack(&good, m); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"good": good.Bytes(), "longer": append(bytes.Clone(good.Bytes()), 'x'), "none": []byte("no bundle")} {
+		path := filepath.Join(t.TempDir(), "case.tar.gz")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		cmd := newBundleVerify(&app{stdout: &out, stderr: &bytes.Buffer{}, env: func(string) string { return "" }})
+		cmd.SetArgs([]string{path, "-o", "json"})
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		code := codeOf(cmd.Execute())
+		var doc struct {
+			Kind     string `json:"kind"`
+			AsPacked bool   `json:"as_packed"`
+			Why      string `json:"why"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+			t.Fatalf("%s: %v: %q", name, err, out.String())
+		}
+		if doc.Kind != evidence.KindBundle || doc.AsPacked != (name == "good") || (doc.Why == "") != doc.AsPacked || (code == exitPass) != doc.AsPacked || code != exitPass && code != exitFailed {
+			t.Errorf("%s: exit %d, %+v", name, code, doc)
+		}
+	}
+}
