@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/evidence"
 )
 
@@ -56,9 +59,13 @@ func (a *app) export(cmd *cobra.Command, o *exportOptions, node string) error {
 		return err
 	}
 	since, shipped := j.Began.Add(-o.history.since), map[string]time.Time{}
+	silent := map[string]string{}
 	for {
 		began := time.Now()
 		m, err := a.exportRound(cmd.Context(), o, j, since, shipped)
+		if m != nil {
+			a.noteChanged(m, silent)
+		}
 		if err != nil {
 			return err
 		}
@@ -92,6 +99,33 @@ func (o *exportOptions) nextSince(since, began time.Time, whole bool) time.Time 
 	return since
 }
 
+// noteChanged says who is missing, and who is there again: once, not in each round. silent is what was said, by source.
+func (a *app) noteChanged(m *evidence.Manifest, silent map[string]string) {
+	now := map[string]string{}
+	for _, g := range m.Missing() {
+		now[g.Source] = g.Status
+		if silent[g.Source] != g.Status {
+			note(a.stderr, "%s is %s: %s", g.Source, g.Status, g.Why)
+		}
+	}
+	if by := string(m.EndedBy); m.EndedBy != diag.EndedCompleted {
+		now[asking] = by
+		if silent[asking] != by {
+			note(a.stderr, "the asking ended by %s", by)
+		}
+	}
+	for _, source := range slices.Sorted(maps.Keys(silent)) {
+		if now[source] == "" {
+			note(a.stderr, "%s is whole again", source)
+		}
+	}
+	clear(silent)
+	maps.Copy(silent, now)
+}
+
+// asking stands among the silent sources for the round itself.
+const asking = "the asking"
+
 // exportRound asks once and writes what was not shipped before. The requests of the round itself are no news.
 func (a *app) exportRound(ctx context.Context, o *exportOptions, j *job, since time.Time, shipped map[string]time.Time) (*evidence.Manifest, error) {
 	bounded, cancel := context.WithTimeout(ctx, o.history.target.deadline)
@@ -100,7 +134,6 @@ func (a *app) exportRound(ctx context.Context, o *exportOptions, j *job, since t
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return nil, err
 	}
-	a.noteMissing(m)
 	var news []evidence.Event
 	for _, e := range t.Told() {
 		if _, known := shipped[e.ID]; !known {

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/evidence"
 )
 
 // TestExportWaitsForTheSilent: the rounds of an outage move nothing on, so that what its end brings to light is shipped;
@@ -23,5 +27,25 @@ func TestExportWaitsForTheSilent(t *testing.T) {
 	}
 	if got, want := o.nextSince(since, start.Add(72*time.Hour), false), start.Add(70*time.Hour); !got.Equal(want) {
 		t.Errorf("after three days: since %s, want %s", got, want)
+	}
+}
+
+// TestExportSaysOnceWhoIsSilent: an outage of a hundred rounds is two notes: that it began, and that it is over.
+func TestExportSaysOnceWhoIsSilent(t *testing.T) {
+	var said bytes.Buffer
+	a, silent := &app{stderr: &said}, map[string]string{}
+	round := func(status string) {
+		m := &evidence.Manifest{EndedBy: diag.EndedCompleted, Sources: []evidence.Gathered{{Source: "record", Status: status, Why: "ssh_timeout"}}}
+		a.noteChanged(m, silent)
+	}
+	for range 100 {
+		round(evidence.GotNothing)
+	}
+	round(evidence.GotPart)
+	round(evidence.GotWhole)
+	round(evidence.GotWhole)
+	want := "gpuaasctl: record is missing: ssh_timeout\ngpuaasctl: record is partial: ssh_timeout\ngpuaasctl: record is whole again\n"
+	if said.String() != want {
+		t.Errorf("said:\n%s", said.String())
 	}
 }
