@@ -51,7 +51,7 @@ by hand for one of the names is reported and never touched; one with another add
 in ` + endpoints.LogFile + ` and in the node's journal.
 
 Exit codes: 0 as wanted, or apply would make it so, 2 usage or configuration, 3 refused, or apply would be, or not as
-wanted afterwards, 130 interrupted.`,
+wanted afterwards, 5 the node's file could not be read, 130 interrupted.`,
 		Example: example,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -129,6 +129,8 @@ func (a *app) nodeEndpoints(ctx context.Context, j *job, deadline time.Duration,
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
+	case errors.As(err, new(*unreadError)): // nothing of it was measured
+		return a.unread(err)
 	case err != nil:
 		return &failedError{err}
 	case !w.doc.asWanted():
@@ -150,11 +152,17 @@ func (w *endpointsWork) do(ctx context.Context) error {
 	return err
 }
 
+// unreadError is a node of which nothing could be read, so that nothing was refused and nothing was found.
+type unreadError struct{ err error }
+
+func (e *unreadError) Error() string { return e.err.Error() }
+func (e *unreadError) Unwrap() error { return e.err }
+
 // plan reads the node's file and says what shall become of it.
 func (w *endpointsWork) plan(ctx context.Context) (endpoints.Plan, error) {
 	said, err := w.node.Run(ctx, vantage.Script{Text: endpoints.ReadScript, Args: []string{w.hosts, w.log}})
 	if err != nil {
-		return endpoints.Plan{}, fmt.Errorf("read %s of %s: %w", w.hosts, w.doc.Node, err)
+		return endpoints.Plan{}, &unreadError{fmt.Errorf("read %s of %s: %w", w.hosts, w.doc.Node, err)}
 	}
 	state, err := endpoints.ParseRead(said)
 	if err != nil {
