@@ -66,6 +66,7 @@ type Name []netip.Addr
 
 // Unit is a service as systemd has it.
 type Unit struct {
+	ID      string `json:"id,omitempty"` // its own name, where it was asked for by an alias
 	Loaded  bool   `json:"loaded"`
 	Active  string `json:"active"`
 	Masked  bool   `json:"masked,omitempty"`

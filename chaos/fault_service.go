@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,9 @@ func serviceStop() Kind {
 		made := Made{}
 		var stopped []string
 		for _, u := range unitsOf(p.Units) {
-			if f := c.Machine.Units[u]; !f.Loaded || f.Active != "active" {
+			f := c.Machine.Units[u]
+			u = orWord(f.ID, u)
+			if !f.Loaded || f.Active != "active" || slices.Contains(stopped, u) {
 				continue
 			}
 			stopped = append(stopped, u)

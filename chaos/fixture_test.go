@@ -45,6 +45,7 @@ func testMachine(role Role, id string) Machine {
 		m.Units[u] = Unit{Loaded: true, Active: "active", PID: 100, Private: true}
 	}
 	m.Units["ssh.socket"] = Unit{}
+	m.Units["sshd.service"] = Unit{ID: "ssh.service", Loaded: true, Active: "active", PID: 100}
 	m.Names["node-api.gpuaas.test"] = addresses("10.231.77.11", "fd00::11")
 	m.Names["term.gpuaas.test"] = addresses("10.231.77.10")
 	m.Names["127.0.0.1"] = addresses("127.0.0.1")

@@ -60,7 +60,7 @@ func kindCases() []kindCase {
 		{name: "renewed", kind: "cert", params: `{as: renewed, token: keep}`},
 		{name: "no certificate", kind: "cert", params: `{as: wrong-ca}`, spoil: func(m *Machine) { m.Files["/etc/gpuaas/cert.pem"] = File{} }, refused: step.RefusedUnsupported},
 
-		{name: "one of two", kind: "service-stop", params: `{units: [ssh.socket, ssh]}`},
+		{name: "one of two, and its alias", kind: "service-stop", params: `{units: [ssh.socket, ssh, sshd]}`},
 		{name: "none", kind: "service-stop", params: `{units: [ssh.socket]}`, refused: step.RefusedUnsupported},
 
 		{name: "signal", kind: "service-freeze", params: `{unit: "${agent_unit}"}`},

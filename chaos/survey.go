@@ -40,7 +40,7 @@ for a in "$@"; do
   user:*) say "at $n $(getent passwd -- "$v" | b64)" ;;
   unit:*) i=$(systemctl show -P MainPID -- "$v" 2>/dev/null)
     private=no; [ "${i:-0}" -gt 0 ] && [ "$(readlink "/proc/$i/ns/mnt")" != "$(readlink /proc/1/ns/mnt)" ] && private=yes
-    say "at $n $(systemctl show -p LoadState -p ActiveState -p MainPID -p User -- "$v" 2>/dev/null | tr '\n' ' ')Private=$private" ;;
+    say "at $n $(systemctl show -p Id -p LoadState -p ActiveState -p MainPID -p User -- "$v" 2>/dev/null | tr '\n' ' ')Private=$private" ;;
   file:*|text:*)
     if [ -e "$v" ]; then
       real=$(readlink -f -- "$v") sum=-
@@ -214,6 +214,8 @@ func unitFacts(words []string) Unit {
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
 		switch key {
+		case "Id":
+			u.ID = value
 		case "LoadState":
 			u.Loaded, u.Masked = value == "loaded", value == "masked"
 		case "ActiveState":
