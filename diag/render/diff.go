@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -225,6 +226,8 @@ func diffShort(d *diag.Diff) string {
 		return ""
 	case !d.Comparable:
 		return "not compared: " + d.Because
+	case len(d.Changes) == 0 && timesLeftOut(d):
+		return "nothing changed, times not compared"
 	case len(d.Changes) == 0:
 		return "nothing changed"
 	}
@@ -237,6 +240,11 @@ func diffShort(d *diag.Diff) string {
 		return count(n, "regression") + ": " + label
 	}
 	return count(len(d.Changes), "change") + ": " + label
+}
+
+// timesLeftOut reports whether there were too few kept good walks to tell slow from noisy.
+func timesLeftOut(d *diag.Diff) bool {
+	return slices.ContainsFunc(d.NotCompared, func(n diag.NotCompared) bool { return n.What == "timing" })
 }
 
 // diff is the same as Markdown.

@@ -93,3 +93,15 @@ func TestNothingToCompare(t *testing.T) {
 		t.Errorf("%v:\n%s", err, b.String())
 	}
 }
+
+// TestDiffShort: what was not compared did not stay the same.
+func TestDiffShort(t *testing.T) {
+	d := &diag.Diff{Comparable: true}
+	if got := diffShort(d); got != "nothing changed" {
+		t.Error(got)
+	}
+	d.NotCompared = []diag.NotCompared{{What: "timing", Because: "3 kept good walks, 5 are needed"}}
+	if got := diffShort(d); got != "nothing changed, times not compared" {
+		t.Error(got)
+	}
+}
