@@ -34,13 +34,37 @@ func Read(fsys fs.FS) (diag.RecordFacts, error) {
 	errRecord := r.file(fsys, FileRecord, FileRecord, Slots)
 	errPinned := r.file(fsys, FilePinned, FilePinned, PinnedSlots)
 	if errRecord != nil && errPinned != nil {
-		return diag.RecordFacts{}, fmt.Errorf("read the record: %w", errRecord)
+		return diag.RecordFacts{}, fmt.Errorf("read the record: %w", &fileError{FileRecord, errRecord})
 	}
 	f := r.facts()
-	if err := cmp.Or(errRecord, errPinned); err != nil {
-		f.Degraded = err.Error()
+	switch {
+	case errRecord != nil:
+		f.Degraded = (&fileError{FileRecord, errRecord}).Error()
+	case errPinned != nil:
+		f.Degraded = (&fileError{FilePinned, errPinned}).Error()
 	}
 	return f, nil
+}
+
+// fileError is one file of a record that cannot be read.
+type fileError struct {
+	name string
+	err  error
+}
+
+func (e *fileError) Unwrap() error { return e.err }
+
+func (e *fileError) Error() string {
+	var at *fs.PathError
+	switch {
+	case errors.Is(e.err, fs.ErrNotExist):
+		return "its file " + e.name + " is missing"
+	case errors.Is(e.err, fs.ErrPermission):
+		return "its file " + e.name + " may not be read"
+	case errors.As(e.err, &at):
+		return "its file " + e.name + ": " + at.Err.Error()
+	}
+	return "its file " + e.name + ": " + e.err.Error()
 }
 
 // ReadFile reads one file of a record, whatever it is called.

@@ -80,3 +80,15 @@ func TestRecordOutsideOfTheAgentsMounts(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordWithoutItsPins: what is missing is said in words of our own.
+func TestRecordWithoutItsPins(t *testing.T) {
+	dir := recordIn(t, 3)
+	if err := os.Remove(filepath.Join(dir, record.FilePinned)); err != nil {
+		t.Fatal(err)
+	}
+	f := runHere(t, diag.Request{Op: diag.OpRecord, Target: dir})
+	if f.Failure != diag.OK || f.Record.Valid != 3 || f.Record.Degraded != "its file pinned is missing" {
+		t.Errorf("%s, %+v", f.Failure, f.Record)
+	}
+}
