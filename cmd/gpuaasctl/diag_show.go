@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -75,7 +76,7 @@ func (a *app) showRecord(cmd *cobra.Command, node string, o *recordOptions) erro
 	defer cancel()
 	vantages := j.vantages()
 	defer closeAll(ctx, vantages)
-	f, err := askRecord(ctx, vantages[preflight.Node], j.recordRequest(o))
+	f, err := askRecord(ctx, vantages[preflight.Node], j.recordRequest(o), j.recordHome())
 	if err != nil {
 		return a.unread(err)
 	}
@@ -94,16 +95,23 @@ func (a *app) recordTarget(cmd *cobra.Command, node string, o *recordOptions) (*
 }
 
 func (j *job) recordRequest(o *recordOptions) diag.Request {
-	return diag.Request{ID: "record", Op: diag.OpRecord, Limit: o.limit, Target: cmp.Or(o.dir, j.Env.Profile.Agent.Record, recordDir)}
+	return diag.Request{ID: "record", Op: diag.OpRecord, Limit: o.limit, Target: cmp.Or(o.dir, j.recordHome())}
 }
 
+// recordHome is where the node's agent keeps its record.
+func (j *job) recordHome() string { return cmp.Or(j.Env.Profile.Agent.Record, recordDir) }
+
 // askRecord reads the record where v is. A fact without a record is an error that says why.
-func askRecord(ctx context.Context, v preflight.Vantage, req diag.Request) (diag.Fact, error) {
+// at is where the node's agent keeps it: the copy in memory is of that record, and of no other folder's.
+func askRecord(ctx context.Context, v preflight.Vantage, req diag.Request, at string) (diag.Fact, error) {
 	f := v.Probe(ctx, []diag.Request{req})[0]
 	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
 		return f, err
 	}
 	if f.Failure == diag.OK && f.Record != nil {
+		if path.Clean(req.Target) != path.Clean(at) && f.Record.Source == record.SourceMirror {
+			return f, fmt.Errorf("--dir: %s of the node holds no record: %s (its agent's is in %s)", req.Target, f.Record.Degraded, at)
+		}
 		return f, nil
 	}
 	why := f.Detail

@@ -102,7 +102,7 @@ func (w *watch) look(ctx context.Context) error {
 	if req.Limit = w.limit; len(w.seen) > 0 {
 		req.Limit = maxEntries / 4
 	}
-	f, err := askRecord(looking, w.place[preflight.Node], req)
+	f, err := askRecord(looking, w.place[preflight.Node], req, w.job.recordHome())
 	if err != nil {
 		w.hangUp(ctx) // the next look begins anew: a connection that broke stays broken
 		if ctx.Err() != nil {
