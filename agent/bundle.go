@@ -164,7 +164,8 @@ func (a application) changes(set map[string]string) []string {
 		case old == v:
 		case key == KeyToken:
 			c, _ := wire.ParseToken(v)
-			out = append(out, fmt.Sprintf("%s: a new one for node %s, good until %s", key, c.NodeID, said(c.ExpiresAt)))
+			// Not by the key: what stands behind that and a colon is taken out of every record as a secret.
+			out = append(out, fmt.Sprintf("a new enrollment token for node %s, good until %s", c.NodeID, said(c.ExpiresAt)))
 		case key == KeyTaskPubkeys:
 			out = append(out, fmt.Sprintf("%s: %s (was %s)", key, keyIDs(v), keyIDs(old)))
 		default:
@@ -211,7 +212,10 @@ func fingerprints(text []byte) string {
 	return orNone(strings.Join(out, ", "))
 }
 
-// keepUndo copies what is about to be replaced into a folder of its own.
+// keepUndos is how many undo copies are kept: each may hold a token that is still good.
+const keepUndos = 3
+
+// keepUndo copies what is about to be replaced into a folder of its own, and forgets the oldest ones.
 func (a application) keepUndo() (string, error) {
 	dir := filepath.Join(a.cfg.StateDir, "undo", a.now.UTC().Format("20060102T150405.000Z"))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -227,6 +231,12 @@ func (a application) keepUndo() (string, error) {
 		}
 		if err != nil {
 			return "", fmt.Errorf("keep an undo copy: %w", err)
+		}
+	}
+	all, _ := os.ReadDir(filepath.Dir(dir)) // by time
+	for ; len(all) > keepUndos; all = all[1:] {
+		if old := filepath.Join(filepath.Dir(dir), all[0].Name()); old != dir { // a clock may have gone back
+			_ = os.RemoveAll(old) // the next bundle tries again
 		}
 	}
 	return dir, nil

@@ -67,6 +67,9 @@ func TestApplyBundle(t *testing.T) {
 	if said := strings.Join(done.Changes, "\n"); strings.Contains(said, bundleSecret) || !strings.Contains(said, "node-api.new.test") || !strings.Contains(said, "new CA") {
 		t.Errorf("it says %s", said)
 	}
+	if said := probe.Scrub(strings.Join(done.Changes, "; ")); !strings.Contains(said, "a new enrollment token for node "+testNode+", good until ") {
+		t.Errorf("the record says %s", said)
+	}
 	f := ledgerFile{dir: cfg.StateDir}
 	l := f.load(time.Now())
 	if len(l.Notes) != 1 || l.Notes[0].Correlation != "corr-1" || l.Notes[0].Reason != diag.RecRecoveryBundle {
@@ -117,5 +120,34 @@ func TestBundleIsCheckedBeforeAnythingChanges(t *testing.T) {
 				t.Errorf("something was changed: %v", entries)
 			}
 		})
+	}
+}
+
+// TestUndoCopiesAreFew: each may hold a token that is still good; the one of this bundle stays whatever the clock says.
+func TestUndoCopiesAreFew(t *testing.T) {
+	cfg, ca := bundleNode(t), newAuthority(t, "new CA")
+	undo := filepath.Join(cfg.StateDir, "undo")
+	for _, name := range []string{"20200101T000000.000Z", "20200102T000000.000Z", "20990101T000000.000Z", "20990102T000000.000Z", "20990103T000000.000Z"} {
+		must(t, os.MkdirAll(filepath.Join(undo, name), 0o700))
+	}
+	done, err := apply(t, cfg, newBundle(t, ca))
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(done.Undo, "agent.env")); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(undo); len(left) != keepUndos+1 {
+		t.Errorf("left: %v", left)
+	}
+	must(t, os.RemoveAll(filepath.Join(undo, "20990101T000000.000Z")))
+	must(t, os.RemoveAll(filepath.Join(undo, "20990102T000000.000Z")))
+	must(t, os.RemoveAll(filepath.Join(undo, "20990103T000000.000Z")))
+	for range 4 {
+		done, err = apply(t, cfg, newBundle(t, ca))
+		must(t, err)
+		time.Sleep(2 * time.Millisecond) // folders are named by milliseconds
+	}
+	left, _ := os.ReadDir(undo)
+	if len(left) != keepUndos || filepath.Join(undo, left[keepUndos-1].Name()) != done.Undo {
+		t.Errorf("left: %v, the last is %s", left, done.Undo)
 	}
 }
