@@ -11,8 +11,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/preflight"
@@ -27,14 +29,24 @@ const (
 	maxBundle = 1 << 20
 )
 
+// errLost is an answer that did not come, or not whole, to a request that the platform may have carried out.
+var errLost = errors.New("the platform's answer was lost, and it may have issued a token")
+
 // issueBundle has the platform issue an audited recovery bundle for the job's node. Unlike everything that is measured
 // it is kept whole, since it is carried to the node; it holds a token, so it must not be shown or logged.
-func issueBundle(ctx context.Context, e *preflight.Env, reason string) (*wire.Bundle, error) {
+//
+// force insists while signing CA and ingress CA differ. Once the request may have arrived an error says that a token may be
+// out, which nobody can take back from here: errLost.
+func issueBundle(ctx context.Context, e *preflight.Env, reason string, force bool) (*wire.Bundle, error) {
 	path := e.Profile.Mapping.Path(profile.PathNodeReenroll, map[string]string{"node_id": e.Subject.NodeID})
 	if path == "" {
 		return nil, errors.New("this platform issues no bundles (mapping.paths.node_reenroll)")
 	}
-	body, err := json.Marshal(map[string]string{"reason": reason, "by": operatorName()})
+	body, err := json.Marshal(struct {
+		Reason string `json:"reason"`
+		By     string `json:"by"`
+		Force  bool   `json:"force,omitempty"` // audited
+	}{reason, operatorName(), force})
 	if err != nil {
 		return nil, fmt.Errorf("write the request for a bundle: %w", err)
 	}
@@ -52,14 +64,22 @@ func issueBundle(ctx context.Context, e *preflight.Env, reason string) (*wire.Bu
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(wire.HeaderCorrelationID, e.CorrelationID)
 	req.Header.Set("Authorization", "Bearer "+e.Token.Reveal())
+	var sent atomic.Bool
+	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
 	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("ask for a bundle: %w", err)
+	switch {
+	case err != nil && sent.Load():
+		return nil, fmt.Errorf("ask for a bundle: %w: %w", errLost, err)
+	case err != nil:
+		return nil, fmt.Errorf("ask for a bundle: %w; no bundle was issued", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBundle))
 	if err != nil {
-		return nil, fmt.Errorf("read the bundle: %w", err)
+		return nil, fmt.Errorf("read the bundle: %w: %w", errLost, err)
+	}
+	if resp.StatusCode >= http.StatusInternalServerError { // perhaps an edge's word on an answer that came too late
+		return nil, fmt.Errorf("%w: HTTP %d", errLost, resp.StatusCode)
 	}
 	if resp.StatusCode != http.StatusOK {
 		var refused wire.ErrorBody

@@ -130,7 +130,11 @@ func (a *app) reenroll(ctx context.Context, j *job, o *reenrollOptions) error {
 	err := j.reenroll(ctx, places, o, d)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled): // what was done by then is said all the same: a token may be out
-		d.Error, err = "interrupted", context.Canceled
+		d.Error = "interrupted"
+		if errors.Is(err, errLost) {
+			d.Error += ": " + err.Error()
+		}
+		err = context.Canceled
 	case err != nil:
 		d.Error = err.Error()
 		err = &failedError{err}
@@ -153,7 +157,11 @@ func (j *job) reenroll(ctx context.Context, places map[string]preflight.Vantage,
 			return fmt.Errorf("no login on %s: %s: %s; no bundle was issued", j.Env.Subject.NodeHost, f.Failure, f.Detail)
 		}
 	}
-	b, err := issueBundle(ctx, &j.Env, o.reason)
+	b, err := issueBundle(ctx, &j.Env, o.reason, o.force)
+	if errors.Is(err, errLost) {
+		err = fmt.Errorf("%w. Nobody holds such a token, and it ends by itself. Whether there is one (latest operation: reenroll issued): %s",
+			err, j.again("node", "status"))
+	}
 	if err != nil {
 		return err
 	}

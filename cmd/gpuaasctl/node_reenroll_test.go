@@ -20,6 +20,8 @@ type issuer struct {
 	status           int
 	asked            int
 	reason, by       string
+	force            bool
+	lose             func(w http.ResponseWriter, r *http.Request) // in place of an answer
 }
 
 const canary = "grt1.canary-of-a-token"
@@ -31,9 +33,16 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"signing_ca":%q,"ingress_ca":%q}`, i.signing, i.ingress)
 	case "POST /v1/admin/nodes/n1/reenroll":
 		i.asked++
-		var in struct{ Reason, By string }
+		var in struct {
+			Reason, By string
+			Force      bool
+		}
 		_ = json.NewDecoder(r.Body).Decode(&in)
-		i.reason, i.by = in.Reason, in.By
+		i.reason, i.by, i.force = in.Reason, in.By, in.Force
+		if i.lose != nil {
+			i.lose(w, r)
+			return
+		}
 		if i.status != 0 {
 			w.WriteHeader(i.status)
 			fmt.Fprint(w, `{"error":{"code":"fenced","message":"the node's identity is fenced: settle that first"}}`)
@@ -133,4 +142,43 @@ func content(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// TestReenrollAnswerLost: who asked and heard nothing must not believe that nothing happened.
+func TestReenrollAnswerLost(t *testing.T) {
+	hangUp := func(w http.ResponseWriter) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_ = conn.Close()
+		}
+	}
+	for name, lose := range map[string]func(http.ResponseWriter, *http.Request){
+		"silence": func(w http.ResponseWriter, _ *http.Request) { hangUp(w) },
+		"an edge": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) },
+		"half of it": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte(`{"node_id":`))
+			_ = http.NewResponseController(w).Flush()
+			hangUp(w)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, said, _ := reenrollBy(t, &issuer{signing: "aa", ingress: "aa", lose: lose})
+			if code != exitFailed || !strings.Contains(said, "may have issued a token") || !strings.Contains(said, "gpuaasctl node status n1 --profile ") {
+				t.Errorf("exit %d: %s", code, said)
+			}
+		})
+	}
+}
+
+// TestReenrollForce: the platform refuses by itself; --force has to reach it.
+func TestReenrollForce(t *testing.T) {
+	i := &issuer{signing: "aa", ingress: "bb"}
+	if code, said, _ := reenrollBy(t, i, "--force"); code != exitPass || !i.force {
+		t.Errorf("exit %d, force %t: %s", code, i.force, said)
+	}
+	i = &issuer{signing: "aa", ingress: "aa"}
+	if code, said, _ := reenrollBy(t, i); code != exitPass || i.force {
+		t.Errorf("exit %d, force %t: %s", code, i.force, said)
+	}
 }
