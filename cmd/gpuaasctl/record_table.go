@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func (a *app) writeRecord(node string, f diag.RecordFacts, format string) error 
 	case formatNDJSON:
 		err = a.write(recordLines(doc))
 	default:
-		err = a.write(recordText(doc))
+		err = a.write(recordText(doc, width(a.stdout)))
 	}
 	if err == nil && (f.Degraded != "" || len(f.Damaged) > 0) {
 		err = &verdictError{exitFailed}
@@ -55,27 +56,61 @@ func recordLines(doc recordDoc) []byte {
 	return b.Bytes()
 }
 
-func recordText(doc recordDoc) []byte {
+// recordText is the record for people, on a terminal that is limit wide, or on a pipe where it is 0.
+func recordText(doc recordDoc, limit int) []byte {
 	var b bytes.Buffer
 	f := doc.Record
-	if len(f.Pinned) > 0 {
-		rows := [][]string{append([]string{"PINNED"}, entryHeading()...)}
-		for i := range f.Pinned {
-			rows = append(rows, append([]string{f.Pinned[i].Pin}, entryRow(&f.Pinned[i])...))
+	day, boot := "", ""
+	if limit > 0 {
+		if day, boot = common(slices.Concat(f.Pinned, f.Entries)); day != "" || boot != "" {
+			b.WriteString(strings.Join(slices.DeleteFunc([]string{day, boot, "times in UTC"}, func(s string) bool { return s == "" }), ", ") + "\n\n")
 		}
-		b.Write(columns(rows))
+	}
+	row := func(cells []string) []string {
+		if day != "" {
+			cells[0], _, _ = strings.Cut(strings.TrimPrefix(cells[0], day+"T"), ".")
+		}
+		if boot != "" {
+			cells = slices.Delete(cells, 1, 2)
+		}
+		return cells
+	}
+	if len(f.Pinned) > 0 {
+		rows := [][]string{append([]string{"PINNED"}, row(entryHeading())...)}
+		for i := range f.Pinned {
+			rows = append(rows, append([]string{f.Pinned[i].Pin}, row(entryRow(&f.Pinned[i]))...))
+		}
+		b.Write(columnsIn(rows, limit))
 		b.WriteByte('\n')
 	}
 	if len(f.Entries) > 0 {
-		rows := [][]string{entryHeading()}
+		rows := [][]string{row(entryHeading())}
 		for i := range f.Entries {
-			rows = append(rows, entryRow(&f.Entries[i]))
+			rows = append(rows, row(entryRow(&f.Entries[i])))
 		}
-		b.Write(columns(rows))
+		b.Write(columnsIn(rows, limit))
 		b.WriteByte('\n')
 	}
-	b.Write(columns(storyRows(doc)))
+	b.Write(columnsIn(storyRows(doc), limit))
 	return b.Bytes()
+}
+
+// common is what all entries share and need not repeat: their day, and their boot in words; "" where they differ.
+func common(entries []diag.RecordEntry) (day, boot string) {
+	for i := range entries {
+		e := &entries[i]
+		d, in := when(e).UTC().Format(time.DateOnly), "boot "+render.Clean(e.BootID[:min(8, len(e.BootID))])
+		if i == 0 {
+			day, boot = d, in
+		}
+		if d != day {
+			day = ""
+		}
+		if in != boot {
+			boot = ""
+		}
+	}
+	return day, boot
 }
 
 func entryHeading() []string {
@@ -86,9 +121,18 @@ func entryHeading() []string {
 func entryRow(e *diag.RecordEntry) []string {
 	return []string{
 		stamp(when(e)), render.Clean(e.BootID[:min(8, len(e.BootID))]), strconv.FormatUint(e.Seq, 10),
-		render.Clean(string(e.Reason)), render.Clean(e.About), render.Clean(e.Decision), try(e),
+		render.Clean(reasonOf(e)), render.Clean(e.About), render.Clean(e.Decision), try(e),
 		orMinus(render.Clean(string(e.Failure))), orMinus(render.Clean(detail(e))),
 	}
+}
+
+// reasonOf is an entry's reason. One word of the record stands for revoked, retired and fenced, which an operator undoes
+// in three ways: the platform's own code says which.
+func reasonOf(e *diag.RecordEntry) string {
+	if e.Reason == diag.RecIdentityRevoked && e.Code != "" {
+		return string(e.Reason) + " (" + e.Code + ")"
+	}
+	return string(e.Reason)
 }
 
 func when(e *diag.RecordEntry) diag.Time {
@@ -119,7 +163,11 @@ func detail(e *diag.RecordEntry) string {
 	if e.Status != 0 {
 		parts = append(parts, "HTTP "+strconv.Itoa(e.Status))
 	}
-	for _, p := range [...]string{e.Code, e.Detail} {
+	code := e.Code
+	if e.Reason == diag.RecIdentityRevoked { // said with the reason
+		code = ""
+	}
+	for _, p := range [...]string{code, e.Detail} {
 		if p != "" {
 			parts = append(parts, p)
 		}
@@ -151,7 +199,7 @@ func sentence(e *diag.RecordEntry, none string) string {
 	if e == nil {
 		return none
 	}
-	text := stamp(when(e)) + "  " + string(e.Reason) + ", " + e.About + ": " + e.Decision
+	text := stamp(when(e)) + "  " + reasonOf(e) + ", " + e.About + ": " + e.Decision
 	if e.Failure != diag.OK {
 		text += " after " + string(e.Failure)
 	}
