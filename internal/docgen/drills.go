@@ -70,6 +70,9 @@ func fields(b *strings.Builder, t reflect.Type, prefix string) {
 			words = strings.TrimSuffix("may be left out; "+words, "; ")
 		}
 		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
 		if inner.Kind() == reflect.Slice {
 			inner, name = inner.Elem(), name+"[]"
 		}
