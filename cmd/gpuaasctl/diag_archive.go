@@ -158,7 +158,7 @@ func (a *archive) record(f diag.Fact) {
 	why := ""
 	if r := f.Record; r != nil {
 		a.json("record", "node/record.json", r)
-		a.file("record", "node/record.txt", recordText(recordDoc{Node: a.m.NodeID, Story: record.Tell(*r), Record: *r}))
+		a.file("record", "node/record.txt", recordText(recordDoc{Node: a.m.NodeID, Story: record.Tell(*r), Record: *r}, 0))
 		why = fmt.Sprintf("%d entries, %d damaged slots, from %s", len(r.Entries), len(r.Damaged), r.Source)
 		if r.Degraded != "" {
 			why += "; degraded: " + r.Degraded

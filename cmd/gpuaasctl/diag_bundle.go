@@ -199,7 +199,7 @@ func (a *app) showBundle(m *evidence.Manifest, o *bundleOptions, size int) error
 	if !m.Whole {
 		whole = "partial"
 	}
-	text := columns(rows)
+	text := columnsIn(rows, width(a.stdout))
 	if o.file == "" {
 		return a.write(append(text, "\nthe bundle is not written\n"...))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -152,9 +153,34 @@ func (a *app) showTimeline(t evidence.Timeline, output string) error {
 		}
 		return a.write(append(b, '\n'))
 	}
-	var b strings.Builder
-	for line := range strings.Lines(string(t.Text())) { // whatever a far side put into it
-		b.WriteString(render.Clean(strings.TrimRight(line, "\n")) + "\n")
+	return a.write(timelineText(t.Text(), width(a.stdout)))
+}
+
+// timelineText is the history, harmless to a terminal that is limit wide, or to a pipe where it is 0. On a terminal a day
+// is said once, and a message is wrapped beside its time and origin.
+func timelineText(text []byte, limit int) []byte {
+	const clock, message = len("15:04:05.000"), len("15:04:05.000 W platform_ ") + 1
+	var b bytes.Buffer
+	day := ""
+	for line := range strings.Lines(string(text)) { // whatever a far side put into it
+		line = render.Clean(strings.TrimRight(line, "\n"))
+		date, rest, found := strings.Cut(line, "T")
+		_, err := time.Parse(time.DateOnly, date)
+		switch {
+		case limit == 0:
+			b.WriteString(line + "\n")
+		case strings.HasPrefix(line, "# "):
+			hang(&b, "# ", 2, line[2:], limit)
+		case !found || err != nil || len(rest) <= message+1:
+			hang(&b, "", message, line, limit)
+		default:
+			if date != day {
+				day = date
+				b.WriteString(day + "\n")
+			}
+			rest = rest[:clock] + rest[clock+1:] // without the Z
+			hang(&b, rest[:message], message, rest[message:], limit)
+		}
 	}
-	return a.write([]byte(b.String()))
+	return b.Bytes()
 }

@@ -227,7 +227,7 @@ func (a *app) printStatus(doc *nodeStatuses, format string) error {
 	for i := range doc.Nodes {
 		rows = append(rows, statusRow(&doc.Nodes[i], format == formatWide))
 	}
-	return a.write(columns(rows))
+	return a.write(columnsIn(rows, width(a.stdout)))
 }
 
 // statusRow is one row of the table. What is not known is a question mark, never a good word.

@@ -25,9 +25,9 @@ func trustTable(r *trust.Report, o render.Options) ([]byte, error) {
 		fmt.Fprintf(&b, ", profile %s", render.Clean(r.Subject.EnvironmentProfile))
 	}
 	b.WriteString("\n\n")
-	b.Write(columns(trustRows(r.Rows)))
+	b.Write(columnsIn(trustRows(r.Rows), o.Width))
 	b.WriteByte('\n')
-	b.Write(columns(linkRows(r.Links)))
+	b.Write(columnsIn(linkRows(r.Links), o.Width))
 	b.WriteByte('\n')
 	err := render.Notes(&b, trustVerdict(&r.Verdict), o)
 	return b.Bytes(), err

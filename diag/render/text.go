@@ -107,6 +107,9 @@ func wrap(s string, n int) []string {
 	return lines
 }
 
+// Wrap breaks clean text into lines of at most n columns, between words where it can.
+func Wrap(s string, n int) []string { return wrap(s, n) }
+
 // wrapCommand breaks a shell command at spaces outside of quotes with a backslash, so that it still can be pasted. A
 // word longer than the line is left whole: a broken command is worse than a long line.
 func wrapCommand(s string, n int) []string {
