@@ -22,6 +22,7 @@ const aboutUpdate = "update"
 type contact struct {
 	seen    time.Time // last answered a heartbeat
 	written time.Time // and last so on the disk
+	again   bool      // the disk has it from before something went wrong
 	first   diag.Time // since when it answers, without an entry in between
 	after   uint64    // the newest entry then
 	count   int64
@@ -34,6 +35,7 @@ type contact struct {
 func (r *Recorder) keepContact(e *diag.RecordEntry, now time.Time) error {
 	c := &r.contact
 	if c.after != r.seq || c.count == 0 {
+		c.again = true
 		c.first, c.after, c.count = e.At, max(1, r.seq), 0
 		r.seq = c.after
 	}
@@ -44,7 +46,7 @@ func (r *Recorder) keepContact(e *diag.RecordEntry, now time.Time) error {
 		c.slot = r.pinSlot(record.PinContact, "") + 1
 	}
 	c.newest, c.dirty = e, true
-	if now.Sub(c.written) >= contactEvery || c.written.IsZero() {
+	if age := now.Sub(c.written); age >= contactEvery || c.written.IsZero() || c.again && age >= contactAgain {
 		return r.syncContact(now)
 	}
 	r.remember(record.FilePinned, c.slot-1, e)
@@ -61,7 +63,7 @@ func (r *Recorder) syncContact(now time.Time) error {
 	if err := r.keep(record.FilePinned, c.slot-1, c.newest, now); err != nil {
 		return err
 	}
-	c.written, c.slot, c.dirty = now, 0, false
+	c.written, c.slot, c.dirty, c.again = now, 0, false, false
 	return nil
 }
 

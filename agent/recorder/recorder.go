@@ -34,6 +34,7 @@ const (
 	refreshEvery = time.Minute      // of a decision that goes on: how old its count on the disk may be
 	refreshGap   = 40 * time.Second // between any two of those, so that several loops together cost no more
 	contactEvery = time.Minute      // how old the last good contact on the disk may be
+	contactAgain = 20 * time.Second // and how old while the disk's is from before something went wrong
 )
 
 // ErrNotSynced says that an entry is not on the disk. It is in the mirror, and gets to the disk when that recovers.

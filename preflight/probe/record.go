@@ -26,12 +26,14 @@ func (p *Prober) record(_ context.Context, req diag.Request, f *diag.Fact) {
 	}
 	facts, err := record.Read(os.DirFS(req.Target))
 	facts.Source, facts.Path = record.SourceDisk, req.Target
-	if err != nil {
-		mirror, errMirror := record.Read(os.DirFS(recordMirror))
-		if errMirror != nil {
-			fail(f, "read", fileWord(err), err)
-			return
-		}
+	mirror, errMirror := record.Read(os.DirFS(recordMirror))
+	switch {
+	case err != nil && errMirror != nil:
+		fail(f, "read", fileWord(err), err)
+		return
+	case err == nil && errMirror == nil:
+		facts = record.Fresher(facts, mirror)
+	case err != nil:
 		facts = mirror
 		facts.Source, facts.Path, facts.Degraded = record.SourceMirror, recordMirror, err.Error()
 	}
