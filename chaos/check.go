@@ -271,6 +271,13 @@ func (c *checker) recovery() {
 	} else {
 		c.probe("recovery.proof", r.Proof)
 	}
+	if d := r.Decision; d != nil {
+		if _, err := fill(d.Path, samples()); err != nil {
+			c.bad("recovery.decision.path", "%v", err)
+		} else if !strings.HasPrefix(d.Path, "/") || strings.TrimSpace(d.Reason) == "" {
+			c.bad("recovery.decision", "want a path of the API, and the reason that its audit gets")
+		}
+	}
 	if r.Residue != none {
 		c.bad("recovery.residue", "want %s: there is nothing else that a drill may leave", none)
 	}

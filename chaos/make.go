@@ -256,6 +256,13 @@ func (b *planner) looks() {
 		b.refuse(made.Machine, "", no)
 	}
 	b.Control.Check.Control = true
+	if d := b.Scenario.Recovery.Decision; d != nil {
+		path, err := fill(d.Path, b.vars)
+		if err != nil {
+			b.refuse("", "", step.Refuse(step.RefusedUnsupported, "decision: %v", err))
+		}
+		b.Decision = &Decision{Path: path, Reason: d.Reason}
+	}
 }
 
 // count refuses a plan that breaks more nodes than it may, or nothing.

@@ -28,6 +28,7 @@ type Plan struct {
 	Injected Look             `json:"injected"`
 	Control  Look             `json:"control"`
 	Proof    Look             `json:"proof"`
+	Decision *Decision        `json:"decision,omitempty"` // told to the platform once everything is undone
 	Material []Material       `json:"material,omitempty"` // what is made for this run; texts are secret
 	Budgets  Budgets          `json:"budgets"`
 

@@ -113,9 +113,16 @@ type Finding struct {
 type Recovery struct {
 	Green          int       `yaml:"green" json:"green" jsonschema:"minimum=2" jsonschema_description:"walks in a row that must pass"`
 	Within         Duration  `yaml:"within" json:"within"`
+	Decision       *Decision `yaml:"decision,omitempty" json:"decision,omitempty" jsonschema_description:"what an operator has to tell the platform once it is undone, where nothing heals by itself: a doubt about an identity"`
 	Proof          Probe     `yaml:"proof" json:"proof" jsonschema_description:"what the runbook's row says proves the repair"`
 	AllowedChanges []Allowed `yaml:"allowedChanges,omitempty" json:"allowedChanges,omitempty"`
 	Residue        string    `yaml:"residue" json:"residue" jsonschema:"enum=none"`
+}
+
+// Decision is one audited POST to the platform's API, with the operator's token.
+type Decision struct {
+	Path   string `yaml:"path" json:"path" jsonschema:"pattern=^/" jsonschema_description:"below the API's base"`
+	Reason string `yaml:"reason" json:"reason" jsonschema:"minLength=1" jsonschema_description:"what its audit says"`
 }
 
 // Allowed is a difference that the drill is expected to leave.

@@ -120,6 +120,9 @@ func (p Plan) expectations(w *strings.Builder) {
 		fmt.Fprintf(w, "  stop if   %s fails\n", orList(p.Scenario.Guards.StopIf))
 	}
 	fmt.Fprintf(w, "  recovery  %d green walks within %s, residue %s\n", r.Green, r.Within, r.Residue)
+	if p.Decision != nil {
+		fmt.Fprintf(w, "  decision  POST %s, once it is undone: %s\n", p.Decision.Path, p.Decision.Reason)
+	}
 	for _, a := range r.AllowedChanges {
 		fmt.Fprintf(w, "  allowed   %s %s: %s\n", a.Class, a.Key, a.Why)
 	}
