@@ -98,7 +98,7 @@ func (v *view) heard() bool {
 	case v.Node != nil && !v.Node.NeverHeard, v.App != nil && v.App.observed(), len(v.Denials) > 0, v.record.speaks:
 		return true
 	}
-	return slices.ContainsFunc(v.points[:], func(p CheckPoint) bool { return p.Status == MarkPass }) ||
+	return v.point(PointHeartbeat).Status == MarkPass || v.point(PointWait).Status == MarkPass || v.point(PointTask).Status == MarkPass ||
 		slices.ContainsFunc(v.Probes, func(p Probed) bool {
 			switch p.Hop {
 			case HopControlPlaneAccess, HopNodeHeartbeat:

@@ -330,6 +330,7 @@ func TestOfANodeThatWasNeverSeen(t *testing.T) {
 		"nothing at all":           {Evidence{}, ReasonNone, UserUnknown},
 		"the operator is cut off":  {Evidence{Probes: refused}, ReasonControlPlaneUnreachable, UserUnknown},
 		"never heard":              {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleAfter: time.Minute}}, ReasonNodeAgentUnreachable, UserUnknown},
+		"never heard, no backlog":  {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleTasks: new(int)}}, ReasonNodeAgentUnreachable, UserUnknown},
 		"never heard, and revoked": {Evidence{Node: &NodeEvidence{NeverHeard: true, Identity: "revoked"}}, ReasonIdentityRevokedOrFenced, UserOperator},
 		"a record of zeros":        {Evidence{Record: &RecordFacts{Entries: make([]RecordEntry, 3)}}, ReasonNone, UserUnknown},
 		"unknown reasons":          {Evidence{Record: &RecordFacts{Entries: []RecordEntry{{Seq: 1, Reason: "of_tomorrow"}}}}, ReasonNone, UserUnknown},

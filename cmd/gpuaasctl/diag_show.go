@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -110,7 +111,7 @@ func askRecord(ctx context.Context, v preflight.Vantage, req diag.Request, at st
 	}
 	if f.Failure == diag.OK && f.Record != nil {
 		if path.Clean(req.Target) != path.Clean(at) && f.Record.Source == record.SourceMirror {
-			return f, fmt.Errorf("--dir: %s of the node holds no record: %s (its agent's is in %s)", req.Target, f.Record.Degraded, at)
+			return f, fmt.Errorf("--dir: %s of the node holds no record: %s (its agent's is in %s)", req.Target, strings.TrimPrefix(f.Record.Degraded, "read the record: "), at)
 		}
 		return f, nil
 	}
