@@ -75,7 +75,8 @@ func readBundle(in io.Reader, env map[string]string, now time.Time) (wire.Bundle
 	if b.NodeID == "" {
 		refuse("it names no node")
 	}
-	if o := tokenFacts(diag.NewSecret(b.Token)).refusal(Clocks{Own: now}, b.NodeID, cmp.Or(b.Profile, env[KeyProfile]), false); !o.OK() {
+	token := tokenFacts(diag.NewSecret(b.Token))
+	if o := token.refusal(Clocks{Own: now}, b.NodeID, cmp.Or(b.Profile, env[KeyProfile]), false); !o.OK() {
 		refuse("%s", o.Detail)
 	}
 	for _, u := range [...]struct {
@@ -110,7 +111,7 @@ type application struct {
 	now    time.Time
 }
 
-func (a application) run() (Applied, error) {
+func (a *application) run() (Applied, error) {
 	set := a.environment()
 	for key, v := range set {
 		if !fitsEnv(v) {
@@ -139,7 +140,7 @@ func (a application) run() (Applied, error) {
 }
 
 // environment is what the environment file must say.
-func (a application) environment() map[string]string {
+func (a *application) environment() map[string]string {
 	b := a.bundle
 	set := map[string]string{KeyNodeID: b.NodeID, KeyAPIURL: b.APIURL, KeyTerminalURL: b.TerminalURL, KeyToken: b.Token, KeyTaskPubkeys: b.TaskKeys}
 	for key, v := range map[string]string{KeyProfile: b.Profile, KeyRecoveryURL: b.RecoveryURL} {
@@ -157,7 +158,7 @@ func (a application) environment() map[string]string {
 }
 
 // changes says what becomes otherwise: hosts, names and fingerprints.
-func (a application) changes(set map[string]string) []string {
+func (a *application) changes(set map[string]string) []string {
 	var out []string
 	for key, v := range set {
 		switch old := a.old[key]; {
@@ -216,7 +217,7 @@ func fingerprints(text []byte) string {
 const keepUndos = 3
 
 // keepUndo copies what is about to be replaced into a folder of its own, and forgets the oldest ones.
-func (a application) keepUndo() (string, error) {
+func (a *application) keepUndo() (string, error) {
 	dir := filepath.Join(a.cfg.StateDir, "undo", a.now.UTC().Format("20060102T150405.000Z"))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("keep an undo copy: %w", err)
@@ -244,7 +245,7 @@ func (a application) keepUndo() (string, error) {
 
 // trust makes a generation of the certificate that is there and the new trust bundle; without a certificate the bundle
 // is a plain file, as a bootstrap leaves it.
-func (a application) trust() error {
+func (a *application) trust() error {
 	if o := a.creds.check(); !o.OK() {
 		path := a.creds.Path(fileBundle)
 		if a.creds.Linked(fileBundle) {
@@ -259,7 +260,7 @@ func (a application) trust() error {
 }
 
 // generation is the next one, with the certificate that lies there now; false where there is nothing to switch to.
-func (a application) generation() (credstore.Set, bool, error) {
+func (a *application) generation() (credstore.Set, bool, error) {
 	cert, err1 := os.ReadFile(a.creds.Path(fileCert))
 	key, err2 := os.ReadFile(a.creds.Path(fileKey))
 	if err := errors.Join(err1, err2); err != nil {
@@ -278,7 +279,7 @@ func (a application) generation() (credstore.Set, bool, error) {
 }
 
 // note leaves a line for the agent to record when it starts.
-func (a application) note(done Applied) error {
+func (a *application) note(done Applied) error {
 	return a.ledger.leave(Decision{Reason: diag.RecRecoveryBundle, About: "identity", What: "update", Correlation: done.Correlation,
 		Detail: strings.Join(done.Changes, "; "), Facts: map[string]string{"undo": done.Undo}})
 }

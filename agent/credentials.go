@@ -69,7 +69,8 @@ func (c credentials) dates(now time.Time) diag.RecordReason {
 	case err != nil:
 		return diag.RecCertKeyMismatch
 	}
-	return Material{NotBefore: pair.Leaf.NotBefore, NotAfter: pair.Leaf.NotAfter}.dated(now)
+	m := Material{NotBefore: pair.Leaf.NotBefore, NotAfter: pair.Leaf.NotAfter}
+	return m.dated(now)
 }
 
 // good says whether a pair could be this node's now.

@@ -111,17 +111,17 @@ func (l Ledger) spend(token string) Ledger {
 	return l
 }
 
-func (l Ledger) isSpent(token string) bool { return slices.Contains(l.Spent, token) }
+func (l *Ledger) isSpent(token string) bool { return slices.Contains(l.Spent, token) }
 
 // used reports whether a certificate was already issued for a token.
-func (l Ledger) used(token string) bool {
+func (l *Ledger) used(token string) bool {
 	return l.isSpent(token) || slices.ContainsFunc(l.Attempts, func(a Attempt) bool {
 		return a.Token == token && (a.Result == attemptEnrolled || a.Result == attemptConfirmed)
 	})
 }
 
 // unconfirmed reports whether the newest certificate was never accepted yet.
-func (l Ledger) unconfirmed() bool {
+func (l *Ledger) unconfirmed() bool {
 	n := len(l.Attempts)
 	return n > 0 && l.Attempts[n-1].Result == attemptEnrolled
 }
@@ -142,7 +142,7 @@ func (l Ledger) normal(now time.Time) Ledger {
 }
 
 // overspent says how long the budget allows no attempt with a token, and why; 0 when it does.
-func (l Ledger) overspent(now time.Time, token string) (time.Duration, string) {
+func (l *Ledger) overspent(now time.Time, token string) (time.Duration, string) {
 	for _, rule := range [...]struct {
 		limit  int
 		window time.Duration
@@ -162,6 +162,6 @@ func (l Ledger) overspent(now time.Time, token string) (time.Duration, string) {
 }
 
 // suppresses reports whether a suppression holds for what lies on the node now.
-func (l Ledger) suppresses(now time.Time, material string) bool {
+func (l *Ledger) suppresses(now time.Time, material string) bool {
 	return l.Suppressed.On() && l.Suppressed.Material == material && now.Sub(l.Suppressed.Since) < suppressFor
 }

@@ -59,7 +59,8 @@ func TestAttemptsFromTheFutureCountAsNow(t *testing.T) {
 	for range perHour {
 		l = l.begin(testWall.Add(100*24*time.Hour), diag.RecCertExpired, "a").finish(attemptRefused, "")
 	}
-	if wait, _ := l.normal(testWall).overspent(testWall, "a"); wait <= 0 || wait > time.Hour {
+	l = l.normal(testWall)
+	if wait, _ := l.overspent(testWall, "a"); wait <= 0 || wait > time.Hour {
 		t.Errorf("wait %v", wait)
 	}
 }

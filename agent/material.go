@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,44 +35,41 @@ type Material struct {
 }
 
 // operator names everything that an operator can change to lift a suppression.
-func (m Material) operator() string {
+func (m *Material) operator() string {
 	return strings.Join([]string{m.Token.Digest, m.Bundle, m.Recovery, m.Serial}, ",")
 }
 
 // judge says what is wrong with the credential, before the platform is asked. sure is false where only this node's own
 // clock stands against it. A skewed clock is named before anything that it makes of the dates.
-func (m Material) judge(node string, c Clocks) (o Outcome, sure bool) {
-	bound := false
-	for _, name := range m.Names {
-		bound = bound || name == node
-	}
+func (m *Material) judge(node string, c Clocks) (o Outcome, sure bool) {
+	bound := slices.Contains(m.Names, node)
 	own, platform := m.dated(c.Own), m.dated(c.Platform())
-	skew := Outcome{Reason: diag.RecClockSkew, Failure: diag.ClockSkew}
+	sure = true
 	switch {
 	case !m.Problem.OK():
-		return m.Problem, true
+		o = m.Problem
 	case !bound:
-		return Outcome{Reason: diag.RecIdentityRejected, Failure: diag.FileMismatch,
-			Detail: fmt.Sprintf("the certificate is for %s; expected %s", strings.Join(m.Names, ", "), node)}, true
+		o.Reason, o.Failure = diag.RecIdentityRejected, diag.FileMismatch
+		o.Detail = "the certificate is for " + strings.Join(m.Names, ", ") + "; expected " + node
 	case own == diag.RecCertNotYetValid && !c.Known:
 		// Nobody issues certificates for later: it is the clock that is behind.
-		skew.Detail = fmt.Sprintf("the certificate begins at %s and was issued already; this clock says %s", said(m.NotBefore), said(c.Own))
-		return skew, true
+		o.Reason, o.Failure = diag.RecClockSkew, diag.ClockSkew
+		o.Detail = "the certificate begins at " + said(m.NotBefore) + " and was issued already; this clock says " + said(c.Own)
 	case own != platform && platform != diag.RecCertExpired:
-		skew.Detail = fmt.Sprintf("the certificate is good from %s to %s; this clock says %s, the platform's %s",
-			said(m.NotBefore), said(m.NotAfter), said(c.Own), said(c.Platform()))
-		return skew, true
+		o.Reason, o.Failure = diag.RecClockSkew, diag.ClockSkew
+		o.Detail = "the certificate is good from " + said(m.NotBefore) + " to " + said(m.NotAfter) +
+			"; this clock says " + said(c.Own) + ", the platform's " + said(c.Platform())
 	case platform == diag.RecCertExpired:
-		return Outcome{Reason: platform, Failure: diag.MTLSCertExpired,
-			Detail: fmt.Sprintf("the certificate ended at %s; the time is %s", said(m.NotAfter), said(c.Platform()))}, c.Known
+		o.Reason, o.Failure, sure = platform, diag.MTLSCertExpired, c.Known
+		o.Detail = "the certificate ended at " + said(m.NotAfter) + "; the time is " + said(c.Platform())
 	case platform == diag.RecCertNotYetValid:
-		return Outcome{Reason: platform, Failure: diag.MTLSCertNotYetValid,
-			Detail: fmt.Sprintf("the certificate begins at %s; the time is %s", said(m.NotBefore), said(c.Platform()))}, true
+		o.Reason, o.Failure = platform, diag.MTLSCertNotYetValid
+		o.Detail = "the certificate begins at " + said(m.NotBefore) + "; the time is " + said(c.Platform())
 	}
-	return Outcome{}, true
+	return o, sure
 }
 
-func (m Material) dated(at time.Time) diag.RecordReason {
+func (m *Material) dated(at time.Time) diag.RecordReason {
 	switch {
 	case at.Before(m.NotBefore):
 		return diag.RecCertNotYetValid
@@ -82,13 +80,13 @@ func (m Material) dated(at time.Time) diag.RecordReason {
 }
 
 // renewAt is when the last third of the certificate's life begins.
-func (m Material) renewAt() time.Time {
+func (m *Material) renewAt() time.Time {
 	return m.NotAfter.Add(-m.NotAfter.Sub(m.NotBefore) / 3)
 }
 
 // drifted says how the URL that this agent runs with differs from what the last enrollment handed out; "" when it does
 // not, or nothing was handed out.
-func (m Material) drifted(running string) string {
+func (m *Material) drifted(running string) string {
 	a, err1 := url.Parse(running)
 	b, err2 := url.Parse(m.HandedOut)
 	if err1 != nil || err2 != nil || m.HandedOut == "" || strings.EqualFold(a.Host, b.Host) {

@@ -81,16 +81,16 @@ type State struct {
 type Observed struct{ Drift, Issuer, Ending, Cause, Denied string }
 
 // revoked reports whether the platform last said that this node's identity is revoked, retired or fenced.
-func (s State) revoked() bool {
+func (s *State) revoked() bool {
 	return s.Heartbeat.Failing == diag.RecIdentityRevoked || s.Wait.Failing == diag.RecIdentityRevoked ||
 		s.Identity.Failing == diag.RecIdentityRevoked
 }
 
 // denied reports whether this node's identity was taken from it, or is in doubt, until an operator has decided.
-func (s State) denied() bool { return s.Ledger.Quarantined.On() || s.Observed.Denied != "" }
+func (s *State) denied() bool { return s.Ledger.Quarantined.On() || s.Observed.Denied != "" }
 
 // Posture is how the node stands, in the words of package wire.
-func (s State) Posture() string {
+func (s *State) Posture() string {
 	switch {
 	case s.Ledger.Quarantined.On():
 		return wire.PostureQuarantined
@@ -103,7 +103,7 @@ func (s State) Posture() string {
 }
 
 // counters are those of this process and those that outlive it, by wire name.
-func (s State) counters() map[string]int64 {
+func (s *State) counters() map[string]int64 {
 	m, c := s.Counters.Map(), s.Ledger.Counters
 	m["identity_rejections"], m["enrollment_attempts"], m["enrollment_successes"] = c.Rejections, c.Attempts, c.Successes
 	m["enrollment_failures"], m["enrollment_suppressed"] = c.Failures, c.Suppressed

@@ -49,28 +49,25 @@ func said(t time.Time) string { return t.UTC().Format(timeText) }
 
 // refusal says why a token may not be used for node in profile ("" for any); the zero Outcome means that it is current.
 // A node that never had a certificate may use a token that says nothing of itself.
-func (f TokenFacts) refusal(c Clocks, node, profile string, never bool) Outcome {
-	no := func(reason diag.RecordReason, format string, args ...any) Outcome {
-		return Outcome{Reason: reason, Detail: fmt.Sprintf(format, args...)}
-	}
-	switch {
+func (f *TokenFacts) refusal(c Clocks, node, profile string, never bool) Outcome {
+	var o Outcome
+	switch platform, ends := c.Platform(), f.Claims.ExpiresAt; {
 	case f.Digest == "":
-		return no(diag.RecRecoveryTokenMissing, "no token; expected one for node %s", node)
+		o.Reason, o.Detail = diag.RecRecoveryTokenMissing, "no token; expected one for node "+node
 	case !f.Typed && never:
-		return Outcome{}
 	case !f.Typed:
-		return no(diag.RecRecoveryTokenMissing, "the token does not say for what it is; expected one for node %s", node)
+		o.Reason, o.Detail = diag.RecRecoveryTokenMissing, "the token does not say for what it is; expected one for node "+node
 	case f.Claims.NodeID != node:
-		return no(diag.RecRecoveryEnrollmentBlocked, "the token is for node %q; expected %s", f.Claims.NodeID, node)
+		o.Reason, o.Detail = diag.RecRecoveryEnrollmentBlocked, fmt.Sprintf("the token is for node %q; expected %s", f.Claims.NodeID, node)
 	case profile != "" && f.Claims.Profile != profile:
-		return no(diag.RecRecoveryEnrollmentBlocked, "the token is for profile %q; expected %s", f.Claims.Profile, profile)
-	case !c.Own.Before(f.Claims.ExpiresAt) && c.Platform().Before(f.Claims.ExpiresAt):
-		return no(diag.RecClockSkew, "the token is good until %s by the platform's clock, and ended by this one, which says %s",
-			said(f.Claims.ExpiresAt), said(c.Own))
-	case !c.Own.Before(f.Claims.ExpiresAt):
-		return no(diag.RecRecoveryTokenExpired, "the token ended at %s; this clock says %s", said(f.Claims.ExpiresAt), said(c.Own))
-	case !c.Platform().Before(f.Claims.ExpiresAt):
-		return no(diag.RecRecoveryTokenExpired, "the token ended at %s; the platform's clock says %s", said(f.Claims.ExpiresAt), said(c.Platform()))
+		o.Reason, o.Detail = diag.RecRecoveryEnrollmentBlocked, fmt.Sprintf("the token is for profile %q; expected %s", f.Claims.Profile, profile)
+	case !c.Own.Before(ends) && platform.Before(ends):
+		o.Reason = diag.RecClockSkew
+		o.Detail = "the token is good until " + said(ends) + " by the platform's clock, and ended by this one, which says " + said(c.Own)
+	case !c.Own.Before(ends):
+		o.Reason, o.Detail = diag.RecRecoveryTokenExpired, "the token ended at "+said(ends)+"; this clock says "+said(c.Own)
+	case !platform.Before(ends):
+		o.Reason, o.Detail = diag.RecRecoveryTokenExpired, "the token ended at "+said(ends)+"; the platform's clock says "+said(platform)
 	}
-	return Outcome{}
+	return o
 }
