@@ -43,7 +43,10 @@ func TestBundle(t *testing.T) {
 		{"agent stopped", func() { on(t, l, node, "systemctl stop gpuaas-node-agent") }, func() { on(t, l, node, "systemctl start gpuaas-node-agent") }, 0, nil},
 		{"API down", func() { on(t, l, platform, "systemctl stop gpuaas-platform") }, func() { on(t, l, platform, "systemctl start gpuaas-platform") }, 5,
 			[]string{"node read model", "allocation read model", "platform evidence"}},
-		{"machine off", func() { on(t, l, node, "systemctl --no-block poweroff 2>/dev/null || systemctl --force --no-block poweroff"); time.Sleep(3 * time.Second) }, func() {}, 5,
+		{"machine off", func() {
+			on(t, l, node, "systemctl --no-block poweroff 2>/dev/null || systemctl --force --no-block poweroff")
+			time.Sleep(3 * time.Second)
+		}, func() {}, 5,
 			[]string{"record", "agent journal"}},
 	} {
 		c.do()

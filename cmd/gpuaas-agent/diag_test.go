@@ -40,7 +40,7 @@ func TestDiag(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "degraded: ") || !strings.Contains(out, "dns_failed") {
 		t.Errorf("the mirror, exit %d:\n%s", code, out)
 	}
-	if code, out, err := run("--dir", filepath.Join(dir, "none"), "--mirror", dir); code != exitInternal || out != "" || !strings.Contains(err, "no such file") {
+	if code, out, err := run("--dir", filepath.Join(dir, "none"), "--mirror", dir); code != exitInternal || out != "" || !strings.Contains(err, "is missing") {
 		t.Errorf("nothing to read, exit %d: %s%s", code, out, err)
 	}
 	for _, args := range [][]string{{"--limit", "-1"}, {"extra"}, {"--nonsense"}} {
