@@ -101,12 +101,13 @@ func (v *view) heard() bool {
 	return v.point(PointHeartbeat).Status == MarkPass || v.point(PointWait).Status == MarkPass || v.point(PointTask).Status == MarkPass ||
 		slices.ContainsFunc(v.Probes, func(p Probed) bool {
 			switch p.Hop {
-			case HopControlPlaneAccess, HopNodeHeartbeat:
-				return false
-			case HopNodeOpsAccess:
-				return p.Status == StatusPass
+			case HopNodeReadiness, HopNodeRuntimeAPI, HopNodeRecoveryStatus, HopNodeTerminalReachability, HopTerminalStartup,
+				HopAppRuntimeLiveness, HopAppUserRoute, HopGPUHealth:
+				return p.Status == StatusPass || p.failing() && p.By == ""
+			case HopNodeOpsAccess, HopNodeTaskRoundtrip, HopTerminalOpenTask, HopGatewayNodeStream:
+				return p.Status == StatusPass // that one fails is the word of others
 			}
-			return p.Status == StatusPass || p.failing() && p.By == ""
+			return false // the control plane and its edge stand without the node, too
 		})
 }
 

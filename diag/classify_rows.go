@@ -31,7 +31,7 @@ var rules = [...]rule{
 	{code: ReasonControlPlaneUnreachable},
 	{code: ReasonIPRouteDrift, also: addressMoved},
 	{code: ReasonAgentDown},
-	{code: ReasonAgentVersionDrift, also: versionDiffers},
+	{code: ReasonAgentVersionDrift, also: versionDiffers, unless: withoutAgent},
 	{code: ReasonTaskResultPostFailed},
 	{code: ReasonDispatchedResultLost, also: resultsLost},
 	{code: ReasonTaskBacklogStale, also: backlogStale, unless: whileSilent},
@@ -185,6 +185,14 @@ func versionDiffers(v *view) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("read model: the agent is %s, and %s is wanted", n.Version, n.DesiredVersion)}
+}
+
+// withoutAgent: an agent that nobody ever heard of has no version, so that a task which nobody claims is its symptom.
+func withoutAgent(v *view) string {
+	if v.Node != nil && v.Node.NeverHeard {
+		return "a symptom: the node's agent was never heard"
+	}
+	return ""
 }
 
 func resultsLost(v *view) []string {

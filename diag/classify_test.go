@@ -327,10 +327,13 @@ func TestOfANodeThatWasNeverSeen(t *testing.T) {
 		reason ReasonCode
 		state  UserState
 	}{
-		"nothing at all":           {Evidence{}, ReasonNone, UserUnknown},
-		"the operator is cut off":  {Evidence{Probes: refused}, ReasonControlPlaneUnreachable, UserUnknown},
-		"never heard":              {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleAfter: time.Minute}}, ReasonNodeAgentUnreachable, UserUnknown},
-		"never heard, no backlog":  {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleTasks: new(int)}}, ReasonNodeAgentUnreachable, UserUnknown},
+		"nothing at all":          {Evidence{}, ReasonNone, UserUnknown},
+		"the operator is cut off": {Evidence{Probes: refused}, ReasonControlPlaneUnreachable, UserUnknown},
+		"never heard":             {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleAfter: time.Minute}}, ReasonNodeAgentUnreachable, UserUnknown},
+		"never heard, no backlog": {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleTasks: new(int)}}, ReasonNodeAgentUnreachable, UserUnknown},
+		"never heard, no claim": {Evidence{Node: &NodeEvidence{NeverHeard: true}, Probes: []Probed{
+			{Hop: HopNodeTaskRoundtrip, Status: StatusFail, Signal: SigTaskClaimFailed, Text: "nobody claimed the no-op"}, {Hop: HopTerminalPublicRoute, Status: StatusPass},
+		}}, ReasonNodeAgentUnreachable, UserUnknown},
 		"never heard, and revoked": {Evidence{Node: &NodeEvidence{NeverHeard: true, Identity: "revoked"}}, ReasonIdentityRevokedOrFenced, UserOperator},
 		"a record of zeros":        {Evidence{Record: &RecordFacts{Entries: make([]RecordEntry, 3)}}, ReasonNone, UserUnknown},
 		"unknown reasons":          {Evidence{Record: &RecordFacts{Entries: []RecordEntry{{Seq: 1, Reason: "of_tomorrow"}}}}, ReasonNone, UserUnknown},
