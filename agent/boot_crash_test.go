@@ -108,7 +108,6 @@ type node struct {
 	env      string
 	boot     string
 
-	dir      string
 	targets  int // starts of the target
 	records  []Decision
 	launched wire.Build

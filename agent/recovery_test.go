@@ -431,8 +431,8 @@ func TestQuarantineTakesNoWork(t *testing.T) {
 	if _, got := play(s, WaitDone{Task: signed("a", nil)}); !strings.Contains(got, "post(a failed node_quarantined)") || strings.Contains(got, "WaitTask") {
 		t.Error(got)
 	}
-	refused, effects := Step(s, Event{Wall: testWall, Roll: 0.9, What: WaitDone{Task: signed("a", nil)}})
-	refused, effects = Step(refused, Event{Wall: testWall, Roll: 0.9, What: ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed, Status: 403}}})
+	refused, _ := Step(s, Event{Wall: testWall, Roll: 0.9, What: WaitDone{Task: signed("a", nil)}})
+	refused, effects := Step(refused, Event{Wall: testWall, Roll: 0.9, What: ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed, Status: 403}}})
 	if i := slices.Index(effects, Effect(SetTimer{TimerPost, slowRetry.base/10 + time.Duration(0.9*float64(slowRetry.base-slowRetry.base/10))})); i < 0 {
 		t.Errorf("its results come slowly: %#v", effects)
 	}

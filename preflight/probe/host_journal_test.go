@@ -20,7 +20,6 @@ func entry(us int64, message string) string {
 }
 
 func TestJournalOfAUnit(t *testing.T) {
-	const key = "MC4CAQAwBQYDK2VwBCIEIAcanary"
 	f := newFakes(t)
 	said := filepath.Join(f.dir, "argv")
 	f.script(t, "journalctl", "echo \"$@\" >"+said+"\ncat <<'END'\n"+strings.Join([]string{ // newest first
