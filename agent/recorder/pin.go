@@ -36,6 +36,7 @@ func (r *Recorder) keepContact(e *diag.RecordEntry, now time.Time) error {
 	c := &r.contact
 	if c.after != r.seq || c.count == 0 {
 		c.again = true
+		r.retireAbout(e.About, now)
 		c.first, c.after, c.count = e.At, max(1, r.seq), 0
 		r.seq = c.after
 	}

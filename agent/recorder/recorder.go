@@ -15,6 +15,7 @@ package recorder
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -163,6 +164,18 @@ func (r *Recorder) retire(now time.Time) {
 			_ = r.rewrite(g, now) // that the disk takes nothing is said by the write that follows
 		}
 		r.groups.drop(g)
+	}
+}
+
+// retireAbout ends the groups of a loop that works again: its next failure is another one, with a first time of its own.
+func (r *Recorder) retireAbout(about string, now time.Time) {
+	for _, g := range slices.Clone(r.groups.list) {
+		if g.key.about == about {
+			if g.dirty {
+				_ = r.rewrite(g, now) // that the disk takes nothing is said by the next write
+			}
+			r.groups.drop(g)
+		}
 	}
 }
 

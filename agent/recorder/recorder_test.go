@@ -3,7 +3,9 @@ package recorder_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -49,5 +51,46 @@ func TestWriteAndReadBack(t *testing.T) {
 	}
 	if len(f.Pinned) != 3 || f.Slots != record.Slots+record.PinnedSlots {
 		t.Errorf("pinned %+v", f.Pinned)
+	}
+}
+
+// TestAFailureAfterAContactIsAnother: an outage that follows a good contact has a slot and a first time of its own, however
+// soon it follows; what another loop goes on failing with is counted on.
+func TestAFailureAfterAContactIsAnother(t *testing.T) {
+	dir := t.TempDir()
+	r := recorder.Open(recorder.Config{Dir: dir, Boot: "b-1", NodeID: "n", Agent: "v"})
+	fail := func(about string) {
+		t.Helper()
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecAPIUnreachable, About: about, Decision: "retry", Attempt: 1, CeilingMS: 500}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		time.Sleep(2 * time.Millisecond) // times are whole milliseconds
+		for range 3 {
+			fail("heartbeat")
+			fail("task_result")
+		}
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: record.DecisionContact}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Close()
+	told := map[string]int64{}
+	for _, e := range read(t, dir).Entries {
+		if e.Count > 0 {
+			told[e.About+" "+e.First.Format("15:04:05.000000000")] = e.Count
+		} else {
+			told[e.About+" once"]++
+		}
+	}
+	outages := 0
+	for what := range told {
+		if strings.HasPrefix(what, "heartbeat ") && what != "heartbeat once" {
+			outages++
+		}
+	}
+	if outages != 2 {
+		t.Errorf("two outages were made, %d are told: %v", outages, told)
 	}
 }

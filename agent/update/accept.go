@@ -76,6 +76,9 @@ func (j Journal) Accept(task wire.Task, node Node, now time.Time) (Accepted, *Re
 		}
 		return a, nil
 	}
+	if r := j.Rollout; r != nil && task.QueuedAt.Before(r.Task.QueuedAt) {
+		return a, refuse(CodeOver, "a later order was taken already: %s", r.ID) // or an old one, delivered again, would go back
+	}
 	if r := j.Active(); r != nil {
 		return a, refuse(CodeBusy, "rollout %s is %s", r.ID, r.State)
 	}

@@ -138,6 +138,8 @@ func TestAcceptRefuses(t *testing.T) {
 	a, _ := installed().Accept(old.task("t1", target), here, testNow)
 	busy := installed().Begin(a, testNow)
 	over := busy.Fail("no package", testNow)
+	later := busy.Fail("no package", testNow).clone()
+	later.Rollout.Task.QueuedAt = testNow.Add(time.Hour)
 	with := func(change func(*wire.SelfUpdatePayload)) wire.SelfUpdatePayload { p := target; change(&p); return p }
 	for name, c := range map[string]struct {
 		j       Journal
@@ -163,6 +165,7 @@ func TestAcceptRefuses(t *testing.T) {
 		"skipped":              {skipped, target, "t", CodeSkipped},
 		"busy":                 {busy, target, "t2", CodeBusy},
 		"over":                 {over, target, "t1", CodeOver},
+		"older than the last":  {later, target, "t0", CodeOver},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, refusal := c.j.Accept(old.task(c.id, c.payload), here, testNow)
