@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -55,6 +56,7 @@ func (e enrollment) run(ctx context.Context) (o Outcome, room bool) {
 		o.Reason, o.Failure, o.Detail = diag.RecRecoveryEnrollmentBlocked, diag.FileMismatch, scrubbed(err)
 		return o, room
 	}
+	note := e.trust(ctx, &answer)
 	more, err := withReserve(e.cfg.Reserve, func() error { return e.keep(answer, text) })
 	room = room || more
 	if err != nil {
@@ -62,7 +64,7 @@ func (e enrollment) run(ctx context.Context) (o Outcome, room bool) {
 		o.Reason, o.Failure, o.Detail = b.Reason, b.Failure, b.Detail
 		return o, room
 	}
-	o.Detail = fmt.Sprintf("generation %d", answer.Generation)
+	o.Detail = fmt.Sprintf("generation %d", answer.Generation) + note
 	if answer.APIURL != "" && answer.APIURL != e.cfg.APIURL.String() {
 		o.Detail += ", the platform names another API URL: " + answer.APIURL
 	}
@@ -133,6 +135,35 @@ func usable(answer wire.EnrollResponse, key *ecdsa.PrivateKey, node string) erro
 		return errors.New("the platform's trust bundle holds no certificate")
 	}
 	return nil
+}
+
+// trust leaves the bundle that is here in its place where the runtime listener is one that it verifies and the
+// answer's does not: with that one the node would be cut off by its own enrollment, and its token is spent. It says so.
+func (e enrollment) trust(ctx context.Context, answer *wire.EnrollResponse) (note string) {
+	old, _ := os.ReadFile(e.creds.Path(fileBundle))
+	if answer.CABundle == "" || answer.CABundle == string(old) || e.verifies(ctx, []byte(answer.CABundle)) || !e.verifies(ctx, old) {
+		return ""
+	}
+	answer.CABundle = ""
+	return ", the trust bundle here is kept: the platform's own does not cover its listener"
+}
+
+// verifies reports whether the runtime listener's certificate holds by a bundle.
+func (e enrollment) verifies(ctx context.Context, bundle []byte) bool {
+	d := dialer{creds: e.creds, dial: e.cfg.Dial, bare: true, pool: x509.NewCertPool()}
+	if !d.pool.AppendCertsFromPEM(bundle) {
+		return false
+	}
+	port := e.cfg.APIURL.Port()
+	if port == "" {
+		port = "443"
+	}
+	c, err := d.DialTLS(ctx, "tcp", net.JoinHostPort(e.cfg.APIURL.Hostname(), port))
+	if err != nil {
+		return false
+	}
+	_ = c.Close() // only the handshake was wanted
+	return true
 }
 
 // keep makes a generation of the answer. An answer without a bundle leaves the one that is there.

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -470,4 +471,48 @@ func TestPlatformGoneForLongerThanTheCertificate(t *testing.T) {
 		}
 		t.Logf("%d attempts in 36 h, %d dials", tries, dials)
 	})
+}
+
+// TestAnEnrollmentDoesNotCutTheNodeOff: a bundle that does not cover the platform's own listener is not taken in place of
+// one that does; one that does is taken, and where neither does the platform's word counts.
+func TestAnEnrollmentDoesNotCutTheNodeOff(t *testing.T) {
+	stranger := newAuthority(t, "another CA").pem()
+	for name, c := range map[string]struct {
+		here, answered func(own string) string
+		kept           bool
+	}{
+		"the answer's is wrong": {func(own string) string { return own }, func(string) string { return stranger }, true},
+		"the answer's is wider": {func(own string) string { return own }, func(own string) string { return own + stranger }, false},
+		"the one here is stale": {func(string) string { return stranger }, func(own string) string { return own }, false},
+		"both are wrong":        {func(string) string { return stranger }, func(string) string { return newAuthority(t, "a third CA").pem() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newFakePlatform(t)
+			cfg := p.config(nil).withDefaults()
+			cfg.Token = p.mint(t, nil)
+			here, answered := c.here(p.ca.pem()), c.answered(p.ca.pem())
+			pinned := filepath.Join(t.TempDir(), "recovery.crt")
+			must(t, os.WriteFile(pinned, []byte(p.ca.pem()), 0o600))
+			cfg.RecoveryCA = pinned
+			must(t, os.WriteFile(filepath.Join(cfg.Dir, fileBundle), []byte(here), 0o600))
+			p.instead(onEnroll, func(w http.ResponseWriter, r *http.Request) {
+				rec := httptest.NewRecorder()
+				p.enroll(rec, r)
+				var answer wire.EnrollResponse
+				must(t, json.NewDecoder(rec.Body).Decode(&answer))
+				answer.CABundle = answered
+				must(t, json.NewEncoder(w).Encode(answer))
+			})
+			e := enrollment{cfg: cfg, creds: credentialsIn(cfg.Dir), token: cfg.Token, recovery: true}
+			o, _ := e.run(t.Context())
+			want := answered
+			if c.kept {
+				want = here
+			}
+			got, err := os.ReadFile(filepath.Join(cfg.Dir, fileBundle))
+			if err != nil || string(got) != want || !o.OK() || strings.Contains(o.Detail, "is kept") != c.kept {
+				t.Errorf("kept %v, %+v, %v", string(got) == here, o, err)
+			}
+		})
+	}
 }

@@ -32,7 +32,8 @@ type tlsConn struct {
 // dialer makes TLS connections with the credentials as they are on disk at that moment.
 type dialer struct {
 	creds  credentials
-	bundle string // path of what the listener is verified by
+	bundle string         // path of what the listener is verified by
+	pool   *x509.CertPool // in place of bundle
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	bare   bool // enrollment: no certificate
 	system bool // the system's roots where no bundle was provisioned
@@ -78,6 +79,9 @@ func (d dialer) DialTLS(ctx context.Context, network, address string) (net.Conn,
 }
 
 func (d dialer) roots() (*x509.CertPool, error) {
+	if d.pool != nil {
+		return d.pool, nil
+	}
 	roots, err := credstore.Roots(d.bundle)
 	if d.system && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // the system's
