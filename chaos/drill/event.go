@@ -1,0 +1,71 @@
+package drill
+
+import (
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Kind says what happened.
+type Kind string
+
+// The kinds, in the order of a run that goes well. What is "about to" happen is written down before it does.
+const (
+	Begun     Kind = "begun"     // Plan, without its secrets
+	Refused   Kind = "refused"   // Refused, or Machine and Text: nothing may be touched
+	Walked    Kind = "walked"    // Sight
+	Arming    Kind = "arming"    // a machine is about to be made ready
+	Armed     Kind = "armed"     // Status, as a connection of its own saw it
+	Breaking  Kind = "breaking"  // a step is about to be made
+	Broken    Kind = "broken"    // Status: a step is made
+	InPlace   Kind = "in_place"  // every step is made
+	Looked    Kind = "looked"    // Seen
+	Found     Kind = "found"     // a walk said all that was expected
+	Lost      Kind = "lost"      // Status: a machine put itself back before it was asked
+	Stopping  Kind = "stopping"  // Text: the run ends before its time
+	Reverting Kind = "reverting" // a machine is about to be asked to put everything back
+	Reverted  Kind = "reverted"  // Status
+	Whole     Kind = "whole"     // every machine has put back what it could
+	Decided   Kind = "decided"   // the platform was told; Text says what is against it
+	Compared  Kind = "compared"  // Residue, Clean
+	Closed    Kind = "closed"    // Status with the whole journal; Text says what is against it
+	Trouble   Kind = "trouble"   // Text: something that a drill is not about did not work
+	Ended     Kind = "ended"
+)
+
+// Event is one thing that happened in a run.
+type Event struct {
+	Seq     int             `json:"seq"` // from 1, without gaps
+	At      diag.Time       `json:"at"`  // the operator's clock
+	MS      int64           `json:"ms"`  // since the run began, by a clock that nobody sets
+	Kind    Kind            `json:"event"`
+	Machine string          `json:"machine,omitempty"`
+	Step    string          `json:"step,omitempty"`
+	Text    string          `json:"text,omitempty"`
+	Plan    *chaos.Plan     `json:"plan,omitempty"`
+	Refused []chaos.Refusal `json:"refused,omitempty"`
+	Sight   *Sight          `json:"sight,omitempty"`
+	Seen    *Seen           `json:"seen,omitempty"`
+	Status  *step.Status    `json:"status,omitempty"`
+	Residue []step.Residue  `json:"residue,omitempty"`
+	Clean   *bool           `json:"clean,omitempty"`
+	TookUS  int64           `json:"took_us,omitempty"` // on the machine, of what Status is the answer to
+}
+
+// Stage is the part of a run in which a walk was made.
+type Stage string
+
+// The stages.
+const (
+	Before Stage = "before" // nothing is touched
+	During Stage = "during" // from the first step to the first undo
+	After  Stage = "after"  // everything is put back
+)
+
+// Seen is what a look by a plain tool gave.
+type Seen struct {
+	Name   string      `json:"name"` // injected | control | recovered
+	Held   bool        `json:"held"`
+	Why    string      `json:"why,omitempty"` // it did not hold
+	TookMS diag.Millis `json:"took_ms"`       // until it held, or was given up
+}

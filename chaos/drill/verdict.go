@@ -1,0 +1,37 @@
+package drill
+
+import "slices"
+
+// Word is a verdict.
+type Word string
+
+// The verdicts.
+const (
+	Pass          Word = "pass"
+	Late          Word = "late"           // the chain said the right thing, after its budget
+	Collateral    Word = "collateral"     // a hop failed that had to stay green, or an id was lost on the way
+	WrongHop      Word = "wrong_hop"      // the chain blamed something else
+	NotDetected   Word = "not_detected"   // the chain did not say all that was expected
+	NotInjected   Word = "not_injected"   // plain tools did not see the fault, or nothing worked any more
+	RevertedEarly Word = "reverted_early" // a machine put itself back before it was asked
+	AbortedGuard  Word = "aborted_guard"  // a guard was against it: nothing was broken, or not for longer
+	Infra         Word = "infra"          // something that the drill is not about did not work, or was not measured
+	NoRecovery    Word = "no_recovery"    // everything was put back, and the chain did not become green
+	Conflict      Word = "conflict"       // somebody else changed what the drill had changed; it was left alone
+	Residue       Word = "residue"        // a machine is not as it was
+)
+
+// words is every verdict, the worse the later: what is left on a machine matters more than what was learnt there.
+var words = [...]Word{Pass, Late, Collateral, WrongHop, NotDetected, NotInjected, RevertedEarly, AbortedGuard, Infra, NoRecovery, Conflict, Residue}
+
+// Words lists every verdict, the worse the later.
+func Words() []Word { return words[:] }
+
+// Worse says whether w wins over o.
+func (w Word) Worse(o Word) bool { return slices.Index(words[:], w) > slices.Index(words[:], o) }
+
+// Verdict is what is said of a run.
+type Verdict struct {
+	Word Word   `json:"word"`
+	Text string `json:"text"` // why, in one line
+}
