@@ -209,7 +209,10 @@ func askOne(ctx context.Context, server, name string, kind recordType) found {
 		f.word, f.err = dnsErrorWord(ctx, err), err
 		return f
 	}
-	f.rcode, f.addrs = rcodeName(r.rcode), r.addrs
+	f.rcode = rcodeName(r.rcode)
+	if r.rcode == rcodeSuccess { // beside a "no", resolvers believe no address
+		f.addrs = r.addrs
+	}
 	if len(f.addrs) == 0 {
 		f.word = rcodeWord(r.rcode)
 		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, kind, name, f.rcode)

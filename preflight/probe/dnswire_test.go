@@ -41,6 +41,30 @@ func TestEveryRCodeIsTold(t *testing.T) {
 	}
 }
 
+// TestANoIsBelieved, whatever addresses stand beside it: the C library and Go's resolver take none of them.
+func TestANoIsBelieved(t *testing.T) {
+	noLeaks(t)
+	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
+	for code, want := range map[int]diag.Failure{dns.RcodeNameError: diag.DNSNXDomain, dns.RcodeServerFailure: diag.DNSServFail} {
+		server := nameserver(t, func(w dns.ResponseWriter, q *dns.Msg) { good(recoded{w, code}, q) })
+		f := run(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: server})
+		if f.Failure != want || len(f.DNS.Addresses) > 0 {
+			t.Errorf("%s: %s, %v; want %s", dns.RcodeToString[code], f.Failure, f.DNS.Addresses, want)
+		}
+	}
+}
+
+// recoded has another code in every answer.
+type recoded struct {
+	dns.ResponseWriter
+	code int
+}
+
+func (r recoded) WriteMsg(m *dns.Msg) error {
+	m.Rcode = r.code
+	return r.ResponseWriter.WriteMsg(m)
+}
+
 // TestAnAliasHasItsAddresses, and records that nobody asked for have none.
 func TestAnAliasHasItsAddresses(t *testing.T) {
 	noLeaks(t)
