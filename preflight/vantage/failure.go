@@ -73,6 +73,9 @@ func dialRefusal(ctx context.Context, t *target, err error) *refusal {
 
 // handshakeRefusal names a login that failed in phase, with what the peer had said first.
 func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, keys *credentials, err error) *refusal {
+	if r := penalty(w); phase == phaseBanner && r != nil {
+		return r
+	}
 	if ctx.Err() != nil {
 		return stopped(ctx, phase, silence(phase, t))
 	}
@@ -101,7 +104,8 @@ func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, key
 // that misbehaved, every version with too many unfinished logins.
 var penaltyWords = [...]string{"not allowed at this time", "exceeded maxstartups"}
 
-func bannerRefusal(w *wire, err error) *refusal {
+// penalty is what a server says that turns us away; nil when it said something else, or nothing.
+func penalty(w *wire) *refusal {
 	_, words := w.said()
 	text := foreign(string(words))
 	for _, p := range penaltyWords {
@@ -109,9 +113,14 @@ func bannerRefusal(w *wire, err error) *refusal {
 			return &refusal{word: diag.SSHPenalty, phase: phaseBanner, detail: "the server turned us away: " + text}
 		}
 	}
+	return nil
+}
+
+func bannerRefusal(w *wire, err error) *refusal {
+	_, words := w.said()
 	r := &refusal{word: diag.SSHTransport, phase: phaseBanner, errno: probeErrno(err)}
 	if len(words) > 0 {
-		r.detail = fmt.Sprintf("what answers is no SSH server; it says %q", text)
+		r.detail = fmt.Sprintf("what answers is no SSH server; it says %q", foreign(string(words)))
 		return r
 	}
 	r.detail = "the connection was closed before any banner (" + foreign(reason(err)) +

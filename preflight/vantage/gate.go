@@ -81,6 +81,16 @@ func (g *gate) open(r io.Reader, w io.Writer, sent int) error {
 	return nil
 }
 
+// isOpen reports whether the gate was opened, or failed. What a link learnt of its login is noted before.
+func (g *gate) isOpen() bool {
+	select {
+	case <-g.opened:
+		return true
+	default:
+		return false
+	}
+}
+
 // fail ends the gate, opened or not.
 func (g *gate) fail(err error) {
 	g.mu.Lock()

@@ -123,25 +123,23 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []he
 			t.missing, t.uname, t.why = true, e.note.uname, "no helper is installed at "+l.cfg.binary()
 			return t, nil
 		case e.note.word == "exit":
+			s.settle(ctx)
 			t.uname, t.why = e.note.uname, withWords(t.start.path+" ended without an answer", s.words())
 			return t, nil
 		case e.ended:
-			return nil, l.noCommand(s)
+			s.settle(ctx)
+			return nil, noCommand(s)
 		}
 	}
 }
 
 // noCommand names an exec whose output ended without a word of ours.
-func (l *link) noCommand(s *session) error {
-	time.Sleep(statusGrace)
+func noCommand(s *session) error {
 	if words := s.words(); words != "" {
 		return &refusal{word: diag.SSHExec, phase: phaseExec, detail: "the login ran something else than our command (its shell, or a forced command): " + words}
 	}
 	return &refusal{word: diag.SSHExec, phase: phaseExec, detail: "the channel was closed before our command said anything"}
 }
-
-// statusGrace lets the exit status and stderr arrive, which come beside the end of the output.
-const statusGrace = 50 * time.Millisecond
 
 func withWords(what, words string) string {
 	if words == "" {

@@ -124,7 +124,9 @@ func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	case <-l.ready:
 		r = l.alive(ctx)
 	case <-ctx.Done():
-		r = l.pending(ctx)
+		if r = l.refusal(); r == nil {
+			r = l.pending(ctx)
+		}
 	}
 	f := n.fact(req, began)
 	f.Vantage = nodeName
@@ -152,14 +154,14 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	defer cancel()
 	f := l.client.Probe(asked, []diag.Request{req})[0]
 	received := time.Now()
-	if !l.isReady() {
+	if r := l.refusal(); r != nil {
+		return n.refused(req, r, phaseSSH, began)
+	}
+	if !l.gate.isOpen() { // the login is under way: ready would come too late to say so, for the answer is passed on before
 		if asked.Err() == nil {
 			return f // refused here, before anything was sent
 		}
 		return n.refused(req, l.pending(asked), phaseSSH, began)
-	}
-	if r := l.refusal(); r != nil {
-		return n.refused(req, r, phaseSSH, began)
 	}
 	if asked.Err() != nil && f.Phase == "" && (f.Failure == diag.Timeout || f.Failure == diag.Cancelled) {
 		f.Phase = phaseSSH

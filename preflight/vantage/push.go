@@ -157,7 +157,7 @@ func (l *link) feed(ctx context.Context, client *ssh.Client, cmd string, input i
 	case e.note.word != "":
 		return e.note, nil
 	}
-	time.Sleep(statusGrace)
+	s.settle(ctx)
 	if words := s.words(); words != "" {
 		return note{}, errors.New(words)
 	}

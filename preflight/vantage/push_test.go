@@ -154,23 +154,28 @@ func TestOtherVersionServesWhenNothingCanBePushed(t *testing.T) {
 
 func TestSudo(t *testing.T) {
 	const allow, refuse = "#!/bin/sh\necho sudo >>\"$(dirname \"$0\")\"/used\n[ \"$1\" = -n ] || exit 9\nshift\nexec \"$@\"\n", "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
+	// A server reads a command's two streams as it likes: stderr may come after the output that was written later.
+	late := []string{"sh", "-c", `{ "$@" 2>&1 >&3 | { sleep 0.2; exec cat >&2; }; } 3>&1`, "sh"}
 	yes := true
 	for name, c := range map[string]struct {
 		user   string
 		sudo   *bool
 		script string
+		wrap   []string
 		word   diag.Failure
 		used   bool
 	}{
-		"root needs none":             {"root", nil, refuse, diag.OK, false},
-		"another login uses it":       {"ops", nil, allow, diag.OK, true},
-		"refused, so without":         {"ops", nil, refuse, diag.OK, false},
-		"refused, where it was asked": {"ops", &yes, refuse, diag.SSHExec, false},
+		"root needs none":             {"root", nil, refuse, nil, diag.OK, false},
+		"another login uses it":       {"ops", nil, allow, nil, diag.OK, true},
+		"refused, so without":         {"ops", nil, refuse, nil, diag.OK, false},
+		"refused, and said late":      {"ops", nil, refuse, late, diag.OK, false},
+		"refused, where it was asked": {"ops", &yes, refuse, nil, diag.SSHExec, false},
+		"the same, said late":         {"ops", &yes, refuse, late, diag.SSHExec, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			m.program(t, "sudo", c.script)
-			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
+			s := sshtest.Start(t, sshtest.Config{Env: m.env(), Wrap: c.wrap})
 			cfg := configFor(t, s)
 			cfg.SSH.User, cfg.SSH.Sudo = c.user, c.sudo
 			f := loginFact(within(t, 10*time.Second), open(t, cfg))

@@ -19,6 +19,9 @@ import (
 const (
 	// greetingKept bounds what is kept of words that are not ours: a login's greeting, stderr.
 	greetingKept = 1024
+	// wordsTimeout bounds the wait for the last words of a command. They come with its end, but for something that it
+	// left running and that holds its stderr.
+	wordsTimeout = 2 * time.Second
 	// lineBuffer holds most lines of the protocol in one piece.
 	lineBuffer = 64 << 10
 )
@@ -37,6 +40,7 @@ type session struct {
 	sent   time.Time // when the exec request went out
 	events chan event
 	facts  *io.PipeReader // lines after the hello
+	over   chan struct{}  // closed when stderr and the server's requests have ended: nothing more is said
 
 	mu       sync.Mutex // guards what follows
 	greeting []byte     // lines that are not ours
@@ -54,7 +58,7 @@ func (l *link) exec(ctx context.Context, client *ssh.Client, cmd string) (*sessi
 	if err != nil {
 		return nil, l.execError(ctx, "opening a channel", err)
 	}
-	s := &session{ch: ch, sent: time.Now(), events: make(chan event, 8)}
+	s := &session{ch: ch, sent: time.Now(), events: make(chan event, 8), over: make(chan struct{})}
 	ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{cmd}))
 	if err != nil {
 		return nil, l.execError(ctx, "asking for a command", err)
@@ -66,8 +70,13 @@ func (l *link) exec(ctx context.Context, client *ssh.Client, cmd string) (*sessi
 	var to *io.PipeWriter
 	s.facts, to = io.Pipe()
 	l.own(s.facts.Close) // facts may come of which nobody takes any more, because the link was closed right now
-	l.wg.Go(func() { s.collectStatus(reqs) })
-	l.wg.Go(func() { s.collectStderr() })
+	l.wg.Go(func() {
+		defer close(s.over)
+		var beside sync.WaitGroup
+		beside.Go(func() { s.collectStatus(reqs) })
+		beside.Go(s.collectStderr)
+		beside.Wait()
+	})
 	l.wg.Go(func() { s.listen(to) })
 	return s, nil
 }
@@ -180,7 +189,20 @@ func (s *session) collectStatus(reqs <-chan *ssh.Request) {
 	}
 }
 
-// words is what the remote side said that is not ours, for a detail.
+// settle waits until all words are there. stderr and the exit status travel beside the output, and are read beside it,
+// so the output's end says nothing about them. It ends the command's input, for which a script may wait.
+func (s *session) settle(ctx context.Context) {
+	_ = s.ch.CloseWrite()
+	timer := time.NewTimer(wordsTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.over:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// words is what the remote side said that is not ours, for a detail. After settle these are all of them.
 func (s *session) words() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +222,7 @@ func (s *session) words() string {
 	return strings.Join(parts, "; ")
 }
 
-// sudoRefused reports whether sudo, not the helper, is why the helper did not run.
+// sudoRefused reports whether sudo, not the helper, is why the helper did not run, once the session is settled.
 func (s *session) sudoRefused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

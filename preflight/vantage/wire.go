@@ -2,6 +2,8 @@ package vantage
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -18,6 +20,7 @@ type wire struct {
 
 	buf        []byte // of Read: the SSH library reads the version line byte by byte
 	start, end int
+	broken     error // of the first Write
 
 	mu    sync.Mutex // guards what follows
 	first []byte     // the peer's first bytes, at most bannerKept
@@ -43,6 +46,9 @@ func (w *wire) Read(p []byte) (int, error) {
 		n, err := w.Conn.Read(w.buf)
 		quickAck(w.tcp)
 		if n == 0 {
+			if errors.Is(err, io.EOF) && w.broken != nil {
+				err = w.broken
+			}
 			return 0, err
 		}
 		w.start, w.end = 0, n
@@ -54,9 +60,16 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 // Write sends p. Sending makes the kernel delay acknowledgements again, so it is told once more not to.
+//
+// The SSH library speaks first, and a server that turns us away may have said why and gone before we do. So before its
+// version line a write never fails: the reading goes on to what it said, and ends with the write's error.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	quickAck(w.tcp)
+	if err != nil && w.heardAt().IsZero() {
+		w.broken = err
+		return len(p), nil
+	}
 	return n, err
 }
 

@@ -1,13 +1,17 @@
 package vantage
 
 import (
+	"errors"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"golang.org/x/crypto/ssh"
 )
 
 // Every way in which a login fails, and its word.
@@ -52,6 +56,42 @@ func TestFailureWords(t *testing.T) {
 				t.Error("the vantage does not say that it is missing")
 			}
 		})
+	}
+}
+
+// The words may come with the end of the connection, before the library has said its own version line.
+func TestPenaltyIsHeardOnABrokenConnection(t *testing.T) {
+	w := newWire(&broken{words: strings.NewReader("Not allowed at this time\r\n")}, nil)
+	_, _, _, err := ssh.NewClientConn(w, "node:22", &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(nil)})
+	if !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("the connection's own error is lost: %v", err)
+	}
+	if r := handshakeRefusal(t.Context(), phaseBanner, w, &target{}, &credentials{}, err); r.word != diag.SSHPenalty {
+		t.Errorf("got %q: %s", r.word, r.detail)
+	}
+}
+
+// broken is a connection whose peer has gone, with words of it unread.
+type broken struct {
+	net.Conn
+	words *strings.Reader
+}
+
+func (b *broken) Read(p []byte) (int, error) { return b.words.Read(p) }
+func (b *broken) Write([]byte) (int, error)  { return 0, syscall.EPIPE }
+func (b *broken) Close() error               { return nil }
+
+// A request that waits is answered the moment the login has failed, before the link is marked as ready.
+func TestFailedLoginIsNamedBeforeTheLinkIsReady(t *testing.T) {
+	l := &link{cfg: &NodeConfig{}, ready: make(chan struct{}), gate: newGate(), stop: func() {}}
+	l.client = probe.NewClient(l.gate, l.gate)
+	n := &Node{link: l}
+	l.fail(&refusal{word: diag.SSHPenalty, phase: phaseBanner, detail: "the server turned us away"})
+	f := n.Probe(within(t, 5*time.Second), []diag.Request{{ID: "clock", Op: diag.OpClock}})[0]
+	wantFailure(t, f, diag.SSHPenalty, phaseSSH)
+	close(l.ready)
+	if err := n.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
