@@ -35,6 +35,8 @@ func catalogue() []row {
 		{"api-egress-rejected", t0, api, sig(diag.SigAPIUnreachable), "tcp_refused"},
 		{"api-resolve-removed", t2, api, sig(diag.SigAPIUnreachable), "dns_"},
 		{"api-dns-broken", t0, api, sig(diag.SigAPIUnreachable), "dns_"},
+		{"api-dns-nxdomain", t0, api, sig(diag.SigAPIUnreachable), "dns_nxdomain"},
+		{"api-dns-servfail", t0, api, sig(diag.SigAPIUnreachable), "dns_servfail"},
 		{"stale-ca-bundle", t2, api, sig(diag.SigAPITLSFailed), ""},
 		{"node-cert-expired", t2, recovery, sig(diag.SigAuthFailed), ""},
 		{"node-cert-expired-recovers", t3, nil, nil, ""},

@@ -33,6 +33,14 @@ func kindCases() []kindCase {
 
 		{name: "timeout", kind: "dns-break", params: `{how: timeout, name: "${api_host}"}`},
 		{name: "refused", kind: "dns-break", params: `{how: refused, name: "${api_host}"}`},
+		{name: "no such name", kind: "dns-break", params: `{how: nxdomain, name: "${api_host}"}`},
+		{name: "a server that failed", kind: "dns-break", params: `{how: servfail, name: "${api_host}"}`},
+		{name: "over IPv6", kind: "dns-break", params: `{how: nxdomain, name: "${api_host}"}`,
+			spoil: func(m *Machine) { m.Files[resolvFile] = File{Text: "nameserver 10.0.0.1\nnameserver fd00::53\n"} }, refused: step.RefusedUnsupported},
+		{name: "over TCP", kind: "dns-break", params: `{how: servfail, name: "${api_host}"}`,
+			spoil: func(m *Machine) {
+				m.Files[resolvFile] = File{Text: "nameserver 10.0.0.1\noptions timeout:1 use-vc\n"}
+			}, refused: step.RefusedUnsupported},
 		{name: "a name by hand", kind: "dns-break", params: `{how: timeout, name: old.test}`,
 			spoil: func(m *Machine) { m.Names["old.test"] = addresses("10.0.0.7") }, refused: step.RefusedUnsupported},
 

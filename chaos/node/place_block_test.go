@@ -45,6 +45,9 @@ func TestBlock(t *testing.T) {
 	for _, v := range []string{step.Reset, step.Refused, step.HostUnreachable, step.AdminProhibited} {
 		blocks = append(blocks, step.Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.1"}, Ports: []uint16{1}, UID: &uid, Verdict: v})
 	}
+	for _, v := range []string{step.NameError, step.ServerFailure} {
+		blocks = append(blocks, step.Block{Direction: "in", Proto: "udp", Remote: []string{"0.0.0.0/0"}, Ports: []uint16{53}, Verdict: v})
+	}
 	var took []time.Duration
 	err := inEmptyNetwork(func() error {
 		for i, b := range blocks {

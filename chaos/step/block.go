@@ -20,13 +20,15 @@ type Block struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// Verdicts of a block: what whoever sends gets to see.
+// Verdicts of a block: what whoever sends gets to see, or in what comes in.
 const (
 	Drop            = "drop"             // nothing: a timeout
 	Reset           = "reset"            // ECONNREFUSED; tcp only
 	Refused         = "port-unreachable" // ECONNREFUSED
 	HostUnreachable = "host-unreachable" // EHOSTUNREACH
 	AdminProhibited = "admin-prohibited" // EHOSTUNREACH
+	NameError       = "nxdomain"         // the DNS's answer comes, and says that there is no such name
+	ServerFailure   = "servfail"         // the DNS's answer comes, and says that it failed
 )
 
 func (b *Block) validate() error {
@@ -67,6 +69,8 @@ func (b *Block) validate() error {
 	switch {
 	case b.Verdict == Reset && b.Proto != "tcp":
 		errs = append(errs, errors.New("only tcp can be reset"))
+	case b.rewrites():
+		errs = append(errs, b.answers())
 	case b.Direction == "in" && b.Verdict != Drop:
 		errs = append(errs, errors.New("what comes in can only be dropped: an answer would go to the remote"))
 	case b.Direction == "in" && b.UID != nil:
@@ -75,9 +79,33 @@ func (b *Block) validate() error {
 	return errors.Join(errs...)
 }
 
+// rewrites says that the traffic comes through with another text.
+func (b *Block) rewrites() bool { return b.Verdict == NameError || b.Verdict == ServerFailure }
+
+// answers refuses to rewrite what is no answer of the DNS. A rewritten packet has no checksum, which only IPv4 allows.
+func (b *Block) answers() error {
+	switch {
+	case b.Direction != "in" || b.Proto != "udp" || !slices.Equal(b.Ports, []uint16{53}):
+		return fmt.Errorf("%s is about what comes in by udp from port 53", b.Verdict)
+	case b.UID != nil:
+		return errors.New("what comes in has no user yet")
+	}
+	for _, r := range b.Remote {
+		if p, err := prefix(r); err == nil && !p.Addr().Is4() {
+			return fmt.Errorf("remote %s: only an answer by IPv4 can be rewritten", r)
+		}
+	}
+	return nil
+}
+
+// rcode has the kernel write the last four bits of a DNS header's flags, which say how the question went. They lie 92
+// bits behind the start of the UDP header. The checksum would not fit any more, and 0 says that there is none.
+func rcode(code int) string { return fmt.Sprintf("@th,92,4 set %d udp checksum set 0", code) }
+
 // verdicts are nft's words for ours.
 func verdicts() map[string]string {
 	return map[string]string{
+		NameError: rcode(3), ServerFailure: rcode(2),
 		Drop: "drop", Reset: "reject with tcp reset", Refused: "reject with icmpx port-unreachable",
 		HostUnreachable: "reject with icmpx host-unreachable", AdminProhibited: "reject with icmpx admin-prohibited",
 	}

@@ -23,6 +23,7 @@ func whole() Drill {
 				{Block: &Block{Direction: "in", Proto: "udp", Remote: []string{"0.0.0.0/0", "::/0"}, Ports: []uint16{53}, Verdict: Drop}},
 				{Block: &Block{Direction: "out", Proto: "any", Remote: []string{"127.0.0.1"}, Ports: []uint16{6379, 6380}, UID: ptr(uint32(800)), Verdict: Refused}},
 				{Block: &Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.0/24"}, Verdict: Reset}},
+				{Block: &Block{Direction: "in", Proto: "udp", Remote: []string{"10.231.77.10"}, Ports: []uint16{53}, Verdict: NameError}},
 			}},
 			{ID: "file", Fault: "file", Tier: TierPersistent, Changes: []Change{
 				{File: &File{Path: "/etc/hosts", Text: "127.0.0.1 localhost\n", Mode: 0o644}},
@@ -114,6 +115,9 @@ func TestValidateRefuses(t *testing.T) {
 		"the id is taken":     func(d *Drill) { d.Steps[1].ID = "block" },
 		"is changed by step":  func(d *Drill) { d.Steps[3].Changes[0].Unit.Unit = "d.service" },
 		"overlap":             func(d *Drill) { d.Steps[0].Changes[0].Block.Remote = []string{"10.0.0.0/8", "10.0.0.1"} },
+		"from port 53":        func(d *Drill) { d.Steps[0].Changes[4].Block.Proto = "any" },
+		"by IPv4":             func(d *Drill) { d.Steps[0].Changes[4].Block.Remote = []string{"fd00::53"} },
+		"has no user yet":     func(d *Drill) { d.Steps[0].Changes[4].Block.UID = ptr(uint32(1)) },
 		"no address":          func(d *Drill) { d.Steps[0].Changes[0].Block.Remote = []string{"node-api.gpuaas.test"} },
 		"exactly one of bloc": func(d *Drill) { d.Steps[0].Changes[0].Pause = &Pause{"a.service"} },
 		"without dots":        func(d *Drill) { d.Steps[1].Changes[0].File.Path = "/etc/../etc/hosts" },
