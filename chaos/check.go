@@ -87,7 +87,7 @@ func (c *checker) guards() {
 	case g.Lease != 0 && (g.Lease.Std() < 2*step.RenewEvery || g.Lease > g.TTL):
 		c.bad("guards.lease", "%s is not between %s and the ttl: it is renewed every %s", g.Lease, Duration(2*step.RenewEvery), Duration(step.RenewEvery))
 	}
-	if _, err := ParseWindow(g.Window); g.Window != "" && err != nil {
+	if _, err := profile.ParseWindow(g.Window); g.Window != "" && err != nil {
 		c.bad("guards.window", "%v", err)
 	}
 	c.hops("guards.stopIf", g.StopIf)

@@ -110,7 +110,7 @@ func (b *planner) environment() {
 				open = true
 				continue
 			}
-			w, err := ParseWindow(text)
+			w, err := profile.ParseWindow(text)
 			open = open || err == nil && w.Open(b.facts.Now, takes)
 			closed = append(closed, text)
 		}

@@ -71,6 +71,11 @@ func problems(p *Profile) []problem {
 	for name, path := range p.Mapping.Fields {
 		add("mapping.fields."+name, checkField(name, path))
 	}
+	for i, text := range p.Chaos.Windows {
+		if _, err := ParseWindow(text); err != nil {
+			add(fmt.Sprintf("chaos.windows[%d]", i), fmt.Errorf("chaos.windows: %w", err))
+		}
+	}
 	return out
 }
 

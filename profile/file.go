@@ -68,7 +68,7 @@ func parse(path string, data []byte) (Profile, map[string]int, error) {
 	return p, lines, joinErrors(found)
 }
 
-// index notes the line of every value by dotted key.
+// index notes the line of every value by dotted key; a list's have their number: "chaos.windows[1]".
 func index(n *yaml.Node, key string, lines map[string]int) {
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -85,6 +85,12 @@ func index(n *yaml.Node, key string, lines map[string]int) {
 			}
 			lines[k] = n.Content[i].Line
 			index(n.Content[i+1], k, lines)
+		}
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			k := fmt.Sprintf("%s[%d]", key, i)
+			lines[k] = c.Line
+			index(c, k, lines)
 		}
 	}
 }
