@@ -90,8 +90,8 @@ func (h Host) free(ctx context.Context) error {
 	for _, id := range ids {
 		r, err := h.Open(id)
 		var refused *step.Refusal
-		if errors.As(err, &refused) || err == nil && !r.Journal.Ledger.Known {
-			// no journal yet, or no drill in it: whoever was arming it is dead, for the lock is ours
+		if errors.As(err, &refused) || err == nil && r.Journal.Ledger.Last == 0 {
+			// no journal yet, or nothing in it: whoever was arming it is dead, for the lock is ours
 			if err := h.discard(ctx, id); err != nil {
 				return err
 			}
@@ -112,22 +112,13 @@ func (h Host) free(ctx context.Context) error {
 
 // succeed takes the machine over from a drill that is over.
 func (h Host) succeed(ctx context.Context, r *Run) error {
-	l := &r.Journal.Ledger
-	if l.Over() || l.Closed {
+	if l := &r.Journal.Ledger; l.Over() || l.Closed {
 		r.awaitEnd(ctx)
 	}
-	_, why := l.Left(h.Clock.Boot, h.Clock.Now(), r.lease.Renewed())
-	expired := l.Expired(h.Clock.Boot, h.Clock.Now(), r.lease.Renewed())
-	if l.Why == "" && expired != "" && !r.guarded() {
-		if err := r.locked(ctx, func() error { return r.keeper(step.ByNextRun).Revert(ctx, why) }); err != nil {
-			return err
-		}
+	if err := r.locked(ctx, func() error { return r.keeper(step.ByNextRun).Cede(ctx) }); err != nil {
+		return err
 	}
-	if l.Over() && l.State() != step.Conflict && !r.guarded() {
-		return r.remove(ctx)
-	}
-	return step.Refuse(step.RefusedLocked, "drill %s (%s) of %s is on this machine since %s, and is %s", r.ID, l.Drill.Scenario, l.Drill.By,
-		l.ArmedAt.Format(time.RFC3339), l.Phase())
+	return r.remove(ctx)
 }
 
 // prepare writes everything that an undo needs.

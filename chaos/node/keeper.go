@@ -32,7 +32,7 @@ type Spot struct {
 	Change    step.Change
 	Note      json.RawMessage // from Look
 	Left      time.Duration   // until the drill's TTL, for who makes it
-	Begun     bool            // its undo was begun before, by somebody who did not live to finish it
+	Undone    bool            // just now: a unit has been told, so it cannot still run with what it read
 	Rebooted  bool            // since it was made
 }
 
@@ -96,8 +96,7 @@ func (k *Keeper) spot(s *step.StepLedger, n int) Spot {
 	}
 	c := s.Changes[n]
 	return Spot{
-		Run: l.Drill.Run, Step: s.Step.ID, N: n, Change: c.Change, Note: c.Note, Left: left,
-		Begun: c.State == step.Reverting || c.State == step.Failed && l.Why != "", Rebooted: l.Boot != k.Clock.Boot,
+		Run: l.Drill.Run, Step: s.Step.ID, N: n, Change: c.Change, Note: c.Note, Left: left, Rebooted: l.Boot != k.Clock.Boot,
 	}
 }
 
@@ -132,32 +131,21 @@ func (k *Keeper) expired() string {
 	return k.Journal.Ledger.Expired(k.Clock.Boot, k.Clock.Now(), k.Lease.Renewed())
 }
 
-// Take is what a watchdog does first. What was begun by a watchdog that is dead is not done again, but undone: nobody
-// knows how far it came, and what it held is gone.
+// Take is what a watchdog does first. What one that is dead held is gone, so everything else is undone as well.
 func (k *Keeper) Take(ctx context.Context) error {
 	l := &k.Journal.Ledger
-	held, begun := l.Held(), false
-	for _, s := range l.Steps {
-		for _, c := range s.Changes {
-			begun = begun || c.State == step.Intent
-		}
-	}
 	// Arming waits for this entry. Later on, a journal that takes none must not keep anybody from watching.
 	if err := k.write(step.Entry{Event: step.EventGuard}); err != nil && l.Guards == 0 {
 		return err
 	}
-	switch {
-	case l.Why != "":
-		return nil // Tick goes on with it
-	case begun:
-		return k.Revert(ctx, step.WhyDied)
-	case held:
+	if l.Why == "" && l.Held() {
 		return k.Revert(ctx, step.WhyLost)
 	}
 	return nil
 }
 
 // Tick does what is due: an undo whose time has come, or a step that is asked for. It says whether everything is over.
+// What was begun by somebody who did not finish it is not made again, but undone: nobody knows how far it came.
 func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 	l := &k.Journal.Ledger
 	if l.Closed || l.Over() {
@@ -166,6 +154,9 @@ func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 	why := l.Why
 	if why == "" {
 		why = k.expired()
+	}
+	if why == "" && l.Begun() {
+		why = step.WhyDied
 	}
 	if why != "" {
 		err := k.Revert(ctx, why)
@@ -179,6 +170,27 @@ func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// Cede makes way for another drill. One whose time has come, and over which nobody watches, is undone first. It is a
+// refusal while anything is injected, may become so, or waits for somebody to look at it.
+func (k *Keeper) Cede(ctx context.Context) error {
+	l := &k.Journal.Ledger
+	guarded := k.Guarded()
+	why := l.Why
+	if why == "" {
+		why = k.expired()
+	}
+	if why != "" && !l.Over() && !guarded {
+		if err := k.Revert(ctx, why); err != nil {
+			return err
+		}
+	}
+	if l.Over() && (l.Closed || l.State() != step.Conflict) && !guarded {
+		return nil
+	}
+	return step.Refuse(step.RefusedLocked, "drill %s (%s) of %s is on this machine since %s, and is %s", l.Drill.Run, l.Drill.Scenario, l.Drill.By,
+		l.ArmedAt.Format(time.RFC3339), l.Phase())
 }
 
 // make makes the changes of a step. Each is looked at again first: somebody may have been there since the drill was armed.
@@ -262,15 +274,15 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger) error {
 	case found.Look == Foreign:
 		return say(step.Conflict, found.Text)
 	case found.Look == Before:
-		if at.Begun && !at.Rebooted {
-			if err := k.tell(ctx, at); err != nil { // they may not have been told
+		if !at.Rebooted {
+			if err := k.tell(ctx, at); err != nil { // whoever put it back may not have come as far
 				return errors.Join(err, say(step.Failed, err.Error()))
 			}
 		}
-		return say(step.Reverted, found.Text)
+		return say(without(at, c.State), found.Text)
 	}
 	var errs []error
-	if !at.Begun {
+	if c.State != step.Reverting && c.State != step.Failed {
 		errs = append(errs, k.change(at, step.Reverting, "", nil))
 	}
 	if err := k.Machine.Undo(ctx, at); err != nil {
@@ -281,8 +293,17 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger) error {
 			return errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
 		}
 	}
-	at.Begun = false
+	at.Undone = true
 	return errors.Join(append(errs, k.seen(ctx, at, say))...)
+}
+
+// without is the state of a change whose place is as before, although nobody undoes it now: either somebody of this drill
+// was about to, or it is lost. What is held ends with its holder by design, and what lies in memory with the boot.
+func without(at Spot, state step.State) step.State {
+	if (state == step.Done || state == step.Conflict) && at.Change.Hold == nil && !at.Rebooted {
+		return step.Lost
+	}
+	return step.Reverted
 }
 
 // seen says that a change is undone only after looking.

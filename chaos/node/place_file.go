@@ -214,9 +214,9 @@ func (p *filePlace) compare(context.Context) (Found, error) {
 		return Found{Look: Injected}, nil
 	case p.ours(now):
 		return Found{Foreign, "what was at " + f.Path + " is no longer at " + p.parked()}, nil
-	case f.Yields && aside != nil:
+	case f.Yields && now != nil && aside != nil:
 		return Found{Look: Injected, Text: f.Path + " was replaced, as it should be"}, nil
-	case f.Yields:
+	case f.Yields && now != nil:
 		return Found{Text: f.Path + " was replaced, as it should be"}, nil
 	case aside != nil:
 		return Found{Foreign, "somebody has changed " + f.Path + "; what was there is at " + p.parked()}, nil
@@ -242,33 +242,9 @@ func (p *filePlace) folders() (Found, error) {
 	return Found{}, nil
 }
 
-// undo moves what is parked back. An exchange is one step, and what it brought out is looked at: where somebody was
-// quicker, theirs is put back.
 func (p *filePlace) undo(context.Context) error {
-	f, was := p.Change.File, p.before.Was
-	now, err := identify(f.Path)
-	if err != nil {
+	if err := p.moveBack(); err != nil {
 		return err
-	}
-	switch {
-	case was == nil && p.ours(now):
-		if err := rename(f.Path, p.parked(), unix.RENAME_NOREPLACE); err != nil {
-			return err
-		}
-		if err := p.brought(unix.RENAME_NOREPLACE); err != nil {
-			return err
-		}
-	case f.Absent && now == nil:
-		if err := rename(p.parked(), f.Path, unix.RENAME_NOREPLACE); err != nil {
-			return err
-		}
-	case p.ours(now):
-		if err := rename(p.parked(), f.Path, unix.RENAME_EXCHANGE); err != nil {
-			return err
-		}
-		if err := p.brought(unix.RENAME_EXCHANGE); err != nil {
-			return err
-		}
 	}
 	if err := os.Remove(p.parked()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -278,7 +254,35 @@ func (p *filePlace) undo(context.Context) error {
 			break // not empty, or gone
 		}
 	}
-	return syncFolder(f.Path)
+	return syncFolder(p.Change.File.Path)
+}
+
+// moveBack moves what is parked back. An exchange is one step, and what it brought out is looked at: where somebody was
+// quicker, theirs is put back.
+func (p *filePlace) moveBack() error {
+	f, was := p.Change.File, p.before.Was
+	now, err := identify(f.Path)
+	switch {
+	case err != nil:
+		return err
+	case was.same(now): // what is parked was only staged, or has come back already
+		return nil
+	case f.Absent && now == nil:
+		return rename(p.parked(), f.Path, unix.RENAME_NOREPLACE)
+	case p.ours(now):
+		how := uint(unix.RENAME_EXCHANGE)
+		from, to := p.parked(), f.Path
+		if was == nil {
+			how, from, to = unix.RENAME_NOREPLACE, to, from
+		}
+		if err := rename(from, to, how); err != nil {
+			return err
+		}
+		return p.brought(how)
+	case f.Yields && now != nil:
+		return nil
+	}
+	return fmt.Errorf("somebody changed %s just now", f.Path)
 }
 
 // brought undoes an undo that took away what somebody else had put there in the meantime.

@@ -22,8 +22,11 @@ type mountPlace struct {
 	before mountNote
 }
 
+// mountNote is how the mount will be known: not by its source, which somebody may remove under it.
 type mountNote struct {
-	Mounts int `json:"mounts"` // how many there were at the point
+	Dev  string  `json:"dev,omitempty"` // of the source, unless it is a tmpfs of ours
+	Root string  `json:"root,omitempty"`
+	Main process `json:"main"` // whose namespace it is, if it is a unit's
 }
 
 // source is what is laid over the target: for a text, a file in the drill's folder, which may hold programs.
@@ -37,45 +40,61 @@ func (m *mountPlace) source() string {
 // device names our tmpfs among mounts.
 func (m *mountPlace) device() string { return fmt.Sprintf("gpuaasctl-%s-%s-%d", m.Run, m.Step, m.N) }
 
-// pid is the process whose namespace it is; 0 if the unit has none, and so no namespace.
-func (m *mountPlace) pid(ctx context.Context) (int, error) {
+// main is the process whose namespace it is: this one, or a unit's; pid 0 if the unit has none, and so no namespace.
+func (m *mountPlace) main(ctx context.Context) (process, error) {
 	if m.Change.Mount.Unit == "" {
-		return os.Getpid(), nil
+		return process{PID: os.Getpid()}, nil
 	}
 	u, err := showUnit(ctx, m.Change.Mount.Unit)
-	return u.MainPID, err
+	if err != nil || u.MainPID == 0 {
+		return process{}, err
+	}
+	_, start, _, err := stat(u.MainPID)
+	return process{u.MainPID, start}, err
 }
 
 // look also makes the source ready: a disk that is full by then cannot stop it, and an undo takes it away.
 func (m *mountPlace) look(ctx context.Context) (any, error) {
 	c := m.Change.Mount
-	pid, err := m.pid(ctx)
-	if err != nil || pid == 0 {
+	main, err := m.main(ctx)
+	if err != nil || main.PID == 0 {
 		return nil, orText(err, "%s does not run", c.Unit)
 	}
-	if own, err := ownNamespace(pid); err != nil || c.Unit != "" && !own {
+	if own, err := ownNamespace(main.PID); err != nil || c.Unit != "" && !own {
 		return nil, orText(err, "%s has no mount namespace of its own (PrivateMounts=yes gives it one)", c.Unit)
 	}
-	if err := m.within(pid, func() error { _, err := os.Lstat(c.Target); return err }); err != nil {
-		return nil, err
-	}
-	count, ours, err := m.count(pid)
-	if err != nil || ours != absent {
-		return nil, orText(err, "it is laid over %s already", c.Target)
-	}
 	if c.Text != "" {
-		mode := c.Mode
-		if mode == 0 {
-			mode = 0o644
-		}
-		if err := os.WriteFile(m.source(), []byte(c.Text), 0o600); err != nil {
-			return nil, err
-		}
-		if err := os.Chmod(m.source(), goMode(mode)); err != nil {
+		if err := m.writeSource(); err != nil {
 			return nil, err
 		}
 	}
-	return mountNote{count}, nil
+	m.before.Main = main
+	if c.Tmpfs == nil {
+		if m.before.Dev, m.before.Root, err = seat(m.source()); err != nil {
+			return nil, err
+		}
+	}
+	err = m.within(main.PID, func() error {
+		if _, err := os.Lstat(c.Target); err != nil {
+			return err
+		}
+		if at, err := m.stands(); err != nil || at != absent {
+			return orText(err, "it is laid over %s already", c.Target)
+		}
+		return nil
+	})
+	return m.before, err
+}
+
+func (m *mountPlace) writeSource() error {
+	mode := m.Change.Mount.Mode
+	if mode == 0 {
+		mode = 0o644
+	}
+	if err := os.WriteFile(m.source(), []byte(m.Change.Mount.Text), 0o600); err != nil {
+		return err
+	}
+	return os.Chmod(m.source(), goMode(mode))
 }
 
 // ownNamespace says whether a process has another mount namespace than this one.
@@ -90,8 +109,8 @@ func ownNamespace(pid int) (bool, error) {
 
 func (m *mountPlace) make(ctx context.Context) error {
 	c := m.Change.Mount
-	pid, err := m.pid(ctx)
-	if err != nil || pid == 0 {
+	main, err := m.main(ctx)
+	if err != nil || main.PID == 0 {
 		return orText(err, "%s does not run", c.Unit)
 	}
 	if c.Tmpfs != nil {
@@ -103,7 +122,7 @@ func (m *mountPlace) make(ctx context.Context) error {
 		if !c.Writable {
 			flags |= unix.MS_RDONLY
 		}
-		return m.within(pid, func() error {
+		return m.within(main.PID, func() error {
 			return wrap("mount", c.Target, unix.Mount(m.device(), c.Target, "tmpfs", flags, data))
 		})
 	}
@@ -119,7 +138,7 @@ func (m *mountPlace) make(ctx context.Context) error {
 			return wrap("mount_setattr", m.source(), err)
 		}
 	}
-	return m.within(pid, func() error {
+	return m.within(main.PID, func() error {
 		return wrap("move_mount", c.Target, unix.MoveMount(tree, "", unix.AT_FDCWD, c.Target, unix.MOVE_MOUNT_F_EMPTY_PATH))
 	})
 }
@@ -132,33 +151,45 @@ func wrap(op, path string, err error) error {
 }
 
 func (m *mountPlace) compare(ctx context.Context) (Found, error) {
-	pid, err := m.pid(ctx)
+	if m.Rebooted {
+		return Found{}, nil
+	}
+	main, err := m.main(ctx)
 	if err != nil {
 		return Found{}, err
 	}
-	if pid == 0 {
-		return Found{Text: "the unit's namespace is gone"}, nil
+	if main.PID == 0 {
+		return Found{Text: m.Change.Mount.Unit + " has ended, and its namespace with it"}, nil
 	}
-	_, ours, err := m.count(pid)
+	at := absent
+	err = m.within(main.PID, func() (err error) { at, err = m.stands(); return err })
 	switch {
 	case err != nil:
 		return Found{}, err
-	case ours == covered:
+	case at == covered:
 		return Found{Foreign, "somebody has mounted something over " + m.Change.Mount.Target}, nil
-	case ours == topmost:
+	case at == topmost:
 		return Found{Look: Injected}, nil
+	case m.Change.Mount.Unit != "" && main != m.before.Main:
+		return Found{Text: m.Change.Mount.Unit + " was started anew, in a namespace of its own"}, nil
 	}
 	return Found{}, nil
 }
 
+// undo looks once more, in the namespace in which it then works: the unit may have been started anew just now, and what
+// lies over the target there is not ours.
 func (m *mountPlace) undo(ctx context.Context) error {
-	pid, err := m.pid(ctx)
-	if err != nil || pid == 0 {
+	main, err := m.main(ctx)
+	if err != nil || main.PID == 0 {
 		return err
 	}
 	target := m.Change.Mount.Target
-	return m.within(pid, func() error {
-		err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
+	return m.within(main.PID, func() error {
+		at, err := m.stands()
+		if err != nil || at != topmost {
+			return err
+		}
+		err = unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
 		if errors.Is(err, unix.EBUSY) { // somebody has it open: they keep what they have, nobody else gets it
 			err = unix.Unmount(target, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 		}
@@ -175,33 +206,24 @@ const (
 	covered
 )
 
-// count says how many mounts there are at the target, and where ours is among them.
-func (m *mountPlace) count(pid int) (int, mountLook, error) {
+// stands says where our mount is among those at the target, in the namespace of the thread that asks.
+func (m *mountPlace) stands() (mountLook, error) {
 	target, err := filepath.EvalSymlinks(m.Change.Mount.Target)
 	if err != nil {
 		target = m.Change.Mount.Target
 	}
-	all, err := mounts(pid)
-	if err != nil {
-		return 0, absent, err
-	}
-	at, ours := 0, -1
+	all, err := mounts(thisThread)
+	at := absent
 	for _, x := range all {
-		if x.point != target {
-			continue
+		switch {
+		case x.point != target:
+		case m.mine(x):
+			at = topmost
+		case at == topmost:
+			at = covered
 		}
-		if m.mine(x) {
-			ours = at
-		}
-		at++
 	}
-	switch {
-	case ours < 0:
-		return at, absent, nil
-	case ours == at-1:
-		return at, topmost, nil
-	}
-	return at, covered, nil
+	return at, err
 }
 
 // mine knows a mount by its device, or by the file system and the path in it that it shows.
@@ -209,15 +231,21 @@ func (m *mountPlace) mine(x mount) bool {
 	if m.Change.Mount.Tmpfs != nil {
 		return x.source == m.device()
 	}
-	dev, root, err := seat(m.source())
-	return err == nil && x.dev == dev && x.root == root
+	return x.dev == m.before.Dev && strings.TrimSuffix(x.root, "//deleted") == m.before.Root
 }
 
 // mount is one line of mountinfo.
 type mount struct{ id, dev, root, point, options, kind, source string }
 
+// thisThread stands for a pid: the namespace of the thread that asks.
+const thisThread = 0
+
 func mounts(pid int) ([]mount, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
+	whose := strconv.Itoa(pid)
+	if pid == thisThread {
+		whose = "thread-self"
+	}
+	b, err := os.ReadFile("/proc/" + whose + "/mountinfo")
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +276,7 @@ func seat(p string) (dev, root string, err error) {
 	if err := unix.Statx(unix.AT_FDCWD, p, 0, unix.STATX_MNT_ID, &st); err != nil {
 		return "", "", wrap("statx", p, err)
 	}
-	all, err := mounts(os.Getpid())
+	all, err := mounts(thisThread)
 	if err != nil {
 		return "", "", err
 	}

@@ -101,10 +101,10 @@ func (u *unitPlace) compare(ctx context.Context) (Found, error) {
 		return Found{}, err
 	}
 	switch {
-	case f != nil && u.Begun: // the drop-in went, but whoever took it away may not have come as far as the unit
-		return Found{Look: Injected}, nil
 	case u.Change.Unit.State == step.Stopped && !now.runs(), u.Change.Unit.State == step.Frozen && now.Freezer == "frozen":
 		return Found{Look: Injected}, nil
+	case f != nil && !u.Undone && now.Invocation != u.before.Invocation:
+		return Found{Look: Injected}, nil // whoever took the drop-in away may not have come as far as the unit: it still runs with it
 	}
 	return Found{}, nil
 }

@@ -267,7 +267,12 @@ func (m *Mount) validate() error {
 
 func (u *Unit) validate() error {
 	switch u.State {
-	case Restarted, Stopped, Frozen:
+	case Restarted:
+		if u.DropIn == "" {
+			return errors.New("a restart without a drop-in leaves nothing that could be undone")
+		}
+		return unitName(u.Unit)
+	case Stopped, Frozen:
 		return unitName(u.Unit)
 	}
 	return fmt.Errorf("state %q: want restarted, stopped or frozen", u.State)

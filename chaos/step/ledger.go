@@ -132,7 +132,7 @@ func (l *Ledger) change(s *StepLedger, e Entry) {
 
 // rank orders states by how much they ask for attention; a step is in the state of its worst change.
 func rank(s State) int {
-	for i, x := range [...]State{"", Reverted, Planned, Verified, Done, Intent, Reverting, Conflict, Failed} {
+	for i, x := range [...]State{"", Reverted, Planned, Lost, Verified, Done, Intent, Reverting, Conflict, Failed} {
 		if s == x {
 			return i
 		}
@@ -194,6 +194,18 @@ func (l Ledger) Held() bool {
 	for _, s := range l.Steps {
 		for _, c := range s.Changes {
 			if c.Touched() && c.Change.Held() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Begun says whether the making of a change was begun, and not finished.
+func (l Ledger) Begun() bool {
+	for _, s := range l.Steps {
+		for _, c := range s.Changes {
+			if c.State == Intent || c.State == Failed {
 				return true
 			}
 		}

@@ -20,12 +20,13 @@ const (
 	Verified  State = "verified"  // and seen to have its effect (steps only)
 	Reverting State = "reverting" // about to be undone
 	Reverted  State = "reverted"  // as before; looked at, not assumed
+	Lost      State = "lost"      // as before, and not by this drill: the effect ended by itself, or somebody ended it
 	Conflict  State = "conflict"  // the place is neither as before nor as injected: left alone
 	Failed    State = "error"     // could not be undone yet; tried again
 )
 
 // Over says whether nothing is left to be done about it.
-func (s State) Over() bool { return s == Reverted || s == Conflict }
+func (s State) Over() bool { return s == Reverted || s == Lost || s == Conflict }
 
 // Who did something: it stands in the journal with every entry.
 const (
