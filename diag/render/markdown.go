@@ -21,6 +21,10 @@ func writeMarkdown(w io.Writer, r *diag.Report) error {
 	m.classification(r.Classification)
 	m.diff(r)
 	m.details(r)
+	return m.flush(w)
+}
+
+func (m *markdown) flush(w io.Writer) error {
 	if m.full {
 		m.b.WriteString(markdownCut)
 	}

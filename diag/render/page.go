@@ -124,6 +124,10 @@ func asciiOf(r rune) byte {
 		return '`'
 	case '≤':
 		return '<'
+	case '█':
+		return '#'
+	case '│':
+		return '|'
 	}
 	return 0
 }
