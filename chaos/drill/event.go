@@ -12,22 +12,20 @@ type Kind string
 // The kinds, in the order of a run that goes well. What is "about to" happen is written down before it does.
 const (
 	Begun     Kind = "begun"     // Plan, without its secrets
-	Refused   Kind = "refused"   // Refused, or Machine and Text: nothing may be touched
+	Refused   Kind = "refused"   // Refused: nothing may be touched
 	Walked    Kind = "walked"    // Sight
 	Arming    Kind = "arming"    // a machine is about to be made ready
 	Armed     Kind = "armed"     // Status, as a connection of its own saw it
 	Breaking  Kind = "breaking"  // a step is about to be made
-	Broken    Kind = "broken"    // Status: a step is made
-	InPlace   Kind = "in_place"  // every step is made
+	Broken    Kind = "broken"    // Status: a step is made; Text says what is against it
 	Looked    Kind = "looked"    // Seen
-	Found     Kind = "found"     // a walk said all that was expected
 	Lost      Kind = "lost"      // Status: a machine put itself back before it was asked
-	Stopping  Kind = "stopping"  // Text: the run ends before its time
+	Stopped   Kind = "stopped"   // Text: a guard ends the run before its time
+	Interrupt Kind = "interrupt" // Text: the operator does
 	Reverting Kind = "reverting" // a machine is about to be asked to put everything back
 	Reverted  Kind = "reverted"  // Status
-	Whole     Kind = "whole"     // every machine has put back what it could
 	Decided   Kind = "decided"   // the platform was told; Text says what is against it
-	Compared  Kind = "compared"  // Residue, Clean
+	Compared  Kind = "compared"  // Clean, Residue
 	Closed    Kind = "closed"    // Status with the whole journal; Text says what is against it
 	Trouble   Kind = "trouble"   // Text: something that a drill is not about did not work
 	Ended     Kind = "ended"
@@ -50,6 +48,8 @@ type Event struct {
 	Residue []step.Residue  `json:"residue,omitempty"`
 	Clean   *bool           `json:"clean,omitempty"`
 	TookUS  int64           `json:"took_us,omitempty"` // on the machine, of what Status is the answer to
+
+	walk *diag.Report // of Sight, on its way to the log
 }
 
 // Stage is the part of a run in which a walk was made.

@@ -1,0 +1,352 @@
+package drill
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// Names of looks, as plans have them.
+const (
+	LookInjected = "injected"
+	LookControl  = "control"
+	LookProof    = "recovered"
+)
+
+// finding is how a claim stands, by the story so far. The zero finding was not seen.
+type finding struct {
+	state State
+	word  Word
+	text  string
+}
+
+func held(format string, args ...any) finding {
+	return finding{Held, "", fmt.Sprintf(format, args...)}
+}
+
+func violated(w Word, format string, args ...any) finding {
+	return finding{Violated, w, fmt.Sprintf(format, args...)}
+}
+
+// unknown is not seen where it matters whatever else there is: a machine that was touched, and cannot be spoken for.
+func unknown(format string, args ...any) finding {
+	return finding{NotSeen, Infra, fmt.Sprintf(format, args...)}
+}
+
+// claims are what a drill that passes has shown, in the order in which a run shows it.
+func claims() []struct {
+	id, title string
+	judge     func(*Story) finding
+} {
+	return []struct {
+		id, title string
+		judge     func(*Story) finding
+	}{
+		{"guards", "nothing spoke against it", (*Story).claimGuards},
+		{"green_before", "the chain was green before", (*Story).claimBefore},
+		{"armed", "every machine could put itself back before it was touched", (*Story).claimArmed},
+		{"injected", "plain tools saw the fault", (*Story).claimInjected},
+		{"control", "what must still work did", (*Story).claimControl},
+		{"detected", "the chain said what it should", (*Story).claimDetected},
+		{"in_time", "and in time", (*Story).claimInTime},
+		{"spared", "what must stay green did", (*Story).claimSpared},
+		{"kept", "nothing was put back before it was asked for", (*Story).claimKept},
+		{"reverted", "every machine put back what was changed", (*Story).claimReverted},
+		{"proof", "the repair is proved", (*Story).claimProof},
+		{"green_after", "the chain became green again", (*Story).claimAfter},
+		{"clean", "no machine differs from before", (*Story).claimClean},
+		{"closed", "the drill's own traces are gone", (*Story).claimClosed},
+	}
+}
+
+// Claims says how every claim stands.
+func (s *Story) Claims() []Claim {
+	var all []Claim
+	for _, c := range claims() {
+		f := c.judge(s)
+		if f.state == "" {
+			f.state = NotSeen
+		}
+		all = append(all, Claim{c.id, c.title, f.state, f.word, f.text})
+	}
+	return all
+}
+
+// Verdict is the worst that the claims say. Where none says anything bad, one that was not seen is no pass.
+func (s *Story) Verdict() Verdict {
+	v := Verdict{Word: Pass}
+	var unseen []string
+	for _, c := range s.Claims() {
+		if c.Word != "" && c.Word.Worse(v.Word) {
+			v = Verdict{c.Word, c.Text}
+		}
+		if c.State == NotSeen {
+			unseen = append(unseen, c.Title)
+		}
+	}
+	switch {
+	case v.Word != Pass:
+	case s.Interrupted != "":
+		v = Verdict{Infra, s.Interrupted}
+	case len(unseen) > 0:
+		v = Verdict{Infra, "not seen: " + strings.Join(append(unseen, s.Trouble...), "; ")}
+	default:
+		v.Text = s.passed()
+	}
+	return v
+}
+
+// passed says what was shown, with the figures.
+func (s *Story) passed() string {
+	what := "nothing was blamed"
+	if w := s.detected(); w != nil && w.Blame != nil {
+		what = w.Says()
+	}
+	return fmt.Sprintf("%s, seen %s; green again %s; nothing is left", what, s.detect(), s.recovered())
+}
+
+// String is "within 1.2s of 30s" or "between 0.4s and 1.2s of 30s".
+func (t Timing) String() string {
+	if !t.Seen {
+		return fmt.Sprintf("not within %s", t.Budget)
+	}
+	if t.AfterMS > 0 {
+		return fmt.Sprintf("between %s and %s of %s", Seconds(t.AfterMS), Seconds(t.WithinMS), t.Budget)
+	}
+	return fmt.Sprintf("within %s of %s", Seconds(t.WithinMS), t.Budget)
+}
+
+// Seconds writes milliseconds as seconds: "0.4s".
+func Seconds(ms int64) string { return fmt.Sprintf("%.1fs", float64(ms)/1000) }
+
+func (s *Story) claimGuards() finding {
+	switch {
+	case len(s.Refused) > 0:
+		return violated(AbortedGuard, "%s", join(s.Refused, chaos.Refusal.String))
+	case s.Stopped != "":
+		return violated(AbortedGuard, "%s", s.Stopped)
+	case !s.touched():
+		return finding{}
+	}
+	return held("")
+}
+
+// touched says whether any machine was.
+func (s *Story) touched() bool {
+	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Touched })
+}
+
+func (s *Story) claimBefore() finding {
+	before := s.walks(Before)
+	if len(before) == 0 {
+		return finding{}
+	}
+	if w := before[len(before)-1]; !w.Green() {
+		return finding{Violated, AbortedGuard, "the chain is not green before anything is touched: " + w.Says()}
+	}
+	return held("")
+}
+
+func (s *Story) claimArmed() finding {
+	if len(s.Machines) == 0 || slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed }) {
+		return finding{}
+	}
+	return held("%s", join(s.Machines, func(p Part) string { return p.ID }))
+}
+
+func (s *Story) claimInjected() finding {
+	for _, p := range s.Machines {
+		if p.Against != "" {
+			return violated(NotInjected, "%s: %s", p.ID, p.Against)
+		}
+	}
+	return s.looked(LookInjected, NotInjected)
+}
+
+func (s *Story) claimControl() finding { return s.looked(LookControl, NotInjected) }
+
+// looked is a claim that rests on a look.
+func (s *Story) looked(name string, otherwise Word) finding {
+	switch l := s.look(name); {
+	case l == nil:
+		return finding{}
+	case !l.Held:
+		return violated(otherwise, "%s", l.Why)
+	default:
+		return held("after %s", Seconds(int64(l.TookMS)))
+	}
+}
+
+func (s *Story) claimDetected() finding {
+	if w := s.detected(); w != nil {
+		return held("%s", w.Says())
+	}
+	during := s.walks(During)
+	if _, placed := s.InPlace(); !placed || len(during) == 0 || s.cutShort() {
+		return finding{}
+	}
+	word, text := Judge(s.Plan.Scenario.Expect, during[len(during)-1])
+	if word == Pass { // once, where it takes two
+		return finding{}
+	}
+	return violated(word, "the chain %s", text)
+}
+
+// cutShort says that the time for being detected was not given.
+func (s *Story) cutShort() bool {
+	return s.Interrupted != "" || s.Stopped != "" || s.lost() != nil || s.claimInjected().state == Violated || s.claimControl().state == Violated
+}
+
+func (s *Story) lost() *Part {
+	for i, p := range s.Machines {
+		if p.Lost != "" {
+			return &s.Machines[i]
+		}
+	}
+	return nil
+}
+
+func (s *Story) claimInTime() finding {
+	t := s.detect()
+	switch {
+	case !t.Seen:
+		return finding{}
+	case t.over():
+		return violated(Late, "seen %s", t)
+	}
+	return held("%s", t)
+}
+
+func (s *Story) claimSpared() finding {
+	if h, w := s.red(); h != "" {
+		return violated(Collateral, "%s failed in walk %d, and must stay green", h, w.N)
+	}
+	if s.detected() == nil {
+		return finding{}
+	}
+	return held("%s", list(s.Plan.Scenario.Expect.MustStayGreen))
+}
+
+func (s *Story) claimKept() finding {
+	if p := s.lost(); p != nil {
+		return violated(RevertedEarly, "%s put itself back: %s", p.ID, p.Lost)
+	}
+	if _, placed := s.InPlace(); !placed {
+		return finding{}
+	}
+	return held("")
+}
+
+// claimReverted is about every machine that was touched; one on which nothing was armed has nothing to put back.
+func (s *Story) claimReverted() finding {
+	var open []string
+	for _, p := range s.Machines {
+		switch {
+		case !p.Touched || p.Closed && !p.Armed:
+		case p.State == step.Conflict:
+			return violated(Conflict, "%s: %s", p.ID, against(p))
+		case p.State == step.Failed:
+			return violated(Residue, "%s could not put back everything yet: %s", p.ID, against(p))
+		case !p.back():
+			open = append(open, p.ID)
+		}
+	}
+	switch {
+	case len(open) > 0:
+		return unknown("nobody knows whether %s is put back; it does so by itself after %s", strings.Join(open, ", "), s.Plan.Budgets.Lease)
+	case !s.touched():
+		return finding{}
+	}
+	return held("%s", join(s.Machines, func(p Part) string { return fmt.Sprintf("%s in %.0f ms", p.ID, float64(p.UndoUS)/1000) }))
+}
+
+// against is what the machine's steps have against being undone.
+func against(p Part) string {
+	for _, st := range p.Steps {
+		for _, c := range st.Changes {
+			if c.State == step.Conflict || c.State == step.Failed {
+				return c.Place + ": " + c.Text
+			}
+		}
+	}
+	return string(p.State)
+}
+
+func (s *Story) claimProof() finding {
+	if s.Decided != nil && *s.Decided != "" {
+		return violated(NoRecovery, "the platform did not take the decision: %s", *s.Decided)
+	}
+	return s.looked(LookProof, NoRecovery)
+}
+
+func (s *Story) claimAfter() finding {
+	after := s.walks(After)
+	t := s.recovered()
+	switch {
+	case t.Seen && t.over():
+		return violated(NoRecovery, "green %s", t)
+	case t.Seen:
+		return held("%s", t)
+	case len(after) == 0 || s.Interrupted != "":
+		return finding{}
+	}
+	return violated(NoRecovery, "the chain is not green: %s", after[len(after)-1].Says())
+}
+
+func (s *Story) claimClean() finding {
+	var open []string
+	for _, p := range s.Machines {
+		switch {
+		case !p.Armed:
+		case p.Clean == nil:
+			open = append(open, p.ID)
+		case !*p.Clean:
+			return violated(Residue, "%s: %s", p.ID, join(p.Residue, step.Residue.String))
+		}
+	}
+	switch {
+	case len(open) > 0:
+		return unknown("%s was not compared with before", strings.Join(open, ", "))
+	case !s.armed():
+		return finding{}
+	}
+	return held("")
+}
+
+func (s *Story) armed() bool {
+	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Armed })
+}
+
+func (s *Story) claimClosed() finding {
+	var open []string
+	for _, p := range s.Machines {
+		if p.Touched && !p.Closed {
+			open = append(open, p.ID+orNothing(": ", p.Told))
+		}
+	}
+	switch {
+	case len(open) > 0:
+		return unknown("the drill is still on %s", strings.Join(open, ", "))
+	case !s.touched():
+		return finding{}
+	}
+	return held("")
+}
+
+func orNothing(lead, text string) string {
+	if text == "" {
+		return ""
+	}
+	return lead + text
+}
+
+func join[T any](all []T, text func(T) string) string {
+	words := make([]string, len(all))
+	for i, v := range all {
+		words[i] = text(v)
+	}
+	return strings.Join(words, "; ")
+}

@@ -1,0 +1,152 @@
+package drill
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Judge says what a walk lacks of what is expected, as a verdict and in words; Pass when it says all of it.
+func Judge(e chaos.Expect, s Sight) (Word, string) {
+	switch {
+	case e.Blame.None && s.Blame != nil:
+		return WrongHop, fmt.Sprintf("blames %s, and nothing should be", s.Says())
+	case e.Blame.None && !s.Green():
+		return NotDetected, "is no pass: " + s.Says()
+	case !e.Blame.None && s.Blame == nil:
+		return NotDetected, fmt.Sprintf("blames nothing (%s), want %s", s.Says(), e.Blame)
+	case !e.Blame.None && !fits(e.Blame.Finding, *s.Blame):
+		return WrongHop, fmt.Sprintf("blames %s, want %s", s.Says(), e.Blame)
+	}
+	found := slices.Clone(s.Others)
+	if s.Blame != nil {
+		found = append(found, *s.Blame)
+	}
+	for _, o := range e.Others {
+		if !slices.ContainsFunc(found, func(b diag.Blame) bool { return fits(o, b) }) {
+			return NotDetected, fmt.Sprintf("does not find %s as well", o)
+		}
+	}
+	if len(e.FirstFailedHop) > 0 && !slices.Contains(e.FirstFailedHop, s.FirstFailed) {
+		return WrongHop, fmt.Sprintf("says that %s failed first, want %s", s.FirstFailed, list(e.FirstFailedHop))
+	}
+	for _, h := range e.MustStayGreen {
+		if st := s.Hops[h]; st != diag.StatusPass && st != diag.StatusWarn {
+			return Collateral, fmt.Sprintf("%s is %s, and must stay green", h, st)
+		}
+	}
+	if e.SameCorrelationID && len(s.Unlinked) > 0 {
+		return Collateral, fmt.Sprintf("of %s nothing is written down under the walk's id %s", strings.Join(s.Unlinked, ", "), s.CorrelationID)
+	}
+	return Pass, ""
+}
+
+func fits(f chaos.Finding, b diag.Blame) bool { return f.Fits(b.Hop, b.Signal, b.Failure) }
+
+func list(hops []diag.HopID) string {
+	all := make([]string, len(hops))
+	for i, h := range hops {
+		all[i] = string(h)
+	}
+	return strings.Join(all, " or ")
+}
+
+// calm is how many walks in a row must find nothing where nothing may be found: one may be luck.
+const calm = 2
+
+// detected is the walk that first said all that is expected; nil while none did. Where nothing may be blamed it is the
+// second of two in a row, both begun after plain tools had seen the fault.
+func (s *Story) detected() *Sight {
+	e, row := s.Plan.Scenario.Expect, 0
+	for _, w := range s.walks(During) {
+		word, _ := Judge(e, w)
+		if seen := s.look(LookInjected); e.Blame.None && (seen == nil || !seen.Held || w.BeganMS < seen.MS) {
+			continue
+		}
+		if word != Pass {
+			row = 0
+			continue
+		}
+		if row++; !e.Blame.None || row == calm {
+			return &w
+		}
+	}
+	return nil
+}
+
+// red is the first hop that must stay green and failed in any walk while the fault was there.
+func (s *Story) red() (diag.HopID, Sight) {
+	for _, w := range s.walks(During) {
+		for _, h := range s.Plan.Scenario.Expect.MustStayGreen {
+			if w.Hops[h] == diag.StatusFail {
+				return h, w
+			}
+		}
+	}
+	return "", Sight{}
+}
+
+// green is the walk with which the chain had become green, and whether it stayed so for as many walks as are wanted.
+func (s *Story) green() (first *Sight, enough bool) {
+	row := 0
+	for _, w := range s.walks(After) {
+		if !w.Green() {
+			first, row = nil, 0
+			continue
+		}
+		if row++; row == 1 {
+			first = &w
+		}
+	}
+	return first, row > 0 && row >= s.Plan.Scenario.Recovery.Green
+}
+
+// detect is the time to detect: after the last walk that did not say it, within the first that did.
+func (s *Story) detect() Timing {
+	t := Timing{Budget: s.Plan.Budgets.DetectWithin}
+	zero, placed := s.InPlace()
+	found := s.detected()
+	for _, w := range s.walks(During) {
+		if found != nil && w.N == found.N {
+			break
+		}
+		if word, _ := Judge(s.Plan.Scenario.Expect, w); word != Pass {
+			t.AfterMS = max(0, w.EndedMS-zero)
+		}
+	}
+	if found != nil && placed {
+		t.Seen, t.WithinMS = true, max(1, found.EndedMS-zero)
+	}
+	return t
+}
+
+// recovered is the time to recover, in the same way.
+func (s *Story) recovered() Timing {
+	t := Timing{Budget: s.Plan.Budgets.RecoverWithin}
+	zero, back := s.PutBack()
+	first, enough := s.green()
+	for _, w := range s.walks(After) {
+		if !w.Green() {
+			t.AfterMS = max(0, w.EndedMS-zero)
+		}
+	}
+	if enough && back {
+		t.Seen, t.WithinMS = true, max(1, first.EndedMS-zero)
+	}
+	return t
+}
+
+// injected is how long it took until plain tools saw the fault.
+func (s *Story) injected() Timing {
+	t := Timing{Budget: s.Plan.Budgets.InjectWithin}
+	if l := s.look(LookInjected); l != nil && l.Held {
+		t.Seen, t.WithinMS = true, int64(l.TookMS)
+	}
+	return t
+}
+
+// over says whether t is past its budget. An interval that reaches past it is: nobody knows that it was in time.
+func (t Timing) over() bool { return t.WithinMS > t.Budget.Std().Milliseconds() }

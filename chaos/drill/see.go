@@ -1,0 +1,90 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// see tries a look until it holds, or its time is over; false when ctx ended first, which says nothing.
+func see(ctx context.Context, m Machine, l chaos.Look) (Seen, bool) {
+	began := time.Now()
+	within := l.Check.Within.Duration()
+	for why := ""; ; {
+		now := once(ctx, m, l.Check)
+		if ctx.Err() != nil {
+			return Seen{}, false
+		}
+		seen := Seen{Name: l.Check.Name, Held: now == "", TookMS: diag.Measured(time.Since(began))}
+		if now != "" {
+			why = now
+		}
+		if seen.Held || time.Since(began) >= within {
+			if !seen.Held {
+				seen.Why = why
+			}
+			return seen, true
+		}
+		pause(ctx, again)
+	}
+}
+
+// once tries it once; it says what is against it.
+func once(ctx context.Context, m Machine, c step.Check) string {
+	ctx, cancel := context.WithTimeout(ctx, lookMost)
+	defer cancel()
+	if m == nil {
+		return "there is no such machine"
+	}
+	e := c.Exec
+	if c.Unit != "" {
+		pid, err := mainPID(ctx, m, c.Unit)
+		if err != nil {
+			return err.Error()
+		}
+		e = e.Of(pid)
+		e.Argv = append([]string{"nsenter", "-t", strconv.Itoa(pid), "-m", "--"}, e.Argv...)
+	}
+	out, err := m.Exec(ctx, e)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !c.Exec.Fine(out.Code):
+		return fmt.Sprintf("%s: exit code %d: %s", c.Exec.Line(), out.Code, brief(out.Text))
+	case c.Has != "" && !strings.Contains(out.Text, c.Has):
+		return fmt.Sprintf("%s does not say %q but %q", c.Exec.Line(), c.Has, brief(out.Text))
+	case c.Lacks != "" && strings.Contains(out.Text, c.Lacks):
+		return fmt.Sprintf("%s says %q", c.Exec.Line(), c.Lacks)
+	}
+	return ""
+}
+
+// mainPID is the main process of a unit, whose view of the files is taken.
+func mainPID(ctx context.Context, m Machine, unit string) (int, error) {
+	out, err := m.Exec(ctx, step.Exec{Argv: []string{"systemctl", "show", "-P", "MainPID", unit}})
+	if err != nil {
+		return 0, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(out.Text))
+	if err != nil || pid == 0 {
+		return 0, fmt.Errorf("%s does not run, so it sees nothing", unit)
+	}
+	return pid, nil
+}
+
+// maxSaid bounds what is quoted of a tool.
+const maxSaid = 160
+
+func brief(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > maxSaid {
+		text = strings.ToValidUTF8(text[:maxSaid], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,62 @@
+package drill
+
+import (
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// Drill is what is said of the run.
+func (s *Story) Drill() Drill {
+	m := s.Plan.Scenario.Metadata
+	d := Drill{
+		Run: s.Plan.Run, Scenario: m.ID, Title: m.Title, Severity: m.Severity, Owner: m.Owner, Runbook: m.Runbook,
+		Node: s.Plan.Node, Allocation: s.Plan.Allocation, PlanHash: s.Plan.Hash,
+		StartedAt: s.Began, EndedAt: s.Ended, DurationMS: s.NowMS,
+		Verdict: s.Verdict(), Claims: s.Claims(), Expected: s.expected(), Observed: s.observed(),
+		Inject: s.injected(), Detect: s.detect(), Recover: s.recovered(),
+		Evidence: s.Plan.Scenario.Evidence, Trouble: s.Trouble,
+	}
+	for _, p := range s.Machines {
+		d.Machines = append(d.Machines, p.MachineResult)
+	}
+	for _, l := range s.Looks {
+		d.Looks = append(d.Looks, l.Seen)
+	}
+	for _, w := range s.Walks {
+		w.Evidence = nil
+		d.Walks = append(d.Walks, w)
+	}
+	return d
+}
+
+func (s *Story) expected() Expected {
+	e := s.Plan.Scenario.Expect
+	x := Expected{Blame: e.Blame.String(), FirstFailedHop: e.FirstFailedHop, MustStayGreen: e.MustStayGreen}
+	for _, o := range e.Others {
+		x.Others = append(x.Others, o.String())
+	}
+	return x
+}
+
+// observed is the walk that said what was expected, else the last one while the fault was there.
+func (s *Story) observed() *Sight {
+	if w := s.detected(); w != nil {
+		return w
+	}
+	if during := s.walks(During); len(during) > 0 {
+		return &during[len(during)-1]
+	}
+	return nil
+}
+
+// Left says what may still be wrong on a machine: the states in which somebody has to look at it.
+func (s *Story) Left() []string {
+	var all []string
+	for _, p := range s.Machines {
+		if p.Touched && !p.Closed || p.Clean != nil && !*p.Clean || slices.Contains([]step.State{step.Conflict, step.Failed}, p.State) {
+			all = append(all, p.ID)
+		}
+	}
+	return all
+}
