@@ -38,7 +38,7 @@ type trial struct {
 
 // startHelper runs the helper over client and opens the gate to it: the installed one, or one that is pushed when the
 // node has none, another version, or one that does not answer.
-func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []helperFile) error {
+func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Program) error {
 	l.enter(phaseExec)
 	l.set(func() { l.conn = client })
 	began := time.Now()
@@ -85,14 +85,14 @@ func (l *link) suits(t *trial) bool {
 
 // try starts the helper once. An error means that the login itself cannot run commands; a helper that is missing or
 // ends without a hello is no error.
-func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []helperFile) (*trial, error) {
+func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Program) (*trial, error) {
 	first := l.gate.first(inlineLimit)
 	args := []string{"", l.cfg.binary(), l.cfg.unit(), l.cfg.envFile(), string(bytes.TrimRight(first, "\n"))}
 	if sudo {
 		args[0] = "sudo"
 	}
 	for _, h := range mine {
-		args = append(args, h.name)
+		args = append(args, h.Name)
 	}
 	cmd := command(runScript, false, args...)
 	if len(cmd) > commandLimit { // quoting made it much longer
@@ -150,7 +150,7 @@ func withWords(what, words string) string {
 
 // replace pushes our own helper and starts it. When that cannot be had, an installed one of another version that
 // answered is used as it is.
-func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine []helperFile, old *trial) (*trial, error) {
+func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) (*trial, error) {
 	pushErr := l.push(ctx, client, sudo, mine, old)
 	if pushErr == nil {
 		execCtx, cancel := context.WithTimeout(ctx, execTimeout)

@@ -26,6 +26,7 @@ type link struct {
 	begun time.Time
 	stop  context.CancelFunc
 	ready chan struct{} // closed when connected or failed
+	ended chan struct{} // closed when a connection that was there is not any more
 	wg    sync.WaitGroup
 
 	gate   *gate
@@ -51,7 +52,7 @@ type link struct {
 // dial starts an attempt; it goes on for as long as cfg allows, whoever waits.
 func dial(cfg *NodeConfig) *link {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &link{cfg: cfg, begun: time.Now(), stop: cancel, ready: make(chan struct{}), phase: phaseConfig, gate: newGate()}
+	l := &link{cfg: cfg, begun: time.Now(), stop: cancel, ready: make(chan struct{}), ended: make(chan struct{}), phase: phaseConfig, gate: newGate()}
 	l.client = probe.NewClient(l.gate, l.gate)
 	l.wg.Go(func() {
 		defer close(l.ready)
@@ -66,7 +67,7 @@ func dial(cfg *NodeConfig) *link {
 func (l *link) connect(ctx context.Context) error {
 	loginCtx, cancel := context.WithTimeout(ctx, l.cfg.connectTimeout())
 	defer cancel()
-	helpers := make(chan []helperFile, 1)
+	helpers := make(chan []Program, 1)
 	l.wg.Go(func() { helpers <- findHelpers(l.cfg.HelperDirs) })
 	t, err := here(l.cfg.ConfigFile).resolve(loginCtx, l.cfg.Host, l.cfg.SSH)
 	if err != nil {
@@ -79,6 +80,10 @@ func (l *link) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.wg.Go(func() {
+		defer close(l.ended)
+		_ = client.Wait()
+	})
 	if l.cfg.Bare {
 		l.set(func() { l.conn = client })
 		l.gate.fail(&refusal{word: diag.Unsupported, phase: phaseExec, detail: "this login is for scripts alone: no helper was started"})

@@ -20,12 +20,12 @@ import (
 // pushTimeout bounds one push: 7 MB over 2 Mbit/s.
 const pushTimeout = 30 * time.Second
 
-// helperFile is a gpuaas-agent that we can push.
-type helperFile struct {
-	path    string
-	name    string // on the node: gpuaas-agent-<first 16 digits of sum>
-	sum     string // sha256, hex
-	machine string // as uname -m says it
+// Program is a program of ours for a machine.
+type Program struct {
+	Path    string // here
+	Name    string // there: gpuaas-agent-<first 16 digits of sum>
+	Sum     string // sha256, hex
+	Machine string // as uname -m says it
 }
 
 // machines are uname's words for the ELF machines that helpers are built for.
@@ -49,51 +49,54 @@ func HelperDirs(libexec string) []string {
 	return []string{filepath.Dir(self)}
 }
 
-// findHelpers lists one helper per machine type, from files called gpuaas-agent or gpuaas-agent-linux-ARCH. A file
-// that is no program for Linux is passed over.
-func findHelpers(dirs []string) []helperFile {
-	var found []helperFile
+// findHelpers lists one helper per machine type.
+func findHelpers(dirs []string) []Program { return Programs(dirs, "gpuaas-agent") }
+
+// Programs lists one program per machine type, from files called name or name-linux-ARCH. A file that is no program for
+// Linux is passed over.
+func Programs(dirs []string, name string) []Program {
+	var found []Program
 	for _, dir := range dirs {
-		for _, name := range []string{"gpuaas-agent", "gpuaas-agent-linux-" + runtime.GOARCH, "gpuaas-agent-linux-amd64", "gpuaas-agent-linux-arm64"} {
-			h, err := readHelper(filepath.Join(dir, name))
-			if err == nil && !slices.ContainsFunc(found, func(o helperFile) bool { return o.machine == h.machine }) {
-				found = append(found, h)
+		for _, file := range []string{name, name + "-linux-" + runtime.GOARCH, name + "-linux-amd64", name + "-linux-arm64"} {
+			p, err := readProgram(filepath.Join(dir, file), name)
+			if err == nil && !slices.ContainsFunc(found, func(o Program) bool { return o.Machine == p.Machine }) {
+				found = append(found, p)
 			}
 		}
 	}
 	return found
 }
 
-func readHelper(path string) (helperFile, error) {
+func readProgram(path, name string) (Program, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return helperFile{}, err
+		return Program{}, err
 	}
 	defer f.Close()
 	e, err := elf.NewFile(f)
 	if err != nil {
-		return helperFile{}, fmt.Errorf("reading %s: %w", path, err)
+		return Program{}, fmt.Errorf("reading %s: %w", path, err)
 	}
-	h := helperFile{path: path}
+	p := Program{Path: path}
 	for _, m := range machines {
 		if e.Machine == m.elf {
-			h.machine = m.uname
+			p.Machine = m.uname
 		}
 	}
-	if h.machine == "" {
-		return helperFile{}, fmt.Errorf("%s is for %s", path, e.Machine)
+	if p.Machine == "" {
+		return Program{}, fmt.Errorf("%s is for %s", path, e.Machine)
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, 1<<62)); err != nil {
-		return helperFile{}, fmt.Errorf("reading %s: %w", path, err)
+		return Program{}, fmt.Errorf("reading %s: %w", path, err)
 	}
-	h.sum = hex.EncodeToString(sum.Sum(nil))
-	h.name = "gpuaas-agent-" + h.sum[:16]
-	return h, nil
+	p.Sum = hex.EncodeToString(sum.Sum(nil))
+	p.Name = name + "-" + p.Sum[:16]
+	return p, nil
 }
 
 // push puts our helper for the node's machine type on the node. Its error says why not, in an operator's words.
-func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []helperFile, old *trial) error {
+func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) error {
 	if len(mine) == 0 {
 		return errors.New("and there is none here to push (looked for gpuaas-agent; see --libexec)")
 	}
@@ -107,17 +110,17 @@ func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []h
 		}
 		uname = n.uname
 	}
-	i := slices.IndexFunc(mine, func(h helperFile) bool { return h.machine == uname })
+	i := slices.IndexFunc(mine, func(p Program) bool { return p.Machine == uname })
 	if i < 0 {
 		return fmt.Errorf("and there is none for %s here to push", uname)
 	}
 	h := mine[i]
-	f, err := os.Open(h.path)
+	f, err := os.Open(h.Path)
 	if err != nil {
 		return fmt.Errorf("and ours cannot be pushed: %w", err)
 	}
 	defer f.Close()
-	n, err := l.feed(ctx, client, command(pushScript, sudo, h.name, h.sum), f)
+	n, err := l.feed(ctx, client, command(pushScript, sudo, h.Name, h.Sum), f)
 	switch {
 	case err != nil:
 		return fmt.Errorf("and pushing ours failed: %w", err)

@@ -2,6 +2,7 @@ package vantage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,15 +23,31 @@ const (
 // constant; what varies are its arguments, which are quoted, and its input, which is on no command line. It says what it
 // has to say in lines that begin with the sentinel.
 type Script struct {
-	Text  string
-	Args  []string
-	Input []byte
+	Text   string
+	Args   []string
+	Input  []byte
+	Within time.Duration // from the login; default 20 s
+	Keep   int           // bytes of a program's output, see Exec
 }
+
+func (s *Script) within() time.Duration { return cmp.Or(s.Within, runTimeout) }
 
 // Run runs a script on the node by sh, as root where this login may be root, and returns what it said: each line without
 // the sentinel. Whatever else came over the same stream (a greeting) is passed over. Like a probe it shares the
 // vantage's one connection, which ends when ctx does before the script.
 func (n *Node) Run(ctx context.Context, s Script) ([]string, error) {
+	l, err := n.loggedIn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, sudo := l.shell()
+	ctx, cancel := context.WithTimeout(ctx, s.within())
+	defer cancel()
+	return l.run(ctx, client, command(s.Text, sudo, s.Args...), s.Input)
+}
+
+// loggedIn waits for the login.
+func (n *Node) loggedIn(ctx context.Context) (*link, error) {
 	l := n.connect()
 	if l == nil {
 		return nil, errors.New("the vantage is closed")
@@ -43,12 +60,14 @@ func (n *Node) Run(ctx context.Context, s Script) ([]string, error) {
 	if r := l.refusal(); r != nil {
 		return nil, r
 	}
+	return l, nil
+}
+
+// shell is the connection for scripts, and whether they need sudo to be root.
+func (l *link) shell() (client *ssh.Client, sudo bool) {
 	l.mu.Lock()
-	client, sudo := l.conn, l.wantSudo() && (l.cfg.Bare || l.hello.UID == 0)
-	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, runTimeout)
-	defer cancel()
-	return l.run(ctx, client, command(s.Text, sudo, s.Args...), s.Input)
+	defer l.mu.Unlock()
+	return l.conn, l.wantSudo() && (l.cfg.Bare || l.hello.UID == 0)
 }
 
 func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []byte) ([]string, error) {
@@ -66,7 +85,7 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 		return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
 	}
 	var said []string
-	for line := range strings.Lines(out.String()) {
+	for line := range strings.Lines(out.kept.String()) {
 		if rest, ours := strings.CutPrefix(strings.TrimRight(line, "\r\n"), sentinel+" "); ours {
 			said = append(said, rest)
 		}
@@ -74,21 +93,22 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 	switch {
 	case len(said) > 0:
 		return said, nil
-	case words.Len() > 0:
-		return nil, fmt.Errorf("the script said nothing: %s", foreign(words.String()))
+	case words.kept.Len() > 0:
+		return nil, fmt.Errorf("the script said nothing: %s", foreign(words.kept.String()))
 	case err != nil:
 		return nil, fmt.Errorf("the script said nothing: %w", err)
 	}
 	return nil, errors.New("the script said nothing")
 }
 
-// capped keeps the first bytes that are written to it, and drops the rest.
+// capped keeps the first bytes that are written to it, and drops the rest. It is no bytes.Buffer with a bound: io.Copy
+// would find that one's ReadFrom, which has none.
 type capped struct {
-	bytes.Buffer
+	kept bytes.Buffer
 	most int
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	c.Buffer.Write(p[:min(len(p), max(0, c.most-c.Len()))])
+	c.kept.Write(p[:min(len(p), max(0, c.most-c.kept.Len()))])
 	return len(p), nil
 }

@@ -1,0 +1,163 @@
+package remote
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+)
+
+// program is what runs on the machines.
+const program = "gpuaas-fault"
+
+const (
+	// slow bounds a command that stops and starts units, or waits for somebody who does.
+	slow = 90 * time.Second
+	// quick bounds one that reads and writes a block.
+	quick = 10 * time.Second
+	// pushWithin bounds one push: 5 MB over 2 Mbit/s, and the mount before it.
+	pushWithin = 30 * time.Second
+	// replyKept bounds a reply: a whole journal is 1 MiB, and grows in JSON.
+	replyKept = 8 << 20
+)
+
+// within is how long a command of gpuaas-fault may take.
+func within(command string) time.Duration {
+	switch command {
+	case "renew", "status", "version":
+		return quick
+	}
+	return slow
+}
+
+// Fault runs one command of gpuaas-fault, as root, and gives its answer. The program is put into the tmpfs when it is not
+// there. What in holds travels as the command's input. An error says that no answer was had.
+func (m *Machine) Fault(ctx context.Context, in []byte, args ...string) (step.Reply, error) {
+	if len(args) == 0 {
+		return step.Reply{}, errors.New(program + ": no command")
+	}
+	names, err := m.names()
+	if err != nil {
+		return step.Reply{}, err
+	}
+	m.mu.Lock()
+	m.ours = true
+	m.mu.Unlock()
+	for pushed := false; ; pushed = true {
+		a, err := m.exec(ctx, vantage.Script{
+			Text: faultScript, Args: slices.Concat([]string{m.cfg.dir, fmt.Sprint(len(names))}, names, args), Input: in, Within: within(args[0]), Keep: replyKept,
+		})
+		if err != nil {
+			return step.Reply{}, m.failed(args[0], err)
+		}
+		uname, missing := a.Note("missing")
+		if !missing {
+			return m.reply(args[0], a)
+		}
+		if pushed {
+			return step.Reply{}, m.failed(args[0], errors.New("the program was put there, and is gone again"))
+		}
+		if err := m.push(ctx, uname); err != nil {
+			return step.Reply{}, m.failed(args[0], err)
+		}
+	}
+}
+
+// names are what the program is called there, one for each machine type.
+func (m *Machine) names() ([]string, error) {
+	var names []string
+	for _, p := range m.programs() {
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s is not here, so it cannot be put on %s (looked in %s; see --libexec)", program, m.ID(), strings.Join(m.cfg.Programs, ", "))
+	}
+	return names, nil
+}
+
+// failed says what had no answer.
+func (m *Machine) failed(command string, err error) error {
+	return fmt.Errorf("%s %s on %s: %w", program, command, m.ID(), err)
+}
+
+// reply reads what a command printed.
+func (m *Machine) reply(command string, a vantage.Answer) (step.Reply, error) {
+	var r step.Reply
+	for line := range bytes.Lines(a.Output) {
+		if err := json.Unmarshal(line, &r); err == nil && r.Schema == step.ReplySchema {
+			return r, nil
+		}
+		r = step.Reply{}
+	}
+	code, ended := a.Note("exit")
+	why := "the connection ended before its answer"
+	if ended {
+		why = "it ended without an answer (" + strings.Replace(code, "code=", "exit code ", 1) + ")"
+	}
+	if words := cmp.Or(a.Words, strings.TrimSpace(string(a.Output[:min(len(a.Output), 200)]))); words != "" {
+		why += ": " + words
+	}
+	return step.Reply{}, m.failed(command, errors.New(why))
+}
+
+// push puts the program for that machine type into the tmpfs. Of several who want that, one does.
+func (m *Machine) push(ctx context.Context, uname string) error {
+	select {
+	case m.pushing <- struct{}{}:
+		defer func() { <-m.pushing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	all := m.programs()
+	i := slices.IndexFunc(all, func(p vantage.Program) bool { return p.Machine == uname })
+	if i < 0 {
+		return fmt.Errorf("there is no %s for %s here to put there", program, uname)
+	}
+	data, err := os.ReadFile(all[i].Path)
+	if err != nil {
+		return fmt.Errorf("it cannot be put there: %w", err)
+	}
+	a, err := m.exec(ctx, vantage.Script{Text: pushScript, Args: []string{m.cfg.dir, all[i].Name, all[i].Sum}, Input: data, Within: pushWithin})
+	if err != nil {
+		return fmt.Errorf("putting it there: %w", err)
+	}
+	if why, failed := a.Note("failed"); failed {
+		return fmt.Errorf("putting it there: %s", why)
+	}
+	if _, done := a.Note("pushed"); !done {
+		return fmt.Errorf("putting it there: the connection ended before it was")
+	}
+	return nil
+}
+
+// Leave takes our program off the machine, and the tmpfs when nothing else lies in it. A drill keeps its own copy.
+func (m *Machine) Leave(ctx context.Context) error {
+	m.mu.Lock()
+	ours := m.ours
+	m.mu.Unlock()
+	if !ours {
+		return nil
+	}
+	names, err := m.names()
+	if err != nil {
+		return err
+	}
+	a, err := m.exec(ctx, vantage.Script{Text: leaveScript, Args: append([]string{m.cfg.dir}, names...), Within: quick})
+	if err != nil {
+		return fmt.Errorf("taking %s off %s: %w", program, m.ID(), err)
+	}
+	if _, gone := a.Note("gone"); !gone {
+		why, _ := a.Note("failed")
+		return fmt.Errorf("taking %s off %s: %s", program, m.ID(), cmp.Or(why, "the connection ended before it was"))
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// Here is the operator's own machine: plain tools are run there for looks, by whoever runs the drill, and nothing is
+// ever broken.
+func Here() drill.Machine { return here{} }
+
+type here struct{}
+
+func (here) Fault(context.Context, []byte, ...string) (step.Reply, error) {
+	return step.Reply{}, errors.New("nothing is broken on the operator's own machine")
+}
+
+func (here) Anew()                       {}
+func (here) Leave(context.Context) error { return nil }
+
+// Exec is Machine's.
+func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
+	if len(e.Argv) == 0 {
+		return drill.Output{}, errors.New("no program")
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, e.Argv[0], e.Argv[1:]...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdin = strings.NewReader(e.Stdin)
+	cmd.WaitDelay = time.Second // something that it left running may hold its output
+	out := &kept{}
+	cmd.Stdout, cmd.Stderr = out, out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return drill.Output{}, fmt.Errorf("%s: %w", e.Argv[0], ctx.Err())
+	case errors.As(err, &exit) && exit.Exited(), err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return drill.Output{Code: cmd.ProcessState.ExitCode(), Text: out.b.String()}, nil
+	}
+	return drill.Output{}, err
+}
+
+// kept is the first bytes of an output. Not a bytes.Buffer itself, whose ReadFrom has no bound.
+type kept struct{ b bytes.Buffer }
+
+func (k *kept) Write(p []byte) (int, error) {
+	k.b.Write(p[:min(len(p), toolKept-k.b.Len())])
+	return len(p), nil
+}

@@ -1,0 +1,58 @@
+package remote
+
+// The scripts follow the rules of vantage.Exec. What varies are their arguments. Each asks for root first.
+const rootFirst = `[ "$(id -u)" = 0 ] || { echo "GPUAASCTL-SENTINEL notroot" >&2; exit 0; }
+export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+`
+
+// faultScript runs a pushed program. Arguments: folder, how many names follow, names, then the program's own.
+const faultScript = rootFirst + `d=$1 k=$2 p=
+shift 2
+while [ "$k" -gt 0 ]; do
+  [ -n "$p" ] || { [ -x "$d/$1" ] && p=$d/$1; }
+  shift
+  k=$((k-1))
+done
+[ -n "$p" ] || { echo "GPUAASCTL-SENTINEL missing $(uname -m)" >&2; exit 0; }
+echo "GPUAASCTL-SENTINEL begin"
+"$p" "$@"
+printf '\nGPUAASCTL-SENTINEL exit code=%s\n' $? >&2
+`
+
+// execScript runs a tool of the machine, with both streams as one. Arguments: its own.
+const execScript = rootFirst + `command -v -- "$1" >/dev/null || { echo "GPUAASCTL-SENTINEL none" >&2; exit 0; }
+export LC_ALL=C
+echo "GPUAASCTL-SENTINEL begin"
+"$@" 2>&1
+printf '\nGPUAASCTL-SENTINEL exit code=%s\n' $? >&2
+`
+
+// pushScript stores its input as a program, in a tmpfs that it mounts where there is none yet. Programs that somebody
+// forgot are taken away. Arguments: folder, name, sha256 (hex).
+const pushScript = rootFirst + `d=$1 n=$2 sum=$3
+fail() { echo "GPUAASCTL-SENTINEL failed $1" >&2; exit 0; }
+umask 022
+mountpoint -q "$d" || { mkdir -p "$d" && mount -t tmpfs -o size=32m,mode=0755,nosuid,nodev,exec gpuaasctl "$d"; } || fail "no tmpfs can be mounted at $d"
+find "$d" -name 'gpuaas-fault-*' -mmin +120 -exec rm -f {} + 2>/dev/null
+t=$d/.$n.$$
+trap 'rm -f "$t"' EXIT
+cat >"$t" || fail "writing $t"
+got=$(sha256sum <"$t") || fail "sha256sum is missing"
+[ "${got%% *}" = "$sum" ] || fail "what arrived has another digest"
+chmod 0700 "$t" && mv -f "$t" "$d/$n" || fail "putting $d/$n in place"
+echo "GPUAASCTL-SENTINEL pushed" >&2
+`
+
+// leaveScript takes programs away by name, and the tmpfs when nothing else is in it. One that is in use stays: it is
+// gone with the next boot. Arguments: folder, names.
+const leaveScript = rootFirst + `d=$1
+shift
+for n in "$@"; do
+  rm -f "$d/$n" "$d/.$n".* || { echo "GPUAASCTL-SENTINEL failed removing $d/$n" >&2; exit 0; }
+done
+if [ -d "$d" ] && [ -z "$(ls -A "$d")" ]; then
+  if mountpoint -q "$d"; then umount "$d" 2>/dev/null; fi
+  rmdir "$d" 2>/dev/null
+fi
+echo "GPUAASCTL-SENTINEL gone" >&2
+`

@@ -1,0 +1,217 @@
+package vantage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// restGrace is how long the output may still come of a program that has ended: something that it left running may
+	// hold the stream for ever.
+	restGrace = time.Second
+	// doubtWait is how long a server may take to answer a question that needs no command. One that has a call given up
+	// on it, and takes longer, is frozen or cut off.
+	doubtWait = 3 * time.Second
+	// keptOutput is what is kept of a program's output when the script does not say.
+	keptOutput = 64 << 10
+)
+
+// ErrUnsent says that the script was not sent, so nothing was done by it.
+var ErrUnsent = errors.New("nothing was sent")
+
+// Answer is what came of a script that runs a program.
+type Answer struct {
+	Notes  []string // the script's own lines, without the sentinel
+	Output []byte   // what the program printed on stdout, the first Script.Keep bytes of it
+	Words  string   // what else came on stderr, for a detail
+}
+
+// Note gives what follows word in the note that begins with it.
+func (a Answer) Note(word string) (rest string, said bool) {
+	for _, n := range a.Notes {
+		if first, rest, _ := strings.Cut(n, " "); first == word {
+			return rest, true
+		}
+	}
+	return "", false
+}
+
+// Exec runs a script that runs a program, by sh, as root where this login may be root. Such a script writes its notes on
+// stderr; it prints the line "begin" (a note as well) on stdout before it starts the program, and the note "exit code=N"
+// once that has ended. An answer that has neither of these notes may still have others.
+//
+// When ctx ends, or the script's own time does, the call is given up and its channel is closed; other calls over the
+// same connection go on, unless the server does not answer any more: then the connection ends for all of them. An
+// error that is ErrUnsent says that nothing can have been done.
+func (n *Node) Exec(ctx context.Context, s Script) (Answer, error) {
+	l, err := n.loggedIn(ctx)
+	if err != nil {
+		return Answer{}, fmt.Errorf("%w: %w", ErrUnsent, err)
+	}
+	client, sudo := l.shell()
+	ctx, cancel := context.WithTimeout(ctx, s.within())
+	defer cancel()
+	c := &call{out: capped{most: max(s.Keep, 0)}, words: capped{most: greetingKept}, over: make(chan struct{})}
+	if s.Keep == 0 {
+		c.out.most = keptOutput
+	}
+	done := make(chan error, 1)
+	l.wg.Go(func() { done <- c.run(ctx, l, client, command(s.Text, sudo, s.Args...), s.Input) })
+	select {
+	case err := <-done:
+		if ctx.Err() == nil || errors.Is(err, ErrUnsent) {
+			return c.answer(err, sudo)
+		}
+	case <-ctx.Done():
+	}
+	l.wg.Go(l.doubt)
+	return Answer{}, stopped(ctx, phaseExec, fmt.Sprintf("the command on %s gave no answer in time", l.cfg.Host))
+}
+
+// Lost says that this vantage is of no use any more: the login failed, the connection ended, or it was closed.
+func (n *Node) Lost() bool {
+	n.mu.Lock()
+	l, closed := n.link, n.closed
+	n.mu.Unlock()
+	switch {
+	case closed:
+		return true
+	case l == nil:
+		return false
+	}
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return l.refusal() != nil
+	}
+}
+
+// doubt ends a connection on which the server does not answer.
+func (l *link) doubt() {
+	client, _ := l.shell()
+	timer := time.AfterFunc(doubtWait, l.kill)
+	defer timer.Stop()
+	_, _, _ = client.SendRequest("keepalive@openssh.com", true, nil)
+}
+
+// call is one script's conversation.
+type call struct {
+	over chan struct{} // closed when the script has said that its program ended
+
+	mu    sync.Mutex // guards what follows
+	out   capped
+	words capped
+	notes []string
+	line  []byte // of stderr, not yet whole
+}
+
+// run sends the script and collects what it says.
+func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string, input []byte) error {
+	session, err := client.NewSession()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnsent, l.execError(ctx, "opening a channel", err))
+	}
+	defer func() { _ = session.Close() }()
+	unhook := context.AfterFunc(ctx, func() { _ = session.Close() })
+	defer unhook()
+	session.Stdin, session.Stdout, session.Stderr = bytes.NewReader(input), writer(c.print), writer(c.note)
+	if err := session.Start(cmd); err != nil {
+		return l.execError(ctx, "asking for a command", err)
+	}
+	ended := make(chan struct{})
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer close(ended)
+	beside.Go(func() {
+		select {
+		case <-ended:
+			return
+		case <-c.over:
+		}
+		select {
+		case <-ended:
+		case <-time.After(restGrace):
+			_ = session.Close()
+		}
+	})
+	return session.Wait()
+}
+
+// answer is what was said, or why nothing was.
+func (c *call) answer(err error, sudo bool) (Answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := Answer{Notes: c.notes, Words: foreign(strings.TrimSpace(c.words.kept.String()))}
+	_, out, begun := bytes.Cut(c.out.kept.Bytes(), []byte(sentinel+" begin\n"))
+	if begun {
+		a.Output, a.Notes = out, append([]string{"begin"}, a.Notes...)
+	}
+	switch {
+	case errors.Is(err, ErrUnsent):
+		return Answer{}, err
+	case len(a.Notes) > 0:
+		return a, nil
+	case sudo && strings.Contains(a.Words, "sudo:"):
+		return Answer{}, fmt.Errorf("the login is not root, and may not become root without a password: %s", a.Words)
+	case a.Words != "":
+		return Answer{}, fmt.Errorf("the script said nothing: %s", a.Words)
+	case err != nil:
+		return Answer{}, fmt.Errorf("the script said nothing: %w", err)
+	}
+	return Answer{}, errors.New("the script said nothing")
+}
+
+func (c *call) print(p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = c.out.Write(p)
+}
+
+// note takes the script's lines out of stderr.
+func (c *call) note(p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.line = append(c.line, p...)
+	for {
+		line, rest, whole := bytes.Cut(c.line, []byte("\n"))
+		if !whole {
+			break
+		}
+		c.line = rest
+		note, ours := strings.CutPrefix(strings.TrimRight(string(line), "\r"), sentinel+" ")
+		if !ours {
+			_, _ = c.words.Write(append(line, '\n'))
+			continue
+		}
+		c.notes = append(c.notes, note)
+		if strings.HasPrefix(note, "exit ") {
+			select {
+			case <-c.over:
+			default:
+				close(c.over)
+			}
+		}
+	}
+	if len(c.line) > greetingKept { // of a program that never ends its line: no note is as long
+		c.line = c.line[:copy(c.line, c.line[len(c.line)-greetingKept:])]
+	}
+}
+
+// writer is a function as a stream that takes everything.
+type writer func([]byte)
+
+func (w writer) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
+}
+
+var _ io.Writer = writer(nil)
