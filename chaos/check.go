@@ -44,6 +44,7 @@ func (s *Scenario) settle() []problem {
 	}
 	c.expect()
 	c.recovery()
+	c.tellApart()
 	if len(s.Evidence) == 0 {
 		c.bad("evidence", "is missing: want at least one thing to look at")
 	}
@@ -182,6 +183,26 @@ func (c *checker) probe(key string, p Probe) {
 			c.bad(key+".expect", "%v", err)
 		}
 	}
+}
+
+// tellApart refuses looks that cannot tell the fault from its absence: the control holds all the time.
+func (c *checker) tellApart() {
+	injected, control, proof := c.s.VerifyInjected.Probe, c.s.VerifyInjected.Control, c.s.Recovery.Proof
+	switch {
+	case len(proof.Probe) == 0 || len(control.Probe) == 0:
+	case control.same(injected):
+		c.bad("verifyInjected.control", "is the probe itself: want something that holds with the fault and without it")
+	case proof.same(control):
+		c.bad("recovery.proof", "is the control: it holds while the fault is there")
+	case proof.same(injected):
+		c.bad("recovery.proof", "is the probe by which the fault is seen: it holds while the fault is there")
+	}
+}
+
+// same says that two looks are one and the same, whatever time they have.
+func (p Probe) same(o Probe) bool {
+	return slices.Equal(p.Probe, o.Probe) && p.From == o.From && p.View == o.View &&
+		slices.Equal(p.Expect.Exit, o.Expect.Exit) && p.Expect.Has == o.Expect.Has && p.Expect.Lacks == o.Expect.Lacks
 }
 
 func (c *checker) expect() {

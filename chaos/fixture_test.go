@@ -38,7 +38,7 @@ func testMachine(role Role, id string) Machine {
 		Consent: Consent{Present: true, Node: id, Until: testNow.Add(240 * time.Hour), Disposable: true}, Cgroup2: true, Nft: true,
 	}
 	m.make()
-	for _, t := range []string{"nft", "curl", "setpriv", "getent", "timeout", "cat", "test", "systemctl", "grep", "openssl", "false", "sleep", "stat", "awk", "find", "rm", "cmp", "nc"} {
+	for _, t := range []string{"nft", "curl", "setpriv", "getent", "timeout", "cat", "test", "systemctl", "grep", "openssl", "false", "sleep", "stat", "awk", "find", "rm", "cmp", "nc", "ss"} {
 		m.Tools[t] = Tool("/usr/bin/" + t)
 	}
 	for _, u := range []string{"gpuaas-node-agent.service", "nginx.service", "gpuaas-platform.service", "app.service", "ssh.service"} {

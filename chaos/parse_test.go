@@ -80,6 +80,28 @@ func TestParseRefuses(t *testing.T) {
 	if _, err := Parse(file, nil); err == nil || !strings.Contains(err.Error(), "want a mapping with metadata") {
 		t.Errorf("an empty file: %v", err)
 	}
+	looks := func(injected, control, proof string) string {
+		look := func(name, probe string) string {
+			return name + ":\n  probe: [" + probe + "]\n  from: node\n  expect: {exit: [0]}\n  within: 5s\n"
+		}
+		deeper := func(s string) string {
+			return "  " + strings.ReplaceAll(strings.TrimSuffix(s, "\n"), "\n", "\n  ") + "\n"
+		}
+		head, rest := cut("verifyInjected:\n", "expect:\n"), ""
+		head, rest, _ = strings.Cut(head, "expect:\n")
+		rest = "expect:\n" + rest[:strings.Index(rest, "  proof:\n")] + deeper(look("proof", proof)) + "  residue: none\nevidence: [x]\n"
+		return head + look("verifyInjected", injected) + deeper(look("control", control)) + rest
+	}
+	for want, wrong := range map[string]string{
+		"":                                       looks("a", "b", "c"),
+		"verifyInjected.control: is the probe":   looks("a", "a", "c"),
+		"recovery.proof: is the control":         looks("a", "b", "b"),
+		"recovery.proof: is the probe by which ": looks("a", "b", "a"),
+	} {
+		if _, err := Parse(file, []byte(wrong)); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
 	both := strings.NewReplacer("owner:", "ownr:", "ttl: 90s", "ttl: 90").Replace(string(text))
 	if _, err := Parse(file, []byte(both)); err == nil || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("two mistakes are told as %v", err)
