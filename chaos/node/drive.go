@@ -160,7 +160,7 @@ func (r *Run) Revert(ctx context.Context, by, why string) error {
 func (r *Run) Reap(ctx context.Context) error {
 	l := &r.Journal.Ledger
 	why := l.Expired(r.host.Clock.Boot, r.host.Clock.Now(), r.lease.Renewed())
-	if why == "" || l.Closed || l.Over() || r.guarded() {
+	if why == "" || l.Over() || r.guarded() {
 		return nil
 	}
 	return r.Revert(ctx, step.ByReaper, why)
@@ -210,6 +210,7 @@ func (r *Run) own() []step.Allow {
 		"/run/systemd/transient/" + watchName(r.ID)} {
 		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why}, step.Allow{Class: step.ClassFile, Key: p, Why: why})
 	}
+	all = append(all, step.Allow{Class: step.ClassOwn, Key: ownRun + "/" + Program + "-*", Why: "the tool's own, while it works"})
 	for _, u := range [...]string{watchName(r.ID), reaperName(r.ID)} {
 		all = append(all, step.Allow{Class: step.ClassUnit, Key: u + "*", Why: why}, step.Allow{Class: step.ClassOwn, Key: u, Why: why})
 	}

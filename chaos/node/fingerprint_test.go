@@ -85,6 +85,9 @@ func plants() []struct {
 			return err
 		}},
 		{step.ClassOwn, "/etc/.gpuaasctl-r-s-0", write("/etc/.gpuaasctl-r-s-0", "parked")},
+		{step.ClassOwn, "/run/gpuaasctl/gpuaas-fault-0123456789abcdef", func() error {
+			return errors.Join(os.MkdirAll(ownRun, 0o755), write(ownRun+"/gpuaas-agent-0123456789abcdef", "a walk's")(), write(ownRun+"/gpuaas-fault-0123456789abcdef", "forgotten")())
+		}},
 		{step.ClassOwn, "table inet gpuaasctl_r_s_0", run("nft", "add", "table", "inet", "gpuaasctl_r_s_0")},
 		{step.ClassOwn, "/etc/systemd/system/gpuaasctl-reaper-r.service", write("/etc/systemd/system/gpuaasctl-reaper-r.service", "[Unit]\n")},
 	}
@@ -160,6 +163,9 @@ func TestPlantedResidue(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s %s was planted, and not found in %v", p.class, p.key, all)
+		}
+		if p.class == step.ClassOwn && strings.Contains(fmt.Sprint(all), "gpuaas-agent-") {
+			t.Errorf("a walk's helper is no residue: %v", all)
 		}
 		before = now
 	}

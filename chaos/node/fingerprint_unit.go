@@ -14,7 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// ownRun is where what this tool needs while it works lies.
+// ownRun is where what this tool needs while it works lies: helpers of walks, which may stay until the next boot, and this
+// program, which may not.
 const ownRun = "/run/gpuaasctl"
 
 // unitItems are units that are not simply off: their state, enablement and drop-ins. Those of a login come and go.
@@ -100,6 +101,9 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 			return nil, err
 		}
 	}
+	if err := ownPushed(items, exe); err != nil {
+		return nil, err
+	}
 	if out, err := must(ctx, "", "nft", "list", "tables"); err == nil {
 		for line := range strings.SplitSeq(out, "\n") {
 			if strings.Contains(line, " gpuaasctl_") {
@@ -122,6 +126,20 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 			items["process "+strconv.Itoa(pid)] = its
 		}
 	})
+}
+
+// ownPushed adds copies of this program that were put on the machine and forgotten, whole or not.
+func ownPushed(items map[string]string, exe string) error {
+	entries, err := os.ReadDir(ownRun)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if p := filepath.Join(ownRun, e.Name()); p != exe && strings.HasPrefix(strings.TrimPrefix(e.Name(), "."), Program+"-") {
+			items[p] = "program"
+		}
+	}
+	return err
 }
 
 // ownFiles adds what lies below root: everything, or what bears our name.
