@@ -118,13 +118,39 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// TestTiers: no drill is weaker than the catalogue says, by the kinds that it is made of.
+// TestCatalogueSaysMore: what the catalogue says of single rows, beside whom they blame.
+func TestCatalogueSaysMore(t *testing.T) {
+	browser := []diag.HopID{diag.HopBrowserTerminalWS}
+	first := map[string][]diag.HopID{
+		"agent-stopped":            {diag.HopNodeHeartbeat, diag.HopNodeReadiness}, // the first once it is stale
+		"terminal-egress-blocked":  browser,
+		"terminal-resolve-removed": browser,
+	}
+	gravest := []string{"ingress-ca-drift", "cloned-identity"}
+	for id, s := range builtin(t) {
+		if want, said := first[id]; said && !slices.Equal(s.Expect.FirstFailedHop, want) {
+			t.Errorf("%s: %v fails first, want %v", id, s.Expect.FirstFailedHop, want)
+		}
+		if is, want := s.Metadata.Severity == string(diag.P0), slices.Contains(gravest, id); is != want {
+			t.Errorf("%s: severity %s", id, s.Metadata.Severity)
+		}
+	}
+}
+
+// TestTiers: no step is weaker than the catalogue says of its drill, as it is planned, nor than its kind says of itself
+// without a word of the scenario that the machine may be lost.
 func TestTiers(t *testing.T) {
 	files := builtin(t)
 	for _, want := range catalogue() {
-		for _, f := range files[want.id].Faults {
-			if k, _ := KindOf(f.Kind); k.Tier > want.tier {
-				t.Errorf("%s: %s is %s, the catalogue says %s", want.id, f.Kind, k.Tier, want.tier)
+		s := files[want.id]
+		for _, target := range planned(t, &s).Targets {
+			for _, st := range target.Drill.Steps {
+				if st.Tier > want.tier {
+					t.Errorf("%s: %s on %s is %s, the catalogue says %s", want.id, st.ID, target.ID, st.Tier, want.tier)
+				}
+				if k, _ := KindOf(st.Fault); st.Tier > k.Tier && !s.Target.Disposable {
+					t.Errorf("%s: %s on %s is %s, its kind says %s", want.id, st.ID, target.ID, st.Tier, k.Tier)
+				}
 			}
 		}
 	}

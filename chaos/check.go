@@ -225,12 +225,28 @@ func (c *checker) expect() {
 			c.bad("expect.mustStayGreen", "%s cannot fail and stay green", h)
 		}
 	}
+	for _, h := range e.FirstFailedHop {
+		if last := lastOf(e.Blame.Hop); slices.Index(diag.Hops[:], h) > slices.Index(diag.Hops[:], last) && last != "" {
+			c.bad("expect.firstFailedHop", "%s comes after %s, which is blamed and so fails before it", h, last)
+		}
+	}
 	switch {
 	case e.DetectWithin <= 0:
 		c.bad("expect.detectWithin", "is missing")
 	case e.DetectWithin >= c.s.Guards.TTL:
 		c.bad("expect.detectWithin", "%s is not within the ttl: everything would be undone before it is late", e.DetectWithin)
 	}
+}
+
+// lastOf is the one of some hops that comes last in the chain; "" of none.
+func lastOf(hops []diag.HopID) diag.HopID {
+	last := diag.HopID("")
+	for _, h := range diag.Hops {
+		if slices.Contains(hops, h) {
+			last = h
+		}
+	}
+	return last
 }
 
 func (c *checker) finding(key string, f Finding) {

@@ -46,20 +46,30 @@ func TestPlanGolden(t *testing.T) {
 
 func platformMachine() Machine { return testMachine(RolePlatform, Platform) }
 
-// TestEveryBuiltinPlans: each drill's own files, on machines that answer like the lab's, give drills that a machine takes.
+// planned is a drill's plan on machines that answer like the lab's.
+func planned(t *testing.T, s *Scenario) Plan {
+	t.Helper()
+	facts := testFacts(testMachine(RoleNode, "n1"), testMachine(RolePeer, "n2"), platformMachine())
+	for i := range facts.Machines {
+		m := &facts.Machines[i]
+		for round := 0; ; round++ {
+			q := s.Ask(testProfile(), testSubject, facts.Allocation, *m)
+			if q.None() {
+				break
+			}
+			if round > 2 {
+				t.Fatalf("%s: asks for ever: %+v", s.Metadata.ID, q)
+			}
+			answerAll(m, q)
+		}
+	}
+	return Make(*s, testProfile(), testSubject, facts, "r1")
+}
+
+// TestEveryBuiltinPlans: each drill's own files give drills that a machine takes.
 func TestEveryBuiltinPlans(t *testing.T) {
 	for id, s := range builtin(t) {
-		facts := testFacts(testMachine(RoleNode, "n1"), testMachine(RolePeer, "n2"), platformMachine())
-		for i := range facts.Machines {
-			m := &facts.Machines[i]
-			for q, round := s.Ask(testProfile(), testSubject, facts.Allocation, *m), 0; !q.None(); q, round = s.Ask(testProfile(), testSubject, facts.Allocation, *m), round+1 {
-				answerAll(m, q)
-				if round > 2 {
-					t.Fatalf("%s: asks for ever: %+v", id, q)
-				}
-			}
-		}
-		p := Make(s, testProfile(), testSubject, facts, "r1")
+		p := planned(t, &s)
 		if len(p.Refused) > 0 {
 			t.Errorf("%s: %v", id, p.Refused)
 		}
