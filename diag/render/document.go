@@ -37,6 +37,14 @@ func (d *Document) Cells(indent int, cells ...Cell) {
 	d.p.newline()
 }
 
+// Uncut writes pieces of a line beside each other, however long that becomes: for who reads lines.
+func (d *Document) Uncut(cells ...Cell) {
+	for _, c := range cells {
+		d.p.put(c.Text, c.Style)
+	}
+	d.p.newline()
+}
+
 // List writes rows under titles, no line wider than the page.
 func (d *Document) List(columns []Column, rows [][]Cell) { d.p.list(columns, rows, nil) }
 

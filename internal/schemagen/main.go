@@ -1,4 +1,4 @@
-// Command schemagen writes the JSON Schemas of the report and of drills from the Go types. It is run by go generate and never linked
+// Command schemagen writes the JSON Schemas of the reports and of drills from the Go types. It is run by go generate and never linked
 // into a program that is shipped.
 package main
 
@@ -10,9 +10,9 @@ import (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	of := map[string]func() ([]byte, error){"report": generate, "scenario": generateScenario}
+	of := map[string]func() ([]byte, error){"report": generate, "scenario": generateScenario, "drill": generateDrill}
 	if len(args) != 2 || of[args[0]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: schemagen report|scenario FILE")
+		fmt.Fprintln(os.Stderr, "usage: schemagen report|scenario|drill FILE")
 		return 2
 	}
 	b, err := of[args[0]]()

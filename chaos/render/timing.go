@@ -1,0 +1,98 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+)
+
+// span is when something was seen: "0.40–1.1 s", or "≤0.31 s" where it may have been there from the start. The first
+// number is rounded down and the second one up, so that what is written holds what was measured. What was not seen is
+// "not in 31 s", or "–" where nobody looked.
+func span(t drill.Timing) string {
+	switch {
+	case t.Seen && t.AfterMS <= 0:
+		return "≤" + seconds(t.WithinMS, math.Ceil) + " s"
+	case t.Seen:
+		return seconds(t.AfterMS, math.Floor) + "–" + seconds(t.WithinMS, math.Ceil) + " s"
+	case t.AfterMS > 0:
+		return "not in " + seconds(t.AfterMS, math.Floor) + " s"
+	}
+	return "–"
+}
+
+// sentence is span in words, with the budget: "between 0.40 s and 1.1 s, budget 30s".
+func sentence(t drill.Timing) string {
+	text := "not seen"
+	switch {
+	case t.Seen && t.AfterMS <= 0:
+		text = "within " + seconds(t.WithinMS, math.Ceil) + " s"
+	case t.Seen:
+		text = "between " + seconds(t.AfterMS, math.Floor) + " s and " + seconds(t.WithinMS, math.Ceil) + " s"
+	case t.AfterMS > 0:
+		text = "not within " + seconds(t.AfterMS, math.Floor) + " s"
+	}
+	if t.Budget <= 0 {
+		return text
+	}
+	text += ", budget " + budget(t)
+	if t.Seen && t.WithinMS > t.Budget.Std().Milliseconds() {
+		text += ", which it is past"
+	}
+	return text
+}
+
+// budget is a budget in seconds: "30 s".
+func budget(t drill.Timing) string {
+	if t.Budget <= 0 {
+		return "–"
+	}
+	return seconds(t.Budget.Std().Milliseconds(), math.Round) + " s"
+}
+
+// seconds is ms in seconds with two digits that say something, rounded by round: "0.40", "1.1", "30", "124".
+func seconds(ms int64, round func(float64) float64) string {
+	switch {
+	case ms < 1000:
+		return fmt.Sprintf("%.2f", round(float64(ms)/10)/100)
+	case ms < 10_000 && ms%1000 != 0:
+		return fmt.Sprintf("%.1f", round(float64(ms)/100)/10)
+	}
+	return fmt.Sprintf("%.0f", round(float64(ms)/1000))
+}
+
+// bar draws t in n columns: dots while it was not there yet, blocks while it may have come, a line for what is left of
+// the budget. Where it took longer than the budget, a stroke says where that ended.
+func bar(t drill.Timing, n int) string {
+	limit := t.Budget.Std().Milliseconds()
+	all := max(limit, t.WithinMS, t.AfterMS)
+	if all <= 0 || limit <= 0 {
+		return ""
+	}
+	at := func(ms int64) int { return min(n, int(ms*int64(n)/all)) }
+	after, within := at(t.AfterMS), at(t.AfterMS)
+	if t.Seen {
+		after = min(after, n-1)
+		within = max(after+1, int((t.WithinMS*int64(n)+all-1)/all))
+	}
+	b := []rune(strings.Repeat("·", after) + strings.Repeat("█", within-after) + strings.Repeat("─", n-within))
+	if end := at(limit); end < n {
+		b[end] = '│'
+	}
+	return string(b)
+}
+
+// micros is a time that was measured on a machine: "0.8 ms", "31 ms", "1.2 s".
+func micros(us int64) string {
+	d := time.Duration(us) * time.Microsecond
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(us)/1000)
+	case d < time.Second:
+		return fmt.Sprintf("%.0f ms", float64(us)/1000)
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}

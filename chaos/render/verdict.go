@@ -1,0 +1,112 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+)
+
+// Status is the status whose symbol and style a verdict has: of a drill that was cut short or that something else kept
+// from telling, nothing is decided. A word that is not known decides nothing either.
+func Status(w drill.Word) diag.Status {
+	switch w {
+	case drill.Pass:
+		return diag.StatusPass
+	case drill.Late, drill.Collateral, drill.WrongHop, drill.NotDetected, drill.NotInjected, drill.RevertedEarly, drill.NoRecovery, drill.Residue:
+		return diag.StatusFail
+	}
+	return diag.StatusInconclusive
+}
+
+// word is a verdict as symbol and word.
+func word(w drill.Word) render.Cell {
+	text := clean(w)
+	if w == "" {
+		text = "no verdict"
+	}
+	st := Status(w)
+	return render.Cell{Text: st.Symbol() + " " + text, Style: render.StatusStyle(st)}
+}
+
+// claimStatus is the status whose symbol and style a claim has.
+func claimStatus(s drill.State) diag.Status {
+	switch s {
+	case drill.Held:
+		return diag.StatusPass
+	case drill.Violated:
+		return diag.StatusFail
+	}
+	return diag.StatusInconclusive
+}
+
+// stateWords is a claim's state for people.
+func stateWords(s drill.State) string { return strings.ReplaceAll(clean(s), "_", " ") }
+
+// stepStatus is the status whose symbol and style a step or a change of a machine has: as before is good, whatever else it
+// may be is not, and before anything was touched there is nothing to say.
+func stepStatus(s step.State) diag.Status {
+	switch s {
+	case step.Reverted:
+		return diag.StatusPass
+	case step.Planned, "":
+		return diag.StatusSkipped
+	case step.Conflict, step.Failed:
+		return diag.StatusFail
+	}
+	return diag.StatusInconclusive
+}
+
+// outcomeStatus is the status whose symbol and style a walk's outcome has.
+func outcomeStatus(o diag.Outcome) diag.Status {
+	switch o {
+	case diag.OutcomePass:
+		return diag.StatusPass
+	case diag.OutcomeWarn:
+		return diag.StatusWarn
+	case diag.OutcomeFail:
+		return diag.StatusFail
+	}
+	return diag.StatusInconclusive
+}
+
+// counts is how many drills have each verdict that one has, the best first.
+func counts(r *drill.Report) string {
+	n := map[drill.Word]int{}
+	for i := range r.Drills {
+		n[r.Drills[i].Verdict.Word]++
+	}
+	parts := []string{plural(len(r.Drills), "drill")}
+	for _, w := range append(drill.Words(), "") {
+		if n[w] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[w], strings.Fields(word(w).Text)[1]))
+		}
+	}
+	if len(r.NotRun) > 0 {
+		parts = append(parts, fmt.Sprintf("%d not run", len(r.NotRun)))
+	}
+	return strings.Join(parts, " · ")
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// ended is how a run that did not complete ended, "" for the ordinary one.
+func ended(r *drill.Report) string {
+	switch r.EndedBy {
+	case diag.EndedCompleted:
+		return ""
+	case diag.EndedInterrupted:
+		return "interrupted: this report is partial"
+	case diag.EndedError:
+		return "the tool broke off: this report is partial"
+	}
+	return "how it ended is not known: this report is partial"
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// drillID names the schema of the report of drills.
+const drillID = "urn:gpuaasctl:v1:drill-report"
+
+// generateDrill is the schema of drill.Report.
+func generateDrill() ([]byte, error) {
+	words := drillWords()
+	r := &jsonschema.Reflector{
+		Anonymous: true, Namer: drillName,
+		Mapper: func(t reflect.Type) *jsonschema.Schema { return drillLeaf(t, words) },
+	}
+	s := r.Reflect(&drill.Report{})
+	s.ID, s.Title = drillID, "gpuaasctl drill report"
+	s.Description = "What came of drills: what was broken on purpose, what the chain said of it and when, and what is left. " +
+		"Durations are whole milliseconds, budgets have a unit, times are RFC 3339; what was not measured is absent."
+	for t, enum := range words {
+		s.Definitions[drillName(t)] = &jsonschema.Schema{Type: "string", Enum: enum}
+	}
+	for _, p := range [...]struct{ typ, field, word string }{
+		{"Report", "apiVersion", diag.APIVersion}, {"Report", "kind", drill.ReportKind},
+	} {
+		field, ok := s.Definitions[p.typ].Properties.Get(p.field)
+		if !ok {
+			return nil, fmt.Errorf("%s has no field %s", p.typ, p.field)
+		}
+		field.Const = p.word
+	}
+	hops, ok := s.Definitions["Sight"].Properties.Get("hops")
+	if !ok {
+		return nil, fmt.Errorf("a sight has no hops")
+	}
+	hops.PropertyNames = &jsonschema.Schema{Ref: "#/$defs/HopID"}
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode schema: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// drillName keeps types of one name in two packages apart: what a machine says is of package step.
+func drillName(t reflect.Type) string {
+	if t.PkgPath() == reflect.TypeFor[step.Entry]().PkgPath() {
+		return "Machine" + t.Name()
+	}
+	return t.Name()
+}
+
+// drillWords lists the values of every closed type in a report.
+func drillWords() map[reflect.Type][]any {
+	all, words := closedWords(), map[reflect.Type][]any{}
+	for _, t := range [...]reflect.Type{
+		reflect.TypeFor[diag.Status](), reflect.TypeFor[diag.Failure](), reflect.TypeFor[diag.HopID](), reflect.TypeFor[diag.Signal](), reflect.TypeFor[diag.UserState](),
+		reflect.TypeFor[diag.Confidence](), reflect.TypeFor[diag.Outcome](), reflect.TypeFor[diag.EndedBy](), reflect.TypeFor[diag.ReasonCode](),
+	} {
+		words[t] = all[t]
+	}
+	closed(words, drill.Words()...)
+	closed(words, drill.Held, drill.Violated, drill.NotSeen)
+	closed(words, drill.Before, drill.During, drill.After)
+	closed(words, chaos.RoleNode, chaos.RolePeer, chaos.RolePlatform, "")
+	closed(words, step.Classes()...)
+	closed(words, "", step.Planned, step.Intent, step.Done, step.Verified, step.Reverting, step.Reverted, step.Conflict, step.Failed)
+	return words
+}
+
+// drillLeaf gives the schema of the types that marshal as one value; nil for every other type.
+func drillLeaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
+	if _, ok := words[t]; ok {
+		return &jsonschema.Schema{Ref: "#/$defs/" + drillName(t)}
+	}
+	switch t {
+	case reflect.TypeFor[chaos.Duration]():
+		return &jsonschema.Schema{Type: "string", Pattern: `^(0s|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`}
+	case reflect.TypeFor[diag.Time](), reflect.TypeFor[diag.Millis]():
+		return leaf(t, nil)
+	}
+	return nil
+}
