@@ -55,6 +55,8 @@ func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, e
 			return
 		case says(reply) != "":
 			r.trouble(t.ID, fmt.Errorf("renew the lease: %s", says(reply)))
+		default:
+			r.tell(Event{Kind: Renewed, Machine: t.ID, Status: reply.Status})
 		}
 	}
 }

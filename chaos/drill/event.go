@@ -18,6 +18,7 @@ const (
 	Armed     Kind = "armed"     // Status, as a connection of its own saw it
 	Breaking  Kind = "breaking"  // a step is about to be made
 	Broken    Kind = "broken"    // Status: a step is made; Text says what is against it
+	Renewed   Kind = "renewed"   // Status: a machine was told that the drill is still wanted
 	Looked    Kind = "looked"    // Seen
 	Lost      Kind = "lost"      // Status: a machine put itself back before it was asked
 	Stopped   Kind = "stopped"   // Text: a guard ends the run before its time
