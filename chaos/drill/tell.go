@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -59,4 +60,17 @@ func (s *Story) Left() []string {
 		}
 	}
 	return all
+}
+
+// Settle makes the report's verdict the worst of its drills'. Drills that were not run are no pass.
+func (r *Report) Settle() {
+	r.Verdict = Verdict{Word: Pass, Text: fmt.Sprintf("%d of %d", len(r.Drills), len(r.Drills))}
+	if len(r.NotRun) > 0 || len(r.Drills) == 0 {
+		r.Verdict = Verdict{Infra, fmt.Sprintf("%d drills were not run", len(r.NotRun))}
+	}
+	for _, d := range r.Drills {
+		if d.Verdict.Word.Worse(r.Verdict.Word) {
+			r.Verdict = Verdict{d.Verdict.Word, d.Scenario + ": " + d.Verdict.Text}
+		}
+	}
 }

@@ -21,7 +21,7 @@ their file or folder.`,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosSchema(a))
+	cmd.AddCommand(newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosRun(a), newChaosSchema(a))
 	return cmd
 }
 
@@ -39,8 +39,8 @@ line is:
 	}
 }
 
-// drills reads what name says; what is wrong with it is a usage error, since no machine has been asked yet.
-func drills(name string) ([]chaos.Scenario, error) {
+// readDrills reads what name says; what is wrong with it is a usage error, since no machine has been asked yet.
+func readDrills(name string) ([]chaos.Scenario, error) {
 	all, err := chaos.Find(scenarios.Files, name)
 	if err != nil {
 		return nil, asUsage(err)
@@ -48,9 +48,9 @@ func drills(name string) ([]chaos.Scenario, error) {
 	return all, nil
 }
 
-// drill reads exactly one.
-func drill(name string) (chaos.Scenario, error) {
-	all, err := drills(name)
+// oneDrill reads exactly one.
+func oneDrill(name string) (chaos.Scenario, error) {
+	all, err := readDrills(name)
 	if err != nil {
 		return chaos.Scenario{}, err
 	}

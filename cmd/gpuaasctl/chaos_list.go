@@ -29,7 +29,7 @@ func newChaosList(a *app) *cobra.Command {
 			}
 			all, err := builtinDrills()
 			if len(args) == 1 {
-				all, err = drills(args[0])
+				all, err = readDrills(args[0])
 			}
 			if err != nil {
 				return err
@@ -101,7 +101,7 @@ func newChaosShow(a *app) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeDrill,
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := drill(args[0])
+			s, err := oneDrill(args[0])
 			if err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ What only a machine can say (no consent, no such unit, a rule that would cut the
 		RunE: func(_ *cobra.Command, args []string) error {
 			var out strings.Builder
 			for _, name := range args {
-				all, err := drills(name)
+				all, err := readDrills(name)
 				if err != nil {
 					return err
 				}

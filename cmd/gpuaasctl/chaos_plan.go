@@ -73,7 +73,7 @@ Exit codes: 0 it may be run, 2 the drill or the command line is wrong, 5 it is r
 
 // planDrill makes a plan. Everything that can be known without a machine is refused before one is asked.
 func (a *app) planDrill(cmd *cobra.Command, o *drillOptions, name, factsFile string) (chaos.Plan, error) {
-	s, err := drill(name)
+	s, err := oneDrill(name)
 	if err != nil {
 		return chaos.Plan{}, err
 	}

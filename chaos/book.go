@@ -1,0 +1,139 @@
+package chaos
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Book is a game day: several drills, in an order that is drawn. The same book and seed give the same order.
+type Book struct {
+	Metadata BookMetadata `yaml:"metadata" json:"metadata"`
+	Drills   []string     `yaml:"drills" json:"drills"`                   // ids, patterns of ids, or files beside the book
+	Times    int          `yaml:"times,omitempty" json:"times,omitempty"` // how often each is run; 0 = once
+	Pause    Duration     `yaml:"pause,omitempty" json:"pause,omitempty"` // between two
+}
+
+// BookMetadata says what the game day is.
+type BookMetadata struct {
+	ID    string `yaml:"id" json:"id"`
+	Title string `yaml:"title" json:"title"`
+}
+
+// maxTimes bounds how often a book runs each of its drills.
+const maxTimes = 100
+
+// FindBook reads the book that name says, a built-in one by its id or a file, and the drills that it names: each once,
+// sorted by id. Nothing is drawn yet.
+func FindBook(builtin fs.FS, name string) (Book, []Scenario, error) {
+	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") {
+		where := path.Join("books", name+".yaml")
+		data, err := fs.ReadFile(builtin, where)
+		if err != nil {
+			return Book{}, nil, fmt.Errorf("no book %q%s: give one of %s, or the path of a file", name, profile.Nearest(name, Books(builtin)), strings.Join(Books(builtin), ", "))
+		}
+		return parseBook(builtin, "scenarios/"+where, "", data)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return Book{}, nil, fmt.Errorf("read book: %w", err)
+	}
+	return parseBook(builtin, name, filepath.Dir(name), data)
+}
+
+// Books lists the ids of the built-in ones.
+func Books(builtin fs.FS) []string {
+	sub, err := fs.Sub(builtin, "books")
+	if err != nil {
+		return nil
+	}
+	return ids(sub)
+}
+
+func parseBook(builtin fs.FS, file, dir string, data []byte) (Book, []Scenario, error) {
+	var b Book
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&b); err != nil && !errors.Is(err, io.EOF) {
+		return b, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(file+": "+format, args...)) }
+	if !scenarioID.MatchString(b.Metadata.ID) || len(b.Metadata.ID) > 48 {
+		bad("metadata.id %q: want lower-case letters, digits and dashes, at most 48", b.Metadata.ID)
+	}
+	if b.Times < 0 || b.Times > maxTimes {
+		bad("times: want 1 to %d", maxTimes)
+	}
+	if b.Pause < 0 {
+		bad("pause: is negative")
+	}
+	if len(b.Drills) == 0 {
+		bad("drills: is missing: the book has no drill")
+	}
+	var all []Scenario
+	for i, name := range b.Drills {
+		found, err := bookDrills(builtin, dir, name)
+		if err != nil {
+			bad("drills[%d]: %w", i, err)
+		}
+		all = append(all, found...)
+	}
+	slices.SortFunc(all, func(x, y Scenario) int { return strings.Compare(x.Metadata.ID, y.Metadata.ID) })
+	all = slices.CompactFunc(all, func(x, y Scenario) bool { return x.Metadata.ID == y.Metadata.ID && x.File == y.File })
+	for i := 1; i < len(all); i++ {
+		if all[i].Metadata.ID == all[i-1].Metadata.ID {
+			bad("drills: %s and %s are both called %s", all[i-1].File, all[i].File, all[i].Metadata.ID)
+		}
+	}
+	return b, all, errors.Join(errs...)
+}
+
+// bookDrills are those that one line of a book names.
+func bookDrills(builtin fs.FS, dir, name string) ([]Scenario, error) {
+	if strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return Find(builtin, name)
+	}
+	var all []Scenario
+	for _, id := range ids(builtin) {
+		if ok, err := path.Match(name, id); err != nil {
+			return nil, fmt.Errorf("%q: %w", name, err)
+		} else if !ok {
+			continue
+		}
+		found, err := Find(builtin, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	if len(all) == 0 {
+		return nil, &NotFoundError{name, ids(builtin)}
+	}
+	return all, nil
+}
+
+// Order draws the order of n drills: numbers below n, each as often as the book says. Every round holds each once.
+func (b Book) Order(n int, seed uint64) []int {
+	draw := rand.New(rand.NewPCG(seed, uint64(n)))
+	var order []int
+	for range max(1, b.Times) {
+		order = append(order, draw.Perm(n)...)
+	}
+	return order
+}
