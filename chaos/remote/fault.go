@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,19 +44,30 @@ func within(command string) time.Duration {
 // Fault runs one command of gpuaas-fault, as root, and gives its answer. The program is put into the tmpfs when it is not
 // there. What in holds travels as the command's input. An error says that no answer was had.
 func (m *Machine) Fault(ctx context.Context, in []byte, args ...string) (step.Reply, error) {
+	m.mark()
+	return m.fault(ctx, in, nil, args)
+}
+
+// FaultOf is Fault by the copy of the program that a drill keeps beside its journal. That one understands the journal,
+// whatever version we are, and nothing need be put on the machine.
+func (m *Machine) FaultOf(ctx context.Context, run string, args ...string) (step.Reply, error) {
+	if !step.ValidName(run) {
+		return step.Reply{}, fmt.Errorf("%q is no drill's id", run)
+	}
+	return m.fault(ctx, nil, []string{path.Join(m.cfg.state, run, program)}, append(args[:len(args):len(args)], "--run", run))
+}
+
+// fault runs the first of those programs that is there, or ours.
+func (m *Machine) fault(ctx context.Context, in []byte, programs, args []string) (step.Reply, error) {
 	if len(args) == 0 {
 		return step.Reply{}, errors.New(program + ": no command")
 	}
-	names, err := m.names()
-	if err != nil {
-		return step.Reply{}, err
+	for _, p := range m.programs() {
+		programs = append(programs, path.Join(m.cfg.dir, p.Name))
 	}
-	m.mu.Lock()
-	m.ours = true
-	m.mu.Unlock()
 	for pushed := false; ; pushed = true {
 		a, err := m.exec(ctx, vantage.Script{
-			Text: faultScript, Args: slices.Concat([]string{m.cfg.dir, fmt.Sprint(len(names))}, names, args), Input: in, Within: within(args[0]), Keep: replyKept,
+			Text: faultScript, Args: slices.Concat([]string{strconv.Itoa(len(programs))}, programs, args), Input: in, Within: within(args[0]), Keep: replyKept,
 		})
 		if err != nil {
 			return step.Reply{}, m.failed(args[0], err)
@@ -72,16 +85,11 @@ func (m *Machine) Fault(ctx context.Context, in []byte, args ...string) (step.Re
 	}
 }
 
-// names are what the program is called there, one for each machine type.
-func (m *Machine) names() ([]string, error) {
-	var names []string
-	for _, p := range m.programs() {
-		names = append(names, p.Name)
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("%s is not here, so it cannot be put on %s (looked in %s; see --libexec)", program, m.ID(), strings.Join(m.cfg.Programs, ", "))
-	}
-	return names, nil
+// mark notes that our program may be there.
+func (m *Machine) mark() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ours = true
 }
 
 // failed says what had no answer.
@@ -118,10 +126,14 @@ func (m *Machine) push(ctx context.Context, uname string) error {
 		return ctx.Err()
 	}
 	all := m.programs()
+	if len(all) == 0 {
+		return fmt.Errorf("it is neither there nor here (looked in %s; see --libexec)", strings.Join(m.cfg.Programs, ", "))
+	}
 	i := slices.IndexFunc(all, func(p vantage.Program) bool { return p.Machine == uname })
 	if i < 0 {
 		return fmt.Errorf("there is no %s for %s here to put there", program, uname)
 	}
+	m.mark()
 	data, err := os.ReadFile(all[i].Path)
 	if err != nil {
 		return fmt.Errorf("it cannot be put there: %w", err)
@@ -147,11 +159,11 @@ func (m *Machine) Leave(ctx context.Context) error {
 	if !ours {
 		return nil
 	}
-	names, err := m.names()
-	if err != nil {
-		return err
+	args := []string{m.cfg.dir}
+	for _, p := range m.programs() {
+		args = append(args, p.Name)
 	}
-	a, err := m.exec(ctx, vantage.Script{Text: leaveScript, Args: append([]string{m.cfg.dir}, names...), Within: quick})
+	a, err := m.exec(ctx, vantage.Script{Text: leaveScript, Args: args, Within: quick})
 	if err != nil {
 		return fmt.Errorf("taking %s off %s: %w", program, m.ID(), err)
 	}

@@ -5,11 +5,11 @@ const rootFirst = `[ "$(id -u)" = 0 ] || { echo "GPUAASCTL-SENTINEL notroot" >&2
 export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 `
 
-// faultScript runs a pushed program. Arguments: folder, how many names follow, names, then the program's own.
-const faultScript = rootFirst + `d=$1 k=$2 p=
-shift 2
+// faultScript runs the first program that is there. Arguments: how many paths follow, paths, then the program's own.
+const faultScript = rootFirst + `k=$1 p=
+shift
 while [ "$k" -gt 0 ]; do
-  [ -n "$p" ] || { [ -x "$d/$1" ] && p=$d/$1; }
+  [ -n "$p" ] || { [ -x "$1" ] && p=$1; }
   shift
   k=$((k-1))
 done
@@ -17,6 +17,17 @@ done
 echo "GPUAASCTL-SENTINEL begin"
 "$p" "$@"
 printf '\nGPUAASCTL-SENTINEL exit code=%s\n' $? >&2
+`
+
+// runsScript prints a line for each drill that has a folder: its id, and what the program in there says of it, if there is
+// one. Arguments: folder.
+const runsScript = rootFirst + `echo "GPUAASCTL-SENTINEL begin"
+for p in "$1"/*/; do
+  p=${p%/} r=${p%/} r=${r##*/}
+  [ -d "$p" ] || continue
+  echo "$r $( [ -x "$p/gpuaas-fault" ] && "$p/gpuaas-fault" status --run "$r" 2>&1 | tr '\n' ' ')"
+done
+printf '\nGPUAASCTL-SENTINEL exit code=0\n' >&2
 `
 
 // execScript runs a tool of the machine, with both streams as one. Arguments: its own.

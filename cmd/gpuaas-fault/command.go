@@ -24,7 +24,7 @@ const usage = `usage: gpuaas-fault <command> [flags]
   status   [--journal]     what is injected, and how long it still may be
   revert   [--why TEXT]    undo everything now
   verify                   compare the machine with how it was before
-  close    [--force]       take the drill's own traces away
+  close    [--force]       take the drill's own traces away; by force although there is a conflict, or no journal
   residue                  list whatever bears this tool's name
   fingerprint              what this machine looks like, as JSON
   watch, reap              what systemd starts: the watchdog, and the undo at boot
@@ -73,7 +73,7 @@ func command(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	fs.StringVar(&c.step, "step", "", "id of the step; all of them without it")
 	fs.StringVar(&c.why, "why", step.WhyAsked, "what the journal says about the reason")
 	fs.BoolVar(&c.journal, "journal", false, "with every entry of the journal")
-	fs.BoolVar(&c.force, "force", false, "although there is a conflict")
+	fs.BoolVar(&c.force, "force", false, "although there is a conflict, or no journal that can be read")
 	run, known := commands()[args[0]]
 	switch {
 	case args[0] == "help" || args[0] == "-h" || args[0] == "--help":
@@ -181,6 +181,13 @@ func verify(ctx context.Context, c *call, reply *step.Reply) error {
 }
 
 func closeRun(ctx context.Context, c *call, reply *step.Reply) error {
+	if c.force && c.run != "" {
+		var refused *step.Refusal
+		err := c.host.Abandon(ctx, c.run)
+		if !errors.As(err, &refused) || refused.Code != step.RefusedState {
+			return err
+		}
+	}
 	return with(c, reply, func(r *node.Run) error {
 		st, err := r.Close(ctx, c.force)
 		if st.Run != "" {

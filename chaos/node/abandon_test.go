@@ -1,0 +1,44 @@
+//go:build linux
+
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// A drill that died before its journal said what it was is taken away by name; nothing else is.
+func TestAbandonRefuses(t *testing.T) {
+	h := Host{Paths: Paths{State: filepath.Join(t.TempDir(), "gpuaasctl", "drill")}}
+	if err := os.MkdirAll(h.folder("r1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var refused *step.Refusal
+	if err := h.Abandon(t.Context(), "r2"); !errors.As(err, &refused) || refused.Code != step.RefusedNone {
+		t.Errorf("one that is not there: %v", err)
+	}
+	if err := makeZeros(filepath.Join(h.folder("r1"), "journal"), step.JournalSize); err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.Open("r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := step.Drill{Schema: step.Schema, Run: "r1", Node: "n"}
+	if err := r.Journal.Append(step.Entry{Event: step.EventDrill, Note: d.Encode()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Shut(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Abandon(t.Context(), "r1"); !errors.As(err, &refused) || refused.Code != step.RefusedState {
+		t.Errorf("one that could be reverted: %v", err)
+	}
+	if _, err := os.Stat(h.folder("r1")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,63 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+)
+
+// runsWithin bounds the reading of every journal that a machine has.
+const runsWithin = 15 * time.Second
+
+// Found is a drill that has a folder on a machine.
+type Found struct {
+	Run    string
+	Status *step.Status // nil: it cannot be read
+	Error  string       // why
+}
+
+// Runs are the drills of the machine, whoever began them. Nothing is put there: each one is read by the program that it
+// keeps.
+func (m *Machine) Runs(ctx context.Context) ([]Found, error) {
+	a, err := m.exec(ctx, vantage.Script{Text: runsScript, Args: []string{m.cfg.state}, Within: runsWithin, Keep: replyKept})
+	if err != nil {
+		return nil, fmt.Errorf("drills of %s: %w", m.ID(), err)
+	}
+	if _, whole := a.Note("exit"); !whole {
+		return nil, fmt.Errorf("drills of %s: %w", m.ID(), errors.New("the connection ended before all were read"))
+	}
+	var all []Found
+	for line := range bytes.Lines(a.Output) {
+		run, said, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+		if step.ValidName(run) {
+			all = append(all, found(run, said))
+		}
+	}
+	return all, nil
+}
+
+// found reads what a drill's program says of it.
+func found(run, said string) Found {
+	var r step.Reply
+	f := Found{Run: run}
+	switch err := json.Unmarshal([]byte(said), &r); {
+	case said == "":
+		f.Error = "its folder has no program: it was never armed"
+	case err != nil || r.Schema != step.ReplySchema:
+		f.Error = "its program says: " + said[:min(len(said), 200)]
+	case r.Refused != nil:
+		f.Error = r.Refused.Text
+	case r.Error != "":
+		f.Error = r.Error
+	default:
+		f.Status = r.Status
+	}
+	return f
+}
