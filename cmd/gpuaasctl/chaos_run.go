@@ -329,14 +329,3 @@ func (a *app) runAndShow(ctx context.Context, d *gameDay) (*drill.Report, bool, 
 	}
 	return d.run(ctx, observe), false, nil
 }
-
-func (a *app) writeDrills(r *drill.Report, _ string) error { return a.writeJSON(r) }
-
-func writeDrillReport(path string, r *drill.Report) error { return errors.New("not yet") }
-
-func drillCode(r *drill.Report) int {
-	if r.Verdict.Word == drill.Pass {
-		return exitPass
-	}
-	return exitFailed
-}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Exit codes, the same for every output format. 7 (residue on a node) is reserved for drills.
+// Exit codes, the same for every output format.
 const (
 	exitPass         = 0 // warnings allowed
 	exitInternal     = 1
@@ -17,6 +18,7 @@ const (
 	exitWarned       = 4 // under --fail-on warn
 	exitInconclusive = 5
 	exitRegression   = 6 // under --fail-on regression
+	exitResidue      = 7 // a drill left something on a machine
 	exitInterrupted  = 130
 )
 
@@ -102,4 +104,44 @@ func regressed(d *diag.Diff) int {
 		return exitRegression
 	}
 	return exitPass
+}
+
+// drillCode is the exit code of a report of drills. What is left on a machine wins over everything, an interrupt included.
+// A drill that failed is the greater news than one that decided nothing, and neither is hidden by drills that passed. A
+// report of no drill has shown nothing.
+func drillCode(r *drill.Report) int {
+	worst := exitPass
+	if len(r.Drills) == 0 {
+		worst = exitInconclusive
+	}
+	for i := range r.Drills {
+		switch code := wordCode(r.Drills[i].Verdict.Word); {
+		case code == exitResidue:
+			return exitResidue
+		case code == exitInternal || code == exitFailed && worst != exitInternal || worst == exitPass:
+			worst = code
+		}
+	}
+	switch {
+	case r.EndedBy == diag.EndedInterrupted:
+		return exitInterrupted
+	case r.EndedBy != diag.EndedCompleted && worst == exitPass, worst == exitPass && len(r.NotRun) > 0:
+		return exitInconclusive
+	}
+	return worst
+}
+
+// wordCode is the exit code of a drill with that verdict.
+func wordCode(w drill.Word) int {
+	switch w {
+	case drill.Pass:
+		return exitPass
+	case drill.NotInjected, drill.NotDetected, drill.WrongHop, drill.Late, drill.Collateral, drill.NoRecovery, drill.RevertedEarly:
+		return exitFailed
+	case drill.Infra, drill.Conflict, drill.AbortedGuard:
+		return exitInconclusive
+	case drill.Residue:
+		return exitResidue
+	}
+	return exitInternal
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -56,6 +58,62 @@ func TestExitCodes(t *testing.T) {
 	} {
 		if got := codeOf(c.err); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestDrillExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ended diag.EndedBy
+		words []drill.Word
+		want  int
+	}{
+		{"a pass", diag.EndedCompleted, []drill.Word{drill.Pass}, 0},
+		{"passes", diag.EndedCompleted, []drill.Word{drill.Pass, drill.Pass}, 0},
+		{"no drill", diag.EndedCompleted, nil, 5},
+		{"no drill, interrupted", diag.EndedInterrupted, nil, 130},
+		{"not injected", diag.EndedCompleted, []drill.Word{drill.NotInjected}, 3},
+		{"not detected", diag.EndedCompleted, []drill.Word{drill.NotDetected}, 3},
+		{"the wrong hop", diag.EndedCompleted, []drill.Word{drill.WrongHop}, 3},
+		{"late", diag.EndedCompleted, []drill.Word{drill.Late}, 3},
+		{"collateral", diag.EndedCompleted, []drill.Word{drill.Collateral}, 3},
+		{"no recovery", diag.EndedCompleted, []drill.Word{drill.NoRecovery}, 3},
+		{"reverted early", diag.EndedCompleted, []drill.Word{drill.RevertedEarly}, 3},
+		{"infra", diag.EndedCompleted, []drill.Word{drill.Infra}, 5},
+		{"conflict", diag.EndedCompleted, []drill.Word{drill.Conflict}, 5},
+		{"a guard", diag.EndedCompleted, []drill.Word{drill.AbortedGuard}, 5},
+		{"residue", diag.EndedCompleted, []drill.Word{drill.Residue}, 7},
+		{"residue before all others", diag.EndedCompleted, []drill.Word{drill.Pass, drill.WrongHop, drill.Residue, drill.Infra}, 7},
+		{"residue, interrupted", diag.EndedInterrupted, []drill.Word{drill.Pass, drill.Residue}, 7},
+		{"residue, broken off", diag.EndedError, []drill.Word{drill.Residue}, 7},
+		{"residue beside a word of another version", diag.EndedCompleted, []drill.Word{"splendid", drill.Residue}, 7},
+		{"a failure after what decided nothing", diag.EndedCompleted, []drill.Word{drill.Infra, drill.Late, drill.Pass}, 3},
+		{"a failure before what decided nothing", diag.EndedCompleted, []drill.Word{drill.Late, drill.Conflict}, 3},
+		{"nothing decided among passes", diag.EndedCompleted, []drill.Word{drill.Pass, drill.AbortedGuard, drill.Pass}, 5},
+		{"interrupted after a pass", diag.EndedInterrupted, []drill.Word{drill.Pass}, 130},
+		{"interrupted after a failure", diag.EndedInterrupted, []drill.Word{drill.WrongHop}, 130},
+		{"broken off after a pass", diag.EndedError, []drill.Word{drill.Pass}, 5},
+		{"broken off after a failure", diag.EndedError, []drill.Word{drill.Late}, 3},
+		{"a word of another version", diag.EndedCompleted, []drill.Word{"splendid", drill.Late}, 1},
+		{"no word", diag.EndedCompleted, []drill.Word{""}, 1},
+	} {
+		r := &drill.Report{EndedBy: c.ended}
+		for _, w := range c.words {
+			r.Drills = append(r.Drills, drill.Drill{Verdict: drill.Verdict{Word: w}})
+		}
+		if got := drillCode(r); got != c.want {
+			t.Errorf("%s: exit code %d, want %d", c.name, got, c.want)
+		}
+	}
+	notRun := &drill.Report{EndedBy: diag.EndedCompleted, Drills: []drill.Drill{{Verdict: drill.Verdict{Word: drill.Pass}}}, NotRun: []string{"disk-full"}}
+	if got := drillCode(notRun); got != 5 {
+		t.Errorf("a drill that was not run: exit code %d", got)
+	}
+	for _, w := range drill.Words() { // the code and what is shown say the same
+		want := map[int]diag.Status{0: diag.StatusPass, 3: diag.StatusFail, 7: diag.StatusFail, 5: diag.StatusInconclusive}[wordCode(w)]
+		if render.Status(w) != want {
+			t.Errorf("%s is shown as %s and ends with %d", w, render.Status(w), wordCode(w))
 		}
 	}
 }
