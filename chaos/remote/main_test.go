@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
@@ -33,7 +34,7 @@ func fault() int {
 	case "revert":
 		r.Refused = step.Refuse(step.RefusedNone, "there is no drill on this machine")
 	case "verify": // hangs
-		time.Sleep(20 * time.Second)
+		time.Sleep(2 * time.Second)
 	case "close": // fails as a program does that was built for something else
 		fmt.Fprint(os.Stderr, "illegal instruction")
 		return 132
@@ -50,6 +51,8 @@ func fault() int {
 	}
 	return 0
 }
+
+type out = drill.Output
 
 // bench is a made-up machine with its server.
 type bench struct {

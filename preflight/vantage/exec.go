@@ -24,8 +24,14 @@ const (
 	keptOutput = 64 << 10
 )
 
-// ErrUnsent says that the script was not sent, so nothing was done by it.
+// ErrUnsent says of an error that the script was not sent, so nothing was done by it.
 var ErrUnsent = errors.New("nothing was sent")
+
+// unsent is an error that is ErrUnsent, in its own words.
+type unsent struct{ error }
+
+func (u unsent) Unwrap() error        { return u.error }
+func (u unsent) Is(target error) bool { return target == ErrUnsent }
 
 // Answer is what came of a script that runs a program.
 type Answer struct {
@@ -54,7 +60,7 @@ func (a Answer) Note(word string) (rest string, said bool) {
 func (n *Node) Exec(ctx context.Context, s Script) (Answer, error) {
 	l, err := n.loggedIn(ctx)
 	if err != nil {
-		return Answer{}, fmt.Errorf("%w: %w", ErrUnsent, err)
+		return Answer{}, unsent{err}
 	}
 	client, sudo := l.shell()
 	ctx, cancel := context.WithTimeout(ctx, s.within())
@@ -118,7 +124,7 @@ type call struct {
 func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string, input []byte) error {
 	session, err := client.NewSession()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnsent, l.execError(ctx, "opening a channel", err))
+		return unsent{l.execError(ctx, "opening a channel", err)}
 	}
 	defer func() { _ = session.Close() }()
 	unhook := context.AfterFunc(ctx, func() { _ = session.Close() })
