@@ -112,6 +112,12 @@ func (s *Story) part(id string) *Part {
 func (p *Part) add(e Event) {
 	if st := e.Status; st != nil {
 		p.State, p.Reverter, p.Steps = st.State, st.Reverter, st.Steps
+		if st.Why != step.WhyAsked {
+			p.Why = st.Why
+		}
+		if st.Journal != nil {
+			p.Journal = st.Journal
+		}
 	}
 	switch e.Kind {
 	case Arming:
@@ -122,18 +128,14 @@ func (p *Part) add(e Event) {
 		p.Made[e.Step] = e.MS
 		p.Against = e.Text
 	case Lost:
-		p.Lost = e.Text
+		p.Lost, p.Why = e.Text, e.Text
 	case Reverted:
 		p.RevertedMS, p.UndoUS = e.MS, e.TookUS
 	case Compared:
 		p.Clean, p.Residue = e.Clean, e.Residue
 	case Closed:
 		p.Told, p.Closed = e.Text, e.Text == ""
-		if e.Status != nil {
-			p.Journal = e.Status.Journal
-		}
 	}
-	p.Why = p.Lost
 }
 
 // InPlace is when the last step was made; false while one is not, or has something against it.

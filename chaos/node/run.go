@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -160,24 +159,9 @@ func (r *Run) Status(withJournal bool) (step.Status, error) {
 	_, err := os.Lstat(r.host.reaperUnit(r.ID))
 	st.Reaper = err == nil
 	if withJournal {
-		st.Journal = redacted(r.Journal.Entries)
+		st.Journal = step.RedactEntries(r.Journal.Entries)
 	}
 	return st, nil
-}
-
-// redacted are entries without the texts that the drill calls secret.
-func redacted(entries []step.Entry) []step.Entry {
-	all := slices.Clone(entries)
-	for i, e := range all {
-		if e.Event != step.EventDrill {
-			continue
-		}
-		var d step.Drill
-		if json.Unmarshal(e.Note, &d) == nil {
-			all[i].Note = d.Redacted().Encode()
-		}
-	}
-	return all
 }
 
 // state is the refusal of what cannot be done now.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 )
 
@@ -105,4 +106,19 @@ func zeros(b []byte) bool {
 		}
 	}
 	return true
+}
+
+// RedactEntries are entries without the texts that the drill calls secret: what leaves the machine.
+func RedactEntries(entries []Entry) []Entry {
+	all := slices.Clone(entries)
+	for i, e := range all {
+		if e.Event != EventDrill {
+			continue
+		}
+		var d Drill
+		if json.Unmarshal(e.Note, &d) == nil {
+			all[i].Note = d.Redacted().Encode()
+		}
+	}
+	return all
 }

@@ -1,0 +1,219 @@
+package drill
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Journal is what a machine wrote down of a run by itself. It may come from a dead disk.
+type Journal struct {
+	Drill   step.Drill // without secrets
+	Entries []step.Entry
+	Torn    int // blocks that were not wholly written
+}
+
+// ReadJournal reads a machine's journal.
+func ReadJournal(b []byte) (Journal, error) {
+	entries, _, torn := step.DecodeJournal(b)
+	l := step.Read(entries)
+	switch {
+	case len(entries) == 0:
+		return Journal{}, errors.New("no entry of it is whole")
+	case !l.Known:
+		return Journal{}, errors.New("its first entry, which is the drill, is not whole, and the others mean nothing without it")
+	}
+	return Journal{l.Drill.Redacted(), step.RedactEntries(entries), torn}, nil
+}
+
+// Merge adds to the events of a run what machines' journals say beyond them. Without events there is no more than the
+// machines' part. Nothing is added that no entry says.
+func Merge(events []Event, journals []Journal) ([]Event, error) {
+	if len(events) == 0 {
+		if len(journals) == 0 {
+			return nil, errors.New("there is neither a log nor a journal")
+		}
+		events = alone(journals)
+	}
+	story, last := Tell(events), events[len(events)-1]
+	var added []Event
+	for _, j := range journals {
+		if j.Drill.Run != story.Plan.Run {
+			return nil, fmt.Errorf("%s has a journal of run %s, and this is %s", j.Drill.Node, j.Drill.Run, story.Plan.Run)
+		}
+		p := story.part(j.Drill.Node)
+		if p == nil {
+			return nil, fmt.Errorf("run %s has nothing to do with %s", j.Drill.Run, j.Drill.Node)
+		}
+		if !p.Closed { // else the log has the journal already
+			t := teller{part: *p, clock: j.clock(events), logged: last.MS}
+			added = append(added, t.tell(j)...)
+		}
+	}
+	slices.SortStableFunc(added, func(a, b Event) int { return cmp.Compare(a.MS, b.MS) })
+	all := slices.Clone(events)
+	for _, e := range added {
+		e.Seq, e.MS = len(all)+1, max(e.MS, last.MS)
+		e.At = diag.At(events[0].At.Add(time.Duration(e.MS) * time.Millisecond))
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// alone is how a run begins of which there is no log: with what the machines were sent. Which node was walked, and what
+// was expected of the chain, they were not told.
+func alone(journals []Journal) []Event {
+	first := journals[0].Drill
+	p := chaos.Plan{
+		APIVersion: diag.APIVersion, Kind: chaos.PlanKind, Run: first.Run, At: first.At,
+		Scenario: chaos.Scenario{Metadata: chaos.Metadata{ID: first.Scenario}},
+		Budgets:  chaos.Budgets{TTL: chaos.Duration(first.TTL.Duration()), Lease: chaos.Duration(first.LeaseFor())},
+	}
+	at := journals[0].Entries[0].At
+	var names []string
+	for _, j := range journals {
+		tier := ""
+		for _, s := range j.Drill.Steps {
+			tier = max(tier, s.Tier)
+		}
+		p.Targets = append(p.Targets, chaos.PlannedMachine{ID: j.Drill.Node, Tier: tier, Drill: j.Drill})
+		names = append(names, j.Drill.Node)
+		if t := j.Entries[0].At; t.Before(at) {
+			at = t
+		}
+	}
+	text := fmt.Sprintf("the log of the tool is missing: this is what %s wrote down, and nothing is known of other machines or of walks", strings.Join(names, ", "))
+	return []Event{{Seq: 1, At: diag.At(at), Kind: Begun, Plan: &p}, {Seq: 2, At: diag.At(at), Kind: Trouble, Text: text}}
+}
+
+// clock says when an entry was written, in milliseconds of the run.
+type clock struct {
+	ms   int64
+	with step.Entry // what was written then
+}
+
+// clock is set by the arming, which both the log and the journal have; else by the beginning.
+func (j Journal) clock(events []Event) clock {
+	c := clock{with: j.Entries[0]}
+	if began := events[0].At; c.with.At.After(began.Time) { // with the two clocks taken as one, for want of better
+		c.ms = c.with.At.Sub(began.Time).Milliseconds()
+	}
+	for _, e := range events {
+		if e.Machine != j.Drill.Node {
+			continue
+		}
+		if e.Kind == Arming {
+			c.ms = e.MS
+		}
+		i := slices.IndexFunc(j.Entries, func(x step.Entry) bool { return x.Event == step.EventArmed })
+		if e.Kind == Armed && i >= 0 {
+			return clock{e.MS, j.Entries[i]}
+		}
+	}
+	return c
+}
+
+// of is by the machine's own count where it was not booted in between, which nobody sets.
+func (c clock) of(e step.Entry) int64 {
+	if e.Boot == c.with.Boot {
+		return c.ms + (e.BootNS-c.with.BootNS)/int64(time.Millisecond)
+	}
+	return c.ms + e.At.Sub(c.with.At).Milliseconds()
+}
+
+// teller turns one machine's journal into events, but for what the log has.
+type teller struct {
+	part   Part
+	clock  clock
+	logged int64 // when the log ends
+	ledger step.Ledger
+	asked  step.Entry // to put everything back
+	now    int64
+	events []Event
+}
+
+func (t *teller) tell(j Journal) []Event {
+	for _, e := range j.Entries {
+		t.ledger.Add(e)
+		at := t.clock.of(e)
+		t.now = max(t.now, at, 1)
+		t.entry(e, at)
+		if t.part.RevertedMS == 0 && t.ledger.Over() {
+			t.part.RevertedMS = t.now
+			took := int64(0)
+			if t.asked.Boot == e.Boot {
+				took = (e.BootNS - t.asked.BootNS) / int64(time.Microsecond)
+			}
+			t.say(Event{Kind: Reverted, TookUS: took})
+		}
+		if e.Event == step.EventClosed {
+			t.say(Event{Kind: Closed})
+			t.events[len(t.events)-1].Status.Journal = j.Entries
+		}
+	}
+	if j.Torn > 0 {
+		t.say(Event{Kind: Trouble, Text: fmt.Sprintf("%d blocks of its journal were not wholly written", j.Torn)})
+	}
+	if !t.ledger.Closed {
+		t.say(Event{Kind: Trouble, Text: fmt.Sprintf("its journal ends here: %s, %s", t.ledger.Phase(), t.ledger.State())})
+		t.events[len(t.events)-1].Status.Journal = j.Entries
+	}
+	return t.events
+}
+
+// say adds an event with the machine's state as it is by now.
+func (t *teller) say(e Event) {
+	st := t.ledger.Status()
+	e.Machine, e.MS, e.Status = t.part.ID, t.now, &st
+	t.events = append(t.events, e)
+}
+
+func (t *teller) entry(e step.Entry, at int64) {
+	p := &t.part
+	switch e.Event {
+	case step.EventDrill:
+		if !p.Touched {
+			t.say(Event{Kind: Arming})
+		}
+	case step.EventArmed:
+		if !p.Armed {
+			t.say(Event{Kind: Armed})
+		}
+	case step.EventVerify:
+		if _, logged := p.Made[e.Step]; !logged {
+			t.say(Event{Kind: Broken, Step: e.Step, Text: e.Text})
+		}
+	case step.EventChange:
+		if _, logged := p.Made[e.Step]; !logged && t.madeUnchecked(e) {
+			t.say(Event{Kind: Broken, Step: e.Step})
+		}
+	case step.EventRevert:
+		t.asked = e
+		// A machine that is left alone puts itself back: that is too early only while somebody still ran the drill.
+		if p.Lost == "" && p.RevertedMS == 0 && e.Text != step.WhyAsked && at < t.logged {
+			t.say(Event{Kind: Lost, Text: e.Text})
+		}
+	case step.EventClean:
+		if p.Clean == nil {
+			clean := e.State == step.Reverted
+			t.say(Event{Kind: Compared, Clean: &clean})
+			if !clean {
+				t.say(Event{Kind: Trouble, Text: "it was compared with before, and the journal has only how much differs: " + e.Text})
+			}
+		}
+	}
+}
+
+// madeUnchecked says that e is the last change of a step that has no checks.
+func (t *teller) madeUnchecked(e step.Entry) bool {
+	s, ok := t.ledger.Drill.Step(e.Step)
+	return ok && len(s.Verify) == 0 && e.State == step.Done &&
+		slices.ContainsFunc(t.ledger.Steps, func(l step.StepLedger) bool { return l.Step.ID == e.Step && l.State() == step.Done })
+}
