@@ -148,7 +148,7 @@ func (k *Keeper) Take(ctx context.Context) error {
 // What was begun by somebody who did not finish it is not made again, but undone: nobody knows how far it came.
 func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 	l := &k.Journal.Ledger
-	if l.Closed || l.Over() {
+	if l.Over() {
 		return true, nil
 	}
 	why := l.Why
@@ -274,10 +274,8 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger) error {
 	case found.Look == Foreign:
 		return say(step.Conflict, found.Text)
 	case found.Look == Before:
-		if !at.Rebooted {
-			if err := k.tell(ctx, at); err != nil { // whoever put it back may not have come as far
-				return errors.Join(err, say(step.Failed, err.Error()))
-			}
+		if err := k.tell(ctx, at); err != nil { // whoever put it back may not have come as far
+			return errors.Join(err, say(step.Failed, err.Error()))
 		}
 		return say(without(at, c.State), found.Text)
 	}
@@ -288,10 +286,8 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger) error {
 	if err := k.Machine.Undo(ctx, at); err != nil {
 		return errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
 	}
-	if !at.Rebooted {
-		if err := k.tell(ctx, at); err != nil {
-			return errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
-		}
+	if err := k.tell(ctx, at); err != nil {
+		return errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
 	}
 	at.Undone = true
 	return errors.Join(append(errs, k.seen(ctx, at, say))...)

@@ -127,6 +127,9 @@ func (l *Ledger) change(s *StepLedger, e Entry) {
 	}
 	if e.State == Reverting || e.State.Over() {
 		l.Reverter = e.By
+		if l.Why == "" { // the entry that says why was lost: a disk was full, and what is undone must not be made again
+			l.Why = WhyUnsaid
+		}
 	}
 }
 
@@ -284,6 +287,7 @@ const (
 	WhyAsked   = "asked for"
 	WhyDied    = "whoever made a change died over it"
 	WhyFailed  = "a change could not be made"
+	WhyUnsaid  = "its undoing was begun, and nobody could write down why"
 )
 
 // Status is the ledger for people and programs. left is what is left of TTL and lease, if that is known.

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// memory is a machine of places with a text each. A change parks the text that it finds, as a real one does; read is what
+// a unit knows of the place since it was told, if one is to be told of it.
+type memory struct {
+	text, parked, read map[string]string
+	held               map[string]bool
+}
+
+func newMemory() *memory {
+	m := &memory{map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}}
+	for _, s := range drillOf("r").Steps {
+		for _, c := range s.Changes {
+			if m.text[c.Place()] = "as it was"; c.Notify != nil {
+				m.read[c.Place()] = "as it was"
+			}
+		}
+	}
+	return m
+}
+
+// drillOf is a drill with a change of every nature: persistent and not, read by somebody, held, gone by itself.
+func drillOf(run string) step.Drill {
+	leave := int64(0)
+	file := func(p string) step.Change {
+		return step.Change{File: &step.File{Path: p, Text: "x"}, Notify: []step.Notify{{Unit: "a.service", Verb: "reload"}}}
+	}
+	return step.Drill{
+		Schema: step.Schema, Run: run, Scenario: "s", Node: "n", By: "me", At: time.Unix(1, 0), TTL: 30_000, Disposable: true,
+		Steps: []step.Step{
+			{ID: "a", Fault: "f", Tier: step.TierPersistent, Changes: []step.Change{file("/etc/a"), file("/run/b")}},
+			{ID: "b", Fault: "f", Tier: step.TierPersistent, Changes: []step.Change{{Hold: &step.Hold{Dir: "/var", Leave: &leave}}, file("/etc/c"),
+				{Mount: &step.Mount{Target: "/etc/passwd", Unit: "b.service", Text: "x"}}}},
+		},
+	}
+}
+
+func (m *memory) drill(run string) step.Drill { return drillOf(run) }
+
+func (m *memory) sight(place string) string {
+	if read, told := m.read[place]; told {
+		return m.text[place] + ", read as " + read
+	}
+	return m.text[place]
+}
+
+func (m *memory) edit(place string, n int) bool {
+	if place == "disk:/var" {
+		return false // what is held has no content
+	}
+	m.text[place] = fmt.Sprintf("edit %d", n)
+	m.tell()
+	return true
+}
+
+// tell makes everybody read anew.
+func (m *memory) tell() {
+	for p := range m.read {
+		m.read[p] = m.text[p]
+	}
+}
+
+func (m *memory) mend(at Spot) bool {
+	if at.Change.Hold == nil {
+		m.text[at.Change.Place()] = m.parked[at.Change.Place()]
+	}
+	return at.Change.Hold == nil
+}
+
+func (m *memory) died() {
+	for p := range m.held {
+		m.text[p] = m.parked[p]
+		delete(m.held, p)
+	}
+}
+
+// reboot empties what lies in memory; everybody reads anew.
+func (m *memory) reboot() {
+	for _, s := range drillOf("r").Steps {
+		for _, c := range s.Changes {
+			if c.Tier() != step.TierPersistent {
+				m.text[c.Place()] = "at boot"
+			}
+		}
+	}
+	m.tell()
+}
+
+func (m *memory) process(watchdog bool) Machine { return memoryProcess{m, watchdog} }
+
+// memoryProcess is the machine as one process sees it: what another one holds, it does not.
+type memoryProcess struct {
+	*memory
+	watchdog bool
+}
+
+func memoryInjected(at Spot) string {
+	return fmt.Sprintf("injected by %s/%s/%d", at.Run, at.Step, at.N)
+}
+
+// Look is Machine's.
+func (m memoryProcess) Look(_ context.Context, at Spot) (json.RawMessage, error) {
+	v := m.text[at.Change.Place()]
+	if v == memoryInjected(at) {
+		return nil, errors.New("it is so already")
+	}
+	return json.Marshal(v)
+}
+
+// Make is Machine's.
+func (m memoryProcess) Make(_ context.Context, at Spot) error {
+	place := at.Change.Place()
+	m.parked[place], m.text[place] = m.text[place], memoryInjected(at)
+	if at.Change.Hold != nil {
+		m.held[place] = true
+	}
+	return nil
+}
+
+// Compare is Machine's.
+func (m memoryProcess) Compare(_ context.Context, at Spot) (Found, error) {
+	place := at.Change.Place()
+	if at.Rebooted && at.Change.Tier() != step.TierPersistent || at.Change.Hold != nil && (!m.watchdog || !m.held[place]) {
+		return Found{}, nil
+	}
+	var was string
+	if err := json.Unmarshal(at.Note, &was); err != nil {
+		return Found{}, err
+	}
+	switch m.text[place] {
+	case was:
+		return Found{}, nil
+	case memoryInjected(at):
+		return Found{Look: Injected}, nil
+	}
+	return Found{Look: Foreign}, nil
+}
+
+// Undo is Machine's.
+func (m memoryProcess) Undo(_ context.Context, at Spot) error {
+	place := at.Change.Place()
+	if m.text[place] != memoryInjected(at) {
+		return errors.New("somebody changed it just now")
+	}
+	m.text[place] = m.parked[place]
+	delete(m.held, place)
+	return nil
+}
+
+// Tell is Machine's.
+func (m memoryProcess) Tell(context.Context, step.Notify) error { m.tell(); return nil }

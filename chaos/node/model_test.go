@@ -1,0 +1,514 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// site is a machine that drills break in these tests: one in memory, or a real one.
+type site interface {
+	process(watchdog bool) Machine // what a process sees; a watchdog's lives until it died
+	drill(run string) step.Drill
+	sight(place string) string     // all that anybody can see of the place
+	edit(place string, n int) bool // somebody else makes something of it, unlike anything before; false: nobody can
+	mend(at Spot) bool             // somebody else puts it back by hand, without a word to who reads it
+	died()                         // the watchdog, and what it held is gone
+	reboot()
+}
+
+// world is a machine with everything that may happen to it during drills. shadow is what each of its places would look
+// like if there had never been a drill, which is what the tests are about.
+type world struct {
+	site
+	*trial
+	t       *rapid.T
+	places  []string
+	shadow  map[string]string
+	boot    string
+	now     int64 // CLOCK_BOOTTIME
+	guard   bool  // a watchdog lives
+	small   bool  // journals are, and become full: they may not tell everything, and all the same everything is undone
+	runs    int
+	edits   int
+	by      string         // whose process runs
+	about   map[string]int // edits when the running process looked at a place
+	trouble                // what is about to go wrong
+}
+
+// trouble is counted in things that happen: a block is written, a sync is asked for, a change is about to be made, is
+// made...
+type trouble struct {
+	fuel   int // a crash comes after so many; 0: none
+	meddle int // somebody edits a place after so many; 0: nobody does
+	where  string
+	broken int // so many undos fail
+	lying  int // so many undos say that they worked, and did nothing
+	full   int // so many times the disk takes no entry
+}
+
+// trial is one drill on the machine, as the test sees it.
+type trial struct {
+	disk   *disk
+	armed  int64
+	lease  int64
+	spots  map[string]Spot   // made
+	before map[string]string // sights, before and after they were made
+	after  map[string]string
+	edited map[string]bool // while it was injected
+	mended map[string]bool // in the same way, when the journal called it done
+	ever   map[string]bool // edited at any time
+	ran    map[string]bool // who may have undone something
+}
+
+// died is what a crash throws.
+type died struct{}
+
+// happens is called wherever a process may die.
+func (w *world) happens() {
+	if w.meddle > 0 {
+		if w.meddle--; w.meddle == 0 {
+			w.change(w.where)
+		}
+	}
+	if w.fuel > 0 {
+		if w.fuel--; w.fuel == 0 {
+			panic(died{})
+		}
+	}
+}
+
+// disk is a journal's file with a cache above it, as a kernel has: the end of a process loses nothing but what it had not
+// yet written, that of the machine any of the blocks that were not synced.
+type disk struct {
+	cache, safe []byte
+	w           *world
+}
+
+func (d *disk) ReadAt(p []byte, off int64) (int, error) { return copy(p, d.cache[off:]), nil }
+
+func (d *disk) WriteAt(p []byte, off int64) (int, error) {
+	for at := 0; at < len(p); at += step.BlockSize {
+		d.w.happens()
+		copy(d.cache[int(off)+at:], p[at:at+step.BlockSize])
+		if d.w.full > 0 {
+			d.w.full--
+			return at, syscall.ENOSPC
+		}
+	}
+	d.w.happens()
+	return len(p), nil
+}
+
+func (d *disk) Sync() error {
+	d.w.happens()
+	if d.w.full > 0 {
+		d.w.full--
+		return syscall.EIO
+	}
+	copy(d.safe, d.cache)
+	d.w.happens()
+	return nil
+}
+
+// crash is what the disk has after the machine went down: any mixture of old and new blocks.
+func (d *disk) crash(t *rapid.T) {
+	for at := 0; at < len(d.cache); at += step.BlockSize {
+		old, cur := d.safe[at:at+step.BlockSize], d.cache[at:at+step.BlockSize]
+		switch {
+		case slices.Equal(old, cur):
+		case rapid.Bool().Draw(t, "block lost"):
+			copy(cur, old)
+		default:
+			copy(old, cur)
+		}
+	}
+}
+
+func (w *world) ledger() step.Ledger {
+	if w.disk == nil {
+		return step.Ledger{}
+	}
+	entries, _, _ := step.DecodeJournal(w.disk.cache)
+	return step.Read(entries)
+}
+
+// guest is the machine as a process sees it, with a test at every door.
+type guest struct {
+	Machine
+	w *world
+}
+
+func (g guest) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
+	g.w.about[at.Change.Place()] = g.w.edits
+	return g.Machine.Look(ctx, at)
+}
+
+// Make wants on the disk what an undo needs, before anything is touched.
+func (g guest) Make(ctx context.Context, at Spot) error {
+	w, place := g.w, at.Change.Place()
+	w.happens()
+	entries, _, _ := step.DecodeJournal(w.disk.safe)
+	l := step.Read(entries)
+	var c step.ChangeLedger
+	for _, s := range l.Steps {
+		if s.Step.ID == at.Step {
+			c = s.Changes[at.N]
+		}
+	}
+	note, err := g.Machine.Look(ctx, at)
+	if known := w.about[place] == w.edits; known && (err != nil || c.State != step.Intent || !bytes.Equal(note, c.Note)) {
+		w.t.Fatalf("%s is changed, and its undo is not on the disk: it is %q with %s, and looks like %s %v", place, c.State, c.Note, note, err)
+	}
+	if _, twice := w.after[place]; twice || l.Why != "" {
+		w.t.Fatalf("%s is changed, although it was changed before (%v) or everything is to be undone (%s)", place, twice, l.Why)
+	}
+	w.before[place] = w.sight(place)
+	err = g.Machine.Make(ctx, at)
+	w.spots[place], w.after[place] = at, w.sight(place)
+	w.happens()
+	return err
+}
+
+func (g guest) Undo(ctx context.Context, at Spot) error {
+	g.w.happens()
+	if g.w.broken > 0 {
+		g.w.broken--
+		return errors.New("this undo fails")
+	}
+	if g.w.lying > 0 {
+		g.w.lying--
+		return nil
+	}
+	err := g.Machine.Undo(ctx, at)
+	g.w.happens()
+	return err
+}
+
+func (g guest) Tell(ctx context.Context, n step.Notify) error {
+	g.w.happens()
+	return g.Machine.Tell(ctx, n)
+}
+
+// process runs f as a process of its own would: on a journal read anew, and to its end or to a crash. It says whether it
+// lived, and what it had to say.
+func (w *world) process(by string, f func(*Keeper) error) (lived bool, err error) {
+	w.by, w.about, w.ran[by] = by, map[string]int{}, true
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case died:
+			lived = false
+		default:
+			panic(r)
+		}
+		w.fuel, w.meddle = 0, 0
+	}()
+	j, err := OpenJournal(w.disk, int64(len(w.disk.cache)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	k := &Keeper{Journal: j, Machine: guest{w.site.process(by == step.ByWatchdog), w}, Lease: w, By: by,
+		Clock: Clock{w.boot, func() int64 { return w.now }, func() time.Time { return time.Unix(0, w.now) }}}
+	if by != step.ByWatchdog {
+		k.Guarded = func() bool { return w.guard }
+	}
+	err = f(k)
+	return true, err
+}
+
+// Renewed is Lease's.
+func (w *world) Renewed() int64 { return w.lease }
+
+// arm tries to get the machine for another drill: it must not while there is one, and must once that is over.
+func (w *world) arm() {
+	if w.disk != nil && w.ledger().Last > 0 {
+		calm := w.trouble == trouble{} && !w.guard
+		lived, err := w.process(step.ByNextRun, func(k *Keeper) error { return k.Cede(context.Background()) })
+		l := w.ledger()
+		switch {
+		case !lived:
+			return
+		case err == nil:
+			if w.truth(); l.Touched() || w.guard || l.State() == step.Conflict && !l.Closed {
+				w.t.Fatalf("another drill gets a machine on which one is %s, %s", l.Phase(), l.State())
+			}
+		case calm && !w.small && l.State() != step.Conflict && l.Expired(w.boot, w.now, w.lease) != "":
+			w.t.Fatalf("a drill whose time is over keeps the machine: %v", err)
+		default:
+			return
+		}
+	}
+	size := 128 << 10
+	if w.small {
+		size = 9 << 10
+	}
+	w.runs++
+	w.trial = &trial{disk: &disk{make([]byte, size), make([]byte, size), w}, armed: w.now, spots: map[string]Spot{}, before: map[string]string{},
+		after: map[string]string{}, edited: map[string]bool{}, mended: map[string]bool{}, ever: map[string]bool{}, ran: map[string]bool{}}
+	lived, err := w.process(step.ByCLI, func(k *Keeper) error {
+		if err := k.Plan(context.Background(), w.drill(fmt.Sprint("r", w.runs))); err != nil {
+			return err
+		}
+		return k.write(step.Entry{Event: step.EventArmed})
+	})
+	if lived && err != nil { // it leaves nothing
+		w.disk = nil
+	}
+}
+
+// watchdog is one turn of it; systemd starts one that died anew.
+func (w *world) watchdog() {
+	fresh, over := !w.guard, false
+	w.guard = true
+	calm := w.full == 0
+	lived, err := w.process(step.ByWatchdog, func(k *Keeper) (err error) {
+		if fresh {
+			err = k.Take(context.Background())
+		}
+		if err == nil {
+			over, err = k.Tick(context.Background())
+		}
+		return err
+	})
+	if !lived || over || fresh && err != nil {
+		w.watchdogDies()
+	}
+	if l := w.ledger(); lived && calm && !w.small {
+		idle := max(w.lease, w.armed)
+		if late := w.now-idle >= int64(l.Drill.LeaseFor()) || w.now-w.armed >= int64(l.Drill.TTL.Duration()); late && l.Known && l.Why == "" {
+			w.t.Fatal("the drill's time is over, and the watchdog looks on")
+		}
+		if l.Begun() && l.Why == "" {
+			w.t.Fatal("a change is half made, and the watchdog looks on")
+		}
+	}
+}
+
+func (w *world) watchdogDies() {
+	w.guard = false
+	w.died()
+}
+
+// change is an edit by somebody else.
+func (w *world) change(place string) {
+	was, made := w.after[place]
+	injected := made && w.sight(place) == was
+	if !w.edit(place, w.edits+1) {
+		return
+	}
+	w.edits++
+	w.edited[place] = w.edited[place] || injected
+	w.ever[place], w.mended[place] = true, false
+	w.shadow[place] = w.sight(place)
+}
+
+// restore puts a place back by hand, if it looks as the drill made it.
+func (w *world) restore(place string) {
+	at, made := w.spots[place]
+	if !made || w.sight(place) != w.after[place] || !w.mend(at) {
+		return
+	}
+	for _, s := range w.ledger().Steps {
+		for _, c := range s.Changes {
+			if c.Change.Place() == place {
+				w.mended[place] = c.State == step.Done
+			}
+		}
+	}
+}
+
+func (w *world) rebooted() {
+	w.watchdogDies()
+	if w.disk != nil {
+		w.disk.crash(w.t)
+	}
+	w.boot += "'"
+	w.now = int64(time.Second)
+	w.reboot()
+	for _, s := range w.drill("r").Steps {
+		for _, c := range s.Changes {
+			if p := c.Place(); c.Tier() != step.TierPersistent {
+				w.shadow[p] = w.sight(p)
+				w.edited[p] = false
+			}
+			w.mended[c.Place()] = false
+		}
+	}
+}
+
+// truth compares what the journal says with what there is to see.
+func (w *world) truth() {
+	for _, s := range w.ledger().Steps {
+		for _, c := range s.Changes {
+			p := c.Change.Place()
+			switch c.State {
+			case "", step.Planned, step.Reverted, step.Lost:
+			case step.Conflict:
+				if !w.ever[p] {
+					w.t.Fatalf("%s is a conflict, and nobody was there", p)
+				}
+			default:
+				continue
+			}
+			if got := w.sight(p); got != w.shadow[p] {
+				w.t.Fatalf("%s is said to be %q, and looks like\n%s\nwhere without the drill it would look like\n%s", p, c.State, got, w.shadow[p])
+			}
+		}
+	}
+}
+
+// settle lets the time to live pass, with a watchdog that nobody kills any more, and then looks.
+func (w *world) settle() {
+	w.now += int64(31 * time.Second)
+	for range 12 { // what is still to fail costs a turn each
+		if l := w.ledger(); l.Known {
+			w.watchdog()
+		}
+	}
+	for _, p := range w.places {
+		if got := w.sight(p); got != w.shadow[p] {
+			w.t.Fatalf("after everything %s looks like\n%s\nand without the drill it would look like\n%s", p, got, w.shadow[p])
+		}
+	}
+	w.truth()
+	l := w.ledger()
+	if w.small || !l.Known {
+		return
+	}
+	if !l.Over() {
+		w.t.Fatalf("after its time to live: %s, %s", l.Phase(), l.State())
+	}
+	for _, s := range l.Steps {
+		for _, c := range s.Changes {
+			p := c.Change.Place()
+			if c.State.Over() && !w.ran[c.By] {
+				w.t.Fatalf("%s is %s by %q, who was not there", p, c.State, c.By)
+			}
+			if w.edited[p] && c.State != step.Conflict {
+				w.t.Fatalf("%s was edited while it was injected, and the journal says %s", p, c.State)
+			}
+			if w.mended[p] && c.State != step.Lost {
+				w.t.Fatalf("%s was put back by hand, and the journal says %s", p, c.State)
+			}
+		}
+	}
+}
+
+// everything is what may happen, in any order.
+func (w *world) everything() map[string]func(*rapid.T) {
+	sometimes := func(t *rapid.T) {
+		switch rapid.IntRange(0, 5).Draw(t, "and then") {
+		case 0, 1:
+			w.fuel = rapid.IntRange(1, 40).Draw(t, "it dies after")
+		case 2:
+			w.meddle, w.where = rapid.IntRange(1, 30).Draw(t, "somebody edits after"), w.anywhere(t)
+		}
+	}
+	as := func(by string, f func(*Keeper) error) func(*rapid.T) {
+		return func(t *rapid.T) {
+			if w.disk != nil {
+				sometimes(t)
+				_, _ = w.process(by, f) // an error is what a person would read
+			}
+		}
+	}
+	revert := func(k *Keeper) error {
+		if !k.Journal.Ledger.Known {
+			return nil
+		}
+		return k.Revert(context.Background(), step.WhyAsked)
+	}
+	return map[string]func(*rapid.T){
+		"another run": func(t *rapid.T) { sometimes(t); w.arm() },
+		"want": func(t *rapid.T) { // also a second time, and when it is too late
+			id := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "step")
+			as(step.ByCLI, func(k *Keeper) error {
+				if k.Journal.Ledger.Phase() != step.PhaseArmed {
+					return nil
+				}
+				return k.write(step.Entry{Event: step.EventWanted, Step: id})
+			})(t)
+		},
+		"watchdog": func(t *rapid.T) {
+			if w.ledger().Known {
+				sometimes(t)
+				w.watchdog()
+			}
+		},
+		"watchdog killed": func(*rapid.T) { w.watchdogDies() },
+		"revert":          as(step.ByCLI, revert),
+		"reaper": as(step.ByReaper, func(k *Keeper) error {
+			if !k.Journal.Ledger.Known || k.expired() == "" || w.guard {
+				return nil
+			}
+			return k.Revert(context.Background(), k.expired())
+		}),
+		"close": as(step.ByCLI, func(k *Keeper) error {
+			if !k.Journal.Ledger.Over() {
+				return nil
+			}
+			return k.write(step.Entry{Event: step.EventClosed})
+		}),
+		"renew":     func(*rapid.T) { w.lease = w.now },
+		"time":      func(t *rapid.T) { w.now += int64(rapid.IntRange(1, 15).Draw(t, "seconds")) * int64(time.Second) },
+		"reboot":    func(*rapid.T) { w.rebooted() },
+		"broken":    func(t *rapid.T) { w.broken = rapid.IntRange(1, 2).Draw(t, "undos") },
+		"lying":     func(t *rapid.T) { w.lying = rapid.IntRange(1, 2).Draw(t, "undos") },
+		"disk full": func(t *rapid.T) { w.full = rapid.IntRange(1, 3).Draw(t, "writes") },
+		"edit":      func(t *rapid.T) { w.change(w.anywhere(t)) },
+		"mend":      func(t *rapid.T) { w.restore(w.anywhere(t)) },
+		"":          func(*rapid.T) { w.truth() },
+	}
+}
+
+func (w *world) anywhere(t *rapid.T) string { return rapid.SampledFrom(w.places).Draw(t, "place") }
+
+// checks sets how many lives are tried, unless the command line does.
+func checks(t *testing.T, n string) {
+	t.Helper()
+	f := flag.Lookup("rapid.checks")
+	if f.Value.String() != f.DefValue {
+		return
+	}
+	t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
+	if err := f.Value.Set(n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// life is one machine, from before a drill until after it.
+func life(t *rapid.T, s site) *world {
+	w := &world{site: s, t: t, shadow: map[string]string{}, boot: "b", now: int64(time.Hour), trial: &trial{}}
+	for _, s := range w.drill("r").Steps {
+		for _, c := range s.Changes {
+			w.places = append(w.places, c.Place())
+			w.shadow[c.Place()] = w.sight(c.Place())
+		}
+	}
+	w.small = rapid.IntRange(0, 4).Draw(t, "small journal") == 0
+	w.fuel = rapid.SampledFrom([]int{0, 0, 0, 1, 4, 7, 11}).Draw(t, "arming dies after")
+	w.arm()
+	return w
+}
+
+// TestKeeper lets everything happen to a machine in any order, and wants it as it would be without a drill.
+func TestKeeper(t *testing.T) {
+	checks(t, "500")
+	rapid.Check(t, func(t *rapid.T) {
+		w := life(t, newMemory())
+		t.Repeat(w.everything())
+		w.settle()
+	})
+}
