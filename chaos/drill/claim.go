@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
 )
 
 // Names of looks, as plans have them.
@@ -47,6 +48,7 @@ func claims() []struct {
 	}{
 		{"guards", "nothing spoke against it", (*Story).claimGuards},
 		{"green_before", "the chain was green before", (*Story).claimBefore},
+		{"probes", "plain tools could tell the fault from its absence", (*Story).claimProbes},
 		{"armed", "every machine could put itself back before it was touched", (*Story).claimArmed},
 		{"injected", "plain tools saw the fault", (*Story).claimInjected},
 		{"control", "what must still work did", (*Story).claimControl},
@@ -134,6 +136,20 @@ func (s *Story) claimGuards() finding {
 	return held("")
 }
 
+// claimProbes guards against looks that hold whatever happens, and against a control that never did.
+func (s *Story) claimProbes() finding {
+	fault, control := s.look(Before, LookInjected), s.look(Before, LookControl)
+	switch {
+	case fault != nil && fault.Held:
+		return violated(AbortedGuard, "what is to show the fault shows it before anything is touched, so it would prove nothing")
+	case control != nil && !control.Held && !control.NotRun:
+		return violated(AbortedGuard, "what must still work does not, before anything is touched: %s", control.Why)
+	case fault == nil || control == nil || fault.NotRun || control.NotRun:
+		return finding{}
+	}
+	return held("")
+}
+
 // touched says whether any machine was.
 func (s *Story) touched() bool {
 	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Touched })
@@ -150,8 +166,13 @@ func (s *Story) claimBefore() finding {
 	return held("")
 }
 
+// broken says whether anything was, or may have been.
+func (s *Story) broken() bool {
+	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Broken })
+}
+
 func (s *Story) claimArmed() finding {
-	if len(s.Machines) == 0 || slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed }) {
+	if !s.ready() {
 		return finding{}
 	}
 	return held("%s", join(s.Machines, func(p Part) string { return p.ID }))
@@ -163,16 +184,18 @@ func (s *Story) claimInjected() finding {
 			return violated(NotInjected, "%s: %s", p.ID, p.Against)
 		}
 	}
-	return s.looked(LookInjected, NotInjected)
+	return s.looked(During, LookInjected, NotInjected)
 }
 
-func (s *Story) claimControl() finding { return s.looked(LookControl, NotInjected) }
+func (s *Story) claimControl() finding { return s.looked(During, LookControl, NotInjected) }
 
-// looked is a claim that rests on a look.
-func (s *Story) looked(name string, otherwise Word) finding {
-	switch l := s.look(name); {
+// looked is a claim that rests on a look. A tool that could not be run has seen nothing.
+func (s *Story) looked(stage Stage, name string, otherwise Word) finding {
+	switch l := s.look(stage, name); {
 	case l == nil:
 		return finding{}
+	case l.NotRun:
+		return finding{NotSeen, Infra, l.Why}
 	case !l.Held:
 		return violated(otherwise, "%s", l.Why)
 	default:
@@ -197,7 +220,7 @@ func (s *Story) claimDetected() finding {
 
 // cutShort says that the time for being detected was not given.
 func (s *Story) cutShort() bool {
-	return s.Interrupted != "" || s.Stopped != "" || s.lost() != nil || s.claimInjected().state == Violated || s.claimControl().state == Violated
+	return s.Interrupted != "" || s.Stopped != "" || s.lost() != nil || s.claimInjected().word != "" || s.claimControl().word != ""
 }
 
 func (s *Story) lost() *Part {
@@ -227,12 +250,17 @@ func (s *Story) claimSpared() finding {
 	if s.detected() == nil {
 		return finding{}
 	}
-	return held("%s", list(s.Plan.Scenario.Expect.MustStayGreen))
+	return held("%s", join(s.Plan.Scenario.Expect.MustStayGreen, func(h diag.HopID) string { return string(h) }))
 }
 
 func (s *Story) claimKept() finding {
 	if p := s.lost(); p != nil {
 		return violated(RevertedEarly, "%s put itself back: %s", p.ID, p.Lost)
+	}
+	for _, p := range s.Machines {
+		if p.RevertedMS > 0 && p.State == step.Lost {
+			return violated(RevertedEarly, "%s was as before already when it was to be put back, and not by the drill: %s", p.ID, against(p))
+		}
 	}
 	if _, placed := s.InPlace(); !placed {
 		return finding{}
@@ -267,8 +295,8 @@ func (s *Story) claimReverted() finding {
 func against(p Part) string {
 	for _, st := range p.Steps {
 		for _, c := range st.Changes {
-			if c.State == step.Conflict || c.State == step.Failed {
-				return c.Place + ": " + c.Text
+			if slices.Contains([]step.State{step.Conflict, step.Failed, step.Lost}, c.State) {
+				return c.Place + orNothing(": ", c.Text)
 			}
 		}
 	}
@@ -279,7 +307,10 @@ func (s *Story) claimProof() finding {
 	if s.Decided != nil && *s.Decided != "" {
 		return violated(NoRecovery, "the platform did not take the decision: %s", *s.Decided)
 	}
-	return s.looked(LookProof, NoRecovery)
+	if s.Plan.Decision != nil && s.Decided == nil {
+		return finding{}
+	}
+	return s.looked(After, LookProof, NoRecovery)
 }
 
 func (s *Story) claimAfter() finding {
@@ -293,6 +324,12 @@ func (s *Story) claimAfter() finding {
 	case len(after) == 0 || s.Interrupted != "":
 		return finding{}
 	}
+	if _, back := s.PutBack(); !back {
+		return finding{}
+	}
+	if after[len(after)-1].Green() {
+		return violated(NoRecovery, "the chain was green less than %d times in a row", s.Plan.Scenario.Recovery.Green)
+	}
 	return violated(NoRecovery, "the chain is not green: %s", after[len(after)-1].Says())
 }
 
@@ -300,24 +337,24 @@ func (s *Story) claimClean() finding {
 	var open []string
 	for _, p := range s.Machines {
 		switch {
-		case !p.Armed:
-		case p.Clean == nil:
+		case p.Clean != nil && !*p.Clean:
+			return violated(Residue, "%s: %s", p.ID, join(unexplained(p.Residue), step.Residue.String))
+		case p.Clean == nil && (p.Armed || p.RevertedMS > 0):
 			open = append(open, p.ID)
-		case !*p.Clean:
-			return violated(Residue, "%s: %s", p.ID, join(p.Residue, step.Residue.String))
 		}
 	}
 	switch {
 	case len(open) > 0:
 		return unknown("%s was not compared with before", strings.Join(open, ", "))
-	case !s.armed():
+	case !slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Armed }):
 		return finding{}
 	}
 	return held("")
 }
 
-func (s *Story) armed() bool {
-	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Armed })
+// unexplained are the differences that were not declared.
+func unexplained(all []step.Residue) []step.Residue {
+	return slices.DeleteFunc(slices.Clone(all), func(r step.Residue) bool { return r.Allowed != "" })
 }
 
 func (s *Story) claimClosed() finding {

@@ -1,10 +1,12 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
@@ -15,67 +17,92 @@ import (
 // errEnough ends what goes on while the fault is there.
 var errEnough = errors.New("enough is seen")
 
-// during breaks what is to be broken, and walks until the chain says what it should, or the time for it is over. All the
-// while the machines are told that it is still wanted.
-func (r *runner) during(ctx context.Context) {
-	ctx, end := context.WithCancelCause(ctx)
-	bounded, cancel := context.WithTimeout(ctx, r.Plan.Budgets.TTL.Std()-reserve)
+// during breaks what is to be broken, and walks until the chain says what it should, or the time for it is over. It ends
+// before the machines' time to live does.
+func (r *runner) during(ctx context.Context, until time.Time, end context.CancelCauseFunc) {
+	bounded, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		r.each(func(t chaos.PlannedMachine, m Machine) { r.renew(ctx, t, m, end) })
-	})
 	if r.breaking(bounded) {
-		wg.Go(func() { r.look(bounded, r.Plan.Injected, end) })
-		wg.Go(func() { r.look(bounded, r.Plan.Control, end) })
+		var wg sync.WaitGroup
+		for _, l := range [...]chaos.Look{r.Plan.Injected, r.Plan.Control} {
+			wg.Go(func() {
+				if !r.look(bounded, l, During, true) && bounded.Err() == nil {
+					end(errEnough) // nothing that the chain says would be about the fault
+				}
+			})
+		}
 		r.watch(bounded, end)
+		wg.Wait() // what plain tools see has budgets of its own
+	}
+	if ctx.Err() == nil && bounded.Err() != nil && !r.hadTime() {
+		r.tell(Event{Kind: Stopped, Text: fmt.Sprintf("the ttl of %s is nearly over, and what the drill needs was not", r.Plan.Budgets.TTL)})
 	}
 	end(errEnough)
-	wg.Wait()
 }
 
 // renew says again and again that the drill is wanted, until ctx ends. A machine that has put itself back says so here.
 func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, end context.CancelCauseFunc) {
 	for {
-		select {
-		case <-ctx.Done():
+		pause(ctx, step.RenewEvery)
+		if ctx.Err() != nil {
 			return
-		case <-time.After(step.RenewEvery):
 		}
+		asked := time.Now()
 		reply, err := m.Fault(ctx, nil, "renew", "--run", r.Plan.Run)
+		none := reply.Refused != nil && reply.Refused.Code == step.RefusedNone
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			r.trouble(t.ID, fmt.Errorf("renew the lease: %w", err))
 			m.Anew()
-		case reply.Status != nil && reply.Status.Phase != step.PhaseArmed:
-			r.tell(Event{Kind: Lost, Machine: t.ID, Text: reply.Status.Why, Status: reply.Status})
+		case failed(reply.Status): // the answer to the step says so as well
+			return
+		case none || reply.Status != nil && reply.Status.Phase != step.PhaseArmed:
+			r.lose(t.ID, reply)
 			end(errEnough)
 			return
 		case says(reply) != "":
 			r.trouble(t.ID, fmt.Errorf("renew the lease: %s", says(reply)))
 		default:
+			r.keep(t.ID, asked)
 			r.tell(Event{Kind: Renewed, Machine: t.ID, Status: reply.Status})
 		}
 	}
 }
 
-// breaking makes every step at its time, each machine's in turn.
+// failed says that the machine has put itself back because a change could not be made there.
+func failed(st *step.Status) bool {
+	return st != nil && st.Phase != step.PhaseArmed && st.Why == step.WhyFailed
+}
+
+// lose tells of a machine that put itself back before it was asked, or on which the drill is no longer.
+func (r *runner) lose(id string, reply step.Reply) {
+	if read(r, func(s *Story) bool { return s.part(id).Lost != "" }) {
+		return
+	}
+	why := says(reply)
+	if st := reply.Status; st != nil {
+		why = cmp.Or(st.Why, st.Phase)
+	}
+	r.tell(Event{Kind: Lost, Machine: id, Text: why, Status: reply.Status})
+}
+
+// breaking makes every step at its time, each machine's in turn. After one that could not be made, none is begun.
 func (r *runner) breaking(ctx context.Context) bool {
 	zero := time.Now()
+	var against atomic.Bool
 	r.each(func(t chaos.PlannedMachine, m Machine) {
 		for _, move := range r.Plan.Schedule {
 			if move.Machine != t.ID {
 				continue
 			}
-			select {
-			case <-ctx.Done():
+			pause(ctx, time.Until(zero.Add(move.At.Std())))
+			if ctx.Err() != nil || against.Load() {
 				return
-			case <-time.After(time.Until(zero.Add(move.At.Std()))):
 			}
 			if !r.make(ctx, t, m, move.Step) {
-				return
+				against.Store(true)
 			}
 		}
 	})
@@ -90,22 +117,35 @@ func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id
 	if err != nil && ctx.Err() == nil {
 		r.trouble(t.ID, fmt.Errorf("step %s: %w", id, err))
 		m.Anew()
-		now, err2 := m.Fault(ctx, nil, "status", "--run", r.Plan.Run)
-		if err2 != nil || now.Status == nil || now.Status.Phase != step.PhaseArmed {
-			r.trouble(t.ID, errors.Join(err2, fmt.Errorf("step %s is not asked for again: %s", id, says(now))))
-			return false
+		reply, err = m.Fault(ctx, nil, "status", "--run", r.Plan.Run)
+		if err == nil && reply.Status != nil && reply.Status.Phase == step.PhaseArmed {
+			reply, err = m.Fault(ctx, nil, "do", "--run", r.Plan.Run, "--step", id)
+		} else if err == nil && says(reply) == "" {
+			reply.Refused = step.Refuse(step.RefusedState, "it is not asked for again %s", state(reply.Status))
 		}
-		reply, err = m.Fault(ctx, nil, "do", "--run", r.Plan.Run, "--step", id)
 	}
 	if err != nil {
 		r.trouble(t.ID, fmt.Errorf("step %s: %w", id, err))
 		return false
 	}
 	r.tell(Event{Kind: Broken, Machine: t.ID, Step: id, Status: reply.Status, Text: says(reply), TookUS: reply.TookUS})
+	if st := reply.Status; says(reply) != "" && (st == nil || st.Phase != step.PhaseArmed) && !failed(st) {
+		r.lose(t.ID, reply)
+	}
 	return says(reply) == ""
 }
 
-// watch walks until everything is seen, or it is late.
+// hadTime says that everything was seen that a drill needs while the fault is there, or had its time to be.
+func (r *runner) hadTime() bool {
+	now := time.Since(r.began).Milliseconds()
+	return read(r, func(s *Story) bool {
+		zero, placed := s.InPlace()
+		in := s.look(During, LookInjected) != nil && s.look(During, LookControl) != nil
+		return placed && in && (s.detected() != nil || now-zero >= s.Plan.Budgets.DetectWithin.Std().Milliseconds())
+	})
+}
+
+// watch walks until the chain has said what it should, or it is late.
 func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 	budget := r.Plan.Budgets.DetectWithin.Std()
 	ctx, cancel := context.WithTimeout(ctx, budget+budget/2) // what comes after the budget is late, and worth knowing
@@ -122,38 +162,21 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 				return
 			}
 		}
-		seen := read(r, func(s *Story) bool { return s.detected() != nil })
-		if seen && r.looksAreIn(ctx) {
+		if read(r, func(s *Story) bool { return s.detected() != nil }) {
 			return
-		}
-		if !seen {
-			pause(ctx, again)
-		}
-	}
-}
-
-// looksAreIn waits for the plain tools: what they see has budgets of its own.
-func (r *runner) looksAreIn(ctx context.Context) bool {
-	for ctx.Err() == nil {
-		if read(r, func(s *Story) bool { return s.look(LookInjected) != nil && s.look(LookControl) != nil }) {
-			return true
 		}
 		pause(ctx, again)
 	}
-	return false
 }
 
-// look looks until it holds or its time is over, and tells. One that does not hold ends what goes on: nothing that the
-// chain says would be about the fault.
-func (r *runner) look(ctx context.Context, l chaos.Look, end context.CancelCauseFunc) {
-	seen, ok := see(ctx, r.Machines[l.Machine], l)
+// look looks until the look gives what is wanted or its time is over, and tells. It says whether it gave that.
+func (r *runner) look(ctx context.Context, l chaos.Look, stage Stage, want bool) bool {
+	seen, ok := see(ctx, r.Machines[l.Machine], l, stage, want)
 	if !ok {
-		return
+		return false
 	}
 	r.tell(Event{Kind: Looked, Machine: l.Machine, Seen: &seen})
-	if !seen.Held {
-		end(errEnough)
-	}
+	return seen.Held == want && !seen.NotRun
 }
 
 func pause(ctx context.Context, d time.Duration) {

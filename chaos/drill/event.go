@@ -66,7 +66,9 @@ const (
 // Seen is what a look by a plain tool gave.
 type Seen struct {
 	Name   string      `json:"name"` // injected | control | recovered
+	Stage  Stage       `json:"stage"`
 	Held   bool        `json:"held"`
-	Why    string      `json:"why,omitempty"` // it did not hold
-	TookMS diag.Millis `json:"took_ms"`       // until it held, or was given up
+	NotRun bool        `json:"not_run,omitempty"` // the tool could not be run, so nothing was seen
+	Why    string      `json:"why,omitempty"`     // it did not hold
+	TookMS diag.Millis `json:"took_ms"`           // until it gave what was wanted, or was given up
 }

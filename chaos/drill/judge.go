@@ -63,7 +63,7 @@ func (s *Story) detected() *Sight {
 	e, row := s.Plan.Scenario.Expect, 0
 	for _, w := range s.walks(During) {
 		word, _ := Judge(e, w)
-		if seen := s.look(LookInjected); e.Blame.None && (seen == nil || !seen.Held || w.BeganMS < seen.MS) {
+		if seen := s.look(During, LookInjected); e.Blame.None && (seen == nil || !seen.Held || w.BeganMS < seen.MS) {
 			continue
 		}
 		if word != Pass {
@@ -142,7 +142,7 @@ func (s *Story) recovered() Timing {
 // injected is how long it took until plain tools saw the fault.
 func (s *Story) injected() Timing {
 	t := Timing{Budget: s.Plan.Budgets.InjectWithin}
-	if l := s.look(LookInjected); l != nil && l.Held {
+	if l := s.look(During, LookInjected); l != nil && l.Held {
 		t.Seen, t.WithinMS = true, int64(l.TookMS)
 	}
 	return t

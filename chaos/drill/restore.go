@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
@@ -12,53 +13,29 @@ import (
 
 // restore puts everything back that was touched, sees that the chain is green again and that nothing is left, and clears
 // up. An interrupted run puts back, compares and clears up, and walks no more.
-func (r *runner) restore(asked context.Context) {
+func (r *runner) restore(h heeded) {
 	if !read(r, (*Story).touched) {
 		return
 	}
-	ctx, cancel := r.patient(asked)
-	defer cancel()
-	r.each(func(t chaos.PlannedMachine, m Machine) { r.revert(ctx, t, m) })
-	if asked.Err() == nil && read(r, (*Story).armed) {
-		r.heal(asked)
-	}
-	r.each(func(t chaos.PlannedMachine, m Machine) { r.clear(ctx, t, m) })
-}
-
-// patient is a context that outlives the operator's patience, but not being abandoned. It is long enough for a machine
-// that cannot be reached to have put itself back.
-func (r *runner) patient(asked context.Context) (context.Context, context.CancelFunc) {
-	b := r.Plan.Budgets
-	long := b.Lease.Std() + step.DefaultGrace + b.RecoverWithin.Std() + restTime
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(asked), long)
-	stop := make(chan struct{})
-	go func() {
+	r.each(func(t chaos.PlannedMachine, m Machine) {
+		// long enough for a machine that cannot be reached to have put itself back
+		ctx, cancel := context.WithTimeout(h.patient, r.Plan.Budgets.Lease.Std()+step.DefaultGrace+restTime)
 		defer cancel()
-		select {
-		case <-r.Abandon:
-		case <-ctx.Done():
-		case <-interrupted(asked, stop):
+		r.revert(ctx, t, m)
+	})
+	if h.asked.Err() == nil && read(r, (*Story).broken) {
+		r.heal(h.asked)
+	}
+	r.each(func(t chaos.PlannedMachine, m Machine) {
+		ctx, cancel := context.WithTimeout(h.patient, clearTime)
+		defer cancel()
+		r.clear(ctx, t, m)
+		ctx, cancel = context.WithTimeout(h.life, leaveTime)
+		defer cancel()
+		if err := m.Leave(ctx); h.life.Err() == nil {
+			r.trouble(t.ID, err)
 		}
-	}()
-	return ctx, func() { close(stop); cancel() }
-}
-
-// interrupted is closed when an interrupted run has tried for long enough.
-func interrupted(asked context.Context, stop <-chan struct{}) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case <-stop:
-			return
-		case <-asked.Done():
-		}
-		select {
-		case <-stop:
-		case <-time.After(restTime):
-		}
-	}()
-	return done
+	})
 }
 
 // revert asks one machine to put everything back until it answers that it has, or has a conflict. A machine that cannot
@@ -67,16 +44,26 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine) 
 	if !read(r, func(s *Story) bool { return s.part(t.ID).Touched }) {
 		return
 	}
+	began, told := time.Now(), ""
 	r.tell(Event{Kind: Reverting, Machine: t.ID})
-	for told := ""; ctx.Err() == nil; pause(ctx, again) {
-		reply, err := m.Fault(ctx, nil, "revert", "--run", r.Plan.Run, "--why", step.WhyAsked)
+	for reached := true; ctx.Err() == nil; pause(ctx, again) {
+		reply, err := try(ctx, m, revertMost, "revert", "--run", r.Plan.Run, "--why", step.WhyAsked)
 		switch {
 		case err != nil:
-			m.Anew()
-		case reply.Refused != nil && reply.Refused.Code == step.RefusedNone: // it never came to be armed
+			reached = false
+		case reply.Refused != nil && reply.Refused.Code == step.RefusedNone:
+			if r.mayYetArm(t.ID) && time.Since(began) < armMost {
+				continue
+			}
+			if read(r, func(s *Story) bool { return s.part(t.ID).Armed }) {
+				r.lose(t.ID, reply)
+			}
 			r.tell(Event{Kind: Closed, Machine: t.ID})
 			return
 		case reply.Status != nil && (reply.Status.State.Over() || untouched(*reply.Status)):
+			if r.early(t, *reply.Status, reached, began) {
+				r.lose(t.ID, reply)
+			}
 			r.tell(Event{Kind: Reverted, Machine: t.ID, Status: reply.Status, TookUS: reply.TookUS})
 			return
 		default:
@@ -87,6 +74,24 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine) 
 			r.tell(Event{Kind: Trouble, Machine: t.ID, Text: "put back: " + told, Status: reply.Status})
 		}
 	}
+}
+
+// mayYetArm says that an arming may still be under way: its answer was lost, and nobody has seen the machine armed.
+func (r *runner) mayYetArm(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mute[id] && !r.story.part(id).Armed
+}
+
+// early says whether a machine that says why it was put back was so before it was asked. One that answered at once was; of
+// one that did not, nobody knows, unless its lease went on until it was asked.
+func (r *runner) early(t chaos.PlannedMachine, st step.Status, reached bool, asked time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if st.Why == step.WhyAsked || failed(&st) || !r.story.part(t.ID).Armed {
+		return false
+	}
+	return reached || r.kept[t.ID].Add(r.Plan.Budgets.Lease.Std()).Before(asked)
 }
 
 // untouched says that the drill is over and no step of it was ever begun.
@@ -101,17 +106,18 @@ func state(s *step.Status) string {
 	return fmt.Sprintf("(%s, %s)", s.Phase, s.State)
 }
 
-// heal tells the platform what it must be told, and looks and walks until the chain is green again.
+// heal tells the platform what it must be told once everything is put back, and looks and walks until the chain is green
+// again.
 func (r *runner) heal(ctx context.Context) {
-	if d := r.Plan.Decision; d != nil {
-		text := ""
-		if err := r.Decide(ctx, *d); err != nil {
-			text = err.Error()
-		}
-		r.tell(Event{Kind: Decided, Text: text})
+	back := read(r, func(s *Story) bool { _, back := s.PutBack(); return back })
+	if d := r.Plan.Decision; d != nil && back {
+		r.tell(Event{Kind: Decided, Text: r.decide(ctx, *d)})
 	}
-	r.look(ctx, r.Plan.Proof, func(error) {})
-	ctx, cancel := context.WithTimeout(ctx, r.Plan.Budgets.RecoverWithin.Std())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { r.look(ctx, r.Plan.Proof, After, true) })
+	within := r.Plan.Budgets.RecoverWithin.Std()
+	ctx, cancel := context.WithTimeout(ctx, within+within/2) // what comes after the budget is late, and worth knowing
 	defer cancel()
 	for ctx.Err() == nil {
 		w := r.walk(ctx, After)
@@ -124,28 +130,61 @@ func (r *runner) heal(ctx context.Context) {
 	}
 }
 
+// decide gives what is against the decision; "" nothing.
+func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
+	if r.Decide == nil {
+		return "nobody can tell it"
+	}
+	ctx, cancel := context.WithTimeout(ctx, decideMost)
+	defer cancel()
+	if err := r.Decide(ctx, d); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // clear compares one machine with how it was, and takes away what the drill has put there. A machine with a conflict keeps
 // its journal, for whoever looks at it.
 func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
-		defer cancel()
-		r.trouble(t.ID, m.Leave(ctx))
-	}()
 	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
 	if !p.Touched || p.Closed || p.RevertedMS == 0 {
 		return
 	}
-	if reply, err := m.Fault(ctx, nil, "verify", "--run", r.Plan.Run); err != nil || reply.Clean == nil || says(reply) != "" {
+	if reply, err := r.ask(ctx, m, "verify"); err != nil || reply.Clean == nil || says(reply) != "" {
 		r.trouble(t.ID, errors.Join(err, fmt.Errorf("compare with before: %s", says(reply))))
 	} else {
 		r.tell(Event{Kind: Compared, Machine: t.ID, Clean: reply.Clean, Residue: reply.Residue})
 	}
-	reply, err := m.Fault(ctx, nil, "close", "--run", r.Plan.Run)
+	reply, err := r.ask(ctx, m, "close")
+	gone := reply.Refused != nil && reply.Refused.Code == step.RefusedNone
 	switch {
 	case err != nil:
 		r.trouble(t.ID, fmt.Errorf("take the drill's traces away: %w", err))
+	case gone: // by an earlier try, whose answer was lost
+		r.tell(Event{Kind: Closed, Machine: t.ID})
 	default:
 		r.tell(Event{Kind: Closed, Machine: t.ID, Text: says(reply), Status: reply.Status})
 	}
+}
+
+// ask asks until there is an answer, or ctx ends: what is asked may be asked twice.
+func (r *runner) ask(ctx context.Context, m Machine, command string) (step.Reply, error) {
+	for {
+		reply, err := try(ctx, m, clearMost, command, "--run", r.Plan.Run)
+		if err == nil || ctx.Err() != nil {
+			return reply, err
+		}
+		pause(ctx, again)
+	}
+}
+
+// try asks once, and gives up the connection that gave no answer.
+func try(ctx context.Context, m Machine, most time.Duration, args ...string) (step.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	reply, err := m.Fault(ctx, nil, args...)
+	if err != nil {
+		m.Anew()
+	}
+	return reply, err
 }

@@ -27,11 +27,16 @@ type Job struct {
 
 // Times of a run.
 const (
-	again     = 300 * time.Millisecond // between two walks or looks that did not give what is wanted
-	lookMost  = 15 * time.Second       // of one try of a look
-	reserve   = 5 * time.Second        // before the ttl ends, the run ends its part by itself
-	restTime  = 15 * time.Second       // how long an interrupted run tries to put back and to clear up
-	leaveTime = 10 * time.Second       // to take away what was pushed
+	again      = 300 * time.Millisecond // between two walks, looks or questions that did not give what is wanted
+	lookMost   = 15 * time.Second       // of one try of a look
+	reserve    = 5 * time.Second        // before the ttl ends, the run ends its part by itself
+	restTime   = 15 * time.Second       // how long an interrupted run tries to put back and to clear up
+	leaveTime  = 10 * time.Second       // to take away what was pushed
+	revertMost = 10 * time.Second       // of one try of a revert: over a connection that is frozen, nothing else ends it
+	clearMost  = 30 * time.Second       // of one try of a comparison: it reads many files
+	clearTime  = 60 * time.Second       // to compare and to clear up
+	armMost    = 15 * time.Second       // an arming whose answer was lost may come to its end as late as this
+	decideMost = 30 * time.Second       // of telling the platform
 )
 
 // runner is one run. Its story is the fold of what it has told.
@@ -39,32 +44,30 @@ type runner struct {
 	Job
 	began time.Time
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
 	seq   int
 	story Story
-	deaf  error // events cannot be written down any more
+	deaf  error                // events cannot be written down any more
+	kept  map[string]time.Time // when a machine was asked what it last answered with being armed
+	mute  map[string]bool      // machines whose answer to arming was lost
 }
 
 // Run carries out the plan, and gives its story. Whatever happens, and also when ctx ends, every machine that was touched
 // is asked to put everything back before it returns, unless it is abandoned: then the machines do so by themselves.
 func Run(ctx context.Context, j Job) *Story {
-	r := &runner{Job: j, began: time.Now()}
+	r := &runner{Job: j, began: time.Now(), kept: map[string]time.Time{}, mute: map[string]bool{}}
 	plan := j.Plan.Redacted()
 	plan.Facts = nil
 	r.tell(Event{Kind: Begun, Plan: &plan})
 	switch {
 	case r.deaf != nil: // nothing is touched that could not be told of
-		r.tell(Event{Kind: Trouble, Text: r.deaf.Error()})
 	case len(plan.Refused) > 0:
 		r.tell(Event{Kind: Refused, Refused: plan.Refused})
 	default:
-		if r.prepare(ctx) {
-			r.during(ctx)
-		}
-		if ctx.Err() != nil {
-			r.tell(Event{Kind: Interrupt, Text: "interrupted by the operator"})
-		}
-		r.restore(ctx)
+		h := r.heed(ctx)
+		r.harm(h.asked)
+		r.restore(h)
+		h.stop()
 	}
 	r.tell(Event{Kind: Ended})
 	return &r.story
@@ -105,13 +108,14 @@ func (r *runner) refuse(machine, code, text string) {
 func (r *runner) walk(ctx context.Context, stage Stage) Sight {
 	began := time.Since(r.began).Milliseconds()
 	report := r.Walk(ctx)
+	if report == nil {
+		report = &diag.Report{Run: diag.Run{EndedBy: diag.EndedError}, Verdict: diag.Verdict{Outcome: diag.OutcomeInconclusive}}
+	}
 	s := See(report, stage)
 	if ctx.Err() != nil {
 		return s
 	}
-	r.mu.Lock()
-	s.N = len(r.story.Walks) + 1
-	r.mu.Unlock()
+	s.N = read(r, func(s *Story) int { return len(s.Walks) + 1 })
 	s.BeganMS, s.EndedMS = began, time.Since(r.began).Milliseconds()
 	r.tell(Event{Kind: Walked, Sight: &s, walk: report})
 	return s
@@ -133,52 +137,107 @@ func read[T any](r *runner, f func(s *Story) T) T {
 	return f(&r.story)
 }
 
-// prepare brings the run to where something may be broken: the chain is green, and every machine can put itself back.
+// harm is all that is done until things are put back: it looks whether anything may be broken, makes the machines ready,
+// and breaks it. From when a machine is ready it is told that this is still wanted.
+func (r *runner) harm(ctx context.Context) {
+	if !r.prepare(ctx) {
+		return
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	ttl := time.Now().Add(r.Plan.Budgets.TTL.Std())
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	defer end(errEnough)
+	r.each(func(t chaos.PlannedMachine, m Machine) {
+		if r.arm(ctx, t, m) {
+			renewing.Go(func() { r.renew(ctx, t, m, end) })
+		}
+	})
+	if ctx.Err() == nil && read(r, (*Story).ready) {
+		r.during(ctx, ttl.Add(-reserve), end)
+	}
+}
+
+// prepare brings the run to where machines may be made ready: the chain is green, and plain tools can tell the fault from
+// its absence.
 func (r *runner) prepare(ctx context.Context) bool {
-	if w := r.walk(ctx, Before); ctx.Err() != nil || !w.Green() {
+	for _, t := range r.Plan.Targets {
+		if r.Machines[t.ID] == nil {
+			r.trouble(t.ID, errors.New("there is no way to reach it"))
+			return false
+		}
+	}
+	if w := r.walk(ctx, Before); ctx.Err() != nil || !w.Green() || !r.tellApart(ctx) {
 		return false
 	}
-	if r.Ready != nil {
-		plan, err := r.Ready(ctx)
-		if err != nil {
-			r.trouble("", fmt.Errorf("make what the run needs: %w", err))
-			return false
-		}
-		if plan.Hash != r.Plan.Hash || len(plan.Refused) > 0 {
-			r.trouble("", errors.New("the plan changed while it was made ready"))
-			return false
-		}
-		r.Plan = plan
+	if r.Ready == nil {
+		return true
 	}
-	r.each(func(t chaos.PlannedMachine, m Machine) { r.arm(ctx, t, m) })
-	return ctx.Err() == nil && read(r, func(s *Story) bool {
-		return !slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed })
-	})
+	plan, err := r.Ready(ctx)
+	if err == nil && (plan.Hash != r.Plan.Hash || plan.Run != r.Plan.Run || len(plan.Refused) > 0) {
+		err = errors.New("the plan changed meanwhile")
+	}
+	if err != nil {
+		r.trouble("", fmt.Errorf("make what the run needs: %w", err))
+		return false
+	}
+	r.Plan = plan
+	return ctx.Err() == nil
+}
+
+// tellApart looks before anything is touched. A look that shows the fault already would show nothing later on, and what
+// must still work has to work now.
+func (r *runner) tellApart(ctx context.Context) bool {
+	var wg sync.WaitGroup
+	wg.Go(func() { r.look(ctx, r.Plan.Injected, Before, false) })
+	wg.Go(func() { r.look(ctx, r.Plan.Control, Before, true) })
+	wg.Wait()
+	return read(r, (*Story).claimProbes).state == Held
 }
 
 // arm makes one machine ready, and wants it confirmed over a connection of its own: the one that armed it may be the last
 // that ever comes through.
-func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) {
+func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) bool {
 	r.tell(Event{Kind: Arming, Machine: t.ID})
 	reply, err := m.Fault(ctx, t.Drill.Encode(), "arm")
 	m.Anew()
 	if err == nil && reply.Refused != nil {
 		r.refuse(t.ID, reply.Refused.Code, reply.Refused.Text)
-		return
+		return false
 	}
-	if err == nil && reply.Error != "" {
+	if err != nil {
+		r.mu.Lock()
+		r.mute[t.ID] = true
+		r.mu.Unlock()
+	} else if reply.Error != "" {
 		err = errors.New(reply.Error)
 	}
 	r.trouble(t.ID, err)
-	now, err2 := m.Fault(ctx, nil, "status", "--run", r.Plan.Run)
+	asked := time.Now()
+	now, err := m.Fault(ctx, nil, "status", "--run", r.Plan.Run)
 	switch {
-	case err2 != nil:
-		r.trouble(t.ID, fmt.Errorf("confirm that it is armed: %w", err2))
+	case err != nil:
+		r.trouble(t.ID, fmt.Errorf("confirm that it is armed: %w", err))
 	case now.Status == nil || now.Status.Phase != step.PhaseArmed || now.Status.Watchdog == 0:
 		r.tell(Event{Kind: Trouble, Machine: t.ID, Text: "is not armed" + orNothing(": ", says(now)), Status: now.Status})
 	default:
+		r.keep(t.ID, asked)
 		r.tell(Event{Kind: Armed, Machine: t.ID, Status: now.Status, TookUS: reply.TookUS})
+		return true
 	}
+	return false
+}
+
+// keep notes that a machine was armed when it was asked.
+func (r *runner) keep(id string, asked time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept[id] = asked
+}
+
+// ready says whether every machine can put itself back.
+func (s *Story) ready() bool {
+	return len(s.Machines) > 0 && !slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed })
 }
 
 // says is what a reply has against its command.

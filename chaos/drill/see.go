@@ -12,41 +12,39 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// see tries a look until it holds, or its time is over; false when ctx ended first, which says nothing.
-func see(ctx context.Context, m Machine, l chaos.Look) (Seen, bool) {
+// see tries a look until it holds, or does not hold where that is wanted, or its time is over; false when ctx ended first,
+// which says nothing. A tool that could not be run has seen neither.
+func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (Seen, bool) {
 	began := time.Now()
 	within := l.Check.Within.Duration()
-	for why := ""; ; {
-		now := once(ctx, m, l.Check)
+	for last := (Seen{Name: l.Check.Name, Stage: stage, NotRun: true}); ; {
+		why, ran := once(ctx, m, l.Check)
 		if ctx.Err() != nil {
 			return Seen{}, false
 		}
-		seen := Seen{Name: l.Check.Name, Held: now == "", TookMS: diag.Measured(time.Since(began))}
-		if now != "" {
-			why = now
+		if ran || last.NotRun {
+			last.Held, last.NotRun, last.Why = ran && why == "", !ran, why
 		}
-		if seen.Held || time.Since(began) >= within {
-			if !seen.Held {
-				seen.Why = why
-			}
-			return seen, true
+		last.TookMS = diag.Measured(time.Since(began))
+		if ran && last.Held == want || time.Since(began) >= within {
+			return last, true
 		}
 		pause(ctx, again)
 	}
 }
 
-// once tries it once; it says what is against it.
-func once(ctx context.Context, m Machine, c step.Check) string {
+// once tries it once; it says what is against it, and whether the tool ran at all.
+func once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookMost)
 	defer cancel()
 	if m == nil {
-		return "there is no such machine"
+		return "there is no such machine", false
 	}
 	e := c.Exec
 	if c.Unit != "" {
 		pid, err := mainPID(ctx, m, c.Unit)
 		if err != nil {
-			return err.Error()
+			return err.Error(), false
 		}
 		e = e.Of(pid)
 		e.Argv = append([]string{"nsenter", "-t", strconv.Itoa(pid), "-m", "--"}, e.Argv...)
@@ -54,15 +52,15 @@ func once(ctx context.Context, m Machine, c step.Check) string {
 	out, err := m.Exec(ctx, e)
 	switch {
 	case err != nil:
-		return err.Error()
+		return err.Error(), false
 	case !c.Exec.Fine(out.Code):
-		return fmt.Sprintf("%s: exit code %d: %s", c.Exec.Line(), out.Code, brief(out.Text))
+		return fmt.Sprintf("%s: exit code %d: %s", c.Exec.Line(), out.Code, brief(out.Text)), true
 	case c.Has != "" && !strings.Contains(out.Text, c.Has):
-		return fmt.Sprintf("%s does not say %q but %q", c.Exec.Line(), c.Has, brief(out.Text))
+		return fmt.Sprintf("%s does not say %q but %q", c.Exec.Line(), c.Has, brief(out.Text)), true
 	case c.Lacks != "" && strings.Contains(out.Text, c.Lacks):
-		return fmt.Sprintf("%s says %q", c.Exec.Line(), c.Lacks)
+		return fmt.Sprintf("%s says %q", c.Exec.Line(), c.Lacks), true
 	}
-	return ""
+	return "", true
 }
 
 // mainPID is the main process of a unit, whose view of the files is taken.

@@ -34,6 +34,7 @@ type Look struct {
 type Part struct {
 	MachineResult
 	Touched    bool             // it was asked to make ready
+	Broken     bool             // a step was about to be made
 	Made       map[string]int64 // when each step was, in milliseconds of the run
 	Against    string           // what is against a step that was made
 	Lost       string           // it put itself back: why
@@ -124,6 +125,8 @@ func (p *Part) add(e Event) {
 		p.Touched = true
 	case Armed:
 		p.Armed = true
+	case Breaking:
+		p.Broken = true
 	case Broken:
 		p.Made[e.Step] = e.MS
 		p.Against = e.Text
@@ -165,15 +168,16 @@ func (s *Story) PutBack() (ms int64, ok bool) {
 	return ms, ok
 }
 
-// back says whether the machine said that it is as before: what was made of the drill, if anything, is put back.
+// back says whether the machine said that it is as before: what was made of the drill, if anything, is put back, by it or
+// by somebody else.
 func (p *Part) back() bool {
-	return p.RevertedMS > 0 && (p.State == step.Reverted || p.State == step.Planned)
+	return p.RevertedMS > 0 && (p.State == step.Reverted || p.State == step.Lost || p.State == step.Planned)
 }
 
-// look is the last look of that name.
-func (s *Story) look(name string) *Look {
+// look is the last look of that name in that stage.
+func (s *Story) look(stage Stage, name string) *Look {
 	for i, l := range slices.Backward(s.Looks) {
-		if l.Name == name {
+		if l.Name == name && l.Stage == stage {
 			return &s.Looks[i]
 		}
 	}
