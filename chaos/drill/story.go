@@ -128,6 +128,7 @@ func (p *Part) add(e Event) {
 	case Breaking:
 		p.Broken = true
 	case Broken:
+		p.Broken = true
 		p.Made[e.Step] = e.MS
 		p.Against = e.Text
 	case Lost:

@@ -94,6 +94,7 @@ func begin(t testing.TB) *tape {
 // broken is a run up to where the fault is in place, and seen.
 func broken(t testing.TB) *tape {
 	return begin(t).walk(820, drill.Before, green()).
+		seen(0, drill.Before, drill.LookInjected, "exit code 0, want 1").seen(0, drill.Before, drill.LookControl, "").
 		after(40, drill.Event{Kind: drill.Arming, Machine: node}).
 		after(310, drill.Event{Kind: drill.Armed, Machine: node, Status: status(step.Planned, "")}).
 		after(10, drill.Event{Kind: drill.Breaking, Machine: node, Step: "block"}).
@@ -101,8 +102,16 @@ func broken(t testing.TB) *tape {
 		look(2050, drill.LookInjected, "").look(60, drill.LookControl, "")
 }
 
+// look is one after something was broken, or after it was put back.
 func (t *tape) look(ms int64, name, why string) *tape {
-	return t.after(ms, drill.Event{Kind: drill.Looked, Seen: &drill.Seen{Name: name, Held: why == "", Why: why, TookMS: diag.Millis(ms)}})
+	if name == drill.LookProof {
+		return t.seen(ms, drill.After, name, why)
+	}
+	return t.seen(ms, drill.During, name, why)
+}
+
+func (t *tape) seen(ms int64, stage drill.Stage, name, why string) *tape {
+	return t.after(ms, drill.Event{Kind: drill.Looked, Seen: &drill.Seen{Name: name, Stage: stage, Held: why == "", Why: why, TookMS: diag.Millis(ms)}})
 }
 
 // undone is the rest of a run from the undo on.
