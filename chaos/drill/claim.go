@@ -55,6 +55,7 @@ func claims() []struct {
 		{"detected", "the chain said what it should", (*Story).claimDetected},
 		{"in_time", "and in time", (*Story).claimInTime},
 		{"spared", "what must stay green did", (*Story).claimSpared},
+		{"told", "whom it hit was told what", (*Story).claimTold},
 		{"kept", "nothing was put back before it was asked for", (*Story).claimKept},
 		{"reverted", "every machine put back what was changed", (*Story).claimReverted},
 		{"proof", "the repair is proved", (*Story).claimProof},
@@ -251,6 +252,20 @@ func (s *Story) claimSpared() finding {
 		return finding{}
 	}
 	return held("%s", join(s.Plan.Scenario.Expect.MustStayGreen, func(h diag.HopID) string { return string(h) }))
+}
+
+// claimTold is about tenants: what fails for them ends with an error that they can read, and not with a spinner.
+func (s *Story) claimTold() finding {
+	w := s.detected()
+	if w == nil {
+		return finding{}
+	}
+	for _, h := range userHops() {
+		if w.Hops[h] == diag.StatusFail && w.UserSaw == "" {
+			return violated(Collateral, "%s failed, and its user was told nothing", h)
+		}
+	}
+	return held("%s", w.UserSaw)
 }
 
 func (s *Story) claimKept() finding {

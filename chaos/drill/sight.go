@@ -3,6 +3,7 @@ package drill
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -23,9 +24,10 @@ type Sight struct {
 	Hops          map[diag.HopID]diag.Status `json:"hops"`
 	Reason        diag.ReasonCode            `json:"reason,omitempty"`
 	UserState     diag.UserState             `json:"user_state,omitempty"`
-	UserSaw       string                     `json:"user_saw,omitempty"` // the error in a tenant's browser, where there was one
-	Unlinked      []string                   `json:"unlinked,omitempty"` // who dealt with the walk and did not write down its id
-	Evidence      []diag.EvidenceLine        `json:"evidence,omitempty"` // what the platform wrote down under the walk's id
+	UserSaw       string                     `json:"user_saw,omitempty"`   // the error in a tenant's browser, where there was one
+	Unlinked      []string                   `json:"unlinked,omitempty"`   // who dealt with the walk and did not write down its id
+	ReadModel     map[string]string          `json:"read_model,omitempty"` // what the platform said of node, allocation, task and session
+	Evidence      []diag.EvidenceLine        `json:"evidence,omitempty"`   // what it wrote down under the walk's id
 }
 
 // See takes out of a report what a drill asks for.
@@ -34,7 +36,7 @@ func See(r *diag.Report, stage Stage) Sight {
 		Stage: stage, Walk: r.Run.ID, CorrelationID: r.Run.CorrelationID, EndedBy: r.Run.EndedBy, Outcome: r.Verdict.Outcome,
 		Blame: r.Verdict.Blame, Others: r.Verdict.OtherFindings, FirstFailed: r.Verdict.FirstFailedHop,
 		Hops: map[diag.HopID]diag.Status{}, Reason: r.Verdict.Reason, UserState: r.Verdict.UserState,
-		UserSaw: userSaw(r), Unlinked: unlinked(r), Evidence: r.Evidence,
+		UserSaw: userSaw(r), Unlinked: unlinked(r), ReadModel: readModel(r), Evidence: r.Evidence,
 	}
 	for _, h := range r.Hops {
 		s.Hops[h.ID] = h.Status
@@ -81,12 +83,33 @@ func userSaw(r *diag.Report) string {
 		}
 	}
 	for _, h := range r.Hops {
-		users := h.ID == diag.HopTerminalTokenMint || h.ID == diag.HopTerminalPublicRoute || h.ID == diag.HopAppUserRoute
-		if users && h.Status == diag.StatusFail {
+		if slices.Contains(userHops(), h.ID) && h.Status == diag.StatusFail {
 			return h.Text
 		}
 	}
 	return ""
+}
+
+// userHops are those whose failure a tenant sees.
+func userHops() []diag.HopID {
+	return []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute, diag.HopBrowserTerminalWS, diag.HopTerminalStartup, diag.HopAppUserRoute}
+}
+
+// readModel is what the platform itself said, by the names of the profile's mapping.
+func readModel(r *diag.Report) map[string]string {
+	said := map[string]string{}
+	for i := range r.Facts {
+		f := &r.Facts[i]
+		if f.HTTP == nil {
+			continue
+		}
+		for name, value := range f.HTTP.Fields {
+			if what, _, _ := strings.Cut(name, "."); slices.Contains([]string{"node", "allocation", "task", "session"}, what) && value != "" {
+				said[name] = value
+			}
+		}
+	}
+	return said
 }
 
 // unlinked are those who dealt with the walk, by what the walk itself measured, and of whom the platform has no line under

@@ -25,7 +25,7 @@ func (s *Story) Drill() Drill {
 		d.Looks = append(d.Looks, l.Seen)
 	}
 	for _, w := range s.Walks {
-		w.Evidence = nil
+		w.Evidence, w.ReadModel = nil, nil
 		d.Walks = append(d.Walks, w)
 	}
 	return d
