@@ -29,7 +29,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: build drill-agent dist test test-fast test-lab demo lint golden schema picture bench bench-quick clean help
+.PHONY: build drill-agent dist test test-fast test-lab demo drills lint golden schema picture bench bench-quick clean help
 
 build: ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform
 	@mkdir -p bin
@@ -69,7 +69,7 @@ ifneq ($(shell id -u),0)
 else ifneq ($(shell uname -s),Linux)
 	@echo "lab suite skipped: needs Linux"
 else
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build drill-agent
 	@was=; if bin/gpuaasctl lab status >/dev/null 2>&1; then was=up; \
 		echo "note: the lab that is up is taken down for the tests, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
 	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e; code=$$?; \
@@ -80,6 +80,11 @@ endif
 demo: build ## a lab of real machines, and one walk over it
 	bin/gpuaasctl lab up
 	bin/gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01
+
+drills: build drill-agent ## every drill once, on a lab, and one table of what came of them
+	bin/gpuaasctl lab up
+	bin/gpuaasctl chaos run --book everything --profile lab --node-id compute-node-01 --allocation-id alloc-01
+	bin/gpuaasctl chaos residue --profile lab
 
 lint: ## gofmt, go vet, and golangci-lint where it is installed, else staticcheck
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
