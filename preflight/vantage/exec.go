@@ -124,6 +124,11 @@ type call struct {
 func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string, input []byte) error {
 	session, err := client.NewSession()
 	if err != nil {
+		var refused *ssh.OpenChannelError
+		if ctx.Err() == nil && !errors.As(err, &refused) { // the connection ended; whoever asks next should know
+			l.kill()
+			<-l.ended
+		}
 		return unsent{l.execError(ctx, "opening a channel", err)}
 	}
 	defer func() { _ = session.Close() }()
