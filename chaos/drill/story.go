@@ -113,7 +113,7 @@ func (s *Story) part(id string) *Part {
 func (p *Part) add(e Event) {
 	if st := e.Status; st != nil {
 		p.State, p.Reverter, p.Steps = st.State, st.Reverter, st.Steps
-		if st.Why != step.WhyAsked {
+		if st.Why != "" && st.Why != step.WhyAsked {
 			p.Why = st.Why
 		}
 		if st.Journal != nil {
