@@ -46,7 +46,8 @@ func (l *Lab) refresh(ctx context.Context, m Machine) ([]string, error) {
 	var changed, units []string
 	for _, f := range files {
 		enrolls := m.IsPlatform() && filepath.Dir(f.path) == "/etc/gpuaas-platform/enroll" // of a node that was added
-		if f.unit == "" && !enrolls || !f.differs(root) {
+		program := filepath.Dir(f.path) == "/usr/local/bin"
+		if f.unit == "" && !enrolls && !program || !f.differs(root) {
 			continue
 		}
 		if err := f.put(root); err != nil {
