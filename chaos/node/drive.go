@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -185,7 +186,7 @@ func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := Diff(before, now, d.Scope, append(d.Allowed, r.own()...))
+	all := slices.DeleteFunc(Diff(before, now, d.Scope, append(d.Allowed, r.own()...)), func(x step.Residue) bool { return x.Allowed == ownTrace })
 	e := step.Entry{Event: step.EventClean, State: step.Reverted}
 	if n := Count(all); n > 0 {
 		e.State, e.Text = step.Conflict, fmt.Sprintf("%d differences", n)
@@ -201,9 +202,12 @@ func (r *Run) awaitEnd(ctx context.Context) {
 	}
 }
 
+// ownTrace is why a difference is not even told.
+const ownTrace = "the drill's own, until it is closed"
+
 // own are the traces that the drill has while it is not closed.
 func (r *Run) own() []step.Allow {
-	const why = "the drill's own, until it is closed"
+	why := ownTrace
 	dir := r.host.folder(r.ID)
 	var all []step.Allow
 	for _, p := range [...]string{dir, dir + "/*", r.host.reaperUnit(r.ID), r.host.reaperLink(r.ID), r.host.armLock(), r.host.Paths.State,
