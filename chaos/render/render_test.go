@@ -58,6 +58,17 @@ func TestGolden(t *testing.T) {
 			golden(t, name+"."+ext, rendered(t, r, render.Options{Format: f}))
 		}
 	}
+	for name, tape := range tapes(t) { // what the tool would have written down, for who reads it again
+		var b bytes.Buffer
+		for _, e := range tape.events {
+			text, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Write(append(text, '\n'))
+		}
+		golden(t, name+".events.ndjson", b.String())
+	}
 	for _, w := range []int{60, 120, 200} {
 		golden(t, fmt.Sprintf("game-day.%d.txt", w), rendered(t, reports(t)["game-day"], render.Options{Width: w}))
 	}

@@ -47,11 +47,14 @@ func claimStatus(s drill.State) diag.Status {
 func stateWords(s drill.State) string { return strings.ReplaceAll(clean(s), "_", " ") }
 
 // stepStatus is the status whose symbol and style a step or a change of a machine has: as before is good, whatever else it
-// may be is not, and before anything was touched there is nothing to say.
+// may be is not, and before anything was touched there is nothing to say. What is as before without this drill's doing
+// wants a look.
 func stepStatus(s step.State) diag.Status {
 	switch s {
 	case step.Reverted:
 		return diag.StatusPass
+	case step.Lost:
+		return diag.StatusWarn
 	case step.Planned, "":
 		return diag.StatusSkipped
 	case step.Conflict, step.Failed:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
@@ -35,12 +36,13 @@ func writeDrillReport(path string, r *drill.Report) error {
 
 // parseDrillReport reads a report of drills strictly.
 func parseDrillReport(data []byte) (*drill.Report, error) {
+	var of struct{ Kind string }
+	if json.Unmarshal(data, &of) == nil && of.Kind != drill.ReportKind {
+		return nil, fmt.Errorf("it is a %q, and no %s", of.Kind, drill.ReportKind)
+	}
 	r := &drill.Report{}
 	if err := strictJSON(data, r); err != nil {
 		return nil, err
-	}
-	if r.Kind != drill.ReportKind {
-		return nil, fmt.Errorf("it is a %q, and no %s", r.Kind, drill.ReportKind)
 	}
 	return r, nil
 }

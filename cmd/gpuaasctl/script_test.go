@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"net"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	chaosschema "github.com/gpuaas/gpuaasctl/chaos/schema"
 	"github.com/gpuaas/gpuaasctl/diag/schema"
 )
 
@@ -43,6 +44,9 @@ func setup(e *testscript.Env) error {
 		return err
 	}
 	if err := records(e); err != nil {
+		return err
+	}
+	if err := drillFiles(e); err != nil {
 		return err
 	}
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
@@ -121,20 +125,28 @@ func absent(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// valid FILE... fails unless every file is a report by the published schema.
+// valid FILE... fails unless every file is a report by the published schema of its kind.
 func valid(ts *testscript.TestScript, neg bool, args []string) {
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema.PreflightReport()))
+	for _, f := range args {
+		published := schema.PreflightReport()
+		if strings.Contains(ts.ReadFile(f), `"`+drill.ReportKind+`"`) {
+			published = chaosschema.Report()
+		}
+		validBy(ts, neg, published, f)
+	}
+}
+
+func validBy(ts *testscript.TestScript, neg bool, published, file string) {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(published))
 	ts.Check(err)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	ts.Check(c.AddResource("report", doc))
 	s, err := c.Compile("report")
 	ts.Check(err)
-	for _, f := range args {
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(ts.ReadFile(f))))
-		ts.Check(err)
-		if err := s.Validate(v); (err == nil) == neg {
-			ts.Fatalf("%s: valid is %t: %v", f, err == nil, err)
-		}
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(ts.ReadFile(file)))
+	ts.Check(err)
+	if err := s.Validate(v); (err == nil) == neg {
+		ts.Fatalf("%s: valid is %t: %v", file, err == nil, err)
 	}
 }

@@ -73,7 +73,7 @@ func drillWords() map[reflect.Type][]any {
 	closed(words, drill.Before, drill.During, drill.After)
 	closed(words, chaos.RoleNode, chaos.RolePeer, chaos.RolePlatform, "")
 	closed(words, step.Classes()...)
-	closed(words, "", step.Planned, step.Intent, step.Done, step.Verified, step.Reverting, step.Reverted, step.Conflict, step.Failed)
+	closed(words, "", step.Planned, step.Intent, step.Done, step.Verified, step.Reverting, step.Reverted, step.Lost, step.Conflict, step.Failed)
 	return words
 }
 
