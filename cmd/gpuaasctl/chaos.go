@@ -21,22 +21,33 @@ their file or folder.`,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosRun(a), newChaosSchema(a))
+	cmd.AddCommand(newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosRun(a), newChaosReport(a), newChaosSchema(a))
 	return cmd
 }
 
 func newChaosSchema(a *app) *cobra.Command {
-	return &cobra.Command{
+	var report bool
+	cmd := &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of a drill's file, for editors",
+		Short: "Print the JSON Schema of a drill's file, for editors, or of the report",
 		Long: `Print the JSON Schema of a drill's file. An editor with a YAML language server completes and checks a drill whose first
 line is:
 
-  # yaml-language-server: $schema=chaos-scenario.schema.json`,
-		Example: "  gpuaasctl chaos schema >chaos-scenario.schema.json",
-		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return a.write([]byte(schema.Scenario())) },
+  # yaml-language-server: $schema=chaos-scenario.schema.json
+
+--report prints that of what "run" and "report" write with -o json.`,
+		Example: `  gpuaasctl chaos schema >chaos-scenario.schema.json
+  gpuaasctl chaos schema --report >drill-report.schema.json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if report {
+				return a.write([]byte(schema.Report()))
+			}
+			return a.write([]byte(schema.Scenario()))
+		},
 	}
+	cmd.Flags().BoolVar(&report, "report", false, "of the report instead")
+	return cmd
 }
 
 // readDrills reads what name says; what is wrong with it is a usage error, since no machine has been asked yet.
