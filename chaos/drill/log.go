@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
@@ -34,6 +35,28 @@ func CreateLog(dir string) (*Log, error) {
 		return nil, fmt.Errorf("make the run's log: %w", err)
 	}
 	return &Log{dir, f}, nil
+}
+
+// Kept is how many runs are kept: half a megabyte each.
+const Kept = 200
+
+// Prune takes the oldest runs' folders away until no more than Kept are left. Runs are named by their time.
+func Prune(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var runs []string
+	for _, e := range entries { // sorted by name
+		if e.IsDir() && step.ValidName(e.Name()) {
+			runs = append(runs, e.Name())
+		}
+	}
+	var errs []error
+	for len(runs) > Kept {
+		errs, runs = append(errs, os.RemoveAll(filepath.Join(dir, runs[0]))), runs[1:]
+	}
+	return errors.Join(errs...)
 }
 
 // Dir is the run's folder.

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/remote"
-	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/history"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -48,23 +47,24 @@ func (h hands) close() {
 	}
 }
 
-// ready makes what the run needs, and plans once more with it.
-func (p *planned) ready(ctx context.Context, facts chaos.Facts, run string) (chaos.Plan, error) {
-	j := p.job
-	facts.Material = map[string]chaos.Material{}
-	own, err := j.authority()
-	if err != nil {
-		return chaos.Plan{}, err
+// ready makes what the plan needs for this run alone, and plans once more with it; nil where it needs nothing.
+func (p planned) ready(plan chaos.Plan, facts chaos.Facts) func(context.Context) (chaos.Plan, error) {
+	if len(plan.Material) == 0 {
+		return nil
 	}
-	wanted := chaos.Make(p.scenario, j.Env.Profile, p.subject, facts, run).Material
-	for _, m := range wanted {
-		made, err := j.mint(ctx, m.Mint, own)
+	return func(ctx context.Context) (chaos.Plan, error) {
+		own, err := p.job.authority()
 		if err != nil {
-			return chaos.Plan{}, fmt.Errorf("%s: %w", m.Mint, err)
+			return chaos.Plan{}, err
 		}
-		facts.Material[m.Mint.Key()] = made
+		facts.Material = map[string]chaos.Material{}
+		for _, m := range plan.Material {
+			if facts.Material[m.Mint.Key()], err = p.job.mint(ctx, m.Mint, own); err != nil {
+				return chaos.Plan{}, fmt.Errorf("%s: %w", m.Mint, err)
+			}
+		}
+		return chaos.Make(p.scenario, p.job.Env.Profile, p.subject, facts, plan.Run), nil
 	}
-	return chaos.Make(p.scenario, j.Env.Profile, p.subject, facts, run), nil
 }
 
 // authority is the CA that the profile lends to drills; nil where it lends none.
@@ -149,9 +149,4 @@ func (a *app) drillsFolder() (string, error) {
 		return "", err
 	}
 	return filepath.Join(filepath.Dir(path), "drills"), nil
-}
-
-// unreachable is a refusal of a machine, or a platform, that could not be asked.
-func unreachable(err error) *step.Refusal {
-	return step.Refuse(chaos.RefusedUnreachable, "%v", err)
 }

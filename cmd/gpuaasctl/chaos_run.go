@@ -5,11 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
-	"slices"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +12,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
@@ -154,167 +148,6 @@ func (o *runOptions) choose(cmd *cobra.Command, args []string) ([]chaos.Scenario
 		game.Order = append(game.Order, found[i].Metadata.ID)
 	}
 	return all, game, b.Pause, nil
-}
-
-// gameDay is several drills, one after the other.
-type gameDay struct {
-	app     *app
-	options *runOptions
-	runs    []planned
-	pause   chaos.Duration
-	folder  string // of all runs' logs
-	report  *drill.Report
-}
-
-// run runs them until one leaves something on a machine, or ctx ends.
-func (d *gameDay) run(ctx context.Context, observe func(drillUpdate)) *drill.Report {
-	abandon, stop := secondInterrupt(ctx)
-	defer stop()
-	r := d.report
-	r.EndedBy = diag.EndedCompleted
-	for i, p := range d.runs {
-		if ctx.Err() != nil || i > 0 && !wait(ctx, d.pause.Std()) {
-			r.NotRun = append(r.NotRun, p.scenario.Metadata.ID)
-			continue
-		}
-		if i > 0 && mustStop(r.Drills[len(r.Drills)-1]) {
-			for _, rest := range d.runs[i:] {
-				r.NotRun = append(r.NotRun, rest.scenario.Metadata.ID)
-			}
-			break
-		}
-		r.Drills = append(r.Drills, d.one(ctx, i, p, observe, abandon))
-	}
-	if ctx.Err() != nil {
-		r.EndedBy = diag.EndedInterrupted
-	}
-	r.EndedAt = diag.At(time.Now())
-	r.Settle()
-	return r
-}
-
-// mustStop says that a machine must be looked at before anything else is broken.
-func mustStop(d drill.Drill) bool {
-	return d.Verdict.Word == drill.Residue || d.Verdict.Word == drill.Conflict ||
-		slices.ContainsFunc(d.Machines, func(m drill.MachineResult) bool { return m.Armed && !m.Closed })
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-// secondInterrupt closes abandon when the operator asks for the end a second time; a third one ends the process.
-func secondInterrupt(ctx context.Context) (abandon <-chan struct{}, stop func()) {
-	closed, again, ended := make(chan struct{}), make(chan os.Signal, 1), make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-ended:
-			return
-		case <-ctx.Done():
-		}
-		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-		defer signal.Stop(again)
-		select {
-		case <-ended:
-		case <-again:
-			close(closed)
-			signal.Stop(again)
-			<-ended
-		}
-	})
-	return closed, func() { close(ended); wg.Wait() }
-}
-
-// one plans and runs one drill.
-func (d *gameDay) one(ctx context.Context, i int, p planned, observe func(drillUpdate), abandon <-chan struct{}) drill.Drill {
-	o := d.options
-	began := time.Now()
-	run := newDrillID(began)
-	machines, err := p.scenario.Machines(p.job.Env.Profile, p.subject)
-	var facts chaos.Facts
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, o.drills.target.deadline)
-		facts, err = p.job.survey(ctx, &p.scenario, p.subject, machines)
-		cancel()
-	}
-	plan := chaos.Make(p.scenario, p.job.Env.Profile, p.subject, facts, run)
-	if err != nil { // nothing is known well enough to be planned
-		plan.Refused = append(plan.Refused, chaos.Refusal{Refusal: *unreachable(err)})
-	}
-	log, err := drill.CreateLog(d.folder + "/" + run)
-	hands := p.job.hands(machines)
-	defer hands.close()
-	live := &liveWalk{update: func(u drillUpdate) { u.Index, u.Count = i, len(d.runs); observe(u) }}
-	job := drill.Job{
-		Plan: plan, Machines: hands.all(),
-		Walk:   func(ctx context.Context) *diag.Report { return p.job.walk(ctx, o.drills.target.deadline, live.walk) },
-		Decide: func(ctx context.Context, dec chaos.Decision) error { return p.job.decide(ctx, dec) },
-		Write: func(e drill.Event, walk *diag.Report) error {
-			if log == nil {
-				return err
-			}
-			return log.Write(e, walk)
-		},
-		Observe: live.event, Abandon: abandon,
-	}
-	if len(plan.Material) > 0 {
-		job.Ready = func(ctx context.Context) (chaos.Plan, error) { return p.ready(ctx, facts, run) }
-	}
-	story := drill.Run(ctx, job)
-	result := story.Drill()
-	if log != nil {
-		result.Log = log.Dir()
-		_ = log.Close() // every event of it was synced
-	}
-	return result
-}
-
-// walk walks the whole chain once, under an id of its own.
-func (j *job) walk(ctx context.Context, deadline time.Duration, observe func(preflight.Event)) *diag.Report {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	w := *j
-	w.RunID, w.Began, w.Observe = preflight.NewID("run"), time.Now(), observe
-	w.Env.CorrelationID = preflight.NewID("drill")
-	w.Plan = preflight.NewPlan(w.Env.Profile, w.Env.Subject, preflight.Options{Session: true, Token: !w.Env.Token.IsZero(), SSH: w.Env.Subject.NodeHost != ""})
-	w.Vantages = w.vantages()
-	defer closeAll(ctx, w.Vantages)
-	return preflight.Run(ctx, &w.Job)
-}
-
-// drillUpdate is progress of a game day.
-type drillUpdate struct {
-	Index, Count int
-	Event        drill.Event
-	Story        *drill.Story
-	Walk         *preflight.Event // of the walk that is under way; nil: Event is news
-}
-
-// liveWalk joins what a run tells with what the walk under way tells.
-type liveWalk struct {
-	update func(drillUpdate)
-	mu     sync.Mutex
-	story  *drill.Story
-}
-
-func (l *liveWalk) event(e drill.Event, s *drill.Story) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := *s
-	l.story = &c
-	l.update(drillUpdate{Event: e, Story: l.story})
-}
-
-func (l *liveWalk) walk(e preflight.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.update(drillUpdate{Story: l.story, Walk: &e})
 }
 
 // runAndShow runs, with progress on stderr.

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// gameDay is several drills, one after the other.
+type gameDay struct {
+	app     *app
+	options *runOptions
+	runs    []planned
+	pause   chaos.Duration
+	folder  string // of all runs' logs
+	report  *drill.Report
+}
+
+// run runs them until one leaves something on a machine, or ctx ends.
+func (d *gameDay) run(ctx context.Context, observe func(drillUpdate)) *drill.Report {
+	abandon, stop := secondInterrupt(ctx)
+	defer stop()
+	r := d.report
+	r.EndedBy = diag.EndedCompleted
+	for i, p := range d.runs {
+		if ctx.Err() != nil || i > 0 && !wait(ctx, d.pause.Std()) {
+			r.NotRun = append(r.NotRun, p.scenario.Metadata.ID)
+			continue
+		}
+		if i > 0 && mustStop(r.Drills[len(r.Drills)-1]) {
+			for _, rest := range d.runs[i:] {
+				r.NotRun = append(r.NotRun, rest.scenario.Metadata.ID)
+			}
+			break
+		}
+		r.Drills = append(r.Drills, d.one(ctx, i, p, observe, abandon))
+	}
+	if ctx.Err() != nil {
+		r.EndedBy = diag.EndedInterrupted
+	}
+	r.EndedAt = diag.At(time.Now())
+	r.Settle()
+	return r
+}
+
+// mustStop says that a machine must be looked at before anything else is broken.
+func mustStop(d drill.Drill) bool {
+	return d.Verdict.Word == drill.Residue || d.Verdict.Word == drill.Conflict ||
+		slices.ContainsFunc(d.Machines, func(m drill.MachineResult) bool { return m.Armed && !m.Closed })
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// secondInterrupt closes abandon when the operator asks for the end a second time; a third one ends the process.
+func secondInterrupt(ctx context.Context) (abandon <-chan struct{}, stop func()) {
+	closed, again, ended := make(chan struct{}), make(chan os.Signal, 1), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(again)
+		select {
+		case <-ended:
+		case <-again:
+			close(closed)
+			signal.Stop(again)
+			<-ended
+		}
+	})
+	return closed, func() { close(ended); wg.Wait() }
+}
+
+// one plans and runs one drill.
+func (d *gameDay) one(ctx context.Context, i int, p planned, observe func(drillUpdate), abandon <-chan struct{}) drill.Drill {
+	deadline := d.options.drills.target.deadline
+	run := newDrillID(time.Now())
+	plan, facts, machines := p.plan(ctx, run, deadline)
+	log, unwritten := drill.CreateLog(filepath.Join(d.folder, run))
+	hands := p.job.hands(machines)
+	defer hands.close()
+	live := &liveWalk{update: func(u drillUpdate) { u.Index, u.Count = i, len(d.runs); observe(u) }}
+	story := drill.Run(ctx, drill.Job{
+		Plan: plan, Machines: hands.all(),
+		Walk:   func(ctx context.Context) *diag.Report { return p.job.walk(ctx, deadline, live.walk) },
+		Ready:  p.ready(plan, facts),
+		Decide: p.job.decide,
+		Write: func(e drill.Event, walk *diag.Report) error {
+			if log == nil {
+				return unwritten
+			}
+			return log.Write(e, walk)
+		},
+		Observe: live.event, Abandon: abandon,
+	})
+	result := story.Drill()
+	if log != nil {
+		result.Log = log.Dir()
+		// Every event was synced, and a folder too many harms nobody.
+		_ = log.Close()
+		_ = drill.Prune(d.folder)
+	}
+	return result
+}
+
+// plan reads the machines and plans. What cannot be read is a reason not to touch anything.
+func (p planned) plan(ctx context.Context, run string, deadline time.Duration) (chaos.Plan, chaos.Facts, []chaos.Machine) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	profile := p.job.Env.Profile
+	machines, err := p.scenario.Machines(profile, p.subject)
+	var facts chaos.Facts
+	if err == nil {
+		facts, err = p.job.survey(ctx, &p.scenario, p.subject, machines)
+	}
+	plan := chaos.Make(p.scenario, profile, p.subject, facts, run)
+	if err != nil {
+		plan.Refused = []chaos.Refusal{{Refusal: *step.Refuse(chaos.RefusedUnreachable, "%v", err)}}
+	}
+	return plan, facts, machines
+}
+
+// walk walks the whole chain once, under an id of its own.
+func (j *job) walk(ctx context.Context, deadline time.Duration, observe func(preflight.Event)) *diag.Report {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	w := *j
+	w.RunID, w.Began, w.Observe = preflight.NewID("run"), time.Now(), observe
+	w.Env.CorrelationID = preflight.NewID("drill")
+	w.Plan = preflight.NewPlan(w.Env.Profile, w.Env.Subject, preflight.Options{Session: true, Token: !w.Env.Token.IsZero(), SSH: w.Env.Subject.NodeHost != ""})
+	w.Vantages = w.vantages()
+	defer closeAll(ctx, w.Vantages)
+	return preflight.Run(ctx, &w.Job)
+}
+
+// drillUpdate is progress of a game day.
+type drillUpdate struct {
+	Index, Count int
+	Event        drill.Event
+	Story        *drill.Story
+	Walk         *preflight.Event // of the walk that is under way; nil: Event is news
+}
+
+// liveWalk joins what a run tells with what the walk under way tells.
+type liveWalk struct {
+	update func(drillUpdate)
+	mu     sync.Mutex
+	story  *drill.Story
+}
+
+func (l *liveWalk) event(e drill.Event, s *drill.Story) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := *s
+	l.story = &c
+	l.update(drillUpdate{Event: e, Story: l.story})
+}
+
+func (l *liveWalk) walk(e preflight.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.update(drillUpdate{Story: l.story, Walk: &e})
+}
