@@ -1,0 +1,156 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// clear takes away what the drill left, in one of the ways in which that can be done: cells take turns.
+func (c *crashTrial) clear() {
+	c.t.Helper()
+	r, err := c.ask("residue")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if r.Clean != nil && *r.Clean {
+		c.row.cleared = "the run"
+		return
+	}
+	h := fnv.New32a()
+	fmt.Fprint(h, c.name())
+	if h.Sum32()%3 == 0 {
+		c.nextRun()
+		return
+	}
+	c.byHand()
+}
+
+// nextRun lets another drill take the machine over.
+func (c *crashTrial) nextRun() {
+	c.t.Helper()
+	c.row.cleared = "next run"
+	c.well()
+	name := "testdata/crash-t0.yaml"
+	if c.platform() {
+		name = "testdata/crash-t3.yaml"
+	}
+	out, stderr, code := try(c.t, 2*time.Minute, "chaos", "run", name, "--profile", "lab", "--node-id", c.walked, "-o", "wide")
+	if code != 0 {
+		c.t.Errorf("the next run: exit %d\n%s%s\n%s", code, out, stderr, c.account())
+	}
+}
+
+// byHand uses the program that lies beside the journal, as somebody would who is on the machine.
+func (c *crashTrial) byHand() {
+	c.t.Helper()
+	c.row.cleared = "hand"
+	say := func(what string, r step.Reply, err error) {
+		c.t.Helper()
+		switch {
+		case err != nil:
+			c.t.Errorf("%s: %v", what, err)
+		case r.Error != "":
+			c.t.Errorf("%s: %s", what, r.Error)
+		case r.Refused != nil && r.Refused.Code != step.RefusedNone:
+			c.t.Errorf("%s: %v", what, r.Refused)
+		case r.Clean != nil && !*r.Clean:
+			c.t.Errorf("%s: %v", what, r.Residue)
+		}
+	}
+	if st, err := c.ask("status", "--run", c.run); err == nil && st.Status != nil && st.Status.Phase == step.PhaseOver {
+		r, err := c.ask("revert", "--run", c.run)
+		say("revert", r, err)
+		r, err = c.ask("verify", "--run", c.run)
+		say("verify", r, err)
+		r, err = c.ask("close", "--run", c.run)
+		say("close", r, err)
+	} else {
+		r, err := c.ask("close", "--force", "--run", c.run)
+		say("close by force", r, err)
+	}
+	// A tool that was killed leaves its program in a tmpfs of its own until the next one, or the next boot.
+	c.on(`rm -f /run/gpuaasctl/gpuaas-fault-* /run/gpuaasctl/.gpuaas-fault-*; if mountpoint -q /run/gpuaasctl; then umount /run/gpuaasctl; fi; rmdir /run/gpuaasctl 2>/dev/null || true`)
+}
+
+// clean wants nothing left: by our own fingerprint, and by plain tools, to the byte.
+func (c *crashTrial) clean() {
+	c.t.Helper()
+	if r, err := c.ask("residue"); err != nil || r.Clean == nil || !*r.Clean {
+		c.t.Errorf("something of ours is left: %v %v %s", r.Residue, err, r.Error)
+	}
+	var differs []string
+	var err error
+	now := ""
+	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(300 * time.Millisecond) { // a unit that was just restarted
+		differs, err = c.differs(nil)
+		now = c.on(snapshot)
+		if err == nil && len(differs) == 0 && now == c.looked {
+			return
+		}
+	}
+	c.t.Errorf("the machine is not as before: %v\n%s\nby plain tools:\n%s%s", err, strings.Join(differs, "\n"), lost(c.looked, now), c.account())
+}
+
+// account is what is known of the run, for the log of a cell that failed.
+func (c *crashTrial) account() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cell %s on %s (walks of %s), run %s, %s\n", c.name(), c.machine, c.walked, c.run, c.row.struck)
+	for _, e := range c.events {
+		fmt.Fprintf(&b, "%6d ms %-10s %s %s %s", e.MS, e.Kind, e.Machine, e.Step, e.Text)
+		if e.Sight != nil {
+			fmt.Fprintf(&b, "%s: %s", e.Sight.Stage, e.Sight.Says())
+		}
+		for _, r := range e.Refused {
+			b.WriteString(r.String())
+		}
+		for _, r := range e.Residue {
+			if r.Allowed == "" {
+				b.WriteString("\n          left: " + r.String())
+			}
+		}
+		b.WriteString("\n")
+	}
+	select {
+	case <-c.ended:
+		fmt.Fprintf(&b, "the tool: %s\n%s\n", c.tool.ProcessState, tailOf(c.errs.String()))
+	default:
+		b.WriteString("the tool runs\n")
+	}
+	if r, err := c.ask("status", "--run", c.run, "--journal"); err != nil || r.Status == nil {
+		fmt.Fprintf(&b, "journal: %v %v\n", err, r.Refused)
+	} else {
+		for _, e := range r.Status.Journal {
+			n := "-"
+			if e.Change != nil {
+				n = fmt.Sprint(*e.Change)
+			}
+			fmt.Fprintf(&b, "%s %3d %-9s %-8s %-8s %s %-10s %s\n", e.At.Format("15:04:05.000"), e.Seq, e.By, e.Event, e.Step, n, e.State, e.Text)
+		}
+	}
+	fmt.Fprintf(&b, "again: -run 'TestCrashMatrix/%s$'\n", c.name())
+	return b.String()
+}
+
+func tailOf(s string) string { return s[max(0, len(s)-2000):] }
+
+// rescue leaves the lab to the other cells as well as it can be left.
+func (c *crashTrial) rescue() {
+	if c.tool == nil || c.tool.Process == nil {
+		return
+	}
+	c.tool.Process.Kill() // long dead, but for a cell that gave up
+	<-c.ended
+	if !c.t.Failed() {
+		return
+	}
+	c.relieve()
+	_, _ = c.ask("revert", "--run", c.run)
+	_, _ = c.ask("close", "--force", "--run", c.run)
+	c.on(`rm -f /run/gpuaasctl/gpuaas-fault-* /run/gpuaasctl/.gpuaas-fault-*`)
+}

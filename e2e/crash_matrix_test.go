@@ -1,0 +1,193 @@
+//go:build linux
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/lab"
+)
+
+// crashSample is how many cells the lab suite runs: one for each way to die.
+const crashSample = 8
+
+// crashCell is one drill in which something dies as soon as one step of it was told.
+type crashCell struct {
+	tier   string // of its faults; the drill is testdata/crash-TIER.yaml
+	at     drill.Kind
+	strike string
+}
+
+func (c crashCell) name() string { return fmt.Sprintf("%s/%s/%s", c.tier, c.at, c.strike) }
+
+// crashTiers are the drills, one for each way in which a fault can end.
+func crashTiers() []string { return []string{"t0", "t1", "t2", "t3"} }
+
+// crashSteps are the events of a run at which something may die, in order.
+func crashSteps() []drill.Kind {
+	return []drill.Kind{drill.Arming, drill.Armed, drill.Breaking, drill.Broken, drill.Walked, drill.Reverting, drill.Reverted, drill.Compared, drill.Closed}
+}
+
+// platform says whether the cell breaks the platform, and with it everybody's walks.
+func (c crashCell) platform() bool { return c.tier == "t3" }
+
+// crashCells is the whole matrix. Those of the platform come first, since nothing else can be tried meanwhile.
+func crashCells() []crashCell {
+	var all []crashCell
+	for _, tier := range slices.Backward(crashTiers()) {
+		for _, at := range crashSteps() {
+			for _, s := range strikes() {
+				all = append(all, crashCell{tier, at, s.name})
+			}
+		}
+	}
+	return all
+}
+
+// sampleCells draws as many cells as there are ways to die: each way once, each tier as often as the others.
+func sampleCells(seed uint64) []crashCell {
+	r := rand.New(rand.NewPCG(seed, 0))
+	tiers, steps := r.Perm(crashSample), r.Perm(len(crashSteps()))
+	var all []crashCell
+	for i, s := range strikes() {
+		all = append(all, crashCell{crashTiers()[tiers[i]%len(crashTiers())], crashSteps()[steps[i]], s.name})
+	}
+	slices.SortStableFunc(all, func(a, b crashCell) int { return strings.Compare(b.tier, a.tier) })
+	return all
+}
+
+// crashSeed is the one that was given, or one of its own for each day and commit.
+func crashSeed(t *testing.T) uint64 {
+	if text := os.Getenv("GPUAASCTL_CRASH_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("GPUAASCTL_CRASH_SEED: %v", err)
+		}
+		return seed
+	}
+	h := fnv.New32a()
+	fmt.Fprint(h, time.Now().UTC().Format(time.DateOnly), os.Getenv("GITHUB_SHA"), os.Getenv("CI_COMMIT_SHA"))
+	return uint64(h.Sum32())
+}
+
+// chosenCells are all where they are asked for, or where -run names cells; else a sample.
+func chosenCells(t *testing.T) []crashCell {
+	named := false
+	if f := flag.Lookup("test.run"); f != nil {
+		named = strings.Contains(f.Value.String(), "TestCrashMatrix/")
+	}
+	if named || os.Getenv("GPUAASCTL_CRASH") == "all" {
+		return crashCells()
+	}
+	seed := crashSeed(t)
+	t.Logf("a sample of %d of %d cells; GPUAASCTL_CRASH_SEED=%d draws it again, GPUAASCTL_CRASH=all runs all", crashSample, len(crashCells()), seed)
+	return sampleCells(seed)
+}
+
+// TestCrashMatrix: whatever dies, and at whatever step of a drill, the machine is as it was before within the drill's time
+// to live and the grace of its undoing, somebody has written down who put it back, and nothing is left once it is closed.
+func TestCrashMatrix(t *testing.T) {
+	l := needLab(t)
+	m := &crashMatrix{lab: l, free: make(chan string, len(l.Machines()))}
+	for _, machine := range l.Machines() {
+		if !machine.IsPlatform() {
+			m.free <- machine.Name
+		}
+	}
+	t.Cleanup(func() { t.Log("\n" + m.table()) })
+	for _, c := range chosenCells(t) {
+		t.Run(c.name(), func(t *testing.T) {
+			if !c.platform() {
+				t.Parallel()
+			}
+			walked := <-m.free
+			defer func() { m.free <- walked }()
+			m.try(t, c, walked)
+		})
+	}
+}
+
+// crashMatrix is what the cells have in common.
+type crashMatrix struct {
+	lab  *lab.Lab
+	free chan string // nodes on which no drill is
+
+	mu   sync.Mutex // guards rows
+	rows []crashRow
+}
+
+// crashRow is how one cell ended.
+type crashRow struct {
+	crashCell
+	struck  string        // what was hit, and how long after the step was told
+	reverts string        // who, and why
+	within  time.Duration // from the arming until the machine was as before
+	cleared string        // by whom
+	took    time.Duration
+	failed  bool
+}
+
+func (m *crashMatrix) add(r crashRow) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows = append(m.rows, r)
+}
+
+// table is every cell that was tried, and how many there were of each kind.
+func (m *crashMatrix) table() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	slices.SortFunc(m.rows, func(a, b crashRow) int { return strings.Compare(a.name(), b.name()) })
+	var b strings.Builder
+	failed := 0
+	who := map[string]int{}
+	for _, r := range m.rows {
+		mark := "ok"
+		if r.failed {
+			mark, failed = "FAILED", failed+1
+		}
+		fmt.Fprintf(&b, "%-6s %-30s %-32s as before %5.1f s  by %-52s cleared by %-10s %5.1f s\n", mark, r.name(), r.struck, r.within.Seconds(), r.reverts, r.cleared, r.took.Seconds())
+		by, _, _ := strings.Cut(r.reverts, ":")
+		who[by]++
+	}
+	for _, by := range slices.Sorted(maps.Keys(who)) {
+		fmt.Fprintf(&b, "%4d put back by %s\n", who[by], by)
+	}
+	fmt.Fprintf(&b, "%d cells tried of %d, %d failed", len(m.rows), len(crashCells()), failed)
+	return b.String()
+}
+
+// TestCrashSample: a sample has every way to die and every tier, whatever the seed, and each cell's drill is there.
+func TestCrashSample(t *testing.T) {
+	if n := len(strikes()); n != crashSample {
+		t.Fatalf("%d ways to die, and samples of %d", n, crashSample)
+	}
+	for seed := range uint64(50) {
+		ways, tiers := map[string]bool{}, map[string]int{}
+		for _, c := range sampleCells(seed) {
+			ways[c.strike] = true
+			tiers[c.tier]++
+		}
+		if len(ways) != crashSample || len(tiers) != len(crashTiers()) {
+			t.Errorf("seed %d: %d ways to die, tiers %v", seed, len(ways), tiers)
+		}
+	}
+	for _, tier := range crashTiers() {
+		if _, err := os.Stat(filepath.Join("testdata", "crash-"+tier+".yaml")); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// strike is one way in which a run can be hit.
+type strike struct {
+	name string
+	hit  func(*crashTrial) string // says what was hit
+	lift func(*crashTrial)        // takes the cause away again; nil where it passes by itself
+}
+
+// strikes are all of them.
+func strikes() []strike {
+	return []strike{
+		{"kill-cli", (*crashTrial).killTool, nil},
+		{"cut-ssh", (*crashTrial).cutSSH, nil},
+		{"lose-path", (*crashTrial).losePath, (*crashTrial).findPath},
+		{"kill-watchdog", (*crashTrial).killWatchdog, nil},
+		{"kill-both", (*crashTrial).killBoth, nil},
+		{"kill-agent", (*crashTrial).killAgent, nil},
+		{"fill-disk", (*crashTrial).fillDisk, (*crashTrial).emptyDisk},
+		{"reboot", (*crashTrial).reboot, nil},
+	}
+}
+
+func strikeOf(name string) strike {
+	return strikes()[slices.IndexFunc(strikes(), func(s strike) bool { return s.name == name })]
+}
+
+// killTool kills the operator's tool.
+func (c *crashTrial) killTool() string {
+	c.tool.Process.Kill()
+	c.killed = true
+	return "tool"
+}
+
+// cutSSH ends every connection of the operator at the machine's end.
+func (c *crashTrial) cutSSH() string {
+	n := c.on(`main=$(systemctl show -P MainPID ssh); n=0; for p in $(pgrep -x sshd); do if [ "$p" != "$main" ]; then kill -9 $p && n=$((n+1)); fi; done; echo $n`)
+	return strings.TrimSpace(n) + " sessions"
+}
+
+// pathLost is for how long packets vanish: longer than the drill's lease lives without being renewed.
+const pathLost = 12 * time.Second
+
+// losePath has every packet between the operator and the machine vanish, without a word to either.
+func (c *crashTrial) losePath() string {
+	c.filter(fmt.Sprintf(`table inet %[1]s {
+ chain out { type filter hook output priority 0; ip daddr %[2]s drop; }
+ chain in { type filter hook input priority 0; ip saddr %[2]s drop; }
+}
+`, c.table(), c.address))
+	c.pathBack = time.Now().Add(pathLost)
+	return "path"
+}
+
+func (c *crashTrial) findPath() {
+	time.Sleep(time.Until(c.pathBack))
+	c.filter("add table inet " + c.table() + "\ndelete table inet " + c.table() + "\n")
+}
+
+func (c *crashTrial) table() string { return "crash_" + strings.ReplaceAll(c.machine, "-", "_") }
+
+// filter changes the packet filter of the operator's machine.
+func (c *crashTrial) filter(text string) {
+	c.t.Helper()
+	cmd := exec.Command("nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("nft: %v\n%s", err, out)
+	}
+}
+
+// watchdogComes is how long a watchdog is waited for while the machine is made ready.
+const watchdogComes = 4 * time.Second
+
+// killWatchdog kills the drill's watchdog; one that is about to come is waited for, one that is over is not there.
+func (c *crashTrial) killWatchdog() string {
+	wait := "0"
+	if c.at == "arming" {
+		wait = fmt.Sprint(int(watchdogComes.Milliseconds() / 10))
+	}
+	pid := strings.TrimSpace(c.on(`n=` + wait + `; while :; do
+ p=$(systemctl show -P MainPID gpuaasctl-watch-` + c.run + `.service)
+ if [ "$p" != 0 ]; then kill -9 $p; echo $p; exit 0; fi
+ [ $n -gt 0 ] || exit 0
+ n=$((n-1)); sleep 0.01
+done`))
+	if pid == "" {
+		return "no watchdog there"
+	}
+	return "watchdog"
+}
+
+func (c *crashTrial) killBoth() string { return c.killTool() + " and " + c.killWatchdog() }
+
+// killAgent kills what runs on the machine for the platform's sake: the agent, or the platform itself.
+func (c *crashTrial) killAgent() string {
+	unit := "gpuaas-node-agent"
+	if c.machine == platform {
+		unit = "gpuaas-platform"
+	}
+	c.on(`p=$(systemctl show -P MainPID ` + unit + `); [ "$p" = 0 ] || kill -9 $p`)
+	return unit
+}
+
+// foreign is a file that fills the machine's disk.
+const foreign = "/var/crash-foreign"
+
+func (c *crashTrial) fillDisk() string {
+	out := c.on(`f=` + foreign + `; n=$(df --output=avail -B1 /var | tail -n 1); fallocate -l $n $f 2>/dev/null || true
+dd if=/dev/zero bs=4096 2>/dev/null >>$f || true; df --output=avail -B1 /var | tail -n 1`)
+	return "disk, free " + strings.TrimSpace(out)
+}
+
+func (c *crashTrial) emptyDisk() { c.on("rm -f " + foreign) }
+
+// reboot reboots the machine, and waits until it answers again.
+func (c *crashTrial) reboot() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	if err := c.matrix.lab.Reboot(ctx, c.machine); err != nil {
+		c.t.Fatal(err)
+	}
+	return "machine"
+}
+
+// startTool starts the drill. Its log goes into a folder of its own.
+func (c *crashTrial) startTool(t *testing.T) {
+	t.Helper()
+	c.tool = exec.Command(tool(), "chaos", "run", "testdata/crash-"+c.tier+".yaml", "--profile", "lab", "--node-id", c.walked, "-o", "json", "--quiet")
+	c.tool.Env = append(c.tool.Environ(), "GPUAASCTL_HISTORY=off", "XDG_STATE_HOME="+c.state)
+	c.tool.Stdout, c.tool.Stderr = &c.out, &c.errs
+	if err := c.tool.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.ended = make(chan struct{})
+	go func() {
+		defer close(c.ended)
+		_ = c.tool.Wait() // how it ended is told by its report
+	}()
+}

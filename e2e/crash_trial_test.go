@@ -1,0 +1,283 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	onnode "github.com/gpuaas/gpuaasctl/chaos/node"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// Times of these drills, as their files have them.
+const (
+	crashTTL   = 20 * time.Second
+	crashReach = 60 * time.Second // until the step at which something dies
+	crashTool  = 90 * time.Second // until a tool that is alive gives up
+)
+
+// crashTrial is one cell while it is tried.
+type crashTrial struct {
+	crashCell
+	t       *testing.T
+	matrix  *crashMatrix
+	machine string // which is broken
+	walked  string // the node of the walks
+	address string // of the machine
+	row     crashRow
+
+	before onnode.Fingerprint
+	looked string // by plain tools, before
+
+	tool      *exec.Cmd
+	ended     chan struct{} // the tool has
+	killed    bool          // by the test
+	out, errs bytes.Buffer
+	state     string // the folder of the tool's log
+	run       string // id of the drill, once it is known
+	events    []drill.Event
+	lines     int // of the log that were read
+	pathBack  time.Time
+	relieved  bool
+	status    *step.Status // the last one that the machine gave
+}
+
+// try tries one cell.
+func (m *crashMatrix) try(t *testing.T, cell crashCell, walked string) {
+	c := &crashTrial{crashCell: cell, t: t, matrix: m, walked: walked, machine: walked, state: t.TempDir(), row: crashRow{crashCell: cell}}
+	if cell.platform() {
+		c.machine = platform
+	}
+	machine, err := m.lab.Machine(c.machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.address = machine.Address()
+	began := time.Now()
+	defer func() {
+		c.row.took, c.row.failed = time.Since(began), t.Failed()
+		m.add(c.row)
+		t.Logf("%s: %s; as before %.1f s after arming, by %s; cleared by %s; %.1f s", walked, c.row.struck, c.row.within.Seconds(), c.row.reverts, c.row.cleared, c.row.took.Seconds())
+	}()
+	c.well()
+	if c.before, err = c.fingerprint(); err != nil {
+		t.Fatal(err)
+	}
+	c.looked = c.on(snapshot)
+	defer c.rescue()
+	c.startTool(t)
+	c.reach()
+	c.hit()
+	c.heals()
+	c.end()
+	c.clear()
+	c.clean()
+	c.well()
+}
+
+func (c *crashTrial) on(script string) string {
+	c.t.Helper()
+	return on(c.t, c.matrix.lab, c.machine, script)
+}
+
+// well waits until a walk passes.
+func (c *crashTrial) well() {
+	c.t.Helper()
+	var stderr, out []byte
+	for began := time.Now(); time.Since(began) < settle; time.Sleep(300 * time.Millisecond) {
+		code := 0
+		if out, stderr, code = try(c.t, 90*time.Second, "preflight", "--profile", "lab", "--node-id", c.walked, "-o", "short"); code == 0 {
+			return
+		}
+	}
+	c.t.Fatalf("%s is not well after %s:\n%s%s", c.walked, settle, out, stderr)
+}
+
+// read takes in what the run has told since.
+func (c *crashTrial) read() {
+	c.t.Helper()
+	if c.run == "" {
+		runs, _ := filepath.Glob(filepath.Join(c.state, "gpuaasctl", "drills", "*", drill.EventsFile))
+		if len(runs) == 0 {
+			return
+		}
+		c.run = filepath.Base(filepath.Dir(runs[0]))
+	}
+	b, err := os.ReadFile(filepath.Join(c.state, "gpuaasctl", "drills", c.run, drill.EventsFile))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if bytes.Count(b, []byte("\n")) == c.lines {
+		return
+	}
+	events, _, err := drill.ReadEvents(bytes.NewReader(b[:bytes.LastIndexByte(b, '\n')+1]))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.events, c.lines = events, len(events)
+}
+
+// told gives the first event of a kind about the machine; of walks, the first while the fault is there.
+func (c *crashTrial) told(kind drill.Kind) *drill.Event {
+	i := slices.IndexFunc(c.events, func(e drill.Event) bool {
+		if kind == drill.Walked {
+			return e.Kind == kind && e.Sight != nil && e.Sight.Stage == drill.During
+		}
+		return e.Kind == kind && e.Machine == c.machine
+	})
+	if i < 0 {
+		return nil
+	}
+	return &c.events[i]
+}
+
+// reach waits until the run tells the step.
+func (c *crashTrial) reach() {
+	c.t.Helper()
+	for began := time.Now(); time.Since(began) < crashReach; time.Sleep(time.Millisecond) {
+		if c.read(); c.told(c.at) != nil {
+			return
+		}
+		select {
+		case <-c.ended:
+			c.t.Fatalf("the run ended before %s:\n%s", c.at, c.account())
+		default:
+		}
+	}
+	c.t.Fatalf("the run did not come to %s within %s:\n%s", c.at, crashReach, c.account())
+}
+
+// hit strikes.
+func (c *crashTrial) hit() {
+	c.t.Helper()
+	s := strikeOf(c.strike)
+	after := time.Since(c.told(c.at).At.Time)
+	c.row.struck = fmt.Sprintf("%s, %d ms after", s.hit(c), after.Milliseconds())
+}
+
+// heals waits until the machine is as before for good. That must be within the time to live and the grace, from the arming.
+func (c *crashTrial) heals() {
+	c.t.Helper()
+	arming := c.told(drill.Arming).At.Time
+	deadline := arming.Add(crashTTL + step.DefaultGrace)
+	why := "nobody looked"
+	for time.Now().Before(deadline) {
+		c.read()
+		if why = c.open(); why == "" {
+			c.row.within = time.Since(arming)
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	c.row.within = time.Since(arming)
+	c.t.Errorf("the machine is not as before within %s of the arming: %s\n%s", deadline.Sub(arming), why, c.account())
+}
+
+// open is what speaks against the machine being as before for good; "" nothing.
+func (c *crashTrial) open() string {
+	r, err := c.ask("status", "--run", c.run, "--journal")
+	switch {
+	case err != nil:
+		return err.Error()
+	case r.Error != "":
+		return r.Error
+	case r.Refused != nil && r.Refused.Code != step.RefusedNone:
+		return r.Refused.Error()
+	case r.Refused != nil && c.told(drill.Closed) == nil && (!c.killed || c.sessions() > 0):
+		return "it may still be armed"
+	case r.Status != nil && r.Status.Phase != step.PhaseOver && r.Status.Phase != step.PhaseClosed:
+		return "the drill is " + r.Status.Phase + ", " + string(r.Status.State)
+	}
+	if r.Status != nil {
+		c.status = r.Status
+	}
+	allowed := c.traces()
+	if c.strike == "fill-disk" {
+		allowed = append(allowed, step.Allow{Class: step.ClassDisk, Key: "*/* bytes", Why: "the test's own"}, step.Allow{Class: step.ClassDisk, Key: "/ bytes", Why: "the test's own"})
+	}
+	differs, err := c.differs(allowed)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(differs, "\n")
+}
+
+// sessions is how many processes of SSH sessions the machine has.
+func (c *crashTrial) sessions() int {
+	out := c.on(`main=$(systemctl show -P MainPID ssh); for p in $(pgrep -x sshd); do [ "$p" = "$main" ] || echo $p; done`)
+	return len(strings.Fields(out))
+}
+
+// end takes the cause away, lets a tool that is alive come to its end, and says who put the machine back.
+func (c *crashTrial) end() {
+	c.t.Helper()
+	c.relieve()
+	select {
+	case <-c.ended:
+	case <-time.After(crashTool):
+		c.tool.Process.Kill()
+		<-c.ended
+		c.t.Errorf("the tool did not end within %s:\n%s", crashTool, c.account())
+	}
+	c.read()
+	c.reverter()
+	if c.killed {
+		return
+	}
+	var report drill.Report
+	if err := json.Unmarshal(c.out.Bytes(), &report); err != nil || len(report.Drills) != 1 {
+		c.t.Errorf("no report of the run: %v\n%s", err, c.account())
+		return
+	}
+	switch v := report.Drills[0].Verdict; {
+	case v.Word == drill.Residue && c.strike == "fill-disk": // the room that the test takes
+	case v.Word == drill.Residue || v.Word == drill.Conflict:
+		c.t.Errorf("the tool says %s: %s\n%s", v.Word, v.Text, c.account())
+	}
+}
+
+// relieve takes the cause away, once.
+func (c *crashTrial) relieve() {
+	if s := strikeOf(c.strike); s.lift != nil && !c.relieved && c.row.struck != "" {
+		c.relieved = true
+		s.lift(c)
+	}
+}
+
+// reverter says who put the machine back, by the machine's journal or what the run was told of it.
+func (c *crashTrial) reverter() {
+	c.t.Helper()
+	st := c.status
+	if r, err := c.ask("status", "--run", c.run, "--journal"); err == nil && r.Status != nil {
+		st = r.Status
+	}
+	for _, e := range c.events {
+		if e.Machine == c.machine && e.Status != nil && (st == nil || len(e.Status.Journal) > 0) {
+			st = e.Status
+		}
+	}
+	switch {
+	case st != nil && st.Reverter != "":
+		c.row.reverts = st.Reverter + ": " + st.Why
+	case st != nil && st.Why != "":
+		c.row.reverts = "nobody: nothing was made, and " + st.Why
+	case c.told(drill.Breaking) == nil:
+		c.row.reverts = "nobody: it never was armed"
+	}
+	if by, _, _ := strings.Cut(c.row.reverts, ":"); !slices.Contains([]string{"nobody", step.ByCLI, step.ByWatchdog, step.ByReaper, step.ByNextRun}, by) {
+		c.t.Errorf("nobody says who put the machine back (%q):\n%s", c.row.reverts, c.account())
+	}
+	if st != nil && strings.HasPrefix(c.row.reverts, "nobody") && slices.ContainsFunc(st.Steps, func(s step.StepStatus) bool { return s.State != step.Planned }) {
+		c.t.Errorf("something was made, and nobody undid it:\n%s", c.account())
+	}
+}

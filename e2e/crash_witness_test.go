@@ -1,0 +1,130 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	onnode "github.com/gpuaas/gpuaasctl/chaos/node"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// fault runs gpuaas-fault on the machine without putting it there: from a file of the host that stays open.
+func (c *crashTrial) fault(args ...string) ([]byte, error) {
+	dir := os.Getenv("GPUAASCTL_BIN")
+	if dir == "" {
+		dir = filepath.Join("..", "bin")
+	}
+	f, err := os.Open(filepath.Join(dir, "gpuaas-fault"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	cmd, err := c.matrix.lab.Command(ctx, c.machine, append([]string{"/proc/self/fd/3"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.WaitDelay = &out, &errs, []*os.File{f}, time.Second
+	if err := cmd.Run(); err != nil && out.Len() == 0 {
+		return nil, fmt.Errorf("gpuaas-fault %s: %w: %s", strings.Join(args, " "), err, errs.Bytes())
+	}
+	return out.Bytes(), nil
+}
+
+// ask is fault for the commands that answer with one line.
+func (c *crashTrial) ask(args ...string) (step.Reply, error) {
+	out, err := c.fault(args...)
+	var r step.Reply
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	return r, err
+}
+
+func (c *crashTrial) fingerprint() (onnode.Fingerprint, error) {
+	out, err := c.fault("fingerprint")
+	var f onnode.Fingerprint
+	if err == nil {
+		err = json.Unmarshal(out, &f)
+	}
+	return f, err
+}
+
+// traces are what a drill may have on the machine until it is closed, and the tool while it works.
+func (c *crashTrial) traces() []step.Allow {
+	const why = "the drill's own"
+	var all []step.Allow
+	dir, reaper, watchdog := "/var/lib/gpuaasctl/drill", "gpuaasctl-reaper-"+c.run+".service", "gpuaasctl-watch-"+c.run+".service"
+	for _, p := range []string{dir, dir + "/" + c.run, dir + "/" + c.run + "/*", "/var/lib/gpuaasctl/.drill.lock", "/etc/systemd/system/" + reaper,
+		"/etc/systemd/system/sysinit.target.wants/" + reaper, "/etc/systemd/system/sysinit.target.wants", "/run/gpuaasctl/*", "/run/gpuaasctl/.*", "/run/systemd/transient/" + watchdog} {
+		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why}, step.Allow{Class: step.ClassFile, Key: p, Why: why})
+	}
+	for _, u := range []string{reaper, watchdog} {
+		all = append(all, step.Allow{Class: step.ClassUnit, Key: u + "*", Why: why}, step.Allow{Class: step.ClassOwn, Key: u, Why: why})
+	}
+	return all
+}
+
+// differs is what is not as before, one line each, but for what is allowed.
+func (c *crashTrial) differs(allowed []step.Allow) ([]string, error) {
+	now, err := c.fingerprint()
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, r := range onnode.Diff(c.before, now, step.Scope{}, allowed) {
+		if r.Allowed == "" {
+			all = append(all, r.String())
+		}
+	}
+	return all, nil
+}
+
+// snapshot is what plain tools of the machine say of everything that these drills touch, and of what drills leave behind.
+// Sessions come and go, and a few mounts have names that are drawn at each boot.
+const snapshot = `
+echo == packet filter; nft -s list ruleset
+echo == mounts; findmnt -rn -o TARGET,SOURCE,FSTYPE,OPTIONS | grep -v -e '^/run/credentials/' -e '^/run/user/' | sed 's/\[[^]]*\/\/deleted\]/[deleted]/' | sort
+for u in gpuaas-node-agent nginx gpuaas-platform; do p=$(systemctl show -P MainPID $u); if [ "$p" != 0 ]; then
+ echo == mounts of $u; findmnt -N $p -rn -o TARGET,FSTYPE | grep -v -e '^/run/credentials' -e '^/run/user' | sort; fi; done
+echo == unit files; systemctl list-unit-files --no-legend --no-pager --full | grep -v -e '^session-' -e '^user-' -e '^user@' | sort
+echo == masked or failed; systemctl list-units --all --state=masked,failed --no-legend --no-pager --plain --full | sort
+echo == drop-ins; systemctl show -p Id,DropInPaths,FreezerState,ActiveState,UnitFileState gpuaas-node-agent nginx gpuaas-platform ssh
+find /etc/systemd /run/systemd/system /run/systemd/system.control /run/systemd/transient ! -name 'session-*' -printf '%p %y %m %U:%G %l\n' 2>/dev/null | sort
+echo == accounts; getent passwd; getent group
+echo == files; find /etc/gpuaas /etc/gpuaas-platform /etc/nginx /etc/hosts /etc/nsswitch.conf /etc/passwd /etc/resolv.conf /var/lib/gpuaas/undo -type f -exec stat -c '%n %a %u:%g %s %Y %i' {} + -exec sha256sum {} + 2>/dev/null | sort
+echo == stopped; ps -eo stat=,comm= | grep '^[Tt]' || true
+echo == ours; find /var/lib/gpuaasctl /run/gpuaasctl ! -name 'gpuaas-agent*' 2>/dev/null | sort; pgrep -x -l gpuaas-fault || true; ls -d ` + foreign + ` 2>/dev/null || true
+echo == environment; p=$(systemctl show -P MainPID gpuaas-node-agent); [ "$p" = 0 ] || tr '\0' '\n' </proc/$p/environ | grep -c '^GPUAAS_CRASH_MATRIX=' || true
+`
+
+// lost is what one text has and the other one lacks, by lines.
+func lost(before, after string) string {
+	count := map[string]int{}
+	for line := range strings.Lines(before) {
+		count[line]++
+	}
+	var b strings.Builder
+	for line := range strings.Lines(after) {
+		if count[line]--; count[line] < 0 {
+			b.WriteString("  + " + line)
+		}
+	}
+	for line := range strings.Lines(before) {
+		if count[line] > 0 {
+			count[line]--
+			b.WriteString("  - " + line)
+		}
+	}
+	return b.String()
+}
