@@ -152,8 +152,20 @@ func ownFiles(items map[string]string, root, exe string, everything bool) error 
 			return err
 		}
 		if p != exe && (everything || strings.Contains(d.Name(), "gpuaasctl-")) {
-			items[p] = d.Type().String()
+			items[p] = kindOf(d)
 		}
 		return nil
 	})
+}
+
+func kindOf(d fs.DirEntry) string {
+	switch d.Type() {
+	case 0:
+		return "file"
+	case fs.ModeDir:
+		return "folder"
+	case fs.ModeSymlink:
+		return "link"
+	}
+	return d.Type().String()
 }

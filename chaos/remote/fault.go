@@ -49,11 +49,12 @@ func (m *Machine) Fault(ctx context.Context, in []byte, args ...string) (step.Re
 }
 
 // FaultOf is Fault by the copy of the program that a drill keeps beside its journal. That one understands the journal,
-// whatever version we are, and nothing need be put on the machine.
+// whatever version we are, and nothing need be put on the machine. It is for drills of others, which may be dead.
 func (m *Machine) FaultOf(ctx context.Context, run string, args ...string) (step.Reply, error) {
 	if !step.ValidName(run) {
 		return step.Reply{}, fmt.Errorf("%q is no drill's id", run)
 	}
+	m.mark() // by whoever began the drill
 	return m.fault(ctx, nil, []string{path.Join(m.cfg.state, run, program)}, append(args[:len(args):len(args)], "--run", run))
 }
 
@@ -133,7 +134,6 @@ func (m *Machine) push(ctx context.Context, uname string) error {
 	if i < 0 {
 		return fmt.Errorf("there is no %s for %s here to put there", program, uname)
 	}
-	m.mark()
 	data, err := os.ReadFile(all[i].Path)
 	if err != nil {
 		return fmt.Errorf("it cannot be put there: %w", err)
@@ -159,11 +159,12 @@ func (m *Machine) Leave(ctx context.Context) error {
 	if !ours {
 		return nil
 	}
-	args := []string{m.cfg.dir}
-	for _, p := range m.programs() {
-		args = append(args, p.Name)
-	}
-	a, err := m.exec(ctx, vantage.Script{Text: leaveScript, Args: args, Within: quick})
+	return m.Sweep(ctx)
+}
+
+// Sweep is Leave for a machine on which a run may have forgotten the program that was killed.
+func (m *Machine) Sweep(ctx context.Context) error {
+	a, err := m.exec(ctx, vantage.Script{Text: leaveScript, Args: []string{m.cfg.dir}, Within: quick})
 	if err != nil {
 		return fmt.Errorf("taking %s off %s: %w", program, m.ID(), err)
 	}
@@ -172,4 +173,16 @@ func (m *Machine) Leave(ctx context.Context) error {
 		return fmt.Errorf("taking %s off %s: %s", program, m.ID(), cmp.Or(why, "the connection ended before it was"))
 	}
 	return nil
+}
+
+// Left are the paths of our program on the machine: somebody uses it, or has forgotten it.
+func (m *Machine) Left(ctx context.Context) ([]string, error) {
+	a, err := m.exec(ctx, vantage.Script{Text: leftScript, Args: []string{m.cfg.dir}, Within: quick})
+	if _, whole := a.Note("exit"); err == nil && !whole {
+		err = errors.New("the connection ended before all was seen")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("programs of ours on %s: %w", m.ID(), err)
+	}
+	return strings.Fields(string(a.Output)), nil
 }

@@ -17,6 +17,7 @@ import (
 )
 
 func TestFault(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
 	secret := bytes.Repeat([]byte("top-secret"), 20_000)
@@ -51,6 +52,7 @@ func TestFault(t *testing.T) {
 
 // Several who ask at once share one connection and one push.
 func TestAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil {
@@ -74,6 +76,7 @@ func TestAtOnce(t *testing.T) {
 
 // A walk's helper in the same folder is none of our business.
 func TestLeaveLeavesOthers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
 	if err := m.Leave(t.Context()); err != nil || b.Logins() != 0 {
@@ -82,9 +85,14 @@ func TestLeaveLeavesOthers(t *testing.T) {
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil {
 		t.Fatal(err)
 	}
-	helper := filepath.Join(b.dir, "gpuaas-agent-0123456789abcdef")
-	if err := os.WriteFile(helper, nil, 0o700); err != nil {
-		t.Fatal(err)
+	helper, forgotten := filepath.Join(b.dir, "gpuaas-agent-0123456789abcdef"), filepath.Join(b.dir, ".gpuaas-fault-0123456789abcdef.7")
+	for _, p := range []string{helper, forgotten} {
+		if err := os.WriteFile(p, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := m.Left(t.Context()); err != nil || len(left) != 2 || left[1] != forgotten {
+		t.Errorf("left: %v %v", left, err)
 	}
 	if err := m.Leave(t.Context()); err != nil {
 		t.Error(err)
@@ -95,6 +103,7 @@ func TestLeaveLeavesOthers(t *testing.T) {
 }
 
 func TestNoAnswer(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, b *bench)
 		command string
@@ -140,6 +149,7 @@ func TestNoAnswer(t *testing.T) {
 
 // A login that may become root does.
 func TestSudo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.cfg.Node.SSH.User = "ops"
 	b.program(t, "id", `[ -n "$AS_ROOT" ] && echo 0 || echo 1000`)
@@ -155,6 +165,7 @@ func TestSudo(t *testing.T) {
 
 // A connection that is cut while a command runs is an error, for nobody knows what came of it; the next call has a new one.
 func TestCut(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil {
@@ -184,6 +195,7 @@ func TestCut(t *testing.T) {
 
 // A server that takes no new connections is still there for those who have one.
 func TestKept(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil {
@@ -205,6 +217,7 @@ func TestKept(t *testing.T) {
 
 // Anew leaves calls alone that are under way.
 func TestAnew(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
 	var wg sync.WaitGroup
@@ -223,8 +236,10 @@ func TestAnew(t *testing.T) {
 
 // A call that is given up ends at once. The others go on where the server lives, and end where it is frozen.
 func TestGivenUp(t *testing.T) {
+	t.Parallel()
 	for _, frozen := range []bool{false, true} {
 		t.Run(fmt.Sprint("frozen ", frozen), func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t)
 			m := b.open(t)
 			if _, err := m.Exec(t.Context(), step.Exec{Argv: []string{"true"}}); err != nil {
@@ -232,7 +247,7 @@ func TestGivenUp(t *testing.T) {
 			}
 			other := make(chan error, 1)
 			go func() {
-				_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", "1"}})
+				_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", "0.8"}})
 				other <- err
 			}()
 			waitFor(t, func() bool { return len(b.Execs()) > 1 })
@@ -242,7 +257,7 @@ func TestGivenUp(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			began := time.Now()
-			if _, err := m.Exec(ctx, step.Exec{Argv: []string{"sleep", "3"}}); err == nil {
+			if _, err := m.Exec(ctx, step.Exec{Argv: []string{"sleep", "1"}}); err == nil {
 				t.Error("an answer")
 			}
 			if took := time.Since(began); took > time.Second {
@@ -264,6 +279,7 @@ func TestGivenUp(t *testing.T) {
 }
 
 func TestExec(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
 	for name, on := range map[string]interface {
@@ -301,11 +317,12 @@ func TestExec(t *testing.T) {
 
 // A machine that is closed gives nothing any more, and its calls end.
 func TestClosed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
 	done := make(chan error, 1)
 	go func() {
-		_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", "3"}})
+		_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", "1"}})
 		done <- err
 	}()
 	waitFor(t, func() bool { return len(b.Execs()) > 0 })
@@ -322,6 +339,7 @@ func TestClosed(t *testing.T) {
 
 // Drills are read by the programs that they keep, and nothing is put there.
 func TestRuns(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.cfg.state = t.TempDir()
 	m := b.open(t)

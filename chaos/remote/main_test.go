@@ -34,7 +34,7 @@ func fault() int {
 	case "revert":
 		r.Refused = step.Refuse(step.RefusedNone, "there is no drill on this machine")
 	case "verify": // hangs
-		time.Sleep(2 * time.Second)
+		time.Sleep(time.Second)
 	case "close": // fails as a program does that was built for something else
 		fmt.Fprint(os.Stderr, "illegal instruction")
 		return 132

@@ -54,16 +54,21 @@ chmod 0700 "$t" && mv -f "$t" "$d/$n" || fail "putting $d/$n in place"
 echo "GPUAASCTL-SENTINEL pushed" >&2
 `
 
-// leaveScript takes programs away by name, and the tmpfs when nothing else is in it. One that is in use stays: it is
-// gone with the next boot. Arguments: folder, names.
+// leaveScript takes every program of ours away, also one that a run forgot which was killed, and the tmpfs when nothing
+// else is in it. A run that is under way puts it there again. Arguments: folder.
 const leaveScript = rootFirst + `d=$1
-shift
-for n in "$@"; do
-  rm -f "$d/$n" "$d/.$n".* || { echo "GPUAASCTL-SENTINEL failed removing $d/$n" >&2; exit 0; }
-done
+rm -f "$d"/gpuaas-fault-* "$d"/.gpuaas-fault-* || { echo "GPUAASCTL-SENTINEL failed removing $d/gpuaas-fault-*" >&2; exit 0; }
 if [ -d "$d" ] && [ -z "$(ls -A "$d")" ]; then
   if mountpoint -q "$d"; then umount "$d" 2>/dev/null; fi
   rmdir "$d" 2>/dev/null
 fi
 echo "GPUAASCTL-SENTINEL gone" >&2
+`
+
+// leftScript lists the programs that lie there. Arguments: folder.
+const leftScript = rootFirst + `echo "GPUAASCTL-SENTINEL begin"
+for p in "$1"/gpuaas-fault-* "$1"/.gpuaas-fault-*; do
+  [ ! -e "$p" ] || echo "$p"
+done
+printf '\nGPUAASCTL-SENTINEL exit code=0\n' >&2
 `

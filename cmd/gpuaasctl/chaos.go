@@ -21,7 +21,8 @@ their file or folder.`,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosRun(a), newChaosReport(a), newChaosSchema(a))
+	cmd.AddCommand(newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosRun(a), newChaosReport(a),
+		newChaosStatus(a), newChaosRevert(a), newChaosPanic(a), newChaosResidue(a), newChaosSchema(a))
 	return cmd
 }
 

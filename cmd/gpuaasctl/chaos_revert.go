@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/chaos/remote"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+const kindChaosRevert = "ChaosRevert"
+
+func newChaosRevert(a *app) *cobra.Command {
+	o := &fleetOptions{}
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "revert [RUN]",
+		Short: "Put back what drills have changed, on every machine of the profile",
+		Long: `Put back what the drill RUN has changed, or what every drill has, on every machine of the profile, whoever began it; then
+compare each machine with how it was before, and take the drill's own traces away.
+
+What somebody else has changed in the meantime is left alone and called a conflict: the drill's journal stays, so that it
+can be looked at. --force takes it away as well.
+
+Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.`,
+		Example: `  gpuaasctl chaos revert --profile lab
+  gpuaasctl chaos revert 261121-091500-ab12 --profile lab
+  gpuaasctl chaos revert 261121-091500-ab12 --profile lab --force`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run := ""
+			if len(args) == 1 {
+				run = args[0]
+			}
+			if run != "" && !step.ValidName(run) {
+				return usagef("%q is no drill's run (gpuaasctl chaos status lists them)", run)
+			}
+			f, err := a.fleet(cmd, o)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
+			defer cancel()
+			doc := f.each(ctx, kindChaosRevert, func(ctx context.Context, on *remote.Machine, m *fleetMachine) error {
+				all, err := on.Runs(ctx)
+				if err != nil {
+					return err
+				}
+				undoAll(ctx, on, m, slices.DeleteFunc(all, func(x remote.Found) bool { return run != "" && x.Run != run }), force)
+				return nil
+			})
+			if run != "" && doc.drills() == 0 && doc.code(cmd.Context()) == exitPass {
+				return usagef("no machine of the profile has a drill %s (gpuaasctl chaos status lists them)", run)
+			}
+			return a.finish(cmd, doc, o.output, revertText)
+		},
+	}
+	o.flags(a, cmd, 2*time.Minute)
+	cmd.Flags().BoolVar(&force, "force", false, "take the traces of drills with a conflict away as well")
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	return cmd
+}
+
+// drills counts them.
+func (d *fleetReport) drills() int {
+	n := 0
+	for _, m := range d.Machines {
+		n += len(m.Drills)
+	}
+	return n
+}
+
+// undoAll undoes drills of one machine, whatever comes of each.
+func undoAll(ctx context.Context, on *remote.Machine, m *fleetMachine, all []remote.Found, force bool) {
+	for _, x := range all {
+		m.Drills = append(m.Drills, undo(ctx, on, x, force))
+	}
+}
+
+// undo puts back one drill on one machine, compares, and takes the drill's traces away.
+func undo(ctx context.Context, on *remote.Machine, found remote.Found, force bool) fleetDrill {
+	x := fleetDrill{Run: found.Run, Status: found.Status, Error: found.Error}
+	if found.Status == nil { // nothing in its journal could be undone
+		return abandon(ctx, on, x)
+	}
+	r, err := insist(ctx, on, x.Run, "revert", "--why", step.WhyAsked)
+	if r.Status != nil {
+		x.Status = r.Status
+	}
+	if err != nil {
+		x.Error, x.Left = err.Error(), "it may not be put back"
+		return x
+	}
+	if x.Status.Phase != step.PhaseOver && x.Status.Phase != step.PhaseClosed {
+		x.Left = "it is not put back: " + x.Status.Phase
+		return x
+	}
+	var left []string
+	if r, err := insist(ctx, on, x.Run, "verify"); err != nil {
+		x.Error = err.Error()
+		left = append(left, "the machine was not compared with before")
+	} else {
+		x.Residue = slices.DeleteFunc(r.Residue, func(d step.Residue) bool { return d.Allowed != "" })
+		if x.Clean = r.Clean; x.Clean == nil || !*x.Clean {
+			left = append(left, fmt.Sprintf("%d differences from before", len(x.Residue)))
+		}
+	}
+	conflict := x.Status.State == step.Conflict
+	if conflict {
+		left = append(left, "what somebody else has changed was left alone")
+	}
+	args := []string{"close"}
+	if force {
+		args = append(args, "--force")
+	}
+	switch {
+	case conflict && !force:
+		left = append(left, "its journal, for whoever looks at it (then: gpuaasctl chaos revert "+x.Run+" --force)")
+	default:
+		if _, err := insist(ctx, on, x.Run, args...); err != nil {
+			x.Error = err.Error()
+			left = append(left, "its own traces")
+		} else {
+			x.Closed = true
+		}
+	}
+	x.Left = strings.Join(left, "; ")
+	return x
+}
+
+// abandon takes away what is left of a drill whose journal cannot be read by any program.
+func abandon(ctx context.Context, on *remote.Machine, x fleetDrill) fleetDrill {
+	if _, err := insist(ctx, on, x.Run, "close", "--force"); err != nil {
+		x.Error += "; " + err.Error()
+		x.Left = "its folder"
+		return x
+	}
+	x.Closed = true
+	return x
+}
+
+// Patience with a machine that gives no answer. Every command that is insisted on may be given as often as one likes.
+const (
+	insistTimes = 3
+	insistPause = time.Second
+)
+
+// insist gives a command until there is an answer. A refusal, or an error of the program there, is one, and comes back as
+// an error.
+func insist(ctx context.Context, on *remote.Machine, run string, args ...string) (step.Reply, error) {
+	for n := 1; ; n++ {
+		r, err := on.FaultOf(ctx, run, args...)
+		switch {
+		case err == nil && r.Refused != nil:
+			return r, r.Refused
+		case err == nil && r.Error != "":
+			return r, errors.New(r.Error)
+		case err == nil || n == insistTimes || ctx.Err() != nil:
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+			return r, err
+		case <-time.After(insistPause):
+		}
+	}
+}
+
+// revertText is the table of what was undone, and every line of what is left.
+func revertText(d *fleetReport, limit int) string {
+	rows := [][]string{{"MACHINE", "DRILL", "STATE", "BY", "CLEAN", "CLOSED", "SCENARIO", "LEFT"}}
+	var more strings.Builder
+	for _, m := range d.Machines {
+		for _, x := range m.Drills {
+			state, by, scenario := "unknown", "-", ""
+			if st := x.Status; st != nil {
+				state, by, scenario = string(st.State), st.Reverter, st.Scenario
+				for _, s := range st.Steps {
+					if text := stepNote(s); text != "" {
+						fmt.Fprintf(&more, "%s: %s: %s\n", m.ID, s.ID, text)
+					}
+				}
+			}
+			rows = append(rows, []string{m.ID, x.Run, state, by, clean(x.Clean), yesNo(x.Closed), scenario, x.Left})
+			if x.Error != "" {
+				fmt.Fprintf(&more, "%s: %s: %s\n", m.ID, x.Run, x.Error)
+			}
+			for _, r := range x.Residue {
+				fmt.Fprintf(&more, "%s: %s\n", m.ID, r)
+			}
+		}
+	}
+	var b strings.Builder
+	switch {
+	case len(rows) > 1:
+		b.Write(columnsIn(rows, limit))
+	default:
+		b.WriteString("there was no drill to put back\n")
+	}
+	return b.String() + more.String() + d.unreached()
+}
+
+// clean is how a comparison came out.
+func clean(is *bool) string {
+	if is == nil {
+		return "-"
+	}
+	return yesNo(*is)
+}
