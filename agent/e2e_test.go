@@ -91,7 +91,7 @@ func roundtrip(t *testing.T, p *platformtest.Platform, kind string, payload any)
 		map[string]any{"type": kind, "payload": payload, "ttl_seconds": 30}, &made); status != http.StatusCreated {
 		t.Fatalf("enqueue: %d", status)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		var task struct {
 			Status string `json:"status"`
 		}
@@ -114,7 +114,7 @@ func terminal(t *testing.T, p *platformtest.Platform) {
 	if status, _ := p.Do(http.MethodPost, "/v1/allocations/"+platformtest.AllocationID+"/terminal-token", nil, &minted); status/100 != 2 {
 		t.Fatalf("mint: %d", status)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, p.TerminalBase+"/v1/terminal/"+minted.SessionID, &websocket.DialOptions{
 		HTTPClient: p.Client(), Subprotocols: []string{wire.TerminalSubprotocol, wire.BearerPrefix + minted.Token}})

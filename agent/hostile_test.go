@@ -95,7 +95,7 @@ func TestAWatermarkThatNobodyReachedEndsTheSending(t *testing.T) {
 	})
 	r := newRuntime(cfg.withDefaults())
 	defer r.api.close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	r.sendEvents(ctx)
 	if asked != 1 {

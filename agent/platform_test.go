@@ -255,7 +255,7 @@ func (p *fakePlatform) task(id, kind string, payload any) wire.Task {
 // resultOf waits for the result of a task.
 func (p *fakePlatform) resultOf(id string) wire.TaskResult {
 	p.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for {
 		p.mu.Lock()
 		got := p.results[id]
@@ -328,7 +328,7 @@ func (d *decisions) Record(v Decision) error {
 // await waits for a decision that fits.
 func (d *decisions) await(t testing.TB, fits func(Decision) bool) Decision {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for {
 		d.mu.Lock()
 		for _, v := range d.list {

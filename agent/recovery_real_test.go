@@ -46,7 +46,7 @@ func (p *fakePlatform) mint(t testing.TB, change func(*wire.TokenClaims)) diag.S
 
 func (p *fakePlatform) served(t testing.TB, serial func(string) bool) {
 	t.Helper()
-	for deadline := time.After(15 * time.Second); ; {
+	for deadline := time.After(30 * time.Second); ; {
 		p.mu.Lock()
 		n := len(p.serials)
 		ok := n > 0 && serial(p.serials[n-1])
@@ -402,7 +402,7 @@ func TestRecoveryPathIsAsked(t *testing.T) {
 		return dial(ctx, network, address)
 	}
 	start(t, cfg)
-	for deadline := time.Now().Add(10 * time.Second); p.enrollments() == 0; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); p.enrollments() == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not enroll")
 		}

@@ -30,7 +30,7 @@ func TestEnrollsReportsAndWorks(t *testing.T) {
 	if r := p.resultOf("t1"); r.Status != wire.TaskCompleted || r.FinishedAt.Sub(r.StartedAt) < 20*time.Millisecond {
 		t.Errorf("result %+v", r)
 	}
-	if took := stop(); took > 2*time.Second {
+	if took := stop(); took > 20*time.Second { // what is under way would take a minute
 		t.Errorf("stopping took %v", took)
 	}
 	p.mu.Lock()
@@ -94,7 +94,7 @@ func (b *browser) frame(t *testing.T) wire.Frame {
 	select {
 	case f := <-b.frames:
 		return f
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("no frame came")
 		return wire.Frame{}
 	}
@@ -103,7 +103,7 @@ func (b *browser) frame(t *testing.T) wire.Frame {
 // until reads bytes up to want.
 func (b *browser) until(t *testing.T, want string) {
 	t.Helper()
-	deadline := time.After(5 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for {
 		if _, rest, ok := strings.Cut(b.seen, want); ok {
 			b.seen = rest

@@ -116,7 +116,7 @@ func TestBrowserCut(t *testing.T) {
 		if code != websocket.StatusNormalClosure {
 			t.Errorf("the node's leg was closed with %d", code)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the node's leg stays open")
 	}
 	eventually(t, "the session is closed", func() bool { return session(t, p, m.SessionID).Reason == "browser_closed" })

@@ -61,7 +61,7 @@ func open(t *testing.T, ctx context.Context) (*websocket.Conn, <-chan End) {
 // frame reads up to the next text frame and gives the bytes before it.
 func frame(t *testing.T, c *websocket.Conn) (wire.Frame, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var text strings.Builder
 	for {

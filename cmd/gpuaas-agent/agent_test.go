@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -54,17 +55,18 @@ func TestProgram(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "ca-bundle.crt"), []byte(p.CAPEM), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
+	log := &heard{}
 	cmd := exec.Command(bin, "run", "--dir", dir, "--record-dir", filepath.Join(dir, "diag"), "--record-mirror", filepath.Join(dir, "mirror"))
 	token := p.EnrollmentToken(platformtest.NodeID).Reveal()
 	cmd.Env = append(os.Environ(), "GPUAAS_API_URL="+p.NodeAPIURL, "GPUAAS_TERMINAL_API_URL="+p.NodeTerminalURL,
 		"GPUAAS_NODE_ID="+platformtest.NodeID, "GPUAAS_ENROLLMENT_TOKEN="+token, "GPUAAS_TASK_SIGNING_PUBKEYS="+p.TaskPubkeys,
 		"GPUAAS_HEARTBEAT_INTERVAL=15s", "GPUAAS_TASK_WAIT=25s")
-	cmd.Stderr = &log
+	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(4 * time.Second)
+	log.await(t, "taking tasks")
+	time.Sleep(3 * time.Second) // it is at rest by then
 	rss, switches := status(t, cmd.Process.Pid, "VmRSS")<<10, wakeups(t, cmd.Process.Pid)
 	parts := fmt.Sprintf("%d KiB of files, %d KiB anonymous", status(t, cmd.Process.Pid, "RssFile"), status(t, cmd.Process.Pid, "RssAnon"))
 	time.Sleep(2 * time.Second)
@@ -86,19 +88,47 @@ func TestProgram(t *testing.T) {
 	switch {
 	case fi.Size() > maxBinary:
 		t.Errorf("the binary has %d bytes, more than %d", fi.Size(), maxBinary)
-	case stopped > 2*time.Second:
+	case stopped > 15*time.Second: // a long poll of 25 s is under way
 		t.Errorf("stopping took %v", stopped)
 	}
 	for _, want := range []string{"agent starts", "recovery_enrolled", "taking tasks", "shutdown", "stopped"} {
 		if !strings.Contains(log.String(), want) {
-			t.Errorf("the log lacks %q:\n%s", want, &log)
+			t.Errorf("the log lacks %q:\n%s", want, log)
 		}
 	}
 	if strings.Contains(log.String(), token) {
 		t.Error("the log holds the token")
 	}
 	if strings.Contains(log.String(), "level=ERROR") {
-		t.Errorf("errors in the log:\n%s", &log)
+		t.Errorf("errors in the log:\n%s", log)
+	}
+}
+
+// heard is what a program says, while it says it.
+type heard struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.Write(p)
+}
+
+func (h *heard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
+}
+
+// await returns when the program has said want.
+func (h *heard) await(t *testing.T, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(h.String(), want); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not say %q:\n%s", want, h)
+		}
 	}
 }
 

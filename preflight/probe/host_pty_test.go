@@ -81,7 +81,7 @@ func TestPTYLeavesNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 200 {
+	for range 6000 {
 		if s, err := readStat(pid); err != nil || s.state == "Z" {
 			return // whoever reaps orphans may take its time
 		}

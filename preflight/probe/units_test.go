@@ -94,14 +94,13 @@ func TestUnitsOfAnImpatientLeader(t *testing.T) {
 
 func TestAHangingSystemdIsNotAskedAgain(t *testing.T) {
 	asked := manyUnits(t, "sleep 600")
-	began := time.Now()
 	for _, f := range (&Prober{}).Probe(t.Context(), unitRequests("a.service", "b.service")) {
 		if f.Failure != diag.Timeout {
 			t.Errorf("%s: %q", f.Request.Target, f.Failure)
 		}
 	}
-	if took := time.Since(began); took > commandLimit+time.Second || asked() > 2 {
-		t.Errorf("%d questions in %s", asked(), took)
+	if asked() > 2 {
+		t.Errorf("%d questions", asked())
 	}
 }
 

@@ -77,6 +77,9 @@ func lookupOf(h dns.HandlerFunc) func(t *testing.T) diag.Fact {
 	}
 }
 
+// tomorrow is a leaf that is not valid before the tests have ended, however long they take.
+var tomorrow = leafOf{notBefore: time.Now().Add(24 * time.Hour), notAfter: time.Now().Add(48 * time.Hour)}
+
 var dnsMisfortunes = []misfortune{
 	{diag.DNSNXDomain, "dns", "no such name", lookupOf(zone(nil))},
 	{diag.DNSNoAnswer, "dns", "a name without addresses", lookupOf(zone(map[string][]string{"api.gpuaas.test.": nil}))},
@@ -170,7 +173,7 @@ var tlsMisfortunes = []misfortune{
 		return run(t, diag.Request{Op: diag.OpTLS, Target: s.URL, CAInline: newAuthority(t, "another").pem})
 	}},
 	{diag.TLSExpired, "tls", "expired", shaken(leafOf{notAfter: time.Now().Add(-time.Minute)})},
-	{diag.TLSNotYetValid, "tls", "not yet valid", shaken(leafOf{notBefore: time.Now().Add(time.Minute)})},
+	{diag.TLSNotYetValid, "tls", "not yet valid", shaken(tomorrow)},
 	{diag.TLSExpired, "tls", "expired, and by an unknown CA", func(t *testing.T) diag.Fact {
 		s := site(t, newAuthority(t, "ca").leaf(t, leafOf{notAfter: time.Now().Add(-time.Minute)}), http.NotFoundHandler())
 		return run(t, diag.Request{Op: diag.OpTLS, Target: s.URL, CAInline: newAuthority(t, "another").pem})
@@ -244,7 +247,7 @@ var mtlsMisfortunes = []misfortune{
 	{diag.MTLSUnknownCA, "mtls", "signed by somebody else, TLS 1.3", badClient(foreignLeaf)},
 	{diag.MTLSUnknownCA, "mtls", "signed by somebody else, TLS 1.2", badClient(foreignLeaf, tls12)},
 	{diag.MTLSCertExpired, "mtls", "expired", badClient(clientLeaf(leafOf{notAfter: time.Now().Add(-time.Minute)}))},
-	{diag.MTLSCertNotYetValid, "mtls", "not yet valid", badClient(clientLeaf(leafOf{notBefore: time.Now().Add(time.Minute)}))},
+	{diag.MTLSCertNotYetValid, "mtls", "not yet valid", badClient(clientLeaf(tomorrow))},
 	{diag.MTLSCertRejected, "mtls", "rejected", badClient(clientLeaf(leafOf{}), refuseAll)},
 	{diag.MTLSNotRequested, "mtls", "a public edge", badClient(clientLeaf(leafOf{}), func(c *tls.Config) { c.ClientAuth = tls.NoClientCert })},
 	{diag.MTLSIngress400, "http", "nginx dislikes the certificate", answered(page(400, "text/html", nginxSSLError))},

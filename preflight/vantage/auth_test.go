@@ -65,7 +65,7 @@ func TestAgentAuth(t *testing.T) {
 	s, _ := only(t, pub)
 	cfg := configFor(t, s)
 	cfg.SSH.Identity, cfg.AgentSocket = "", serveAgent(t, key)
-	f := loginFact(within(t, 5*time.Second), open(t, cfg))
+	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	if f.Failure != diag.OK || f.SSH.AuthMethod != "agent" {
 		t.Errorf("%q %s %+v", f.Failure, f.Detail, f.SSH)
 	}
@@ -84,7 +84,7 @@ func TestNamedIdentityIsOfferedAlone(t *testing.T) {
 	cfg := configFor(t, s)
 	cfg.SSH.Identity = writeFile(t, "id", pem.EncodeToMemory(block))
 
-	f := loginFact(within(t, 5*time.Second), open(t, cfg))
+	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	wantFailure(t, f, diag.SSHAuth, "auth")
 	if !strings.Contains(f.Detail, "encrypted") || !strings.Contains(f.Detail, "ssh-add") {
 		t.Errorf("detail %q", f.Detail)
@@ -94,7 +94,7 @@ func TestNamedIdentityIsOfferedAlone(t *testing.T) {
 	}
 
 	cfg.AgentSocket = serveAgent(t, other1, other2, key)
-	f = loginFact(within(t, 5*time.Second), open(t, cfg))
+	f = loginFact(within(t, 30*time.Second), open(t, cfg))
 	if f.Failure != diag.OK || f.SSH.AuthMethod != "agent" {
 		t.Errorf("%q %s %+v", f.Failure, f.Detail, f.SSH)
 	}
@@ -107,7 +107,7 @@ func TestIdentityThatIsNotThere(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	cfg := configFor(t, s)
 	cfg.SSH.Identity = filepath.Join(t.TempDir(), "absent")
-	f := loginFact(within(t, 5*time.Second), open(t, cfg))
+	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	wantFailure(t, f, diag.SSHAuth, "auth")
 	if !strings.Contains(f.Detail, "absent") {
 		t.Errorf("detail %q", f.Detail)
@@ -126,7 +126,7 @@ func TestRefusedKeyIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := loginFact(within(t, 5*time.Second), open(t, cfg))
+	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	wantFailure(t, f, diag.SSHAuth, "auth")
 	if !strings.Contains(f.Detail, ssh.FingerprintSHA256(mine.PublicKey())) || !strings.Contains(f.Detail, "user root") {
 		t.Errorf("detail %q", f.Detail)

@@ -20,7 +20,7 @@ func TestUnknownHostKeyThenTrusted(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	cfg := configFor(t, s)
 	cfg.SSH.KnownHosts = filepath.Join(t.TempDir(), "ssh", "known_hosts")
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, 30*time.Second)
 	f := loginFact(ctx, open(t, cfg))
 	wantFailure(t, f, diag.SSHHostKey, "host_key")
 	sum := ssh.FingerprintSHA256(s.HostKey.PublicKey())
@@ -65,7 +65,7 @@ func TestChangedHostKeyIsNeverReplaced(t *testing.T) {
 	other := sshtest.NewKey(t).PublicKey()
 	text := knownhosts.Line([]string{s.Addr}, other) + "\n"
 	cfg.SSH.KnownHosts = writeFile(t, "known_hosts", []byte(text))
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, 30*time.Second)
 	f := loginFact(ctx, open(t, cfg))
 	wantFailure(t, f, diag.SSHHostKey, "host_key")
 	for _, says := range []string{"CHANGED", ssh.FingerprintSHA256(other), ssh.FingerprintSHA256(s.HostKey.PublicKey()), "ssh-keygen"} {
@@ -86,9 +86,9 @@ func TestRevokedHostKey(t *testing.T) {
 	cfg := configFor(t, s)
 	line := knownhosts.Line([]string{s.Addr}, s.HostKey.PublicKey())
 	cfg.SSH.KnownHosts = writeFile(t, "known_hosts", []byte(line+"\n@revoked "+line+"\n"))
-	f := loginFact(within(t, 5*time.Second), open(t, cfg))
+	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	wantFailure(t, f, diag.SSHHostKey, "host_key")
-	if _, err := TrustFirstKey(within(t, 5*time.Second), cfg); err == nil {
+	if _, err := TrustFirstKey(within(t, 30*time.Second), cfg); err == nil {
 		t.Error("a revoked key was accepted")
 	}
 }
@@ -104,14 +104,14 @@ func TestTheKnownKeyTypeIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := sshtest.Start(t, sshtest.Config{HostKeys: []ssh.Signer{ec, sshtest.NewKey(t)}})
-	f := loginFact(within(t, 5*time.Second), open(t, configFor(t, s)))
+	f := loginFact(within(t, 30*time.Second), open(t, configFor(t, s)))
 	if f.Failure != diag.OK || f.SSH.HostKeyType != ssh.KeyAlgoECDSA256 {
 		t.Errorf("%q %s %+v", f.Failure, f.Detail, f.SSH)
 	}
 	gone := sshtest.Start(t, sshtest.Config{})
 	cfg := configFor(t, gone)
 	cfg.SSH.KnownHosts = writeFile(t, "known_hosts", []byte(knownhosts.Line([]string{gone.Addr}, ec.PublicKey())+"\n"))
-	wantFailure(t, loginFact(within(t, 5*time.Second), open(t, cfg)), diag.SSHHostKey, "host_key")
+	wantFailure(t, loginFact(within(t, 30*time.Second), open(t, cfg)), diag.SSHHostKey, "host_key")
 }
 
 func TestAppendKnownHostKeepsWhatIsThere(t *testing.T) {

@@ -30,7 +30,7 @@ func TestProxyJump(t *testing.T) {
 	for name, jumps := range map[string][]*sshtest.Server{"one": {near}, "two": {near, far}} {
 		t.Run(name, func(t *testing.T) {
 			n := open(t, throughJump(t, node, jumps...))
-			facts := n.Probe(within(t, 10*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
+			facts := n.Probe(within(t, 30*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
 			for _, f := range facts {
 				if f.Failure != diag.OK {
 					t.Errorf("%s: %q at %s: %s", f.Request.Op, f.Failure, f.Phase, f.Detail)
@@ -50,22 +50,22 @@ func TestJumpHostKeyIsVerified(t *testing.T) {
 	node, jump := sshtest.Start(t, sshtest.Config{}), sshtest.Start(t, sshtest.Config{Forward: true})
 	cfg := throughJump(t, node, jump)
 	cfg.SSH.KnownHosts = sshtest.KnownHosts(t, node)
-	f := loginFact(within(t, 5*time.Second), open(t, cfg))
+	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	wantFailure(t, f, diag.SSHHostKey, "host_key")
 	if !strings.Contains(f.Detail, "at jump host ops@"+jump.Addr) || jump.Logins() != 0 {
 		t.Errorf("%d logins; detail %q", jump.Logins(), f.Detail)
 	}
 	cfg.SSH.KnownHosts = sshtest.KnownHosts(t, jump)
-	f = loginFact(within(t, 5*time.Second), open(t, cfg))
+	f = loginFact(within(t, 30*time.Second), open(t, cfg))
 	wantFailure(t, f, diag.SSHHostKey, "host_key")
 	if strings.Contains(f.Detail, "at jump host") || node.Logins() != 0 {
 		t.Errorf("the node's own key: %q", f.Detail)
 	}
 	// The node's first key can be accepted through a jump host that is known.
-	if got, err := TrustFirstKey(within(t, 5*time.Second), cfg); err != nil || got.Already {
+	if got, err := TrustFirstKey(within(t, 30*time.Second), cfg); err != nil || got.Already {
 		t.Errorf("%+v %v", got, err)
 	}
-	if f := loginFact(within(t, 5*time.Second), open(t, cfg)); f.Failure != diag.OK {
+	if f := loginFact(within(t, 30*time.Second), open(t, cfg)); f.Failure != diag.OK {
 		t.Errorf("%q %s", f.Failure, f.Detail)
 	}
 }
@@ -77,33 +77,33 @@ func TestJumpFailures(t *testing.T) {
 	deny := sshtest.Start(t, sshtest.Config{})
 	allow := sshtest.Start(t, sshtest.Config{Forward: true})
 
-	f := loginFact(within(t, 5*time.Second), open(t, throughJump(t, closed, allow)))
+	f := loginFact(within(t, 30*time.Second), open(t, throughJump(t, closed, allow)))
 	wantFailure(t, f, diag.TCPRefused, "tcp")
-	f = loginFact(within(t, 5*time.Second), open(t, throughJump(t, node, deny)))
+	f = loginFact(within(t, 30*time.Second), open(t, throughJump(t, node, deny)))
 	wantFailure(t, f, diag.SSHTransport, "tcp")
-	f = loginFact(within(t, 5*time.Second), open(t, throughJump(t, node, closed)))
+	f = loginFact(within(t, 30*time.Second), open(t, throughJump(t, node, closed)))
 	wantFailure(t, f, diag.TCPRefused, "tcp")
 	if !strings.Contains(f.Detail, "at jump host") {
 		t.Errorf("detail %q", f.Detail)
 	}
 
 	node.Set(sshtest.Silent)
-	f = loginFact(within(t, 800*time.Millisecond), open(t, throughJump(t, node, allow)))
+	f = loginFact(within(t, 3*time.Second), open(t, throughJump(t, node, allow)))
 	wantFailure(t, f, diag.Timeout, "banner")
 	turned := sshtest.Start(t, sshtest.Config{Words: "Not allowed at this time\r\n"})
 	turned.Set(sshtest.Words)
-	f = loginFact(within(t, 5*time.Second), open(t, throughJump(t, turned, allow)))
+	f = loginFact(within(t, 30*time.Second), open(t, throughJump(t, turned, allow)))
 	wantFailure(t, f, diag.SSHPenalty, "banner")
 	node.Set(sshtest.None)
 	allow.Set(sshtest.HangAtOpen)
-	f = loginFact(within(t, 800*time.Millisecond), open(t, throughJump(t, node, allow)))
+	f = loginFact(within(t, 3*time.Second), open(t, throughJump(t, node, allow)))
 	wantFailure(t, f, diag.TCPTimeout, "tcp")
 }
 
 func TestFrozenJumpClosesInTime(t *testing.T) {
 	node, jump := sshtest.Start(t, sshtest.Config{}), sshtest.Start(t, sshtest.Config{Forward: true})
 	n := open(t, throughJump(t, node, jump))
-	if f := loginFact(within(t, 5*time.Second), n); f.Failure != diag.OK {
+	if f := loginFact(within(t, 30*time.Second), n); f.Failure != diag.OK {
 		t.Fatal(f.Failure, f.Detail)
 	}
 	jump.Freeze()
@@ -134,7 +134,7 @@ Host *
   IdentityFile %s
   UserKnownHostsFile %s
 `, jump.Host, jump.Port, node.Host, node.Port, dir, key, known))
-	f := loginFact(within(t, 5*time.Second), open(t, cfg))
+	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	if f.Failure != diag.OK {
 		t.Errorf("%q at %s: %s", f.Failure, f.Phase, f.Detail)
 	}

@@ -44,7 +44,7 @@ func writeFile(t testing.TB, name string, b []byte) string {
 func configFor(t testing.TB, s *sshtest.Server) NodeConfig {
 	t.Helper()
 	return NodeConfig{
-		ID: "node-1", Host: s.Host, ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 5 * time.Second,
+		ID: "node-1", Host: s.Host, ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 30 * time.Second,
 		SSH:   s.Login(t),
 		Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
 	}

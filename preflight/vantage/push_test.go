@@ -127,7 +127,7 @@ func TestWhatCannotBePushed(t *testing.T) {
 				cfg.Agent.Binary = m.program(t, "installed", c.installed)
 			}
 			c.prepare(t, m, &cfg)
-			f := loginFact(within(t, 20*time.Second), open(t, cfg))
+			f := loginFact(within(t, 30*time.Second), open(t, cfg))
 			wantFailure(t, f, diag.SSHExec, "exec")
 			if !strings.Contains(f.Detail, c.says) {
 				t.Errorf("detail %q does not say %q", f.Detail, c.says)
@@ -141,7 +141,7 @@ func TestOtherVersionServesWhenNothingCanBePushed(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	cfg := configFor(t, s)
 	cfg.Version = "newer"
-	facts := open(t, cfg).Probe(within(t, 10*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
+	facts := open(t, cfg).Probe(within(t, 30*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
 	for _, f := range facts {
 		if f.Failure != diag.OK {
 			t.Errorf("%s: %q %s", f.Request.Op, f.Failure, f.Detail)
@@ -178,7 +178,7 @@ func TestSudo(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Config{Env: m.env(), Wrap: c.wrap})
 			cfg := configFor(t, s)
 			cfg.SSH.User, cfg.SSH.Sudo = c.user, c.sudo
-			f := loginFact(within(t, 10*time.Second), open(t, cfg))
+			f := loginFact(within(t, 30*time.Second), open(t, cfg))
 			if f.Failure != c.word {
 				t.Fatalf("%q at %s: %s", f.Failure, f.Phase, f.Detail)
 			}
@@ -194,7 +194,7 @@ func TestSudo(t *testing.T) {
 
 func TestGreetingsAreNotTheProtocol(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{Wrap: []string{"sh", "-c", `printf 'Welcome to {node}\nno newline at all '; echo; exec "$@"`, "sh"}})
-	if f := loginFact(within(t, 10*time.Second), open(t, configFor(t, s))); f.Failure != diag.OK {
+	if f := loginFact(within(t, 30*time.Second), open(t, configFor(t, s))); f.Failure != diag.OK {
 		t.Errorf("%q %s", f.Failure, f.Detail)
 	}
 }

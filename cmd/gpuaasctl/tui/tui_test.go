@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -205,7 +206,29 @@ type terminal struct {
 	tty  *os.File
 	far  *os.File
 	done chan struct{}
+
+	mu   sync.Mutex // guards seen
 	seen strings.Builder
+}
+
+func (x *terminal) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.seen.Write(p)
+}
+
+// await returns when text has been drawn.
+func (x *terminal) await(t *testing.T, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(frameEvery / 10) {
+		x.mu.Lock()
+		drawn := strings.Contains(x.seen.String(), text)
+		x.mu.Unlock()
+		if drawn {
+			return
+		}
+	}
+	t.Errorf("%q is not drawn", text)
 }
 
 func newTerminal(t *testing.T, columns, rows uint16) *terminal {
@@ -220,7 +243,7 @@ func newTerminal(t *testing.T, columns, rows uint16) *terminal {
 	term := &terminal{tty: tty, far: far, done: make(chan struct{})}
 	go func() {
 		defer close(term.done)
-		_, _ = io.Copy(&term.seen, far) // ends with EIO when the near end is closed
+		_, _ = io.Copy(term, far) // ends with EIO when the near end is closed
 	}()
 	t.Cleanup(func() { far.Close() })
 	return term
@@ -253,7 +276,7 @@ func TestRunOnATerminal(t *testing.T) {
 			observe(preflight.Event(started(id, 0)))
 			observe(preflight.Event(hopDone(id, diag.StatusPass, "")))
 		}
-		time.Sleep(3 * frameEvery) // long enough for a frame to be drawn
+		x.await(t, "hops done")
 		return reportOf(ctx)
 	})
 	out := x.output()
@@ -279,7 +302,7 @@ func TestCtrlCGivesAPartialReportWithinASecond(t *testing.T) {
 	var pressed time.Time
 	r, err := Run(t.Context(), o, func(ctx context.Context, observe func(preflight.Event)) *diag.Report {
 		observe(preflight.Event(started(diag.HopNodeReadiness, 0)))
-		time.Sleep(2 * frameEvery) // the terminal is in raw mode by then
+		x.await(t, "hops done") // the terminal is in raw mode by then
 		pressed = time.Now()
 		if _, err := x.far.Write([]byte{3}); err != nil {
 			t.Error(err)
