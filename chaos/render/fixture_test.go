@@ -1,6 +1,7 @@
 package render
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -57,10 +58,13 @@ func blamed() drill.Sight {
 	return red(diag.HopNodeRuntimeAPI, diag.SigAPIUnreachable, diag.TCPTimeout)
 }
 
+// egress is a drill of this repository.
+var egress = sync.OnceValues(func() ([]chaos.Scenario, error) { return chaos.Find(scenarios.Files, "api-egress-blocked") })
+
 // plan is that of a drill of this repository on one machine.
 func plan(t testing.TB, run string) chaos.Plan {
 	t.Helper()
-	all, err := chaos.Find(scenarios.Files, "api-egress-blocked")
+	all, err := egress()
 	if err != nil {
 		t.Fatal(err)
 	}
