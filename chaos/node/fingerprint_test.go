@@ -178,8 +178,8 @@ func TestPlantedResidue(t *testing.T) {
 }
 
 // inside says whether this test runs in namespaces of its own, over small copies of /etc and /run. Where it does not, it
-// runs the test once more so, and wants it to pass.
-func inside(t *testing.T) bool {
+// runs the test once more so, with these arguments, and wants it to pass.
+func inside(t *testing.T, args ...string) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: needs root")
@@ -194,7 +194,7 @@ func inside(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd := exec.Command(exe, append(args, "-test.run=^"+t.Name()+"$", "-test.v")...)
 	cmd.Env = append(os.Environ(), insideMark+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()

@@ -135,7 +135,11 @@ func (p *filePlace) make(context.Context) error {
 	} else if p.before.Was != nil {
 		how = unix.RENAME_EXCHANGE
 	}
-	return rename(from, to, how)
+	err := rename(from, to, how)
+	if link := new(os.LinkError); errors.As(err, &link) && !f.Absent { // somebody was there just now: what was staged is not theirs
+		err = errors.Join(err, os.Remove(p.parked()))
+	}
+	return err
 }
 
 // stage makes what is to be put at the path, beside it.

@@ -109,6 +109,7 @@ func TestFileForeign(t *testing.T) {
 		"removed, none was":        {false, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Remove(p)) }, Before},
 		"original removed":         {true, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Remove(parked)) }, Foreign},
 		"put back by hand":         {true, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Rename(parked, p)) }, Before},
+		"removed, and yields":      {true, step.File{Text: "drill", Yields: true}, func(t *testing.T) { must2(t, os.Remove(p)) }, Foreign},
 		"replaced as it should be": {true, step.File{Text: "drill", Yields: true}, write(p, "theirs"), Injected},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestFileForeign(t *testing.T) {
 			must2(t, s.Make(ctx, spot))
 			tc.edit(t)
 			looks(t, s, spot, tc.want)
-			if tc.change.Yields {
+			if tc.change.Yields && tc.want == Injected {
 				must2(t, s.Undo(ctx, spot))
 				looks(t, s, spot, Before)
 				if b, _ := os.ReadFile(p); string(b) != "theirs" {
@@ -130,6 +131,26 @@ func TestFileForeign(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFileJustNow: an edit between the look and the undo keeps what it made, and the original keeps its place beside it.
+func TestFileJustNow(t *testing.T) {
+	for name, f := range map[string]step.File{"text": {Text: "drill"}, "absent": {Absent: true}} {
+		p := filepath.Join(t.TempDir(), "f")
+		must2(t, os.WriteFile(p, []byte("original"), 0o600))
+		f.Path = p
+		s, spot := at(t, f)
+		must2(t, s.Make(context.Background(), spot))
+		must2(t, os.WriteFile(p, []byte("theirs"), 0o600))
+		if s.Undo(context.Background(), spot) == nil {
+			t.Errorf("%s: undone", name)
+		}
+		theirs, _ := os.ReadFile(p)
+		original, _ := os.ReadFile(step.Parked(p, "r", "s", 0))
+		if string(theirs) != "theirs" || string(original) != "original" {
+			t.Errorf("%s: %q there, %q parked", name, theirs, original)
+		}
 	}
 }
 
