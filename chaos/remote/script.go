@@ -39,7 +39,8 @@ printf '\nGPUAASCTL-SENTINEL exit code=%s\n' $? >&2
 `
 
 // pushScript stores its input as a program, in a tmpfs that it mounts where there is none yet. Programs that somebody
-// forgot are taken away. Arguments: folder, name, sha256 (hex).
+// forgot are taken away, and so is half of one: a shell that a signal ends runs no EXIT trap, and what it says to a
+// connection that is gone is one (SIGPIPE). Arguments: folder, name, sha256 (hex).
 const pushScript = rootFirst + `d=$1 n=$2 sum=$3
 fail() { echo "GPUAASCTL-SENTINEL failed $1" >&2; exit 0; }
 umask 022
@@ -47,6 +48,7 @@ mountpoint -q "$d" || { mkdir -p "$d" && mount -t tmpfs -o size=32m,mode=0755,no
 find "$d" -name 'gpuaas-fault-*' -mmin +120 -exec rm -f {} + 2>/dev/null
 t=$d/.$n.$$
 trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT PIPE TERM
 cat >"$t" || fail "writing $t"
 got=$(sha256sum <"$t") || fail "sha256sum is missing"
 [ "${got%% *}" = "$sum" ] || fail "what arrived has another digest"
