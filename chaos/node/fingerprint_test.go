@@ -88,6 +88,7 @@ func plants() []struct {
 		{step.ClassOwn, "/run/gpuaasctl/gpuaas-fault-0123456789abcdef", func() error {
 			return errors.Join(os.MkdirAll(ownRun, 0o755), write(ownRun+"/gpuaas-agent-0123456789abcdef", "a walk's")(), write(ownRun+"/gpuaas-fault-0123456789abcdef", "forgotten")())
 		}},
+		{step.ClassOwn, "/run/gpuaasctl-r-s-0", write("/run/gpuaasctl-r-s-0", "laid over something")},
 		{step.ClassOwn, "table inet gpuaasctl_r_s_0", run("nft", "add", "table", "inet", "gpuaasctl_r_s_0")},
 		{step.ClassOwn, "/etc/systemd/system/gpuaasctl-reaper-r.service", write("/etc/systemd/system/gpuaasctl-reaper-r.service", "[Unit]\n")},
 	}

@@ -101,8 +101,10 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 			return nil, err
 		}
 	}
-	if err := ownPushed(items, exe); err != nil {
-		return nil, err
+	for dir, named := range map[string]string{ownRun: Program + "-", "/run": "gpuaasctl-"} {
+		if err := ownBeside(items, dir, named, exe); err != nil {
+			return nil, err
+		}
 	}
 	if out, err := must(ctx, "", "nft", "list", "tables"); err == nil {
 		for line := range strings.SplitSeq(out, "\n") {
@@ -128,15 +130,16 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 	})
 }
 
-// ownPushed adds copies of this program that were put on the machine and forgotten, whole or not.
-func ownPushed(items map[string]string, exe string) error {
-	entries, err := os.ReadDir(ownRun)
+// ownBeside adds what lies in a folder under a name that begins so, and half-made files of that name: copies of this
+// program that were put on the machine and forgotten, and what is laid over other files.
+func ownBeside(items map[string]string, dir, named, exe string) error {
+	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, e := range entries {
-		if p := filepath.Join(ownRun, e.Name()); p != exe && strings.HasPrefix(strings.TrimPrefix(e.Name(), "."), Program+"-") {
-			items[p] = "program"
+		if p := filepath.Join(dir, e.Name()); p != exe && strings.HasPrefix(strings.TrimPrefix(e.Name(), "."), named) {
+			items[p] = kindOf(e)
 		}
 	}
 	return err

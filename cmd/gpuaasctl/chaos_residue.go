@@ -62,7 +62,7 @@ func search(ctx context.Context, on *remote.Machine, m *fleetMachine) error {
 	}
 	for _, p := range programs {
 		if !slices.ContainsFunc(r.Residue, func(x step.Residue) bool { return x.Key == p }) {
-			r.Residue = append(r.Residue, step.Residue{Class: step.ClassOwn, Key: p, After: "program"})
+			r.Residue = append(r.Residue, step.Residue{Class: step.ClassOwn, Key: p, After: "file"})
 		}
 	}
 	clean := r.Clean != nil && *r.Clean && len(r.Residue) == 0
