@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/remote"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -140,10 +142,6 @@ func (f *fleet) each(ctx context.Context, kind string, do func(ctx context.Conte
 	for i, m := range f.machines {
 		row := &doc.Machines[i]
 		*row = fleetMachine{ID: m.ID, Role: m.Role, Host: m.Host}
-		if m.Host == "" {
-			row.Error = "the profile has no host for it"
-			continue
-		}
 		wg.Go(func() {
 			on := f.hands[m.ID]
 			if err := do(ctx, on, row); err != nil {
@@ -204,7 +202,8 @@ func (a *app) finish(cmd *cobra.Command, doc *fleetReport, output string, table 
 	if output == formatJSON {
 		err = a.writeJSON(doc)
 	} else {
-		err = a.write([]byte(table(doc, width(a.stdout))))
+		limit := width(a.stdout)
+		err = a.write([]byte(wrapLines(table(doc, limit), limit)))
 	}
 	if code := doc.code(cmd.Context()); err == nil && code != exitPass {
 		err = &verdictError{code}
@@ -221,6 +220,27 @@ func (d *fleetReport) unreached() string {
 			fmt.Fprintf(&b, "not reached: %s (%s): %s\n", m.ID, m.Host, m.Error)
 		case m.Error != "":
 			fmt.Fprintf(&b, "%s: %s\n", m.ID, m.Error)
+		}
+	}
+	return b.String()
+}
+
+// wrapLines folds the lines that are no table's for a terminal that is limit wide; 0 for a pipe, which gets them whole.
+func wrapLines(text string, limit int) string {
+	if limit <= len(below) {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if utf8.RuneCountInString(line) <= limit+1 { // with its end
+			b.WriteString(line)
+			continue
+		}
+		for i, part := range render.Wrap(line, limit-len(below)) {
+			if i > 0 {
+				b.WriteString(below)
+			}
+			b.WriteString(part + "\n")
 		}
 	}
 	return b.String()

@@ -82,7 +82,7 @@ func panicText(d *fleetReport, limit int) string {
 	b.WriteString(revertText(d, limit))
 	b.WriteString(residueLines(d))
 	if n := d.nothingOn(); n == len(d.Machines) {
-		fmt.Fprintf(&b, "nothing is left on %d machines\n", n)
+		fmt.Fprintf(&b, "nothing is left on %s\n", machinesText(n))
 	}
 	return b.String()
 }
@@ -96,4 +96,11 @@ func (d *fleetReport) nothingOn() int {
 		}
 	}
 	return n
+}
+
+func machinesText(n int) string {
+	if n == 1 {
+		return "1 machine"
+	}
+	return fmt.Sprintf("%d machines", n)
 }

@@ -73,7 +73,7 @@ func search(ctx context.Context, on *remote.Machine, m *fleetMachine) error {
 func residueText(d *fleetReport, _ int) string {
 	text := residueLines(d)
 	if n := d.nothingOn(); text == "" && n > 0 {
-		text = fmt.Sprintf("nothing that bears this tool's name on %d machines\n", n)
+		text = fmt.Sprintf("nothing that bears this tool's name on %s\n", machinesText(n))
 	}
 	return text + d.unreached()
 }

@@ -108,7 +108,7 @@ func undo(ctx context.Context, on *remote.Machine, found remote.Found, force boo
 	} else {
 		x.Residue = slices.DeleteFunc(r.Residue, func(d step.Residue) bool { return d.Allowed != "" })
 		if x.Clean = r.Clean; x.Clean == nil || !*x.Clean {
-			left = append(left, fmt.Sprintf("%d differences from before", len(x.Residue)))
+			left = append(left, fmt.Sprintf("what differs from before (%d)", len(x.Residue)))
 		}
 	}
 	conflict := x.Status.State == step.Conflict
