@@ -116,7 +116,7 @@ func (l liner) drill(d *drill.Drill, folded bool) {
 			l("- %s: %s", f[0], f[1])
 		}
 	}
-	l("- Run %s, plan %s%s", code(d.Run), code(d.PlanHash), lead(", log ", code(d.Log)))
+	l("- Run %s, plan %s%s", code(d.Run), code(shortHash(d)), lead(", log ", code(d.Log)))
 	l.machines(d)
 	l("")
 	if folded {

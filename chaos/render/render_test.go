@@ -53,7 +53,8 @@ func golden(t *testing.T, name, got string) {
 
 func TestGolden(t *testing.T) {
 	extension := map[render.Format]string{render.Table: "txt", render.Short: "short.txt", render.JSON: "json", render.JUnit: "xml", render.Markdown: "md"}
-	for name, r := range reports(t) {
+	all := reports(t)
+	for name, r := range all {
 		for f, ext := range extension {
 			golden(t, name+"."+ext, rendered(t, r, render.Options{Format: f}))
 		}
@@ -70,11 +71,11 @@ func TestGolden(t *testing.T) {
 		golden(t, name+".events.ndjson", b.String())
 	}
 	for _, w := range []int{60, 120, 200} {
-		golden(t, fmt.Sprintf("game-day.%d.txt", w), rendered(t, reports(t)["game-day"], render.Options{Width: w}))
+		golden(t, fmt.Sprintf("game-day.%d.txt", w), rendered(t, all["game-day"], render.Options{Width: w}))
 	}
-	golden(t, "pass.200.txt", rendered(t, reports(t)["pass"], render.Options{Width: 200}))
-	golden(t, "residue.color.txt", rendered(t, reports(t)["residue"], render.Options{Color: true}))
-	golden(t, "residue.ascii.txt", rendered(t, reports(t)["residue"], render.Options{ASCII: true}))
+	golden(t, "pass.200.txt", rendered(t, all["pass"], render.Options{Width: 200}))
+	golden(t, "residue.color.txt", rendered(t, all["residue"], render.Options{Color: true}))
+	golden(t, "residue.ascii.txt", rendered(t, all["residue"], render.Options{ASCII: true}))
 }
 
 // TestEveryVerdictInEveryFormat: a run for each word is judged so by the fold, and each format says exactly that word, and
@@ -242,13 +243,14 @@ func TestHostileTextObeysNobody(t *testing.T) {
 }
 
 func TestSameTwiceAndJSONReadsBack(t *testing.T) {
-	for name := range reports(t) {
+	again := reports(t)
+	for name, r := range reports(t) {
 		for _, f := range Formats {
-			if rendered(t, reports(t)[name], render.Options{Format: f}) != rendered(t, reports(t)[name], render.Options{Format: f}) {
+			if rendered(t, r, render.Options{Format: f}) != rendered(t, again[name], render.Options{Format: f}) {
 				t.Errorf("%s as %s is not stable", name, f)
 			}
 		}
-		out := rendered(t, reports(t)[name], render.Options{Format: render.JSON})
+		out := rendered(t, r, render.Options{Format: render.JSON})
 		var back drill.Report
 		if err := json.Unmarshal([]byte(out), &back); err != nil {
 			t.Fatal(err)

@@ -2,10 +2,10 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
-	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
@@ -117,7 +117,7 @@ func (p *page) saying(d *drill.Drill) {
 	p.Field("expected", clean(expected(d)), render.Plain)
 	o := d.Observed
 	if o == nil {
-		p.Field("said", "nothing: the chain was not walked while the fault was there", render.StatusStyle(diag.StatusInconclusive))
+		p.Field("said", "nothing is known: no walk was written down while the fault was there", render.StatusStyle(diag.StatusInconclusive))
 		return
 	}
 	p.Field("said", clean(o.Says())+fmt.Sprintf(" (walk %d, correlation id %s)", o.N, clean(o.CorrelationID)), render.Plain)
@@ -169,98 +169,11 @@ func once(i int, label string) string {
 	return ""
 }
 
-// machine is what was done on one machine, and what is left there.
-func (p *page) machine(i int, m *drill.MachineResult) {
-	text := clean(m.ID)
-	if m.Role != "" || m.Tier != "" {
-		text += " (" + strings.Trim(clean(m.Role)+", "+clean(m.Tier), ", ") + ")"
-	}
-	p.Field(once(i, "machines"), text+": "+machineSays(m), render.Plain)
-	for _, s := range m.Steps {
-		p.step(&s)
-	}
-	for _, r := range m.Residue {
-		st, text := diag.StatusFail, clean(r.String())
-		if r.Allowed != "" {
-			st, text = diag.StatusSkipped, text+" (allowed: "+clean(r.Allowed)+")"
-		}
-		p.Wrapped(labelWidth, st.Symbol()+" ", "left: "+text, plainUnless(st, diag.StatusSkipped))
-	}
-}
-
-// machineSays is the machine's part in one sentence.
-func machineSays(m *drill.MachineResult) string {
-	var parts []string
-	switch {
-	case !m.Armed && m.State == "":
-		return "not touched, as far as is known"
-	case !m.Armed:
-		parts = append(parts, "never armed")
-	}
-	state := string(m.State)
-	if state == "" {
-		state = "state not known"
-	}
-	if m.Reverter != "" {
-		state += " by " + m.Reverter
-	}
-	if m.UndoUS > 0 {
-		state += " in " + micros(m.UndoUS)
-	}
-	parts = append(parts, state)
-	if m.Why != "" {
-		parts = append(parts, "because "+m.Why)
-	}
-	switch {
-	case m.Clean == nil:
-		parts = append(parts, "not compared with before")
-	case *m.Clean:
-		parts = append(parts, "as before")
-	default:
-		parts = append(parts, "not as before")
-	}
-	if m.Closed {
-		parts = append(parts, "closed")
-	} else {
-		parts = append(parts, "not closed")
-	}
-	return clean(strings.Join(parts, "; "))
-}
-
-func (p *page) step(s *step.StepStatus) {
-	st := stepStatus(s.State)
-	text := fmt.Sprintf("%s %s (%s, %s)", orWord(s.State, "not begun"), clean(s.ID), clean(s.Fault), clean(s.Tier))
-	if s.Text != "" {
-		text += ": " + clean(s.Text)
-	}
-	p.Wrapped(labelWidth, st.Symbol()+" ", text, plainUnless(st, diag.StatusPass))
-	for _, c := range s.Changes {
-		if c.State == step.Reverted || c.State == "" || c.State == step.Planned {
-			continue // the step's own line says it
-		}
-		st, text := stepStatus(c.State), clean(c.State)+" "+clean(c.Place)
-		if c.Text != "" {
-			text += ": " + clean(c.Text)
-		}
-		if c.By != "" {
-			text += " (by " + clean(c.By) + ")"
-		}
-		p.Wrapped(labelWidth+2, st.Symbol()+" ", text, render.StatusStyle(st))
-	}
-}
-
-func orWord[T ~string](s T, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return clean(s)
-}
-
 // walk is one walk in one line.
 func (p *page) walk(i int, s *drill.Sight) {
 	st := outcomeStatus(s.Outcome)
 	lead := render.Pad(once(i, "walks"), labelWidth) + fmt.Sprintf("%2d %-7s%s ", s.N, clean(s.Stage), st.Symbol())
-	text := fmt.Sprintf("%s–%s s  %s", tenths(s.BeganMS), tenths(s.EndedMS), clean(s.Says()))
+	text := render.Pad(tenths(s.BeganMS)+"–"+tenths(s.EndedMS)+" s", 13) + clean(s.Says())
 	p.Cells(0, render.Cell{Text: lead, Style: render.Faint}, render.Cell{Text: text, Style: plainUnless(st, diag.StatusPass)})
 }
 
@@ -272,11 +185,14 @@ func (p *page) where(r *drill.Report, d *drill.Drill) {
 	for i, t := range d.Trouble {
 		p.Field(once(i, "trouble"), clean(t), render.StatusStyle(diag.StatusInconclusive))
 	}
+	if open(d) {
+		p.Field("next", "look at the machines: gpuaasctl chaos status"+lead(" --profile ", clean(r.Profile)), render.Plain)
+	}
 	p.Field("owner", clean(d.Owner), render.Plain)
 	p.Field("runbook", clean(d.Runbook), render.Plain)
 	p.Field("evidence", clean(strings.Join(d.Evidence, "; ")), render.Faint)
 	parts := []string{}
-	for _, f := range [][2]string{{"", d.Run}, {"plan ", d.PlanHash}, {"", stamp(d)}, {"gpuaasctl ", r.ToolVersion}} {
+	for _, f := range [][2]string{{"", d.Run}, {"plan ", shortHash(d)}, {"", stamp(d)}, {"gpuaasctl ", r.ToolVersion}} {
 		if f[1] != "" {
 			parts = append(parts, f[0]+clean(f[1]))
 		}
@@ -284,6 +200,14 @@ func (p *page) where(r *drill.Report, d *drill.Drill) {
 	p.Field("run", strings.Join(parts, " · "), render.Faint)
 	p.Field("log", clean(d.Log), render.Faint)
 }
+
+// open says that the drill may still be on a machine.
+func open(d *drill.Drill) bool {
+	return slices.ContainsFunc(d.Machines, func(m drill.MachineResult) bool { return m.Armed && !m.Closed })
+}
+
+// shortHash tells plans apart as well as the whole hash does, which the JSON has.
+func shortHash(d *drill.Drill) string { return d.PlanHash[:min(len(d.PlanHash), 12)] }
 
 // stamp is when the run was, and for how long.
 func stamp(d *drill.Drill) string {
