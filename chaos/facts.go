@@ -39,7 +39,7 @@ type Machine struct {
 	Root    bool            `json:"root"`
 	SSH     netip.AddrPort  `json:"ssh"` // the operator's end of the connection, as the machine sees it
 	Consent Consent         `json:"consent"`
-	Locked  string          `json:"locked,omitempty"` // run id of a drill that is not over
+	Locked  string          `json:"locked,omitempty"` // run ids of drills that keep others off it
 	Cgroup2 bool            `json:"cgroup2"`
 	Nft     bool            `json:"nft"` // the packet filter can be listed
 	Tools   map[string]Tool `json:"tools,omitempty"`

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/node"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
 // SurveyScript reads what SurveyArgs ask, and writes nothing. It answers each argument by its number, so that nothing
@@ -28,7 +30,7 @@ done
 say "ssh $c"
 [ -f /sys/fs/cgroup/cgroup.controllers ] && say "cgroup2"
 nft list tables >/dev/null 2>&1 && say "nft"
-for d in "$1"/*/journal; do [ -f "$d" ] && d=${d%/journal} && say "drill ${d##*/}"; done
+for d in "$1"/*/journal; do [ -f "$d" ] && d=${d%/journal} && say "drill ${d##*/} $([ -x "$d/gpuaas-fault" ] && "$d/gpuaas-fault" status --run "${d##*/}" 2>/dev/null | b64)"; done
 [ -e "$2" ] && say "consent $(stat -c '%u:%a:%F' "$2" | tr ' ' '_') $(b64 <"$2")"
 shift 2
 n=0
@@ -133,11 +135,27 @@ func (m *Machine) general(word, rest string) error {
 	case "nft":
 		m.Nft = true
 	case "drill":
-		m.Locked = strings.TrimSpace(m.Locked + " " + rest)
+		if len(words) > 1 && locks(words[1]) {
+			m.Locked = strings.TrimSpace(m.Locked + " " + words[0])
+		}
 	case "consent":
 		m.Consent = consent(words)
 	}
 	return nil
+}
+
+// locks says whether a drill keeps others off its machine, by what the program says that lies beside its journal: one that
+// is over makes way, and so does one that died in arming, or that nobody watches and whose time has come. Where nothing can
+// be read the machine itself decides.
+func locks(answer string) bool {
+	text, err := base64.StdEncoding.DecodeString(answer)
+	var r step.Reply
+	if err != nil || json.Unmarshal(text, &r) != nil || r.Status == nil {
+		return false
+	}
+	st := r.Status
+	ended := st.TTLLeft != nil && *st.TTLLeft == 0 || st.LeaseLeft != nil && *st.LeaseLeft == 0
+	return st.Watchdog != 0 || st.State == step.Conflict || st.Phase == step.PhaseArmed && !ended
 }
 
 func net(host, port string) string {

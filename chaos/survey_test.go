@@ -33,7 +33,16 @@ func TestSurveyOfThisMachine(t *testing.T) {
 	if err := os.Symlink(text, link); err != nil {
 		t.Fatal(err)
 	}
-	write("drills/r7/journal", "x", 0o600)
+	for run, status := range map[string]string{
+		"r1": `{"phase":"over","state":"reverted","steps":[]}`, "r2": `{"phase":"over","state":"conflict","steps":[]}`,
+		"r3": `{"phase":"armed","state":"done","ttl_left_ms":1,"lease_left_ms":1,"steps":[]}`,
+		"r4": `{"phase":"armed","state":"done","ttl_left_ms":9,"lease_left_ms":0,"steps":[]}`,
+		"r5": `{"phase":"reverting","state":"error","watchdog":7,"steps":[]}`, "r6": `{"phase":"arming","state":"planned","steps":[]}`,
+	} {
+		write("drills/"+run+"/journal", "x", 0o600)
+		write("drills/"+run+"/gpuaas-fault", "#!/bin/sh\ntest \"$*\" = 'status --run "+run+"' && echo '{\"status\":"+status+"}'\n", 0o700)
+	}
+	write("drills/r7/journal", "x", 0o600) // died in arming, before its program was there
 	consent := write("chaos.allow", "node = n1\nuntil = 2030-01-01T00:00:00Z\ndisposable = yes\n", 0o644)
 	args := SurveyArgs(Questions{
 		Tools: []string{"sh", "no-such-tool"}, Names: []string{"127.0.0.1", "nowhere.invalid"}, Files: []string{link, dir + "/nothing", dir},
@@ -59,7 +68,7 @@ func TestSurveyOfThisMachine(t *testing.T) {
 	if m.Tools["sh"] == "" || m.Tools["no-such-tool"] != "" {
 		t.Errorf("tools %v", m.Tools)
 	}
-	if m.Now.IsZero() || m.SSH != mustPort("192.0.2.7:50022") || m.Locked != "r7" {
+	if m.Now.IsZero() || m.SSH != mustPort("192.0.2.7:50022") || m.Locked != "r2 r3 r5" {
 		t.Errorf("now %v, ssh %v, locked %q", m.Now, m.SSH, m.Locked)
 	}
 	if f := m.Files[link]; f.Kind != "file" || !strings.HasSuffix(f.Path, "/a file") || f.Mode != 0o640 || len(f.SHA256) != 64 || f.Text != "" {
