@@ -1,8 +1,10 @@
-// Package tui is the live table of a walk: it fills hop by hop with both vantages side by side, and leaves the finished
-// table in the terminal's scrollback. It draws inline, never on the alternate screen.
+// Package tui is what a walk and a drill look like while they go on. The table of a walk fills hop by hop with both
+// vantages side by side; a drill shows what is broken where and for how long, and the chain as it turns red and green. The
+// finished report then stands in its place, in the terminal's scrollback: all is drawn inline, never on the alternate
+// screen.
 //
-// It judges nothing and measures nothing: the walk tells it what happened. Its caller is the preflight command, and only
-// on a terminal; pipes get the plain report.
+// It judges nothing and measures nothing: walk and drill tell it what happened. Its callers are the commands preflight and
+// chaos run, and only on a terminal; pipes get plain text.
 package tui
 
 import (
@@ -72,36 +74,52 @@ func (o Options) withDefaults() Options {
 }
 
 // live runs the walk beside the drawing, and waits for both.
-func live(ctx context.Context, o Options, walk Walk) (*diag.Report, error) {
+func live(ctx context.Context, o Options, walk Walk) (report *diag.Report, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	program := tea.NewProgram(newModel(o, cancel),
-		tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler()) // signals end ctx, as without a table
-	var report *diag.Report
+	err = show(o.In, o.Out, newModel(o, cancel), cancel, func(send func(tea.Msg)) {
+		report = walk(ctx, func(e preflight.Event) { send(eventMsg(e)) })
+	})
+	if err != nil {
+		return report, fmt.Errorf("draw the live table: %w", err)
+	}
+	return report, nil
+}
+
+// frames is a model whose frame is known as text.
+type frames interface {
+	tea.Model
+	text() string
+}
+
+// show draws m while work goes on, waits for both, and takes the last frame off the screen. What the work sends reaches m,
+// as do a tickMsg for every frame and a doneMsg at the work's end. A drawing that fails cancels the work.
+func show(in, out *os.File, m frames, cancel context.CancelFunc, work func(send func(tea.Msg))) error {
+	program := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()) // signals end the work's context, as without a table
 	var wg sync.WaitGroup
-	walked := make(chan struct{})
+	done := make(chan struct{})
 	wg.Go(func() {
-		defer close(walked)
-		report = walk(ctx, func(e preflight.Event) { program.Send(eventMsg(e)) })
+		defer close(done)
+		work(program.Send)
 		program.Send(doneMsg{})
 	})
-	wg.Go(func() { tick(program, walked) })
+	wg.Go(func() { tick(program, done) })
 	last, err := program.Run()
 	if err != nil {
 		cancel() // nobody would see how it goes on
 	}
 	wg.Wait()
 	if err != nil {
-		return report, fmt.Errorf("draw the live table: %w", err)
+		return err
 	}
-	return report, wipe(o.Out, last)
+	return wipe(out, last)
 }
 
 // wipe takes the last frame off the screen, for the report to stand in its place. The renderer leaves the cursor on the
 // frame's last line; a frame that shrinks at the end it would leave standing. Lines are erased one by one: where the
 // frame fills the screen, erasing the screen would make some terminals keep a copy in the scrollback.
 func wipe(out *os.File, last tea.Model) error {
-	m, ok := last.(model)
+	m, ok := last.(frames)
 	if !ok {
 		return nil
 	}

@@ -174,13 +174,15 @@ func (m model) bar(done int) string {
 	return strings.Repeat(full, n) + strings.Repeat(empty, barWidth-n)
 }
 
+func (m model) spinner() string { return spinner(m.frame, m.options.ASCII) }
+
 // spinner is one column that turns once a second.
-func (m model) spinner() string {
+func spinner(frame int, ascii bool) string {
 	frames := [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
-	if m.options.ASCII {
-		return [...]string{"|", "/", "-", `\`}[m.frame%4]
+	if ascii {
+		return [...]string{"|", "/", "-", `\`}[frame%4]
 	}
-	return frames[m.frame%len(frames)]
+	return frames[frame%len(frames)]
 }
 
 func (m model) cut(s string) string { return ansi.Truncate(s, max(m.width, 1), "") }

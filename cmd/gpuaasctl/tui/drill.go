@@ -1,0 +1,79 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"golang.org/x/term"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// DrillOptions say what is drawn, and where.
+type DrillOptions struct {
+	In      *os.File       // for Ctrl-C; nil is standard input
+	Out     *os.File       // nil is standard output
+	Look    render.Options // colour and ASCII; width and format are not asked for
+	Count   int            // drills that are to be run
+	Abandon func()         // the second Ctrl-C, at most once: the machines are left to themselves; may be nil
+}
+
+// DrillUpdate is one thing that drills tell as they go: an event of a run, or what the walk under way does.
+type DrillUpdate struct {
+	Index, Count int              // of the drill, from 0, and of them all
+	Event        drill.Event      // of no kind where it is the walk that tells
+	Walk         *preflight.Event // nil: the event is news
+}
+
+// Drills are runs that tell what they do, one after the other. They end, with everything put back, soon after ctx has, or
+// sooner once they are abandoned.
+type Drills func(ctx context.Context, observe func(DrillUpdate)) *drill.Report
+
+// RunDrills runs, shows the runs as they go, and lets finish write the report in the place where they were shown, on a
+// terminal of so many columns (0: none). The first Ctrl-C ends the runs' context, the second one calls o.Abandon. Where
+// nothing can be drawn, there is only the report. The report is returned also when drawing or writing it failed.
+func RunDrills(ctx context.Context, o DrillOptions, run Drills, finish func(w io.Writer, width int, r *drill.Report) error) (*drill.Report, error) {
+	if o.In == nil {
+		o.In = os.Stdin
+	}
+	if o.Out == nil {
+		o.Out = os.Stdout
+	}
+	var report *drill.Report
+	var err error
+	if Possible(o.In, o.Out) {
+		report, err = drillsLive(ctx, o, run)
+	} else {
+		report = run(ctx, func(DrillUpdate) {})
+	}
+	if report == nil {
+		return nil, err
+	}
+	width := 0
+	if w, _, bad := term.GetSize(int(o.Out.Fd())); bad == nil {
+		width = w
+	}
+	return report, errors.Join(err, finish(o.Out, width, report))
+}
+
+func drillsLive(ctx context.Context, o DrillOptions, run Drills) (report *drill.Report, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	start := time.Now()
+	err = show(o.In, o.Out, newDrillModel(o, cancel), cancel, func(send func(tea.Msg)) {
+		stop := context.AfterFunc(ctx, func() { send(endingMsg{}) })
+		defer stop()
+		report = run(ctx, func(u DrillUpdate) { send(drillMsg{u, time.Since(start)}) })
+	})
+	if err != nil {
+		return report, fmt.Errorf("show the drills: %w", err)
+	}
+	return report, nil
+}

@@ -1,0 +1,143 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+)
+
+// gridColumns is how many hops stand beside each other where they have their names.
+const gridColumns = 3
+
+// chain is the hops as a walk saw them last: one row of numbers and symbols, or their names on a large terminal.
+func (m drillModel) chain(f *frame, c *current) {
+	if m.tall() {
+		m.grid(f, c)
+		return
+	}
+	cells := make([]render.Cell, 0, 2*len(diag.Hops))
+	for i, id := range diag.Hops {
+		mark := m.mark(c.chain, id)
+		mark.Text = strconv.Itoa(i+1) + mark.Text
+		cells = append(cells, mark, plain(" "))
+	}
+	f.field(rankHops, "chain", cells...)
+}
+
+// grid is the hops by name, down each column.
+func (m drillModel) grid(f *frame, c *current) {
+	rows := (len(diag.Hops) + gridColumns - 1) / gridColumns
+	room := (m.width - labelWidth) / gridColumns
+	for y := range rows {
+		var cells []render.Cell
+		for i := y; i < len(diag.Hops); i += rows {
+			id := diag.Hops[i]
+			h := c.chain.hops[id]
+			mark := m.mark(c.chain, id)
+			text := string(id)
+			if h.failure != diag.OK && h.status == diag.StatusFail {
+				text += " " + string(h.failure)
+			}
+			note := ""
+			if slices.Contains(c.story.Plan.Scenario.Expect.MustStayGreen, id) {
+				note = " must stay green"
+			}
+			mark.Text = fmt.Sprintf("%2d %s %s", i+1, mark.Text, render.Cut(text, room-8-len(note)))
+			cells = append(cells, mark, faint(render.Pad(note, room-render.Columns(mark.Text))))
+		}
+		label := ""
+		if y == 0 {
+			label = "chain"
+		}
+		f.field(rankHops, label, cells...)
+	}
+}
+
+// mark is a hop's symbol. What is of an earlier walk than the one under way is faint.
+func (m drillModel) mark(c chain, id diag.HopID) render.Cell {
+	h := c.hops[id]
+	switch {
+	case h.running:
+		return render.Cell{Text: spinner(m.frame, m.look.ASCII), Style: render.Strong}
+	case h.status == "":
+		return faint(" ")
+	case c.walking && !h.fresh:
+		return faint(h.status.Symbol())
+	}
+	return render.Cell{Text: h.status.Symbol(), Style: render.StatusStyle(h.status)}
+}
+
+// walks is one line for each walk that said something else than the one before it, and one for the walk under way.
+func (m drillModel) walks(f *frame, c *current) {
+	all := c.story.Walks
+	for i := 0; i < len(all); {
+		n := i + 1
+		for n < len(all) && all[n].Stage == all[i].Stage && all[n].Says() == all[i].Says() && m.fits(c, all[n]) == m.fits(c, all[i]) {
+			n++
+		}
+		r := rankEarlier
+		if n == len(all) {
+			r = rankWalk
+		}
+		f.field(r, "walk "+span(all[i].N, all[n-1].N), m.walk(c, all[i:n])...)
+		i = n
+	}
+	if c.chain.walking {
+		done, red := c.chain.count()
+		text := fmt.Sprintf("%d of the hops done", done)
+		if red > 0 {
+			text += fmt.Sprintf(", %d red", red)
+		}
+		f.field(rankWalk, fmt.Sprintf("walk %d", len(all)+1), m.running(text))
+	}
+}
+
+// span is "3" or "3-5".
+func span(first, last int) string {
+	if first == last {
+		return strconv.Itoa(first)
+	}
+	return fmt.Sprintf("%d-%d", first, last)
+}
+
+// fits says whether a walk while the fault is there said all that is expected.
+func (m drillModel) fits(c *current, s drill.Sight) bool {
+	word, _ := drill.Judge(c.story.Plan.Scenario.Expect, s)
+	return s.Stage == drill.During && word == drill.Pass
+}
+
+// walk is what walks that agree have said.
+func (m drillModel) walk(c *current, same []drill.Sight) []render.Cell {
+	s, last := same[0], same[len(same)-1]
+	st := diag.StatusInconclusive
+	switch s.Outcome {
+	case diag.OutcomePass:
+		st = diag.StatusPass
+	case diag.OutcomeWarn:
+		st = diag.StatusWarn
+	case diag.OutcomeFail:
+		st = diag.StatusFail
+	}
+	words := s.Says()
+	if b := s.Blame; b != nil && m.width < 100 { // the number stands for the hop, as in the row above
+		words = fmt.Sprintf("%d %s", slices.Index(diag.Hops[:], b.Hop)+1, b.Signal)
+		if b.Failure != diag.OK {
+			words += " (" + string(b.Failure) + ")"
+		}
+	}
+	cells := []render.Cell{said(st, words)}
+	if n := len(s.Others); n > 0 {
+		cells = append(cells, plain(fmt.Sprintf(" and %d more", n)))
+	}
+	if m.fits(c, s) {
+		cells = append(cells, plain(", as expected"))
+	}
+	if m.wide() {
+		cells = append(cells, faint(fmt.Sprintf("  %s, %s after the start, took %s", s.Stage, drill.Seconds(last.EndedMS), diag.Millis(last.EndedMS-last.BeganMS).Words())))
+	}
+	return cells
+}

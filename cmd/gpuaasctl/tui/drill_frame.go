@@ -1,0 +1,128 @@
+package tui
+
+import (
+	"bytes"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+)
+
+// rank is how soon a row goes when the terminal is too low: the highest first, and of one rank the uppermost.
+type rank int
+
+// The ranks, from what always stays. What somebody has to act on comes before what only goes on.
+const (
+	rankAlways rank = iota
+	rankWrong
+	rankMachines
+	rankClocks
+	rankHops
+	rankSteps
+	rankWalk
+	rankLooks
+	rankClaims
+	rankFinished
+	rankTitle
+	rankEarlier
+	rankGap
+)
+
+// row is one line of a frame.
+type row struct {
+	rank  rank
+	cells []render.Cell
+}
+
+// frame is the rows of one look at the drills.
+type frame []row
+
+func (f *frame) add(r rank, cells ...render.Cell) { *f = append(*f, row{r, cells}) }
+
+// labelWidth is the column in which values begin, as in the report.
+const labelWidth = 10
+
+// field is a row with a label.
+func (f *frame) field(r rank, label string, cells ...render.Cell) {
+	f.add(r, append([]render.Cell{faint(render.Pad(label, labelWidth))}, cells...)...)
+}
+
+// fit is the frame with rows left out until it has no more than height; 0 is any height.
+func (f frame) fit(height int) frame {
+	for height > 0 && len(f) > height {
+		out := 0
+		for i, r := range f {
+			if r.rank > f[out].rank {
+				out = i
+			}
+		}
+		if f[out].rank == rankAlways {
+			return f[len(f)-height:] // the footer says what is under way, also on the smallest terminal
+		}
+		f = append(f[:out:out], f[out+1:]...)
+	}
+	return f
+}
+
+func plain(s string) render.Cell { return render.Cell{Text: render.Clean(s)} }
+
+func faint(s string) render.Cell { return render.Cell{Text: render.Clean(s), Style: render.Faint} }
+
+func strong(s string) render.Cell { return render.Cell{Text: render.Clean(s), Style: render.Strong} }
+
+// said is a state in symbol and words.
+func said(st diag.Status, words string) render.Cell {
+	return render.Cell{Text: st.Symbol() + " " + render.Clean(words), Style: render.StatusStyle(st)}
+}
+
+// View implements tea.Model.
+func (m drillModel) View() tea.View {
+	v := tea.NewView(m.text())
+	v.DisableBracketedPasteMode = true
+	return v
+}
+
+// text is the frame, never higher or wider than the terminal.
+func (m drillModel) text() string {
+	o := m.look
+	o.Width = m.width
+	d := render.NewDocument(o)
+	for _, r := range m.filled() {
+		d.Cells(0, r.cells...)
+	}
+	var b bytes.Buffer
+	if err := d.Flush(&b); err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = ansi.Truncate(strings.TrimRight(lines[i], " "), max(m.width, 1), "")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// running is a state that is not decided yet: the spinner, and words.
+func (m drillModel) running(words string) render.Cell {
+	return render.Cell{Text: spinner(m.frame, m.look.ASCII) + " " + render.Clean(words), Style: render.Strong}
+}
+
+// bar is spent of all in n columns.
+func (m drillModel) bar(spent, all int64, n int) string {
+	full := 0
+	if all > 0 {
+		full = int(min(max(spent, 0), all) * int64(n) / all)
+	}
+	return strings.Repeat("█", full) + strings.Repeat("─", n-full)
+}
+
+// barWidth is a bar's on a terminal of that width.
+func (m drillModel) barWidth() int { return min(max((m.width-40)/2, 4), 60) }
+
+// wide says whether rows have room for what is only good to know.
+func (m drillModel) wide() bool { return m.width >= 120 }
+
+// tall says whether there is room for lists in place of lines.
+func (m drillModel) tall() bool { return m.wide() && m.height >= 40 }

@@ -1,0 +1,277 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+)
+
+// machines is what is done where: each machine with the time after which it puts itself back, and its steps.
+func (m drillModel) machines(f *frame, c *current) {
+	names := 0
+	for _, t := range c.story.Plan.Targets {
+		names = max(names, render.Columns(render.Clean(t.ID)))
+	}
+	for _, t := range c.story.Plan.Targets {
+		i := slices.IndexFunc(c.story.Machines, func(p drill.Part) bool { return p.ID == t.ID })
+		if i < 0 {
+			continue
+		}
+		p := &c.story.Machines[i]
+		f.add(rankMachines, append([]render.Cell{strong(render.Pad(render.Clean(t.ID), names+2))}, m.machine(c, p)...)...)
+		for _, s := range t.Drill.Steps {
+			f.add(rankSteps, m.step(c, p, t, s)...)
+		}
+	}
+}
+
+// machine is how it stands: what it was last asked, what came of it, and its clock while it has one.
+func (m drillModel) machine(c *current, p *drill.Part) []render.Cell {
+	switch {
+	case p.Closed && !p.Armed:
+		return []render.Cell{said(diag.StatusPass, "nothing was armed, nothing is left")}
+	case p.State == step.Conflict, p.State == step.Failed:
+		return m.behind(p, said(diag.StatusFail, state(p.State)+": "+c.against(p)))
+	case p.RevertedMS > 0 && p.Lost != "":
+		return m.behind(p, said(diag.StatusFail, "put itself back: "+p.Lost))
+	case p.RevertedMS > 0:
+		words := fmt.Sprintf("put back in %.0f ms", float64(p.UndoUS)/1000)
+		if p.Reverter != "" && p.Reverter != step.ByCLI {
+			words = "put back, by its " + p.Reverter
+		}
+		return m.behind(p, said(diag.StatusPass, words))
+	case c.last(p.ID, drill.Reverting) != nil:
+		return []render.Cell{m.running("asked to put everything back")}
+	case p.Lost != "":
+		return []render.Cell{said(diag.StatusFail, "put itself back: "+p.Lost)}
+	case p.Armed:
+		return m.countdown(c, p)
+	case p.Touched:
+		return []render.Cell{m.running("being armed")}
+	}
+	return []render.Cell{faint("not touched")}
+}
+
+// behind is what comes after putting back: how it compares with before, and whether the drill's traces are gone.
+func (m drillModel) behind(p *drill.Part, first render.Cell) []render.Cell {
+	cells := []render.Cell{first}
+	if p.Clean != nil && *p.Clean {
+		cells = append(cells, plain("  "), said(diag.StatusPass, "as before"))
+	} else if p.Clean != nil {
+		n := len(slices.DeleteFunc(slices.Clone(p.Residue), func(r step.Residue) bool { return r.Allowed != "" }))
+		cells = append(cells, plain("  "), said(diag.StatusFail, fmt.Sprintf("%d left that was not there", n)))
+	}
+	switch {
+	case p.Closed:
+		cells = append(cells, plain("  "), said(diag.StatusPass, "closed"))
+	case p.Told != "":
+		cells = append(cells, plain("  "), said(diag.StatusInconclusive, p.Told))
+	}
+	return cells
+}
+
+// countdown is the time after which the machine puts itself back, by its own last word, and how its lease stands.
+func (m drillModel) countdown(c *current, p *drill.Part) []render.Cell {
+	e := c.last(p.ID, drill.Armed, drill.Renewed)
+	cells := []render.Cell{said(diag.StatusPass, "armed")}
+	if len(p.Made) > 0 {
+		cells[0] = said(diag.StatusWarn, "broken")
+	}
+	if e == nil || e.Status == nil || e.Status.TTLLeft == nil {
+		return cells
+	}
+	since := time.Duration(c.ms(m.elapsed)-e.MS) * time.Millisecond
+	all := c.story.Plan.Budgets.TTL.Std()
+	left := max(0, e.Status.TTLLeft.Duration()-since)
+	style := render.Plain
+	if left < all/10 {
+		style = render.Warning
+	}
+	cells = append(cells, plain(fmt.Sprintf("  back by itself in %3.0f s ", left.Seconds())),
+		render.Cell{Text: m.bar(left.Milliseconds(), all.Milliseconds(), m.barWidth()/2), Style: style})
+	return append(cells, m.lease(c, p, e, since)...)
+}
+
+// lease is what is left of the time for which the machine waits for a word from here, and how often it had one.
+func (m drillModel) lease(c *current, p *drill.Part, e *drill.Event, since time.Duration) []render.Cell {
+	if e.Status.LeaseLeft == nil {
+		return nil
+	}
+	left, n := max(0, e.Status.LeaseLeft.Duration()-since), 0
+	for _, e := range c.events {
+		if e.Machine == p.ID && e.Kind == drill.Renewed {
+			n++
+		}
+	}
+	text := fmt.Sprintf("  lease %2.0f s", left.Seconds())
+	if m.wide() && n > 0 {
+		text += fmt.Sprintf(", renewed %d×", n)
+	}
+	if left < c.story.Plan.Budgets.Lease.Std()/2 {
+		return []render.Cell{{Text: text + " !", Style: render.Warning}}
+	}
+	return []render.Cell{faint(text)}
+}
+
+// stateWidth is the room for a step's state.
+const stateWidth = 15
+
+// step is one step: how it stands, what it is, and what ends it when nobody does.
+func (m drillModel) step(c *current, p *drill.Part, t chaos.PlannedMachine, s step.Step) []render.Cell {
+	cell := m.stepState(c, p, t, s.ID)
+	cell.Text = render.Pad(cell.Text, stateWidth)
+	title := s.Title
+	if title == "" {
+		title = s.Fault
+	}
+	cells := []render.Cell{plain("  "), cell, faint("  " + s.Tier + " "), plain(s.ID + ": " + title)}
+	if m.wide() {
+		cells = append(cells, faint("  "+tierWords(s.Tier)))
+	}
+	return cells
+}
+
+// stepState prefers the machine's word, and what happened since.
+func (m drillModel) stepState(c *current, p *drill.Part, t chaos.PlannedMachine, id string) render.Cell {
+	word := step.State("")
+	if i := slices.IndexFunc(p.Steps, func(s step.StepStatus) bool { return s.ID == id }); i >= 0 {
+		word = p.Steps[i].State
+	}
+	switch word {
+	case step.Reverted:
+		return said(diag.StatusPass, "put back")
+	case step.Lost:
+		return said(diag.StatusFail, "gone by itself")
+	case step.Conflict, step.Failed:
+		return said(diag.StatusFail, state(word))
+	}
+	if _, made := p.Made[id]; made {
+		if p.RevertedMS == 0 && c.last(t.ID, drill.Reverting) != nil {
+			return m.running("putting back")
+		}
+		if p.Against != "" && c.last(t.ID, drill.Broken).Step == id {
+			return said(diag.StatusFail, "not made")
+		}
+		return said(diag.StatusWarn, "in place")
+	}
+	if e := c.last(t.ID, drill.Breaking); e != nil && e.Step == id && p.RevertedMS == 0 {
+		return m.running("being made")
+	}
+	return said(diag.StatusNotReached, "planned")
+}
+
+// against is the first of the machine's changes that could not be put back, and why.
+func (c *current) against(p *drill.Part) string {
+	for _, s := range p.Steps {
+		for _, ch := range s.Changes {
+			if ch.State == step.Conflict || ch.State == step.Failed {
+				return ch.Place + ", " + ch.Text
+			}
+		}
+	}
+	return "left alone"
+}
+
+// state is a state in which somebody has to look.
+func state(s step.State) string {
+	if s == step.Failed {
+		return "not put back"
+	}
+	return string(s)
+}
+
+// tierWords says what takes a step away when nobody does.
+func tierWords(tier string) string {
+	switch tier {
+	case step.TierKernel:
+		return "the kernel ends it"
+	case step.TierWatchdog:
+		return "ends with its watchdog"
+	case step.TierBoot:
+		return "ends at a reboot"
+	case step.TierPersistent:
+		return "only an undo ends it"
+	}
+	return ""
+}
+
+// looks are what plain tools saw, as far as it has come to them: first that nothing is wrong, then the fault, then its
+// repair.
+func (m drillModel) looks(f *frame, c *current) {
+	p := &c.story.Plan
+	_, placed := c.story.InPlace()
+	stage, goes := drill.Before, !c.has(drill.Arming) && len(c.story.Walks) > 0
+	if placed || c.has(drill.Reverting) {
+		stage, goes = drill.During, placed && !c.has(drill.Reverting)
+	}
+	for _, l := range []struct {
+		label string
+		chaos.Look
+		stage drill.Stage
+		goes  bool
+	}{
+		{"injected", p.Injected, stage, goes},
+		{"control", p.Control, stage, goes},
+		{"repaired", p.Proof, drill.After, c.answered() && !c.has(drill.Compared)},
+	} {
+		seen := c.look(l.stage, l.Check.Name)
+		goes := l.goes && !c.over() && c.story.Interrupted == ""
+		if seen != nil || goes || l.stage == drill.During {
+			f.field(rankLooks, l.label, m.seen(seen, goes, l.label == "injected" && l.stage == drill.Before), faint(tool(l.Look)))
+		}
+	}
+}
+
+// look is the last look of a name in a stage; nil when there is none.
+func (c *current) look(stage drill.Stage, name string) *drill.Seen {
+	for i, l := range slices.Backward(c.story.Looks) {
+		if l.Name == name && l.Stage == stage {
+			return &c.story.Looks[i].Seen
+		}
+	}
+	return nil
+}
+
+// answered says whether every machine that was armed was asked to put everything back, and said what came of it.
+func (c *current) answered() bool {
+	return c.has(drill.Reverted) && !slices.ContainsFunc(c.story.Machines, func(p drill.Part) bool { return p.Armed && p.RevertedMS == 0 })
+}
+
+// seen is how one look stands; absent is where what it looks for must not be there yet.
+func (m drillModel) seen(l *drill.Seen, goes, absent bool) render.Cell {
+	const room = 18
+	cell := said(diag.StatusInconclusive, "not seen")
+	switch {
+	case l == nil && goes:
+		cell = m.running("looking")
+	case l == nil:
+	case l.NotRun:
+		cell = said(diag.StatusInconclusive, "not run: "+l.Why)
+	case l.Held && absent:
+		cell = said(diag.StatusFail, "there already")
+	case l.Held:
+		cell = said(diag.StatusPass, "seen after "+l.TookMS.Words())
+	case absent:
+		cell = said(diag.StatusPass, "not there yet")
+	default:
+		cell = said(diag.StatusFail, l.Why)
+	}
+	cell.Text = render.Pad(cell.Text, room) + "  "
+	return cell
+}
+
+// tool is a look's command, and where it runs.
+func tool(l chaos.Look) string {
+	where := l.Machine
+	if where == "" {
+		where = "here"
+	}
+	return strings.TrimSpace(l.Check.Exec.Line()) + " (" + where + ")"
+}

@@ -1,0 +1,351 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// tapes are read once: scenarios are parsed for them.
+var tapes = sync.OnceValue(tape.Runs)
+
+// pausesBetween is the time between two drills of a test.
+const pausesBetween = time.Second
+
+// played is a model that has heard the tapes up to a moment of one of them, and has its time.
+func played(m drillModel, upTo int, at time.Duration) drillModel {
+	var began time.Duration
+	for i, moments := range tapes() {
+		for _, x := range moments {
+			if i == upTo && x.At > at {
+				return tickedTo(m, began+at)
+			}
+			m = sendDrill(m, drillMsg{DrillUpdate{i, len(tapes()), x.Event, x.Walk}, began + x.At})
+		}
+		if i == upTo {
+			return tickedTo(m, began+at)
+		}
+		began += moments[len(moments)-1].At + pausesBetween
+	}
+	return m
+}
+
+func tickedTo(m drillModel, t time.Duration) drillModel {
+	return sendDrill(m, tickMsg(max(m.elapsed, t)))
+}
+
+func sendDrill(m drillModel, msgs ...tea.Msg) drillModel {
+	for _, msg := range msgs {
+		next, _ := m.Update(msg)
+		m = next.(drillModel)
+	}
+	return m
+}
+
+func sized(width, height int, look render.Options) drillModel {
+	return sendDrill(newDrillModel(DrillOptions{Look: look, Count: 3}, func() {}), tea.WindowSizeMsg{Width: width, Height: height})
+}
+
+// moments of the tapes at which there is something to look at: the drill's number, and when in it.
+var moments = []struct {
+	name string
+	run  int
+	at   time.Duration
+}{
+	{"nothing-yet", 0, -1},
+	{"walking-before", 1, 600 * time.Millisecond},
+	{"broken", 1, 2800 * time.Millisecond},
+	{"found", 1, 6300 * time.Millisecond},
+	{"green-again", 1, 9900 * time.Millisecond},
+	{"late-and-conflict", 2, 58 * time.Second},
+	{"over", 2, time.Hour},
+}
+
+func TestDrillFrames(t *testing.T) {
+	for _, x := range moments {
+		m := played(sized(80, 24, render.Options{}), x.run, x.at)
+		for _, size := range [][2]int{{80, 24}, {200, 50}} {
+			m = sendDrill(m, tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+			golden(t, fmt.Sprintf("drill-%s-%dx%d.txt", x.name, size[0], size[1]), m.text()+"\n")
+		}
+	}
+}
+
+// golden compares with a file of testdata, or writes it (GPUAASCTL_UPDATE_GOLDEN=1).
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (make golden writes it):\n%s", name, got)
+	}
+}
+
+// TestDrillsFitEverySize: whatever the terminal's size, the frame is not wider or higher, and says which drill and what is
+// under way.
+func TestDrillsFitEverySize(t *testing.T) {
+	for _, x := range moments {
+		m := played(sized(80, 24, render.Options{}), x.run, x.at)
+		for _, m.look = range []render.Options{{}, {Color: true, ASCII: true}} {
+			for _, size := range [][2]int{{80, 24}, {200, 50}, {80, 12}, {60, 24}, {40, 10}, {40, 5}, {20, 5}, {10, 2}, {1, 1}} {
+				m := sendDrill(m, tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+				lines := strings.Split(m.text(), "\n")
+				if len(lines) > size[1] {
+					t.Errorf("%v, %s: %d lines", size, x.name, len(lines))
+				}
+				for _, l := range lines {
+					if w := ansi.StringWidth(l); w > size[0] {
+						t.Errorf("%v, %s: %d columns: %q", size, x.name, w, l)
+					}
+				}
+				if size[0] >= 40 && (!strings.Contains(m.text(), "drill") || !strings.Contains(ansi.Strip(lines[len(lines)-1]), " s  ")) {
+					t.Errorf("%v, %s: no headline or no footer in\n%s", size, x.name, m.text())
+				}
+			}
+		}
+	}
+}
+
+// TestALowTerminalKeepsWhatIsWrong: who looks at twelve lines sees the machines, the chain, and what has to be acted on.
+func TestALowTerminalKeepsWhatIsWrong(t *testing.T) {
+	got := played(sized(80, 12, render.Options{}), 2, 58*time.Second).text()
+	for _, want := range []string{"three-faults", "platform         ✘ conflict", "chain     1", "✘ late: seen", "renew the lease"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "all at once") || strings.Contains(got, "walk 1 ") {
+		t.Errorf("what is only good to know takes room in\n%s", got)
+	}
+}
+
+// TestAFrameNeverShrinks, for what was above it would be left standing.
+func TestAFrameNeverShrinks(t *testing.T) {
+	m, most := sized(80, 50, render.Options{}), 0
+	for i, moments := range tapes() {
+		for _, x := range moments {
+			m = sendDrill(m, drillMsg{DrillUpdate{i, 3, x.Event, x.Walk}, x.At})
+			n := strings.Count(m.text(), "\n")
+			if n < most {
+				t.Fatalf("%d lines after %d, at %v of drill %d:\n%s", n+1, most+1, x.At, i, m.text())
+			}
+			most = n
+		}
+	}
+}
+
+// TestColourOnlyAdds: without its colours a frame says the same as one that has none.
+func TestColourOnlyAdds(t *testing.T) {
+	for _, x := range moments {
+		m := played(sized(80, 24, render.Options{}), x.run, x.at)
+		without := m.text()
+		m.look.Color = true
+		with := m.text()
+		if got := regexp.MustCompile(` +\n`).ReplaceAllString(ansi.Strip(with), "\n"); got != without {
+			t.Errorf("%s:\n%q\n%q", x.name, got, without)
+		}
+		if with == without {
+			t.Errorf("%s has no colour", x.name)
+		}
+	}
+}
+
+func TestDrillsInASCII(t *testing.T) {
+	for _, x := range moments {
+		for _, r := range played(sized(200, 50, render.Options{ASCII: true}), x.run, x.at).text() {
+			if r > 0x7e {
+				t.Fatalf("%s: %q is not ASCII", x.name, r)
+			}
+		}
+	}
+}
+
+// TestNothingIsViolatedThatMayComeTrue: while the chain has time left, that it says nothing yet is no failure.
+func TestNothingIsViolatedThatMayComeTrue(t *testing.T) {
+	got := played(sized(80, 24, render.Options{}), 1, 3500*time.Millisecond)
+	if !slices.ContainsFunc(got.now.told.Claims, func(c drill.Claim) bool { return c.Word == drill.NotDetected }) {
+		t.Fatal("the story says nothing of the kind, so this shows nothing")
+	}
+	if strings.Contains(got.text(), "✘") {
+		t.Errorf("something is violated already in\n%s", got.text())
+	}
+}
+
+// TestTheTTLCountsDown by the machine's own word, and from there by the clock.
+func TestTheTTLCountsDown(t *testing.T) {
+	m := played(sized(80, 24, render.Options{}), 1, 2800*time.Millisecond)
+	for _, want := range []string{"back by itself in  88 s", "lease 19 s"} {
+		if !strings.Contains(m.text(), want) {
+			t.Errorf("no %q in\n%s", want, m.text())
+		}
+	}
+	m = sendDrill(m, tickMsg(m.elapsed+12*time.Second))
+	for _, want := range []string{"back by itself in  76 s", "lease  7 s !"} {
+		if !strings.Contains(m.text(), want) {
+			t.Errorf("no %q in\n%s", want, m.text())
+		}
+	}
+}
+
+// TestABudgetThatIsOver is said before the walk that comes too late.
+func TestABudgetThatIsOver(t *testing.T) {
+	m := played(sized(80, 24, render.Options{}), 2, 50*time.Second)
+	if !strings.Contains(m.text(), "✘ late, ") || !strings.Contains(m.text(), "of 45s") {
+		t.Errorf("not late in\n%s", m.text())
+	}
+}
+
+// TestAWalkCutShort is not joined with the next one.
+func TestAWalkCutShort(t *testing.T) {
+	start := func(h int) preflight.Event {
+		return preflight.Event{Kind: preflight.HopStarted, Hop: tapes()[0][2*h+1].Walk.Hop}
+	}
+	c := chain{}.walked(start(0), 0).walked(start(1), 0)
+	again := c.walked(start(0), time.Second)
+	if n := len(again.hops); n != 2 || !again.hops[start(0).Hop].running || again.hops[start(1).Hop].running {
+		t.Errorf("%+v", again)
+	}
+	if !c.hops[start(1).Hop].running {
+		t.Error("the earlier chain has changed")
+	}
+}
+
+func TestCtrlCPutsBackAndTheSecondAbandons(t *testing.T) {
+	cancelled, abandoned := 0, 0
+	m := newDrillModel(DrillOptions{Abandon: func() { abandoned++ }}, func() { cancelled++ })
+	press := tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+	m = sendDrill(m, press)
+	if cancelled != 1 || abandoned != 0 || !strings.Contains(m.text(), "putting everything back, Ctrl-C again leaves it to the machines") {
+		t.Errorf("after one: %d, %d\n%s", cancelled, abandoned, m.text())
+	}
+	m = sendDrill(m, endingMsg{}, press, press)
+	if cancelled != 1 || abandoned != 1 || !strings.Contains(m.text(), "left to the machines") {
+		t.Errorf("after three: %d, %d\n%s", cancelled, abandoned, m.text())
+	}
+}
+
+// TestASignalCountsAsTheFirstCtrlC: the context may end without a key.
+func TestASignalCountsAsTheFirstCtrlC(t *testing.T) {
+	abandoned := false
+	m := sendDrill(newDrillModel(DrillOptions{Abandon: func() { abandoned = true }}, func() {}), endingMsg{})
+	if !strings.Contains(m.text(), "putting everything back") {
+		t.Error(m.text())
+	}
+	if sendDrill(m, tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}); !abandoned {
+		t.Error("a Ctrl-C after it is not the second one")
+	}
+}
+
+func TestAnEarlierDrillModelStaysAsItWas(t *testing.T) {
+	a := played(sized(80, 24, render.Options{}), 1, 2800*time.Millisecond)
+	before := a.text()
+	for _, x := range tapes()[1] {
+		sendDrill(a, drillMsg{DrillUpdate{1, 3, x.Event, x.Walk}, x.At})
+	}
+	if a.text() != before {
+		t.Error("an update changed the model before it")
+	}
+}
+
+// written is what finish writes in these tests.
+func written(w io.Writer, width int, r *drill.Report) error {
+	_, err := fmt.Fprintf(w, "the report of %d drills in %d columns\n", len(r.Drills), width)
+	return err
+}
+
+// replayed are drills that tell the first tape at once.
+func replayed(ctx context.Context, observe func(DrillUpdate)) *drill.Report {
+	r := &drill.Report{}
+	for _, x := range tapes()[0] {
+		observe(DrillUpdate{Index: 0, Count: 1, Event: x.Event, Walk: x.Walk})
+	}
+	time.Sleep(3 * frameEvery) // long enough for a frame to be drawn
+	r.Drills = append(r.Drills, drill.Drill{})
+	return r
+}
+
+func TestDrillsOnATerminal(t *testing.T) {
+	x := newTerminal(t, 80, 24)
+	r, err := RunDrills(t.Context(), DrillOptions{In: x.tty, Out: x.tty, Count: 1}, replayed, written)
+	out := x.output()
+	if err != nil || len(r.Drills) != 1 {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if strings.Contains(out, "\x1b[?1049h") {
+		t.Error("the alternate screen was used: nothing would stay in the scrollback")
+	}
+	if !strings.Contains(out, "agent-stopped") || !strings.HasSuffix(strings.TrimRight(out, "\r\n"), "the report of 1 drills in 80 columns") {
+		t.Errorf("no live view, or the report is not the last thing: %q", out[max(0, len(out)-300):])
+	}
+	last := out[strings.LastIndex(out, "agent-stopped"):]
+	if !strings.Contains(last, "\r"+ansi.EraseEntireLine+ansi.CUU1+ansi.EraseEntireLine) {
+		t.Error("the live view is not taken off the screen before the report")
+	}
+}
+
+// TestTwoCtrlCOnATerminal: the first one ends the context, the second one is the caller's to act on.
+func TestTwoCtrlCOnATerminal(t *testing.T) {
+	x := newTerminal(t, 80, 24)
+	abandoned := make(chan struct{})
+	press := func() {
+		time.Sleep(2 * frameEvery)
+		if _, err := x.far.Write([]byte{3}); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := RunDrills(t.Context(), DrillOptions{In: x.tty, Out: x.tty, Count: 1, Abandon: func() { close(abandoned) }},
+		func(ctx context.Context, _ func(DrillUpdate)) *drill.Report {
+			for _, end := range []<-chan struct{}{ctx.Done(), abandoned} {
+				press()
+				select {
+				case <-end:
+				case <-time.After(10 * time.Second):
+					t.Error("Ctrl-C did nothing")
+				}
+			}
+			time.Sleep(2 * frameEvery)
+			return &drill.Report{}
+		}, written)
+	if out := x.output(); err != nil || !strings.Contains(out, "leaves it to the machines") || !strings.Contains(out, "left to the machines") {
+		t.Errorf("%v, %q", err, out)
+	}
+}
+
+func TestDrillsWithoutATerminal(t *testing.T) {
+	out, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RunDrills(t.Context(), DrillOptions{Out: out, Count: 1}, replayed, written); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(out.Name())
+	if err != nil || string(b) != "the report of 1 drills in 0 columns\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}

@@ -1,0 +1,320 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	chaosrender "github.com/gpuaas/gpuaasctl/chaos/render"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+)
+
+// rows are all there would be to say, from the drills that are over to what is under way.
+func (m drillModel) rows() frame {
+	var f frame
+	m.finished(&f)
+	c := m.now
+	if c == nil || len(c.events) == 0 {
+		f.add(rankAlways, strong(m.place()+"reading the machines"))
+		m.footer(&f)
+		return f
+	}
+	m.head(&f, c)
+	m.machines(&f, c)
+	m.looks(&f, c)
+	f.add(rankGap)
+	m.chain(&f, c)
+	m.walks(&f, c)
+	f.add(rankGap)
+	m.clocks(&f, c)
+	m.claims(&f, c)
+	if n := len(c.story.Trouble); n > 0 {
+		f.field(rankWrong, "trouble", said(diag.StatusWarn, c.story.Trouble[n-1]))
+	}
+	m.footer(&f)
+	return f
+}
+
+// filled is the rows, and what is wanting of as many as there ever were: a frame that shrinks would leave the lines above
+// it standing.
+func (m drillModel) filled() frame {
+	f := m.rows().fit(m.height)
+	if n := min(m.most, m.height) - len(f); n > 0 && len(f) > 0 {
+		last := len(f) - 1
+		f = append(append(f[:last:last], make(frame, n)...), f[last])
+	}
+	return f
+}
+
+// finished is one line for each drill that is over but the one whose story still stands below.
+func (m drillModel) finished(f *frame) {
+	over := m.over
+	if m.now != nil && m.now.over() && len(over) > 0 {
+		over = over[:len(over)-1]
+	}
+	names := 0
+	for i := range over {
+		names = max(names, render.Columns(render.Clean(over[i].Scenario)))
+	}
+	for i := range over {
+		d := &over[i]
+		st := chaosrender.Status(d.Verdict.Word)
+		cells := []render.Cell{{Text: render.Pad(st.Symbol()+" "+render.Clean(string(d.Verdict.Word)), 16), Style: render.StatusStyle(st)}, plain(render.Pad(render.Clean(d.Scenario), names+2))}
+		switch {
+		case d.Verdict.Word == drill.Pass:
+			cells = append(cells, faint(m.figures(d)))
+		default:
+			cells = append(cells, plain(d.Verdict.Text))
+		}
+		r := rankFinished
+		if i < len(over)-1 {
+			r = rankEarlier
+		}
+		f.add(r, cells...)
+	}
+	if len(over) > 0 {
+		f.add(rankGap)
+	}
+}
+
+// figures are a drill's times: as intervals where there is room.
+func (m drillModel) figures(d *drill.Drill) string {
+	if m.wide() {
+		return fmt.Sprintf("found %s, green %s", d.Detect, d.Recover)
+	}
+	of := func(t drill.Timing) string { return drill.Seconds(t.WithinMS) + "/" + t.Budget.String() }
+	return fmt.Sprintf("found %s, green %s", of(d.Detect), of(d.Recover))
+}
+
+// place is which drill of how many it is.
+func (m drillModel) place() string {
+	if m.count <= 1 {
+		return "drill: "
+	}
+	i := 0
+	if m.now != nil {
+		i = m.now.index
+	}
+	return fmt.Sprintf("drill %d of %d: ", i+1, m.count)
+}
+
+// head names the drill, and what it is about.
+func (m drillModel) head(f *frame, c *current) {
+	s := &c.story.Plan.Scenario
+	about := []string{c.story.Plan.Node}
+	for _, text := range []string{c.story.Plan.Allocation, s.Metadata.Severity} {
+		if text != "" {
+			about = append(about, text)
+		}
+	}
+	if m.wide() {
+		about = append(about, "run "+c.story.Plan.Run)
+	}
+	cells := []render.Cell{strong(m.place() + s.Metadata.ID), faint(" · " + strings.Join(about, " · "))}
+	if text := m.tally(); text != "" {
+		cells = append(cells, faint(" · "+text))
+	}
+	f.add(rankAlways, cells...)
+	f.add(rankTitle, plain(s.Metadata.Title))
+	f.add(rankGap)
+}
+
+// tally is how many drills that are over have each verdict.
+func (m drillModel) tally() string {
+	var parts []string
+	for _, w := range drill.Words() {
+		n := 0
+		for _, d := range m.over {
+			if d.Verdict.Word == w {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, w))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// clocks are the times against their budgets, as far as it has come to them.
+func (m drillModel) clocks(f *frame, c *current) {
+	now := c.ms(m.elapsed)
+	if zero, placed := c.story.InPlace(); placed {
+		m.clock(f, "found", c.told.Detect, now-zero, !c.has(drill.Reverting))
+	}
+	if zero, back := c.story.PutBack(); back {
+		row := 0
+		for _, w := range slices.Backward(c.story.Walks) {
+			if w.Stage != drill.After || !w.Green() {
+				break
+			}
+			row++
+		}
+		goes := !c.told.Recover.Seen && !c.has(drill.Compared) && !c.over() && c.story.Interrupted == ""
+		m.clock(f, "green", c.told.Recover, now-zero, goes, fmt.Sprintf("%d of %d walks", row, c.story.Plan.Scenario.Recovery.Green))
+	}
+}
+
+// clock is one time: running against its budget, or seen, or given up. Its bar is full where the budget ends.
+func (m drillModel) clock(f *frame, label string, t drill.Timing, spent int64, goes bool, more ...string) {
+	budget := t.Budget.Std().Milliseconds()
+	state := said(diag.StatusInconclusive, "not seen")
+	switch {
+	case t.Seen && t.WithinMS > budget:
+		state, spent = said(diag.StatusFail, "late, "+t.String()), t.WithinMS
+	case t.Seen:
+		state, spent = said(diag.StatusPass, t.String()), t.WithinMS
+	case goes && spent > budget:
+		state = said(diag.StatusFail, fmt.Sprintf("late, %s of %s", drill.Seconds(spent), t.Budget))
+	case goes:
+		state = m.running(fmt.Sprintf("%s of %s", drill.Seconds(spent), t.Budget))
+	default:
+		spent = t.AfterMS
+	}
+	style := state.Style
+	if style == render.Strong && spent > budget*3/4 {
+		style = render.Warning
+	}
+	bar := render.Cell{Text: m.bar(spent, budget, m.barWidth()), Style: style}
+	if len(more) > 0 {
+		state.Text += ", " + strings.Join(more, ", ")
+	}
+	f.field(rankClocks, label, bar, plain(" "), state)
+}
+
+// claims tick off. Those that are violated say why, each on a line of its own.
+func (m drillModel) claims(f *frame, c *current) {
+	defer m.violated(f, c)
+	if m.tall() {
+		m.claimList(f, c)
+		return
+	}
+	label, used := "claims", m.width
+	for _, cl := range c.claims() {
+		cell := m.claim(cl, strings.ReplaceAll(cl.ID, "_", " "))
+		n := render.Columns(cell.Text) + 2
+		if used+n > m.width {
+			f.field(rankClaims, label)
+			label, used = "", labelWidth
+		}
+		last := &(*f)[len(*f)-1]
+		last.cells = append(last.cells, cell, plain("  "))
+		used += n
+	}
+}
+
+// claims are how they stand, but that nothing is violated which may still come true.
+func (c *current) claims() []drill.Claim {
+	all := slices.Clone(c.told.Claims)
+	for i, cl := range all {
+		if cl.State == drill.Violated && !c.settled(cl.ID) {
+			all[i] = drill.Claim{ID: cl.ID, Title: cl.Title, State: drill.NotSeen}
+		}
+	}
+	return all
+}
+
+// settled says whether the time is over in which a claim could come true.
+func (c *current) settled(claim string) bool {
+	switch claim {
+	case "detected":
+		return c.has(drill.Reverting) || c.over()
+	case "reverted", "green_after":
+		return c.has(drill.Compared) || c.has(drill.Closed) || c.over()
+	}
+	return true
+}
+
+func (m drillModel) violated(f *frame, c *current) {
+	for _, cl := range c.claims() {
+		if cl.State == drill.Violated {
+			f.field(rankWrong, "", said(diag.StatusFail, fmt.Sprintf("%s: %s", cl.Word, cl.Text)))
+		}
+	}
+}
+
+// claimList is the claims with their words, in two columns.
+func (m drillModel) claimList(f *frame, c *current) {
+	all := c.claims()
+	half := (len(all) + 1) / 2
+	for i, cl := range all[:half] {
+		left := m.claim(cl, cl.Title)
+		left.Text = render.Pad(render.Cut(left.Text, m.width/2-labelWidth-2), m.width/2-labelWidth)
+		cells := []render.Cell{left}
+		if k := i + half; k < len(all) {
+			cells = append(cells, m.claim(all[k], all[k].Title))
+		}
+		label := ""
+		if i == 0 {
+			label = "claims"
+		}
+		f.field(rankClaims, label, cells...)
+	}
+}
+
+func (m drillModel) claim(c drill.Claim, words string) render.Cell {
+	switch c.State {
+	case drill.Held:
+		return said(diag.StatusPass, words)
+	case drill.Violated:
+		return said(diag.StatusFail, words)
+	}
+	return said(diag.StatusNotReached, words)
+}
+
+// footer says what is under way, and how to end it.
+func (m drillModel) footer(f *frame) {
+	f.add(rankGap)
+	text, hint := m.doing(), "ctrl-c: put everything back"
+	switch {
+	case m.now != nil && m.now.over() && m.now.index+1 >= m.count:
+		hint = ""
+	case m.ending == puttingOff:
+		text, hint = "putting everything back, Ctrl-C again leaves it to the machines", ""
+	case m.ending == abandoned:
+		text, hint = "left to the machines, which put themselves back: gpuaasctl chaos status", ""
+	}
+	left := fmt.Sprintf("%s %5.1f s  %s", spinner(m.frame, m.look.ASCII), m.elapsed.Seconds(), text)
+	style := render.Faint
+	if m.ending != goesOn {
+		style = render.Warning
+	}
+	if space := m.width - render.Columns(left) - len(hint); hint != "" && space >= 2 {
+		left += strings.Repeat(" ", space) + hint
+	}
+	f.add(rankAlways, render.Cell{Text: left, Style: style})
+}
+
+// doing is what is waited for.
+func (m drillModel) doing() string {
+	c := m.now
+	if c == nil || len(c.events) == 0 || c.over() {
+		if c != nil && c.over() && c.index+1 >= m.count {
+			return "done"
+		}
+		return "the next drill is about to begin"
+	}
+	_, placed := c.story.InPlace()
+	switch {
+	case c.has(drill.Compared), c.told.Recover.Seen:
+		return "comparing with before, clearing up"
+	case c.answered() && c.story.Interrupted == "":
+		return "waiting for the chain to be green"
+	case c.has(drill.Reverting):
+		return "putting everything back"
+	case placed && !c.told.Detect.Seen:
+		return "waiting for the chain to say it"
+	case placed:
+		return "waiting for plain tools"
+	case c.has(drill.Breaking):
+		return "breaking"
+	case c.has(drill.Arming):
+		return "arming the machines"
+	}
+	if len(c.story.Walks) > 0 {
+		return "looking whether plain tools can tell"
+	}
+	return "walking the chain: it must be green"
+}
