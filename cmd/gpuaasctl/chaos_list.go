@@ -60,7 +60,7 @@ func (a *app) listDrills(all []chaos.Scenario, output string) error {
 		}
 		rows = append(rows, []string{s.Metadata.ID, s.Metadata.Severity, strings.Join(kinds, ","), blame, s.Expect.DetectWithin.String(), s.Metadata.Title})
 	}
-	return a.write(columns(rows))
+	return a.write(columnsIn(rows, width(a.stdout)))
 }
 
 func (a *app) listKinds(output string) error {
@@ -80,7 +80,7 @@ func (a *app) listKinds(output string) error {
 	if output == formatJSON {
 		return a.writeJSON(all)
 	}
-	return a.write(append(columns(table), []byte("\nT0 ends by the kernel at the ttl, T1 with the watchdog, T2 with a reboot, T3 only by an undo.\n")...))
+	return a.write(append(columnsIn(table, width(a.stdout)), []byte("\nT0 ends by the kernel at the ttl, T1 with the watchdog, T2 with a reboot, T3 only by an undo.\n")...))
 }
 
 func words[T ~string](all []T) []string {

@@ -85,7 +85,7 @@ func (a *app) printHistory(list []history.Entry, output string) error {
 			row[i] = render.Clean(row[i])
 		}
 	}
-	return a.write(columns(rows))
+	return a.write(columnsIn(rows, width(a.stdout)))
 }
 
 func orDash(s string) string {

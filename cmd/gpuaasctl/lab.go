@@ -77,7 +77,7 @@ func newLabStatus(a *app) *cobra.Command {
 			if status := l.Status(cmd.Context()); output == "json" {
 				return a.writeJSON(status)
 			} else {
-				return a.write(columns(statusRows(status)))
+				return a.write(columnsIn(statusRows(status), width(a.stdout)))
 			}
 		},
 	}

@@ -118,7 +118,7 @@ func (a *app) listProfiles(output string) error {
 	if len(rows) == 0 {
 		note(a.stderr, "no profile in %s", dir)
 	}
-	return a.write(columns(table))
+	return a.write(columnsIn(table, width(a.stdout)))
 }
 
 func newProfileValidate(a *app) *cobra.Command {
