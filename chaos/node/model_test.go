@@ -317,10 +317,9 @@ func (w *world) change(place string) {
 	w.shadow[place] = w.sight(place)
 }
 
-// restore puts a place back by hand, if it looks as the drill made it.
+// restore puts a place back by hand.
 func (w *world) restore(place string) {
-	at, made := w.spots[place]
-	if !made || w.sight(place) != w.after[place] || !w.mend(at) {
+	if !w.mend(w.spots[place]) {
 		return
 	}
 	for _, s := range w.ledger().Steps {
@@ -443,6 +442,10 @@ func (w *world) everything() map[string]func(*rapid.T) {
 				}
 				return k.write(step.Entry{Event: step.EventWanted, Step: id})
 			})(t)
+			if w.ledger().Known && rapid.Bool().Draw(t, "seen at once") {
+				sometimes(t)
+				w.watchdog()
+			}
 		},
 		"watchdog": func(t *rapid.T) {
 			if w.ledger().Known {
@@ -471,9 +474,24 @@ func (w *world) everything() map[string]func(*rapid.T) {
 		"lying":     func(t *rapid.T) { w.lying = rapid.IntRange(1, 2).Draw(t, "undos") },
 		"disk full": func(t *rapid.T) { w.full = rapid.IntRange(1, 3).Draw(t, "writes") },
 		"edit":      func(t *rapid.T) { w.change(w.anywhere(t)) },
-		"mend":      func(t *rapid.T) { w.restore(w.anywhere(t)) },
-		"":          func(*rapid.T) { w.truth() },
+		"mend": func(t *rapid.T) {
+			if all := w.injected(); len(all) > 0 {
+				w.restore(rapid.SampledFrom(all).Draw(t, "place"))
+			}
+		},
+		"": func(*rapid.T) { w.truth() },
 	}
+}
+
+// injected are the places that look as the drill made them.
+func (w *world) injected() []string {
+	var all []string
+	for _, p := range w.places {
+		if after, made := w.after[p]; made && w.sight(p) == after {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 func (w *world) anywhere(t *rapid.T) string { return rapid.SampledFrom(w.places).Draw(t, "place") }

@@ -30,12 +30,17 @@ const realCases = "30"
 // What cannot be had there is a reboot, and systemd: a program stands in for systemctl, and processes for its units.
 func TestKeeperReal(t *testing.T) {
 	needNft(t)
-	seed := flag.Lookup("rapid.seed").Value.String()
-	if seed == "0" {
-		seed = fmt.Sprint(1 + rand.Uint64N(1<<62))
-	}
-	checks(t, realCases)
-	if !inside(t, "-rapid.seed="+seed, "-rapid.checks="+flag.Lookup("rapid.checks").Value.String(), "-rapid.steps=25") {
+	seed := fmt.Sprint(1 + rand.Uint64N(1<<62))
+	args := []string{"-rapid.seed=" + seed, "-rapid.checks=" + realCases}
+	flag.Visit(func(f *flag.Flag) {
+		if strings.HasPrefix(f.Name, "rapid.") { // what the command line says wins
+			if f.Name == "rapid.seed" {
+				seed = f.Value.String()
+			}
+			args = append(args, "-"+f.Name+"="+f.Value.String())
+		}
+	})
+	if !inside(t, args...) {
 		t.Logf("go test ./chaos/node -run TestKeeperReal -rapid.seed=%s gives the same again", seed)
 		return
 	}

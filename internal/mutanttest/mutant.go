@@ -1,0 +1,89 @@
+// Package mutanttest shows that tests can fail: it breaks one line of the code that they are about, and wants them to
+// notice. The broken file is a copy that only the compiler sees; the real one is not touched. Tests call it.
+package mutanttest
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Mutant is one way of being wrong, and who must say so.
+type Mutant struct {
+	Name    string   // what is wrong with it
+	File    string   // from the module's root
+	Old     string   // what the file has exactly once
+	New     string   // what a mutant has instead
+	Package string   // whose tests are run: "./chaos/node"
+	Test    string   // the one that must fail
+	Args    []string // of the test's program, beside -test.run
+	Root    bool     // the test needs it
+}
+
+// budget of one mutant: to compile, and to run until something fails.
+const budget = 3 * time.Minute
+
+// Check breaks the module at root once for each mutant. A mutant whose test passes, or does not get as far as to fail,
+// fails this one; so does a text that is no longer to be found.
+func Check(t *testing.T, root string, mutants []Mutant) {
+	t.Helper()
+	root, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			if m.Root && os.Geteuid() != 0 {
+				t.Skip("skipped: needs root")
+			}
+			out := run(t, root, m, overlay(t, filepath.Join(root, m.File), m))
+			if !strings.Contains(out, "--- FAIL: "+m.Test) {
+				t.Errorf("%s: %s lives; %s said:\n%s", m.File, m.Name, m.Test, out)
+			}
+		})
+	}
+}
+
+// overlay makes the broken copy, and the file that shows it to the compiler.
+func overlay(t *testing.T, file string, m Mutant) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(b), m.Old); n != 1 {
+		t.Fatalf("%s has this %d times, want it once:\n%s", m.File, n, m.Old)
+	}
+	dir := t.TempDir()
+	broken := filepath.Join(dir, filepath.Base(file))
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{file: broken}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, text := range map[string]string{broken: strings.Replace(string(b), m.Old, m.New, 1), filepath.Join(dir, "overlay.json"): string(list)} {
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "overlay.json")
+}
+
+func run(t *testing.T, root string, m Mutant, overlay string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), budget)
+	defer cancel()
+	args := append([]string{"test", "-count=1", "-vet=off", "-overlay", overlay, "-run", "^" + m.Test + "$", m.Package}, m.Args...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return string(out) + "(it passed)"
+	}
+	return string(out)
+}
