@@ -24,11 +24,33 @@ func (c *crashTrial) clear() {
 	}
 	h := fnv.New32a()
 	fmt.Fprint(h, c.name())
-	if h.Sum32()%3 == 0 {
-		c.nextRun()
-		return
+	ways := []func(){c.nextRun, c.byHand, c.byRevert, c.byPanic}
+	ways[h.Sum32()%uint32(len(ways))]()
+}
+
+// byRevert uses the command, and the one that looks for what it cannot know of: the program of a tool that was killed.
+func (c *crashTrial) byRevert() {
+	c.t.Helper()
+	c.row.cleared = "revert"
+	c.command(exitClean, "revert")
+	c.command(exitClean, "residue")
+}
+
+// byPanic uses the command for those who know nothing.
+func (c *crashTrial) byPanic() {
+	c.t.Helper()
+	c.row.cleared = "panic"
+	c.command(exitClean, "panic")
+}
+
+// exitClean is the exit code of commands that left nothing.
+const exitClean = 0
+
+func (c *crashTrial) command(want int, name string) {
+	c.t.Helper()
+	if out, stderr, code := try(c.t, 2*time.Minute, "chaos", name, "--profile", "lab", "--node-id", c.machine); code != want {
+		c.t.Errorf("chaos %s: exit %d, want %d\n%s%s\n%s", name, code, want, out, stderr, c.account())
 	}
-	c.byHand()
 }
 
 // nextRun lets another drill take the machine over.
@@ -150,7 +172,6 @@ func (c *crashTrial) rescue() {
 		return
 	}
 	c.relieve()
-	_, _ = c.ask("revert", "--run", c.run)
 	_, _ = c.ask("close", "--force", "--run", c.run)
-	c.on(`rm -f /run/gpuaasctl/gpuaas-fault-* /run/gpuaasctl/.gpuaas-fault-*`)
+	try(c.t, 2*time.Minute, "chaos", "panic", "--profile", "lab", "--node-id", c.machine)
 }

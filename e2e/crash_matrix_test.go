@@ -101,7 +101,7 @@ func chosenCells(t *testing.T) []crashCell {
 // to live and the grace of its undoing, somebody has written down who put it back, and nothing is left once it is closed.
 func TestCrashMatrix(t *testing.T) {
 	l := needLab(t)
-	m := &crashMatrix{lab: l, free: make(chan string, len(l.Machines()))}
+	m := &crashMatrix{lab: l, free: make(chan string, len(l.Machines())), witness: witness(t)}
 	for _, machine := range l.Machines() {
 		if !machine.IsPlatform() {
 			m.free <- machine.Name
@@ -122,11 +122,39 @@ func TestCrashMatrix(t *testing.T) {
 
 // crashMatrix is what the cells have in common.
 type crashMatrix struct {
-	lab  *lab.Lab
-	free chan string // nodes on which no drill is
+	lab     *lab.Lab
+	free    chan string // nodes on which no drill is
+	witness string      // gpuaas-fault under another name, so that it is not taken for one that a drill left
 
-	mu   sync.Mutex // guards rows
+	mu   sync.Mutex // guards what follows
 	rows []crashRow
+	sure map[string]bool // nodes that were well when their last cell ended
+}
+
+// witness copies gpuaas-fault.
+func witness(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(tool()), "gpuaas-fault"))
+	path := filepath.Join(t.TempDir(), "witness")
+	if err == nil {
+		err = os.WriteFile(path, b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// unsure says whether the node must be seen to be well before a cell begins. One of the platform concerns every node.
+func (m *crashMatrix) unsure(c *crashTrial) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sure := m.sure[c.walked]
+	if c.platform() || m.sure == nil {
+		m.sure = map[string]bool{}
+	}
+	m.sure[c.walked] = true
+	return !sure
 }
 
 // crashRow is how one cell ended.
@@ -144,6 +172,9 @@ func (m *crashMatrix) add(r crashRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rows = append(m.rows, r)
+	if r.failed {
+		m.sure = nil
+	}
 }
 
 // table is every cell that was tried, and how many there were of each kind.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,20 +15,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// fault runs gpuaas-fault on the machine without putting it there: from a file of the host that stays open.
+// fault runs gpuaas-fault on the machine without putting it there: from a file of the host that stays open. It sees the
+// cgroups as processes of the machine do, since the fingerprint has their mount.
 func (c *crashTrial) fault(args ...string) ([]byte, error) {
-	dir := os.Getenv("GPUAASCTL_BIN")
-	if dir == "" {
-		dir = filepath.Join("..", "bin")
-	}
-	f, err := os.Open(filepath.Join(dir, "gpuaas-fault"))
+	f, err := os.Open(c.matrix.witness)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	cmd, err := c.matrix.lab.Command(ctx, c.machine, append([]string{"/proc/self/fd/3"}, args...)...)
+	cmd, err := c.matrix.lab.Command(ctx, c.machine, append([]string{"nsenter", "-t", "1", "-C", "--", "/proc/self/fd/3"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -91,18 +87,20 @@ func (c *crashTrial) differs(allowed []step.Allow) ([]string, error) {
 }
 
 // snapshot is what plain tools of the machine say of everything that these drills touch, and of what drills leave behind.
-// Sessions come and go, and a few mounts have names that are drawn at each boot.
+// Sessions come and go, and a few mounts have names that are drawn at each boot. systemd may be reading its units anew:
+// it is asked again then.
 const snapshot = `
+ask() { for i in 1 2 3 4 5 6; do x=$(systemctl "$@" 2>/dev/null) && [ -n "$x" ] && { echo "$x"; return; }; sleep 0.5; done; exit 9; }
 echo == packet filter; nft -s list ruleset
 echo == mounts; findmnt -rn -o TARGET,SOURCE,FSTYPE,OPTIONS | grep -v -e '^/run/credentials/' -e '^/run/user/' | sed 's/\[[^]]*\/\/deleted\]/[deleted]/' | sort
 for u in gpuaas-node-agent nginx gpuaas-platform; do p=$(systemctl show -P MainPID $u); if [ "$p" != 0 ]; then
  echo == mounts of $u; findmnt -N $p -rn -o TARGET,FSTYPE | grep -v -e '^/run/credentials' -e '^/run/user' | sort; fi; done
-echo == unit files; systemctl list-unit-files --no-legend --no-pager --full | grep -v -e '^session-' -e '^user-' -e '^user@' | sort
-echo == masked or failed; systemctl list-units --all --state=masked,failed --no-legend --no-pager --plain --full | sort
-echo == drop-ins; systemctl show -p Id,DropInPaths,FreezerState,ActiveState,UnitFileState gpuaas-node-agent nginx gpuaas-platform ssh
-find /etc/systemd /run/systemd/system /run/systemd/system.control /run/systemd/transient ! -name 'session-*' -printf '%p %y %m %U:%G %l\n' 2>/dev/null | sort
+echo == unit files; all=$(ask list-unit-files --no-legend --no-pager --full); echo "$all" | grep -v -e '^session-' -e '^user-' -e '^user@' | sort
+echo == masked or failed; all=$(ask list-units --all --no-legend --no-pager --plain --full); echo "$all" | grep -e ' masked ' -e ' failed ' | sort
+echo == units; ask show -p Id,DropInPaths,FreezerState,ActiveState,UnitFileState gpuaas-node-agent nginx gpuaas-platform ssh
+echo == systemd; find /etc/systemd /run/systemd/system /run/systemd/system.control /run/systemd/transient ! -name 'session-*' ! -path /run/systemd/transient -printf '%p %y %m %U:%G %l\n' 2>/dev/null | sort
 echo == accounts; getent passwd; getent group
-echo == files; find /etc/gpuaas /etc/gpuaas-platform /etc/nginx /etc/hosts /etc/nsswitch.conf /etc/passwd /etc/resolv.conf /var/lib/gpuaas/undo -type f -exec stat -c '%n %a %u:%g %s %Y %i' {} + -exec sha256sum {} + 2>/dev/null | sort
+echo == files; find /etc/gpuaas /etc/gpuaas-platform /etc/nginx /etc/hosts /etc/nsswitch.conf /etc/passwd /etc/resolv.conf -type f -exec stat -c '%n %a %u:%g %s %y %i' {} + -exec sha256sum {} + | sort
 echo == stopped; ps -eo stat=,comm= | grep '^[Tt]' || true
 echo == ours; find /var/lib/gpuaasctl /run/gpuaasctl ! -name 'gpuaas-agent*' 2>/dev/null | sort; pgrep -x -l gpuaas-fault || true; ls -d ` + foreign + ` 2>/dev/null || true
 echo == environment; p=$(systemctl show -P MainPID gpuaas-node-agent); [ "$p" = 0 ] || tr '\0' '\n' </proc/$p/environ | grep -c '^GPUAAS_CRASH_MATRIX=' || true
