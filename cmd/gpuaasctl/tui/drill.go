@@ -67,7 +67,11 @@ func drillsLive(ctx context.Context, o DrillOptions, run Drills) (report *drill.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	start := time.Now()
-	err = show(o.In, o.Out, newDrillModel(o, cancel), cancel, func(send func(tea.Msg)) {
+	m := newDrillModel(o, cancel)
+	if w, h, bad := term.GetSize(int(o.Out.Fd())); bad == nil && w > 0 && h > 0 {
+		m.width, m.height = w, h // the first frame is as high as the others
+	}
+	err = show(o.In, o.Out, m, cancel, func(send func(tea.Msg)) {
 		stop := context.AfterFunc(ctx, func() { send(endingMsg{}) })
 		defer stop()
 		report = run(ctx, func(u DrillUpdate) { send(drillMsg{u, time.Since(start)}) })

@@ -41,7 +41,6 @@ type drillModel struct {
 	now     *current      // nil: before the first one
 	width   int
 	height  int
-	most    int // lines that a frame had since the terminal has its size
 	elapsed time.Duration
 	frame   int
 	ending  ending
@@ -90,7 +89,7 @@ func (m drillModel) Init() tea.Cmd { return nil }
 func (m drillModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height, m.most = msg.Width, msg.Height, 0
+		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
 		switch msg.String() {
 		case "ctrl+c":
@@ -108,7 +107,6 @@ func (m drillModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case doneMsg:
 		return m, tea.Quit
 	}
-	m.most = max(m.most, len(m.rows().fit(m.height)))
 	return m, nil
 }
 

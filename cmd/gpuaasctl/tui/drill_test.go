@@ -144,17 +144,17 @@ func TestALowTerminalKeepsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestAFrameNeverShrinks, for what was above it would be left standing.
-func TestAFrameNeverShrinks(t *testing.T) {
-	m, most := sized(80, 50, render.Options{}), 0
-	for i, moments := range tapes() {
-		for _, x := range moments {
-			m = sendDrill(m, drillMsg{DrillUpdate{i, 3, x.Event, x.Walk}, x.At})
-			n := strings.Count(m.text(), "\n")
-			if n < most {
-				t.Fatalf("%d lines after %d, at %v of drill %d:\n%s", n+1, most+1, x.At, i, m.text())
+// TestEveryFrameIsAsHigh as the one before, for what is erased to change that would be kept in the scrollback.
+func TestEveryFrameIsAsHigh(t *testing.T) {
+	for size, lines := range map[int]int{12: 12, 24: 24, 50: 50, 90: mostLines} {
+		m := sized(120, size, render.Options{})
+		for i, moments := range tapes() {
+			for _, x := range moments {
+				m = sendDrill(m, drillMsg{DrillUpdate{i, 3, x.Event, x.Walk}, x.At})
+				if n := strings.Count(m.text(), "\n") + 1; n != lines {
+					t.Fatalf("%d lines of %d, at %v of drill %d:\n%s", n, lines, x.At, i, m.text())
+				}
 			}
-			most = n
 		}
 	}
 }

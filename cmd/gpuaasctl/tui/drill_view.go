@@ -37,11 +37,15 @@ func (m drillModel) rows() frame {
 	return f
 }
 
-// filled is the rows, and what is wanting of as many as there ever were: a frame that shrinks would leave the lines above
-// it standing.
+// mostLines is a frame's height where the terminal is higher.
+const mostLines = 50
+
+// filled is the rows, and what is wanting of the frame's height. That is the same from the first frame to the last one: to
+// change it, the screen is erased, and terminals keep what is erased in the scrollback.
 func (m drillModel) filled() frame {
-	f := m.rows().fit(m.height)
-	if n := min(m.most, m.height) - len(f); n > 0 && len(f) > 0 {
+	height := min(m.height, mostLines)
+	f := m.rows().fit(height)
+	if n := height - len(f); n > 0 && len(f) > 0 {
 		last := len(f) - 1
 		f = append(append(f[:last:last], make(frame, n)...), f[last])
 	}
