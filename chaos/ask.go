@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -103,6 +104,12 @@ func (s *Scenario) NeedsAllocation() bool {
 			if _, err := fill(text, known); err != nil {
 				return true
 			}
+		}
+	}
+	// The hop that must fail has to be walked. Of those that must stay green, the ones that are not walked are not judged.
+	for _, f := range append(s.Expect.Others, s.Expect.Blame.Finding) {
+		if len(f.Hop) > 0 && !slices.ContainsFunc(f.Hop, func(h diag.HopID) bool { return !h.NeedsAllocation() }) {
+			return true
 		}
 	}
 	return false

@@ -31,3 +31,13 @@ var Hops = [...]HopID{
 	HopBrowserTerminalWS, HopTerminalOpenTask, HopNodeTerminalReachability, HopGatewayNodeStream,
 	HopTerminalStartup, HopAppRuntimeLiveness, HopAppUserRoute, HopGPUHealth,
 }
+
+// NeedsAllocation says whether the hop is about one allocation: without one it cannot be walked.
+func (h HopID) NeedsAllocation() bool {
+	switch h {
+	case HopAllocationBinding, HopTerminalTokenMint, HopBrowserTerminalWS, HopTerminalOpenTask, HopGatewayNodeStream,
+		HopTerminalStartup, HopAppRuntimeLiveness, HopAppUserRoute:
+		return true
+	}
+	return false
+}

@@ -131,13 +131,9 @@ func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
 	case len(h.Steps) == 0:
 		return "not built yet: GPU facts come from gpuaas-gpu-probe"
 	}
-	needsAllocation := []diag.HopID{
-		diag.HopAllocationBinding, diag.HopTerminalTokenMint, diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask,
-		diag.HopGatewayNodeStream, diag.HopTerminalStartup, diag.HopAppRuntimeLiveness, diag.HopAppUserRoute,
-	}
 	session := []diag.HopID{diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream}
 	switch {
-	case s.AllocationID == "" && slices.Contains(needsAllocation, h.ID):
+	case s.AllocationID == "" && h.ID.NeedsAllocation():
 		return "no --allocation-id given"
 	case !o.Session && slices.Contains(session, h.ID):
 		return "--run-ws-smoke=false"

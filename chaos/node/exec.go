@@ -37,12 +37,12 @@ func (o outcome) said() string {
 	return line
 }
 
-// limited keeps the first bytes written to it.
-type limited struct{ bytes.Buffer }
+// limited keeps the first bytes written to it. The buffer is not embedded: its ReadFrom knows no limit.
+type limited struct{ kept bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if room := maxOutput - l.Len(); room > 0 {
-		l.Buffer.Write(p[:min(room, len(p))])
+	if room := maxOutput - l.kept.Len(); room > 0 {
+		l.kept.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
 }
@@ -58,7 +58,7 @@ func tool(ctx context.Context, stdin string, argv ...string) (outcome, error) {
 	var out, errs limited
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
-	o := outcome{out: out.String(), err: errs.String(), code: cmd.ProcessState.ExitCode()}
+	o := outcome{out: out.kept.String(), err: errs.kept.String(), code: cmd.ProcessState.ExitCode()}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
