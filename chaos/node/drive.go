@@ -181,17 +181,35 @@ func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
 	if err := json.Unmarshal(b, &before); err != nil {
 		return nil, fmt.Errorf("baseline: %w", err)
 	}
-	d := r.Journal.Ledger.Drill
-	now, err := Take(ctx, d.Scope)
-	if err != nil {
-		return nil, err
+	var all []step.Residue
+	for deadline := time.Now().Add(settles); ; time.Sleep(10 * poll) {
+		if all, err = r.differs(ctx, before); err != nil {
+			return nil, err
+		}
+		if Count(all) == 0 || time.Now().After(deadline) {
+			break
+		}
 	}
-	all := slices.DeleteFunc(Diff(before, now, d.Scope, append(d.Allowed, r.own()...)), func(x step.Residue) bool { return x.Allowed == ownTrace })
 	e := step.Entry{Event: step.EventClean, State: step.Reverted}
 	if n := Count(all); n > 0 {
 		e.State, e.Text = step.Conflict, fmt.Sprintf("%d differences", n)
 	}
 	return all, r.locked(ctx, func() error { return r.keeper(step.ByCLI).write(e) })
+}
+
+// settles is how long a difference may take to pass by itself: a unit that was put back starts, and what is behind it; after
+// a boot the kernel looks for duplicates of an address before it makes its route.
+const settles = 4 * time.Second
+
+// differs is what the machine has now and had not before, or the other way round, but for the drill's own traces.
+func (r *Run) differs(ctx context.Context, before Fingerprint) ([]step.Residue, error) {
+	d := r.Journal.Ledger.Drill
+	now, err := Take(ctx, d.Scope)
+	if err != nil {
+		return nil, err
+	}
+	all := Diff(before, now, d.Scope, append(d.Allowed, r.own()...))
+	return slices.DeleteFunc(all, func(x step.Residue) bool { return x.Allowed == ownTrace }), nil
 }
 
 // awaitEnd waits until the watchdog has seen that everything is over. One that was stopped is ended.
