@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
@@ -25,12 +26,13 @@ type gameDay struct {
 	pause   chaos.Duration
 	folder  string // of all runs' logs
 	report  *drill.Report
+	abandon chan struct{} // closed by leave
+	once    sync.Once
 }
 
 // run runs them until one leaves something on a machine, or ctx ends.
-func (d *gameDay) run(ctx context.Context, observe func(drillUpdate)) *drill.Report {
-	abandon, stop := secondInterrupt(ctx)
-	defer stop()
+func (d *gameDay) run(ctx context.Context, observe func(tui.DrillUpdate)) *drill.Report {
+	defer d.hearSecond(ctx)()
 	r := d.report
 	r.EndedBy = diag.EndedCompleted
 	for i, p := range d.runs {
@@ -44,7 +46,7 @@ func (d *gameDay) run(ctx context.Context, observe func(drillUpdate)) *drill.Rep
 			}
 			break
 		}
-		r.Drills = append(r.Drills, d.one(ctx, i, p, observe, abandon))
+		r.Drills = append(r.Drills, d.one(ctx, i, p, observe))
 	}
 	if ctx.Err() != nil {
 		r.EndedBy = diag.EndedInterrupted
@@ -69,9 +71,13 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// secondInterrupt closes abandon when the operator asks for the end a second time; a third one ends the process.
-func secondInterrupt(ctx context.Context) (abandon <-chan struct{}, stop func()) {
-	closed, again, ended := make(chan struct{}), make(chan os.Signal, 1), make(chan struct{})
+// leave leaves the machines to themselves.
+func (d *gameDay) leave() { d.once.Do(func() { close(d.abandon) }) }
+
+// hearSecond leaves the machines to themselves when the operator asks for the end a second time; a third time ends the
+// process. It hears until stop is called.
+func (d *gameDay) hearSecond(ctx context.Context) (stop func()) {
+	again, ended := make(chan os.Signal, 1), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
@@ -84,26 +90,33 @@ func secondInterrupt(ctx context.Context) (abandon <-chan struct{}, stop func())
 		select {
 		case <-ended:
 		case <-again:
-			close(closed)
+			d.leave()
 			signal.Stop(again)
 			<-ended
 		}
 	})
-	return closed, func() { close(ended); wg.Wait() }
+	return func() { close(ended); wg.Wait() }
 }
 
 // one plans and runs one drill.
-func (d *gameDay) one(ctx context.Context, i int, p planned, observe func(drillUpdate), abandon <-chan struct{}) drill.Drill {
+func (d *gameDay) one(ctx context.Context, i int, p planned, observe func(tui.DrillUpdate)) drill.Drill {
 	deadline := d.options.drills.target.deadline
 	run := newDrillID(time.Now())
 	plan, facts, machines := p.plan(ctx, run, deadline)
 	log, unwritten := drill.CreateLog(filepath.Join(d.folder, run))
 	hands := p.job.hands(machines)
 	defer hands.close()
-	live := &liveWalk{update: func(u drillUpdate) { u.Index, u.Count = i, len(d.runs); observe(u) }}
+	var mu sync.Mutex // a run tells of itself, and of the walk that is under way
+	tell := func(e drill.Event, walk *preflight.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		observe(tui.DrillUpdate{Index: i, Count: len(d.runs), Event: e, Walk: walk})
+	}
 	story := drill.Run(ctx, drill.Job{
 		Plan: plan, Machines: hands.all(),
-		Walk:   func(ctx context.Context) *diag.Report { return p.job.walk(ctx, deadline, live.walk) },
+		Walk: func(ctx context.Context) *diag.Report {
+			return p.job.walk(ctx, deadline, func(e preflight.Event) { tell(drill.Event{}, &e) })
+		},
 		Ready:  p.ready(plan, facts),
 		Decide: p.job.decide,
 		Write: func(e drill.Event, walk *diag.Report) error {
@@ -112,7 +125,7 @@ func (d *gameDay) one(ctx context.Context, i int, p planned, observe func(drillU
 			}
 			return log.Write(e, walk)
 		},
-		Observe: live.event, Abandon: abandon,
+		Observe: func(e drill.Event, _ *drill.Story) { tell(e, nil) }, Abandon: d.abandon,
 	})
 	result := story.Drill()
 	if log != nil {
@@ -152,33 +165,4 @@ func (j *job) walk(ctx context.Context, deadline time.Duration, observe func(pre
 	w.Vantages = w.vantages()
 	defer closeAll(ctx, w.Vantages)
 	return preflight.Run(ctx, &w.Job)
-}
-
-// drillUpdate is progress of a game day.
-type drillUpdate struct {
-	Index, Count int
-	Event        drill.Event
-	Story        *drill.Story
-	Walk         *preflight.Event // of the walk that is under way; nil: Event is news
-}
-
-// liveWalk joins what a run tells with what the walk under way tells.
-type liveWalk struct {
-	update func(drillUpdate)
-	mu     sync.Mutex
-	story  *drill.Story
-}
-
-func (l *liveWalk) event(e drill.Event, s *drill.Story) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := *s
-	l.story = &c
-	l.update(drillUpdate{Event: e, Story: l.story})
-}
-
-func (l *liveWalk) walk(e preflight.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.update(drillUpdate{Story: l.story, Walk: &e})
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -11,6 +11,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
@@ -93,7 +95,7 @@ func (a *app) chaosRun(cmd *cobra.Command, o *runOptions, args []string) error {
 	if err != nil {
 		return &usageError{err: err}
 	}
-	day := &gameDay{app: a, options: o, runs: runs, pause: pause, folder: folder, report: &drill.Report{
+	day := &gameDay{app: a, options: o, runs: runs, pause: pause, folder: folder, abandon: make(chan struct{}), report: &drill.Report{
 		APIVersion: diag.APIVersion, Kind: drill.ReportKind, ToolVersion: toolVersion(), Profile: runs[0].job.Env.Profile.Name,
 		Book: game, StartedAt: diag.At(time.Now()), Drills: []drill.Drill{},
 	}}
@@ -150,15 +152,23 @@ func (o *runOptions) choose(cmd *cobra.Command, args []string) ([]chaos.Scenario
 	return all, game, b.Pause, nil
 }
 
-// runAndShow runs, with progress on stderr.
-func (a *app) runAndShow(ctx context.Context, d *gameDay) (*drill.Report, bool, error) {
-	observe := func(drillUpdate) {}
-	if !d.options.quiet {
-		observe = func(u drillUpdate) {
-			if u.Walk == nil {
-				fmt.Fprintf(a.stderr, "%6d %s %s %s %s\n", u.Event.MS, u.Event.Kind, u.Event.Machine, u.Event.Step, u.Event.Text)
-			}
+// runAndShow runs, with a live view on a terminal, else with lines on stderr. shown says that the report is on the screen
+// already.
+func (a *app) runAndShow(ctx context.Context, d *gameDay) (r *drill.Report, shown bool, err error) {
+	format := d.options.output
+	in, out := terminals(a)
+	if format != formatTable && format != formatWide || d.options.quiet || !tui.Possible(in, out) {
+		observe := func(tui.DrillUpdate) {}
+		if !d.options.quiet {
+			observe = newDrillProgress(a.stderr)
 		}
+		return d.run(ctx, observe), false, nil
 	}
-	return d.run(ctx, observe), false, nil
+	o := tui.DrillOptions{In: in, Out: out, Look: a.look(format), Count: len(d.runs), Abandon: d.leave}
+	r, err = tui.RunDrills(ctx, o, d.run, func(w io.Writer, width int, r *drill.Report) error {
+		look := a.look(format)
+		look.Width = width
+		return drillrender.Report(w, r, look)
+	})
+	return r, true, err
 }
