@@ -53,6 +53,10 @@ Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.
 					return err
 				}
 				undoAll(ctx, on, m, slices.DeleteFunc(all, func(x remote.Found) bool { return run != "" && x.Run != run }), force)
+				if run == "" { // then nobody needs the program any more that a tool may have left which was killed
+					m.Reached = true
+					m.add(on.Sweep(ctx))
+				}
 				return nil
 			})
 			if run != "" && doc.drills() == 0 && doc.code(cmd.Context()) == exitPass {
