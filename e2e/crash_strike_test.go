@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
 // strike is one way in which a run can be hit.
@@ -87,14 +89,13 @@ const watchdogComes = 4 * time.Second
 // killWatchdog kills the drill's watchdog; one that is about to come is waited for, one that is over is not there.
 func (c *crashTrial) killWatchdog() string {
 	wait := "0"
-	if c.at == "arming" {
-		wait = fmt.Sprint(int(watchdogComes.Milliseconds() / 10))
+	if c.at == drill.Arming {
+		wait = fmt.Sprint(int(watchdogComes.Seconds()))
 	}
-	pid := strings.TrimSpace(c.on(`n=` + wait + `; while :; do
+	pid := strings.TrimSpace(c.on(`end=$(($(date +%s)+` + wait + `)); while :; do
  p=$(systemctl show -P MainPID gpuaasctl-watch-` + c.run + `.service)
  if [ "$p" != 0 ]; then kill -9 $p; echo $p; exit 0; fi
- [ $n -gt 0 ] || exit 0
- n=$((n-1)); sleep 0.01
+ [ $(date +%s) -lt $end ] || exit 0
 done`))
 	if pid == "" {
 		return "no watchdog there"
