@@ -95,7 +95,7 @@ func (s *Story) Verdict() Verdict {
 	case s.Interrupted != "":
 		v = Verdict{Infra, s.Interrupted}
 	case len(unseen) > 0:
-		v = Verdict{Infra, "not seen: " + strings.Join(append(unseen, s.Trouble...), "; ")}
+		v = Verdict{Infra, "not seen: " + strings.Join(append(unseen[:1], s.Trouble...), "; ")} // the others follow from the first
 	default:
 		v.Text = s.passed()
 	}
@@ -273,7 +273,7 @@ func (s *Story) claimKept() finding {
 		return violated(RevertedEarly, "%s put itself back: %s", p.ID, p.Lost)
 	}
 	for _, p := range s.Machines {
-		if p.RevertedMS > 0 && p.State == step.Lost {
+		if l := s.look(During, LookInjected); l != nil && l.Held && p.RevertedMS > 0 && p.State == step.Lost {
 			return violated(RevertedEarly, "%s was as before already when it was to be put back, and not by the drill: %s", p.ID, against(p))
 		}
 	}
@@ -324,6 +324,11 @@ func (s *Story) claimProof() finding {
 	}
 	if s.Plan.Decision != nil && s.Decided == nil {
 		return finding{}
+	}
+	if l := s.look(After, LookProof); l != nil && !l.Held {
+		if _, back := s.PutBack(); !back { // then it proves nothing
+			return finding{}
+		}
 	}
 	return s.looked(After, LookProof, NoRecovery)
 }

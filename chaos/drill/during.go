@@ -42,20 +42,19 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 
 // renew says again and again that the drill is wanted, until ctx ends. A machine that has put itself back says so here.
 func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, end context.CancelCauseFunc) {
-	for {
-		pause(ctx, step.RenewEvery)
+	for asked := time.Now(); ; {
+		pause(ctx, max(again, time.Until(asked.Add(step.RenewEvery))))
 		if ctx.Err() != nil {
 			return
 		}
-		asked := time.Now()
-		reply, err := m.Fault(ctx, nil, "renew", "--run", r.Plan.Run)
+		asked = time.Now()
+		reply, err := try(ctx, m, step.RenewEvery, "renew", "--run", r.Plan.Run) // a lease has time for more than one try
 		none := reply.Refused != nil && reply.Refused.Code == step.RefusedNone
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			r.trouble(t.ID, fmt.Errorf("renew the lease: %w", err))
-			m.Anew()
 		case failed(reply.Status): // the answer to the step says so as well
 			return
 		case none || reply.Status != nil && reply.Status.Phase != step.PhaseArmed:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
@@ -17,20 +18,26 @@ func (r *runner) restore(h heeded) {
 	if !read(r, (*Story).touched) {
 		return
 	}
+	var open atomic.Int64
+	open.Store(int64(len(r.Plan.Targets)))
+	back := make(chan struct{}) // closed when every machine is put back, or given up
 	r.each(func(t chaos.PlannedMachine, m Machine) {
-		// long enough for a machine that cannot be reached to have put itself back
-		ctx, cancel := context.WithTimeout(h.patient, r.Plan.Budgets.Lease.Std()+step.DefaultGrace+restTime)
-		defer cancel()
-		r.revert(ctx, t, m)
+		r.revert(h.patient, t, m)
+		if open.Add(-1) == 0 {
+			close(back)
+		}
+		select {
+		case <-back:
+		case <-h.asked.Done(): // there is no time to wait for the others
+			r.clear(h.patient, t, m)
+		}
 	})
 	if h.asked.Err() == nil && read(r, (*Story).broken) {
 		r.heal(h.asked)
 	}
 	r.each(func(t chaos.PlannedMachine, m Machine) {
-		ctx, cancel := context.WithTimeout(h.patient, clearTime)
-		defer cancel()
-		r.clear(ctx, t, m)
-		ctx, cancel = context.WithTimeout(h.life, leaveTime)
+		r.clear(h.patient, t, m)
+		ctx, cancel := context.WithTimeout(h.life, leaveTime)
 		defer cancel()
 		if err := m.Leave(ctx); h.life.Err() == nil {
 			r.trouble(t.ID, err)
@@ -44,6 +51,9 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine) 
 	if !read(r, func(s *Story) bool { return s.part(t.ID).Touched }) {
 		return
 	}
+	// long enough for a machine that cannot be reached to have put itself back
+	ctx, cancel := context.WithTimeout(ctx, r.Plan.Budgets.Lease.Std()+step.DefaultGrace+restTime)
+	defer cancel()
 	began, told := time.Now(), ""
 	r.tell(Event{Kind: Reverting, Machine: t.ID})
 	for reached := true; ctx.Err() == nil; pause(ctx, again) {
@@ -117,15 +127,15 @@ func (r *runner) heal(ctx context.Context) {
 	defer wg.Wait()
 	wg.Go(func() { r.look(ctx, r.Plan.Proof, After, true) })
 	within := r.Plan.Budgets.RecoverWithin.Std()
-	ctx, cancel := context.WithTimeout(ctx, within+within/2) // what comes after the budget is late, and worth knowing
+	bounded, cancel := context.WithTimeout(ctx, within+within/2) // what comes after the budget is late, and worth knowing
 	defer cancel()
-	for ctx.Err() == nil {
-		w := r.walk(ctx, After)
+	for bounded.Err() == nil {
+		w := r.walk(bounded, After)
 		if read(r, func(s *Story) bool { _, enough := s.green(); return enough }) {
 			return
 		}
 		if !w.Green() {
-			pause(ctx, again)
+			pause(bounded, again)
 		}
 	}
 }
@@ -147,9 +157,11 @@ func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
 // its journal, for whoever looks at it.
 func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
-	if !p.Touched || p.Closed || p.RevertedMS == 0 {
+	if !p.Touched || p.Closed || p.Told != "" || p.RevertedMS == 0 {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, clearTime)
+	defer cancel()
 	if reply, err := r.ask(ctx, m, "verify"); err != nil || reply.Clean == nil || says(reply) != "" {
 		r.trouble(t.ID, errors.Join(err, fmt.Errorf("compare with before: %s", says(reply))))
 	} else {

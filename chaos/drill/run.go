@@ -35,7 +35,7 @@ const (
 	revertMost = 10 * time.Second       // of one try of a revert: over a connection that is frozen, nothing else ends it
 	clearMost  = 30 * time.Second       // of one try of a comparison: it reads many files
 	clearTime  = 60 * time.Second       // to compare and to clear up
-	armMost    = 15 * time.Second       // an arming whose answer was lost may come to its end as late as this
+	armMost    = 10 * time.Second       // an arming whose answer was lost may come to its end as late as this
 	decideMost = 30 * time.Second       // of telling the platform
 )
 

@@ -1,0 +1,174 @@
+package drill_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestNothingIsTouchedUntold: a run whose log cannot be begun touches nothing.
+func TestNothingIsTouchedUntold(t *testing.T) {
+	w := newWorld("n1")
+	w.fullAt = 1
+	o := w.run(t, planOf("n1"))
+	if asked := o.boxes["n1"].asked; len(asked) > 0 || o.walks > 0 {
+		t.Errorf("asked: %v, %d walks", asked, o.walks)
+	}
+	if v := o.story.Verdict(); v.Word != drill.Infra || strings.Count(v.Text, "the run's log cannot be written: no space left on device") != 1 {
+		t.Errorf("%s: %s", v.Word, v.Text)
+	}
+}
+
+// TestLogThatBreaks: a run whose log ends in the middle goes on, puts everything back, and says so.
+func TestLogThatBreaks(t *testing.T) {
+	whole := newWorld("n1").run(t, planOf("n1"))
+	for at := 2; at <= len(whole.events); at++ {
+		w := newWorld("n1")
+		w.fullAt = at
+		o := w.run(t, planOf("n1"))
+		if said := strings.Join(o.story.Trouble, "; "); !strings.Contains(said, "no space left on device") {
+			t.Errorf("full at %d: %q", at, said)
+		}
+		if o.story.Ended.IsZero() || len(o.story.Left()) > 0 {
+			t.Errorf("full at %d: left %v", at, o.story.Left())
+		}
+		check(t, o)
+	}
+}
+
+// TestKilledAnywhere: a log that was cut after any of its bytes tells a whole report, and no pass before its end.
+func TestKilledAnywhere(t *testing.T) {
+	o := newWorld("n1", "n2").run(t, planOf("n1", "n2"))
+	text := o.log.Bytes()
+	closed := bytes.LastIndex(text, []byte(`"event":"closed"`))
+	for n := range len(text) + 1 {
+		if n%7 > 0 && n < len(text)-200 && text[n-1] != '\n' {
+			continue
+		}
+		events, torn, err := drill.ReadEvents(bytes.NewReader(text[:n]))
+		if err != nil {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+		if whole := n == 0 || text[n-1] == '\n' || n < len(text) && text[n] == '\n'; torn == whole {
+			t.Fatalf("cut at %d: torn %v", n, torn)
+		}
+		s := drill.Tell(events)
+		d := s.Drill()
+		if _, err := json.Marshal(d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Verdict.Word == drill.Pass && n < closed || d.Verdict.Word == "" || d.Verdict.Word != drill.Pass && d.Verdict.Text == "" {
+			t.Fatalf("cut at %d: %v", n, d.Verdict)
+		}
+		if ended := !d.EndedAt.IsZero(); ended && n < len(text)-1 {
+			t.Fatalf("cut at %d: it says that it ended", n)
+		}
+	}
+}
+
+// TestLogThatIsNone: what stands between the lines, or is missing there, is an error and not passed over.
+func TestLogThatIsNone(t *testing.T) {
+	o := newWorld("n1").run(t, planOf("n1"))
+	lines := bytes.SplitAfter(o.log.Bytes(), []byte("\n"))
+	for name, text := range map[string][]byte{
+		"a line is torn in the middle": bytes.Join([][]byte{lines[0], lines[1][:20], []byte("\n"), lines[2]}, nil),
+		"a line is missing":            bytes.Join([][]byte{lines[0], lines[2]}, nil),
+		"a line comes twice":           bytes.Join([][]byte{lines[0], lines[0]}, nil),
+	} {
+		if events, _, err := drill.ReadEvents(bytes.NewReader(text)); err == nil || len(events) != 1 {
+			t.Errorf("%s: %d events, %v", name, len(events), err)
+		}
+	}
+	if _, _, err := drill.ReadEvents(io.LimitReader(brokenReader{}, 1)); err == nil {
+		t.Error("a log that cannot be read is one without events")
+	}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, os.ErrPermission }
+
+// TestLogOnDisk: what is written is what is read, and a run's folder is made once.
+func TestLogOnDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "runs", runID)
+	l, err := drill.CreateLog(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newWorld("n1").run(t, planOf("n1"))
+	for _, e := range o.events {
+		var walk *diag.Report
+		if e.Sight != nil {
+			walk = &diag.Report{Run: diag.Run{ID: e.Sight.Walk}}
+		}
+		if err := l.Write(e, walk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(l.Dir(), drill.EventsFile))
+	if err != nil || !bytes.Equal(text, o.log.Bytes()) {
+		t.Errorf("%v, or not what was written", err)
+	}
+	for i := range o.story.Walks {
+		var r diag.Report
+		b, err := os.ReadFile(filepath.Join(dir, drill.WalksFolder, fmt.Sprintf("%03d.json", i+1)))
+		if err != nil || json.Unmarshal(b, &r) != nil || r.Run.ID != o.story.Walks[i].Walk {
+			t.Errorf("walk %d: %v", i+1, err)
+		}
+	}
+	if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != 0o700 {
+		t.Errorf("%v %v", fi.Mode(), err)
+	}
+	if _, err := drill.CreateLog(dir); err == nil {
+		t.Error("another run writes into the same folder")
+	}
+	if err := l.Write(o.events[0], nil); err == nil {
+		t.Error("what cannot be written is no error")
+	}
+}
+
+// TestEmpty: nothing of nothing is a report all the same, and no pass.
+func TestEmpty(t *testing.T) {
+	for name, events := range map[string][]drill.Event{
+		"nothing": nil, "no plan": {{Kind: drill.Begun}}, "an empty plan": {{Kind: drill.Begun, Plan: &chaos.Plan{}}},
+		"an unknown machine": {{Kind: drill.Broken, Machine: "x"}, {Kind: "news"}},
+		"hollow events":      hollow(),
+	} {
+		s := drill.Tell(events)
+		if d := s.Drill(); d.Verdict.Word == drill.Pass || d.Verdict.Text == "" {
+			t.Errorf("%s: %v", name, d.Verdict)
+		}
+		s.Left()
+	}
+	for name, p := range map[string]chaos.Plan{"an empty plan": {}, "no targets": of(planOf("n1"), func(p *chaos.Plan) { p.Targets = nil })(), "an unknown machine": planOf("n9")} {
+		o := newWorld("n1").run(t, p)
+		if v := o.story.Verdict(); v.Word == drill.Pass {
+			t.Errorf("%s: %v", name, v)
+		}
+		check(t, o)
+	}
+}
+
+// hollow is an event of every kind with nothing in it.
+func hollow() []drill.Event {
+	p := planOf("n1")
+	events := []drill.Event{{Kind: drill.Begun, Plan: &p}}
+	for _, k := range []drill.Kind{drill.Refused, drill.Walked, drill.Arming, drill.Armed, drill.Breaking, drill.Broken, drill.Renewed, drill.Looked, drill.Lost,
+		drill.Stopped, drill.Interrupt, drill.Reverting, drill.Reverted, drill.Decided, drill.Compared, drill.Closed, drill.Trouble, drill.Ended} {
+		events = append(events, drill.Event{Kind: k, Machine: "n1", Status: &step.Status{}}, drill.Event{Kind: k})
+	}
+	return events
+}

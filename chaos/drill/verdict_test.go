@@ -1,0 +1,233 @@
+package drill_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// ending is a run that ends in a verdict. Its whole course is in testdata.
+type ending struct {
+	name string
+	word drill.Word
+	text string // part of the verdict's
+	plan func() chaos.Plan
+	in   func(w *world)
+}
+
+// of is a plan with a change.
+func of(p chaos.Plan, change func(p *chaos.Plan)) func() chaos.Plan {
+	return func() chaos.Plan { change(&p); return p }
+}
+
+// endings are those that come of what the chain, the looks and the platform do. The plan is that of n1 if not said.
+func endings() []ending {
+	return []ending{
+		{"pass", drill.Pass, "seen within 1.0s of 10s; green again within 1.0s of 20s; nothing is left", nil, nil},
+		{"pass-two-machines", drill.Pass, "", func() chaos.Plan { return planOf("n1", "n2") }, nil},
+		{"pass-none", drill.Pass, "nothing was blamed", func() chaos.Plan { return quiet("n1") }, func(w *world) { w.never = true }},
+		{"pass-seen-later", drill.Pass, "seen between 3.6s and 4.9s of 10s", nil, func(w *world) { w.blind = 4 * time.Second }},
+		{"pass-decided", drill.Pass, "", of(planOf("n1"), func(p *chaos.Plan) { p.Decision = &chaos.Decision{Path: "/x", Reason: "y"} }), nil},
+		{"none-and-something-is-blamed", drill.WrongHop, "and nothing should be", func() chaos.Plan { return quiet("n1") }, nil},
+		{"late", drill.Late, "of 10s", nil, func(w *world) { w.blind = 11 * time.Second }},
+		{"late-straddling", drill.Late, "seen between 8.8s and 10.1s of 10s", nil, func(w *world) { w.blind = 9500 * time.Millisecond }},
+		{"collateral", drill.Collateral, "control_plane_access", nil, func(w *world) { w.symptom = diag.HopControlPlaneAccess }},
+		{"collateral-id-lost", drill.Collateral, "of gateway nothing is written down", nil, func(w *world) { w.muted = true }},
+		{"wrong-hop", drill.WrongHop, "the chain blames node_heartbeat", nil, func(w *world) {
+			w.blames["block"] = diag.Blame{Hop: diag.HopNodeHeartbeat, Signal: diag.SigHeartbeatStale}
+		}},
+		{"wrong-first-hop", drill.WrongHop, "failed first, want node_ops_access", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Scenario.Expect.FirstFailedHop = []diag.HopID{diag.HopNodeOpsAccess}
+		}), nil},
+		{"not-detected", drill.NotDetected, "the chain blames nothing (pass)", nil, func(w *world) { w.never = true }},
+		{"not-detected-other", drill.NotDetected, "does not find node_readiness disk_full as well", func() chaos.Plan { return planOf("n1", "n2") }, func(w *world) {
+			w.blames["disk"] = w.blames["block"]
+		}},
+		{"no-op-injector", drill.NotInjected, "sees: exit code 1", nil, func(w *world) { w.boxes["n1"].noop = true }},
+		{"always-passing-probe", drill.AbortedGuard, "shows it before anything is touched", nil, func(w *world) { w.always = true }},
+		{"lame-control", drill.AbortedGuard, "what must still work does not, before", nil, func(w *world) { w.lame = true }},
+		{"control-fails", drill.NotInjected, "works: exit code 1", nil, func(w *world) { w.control = true }},
+		{"look-cannot-be-made", drill.Infra, "no such program", nil, func(w *world) {
+			w.observe = func(e drill.Event, _ *drill.Story) { w.cut["sees"] = e.Kind == drill.Arming || w.cut["sees"] }
+		}},
+		{"look-never-could", drill.Infra, "not seen", nil, func(w *world) { w.cut["works"] = true }},
+		{"baseline-red", drill.AbortedGuard, "not green before anything is touched: node_heartbeat", nil, func(w *world) { w.sick = true }},
+		{"no-report", drill.AbortedGuard, "inconclusive, ended by internal_error", nil, func(w *world) { w.nobody = true }},
+		{"stop-if", drill.AbortedGuard, "app_runtime_liveness failed, which ends the drill", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Scenario.Guards.StopIf = []diag.HopID{diag.HopAppRuntimeLiveness}
+		}), func(w *world) { w.symptom = diag.HopAppRuntimeLiveness }},
+		{"ttl-too-short", drill.AbortedGuard, "the ttl of 12s is nearly over", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Budgets.TTL, p.Targets[0].Drill.TTL, p.Budgets.Lease, p.Targets[0].Drill.Lease = seconds(12), 12_000, seconds(12), 12_000
+		}), func(w *world) { w.never = true }},
+		{"no-recovery", drill.NoRecovery, "the chain is not green: node_runtime_api_reachability", nil, func(w *world) { w.sore = time.Hour }},
+		{"recovered-late", drill.NoRecovery, "green between", nil, func(w *world) { w.sore = 21 * time.Second }},
+		{"repair-not-proved", drill.NoRecovery, "repaired: exit code 1", nil, func(w *world) { w.unproof = true }},
+		{"decision-refused", drill.NoRecovery, "the platform did not take the decision: 409", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Decision = &chaos.Decision{Path: "/x", Reason: "y"}
+		}), func(w *world) { w.refusesDecision = errors.New("409") }},
+		{"decision-hangs", drill.NoRecovery, "deadline exceeded", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Decision = &chaos.Decision{Path: "/x", Reason: "y"}
+		}), func(w *world) { w.hangs = true }},
+		{"plan-refused", drill.AbortedGuard, "n1: no_consent: no", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Refused = []chaos.Refusal{{Machine: "n1", Refusal: step.Refusal{Code: step.RefusedConsent, Text: "no"}}}
+		}), nil},
+		{"plan-changed", drill.Infra, "the plan changed meanwhile", nil, func(w *world) {
+			w.ready = func(p chaos.Plan) (chaos.Plan, error) { p.Hash = "other"; return p, nil }
+		}},
+		{"not-made-ready", drill.Infra, "no CA", nil, func(w *world) {
+			w.ready = func(p chaos.Plan) (chaos.Plan, error) { return p, errors.New("no CA") }
+		}},
+	}
+}
+
+// machines are the endings that come of the machines and of the way to them.
+func machineEndings() []ending {
+	two := func() chaos.Plan { return planOf("n1", "n2") }
+	on := func(f func(b *box)) func(w *world) { return func(w *world) { f(w.boxes["n1"]) } }
+	call := func(command string, all ...hitch) func(w *world) {
+		return on(func(b *box) { b.line.hitches[command] = all })
+	}
+	refused := func(command, code string) func(w *world) {
+		return on(func(b *box) { b.refuses[command] = step.Refuse(code, "no") })
+	}
+	return []ending{
+		{"arm-refused-on-one", drill.AbortedGuard, "n1: locked: no", two, refused("arm", step.RefusedLocked)},
+		{"arm-answer-lost", drill.Pass, "", nil, call("arm", cutAfter)},
+		{"arm-never-arrives", drill.Infra, "not seen", nil, call("arm", cutBefore)},
+		{"arm-arrives-late", drill.Infra, "interrupted", nil, func(w *world) {
+			b := w.boxes["n1"]
+			b.takes["arm"], b.line.hitches["arm"] = 4*time.Second, []hitch{frozenOut}
+			w.interrupt = 3 * time.Second
+		}},
+		{"arm-not-confirmed", drill.Infra, "not seen", nil, call("status", cutBefore)},
+		{"one-is-slow-to-arm", drill.Pass, "", two, func(w *world) { w.boxes["n2"].takes["arm"] = 30 * time.Second }},
+		{"do-answer-lost", drill.Pass, "", nil, call("do", cutAfter)},
+		{"do-never-arrives", drill.Pass, "", nil, call("do", cutBefore)},
+		{"do-frozen", drill.AbortedGuard, "the ttl of 90s is nearly over", nil, call("do", frozenOut)},
+		{"do-lost-and-not-to-be-read", drill.Infra, "not seen", nil, func(w *world) {
+			call("do", cutAfter)(w)
+			call("status", fine, cutBefore)(w)
+		}},
+		{"do-refused", drill.NotInjected, "effect_not_seen: step block: it is still there", nil, on(func(b *box) { b.unseen = "it is still there" })},
+		{"do-cannot-be-made", drill.NotInjected, "a change could not be made", nil, on(func(b *box) { b.blocked = 1 })},
+		{"do-fails-on-one-of-two", drill.NotInjected, "n1:", two, on(func(b *box) { b.unseen = "no" })},
+		{"lease-over", drill.RevertedEarly, "its lease was not renewed", of(planOf("n1"), func(p *chaos.Plan) { p.Budgets.DetectWithin = seconds(40) }), func(w *world) {
+			w.never, w.boxes["n1"].line.down = true, [2]time.Duration{1500 * time.Millisecond, 30 * time.Second}
+			w.boxes["n1"].line.delay = 100 * time.Millisecond
+		}},
+		{"lease-over-unnoticed", drill.RevertedEarly, "its lease was not renewed", of(quiet("n1"), func(p *chaos.Plan) {
+			p.Budgets.DetectWithin = seconds(40)
+		}), func(w *world) {
+			w.never, w.chain.takes = true, 13*time.Second
+			w.boxes["n1"].refuses["renew"] = step.Refuse(step.RefusedBusy, "no")
+		}},
+		{"watchdog-told-to-stop", drill.RevertedEarly, "told to stop", nil, func(w *world) { w.never, w.boxes["n1"].expires = true, 3*time.Second }},
+		{"cut-until-after-the-lease", drill.NotDetected, "", nil, func(w *world) {
+			w.never, w.boxes["n1"].line.down = true, [2]time.Duration{1500 * time.Millisecond, 30 * time.Second}
+		}},
+		{"mended-by-hand", drill.RevertedEarly, "and not by the drill", nil, func(w *world) { w.sore, w.boxes["n1"].mends = time.Second, 500*time.Millisecond }},
+		{"taken-away", drill.Infra, "nobody knows whether n1 is put back", nil, func(w *world) {
+			w.never = true
+			w.observe = func(e drill.Event, _ *drill.Story) {
+				if e.Kind == drill.Walked && e.Sight.N == 3 {
+					b := w.boxes["n1"]
+					b.with(func() { b.disk, b.text["/run/block"] = nil, "" })
+					w.mark("/run/block", false)
+				}
+			}
+		}},
+		{"conflict", drill.Conflict, "file:/run/block: somebody has changed it", nil, on(func(b *box) { b.edits, b.hidden = 500*time.Millisecond, true; b.w.sore = time.Second })},
+		{"conflict-and-residue", drill.Residue, "/run/block", nil, on(func(b *box) { b.edits = 500 * time.Millisecond; b.w.sore = time.Second })},
+		{"undo-fails-at-first", drill.Pass, "", nil, on(func(b *box) { b.stuck = 2 })},
+		{"undo-fails", drill.Residue, "could not put back everything yet", nil, on(func(b *box) { b.stuck = 10_000 })},
+		{"leaky-revert", drill.Residue, "/run/crumb", nil, on(func(b *box) { b.leaky = true })},
+		{"lying-success", drill.Residue, "/run/block", nil, on(func(b *box) { b.lying = true })},
+		{"residue", drill.Residue, "file /etc/x: appeared: new", nil, on(func(b *box) { b.strange = "/etc/x" })},
+		{"residue-allowed", drill.Pass, "", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Targets[0].Drill.Allowed = []step.Allow{{Class: step.ClassFile, Key: "/etc/*", Why: "renewed"}}
+		}), on(func(b *box) { b.strange = "/etc/x" })},
+		{"revert-answer-lost", drill.Pass, "", nil, call("revert", cutAfter)},
+		{"revert-frozen", drill.Pass, "", nil, call("revert", frozen)},
+		{"cut-while-putting-back", drill.Pass, "", nil, func(w *world) {
+			w.boxes["n1"].line.down = [2]time.Duration{2120 * time.Millisecond, 40 * time.Second}
+		}},
+		{"never-reached-again", drill.Infra, "nobody knows whether n1 is put back; it does so by itself after 20s", nil, func(w *world) {
+			w.boxes["n1"].line.down = [2]time.Duration{2120 * time.Millisecond, time.Hour}
+		}},
+		{"verify-lost-once", drill.Pass, "", nil, call("verify", cutAfter)},
+		{"verify-unreachable", drill.Infra, "n1 was not compared", nil, call("verify", repeated(cutBefore, 1000)...)},
+		{"verify-refused", drill.Infra, "n1 was not compared", nil, refused("verify", step.RefusedBusy)},
+		{"close-refused", drill.Infra, "the drill is still on n1: busy: no", nil, refused("close", step.RefusedBusy)},
+		{"close-answer-lost", drill.Pass, "", nil, call("close", cutAfter)},
+		{"slow-line", drill.Pass, "", nil, call("", repeated(slow, 30)...)},
+	}
+}
+
+func repeated(h hitch, n int) []hitch {
+	all := make([]hitch, n)
+	for i := range all {
+		all[i] = h
+	}
+	return all
+}
+
+// TestEndings compares every run with what it should be, and with what holds of every run.
+func TestEndings(t *testing.T) {
+	words := map[drill.Word]bool{}
+	for _, e := range append(endings(), machineEndings()...) {
+		words[e.word] = true
+		t.Run(e.name, func(t *testing.T) {
+			plan := planOf("n1")
+			if e.plan != nil {
+				plan = e.plan()
+			}
+			w := newWorld("n1", "n2")
+			if e.in != nil {
+				e.in(w)
+			}
+			o := w.run(t, plan)
+			if v := o.story.Verdict(); v.Word != e.word || !strings.Contains(v.Text, e.text) {
+				t.Errorf("%s: %s; want %s: ...%s...", v.Word, v.Text, e.word, e.text)
+			}
+			for _, wrong := range o.always() {
+				t.Error(wrong)
+			}
+			golden(t, e.name, o.tell())
+		})
+	}
+	for _, word := range drill.Words() {
+		if !words[word] {
+			t.Errorf("no run ends in %s", word)
+		}
+	}
+}
+
+// golden compares with testdata/NAME.txt; GPUAAS_UPDATE=1 writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if os.Getenv("GPUAAS_UPDATE") == "1" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (make golden writes it)", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (make golden updates):\n%s\nwant\n%s", path, got, want)
+	}
+}
