@@ -72,7 +72,7 @@ func bundle(t *testing.T, l *lab.Lab, name string, want int) *evidence.Manifest 
 		t.Fatalf("%s: exit %d, want %d\n%s%s", name, code, want, out, stderr)
 	}
 	t.Logf("%s: it took %s", name, time.Since(began))
-	run(t, 10*time.Second, "diag", "bundle", "verify", path)
+	run(t, 2*time.Minute, "diag", "bundle", "verify", path)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

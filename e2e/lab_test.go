@@ -146,7 +146,7 @@ func describe(r *diag.Report) string {
 // on runs a shell script as root on a machine, from the host: it works when sshd does not.
 func on(t *testing.T, l *lab.Lab, machine, script string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	out, err := l.Exec(ctx, machine, "sh", "-euc", script)
 	if err != nil {

@@ -65,8 +65,8 @@ func freshLab(t *testing.T) *lab.Lab {
 		t.Skip("skipped: needs root")
 	}
 	alone(t)
-	run(t, time.Minute, "lab", "down")
-	run(t, time.Minute, "lab", "up")
+	run(t, 5*time.Minute, "lab", "down")
+	run(t, 5*time.Minute, "lab", "up")
 	l, err := lab.Open(lab.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ var mistrusted = verdict{diag.ReasonCertUntrustedByIngress, diag.UserOperator, d
 // refusedReenroll: never re-enroll alone while the control plane disagrees with itself.
 func refusedReenroll(c *trial) {
 	c.t.Helper()
-	_, stderr, code := try(c.t, 30*time.Second, "node", "reenroll", c.node, "--profile", "lab", "--reason", "recovery suite", "--apply", "--confirm", c.node)
+	_, stderr, code := try(c.t, 2*time.Minute, "node", "reenroll", c.node, "--profile", "lab", "--reason", "recovery suite", "--apply", "--confirm", c.node)
 	if code != 3 || !strings.Contains(string(stderr), "control plane") {
 		c.t.Errorf("node reenroll: exit %d: %s", code, stderr)
 	}

@@ -38,7 +38,7 @@ func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, from := range [][]string{{"--root", diskOf(t, l, c.node)}, {copied}, {filepath.Join(copied, "record")}} {
-		out := run(t, 10*time.Second, append([]string{"diag", "decode", "-o", "json", "--limit", "256"}, from...)...)
+		out := run(t, 2*time.Minute, append([]string{"diag", "decode", "-o", "json", "--limit", "256"}, from...)...)
 		noSecrets(t, l, out)
 		entries := c.new(parseShown(t, out))
 		for _, want := range []struct {
@@ -60,7 +60,7 @@ func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 		}
 	}
 	noSecrets(t, l, story)
-	out, _, _ := try(t, 10*time.Second, "diag", "classify", copied, "-o", "json")
+	out, _, _ := try(t, 2*time.Minute, "diag", "classify", copied, "-o", "json")
 	if !strings.Contains(string(out), `"reason": "`+string(diag.ReasonRecoveryTokenMissing)+`"`) {
 		t.Errorf("classified by its record alone:\n%s", out)
 	}
@@ -84,7 +84,7 @@ func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 func (c *trial) bootedAgain() {
 	c.t.Helper()
 	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-		if _, _, code := try(c.t, 20*time.Second, "diag", "show", c.node, "--profile", "lab"); code == 0 {
+		if _, _, code := try(c.t, 2*time.Minute, "diag", "show", c.node, "--profile", "lab"); code == 0 {
 			c.step("on again")
 			return
 		}

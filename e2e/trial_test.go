@@ -68,7 +68,7 @@ cp -p /root/kept/recovery.json /var/lib/gpuaas/; rm -rf /root/kept /root/cert.pe
 
 // account is what the witnesses say, for the log of a test that failed.
 func (c *trial) account() string {
-	out, _, _ := try(c.t, 20*time.Second, "diag", "show", c.node, "--profile", "lab", "--limit", "40")
+	out, _, _ := try(c.t, 2*time.Minute, "diag", "show", c.node, "--profile", "lab", "--limit", "40")
 	why, _, _ := try(c.t, 60*time.Second, "diag", "classify", c.node, "--profile", "lab", "--explain")
 	return string(out) + "\n" + string(why)
 }
@@ -152,7 +152,7 @@ func (c *trial) serves() {
 // reenroll is what the operator does: an audited bundle, carried to the node.
 func (c *trial) reenroll() {
 	c.t.Helper()
-	run(c.t, 40*time.Second, "node", "reenroll", c.node, "--profile", "lab", "--reason", "recovery suite", "--apply", "--confirm", c.node)
+	run(c.t, 2*time.Minute, "node", "reenroll", c.node, "--profile", "lab", "--reason", "recovery suite", "--apply", "--confirm", c.node)
 	c.step("re-enrolled by an operator")
 }
 
@@ -165,7 +165,7 @@ type shown struct {
 
 func (c *trial) show() shown {
 	c.t.Helper()
-	out, stderr, code := try(c.t, 20*time.Second, "diag", "show", c.node, "--profile", "lab", "-o", "json", "--limit", "256")
+	out, stderr, code := try(c.t, 2*time.Minute, "diag", "show", c.node, "--profile", "lab", "-o", "json", "--limit", "256")
 	if code != 0 {
 		c.t.Fatalf("diag show: exit %d\n%s", code, stderr)
 	}
