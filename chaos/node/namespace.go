@@ -31,11 +31,17 @@ func inEmptyNetwork(f func() error) error {
 }
 
 // onThread runs enter and then f on a thread of their own, which ends with them: a thread that has been elsewhere is good
-// for nothing else.
+// for nothing else. It is never the main thread, which does not end before the process does: /proc/self would tell of where
+// it has been.
 func onThread(enter, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked
+		if unix.Gettid() == os.Getpid() {
+			defer runtime.UnlockOSThread()
+			done <- onThread(enter, f) // on another thread, since this one is taken
+			return
+		}
 		err := enter()
 		if err == nil {
 			err = f()
