@@ -44,6 +44,12 @@ func endings() []ending {
 		{"wrong-hop", drill.WrongHop, "the chain blames node_heartbeat", nil, func(w *world) {
 			w.blames["block"] = diag.Blame{Hop: diag.HopNodeHeartbeat, Signal: diag.SigHeartbeatStale}
 		}},
+		{"wrong-failure-word", drill.WrongHop, "(tcp_timeout), want node_runtime_api_reachability node_agent_api_unreachable (tcp_refused)", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Scenario.Expect.Blame.Failure = []diag.Failure{"tcp_refused"}
+		}), nil},
+		{"collateral-in-passing", drill.Collateral, "control_plane_access failed in walk 2", nil, func(w *world) {
+			w.blind, w.flicker = 2*time.Second, diag.HopControlPlaneAccess
+		}},
 		{"wrong-first-hop", drill.WrongHop, "failed first, want node_ops_access", of(planOf("n1"), func(p *chaos.Plan) {
 			p.Scenario.Expect.FirstFailedHop = []diag.HopID{diag.HopNodeOpsAccess}
 		}), nil},
@@ -162,6 +168,9 @@ func machineEndings() []ending {
 		{"never-reached-again", drill.Infra, "nobody knows whether n1 is put back; it does so by itself after 20s", nil, func(w *world) {
 			w.boxes["n1"].line.down = [2]time.Duration{2120 * time.Millisecond, time.Hour}
 		}},
+		{"decision-and-never-reached", drill.Infra, "nobody knows whether n1 is put back", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Decision = &chaos.Decision{Path: "/x", Reason: "y"}
+		}), func(w *world) { w.boxes["n1"].line.down = [2]time.Duration{2120 * time.Millisecond, time.Hour} }},
 		{"verify-lost-once", drill.Pass, "", nil, call("verify", cutAfter)},
 		{"verify-unreachable", drill.Infra, "n1 was not compared", nil, call("verify", repeated(cutBefore, 1000)...)},
 		{"verify-refused", drill.Infra, "n1 was not compared", nil, refused("verify", step.RefusedBusy)},

@@ -59,6 +59,7 @@ type chain struct {
 	sick    bool                  // they see something before anything is broken
 	blames  map[string]diag.Blame // by step
 	symptom diag.HopID            // fails as well
+	flicker diag.HopID            // fails in the second walk, and nothing is said of it
 	muted   bool                  // the gateway lost the id
 	nobody  bool                  // no report at all
 }
@@ -189,6 +190,9 @@ func (w *world) judge(r *diag.Report) {
 	}
 	if w.symptom != "" && len(found) > 0 {
 		failing[w.symptom] = true
+	}
+	if w.flicker != "" && r.Run.ID == "w2" {
+		failing[w.flicker], r.Verdict.Outcome = true, diag.OutcomeFail
 	}
 	for _, id := range diag.Hops {
 		h := diag.HopResult{ID: id, Finding: diag.Finding{Status: diag.StatusPass}}

@@ -1,0 +1,54 @@
+//go:build mutants
+
+package drill_test
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/internal/mutanttest"
+)
+
+// TestMutants makes the runner and its judgement wrong in the ways that matter most, and wants the tests to notice. What
+// the world may do wrong (an injector that does nothing, a leaky revert, a lying success, a probe that always holds, a late
+// signal, a wrong hop) are runs of TestEndings. It compiles the package once for each mutant, so it has a build tag.
+func TestMutants(t *testing.T) {
+	const claim, during, judge, log, restore, run, story = "chaos/drill/claim.go", "chaos/drill/during.go", "chaos/drill/judge.go", "chaos/drill/log.go",
+		"chaos/drill/restore.go", "chaos/drill/run.go", "chaos/drill/story.go"
+	all := []mutanttest.Mutant{
+		{Name: "takes any failure word", File: "chaos/blame.go", Old: " && (len(f.Failure) == 0 || slices.Contains(f.Failure, failure))", New: ""},
+		{Name: "takes any hop", File: "chaos/blame.go", Old: "slices.Contains(f.Hop, hop) && ", New: ""},
+		{Name: "forgets residue", File: story, Old: "p.Clean, p.Residue = e.Clean, e.Residue", New: "p.Clean = new(bool)\n\t\t*p.Clean = true"},
+		{Name: "takes a machine as clean", File: claim, Old: "case p.Clean != nil && !*p.Clean:", New: "case false:"},
+		{Name: "is in time when it may have been", File: judge, Old: "return t.WithinMS > t.Budget", New: "return t.AfterMS > t.Budget"},
+		{Name: "believes a look that always holds", File: claim, Old: "case fault != nil && fault.Held:", New: "case false:"},
+		{Name: "believes a control that never held", File: claim, Old: "case control != nil && !control.Held && !control.NotRun:", New: "case false:"},
+		{Name: "passes what was not seen", File: claim, Old: "case len(unseen) > 0:", New: "case false:"},
+		{Name: "passes what was interrupted", File: claim, Test: "TestInterrupted", Old: "case s.Interrupted != \"\":\n\t\tv =", New: "case false:\n\t\tv ="},
+		{Name: "does not mind a hop that failed in passing", File: claim, Old: `h, w := s.red(); h != ""`, New: `h, w := s.red(); h == "none"`},
+		{Name: "does not mind an id that was lost", File: judge, Old: "e.SameCorrelationID && ", New: "false && "},
+		{Name: "takes a conflict as put back", File: claim, Old: "case p.State == step.Conflict:", New: "case p.State == step.Conflict && false:"},
+		{Name: "is content with one quiet walk", File: judge, Old: "const calm = 2", New: "const calm = 1"},
+		{Name: "is content with one green walk", File: judge, Old: "row >= s.Plan.Scenario.Recovery.Green", New: "row >= 1"},
+		{Name: "injects again without reading the journal", File: during, Old: "if err == nil && reply.Status != nil && reply.Status.Phase == step.PhaseArmed {", New: "if true {"},
+		{Name: "breaks before it is told", File: during, Old: "\tr.tell(Event{Kind: Breaking, Machine: t.ID, Step: id})\n\treply, err := m.Fault(ctx, nil, \"do\", \"--run\", r.Plan.Run, \"--step\", id)\n",
+			New: "\treply, err := m.Fault(ctx, nil, \"do\", \"--run\", r.Plan.Run, \"--step\", id)\n\tr.tell(Event{Kind: Breaking, Machine: t.ID, Step: id})\n"},
+		{Name: "does not notice that it is over", File: during, Old: "none || reply.Status != nil && reply.Status.Phase != step.PhaseArmed", New: "none"},
+		{Name: "does not notice that it was over", File: restore, Old: "return reached || ", New: "return reached && "},
+		{Name: "asks once to put back", File: restore, Old: "reached = false", New: "return"},
+		{Name: "leaves an interrupted run broken", File: restore, Test: "TestInterrupted", Old: "if !read(r, (*Story).touched) {", New: "if h.asked.Err() != nil || !read(r, (*Story).touched) {"},
+		{Name: "leaves a machine that may yet arm", File: restore, Old: "if r.mayYetArm(t.ID) && ", New: "if false && "},
+		{Name: "decides before everything is put back", File: restore, Old: "d != nil && back {", New: "d != nil && (back || true) {"},
+		{Name: "tells of walks that were cut short", File: run, Old: "\tif ctx.Err() != nil {\n\t\treturn s\n\t}\n\ts.N", New: "\ts.N"},
+		{Name: "breaks although one is not armed", File: run, Old: "!slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed })", New: "slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Armed })"},
+		{Name: "touches what it cannot tell of", File: run, Test: "TestNothingIsTouchedUntold", Old: "case r.deaf != nil:", New: "case false:"},
+		{Name: "passes over a missing line", File: log, Test: "TestLogThatIsNone", Old: "if e.Seq != n {", New: "if false {"},
+		{Name: "hears no second interrupt", File: "chaos/drill/heed.go", Test: "TestAbandoned", Old: "case <-r.Abandon:", New: "case <-chan struct{}(nil):"},
+	}
+	for i := range all {
+		all[i].Package = "./chaos/drill"
+		if all[i].Test == "" {
+			all[i].Test = "TestEndings"
+		}
+	}
+	mutanttest.Check(t, "../..", all)
+}
