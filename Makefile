@@ -29,7 +29,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: build drill-agent dist test test-fast test-lab demo drills lint golden schema picture bench bench-quick clean help
+.PHONY: build drill-agent dist test test-fast test-lab demo drills crash-matrix lint golden schema picture bench bench-quick clean help
 
 build: ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform
 	@mkdir -p bin
@@ -72,6 +72,8 @@ else
 	@$(MAKE) --no-print-directory build drill-agent
 	@was=; if bin/gpuaasctl lab status >/dev/null 2>&1; then was=up; \
 		echo "note: the lab that is up is taken down for the tests, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
+	GPUAASCTL_CRASH_SEED=$${GPUAASCTL_CRASH_SEED:-$$(date -u +%y%j%H)}; export GPUAASCTL_CRASH_SEED; \
+	echo "crash matrix: the sample of GPUAASCTL_CRASH_SEED=$$GPUAASCTL_CRASH_SEED"; \
 	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e; code=$$?; \
 	if bin/gpuaasctl lab status >/dev/null 2>&1; then bin/gpuaasctl lab down; fi; \
 	if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
@@ -85,6 +87,18 @@ drills: build drill-agent ## every drill once, on a lab, and one table of what c
 	bin/gpuaasctl lab up
 	bin/gpuaasctl chaos run --book everything --profile lab --node-id compute-node-01 --allocation-id alloc-01
 	bin/gpuaasctl chaos residue --profile lab
+
+# Nodes on which cells are tried at once; one that is alone takes an hour.
+CRASH_NODES ?= 4
+
+crash-matrix: ## every step of a drill, and everything that can die at it, on a lab of its own (CRASH_NODES=4)
+	@$(MAKE) --no-print-directory build
+	@$(GO) test -c -o bin/crash-matrix.test ./e2e
+	@was=; if bin/gpuaasctl lab status >/dev/null 2>&1; then was=up; \
+		echo "note: the lab that is up is taken down for the matrix, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
+	bin/gpuaasctl lab up --nodes $(CRASH_NODES) && (cd e2e && GPUAASCTL_LAB_TESTS=1 GPUAASCTL_CRASH=all GPUAASCTL_BIN=$(CURDIR)/bin \
+		$(CURDIR)/bin/crash-matrix.test -test.run TestCrashMatrix -test.parallel $(CRASH_NODES) -test.timeout 4h); code=$$?; \
+	bin/gpuaasctl lab down; if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
 
 lint: ## gofmt, go vet, and golangci-lint where it is installed, else staticcheck
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi

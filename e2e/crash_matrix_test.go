@@ -69,7 +69,7 @@ func sampleCells(seed uint64) []crashCell {
 	return all
 }
 
-// crashSeed is the one that was given, or one of its own for each day and commit.
+// crashSeed is the one that was given, or one of its own for each hour.
 func crashSeed(t *testing.T) uint64 {
 	if text := os.Getenv("GPUAASCTL_CRASH_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -79,7 +79,7 @@ func crashSeed(t *testing.T) uint64 {
 		return seed
 	}
 	h := fnv.New32a()
-	fmt.Fprint(h, time.Now().UTC().Format(time.DateOnly), os.Getenv("GITHUB_SHA"), os.Getenv("CI_COMMIT_SHA"))
+	fmt.Fprint(h, time.Now().UTC().Format("2006-01-02 15h"))
 	return uint64(h.Sum32())
 }
 
@@ -89,7 +89,7 @@ func chosenCells(t *testing.T) []crashCell {
 	if f := flag.Lookup("test.run"); f != nil {
 		named = strings.Contains(f.Value.String(), "TestCrashMatrix/")
 	}
-	if named || os.Getenv("GPUAASCTL_CRASH") == "all" {
+	if named || wholeMatrix() {
 		return crashCells()
 	}
 	seed := crashSeed(t)
@@ -107,7 +107,7 @@ func TestCrashMatrix(t *testing.T) {
 			m.free <- machine.Name
 		}
 	}
-	t.Cleanup(func() { t.Log("\n" + m.table()) })
+	t.Cleanup(func() { m.say(t, "\n"+m.table()) })
 	for _, c := range chosenCells(t) {
 		t.Run(c.name(), func(t *testing.T) {
 			if !c.platform() {
@@ -168,13 +168,33 @@ type crashRow struct {
 	failed  bool
 }
 
-func (m *crashMatrix) add(r crashRow) {
+// say tells of progress: at once where the whole matrix is run, which nobody waits for in silence.
+func (m *crashMatrix) say(t *testing.T, text string) {
+	if wholeMatrix() {
+		fmt.Println(text)
+		return
+	}
+	t.Log(text)
+}
+
+func wholeMatrix() bool { return os.Getenv("GPUAASCTL_CRASH") == "all" }
+
+func (m *crashMatrix) add(t *testing.T, r crashRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.say(t, r.String())
 	m.rows = append(m.rows, r)
 	if r.failed {
 		m.sure = nil
 	}
+}
+
+func (r crashRow) String() string {
+	mark := "ok"
+	if r.failed {
+		mark = "FAILED"
+	}
+	return fmt.Sprintf("%-6s %-27s %4.0f s  %-40s as before %4.1f s after arming, by %-55s cleared by %s", mark, r.name(), r.took.Seconds(), r.struck, r.within.Seconds(), r.reverts, r.cleared)
 }
 
 // table is every cell that was tried, and how many there were of each kind.
@@ -186,11 +206,10 @@ func (m *crashMatrix) table() string {
 	failed := 0
 	who := map[string]int{}
 	for _, r := range m.rows {
-		mark := "ok"
 		if r.failed {
-			mark, failed = "FAILED", failed+1
+			failed++
 		}
-		fmt.Fprintf(&b, "%-6s %-30s %-32s as before %5.1f s  by %-52s cleared by %-10s %5.1f s\n", mark, r.name(), r.struck, r.within.Seconds(), r.reverts, r.cleared, r.took.Seconds())
+		fmt.Fprintln(&b, r)
 		by, _, _ := strings.Cut(r.reverts, ":")
 		who[by]++
 	}

@@ -66,8 +66,7 @@ func (m *crashMatrix) try(t *testing.T, cell crashCell, walked string) {
 	began := time.Now()
 	defer func() {
 		c.row.took, c.row.failed = time.Since(began), t.Failed()
-		m.add(c.row)
-		t.Logf("%s: %s; as before %.1f s after arming, by %s; cleared by %s; %.1f s", walked, c.row.struck, c.row.within.Seconds(), c.row.reverts, c.row.cleared, c.row.took.Seconds())
+		m.add(t, c.row)
 	}()
 	if m.unsure(c) {
 		c.well()
