@@ -122,6 +122,7 @@ func TestValidateRefuses(t *testing.T) {
 		"exactly one of bloc": func(d *Drill) { d.Steps[0].Changes[0].Pause = &Pause{"a.service"} },
 		"without dots":        func(d *Drill) { d.Steps[1].Changes[0].File.Path = "/etc/../etc/hosts" },
 		"absolute path":       func(d *Drill) { d.Steps[5].Changes[0].Run.Do.Argv[0] = "redis-cli" },
+		"without a drop-in":   func(d *Drill) { d.Steps[3].Changes[0].Unit.DropIn = "" },
 		"may be changed":      func(d *Drill) { d.Steps[3].Changes[0].Unit.Unit = "gpuaasctl-watch-r1.service" },
 		"no addr:port":        func(d *Drill) { d.Peers = []string{"10.0.0.1"} },
 		"lease_ms":            func(d *Drill) { d.Lease = 100 },

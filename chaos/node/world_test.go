@@ -1,0 +1,228 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// site is a machine that drills break in these tests: one in memory, or a real one.
+type site interface {
+	process(watchdog bool) Machine // what a process sees; a watchdog's lives until it died
+	drill(run string) step.Drill
+	sight(place string) string     // all that anybody can see of the place
+	edit(place string, n int) bool // somebody else makes something of it, unlike anything before; false: nobody can
+	mend(at Spot) bool             // somebody else puts it back by hand, without a word to who reads it
+	died()                         // the watchdog, and what it held is gone
+	reboot()
+}
+
+// world is a machine with everything that may happen to it during drills. shadow is what each of its places would look
+// like if there had never been a drill, which is what the tests are about.
+type world struct {
+	site
+	*trial
+	t        *rapid.T
+	places   []string
+	shadow   map[string]string
+	boot     string
+	now      int64 // CLOCK_BOOTTIME
+	guard    bool  // a watchdog lives
+	small    bool  // journals are, and become full: they may not tell everything, and all the same everything is undone
+	runs     int
+	conflict bool // one of them ended in one, which somebody looked at
+	edits    int
+	by       string         // whose process runs
+	about    map[string]int // edits when the running process looked at a place
+	trouble                 // what is about to go wrong
+}
+
+// trouble is counted in things that happen: a block is written, a sync is asked for, a change is about to be made, is
+// made...
+type trouble struct {
+	fuel   int // a crash comes after so many; 0: none
+	meddle int // somebody edits a place after so many; 0: nobody does
+	where  string
+	broken int // so many undos fail
+	lying  int // so many undos say that they worked, and did nothing
+	full   int // so many times the disk takes no entry
+}
+
+// trial is one drill on the machine, as the test sees it.
+type trial struct {
+	disk   *disk
+	armed  int64
+	lease  int64
+	spots  map[string]Spot   // made
+	before map[string]string // sights, before and after they were made
+	after  map[string]string
+	edited map[string]bool // while it was injected
+	mended map[string]bool // in the same way, when the journal called it done
+	ever   map[string]bool // edited at any time
+	ran    map[string]bool // who may have undone something
+}
+
+// died is what a crash throws.
+type died struct{}
+
+// happens is called wherever a process may die.
+func (w *world) happens() {
+	if w.meddle > 0 {
+		if w.meddle--; w.meddle == 0 {
+			w.change(w.where)
+		}
+	}
+	if w.fuel > 0 {
+		if w.fuel--; w.fuel == 0 {
+			panic(died{})
+		}
+	}
+}
+
+// disk is a journal's file with a cache above it, as a kernel has: the end of a process loses nothing but what it had not
+// yet written, that of the machine any of the blocks that were not synced.
+type disk struct {
+	cache, safe []byte
+	w           *world
+}
+
+func (d *disk) ReadAt(p []byte, off int64) (int, error) { return copy(p, d.cache[off:]), nil }
+
+func (d *disk) WriteAt(p []byte, off int64) (int, error) {
+	for at := 0; at < len(p); at += step.BlockSize {
+		d.w.happens()
+		copy(d.cache[int(off)+at:], p[at:at+step.BlockSize])
+		if d.w.full > 0 {
+			d.w.full--
+			return at, syscall.ENOSPC
+		}
+	}
+	d.w.happens()
+	return len(p), nil
+}
+
+func (d *disk) Sync() error {
+	d.w.happens()
+	if d.w.full > 0 {
+		d.w.full--
+		return syscall.EIO
+	}
+	copy(d.safe, d.cache)
+	d.w.happens()
+	return nil
+}
+
+// crash is what the disk has after the machine went down: any mixture of old and new blocks.
+func (d *disk) crash(t *rapid.T) {
+	for at := 0; at < len(d.cache); at += step.BlockSize {
+		old, cur := d.safe[at:at+step.BlockSize], d.cache[at:at+step.BlockSize]
+		switch {
+		case slices.Equal(old, cur):
+		case rapid.Bool().Draw(t, "block lost"):
+			copy(cur, old)
+		default:
+			copy(old, cur)
+		}
+	}
+}
+
+func (w *world) ledger() step.Ledger {
+	if w.disk == nil {
+		return step.Ledger{}
+	}
+	entries, _, _ := step.DecodeJournal(w.disk.cache)
+	return step.Read(entries)
+}
+
+// guest is the machine as a process sees it, with a test at every door.
+type guest struct {
+	Machine
+	w *world
+}
+
+func (g guest) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
+	g.w.about[at.Change.Place()] = g.w.edits
+	return g.Machine.Look(ctx, at)
+}
+
+// Make wants on the disk what an undo needs, before anything is touched.
+func (g guest) Make(ctx context.Context, at Spot) error {
+	w, place := g.w, at.Change.Place()
+	w.happens()
+	entries, _, _ := step.DecodeJournal(w.disk.safe)
+	l := step.Read(entries)
+	var c step.ChangeLedger
+	for _, s := range l.Steps {
+		if s.Step.ID == at.Step {
+			c = s.Changes[at.N]
+		}
+	}
+	note, err := g.Machine.Look(ctx, at)
+	if known := w.about[place] == w.edits; known && (err != nil || c.State != step.Intent || !bytes.Equal(note, c.Note)) {
+		w.t.Fatalf("%s is changed, and its undo is not on the disk: it is %q with %s, and looks like %s %v", place, c.State, c.Note, note, err)
+	}
+	if _, twice := w.after[place]; twice || l.Why != "" {
+		w.t.Fatalf("%s is changed, although it was changed before (%v) or everything is to be undone (%s)", place, twice, l.Why)
+	}
+	w.before[place] = w.sight(place)
+	if err = g.Machine.Make(ctx, at); err == nil {
+		w.spots[place], w.after[place] = at, w.sight(place)
+	}
+	w.happens()
+	return err
+}
+
+func (g guest) Undo(ctx context.Context, at Spot) error {
+	g.w.happens()
+	if g.w.broken > 0 {
+		g.w.broken--
+		return errors.New("this undo fails")
+	}
+	if g.w.lying > 0 {
+		g.w.lying--
+		return nil
+	}
+	err := g.Machine.Undo(ctx, at)
+	g.w.happens()
+	return err
+}
+
+func (g guest) Tell(ctx context.Context, n step.Notify) error {
+	g.w.happens()
+	return g.Machine.Tell(ctx, n)
+}
+
+// process runs f as a process of its own would: on a journal read anew, and to its end or to a crash. It says whether it
+// lived, and what it had to say.
+func (w *world) process(by string, f func(*Keeper) error) (lived bool, err error) {
+	w.by, w.about, w.ran[by] = by, map[string]int{}, true
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case died:
+			lived = false
+		default:
+			panic(r)
+		}
+		w.fuel, w.meddle = 0, 0
+	}()
+	j, err := OpenJournal(w.disk, int64(len(w.disk.cache)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	k := &Keeper{Journal: j, Machine: guest{w.site.process(by == step.ByWatchdog), w}, Lease: w, By: by,
+		Clock: Clock{w.boot, func() int64 { return w.now }, func() time.Time { return time.Unix(0, w.now) }}}
+	if by != step.ByWatchdog {
+		k.Guarded = func() bool { return w.guard }
+	}
+	err = f(k)
+	return true, err
+}
