@@ -22,7 +22,7 @@ import (
 )
 
 // crashSample is how many cells the lab suite runs: one for each way to die.
-const crashSample = 8
+const crashSample = 9
 
 // crashCell is one drill in which something dies as soon as one step of it was told.
 type crashCell struct {

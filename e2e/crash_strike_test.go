@@ -32,6 +32,7 @@ func strikes() []strike {
 		{"kill-agent", (*crashTrial).killAgent, nil},
 		{"fill-disk", (*crashTrial).fillDisk, (*crashTrial).emptyDisk},
 		{"reboot", (*crashTrial).reboot, nil},
+		{"lose-power", (*crashTrial).losePower, nil},
 	}
 }
 
@@ -134,6 +135,27 @@ func (c *crashTrial) reboot() string {
 		c.t.Fatal(err)
 	}
 	return "machine"
+}
+
+// losePower restarts the machine with no word to anybody on it, so that no watchdog can put anything back first.
+func (c *crashTrial) losePower() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	l := c.matrix.lab
+	before, err := l.BootID(ctx, c.machine)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, _ = l.Exec(ctx, c.machine, "systemctl", "reboot", "-ff") // it dies with the machine
+	for {
+		if now, err := l.BootID(ctx, c.machine); err == nil && now != before {
+			return "machine"
+		}
+		if ctx.Err() != nil {
+			c.t.Fatalf("%s does not come back", c.machine)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // startTool starts the drill. Its log goes into a folder of its own.
