@@ -34,7 +34,20 @@ func CreateLog(dir string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the run's log: %w", err)
 	}
+	// the run's name in its folder, too: what is about to be done is told before it is
+	if err := errors.Join(syncFolder(dir), syncFolder(filepath.Dir(dir))); err != nil {
+		return nil, errors.Join(fmt.Errorf("make the run's log: %w", err), f.Close())
+	}
 	return &Log{dir, f}, nil
+}
+
+// syncFolder brings a folder's names to the disk.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // Kept is how many runs are kept: half a megabyte each.

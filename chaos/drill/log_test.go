@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
 // TestNothingIsTouchedUntold: a run whose log cannot be begun touches nothing.
@@ -171,4 +173,36 @@ func hollow() []drill.Event {
 		events = append(events, drill.Event{Kind: k, Machine: "n1", Status: &step.Status{}}, drill.Event{Kind: k})
 	}
 	return events
+}
+
+// TestScenariosSurviveTheLog: a report that is told of a log has the words of the scenario that was read.
+func TestScenariosSurviveTheLog(t *testing.T) {
+	files, err := fs.Glob(scenarios.Files, "*.yaml")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d scenarios, %v", len(files), err)
+	}
+	for _, name := range files {
+		text, err := scenarios.Files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := chaos.Parse(name, text)
+		if err != nil {
+			continue // a book of drills
+		}
+		events := []drill.Event{{Seq: 1, Kind: drill.Begun, Plan: &chaos.Plan{Run: runID, Scenario: s}}}
+		line, err := json.Marshal(events[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, _, err := drill.ReadEvents(bytes.NewReader(append(line, '\n')))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want, got := drill.Tell(events), drill.Tell(read)
+		again, _ := json.Marshal(read[0])
+		if encoded(&want) != encoded(&got) || !bytes.Equal(again, line) {
+			t.Errorf("%s is told as\n%s\nand was\n%s", name, encoded(&got), encoded(&want))
+		}
+	}
 }

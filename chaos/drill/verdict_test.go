@@ -50,6 +50,9 @@ func endings() []ending {
 		{"collateral-in-passing", drill.Collateral, "control_plane_access failed in walk 2", nil, func(w *world) {
 			w.blind, w.flicker = 2*time.Second, diag.HopControlPlaneAccess
 		}},
+		{"wrong-hop-right-signal", drill.WrongHop, "the chain blames node_readiness node_agent_api_unreachable", nil, func(w *world) {
+			w.blames["block"] = diag.Blame{Hop: diag.HopNodeReadiness, Signal: diag.SigAPIUnreachable}
+		}},
 		{"wrong-first-hop", drill.WrongHop, "failed first, want node_ops_access", of(planOf("n1"), func(p *chaos.Plan) {
 			p.Scenario.Expect.FirstFailedHop = []diag.HopID{diag.HopNodeOpsAccess}
 		}), nil},
@@ -62,7 +65,11 @@ func endings() []ending {
 		{"lame-control", drill.AbortedGuard, "what must still work does not, before", nil, func(w *world) { w.lame = true }},
 		{"control-fails", drill.NotInjected, "works: exit code 1", nil, func(w *world) { w.control = true }},
 		{"look-cannot-be-made", drill.Infra, "no such program", nil, func(w *world) {
-			w.observe = func(e drill.Event, _ *drill.Story) { w.cut["sees"] = e.Kind == drill.Arming || w.cut["sees"] }
+			w.observe = func(e drill.Event, _ *drill.Story) {
+				if e.Kind == drill.Arming {
+					w.cutOff("sees")
+				}
+			}
 		}},
 		{"look-never-could", drill.Infra, "not seen", nil, func(w *world) { w.cut["works"] = true }},
 		{"baseline-red", drill.AbortedGuard, "not green before anything is touched: node_heartbeat", nil, func(w *world) { w.sick = true }},
@@ -138,6 +145,9 @@ func machineEndings() []ending {
 		{"watchdog-told-to-stop", drill.RevertedEarly, "told to stop", nil, func(w *world) { w.never, w.boxes["n1"].expires = true, 3*time.Second }},
 		{"cut-until-after-the-lease", drill.NotDetected, "", nil, func(w *world) {
 			w.never, w.boxes["n1"].line.down = true, [2]time.Duration{1500 * time.Millisecond, 30 * time.Second}
+		}},
+		{"over-just-before-the-end", drill.RevertedEarly, "n1 put itself back: the watchdog was told to stop", nil, func(w *world) {
+			w.sore, w.boxes["n1"].expires = time.Second, 800*time.Millisecond
 		}},
 		{"mended-by-hand", drill.RevertedEarly, "and not by the drill", nil, func(w *world) { w.sore, w.boxes["n1"].mends = time.Second, 500*time.Millisecond }},
 		{"taken-away", drill.Infra, "nobody knows whether n1 is put back", nil, func(w *world) {

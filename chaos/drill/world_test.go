@@ -222,6 +222,13 @@ func (w *world) tool(argv []string) drill.Output {
 	}
 }
 
+// cutOff takes a tool away.
+func (w *world) cutOff(tool string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut[tool] = true
+}
+
 // here is where the drill runs from; looks that are cut are made from there.
 type here struct{ *world }
 
@@ -231,7 +238,10 @@ func (here) Fault(context.Context, []byte, ...string) (step.Reply, error) {
 func (here) Anew()                       {}
 func (here) Leave(context.Context) error { return nil }
 func (h here) Exec(_ context.Context, e step.Exec) (drill.Output, error) {
-	if len(e.Argv) == 0 || h.cut[e.Argv[0]] {
+	h.mu.Lock()
+	no := len(e.Argv) == 0 || h.cut[e.Argv[0]]
+	h.mu.Unlock()
+	if no {
 		return drill.Output{}, errors.New("no such program")
 	}
 	return h.tool(e.Argv), nil
