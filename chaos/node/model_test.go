@@ -249,8 +249,12 @@ func (w *world) everything() map[string]func(*rapid.T) {
 			}
 			return k.write(step.Entry{Event: step.EventClosed})
 		}),
-		"renew":     func(*rapid.T) { w.lease = w.now },
-		"time":      func(t *rapid.T) { w.now += int64(rapid.IntRange(1, 15).Draw(t, "seconds")) * int64(time.Second) },
+		"renew": func(*rapid.T) { w.lease = w.now },
+		"time": func(t *rapid.T) {
+			if w.now += int64(rapid.IntRange(1, 25).Draw(t, "seconds")) * int64(time.Second); w.guard {
+				w.watchdog() // it looks ten times a second
+			}
+		},
 		"reboot":    func(*rapid.T) { w.rebooted() },
 		"broken":    func(t *rapid.T) { w.broken = rapid.IntRange(1, 2).Draw(t, "undos") },
 		"lying":     func(t *rapid.T) { w.lying = rapid.IntRange(1, 2).Draw(t, "undos") },
