@@ -23,6 +23,9 @@ BINARIES      = ./cmd/gpuaasctl ./cmd/gpuaas-platform
 # The agent that reports a terminal's success before it has one: a build of its own, for drills.
 OLD_TERMINAL = -tags oldterminal -run TestOldTerminal ./agent
 
+# Ends a package that hangs. The slowest takes two minutes, and five times as long on a machine with other work.
+PATIENCE = -timeout 40m
+
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # The race detector needs cgo, so a C compiler; without one the same tests run without it.
@@ -55,11 +58,11 @@ test: test-fast test-lab ## the fast suite, then on root the lab suite
 
 test-fast: ## everything that needs no root
 ifneq ($(CC_FOUND),)
-	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -race $(PATIENCE) ./...
 	CGO_ENABLED=1 $(GO) test -race $(OLD_TERMINAL)
 else
 	@echo "note: no C compiler, so without the race detector"
-	$(GO) test ./...
+	$(GO) test $(PATIENCE) ./...
 	$(GO) test $(OLD_TERMINAL)
 endif
 
