@@ -161,6 +161,9 @@ func (c *crashTrial) losePower() string {
 // startTool starts the drill. Its log goes into a folder of its own.
 func (c *crashTrial) startTool(t *testing.T) {
 	t.Helper()
+	c.state, c.run, c.events, c.size = t.TempDir(), "", nil, 0
+	c.out.Reset()
+	c.errs.Reset()
 	c.tool = exec.Command(tool(), "chaos", "run", "testdata/crash-"+c.tier+".yaml", "--profile", "lab", "--node-id", c.walked, "-o", "json", "--quiet")
 	c.tool.Env = append(c.tool.Environ(), "GPUAASCTL_HISTORY=off", "XDG_STATE_HOME="+c.state)
 	c.tool.Stdout, c.tool.Stderr = &c.out, &c.errs

@@ -44,6 +44,7 @@ type crashTrial struct {
 	killed    bool          // by the test
 	out, errs bytes.Buffer
 	state     string // the folder of the tool's log
+	again     int    // how often the run did not begin
 	run       string // id of the drill, once it is known
 	events    []drill.Event
 	size      int64 // of the log, when it was read
@@ -54,7 +55,7 @@ type crashTrial struct {
 
 // try tries one cell.
 func (m *crashMatrix) try(t *testing.T, cell crashCell, walked string) {
-	c := &crashTrial{crashCell: cell, t: t, matrix: m, walked: walked, machine: walked, state: t.TempDir(), row: crashRow{crashCell: cell}}
+	c := &crashTrial{crashCell: cell, t: t, matrix: m, walked: walked, machine: walked, row: crashRow{crashCell: cell}}
 	if cell.platform() {
 		c.machine = platform
 	}
@@ -76,8 +77,9 @@ func (m *crashMatrix) try(t *testing.T, cell crashCell, walked string) {
 	}
 	c.looked = c.on(snapshot)
 	defer c.rescue()
-	c.startTool(t)
-	c.reach()
+	for c.startTool(t); !c.reach(); c.startTool(t) {
+		c.well()
+	}
 	c.hit()
 	c.heals()
 	c.end()
@@ -144,20 +146,29 @@ func (c *crashTrial) told(kind drill.Kind) *drill.Event {
 	return &c.events[i]
 }
 
-// reach waits until the run tells the step.
-func (c *crashTrial) reach() {
+// reach waits until the run tells the step; false when it did not begin at all. What a walk of the cell before has left
+// with the platform, a task that nobody took, may be called stale later than that cell was seen to end well.
+func (c *crashTrial) reach() bool {
 	c.t.Helper()
 	for began := time.Now(); time.Since(began) < crashReach; time.Sleep(time.Millisecond) {
 		if c.read(); c.told(c.at) != nil {
-			return
+			return true
 		}
 		select {
 		case <-c.ended:
-			c.t.Fatalf("the run ended before %s:\n%s", c.at, c.account())
 		default:
+			continue
 		}
+		if c.read(); c.told(c.at) != nil {
+			return true
+		}
+		if c.again++; c.again < 3 && c.told(drill.Arming) == nil && slices.ContainsFunc(c.events, func(e drill.Event) bool { return e.Sight != nil && !e.Sight.Green() }) {
+			return false
+		}
+		c.t.Fatalf("the run ended before %s:\n%s", c.at, c.account())
 	}
 	c.t.Fatalf("the run did not come to %s within %s:\n%s", c.at, crashReach, c.account())
+	return false
 }
 
 // hit strikes.
