@@ -26,6 +26,10 @@ OLD_TERMINAL = -tags oldterminal -run TestOldTerminal ./agent
 # Ends a package that hangs. The slowest takes two minutes, and five times as long on a machine with other work.
 PATIENCE = -timeout 40m
 
+# The tests of drills are tried on copies of their code with one mistake each, which they must find. Not under the race
+# detector: compiling is what takes the time.
+MUTANTS = -tags mutants -count=1 -run TestMutants ./chaos/node ./chaos/drill
+
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # The race detector needs cgo, so a C compiler; without one the same tests run without it.
@@ -60,10 +64,12 @@ test-fast: ## everything that needs no root
 ifneq ($(CC_FOUND),)
 	CGO_ENABLED=1 $(GO) test -race $(PATIENCE) ./...
 	CGO_ENABLED=1 $(GO) test -race $(OLD_TERMINAL)
+	$(GO) test $(MUTANTS)
 else
 	@echo "note: no C compiler, so without the race detector"
 	$(GO) test $(PATIENCE) ./...
 	$(GO) test $(OLD_TERMINAL)
+	$(GO) test $(MUTANTS)
 endif
 
 test-lab: ## walks and faults on real machines

@@ -34,7 +34,7 @@ func Make(s Scenario, p profile.Profile, on Subject, facts Facts, run string) Pl
 		}
 		return m.placeholder()
 	})
-	plan.Hash = hash(build(&s, p, on, facts, "plan", Mint.placeholder))
+	plan.Hash = hash(build(&s, p, on, facts, anyRun, Mint.placeholder))
 	return plan
 }
 
@@ -64,6 +64,7 @@ type planner struct {
 
 func build(s *Scenario, p profile.Profile, on Subject, facts Facts, run string, minted func(Mint) Material) Plan {
 	b := &planner{profile: p, facts: facts, vars: values(p, on.Node, on.Peer, facts.Allocation), minted: minted}
+	b.vars["run"] = run
 	b.Plan = Plan{
 		APIVersion: planVersion, Kind: PlanKind, Run: run, Scenario: *s, Profile: p.Name, Node: on.Node, Allocation: on.Allocation, At: facts.Now,
 		Targets: []PlannedMachine{}, Schedule: []Move{},

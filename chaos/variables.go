@@ -18,6 +18,7 @@ type Variable struct {
 // Variables is the closed list.
 func Variables() []Variable {
 	return []Variable{
+		{"run", "names this run: /var/lib/gpuaasctl/drill/${run} is on every machine that it breaks, from arming to closing", anyRun},
 		{"node_id", "the node that is walked", "node-1"},
 		{"node_address", "how it is reached by SSH", "192.0.2.1"},
 		{"peer_id", "another node of the profile", "node-2"},
@@ -105,11 +106,14 @@ func variableNames() []string {
 	return names
 }
 
+// anyRun stands for a run that has no name yet.
+const anyRun = "plan"
+
 // values are the variables of one plan: what the profile and the facts say.
 func values(p profile.Profile, node, peer string, a *Allocation) map[string]string {
 	const system = "/etc/ssl/certs/ca-certificates.crt"
 	m := map[string]string{
-		"node_id": node, "node_address": p.Nodes[node].Host, "peer_id": peer,
+		"run": anyRun, "node_id": node, "node_address": p.Nodes[node].Host, "peer_id": peer,
 		"operator_ca": orWord(p.Trust.OperatorCA, system), "node_ca": orWord(p.Trust.NodeCA, system),
 		"agent_unit": p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env": p.Agent.EnvFile, "agent_binary": p.Agent.Binary, "agent_record": p.Agent.Record,
 	}

@@ -139,13 +139,15 @@ func (s *Story) claimGuards() finding {
 
 // claimProbes guards against looks that hold whatever happens, and against a control that never did.
 func (s *Story) claimProbes() finding {
-	fault, control := s.look(Before, LookInjected), s.look(Before, LookControl)
+	fault, control, proof := s.look(Before, LookInjected), s.look(Before, LookControl), s.look(During, LookProof)
 	switch {
+	case proof != nil && proof.Held:
+		return violated(AbortedGuard, "what is to prove the repair holds while the fault is there, so it would prove nothing")
 	case fault != nil && fault.Held:
 		return violated(AbortedGuard, "what is to show the fault shows it before anything is touched, so it would prove nothing")
 	case control != nil && !control.Held && !control.NotRun:
 		return violated(AbortedGuard, "what must still work does not, before anything is touched: %s", control.Why)
-	case fault == nil || control == nil || fault.NotRun || control.NotRun:
+	case fault == nil || control == nil || fault.NotRun || control.NotRun || proof == nil && s.detected() != nil && !s.Plan.Scenario.Expect.Blame.None:
 		return finding{}
 	}
 	return held("")
@@ -248,10 +250,21 @@ func (s *Story) claimSpared() finding {
 	if h, w := s.red(); h != "" {
 		return violated(Collateral, "%s failed in walk %d, and must stay green", h, w.N)
 	}
-	if s.detected() == nil {
+	w := s.detected()
+	if w == nil {
 		return finding{}
 	}
-	return held("%d hops", len(s.Plan.Scenario.Expect.MustStayGreen))
+	var left []diag.HopID
+	for _, h := range s.Plan.Scenario.Expect.MustStayGreen {
+		if w.Hops[h] == diag.StatusSkipped {
+			left = append(left, h)
+		}
+	}
+	all := len(s.Plan.Scenario.Expect.MustStayGreen)
+	if len(left) > 0 {
+		return held("%d of %d hops; not walked: %s", all-len(left), all, join(left, func(h diag.HopID) string { return string(h) }))
+	}
+	return held("%d hops", all)
 }
 
 // claimTold is about tenants: what fails for them ends with an error that they can read, and not with a spinner.

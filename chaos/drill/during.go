@@ -31,6 +31,9 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 				}
 			})
 		}
+		if !r.Plan.Scenario.Expect.Blame.None { // what proves the repair must not hold yet, unless it repairs itself
+			wg.Go(func() { r.look(bounded, r.Plan.Proof, During, false) })
+		}
 		r.watch(bounded, end)
 		wg.Wait() // what plain tools see has budgets of its own
 	}

@@ -20,6 +20,7 @@ func TestMutants(t *testing.T) {
 		{Name: "forgets residue", File: story, Old: "p.Clean, p.Residue = e.Clean, e.Residue", New: "p.Clean = new(bool)\n\t\t*p.Clean = true"},
 		{Name: "takes a machine as clean", File: claim, Old: "case p.Clean != nil && !*p.Clean:", New: "case false:"},
 		{Name: "is in time when it may have been", File: judge, Old: "return t.WithinMS > t.Budget", New: "return t.AfterMS > t.Budget"},
+		{Name: "believes a proof that always holds", File: claim, Old: "case proof != nil && proof.Held:", New: "case false:"},
 		{Name: "believes a look that always holds", File: claim, Old: "case fault != nil && fault.Held:", New: "case false:"},
 		{Name: "believes a control that never held", File: claim, Old: "case control != nil && !control.Held && !control.NotRun:", New: "case false:"},
 		{Name: "passes what was not seen", File: claim, Old: "case len(unseen) > 0:", New: "case false:"},

@@ -28,6 +28,7 @@ type Job struct {
 // Times of a run.
 const (
 	again      = 300 * time.Millisecond // between two walks, looks or questions that did not give what is wanted
+	settle     = 15 * time.Second       // for the chain to be green before anything is touched
 	lookMost   = 15 * time.Second       // of one try of a look
 	reserve    = 5 * time.Second        // before the ttl ends, the run ends its part by itself
 	restTime   = 15 * time.Second       // how long an interrupted run tries to put back and to clear up
@@ -158,6 +159,16 @@ func (r *runner) harm(ctx context.Context) {
 	}
 }
 
+// green walks until the chain is green. It may need a moment: of an earlier drill something may still be on its way.
+func (r *runner) green(ctx context.Context) bool {
+	for until := time.Now().Add(settle); ; pause(ctx, again) {
+		w := r.walk(ctx, Before)
+		if ctx.Err() != nil || w.Green() || time.Now().After(until) {
+			return ctx.Err() == nil && w.Green()
+		}
+	}
+}
+
 // prepare brings the run to where machines may be made ready: the chain is green, and plain tools can tell the fault from
 // its absence.
 func (r *runner) prepare(ctx context.Context) bool {
@@ -167,7 +178,7 @@ func (r *runner) prepare(ctx context.Context) bool {
 			return false
 		}
 	}
-	if w := r.walk(ctx, Before); ctx.Err() != nil || !w.Green() || !r.tellApart(ctx) {
+	if !r.green(ctx) || !r.tellApart(ctx) {
 		return false
 	}
 	if r.Ready == nil {

@@ -83,6 +83,7 @@ func endings() []ending {
 		{"no-recovery", drill.NoRecovery, "the chain is not green: node_runtime_api_reachability", nil, func(w *world) { w.sore = time.Hour }},
 		{"recovered-late", drill.NoRecovery, "green between", nil, func(w *world) { w.sore = 21 * time.Second }},
 		{"repair-not-proved", drill.NoRecovery, "repaired: exit code 1", nil, func(w *world) { w.unproof = true }},
+		{"proof-always-holds", drill.AbortedGuard, "so it would prove nothing", nil, func(w *world) { w.proves = true }},
 		{"decision-refused", drill.NoRecovery, "the platform did not take the decision: 409", of(planOf("n1"), func(p *chaos.Plan) {
 			p.Decision = &chaos.Decision{Path: "/x", Reason: "y"}
 		}), func(w *world) { w.refusesDecision = errors.New("409") }},

@@ -103,7 +103,7 @@ func broken(t testing.TB) *tape {
 		after(310, drill.Event{Kind: drill.Armed, Machine: node, Status: status(step.Planned, "")}).
 		after(10, drill.Event{Kind: drill.Breaking, Machine: node, Step: "block"}).
 		after(35, drill.Event{Kind: drill.Broken, Machine: node, Step: "block", Status: status(step.Verified, step.ByWatchdog)}).
-		look(2050, drill.LookInjected, "").look(60, drill.LookControl, "")
+		look(2050, drill.LookInjected, "").look(60, drill.LookControl, "").seen(0, drill.During, drill.LookProof, "exit code 7, want 0")
 }
 
 // look is one after something was broken, or after it was put back.

@@ -137,6 +137,9 @@ func (r *recorder) renew(p chaos.Plan) {
 func (r *recorder) look(stage drill.Stage, name, machine string, took diag.Millis) {
 	r.after(50 * time.Millisecond)
 	r.tell(drill.Event{Kind: drill.Looked, Machine: machine, Seen: &drill.Seen{Name: name, Stage: stage, Held: true, TookMS: took}})
+	if name == drill.LookInjected { // what proves the repair does not hold then
+		r.tell(drill.Event{Kind: drill.Looked, Machine: machine, Seen: &drill.Seen{Name: drill.LookProof, Stage: stage, Why: "exit code 7", TookMS: took}})
+	}
 }
 
 // restore puts everything back; conflicts says on which machines that cannot be.

@@ -1,0 +1,92 @@
+package golden
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/render"
+	"github.com/gpuaas/gpuaasctl/scenarios"
+)
+
+// TestRecordedDrills tells every drill's recorded run again. The run was made with the drill's file as it is today, every
+// claim is held, and the page says the same byte for byte.
+func TestRecordedDrills(t *testing.T) {
+	all, err := chaos.Load(scenarios.Files, "scenarios")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		t.Run(s.Metadata.ID, func(t *testing.T) {
+			d := toldAgain(t, s)
+			if d.Verdict.Word != drill.Pass {
+				t.Errorf("%s: %s", d.Verdict.Word, d.Verdict.Text)
+			}
+			for _, c := range d.Claims {
+				if c.State != drill.Held {
+					t.Errorf("%s: %s %s", c.Title, c.State, c.Text)
+				}
+			}
+			page(t, filepath.Join("drills", s.Metadata.ID+".txt"), d)
+		})
+	}
+}
+
+// toldAgain is the drill as its recorded events tell it.
+func toldAgain(t *testing.T, s chaos.Scenario) drill.Drill {
+	t.Helper()
+	f, err := os.Open(filepath.Join("drills", s.Metadata.ID+".ndjson"))
+	if err != nil {
+		t.Fatalf("%v: record it on a lab, see README.md", err)
+	}
+	defer func() { _ = f.Close() }()
+	events, torn, err := drill.ReadEvents(f)
+	if err != nil || torn {
+		t.Fatalf("torn %t, %v", torn, err)
+	}
+	story := drill.Tell(events)
+	recorded, file := story.Plan.Scenario, s
+	recorded.File, file.File = "", ""
+	if a, b := asJSON(t, recorded), asJSON(t, file); a != b {
+		t.Errorf("the drill's file has changed since the run was recorded: record it anew\nthen %s\nnow  %s", a, b)
+	}
+	return story.Drill()
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// page compares what people see of it with the golden.
+func page(t *testing.T, path string, d drill.Drill) {
+	t.Helper()
+	r := drill.Report{Kind: drill.ReportKind, Drills: []drill.Drill{d}}
+	r.Settle()
+	var out bytes.Buffer
+	if err := render.Report(&out, &r, render.Options{Format: render.Table, Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); got != string(want) {
+		t.Errorf("the page differs: run `make golden` and read the difference\n%s", strings.TrimSpace(got))
+	}
+}
