@@ -48,6 +48,7 @@ func labSections() ([]section, func()) {
 			{"walk", "one walk against the bash helper of the same hops (bench/helper.sh)", on(walks)},
 			{"trips", "round trips", on(trips)},
 			{"footprint", "footprint on a lab node", on(machines)},
+			{"drills", "drills", on(drills)},
 		}, func() {
 			if b != nil {
 				b.close()

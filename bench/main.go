@@ -1,5 +1,5 @@
 // Command bench prints one table of what this tool costs: one walk beside the bash helper of the same hops, round
-// trips, footprint, and how fast reports are judged. Both sides of a ratio run in one run on one host, in turn; where a
+// trips, footprint, drills, and how fast reports are judged. Both sides of a ratio run in one run on one host, in turn; where a
 // side failed there is no ratio. Whether a goal was met is said in the table, never by the exit status.
 //
 // It needs root, and the lab, which it brings up when it is not; without them it measures what it can and says what it
@@ -37,7 +37,7 @@ func main() {
 	flag.StringVar(&o.profile, "profile", "", "profile `FILE` of the child")
 	flag.IntVar(&o.walks, "walks", 5, "walks of the child")
 	flag.BoolVar(&o.session, "session", true, "terminal sessions of the child")
-	only := flag.String("only", "", "one section: walk, trips, footprint or judge")
+	only := flag.String("only", "", "one section: walk, trips, footprint, drills or judge")
 	flag.Parse()
 	if err := run(o, *only, *asJSON); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

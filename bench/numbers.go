@@ -20,6 +20,12 @@ func spreadOf(all []time.Duration) spread {
 	return spread{m, s[0], s[len(s)-1]}
 }
 
+// percentile is the smallest measurement that p of a hundred do not exceed. It wants at least one.
+func percentile(all []time.Duration, p int) time.Duration {
+	s := slices.Sorted(slices.Values(all))
+	return s[max(1, (p*len(s)+99)/100)-1]
+}
+
 func (s spread) String() string {
 	return fmt.Sprintf("%s (%s..%s)", short(s.median), short(s.min), short(s.max))
 }
