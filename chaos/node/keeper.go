@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -246,20 +247,38 @@ func (k *Keeper) Revert(ctx context.Context, why string) error {
 		errs = append(errs, k.write(step.Entry{Event: step.EventRevert, Text: why}))
 	}
 	for i := len(l.Steps) - 1; i >= 0; i-- {
-		s := &l.Steps[i]
-		for n := len(s.Changes) - 1; n >= 0; n-- {
-			if s.Changes[n].Touched() || s.Changes[n].State == step.Conflict {
-				errs = append(errs, k.undo(ctx, k.spot(s, n), s.Changes[n]))
-			}
+		errs = append(errs, k.revertStep(ctx, &l.Steps[i]))
+	}
+	return errors.Join(errs...)
+}
+
+// revertStep undoes the changes of one step. What a drop-in names that is left to somebody else stays with it: without
+// that, the unit could not be started any more. The drop-in is asked, and not the journal, which may take no entry.
+func (k *Keeper) revertStep(ctx context.Context, s *step.StepLedger) error {
+	var errs []error
+	var left []step.Change // conflicts
+	for n := len(s.Changes) - 1; n >= 0; n-- {
+		c := s.Changes[n]
+		if !c.Touched() && c.State != step.Conflict {
+			continue
+		}
+		reader := ""
+		if i := slices.IndexFunc(left, func(r step.Change) bool { return r.Names(c.Change) }); i >= 0 {
+			reader = left[i].Place()
+		}
+		foreign, err := k.undo(ctx, k.spot(s, n), c, reader)
+		if errs = append(errs, err); foreign {
+			left = append(left, c.Change)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// undo undoes one change, if the place still looks as the change made it.
-func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger) error {
+// undo undoes one change, if the place still looks as the change made it, and no reader needs it which is somebody else's
+// by now. It says whether the place itself is somebody else's.
+func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader string) (foreign bool, err error) {
 	if at.Change.Hold != nil && k.Guarded != nil && k.Guarded() {
-		return nil // only the watchdog can let go; it sees that everything is to be undone
+		return false, nil // only the watchdog can let go; it sees that everything is to be undone
 	}
 	say := func(state step.State, text string) error {
 		if c.State == state && c.Text == text {
@@ -270,27 +289,35 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger) error {
 	found, err := k.Machine.Compare(ctx, at)
 	switch {
 	case err != nil:
-		return errors.Join(err, say(step.Failed, err.Error()))
+		return false, errors.Join(err, say(step.Failed, err.Error()))
 	case found.Look == Foreign:
-		return say(step.Conflict, found.Text)
+		return true, say(step.Conflict, found.Text)
+	case found.Look == Injected && reader != "":
+		return false, say(step.Conflict, "it stays, for "+reader+" needs it")
 	case found.Look == Before:
 		if err := k.tell(ctx, at); err != nil { // whoever put it back may not have come as far
-			return errors.Join(err, say(step.Failed, err.Error()))
+			return false, errors.Join(err, say(step.Failed, err.Error()))
 		}
-		return say(without(at, c.State), found.Text)
+		return false, say(without(at, c.State), found.Text)
 	}
+	return k.putBack(ctx, at, c.State, say)
+}
+
+// putBack undoes what looks as the change made it.
+func (k *Keeper) putBack(ctx context.Context, at Spot, state step.State, say func(step.State, string) error) (foreign bool, err error) {
 	var errs []error
-	if c.State != step.Reverting && c.State != step.Failed {
+	if state != step.Reverting && state != step.Failed {
 		errs = append(errs, k.change(at, step.Reverting, "", nil))
 	}
 	if err := k.Machine.Undo(ctx, at); err != nil {
-		return errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
+		return false, errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
 	}
 	if err := k.tell(ctx, at); err != nil {
-		return errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
+		return false, errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
 	}
 	at.Undone = true
-	return errors.Join(append(errs, k.seen(ctx, at, say))...)
+	foreign, err = k.seen(ctx, at, say)
+	return foreign, errors.Join(append(errs, err)...)
 }
 
 // without is the state of a change whose place is as before, although nobody undoes it now: either somebody of this drill
@@ -303,16 +330,16 @@ func without(at Spot, state step.State) step.State {
 }
 
 // seen says that a change is undone only after looking.
-func (k *Keeper) seen(ctx context.Context, at Spot, say func(step.State, string) error) error {
+func (k *Keeper) seen(ctx context.Context, at Spot, say func(step.State, string) error) (foreign bool, err error) {
 	found, err := k.Machine.Compare(ctx, at)
 	switch {
 	case err != nil:
-		return errors.Join(err, say(step.Failed, err.Error()))
+		return false, errors.Join(err, say(step.Failed, err.Error()))
 	case found.Look == Foreign:
-		return say(step.Conflict, found.Text)
+		return true, say(step.Conflict, found.Text)
 	case found.Look == Injected:
 		text := "undone, and still there"
-		return errors.Join(errors.New(text), say(step.Failed, text))
+		return false, errors.Join(errors.New(text), say(step.Failed, text))
 	}
-	return say(step.Reverted, found.Text)
+	return false, say(step.Reverted, found.Text)
 }

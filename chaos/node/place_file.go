@@ -130,7 +130,9 @@ func (p *filePlace) make(context.Context) error {
 	from, to := p.parked(), f.Path
 	if f.Absent {
 		from, to = to, from
-	} else if err := p.stage(); err != nil {
+	} else if err := p.stage(); errors.Is(err, fs.ErrExist) {
+		return err // somebody was there just now: it is theirs
+	} else if err != nil {
 		return errors.Join(err, os.RemoveAll(p.parked()))
 	} else if p.before.Was != nil {
 		how = unix.RENAME_EXCHANGE

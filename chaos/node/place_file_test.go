@@ -154,6 +154,23 @@ func TestFileJustNow(t *testing.T) {
 	}
 }
 
+// TestFileStagedOver: what somebody puts where the change is to be staged, after the look, is theirs.
+func TestFileStagedOver(t *testing.T) {
+	p := filepath.Join(t.TempDir(), "f")
+	must2(t, os.WriteFile(p, []byte("original"), 0o600))
+	s, spot := at(t, step.File{Path: p, Text: "drill"})
+	parked := step.Parked(p, "r", "s", 0)
+	must2(t, os.WriteFile(parked, []byte("theirs"), 0o600))
+	if s.Make(context.Background(), spot) == nil {
+		t.Error("made over somebody's file")
+	}
+	theirs, _ := os.ReadFile(parked)
+	original, _ := os.ReadFile(p)
+	if string(theirs) != "theirs" || string(original) != "original" {
+		t.Errorf("%q staged, %q there", theirs, original)
+	}
+}
+
 // TestFileHalfWay: a crash between two system calls leaves something that can be undone.
 func TestFileHalfWay(t *testing.T) {
 	ctx := context.Background()

@@ -190,6 +190,11 @@ func (c Change) Place() string {
 	return ""
 }
 
+// Names says whether c is a drop-in that names the file which other makes: without it the unit cannot be started.
+func (c Change) Names(other Change) bool {
+	return c.Unit != nil && other.File != nil && strings.Contains(c.Unit.DropIn, other.File.Path)
+}
+
 func (c Change) validate() error {
 	kind := c.Kind()
 	if kind == "" {
