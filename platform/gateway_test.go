@@ -347,11 +347,12 @@ func TestStopIsQuickAndSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-waiting // it got the terminal.open
+	was := readNode(t, p).Agent.LastTaskWaitAt
 	go func() {
 		status, _ := p.DoNode(node.cred, http.MethodGet, path(wire.PathTaskWait, platformtest.NodeID), nil, nil)
 		waiting <- status
 	}()
-	time.Sleep(50 * time.Millisecond)
+	eventually(t, "the node waits again", func() bool { return readNode(t, p).Agent.LastTaskWaitAt != was })
 	stopped := make(chan time.Duration, 1)
 	go func() {
 		began := time.Now()

@@ -40,11 +40,23 @@ type Hop struct {
 	Counter     func(e *Env, c *Case, failing *diag.Fact) []Counter
 }
 
+// patience is how long one of the hop's steps may take, of a budget: its own time, and as many times more as a profile
+// gives the hop more than its own. A network that needs more time needs it in every step.
+func (h *Hop) patience(s Step, budget time.Duration) time.Duration {
+	switch {
+	case s.Timeout == 0:
+		return max(budget-counterReserve, budget/2)
+	case budget > h.Budget:
+		return time.Duration(float64(s.Timeout) * float64(budget) / float64(h.Budget))
+	}
+	return s.Timeout
+}
+
 // Step is one measurement of a hop.
 type Step struct {
 	Name    string
 	From    string
-	Timeout time.Duration // of one request; leaves the hop's budget room for counter-probes
+	Timeout time.Duration // of one request, see patience; leaves the hop's budget room for counter-probes
 	Needs   []diag.HopID  // hops without whose pass this step cannot run
 	After   []string      // ids of facts that must be there (measured or not) before this step asks
 	When    func(c *Case) string

@@ -140,10 +140,7 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	defer cancel()
 	req := s.Ask(w.env, c)
 	req.ID = factID(h.ID, s.Name)
-	req.TimeoutMS = s.Timeout.Milliseconds()
-	if s.Timeout == 0 {
-		req.TimeoutMS = max(budget.total-counterReserve, budget.total/2).Milliseconds()
-	}
+	req.TimeoutMS = h.patience(s, budget.total).Milliseconds()
 	f := w.probe(ctx, s.From, []diag.Request{req})[0]
 	if early {
 		if !w.waitFor(hopNames(s.Needs), w.hopDone) {

@@ -115,7 +115,6 @@ func answer(f *platformtest.Front, path string, status int, header ...string) {
 // short gives hops that wait for a silence less of it.
 func short(hops ...diag.HopID) func(*profile.Profile) {
 	return func(p *profile.Profile) {
-		p.Budgets = map[diag.HopID]time.Duration{}
 		for _, h := range hops {
 			p.Budgets[h] = 2500 * time.Millisecond
 		}
