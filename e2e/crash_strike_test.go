@@ -95,7 +95,7 @@ func (c *crashTrial) killWatchdog() string {
 	}
 	pid := strings.TrimSpace(c.on(`end=$(($(date +%s)+` + wait + `)); while :; do
  p=$(systemctl show -P MainPID gpuaasctl-watch-` + c.run + `.service)
- if [ "$p" != 0 ]; then kill -9 $p; echo $p; exit 0; fi
+ if [ "$p" != 0 ] && kill -9 $p; then echo $p; exit 0; fi
  [ $(date +%s) -lt $end ] || exit 0
 done`))
 	if pid == "" {
@@ -112,7 +112,7 @@ func (c *crashTrial) killAgent() string {
 	if c.machine == platform {
 		unit = "gpuaas-platform"
 	}
-	c.on(`p=$(systemctl show -P MainPID ` + unit + `); [ "$p" = 0 ] || kill -9 $p`)
+	c.on(`p=$(systemctl show -P MainPID ` + unit + `); [ "$p" = 0 ] || kill -9 $p || true`)
 	return unit
 }
 
