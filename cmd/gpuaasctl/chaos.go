@@ -13,10 +13,12 @@ import (
 func newChaos(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
-		Short: "Drills: what can be broken on purpose, and what exactly that would do",
+		Short: "Drills: break something on purpose, see it named, put it back, prove that nothing is left",
 		Long: `A drill is a YAML file: one thing that is broken on a real machine, how that is seen by plain tools, what the chain
 must say by when, and what proves that it is over. The built-in ones are named by their id, your own by the path of
-their file or folder.`,
+their file or folder.
+
+Start with:  gpuaasctl chaos plan DRILL --profile NAME --node-id NODE, which writes nothing, then chaos run.`,
 		Args:                       knownCommand,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -25,7 +25,8 @@ names the first failed hop, its cause and its owner.
 Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id ALLOCATION
 
 Exit codes mean the same everywhere: 0 nothing is wrong, 1 internal error, 2 usage or configuration, 3 a fault was found
-or something was refused, 4 and 6 what --fail-on asked for, 5 not enough could be measured, 130 interrupted.`,
+or something was refused, 4 and 6 what --fail-on asked for, 5 not enough could be measured, 7 a drill has left something
+on a machine, 130 interrupted.`,
 		Args:                       knownCommand,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
