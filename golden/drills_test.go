@@ -10,7 +10,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
-	"github.com/gpuaas/gpuaasctl/chaos/render"
+	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
+	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
@@ -73,7 +74,7 @@ func page(t *testing.T, path string, d drill.Drill) {
 	r := drill.Report{Kind: drill.ReportKind, Drills: []drill.Drill{d}}
 	r.Settle()
 	var out bytes.Buffer
-	if err := render.Report(&out, &r, render.Options{Format: render.Table, Width: 100}); err != nil {
+	if err := drillrender.Report(&out, &r, render.Options{Format: render.Table, Width: 100}); err != nil {
 		t.Fatal(err)
 	}
 	if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "" {
