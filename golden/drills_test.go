@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
@@ -71,7 +72,7 @@ func asJSON(t *testing.T, v any) string {
 // page compares what people see of it with the golden.
 func page(t *testing.T, path string, d drill.Drill) {
 	t.Helper()
-	r := drill.Report{Kind: drill.ReportKind, Drills: []drill.Drill{d}}
+	r := drill.Report{Kind: drill.ReportKind, EndedBy: diag.EndedCompleted, Drills: []drill.Drill{d}}
 	r.Settle()
 	var out bytes.Buffer
 	if err := drillrender.Report(&out, &r, render.Options{Format: render.Table, Width: 100}); err != nil {

@@ -111,19 +111,19 @@ func (s *Story) passed() string {
 	return fmt.Sprintf("%s, seen %s; green again %s; nothing is left", what, s.detect(), s.recovered())
 }
 
-// String is "within 1.2s of 30s" or "between 0.4s and 1.2s of 30s".
+// String is "within 1.2s of 30s" or "between 0.4s and 1.2s of 30s", rounded so that it holds what was measured.
 func (t Timing) String() string {
 	if !t.Seen {
 		return fmt.Sprintf("not within %s", t.Budget)
 	}
 	if t.AfterMS > 0 {
-		return fmt.Sprintf("between %s and %s of %s", Seconds(t.AfterMS), Seconds(t.WithinMS), t.Budget)
+		return fmt.Sprintf("between %s and %s of %s", Seconds(t.AfterMS-t.AfterMS%100), Seconds(t.WithinMS+99), t.Budget)
 	}
-	return fmt.Sprintf("within %s of %s", Seconds(t.WithinMS), t.Budget)
+	return fmt.Sprintf("within %s of %s", Seconds(t.WithinMS+99), t.Budget)
 }
 
-// Seconds writes milliseconds as seconds: "0.4s".
-func Seconds(ms int64) string { return fmt.Sprintf("%.1fs", float64(ms)/1000) }
+// Seconds writes milliseconds as seconds, tenths rounded down: "0.4s".
+func Seconds(ms int64) string { return fmt.Sprintf("%d.%ds", ms/1000, ms%1000/100) }
 
 func (s *Story) claimGuards() finding {
 	switch {
