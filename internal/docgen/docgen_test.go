@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -98,7 +99,7 @@ func TestFillBlocks(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsDocumented: a profile key, a field of the report or of its verdict that is added is written down.
+// TestEveryKeyIsDocumented: a profile key, a field of a report or of its verdict that is added is written down.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "contract.md"))
 	if err != nil {
@@ -111,6 +112,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		{reflect.TypeFor[profile.Profile](), "yaml"}, {reflect.TypeFor[profile.SSH](), "yaml"}, {reflect.TypeFor[profile.Node](), "yaml"},
 		{reflect.TypeFor[profile.Auth](), "yaml"}, {reflect.TypeFor[profile.Trust](), "yaml"}, {reflect.TypeFor[profile.Agent](), "yaml"},
 		{reflect.TypeFor[profile.Mapping](), "yaml"}, {reflect.TypeFor[profile.Chaos](), "yaml"},
+		{reflect.TypeFor[drill.Report](), "json"}, {reflect.TypeFor[drill.Drill](), "json"},
 		{reflect.TypeFor[diag.Report](), "json"}, {reflect.TypeFor[diag.Run](), "json"}, {reflect.TypeFor[diag.Verdict](), "json"}, {reflect.TypeFor[diag.Dashboard](), "json"},
 	} {
 		for i := range what.typ.NumField() {

@@ -30,6 +30,10 @@ func pages(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	drill, err := drillText(root)
+	if err != nil {
+		return nil, err
+	}
 	drills, err := drillsPage(root)
 	if err != nil {
 		return nil, err
@@ -40,7 +44,7 @@ func pages(root string) (map[string][]byte, error) {
 		"docs/hops.md":   []byte(hopsPage()),
 	}
 	for path, blocks := range map[string]map[string]string{
-		"README.md":        {"table": "```text\n" + string(text) + "```\n"},
+		"README.md":        {"table": fenced(string(text)), "drill": fenced(drill)},
 		"docs/contract.md": {"paths": pathsTable(), "fields": fieldsTable(), "policy": policyTable()},
 	} {
 		page, err := os.ReadFile(filepath.Join(root, path))
@@ -72,6 +76,8 @@ func table(root, name string, color bool) ([]byte, error) {
 	err = render.Report(&b, r, render.Options{Format: render.Table, Color: color})
 	return b.Bytes(), err
 }
+
+func fenced(text string) string { return "```text\n" + text + "```\n" }
 
 // fillBlocks replaces what stands between <!-- NAME: ... --> and <!-- /NAME -->, for every block.
 func fillBlocks(page []byte, blocks map[string]string) ([]byte, error) {
