@@ -23,7 +23,7 @@ func TestMutants(t *testing.T) {
 		{Name: "says reverted without looking", File: keeper, Test: "TestKeeper", Old: "case found.Look == Injected:", New: "case false:"},
 		{Name: "says reverted of what somebody else put back", File: keeper, Test: "TestKeeper", Old: "return step.Lost", New: "return step.Reverted"},
 		{Name: "undoes what somebody else made", File: keeper, Test: "TestKeeper",
-			Old: "\t\treturn say(step.Conflict, found.Text)\n\tcase found.Look == Before:", New: "\tcase found.Look == Before:"},
+			Old: "\t\treturn true, say(step.Conflict, found.Text)\n\tcase found.Look == Injected && reader", New: "\tcase found.Look == Injected && reader"},
 		{Name: "puts back over an edit", File: file, Test: "TestFileJustNow", Old: `return fmt.Errorf("somebody changed %s just now", f.Path)`, New: "return os.Rename(p.parked(), f.Path)"},
 		{Name: "takes the neighbours' rules along", File: block, Test: "TestKeeperReal", Old: `"delete table inet " + table + "\n"`, New: `"flush ruleset\n"`, Root: true},
 		{Name: "lives on without its lease", File: ledger, Test: "TestKeeper", Old: "if lease < ttl {", New: "if lease < ttl && false {"},
