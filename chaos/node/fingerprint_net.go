@@ -88,9 +88,12 @@ func netItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 	return items, nil
 }
 
-// steady are the words of a line that do not change by themselves.
+// steady are the words of a line that do not change by themselves; none of a line that comes by itself.
 func steady(kind, line string) []string {
 	f := strings.Fields(strings.ReplaceAll(line, `\`, " "))
+	if ofAddress(f) {
+		return nil
+	}
 	if (kind == "link" || kind == "addr") && len(f) > 0 {
 		f = f[1:] // the index
 	}
@@ -106,6 +109,13 @@ func steady(kind, line string) []string {
 		}
 	}
 	return kept
+}
+
+// ofAddress says whether a line is a route that the kernel makes of an address. Of an IPv6 address it does so a second or
+// two after the address is there, once nobody else has answered to it; and addresses are looked at themselves.
+func ofAddress(f []string) bool {
+	text := strings.Join(f, " ")
+	return strings.Contains(text, " table local ") && strings.Contains(text, " proto kernel ")
 }
 
 // firstEphemeral is the port from which on a UDP socket may be somebody's question that waits for its answer.

@@ -259,3 +259,19 @@ func TestDiff(t *testing.T) {
 		}
 	}
 }
+
+// TestSteady: what comes and goes by itself is no item, and what somebody adds is one.
+func TestSteady(t *testing.T) {
+	for _, c := range []struct{ kind, line, want string }{
+		{"route6", "local fe80::34da:a8ff:fec5:eebb dev host0 table local proto kernel metric 0 pref medium", ""}, // after the address is no longer tentative
+		{"route", "broadcast 10.1.0.255 dev host0 table local proto kernel scope link src 10.1.0.1 ", ""},
+		{"route", "local 192.0.2.0/24 dev lo table local scope host", "local 192.0.2.0/24 dev lo table local scope host"},
+		{"route", "10.1.0.0/24 dev host0 proto kernel scope link src 10.1.0.1", "10.1.0.0/24 dev host0 proto kernel scope link src 10.1.0.1"},
+		{"route6", "default via fe80::1 dev host0 proto ra metric 1024 expires 1792sec hoplimit 64", "default via fe80::1 dev host0 proto ra metric 1024"},
+		{"addr", `2: host0    inet6 fe80::1/64 scope link tentative \       valid_lft forever preferred_lft forever`, "host0 inet6 fe80::1/64 scope link"},
+	} {
+		if got := strings.Join(steady(c.kind, c.line), " "); got != c.want {
+			t.Errorf("%s %q: got %q, want %q", c.kind, c.line, got, c.want)
+		}
+	}
+}
