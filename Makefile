@@ -72,7 +72,7 @@ else
 	$(GO) test $(MUTANTS)
 endif
 
-test-lab: ## walks and faults on real machines
+test-lab: ## walks, faults and drills on real machines
 ifneq ($(shell id -u),0)
 	@echo "lab suite skipped: needs root"
 else ifneq ($(shell uname -s),Linux)

@@ -18,7 +18,8 @@ func drillsPage(root string) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString("# Drills\n\nMade from the types and files of `chaos/` and `scenarios/` by `make picture`; change it there.\n\n" +
-		"`gpuaasctl chaos show DRILL` prints a file as a pattern, `validate` checks one, `plan` says what it would do on a machine.\n\n" +
+		"`gpuaasctl chaos show DRILL` prints a file as a pattern, `validate` checks one, `plan` says what it would do on a machine.\n" +
+		"[run-a-drill.md](run-a-drill.md) is about running them, [write-a-drill.md](write-a-drill.md) about writing one.\n\n" +
 		"## The drills\n\n| drill | what | faults | blame | within |\n|---|---|---|---|--:|\n")
 	for _, s := range all {
 		var kinds []string
