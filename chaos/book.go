@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -46,7 +47,7 @@ func FindBook(builtin fs.FS, name string) (Book, []Scenario, error) {
 		}
 		return parseBook(builtin, "scenarios/"+where, "", data)
 	}
-	data, err := os.ReadFile(name)
+	data, err := readText(os.DirFS(filepath.Dir(name)), filepath.Base(name))
 	if err != nil {
 		return Book{}, nil, fmt.Errorf("read book: %w", err)
 	}
@@ -64,15 +65,26 @@ func Books(builtin fs.FS) []string {
 
 func parseBook(builtin fs.FS, file, dir string, data []byte) (Book, []Scenario, error) {
 	var b Book
+	if len(data) > maxFile {
+		return b, nil, fmt.Errorf("%s: is larger than %d bytes", file, maxFile)
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&b); err != nil && !errors.Is(err, io.EOF) {
 		return b, nil, fmt.Errorf("%s: %w", file, err)
 	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return b, nil, fmt.Errorf("%s: holds more than one YAML document", file)
+	}
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(file+": "+format, args...)) }
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %w", file, fmt.Errorf(format, args...)))
+	}
 	if !scenarioID.MatchString(b.Metadata.ID) || len(b.Metadata.ID) > 48 {
 		bad("metadata.id %q: want lower-case letters, digits and dashes, at most 48", b.Metadata.ID)
+	}
+	if strings.ContainsFunc(b.Metadata.Title, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		bad("metadata.title %q: want one line of text", b.Metadata.Title)
 	}
 	if b.Times < 0 || b.Times > maxTimes {
 		bad("times: want 1 to %d", maxTimes)

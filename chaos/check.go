@@ -48,6 +48,9 @@ func (s *Scenario) settle() []problem {
 	if len(s.Evidence) == 0 {
 		c.bad("evidence", "is missing: want at least one thing to look at")
 	}
+	for i, e := range s.Evidence {
+		c.line(fmt.Sprintf("evidence[%d]", i), e)
+	}
 	return c.found
 }
 
@@ -62,8 +65,16 @@ func (c *checker) metadata() {
 		if strings.TrimSpace(v) == "" {
 			c.bad("metadata."+key, "is missing")
 		}
+		c.line("metadata."+key, v)
 	}
 	c.word("metadata.severity", m.Severity, string(diag.P0), string(diag.P1), string(diag.P2))
+}
+
+// line refuses what would not fit into one line of a table.
+func (c *checker) line(key, v string) {
+	if strings.ContainsAny(v, "\n\t") {
+		c.bad(key, "is more than one line")
+	}
 }
 
 func (c *checker) word(key, value string, words ...string) {

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,8 +26,10 @@ func Load(files fs.FS, where string) ([]Scenario, error) {
 		if e.IsDir() || !strings.HasSuffix(e.Name(), ".yaml") {
 			continue
 		}
-		data, err := fs.ReadFile(files, e.Name())
-		if err == nil {
+		data, err := readText(files, e.Name())
+		if err != nil {
+			err = fmt.Errorf("read drill: %w", err)
+		} else {
 			var s Scenario
 			if s, err = Parse(filepath.Join(where, e.Name()), data); err == nil {
 				all = append(all, s)
@@ -72,12 +75,30 @@ func Find(builtin fs.FS, name string) ([]Scenario, error) {
 		}
 		return all, err
 	}
-	data, err := os.ReadFile(name)
+	data, err := readText(os.DirFS(filepath.Dir(name)), filepath.Base(name))
 	if err != nil {
 		return nil, fmt.Errorf("read drill: %w", err)
 	}
 	s, err := Parse(name, data)
 	return []Scenario{s}, err
+}
+
+// readText reads a file, and no more of it than is needed to know that it is too large. What is no file is not opened: a
+// pipe that nobody writes to would never end.
+func readText(files fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(files, name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("is no file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
 func ids(files fs.FS) []string {

@@ -1,10 +1,36 @@
 package chaos
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
+
+// TestFindReadsFilesAlone: what is no file is not read, for it may never end, and of a large one no more than is needed.
+func TestFindReadsFilesAlone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink(os.DevNull, filepath.Join(dir, "a.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{dir: "is no file", filepath.Join(dir, "a.yaml"): "is no file", large: "is larger than 65536 bytes"} {
+		if _, err := Find(fstest.MapFS{}, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, _, err := FindBook(fstest.MapFS{}, name+"/"); err == nil {
+			t.Errorf("book %s: read", name)
+		}
+	}
+	if _, _, err := FindBook(fstest.MapFS{}, large); err == nil || !strings.Contains(err.Error(), "is larger than") {
+		t.Errorf("book %s: %v", large, err)
+	}
+}
 
 // TestParseRefuses: every mistake names file, line and field, and more than one is told at once.
 func TestParseRefuses(t *testing.T) {
@@ -16,6 +42,8 @@ func TestParseRefuses(t *testing.T) {
 	for _, tc := range []struct{ from, to, want string }{
 		{"owner:", "ownr:", `api-egress-blocked.yaml:5: metadata.ownr: unknown field (did you mean "owner"?)`},
 		{"id: api-egress-blocked", "id: other", `:2: metadata.id: "other" is not the file's name`},
+		{"title: ", `title: "\e[2J" #`, `:3: "\x1b[2J" has characters that are not seen`},
+		{"title: ", `title: "two\nlines" #`, ":3: metadata.title: is more than one line"},
 		{"severity: P1", "severity: high", ":4: metadata.severity: unknown"},
 		{"kind: net-block", "kind: net-blok", `faults[0].kind: unknown kind "net-blok" (did you mean "net-block"?)`},
 		{"verdict: drop", "verdct: drop", `faults[0].params.verdct: unknown field (did you mean "verdict"?)`},

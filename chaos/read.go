@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -38,7 +39,7 @@ func Parse(path string, data []byte) (Scenario, error) {
 	}
 	lines := map[string]int{}
 	index(root.Content[0], "", lines)
-	found := unknown(root.Content[0], reflect.TypeFor[Scenario](), "")
+	found := append(unknown(root.Content[0], reflect.TypeFor[Scenario](), ""), unseen(&root)...)
 	if err := root.Decode(&s); err != nil {
 		found = append(found, named(typeProblems(err), lines)...)
 	}
@@ -50,6 +51,18 @@ func Parse(path string, data []byte) (Scenario, error) {
 		found[i].line = lineOf(found[i], lines)
 	}
 	return s, joined(path, found)
+}
+
+// unseen finds texts that a terminal would not show as they are: escapes make them, which the file itself has not.
+func unseen(n *yaml.Node) []problem {
+	var found []problem
+	if n.Kind == yaml.ScalarNode && strings.ContainsFunc(n.Value, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }) {
+		found = append(found, problem{line: n.Line, text: fmt.Sprintf("%q has characters that are not seen", n.Value)})
+	}
+	for _, c := range n.Content {
+		found = append(found, unseen(c)...)
+	}
+	return found
 }
 
 // problem is one mistake: where by dotted key ("faults[0].params.verdict"), and what.
