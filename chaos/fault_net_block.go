@@ -84,9 +84,9 @@ func makeNetBlock(p *netBlockParams, c *Case) (Made, *step.Refusal) {
 	return made, nil
 }
 
-// blocked tries the first address that is blocked: curl says 28 for silence and 7 for a refusal.
+// blocked tries one address that is blocked: curl says 28 for silence and 7 for a refusal.
 func (c *Case) blocked(b *step.Block) step.Check {
-	host, port := strings.Split(b.Remote[0], "/")[0], uint16(443)
+	host, port := oneOf(b.Remote), uint16(443)
 	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
 		host = "[" + host + "]"
 	}
@@ -101,7 +101,22 @@ func (c *Case) blocked(b *step.Block) step.Check {
 	if b.Verdict == step.Drop {
 		exits = []int{28}
 	}
-	return step.Check{Name: "no connection to " + b.Remote[0], Exec: step.Exec{Argv: argv, Exits: exits}, Within: verifyWithin}
+	return step.Check{Name: "no connection to " + host, Exec: step.Exec{Argv: argv, Exits: exits}, Within: verifyWithin}
+}
+
+// oneOf is an address among remotes that somebody may have: a single one, or the first of a prefix behind the network's
+// own, to which a kernel may refuse to connect whatever is blocked.
+func oneOf(remotes []string) string {
+	for _, r := range remotes {
+		if !strings.Contains(r, "/") {
+			return r
+		}
+	}
+	p, err := netip.ParsePrefix(remotes[0])
+	if err != nil || p.IsSingleIP() {
+		return strings.Split(remotes[0], "/")[0]
+	}
+	return p.Addr().Next().String()
 }
 
 func ports(all []uint16) string {
