@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // aDrill is one as a machine tells of it.
@@ -118,5 +120,18 @@ func TestFleetText(t *testing.T) {
 	b, err := json.Marshal(doc.Machines[1])
 	if err != nil || strings.Contains(string(b), "clean") {
 		t.Errorf("what was not looked at is said to be clean: %s %v", b, err)
+	}
+}
+
+// TestTrustOfADrillsMachine: a host key that is not known is accepted by a command which gets to the same machine.
+func TestTrustOfADrillsMachine(t *testing.T) {
+	p := profile.Profile{Name: "two", Nodes: map[string]profile.Node{"n1": {Host: "192.0.2.1"}}, SSH: profile.SSH{User: "ops"}, PlatformSSH: profile.SSH{Host: "192.0.2.9", User: "root"}}
+	j := &job{profileArg: "two"}
+	j.Env.Profile = p
+	for _, m := range fleetOf(p) {
+		drills, trusted := j.machineConfig(m), nodeConfig(p, m.ID, "")
+		if drills.Host != trusted.Host || drills.SSH.User != trusted.SSH.User || !slices.Equal(drills.TrustArgs, []string{"--profile", "two"}) {
+			t.Errorf("%s: a drill goes to %s@%s, `ssh trust %s %v` to %s@%s", m.ID, drills.SSH.User, drills.Host, m.ID, drills.TrustArgs, trusted.SSH.User, trusted.Host)
+		}
 	}
 }

@@ -71,6 +71,9 @@ func (j *job) machineConfig(m chaos.Machine) vantage.NodeConfig {
 	if m.Role == chaos.RolePlatform {
 		c.SSH = j.Env.Profile.PlatformSSH
 	}
+	if j.profileArg != "" {
+		c.TrustArgs = []string{"--profile", j.profileArg}
+	}
 	return c
 }
 

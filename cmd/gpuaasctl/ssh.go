@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -87,8 +88,11 @@ func (a *app) trust(cmd *cobra.Command, node string, o *trustOptions) error {
 	return a.write(fmt.Appendf(nil, "%s accepted: %s %s, noted in %s\n", node, t.KeyType, t.Fingerprint, t.File))
 }
 
-// nodeConfig says how to get to a node of the profile, or to a host of that name.
+// nodeConfig says how to get to a node of the profile, to the platform's machine, or to a host of that name.
 func nodeConfig(p profile.Profile, node, host string) vantage.NodeConfig {
+	if _, isNode := p.Nodes[node]; node == chaos.Platform && !isNode && host == "" && p.PlatformSSH.Host != "" {
+		return vantage.NodeConfig{ID: node, Host: p.PlatformSSH.Host, SSH: p.PlatformSSH}
+	}
 	if host == "" {
 		host = p.Nodes[node].Host
 	}
