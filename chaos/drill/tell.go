@@ -16,7 +16,7 @@ func (s *Story) Drill() Drill {
 		StartedAt: s.Began, EndedAt: s.Ended, DurationMS: s.NowMS,
 		Verdict: s.Verdict(), Claims: s.Claims(), Expected: s.expected(), Observed: s.observed(),
 		Inject: s.injected(), Detect: s.detect(), Recover: s.recovered(),
-		Evidence: s.Plan.Scenario.Evidence, Trouble: s.Trouble,
+		Machines: []MachineResult{}, Evidence: s.Plan.Scenario.Evidence, Trouble: s.Trouble,
 	}
 	for _, p := range s.Machines {
 		d.Machines = append(d.Machines, p.MachineResult)
