@@ -183,7 +183,7 @@ func (c *crashTrial) hit() {
 func (c *crashTrial) heals() {
 	c.t.Helper()
 	arming := c.told(drill.Arming).At.Time
-	deadline := arming.Add(crashTTL + step.DefaultGrace)
+	deadline := arming.Add(crashTTL + step.Grace)
 	why := "nobody looked"
 	for time.Now().Before(deadline) {
 		if !c.pathBack.IsZero() && time.Now().After(c.pathBack) {

@@ -52,7 +52,7 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine) 
 		return
 	}
 	// long enough for a machine that cannot be reached to have put itself back
-	ctx, cancel := context.WithTimeout(ctx, r.Plan.Budgets.Lease.Std()+step.DefaultGrace+restTime)
+	ctx, cancel := context.WithTimeout(ctx, r.Plan.Budgets.Lease.Std()+step.Grace+restTime)
 	defer cancel()
 	began, told := time.Now(), ""
 	r.tell(Event{Kind: Reverting, Machine: t.ID})

@@ -42,7 +42,7 @@ func TestBlock(t *testing.T) {
 		}
 	}
 	uid := uint32(65534)
-	for _, v := range []string{step.Reset, step.Refused, step.HostUnreachable, step.AdminProhibited} {
+	for _, v := range []string{step.Reset, step.Refused} {
 		blocks = append(blocks, step.Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.1"}, Ports: []uint16{1}, UID: &uid, Verdict: v})
 	}
 	for _, v := range []string{step.NameError, step.ServerFailure} {

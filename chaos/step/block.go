@@ -22,13 +22,11 @@ type Block struct {
 
 // Verdicts of a block: what whoever sends gets to see, or in what comes in.
 const (
-	Drop            = "drop"             // nothing: a timeout
-	Reset           = "reset"            // ECONNREFUSED; tcp only
-	Refused         = "port-unreachable" // ECONNREFUSED
-	HostUnreachable = "host-unreachable" // EHOSTUNREACH
-	AdminProhibited = "admin-prohibited" // EHOSTUNREACH
-	NameError       = "nxdomain"         // the DNS's answer comes, and says that there is no such name
-	ServerFailure   = "servfail"         // the DNS's answer comes, and says that it failed
+	Drop          = "drop"             // nothing: a timeout
+	Reset         = "reset"            // ECONNREFUSED; tcp only
+	Refused       = "port-unreachable" // ECONNREFUSED
+	NameError     = "nxdomain"         // the DNS's answer comes, and says that there is no such name
+	ServerFailure = "servfail"         // the DNS's answer comes, and says that it failed
 )
 
 func (b *Block) validate() error {
@@ -107,7 +105,6 @@ func verdicts() map[string]string {
 	return map[string]string{
 		NameError: rcode(3), ServerFailure: rcode(2),
 		Drop: "drop", Reset: "reject with tcp reset", Refused: "reject with icmpx port-unreachable",
-		HostUnreachable: "reject with icmpx host-unreachable", AdminProhibited: "reject with icmpx admin-prohibited",
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -330,15 +331,7 @@ func (e Exec) validate() error {
 
 // Fine says whether code is one of those that are fine.
 func (e Exec) Fine(code int) bool {
-	if len(e.Exits) == 0 {
-		return code == 0
-	}
-	for _, want := range e.Exits {
-		if code == want {
-			return true
-		}
-	}
-	return false
+	return len(e.Exits) == 0 && code == 0 || slices.Contains(e.Exits, code)
 }
 
 func (c Check) validate() error {
@@ -364,10 +357,8 @@ func cleanPath(p string) error {
 
 // unitName accepts names of services, sockets, timers, paths and targets.
 func unitName(s string) error {
-	stem, ext, ok := strings.Cut(s, ".")
-	if i := strings.LastIndexByte(s, '.'); ok {
-		stem, ext = s[:i], s[i+1:]
-	}
+	dot := max(0, strings.LastIndexByte(s, '.'))
+	stem, ext := s[:dot], strings.TrimPrefix(s[dot:], ".")
 	switch ext {
 	case "service", "socket", "timer", "path", "target":
 	default:

@@ -28,7 +28,7 @@ const (
 	MaxTTL       = time.Hour        // longer than that is an outage
 	RenewEvery   = 5 * time.Second  // how often whoever runs the drill says that it is still there
 	DefaultLease = 4 * RenewEvery   // so many missed renewals, and it is reverted
-	DefaultGrace = 15 * time.Second // how long an undo may take: a unit is stopped and started in it
+	Grace        = 15 * time.Second // how long an undo may take: a unit is stopped and started in it
 	MaxSize      = 256 << 10        // bytes of a drill in JSON
 )
 
@@ -50,7 +50,6 @@ type Drill struct {
 	At         time.Time `json:"at"`                   // the runner's clock when the drill was sent
 	TTL        Millis    `json:"ttl_ms"`               // from arming; after that everything is undone
 	Lease      Millis    `json:"lease_ms,omitempty"`   // without a renewal for so long, everything is undone; 0 = DefaultLease
-	Grace      Millis    `json:"grace_ms,omitempty"`   // how long the undoing may take; 0 = DefaultGrace
 	Peers      []string  `json:"peers,omitempty"`      // "addr:port" of connections that no change may cut, beside the SSH connection itself
 	Disposable bool      `json:"disposable,omitempty"` // the scenario's word that the machine may be lost; T3 needs it, and the owner's
 	Steps      []Step    `json:"steps"`
@@ -77,22 +76,12 @@ func (m Millis) Duration() time.Duration { return time.Duration(m) * time.Millis
 // MillisOf rounds d down.
 func MillisOf(d time.Duration) Millis { return Millis(d / time.Millisecond) }
 
-func (d Drill) lease() time.Duration {
+// LeaseFor is how long the drill lives without a renewal.
+func (d Drill) LeaseFor() time.Duration {
 	if d.Lease == 0 {
 		return DefaultLease
 	}
 	return d.Lease.Duration()
-}
-
-// LeaseFor is how long the drill lives without a renewal.
-func (d Drill) LeaseFor() time.Duration { return d.lease() }
-
-// GraceFor is how long its undoing may take.
-func (d Drill) GraceFor() time.Duration {
-	if d.Grace == 0 {
-		return DefaultGrace
-	}
-	return d.Grace.Duration()
 }
 
 // Step finds a step by its id.
@@ -174,11 +163,8 @@ func (d Drill) Validate() error {
 	if ttl := d.TTL.Duration(); ttl < MinTTL || ttl > MaxTTL {
 		bad("ttl_ms: %v is not between %v and %v", ttl, MinTTL, MaxTTL)
 	}
-	if d.Lease < 0 || d.lease() < 2*time.Second {
+	if d.Lease < 0 || d.LeaseFor() < 2*time.Second {
 		bad("lease_ms: %v is too short to be renewed over a network", d.Lease.Duration())
-	}
-	if d.Grace < 0 {
-		bad("grace_ms is negative")
 	}
 	for _, p := range d.Peers {
 		if _, err := netip.ParseAddrPort(p); err != nil {

@@ -31,8 +31,8 @@ func (c Change) Lines(run, id string, n int, ttl time.Duration) (do, undo []stri
 		do = []string{"the watchdog holds unnamed files in " + c.Hold.Dir + " " + c.Hold.until()}
 		undo = []string{"the watchdog closes them"}
 	case "run":
-		do = append([]string{c.Run.Do.line()}, indent(c.Run.Do.Stdin)...)
-		undo = append([]string{fmt.Sprintf("if %s still prints %q:", c.Run.State.line(), c.Run.Injected), c.Run.Undo.line()}, indent(c.Run.Undo.Stdin)...)
+		do = append([]string{c.Run.Do.Line()}, indent(c.Run.Do.Stdin)...)
+		undo = append([]string{fmt.Sprintf("if %s still prints %q:", c.Run.State.Line(), c.Run.Injected), c.Run.Undo.Line()}, indent(c.Run.Undo.Stdin)...)
 	}
 	for _, n := range c.Notify {
 		tell := "systemctl try-" + map[string]string{"reload": "reload-or-restart", "restart": "restart"}[n.Verb] + " " + n.Unit
@@ -52,7 +52,8 @@ func indent(text string) []string {
 	return lines
 }
 
-func (e Exec) line() string {
+// Line is the program with its arguments, quoted for reading, not for a shell.
+func (e Exec) Line() string {
 	words := make([]string, len(e.Argv))
 	for i, a := range e.Argv {
 		words[i] = a
@@ -62,9 +63,6 @@ func (e Exec) line() string {
 	}
 	return strings.Join(words, " ")
 }
-
-// Line is the program with its arguments, quoted for reading, not for a shell.
-func (e Exec) Line() string { return e.line() }
 
 // Parked is where a file lies that a change took the place of.
 func Parked(p, run, id string, n int) string {
