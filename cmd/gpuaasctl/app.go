@@ -28,10 +28,14 @@ func run(args []string) int {
 	return a.execute(ctx, args)
 }
 
-// interruptible is cancelled by the first SIGINT or SIGTERM, so that a walk can still say what it saw; the second
-// one ends the process at once.
+// interruptible is cancelled by the first SIGINT or SIGTERM, or by the end of the terminal where nohup does not keep it
+// off, so that a walk can still say what it saw; the second one ends the process at once.
 func interruptible() (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }

@@ -74,6 +74,14 @@ func wait(ctx context.Context, d time.Duration) bool {
 // leave leaves the machines to themselves.
 func (d *gameDay) leave() { d.once.Do(func() { close(d.abandon) }) }
 
+// outlive keeps this process from being ended by what a terminal does that is closed, which may come more than once, and
+// by a reader who has read enough: something may be broken that is to be put back, and a report to be written.
+func outlive() (stop func()) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP, syscall.SIGPIPE)
+	return func() { signal.Stop(heard) }
+}
+
 // hearSecond leaves the machines to themselves when the operator asks for the end a second time; a third time ends the
 // process. It hears until stop is called.
 func (d *gameDay) hearSecond(ctx context.Context) (stop func()) {

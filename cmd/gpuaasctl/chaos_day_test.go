@@ -1,0 +1,27 @@
+package main
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestTerminalClosed: the end of a terminal, which comes twice, interrupts, and ends no process that has something to put
+// back.
+func TestTerminalClosed(t *testing.T) {
+	ctx, stop := interruptible()
+	defer stop()
+	defer outlive()()
+	for range 2 {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Second):
+			t.Fatal("not interrupted")
+		}
+		time.Sleep(20 * time.Millisecond) // in which what would be ended is
+	}
+}
