@@ -131,10 +131,8 @@ func (c *crashTrial) account() string {
 		for _, r := range e.Refused {
 			b.WriteString(r.String())
 		}
-		for _, r := range e.Residue {
-			if r.Allowed == "" {
-				b.WriteString("\n          left: " + r.String())
-			}
+		for _, r := range step.Unexplained(e.Residue) {
+			b.WriteString("\n          left: " + r.String())
 		}
 		b.WriteString("\n")
 	}

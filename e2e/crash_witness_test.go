@@ -78,10 +78,8 @@ func (c *crashTrial) differs(allowed []step.Allow) ([]string, error) {
 		return nil, err
 	}
 	var all []string
-	for _, r := range onnode.Diff(c.before, now, step.Scope{}, allowed) {
-		if r.Allowed == "" {
-			all = append(all, r.String())
-		}
+	for _, r := range step.Unexplained(onnode.Diff(c.before, now, step.Scope{}, allowed)) {
+		all = append(all, r.String())
 	}
 	return all, nil
 }

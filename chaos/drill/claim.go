@@ -371,7 +371,7 @@ func (s *Story) claimClean() finding {
 	for _, p := range s.Machines {
 		switch {
 		case p.Clean != nil && !*p.Clean:
-			return violated(Residue, "%s: %s", p.ID, join(unexplained(p.Residue), step.Residue.String))
+			return violated(Residue, "%s: %s", p.ID, join(step.Unexplained(p.Residue), step.Residue.String))
 		case p.Clean == nil && (p.Armed || p.RevertedMS > 0):
 			open = append(open, p.ID)
 		}
@@ -383,11 +383,6 @@ func (s *Story) claimClean() finding {
 		return finding{}
 	}
 	return held("")
-}
-
-// unexplained are the differences that were not declared.
-func unexplained(all []step.Residue) []step.Residue {
-	return slices.DeleteFunc(slices.Clone(all), func(r step.Residue) bool { return r.Allowed != "" })
 }
 
 func (s *Story) claimClosed() finding {

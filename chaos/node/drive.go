@@ -186,12 +186,12 @@ func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
 		if all, err = r.differs(ctx, before); err != nil {
 			return nil, err
 		}
-		if Count(all) == 0 || time.Now().After(deadline) {
+		if len(step.Unexplained(all)) == 0 || time.Now().After(deadline) {
 			break
 		}
 	}
 	e := step.Entry{Event: step.EventClean, State: step.Reverted}
-	if n := Count(all); n > 0 {
+	if n := len(step.Unexplained(all)); n > 0 {
 		e.State, e.Text = step.Conflict, fmt.Sprintf("%d differences", n)
 	}
 	return all, r.locked(ctx, func() error { return r.keeper(step.ByCLI).write(e) })

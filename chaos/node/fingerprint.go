@@ -97,17 +97,6 @@ func Diff(before, after Fingerprint, scope step.Scope, allowed []step.Allow) []s
 	return all
 }
 
-// Count is how many differences are not allowed.
-func Count(all []step.Residue) int {
-	n := 0
-	for _, r := range all {
-		if r.Allowed == "" {
-			n++
-		}
-	}
-	return n
-}
-
 // Tolerances of free space: logs are written during a drill.
 const (
 	tolerateBytes  = 64 << 20

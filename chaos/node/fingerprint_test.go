@@ -141,7 +141,7 @@ func TestPlantedResidue(t *testing.T) {
 			t.Fatalf("%s is unmeasured: %s", class, why)
 		}
 	}
-	if same, err := Take(ctx, step.Scope{}); err != nil || Count(Diff(before, same, step.Scope{}, nil)) != 0 {
+	if same, err := Take(ctx, step.Scope{}); err != nil || len(step.Unexplained(Diff(before, same, step.Scope{}, nil))) != 0 {
 		t.Fatalf("twice the same machine: %v %v", Diff(before, same, step.Scope{}, nil), err)
 	}
 	planted := map[step.Class]bool{}
@@ -254,7 +254,7 @@ func TestDiff(t *testing.T) {
 		"unmeasured":      {item(step.ClassNft, "x", "1"), Fingerprint{Unmeasured: map[step.Class]string{step.ClassNft: "no nft"}}, 1},
 		"never measured":  {Fingerprint{Unmeasured: map[step.Class]string{step.ClassNft: "no nft"}}, Fingerprint{Unmeasured: map[step.Class]string{step.ClassNft: "no nft"}}, 0},
 	} {
-		if got := Count(Diff(tc.a, tc.b, step.Scope{}, allow)); got != tc.want {
+		if got := len(step.Unexplained(Diff(tc.a, tc.b, step.Scope{}, allow))); got != tc.want {
 			t.Errorf("%s: %d differences, want %d", name, got, tc.want)
 		}
 	}

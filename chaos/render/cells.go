@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
@@ -98,11 +99,7 @@ func residue(d *drill.Drill) render.Cell {
 func left(d *drill.Drill) int {
 	n := 0
 	for i := range d.Machines {
-		for _, r := range d.Machines[i].Residue {
-			if r.Allowed == "" {
-				n++
-			}
-		}
+		n += len(step.Unexplained(d.Machines[i].Residue))
 	}
 	return n
 }

@@ -88,6 +88,11 @@ type Residue struct {
 	Allowed string `json:"allowed,omitempty"` // why it is none after all
 }
 
+// Unexplained are the differences that nobody declared: what is left.
+func Unexplained(all []Residue) []Residue {
+	return slices.DeleteFunc(slices.Clone(all), func(r Residue) bool { return r.Allowed != "" })
+}
+
 // String is one line.
 func (r Residue) String() string {
 	switch {

@@ -172,8 +172,10 @@ func revert(ctx context.Context, c *call, reply *step.Reply) error {
 func verify(ctx context.Context, c *call, reply *step.Reply) error {
 	return with(c, reply, func(r *node.Run) error {
 		all, err := r.Verify(ctx)
-		clean := err == nil && node.Count(all) == 0
-		reply.Residue, reply.Clean = all, &clean
+		reply.Residue = all
+		if clean := len(step.Unexplained(all)) == 0; err == nil { // else nobody knows
+			reply.Clean = &clean
+		}
 		return err
 	})
 }
@@ -197,8 +199,10 @@ func closeRun(ctx context.Context, c *call, reply *step.Reply) error {
 
 func residue(ctx context.Context, c *call, reply *step.Reply) error {
 	all, err := node.Own(ctx)
-	clean := err == nil && len(all) == 0
-	reply.Residue, reply.Clean = all, &clean
+	reply.Residue = all
+	if clean := len(all) == 0; err == nil {
+		reply.Clean = &clean
+	}
 	return err
 }
 

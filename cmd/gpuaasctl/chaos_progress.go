@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
@@ -197,7 +196,7 @@ func putBack(e drill.Event) string {
 
 // compared is every difference from before that nobody allowed.
 func compared(e drill.Event) []string {
-	left := slices.DeleteFunc(slices.Clone(e.Residue), func(r step.Residue) bool { return r.Allowed != "" })
+	left := step.Unexplained(e.Residue)
 	if e.Clean != nil && *e.Clean {
 		return []string{e.Machine + ": as before"}
 	}

@@ -110,7 +110,7 @@ func undo(ctx context.Context, on *remote.Machine, found remote.Found, force boo
 		x.Error = err.Error()
 		left = append(left, "the machine was not compared with before")
 	} else {
-		x.Residue = slices.DeleteFunc(r.Residue, func(d step.Residue) bool { return d.Allowed != "" })
+		x.Residue = step.Unexplained(r.Residue)
 		if x.Clean = r.Clean; x.Clean == nil || !*x.Clean {
 			left = append(left, fmt.Sprintf("what differs from before (%d)", len(x.Residue)))
 		}

@@ -65,7 +65,7 @@ func (m drillModel) behind(p *drill.Part, first render.Cell) []render.Cell {
 	if p.Clean != nil && *p.Clean {
 		cells = append(cells, plain("  "), said(diag.StatusPass, "as before"))
 	} else if p.Clean != nil {
-		n := len(slices.DeleteFunc(slices.Clone(p.Residue), func(r step.Residue) bool { return r.Allowed != "" }))
+		n := len(step.Unexplained(p.Residue))
 		cells = append(cells, plain("  "), said(diag.StatusFail, fmt.Sprintf("%d left that was not there", n)))
 	}
 	switch {
