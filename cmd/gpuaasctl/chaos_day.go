@@ -75,12 +75,9 @@ func wait(ctx context.Context, d time.Duration) bool {
 func (d *gameDay) leave() { d.once.Do(func() { close(d.abandon) }) }
 
 // outlive keeps this process from being ended by what a terminal does that is closed, which may come more than once, and
-// by a reader who has read enough: something may be broken that is to be put back, and a report to be written.
-func outlive() (stop func()) {
-	heard := make(chan os.Signal, 1)
-	signal.Notify(heard, syscall.SIGHUP, syscall.SIGPIPE)
-	return func() { signal.Stop(heard) }
-}
+// by a reader who has read enough: something may be broken that is to be put back, and a report and an exit code are owed
+// after that.
+func outlive() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE) }
 
 // hearSecond leaves the machines to themselves when the operator asks for the end a second time; a third time ends the
 // process. It hears until stop is called.

@@ -12,7 +12,7 @@ import (
 func TestTerminalClosed(t *testing.T) {
 	ctx, stop := interruptible()
 	defer stop()
-	defer outlive()()
+	outlive()
 	for range 2 {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)

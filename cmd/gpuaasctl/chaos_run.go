@@ -99,7 +99,7 @@ func (a *app) chaosRun(cmd *cobra.Command, o *runOptions, args []string) error {
 		APIVersion: diag.APIVersion, Kind: drill.ReportKind, ToolVersion: toolVersion(), Profile: runs[0].job.Env.Profile.Name,
 		Book: game, StartedAt: diag.At(time.Now()), Drills: []drill.Drill{},
 	}}
-	defer outlive()()
+	outlive()
 	report, shown, err := a.runAndShow(cmd.Context(), day)
 	if !shown {
 		err = a.writeDrills(report, o.output)
