@@ -50,17 +50,10 @@ func once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
 		e.Argv = append([]string{"nsenter", "-t", strconv.Itoa(pid), "-m", "--"}, e.Argv...)
 	}
 	out, err := m.Exec(ctx, e)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err.Error(), false
-	case !c.Exec.Fine(out.Code):
-		return fmt.Sprintf("%s: exit code %d: %s", c.Exec.Line(), out.Code, brief(out.Text)), true
-	case c.Has != "" && !strings.Contains(out.Text, c.Has):
-		return fmt.Sprintf("%s does not say %q but %q", c.Exec.Line(), c.Has, brief(out.Text)), true
-	case c.Lacks != "" && strings.Contains(out.Text, c.Lacks):
-		return fmt.Sprintf("%s says %q", c.Exec.Line(), c.Lacks), true
 	}
-	return "", true
+	return c.Against(out.Code, out.Text), true
 }
 
 // mainPID is the main process of a unit, whose view of the files is taken.
@@ -74,15 +67,4 @@ func mainPID(ctx context.Context, m Machine, unit string) (int, error) {
 		return 0, fmt.Errorf("%s does not run, so it sees nothing", unit)
 	}
 	return pid, nil
-}
-
-// maxSaid bounds what is quoted of a tool.
-const maxSaid = 160
-
-func brief(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) > maxSaid {
-		text = strings.ToValidUTF8(text[:maxSaid], "") + "..."
-	}
-	return text
 }

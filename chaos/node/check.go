@@ -4,8 +4,6 @@ package node
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -35,20 +33,13 @@ func try(ctx context.Context, c step.Check) string {
 	}
 }
 
+// once tries it once.
 func once(ctx context.Context, c step.Check) string {
 	o, err := look(ctx, c)
-	said := o.out + o.err
-	switch {
-	case err != nil:
+	if err != nil {
 		return err.Error()
-	case !c.Exec.Fine(o.code):
-		return fmt.Sprintf("%s: exit code %d: %s", c.Exec.Line(), o.code, o.said())
-	case c.Has != "" && !strings.Contains(said, c.Has):
-		return fmt.Sprintf("%s does not say %q but %.120q", c.Exec.Line(), c.Has, said)
-	case c.Lacks != "" && strings.Contains(said, c.Lacks):
-		return fmt.Sprintf("%s says %q", c.Exec.Line(), c.Lacks)
 	}
-	return ""
+	return c.Against(o.code, o.err+o.out)
 }
 
 // look runs a check's program, in a unit's mount namespace if it is to see what the unit sees.

@@ -1,0 +1,31 @@
+package step
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAgainst(t *testing.T) {
+	exec := Exec{Argv: []string{"/bin/x"}}
+	long := strings.Repeat("ü ", 200)
+	for name, tc := range map[string]struct {
+		check   Check
+		code    int
+		printed string
+		want    string // part of it; "" = it holds
+	}{
+		"holds":                 {Check{Exec: exec}, 0, "whatever", ""},
+		"wanted code":           {Check{Exec: Exec{Argv: exec.Argv, Exits: []int{28}}}, 28, "", ""},
+		"code":                  {Check{Exec: exec}, 7, "no\nroute", "/bin/x: exit code 7: no route"},
+		"code, and silence":     {Check{Exec: exec}, 7, "\n", "/bin/x: exit code 7"},
+		"0 is not wanted":       {Check{Exec: Exec{Argv: exec.Argv, Exits: []int{28}}}, 0, "", "exit code 0"},
+		"lacks what it has":     {Check{Exec: exec, Has: "frozen"}, 0, "running", `does not say "frozen" but "running"`},
+		"says what it must not": {Check{Exec: exec, Lacks: "running"}, 0, "it is running", `says "running"`},
+		"much":                  {Check{Exec: exec, Has: "x"}, 0, long, `..."`},
+	} {
+		got := tc.check.Against(tc.code, tc.printed)
+		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) || len(got) > 300 {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
