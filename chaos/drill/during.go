@@ -114,7 +114,9 @@ func (r *runner) breaking(ctx context.Context) bool {
 // make makes one step. After an answer that was lost the machine's journal is read, and then it is asked for once more:
 // a step that is wanted already is not made again, only waited for.
 func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id string) bool {
-	r.tell(Event{Kind: Breaking, Machine: t.ID, Step: id})
+	if r.tell(Event{Kind: Breaking, Machine: t.ID, Step: id}); ctx.Err() != nil {
+		return false
+	}
 	reply, err := m.Fault(ctx, nil, "do", "--run", r.Plan.Run, "--step", id)
 	if err != nil && ctx.Err() == nil {
 		r.trouble(t.ID, fmt.Errorf("step %s: %w", id, err))

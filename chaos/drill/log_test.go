@@ -26,20 +26,21 @@ func TestNothingIsTouchedUntold(t *testing.T) {
 	if asked := o.boxes["n1"].asked; len(asked) > 0 || o.walks > 0 {
 		t.Errorf("asked: %v, %d walks", asked, o.walks)
 	}
-	if v := o.story.Verdict(); v.Word != drill.Infra || strings.Count(v.Text, "the run's log cannot be written: no space left on device") != 1 {
+	if v := o.story.Verdict(); v.Word != drill.AbortedGuard || strings.Count(v.Text, "the run's log cannot be written: no space left on device") != 1 {
 		t.Errorf("%s: %s", v.Word, v.Text)
 	}
 }
 
-// TestLogThatBreaks: a run whose log ends in the middle goes on, puts everything back, and says so.
+// TestLogThatBreaks: a run whose log ends in the middle begins nothing that could not be told of, puts everything back, and
+// says so: it is no pass, which its log would not be either.
 func TestLogThatBreaks(t *testing.T) {
 	whole := newWorld("n1").run(t, planOf("n1"))
 	for at := 2; at <= len(whole.events); at++ {
 		w := newWorld("n1")
 		w.fullAt = at
 		o := w.run(t, planOf("n1"))
-		if said := strings.Join(o.story.Trouble, "; "); !strings.Contains(said, "no space left on device") {
-			t.Errorf("full at %d: %q", at, said)
+		if v := o.story.Verdict(); v.Word != drill.AbortedGuard || !strings.Contains(v.Text, "no space left on device") {
+			t.Errorf("full at %d: %s: %s", at, v.Word, v.Text)
 		}
 		if o.story.Ended.IsZero() || len(o.story.Left()) > 0 {
 			t.Errorf("full at %d: left %v", at, o.story.Left())

@@ -48,7 +48,8 @@ type runner struct {
 	mu    sync.Mutex // guards what follows
 	seq   int
 	story Story
-	deaf  error                // events cannot be written down any more
+	deaf  bool                 // events cannot be written down any more
+	quiet func()               // ends what breaks things, when they cannot
 	kept  map[string]time.Time // when a machine was asked what it last answered with being armed
 	mute  map[string]bool      // machines whose answer to arming was lost
 }
@@ -56,17 +57,17 @@ type runner struct {
 // Run carries out the plan, and gives its story. Whatever happens, and also when ctx ends, every machine that was touched
 // is asked to put everything back before it returns, unless it is abandoned: then the machines do so by themselves.
 func Run(ctx context.Context, j Job) *Story {
-	r := &runner{Job: j, began: time.Now(), kept: map[string]time.Time{}, mute: map[string]bool{}}
+	r := &runner{Job: j, began: time.Now(), quiet: func() {}, kept: map[string]time.Time{}, mute: map[string]bool{}}
 	plan := j.Plan.Redacted()
 	plan.Facts = nil
 	r.tell(Event{Kind: Begun, Plan: &plan})
 	switch {
-	case r.deaf != nil: // nothing is touched that could not be told of
+	case r.deaf: // nothing is touched that could not be told of
 	case len(plan.Refused) > 0:
 		r.tell(Event{Kind: Refused, Refused: plan.Refused})
 	default:
 		h := r.heed(ctx)
-		r.harm(h.asked)
+		r.harm(r.heard(h.asked))
 		r.restore(h)
 		h.stop()
 	}
@@ -74,20 +75,41 @@ func Run(ctx context.Context, j Job) *Story {
 	return &r.story
 }
 
-// tell adds an event to the story, once it is written down.
+// heard is ctx for as long as events can be written down: what could not be told of any more is not begun.
+func (r *runner) heard(ctx context.Context) context.Context {
+	ctx, quiet := context.WithCancel(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.quiet = quiet; r.deaf {
+		quiet()
+	}
+	return ctx
+}
+
+// tell adds an event to the story, once it is written down. When that fails, nothing more is broken: the story goes on
+// without being written, and says so.
 func (r *runner) tell(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seq++
-	e.Seq, e.At, e.MS = r.seq, diag.At(time.Now()), time.Since(r.began).Milliseconds()
+	var failed error
 	walk := e.walk
 	e.walk = nil
-	if r.deaf == nil {
-		if err := r.Write(e, walk); err != nil {
-			r.deaf = fmt.Errorf("the run's log cannot be written: %w", err)
-			r.story.Trouble = append(r.story.Trouble, r.deaf.Error())
-		}
+	r.seq++
+	e.Seq, e.At, e.MS = r.seq, diag.At(time.Now()), time.Since(r.began).Milliseconds()
+	if !r.deaf {
+		failed = r.Write(e, walk)
 	}
+	r.take(e)
+	if failed != nil {
+		r.deaf = true
+		r.quiet()
+		r.seq++
+		r.take(Event{Seq: r.seq, At: e.At, MS: e.MS, Kind: Stopped, Text: fmt.Sprintf("the run's log cannot be written: %v", failed)})
+	}
+}
+
+// take takes an event into the story; the caller holds mu.
+func (r *runner) take(e Event) {
 	r.story.Add(e)
 	if r.Observe != nil {
 		r.Observe(e, &r.story)
@@ -209,7 +231,9 @@ func (r *runner) tellApart(ctx context.Context) bool {
 // arm makes one machine ready, and wants it confirmed over a connection of its own: the one that armed it may be the last
 // that ever comes through.
 func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) bool {
-	r.tell(Event{Kind: Arming, Machine: t.ID})
+	if r.tell(Event{Kind: Arming, Machine: t.ID}); ctx.Err() != nil {
+		return false
+	}
 	reply, err := m.Fault(ctx, t.Drill.Encode(), "arm")
 	m.Anew()
 	if err == nil && reply.Refused != nil {

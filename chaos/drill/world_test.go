@@ -261,7 +261,7 @@ func (w *world) expected(machine string, args []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	written := slices.ContainsFunc(w.events, func(e drill.Event) bool { return e.Kind == kind && e.Machine == machine && e.Step == id })
-	if !written && w.fullAt == 0 {
+	if !written && (w.fullAt == 0 || kind != drill.Reverting) { // put back is also what could not be told of
 		w.wrong = append(w.wrong, fmt.Sprintf("%s was asked to %s before it was written down", machine, args[0]))
 	}
 }
