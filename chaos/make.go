@@ -10,12 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/chaos/node"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
-
-// maxSkew is how far clocks may be apart: with more, nobody could say whether a consent still holds.
-const maxSkew = 2 * time.Minute
 
 // RefusedUnreachable and the others are refusals that no machine gives: they are said before one is asked.
 const (
@@ -218,27 +216,19 @@ func (b *planner) spares(m Machine, f Fault, changes []step.Change) {
 
 // admits is what the machine itself says against it.
 func (b *planner) admits(m Machine, d step.Drill) {
-	end := m.Now.Add(d.TTL.Duration())
 	switch c := m.Consent; {
 	case !c.Present:
 		b.refuse(m.ID, "", step.Refuse(step.RefusedConsent, "its owner has not agreed to drills: there is no consent file"))
 	case c.Problem != "":
 		b.refuse(m.ID, "", step.Refuse(step.RefusedConsent, "the consent does not count: %s", c.Problem))
-	case c.Node != m.ID:
-		b.refuse(m.ID, "", step.Refuse(step.RefusedNode, "the consent on this machine is %s's", c.Node))
-	case end.After(c.Until):
-		b.refuse(m.ID, "", step.Refuse(step.RefusedExpired, "the consent ends %s, and the drill would not be over by then", c.Until.UTC().Format(time.RFC3339)))
-	case d.Persistent() && !c.Disposable:
-		b.refuse(m.ID, "", step.Refuse(step.RefusedDisposable, "a step of tier %s outlives a reboot, and the consent does not say disposable = yes", step.TierPersistent))
+	default:
+		b.refuse(m.ID, "", node.Consent{Node: c.Node, Until: c.Until, Disposable: c.Disposable}.Permits(d, m.Now))
 	}
 	if m.Locked != "" {
 		b.refuse(m.ID, "", step.Refuse(step.RefusedLocked, "drill %s is on it", m.Locked))
 	}
 	if !m.Root {
 		b.refuse(m.ID, "", step.Refuse(step.RefusedUnsupported, "the login is not root and may not become root by sudo"))
-	}
-	if skew := m.Now.Sub(b.facts.Now); skew.Abs() > maxSkew {
-		b.refuse(m.ID, "", step.Refuse(step.RefusedClock, "its clock is %v from the operator's: nobody can say whether a consent still holds", skew.Round(time.Second)))
 	}
 }
 

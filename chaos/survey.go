@@ -56,15 +56,9 @@ done
 say done
 `
 
-// Where a machine keeps its drills, and its owner's consent: as package node has them, which is for Linux alone.
-const (
-	StateDir    = "/var/lib/gpuaasctl/drill"
-	ConsentFile = "/etc/gpuaas/chaos.allow"
-)
-
 // SurveyArgs are the arguments of SurveyScript for some questions.
 func SurveyArgs(q Questions) []string {
-	args := []string{StateDir, ConsentFile}
+	args := []string{step.StateDir, step.ConsentFile}
 	for _, of := range [...]struct {
 		word string
 		all  []string

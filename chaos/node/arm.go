@@ -66,7 +66,7 @@ func (h Host) guards(d step.Drill) error {
 	}
 	consent, refused := readConsent(h.Paths.Consent)
 	if refused == nil {
-		refused = consent.permits(d, h.Clock.Wall())
+		refused = consent.Permits(d, h.Clock.Wall())
 	}
 	if refused == nil {
 		refused = cuts(d, peers(d))
@@ -185,7 +185,7 @@ func (r *Run) copyProgram(ctx context.Context) error {
 		return err
 	}
 	defer from.Close()
-	to, err := os.OpenFile(r.path(Program), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
+	to, err := os.OpenFile(r.path(step.Program), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (r *Run) copyProgram(ctx context.Context) error {
 	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
 		return fmt.Errorf("copy this program beside the journal: %w", err)
 	}
-	if _, err := must(ctx, "", r.path(Program), "version"); err != nil {
+	if _, err := must(ctx, "", r.path(step.Program), "version"); err != nil {
 		return step.Refuse(step.RefusedUnsupported, "programs do not run from %s, so nothing could undo the drill after a reboot: %v", r.host.Paths.State, err)
 	}
 	return nil
@@ -216,7 +216,7 @@ func (r *Run) startWatchdog(ctx context.Context) error {
 	} {
 		argv = append(argv, "-p", p)
 	}
-	if _, err := must(ctx, "", append(argv, r.path(Program), "watch", "--run", r.ID)...); err != nil {
+	if _, err := must(ctx, "", append(argv, r.path(step.Program), "watch", "--run", r.ID)...); err != nil {
 		return step.Refuse(step.RefusedGuard, "%v", err)
 	}
 	if err := r.Journal.Refresh(); err != nil {

@@ -95,17 +95,17 @@ func readConsent(path string) (Consent, *step.Refusal) {
 	return c, nil
 }
 
-// permits says whether the drill is within the consent, on a machine whose clock says now. The drill must end before the
-// consent does.
-func (c Consent) permits(d step.Drill, now time.Time) *step.Refusal {
+// Permits says whether the drill is within the consent, on a machine whose clock says now; nil if it is. The drill must end
+// before the consent does. A plan asks as well as the machine, which believes no plan.
+func (c Consent) Permits(d step.Drill, now time.Time) *step.Refusal {
 	skew := now.Sub(d.At)
 	switch {
 	case skew.Abs() > maxSkew:
 		return step.Refuse(step.RefusedClock, "this machine's clock is %v from the runner's: nobody can say whether a consent still holds", skew.Round(time.Second))
 	case c.Node != d.Node:
-		return step.Refuse(step.RefusedNode, "the drill is for %s, and the consent on this machine is %s's", d.Node, c.Node)
+		return step.Refuse(step.RefusedNode, "the consent on this machine is %s's, and the drill is for %s", c.Node, d.Node)
 	case now.Add(d.TTL.Duration()).After(c.Until):
-		return step.Refuse(step.RefusedExpired, "the consent ends %s, and the drill would not be over by then", c.Until.Format(time.RFC3339))
+		return step.Refuse(step.RefusedExpired, "the consent ends %s, and the drill would not be over by then", c.Until.UTC().Format(time.RFC3339))
 	case d.Persistent() && !c.Disposable:
 		return step.Refuse(step.RefusedDisposable, "a step of tier %s outlives a reboot, and the consent does not say disposable = yes", step.TierPersistent)
 	}

@@ -42,7 +42,7 @@ func TestConsentPermits(t *testing.T) {
 		d.At = now
 		spoil(&c, &d)
 		got := ""
-		if r := c.permits(d, now); r != nil {
+		if r := c.Permits(d, now); r != nil {
 			got = r.Code
 		}
 		if got != want {

@@ -232,8 +232,8 @@ func (r *Run) own() []step.Allow {
 		"/run/systemd/transient/" + watchName(r.ID)} {
 		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why}, step.Allow{Class: step.ClassFile, Key: p, Why: why})
 	}
-	for _, p := range [...]string{Program + "-*", "." + Program + "-*"} { // there, or on its way there
-		all = append(all, step.Allow{Class: step.ClassOwn, Key: ownRun + "/" + p, Why: "the tool's own, while it works"})
+	for _, p := range [...]string{step.Program + "-*", "." + step.Program + "-*"} { // there, or on its way there
+		all = append(all, step.Allow{Class: step.ClassOwn, Key: step.RunDir + "/" + p, Why: "the tool's own, while it works"})
 	}
 	for _, u := range [...]string{watchName(r.ID), reaperName(r.ID)} {
 		all = append(all, step.Allow{Class: step.ClassUnit, Key: u + "*", Why: why}, step.Allow{Class: step.ClassOwn, Key: u, Why: why})

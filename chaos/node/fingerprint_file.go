@@ -105,7 +105,7 @@ func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error
 	add := func(whose string, pid int) error {
 		all, err := mounts(pid)
 		for _, m := range all {
-			if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, ownRun) || strings.HasPrefix(m.point, "/run/user/") {
+			if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, step.RunDir) || strings.HasPrefix(m.point, "/run/user/") {
 				continue // a unit that starts; ours, which is a class of its own; somebody's session
 			}
 			root := m.root
@@ -153,7 +153,7 @@ func diskItems(context.Context, step.Scope) (map[string]string, error) {
 		if m.root != "/" && m.kind != "btrfs" { // a part of something else, which is looked at where it is whole
 			continue
 		}
-		if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, ownRun) || strings.HasPrefix(m.point, "/run/user/") {
+		if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, step.RunDir) || strings.HasPrefix(m.point, "/run/user/") {
 			continue
 		}
 		var s unix.Statfs_t

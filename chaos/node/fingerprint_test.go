@@ -86,7 +86,7 @@ func plants() []struct {
 		}},
 		{step.ClassOwn, "/etc/.gpuaasctl-r-s-0", write("/etc/.gpuaasctl-r-s-0", "parked")},
 		{step.ClassOwn, "/run/gpuaasctl/gpuaas-fault-0123456789abcdef", func() error {
-			return errors.Join(os.MkdirAll(ownRun, 0o755), write(ownRun+"/gpuaas-agent-0123456789abcdef", "a walk's")(), write(ownRun+"/gpuaas-fault-0123456789abcdef", "forgotten")())
+			return errors.Join(os.MkdirAll(step.RunDir, 0o755), write(step.RunDir+"/gpuaas-agent-0123456789abcdef", "a walk's")(), write(step.RunDir+"/gpuaas-fault-0123456789abcdef", "forgotten")())
 		}},
 		{step.ClassOwn, "/run/gpuaasctl-r-s-0", write("/run/gpuaasctl-r-s-0", "laid over something")},
 		{step.ClassOwn, "table inet gpuaasctl_r_s_0", run("nft", "add", "table", "inet", "gpuaasctl_r_s_0")},

@@ -14,10 +14,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// ownRun is where what this tool needs while it works lies: helpers of walks, which may stay until the next boot, and this
-// program, which may not.
-const ownRun = "/run/gpuaasctl"
-
 // unitItems are units that are not simply off: their state, enablement and drop-ins. Those of a login come and go.
 func unitItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 	if !booted() {
@@ -101,7 +97,7 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 			return nil, err
 		}
 	}
-	for dir, named := range map[string]string{ownRun: Program + "-", "/run": "gpuaasctl-"} {
+	for dir, named := range map[string]string{step.RunDir: step.Program + "-", "/run": "gpuaasctl-"} {
 		if err := ownBeside(items, dir, named, exe); err != nil {
 			return nil, err
 		}
@@ -124,7 +120,7 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 	}
 	return items, eachProcess(func(pid int) {
 		its, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
-		if err == nil && its != exe && strings.HasPrefix(filepath.Base(its), Program) {
+		if err == nil && its != exe && strings.HasPrefix(filepath.Base(its), step.Program) {
 			items["process "+strconv.Itoa(pid)] = its
 		}
 	})

@@ -84,7 +84,7 @@ func endHolder(path string, anyway bool) {
 		return
 	}
 	exe, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
-	if err != nil || !strings.HasPrefix(filepath.Base(exe), Program) {
+	if err != nil || !strings.HasPrefix(filepath.Base(exe), step.Program) {
 		return
 	}
 	if state, _, _, err := stat(pid); err == nil && (anyway || stopped(state)) {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
 // reaperName is the unit that undoes a drill at boot: everything else that watched over it is gone then.
@@ -43,7 +45,7 @@ RestartSec=2
 
 [Install]
 WantedBy=sysinit.target
-`, id, folder, Program)
+`, id, folder, step.Program)
 }
 
 // installReaper puts the unit and the link that enables it in place, both on the disk before it returns. systemd need not

@@ -16,9 +16,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Program is the name of the program that all this runs in.
-const Program = "gpuaas-fault"
-
 // Paths are where things lie on a machine.
 type Paths struct {
 	State   string // a folder for each drill
@@ -28,7 +25,7 @@ type Paths struct {
 
 // HostPaths are those of a real machine.
 func HostPaths() Paths {
-	return Paths{State: "/var/lib/gpuaasctl/drill", Units: "/etc/systemd/system", Consent: "/etc/gpuaas/chaos.allow"}
+	return Paths{State: step.StateDir, Units: "/etc/systemd/system", Consent: step.ConsentFile}
 }
 
 // Host is the machine that this process runs on.

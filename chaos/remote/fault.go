@@ -18,9 +18,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// program is what runs on the machines.
-const program = "gpuaas-fault"
-
 const (
 	// slow bounds a command that stops and starts units, or waits for somebody who does.
 	slow = 90 * time.Second
@@ -55,13 +52,13 @@ func (m *Machine) FaultOf(ctx context.Context, run string, args ...string) (step
 		return step.Reply{}, fmt.Errorf("%q is no drill's id", run)
 	}
 	m.mark() // by whoever began the drill
-	return m.fault(ctx, nil, []string{path.Join(m.cfg.state, run, program)}, append(args[:len(args):len(args)], "--run", run))
+	return m.fault(ctx, nil, []string{path.Join(m.cfg.state, run, step.Program)}, append(args[:len(args):len(args)], "--run", run))
 }
 
 // fault runs the first of those programs that is there, or ours.
 func (m *Machine) fault(ctx context.Context, in []byte, programs, args []string) (step.Reply, error) {
 	if len(args) == 0 {
-		return step.Reply{}, errors.New(program + ": no command")
+		return step.Reply{}, errors.New(step.Program + ": no command")
 	}
 	for _, p := range m.programs() {
 		programs = append(programs, path.Join(m.cfg.dir, p.Name))
@@ -95,7 +92,7 @@ func (m *Machine) mark() {
 
 // failed says what had no answer.
 func (m *Machine) failed(command string, err error) error {
-	return fmt.Errorf("%s %s on %s: %w", program, command, m.ID(), err)
+	return fmt.Errorf("%s %s on %s: %w", step.Program, command, m.ID(), err)
 }
 
 // reply reads what a command printed.
@@ -132,7 +129,7 @@ func (m *Machine) push(ctx context.Context, uname string) error {
 	}
 	i := slices.IndexFunc(all, func(p vantage.Program) bool { return p.Machine == uname })
 	if i < 0 {
-		return fmt.Errorf("there is no %s for %s here to put there", program, uname)
+		return fmt.Errorf("there is no %s for %s here to put there", step.Program, uname)
 	}
 	data, err := os.ReadFile(all[i].Path)
 	if err != nil {
@@ -166,11 +163,11 @@ func (m *Machine) Leave(ctx context.Context) error {
 func (m *Machine) Sweep(ctx context.Context) error {
 	a, err := m.exec(ctx, vantage.Script{Text: leaveScript, Args: []string{m.cfg.dir}, Within: quick})
 	if err != nil {
-		return fmt.Errorf("taking %s off %s: %w", program, m.ID(), err)
+		return fmt.Errorf("taking %s off %s: %w", step.Program, m.ID(), err)
 	}
 	if _, gone := a.Note("gone"); !gone {
 		why, _ := a.Note("failed")
-		return fmt.Errorf("taking %s off %s: %s", program, m.ID(), cmp.Or(why, "the connection ended before it was"))
+		return fmt.Errorf("taking %s off %s: %s", step.Program, m.ID(), cmp.Or(why, "the connection ended before it was"))
 	}
 	return nil
 }

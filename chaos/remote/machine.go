@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
@@ -16,14 +17,8 @@ type Config struct {
 	Node     vantage.NodeConfig // how to get there; no helper of a walk is started, whatever it says
 	Programs []string           // folders in which gpuaas-fault is looked for, see vantage.HelperDirs
 
-	dir, state string // of tests, in place of pushDir and stateDir
+	dir, state string // of tests, in place of step.RunDir and step.StateDir
 }
-
-// pushDir is the tmpfs of our own in which pushed programs lie: /run is noexec on common hosts, and a disk may be full.
-const pushDir = "/run/gpuaasctl"
-
-// stateDir is where a machine keeps its drills, each in a folder with a copy of the program.
-const stateDir = "/var/lib/gpuaasctl/drill"
 
 // most is how many calls are made at once; a server allows ten sessions over one connection if it is not told otherwise.
 const most = 8
@@ -56,10 +51,10 @@ type conn struct {
 // New makes it; nothing is connected yet.
 func New(cfg Config) *Machine {
 	cfg.Node.Bare = true
-	cfg.dir, cfg.state = cmp.Or(cfg.dir, pushDir), cmp.Or(cfg.state, stateDir)
+	cfg.dir, cfg.state = cmp.Or(cfg.dir, step.RunDir), cmp.Or(cfg.state, step.StateDir)
 	return &Machine{
 		cfg:      cfg,
-		programs: sync.OnceValue(func() []vantage.Program { return vantage.Programs(cfg.Programs, program) }),
+		programs: sync.OnceValue(func() []vantage.Program { return vantage.Programs(cfg.Programs, step.Program) }),
 		slots:    make(chan struct{}, most),
 		pushing:  make(chan struct{}, 1),
 	}

@@ -358,7 +358,7 @@ func TestRuns(t *testing.T) {
 		if text == "" {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(b.cfg.state, run, program), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		if err := os.WriteFile(filepath.Join(b.cfg.state, run, step.Program), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if strings.HasPrefix(filepath.Base(os.Args[0]), program+"-") {
+	if strings.HasPrefix(filepath.Base(os.Args[0]), step.Program+"-") {
 		os.Exit(fault())
 	}
 	goleak.VerifyTestMain(m)
@@ -71,7 +71,7 @@ func newBench(t *testing.T) *bench {
 	b.program(t, "umount", "exit 0")
 	b.Server = sshtest.Start(t, sshtest.Config{Env: []string{"PATH=" + b.bin + ":" + os.Getenv("PATH")}})
 	ours := t.TempDir()
-	if err := os.Symlink(sshtest.Helper(t), filepath.Join(ours, program)); err != nil {
+	if err := os.Symlink(sshtest.Helper(t), filepath.Join(ours, step.Program)); err != nil {
 		t.Fatal(err)
 	}
 	b.cfg = Config{dir: b.dir, Programs: []string{ours}, Node: vantage.NodeConfig{

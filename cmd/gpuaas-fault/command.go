@@ -66,7 +66,7 @@ func command(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 		return exitUsage
 	}
 	c := &call{in: in, log: errs}
-	fs := flag.NewFlagSet(node.Program+" "+args[0], flag.ContinueOnError)
+	fs := flag.NewFlagSet(step.Program+" "+args[0], flag.ContinueOnError)
 	fs.SetOutput(errs)
 	fs.StringVar(&c.run, "run", "", "id of the drill")
 	fs.StringVar(&c.step, "step", "", "id of the step; all of them without it")
@@ -82,14 +82,14 @@ func command(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 		fmt.Fprintln(out, version)
 		return exitOK
 	case !known && args[0] != "fingerprint":
-		fmt.Fprintf(errs, "%s: no command %q\n%s", node.Program, args[0], usage)
+		fmt.Fprintf(errs, "%s: no command %q\n%s", step.Program, args[0], usage)
 		return exitUsage
 	}
 	if err := fs.Parse(args[1:]); err != nil {
 		return exitUsage
 	}
 	if fs.NArg() > 0 || c.run != "" && !step.ValidName(c.run) {
-		fmt.Fprintf(errs, "%s %s: unexpected argument\n", node.Program, args[0])
+		fmt.Fprintf(errs, "%s %s: unexpected argument\n", step.Program, args[0])
 		return exitUsage
 	}
 	if args[0] == "fingerprint" {
@@ -119,7 +119,7 @@ func answer(ctx context.Context, run func(context.Context, *call, *step.Reply) e
 	}
 	reply.TookUS = time.Since(began).Microseconds()
 	if err := json.NewEncoder(out).Encode(reply); err != nil {
-		fmt.Fprintf(errs, "%s: %v\n", node.Program, err)
+		fmt.Fprintf(errs, "%s: %v\n", step.Program, err)
 		return exitError
 	}
 	return code
@@ -223,7 +223,7 @@ func reap(ctx context.Context, c *call, reply *step.Reply) error {
 func fingerprint(ctx context.Context, out, errs io.Writer) int {
 	f, err := node.Take(ctx, step.Scope{})
 	if err != nil {
-		fmt.Fprintf(errs, "%s: %v\n", node.Program, err)
+		fmt.Fprintf(errs, "%s: %v\n", step.Program, err)
 		return exitError
 	}
 	e := json.NewEncoder(out)
