@@ -47,8 +47,14 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// toolBudget ends a tool that nothing else ends: whoever asked over SSH may be gone. It is longer than systemd gives a unit
+// of ours to stop.
+const toolBudget = time.Minute
+
 // tool runs a program of the machine. An exit code is no error; that it could not be run, or not in time, is one.
 func tool(ctx context.Context, stdin string, argv ...string) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, toolBudget)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, find(argv[0]), argv[1:]...)
 	cmd.Env = []string{"PATH=" + toolPath, "LC_ALL=C", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0"}
 	cmd.Stdin = strings.NewReader(stdin)

@@ -105,8 +105,8 @@ func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error
 	add := func(whose string, pid int) error {
 		all, err := mounts(pid)
 		for _, m := range all {
-			if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, step.RunDir) || strings.HasPrefix(m.point, "/run/user/") {
-				continue // a unit that starts; ours, which is a class of its own; somebody's session
+			if passing(m.point) {
+				continue
 			}
 			root := m.root
 			if strings.HasSuffix(root, "//deleted") {
@@ -137,6 +137,12 @@ func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error
 	return items, nil
 }
 
+// passing says whether what is mounted there comes and goes by itself: with a unit that starts, with somebody's session, or
+// with this tool, whose own is a class of its own.
+func passing(point string) bool {
+	return strings.HasPrefix(point, "/run/credentials/") || strings.HasPrefix(point, "/run/user/") || strings.HasPrefix(point, step.RunDir)
+}
+
 // diskItems are the free bytes and inodes of file systems.
 func diskItems(context.Context, step.Scope) (map[string]string, error) {
 	items := map[string]string{}
@@ -153,7 +159,7 @@ func diskItems(context.Context, step.Scope) (map[string]string, error) {
 		if m.root != "/" && m.kind != "btrfs" { // a part of something else, which is looked at where it is whole
 			continue
 		}
-		if strings.HasPrefix(m.point, "/run/credentials/") || strings.HasPrefix(m.point, step.RunDir) || strings.HasPrefix(m.point, "/run/user/") {
+		if passing(m.point) {
 			continue
 		}
 		var s unix.Statfs_t

@@ -26,12 +26,7 @@ func unitItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 	}
 	items := map[string]string{}
 	for block := range strings.SplitSeq(strings.TrimSpace(out), "\n\n") {
-		v := map[string]string{}
-		for line := range strings.SplitSeq(block, "\n") {
-			if key, value, ok := strings.Cut(line, "="); ok {
-				v[key] = value
-			}
-		}
+		v := properties(block)
 		id := v["Id"]
 		if id == "" || strings.HasPrefix(id, "ssh@") || strings.HasPrefix(id, "sshd@") || strings.HasPrefix(id, "user@") || strings.HasPrefix(id, "user-runtime-dir@") {
 			continue

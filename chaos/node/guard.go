@@ -3,8 +3,10 @@
 package node
 
 import (
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,13 +88,13 @@ func missing(d step.Drill) *step.Refusal {
 		}
 	}
 	var gone []string
-	for name := range need {
+	for _, name := range slices.Sorted(maps.Keys(need)) {
 		if _, err := os.Stat(find(name)); err != nil {
 			gone = append(gone, name)
 		}
 	}
 	if len(gone) > 0 {
-		return step.Refuse(step.RefusedTools, "this machine has no %s", strings.Join(sorted(gone), ", "))
+		return step.Refuse(step.RefusedTools, "this machine has no %s", strings.Join(gone, ", "))
 	}
 	return nil
 }

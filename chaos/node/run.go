@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -170,5 +169,3 @@ func (r *Run) state(format string, args ...any) *step.Refusal {
 	}
 	return step.Refuse(step.RefusedState, "%s", text)
 }
-
-func sorted(s []string) []string { slices.Sort(s); return s }

@@ -31,18 +31,24 @@ func showUnit(ctx context.Context, unit string) (unitState, error) {
 	if err != nil {
 		return unitState{}, err
 	}
-	v := map[string]string{}
-	for line := range strings.SplitSeq(out, "\n") {
-		if key, value, ok := strings.Cut(line, "="); ok {
-			v[key] = value
-		}
-	}
+	v := properties(out)
 	pid, _ := strconv.Atoi(v["MainPID"])
 	u := unitState{v["LoadState"], v["ActiveState"], v["SubState"], v["FreezerState"], v["InvocationID"], pid}
 	if u.Load == "" {
 		return u, fmt.Errorf("systemd says nothing of %s", unit)
 	}
 	return u, nil
+}
+
+// properties are what systemctl show prints of one unit, by name.
+func properties(text string) map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "="); ok {
+			all[key] = value
+		}
+	}
+	return all
 }
 
 // loadedUnit is showUnit of a unit that exists and runs: to break another one would have no effect.
