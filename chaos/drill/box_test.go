@@ -223,6 +223,11 @@ func (p *process) status(withJournal bool) step.Status {
 	if p.guarded() {
 		st.Watchdog = l.Guard
 	}
+	if l.Phase() == step.PhaseArmed {
+		ttl, lease := l.Clocks(p.now(), p.Renewed())
+		ttlLeft, leaseLeft := step.MillisOf(max(0, ttl)), step.MillisOf(max(0, lease))
+		st.TTLLeft, st.LeaseLeft = &ttlLeft, &leaseLeft
+	}
 	if withJournal {
 		st.Journal = p.journal.Entries
 	}

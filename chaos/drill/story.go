@@ -2,6 +2,7 @@ package drill
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -36,6 +37,7 @@ type Part struct {
 	Touched    bool             // it was asked to make ready
 	Broken     bool             // a step was about to be made
 	Made       map[string]int64 // when each step was, in milliseconds of the run
+	begunMS    int64            // when the last one was asked for
 	Against    string           // what is against a step that was made
 	Lost       string           // it put itself back: why
 	RevertedMS int64            // when it was known; 0 not
@@ -79,7 +81,7 @@ func (s *Story) Add(e Event) {
 		s.Ended = e.At
 	}
 	if p := s.part(e.Machine); p != nil {
-		p.add(e)
+		p.add(e, s.Plan.Budgets.TTL.Std())
 	}
 }
 
@@ -109,8 +111,9 @@ func (s *Story) part(id string) *Part {
 	return &s.Machines[i]
 }
 
-// add takes in what happened on the machine. The machine's own word on its state is the last one that was had.
-func (p *Part) add(e Event) {
+// add takes in what happened on the machine, which is armed for ttl. The machine's own word on its state is the last one
+// that was had.
+func (p *Part) add(e Event, ttl time.Duration) {
 	if st := e.Status; st != nil {
 		p.State, p.Reverter, p.Steps = st.State, st.Reverter, st.Steps
 		if st.Why != "" && st.Why != step.WhyAsked {
@@ -126,10 +129,10 @@ func (p *Part) add(e Event) {
 	case Armed:
 		p.Armed = true
 	case Breaking:
-		p.Broken = true
+		p.Broken, p.begunMS = true, e.MS
 	case Broken:
 		p.Broken = true
-		p.Made[e.Step] = e.MS
+		p.Made[e.Step] = max(p.begunMS, e.MS-madeAgo(e, ttl).Milliseconds())
 		p.Against = e.Text
 	case Lost:
 		p.Lost, p.Why = e.Text, e.Text
@@ -140,6 +143,21 @@ func (p *Part) add(e Event) {
 	case Closed:
 		p.Told, p.Closed = e.Text, e.Text == ""
 	}
+}
+
+// madeAgo is how long before its answer a step was made, by the machine's own journal: the answer comes only once the
+// machine has looked at the effect, and until then the chain could have seen the fault. 0 where the answer does not tell.
+func madeAgo(e Event, ttl time.Duration) time.Duration {
+	st := e.Status
+	if st == nil || st.ArmedAt == nil || st.TTLLeft == nil {
+		return 0
+	}
+	for _, s := range st.Steps {
+		if s.ID == e.Step && s.DoneAt != nil {
+			return max(0, ttl-st.TTLLeft.Duration()-s.DoneAt.Sub(*st.ArmedAt))
+		}
+	}
+	return 0
 }
 
 // InPlace is when the last step was made; false while one is not, or has something against it.

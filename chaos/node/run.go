@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
@@ -144,10 +143,9 @@ func (r *Run) Status(withJournal bool) (step.Status, error) {
 	st := l.Status()
 	st.Run, st.Torn = r.ID, r.Journal.Torn
 	if l.Phase() == step.PhaseArmed {
-		now := r.host.Clock.Now()
-		left := step.MillisOf(max(0, time.Duration(l.ArmedNS-now)+l.Drill.TTL.Duration()))
-		lease := step.MillisOf(max(0, time.Duration(max(l.ArmedNS, r.lease.Renewed())-now)+l.Drill.LeaseFor()))
-		st.TTLLeft, st.LeaseLeft = &left, &lease
+		ttl, lease := l.Clocks(r.host.Clock.Now(), r.lease.Renewed())
+		ttlLeft, leaseLeft := step.MillisOf(max(0, ttl)), step.MillisOf(max(0, lease))
+		st.TTLLeft, st.LeaseLeft = &ttlLeft, &leaseLeft
 	}
 	if r.guarded() {
 		st.Watchdog = l.Guard

@@ -264,8 +264,7 @@ func (l Ledger) Left(boot string, now, renewed int64) (time.Duration, string) {
 	case now < l.ArmedNS:
 		return 0, WhyClock
 	}
-	ttl := time.Duration(l.ArmedNS-now) + l.Drill.TTL.Duration()
-	lease := time.Duration(max(renewed, l.ArmedNS)-now) + l.Drill.LeaseFor()
+	ttl, lease := l.Clocks(now, renewed)
 	if renewed > now {
 		return 0, WhyClock
 	}
@@ -273,6 +272,12 @@ func (l Ledger) Left(boot string, now, renewed int64) (time.Duration, string) {
 		return lease, WhyLease
 	}
 	return ttl, WhyTTL
+}
+
+// Clocks are what is left, at now, of the drill's time to live and of its lease, which was renewed at that time; negative
+// where it is over. All times are CLOCK_BOOTTIME of the boot in which it was armed.
+func (l Ledger) Clocks(now, renewed int64) (ttl, lease time.Duration) {
+	return time.Duration(l.ArmedNS-now) + l.Drill.TTL.Duration(), time.Duration(max(renewed, l.ArmedNS)-now) + l.Drill.LeaseFor()
 }
 
 // Reasons for undoing everything.
@@ -290,7 +295,7 @@ const (
 	WhyUnsaid  = "its undoing was begun, and nobody could write down why"
 )
 
-// Status is the ledger for people and programs. left is what is left of TTL and lease, if that is known.
+// Status is the ledger for people and programs. What only the machine knows is not in it: clocks, watchdog, reaper.
 func (l Ledger) Status() Status {
 	st := Status{
 		Run: l.Drill.Run, Scenario: l.Drill.Scenario, Node: l.Drill.Node, By: l.Drill.By,
