@@ -117,13 +117,12 @@ func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id
 	if r.tell(Event{Kind: Breaking, Machine: t.ID, Step: id}); ctx.Err() != nil {
 		return false
 	}
-	reply, err := m.Fault(ctx, nil, "do", "--run", r.Plan.Run, "--step", id)
+	reply, err := try(ctx, m, doMost, "do", "--run", r.Plan.Run, "--step", id)
 	if err != nil && ctx.Err() == nil {
 		r.trouble(t.ID, fmt.Errorf("step %s: %w", id, err))
-		m.Anew()
-		reply, err = m.Fault(ctx, nil, "status", "--run", r.Plan.Run)
+		reply, err = try(ctx, m, askMost, "status", "--run", r.Plan.Run)
 		if err == nil && reply.Status != nil && reply.Status.Phase == step.PhaseArmed {
-			reply, err = m.Fault(ctx, nil, "do", "--run", r.Plan.Run, "--step", id)
+			reply, err = try(ctx, m, doMost, "do", "--run", r.Plan.Run, "--step", id)
 		} else if err == nil && says(reply) == "" {
 			reply.Refused = step.Refuse(step.RefusedState, "it is not asked for again %s", state(reply.Status))
 		}
@@ -175,7 +174,7 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 
 // look looks until the look gives what is wanted or its time is over, and tells. It says whether it gave that.
 func (r *runner) look(ctx context.Context, l chaos.Look, stage Stage, want bool) bool {
-	seen, ok := see(ctx, r.Machines[l.Machine], l, stage, want)
+	seen, ok := r.see(ctx, l, stage, want)
 	if !ok {
 		return false
 	}

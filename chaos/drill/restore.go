@@ -190,12 +190,13 @@ func (r *runner) ask(ctx context.Context, m Machine, command string) (step.Reply
 	}
 }
 
-// try asks once, and gives up the connection that gave no answer.
+// try asks once, and gives up the connection that gave no answer; not one on which nobody waits for an answer any more: it
+// may be the last that a machine takes.
 func try(ctx context.Context, m Machine, most time.Duration, args ...string) (step.Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, most)
+	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	reply, err := m.Fault(ctx, nil, args...)
-	if err != nil {
+	reply, err := m.Fault(bounded, nil, args...)
+	if err != nil && ctx.Err() == nil {
 		m.Anew()
 	}
 	return reply, err

@@ -22,6 +22,7 @@ type Job struct {
 	Decide   func(ctx context.Context, d chaos.Decision) error
 	Write    func(e Event, walk *diag.Report) error // writes down, before anything else is done; walk is Sight's
 	Observe  func(e Event, s *Story)                // of progress; s may be read until it returns; may be nil
+	Scrub    func(text string) string                  // takes out of what tools print what may be a secret; may be nil
 	Abandon  <-chan struct{}                        // the machines are left to themselves when it is closed; may be nil
 }
 
@@ -33,6 +34,8 @@ const (
 	reserve    = 5 * time.Second        // before the ttl ends, the run ends its part by itself
 	restTime   = 15 * time.Second       // how long an interrupted run tries to put back and to clear up
 	leaveTime  = 10 * time.Second       // to take away what was pushed
+	doMost     = 35 * time.Second       // of one try of a step, of two: a machine gives up a step after 65 s
+	askMost    = 10 * time.Second       // of one try of a question that only reads
 	revertMost = 10 * time.Second       // of one try of a revert: over a connection that is frozen, nothing else ends it
 	clearMost  = 30 * time.Second       // of one try of a comparison: it reads many files
 	clearTime  = 60 * time.Second       // to compare and to clear up
@@ -249,7 +252,7 @@ func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) boo
 	}
 	r.trouble(t.ID, err)
 	asked := time.Now()
-	now, err := m.Fault(ctx, nil, "status", "--run", r.Plan.Run)
+	now, err := try(ctx, m, askMost, "status", "--run", r.Plan.Run)
 	switch {
 	case err != nil:
 		r.trouble(t.ID, fmt.Errorf("confirm that it is armed: %w", err))

@@ -14,11 +14,12 @@ import (
 
 // see tries a look until it holds, or does not hold where that is wanted, or its time is over; false when ctx ended first,
 // which says nothing. A tool that could not be run has seen neither.
-func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (Seen, bool) {
+func (j Job) see(ctx context.Context, l chaos.Look, stage Stage, want bool) (Seen, bool) {
+	m := j.Machines[l.Machine]
 	began := time.Now()
 	within := l.Check.Within.Duration()
 	for last := (Seen{Name: l.Check.Name, Stage: stage, NotRun: true}); ; {
-		why, ran := once(ctx, m, l.Check)
+		why, ran := j.once(ctx, m, l.Check)
 		if ctx.Err() != nil {
 			return Seen{}, false
 		}
@@ -34,7 +35,7 @@ func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (
 }
 
 // once tries it once; it says what is against it, and whether the tool ran at all.
-func once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
+func (j Job) once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookMost)
 	defer cancel()
 	if m == nil {
