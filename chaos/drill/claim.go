@@ -357,7 +357,7 @@ func (s *Story) claimAfter() finding {
 	case len(after) == 0 || s.Interrupted != "":
 		return finding{}
 	}
-	if _, back := s.PutBack(); !back {
+	if zero, back := s.PutBack(); !back || after[len(after)-1].BeganMS < zero {
 		return finding{}
 	}
 	if after[len(after)-1].Green() {

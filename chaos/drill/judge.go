@@ -123,7 +123,8 @@ func (s *Story) detect() Timing {
 	return t
 }
 
-// recovered is the time to recover, in the same way.
+// recovered is the time to recover, in the same way. Walks that began before everything was known to be put back show
+// nothing of it: a machine that was given up may have answered only afterwards.
 func (s *Story) recovered() Timing {
 	t := Timing{Budget: s.Plan.Budgets.RecoverWithin}
 	zero, back := s.PutBack()
@@ -133,7 +134,7 @@ func (s *Story) recovered() Timing {
 			t.AfterMS = max(0, w.EndedMS-zero)
 		}
 	}
-	if enough && back {
+	if enough && back && first.BeganMS >= zero {
 		t.Seen, t.WithinMS = true, max(1, first.EndedMS-zero)
 	}
 	return t

@@ -22,7 +22,8 @@ func (r *runner) restore(h heeded) {
 	open.Store(int64(len(r.Plan.Targets)))
 	back := make(chan struct{}) // closed when every machine is put back, or given up
 	r.each(func(t chaos.PlannedMachine, m Machine) {
-		r.revert(h.patient, t, m)
+		// long enough for a machine that cannot be reached to have put itself back
+		r.revert(h.patient, t, m, r.Plan.Budgets.Lease.Std()+step.Grace+restTime)
 		if open.Add(-1) == 0 {
 			close(back)
 		}
@@ -45,18 +46,20 @@ func (r *runner) restore(h heeded) {
 	})
 }
 
-// revert asks one machine to put everything back until it answers that it has, or has a conflict. A machine that cannot
-// be reached does so by itself, and is asked again.
-func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine) {
-	if !read(r, func(s *Story) bool { return s.part(t.ID).Touched }) {
+// revert asks one machine to put everything back until it answers that it has, or has a conflict, or so much patience is
+// over. A machine that cannot be reached does so by itself, and is asked again.
+func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, patience time.Duration) {
+	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
+	if !p.Touched || p.Closed || p.RevertedMS > 0 {
 		return
 	}
-	// long enough for a machine that cannot be reached to have put itself back
-	ctx, cancel := context.WithTimeout(ctx, r.Plan.Budgets.Lease.Std()+step.Grace+restTime)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	began, told := time.Now(), ""
-	r.tell(Event{Kind: Reverting, Machine: t.ID})
-	for reached := true; ctx.Err() == nil; pause(ctx, again) {
+	if p.AskedMS == 0 {
+		r.tell(Event{Kind: Reverting, Machine: t.ID})
+	}
+	began, told := r.began.Add(time.Duration(read(r, func(s *Story) int64 { return s.part(t.ID).AskedMS }))*time.Millisecond), ""
+	for reached := p.AskedMS == 0; ctx.Err() == nil; pause(ctx, again) {
 		reply, err := try(ctx, m, revertMost, "revert", "--run", r.Plan.Run, "--why", step.WhyAsked)
 		switch {
 		case err != nil:
@@ -153,9 +156,10 @@ func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
 	return ""
 }
 
-// clear compares one machine with how it was, and takes away what the drill has put there. A machine with a conflict keeps
-// its journal, for whoever looks at it.
+// clear compares one machine with how it was, and takes away what the drill has put there. A machine that was given up is
+// asked once more: by now it may be back. One with a conflict keeps its journal, for whoever looks at it.
 func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
+	r.revert(ctx, t, m, revertMost)
 	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
 	if !p.Touched || p.Closed || p.Told != "" || p.RevertedMS == 0 {
 		return

@@ -40,6 +40,7 @@ type Part struct {
 	begunMS    int64            // when the last one was asked for
 	Against    string           // what is against a step that was made
 	Lost       string           // it put itself back: why
+	AskedMS    int64            // when it was asked to put everything back, at first; 0 not
 	RevertedMS int64            // when it was known; 0 not
 	Told       string           // what is against its closing
 }
@@ -134,6 +135,8 @@ func (p *Part) add(e Event, ttl time.Duration) {
 		p.Broken = true
 		p.Made[e.Step] = max(p.begunMS, e.MS-madeAgo(e, ttl).Milliseconds())
 		p.Against = e.Text
+	case Reverting:
+		p.AskedMS = max(1, e.MS)
 	case Lost:
 		p.Lost, p.Why = e.Text, e.Text
 	case Reverted:

@@ -179,6 +179,9 @@ func machineEndings() []ending {
 		{"never-reached-again", drill.Infra, "nobody knows whether n1 is put back; it does so by itself after 20s", nil, func(w *world) {
 			w.boxes["n1"].line.down = [2]time.Duration{2120 * time.Millisecond, time.Hour}
 		}},
+		{"reached-when-it-was-given-up", drill.Infra, "not seen: the chain became green again", nil, func(w *world) {
+			w.boxes["n1"].line.down = [2]time.Duration{2120 * time.Millisecond, 53 * time.Second}
+		}},
 		{"decision-and-never-reached", drill.Infra, "nobody knows whether n1 is put back", of(planOf("n1"), func(p *chaos.Plan) {
 			p.Decision = &chaos.Decision{Path: "/x", Reason: "y"}
 		}), func(w *world) { w.boxes["n1"].line.down = [2]time.Duration{2120 * time.Millisecond, time.Hour} }},
