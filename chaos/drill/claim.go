@@ -131,11 +131,14 @@ func (s *Story) claimGuards() finding {
 		return violated(AbortedGuard, "%s", join(s.Refused, chaos.Refusal.String))
 	case s.Stopped != "":
 		return violated(AbortedGuard, "%s", s.Stopped)
-	case !s.touched():
+	case !s.touched() || s.unlogged():
 		return finding{}
 	}
 	return held("")
 }
+
+// unlogged says that there is no log of the tool: of what it refused, and of other machines, nobody knows.
+func (s *Story) unlogged() bool { return s.Plan.Hash == "" }
 
 // claimProbes guards against looks that hold whatever happens, and against a control that never did.
 func (s *Story) claimProbes() finding {
@@ -175,7 +178,7 @@ func (s *Story) broken() bool {
 }
 
 func (s *Story) claimArmed() finding {
-	if !s.ready() {
+	if !s.ready() || s.unlogged() {
 		return finding{}
 	}
 	return held("%s", join(s.Machines, func(p Part) string { return p.ID }))

@@ -294,6 +294,11 @@ func TestTwoMachines(t *testing.T) {
 	if got := s.Drill(); len(got.Machines) != 2 || !got.Machines[1].Armed || got.Machines[1].State != "" {
 		t.Errorf("%+v", got.Machines)
 	}
+	for _, c := range s.Claims() { // what the tool refused, and whether there were other machines, no machine knows
+		if (c.ID == "guards" || c.ID == "armed") && c.State != NotSeen {
+			t.Errorf("%s is %s without the tool's log", c.ID, c.State)
+		}
+	}
 	order := slices.IsSortedFunc(all, func(a, b Event) int { return a.Seq - b.Seq })
 	if !order {
 		t.Error("not in order")
