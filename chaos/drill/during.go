@@ -174,7 +174,7 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 
 // look looks until the look gives what is wanted or its time is over, and tells. It says whether it gave that.
 func (r *runner) look(ctx context.Context, l chaos.Look, stage Stage, want bool) bool {
-	seen, ok := r.see(ctx, l, stage, want)
+	seen, ok := see(ctx, r.Machines[l.Machine], l, stage, want)
 	if !ok {
 		return false
 	}

@@ -22,7 +22,6 @@ type Job struct {
 	Decide   func(ctx context.Context, d chaos.Decision) error
 	Write    func(e Event, walk *diag.Report) error // writes down, before anything else is done; walk is Sight's
 	Observe  func(e Event, s *Story)                // of progress; s may be read until it returns; may be nil
-	Scrub    func(text string) string                  // takes out of what tools print what may be a secret; may be nil
 	Abandon  <-chan struct{}                        // the machines are left to themselves when it is closed; may be nil
 }
 

@@ -14,12 +14,11 @@ import (
 
 // see tries a look until it holds, or does not hold where that is wanted, or its time is over; false when ctx ended first,
 // which says nothing. A tool that could not be run has seen neither.
-func (j Job) see(ctx context.Context, l chaos.Look, stage Stage, want bool) (Seen, bool) {
-	m := j.Machines[l.Machine]
+func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (Seen, bool) {
 	began := time.Now()
 	within := l.Check.Within.Duration()
 	for last := (Seen{Name: l.Check.Name, Stage: stage, NotRun: true}); ; {
-		why, ran := j.once(ctx, m, l.Check)
+		why, ran := once(ctx, m, l.Check)
 		if ctx.Err() != nil {
 			return Seen{}, false
 		}
@@ -35,7 +34,7 @@ func (j Job) see(ctx context.Context, l chaos.Look, stage Stage, want bool) (See
 }
 
 // once tries it once; it says what is against it, and whether the tool ran at all.
-func (j Job) once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
+func once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookMost)
 	defer cancel()
 	if m == nil {

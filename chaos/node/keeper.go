@@ -251,7 +251,7 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader 
 	case found.Look == Foreign:
 		return true, say(step.Conflict, found.Text)
 	case found.Look == Injected && reader != "":
-		return false, say(step.Conflict, "it stays, for "+reader+" needs it")
+		return false, say(step.Conflict, "it stays, for "+reader+" needs it, which somebody has changed")
 	case found.Look == Before:
 		if err := k.tell(ctx, at); err != nil { // whoever put it back may not have come as far
 			return false, errors.Join(err, say(step.Failed, err.Error()))

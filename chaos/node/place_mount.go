@@ -132,11 +132,12 @@ func (m *mountPlace) make(ctx context.Context) error {
 		return wrap("open_tree", m.source(), err)
 	}
 	defer unix.Close(tree)
+	attr := unix.MountAttr{Propagation: unix.MS_PRIVATE} // what somebody mounts over it is not to be seen where it was taken
 	if !c.Writable {
-		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-		if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
-			return wrap("mount_setattr", m.source(), err)
-		}
+		attr.Attr_set = unix.MOUNT_ATTR_RDONLY
+	}
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return wrap("mount_setattr", m.source(), err)
 	}
 	return m.within(main.PID, func() error {
 		return wrap("move_mount", c.Target, unix.MoveMount(tree, "", unix.AT_FDCWD, c.Target, unix.MOVE_MOUNT_F_EMPTY_PATH))

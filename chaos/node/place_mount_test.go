@@ -30,6 +30,8 @@ func TestMount(t *testing.T) {
 		return
 	}
 	ctx := context.Background()
+	must2(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "")) // as on a machine
+	defer func() { must2(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")) }()
 	s := &System{Dir: "/mnt"}
 	for n, m := range []step.Mount{
 		{Target: "/etc/hosts", Text: "10.0.0.1 elsewhere\n"}, {Target: "/etc/hosts", Source: "/etc/group"},
@@ -49,6 +51,11 @@ func TestMount(t *testing.T) {
 		}
 		must2(t, unix.Mount(over, m.Target, "", unix.MS_BIND, "")) // somebody else does
 		looks(t, s, spot, Foreign)
+		now, err := mountItems(ctx, step.Scope{})
+		must2(t, err)
+		if len(now) != len(before)+2 {
+			t.Errorf("%+v: what somebody mounts over it is seen elsewhere: %d mounts, %d before", m, len(now), len(before))
+		}
 		must2(t, unix.Unmount(m.Target, 0))
 		must2(t, s.Undo(ctx, spot))
 		looks(t, s, spot, Before)

@@ -3,6 +3,7 @@ package step
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,9 +49,14 @@ func (c Check) Against(code int, printed string) string {
 // maxBrief is what is quoted of a tool, in bytes.
 const maxBrief = 160
 
-// brief is the beginning of what a tool printed, in one line.
+// private is what nobody may read in what a tool printed, also where its end was not kept: keys, what follows a bearer's
+// word, what is assigned to a name that says that it is a secret, and tokens in three parts.
+var private = regexp.MustCompile(`(?is)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)` +
+	`|\bbearer\s+\S+|\b[a-z0-9_-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|private_?key)["']?\s*[:=]\s*\S+|\beyJ[\w-]+\.[\w-]+\.[\w-]*`)
+
+// brief is the beginning of what a tool printed, in one line, without what is private.
 func brief(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
+	text = strings.Join(strings.Fields(private.ReplaceAllLiteralString(text, Redacted)), " ")
 	if len(text) > maxBrief {
 		text = strings.ToValidUTF8(text[:maxBrief], "") + "..."
 	}
