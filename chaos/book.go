@@ -1,10 +1,8 @@
 package chaos
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -14,22 +12,20 @@ import (
 	"strings"
 	"unicode"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // Book is a game day: several drills, in an order that is drawn. The same book and seed give the same order.
 type Book struct {
 	Metadata BookMetadata `yaml:"metadata" json:"metadata"`
-	Drills   []string     `yaml:"drills" json:"drills"`                   // ids, patterns of ids, or files beside the book
-	Times    int          `yaml:"times,omitempty" json:"times,omitempty"` // how often each is run; 0 = once
-	Pause    Duration     `yaml:"pause,omitempty" json:"pause,omitempty"` // between two
+	Drills   []string     `yaml:"drills" json:"drills" jsonschema:"minItems=1" jsonschema_description:"ids, patterns of ids (* and ?), or files beside the book"`
+	Times    int          `yaml:"times,omitempty" json:"times,omitempty" jsonschema:"minimum=1,maximum=100" jsonschema_description:"how often each is run; default once"`
+	Pause    Duration     `yaml:"pause,omitempty" json:"pause,omitempty" jsonschema_description:"between two drills"`
 }
 
 // BookMetadata says what the game day is.
 type BookMetadata struct {
-	ID    string `yaml:"id" json:"id"`
+	ID    string `yaml:"id" json:"id" jsonschema:"pattern=^[a-z0-9][a-z0-9-]*$,maxLength=48"`
 	Title string `yaml:"title" json:"title"`
 }
 
@@ -65,52 +61,57 @@ func Books(builtin fs.FS) []string {
 
 func parseBook(builtin fs.FS, file, dir string, data []byte) (Book, []Scenario, error) {
 	var b Book
-	if len(data) > maxFile {
-		return b, nil, fmt.Errorf("%s: is larger than %d bytes", file, maxFile)
+	lines, found, err := document(file, data, &b, "metadata, drills")
+	if err != nil {
+		return b, nil, err
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&b); err != nil && !errors.Is(err, io.EOF) {
-		return b, nil, fmt.Errorf("%s: %w", file, err)
+	if len(found) > 0 {
+		return b, nil, joined(file, lines, found)
 	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return b, nil, fmt.Errorf("%s: holds more than one YAML document", file)
-	}
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s: %w", file, fmt.Errorf(format, args...)))
-	}
-	if !scenarioID.MatchString(b.Metadata.ID) || len(b.Metadata.ID) > 48 {
-		bad("metadata.id %q: want lower-case letters, digits and dashes, at most 48", b.Metadata.ID)
-	}
-	if strings.ContainsFunc(b.Metadata.Title, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		bad("metadata.title %q: want one line of text", b.Metadata.Title)
-	}
-	if b.Times < 0 || b.Times > maxTimes {
-		bad("times: want 1 to %d", maxTimes)
-	}
-	if b.Pause < 0 {
-		bad("pause: is negative")
-	}
-	if len(b.Drills) == 0 {
-		bad("drills: is missing: the book has no drill")
-	}
+	found = b.settle()
 	var all []Scenario
+	var errs []error
 	for i, name := range b.Drills {
-		found, err := bookDrills(builtin, dir, name)
-		if err != nil {
-			bad("drills[%d]: %w", i, err)
+		drills, err := bookDrills(builtin, dir, name)
+		if in := new(profile.FileError); errors.As(err, &in) {
+			errs = append(errs, err) // of the drill's own file
+		} else if err != nil {
+			found = append(found, problem{key: fmt.Sprintf("drills[%d]", i), text: err.Error()})
 		}
-		all = append(all, found...)
+		all = append(all, drills...)
 	}
 	slices.SortFunc(all, func(x, y Scenario) int { return strings.Compare(x.Metadata.ID, y.Metadata.ID) })
 	all = slices.CompactFunc(all, func(x, y Scenario) bool { return x.Metadata.ID == y.Metadata.ID && x.File == y.File })
 	for i := 1; i < len(all); i++ {
 		if all[i].Metadata.ID == all[i-1].Metadata.ID {
-			bad("drills: %s and %s are both called %s", all[i-1].File, all[i].File, all[i].Metadata.ID)
+			found = append(found, problem{key: "drills", text: fmt.Sprintf("%s and %s are both called %s", all[i-1].File, all[i].File, all[i].Metadata.ID)})
 		}
 	}
-	return b, all, errors.Join(errs...)
+	return b, all, errors.Join(append(errs, joined(file, lines, found))...)
+}
+
+// settle checks what can be said without the drills.
+func (b Book) settle() []problem {
+	var found []problem
+	bad := func(key, format string, args ...any) {
+		found = append(found, problem{key: key, text: fmt.Sprintf(format, args...)})
+	}
+	if !scenarioID.MatchString(b.Metadata.ID) || len(b.Metadata.ID) > 48 {
+		bad("metadata.id", "%q: want lower-case letters, digits and dashes, at most 48", b.Metadata.ID)
+	}
+	if strings.ContainsFunc(b.Metadata.Title, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		bad("metadata.title", "%q: want one line of text", b.Metadata.Title)
+	}
+	if b.Times < 0 || b.Times > maxTimes {
+		bad("times", "want 1 to %d", maxTimes)
+	}
+	if b.Pause < 0 {
+		bad("pause", "is negative")
+	}
+	if len(b.Drills) == 0 {
+		bad("drills", "is missing: the book has no drill")
+	}
+	return found
 }
 
 // bookDrills are those that one line of a book names.

@@ -16,41 +16,49 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// maxFile bounds a scenario's file.
+// maxFile bounds the file of a scenario or a book, in bytes.
 const maxFile = 64 << 10
 
 // Parse reads one scenario strictly; path is for messages. The error joins one *profile.FileError per mistake, each with
 // its line and field.
 func Parse(path string, data []byte) (Scenario, error) {
-	var s Scenario
-	if len(data) > maxFile {
-		return s, &profile.FileError{Path: path, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var root yaml.Node
-	if err := dec.Decode(&root); err != nil && !errors.Is(err, io.EOF) {
-		return s, joined(path, syntax(err))
-	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return s, &profile.FileError{Path: path, Message: "holds more than one YAML document"}
-	}
-	if len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
-		return s, &profile.FileError{Path: path, Line: 1, Message: "want a mapping with metadata, target, guards, faults, verifyInjected, expect, recovery, evidence"}
-	}
-	lines := map[string]int{}
-	index(root.Content[0], "", lines)
-	found := append(unknown(root.Content[0], reflect.TypeFor[Scenario](), ""), unseen(&root)...)
-	if err := root.Decode(&s); err != nil {
-		found = append(found, named(typeProblems(err), lines)...)
+	s := Scenario{}
+	lines, found, err := document(path, data, &s, "metadata, target, guards, faults, verifyInjected, expect, recovery, evidence")
+	if err != nil {
+		return s, err
 	}
 	s.File = path
 	if len(found) == 0 { // of a file that did not decode, the values say nothing
 		found = s.settle()
 	}
-	for i := range found {
-		found[i].line = lineOf(found[i], lines)
+	return s, joined(path, lines, found)
+}
+
+// document reads a file's one YAML document strictly into a struct, a pointer to which is into. lines are where its values
+// stand, by key; found is what the struct has no place for. The error is that it is no such document at all: want lists the
+// fields that it should have.
+func document(path string, data []byte, into any, want string) (lines map[string]int, found []problem, err error) {
+	if len(data) > maxFile {
+		return nil, nil, &profile.FileError{Path: path, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}
 	}
-	return s, joined(path, found)
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var root yaml.Node
+	if err := dec.Decode(&root); err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, joined(path, nil, syntax(err))
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, nil, &profile.FileError{Path: path, Message: "holds more than one YAML document"}
+	}
+	if len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
+		return nil, nil, &profile.FileError{Path: path, Line: 1, Message: "want a mapping with " + want}
+	}
+	lines = map[string]int{}
+	index(root.Content[0], "", lines)
+	found = append(unknown(root.Content[0], reflect.TypeOf(into), ""), unseen(&root)...)
+	if err := root.Decode(into); err != nil {
+		found = append(found, named(typeProblems(err), lines)...)
+	}
+	return lines, found, nil
 }
 
 // unseen finds texts that a terminal would not show as they are: escapes make them, which the file itself has not.
@@ -93,7 +101,11 @@ func lineOf(p problem, lines map[string]int) int {
 	return 1
 }
 
-func joined(path string, found []problem) error {
+// joined is one error for each problem, in the order of their lines.
+func joined(path string, lines map[string]int, found []problem) error {
+	for i := range found {
+		found[i].line = lineOf(found[i], lines)
+	}
 	slices.SortStableFunc(found, func(a, b problem) int { return a.line - b.line })
 	errs := make([]error, len(found))
 	for i, p := range found {
