@@ -131,7 +131,7 @@ func plan(id string, n int, steps ...chaos.PlannedMachine) chaos.Plan {
 	}
 	run := fmt.Sprintf("261120-1200%02d-tape", n)
 	p := chaos.Plan{
-		Run: run, Scenario: s, Profile: "lab", Node: node, Allocation: "alloc-01", Targets: steps,
+		Run: run, Hash: "045953e432f6", Scenario: s, Profile: "lab", Node: node, Allocation: "alloc-01", Targets: steps,
 		Injected: look(s.VerifyInjected.Probe, drill.LookInjected), Control: look(s.VerifyInjected.Control, drill.LookControl),
 		Proof: look(s.Recovery.Proof, drill.LookProof),
 		Budgets: chaos.Budgets{TTL: s.Guards.TTL, Lease: s.Guards.Lease, InjectWithin: s.VerifyInjected.Within,
