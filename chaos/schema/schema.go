@@ -1,20 +1,27 @@
-// Package schema holds the published JSON Schemas of a drill's file, generated from the types of package chaos, and of
-// the report of drills, from those of chaos/drill; tests in internal/schemagen compare them.
+// Package schema holds the published JSON Schemas of the files of a drill and of a book, generated from the types of package
+// chaos, and of the report of drills, from those of chaos/drill; tests in internal/schemagen compare them.
 package schema
 
 import _ "embed"
 
 //go:generate go run ../../internal/schemagen scenario chaos-scenario.schema.json
+//go:generate go run ../../internal/schemagen book chaos-book.schema.json
 //go:generate go run ../../internal/schemagen drill drill-report.schema.json
 
 //go:embed chaos-scenario.schema.json
 var scenario string
+
+//go:embed chaos-book.schema.json
+var book string
 
 //go:embed drill-report.schema.json
 var report string
 
 // Scenario is the JSON Schema (draft 2020-12) of chaos.Scenario, as one document.
 func Scenario() string { return scenario }
+
+// Book is the JSON Schema (draft 2020-12) of chaos.Book, as one document.
+func Book() string { return book }
 
 // Report is the JSON Schema (draft 2020-12) of drill.Report, as one document.
 func Report() string { return report }

@@ -29,26 +29,33 @@ Start with:  gpuaasctl chaos plan DRILL --profile NAME --node-id NODE, which wri
 }
 
 func newChaosSchema(a *app) *cobra.Command {
-	var report bool
+	var report, book bool
 	cmd := &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of a drill's file, for editors, or of the report",
+		Short: "Print the JSON Schema of a drill's file, for editors, of a book's, or of the report",
 		Long: `Print the JSON Schema of a drill's file. An editor with a YAML language server completes and checks a drill whose first
 line is:
 
   # yaml-language-server: $schema=chaos-scenario.schema.json
 
---report prints that of what "run" and "report" write with -o json.`,
+--book prints that of a book, which is a game day's list of drills; --report that of what "run" and "report" write with -o json.`,
 		Example: `  gpuaasctl chaos schema >chaos-scenario.schema.json
+  gpuaasctl chaos schema --book >chaos-book.schema.json
   gpuaasctl chaos schema --report >drill-report.schema.json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if report {
+			switch {
+			case report && book:
+				return usagef("--book or --report, not both")
+			case report:
 				return a.write([]byte(schema.Report()))
+			case book:
+				return a.write([]byte(schema.Book()))
 			}
 			return a.write([]byte(schema.Scenario()))
 		},
 	}
+	cmd.Flags().BoolVar(&book, "book", false, "of a book instead")
 	cmd.Flags().BoolVar(&report, "report", false, "of the report instead")
 	return cmd
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,17 +17,23 @@ import (
 
 func newChaosList(a *app) *cobra.Command {
 	var output string
-	var kinds bool
+	var kinds, books bool
 	cmd := &cobra.Command{
 		Use:   "list [FILE|FOLDER]",
-		Short: "List drills, or the kinds of faults that they are made of",
+		Short: "List drills, the books that make game days of them, or the kinds of faults that they are made of",
 		Example: `  gpuaasctl chaos list
   gpuaasctl chaos list --kinds
+  gpuaasctl chaos list --books
   gpuaasctl chaos list ./our-drills -o json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if kinds {
+			switch {
+			case kinds && books || (kinds || books) && len(args) > 0:
+				return usagef("give --kinds, --books or a file, and only one")
+			case kinds:
 				return a.listKinds(output)
+			case books:
+				return a.listBooks(output)
 			}
 			all, err := builtinDrills()
 			if len(args) == 1 {
@@ -38,6 +46,7 @@ func newChaosList(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&kinds, "kinds", false, "list the kinds of faults, with what takes each away when nobody does")
+	cmd.Flags().BoolVar(&books, "books", false, "list the built-in books, with how many drills each has")
 	formatFlag(cmd, &output, formatTable, formatTable, formatJSON)
 	return cmd
 }
@@ -83,6 +92,33 @@ func (a *app) listKinds(output string) error {
 	return a.write(append(columnsIn(table, width(a.stdout)), []byte("\nT0 ends by the kernel at the ttl, T1 with the watchdog, T2 with a reboot, T3 only by an undo.\n")...))
 }
 
+// listBooks lists the built-in books with the drills that their patterns name.
+func (a *app) listBooks(output string) error {
+	type row struct {
+		ID     string   `json:"id"`
+		Title  string   `json:"title"`
+		Drills []string `json:"drills"`
+	}
+	all := []row{}
+	table := [][]string{{"BOOK", "DRILLS", "TITLE"}}
+	for _, id := range chaos.Books(scenarios.Files) {
+		b, drills, err := chaos.FindBook(scenarios.Files, id)
+		if err != nil {
+			return errors.Join(errors.New("a built-in book does not read"), err)
+		}
+		r := row{b.Metadata.ID, b.Metadata.Title, []string{}}
+		for _, s := range drills {
+			r.Drills = append(r.Drills, s.Metadata.ID)
+		}
+		all = append(all, r)
+		table = append(table, []string{r.ID, strconv.Itoa(len(r.Drills)), r.Title})
+	}
+	if output == formatJSON {
+		return a.writeJSON(all)
+	}
+	return a.write(columnsIn(table, width(a.stdout)))
+}
+
 func words[T ~string](all []T) []string {
 	out := make([]string, len(all))
 	for i, w := range all {
@@ -122,19 +158,30 @@ func newChaosShow(a *app) *cobra.Command {
 }
 
 func newChaosValidate(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "validate FILE|FOLDER|DRILL...",
-		Short: "Check drills, without any machine",
-		Long: `Check drills, without any machine. Every mistake is reported with file, line and field, and the exit code is 2.
+	var books []string
+	cmd := &cobra.Command{
+		Use:   "validate FILE|FOLDER|DRILL... | --book BOOK",
+		Short: "Check drills and books, without any machine",
+		Long: `Check drills, and books with their drills, without any machine. Every mistake is reported with file, line and field, and the exit code is 2.
 
 What only a machine can say (no consent, no such unit, a rule that would cut the operator off) is said by
 "gpuaasctl chaos plan".`,
 		Example: `  gpuaasctl chaos validate our-egress.yaml
-  gpuaasctl chaos validate ./our-drills`,
-		Args:              cobra.MinimumNArgs(1),
+  gpuaasctl chaos validate ./our-drills
+  gpuaasctl chaos validate --book our-day.yaml`,
 		ValidArgsFunction: completeDrill,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args)+len(books) == 0 {
+				return usagef("which drill? Give files, folders or ids, or --book")
+			}
 			var out strings.Builder
+			for _, name := range books {
+				b, all, err := chaos.FindBook(scenarios.Files, name)
+				if err != nil {
+					return asUsage(err)
+				}
+				fmt.Fprintf(&out, "book %s: ok, with %d drills\n", b.Metadata.ID, len(all))
+			}
 			for _, name := range args {
 				all, err := readDrills(name)
 				if err != nil {
@@ -147,4 +194,7 @@ What only a machine can say (no consent, no such unit, a rule that would cut the
 			return a.write([]byte(out.String()))
 		},
 	}
+	cmd.Flags().StringArrayVar(&books, "book", nil, "also check this `BOOK`, a built-in one or a file; may be given several times")
+	completeFunc(cmd, "book", func() []string { return chaos.Books(scenarios.Files) })
+	return cmd
 }

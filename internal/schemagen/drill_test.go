@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	chaosschema "github.com/gpuaas/gpuaasctl/chaos/schema"
 )
@@ -23,27 +21,9 @@ func TestPublishedDrillSchemaIsTheTypes(t *testing.T) {
 	}
 }
 
-func compiledDrill(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(chaosschema.Report()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	if err := c.AddResource(drillID, doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile(drillID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // Every report of drills that is kept anywhere in the repository as a golden is valid, and there is one for each verdict.
 func TestEveryGoldenDrillReportIsValid(t *testing.T) {
-	s := compiledDrill(t)
+	s := compiled(t, drillID, chaosschema.Report())
 	missing := map[drill.Word]bool{}
 	for _, w := range drill.Words() {
 		missing[w] = true
@@ -82,7 +62,7 @@ func TestEveryGoldenDrillReportIsValid(t *testing.T) {
 }
 
 func TestWrongDrillReportsAreNotValid(t *testing.T) {
-	s := compiledDrill(t)
+	s := compiled(t, drillID, chaosschema.Report())
 	text, err := os.ReadFile(filepath.Join("..", "..", "chaos", "render", "testdata", "residue.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	of := map[string]func() ([]byte, error){"report": generate, "scenario": generateScenario, "drill": generateDrill}
+	of := map[string]func() ([]byte, error){"report": generate, "scenario": generateScenario, "book": generateBook, "drill": generateDrill}
 	if len(args) != 2 || of[args[0]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: schemagen report|scenario|drill FILE")
+		fmt.Fprintln(os.Stderr, "usage: schemagen report|scenario|book|drill FILE")
 		return 2
 	}
 	b, err := of[args[0]]()

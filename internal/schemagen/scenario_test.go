@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
 	chaosschema "github.com/gpuaas/gpuaasctl/chaos/schema"
@@ -22,25 +21,8 @@ func TestPublishedScenarioSchemaIsTheTypes(t *testing.T) {
 	}
 }
 
-func compiledScenario(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(chaosschema.Scenario()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource(scenarioID, doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile(scenarioID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func TestEveryDrillIsValidAndWrongOnesAreNot(t *testing.T) {
-	s := compiledScenario(t)
+	s := compiled(t, scenarioID, chaosschema.Scenario())
 	files, err := fs.Glob(scenarios.Files, "*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no drills: %v", err)
