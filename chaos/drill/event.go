@@ -11,7 +11,7 @@ type Kind string
 
 // The kinds, in the order of a run that goes well. What is "about to" happen is written down before it does.
 const (
-	Begun     Kind = "begun"     // Plan, without its secrets
+	Begun     Kind = "begun"     // Plan, without its secrets; Book, where it is of a game day
 	Refused   Kind = "refused"   // Refused: nothing may be touched
 	Walked    Kind = "walked"    // Sight
 	Arming    Kind = "arming"    // a machine is about to be made ready
@@ -42,6 +42,7 @@ type Event struct {
 	Step    string          `json:"step,omitempty"`
 	Text    string          `json:"text,omitempty"`
 	Plan    *chaos.Plan     `json:"plan,omitempty"`
+	Book    *Game           `json:"book,omitempty"`
 	Refused []chaos.Refusal `json:"refused,omitempty"`
 	Sight   *Sight          `json:"sight,omitempty"`
 	Seen    *Seen           `json:"seen,omitempty"`

@@ -12,6 +12,7 @@ import (
 // Story is what a run's events add up to, at any time of it.
 type Story struct {
 	Plan        chaos.Plan
+	Book        *Game // of the game day; nil: it is of none
 	Began       diag.Time
 	Ended       diag.Time // zero: it goes on, or was killed
 	NowMS       int64     // of the last event
@@ -94,7 +95,7 @@ func where(e Event) string {
 }
 
 func (s *Story) begin(e Event) {
-	s.Began = e.At
+	s.Began, s.Book = e.At, e.Book
 	if e.Plan == nil {
 		return
 	}

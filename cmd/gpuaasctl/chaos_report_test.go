@@ -8,6 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
@@ -72,6 +73,28 @@ func TestWhatAFileIs(t *testing.T) {
 	} {
 		if got := kindOf(c.data); got != c.want {
 			t.Errorf("%s is %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestReportOfAGameDay: runs of one game day, told again from their logs, still have its seed; runs of several have none.
+func TestReportOfAGameDay(t *testing.T) {
+	day, other := &drill.Game{ID: "everything", Seed: 7, Order: []string{"b", "a"}}, &drill.Game{ID: "everything", Seed: 8}
+	of := func(run string, game *drill.Game) *source {
+		return &source{run: run, events: []drill.Event{{Seq: 1, Kind: drill.Begun, Book: game, Plan: &chaos.Plan{Run: run}}, {Seq: 2, Kind: drill.Ended}}}
+	}
+	for name, tc := range map[string]struct {
+		runs []*source
+		want bool
+	}{
+		"one":               {[]*source{of("r1", day)}, true},
+		"two of one":        {[]*source{of("r1", day), of("r2", &drill.Game{ID: "everything", Seed: 7})}, true},
+		"of two days":       {[]*source{of("r1", day), of("r2", other)}, false},
+		"and one by itself": {[]*source{of("r1", day), of("r2", nil)}, false},
+	} {
+		r, err := (&sources{runs: tc.runs}).report()
+		if err != nil || len(r.Drills) != len(tc.runs) || (r.Book != nil) != tc.want || tc.want && r.Book.Seed != 7 {
+			t.Errorf("%s: %v, book %+v", name, err, r.Book)
 		}
 	}
 }

@@ -88,11 +88,11 @@ func (s *sources) report() (*drill.Report, error) {
 		join(r, i == 0, one)
 	}
 	for i, run := range s.runs {
-		d, profile, ended, err := run.tell()
+		one, err := run.report()
 		if err != nil {
 			return nil, err
 		}
-		join(r, i == 0 && len(s.reports) == 0, &drill.Report{Profile: profile, StartedAt: d.StartedAt, EndedAt: d.EndedAt, EndedBy: ended, Drills: []drill.Drill{d}})
+		join(r, i == 0 && len(s.reports) == 0, one)
 	}
 	r.Settle()
 	return r, nil
@@ -103,7 +103,9 @@ func join(r *drill.Report, first bool, other *drill.Report) {
 	if first {
 		r.Profile, r.Book, r.StartedAt, r.EndedAt = other.Profile, other.Book, other.StartedAt, other.EndedAt
 	} else {
-		r.Book = nil
+		if r.Book != nil && (other.Book == nil || r.Book.ID != other.Book.ID || r.Book.Seed != other.Book.Seed) {
+			r.Book = nil
+		}
 		if r.Profile != other.Profile {
 			r.Profile = ""
 		}
@@ -122,24 +124,26 @@ func join(r *drill.Report, first bool, other *drill.Report) {
 	r.Drills, r.NotRun = append(r.Drills, other.Drills...), append(r.NotRun, other.NotRun...)
 }
 
-// tell folds what there is of a run.
-func (s *source) tell() (d drill.Drill, profile string, ended diag.EndedBy, err error) {
+// report folds what there is of a run.
+func (s *source) report() (*drill.Report, error) {
 	events, err := drill.Merge(s.events, s.journals)
 	if err != nil {
-		return d, "", "", err
+		return nil, err
 	}
 	story := drill.Tell(events)
-	d = story.Drill()
+	d := story.Drill()
 	d.Log = s.log
 	if s.torn {
 		d.Trouble = append(d.Trouble, "the last line of the log is torn: the tool was killed while it wrote it")
 	}
-	ended = diag.EndedCompleted
+	ended := diag.EndedCompleted
 	switch {
 	case story.Interrupted != "":
 		ended = diag.EndedInterrupted
 	case story.Ended.IsZero():
 		ended = diag.EndedError
 	}
-	return d, story.Plan.Profile, ended, nil
+	return &drill.Report{
+		Profile: story.Plan.Profile, Book: story.Book, StartedAt: d.StartedAt, EndedAt: d.EndedAt, EndedBy: ended, Drills: []drill.Drill{d},
+	}, nil
 }
