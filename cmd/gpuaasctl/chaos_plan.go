@@ -29,10 +29,10 @@ func (o *drillOptions) flags(a *app, cmd *cobra.Command) {
 	cmd.ValidArgsFunction = completeDrill
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node-id", "", "the `NODE` that is walked, and broken where the drill breaks a node (default: the profile's only one)")
-	f.StringVar(&o.peer, "peer", "", "another `NODE`, for drills that need two (default: the profile's only other one)")
+	f.StringVar(&o.peer, "peer-id", "", "another `NODE`, for drills that need two (default: the profile's only other one)")
 	f.StringVar(&o.allocation, "allocation-id", "", "the `ALLOCATION` that is walked; drills of a terminal or a workload need it")
 	completeFunc(cmd, "node-id", func() []string { return a.nodeIDs(o.target.profile.name) })
-	completeFunc(cmd, "peer", func() []string { return a.nodeIDs(o.target.profile.name) })
+	completeFunc(cmd, "peer-id", func() []string { return a.nodeIDs(o.target.profile.name) })
 }
 
 func newChaosPlan(a *app) *cobra.Command {
@@ -124,7 +124,7 @@ func (a *app) drillJob(cmd *cobra.Command, o *drillOptions, s *chaos.Scenario) (
 		on.Peer = others[0]
 	}
 	if on.Peer == on.Node && on.Peer != "" {
-		return nil, on, usagef("--peer: %s is the node that is walked", on.Peer)
+		return nil, on, usagef("--peer-id: %s is the node that is walked", on.Peer)
 	}
 	if s.NeedsAllocation() && on.Allocation == "" {
 		return nil, on, usagef("drill %s needs --allocation-id", s.Metadata.ID)
