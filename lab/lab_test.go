@@ -198,6 +198,12 @@ func TestMachines(t *testing.T) {
 			t.Errorf("a program ran from /run: %v", err)
 		}
 	})
+	t.Run("the clock is the host's", func(t *testing.T) {
+		_, err := l.Exec(t.Context(), node, "sh", "-c", "date -s @$(date +%s)")
+		if err == nil || !strings.Contains(err.Error(), "Operation not permitted") {
+			t.Errorf("a machine set the host's clock: %v", err)
+		}
+	})
 	t.Run("a full disk is real", func(t *testing.T) {
 		_, err := l.Exec(t.Context(), node, "dd", "if=/dev/zero", "of=/fill", "bs=1M")
 		if err == nil || !strings.Contains(err.Error(), "No space left on device") {

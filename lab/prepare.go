@@ -20,6 +20,7 @@ var tools = [...]struct{ program, pkg string }{
 	{"ip", "iproute2"},
 	{"unshare", "util-linux"},
 	{"nsenter", "util-linux"},
+	{"setpriv", "util-linux"},
 	{"ssh", "openssh-client"},
 }
 
