@@ -78,53 +78,6 @@ func (s *Story) Claims() []Claim {
 	return all
 }
 
-// Verdict is the worst that the claims say. Where none says anything bad, one that was not seen is no pass.
-func (s *Story) Verdict() Verdict {
-	v := Verdict{Word: Pass}
-	var unseen []string
-	for _, c := range s.Claims() {
-		if c.Word != "" && c.Word.Worse(v.Word) {
-			v = Verdict{c.Word, c.Text}
-		}
-		if c.State == NotSeen {
-			unseen = append(unseen, c.Title)
-		}
-	}
-	switch {
-	case v.Word != Pass:
-	case s.Interrupted != "":
-		v = Verdict{Infra, s.Interrupted}
-	case len(unseen) > 0:
-		v = Verdict{Infra, "not seen: " + strings.Join(append(unseen[:1], s.Trouble...), "; ")} // the others follow from the first
-	default:
-		v.Text = s.passed()
-	}
-	return v
-}
-
-// passed says what was shown, with the figures.
-func (s *Story) passed() string {
-	what := "nothing was blamed"
-	if w := s.detected(); w != nil && w.Blame != nil {
-		what = w.Says()
-	}
-	return fmt.Sprintf("%s, seen %s; green again %s; nothing is left", what, s.detect(), s.recovered())
-}
-
-// String is "within 1.2s of 30s" or "between 0.4s and 1.2s of 30s", rounded so that it holds what was measured.
-func (t Timing) String() string {
-	if !t.Seen {
-		return fmt.Sprintf("not within %s", t.Budget)
-	}
-	if t.AfterMS > 0 {
-		return fmt.Sprintf("between %s and %s of %s", Seconds(t.AfterMS-t.AfterMS%100), Seconds(t.WithinMS+99), t.Budget)
-	}
-	return fmt.Sprintf("within %s of %s", Seconds(t.WithinMS+99), t.Budget)
-}
-
-// Seconds writes milliseconds as seconds, tenths rounded down: "0.4s".
-func Seconds(ms int64) string { return fmt.Sprintf("%d.%ds", ms/1000, ms%1000/100) }
-
 func (s *Story) claimGuards() finding {
 	switch {
 	case len(s.Refused) > 0:

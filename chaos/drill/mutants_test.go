@@ -12,19 +12,19 @@ import (
 // the world may do wrong (an injector that does nothing, a leaky revert, a lying success, a probe that always holds, a late
 // signal, a wrong hop) are runs of TestEndings. It compiles the package once for each mutant, so it has a build tag.
 func TestMutants(t *testing.T) {
-	const claim, during, judge, log, restore, run, story = "chaos/drill/claim.go", "chaos/drill/during.go", "chaos/drill/judge.go", "chaos/drill/log.go",
-		"chaos/drill/restore.go", "chaos/drill/run.go", "chaos/drill/story.go"
+	const claim, during, judge, log, restore, run, story, timing, verdict = "chaos/drill/claim.go", "chaos/drill/during.go", "chaos/drill/judge.go", "chaos/drill/log.go",
+		"chaos/drill/restore.go", "chaos/drill/run.go", "chaos/drill/story.go", "chaos/drill/timing.go", "chaos/drill/verdict.go"
 	all := []mutanttest.Mutant{
 		{Name: "takes any failure word", File: "chaos/blame.go", Old: " && (len(f.Failure) == 0 || slices.Contains(f.Failure, failure))", New: ""},
 		{Name: "takes any hop", File: "chaos/blame.go", Old: "slices.Contains(f.Hop, hop) && ", New: ""},
 		{Name: "forgets residue", File: story, Old: "p.Clean, p.Residue = e.Clean, e.Residue", New: "p.Clean = new(bool)\n\t\t*p.Clean = true"},
 		{Name: "takes a machine as clean", File: claim, Old: "case p.Clean != nil && !*p.Clean:", New: "case false:"},
-		{Name: "is in time when it may have been", File: judge, Old: "return t.WithinMS > t.Budget", New: "return t.AfterMS > t.Budget"},
+		{Name: "is in time when it may have been", File: timing, Old: "return t.WithinMS > t.Budget", New: "return t.AfterMS > t.Budget"},
 		{Name: "believes a proof that always holds", File: claim, Old: "case proof != nil && proof.Held:", New: "case false:"},
 		{Name: "believes a look that always holds", File: claim, Old: "case fault != nil && fault.Held:", New: "case false:"},
 		{Name: "believes a control that never held", File: claim, Old: "case control != nil && !control.Held && !control.NotRun:", New: "case false:"},
-		{Name: "passes what was not seen", File: claim, Old: "case len(unseen) > 0:", New: "case false:"},
-		{Name: "passes what was interrupted", File: claim, Test: "TestInterrupted", Old: "case s.Interrupted != \"\":\n\t\tv =", New: "case false:\n\t\tv ="},
+		{Name: "passes what was not seen", File: verdict, Old: "case len(unseen) > 0:", New: "case false:"},
+		{Name: "passes what was interrupted", File: verdict, Test: "TestInterrupted", Old: "case s.Interrupted != \"\":\n\t\tv =", New: "case false:\n\t\tv ="},
 		{Name: "does not mind a hop that failed in passing", File: claim, Old: `h, w := s.red(); h != ""`, New: `h, w := s.red(); h == "none"`},
 		{Name: "does not mind an id that was lost", File: judge, Old: "e.SameCorrelationID && ", New: "false && "},
 		{Name: "takes a conflict as put back", File: claim, Old: "case p.State == step.Conflict:", New: "case p.State == step.Conflict && false:"},

@@ -70,15 +70,6 @@ type Expected struct {
 	MustStayGreen  []diag.HopID `json:"must_stay_green,omitempty"`
 }
 
-// Timing is when something was seen, compared with its budget. It happened after AfterMS, for then it was not there yet,
-// and not after WithinMS, for then it was.
-type Timing struct {
-	Seen     bool           `json:"seen"`
-	AfterMS  int64          `json:"after_ms"`
-	WithinMS int64          `json:"within_ms,omitempty"`
-	Budget   chaos.Duration `json:"budget"`
-}
-
 // State is how a claim stands.
 type State string
 

@@ -1,6 +1,10 @@
 package drill
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Word is a verdict.
 type Word string
@@ -34,4 +38,37 @@ func (w Word) Worse(o Word) bool { return slices.Index(words[:], w) > slices.Ind
 type Verdict struct {
 	Word Word   `json:"word"`
 	Text string `json:"text"` // why, in one line
+}
+
+// Verdict is the worst that the claims say. Where none says anything bad, one that was not seen is no pass.
+func (s *Story) Verdict() Verdict {
+	v := Verdict{Word: Pass}
+	var unseen []string
+	for _, c := range s.Claims() {
+		if c.Word != "" && c.Word.Worse(v.Word) {
+			v = Verdict{c.Word, c.Text}
+		}
+		if c.State == NotSeen {
+			unseen = append(unseen, c.Title)
+		}
+	}
+	switch {
+	case v.Word != Pass:
+	case s.Interrupted != "":
+		v = Verdict{Infra, s.Interrupted}
+	case len(unseen) > 0:
+		v = Verdict{Infra, "not seen: " + strings.Join(append(unseen[:1], s.Trouble...), "; ")} // the others follow from the first
+	default:
+		v.Text = s.passed()
+	}
+	return v
+}
+
+// passed says what was shown, with the figures.
+func (s *Story) passed() string {
+	what := "nothing was blamed"
+	if w := s.detected(); w != nil && w.Blame != nil {
+		what = w.Says()
+	}
+	return fmt.Sprintf("%s, seen %s; green again %s; nothing is left", what, s.detect(), s.recovered())
 }

@@ -1,0 +1,78 @@
+package drill
+
+import (
+	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+)
+
+// Timing is when something was seen, compared with its budget. It happened after AfterMS, for then it was not there yet,
+// and not after WithinMS, for then it was.
+type Timing struct {
+	Seen     bool           `json:"seen"`
+	AfterMS  int64          `json:"after_ms"`
+	WithinMS int64          `json:"within_ms,omitempty"`
+	Budget   chaos.Duration `json:"budget"`
+}
+
+// String is "within 1.2s of 30s" or "between 0.4s and 1.2s of 30s", rounded so that it holds what was measured.
+func (t Timing) String() string {
+	if !t.Seen {
+		return fmt.Sprintf("not within %s", t.Budget)
+	}
+	if t.AfterMS > 0 {
+		return fmt.Sprintf("between %s and %s of %s", Seconds(t.AfterMS-t.AfterMS%100), Seconds(t.WithinMS+99), t.Budget)
+	}
+	return fmt.Sprintf("within %s of %s", Seconds(t.WithinMS+99), t.Budget)
+}
+
+// Seconds writes milliseconds as seconds, tenths rounded down: "0.4s".
+func Seconds(ms int64) string { return fmt.Sprintf("%d.%ds", ms/1000, ms%1000/100) }
+
+// detect is the time to detect: after the last walk that did not say it, within the first that did.
+func (s *Story) detect() Timing {
+	t := Timing{Budget: s.Plan.Budgets.DetectWithin}
+	zero, placed := s.InPlace()
+	found := s.detected()
+	for _, w := range s.walks(During) {
+		if found != nil && w.N == found.N {
+			break
+		}
+		if word, _ := Judge(s.Plan.Scenario.Expect, w); word != Pass {
+			t.AfterMS = max(0, w.EndedMS-zero)
+		}
+	}
+	if found != nil && placed {
+		t.Seen, t.WithinMS = true, max(1, found.EndedMS-zero)
+	}
+	return t
+}
+
+// recovered is the time to recover, in the same way. Walks that began before everything was known to be put back show
+// nothing of it: a machine that was given up may have answered only afterwards.
+func (s *Story) recovered() Timing {
+	t := Timing{Budget: s.Plan.Budgets.RecoverWithin}
+	zero, back := s.PutBack()
+	first, enough := s.green()
+	for _, w := range s.walks(After) {
+		if !w.Green() {
+			t.AfterMS = max(0, w.EndedMS-zero)
+		}
+	}
+	if enough && back && first.BeganMS >= zero {
+		t.Seen, t.WithinMS = true, max(1, first.EndedMS-zero)
+	}
+	return t
+}
+
+// injected is how long it took until plain tools saw the fault.
+func (s *Story) injected() Timing {
+	t := Timing{Budget: s.Plan.Budgets.InjectWithin}
+	if l := s.look(During, LookInjected); l != nil && l.Held {
+		t.Seen, t.WithinMS = true, int64(l.TookMS)
+	}
+	return t
+}
+
+// over says whether t is past its budget. An interval that reaches past it is: nobody knows that it was in time.
+func (t Timing) over() bool { return t.WithinMS > t.Budget.Std().Milliseconds() }
