@@ -172,7 +172,7 @@ func word(key, value string, words ...string) []problem {
 	return []problem{{key: key, text: fmt.Sprintf("unknown %q%s: want %s", value, profile.Nearest(value, words), strings.Join(words, ", "))}}
 }
 
-// path refuses what is no absolute path.
+// absolute refuses what is no absolute path.
 func absolute(key, value string) []problem {
 	if strings.HasPrefix(value, "/") && !strings.Contains(value, "/../") && !strings.HasSuffix(value, "/") && len(value) > 1 {
 		return nil

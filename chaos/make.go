@@ -148,13 +148,13 @@ func (b *planner) machine(m Machine) {
 		t.Drill.Allowed = append(t.Drill.Allowed, step.Allow{Class: a.Class, Key: a.Key, Why: a.Why})
 	}
 	for _, f := range faults {
-		made, title := b.fault(m, f)
+		made, scope := b.fault(m, f)
 		if made.Tier == "" {
 			continue
 		}
 		t.Drill.Steps, t.Tier = append(t.Drill.Steps, made), max(t.Tier, made.Tier)
-		t.Drill.Scope.Files = merged(t.Drill.Scope.Files, title.Files)
-		t.Drill.Scope.Units = merged(t.Drill.Scope.Units, title.Units)
+		t.Drill.Scope.Files = merged(t.Drill.Scope.Files, scope.Files)
+		t.Drill.Scope.Units = merged(t.Drill.Scope.Units, scope.Units)
 		b.Schedule = append(b.Schedule, Move{At: f.At, Machine: m.ID, Step: f.ID})
 	}
 	b.admits(m, t.Drill)

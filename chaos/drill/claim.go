@@ -95,7 +95,7 @@ func (s *Story) unlogged() bool { return s.Plan.Hash == "" }
 
 // claimProbes guards against looks that hold whatever happens, and against a control that never did.
 func (s *Story) claimProbes() finding {
-	fault, control, proof := s.look(Before, LookInjected), s.look(Before, LookControl), s.look(During, LookProof)
+	fault, control, proof := s.Look(Before, LookInjected), s.Look(Before, LookControl), s.Look(During, LookProof)
 	switch {
 	case proof != nil && proof.Held:
 		return violated(AbortedGuard, "what is to prove the repair holds while the fault is there, so it would prove nothing")
@@ -150,7 +150,7 @@ func (s *Story) claimControl() finding { return s.looked(During, LookControl, No
 
 // looked is a claim that rests on a look. A tool that could not be run has seen nothing.
 func (s *Story) looked(stage Stage, name string, otherwise Word) finding {
-	switch l := s.look(stage, name); {
+	switch l := s.Look(stage, name); {
 	case l == nil:
 		return finding{}
 	case l.NotRun:
@@ -242,7 +242,7 @@ func (s *Story) claimKept() finding {
 		return violated(RevertedEarly, "%s put itself back: %s", p.ID, p.Lost)
 	}
 	for _, p := range s.Machines {
-		if l := s.look(During, LookInjected); l != nil && l.Held && p.RevertedMS > 0 && p.State == step.Lost {
+		if l := s.Look(During, LookInjected); l != nil && l.Held && p.RevertedMS > 0 && p.State == step.Lost {
 			return violated(RevertedEarly, "%s was as before already when it was to be put back, and not by the drill: %s", p.ID, against(p))
 		}
 	}
@@ -294,7 +294,7 @@ func (s *Story) claimProof() finding {
 	if s.Plan.Decision != nil && s.Decided == nil {
 		return finding{}
 	}
-	if l := s.look(After, LookProof); l != nil && !l.Held {
+	if l := s.Look(After, LookProof); l != nil && !l.Held {
 		if _, back := s.PutBack(); !back { // then it proves nothing
 			return finding{}
 		}

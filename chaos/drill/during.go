@@ -143,7 +143,7 @@ func (r *runner) hadTime() bool {
 	now := time.Since(r.began).Milliseconds()
 	return read(r, func(s *Story) bool {
 		zero, placed := s.InPlace()
-		in := s.look(During, LookInjected) != nil && s.look(During, LookControl) != nil
+		in := s.Look(During, LookInjected) != nil && s.Look(During, LookControl) != nil
 		return placed && in && (s.detected() != nil || now-zero >= s.Plan.Budgets.DetectWithin.Std().Milliseconds())
 	})
 }

@@ -67,7 +67,7 @@ func TestInterruptedOutOfReach(t *testing.T) {
 			if v := o.story.Verdict(); v.Word != drill.Infra || !strings.Contains(v.Text, "n1 is put back; it does so by itself after 20s") {
 				t.Errorf("%s: %s", v.Word, v.Text)
 			}
-			if left := fmt.Sprint(o.story.Left()); left != "[n1]" {
+			if left := fmt.Sprint(left(o.story)); left != "[n1]" {
 				t.Errorf("left: %s", left)
 			}
 			check(t, o)

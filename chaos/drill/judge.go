@@ -63,7 +63,7 @@ func (s *Story) detected() *Sight {
 	e, row := s.Plan.Scenario.Expect, 0
 	for _, w := range s.walks(During) {
 		word, _ := Judge(e, w)
-		if seen := s.look(During, LookInjected); e.Blame.None && (seen == nil || !seen.Held || w.BeganMS < seen.MS) {
+		if seen := s.Look(During, LookInjected); e.Blame.None && (seen == nil || !seen.Held || w.BeganMS < seen.MS) {
 			continue
 		}
 		if word != Pass {

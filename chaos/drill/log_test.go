@@ -42,8 +42,8 @@ func TestLogThatBreaks(t *testing.T) {
 		if v := o.story.Verdict(); v.Word != drill.AbortedGuard || !strings.Contains(v.Text, "no space left on device") {
 			t.Errorf("full at %d: %s: %s", at, v.Word, v.Text)
 		}
-		if o.story.Ended.IsZero() || len(o.story.Left()) > 0 {
-			t.Errorf("full at %d: left %v", at, o.story.Left())
+		if o.story.Ended.IsZero() || len(left(o.story)) > 0 {
+			t.Errorf("full at %d: left %v", at, left(o.story))
 		}
 		check(t, o)
 	}
@@ -154,7 +154,6 @@ func TestEmpty(t *testing.T) {
 		if d := s.Drill(); d.Verdict.Word == drill.Pass || d.Verdict.Text == "" {
 			t.Errorf("%s: %v", name, d.Verdict)
 		}
-		s.Left()
 	}
 	for name, p := range map[string]chaos.Plan{"an empty plan": {}, "no targets": of(planOf("n1"), func(p *chaos.Plan) { p.Targets = nil })(), "an unknown machine": planOf("n9")} {
 		o := newWorld("n1").run(t, p)

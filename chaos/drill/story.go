@@ -197,8 +197,8 @@ func (p *Part) back() bool {
 	return p.RevertedMS > 0 && (p.State == step.Reverted || p.State == step.Lost || p.State == step.Planned)
 }
 
-// look is the last look of that name in that stage.
-func (s *Story) look(stage Stage, name string) *Look {
+// Look is the last look of that name in that stage; nil when there was none.
+func (s *Story) Look(stage Stage, name string) *Look {
 	for i, l := range slices.Backward(s.Looks) {
 		if l.Name == name && l.Stage == stage {
 			return &s.Looks[i]

@@ -3,8 +3,6 @@ package drill
 import (
 	"fmt"
 	"slices"
-
-	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
 // Drill is what is said of the run.
@@ -51,15 +49,9 @@ func (s *Story) observed() *Sight {
 	return nil
 }
 
-// Left says what may still be wrong on a machine: the states in which somebody has to look at it.
-func (s *Story) Left() []string {
-	var all []string
-	for _, p := range s.Machines {
-		if p.Touched && !p.Closed || p.Clean != nil && !*p.Clean || slices.Contains([]step.State{step.Conflict, step.Failed}, p.State) {
-			all = append(all, p.ID)
-		}
-	}
-	return all
+// Open says that the drill may still be on a machine: somebody has to look at it.
+func (d *Drill) Open() bool {
+	return slices.ContainsFunc(d.Machines, func(m MachineResult) bool { return m.Armed && !m.Closed })
 }
 
 // Settle makes the report's verdict the worst of its drills'. Drills that were not run are no pass.

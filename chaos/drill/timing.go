@@ -68,7 +68,7 @@ func (s *Story) recovered() Timing {
 // injected is how long it took until plain tools saw the fault.
 func (s *Story) injected() Timing {
 	t := Timing{Budget: s.Plan.Budgets.InjectWithin}
-	if l := s.look(During, LookInjected); l != nil && l.Held {
+	if l := s.Look(During, LookInjected); l != nil && l.Held {
 		t.Seen, t.WithinMS = true, int64(l.TookMS)
 	}
 	return t

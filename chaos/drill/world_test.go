@@ -345,3 +345,14 @@ func (w *world) run(t *testing.T, p chaos.Plan) (o outcome) {
 	}
 	return o
 }
+
+// left are the machines on which something may still be wrong.
+func left(s *drill.Story) []string {
+	var all []string
+	for _, p := range s.Machines {
+		if p.Touched && !p.Closed || p.Clean != nil && !*p.Clean || slices.Contains([]step.State{step.Conflict, step.Failed}, p.State) {
+			all = append(all, p.ID)
+		}
+	}
+	return all
+}

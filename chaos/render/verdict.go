@@ -63,8 +63,8 @@ func stepStatus(s step.State) diag.Status {
 	return diag.StatusInconclusive
 }
 
-// outcomeStatus is the status whose symbol and style a walk's outcome has.
-func outcomeStatus(o diag.Outcome) diag.Status {
+// WalkStatus is the status whose symbol and style a walk's outcome has.
+func WalkStatus(o diag.Outcome) diag.Status {
 	switch o {
 	case diag.OutcomePass:
 		return diag.StatusPass

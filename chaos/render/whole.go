@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
@@ -92,7 +91,7 @@ func plainUnless(st, good diag.Status) render.Style {
 // labelWidth is the column in which values begin, as in a walk's verdict.
 const labelWidth = 10
 
-// timeColumns are of a line with a time: what, and the bar.
+// The columns of a line with a time: what was timed, and the bar.
 const (
 	whatWidth = 11
 	barWidth  = 24
@@ -171,7 +170,7 @@ func once(i int, label string) string {
 
 // walk is one walk in one line.
 func (p *page) walk(i int, s *drill.Sight) {
-	st := outcomeStatus(s.Outcome)
+	st := WalkStatus(s.Outcome)
 	lead := render.Pad(once(i, "walks"), labelWidth) + fmt.Sprintf("%2d %-7s%s ", s.N, clean(s.Stage), st.Symbol())
 	text := render.Pad(tenths(s.BeganMS)+"–"+tenths(s.EndedMS)+" s", 13) + clean(s.Says())
 	p.Cells(0, render.Cell{Text: lead, Style: render.Faint}, render.Cell{Text: text, Style: plainUnless(st, diag.StatusPass)})
@@ -185,7 +184,7 @@ func (p *page) where(r *drill.Report, d *drill.Drill) {
 	for i, t := range d.Trouble {
 		p.Field(once(i, "trouble"), clean(t), render.StatusStyle(diag.StatusInconclusive))
 	}
-	if open(d) {
+	if d.Open() {
 		p.Field("next", "look at the machines: gpuaasctl chaos status"+lead(" --profile ", clean(r.Profile)), render.Plain)
 	}
 	p.Field("owner", clean(d.Owner), render.Plain)
@@ -199,11 +198,6 @@ func (p *page) where(r *drill.Report, d *drill.Drill) {
 	}
 	p.Field("run", strings.Join(parts, " · "), render.Faint)
 	p.Field("log", clean(d.Log), render.Faint)
-}
-
-// open says that the drill may still be on a machine.
-func open(d *drill.Drill) bool {
-	return slices.ContainsFunc(d.Machines, func(m drill.MachineResult) bool { return m.Armed && !m.Closed })
 }
 
 // shortHash tells plans apart as well as the whole hash does, which the JSON has.

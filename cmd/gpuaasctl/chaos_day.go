@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -58,8 +57,7 @@ func (d *gameDay) run(ctx context.Context, observe func(tui.DrillUpdate)) *drill
 
 // mustStop says that a machine must be looked at before anything else is broken.
 func mustStop(d drill.Drill) bool {
-	return d.Verdict.Word == drill.Residue || d.Verdict.Word == drill.Conflict ||
-		slices.ContainsFunc(d.Machines, func(m drill.MachineResult) bool { return m.Armed && !m.Closed })
+	return d.Verdict.Word == drill.Residue || d.Verdict.Word == drill.Conflict || d.Open()
 }
 
 func wait(ctx context.Context, d time.Duration) bool {

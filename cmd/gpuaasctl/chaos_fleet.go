@@ -134,7 +134,7 @@ const (
 	fleetLeaveCancelled = 500 * time.Millisecond
 )
 
-// each does the same on every machine at once, takes away what was put there, and ends the connections. f says what it
+// each does the same on every machine at once, takes away what was put there, and ends the connections. do says what it
 // found in m, and returns why the machine was not reached.
 func (f *fleet) each(ctx context.Context, kind string, do func(ctx context.Context, on *remote.Machine, m *fleetMachine) error) *fleetReport {
 	doc := &fleetReport{APIVersion: diag.APIVersion, Kind: kind, Profile: f.profile, At: diag.At(time.Now()), Machines: make([]fleetMachine, len(f.machines))}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	chaosrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
@@ -113,15 +114,6 @@ func (m drillModel) fits(c *current, s drill.Sight) bool {
 // walk is what walks that agree have said.
 func (m drillModel) walk(c *current, same []drill.Sight) []render.Cell {
 	s, last := same[0], same[len(same)-1]
-	st := diag.StatusInconclusive
-	switch s.Outcome {
-	case diag.OutcomePass:
-		st = diag.StatusPass
-	case diag.OutcomeWarn:
-		st = diag.StatusWarn
-	case diag.OutcomeFail:
-		st = diag.StatusFail
-	}
 	words := s.Says()
 	if b := s.Blame; b != nil && m.width < 100 { // the number stands for the hop, as in the row above
 		words = fmt.Sprintf("%d %s", slices.Index(diag.Hops[:], b.Hop)+1, b.Signal)
@@ -129,7 +121,7 @@ func (m drillModel) walk(c *current, same []drill.Sight) []render.Cell {
 			words += " (" + string(b.Failure) + ")"
 		}
 	}
-	cells := []render.Cell{said(st, words)}
+	cells := []render.Cell{said(chaosrender.WalkStatus(s.Outcome), words)}
 	if n := len(s.Others); n > 0 {
 		cells = append(cells, plain(fmt.Sprintf(" and %d more", n)))
 	}

@@ -221,22 +221,12 @@ func (m drillModel) looks(f *frame, c *current) {
 		{"control", p.Control, stage, goes},
 		{"repaired", p.Proof, drill.After, c.answered() && !c.has(drill.Compared)},
 	} {
-		seen := c.look(l.stage, l.Check.Name)
+		seen := c.story.Look(l.stage, l.Check.Name)
 		goes := l.goes && !c.over() && c.story.Interrupted == ""
 		if seen != nil || goes || l.stage == drill.During {
 			f.field(rankLooks, l.label, m.seen(seen, goes, l.label == "injected" && l.stage == drill.Before), faint(tool(l.Look)))
 		}
 	}
-}
-
-// look is the last look of a name in a stage; nil when there is none.
-func (c *current) look(stage drill.Stage, name string) *drill.Seen {
-	for i, l := range slices.Backward(c.story.Looks) {
-		if l.Name == name && l.Stage == stage {
-			return &c.story.Looks[i].Seen
-		}
-	}
-	return nil
 }
 
 // answered says whether every machine that was armed was asked to put everything back, and said what came of it.
@@ -245,7 +235,7 @@ func (c *current) answered() bool {
 }
 
 // seen is how one look stands; absent is where what it looks for must not be there yet.
-func (m drillModel) seen(l *drill.Seen, goes, absent bool) render.Cell {
+func (m drillModel) seen(l *drill.Look, goes, absent bool) render.Cell {
 	const room = 18
 	cell := said(diag.StatusInconclusive, "not seen")
 	switch {
