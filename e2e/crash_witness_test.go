@@ -90,9 +90,9 @@ func (c *crashTrial) differs(allowed []step.Allow) ([]string, error) {
 const snapshot = `
 ask() { for i in 1 2 3 4 5 6; do x=$(systemctl "$@" 2>/dev/null) && [ -n "$x" ] && { echo "$x"; return; }; sleep 0.5; done; exit 9; }
 echo == packet filter; nft -s list ruleset
-echo == mounts; findmnt -rn -o TARGET,SOURCE,FSTYPE,OPTIONS | grep -v -e '^/run/credentials/' -e '^/run/user/' | sed 's/\[[^]]*\/\/deleted\]/[deleted]/' | sort
+echo == mounts; findmnt -rn -o TARGET,SOURCE,FSTYPE,OPTIONS | grep -v -e '^/run/credentials/' -e '^/run/user/' -e '^/run/gpuaasctl ' | sed 's/\[[^]]*\/\/deleted\]/[deleted]/' | sort
 for u in gpuaas-node-agent nginx gpuaas-platform; do p=$(systemctl show -P MainPID $u); if [ "$p" != 0 ]; then
- echo == mounts of $u; findmnt -N $p -rn -o TARGET,FSTYPE | grep -v -e '^/run/credentials' -e '^/run/user' | sort; fi; done
+ echo == mounts of $u; findmnt -N $p -rn -o TARGET,FSTYPE | grep -v -e '^/run/credentials' -e '^/run/user' -e '^/run/gpuaasctl ' | sort; fi; done
 echo == unit files; all=$(ask list-unit-files --no-legend --no-pager --full); echo "$all" | grep -v -e '^session-' -e '^user-' -e '^user@' | sort
 echo == masked or failed; all=$(ask list-units --all --no-legend --no-pager --plain --full); echo "$all" | grep -e ' masked ' -e ' failed ' | sort
 echo == units; ask show -p Id,DropInPaths,FreezerState,ActiveState,UnitFileState gpuaas-node-agent nginx gpuaas-platform ssh
@@ -100,7 +100,7 @@ echo == systemd; find /etc/systemd /run/systemd/system /run/systemd/system.contr
 echo == accounts; getent passwd; getent group
 echo == files; find /etc/gpuaas /etc/gpuaas-platform /etc/nginx /etc/hosts /etc/nsswitch.conf /etc/passwd /etc/resolv.conf -type f -exec stat -c '%n %a %u:%g %s %y %i' {} + -exec sha256sum {} + | sort
 echo == stopped; ps -eo stat=,comm= | grep '^[Tt]' || true
-echo == ours; find /var/lib/gpuaasctl /run/gpuaasctl ! -name 'gpuaas-agent*' 2>/dev/null | sort; pgrep -x -l gpuaas-fault || true; ls -d ` + foreign + ` 2>/dev/null || true
+echo == ours; find /var/lib/gpuaasctl /run/gpuaasctl -mindepth 1 ! -name 'gpuaas-agent*' 2>/dev/null | sort; pgrep -x -l gpuaas-fault || true; ls -d ` + foreign + ` 2>/dev/null || true
 echo == environment; p=$(systemctl show -P MainPID gpuaas-node-agent); [ "$p" = 0 ] || tr '\0' '\n' </proc/$p/environ | grep -c '^GPUAAS_CRASH_MATRIX=' || true
 `
 

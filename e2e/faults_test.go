@@ -109,9 +109,10 @@ func faults() map[string]fault {
 			undo:  "cat /run/fault.bundle >/etc/gpuaas/ca-bundle.crt; rm /run/fault.bundle /root/stale.crt; systemctl restart gpuaas-node-agent",
 			check: "! curl -s -m 3 --cacert /etc/gpuaas/ca-bundle.crt https://node-api.gpuaas.test/healthz -o /dev/null",
 		},
-		"ca-bundle-missing": {
-			on: node, do: "mv $(readlink -f /etc/gpuaas/ca-bundle.crt) /etc/gpuaas/fault.crt; systemctl restart gpuaas-node-agent",
-			undo: "mv /etc/gpuaas/fault.crt $(readlink -f /etc/gpuaas/ca-bundle.crt); systemctl restart gpuaas-node-agent", check: "! test -e /etc/gpuaas/ca-bundle.crt",
+		"ca-bundle-missing": { // in every generation: the agent would go back to an older one
+			on: node, do: "for f in /etc/gpuaas/generations/*/ca-bundle.crt; do mv $f $f.fault; done; systemctl restart gpuaas-node-agent",
+			undo:  "for f in /etc/gpuaas/generations/*/ca-bundle.crt.fault; do mv $f ${f%.fault}; done; systemctl restart gpuaas-node-agent",
+			check: "! test -e /etc/gpuaas/ca-bundle.crt",
 		},
 		"api-name-elsewhere": {
 			on: node, do: "cp -a /etc/hosts /run/fault.hosts; echo 10.231.77.102 node-api.gpuaas.test >>/etc/hosts; systemctl restart gpuaas-node-agent",
