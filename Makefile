@@ -116,7 +116,7 @@ lint: ## gofmt, go vet, and golangci-lint where it is installed, else staticchec
 	else echo $(GO) run $(STATICCHECK) ./...; $(GO) run $(STATICCHECK) ./...; fi
 
 golden: ## write every golden file anew; look at the difference before you commit it
-	GPUAASCTL_UPDATE_GOLDEN=1 GPUAAS_UPDATE=1 $(GO) test -count=1 ./...
+	GPUAASCTL_UPDATE_GOLDEN=1 $(GO) test -count=1 ./...
 
 schema: ## diag/schema/*.json and chaos/schema/*.json from the Go types
 	$(GO) generate ./diag/schema ./chaos/schema

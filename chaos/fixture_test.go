@@ -2,11 +2,11 @@ package chaos
 
 import (
 	"net/netip"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -82,20 +82,8 @@ func testFacts(machines ...Machine) Facts {
 	}
 }
 
-// golden compares with a file of testdata, or writes it.
+// golden compares with testdata/NAME.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("GPUAAS_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (GPUAAS_UPDATE=1 writes it):\n%s", file, got)
-	}
+	goldentest.Check(t, filepath.Join("testdata", name), got)
 }

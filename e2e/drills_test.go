@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 )
 
 // TestDrills runs every built-in drill in an order that is drawn, and wants each to pass and nothing to be left. The seed
@@ -38,7 +39,7 @@ func TestDrills(t *testing.T) {
 					t.Logf("%-10s %-50s %s", c.State, c.Title, c.Text)
 				}
 			}
-			if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "" && d.Verdict.Word == drill.Pass {
+			if goldentest.Writing() && d.Verdict.Word == drill.Pass {
 				record(t, d)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/golden"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
@@ -236,7 +237,7 @@ func TestFaults(t *testing.T) {
 // keep writes a recording when asked to.
 func keep(t *testing.T, name string, l *lab.Lab, written []byte) {
 	t.Helper()
-	if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") == "" {
+	if !goldentest.Writing() {
 		return
 	}
 	noSecrets(t, l, written)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/golden"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
@@ -78,7 +79,7 @@ func freshLab(t *testing.T) *lab.Lab {
 func keepMatrix(t *testing.T, l *lab.Lab, name string, written []byte) {
 	t.Helper()
 	noSecrets(t, l, written)
-	if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") == "" {
+	if !goldentest.Writing() {
 		return
 	}
 	written = bytes.ReplaceAll(written, []byte(secretsDir(t, l)), []byte("/lab"))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
@@ -13,6 +12,7 @@ import (
 	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
@@ -78,17 +78,5 @@ func page(t *testing.T, path string, d drill.Drill) {
 	if err := drillrender.Report(&out, &r, render.Options{Format: render.Table, Width: 100}); err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := out.String(); got != string(want) {
-		t.Errorf("the page differs: run `make golden` and read the difference\n%s", strings.TrimSpace(got))
-	}
+	goldentest.Check(t, path, out.String())
 }

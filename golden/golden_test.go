@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -47,14 +48,7 @@ func TestRecordedReports(t *testing.T) {
 			if err := render.Report(&out, again, render.Options{Format: "json"}); err != nil {
 				t.Fatal(err)
 			}
-			switch {
-			case os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "": // the facts stay, the words are today's
-				if err := os.WriteFile("reports/"+entry.Name(), out.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			case !bytes.Equal(out.Bytes(), data):
-				t.Error("the facts are judged otherwise than when they were recorded: run `make golden` and read the difference")
-			}
+			goldentest.Check(t, "reports/"+entry.Name(), out.String()) // the facts stay, the words are today's
 			want, ok := expected[name]
 			if !ok && name != "healthy" {
 				t.Fatalf("no expectation for %s", name)

@@ -2,7 +2,6 @@ package drill_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 )
 
 // ending is a run that ends in a verdict. Its whole course is in testdata.
@@ -233,24 +233,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// golden compares with testdata/NAME.txt; GPUAAS_UPDATE=1 writes it.
+// golden compares with testdata/NAME.txt.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if os.Getenv("GPUAAS_UPDATE") == "1" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (make golden writes it)", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (make golden updates):\n%s\nwant\n%s", path, got, want)
-	}
+	goldentest.Check(t, filepath.Join("testdata", name+".txt"), got)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 )
 
 func rendered(t *testing.T, r *drill.Report, o render.Options) string {
@@ -32,23 +33,10 @@ func rendered(t *testing.T, r *drill.Report, o render.Options) string {
 	return b.String()
 }
 
-// golden compares with testdata/NAME; GPUAAS_UPDATE=1 writes it.
+// golden compares with testdata/NAME.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("GPUAAS_UPDATE") == "1" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (make golden writes it)", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (make golden updates):\n--- got\n%s\n--- want\n%s", name, got, want)
-	}
+	goldentest.Check(t, filepath.Join("testdata", name), got)
 }
 
 func TestGolden(t *testing.T) {

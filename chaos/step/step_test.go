@@ -3,11 +3,12 @@ package step
 import (
 	"bytes"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -67,21 +68,10 @@ func TestLinesGolden(t *testing.T) {
 	golden(t, "lines.txt", w.String())
 }
 
+// golden compares with testdata/NAME.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("GPUAAS_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (GPUAAS_UPDATE=1 writes it):\n%s", file, got)
-	}
+	goldentest.Check(t, filepath.Join("testdata", name), got)
 }
 
 func TestEncodeDecode(t *testing.T) {

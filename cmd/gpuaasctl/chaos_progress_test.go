@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 )
 
 // TestDrillProgress: every drill of the tapes as lines, in a golden file.
@@ -23,20 +23,7 @@ func TestDrillProgress(t *testing.T) {
 			told(tui.DrillUpdate{Index: i, Count: len(all), Event: m.Event, Walk: m.Walk})
 		}
 	}
-	path := filepath.Join("testdata", "drill-progress.txt")
-	if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Errorf("make golden writes it:\n%s", b.String())
-	}
+	goldentest.Check(t, filepath.Join("testdata", "drill-progress.txt"), b.String())
 }
 
 // TestDrillLines: what does not happen on the tapes.

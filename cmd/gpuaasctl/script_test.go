@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	chaosschema "github.com/gpuaas/gpuaasctl/chaos/schema"
 	"github.com/gpuaas/gpuaasctl/diag/schema"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
-		UpdateScripts:       os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "",
+		UpdateScripts:       goldentest.Writing(),
 		Setup:               setup,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "absent": absent, "valid": valid},
 	})

@@ -3,12 +3,12 @@ package render
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 )
 
 func planned() diag.Plan {
@@ -104,16 +104,5 @@ func TestRunbookHasEveryAnchor(t *testing.T) {
 	for _, r := range diag.Reasons() {
 		check(r.Runbook)
 	}
-	const page = "../../docs/runbook.md"
-	if os.Getenv("GPUAAS_UPDATE") == "1" {
-		if err := os.MkdirAll("../../docs", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(page, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if have, err := os.ReadFile(page); err != nil || !bytes.Equal(have, b.Bytes()) {
-		t.Errorf("docs/runbook.md is not what the tables say (make golden updates it): %v", err)
-	}
+	goldentest.Check(t, "../../docs/runbook.md", b.String())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 )
 
 func rendered(t *testing.T, r *diag.Report, o Options) string {
@@ -26,26 +27,10 @@ func rendered(t *testing.T, r *diag.Report, o Options) string {
 	return b.String()
 }
 
-// golden compares with golden/NAME; GPUAAS_UPDATE=1 writes it.
+// golden compares with golden/NAME.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("golden", name)
-	if os.Getenv("GPUAAS_UPDATE") == "1" {
-		if err := os.MkdirAll("golden", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (make golden writes it)", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (make golden updates):\n--- got\n%s\n--- want\n%s", name, got, want)
-	}
+	goldentest.Check(t, filepath.Join("golden", name), got)
 }
 
 func TestGolden(t *testing.T) {

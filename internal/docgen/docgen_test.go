@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -25,15 +26,7 @@ func TestPagesAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range made {
-		if os.Getenv("GPUAAS_UPDATE") == "1" {
-			if err := os.WriteFile(filepath.Join(root, path), want, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		have, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil || !bytes.Equal(have, want) {
-			t.Errorf("%s is not what the program says now; make picture writes it (%v)", path, err)
-		}
+		goldentest.Check(t, filepath.Join(root, path), string(want))
 	}
 }
 

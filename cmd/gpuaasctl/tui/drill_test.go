@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -87,23 +88,10 @@ func TestDrillFrames(t *testing.T) {
 	}
 }
 
-// golden compares with a file of testdata, or writes it (GPUAASCTL_UPDATE_GOLDEN=1).
+// golden compares with testdata/NAME.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("GPUAASCTL_UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s (make golden writes it):\n%s", name, got)
-	}
+	goldentest.Check(t, filepath.Join("testdata", name), got)
 }
 
 // TestDrillsFitEverySize: whatever the terminal's size, the frame is not wider or higher, and says which drill and what is

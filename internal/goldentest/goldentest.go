@@ -1,0 +1,50 @@
+// Package goldentest compares what a program says with a file that holds what it said when somebody last read it. Tests
+// call it.
+package goldentest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const variable = "GPUAASCTL_UPDATE_GOLDEN"
+
+// Writing says whether files are to be written anew instead: GPUAASCTL_UPDATE_GOLDEN is set, as make golden does.
+func Writing() bool { return os.Getenv(variable) != "" }
+
+// Check wants the file at path to hold got, byte for byte. A difference is told by its first line.
+func Check(t testing.TB, path, got string) {
+	t.Helper()
+	if Writing() {
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil {
+			err = os.WriteFile(path, []byte(got), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (make golden writes it)", err)
+	}
+	if got == string(want) {
+		return
+	}
+	a, b := strings.SplitAfter(got, "\n"), strings.SplitAfter(string(want), "\n")
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	t.Errorf("%s differs from line %d on; run make golden and read the difference\ngot  %s\nwant %s", path, n+1, line(a, n), line(b, n))
+}
+
+func line(all []string, n int) string {
+	if n >= len(all) {
+		return "(nothing)"
+	}
+	return strings.TrimSuffix(all[n], "\n")
+}
