@@ -119,6 +119,21 @@ func TestPruneBoundsNumbers(t *testing.T) {
 	}
 }
 
+// TestPruneKeepsConfirmedEvents: a host may tell of its boot before its first heartbeat; a pruning between the two does not
+// take back what was confirmed.
+func TestPruneKeepsConfirmedEvents(t *testing.T) {
+	s, path := open(t)
+	events(t, s, "starting", t0, 1, 2)
+	prune(t.Context(), t, s, t0.Add(time.Second))
+	if mark := events(t, s, "starting", t0, 3, 3); mark != 3 {
+		t.Errorf("watermark %d after a pruning, want 3", mark)
+	}
+	prune(t.Context(), t, s, t0.Add(store.KeepStrangers+time.Second))
+	if c := counts(t, path); c["events"]+c["watermarks"] != 0 {
+		t.Errorf("a host without a heartbeat is kept: %v", c)
+	}
+}
+
 func prune(ctx context.Context, t *testing.T, s *store.Store, now time.Time) {
 	t.Helper()
 	if err := s.Prune(ctx, now); err != nil {
