@@ -112,7 +112,7 @@ func TestSampleIsValidAndWrongOnesAreNot(t *testing.T) {
 	if why := check(t, s, text); why != "" {
 		t.Fatalf("the sample is refused: %s", why)
 	}
-	for _, c := range []struct{ name, from, to string }{
+	refuses(t, s, string(text), 1, []wrong{
 		{"unknown field", `"vantages":[`, `"vantage_points":[],"vantages":[`},
 		{"unknown hop", `"first_failed_hop":"node_runtime_api_reachability"`, `"first_failed_hop":"node_api"`},
 		{"unknown signal", `"signal":"node_agent_api_tls_failed"`, `"signal":"tls_failed"`},
@@ -127,13 +127,22 @@ func TestSampleIsValidAndWrongOnesAreNot(t *testing.T) {
 		{"agent status", `"node_agent_status":"api_unreachable"`, `"node_agent_status":"down"`},
 		{"no verdict", `"verdict":{`, `"verdict_":{`},
 		{"null facts", `"facts":[{`, `"facts":null,"facts_":[{`},
-	} {
+	})
+}
+
+// wrong is a document with one thing in it that must not be there.
+type wrong struct{ name, from, to string }
+
+// refuses wants each to be refused; n is how many of its places are changed, -1 all.
+func refuses(t *testing.T, s *jsonschema.Schema, text string, n int, all []wrong) {
+	t.Helper()
+	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
-			wrong := strings.Replace(string(text), c.from, c.to, 1)
-			if wrong == string(text) {
+			made := strings.Replace(text, c.from, c.to, n)
+			if made == text {
 				t.Fatalf("%s is not in the sample", c.from)
 			}
-			if check(t, s, []byte(wrong)) == "" {
+			if check(t, s, []byte(made)) == "" {
 				t.Error("is accepted")
 			}
 		})
@@ -142,7 +151,12 @@ func TestSampleIsValidAndWrongOnesAreNot(t *testing.T) {
 
 // Every report that is kept anywhere in the repository as a golden is valid.
 func TestEveryGoldenReportIsValid(t *testing.T) {
-	s := compiled(t, schemaID, schema.PreflightReport())
+	everyGolden(t, diag.KindPreflight, compiled(t, schemaID, schema.PreflightReport()), func([]byte) {})
+}
+
+// everyGolden wants every document of kind in the repository to be valid, and hands each to seen.
+func everyGolden(t *testing.T, kind string, s *jsonschema.Schema, seen func(text []byte)) {
+	t.Helper()
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() && (d.Name() == ".git" || d.Name() == "bin") {
@@ -155,12 +169,13 @@ func TestEveryGoldenReportIsValid(t *testing.T) {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(text, []byte(`"`+diag.KindPreflight+`"`)) || bytes.Contains(text, []byte(`"$schema"`)) {
+		if err != nil || !bytes.Contains(text, []byte(`"`+kind+`"`)) || bytes.Contains(text, []byte(`"$schema"`)) {
 			return err
 		}
 		if why := check(t, s, text); why != "" {
 			t.Errorf("%s: %s", path, why)
 		}
+		seen(text)
 		return nil
 	})
 	if err != nil {
