@@ -63,19 +63,6 @@ func stepStatus(s step.State) diag.Status {
 	return diag.StatusInconclusive
 }
 
-// WalkStatus is the status whose symbol and style a walk's outcome has.
-func WalkStatus(o diag.Outcome) diag.Status {
-	switch o {
-	case diag.OutcomePass:
-		return diag.StatusPass
-	case diag.OutcomeWarn:
-		return diag.StatusWarn
-	case diag.OutcomeFail:
-		return diag.StatusFail
-	}
-	return diag.StatusInconclusive
-}
-
 // counts is how many drills have each verdict that one has, the best first.
 func counts(r *drill.Report) string {
 	n := map[drill.Word]int{}

@@ -170,7 +170,7 @@ func once(i int, label string) string {
 
 // walk is one walk in one line.
 func (p *page) walk(i int, s *drill.Sight) {
-	st := WalkStatus(s.Outcome)
+	st := render.OutcomeStatus(s.Outcome)
 	lead := render.Pad(once(i, "walks"), labelWidth) + fmt.Sprintf("%2d %-7s%s ", s.N, clean(s.Stage), st.Symbol())
 	text := render.Pad(tenths(s.BeganMS)+"–"+tenths(s.EndedMS)+" s", 13) + clean(s.Says())
 	p.Cells(0, render.Cell{Text: lead, Style: render.Faint}, render.Cell{Text: text, Style: plainUnless(st, diag.StatusPass)})

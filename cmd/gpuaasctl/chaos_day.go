@@ -104,10 +104,11 @@ func (d *gameDay) hearSecond(ctx context.Context) (stop func()) {
 // one plans and runs one drill.
 func (d *gameDay) one(ctx context.Context, i int, p planned, observe func(tui.DrillUpdate)) drill.Drill {
 	deadline := d.options.drills.target.deadline
-	run := newDrillID(time.Now())
-	plan, facts, machines := p.plan(ctx, run, deadline)
+	p.job = p.job.fresh("diag")
+	run := newDrillID(p.job.Began)
+	plan, facts := p.plan(ctx, run, deadline)
 	log, unwritten := drill.CreateLog(filepath.Join(d.folder, run))
-	hands := p.job.hands(machines)
+	hands := p.job.hands(p.machines)
 	defer hands.close()
 	var mu sync.Mutex // a run tells of itself, and of the walk that is under way
 	tell := func(e drill.Event, walk *preflight.Event) {
@@ -141,29 +142,30 @@ func (d *gameDay) one(ctx context.Context, i int, p planned, observe func(tui.Dr
 }
 
 // plan reads the machines and plans. What cannot be read is a reason not to touch anything.
-func (p planned) plan(ctx context.Context, run string, deadline time.Duration) (chaos.Plan, chaos.Facts, []chaos.Machine) {
+func (p planned) plan(ctx context.Context, run string, deadline time.Duration) (chaos.Plan, chaos.Facts) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	profile := p.job.Env.Profile
-	machines, err := p.scenario.Machines(profile, p.subject)
-	var facts chaos.Facts
-	if err == nil {
-		facts, err = p.job.survey(ctx, &p.scenario, p.subject, machines)
-	}
-	plan := chaos.Make(p.scenario, profile, p.subject, facts, run)
+	facts, err := p.job.survey(ctx, &p.scenario, p.subject, p.machines)
+	plan := chaos.Make(p.scenario, p.job.Env.Profile, p.subject, facts, run)
 	if err != nil {
 		plan.Refused = []chaos.Refusal{{Refusal: *step.Refuse(chaos.RefusedUnreachable, "%v", err)}}
 	}
-	return plan, facts, machines
+	return plan, facts
+}
+
+// fresh is the same job, begun now and under an id of its own.
+func (j *job) fresh(what string) *job {
+	f := *j
+	f.RunID, f.Began, f.Env.CorrelationID = preflight.NewID("run"), time.Now(), preflight.NewID(what)
+	return &f
 }
 
 // walk walks the whole chain once, under an id of its own.
 func (j *job) walk(ctx context.Context, deadline time.Duration, observe func(preflight.Event)) *diag.Report {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	w := *j
-	w.RunID, w.Began, w.Observe = preflight.NewID("run"), time.Now(), observe
-	w.Env.CorrelationID = preflight.NewID("drill")
+	w := j.fresh("drill")
+	w.Observe = observe
 	w.Plan = preflight.NewPlan(w.Env.Profile, w.Env.Subject, preflight.Options{Session: true, Token: !w.Env.Token.IsZero(), SSH: w.Env.Subject.NodeHost != ""})
 	w.Vantages = w.vantages()
 	defer closeAll(ctx, w.Vantages)

@@ -134,9 +134,31 @@ const (
 	fleetLeaveCancelled = 500 * time.Millisecond
 )
 
-// each does the same on every machine at once, takes away what was put there, and ends the connections. do says what it
-// found in m, and returns why the machine was not reached.
-func (f *fleet) each(ctx context.Context, kind string, do func(ctx context.Context, on *remote.Machine, m *fleetMachine) error) *fleetReport {
+// fleetDo is what is done on one machine: it says what it found in m, and returns why the machine was not reached.
+type fleetDo func(ctx context.Context, on *remote.Machine, m *fleetMachine) error
+
+// everywhere does the same on every machine that o names, and writes the document of it.
+func (a *app) everywhere(cmd *cobra.Command, o *fleetOptions, kind string, do fleetDo, table func(*fleetReport, int) string) error {
+	doc, err := a.fleetReport(cmd, o, kind, do)
+	if err != nil {
+		return err
+	}
+	return a.finish(cmd, doc, o.output, table)
+}
+
+// fleetReport is what came of doing the same on every machine that o names, within o's deadline. The error is about the command line.
+func (a *app) fleetReport(cmd *cobra.Command, o *fleetOptions, kind string, do fleetDo) (*fleetReport, error) {
+	f, err := a.fleet(cmd, o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
+	defer cancel()
+	return f.each(ctx, kind, do), nil
+}
+
+// each does the same on every machine at once, takes away what was put there, and ends the connections.
+func (f *fleet) each(ctx context.Context, kind string, do fleetDo) *fleetReport {
 	doc := &fleetReport{APIVersion: diag.APIVersion, Kind: kind, Profile: f.profile, At: diag.At(time.Now()), Machines: make([]fleetMachine, len(f.machines))}
 	var wg sync.WaitGroup
 	for i, m := range f.machines {

@@ -33,13 +33,7 @@ Exit codes: 0 nothing is left anywhere, 5 a machine was not reached, 7 something
   gpuaasctl chaos panic --profile lab --deadline 20s -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := a.fleet(cmd, o)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
-			defer cancel()
-			doc := f.each(ctx, kindChaosPanic, func(ctx context.Context, on *remote.Machine, m *fleetMachine) error {
+			return a.everywhere(cmd, o, kindChaosPanic, func(ctx context.Context, on *remote.Machine, m *fleetMachine) error {
 				all, err := a.reach(ctx, on)
 				if err != nil {
 					return err
@@ -49,8 +43,7 @@ Exit codes: 0 nothing is left anywhere, 5 a machine was not reached, 7 something
 				m.add(on.Sweep(ctx)) // before it is searched, which puts our program there
 				m.add(search(ctx, on, m))
 				return nil
-			})
-			return a.finish(cmd, doc, o.output, panicText)
+			}, panicText)
 		},
 	}
 	o.flags(a, cmd, time.Minute)

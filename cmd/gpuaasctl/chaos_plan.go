@@ -77,13 +77,13 @@ func (a *app) planDrill(cmd *cobra.Command, o *drillOptions, name, factsFile str
 	if err != nil {
 		return chaos.Plan{}, err
 	}
-	j, on, err := a.drillJob(cmd, o, &s)
+	j, on, err := a.drillJob(cmd, o)
 	if err != nil {
 		return chaos.Plan{}, err
 	}
-	machines, err := s.Machines(j.Env.Profile, on)
+	machines, err := j.drillMachines(&s, on)
 	if err != nil {
-		return chaos.Plan{}, &usageError{err: err}
+		return chaos.Plan{}, err
 	}
 	var facts chaos.Facts
 	if factsFile != "" {
@@ -101,8 +101,8 @@ func (a *app) planDrill(cmd *cobra.Command, o *drillOptions, name, factsFile str
 	return p, nil
 }
 
-// drillJob reads the profile and says which machines are meant.
-func (a *app) drillJob(cmd *cobra.Command, o *drillOptions, s *chaos.Scenario) (*job, chaos.Subject, error) {
+// drillJob reads the profile and says which machines are meant, whatever the drill.
+func (a *app) drillJob(cmd *cobra.Command, o *drillOptions) (*job, chaos.Subject, error) {
 	if err := checkIDs(&preflightOptions{nodeID: o.peer, allocationID: o.allocation}); err != nil {
 		return nil, chaos.Subject{}, &usageError{err: err, command: cmd.CommandPath()}
 	}
@@ -126,11 +126,20 @@ func (a *app) drillJob(cmd *cobra.Command, o *drillOptions, s *chaos.Scenario) (
 	if on.Peer == on.Node && on.Peer != "" {
 		return nil, on, usagef("--peer-id: %s is the node that is walked", on.Peer)
 	}
-	if s.NeedsAllocation() && on.Allocation == "" {
-		return nil, on, usagef("drill %s needs --allocation-id", s.Metadata.ID)
-	}
 	j.Env.Subject = preflight.NewSubject(p, on.Node, o.target.nodeHost, on.Allocation, "")
 	return j, on, nil
+}
+
+// drillMachines are the machines that a drill has to do with.
+func (j *job) drillMachines(s *chaos.Scenario, on chaos.Subject) ([]chaos.Machine, error) {
+	if s.NeedsAllocation() && on.Allocation == "" {
+		return nil, usagef("drill %s needs --allocation-id", s.Metadata.ID)
+	}
+	machines, err := s.Machines(j.Env.Profile, on)
+	if err != nil {
+		return nil, &usageError{err: err}
+	}
+	return machines, nil
 }
 
 // readFacts takes the facts out of a plan.

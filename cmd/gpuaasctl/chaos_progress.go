@@ -21,45 +21,44 @@ func newDrillProgress(w io.Writer) func(tui.DrillUpdate) {
 
 // drillProgress is the drill that goes on, as far as it was told.
 type drillProgress struct {
-	w      io.Writer
-	index  int
-	events []drill.Event
-	found  bool
-	green  bool
+	w     io.Writer
+	story drill.Story
+	found bool
+	green bool
 }
 
 func (p *drillProgress) told(u tui.DrillUpdate) {
 	if u.Walk != nil {
 		return
 	}
-	if len(p.events) == 0 || u.Index != p.index {
-		*p = drillProgress{w: p.w, index: u.Index}
-	}
-	p.events = append(p.events, u.Event)
-	s := drill.Tell(p.events)
 	if u.Event.Kind == drill.Begun {
-		p.title(u, &s)
+		*p = drillProgress{w: p.w}
+	}
+	p.story.Add(u.Event)
+	if u.Event.Kind == drill.Begun {
+		p.title(u)
 		return
 	}
-	for _, line := range drillLines(u.Event, &s) {
+	for _, line := range drillLines(u.Event, &p.story) {
 		p.line(u.Event, line)
 	}
-	p.times(u.Event, &s)
+	p.times(u.Event)
 }
 
 // title begins a drill.
-func (p *drillProgress) title(u tui.DrillUpdate, s *drill.Story) {
-	m := s.Plan.Scenario.Metadata
+func (p *drillProgress) title(u tui.DrillUpdate) {
+	plan := &p.story.Plan
+	m := plan.Scenario.Metadata
 	which := "drill"
 	if u.Count > 1 {
 		which = fmt.Sprintf("drill %d of %d", u.Index+1, u.Count)
 	}
-	p.write(fmt.Sprintf("%s: %s on %s: %s (run %s)", which, m.ID, s.Plan.Node, m.Title, s.Plan.Run))
+	p.write(fmt.Sprintf("%s: %s on %s: %s (run %s)", which, m.ID, plan.Node, m.Title, plan.Run))
 }
 
 // times says once when the chain said what it should, and when it was green again.
-func (p *drillProgress) times(e drill.Event, s *drill.Story) {
-	d := s.Drill()
+func (p *drillProgress) times(e drill.Event) {
+	d := p.story.Drill()
 	if !p.found && d.Detect.Seen {
 		p.found = true
 		p.line(e, "found "+timed(d.Detect))

@@ -34,13 +34,7 @@ Exit codes: 0 nothing was found, 5 a machine was not reached, 7 something was fo
   gpuaasctl chaos residue --profile lab --node-id compute-node-01 --node-id platform -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := a.fleet(cmd, o)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
-			defer cancel()
-			return a.finish(cmd, f.each(ctx, kindChaosResidue, search), o.output, residueText)
+			return a.everywhere(cmd, o, kindChaosResidue, search, residueText)
 		},
 	}
 	o.flags(a, cmd, 90*time.Second)

@@ -41,13 +41,7 @@ Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.
 			if run != "" && !step.ValidName(run) {
 				return usagef("%q is no drill's run (gpuaasctl chaos status lists them)", run)
 			}
-			f, err := a.fleet(cmd, o)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
-			defer cancel()
-			doc := f.each(ctx, kindChaosRevert, func(ctx context.Context, on *remote.Machine, m *fleetMachine) error {
+			doc, err := a.fleetReport(cmd, o, kindChaosRevert, func(ctx context.Context, on *remote.Machine, m *fleetMachine) error {
 				all, err := on.Runs(ctx)
 				if err != nil {
 					return err
@@ -59,6 +53,9 @@ Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.
 				}
 				return nil
 			})
+			if err != nil {
+				return err
+			}
 			if run != "" && doc.drills() == 0 && doc.code(cmd.Context()) == exitPass {
 				return usagef("no machine of the profile has a drill %s (gpuaasctl chaos status lists them)", run)
 			}

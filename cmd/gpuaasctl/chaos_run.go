@@ -68,6 +68,7 @@ type planned struct {
 	scenario chaos.Scenario
 	job      *job
 	subject  chaos.Subject
+	machines []chaos.Machine
 }
 
 // chaosRun checks everything, runs, and shows what came of it.
@@ -79,24 +80,24 @@ func (a *app) chaosRun(cmd *cobra.Command, o *runOptions, args []string) error {
 	if err := checkReportPath(o.report); err != nil {
 		return &usageError{err: err, command: cmd.CommandPath()}
 	}
+	j, on, err := a.drillJob(cmd, &o.drills)
+	if err != nil {
+		return err
+	}
 	var runs []planned
-	for i := range all {
-		s := &all[i]
-		j, on, err := a.drillJob(cmd, &o.drills, s)
+	for _, s := range all {
+		machines, err := j.drillMachines(&s, on)
 		if err != nil {
 			return err
 		}
-		if _, err := s.Machines(j.Env.Profile, on); err != nil {
-			return &usageError{err: err}
-		}
-		runs = append(runs, planned{*s, j, on})
+		runs = append(runs, planned{s, j, on, machines})
 	}
 	folder, err := a.drillsFolder()
 	if err != nil {
 		return &usageError{err: err}
 	}
 	day := &gameDay{app: a, options: o, runs: runs, pause: pause, folder: folder, abandon: make(chan struct{}), report: &drill.Report{
-		APIVersion: diag.APIVersion, Kind: drill.ReportKind, ToolVersion: toolVersion(), Profile: runs[0].job.Env.Profile.Name,
+		APIVersion: diag.APIVersion, Kind: drill.ReportKind, ToolVersion: toolVersion(), Profile: j.Env.Profile.Name,
 		Book: game, StartedAt: diag.At(time.Now()), Drills: []drill.Drill{},
 	}}
 	outlive()

@@ -30,13 +30,7 @@ Exit codes: 0 all machines were read (also when a drill is active), 5 one was no
   gpuaasctl chaos status --profile lab --node-id compute-node-01 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := a.fleet(cmd, o)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
-			defer cancel()
-			return a.finish(cmd, f.each(ctx, kindChaosStatus, look), o.output, statusText)
+			return a.everywhere(cmd, o, kindChaosStatus, look, statusText)
 		},
 	}
 	o.flags(a, cmd, 30*time.Second)

@@ -95,7 +95,7 @@ func code(s string) string {
 
 func (m *markdown) head(r *diag.Report) {
 	v := &r.Verdict
-	st := outcomeStatus(v.Outcome)
+	st := OutcomeStatus(v.Outcome)
 	m.line("## %s %s: %s", st.Symbol(), md(string(v.Outcome)), md(strings.TrimPrefix(Headline(&r.Subject), "preflight ")))
 	m.line("")
 	if how := r.Run.EndedBy.Words(); how != "" {

@@ -10,7 +10,7 @@ import (
 // short writes one line, never cut: outcome, node, blame and owner, or what there was. Lists and pipes read it.
 func (p *page) short(r *diag.Report) {
 	v := &r.Verdict
-	st := outcomeStatus(v.Outcome)
+	st := OutcomeStatus(v.Outcome)
 	p.put(st.Symbol()+" "+string(v.Outcome), StatusStyle(st))
 	parts := []string{subject(&r.Subject)}
 	switch {

@@ -10,8 +10,8 @@ import (
 // labelWidth is the column in which the verdict's values begin.
 const labelWidth = 10
 
-// outcomeStatus is the status whose symbol and style an outcome has.
-func outcomeStatus(o diag.Outcome) diag.Status {
+// OutcomeStatus is the status whose symbol and style an outcome has.
+func OutcomeStatus(o diag.Outcome) diag.Status {
 	switch o {
 	case diag.OutcomePass:
 		return diag.StatusPass
@@ -92,7 +92,7 @@ func once(i int, label string) string {
 
 func (p *page) outcome(r *diag.Report) {
 	v := &r.Verdict
-	st := outcomeStatus(v.Outcome)
+	st := OutcomeStatus(v.Outcome)
 	text := st.Symbol() + " " + strings.ToUpper(string(v.Outcome))
 	switch {
 	case v.FirstFailedHop != "":

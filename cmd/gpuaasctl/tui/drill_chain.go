@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
-	chaosrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
@@ -121,7 +120,7 @@ func (m drillModel) walk(c *current, same []drill.Sight) []render.Cell {
 			words += " (" + string(b.Failure) + ")"
 		}
 	}
-	cells := []render.Cell{said(chaosrender.WalkStatus(s.Outcome), words)}
+	cells := []render.Cell{said(render.OutcomeStatus(s.Outcome), words)}
 	if n := len(s.Others); n > 0 {
 		cells = append(cells, plain(fmt.Sprintf(" and %d more", n)))
 	}
