@@ -67,17 +67,23 @@ func staleBundleBlocked(c *trial) {
 	c.well()
 }
 
-// staleBundleHeals: the recovery trust was pinned when the node was made, so that no drift of the bundle reaches it.
-func staleBundleHeals(c *trial) {
-	staleBundleOn(c.t, c.l, c.node)
-	c.giveToken()
-	c.on(otherBundle + "; " + restartAgent)
-	c.says(diag.RecServerTLSUntrusted, "enroll")
+// heals: the agent names the reason, enrolls once and serves again, with a new certificate.
+func (c *trial) heals(reason diag.RecordReason) {
+	c.t.Helper()
+	c.says(reason, "enroll")
 	c.says(diag.RecRecoveryEnrolled, "enrolled")
 	c.well()
 	c.serves()
 	c.enrolled(1, 0)
 	c.newCert()
+}
+
+// staleBundleHeals: the recovery trust was pinned when the node was made, so that no drift of the bundle reaches it.
+func staleBundleHeals(c *trial) {
+	staleBundleOn(c.t, c.l, c.node)
+	c.giveToken()
+	c.on(otherBundle + "; " + restartAgent)
+	c.heals(diag.RecServerTLSUntrusted)
 }
 
 func expiredHeals(c *trial) {
@@ -86,12 +92,7 @@ func expiredHeals(c *trial) {
 	c.on(stopAgent + "; " + useMaterial)
 	c.named(verdict{diag.ReasonCertExpired, diag.UserRecovery, diag.P1})
 	c.on("systemctl start gpuaas-node-agent")
-	c.says(diag.RecCertExpired, "enroll")
-	c.says(diag.RecRecoveryEnrolled, "enrolled")
-	c.well()
-	c.serves()
-	c.enrolled(1, 0)
-	c.newCert()
+	c.heals(diag.RecCertExpired)
 }
 
 // expiredWaits: without a token that is current by the node's own reading, nobody is asked for a certificate.
@@ -134,12 +135,7 @@ func lostKeyHeals(c *trial) {
 	c.on(stopAgent + "; " + loseKey)
 	c.named(verdict{diag.ReasonIdentityRejectedRecoverable, diag.UserRecovery, diag.P1})
 	c.on("systemctl start gpuaas-node-agent")
-	c.says(diag.RecCertMissing, "enroll")
-	c.says(diag.RecRecoveryEnrolled, "enrolled")
-	c.well()
-	c.serves()
-	c.enrolled(1, 0)
-	c.newCert()
+	c.heals(diag.RecCertMissing)
 }
 
 func lostKeyWaits(c *trial) {
