@@ -193,7 +193,7 @@ func (a *app) diffKept(ctx context.Context, before, after, output, fail string) 
 	if err != nil {
 		return err
 	}
-	m := a.recall(ctx, now.Subject, now.Plan, true, false)
+	m := a.recall(ctx, now.Subject, now.Plan, false)
 	defer m.close()
 	m.compare(&baselineFlag{name: before, file: base}, now)
 	var b bytes.Buffer

@@ -127,7 +127,7 @@ func (a *app) preflight(cmd *cobra.Command, o *preflightOptions) error {
 	if o.dryRun {
 		return a.printPlan(job, o.output)
 	}
-	memory := a.recall(cmd.Context(), job.Env.Subject, job.Plan, o.baseline.name != "", !o.noSave)
+	memory := a.recall(cmd.Context(), job.Env.Subject, job.Plan, !o.noSave)
 	defer memory.close()
 	report, shown, err := a.walkAndShow(cmd.Context(), job, o, memory)
 	if report == nil {

@@ -98,9 +98,8 @@ func (a *app) historyOff() (string, error) {
 
 func (a *app) historyPath() (string, error) { return history.Path(a.env, os.Geteuid() == 0) }
 
-// recall begins to fetch. Good walks are read only where something is to be compared with them. keep says that a report
-// will be kept, so that the file is made.
-func (a *app) recall(ctx context.Context, of diag.Subject, plan diag.Plan, compare, keep bool) *recall {
+// recall begins to fetch. keep says that a report will be kept, so that the file is made.
+func (a *app) recall(ctx context.Context, of diag.Subject, plan diag.Plan, keep bool) *recall {
 	m := &recall{done: make(chan struct{}), cancel: func() {}}
 	if m.off, m.err = a.historyOff(); m.off != "" || m.err != nil {
 		close(m.done)
@@ -109,12 +108,12 @@ func (a *app) recall(ctx context.Context, of diag.Subject, plan diag.Plan, compa
 	ctx, m.cancel = context.WithTimeout(ctx, recallBudget)
 	go func() {
 		defer close(m.done)
-		m.fetch(ctx, a, of, plan, compare, keep)
+		m.fetch(ctx, a, of, plan, keep)
 	}()
 	return m
 }
 
-func (m *recall) fetch(ctx context.Context, a *app, of diag.Subject, plan diag.Plan, compare, keep bool) {
+func (m *recall) fetch(ctx context.Context, a *app, of diag.Subject, plan diag.Plan, keep bool) {
 	path, err := a.historyPath()
 	if err == nil {
 		if keep {
@@ -128,7 +127,7 @@ func (m *recall) fetch(ctx context.Context, a *app, of diag.Subject, plan diag.P
 		return
 	}
 	subject := history.SubjectOf(of)
-	if m.at, m.err = m.store.LastGoodAt(ctx, subject); m.err == nil && compare {
+	if m.at, m.err = m.store.LastGoodAt(ctx, subject); m.err == nil {
 		m.good, m.err = m.store.Good(ctx, subject, history.Shape(plan), goodRuns)
 	}
 }
@@ -166,7 +165,7 @@ func (m *recall) compare(b *baselineFlag, r *diag.Report) {
 	case m.err != nil:
 		why = "the history cannot be read: " + m.err.Error()
 	default:
-		good = slices.DeleteFunc(m.good, func(g *diag.Report) bool { return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) }) // what came later is no baseline of a replay
+		good = m.before(r)
 	}
 	switch {
 	case b.file != nil:
@@ -179,6 +178,18 @@ func (m *recall) compare(b *baselineFlag, r *diag.Report) {
 		r.Diff = preflight.NoBaseline(b.name, "no earlier good walk of "+strings.TrimSpace(r.Subject.NodeID+" "+r.Subject.AllocationID)+" is kept")
 	}
 	r.Diff.Baseline.From = b.name
+}
+
+// before are the good walks that began before r did: what came later is no baseline of a replay.
+func (m *recall) before(r *diag.Report) []*diag.Report {
+	return slices.DeleteFunc(slices.Clone(m.good), func(g *diag.Report) bool { return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) })
+}
+
+// regressed reports whether r is worse than the last good walk, whatever it was told to compare with: else whoever looks
+// without a gate, while the gate is red, would turn it green.
+func (m *recall) regressed(r *diag.Report) bool {
+	good := m.before(r)
+	return len(good) > 0 && preflight.Diff(good[0], r, good).Regressions() > 0
 }
 
 // keep keeps the report, once its document is out. A history that cannot be written is a note, never a verdict.
@@ -197,13 +208,14 @@ func (m *recall) keep(ctx context.Context, a *app, r *diag.Report) {
 	ctx, cancel := context.WithTimeout(ctx, keepBudget)
 	defer cancel()
 	passed := r.Verdict.Outcome == diag.OutcomePass || r.Verdict.Outcome == diag.OutcomeWarn
-	regressed := r.Diff != nil && r.Diff.Baseline.From == diag.LastGood && r.Diff.Regressions() > 0
+	regressed := passed && m.regressed(r)
 	if err := m.store.Save(ctx, r, passed && !regressed, preflight.Whole(r.Plan)); err != nil {
 		note(a.stderr, "this walk is not kept: %v", err)
 		return
 	}
-	if passed && regressed {
-		note(a.stderr, "the last good walk stays the baseline; to accept this one: gpuaasctl history accept %s", r.Run.ID)
+	if regressed {
+		note(a.stderr, "this walk regressed, and the last good one stays the baseline; what changed: gpuaasctl history diff %s %s; to accept it: gpuaasctl history accept %s",
+			m.before(r)[0].Run.ID, r.Run.ID, r.Run.ID)
 	}
 }
 

@@ -69,7 +69,7 @@ func (a *app) compareReplay(ctx context.Context, r *diag.Report, fail string, ba
 	if err := baseline.read(a, fail); err != nil || baseline.name == "" {
 		return err
 	}
-	m := a.recall(ctx, r.Subject, r.Plan, true, false)
+	m := a.recall(ctx, r.Subject, r.Plan, false)
 	defer m.close()
 	m.compare(baseline, r)
 	return nil
