@@ -87,7 +87,7 @@ func (s *scene) serverCorner() Corner {
 	if l, f := s.shown(); l != nil && invalid(l, f) != "" {
 		return CornerEdge
 	}
-	if s.bundle.why != nil && !s.bundle.known {
+	if s.bundle.broken() {
 		return CornerBundle
 	}
 	l, _ := s.shown()

@@ -175,7 +175,7 @@ func (s *scene) terminalLink() Link { return s.judgedBy(s.terminal, s.bundle, s.
 func (s *scene) judgedBy(f *diag.Fact, b roots, moved func() Corner) Link {
 	l := leaf(f)
 	switch {
-	case !b.known && b.why != nil && b.why.Failure != diag.NotPermitted:
+	case b.broken():
 		return fail(moved(), "%s: %s", b.path, b.why.Failure).by(b.why)
 	case l == nil:
 		return unknown("the node saw no certificate%s", because(f))
@@ -255,9 +255,9 @@ func (s *scene) credentialLink() Link {
 	switch {
 	case f == nil:
 		return unknown("the node's certificate was not looked at")
-	case f.Failure == diag.NotPermitted || f.Errno == "EACCES":
+	case barred(f):
 		return unknown("this login may not read the node's certificate").by(f)
-	case f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout:
+	case unseen(f):
 		return unknown("the node's certificate could not be looked at: %s", f.Failure).by(f)
 	case !f.Passed() && f.Detail != "":
 		return fail(CornerCredential, "%s: %s", f.Failure, f.Detail).by(f)

@@ -144,6 +144,34 @@ func TestPartial(t *testing.T) {
 	}
 }
 
+// failing is r where the facts of these ids have no answer but a failure.
+func (r recorded) failing(word diag.Failure, ids ...string) recorded {
+	r.Facts = slices.Clone(r.Facts)
+	for i, f := range r.Facts {
+		if slices.Contains(ids, f.ID) {
+			r.Facts[i] = diag.Fact{ID: f.ID, Vantage: f.Vantage, Request: f.Request, At: f.At, DurationMS: 1, Failure: word, Phase: "read"}
+		}
+	}
+	return r
+}
+
+// TestCouldNotLook: a look at the bundle that came to nothing says nothing of the bundle; one that found it missing does.
+func TestCouldNotLook(t *testing.T) {
+	handshakes := []string{factReach, factTaskWait, factStream, factNodeAPI, factNodeTerminal} // what else shows what is in it
+	blind := read(t, "healthy").failing(diag.TCPTimeout, handshakes...)
+	for word, want := range map[diag.Failure]Outcome{
+		diag.NotPermitted: Unclear, diag.Timeout: Unclear, diag.Unsupported: Unclear, diag.Unknown: Unclear, diag.FileMissing: Mismatch, diag.FileUnparseable: Mismatch,
+	} {
+		v := explain(t, blind.failing(word, factBundle))
+		if v.Outcome != want || want == Mismatch && v.Corner != CornerBundle {
+			t.Errorf("%s: %s, first %q, corner %q: %s", word, v.Outcome, v.First, v.Corner, v.Text)
+		}
+	}
+	if v := explain(t, read(t, "healthy").failing(diag.Timeout, factBundle)); v.Outcome != Match {
+		t.Errorf("the handshakes show what the bundle holds: %s: %s", v.Outcome, v.Text)
+	}
+}
+
 // TestWhoMoved: the same two CAs differ, and the witnesses say which of them is the new one.
 func TestWhoMoved(t *testing.T) {
 	const old, other, third = "old", "other", "third"

@@ -129,6 +129,18 @@ func (s *scene) bundleOf(path string, file string, handshakes ...string) roots {
 	return r
 }
 
+// broken reports whether the bundle was looked at and nothing of it can be used. One that could not be looked at may well
+// be good.
+func (r roots) broken() bool { return !r.known && r.why != nil && !unseen(r.why) }
+
+// barred reports whether a login may not read what f asks for.
+func barred(f *diag.Fact) bool { return f.Failure == diag.NotPermitted || f.Errno == "EACCES" }
+
+// unseen reports whether f failed without having looked: it says nothing of what it was to look at.
+func unseen(f *diag.Fact) bool {
+	return barred(f) || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout
+}
+
 // holds reports whether the bundle has that certificate; nil when the list may be cut.
 func (r roots) holds(fingerprint string) *bool {
 	has := slices.ContainsFunc(r.certs, func(c diag.CertInfo) bool { return c.Fingerprint == fingerprint })
