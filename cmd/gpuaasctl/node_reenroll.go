@@ -276,11 +276,14 @@ const nodePoll = 500 * time.Millisecond
 // still good stays in use: the node then only needed trust and endpoints, and keeps the token for the day when it does
 // not.
 func (j *job) awaitNode(ctx context.Context, place preflight.Vantage, before nodeCert, d *reenrollDoc) error {
-	restarted := time.Time{} // by the platform's clock
+	looked, restarted := false, time.Time{} // by the platform's clock, or by its newest word of the node, where it tells no time
 	for {
 		if c, err := j.readCert(ctx, place); err == nil {
-			if restarted.IsZero() {
-				restarted = c.now
+			if !looked {
+				looked, restarted = true, c.now
+				if c.now.IsZero() {
+					restarted = c.seen
+				}
 			}
 			if c.seen.After(restarted) {
 				d.After, d.Serial, d.SeenAt = c.generation, c.serial, diag.At(c.seen)

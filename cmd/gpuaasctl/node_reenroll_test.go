@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -180,5 +183,43 @@ func TestReenrollForce(t *testing.T) {
 	i = &issuer{signing: "aa", ingress: "aa"}
 	if code, said, _ := reenrollBy(t, i); code != exitPass || i.force {
 		t.Errorf("exit %d, force %t: %s", code, i.force, said)
+	}
+}
+
+// toldVantage is a platform as the operator sees it: what it says of a node when it is asked for the nth time.
+type toldVantage struct {
+	fields func(asked int) map[string]string
+	asked  int
+}
+
+func (v *toldVantage) Name() string { return preflight.Operator }
+func (v *toldVantage) Close() error { return nil }
+func (v *toldVantage) Probe(context.Context, []diag.Request) []diag.Fact {
+	v.asked++
+	return []diag.Fact{{HTTP: &diag.HTTPFacts{Fields: v.fields(v.asked)}}}
+}
+
+// TestReenrollHeard: only a word of the node from after the restart counts, by a platform that tells the time and by one
+// that does not.
+func TestReenrollHeard(t *testing.T) {
+	for name, now := range map[string]string{"tells the time": "2026-11-21T12:00:01.000Z", "tells no time": ""} {
+		for _, comes := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, comes back %t", name, comes), func(t *testing.T) {
+				t.Parallel()
+				platform := toldVantage{fields: func(asked int) map[string]string {
+					seen := "2026-11-21T12:00:00.000Z" // from before the restart
+					if comes && asked > 1 {
+						seen = "2026-11-21T12:00:02.000Z"
+					}
+					return map[string]string{"node.now": now, "node.last_seen_at": seen}
+				}}
+				ctx, cancel := context.WithTimeout(t.Context(), 3*nodePoll/2)
+				defer cancel()
+				err := (&job{}).awaitNode(ctx, &platform, nodeCert{}, &reenrollDoc{Node: "n1"})
+				if (err == nil) != comes {
+					t.Errorf("after %d looks: %v", platform.asked, err)
+				}
+			})
+		}
 	}
 }
