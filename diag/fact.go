@@ -110,7 +110,7 @@ type HTTPFacts struct {
 	Correlation  string            `json:"correlation_id,omitempty"`
 	Fields       map[string]string `json:"fields,omitempty"` // Extract's names; absent when the answer lacks the path
 	Kept         Secret            `json:"kept,omitzero"`
-	Whole        map[string]Secret `json:"-"` // the URLs of Fields as they came, where Fields has them without their query; for the walk's next request
+	Whole        map[string]Secret `json:"-"` // the URLs of Fields as they came, where Fields has them cut (see BareURL); for the walk's next request
 	Polls        int               `json:"polls,omitempty"`
 	DurationMS   Millis            `json:"duration_ms,omitempty"`
 }

@@ -3,6 +3,8 @@ package diag
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 )
 
 // Redacted is what a Secret prints as, in every format.
@@ -51,4 +53,25 @@ func (s *Secret) UnmarshalText(b []byte) error {
 	// A placeholder stays a placeholder: a replayed request still shows that a secret was there.
 	*s = NewSecret(string(b))
 	return nil
+}
+
+// BareURL takes out of a URL where other people's links carry logins: user and password, the query, the fragment. It
+// returns what everybody may read, and the query. Text that is no URL, and a URL without any of these, come back as
+// they are with false; what looks like one and cannot be read becomes the placeholder.
+func BareURL(s string) (bare string, query Secret, cut bool) {
+	scheme, _, absolute := strings.Cut(s, "://")
+	isURL := absolute && !strings.ContainsAny(scheme, " ?{[\"") || strings.HasPrefix(s, "/")
+	if !isURL || !strings.ContainsAny(s, "@?#") {
+		return s, Secret{}, false
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return Redacted, Secret{}, true
+	case u.User == nil && u.RawQuery == "" && u.Fragment == "":
+		return s, Secret{}, false
+	}
+	query = NewSecret(u.RawQuery)
+	u.User, u.RawQuery, u.Fragment, u.RawFragment = nil, "", "", ""
+	return u.String(), query, true
 }

@@ -69,3 +69,27 @@ func TestSecretThroughJSON(t *testing.T) {
 		t.Error("an empty secret is one")
 	}
 }
+
+func TestBareURL(t *testing.T) {
+	for in, want := range map[string]struct{ bare, query string }{
+		"https://a.test/lab?ticket=x":     {"https://a.test/lab", "ticket=x"},
+		"wss://t/?token=x#frag":           {"wss://t/", "token=x"},
+		"https://a.test/lab#token=x":      {"https://a.test/lab", ""},
+		"https://me:pass@a.test:8/%7Ea/b": {"https://a.test:8/%7Ea/b", ""},
+		"https://me@a.test/?a=1&b=2#c":    {"https://a.test/", "a=1&b=2"},
+		"//me:pass@a.test/lab":            {"//a.test/lab", ""},
+		"/lab?x=1":                        {"/lab", "x=1"},
+		"https://me:pa/ss@a.test/lab":     {Redacted, ""},
+		"https://me:pa?ss@a.test/lab":     {Redacted, ""},
+		"https://me:pa#ss@a.test/lab":     {Redacted, ""},
+	} {
+		if bare, query, cut := BareURL(in); !cut || bare != want.bare || query.Reveal() != want.query {
+			t.Errorf("%q becomes %q and %q, %v", in, bare, query.Reveal(), cut)
+		}
+	}
+	for _, in := range []string{"https://a.test/lab", "https://a.test/@me/lab", "what?", "me@a.test", "#7", `{"u":"https://a.test/?x=1"}`, "", "see https://a.test/?x=1"} {
+		if bare, query, cut := BareURL(in); cut || bare != in || !query.IsZero() {
+			t.Errorf("%q becomes %q and %q", in, bare, query.Reveal())
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -57,8 +56,8 @@ func (c *Case) Field(hop diag.HopID, step, name string) string {
 	return f.HTTP.Fields[name]
 }
 
-// URL returns a field that holds a URL: what a report may show of it, and its query, which may hold a login. On replay
-// the query is gone.
+// URL returns a field that holds a URL: what a report may show of it, and its query, which may hold a login. A user and
+// password in it are not sent. On replay the query is gone.
 func (c *Case) URL(hop diag.HopID, step, name string) (string, diag.Secret) {
 	f := c.Fact(hop, step)
 	if f == nil || f.HTTP == nil {
@@ -68,9 +67,8 @@ func (c *Case) URL(hop diag.HopID, step, name string) (string, diag.Secret) {
 	if whole == "" {
 		return f.HTTP.Fields[name], diag.Secret{}
 	}
-	before, query, _ := strings.Cut(whole, "?")
-	query, _, _ = strings.Cut(query, "#")
-	return before, diag.NewSecret(query)
+	bare, query, _ := diag.BareURL(whole)
+	return bare, query
 }
 
 // Time returns such a field as a time; the zero time when it is absent or is none.

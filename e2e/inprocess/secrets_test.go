@@ -24,8 +24,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// urlSecret is what a product URL may carry: a login link of a notebook.
-const urlSecret = "canary-in-a-query-4b1d"
+// What a product URL may carry: a login link of a notebook, in each of its forms.
+const (
+	urlSecret   = "canary-in-a-query-4b1d"
+	urlPassword = "canary-in-a-login-9c3e"
+	urlFragment = "canary-in-a-fragment-77a0"
+)
 
 // canaries are the secrets of one world, by name, for a search in everything that anybody may read.
 type canaries struct {
@@ -55,7 +59,7 @@ func (c *canaries) search(t *testing.T, where, text string) {
 func plant(t *testing.T, w *world) *canaries {
 	t.Helper()
 	c := &canaries{m: map[string]string{"operator token": w.platform.OperatorToken.Reveal(), "edge cookie": w.cookie, "URL's secret": urlSecret,
-		"enrollment token": w.platform.EnrollmentToken(nodeID).Reveal()}}
+		"URL's password": urlPassword, "URL's fragment": urlFragment, "enrollment token": w.platform.EnrollmentToken(nodeID).Reveal()}}
 	for name, path := range map[string]string{"node's private key": filepath.Join(w.dir, "key.pem"), "operator's SSH key": w.load(t).SSH.Identity} {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -84,9 +88,11 @@ func plant(t *testing.T, w *world) *canaries {
 	return c
 }
 
-// startSecret is a world whose workload has a secret in its URL.
+// startSecret is a world whose workload has secrets in its URL.
 func startSecret(t *testing.T, o options) *world {
-	o.platform = func(p *platformtest.Options) { p.Workload += "/lab?ticket=" + urlSecret }
+	o.platform = func(p *platformtest.Options) {
+		p.Workload = "me:" + urlPassword + "@" + p.Workload + "/lab?ticket=" + urlSecret + "#token=" + urlFragment
+	}
 	return start(t, o)
 }
 

@@ -42,7 +42,7 @@ type Options struct {
 	Config      func(*platform.Config)    // changes the configuration before the start
 	Now         func() time.Time          // default: time.Now
 	Log         io.Writer                 // JSON lines; default: nothing
-	Workload    string                    // host:port[/path] of a plain server: it gets an edge, which is the product URL of allocations that have none
+	Workload    string                    // [user:password@]host:port[/path] of a plain server: it gets an edge, which is the product URL of allocations that have none
 }
 
 // Platform is a running platform. Its URLs are https on loopback, under certificates of CAPEM which also name
@@ -98,7 +98,7 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 
 	if o.Workload != "" {
 		backend, _, _ := strings.Cut(o.Workload, "/")
-		p.AppEdge = newFront(tb, p.ca, backend, nil)
+		p.AppEdge = newFront(tb, p.ca, backend[strings.Index(backend, "@")+1:], nil)
 	}
 	cfg := p.config(o)
 	log := slog.New(slog.DiscardHandler)
@@ -178,10 +178,11 @@ func (p *Platform) seed(o Options) string {
 		allocations = []platform.SeedAllocation{{ID: AllocationID, NodeID: NodeID, State: store.StateActive, OSUser: "tenant", WorkflowID: "wf-01"}}
 	}
 	s := platform.Seed{Nodes: append([]platform.SeedNode(nil), nodes...), Allocations: append([]platform.SeedAllocation(nil), allocations...)}
-	_, path, _ := strings.Cut(o.Workload, "/")
+	backend, path, _ := strings.Cut(o.Workload, "/")
+	login := backend[:strings.Index(backend, "@")+1]
 	for i := range s.Allocations {
 		if app := &s.Allocations[i].App; p.AppEdge != nil && app.ProductURL == "" {
-			app.ProductURL = p.AppEdge.URL + "/" + path
+			app.ProductURL = strings.Replace(p.AppEdge.URL, "://", "://"+login, 1) + "/" + path
 		}
 	}
 	for i := range s.Nodes {

@@ -116,11 +116,14 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 			v = Scrub(v)
 		}
 		h.Fields[name] = withoutSecrets(v, append(secretsOf(c.req), h.Kept)...)
-		if shown, isURL := withoutQuery(h.Fields[name]); isURL {
+		if bare, query, cut := diag.BareURL(h.Fields[name]); cut {
 			if h.Whole == nil {
 				h.Whole = map[string]diag.Secret{}
 			}
-			h.Fields[name], h.Whole[name] = shown, diag.NewSecret(v)
+			if !query.IsZero() {
+				bare += "?" + diag.Redacted
+			}
+			h.Fields[name], h.Whole[name] = bare, diag.NewSecret(v)
 		}
 	}
 	if h.Status < 400 {

@@ -29,13 +29,29 @@ func TestQuerySecret(t *testing.T) {
 	}
 }
 
-func TestWithoutQuery(t *testing.T) {
+// TestURLSecrets: of a URL in an answer, the report has neither login nor query nor fragment; the next request has the
+// whole.
+func TestURLSecrets(t *testing.T) {
+	ca := newAuthority(t, "ca")
 	for in, want := range map[string]string{
-		"https://a.test/lab?ticket=x": "https://a.test/lab?[redacted]", "wss://t/?token=x": "wss://t/?[redacted]",
-		"https://a.test/lab": "", "what?": "", `{"u":"https://a.test/?x=1"}`: "", "": "", "see https://a.test/?x=1": "",
+		"https://me:" + canary + "@a.test/lab":                            "https://a.test/lab",
+		"https://" + canary + "@a.test/lab":                               "https://a.test/lab",
+		"https://a.test/lab#token=" + canary:                              "https://a.test/lab",
+		"https://a.test/lab?ticket=" + canary:                             "https://a.test/lab?" + diag.Redacted,
+		"https://me:" + canary + "@a.test/lab?t=" + canary + "#" + canary: "https://a.test/lab?" + diag.Redacted,
+		"/lab?ticket=" + canary:                                           "/lab?" + diag.Redacted,
+		"https://me:pass/" + canary + "@a.test/lab":                       diag.Redacted,
+		"https://a.test/lab":                                              "https://a.test/lab",
 	} {
-		if got, isURL := withoutQuery(in); isURL != (want != "") || isURL && got != want || !isURL && got != in {
-			t.Errorf("%q becomes %q, %v", in, got, isURL)
+		s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, `{"url":"`+in+`"}`))
+		f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"url": "url"}})
+		b, err := json.Marshal(f)
+		if err != nil || f.HTTP == nil || strings.Contains(string(b), canary) {
+			t.Fatalf("%s: %v: %s", in, err, b)
+		}
+		whole, cut := f.HTTP.Whole["url"]
+		if f.HTTP.Fields["url"] != want || cut != (in != want) || cut && whole.Reveal() != in {
+			t.Errorf("%s becomes %s, kept whole as %q", in, f.HTTP.Fields["url"], whole.Reveal())
 		}
 	}
 }

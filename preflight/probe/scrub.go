@@ -65,16 +65,6 @@ func secretsOf(req diag.Request) []diag.Secret {
 	return secrets
 }
 
-// withoutQuery cuts the query off a URL that has one; false for every other text.
-func withoutQuery(s string) (string, bool) {
-	scheme, _, isURL := strings.Cut(s, "://")
-	before, _, has := strings.Cut(s, "?")
-	if !isURL || !has || strings.ContainsAny(scheme, " ?{[\"") {
-		return s, false
-	}
-	return before + "?" + diag.Redacted, true
-}
-
 // withoutSecrets takes known values out of s. Very short ones stay: they would tear words apart, and protect nothing.
 func withoutSecrets(s string, secrets ...diag.Secret) string {
 	for _, secret := range secrets {
