@@ -48,13 +48,13 @@ func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 	return all, nil
 }
 
-// member is a node of the profile, if the drill may have it.
+// member is a node of the profile, if the drill may have it: one that is walked or broken has every label that is wanted.
 func (s *Scenario) member(p profile.Profile, id string, role Role) (Machine, error) {
 	n, ok := p.Nodes[id]
 	if !ok || n.Host == "" {
 		return Machine{}, fmt.Errorf("zero targets: the profile has no %s %q for drill %s (it has %s)", role, id, s.Metadata.ID, orWord(strings.Join(sortedKeys(p.Nodes), ", "), "no nodes"))
 	}
-	if role == RoleNode || s.Target.Role == role {
+	if role == RoleNode || s.breaks(role) {
 		for _, want := range [...]map[string]string{s.Target.Labels, p.Chaos.Labels} {
 			for _, key := range sortedKeys(want) {
 				if n.Labels[key] != want[key] {
@@ -64,6 +64,11 @@ func (s *Scenario) member(p profile.Profile, id string, role Role) (Machine, err
 		}
 	}
 	return Machine{Role: role, ID: id, Host: n.Host, Labels: n.Labels}, nil
+}
+
+// breaks says whether a fault is made on the machine of that role.
+func (s *Scenario) breaks(role Role) bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return s.On(f) == role })
 }
 
 // roles are the roles that the drill needs a machine for, each once. The node is always one: it is walked.

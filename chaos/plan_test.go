@@ -166,6 +166,17 @@ func TestZeroTargets(t *testing.T) {
 			t.Errorf("%q: %v, want %q", node, err, want)
 		}
 	}
+	// A fault may be made on another machine than the target's: that one needs the labels as well. One that is only looked
+	// from does not.
+	s.Faults = slices.Clone(s.Faults)
+	for role, want := range map[Role]string{RolePeer: "n2 has not the label lab: true", RolePlatform: ""} {
+		s.Target.Labels, s.Faults[0].On, s.Recovery.Proof.From = nil, role, RolePeer
+		p := testProfile()
+		p.Chaos.Labels = map[string]string{"lab": "true"}
+		if _, err := s.Machines(p, testSubject); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("broken on %s: %v, want %q", role, err, want)
+		}
+	}
 	p := testProfile()
 	p.PlatformSSH.Host = ""
 	if _, err := builtin(t)["ingress-ca-drift"].machines(p); err == nil || !strings.Contains(err.Error(), "platform_ssh.host") {
