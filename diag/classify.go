@@ -147,15 +147,13 @@ func (v *view) shown(standing []Candidate) (UserState, string) {
 	for _, k := range standing {
 		row, _ := LookupReason(k.Reason)
 		s := v.state(&row)
+		words := row.Shown(s)
 		if green && row.Layer == LayerManagement && s != UserSecurity && grave(s) > grave(UserTemporary) {
 			s = UserTemporary
 		}
-		if row.Code == ReasonCertExpired && v.token != TokenCurrent {
-			row.UserText = userMaintenance // nothing reconnects by itself
-		}
 		felt := row.Layer != LayerManagement
-		if grave(s) > grave(state) || grave(s) == grave(state) && row.UserText != "" && (text == "" || felt && !near) {
-			state, text, near = s, row.UserText, felt
+		if grave(s) > grave(state) || grave(s) == grave(state) && words != "" && (text == "" || felt && !near) {
+			state, text, near = s, words, felt
 		}
 	}
 	return state, text

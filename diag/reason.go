@@ -97,6 +97,14 @@ type Reason struct {
 // Reasons returns every row, most pressing first. The rows are shared: they are read, never written.
 func Reasons() []Reason { return slices.Clone(reasonRows[:]) }
 
+// Shown is what a user is shown where facts refined the reason's state to s; "" shows nothing.
+func (r Reason) Shown(s UserState) string {
+	if r.State == UserRecovery && s == UserOperator { // nothing reconnects by itself
+		return userMaintenance
+	}
+	return r.UserText
+}
+
 // LookupReason returns the row of code, and whether there is one.
 func LookupReason(code ReasonCode) (Reason, bool) {
 	for i := range reasonRows {

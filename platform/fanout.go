@@ -25,32 +25,43 @@ type tenantView struct {
 // trailLength is how many of its records an allocation shows.
 const trailLength = 5
 
-// userTexts is what users read of each state. Reasons stay with operators.
-var userTexts = map[diag.UserState]string{
-	diag.UserTemporary: "The platform has no fresh word from the machine. What runs there may be running still; nothing needs to be done.",
-	diag.UserRecovery:  "The machine is reconnecting by itself.",
-	diag.UserOperator:  "The platform is under maintenance. The operator has been told; trying again does not help.",
-	diag.UserSecurity:  "The machine is not available. The operator has been told.",
+// userText is what users read of a reason: the catalogue's words. Reasons stay with operators.
+func userText(reason string, state diag.UserState) string {
+	row, _ := diag.LookupReason(diag.ReasonCode(reason))
+	return row.Shown(state)
 }
 
 // tenantRecovery is what an allocation's tenant is told: of its own clean-up first, then of its node, then of its
-// workload. A workload fails by a completed observation only; one that is missing is said as such and changes nothing.
+// workload. What is wrong with the node and shows users nothing hides no failure of the workload.
 func tenantRecovery(a store.Allocation, node recoveryView) (reason string, state diag.UserState) {
-	active := a.State == store.StateActive
-	switch {
-	case a.State == store.StateReleaseFailed:
+	if a.State == store.StateReleaseFailed {
 		return "release_failed_cleanup_stuck", diag.UserOperator
-	case !active && a.State != store.StateReleasing:
+	}
+	if a.State != store.StateActive && a.State != store.StateReleasing {
 		return "none", diag.UserNormal
-	case node.Reason != "none":
-		return node.Reason, diag.UserState(node.State)
-	case active && a.App.Status == appStopped:
+	}
+	nodeState := diag.UserState(node.State)
+	if node.Reason != "none" && userText(node.Reason, nodeState) != "" {
+		return node.Reason, nodeState
+	}
+	if reason, state = appRecovery(a); state == diag.UserNormal && node.Reason != "none" {
+		return node.Reason, nodeState
+	}
+	return reason, state
+}
+
+// appRecovery is how the workload of an active allocation stands. It fails by a completed observation only; one that is
+// missing is said as such and changes nothing.
+func appRecovery(a store.Allocation) (reason string, state diag.UserState) {
+	switch {
+	case a.State != store.StateActive:
+	case a.App.Status == appStopped:
 		return "app_runtime_failed", diag.UserTemporary
-	case active && a.App.Status == appDegraded:
+	case a.App.Status == appDegraded:
 		return "app_route_failed", diag.UserTemporary
-	case active && a.Credential != nil && !a.Credential.Healthy:
+	case a.Credential != nil && !a.Credential.Healthy:
 		return "app_credential_failing", diag.UserOperator
-	case active && observationOf(a.App) == "stale":
+	case observationOf(a.App) == "stale":
 		return "app_observation_stale", diag.UserNormal
 	}
 	return "none", diag.UserNormal
@@ -58,7 +69,7 @@ func tenantRecovery(a store.Allocation, node recoveryView) (reason string, state
 
 func tenantRead(a store.Allocation, node recoveryView, trail []store.Evidence, now time.Time) tenantView {
 	reason, state := tenantRecovery(a, node)
-	v := tenantView{Reason: reason, State: string(state), UserText: userTexts[state], UpdatedAt: diag.At(now), Evidence: make([]string, len(trail))}
+	v := tenantView{Reason: reason, State: string(state), UserText: userText(reason, state), UpdatedAt: diag.At(now), Evidence: make([]string, len(trail))}
 	if reason == a.RecoveryReason {
 		v.Since = when(a.RecoverySince)
 	}
@@ -115,7 +126,7 @@ func (p *Platform) reclassify(ctx context.Context, nodeID, correlationID string)
 		reason, state := tenantRecovery(a, v)
 		// A correlation id of its own: one tenant's record leads to no other's. The cause is for the operator.
 		if _, err := p.store.SetAllocationRecovery(ctx, nodeID, a.ID, store.Recovery{Reason: reason, State: string(state), CorrelationID: store.NewID("notice-"),
-			Detail: map[string]any{"user_text": userTexts[state], "cause": correlationID}, At: o.now}); err != nil {
+			Detail: map[string]any{"user_text": userText(reason, state), "cause": correlationID}, At: o.now}); err != nil {
 			return err
 		}
 	}
