@@ -240,6 +240,9 @@ func (b *box) arm(in []byte) error {
 	if err != nil {
 		return step.Refuse(step.RefusedDrill, "%v", err)
 	}
+	if skew := time.Since(d.At).Abs(); skew > 2*time.Minute { // as a real one does
+		return step.Refuse(step.RefusedClock, "the drill says that it was sent %s ago", skew)
+	}
 	b.mu.Lock()
 	if b.disk != nil {
 		b.mu.Unlock()

@@ -237,6 +237,7 @@ func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) boo
 	if r.tell(Event{Kind: Arming, Machine: t.ID}); ctx.Err() != nil {
 		return false
 	}
+	t.Drill.At = time.Now().UTC() // the machine compares the clocks: since the survey, walks and looks have taken their time
 	reply, err := m.Fault(ctx, t.Drill.Encode(), "arm")
 	m.Anew()
 	if err == nil && reply.Refused != nil {
