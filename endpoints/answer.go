@@ -15,6 +15,7 @@ type State struct {
 	Mode  string // octal
 	Owner string // uid:gid
 	Last  *Line  // the newest line of the audit log; nil when there is none
+	Left  *Line  // the newest line that left the file as it is: a later one never came about. nil: somebody else changed it
 }
 
 // Line is one line of the audit log: who put which block in the place of which, and the file's digests around it.
@@ -60,17 +61,28 @@ func ParseRead(said []string) (State, error) {
 			}
 			s.Text, s.Mode, s.Owner, read = string(text), fields[1], fields[2], true
 		case WordLog:
-			text, err := base64.StdEncoding.DecodeString(rest)
-			last := &Line{}
-			if err == nil && json.Unmarshal(text, last) == nil {
-				s.Last = last
-			}
+			s.Last = parseLine(rest)
+		case WordLeft:
+			s.Left = parseLine(rest)
 		}
+	}
+	if s.Left != nil && s.Left.After != Hash(s.Text) {
+		s.Left = nil
 	}
 	if !read {
 		return State{}, errors.New("the node said nothing of its hosts file")
 	}
 	return s, nil
+}
+
+// parseLine is a line of the log as a sentinel has it, nil where it is none.
+func parseLine(coded string) *Line {
+	text, err := base64.StdEncoding.DecodeString(coded)
+	l := &Line{}
+	if err != nil || json.Unmarshal(text, l) != nil {
+		return nil
+	}
+	return l
 }
 
 // ErrMoved says that the hosts file is no longer the one that was planned with. Nothing was changed.

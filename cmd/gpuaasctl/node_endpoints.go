@@ -176,7 +176,7 @@ func (w *endpointsWork) plan(ctx context.Context) (endpoints.Plan, error) {
 		if err := undoable(state); err != nil {
 			return endpoints.Plan{}, err
 		}
-		p, err = endpoints.Restore(state.Text, state.Last.Old)
+		p, err = endpoints.Restore(state.Text, state.Left.Old)
 	default:
 		p, err = endpoints.Make(state.Text, w.entries)
 	}
@@ -188,12 +188,12 @@ func (w *endpointsWork) plan(ctx context.Context) (endpoints.Plan, error) {
 	return p, nil
 }
 
-// undoable reports why the last change cannot be taken back: there is none, or the file is not what it left.
+// undoable reports why the last change that came about cannot be taken back: there is none, or the file is not what it left.
 func undoable(s endpoints.State) error {
 	switch {
 	case s.Last == nil:
 		return fmt.Errorf("nothing to undo: %s has no line", endpoints.LogFile)
-	case s.Last.After != endpoints.Hash(s.Text):
+	case s.Left == nil:
 		return fmt.Errorf("the hosts file is not what the last change left (%s by %s, run %s): it was changed since, and nothing is undone", s.Last.Action, s.Last.By, s.Last.RunID)
 	}
 	return nil

@@ -91,6 +91,27 @@ func TestEndpointsUndo(t *testing.T) {
 	}
 }
 
+// TestEndpointsUndoAfterNothing: an apply that failed once its line was written takes no undo away.
+func TestEndpointsUndoAfterNothing(t *testing.T) {
+	do, hosts := endpointsOf(t, "127.0.0.1 localhost\n")
+	if _, err := do(actionApply, nil); err != nil {
+		t.Fatal(err)
+	}
+	applied, bin := content(t, hosts), t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "mv"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("a rename that fails", func(t *testing.T) {
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		if d, err := do(actionRemove, nil); err == nil || d.Applied || content(t, hosts) != applied {
+			t.Fatalf("%v, applied %t", err, d.Applied)
+		}
+	})
+	if _, err := do(actionUndo, nil); err != nil || content(t, hosts) != "127.0.0.1 localhost\n" {
+		t.Errorf("undo: %v\n%s", err, content(t, hosts))
+	}
+}
+
 // TestEndpointsRefuses: a line by hand that says otherwise, and a file that changed under way, are left alone.
 func TestEndpointsRefuses(t *testing.T) {
 	const hand = "127.0.0.1 localhost\n10.9.9.9 node-api.test\n"
