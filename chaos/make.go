@@ -196,8 +196,8 @@ func (b *planner) fault(m Machine, f Fault) (step.Step, step.Scope) {
 		out.Tier = max(out.Tier, change.Tier())
 	}
 	b.spares(m, f, made.Changes)
-	if out.Tier == step.TierPersistent && !b.Scenario.Target.Disposable {
-		b.refuse(m.ID, f.ID, step.Refuse(step.RefusedDisposable, "it outlives a reboot (%s), and the scenario does not say disposable: true", step.TierPersistent))
+	if why := out.Risk(); why != "" && !b.Scenario.Target.Disposable {
+		b.refuse(m.ID, f.ID, step.Refuse(step.RefusedDisposable, "%s, and the scenario does not say disposable: true", why))
 	}
 	return out, made.Scope
 }

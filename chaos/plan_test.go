@@ -123,6 +123,11 @@ func TestRefusals(t *testing.T) {
 			f.Machines[0].Names["node-api.gpuaas.test"] = addresses("10.231.77.1")
 			f.Machines[0].SSH = mustPort("10.231.77.1:443")
 		}, step.RefusedOperator},
+		"disposable without the owner": {"ops-path-lost", func(_ *profile.Profile, f *Facts) {
+			f.Machines = append(f.Machines, platformMachine())
+			f.Machines[1].Tools["journalctl"] = "/usr/bin/journalctl"
+			f.Machines[0].Consent.Disposable = false
+		}, step.RefusedDisposable},
 		"T3 without the owner": {"node-cert-expired-recovers", func(_ *profile.Profile, f *Facts) { f.Machines[0].Consent.Disposable = false }, step.RefusedDisposable},
 		"no tool for a look":   {id, func(_ *profile.Profile, f *Facts) { f.Tools = nil }, step.RefusedTools},
 		"nothing to block":     {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Names["node-api.gpuaas.test"] = nil }, step.RefusedUnsupported},
@@ -142,6 +147,11 @@ func TestRefusals(t *testing.T) {
 	s.Target.Disposable = false
 	if p := Make(s, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1")), "r1"); !slices.Contains(codes(p), step.RefusedDisposable) {
 		t.Errorf("T3 on a machine that is not disposable: %v", p.Refused)
+	}
+	s = builtin(t)["ops-path-lost"]
+	s.Target.Disposable = false
+	if p := Make(s, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1"), platformMachine()), "r1"); !slices.Contains(codes(p), step.RefusedDisposable) {
+		t.Errorf("no SSH on a machine that is not disposable: %v", p.Refused)
 	}
 	s = builtin(t)["cloned-identity"]
 	s.Faults = append(s.Faults, builtin(t)["agent-stopped"].Faults[0])

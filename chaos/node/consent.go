@@ -22,7 +22,7 @@ import (
 type Consent struct {
 	Node       string
 	Until      time.Time
-	Disposable bool // the machine may be lost; without it, nothing may be done that outlives a reboot
+	Disposable bool // the machine may be lost; without it, nothing may be done that outlives a reboot, or stops the way in
 }
 
 // maxSkew is how far the clocks of the runner and of the machine may be apart: with more, no expiry could be judged.
@@ -106,8 +106,8 @@ func (c Consent) Permits(d step.Drill, now time.Time) *step.Refusal {
 		return step.Refuse(step.RefusedNode, "the consent on this machine is %s's, and the drill is for %s", c.Node, d.Node)
 	case now.Add(d.TTL.Duration()).After(c.Until):
 		return step.Refuse(step.RefusedExpired, "the consent ends %s, and the drill would not be over by then", c.Until.UTC().Format(time.RFC3339))
-	case d.Persistent() && !c.Disposable:
-		return step.Refuse(step.RefusedDisposable, "a step of tier %s outlives a reboot, and the consent does not say disposable = yes", step.TierPersistent)
+	case d.Disposable && !c.Disposable: // no step that needs it is in a drill that does not say so
+		return step.Refuse(step.RefusedDisposable, "the drill is for machines that may be lost, and the consent does not say disposable = yes")
 	}
 	return nil
 }

@@ -158,6 +158,24 @@ func volatile(p string) bool {
 	return strings.HasPrefix(p, "/run/") || strings.HasPrefix(p, "/dev/shm/")
 }
 
+// wayIn is the unit by which operators get to the machine, if the change stops it, or has it run otherwise: no undo but
+// the machine's own can be sent then. "" if it does not.
+func (c Change) wayIn() string {
+	unit := ""
+	switch {
+	case c.Unit != nil:
+		unit = c.Unit.Unit
+	case c.Pause != nil:
+		unit = c.Pause.Unit
+	}
+	stem, _, _ := strings.Cut(unit, ".")
+	switch stem, _, _ = strings.Cut(stem, "@"); stem {
+	case "ssh", "sshd", "dropbear":
+		return unit
+	}
+	return ""
+}
+
 // Place names what is changed, so that two changes of the same place can be told.
 func (c Change) Place() string {
 	switch c.Kind() {

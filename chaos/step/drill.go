@@ -51,7 +51,7 @@ type Drill struct {
 	TTL        Millis    `json:"ttl_ms"`               // from arming; after that everything is undone
 	Lease      Millis    `json:"lease_ms,omitempty"`   // without a renewal for so long, everything is undone; 0 = DefaultLease
 	Peers      []string  `json:"peers,omitempty"`      // "addr:port" of connections that no change may cut, beside the SSH connection itself
-	Disposable bool      `json:"disposable,omitempty"` // the scenario's word that the machine may be lost; T3 needs it, and the owner's
+	Disposable bool      `json:"disposable,omitempty"` // only for machines that may be lost, by the scenario's word; then the owner must say so, too
 	Steps      []Step    `json:"steps"`
 	Scope      Scope     `json:"scope"`
 	Allowed    []Allow   `json:"allowed,omitempty"` // differences that the drill is expected to leave
@@ -94,14 +94,17 @@ func (d Drill) Step(id string) (Step, bool) {
 	return Step{}, false
 }
 
-// Persistent says whether a step outlives a reboot.
-func (d Drill) Persistent() bool {
-	for _, s := range d.Steps {
-		if s.Tier == TierPersistent {
-			return true
+// Risk is why only a machine that may be lost takes the step; "" where every machine does.
+func (s Step) Risk() string {
+	if s.Tier == TierPersistent {
+		return "it outlives a reboot (" + TierPersistent + ")"
+	}
+	for _, c := range s.Changes {
+		if unit := c.wayIn(); unit != "" {
+			return "it takes the operator's own way in (" + unit + ")"
 		}
 	}
-	return false
+	return ""
 }
 
 // Encode is the one text of d: fields in the order of the types, no white space, a newline at the end.
@@ -174,8 +177,10 @@ func (d Drill) Validate() error {
 	if len(d.Steps) == 0 {
 		bad("no steps")
 	}
-	if d.Persistent() && !d.Disposable {
-		bad("a step of tier %s needs disposable: true", TierPersistent)
+	for _, s := range d.Steps {
+		if why := s.Risk(); why != "" && !d.Disposable {
+			bad("step %s needs disposable: true, for %s", s.ID, why)
+		}
 	}
 	errs = append(errs, d.Scope.validate(), d.validateSteps())
 	for i, a := range d.Allowed {

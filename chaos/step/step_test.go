@@ -94,13 +94,19 @@ func TestEncodeDecode(t *testing.T) {
 
 func TestValidateRefuses(t *testing.T) {
 	for want, spoil := range map[string]func(*Drill){
-		"schema":              func(d *Drill) { d.Schema = "v2" },
-		"run":                 func(d *Drill) { d.Run = "../x" },
-		"ttl_ms: 500ms":       func(d *Drill) { d.TTL = 500 },
-		"ttl_ms: 0s":          func(d *Drill) { d.TTL = 0 },
-		"no steps":            func(d *Drill) { d.Steps = nil },
-		"by is missing":       func(d *Drill) { d.By = "" },
-		"needs disposable":    func(d *Drill) { d.Disposable = false },
+		"schema":        func(d *Drill) { d.Schema = "v2" },
+		"run":           func(d *Drill) { d.Run = "../x" },
+		"ttl_ms: 500ms": func(d *Drill) { d.TTL = 500 },
+		"ttl_ms: 0s":    func(d *Drill) { d.TTL = 0 },
+		"no steps":      func(d *Drill) { d.Steps = nil },
+		"by is missing": func(d *Drill) { d.By = "" },
+		"file needs disposable: true, for it outlives a reboot (T3)": func(d *Drill) { d.Disposable = false },
+		"unit needs disposable: true, for it takes the operator's own way in (sshd@1.service)": func(d *Drill) {
+			d.Disposable, d.Steps[3].Changes[1].Unit.Unit = false, "sshd@1.service"
+		},
+		"held needs disposable: true, for it takes the operator's own way in (ssh.service)": func(d *Drill) {
+			d.Disposable, d.Steps[4].Changes[0].Pause.Unit = false, "ssh.service"
+		},
 		"promises more":       func(d *Drill) { d.Steps[3].Tier = TierKernel },
 		"the id is taken":     func(d *Drill) { d.Steps[1].ID = "block" },
 		"is changed by step":  func(d *Drill) { d.Steps[3].Changes[0].Unit.Unit = "d.service" },
