@@ -106,10 +106,10 @@ func askVersion(ctx context.Context, f *diag.Fact) {
 	case err != nil:
 		fail(f, "version", diag.BinaryExecFormat, err)
 	case s.code != 0:
-		fail(f, "version", diag.BinaryVersion, fmt.Errorf("%s version: exit status %d: %s", f.Binary.Path, s.code, clip([]byte(s.errs), 200)))
+		fail(f, "version", diag.BinaryVersion, fmt.Errorf("%s version: exit status %d: %s", f.Binary.Path, s.code, clip([]byte(Scrub(s.errs)), 200)))
 	default:
 		line, _, _ := strings.Cut(strings.TrimSpace(string(s.out)), "\n")
-		f.Binary.Version = string(clip([]byte(line), 120))
+		f.Binary.Version = string(clip([]byte(Scrub(line)), 120))
 		if line == "" {
 			fail(f, "version", diag.BinaryVersion, fmt.Errorf("%s version: it printed nothing", f.Binary.Path))
 		}

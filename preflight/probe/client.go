@@ -221,7 +221,7 @@ func (c *Client) readAll() {
 			if foreign++; foreign <= foreignLines {
 				continue
 			}
-			err = fmt.Errorf("the far side does not speak the probe's protocol: %q", clip(line, 120))
+			err = fmt.Errorf("the far side does not speak the probe's protocol: %q", Scrub(string(clip(line, 120))))
 		}
 		if errors.Is(err, io.EOF) {
 			err = errors.New("the node's probe ended")

@@ -75,7 +75,11 @@ func TestDiskCountsAsDF(t *testing.T) {
 }
 
 func TestDiskMissingFolder(t *testing.T) {
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "disk") // the name of a test's own folder looks like a token, and is taken out
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
 	f := measure(t, diskRequest(filepath.Join(dir, "not", "yet")))
 	wantWord(t, f, diag.OK)
 	if !strings.Contains(f.Detail, "measured at "+dir) || f.Disk.WrittenBytes == nil {

@@ -30,12 +30,17 @@ func TestBinaryVersion(t *testing.T) {
 		"fails":  {`echo "no such command" >&2; exit 3`, diag.BinaryVersion, "exit status 3: no such command"},
 		"mute":   {`exit 0`, diag.BinaryVersion, "printed nothing"},
 		"killed": {`kill -9 $$`, diag.BinaryVersion, "exit status 137"},
+		"tells":  {`echo "unknown flag; GPUAAS_ENROLLMENT_TOKEN=` + canary + `" >&2; exit 2`, diag.BinaryVersion, "GPUAAS_ENROLLMENT_TOKEN=" + diag.Redacted},
 	} {
 		f := measure(t, diag.Request{Op: diag.OpBinary, Target: fakes.script(t, name, c.body)})
 		wantWord(t, f, c.word)
 		if !strings.Contains(f.Detail, c.say) {
 			t.Errorf("%s: %q", name, f.Detail)
 		}
+	}
+	tells := measure(t, diag.Request{Op: diag.OpBinary, Target: fakes.script(t, "blabs", `echo "agent 1 token=`+canary+`"`)})
+	if tells.Binary.Version != "agent 1 token="+diag.Redacted {
+		t.Errorf("version %q", tells.Binary.Version)
 	}
 	began := time.Now()
 	hangs := fakes.script(t, "hangs", `sleep 600 & wait`)

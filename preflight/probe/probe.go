@@ -31,9 +31,10 @@ type Prober struct {
 
 	Agent AgentView // node side only
 
-	names nameFiles // tests have files of their own
-	pool  pool      // connections kept between requests of one prober
-	units units     // questions to systemd, asked together
+	names  nameFiles // tests have files of their own
+	mirror string    // and a folder of the record's copy in memory
+	pool   pool      // connections kept between requests of one prober
+	units  units     // questions to systemd, asked together
 
 	dialing dialing // connections that are being made
 }
@@ -72,6 +73,7 @@ func (p *Prober) measure(ctx context.Context, req diag.Request, measure func(*Pr
 	default:
 		measure(p, ctx, expanded, &f)
 	}
+	f.Detail = clean(req, f.Detail) // also what a file, a command or a panic said
 	f.DurationMS = diag.Measured(time.Since(began))
 	return f
 }

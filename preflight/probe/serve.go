@@ -225,7 +225,7 @@ func (s *server) guarded(ctx context.Context, req diag.Request, run func(context
 func (s *server) refuse(req diag.Request, word diag.Failure, why string) diag.Fact {
 	now := time.Now()
 	return diag.Fact{ID: req.ID, Vantage: VantageNode, Request: req, At: diag.At(now), DurationMS: 1,
-		OffsetMS: now.Sub(s.start).Milliseconds(), Failure: word, Detail: why}
+		OffsetMS: now.Sub(s.start).Milliseconds(), Failure: word, Detail: Scrub(why)}
 }
 
 // wait waits for the measurements, which were all cancelled.

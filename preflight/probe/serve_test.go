@@ -279,11 +279,11 @@ func inServer() *server {
 
 func TestAPanicIsAFact(t *testing.T) {
 	s := inServer()
-	boom := func(*Prober, context.Context, diag.Request, *diag.Fact) { panic("boom") }
+	boom := func(*Prober, context.Context, diag.Request, *diag.Fact) { panic("boom, token=" + canary) }
 	f := s.guarded(t.Context(), diag.Request{ID: "p"}, func(ctx context.Context) diag.Fact {
 		return s.eyes.prober.measure(ctx, diag.Request{}, boom)
 	})
-	if f.Failure != diag.Unknown || f.ID != "p" || !strings.Contains(f.Detail, "boom") {
+	if f.Failure != diag.Unknown || f.ID != "p" || !strings.HasSuffix(f.Detail, "boom, token="+diag.Redacted) {
 		t.Errorf("%+v", f)
 	}
 }
