@@ -42,7 +42,7 @@ type appView struct {
 	Observation              string          `json:"observation"` // none | current | stale
 	LastObservedAt           diag.Time       `json:"last_observed_at,omitzero"`
 	LastRuntimeProbeFailedAt diag.Time       `json:"last_runtime_probe_failed_at,omitzero"`
-	Credential               *credentialView `json:"credential,omitempty"` // absent: nobody reported on one
+	Credential               *credentialView `json:"credential,omitempty"` // of several, one that fails; absent: nobody reported on one
 }
 
 // credentialView is one action item, however often it failed.
@@ -63,12 +63,12 @@ var occupancies = map[string]string{
 func (p *Platform) allocationView(a store.Allocation, nodeIP string, recovery tenantView) allocationView {
 	v := allocationView{ID: a.ID, State: a.State, Occupancy: occupancies[a.State], NodeID: a.NodeID, OSUser: a.OSUser, WorkflowID: a.WorkflowID,
 		Recovery: recovery, UpdatedAt: diag.At(a.UpdatedAt), Now: diag.At(p.now())}
-	if a.App.Kind == "" && a.App.Unit == "" && a.Credential == nil {
+	if a.App.Kind == "" && a.App.Unit == "" && len(a.Credentials) == 0 {
 		return v
 	}
 	v.App = &appView{Kind: a.App.Kind, Status: a.App.Status, Unit: a.App.Unit, Port: a.App.Port, ProductURL: a.App.ProductURL,
 		Observation: observationOf(a.App), LastObservedAt: when(a.App.ObservedAt), LastRuntimeProbeFailedAt: when(a.App.ProbeFailedAt)}
-	if c := a.Credential; c != nil {
+	if c := a.Credential(); c != nil {
 		v.App.Credential = &credentialView{ID: c.ID, Healthy: c.Healthy, Reason: c.Reason, FirstSeenAt: when(c.FirstSeenAt), LastSeenAt: when(c.LastSeenAt), Count: c.Count}
 	}
 	if v.App.Status == "" {
@@ -201,12 +201,12 @@ func (p *Platform) credentialReport(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return notFound(err, "allocation")
 	}
+	key := store.AuditKey{ActorType: in.ActorType, ActorID: in.ActorID, AppInstanceID: a.ID, CredentialID: in.CredentialID, Action: in.Action, Reason: in.Reason}
 	if in.Healthy {
-		p.recovered(ctx, in.ActorType, in.ActorID, a.ID, in.Action)
+		p.recovered(ctx, key)
 		p.metrics.add("credential_reports_total", "outcome", "healthy")
 	} else {
-		p.failed(ctx, store.Audit{AuditKey: store.AuditKey{ActorType: in.ActorType, ActorID: in.ActorID, AppInstanceID: a.ID, CredentialID: in.CredentialID,
-			Action: in.Action, Reason: in.Reason}, NodeID: a.NodeID, Remote: web.Remote(r)})
+		p.failed(ctx, store.Audit{AuditKey: key, NodeID: a.NodeID, Remote: web.Remote(r)})
 		p.metrics.add("credential_reports_total", "outcome", "failing")
 	}
 	return p.answerAllocation(w, r, a)

@@ -54,7 +54,7 @@ func (p *Platform) decide(action string) web.Handler {
 		}
 		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "correlation_id", d.CorrelationID)
 		if action == store.Reactivate && d.InstanceID != "" { // a contact would not end it: a copy may have the same name
-			p.recovered(r.Context(), actorHost, d.InstanceID, "", actionAuthenticate)
+			p.recovered(r.Context(), store.AuditKey{ActorType: actorHost, ActorID: d.InstanceID, Action: actionAuthenticate})
 		}
 		p.reclassified(r.Context(), d.NodeID)
 		return p.getNode(w, r)

@@ -57,9 +57,9 @@ func (p *Platform) failed(ctx context.Context, a store.Audit) {
 	}
 }
 
-// recovered ends the open failures of an actor's action.
-func (p *Platform) recovered(ctx context.Context, actorType, actorID, appInstanceID, action string) {
-	rows, err := p.store.Recovered(ctx, actorType, actorID, appInstanceID, action, web.CorrelationID(ctx), p.now())
+// recovered ends the open failures of an actor's action, of any reason and, where k names none, of any credential.
+func (p *Platform) recovered(ctx context.Context, k store.AuditKey) {
+	rows, err := p.store.Recovered(ctx, k, web.CorrelationID(ctx), p.now())
 	if err != nil {
 		p.log.Error("write audit", "error", err)
 	}

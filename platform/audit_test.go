@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/platform"
 	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -129,6 +131,58 @@ func TestCredentialReports(t *testing.T) {
 	}
 	if got := phases(auditRows(t, p, "?app_instance_id="+platformtest.AllocationID)); got != "first i, recovery iiii" {
 		t.Errorf("audit: %q", got)
+	}
+}
+
+// TestTwoCredentials: one that works says nothing of one that does not. Each has its own failure in the audit, and the
+// tenant's state is that of the one that fails, until that is well or nobody uses it any more.
+func TestTwoCredentials(t *testing.T) {
+	clk := &clock{}
+	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Config: func(c *platform.Config) {
+		slowSweeps(c)
+		c.Policy.HeartbeatStaleAfter = 2 * int64(store.QuietAfter/time.Second)
+	}})
+	beat(t, p, p.Enroll(platformtest.NodeID), wire.HeartbeatRequest{})
+	report := func(id string, healthy bool) (word string) {
+		t.Helper()
+		in := map[string]any{"credential_id": id, "healthy": healthy}
+		if !healthy {
+			in["reason"] = "token_expired"
+		}
+		var a struct {
+			App struct {
+				Credential struct{ ID string }
+			}
+			Recovery struct{ Reason string }
+		}
+		if status, _ := p.Do(http.MethodPost, "/v1/admin/allocations/"+platformtest.AllocationID+"/credential-report", in, &a); status != 200 {
+			t.Fatalf("report: %d", status)
+		}
+		clk.advance(time.Second)
+		return a.App.Credential.ID + " " + a.Recovery.Reason
+	}
+	for range 3 {
+		if got := report("a", false); got != "a app_credential_failing" {
+			t.Errorf("one fails: %s", got)
+		}
+		if got := report("b", true); got != "a app_credential_failing" {
+			t.Errorf("one fails, and the other is well: %s", got)
+		}
+	}
+	rows := func() string { return phases(auditRows(t, p, "?app_instance_id="+platformtest.AllocationID)) }
+	if got := rows(); got != "first i" {
+		t.Errorf("audit: %q", got)
+	}
+	if got := report("a", true); got != "a none" {
+		t.Errorf("both are well: %s", got)
+	}
+	if got := rows(); got != "first i, recovery iii" {
+		t.Errorf("audit: %q", got)
+	}
+	report("a", false)
+	clk.advance(store.QuietAfter)
+	if got := report("b", true); got != "b none" {
+		t.Errorf("nobody uses the one that failed: %s", got)
 	}
 }
 

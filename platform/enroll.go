@@ -44,7 +44,7 @@ func (p *Platform) enroll(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	p.recovered(r.Context(), actorNode, in.NodeID, "", actionEnroll)
+	p.recovered(r.Context(), store.AuditKey{ActorType: actorNode, ActorID: in.NodeID, Action: actionEnroll})
 	p.metrics.add("enrollments_total")
 	web.WriteJSON(w, http.StatusOK, wire.EnrollResponse{
 		Certificate: string(certPEM(c)) + string(p.pki.caPEM), CABundle: string(p.pki.nodeCABundle), APIURL: p.cfg.Endpoints.APIURL,

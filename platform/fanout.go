@@ -59,7 +59,7 @@ func appRecovery(a store.Allocation) (reason string, state diag.UserState) {
 		return "app_runtime_failed", diag.UserTemporary
 	case a.App.Status == appDegraded:
 		return "app_route_failed", diag.UserTemporary
-	case a.Credential != nil && !a.Credential.Healthy:
+	case a.Credential() != nil && !a.Credential().Healthy:
 		return "app_credential_failing", diag.UserOperator
 	case observationOf(a.App) == "stale":
 		return "app_observation_stale", diag.UserNormal

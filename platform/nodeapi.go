@@ -128,7 +128,7 @@ func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest) error
 		return web.Errorf(http.StatusForbidden, wire.DenyCloned, "more than one host speaks as this node")
 	}
 	p.metrics.add("heartbeats_total")
-	p.recovered(ctx, actorNode, nodeID, "", actionAuthenticate)
+	p.recovered(ctx, store.AuditKey{ActorType: actorNode, ActorID: nodeID, Action: actionAuthenticate})
 	return nil
 }
 

@@ -19,14 +19,14 @@ var AllocationStates = [...]string{StateRequested, StateActive, StateReleasing, 
 
 // Allocation is a tenant's share of a node.
 type Allocation struct {
-	ID         string
-	NodeID     string
-	State      string
-	OSUser     string
-	WorkflowID string
-	App        App
-	Credential *Credential // nil: nobody reported on one
-	UpdatedAt  time.Time
+	ID          string
+	NodeID      string
+	State       string
+	OSUser      string
+	WorkflowID  string
+	App         App
+	Credentials []Credential // as they were reported, each once
+	UpdatedAt   time.Time
 
 	RecoveryReason string // as last made known to the tenant
 	RecoveryState  string
@@ -52,7 +52,7 @@ const allocationColumns = `SELECT id, node_id, state, os_user, workflow_id, app_
 func readAllocation(row scanner) (Allocation, error) {
 	var a Allocation
 	err := row.Scan(&a.ID, &a.NodeID, &a.State, &a.OSUser, &a.WorkflowID, &a.App.Kind, &a.App.Unit, &a.App.Port, &a.App.ProductURL, &a.App.Status,
-		moment{&a.App.ObservedAt}, moment{&a.App.ProbeFailedAt}, &a.App.ProbeFailures, jsonText{&a.Credential}, &a.RecoveryReason,
+		moment{&a.App.ObservedAt}, moment{&a.App.ProbeFailedAt}, &a.App.ProbeFailures, jsonText{&a.Credentials}, &a.RecoveryReason,
 		&a.RecoveryState, moment{&a.RecoverySince}, moment{&a.UpdatedAt})
 	return a, err
 }

@@ -84,12 +84,14 @@ func failed(ctx context.Context, q querier, a Audit, window time.Duration) (Audi
 	return a, addAudit(ctx, q, a)
 }
 
-// Recovered ends every open failure of an actor's action, whatever its reason and credential, each with one row.
-// appInstanceID narrows it to one allocation.
-func (s *Store) Recovered(ctx context.Context, actorType, actorID, appInstanceID, action, correlationID string, at time.Time) ([]Audit, error) {
-	const where = "FROM audit_open WHERE actor_type = ? AND actor_id = ? AND action = ? AND app_instance_id = ?"
+// Recovered ends every open failure of an actor's action on an allocation, or on none, whatever its reason, each with
+// one row. k.CredentialID narrows it to one credential: of a node that is in contact any will do, of an application's
+// one says nothing of another.
+func (s *Store) Recovered(ctx context.Context, k AuditKey, correlationID string, at time.Time) ([]Audit, error) {
+	const where = "FROM audit_open WHERE actor_type = ?1 AND actor_id = ?2 AND action = ?3 AND app_instance_id = ?4 AND (?5 = '' OR credential_id = ?5)"
+	args := []any{k.ActorType, k.ActorID, k.Action, k.AppInstanceID, k.CredentialID}
 	var any int
-	err := s.db.QueryRowContext(ctx, "SELECT 1 "+where+" LIMIT 1", actorType, actorID, action, appInstanceID).Scan(&any)
+	err := s.db.QueryRowContext(ctx, "SELECT 1 "+where+" LIMIT 1", args...).Scan(&any)
 	if errors.Is(err, sql.ErrNoRows) { // nearly always: do not stand in the writers' way
 		return nil, nil
 	}
@@ -99,7 +101,7 @@ func (s *Store) Recovered(ctx context.Context, actorType, actorID, appInstanceID
 	var rows []Audit
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		if rows, err = all(ctx, tx, readOpenAudit, `SELECT actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
-			first_seen_at, last_seen_at, count `+where, actorType, actorID, action, appInstanceID); err != nil {
+			first_seen_at, last_seen_at, count `+where, args...); err != nil {
 			return err
 		}
 		for i := range rows {
@@ -108,7 +110,7 @@ func (s *Store) Recovered(ctx context.Context, actorType, actorID, appInstanceID
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "DELETE "+where, actorType, actorID, action, appInstanceID)
+		_, err = tx.ExecContext(ctx, "DELETE "+where, args...)
 		return err
 	})
 	return rows, err

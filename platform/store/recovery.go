@@ -54,7 +54,11 @@ func (s *Store) RecoveryTrail(ctx context.Context, allocationID string, n int) (
 	return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE allocation_id = ? AND kind = ? ORDER BY at DESC, id DESC LIMIT ?", allocationID, AllocationRecovery, n)
 }
 
-// Credential is how an application's credential fares: since when it is as it is, and how often that was reported.
+// maxCredentials bounds those of one allocation: of more, the ones that were not reported for the longest are forgotten.
+const maxCredentials = 16
+
+// Credential is how one of an application's credentials fares: since when it is as it is, and how often that was
+// reported.
 type Credential struct {
 	ID          string    `json:"id"`
 	Healthy     bool      `json:"healthy"`
@@ -64,7 +68,24 @@ type Credential struct {
 	Count       int64     `json:"count"`
 }
 
+// Credential is the one that tells how the application's credentials fare: the one that fails the longest, else the one
+// reported last. nil: nobody reported on any.
+func (a Allocation) Credential() *Credential {
+	var c *Credential
+	for i := range a.Credentials {
+		next := &a.Credentials[i]
+		switch {
+		case c == nil, c.Healthy && !next.Healthy:
+			c = next
+		case c.Healthy && next.LastSeenAt.After(c.LastSeenAt), !c.Healthy && !next.Healthy && next.FirstSeenAt.Before(c.FirstSeenAt):
+			c = next
+		}
+	}
+	return c
+}
+
 // ReportCredential takes one report in at c.LastSeenAt; evidence is written when the credential began or ceased to work.
+// One that nobody reported on for QuietAfter is not in use any more, and is forgotten with the next report on another.
 func (s *Store) ReportCredential(ctx context.Context, allocationID, correlationID string, c Credential) (Allocation, error) {
 	var a Allocation
 	err := s.tx(ctx, func(tx *sql.Tx) error {
@@ -72,13 +93,22 @@ func (s *Store) ReportCredential(ctx context.Context, allocationID, correlationI
 		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", allocationID))); err != nil {
 			return err
 		}
-		changed := a.Credential == nil || a.Credential.Healthy != c.Healthy || a.Credential.ID != c.ID
+		changed := true
 		c.FirstSeenAt, c.Count = c.LastSeenAt, 1
-		if !changed {
-			c.FirstSeenAt, c.Count = a.Credential.FirstSeenAt, a.Credential.Count+1
+		list := []Credential{}
+		for _, old := range a.Credentials { // the newest report first
+			switch {
+			case old.ID != c.ID:
+				if c.LastSeenAt.Sub(old.LastSeenAt) < QuietAfter {
+					list = append(list, old)
+				}
+			case old.Healthy == c.Healthy:
+				changed, c.FirstSeenAt, c.Count = false, old.FirstSeenAt, old.Count+1
+			}
 		}
-		a.Credential = &c
-		if _, err := tx.ExecContext(ctx, "UPDATE allocations SET credential = ? WHERE id = ?", toJSON(c), a.ID); err != nil || !changed {
+		list = append([]Credential{c}, list...)
+		a.Credentials = list[:min(len(list), maxCredentials)]
+		if _, err := tx.ExecContext(ctx, "UPDATE allocations SET credential = ? WHERE id = ?", toJSON(a.Credentials), a.ID); err != nil || !changed {
 			return err
 		}
 		return record(ctx, tx, Evidence{At: c.LastSeenAt, Kind: CredentialReported, CorrelationID: correlationID, NodeID: a.NodeID, AllocationID: a.ID,

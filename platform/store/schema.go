@@ -131,4 +131,6 @@ CREATE TABLE boots (                                                      -- the
 ALTER TABLE certs ADD COLUMN superseded_at INTEGER NOT NULL DEFAULT 0; -- by a decision that asks for a new identity
 `, `
 ALTER TABLE watermarks ADD COLUMN told_at INTEGER NOT NULL DEFAULT 0; -- when the host last sent events
+`, `
+UPDATE allocations SET credential = '[' || credential || ']' WHERE credential != ''; -- an application has more than one
 `}
