@@ -1,7 +1,6 @@
 package diag
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -24,7 +23,7 @@ type recorded struct {
 // both machines have them: it ends with a new identity, or when the node wrote that the platform had taken it back.
 func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	r := recorded{now: map[ReasonCode][]string{}, then: map[ReasonCode]string{}}
-	entries := inTime(e.Record)
+	entries := e.Record.InTime()
 	if len(entries) == 0 {
 		return r
 	}
@@ -63,30 +62,6 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 		delete(r.then, code)
 	}
 	return r
-}
-
-// inTime merges both rings, each entry once, in the order in which they were last written: by boot, and within a boot by
-// its monotonic clock, since a slot that stands for many identical decisions keeps the number of the first. A contact has
-// the number of the entry that it follows, and is another one.
-func inTime(f *RecordFacts) []RecordEntry {
-	if f == nil {
-		return nil
-	}
-	all := slices.Concat(f.Entries, f.Pinned)
-	slices.SortFunc(all, func(a, b RecordEntry) int {
-		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Decision, b.Decision), cmp.Compare(b.MonoNS, a.MonoNS), cmp.Compare(b.Count, a.Count))
-	})
-	all = slices.CompactFunc(all, func(a, b RecordEntry) bool { return a.Seq == b.Seq && a.Decision == b.Decision })
-	var boots []string
-	for i := range all {
-		if !slices.Contains(boots, all[i].BootID) {
-			boots = append(boots, all[i].BootID)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b RecordEntry) int {
-		return cmp.Or(slices.Index(boots, a.BootID)-slices.Index(boots, b.BootID), cmp.Compare(a.MonoNS, b.MonoNS))
-	})
-	return all
 }
 
 // outdated says why entry i does not speak of the present, "" when it does.

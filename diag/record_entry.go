@@ -1,5 +1,10 @@
 package diag
 
+import (
+	"cmp"
+	"slices"
+)
+
 // RecordEntry is one slot of a node's diagnostic record: a decision that the agent wrote down and synced before it
 // acted upon it. Package diag/record has the format; package agent decides what is written.
 type RecordEntry struct {
@@ -48,6 +53,33 @@ type RecordFacts struct {
 	Missing  int           `json:"missing,omitempty"` // sequence numbers of the ring's last round that no slot holds
 	Entries  []RecordEntry `json:"entries,omitempty"` // the newest Request.Limit ones, oldest first
 	Pinned   []RecordEntry `json:"pinned,omitempty"`  // first and last per reason, last good contact, last update attempt
+}
+
+// InTime merges both rings, each entry once, as it was last told, in the order in which they were last written: by boot,
+// and within a boot by its monotonic clock, since a slot that stands for many identical decisions keeps the number of the
+// first. A contact has the number of the entry that it follows, and is another one.
+func (f *RecordFacts) InTime() []RecordEntry {
+	if f == nil {
+		return nil
+	}
+	all := slices.Concat(f.Entries, f.Pinned)
+	slices.SortFunc(all, func(a, b RecordEntry) int {
+		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.BootID, b.BootID), cmp.Compare(a.Decision, b.Decision),
+			cmp.Compare(b.MonoNS, a.MonoNS), cmp.Compare(b.Count, a.Count))
+	})
+	all = slices.CompactFunc(all, func(a, b RecordEntry) bool {
+		return a.Seq == b.Seq && a.BootID == b.BootID && a.Decision == b.Decision
+	})
+	var boots []string
+	for i := range all {
+		if !slices.Contains(boots, all[i].BootID) {
+			boots = append(boots, all[i].BootID)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b RecordEntry) int {
+		return cmp.Or(slices.Index(boots, a.BootID)-slices.Index(boots, b.BootID), cmp.Compare(a.MonoNS, b.MonoNS))
+	})
+	return all
 }
 
 // DamagedSlot is a slot whose text does not hold.

@@ -125,12 +125,35 @@ func TestDoubles(t *testing.T) {
 	r.Pinned = r.Entries[:1]
 	item := Item{EvidenceLine: diag.EvidenceLine{At: at(5), Kind: "node.denied", NodeID: "n1", CorrelationID: "c1"}}
 	h := Join(Query{}, Record(known("node", 0), "n1", r), Platform(known("platform", 0), []Item{item, item}, keep))
-	if len(h.Events) != 3 || h.Doubles != 2 {
+	if len(h.Events) != 3 || h.Doubles != 1 {
 		t.Errorf("%d events, %d doubles: %q", len(h.Events), h.Doubles, texts(h.Events))
 	}
 	again := Join(Query{}, Platform(known("platform", -900), []Item{item}, keep))
 	if h.Events[2].ID != again.Events[0].ID {
 		t.Error("the id of an event depends on what is known of the clock")
+	}
+}
+
+// TestTheRecordIsToldInFull: a contact has the number of the entry before it and is told beside it; of an entry that
+// counts on, what was last counted is told, and told again once it is more.
+func TestTheRecordIsToldInFull(t *testing.T) {
+	told := func(count int64, until diag.Time) []Event {
+		r := record("i1", diag.RecordEntry{At: at(0), Decision: "enrolled"}, diag.RecordEntry{At: at(10), Decision: "retry"},
+			diag.RecordEntry{At: at(20), MonoNS: 20e6, Decision: "retry", Count: 2, First: at(10), Last: at(20)})
+		contact, storm := r.Entries[0], r.Entries[2]
+		contact.At, contact.Decision, contact.Pin, contact.Count = at(5), "contact", "contact", 7
+		r.Pinned = []diag.RecordEntry{contact, storm}
+		storm.At, storm.Count, storm.Last, storm.MonoNS = until, count, until, until.Sub(noon).Nanoseconds()
+		r.Entries[2] = storm
+		return Join(Query{}, Record(known("node", 0), "n1", r)).Events
+	}
+	first, second := told(40, at(1000)), told(80, at(2000))
+	equal(t, texts(first), "record: task_wait enrolled", "record: task_wait contact 7 times", "record: task_wait retry", "record: task_wait retry 40 times")
+	equal(t, texts(second[3:]), "record: task_wait retry 80 times")
+	for i, e := range second {
+		if known := e.ID == first[i].ID; known != (i < 3) {
+			t.Errorf("%s: the same id as before: %v", e.Message, known)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,15 +37,16 @@ type Source struct {
 	Events   []Event
 }
 
-// Record is the events of a node's diagnostic record. Entries of both rings are named by boot and number, so that one
-// that is in both is one event.
+// Record is the events of a node's diagnostic record. One that is in both rings is one event. It is named by what does
+// not change while it stands on the disk: boot, number, decision and count. One that counted on is news: a storm that
+// goes on is told again, and so is the last good contact.
 func Record(clock Clock, node string, r *diag.RecordFacts) Source {
 	s := Source{Clock: clock}
+	for _, e := range r.InTime() {
+		s.Events = append(s.Events, recordEvent(e, node))
+	}
 	if r == nil {
 		return s
-	}
-	for _, e := range slices.Concat(r.Pinned, r.Entries) {
-		s.Events = append(s.Events, recordEvent(e, node))
 	}
 	for _, d := range r.Damaged {
 		s.Events = append(s.Events, Event{Origin: FromRecord, Severity: Warning, NodeID: node,
@@ -89,7 +89,7 @@ func recordEvent(e diag.RecordEntry, node string) Event {
 	}
 	ev := Event{Origin: FromRecord, Severity: recordSeverity(e), Said: said, NodeID: cmp.Or(e.NodeID, node), InstanceID: e.InstanceID,
 		CorrelationID: e.CorrelationID, TaskID: e.TaskID, Message: strings.Join(words, " "), Fields: maps.Clone(e.Facts),
-		boot: e.BootID, monoNS: mono, name: fmt.Sprint("slot ", e.Seq)}
+		boot: e.BootID, monoNS: mono, name: fmt.Sprint("slot ", e.Seq, " ", e.Decision, " ", max(1, e.Count))}
 	ev.field("agent_version", e.Agent)
 	ev.field("reason", string(e.Reason))
 	ev.field("decision", e.Decision)
