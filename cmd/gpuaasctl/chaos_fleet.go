@@ -154,6 +154,7 @@ func (a *app) fleetReport(cmd *cobra.Command, o *fleetOptions, kind string, do f
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
 	defer cancel()
+	outlive()
 	return f.each(ctx, kind, do), nil
 }
 
@@ -227,10 +228,7 @@ func (a *app) finish(cmd *cobra.Command, doc *fleetReport, output string, table 
 		limit := width(a.stdout)
 		err = a.write([]byte(wrapLines(table(doc, limit), limit)))
 	}
-	if code := doc.code(cmd.Context()); err == nil && code != exitPass {
-		err = &verdictError{code}
-	}
-	return err
+	return a.ended(doc.code(cmd.Context()), err)
 }
 
 // unreached lists the machines that could not be asked, or not wholly.

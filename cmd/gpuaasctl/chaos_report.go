@@ -44,13 +44,8 @@ Exit codes are those of "gpuaasctl chaos run"; 2 for what cannot be read.`,
 			if err != nil {
 				return err
 			}
-			if err := a.writeDrills(r, output); err != nil {
-				return err
-			}
-			if code := drillCode(r); code != exitPass {
-				return &verdictError{code}
-			}
-			return nil
+			outlive()
+			return a.ended(drillCode(r), a.writeDrills(r, output))
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list the kept runs, the newest first")

@@ -108,13 +108,7 @@ func (a *app) chaosRun(cmd *cobra.Command, o *runOptions, args []string) error {
 	if o.report != "" {
 		err = errors.Join(err, writeDrillReport(o.report, report))
 	}
-	if err != nil {
-		return err
-	}
-	if code := drillCode(report); code != exitPass {
-		return &verdictError{code}
-	}
-	return nil
+	return a.ended(drillCode(report), err)
 }
 
 // choose reads the drills that are meant, in the order in which they are run.

@@ -65,6 +65,19 @@ func codeOf(err error) int {
 	return exitInternal
 }
 
+// ended is how a command ends whose document is out, or could not be written, which is err. What is left on a machine wins
+// over that, too.
+func (a *app) ended(code int, err error) error {
+	if err != nil && code == exitResidue {
+		sayError(a.stderr, err)
+		err = nil
+	}
+	if err == nil && code != exitPass {
+		return &verdictError{code}
+	}
+	return err
+}
+
 // judged is the error for a report's outcome: nil for a pass. failOn makes warnings or regressions count; a hop that
 // failed or a walk that decides nothing is the greater news, so these only tell passes and warnings apart.
 func judged(r *diag.Report, failOn string) error {

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/render"
@@ -115,5 +120,33 @@ func TestDrillExitCodes(t *testing.T) {
 		if render.Status(w) != want {
 			t.Errorf("%s is shown as %s and ends with %d", w, render.Status(w), wordCode(w))
 		}
+	}
+}
+
+// closedPipe is a stdout whose reader has gone, or whose disk is full.
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// TestResidueWinsOverWriting: what is left on a machine is the exit code, also where its document could not be written.
+func TestResidueWinsOverWriting(t *testing.T) {
+	for name, c := range map[string]struct {
+		report string
+		code   int
+	}{"residue": {"residue", exitResidue}, "a pass": {"pass", exitInternal}} {
+		var errs bytes.Buffer
+		a := &app{stdin: strings.NewReader(""), stdout: closedPipe{}, stderr: &errs, env: func(string) string { return "" }}
+		code := a.execute(t.Context(), []string{"chaos", "report", "../../chaos/render/testdata/" + c.report + ".json"})
+		if code != c.code || !strings.Contains(errs.String(), io.ErrClosedPipe.Error()) {
+			t.Errorf("%s: exit code %d, want %d: %s", name, code, c.code, &errs)
+		}
+	}
+	var errs bytes.Buffer
+	a := &app{stdout: closedPipe{}, stderr: &errs}
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	left := fleetReportOf(fleetMachine{ID: "n1", Reached: true, Clean: is(false)})
+	if code := codeOf(a.finish(cmd, left, formatTable, panicText)); code != exitResidue || !strings.Contains(errs.String(), io.ErrClosedPipe.Error()) {
+		t.Errorf("panic: exit code %d: %s", code, &errs)
 	}
 }
