@@ -198,7 +198,7 @@ func (k *Keeper) Revert(ctx context.Context, why string) error {
 	defer cancel()
 	l := &k.Journal.Ledger
 	if !l.Known {
-		return errors.New("the journal holds no drill")
+		return step.Refuse(step.RefusedNone, "the journal holds no drill")
 	}
 	var errs []error
 	if l.Why == "" {

@@ -49,7 +49,7 @@ func found(run, said string) Found {
 	f := Found{Run: run}
 	switch err := json.Unmarshal([]byte(said), &r); {
 	case said == "":
-		f.Error = "its folder has no program: it was never armed"
+		f.Error = "its folder has no program"
 	case err != nil || r.Schema != step.ReplySchema:
 		f.Error = "its program says: " + said[:min(len(said), 200)]
 	case r.Refused != nil:

@@ -74,7 +74,7 @@ func TestFleetText(t *testing.T) {
 	doc := fleetReportOf(
 		fleetMachine{ID: "compute-node-01", Reached: true, Drills: []fleetDrill{
 			{Run: "261121-091500-ab12", Status: aDrill(step.PhaseArmed, step.Verified)},
-			{Run: "half", Error: "its folder has no program: it was never armed", Closed: true},
+			{Run: "half", Error: "its folder has no program", Closed: true},
 		}, Error: "cannot be read: half"},
 		fleetMachine{ID: "compute-node-02", Reached: true},
 		fleetMachine{ID: "compute-node-03", Error: "tcp_refused at tcp"},
@@ -90,7 +90,7 @@ func TestFleetText(t *testing.T) {
 		"status": {statusText, []string{
 			"armed", "1m28s", "2s", "4711", "terminal-resolve-removed", "ann@laptop", "names", "hosts", "verified", "over, conflict",
 			"over, by watchdog (its lease was not renewed)", "file:/etc/hosts: somebody has changed /etc/hosts", "no drill on compute-node-02\n",
-			"not reached: compute-node-03 (10.0.0.1): tcp_refused at tcp\n", "compute-node-01: cannot be read: half\n", "it was never armed",
+			"not reached: compute-node-03 (10.0.0.1): tcp_refused at tcp\n", "compute-node-01: cannot be read: half\n", "its folder has no program",
 		}},
 		"panic": {panicText, []string{
 			"conflict", "what somebody else has changed was left alone", "compute-node-04: file /etc/hosts: a -> b\n", "watchdog",

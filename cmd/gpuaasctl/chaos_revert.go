@@ -84,13 +84,25 @@ func undoAll(ctx context.Context, on *remote.Machine, m *fleetMachine, all []rem
 	}
 }
 
-// undo puts back one drill on one machine, compares, and takes the drill's traces away.
-func undo(ctx context.Context, on *remote.Machine, found remote.Found, force bool) fleetDrill {
-	x := fleetDrill{Run: found.Run, Status: found.Status, Error: found.Error}
-	if found.Status == nil { // nothing in its journal could be undone
-		return abandon(ctx, on, x)
+// undoer is a machine as far as an undo needs it.
+type undoer interface {
+	Fault(ctx context.Context, in []byte, args ...string) (step.Reply, error)    // by our program
+	FaultOf(ctx context.Context, run string, args ...string) (step.Reply, error) // by the drill's own
+}
+
+// undo puts back one drill on one machine, compares, and takes the drill's traces away. The program that the drill keeps
+// does it; where that one says nothing, ours, which is put there: the journal may be whole all the same.
+func undo(ctx context.Context, on undoer, found remote.Found, force bool) fleetDrill {
+	x := fleetDrill{Run: found.Run, Status: found.Status}
+	ask := func(args ...string) (step.Reply, error) { return on.FaultOf(ctx, x.Run, args...) }
+	if found.Status == nil {
+		ask = func(args ...string) (step.Reply, error) { return on.Fault(ctx, nil, append(args, "--run", x.Run)...) }
 	}
-	r, err := insist(ctx, on, x.Run, "revert", "--why", step.WhyAsked)
+	r, err := insist(ctx, ask, "revert", "--why", step.WhyAsked)
+	if refused := new(step.Refusal); errors.As(err, &refused) && refused.Code == step.RefusedNone {
+		x.Error = found.Error
+		return abandon(ctx, ask, x)
+	}
 	if r.Status != nil {
 		x.Status = r.Status
 	}
@@ -103,7 +115,7 @@ func undo(ctx context.Context, on *remote.Machine, found remote.Found, force boo
 		return x
 	}
 	var left []string
-	if r, err := insist(ctx, on, x.Run, "verify"); err != nil {
+	if r, err := insist(ctx, ask, "verify"); err != nil {
 		x.Error = err.Error()
 		left = append(left, "the machine was not compared with before")
 	} else {
@@ -124,7 +136,7 @@ func undo(ctx context.Context, on *remote.Machine, found remote.Found, force boo
 	case conflict && !force:
 		left = append(left, "its journal, for whoever looks at it (then: gpuaasctl chaos revert "+x.Run+" --force)")
 	default:
-		if _, err := insist(ctx, on, x.Run, args...); err != nil {
+		if _, err := insist(ctx, ask, args...); err != nil {
 			x.Error = err.Error()
 			left = append(left, "its own traces")
 		} else {
@@ -135,10 +147,10 @@ func undo(ctx context.Context, on *remote.Machine, found remote.Found, force boo
 	return x
 }
 
-// abandon takes away what is left of a drill whose journal cannot be read by any program.
-func abandon(ctx context.Context, on *remote.Machine, x fleetDrill) fleetDrill {
-	if _, err := insist(ctx, on, x.Run, "close", "--force"); err != nil {
-		x.Error += "; " + err.Error()
+// abandon takes away what is left of a drill whose journal does not say what it was: it was never armed.
+func abandon(ctx context.Context, ask asker, x fleetDrill) fleetDrill {
+	if _, err := insist(ctx, ask, "close", "--force"); err != nil {
+		x.Error = strings.TrimPrefix(x.Error+"; "+err.Error(), "; ")
 		x.Left = "its folder"
 		return x
 	}
@@ -152,11 +164,14 @@ const (
 	insistPause = time.Second
 )
 
+// asker gives one command of gpuaas-fault about a drill.
+type asker func(args ...string) (step.Reply, error)
+
 // insist gives a command until there is an answer. A refusal, or an error of the program there, is one, and comes back as
 // an error.
-func insist(ctx context.Context, on *remote.Machine, run string, args ...string) (step.Reply, error) {
+func insist(ctx context.Context, ask asker, args ...string) (step.Reply, error) {
 	for n := 1; ; n++ {
-		r, err := on.FaultOf(ctx, run, args...)
+		r, err := ask(args...)
 		switch {
 		case err == nil && r.Refused != nil:
 			return r, r.Refused
