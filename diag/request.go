@@ -85,7 +85,8 @@ type Request struct {
 	TimeoutMS int64    `json:"timeout_ms,omitempty"`
 }
 
-// Poll repeats an HTTP exchange until the extracted Field has one of the values in Until, or the request's time is up.
+// Poll repeats an HTTP exchange until the extracted Field has one of the values in Until, in whatever case, or the
+// request's time is up.
 type Poll struct {
 	Field   string   `json:"field"`
 	Until   []string `json:"until"`

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -47,13 +48,18 @@ func (c *Case) lostOnTheWay() *diag.Fact {
 	return first
 }
 
-// Field returns a field that a step extracted from an HTTP answer, "" when it is absent.
+// Field returns a field that a step extracted from an HTTP answer, "" when it is absent. The word of a state or a status
+// comes in lower case, as the judges know it: platforms differ in that.
 func (c *Case) Field(hop diag.HopID, step, name string) string {
 	f := c.Fact(hop, step)
 	if f == nil || f.HTTP == nil {
 		return ""
 	}
-	return f.HTTP.Fields[name]
+	v := f.HTTP.Fields[name]
+	if strings.HasSuffix(name, "state") || strings.HasSuffix(name, "status") {
+		v = strings.ToLower(v)
+	}
+	return v
 }
 
 // URL returns a field that holds a URL: what a report may show of it, and its query, which may hold a login. A user and

@@ -189,6 +189,9 @@ func renamed(v any) any {
 		if !ok {
 			to = "x_" + k
 		}
+		if word, ok := v.(string); ok && to == "phase" {
+			v = strings.ToUpper(word)
+		}
 		out[to] = renamed(v)
 	}
 	return out
@@ -220,7 +223,7 @@ func startDialect(t *testing.T) *world {
 	return w
 }
 
-// TestSecondDialect: other paths, other names, another envelope, and the profile's mapping alone makes the walk green.
+// TestSecondDialect: other paths, other names, another envelope, states in capitals, and the profile's mapping alone makes the walk green.
 func TestSecondDialect(t *testing.T) {
 	t.Parallel()
 	w := startDialect(t)

@@ -46,7 +46,8 @@ func (p *Prober) http(ctx context.Context, req diag.Request, f *diag.Fact) {
 			return
 		}
 		f.HTTP.Polls = polls
-		if f.Failure != diag.OK || slices.Contains(req.Poll.Until, f.HTTP.Fields[req.Poll.Field]) {
+		is := func(word string) bool { return strings.EqualFold(word, f.HTTP.Fields[req.Poll.Field]) }
+		if f.Failure != diag.OK || slices.ContainsFunc(req.Poll.Until, is) {
 			return
 		}
 		if !pause(ctx, time.Duration(req.Poll.EveryMS)*time.Millisecond) {
