@@ -61,10 +61,10 @@ func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error)
 // exists. Who names none is kept as a clipped word of the detail: no row is of a node that a stranger made up.
 func (p *Platform) denialEvidence(r *http.Request, kind, nodeID, instance string, denial *web.Error, rows int) (store.Evidence, bool) {
 	ctx := r.Context()
-	e := store.Evidence{At: p.now(), Kind: kind, CorrelationID: web.CorrelationID(ctx), InstanceID: clipped(instance),
+	e := store.Evidence{At: p.now(), Kind: kind, CorrelationID: web.CorrelationID(ctx), InstanceID: web.Clipped(instance),
 		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "remote": web.Remote(r)}}
 	if p.knownNode(ctx, nodeID) == unknownActor {
-		e.Detail["claimed_node_id"], rows = clipped(nodeID), strangerRows
+		e.Detail["claimed_node_id"], rows = web.Clipped(nodeID), strangerRows
 	} else {
 		e.NodeID = nodeID
 	}
@@ -73,6 +73,16 @@ func (p *Platform) denialEvidence(r *http.Request, kind, nodeID, instance string
 		e.Detail["count"] = count
 	}
 	return e, keep
+}
+
+// keepRejection says whether an upgrade that the gateway refused is to be evidence, and how many it stands for. nodeID is
+// that of the session or of the certificate, "" where there is neither.
+func (p *Platform) keepRejection(r *http.Request, nodeID, code string) (count int64, keep bool) {
+	rows := nodeRows
+	if nodeID == "" || p.knownNode(r.Context(), nodeID) == unknownActor {
+		nodeID, rows = "", strangerRows
+	}
+	return p.denials.take(denialKind{web.Remote(r), code, nodeID}, rows, p.now(), seconds(p.cfg.Policy.AuditDedupeWindow))
 }
 
 // keepDenial writes a denial: own ones count as the node's last.

@@ -120,7 +120,7 @@ func (p *Platform) recordEnrollDenial(r *http.Request, in wire.EnrollRequest, de
 		rows = nodeRows
 	}
 	e, keep := p.denialEvidence(r, store.NodeEnrollDenied, in.NodeID, in.NodeInstanceID, denial, rows)
-	e.Detail["node_instance_id"] = clipped(in.NodeInstanceID)
+	e.Detail["node_instance_id"] = web.Clipped(in.NodeInstanceID)
 	p.keepDenial(ctx, e, denial.Code, own, keep)
 	p.failed(ctx, store.Audit{AuditKey: store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(ctx, in.NodeID), Action: actionEnroll, Reason: denial.Code},
 		NodeID: in.NodeID, Remote: web.Remote(r)})

@@ -1,7 +1,6 @@
 package platform
 
 import (
-	"strings"
 	"sync"
 	"time"
 )
@@ -15,8 +14,6 @@ const (
 	nodeRows = 30
 	// maxGate bounds the kinds that are told apart; those beyond it share one count.
 	maxGate = 1024
-	// maxName bounds a name that a caller made up, where one is kept at all.
-	maxName = 64
 )
 
 // denialKind is what makes two denials the same: who, from where, why. A node id is one that exists, or "".
@@ -75,17 +72,4 @@ func (g *denialGate) forget(now time.Time, window time.Duration) {
 			delete(g.kinds, k)
 		}
 	}
-}
-
-// clipped is a name that a caller made up, made fit to be kept: at most maxName plain characters.
-func clipped(s string) string {
-	if len(s) > maxName {
-		s = s[:maxName]
-	}
-	return strings.Map(func(r rune) rune {
-		if r > ' ' && r < 0x7f && r != '"' && r != '\\' {
-			return r
-		}
-		return '?'
-	}, s)
 }

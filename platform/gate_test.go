@@ -1,6 +1,7 @@
 package platform_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -81,5 +82,47 @@ func TestANodesOwnDenialsAreKept(t *testing.T) {
 	}
 	if n := readNode(t, p); n.Recovery.Denial == nil || n.Recovery.Denial.Code != wire.DenyRevoked {
 		t.Errorf("last denial %+v", n.Recovery.Denial)
+	}
+}
+
+// TestStrangersFillNoEvidenceAtTheEdge: a browser's upgrade wants neither token nor session to be refused. Whatever a
+// caller asks for is one row for each window; of a session that exists every refusal is read by its correlation id.
+func TestStrangersFillNoEvidenceAtTheEdge(t *testing.T) {
+	clk := &clock{}
+	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now})
+	p.Enroll(platformtest.NodeID)
+	refused := func(session, correlationID string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(short(t), http.MethodGet, p.TerminalBase+"/v1/terminal/"+session, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(wire.HeaderCorrelationID, correlationID)
+		resp, err := p.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if e := envelope(t, resp); e.Code != "upgrade_required" {
+			t.Fatalf("%d %+v", resp.StatusCode, e)
+		}
+	}
+	for range 2 {
+		for i := range 20 {
+			refused(strings.Repeat("x", 4000+i), fmt.Sprintf("made-up-%d", i))
+		}
+		clk.advance(10 * time.Minute)
+	}
+	list, err := p.Store().Recent(t.Context(), store.BrowserRejected, 100)
+	if err != nil || len(list) != 2 || list[0].Detail["count"] != 20.0 || len(list[0].SessionID) > 64 {
+		t.Fatalf("%d rows in two windows, %v, %+v", len(list), err, list)
+	}
+	m := mint(t, p)
+	for _, walk := range []string{"walk-1", "walk-2", "walk-3"} {
+		refused(m.SessionID, walk)
+		wantEvidence(t, p, walk, store.BrowserRejected)
+	}
+	if list, err = p.Store().Recent(t.Context(), store.BrowserRejected, 1); err != nil || list[0].SessionID != m.SessionID || list[0].NodeID != platformtest.NodeID {
+		t.Errorf("of a session: %+v, %v", list, err)
 	}
 }

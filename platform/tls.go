@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/platform/store"
+	"github.com/gpuaas/gpuaasctl/platform/web"
 )
 
 // terminalTLS is how the node terminal ends mutual TLS itself: a bad certificate gets a TLS alert.
@@ -47,7 +48,7 @@ func (p *Platform) handshakeFailed(remote string, err error) {
 
 // describe adds who a rejected certificate says it is; unverified words, marked so.
 func describe(e *store.Evidence, c *x509.Certificate) {
-	e.Detail["claimed_subject"] = clipped(c.Subject.CommonName)
+	e.Detail["claimed_subject"] = web.Clipped(c.Subject.CommonName)
 	e.Detail["claimed_serial"] = serialText(c)
 	e.Detail["claimed_issuer"] = c.Issuer.String()
 	e.Detail["claimed_not_after"] = c.NotAfter.UTC()

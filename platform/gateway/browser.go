@@ -62,6 +62,16 @@ var errAttached = web.Errorf(http.StatusConflict, "session_attached", "the sessi
 func (g *Gateway) admit(r *http.Request) (store.Session, error) {
 	id := r.PathValue("session_id")
 	row := store.Session{ID: id, CorrelationID: web.CorrelationID(r.Context())}
+	found, err := g.Store.Session(r.Context(), id)
+	switch {
+	case err == nil: // whatever it is refused for, it is about this session
+		row = found
+		if given := web.GivenCorrelationID(r.Context()); given != "" {
+			row.CorrelationID = given
+		}
+	case !errors.Is(err, store.ErrNotFound):
+		return row, err
+	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return row, web.Errorf(http.StatusUpgradeRequired, "upgrade_required", "a terminal is a WebSocket")
 	}
@@ -75,25 +85,18 @@ func (g *Gateway) admit(r *http.Request) (store.Session, error) {
 	if token == "" {
 		return row, web.Errorf(http.StatusUnauthorized, "token_missing", "a terminal needs its token as subprotocol %s<token>", wire.BearerPrefix)
 	}
-	found, err := g.Store.Session(r.Context(), id)
-	if errors.Is(err, store.ErrNotFound) {
-		return row, web.Errorf(http.StatusNotFound, wire.CodeSessionNotFound, "there is no such terminal session")
-	}
 	if err != nil {
-		return row, err
-	}
-	if given := web.GivenCorrelationID(r.Context()); given != "" {
-		found.CorrelationID = given
+		return row, web.Errorf(http.StatusNotFound, wire.CodeSessionNotFound, "there is no such terminal session")
 	}
 	switch {
 	case subtle.ConstantTimeCompare([]byte(store.Digest(token)), []byte(found.TokenDigest)) != 1:
-		return found, web.Errorf(http.StatusUnauthorized, "token_invalid", "the terminal token does not belong to this session")
+		return row, web.Errorf(http.StatusUnauthorized, "token_invalid", "the terminal token does not belong to this session")
 	case !found.BrowserConnectedAt.IsZero():
-		return found, errAttached
+		return row, errAttached
 	case !g.Now().Before(found.ExpiresAt):
-		return found, web.Errorf(http.StatusUnauthorized, wire.DenyTokenExpired, "the terminal token has expired")
+		return row, web.Errorf(http.StatusUnauthorized, wire.DenyTokenExpired, "the terminal token has expired")
 	}
-	return found, nil
+	return row, nil
 }
 
 // offered returns the token among the offered subprotocols, and whether ours is among them.
@@ -118,18 +121,26 @@ func (g *Gateway) originAllowed(origin, host string) bool {
 	return strings.EqualFold(u.Host, host) || g.origins[u.Host] || g.origins[u.Hostname()]
 }
 
-// rejected records why an upgrade was refused.
+// rejected records why an upgrade was refused, unless enough of the same kind is recorded.
 func (g *Gateway) rejected(r *http.Request, kind string, row store.Session, err error) {
-	detail := map[string]any{"code": "internal_error", "remote": web.Remote(r)}
+	code, detail := "internal_error", map[string]any{"remote": web.Remote(r)}
 	var e *web.Error
 	if errors.As(err, &e) {
-		detail["code"], detail["message"] = e.Code, e.Message
+		code, detail["message"] = e.Code, e.Message
+	}
+	count, keep := g.Keep(r, row.NodeID, code)
+	if !keep {
+		return
+	}
+	detail["code"] = code
+	if count > 1 {
+		detail["count"] = count
 	}
 	ids := []string{web.CorrelationID(r.Context()), row.CorrelationID}
 	for _, id := range slices.Compact(ids) { // under the request's and under the session's own
 		if id != "" {
 			g.record(r.Context(), store.Evidence{At: g.Now(), Kind: kind, CorrelationID: id, NodeID: row.NodeID, AllocationID: row.AllocationID,
-				SessionID: row.ID, Detail: detail})
+				SessionID: web.Clipped(row.ID), Detail: detail})
 		}
 	}
 }

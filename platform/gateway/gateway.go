@@ -34,6 +34,10 @@ type Options struct {
 	// Denied says why a verified client certificate may not act as a node; nil when it may.
 	Denied func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
 
+	// Keep says whether a refused upgrade is to be evidence, and how many it stands for: anybody can repeat one. nodeID is ""
+	// where neither a session nor a certificate names one.
+	Keep func(r *http.Request, nodeID, code string) (count int64, keep bool)
+
 	NodeStreamTimeout time.Duration // from the browser's attach to the terminal's first ready or error
 	TerminalBase      string        // a browser's Origin may be this URL's host
 	AllowedOrigins    []string      // or one of these hosts

@@ -202,6 +202,22 @@ func Front(log *slog.Logger, listener string, next http.Handler) http.Handler {
 	})
 }
 
+// maxName bounds a name that a caller made up, where one is kept at all.
+const maxName = 64
+
+// Clipped is a name that a caller made up, made fit to be kept: at most maxName plain characters.
+func Clipped(s string) string {
+	if len(s) > maxName {
+		s = s[:maxName]
+	}
+	return strings.Map(func(r rune) rune {
+		if r > ' ' && r < 0x7f && r != '"' && r != '\\' {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
 // Remote is where a request came from: what a proxy on this host says, else the peer.
 func Remote(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
