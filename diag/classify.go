@@ -39,7 +39,8 @@ type Candidate struct {
 }
 
 // Classify is total, deterministic and independent of the order of the evidence. More evidence never turns
-// security_action_required into less. The reason is the first row of Reasons that holds.
+// security_action_required into less, but for the word that ends it: the node got a new identity, or was taken back. The
+// reason is the first row of Reasons that holds.
 func Classify(e Evidence) Classification {
 	v := look(&e)
 	standing, losers := v.weigh()

@@ -174,11 +174,8 @@ func reasonOfEntry(entries []RecordEntry, i int) ReasonCode {
 		return ""
 	}
 	switch n.Reason {
-	case RecIdentityRevoked, RecIdentityRejected, RecClonedIdentity:
-		if n.Facts[FactCertAsked] == "false" { // who never asks for a certificate knows nothing of whose it is
-			return ReasonEndpointProfileDrift
-		}
-		if n.Reason == RecIdentityRejected && enrolledBefore(entries, i) {
+	case RecIdentityRejected:
+		if enrolledBefore(entries, i) {
 			return ReasonCertUntrustedByIngress
 		}
 	case RecTaskPollFailed:
@@ -188,10 +185,6 @@ func reasonOfEntry(entries []RecordEntry, i int) ReasonCode {
 	}
 	return reasonOfRecord(n.Reason)
 }
-
-// FactCertAsked is the name of an entry's fact that says whether the listener asked for the node's certificate: true or
-// false.
-const FactCertAsked = "cert_asked"
 
 // enrolledBefore reports whether the credential that entry i saw refused was issued since the last good contact: what
 // refuses a fresh certificate trusts another CA.
