@@ -11,7 +11,6 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
-	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
@@ -148,7 +147,7 @@ func (p planned) plan(ctx context.Context, run string, deadline time.Duration) (
 	facts, err := p.job.survey(ctx, &p.scenario, p.subject, p.machines)
 	plan := chaos.Make(p.scenario, p.job.Env.Profile, p.subject, facts, run)
 	if err != nil {
-		plan.Refused = []chaos.Refusal{{Refusal: *step.Refuse(chaos.RefusedUnreachable, "%v", err)}}
+		plan.Refused = unasked(err)
 	}
 	return plan, facts
 }

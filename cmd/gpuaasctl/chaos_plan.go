@@ -44,7 +44,8 @@ func newChaosPlan(a *app) *cobra.Command {
 		Long: `Read the machines and print exactly what a drill would do there, what undo would restore, what is expected by when, and
 everything that speaks against it. Every read is made and nothing is written; no helper is put on any machine.
 
-Exit codes: 0 it may be run, 2 the drill or the command line is wrong, 5 it is refused or a machine cannot be reached.`,
+Exit codes: 0 it may be run, 2 the drill or the command line is wrong, 5 it is refused, or a machine or the platform cannot
+be asked.`,
 		Example: `  gpuaasctl chaos plan api-egress-blocked --profile lab --node-id compute-node-01
   gpuaasctl chaos plan pty-delayed --profile lab --node-id compute-node-01 --allocation-id alloc-01 -o json >plan.json
   gpuaasctl chaos plan our-egress.yaml --profile lab --node-id compute-node-01 --facts plan.json`,
@@ -86,17 +87,23 @@ func (a *app) planDrill(cmd *cobra.Command, o *drillOptions, name, factsFile str
 		return chaos.Plan{}, err
 	}
 	var facts chaos.Facts
+	var missing error
 	if factsFile != "" {
 		facts, err = readFacts(factsFile)
 	} else {
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.target.deadline)
 		defer cancel()
-		facts, err = j.survey(ctx, &s, on, machines)
+		facts, missing = j.survey(ctx, &s, on, machines)
+		err = cmd.Context().Err()
 	}
 	if err != nil {
 		return chaos.Plan{}, err
 	}
 	p := chaos.Make(s, j.Env.Profile, on, facts, newDrillID(time.Now()))
+	if missing != nil {
+		p.Refused = unasked(missing)
+		return p, nil
+	}
 	p.Facts = &facts
 	return p, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
@@ -25,7 +26,7 @@ func (j *job) survey(ctx context.Context, s *chaos.Scenario, on chaos.Subject, m
 	if on.Allocation != "" {
 		a, err := j.allocation(ctx)
 		if err != nil {
-			return facts, &failedError{err}
+			return facts, err
 		}
 		facts.Allocation = a
 	}
@@ -42,6 +43,11 @@ func (j *job) survey(ctx context.Context, s *chaos.Scenario, on chaos.Subject, m
 		return facts, ctx.Err()
 	}
 	return facts, nil
+}
+
+// unasked is the refusal of a plan for which not everything could be asked.
+func unasked(err error) []chaos.Refusal {
+	return []chaos.Refusal{{Refusal: *step.Refuse(chaos.RefusedUnreachable, "%v", err)}}
 }
 
 // surveyMachine asks one machine until it has answered everything.
