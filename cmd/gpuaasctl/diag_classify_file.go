@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,15 +78,18 @@ func readRing(path string) (diag.RecordFacts, error) {
 	return record.ReadFile(os.DirFS(dir), name)
 }
 
-// classifyJSON is for a report, and for a record as JSON.
+// classifyJSON is for a report, and for a record as JSON: as a bundle has it, or diag show and diag decode write it.
 func classifyJSON(data []byte) (*classified, error) {
 	var head struct {
 		Kind string `json:"kind"`
 	}
 	if json.Unmarshal(data, &head) == nil && head.Kind == "" {
-		f := &diag.RecordFacts{}
+		f, told := &diag.RecordFacts{}, &recordDoc{}
 		if strictJSON(data, f) == nil && f.Slots > 0 {
 			return classifyRecord(f), nil
+		}
+		if strictJSON(data, told) == nil && told.Record.Slots > 0 {
+			return classifyRecord(&told.Record), nil
 		}
 	}
 	r, err := judgeAgain(data)
@@ -107,8 +111,8 @@ func judgeAgain(data []byte) (*diag.Report, error) {
 func classifyRecord(f *diag.RecordFacts) *classified {
 	c := diag.Classify(diag.Evidence{Record: f})
 	doc := &classified{From: "record", Classification: &c}
-	for i := range f.Entries {
-		doc.NodeID = f.Entries[i].NodeID
+	for _, e := range f.InTime() {
+		doc.NodeID = cmp.Or(e.NodeID, doc.NodeID)
 	}
 	return doc
 }

@@ -52,6 +52,29 @@ func TestClassifyARecord(t *testing.T) {
 	}
 }
 
+// TestClassifyARecordAsJSON: as a bundle has it, and as diag show and diag decode write it.
+func TestClassifyARecordAsJSON(t *testing.T) {
+	f := diag.RecordFacts{Source: "disk", Slots: 320, Valid: 1, Pinned: []diag.RecordEntry{
+		{Seq: 1, BootID: "boot", MonoNS: 1, NodeID: "n1", Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry", Failure: diag.TLSUnknownCA},
+	}}
+	var shown, plain bytes.Buffer
+	if err := (&app{stdout: &shown}).writeRecord("n1", f, formatJSON); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&app{stdout: &plain}).writeJSON(f); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{shown.String(), plain.String()} {
+		doc, err := (&app{stdin: strings.NewReader(text)}).classifyFile("-")
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		if doc.From != "record" || doc.NodeID != "n1" || doc.Classification.Reason != diag.ReasonServerTLSUntrusted {
+			t.Errorf("%+v", doc)
+		}
+	}
+}
+
 // TestUnmeasuredIsNotFine: for a gate, and for who reads it, what nobody measured is unknown.
 func TestUnmeasuredIsNotFine(t *testing.T) {
 	for name, e := range map[string]diag.Evidence{
