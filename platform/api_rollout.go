@@ -84,7 +84,7 @@ func (p *Platform) postRollout(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// orderRollout checks an order, enqueues its task and begins its rollout, whose id is the task's.
+// orderRollout checks an order, and begins its task and its rollout, which have one id.
 func (p *Platform) orderRollout(ctx context.Context, nodeID string, text []byte, ttl time.Duration, correlationID string) (store.Task, error) {
 	o, err := decodeOrder(text)
 	if err == nil {
@@ -105,41 +105,33 @@ func (p *Platform) orderRollout(ctx context.Context, nodeID string, text []byte,
 	if err != nil {
 		return store.Task{}, err
 	}
-	if err := p.rolloutPossible(ctx, nodeID, o, b); err != nil {
+	if err := p.rolloutPossible(o, b); err != nil {
 		return store.Task{}, err
 	}
 	payload, err := json.Marshal(o)
 	if err != nil {
 		return store.Task{}, err
 	}
-	t, err := p.queue.Enqueue(ctx, queue.Spec{NodeID: nodeID, Type: wire.TaskSelfUpdate, Payload: payload, TTL: ttl, CorrelationID: correlationID})
-	if err != nil {
-		return store.Task{}, err
-	}
+	t := p.queue.NewTask(queue.Spec{NodeID: nodeID, Type: wire.TaskSelfUpdate, Payload: payload, TTL: ttl, CorrelationID: correlationID})
 	now := wire.Rollout{ID: t.ID, CorrelationID: correlationID, State: wire.RolloutPending, Target: wire.Build{Version: o.Version, SHA256: o.SHA256}, SoakSeconds: o.SoakSeconds}
 	if b != nil {
 		now.Prior = b.Running
 	}
-	_, err = p.store.ChangeRollout(ctx, nodeID, t.ID, p.now(), func(old store.Rollout, known bool) (store.Rollout, []store.Evidence) {
-		if known { // the node was quicker
-			return old, nil
-		}
-		return store.Rollout{Rollout: now, NodeID: nodeID}, []store.Evidence{{At: p.now(), Kind: store.RolloutCreated, CorrelationID: correlationID,
-			NodeID: nodeID, TaskID: t.ID, Detail: map[string]any{"version": o.Version, "sha256": o.SHA256, "prior_version": now.Prior.Version,
-				"verifiers_change": o.Verifiers != "", "token_refresh": o.RefreshToken}}}
-	})
-	return t, err
+	begun, err := p.store.OrderRollout(ctx, t, now, store.Evidence{At: p.now(), Kind: store.RolloutCreated, CorrelationID: correlationID,
+		NodeID: nodeID, TaskID: t.ID, Detail: map[string]any{"version": o.Version, "sha256": o.SHA256, "prior_version": now.Prior.Version,
+			"verifiers_change": o.Verifiers != "", "token_refresh": o.RefreshToken}})
+	switch {
+	case errors.Is(err, store.ErrRolloutActive):
+		return store.Task{}, web.Errorf(http.StatusConflict, "rollout_active", "rollout %s of this node is %s", begun.ID, begun.State)
+	case err != nil:
+		return store.Task{}, err
+	}
+	p.queue.Wake(nodeID)
+	return t, nil
 }
 
 // rolloutPossible refuses what cannot come to a good end.
-func (p *Platform) rolloutPossible(ctx context.Context, nodeID string, o rolloutOrder, b *wire.BootReport) error {
-	newest, err := optional(p.store.NewestRollout(ctx, nodeID))
-	if err != nil {
-		return err
-	}
-	if newest != nil && !wire.RolloutFinal(newest.State) {
-		return web.Errorf(http.StatusConflict, "rollout_active", "rollout %s of this node is %s", newest.ID, newest.State)
-	}
+func (p *Platform) rolloutPossible(o rolloutOrder, b *wire.BootReport) error {
 	if b != nil {
 		for _, s := range b.Skipped {
 			if s.SHA256 == o.SHA256 {

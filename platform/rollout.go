@@ -55,7 +55,7 @@ func arrived(r wire.Rollout, running wire.Build) (out wire.Rollout, synthesised 
 	return r, true
 }
 
-// said takes a node's word on one of its rollouts.
+// said takes a node's word on one of its rollouts. What it says of another node's is not taken.
 func (p *Platform) said(ctx context.Context, nodeID, instanceID string, said wire.Rollout, running wire.Build, why string) error {
 	now := p.now()
 	r, err := p.store.ChangeRollout(ctx, nodeID, said.ID, now, func(old store.Rollout, known bool) (store.Rollout, []store.Evidence) {
@@ -80,6 +80,10 @@ func (p *Platform) said(ctx context.Context, nodeID, instanceID string, said wir
 		}
 		return next, list
 	})
+	if errors.Is(err, store.ErrOtherNode) { // a host that was another node still remembers, or makes it up
+		p.log.Warn("a node told of another node's rollout", "node_id", nodeID, "node_instance_id", instanceID, "rollout_id", said.ID)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,8 @@ func newFleet(t *testing.T) *fleet {
 	if err := os.WriteFile(filepath.Join(dir, targeted.SHA256), []byte(aPackage), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := platformtest.StartPlatform(t, platformtest.Options{Config: func(c *platform.Config) { c.Artifacts = dir }})
+	p := platformtest.StartPlatform(t, platformtest.Options{Nodes: []platform.SeedNode{{ID: platformtest.NodeID}, {ID: otherNode}},
+		Config: func(c *platform.Config) { c.Artifacts = dir }})
 	return &fleet{t: t, p: p, cred: p.Enroll(platformtest.NodeID)}
 }
 
@@ -132,6 +133,51 @@ func TestRolloutOrders(t *testing.T) {
 	}
 	if got := f.order(map[string]any{"version": "v2", "sha256": targeted.SHA256}); got != "rollout_active" {
 		t.Errorf("a second one: %s", got)
+	}
+}
+
+// TestOneRolloutAtATime: of orders that come together one is taken, and the others leave no task behind.
+func TestOneRolloutAtATime(t *testing.T) {
+	f := newFleet(t)
+	answers := make(chan string, 8)
+	for range cap(answers) {
+		go func() { answers <- f.order(map[string]any{"version": "v2", "sha256": targeted.SHA256}) }()
+	}
+	taken := 0
+	for range cap(answers) {
+		switch got := <-answers; {
+		case strings.HasPrefix(got, "task-"):
+			taken++
+		case got != "rollout_active":
+			t.Errorf("answer %s", got)
+		}
+	}
+	if open, err := f.p.Store().OpenByCorrelation(t.Context(), platformtest.NodeID, wire.TaskSelfUpdate, correlationID); taken != 1 || open != 1 || err != nil {
+		t.Errorf("%d taken, %d tasks, %v", taken, open, err)
+	}
+}
+
+// TestRolloutOfAnotherNode: a host that was another node tells what it remembers of that one's rollout. It is heard as
+// itself, and the rollout stays the other's.
+func TestRolloutOfAnotherNode(t *testing.T) {
+	f := newFleet(t)
+	id := f.order(map[string]any{"version": "v2", "sha256": targeted.SHA256})
+	other := f.p.Enroll(otherNode)
+	ended := f.step(id, wire.RolloutConverged)
+	status, _ := f.p.DoNode(other, http.MethodPost, path(wire.PathHeartbeat, otherNode), wire.HeartbeatRequest{NodeInstanceID: "m2", BootID: "b2",
+		Boot: &wire.BootReport{Running: targeted, Rollout: &ended}}, nil)
+	if status != http.StatusOK {
+		t.Errorf("heartbeat: %d", status)
+	}
+	var ro struct {
+		wire.Rollout
+		NodeID string `json:"node_id"`
+	}
+	if f.p.Do(http.MethodGet, "/v1/admin/rollouts/"+id, nil, &ro); ro.State != wire.RolloutPending || ro.NodeID != platformtest.NodeID {
+		t.Errorf("rollout %+v", ro)
+	}
+	if strings.Contains(evidenceOf(t, f.p, otherNode), "rollout.") {
+		t.Error("the other node's evidence tells of it")
 	}
 }
 

@@ -45,31 +45,66 @@ func (s *Store) Rollout(ctx context.Context, id string) (Rollout, error) {
 
 // NewestRollout returns a node's newest rollout, or ErrNotFound.
 func (s *Store) NewestRollout(ctx context.Context, nodeID string) (Rollout, error) {
-	return one(readRollout(s.db.QueryRowContext(ctx, rolloutColumns+"WHERE node_id = ? ORDER BY created_at DESC, rowid DESC LIMIT 1", nodeID)))
+	return newestRollout(ctx, s.db, nodeID)
+}
+
+func newestRollout(ctx context.Context, q querier, nodeID string) (Rollout, error) {
+	return one(readRollout(q.QueryRowContext(ctx, rolloutColumns+"WHERE node_id = ? ORDER BY created_at DESC, rowid DESC LIMIT 1", nodeID)))
+}
+
+// Refusals of a rollout.
+var (
+	ErrRolloutActive = errors.New("the node has a rollout that is not over")
+	ErrOtherNode     = errors.New("the rollout is another node's")
+)
+
+// OrderRollout begins the rollout of a task: both, or neither. ErrRolloutActive: the rollout that it answers with has no
+// end yet.
+func (s *Store) OrderRollout(ctx context.Context, t Task, r wire.Rollout, e Evidence) (Rollout, error) {
+	begun := Rollout{Rollout: r, NodeID: t.NodeID, CreatedAt: e.At, UpdatedAt: e.At}
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		newest, err := newestRollout(ctx, tx, t.NodeID)
+		switch {
+		case err == nil && !wire.RolloutFinal(newest.State):
+			begun = newest
+			return ErrRolloutActive
+		case err != nil && !errors.Is(err, ErrNotFound):
+			return err
+		}
+		if err := enqueue(ctx, tx, t, false); err != nil {
+			return err
+		}
+		if err := putRollout(ctx, tx, begun); err != nil {
+			return err
+		}
+		return record(ctx, tx, e)
+	})
+	return begun, err
 }
 
 // ChangeRollout changes a node's rollout in one transaction with the evidence of it. known is false for one that there
 // is none of; change returns what it is now, and nothing recorded means that nothing changed. A final state decides the
-// rollout's operation.
+// rollout's operation. ErrOtherNode: the id is that of another node's, which stays as it is.
 func (s *Store) ChangeRollout(ctx context.Context, nodeID, id string, now time.Time, change func(old Rollout, known bool) (Rollout, []Evidence)) (Rollout, error) {
 	var r Rollout
 	err := s.tx(ctx, func(tx *sql.Tx) error {
-		old, err := one(readRollout(tx.QueryRowContext(ctx, rolloutColumns+"WHERE id = ? AND node_id = ?", id, nodeID)))
+		old, err := one(readRollout(tx.QueryRowContext(ctx, rolloutColumns+"WHERE id = ?", id)))
 		known := err == nil
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		switch {
+		case known && old.NodeID != nodeID:
+			return ErrOtherNode
+		case err != nil && !errors.Is(err, ErrNotFound):
 			return err
 		}
 		var said []Evidence
 		if r, said = change(old, known); len(said) == 0 {
 			return nil
 		}
+		r.ID, r.NodeID, r.UpdatedAt = id, nodeID, now
 		if r.CreatedAt.IsZero() {
 			r.CreatedAt = now
 		}
-		r.UpdatedAt = now
-		_, err = tx.ExecContext(ctx, `INSERT INTO rollouts (id, node_id, instance_id, state, body, created_at, updated_at) VALUES (?,?,?,?,?,?,?)
-			ON CONFLICT (id) DO UPDATE SET instance_id = excluded.instance_id, state = excluded.state, body = excluded.body, updated_at = excluded.updated_at`,
-			id, nodeID, r.InstanceID, r.State, toJSON(r.Rollout), ms(r.CreatedAt), ms(now))
+		err = putRollout(ctx, tx, r)
 		if err == nil && wire.RolloutFinal(r.State) {
 			_, err = tx.ExecContext(ctx, "UPDATE operations SET status = ? WHERE task_id = ? AND node_id = ?", operationEnd(r.State), id, nodeID)
 		}
@@ -81,6 +116,13 @@ func (s *Store) ChangeRollout(ctx context.Context, nodeID, id string, now time.T
 		return err
 	})
 	return r, err
+}
+
+func putRollout(ctx context.Context, q querier, r Rollout) error {
+	_, err := q.ExecContext(ctx, `INSERT INTO rollouts (id, node_id, instance_id, state, body, created_at, updated_at) VALUES (?,?,?,?,?,?,?)
+		ON CONFLICT (id) DO UPDATE SET instance_id = excluded.instance_id, state = excluded.state, body = excluded.body, updated_at = excluded.updated_at`,
+		r.ID, r.NodeID, r.InstanceID, r.State, toJSON(r.Rollout), ms(r.CreatedAt), ms(r.UpdatedAt))
+	return err
 }
 
 func operationEnd(state string) string {
