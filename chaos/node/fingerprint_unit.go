@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -92,7 +93,7 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 			return nil, err
 		}
 	}
-	for dir, named := range map[string]string{step.RunDir: step.Program + "-", "/run": "gpuaasctl-"} {
+	for dir, named := range map[string]string{step.RunDir: step.Program + "-", "/run": "gpuaasctl-", "/dev/shm": "gpuaasctl-"} {
 		if err := ownBeside(items, dir, named, exe); err != nil {
 			return nil, err
 		}
@@ -104,14 +105,8 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 			}
 		}
 	}
-	all, err := mounts(1)
-	if err != nil {
+	if err := ownMounts(items); err != nil {
 		return nil, err
-	}
-	for _, m := range all {
-		if strings.HasPrefix(m.source, "gpuaasctl-") || strings.HasPrefix(m.root, state) {
-			items["mount "+m.point] = m.source + " " + m.root
-		}
 	}
 	return items, eachProcess(func(pid int) {
 		its, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
@@ -119,6 +114,42 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 			items["process "+strconv.Itoa(pid)] = its
 		}
 	})
+}
+
+// ownMounts adds what is laid over something, on the machine or as some process sees it: most is laid in the namespace of
+// one unit, and what stays of it is seen nowhere else.
+func ownMounts(items map[string]string) error {
+	seen := map[string]bool{}
+	look := func(pid int, where string) error {
+		ns, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
+		if err != nil || seen[ns] {
+			return err
+		}
+		seen[ns] = true
+		all, err := mounts(pid)
+		for _, m := range all {
+			if m.ours() {
+				put(items, "mount "+m.point+where, m.source+" "+m.root)
+			}
+		}
+		return err
+	}
+	if err := look(1, ""); err != nil {
+		return err
+	}
+	return eachProcess(func(pid int) {
+		_, _, name, err := stat(pid)
+		if err == nil {
+			_ = look(pid, fmt.Sprintf(", as process %d (%s) sees it", pid, name)) // one that has ended sees nothing
+		}
+	})
+}
+
+// ours says whether a drill made the mount: a file system by our name, or what lies in a drill's folder, or bears our name.
+func (m mount) ours() bool {
+	root := strings.TrimSuffix(m.root, "//deleted")
+	folder := strings.TrimPrefix(HostPaths().State, "/var/lib") // where /var is a file system of its own, its paths begin there
+	return strings.HasPrefix(m.source, "gpuaasctl-") || strings.Contains(root, folder+"/") || strings.HasPrefix(filepath.Base(root), "gpuaasctl-")
 }
 
 // ownBeside adds what lies in a folder under a name that begins so, and half-made files of that name: copies of this

@@ -58,7 +58,7 @@ func newReal(t tester) *real {
 		for u := range r.units {
 			r.stop(u)
 		}
-		for _, dir := range [...]string{"/usr/local/sbin", "/mnt", "/mnt", "/run", "/etc", "/proc"} {
+		for _, dir := range [...]string{"/usr/local/sbin", "/mnt", "/mnt", "/dev/shm", "/run", "/etc", "/proc"} {
 			r.fine(unix.Unmount(dir, unix.MNT_DETACH))
 		}
 	})
