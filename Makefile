@@ -83,7 +83,7 @@ else
 		echo "note: the lab that is up is taken down for the tests, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
 	GPUAASCTL_CRASH_SEED=$${GPUAASCTL_CRASH_SEED:-$$(date -u +%y%j%H)}; export GPUAASCTL_CRASH_SEED; \
 	echo "crash matrix: the sample of GPUAASCTL_CRASH_SEED=$$GPUAASCTL_CRASH_SEED"; \
-	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e; code=$$?; \
+	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e ./chaos/node; code=$$?; \
 	if bin/gpuaasctl lab status >/dev/null 2>&1; then bin/gpuaasctl lab down; fi; \
 	if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
 endif

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,8 +90,28 @@ func plants() []struct {
 			return errors.Join(os.MkdirAll(step.RunDir, 0o755), write(step.RunDir+"/gpuaas-agent-0123456789abcdef", "a walk's")(), write(step.RunDir+"/gpuaas-fault-0123456789abcdef", "forgotten")())
 		}},
 		{step.ClassOwn, "/run/gpuaasctl-r-s-0", write("/run/gpuaasctl-r-s-0", "laid over something")},
+		{step.ClassOwn, "/dev/shm/gpuaasctl-r-s", write("/dev/shm/gpuaasctl-r-s", "a program for another machine")},
+		{step.ClassOwn, "mount /etc/hosts, as process", elsewhere(func() error { return unix.Mount("/run/gpuaasctl-r-s-0", "/etc/hosts", "", unix.MS_BIND, "") })},
+		{step.ClassOwn, "mount /mnt, as process", elsewhere(func() error { return unix.Mount("gpuaasctl-r-s-1", "/mnt", "tmpfs", 0, "") })},
+		{step.ClassOwn, "mount /etc/passwd, as process", elsewhere(func() error {
+			const source = step.StateDir + "/r/source-s-0"
+			return errors.Join(unix.Mount("state", "/var/lib", "tmpfs", 0, ""), os.MkdirAll(filepath.Dir(source), 0o700), write(source, "x")(),
+				unix.Mount(source, "/etc/passwd", "", unix.MS_BIND, ""))
+		})},
 		{step.ClassOwn, "table inet gpuaasctl_r_s_0", run("nft", "add", "table", "inet", "gpuaasctl_r_s_0")},
 		{step.ClassOwn, "/etc/systemd/system/gpuaasctl-reaper-r.service", write("/etc/systemd/system/gpuaasctl-reaper-r.service", "[Unit]\n")},
+	}
+}
+
+// elsewhere does it in the mount namespace of a process, as a unit has one.
+func elsewhere(do func() error) func() error {
+	return func() error {
+		cmd := exec.Command("sleep", "60")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // it ends with the test's process namespace
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		return inNamespace(cmd.Process.Pid, do)
 	}
 }
 
@@ -179,17 +200,18 @@ func TestPlantedResidue(t *testing.T) {
 }
 
 // inside says whether this test runs in namespaces of its own, over small copies of /etc and /run. Where it does not, it
-// runs the test once more so, with these arguments, and wants it to pass.
+// runs the test once more so, with these arguments, and ends as that one does: a test that was skipped there has shown
+// nothing.
 func inside(t *testing.T, args ...string) bool {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("skipped: needs root")
-	}
 	if os.Getenv(insideMark) != "" {
 		if err := stage(); err != nil {
 			t.Skipf("skipped: cannot make copies of /etc and /run here: %v", err)
 		}
 		return true
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root")
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -203,7 +225,48 @@ func inside(t *testing.T, args ...string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if why := unshown(t.Name(), string(out)); why != "" {
+		lacking(t, why)
+	}
 	return false
+}
+
+// lacking skips a test on a machine that lacks something. Where the lab suite is run, nothing may be lacking.
+func lacking(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("GPUAASCTL_LAB_TESTS") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// unshown is why a run of a test by itself, which ended well, has shown nothing; "" if it passed.
+func unshown(name, out string) string {
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "--- PASS: "+name+" ") {
+			return ""
+		}
+	}
+	for line := range strings.Lines(out) {
+		if _, why, ok := strings.Cut(line, "skipped: "); ok {
+			return "skipped: " + strings.TrimSpace(why)
+		}
+	}
+	return "skipped: it was not run"
+}
+
+// TestUnshown: what was skipped in its own namespaces is told from what passed there.
+func TestUnshown(t *testing.T) {
+	for out, want := range map[string]string{
+		"=== RUN   TestX\n--- PASS: TestX (0.00s)\nPASS\n":                                                                 "",
+		"=== RUN   TestX\n    x_test.go:1: skipped: needs nft\n--- SKIP: TestX (0.00s)\nPASS\n":                            "skipped: needs nft",
+		"=== RUN   TestX\n    --- PASS: TestX/part (0.00s)\n    x_test.go:1: skipped: no\n--- SKIP: TestX (0.00s)\nPASS\n": "skipped: no",
+		"testing: warning: no tests to run\nPASS\n":                                                                        "skipped: it was not run",
+	} {
+		if got := unshown("TestX", out); got != want {
+			t.Errorf("%q: %q, want %q", out, got, want)
+		}
+	}
 }
 
 // stage lays small copies over what is planted into.
@@ -213,7 +276,7 @@ func stage() error {
 		return err
 	}
 	errs := []error{unix.Mount("proc", "/proc", "proc", 0, "")}
-	for _, dir := range [...]string{"/etc", "/run", "/mnt"} {
+	for _, dir := range [...]string{"/etc", "/run", "/mnt", "/dev/shm"} {
 		errs = append(errs, unix.Mount("stage", dir, "tmpfs", 0, "size=200m,nr_inodes=20000"))
 	}
 	for _, dir := range [...]string{"/etc/gpuaas", "/etc/systemd/system"} {

@@ -20,7 +20,7 @@ func needNft(t *testing.T) {
 		t.Skip("skipped: needs root")
 	}
 	if _, err := os.Stat(find("nft")); err != nil {
-		t.Skip("skipped: needs nft")
+		lacking(t, "skipped: needs nft")
 	}
 }
 
