@@ -165,6 +165,10 @@ func TestMadeOnAFullDisk(t *testing.T) {
 			if err := act(r, 1); err == nil {
 				t.Error("accepted without room")
 			}
+			f, err := record.ReadBoth(os.DirFS(cfg.Dir), os.DirFS(cfg.Mirror))
+			if err != nil || len(f.Entries) != 2 || f.Entries[1].Detail != "act 1" || f.Degraded == "" || f.Source != record.SourceMirror {
+				t.Errorf("read meanwhile: %v %+v", err, f)
+			}
 			names, err := filepath.Glob(filepath.Join(dir, "fill*"))
 			if err != nil {
 				t.Fatal(err)
@@ -218,6 +222,9 @@ func TestADiskThatTurnsReadOnly(t *testing.T) {
 	run("mount", "-o", "remount,abort", dir)
 	if err := act(r, 2); err == nil || r.Summary()["state"] != "degraded" || !strings.HasPrefix(r.Summary()["why"], string(diag.DiskReadOnly)) {
 		t.Fatalf("read-only: %v %v", err, r.Summary())
+	}
+	if f, err := record.ReadBoth(os.DirFS(cfg.Dir), os.DirFS(cfg.Mirror)); err != nil || len(f.Entries) != 3 || f.Entries[1].Detail != "act 2" || !strings.Contains(f.Degraded, "read-only") {
+		t.Errorf("read meanwhile: %v, degraded %q, %+v", err, f.Degraded, f.Entries)
 	}
 	run("umount", dir)
 	_ = exec.Command("e2fsck", "-fy", image).Run() // its exit code says what it repaired

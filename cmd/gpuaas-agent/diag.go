@@ -20,7 +20,7 @@ import (
 func runDiag(_ context.Context, args []string, sys system) error {
 	fs := flag.NewFlagSet("gpuaas-agent diag", flag.ContinueOnError)
 	dir := fs.String("dir", recorder.DefaultDir, "folder of the record")
-	mirror := fs.String("mirror", recorder.DefaultMirror, "folder to read when that one cannot be read")
+	mirror := fs.String("mirror", recorder.DefaultMirror, "folder of its copy in memory, for what is not on the disk; empty: none")
 	limit := fs.Int("limit", 32, "newest `ENTRIES` to print; 0 prints all")
 	asJSON := fs.Bool("json", false, "as one JSON document")
 	if err := parse(fs, args, sys); err != nil {
@@ -40,19 +40,14 @@ func runDiag(_ context.Context, args []string, sys system) error {
 	return printRecord(sys.out, f)
 }
 
-// readRecord reads the record, or its mirror when it cannot be read.
+// readRecord reads the record, with what only its mirror has.
 func readRecord(dir, mirror string) (diag.RecordFacts, error) {
-	f, err := record.Read(os.DirFS(dir))
-	f.Source, f.Path = record.SourceDisk, dir
-	if err == nil {
-		return f, nil
+	f, err := record.ReadBoth(os.DirFS(dir), os.DirFS(mirror))
+	f.Path = dir
+	if f.Source == record.SourceMirror {
+		f.Path = mirror
 	}
-	m, errMirror := record.Read(os.DirFS(mirror))
-	if errMirror != nil {
-		return f, err
-	}
-	m.Source, m.Path, m.Degraded = record.SourceMirror, mirror, err.Error()
-	return m, nil
+	return f, err
 }
 
 // printRecord writes one line per entry, pinned ones first, then what is wrong with the record.

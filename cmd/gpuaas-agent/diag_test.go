@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,6 +36,22 @@ func TestDiag(t *testing.T) {
 	var f diag.RecordFacts
 	if err := json.NewDecoder(strings.NewReader(out)).Decode(&f); err != nil || code != exitOK || len(f.Entries) != 1 || f.Entries[0].NodeID != "node-1" {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
+	}
+	behind := filepath.Join(dir, "behind") // as a disk that takes nothing any more leaves it
+	if err := os.CopyFS(behind, os.DirFS(where.dir)); err != nil {
+		t.Fatal(err)
+	}
+	closeRecord = where.keep(&cfg, slog.New(slog.DiscardHandler))
+	if err := cfg.Recorder.Record(agent.Decision{Reason: diag.RecShutdown, About: "agent", What: "stop"}); err != nil {
+		t.Fatal(err)
+	}
+	closeRecord()
+	code, out, _ = run("--dir", behind, "--mirror", where.mirror)
+	if code != exitOK || !strings.Contains(out, "shutdown agent stop") || !strings.Contains(out, behind+": ") {
+		t.Errorf("behind its mirror, exit %d:\n%s", code, out)
+	}
+	if _, out, _ = run("--dir", behind, "--mirror", ""); strings.Contains(out, "shutdown") {
+		t.Errorf("without its mirror:\n%s", out)
 	}
 	code, out, _ = run("--dir", filepath.Join(dir, "none"), "--mirror", where.mirror)
 	if code != exitOK || !strings.Contains(out, "degraded: ") || !strings.Contains(out, "dns_failed") {

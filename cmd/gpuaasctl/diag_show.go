@@ -55,7 +55,7 @@ func newDiagShow(a *app) *cobra.Command {
 		Short: "Print a node's diagnostic record, as its agent keeps it",
 		Long: `Reads the record of a node over SSH: what its agent decided, and why, each entry on the disk before the decision took
 effect. Pinned entries come first: of every reason the first and the last, the last good contact, the last update. No
-agent needs to run there, and a full disk is no obstacle; where the disk cannot be read, the copy in memory is.
+agent needs to run there, and a full disk is no obstacle; what it does not hold is read from the copy in memory.
 
 Exit codes: 0 read, 2 usage or configuration, 3 read, and the record is damaged or says that it is degraded, 5 nothing
 could be read, 130 interrupted.`,

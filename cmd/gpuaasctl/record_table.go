@@ -219,7 +219,7 @@ func recordState(f diag.RecordFacts) [][]string {
 		rows = append(rows, []string{"damaged", render.Clean(fmt.Sprintf("%s, slot %d: %s", d.File, d.Slot, d.Why))})
 	}
 	if f.Source == record.SourceMirror {
-		rows = append(rows, []string{"read from", "the copy in memory, for the disk's cannot be read"})
+		rows = append(rows, []string{"read from", "the copy in memory"})
 	}
 	if f.Degraded != "" {
 		rows = append(rows, []string{"degraded", render.Clean(f.Degraded)})

@@ -30,20 +30,24 @@ const FactPromise = "record_promise"
 // Read reads both files of a record's folder. Its error means that neither could be read; one alone is read as far as
 // it goes, and Degraded says what is missing. Source and Path are the caller's to fill in.
 func Read(fsys fs.FS) (diag.RecordFacts, error) {
+	r, err := folder(fsys)
+	return r.facts(), err
+}
+
+// folder reads both files of a record's folder.
+func folder(fsys fs.FS) (reading, error) {
 	var r reading
 	errRecord := r.file(fsys, FileRecord, FileRecord, Slots)
 	errPinned := r.file(fsys, FilePinned, FilePinned, PinnedSlots)
-	if errRecord != nil && errPinned != nil {
-		return diag.RecordFacts{}, fmt.Errorf("read the record: %w", &fileError{FileRecord, errRecord})
-	}
-	f := r.facts()
 	switch {
+	case errRecord != nil && errPinned != nil:
+		return reading{}, fmt.Errorf("read the record: %w", &fileError{FileRecord, errRecord})
 	case errRecord != nil:
-		f.Degraded = (&fileError{FileRecord, errRecord}).Error()
+		r.lacks = (&fileError{FileRecord, errRecord}).Error()
 	case errPinned != nil:
-		f.Degraded = (&fileError{FilePinned, errPinned}).Error()
+		r.lacks = (&fileError{FilePinned, errPinned}).Error()
 	}
-	return f, nil
+	return r, nil
 }
 
 // fileError is one file of a record that cannot be read.
@@ -91,6 +95,7 @@ type reading struct {
 	damaged []diag.DamagedSlot
 	ring    []*diag.RecordEntry
 	pinned  []*diag.RecordEntry
+	lacks   string // which of its files could not be read
 }
 
 // file reads the slots of one file; of is the ring that they must say they are of, "" for either.
@@ -161,6 +166,7 @@ func (r *reading) facts() diag.RecordFacts {
 		f.Newest = max(f.Newest, e.Seq)
 	}
 	f.Degraded, f.Promise = standing(slices.Concat(pinned, ring))
+	f.Degraded = cmp.Or(r.lacks, f.Degraded)
 	f.Pinned, f.Entries = values(complete(pinned, ring)), values(ring)
 	return f
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -18,24 +19,21 @@ const (
 )
 
 // record reads the diagnostic record in the folder Target: all that is pinned, and the newest Limit entries of the
-// ring. What cannot be read there is read from the copy in memory. Words: file_missing, file_unreadable, unsupported.
+// ring. What is not on the disk there is read from the copy in memory. Words: file_missing, file_unreadable, unsupported.
 func (p *Prober) record(_ context.Context, req diag.Request, f *diag.Fact) {
 	if !filepath.IsAbs(req.Target) || req.Limit < 0 {
 		fail(f, "read", diag.Unsupported, fmt.Errorf("record wants an absolute path, and no negative limit"))
 		return
 	}
-	facts, err := record.Read(os.DirFS(req.Target))
-	facts.Source, facts.Path = record.SourceDisk, req.Target
-	mirror, errMirror := record.Read(os.DirFS(recordMirror))
-	switch {
-	case err != nil && errMirror != nil:
+	mirror := cmp.Or(p.mirror, recordMirror)
+	facts, err := record.ReadBoth(os.DirFS(req.Target), os.DirFS(mirror))
+	if err != nil {
 		fail(f, "read", fileWord(err), err)
 		return
-	case err == nil && errMirror == nil:
-		facts = record.Fresher(facts, mirror)
-	case err != nil:
-		facts = mirror
-		facts.Source, facts.Path, facts.Degraded = record.SourceMirror, recordMirror, err.Error()
+	}
+	facts.Path = req.Target
+	if facts.Source == record.SourceMirror {
+		facts.Path = mirror
 	}
 	limit := req.Limit
 	if limit == 0 {

@@ -44,6 +44,20 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestRecordOnADiskThatTakesNothing: what only memory has is told with what the disk has, scrubbed as well.
+func TestRecordOnADiskThatTakesNothing(t *testing.T) {
+	p := Prober{mirror: recordIn(t, 12)}
+	f := p.Run(t.Context(), diag.Request{Op: diag.OpRecord, Target: recordIn(t, 10)})
+	if f.Failure != diag.OK || f.Record.Source != record.SourceDisk || f.Record.Newest != 12 || len(f.Record.Entries) != 12 ||
+		f.Record.Entries[11].Detail != "Authorization: "+diag.Redacted {
+		t.Errorf("%+v %+v", f, f.Record)
+	}
+	f = p.Run(t.Context(), diag.Request{Op: diag.OpRecord, Target: recordIn(t, 0)})
+	if f.Failure != diag.OK || f.Record.Source != record.SourceMirror || f.Record.Path != p.mirror || f.Record.Newest != 12 || f.Record.Degraded == "" {
+		t.Errorf("%+v %+v", f, f.Record)
+	}
+}
+
 func TestRecordFailures(t *testing.T) {
 	if _, err := os.Stat(recordMirror); err == nil {
 		t.Skip("skipped: this machine has a record of its own")
