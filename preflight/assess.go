@@ -38,17 +38,25 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 	}
 	r.DurationMS = span(h, c)
 	findings := h.Judge(c)
-	if len(findings) > 0 {
+	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
+	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]
 		return r
 	}
-	// The judge found no fault: what failed was expected to, such as the 400 of a listener that wants a certificate.
+	// The judge found no fault. What failed all the same, without an excuse, says that something was not measured.
 	for i := range r.Steps {
-		if r.Steps[i].Status == diag.StatusFail {
-			r.Steps[i].Status = diag.StatusPass
+		if s := &r.Steps[i]; s.Status == diag.StatusFail {
+			s.Status, s.Because = diag.StatusInconclusive, saw(c.facts[s.Fact])
 		}
 	}
 	r.Finding = unfailed(h, c, r.Steps)
+	switch {
+	case len(findings) == 0:
+	case r.Status == diag.StatusPass:
+		r.Finding, r.Also = findings[0], findings[1:]
+	default: // a warning makes nothing measured
+		r.Also = findings
+	}
 	return r
 }
 
@@ -64,22 +72,7 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 		return r
 	}
 	if f := c.facts[s.fact(h.ID)]; f != nil {
-		r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
-		switch {
-		case f.Failure == diag.Cancelled:
-			r.Status, r.Because = diag.StatusInconclusive, "cut short: "+string(c.EndedBy)
-		case lost(f):
-			r.Status, r.Because = diag.StatusInconclusive, "the way to the node broke: "+string(f.Failure)
-		case s.Optional && (f.Hollow() || !f.Passed()):
-			r.Status, r.Because = diag.StatusSkipped, "nothing to read: "+saw(f)
-		case f.Hollow():
-			r.Status, r.Because = diag.StatusInconclusive, "its fact holds no measurement"
-		case f.Passed():
-			r.Status = diag.StatusPass
-		default:
-			r.Status = diag.StatusFail
-		}
-		return r
+		return measured(r, s, c, f)
 	}
 	if need := blocked(s, status); need != "" {
 		r.Status, r.Because = diag.StatusNotReached, need
@@ -93,6 +86,42 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 	}
 	r.Status, r.Because = diag.StatusInconclusive, "not measured: the walk ended by "+string(c.EndedBy)
 	return r
+}
+
+// measured says how far a step came whose fact is f.
+func measured(r diag.StepResult, s Step, c *Case, f *diag.Fact) diag.StepResult {
+	why := ""
+	if s.Uses != "" && s.When != nil {
+		why = s.When(c) // another hop's fact may never have come to what this step is about
+	}
+	plain := r
+	r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
+	switch {
+	case f.Failure == diag.Cancelled:
+		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)
+	case lost(f):
+		r.Status, r.Because = diag.StatusInconclusive, "the way to the node broke: "+string(f.Failure)
+	case s.Optional && (f.Hollow() || !f.Passed()):
+		r.Status, r.Because = diag.StatusSkipped, "nothing to read: "+saw(f)
+	case f.Hollow():
+		r.Status, r.Because = diag.StatusInconclusive, "its fact holds no measurement"
+	case why != "":
+		r = plain
+		r.Status, r.Because = diag.StatusNotReached, why
+	case f.Passed(), s.Excused != nil && s.Excused(c, f):
+		r.Status = diag.StatusPass
+	default:
+		r.Status = diag.StatusFail
+	}
+	return r
+}
+
+// cutBy says what ended a question before its answer.
+func cutBy(c *Case) string {
+	if c.EndedBy == diag.EndedCompleted {
+		return "no answer within the hop's budget"
+	}
+	return string(c.EndedBy)
 }
 
 // blocked names the need that did not pass, "" when the step may run. A hop that was skipped on request blocks
@@ -112,10 +141,10 @@ func blocked(s Step, status map[diag.HopID]diag.Status) string {
 // measured. "Not measured" is never a pass.
 func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
 	f := diag.Finding{Status: diag.StatusPass}
-	measured := 0
+	n := 0
 	for _, s := range steps {
 		if s.Fact != "" && s.Status != diag.StatusInconclusive && s.Status != diag.StatusSkipped {
-			measured++
+			n++
 			f.Evidence = append(f.Evidence, s.Fact)
 		}
 	}
@@ -125,7 +154,7 @@ func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
 			return diag.Finding{Status: st, Because: steps[i].Name + ": " + steps[i].Because, Evidence: f.Evidence}
 		}
 	}
-	if measured == 0 {
+	if n == 0 {
 		why := "no step was planned"
 		if len(steps) > 0 {
 			why = steps[0].Because

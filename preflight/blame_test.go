@@ -33,6 +33,11 @@ func streamTimeout(f *diag.Fact) {
 	f.WS = &diag.WSFacts{Upgraded: true, Status: 101, FirstFrame: "error", FrameCode: "node_stream_timeout", FirstFrameMS: 5000}
 }
 
+func silence(f *diag.Fact) {
+	f.Failure, f.Phase, f.PTY = diag.WSSilent, "ws", nil
+	f.WS = &diag.WSFacts{Upgraded: true, Status: 101}
+}
+
 func noStream(f *diag.Fact) {
 	f.HTTP.Fields = map[string]string{
 		"session.task_status": "failed", "session.task_claimed_at": "2026-01-02T12:00:00Z", "session.task_queued_at": "2026-01-02T12:00:00Z",
@@ -129,12 +134,45 @@ func TestBlame(t *testing.T) {
 			}},
 			first: diag.HopBrowserTerminalWS, blame: diag.HopBrowserTerminalWS, signal: diag.SigUpgradeFailed, confidence: diag.Likely,
 		}, {
-			name: "connecting for ever",
-			answers: answers{"browser_terminal_ws/session": func(f *diag.Fact) {
-				f.Failure, f.Phase, f.PTY = diag.WSSilent, "ws", nil
-				f.WS = &diag.WSFacts{Upgraded: true, Status: 101}
+			name: "connecting for ever", answers: answers{"browser_terminal_ws/session": silence},
+			first: diag.HopBrowserTerminalWS, blame: diag.HopBrowserTerminalWS, signal: diag.SigConnectingStuck,
+		}, {
+			name: "connecting for ever, though the agent said what is wrong",
+			answers: answers{"browser_terminal_ws/session": silence, "terminal_open_task/session": func(f *diag.Fact) {
+				delete(f.HTTP.Fields, "session.pty_ready_at")
+				f.HTTP.Fields["session.task_status"], f.HTTP.Fields["session.task_error_code"] = "failed", "pty_failed"
+			}},
+			first: diag.HopBrowserTerminalWS, blame: diag.HopBrowserTerminalWS, signal: diag.SigConnectingStuck,
+			others: []diag.HopID{diag.HopTerminalStartup},
+		}, {
+			name: "connecting for ever over a shell that does not start",
+			answers: answers{"browser_terminal_ws/session": silence, "terminal_open_task/session": func(f *diag.Fact) {
+				delete(f.HTTP.Fields, "session.pty_ready_at")
+				f.HTTP.Fields["session.task_status"], f.Failure, f.Phase = "dispatched", diag.HTTPTimeout, "poll"
 			}},
 			first: diag.HopBrowserTerminalWS, blame: diag.HopTerminalStartup, signal: diag.SigPTYFailed,
+			symptoms: []diag.HopID{diag.HopBrowserTerminalWS},
+		}, {
+			name:    "connecting for ever, and no stream",
+			answers: answers{"browser_terminal_ws/session": silence, "terminal_open_task/session": noStream},
+			first:   diag.HopBrowserTerminalWS, blame: diag.HopGatewayNodeStream, signal: diag.SigOpenWithoutStream,
+			symptoms: []diag.HopID{diag.HopBrowserTerminalWS, diag.HopTerminalStartup},
+		}, {
+			name: "a shell that is ready after the gateway gave up", answers: answers{"browser_terminal_ws/session": streamTimeout},
+			first: diag.HopBrowserTerminalWS, blame: diag.HopTerminalStartup, signal: diag.SigPTYFailed,
+			symptoms: []diag.HopID{diag.HopBrowserTerminalWS},
+		}, {
+			name: "terminal.open is never answered, and all else is",
+			answers: answers{"terminal_open_task/session": func(f *diag.Fact) {
+				f.HTTP.Fields["session.task_status"], f.Failure, f.Phase = "dispatched", diag.HTTPTimeout, "poll"
+			}},
+			first: diag.HopTerminalOpenTask, blame: diag.HopTerminalOpenTask, signal: diag.SigResultPostFailed,
+		}, {
+			name: "another listener than the profile's lets the node's stream in",
+			answers: answers{"node_terminal_reachability/stream": func(f *diag.Fact) {
+				f.Target = "https://term.elsewhere.test:18443/internal/v1/terminal/preflight-nobody"
+			}},
+			first: diag.HopNodeTerminalReachability, blame: diag.HopNodeTerminalReachability, signal: diag.SigTerminalProfileDrift,
 		}, {
 			name: "three faults at once",
 			answers: with(silentAgent(), answers{
@@ -303,4 +341,35 @@ func walkSeed(f *testing.F) []byte {
 		f.Fatal(err)
 	}
 	return b
+}
+
+// TestCommandsToPaste: what a report prints reaches the node as the walk did, whoever named the login.
+func TestCommandsToPaste(t *testing.T) {
+	uid := func(n int) *int { return &n }
+	for name, tc := range map[string]struct {
+		login   string
+		ssh     diag.SSHFacts
+		want    string
+		refused bool
+	}{
+		"login of ssh_config":           {"ssh node", diag.SSHFacts{User: "ops", UID: uid(0)}, "ssh node sudo -n", false},
+		"the same, sudo refused":        {"ssh node", diag.SSHFacts{User: "ops", UID: uid(1000), SudoRefused: true}, "ssh node sudo -n", true},
+		"the same, no sudo wanted":      {"ssh node", diag.SSHFacts{User: "ops", UID: uid(1000)}, "ssh node", false},
+		"root":                          {"ssh node", diag.SSHFacts{User: "root", UID: uid(0)}, "ssh node", false},
+		"login of the profile":          {"ssh ops@node sudo -n", diag.SSHFacts{User: "ops", UID: uid(0)}, "ssh ops@node sudo -n", false},
+		"the same, as an old report is": {"ssh ops@node sudo -n", diag.SSHFacts{User: "ops", UID: uid(1000)}, "ssh ops@node sudo -n", true},
+	} {
+		plan := diag.Plan{Profile: "lab", Command: "gpuaasctl preflight --profile ./lab.yaml --node-id n1"}
+		c := NewCase(diag.Subject{Expected: map[string]string{"ssh": tc.login}}, plan, diag.EndedCompleted,
+			[]diag.Fact{{ID: factID(diag.HopNodeOpsAccess, stepSSH), SSH: &tc.ssh}})
+		if got := placeholders(c)["ssh"]; got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+		if got := sudoRefused(c, c.Fact(diag.HopNodeOpsAccess, stepSSH)); got != tc.refused {
+			t.Errorf("%s: refused %v", name, got)
+		}
+		if got := diag.Fill("{preflight} --only node_readiness", placeholders(c)); got != plan.Command+" --only node_readiness" {
+			t.Errorf("the proof is %s", got)
+		}
+	}
 }

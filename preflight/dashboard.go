@@ -51,9 +51,13 @@ func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	return diag.AgentUnknown
 }
 
-// terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when none was tried.
+// terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when none was tried. A shell
+// that computed for the browser is ready, whatever else is broken or could not be looked at.
 func terminalReadiness(hops []diag.HopResult, c *Case) string {
 	by := byID(hops)
+	if shellComputed(c) {
+		return diag.TerminalPTYReady
+	}
 	for _, id := range hopsThrough(diag.HopTerminalTokenMint, diag.HopTerminalStartup) {
 		if by[id].Status == diag.StatusFail {
 			return diag.TerminalFailed
@@ -61,8 +65,6 @@ func terminalReadiness(hops []diag.HopResult, c *Case) string {
 	}
 	accepted := sessionAccepted(c)
 	switch {
-	case accepted && by[diag.HopTerminalStartup].Status == diag.StatusPass:
-		return diag.TerminalPTYReady
 	case accepted && by[diag.HopGatewayNodeStream].Status == diag.StatusPass:
 		return diag.TerminalStreamConnected
 	case accepted && by[diag.HopTerminalOpenTask].Status == diag.StatusPass:

@@ -35,21 +35,23 @@ type Hop struct {
 	ExplainedBy []diag.HopID  // hops whose failure makes a failure here a symptom; applied transitively
 	Budget      time.Duration // for the hop's steps and counter-probes together
 	Steps       []Step
-	Judge       func(c *Case) []diag.Finding // the most telling finding first; none means pass
+	Judge       func(c *Case) []diag.Finding // the most telling finding first; none: as far as the steps came
 	Pass        func(c *Case) string         // the text of a pass: what was really measured
 	Counter     func(e *Env, c *Case, failing *diag.Fact) []Counter
 }
 
 // patience is how long one of the hop's steps may take, of a budget: its own time, and as many times more as a profile
-// gives the hop more than its own. A network that needs more time needs it in every step.
+// gives the hop more than its own. A network that needs more time needs it in every step. It never takes all of a budget:
+// whoever is asked must be able to say itself how far it came, and the answer must travel.
 func (h *Hop) patience(s Step, budget time.Duration) time.Duration {
+	within := max(budget-counterReserve, budget/2)
 	switch {
 	case s.Timeout == 0:
-		return max(budget-counterReserve, budget/2)
+		return within
 	case budget > h.Budget:
 		return time.Duration(float64(s.Timeout) * float64(budget) / float64(h.Budget))
 	}
-	return s.Timeout
+	return min(s.Timeout, within)
 }
 
 // Step is one measurement of a hop.
@@ -63,6 +65,9 @@ type Step struct {
 	Ask     func(e *Env, c *Case) diag.Request
 	Uses    string // id of another hop's fact, looked at here in place of a measurement of its own
 
+	// Excused reports whether a failing fact is what a sound platform gives here, such as the 400 of a listener that wants
+	// a certificate: then the step passes. A failure that is not excused, and that no judge speaks of, is no pass.
+	Excused func(c *Case, f *diag.Fact) bool
 	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop stands.
 	Optional bool
 	// Pure steps measure nothing: they judge what there is.

@@ -41,7 +41,9 @@ func allocationBinding() Hop {
 				return []diag.Finding{undecided(f, "the answer has no state (see mapping.fields in the profile)")}
 			case state != "active":
 				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active", c.Subject.AllocationID, state)}
-			case node != "" && c.Subject.NodeID != "" && node != c.Subject.NodeID:
+			case node == "":
+				return []diag.Finding{undecided(f, "the answer names no node (allocation.node_id, see mapping.fields in the profile)")}
+			case c.Subject.NodeID != "" && node != c.Subject.NodeID:
 				return []diag.Finding{fail(diag.SigAllocationNodeMismatch, f, "allocation %s is on %s, not on %s", c.Subject.AllocationID, node, c.Subject.NodeID)}
 			}
 			return nil

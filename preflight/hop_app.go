@@ -47,6 +47,8 @@ func appRuntimeLiveness() Hop {
 				return []diag.Finding{fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s", appPort(c), saw(port))}
 			case unit != nil && !unit.Passed():
 				return []diag.Finding{undecided(unit, "the workload's unit could not be looked at: %s", saw(unit))}
+			case unit == nil:
+				return nil // nobody looked whether it runs
 			}
 			f, seen := c.Fact(diag.HopAllocationBinding, stepAllocation), appField(c, "last_observed_at")
 			at, err := time.Parse(time.RFC3339Nano, seen)

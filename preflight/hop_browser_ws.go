@@ -28,7 +28,7 @@ func browserTerminalWS() Hop {
 			diag.HopTerminalStartup),
 		Steps: []Step{{
 			Name: stepSession, From: Operator, Needs: []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
-			Ask: askSession,
+			Ask: askSession, Excused: func(_ *Case, f *diag.Fact) bool { return wasTold(f) },
 		}},
 		Judge: judgeSession,
 		Pass: func(c *Case) string {
@@ -69,6 +69,12 @@ func sessionAccepted(c *Case) bool {
 	return f != nil && f.WS != nil && f.WS.Upgraded
 }
 
+// shellComputed reports whether a shell computed through the session that this walk opened.
+func shellComputed(c *Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	return f.Passed() && f.PTY != nil && f.PTY.NonceOK
+}
+
 // whenAccepted is the need "browser_terminal_ws was accepted".
 func whenAccepted(c *Case) string {
 	if sessionAccepted(c) {
@@ -80,6 +86,12 @@ func whenAccepted(c *Case) string {
 // userWasTold reports whether an error frame is about the workload's user, shell or PTY: then this hop did its work.
 func userWasTold(code string) bool {
 	return strings.HasPrefix(code, "pty_") || strings.HasPrefix(code, "user_")
+}
+
+// wasTold reports whether the browser heard how its terminal fares: that it is ready, or why its shell is not. What comes
+// after is the shell's, and judged there.
+func wasTold(f *diag.Fact) bool {
+	return f.WS != nil && f.WS.Upgraded && (f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || userWasTold(f.WS.FrameCode))
 }
 
 func judgeSession(c *Case) []diag.Finding {
@@ -96,10 +108,10 @@ func judgeSession(c *Case) []diag.Finding {
 		return []diag.Finding{out}
 	}
 	switch {
-	case f.WS.FirstFrame == "ready", f.WS.FirstFrame == "data", userWasTold(f.WS.FrameCode):
-		return nil // what came after is the shell's, and judged there
+	case wasTold(f):
+		return nil
 	case f.WS.FrameCode == "node_stream_timeout", strings.Contains(f.WS.CloseReason, "node_stream_timeout"):
-		return []diag.Finding{fail(diag.SigNodeStreamTimeout, f, "the gateway waited for the node's stream and gave up after %d ms", f.WS.FirstFrameMS)}
+		return []diag.Finding{fail(diag.SigNodeStreamTimeout, f, "the gateway waited for the node's stream and gave up after %d ms%s", f.WS.FirstFrameMS, byProvider(c))}
 	case f.WS.FirstFrame == "error":
 		out := fail(diag.SigUpgradeFailed, f, "the gateway answers %s: %s", f.WS.FrameCode, f.WS.FrameMessage)
 		out.Direct = slices.Contains([]string{"session_store_unavailable", "session_not_found"}, f.WS.FrameCode)
@@ -112,15 +124,33 @@ func judgeSession(c *Case) []diag.Finding {
 		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed without a word: %d %s", f.WS.CloseCode, f.WS.CloseReason)}
 	}
 	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user sees \"Connecting...\" for ever", f.DurationMS)
-	if strayed(c) {
+	switch {
+	case strayed(c):
 		out.Text += "; the gateway knows of no browser in this session, so something before it took the upgrade"
 		out.Direct, out.Culprit = true, culpritEdgeTook
+	case streamCame(c) && (shellReady(c) || sessionField(c, "task_error_code") != ""):
+		out.Text += "; by the gateway's own row the node's stream came and the agent said how its shell fares, so the gateway kept that to itself"
+		out.Direct = true
 	}
 	return []diag.Finding{out}
 }
 
 // culpritEdgeTook is at fault where an upgrade was answered and never reached the gateway.
 const culpritEdgeTook = "edge took the upgrade"
+
+// sessionField reads the gateway's row of this walk's session.
+func sessionField(c *Case, name string) string {
+	return c.Field(diag.HopTerminalOpenTask, stepSessionRow, "session."+name)
+}
+
+// streamCame and shellReady report what the gateway's row of the session says of the node.
+func streamCame(c *Case) bool {
+	return !c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.node_stream_connected_at").IsZero()
+}
+
+func shellReady(c *Case) bool {
+	return !c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.pty_ready_at").IsZero()
+}
 
 // strayed reports whether the gateway's own row of the session shows no browser, although the browser was accepted.
 func strayed(c *Case) bool {

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -22,6 +23,7 @@ func nodeTerminalReachability() Hop {
 		ID: id, Title: "node reaches the terminal gateway", Layer: diag.LayerEdge, Budget: 9 * time.Second,
 		Steps: []Step{{
 			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Excused: func(c *Case, f *diag.Fact) bool { return letIn(f) && !streamsElsewhere(c, f) },
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody}))
 			},
@@ -31,8 +33,8 @@ func nodeTerminalReachability() Hop {
 			return fmt.Sprintf("%s lets this node in (%s)", where(c.Fact(id, stepStream)), answered(c.Fact(id, stepStream)))
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
-			if code(failing) == "session_not_found" {
-				return nil // it was answered
+			if letIn(failing) {
+				return nil
 			}
 			counters := fromOperator(e, failing, e.Profile.NodeTerminalResolveAddress)
 			path := e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody})
@@ -48,15 +50,28 @@ func answered(f *diag.Fact) string {
 	return fmt.Sprintf("HTTP %d", status(f))
 }
 
+// letIn reports whether the listener took the node in and looked for the session, which nobody has.
+func letIn(f *diag.Fact) bool { return code(f) == "session_not_found" }
+
+// streamsElsewhere reports whether f asked another terminal listener than the profile's: the running agent's own.
+func streamsElsewhere(c *Case, f *diag.Fact) bool {
+	want := c.expected("node_terminal_url")
+	return want != "" && f.Target != "" && !sameEndpoint(f.Target, want)
+}
+
 func judgeNodeTerminal(c *Case) []diag.Finding {
 	f := c.Fact(diag.HopNodeTerminalReachability, stepStream)
-	if f == nil || f.Passed() || code(f) == "session_not_found" {
+	if f == nil {
 		return nil
 	}
-	want := c.expected("node_terminal_url")
-	drifted := want != "" && f.Target != "" && !sameEndpoint(f.Target, want)
+	want, drifted := c.expected("node_terminal_url"), streamsElsewhere(c, f)
 	var out diag.Finding
 	switch {
+	case drifted && (f.Passed() || letIn(f)): // it works today, by a way that nobody keeps up
+		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s; the first lets this node in", where(f), endpointOf(want))
+		out.Failure, out.Reason, out.Direct = diag.FileMismatch, diag.ReasonTerminalEndpointDrift, true
+	case f.Passed(), letIn(f):
+		return nil
 	case notAllowed(f):
 		return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
 	case inPhase(f, "env"):
@@ -80,10 +95,21 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	case inPhase(f, "dns", "tcp", "tls") || misdirected(c, f) || status(f) >= 500 || f.Failure == diag.HTTPTimeout || f.Failure == diag.HTTPNotHTTP:
 		out = fail(diag.SigNodeStreamTimeout, f, "the node gets no answer from %s: %s", where(f), saw(f))
 		narrow(c, f, &out)
+		out.Text += byProvider(c)
 	default:
 		out = fail(diag.SigTerminalProfileDrift, f, "%s is no terminal gateway for nodes: %s", where(f), saw(f))
 	}
 	return []diag.Finding{out}
+}
+
+// byProvider says what a missing stream means on a node of this provider: a Proxmox worker lives on the platform's side,
+// so a way that leads only one way is no explanation there. Any other node is judged by its own reachability.
+func byProvider(c *Case) string {
+	class := readModel(c, "provider_class")
+	if !strings.Contains(strings.ToLower(class), "proxmox") {
+		return ""
+	}
+	return "; a " + class + " node lives on the platform's side: look for drift of the endpoint, the profile or the listener's policy, not for a network that leads one way"
 }
 
 // badOwnCert reports whether the node's credential is known not to hold, whoever looks at it.

@@ -35,30 +35,45 @@ func terminalOpenTask() Hop {
 				return req
 			},
 		}},
-		Judge: func(c *Case) []diag.Finding {
-			f := c.Fact(id, stepSessionRow)
-			if f == nil {
-				return nil
-			}
-			st := c.Field(id, stepSessionRow, "session.task_status")
-			switch {
-			case st == "" && status(f) != 200:
-				return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
-			case strayed(c):
-				return []diag.Finding{undecided(f, "the browser never came to the gateway, so no terminal.open was queued")}
-			case st == "":
-				return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
-			case st != "completed" && st != "failed" && c.Time(id, stepSessionRow, "session.task_claimed_at").IsZero():
-				return []diag.Finding{fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)}
-			}
-			return nil
-		},
+		Judge: judgeOpenTask,
 		Pass: func(c *Case) string {
-			q, d := c.Time(id, stepSessionRow, "session.task_queued_at"), c.Time(id, stepSessionRow, "session.task_claimed_at")
-			if q.IsZero() || d.IsZero() {
-				return "claimed, now " + c.Field(id, stepSessionRow, "session.task_status")
-			}
-			return fmt.Sprintf("claimed after %d ms, now %s", max(1, d.Sub(q).Milliseconds()), c.Field(id, stepSessionRow, "session.task_status"))
+			return claimed(c) + ", now " + sessionField(c, "task_status")
 		},
 	}
+}
+
+func judgeOpenTask(c *Case) []diag.Finding {
+	f := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
+	if f == nil {
+		return nil
+	}
+	st := sessionField(c, "task_status")
+	unclaimed := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.task_claimed_at").IsZero() && st != "dispatched"
+	switch {
+	case st == "" && status(f) != 200:
+		return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
+	case strayed(c):
+		return []diag.Finding{undecided(f, "the browser never came to the gateway, so no terminal.open was queued")}
+	case st == "":
+		return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
+	case st == "completed", st == "failed":
+		return nil
+	case unclaimed:
+		return []diag.Finding{fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)}
+	case shellReady(c):
+		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the agent started the shell, and its result for terminal.open never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
+	}
+	out := undecided(f, "%s, and not answered yet (task is %s after %d ms)", claimed(c), st, f.DurationMS)
+	out.Failure = diag.OK // the poll's time was up, and that is all that its word says
+	return []diag.Finding{out}
+}
+
+// claimed says how fast the session's terminal.open was claimed, where the platform says so.
+func claimed(c *Case) string {
+	row := diag.HopTerminalOpenTask
+	q, d := c.Time(row, stepSessionRow, "session.task_queued_at"), c.Time(row, stepSessionRow, "session.task_claimed_at")
+	if q.IsZero() || d.IsZero() {
+		return "claimed"
+	}
+	return fmt.Sprintf("claimed after %d ms", max(1, d.Sub(q).Milliseconds()))
 }

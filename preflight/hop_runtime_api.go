@@ -23,7 +23,7 @@ func nodeRuntimeAPI() Hop {
 	return Hop{
 		ID: id, Title: "node reaches its runtime API", Layer: diag.LayerManagement, Budget: 9 * time.Second,
 		Steps: []Step{{
-			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Excused: anAnswer,
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return diag.Request{
 					Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}" + e.path(profile.PathHealthz, nil),
@@ -43,8 +43,8 @@ func nodeRuntimeAPI() Hop {
 				return []diag.Finding{fail(diag.SigEdgeRateLimited, f, "%s throttles this node: %s", where(f), saw(f))}
 			case distrusts(f) && !misdirected(c, f):
 				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))}
-			case inPhase(f, "mtls"), status(f) > 0 && status(f) < 500:
-				return nil // an answer is an answer: a 400 of a node ingress, its alert, a 404, a login page
+			case anAnswer(c, f):
+				return nil
 			}
 			return []diag.Finding{unreachableAPI(c, f)}
 		},
@@ -59,6 +59,12 @@ func nodeRuntimeAPI() Hop {
 			return append(counters, profileURL(failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathHealthz, nil))...)
 		},
 	}
+}
+
+// anAnswer reports whether a listener answered, if only to refuse: a 400 of a node ingress, its alert, a 404, a login page.
+func anAnswer(_ *Case, f *diag.Fact) bool {
+	s := status(f)
+	return f.Failure != diag.HTTPRateLimited && (inPhase(f, "mtls") || s > 0 && s < 500)
 }
 
 // unreachableAPI names the node, or the control plane when the operator gets no answer from there either.

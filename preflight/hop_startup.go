@@ -37,7 +37,7 @@ func terminalStartup() Hop {
 		},
 		Pass: func(c *Case) string {
 			f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-			if f == nil || f.PTY == nil {
+			if f == nil || f.PTY == nil { // the plan leaves the session out
 				return fmt.Sprintf("user %s and its shell are there; no session was opened", osUser(c))
 			}
 			return fmt.Sprintf("%s's shell computed a nonce in %d ms", osUser(c), f.PTY.DurationMS)
@@ -75,9 +75,7 @@ func judgeShell(c *Case) []diag.Finding {
 	if f == nil || f.WS == nil || !f.WS.Upgraded || f.Passed() {
 		return nil
 	}
-	row := diag.HopTerminalOpenTask
-	stream := !c.Time(row, stepSessionRow, "session.node_stream_connected_at").IsZero()
-	ready := !c.Time(row, stepSessionRow, "session.pty_ready_at").IsZero()
+	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
 	switch {
 	case userWasTold(f.WS.FrameCode):
 		out := fail(diag.SigPTYFailed, f, "the agent could not start the terminal: %s %s", f.WS.FrameCode, f.WS.FrameMessage)
@@ -87,10 +85,16 @@ func judgeShell(c *Case) []diag.Finding {
 		out := fail(diag.SigPTYFailed, f, "the terminal is ready, and its shell computes nothing: %s", saw(f))
 		out.Direct = true
 		return []diag.Finding{out}
-	case stream && !ready:
+	case streamCame(c) && (!shellReady(c) || f.WS.FrameCode == "node_stream_timeout"): // ready after that was too late
 		out := fail(diag.SigPTYFailed, f, "the node's stream came, and its shell did not start in time: %s", saw(f))
 		out.Failure, out.Direct = diag.PTYSilent, true
 		return []diag.Finding{out}
+	}
+	switch {
+	case status(row) != 200:
+		return []diag.Finding{undecided(f, "no shell was reached, and the session's row, which would say why, could not be read: %s", saw(f))}
+	case streamCame(c): // what became of its word stands at browser_terminal_ws
+		return []diag.Finding{undecided(f, "the node's shell is ready by the gateway's own row, and the browser was not told: %s", saw(f))}
 	}
 	out := fail(diag.SigPTYFailed, f, "no shell was reached: %s", saw(f))
 	if strayed(c) {

@@ -13,8 +13,10 @@ const RulesVersion = "2"
 // ErrInvalidReport is wrapped by every refusal of Replay.
 var ErrInvalidReport = errors.New("not a valid report")
 
-// Judge fills a report's hops, verdict and dashboard from its subject, plan, facts and ending.
+// Judge fills a report's hops, verdict and dashboard from its subject, plan, facts and ending, and its subject with what
+// the facts say of it.
 func Judge(r *diag.Report) {
+	learn(&r.Subject, NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts))
 	c := NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
 	chain := Chain()
 	r.Hops = assess(chain, c)
@@ -65,4 +67,22 @@ func checkProof(r *diag.Report, p *diag.Proof) error {
 		return fmt.Errorf("%w: the proof says that %s changed between %q and %q; really changed: %v", ErrInvalidReport, p.Changed, p.Failing, p.Passing, changed)
 	}
 	return nil
+}
+
+// learn copies into s what the platform said of the node and the allocation that were asked about. What it did not say
+// stays as it is.
+func learn(s *diag.Subject, c *Case) {
+	for _, l := range []struct {
+		to    *string
+		value string
+	}{
+		{&s.NodeInstanceID, readModel(c, "instance_id")},
+		{&s.Provider, readModel(c, "provider_class")},
+		{&s.PrivateIP, readModel(c, "private_ip")},
+		{&s.WorkflowID, c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.workflow_id")},
+	} {
+		if l.value != "" {
+			*l.to = l.value
+		}
+	}
 }

@@ -143,3 +143,56 @@ func TestNoTimeNoCounterProbe(t *testing.T) {
 		})
 	}
 }
+
+// mute is a node whose one question is answered only when the question's own time is up, or never.
+type mute struct {
+	scripted
+	question string
+	never    bool
+}
+
+func (m *mute) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	facts := m.scripted.Probe(ctx, reqs)
+	if reqs[0].ID != m.question {
+		return facts
+	}
+	own := time.Duration(reqs[0].TimeoutMS) * time.Millisecond
+	if m.never {
+		own = time.Hour
+	}
+	select {
+	case <-time.After(own):
+		failWith(diag.TCPTimeout, "tcp")(&facts[0])
+	case <-ctx.Done(): // as the vantage says it
+		failWith(diag.Cancelled, "ssh")(&facts[0])
+		facts[0].TCP, facts[0].Target = nil, ""
+	}
+	return facts
+}
+
+// A small budget is no broken way to the node: what is asked there says itself how far it came, and a node that says
+// nothing within it is no fault of SSH's.
+func TestASmallBudgetBlamesNoLogin(t *testing.T) {
+	const question = "node_runtime_api_reachability/reach"
+	for _, never := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			j := testJob(map[string]Vantage{
+				Operator: &scripted{name: Operator},
+				Node:     &mute{scripted{name: Node}, question, never},
+			})
+			j.Env.Profile.Budgets = map[diag.HopID]time.Duration{diag.HopNodeRuntimeAPI: 3 * time.Second}
+			j.Plan = testPlan(&j.Env)
+			r := Run(t.Context(), j)
+			if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusPass {
+				t.Errorf("the login is %s: %s", h.Status, h.Text)
+			}
+			h := hopOf(r, diag.HopNodeRuntimeAPI)
+			switch {
+			case never && (r.Verdict.Blame != nil || h.Status != diag.StatusInconclusive || !strings.Contains(h.Because, "within the hop's budget")):
+				t.Errorf("no answer: blame %+v\n%s", r.Verdict.Blame, describe(r))
+			case !never && (r.Verdict.Blame == nil || r.Verdict.Blame.Hop != diag.HopNodeRuntimeAPI):
+				t.Errorf("blame %+v\n%s", r.Verdict.Blame, describe(r))
+			}
+		})
+	}
+}

@@ -253,11 +253,12 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 }
 
 // probe asks a vantage. A failure that only says "time is up" after the walk itself was ended says nothing about the
-// far side, and is recorded as cancelled.
+// far side, and is recorded as cancelled. So is a node that had said nothing when the hop's budget ended: neither what was
+// asked nor the way to the node is known to be at fault.
 func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
 	facts := w.vantages[from].Probe(ctx, reqs)
 	for i := range facts {
-		if facts[i].Failure == diag.Cancelled && context.Cause(ctx) == errBudget { //nolint:errorlint // set by us, never wrapped
+		if facts[i].Failure == diag.Cancelled && !lost(&facts[i]) && context.Cause(ctx) == errBudget { //nolint:errorlint // set by us, never wrapped
 			facts[i].Failure = diag.Timeout
 		}
 	}

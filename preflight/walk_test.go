@@ -134,13 +134,14 @@ func TestObserverSeesEveryHopOnce(t *testing.T) {
 }
 
 // TestPatience: a profile that gives a hop more time gives it to the hop's steps, and one that gives less takes it from
-// the end.
+// them.
 func TestPatience(t *testing.T) {
 	h := &Hop{Budget: 5 * time.Second}
 	for _, c := range []struct{ step, budget, want time.Duration }{
 		{4 * time.Second, 5 * time.Second, 4 * time.Second},
 		{4 * time.Second, 20 * time.Second, 16 * time.Second},
-		{4 * time.Second, 2 * time.Second, 4 * time.Second}, // the budget itself ends it
+		{4 * time.Second, 3 * time.Second, 2 * time.Second},
+		{4 * time.Second, time.Second, 500 * time.Millisecond},
 		{0, 5 * time.Second, 4 * time.Second},
 		{0, time.Second, 500 * time.Millisecond},
 	} {

@@ -71,7 +71,7 @@ func (w *world) load(t testing.TB) profile.Profile {
 }
 
 // TestFrozenAfterLogin: a node that stops answering in the middle of a walk costs its steps' time, and nothing is
-// claimed of it.
+// claimed of it but that the way there broke.
 func TestFrozenAfterLogin(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{profile: short(diag.Hops[3:8]...)})
@@ -95,6 +95,9 @@ func TestFrozenAfterLogin(t *testing.T) {
 	t.Logf("the walk took %s", time.Since(began))
 	if r.Verdict.Outcome == diag.OutcomePass || hop(t, r, diag.HopNodeReadiness).Status == diag.StatusPass {
 		t.Errorf("a frozen node passes\n%s", describe(r))
+	}
+	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeOpsAccess {
+		t.Errorf("blame %+v\n%s", b, describe(r))
 	}
 	for _, id := range remote {
 		if h := hop(t, r, id); h.Status != diag.StatusPass {

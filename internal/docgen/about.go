@@ -9,7 +9,7 @@ var abouts = map[diag.HopID]about{
 		[]diag.Signal{diag.SigControlPlaneUnreachable, diag.SigOperatorAuthFailed},
 	},
 	diag.HopAllocationBinding: {
-		"A pass means: the platform says that the allocation is active and on this node.",
+		"A pass means: the platform says that the allocation is active and on this node. An answer that names no node is `inconclusive`.",
 		[]diag.Signal{diag.SigAllocationNotActive, diag.SigAllocationNodeMismatch},
 	},
 	diag.HopNodeHeartbeat: {
@@ -30,7 +30,7 @@ var abouts = map[diag.HopID]about{
 	},
 	diag.HopNodeRecoveryStatus: {
 		"A pass means: certificate and key on the node are a pair, in date and bound to this node, the running agent uses the endpoints of the profile, and a real task wait with that certificate was let in. The wait is a peek: it claims nothing and counts as no contact. The key never leaves the node.",
-		[]diag.Signal{diag.SigAuthFailed, diag.SigEndpointProfileDrift, diag.SigIdentityCloned, diag.SigIngressCADrift, diag.SigAPIUnreachable, diag.SigEdgeRateLimited},
+		[]diag.Signal{diag.SigAuthFailed, diag.SigEndpointProfileDrift, diag.SigIdentityCloned, diag.SigIngressCADrift, diag.SigAPIUnreachable, diag.SigAPITLSFailed, diag.SigEdgeRateLimited, diag.SigDiskFull, diag.SigResultPostFailed, diag.SigVersionDrift, diag.SigHeartbeatStale},
 	},
 	diag.HopNodeTaskRoundtrip: {
 		"A pass means: a typed no-op was enqueued, claimed by the agent, and its result came back.",
@@ -49,11 +49,11 @@ var abouts = map[diag.HopID]about{
 		[]diag.Signal{diag.SigUpgradeFailed, diag.SigNodeStreamTimeout, diag.SigConnectingStuck},
 	},
 	diag.HopTerminalOpenTask: {
-		"A pass means: this session's `terminal.open` was claimed by the agent. An honest failure is an answer, and passes here.",
-		[]diag.Signal{diag.SigTaskClaimFailed},
+		"A pass means: this session's `terminal.open` was claimed by the agent, and its answer came. An honest failure is an answer, and passes here. One that was claimed and not answered in time is `inconclusive`, or, where the gateway saw the shell start, a result that was lost.",
+		[]diag.Signal{diag.SigTaskClaimFailed, diag.SigResultPostFailed},
 	},
 	diag.HopNodeTerminalReachability: {
-		"A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and let the node's certificate in. The upgrade is asked for a session that does not exist: the gateway's 404 proves the whole way and disturbs nobody.",
+		"A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and let the node's certificate in, and it is the profile's. The upgrade is asked for a session that does not exist: the gateway's 404 proves the whole way and disturbs nobody.",
 		[]diag.Signal{diag.SigNodeStreamTimeout, diag.SigNodeStreamMTLS, diag.SigTerminalProfileDrift},
 	},
 	diag.HopGatewayNodeStream: {

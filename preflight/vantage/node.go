@@ -164,6 +164,7 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 		return n.refused(req, l.pending(asked), phaseSSH, began)
 	}
 	if asked.Err() != nil && f.Phase == "" && (f.Failure == diag.Timeout || f.Failure == diag.Cancelled) {
+		// timeout: our own patience ended, so the way is broken; cancelled: the caller's did, which says nothing
 		f.Phase = phaseSSH
 		f.Detail = fmt.Sprintf("the helper on the node gave no answer within %s; the connection was open", received.Sub(began).Round(time.Millisecond))
 	}
