@@ -18,7 +18,9 @@ type Report struct {
 	Hops       []HopResult    `json:"hops"` // every declared hop, in chain order
 	Facts      []Fact         `json:"facts"`
 	Evidence   []EvidenceLine `json:"evidence,omitempty"` // what the platform recorded under the correlation ids, in time order
-	Verdict    Verdict        `json:"verdict"`
+	// EvidenceCut says that the platform has older evidence than is here.
+	EvidenceCut bool    `json:"evidence_cut,omitempty"`
+	Verdict     Verdict `json:"verdict"`
 	// Classification is what all evidence together says of the node; Verdict's reason and user state are its.
 	Classification *Classification `json:"classification,omitempty"`
 	Dashboard      Dashboard       `json:"dashboard"`
@@ -69,7 +71,8 @@ type Subject struct {
 // Plan is what the walk set out to do: enough for a judge to know budgets and thresholds without the profile.
 type Plan struct {
 	Profile string           `json:"profile,omitempty"`
-	Policy  map[string]int64 `json:"policy"` // catalogue keys, e.g. node.heartbeat_stale_after_seconds
+	Command string           `json:"command,omitempty"` // the same walk again, to paste, where profile and node alone do not make it
+	Policy  map[string]int64 `json:"policy"`            // catalogue keys, e.g. node.heartbeat_stale_after_seconds
 	Hops    []PlannedHop     `json:"hops"`
 }
 

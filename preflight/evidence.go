@@ -15,39 +15,62 @@ const (
 	evidenceTimeout = 2 * time.Second
 	// maxEvidence bounds what one report carries of it.
 	maxEvidence = 200
+
+	evidenceItems, evidenceTruncated = "evidence.items", "evidence.truncated"
 )
 
-// Evidence pulls back what the platform recorded under this walk's correlation id and, when the operator named one,
-// under the failing request's. It is shown, not judged. A platform that keeps none gives none.
-func Evidence(ctx context.Context, e *Env, operator Vantage) []diag.EvidenceLine {
-	ids := []string{e.CorrelationID}
-	if id := e.Subject.CorrelationID; id != "" && id != e.CorrelationID {
-		ids = append(ids, id)
-	}
-	var reqs []diag.Request
-	for _, id := range ids {
-		path := e.path(profile.PathEvidence, map[string]string{"correlation_id": id})
-		items := e.Profile.Mapping.Field("evidence.items")
-		if path == "" || items == "" || e.Token.IsZero() || e.Profile.APIBase == "" {
-			return nil
-		}
-		req := e.api("GET", profile.PathEvidence, map[string]string{"correlation_id": id}, "evidence.items")
-		req.ID, req.TimeoutMS = "evidence/"+id, evidenceTimeout.Milliseconds()
-		reqs = append(reqs, req)
+// Evidence pulls back what the platform recorded under this walk's correlation id and, when the operator named them, under
+// the failing request's and its terminal session's: the newest of it, in time order, and whether there is more. It is
+// shown, not judged. A platform that keeps none gives none.
+func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.EvidenceLine, cut bool) {
+	reqs := evidenceRequests(e)
+	if len(reqs) == 0 {
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, evidenceTimeout)
 	defer cancel()
-	var lines []diag.EvidenceLine
+	seen := map[diag.EvidenceLine]bool{}
 	for _, f := range operator.Probe(ctx, reqs) {
-		if f.Passed() && f.HTTP != nil {
-			lines = append(lines, parseEvidence(f.HTTP.Fields["evidence.items"])...)
+		if !f.Passed() || f.HTTP == nil {
+			continue
+		}
+		cut = cut || f.HTTP.Fields[evidenceTruncated] == "true"
+		items := parseEvidence(f.HTTP.Fields[evidenceItems])
+		for _, l := range items {
+			if !seen[l] { // a session's evidence is that of its request, too
+				lines = append(lines, l)
+			}
+		}
+		for _, l := range items {
+			seen[l] = true
 		}
 	}
 	sort.SliceStable(lines, func(i, j int) bool { return lines[i].At.Before(lines[j].At.Time) })
-	if len(lines) > maxEvidence {
-		lines = lines[:maxEvidence]
+	if over := len(lines) - maxEvidence; over > 0 {
+		lines, cut = lines[over:], true
 	}
-	return lines
+	return lines, cut
+}
+
+// evidenceRequests asks for one id each, as far as this platform can be asked.
+func evidenceRequests(e *Env) []diag.Request {
+	var reqs []diag.Request
+	add := func(path, name, id string) {
+		if id == "" || e.Token.IsZero() || e.Profile.Mapping.Field(evidenceItems) == "" {
+			return
+		}
+		req := e.API(path, map[string]string{name: id}, evidenceItems, evidenceTruncated)
+		if req.Op != "" {
+			req.ID, req.TimeoutMS = "evidence/"+id, evidenceTimeout.Milliseconds()
+			reqs = append(reqs, req)
+		}
+	}
+	add(profile.PathEvidence, "correlation_id", e.CorrelationID)
+	if id := e.Subject.CorrelationID; id != e.CorrelationID {
+		add(profile.PathEvidence, "correlation_id", id)
+	}
+	add(profile.PathSessionEvidence, "session_id", e.Subject.SessionID)
+	return reqs
 }
 
 // parseEvidence reads a JSON list; what is not of the known form is left out, not guessed.

@@ -24,7 +24,7 @@ type Job struct {
 // Run walks, pulls back what the platform wrote down about it, and judges. The report is there whatever happened, and
 // within about a second of ctx's end; it shares the job's plan and subject.
 func Run(ctx context.Context, j *Job) *diag.Report {
-	early := make(chan []diag.EvidenceLine, 1)
+	early := make(chan pulled, 1)
 	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.pullEarly(ctx, early))
 	evidence := j.evidence(ctx, early, facts, ended)
 	now := time.Now()
@@ -36,7 +36,7 @@ func Run(ctx context.Context, j *Job) *diag.Report {
 			EndedBy: ended, ToolVersion: j.Tool,
 		},
 		Subject: j.Env.Subject, Plan: j.Plan, Vantages: places(j.Vantages, facts), Facts: facts,
-		Evidence: evidence, Redaction: redaction(facts),
+		Evidence: evidence.lines, EvidenceCut: evidence.cut, Redaction: redaction(facts),
 	}
 	if j.LastGood != nil {
 		r.Run.LastGoodAt = j.LastGood()
@@ -45,14 +45,25 @@ func Run(ctx context.Context, j *Job) *diag.Report {
 	return r
 }
 
+// pulled is evidence, and whether the platform has more.
+type pulled struct {
+	lines []diag.EvidenceLine
+	cut   bool
+}
+
+func (j *Job) pull(ctx context.Context) pulled {
+	lines, cut := Evidence(ctx, &j.Env, j.Vantages[Operator])
+	return pulled{lines, cut}
+}
+
 // pullEarly observes for the job, and pulls the evidence as soon as the platform has told of the task and the terminal:
 // the last that a healthy walk makes it write, while the node still answers.
-func (j *Job) pullEarly(ctx context.Context, early chan<- []diag.EvidenceLine) func(Event) {
+func (j *Job) pullEarly(ctx context.Context, early chan<- pulled) func(Event) {
 	open := 2
 	return func(ev Event) {
 		if ev.Kind == HopDone && (ev.Hop == diag.HopNodeTaskRoundtrip || ev.Hop == diag.HopTerminalOpenTask) {
 			if open--; open == 0 {
-				go func() { early <- Evidence(ctx, &j.Env, j.Vantages[Operator]) }()
+				go func() { early <- j.pull(ctx) }()
 			}
 		}
 		if j.Observe != nil {
@@ -62,18 +73,24 @@ func (j *Job) pullEarly(ctx context.Context, early chan<- []diag.EvidenceLine) f
 }
 
 // evidence is what was pulled early, or after a walk that found a fault all that the platform knows by now.
-func (j *Job) evidence(ctx context.Context, early <-chan []diag.EvidenceLine, facts []diag.Fact, ended diag.EndedBy) []diag.EvidenceLine {
-	var lines []diag.EvidenceLine
+func (j *Job) evidence(ctx context.Context, early <-chan pulled, facts []diag.Fact, ended diag.EndedBy) pulled {
+	var have pulled
 	select {
-	case lines = <-early:
+	case have = <-early:
 	case <-ctx.Done():
-		return nil
+		select { // what had come before the end is kept
+		case have = <-early:
+		default:
+		}
+		return have
 	}
 	c := NewCase(j.Env.Subject, j.Plan, ended, facts)
 	if outcomeOf(assess(Chain(), c), ended) == diag.OutcomeFail {
-		lines = Evidence(ctx, &j.Env, j.Vantages[Operator])
+		if now := j.pull(ctx); len(now.lines) >= len(have.lines) { // less is a platform that did not answer this time
+			have = now
+		}
 	}
-	return lines
+	return have
 }
 
 // places says from where was measured: in the vantages' own words where they have some, with the resolver of the facts.

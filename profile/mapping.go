@@ -12,7 +12,7 @@ import (
 // Absent maps a path or a field to nothing: this platform does not have it.
 const Absent = "-"
 
-// Paths of the platform that a hop may ask for. The first eleven are answered by the API base, the next three by the
+// Paths of the platform that a hop may ask for. The first twelve are answered by the API base, the next two by the
 // terminal base, the last two by the node-facing listeners.
 const (
 	PathHealthz         = "healthz"
@@ -24,6 +24,7 @@ const (
 	PathNodeReenroll    = "node_reenroll"
 	PathEvidence        = "evidence"
 	PathNodeEvidence    = "node_evidence"
+	PathSessionEvidence = "session_evidence"
 	PathTerminalToken   = "terminal_token"
 	PathTerminalSession = "terminal_session"
 	PathTerminalWS      = "terminal_ws"
@@ -48,6 +49,7 @@ var pathRows = [...]pathRow{
 	{PathNodeReenroll, "/v1/admin/nodes/{node_id}/reenroll", []string{"node_id"}}, // the one that is posted to: it issues a bundle
 	{PathEvidence, "/v1/admin/evidence?correlation_id={correlation_id}", []string{"correlation_id", "node_id"}},
 	{PathNodeEvidence, "/v1/admin/evidence?node_id={node_id}&since={since}", []string{"node_id", "since"}},
+	{PathSessionEvidence, "/v1/admin/evidence?session_id={session_id}", []string{"session_id", "node_id"}},
 	{PathTerminalToken, "/v1/allocations/{allocation_id}/terminal-token", []string{"allocation_id", "node_id"}},
 	{PathTerminalSession, "/v1/admin/terminal/sessions/{session_id}", []string{"session_id", "allocation_id", "node_id"}},
 	{PathTerminalWS, "/v1/terminal/{session_id}", []string{"session_id", "allocation_id"}},

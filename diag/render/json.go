@@ -87,6 +87,7 @@ type VerdictLine struct {
 	Subject        diag.Subject         `json:"subject"`
 	Vantages       []diag.VantageInfo   `json:"vantages"`
 	Evidence       []diag.EvidenceLine  `json:"evidence,omitempty"`
+	EvidenceCut    bool                 `json:"evidence_cut,omitempty"`
 	Verdict        diag.Verdict         `json:"verdict"`
 	Classification *diag.Classification `json:"classification,omitempty"`
 	Dashboard      diag.Dashboard       `json:"dashboard"`
@@ -104,7 +105,7 @@ func writeNDJSON(w io.Writer, r *diag.Report) error {
 		out = append(out, b...)
 	}
 	b, err := encode(VerdictLine{
-		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Evidence, r.Verdict, r.Classification, r.Dashboard, r.Diff, r.Redaction,
+		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Evidence, r.EvidenceCut, r.Verdict, r.Classification, r.Dashboard, r.Diff, r.Redaction,
 	}, "")
 	if err != nil {
 		return err

@@ -204,6 +204,9 @@ func (m *markdown) details(r *diag.Report) {
 		for i := range r.Evidence {
 			m.line("- %s", md(evidenceLine(&r.Evidence[i])))
 		}
+		if r.EvidenceCut {
+			m.line("- ...; %s", moreEvidence)
+		}
 	}
 	if len(r.Facts) == 0 {
 		return

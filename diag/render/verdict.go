@@ -48,23 +48,33 @@ func (p *page) verdict(r *diag.Report, facts map[string]*diag.Fact) {
 		p.field(once(i, "ruled out"), Clean(s), Faint)
 	}
 	p.dashboard(&r.Dashboard)
-	p.evidence(r.Evidence)
+	p.evidence(r.Evidence, r.EvidenceCut)
 	p.diff(r)
 }
 
+// moreEvidence says that the platform has more than a report carries.
+const moreEvidence = "the platform has older lines"
+
 // evidence says what the platform wrote down itself: every line on a wide report, else how much and from when to when.
-func (p *page) evidence(lines []diag.EvidenceLine) {
+func (p *page) evidence(lines []diag.EvidenceLine, cut bool) {
 	if len(lines) == 0 {
 		return
 	}
 	if p.o.Format != Wide {
 		first, last := &lines[0], &lines[len(lines)-1]
-		p.field("evidence", fmt.Sprintf("the platform recorded %d lines, %s %s to %s %s", len(lines),
-			first.At.UTC().Format(clockLayout), Clean(first.Kind), last.At.UTC().Format(clockLayout), Clean(last.Kind)), Faint)
+		text := fmt.Sprintf("the platform recorded %d lines, %s %s to %s %s", len(lines),
+			first.At.UTC().Format(clockLayout), Clean(first.Kind), last.At.UTC().Format(clockLayout), Clean(last.Kind))
+		if cut {
+			text += "; " + moreEvidence
+		}
+		p.field("evidence", text, Faint)
 		return
 	}
 	for i := range lines {
 		p.field(once(i, "evidence"), evidenceLine(&lines[i]), Faint)
+	}
+	if cut {
+		p.field("", moreEvidence, Faint)
 	}
 }
 

@@ -63,7 +63,7 @@ func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 	j.took = time.Since(j.began)
 	var evidence []diag.EvidenceLine
 	if ctx.Err() == nil {
-		evidence = preflight.Evidence(ctx, &j.env, j.operator)
+		evidence, _ = preflight.Evidence(ctx, &j.env, j.operator)
 	}
 	closing := time.Now()
 	for _, v := range []preflight.Vantage{j.node, j.operator} {

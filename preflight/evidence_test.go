@@ -1,0 +1,82 @@
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func evidenceOfLines(lines ...diag.EvidenceLine) func(*diag.Fact) {
+	return func(f *diag.Fact) {
+		b, err := json.Marshal(lines)
+		if err != nil {
+			panic(err)
+		}
+		f.HTTP.Fields["evidence.items"] = string(b)
+	}
+}
+
+func line(at time.Duration, kind string) diag.EvidenceLine {
+	return diag.EvidenceLine{At: diag.At(noon.Add(at)), Kind: kind}
+}
+
+// TestEvidenceOfTheFailingRequest: it is pulled by every id that the operator named, and said once.
+func TestEvidenceOfTheFailingRequest(t *testing.T) {
+	e := testEnv()
+	e.Subject.CorrelationID, e.Subject.SessionID = "failing-1", "sess-0"
+	both := line(2*time.Second, "session_closed")
+	operator := &scripted{name: Operator, answers: answers{
+		"evidence/corr-1":    evidenceOfLines(line(3*time.Second, "task_claimed"), line(3*time.Second, "task_claimed")),
+		"evidence/failing-1": evidenceOfLines(line(0, "token_minted"), both),
+		"evidence/sess-0":    evidenceOfLines(line(time.Second, "browser_connected"), both),
+	}}
+	for _, req := range evidenceRequests(e) {
+		if req.ID == "evidence/sess-0" && !strings.HasSuffix(req.Target, "/v1/admin/evidence?session_id=sess-0") {
+			t.Errorf("the session is asked for at %s", req.Target)
+		}
+	}
+	lines, cut := Evidence(t.Context(), e, operator)
+	var kinds []string
+	for _, l := range lines {
+		kinds = append(kinds, l.Kind)
+	}
+	if got := strings.Join(kinds, " "); got != "token_minted browser_connected session_closed task_claimed task_claimed" || cut {
+		t.Errorf("evidence %s, cut %t", got, cut)
+	}
+}
+
+// TestEvidenceKeepsTheNewest: what is too much loses its oldest lines, and says so; so does what the platform cut.
+func TestEvidenceKeepsTheNewest(t *testing.T) {
+	e := testEnv()
+	var many []diag.EvidenceLine
+	for i := range maxEvidence + 50 {
+		many = append(many, line(time.Duration(i)*time.Second, fmt.Sprint("kind-", i)))
+	}
+	lines, cut := Evidence(t.Context(), e, &scripted{name: Operator, answers: answers{"evidence/corr-1": evidenceOfLines(many...)}})
+	if len(lines) != maxEvidence || lines[0].Kind != "kind-50" || lines[maxEvidence-1].Kind != fmt.Sprint("kind-", maxEvidence+49) || !cut {
+		t.Errorf("%d lines from %s to %s, cut %t", len(lines), lines[0].Kind, lines[len(lines)-1].Kind, cut)
+	}
+	lines, cut = Evidence(t.Context(), e, &scripted{name: Operator, answers: answers{"evidence/corr-1": setField("evidence.truncated", "true")}})
+	if len(lines) != 1 || !cut {
+		t.Errorf("the platform cut it: %d lines, cut %t", len(lines), cut)
+	}
+}
+
+// TestEvidencePulledBeforeTheEndIsKept: ctx ends after the walk, and what had come by then stays.
+func TestEvidencePulledBeforeTheEndIsKept(t *testing.T) {
+	for range 50 { // a choice between two that are ready is made by chance
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		early := make(chan pulled, 1)
+		early <- pulled{lines: []diag.EvidenceLine{line(0, "task_claimed")}}
+		j := testJob(map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}})
+		if got := j.evidence(ctx, early, nil, diag.EndedInterrupted); len(got.lines) != 1 {
+			t.Fatalf("%d lines", len(got.lines))
+		}
+	}
+}
