@@ -37,13 +37,18 @@ type fleet struct {
 	seq  uint64
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t *testing.T, edit ...func(*platform.Config)) *fleet {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, targeted.SHA256), []byte(aPackage), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := platformtest.StartPlatform(t, platformtest.Options{Nodes: []platform.SeedNode{{ID: platformtest.NodeID}, {ID: otherNode}},
-		Config: func(c *platform.Config) { c.Artifacts = dir }})
+		Config: func(c *platform.Config) {
+			c.Artifacts = dir
+			for _, e := range edit {
+				e(c)
+			}
+		}})
 	return &fleet{t: t, p: p, cred: p.Enroll(platformtest.NodeID)}
 }
 
@@ -138,11 +143,15 @@ func TestRolloutOrders(t *testing.T) {
 
 // TestOneRolloutAtATime: of orders that come together one is taken, and the others leave no task behind.
 func TestOneRolloutAtATime(t *testing.T) {
-	f := newFleet(t)
-	answers := make(chan string, 8)
+	f := newFleet(t, func(c *platform.Config) { c.Database = filepath.Join(t.TempDir(), "platform.db") }) // in memory they would queue up
+	answers, begin := make(chan string, 8), make(chan struct{})
 	for range cap(answers) {
-		go func() { answers <- f.order(map[string]any{"version": "v2", "sha256": targeted.SHA256}) }()
+		go func() {
+			<-begin
+			answers <- f.order(map[string]any{"version": "v2", "sha256": targeted.SHA256})
+		}()
 	}
+	close(begin)
 	taken := 0
 	for range cap(answers) {
 		switch got := <-answers; {
