@@ -148,7 +148,8 @@ type SSHFacts struct {
 	Helper        string `json:"helper,omitempty"` // installed | pushed
 	HelperVersion string `json:"helper_version,omitempty"`
 	HelperPath    string `json:"helper_path,omitempty"`
-	UID           *int   `json:"uid,omitempty"` // of the helper on the node
+	UID           *int   `json:"uid,omitempty"`          // of the helper on the node
+	SudoRefused   bool   `json:"sudo_refused,omitempty"` // the helper should have been root's, and runs as the login
 	TCPMS         Millis `json:"tcp_ms,omitempty"`
 	BannerMS      Millis `json:"banner_ms,omitempty"`
 	AuthMS        Millis `json:"auth_ms,omitempty"`

@@ -64,5 +64,5 @@ func nodeOpsAccess() Hop {
 
 // sudoRefused reports whether the login should have become root on the node, and did not.
 func sudoRefused(c *Case, f *diag.Fact) bool {
-	return f.SSH != nil && f.SSH.UID != nil && *f.SSH.UID != 0 && strings.HasSuffix(c.expected("ssh"), " sudo -n")
+	return f.SSH != nil && f.SSH.UID != nil && *f.SSH.UID != 0 && (f.SSH.SudoRefused || strings.HasSuffix(c.expected("ssh"), sudoWords))
 }

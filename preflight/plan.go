@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -47,7 +48,24 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 	return s
 }
 
-// sshCommand is the login that this walk uses, as a person would type it in front of a command for the node.
+// sudoWords is how a login's command ends that becomes root on the node.
+const sudoWords = " sudo -n"
+
+// sshOf is the login to type in front of a command for the node. Who logs in is known only once somebody did, where
+// ssh_config says it.
+func sshOf(c *Case) string {
+	login := c.expected("ssh")
+	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
+	if login == "" || strings.HasSuffix(login, sudoWords) || f == nil || f.SSH == nil || f.SSH.UID == nil || f.SSH.User == "root" {
+		return login
+	}
+	if f.SSH.SudoRefused || *f.SSH.UID == 0 {
+		login += sudoWords
+	}
+	return login
+}
+
+// sshCommand is the login that this walk uses, as far as the profile knows it, as a person would type it.
 func sshCommand(c profile.SSH, host string) string {
 	argv := []string{"ssh"}
 	if c.Identity != "" {
@@ -67,7 +85,7 @@ func sshCommand(c profile.SSH, host string) string {
 	}
 	argv = append(argv, host)
 	if c.Sudo == nil && c.User != "" && c.User != "root" || c.Sudo != nil && *c.Sudo {
-		argv = append(argv, "sudo", "-n")
+		return diag.Command(argv...) + sudoWords
 	}
 	return diag.Command(argv...)
 }

@@ -60,7 +60,31 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 		Only: only, Skip: skip, Session: o.session,
 		Token: !j.Env.Token.IsZero(), SSH: j.Env.Subject.NodeHost != "",
 	})
+	j.Plan.Command = j.command(cmd, o)
 	return j, nil
+}
+
+// command is how the same node is walked again, to paste: with the profile as it was chosen, and with the flags that say
+// where things are. It is empty where the profile's name is all.
+func (j *job) command(cmd *cobra.Command, o *preflightOptions) string {
+	argv := []string{"gpuaasctl", "preflight"}
+	if j.profileArg != "" {
+		argv = append(argv, "--profile", j.profileArg)
+	}
+	argv = append(argv, "--node-id", o.nodeID)
+	named := len(argv)
+	if o.nodeHost != "" {
+		argv = append(argv, "--node-host", o.nodeHost)
+	}
+	for i, over := range overrides {
+		if cmd.Flags().Changed(over.flag) {
+			argv = append(argv, "--"+over.flag, o.profile.values[i])
+		}
+	}
+	if j.profileArg != "" && j.profileArg == j.Plan.Profile && len(argv) == named {
+		return ""
+	}
+	return diag.Command(argv...)
 }
 
 // secrets reads the files that hold secrets, and the nodes' trust bundle.

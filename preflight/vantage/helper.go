@@ -50,6 +50,7 @@ func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Progr
 		// A login without sudo is still worth its while: the facts say what was not permitted.
 		t.s.end()
 		sudo = false
+		l.set(func() { l.ssh.SudoRefused = true })
 		t, err = l.try(execCtx, client, sudo, mine)
 	}
 	if err != nil {

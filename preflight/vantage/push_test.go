@@ -182,6 +182,9 @@ func TestSudo(t *testing.T) {
 			if f.Failure != c.word {
 				t.Fatalf("%q at %s: %s", f.Failure, f.Phase, f.Detail)
 			}
+			if refused := c.word == diag.OK && c.user != "root" && !c.used; f.SSH.SudoRefused != refused {
+				t.Errorf("sudo refused: %v", f.SSH.SudoRefused)
+			}
 			if c.word != diag.OK && !strings.Contains(f.Detail, "a password is required") {
 				t.Errorf("detail %q", f.Detail)
 			}
