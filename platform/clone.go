@@ -39,8 +39,10 @@ func clone(last []store.Source, now store.Source) *store.Source {
 }
 
 // conflict reports whether two heartbeats are of two hosts, or of one before and after a change that happens once: of
-// its image, of its boot, of its certificate and its address together (two copies of a running machine agree in all
-// else).
+// its image, of its boot, of its credentials (the generation is the host's word, the same on every connection), or of
+// its certificate and its address together. Two live copies of a running machine agree in all that until one of them
+// renews. Before, they are one host with two ways out, which is no clone; an address alone proves nothing.
 func conflict(a, b store.Source) bool {
-	return a.InstanceID != b.InstanceID || a.BootID != "" && b.BootID != "" && a.BootID != b.BootID || a.Serial != b.Serial && a.Remote != b.Remote
+	return a.InstanceID != b.InstanceID || a.BootID != "" && b.BootID != "" && a.BootID != b.BootID ||
+		a.Generation != 0 && b.Generation != 0 && a.Generation != b.Generation || a.Serial != b.Serial && a.Remote != b.Remote
 }

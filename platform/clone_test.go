@@ -17,6 +17,9 @@ func heard(words ...string) []store.Source {
 		"rebooted": {InstanceID: "a", BootID: "2", Serial: "s1", Remote: "10.0.0.1"},
 		"again":    {InstanceID: "a", BootID: "3", Serial: "s1", Remote: "10.0.0.1"},
 		"renewed":  {InstanceID: "a", BootID: "1", Serial: "s2", Remote: "10.0.0.1"},
+		"next":     {InstanceID: "a", BootID: "1", Serial: "s2", Remote: "10.0.0.1", Generation: 2},
+		"before":   {InstanceID: "a", BootID: "1", Serial: "s1", Remote: "10.0.0.1", Generation: 1},
+		"unread":   {InstanceID: "a", BootID: "1", Serial: "s2", Remote: "10.0.0.1"}, // its generation could not be read
 		"moved":    {InstanceID: "a", BootID: "1", Serial: "s1", Remote: "10.0.0.7"},
 		"copy":     {InstanceID: "a", BootID: "1", Serial: "s2", Remote: "10.0.0.7"}, // of the running machine, and renewed since
 	}
@@ -61,6 +64,12 @@ func TestClone(t *testing.T) {
 		{"two hosts, unevenly", []string{"a", "a", "a", "b", "b", "a"}, 6},
 		{"two hosts with one machine id", []string{"a", "rebooted", "a", "rebooted", "a"}, 5},
 		{"two copies of a running machine", []string{"a", "copy", "a", "copy", "copy", "a"}, 6},
+		{"two copies behind one address, of which one has renewed", []string{"before", "next", "before", "next", "before"}, 5},
+		{"two copies, of which none has renewed, are one host with two ways out", []string{"a", "moved", "a", "moved", "a", "moved"}, 0},
+		{"renewed, with connections from before", []string{"a", "renewed", "a", "renewed", "a", "renewed"}, 0},
+		{"a message held up while it renewed", []string{"before", "next", "before", "next", "next"}, 0},
+		{"went back to its credentials of before", []string{"before", "next", "next", "before", "before"}, 0},
+		{"a generation that cannot be read at times", []string{"next", "unread", "next", "unread", "next", "unread"}, 0},
 		{"a third", []string{"a", "b", "c", "a"}, 4},
 		{"a message held up while it rebooted", []string{"a", "rebooted", "a", "rebooted", "rebooted", "rebooted"}, 0},
 		{"a message held up while it renewed and moved", []string{"a", "copy", "a", "copy", "copy"}, 0},
