@@ -24,8 +24,10 @@ type Classification struct {
 	Layer     Layer    `json:"layer"`
 	Runbook   string   `json:"runbook"`
 
-	// Healthy takes all five points of the checklist, not the absence of complaints.
+	// Healthy takes all five points of the checklist, not the absence of complaints. Warning: what stands is of P2, while
+	// all five points pass and no hop fails: the node works, and should be looked at.
 	Healthy   bool         `json:"healthy"`
+	Warning   bool         `json:"warning,omitempty"`
 	Checklist []CheckPoint `json:"checklist"`
 	Because   []string     `json:"because,omitempty"` // the evidence that decided
 	Losers    []Candidate  `json:"losers,omitempty"`  // reasons that some evidence speaks for, most pressing first
@@ -58,16 +60,25 @@ func Classify(e Evidence) Classification {
 	}
 	budget = budget.tightened(e.Budgets[c.Severity])
 	c.DetectMS, c.RepairMS = budget.Detect.Milliseconds(), budget.Repair.Milliseconds()
-	c.UserState, c.UserText = v.shown(standing)
-	if grave(c.UserState) < grave(UserOperator) && grave(c.State) < grave(UserOperator) && !v.heard() {
-		c.UserState, c.UserText = UserUnknown, "" // "passes by itself" is a word about a node that was seen to work
-	}
 	c.Losers = inOrder(append(losers, standing[min(1, len(standing)):]...))
-	c.Healthy = c.Reason == ReasonNone
-	for _, p := range v.points {
-		c.Healthy = c.Healthy && p.Status == MarkPass
+	works := !slices.ContainsFunc(v.points[:], func(p CheckPoint) bool { return p.Status != MarkPass })
+	c.Healthy = works && c.Reason == ReasonNone
+	c.Warning = works && c.Reason != ReasonNone && minor(standing) && !slices.ContainsFunc(e.Probes, func(p Probed) bool { return p.Status == StatusFail })
+	c.UserState, c.UserText = v.shown(standing)
+	bad := max(grave(c.State), grave(c.UserState)) >= grave(UserOperator)
+	if c.Reason == ReasonNone && !works || c.Reason != ReasonNone && !bad && !v.heard() {
+		// "normal" is said of what was measured, and "passes by itself" of a node that was seen to work
+		c.UserState, c.UserText = UserUnknown, ""
 	}
 	return c
+}
+
+// minor reports whether nothing worse than P2 stands.
+func minor(standing []Candidate) bool {
+	return !slices.ContainsFunc(standing, func(k Candidate) bool {
+		row, _ := LookupReason(k.Reason)
+		return row.Severity != P2
+	})
 }
 
 // weigh asks every row. standing are the reasons that hold and that nothing hides, most pressing first; losers are the

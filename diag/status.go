@@ -58,7 +58,7 @@ const (
 	UserRecovery  UserState = "recovering"
 	UserOperator  UserState = "operator_action_required"
 	UserSecurity  UserState = "security_action_required"
-	UserUnknown   UserState = "unknown" // nothing of the node was measured, nor did it ever say anything: that is not normal
+	UserUnknown   UserState = "unknown" // too little is known of the node to call it anything: that is not normal
 )
 
 // Confidence says how a blame is supported. Proven is recomputed on replay, never trusted.

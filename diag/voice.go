@@ -118,7 +118,7 @@ func (u UserState) Words() string {
 	case UserSecurity:
 		return "security has to act"
 	case UserUnknown:
-		return "unknown, for nothing of it was measured"
+		return "unknown, for too little of it was measured"
 	}
 	return string(u)
 }

@@ -41,11 +41,11 @@ func newDiagClassify(a *app) *cobra.Command {
 		Long: `Turns all evidence about a node into one operator reason: user state, severity, budgets, owner, next action, the
 five points that make a node healthy, and with --explain what decided and which reasons lost, and why.
 
-FILE is a report, a bundle, a record's file, or a folder with a record; - is stdin. NODE is walked first, without a
-terminal session. A name that is both is the file; ./NAME is always one.
+FILE is a report, a bundle, a record's file, a folder with a record, or what diag show or decode wrote of one as JSON;
+- is stdin. NODE is walked first, without a terminal session. A name that is both is the file; ./NAME is always one.
 
-Exit codes: 0 nothing is wrong or it passes by itself, 2 usage or configuration, 3 an operator or security has to act,
-4 it passes by itself, under --fail-on warn, 5 not enough is known (healthy takes all five points), 130 interrupted.`,
+Exit codes: 0 healthy, or a warning (P2, while all five points pass and no hop fails), 2 usage or configuration, 3 there
+is a reason, 4 a warning, under --fail-on warn, 5 not enough is known (healthy takes all five points), 130 interrupted.`,
 		Example: `  gpuaasctl diag classify compute-node-01 --profile lab --explain
   gpuaasctl diag classify preflight.json -o json
   gpuaasctl diag classify /mnt/dead-node/var/lib/gpuaas/diag`,
@@ -126,17 +126,18 @@ func (a *app) classifyNode(cmd *cobra.Command, o *classifyOptions, node string) 
 	return &classified{APIVersion: diag.APIVersion, Kind: kindClassification, From: "walk", NodeID: node, Classification: r.Classification}, nil
 }
 
-// judgedReason is the error for a classification: nil when nothing is wrong. What passes by itself is a warning.
+// judgedReason is the error for a classification: nil for a healthy node, and for a warning unless warnings count. That
+// users hardly feel a reason, or that it may pass by itself, makes it no smaller a fault: a hop fails with it.
 func judgedReason(c *diag.Classification, warnings bool) error {
 	switch {
-	case c.State == diag.UserOperator, c.State == diag.UserSecurity:
-		return &verdictError{exitFailed}
-	case c.Reason == diag.ReasonNone && !c.Healthy, c.UserState == diag.UserUnknown:
-		return &verdictError{exitInconclusive}
-	case c.Reason != diag.ReasonNone && c.State != diag.UserNormal && warnings:
+	case c.Healthy, c.Warning && !warnings:
+		return nil
+	case c.Warning:
 		return &verdictError{exitWarned}
+	case c.UserState == diag.UserUnknown:
+		return &verdictError{exitInconclusive}
 	}
-	return nil
+	return &verdictError{exitFailed}
 }
 
 // isFile reports whether what names something on this machine.

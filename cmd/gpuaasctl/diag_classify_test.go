@@ -75,11 +75,41 @@ func TestClassifyARecordAsJSON(t *testing.T) {
 	}
 }
 
+// TestReasonsAndWalksAgree: of each recording, where a hop failed there is a reason to fail for; where a hop warned, it is a
+// warning here as well; and what nothing is wrong with passes both.
+func TestReasonsAndWalksAgree(t *testing.T) {
+	files, err := filepath.Glob("../../golden/[rm]*/*.json")
+	if err != nil || len(files) < 40 {
+		t.Fatalf("%d recordings: %v", len(files), err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := judgeAgain(data)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		want, code := codeOf(judged(r, failOnWarn)), codeOf(judgedReason(r.Classification, true))
+		if want == exitPass && r.Classification.Reason != diag.ReasonNone { // the platform's own word, which no hop measures
+			want = exitWarned
+			if r.Classification.Severity != diag.P2 {
+				want = exitFailed
+			}
+		}
+		if code != want {
+			t.Errorf("%s: the walk ends with %d, %s of %s with %d", file, want, r.Classification.Reason, r.Classification.Severity, code)
+		}
+	}
+}
+
 // TestUnmeasuredIsNotFine: for a gate, and for who reads it, what nobody measured is unknown.
 func TestUnmeasuredIsNotFine(t *testing.T) {
 	for name, e := range map[string]diag.Evidence{
 		"the operator is cut off": {Probes: []diag.Probed{{Hop: diag.HopControlPlaneAccess, Status: diag.StatusFail, Signal: diag.SigControlPlaneUnreachable, Failure: diag.TCPRefused}}},
 		"never heard":             {Node: &diag.NodeEvidence{NeverHeard: true}},
+		"heard, and no more":      {Node: &diag.NodeEvidence{Posture: "serving"}},
 		"a record of zeros":       {Record: &diag.RecordFacts{Entries: make([]diag.RecordEntry, 3)}},
 	} {
 		c := diag.Classify(e)
@@ -96,8 +126,8 @@ func TestUnmeasuredIsNotFine(t *testing.T) {
 				t.Errorf("%s: says %q:\n%s", name, wrong, out.String())
 			}
 		}
-		if !strings.Contains(out.String(), "unknown") {
-			t.Errorf("%s:\n%s", name, out.String())
+		if !strings.Contains(out.String(), "unknown") || c.UserState != diag.UserUnknown {
+			t.Errorf("%s: user state %s\n%s", name, c.UserState, out.String())
 		}
 	}
 }

@@ -69,9 +69,9 @@ func newNodeStatus(a *app) *cobra.Command {
 state, the five points that make a node healthy, stale tasks, the latest operation. Nodes themselves are not touched.
 A node that cannot be asked about is unknown, never healthy.
 
-Exit codes: 0 every node is healthy or what is wrong passes by itself, 2 usage or configuration, 3 an operator or
-security has to act, 4 something passes by itself, under --fail-on warn, 5 a node is unknown, or one of its five points
-is, 130 interrupted.`,
+Exit codes: 0 every node is healthy, or works with a warning (P2, and all five points pass), 2 usage or configuration,
+3 a node has a reason, 4 a warning, under --fail-on warn, 5 a node is unknown, or has no reason and not all five points,
+130 interrupted. Of several nodes 3 counts before 5, and 5 before 4.`,
 		Example: `  gpuaasctl node status --profile lab --all
   gpuaasctl node status compute-node-01 --profile lab -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.nodeStatus(cmd, o, args) },
@@ -242,12 +242,8 @@ func statusRow(s *nodeStatus, wide bool) []string {
 			pass++
 		}
 	}
-	state := string(c.UserState)
-	if c.Reason == diag.ReasonNone && !c.Healthy {
-		state = "unknown"
-	}
 	row := []string{
-		s.NodeID, ageOf(s.HeartbeatAgeMS), cmp.Or(s.Posture, "?"), cmp.Or(s.CertNotAfter, "?"), string(c.Reason), state,
+		s.NodeID, ageOf(s.HeartbeatAgeMS), cmp.Or(s.Posture, "?"), cmp.Or(s.CertNotAfter, "?"), string(c.Reason), string(c.UserState),
 		fmt.Sprintf("%d/%d", pass, len(c.Checklist)), numberOr(s.StaleTasks), cmp.Or(s.Operation, "none"),
 	}
 	if wide {

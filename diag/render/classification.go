@@ -17,12 +17,11 @@ func Classification(w io.Writer, c *diag.Classification, o Options) error {
 	}
 	p := newPage(o)
 	p.classification(c)
+	p.field("user", userLine(c), Plain)
 	if c.Reason == diag.ReasonNone && !c.Healthy { // nobody said anything bad, and not enough anything good
-		p.field("user", string(diag.UserUnknown), Plain)
 		p.field("owner", "unknown: healthy takes all five points", Strong)
 		return p.flush(w)
 	}
-	p.field("user", userLine(c), Plain)
 	p.field("owner", Clean(c.Owner), Strong)
 	p.field("runbook", Clean(c.Runbook), Faint)
 	return p.flush(w)
@@ -65,6 +64,9 @@ func reasonLine(c *diag.Classification) string {
 	parts := []string{string(c.Reason)}
 	if c.Reason != diag.ReasonNone {
 		parts = append(parts, string(c.State), string(c.Severity), budgetLine(c))
+	}
+	if c.Warning {
+		parts = append(parts, "a warning: the node works")
 	}
 	if c.Scenario != "" {
 		parts = append(parts, strings.ReplaceAll(c.Scenario, "_", " "))
