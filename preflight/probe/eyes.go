@@ -13,8 +13,12 @@ const (
 	ViewNotPermitted = "not permitted" // we may not enter (not root): plain files
 )
 
-// relook is how long "no agent runs" is believed.
-const relook = time.Second
+// relook is how long "no agent runs" is believed, and relookTimes how many times as long as it took to find out: a systemd
+// that hangs costs each look its whole limit, and must not cost each request that.
+const (
+	relook      = time.Second
+	relookTimes = 10
+)
 
 // eyes is the running agent as requests are measured for it: its environment, and its mount namespace where that is
 // not ours. An agent that is restarted during a session has other ones.
@@ -23,13 +27,15 @@ type eyes struct {
 	inside  *namespace // nil when everything is measured in this process
 	view    string     // what to say of agent-view requests that are measured in this process
 	started uint64     // the agent's start time, so that a reused PID is not taken for it
-	found   time.Time
+	found   time.Time     // when the looking ended
+	took    time.Duration // the looking
 	inUse   sync.WaitGroup // requests that are measured with these eyes
 }
 
 // look finds the agent.
 func (s *server) look(ctx context.Context) *eyes {
-	e := &eyes{found: time.Now()}
+	began := time.Now()
+	e := &eyes{}
 	agent := AgentView{Unit: s.cfg.Unit, EnvFile: s.cfg.EnvFile, PID: s.cfg.Inside}
 	if s.cfg.Inside == 0 {
 		agent = DiscoverAgent(ctx, s.cfg.Unit, s.cfg.EnvFile)
@@ -40,13 +46,14 @@ func (s *server) look(ctx context.Context) *eyes {
 	}
 	e.started = startTime(agent.PID)
 	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Agent: agent}
+	e.found, e.took = time.Now(), time.Since(began)
 	return e
 }
 
 // stale reports whether the agent is another one by now, or may be.
 func (e *eyes) stale() bool {
 	if e.prober.Agent.PID == 0 {
-		return time.Since(e.found) > relook
+		return time.Since(e.found) > max(relook, relookTimes*e.took)
 	}
 	return startTime(e.prober.Agent.PID) != e.started
 }
