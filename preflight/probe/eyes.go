@@ -24,11 +24,11 @@ const (
 // not ours. An agent that is restarted during a session has other ones.
 type eyes struct {
 	prober  *Prober
-	inside  *namespace // nil when everything is measured in this process
-	view    string     // what to say of agent-view requests that are measured in this process
-	started uint64     // the agent's start time, so that a reused PID is not taken for it
-	found   time.Time     // when the looking ended
-	took    time.Duration // the looking
+	inside  *namespace     // nil when everything is measured in this process
+	view    string         // what to say of agent-view requests that are measured in this process
+	started uint64         // the agent's start time, so that a reused PID is not taken for it
+	found   time.Time      // when the looking ended
+	took    time.Duration  // the looking
 	inUse   sync.WaitGroup // requests that are measured with these eyes
 }
 
