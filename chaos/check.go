@@ -161,7 +161,7 @@ func kindNames() []string {
 
 // notProbes are programs that prove nothing by themselves.
 func notProbes() map[string]string {
-	m := map[string]string{"": "is missing"}
+	m := map[string]string{".": "is missing"}
 	for _, sh := range [...]string{"sh", "bash", "dash", "zsh"} {
 		m[sh] = "want a program with its arguments, not a shell"
 	}
@@ -171,11 +171,32 @@ func notProbes() map[string]string {
 	return m
 }
 
+// wrappers are programs that start the one that is named behind their own arguments.
+var wrappers = [...]string{
+	"busybox", "chroot", "env", "flock", "ionice", "nice", "nohup", "nsenter", "runuser", "setpriv", "setsid", "stdbuf", "su", "sudo",
+	"systemd-run", "taskset", "timeout", "unshare", "xargs",
+}
+
+// notProbe says which word of a probe proves nothing, and why: its program, or behind a wrapper any word, since where a
+// wrapper's arguments end is not known. What other tools start (find -exec, awk) is not seen.
+func notProbe(argv []string) (word, why string) {
+	words := argv[:1]
+	if slices.Contains(wrappers[:], path.Base(argv[0])) {
+		words = strings.Fields(strings.Join(argv, " ")) // su -c has a whole command line in one of them
+	}
+	for _, w := range words {
+		if why, no := notProbes()[path.Base(w)]; no {
+			return w, why
+		}
+	}
+	return "", ""
+}
+
 func (c *checker) probe(key string, p Probe) {
 	if len(p.Probe) == 0 {
 		c.bad(key+".probe", "is missing: want a program with its arguments")
-	} else if why, no := notProbes()[path.Base(p.Probe[0])]; no {
-		c.bad(key+".probe", "%s: %s", p.Probe[0], why)
+	} else if word, why := notProbe(p.Probe); why != "" {
+		c.bad(key+".probe", "%s: %s", word, why)
 	}
 	for i, a := range append([]string{p.View}, p.Probe...) {
 		if _, err := fill(a, samples()); err != nil {
