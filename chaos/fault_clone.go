@@ -38,7 +38,7 @@ func clone() Kind {
 		}
 		return Made{
 			Title: c.Machine.ID + " says that it is " + p.Of, Changes: changes, Scope: step.Scope{Files: []string{c.Profile.Agent.Dir}, Units: []string{unit}},
-			Verify: []step.Check{c.environ(unit, "GPUAAS_NODE_ID="+p.Of, 0)},
+			Verify: []step.Check{c.environ(unit, "GPUAAS_NODE_ID", p.Of)},
 		}, c.needTools("grep")
 	})
 }

@@ -33,6 +33,9 @@ func diskKind() Kind {
 		if (p.Fill == "small") != (p.Bytes > 0) || p.Bytes != 0 && p.Bytes < 4096 {
 			found = append(found, problem{key: "bytes", text: "belongs to fill: small, at least 4096"})
 		}
+		if p.Fill != "small" && p.SeenBy != "" {
+			found = append(found, problem{key: "seenBy", text: "belongs to fill: small, and only there: a disk is full for everybody"})
+		}
 		return found
 	}, func(p *diskParams, c *Case) Questions {
 		return Questions{Tools: []string{"stat", "awk"}, Files: []string{p.Dir}, Units: []string{p.unit(c)}}

@@ -29,8 +29,8 @@ func envKind() Kind {
 			if !envName.MatchString(k) {
 				found = append(found, problem{key: "set", text: k + " is no name of a variable"})
 			}
-			if strings.ContainsAny(p.Set[k], "\n\x00\"'\\") {
-				found = append(found, problem{key: "set." + k, text: "a value has no quotes and no line breaks"})
+			if v := p.Set[k]; strings.ContainsAny(v, "\n\x00\"'\\") || v != strings.TrimSpace(v) {
+				found = append(found, problem{key: "set." + k, text: "a value has no quotes, no line breaks and no blanks around it"})
 			}
 		}
 		return found
@@ -47,11 +47,11 @@ func envKind() Kind {
 		}
 		made := Made{Title: o.unit + " runs with " + strings.Join(slices.Concat(o.env, less(p.Unset)), ", "), Changes: changes, Scope: step.Scope{Units: []string{o.unit}}}
 		if c.tool("grep") != "" {
-			for _, v := range o.env {
-				made.Verify = append(made.Verify, c.environ(o.unit, v, 0))
+			for _, k := range sortedKeys(p.Set) {
+				made.Verify = append(made.Verify, c.environ(o.unit, k, p.Set[k]))
 			}
-			for _, v := range p.Unset {
-				made.Verify = append(made.Verify, c.environ(o.unit, v+"=", 1))
+			for _, k := range p.Unset {
+				made.Verify = append(made.Verify, c.noEnviron(o.unit, k))
 			}
 		}
 		return made, nil
@@ -60,15 +60,22 @@ func envKind() Kind {
 
 func (p *envParams) unit(c *Case) string { return unitOf(orWord(p.Unit, c.Profile.Agent.Unit)) }
 
-// environ looks for a variable in the environment of a unit's main process. Nothing is printed: others are in it, too.
-func (c *Case) environ(unit, text string, exit int) step.Check {
-	name := "its process has " + text
-	if exit != 0 {
-		name = "its process has no " + strings.TrimSuffix(text, "=")
-	}
+// environ looks for a variable with that value in the environment of a unit's main process. Nothing is printed: others are
+// in it, too.
+func (c *Case) environ(unit, name, value string) step.Check {
+	whole := name + "=" + value
+	return c.inEnviron(unit, "its process has "+whole, "-qzxF", whole, 0)
+}
+
+// noEnviron looks for a variable's absence there.
+func (c *Case) noEnviron(unit, name string) step.Check {
+	return c.inEnviron(unit, "its process has no "+name, "-qz", "^"+name+"=", 1)
+}
+
+func (c *Case) inEnviron(unit, title, how, pattern string, exit int) step.Check {
 	return step.Check{
-		Name: name, Unit: unit, Within: verifyWithin,
-		Exec: step.Exec{Argv: []string{c.tool("grep"), "-qzF", "--", text, "/proc/" + step.MainPID + "/environ"}, Exits: []int{exit}},
+		Name: title, Unit: unit, Within: verifyWithin,
+		Exec: step.Exec{Argv: []string{c.tool("grep"), how, "--", pattern, "/proc/" + step.MainPID + "/environ"}, Exits: []int{exit}},
 	}
 }
 

@@ -1,9 +1,11 @@
 package chaos
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
@@ -119,11 +121,22 @@ func serviceExec() Kind {
 		if (p.How == "program") != (p.Program != "") {
 			found = append(found, problem{key: "program", text: "belongs to how: program, and only there"})
 		}
+		if p.How != "program" && len(p.Args) > 0 {
+			found = append(found, problem{key: "args", text: "belongs to how: program, and only there"})
+		}
 		if (p.How == "slow-start") != (p.Delay > 0) {
 			found = append(found, problem{key: "delay", text: "belongs to how: slow-start, and only there"})
 		}
 		if p.Program != "" {
 			found = append(found, absolute("program", p.Program)...)
+			if strings.ContainsFunc(p.Program, notPlain) {
+				found = append(found, problem{key: "program", text: "want a path of letters, digits and /._+-"})
+			}
+		}
+		for i, arg := range p.Args {
+			if strings.ContainsFunc(arg, unicode.IsControl) {
+				found = append(found, problem{key: fmt.Sprintf("args[%d]", i), text: "is more than one line"})
+			}
 		}
 		return found
 	}, func(p *execParams, _ *Case) Questions {
@@ -172,7 +185,10 @@ func makeExec(p *execParams, c *Case) (Made, *step.Refusal) {
 		if _, no := c.needFile(p.Program); no != nil {
 			return Made{}, no
 		}
-		line, made.Title = strings.Join(append([]string{p.Program}, p.Args...), " "), unit+" runs "+p.Program
+		line, made.Title = p.Program, unit+" runs "+p.Program
+		for _, arg := range p.Args {
+			line += " " + execWord(arg)
+		}
 		check = show("ExecStart", p.Program)
 	}
 	if p.How != "slow-start" {
@@ -181,4 +197,19 @@ func makeExec(p *execParams, c *Case) (Made, *step.Refusal) {
 	made.Changes = append(made.Changes, step.Change{Unit: &step.Unit{Unit: unit, DropIn: "[Service]\n" + line + "\n", State: step.Restarted}})
 	made.Verify = []step.Check{check}
 	return made, c.needTools("systemctl")
+}
+
+// notPlain reports whether systemd might read a character of a program's path as something else.
+func notPlain(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._+-", r)
+}
+
+// execWord writes one argument of ExecStart= so that the program gets it as it is: neither a variable nor a specifier, and
+// one word.
+func execWord(arg string) string {
+	arg = strings.NewReplacer("%", "%%", "$", "$$").Replace(arg)
+	if arg != "" && !strings.ContainsAny(arg, " \"'\\;") {
+		return arg
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(arg) + `"`
 }

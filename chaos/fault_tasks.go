@@ -39,12 +39,15 @@ func tasksKind() Kind {
 			return Made{}, step.Refuse(step.RefusedDrill, "%v", err)
 		}
 		header, answer := c.runPath("header"), c.runPath("answer")
-		where := strings.TrimSuffix(p.API, "/") + strings.ReplaceAll(c.Profile.Mapping.Paths[profile.PathNodeTasks], "{node_id}", p.Node)
+		tasks := c.Profile.Mapping.Path(profile.PathNodeTasks, map[string]string{"node_id": p.Node})
+		if tasks == "" {
+			return Made{}, step.Refuse(step.RefusedUnsupported, "this platform takes no tasks (mapping.paths.%s)", profile.PathNodeTasks)
+		}
 		run := &step.Run{
 			Place: "tasks:" + p.Node, Tier: step.TierBoot, Injected: answer,
 			State: step.Exec{Argv: []string{c.tool("find"), path.Dir(answer), "-maxdepth", "1", "-name", path.Base(answer)}},
 			Do: step.Exec{Argv: []string{c.tool("curl"), "-sS", "-f", "-m", "5", "-o", answer, "-H", "@" + header,
-				"-H", "Content-Type: application/json", "-d", string(body), where}},
+				"-H", "Content-Type: application/json", "-d", string(body), strings.TrimSuffix(p.API, "/") + tasks}},
 			Undo: step.Exec{Argv: []string{c.tool("rm"), "-f", answer}},
 		}
 		return Made{

@@ -2,6 +2,9 @@ package chaos
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +81,7 @@ func kindCases() []kindCase {
 		{name: "crash loop", kind: "service-exec", params: `{unit: "${agent_unit}", how: crash-loop}`},
 		{name: "incompatible", kind: "service-exec", params: `{unit: "${agent_unit}", how: incompatible}`},
 		{name: "program", kind: "service-exec", params: `{unit: "${agent_unit}", how: program, program: /usr/local/bin/other-agent, args: [run]}`},
+		{name: "program with words", kind: "service-exec", params: `{unit: "${agent_unit}", how: program, program: /usr/local/bin/other-agent, args: [--is, "two words", "100%", "$HOME", 'a "b\\c', "", ";"]}`},
 		{name: "slow", kind: "service-exec", params: `{unit: "${agent_unit}", how: slow-start, delay: 8s}`},
 		{name: "no program", kind: "service-exec", params: `{unit: "${agent_unit}", how: program, program: /nowhere}`, refused: step.RefusedUnsupported},
 
@@ -98,6 +102,7 @@ func kindCases() []kindCase {
 		{name: "a second machine", kind: "clone", role: RolePeer, params: `{of: n0}`},
 		{name: "itself", kind: "clone", role: RolePeer, params: `{of: n1}`, refused: step.RefusedUnsupported},
 		{name: "queued", kind: "tasks", role: RolePlatform, params: `{node: n1, api: "http://127.0.0.1:8080", ttl: 1s}`},
+		{name: "a node with a strange name", kind: "tasks", role: RolePlatform, params: `{node: "n1?x=1", api: "http://127.0.0.1:8080", ttl: 1s}`},
 	}
 }
 
@@ -231,6 +236,65 @@ func TestUndoNeedsNoNames(t *testing.T) {
 					t.Errorf("%s, %s: %s is a name, which no undo may have to look up", tc.kind, tc.name, r)
 				}
 			}
+		}
+	}
+}
+
+// TestParametersCount: a parameter that would be ignored, or read as another one, is refused by its name.
+func TestParametersCount(t *testing.T) {
+	for _, tc := range []struct{ kind, params, key string }{
+		{"disk", `{dir: /var, fill: full, seenBy: app}`, "seenBy"},
+		{"disk", `{dir: /var, fill: percent, percent: 94, seenBy: app}`, "seenBy"},
+		{"disk", `{dir: /var, fill: inodes, seenBy: app}`, "seenBy"},
+		{"disk", `{dir: /var, fill: small, bytes: 65536, seenBy: app}`, ""},
+		{"service-exec", `{unit: app, how: crash-loop, args: [x]}`, "args"},
+		{"service-exec", `{unit: app, how: slow-start, delay: 1s, args: [x]}`, "args"},
+		{"service-exec", `{unit: app, how: program, program: /opt/our program}`, "program"},
+		{"service-exec", `{unit: app, how: program, program: /opt/p, args: [x, "two\nlines"]}`, "args[1]"},
+		{"service-exec", `{unit: app, how: program, program: /opt/p, args: ["two words"]}`, ""},
+		{"env", `{set: {A: " b"}}`, "set.A"},
+	} {
+		k, _ := KindOf(tc.kind)
+		p := k.params()
+		if found := params(t, tc.params).decode(p, "params", func(s string) (string, error) { return s, nil }); len(found) > 0 {
+			t.Fatalf("%s %s: %v", tc.kind, tc.params, found)
+		}
+		key := ""
+		if found := k.check(p); len(found) > 0 {
+			key = found[0].key
+		}
+		if key != tc.key {
+			t.Errorf("%s %s: refused for %q, want %q", tc.kind, tc.params, key, tc.key)
+		}
+	}
+}
+
+// TestEnvironIsExact: a longer value and a longer name are others, as the real grep sees it.
+func TestEnvironIsExact(t *testing.T) {
+	environ := filepath.Join(t.TempDir(), "environ")
+	if err := os.WriteFile(environ, []byte("A=https://a:18443\x00MY_A=https://a:1\x00B=two\nC=d\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := Machine{Tools: map[string]Tool{"grep": "grep"}}
+	c := &Case{Machine: &m}
+	for name, tc := range map[string]struct {
+		check step.Check
+		holds bool
+	}{
+		"the value":              {c.environ("u", "A", "https://a:18443"), true},
+		"the begin of the value": {c.environ("u", "A", "https://a:1"), false},
+		"absent":                 {c.noEnviron("u", "C"), true},
+		"the end of a name":      {c.noEnviron("u", "Y_A"), true},
+		"present":                {c.noEnviron("u", "A"), false},
+	} {
+		argv := slices.Clone(tc.check.Exec.Argv)
+		argv[len(argv)-1] = environ
+		code := 0
+		if err := exec.Command(argv[0], argv[1:]...).Run(); err != nil {
+			code = err.(*exec.ExitError).ExitCode()
+		}
+		if holds := slices.Contains(tc.check.Exec.Exits, code); holds != tc.holds {
+			t.Errorf("%s: %q ends with %d, holds %t", name, argv, code, holds)
 		}
 	}
 }

@@ -186,7 +186,10 @@ func (b *planner) fault(m Machine, f Fault) (step.Step, step.Scope) {
 		return made
 	}
 	c := &Case{Run: b.Run, Step: f.ID, Profile: b.profile, Values: b.vars, Machine: &m, minted: minted}
-	made, no := k.make(params, c)
+	made, no := Made{}, withheld(&m, k.ask(params, c))
+	if no == nil {
+		made, no = k.make(params, c)
+	}
 	if no != nil {
 		b.refuse(m.ID, f.ID, no)
 		return step.Step{}, step.Scope{}
@@ -200,6 +203,16 @@ func (b *planner) fault(m Machine, f Fault) (step.Step, step.Scope) {
 		b.refuse(m.ID, f.ID, step.Refuse(step.RefusedDisposable, "%s, and the scenario does not say disposable: true", why))
 	}
 	return out, made.Scope
+}
+
+// withheld refuses facts of an earlier plan that lack a text which the fault needs, since the plan was to be shown.
+func withheld(m *Machine, q Questions) *step.Refusal {
+	for _, path := range q.Texts {
+		if m.Files[path].Text == step.Redacted {
+			return step.Refuse(step.RefusedUnsupported, "%s of %s is not in these facts, since not everybody may read it: plan without them, and the machine is asked", path, m.ID)
+		}
+	}
+	return nil
 }
 
 // spares refuses a block that would cut the operator off.
@@ -248,7 +261,7 @@ func (b *planner) looks() {
 	}
 	b.Control.Check.Control = true
 	if d := b.Scenario.Recovery.Decision; d != nil {
-		path, err := fill(d.Path, b.vars)
+		path, err := fillPath(d.Path, b.vars)
 		if err != nil {
 			b.refuse("", "", step.Refuse(step.RefusedUnsupported, "decision: %v", err))
 		}

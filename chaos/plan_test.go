@@ -249,6 +249,27 @@ func TestPrivateFilesAreNotShown(t *testing.T) {
 	if !strings.Contains(string(p.Targets[0].Drill.Encode()), "hunter2") {
 		t.Error("the machine does not get it")
 	}
+	again := plan(t, "terminal-route-missing", testProfile(), *p.Redacted().Facts)
+	if len(again.Refused) != 1 || !strings.Contains(again.Refused[0].Text, "/etc/nginx/edge.d/term.conf of platform is not in these facts") {
+		t.Errorf("planned again from what was shown: %v", again.Refused)
+	}
+}
+
+// TestDecisionPath: no name leaves its place in the path of a decision.
+func TestDecisionPath(t *testing.T) {
+	s := builtin(t)["cloned-identity"]
+	facts := testFacts(testMachine(RoleNode, "n1?x=1"), testMachine(RolePeer, "n2"), platformMachine())
+	for path, want := range map[string]string{
+		s.Recovery.Decision.Path:    "/v1/admin/nodes/n1%3Fx=1/reactivate",
+		"/v1/a?node=${node_id}&b=c": "/v1/a?node=n1%3Fx%3D1&b=c",
+	} {
+		decision := *s.Recovery.Decision
+		decision.Path = path
+		s.Recovery.Decision = &decision
+		if p := Make(s, testProfile(), Subject{Node: "n1?x=1", Peer: "n2", Allocation: "a1"}, facts, "r1"); p.Decision.Path != want {
+			t.Errorf("%s: %s, want %s", path, p.Decision.Path, want)
+		}
+	}
 }
 
 // TestPlanIsPure: the same again, also after a way through JSON.

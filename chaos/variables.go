@@ -87,6 +87,25 @@ func fill(text string, values map[string]string) (string, error) {
 	}
 }
 
+// fillPath is fill for the path of a URL: no value leaves the segment, or the field of the query, that it stands in.
+func fillPath(text string, values map[string]string) (string, error) {
+	path, query, asks := strings.Cut(text, "?")
+	path, err := fill(path, escaped(values, url.PathEscape))
+	if err != nil || !asks {
+		return path, err
+	}
+	query, err = fill(query, escaped(values, url.QueryEscape))
+	return path + "?" + query, err
+}
+
+func escaped(values map[string]string, escape func(string) string) map[string]string {
+	all := make(map[string]string, len(values))
+	for name, v := range values {
+		all[name] = escape(v)
+	}
+	return all
+}
+
 func isVariable(name string) bool { return aboutVariable(name) != "" }
 
 func aboutVariable(name string) string {
