@@ -56,6 +56,7 @@ func (k *Keeper) spot(s *step.StepLedger, n int) Spot {
 	c := s.Changes[n]
 	return Spot{
 		Run: l.Drill.Run, Step: s.Step.ID, N: n, Change: c.Change, Note: c.Note, Left: left, Rebooted: l.Boot != k.Clock.Boot,
+		Undoing: c.State == step.Reverting || c.State == step.Failed,
 	}
 }
 

@@ -31,6 +31,7 @@ type Spot struct {
 	Note      json.RawMessage // from Look
 	Left      time.Duration   // until the drill's TTL, for who makes it
 	Undone    bool            // just now: a unit has been told, so it cannot still run with what it read
+	Undoing   bool            // its undo was begun before, or its making failed: nobody knows how far that came
 	Rebooted  bool            // since it was made
 }
 

@@ -195,8 +195,8 @@ func (p *filePlace) undo(context.Context) error {
 		return err
 	}
 	for _, dir := range slices.Backward(p.before.Folders) {
-		if os.Remove(dir) != nil {
-			break // not empty, or gone
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			break // somebody uses it
 		}
 	}
 	return syncFolder(p.Change.File.Path)

@@ -86,6 +86,13 @@ func TestFileFolders(t *testing.T) {
 			t.Errorf("foreign %v: left %v", foreign, entries)
 		}
 	}
+	dir := t.TempDir() // somebody has taken the inner one away
+	s, spot := at(t, step.File{Path: dir + "/a/b/f", Text: "drill"})
+	must2(t, s.Make(ctx, spot))
+	must2(t, os.RemoveAll(dir+"/a/b"))
+	looks(t, s, spot, Injected)
+	must2(t, s.Undo(ctx, spot))
+	looks(t, s, spot, Before)
 }
 
 // TestFileForeign: what somebody else put there stays, with the original beside it.

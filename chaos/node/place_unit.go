@@ -90,23 +90,48 @@ func (u *unitPlace) compare(ctx context.Context) (Found, error) {
 	if u.Rebooted {
 		return Found{}, nil // drop-ins in /run and states do not outlive a boot; and it is not yet the time to start units
 	}
-	f := u.dropIn()
+	f, file := u.dropIn(), Found{}
 	if f != nil {
-		if found, err := f.compare(ctx); err != nil || found.Look != Before {
+		found, err := f.compare(ctx)
+		if err != nil || found.Look == Foreign {
 			return found, err
 		}
+		file = found
 	}
 	now, err := showUnit(ctx, u.Change.Unit.Unit)
 	if err != nil {
 		return Found{}, err
 	}
 	switch {
+	case file.Look == Injected:
 	case u.Change.Unit.State == step.Stopped && !now.runs(), u.Change.Unit.State == step.Frozen && now.Freezer == "frozen":
-		return Found{Look: Injected}, nil
-	case f != nil && !u.Undone && now.Invocation != u.before.Invocation:
-		return Found{Look: Injected}, nil // whoever took the drop-in away may not have come as far as the unit: it still runs with it
+	case f != nil && !u.Undone && now.Invocation != u.before.Invocation: // whoever took the drop-in away may not have come as far as the unit: it still runs with it
+	default:
+		return Found{}, nil
 	}
-	return Found{}, nil
+	by, err := u.halted(ctx, now)
+	switch {
+	case err != nil || by == "":
+		return Found{Look: Injected, Text: file.Text}, err
+	case by == "stopped" && file.Look == Before: // it runs with nothing of ours, and no undo is to start it
+		return Found{Text: "somebody has stopped " + u.Change.Unit.Unit}, nil
+	}
+	return Found{Foreign, "somebody has " + by + " " + u.Change.Unit.Unit}, nil
+}
+
+// halted says by which word somebody else keeps a unit from running that an undo would start; "" if nobody does. An undo
+// that was begun has stopped it itself.
+func (u *unitPlace) halted(ctx context.Context, now unitState) (string, error) {
+	switch {
+	case now.Load == "masked" && u.Change.Unit.State != step.Frozen:
+		return "masked", nil
+	case u.Change.Unit.State != step.Restarted || u.Undoing || !now.stopped():
+		return "", nil
+	}
+	if down, err := leans(ctx, u.Change.Unit.Unit); down || err != nil {
+		return "", err
+	}
+	return "stopped", nil
 }
 
 func (u *unitPlace) undo(ctx context.Context) error {

@@ -15,6 +15,10 @@ import (
 type unitState struct {
 	Load, Active, Sub, Freezer, Invocation string
 	MainPID                                int
+	Job                                    bool   // something is about to happen to it
+	Result, Restart                        string // of its last run; when systemd starts it again by itself
+	Remain                                 bool   // it stays active without a process
+	Exit, MainExit                         int64  // µs since boot: when it was no longer active, when its main process ended; 0: it did not
 }
 
 // runs says whether the unit is up, or on its way there.
@@ -27,17 +31,53 @@ func (u unitState) runs() bool {
 }
 
 func showUnit(ctx context.Context, unit string) (unitState, error) {
-	out, err := must(ctx, "", "systemctl", "show", "-p", "LoadState,ActiveState,SubState,FreezerState,InvocationID,MainPID", unit)
+	out, err := must(ctx, "", "systemctl", "show", "-p", "LoadState,ActiveState,SubState,FreezerState,InvocationID,MainPID,Job,"+
+		"Result,Restart,RemainAfterExit,ActiveExitTimestampMonotonic,ExecMainExitTimestampMonotonic", unit)
 	if err != nil {
 		return unitState{}, err
 	}
 	v := properties(out)
-	pid, _ := strconv.Atoi(v["MainPID"])
-	u := unitState{v["LoadState"], v["ActiveState"], v["SubState"], v["FreezerState"], v["InvocationID"], pid}
+	number := func(key string) int64 { n, _ := strconv.ParseInt(v[key], 10, 64); return n } // a socket has no process
+	u := unitState{
+		Load: v["LoadState"], Active: v["ActiveState"], Sub: v["SubState"], Freezer: v["FreezerState"], Invocation: v["InvocationID"],
+		MainPID: int(number("MainPID")), Job: number("Job") != 0, Result: v["Result"], Restart: v["Restart"], Remain: v["RemainAfterExit"] == "yes",
+		Exit: number("ActiveExitTimestampMonotonic"), MainExit: number("ExecMainExitTimestampMonotonic"),
+	}
 	if u.Load == "" {
 		return u, fmt.Errorf("systemd says nothing of %s", unit)
 	}
 	return u, nil
+}
+
+// stopped says whether the unit was stopped, as by systemctl stop. One that failed, waits to be started again, or ended by
+// itself was not. systemd takes a service that it stops for inactive before its process ends, and hears of one that ends by
+// itself afterwards.
+func (u unitState) stopped() bool {
+	byItself := u.Result == "success" && u.Restart != "always" && u.Restart != "on-success" && !u.Remain && u.MainExit > 0 && u.MainExit <= u.Exit
+	return u.Active == "inactive" && !u.Job && !byItself
+}
+
+// leans says whether a unit is down that this one cannot be without: with it, this one is stopped.
+func leans(ctx context.Context, unit string) (bool, error) {
+	out, err := must(ctx, "", "systemctl", "show", "-p", "Requires,Requisite,BindsTo,PartOf", unit)
+	if err != nil {
+		return false, err
+	}
+	var others []string
+	v := properties(out)
+	for _, key := range [...]string{"Requires", "Requisite", "BindsTo", "PartOf"} {
+		others = append(others, strings.Fields(v[key])...)
+	}
+	if len(others) == 0 {
+		return false, nil
+	}
+	out, err = must(ctx, "", append([]string{"systemctl", "show", "-p", "ActiveState"}, others...)...)
+	for block := range strings.SplitSeq(strings.TrimSpace(out), "\n\n") {
+		if u := (unitState{Active: properties(block)["ActiveState"]}); !u.runs() {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 // properties are what systemctl show prints of one unit, by name.
