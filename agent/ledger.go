@@ -38,6 +38,7 @@ const (
 // Ledger is what the agent must remember of its recovery across restarts. It is written down before it is acted upon.
 type Ledger struct {
 	Version  int       `json:"version"`
+	Written  uint64    `json:"written,omitempty"`  // how often it was written down, to tell two copies apart
 	Attempts []Attempt `json:"attempts,omitempty"` // oldest first
 	Spent    []string  `json:"spent,omitempty"`    // digests of tokens that the platform will never take again
 

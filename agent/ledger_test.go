@@ -41,6 +41,34 @@ func TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing(t *testing.T) {
 	}
 }
 
+// TestTheLedgerThatWasWrittenLastCounts: a cordon is no attempt, and what was acknowledged outlasts the process also
+// where only the mirror took it; what the disk took since is not undone by an older copy there.
+func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
+	f := ledgerFile{dir: filepath.Join(t.TempDir(), "state"), mirror: t.TempDir()}
+	again := func() Ledger { // the next process
+		f = ledgerFile{dir: f.dir, mirror: f.mirror}
+		return f.load(testWall)
+	}
+	must(t, f.save(Ledger{}.begin(testWall, diag.RecCertExpired, "a")))
+	l := again()
+	disk := f.dir
+	f.dir = filepath.Join(disk, fileLedger) // no folder: as a disk that has turned read-only
+	l.Cordoned = Hold{Since: testWall, Why: "memory"}
+	must(t, f.save(l))
+	kept, err := os.ReadFile(filepath.Join(f.mirror, fileLedger))
+	must(t, err)
+	f.dir = disk
+	if l = again(); !l.Cordoned.On() || len(l.Attempts) != 1 {
+		t.Fatalf("the cordon is forgotten: %+v", l)
+	}
+	l.Cordoned = Hold{}
+	must(t, f.save(l))
+	must(t, os.WriteFile(filepath.Join(f.mirror, fileLedger), kept, 0o600)) // killed before that was taken away
+	if l = again(); l.Cordoned.On() {
+		t.Errorf("what was lifted holds again: %+v", l)
+	}
+}
+
 func TestReserveIsUsedForAFullDiskOnly(t *testing.T) {
 	r := &scarce{}
 	calls := 0

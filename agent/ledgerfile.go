@@ -27,7 +27,8 @@ type Reserve interface {
 type ledgerFile struct {
 	dir, mirror string // mirror may be empty
 	reserve     Reserve
-	taken       bool // load has taken what another program left
+	taken       bool   // load has taken what another program left
+	written     uint64 // number of the newest copy
 }
 
 // applied is what another program did: the ledger is the running agent's alone.
@@ -36,15 +37,17 @@ type applied struct {
 	Note    Decision `json:"note"`
 }
 
-// load reads what was kept: of two copies the one that counts more attempts. A copy that cannot be read is as none; so a
+// load reads what was kept: of two copies the one that was written last. A copy that cannot be read is as none; so a
 // damaged file costs the memory of the last day, and the platform stays the authority.
 func (f *ledgerFile) load(now time.Time) Ledger {
 	l := readLedger(filepath.Join(f.dir, fileLedger))
 	if f.mirror != "" {
-		if m := readLedger(filepath.Join(f.mirror, fileLedger)); m.Counters.Attempts > l.Counters.Attempts {
+		m := readLedger(filepath.Join(f.mirror, fileLedger))
+		if m.Written > l.Written || m.Written == l.Written && m.Counters.Attempts > l.Counters.Attempts { // an older build numbers nothing
 			l = m
 		}
 	}
+	f.written = l.Written
 	var a applied
 	path := filepath.Join(f.dir, fileApplied)
 	text, err := os.ReadFile(path)
@@ -83,6 +86,8 @@ func readLedger(path string) (l Ledger) {
 
 // save returns once the ledger is kept somewhere that a crash of the process leaves alone.
 func (f *ledgerFile) save(l Ledger) error {
+	f.written++
+	l.Written = f.written
 	text, err := json.Marshal(l)
 	if err != nil {
 		return fmt.Errorf("keep the recovery ledger: %w", err)
@@ -99,6 +104,9 @@ func (f *ledgerFile) save(l Ledger) error {
 			return fmt.Errorf("keep the recovery ledger: %w", errors.Join(err, again))
 		}
 		return nil
+	}
+	if err == nil && f.mirror != "" {
+		_ = os.Remove(filepath.Join(f.mirror, fileLedger)) // an older build, which numbers nothing, may write the next one
 	}
 	if err == nil && f.taken && len(l.Notes) == 0 { // it is recorded, and its effect is in the ledger
 		f.taken = false
