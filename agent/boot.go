@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,6 +33,7 @@ type Boot struct {
 	launcher string // path of the installed program
 	boot     string // id of the host's boot
 	envFile  string // the agent's environment
+	envSeen  string // its stamp when this process was given its environment
 	exec     func(path string, args, env []string) error
 	keeper   *update.Keeper
 	out      *outbox.Outbox
@@ -54,7 +56,7 @@ func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
 	cfg = cfg.withDefaults()
 	d := disk.Dir(filepath.Join(cfg.StateDir, "agent"))
 	b := openBoot(d, cfg.Log, cfg.Recorder)
-	b.envFile = cfg.EnvFile
+	b.envFile, b.envSeen = cfg.EnvFile, stamp(cfg.EnvFile)
 	var err error
 	if b.launcher = getenv(KeyLauncher); b.launcher != "" { // the launcher has hashed this build and written it down
 		b.Running = wire.Build{Version: cfg.Version}
@@ -143,23 +145,25 @@ func (b *Boot) Restarting() string {
 	return b.restart
 }
 
-// environ is this process's environment with set and what an update changed in the environment file; "" takes away.
+// environ is this process's environment with set, what an update changed in the environment file, and the token as it is
+// by now: the next process takes what it is given for what lies there. "" takes away.
 func (b *Boot) environ(set map[string]string) []string {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	maps.Copy(set, b.env)
+	b.mu.Unlock()
+	if token, changed := tokenIn(b.envFile, b.envSeen); changed {
+		set[KeyToken] = token.Reveal()
+	}
 	var out []string
 	for _, kv := range os.Environ() {
 		key, _, _ := strings.Cut(kv, "=")
-		_, first := set[key]
-		if _, second := b.env[key]; !first && !second {
+		if _, other := set[key]; !other {
 			out = append(out, kv)
 		}
 	}
-	for _, m := range []map[string]string{b.env, set} {
-		for key, v := range m {
-			if v != "" {
-				out = append(out, key+"="+v)
-			}
+	for key, v := range set {
+		if v != "" {
+			out = append(out, key+"="+v)
 		}
 	}
 	return out

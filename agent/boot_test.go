@@ -136,3 +136,42 @@ func TestAnotherMachinesProgram(t *testing.T) {
 		}
 	}
 }
+
+// TestTheNextProcessGetsTheTokenOfNow: it takes its environment for what lies in the file, so it must not be given what a
+// rotation, or an operator, has replaced there since this one started.
+func TestTheNextProcessGetsTheTokenOfNow(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"untouched": {KeyToken + "=before\n", "before"},
+		"rotated":   {KeyToken + "=of-now\n", "of-now"},
+		"taken":     {"OTHER=1\n", ""},
+		"no file":   {"", "before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(KeyToken, "before")
+			cfg := Config{Dir: t.TempDir()}.withDefaults()
+			must(t, os.WriteFile(cfg.EnvFile, []byte(KeyToken+"=before\n"), 0o600))
+			installed := t.TempDir() + "/installed"
+			b, err := OpenBoot(cfg, func(string) string { return installed })
+			must(t, err)
+			if name != "untouched" {
+				must(t, os.Remove(cfg.EnvFile))
+			}
+			if name != "untouched" && tc.text != "" {
+				must(t, os.WriteFile(cfg.EnvFile, []byte(tc.text), 0o600))
+			}
+			var given []string
+			b.exec = func(_ string, _, env []string) error {
+				for _, kv := range env {
+					if v, ok := strings.CutPrefix(kv, KeyToken+"="); ok {
+						given = append(given, v)
+					}
+				}
+				return os.ErrPermission
+			}
+			b.restart = "self-update"
+			if err := b.Again(); err == nil || strings.Join(given, " ") != tc.want {
+				t.Errorf("%v, given %q", err, given)
+			}
+		})
+	}
+}

@@ -11,14 +11,22 @@ import (
 // token is the enrollment token as of now. The process was given one when it started; once the environment file has
 // changed since, the file counts: a token that was rotated needs no restart.
 func (r *runtime) token() diag.Secret {
-	if stamp(r.cfg.EnvFile) == r.envSeen {
-		return r.cfg.Token
+	if token, changed := tokenIn(r.cfg.EnvFile, r.envSeen); changed {
+		return token
 	}
-	text, err := os.ReadFile(r.cfg.EnvFile)
+	return r.cfg.Token
+}
+
+// tokenIn is the token in an environment file, if that has changed since its stamp was seen and can be read.
+func tokenIn(envFile, seen string) (token diag.Secret, changed bool) {
+	if stamp(envFile) == seen {
+		return token, false
+	}
+	text, err := os.ReadFile(envFile)
 	if err != nil {
-		return r.cfg.Token
+		return token, false
 	}
-	return diag.NewSecret(probe.ParseEnvFile(string(text))[KeyToken])
+	return diag.NewSecret(probe.ParseEnvFile(string(text))[KeyToken]), true
 }
 
 // enroll makes one attempt, if it can be written down first: a crash loop must not forget what it tried.
