@@ -119,24 +119,25 @@ func (a *application) run() (Applied, error) {
 		}
 	}
 	done := Applied{Correlation: a.bundle.CorrelationID, Changes: a.changes(set)}
-	var err error
-	if done.Undo, err = a.keepUndo(); err != nil {
-		return done, err
-	}
 	// Trust first, endpoints and token last: a crash in between leaves an agent that can still ask, and the same bundle can
 	// be applied again.
-	if err := a.trust(); err != nil {
-		return done, err
-	}
-	if path := set[KeyRecoveryCA]; a.bundle.RecoveryCA != "" {
-		if err := writeFile(path, []byte(a.bundle.RecoveryCA), 0o644); err != nil {
+	for _, step := range [...]func() error{
+		func() (err error) { done.Undo, err = a.keepUndo(); return err },
+		a.trust,
+		func() error {
+			if a.bundle.RecoveryCA == "" {
+				return nil
+			}
+			return writeFile(set[KeyRecoveryCA], []byte(a.bundle.RecoveryCA), 0o644)
+		},
+		func() error { return setEnv(a.cfg.EnvFile, set) },
+		func() error { return a.note(done) },
+	} {
+		if _, err := withReserve(a.cfg.Reserve, step); err != nil { // each by itself: what was done is not done twice
 			return done, err
 		}
 	}
-	if err := setEnv(a.cfg.EnvFile, set); err != nil {
-		return done, err
-	}
-	return done, a.note(done)
+	return done, nil
 }
 
 // environment is what the environment file must say.

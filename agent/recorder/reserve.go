@@ -31,6 +31,17 @@ func (r *Recorder) RefillReserve() error {
 	return r.disk.fillReserve()
 }
 
+// ReserveIn is the reserve of the record in a folder of the host, for a program beside its recorder.
+type ReserveIn string
+
+// ReleaseReserve gives it back to the file system.
+func (dir ReserveIn) ReleaseReserve() error { return dir.folder().dropReserve() }
+
+// RefillReserve takes it back, as far as there is room.
+func (dir ReserveIn) RefillReserve() error { return dir.folder().fillReserve() }
+
+func (dir ReserveIn) folder() *folder { return &folder{fs: hostFS{}, dir: string(dir)} }
+
 func (f *folder) reserveFile(n int) string {
 	return filepath.Join(f.dir, record.DirReserve, strconv.Itoa(n))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent"
+	"github.com/gpuaas/gpuaasctl/agent/recorder"
 )
 
 const bundleUsage = `usage: gpuaas-agent bundle apply [--env-file F] [--dir D] [--json] < bundle.json
@@ -32,10 +33,12 @@ func runBundle(_ context.Context, args []string, sys system) error {
 	fs.StringVar(&cfg.Dir, "dir", agent.DefaultDir, "folder of cert.pem, key.pem and ca-bundle.crt")
 	fs.StringVar(&cfg.EnvFile, "env-file", "", "the agent's environment `FILE` (default agent.env in --dir)")
 	fs.StringVar(&cfg.StateDir, "state-dir", "", "`FOLDER` of what survives a restart (default /var/lib/gpuaas)")
+	recordDir := fs.String("record-dir", recorder.DefaultDir, "`FOLDER` of the diagnostic record, whose reserve makes room on a full disk")
 	asJSON := fs.Bool("json", false, "as one JSON document")
 	if err := parse(fs, args[1:], sys); err != nil {
 		return err
 	}
+	cfg.Reserve = recorder.ReserveIn(*recordDir)
 	done, err := agent.ApplyBundle(sys.in, cfg, time.Now())
 	if errors.Is(err, agent.ErrBundle) {
 		return &usageError{err}
