@@ -120,7 +120,7 @@ func newHistoryShow(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.render(r, output)
+			return a.render(r, output, "")
 		},
 	}
 	formatFlag(cmd, &output, formatTable, formats[:]...)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
 // defaultDeadline bounds a whole walk: long enough for every hop's budget on a slow path, short enough for somebody
@@ -27,8 +29,8 @@ var formats = [...]string{formatTable, formatWide, formatShort, formatJSON, form
 
 // What --fail-on takes beside nothing.
 const (
-	failOnWarn       = "warn"
-	failOnRegression = "regression"
+	failOnWarn       = render.FailOnWarn
+	failOnRegression = render.FailOnRegression
 )
 
 // preflightOptions is what one walk is asked for.
@@ -134,7 +136,7 @@ func (a *app) preflight(cmd *cobra.Command, o *preflightOptions) error {
 		return err
 	}
 	if !shown {
-		err = a.render(report, o.output)
+		err = a.render(report, o.output, o.failOn)
 	}
 	if o.report != "" { // also when nobody could see it
 		err = errors.Join(err, writeReport(o.report, report))

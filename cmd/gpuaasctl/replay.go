@@ -58,7 +58,7 @@ func (a *app) replay(ctx context.Context, path, output, fail string, baseline *b
 			return err
 		}
 	}
-	if err := a.render(report, output); err != nil {
+	if err := a.render(report, output, fail); err != nil {
 		return err
 	}
 	return judged(report, fail)

@@ -35,10 +35,12 @@ func (a *app) lookAtList(format string) render.Options {
 	return o
 }
 
-// render writes r to stdout as one document.
-func (a *app) render(r *diag.Report, format string) error {
+// render writes r to stdout as one document. failOn is what the gate stops at, beside a failed hop.
+func (a *app) render(r *diag.Report, format, failOn string) error {
+	o := a.look(format)
+	o.FailOn = failOn
 	var b bytes.Buffer
-	if err := render.Report(&b, r, a.look(format)); err != nil {
+	if err := render.Report(&b, r, o); err != nil {
 		return fmt.Errorf("render report: %w", err)
 	}
 	return a.write(b.Bytes())

@@ -80,7 +80,7 @@ func TestNothingToCompare(t *testing.T) {
 	none := &diag.Diff{Baseline: diag.Baseline{From: diag.LastGood}, Because: "no good walk is kept"}
 	for _, format := range []Format{Table, Short, Markdown, JUnit} {
 		var b bytes.Buffer
-		if err := Report(&b, &diag.Report{Diff: none}, Options{Format: format, Width: 120}); err != nil {
+		if err := Report(&b, &diag.Report{Verdict: diag.Verdict{Outcome: diag.OutcomePass}, Diff: none}, Options{Format: format, Width: 120}); err != nil {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, "no good walk is kept") || strings.Contains(out, "nothing") {

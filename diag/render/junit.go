@@ -43,7 +43,9 @@ type JUnitProperty struct {
 	Value string `xml:"value,attr"`
 }
 
-// JUnitCase is one hop. A fail is a failure, an inconclusive an error, skipped and not reached are skipped.
+// JUnitCase is one hop. A fail is a failure, an inconclusive an error, skipped and not reached are skipped; a warning is a
+// failure where the gate stops at warnings. One more case, "verdict" or "baseline", stands for what no hop says, so that
+// a file without failures and errors is always a walk that a gate lets pass.
 type JUnitCase struct {
 	Name      string        `xml:"name,attr"`
 	ClassName string        `xml:"classname,attr"`
@@ -61,8 +63,8 @@ type JUnitProblem struct {
 	Text    string `xml:",cdata"`
 }
 
-func writeJUnit(w io.Writer, r *diag.Report) error {
-	b, err := xml.MarshalIndent(junit(r), "", "  ")
+func writeJUnit(w io.Writer, r *diag.Report, failOn string) error {
+	b, err := xml.MarshalIndent(junit(r, failOn), "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode junit: %w", err)
 	}
@@ -70,7 +72,7 @@ func writeJUnit(w io.Writer, r *diag.Report) error {
 	return err
 }
 
-func junit(r *diag.Report) JUnitSuites {
+func junit(r *diag.Report, failOn string) JUnitSuites {
 	s := JUnitSuite{
 		Name: Clean(subject(&r.Subject)), Time: secondsOf(r.Run.DurationMS), Hostname: Clean(r.Subject.NodeHost),
 		Timestamp: r.Run.StartedAt.UTC().Format("2006-01-02T15:04:05"), // the dialect knows no zone and no fraction
@@ -88,25 +90,10 @@ func junit(r *diag.Report) JUnitSuites {
 		s.Properties = append(s.Properties, JUnitProperty{"regressions", strconv.Itoa(r.Diff.Regressions())})
 	}
 	for i := range r.Hops {
-		c := junitCase(r, &r.Hops[i])
-		s.Tests++
-		switch {
-		case c.Failure != nil:
-			s.Failures++
-		case c.Error != nil:
-			s.Errors++
-		case c.Skipped != nil:
-			s.Skipped++
-		}
-		s.Cases = append(s.Cases, c)
+		s.add(junitCase(r, &r.Hops[i], failOn))
 	}
-	if r.Verdict.Outcome == diag.OutcomeInconclusive && s.Failures+s.Errors == 0 {
-		// Without this a walk that decided nothing would read as green.
-		s.Cases = append(s.Cases, JUnitCase{
-			Name: "verdict", ClassName: "preflight", Time: "0",
-			Error: &JUnitProblem{Message: Clean(undecided(r)), Type: string(r.Verdict.Outcome)},
-		})
-		s.Tests, s.Errors = s.Tests+1, s.Errors+1
+	if c := gateCase(r, failOn); c != nil && s.Failures+s.Errors == 0 {
+		s.add(*c)
 	}
 	return JUnitSuites{
 		Name: "gpuaasctl preflight", Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Skipped: s.Skipped,
@@ -114,15 +101,51 @@ func junit(r *diag.Report) JUnitSuites {
 	}
 }
 
-func junitCase(r *diag.Report, h *diag.HopResult) JUnitCase {
+func (s *JUnitSuite) add(c JUnitCase) {
+	s.Tests++
+	switch {
+	case c.Failure != nil:
+		s.Failures++
+	case c.Error != nil:
+		s.Errors++
+	case c.Skipped != nil:
+		s.Skipped++
+	}
+	s.Cases = append(s.Cases, c)
+}
+
+// gateCase is why a gate stops at a walk of which no hop failed; nil where it does not. Without it a walk that decided
+// nothing would read as green.
+func gateCase(r *diag.Report, failOn string) *JUnitCase {
+	c := &JUnitCase{Name: "verdict", ClassName: "preflight", Time: "0"}
+	problem := &JUnitProblem{Type: string(r.Verdict.Outcome)}
+	good := r.Verdict.Outcome == diag.OutcomePass || r.Verdict.Outcome == diag.OutcomeWarn
+	switch {
+	case !good || r.Run.EndedBy == diag.EndedInterrupted || r.Run.EndedBy == diag.EndedError:
+		c.Error, problem.Message = problem, Clean(undecided(r))
+	case failOn == FailOnWarn && r.Verdict.Outcome == diag.OutcomeWarn:
+		c.Failure, problem.Message = problem, "warnings"
+	case failOn != FailOnRegression:
+		return nil
+	case r.Diff == nil || !r.Diff.Comparable:
+		c.Name, c.Error, problem.Message = "baseline", problem, "nothing to compare with"
+	case r.Diff.Regressions() > 0:
+		c.Name, c.Failure, problem.Message, problem.Text = "baseline", problem, Clean(diffHead(r.Diff)), "\n"+junitDiff(r)+"\n"
+	default:
+		return nil
+	}
+	return c
+}
+
+func junitCase(r *diag.Report, h *diag.HopResult, failOn string) JUnitCase {
 	c := JUnitCase{Name: Clean(string(h.ID)), ClassName: "preflight." + Clean(string(h.Layer)), Time: secondsOf(h.DurationMS)}
 	message := Clean(said(&h.Finding))
-	switch h.Status {
-	case diag.StatusFail:
+	switch {
+	case h.Status == diag.StatusFail, h.Status == diag.StatusWarn && failOn == FailOnWarn:
 		c.Failure = &JUnitProblem{Message: message, Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n"}
-	case diag.StatusInconclusive:
+	case h.Status == diag.StatusInconclusive:
 		c.Error = &JUnitProblem{Message: message, Type: string(h.Status)}
-	case diag.StatusSkipped, diag.StatusNotReached:
+	case h.Status == diag.StatusSkipped, h.Status == diag.StatusNotReached:
 		c.Skipped = &JUnitProblem{Message: h.Status.Words() + ": " + message}
 	default:
 		c.Out = message

@@ -52,7 +52,14 @@ type Options struct {
 	Width  int    // columns; 0 is DefaultWidth
 	Color  bool   // the caller has looked at NO_COLOR and at the terminal
 	ASCII  bool   // for a locale without UTF-8: symbols and foreign letters become ASCII, one column each
+	FailOn string // what else a gate stops at, which JUnit then counts: FailOnWarn, FailOnRegression
 }
+
+// What a gate may stop at beside a failed hop and a walk that decides nothing.
+const (
+	FailOnWarn       = "warn"
+	FailOnRegression = "regression"
+)
 
 // UTF8 reports whether a locale, as given by LC_ALL, LC_CTYPE or LANG (the first one set), is UTF-8.
 func UTF8(locale string) bool {
@@ -68,7 +75,7 @@ func Report(w io.Writer, r *diag.Report, o Options) error {
 	case NDJSON:
 		return writeNDJSON(w, r)
 	case JUnit:
-		return writeJUnit(w, r)
+		return writeJUnit(w, r, o.FailOn)
 	case Markdown:
 		return writeMarkdown(w, r)
 	}
