@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,8 +27,13 @@ func isSecretName(name string) bool {
 	return containsAny(upper, secretParts[:]) && !strings.HasSuffix(upper, "_PUBKEYS") && !strings.HasSuffix(upper, "_PUBKEY")
 }
 
-// env tells the names in Env of the environment that the agent (or Unit) was started with. A name that is not set is
-// absent. Words: file_missing (no process and no file), not_permitted, file_unreadable.
+// keyToken is the one variable that a running agent does not keep from its start: a token that was rotated needs no
+// restart.
+const keyToken = "GPUAAS_ENROLLMENT_TOKEN"
+
+// env tells the names in Env of the environment that the agent (or Unit) was started with; its token as its file has it,
+// where that was changed since. A name that is not set is absent. Words: file_missing (no process and no file),
+// not_permitted, file_unreadable.
 func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	agent := p.Agent
 	if req.Unit != "" && req.Unit != agent.Unit {
@@ -71,6 +77,33 @@ func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 		return
 	}
 	tell(f.Env, only(all, req.Env), age)
+	if agent.PID > 0 && slices.Contains(req.Env, keyToken) && changedSinceStart(agent.EnvFile, agent.PID) {
+		if now, err := readEnvFiles([]string{agent.EnvFile}); err == nil {
+			delete(f.Env.Secret, keyToken)
+			if token, set := now[keyToken]; set {
+				f.Env.Secret[keyToken] = told(token, filesAge([]string{agent.EnvFile}))
+			}
+		}
+	}
+}
+
+// changedSinceStart reports whether a file was written, or put in its place, after the process was started.
+func changedSinceStart(file string, pid int) bool {
+	st, err := os.Stat(file)
+	if err != nil {
+		return false
+	}
+	stat, err := readStat(pid)
+	if err != nil {
+		return false
+	}
+	up, err := hostUptime()
+	if err != nil {
+		return false
+	}
+	ran := time.Duration((up - float64(stat.started)/ticks) * float64(time.Second))
+	changed := st.Sys().(*syscall.Stat_t).Ctim //nolint:forcetypeassert // on Linux it is one
+	return time.Unix(changed.Unix()).After(time.Now().Add(-ran))
 }
 
 // gone reports whether a process ended between being found and being read.
@@ -83,17 +116,24 @@ func tell(e *diag.EnvFacts, vars map[string]string, age string) {
 		switch {
 		case !isSecretName(name):
 			e.Values[name] = withoutUserinfo(value)
-		case value == "":
-			e.Secret[name] = "empty"
 		default:
-			e.Secret[name] = "present"
-			for _, more := range [...]string{age, until(value)} {
-				if more != "" {
-					e.Secret[name] += ", " + more
-				}
-			}
+			e.Secret[name] = told(value, age)
 		}
 	}
+}
+
+// told is what is said of a secret.
+func told(value, age string) string {
+	if value == "" {
+		return "empty"
+	}
+	text := "present"
+	for _, more := range [...]string{age, until(value)} {
+		if more != "" {
+			text += ", " + more
+		}
+	}
+	return text
 }
 
 // claimsPrefix begins a token that says what it is for: prefix, base64url of the claims, dot, secret.

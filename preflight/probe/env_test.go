@@ -9,16 +9,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// untilTheThird is {"node_id":"n","environment_profile":"lab","issued_at":"2026-01-02T12:00:00Z","expires_at":"2026-01-03T12:00:00Z"}.
+const untilTheThird = "eyJub2RlX2lkIjoibiIsImVudmlyb25tZW50X3Byb2ZpbGUiOiJsYWIiLCJpc3N1ZWRfYXQiOiIyMDI2LTAxLTAyVDEyOjAwOjAwWiIsImV4cGlyZXNfYXQiOiIyMDI2LTAxLTAzVDEyOjAwOjAwWiJ9"
+
 // TestATokenTellsUntilWhen: of a token presence, age and end are told, and never its text.
 func TestATokenTellsUntilWhen(t *testing.T) {
-	// {"node_id":"n","environment_profile":"lab","issued_at":"2026-01-02T12:00:00Z","expires_at":"2026-01-03T12:00:00Z"}
-	const claims = "eyJub2RlX2lkIjoibiIsImVudmlyb25tZW50X3Byb2ZpbGUiOiJsYWIiLCJpc3N1ZWRfYXQiOiIyMDI2LTAxLTAyVDEyOjAwOjAwWiIsImV4cGlyZXNfYXQiOiIyMDI2LTAxLTAzVDEyOjAwOjAwWiJ9"
 	for value, want := range map[string]string{
-		"":                           "empty",
-		"opaque-canary":              "present, issued 2h ago",
-		"grt1." + claims + ".canary": "present, issued 2h ago, until 2026-01-03T12:00:00Z",
-		"grt1." + claims:             "present, issued 2h ago",
-		"grt1.x.canary":              "present, issued 2h ago",
+		"":                                  "empty",
+		"opaque-canary":                     "present, issued 2h ago",
+		"grt1." + untilTheThird + ".canary": "present, issued 2h ago, until 2026-01-03T12:00:00Z",
+		"grt1." + untilTheThird:             "present, issued 2h ago",
+		"grt1.x.canary":                     "present, issued 2h ago",
 	} {
 		var e diag.EnvFacts
 		tell(&e, map[string]string{"GPUAAS_ENROLLMENT_TOKEN": value}, "issued 2h ago")

@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -126,15 +127,21 @@ func TestEnvironmentOfAProcessThatComesOrGoes(t *testing.T) {
 	}
 }
 
+// putInPlace replaces a file by one that says that it was written two hours ago.
+func putInPlace(t *testing.T, file, text string) {
+	t.Helper()
+	then := time.Now().Add(-2*time.Hour - 500*time.Millisecond)
+	next := file + ".new"
+	if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Chtimes(next, then, then), os.Rename(next, file)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestEnv(t *testing.T) {
 	fakes := newFakes(t)
 	file := filepath.Join(t.TempDir(), "agent.env")
-	if err := os.WriteFile(file, []byte("GPUAAS_NODE_ID=file\nGPUAAS_ENROLLMENT_TOKEN=hunter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(file, time.Now(), time.Now().Add(-2*time.Hour-500*time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	putInPlace(t, file, "GPUAAS_NODE_ID=file\nGPUAAS_ENROLLMENT_TOKEN=hunter2\n")
+	time.Sleep(20 * time.Millisecond)
 	cmd := agentProcess(t, "GPUAAS_NODE_ID=n", "GPUAAS_ENROLLMENT_TOKEN=hunter2", "GPUAAS_TASK_SIGNING_PUBKEYS=k:v",
 		"HTTPS_PROXY=http://user:hunter2@proxy:3128", "DB_PASSWORD=hunter2", "OTHER=x", "API_KEY=")
 	ask := diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_NODE_ID", "GPUAAS_ENROLLMENT_TOKEN", "GPUAAS_TASK_SIGNING_PUBKEYS", "HTTPS_PROXY", "DB_PASSWORD", "API_KEY", "UNSET"}}
@@ -149,6 +156,21 @@ func TestEnv(t *testing.T) {
 	if !maps.Equal(f.Env.Secret, map[string]string{"GPUAAS_ENROLLMENT_TOKEN": "present, written 2h0m0s ago", "DB_PASSWORD": "present, written 2h0m0s ago", "API_KEY": "empty"}) {
 		t.Errorf("secrets = %v", f.Env.Secret)
 	}
+
+	// The agent runs on while its token is rotated: the token is the file's, and everything else as it was started with.
+	for text, want := range map[string]string{
+		"GPUAAS_NODE_ID=file\nGPUAAS_ENROLLMENT_TOKEN=grt1." + untilTheThird + ".hunter2\nDB_PASSWORD=\n": "present, written 2h0m0s ago, until 2026-01-03T12:00:00Z",
+		"GPUAAS_ENROLLMENT_TOKEN=\n": "empty",
+		"GPUAAS_NODE_ID=file\n":      "",
+	} {
+		time.Sleep(20 * time.Millisecond) // a process's start is known in hundredths of a second
+		putInPlace(t, file, text)
+		f = p.Run(t.Context(), ask)
+		if f.Env == nil || f.Env.Source != "process" || f.Env.Values["GPUAAS_NODE_ID"] != "n" || f.Env.Secret["GPUAAS_ENROLLMENT_TOKEN"] != want || f.Env.Secret["DB_PASSWORD"] == "empty" {
+			t.Errorf("after the rotation to %q: %+v", text, f.Env)
+		}
+	}
+	putInPlace(t, file, "GPUAAS_NODE_ID=file\nGPUAAS_ENROLLMENT_TOKEN=hunter2\n")
 
 	fakes.unit(t, "agent.service", "MainPID=0")
 	f = p.Run(t.Context(), ask)
