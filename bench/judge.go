@@ -57,23 +57,29 @@ func judging(ctx context.Context, _ options, t *table) error {
 	return fleet(reports, t)
 }
 
-// fleet writes one line per node by the renderer of one-line reports.
+// fleet writes one line per node, by the writer of the tool's own lists.
 func fleet(reports []*diag.Report, t *table) error {
 	began := time.Now()
-	rows := make([][]string, 0, fleetRows+1)
-	rows = append(rows, []string{"NODE", "OUTCOME", "FIRST FAILED HOP", "SIGNAL", "OWNER", "REASON"})
-	for i := range fleetRows {
+	columns := []render.Column{{Title: "node"}, {Title: "outcome"}, {Title: "first failed hop"}, {Title: "signal"}, {Title: "owner"}, {Title: "reason"}}
+	rows := make([][]render.Cell, fleetRows)
+	for i := range rows {
 		v := reports[i%len(reports)].Verdict
 		signal := ""
 		if v.Blame != nil {
 			signal = string(v.Blame.Signal)
 		}
-		rows = append(rows, []string{fmt.Sprintf("compute-node-%05d", i), string(v.Outcome), string(v.FirstFailedHop), signal, v.Owner, string(v.Reason)})
+		for _, text := range [...]string{fmt.Sprintf("compute-node-%05d", i), string(v.Outcome), string(v.FirstFailedHop), signal, render.Clean(v.Owner), string(v.Reason)} {
+			rows[i] = append(rows[i], render.Cell{Text: text})
+		}
 	}
 	var b strings.Builder
-	columns(&b, rows)
+	page := render.NewDocument(render.Options{Width: 200})
+	page.List(columns, rows)
+	if err := page.Flush(&b); err != nil {
+		return err
+	}
 	took := time.Since(began)
-	t.aim(fmt.Sprintf("table of %d nodes (this program's column writer)", fleetRows), short(took), "< 50 ms", took < goalFleet)
+	t.aim(fmt.Sprintf("table of %d nodes", fleetRows), short(took), "< 50 ms", took < goalFleet)
 	began = time.Now()
 	var out strings.Builder
 	const some = 1000

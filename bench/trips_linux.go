@@ -14,8 +14,8 @@ const (
 	goalCold, goalWarm = 11.0, 2.0
 	goalR2             = 0.999
 
-	// rounding is what a slope may be off and still be counted as the whole number below.
-	rounding = 0.5
+	// rounding: a slope is as good as it is printed, with one decimal.
+	rounding = 0.05
 )
 
 // counted is what round trips are counted of: once returns how long it took, several times over.
