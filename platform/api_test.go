@@ -240,7 +240,7 @@ func (l *lockedBuffer) String() string {
 func TestLogsHoldNoSecret(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
-	_, p := withRedis(t, func(o *platformtest.Options) { o.Log = &log })
+	_, p := withRedis(t, impatient, func(o *platformtest.Options) { o.Log = &log })
 	enrollment := p.EnrollmentToken(platformtest.NodeID).Reveal()
 	p.Enroll(platformtest.NodeID)
 	m := mint(t, p)

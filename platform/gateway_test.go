@@ -115,7 +115,7 @@ func TestBrowserIsRefusedInWords(t *testing.T) {
 
 func TestNodeStreamTimeoutIsSaid(t *testing.T) {
 	t.Parallel()
-	_, p := withRedis(t)
+	_, p := withRedis(t, impatient)
 	p.Enroll(platformtest.NodeID) // and nobody waits for tasks
 	m := mint(t, p)
 	began := time.Now()
@@ -144,9 +144,40 @@ func TestNodeStreamTimeoutIsSaid(t *testing.T) {
 	}
 }
 
-// TestNodeSpeaks: what the node says or fails to say over its stream reaches the browser.
-func TestNodeSpeaks(t *testing.T) {
+// TestNodeSaysNothing: a stream that comes and is not ready in time is as none.
+func TestNodeSaysNothing(t *testing.T) {
 	t.Parallel()
+	_, p := withRedis(t, func(o *platformtest.Options) {
+		o.Config = func(c *platform.Config) { c.Policy.NodeStreamTimeout = 3 } // the stream itself has to come within it
+	})
+	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
+	node.run(func(ctx context.Context, task wire.Task) wire.TaskResult {
+		var open wire.TerminalOpenPayload
+		_ = json.Unmarshal(task.Payload, &open)
+		conn, _, err := node.dialStream(ctx, open.SessionID)
+		if err != nil {
+			t.Errorf("node stream: %v", err)
+			return completed()
+		}
+		_, _, _ = conn.Read(short(t)) // until the gateway closes
+		return completed()
+	})
+	m := mint(t, p)
+	conn, _, err := attach(t, p, m.URL, m.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := readFrame(t, conn); f.Type != "error" || f.Code != wire.CodeNodeStreamTimeout {
+		t.Fatalf("frame %+v", f)
+	}
+	wantClose(t, conn, 4408, wire.CodeNodeStreamTimeout)
+	if s := session(t, p, m.SessionID); s.Reason != wire.CodeNodeStreamTimeout || s.Stream == "" || s.PTY != "" {
+		t.Errorf("session %+v", s)
+	}
+}
+
+// TestNodeSpeaks: what the node says over its stream reaches the browser, and that it breaks off.
+func TestNodeSpeaks(t *testing.T) {
 	_, p := withRedis(t)
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
 	behave := make(chan func(*websocket.Conn), 1)
@@ -173,9 +204,6 @@ func TestNodeSpeaks(t *testing.T) {
 			sendFrame(t, c, wire.Frame{Type: "error", Code: wire.CodeUserMissing, Message: "no such user"})
 			c.Close(websocket.StatusNormalClosure, "")
 		}, wire.Frame{Type: "error", Code: wire.CodeUserMissing}, 4502, wire.CodeUserMissing, false},
-		{"stream without a word", func(c *websocket.Conn) {
-			_, _, _ = c.Read(short(t)) // until the gateway closes
-		}, wire.Frame{Type: "error", Code: wire.CodeNodeStreamTimeout}, 4408, wire.CodeNodeStreamTimeout, false},
 		{"stream cut", func(c *websocket.Conn) { c.CloseNow() },
 			wire.Frame{Type: "error", Code: "node_stream_closed"}, 4502, "node_stream_closed", false},
 		{"exit", func(c *websocket.Conn) {
@@ -235,7 +263,7 @@ func TestRedisDown(t *testing.T) {
 
 func TestSessionCanBeAttachedOnceRedisIsBack(t *testing.T) {
 	t.Parallel()
-	redis, p := withRedis(t)
+	redis, p := withRedis(t, impatient)
 	m := mint(t, p)
 	redis.SetError("LOADING Redis is loading the dataset in memory")
 	if _, resp, err := attach(t, p, m.URL, m.Token); err == nil || envelope(t, resp).Code != wire.CodeSessionStore {

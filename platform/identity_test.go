@@ -265,7 +265,7 @@ func TestBundle(t *testing.T) {
 // TestClonedIdentity: two hosts alternate with one identity. Both are out until an operator fenced one and accepted the
 // other again; the fenced one stays out and says nothing about the node.
 func TestClonedIdentity(t *testing.T) {
-	p := platformtest.StartPlatform(t, platformtest.Options{})
+	p := platformtest.StartPlatform(t, platformtest.Options{Config: slowSweeps}) // a sweep between detection and reason would tell the reason itself
 	cred := p.Enroll(platformtest.NodeID)
 	host := func(id string) string {
 		return beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: id, BootID: "boot-" + id}, wire.HeaderCorrelationID, "clone-1", wire.HeaderNodeInstance, id)

@@ -37,7 +37,7 @@ func (p *Platform) Sweep(ctx context.Context) (int, error) {
 
 // sweepLoop expires tasks, looks at the trust again and makes changed reasons known, until ctx is done.
 func (p *Platform) sweepLoop(ctx context.Context) {
-	every(ctx, seconds(p.cfg.Policy.TaskStaleSweepInterval), func() {
+	p.every(ctx, seconds(p.cfg.Policy.TaskStaleSweepInterval), func() {
 		n, err := p.Sweep(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -54,7 +54,7 @@ func (p *Platform) sweepLoop(ctx context.Context) {
 
 // pruneLoop forgets what is not kept any longer until ctx is done.
 func (p *Platform) pruneLoop(ctx context.Context) {
-	every(ctx, time.Hour, func() {
+	p.every(ctx, time.Hour, func() {
 		if err := p.store.Prune(ctx, p.now()); err != nil && ctx.Err() == nil {
 			p.log.Error("prune failed", "error", err)
 		}
@@ -65,9 +65,10 @@ func (p *Platform) pruneLoop(ctx context.Context) {
 func (p *Platform) probeLoop(ctx context.Context) {
 	interval := seconds(p.cfg.Policy.AppStatusProbeInterval)
 	if interval == 0 {
+		p.first.Done()
 		return
 	}
-	every(ctx, interval, func() {
+	p.every(ctx, interval, func() {
 		if err := p.ProbeApps(ctx); err != nil && ctx.Err() == nil {
 			p.log.Error("status probes failed", "error", err)
 		}
@@ -75,18 +76,24 @@ func (p *Platform) probeLoop(ctx context.Context) {
 }
 
 // every calls do now and then once per interval until ctx is done.
-func every(ctx context.Context, interval time.Duration, do func()) {
+func (p *Platform) every(ctx context.Context, interval time.Duration, do func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	do()
+	p.first.Done()
 	for {
-		do()
 		select {
 		case <-ticker.C:
+			do()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
+
+// FirstRound waits, once Run was called, until each loop has gone round: what a test does afterwards, and to its clock,
+// meets none of them at its start.
+func (p *Platform) FirstRound() { p.first.Wait() }
 
 // ProbeApps enqueues one status probe for each active workload that is due and has none in flight. The platform
 // does so by itself at the policy's interval.

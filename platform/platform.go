@@ -28,6 +28,8 @@ const (
 	shutdownTime = 1500 * time.Millisecond
 	// headerTime bounds the reading of a request's header: nobody honest is slower.
 	headerTime = 10 * time.Second
+	// loops is how many run beside the listeners.
+	loops = 3
 )
 
 // Deps are the platform's ties to its surroundings; the zero value is production.
@@ -52,7 +54,8 @@ type Platform struct {
 	denials denialGate
 	metrics metrics
 
-	mistrusted bool // by the ingress, when it was last looked at; checkTrust's own
+	first      sync.WaitGroup // the first round of each loop
+	mistrusted bool           // by the ingress, when it was last looked at; checkTrust's own
 	servers    []server
 }
 
@@ -69,6 +72,7 @@ func New(cfg Config, deps Deps) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{cfg: cfg, log: deps.Log, now: deps.Now}
+	p.first.Add(loops)
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -165,9 +169,9 @@ func (p *Platform) Run(ctx context.Context) error {
 			}
 		})
 	}
-	wg.Go(func() { p.sweepLoop(ctx) })
-	wg.Go(func() { p.pruneLoop(ctx) })
-	wg.Go(func() { p.probeLoop(ctx) })
+	for _, loop := range [loops]func(context.Context){p.sweepLoop, p.pruneLoop, p.probeLoop} {
+		wg.Go(func() { loop(ctx) })
+	}
 	var err error
 	select {
 	case <-ctx.Done():

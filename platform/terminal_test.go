@@ -94,11 +94,16 @@ func sendFrame(t *testing.T, conn *websocket.Conn, f wire.Frame) {
 	}
 }
 
-// withRedis starts a platform with a session store and a node stream timeout of one second.
+// impatient waits for a node's stream for a second: for tests in which none comes.
+func impatient(o *platformtest.Options) {
+	o.Config = func(c *platform.Config) { c.Policy.NodeStreamTimeout = 1 }
+}
+
+// withRedis starts a platform with a session store, which waits for a node's stream for longer than any node here takes.
 func withRedis(t *testing.T, edit ...func(*platformtest.Options)) (*miniredis.Miniredis, *platformtest.Platform) {
 	t.Helper()
 	redis := miniredis.RunT(t)
-	o := platformtest.Options{Redis: redis.Addr(), Config: func(c *platform.Config) { c.Policy.NodeStreamTimeout = 1 }}
+	o := platformtest.Options{Redis: redis.Addr(), Config: func(c *platform.Config) { c.Policy.NodeStreamTimeout = 30 }}
 	for _, e := range edit {
 		e(&o)
 	}

@@ -122,6 +122,7 @@ func (p *Platform) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
+	p.FirstRound()
 	p.stop = sync.OnceValue(func() error {
 		cancel()
 		select {
