@@ -126,10 +126,18 @@ func TestCatalogueSaysMore(t *testing.T) {
 		"terminal-egress-blocked":  browser,
 		"terminal-resolve-removed": browser,
 	}
+	reason := map[string]diag.ReasonCode{
+		"wrong-public-edge": diag.ReasonEndpointProfileDrift,
+		"ingress-ca-drift":  diag.ReasonCertUntrustedByIngress,
+		"cloned-identity":   diag.ReasonClonedIdentity,
+	}
 	gravest := []string{"ingress-ca-drift", "cloned-identity"}
 	for id, s := range builtin(t) {
 		if want, said := first[id]; said && !slices.Equal(s.Expect.FirstFailedHop, want) {
 			t.Errorf("%s: %v fails first, want %v", id, s.Expect.FirstFailedHop, want)
+		}
+		if want, named := reason[id]; named && !slices.Equal(s.Expect.Reason, []diag.ReasonCode{want}) {
+			t.Errorf("%s: reason %v, want %s", id, s.Expect.Reason, want)
 		}
 		if is, want := s.Metadata.Severity == string(diag.P0), slices.Contains(gravest, id); is != want {
 			t.Errorf("%s: severity %s", id, s.Metadata.Severity)

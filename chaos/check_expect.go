@@ -11,7 +11,7 @@ import (
 func (c *checker) expect() {
 	e := c.s.Expect
 	switch {
-	case e.Blame.None && len(e.Others)+len(e.FirstFailedHop) > 0:
+	case e.Blame.None && len(e.Others)+len(e.FirstFailedHop)+len(e.Reason) > 0:
 		c.bad("expect.others", "nothing can be found where nothing is blamed")
 	case e.Blame.None && len(e.MustStayGreen) == 0:
 		c.bad("expect.mustStayGreen", "is missing: where nothing is blamed, something must be named that stays green")
@@ -20,6 +20,11 @@ func (c *checker) expect() {
 	}
 	for i, f := range e.Others {
 		c.finding(fmt.Sprintf("expect.others[%d]", i), f)
+	}
+	for _, r := range e.Reason {
+		if _, known := diag.LookupReason(r); !known || r == diag.ReasonNone {
+			c.bad("expect.reason", "unknown reason %q%s", r, profile.Nearest(string(r), reasonNames()))
+		}
 	}
 	c.hops("expect.firstFailedHop", e.FirstFailedHop)
 	c.hops("expect.mustStayGreen", e.MustStayGreen)
@@ -78,6 +83,16 @@ func signalNames() []string {
 	var all []string
 	for _, row := range diag.Signals() {
 		all = append(all, string(row.Signal))
+	}
+	return all
+}
+
+func reasonNames() []string {
+	var all []string
+	for _, row := range diag.Reasons() {
+		if row.Code != diag.ReasonNone {
+			all = append(all, string(row.Code))
+		}
 	}
 	return all
 }

@@ -73,6 +73,8 @@ func TestParseRefuses(t *testing.T) {
 		{"signal: [node_agent_api_unreachable]", "signal: [api_down]", "expect.blame.signal: unknown signal"},
 		{"failure: [tcp_timeout]", "failure: [tcp_timout]", `unknown failure word "tcp_timout" (did you mean "tcp_timeout"?)`},
 		{"firstFailedHop: [", "firstFailedHop: [app_user_route, ", "expect.firstFailedHop: app_user_route comes after node_runtime_api_reachability"},
+		{"detectWithin: 30s", "reason: [agent_gone]\n  detectWithin: 30s", "expect.reason: unknown reason \"agent_gone\""},
+		{"detectWithin: 30s", "reason: [none]\n  detectWithin: 30s", "expect.reason: unknown reason \"none\""},
 		{"detectWithin: 30s", "detectWithin: 2h", "expect.detectWithin: 2h is not within the ttl"},
 		{"mustStayGreen: [", "mustStayGreen: [node_runtime_api_reachability, ", "expect.mustStayGreen: node_runtime_api_reachability cannot fail and stay green"},
 		{"green: 2", "green: 1", "recovery.green: 1 walks in a row"},

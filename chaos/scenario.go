@@ -88,12 +88,13 @@ type Injection struct {
 
 // Expect is what the chain must say.
 type Expect struct {
-	Blame             Blame        `yaml:"blame" json:"blame"`
-	Others            []Finding    `yaml:"others,omitempty" json:"others,omitempty" jsonschema_description:"further findings that must be in the report, where several things are broken"`
-	FirstFailedHop    []diag.HopID `yaml:"firstFailedHop,omitempty,flow" json:"firstFailedHop,omitempty"`
-	DetectWithin      Duration     `yaml:"detectWithin" json:"detectWithin" jsonschema_description:"from the injection"`
-	MustStayGreen     []diag.HopID `yaml:"mustStayGreen,omitempty,flow" json:"mustStayGreen,omitempty"`
-	SameCorrelationID bool         `yaml:"sameCorrelationId" json:"sameCorrelationId" jsonschema_description:"report, task, gateway and agent name the walk by one id"`
+	Blame             Blame             `yaml:"blame" json:"blame"`
+	Others            []Finding         `yaml:"others,omitempty" json:"others,omitempty" jsonschema_description:"further findings that must be in the report, where several things are broken"`
+	Reason            []diag.ReasonCode `yaml:"reason,omitempty,flow" json:"reason,omitempty" jsonschema_description:"what is behind it, as the walk classifies the node: any of these"`
+	FirstFailedHop    []diag.HopID      `yaml:"firstFailedHop,omitempty,flow" json:"firstFailedHop,omitempty"`
+	DetectWithin      Duration          `yaml:"detectWithin" json:"detectWithin" jsonschema_description:"from the injection"`
+	MustStayGreen     []diag.HopID      `yaml:"mustStayGreen,omitempty,flow" json:"mustStayGreen,omitempty"`
+	SameCorrelationID bool              `yaml:"sameCorrelationId" json:"sameCorrelationId" jsonschema_description:"report, task, gateway and agent name the walk by one id"`
 }
 
 // Blame is the word none, or the finding that must be blamed.

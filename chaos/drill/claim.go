@@ -37,6 +37,11 @@ func unknown(format string, args ...any) finding {
 	return finding{NotSeen, Infra, fmt.Sprintf(format, args...)}
 }
 
+// unmeasured is not seen because nobody looked: what is not measured is not held.
+func unmeasured(format string, args ...any) finding {
+	return finding{NotSeen, Infra, "not measured: " + fmt.Sprintf(format, args...)}
+}
+
 // claims are what a drill that passes has shown, in the order in which a run shows it.
 func claims() []struct {
 	id, title string
@@ -216,23 +221,24 @@ func (s *Story) claimSpared() finding {
 			left = append(left, h)
 		}
 	}
-	all := len(s.Plan.Scenario.Expect.MustStayGreen)
 	if len(left) > 0 {
-		return held("%d of %d hops; not walked: %s", all-len(left), all, join(left, func(h diag.HopID) string { return string(h) }))
+		return unmeasured("%s, which must stay green and was left out of the walk", list(left, " and "))
 	}
-	return held("%d hops", all)
+	return held("%d hops", len(s.Plan.Scenario.Expect.MustStayGreen))
 }
 
 // claimTold is about tenants: what fails for them ends with an error that they can read, and not with a spinner.
 func (s *Story) claimTold() finding {
 	w := s.detected()
-	if w == nil {
+	switch {
+	case w == nil:
 		return finding{}
-	}
-	for _, h := range userHops() {
-		if w.Hops[h] == diag.StatusFail && w.UserSaw == "" {
-			return violated(Collateral, "%s failed, and its user was told nothing", h)
-		}
+	case w.Spinner:
+		return violated(Collateral, "the user was left without a word: %s", w.UserSaw)
+	case len(w.Untold) > 0:
+		return unmeasured("what the user got at %s", list(w.Untold, " and "))
+	case w.UserSaw == "":
+		return held("nothing of a user's failed")
 	}
 	return held("%s", w.UserSaw)
 }

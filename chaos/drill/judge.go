@@ -31,9 +31,15 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 		}
 	}
 	if len(e.FirstFailedHop) > 0 && !slices.Contains(e.FirstFailedHop, s.FirstFailed) {
-		return WrongHop, fmt.Sprintf("says that %s failed first, want %s", s.FirstFailed, list(e.FirstFailedHop))
+		return WrongHop, fmt.Sprintf("says that %s failed first, want %s", s.FirstFailed, list(e.FirstFailedHop, " or "))
 	}
-	for _, h := range e.MustStayGreen { // one that was left out of the walk is not judged, and said to be so
+	if len(e.Reason) > 0 && !slices.Contains(e.Reason, s.Reason) {
+		return NotDetected, fmt.Sprintf("gives the reason %s, want %s", s.Reason, list(e.Reason, " or "))
+	}
+	if len(s.Unnamed) > 0 {
+		return NotDetected, fmt.Sprintf("finds that %s failed, and the platform's read model does not say so", list(s.Unnamed, " and "))
+	}
+	for _, h := range e.MustStayGreen { // one that was left out of the walk is the claim's: spared
 		if st := s.Hops[h]; st != diag.StatusPass && st != diag.StatusWarn && st != diag.StatusSkipped {
 			return Collateral, fmt.Sprintf("%s is %s, and must stay green", h, st)
 		}
@@ -46,12 +52,12 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 
 func fits(f chaos.Finding, b diag.Blame) bool { return f.Fits(b.Hop, b.Signal, b.Failure) }
 
-func list(hops []diag.HopID) string {
-	all := make([]string, len(hops))
-	for i, h := range hops {
-		all[i] = string(h)
+func list[T ~string](words []T, between string) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
 	}
-	return strings.Join(all, " or ")
+	return strings.Join(all, between)
 }
 
 // calm is how many walks in a row must find nothing where nothing may be found: one may be luck.

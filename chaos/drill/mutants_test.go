@@ -12,8 +12,8 @@ import (
 // the world may do wrong (an injector that does nothing, a leaky revert, a lying success, a probe that always holds, a late
 // signal, a wrong hop) are runs of TestEndings. It compiles the package once for each mutant, so it has a build tag.
 func TestMutants(t *testing.T) {
-	const claim, during, judge, log, restore, run, story, timing, verdict = "chaos/drill/claim.go", "chaos/drill/during.go", "chaos/drill/judge.go", "chaos/drill/log.go",
-		"chaos/drill/restore.go", "chaos/drill/run.go", "chaos/drill/story.go", "chaos/drill/timing.go", "chaos/drill/verdict.go"
+	const claim, during, judge, log, restore, run, sight, story, timing, verdict = "chaos/drill/claim.go", "chaos/drill/during.go", "chaos/drill/judge.go", "chaos/drill/log.go",
+		"chaos/drill/restore.go", "chaos/drill/run.go", "chaos/drill/sight.go", "chaos/drill/story.go", "chaos/drill/timing.go", "chaos/drill/verdict.go"
 	all := []mutanttest.Mutant{
 		{Name: "takes any failure word", File: "chaos/blame.go", Old: " && (len(f.Failure) == 0 || slices.Contains(f.Failure, failure))", New: ""},
 		{Name: "takes any hop", File: "chaos/blame.go", Old: "slices.Contains(f.Hop, hop) && ", New: ""},
@@ -27,6 +27,12 @@ func TestMutants(t *testing.T) {
 		{Name: "passes what was interrupted", File: verdict, Test: "TestInterrupted", Old: "case s.Interrupted != \"\":\n\t\tv =", New: "case false:\n\t\tv ="},
 		{Name: "does not mind a hop that failed in passing", File: claim, Old: `h, w := s.red(); h != ""`, New: `h, w := s.red(); h == "none"`},
 		{Name: "does not mind an id that was lost", File: judge, Old: "e.SameCorrelationID && ", New: "false && "},
+		{Name: "is green while somebody has to act", File: sight, Old: " && !s.asks()\n", New: "\n"},
+		{Name: "takes any reason", File: judge, Old: "len(e.Reason) > 0 && ", New: "false && "},
+		{Name: "does not mind that the platform knows nothing", File: judge, Old: "if len(s.Unnamed) > 0 {", New: "if false {"},
+		{Name: "takes a spinner for an answer", File: claim, Old: "case w.Spinner:", New: "case false:"},
+		{Name: "takes a user that nobody looked at as told", File: claim, Old: "case len(w.Untold) > 0:", New: "case false:"},
+		{Name: "takes a hop that was left out as green", File: claim, Old: "if len(left) > 0 {", New: "if false {"},
 		{Name: "takes a conflict as put back", File: claim, Old: "case p.State == step.Conflict:", New: "case p.State == step.Conflict && false:"},
 		{Name: "is content with one quiet walk", File: judge, Old: "const calm = 2", New: "const calm = 1"},
 		{Name: "is content with one green walk", File: judge, Old: "row >= s.Plan.Scenario.Recovery.Green", New: "row >= 1"},

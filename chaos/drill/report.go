@@ -64,10 +64,11 @@ type Drill struct {
 
 // Expected is what the scenario wants, in words.
 type Expected struct {
-	Blame          string       `json:"blame"`
-	Others         []string     `json:"others,omitempty"`
-	FirstFailedHop []diag.HopID `json:"first_failed_hop,omitempty"`
-	MustStayGreen  []diag.HopID `json:"must_stay_green,omitempty"`
+	Blame          string            `json:"blame"`
+	Others         []string          `json:"others,omitempty"`
+	Reason         []diag.ReasonCode `json:"reason,omitempty"`
+	FirstFailedHop []diag.HopID      `json:"first_failed_hop,omitempty"`
+	MustStayGreen  []diag.HopID      `json:"must_stay_green,omitempty"`
 }
 
 // State is how a claim stands.

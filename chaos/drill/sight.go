@@ -24,7 +24,10 @@ type Sight struct {
 	Hops          map[diag.HopID]diag.Status `json:"hops"`
 	Reason        diag.ReasonCode            `json:"reason,omitempty"`
 	UserState     diag.UserState             `json:"user_state,omitempty"`
-	UserSaw       string                     `json:"user_saw,omitempty"`   // the error in a tenant's browser, where there was one
+	UserSaw       string                     `json:"user_saw,omitempty"`   // what a tenant got whom it hit, where that was measured
+	Spinner       bool                       `json:"spinner,omitempty"`    // his terminal stayed silent past every deadline
+	Untold        []diag.HopID               `json:"untold,omitempty"`     // hops of a tenant that failed, and nobody measured what he got
+	Unnamed       []diag.HopID               `json:"unnamed,omitempty"`    // hops that failed, and the platform's own row of the session does not say so
 	Unlinked      []string                   `json:"unlinked,omitempty"`   // who dealt with the walk and did not write down its id
 	ReadModel     map[string]string          `json:"read_model,omitempty"` // what the platform said of node, allocation, task and session
 	Evidence      []diag.EvidenceLine        `json:"evidence,omitempty"`   // what it wrote down under the walk's id
@@ -36,17 +39,28 @@ func See(r *diag.Report, stage Stage) Sight {
 		Stage: stage, Walk: r.Run.ID, CorrelationID: r.Run.CorrelationID, EndedBy: r.Run.EndedBy, Outcome: r.Verdict.Outcome,
 		Blame: r.Verdict.Blame, Others: r.Verdict.OtherFindings, FirstFailed: r.Verdict.FirstFailedHop,
 		Hops: map[diag.HopID]diag.Status{}, Reason: r.Verdict.Reason, UserState: r.Verdict.UserState,
-		UserSaw: userSaw(r), Unlinked: unlinked(r), ReadModel: readModel(r), Evidence: r.Evidence,
+		Unlinked: unlinked(r), ReadModel: readModel(r), Evidence: r.Evidence,
 	}
 	for _, h := range r.Hops {
 		s.Hops[h.ID] = h.Status
 	}
+	s.told(r)
+	s.Unnamed = unnamed(s)
 	return s
 }
 
-// Green says whether a whole walk found nothing.
+// Green says whether a whole walk found nothing, and asks nobody for anything. What the platform will see to by itself, and
+// what is merely old, does not stand against it.
 func (s Sight) Green() bool {
-	return s.EndedBy == diag.EndedCompleted && (s.Outcome == diag.OutcomePass || s.Outcome == diag.OutcomeWarn)
+	return s.EndedBy == diag.EndedCompleted && s.passed() && !s.asks()
+}
+
+func (s Sight) passed() bool { return s.Outcome == diag.OutcomePass || s.Outcome == diag.OutcomeWarn }
+
+// asks says that no hop need fail for somebody to have to act: of an identity that two machines have, the hops of one know
+// nothing.
+func (s Sight) asks() bool {
+	return s.UserState == diag.UserOperator || s.UserState == diag.UserSecurity
 }
 
 // Says is the walk's verdict in one line.
@@ -60,39 +74,10 @@ func (s Sight) Says() string {
 		return text
 	case s.EndedBy != diag.EndedCompleted:
 		return fmt.Sprintf("%s, ended by %s", s.Outcome, s.EndedBy)
+	case s.passed() && s.asks():
+		return fmt.Sprintf("%s, and %s (%s)", s.Outcome, s.UserState, s.Reason)
 	}
 	return string(s.Outcome)
-}
-
-// userSaw is what a tenant was told: by the terminal in a browser, or by the workload's own route.
-func userSaw(r *diag.Report) string {
-	for i := range r.Facts {
-		f := &r.Facts[i]
-		if f.Request.Op != diag.OpSession {
-			continue
-		}
-		switch {
-		case f.WS != nil && f.WS.FirstFrame == "error":
-			return fmt.Sprintf("terminal: %s: %s", f.WS.FrameCode, f.WS.FrameMessage)
-		case f.WS != nil && f.WS.CloseCode > 1001:
-			return fmt.Sprintf("terminal: closed with %d %s", f.WS.CloseCode, f.WS.CloseReason)
-		case f.WS != nil && !f.WS.Upgraded && f.WS.Status != 0:
-			return fmt.Sprintf("terminal: HTTP %d", f.WS.Status)
-		case f.Failure != diag.OK:
-			return fmt.Sprintf("terminal: %s", f.Failure)
-		}
-	}
-	for _, h := range r.Hops {
-		if slices.Contains(userHops(), h.ID) && h.Status == diag.StatusFail {
-			return h.Text
-		}
-	}
-	return ""
-}
-
-// userHops are those whose failure a tenant sees.
-func userHops() []diag.HopID {
-	return []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute, diag.HopBrowserTerminalWS, diag.HopTerminalStartup, diag.HopAppUserRoute}
 }
 
 // readModel is what the platform itself said, by the names of the profile's mapping.
@@ -111,6 +96,28 @@ func readModel(r *diag.Report) map[string]string {
 	}
 	return said
 }
+
+// unnamed are hops of the terminal that failed, and of which the platform says in the session's own row that they did not:
+// it must name what failed where it can know it. It cannot of a session that never reached it.
+func unnamed(s Sight) []diag.HopID {
+	if s.ReadModel["session.browser_connected_at"] == "" {
+		return nil
+	}
+	ended := s.ReadModel["session.close_reason"]
+	if ended != "" && ended != sessionOver {
+		return nil
+	}
+	var all []diag.HopID
+	for _, h := range []diag.HopID{diag.HopBrowserTerminalWS, diag.HopGatewayNodeStream, diag.HopTerminalStartup} {
+		if s.Hops[h] == diag.StatusFail {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// sessionOver is how the platform says that a terminal's shell was ended by its user.
+const sessionOver = "exit"
 
 // unlinked are those who dealt with the walk, by what the walk itself measured, and of whom the platform has no line under
 // the walk's id.

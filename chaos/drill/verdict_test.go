@@ -3,6 +3,7 @@ package drill_test
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,40 @@ func endings() []ending {
 		{"wrong-first-hop", drill.WrongHop, "failed first, want node_ops_access", of(planOf("n1"), func(p *chaos.Plan) {
 			p.Scenario.Expect.FirstFailedHop = []diag.HopID{diag.HopNodeOpsAccess}
 		}), nil},
+		{"wrong-reason", drill.NotDetected, "gives the reason agent_down, want control_plane_unreachable", of(planOf("n1"), func(p *chaos.Plan) {
+			p.Scenario.Expect.Reason = []diag.ReasonCode{diag.ReasonControlPlaneUnreachable}
+		}), func(w *world) { w.bend = func(r *diag.Report) { r.Verdict.Reason = diag.ReasonAgentDown } }},
+		{"platform-knows-nothing", drill.NotDetected, "finds that gateway_node_stream failed, and the platform's read model does not say so", nil, func(w *world) {
+			w.symptom = diag.HopGatewayNodeStream
+			w.bend = said("exit")
+		}},
+		{"platform-knows", drill.Pass, "", nil, func(w *world) {
+			w.symptom = diag.HopGatewayNodeStream
+			w.bend = said("node_stream_timeout")
+		}},
+		{"spinner", drill.Collateral, "the user was left without a word: terminal: nothing for 8000 ms", nil, func(w *world) {
+			w.symptom = diag.HopBrowserTerminalWS
+			w.bend = func(r *diag.Report) {
+				r.Facts[0].WS, r.Facts[0].Failure, r.Facts[0].DurationMS = &diag.WSFacts{Upgraded: true}, diag.WSSilent, 8000
+			}
+		}},
+		{"user-not-asked", drill.Infra, "not measured: what the user got at browser_terminal_ws", nil, func(w *world) {
+			w.symptom = diag.HopBrowserTerminalWS
+			w.bend = func(r *diag.Report) { r.Facts = nil }
+		}},
+		{"hop-left-out", drill.Infra, "not measured: control_plane_access, which must stay green", nil, func(w *world) {
+			w.bend = func(r *diag.Report) {
+				r.Hops[slices.Index(diag.Hops[:], diag.HopControlPlaneAccess)].Status = diag.StatusSkipped
+			}
+		}},
+		{"somebody-has-to-act-before", drill.AbortedGuard, "pass, and security_action_required (cloned_identity_detected)", nil, func(w *world) { w.bend = cloned }},
+		{"somebody-has-to-act-after", drill.NoRecovery, "pass, and security_action_required (cloned_identity_detected)", nil, func(w *world) {
+			w.bend = func(r *diag.Report) {
+				if w.anyMended() {
+					cloned(r)
+				}
+			}
+		}},
 		{"not-detected", drill.NotDetected, "the chain blames nothing (pass)", nil, func(w *world) { w.never = true }},
 		{"not-detected-other", drill.NotDetected, "does not find node_readiness disk_full as well", func() chaos.Plan { return planOf("n1", "n2") }, func(w *world) {
 			w.blames["disk"] = w.blames["block"]
@@ -99,6 +134,19 @@ func endings() []ending {
 		{"not-made-ready", drill.Infra, "no CA", nil, func(w *world) {
 			w.ready = func(p chaos.Plan) (chaos.Plan, error) { return p, errors.New("no CA") }
 		}},
+	}
+}
+
+// cloned asks for a person, though no hop fails.
+func cloned(r *diag.Report) {
+	r.Verdict.Reason, r.Verdict.UserState = diag.ReasonClonedIdentity, diag.UserSecurity
+}
+
+// said has the platform say how the walk's session ended.
+func said(reason string) func(r *diag.Report) {
+	return func(r *diag.Report) {
+		row := map[string]string{"session.browser_connected_at": "2026-11-21T09:00:00Z", "session.close_reason": reason}
+		r.Facts = append(r.Facts, diag.Fact{Request: diag.Request{Op: diag.OpHTTP}, HTTP: &diag.HTTPFacts{Status: 200, Fields: row}})
 	}
 }
 

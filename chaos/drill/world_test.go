@@ -62,6 +62,7 @@ type chain struct {
 	flicker diag.HopID            // fails in the second walk, and nothing is said of it
 	muted   bool                  // the gateway lost the id
 	nobody  bool                  // no report at all
+	bend    func(r *diag.Report)  // changes what they saw; may be nil
 }
 
 // looks is how plain tools see it.
@@ -137,6 +138,14 @@ func (w *world) anyBroken() bool {
 	return false
 }
 
+// anyMended says whether something was broken, and nothing is any more.
+func (w *world) anyMended() bool {
+	w.mu.Lock()
+	known := len(w.broken) > 0
+	w.mu.Unlock()
+	return known && !w.anyBroken()
+}
+
 // walk is the whole chain once.
 func (w *world) walk(ctx context.Context) *diag.Report {
 	w.mu.Lock()
@@ -164,6 +173,9 @@ func (w *world) walk(ctx context.Context) *diag.Report {
 	r.Evidence = []diag.EvidenceLine{{Kind: "task.completed", CorrelationID: r.Run.CorrelationID}}
 	if !w.muted {
 		r.Evidence = append(r.Evidence, diag.EvidenceLine{Kind: "terminal.browser_connected", CorrelationID: r.Run.CorrelationID})
+	}
+	if w.bend != nil {
+		w.bend(r)
 	}
 	return r
 }

@@ -1,0 +1,80 @@
+package drill
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// userHops are those whose failure a tenant sees.
+func userHops() []diag.HopID {
+	return []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute, diag.HopBrowserTerminalWS, diag.HopTerminalStartup, diag.HopAppUserRoute}
+}
+
+// told notes what a tenant got where his hops failed: what came to the browser, never what the chain made of it. A walk
+// goes the tenant's own ways, from outside, so that its answers are his.
+func (s *Sight) told(r *diag.Report) {
+	var saw []string
+	for _, h := range r.Hops {
+		if h.Status != diag.StatusFail || !slices.Contains(userHops(), h.ID) {
+			continue
+		}
+		text, spinner := gotAt(r, h)
+		s.Spinner = s.Spinner || spinner
+		switch {
+		case text == "":
+			s.Untold = append(s.Untold, h.ID)
+		case !slices.Contains(saw, text):
+			saw = append(saw, text)
+		}
+	}
+	s.UserSaw = strings.Join(saw, "; ")
+}
+
+// gotAt is what the tenant got at a hop, "" where that was not measured, and whether it was nothing for as long as anybody
+// waits.
+func gotAt(r *diag.Report, h diag.HopResult) (text string, spinner bool) {
+	at := func(what string, is func(f *diag.Fact) bool) (string, bool) {
+		i := slices.IndexFunc(r.Facts, func(f diag.Fact) bool { return is(&f) })
+		if i < 0 {
+			return "", false
+		}
+		text, spinner := got(&r.Facts[i])
+		if text == "" {
+			return "", false
+		}
+		return what + ": " + text, spinner
+	}
+	switch h.ID {
+	case diag.HopBrowserTerminalWS, diag.HopTerminalStartup:
+		return at("terminal", func(f *diag.Fact) bool { return f.Request.Op == diag.OpSession })
+	case diag.HopAppUserRoute:
+		return at("product URL", func(f *diag.Fact) bool { return slices.Contains(h.Evidence, f.ID) && f.Request.Op == diag.OpHTTP })
+	}
+	return at("terminal", func(f *diag.Fact) bool { return slices.Contains(h.Evidence, f.ID) && f.Request.Op == diag.OpHTTP })
+}
+
+// got is what one answer looks like in a browser. Nothing stands for a fact that did not fail, and for one whose wait was
+// shorter than a browser's. A terminal is waited for longer than its gateway waits: what is silent then is so for ever.
+func got(f *diag.Fact) (text string, spinner bool) {
+	switch {
+	case f.Passed():
+		return "", false
+	case f.WS != nil && f.WS.FrameCode+f.WS.FrameMessage != "":
+		return cmp.Or(f.WS.FrameCode, f.WS.FirstFrame) + orNothing(": ", f.WS.FrameMessage), false
+	case f.WS != nil && f.WS.CloseCode != 0:
+		return strings.TrimSpace(fmt.Sprintf("closed with %d %s", f.WS.CloseCode, f.WS.CloseReason)), false
+	case f.Failure == diag.WSSilent || f.Failure == diag.PTYSilent:
+		return fmt.Sprintf("nothing for %d ms, a spinner", f.DurationMS), true
+	case f.WS != nil && f.WS.Status != 0 && !f.WS.Upgraded:
+		return fmt.Sprintf("HTTP %d", f.WS.Status), false
+	case f.HTTP != nil && f.HTTP.Status != 0:
+		return fmt.Sprintf("HTTP %d", f.HTTP.Status) + orNothing(" ", f.HTTP.ErrorCode) + orNothing(": ", f.HTTP.ErrorMessage), false
+	case slices.Contains([]string{"dns", "tcp", "tls"}, f.Phase):
+		return fmt.Sprintf("cannot be reached (%s)", f.Failure), false
+	}
+	return "", false
+}
