@@ -81,7 +81,7 @@ func TestApplyBundle(t *testing.T) {
 	if !strings.Contains(effects, "record(recovery_bundle_applied identity update) SaveLedger") {
 		t.Error(effects)
 	}
-	must(t, f.save(s.Ledger))
+	must(t, f.save(s.Ledger, nil))
 	if l := (&ledgerFile{dir: cfg.StateDir}).load(time.Now()); len(l.Notes) != 0 {
 		t.Errorf("recorded twice: %+v", l.Notes)
 	}

@@ -118,8 +118,11 @@ type (
 		Recovery bool
 		Profile  string
 	}
-	// SaveLedger keeps the ledger.
-	SaveLedger struct{ Ledger Ledger }
+	// SaveLedger keeps the ledger. Counts says that nothing else is new in it, which is not worth the reserve.
+	SaveLedger struct {
+		Ledger Ledger
+		Counts bool
+	}
 	// WriteMetrics shows the counters to node_exporter.
 	WriteMetrics struct {
 		Posture  string

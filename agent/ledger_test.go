@@ -15,7 +15,7 @@ func TestLedgerIsKept(t *testing.T) {
 	f := ledgerFile{dir: filepath.Join(t.TempDir(), "state"), mirror: t.TempDir()}
 	l := Ledger{}.begin(testWall, diag.RecCertExpired, "a").finish(attemptRefused, wire.DenyTokenConsumed).spend("a")
 	l.Cordoned = Hold{Since: testWall, Why: "memory"}
-	must(t, f.save(l))
+	must(t, f.save(l, nil))
 	got := f.load(testWall)
 	if len(got.Attempts) != 1 || got.Attempts[0] != l.Attempts[0] || !got.isSpent("a") || !got.Cordoned.On() || got.Quarantined.On() {
 		t.Errorf("%+v", got)
@@ -31,12 +31,12 @@ func TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(blocked, nil, 0o600))
 	f := ledgerFile{dir: filepath.Join(blocked, "state"), mirror: t.TempDir()}
-	must(t, f.save(Ledger{}.begin(testWall, diag.RecCertExpired, "a")))
+	must(t, f.save(Ledger{}.begin(testWall, diag.RecCertExpired, "a"), nil))
 	if got := f.load(testWall); len(got.Attempts) != 1 {
 		t.Errorf("%+v", got)
 	}
 	f.mirror = ""
-	if err := f.save(Ledger{}); err == nil {
+	if err := f.save(Ledger{}, nil); err == nil {
 		t.Error("it was kept nowhere, and nobody said so")
 	}
 }
@@ -49,12 +49,12 @@ func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
 		f = ledgerFile{dir: f.dir, mirror: f.mirror}
 		return f.load(testWall)
 	}
-	must(t, f.save(Ledger{}.begin(testWall, diag.RecCertExpired, "a")))
+	must(t, f.save(Ledger{}.begin(testWall, diag.RecCertExpired, "a"), nil))
 	l := again()
 	disk := f.dir
 	f.dir = filepath.Join(disk, fileLedger) // no folder: as a disk that has turned read-only
 	l.Cordoned = Hold{Since: testWall, Why: "memory"}
-	must(t, f.save(l))
+	must(t, f.save(l, nil))
 	kept, err := os.ReadFile(filepath.Join(f.mirror, fileLedger))
 	must(t, err)
 	f.dir = disk
@@ -62,7 +62,7 @@ func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
 		t.Fatalf("the cordon is forgotten: %+v", l)
 	}
 	l.Cordoned = Hold{}
-	must(t, f.save(l))
+	must(t, f.save(l, nil))
 	must(t, os.WriteFile(filepath.Join(f.mirror, fileLedger), kept, 0o600)) // killed before that was taken away
 	if l = again(); l.Cordoned.On() {
 		t.Errorf("what was lifted holds again: %+v", l)
@@ -107,6 +107,6 @@ func TestANoteIsTakenOnce(t *testing.T) {
 			t.Fatalf("start %d: %d attempts, %d notes", n, len(l.Attempts), len(l.Notes))
 		}
 		l.Notes = nil
-		must(t, next.save(l.begin(testWall, diag.RecCertExpired, "a")))
+		must(t, next.save(l.begin(testWall, diag.RecCertExpired, "a"), nil))
 	}
 }

@@ -26,7 +26,6 @@ type Reserve interface {
 // ledgerFile keeps the ledger on disk, and where the disk takes nothing any more, in memory that outlives the process.
 type ledgerFile struct {
 	dir, mirror string // mirror may be empty
-	reserve     Reserve
 	taken       bool   // load has taken what another program left
 	written     uint64 // number of the newest copy
 }
@@ -84,8 +83,8 @@ func readLedger(path string) (l Ledger) {
 	return l
 }
 
-// save returns once the ledger is kept somewhere that a crash of the process leaves alone.
-func (f *ledgerFile) save(l Ledger) error {
+// save returns once the ledger is kept somewhere that a crash of the process leaves alone. A nil reserve stays as it is.
+func (f *ledgerFile) save(l Ledger, reserve Reserve) error {
 	f.written++
 	l.Written = f.written
 	text, err := json.Marshal(l)
@@ -98,7 +97,7 @@ func (f *ledgerFile) save(l Ledger) error {
 		}
 		return writeFile(filepath.Join(dir, fileLedger), append(text, '\n'), 0o600)
 	}
-	_, err = withReserve(f.reserve, func() error { return write(f.dir) })
+	_, err = withReserve(reserve, func() error { return write(f.dir) })
 	if err != nil && f.mirror != "" {
 		if again := write(f.mirror); again != nil {
 			return fmt.Errorf("keep the recovery ledger: %w", errors.Join(err, again))

@@ -39,7 +39,7 @@ func (r *runtime) enroll(e Enroll) {
 		})
 		return
 	}
-	if err := r.ledger.save(e.Ledger); err != nil {
+	if err := r.ledger.save(e.Ledger, r.cfg.Reserve); err != nil {
 		o := blockedBy(err)
 		o.Detail = "not tried: " + o.Detail
 		r.background(func() What { return EnrollDone{Outcome: o} })

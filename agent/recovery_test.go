@@ -422,6 +422,37 @@ func TestChangedFilesAreLookedAt(t *testing.T) {
 	}
 }
 
+// TestCountsOutliveTheProcess: a refusal, and an enrollment that is not made, are on the disk within a minute, and when
+// the agent stops; a minute in which nothing was counted writes nothing.
+func TestCountsOutliveTheProcess(t *testing.T) {
+	refused := HeartbeatDone{Outcome: Outcome{Reason: diag.RecIdentityRejected, Status: 403}}
+	kept := func(s State, what What) (State, *RecoveryCounters) {
+		s, effects := Step(s, Event{Wall: testWall, What: what})
+		for _, e := range effects {
+			if save, ok := e.(SaveLedger); ok {
+				return s, &save.Ledger.Counters
+			}
+		}
+		return s, nil
+	}
+	tokened := material(func(m *Material) { m.Token = claims("c", nil) })
+	s, _ := play(servingState(tokened), TimerFired{TimerHeartbeat}, refused, TimerFired{TimerHeartbeat}, refused)
+	s, got := kept(s, TimerFired{TimerSummary})
+	if got == nil || got.Rejections != 2 {
+		t.Fatalf("after a minute: %+v", got)
+	}
+	if s, got = kept(s, TimerFired{TimerSummary}); got != nil {
+		t.Errorf("nothing was counted, and %+v is written", got)
+	}
+	s.Ledger.Suppressed = Hold{Since: testWall, Material: s.Material.operator()}
+	s, _ = play(s, TimerFired{TimerHeartbeat}, refused)
+	s.Rejected = refused.Outcome
+	s, _ = play(s, tokened)
+	if _, got = kept(s, Shutdown{}); got == nil || got.Rejections != 3 || got.Suppressed != 1 {
+		t.Errorf("at the end: %+v", got)
+	}
+}
+
 func TestQuarantineTakesNoWork(t *testing.T) {
 	s := servingState(healthy)
 	s, got := play(s, TimerFired{TimerHeartbeat}, HeartbeatDone{Outcome: Outcome{Reason: diag.RecClonedIdentity}})

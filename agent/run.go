@@ -65,7 +65,7 @@ func newRuntime(cfg Config) *runtime {
 	node := identity{instance: firstLine("/etc/machine-id"), boot: firstLine("/proc/sys/kernel/random/boot_id")}
 	r := &runtime{
 		cfg: cfg, creds: creds, api: newAPI(cfg, creds, node.instance), node: node, envSeen: stamp(cfg.EnvFile),
-		ledger: ledgerFile{dir: cfg.StateDir, mirror: cfg.MirrorDir, reserve: cfg.Reserve},
+		ledger: ledgerFile{dir: cfg.StateDir, mirror: cfg.MirrorDir},
 		term:   dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial}.transport(false),
 
 		began: time.Now(), events: make(chan What), over: make(chan struct{}), timers: map[Timer]time.Time{},
@@ -187,7 +187,11 @@ func (r *runtime) execute(e Effect) {
 	case Log:
 		r.cfg.Log.LogAttrs(r.work, e.Level, e.Message, e.Attrs...)
 	case SaveLedger:
-		if err := r.ledger.save(e.Ledger); err != nil {
+		reserve := r.cfg.Reserve
+		if e.Counts {
+			reserve = nil
+		}
+		if err := r.ledger.save(e.Ledger, reserve); err != nil {
 			r.cfg.Log.Error("the recovery ledger could not be kept", "error", scrubbed(err))
 		}
 	case WriteMetrics:

@@ -74,7 +74,8 @@ type State struct {
 	Skewed        bool // a wrong clock was recorded
 
 	Counters Counters
-	Said     Counters // as of the last summary line
+	Said     Counters         // as of the last summary line
+	Kept     RecoveryCounters // as of the last time that the ledger was
 }
 
 // Observed is what was found odd at the last self-check, so that it is recorded once.

@@ -108,14 +108,14 @@ func (t *turn) started() {
 	if t.s.Phase != PhaseNew {
 		return
 	}
-	t.s.Phase = PhaseIdentity
+	t.s.Phase, t.s.Kept = PhaseIdentity, t.s.Ledger.Counters
 	t.do(Record{Decision{Reason: diag.RecProcessAlive, About: "agent", What: "start"}})
 	for _, note := range t.s.Ledger.Notes {
 		t.do(Record{note})
 	}
 	if t.s.Ledger.Notes != nil {
 		t.s.Ledger.Notes = nil
-		t.do(SaveLedger{t.s.Ledger})
+		t.save()
 	}
 	t.do(SetTimer{TimerSummary, summaryEvery})
 	t.checkIdentity()
@@ -213,6 +213,7 @@ func (t *turn) summary() {
 		slog.String("posture", t.s.Posture()), slog.Int64("tasks", now.Tasks-then.Tasks), slog.Int("running", len(t.s.Running)),
 		slog.Int("sessions", t.s.Sessions), slog.Int("results_waiting", len(t.s.Results)))
 	t.do(t.metrics())
+	t.saveCounts()
 	t.do(SetTimer{TimerSummary, summaryEvery})
 }
 
@@ -226,6 +227,7 @@ func (t *turn) shutdown(w Shutdown) {
 	}
 	t.s.Phase = PhaseStopping
 	t.do(Record{Decision{Reason: diag.RecShutdown, About: "agent", What: "stop", Detail: w.Why}})
+	t.saveCounts()
 	t.do(CancelWork{})
 	t.do(SetTimer{TimerGrace, stopGrace})
 	t.s.Post.Armed = false

@@ -258,7 +258,7 @@ func (t *turn) accepted(began time.Duration) {
 	}
 	s.Ledger.Quarantined, s.Ledger.Suppressed = Hold{}, Hold{}
 	if changed {
-		t.do(SaveLedger{s.Ledger})
+		t.save()
 	}
 }
 
@@ -279,7 +279,7 @@ func (t *turn) quarantine(o Outcome) {
 	}
 	t.s.Ledger.Quarantined = Hold{Since: t.ev.Wall, Why: o.Detail, Correlation: o.Correlation}
 	t.do(Record{decision(o, "identity", "quarantine", nil)})
-	t.do(SaveLedger{t.s.Ledger})
+	t.save()
 }
 
 // suppress ends automatic recovery: a certificate that was just issued is rejected like the one before it.
@@ -292,7 +292,7 @@ func (t *turn) suppress(o Outcome) {
 	o.Detail = "the certificate that was just issued is rejected, too (" + string(o.Reason) + "): " + o.Detail
 	o.Reason = diag.RecRecoverySuppressed
 	t.do(Record{decision(o, "identity", "suppress", nil)})
-	t.do(SaveLedger{s.Ledger})
+	t.save()
 }
 
 // renewal asks for the next certificate in the last third of this one's life where a token allows it, and otherwise says
@@ -400,7 +400,7 @@ func (t *turn) enrollDone(w EnrollDone) {
 	l.InFlight = false
 	t.learnClock(o)
 	t.settle(w)
-	t.do(SaveLedger{s.Ledger})
+	t.save()
 	t.do(t.metrics())
 	if w.Room {
 		t.do(Record{Decision{Reason: diag.RecDiskFull, About: "identity", What: "report", Failure: diag.DiskFull,
@@ -461,6 +461,20 @@ func (t *turn) learnClock(o Outcome) {
 	}
 }
 
+// save keeps the ledger.
+func (t *turn) save() {
+	t.s.Kept = t.s.Ledger.Counters
+	t.do(SaveLedger{Ledger: t.s.Ledger})
+}
+
+// saveCounts keeps what was only counted since. No decision hangs on that, so it is not done at each refusal.
+func (t *turn) saveCounts() {
+	if t.s.Kept != t.s.Ledger.Counters {
+		t.s.Kept = t.s.Ledger.Counters
+		t.do(SaveLedger{Ledger: t.s.Ledger, Counts: true})
+	}
+}
+
 func (t *turn) metrics() WriteMetrics {
 	return WriteMetrics{Posture: t.s.Posture(), Counters: t.s.counters()}
 }
@@ -479,6 +493,6 @@ func (t *turn) takeCordon(task *wire.Task) {
 		d.What = "stop"
 	}
 	t.do(Record{d})
-	t.do(SaveLedger{t.s.Ledger})
+	t.save()
 	t.queue(resultFor(task, wire.TaskResult{Status: wire.TaskCompleted, StartedAt: t.ev.Wall, FinishedAt: t.ev.Wall}))
 }
