@@ -60,8 +60,8 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return nil
 	case unclaimed:
 		return []diag.Finding{fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)}
-	case shellReady(c):
-		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the agent started the shell, and its result for terminal.open never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
+	case shellComputed(c): // its work is done, and the browser has seen it
+		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the shell computes, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
 	}
 	out := undecided(f, "%s, and not answered yet (task is %s after %d ms)", claimed(c), st, f.DurationMS)
 	out.Failure = diag.OK // the poll's time was up, and that is all that its word says

@@ -18,7 +18,6 @@ func TestUnjudgedIsNoPass(t *testing.T) {
 	}
 	timedOut := func(f *diag.Fact) { f.Failure, f.User, f.Env = diag.Timeout, nil, nil }
 	unanswered := func(f *diag.Fact) {
-		delete(f.HTTP.Fields, "session.pty_ready_at")
 		f.HTTP.Fields["session.task_status"], f.Failure, f.Phase = "dispatched", diag.HTTPTimeout, "poll"
 	}
 	for name, tc := range map[string]struct {
@@ -31,7 +30,7 @@ func TestUnjudgedIsNoPass(t *testing.T) {
 		"a session that cannot be read":    {answers{"terminal_open_task/session": unread}, diag.HopGatewayNodeStream, diag.StatusInconclusive, "could not be read"},
 		"a user that nobody looked up":     {answers{"workload_terminal_startup_failure/user": timedOut}, diag.HopTerminalStartup, diag.StatusInconclusive, "user: timeout"},
 		"an environment that was not read": {answers{"node_recovery_status/profile": timedOut}, diag.HopNodeRecoveryStatus, diag.StatusInconclusive, "profile: timeout"},
-		"a terminal.open without answer":   {answers{"terminal_open_task/session": unanswered}, diag.HopTerminalOpenTask, diag.StatusInconclusive, "not answered yet"},
+		"a terminal.open without answer":   {answers{"terminal_open_task/session": unanswered, "browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.StatusInconclusive, "not answered yet"},
 		"an allocation on no node":         {answers{"allocation_binding/allocation": setField("allocation.node_id", "")}, diag.HopAllocationBinding, diag.StatusInconclusive, "allocation.node_id"},
 		"a stale look at a workload that nobody saw": {answers{
 			"allocation_binding/allocation": setField("allocation.app_last_observed_at", "2026-01-02T11:00:00Z"),

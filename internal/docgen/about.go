@@ -49,7 +49,7 @@ var abouts = map[diag.HopID]about{
 		[]diag.Signal{diag.SigUpgradeFailed, diag.SigNodeStreamTimeout, diag.SigConnectingStuck},
 	},
 	diag.HopTerminalOpenTask: {
-		"A pass means: this session's `terminal.open` was claimed by the agent, and its answer came. An honest failure is an answer, and passes here. One that was claimed and not answered in time is `inconclusive`, or, where the gateway saw the shell start, a result that was lost.",
+		"A pass means: this session's `terminal.open` was claimed by the agent, and its answer came. An honest failure is an answer, and passes here. One that was claimed and not answered in time is `inconclusive`, or, where the shell computed all the same, a result that was lost.",
 		[]diag.Signal{diag.SigTaskClaimFailed, diag.SigResultPostFailed},
 	},
 	diag.HopNodeTerminalReachability: {
