@@ -13,7 +13,7 @@ import (
 
 // A drill that died before its journal said what it was is taken away by name; nothing else is.
 func TestAbandonRefuses(t *testing.T) {
-	h := Host{Paths: Paths{State: filepath.Join(t.TempDir(), "gpuaasctl", "drill")}}
+	h := Host{Paths: Paths{State: filepath.Join(t.TempDir(), "gpuaasctl", "drill"), Memory: t.TempDir()}}
 	if err := os.MkdirAll(h.folder("r1"), 0o700); err != nil {
 		t.Fatal(err)
 	}

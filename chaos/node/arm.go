@@ -142,8 +142,12 @@ func (h Host) prepare(ctx context.Context, d step.Drill, before Fingerprint) (*R
 	if err != nil {
 		return nil, errors.Join(err, r.Shut())
 	}
+	sealed, secrets := d.Seal()
+	if err := h.keepSecrets(d.Run, secrets); err != nil {
+		return nil, errors.Join(err, r.Shut())
+	}
 	k := r.keeper(step.ByCLI)
-	if err := k.Plan(ctx, d); err != nil {
+	if err := k.Plan(ctx, sealed); err != nil {
 		return nil, errors.Join(refusal(err), r.Shut())
 	}
 	made, err := h.installReaper(d.Run)
@@ -158,6 +162,21 @@ func (h Host) prepare(ctx context.Context, d step.Drill, before Fingerprint) (*R
 		return nil, errors.Join(err, r.Shut())
 	}
 	return r, nil
+}
+
+// keepSecrets puts what may lie on no disk into memory, by its digest.
+func (h Host) keepSecrets(id string, texts map[string]string) error {
+	if len(texts) == 0 {
+		return nil
+	}
+	if err := os.Mkdir(h.secrets(id), 0o700); err != nil {
+		return err
+	}
+	var errs []error
+	for sum, text := range texts {
+		errs = append(errs, writeSynced(filepath.Join(h.secrets(id), sum), []byte(text)))
+	}
+	return errors.Join(errs...)
 }
 
 // refusal makes what a place has against its change a refusal.
@@ -239,7 +258,7 @@ func (h Host) discard(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return errors.Join(h.removeUnits(ctx, id, made), os.RemoveAll(h.folder(id)))
+	return errors.Join(h.removeUnits(ctx, id, made), os.RemoveAll(h.secrets(id)), os.RemoveAll(h.folder(id)))
 }
 
 // madeFolder says whether arming had to make the folder of the reaper's link.

@@ -145,7 +145,8 @@ func (r *Run) Revert(ctx context.Context, by, why string) error {
 	err := r.locked(ctx, func() error { return r.keeper(by).Revert(ctx, why) })
 	for deadline := time.Now().Add(lockWait); err == nil && r.Journal.Ledger.Touched(); {
 		if !r.guarded() {
-			return r.locked(ctx, func() error { return r.keeper(by).Revert(ctx, why) })
+			err = r.locked(ctx, func() error { return r.keeper(by).Revert(ctx, why) })
+			break
 		}
 		endHolder(r.path("watch"), time.Until(deadline) < lockWait-letGo)
 		if time.Now().After(deadline) {
@@ -154,7 +155,15 @@ func (r *Run) Revert(ctx context.Context, by, why string) error {
 		time.Sleep(poll)
 		err = r.Journal.Refresh()
 	}
-	return err
+	return errors.Join(err, r.forget())
+}
+
+// forget takes the secrets away once everything is over.
+func (r *Run) forget() error {
+	if !r.Journal.Ledger.Over() {
+		return nil
+	}
+	return os.RemoveAll(r.host.secrets(r.ID))
 }
 
 // Reap undoes a drill that a reboot has ended.
@@ -228,7 +237,7 @@ func (r *Run) own() []step.Allow {
 	why := ownTrace
 	dir := r.host.folder(r.ID)
 	var all []step.Allow
-	for _, p := range [...]string{dir, dir + "/*", r.host.reaperUnit(r.ID), r.host.reaperLink(r.ID), r.host.armLock(), r.host.Paths.State,
+	for _, p := range [...]string{dir, dir + "/*", r.host.reaperUnit(r.ID), r.host.reaperLink(r.ID), r.host.armLock(), r.host.Paths.State, r.host.secrets(r.ID),
 		"/run/systemd/transient/" + watchName(r.ID)} {
 		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why}, step.Allow{Class: step.ClassFile, Key: p, Why: why})
 	}
@@ -272,5 +281,5 @@ func (r *Run) Close(ctx context.Context, force bool) (step.Status, error) {
 // remove takes the units first: a folder without them harms nobody.
 func (r *Run) remove(ctx context.Context) error {
 	err := r.host.removeUnits(ctx, r.ID, r.madeFolder())
-	return errors.Join(err, os.RemoveAll(r.host.folder(r.ID)))
+	return errors.Join(err, os.RemoveAll(r.host.secrets(r.ID)), os.RemoveAll(r.host.folder(r.ID)))
 }

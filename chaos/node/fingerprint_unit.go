@@ -149,7 +149,7 @@ func ownMounts(items map[string]string) error {
 func (m mount) ours() bool {
 	root := strings.TrimSuffix(m.root, "//deleted")
 	folder := strings.TrimPrefix(HostPaths().State, "/var/lib") // where /var is a file system of its own, its paths begin there
-	return strings.HasPrefix(m.source, "gpuaasctl-") || strings.Contains(root, folder+"/") || strings.HasPrefix(filepath.Base(root), "gpuaasctl-")
+	return strings.HasPrefix(m.source, "gpuaasctl-") || strings.Contains(root, folder+"/") || strings.Contains(root, "/gpuaasctl-")
 }
 
 // ownBeside adds what lies in a folder under a name that begins so, and half-made files of that name: copies of this

@@ -21,7 +21,8 @@ import (
 // filePlace is a path. What was there lies parked beside it while the change lasts, and is moved, never copied.
 type filePlace struct {
 	Spot
-	before fileNote
+	secrets string // the folder
+	before  fileNote
 }
 
 // fileNote is what was at the path, and which folders on the way were missing.
@@ -90,11 +91,15 @@ func (p *filePlace) stage() error {
 		return os.Symlink(f.Link, p.parked())
 	}
 	mode, uid, gid := p.wanted()
+	text, err := reveal(p.secrets, f.Text, f.SHA256)
+	if err != nil {
+		return err
+	}
 	file, err := os.OpenFile(p.parked(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(f.Text)
+	_, err = file.WriteString(text)
 	err = errors.Join(err, file.Chown(uid, gid), file.Chmod(goMode(mode)), file.Sync(), file.Close())
 	if err == nil && was != nil && was.Mode&unix.S_IFMT == unix.S_IFREG {
 		err = copyAttributes(f.Path, p.parked())
@@ -132,8 +137,12 @@ func (p *filePlace) ours(id *fileID) bool {
 	if f.Link != "" {
 		kind, text = unix.S_IFLNK, f.Link
 	}
-	sum := sha256.Sum256([]byte(text))
-	return id.Mode&unix.S_IFMT == kind && id.Digest == hex.EncodeToString(sum[:])
+	digest := f.SHA256
+	if digest == "" {
+		sum := sha256.Sum256([]byte(text))
+		digest = hex.EncodeToString(sum[:])
+	}
+	return id.Mode&unix.S_IFMT == kind && id.Digest == digest
 }
 
 func (p *filePlace) compare(context.Context) (Found, error) {

@@ -18,8 +18,9 @@ import (
 // mountPlace is a mount point, in the machine's mount namespace or in that of a unit's main process.
 type mountPlace struct {
 	Spot
-	dir    string // of the drill
-	before mountNote
+	dir     string // of the drill
+	secrets string // its folder of secrets
+	before  mountNote
 }
 
 // mountNote is how the mount will be known: not by its source, which somebody may remove under it.
@@ -34,7 +35,11 @@ func (m *mountPlace) source() string {
 	if m.Change.Mount.Source != "" {
 		return m.Change.Mount.Source
 	}
-	return filepath.Join(m.dir, fmt.Sprintf("source-%s-%d", m.Step, m.N))
+	dir := m.dir
+	if m.Change.Mount.SHA256 != "" {
+		dir = m.secrets
+	}
+	return filepath.Join(dir, fmt.Sprintf("source-%s-%d", m.Step, m.N))
 }
 
 // device names our tmpfs among mounts.
@@ -63,7 +68,7 @@ func (m *mountPlace) look(ctx context.Context) (any, error) {
 	if own, err := ownNamespace(main.PID); err != nil || c.Unit != "" && !own {
 		return nil, orText(err, "%s has no mount namespace of its own (PrivateMounts=yes gives it one)", c.Unit)
 	}
-	if c.Text != "" {
+	if c.Text != "" || c.SHA256 != "" {
 		if err := m.writeSource(); err != nil {
 			return nil, err
 		}
@@ -91,7 +96,11 @@ func (m *mountPlace) writeSource() error {
 	if mode == 0 {
 		mode = 0o644
 	}
-	if err := os.WriteFile(m.source(), []byte(m.Change.Mount.Text), 0o600); err != nil {
+	text, err := reveal(m.secrets, m.Change.Mount.Text, m.Change.Mount.SHA256)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(m.source(), []byte(text), 0o600); err != nil {
 		return err
 	}
 	return os.Chmod(m.source(), goMode(mode))

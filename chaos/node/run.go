@@ -17,13 +17,14 @@ import (
 // Paths are where things lie on a machine.
 type Paths struct {
 	State   string // a folder for each drill
+	Memory  string // where a reboot leaves nothing, for a folder of each drill's secrets
 	Units   string // of systemd, that outlive a reboot
 	Consent string
 }
 
 // HostPaths are those of a real machine.
 func HostPaths() Paths {
-	return Paths{State: step.StateDir, Units: "/etc/systemd/system", Consent: step.ConsentFile}
+	return Paths{State: step.StateDir, Memory: "/run", Units: "/etc/systemd/system", Consent: step.ConsentFile}
 }
 
 // Host is the machine that this process runs on.
@@ -41,6 +42,8 @@ type Host struct {
 //	baseline      the fingerprint from before
 //	gpuaas-fault  this program, for the watchdog and the reaper
 //	source-*      what is laid over other files
+//
+// What is secret in it lies in memory, in another folder.
 type Run struct {
 	ID      string
 	Journal *Journal
@@ -51,6 +54,10 @@ type Run struct {
 }
 
 func (h Host) folder(id string) string { return filepath.Join(h.Paths.State, id) }
+
+// secrets is the folder of a drill's secret texts, each under its digest, and of those that are laid over other files. It
+// is there from arming until everything is over: what is undone is known by its digest.
+func (h Host) secrets(id string) string { return filepath.Join(h.Paths.Memory, "gpuaasctl-"+id) }
 
 func (r *Run) path(name string) string { return filepath.Join(r.host.folder(r.ID), name) }
 
@@ -110,7 +117,7 @@ func (r *Run) Shut() error { return r.file.Close() }
 // keeper is for whoever calls itself by.
 func (r *Run) keeper(by string) *Keeper {
 	k := &Keeper{
-		Journal: r.Journal, Machine: &System{Dir: r.host.folder(r.ID)}, Clock: r.host.Clock, Lease: r.lease, By: by, PID: os.Getpid(),
+		Journal: r.Journal, Machine: &System{Dir: r.host.folder(r.ID), Secrets: r.host.secrets(r.ID)}, Clock: r.host.Clock, Lease: r.lease, By: by, PID: os.Getpid(),
 	}
 	if by != step.ByWatchdog {
 		k.Guarded = r.guarded

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -14,7 +16,8 @@ import (
 
 // System is the machine that this process runs on.
 type System struct {
-	Dir string // the drill's own folder: what is laid over something else is taken from there
+	Dir     string // the drill's own folder: what is laid over something else is taken from there,
+	Secrets string // or from here, if it is secret
 
 	mu    sync.Mutex
 	holds map[string]*hold // what this process keeps, by spot; mu guards it
@@ -38,10 +41,10 @@ func (s *System) place(at Spot) (place, error) {
 		b := &blockPlace{Spot: at}
 		p, note = b, &b.before
 	case c.File != nil:
-		f := &filePlace{Spot: at}
+		f := &filePlace{Spot: at, secrets: s.Secrets}
 		p, note = f, &f.before
 	case c.Mount != nil:
-		m := &mountPlace{Spot: at, dir: s.Dir}
+		m := &mountPlace{Spot: at, dir: s.Dir, secrets: s.Secrets}
 		p, note = m, &m.before
 	case c.Unit != nil:
 		u := &unitPlace{Spot: at}
@@ -63,6 +66,15 @@ func (s *System) place(at Spot) (place, error) {
 		}
 	}
 	return p, nil
+}
+
+// reveal is a change's text; one that is secret lies in that folder by its digest.
+func reveal(secrets, text, sum string) (string, error) {
+	if sum == "" {
+		return text, nil
+	}
+	b, err := os.ReadFile(filepath.Join(secrets, sum))
+	return string(b), err
 }
 
 // Look is Machine's.

@@ -43,7 +43,7 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 	for last := ""; ; {
 		over, err := r.turn(ctx, k)
 		if over {
-			return ErrOver
+			return errors.Join(ErrOver, r.forget())
 		}
 		err = errors.Join(err, system.TopUp(ctx))
 		if err != nil && err.Error() != last {

@@ -34,7 +34,8 @@ type File struct {
 	GID    *int   `json:"gid,omitempty"`
 	Link   string `json:"link,omitempty"`   // a symbolic link to this, instead of text
 	Absent bool   `json:"absent,omitempty"` // nothing is there while the drill runs
-	Secret bool   `json:"secret,omitempty"` // Text is not shown in plans and states
+	Secret bool   `json:"secret,omitempty"` // Text is not shown in plans and states, and lies on no disk by itself
+	SHA256 string `json:"sha256,omitempty"` // of a secret Text that is kept elsewhere, see Seal; hex
 	Yields bool   `json:"yields,omitempty"` // whoever replaces it does what the drill is about: no conflict, theirs stays
 }
 
@@ -47,7 +48,8 @@ type Mount struct {
 	Tmpfs    *Tmpfs `json:"tmpfs,omitempty"`
 	Mode     uint32 `json:"mode,omitempty"` // of the text's file; 0 = 0644
 	Writable bool   `json:"writable,omitempty"`
-	Secret   bool   `json:"secret,omitempty"`
+	Secret   bool   `json:"secret,omitempty"` // as a file's
+	SHA256   string `json:"sha256,omitempty"`
 }
 
 // Tmpfs is a file system that is small on purpose.

@@ -15,7 +15,6 @@ import (
 	"io"
 	"net/netip"
 	"regexp"
-	"slices"
 	"time"
 )
 
@@ -259,28 +258,4 @@ func (s Step) Claims() []string {
 		}
 	}
 	return all
-}
-
-// Redacted stands for a text that is shown to nobody, as in reports of walks.
-const Redacted = "[redacted]"
-
-// Redacted is d without the texts that it calls secret.
-func (d Drill) Redacted() Drill {
-	d.Steps = slices.Clone(d.Steps)
-	for i, s := range d.Steps {
-		d.Steps[i].Changes = slices.Clone(s.Changes)
-		for n, c := range s.Changes {
-			if c.File != nil && c.File.Secret {
-				f := *c.File
-				f.Text = Redacted
-				d.Steps[i].Changes[n].File = &f
-			}
-			if c.Mount != nil && c.Mount.Secret {
-				m := *c.Mount
-				m.Text = Redacted
-				d.Steps[i].Changes[n].Mount = &m
-			}
-		}
-	}
-	return d
 }

@@ -34,6 +34,9 @@ func (c Change) validate() error {
 // maxText is a bound on one file's text; the whole drill has its own.
 const maxText = 64 << 10
 
+// errSealed refuses what no machine could make.
+var errSealed = errors.New("a digest without its text")
+
 func (f *File) validate() error {
 	if err := cleanPath(f.Path); err != nil {
 		return err
@@ -53,6 +56,8 @@ func (f *File) validate() error {
 		return fmt.Errorf("text is longer than %d bytes", maxText)
 	case f.Mode&^0o7777 != 0:
 		return fmt.Errorf("mode %o", f.Mode)
+	case f.SHA256 != "":
+		return errSealed
 	}
 	return nil
 }
@@ -74,6 +79,8 @@ func (m *Mount) validate() error {
 		return fmt.Errorf("tmpfs of %d bytes and %d inodes", m.Tmpfs.Bytes, m.Tmpfs.Inodes)
 	case len(m.Text) > maxText:
 		return fmt.Errorf("text is longer than %d bytes", maxText)
+	case m.SHA256 != "":
+		return errSealed
 	case m.Unit != "":
 		return unitName(m.Unit)
 	case m.Source != "":
