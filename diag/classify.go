@@ -130,6 +130,13 @@ func (v *view) aside(code ReasonCode) string {
 	if why := v.record.then[code]; why != "" {
 		return why
 	}
+	switch n := v.Node; {
+	case n == nil:
+	case n.Reason == code && n.Overtaken != "":
+		return n.Overtaken
+	case code == ReasonClonedIdentity && n.Posture == quarantined:
+		return "superseded: the node sent its last heartbeat in quarantine, and the platform accepts it again"
+	}
 	var by []string
 	for i := range v.Probes {
 		if p := &v.Probes[i]; p.failing() && p.By != "" && p.reason() == code {

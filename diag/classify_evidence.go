@@ -30,8 +30,10 @@ type NodeEvidence struct {
 	StaleAfter   time.Duration  // policy node.heartbeat_stale_after_seconds
 
 	Identity string     // accepted, or the code with which the node's credentials are denied
-	Posture  string     // the agent's own: serving | recovering | stopped | quarantined
+	Posture  string     // the agent's own, when it sent its last heartbeat: serving | recovering | stopped | quarantined
 	Reason   ReasonCode // the platform's own classification
+	// Overtaken says why Reason is history: what the platform made it of was measured since, and is otherwise. "": it holds.
+	Overtaken string
 
 	CertExpired     *bool // by the platform's clock
 	StaleTasks      *int

@@ -74,7 +74,7 @@ func (v *view) named(code ReasonCode) []string {
 			lines = append(lines, fmt.Sprintf("%s: %s", p.Hop, p.Text))
 		}
 	}
-	if v.Node != nil && v.Node.Reason == code {
+	if v.Node != nil && v.Node.Reason == code && v.Node.Overtaken == "" {
 		lines = append(lines, "read model: the platform classifies the node as "+string(code))
 	}
 	return lines
@@ -103,11 +103,17 @@ func orUntyped(code string) string {
 
 func cloned(v *view) []string {
 	lines := v.denied("cloned")
-	if v.Node != nil && v.Node.Posture == "quarantined" {
+	if v.Node != nil && v.Node.Posture == quarantined && v.Node.Identity != accepted {
 		lines = append(lines, "read model: the agent is quarantined")
 	}
 	return lines
 }
+
+// What the classifier knows of NodeEvidence's words. A heartbeat is sent in quarantine and ends it where it is accepted.
+const (
+	quarantined = "quarantined" // a Posture
+	accepted    = "accepted"    // an Identity
+)
 
 func revoked(v *view) []string { return v.denied("revoked", "fenced", "retired") }
 

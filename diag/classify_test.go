@@ -490,6 +490,27 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 	}
 }
 
+// TestATakenBackNodeIsNotCloned: it sent its last heartbeat in quarantine, and the platform took that. Its own record may
+// still know better.
+func TestATakenBackNodeIsNotCloned(t *testing.T) {
+	wrote := &RecordFacts{Entries: []RecordEntry{entry(1, "b", RecClonedIdentity, "identity")}}
+	for name, c := range map[string]struct {
+		identity string
+		record   *RecordFacts
+		want     ReasonCode
+	}{
+		"denied":             {"cloned", nil, ReasonClonedIdentity},
+		"nobody says":        {"", nil, ReasonClonedIdentity},
+		"accepted":           {"accepted", nil, ReasonNone},
+		"accepted, not told": {"accepted", wrote, ReasonClonedIdentity},
+	} {
+		k := Classify(Evidence{Node: &NodeEvidence{Posture: "quarantined", Identity: c.identity}, Record: c.record})
+		if k.Reason != c.want || c.want == ReasonNone && (len(k.Losers) != 1 || k.Losers[0].Reason != ReasonClonedIdentity) {
+			t.Errorf("%s: %s, losers %v", name, k.Reason, k.Losers)
+		}
+	}
+}
+
 // TestBudgetsAreTightenedOnly: a profile's own budgets hold where they are tighter.
 func TestBudgetsAreTightenedOnly(t *testing.T) {
 	e := Evidence{Trust: &TrustEvidence{"aa", "bb"}, Budgets: map[Severity]Budget{P0: {Detect: time.Hour, Repair: time.Minute}}}

@@ -147,19 +147,32 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 		expired := !now.Before(end)
 		n.CertExpired = &expired
 	}
-	if want, have := c.expected("node_runtime_api_url"), readModel(c, "agent_api_url"); want != "" && have != "" && !sameEndpoint(have, want) {
-		n.EndpointDrift = "the agent reports " + endpointOf(have) + ", the profile says " + endpointOf(want)
+	api, apiNow := toldDrift(c, "agent_api_url", "GPUAAS_API_URL", "node_runtime_api_url")
+	term, termNow := toldDrift(c, "agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "node_terminal_url")
+	if apiNow {
+		n.EndpointDrift = "the agent reports " + endpointOf(readModel(c, "agent_api_url")) + ", the profile says " + endpointOf(c.expected("node_runtime_api_url"))
 	}
-	// The platform cannot tell the two endpoints of a profile apart; which one differs is known here.
-	if n.Reason == diag.ReasonEndpointProfileDrift && n.EndpointDrift == "" && terminalDrift(c) {
-		n.Reason = diag.ReasonTerminalEndpointDrift
+	if n.Reason == diag.ReasonEndpointProfileDrift {
+		if term && !apiNow { // the platform cannot tell the two endpoints of a profile apart; which one differs is known here
+			n.Reason = diag.ReasonTerminalEndpointDrift
+		}
+		if (api || term) && !apiNow && !termNow {
+			n.Overtaken = "superseded: the agent reported an endpoint before it was started with the profile's"
+		}
 	}
 	return n
 }
 
-func terminalDrift(c *Case) bool {
-	want, have := c.expected("node_terminal_url"), readModel(c, "agent_terminal_url")
-	return want != "" && have != "" && !sameEndpoint(have, want)
+// toldDrift compares an endpoint that the agent reported with the profile's. now: it is not known to be over, as it is
+// where the running agent has the profile's: its report is of before it was started.
+func toldDrift(c *Case, field, variable, want string) (drifted, now bool) {
+	told, wanted := readModel(c, field), c.expected(want)
+	if told == "" || wanted == "" || sameEndpoint(told, wanted) {
+		return false, false
+	}
+	f := c.Fact(diag.HopNodeRecoveryStatus, stepProfile)
+	over := f.Passed() && f.Env != nil && f.Env.Values[variable] != "" && sameEndpoint(f.Env.Values[variable], wanted)
+	return true, !over
 }
 
 // platformPoints is the platform's own checklist.

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +89,33 @@ func TestOnlyThisOperatorIsCutOff(t *testing.T) {
 	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"control_plane_access/healthz": failWith(diag.TCPTimeout, "tcp")})
 	if r.Verdict.Blame == nil || r.Verdict.Blame.Hop != diag.HopControlPlaneAccess || r.Verdict.Reason != diag.ReasonNone || r.Verdict.UserState != diag.UserUnknown {
 		t.Errorf("%+v", r.Verdict)
+	}
+}
+
+// TestAReportOfBeforeTheRepair: the platform remembers what the agent told it before it was started anew; the running
+// agent's own environment is newer.
+func TestAReportOfBeforeTheRepair(t *testing.T) {
+	for name, c := range map[string]struct {
+		told, variable, running string
+		reason                  diag.ReasonCode
+	}{
+		"terminal, still":       {"node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "https://term.test:18444", diag.ReasonTerminalEndpointDrift},
+		"terminal, repaired":    {"node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", testProfile().NodeTerminalURL, diag.ReasonNone},
+		"terminal, not to read": {"node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "", diag.ReasonTerminalEndpointDrift},
+		"API, repaired":         {"node.agent_api_url", "GPUAAS_API_URL", testProfile().NodeRuntimeAPIURL, diag.ReasonNone},
+		"API, not to read":      {"node.agent_api_url", "GPUAAS_API_URL", "", diag.ReasonEndpointProfileDrift},
+	} {
+		r := walkWith(t, context.Background(), map[string]func(*diag.Fact){
+			"node_heartbeat/read_model": func(f *diag.Fact) {
+				f.HTTP.Fields[c.told], f.HTTP.Fields["node.recovery_reason"] = "https://elsewhere.test", "endpoint_profile_drift"
+			},
+			"node_recovery_status/profile": func(f *diag.Fact) {
+				f.Env.Values = map[string]string{"GPUAAS_API_URL": "https://node-api.test", c.variable: c.running}
+			},
+		})
+		if k := r.Classification; k.Reason != c.reason || c.reason == diag.ReasonNone && (len(k.Losers) != 1 || !strings.HasPrefix(k.Losers[0].Why, "superseded: ")) {
+			t.Errorf("%s: %s because %q, losers %v", name, k.Reason, k.Because, k.Losers)
+		}
 	}
 }
 
