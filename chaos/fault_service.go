@@ -104,7 +104,7 @@ type execParams struct {
 	Unit    string   `yaml:"unit" json:"unit"`
 	How     string   `yaml:"how" json:"how" jsonschema:"enum=crash-loop,enum=incompatible,enum=program,enum=slow-start" jsonschema_description:"what is started in its place: a program that ends at once, one for another machine, or program; slow-start: itself, after a delay"`
 	Program string   `yaml:"program,omitempty" json:"program,omitempty" jsonschema_description:"a program that lies on the machine"`
-	Args    []string `yaml:"args,omitempty,flow" json:"args,omitempty"`
+	Args    []string `yaml:"args,omitempty,flow" json:"args,omitempty" jsonschema_description:"of program, each as it stands here"`
 	Delay   Duration `yaml:"delay,omitempty" json:"delay,omitempty" jsonschema_description:"of slow-start"`
 }
 
