@@ -434,19 +434,17 @@ func (t *turn) settle(w EnrollDone) {
 		token = s.Ledger.Attempts[n-1].Token
 	}
 	undecided := !o.Sent || o.Status >= 500 || o.Failure == diag.HTTPRateLimited
+	result, code, count := attemptRefused, o.Code, &s.Ledger.Counters.Failures
 	switch {
 	case o.OK():
-		s.Ledger.Counters.Successes++
-		s.Ledger = s.Ledger.finish(attemptEnrolled, "")
-		return
+		result, code, count = attemptEnrolled, "", &s.Ledger.Counters.Successes
 	case undecided:
-		s.Ledger = s.Ledger.finish(attemptUnreached, string(o.Failure))
+		result, code = attemptUnreached, string(o.Failure)
 		s.Detour = !s.Detour
 		s.SkewAsked = s.SkewKnown // whoever is reached next says the time first
-	default:
-		s.Ledger = s.Ledger.finish(attemptRefused, o.Code)
 	}
-	s.Ledger.Counters.Failures++
+	*count++
+	s.Ledger = s.Ledger.finish(result, code)
 	switch o.Code {
 	case wire.DenyTokenConsumed, wire.DenyTokenExpired, wire.DenyNotNodeBound, wire.DenyProfileMismatch:
 		s.Ledger = s.Ledger.spend(token)

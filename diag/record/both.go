@@ -19,7 +19,6 @@ func ReadBoth(disk, memory fs.FS) (diag.RecordFacts, error) {
 	why := "" // memory alone is told
 	switch {
 	case err != nil && errMemory != nil:
-		return diag.RecordFacts{Source: SourceDisk}, err
 	case err != nil:
 		why = err.Error()
 	case lastInMemory == nil:
@@ -32,26 +31,24 @@ func ReadBoth(disk, memory fs.FS) (diag.RecordFacts, error) {
 		(last.BootID != lastInMemory.BootID || last.MonoNS < lastInMemory.MonoNS): // memory is of this boot
 		why = "the record on the disk is not the one that is written now"
 	}
-	if why == "" {
-		f := d.facts()
-		f.Source = SourceDisk
-		return f, nil
+	source := SourceDisk
+	if why != "" {
+		m.damaged, m.lacks = d.damaged, why
+		d, source, err = m, SourceMirror, nil
 	}
-	f := m.facts()
-	f.Source, f.Damaged = SourceMirror, d.damaged
-	if f.Degraded != "" {
-		why += ": " + f.Degraded
-	}
-	f.Degraded = why
-	return f, nil
+	f := d.facts()
+	f.Source = source
+	return f, err
 }
 
 // newest is the entry with the highest number; nil when there is none.
 func (r *reading) newest() *diag.RecordEntry {
 	var last *diag.RecordEntry
-	for _, e := range slices.Concat(r.pinned, r.ring) {
-		if last == nil || e.Seq >= last.Seq {
-			last = e
+	for _, list := range [...][]*diag.RecordEntry{r.pinned, r.ring} {
+		for _, e := range list {
+			if last == nil || e.Seq >= last.Seq {
+				last = e
+			}
 		}
 	}
 	return last

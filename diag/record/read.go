@@ -95,7 +95,7 @@ type reading struct {
 	damaged []diag.DamagedSlot
 	ring    []*diag.RecordEntry
 	pinned  []*diag.RecordEntry
-	lacks   string // which of its files could not be read
+	lacks   string // what of it could not be read
 }
 
 // file reads the slots of one file; of is the ring that they must say they are of, "" for either.
@@ -166,7 +166,10 @@ func (r *reading) facts() diag.RecordFacts {
 		f.Newest = max(f.Newest, e.Seq)
 	}
 	f.Degraded, f.Promise = standing(slices.Concat(pinned, ring))
-	f.Degraded = cmp.Or(r.lacks, f.Degraded)
+	if r.lacks != "" && f.Degraded != "" {
+		f.Degraded = ": " + f.Degraded
+	}
+	f.Degraded = r.lacks + f.Degraded
 	f.Pinned, f.Entries = values(complete(pinned, ring)), values(ring)
 	return f
 }
