@@ -432,8 +432,15 @@ terminal_open_task() {
   row=$code
   case $state:$claimed in
   :*) say terminal_open_task skip "undecided: HTTP $code $why" ;;
+  completed:* | failed:*) say terminal_open_task pass "claimed, now $state" ;;
   *:) say terminal_open_task fail "nobody claimed terminal.open (task is $state)" ;;
-  *) say terminal_open_task pass "claimed, now $state" ;;
+  *)
+    if [ "$first" = ready ]; then
+      say terminal_open_task fail "the terminal is ready, and the task is $state"
+    else
+      say terminal_open_task skip "claimed, and not answered yet (task is $state)"
+    fi
+    ;;
   esac
 }
 
