@@ -131,7 +131,6 @@ type WSFacts struct {
 
 // PTYFacts is a nonce computed by a shell on the far side: an echo is not a shell.
 type PTYFacts struct {
-	Shell       string `json:"shell,omitempty"`
 	NonceOK     bool   `json:"nonce_ok"`
 	FirstByteMS Millis `json:"first_byte_ms,omitempty"`
 	DurationMS  Millis `json:"duration_ms,omitempty"`

@@ -23,7 +23,6 @@ const (
 	OpUnit    Op = "unit"    // systemd's word on Target (a unit) and the state of its main process
 	OpBinary  Op = "binary"  // Target (a program) exists, is for this machine, and says a version
 	OpUser    Op = "user"    // Target (a login name) by getent, and its shell
-	OpPTY     Op = "pty"     // start User's shell on a new PTY here, compute a nonce
 	OpClock   Op = "clock"   // this host's wall clock (the vantage adds the offset to the operator's)
 	OpEnv     Op = "env"     // the names in Env, of the agent's process; values of secrets as presence and age
 	OpRecord  Op = "record"  // the diagnostic record in Target (a folder): its newest Limit entries and the pinned ones
@@ -33,7 +32,7 @@ const (
 // Ops lists every measurement, in the order above.
 var Ops = [...]Op{
 	OpDNS, OpTCP, OpTLS, OpHTTP, OpWS, OpSession, OpSSH,
-	OpDisk, OpFile, OpCert, OpUnit, OpBinary, OpUser, OpPTY, OpClock, OpEnv,
+	OpDisk, OpFile, OpCert, OpUnit, OpBinary, OpUser, OpClock, OpEnv,
 	OpRecord, OpJournal,
 }
 
@@ -74,8 +73,7 @@ type Request struct {
 	Poll         *Poll             `json:"poll,omitempty"`    // repeat until a field has a final value
 	Subprotocols []string          `json:"subprotocols,omitempty"`
 
-	Unit      string   `json:"unit,omitempty"` // the agent's unit, where the op needs its process
-	User      string   `json:"user,omitempty"`
+	Unit      string   `json:"unit,omitempty"`    // the agent's unit, where the op needs its process
 	NodeID    string   `json:"node_id,omitempty"` // what a certificate must be bound to
 	Env       []string `json:"env,omitempty"`
 	Write     int      `json:"write_bytes,omitempty"` // bytes really written, synced and removed by OpDisk

@@ -155,7 +155,7 @@ func application(f *diag.Fact, add adder) {
 		if t.NonceOK {
 			nonce = "nonce computed by the shell"
 		}
-		add("pty", t.Shell, nonce, pair("first byte ", ms(t.FirstByteMS)), ms(t.DurationMS))
+		add("pty", nonce, pair("first byte ", ms(t.FirstByteMS)), ms(t.DurationMS))
 	}
 	if s := f.SSH; s != nil {
 		add("ssh", s.User, s.Banner, pair("host key ", s.HostKeyType), s.HostKeySHA256, pair("by ", s.AuthMethod), pair("through ", s.Jump), pair("helper ", s.Helper), s.HelperVersion)

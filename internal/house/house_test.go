@@ -34,7 +34,7 @@ var rules = []rule{
 	{"profile", []string{"diag"}, []string{"go.yaml.in/yaml/v3", "golang.org/x/"}, "a profile is read before anything is measured"},
 	{"internal/ptmx", nil, []string{"golang.org/x/sys"}, "a pseudo-terminal is the kernel's, and knows nothing of who asks for it"},
 	{"internal/ws", nil, nil, "a WebSocket is bytes over a connection, and knows nothing of what is said over it"},
-	{"preflight/probe", []string{"diag", "diag/record", "internal/ptmx", "internal/ws"}, []string{"*"}, "a probe measures and does not judge; the same code runs in the agent"},
+	{"preflight/probe", []string{"diag", "diag/record", "internal/ws"}, []string{"*"}, "a probe measures and does not judge; the same code runs in the agent"},
 	{"preflight/vantage", []string{"diag", "profile", "preflight/probe"}, []string{"*"}, "a vantage carries probes to a place, and knows no hop"},
 	{"preflight", []string{"diag", "profile"}, nil, "hops are pure: vantages are handed in, so no hop can reach for a network"},
 	{"agent", []string{"diag", "diag/record", "wire", "preflight/probe", "internal/ptmx", "internal/ws"}, []string{"*"}, "the agent is slim, and contains no chaos and no operator code"},

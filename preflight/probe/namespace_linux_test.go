@@ -96,7 +96,6 @@ func TestAgentsView(t *testing.T) {
 		{ID: "disk", Op: diag.OpDisk, Target: onlyInside, Write: 8192},
 		{ID: "user", Op: diag.OpUser, Target: "root"},
 		{ID: "unit", Op: diag.OpUnit, Target: "agent.service"},
-		{ID: "pty", Op: diag.OpPTY, User: "root"},
 	})
 	at := map[string]diag.Fact{}
 	for _, f := range facts {
@@ -129,9 +128,6 @@ func TestAgentsView(t *testing.T) {
 	}
 	if d := at["disk"].Disk; d.FSType != "tmpfs" || d.TotalBytes != 1<<20 {
 		t.Errorf("disk: %+v", d)
-	}
-	if p := at["pty"].PTY; !p.NonceOK {
-		t.Errorf("pty: %+v", p)
 	}
 	// Both have one serial number; the key tells which pair it is.
 	if f := at["cert"].Cert; !*f.KeyMatches || f.Leaf.Fingerprint == fingerprint(t, c, cert) {

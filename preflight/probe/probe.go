@@ -116,8 +116,6 @@ func measurement(op diag.Op) func(*Prober, context.Context, diag.Request, *diag.
 		return (*Prober).binary
 	case diag.OpUser:
 		return (*Prober).user
-	case diag.OpPTY:
-		return (*Prober).pty
 	case diag.OpClock:
 		return (*Prober).clock
 	case diag.OpEnv:

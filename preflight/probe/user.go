@@ -38,25 +38,16 @@ var noLogin = map[string]bool{"nologin": true, "false": true, "true": true, "syn
 // passwd is one entry of the user database.
 type passwd struct {
 	name        string
-	uid, gid    uint32
+	uid         uint32
 	home, shell string
 }
 
 // user looks Target up by name, as the agent does. Words: user_missing, shell_missing, unsupported, timeout.
 func (p *Prober) user(ctx context.Context, req diag.Request, f *diag.Fact) {
-	name := req.Target
-	if name == "" {
-		name = req.User
-	}
-	lookUser(ctx, name, f)
-}
-
-// lookUser fills f.User; ok when the user can log in.
-func lookUser(ctx context.Context, name string, f *diag.Fact) (pw passwd, ok bool) {
-	pw, err := getent(ctx, name)
+	pw, err := getent(ctx, req.Target)
 	if err != nil {
 		fail(f, "user", userWord(err), err)
-		return pw, false
+		return
 	}
 	f.User = &diag.UserFacts{Name: pw.name, UID: int(pw.uid), Home: pw.home, Shell: pw.shell}
 	home, err := os.Stat(pw.home)
@@ -67,7 +58,6 @@ func lookUser(ctx context.Context, name string, f *diag.Fact) (pw passwd, ok boo
 	if !shellOK {
 		fail(f, "shell", diag.ShellMissing, shellErr)
 	}
-	return pw, shellOK
 }
 
 // errNoUser says that the user database has no such name.
@@ -101,12 +91,11 @@ func parsePasswd(line []byte) (passwd, error) {
 	if len(fields) < 7 {
 		return passwd{}, errors.New("getent gave no passwd entry")
 	}
-	uid, uerr := strconv.ParseUint(fields[2], 10, 32)
-	gid, gerr := strconv.ParseUint(fields[3], 10, 32)
-	if err := errors.Join(uerr, gerr); err != nil {
+	uid, err := strconv.ParseUint(fields[2], 10, 32)
+	if err != nil {
 		return passwd{}, fmt.Errorf("reading a passwd entry: %w", err)
 	}
-	pw := passwd{name: fields[0], uid: uint32(uid), gid: uint32(gid), home: fields[5], shell: fields[6]}
+	pw := passwd{name: fields[0], uid: uint32(uid), home: fields[5], shell: fields[6]}
 	if pw.shell == "" {
 		pw.shell = "/bin/sh" // passwd(5)
 	}
