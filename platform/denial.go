@@ -77,12 +77,12 @@ func (p *Platform) denialEvidence(r *http.Request, kind, nodeID, instance string
 
 // keepRejection says whether an upgrade that the gateway refused is to be evidence, and how many it stands for. nodeID is
 // that of the session or of the certificate, "" where there is neither.
-func (p *Platform) keepRejection(r *http.Request, nodeID, code string) (count int64, keep bool) {
+func (p *Platform) keepRejection(r *http.Request, nodeID, why string) (count int64, keep bool) {
 	rows := nodeRows
 	if nodeID == "" || p.knownNode(r.Context(), nodeID) == unknownActor {
 		nodeID, rows = "", strangerRows
 	}
-	return p.denials.take(denialKind{web.Remote(r), code, nodeID}, rows, p.now(), seconds(p.cfg.Policy.AuditDedupeWindow))
+	return p.denials.take(denialKind{web.Remote(r), why, nodeID}, rows, p.now(), seconds(p.cfg.Policy.AuditDedupeWindow))
 }
 
 // keepDenial writes a denial: own ones count as the node's last.

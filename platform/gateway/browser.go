@@ -128,7 +128,7 @@ func (g *Gateway) rejected(r *http.Request, kind string, row store.Session, err 
 	if errors.As(err, &e) {
 		code, detail["message"] = e.Code, e.Message
 	}
-	count, keep := g.Keep(r, row.NodeID, code)
+	count, keep := g.Keep(r, row.NodeID, kind+" "+code) // a preflight's own do not crowd out an agent's
 	if !keep {
 		return
 	}

@@ -35,8 +35,8 @@ type Options struct {
 	Denied func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
 
 	// Keep says whether a refused upgrade is to be evidence, and how many it stands for: anybody can repeat one. nodeID is ""
-	// where neither a session nor a certificate names one.
-	Keep func(r *http.Request, nodeID, code string) (count int64, keep bool)
+	// where neither a session nor a certificate names one; two with the same why are of one kind.
+	Keep func(r *http.Request, nodeID, why string) (count int64, keep bool)
 
 	NodeStreamTimeout time.Duration // from the browser's attach to the terminal's first ready or error
 	TerminalBase      string        // a browser's Origin may be this URL's host
