@@ -126,11 +126,11 @@ func within(path, folder string) bool {
 // writeReally writes, syncs and removes size bytes that no file system can pack away. It returns how many were
 // written before the error.
 func writeReally(dir string, size int) (written int, err error) {
-	file, err := os.CreateTemp(dir, ".gpuaas-probe-*")
+	file, remove, err := scratch(dir)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
+	defer func() { err = errors.Join(err, file.Close(), remove()) }()
 	data := make([]byte, size)
 	for i := range data {
 		data[i] = byte(rand.Uint32())
@@ -139,6 +139,22 @@ func writeReally(dir string, size int) (written int, err error) {
 		return written, err
 	}
 	return written, file.Sync()
+}
+
+// scratch is a new file in dir. It has no name where the file system can do that, so that nothing is left of it when the
+// probe is killed in the middle of a sync.
+func scratch(dir string) (file *os.File, remove func() error, err error) {
+	file, err = os.OpenFile(dir, os.O_WRONLY|unix.O_TMPFILE, 0o600)
+	if err == nil {
+		return file, func() error { return nil }, nil
+	}
+	if !errors.Is(err, syscall.EOPNOTSUPP) && !errors.Is(err, syscall.EISDIR) { // the latter: it knows of no such flag
+		return nil, nil, err
+	}
+	if file, err = os.CreateTemp(dir, ".gpuaas-probe-*"); err != nil {
+		return nil, nil, err
+	}
+	return file, func() error { return os.Remove(file.Name()) }, nil
 }
 
 // diskWord maps an error of creating, writing or syncing; now is how the disk looked right after it.

@@ -3,11 +3,13 @@
 package probe
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -113,6 +115,27 @@ func TestDiskShortWrite(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(dir); len(left) != 1 {
 			t.Errorf("the probe left %v", left)
+		}
+	})
+}
+
+// TestDiskLeavesNothing: a probe that is killed while it writes has left no name behind.
+func TestDiskLeavesNothing(t *testing.T) {
+	// A file system that has no files without names: there the second way is tried, and nobody can write.
+	if _, _, err := scratch("/proc"); err == nil || errors.Is(err, syscall.EOPNOTSUPP) {
+		t.Errorf("in /proc: %v", err)
+	}
+	onTmpfs(t, "size=1m", func(dir string) {
+		file, remove, err := scratch(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v, %v", left, err)
+		}
+		if err := remove(); err != nil {
+			t.Error(err)
 		}
 	})
 }
