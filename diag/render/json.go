@@ -85,6 +85,7 @@ type VerdictLine struct {
 	Kind           string               `json:"kind"`
 	Run            diag.Run             `json:"run"`
 	Subject        diag.Subject         `json:"subject"`
+	Plan           diag.Plan            `json:"plan"`
 	Vantages       []diag.VantageInfo   `json:"vantages"`
 	Evidence       []diag.EvidenceLine  `json:"evidence,omitempty"`
 	EvidenceCut    bool                 `json:"evidence_cut,omitempty"`
@@ -105,7 +106,7 @@ func writeNDJSON(w io.Writer, r *diag.Report) error {
 		out = append(out, b...)
 	}
 	b, err := encode(VerdictLine{
-		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Vantages, r.Evidence, r.EvidenceCut, r.Verdict, r.Classification, r.Dashboard, r.Diff, r.Redaction,
+		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Plan, r.Vantages, r.Evidence, r.EvidenceCut, r.Verdict, r.Classification, r.Dashboard, r.Diff, r.Redaction,
 	}, "")
 	if err != nil {
 		return err
