@@ -56,6 +56,9 @@ func leftovers() []leftover {
 		{step.ClassDisk, "/ bytes", "fallocate -l 100M /var/left", "rm /var/left", nil},
 		{step.ClassProcess, "sleep", "systemd-run -q --unit=left sleep 600; kill -STOP $(systemctl show -P MainPID left); sleep 0.1", "systemctl kill -s KILL left; sleep 0.3; systemctl reset-failed left 2>/dev/null || true", alsoUnit},
 		{step.ClassOwn, "/etc/.gpuaasctl-left", "touch /etc/.gpuaasctl-left", "rm /etc/.gpuaasctl-left", nil},
+		{step.ClassOwn, "/dev/shm/gpuaasctl-left", "touch /dev/shm/gpuaasctl-left", "rm /dev/shm/gpuaasctl-left", nil},
+		{step.ClassOwn, "mount /etc/hostname, as process", "touch /run/gpuaasctl-left; " + inAgent + "mount --bind /run/gpuaasctl-left /etc/hostname",
+			inAgent + "umount /etc/hostname; rm /run/gpuaasctl-left", []step.Class{step.ClassMount}},
 		{step.ClassOwn, "gpuaasctl-reaper-left.service", "touch /etc/systemd/system/gpuaasctl-reaper-left.service", "rm /etc/systemd/system/gpuaasctl-reaper-left.service", alsoFile},
 	}
 }
