@@ -168,6 +168,9 @@ func (s *Story) looked(stage Stage, name string, otherwise Word) finding {
 }
 
 func (s *Story) claimDetected() finding {
+	if lost := s.estranged(); lost != "" && s.Plan.Scenario.Expect.SameCorrelationID {
+		return violated(Collateral, "%s", lost)
+	}
 	if w := s.detected(); w != nil {
 		return held("%s", w.Says())
 	}

@@ -26,6 +26,7 @@ func TestMutants(t *testing.T) {
 		{Name: "passes what was not seen", File: verdict, Old: "case len(unseen) > 0:", New: "case false:"},
 		{Name: "passes what was interrupted", File: verdict, Test: "TestInterrupted", Old: "case s.Interrupted != \"\":\n\t\tv =", New: "case false:\n\t\tv ="},
 		{Name: "does not mind a hop that failed in passing", File: claim, Old: `h, w := s.red(); h != ""`, New: `h, w := s.red(); h == "none"`},
+		{Name: "does not read what the agent wrote", File: claim, Old: "lost := s.estranged(); lost != \"\" && ", New: "lost := s.estranged(); false && "},
 		{Name: "does not mind an id that was lost", File: judge, Old: "e.SameCorrelationID && ", New: "false && "},
 		{Name: "is green while somebody has to act", File: sight, Old: " && !s.asks()\n", New: "\n"},
 		{Name: "takes any reason", File: judge, Old: "len(e.Reason) > 0 && ", New: "false && "},

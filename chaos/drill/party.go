@@ -13,7 +13,8 @@ type party struct {
 	wrote func(l diag.EvidenceLine) bool
 }
 
-// parties are those of whom the platform keeps evidence. The agent's word comes with the task's result.
+// parties are those of whom the platform keeps evidence. The agent's word comes with the task's result; what it writes into
+// its own record is compared apart, see estranged.
 func parties() []party {
 	kinds := func(words ...string) func(diag.EvidenceLine) bool {
 		return func(l diag.EvidenceLine) bool { return slices.Contains(words, l.Kind) }

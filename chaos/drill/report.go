@@ -57,7 +57,7 @@ type Drill struct {
 	Recover  Timing          `json:"recover"`
 	Machines []MachineResult `json:"machines"`
 	Looks    []Seen          `json:"looks,omitempty"`
-	Walks    []Sight         `json:"walks,omitempty"`    // every one; evidence and read model are Observed's alone
+	Walks    []Sight         `json:"walks,omitempty"`    // every one; evidence, read model and what the agent says are Observed's alone
 	Evidence []string        `json:"evidence,omitempty"` // what the scenario says to look at
 	Trouble  []string        `json:"trouble,omitempty"`
 }

@@ -141,7 +141,9 @@ func (r *runner) walk(ctx context.Context, stage Stage) Sight {
 	if ctx.Err() != nil {
 		return s
 	}
-	s.N = read(r, func(s *Story) int { return len(s.Walks) + 1 })
+	walks := read(r, func(s *Story) []Sight { return s.Walks })
+	s.N = len(walks) + 1
+	s.owned(walks)
 	s.BeganMS, s.EndedMS = began, time.Since(r.began).Milliseconds()
 	r.tell(Event{Kind: Walked, Sight: &s, walk: report})
 	return s

@@ -29,6 +29,7 @@ type Sight struct {
 	Untold        []diag.HopID               `json:"untold,omitempty"`     // hops of a tenant that failed, and nobody measured what he got
 	Unnamed       []diag.HopID               `json:"unnamed,omitempty"`    // hops that failed, and the platform's own row of the session does not say so
 	Unlinked      []string                   `json:"unlinked,omitempty"`   // who dealt with the walk and did not write down its id
+	AgentSays     map[string]string          `json:"agent_says,omitempty"` // by task of the run: the id under which the agent's record has it
 	ReadModel     map[string]string          `json:"read_model,omitempty"` // what the platform said of node, allocation, task and session
 	Evidence      []diag.EvidenceLine        `json:"evidence,omitempty"`   // what it wrote down under the walk's id
 }
@@ -39,7 +40,7 @@ func See(r *diag.Report, stage Stage) Sight {
 		Stage: stage, Walk: r.Run.ID, CorrelationID: r.Run.CorrelationID, EndedBy: r.Run.EndedBy, Outcome: r.Verdict.Outcome,
 		Blame: r.Verdict.Blame, Others: r.Verdict.OtherFindings, FirstFailed: r.Verdict.FirstFailedHop,
 		Hops: map[diag.HopID]diag.Status{}, Reason: r.Verdict.Reason, UserState: r.Verdict.UserState,
-		Unlinked: unlinked(r), ReadModel: readModel(r), Evidence: r.Evidence,
+		Unlinked: unlinked(r), AgentSays: agentSays(r), ReadModel: readModel(r), Evidence: r.Evidence,
 	}
 	for _, h := range r.Hops {
 		s.Hops[h.ID] = h.Status

@@ -23,7 +23,7 @@ func (s *Story) Drill() Drill {
 		d.Looks = append(d.Looks, l.Seen)
 	}
 	for _, w := range s.Walks {
-		w.Evidence, w.ReadModel = nil, nil
+		w.Evidence, w.ReadModel, w.AgentSays = nil, nil, nil
 		d.Walks = append(d.Walks, w)
 	}
 	return d

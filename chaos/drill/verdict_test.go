@@ -42,6 +42,13 @@ func endings() []ending {
 		{"late-straddling", drill.Late, "seen between 8.8s and 10.1s of 10s", nil, func(w *world) { w.blind = 9500 * time.Millisecond }},
 		{"collateral", drill.Collateral, "control_plane_access", nil, func(w *world) { w.symptom = diag.HopControlPlaneAccess }},
 		{"collateral-id-lost", drill.Collateral, "of gateway nothing is written down", nil, func(w *world) { w.muted = true }},
+		{"collateral-id-lost-by-agent", drill.Collateral, `the agent wrote of task-2 of walk 2 under the id "other", and the walk's is corr-2`, nil, func(w *world) {
+			w.bend = func(r *diag.Report) {
+				row := map[string]string{"task.id": "task-" + strings.TrimPrefix(r.Run.ID, "w")}
+				said := []diag.RecordEntry{{TaskID: "task-1", CorrelationID: "corr-1"}, {TaskID: "task-2", CorrelationID: "other"}, {TaskID: "of before", CorrelationID: "x"}}
+				r.Facts = append(r.Facts, diag.Fact{HTTP: &diag.HTTPFacts{Fields: row}}, diag.Fact{Record: &diag.RecordFacts{Entries: said}})
+			}
+		}},
 		{"wrong-hop", drill.WrongHop, "the chain blames node_heartbeat", nil, func(w *world) {
 			w.blames["block"] = diag.Blame{Hop: diag.HopNodeHeartbeat, Signal: diag.SigHeartbeatStale}
 		}},

@@ -1,0 +1,68 @@
+package drill
+
+import (
+	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// agentSays is, by task, the correlation id under which the node's agent wrote of it in its own record.
+func agentSays(r *diag.Report) map[string]string {
+	said := map[string]string{}
+	for i := range r.Facts {
+		rec := r.Facts[i].Record
+		if rec == nil {
+			continue
+		}
+		for _, e := range rec.Entries {
+			if e.TaskID != "" {
+				said[e.TaskID] = e.CorrelationID
+			}
+		}
+	}
+	return said
+}
+
+// tasks are those that the platform made for the walk.
+func (s Sight) tasks() []string {
+	var all []string
+	for _, name := range []string{"task.id", "session.task_id"} {
+		if id := s.ReadModel[name]; id != "" {
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
+// owned keeps of what the agent says what is about tasks of these walks: its record is older than the run.
+func (s *Sight) owned(walks []Sight) {
+	said := s.AgentSays
+	s.AgentSays = nil
+	for _, w := range append(walks[:len(walks):len(walks)], *s) {
+		for _, task := range w.tasks() {
+			id, is := said[task]
+			if !is {
+				continue
+			}
+			if s.AgentSays == nil {
+				s.AgentSays = map[string]string{}
+			}
+			s.AgentSays[task] = id
+		}
+	}
+}
+
+// estranged is a task of a walk of which the agent wrote under another id than the walk's; "" none. It writes only of what
+// goes wrong, and often when the walk is over: then a later walk reads it.
+func (s *Story) estranged() string {
+	for _, w := range s.Walks {
+		for _, task := range w.tasks() {
+			for _, later := range s.Walks {
+				if id, said := later.AgentSays[task]; said && id != w.CorrelationID {
+					return fmt.Sprintf("the agent wrote of %s of walk %d under the id %q, and the walk's is %s", task, w.N, id, w.CorrelationID)
+				}
+			}
+		}
+	}
+	return ""
+}
