@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -197,7 +196,7 @@ func unitDrill(t *testing.T, state string) *Keeper {
 	_, err = k.Tick(context.Background())
 	fine(t, err)
 	if got := j.Ledger.State(); got != step.Done {
-		t.Fatal(fmt.Sprintf("it is %s", got))
+		t.Fatalf("it is %s", got)
 	}
 	return k
 }
