@@ -1,6 +1,7 @@
 package recorder_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -38,11 +39,14 @@ func (b both) of(path string) *memdisk.Disk {
 	return b.disk
 }
 func (b both) Open(p string) (recorder.File, error) { return b.of(p).Open(p) }
-func (b both) MakeDir(p string) error               { return b.of(p).MakeDir(p) }
-func (b both) SyncDir(p string) error               { return b.of(p).SyncDir(p) }
-func (b both) Remove(p string) error                { return b.of(p).Remove(p) }
-func (b both) Kind(p string) (string, error)        { return b.of(p).Kind(p) }
-func (b both) FreeInodes(p string) (int64, error)   { return b.of(p).FreeInodes(p) }
+func (b both) OpenRead(p string) (recorder.File, error) {
+	return b.of(p).OpenRead(p)
+}
+func (b both) MakeDir(p string) error             { return b.of(p).MakeDir(p) }
+func (b both) SyncDir(p string) error             { return b.of(p).SyncDir(p) }
+func (b both) Remove(p string) error              { return b.of(p).Remove(p) }
+func (b both) Kind(p string) (string, error)      { return b.of(p).Kind(p) }
+func (b both) FreeInodes(p string) (int64, error) { return b.of(p).FreeInodes(p) }
 
 // on reads the record of a disk.
 func on(t testing.TB, d *memdisk.Disk) diag.RecordFacts {
@@ -310,4 +314,59 @@ func TestFilesThatAreTaken(t *testing.T) {
 	if a := amounts(on(t, disk)); a[knownBy(before)][0] == 0 || a[knownBy(after)][0] == 0 {
 		t.Errorf("left: %v", a)
 	}
+}
+
+// TestADiskThatIsReadOnlyFromTheStart, as after an error before this boot: what it holds is told on from, and when it takes
+// writes again nothing of either is lost.
+func TestADiskThatIsReadOnlyFromTheStart(t *testing.T) {
+	disk, memory, c := memdisk.New(false), memdisk.New(false), newClock()
+	acts := func(r *recorder.Recorder, from, to int) (err error) {
+		for i := from; i < to; i++ {
+			c.now = c.now.Add(time.Second)
+			err = r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse", Detail: fmt.Sprint("act ", i)})
+		}
+		return err
+	}
+	r := recorder.Open(c.config(disk, memory))
+	if err := acts(r, 0, 20); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	memory = memdisk.New(false)
+	cfg := c.config(disk, memory)
+	cfg.Boot = "boot-2"
+	disk.Fault = func(string, string) error { return syscall.EROFS }
+	r = recorder.Open(cfg)
+	if err := acts(r, 20, 30); !errors.Is(err, recorder.ErrNotSynced) || r.Summary()["state"] != "degraded" || !strings.HasPrefix(r.Summary()["why"], string(diag.DiskReadOnly)) {
+		t.Fatalf("%v %v", err, r.Summary())
+	}
+	whole := func(when string, f diag.RecordFacts) {
+		t.Helper()
+		first := false
+		for _, e := range f.Pinned {
+			first = first || e.Pin == record.PinFirst && e.Detail == "act 0"
+		}
+		told := 0
+		for _, e := range f.Entries {
+			if e.Reason == diag.RecTaskClaimFailed && e.Detail == fmt.Sprint("act ", told) {
+				told++
+			}
+		}
+		if told < 30 || !first || f.Missing > 0 || len(f.Damaged) > 0 {
+			t.Errorf("%s %d acts are told, the first is pinned: %v; %d missing", when, told, first, f.Missing)
+		}
+	}
+	d, _ := disk.Files().Sub("var/lib/gpuaas/diag")
+	m, _ := memory.Files().Sub("run/gpuaas/diag")
+	f, err := record.ReadBoth(d, m)
+	if err != nil || f.Degraded == "" {
+		t.Errorf("%v, degraded %q", err, f.Degraded)
+	}
+	whole("meanwhile", f)
+	disk.Fault = nil
+	c.now = c.now.Add(time.Hour)
+	if err := acts(r, 30, 31); err != nil {
+		t.Fatal(err)
+	}
+	whole("on the disk", on(t, disk))
 }

@@ -20,6 +20,7 @@ type folder struct {
 	record  File
 	pinned  File
 	whole   bool // both files are open, and whole
+	looked  bool // they are, to be read alone
 	made    bool // they were, once
 	promise string
 	reserve int // files of it that are there
@@ -28,6 +29,17 @@ type folder struct {
 }
 
 func (f *folder) usable() bool { return f.record != nil && f.pinned != nil && f.whole }
+
+// look opens both files to be read alone, where they cannot be opened otherwise and are there.
+func (f *folder) look() {
+	f.close()
+	var err error
+	if f.record, err = f.fs.OpenRead(filepath.Join(f.dir, record.FileRecord)); err == nil {
+		f.pinned, err = f.fs.OpenRead(filepath.Join(f.dir, record.FilePinned))
+	}
+	f.looked = err == nil
+	f.made = f.made || f.looked
+}
 
 // open opens both files, and makes whatever of them is missing, be it all or the second half.
 func (f *folder) open() error {
@@ -111,7 +123,7 @@ func (f *folder) named(file string) File {
 
 // get reads one slot; nil when it holds no entry.
 func (f *folder) get(file string, slot int) *diag.RecordEntry {
-	if !f.usable() {
+	if !f.usable() && !f.looked {
 		return nil
 	}
 	if f.buffer == nil { // one for all: hundreds of slots are read at the start, and what grows then stays resident
@@ -168,5 +180,5 @@ func (f *folder) close() {
 			_ = file.Close() // everything was synced
 		}
 	}
-	f.record, f.pinned, f.whole = nil, nil, false
+	f.record, f.pinned, f.whole, f.looked = nil, nil, false, false
 }

@@ -5,6 +5,8 @@ package recorder
 type FS interface {
 	// Open opens a file to read and write in place, and makes it, empty, when it is missing.
 	Open(path string) (File, error)
+	// OpenRead opens a file that is there to be read alone.
+	OpenRead(path string) (File, error)
 	// MakeDir makes a folder and its parents where they are missing, each synced into its parent.
 	MakeDir(path string) error
 	// SyncDir makes names in a folder, and their absence, permanent.

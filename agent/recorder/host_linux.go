@@ -13,8 +13,12 @@ import (
 // hostFS is the machine's own file system.
 type hostFS struct{}
 
-func (hostFS) Open(path string) (File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
+func (hostFS) Open(path string) (File, error) { return open(path, os.O_RDWR|os.O_CREATE) }
+
+func (hostFS) OpenRead(path string) (File, error) { return open(path, os.O_RDONLY) }
+
+func open(path string, how int) (File, error) {
+	f, err := os.OpenFile(path, how|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
 	if err != nil {
 		return nil, err
 	}

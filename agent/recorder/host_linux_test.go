@@ -273,3 +273,31 @@ func TestOneWriter(t *testing.T) {
 		t.Errorf("%d entries, %d missing, %+v", len(f.Entries), f.Missing, f.Entries[record.Slots-4:])
 	}
 }
+
+// TestADiskThatIsReadOnly is one before the agent starts: what it holds and what is decided now are one record.
+func TestADiskThatIsReadOnly(t *testing.T) {
+	dir := mounted(t, "-t", "tmpfs", "-o", "size=8m", "tmpfs")
+	cfg := here(dir, t.TempDir())
+	r := recorder.Open(cfg)
+	if err := act(r, 1); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	if out, err := exec.Command("mount", "-o", "remount,ro", dir).CombinedOutput(); err != nil {
+		t.Skipf("skipped: remount: %v %s", err, out)
+	}
+	cfg.Mirror, cfg.Boot = t.TempDir(), "boot-2"
+	r = recorder.Open(cfg)
+	defer r.Close()
+	if err := act(r, 2); err == nil || !strings.HasPrefix(r.Summary()["why"], string(diag.DiskReadOnly)) {
+		t.Errorf("read-only: %v %v", err, r.Summary())
+	}
+	f, err := record.ReadBoth(os.DirFS(cfg.Dir), os.DirFS(cfg.Mirror))
+	var got []string
+	for _, e := range f.Entries {
+		got = append(got, e.BootID+" "+e.Decision)
+	}
+	if err != nil || strings.Join(got, ", ") != "boot-1 refuse, boot-2 degraded, boot-2 refuse" || f.Degraded == "" {
+		t.Errorf("%v: %v, degraded %q", err, got, f.Degraded)
+	}
+}

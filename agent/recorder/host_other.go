@@ -9,11 +9,12 @@ var errLinuxOnly = errors.New("only on Linux")
 // hostFS keeps nothing: there is no node but on Linux.
 type hostFS struct{}
 
-func (hostFS) Open(string) (File, error)   { return nil, errLinuxOnly }
-func (hostFS) MakeDir(string) error        { return errLinuxOnly }
-func (hostFS) SyncDir(string) error        { return errLinuxOnly }
-func (hostFS) Remove(string) error         { return errLinuxOnly }
-func (hostFS) Kind(string) (string, error) { return "", errLinuxOnly }
+func (hostFS) Open(string) (File, error)     { return nil, errLinuxOnly }
+func (hostFS) OpenRead(string) (File, error) { return nil, errLinuxOnly }
+func (hostFS) MakeDir(string) error          { return errLinuxOnly }
+func (hostFS) SyncDir(string) error          { return errLinuxOnly }
+func (hostFS) Remove(string) error           { return errLinuxOnly }
+func (hostFS) Kind(string) (string, error)   { return "", errLinuxOnly }
 
 func (hostFS) FreeInodes(string) (int64, error) { return -1, errLinuxOnly }
 

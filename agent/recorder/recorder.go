@@ -121,6 +121,9 @@ func Open(cfg Config) *Recorder {
 	}
 	now := cfg.Now()
 	err := r.disk.open()
+	if err != nil {
+		r.disk.look() // what it holds is numbered on from, so that it can be given the rest
+	}
 	if err := errors.Join(err, r.reconcile(now)); err != nil {
 		r.degrade(err, now)
 	} else if why := r.lastSaid(); why != "" {

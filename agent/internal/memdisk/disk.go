@@ -28,6 +28,7 @@ const (
 	OpRemove  = "remove"
 	OpMakeDir = "mkdir"
 	OpSyncDir = "syncdir"
+	OpOpen    = "open" // of what is there, for writing; changes nothing, so it is in no log
 )
 
 // Op is one operation, as it was logged.
@@ -104,11 +105,27 @@ func (d *Disk) Len() int {
 	return len(d.log)
 }
 
+// OpenRead implements recorder.FS.
+func (d *Disk) OpenRead(name string) (recorder.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, ok := d.names[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
+	}
+	return &handle{disk: d, path: name, file: f}, nil
+}
+
 // Open implements recorder.FS.
 func (d *Disk) Open(name string) (recorder.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f, ok := d.names[name]
+	if ok && d.Fault != nil { // it is opened to be written
+		if err := d.Fault(OpOpen, name); err != nil {
+			return nil, &fs.PathError{Op: OpOpen, Path: name, Err: err}
+		}
+	}
 	if !ok {
 		if !d.dirs[path.Dir(name)] {
 			return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
