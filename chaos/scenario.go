@@ -44,7 +44,7 @@ type Target struct {
 	Role       Role              `yaml:"role" json:"role" jsonschema:"enum=node,enum=platform,enum=peer" jsonschema_description:"where the faults are made, unless a fault says otherwise"`
 	Labels     map[string]string `yaml:"labels,omitempty" json:"labels,omitempty" jsonschema_description:"a node must have all of them"`
 	MaxNodes   int               `yaml:"maxNodes" json:"maxNodes" jsonschema:"minimum=1,maximum=16" jsonschema_description:"nodes that may be broken at once"`
-	Disposable bool              `yaml:"disposable,omitempty" json:"disposable,omitempty" jsonschema_description:"the machine may be lost: only such ones take faults of tier T3"`
+	Disposable bool              `yaml:"disposable,omitempty" json:"disposable,omitempty" jsonschema_description:"the machine may be lost, and its owner says so, too: only such ones take faults of tier T3, and those that stop SSH"`
 }
 
 // Guards bound the drill.
