@@ -71,6 +71,18 @@ func problems(p *Profile) []problem {
 	for name, path := range p.Mapping.Fields {
 		add("mapping.fields."+name, checkField(name, path))
 	}
+	for name, from := range map[string]struct {
+		file    string
+		command []string
+	}{"token": {p.Auth.TokenFile, p.Auth.TokenCommand}, "edge_cookie": {p.Auth.EdgeCookieFile, p.Auth.EdgeCookieCommand}} {
+		if from.command == nil {
+			continue
+		}
+		add("auth."+name+"_command", checkCommand(from.command))
+		if from.file != "" {
+			add("auth."+name+"_command", fmt.Errorf("give %s_file or %s_command, not both", name, name))
+		}
+	}
 	for i, text := range p.Chaos.Windows {
 		if _, err := ParseWindow(text); err != nil {
 			add(fmt.Sprintf("chaos.windows[%d]", i), fmt.Errorf("chaos.windows: %w", err))
@@ -115,6 +127,22 @@ func checkLogin(v string) error {
 func checkPlain(v string) error {
 	if strings.ContainsAny(v, "\x00\n\r") {
 		return fmt.Errorf("a line break in %q", v)
+	}
+	return nil
+}
+
+// checkCommand wants a program and its arguments, one by one: no shell reads them.
+func checkCommand(argv []string) error {
+	if len(argv) == 0 || argv[0] == "" {
+		return fmt.Errorf("want a program and its arguments as a list: [program, argument]")
+	}
+	for _, word := range argv {
+		if err := checkPlain(word); err != nil {
+			return err
+		}
+	}
+	if len(argv) == 1 && strings.ContainsAny(argv[0], " \t") {
+		return fmt.Errorf("no shell reads %q: give the program and each argument as an item of the list", argv[0])
 	}
 	return nil
 }

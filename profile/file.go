@@ -39,6 +39,11 @@ func ReadFile(path string) (Profile, map[string]int, error) {
 	if err != nil {
 		return Profile{}, nil, err
 	}
+	if line := max(lines["auth.token_command"], lines["auth.edge_cookie_command"]); line > 0 {
+		if st, err := os.Stat(path); err != nil || st.Mode().IsRegular() && st.Mode().Perm()&othersWrite != 0 {
+			return Profile{}, nil, &FileError{path, line, "a command is run only from a profile that nobody else can write; run: chmod go-w " + path}
+		}
+	}
 	p.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".yaml"), ".yml")
 	settlePaths(&p, filepath.Dir(path))
 	return p, lines, nil
@@ -161,7 +166,7 @@ func fieldKeys() []string {
 	keys := []string{
 		"nodes", "host", "labels", "platform_ssh", "port", "sudo", "signing_ca_fingerprint", "ingress_ca_fingerprint",
 		"node_api_server_fingerprint", "agent", "unit", "env_file", "dir", "binary", "record", "policy", "budgets",
-		"mapping", "paths", "fields", "peek", "chaos", "allow", "windows", "ca_cert", "ca_key", "ssh", "auth", "trust",
+		"mapping", "paths", "fields", "peek", "token_command", "edge_cookie_command", "chaos", "allow", "windows", "ca_cert", "ca_key", "ssh", "auth", "trust",
 	}
 	for _, s := range settings {
 		_, last, found := strings.Cut(s.key, ".")
@@ -190,11 +195,21 @@ func joinErrors(found []*FileError) error {
 // settlePaths makes a file's relative paths relative to its folder, and ~/ the user's home: a profile must mean the
 // same from everywhere.
 func settlePaths(p *Profile, dir string) {
-	for _, v := range []*string{
+	paths := []*string{
 		&p.SSH.Identity, &p.SSH.KnownHosts, &p.PlatformSSH.Identity, &p.PlatformSSH.KnownHosts,
 		&p.Auth.TokenFile, &p.Auth.EdgeCookieFile, &p.Trust.OperatorCA, &p.Trust.NodeCA,
 		&p.Chaos.CACert, &p.Chaos.CAKey,
-	} {
+	}
+	for _, argv := range [][]string{p.Auth.TokenCommand, p.Auth.EdgeCookieCommand} {
+		if len(argv) == 0 || !strings.ContainsRune(argv[0], '/') { // it is looked for in PATH
+			continue
+		}
+		if dir == "." && !filepath.IsAbs(argv[0]) && !strings.HasPrefix(argv[0], "~/") { // joined, it would be a bare name
+			continue
+		}
+		paths = append(paths, &argv[0])
+	}
+	for _, v := range paths {
 		switch {
 		case *v == "" || filepath.IsAbs(*v):
 		case strings.HasPrefix(*v, "~/"):

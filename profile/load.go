@@ -97,6 +97,12 @@ func override(p *Profile, origins Origins, flags map[string]Flag, env func(strin
 			continue
 		}
 		origins[s.key] = source
+		switch s.key { // the file that is named now stands in place of the profile's command
+		case "auth.token_file":
+			p.Auth.TokenCommand = nil
+		case "auth.edge_cookie_file":
+			p.Auth.EdgeCookieCommand = nil
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 // Package profile is what an operator knows about an environment before measuring it: endpoints, trust, how to log
 // in, policy, and how this platform's API is spelled. A profile is a strict YAML file; flags win over GPUAASCTL_*
-// environment variables, and these over the file. It holds no secret, only the paths of files that do.
+// environment variables, and these over the file. It holds no secret, only the paths of files that do, or commands that
+// print one.
 package profile
 
 import (
@@ -52,10 +53,13 @@ type SSH struct {
 	Sudo       *bool  `yaml:"sudo,omitempty"` // default: sudo -n when the login is not root
 }
 
-// Auth names the files that hold secrets. Their mode is checked: others must not read them.
+// Auth says where secrets come from: each from a file, whose mode is checked (others must not read it), or from what a
+// command prints, run without a shell.
 type Auth struct {
-	TokenFile      string `yaml:"token_file,omitempty"`
-	EdgeCookieFile string `yaml:"edge_cookie_file,omitempty"`
+	TokenFile         string   `yaml:"token_file,omitempty"`
+	TokenCommand      []string `yaml:"token_command,omitempty,flow"`
+	EdgeCookieFile    string   `yaml:"edge_cookie_file,omitempty"`
+	EdgeCookieCommand []string `yaml:"edge_cookie_command,omitempty,flow"`
 }
 
 // Trust is what the operator expects to see.

@@ -1,10 +1,15 @@
 package profile
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -12,8 +17,14 @@ import (
 // maxSecret bounds a secret's file: tokens and cookies are short, and a wrong path must not be sent anywhere.
 const maxSecret = 16 << 10
 
+// secretPatience is how long a command may take to print a secret: a password manager may ask its owner first.
+const secretPatience = 30 * time.Second
+
 // othersMay is every permission of a file's group and of everybody else.
 const othersMay os.FileMode = 0o077
+
+// othersWrite is the part of it that changes a file.
+const othersWrite os.FileMode = 0o022
 
 // ReadSecret reads the secret that is the whole text of a file, without the line break at its end. A regular file
 // that its group or others can use is refused; a pipe (such as /dev/stdin) is taken as it is. No error holds any
@@ -38,14 +49,59 @@ func ReadSecret(path string) (diag.Secret, error) {
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret %s: %w", path, err)
 	}
+	return oneSecret("secret file "+path, data)
+}
+
+// RunSecret runs argv, without a shell and without input, and takes what it prints, less the line break at its end, for
+// the secret. Nothing of its output is in an error, be it standard error's: a program may print the secret there.
+func RunSecret(ctx context.Context, argv []string) (diag.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, secretPatience)
+	defer cancel()
+	out := bounded{most: maxSecret + 1}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdout, cmd.WaitDelay = &out, time.Second
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case out.full():
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return diag.Secret{}, fmt.Errorf("secret command %s: no end within %s", argv[0], secretPatience)
+	case ctx.Err() != nil:
+		return diag.Secret{}, ctx.Err()
+	case errors.As(err, &exit):
+		return diag.Secret{}, fmt.Errorf("secret command %s: %s", argv[0], exit.ProcessState)
+	case err != nil:
+		return diag.Secret{}, fmt.Errorf("secret command: %w", err)
+	}
+	return oneSecret("the output of secret command "+argv[0], out.kept.Bytes())
+}
+
+// bounded keeps the first bytes that are written to it, and takes no more.
+type bounded struct {
+	kept bytes.Buffer
+	most int
+}
+
+func (b *bounded) full() bool { return b.kept.Len() >= b.most }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	n, err := b.kept.Write(p[:min(len(p), b.most-b.kept.Len())])
+	if n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
+// oneSecret takes data for one secret; what says where it is from.
+func oneSecret(what string, data []byte) (diag.Secret, error) {
 	text := strings.TrimRight(string(data), "\r\n")
 	switch {
 	case len(data) > maxSecret:
-		return diag.Secret{}, fmt.Errorf("secret file %s is longer than %d bytes", path, maxSecret)
+		return diag.Secret{}, fmt.Errorf("%s is longer than %d bytes", what, maxSecret)
 	case strings.TrimSpace(text) == "":
-		return diag.Secret{}, fmt.Errorf("secret file %s is empty", path)
+		return diag.Secret{}, fmt.Errorf("%s is empty", what)
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return diag.Secret{}, fmt.Errorf("secret file %s holds more than one line of text", path)
+		return diag.Secret{}, fmt.Errorf("%s holds more than one line of text", what)
 	}
 	return diag.NewSecret(text), nil
 }

@@ -1,10 +1,13 @@
 package profile
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestReadSecret(t *testing.T) {
@@ -65,5 +68,43 @@ func unwrapAll(err error) error {
 			return err
 		}
 		err = u.Unwrap()
+	}
+}
+
+func TestRunSecret(t *testing.T) {
+	const canary = "canary-9f2c"
+	for name, c := range map[string]struct {
+		script, want string
+	}{
+		"printed":          {"echo " + canary, ""},
+		"nothing to read":  {"read x; echo " + canary, ""},
+		"failed":           {"echo " + canary + "; echo " + canary + " >&2; exit 3", "exit status 3"},
+		"killed":           {"kill -9 $$", "signal: killed"},
+		"silent":           {"true", "is empty"},
+		"two lines":        {"echo " + canary + "; echo " + canary, "holds more than one line"},
+		"endless":          {"while :; do echo " + canary + "; done", "is longer than"},
+		"no such program ": {"", "executable file not found"},
+	} {
+		argv := []string{"sh", "-c", c.script}
+		if c.script == "" {
+			argv = []string{"no-such-program-" + strings.Repeat("x", 8)}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		s, err := RunSecret(ctx, argv)
+		cancel()
+		if c.want == "" {
+			if err != nil || s.Reveal() != canary {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), canary) || !s.IsZero() {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := RunSecret(ctx, []string{"sleep", "60"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,7 +49,7 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	}
 	j := &job{libexec: o.libexec, profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
 	j.RunID, j.Began, j.Tool = preflight.NewID("run"), time.Now(), toolVersion()
-	if err := j.secrets(p); err != nil {
+	if err := j.secrets(cmd.Context(), p); err != nil {
 		return nil, &usageError{err: err}
 	}
 	p = p.WithDefaults()
@@ -87,21 +88,26 @@ func (j *job) command(cmd *cobra.Command, o *preflightOptions) string {
 	return diag.Command(argv...)
 }
 
-// secrets reads the files that hold secrets, and the nodes' trust bundle.
-func (j *job) secrets(p profile.Profile) error {
+// secrets reads the files that hold secrets, or runs the commands that print them, and reads the nodes' trust bundle.
+func (j *job) secrets(ctx context.Context, p profile.Profile) error {
 	var errs []error
-	read := func(path, key string) diag.Secret {
-		if path == "" {
-			return diag.Secret{}
+	read := func(key, path string, command []string) (s diag.Secret) {
+		var err error
+		switch {
+		case path != "":
+			key += "_file"
+			s, err = profile.ReadSecret(path)
+		case len(command) > 0:
+			key += "_command"
+			s, err = profile.RunSecret(ctx, command)
 		}
-		s, err := profile.ReadSecret(path)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+			errs = append(errs, fmt.Errorf("auth.%s: %w", key, err))
 		}
 		return s
 	}
-	j.Env.Token = read(p.Auth.TokenFile, "auth.token_file")
-	j.Env.Cookie = read(p.Auth.EdgeCookieFile, "auth.edge_cookie_file")
+	j.Env.Token = read("token", p.Auth.TokenFile, p.Auth.TokenCommand)
+	j.Env.Cookie = read("edge_cookie", p.Auth.EdgeCookieFile, p.Auth.EdgeCookieCommand)
 	if path := p.Trust.NodeCA; path != "" {
 		pem, err := os.ReadFile(path)
 		if err != nil {

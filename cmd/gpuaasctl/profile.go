@@ -127,13 +127,13 @@ func newProfileValidate(a *app) *cobra.Command {
 		Short:             "Check a profile and the files that it names",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeProfile,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			path := profile.Path(args[0], profile.Dir(a.env))
 			p, _, err := profile.ReadFile(path)
 			if err != nil {
 				return asUsage(err)
 			}
-			if err := new(job).secrets(p); err != nil {
+			if err := new(job).secrets(cmd.Context(), p); err != nil {
 				return &usageError{err: err}
 			}
 			return a.write([]byte(path + ": ok\n"))

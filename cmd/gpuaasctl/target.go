@@ -54,7 +54,7 @@ func (a *app) target(cmd *cobra.Command, o *targetOptions, node string) (*job, e
 	}
 	j := &job{libexec: o.libexec, hostArg: o.nodeHost, profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
 	j.RunID, j.Began, j.Tool = preflight.NewID("run"), time.Now(), toolVersion()
-	if err := j.secrets(p); err != nil {
+	if err := j.secrets(cmd.Context(), p); err != nil {
 		return nil, &usageError{err: err}
 	}
 	p = p.WithDefaults()
