@@ -161,6 +161,7 @@ func (m *crashMatrix) unsure(c *crashTrial) bool {
 type crashRow struct {
 	crashCell
 	struck  string        // what was hit, and how long after the step was told
+	missed  bool          // there was nothing to hit any more
 	reverts string        // who, and why
 	within  time.Duration // from the arming until the machine was as before
 	cleared string        // by whom
@@ -203,11 +204,14 @@ func (m *crashMatrix) table() string {
 	defer m.mu.Unlock()
 	slices.SortFunc(m.rows, func(a, b crashRow) int { return strings.Compare(a.name(), b.name()) })
 	var b strings.Builder
-	failed := 0
+	failed, missed := 0, 0
 	who := map[string]int{}
 	for _, r := range m.rows {
 		if r.failed {
 			failed++
+		}
+		if r.missed {
+			missed++
 		}
 		fmt.Fprintln(&b, r)
 		by, _, _ := strings.Cut(r.reverts, ":")
@@ -216,7 +220,8 @@ func (m *crashMatrix) table() string {
 	for _, by := range slices.Sorted(maps.Keys(who)) {
 		fmt.Fprintf(&b, "%4d put back by %s\n", who[by], by)
 	}
-	fmt.Fprintf(&b, "%d cells tried of %d, %d failed", len(m.rows), len(crashCells()), failed)
+	fmt.Fprintf(&b, "%d cells tried of %d: in %d something was struck, in %d nothing was there any more; %d failed",
+		len(m.rows), len(crashCells()), len(m.rows)-missed, missed, failed)
 	return b.String()
 }
 

@@ -17,8 +17,8 @@ import (
 // strike is one way in which a run can be hit.
 type strike struct {
 	name string
-	hit  func(*crashTrial) string // says what was hit
-	lift func(*crashTrial)        // takes the cause away again; nil where it passes by itself
+	hit  func(*crashTrial) (what string, struck bool) // says what was hit, and whether anything was there to be
+	lift func(*crashTrial)                            // takes the cause away again; nil where it passes by itself
 }
 
 // strikes are all of them.
@@ -41,30 +41,40 @@ func strikeOf(name string) strike {
 }
 
 // killTool kills the operator's tool.
-func (c *crashTrial) killTool() string {
+func (c *crashTrial) killTool() (string, bool) {
 	c.tool.Process.Kill()
 	c.killed = true
-	return "tool"
+	return "tool", true
+}
+
+// sureThere are steps at which the machine is watched and the operator connected, whatever comes next.
+func (c *crashTrial) sureThere() bool {
+	return slices.Contains([]drill.Kind{drill.Armed, drill.Breaking, drill.Broken}, c.at)
 }
 
 // cutSSH ends every connection of the operator at the machine's end.
-func (c *crashTrial) cutSSH() string {
+func (c *crashTrial) cutSSH() (string, bool) {
+	c.t.Helper()
 	n := c.on(`main=$(systemctl show -P MainPID ssh); n=0; for p in $(pgrep -x sshd); do if [ "$p" != "$main" ]; then kill -9 $p && n=$((n+1)); fi; done; echo $n`)
-	return strings.TrimSpace(n) + " sessions"
+	n = strings.TrimSpace(n)
+	if n == "0" && c.sureThere() {
+		c.t.Errorf("no session to cut at %s, and there must be one:\n%s", c.at, c.account())
+	}
+	return n + " sessions", n != "0"
 }
 
 // pathLost is for how long packets vanish: longer than the drill's lease lives without being renewed.
 const pathLost = 12 * time.Second
 
 // losePath has every packet between the operator and the machine vanish, without a word to either.
-func (c *crashTrial) losePath() string {
+func (c *crashTrial) losePath() (string, bool) {
 	c.filter(fmt.Sprintf(`table inet %[1]s {
  chain out { type filter hook output priority 0; ip daddr %[2]s drop; }
  chain in { type filter hook input priority 0; ip saddr %[2]s drop; }
 }
 `, c.table(), c.address))
 	c.pathBack = time.Now().Add(pathLost)
-	return "path"
+	return "path", true
 }
 
 func (c *crashTrial) findPath() {
@@ -88,7 +98,8 @@ func (c *crashTrial) filter(text string) {
 const watchdogComes = 4 * time.Second
 
 // killWatchdog kills the drill's watchdog; one that is about to come is waited for, one that is over is not there.
-func (c *crashTrial) killWatchdog() string {
+func (c *crashTrial) killWatchdog() (string, bool) {
+	c.t.Helper()
 	wait := "0"
 	if c.at == drill.Arming {
 		wait = fmt.Sprint(int(watchdogComes.Seconds()))
@@ -98,47 +109,55 @@ func (c *crashTrial) killWatchdog() string {
  if [ "$p" != 0 ] && kill -9 $p; then echo $p; exit 0; fi
  [ $(date +%s) -lt $end ] || exit 0
 done`))
-	if pid == "" {
-		return "no watchdog there"
+	if pid == "" && c.sureThere() {
+		c.t.Errorf("no watchdog at %s, and there must be one:\n%s", c.at, c.account())
 	}
-	return "watchdog"
+	if pid == "" {
+		return "no watchdog there", false
+	}
+	return "watchdog", true
 }
 
-func (c *crashTrial) killBoth() string { return c.killTool() + " and " + c.killWatchdog() }
+// killBoth kills the tool first, so that nobody renews a lease meanwhile.
+func (c *crashTrial) killBoth() (string, bool) {
+	tool, _ := c.killTool()
+	watchdog, _ := c.killWatchdog()
+	return tool + " and " + watchdog, true
+}
 
 // killAgent kills what runs on the machine for the platform's sake: the agent, or the platform itself.
-func (c *crashTrial) killAgent() string {
+func (c *crashTrial) killAgent() (string, bool) {
 	unit := "gpuaas-node-agent"
 	if c.machine == platform {
 		unit = "gpuaas-platform"
 	}
-	c.on(`p=$(systemctl show -P MainPID ` + unit + `); [ "$p" = 0 ] || kill -9 $p || true`)
-	return unit
+	hit := c.on(`p=$(systemctl show -P MainPID ` + unit + `); [ "$p" = 0 ] || { kill -9 $p && echo $p; } || true`)
+	return unit, strings.TrimSpace(hit) != ""
 }
 
 // foreign is a file that fills the machine's disk.
 const foreign = "/var/crash-foreign"
 
-func (c *crashTrial) fillDisk() string {
+func (c *crashTrial) fillDisk() (string, bool) {
 	out := c.on(`f=` + foreign + `; n=$(df --output=avail -B1 /var | tail -n 1); fallocate -l $n $f 2>/dev/null || true
 dd if=/dev/zero bs=4096 2>/dev/null >>$f || true; df --output=avail -B1 /var | tail -n 1`)
-	return "disk, free " + strings.TrimSpace(out)
+	return "disk, free " + strings.TrimSpace(out), true
 }
 
 func (c *crashTrial) emptyDisk() { c.on("rm -f " + foreign) }
 
 // reboot reboots the machine, and waits until it answers again.
-func (c *crashTrial) reboot() string {
+func (c *crashTrial) reboot() (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	if err := c.matrix.lab.Reboot(ctx, c.machine); err != nil {
 		c.t.Fatal(err)
 	}
-	return "machine"
+	return "machine", true
 }
 
 // losePower restarts the machine with no word to anybody on it, so that no watchdog can put anything back first.
-func (c *crashTrial) losePower() string {
+func (c *crashTrial) losePower() (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	l := c.matrix.lab
@@ -149,7 +168,7 @@ func (c *crashTrial) losePower() string {
 	_, _ = l.Exec(ctx, c.machine, "systemctl", "reboot", "-ff") // it dies with the machine
 	for {
 		if now, err := l.BootID(ctx, c.machine); err == nil && now != before {
-			return "machine"
+			return "machine", true
 		}
 		if ctx.Err() != nil {
 			c.t.Fatalf("%s does not come back", c.machine)

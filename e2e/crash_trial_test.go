@@ -176,7 +176,8 @@ func (c *crashTrial) hit() {
 	c.t.Helper()
 	s := strikeOf(c.strike)
 	after := time.Since(c.told(c.at).At.Time)
-	c.row.struck = fmt.Sprintf("%s, %d ms after", s.hit(c), after.Milliseconds())
+	what, struck := s.hit(c)
+	c.row.struck, c.row.missed = fmt.Sprintf("%s, %d ms after", what, after.Milliseconds()), !struck
 }
 
 // heals waits until the machine is as before for good. That must be within the time to live and the grace, from the arming.
