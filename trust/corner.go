@@ -215,7 +215,7 @@ func (s *scene) repair(corners []Corner) []Repair {
 func (s *scene) placeholders() map[string]string {
 	e := s.subject.Expected
 	vars := map[string]string{
-		"node_id": s.subject.NodeID, "node_host": s.subject.NodeHost, "profile": s.subject.EnvironmentProfile,
+		"node_id": s.subject.NodeID, "node_host": s.subject.NodeHost, "profile": cmp.Or(e["profile_file"], s.subject.EnvironmentProfile),
 		"ssh": e["ssh"], "unit": e["agent_unit"], "env_file": e["agent_env_file"], "api_base": e["api_base"],
 		"api_url": e["node_runtime_api_url"], "terminal_url": e["node_terminal_url"],
 		"ca_bundle": s.bundle.path, "cert": agentFile(s.subject, "cert.pem"),

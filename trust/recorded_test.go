@@ -274,6 +274,10 @@ func TestCorners(t *testing.T) {
 			}
 		}
 	}
+	chosen := newScene(diag.Subject{EnvironmentProfile: "lab", Expected: map[string]string{"profile_file": "./lab.yaml"}}, nil)
+	if got := chosen.placeholders()["profile"]; got != "./lab.yaml" {
+		t.Errorf("a profile chosen by its path is %s", got)
+	}
 	s := newScene(diag.Subject{}, nil)
 	steps := s.repair([]Corner{CornerBundle, CornerIngress})
 	if len(steps) < 4 || steps[0].Where != atControlPlane || steps[len(steps)-1].Where != atNode {

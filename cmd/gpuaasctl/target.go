@@ -60,6 +60,9 @@ func (a *app) target(cmd *cobra.Command, o *targetOptions, node string) (*job, e
 	p = p.WithDefaults()
 	j.Env.Profile = p
 	j.Env.Subject = preflight.NewSubject(p, node, o.nodeHost, "", "")
+	if j.profileArg != "" && j.profileArg != p.Name { // its name alone would not be found
+		j.Env.Subject.Expected["profile_file"] = j.profileArg
+	}
 	j.Env.CorrelationID = preflight.NewID("diag")
 	return j, nil
 }
