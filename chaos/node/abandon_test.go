@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
@@ -40,5 +41,26 @@ func TestAbandonRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(h.folder("r1")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTidy: what somebody left who died before the drill had a folder is taken away, but not from one who is arming now.
+func TestTidy(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "gpuaasctl")
+	h := Host{Paths: Paths{State: filepath.Join(root, "drill"), Memory: t.TempDir()}}
+	fine(t, h.Tidy(), os.MkdirAll(h.Paths.State, 0o700))
+	unlock, err := lock(t.Context(), h.armLock(), time.Second)
+	fine(t, err, h.Tidy())
+	if _, err := os.Stat(h.Paths.State); err != nil {
+		t.Errorf("while somebody is arming: %v", err)
+	}
+	unlock()
+	fine(t, os.Mkdir(h.folder("r1"), 0o700), h.Tidy())
+	if _, err := os.Stat(h.folder("r1")); err != nil {
+		t.Errorf("a drill is there: %v", err)
+	}
+	fine(t, os.Remove(h.folder("r1")), h.Tidy())
+	if _, err := os.Stat(root); err == nil {
+		t.Error("it is still there")
 	}
 }

@@ -272,6 +272,18 @@ func (r *Run) madeFolder() bool {
 	return false
 }
 
+// Tidy removes what is left where no drill is: whoever was arming died before it had a folder of its own.
+func (h Host) Tidy() error {
+	f, err := tryLock(h.armLock())
+	if errors.Is(err, os.ErrNotExist) || err == nil && f == nil {
+		return nil // nothing is left, or somebody is arming now
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.tidy(), f.Close())
+}
+
 // tidy removes the folders of all drills when no drill is left in them. The lock goes with them: whoever waits for it
 // finds out.
 func (h Host) tidy() error {

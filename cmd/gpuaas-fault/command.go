@@ -166,7 +166,15 @@ func status(_ context.Context, c *call, reply *step.Reply) error {
 }
 
 func revert(ctx context.Context, c *call, reply *step.Reply) error {
-	return with(c, reply, func(r *node.Run) error { return r.Revert(ctx, step.ByCLI, c.why) })
+	return c.tidied(with(c, reply, func(r *node.Run) error { return r.Revert(ctx, step.ByCLI, c.why) }))
+}
+
+// tidied is err, and nothing is left where it says that there is no drill.
+func (c *call) tidied(err error) error {
+	if none := new(step.Refusal); errors.As(err, &none) && none.Code == step.RefusedNone {
+		return errors.Join(err, c.host.Tidy())
+	}
+	return err
 }
 
 func verify(ctx context.Context, c *call, reply *step.Reply) error {
@@ -185,7 +193,7 @@ func closeRun(ctx context.Context, c *call, reply *step.Reply) error {
 		var refused *step.Refusal
 		err := c.host.Abandon(ctx, c.run)
 		if !errors.As(err, &refused) || refused.Code != step.RefusedState {
-			return err
+			return c.tidied(err)
 		}
 	}
 	return with(c, reply, func(r *node.Run) error {
