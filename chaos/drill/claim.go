@@ -240,6 +240,8 @@ func (s *Story) claimTold() finding {
 		return violated(Collateral, "the user was left without a word: %s", w.UserSaw)
 	case len(w.Untold) > 0:
 		return unmeasured("what the user got at %s", list(w.Untold, " and "))
+	case w.UserSaw == "" && slices.ContainsFunc(userHops(), func(h diag.HopID) bool { return w.Hops[h] == diag.StatusFail }):
+		return unmeasured("what the user got") // a log of before, which has no word of it
 	case w.UserSaw == "":
 		return held("nothing of a user's failed")
 	}
