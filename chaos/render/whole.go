@@ -144,16 +144,19 @@ func expected(d *drill.Drill) string {
 	if len(e.Others) > 0 {
 		text += "; also " + strings.Join(e.Others, ", ")
 	}
+	if len(e.Reason) > 0 {
+		text += "; reason " + words(e.Reason, " or ")
+	}
 	if len(e.FirstFailedHop) > 0 {
-		text += "; first failed hop " + hops(e.FirstFailedHop, " or ")
+		text += "; first failed hop " + words(e.FirstFailedHop, " or ")
 	}
 	if len(e.MustStayGreen) > 0 {
-		text += "; green " + hops(e.MustStayGreen, ", ")
+		text += "; green " + words(e.MustStayGreen, ", ")
 	}
 	return text
 }
 
-func hops(ids []diag.HopID, between string) string {
+func words[T ~string](ids []T, between string) string {
 	all := make([]string, len(ids))
 	for i, id := range ids {
 		all[i] = string(id)
