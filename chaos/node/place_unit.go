@@ -120,13 +120,16 @@ func (u *unitPlace) compare(ctx context.Context) (Found, error) {
 }
 
 // halted says by which word somebody else keeps a unit from running that an undo would start; "" if nobody does. An undo
-// that was begun has stopped it itself.
+// that was begun has stopped it itself, and a machine that goes down, or a unit that it needs, has taken it along.
 func (u *unitPlace) halted(ctx context.Context, now unitState) (string, error) {
 	switch {
 	case now.Load == "masked" && u.Change.Unit.State != step.Frozen:
 		return "masked", nil
 	case u.Change.Unit.State != step.Restarted || u.Undoing || !now.stopped():
 		return "", nil
+	}
+	if down, err := goingDown(ctx); down || err != nil {
+		return "", err
 	}
 	if down, err := leans(ctx, u.Change.Unit.Unit); down || err != nil {
 		return "", err

@@ -57,6 +57,13 @@ func (u unitState) stopped() bool {
 	return u.Active == "inactive" && !u.Job && !byItself
 }
 
+// goingDown says whether the whole machine is stopped, and every unit with it. One that cannot say is on its way.
+func goingDown(ctx context.Context) (bool, error) {
+	o, err := tool(ctx, "", "systemctl", "is-system-running") // whose code says whether all is well
+	state := strings.TrimSpace(o.out)
+	return state == "stopping" || state == "offline" || state == "", err
+}
+
 // leans says whether a unit is down that this one cannot be without: with it, this one is stopped.
 func leans(ctx context.Context, unit string) (bool, error) {
 	out, err := must(ctx, "", "systemctl", "show", "-p", "Requires,Requisite,BindsTo,PartOf", unit)
