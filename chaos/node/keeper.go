@@ -248,7 +248,7 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader 
 	found, err := k.Machine.Compare(ctx, at)
 	switch {
 	case err != nil:
-		return false, errors.Join(err, say(step.Failed, err.Error()))
+		return false, errors.Join(err, say(c.State, err.Error())) // nothing is undone, so nothing has failed
 	case found.Look == Foreign:
 		return true, say(step.Conflict, found.Text)
 	case found.Look == Injected && reader != "":

@@ -17,9 +17,9 @@ import (
 func TestLock(t *testing.T) {
 	ctx := context.Background()
 	p := filepath.Join(t.TempDir(), "lock")
-	must2(t, makeZeros(p, step.BlockSize))
+	fine(t, makeZeros(p, step.BlockSize))
 	unlock, err := lock(ctx, p, time.Second)
-	must2(t, err)
+	fine(t, err)
 	if got := holder(p); got != strconv.Itoa(os.Getpid()) {
 		t.Errorf("held by %q", got)
 	}
@@ -35,10 +35,10 @@ func TestLock(t *testing.T) {
 		t.Error("still locked")
 	}
 	unlock, err = lock(ctx, p, time.Second)
-	must2(t, err)
-	must2(t, os.Remove(p)) // whoever has it may take the file away: the next one must not share a lock with nobody
+	fine(t, err)
+	fine(t, os.Remove(p)) // whoever has it may take the file away: the next one must not share a lock with nobody
 	again, err := lock(ctx, p, time.Second)
-	must2(t, err)
+	fine(t, err)
 	if there, err := os.Stat(p); err != nil || there.Size() == 0 {
 		t.Errorf("the lock is on a file that is gone: %v", err)
 	}
@@ -48,12 +48,12 @@ func TestLock(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "lease")
-	must2(t, makeZeros(p, step.BlockSize))
+	fine(t, makeZeros(p, step.BlockSize))
 	l := lease{p, "boot-1"}
 	if got := l.Renewed(); got != 0 {
 		t.Errorf("never renewed: %d", got)
 	}
-	must2(t, l.renew(1234567890123))
+	fine(t, l.renew(1234567890123))
 	if got := l.Renewed(); got != 1234567890123 {
 		t.Errorf("renewed: %d", got)
 	}
@@ -61,14 +61,14 @@ func TestLease(t *testing.T) {
 		t.Errorf("another boot: %d", got)
 	}
 	b, err := os.ReadFile(p)
-	must2(t, err)
+	fine(t, err)
 	if len(b) != step.BlockSize {
 		t.Errorf("%d bytes", len(b))
 	}
 	for i := range 60 {
 		torn := append([]byte(nil), b...)
 		torn[i] ^= 1
-		must2(t, os.WriteFile(p, torn, 0o600))
+		fine(t, os.WriteFile(p, torn, 0o600))
 		if got := l.Renewed(); got != 0 {
 			t.Errorf("byte %d flipped: %d", i, got)
 		}

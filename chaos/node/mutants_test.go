@@ -30,7 +30,11 @@ func TestMutants(t *testing.T) {
 		{Name: "outlives its time", File: ledger, Test: "TestKeeper", Old: "return ttl, WhyTTL", New: "return ttl + time.Hour, WhyTTL"},
 		{Name: "goes on after a reboot", File: ledger, Test: "TestExpired", Package: "./chaos/step", Old: "case boot != l.Boot:", New: "case boot != l.Boot && false:"},
 		{Name: "two drills on one machine", File: keeper, Test: "TestKeeper", Old: "if l.Over() && (l.Closed || l.State() != step.Conflict) && !guarded {", New: "if guarded || true {"},
-		{Name: "starts what somebody stopped", File: "chaos/node/systemctl.go", Test: "TestUnit", Old: "!u.Job && !byItself", New: "!u.Job && !byItself && false", Root: true},
+		{Name: "starts what somebody stopped", File: "chaos/node/systemctl.go", Test: "TestUnit", Old: "!u.Unmet && !byItself", New: "!u.Unmet && !byItself && false", Root: true},
+		{Name: "takes what was over for what was taken along", File: "chaos/node/systemctl.go", Test: "TestUnit", Old: "u.runs() && i < len(units) {", New: "(u.runs() || true) && i < len(units) {", Root: true},
+		{Name: "takes a failed look for an undo", File: keeper, Test: "TestUnitUnseen", Old: "say(c.State, err.Error())", New: "say(step.Failed, err.Error())", Root: true},
+		{Name: "keeps secrets after an undo", File: "chaos/node/drive.go", Test: "TestSecretsStayInMemory", Old: "return errors.Join(err, r.forget())", New: "return err", Root: true},
+		{Name: "keeps secrets after a watch", File: "chaos/node/watch.go", Test: "TestSecretsStayInMemory", Old: "return errors.Join(ErrOver, r.forget())", New: "return ErrOver", Root: true},
 		{Name: "writes secrets on the disk", File: "chaos/node/arm.go", Test: "TestSecretsStayInMemory", Old: "sealed, secrets := d.Seal()", New: "_, secrets := d.Seal()\n\tsealed := d", Root: true},
 		{Name: "does not see routes", File: "chaos/node/fingerprint.go", Test: "TestPlantedResidue", Old: "step.ClassNet: netItems, ", New: "", Root: true},
 	}

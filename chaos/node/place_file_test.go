@@ -25,10 +25,12 @@ func at(t *testing.T, f step.File) (*System, Spot) {
 	return s, spot
 }
 
-func must2(t *testing.T, err error) {
+func fine(t *testing.T, errs ...error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -46,18 +48,18 @@ func TestFileComesBack(t *testing.T) {
 	for name, change := range map[string]step.File{"other text": {Text: "drill"}, "empty": {}, "link": {Link: "/dev/null"}, "absent": {Absent: true}} {
 		t.Run(name, func(t *testing.T) {
 			p := filepath.Join(t.TempDir(), "f")
-			must2(t, os.WriteFile(p, []byte("original"), 0o640))
+			fine(t, os.WriteFile(p, []byte("original"), 0o640))
 			before, err := fileText(p)
-			must2(t, err)
+			fine(t, err)
 			change.Path = p
 			s, spot := at(t, change)
 			looks(t, s, spot, Before)
-			must2(t, s.Make(ctx, spot))
+			fine(t, s.Make(ctx, spot))
 			looks(t, s, spot, Injected)
 			if now, _ := fileText(p); now == before {
 				t.Fatal("nothing was done")
 			}
-			must2(t, s.Undo(ctx, spot))
+			fine(t, s.Undo(ctx, spot))
 			looks(t, s, spot, Before)
 			if after, err := fileText(p); err != nil || after != before {
 				t.Errorf("%s\n%s", before, after)
@@ -75,11 +77,11 @@ func TestFileFolders(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
 		dir := t.TempDir()
 		s, spot := at(t, step.File{Path: dir + "/a/b/f", Text: "drill"})
-		must2(t, s.Make(ctx, spot))
+		fine(t, s.Make(ctx, spot))
 		if foreign {
-			must2(t, os.WriteFile(dir+"/a/theirs", nil, 0o600))
+			fine(t, os.WriteFile(dir+"/a/theirs", nil, 0o600))
 		}
-		must2(t, s.Undo(ctx, spot))
+		fine(t, s.Undo(ctx, spot))
 		looks(t, s, spot, Before)
 		entries, _ := os.ReadDir(dir)
 		if foreign != (len(entries) == 1) {
@@ -88,10 +90,10 @@ func TestFileFolders(t *testing.T) {
 	}
 	dir := t.TempDir() // somebody has taken the inner one away
 	s, spot := at(t, step.File{Path: dir + "/a/b/f", Text: "drill"})
-	must2(t, s.Make(ctx, spot))
-	must2(t, os.RemoveAll(dir+"/a/b"))
+	fine(t, s.Make(ctx, spot))
+	fine(t, os.RemoveAll(dir+"/a/b"))
 	looks(t, s, spot, Injected)
-	must2(t, s.Undo(ctx, spot))
+	fine(t, s.Undo(ctx, spot))
 	looks(t, s, spot, Before)
 }
 
@@ -99,7 +101,7 @@ func TestFileFolders(t *testing.T) {
 func TestFileForeign(t *testing.T) {
 	ctx := context.Background()
 	write := func(p, text string) func(*testing.T) {
-		return func(t *testing.T) { must2(t, os.WriteFile(p, []byte(text), 0o600)) }
+		return func(t *testing.T) { fine(t, os.WriteFile(p, []byte(text), 0o600)) }
 	}
 	p := filepath.Join(t.TempDir(), "f")
 	parked := step.Parked(p, "r", "s", 0)
@@ -112,11 +114,11 @@ func TestFileForeign(t *testing.T) {
 		"edited":                   {true, step.File{Text: "drill"}, write(p, "theirs"), Foreign},
 		"made anew":                {true, step.File{Absent: true}, write(p, "theirs"), Foreign},
 		"edited, none before":      {false, step.File{Text: "drill"}, write(p, "theirs"), Foreign},
-		"removed":                  {true, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Remove(p)) }, Foreign},
-		"removed, none was":        {false, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Remove(p)) }, Before},
-		"original removed":         {true, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Remove(parked)) }, Foreign},
-		"put back by hand":         {true, step.File{Text: "drill"}, func(t *testing.T) { must2(t, os.Rename(parked, p)) }, Before},
-		"removed, and yields":      {true, step.File{Text: "drill", Yields: true}, func(t *testing.T) { must2(t, os.Remove(p)) }, Foreign},
+		"removed":                  {true, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Remove(p)) }, Foreign},
+		"removed, none was":        {false, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Remove(p)) }, Before},
+		"original removed":         {true, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Remove(parked)) }, Foreign},
+		"put back by hand":         {true, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Rename(parked, p)) }, Before},
+		"removed, and yields":      {true, step.File{Text: "drill", Yields: true}, func(t *testing.T) { fine(t, os.Remove(p)) }, Foreign},
 		"replaced as it should be": {true, step.File{Text: "drill", Yields: true}, write(p, "theirs"), Injected},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,11 +129,11 @@ func TestFileForeign(t *testing.T) {
 			}
 			tc.change.Path = p
 			s, spot := at(t, tc.change)
-			must2(t, s.Make(ctx, spot))
+			fine(t, s.Make(ctx, spot))
 			tc.edit(t)
 			looks(t, s, spot, tc.want)
 			if tc.change.Yields && tc.want == Injected {
-				must2(t, s.Undo(ctx, spot))
+				fine(t, s.Undo(ctx, spot))
 				looks(t, s, spot, Before)
 				if b, _ := os.ReadFile(p); string(b) != "theirs" {
 					t.Errorf("%q", b)
@@ -145,11 +147,11 @@ func TestFileForeign(t *testing.T) {
 func TestFileJustNow(t *testing.T) {
 	for name, f := range map[string]step.File{"text": {Text: "drill"}, "absent": {Absent: true}} {
 		p := filepath.Join(t.TempDir(), "f")
-		must2(t, os.WriteFile(p, []byte("original"), 0o600))
+		fine(t, os.WriteFile(p, []byte("original"), 0o600))
 		f.Path = p
 		s, spot := at(t, f)
-		must2(t, s.Make(context.Background(), spot))
-		must2(t, os.WriteFile(p, []byte("theirs"), 0o600))
+		fine(t, s.Make(context.Background(), spot))
+		fine(t, os.WriteFile(p, []byte("theirs"), 0o600))
 		if s.Undo(context.Background(), spot) == nil {
 			t.Errorf("%s: undone", name)
 		}
@@ -164,10 +166,10 @@ func TestFileJustNow(t *testing.T) {
 // TestFileStagedOver: what somebody puts where the change is to be staged, after the look, is theirs.
 func TestFileStagedOver(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "f")
-	must2(t, os.WriteFile(p, []byte("original"), 0o600))
+	fine(t, os.WriteFile(p, []byte("original"), 0o600))
 	s, spot := at(t, step.File{Path: p, Text: "drill"})
 	parked := step.Parked(p, "r", "s", 0)
-	must2(t, os.WriteFile(parked, []byte("theirs"), 0o600))
+	fine(t, os.WriteFile(parked, []byte("theirs"), 0o600))
 	if s.Make(context.Background(), spot) == nil {
 		t.Error("made over somebody's file")
 	}
@@ -183,32 +185,32 @@ func TestFileHalfWay(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	p := filepath.Join(dir, "f")
-	must2(t, os.WriteFile(p, []byte("original"), 0o600))
+	fine(t, os.WriteFile(p, []byte("original"), 0o600))
 	before, _ := fileText(p)
 	s, spot := at(t, step.File{Path: p, Text: "drill"})
-	must2(t, os.WriteFile(step.Parked(p, "r", "s", 0), []byte("dri"), 0o600)) // died while staging
+	fine(t, os.WriteFile(step.Parked(p, "r", "s", 0), []byte("dri"), 0o600)) // died while staging
 	looks(t, s, spot, Injected)
-	must2(t, s.Undo(ctx, spot))
+	fine(t, s.Undo(ctx, spot))
 	looks(t, s, spot, Before)
-	must2(t, s.Make(ctx, spot))
-	must2(t, rename(step.Parked(p, "r", "s", 0), p, 2)) // died right after the exchange back
+	fine(t, s.Make(ctx, spot))
+	fine(t, rename(step.Parked(p, "r", "s", 0), p, 2)) // died right after the exchange back
 	looks(t, s, spot, Injected)
-	must2(t, s.Undo(ctx, spot))
+	fine(t, s.Undo(ctx, spot))
 	looks(t, s, spot, Before)
 	if after, _ := fileText(p); after != before {
 		t.Errorf("%s\n%s", before, after)
 	}
 	s, spot = at(t, step.File{Path: dir + "/x/y", Text: "drill"})
-	must2(t, os.Mkdir(dir+"/x", 0o755)) // died after the first folder
+	fine(t, os.Mkdir(dir+"/x", 0o755)) // died after the first folder
 	looks(t, s, spot, Injected)
-	must2(t, s.Undo(ctx, spot))
+	fine(t, s.Undo(ctx, spot))
 	looks(t, s, spot, Before)
 }
 
 // TestFileRefuses what would have no effect.
 func TestFileRefuses(t *testing.T) {
 	dir := t.TempDir()
-	must2(t, os.WriteFile(dir+"/f", []byte("same"), 0o600))
+	fine(t, os.WriteFile(dir+"/f", []byte("same"), 0o600))
 	for name, f := range map[string]step.File{
 		"same": {Path: dir + "/f", Text: "same"}, "absent": {Path: dir + "/g", Absent: true}, "folder": {Path: dir, Text: "x"},
 	} {

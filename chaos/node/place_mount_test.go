@@ -18,7 +18,7 @@ func spotOf(t *testing.T, s *System, c step.Change, n int) Spot {
 	t.Helper()
 	spot := Spot{Run: "r", Step: "s", N: n, Change: c}
 	note, err := s.Look(context.Background(), spot)
-	must2(t, err)
+	fine(t, err)
 	spot.Note = note
 	looks(t, s, spot, Before)
 	return spot
@@ -30,17 +30,17 @@ func TestMount(t *testing.T) {
 		return
 	}
 	ctx := context.Background()
-	must2(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "")) // as on a machine
-	defer func() { must2(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")) }()
+	fine(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "")) // as on a machine
+	defer func() { fine(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")) }()
 	s := &System{Dir: "/mnt"}
 	for n, m := range []step.Mount{
 		{Target: "/etc/hosts", Text: "10.0.0.1 elsewhere\n"}, {Target: "/etc/hosts", Source: "/etc/group"},
 		{Target: "/etc/gpuaas", Tmpfs: &step.Tmpfs{Bytes: 65536, Inodes: 4}, Writable: true}, {Target: "/etc/gpuaas", Source: "/etc/systemd"},
 	} {
 		before, err := mountItems(ctx, step.Scope{})
-		must2(t, err)
+		fine(t, err)
 		spot := spotOf(t, s, step.Change{Mount: &m}, n)
-		must2(t, s.Make(ctx, spot))
+		fine(t, s.Make(ctx, spot))
 		looks(t, s, spot, Injected)
 		if err := os.WriteFile(m.Target, []byte("x"), 0o600); !m.Writable && m.Target == "/etc/hosts" && !errors.Is(err, unix.EROFS) {
 			t.Errorf("%+v: written: %v", m, err)
@@ -49,18 +49,18 @@ func TestMount(t *testing.T) {
 		if m.Target == "/etc/gpuaas" {
 			over = "/run"
 		}
-		must2(t, unix.Mount(over, m.Target, "", unix.MS_BIND, "")) // somebody else does
+		fine(t, unix.Mount(over, m.Target, "", unix.MS_BIND, "")) // somebody else does
 		looks(t, s, spot, Foreign)
 		now, err := mountItems(ctx, step.Scope{})
-		must2(t, err)
+		fine(t, err)
 		if len(now) != len(before)+2 {
 			t.Errorf("%+v: what somebody mounts over it is seen elsewhere: %d mounts, %d before", m, len(now), len(before))
 		}
-		must2(t, unix.Unmount(m.Target, 0))
-		must2(t, s.Undo(ctx, spot))
+		fine(t, unix.Unmount(m.Target, 0))
+		fine(t, s.Undo(ctx, spot))
 		looks(t, s, spot, Before)
 		after, err := mountItems(ctx, step.Scope{})
-		must2(t, err)
+		fine(t, err)
 		if len(before) != len(after) {
 			t.Errorf("%+v: %d mounts before, %d after", m, len(before), len(after))
 		}
@@ -78,20 +78,20 @@ func TestHold(t *testing.T) {
 	ctx := context.Background()
 	leave := int64(0)
 	for n, h := range []step.Hold{{Leave: &leave}, {Inodes: true}, {Percent: 90}} {
-		must2(t, unix.Mount("small", "/mnt", "tmpfs", 0, "size=1m,nr_inodes=100"))
-		must2(t, os.WriteFile("/mnt/log", make([]byte, 100<<10), 0o600))
+		fine(t, unix.Mount("small", "/mnt", "tmpfs", 0, "size=1m,nr_inodes=100"))
+		fine(t, os.WriteFile("/mnt/log", make([]byte, 100<<10), 0o600))
 		h.Dir = "/mnt"
 		s := &System{}
 		spot := spotOf(t, s, step.Change{Hold: &h}, n)
-		must2(t, s.Make(ctx, spot))
+		fine(t, s.Make(ctx, spot))
 		looks(t, s, spot, Injected)
 		full := func() bool { return os.WriteFile("/mnt/x", make([]byte, 8192), 0o600) != nil }
 		if h.Percent == 0 && !full() {
 			t.Errorf("%+v: there is room", h)
 		}
 		os.Remove("/mnt/x")
-		must2(t, os.Remove("/mnt/log")) // somebody rotates logs
-		must2(t, s.TopUp(ctx))
+		fine(t, os.Remove("/mnt/log")) // somebody rotates logs
+		fine(t, s.TopUp(ctx))
 		if h.Percent == 0 && !full() {
 			t.Errorf("%+v: there is room again", h)
 		}
@@ -99,11 +99,11 @@ func TestHold(t *testing.T) {
 		if want, err := (&holdPlace{Spot: spot, system: s}).missing(); err != nil || want > 0 {
 			t.Errorf("%+v: %d are missing, %v", h, want, err)
 		}
-		must2(t, s.Undo(ctx, spot))
+		fine(t, s.Undo(ctx, spot))
 		looks(t, s, spot, Before)
 		if full() {
 			t.Errorf("%+v: it is still full", h)
 		}
-		must2(t, unix.Unmount("/mnt", 0))
+		fine(t, unix.Unmount("/mnt", 0))
 	}
 }

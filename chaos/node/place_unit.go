@@ -19,6 +19,7 @@ type unitPlace struct {
 
 type unitNote struct {
 	Invocation string    `json:"invocation"`
+	Needs      []string  `json:"needs,omitempty"` // units that were up: without one of them, this one is stopped
 	DropIn     *fileNote `json:"drop_in,omitempty"`
 }
 
@@ -43,18 +44,22 @@ func (u *unitPlace) look(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case now.Freezer != "running" && c.State == step.Frozen:
+	if now.Freezer != "running" && c.State == step.Frozen {
 		return nil, fmt.Errorf("%s cannot be frozen: its freezer is %q", c.Unit, now.Freezer)
-	case c.DropIn == "":
-		return unitNote{Invocation: now.Invocation}, nil
 	}
-	file, err := u.dropIn().look(ctx)
-	if err != nil {
+	note := unitNote{Invocation: now.Invocation}
+	if note.Needs, err = needs(ctx, c.Unit); err != nil {
 		return nil, err
 	}
-	note := file.(fileNote)
-	return unitNote{now.Invocation, &note}, nil
+	if c.DropIn != "" {
+		file, err := u.dropIn().look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		before := file.(fileNote)
+		note.DropIn = &before
+	}
+	return note, nil
 }
 
 func (u *unitPlace) make(ctx context.Context) error {
@@ -102,11 +107,7 @@ func (u *unitPlace) compare(ctx context.Context) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	switch {
-	case file.Look == Injected:
-	case u.Change.Unit.State == step.Stopped && !now.runs(), u.Change.Unit.State == step.Frozen && now.Freezer == "frozen":
-	case f != nil && !u.Undone && now.Invocation != u.before.Invocation: // whoever took the drop-in away may not have come as far as the unit: it still runs with it
-	default:
+	if file.Look != Injected && !u.keeps(now) {
 		return Found{}, nil
 	}
 	by, err := u.halted(ctx, now)
@@ -117,6 +118,14 @@ func (u *unitPlace) compare(ctx context.Context) (Found, error) {
 		return Found{Text: "somebody has stopped " + u.Change.Unit.Unit}, nil
 	}
 	return Found{Foreign, "somebody has " + by + " " + u.Change.Unit.Unit}, nil
+}
+
+// keeps says whether the unit itself is as the change made it. Whoever took the drop-in away may not have come as far as the
+// unit: it still runs with it.
+func (u *unitPlace) keeps(now unitState) bool {
+	c := u.Change.Unit
+	anew := c.DropIn != "" && !u.Undone && now.Invocation != u.before.Invocation
+	return anew || c.State == step.Stopped && !now.runs() || c.State == step.Frozen && now.Freezer == "frozen"
 }
 
 // halted says by which word somebody else keeps a unit from running that an undo would start; "" if nobody does. An undo
@@ -131,7 +140,7 @@ func (u *unitPlace) halted(ctx context.Context, now unitState) (string, error) {
 	if down, err := goingDown(ctx); down || err != nil {
 		return "", err
 	}
-	if down, err := leans(ctx, u.Change.Unit.Unit); down || err != nil {
+	if up, err := upOf(ctx, u.before.Needs); len(up) < len(u.before.Needs) || err != nil {
 		return "", err
 	}
 	return "stopped", nil

@@ -18,7 +18,11 @@ const unitctl = `#!/bin/sh
 verb=$1
 for unit; do :; done
 case $verb in
-show) shift 3; n=; for u; do [ -z "$n" ] || echo; n=1; cat "/run/units/$u" || exit 1; done; exit ;;
+show) [ ! -e /run/fails/show ] || exit 1
+  shift 3; n=; names=; for u; do
+    case $names$u in --) names=yes; continue ;; -*) echo "invalid option" >&2; exit 1 ;; esac
+    [ -z "$n" ] || echo; n=1; cat "/run/units/$u" || exit 1
+  done; exit ;;
 daemon-reload) exit ;;
 is-system-running) cat /run/system 2>/dev/null || echo degraded; exit 1 ;;
 esac
@@ -34,7 +38,7 @@ reset-failed) sed -i "s/^ActiveState=.*/ActiveState=inactive/" "/run/units/$unit
 esac
 `
 
-// aUnit is one that runs, and needs another one.
+// aUnit is one that runs, and needs others, of which one is over for long.
 const aUnit = `LoadState=loaded
 ActiveState=active
 SubState=running
@@ -44,9 +48,10 @@ MainPID=7
 Result=success
 Restart=no
 RemainAfterExit=no
+ConditionResult=yes
 ActiveExitTimestampMonotonic=0
 ExecMainExitTimestampMonotonic=0
-Requires=b.service
+Requires=b.service over.service -.mount
 `
 
 const aDropIn = "/run/systemd/system/a.service.d/zz-gpuaasctl-r-s.conf"
@@ -103,6 +108,8 @@ func TestUnit(t *testing.T) {
 		"it fails":             {step.Restarted, is("ActiveState=failed", "Result=exit-code", exits, ended), step.Reverted, "", "reset-failed restart"},
 		"it crashes in a loop": {step.Restarted, is("ActiveState=activating", "SubState=auto-restart", "Restart=always", "Result=exit-code", exits, ended), step.Reverted, "", "restart"},
 		"and is stopped in it": {step.Restarted, is("ActiveState=inactive", "Restart=always", "Result=exit-code", exits, ended), step.Conflict, "somebody has stopped a.service", ""},
+		"it is over at once":   {step.Restarted, is("ActiveState=inactive", "ActiveExitTimestampMonotonic=0", ended), step.Reverted, "", "restart"}, // a oneshot
+		"a condition fails":    {step.Restarted, all(hand("stop", "a.service"), is("ConditionResult=no")), step.Reverted, "", "restart"},
 		"it ends by itself":    {step.Restarted, is("ActiveState=inactive", exits, ended), step.Reverted, "", "restart"},
 		"with what it needs":   {step.Restarted, all(hand("stop", "b.service"), hand("stop", "a.service")), step.Reverted, "", "restart"},
 		"the machine goes down": {step.Restarted, all(hand("stop", "a.service"), func() error { return os.WriteFile("/run/system", []byte("stopping\n"), 0o600) }),
@@ -160,12 +167,20 @@ func TestUnitAgain(t *testing.T) {
 	}
 }
 
-func fine(t *testing.T, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+// TestUnitUnseen: an undo that could not look has begun nothing, so a unit that is down by then is somebody else's doing.
+func TestUnitUnseen(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	k := unitDrill(t, step.Restarted)
+	fine(t, os.MkdirAll("/run/fails", 0o755), os.WriteFile("/run/fails/show", nil, 0o600))
+	if err := k.Revert(t.Context(), step.WhyAsked); err == nil || k.Journal.Ledger.Over() {
+		t.Fatalf("it is over, and nobody could look: %v", err)
+	}
+	_, err := must(t.Context(), "", "systemctl", "stop", "a.service")
+	fine(t, err, os.Remove("/run/fails/show"), k.Revert(t.Context(), step.WhyAsked))
+	if got := k.Journal.Ledger.Steps[0].Changes[0]; got.State != step.Conflict {
+		t.Errorf("it is %s (%s)", got.State, got.Text)
 	}
 }
 
@@ -179,7 +194,8 @@ func unitDrill(t *testing.T, state string) *Keeper {
 		}
 	})
 	fine(t, os.WriteFile("/usr/local/sbin/systemctl", []byte(unitctl), 0o755), os.WriteFile("/run/units/a.service", []byte(aUnit), 0o600),
-		os.WriteFile("/run/units/b.service", []byte(strings.Replace(aUnit, "Requires=b.service", "Requires=", 1)), 0o600))
+		os.WriteFile("/run/units/b.service", []byte(aUnit), 0o600), os.WriteFile("/run/units/-.mount", []byte(aUnit), 0o600),
+		os.WriteFile("/run/units/over.service", []byte(strings.Replace(aUnit, "=active", "=inactive", 1)), 0o600))
 	d := step.Drill{Schema: step.Schema, Run: "r", Scenario: "s", Node: "n", By: "me", TTL: 30_000}
 	c := step.Change{Unit: &step.Unit{Unit: "a.service", DropIn: "[Service]\nX=y\n", State: state}}
 	if state == step.Frozen {

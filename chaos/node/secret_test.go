@@ -5,6 +5,8 @@ package node
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,17 +17,35 @@ import (
 )
 
 // TestSecretsStayInMemory looks for a secret in everything that arming writes: it is nowhere on the disk, only root reads
-// it in memory, and it is gone there once everything is over. What is changed has it all the same.
+// it in memory, and it is gone there once everything is over, whoever has ended it. What is changed has it all the same.
 func TestSecretsStayInMemory(t *testing.T) {
 	if !inside(t) {
 		return
 	}
+	for run, end := range map[string]func(*Run) error{
+		"put-back": func(r *Run) error { return r.Revert(t.Context(), step.ByCLI, step.WhyAsked) },
+		"watched": func(r *Run) error {
+			now := r.host.Clock.Now
+			r.host.Clock.Now = func() int64 { return now() + int64(time.Minute) } // its time to live is over
+			if err := r.Watch(t.Context(), t.Logf); !errors.Is(err, ErrOver) {
+				return fmt.Errorf("it is not over: %w", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(run, func(t *testing.T) { secretStays(t, run, end) })
+	}
+}
+
+// secretStays is a drill of that id, until that end.
+func secretStays(t *testing.T, run string, end func(*Run) error) {
+	t.Helper()
 	const canary = "GPUAAS-CANARY-7d1f"
 	clock, err := HostClock()
 	fine(t, err)
 	h := Host{Paths: Paths{State: "/mnt/disk/gpuaasctl/drill", Memory: "/run", Units: "/etc/systemd/system"}, Clock: clock, Exe: "/bin/true"}
 	fine(t, os.MkdirAll(h.Paths.State, 0o700))
-	d := step.Drill{Schema: step.Schema, Run: "r", Scenario: "s", Node: "n", By: "me", At: time.Now(), TTL: 30_000, Steps: []step.Step{{
+	d := step.Drill{Schema: step.Schema, Run: run, Scenario: "s", Node: "n", By: "me", At: time.Now(), TTL: 30_000, Steps: []step.Step{{
 		ID: "s", Fault: "f", Tier: step.TierBoot, Changes: []step.Change{
 			{File: &step.File{Path: "/run/header", Text: canary + " file", Mode: 0o600, Secret: true}},
 			{Mount: &step.Mount{Target: "/etc/gpuaas/copy", Text: canary + " mount", Mode: 0o600, Secret: true}},
@@ -53,7 +73,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 			t.Errorf("armed: it is on the disk: %v", all)
 		}
 	}
-	if fi, err := os.Stat("/run/gpuaasctl-r"); err != nil || fi.Mode().Perm() != 0o700 || len(found("/run/gpuaasctl-r")) != 3 {
+	if fi, err := os.Stat(h.secrets(run)); err != nil || fi.Mode().Perm() != 0o700 || len(found(h.secrets(run))) != 3 {
 		t.Errorf("armed: not in memory for root alone: %v %v", fi, err)
 	}
 	k := r.keeper(step.ByWatchdog)
@@ -70,7 +90,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 	if b, err := json.Marshal(st); err != nil || bytes.Contains(b, []byte("CANARY")) || len(found("/mnt")) > 0 {
 		t.Errorf("made: it is told, or on the disk: %v %s", err, b)
 	}
-	fine(t, k.Revert(t.Context(), step.WhyAsked), r.forget())
+	fine(t, end(r))
 	if got := r.Journal.Ledger.State(); got != step.Reverted {
 		t.Errorf("it is %s", got)
 	}

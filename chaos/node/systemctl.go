@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,7 @@ type unitState struct {
 	Job                                    bool   // something is about to happen to it
 	Result, Restart                        string // of its last run; when systemd starts it again by itself
 	Remain                                 bool   // it stays active without a process
+	Unmet                                  bool   // a condition of it: it was not started for that
 	Exit, MainExit                         int64  // µs since boot: when it was no longer active, when its main process ended; 0: it did not
 }
 
@@ -32,7 +34,7 @@ func (u unitState) runs() bool {
 
 func showUnit(ctx context.Context, unit string) (unitState, error) {
 	out, err := must(ctx, "", "systemctl", "show", "-p", "LoadState,ActiveState,SubState,FreezerState,InvocationID,MainPID,Job,"+
-		"Result,Restart,RemainAfterExit,ActiveExitTimestampMonotonic,ExecMainExitTimestampMonotonic", unit)
+		"Result,Restart,RemainAfterExit,ConditionResult,ActiveExitTimestampMonotonic,ExecMainExitTimestampMonotonic", "--", unit)
 	if err != nil {
 		return unitState{}, err
 	}
@@ -41,7 +43,8 @@ func showUnit(ctx context.Context, unit string) (unitState, error) {
 	u := unitState{
 		Load: v["LoadState"], Active: v["ActiveState"], Sub: v["SubState"], Freezer: v["FreezerState"], Invocation: v["InvocationID"],
 		MainPID: int(number("MainPID")), Job: number("Job") != 0, Result: v["Result"], Restart: v["Restart"], Remain: v["RemainAfterExit"] == "yes",
-		Exit: number("ActiveExitTimestampMonotonic"), MainExit: number("ExecMainExitTimestampMonotonic"),
+		Unmet: v["ConditionResult"] == "no",
+		Exit:  number("ActiveExitTimestampMonotonic"), MainExit: number("ExecMainExitTimestampMonotonic"),
 	}
 	if u.Load == "" {
 		return u, fmt.Errorf("systemd says nothing of %s", unit)
@@ -49,12 +52,12 @@ func showUnit(ctx context.Context, unit string) (unitState, error) {
 	return u, nil
 }
 
-// stopped says whether the unit was stopped, as by systemctl stop. One that failed, waits to be started again, or ended by
-// itself was not. systemd takes a service that it stops for inactive before its process ends, and hears of one that ends by
-// itself afterwards.
+// stopped says whether the unit was stopped, as by systemctl stop. One that failed, waits to be started again, was not
+// started for a condition, or ended by itself was not. systemd takes a service that it stops for inactive before its process
+// ends, and hears of one that ends by itself afterwards; one that is over when its process is was never active.
 func (u unitState) stopped() bool {
-	byItself := u.Result == "success" && u.Restart != "always" && u.Restart != "on-success" && !u.Remain && u.MainExit > 0 && u.MainExit <= u.Exit
-	return u.Active == "inactive" && !u.Job && !byItself
+	byItself := u.Result == "success" && u.Restart != "always" && u.Restart != "on-success" && !u.Remain && u.MainExit > 0 && (u.Exit == 0 || u.MainExit <= u.Exit)
+	return u.Active == "inactive" && !u.Job && !u.Unmet && !byItself
 }
 
 // goingDown says whether the whole machine is stopped, and every unit with it. One that cannot say is on its way.
@@ -64,27 +67,34 @@ func goingDown(ctx context.Context) (bool, error) {
 	return state == "stopping" || state == "offline" || state == "", err
 }
 
-// leans says whether a unit is down that this one cannot be without: with it, this one is stopped.
-func leans(ctx context.Context, unit string) (bool, error) {
-	out, err := must(ctx, "", "systemctl", "show", "-p", "Requires,Requisite,BindsTo,PartOf", unit)
+// needs are the units that are up now and that this one cannot be without: with one of them, it is stopped.
+func needs(ctx context.Context, unit string) ([]string, error) {
+	out, err := must(ctx, "", "systemctl", "show", "-p", "Requires,Requisite,BindsTo,PartOf", "--", unit)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	var others []string
+	var all []string
 	v := properties(out)
 	for _, key := range [...]string{"Requires", "Requisite", "BindsTo", "PartOf"} {
-		others = append(others, strings.Fields(v[key])...)
+		all = append(all, strings.Fields(v[key])...)
 	}
-	if len(others) == 0 {
-		return false, nil
+	slices.Sort(all)
+	return upOf(ctx, slices.Compact(all))
+}
+
+// upOf are those of the units that are up.
+func upOf(ctx context.Context, units []string) ([]string, error) {
+	if len(units) == 0 {
+		return nil, nil
 	}
-	out, err = must(ctx, "", append([]string{"systemctl", "show", "-p", "ActiveState"}, others...)...)
-	for block := range strings.SplitSeq(strings.TrimSpace(out), "\n\n") {
-		if u := (unitState{Active: properties(block)["ActiveState"]}); !u.runs() {
-			return true, err
+	out, err := must(ctx, "", append([]string{"systemctl", "show", "-p", "ActiveState", "--"}, units...)...)
+	var up []string
+	for i, block := range strings.Split(strings.TrimSpace(out), "\n\n") { // in the order of the names
+		if u := (unitState{Active: properties(block)["ActiveState"]}); u.runs() && i < len(units) {
+			up = append(up, units[i])
 		}
 	}
-	return false, err
+	return up, err
 }
 
 // properties are what systemctl show prints of one unit, by name.

@@ -120,7 +120,7 @@ func (l *Ledger) change(s *StepLedger, e Entry) {
 	}
 	at := e.At
 	switch {
-	case e.State == Done && s.State() == Done:
+	case e.State == Done && s.State() == Done && s.DoneAt == nil:
 		s.DoneAt = &at
 	case e.State.Over() && !s.touched():
 		s.OverAt = &at
