@@ -41,6 +41,7 @@ type box struct {
 // flaws are how a machine may be worse than it should be.
 type flaws struct {
 	refuses map[string]*step.Refusal // by command
+	dies    bool                     // whoever arms it dies once there is a journal, with nothing in it
 	takes   map[string]time.Duration // by command
 	blocked int                      // so many changes cannot be made
 	noop    bool                     // changes are said to be made
@@ -208,7 +209,7 @@ func (p *process) carry(args []string, r *step.Reply) error {
 	case "verify":
 		return p.verify(r)
 	case "close":
-		return p.close(r)
+		return p.close(r, slices.Contains(args, "--force"))
 	}
 	return fmt.Errorf("no command %s", args[0])
 }
@@ -248,8 +249,11 @@ func (b *box) arm(in []byte) error {
 		b.mu.Unlock()
 		return step.Refuse(step.RefusedLocked, "drill %s is on this machine", d.Run)
 	}
-	b.disk, b.before, b.armed, b.renewed = &disk{b: make([]byte, journalSize)}, maps.Clone(b.text), true, b.now()
+	b.disk, b.before, b.armed, b.renewed = &disk{b: make([]byte, journalSize)}, maps.Clone(b.text), !b.dies, b.now()
 	b.mu.Unlock()
+	if b.dies {
+		return errors.New("killed")
+	}
 	p, err := b.open()
 	if err == nil {
 		err = p.keeper(step.ByCLI).Plan(context.Background(), d)
@@ -394,9 +398,12 @@ func (p *process) verify(r *step.Reply) error {
 }
 
 // close takes the drill's traces away.
-func (p *process) close(r *step.Reply) error {
+func (p *process) close(r *step.Reply, force bool) error {
 	l := &p.journal.Ledger
 	switch {
+	case force && !l.Known:
+		p.with(func() { p.disk = nil })
+		return nil
 	case !l.Over() && !l.Closed:
 		return p.not("it cannot be closed")
 	case l.State() == step.Conflict:

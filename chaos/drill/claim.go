@@ -225,7 +225,7 @@ func (s *Story) claimSpared() finding {
 		}
 	}
 	if len(left) > 0 {
-		return unmeasured("%s, which must stay green and was left out of the walk", list(left, " and "))
+		return unmeasured("%s, which must stay green and was left out of the walk", Join(left, " and "))
 	}
 	return held("%d hops", len(s.Plan.Scenario.Expect.MustStayGreen))
 }
@@ -239,7 +239,7 @@ func (s *Story) claimTold() finding {
 	case w.Spinner:
 		return violated(Collateral, "the user was left without a word: %s", w.UserSaw)
 	case len(w.Untold) > 0:
-		return unmeasured("what the user got at %s", list(w.Untold, " and "))
+		return unmeasured("what the user got at %s", Join(w.Untold, " and "))
 	case w.UserSaw == "" && slices.ContainsFunc(userHops(), func(h diag.HopID) bool { return w.Hops[h] == diag.StatusFail }):
 		return unmeasured("what the user got") // a log of before, which has no word of it
 	case w.UserSaw == "":

@@ -31,13 +31,13 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 		}
 	}
 	if len(e.FirstFailedHop) > 0 && !slices.Contains(e.FirstFailedHop, s.FirstFailed) {
-		return WrongHop, fmt.Sprintf("says that %s failed first, want %s", s.FirstFailed, list(e.FirstFailedHop, " or "))
+		return WrongHop, fmt.Sprintf("says that %s failed first, want %s", s.FirstFailed, Join(e.FirstFailedHop, " or "))
 	}
 	if len(e.Reason) > 0 && !slices.Contains(e.Reason, s.Reason) {
-		return NotDetected, fmt.Sprintf("gives the reason %s, want %s", s.Reason, list(e.Reason, " or "))
+		return NotDetected, fmt.Sprintf("gives the reason %s, want %s", s.Reason, Join(e.Reason, " or "))
 	}
 	if len(s.Unnamed) > 0 {
-		return NotDetected, fmt.Sprintf("finds that %s failed, and the platform's read model does not say so", list(s.Unnamed, " and "))
+		return NotDetected, fmt.Sprintf("finds that %s failed, and the platform's read model does not say so", Join(s.Unnamed, " and "))
 	}
 	for _, h := range e.MustStayGreen { // one that was left out of the walk is the claim's: spared
 		if st := s.Hops[h]; st != diag.StatusPass && st != diag.StatusWarn && st != diag.StatusSkipped {
@@ -52,7 +52,8 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 
 func fits(f chaos.Finding, b diag.Blame) bool { return f.Fits(b.Hop, b.Signal, b.Failure) }
 
-func list[T ~string](words []T, between string) string {
+// Join is words in one line.
+func Join[T ~string](words []T, between string) string {
 	all := make([]string, len(words))
 	for i, w := range words {
 		all[i] = string(w)

@@ -46,6 +46,8 @@ func TestMutants(t *testing.T) {
 		{Name: "asks once to put back", File: restore, Old: "reached = false", New: "return"},
 		{Name: "leaves an interrupted run broken", File: restore, Test: "TestInterrupted", Old: "if !read(r, (*Story).touched) {", New: "if h.asked.Err() != nil || !read(r, (*Story).touched) {"},
 		{Name: "leaves a machine that may yet arm", File: restore, Old: "if r.mayYetArm(t.ID) && ", New: "if false && "},
+		{Name: "says that traces are gone that stay", File: restore, Old: "if err = r.abandon(ctx, m, reply); err == nil {", New: "if true {"},
+		{Name: "takes a session that is still open for one that ended well", File: sight, Old: `s.ReadModel["session.close_reason"] != sessionOver`, New: `s.ReadModel["session.close_reason"] != sessionOver && s.ReadModel["session.close_reason"] != ""`},
 		{Name: "decides before everything is put back", File: restore, Old: "d != nil && back {", New: "d != nil && (back || true) {"},
 		{Name: "tells of walks that were cut short", File: run, Old: "\tif ctx.Err() != nil {\n\t\treturn s\n\t}\n\twalks :=", New: "\twalks :="},
 		{Name: "breaks although one is not armed", File: run, Old: "!slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed })", New: "slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Armed })"},

@@ -71,8 +71,10 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 			if read(r, func(s *Story) bool { return s.part(t.ID).Armed }) {
 				r.lose(t.ID, reply)
 			}
-			r.tell(Event{Kind: Closed, Machine: t.ID})
-			return
+			if err = r.abandon(ctx, m, reply); err == nil {
+				r.tell(Event{Kind: Closed, Machine: t.ID})
+				return
+			}
 		case reply.Status != nil && (reply.Status.State.Over() || untouched(*reply.Status)):
 			if r.early(t, *reply.Status, reached, began) {
 				r.lose(t.ID, reply)
@@ -87,6 +89,19 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 			r.tell(Event{Kind: Trouble, Machine: t.ID, Text: "put back: " + told, Status: reply.Status})
 		}
 	}
+}
+
+// abandon takes away what is left of a drill of which a machine knows nothing: whoever was arming it died over it, before
+// anything could be changed.
+func (r *runner) abandon(ctx context.Context, m Machine, none step.Reply) error {
+	if none.Status == nil { // not even its folder is there
+		return nil
+	}
+	reply, err := try(ctx, m, clearMost, "close", "--run", r.Plan.Run, "--force")
+	if gone := reply.Refused != nil && reply.Refused.Code == step.RefusedNone; err != nil || gone || says(reply) == "" {
+		return err
+	}
+	return errors.New(says(reply))
 }
 
 // mayYetArm says that an arming may still be under way: its answer was lost, and nobody has seen the machine armed.

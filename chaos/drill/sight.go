@@ -27,7 +27,7 @@ type Sight struct {
 	UserSaw       string                     `json:"user_saw,omitempty"`   // what a tenant got whom it hit, where that was measured
 	Spinner       bool                       `json:"spinner,omitempty"`    // his terminal stayed silent past every deadline
 	Untold        []diag.HopID               `json:"untold,omitempty"`     // hops of a tenant that failed, and nobody measured what he got
-	Unnamed       []diag.HopID               `json:"unnamed,omitempty"`    // hops that failed, and the platform's own row of the session does not say so
+	Unnamed       []diag.HopID               `json:"unnamed,omitempty"`    // hops that failed, and the platform's own row of the session says that it ended well
 	Unlinked      []string                   `json:"unlinked,omitempty"`   // who dealt with the walk and did not write down its id
 	AgentSays     map[string]string          `json:"agent_says,omitempty"` // by task of the run: the id under which the agent's record has it
 	ReadModel     map[string]string          `json:"read_model,omitempty"` // what the platform said of node, allocation, task and session
@@ -99,13 +99,10 @@ func readModel(r *diag.Report) map[string]string {
 }
 
 // unnamed are hops of the terminal that failed, and of which the platform says in the session's own row that they did not:
-// it must name what failed where it can know it. It cannot of a session that never reached it.
+// it must name what failed where it can know it. It cannot of a session that never reached it, and has not yet of one that
+// is still open.
 func unnamed(s Sight) []diag.HopID {
-	if s.ReadModel["session.browser_connected_at"] == "" {
-		return nil
-	}
-	ended := s.ReadModel["session.close_reason"]
-	if ended != "" && ended != sessionOver {
+	if s.ReadModel["session.browser_connected_at"] == "" || s.ReadModel["session.close_reason"] != sessionOver {
 		return nil
 	}
 	var all []diag.HopID

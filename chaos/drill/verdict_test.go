@@ -71,6 +71,10 @@ func endings() []ending {
 			w.symptom = diag.HopGatewayNodeStream
 			w.bend = said("exit")
 		}},
+		{"platform-has-not-said-yet", drill.Pass, "", nil, func(w *world) {
+			w.symptom = diag.HopGatewayNodeStream
+			w.bend = said("")
+		}},
 		{"platform-knows", drill.Pass, "", nil, func(w *world) {
 			w.symptom = diag.HopGatewayNodeStream
 			w.bend = said("node_stream_timeout")
@@ -175,6 +179,10 @@ func machineEndings() []ending {
 			b := w.boxes["n1"]
 			b.takes["arm"], b.line.hitches["arm"] = 4*time.Second, []hitch{frozenOut}
 			w.interrupt = 3 * time.Second
+		}},
+		{"arm-dies", drill.Infra, "not seen", nil, func(w *world) {
+			b := w.boxes["n1"]
+			b.dies, b.line.hitches["arm"], b.line.hitches["close"] = true, []hitch{cutAfter}, []hitch{cutBefore}
 		}},
 		{"arm-not-confirmed", drill.Infra, "not seen", nil, call("status", cutBefore)},
 		{"one-is-slow-to-arm", drill.Pass, "", two, func(w *world) { w.boxes["n2"].takes["arm"] = 30 * time.Second }},

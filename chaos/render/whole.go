@@ -145,23 +145,15 @@ func expected(d *drill.Drill) string {
 		text += "; also " + strings.Join(e.Others, ", ")
 	}
 	if len(e.Reason) > 0 {
-		text += "; reason " + words(e.Reason, " or ")
+		text += "; reason " + drill.Join(e.Reason, " or ")
 	}
 	if len(e.FirstFailedHop) > 0 {
-		text += "; first failed hop " + words(e.FirstFailedHop, " or ")
+		text += "; first failed hop " + drill.Join(e.FirstFailedHop, " or ")
 	}
 	if len(e.MustStayGreen) > 0 {
-		text += "; green " + words(e.MustStayGreen, ", ")
+		text += "; green " + drill.Join(e.MustStayGreen, ", ")
 	}
 	return text
-}
-
-func words[T ~string](ids []T, between string) string {
-	all := make([]string, len(ids))
-	for i, id := range ids {
-		all[i] = string(id)
-	}
-	return strings.Join(all, between)
 }
 
 func once(i int, label string) string {

@@ -172,7 +172,9 @@ func revert(ctx context.Context, c *call, reply *step.Reply) error {
 // tidied is err, and nothing is left where it says that there is no drill.
 func (c *call) tidied(err error) error {
 	if none := new(step.Refusal); errors.As(err, &none) && none.Code == step.RefusedNone {
-		return errors.Join(err, c.host.Tidy())
+		if left := c.host.Tidy(); left != nil {
+			return left // and no refusal, which would say that nothing is
+		}
 	}
 	return err
 }
