@@ -161,7 +161,7 @@ func kindNames() []string {
 
 // notProbes are programs that prove nothing by themselves.
 func notProbes() map[string]string {
-	m := map[string]string{".": "is missing"}
+	m := map[string]string{}
 	for _, sh := range [...]string{"sh", "bash", "dash", "zsh"} {
 		m[sh] = "want a program with its arguments, not a shell"
 	}
@@ -173,18 +173,36 @@ func notProbes() map[string]string {
 
 // wrappers are programs that start the one that is named behind their own arguments.
 var wrappers = [...]string{
-	"busybox", "chroot", "env", "flock", "ionice", "nice", "nohup", "nsenter", "runuser", "setpriv", "setsid", "stdbuf", "su", "sudo",
-	"systemd-run", "taskset", "timeout", "unshare", "xargs",
+	"busybox", "env", "ionice", "nice", "nohup", "nsenter", "setpriv", "setsid", "stdbuf", "sudo", "taskset", "timeout", "unshare", "xargs",
 }
 
-// notProbe says which word of a probe proves nothing, and why: its program, or behind a wrapper any word, since where a
-// wrapper's arguments end is not known. What other tools start (find -exec, awk) is not seen.
-func notProbe(argv []string) (word, why string) {
-	words := argv[:1]
-	if slices.Contains(wrappers[:], path.Base(argv[0])) {
-		words = strings.Fields(strings.Join(argv, " ")) // su -c has a whole command line in one of them
+// tellers are wrappers with plain words before the program, such as a user, or with a whole command line in one word, as su
+// has behind its -c: where the program stands is not known.
+var tellers = [...]string{"chroot", "flock", "runuser", "su", "systemd-run"}
+
+// started are the words of a probe among which the programs are that it starts: its first one, and behind a wrapper all up
+// to the first that is neither an option, a variable, a number nor a wrapper. What other tools start (find -exec, awk) is
+// not seen.
+func started(argv []string) []string {
+	for i, w := range argv {
+		name := path.Base(w)
+		if slices.Contains(tellers[:], name) {
+			return append(argv[:i:i], strings.Fields(strings.Join(argv[i:], " "))...)
+		}
+		argument := i > 0 && (w == "" || strings.ContainsAny(w[:1], "-0123456789") || strings.Contains(w, "=") || argv[i-1] == "-u") // sudo -u USER
+		if !argument && !slices.Contains(wrappers[:], name) {
+			return argv[:i+1]
+		}
 	}
-	for _, w := range words {
+	return argv
+}
+
+// notProbe says which word of a probe proves nothing, and why.
+func notProbe(argv []string) (word, why string) {
+	if path.Base(argv[0]) == "." {
+		return argv[0], "is missing"
+	}
+	for _, w := range started(argv) {
 		if why, no := notProbes()[path.Base(w)]; no {
 			return w, why
 		}
