@@ -39,12 +39,6 @@ Exit codes: 0 nothing is left anywhere, 5 a machine was not reached, 7 something
 					return err
 				}
 				undoAll(ctx, on, m, all, false)
-				m.Reached = true
-				if len(all) == 0 { // whoever was arming may have died before there was one
-					_, err := on.Fault(ctx, nil, "revert")
-					m.add(err)
-				}
-				m.add(on.Sweep(ctx)) // before it is searched, which puts our program there
 				m.add(search(ctx, on, m))
 				return nil
 			}, panicText)

@@ -46,11 +46,11 @@ Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.
 				if err != nil {
 					return err
 				}
-				undoAll(ctx, on, m, slices.DeleteFunc(all, func(x remote.Found) bool { return run != "" && x.Run != run }), force)
-				if run == "" { // then nobody needs the program any more that a tool may have left which was killed
-					m.Reached = true
-					m.add(on.Sweep(ctx))
+				if run == "" {
+					undoAll(ctx, on, m, all, force)
+					return nil
 				}
+				undoThese(ctx, on, m, slices.DeleteFunc(all, func(x remote.Found) bool { return x.Run != run }), force)
 				return nil
 			})
 			if err != nil {
@@ -77,8 +77,23 @@ func (d *fleetReport) drills() int {
 	return n
 }
 
-// undoAll undoes drills of one machine, whatever comes of each.
+// undoAll undoes all drills of one machine, and takes away what no drill needs any more: a folder of one whose arming died
+// before there was a drill, and the program of a tool that was killed.
 func undoAll(ctx context.Context, on *remote.Machine, m *fleetMachine, all []remote.Found, force bool) {
+	undoThese(ctx, on, m, all, force)
+	m.Reached = true
+	if len(all) == 0 {
+		r, err := on.Fault(ctx, nil, "revert")
+		if err == nil && r.Error != "" {
+			err = errors.New(r.Error)
+		}
+		m.add(err)
+	}
+	m.add(on.Sweep(ctx)) // last: the call before puts our program there
+}
+
+// undoThese undoes drills of one machine, whatever comes of each.
+func undoThese(ctx context.Context, on *remote.Machine, m *fleetMachine, all []remote.Found, force bool) {
 	for _, x := range all {
 		m.Drills = append(m.Drills, undo(ctx, on, x, force))
 	}

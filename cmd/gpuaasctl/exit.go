@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -66,8 +67,11 @@ func codeOf(err error) int {
 }
 
 // ended is how a command ends whose document is out, or could not be written, which is err. What is left on a machine wins
-// over that, too.
+// over that, too. That a reader has seen enough, as head has, is no error.
 func (a *app) ended(code int, err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil
+	}
 	if err != nil && code == exitResidue {
 		sayError(a.stderr, err)
 		err = nil

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -123,10 +125,29 @@ func TestDrillExitCodes(t *testing.T) {
 	}
 }
 
-// closedPipe is a stdout whose reader has gone, or whose disk is full.
+// closedPipe is a stdout whose disk is full.
 type closedPipe struct{}
 
 func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// head is a stdout whose reader has seen enough.
+type head struct{}
+
+func (head) Write([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
+}
+
+// TestReaderGone: a reader that has seen enough changes no exit code, and nothing is said of it.
+func TestReaderGone(t *testing.T) {
+	for report, want := range map[string]int{"pass": exitPass, "residue": exitResidue} {
+		var errs bytes.Buffer
+		a := &app{stdin: strings.NewReader(""), stdout: head{}, stderr: &errs, env: func(string) string { return "" }}
+		code := a.execute(t.Context(), []string{"chaos", "report", "../../chaos/render/testdata/" + report + ".json"})
+		if code != want || errs.Len() > 0 {
+			t.Errorf("%s: exit code %d, want %d: %s", report, code, want, &errs)
+		}
+	}
+}
 
 // TestResidueWinsOverWriting: what is left on a machine is the exit code, also where its document could not be written.
 func TestResidueWinsOverWriting(t *testing.T) {
