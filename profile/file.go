@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -31,7 +32,12 @@ func (e *FileError) Error() string {
 // ReadFile reads one profile file strictly. The second value gives the line of every value by dotted key. The error
 // joins one *FileError per mistake, in the order of the lines.
 func ReadFile(path string) (Profile, map[string]int, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(f)
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
@@ -39,14 +45,39 @@ func ReadFile(path string) (Profile, map[string]int, error) {
 	if err != nil {
 		return Profile{}, nil, err
 	}
-	if line := max(lines["auth.token_command"], lines["auth.edge_cookie_command"]); line > 0 {
-		if st, err := os.Stat(path); err != nil || st.Mode().IsRegular() && st.Mode().Perm()&othersWrite != 0 {
-			return Profile{}, nil, &FileError{path, line, "a command is run only from a profile that nobody else can write; run: chmod go-w " + path}
+	if p.Auth.TokenCommand != nil || p.Auth.EdgeCookieCommand != nil {
+		if err := mayCommand(f); err != nil { // a line is not known where the command came by a merge key
+			return Profile{}, nil, &FileError{path, max(lines["auth.token_command"], lines["auth.edge_cookie_command"]), err.Error()}
 		}
 	}
 	p.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".yaml"), ".yml")
 	settlePaths(&p, filepath.Dir(path))
 	return p, lines, nil
+}
+
+// mayCommand refuses a profile whose text somebody else may have written: its commands are run by who runs this. It looks
+// at what was opened, so that nobody can swap it; a pipe has an owner, too.
+func mayCommand(f *os.File) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return errors.New("a command is run only from a profile whose owner is known")
+	}
+	return mayCommandAs(os.Geteuid(), int(sys.Uid), st.Mode().Perm(), f.Name())
+}
+
+// mayCommandAs is mayCommand for user uid, of a file at path with that owner and mode.
+func mayCommandAs(uid, owner int, mode os.FileMode, path string) error {
+	switch {
+	case owner != 0 && owner != uid:
+		return fmt.Errorf("a command is run only from a profile that belongs to root or to who runs it, and this one is user %d's", owner)
+	case mode&othersWrite != 0:
+		return errors.New("a command is run only from a profile that nobody else can write; run: chmod go-w " + path)
+	}
+	return nil
 }
 
 // parse decodes and checks data; path is only for messages.

@@ -79,6 +79,50 @@ func TestEveryMistakeHasItsLine(t *testing.T) {
 	}
 }
 
+// TestWhoseCommandsAreRun: a command is run only where nobody but root and who runs it can have written it.
+func TestWhoseCommandsAreRun(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		uid, owner int
+		mode       os.FileMode
+		want       string // part of the error; empty: it is read
+	}{
+		{"own", 1000, 1000, 0o644, ""},
+		{"root's", 1000, 0, 0o644, ""},
+		{"root's own", 0, 0, 0o600, ""},
+		{"another's, as root", 0, 1000, 0o600, "belongs to root or to who runs it, and this one is user 1000's"},
+		{"another's", 1001, 1000, 0o644, "this one is user 1000's"},
+		{"the group writes", 1000, 1000, 0o660, "run: chmod go-w p.yaml"},
+		{"all write", 0, 0, 0o646, "run: chmod go-w p.yaml"},
+	} {
+		if err := mayCommandAs(c.uid, c.owner, c.mode, "p.yaml"); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestAForeignProfileMayNotCommand: however the command is spelled. All else of it is read.
+func TestAForeignProfileMayNotCommand(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("gives a file away, which needs root")
+	}
+	const plain = "auth: {token_command: [pass, show, x]}\n"
+	for _, c := range []struct{ name, text, want string }{
+		{"plain", plain, ":1: a command is run only from a profile that belongs to root"},
+		{"by a merge key", "auth: {<<: {token_command: [pass, show, x]}}\n", "p.yaml: a command is run only from a profile that belongs to root"},
+		{"no command", "api_base: https://a.test\n", ""},
+	} {
+		path := write(t, "p.yaml", c.text)
+		if err := os.Chown(path, 12345, -1); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := Load(path, Sources{})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
 func TestAllMistakesAtOnceInOrder(t *testing.T) {
 	path := write(t, "p.yaml", "terminal_base: x\napi_base: y\npolicy:\n  a: 1\n")
 	_, _, err := Load(path, Sources{})
