@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -19,6 +20,12 @@ const maxSecret = 16 << 10
 
 // secretPatience is how long a command may take to print a secret: a password manager may ask its owner first.
 const secretPatience = 30 * time.Second
+
+// secretGrace is how long what a command left behind may hold its output.
+const secretGrace = 500 * time.Millisecond
+
+// interruptLag is how much later than a command this process may notice an interrupt from the terminal.
+const interruptLag = 100 * time.Millisecond
 
 // othersMay is every permission of a file's group and of everybody else.
 const othersMay os.FileMode = 0o077
@@ -52,28 +59,57 @@ func ReadSecret(path string) (diag.Secret, error) {
 	return oneSecret("secret file "+path, data)
 }
 
+// FindCommand looks for argv's program as RunSecret does, and runs nothing.
+func FindCommand(argv []string) error {
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		return fmt.Errorf("secret command: %w", err)
+	}
+	return nil
+}
+
 // RunSecret runs argv, without a shell and without input, and takes what it prints, less the line break at its end, for
-// the secret. Nothing of its output is in an error, be it standard error's: a program may print the secret there.
-func RunSecret(ctx context.Context, argv []string) (diag.Secret, error) {
-	ctx, cancel := context.WithTimeout(ctx, secretPatience)
+// the secret. Nothing of its output is in an error, be it standard error's: a program may print the secret there. When
+// asked ends, the command is killed, and the error is asked's own.
+func RunSecret(asked context.Context, argv []string) (diag.Secret, error) {
+	ctx, cancel := context.WithTimeout(asked, secretPatience)
 	defer cancel()
 	out := bounded{most: maxSecret + 1}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdout, cmd.WaitDelay = &out, time.Second
+	cmd.Stdout, cmd.WaitDelay = &out, secretGrace
+	if !onTerminal() { // there, a group of its own could ask nobody for a passphrase, and an interrupt strikes its children anyway
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	}
 	err := cmd.Run()
 	var exit *exec.ExitError
+	if errors.As(err, &exit) { // of an interrupt that struck it as well
+		select {
+		case <-asked.Done():
+		case <-time.After(interruptLag):
+		}
+	}
 	switch {
+	case asked.Err() != nil:
+		return diag.Secret{}, asked.Err()
 	case out.full():
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return diag.Secret{}, fmt.Errorf("secret command %s: no end within %s", argv[0], secretPatience)
 	case ctx.Err() != nil:
-		return diag.Secret{}, ctx.Err()
+		return diag.Secret{}, fmt.Errorf("secret command %s: no end within %s", argv[0], secretPatience)
 	case errors.As(err, &exit):
 		return diag.Secret{}, fmt.Errorf("secret command %s: %s", argv[0], exit.ProcessState)
 	case err != nil:
 		return diag.Secret{}, fmt.Errorf("secret command: %w", err)
 	}
 	return oneSecret("the output of secret command "+argv[0], out.kept.Bytes())
+}
+
+// onTerminal says whether this process can be interrupted from a terminal.
+func onTerminal() bool {
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	_ = f.Close()
+	return true
 }
 
 // bounded keeps the first bytes that are written to it, and takes no more.

@@ -78,6 +78,7 @@ func (a *app) planDrill(cmd *cobra.Command, o *drillOptions, name, factsFile str
 	if err != nil {
 		return chaos.Plan{}, err
 	}
+	o.target.nobody = factsFile != ""
 	j, on, err := a.drillJob(cmd, o)
 	if err != nil {
 		return chaos.Plan{}, err

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -94,6 +95,52 @@ func TestInterruptGivesAPartialReportWithinASecond(t *testing.T) {
 			}
 			if r.Run.EndedBy != diag.EndedInterrupted || r.Verdict.Outcome == diag.OutcomePass || len(r.Hops) != len(diag.Hops) {
 				t.Errorf("ended by %q with %q and %d hops", r.Run.EndedBy, r.Verdict.Outcome, len(r.Hops))
+			}
+		})
+	}
+}
+
+// TestInterruptEndsASecretCommand: what waits for a secret is ended with all that it started, and is no usage error. Its
+// child has the other end of a pipe, which ends with the last of them.
+func TestInterruptEndsASecretCommand(t *testing.T) {
+	for _, args := range [][]string{{"preflight", "--node-id", "n1"}, {"diag", "trust", "n1"}} {
+		t.Run(args[0], func(t *testing.T) {
+			dir := t.TempDir()
+			fifo, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "p.yaml")
+			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			text := "nodes: {n1: {host: 127.0.0.1}}\nauth: {token_command: [sh, -c, 'exec 9>" + fifo + "; sleep 60 & echo ready >&9; wait']}\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd, _ := command(t, append(append([]string{"gpuaasctl"}, args...), "--profile", file)...)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal, as in a pipeline of CI
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() })
+			pipe, err := os.Open(fifo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pipe.Close()
+			lines := bufio.NewScanner(pipe)
+			if !lines.Scan() || lines.Text() != "ready" {
+				t.Fatalf("the command said %q, %v", lines.Text(), lines.Err())
+			}
+			began := time.Now()
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			if code := waitCode(t, cmd); code != exitInterrupted {
+				t.Errorf("exit code %d, want %d", code, exitInterrupted)
+			}
+			if lines.Scan() || lines.Err() != nil {
+				t.Errorf("the command said %q, %v", lines.Text(), lines.Err())
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("ended only after %s", took)
 			}
 		})
 	}

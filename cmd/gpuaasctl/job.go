@@ -27,7 +27,8 @@ type job struct {
 	hostArg    string // --node-host of a command about one node, "" where the profile says it
 }
 
-// prepare turns flags, environment and profile into a job. It reads local files and touches no network.
+// prepare turns flags, environment and profile into a job. It reads local files, and runs the commands that print secrets
+// unless only the plan is wanted; it touches no network itself.
 func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	p, _, err := o.profile.load(a, cmd)
 	if err != nil {
@@ -49,8 +50,8 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	}
 	j := &job{libexec: o.libexec, profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
 	j.RunID, j.Began, j.Tool = preflight.NewID("run"), time.Now(), toolVersion()
-	if err := j.secrets(cmd.Context(), p); err != nil {
-		return nil, &usageError{err: err}
+	if err := j.secrets(cmd.Context(), p, !o.dryRun); err != nil {
+		return nil, err
 	}
 	p = p.WithDefaults()
 	j.Env.Profile = p
@@ -59,7 +60,7 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	j.Env.CorrelationID = preflight.NewID("preflight")
 	j.Plan = preflight.NewPlan(p, j.Env.Subject, preflight.Options{
 		Only: only, Skip: skip, Session: o.session,
-		Token: !j.Env.Token.IsZero(), SSH: j.Env.Subject.NodeHost != "",
+		Token: !j.Env.Token.IsZero() || len(p.Auth.TokenCommand) > 0, SSH: j.Env.Subject.NodeHost != "",
 	})
 	j.Plan.Command = j.command(cmd, o)
 	return j, nil
@@ -88,8 +89,9 @@ func (j *job) command(cmd *cobra.Command, o *preflightOptions) string {
 	return diag.Command(argv...)
 }
 
-// secrets reads the files that hold secrets, or runs the commands that print them, and reads the nodes' trust bundle.
-func (j *job) secrets(ctx context.Context, p profile.Profile) error {
+// secrets reads the files that hold secrets, or runs the commands that print them, and reads the nodes' trust bundle. With
+// run off it only looks for the commands' programs, and runs nothing. What is wrong is a usage error, an interrupt is not.
+func (j *job) secrets(ctx context.Context, p profile.Profile, run bool) error {
 	var errs []error
 	read := func(key, path string, command []string) (s diag.Secret) {
 		var err error
@@ -97,9 +99,12 @@ func (j *job) secrets(ctx context.Context, p profile.Profile) error {
 		case path != "":
 			key += "_file"
 			s, err = profile.ReadSecret(path)
-		case len(command) > 0:
+		case len(command) > 0 && run:
 			key += "_command"
 			s, err = profile.RunSecret(ctx, command)
+		case len(command) > 0:
+			key += "_command"
+			err = profile.FindCommand(command)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("auth.%s: %w", key, err))
@@ -120,7 +125,10 @@ func (j *job) secrets(ctx context.Context, p profile.Profile) error {
 			errs = append(errs, fmt.Errorf("trust.operator_ca: %w", err))
 		}
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 && ctx.Err() != nil { // while a command was waited for
+		return ctx.Err()
+	}
+	return asUsage(errors.Join(errs...))
 }
 
 // hops reads a flag that lists hops. One that is given and empty (a variable that was not set) is refused: it would mean

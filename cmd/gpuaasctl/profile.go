@@ -124,7 +124,7 @@ func (a *app) listProfiles(output string) error {
 func newProfileValidate(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "validate FILE",
-		Short:             "Check a profile and the files that it names",
+		Short:             "Check a profile, and the files and programs that it names",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeProfile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -133,8 +133,8 @@ func newProfileValidate(a *app) *cobra.Command {
 			if err != nil {
 				return asUsage(err)
 			}
-			if err := new(job).secrets(cmd.Context(), p); err != nil {
-				return &usageError{err: err}
+			if err := new(job).secrets(cmd.Context(), p, false); err != nil {
+				return err
 			}
 			return a.write([]byte(path + ": ok\n"))
 		},

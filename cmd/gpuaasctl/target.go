@@ -20,6 +20,7 @@ type targetOptions struct {
 	nodeHost string
 	libexec  string
 	deadline time.Duration
+	nobody   bool // nobody is to be asked: the profile's commands are not run
 }
 
 // flags declares them on cmd.
@@ -39,7 +40,7 @@ func (o *targetOptions) flags(a *app, cmd *cobra.Command) {
 }
 
 // target makes the job of a command about one node, or about the whole profile where node is empty. It reads local
-// files and touches no network; j.vantages() are the places to measure from, to be given back by closeAll.
+// files and runs the commands that print secrets, but touches no network itself; j.vantages() are the places to measure from, to be given back by closeAll.
 func (a *app) target(cmd *cobra.Command, o *targetOptions, node string) (*job, error) {
 	p, _, err := o.profile.load(a, cmd)
 	if err != nil {
@@ -54,8 +55,8 @@ func (a *app) target(cmd *cobra.Command, o *targetOptions, node string) (*job, e
 	}
 	j := &job{libexec: o.libexec, hostArg: o.nodeHost, profileArg: cmp.Or(o.profile.name, a.env(profile.EnvProfile))}
 	j.RunID, j.Began, j.Tool = preflight.NewID("run"), time.Now(), toolVersion()
-	if err := j.secrets(cmd.Context(), p); err != nil {
-		return nil, &usageError{err: err}
+	if err := j.secrets(cmd.Context(), p, !o.nobody); err != nil {
+		return nil, err
 	}
 	p = p.WithDefaults()
 	j.Env.Profile = p
