@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 func evidenceOfLines(lines ...diag.EvidenceLine) func(*diag.Fact) {
@@ -47,6 +48,20 @@ func TestEvidenceOfTheFailingRequest(t *testing.T) {
 	}
 	if got := strings.Join(kinds, " "); got != "token_minted browser_connected session_closed task_claimed task_claimed" || cut {
 		t.Errorf("evidence %s, cut %t", got, cut)
+	}
+}
+
+// TestNoEvidenceIsAsked: of a platform that keeps none, no id is asked for, unless its session path is mapped by itself.
+func TestNoEvidenceIsAsked(t *testing.T) {
+	e := testEnv()
+	e.Subject.CorrelationID, e.Subject.SessionID = "failing-1", "sess-0"
+	e.Profile.Mapping.Paths = map[string]string{profile.PathEvidence: profile.Absent}
+	if reqs := evidenceRequests(e); len(reqs) > 0 {
+		t.Errorf("asked at %s", reqs[0].Target)
+	}
+	e.Profile.Mapping.Paths[profile.PathSessionEvidence] = "/sessions/{session_id}/log"
+	if reqs := evidenceRequests(e); len(reqs) != 1 || !strings.HasSuffix(reqs[0].Target, "/sessions/sess-0/log") {
+		t.Errorf("asked %+v", reqs)
 	}
 }
 
