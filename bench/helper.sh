@@ -433,14 +433,14 @@ terminal_open_task() {
   case $state:$claimed in
   :*) say terminal_open_task skip "undecided: HTTP $code $why" ;;
   completed:* | failed:*) say terminal_open_task pass "claimed, now $state" ;;
-  *:) say terminal_open_task fail "nobody claimed terminal.open (task is $state)" ;;
-  *)
-    if [ "$first" = ready ]; then
-      say terminal_open_task fail "the terminal is ready, and the task is $state"
+  dispatched:* | *:?*)
+    if [ "$first" = ready ] || [ "$state" = expired ]; then
+      say terminal_open_task fail "claimed, and its result never came (browser saw ${first:-nothing}, task is $state)"
     else
       say terminal_open_task skip "claimed, and not answered yet (task is $state)"
     fi
     ;;
+  *) say terminal_open_task fail "nobody claimed terminal.open (task is $state)" ;;
   esac
 }
 

@@ -75,6 +75,12 @@ func shellComputed(c *Case) bool {
 	return f.Passed() && f.PTY != nil && f.PTY.NonceOK
 }
 
+// terminalReady reports whether the browser was told that its terminal is ready: the agent says so when the shell runs.
+func terminalReady(c *Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	return f != nil && f.WS != nil && f.WS.Upgraded && f.WS.FirstFrame == "ready"
+}
+
 // whenAccepted is the need "browser_terminal_ws was accepted".
 func whenAccepted(c *Case) string {
 	if sessionAccepted(c) {

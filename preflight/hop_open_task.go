@@ -62,6 +62,10 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)}
 	case shellComputed(c): // its work is done, and the browser has seen it
 		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the shell computes, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
+	case terminalReady(c): // so is it where the shell then is silent
+		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the terminal is ready, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
+	case st == "expired": // no result counts any more
+		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the agent claimed terminal.open, and its result never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
 	}
 	out := undecided(f, "%s, and not answered yet (task is %s after %d ms)", claimed(c), st, f.DurationMS)
 	out.Failure = diag.OK // the poll's time was up, and that is all that its word says

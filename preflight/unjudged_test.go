@@ -26,12 +26,16 @@ func TestUnjudgedIsNoPass(t *testing.T) {
 		want    diag.Status
 		because string
 	}{
-		"a shell behind a refused upgrade": {answers{"browser_terminal_ws/session": upgradeRefused}, diag.HopTerminalStartup, diag.StatusNotReached, "shell: needs an accepted browser session"},
-		"a session that cannot be read":    {answers{"terminal_open_task/session": unread}, diag.HopGatewayNodeStream, diag.StatusInconclusive, "could not be read"},
-		"a user that nobody looked up":     {answers{"workload_terminal_startup_failure/user": timedOut}, diag.HopTerminalStartup, diag.StatusInconclusive, "user: timeout"},
-		"an environment that was not read": {answers{"node_recovery_status/profile": timedOut}, diag.HopNodeRecoveryStatus, diag.StatusInconclusive, "profile: timeout"},
-		"a terminal.open without answer":   {answers{"terminal_open_task/session": unanswered, "browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.StatusInconclusive, "not answered yet"},
-		"an allocation on no node":         {answers{"allocation_binding/allocation": setField("allocation.node_id", "")}, diag.HopAllocationBinding, diag.StatusInconclusive, "allocation.node_id"},
+		"a shell behind a refused upgrade":        {answers{"browser_terminal_ws/session": upgradeRefused}, diag.HopTerminalStartup, diag.StatusNotReached, "shell: needs an accepted browser session"},
+		"a session that cannot be read":           {answers{"terminal_open_task/session": unread}, diag.HopGatewayNodeStream, diag.StatusInconclusive, "could not be read"},
+		"a user that nobody looked up":            {answers{"workload_terminal_startup_failure/user": timedOut}, diag.HopTerminalStartup, diag.StatusInconclusive, "user: timeout"},
+		"an environment that was not read":        {answers{"node_recovery_status/profile": timedOut}, diag.HopNodeRecoveryStatus, diag.StatusInconclusive, "profile: timeout"},
+		"a terminal.open without answer":          {answers{"terminal_open_task/session": unanswered, "browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.StatusInconclusive, "not answered yet"},
+		"a terminal.open that expired unanswered": {answers{"terminal_open_task/session": setField("session.task_status", "expired"), "browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.StatusFail, ""},
+		"a ready terminal without answer": {answers{"terminal_open_task/session": unanswered, "browser_terminal_ws/session": func(f *diag.Fact) {
+			f.Failure, f.Phase, f.PTY = diag.PTYSilent, "session", nil
+		}}, diag.HopTerminalOpenTask, diag.StatusFail, ""},
+		"an allocation on no node": {answers{"allocation_binding/allocation": setField("allocation.node_id", "")}, diag.HopAllocationBinding, diag.StatusInconclusive, "allocation.node_id"},
 		"a stale look at a workload that nobody saw": {answers{
 			"allocation_binding/allocation": setField("allocation.app_last_observed_at", "2026-01-02T11:00:00Z"),
 			"node_ops_access/ssh":           func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil },
