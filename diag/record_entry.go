@@ -86,7 +86,7 @@ func (f *RecordFacts) InTime() []RecordEntry {
 type DamagedSlot struct {
 	File string `json:"file"` // record | pinned
 	Slot int    `json:"slot"`
-	Why  string `json:"why"` // torn | checksum | format | empty header
+	Why  string `json:"why"` // torn | checksum | format | empty header; ", in memory" behind it where the disk is told by its copy
 }
 
 // JournalFacts is what a unit said.

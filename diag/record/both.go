@@ -33,12 +33,23 @@ func ReadBoth(disk, memory fs.FS) (diag.RecordFacts, error) {
 	}
 	source := SourceDisk
 	if why != "" {
-		m.damaged, m.lacks = d.damaged, why
+		m.inMemory()
+		m.damaged, m.lacks = append(d.damaged, m.damaged...), why+m.lacks
 		d, source, err = m, SourceMirror, nil
 	}
 	f := d.facts()
 	f.Source = source
 	return f, err
+}
+
+// inMemory marks what is wrong with a reading as being of the copy in memory.
+func (r *reading) inMemory() {
+	for i := range r.damaged {
+		r.damaged[i].Why += ", in memory"
+	}
+	if r.lacks != "" {
+		r.lacks = "; of the copy in memory " + r.lacks
+	}
 }
 
 // newest is the entry with the highest number; nil when there is none.

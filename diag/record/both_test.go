@@ -80,6 +80,8 @@ func TestReadBoth(t *testing.T) {
 		"no copy":                                {onDisk, none, SourceDisk, "2 3", "", 0},
 		"a copy that holds nothing":              {onDisk, holding(), SourceDisk, "2 3", "", 0},
 		"no disk":                                {none, onDisk, SourceMirror, "2 3", "is missing", 0},
+		"no disk, and damage in memory":          {none, torn, SourceMirror, "2", "is missing", 1},
+		"no disk, and half of memory":            {none, fstest.MapFS{FileRecord: onDisk[FileRecord]}, SourceMirror, "2 3", "of the copy in memory its file pinned is missing", 0},
 		"half a disk":                            {fstest.MapFS{FileRecord: onDisk[FileRecord]}, onDisk, SourceDisk, "2 3", "its file pinned is missing", 0},
 		"neither holds anything, yet both exist": {holding(), holding(), SourceDisk, "", "", 0},
 	} {
