@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/platform"
 	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -420,5 +421,27 @@ func TestAProbesStreamIsNoRejectedStream(t *testing.T) {
 		if p.Do(http.MethodGet, "/v1/admin/evidence?correlation_id="+id, nil, &got); len(got.Items) != 1 {
 			t.Errorf("%s: %+v", id, got.Items)
 		}
+	}
+}
+
+// TestARefusalIsOneRow: a browser sends no correlation id; its refusal stands once, under the session's.
+func TestARefusalIsOneRow(t *testing.T) {
+	t.Parallel()
+	_, p := withRedis(t)
+	m := mint(t, p)
+	resp, err := p.Client().Get(p.TerminalBase + "/v1/terminal/" + m.SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var rows []store.Evidence
+	all, err := p.Store().Recent(t.Context(), store.BrowserRejected, 10)
+	for _, e := range all {
+		if e.SessionID == m.SessionID {
+			rows = append(rows, e)
+		}
+	}
+	if err != nil || len(rows) != 1 || rows[0].CorrelationID != correlationID {
+		t.Errorf("%v, %+v", err, rows)
 	}
 }

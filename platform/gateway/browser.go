@@ -136,8 +136,11 @@ func (g *Gateway) rejected(r *http.Request, kind string, row store.Session, err 
 	if count > 1 {
 		detail["count"] = count
 	}
-	ids := []string{web.CorrelationID(r.Context()), row.CorrelationID}
-	for _, id := range slices.Compact(ids) { // under the request's and under the session's own
+	ids := []string{web.GivenCorrelationID(r.Context()), row.CorrelationID}
+	if ids[0] == "" && ids[1] == "" {
+		ids[0] = web.CorrelationID(r.Context()) // nobody knows another
+	}
+	for _, id := range slices.Compact(ids) { // under the caller's and under the session's own
 		if id != "" {
 			g.record(r.Context(), store.Evidence{At: g.Now(), Kind: kind, CorrelationID: id, NodeID: row.NodeID, AllocationID: row.AllocationID,
 				SessionID: web.Clipped(row.ID), Detail: detail})
