@@ -15,10 +15,11 @@ type State struct {
 	Mode  string // octal
 	Owner string // uid:gid
 	Last  *Line  // the newest line of the audit log; nil when there is none
-	Left  *Line  // the newest line that left the file as it is: a later one never came about. nil: somebody else changed it
+	Left  *Line  // the line that left the file as it is, after which none came about. nil: somebody else changed it
 }
 
-// Line is one line of the audit log: who put which block in the place of which, and the file's digests around it.
+// Line is one line of the audit log: who put which block in the place of which, and the file's digests around it. It is
+// written twice: before the change, and with Done after it.
 type Line struct {
 	At      time.Time `json:"at"`
 	RunID   string    `json:"run_id"`
@@ -30,6 +31,7 @@ type Line struct {
 	After   string    `json:"after"`
 	Old     []string  `json:"old_block"`
 	New     []string  `json:"new_block"`
+	Done    bool      `json:"done,omitempty"` // it came about; ApplyScript adds it at the line's end
 }
 
 // Text is the line as the log has it.

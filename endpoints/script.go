@@ -4,7 +4,7 @@ package endpoints
 const (
 	WordHosts   = "hosts"   // sha256, mode, uid:gid, and the text in base64
 	WordLog     = "log"     // the newest line of the audit log, in base64
-	WordLeft    = "left"    // the newest of its lines by which the file has come to be what it is, in base64
+	WordLeft    = "left"    // the newest of its lines that came about, or whose digest the file has, in base64
 	WordApplied = "applied" // sha256 of what lies there now
 	WordMoved   = "moved"   // sha256: the file is not the one that was planned with
 	WordFailed  = "failed"  // why nothing was done
@@ -35,17 +35,18 @@ const ReadScript = checks + `have=$(sha256sum <"$f" | cut -d' ' -f1)
 say "hosts $have $(stat -c '%a %u:%g' "$f") $(base64 "$f" | tr -d '\n')"
 [ -s "$2" ] || exit 0
 say "log $(tail -n 1 "$2" | base64 | tr -d '\n')"
-left=$(grep -F '"after":"'"$have"'"' "$2" | tail -n 1)
+left=$(grep -e '"done":true}$' -e '"after":"'"$have"'"' "$2" | tail -n 1)
 [ -z "$left" ] || say "left $(printf '%s\n' "$left" | base64 | tr -d '\n')"
 `
 
 // ApplyScript replaces the hosts file by its input, if the file still is the one that was planned with. Arguments:
 // hosts file, its sha256, the new text's sha256, log file, the line for the log.
 //
-// One lock serves all who apply. The line is in the log, synced, before anything changes: whether it came about is seen
-// by its "after" being the file's digest, and one that did not is passed over by whoever undoes. Then a new file beside the old one, with its mode, owner and attributes,
-// synced; the digest once more; the rename; the folder synced. Another program that does not know the lock may still
-// write between the last look and the rename, some hundred microseconds.
+// One lock serves all who apply. A new file beside the old one gets its mode, owner and attributes, synced. Then the line
+// is in the log, synced, before anything changes; the digest once more; the rename; the folder synced; and the line once
+// more, with "done". Whoever undoes passes over a line without it, unless its "after" is the file's digest: the machine
+// may have ended in between. Another program that does not know the lock may still write between the last look and the
+// rename, some hundred microseconds.
 const ApplyScript = checks + `want=$2 new=$3 log=$4 line=$5
 umask 077
 mkdir -p "${log%/*}" || fail "no folder for the audit log ${log%/*}: nothing was changed"
@@ -65,6 +66,7 @@ have=$(digest "$f")
 mv -f "$t" "$f" || fail "$f could not be replaced: nothing was changed"
 trap - EXIT
 sync "$d"
+{ printf '%s\n' "${line%\}},\"done\":true}" >>"$log" && sync "$log"; } 2>/dev/null
 logger -t gpuaasctl -- "$line" 2>/dev/null
 say "applied $(digest "$f")"
 `

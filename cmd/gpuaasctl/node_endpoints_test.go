@@ -112,6 +112,23 @@ func TestEndpointsUndoAfterNothing(t *testing.T) {
 	}
 }
 
+// TestEndpointsUndoAfterAnother: a later change came about, and somebody put back by hand what an earlier one had left.
+func TestEndpointsUndoAfterAnother(t *testing.T) {
+	const before = "127.0.0.1 localhost\n# BEGIN gpuaasctl\n10.9.9.9 node-api.test\n# END gpuaasctl\n"
+	do, hosts := endpointsOf(t, before)
+	for _, action := range []string{actionApply, actionUndo, actionRemove} {
+		if d, err := do(action, nil); err != nil || !d.Applied {
+			t.Fatalf("%s: %v", action, err)
+		}
+	}
+	if err := os.WriteFile(hosts, []byte(before), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := do(actionUndo, nil); err == nil || !strings.Contains(err.Error(), "changed since") || content(t, hosts) != before {
+		t.Errorf("undo of an undo that is no longer the last change: %v\n%s", err, content(t, hosts))
+	}
+}
+
 // TestEndpointsRefuses: a line by hand that says otherwise, and a file that changed under way, are left alone.
 func TestEndpointsRefuses(t *testing.T) {
 	const hand = "127.0.0.1 localhost\n10.9.9.9 node-api.test\n"

@@ -134,7 +134,7 @@ func TestEndpointsOverSSH(t *testing.T) {
 	if err := endpoints.ParseApply(said, endpoints.Hash(p.After)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(log); err != nil || string(got) != `{"by":"it's $(me)"}`+"\n" {
+	if got, err := os.ReadFile(log); err != nil || string(got) != `{"by":"it's $(me)"}`+"\n"+`{"by":"it's $(me)","done":true}`+"\n" {
 		t.Errorf("the log says %q, %v", got, err)
 	}
 }
