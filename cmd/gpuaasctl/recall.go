@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ const envHistory = "GPUAASCTL_HISTORY"
 // Times that the history may take of a walk.
 const (
 	recallGrace   = 250 * time.Millisecond // after a walk, for a date that is nice to have
-	recallBudget  = 3 * time.Second        // for a baseline that was asked for
+	recallBudget  = 3 * time.Second        // for the good walks: what a baseline and what is kept are compared with
 	keepBudget    = 3 * time.Second        // for writing, after the document is out
 	historyBudget = 10 * time.Second       // of a history command
 )
@@ -74,14 +75,16 @@ func (b *baselineFlag) read(a *app, failOn string) error {
 // recall is what a walk needs of the history. It is fetched beside the walk, so that it costs the walk no time.
 type recall struct {
 	off    string // why there is no history
-	done   chan struct{}
 	cancel context.CancelFunc
 
-	// Set when done is closed.
-	store *history.Store
-	err   error
-	at    diag.Time
-	good  []*diag.Report
+	opened chan struct{} // closed when store, err and at are set
+	store  *history.Store
+	err    error
+	at     diag.Time
+
+	done    chan struct{} // closed when good and goodErr are set, too
+	good    []*diag.Report
+	goodErr error // why the good walks could not be read; the history itself can
 }
 
 // historyOff says why the history is not used, "" where it is.
@@ -100,20 +103,25 @@ func (a *app) historyPath() (string, error) { return history.Path(a.env, os.Gete
 
 // recall begins to fetch. keep says that a report will be kept, so that the file is made.
 func (a *app) recall(ctx context.Context, of diag.Subject, plan diag.Plan, keep bool) *recall {
-	m := &recall{done: make(chan struct{}), cancel: func() {}}
+	m := &recall{opened: make(chan struct{}), done: make(chan struct{}), cancel: func() {}}
 	if m.off, m.err = a.historyOff(); m.off != "" || m.err != nil {
+		close(m.opened)
 		close(m.done)
 		return m
 	}
 	ctx, m.cancel = context.WithTimeout(ctx, recallBudget)
 	go func() {
 		defer close(m.done)
-		m.fetch(ctx, a, of, plan, keep)
+		subject := history.SubjectOf(of)
+		if m.open(ctx, a, subject, keep); m.store != nil && m.err == nil {
+			m.good, m.goodErr = m.store.Good(ctx, subject, history.Shape(plan), goodRuns)
+		}
 	}()
 	return m
 }
 
-func (m *recall) fetch(ctx context.Context, a *app, of diag.Subject, plan diag.Plan, keep bool) {
+func (m *recall) open(ctx context.Context, a *app, subject history.Subject, keep bool) {
+	defer close(m.opened)
 	path, err := a.historyPath()
 	if err == nil {
 		if keep {
@@ -126,16 +134,13 @@ func (m *recall) fetch(ctx context.Context, a *app, of diag.Subject, plan diag.P
 		m.err = err
 		return
 	}
-	subject := history.SubjectOf(of)
-	if m.at, m.err = m.store.LastGoodAt(ctx, subject); m.err == nil {
-		m.good, m.err = m.store.Good(ctx, subject, history.Shape(plan), goodRuns)
-	}
+	m.at, m.err = m.store.LastGoodAt(ctx, subject)
 }
 
-// wait waits for the history, at most d; it reports whether it is there.
-func (m *recall) wait(d time.Duration) bool {
+// within waits for a part of the history, at most d; it reports whether it is there.
+func within(d time.Duration, part <-chan struct{}) bool {
 	select {
-	case <-m.done:
+	case <-part:
 		return true
 	case <-time.After(d):
 		return false
@@ -144,7 +149,7 @@ func (m *recall) wait(d time.Duration) bool {
 
 // lastGoodAt is when the subject last passed; zero where that is not known in time.
 func (m *recall) lastGoodAt() diag.Time {
-	if !m.wait(recallGrace) {
+	if !within(recallGrace, m.opened) {
 		return diag.Time{}
 	}
 	return m.at
@@ -158,12 +163,12 @@ func (m *recall) compare(b *baselineFlag, r *diag.Report) {
 	var good []*diag.Report
 	why := ""
 	switch {
-	case !m.wait(recallBudget):
+	case !within(recallBudget, m.done):
 		why = "the history did not answer in time"
 	case m.off != "":
 		why = m.off
-	case m.err != nil:
-		why = "the history cannot be read: " + m.err.Error()
+	case m.err != nil || m.goodErr != nil:
+		why = "the history cannot be read: " + cmp.Or(m.err, m.goodErr).Error()
 	default:
 		good = m.before(r)
 	}
@@ -192,9 +197,10 @@ func (m *recall) regressed(r *diag.Report) bool {
 	return len(good) > 0 && preflight.Diff(good[0], r, good).Regressions() > 0
 }
 
-// keep keeps the report, once its document is out. A history that cannot be written is a note, never a verdict.
+// keep keeps the report, once its document is out. A history that cannot be written is a note, never a verdict. A walk
+// that could not be compared with the good ones before it is kept, and is no baseline.
 func (m *recall) keep(ctx context.Context, a *app, r *diag.Report) {
-	if !m.wait(recallBudget) || m.off != "" || m.store == nil && m.err == nil {
+	if !within(recallBudget, m.opened) || m.off != "" || m.store == nil && m.err == nil {
 		return
 	}
 	if m.err != nil {
@@ -208,10 +214,14 @@ func (m *recall) keep(ctx context.Context, a *app, r *diag.Report) {
 	ctx, cancel := context.WithTimeout(ctx, keepBudget)
 	defer cancel()
 	passed := r.Verdict.Outcome == diag.OutcomePass || r.Verdict.Outcome == diag.OutcomeWarn
-	regressed := passed && m.regressed(r)
-	if err := m.store.Save(ctx, r, passed && !regressed, preflight.Whole(r.Plan)); err != nil {
+	compared := within(recallBudget, m.done) && m.goodErr == nil
+	regressed := passed && compared && m.regressed(r)
+	if err := m.store.Save(ctx, r, passed && compared && !regressed, preflight.Whole(r.Plan)); err != nil {
 		note(a.stderr, "this walk is not kept: %v", err)
 		return
+	}
+	if passed && !compared {
+		note(a.stderr, "this walk is kept, and is no baseline: the good ones before it could not be read; to accept it: gpuaasctl history accept %s", r.Run.ID)
 	}
 	if regressed {
 		note(a.stderr, "this walk regressed, and the last good one stays the baseline; what changed: gpuaasctl history diff %s %s; to accept it: gpuaasctl history accept %s",

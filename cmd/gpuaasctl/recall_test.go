@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/history"
 )
 
 // TestLookingIsNotAccepting: a walk that regressed does not become the baseline, also where nobody asked what changed: a
@@ -53,5 +56,37 @@ func TestLookingIsNotAccepting(t *testing.T) {
 	}
 	if code := walk("mended", failOnRegression, "10.231.77.11"); code != exitPass || errs.String() != "" {
 		t.Errorf("the gate once it is mended: exit %d, %s", code, &errs)
+	}
+}
+
+// TestUnreadGoodWalksCostNoPlace: where only the good walks cannot be read, or not in time, the date is told and the walk
+// is kept, as no baseline: it could not be compared.
+func TestUnreadGoodWalksCostNoPlace(t *testing.T) {
+	closed := make(chan struct{})
+	close(closed)
+	r, err := parseReport([]byte(content(t, "../../golden/reports/healthy.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	at := diag.At(time.Now())
+	m := &recall{opened: closed, done: make(chan struct{}), store: store, at: at}
+	if got := m.lastGoodAt(); !got.Equal(at.Time) {
+		t.Errorf("while the good walks are read, the last one was at %v", got)
+	}
+	m.done, m.goodErr = closed, errors.New("a page is torn")
+	b := &baselineFlag{name: diag.LastGood}
+	if m.compare(b, r); r.Diff == nil || !strings.Contains(r.Diff.Because, "a page is torn") {
+		t.Errorf("diff %+v", r.Diff)
+	}
+	var errs bytes.Buffer
+	m.keep(t.Context(), &app{stderr: &errs}, r)
+	runs, err := store.List(t.Context(), history.Filter{})
+	if err != nil || len(runs) != 1 || runs[0].Good || !strings.Contains(errs.String(), "history accept "+r.Run.ID) {
+		t.Errorf("%v, kept %+v: %s", err, runs, &errs)
 	}
 }
