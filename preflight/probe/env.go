@@ -88,6 +88,8 @@ func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 }
 
 // changedSinceStart reports whether a file was written, or put in its place, after the process was started.
+// A file's time is the wall clock's, a process's the one since boot: where the wall clock was set in between, the answer may
+// be wrong, and the token that is told is then the other of the two. The kernel keeps no start in wall time.
 func changedSinceStart(file string, pid int) bool {
 	st, err := os.Stat(file)
 	if err != nil {
