@@ -172,3 +172,22 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestEndedBeforeItWasDone: where a machine ends between the rename and the line that says so, the file's digest does.
+func TestEndedBeforeItWasDone(t *testing.T) {
+	hosts, log := files(t, local)
+	must(t, apply(t, hosts, log, lab))
+	text, err := os.ReadFile(log)
+	must(t, err)
+	lines := strings.SplitAfter(string(text), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], `,"done":true}`) {
+		t.Fatalf("the log: %q", lines)
+	}
+	for name, kept := range map[string]string{"whole": lines[0] + lines[1], "not said": lines[0]} {
+		must(t, os.WriteFile(log, []byte(kept), 0o600))
+		s, err := ParseRead(sh(t, ReadScript, "", hosts, log))
+		if err != nil || s.Left == nil || s.Left.Done != (name == "whole") {
+			t.Errorf("%s: %v, %+v", name, err, s.Left)
+		}
+	}
+}
