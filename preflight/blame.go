@@ -78,15 +78,13 @@ func rootsOf(chain []Hop, hops []diag.HopResult) []root {
 		failing[h.ID] = h.Status == diag.StatusFail
 	}
 	closures := map[diag.HopID][]diag.HopID{}
-	for _, h := range chain {
-		closures[h.ID] = closure(chain, h.ID)
-	}
 	var roots []root
 	folded := map[diag.HopID]bool{}
 	for _, h := range hops {
 		if h.Status != diag.StatusFail {
 			continue
 		}
+		closures[h.ID] = closure(chain, h.ID)
 		for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
 			if f.Status != diag.StatusFail {
 				continue
@@ -132,28 +130,20 @@ func attach(roots []root, hops []diag.HopResult, folded map[diag.HopID]bool, clo
 
 // closure lists every hop that may explain a failure of id, directly or through others; never id itself.
 func closure(chain []Hop, id diag.HopID) []diag.HopID {
-	byID := map[diag.HopID]*Hop{}
-	for i := range chain {
-		byID[chain[i].ID] = &chain[i]
-	}
-	seen := map[diag.HopID]bool{id: true}
-	var out []diag.HopID
-	queue := []diag.HopID{id}
-	for len(queue) > 0 {
-		h := byID[queue[0]]
-		queue = queue[1:]
-		if h == nil {
-			continue
-		}
-		for _, e := range h.ExplainedBy {
-			if !seen[e] {
-				seen[e] = true
-				out = append(out, e)
-				queue = append(queue, e)
+	all := []diag.HopID{id}
+	for i := 0; i < len(all); i++ {
+		for h := range chain {
+			if chain[h].ID != all[i] {
+				continue
+			}
+			for _, e := range chain[h].ExplainedBy {
+				if !slices.Contains(all, e) {
+					all = append(all, e)
+				}
 			}
 		}
 	}
-	return out
+	return all[1:]
 }
 
 func toBlame(r root, c *Case) diag.Blame {
