@@ -190,11 +190,14 @@ func (m *recall) before(r *diag.Report) []*diag.Report {
 	return slices.DeleteFunc(slices.Clone(m.good), func(g *diag.Report) bool { return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) })
 }
 
-// regressed reports whether r is worse than the last good walk, whatever it was told to compare with: else whoever looks
-// without a gate, while the gate is red, would turn it green.
-func (m *recall) regressed(r *diag.Report) bool {
+// regressedFrom is the last good walk if r is worse than it, whatever r was told to compare with: else whoever looks without
+// a gate, while the gate is red, would turn it green. nil if r is not.
+func (m *recall) regressedFrom(r *diag.Report) *diag.Report {
 	good := m.before(r)
-	return len(good) > 0 && preflight.Diff(good[0], r, good).Regressions() > 0
+	if len(good) == 0 || preflight.Diff(good[0], r, good).Regressions() == 0 {
+		return nil
+	}
+	return good[0]
 }
 
 // keep keeps the report, once its document is out. A history that cannot be written is a note, never a verdict. A walk
@@ -215,17 +218,20 @@ func (m *recall) keep(ctx context.Context, a *app, r *diag.Report) {
 	defer cancel()
 	passed := r.Verdict.Outcome == diag.OutcomePass || r.Verdict.Outcome == diag.OutcomeWarn
 	compared := within(recallBudget, m.done) && m.goodErr == nil
-	regressed := passed && compared && m.regressed(r)
-	if err := m.store.Save(ctx, r, passed && compared && !regressed, preflight.Whole(r.Plan)); err != nil {
+	var better *diag.Report
+	if passed && compared {
+		better = m.regressedFrom(r)
+	}
+	if err := m.store.Save(ctx, r, passed && compared && better == nil, preflight.Whole(r.Plan)); err != nil {
 		note(a.stderr, "this walk is not kept: %v", err)
 		return
 	}
 	if passed && !compared {
 		note(a.stderr, "this walk is kept, and is no baseline: the good ones before it could not be read; to accept it: gpuaasctl history accept %s", r.Run.ID)
 	}
-	if regressed {
+	if better != nil {
 		note(a.stderr, "this walk regressed, and the last good one stays the baseline; what changed: gpuaasctl history diff %s %s; to accept it: gpuaasctl history accept %s",
-			m.before(r)[0].Run.ID, r.Run.ID, r.Run.ID)
+			better.Run.ID, r.Run.ID, r.Run.ID)
 	}
 }
 
