@@ -3,7 +3,6 @@ package platform_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -18,17 +17,9 @@ import (
 func openTerminal(t *testing.T, p *platformtest.Platform, serve func(*websocket.Conn)) (*websocket.Conn, minted) {
 	t.Helper()
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
-	node.run(func(ctx context.Context, task wire.Task) wire.TaskResult {
-		var open wire.TerminalOpenPayload
-		_ = json.Unmarshal(task.Payload, &open)
-		conn, _, err := node.dialStream(ctx, open.SessionID)
-		if err != nil {
-			t.Errorf("node stream: %v", err)
-			return completed()
-		}
+	node.stream(func(conn *websocket.Conn) {
 		sendFrame(t, conn, wire.Frame{Type: "ready"})
 		go serve(conn)
-		return completed()
 	})
 	m := mint(t, p)
 	conn, _, err := attach(t, p, m.URL, m.Token)

@@ -87,6 +87,22 @@ func (n fakeNode) dialStream(ctx context.Context, sessionID string) (*websocket.
 	return websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: n.p.NodeClient(n.cred), Subprotocols: []string{wire.TerminalSubprotocol}})
 }
 
+// stream runs the node: for each terminal that it is to open it opens the stream, hands it to do, and says that the task is
+// completed when do is.
+func (n fakeNode) stream(do func(conn *websocket.Conn)) {
+	n.run(func(ctx context.Context, task wire.Task) wire.TaskResult {
+		var open wire.TerminalOpenPayload
+		_ = json.Unmarshal(task.Payload, &open)
+		conn, _, err := n.dialStream(ctx, open.SessionID)
+		if err != nil {
+			n.t.Errorf("node stream: %v", err)
+			return completed()
+		}
+		do(conn)
+		return completed()
+	})
+}
+
 // completed is a good result.
 func completed() wire.TaskResult {
 	now := time.Now()

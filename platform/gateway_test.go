@@ -1,7 +1,6 @@
 package platform_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -152,16 +151,8 @@ func TestNodeSaysNothing(t *testing.T) {
 		o.Config = func(c *platform.Config) { c.Policy.NodeStreamTimeout = 3 } // the stream itself has to come within it
 	})
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
-	node.run(func(ctx context.Context, task wire.Task) wire.TaskResult {
-		var open wire.TerminalOpenPayload
-		_ = json.Unmarshal(task.Payload, &open)
-		conn, _, err := node.dialStream(ctx, open.SessionID)
-		if err != nil {
-			t.Errorf("node stream: %v", err)
-			return completed()
-		}
+	node.stream(func(conn *websocket.Conn) {
 		_, _, _ = conn.Read(short(t)) // until the gateway closes
-		return completed()
 	})
 	m := mint(t, p)
 	conn, _, err := attach(t, p, m.URL, m.Token)
@@ -182,16 +173,8 @@ func TestNodeSpeaks(t *testing.T) {
 	_, p := withRedis(t)
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
 	behave := make(chan func(*websocket.Conn), 1)
-	node.run(func(ctx context.Context, task wire.Task) wire.TaskResult {
-		var open wire.TerminalOpenPayload
-		_ = json.Unmarshal(task.Payload, &open)
-		conn, _, err := node.dialStream(ctx, open.SessionID)
-		if err != nil {
-			t.Errorf("node stream: %v", err)
-			return completed()
-		}
+	node.stream(func(conn *websocket.Conn) {
 		(<-behave)(conn)
-		return completed()
 	})
 	for _, c := range []struct {
 		name   string
