@@ -84,8 +84,8 @@ func run(t *testing.T, root string, m Mutant, overlay string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
-	args := append([]string{"test", "-json", "-count=1", "-vet=off", "-overlay", overlay, "-run", "^" + m.Test + "$", m.Package}, m.Args...)
-	cmd := exec.CommandContext(ctx, "go", args...)
+	args := []string{"test", "-json", "-count=1", "-vet=off", "-overlay", overlay, "-run", "^" + m.Test + "$", m.Package}
+	cmd := exec.CommandContext(ctx, "go", append(args, m.Args...)...)
 	cmd.Dir = root
 	out, _ := cmd.CombinedOutput() // the exit status says nothing that the events do not
 	return out
