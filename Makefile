@@ -41,7 +41,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: build drill-agent dist test test-fast test-lab demo drills crash-matrix lint golden schema picture bench bench-quick clean help
+.PHONY: build drill-agent dist test test-fast test-lab test-bare test-bare-lab bare demo drills crash-matrix lint golden schema picture bench bench-quick clean help
 
 build: ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform
 	@mkdir -p bin
@@ -93,6 +93,22 @@ else
 	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e ./chaos/node; code=$$?; \
 	if bin/gpuaasctl lab status >/dev/null 2>&1; then bin/gpuaasctl lab down; fi; \
 	if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
+endif
+
+# A program that this host happens to have hides that nothing installs it.
+test-bare: ## the fast suite in a bare Debian that has Go, git and make; then the lab suite's packages (root)
+	@$(MAKE) --no-print-directory bare ARGS="$(PACKAGES)"
+
+test-bare-lab: ## make demo and a part of the lab suite in a bare Debian, where no lab is up (root)
+	@$(MAKE) --no-print-directory bare ARGS=lab
+
+bare:
+ifneq ($(shell id -u),0)
+	@echo "tests in a bare Debian skipped: need root"
+else ifneq ($(shell uname -s),Linux)
+	@echo "tests in a bare Debian skipped: need Linux"
+else
+	$(GO) run ./internal/baretest $(ARGS)
 endif
 
 demo: build ## a lab of real machines, and one walk over it

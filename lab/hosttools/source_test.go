@@ -25,7 +25,7 @@ var elsewhere = map[string]string{
 	"systemctl":   "a node's; on a host without systemd the tests put their own first in PATH",
 	"systemd-run": "run only where the host runs systemd",
 	"getent":      "a node's, and Essential on Debian", "sshd": "needs a server package: its tests are skipped without it",
-	"stubborn": "a word in a test of exec.Cmd, never started",
+	"exe": "/proc/self/exe, our own", "stubborn": "a word in a test of exec.Cmd, never started",
 }
 
 const essential = "Essential on Debian: every machine has it"
@@ -76,6 +76,8 @@ var indirect = map[string]string{
 	"e2e/recovery_record_test.go TestRecoveryRecordOfADeadMachine": "(our own)",
 	"e2e/trial_test.go classify":                                   "(our own)",
 	"history/process_test.go TestManyProcesses":                    "(our own)",
+	"internal/baretest/inside.go inside":                           "make go",
+	"internal/baretest/main.go output":                             "go cp env",
 	"lab/hosttools/hosttools.go Missing":                           "(the table)",
 	"lab/image.go bootstrap":                                       "mmdebstrap",
 	"lab/image.go hostArchive":                                     "apt-get",
