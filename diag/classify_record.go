@@ -106,6 +106,10 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 // DecisionContact marks the entry that tells of a good contact: the platform answered this node as its own.
 const DecisionContact = "contact"
 
+// DecisionDelivered marks the entry that tells that the platform took a task's result. Agents write it since results have
+// a good contact of their own: the one above is a heartbeat's.
+const DecisionDelivered = "delivered"
+
 // released reports whether the entry tells that the platform took a quarantined node back, which is an operator's decision.
 func released(n *RecordEntry) bool { return n.Reason == RecClonedIdentity && n.Decision == "release" }
 
@@ -128,7 +132,7 @@ func refutes(code ReasonCode) HopID {
 // beganAnew is the agent's start after entry i, in a record that knows of no contact at all: one ring alone does not have
 // them. What still holds is written again soon after a start.
 func beganAnew(entries []RecordEntry, i int) *RecordEntry {
-	if slices.ContainsFunc(entries, func(e RecordEntry) bool { return contact(&e) }) {
+	if slices.ContainsFunc(entries, func(e RecordEntry) bool { return contact(&e) && e.Decision != DecisionDelivered }) {
 		return nil
 	}
 	for k := len(entries) - 1; k > i; k-- {
@@ -141,7 +145,7 @@ func beganAnew(entries []RecordEntry, i int) *RecordEntry {
 
 // contact reports whether the entry proves that the platform answered this node as its own.
 func contact(n *RecordEntry) bool {
-	return n.Decision == DecisionContact || n.Reason == RecSelfUpdateCommitted
+	return n.Decision == DecisionContact || n.Decision == DecisionDelivered || n.Reason == RecSelfUpdateCommitted
 }
 
 // exchange reports whether the entry tells of one try of a loop, of which only the newest counts. What is written about
