@@ -25,9 +25,10 @@ type Evidence struct {
 
 // NodeEvidence is the read model of a node.
 type NodeEvidence struct {
-	HeartbeatAge *time.Duration // by the platform's own clock
+	HeartbeatAge *time.Duration // of the last heartbeat that was taken in, by the platform's own clock; nil: the platform does not say
+	ContactAge   *time.Duration // of its last contact with the agent, by any request
 	NeverHeard   bool           // the platform says that no heartbeat ever came
-	StaleAfter   time.Duration  // policy node.heartbeat_stale_after_seconds
+	StaleAfter   time.Duration  // policy node.heartbeat_stale_after_seconds, for both ages
 
 	Identity string     // accepted, or the code with which the node's credentials are denied
 	Posture  string     // the agent's own, when it sent its last heartbeat: serving | recovering | stopped | quarantined

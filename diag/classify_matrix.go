@@ -146,7 +146,7 @@ func has(codes []ReasonCode, code ReasonCode) bool {
 
 // onlyRecord reports whether the platform does not hear the node, and nothing but the node's own record says why.
 func onlyRecord(v *view) bool {
-	if v.point(PointHeartbeat).Status != MarkFail {
+	if !v.unheard() {
 		return false
 	}
 	for _, code := range []ReasonCode{ReasonServerTLSUntrusted, ReasonEndpointProfileDrift, ReasonRecoveryEnrollmentBlocked} {

@@ -41,7 +41,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			continue
 		}
 		newest[string(code)+" "+n.About] = true
-		why := outdated(entries, i, boot, points)
+		why := outdated(entries, i, boot, points, e.heardLately())
 		if hop := refutes(code); why == "" && hop != "" && passes(e.Probes, hop) {
 			why = fmt.Sprintf("superseded: the node wrote it at %s, and %s passes", stamp(n.At), hop)
 		}
@@ -64,8 +64,8 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	return r
 }
 
-// outdated says why entry i does not speak of the present, "" when it does.
-func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]CheckPoint) string {
+// outdated says why entry i does not speak of the present, "" when it does. heard: the platform had contact just now.
+func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]CheckPoint, heard bool) string {
 	n := &entries[i]
 	if n.Reason == RecClonedIdentity {
 		for k := i + 1; k < len(entries); k++ {
@@ -92,6 +92,9 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 	}
 	if begun := beganAnew(entries, i); begun != nil {
 		return fmt.Sprintf("superseded: the node wrote it at %s, and has not again since its agent began anew at %s", stamp(n.At), stamp(begun.At))
+	}
+	if n.About == "identity" && heard {
+		return fmt.Sprintf("superseded: the node wrote it at %s, and the platform hears the node", stamp(n.At))
 	}
 	if p := denies(n); p != "" {
 		for _, c := range points {

@@ -143,7 +143,7 @@ func enrollmentBlocked(v *view) []string {
 
 func certExpired(v *view) []string {
 	lines := v.denied("expired")
-	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.point(PointHeartbeat).Status != MarkPass {
+	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.point(PointHeartbeat).Status != MarkPass && !v.heardLately() {
 		lines = append(lines, "read model: the node's certificate is past its date, and no heartbeat is current")
 	}
 	return lines
@@ -224,15 +224,15 @@ func guestAgentDown(v *view) []string {
 
 // whileSilent: of a node that is not heard nobody can say that only this is wrong.
 func whileSilent(v *view) string {
-	if v.point(PointHeartbeat).Status == MarkFail {
+	if v.unheard() {
 		return "a symptom: the node's agent is not heard"
 	}
 	return ""
 }
 
-// silent holds where heartbeats have ended. It is the last row: any better reason is preferred.
+// silent holds where the platform no longer hears the agent. It is the last row: any better reason is preferred.
 func silent(v *view) []string {
-	if p := v.point(PointHeartbeat); p.Status == MarkFail {
+	if p := v.point(PointHeartbeat); v.unheard() {
 		return []string{"read model: " + p.Text}
 	}
 	return nil

@@ -111,6 +111,10 @@ func drawNode(t *rapid.T) *NodeEvidence {
 		age := time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second
 		n.HeartbeatAge = &age
 	}
+	if rapid.Bool().Draw(t, "contact") {
+		age := time.Duration(rapid.IntRange(0, 300).Draw(t, "contact age")) * time.Second
+		n.ContactAge = &age
+	}
 	return n
 }
 
