@@ -65,8 +65,13 @@ func contradicted(e *Evidence, p CheckPoint) string {
 	if e.Node == nil {
 		return ""
 	}
-	if theirs, known := worst(e.Node.Checklist, p.ID); known && theirs.Status != p.Status {
+	theirs, known := worst(e.Node.Checklist, p.ID)
+	switch {
+	case !known || theirs.Status == p.Status:
+	case p.ID == PointHeartbeat || p.ID == PointIssuer:
 		return "; the platform's own checklist says " + string(theirs.Status)
+	case p.Status == MarkPass: // a task and a task wait are events: what the platform remembers came first
+		return "; the platform remembers that it failed"
 	}
 	return ""
 }

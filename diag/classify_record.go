@@ -41,7 +41,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			continue
 		}
 		newest[string(code)+" "+n.About] = true
-		why := outdated(entries, i, boot, points, e.heardLately())
+		why := outdated(entries, i, boot, points, e.accepted())
 		if hop := refutes(code); why == "" && hop != "" && passes(e.Probes, hop) {
 			why = fmt.Sprintf("superseded: the node wrote it at %s, and %s passes", stamp(n.At), hop)
 		}
@@ -64,8 +64,9 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	return r
 }
 
-// outdated says why entry i does not speak of the present, "" when it does. heard: the platform had contact just now.
-func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]CheckPoint, heard bool) string {
+// outdated says why entry i does not speak of the present, "" when it does. accepted says
+// how the node's certificate was seen to be accepted just now, "" where it was not.
+func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]CheckPoint, accepted string) string {
 	n := &entries[i]
 	if n.Reason == RecClonedIdentity {
 		for k := i + 1; k < len(entries); k++ {
@@ -93,8 +94,8 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 	if begun := beganAnew(entries, i); begun != nil {
 		return fmt.Sprintf("superseded: the node wrote it at %s, and has not again since its agent began anew at %s", stamp(n.At), stamp(begun.At))
 	}
-	if n.About == "identity" && heard {
-		return fmt.Sprintf("superseded: the node wrote it at %s, and the platform hears the node", stamp(n.At))
+	if accepted != "" && (n.About == "identity" || identityReason(reasonOfEntry(entries, i))) {
+		return fmt.Sprintf("superseded: the node wrote it at %s, and %s", stamp(n.At), accepted)
 	}
 	if p := denies(n); p != "" {
 		for _, c := range points {
@@ -130,6 +131,28 @@ func refutes(code ReasonCode) HopID {
 		return HopTerminalStartup
 	}
 	return ""
+}
+
+// accepted says how the node's certificate was seen to be accepted just now: by a task wait of this walk, or by the
+// platform, unless a task wait was refused. "" where it was not.
+func (e *Evidence) accepted() string {
+	wait, measured := worst(e.Points, PointWait)
+	switch {
+	case measured && wait.Status == MarkPass:
+		return string(wait.ID) + " passes: " + wait.Text
+	case !measured && e.heardLately():
+		return "the platform hears the node"
+	}
+	return ""
+}
+
+// identityReason reports whether a reason is about the node's certificate: none of these holds while the platform accepts it.
+func identityReason(code ReasonCode) bool {
+	switch code {
+	case ReasonCertExpired, ReasonIdentityRejectedRecoverable, ReasonRecoveryTokenMissing, ReasonIdentityRevokedOrFenced, ReasonCertUntrustedByIngress:
+		return true
+	}
+	return false
 }
 
 // beganAnew is the agent's start after entry i, in a record that knows of no contact at all: one ring alone does not have
