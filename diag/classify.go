@@ -51,11 +51,13 @@ func Classify(e Evidence) Classification {
 		c.Reason, c.Because = standing[0].Reason, standing[0].Evidence
 	}
 	row, _ := LookupReason(c.Reason)
-	c.Title, c.Owner, c.Next, c.Layer, c.Runbook = row.Title, row.Owner, row.NextAction, row.Layer, row.Runbook
+	seen := v.seen()
+	c.Title, c.Next = row.Title.Say(seen), row.NextAction.Say(seen)
+	c.Owner, c.Layer, c.Runbook = row.Owner, row.Layer, row.Runbook
 	c.Severity, c.State = row.Severity, v.state(&row)
 	budget := Budget{row.Detect, row.Repair}
 	if m := scenarioOf(c.Reason, v); m != nil {
-		c.Scenario, c.Component, c.Next = m.ID, m.Component, m.Recovery
+		c.Scenario, c.Component, c.Next = m.ID, m.Component, m.Recovery.Say(seen)
 		c.Severity, budget = m.Severity, Budget{m.Detect, m.Repair}
 	}
 	budget = budget.tightened(e.Budgets[c.Severity])
@@ -64,7 +66,7 @@ func Classify(e Evidence) Classification {
 	works := !slices.ContainsFunc(v.points[:], func(p CheckPoint) bool { return p.Status != MarkPass })
 	c.Healthy = works && c.Reason == ReasonNone
 	c.Warning = works && c.Reason != ReasonNone && minor(standing) && !slices.ContainsFunc(e.Probes, func(p Probed) bool { return p.Status == StatusFail })
-	c.UserState, c.UserText = v.shown(standing)
+	c.UserState, c.UserText = v.shown(standing, seen)
 	bad := max(grave(c.State), grave(c.UserState)) >= grave(UserOperator)
 	if c.Reason == ReasonNone && !works || c.Reason != ReasonNone && !bad && !v.heard() {
 		// "normal" is said of what was measured, and "passes by itself" of a node that was seen to work
@@ -160,13 +162,13 @@ func (v *view) state(row *Reason) UserState {
 // shown is what users are shown of all reasons that stand: the gravest state, and the words of the reason that is
 // nearest to them. While the workload runs and its route answers, a fault of the management layer is at most temporary
 // to a user. Security is never softened.
-func (v *view) shown(standing []Candidate) (UserState, string) {
+func (v *view) shown(standing []Candidate, seen Seen) (UserState, string) {
 	green := workloadRuns(v) && v.passes(HopAppUserRoute)
 	state, text, near := UserNormal, "", false
 	for _, k := range standing {
 		row, _ := LookupReason(k.Reason)
 		s := v.state(&row)
-		words := row.Shown(s)
+		words := row.Shown(s, seen)
 		if green && row.Layer == LayerManagement && s != UserSecurity && grave(s) > grave(UserTemporary) {
 			s = UserTemporary
 		}
