@@ -28,6 +28,8 @@ type Classification struct {
 	// all five points pass and no hop fails: the node works, and should be looked at.
 	Healthy   bool         `json:"healthy"`
 	Warning   bool         `json:"warning,omitempty"`
+	Minor     bool         `json:"minor,omitempty"`  // of a walk: what stands is of P2, and nothing that was measured fails; some may not have been
+	Beside    string       `json:"beside,omitempty"` // of a walk whose blame is about something else: how the two go together
 	Checklist []CheckPoint `json:"checklist"`
 	Because   []string     `json:"because,omitempty"` // the evidence that decided
 	Losers    []Candidate  `json:"losers,omitempty"`  // reasons that some evidence speaks for, most pressing first
@@ -65,7 +67,8 @@ func Classify(e Evidence) Classification {
 	c.Losers = inOrder(append(losers, standing[min(1, len(standing)):]...))
 	works := !slices.ContainsFunc(v.points[:], func(p CheckPoint) bool { return p.Status != MarkPass })
 	c.Healthy = works && c.Reason == ReasonNone
-	c.Warning = works && c.Reason != ReasonNone && minor(standing) && !slices.ContainsFunc(e.Probes, func(p Probed) bool { return p.Status == StatusFail })
+	c.Minor = c.Reason != ReasonNone && minor(standing) && v.unfailed()
+	c.Warning = works && c.Reason != ReasonNone && minor(standing) && !v.hopFails()
 	c.UserState, c.UserText = v.shown(standing, seen)
 	bad := max(grave(c.State), grave(c.UserState)) >= grave(UserOperator)
 	if c.Reason == ReasonNone && !works || c.Reason != ReasonNone && !bad && !v.heard() {
@@ -73,6 +76,31 @@ func Classify(e Evidence) Classification {
 		c.UserState, c.UserText = UserUnknown, ""
 	}
 	return c
+}
+
+// NeedsSomebody reports whether the reason is a fault that somebody has to look at: no warning, and not a reason of which
+// too little is known. A walk that passes has none.
+func (c *Classification) NeedsSomebody() bool {
+	return c.Reason != ReasonNone && !c.Minor && !c.Warning && c.UserState != UserUnknown
+}
+
+// hopFails reports whether some hop of a walk failed.
+func (v *view) hopFails() bool {
+	return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Status == StatusFail })
+}
+
+// unfailed reports whether there was a walk, and neither a hop of it nor a point of the checklist fails. That the platform
+// remembers a task or a task wait that failed is no measurement of now.
+func (v *view) unfailed() bool {
+	if len(v.Probes) == 0 || v.hopFails() {
+		return false
+	}
+	for _, id := range []PointID{PointHeartbeat, PointIssuer, PointBacklog} {
+		if v.point(id).Status == MarkFail {
+			return false
+		}
+	}
+	return true
 }
 
 // minor reports whether nothing worse than P2 stands.
@@ -153,7 +181,8 @@ func (v *view) aside(code ReasonCode) string {
 
 // state is the reason's state family. A certificate recovers by itself only with a current token.
 func (v *view) state(row *Reason) UserState {
-	if row.Code == ReasonCertExpired && v.token != TokenCurrent {
+	switch {
+	case row.Code == ReasonCertExpired && v.token != TokenCurrent, row.Code == ReasonIdentityRejectedRecoverable && v.token == TokenGone:
 		return UserOperator
 	}
 	return row.State

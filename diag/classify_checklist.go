@@ -53,8 +53,13 @@ func checklist(e *Evidence) [len(Points)]CheckPoint {
 				break
 			}
 		}
-		if id == PointHeartbeat && list[i].Status == MarkUnknown && e.heardLately() {
-			list[i].Text = fmt.Sprintf("last contact %s ago; when the last heartbeat came is not known", age(*e.Node.ContactAge))
+		if n := e.Node; id == PointHeartbeat && n != nil && n.HeartbeatAge == nil && e.heardLately() {
+			contact := fmt.Sprintf("last contact %s ago", age(*n.ContactAge))
+			if list[i].Status == MarkUnknown {
+				list[i].Text = contact + "; when the last heartbeat came is not known"
+			} else {
+				list[i].Text += "; " + contact
+			}
 		}
 	}
 	return list

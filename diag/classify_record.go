@@ -45,6 +45,9 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 		if hop := refutes(code); why == "" && hop != "" && passes(e.Probes, hop) {
 			why = fmt.Sprintf("superseded: the node wrote it at %s, and %s passes", stamp(n.At), hop)
 		}
+		if why == "" {
+			why = asOf(e, entries, i, code)
+		}
 		if why != "" {
 			if r.then[code] == "" {
 				r.then[code] = why
@@ -103,6 +106,21 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 				return fmt.Sprintf("superseded: the node wrote it at %s, and %s passes: %s", stamp(n.At), c.ID, c.Text)
 			}
 		}
+	}
+	return ""
+}
+
+// asOf says why an entry that nothing outdates is of its time all the same, "" where it is not: of a walk that passes, and of
+// a result that the node could not post before it had good contact again, where a walk looked and found nothing of it. Only
+// a cloned identity is never of its time.
+func asOf(e *Evidence, entries []RecordEntry, i int, code ReasonCode) string {
+	n := &entries[i]
+	switch {
+	case code == ReasonClonedIdentity:
+	case e.Passed:
+		return fmt.Sprintf("as of %s: this walk passes, and did not look at it again", stamp(n.At))
+	case n.About == "task_result" && len(e.Probes) > 0 && slices.ContainsFunc(entries[i+1:], func(l RecordEntry) bool { return contact(&l) }):
+		return fmt.Sprintf("as of %s: the node had good contact since, and this walk saw no result that was not taken", stamp(n.At))
 	}
 	return ""
 }
@@ -272,7 +290,7 @@ func reasonOfRecord(wrote RecordReason) ReasonCode {
 }
 
 func entryLine(n *RecordEntry) string {
-	text := fmt.Sprintf("host record: %s %s, %s", stamp(n.At), n.Reason, n.About)
+	text := fmt.Sprintf("host record, as of %s: %s, %s", stamp(n.At), n.Reason, n.About)
 	for _, s := range []string{string(n.Failure), n.Code, n.Decision} {
 		if s != "" {
 			text += ", " + s

@@ -25,11 +25,11 @@ var rules = [...]rule{
 	{code: ReasonServerTLSUntrusted},
 	{code: ReasonRecoveryEnrollmentBlocked, also: enrollmentBlocked},
 	{code: ReasonCertExpired, also: certExpired, unless: withoutToken},
-	{code: ReasonIdentityRejectedRecoverable, also: rejected, unless: withoutToken},
+	{code: ReasonIdentityRejectedRecoverable, also: rejected, unless: badWithoutToken},
 	{code: ReasonRecoveryTokenMissing, also: tokenNeeded},
 	{code: ReasonEdgeRateLimited},
 	{code: ReasonControlPlaneUnreachable},
-	{code: ReasonIPRouteDrift, also: addressMoved},
+	{code: ReasonIPRouteDrift, also: addressMoved, unless: ofItsLastHeartbeat},
 	{code: ReasonAgentDown},
 	{code: ReasonAgentVersionDrift, also: versionDiffers, unless: withoutAgent},
 	{code: ReasonTaskResultPostFailed},
@@ -151,6 +151,14 @@ func certExpired(v *view) []string {
 
 func rejected(v *view) []string { return v.denied("not_node_bound", "") }
 
+// badWithoutToken is withoutToken, of a certificate that is not known to be in order: one that is needs no token.
+func badWithoutToken(v *view) string {
+	if v.CertGood {
+		return ""
+	}
+	return withoutToken(v)
+}
+
 // withoutToken: what needs a new certificate and has no token for it is a missing token; nothing recovers by itself.
 func withoutToken(v *view) string {
 	if v.token == TokenGone {
@@ -163,11 +171,10 @@ func tokenNeeded(v *view) []string {
 	if v.token != TokenGone {
 		return nil
 	}
-	var lines []string
-	for _, code := range []ReasonCode{ReasonCertExpired, ReasonIdentityRejectedRecoverable} {
-		lines = append(lines, v.named(code)...)
+	lines := append(v.named(ReasonCertExpired), certExpired(v)...)
+	if !v.CertGood {
+		lines = append(append(lines, v.named(ReasonIdentityRejectedRecoverable)...), rejected(v)...)
 	}
-	lines = append(append(lines, certExpired(v)...), rejected(v)...)
 	if len(lines) > 0 {
 		lines = append(lines, "the node has no current recovery token")
 	}
@@ -198,6 +205,16 @@ func withoutAgent(v *view) string {
 	if v.Node != nil && v.Node.NeverHeard {
 		return "a symptom: the node's agent was never heard"
 	}
+	return ofItsLastHeartbeat(v)
+}
+
+// ofItsLastHeartbeat: what the agent said in a heartbeat that was taken in is not why the platform hears no more of it.
+func ofItsLastHeartbeat(v *view) string {
+	if v.unheard() && !slices.ContainsFunc(v.Probes, func(p Probed) bool {
+		return p.Hop != HopNodeRecoveryStatus && p.failing() && p.By == "" && p.reason() == ReasonAgentVersionDrift
+	}) {
+		return "as of its last heartbeat: it was taken in, so this is not why the agent is not heard since"
+	}
 	return ""
 }
 
@@ -224,10 +241,22 @@ func guestAgentDown(v *view) []string {
 
 // whileSilent: of a node that is not heard nobody can say that only this is wrong.
 func whileSilent(v *view) string {
-	if v.unheard() {
+	switch {
+	case v.unheard():
 		return "a symptom: the node's agent is not heard"
+	case v.cutOff():
+		return "a symptom: nothing answers SSH, and nobody claims a task"
 	}
 	return ""
+}
+
+// cutOff reports whether the machine answers nothing: no SSH, and a task that nobody claims, whatever came before.
+func (v *view) cutOff() bool {
+	failing := func(hop HopID, is func(*Probed) bool) bool {
+		return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Hop == hop && p.Status == StatusFail && is(&p) })
+	}
+	return failing(HopNodeOpsAccess, func(p *Probed) bool { return p.Failure.Silent() }) &&
+		failing(HopNodeTaskRoundtrip, func(p *Probed) bool { return p.reason() == ReasonNodeAgentUnreachable })
 }
 
 // silent holds where the platform no longer hears the agent. It is the last row: any better reason is preferred.

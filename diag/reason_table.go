@@ -52,7 +52,7 @@ var reasonRows = [...]Reason{
 		Runbook:    reasonPage + "cert_untrusted_by_ingress", Detect: time.Minute, Repair: 15 * time.Minute,
 	}, {
 		Code: ReasonEndpointProfileDrift, Severity: P1, State: UserOperator, Layer: LayerManagement, Owner: ownerProfile,
-		Title: says("The node points at another environment's endpoints"), UserText: says(userMaintenance),
+		Title: says("The node's settings are those of another node or environment"), UserText: says(userMaintenance),
 		NextAction: says("repair the endpoint profile by a bundle that rewrites endpoints and CA together"),
 		Hides:      []ReasonCode{ReasonServerTLSUntrusted, ReasonIdentityRejectedRecoverable, ReasonEdgeRateLimited, ReasonControlPlaneUnreachable, ReasonNodeAgentUnreachable},
 		With:       []HopID{HopNodeRecoveryStatus, HopNodeRuntimeAPI, HopNodeHeartbeat},
@@ -110,7 +110,7 @@ var reasonRows = [...]Reason{
 		Code: ReasonIPRouteDrift, Severity: P2, State: UserTemporary, Layer: LayerManagement, Owner: ownerNetwork,
 		Title:      says("The node's address or route has changed"),
 		NextAction: says("refresh the node's network facts; recover only if its identity matches"),
-		With:       []HopID{HopNodeHeartbeat},
+		With:       []HopID{HopNodeHeartbeat, HopNodeOpsAccess, HopAppUserRoute},
 		Runbook:    reasonPage + "ip_route_drift", Detect: 30 * time.Minute,
 	}, {
 		Code: ReasonAgentDown, Severity: P2, State: UserTemporary, Layer: LayerManagement, Owner: ownerNode,

@@ -333,6 +333,14 @@ var signalRows = [...]SignalRow{
 		},
 		Proof: proveAlloc + "allocation_binding,app_user_route", Runbook: runbookPage + "app_route_failed",
 	}, {
+		Signal: SigAppCredentialFailing, Reason: ReasonAppCredentialFailing,
+		Title: "The workload's credential is refused again and again", Owner: "credential broker",
+		Recovery: []string{
+			"see which credential of {allocation_id} is refused, and since when: the platform's read model of the allocation names it",
+			"renew it at the credential broker; one action item, deduplicated",
+		},
+		Proof: proveAlloc + "allocation_binding,app_runtime_liveness", Runbook: runbookPage + "app_credential_failing",
+	}, {
 		Signal: SigGPUDegraded, Reason: ReasonGPUUnhealthy,
 		Title: "A GPU works with limits", Owner: ownerGPU,
 		Recovery: []string{

@@ -1,6 +1,9 @@
 package diag
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Text is what a table says of a node or to its users: clauses, of which a report has only those whose facts were
 // measured. Say is the one function that decides it.
@@ -46,11 +49,17 @@ func (t Text) Say(m Seen) string {
 	return strings.Join(out, "; ")
 }
 
-// Whole is the text where everything was measured, and every clause is said in its strongest wording: for pages.
+// Whole is the text with every clause in all its wordings: for pages.
 func (t Text) Whole() string {
 	var out []string
 	for _, c := range t {
-		out = append(out, c[0].Says)
+		var ways []string
+		for _, w := range c {
+			if !slices.Contains(ways, w.Says) {
+				ways = append(ways, w.Says)
+			}
+		}
+		out = append(out, strings.Join(ways, ", or: "))
 	}
 	return strings.Join(out, "; ")
 }

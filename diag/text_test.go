@@ -142,7 +142,9 @@ func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 			c := Classify(e)
 			seen := look(&e).seen()
 			for _, clause := range strings.Split(c.Title+"; "+c.UserText+"; "+c.Next, "; ") {
-				if needs, ok := wordings[clause]; ok && !slices.ContainsFunc(needs, func(all []Need) bool { return !slices.ContainsFunc(all, func(n Need) bool { return seen[n.Of] != n.Is }) }) {
+				if needs, ok := wordings[clause]; ok && !slices.ContainsFunc(needs, func(all []Need) bool {
+					return !slices.ContainsFunc(all, func(n Need) bool { return seen[n.Of] != n.Is })
+				}) {
 					t.Fatalf("%s with %v: says %q, which needs %v", r.Code, mask, clause, needs)
 				}
 			}

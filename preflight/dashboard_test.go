@@ -35,10 +35,10 @@ func TestDashboardSaysNothingOfWhatWasLeftOut(t *testing.T) {
 		agent, terminal string
 	}{
 		"no session, and the node's stream is refused": {false, nil, refused, diag.AgentHealthy, diag.TerminalTokenReady},
-		"that hop alone":                               {true, only(diag.HopNodeTerminalReachability), refused, diag.AgentUnknown, ""},
-		"a session":                                    {true, nil, refused, diag.AgentHealthy, diag.TerminalPTYReady},
-		"the process alone":                            {true, only(diag.HopNodeReadiness), dead, diag.AgentUnknown, ""},
-		"process and heartbeat":                        {true, only(diag.HopNodeReadiness, diag.HopNodeHeartbeat), dead, diag.AgentStale, ""},
+		"that hop alone":        {true, only(diag.HopNodeTerminalReachability), refused, diag.AgentUnknown, ""},
+		"a session":             {true, nil, refused, diag.AgentHealthy, diag.TerminalPTYReady},
+		"the process alone":     {true, only(diag.HopNodeReadiness), dead, diag.AgentUnknown, ""},
+		"process and heartbeat": {true, only(diag.HopNodeReadiness, diag.HopNodeHeartbeat), dead, diag.AgentStale, ""},
 	} {
 		r := walkPart(t, c.session, c.only, c.answers)
 		if r.Verdict.Outcome != diag.OutcomeFail {
