@@ -2,6 +2,7 @@ package diag
 
 import (
 	"fmt"
+	"net"
 	"slices"
 )
 
@@ -181,10 +182,10 @@ func tokenNeeded(v *view) []string {
 	return lines
 }
 
-// addressMoved needs to know both addresses.
+// addressMoved needs to know both addresses. A loopback address is no place in a network, and nothing moves from there.
 func addressMoved(v *view) []string {
 	n := v.Node
-	if n == nil || n.Address == "" || len(n.Addresses) == 0 || slices.Contains(n.Addresses, n.Address) {
+	if n == nil || net.ParseIP(n.Address) == nil || net.ParseIP(n.Address).IsLoopback() || len(n.Addresses) == 0 || slices.Contains(n.Addresses, n.Address) {
 		return nil
 	}
 	moved := slices.Clone(n.Addresses)

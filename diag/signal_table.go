@@ -264,7 +264,7 @@ var signalRows = [...]SignalRow{
 			"see which agent runs: `{ssh} {binary} version`; builds that report success before the stream is up must be replaced",
 			"then repair the node-facing terminal endpoint: `{ssh} curl -sS -m 5 -o /dev/null {terminal_url}`",
 		},
-		Proof: proveSession + ",gateway_node_stream", Runbook: runbookPage + "terminal_open_without_stream",
+		Proof: proveSession + ",terminal_open_task,gateway_node_stream", Runbook: runbookPage + "terminal_open_without_stream",
 	}, {
 		Signal: SigNodeStreamTimeout, Reason: ReasonTerminalEndpointDrift, Terminal: TerminalFailed,
 		Title: "The node's terminal stream does not reach the gateway", Owner: ownerTermNet,
