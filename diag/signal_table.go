@@ -264,7 +264,7 @@ var signalRows = [...]SignalRow{
 			"see which agent runs: `{ssh} {binary} version`; builds that report success before the stream is up must be replaced",
 			"then repair the node-facing terminal endpoint: `{ssh} curl -sS -m 5 -o /dev/null {terminal_url}`",
 		},
-		Proof: proveSession + ",gateway_node_stream", Runbook: runbookPage + "terminal_open_without_stream",
+		Proof: proveSession + ",terminal_open_task,gateway_node_stream", Runbook: runbookPage + "terminal_open_without_stream",
 	}, {
 		Signal: SigNodeStreamTimeout, Reason: ReasonTerminalEndpointDrift, Terminal: TerminalFailed,
 		Title: "The node's terminal stream does not reach the gateway", Owner: ownerTermNet,
@@ -332,6 +332,14 @@ var signalRows = [...]SignalRow{
 			"repair proxy, route or upstream of this workload; the node needs no recovery",
 		},
 		Proof: proveAlloc + "allocation_binding,app_user_route", Runbook: runbookPage + "app_route_failed",
+	}, {
+		Signal: SigAppCredentialFailing, Reason: ReasonAppCredentialFailing,
+		Title: "The workload's credential is refused again and again", Owner: "credential broker",
+		Recovery: []string{
+			"see which credential of {allocation_id} is refused, and since when: the platform's read model of the allocation names it",
+			"renew it at the credential broker; one action item, deduplicated",
+		},
+		Proof: proveAlloc + "allocation_binding,app_runtime_liveness", Runbook: runbookPage + "app_credential_failing",
 	}, {
 		Signal: SigGPUDegraded, Reason: ReasonGPUUnhealthy,
 		Title: "A GPU works with limits", Owner: ownerGPU,

@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -51,6 +52,9 @@ func appRuntimeLiveness() Hop {
 				return nil // nobody looked whether it runs
 			}
 			f, seen := c.Fact(diag.HopAllocationBinding, stepAllocation), appField(c, "last_observed_at")
+			if healthy, err := strconv.ParseBool(appField(c, "credential_healthy")); f != nil && err == nil && !healthy {
+				return []diag.Finding{fail(diag.SigAppCredentialFailing, f, "%s runs, and the platform says that its credential is refused again and again", appUnit(c))}
+			}
 			at, err := time.Parse(time.RFC3339Nano, seen)
 			if f == nil || err != nil || f.At.Sub(at) <= staleObservation {
 				return nil

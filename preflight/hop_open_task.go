@@ -48,7 +48,7 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return nil
 	}
 	st := sessionField(c, "task_status")
-	unclaimed := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.task_claimed_at").IsZero() && st != "dispatched"
+	open := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.task_claimed_at").IsZero() && st != "dispatched"
 	switch {
 	case st == "" && status(f) != 200:
 		return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
@@ -58,8 +58,10 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
 	case st == "completed", st == "failed":
 		return nil
-	case unclaimed:
-		return []diag.Finding{fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)}
+	case open:
+		out := fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)
+		out.Reason = unclaimed(c)
+		return []diag.Finding{out}
 	case shellComputed(c): // its work is done, and the browser has seen it
 		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the shell computes, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
 	case terminalReady(c): // so is it where the shell then is silent

@@ -43,7 +43,7 @@ func nodeOpsAccess() Hop {
 			if guest == "down" || guest == "stopped" || guest == "unreachable" {
 				sig, text = diag.SigOpsAccessUnhealthy, text+"; the provider says that the guest agent is "+guest
 			}
-			if heartbeatFresh(c) {
+			if contactFresh(c) {
 				text += "; the agent itself reports, so it is not down"
 			}
 			out := fail(sig, f, "%s", text)

@@ -59,7 +59,7 @@ func nodeRecoveryStatus() Hop {
 		},
 		Judge: func(c *Case) []diag.Finding {
 			for _, judge := range []func(*Case) *diag.Finding{
-				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeVersion,
+				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeIssuerWord, judgeVersion,
 			} {
 				if f := judge(c); f != nil {
 					return []diag.Finding{*f}
@@ -154,6 +154,7 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 	case name != "" && c.Subject.NodeID != "" && name != c.Subject.NodeID:
 		out = fail(diag.SigAuthFailed, env, "the running agent takes itself for %s, not for %s (GPUAAS_NODE_ID)", name, c.Subject.NodeID)
 		out.Failure, out.Direct, out.Culprit = diag.FileMismatch, true, "node GPUAAS_NODE_ID"
+		out.Reason = diag.ReasonEndpointProfileDrift // of the agent's environment file; its certificate is not at fault
 		return &out
 	case wait != nil && wait.TLS != nil && wait.TLS.CertRequested != nil && !*wait.TLS.CertRequested:
 		out = fail(diag.SigEndpointProfileDrift, wait, "%s never asked for the node's certificate: it is a public edge, not the node listener", where(wait))
@@ -226,6 +227,17 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	default:
 		out = undecided(f, "the task wait answers neither yes nor no: %s", saw(f))
 	}
+	return &out
+}
+
+// judgeIssuerWord compares the platform's own word on the issuer with a task wait that was let in: both are of now.
+func judgeIssuerWord(c *Case) *diag.Finding {
+	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	if !w.Passed() || w.TLS == nil || w.TLS.CertRequested == nil || !*w.TLS.CertRequested || readModel(c, "check_issuer") != string(diag.MarkFail) {
+		return nil
+	}
+	out := warn(diag.SigIngressCADrift, w, "a task wait with this certificate is let in; the platform's own checklist says that the ingress does not trust its issuer")
+	out.Reason = diag.ReasonNone
 	return &out
 }
 

@@ -90,6 +90,7 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		return []diag.Finding{observed(diag.SigResultPostFailed, got, "the agent claimed the no-op, and its result never came (task is %s after %d ms)", st, got.DurationMS)}
 	case st != "completed":
 		f := observed(diag.SigTaskClaimFailed, got, "nobody claimed the no-op (task is %s after %d ms)", st, got.DurationMS)
+		f.Reason = unclaimed(c)
 		if silentNode(c) {
 			f.Culprit = culpritSilentNode
 		}
@@ -102,6 +103,16 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		return []diag.Finding{f}
 	}
 	return nil
+}
+
+// unclaimed is the reason behind a task that nobody claimed: the agent's version where that is known to differ. An agent that
+// refuses a task says so; one that does not come for it says nothing of its version.
+func unclaimed(c *Case) diag.ReasonCode {
+	have, want := readModel(c, "agent_version"), readModel(c, "agent_desired_version")
+	if have != "" && want != "" && have != want && !silentNode(c) {
+		return diag.ReasonAgentVersionDrift
+	}
+	return diag.ReasonNodeAgentUnreachable
 }
 
 // observed is a finding from an answer that says what is wrong: that the poll for another one timed out is no failure.

@@ -91,6 +91,7 @@ var fieldRows = [...]fieldRow{
 	{"node.environment_profile", "environment_profile"},
 	{"node.agent_version", "agent.version"},
 	{"node.last_seen_at", "agent.last_seen_at"},
+	{"node.last_heartbeat_at", "agent.last_heartbeat_at"}, // of a heartbeat that was taken in, not of any request
 	{"node.agent_api_url", "agent.api_url"},
 	{"node.agent_terminal_url", "agent.terminal_url"},
 	{"node.cert_serial", "cert.serial"},
