@@ -141,7 +141,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	if age, known := heartbeatAge(c); known {
 		n.HeartbeatAge = &age
 	} else {
-		n.NeverHeard = readModel(c, "last_seen_at") == ""
+		n.NeverHeard = readModel(c, "last_seen_at") == "" && !unasked(f, "node.last_seen_at")
 	}
 	if end, now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.cert_not_after"), platformNow(c); !end.IsZero() && !now.IsZero() {
 		expired := !now.Before(end)
