@@ -66,7 +66,7 @@ func controlPlaneAccess() Hop {
 			text := fmt.Sprintf("%s answers %d", where(h), status(h))
 			switch {
 			case a == nil && c.planned(id).Left[stepAuth] != skipNoToken:
-				return text + "; whether the token is accepted was not measured: " + c.planned(id).Left[stepAuth]
+				return text + "; nothing was read with the token: " + c.planned(id).Left[stepAuth]
 			case a == nil:
 				return text + "; no token, so nothing is read through it"
 			case !a.Passed():
