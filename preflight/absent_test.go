@@ -175,3 +175,35 @@ func TestTokenAcceptedByNobody(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentThatNamesNoListener: an agent that runs without GPUAAS_* in its environment is configured in another way; what
+// cannot be asked is skipped, and is no fault. Ours names its API; that it names no terminal is a fault where there is one.
+func TestAgentThatNamesNoListener(t *testing.T) {
+	unset := func(f *diag.Fact) {
+		*f = diag.Fact{ID: f.ID, Vantage: f.Vantage, Request: f.Request, At: f.At, DurationMS: 1, Failure: diag.FileMissing, Phase: "env",
+			Detail: "GPUAAS_API_URL is not set in the agent's environment"}
+	}
+	const reach, stream, process = "node_runtime_api_reachability/reach", "node_terminal_reachability/stream", "node_readiness/process"
+	down := func(f *diag.Fact) {
+		f.Failure, f.Unit = diag.UnitInactive, &diag.UnitFacts{Active: "inactive", Sub: "dead"}
+	}
+	for name, tc := range map[string]struct {
+		answers       answers
+		api, terminal diag.Status
+	}{
+		"a foreign agent":    {answers{reach: unset, stream: unset}, diag.StatusSkipped, diag.StatusSkipped},
+		"ours, no terminal":  {answers{stream: unset}, diag.StatusPass, diag.StatusFail},
+		"ours, does not run": {answers{reach: unset, stream: unset, process: down}, diag.StatusFail, diag.StatusFail},
+	} {
+		r := walkWith(t, t.Context(), tc.answers)
+		for id, want := range map[diag.HopID]diag.Status{diag.HopNodeRuntimeAPI: tc.api, diag.HopNodeTerminalReachability: tc.terminal} {
+			h := hopOf(r, id)
+			if h.Status != want || want == diag.StatusSkipped && (h.Steps[0].Status != want || !strings.Contains(h.Because, "GPUAAS_")) {
+				t.Errorf("%s: %s is %s, want %s (%s%s) %v", name, id, h.Status, want, h.Text, h.Because, h.Steps)
+			}
+		}
+		if name == "a foreign agent" && (r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Reason != diag.ReasonNone) {
+			t.Errorf("%s: %s, reason %s", name, r.Verdict.Outcome, r.Verdict.Reason)
+		}
+	}
+}

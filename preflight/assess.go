@@ -41,6 +41,11 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]
+		for i := range r.Steps {
+			if s := &r.Steps[i]; r.Status == diag.StatusSkipped && s.Status == diag.StatusFail { // there was nothing to ask
+				s.Status, s.Because = diag.StatusSkipped, r.Because
+			}
+		}
 		return r
 	}
 	// The judge found no fault. What failed all the same, without an excuse, says that something was not measured.

@@ -82,6 +82,8 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		return nil
 	case notAllowed(f):
 		return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
+	case inPhase(f, "env") && (foreignAgent(c) || want == "" && c.expected("terminal_base") == ""):
+		return notNamed(f, "GPUAAS_TERMINAL_API_URL")
 	case inPhase(f, "env"):
 		out = fail(diag.SigTerminalProfileDrift, f, "%s", noURL(f, "GPUAAS_TERMINAL_API_URL"))
 		out.Culprit = culpritAgentEnv

@@ -44,6 +44,8 @@ func nodeRuntimeAPI() Hop {
 			switch {
 			case notAllowed(f):
 				return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
+			case foreignAgent(c), inPhase(f, "env") && c.expected("node_runtime_api_url") == "" && c.Fact(diag.HopNodeReadiness, stepProcess) == nil:
+				return notNamed(f, "GPUAAS_API_URL")
 			case f.Failure == diag.HTTPRateLimited:
 				return []diag.Finding{fail(diag.SigEdgeRateLimited, f, "%s throttles this node: %s", where(f), saw(f))}
 			case distrusts(f) && !misdirected(c, f):
