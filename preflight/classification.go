@@ -146,7 +146,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	if age, known := contactAge(c); known {
 		n.ContactAge = &age
 	}
-	n.NeverHeard = n.ContactAge == nil && readModel(c, "last_seen_at") == ""
+	n.NeverHeard = n.ContactAge == nil && readModel(c, "last_seen_at") == "" && !unasked(f, "node.last_seen_at")
 	if end, now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.cert_not_after"), platformNow(c); !end.IsZero() && !now.IsZero() {
 		expired := !now.Before(end)
 		n.CertExpired = &expired

@@ -42,8 +42,9 @@ func nodeRecoveryStatus() Hop {
 			{
 				Name: stepTaskWait, From: Node, Timeout: 5 * time.Second,
 				Needs: []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
+				Paths: []string{profile.PathTaskWait},
 				Ask: func(e *Env, _ *Case) diag.Request {
-					return e.asAgent(diag.OpHTTP, "GPUAAS_API_URL", e.path(profile.PathTaskWait, nil))
+					return e.asAgent(diag.OpHTTP, "GPUAAS_API_URL", profile.PathTaskWait, nil)
 				},
 			},
 			{Name: stepHostRecord, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Optional: true, Ask: func(e *Env, _ *Case) diag.Request {
@@ -55,7 +56,7 @@ func nodeRecoveryStatus() Hop {
 			if failing.Request.Op != diag.OpHTTP {
 				return nil
 			}
-			return profileURL(failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathTaskWait, nil))
+			return e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)
 		},
 		Judge: func(c *Case) []diag.Finding {
 			for _, judge := range []func(*Case) *diag.Finding{
