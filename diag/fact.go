@@ -97,14 +97,16 @@ type TLSFacts struct {
 
 // HTTPFacts is the last HTTP exchange of a probe. No body is kept, only the fields that were asked for.
 type HTTPFacts struct {
-	Status       int               `json:"status,omitempty"`
-	ContentType  string            `json:"content_type,omitempty"`
-	Server       string            `json:"server,omitempty"`
-	Location     string            `json:"location,omitempty"` // host and path only
-	RetryAfterS  *int64            `json:"retry_after_s,omitempty"`
-	Date         Time              `json:"date,omitzero"`
-	BodyBytes    *int64            `json:"body_bytes,omitempty"`
-	Page         string            `json:"page,omitempty"`          // a known page: ssl_certificate_error, no_ssl_certificate, edge_login, edge_error
+	Status      int    `json:"status,omitempty"`
+	ContentType string `json:"content_type,omitempty"`
+	Server      string `json:"server,omitempty"`
+	Location    string `json:"location,omitempty"` // host and path only
+	RetryAfterS *int64 `json:"retry_after_s,omitempty"`
+	Date        Time   `json:"date,omitzero"`
+	BodyBytes   *int64 `json:"body_bytes,omitempty"`
+	// Page is a known page: ssl_certificate_error, no_ssl_certificate, edge_login, edge_error, edge_rate_page or
+	// edge_challenge.
+	Page         string            `json:"page,omitempty"`
 	ErrorCode    string            `json:"error_code,omitempty"`    // error.code of the envelope
 	ErrorMessage string            `json:"error_message,omitempty"` // error.message, scrubbed
 	Correlation  string            `json:"correlation_id,omitempty"`

@@ -53,7 +53,7 @@ func (c *climb) describe(a *answer) diag.Failure {
 	h.Correlation = withoutSecrets(h.Correlation, secretsOf(c.req)...)
 	c.extract(h, a.body)
 	var word diag.Failure
-	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0)
+	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0, h.ErrorCode)
 	return word
 }
 
