@@ -216,7 +216,7 @@ func appEvidence(c *Case) *diag.AppEvidence {
 // time since it last heard the node.
 func denials(c *Case) []diag.Denial {
 	var out []diag.Denial
-	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); status(w) == 401 || status(w) == 403 {
+	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); !w.Throttled() && (status(w) == 401 || status(w) == 403) {
 		d := diag.Denial{Source: "task wait", Code: code(w)}
 		if w.TLS != nil {
 			d.Asked = w.TLS.CertRequested
@@ -224,7 +224,7 @@ func denials(c *Case) []diag.Denial {
 		out = append(out, d)
 	}
 	at, seen := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_denial_at"), c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_seen_at")
-	if word := readModel(c, "last_denial_code"); word != "" && at.After(seen) {
+	if word := readModel(c, "last_denial_code"); word != "" && !diag.LimiterCode(word) && at.After(seen) {
 		out = append(out, diag.Denial{Source: "read model", Code: word})
 	}
 	return out

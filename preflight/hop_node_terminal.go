@@ -82,6 +82,8 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
 	case f.Failure == diag.MTLSNotRequested:
 		out = fail(diag.SigTerminalProfileDrift, f, "%s never asked for the node's certificate: it is not the node-facing listener", where(f))
+	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
+		out = throttled(f, "this node's terminal stream")
 	case inPhase(f, "cert"), isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403:
 		out = fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", where(f), saw(f))
 		switch {

@@ -39,8 +39,8 @@ func nodeRuntimeAPI() Hop {
 			switch {
 			case notAllowed(f):
 				return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
-			case f.Failure == diag.HTTPRateLimited:
-				return []diag.Finding{fail(diag.SigEdgeRateLimited, f, "%s throttles this node: %s", where(f), saw(f))}
+			case f.Throttled():
+				return []diag.Finding{throttled(f, "this node")}
 			case distrusts(f) && !misdirected(c, f):
 				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))}
 			case anAnswer(c, f):
@@ -64,7 +64,7 @@ func nodeRuntimeAPI() Hop {
 // anAnswer reports whether a listener answered, if only to refuse: a 400 of a node ingress, its alert, a 404, a login page.
 func anAnswer(_ *Case, f *diag.Fact) bool {
 	s := status(f)
-	return f.Failure != diag.HTTPRateLimited && (inPhase(f, "mtls") || s > 0 && s < 500)
+	return !f.Throttled() && (inPhase(f, "mtls") || s > 0 && s < 500)
 }
 
 // unreachableAPI names the node, or the control plane when the operator gets no answer from there either.

@@ -157,7 +157,11 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	step := assessStep(h, s, c, (&Case{Plan: w.plan}).planned(h.ID), w.status)
 	w.mu.Unlock()
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
-	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look.
+	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look, and a
+	// limiter that turned the operator away must not be asked more.
+	if f.Vantage == Operator && f.Throttled() {
+		return
+	}
 	if f.Failure != diag.OK && f.Failure != diag.Cancelled && len(h.Judge(c)) > 0 {
 		w.counter(ctx, budget.end(), h, &f)
 	}

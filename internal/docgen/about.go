@@ -54,7 +54,7 @@ var abouts = map[diag.HopID]about{
 	},
 	diag.HopNodeTerminalReachability: {
 		"A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and let the node's certificate in, and it is the profile's. The upgrade is asked for a session that does not exist: the gateway's 404 proves the whole way and disturbs nobody.",
-		[]diag.Signal{diag.SigNodeStreamTimeout, diag.SigNodeStreamMTLS, diag.SigTerminalProfileDrift},
+		[]diag.Signal{diag.SigNodeStreamTimeout, diag.SigNodeStreamMTLS, diag.SigTerminalProfileDrift, diag.SigEdgeRateLimited},
 	},
 	diag.HopGatewayNodeStream: {
 		"A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A task that says success is no such proof.",
