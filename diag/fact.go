@@ -68,6 +68,21 @@ type TCPFacts struct {
 	Local      string `json:"local,omitempty"`
 	Reused     bool   `json:"reused,omitempty"` // an earlier request's connection: dns, tcp and tls were not measured now
 	DurationMS Millis `json:"duration_ms,omitempty"`
+
+	// Attempts are the addresses that were dialled, in order, at most MaxAttempts; none where the name has but one.
+	Attempts []TCPAttempt `json:"attempts,omitempty"`
+}
+
+// MaxAttempts bounds TCPFacts.Attempts.
+const MaxAttempts = 8
+
+// TCPAttempt is one address of a name. One that is neither connected nor failed had not answered when another one did.
+type TCPAttempt struct {
+	Remote     string  `json:"remote"`
+	Connected  bool    `json:"connected,omitempty"`
+	Failure    Failure `json:"failure,omitempty"`
+	AfterMS    Millis  `json:"after_ms,omitempty"`    // when it was begun, after the first one
+	DurationMS Millis  `json:"duration_ms,omitempty"` // until its outcome, or until another address was connected
 }
 
 // CertInfo describes one certificate.

@@ -69,10 +69,13 @@ func judge(h *Hop, c *Case) []diag.Finding {
 			continue
 		}
 		if f := c.facts[findings[i].Evidence[0]]; f.Throttled() && f.Vantage == Operator {
-			findings[i] = undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", where(f), saw(f), pauseOf(f))
+			findings[i] = undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", where(f),
+				saw(f), pauseOf(f))
+		} else if f != nil {
+			findings[i].Text += strayFamily(c, f, &findings[i])
 		}
 	}
-	return findings
+	return append(findings, familyWarnings(h, c)...)
 }
 
 // assessStep says how far one step came.

@@ -68,8 +68,8 @@ func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 	served := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed()
 	var out []diag.Probed
 	for _, h := range hops {
-		if h.Status == diag.StatusPass {
-			out = append(out, diag.Probed{Hop: h.ID, Status: h.Status})
+		if h.Status == diag.StatusPass || h.Status == diag.StatusWarn && h.Signal == "" { // what only costs time
+			out = append(out, diag.Probed{Hop: h.ID, Status: diag.StatusPass})
 			continue
 		}
 		for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {

@@ -70,6 +70,8 @@ type Step struct {
 	Excused func(c *Case, f *diag.Fact) bool
 	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop stands.
 	Optional bool
+	// BothFamilies: where the target's name has IPv4 and IPv6 addresses, the family that the step did not use is dialled, too.
+	BothFamilies bool
 	// Pure steps measure nothing: they judge what there is.
 	Pure bool
 }

@@ -70,7 +70,7 @@ func appUserRoute() Hop {
 		ID: id, Title: "workload's product URL answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
 		Steps: []Step{{
-			Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding},
+			Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding}, BothFamilies: true,
 			When: func(c *Case) string { return unless(appField(c, "product_url"), "the allocation has no product URL") },
 			Ask: func(e *Env, c *Case) diag.Request {
 				url, query := c.URL(diag.HopAllocationBinding, stepAllocation, "allocation.app_product_url")

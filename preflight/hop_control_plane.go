@@ -22,7 +22,7 @@ func controlPlaneAccess() Hop {
 	return Hop{
 		ID: id, Title: "operator reaches the control plane", Layer: diag.LayerManagement, Budget: 8 * time.Second,
 		Steps: []Step{
-			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Ask: func(e *Env, _ *Case) diag.Request {
+			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true, Ask: func(e *Env, _ *Case) diag.Request {
 				req := e.api("GET", profile.PathHealthz, nil)
 				req.Token = diag.Secret{}
 				return req

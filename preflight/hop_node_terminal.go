@@ -22,7 +22,7 @@ func nodeTerminalReachability() Hop {
 	return Hop{
 		ID: id, Title: "node reaches the terminal gateway", Layer: diag.LayerEdge, Budget: 9 * time.Second,
 		Steps: []Step{{
-			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, BothFamilies: true,
 			Excused: func(c *Case, f *diag.Fact) bool { return letIn(f) && !streamsElsewhere(c, f) },
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody}))

@@ -16,7 +16,7 @@ func terminalPublicRoute() Hop {
 	id := diag.HopTerminalPublicRoute
 	return Hop{
 		ID: id, Title: "public terminal route answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
-		Steps: []Step{{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Ask: func(e *Env, _ *Case) diag.Request {
+		Steps: []Step{{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true, Ask: func(e *Env, _ *Case) diag.Request {
 			return diag.Request{
 				Op: diag.OpHTTP, Target: join(e.Profile.TerminalBase, e.path(profile.PathTerminalHealthz, nil)),
 				Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,

@@ -24,6 +24,7 @@ func nodeRuntimeAPI() Hop {
 		ID: id, Title: "node reaches its runtime API", Layer: diag.LayerManagement, Budget: 9 * time.Second,
 		Steps: []Step{{
 			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Excused: anAnswer,
+			BothFamilies: true,
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return diag.Request{
 					Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}" + e.path(profile.PathHealthz, nil),

@@ -83,7 +83,7 @@ func saw(f *diag.Fact) string {
 		more = append(more, "asked "+f.DNS.Server)
 	}
 	if f.TCP != nil && f.Phase == "tcp" {
-		more = append(more, f.TCP.Remote)
+		more = append(more, dialled(f)...)
 	}
 	if len(more) > 0 {
 		fmt.Fprintf(&b, " (%s)", strings.Join(more, ", "))

@@ -159,6 +159,9 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
 	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look, and a
 	// limiter that turned the operator away must not be asked more.
+	if k, ok := familyCounter(s, &f); ok {
+		w.ask(ctx, budget.end(), &f, []Counter{k})
+	}
 	if f.Vantage == Operator && f.Throttled() {
 		return
 	}
@@ -225,12 +228,8 @@ func (w *walker) waitFor(names []string, done map[string]chan struct{}) bool {
 	return true
 }
 
-// counter runs the probes that differ in one input from the failing one, all at once, where there is time for them.
+// counter runs the probes that differ in one input from the failing one.
 func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *diag.Fact) {
-	left := time.Until(end)
-	if left < counterLeast {
-		return
-	}
 	w.mu.Lock()
 	c := w.snapshot()
 	w.mu.Unlock()
@@ -238,10 +237,19 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 	if h.Counter != nil {
 		counters = append(counters, h.Counter(w.env, c, failing)...)
 	}
+	w.ask(ctx, end, failing, counters)
+}
+
+// ask runs counter-probes of f, all at once, where there is time for them.
+func (w *walker) ask(ctx context.Context, end time.Time, f *diag.Fact, counters []Counter) {
+	left := time.Until(end)
+	if left < counterLeast {
+		return
+	}
 	by := map[string][]diag.Request{}
 	for _, k := range counters {
 		req := k.Request
-		req.ID = failing.ID + "~" + k.Name
+		req.ID = f.ID + "~" + k.Name
 		req.TimeoutMS = min(req.TimeoutMS, left.Milliseconds()-50)
 		by[k.From] = append(by[k.From], req)
 	}
