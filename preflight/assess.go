@@ -96,6 +96,12 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 		r.Status, r.Because = diag.StatusNotReached, need
 		return r
 	}
+	if s.Unless != nil {
+		if why := s.Unless(c); why != "" {
+			r.Status, r.Because = diag.StatusSkipped, why
+			return r
+		}
+	}
 	if s.When != nil {
 		if why := s.When(c); why != "" {
 			r.Status, r.Because = diag.StatusNotReached, why
@@ -115,6 +121,8 @@ func measured(r diag.StepResult, s Step, c *Case, f *diag.Fact) diag.StepResult 
 	plain := r
 	r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
 	switch {
+	case s.From == Platform && (lost(f) || f.Failure == diag.Cancelled || f.Hollow()):
+		r.Status, r.Because = diag.StatusSkipped, "the platform's host was not reached: "+saw(f)
 	case f.Failure == diag.Cancelled:
 		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)
 	case lost(f):

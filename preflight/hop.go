@@ -21,10 +21,12 @@ type Vantage interface {
 	Close() error
 }
 
-// The two vantages.
+// The vantages. Platform is the platform's own host, where the profile says how to log in there: it is asked for what a
+// walk can do without, and a walk that does not get there is none the worse.
 const (
 	Operator = "operator"
 	Node     = "node"
+	Platform = "platform"
 )
 
 // Hop is one link of the chain. Its judge sees facts only: no clock, no network, no environment.
@@ -65,6 +67,8 @@ type Step struct {
 	Ask     func(e *Env, c *Case) diag.Request
 	Uses    string // id of another hop's fact, looked at here in place of a measurement of its own
 
+	// Unless says why the step is not this subject's affair, known from facts alone: it is skipped then, and the hop stands.
+	Unless func(c *Case) string
 	// Excused reports whether a failing fact is what a sound platform gives here, such as the 400 of a listener that wants
 	// a certificate: then the step passes. A failure that is not excused, and that no judge speaks of, is no pass.
 	Excused func(c *Case, f *diag.Fact) bool
@@ -103,7 +107,7 @@ func factID(hop diag.HopID, step string) string { return string(hop) + "/" + ste
 // From lists the vantages of the hop's steps, operator first.
 func (h *Hop) From() []string {
 	from := []string{} // a report has no null list
-	for _, v := range []string{Operator, Node} {
+	for _, v := range []string{Operator, Node, Platform} {
 		for _, s := range h.Steps {
 			if s.From == v {
 				from = append(from, v)

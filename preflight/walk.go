@@ -212,7 +212,8 @@ func (w *walker) mayRun(s Step, needsOpen bool) (*Case, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
-	stop := w.ctx.Err() != nil || !needsOpen && blocked(s, w.status) != "" || s.When != nil && s.When(c) != ""
+	stop := w.ctx.Err() != nil || !needsOpen && blocked(s, w.status) != "" ||
+		s.Unless != nil && s.Unless(c) != "" || s.When != nil && s.When(c) != ""
 	return c, stop
 }
 
@@ -268,7 +269,11 @@ func (w *walker) ask(ctx context.Context, end time.Time, f *diag.Fact, counters 
 // far side, and is recorded as cancelled. So is a node that had said nothing when the hop's budget ended: neither what was
 // asked nor the way to the node is known to be at fault.
 func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
-	facts := w.vantages[from].Probe(ctx, reqs)
+	place := w.vantages[from]
+	if place == nil { // the caller has no way there
+		place = nowhere(from)
+	}
+	facts := place.Probe(ctx, reqs)
 	for i := range facts {
 		if facts[i].Failure == diag.Cancelled && !lost(&facts[i]) && context.Cause(ctx) == errBudget { //nolint:errorlint // set by us, never wrapped
 			facts[i].Failure = diag.Timeout

@@ -69,7 +69,7 @@ var abouts = map[diag.HopID]about{
 		[]diag.Signal{diag.SigAppStopped, diag.SigAppObservationStale},
 	},
 	diag.HopAppUserRoute: {
-		"A pass means: the workload's product URL answered through the public edge without an error status.",
+		"A pass means: the workload's product URL answered through the public edge without an error status. Where platform or profile say so, a WebSocket upgrade was taken there as well, and the workload received the headers that the edge has to inject. The step from the platform's host (`platform_ssh`) tells on which side of the proxy a fault is; where there is no way to that host it is skipped.",
 		[]diag.Signal{diag.SigAppRouteFailed},
 	},
 	diag.HopGPUHealth: {
