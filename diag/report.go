@@ -92,7 +92,7 @@ type PlannedHop struct {
 
 // VantageInfo is a place from which was measured; one that could not be had says why in Missing.
 type VantageInfo struct {
-	ID            string `json:"id"` // operator | node
+	ID            string `json:"id"` // operator | node | platform
 	How           string `json:"how"`
 	Host          string `json:"host,omitempty"`
 	Resolver      string `json:"resolver,omitempty"`
@@ -122,7 +122,7 @@ type HopResult struct {
 	ID      HopID  `json:"id"`
 	Title   string `json:"title"`
 	Layer   Layer  `json:"layer"`
-	Vantage string `json:"vantage"` // operator | node | operator+node
+	Vantage string `json:"vantage"` // operator | node | operator+node | operator+platform
 	Finding
 	Also       []Finding    `json:"also,omitempty"` // further findings of the same hop
 	DurationMS Millis       `json:"duration_ms,omitempty"`

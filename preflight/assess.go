@@ -37,7 +37,7 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 		r.Steps = append(r.Steps, assessStep(h, s, c, p, status))
 	}
 	r.DurationMS = span(h, c)
-	findings := h.Judge(c)
+	findings := judge(h, c)
 	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]
@@ -68,6 +68,24 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 	return r
 }
 
+// judge gives the hop's findings. A limiter that turned the operator away says nothing of what is behind it, neither of a
+// route nor of a token: a finding from such an answer is inconclusive, whatever status and words the answer has.
+func judge(h *Hop, c *Case) []diag.Finding {
+	findings := h.Judge(c)
+	for i := range findings {
+		if len(findings[i].Evidence) == 0 || findings[i].Status == diag.StatusWarn {
+			continue
+		}
+		if f := c.facts[findings[i].Evidence[0]]; f.Throttled() && f.Vantage == Operator {
+			findings[i] = undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", where(f),
+				saw(f), pauseOf(f))
+		} else if f != nil {
+			findings[i].Text += strayFamily(c, f, &findings[i])
+		}
+	}
+	return append(findings, familyWarnings(h, c)...)
+}
+
 // assessStep says how far one step came.
 func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopID]diag.Status) diag.StepResult {
 	r := diag.StepResult{Name: s.Name, Vantage: s.From}
@@ -85,6 +103,12 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 	if need := blocked(c, s, status); need != "" {
 		r.Status, r.Because = diag.StatusNotReached, need
 		return r
+	}
+	if s.Unless != nil {
+		if why := s.Unless(c); why != "" {
+			r.Status, r.Because = diag.StatusSkipped, why
+			return r
+		}
 	}
 	if s.When != nil {
 		if why := s.When(c); why != "" {
@@ -105,6 +129,8 @@ func measured(r diag.StepResult, s Step, c *Case, f *diag.Fact) diag.StepResult 
 	plain := r
 	r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
 	switch {
+	case s.From == Platform && (lost(f) || f.Failure == diag.Cancelled || f.Hollow()):
+		r.Status, r.Because = diag.StatusSkipped, "the platform's host was not reached: "+saw(f)
 	case f.Failure == diag.Cancelled:
 		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)
 	case lost(f):
@@ -116,7 +142,7 @@ func measured(r diag.StepResult, s Step, c *Case, f *diag.Fact) diag.StepResult 
 	case why != "":
 		r = plain
 		r.Status, r.Because = diag.StatusNotReached, why
-	case f.Passed(), s.Excused != nil && s.Excused(c, f):
+	case f.Passed(), s.Excused != nil && !f.Throttled() && s.Excused(c, f):
 		r.Status = diag.StatusPass
 	default:
 		r.Status = diag.StatusFail

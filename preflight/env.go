@@ -121,6 +121,15 @@ func endpointOf(raw string) string {
 	return u.Scheme + "://" + u.Host
 }
 
+// pathOf is the path of a URL, "/" where it has none.
+func pathOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Path == "" {
+		return "/"
+	}
+	return u.EscapedPath()
+}
+
 // hostPortOf is host:port of a URL, "" when it has none.
 func hostPortOf(raw string) string {
 	u, err := url.Parse(raw)

@@ -21,10 +21,12 @@ type Vantage interface {
 	Close() error
 }
 
-// The two vantages.
+// The vantages. Platform is the platform's own host, where the profile says how to log in there: it is asked for what a
+// walk can do without, and a walk that does not get there is none the worse.
 const (
 	Operator = "operator"
 	Node     = "node"
+	Platform = "platform"
 )
 
 // Hop is one link of the chain. Its judge sees facts only: no clock, no network, no environment.
@@ -70,11 +72,15 @@ type Step struct {
 	// there is nothing to ask for; "a|b" wants one of the two. A step whose platform lacks one is left out of the plan.
 	Paths, Fields []string
 
+	// Unless says why the step is not this subject's affair, known from facts alone: it is skipped then, and the hop stands.
+	Unless func(c *Case) string
 	// Excused reports whether a failing fact is what a sound platform gives here, such as the 400 of a listener that wants
 	// a certificate: then the step passes. A failure that is not excused, and that no judge speaks of, is no pass.
 	Excused func(c *Case, f *diag.Fact) bool
 	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop stands.
 	Optional bool
+	// BothFamilies: where the target's name has IPv4 and IPv6 addresses, the family that the step did not use is dialled, too.
+	BothFamilies bool
 	// Pure steps measure nothing: they judge what there is.
 	Pure bool
 }
@@ -106,7 +112,7 @@ func factID(hop diag.HopID, step string) string { return string(hop) + "/" + ste
 // From lists the vantages of the hop's steps, operator first.
 func (h *Hop) From() []string {
 	from := []string{} // a report has no null list
-	for _, v := range []string{Operator, Node} {
+	for _, v := range []string{Operator, Node, Platform} {
 		for _, s := range h.Steps {
 			if s.From == v {
 				from = append(from, v)

@@ -25,7 +25,7 @@ func allocationBinding() Hop {
 					"allocation.node_id", "allocation.os_user", "allocation.workflow_id", "allocation.app_kind",
 					"allocation.app_status", "allocation.app_unit", "allocation.app_port", "allocation.app_endpoint",
 					"allocation.app_product_url", "allocation.app_last_observed_at",
-					"allocation.app_last_runtime_probe_failed_at", "allocation.app_credential_healthy")
+					"allocation.app_last_runtime_probe_failed_at", "allocation.app_credential_healthy", fieldWebsocket)
 			},
 		}},
 		Judge: func(c *Case) []diag.Finding {

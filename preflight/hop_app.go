@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -11,9 +10,8 @@ import (
 )
 
 const (
-	stepUnit  = "unit"
-	stepPort  = "port"
-	stepRoute = "route"
+	stepUnit = "unit"
+	stepPort = "port"
 
 	// staleObservation is when the platform's last look at a workload is no longer news. It is a warning only: a
 	// missing observation says nothing about the workload.
@@ -73,45 +71,6 @@ func appRuntimeLiveness() Hop {
 				parts = append(parts, "port "+appPort(c)+" answers on the node")
 			}
 			return strings.Join(parts, ", ")
-		},
-	}
-}
-
-// appUserRoute: does the workload's product URL lead to it?
-func appUserRoute() Hop {
-	id := diag.HopAppUserRoute
-	return Hop{
-		ID: id, Title: "workload's product URL answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
-		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
-		Steps: []Step{{
-			Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding},
-			After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.app_product_url"},
-			When: func(c *Case) string { return unless(appField(c, "product_url"), "the allocation has no product URL") },
-			Ask: func(e *Env, c *Case) diag.Request {
-				url, query := c.URL(diag.HopAllocationBinding, stepAllocation, "allocation.app_product_url")
-				return diag.Request{
-					Op: diag.OpHTTP, Target: url, Query: query, Resolve: e.Profile.AppResolveAddress,
-					CABundle: e.Profile.Trust.OperatorCA, Header: e.header(), Cookie: e.Cookie,
-				}
-			},
-		}},
-		Judge: func(c *Case) []diag.Finding {
-			f := c.Fact(id, stepRoute)
-			switch {
-			case f == nil || f.Passed():
-				return nil
-			case f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero():
-				return []diag.Finding{undecided(f, "the edge asks for a login, and no edge cookie was given: not the browser-equivalent proof")}
-			}
-			out := fail(diag.SigAppRouteFailed, f, "the product URL at %s fails: %s", where(f), saw(f))
-			out.Direct = inPhase(f, "dns", "tcp", "tls") // a dead workload is behind the edge, it cannot break this
-			if !out.Direct && sshSilent(c) {
-				out.Culprit = culpritSilentNode
-			}
-			return []diag.Finding{out}
-		},
-		Pass: func(c *Case) string {
-			return fmt.Sprintf("%s answers %d", where(c.Fact(id, stepRoute)), status(c.Fact(id, stepRoute)))
 		},
 	}
 }

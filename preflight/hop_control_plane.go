@@ -22,7 +22,7 @@ func controlPlaneAccess() Hop {
 	return Hop{
 		ID: id, Title: "operator reaches the control plane", Layer: diag.LayerManagement, Budget: 8 * time.Second,
 		Steps: []Step{
-			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Paths: []string{profile.PathHealthz}, Ask: func(e *Env, _ *Case) diag.Request {
+			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true, Paths: []string{profile.PathHealthz}, Ask: func(e *Env, _ *Case) diag.Request {
 				req := e.api("GET", profile.PathHealthz, nil)
 				req.Token = diag.Secret{}
 				return req
@@ -80,7 +80,9 @@ func controlPlaneAccess() Hop {
 // fromNode says whether the node gets an answer from its API: who else is cut off tells where the fault is.
 func fromNode(c *Case) string {
 	reach, wait := c.Fact(diag.HopNodeRuntimeAPI, stepReach), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	silent := func(f *diag.Fact) bool { return f != nil && !f.Passed() && (status(f) == 0 || status(f) >= 500) }
+	silent := func(f *diag.Fact) bool {
+		return f != nil && !f.Passed() && !f.Throttled() && (status(f) == 0 || status(f) >= 500)
+	}
 	switch {
 	case silent(reach) || silent(wait):
 		return "; nor does the node API answer the node, so this is the control plane, not the operator's way to it"

@@ -23,7 +23,7 @@ func nodeTerminalReachability() Hop {
 		ID: id, Title: "node reaches the terminal gateway", Layer: diag.LayerEdge, Budget: 9 * time.Second,
 		Fields: []string{"error.code"}, // tells the gateway's 404 from anybody's
 		Steps: []Step{{
-			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, BothFamilies: true,
 			Paths:   []string{profile.PathNodeTerminal},
 			Excused: func(c *Case, f *diag.Fact) bool { return (letIn(f) || unnamed404(f)) && !streamsElsewhere(c, f) },
 			Ask: func(e *Env, _ *Case) diag.Request {
@@ -92,6 +92,8 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
 	case f.Failure == diag.MTLSNotRequested:
 		out = fail(diag.SigTerminalProfileDrift, f, "%s never asked for the node's certificate: it is not the node-facing listener", where(f))
+	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
+		out = throttled(f, "this node's terminal stream")
 	case inPhase(f, "cert"), isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403:
 		out = fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", where(f), saw(f))
 		switch {

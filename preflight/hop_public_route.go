@@ -17,7 +17,7 @@ func terminalPublicRoute() Hop {
 	return Hop{
 		ID: id, Title: "public terminal route answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
 		Steps: []Step{{
-			Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Paths: []string{profile.PathTerminalHealthz},
+			Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true, Paths: []string{profile.PathTerminalHealthz},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.to(diag.Request{
 					Op: diag.OpHTTP, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,

@@ -109,7 +109,7 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 		return &out
 	}
 	wait, id := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
-	if wait == nil || wait.Passed() || wait.TLS == nil || id == nil || id.Cert == nil || !id.Passed() {
+	if wait == nil || wait.Passed() || wait.Throttled() || wait.TLS == nil || id == nil || id.Cert == nil || !id.Passed() {
 		return nil
 	}
 	issuer, listed := id.Cert.Leaf.Issuer, wait.TLS.AcceptableCAs
@@ -209,8 +209,8 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	}
 	var out diag.Finding
 	switch s := status(f); {
-	case f.Failure == diag.HTTPRateLimited:
-		out = fail(diag.SigEdgeRateLimited, f, "%s throttles this node's task wait: %s", where(f), saw(f))
+	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
+		out = throttled(f, "this node's task wait")
 	case s == 401 || s == 403:
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, out.Culprit = denialReason(code(f)), culpritDenied(c, f)

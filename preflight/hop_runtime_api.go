@@ -27,6 +27,7 @@ func nodeRuntimeAPI() Hop {
 		ID: id, Title: "node reaches its runtime API", Layer: diag.LayerManagement, Budget: 9 * time.Second,
 		Steps: []Step{{
 			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Excused: anAnswer,
+			BothFamilies: true,
 			Ask: func(e *Env, _ *Case) diag.Request {
 				req := diag.Request{Op: diag.OpHTTP, CABundle: e.agentFile("ca-bundle.crt"), Header: e.header()}
 				if http := e.to(req, agentAPI, profile.PathHealthz, nil); http.Op != "" {
@@ -46,8 +47,8 @@ func nodeRuntimeAPI() Hop {
 				return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
 			case foreignAgent(c), inPhase(f, "env") && c.expected("node_runtime_api_url") == "" && c.Fact(diag.HopNodeReadiness, stepProcess) == nil:
 				return notNamed(f, "GPUAAS_API_URL")
-			case f.Failure == diag.HTTPRateLimited:
-				return []diag.Finding{fail(diag.SigEdgeRateLimited, f, "%s throttles this node: %s", where(f), saw(f))}
+			case f.Throttled():
+				return []diag.Finding{throttled(f, "this node")}
 			case distrusts(f) && !misdirected(c, f):
 				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))}
 			case anAnswer(c, f):
@@ -74,7 +75,7 @@ func anAnswer(_ *Case, f *diag.Fact) bool {
 	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
 		return true // a plain listener, and there is no path to ask it for
 	}
-	return f.Failure != diag.HTTPRateLimited && (inPhase(f, "mtls") || s > 0 && s < 500)
+	return !f.Throttled() && (inPhase(f, "mtls") || s > 0 && s < 500)
 }
 
 // unreachableAPI names the node, or the control plane when the operator gets no answer from there either.

@@ -38,6 +38,7 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 		"node_api_server_fingerprint": p.Trust.NodeAPIServerFingerprint,
 		"agent_unit":                  p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env_file": p.Agent.EnvFile,
 		"agent_binary": p.Agent.Binary, "agent_record": p.Agent.Record,
+		"app_websocket": p.App.Websocket, "app_injected_headers": strings.Join(p.App.InjectedHeaders, ","),
 	} {
 		if v != "" {
 			s.Expected[key] = v
@@ -263,6 +264,12 @@ func (why reasons) leftOut(h *Hop, s Step, p profile.Profile, o Options) reason 
 // notGiven is what the operator did not give for a step.
 func notGiven(h *Hop, s Step, p profile.Profile, o Options) string {
 	switch {
+	case s.From == Platform && p.PlatformSSH.Host == "":
+		return "the profile has no platform_ssh.host"
+	case s.Name == stepUpgrade && p.App.Websocket == "" && p.Mapping.Field(fieldWebsocket) == "":
+		return "nobody says that workloads here use a WebSocket (app.websocket in the profile)"
+	case s.Name == stepHeaders && (p.App.HeadersPath == "" || len(p.App.InjectedHeaders) == 0):
+		return "the profile names no headers that the edge injects (app.injected_headers, app.headers_path)"
 	case s.From == Node && !o.SSH:
 		return "no node host given (--node-host, or nodes in the profile)"
 	case s.From == Operator && !o.Token && needsToken(h.ID, s.Name):

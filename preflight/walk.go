@@ -160,7 +160,14 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	step := assessStep(h, s, c, (&Case{Plan: w.plan}).planned(h.ID), w.status)
 	w.mu.Unlock()
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
-	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look.
+	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look, and a
+	// limiter that turned the operator away must not be asked more.
+	if k, ok := familyCounter(s, &f); ok {
+		w.ask(ctx, budget.end(), &f, []Counter{k})
+	}
+	if f.Vantage == Operator && f.Throttled() {
+		return
+	}
 	if f.Failure != diag.OK && f.Failure != diag.Cancelled && len(h.Judge(c)) > 0 {
 		w.counter(ctx, budget.end(), h, &f)
 	}
@@ -208,7 +215,8 @@ func (w *walker) mayRun(s Step, needsOpen bool) (*Case, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
-	stop := w.ctx.Err() != nil || !needsOpen && blocked(c, s, w.status) != "" || s.When != nil && s.When(c) != ""
+	stop := w.ctx.Err() != nil || !needsOpen && blocked(c, s, w.status) != "" ||
+		s.Unless != nil && s.Unless(c) != "" || s.When != nil && s.When(c) != ""
 	return c, stop
 }
 
@@ -224,12 +232,8 @@ func (w *walker) waitFor(names []string, done map[string]chan struct{}) bool {
 	return true
 }
 
-// counter runs the probes that differ in one input from the failing one, all at once, where there is time for them.
+// counter runs the probes that differ in one input from the failing one.
 func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *diag.Fact) {
-	left := time.Until(end)
-	if left < counterLeast {
-		return
-	}
 	w.mu.Lock()
 	c := w.snapshot()
 	w.mu.Unlock()
@@ -237,13 +241,22 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 	if h.Counter != nil {
 		counters = append(counters, h.Counter(w.env, c, failing)...)
 	}
+	w.ask(ctx, end, failing, counters)
+}
+
+// ask runs counter-probes of f, all at once, where there is time for them.
+func (w *walker) ask(ctx context.Context, end time.Time, f *diag.Fact, counters []Counter) {
+	left := time.Until(end)
+	if left < counterLeast {
+		return
+	}
 	by := map[string][]diag.Request{}
 	for _, k := range counters {
 		req := k.Request
 		if req.Op == "" {
 			continue
 		}
-		req.ID = failing.ID + "~" + k.Name
+		req.ID = f.ID + "~" + k.Name
 		req.TimeoutMS = min(req.TimeoutMS, left.Milliseconds()-50)
 		by[k.From] = append(by[k.From], req)
 	}
@@ -262,7 +275,11 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 // far side, and is recorded as cancelled. So is a node that had said nothing when the hop's budget ended: neither what was
 // asked nor the way to the node is known to be at fault.
 func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
-	facts := w.vantages[from].Probe(ctx, reqs)
+	place := w.vantages[from]
+	if place == nil { // the caller has no way there
+		place = nowhere(from)
+	}
+	facts := place.Probe(ctx, reqs)
 	for i := range facts {
 		if facts[i].Failure == diag.Cancelled && !lost(&facts[i]) && context.Cause(ctx) == errBudget { //nolint:errorlint // set by us, never wrapped
 			facts[i].Failure = diag.Timeout

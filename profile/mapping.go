@@ -78,6 +78,7 @@ var fieldRows = [...]fieldRow{
 	{"allocation.app_last_observed_at", "app.last_observed_at"},
 	{"allocation.app_last_runtime_probe_failed_at", "app.last_runtime_probe_failed_at"},
 	{"allocation.app_credential_healthy", "app.credential.healthy"},
+	{"allocation.app_websocket", "app.websocket"}, // a path under the product URL, or true
 
 	{"node.id", "id"},
 	{"node.now", "now"},
@@ -157,6 +158,8 @@ var fieldRows = [...]fieldRow{
 
 	{"evidence.items", "items"},
 	{"evidence.truncated", "truncated"}, // there is older evidence than the answer has
+
+	{"app.header_names", "header_names"}, // of the workload's own answer: a JSON list of names, never values
 
 	{"error.code", "error.code"},
 	{"error.message", "error.message"},

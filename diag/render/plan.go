@@ -60,10 +60,10 @@ func Hops(w io.Writer, hops []HopInfo, o Options) error {
 
 // from says where a hop is measured from, short enough for a column.
 func from(vantages []string) string {
-	if len(vantages) > 1 {
+	if len(vantages) == 2 && vantages[0] == "operator" && vantages[1] == "node" {
 		return "both"
 	}
-	return Clean(strings.Join(vantages, ""))
+	return Clean(strings.Join(vantages, "+"))
 }
 
 func budgetOf(h HopInfo) int64 {

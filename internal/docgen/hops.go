@@ -83,10 +83,10 @@ func from(h *preflight.Hop) string {
 	switch v := h.From(); {
 	case len(v) == 0:
 		return "-"
-	case len(v) > 1:
+	case slices.Equal(v, []string{preflight.Operator, preflight.Node}):
 		return "both"
 	default:
-		return v[0]
+		return strings.Join(v, "+")
 	}
 }
 
