@@ -90,7 +90,10 @@ func statedWords(s diag.StatedVerdict) string {
 	if s.FirstFailedHop != s.Hop {
 		words = append(words, "first failed "+cmp.Or(string(s.FirstFailedHop), "none"))
 	}
-	return strings.Join(append(words, string(s.Confidence), "reason "+string(s.Reason)), " ")
+	if s.Confidence != "" {
+		words = append(words, string(s.Confidence))
+	}
+	return strings.Join(append(words, "reason "+cmp.Or(string(s.Reason), "none")), " ")
 }
 
 // compareReplay gives a replayed report a diff, where one is asked for.
