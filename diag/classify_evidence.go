@@ -47,7 +47,7 @@ type NodeEvidence struct {
 	DesiredVersion  string
 	Address         string   // on the platform's books
 	Addresses       []string // as the node reports them
-	GuestAgent      string   // provider's word: running | down | unknown
+	GuestAgent      string   // provider's word: running, stopped, down, unreachable, unknown
 	EndpointDrift   string   // where the node reports another endpoint than the profile's: which, in words
 	Checklist       []CheckPoint
 	RecordNewest    RecordReason // newest trouble of the record's summary in the heartbeat

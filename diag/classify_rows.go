@@ -233,11 +233,16 @@ func backlogStale(v *view) []string {
 	return nil
 }
 
+// GuestAgentGone reports whether a provider's word on the guest agent of a machine means that it does not run.
+func GuestAgentGone(status string) bool {
+	return status == "down" || status == "stopped" || status == "unreachable"
+}
+
 func guestAgentDown(v *view) []string {
-	if v.Node == nil || v.Node.GuestAgent != "down" {
+	if v.Node == nil || !GuestAgentGone(v.Node.GuestAgent) {
 		return nil
 	}
-	return []string{"read model: the provider says that the guest agent is down"}
+	return []string{"read model: the provider says that the guest agent is " + v.Node.GuestAgent}
 }
 
 // whileSilent: of a node that is not heard nobody can say that only this is wrong.

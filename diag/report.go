@@ -25,7 +25,26 @@ type Report struct {
 	Classification *Classification `json:"classification,omitempty"`
 	Dashboard      Dashboard       `json:"dashboard"`
 	Diff           *Diff           `json:"diff,omitempty"` // against a baseline, where one was asked for
-	Redaction      Redaction       `json:"redaction"`
+	// Replayed is there where a replay's rules say otherwise than the verdict that the walk's own report stated.
+	Replayed  *Replayed `json:"replayed,omitempty"`
+	Redaction Redaction `json:"redaction"`
+}
+
+// Replayed says what was judged before, where a replay judges the same facts otherwise.
+type Replayed struct {
+	Stated StatedVerdict `json:"stated"`
+}
+
+// StatedVerdict is the part of a verdict by which two are compared, and the rules that gave it.
+type StatedVerdict struct {
+	Outcome        Outcome    `json:"outcome"`
+	FirstFailedHop HopID      `json:"first_failed_hop,omitempty"`
+	Hop            HopID      `json:"hop,omitempty"` // blamed, as are Signal and Failure
+	Signal         Signal     `json:"signal,omitempty"`
+	Failure        Failure    `json:"failure,omitempty"`
+	Confidence     Confidence `json:"confidence,omitempty"`
+	Reason         ReasonCode `json:"reason"`
+	RulesVersion   string     `json:"rules_version"`
 }
 
 // EndedBy says how a walk ended. Only completed can be a pass.

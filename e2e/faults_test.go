@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,8 +52,19 @@ func nginx(file, sed string) (do, undo string) {
 		"cp /run/fault.nginx " + file + "; rm /run/fault.nginx; " + restartNginx
 }
 
+// staleHeartbeat is longer than the lab lets a heartbeat be current, in seconds.
+const staleHeartbeat = 10
+
+// nginxFor is nginx, and waits so many seconds until what is refused is missed.
+func nginxFor(file, sed string, seconds int) (do, undo string) {
+	do, undo = nginx(file, sed)
+	return fmt.Sprintf("%s; sleep %d", do, seconds), undo
+}
+
 // faults are keyed by the golden table's names.
 func faults() map[string]fault {
+	opsBlock, opsUnblock := nft("input", "tcp dport 22 drop")
+	termToSilence, termBack := nginx("/etc/nginx/edge.d/term.conf", `s,location / {,location /v1/terminal/ { proxy_pass http://127.0.0.1:8099; }\n&,`)
 	f := map[string]fault{
 		"agent-stopped": {
 			on: node, do: "systemctl stop gpuaas-node-agent", undo: "systemctl start gpuaas-node-agent",
@@ -91,6 +103,15 @@ func faults() map[string]fault {
 		"sshd-frozen": {
 			on: node, do: "kill -STOP $(systemctl show -P MainPID ssh)", undo: "kill -CONT $(systemctl show -P MainPID ssh)",
 			check: "grep -q '^State:.T' /proc/$(systemctl show -P MainPID ssh)/status",
+		},
+		"guest-agent-down": {
+			on: node, prepare: guestAgentDown,
+			do: opsBlock, undo: opsUnblock, check: "nft list table inet fault | grep -q 'dport 22 drop'",
+		},
+		"terminal-upgrade-unanswered": {
+			on: platform,
+			do: silentWebSocket + termToSilence, undo: termBack + "; " + endSilence,
+			check: `curl -sk -m 2 -o /dev/null -w '%{http_code}' --http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==' --resolve term.gpuaas.test:443:10.231.77.10 https://term.gpuaas.test/v1/terminal/ws | grep -q 101`,
 		},
 		"host-key-changed": {
 			on: node, do: "cp -a /etc/ssh/ssh_host_ed25519_key /run/fault.key; rm /etc/ssh/ssh_host_ed25519_key; ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key; systemctl restart ssh",
@@ -145,6 +166,7 @@ func faults() map[string]fault {
 		"ingress-ca-drift": {platform, "! cmp -s /etc/nginx/tls/ingress-ca.crt /etc/gpuaas-platform/pki/signing-ca.crt", pair(
 			"cp /etc/nginx/tls/ingress-ca.crt /run/fault.ca; openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /dev/null -subj /CN=somebody-else -days 1 -out /etc/nginx/tls/ingress-ca.crt 2>/dev/null; "+restartNginx,
 			"cp /run/fault.ca /etc/nginx/tls/ingress-ca.crt; rm /run/fault.ca; "+restartNginx)},
+		"heartbeat-refused":         {platform, "grep -q fault /etc/nginx/node-ingress.d/node-api.conf", pair(nginxFor("/etc/nginx/node-ingress.d/node-api.conf", `s,^.location / {,	location ~ /heartbeat$ { return 500; } # fault\n&,`, staleHeartbeat))},
 		"result-post-blocked":       {platform, "grep -q fault /etc/nginx/node-ingress.d/node-api.conf", pair(nginx("/etc/nginx/node-ingress.d/node-api.conf", `s,^.location / {,	location ~ /result$ { return 503; } # fault\n&,`))},
 		"edge-rate-limited":         {platform, "curl -sk -m 2 -o /dev/null -w '%{http_code}' --resolve node-api.gpuaas.test:443:10.231.77.11 https://node-api.gpuaas.test/healthz | grep -q 429", pair(nginx("/etc/nginx/node-ingress.d/node-api.conf", `s,if (.ssl_client_verify = NONE).*,add_header Retry-After 5 always; return 429;,`))},
 		"terminal-route-missing":    {platform, "! curl -skf -m 2 -o /dev/null --resolve term.gpuaas.test:443:10.231.77.10 https://term.gpuaas.test/healthz", pair(nginx("/etc/nginx/edge.d/term.conf", `s,location / {.*,location / { return 404; },`))},
@@ -157,6 +179,42 @@ func faults() map[string]fault {
 		add(name, row.on, row.check, row.p[0], row.p[1])
 	}
 	return f
+}
+
+// silentWebSocket is a service that takes every WebSocket, as a gateway does, and then says nothing.
+const silentWebSocket = `mkdir -p /run/systemd/system
+cat >/run/silent-ws <<'X'
+#!/bin/sh
+while read -r name value; do
+	value=$(printf %s "$value" | tr -d '\r')
+	case $(printf %s "$name" | tr A-Z a-z) in
+	sec-websocket-key:) key=$value ;;
+	sec-websocket-protocol:) protocol=$value ;;
+	"$(printf '\r')" | '') break ;;
+	esac
+done
+accept=$(printf %s "${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11" | openssl sha1 -binary | openssl base64)
+printf 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n' "$accept"
+if [ -n "$protocol" ]; then printf 'Sec-WebSocket-Protocol: %s\r\n' "${protocol%%,*}"; fi
+printf '\r\n'
+sleep 30
+X
+chmod 755 /run/silent-ws
+printf '[Socket]\nListenStream=127.0.0.1:8099\nAccept=yes\n' >/run/systemd/system/silent-ws.socket
+printf '[Service]\nExecStart=/bin/sh /run/silent-ws\nStandardInput=socket\n' >/run/systemd/system/silent-ws@.service
+systemctl daemon-reload; systemctl start silent-ws.socket
+`
+
+const endSilence = "systemctl stop silent-ws.socket 'silent-ws@*'; rm -f /run/silent-ws /run/systemd/system/silent-ws.socket /run/systemd/system/silent-ws@.service; systemctl daemon-reload"
+
+// guestAgentDown is what a provider whose machine lost its guest agent says, until the test is over.
+func guestAgentDown(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	say := func(status string) {
+		api(t, l, adminNode+"/provider", `{"guest_agent":{"status":"`+status+`"},"reason":"fault by hand"}`)
+	}
+	t.Cleanup(func() { say("running") })
+	say("down")
 }
 
 // fillDisk fills in shrinking steps, since the last bytes of a file system are given out in pages; journald gives some

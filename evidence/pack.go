@@ -75,8 +75,12 @@ const maxBundle = 256 << 20
 // ErrBundle is what every finding about a damaged bundle wraps.
 var ErrBundle = errors.New("the bundle is not as it was packed")
 
+// ErrNoBundle is what every refusal of a file wraps that is no bundle at all.
+var ErrNoBundle = errors.New("it is no evidence bundle")
+
 // Open reads an archive and checks it against its manifest: every file is there, is what it was, and nothing else is.
-// The files' Data is filled in. An error about the contents wraps ErrBundle and names all that is wrong.
+// The files' Data is filled in. An error about the contents wraps ErrBundle and names all that is wrong; a file that is
+// something else wraps ErrNoBundle.
 func Open(r io.Reader) (*Manifest, error) {
 	m, found, err := unpack(r)
 	if err != nil {
@@ -110,26 +114,35 @@ func Open(r io.Reader) (*Manifest, error) {
 // unpack reads the whole archive.
 func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 	input := bufio.NewReader(r)
+	if err := isGzip(input); err != nil {
+		return nil, nil, err
+	}
 	zip, err := gzip.NewReader(input)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
 	}
 	zip.Multistream(false)
 	limited := &io.LimitedReader{R: zip, N: maxBundle}
-	t := tar.NewReader(limited)
+	head := bufio.NewReader(limited)
+	if err := isTar(head); err != nil {
+		return nil, nil, err
+	}
+	t := tar.NewReader(head)
 	m, found := (*Manifest)(nil), map[string][]byte{}
 	for {
 		h, err := t.Next()
 		switch {
 		case errors.Is(err, io.EOF) && m == nil:
-			return nil, nil, fmt.Errorf("%w: it has no manifest", ErrBundle)
+			return nil, nil, fmt.Errorf("%w: it has no %s", ErrNoBundle, ManifestName)
 		case errors.Is(err, io.EOF):
-			if err := endsHere(limited, input); err != nil {
+			if err := endsHere(head, input); err != nil {
 				return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
 			}
 			return m, found, nil
 		case err != nil:
 			return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
+		case m == nil && h.Name != ManifestName:
+			return nil, nil, withoutManifest(t)
 		case h.Typeflag != tar.TypeReg:
 			return nil, nil, fmt.Errorf("%w: %s is no plain file", ErrBundle, h.Name)
 		}
@@ -138,7 +151,7 @@ func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 			return nil, nil, fmt.Errorf("%w: %s: %w", ErrBundle, h.Name, err)
 		}
 		if m == nil {
-			if m, err = readManifest(h.Name, data); err != nil {
+			if m, err = readManifest(data); err != nil {
 				return nil, nil, err
 			}
 			continue
@@ -165,18 +178,52 @@ func endsHere(unpacked, packed io.Reader) error {
 	return nil
 }
 
-func readManifest(name string, data []byte) (*Manifest, error) {
+// isGzip refuses what does not begin as a gzip stream does.
+func isGzip(r *bufio.Reader) error {
+	switch magic, _ := r.Peek(2); {
+	case len(magic) == 0:
+		return fmt.Errorf("%w: it is empty", ErrNoBundle)
+	case !bytes.Equal(magic, []byte{0x1f, 0x8b}):
+		return fmt.Errorf("%w: it is no gzip file", ErrNoBundle)
+	}
+	return nil
+}
+
+// isTar refuses a whole stream in which there is no tar archive. One that is cut short is not judged by this.
+func isTar(r *bufio.Reader) error {
+	const block, magicAt = 512, 257
+	head, err := r.Peek(block)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && head[0] != 0 && !bytes.HasPrefix(head[magicAt:], []byte("ustar")):
+		return fmt.Errorf("%w: there is no tar archive in it", ErrNoBundle)
+	}
+	return nil
+}
+
+// withoutManifest is the error of an archive that begins with another file: a bundle whose files were put in another
+// order, or another archive.
+func withoutManifest(t *tar.Reader) error {
+	for {
+		h, err := t.Next()
+		if err != nil {
+			return fmt.Errorf("%w: it has no %s", ErrNoBundle, ManifestName)
+		}
+		if h.Name == ManifestName {
+			return fmt.Errorf("%w: it does not begin with its manifest", ErrBundle)
+		}
+	}
+}
+
+func readManifest(data []byte) (*Manifest, error) {
 	m := &Manifest{}
+	var of struct{ APIVersion, Kind string }
+	if err := json.Unmarshal(data, &of); err == nil && (of.APIVersion != diag.APIVersion || of.Kind != KindBundle) {
+		return nil, fmt.Errorf("%w: its manifest is that of kind %q, version %q", ErrNoBundle, of.Kind, of.APIVersion)
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if name != ManifestName {
-		return nil, fmt.Errorf("%w: it does not begin with its manifest", ErrBundle)
-	}
 	if err := d.Decode(m); err != nil {
 		return nil, fmt.Errorf("%w: the manifest: %w", ErrBundle, err)
-	}
-	if m.APIVersion != diag.APIVersion || m.Kind != KindBundle {
-		return nil, fmt.Errorf("%w: it is a %s of %s", ErrBundle, m.Kind, m.APIVersion)
 	}
 	return m, nil
 }

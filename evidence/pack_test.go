@@ -113,10 +113,11 @@ func TestOpenFindsChanges(t *testing.T) {
 		"a new file":     {func(f []tampered) []tampered { return append(f, tampered{"x", "y", tar.TypeReg}) }, "x is not in the manifest"},
 		"a file twice":   {func(f []tampered) []tampered { return append(f, f[1]) }, "twice"},
 		"a link":         {func(f []tampered) []tampered { return append(f, tampered{"l", "", tar.TypeSymlink}) }, "no plain file"},
-		"no manifest":    {func(f []tampered) []tampered { return f[1:] }, "manifest"},
-		"nothing at all": {func([]tampered) []tampered { return nil }, "no manifest"},
-		"another kind":   {func(f []tampered) []tampered { f[0].data = `{"apiVersion":"x","kind":"y"}`; return f }, "a y of x"},
-		"unknown fields": {func(f []tampered) []tampered { f[0].data = `{"surprise":1}`; return f }, "surprise"},
+		"manifest last":  {func(f []tampered) []tampered { return append(f[1:], f[0]) }, "does not begin with its manifest"},
+		"unknown fields": {func(f []tampered) []tampered {
+			f[0].data = strings.Replace(f[0].data, "{", `{"surprise":1,`, 1)
+			return f
+		}, "surprise"},
 		"a file elsewhere": {func(f []tampered) []tampered {
 			f[0].data = strings.Replace(f[0].data, `"a.txt"`, `"../a.txt"`, 1)
 			f[1].name = "../a.txt"
@@ -132,9 +133,44 @@ func TestOpenFindsChanges(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, cut := range []int{0, 5, len(good) / 2, len(good) - 4} {
+	for _, cut := range []int{2, 5, 11, len(good) / 2, len(good) - 4} {
 		if _, err := Open(bytes.NewReader(good[:cut])); !errors.Is(err, ErrBundle) {
 			t.Errorf("cut at %d: %v", cut, err)
+		}
+	}
+}
+
+// TestOpenRefusesWhatIsNoBundle: a file that is something else is not a bundle that was changed.
+func TestOpenRefusesWhatIsNoBundle(t *testing.T) {
+	good := entries(t, pack(t, manifest(twoFiles()...)))
+	zipped := func(text string) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = w.Write([]byte(text))
+		_ = w.Close()
+		return b.Bytes()
+	}
+	kind := []tampered{{good[0].name, `{"apiVersion":"x","kind":"y"}`, tar.TypeReg}}
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":             {nil, "it is empty"},
+		"text":              {[]byte("root:x:0:0:root:/root:/bin/bash\n"), "no gzip file"},
+		"one byte":          {[]byte{0x1f}, "no gzip file"},
+		"a short text":      {zipped("hello\n"), "no tar archive"},
+		"nothing, zipped":   {zipped(""), "no tar archive"},
+		"a long text":       {zipped(strings.Repeat("hello\n", 500)), "no tar archive"},
+		"an empty archive":  {repack(t, nil), "no manifest.json"},
+		"another archive":   {repack(t, good[1:]), "no manifest.json"},
+		"a folder's":        {repack(t, []tampered{{"x/", "", tar.TypeDir}, {"x/y", "z", tar.TypeReg}}), "no manifest.json"},
+		"another manifest":  {repack(t, kind), `kind "y", version "x"`},
+		"a manifest of {}":  {repack(t, []tampered{{good[0].name, `{}`, tar.TypeReg}}), `kind ""`},
+		"one that is newer": {repack(t, []tampered{{good[0].name, `{"apiVersion":"gpuaasctl/v9","kind":"EvidenceBundle"}`, tar.TypeReg}}), "v9"},
+	} {
+		_, err := Open(bytes.NewReader(c.data))
+		if !errors.Is(err, ErrNoBundle) || errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -111,6 +111,18 @@ func Faults() []Expect {
 			Name: "sudo-refused", Hop: diag.HopNodeOpsAccess, Signal: one(diag.SigOpsSSHFailed), Failure: []diag.Failure{diag.NotPermitted},
 			Green: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip, diag.HopBrowserTerminalWS, diag.HopAppUserRoute},
 		},
+		{
+			Name: "guest-agent-down", Hop: diag.HopNodeOpsAccess, Signal: one(diag.SigOpsAccessUnhealthy), Failure: []diag.Failure{diag.TCPTimeout},
+			Green: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip, diag.HopBrowserTerminalWS, diag.HopAppUserRoute},
+		},
+		{
+			Name: "terminal-upgrade-unanswered", Hop: diag.HopBrowserTerminalWS, Signal: one(diag.SigConnectingStuck),
+			Green: append(management(), workload...),
+		},
+		{
+			Name: "heartbeat-refused", Hop: diag.HopNodeHeartbeat, Signal: one(diag.SigHeartbeatStale),
+			Green: append([]diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRecoveryStatus, diag.HopNodeTaskRoundtrip, diag.HopBrowserTerminalWS}, workload...),
+		},
 		{Name: "workload-stopped", Hop: diag.HopAppRuntimeLiveness, Signal: one(diag.SigAppStopped), Green: management()},
 		{Name: "workload-route-broken", Hop: diag.HopAppUserRoute, Signal: one(diag.SigAppRouteFailed), Green: append(management(), diag.HopAppRuntimeLiveness)},
 		{

@@ -40,7 +40,7 @@ func nodeOpsAccess() Hop {
 				text += ": " + f.Detail
 			}
 			guest := c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.guest_agent_status")
-			if guest == "down" || guest == "stopped" || guest == "unreachable" {
+			if diag.GuestAgentGone(guest) {
 				sig, text = diag.SigOpsAccessUnhealthy, text+"; the provider says that the guest agent is "+guest
 			}
 			if contactFresh(c) {

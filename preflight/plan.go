@@ -45,7 +45,7 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 		}
 	}
 	if nodeHost != "" {
-		s.Expected["ssh"] = sshCommand(p.SSH, nodeHost)
+		s.Expected["ssh"] = sshCommand(p.SSHOf(nodeID), nodeHost)
 	}
 	return s
 }

@@ -53,6 +53,37 @@ func Replay(r *diag.Report) (*diag.Report, error) {
 	return &again, nil
 }
 
+// Stated is the verdict of a report as it can be compared with another one of the same facts.
+func Stated(r *diag.Report) diag.StatedVerdict {
+	v := &r.Verdict
+	s := diag.StatedVerdict{
+		Outcome: v.Outcome, FirstFailedHop: v.FirstFailedHop, Confidence: v.Confidence, Reason: v.Reason, RulesVersion: r.Run.RulesVersion,
+	}
+	if b := v.Blame; b != nil {
+		s.Hop, s.Signal, s.Failure = b.Hop, b.Signal, b.Failure
+	}
+	return s
+}
+
+// SameVerdict says whether two verdicts say the same; the rules that gave them may differ.
+func SameVerdict(a, b diag.StatedVerdict) bool {
+	a.RulesVersion, b.RulesVersion = "", ""
+	return a == b
+}
+
+// Compared notes in a replay what the walk's own report stated, where today's rules say otherwise. A replay of a replay
+// is compared with the walk's own, so that it is the same document again.
+func Compared(recorded, replayed *diag.Report) {
+	stated := Stated(recorded)
+	if recorded.Replayed != nil {
+		stated = recorded.Replayed.Stated
+	}
+	replayed.Replayed = nil
+	if !SameVerdict(stated, Stated(replayed)) {
+		replayed.Replayed = &diag.Replayed{Stated: stated}
+	}
+}
+
 func checkProof(r *diag.Report, p *diag.Proof) error {
 	if p == nil {
 		return nil

@@ -26,7 +26,11 @@ type Job struct {
 // within about a second of ctx's end; it shares the job's plan and subject.
 func Run(ctx context.Context, j *Job) *diag.Report {
 	early := make(chan pulled, 1)
+	began := time.Now()
 	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.pullEarly(ctx, early))
+	if j.Observe != nil {
+		j.Observe(Event{Kind: EvidenceAwaited, At: time.Since(began)})
+	}
 	evidence := j.evidence(ctx, early, facts, ended)
 	now := time.Now()
 	r := &diag.Report{

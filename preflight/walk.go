@@ -30,7 +30,10 @@ type EventKind int
 const (
 	HopStarted EventKind = iota
 	StepDone
+	CountersStarted // of a step that failed: what differs in one input is asked now
+	CountersDone
 	HopDone
+	EvidenceAwaited // of no hop: all are done, and the platform's evidence is pulled in
 )
 
 // Event is one line of progress. At counts from the start of the walk.
@@ -38,6 +41,7 @@ type Event struct {
 	Kind   EventKind
 	Hop    diag.HopID
 	Step   diag.StepResult // of StepDone
+	Count  int             // of CountersStarted and CountersDone: how many
 	Result diag.HopResult  // of HopDone; provisional: the report is judged once more over all facts
 	At     time.Duration
 }
@@ -260,6 +264,11 @@ func (w *walker) ask(ctx context.Context, end time.Time, f *diag.Fact, counters 
 		req.TimeoutMS = min(req.TimeoutMS, left.Milliseconds()-50)
 		by[k.From] = append(by[k.From], req)
 	}
+	if len(counters) == 0 {
+		return
+	}
+	w.emit(Event{Kind: CountersStarted, Hop: h.ID, Count: len(counters)})
+	defer w.emit(Event{Kind: CountersDone, Hop: h.ID, Count: len(counters)})
 	var wg sync.WaitGroup
 	for from, reqs := range by {
 		wg.Go(func() {

@@ -50,6 +50,12 @@ func problems(p *Profile) []problem {
 		if n.Host == "" {
 			add("nodes."+id, fmt.Errorf("node %s has no host", id))
 		}
+		if n.Port != 0 {
+			add("nodes."+id+".port", checkPort(n.Port))
+		}
+		if n.User != "" {
+			add("nodes."+id+".user", checkLogin(n.User))
+		}
 	}
 	for key, v := range map[string]string{
 		"trust.signing_ca_fingerprint":      p.Trust.SigningCAFingerprint,

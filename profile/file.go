@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,8 +160,8 @@ func lineError(path, m string) *FileError {
 // plainWords rewrites the YAML library's messages about fields and types for someone who edits a profile.
 func plainWords(m string) string {
 	if rest, ok := strings.CutPrefix(m, "field "); ok {
-		if name, _, ok := strings.Cut(rest, " not found in type "); ok {
-			return fmt.Sprintf("unknown field %q%s", name, nearest(name, fieldKeys()))
+		if name, place, ok := strings.Cut(rest, " not found in type "); ok {
+			return fmt.Sprintf("unknown field %q%s", name, nearest(name, fieldsOf(reflect.TypeFor[Profile](), place)))
 		}
 	}
 	if rest, ok := strings.CutPrefix(m, "cannot unmarshal "); ok {
@@ -192,21 +193,27 @@ func typeWords(typ string) string {
 	return "a mapping"
 }
 
-// fieldKeys is every field name of the file's structs, for suggestions.
-func fieldKeys() []string {
-	keys := []string{
-		"nodes", "host", "labels", "platform_ssh", "port", "sudo", "signing_ca_fingerprint", "ingress_ca_fingerprint",
-		"node_api_server_fingerprint", "agent", "unit", "env_file", "dir", "binary", "record", "policy", "budgets",
-		"mapping", "paths", "fields", "peek", "token_command", "edge_cookie_command", "app", "websocket", "headers_path", "injected_headers", "chaos", "allow", "windows", "ca_cert", "ca_key", "ssh", "auth", "trust",
+// fieldsOf are the names of the fields that the mapping of Go type place has in a file, looked for in t and below it.
+func fieldsOf(t reflect.Type, place string) []string {
+	for t.Kind() == reflect.Map || t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	for _, s := range settings {
-		_, last, found := strings.Cut(s.key, ".")
-		if !found {
-			last = s.key
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if t.String() != place {
+			if found := fieldsOf(f.Type, place); found != nil {
+				return found
+			}
+		} else if name != "" && name != "-" {
+			names = append(names, name)
 		}
-		keys = append(keys, last)
 	}
-	return keys
+	return names
 }
 
 func joinErrors(found []*FileError) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,9 +103,25 @@ func override(p *Profile, origins Origins, flags map[string]Flag, env func(strin
 			p.Auth.TokenCommand = nil
 		case "auth.edge_cookie_file":
 			p.Auth.EdgeCookieCommand = nil
+		case "ssh.user", "ssh.port": // what is given for this run also stands in place of a node's own
+			forgetOwn(p, s.key)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// forgetOwn takes the nodes' own users or ports out of p. The map is a new one: the one that was read may be shared.
+func forgetOwn(p *Profile, key string) {
+	nodes := maps.Clone(p.Nodes)
+	for id, n := range nodes {
+		if key == "ssh.user" {
+			n.User = ""
+		} else {
+			n.Port = 0
+		}
+		nodes[id] = n
+	}
+	p.Nodes = nodes
 }
 
 // Dir is the folder of the profiles: $XDG_CONFIG_HOME/gpuaasctl/profiles, else under ~/.config.

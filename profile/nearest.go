@@ -6,10 +6,13 @@ import (
 )
 
 // nearest suggests the known word that is closest to an unknown one, as ` (did you mean "x"?)`, or nothing where none
-// is close.
+// is close. A word that is given as unknown is never suggested: it may be known in another place.
 func nearest(word string, known []string) string {
 	best, bestAway := "", max(2, len(word)/3)+1
 	for _, k := range known {
+		if k == word {
+			continue
+		}
 		away := distance(word, k)
 		if len(word) > 3 && strings.HasPrefix(k, word) { // the beginning of a long name is a good try
 			away = min(away, 2)

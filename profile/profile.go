@@ -39,7 +39,9 @@ type Profile struct {
 
 // Node says how one node is reached.
 type Node struct {
-	Host   string            `yaml:"host"` // name or address for SSH
+	Host   string            `yaml:"host"`           // name or address for SSH
+	User   string            `yaml:"user,omitempty"` // in place of ssh.user
+	Port   int               `yaml:"port,omitempty"` // in place of ssh.port
 	Labels map[string]string `yaml:"labels,omitempty"`
 }
 
@@ -52,6 +54,18 @@ type SSH struct {
 	Jump       string `yaml:"jump,omitempty"`
 	KnownHosts string `yaml:"known_hosts,omitempty"`
 	Sudo       *bool  `yaml:"sudo,omitempty"` // default: sudo -n when the login is not root
+}
+
+// SSHOf says how to log in on a node: as ssh has it, with the node's own user and port where it has them.
+func (p *Profile) SSHOf(node string) SSH {
+	s, own := p.SSH, p.Nodes[node]
+	if own.User != "" {
+		s.User = own.User
+	}
+	if own.Port != 0 {
+		s.Port = own.Port
+	}
+	return s
 }
 
 // Auth says where secrets come from: each from a file, whose mode is checked (others must not read it), or from what a

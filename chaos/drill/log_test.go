@@ -31,6 +31,20 @@ func TestNothingIsTouchedUntold(t *testing.T) {
 	}
 }
 
+// TestLogNamesTheTool: the first event has the versions of the tool that runs the drill, also in a log that ends there.
+func TestLogNamesTheTool(t *testing.T) {
+	o := newWorld("n1").run(t, planOf("n1"))
+	first, _, _ := bytes.Cut(o.log.Bytes(), []byte("\n"))
+	events, _, err := drill.ReadEvents(bytes.NewReader(append(first, '\n')))
+	if err != nil || len(events) != 1 {
+		t.Fatalf("%d events: %v", len(events), err)
+	}
+	story := drill.Tell(events)
+	if d := story.Drill(); d.Tool != "v1.2.3" || d.Rules != "7" {
+		t.Errorf("the drill was run by %q, rules %q", d.Tool, d.Rules)
+	}
+}
+
 // TestLogThatBreaks: a run whose log ends in the middle begins nothing that could not be told of, puts everything back, and
 // says so: it is no pass, which its log would not be either.
 func TestLogThatBreaks(t *testing.T) {

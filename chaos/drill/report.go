@@ -13,7 +13,8 @@ const ReportKind = "DrillReport"
 type Report struct {
 	APIVersion  string       `json:"apiVersion"`
 	Kind        string       `json:"kind"`
-	ToolVersion string       `json:"tool_version"`
+	ToolVersion string       `json:"tool_version,omitempty"` // of the tool that ran the drills; absent where they differ or their logs lack it
+	RenderedBy  string       `json:"rendered_by,omitempty"`  // version of the tool that made this report from logs of runs
 	Profile     string       `json:"profile,omitempty"`
 	Book        *Game        `json:"book,omitempty"`
 	StartedAt   diag.Time    `json:"started_at"`
@@ -35,6 +36,8 @@ type Game struct {
 // Drill is what came of one run.
 type Drill struct {
 	Run        string    `json:"run"`
+	Tool       string    `json:"tool_version,omitempty"`  // of the tool that ran it; absent where its log lacks it
+	Rules      string    `json:"rules_version,omitempty"` // by which its walks were judged; absent where its log lacks it
 	Scenario   string    `json:"scenario"`
 	Title      string    `json:"title"`
 	Severity   string    `json:"severity"`

@@ -16,6 +16,8 @@ import (
 // Job is a run, ready to go.
 type Job struct {
 	Plan     chaos.Plan
+	Tool     string                                        // version of the tool that runs it
+	Rules    string                                        // version of the rules by which Walk judges
 	Book     *Game                                         // the game day that the run is of; nil: none
 	Machines map[string]Machine                            // of the plan's targets and looks, by id; "" is where the tool runs
 	Walk     func(ctx context.Context) *diag.Report        // the whole chain once; ends within a second of ctx
@@ -63,7 +65,7 @@ func Run(ctx context.Context, j Job) *Story {
 	r := &runner{Job: j, began: time.Now(), quiet: func() {}, kept: map[string]time.Time{}, mute: map[string]bool{}}
 	plan := j.Plan.Redacted()
 	plan.Facts = nil
-	r.tell(Event{Kind: Begun, Plan: &plan, Book: j.Book})
+	r.tell(Event{Kind: Begun, Plan: &plan, Tool: j.Tool, Rules: j.Rules, Book: j.Book})
 	switch {
 	case r.deaf: // nothing is touched that could not be told of
 	case len(plan.Refused) > 0:

@@ -12,7 +12,9 @@ import (
 // Story is what a run's events add up to, at any time of it.
 type Story struct {
 	Plan        chaos.Plan
-	Book        *Game // of the game day; nil: it is of none
+	Tool        string // version of the tool that ran it; "" where its log does not have it
+	Rules       string // version of the rules by which its walks were judged, likewise
+	Book        *Game  // of the game day; nil: it is of none
 	Began       diag.Time
 	Ended       diag.Time // zero: it goes on, or was killed
 	NowMS       int64     // of the last event
@@ -95,7 +97,7 @@ func where(e Event) string {
 }
 
 func (s *Story) begin(e Event) {
-	s.Began, s.Book = e.At, e.Book
+	s.Began, s.Book, s.Tool, s.Rules = e.At, e.Book, e.Tool, e.Rules
 	if e.Plan == nil {
 		return
 	}

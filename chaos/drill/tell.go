@@ -10,7 +10,7 @@ func (s *Story) Drill() Drill {
 	m := s.Plan.Scenario.Metadata
 	d := Drill{
 		Run: s.Plan.Run, Scenario: m.ID, Title: m.Title, Severity: m.Severity, Owner: m.Owner, Runbook: m.Runbook,
-		Node: s.Plan.Node, Allocation: s.Plan.Allocation, PlanHash: s.Plan.Hash,
+		Node: s.Plan.Node, Allocation: s.Plan.Allocation, PlanHash: s.Plan.Hash, Tool: s.Tool, Rules: s.Rules,
 		StartedAt: s.Began, EndedAt: s.Ended, DurationMS: s.NowMS,
 		Verdict: s.Verdict(), Claims: s.Claims(), Expected: s.expected(), Observed: s.observed(),
 		Inject: s.injected(), Detect: s.detect(), Recover: s.recovered(),

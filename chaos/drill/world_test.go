@@ -320,7 +320,7 @@ func (w *world) run(t *testing.T, p chaos.Plan) (o outcome) {
 		defer cancel()
 		abandon := make(chan struct{})
 		j := drill.Job{
-			Plan: p, Machines: map[string]drill.Machine{"": here{w}}, Walk: w.walk, Decide: w.decide, Write: w.write, Abandon: abandon,
+			Plan: p, Tool: "v1.2.3", Rules: "7", Machines: map[string]drill.Machine{"": here{w}}, Walk: w.walk, Decide: w.decide, Write: w.write, Abandon: abandon,
 			Observe: func(e drill.Event, s *drill.Story) {
 				if e.Kind == w.kind || e.Seq == w.seq {
 					cancel()

@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +32,7 @@ func junit(r *drill.Report) render.JUnitSuites {
 		all.Suites = append(all.Suites, s)
 	}
 	for _, id := range r.NotRun {
-		all.Tests, all.Skipped = all.Tests+1, all.Skipped+1
+		all.Tests++
 		all.Suites = append(all.Suites, render.JUnitSuite{
 			Name: clean(id), Tests: 1, Skipped: 1, Time: "0",
 			Cases: []render.JUnitCase{{Name: "run", ClassName: "drill." + clean(id), Time: "0", Skipped: &render.JUnitProblem{Message: "not run: it ended before"}}},
@@ -54,7 +53,7 @@ func suite(r *drill.Report, d *drill.Drill) render.JUnitSuite {
 	c := cellsOf(d)
 	s := render.JUnitSuite{
 		Name: clean(d.Scenario), Time: junitSeconds(d.DurationMS), Hostname: clean(d.Node),
-		Properties: properties([]render.JUnitProperty{
+		Properties: render.JUnitProperties([]render.JUnitProperty{
 			{Name: "run", Value: clean(d.Run)}, {Name: "plan_hash", Value: clean(d.PlanHash)}, {Name: "seed", Value: seed(r)},
 			{Name: "verdict", Value: clean(d.Verdict.Word)}, {Name: "severity", Value: clean(d.Severity)}, {Name: "owner", Value: clean(d.Owner)},
 			{Name: "detected", Value: c.detected.Text}, {Name: "recovered", Value: c.recovered.Text}, {Name: "residue", Value: c.residue.Text},
@@ -84,11 +83,6 @@ func suite(r *drill.Report, d *drill.Drill) render.JUnitSuite {
 		s.Tests, s.Errors = s.Tests+1, s.Errors+1
 	}
 	return s
-}
-
-// properties are those that have a value.
-func properties(all []render.JUnitProperty) []render.JUnitProperty {
-	return slices.DeleteFunc(all, func(p render.JUnitProperty) bool { return p.Value == "" })
 }
 
 func seed(r *drill.Report) string {

@@ -28,8 +28,19 @@ func writeMarkdown(w io.Writer, r *drill.Report) error {
 				}
 			}
 		}
-		l("Written by gpuaasctl %s.", md(r.ToolVersion))
+		l("%s", writtenBy(r))
 	})
+}
+
+// writtenBy names the tool that ran the drills, and the one that rendered the page where that is another run of it.
+func writtenBy(r *drill.Report) string {
+	switch {
+	case r.RenderedBy == "":
+		return fmt.Sprintf("Written by gpuaasctl %s.", md(r.ToolVersion))
+	case r.ToolVersion == "":
+		return fmt.Sprintf("Rendered by gpuaasctl %s.", md(r.RenderedBy))
+	}
+	return fmt.Sprintf("Run by gpuaasctl %s, rendered by gpuaasctl %s.", md(r.ToolVersion), md(r.RenderedBy))
 }
 
 func md[T ~string](s T) string { return render.MarkdownText(string(s)) }

@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/internal/xunit"
 )
 
 func rendered(t *testing.T, r *drill.Report, o render.Options) string {
@@ -95,12 +96,25 @@ func TestEveryVerdictInEveryFormat(t *testing.T) {
 		if out := rendered(t, r, render.Options{Format: render.Short}); !strings.HasPrefix(out, symbol+" "+string(w)+"  ") {
 			t.Errorf("%s in short begins with %q", w, out[:min(20, len(out))])
 		}
+		if err := xunit.Check([]byte(rendered(t, r, render.Options{Format: render.JUnit}))); err != nil {
+			t.Errorf("%s: %v", w, err)
+		}
 		var s render.JUnitSuites
 		if err := xml.Unmarshal([]byte(rendered(t, r, render.Options{Format: render.JUnit})), &s); err != nil {
 			t.Fatal(err)
 		}
 		if green := s.Failures+s.Errors == 0; green != (w == drill.Pass) {
 			t.Errorf("%s: junit has %d failures and %d errors", w, s.Failures, s.Errors)
+		}
+	}
+}
+
+// TestJUnitOfADay: a report of many drills, also of some that were not run, is one that a strict reader takes.
+func TestJUnitOfADay(t *testing.T) {
+	for name, r := range reports(t) {
+		r.NotRun = append(r.NotRun, "one", "two")
+		if err := xunit.Check([]byte(rendered(t, r, render.Options{Format: render.JUnit}))); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

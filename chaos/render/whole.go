@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -186,7 +187,7 @@ func (p *page) where(r *drill.Report, d *drill.Drill) {
 	p.Field("runbook", clean(d.Runbook), render.Plain)
 	p.Field("evidence", clean(strings.Join(d.Evidence, "; ")), render.Faint)
 	parts := []string{}
-	for _, f := range [][2]string{{"", d.Run}, {"plan ", shortHash(d)}, {"", stamp(d)}, {"gpuaasctl ", r.ToolVersion}} {
+	for _, f := range [][2]string{{"", d.Run}, {"plan ", shortHash(d)}, {"", stamp(d)}, {"gpuaasctl ", toolOf(r, d)}, {"rendered by gpuaasctl ", r.RenderedBy}} {
 		if f[1] != "" {
 			parts = append(parts, f[0]+clean(f[1]))
 		}
@@ -197,6 +198,9 @@ func (p *page) where(r *drill.Report, d *drill.Drill) {
 
 // shortHash tells plans apart as well as the whole hash does, which the JSON has.
 func shortHash(d *drill.Drill) string { return d.PlanHash[:min(len(d.PlanHash), 12)] }
+
+// toolOf is the version of the tool that ran the drill; "" where neither its log nor its report has it.
+func toolOf(r *drill.Report, d *drill.Drill) string { return cmp.Or(d.Tool, r.ToolVersion) }
 
 // stamp is when the run was, and for how long.
 func stamp(d *drill.Drill) string {

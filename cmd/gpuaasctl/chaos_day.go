@@ -116,7 +116,7 @@ func (d *gameDay) one(ctx context.Context, i int, p planned, observe func(tui.Dr
 		observe(tui.DrillUpdate{Index: i, Count: len(d.runs), Event: e, Walk: walk})
 	}
 	story := drill.Run(ctx, drill.Job{
-		Plan: plan, Book: d.report.Book, Machines: hands.all(),
+		Plan: plan, Tool: d.report.ToolVersion, Rules: preflight.RulesVersion, Book: d.report.Book, Machines: hands.all(),
 		Walk: func(ctx context.Context) *diag.Report {
 			return p.job.walk(ctx, deadline, func(e preflight.Event) { tell(drill.Event{}, &e) })
 		},

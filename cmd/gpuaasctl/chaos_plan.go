@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -152,7 +152,12 @@ func (j *job) drillMachines(s *chaos.Scenario, on chaos.Subject) ([]chaos.Machin
 
 // readFacts takes the facts out of a plan.
 func readFacts(path string) (chaos.Facts, error) {
-	data, err := os.ReadFile(path)
+	f, err := openFile(path)
+	if err != nil {
+		return chaos.Facts{}, &usageError{err: fmt.Errorf("--facts: %w", err)}
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(f)
 	if err != nil {
 		return chaos.Facts{}, &usageError{err: fmt.Errorf("--facts: %w", err)}
 	}

@@ -98,3 +98,37 @@ func TestReportOfAGameDay(t *testing.T) {
 		}
 	}
 }
+
+// TestReportNamesTheToolThatRan: the version in a report is that of its log, and never the reader's, which is rendered_by.
+func TestReportNamesTheToolThatRan(t *testing.T) {
+	of := func(run, tool string) *source {
+		begun := drill.Event{Seq: 1, Kind: drill.Begun, Tool: tool, Rules: "1", Plan: &chaos.Plan{Run: run}}
+		if tool == "" {
+			begun.Rules = ""
+		}
+		return &source{run: run, events: []drill.Event{begun, {Seq: 2, Kind: drill.Ended}}}
+	}
+	for name, tc := range map[string]struct {
+		runs []*source
+		want string
+	}{
+		"a log with a version":     {[]*source{of("r1", "v0.1")}, "v0.1"},
+		"a log of an older tool":   {[]*source{of("r1", "")}, ""},
+		"two of one version":       {[]*source{of("r1", "v0.1"), of("r2", "v0.1")}, "v0.1"},
+		"two of two versions":      {[]*source{of("r1", "v0.1"), of("r2", "v0.2")}, ""},
+		"one has none":             {[]*source{of("r1", ""), of("r2", "v0.2")}, ""},
+		"the first has one":        {[]*source{of("r1", "v0.1"), of("r2", "")}, ""},
+		"three, the last as first": {[]*source{of("r1", "v0.1"), of("r2", "v0.2"), of("r3", "v0.1")}, ""},
+	} {
+		r, err := (&sources{runs: tc.runs}).report()
+		if err != nil || r.ToolVersion != tc.want || r.RenderedBy != toolVersion() {
+			t.Errorf("%s: %v, run by %q (want %q), rendered by %q (want %q)", name, err, r.ToolVersion, tc.want, r.RenderedBy, toolVersion())
+			continue
+		}
+		for i, d := range r.Drills {
+			if d.Tool != tc.runs[i].events[0].Tool || d.Rules != tc.runs[i].events[0].Rules {
+				t.Errorf("%s: %s was run by %q, rules %q; its log says %+v", name, d.Run, d.Tool, d.Rules, tc.runs[i].events[0])
+			}
+		}
+	}
+}

@@ -73,7 +73,7 @@ func (j *job) surveyMachine(ctx context.Context, s *chaos.Scenario, on chaos.Sub
 
 // machineConfig says how to get to a machine of a drill, for scripts alone: nothing is put there.
 func (j *job) machineConfig(m chaos.Machine) vantage.NodeConfig {
-	c := vantage.NodeConfig{ID: m.ID, Host: m.Host, SSH: j.Env.Profile.SSH, Agent: j.Env.Profile.Agent, Bare: true}
+	c := vantage.NodeConfig{ID: m.ID, Host: m.Host, SSH: j.Env.Profile.SSHOf(m.ID), Agent: j.Env.Profile.Agent, Bare: true}
 	if m.Role == chaos.RolePlatform {
 		c.SSH = j.Env.Profile.PlatformSSH
 	}

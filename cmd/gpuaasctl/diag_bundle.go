@@ -214,7 +214,7 @@ func newBundleVerify(a *app) *cobra.Command {
 		Short: "Check a bundle against its manifest",
 		Long: `Reads every file of a bundle and compares it with the manifest's digest.
 
-Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read, 3 it is not as it was packed (what differs is named;
+Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read or is no bundle, 3 it is not as it was packed (what differs is named;
 with -o json the document says so).`,
 		Example: `  gpuaasctl diag bundle verify case-4711.tar.gz`,
 		Args:    cobra.ExactArgs(1),
@@ -263,7 +263,7 @@ func newVerified(path string, m *evidence.Manifest, damage error) verified {
 // openBundle reads and checks a bundle: a file that cannot be read is the caller's mistake, one that was changed is a
 // finding, and its manifest is returned where it can be read.
 func openBundle(path string) (*evidence.Manifest, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("read the bundle: %w", err)}
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,7 @@ func newDiagDecode(a *app) *cobra.Command {
 mounted: the record is found below it, and no link on that disk, be it to an absolute path, leads out of it. Slots that
 are torn or flipped are reported, never trusted.
 
-Exit codes: 0 read, 2 usage, 3 read, and the record is damaged or says that it is degraded, 5 nothing could be read.`,
+Exit codes: 0 read, 2 usage, or FILE is no record, 3 read, and the record is damaged or says that it is degraded, 5 nothing could be read.`,
 		Example: `  gpuaasctl diag decode ./record
   gpuaasctl diag decode /mnt/copy/diag -o json
   gpuaasctl diag decode --root /mnt/dead-node`,
@@ -40,7 +41,11 @@ Exit codes: 0 read, 2 usage, 3 read, and the record is damaged or says that it i
 				return &usageError{err: errors.New("what is to be read? name a FILE, a FOLDER, or --root"), command: cmd.CommandPath()}
 			}
 			f, err := readRecordAt(root, path)
-			if err != nil {
+			switch {
+			case err == nil:
+			case errors.Is(err, errNoRecord), root == "" && errors.Is(err, fs.ErrNotExist): // the caller named another file
+				return &usageError{err: err}
+			default:
 				return a.unread(err)
 			}
 			return a.writeRecord("", record.Newest(f, limit), output)
@@ -53,10 +58,35 @@ Exit codes: 0 read, 2 usage, 3 read, and the record is damaged or says that it i
 	return cmd
 }
 
+// errNoRecord is wrapped by every refusal of a path that leads to no record.
+var errNoRecord = errors.New("it is no node record")
+
+// isRecord refuses a file of size bytes that holds nothing of a record, be it a damaged one. A record of empty slots alone
+// is one in which nothing was written yet.
+func isRecord(f *diag.RecordFacts, size int64) error {
+	if f.Valid > 0 {
+		return nil
+	}
+	switch ofOne := func(d diag.DamagedSlot) bool { return d.Why != string(record.Format) }; {
+	case size == 0:
+		return fmt.Errorf("%s: %w: it is empty", f.Path, errNoRecord)
+	case size%record.Size != 0, size > record.Slots*record.Size:
+		return fmt.Errorf("%s: %w: %d bytes are not the size of one, and no slot in it has the format", f.Path, errNoRecord, size)
+	case len(f.Damaged) > 0 && !slices.ContainsFunc(f.Damaged, ofOne):
+		return fmt.Errorf("%s: %w: none of its %d slots has the format of one", f.Path, errNoRecord, f.Slots)
+	}
+	return nil
+}
+
 // readRecordAt reads a file, or the folder of a record's files; below root, where that is given.
 func readRecordAt(root, path string) (diag.RecordFacts, error) {
 	shown := path
 	if root != "" {
+		if st, err := os.Stat(root); err == nil && !st.IsDir() {
+			return diag.RecordFacts{}, fmt.Errorf("--root %s: %w: it is no folder", root, errNoRecord)
+		} else if errors.Is(err, fs.ErrNotExist) {
+			return diag.RecordFacts{}, fmt.Errorf("--root %s: %w: there is no such folder", root, errNoRecord)
+		}
 		if path == "" {
 			path = recordDir
 		}
@@ -73,6 +103,9 @@ func readRecordAt(root, path string) (diag.RecordFacts, error) {
 	if err != nil {
 		return diag.RecordFacts{}, err
 	}
+	if !st.IsDir() && !st.Mode().IsRegular() {
+		return diag.RecordFacts{}, fmt.Errorf("%s: %w: it is no regular file", shown, errNoRecord)
+	}
 	read, folder := func(fsys fs.FS) (diag.RecordFacts, error) { return record.ReadFile(fsys, filepath.Base(path)) }, filepath.Dir(path)
 	if st.IsDir() {
 		read, folder = record.Read, path
@@ -87,5 +120,8 @@ func readRecordAt(root, path string) (diag.RecordFacts, error) {
 		err = fmt.Errorf("%w (a node's whole disk is read with --root %s)", err, shown)
 	}
 	f.Source, f.Path = record.SourceDisk, shown
+	if err == nil && !st.IsDir() && root == "" { // below root the path is a record's, whatever it holds
+		err = isRecord(&f, st.Size())
+	}
 	return f, err
 }

@@ -125,7 +125,7 @@ func readSource(path string) (string, []byte, error) {
 	if err != nil {
 		return path, nil, err
 	}
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return path, nil, err
 	}

@@ -83,7 +83,7 @@ func (s *sources) report() (*drill.Report, error) {
 	if len(s.reports) == 1 && len(s.runs) == 0 {
 		return s.reports[0], nil
 	}
-	r := &drill.Report{APIVersion: diag.APIVersion, Kind: drill.ReportKind, ToolVersion: toolVersion(), EndedBy: diag.EndedCompleted, Drills: []drill.Drill{}}
+	r := &drill.Report{APIVersion: diag.APIVersion, Kind: drill.ReportKind, RenderedBy: toolVersion(), EndedBy: diag.EndedCompleted, Drills: []drill.Drill{}}
 	for i, one := range s.reports {
 		join(r, i == 0, one)
 	}
@@ -102,7 +102,11 @@ func (s *sources) report() (*drill.Report, error) {
 func join(r *drill.Report, first bool, other *drill.Report) {
 	if first {
 		r.Profile, r.Book, r.StartedAt, r.EndedAt = other.Profile, other.Book, other.StartedAt, other.EndedAt
+		r.ToolVersion = other.ToolVersion
 	} else {
+		if r.ToolVersion != other.ToolVersion {
+			r.ToolVersion = ""
+		}
 		if r.Book != nil && (other.Book == nil || r.Book.ID != other.Book.ID || r.Book.Seed != other.Book.Seed) {
 			r.Book = nil
 		}
@@ -144,6 +148,6 @@ func (s *source) report() (*drill.Report, error) {
 		ended = diag.EndedError
 	}
 	return &drill.Report{
-		Profile: story.Plan.Profile, Book: story.Book, StartedAt: d.StartedAt, EndedAt: d.EndedAt, EndedBy: ended, Drills: []drill.Drill{d},
+		ToolVersion: story.Tool, Profile: story.Plan.Profile, Book: story.Book, StartedAt: d.StartedAt, EndedAt: d.EndedAt, EndedBy: ended, Drills: []drill.Drill{d},
 	}, nil
 }

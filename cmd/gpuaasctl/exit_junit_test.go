@@ -3,10 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
+	"io"
+	"path/filepath"
 	"testing"
 
+	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/internal/xunit"
 )
 
 // TestJUnitAgreesWithTheExitCode: whatever a gate stops at, a CI that reads the file stops at the same.
@@ -33,6 +38,60 @@ func TestJUnitAgreesWithTheExitCode(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestJUnitOfEveryRecording: each recorded walk and drill is a file that Jenkins takes, is green where the exit code is 0,
+// and has one failure or error for what is blamed and each other finding, whatever follows from them.
+func TestJUnitOfEveryRecording(t *testing.T) {
+	walks, _ := filepath.Glob("../../golden/reports/*.json")
+	drills, _ := filepath.Glob("../../golden/drills/*.ndjson")
+	if len(walks) < 20 || len(drills) < 20 {
+		t.Fatalf("%d walks and %d drills are recorded", len(walks), len(drills))
+	}
+	a := &app{stderr: io.Discard, env: func(string) string { return "" }}
+	for _, path := range walks {
+		data, err := a.readAll(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := judgeAgain(data)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, failOn := range []string{"", failOnWarn, failOnRegression} {
+			var b bytes.Buffer
+			if err := render.Report(&b, r, render.Options{Format: render.JUnit, FailOn: failOn}); err != nil {
+				t.Fatal(err)
+			}
+			var s render.JUnitSuites
+			if err := errors.Join(xunit.Check(b.Bytes()), xml.Unmarshal(b.Bytes(), &s)); err != nil {
+				t.Errorf("%s %s: %v", path, failOn, err)
+			}
+			if code := codeOf(judged(r, failOn)); (code == 0) != (s.Failures+s.Errors == 0) {
+				t.Errorf("%s %s: exit code %d, %d failures, %d errors", path, failOn, code, s.Failures, s.Errors)
+			}
+			if v := &r.Verdict; failOn == "" && v.Outcome == diag.OutcomeFail && s.Failures > 1+len(v.OtherFindings) {
+				t.Errorf("%s: %d failures of one cause and %d others", path, s.Failures, len(v.OtherFindings))
+			}
+		}
+	}
+	for _, path := range drills {
+		var all sources
+		if err := all.add(path, false); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		r, err := all.report()
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		var b bytes.Buffer
+		if err := drillrender.Report(&b, r, render.Options{Format: render.JUnit}); err != nil {
+			t.Fatal(err)
+		}
+		if err := xunit.Check(b.Bytes()); err != nil {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

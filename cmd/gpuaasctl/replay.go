@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +25,8 @@ func newReplay(a *app) *cobra.Command {
 		Use:   "replay FILE",
 		Short: "Judge the facts of a recorded report again",
 		Long: `Judges the facts of a recorded report (FILE, or - for stdin) again. Nothing is measured: the same facts and the same
-rules give the same verdict. What it says to have changed stays as it was, unless --baseline compares it anew. Exit codes
+rules give the same verdict. Where other rules made the file's verdict and today's differ, one line on stderr and the
+field "replayed" of the JSON name both. What it says to have changed stays as it was, unless --baseline compares it anew. Exit codes
 are those of preflight; a file that is no valid report is 2.`,
 		Example: `  gpuaasctl preflight replay preflight.json
   gpuaasctl preflight replay - -o json <preflight.json
@@ -53,6 +56,8 @@ func (a *app) replay(ctx context.Context, path, output, fail string, baseline *b
 	if err != nil {
 		return &usageError{err: fmt.Errorf("%s: %w", path, err)}
 	}
+	preflight.Compared(recorded, report)
+	a.noteOtherVerdict(path, recorded, report)
 	if report.Diff == nil || baseline.name != "" {
 		if err := a.compareReplay(ctx, report, fail, baseline); err != nil {
 			return err
@@ -62,6 +67,33 @@ func (a *app) replay(ctx context.Context, path, output, fail string, baseline *b
 		return err
 	}
 	return judged(report, fail)
+}
+
+// noteOtherVerdict says on stderr that the file states another verdict than these rules give.
+func (a *app) noteOtherVerdict(path string, recorded, replayed *diag.Report) {
+	file, now := preflight.Stated(recorded), preflight.Stated(replayed)
+	if !preflight.SameVerdict(file, now) {
+		note(a.stderr, "%s states %s (rules %s); the same facts by rules %s: %s", path, statedWords(file), cmp.Or(file.RulesVersion, "unknown"),
+			now.RulesVersion, statedWords(now))
+	}
+}
+
+// statedWords is a verdict in one line.
+func statedWords(s diag.StatedVerdict) string {
+	words := []string{cmp.Or(string(s.Outcome), "no outcome")}
+	if s.Hop != "" {
+		words = append(words, string(s.Hop), string(s.Signal))
+	}
+	if s.Failure != "" {
+		words = append(words, "("+string(s.Failure)+")")
+	}
+	if s.FirstFailedHop != s.Hop {
+		words = append(words, "first failed "+cmp.Or(string(s.FirstFailedHop), "none"))
+	}
+	if s.Confidence != "" {
+		words = append(words, string(s.Confidence))
+	}
+	return strings.Join(append(words, "reason "+cmp.Or(string(s.Reason), "none")), " ")
 }
 
 // compareReplay gives a replayed report a diff, where one is asked for.
@@ -79,7 +111,7 @@ func (a *app) compareReplay(ctx context.Context, r *diag.Report, fail string, ba
 func (a *app) readAll(path string) ([]byte, error) {
 	in := a.stdin
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := openFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("read report: %w", err)
 		}
@@ -94,6 +126,23 @@ func (a *app) readAll(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read report: %s is longer than %d bytes", path, maxReport)
 	}
 	return data, nil
+}
+
+// openFile opens a file to read. A folder is refused, and a pipe that nobody writes to reads as empty in place of waiting
+// for a writer. The error names the path.
+func openFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		_ = f.Close()
+		if err == nil {
+			err = fmt.Errorf("%s is a folder", path)
+		}
+		return nil, err
+	}
+	return f, nil
 }
 
 // strictJSON decodes exactly one document without unknown fields into v; an error names the line.

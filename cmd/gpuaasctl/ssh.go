@@ -99,7 +99,7 @@ func nodeConfig(p profile.Profile, node, host string) vantage.NodeConfig {
 	if host == "" {
 		host = node
 	}
-	return vantage.NodeConfig{ID: node, Host: host, SSH: p.SSH, Agent: p.Agent}
+	return vantage.NodeConfig{ID: node, Host: host, SSH: p.SSHOf(node), Agent: p.Agent}
 }
 
 // askTrust shows the key and returns its fingerprint once the node's name was typed.

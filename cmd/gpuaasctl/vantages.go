@@ -59,7 +59,7 @@ func (p platformHost) Info() diag.VantageInfo {
 func (j *job) nodeConfig() vantage.NodeConfig {
 	p, s := j.Env.Profile, j.Env.Subject
 	return vantage.NodeConfig{
-		ID: s.NodeID, Host: s.NodeHost, SSH: p.SSH, Agent: p.Agent,
+		ID: s.NodeID, Host: s.NodeHost, SSH: p.SSHOf(s.NodeID), Agent: p.Agent,
 		Version: j.Tool, HelperDirs: vantage.HelperDirs(j.libexec), Start: j.Began, TrustArgs: j.trustArgs(),
 	}
 }

@@ -22,6 +22,11 @@ const columnGap = 1
 func (p *page) list(columns []Column, rows [][]Cell, after func(row int)) {
 	widths := measure(columns, rows)
 	shrink(columns, widths, p.width)
+	p.lines(columns, widths, rows, after)
+}
+
+// lines writes titles and rows in columns of given widths.
+func (p *page) lines(columns []Column, widths []int, rows [][]Cell, after func(row int)) {
 	titles := false
 	for _, c := range columns {
 		titles = titles || c.Title != ""

@@ -4,20 +4,21 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// JUnitSuites is the root of a JUnit file in the dialect of Jenkins and Surefire.
+// JUnitSuites is the root of a JUnit file in the dialect of Jenkins and Surefire, whose schema knows no count of skipped
+// cases here.
 type JUnitSuites struct {
 	XMLName  xml.Name     `xml:"testsuites"`
 	Name     string       `xml:"name,attr"`
 	Tests    int          `xml:"tests,attr"`
 	Failures int          `xml:"failures,attr"`
 	Errors   int          `xml:"errors,attr"`
-	Skipped  int          `xml:"skipped,attr"`
 	Time     string       `xml:"time,attr"`
 	Suites   []JUnitSuite `xml:"testsuite"`
 }
@@ -43,8 +44,13 @@ type JUnitProperty struct {
 	Value string `xml:"value,attr"`
 }
 
-// JUnitCase is one hop. A fail is a failure, an inconclusive an error, skipped and not reached are skipped; a warning is a
-// failure where the gate stops at warnings. One more case, "verdict" or "baseline", stands for what no hop says, so that
+// JUnitProperties are those that have a value.
+func JUnitProperties(all []JUnitProperty) []JUnitProperty {
+	return slices.DeleteFunc(all, func(p JUnitProperty) bool { return p.Value == "" })
+}
+
+// JUnitCase is one hop. A fail is a failure, an inconclusive an error; skipped, not reached and a symptom, which follows
+// from another hop's failure, are skipped, so that one cause is one failure. A warning is a failure where the gate stops at warnings. One more case, "verdict" or "baseline", stands for what no hop says, so that
 // a file without failures and errors is always a walk that a gate lets pass.
 type JUnitCase struct {
 	Name      string        `xml:"name,attr"`
@@ -76,28 +82,29 @@ func junit(r *diag.Report, failOn string) JUnitSuites {
 	s := JUnitSuite{
 		Name: Clean(subject(&r.Subject)), Time: secondsOf(r.Run.DurationMS), Hostname: Clean(r.Subject.NodeHost),
 		Timestamp: r.Run.StartedAt.UTC().Format("2006-01-02T15:04:05"), // the dialect knows no zone and no fraction
-		Properties: []JUnitProperty{
+		Properties: JUnitProperties([]JUnitProperty{
 			{"run_id", Clean(r.Run.ID)},
 			{"correlation_id", Clean(r.Run.CorrelationID)},
 			{"outcome", string(r.Verdict.Outcome)},
 			{"ended_by", string(r.Run.EndedBy)},
 			{"owner", Clean(r.Verdict.Owner)},
 			{"user_state", string(r.Verdict.UserState)},
-		},
+		}),
 		Out: junitDiff(r),
 	}
 	if r.Diff != nil {
 		s.Properties = append(s.Properties, JUnitProperty{"regressions", strconv.Itoa(r.Diff.Regressions())})
 	}
+	parent := parents(r)
 	for i := range r.Hops {
-		s.add(junitCase(r, &r.Hops[i], failOn))
+		s.add(junitCase(r, &r.Hops[i], parent, failOn))
 	}
 	if c := gateCase(r, failOn); c != nil && s.Failures+s.Errors == 0 {
 		s.add(*c)
 	}
 	return JUnitSuites{
-		Name: "gpuaasctl preflight", Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Skipped: s.Skipped,
-		Time: s.Time, Suites: []JUnitSuite{s},
+		Name: "gpuaasctl preflight", Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Time: s.Time,
+		Suites: []JUnitSuite{s},
 	}
 }
 
@@ -137,10 +144,15 @@ func gateCase(r *diag.Report, failOn string) *JUnitCase {
 	return c
 }
 
-func junitCase(r *diag.Report, h *diag.HopResult, failOn string) JUnitCase {
+func junitCase(r *diag.Report, h *diag.HopResult, parent map[diag.HopID]diag.HopID, failOn string) JUnitCase {
 	c := JUnitCase{Name: Clean(string(h.ID)), ClassName: "preflight." + Clean(string(h.Layer)), Time: secondsOf(h.DurationMS)}
 	message := Clean(said(&h.Finding))
+	by, symptom := parent[h.ID]
 	switch {
+	case h.Status == diag.StatusFail && symptom && !blamed(&r.Verdict, h.ID):
+		c.Skipped = &JUnitProblem{
+			Message: "follows from " + Clean(string(by)), Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n",
+		}
 	case h.Status == diag.StatusFail, h.Status == diag.StatusWarn && failOn == FailOnWarn:
 		c.Failure = &JUnitProblem{Message: message, Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n"}
 	case h.Status == diag.StatusInconclusive:
@@ -162,9 +174,6 @@ func junitText(r *diag.Report, h *diag.HopResult) string {
 		}
 	}
 	add("failure", string(h.Failure))
-	if by, ok := parents(r)[h.ID]; ok {
-		add("follows from", string(by))
-	}
 	v := &r.Verdict
 	if v.Blame != nil && v.Blame.Hop == h.ID {
 		add("confidence", string(v.Confidence))

@@ -48,6 +48,9 @@ func Done(h *diag.HopResult) HopRow {
 	return r
 }
 
+// AskingWhy is the word of a hop that failed, and whose counter-probes are under way.
+const AskingWhy = "checking why"
+
 // State is a status as symbol and word.
 func State(s diag.Status) Cell { return Cell{s.Symbol() + " " + s.Words(), StatusStyle(s)} }
 
@@ -90,6 +93,12 @@ func vantageCell(h *diag.HopResult, vantage string) Cell {
 	}
 	if h.DurationMS > 0 {
 		total = min(total, h.DurationMS) // steps run side by side
+	}
+	if h.Status == diag.StatusFail && worst == diag.StatusPass { // what was asked was answered, and the answer is what is wrong
+		if total == 0 {
+			return Cell{}
+		}
+		return Cell{"  " + total.Words(), Plain}
 	}
 	if total == 0 {
 		return Cell{worst.Symbol(), StatusStyle(worst)}
@@ -143,20 +152,50 @@ func (r HopRow) cells(number int, text bool) []Cell {
 	return c
 }
 
-// Rows writes hop rows alone, one line each: what a live table shows.
-func Rows(w io.Writer, rows []HopRow, o Options) error {
+// Rows writes hop rows alone, one line each: what a live table shows. Its columns have from the first frame on the width
+// that any status and any time within budgets needs; what is wider is cut.
+func Rows(w io.Writer, rows []HopRow, budgets []int64, o Options) error {
 	p := newPage(o)
-	p.rows(rows, nil)
+	text := p.width >= textColumnFrom
+	columns := hopColumns(text)
+	status, vantage, spent := &columns[1], []*Column{&columns[3], &columns[4]}, &columns[5]
+	for _, s := range diag.Statuses {
+		status.Min = max(status.Min, width(State(s).Text))
+	}
+	status.Min, spent.Min = max(status.Min, width("⠋ "+AskingWhy)), 0
+	spent.Give = 1 // so that 80 columns have room for every hop's name
+	for _, b := range budgets {
+		for _, most := range [...]diag.Millis{999, 99_400, diag.Millis(b)} { // the widest words of milliseconds and of seconds
+			spent.Min = max(spent.Min, width(Spent(most, b)))
+			for _, c := range vantage {
+				c.Min = max(c.Min, width("✘ "+most.Words()))
+			}
+		}
+	}
+	cells := cellsOf(rows, text)
+	widths := measure(columns, nil)
+	for _, c := range cells { // only names and texts have no width of their own
+		widths[2] = max(widths[2], width(c[2].Text))
+		if text {
+			widths[6] = max(widths[6], width(c[6].Text))
+		}
+	}
+	shrink(columns, widths, p.width)
+	p.lines(columns, widths, cells, nil)
 	return p.flush(w)
 }
 
-func (p *page) rows(rows []HopRow, after func(row int)) {
-	text := p.width >= textColumnFrom
+func cellsOf(rows []HopRow, text bool) [][]Cell {
 	cells := make([][]Cell, len(rows))
 	for i, r := range rows {
 		cells[i] = r.cells(i+1, text)
 	}
-	p.list(hopColumns(text), cells, after)
+	return cells
+}
+
+func (p *page) rows(rows []HopRow, after func(row int)) {
+	text := p.width >= textColumnFrom
+	p.list(hopColumns(text), cellsOf(rows, text), after)
 }
 
 // Counts is how many hops have each status, every status named.

@@ -185,6 +185,9 @@ func (c *current) over() bool { return c.has(drill.Ended) }
 // walked is the chain after one event of a walk. A hop that starts once more is of another walk: the one before was cut
 // short, and is not told of.
 func (c chain) walked(e preflight.Event, at time.Duration) chain {
+	if e.Hop == "" { // of the walk as a whole
+		return c
+	}
 	h := c.hops[e.Hop]
 	if !c.walking || e.Kind == preflight.HopStarted && (h.running || h.fresh) {
 		c = c.stale()

@@ -24,8 +24,13 @@ type hop struct {
 	started bool
 	at      time.Duration // start, since the walk's
 	steps   []diag.StepResult
+	spans   []stretch // of steps, in their order
+	asking  int       // counter-probes that are under way
 	result  *diag.HopResult
 }
+
+// stretch is when a step ran, since the walk's start.
+type stretch struct{ from, to time.Duration }
 
 // model is the state of the table. It has no clock of its own: time comes with messages.
 type model struct {
@@ -39,6 +44,7 @@ type model struct {
 	cancel   context.CancelFunc
 	stopping bool
 	done     bool
+	evidence bool // all hops are done, and evidence is awaited
 }
 
 // Sizes until the terminal has told its own.
@@ -79,9 +85,11 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, tea.Suspend
 		}
 	case tickMsg:
-		m.elapsed = time.Duration(msg)
+		m.elapsed = max(m.elapsed, time.Duration(msg))
 		m.frame++
 	case eventMsg:
+		m.elapsed = max(m.elapsed, msg.At) // an event may come before the tick of its time
+		m.evidence = m.evidence || msg.Kind == preflight.EvidenceAwaited
 		m.hops = observed(m.hops, preflight.Event(msg))
 	case doneMsg:
 		m.done = true
@@ -104,6 +112,12 @@ func observed(hops []hop, e preflight.Event) []hop {
 			h.started, h.at = true, e.At
 		case preflight.StepDone:
 			h.steps = append(h.steps[:len(h.steps):len(h.steps)], e.Step)
+			took := time.Duration(e.Step.DurationMS) * time.Millisecond
+			h.spans = append(h.spans[:len(h.spans):len(h.spans)], stretch{max(0, e.At-took), e.At})
+		case preflight.CountersStarted:
+			h.asking += e.Count
+		case preflight.CountersDone:
+			h.asking -= e.Count
 		case preflight.HopDone:
 			r := e.Result
 			h.result = &r

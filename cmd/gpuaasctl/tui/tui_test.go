@@ -45,8 +45,8 @@ func started(id diag.HopID, at time.Duration) eventMsg {
 	return eventMsg{Kind: preflight.HopStarted, Hop: id, At: at}
 }
 
-func stepDone(id diag.HopID, name, vantage string, st diag.Status, took diag.Millis) eventMsg {
-	return eventMsg{Kind: preflight.StepDone, Hop: id, Step: diag.StepResult{Name: name, Vantage: vantage, Status: st, DurationMS: took}}
+func stepDone(id diag.HopID, name, vantage string, st diag.Status, took diag.Millis, at time.Duration) eventMsg {
+	return eventMsg{Kind: preflight.StepDone, Hop: id, At: at, Step: diag.StepResult{Name: name, Vantage: vantage, Status: st, DurationMS: took}}
 }
 
 func hopDone(id diag.HopID, st diag.Status, text string) eventMsg {
@@ -71,29 +71,29 @@ func lineOf(t *testing.T, m model, id diag.HopID) string {
 func TestARowFillsFromPendingToDone(t *testing.T) {
 	m := newModel(testOptions(), func() {})
 	id := diag.HopNodeRuntimeAPI
-	if got, want := lineOf(t, m, id), " 6   pending node_runtime_api_reachability                       -/8 s"; got != want {
+	if got, want := lineOf(t, m, id), " 6   pending      node_runtime_api_reachability                       -/8 s"; got != want {
 		t.Errorf("before:\n got %q\nwant %q", got, want)
 	}
 	m = send(m, started(id, time.Second), tickMsg(1500*time.Millisecond))
-	if got, want := lineOf(t, m, id), " 6 ⠙ running node_runtime_api_reachability     ⠙ 500 ms ⠙ 500 ms 500 ms/8 s"; got != want {
+	if got, want := lineOf(t, m, id), " 6 ⠙ running      node_runtime_api_reachability     ⠙ 500 ms ⠙ 500 ms 500 ms/8 s"; got != want {
 		t.Errorf("running:\n got %q\nwant %q", got, want)
 	}
-	m = send(m, stepDone(id, "http", "node", diag.StatusFail, 420), tickMsg(2*time.Second))
-	if got, want := lineOf(t, m, id), " 6 ⠹ running node_runtime_api_reachability     ⠹ 1.0 s  ✘ 420 ms 1.0 s/8 s"; got != want {
+	m = send(m, stepDone(id, "http", "node", diag.StatusFail, 420, 1500*time.Millisecond), tickMsg(2*time.Second))
+	if got, want := lineOf(t, m, id), " 6 ⠹ running      node_runtime_api_reachability     ⠹ 1.0 s  ✘ 420 ms 1.0 s/8 s"; got != want {
 		t.Errorf("one vantage in:\n got %q\nwant %q", got, want)
 	}
 	m = send(m, hopDone(id, diag.StatusPass, "reached"))
-	if got, want := lineOf(t, m, id), " 6 ✔ pass    node_runtime_api_reachability              ✔ 31 ms  31 ms/8 s"; got != want {
+	if got, want := lineOf(t, m, id), " 6 ✔ pass         node_runtime_api_reachability              ✔ 31 ms  31 ms/8 s"; got != want {
 		t.Errorf("done:\n got %q\nwant %q", got, want)
 	}
-	if got := lineOf(t, m, diag.HopGPUHealth); !strings.HasPrefix(got, "18 – skipped gpu_health") {
+	if got := lineOf(t, m, diag.HopGPUHealth); !strings.HasPrefix(got, "18 – skipped      gpu_health") {
 		t.Errorf("a skipped hop is %q", got)
 	}
 }
 
 func TestAWideTableSaysWhatIsAwaited(t *testing.T) {
 	id := diag.HopNodeRuntimeAPI
-	m := send(newModel(testOptions(), func() {}), tea.WindowSizeMsg{Width: 200, Height: 50}, started(id, 0), stepDone(id, "control", "operator", diag.StatusPass, 9))
+	m := send(newModel(testOptions(), func() {}), tea.WindowSizeMsg{Width: 200, Height: 50}, started(id, 0), stepDone(id, "control", "operator", diag.StatusPass, 9, 9*time.Millisecond))
 	if got := lineOf(t, m, id); !strings.HasSuffix(got, "waits for http") {
 		t.Errorf("%q", got)
 	}
@@ -193,9 +193,9 @@ func TestCtrlCEndsTheWalkAndNothingElse(t *testing.T) {
 
 func TestAnEarlierModelStaysAsItWas(t *testing.T) {
 	id := diag.HopNodeReadiness
-	a := send(newModel(testOptions(), func() {}), started(id, 0), stepDone(id, "http", "node", diag.StatusPass, 1))
+	a := send(newModel(testOptions(), func() {}), started(id, 0), stepDone(id, "http", "node", diag.StatusPass, 1, 0))
 	before := a.text()
-	send(a, stepDone(id, "control", "operator", diag.StatusFail, 2), hopDone(id, diag.StatusFail, "x"))
+	send(a, stepDone(id, "control", "operator", diag.StatusFail, 2, 0), hopDone(id, diag.StatusFail, "x"))
 	if a.text() != before {
 		t.Error("an update changed the model before it")
 	}

@@ -1,9 +1,11 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
@@ -55,7 +57,7 @@ func (m model) rows() []string {
 	var b strings.Builder
 	o := m.options
 	o.Width = m.width
-	if err := render.Rows(&b, rows, o); err != nil {
+	if err := render.Rows(&b, rows, m.budgets(), o); err != nil {
 		return []string{err.Error()}
 	}
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
@@ -63,6 +65,15 @@ func (m model) rows() []string {
 		lines[i] = ansi.Truncate(lines[i], max(m.width, 1), "")
 	}
 	return lines
+}
+
+// budgets are the hops', by which the table knows from its first frame how wide a time may become.
+func (m model) budgets() []int64 {
+	all := make([]int64, len(m.hops))
+	for i := range m.hops {
+		all[i] = m.hops[i].planned.BudgetMS
+	}
+	return all
 }
 
 // quiet reports whether a hop may be left out on a terminal that is too low: it has nothing to say any more.
@@ -91,11 +102,16 @@ func (m model) row(h *hop) render.HopRow {
 	spent := diag.Measured(max(0, m.elapsed-h.at))
 	r.State = render.Cell{Text: m.spinner() + " running", Style: render.Strong}
 	r.Operator, r.Node = m.vantage(h, "operator", spent), m.vantage(h, "node", spent)
+	if h.asking > 0 {
+		r.State.Text = m.spinner() + " " + render.AskingWhy
+	}
 	r.Time = render.Cell{Text: render.Spent(spent, h.planned.BudgetMS)}
 	if int64(spent) > h.planned.BudgetMS {
 		r.Time.Style = render.Warning
 	}
-	if left := waiting(h); len(left) > 0 {
+	if h.asking > 0 {
+		r.Text = render.Cell{Text: fmt.Sprintf("checking why: %d counter-probes", h.asking), Style: render.Faint}
+	} else if left := waiting(h); len(left) > 0 {
 		r.Text = render.Cell{Text: "waits for " + render.Clean(strings.Join(left, ", ")), Style: render.Faint}
 	}
 	return r
@@ -107,19 +123,33 @@ func (m model) vantage(h *hop, name string, spent diag.Millis) render.Cell {
 		return render.Cell{}
 	}
 	var mine []diag.StepResult
-	for _, s := range h.steps {
+	var spans []stretch
+	for i, s := range h.steps {
 		if s.Vantage == name {
-			mine = append(mine, s)
+			mine, spans = append(mine, s), append(spans, h.spans[i])
 		}
 	}
 	if len(mine) == 0 {
 		return render.Cell{Text: m.spinner() + " " + spent.Words()}
 	}
-	done := render.Done(&diag.HopResult{Vantage: name, Steps: mine})
+	done := render.Done(&diag.HopResult{Vantage: name, Steps: mine, DurationMS: diag.Measured(together(spans))})
 	if name == "node" {
 		return done.Node
 	}
 	return done.Operator
+}
+
+// together is how long something of it ran: what ran side by side counts once.
+func together(spans []stretch) time.Duration {
+	sorted := slices.SortedFunc(slices.Values(spans), func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
+	sum, end := time.Duration(0), time.Duration(0)
+	for _, s := range sorted {
+		if s.to > end {
+			sum += s.to - max(s.from, end)
+			end = s.to
+		}
+	}
+	return sum
 }
 
 // waiting lists the steps of a running hop that have not been heard of.
@@ -136,16 +166,25 @@ func waiting(h *hop) []string {
 
 // footer says how far the walk is and how to end it.
 func (m model) footer() string {
-	done, running := 0, 0
+	done, running, asking := 0, 0, 0
 	for i := range m.hops {
 		switch {
 		case m.hops[i].result != nil:
 			done++
 		case m.hops[i].started:
 			running++
+			if m.hops[i].asking > 0 {
+				asking++
+			}
 		}
 	}
 	text := fmt.Sprintf("%d of %d hops done, %d running", done, len(m.hops), running)
+	switch {
+	case m.evidence && running == 0:
+		text = fmt.Sprintf("%d of %d hops done, reading evidence", done, len(m.hops))
+	case asking > 0:
+		text = fmt.Sprintf("%d of %d hops done, %d checking why", done, len(m.hops), asking)
+	}
 	hint := "ctrl-c: report so far"
 	if m.stopping {
 		hint = "ending: a partial report follows"
