@@ -83,6 +83,9 @@ func problems(p *Profile) []problem {
 			add("auth."+name+"_command", fmt.Errorf("give %s_file or %s_command, not both", name, name))
 		}
 	}
+	if p.Agent.VersionCommand != nil {
+		add("agent.version_command", checkCommand(p.Agent.VersionCommand))
+	}
 	for i, text := range p.Chaos.Windows {
 		if _, err := ParseWindow(text); err != nil {
 			add(fmt.Sprintf("chaos.windows[%d]", i), fmt.Errorf("chaos.windows: %w", err))

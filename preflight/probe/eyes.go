@@ -45,7 +45,7 @@ func (s *server) look(ctx context.Context) *eyes {
 		agent.readProcess()
 	}
 	e.started = startTime(agent.PID)
-	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Agent: agent}
+	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Agent: agent, Commands: true}
 	e.found, e.took = time.Now(), time.Since(began)
 	return e
 }
