@@ -16,7 +16,7 @@ const pushDir = "/run/gpuaasctl"
 // Nothing else is ever started, whatever lies at the installed path. Arguments: sudo or "", installed path, unit,
 // environment file, first requests (lines, may be empty), "any" or "", then name and sha256 of each of our helpers. With
 // "any" a gpuaas-agent of another build will do: an ELF program whose Go build info, found behind its 16-byte mark, says
-// so. At most 64 MiB are read. It says which one before it starts it, and how it ended.
+// so. At most 64 MiB are read, by openssl where it is there: three times as fast as most builds of sha256sum. It says which one before it starts it, and how it ended.
 //
 // First requests travel in the command because an OpenSSH server gives a channel no window before the command runs:
 // sent as data they would cost one more round trip.
@@ -35,7 +35,7 @@ text() { if [ -r "$installed" ]; then head -c 67108864 "$installed"; else sudo -
 ours() {
   [ -f "$installed" ] && [ -x "$installed" ] || return 1
   if [ -n "$sums" ]; then
-    sum=$(text | sha256sum) || return 1
+    sum=$(text | if command -v openssl >/dev/null; then openssl dgst -sha256 -r; else sha256sum; fi) || return 1
     case $sums in *" ${sum%% *} "*) return 0 ;; esac
   fi
   [ -n "$any" ] && [ "$(text | head -c 4)" = "$(printf '\177ELF')" ] &&
