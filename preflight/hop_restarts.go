@@ -16,7 +16,7 @@ const (
 
 // judgeRestarts judges an agent that runs right now, and was restarted automatically since its last start by hand. The
 // restarts must be bounded in time, by a second look or by the journal: systemd's counter has none. It fails what is
-// looping now, and warns of a loop that may have ended.
+// looping now, and warns of a loop that may have ended: without a signal, since the agent runs.
 func judgeRestarts(f *diag.Fact) *diag.Finding {
 	u := f.Unit
 	if u == nil || u.Restarts == nil || *u.Restarts == 0 || u.UptimeS == nil {
@@ -59,8 +59,8 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 			out.Text += "; " + seen
 		}
 		out.Direct = true
-	case recently, r == nil && total >= loopRestarts && *u.UptimeS <= youngS:
-		out = warn(diag.SigProcessDown, f, "%s was %s; up for %d s now", f.Request.Target, said, *u.UptimeS)
+	case recently, r == nil && u.Later != nil && total >= loopRestarts && *u.UptimeS <= youngS:
+		out = warn("", f, "%s was %s; up for %d s now", f.Request.Target, said, *u.UptimeS)
 	default:
 		return nil
 	}

@@ -44,6 +44,7 @@ func TestCrashLoop(t *testing.T) {
 		"restarted during the walk":     {unit{Restarts: num(1), UptimeS: long(2), Later: &diag.UnitLook{Active: "active", PID: 43, Restarts: num(2)}}, diag.StatusPass, ""},
 		"restarted by hand meanwhile":   {unit{Restarts: num(7), UptimeS: long(2), Later: &diag.UnitLook{Active: "active", PID: 43, Restarts: num(0)}}, diag.StatusPass, ""},
 		"no journal, and it stays up":   {unit{Restarts: num(5), UptimeS: long(3), Later: &diag.UnitLook{Active: "active", PID: 42, Restarts: num(5)}}, diag.StatusWarn, "restarted 5 times by systemd since"},
+		"no journal, no second look":    {unit{Restarts: num(5), UptimeS: long(3)}, diag.StatusPass, ""},
 		"no journal, settled":           {unit{Restarts: num(5), UptimeS: long(60)}, diag.StatusPass, ""},
 		"another process":               {unit{Restarts: num(5), UptimeS: long(0), Later: &diag.UnitLook{AfterMS: 1200, Active: "active", PID: 43, Restarts: num(6)}}, diag.StatusFail, "process 42 was replaced by 43 within 1200 ms"},
 		"ended meanwhile":               {unit{Restarts: num(5), UptimeS: long(1), Later: &diag.UnitLook{AfterMS: 900, Active: "activating", Sub: "auto-restart", Restarts: num(5)}}, diag.StatusFail, "process 42 ended within 900 ms"},
@@ -63,6 +64,9 @@ func TestCrashLoop(t *testing.T) {
 			})
 			if r.Status != c.want || !strings.Contains(r.Text, c.says) {
 				t.Errorf("%s %q, want %s %q", r.Status, r.Text, c.want, c.says)
+			}
+			if c.want == diag.StatusWarn && r.Signal != "" {
+				t.Errorf("a warning of what is over has the signal %s", r.Signal)
 			}
 			if c.want == diag.StatusFail && (r.Signal != diag.SigProcessDown || !r.Direct) {
 				t.Errorf("%+v", r.Finding)
@@ -129,5 +133,22 @@ func TestRootDisk(t *testing.T) {
 				t.Errorf("%s %s %q %s, want %s %s %q", r.Status, r.Signal, r.Text, r.Because, c.want, c.signal, c.says)
 			}
 		})
+	}
+}
+
+// TestALoopThatHasEnded: a warning of what is over needs nobody: no reason says that the agent is down.
+func TestALoopThatHasEnded(t *testing.T) {
+	r := walkWith(t, t.Context(), map[string]func(*diag.Fact){
+		"node_readiness/process": func(f *diag.Fact) {
+			restarts, up, every := 6, int64(40), int64(2)
+			f.Unit.Restarts, f.Unit.UptimeS = &restarts, &up
+			f.Unit.Recent = &diag.UnitRestarts{WithinS: 600, Count: 6, EveryS: &every}
+		},
+	})
+	if h := hopOf(r, diag.HopNodeReadiness); h.Status != diag.StatusWarn {
+		t.Errorf("%+v", h)
+	}
+	if r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Reason != diag.ReasonNone {
+		t.Errorf("outcome %s, reason %s", r.Verdict.Outcome, r.Verdict.Reason)
 	}
 }

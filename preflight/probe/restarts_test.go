@@ -115,3 +115,18 @@ func TestMainProcessGone(t *testing.T) {
 		t.Errorf("%+v %q", f.Unit, f.Detail)
 	}
 }
+
+// TestInsideOfAStartingAgent: the child inside the agent's mounts finds an agent that is just starting, with systemd's
+// environment, and has the agent's from its file, as from outside.
+func TestInsideOfAStartingAgent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "agent.env")
+	if err := os.WriteFile(file, []byte("GPUAAS_API_URL=https://node-api.test\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{cfg: Config{Inside: sleeper(t).Process.Pid, EnvFile: file}}
+	e := s.look(t.Context())
+	defer e.prober.Close()
+	if a := e.prober.Agent; a.Source != sourceEnvFile || a.Env["GPUAAS_API_URL"] != "https://node-api.test" {
+		t.Errorf("%+v", a)
+	}
+}
