@@ -181,6 +181,7 @@ type DiskFacts struct {
 	TotalInodes  uint64 `json:"total_inodes,omitempty"`
 	FreeInodes   uint64 `json:"free_inodes,omitempty"`
 	ReadOnly     bool   `json:"read_only,omitempty"`
+	SameAs       string `json:"same_as,omitempty"`       // Request.Beside, where that is on the same file system: nothing was written
 	WrittenBytes *int   `json:"written_bytes,omitempty"` // of Request.Write
 }
 
@@ -221,9 +222,29 @@ type UnitFacts struct {
 	DropIns      []string `json:"drop_ins,omitempty"`
 	Listening    []string `json:"listening,omitempty"` // local addresses that the unit's processes listen on
 	RSSBytes     *int64   `json:"rss_bytes,omitempty"`
+
+	Later  *UnitLook     `json:"later,omitempty"`  // a second look, where the first one was soon after an automatic restart
+	Recent *UnitRestarts `json:"recent,omitempty"` // automatic restarts by the journal, where the unit has any and the journal can be read
 }
 
-// BinaryFacts is a program on disk.
+// UnitLook is a second look at a unit, AfterMS after the first.
+type UnitLook struct {
+	AfterMS  int64  `json:"after_ms"`
+	Active   string `json:"active,omitempty"`
+	Sub      string `json:"sub,omitempty"`
+	PID      int    `json:"pid,omitempty"`
+	Restarts *int   `json:"restarts,omitempty"`
+}
+
+// UnitRestarts counts a unit's automatic restarts in the last WithinS seconds.
+type UnitRestarts struct {
+	WithinS int64  `json:"within_s"`
+	Count   int    `json:"count"`
+	EveryS  *int64 `json:"every_s,omitempty"` // the mean time between them, in whole seconds; absent for fewer than two
+}
+
+// BinaryFacts is a program on disk, as it was read. Version is what the build left in the file, or what
+// Request.VersionCommand printed.
 type BinaryFacts struct {
 	Path    string `json:"path"`
 	Size    int64  `json:"size,omitempty"`
@@ -232,6 +253,10 @@ type BinaryFacts struct {
 	Version string `json:"version,omitempty"`
 	SHA256  string `json:"sha256,omitempty"`
 	Running string `json:"running_sha256,omitempty"` // digest of /proc/PID/exe, where the unit runs
+
+	Kind     string `json:"kind,omitempty"`      // elf | script
+	GoMain   string `json:"go_main,omitempty"`   // main package by the Go build info; absent where there is none
+	OurAgent *bool  `json:"our_agent,omitempty"` // the file, or what runs of it, is gpuaas-agent; absent where that cannot be read
 }
 
 // UserFacts is a passwd entry as getent gives it.

@@ -17,7 +17,7 @@ var Placeholders = [...]string{
 	"profile", "node_id", "node_host", "allocation_id", "session_id", "correlation_id",
 	"api_base", "terminal_base", "api_url", "terminal_url", "api_host", "api_addr", "terminal_host", "terminal_addr",
 	"unit", "env_file", "ca_bundle", "cert", "key", "binary", "diag_dir",
-	"os_user", "app_unit", "app_url",
+	"os_user", "app_unit", "app_url", "full_dir",
 }
 
 // placeholderDefault is the text of a placeholder that was not given. It may name other placeholders.
@@ -41,6 +41,8 @@ func placeholderDefault(name string) string {
 		return "/usr/local/bin/gpuaas-agent"
 	case "diag_dir":
 		return "/var/lib/gpuaas/diag"
+	case "full_dir":
+		return "/var"
 	}
 	return ""
 }

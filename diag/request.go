@@ -21,7 +21,7 @@ const (
 	OpFile    Op = "file"    // existence, mode, digest of Target (a path); its text is never returned
 	OpCert    Op = "cert"    // Cert and Key as a pair: dates, subject, issuer, whether they match
 	OpUnit    Op = "unit"    // systemd's word on Target (a unit) and the state of its main process
-	OpBinary  Op = "binary"  // Target (a program) exists, is for this machine, and says a version
+	OpBinary  Op = "binary"  // Target (a program) as far as it can be read: is it whole, for this machine, ours; it is never run
 	OpUser    Op = "user"    // Target (a login name) by getent, and its shell
 	OpClock   Op = "clock"   // this host's wall clock (the vantage adds the offset to the operator's)
 	OpEnv     Op = "env"     // the names in Env, of the agent's process; values of secrets as presence and age
@@ -77,10 +77,15 @@ type Request struct {
 	NodeID    string   `json:"node_id,omitempty"` // what a certificate must be bound to
 	Env       []string `json:"env,omitempty"`
 	Write     int      `json:"write_bytes,omitempty"` // bytes really written, synced and removed by OpDisk
+	Beside    string   `json:"beside,omitempty"`      // a folder that another OpDisk measures: nothing is written on its file system again
 	Limit     int      `json:"limit,omitempty"`       // entries or lines
 	Since     Time     `json:"since,omitzero"`        // of a journal
 	Match     []string `json:"match,omitempty"`       // of a journal: only lines that hold one of these texts
 	TimeoutMS int64    `json:"timeout_ms,omitempty"`
+
+	// VersionCommand is the profile's argv that prints the version of an agent that is not ours, for OpBinary. Only a
+	// helper that the operator started runs it.
+	VersionCommand []string `json:"version_command,omitempty"`
 }
 
 // Poll repeats an HTTP exchange until the extracted Field has one of the values in Until, in whatever case, or the

@@ -102,7 +102,7 @@ var signalRows = [...]SignalRow{
 		Signal: SigDiskFull, Reason: ReasonDiskFull,
 		Title: "The node's disk is full", Owner: ownerObserve,
 		Recovery: []string{
-			"see what holds the space: `{ssh} df -h / {diag_dir}`, then `{ssh} du -xh --max-depth=2 /var`",
+			"see what holds the space: `{ssh} df -h / {diag_dir}`, then `{ssh} du -xh --max-depth=2 {full_dir}`",
 			"shrink the journal: `{ssh} journalctl --vacuum-size=200M`; stop whatever local buffer is running away",
 			"then look at certificates and terminal again: both fail silently while nothing can be written",
 		},
@@ -111,7 +111,7 @@ var signalRows = [...]SignalRow{
 		Signal: SigDiskPressure, Reason: ReasonDiskFull,
 		Title: "The node's disk is nearly full", Owner: ownerObserve,
 		Recovery: []string{
-			"see what grows: `{ssh} du -xh --max-depth=2 /var`",
+			"see what grows: `{ssh} du -xh --max-depth=2 {full_dir}`",
 			"rotate or drop observability buffers: `{ssh} journalctl --vacuum-size=200M`",
 		},
 		Proof: proveNode + "node_readiness", Runbook: runbookPage + "node_observability_disk_pressure",

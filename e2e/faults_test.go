@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/golden"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/lab"
@@ -20,6 +21,7 @@ import (
 // fault is in effect, and never uses the project's own probes.
 type fault struct {
 	on       string
+	walked   string // the node that is walked, without an allocation; "": node, with alloc-01
 	do, undo string
 	check    string
 	prepare  func(t *testing.T, l *lab.Lab) // files that the fault needs
@@ -83,6 +85,10 @@ func faults() map[string]fault {
 		"disk-full": {
 			on: node, do: fillDisk, undo: "rm -f /var/fill.*; sync",
 			check: "! dd if=/dev/zero of=/var/try bs=8192 count=1 2>/dev/null; rm -f /var/try",
+		},
+		"root-disk-full": { // the record lies on another file system
+			on: split, walked: split, do: strings.ReplaceAll(fillDisk, "/var/fill", "/fill"), undo: "rm -f /fill.*; sync",
+			check: "! dd if=/dev/zero of=/try bs=8192 count=1 2>/dev/null; rm -f /try; dd if=/dev/zero of=/var/try bs=8192 count=1 2>/dev/null && rm /var/try",
 		},
 		"redis-binding-lost": {
 			on: platform, do: "systemctl stop redis-server", undo: "systemctl start redis-server", check: "! redis-cli -h 127.0.0.1 ping 2>/dev/null | grep -q PONG",
@@ -247,7 +253,7 @@ func TestFaults(t *testing.T) {
 		undo:  all["disk-full"].undo + "\n" + all["agent-stopped"].undo,
 		check: all["agent-stopped"].check,
 	}
-	keep(t, "healthy", l, marshal(t, green(t)))
+	keep(t, "healthy", l, marshal(t, green(t, "")))
 	for _, want := range golden.Faults() {
 		f, ok := all[want.Name]
 		if !ok {
@@ -258,8 +264,8 @@ func TestFaults(t *testing.T) {
 			if f.prepare != nil {
 				f.prepare(t, l)
 			}
-			green(t)
-			defer green(t)
+			green(t, f.walked)
+			defer green(t, f.walked)
 			defer on(t, l, f.on, f.undo)
 			on(t, l, f.on, f.do)
 			if want.Name == "three-faults" {
@@ -268,9 +274,12 @@ func TestFaults(t *testing.T) {
 				defer on(t, l, platform, route.undo)
 			}
 			on(t, l, f.on, eventually(f.check))
-			second := oracle(t, l)
+			var second func() map[diag.HopID]string
+			if f.walked == "" {
+				second = oracle(t, l)
+			}
 			began := time.Now()
-			r, code, written := walk(t)
+			r, code, written := walkOf(t, f.walked)
 			t.Logf("walked in %s: %s", time.Since(began).Round(time.Millisecond), r.Verdict.Confidence)
 			if code != 3 {
 				t.Errorf("exit %d, want 3", code)

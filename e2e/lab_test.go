@@ -26,6 +26,7 @@ import (
 const (
 	node     = "compute-node-01"
 	platform = "platform"
+	split    = "compute-node-02" // has a small root file system, and /var on another
 
 	// settle is how long the lab may take to be green again after a fault: an agent's longest back-off here.
 	settle = 60 * time.Second
@@ -105,11 +106,25 @@ func try(t *testing.T, limit time.Duration, argv ...string) (stdout, stderr []by
 // walk runs one preflight and returns its report, its exit code, and the report as written.
 func walk(t *testing.T, more ...string) (*diag.Report, int, []byte) {
 	t.Helper()
+	return preflight(t, append([]string{"--node-id", node, "--allocation-id", "alloc-01"}, more...)...)
+}
+
+// walkOf walks another node, which has no allocation; "": the usual one.
+func walkOf(t *testing.T, machine string) (*diag.Report, int, []byte) {
+	t.Helper()
+	if machine == "" {
+		return walk(t)
+	}
+	return preflight(t, "--node-id", machine)
+}
+
+func preflight(t *testing.T, subject ...string) (*diag.Report, int, []byte) {
+	t.Helper()
 	// Without the lab its addresses are somebody else's: never a target.
 	if _, err := net.InterfaceByName("gpuaas-lab"); err != nil {
 		t.Fatalf("the lab is gone: %v", err)
 	}
-	argv := append([]string{"preflight", "--profile", "lab", "--node-id", node, "--allocation-id", "alloc-01", "-o", "json"}, more...)
+	argv := append([]string{"preflight", "--profile", "lab", "-o", "json"}, subject...)
 	out, stderr, code := try(t, 90*time.Second, argv...)
 	var r diag.Report
 	if err := json.Unmarshal(out, &r); err != nil {
@@ -119,12 +134,12 @@ func walk(t *testing.T, more ...string) (*diag.Report, int, []byte) {
 }
 
 // green waits until a walk passes.
-func green(t *testing.T) *diag.Report {
+func green(t *testing.T, machine ...string) *diag.Report {
 	t.Helper()
 	var r *diag.Report
 	for began := time.Now(); time.Since(began) < settle; time.Sleep(500 * time.Millisecond) {
 		var code int
-		if r, code, _ = walk(t); code == 0 {
+		if r, code, _ = walkOf(t, strings.Join(machine, "")); code == 0 {
 			return r
 		}
 	}

@@ -67,6 +67,10 @@ func Faults() []Expect {
 		},
 		{Name: "disk-full", Hop: diag.HopNodeReadiness, Signal: one(diag.SigDiskFull), Failure: []diag.Failure{diag.DiskFull}, Proven: true, Green: workload},
 		{
+			Name: "root-disk-full", Hop: diag.HopNodeReadiness, Signal: one(diag.SigDiskFull), Failure: []diag.Failure{diag.DiskFull}, Proven: true,
+			Green: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeOpsAccess, diag.HopNodeRecoveryStatus, diag.HopNodeTaskRoundtrip},
+		},
+		{
 			Name: "result-post-blocked", First: []diag.HopID{diag.HopNodeTaskRoundtrip}, Hop: diag.HopNodeTaskRoundtrip,
 			Signal: one(diag.SigResultPostFailed), Green: workload,
 		},

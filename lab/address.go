@@ -22,6 +22,10 @@ const (
 	platformName = "platform"
 )
 
+// splitNode is the number of the node with a small root file system and another one for /var, as many hosts are
+// partitioned: its root can be full while its agent's record is not.
+const splitNode = 2
+
 // Names that the lab's DNS serves.
 const (
 	apiHost     = "api.gpuaas.test"
@@ -33,6 +37,8 @@ const (
 // Disk sizes. Small, so that a full disk is quick to make; large enough for binaries, the journal and a database.
 const (
 	nodeDisk     = "256m"
+	smallRoot    = "96m"
+	ownVar       = "192m"
 	platformDisk = "384m"
 )
 
@@ -41,6 +47,7 @@ type Machine struct {
 	Name      string
 	Addresses []string // the first is where SSH answers
 	Disk      string   // size of the writable layer, as tmpfs spells it
+	Var       string   // size of a file system of its own for /var; "": it is on Disk
 }
 
 // IsPlatform reports whether m runs the control plane.
@@ -58,7 +65,11 @@ func nodeName(i int) string { return fmt.Sprintf("compute-node-%02d", i) }
 func machines(n int) []Machine {
 	ms := []Machine{{Name: platformName, Addresses: []string{edgeAddress, nodeAddress}, Disk: platformDisk}}
 	for i := 1; i <= n; i++ {
-		ms = append(ms, Machine{Name: nodeName(i), Addresses: []string{fmt.Sprintf("10.231.77.%d", 100+i)}, Disk: nodeDisk})
+		m := Machine{Name: nodeName(i), Addresses: []string{fmt.Sprintf("10.231.77.%d", 100+i)}, Disk: nodeDisk}
+		if i == splitNode {
+			m.Disk, m.Var = smallRoot, ownVar
+		}
+		ms = append(ms, m)
 	}
 	return ms
 }
@@ -71,8 +82,7 @@ func (l *Lab) place(m Machine) place {
 }
 
 func (p place) disk() string    { return filepath.Join(p.dir, "disk") }
-func (p place) upper() string   { return filepath.Join(p.dir, "disk", "upper") }
-func (p place) work() string    { return filepath.Join(p.dir, "disk", "work") }
+func (p place) varDisk() string { return filepath.Join(p.dir, "var") }
 func (p place) root() string    { return filepath.Join(p.dir, "root") }
 func (p place) seat() string    { return filepath.Join(p.dir, "seat") }
 func (p place) console() string { return filepath.Join(p.dir, "console.log") }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -62,30 +63,39 @@ func unmount(point string) error {
 	return nil
 }
 
-// mountDisk gives a machine its disk: a tmpfs of limited size with the writable layer, over the image. A disk that is
-// there already keeps its content.
-func mountDisk(p place, image, size string) error {
-	for _, d := range [...]string{p.disk(), p.root()} {
+// mountDisk gives a machine its disks: a tmpfs of limited size with the writable layer, over the image, and for a machine
+// with a /var of its own another one over the image's /var. A disk that is there already keeps its content.
+func mountDisk(p place, image string, m Machine) error {
+	if err := mountLayer(p.disk(), m.Disk, image, p.root()); err != nil || m.Var == "" {
+		return err
+	}
+	return mountLayer(p.varDisk(), m.Var, filepath.Join(image, "var"), filepath.Join(p.root(), "var"))
+}
+
+// mountLayer mounts the folder lower at point, with a writable layer of limited size that is kept at disk.
+func mountLayer(disk, size, lower, point string) error {
+	for _, d := range [...]string{disk, point} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
 	}
-	if !mounted(p.disk()) {
-		if err := unix.Mount("gpuaas-lab", p.disk(), "tmpfs", 0, "mode=755,size="+size); err != nil {
-			return fmt.Errorf("mount the disk %s: %w", p.disk(), err)
+	if !mounted(disk) {
+		if err := unix.Mount("gpuaas-lab", disk, "tmpfs", 0, "mode=755,size="+size); err != nil {
+			return fmt.Errorf("mount the disk %s: %w", disk, err)
 		}
 	}
-	if mounted(p.root()) {
+	if mounted(point) {
 		return nil
 	}
-	for _, d := range [...]string{p.upper(), p.work()} {
+	upper, work := filepath.Join(disk, "upper"), filepath.Join(disk, "work")
+	for _, d := range [...]string{upper, work} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
 	}
-	data := "lowerdir=" + image + ",upperdir=" + p.upper() + ",workdir=" + p.work()
-	if err := unix.Mount("gpuaas-lab", p.root(), "overlay", 0, data); err != nil {
-		return fmt.Errorf("mount the root %s: %w", p.root(), err)
+	data := "lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work
+	if err := unix.Mount("gpuaas-lab", point, "overlay", 0, data); err != nil {
+		return fmt.Errorf("mount %s: %w", point, err)
 	}
 	return nil
 }

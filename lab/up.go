@@ -227,7 +227,7 @@ func (l *Lab) startMachine(ctx context.Context, m Machine) error {
 			return err
 		}
 	}
-	if err := mountDisk(p, l.state.Image, m.Disk); err != nil {
+	if err := mountDisk(p, l.state.Image, m); err != nil {
 		return err
 	}
 	if !exists(seeded) {

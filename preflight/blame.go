@@ -177,6 +177,9 @@ func toBlame(r root, c *Case) diag.Blame {
 func fillFromTables(v *diag.Verdict, r root, c *Case) {
 	row, _ := diag.LookupSignal(r.finding.Signal)
 	vars := placeholders(c)
+	if len(r.finding.Evidence) > 0 && r.finding.Evidence[0] == factID(diag.HopNodeReadiness, stepRoot) {
+		vars["full_dir"] = rootFolder
+	}
 	for _, step := range row.Recovery {
 		v.Recovery = append(v.Recovery, diag.Fill(step, vars))
 	}

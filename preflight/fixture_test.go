@@ -122,7 +122,7 @@ func healthyApp(f *diag.Fact, step string) {
 func healthyHost(f *diag.Fact, step string) {
 	offset := int64(3)
 	switch step {
-	case stepDisk:
+	case stepDisk, stepRoot:
 		f.Disk = &diag.DiskFacts{TotalBytes: 1 << 30, FreeBytes: 1 << 29, UsedPercent: 50}
 	case stepProcess:
 		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running", PID: 42, ProcessState: "S"}

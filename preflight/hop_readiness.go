@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 const (
 	stepDisk    = "disk"
+	stepRoot    = "root_disk"
 	stepProcess = "process"
 	stepBinary  = "binary"
 	stepClock   = "clock"
@@ -19,6 +21,9 @@ const (
 
 	// maxClockSkew is what certificates, tokens of a minute and task expiry bear without trouble.
 	maxClockSkew = 5 * time.Second
+
+	// rootFolder is the node's root file system, as a login sees it: the agent's unit may well see it read-only.
+	rootFolder = "/"
 )
 
 // nodeReadiness: has the node room to write, does the agent run and answer, is its program right, is its clock?
@@ -31,11 +36,15 @@ func nodeReadiness() Hop {
 			{Name: stepDisk, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
 				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: diagnosticWrite}
 			}},
+			{Name: stepRoot, From: Node, Timeout: 4 * time.Second, Needs: needs, Excused: usageAlone, Ask: func(e *Env, _ *Case) diag.Request {
+				return diag.Request{Op: diag.OpDisk, Target: rootFolder, View: diag.ViewHost, Write: diagnosticWrite, Beside: e.Profile.Agent.Record}
+			}},
 			{Name: stepProcess, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
 				return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
 			}},
 			{Name: stepBinary, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
-				return diag.Request{Op: diag.OpBinary, Target: e.Profile.Agent.Binary, Unit: e.Profile.Agent.Unit}
+				a := e.Profile.Agent
+				return diag.Request{Op: diag.OpBinary, Target: a.Binary, Unit: a.Unit, VersionCommand: a.VersionCommand}
 			}},
 			{Name: stepClock, From: Node, Timeout: 3 * time.Second, Needs: needs, Ask: func(*Env, *Case) diag.Request {
 				return diag.Request{Op: diag.OpClock}
@@ -43,7 +52,7 @@ func nodeReadiness() Hop {
 		},
 		Judge: func(c *Case) []diag.Finding {
 			var out []diag.Finding
-			for _, judge := range []func(*Case) *diag.Finding{judgeDisk, judgeBinary, judgeProcess, judgeClock} {
+			for _, judge := range []func(*Case) *diag.Finding{judgeDisk, judgeRoot, judgeBinary, judgeProcess, judgeClock} {
 				if f := judge(c); f != nil {
 					out = append(out, *f)
 				}
@@ -60,6 +69,13 @@ func nodeReadiness() Hop {
 			var parts []string
 			if f := c.Fact(id, stepDisk); f != nil && f.Disk != nil {
 				parts = append(parts, fmt.Sprintf("disk %d%% used and writable", f.Disk.UsedPercent))
+			}
+			if f := c.Fact(id, stepRoot); f != nil && f.Disk != nil && f.Disk.SameAs == "" {
+				root := fmt.Sprintf("root file system %d%% used", f.Disk.UsedPercent)
+				if f.Disk.ReadOnly {
+					root += ", read-only"
+				}
+				parts = append(parts, root)
 			}
 			if f := c.Fact(id, stepProcess); f != nil && f.Unit != nil {
 				parts = append(parts, fmt.Sprintf("agent pid %d %s", f.Unit.PID, f.Unit.Sub))
@@ -82,6 +98,36 @@ func judgeDisk(c *Case) *diag.Finding {
 	if f == nil {
 		return nil
 	}
+	return judgeSpace(c, f)
+}
+
+// judgeRoot judges the root file system where it is another one than the record's.
+func judgeRoot(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopNodeReadiness, stepRoot)
+	switch {
+	case f == nil, f.Disk != nil && f.Disk.SameAs != "":
+		return nil // judged where it is the record's
+	case usageAlone(c, f) && (f.Disk.ReadOnly || f.Failure == diag.DiskReadOnly):
+		return nil // an image's: full by design, and nothing is ever written there
+	case usageAlone(c, f):
+		seen := *f
+		seen.Failure = diag.OK
+		return judgeSpace(c, &seen)
+	}
+	return judgeSpace(c, f)
+}
+
+// usageAlone reports whether a disk's usage was measured where this login may not write (the root folder is root's), or
+// nobody may: many systems mount their root file system read-only.
+func usageAlone(_ *Case, f *diag.Fact) bool {
+	if f.Disk == nil {
+		return false
+	}
+	return f.Failure == diag.NotPermitted || f.Failure == diag.DiskReadOnly || f.Passed() && f.Disk.ReadOnly
+}
+
+// judgeSpace judges one file system's usage and the write that was tried there.
+func judgeSpace(c *Case, f *diag.Fact) *diag.Finding {
 	d := f.Disk
 	limit := int(c.Policy(policyDiskPressure))
 	var out diag.Finding
@@ -105,16 +151,22 @@ func judgeDisk(c *Case) *diag.Finding {
 
 func judgeBinary(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeReadiness, stepBinary)
-	if f.Passed() || f == nil {
+	if f == nil {
 		return nil
+	}
+	path := f.Request.Target
+	if f.Binary != nil && f.Binary.Path != "" {
+		path = f.Binary.Path
 	}
 	var out diag.Finding
 	switch f.Failure {
-	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
-		path := f.Request.Target
-		if f.Binary != nil && f.Binary.Path != "" {
-			path = f.Binary.Path
+	case diag.OK:
+		if f.Binary == nil || f.Binary.OurAgent == nil || *f.Binary.OurAgent || !expectsOurs(f.Request) {
+			return nil
 		}
+		out = fail(diag.SigBinaryInvalid, f, "%s starts %s, which is not gpuaas-agent but %s", f.Request.Unit, path, whatItIs(f.Binary))
+		out.Direct = true
+	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
 		out = fail(diag.SigBinaryInvalid, f, "the agent's program %s cannot run here: %s", path, saw(f))
 		out.Direct = true
 	default:
@@ -123,16 +175,38 @@ func judgeBinary(c *Case) *diag.Finding {
 	return &out
 }
 
+// expectsOurs reports whether the profile that made the request says that the agent is gpuaas-agent.
+func expectsOurs(r diag.Request) bool {
+	return profile.Agent{Unit: r.Unit, Binary: r.Target, VersionCommand: r.VersionCommand}.IsOurs()
+}
+
+// whatItIs says what was read of a program.
+func whatItIs(b *diag.BinaryFacts) string {
+	switch {
+	case b.GoMain != "":
+		return "the Go program " + b.GoMain
+	case b.Kind == "script":
+		return "a script"
+	}
+	return "a program without Go build info"
+}
+
 func judgeProcess(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeReadiness, stepProcess)
-	if f.Passed() || f == nil {
+	if f.Passed() {
+		return judgeRestarts(f)
+	}
+	if f == nil {
 		return nil
 	}
 	var out diag.Finding
 	switch f.Failure {
 	case diag.ProcessStopped:
 		out = fail(diag.SigProcessDown, f, "the agent's process is stopped: it exists and answers nothing")
-		if f.Unit != nil {
+		switch {
+		case f.Unit != nil && f.Unit.ProcessState == "":
+			out.Text = fmt.Sprintf("the agent's process %d is gone, and systemd still calls %s %s", f.Unit.PID, f.Request.Target, f.Unit.Active)
+		case f.Unit != nil:
 			out.Text = fmt.Sprintf("the agent's process %d is stopped (state %s): it exists and answers nothing", f.Unit.PID, f.Unit.ProcessState)
 		}
 	case diag.UnitFailed, diag.UnitInactive, diag.UnitMissing:

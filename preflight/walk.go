@@ -167,7 +167,7 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look, and a
 	// limiter that turned the operator away must not be asked more.
 	if k, ok := familyCounter(s, &f); ok {
-		w.ask(ctx, budget.end(), &f, []Counter{k})
+		w.ask(ctx, budget.end(), h, &f, []Counter{k})
 	}
 	if f.Vantage == Operator && f.Throttled() {
 		return
@@ -245,11 +245,11 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 	if h.Counter != nil {
 		counters = append(counters, h.Counter(w.env, c, failing)...)
 	}
-	w.ask(ctx, end, failing, counters)
+	w.ask(ctx, end, h, failing, counters)
 }
 
 // ask runs counter-probes of f, all at once, where there is time for them.
-func (w *walker) ask(ctx context.Context, end time.Time, f *diag.Fact, counters []Counter) {
+func (w *walker) ask(ctx context.Context, end time.Time, h *Hop, f *diag.Fact, counters []Counter) {
 	left := time.Until(end)
 	if left < counterLeast {
 		return
@@ -264,11 +264,15 @@ func (w *walker) ask(ctx context.Context, end time.Time, f *diag.Fact, counters 
 		req.TimeoutMS = min(req.TimeoutMS, left.Milliseconds()-50)
 		by[k.From] = append(by[k.From], req)
 	}
-	if len(counters) == 0 {
+	asked := 0
+	for _, reqs := range by {
+		asked += len(reqs)
+	}
+	if asked == 0 {
 		return
 	}
-	w.emit(Event{Kind: CountersStarted, Hop: h.ID, Count: len(counters)})
-	defer w.emit(Event{Kind: CountersDone, Hop: h.ID, Count: len(counters)})
+	w.emit(Event{Kind: CountersStarted, Hop: h.ID, Count: asked})
+	defer w.emit(Event{Kind: CountersDone, Hop: h.ID, Count: asked})
 	var wg sync.WaitGroup
 	for from, reqs := range by {
 		wg.Go(func() {

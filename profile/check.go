@@ -100,6 +100,9 @@ func problems(p *Profile) []problem {
 			add(fmt.Sprintf("app.injected_headers[%d]", i), fmt.Errorf("not the name of a header: %q", name))
 		}
 	}
+	if p.Agent.VersionCommand != nil {
+		add("agent.version_command", checkCommand(p.Agent.VersionCommand))
+	}
 	for i, text := range p.Chaos.Windows {
 		if _, err := ParseWindow(text); err != nil {
 			add(fmt.Sprintf("chaos.windows[%d]", i), fmt.Errorf("chaos.windows: %w", err))

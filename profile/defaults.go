@@ -9,6 +9,8 @@ const (
 	DefaultAgentDir     = "/etc/gpuaas"
 	DefaultAgentBinary  = "/usr/local/bin/gpuaas-agent"
 	DefaultAgentRecord  = "/var/lib/gpuaas/diag"
+
+	ourAgent = "gpuaas-agent" // what our agent's program is called
 )
 
 // WithDefaults returns p with every unset value that has a default filled in: the agent's places, the whole policy

@@ -239,3 +239,37 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestWhoseAgent: the agent is ours by the names of its program and unit; a version command makes it foreign.
+func TestWhoseAgent(t *testing.T) {
+	for _, c := range []struct {
+		a    Agent
+		ours bool
+	}{
+		{Agent{}, true},
+		{Agent{Binary: "/opt/gpuaas-agent-next", Unit: "gpuaas-agent.service"}, true},
+		{Agent{Binary: "/usr/local/bin/fleetd"}, false},
+		{Agent{Binary: "/usr/local/bin/gpuaas-agentd"}, false},
+		{Agent{Unit: "kubelet.service"}, false},
+		{Agent{VersionCommand: []string{"/usr/local/bin/gpuaas-agent", "version"}}, false},
+	} {
+		if got := (Profile{Agent: c.a}).WithDefaults().Agent.IsOurs(); got != c.ours {
+			t.Errorf("%+v: %v", c.a, got)
+		}
+	}
+	for text, says := range map[string]string{
+		"agent: {version_command: [/usr/bin/fleetd, --version]}": "",
+		"agent: {version_command: []}":                           "want a program and its arguments",
+		"agent: {version_command: [\"fleetd --version\"]}":       "no shell reads",
+		"agent: {version_comand: [x]}":                           "version_command",
+	} {
+		path := filepath.Join(t.TempDir(), "p.yaml")
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := Load(path, Sources{})
+		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

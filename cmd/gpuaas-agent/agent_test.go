@@ -19,7 +19,7 @@ import (
 )
 
 // maxBinary is what it may take of a node's disk, and of every download of it.
-const maxBinary = 7_000_000
+const maxBinary = 8_500_000
 
 // build makes the binary with the Makefile's own flags.
 func build(t *testing.T) string {
@@ -34,7 +34,7 @@ func build(t *testing.T) string {
 	}
 	path := filepath.Join(t.TempDir(), "gpuaas-agent")
 	args := append([]string{"build"}, strings.Fields(string(flags[1]))...)
-	args = append(args, "-ldflags", "-s -w -X main.version=v0-test"+string(flags[2]), "-o", path, ".")
+	args = append(args, "-ldflags", "-s -w -X main.version=v0"+strings.ReplaceAll(string(flags[2]), "$(VERSION)", "v0-test"), "-o", path, ".")
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -112,7 +112,7 @@ func run(ctx context.Context, args []string, sys system) error {
 		return &usageError{fmt.Errorf("configuration: %w", err)}
 	}
 	slim(sys.env)
-	cfg.Dir, cfg.Version = *dir, version
+	cfg.Dir, cfg.Version = *dir, thisVersion()
 	cfg.Log = slog.New(slog.NewTextHandler(sys.err, nil))
 	release, err := agent.Alone(ctx, cfg)
 	if err != nil {
@@ -150,7 +150,7 @@ func slim(env func(string) string) {
 
 func runProbe(ctx context.Context, args []string, sys system) error {
 	fs := flag.NewFlagSet("gpuaas-agent probe", flag.ContinueOnError)
-	cfg := probe.Config{Version: version}
+	cfg := probe.Config{Version: thisVersion()}
 	fs.StringVar(&cfg.Unit, "unit", "gpuaas-node-agent.service", "the agent's systemd unit")
 	fs.StringVar(&cfg.EnvFile, "env-file", "/etc/gpuaas/agent.env", "the agent's environment, for when it does not run")
 	fs.IntVar(&cfg.Inside, "in-namespace", 0, "internal: pid of the agent whose mount namespace this process is in")
@@ -170,11 +170,11 @@ func printVersion(_ context.Context, args []string, sys system) error {
 		return err
 	}
 	if !*asJSON {
-		_, err := fmt.Fprintln(sys.out, "gpuaas-agent", version)
+		_, err := fmt.Fprintln(sys.out, "gpuaas-agent", thisVersion())
 		return err
 	}
 	return json.NewEncoder(sys.out).Encode(map[string]string{
-		"name": "gpuaas-agent", "version": version, "go": runtime.Version(),
+		"name": "gpuaas-agent", "version": thisVersion(), "go": runtime.Version(),
 		"os": runtime.GOOS, "arch": runtime.GOARCH,
 	})
 }

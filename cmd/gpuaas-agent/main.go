@@ -6,10 +6,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// version is set by the linker.
+// version is set by the linker: the version, or the stamp that holds it (see probe.Stamped).
 var version = "dev"
+
+// thisVersion is the version without the marks.
+func thisVersion() string { return probe.Unstamped("gpuaas-agent", version) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)

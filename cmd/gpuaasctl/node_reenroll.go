@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -269,10 +268,10 @@ func (j *job) carry(ctx context.Context, place preflight.Vantage, bundle []byte,
 		return errors.New("there is no way to the node")
 	}
 	f, p := login(ctx, place, j.Env.Subject.NodeHost), j.Env.Profile.Agent
-	helper := p.Binary
-	if f.SSH != nil {
-		helper = cmp.Or(f.SSH.HelperPath, helper)
+	if f.SSH == nil || f.SSH.HelperPath == "" {
+		return fmt.Errorf("carry the bundle to %s: no helper of ours runs there: %s %s", j.Env.Subject.NodeID, f.Failure, f.Detail)
 	}
+	helper := f.SSH.HelperPath
 	said, err := node.Run(ctx, vantage.Script{Text: carryScript, Args: []string{helper, p.Unit, "--dir", p.Dir, "--env-file", p.EnvFile}, Input: bundle})
 	if err == nil {
 		word, rest, _ := strings.Cut(said[len(said)-1], " ")

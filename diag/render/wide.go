@@ -182,7 +182,7 @@ func host(f *diag.Fact, add adder) {
 		if d.ReadOnly {
 			ro = "read-only"
 		}
-		add("disk", d.FSType, fmt.Sprintf("%d%% used", d.UsedPercent), fmt.Sprintf("%d MiB free of %d", d.FreeBytes>>20, d.TotalBytes>>20), ro, written)
+		add("disk", d.FSType, fmt.Sprintf("%d%% used", d.UsedPercent), fmt.Sprintf("%d MiB free of %d", d.FreeBytes>>20, d.TotalBytes>>20), ro, written, pair("same file system as ", d.SameAs))
 	}
 	if d := f.File; d != nil {
 		add("file", d.Path, pair("is ", d.Resolved), fmt.Sprintf("%d bytes", d.Size), "mode "+d.Mode, pair("sha256 ", clip(d.SHA256)), pair("on the plain host ", clip(d.HostSHA)))
@@ -191,10 +191,10 @@ func host(f *diag.Fact, add adder) {
 		add("cert", d.Leaf.Subject, pair("issued by ", d.Leaf.Issuer), pair("serial ", d.Leaf.Serial), "until "+d.Leaf.NotAfter.UTC().Format(diag.TimeLayout), yes(d.KeyMatches, "key matches", "key does not match"), yes(d.NodeBound, "bound to this node", "not bound to this node"), pair("bound to ", d.BoundTo))
 	}
 	if d := f.Unit; d != nil {
-		add("unit", d.Load, d.Active, d.Sub, d.Result, pair("process ", number64(int64(d.PID))), pair("state ", d.ProcessState), seconds("up ", d.UptimeS), pair("listens on ", strings.Join(d.Listening, " ")), strings.Join(d.DropIns, " "))
+		add("unit", d.Load, d.Active, d.Sub, d.Result, pair("process ", number64(int64(d.PID))), pair("state ", d.ProcessState), seconds("up ", d.UptimeS), pair("listens on ", strings.Join(d.Listening, " ")), strings.Join(d.DropIns, " "), restarts(d))
 	}
 	if d := f.Binary; d != nil {
-		add("program", d.Path, d.Version, d.Machine, pair("machine ", d.Host), pair("sha256 ", clip(d.SHA256)), pair("running ", clip(d.Running)))
+		add("program", d.Path, d.Version, pair("Go program ", d.GoMain), yes(d.OurAgent, "", "not gpuaas-agent"), d.Machine, pair("machine ", d.Host), pair("sha256 ", clip(d.SHA256)), pair("running ", clip(d.Running)))
 	}
 	if d := f.User; d != nil {
 		add("user", d.Name, fmt.Sprintf("uid %d", d.UID), d.Home, d.Shell, yes(d.ShellOK, "", "shell missing"), yes(d.HomeOK, "", "home missing"))
@@ -215,6 +215,21 @@ func host(f *diag.Fact, add adder) {
 			add("  "+Clean(k), d.Secret[k])
 		}
 	}
+}
+
+// restarts is what was measured of a unit's automatic restarts.
+func restarts(u *diag.UnitFacts) string {
+	var parts []string
+	if u.Restarts != nil && *u.Restarts > 0 {
+		parts = append(parts, fmt.Sprintf("%d automatic restarts since it was started by hand", *u.Restarts))
+	}
+	if r := u.Recent; r != nil {
+		parts = append(parts, fmt.Sprintf("%d in the last %d s", r.Count, r.WithinS))
+	}
+	if l := u.Later; l != nil {
+		parts = append(parts, fmt.Sprintf("%d ms later %s (%s), process %d", l.AfterMS, l.Active, l.Sub, l.PID))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // pair is a value behind its label, nothing when there is no value.

@@ -40,6 +40,7 @@ func makeHost() (dir string, err error) {
 	for tool, text := range map[string]string{
 		"systemctl": last + "if [ -f '" + units + "'/\"$last\".mute ]; then\n" +
 			"echo 'System has not been booted with systemd as init system (PID 1). Can'\\''t operate.' >&2; exit 1; fi\n" +
+			"if [ -f '" + units + "'/\"$last\".sh ]; then . '" + units + "'/\"$last\".sh; exit; fi\n" +
 			"if [ -f '" + units + "'/\"$last\" ]; then cat '" + units + "'/\"$last\"; else\n" +
 			"printf 'LoadState=not-found\\nActiveState=inactive\\nSubState=dead\\nResult=success\\nMainPID=0\\n'; fi\n",
 		"getent": last + "case $last in\n" + entry(login) + entry("root") + "*) exit 2 ;;\nesac\n",
@@ -77,6 +78,18 @@ func (u unit) run(t testing.TB, state string) {
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
+// loop makes the made-up systemd say of u at each question that it was restarted once more, and runs as the next of pids.
+func (u unit) loop(t testing.TB, pids []string) {
+	t.Helper()
+	path := filepath.Join(unitsDir(), u.name)
+	text := "set -- " + strings.Join(pids, " ") + "\nn=$(cat '" + path + ".n' 2>/dev/null || echo 0)\necho $((n+1)) >'" + path + ".n'\n" +
+		"shift $((n % $#))\nsed -e \"s/^MainPID=.*/MainPID=$1/\" -e \"s/^NRestarts=.*/NRestarts=$((n+3))/\" '" + path + "'\n"
+	if err := os.WriteFile(path+".sh", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = os.Remove(path+".sh"), os.Remove(path+".n") })
+}
+
 // mute makes the made-up systemd answer nobody about u, as on a host that runs none.
 func (u unit) mute(t testing.TB) {
 	t.Helper()
@@ -87,12 +100,11 @@ func (u unit) mute(t testing.TB) {
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
-// installAgent writes the node's gpuaas-agent: `probe` is this test binary, with the real probe code.
+// installAgent puts this test binary in the place of the node's gpuaas-agent: `probe` is the real probe code.
 func installAgent(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "gpuaas-agent")
-	text := "#!/bin/sh\n[ \"$1\" = version ] && { echo gpuaas-agent " + sshtest.Version + "; exit; }\nexec '" + sshtest.Helper(t) + "' \"$@\"\n"
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	if err := os.Symlink(sshtest.Helper(t), path); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -3,6 +3,7 @@
 package inprocess
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestLoginFaults(t *testing.T) {
 		}, failure: diag.SSHHostKey, confidence: diag.Likely},
 		{name: "host key unknown", do: func(t *testing.T, w *world) { write(t, w.load(t).SSH.KnownHosts, "") }, failure: diag.SSHHostKey, confidence: diag.Likely},
 		{name: "no helper on the node", do: func(t *testing.T, w *world) {
-			if err := os.Remove(w.agent.program); err != nil {
+			if err := errors.Join(os.Remove(w.agent.program), os.RemoveAll(w.helpers)); err != nil {
 				t.Fatal(err)
 			}
 		}, failure: diag.SSHExec, confidence: diag.Likely},

@@ -52,7 +52,7 @@ func (w *world) prepare(t testing.TB) *job {
 	j.plan = preflight.NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true})
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
 	j.node = vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent, Version: sshtest.Version,
-		Start: j.began, ConfigFile: "none", AgentSocket: "none"})
+		HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none"})
 	return j
 }
 

@@ -61,6 +61,7 @@ type world struct {
 	ssh      *sshtest.Server
 	dir      string // the agent's credentials, as /etc/gpuaas
 	agent    unit
+	helpers  string // the operator's folder of programs for nodes
 	workload unit
 	profile  string // path of the file
 	cookie   string
@@ -146,6 +147,8 @@ func (w *world) startAgent(name string, o options) {
 	if err := os.WriteFile(envFile, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
+	w.helpers = w.t.TempDir()
+	installAgent(w.t, w.helpers)
 	w.agent = unit{name: "gpuaas-agent-" + name + ".service", program: installAgent(w.t, w.t.TempDir()), envFile: envFile, pid: mainProcess(w.t, lines)}
 	w.agent.run(w.t, "active/running")
 }

@@ -21,7 +21,7 @@ var abouts = map[diag.HopID]about{
 		[]diag.Signal{diag.SigOpsSSHFailed, diag.SigOpsAccessUnhealthy},
 	},
 	diag.HopNodeReadiness: {
-		"A pass means: 8 KiB were really written, synced and removed again where the agent keeps its diagnostics (or at the nearest folder above), the disk is below `node.disk_pressure_percent`, the agent's unit is active and its process is not stopped, its program is made for this machine, and the clock is within 5 s of the operator's.",
+		"A pass means: 8 KiB were really written, synced and removed again where the agent keeps its diagnostics (or at the nearest folder above), the same at `/` where that is another file system (a login that may not write there measures its usage alone; a read-only root is no fault), both disks are below `node.disk_pressure_percent`, the agent's unit is active, its process is not stopped and systemd does not restart it again and again, its program is whole, made for this machine and, where the profile says so, gpuaas-agent (it is read and never run), and the clock is within 5 s of the operator's.",
 		[]diag.Signal{diag.SigDiskFull, diag.SigDiskPressure, diag.SigProcessDown, diag.SigBinaryInvalid, diag.SigClockSkew},
 	},
 	diag.HopNodeRuntimeAPI: {

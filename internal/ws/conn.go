@@ -1,7 +1,7 @@
 // Package ws is the client's half of a WebSocket (RFC 6455) over a connection that the caller made: what an agent's
 // terminals and a probe need of it, without extensions.
 //
-// A library would bring compression and an HTTP client of its own, 0.16 MB in a program that has seven. The tests
+// A library would bring compression and an HTTP client of its own, 0.16 MB in a program that has eight. The tests
 // speak with one, and so does the platform.
 package ws
 

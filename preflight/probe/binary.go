@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// binary looks at the program Target; with Unit, at what that unit really starts (a drop-in may have replaced it).
-// Words: binary_missing, binary_exec_format (it cannot be executed here), binary_version (it runs and says none).
+// binary reads the program Target; with Unit, the one that the unit really starts (a drop-in may have replaced it). It
+// runs no program but Request.VersionCommand. Words: binary_missing, binary_exec_format (it cannot be executed here).
 func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 	b := &diag.BinaryFacts{Path: req.Target}
 	f.Binary = b
-	var runs os.FileInfo
+	running := "" // the path under which the kernel has what the unit runs
 	if req.Unit != "" {
 		if props, err := p.units.show(ctx, req.Unit); err != nil {
 			f.Detail = "the unit's own program is not known: " + err.Error()
@@ -29,9 +30,8 @@ func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 				b.Path = started
 			}
 			if pid := props.pid(); pid > 0 {
-				exe := fmt.Sprintf("/proc/%d/exe", pid)
-				runs, _ = os.Stat(exe)
-				b.Running, _ = digest(ctx, exe)
+				running = fmt.Sprintf("/proc/%d/exe", pid)
+				b.Running, _ = digest(ctx, running)
 			}
 		}
 	}
@@ -39,20 +39,18 @@ func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 		fail(f, "stat", diag.Unsupported, errors.New("binary wants an absolute path or a unit that has one"))
 		return
 	}
-	if !lookProgram(ctx, f, runs) {
+	if !lookProgram(ctx, f, running) {
 		return
 	}
-	if req.Target != "" && filepath.Base(b.Path) != filepath.Base(req.Target) && !strings.HasPrefix(filepath.Base(b.Path), filepath.Base(req.Target)) {
-		// A program of another name may take "version" for anything at all.
-		fail(f, "version", diag.BinaryVersion, fmt.Errorf("the unit starts %s, not %s; it was not asked for its version", b.Path, req.Target))
-		return
+	identify(ctx, b, running)
+	if len(req.VersionCommand) > 0 {
+		p.askVersion(ctx, req, f)
 	}
-	askVersion(ctx, f)
 }
 
-// lookProgram reads the program without running it; false when f has failed. runs is the file whose digest is known
-// already, since it runs; nil for none.
-func lookProgram(ctx context.Context, f *diag.Fact, runs os.FileInfo) bool {
+// lookProgram looks at the program's file; false when f has failed. running is the path of what the unit runs, "" for
+// nothing.
+func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 	b := f.Binary
 	st, err := os.Stat(b.Path)
 	switch {
@@ -67,7 +65,7 @@ func lookProgram(ctx context.Context, f *diag.Fact, runs os.FileInfo) bool {
 		return false
 	}
 	b.Size = st.Size()
-	if runs != nil && b.Running != "" && os.SameFile(st, runs) && st.ModTime().Equal(runs.ModTime()) {
+	if runs, err := os.Stat(running); err == nil && b.Running != "" && os.SameFile(st, runs) && st.ModTime().Equal(runs.ModTime()) {
 		b.SHA256 = b.Running
 	} else if b.SHA256, err = digest(ctx, b.Path); err != nil {
 		f.Detail = joinDetail(f.Detail, "not digested: "+err.Error())
@@ -80,38 +78,83 @@ func lookProgram(ctx context.Context, f *diag.Fact, runs os.FileInfo) bool {
 	if known {
 		b.Host = host.String()
 	}
-	machine, ok := elfMachine(b.Path)
-	if !ok {
-		return true // a script, or nothing: running it tells
+	p, err := readFormat(b.Path)
+	if errors.Is(err, fs.ErrPermission) {
+		fail(f, "read", diag.NotPermitted, err)
+		return false
 	}
-	b.Machine = machine.String()
-	if known && !machine.runsOn(host) {
-		fail(f, "elf", diag.BinaryExecFormat, fmt.Errorf("%s is for %s, this machine is %s", b.Path, b.Machine, b.Host))
+	b.Kind = p.kind
+	if p.kind == kindELF {
+		b.Machine = p.machine.String()
+	}
+	if p.kind == kindELF && known && p.machine != 0 && !p.machine.runsOn(host) {
+		err = fmt.Errorf("%s is for %s, this machine is %s", b.Path, b.Machine, b.Host)
+	}
+	if err != nil && (b.Running == "" || b.Running != b.SHA256) { // what runs can be run
+		fail(f, "format", diag.BinaryExecFormat, err)
 		return false
 	}
 	return true
 }
 
-// askVersion runs the program as "PATH version" and keeps the first line that it says.
-func askVersion(ctx context.Context, f *diag.Fact) {
-	s, err := command(ctx, f.Binary.Path, "version")
-	switch {
-	case err != nil && interrupted(ctx, f, "version"):
-		return
-	case errors.Is(err, context.DeadlineExceeded):
-		fail(f, "version", diag.BinaryVersion, fmt.Errorf("%s gave no version within %s", f.Binary.Path, commandLimit))
-	case errors.Is(err, fs.ErrNotExist):
-		// The file is there: what is missing is the interpreter that it names.
-		fail(f, "version", diag.BinaryExecFormat, fmt.Errorf("its interpreter or loader is missing: %w", err))
-	case err != nil:
-		fail(f, "version", diag.BinaryExecFormat, err)
-	case s.code != 0:
-		fail(f, "version", diag.BinaryVersion, fmt.Errorf("%s version: exit status %d: %s", f.Binary.Path, s.code, clip([]byte(Scrub(s.errs)), 200)))
-	default:
-		line, _, _ := strings.Cut(strings.TrimSpace(string(s.out)), "\n")
-		f.Binary.Version = string(clip([]byte(Scrub(line)), 120))
-		if line == "" {
-			fail(f, "version", diag.BinaryVersion, fmt.Errorf("%s version: it printed nothing", f.Binary.Path))
+// identify says whose program it is: by the Go build info of the file or of what runs, or because it is the very program
+// that reads it. A script may start anything, so it is not ours only where something else is seen to run.
+func identify(ctx context.Context, b *diag.BinaryFacts, running string) {
+	ours, known := false, b.Kind == kindELF
+	for _, path := range [...]string{b.Path, running} {
+		if path == "" {
+			continue
+		}
+		id, err := readIdentity(path)
+		if err != nil {
+			known = false
+			continue
+		}
+		known = known || path == running
+		if path == b.Path {
+			b.GoMain, b.Version = id.goMain, id.version
+		}
+		if strings.HasSuffix(id.goMain, agentMain) {
+			ours = true
+			b.Version = cmp.Or(b.Version, id.version)
 		}
 	}
+	if !ours && known {
+		self, err := digest(ctx, "/proc/self/exe")
+		ours = err == nil && (self == b.SHA256 || self == b.Running)
+	}
+	if ours || known {
+		b.OurAgent = &ours
+	}
+}
+
+// askVersion runs the profile's own words and keeps the first line that they print. That they fail says nothing of the
+// agent's program: the version is then not known.
+func (p *Prober) askVersion(ctx context.Context, req diag.Request, f *diag.Fact) {
+	if !p.Commands {
+		f.Detail = joinDetail(f.Detail, "its version was not asked: only a helper that the operator started may run version_command")
+		return
+	}
+	s, err := command(ctx, req.VersionCommand...)
+	line, _, _ := strings.Cut(strings.TrimSpace(string(s.out)), "\n")
+	why := ""
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		interrupted(ctx, f, "version")
+		return
+	case err != nil && ctx.Err() != nil:
+		why = "the walk did not wait for it"
+	case errors.Is(err, context.DeadlineExceeded):
+		why = fmt.Sprintf("no answer within %s", commandLimit)
+	case err != nil:
+		why = err.Error()
+	case s.code != 0:
+		why = fmt.Sprintf("exit status %d: %s", s.code, clip([]byte(Scrub(s.errs)), 200))
+	case line == "":
+		why = "it printed nothing"
+	default:
+		f.Binary.Version = string(clip([]byte(Scrub(line)), 120))
+		return
+	}
+	f.Detail = joinDetail(f.Detail, "its version is not known: version_command: "+why)
 }

@@ -26,15 +26,20 @@ func DiscoverAgent(ctx context.Context, unit, envFile string) AgentView {
 	if a.readProcess(); a.Source != "" {
 		return a
 	}
-	if len(files) == 0 && envFile != "" {
-		files = []string{envFile}
+	a.readFiles(files)
+	return a
+}
+
+// readFiles takes the environment from files, else from EnvFile.
+func (a *AgentView) readFiles(files []string) {
+	if len(files) == 0 && a.EnvFile != "" {
+		files = []string{a.EnvFile}
 	}
 	all, err := readEnvFiles(files)
 	if err == nil {
 		a.Source, a.Env = sourceEnvFile, only(all, EnvNames[:])
 	}
 	a.Denied = errors.Is(err, fs.ErrPermission)
-	return a
 }
 
 // readProcess takes the environment from the running process; Source stays empty when that cannot be read, or holds none

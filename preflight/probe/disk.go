@@ -41,6 +41,10 @@ func (p *Prober) disk(ctx context.Context, req diag.Request, f *diag.Fact) {
 		fail(f, "stat", diskWord(err, nil), err)
 		return
 	}
+	if req.Beside != "" && sameDisk(dir, req.Beside) {
+		f.Disk.SameAs = req.Beside
+		return
+	}
 	if interrupted(ctx, f, "write") || req.Write == 0 {
 		return
 	}
@@ -51,6 +55,16 @@ func (p *Prober) disk(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 	now, _ := statDisk(dir)
 	fail(f, "write", diskWord(err, now), err)
+}
+
+// sameDisk reports whether a folder and what will be at path are on one file system.
+func sameDisk(dir, path string) bool {
+	other, err := nearestFolder(path)
+	if err != nil {
+		return false
+	}
+	var a, b unix.Stat_t
+	return unix.Stat(dir, &a) == nil && unix.Stat(other, &b) == nil && a.Dev == b.Dev
 }
 
 // nearestFolder is path itself, or its nearest parent that is a folder: what does not exist yet will be made there.

@@ -42,10 +42,12 @@ func (s *server) look(ctx context.Context) *eyes {
 		e.inside, e.view = openNamespace(agent.PID, s.cfg)
 	} else {
 		e.view = ViewEntered
-		agent.readProcess()
+		if agent.readProcess(); agent.Source == "" { // it has just ended, or is just starting
+			agent.readFiles(nil)
+		}
 	}
 	e.started = startTime(agent.PID)
-	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Agent: agent}
+	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Agent: agent, Commands: true}
 	e.found, e.took = time.Now(), time.Since(began)
 	return e
 }

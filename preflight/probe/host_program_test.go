@@ -3,50 +3,193 @@
 package probe
 
 import (
+	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-func TestBinaryVersion(t *testing.T) {
+// TestNoProgramIsRun: a script, a Go program and the program of a unit are read and never started, whatever they are
+// called, and the processes of this machine are the same afterwards.
+func TestNoProgramIsRun(t *testing.T) {
 	fakes := newFakes(t)
-	good := fakes.script(t, "agent", `test "$*" = version && echo "agent 1.2.3" && echo more`)
-	f := measure(t, diag.Request{Op: diag.OpBinary, Target: good})
-	wantWord(t, f, diag.OK)
-	if b := f.Binary; b.Version != "agent 1.2.3" || b.Path != good || b.Size == 0 || len(b.SHA256) != 64 || b.Machine != "" || b.Running != "" {
-		t.Errorf("%+v", b)
-	}
-	for name, c := range map[string]struct {
-		body string
-		word diag.Failure
-		say  string
-	}{
-		"fails":  {`echo "no such command" >&2; exit 3`, diag.BinaryVersion, "exit status 3: no such command"},
-		"mute":   {`exit 0`, diag.BinaryVersion, "printed nothing"},
-		"killed": {`kill -9 $$`, diag.BinaryVersion, "exit status 137"},
-		"tells":  {`echo "unknown flag; GPUAAS_ENROLLMENT_TOKEN=` + canary + `" >&2; exit 2`, diag.BinaryVersion, "GPUAAS_ENROLLMENT_TOKEN=" + diag.Redacted},
+	called := filepath.Join(t.TempDir(), "called")
+	logs := `echo "$@" >>'` + called + `'; sleep 600`
+	agent := fakes.script(t, "gpuaas-agent", logs)
+	program := buildProgram(t, "daemon", "", called)
+	cmd := sleeper(t)
+	fakes.unit(t, "gpuaas-node-agent.service", running(cmd.Process.Pid, execStart(program))...)
+	before := children(t)
+	for _, req := range []diag.Request{
+		{Target: agent}, {Target: program}, {Target: agent, Unit: "gpuaas-node-agent.service"},
+		{Target: agent, VersionCommand: []string{agent, "version"}}, // of a platform's task: no operator asked
 	} {
-		f := measure(t, diag.Request{Op: diag.OpBinary, Target: fakes.script(t, name, c.body)})
-		wantWord(t, f, c.word)
-		if !strings.Contains(f.Detail, c.say) {
-			t.Errorf("%s: %q", name, f.Detail)
+		req.Op = diag.OpBinary
+		f := measure(t, req)
+		wantWord(t, f, diag.OK)
+		if f.Binary.Version != "" {
+			t.Errorf("%s has version %q", f.Binary.Path, f.Binary.Version)
 		}
 	}
-	tells := measure(t, diag.Request{Op: diag.OpBinary, Target: fakes.script(t, "blabs", `echo "agent 1 token=`+canary+`"`)})
-	if tells.Binary.Version != "agent 1 token="+diag.Redacted {
-		t.Errorf("version %q", tells.Binary.Version)
+	if text, err := os.ReadFile(called); err == nil {
+		t.Errorf("a program was run:\n%s", text)
+	}
+	if after := children(t); after != before {
+		t.Errorf("processes before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// children lists this process's children and theirs.
+func children(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("ps", "-o", "pid=,args=", "--ppid", strconv.Itoa(os.Getpid())).Output()
+	if err != nil && len(out) == 0 {
+		t.Skip("skipped: needs ps: ", err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(out)) {
+		if !strings.Contains(line, "ps -o") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+func execStart(path string) string {
+	return fmt.Sprintf("ExecStart={ path=%s ; argv[]=%s run ; ignore_errors=no ; start_time=[n/a] ; pid=0 }", path, path)
+}
+
+// buildProgram builds a Go program whose main package is example.org/MAIN. It appends its arguments to the file called,
+// and sleeps. stamp is main.version.
+func buildProgram(t *testing.T, main, stamp, called string) string {
+	t.Helper()
+	dir := t.TempDir()
+	folder := filepath.Join(dir, main)
+	text := "package main\nimport (\"fmt\"; \"os\"; \"time\")\nvar version = \"dev\"\nfunc main() {\n" +
+		"f, _ := os.OpenFile(" + strconv.Quote(called) + ", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)\n" +
+		"fmt.Fprintln(f, version, os.Args)\ntime.Sleep(10*time.Minute)\n}\n"
+	if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "main.go"), []byte(text), 0o600),
+		os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.org\ngo 1.26\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "built", filepath.Base(main))
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+stamp, "-o", path, "./"+main)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// TestWhoseProgram: ours is known by its main package, whatever its module and its file are called, and by being the
+// program that reads it; its version by the stamp that the build wrote.
+func TestWhoseProgram(t *testing.T) {
+	fakes := newFakes(t)
+	ours := buildProgram(t, "cmd/gpuaas-agent", Stamped("gpuaas-agent", "v1.2.3-4-g00ff"), "/dev/null")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := filepath.Join(t.TempDir(), "big")
+	if err := errors.Join(exec.Command("cp", ours, big).Run(), os.Truncate(big, maxDigest+1)); err != nil {
+		t.Fatal(err)
+	}
+	yes, no := true, false
+	for _, c := range []struct {
+		name, path    string
+		ours          *bool
+		main, version string
+	}{
+		{"ours", ours, &yes, "example.org/cmd/gpuaas-agent", "gpuaas-agent v1.2.3-4-g00ff"},
+		{"ours without a stamp", buildProgram(t, "cmd/gpuaas-agent", "v1", "/dev/null"), &yes, "example.org/cmd/gpuaas-agent", ""},
+		{"this program", self, &yes, "github.com/gpuaas/gpuaasctl/preflight/probe.test", ""},
+		{"another Go program with our stamp", buildProgram(t, "cmd/other", Stamped("gpuaas-agent", "v1"), "/dev/null"), &no, "example.org/cmd/other", ""},
+		{"a program of the system's", "/bin/sleep", &no, "", ""},
+		{"a script, which may start anything", fakes.script(t, "wrapper", "exec agent"), nil, "", ""},
+		{"too large to be read", big, nil, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := measure(t, diag.Request{Op: diag.OpBinary, Target: c.path})
+			wantWord(t, f, diag.OK)
+			b := f.Binary
+			if (b.OurAgent == nil) != (c.ours == nil) || b.OurAgent != nil && *b.OurAgent != *c.ours {
+				t.Errorf("ours: %v", b.OurAgent)
+			}
+			if b.Version != c.version || b.GoMain != c.main && c.main != "github.com/gpuaas/gpuaasctl/preflight/probe.test" {
+				t.Errorf("%+v", b)
+			}
+		})
+	}
+	t.Run("what a wrapper runs", func(t *testing.T) {
+		cmd := exec.Command(ours)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+		fakes.unit(t, "x.service", running(cmd.Process.Pid, execStart(fakes.script(t, "wrapper", "exec agent")))...)
+		b := measure(t, diag.Request{Op: diag.OpBinary, Target: "/none", Unit: "x.service"}).Binary
+		if b.OurAgent == nil || !*b.OurAgent || b.Version != "gpuaas-agent v1.2.3-4-g00ff" || b.Kind != kindScript {
+			t.Errorf("%+v", b)
+		}
+	})
+}
+
+// TestReadStamp: a mark without a version, a mark cut by the end of a buffer, and two of them.
+func TestReadStamp(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", ""},
+		{Stamped("gpuaas-agent", "v1"), "v1"},
+		{Stamped("gpuaas-agent", "") + Stamped("gpuaas-agent", "a b") + Stamped("gpuaas-agent", "v2"), "v2"},
+		{Stamped("gpuaas-agent", strings.Repeat("v", maxVersion)), strings.Repeat("v", maxVersion)},
+		{Stamped("gpuaas-agent", strings.Repeat("v", maxVersion+1)), ""},
+		{strings.Repeat("x", 256<<10-7) + Stamped("gpuaas-agent", "v3"), "v3"},
+		{strings.Repeat("x", 512<<10-97) + Stamped("gpuaas-agent", "v4") + strings.Repeat("y", 300<<10), "v4"},
+		{Stamped("gpuaas-fault", "v5"), ""},
+		{"[[gpuaas-agent=v6", ""},
+	} {
+		if got := readStamp(strings.NewReader(c.text), "gpuaas-agent"); got != c.want {
+			t.Errorf("%d bytes: %q, want %q", len(c.text), got, c.want)
+		}
+	}
+	if v := Unstamped("gpuaas-agent", Stamped("gpuaas-agent", "v1")); v != "v1" || Unstamped("gpuaas-agent", "dev") != "dev" {
+		t.Errorf("%q", v)
+	}
+}
+
+// TestVersionCommand: the profile's own words are run where an operator asks, within their time, and their output is
+// bounded; that they fail says nothing of the program.
+func TestVersionCommand(t *testing.T) {
+	fakes := newFakes(t)
+	agent := fakes.script(t, "fleetd", "exit 99")
+	for name, c := range map[string]struct{ body, version, detail string }{
+		"answers": {`test "$*" = --version && echo "fleetd 1.2.3" && echo more`, "fleetd 1.2.3", ""},
+		"fails":   {`echo "no such command" >&2; exit 3`, "", "exit status 3: no such command"},
+		"mute":    {`exit 0`, "", "printed nothing"},
+		"tells":   {`echo "fleetd 1 token=` + canary + `"`, "fleetd 1 token=" + diag.Redacted, ""},
+		"flood":   {`yes | head -c 1000000`, "y", ""},
+	} {
+		ask := fakes.script(t, "ask-"+name, c.body)
+		f := (&Prober{Commands: true}).Run(t.Context(), diag.Request{Op: diag.OpBinary, Target: agent, VersionCommand: []string{ask, "--version"}})
+		wantWord(t, f, diag.OK)
+		if f.Binary.Version != c.version || !strings.Contains(f.Detail, c.detail) || strings.Contains(f.Detail, canary) {
+			t.Errorf("%s: version %q, detail %q", name, f.Binary.Version, f.Detail)
+		}
 	}
 	began := time.Now()
 	hangs := fakes.script(t, "hangs", `sleep 600 & wait`)
-	wantWord(t, measure(t, diag.Request{Op: diag.OpBinary, Target: hangs, TimeoutMS: 50}), diag.Timeout)
-	if took := time.Since(began); took > time.Minute { // what it left behind takes ten
-		t.Errorf("it waited for what a program left behind, for %s", took)
+	f := (&Prober{Commands: true}).Run(t.Context(), diag.Request{Op: diag.OpBinary, Target: agent, VersionCommand: []string{hangs}, TimeoutMS: 50})
+	if took := time.Since(began); took > time.Minute || f.Binary.Version != "" { // what it left behind takes ten
+		t.Errorf("%+v after %s", f, took)
 	}
 }
 
@@ -69,7 +212,18 @@ func TestBinaryCannotRun(t *testing.T) {
 	}
 	head := make([]byte, 64)
 	copy(head, "\x7fELF\x02\x01\x01")
-	head[16], head[18] = byte(elf.ET_EXEC), byte(foreign)
+	head[16], head[18], head[20] = byte(elf.ET_EXEC), byte(foreign), byte(elf.EV_CURRENT)
+	bare := append([]byte{}, head...)
+	bare[18] = byte(host)
+	whole, err := os.ReadFile(buildProgram(t, "cmd/gpuaas-agent", "v1", "/dev/null"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cLike, err := os.ReadFile("/bin/sleep") // has a loader
+	if err != nil {
+		t.Fatal(err)
+	}
+	unloadable := bytes.ReplaceAll(cLike, []byte("/ld-linux"), []byte("/no-linux"))
 	for _, c := range []struct {
 		name, path string
 		word       diag.Failure
@@ -79,6 +233,14 @@ func TestBinaryCannotRun(t *testing.T) {
 		{"a folder", dir, diag.BinaryExecFormat, ""},
 		{"another machine's", file("foreign", 0o755, string(head)), diag.BinaryExecFormat, foreign.String()},
 		{"empty", file("empty", 0o755, ""), diag.BinaryExecFormat, "exec format error"},
+		{"zeros", file("zeros", 0o755, string(make([]byte, 4096))), diag.BinaryExecFormat, "neither an ELF program nor a script"},
+		{"text", file("text", 0o755, "echo hello\n"), diag.BinaryExecFormat, "exec format error"},
+		{"a head alone", file("bare", 0o755, string(bare)), diag.BinaryExecFormat, "nothing to load"},
+		{"ten bytes of one", file("ten", 0o755, string(whole[:10])), diag.BinaryExecFormat, "cut off"},
+		{"half of one", file("half", 0o755, string(whole[:len(whole)/2])), diag.BinaryExecFormat, "cut off"},
+		{"all but a page", file("most", 0o755, string(whole[:len(whole)-4096])), diag.BinaryExecFormat, "cut off"},
+		{"no loader", file("unloadable", 0o755, string(unloadable)), diag.BinaryExecFormat, "loader is missing"},
+		{"a pipe", pipe(t, filepath.Join(dir, "pipe")), diag.BinaryExecFormat, "no regular file"},
 		{"not executable", file("plain", 0o644, "#!/bin/sh\n"), diag.BinaryExecFormat, "permission denied"},
 		{"no interpreter", file("lost", 0o755, "#!/no/such/shell\n"), diag.BinaryExecFormat, "interpreter"},
 		{"relative", "sh", diag.Unsupported, ""},
@@ -93,32 +255,33 @@ func TestBinaryCannotRun(t *testing.T) {
 	}
 }
 
+// pipe makes a named pipe that nobody writes to.
+func pipe(t *testing.T, path string) string {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestBinaryOfAUnit(t *testing.T) {
 	fakes := newFakes(t)
 	usual := fakes.script(t, "agent", `echo 1`)
 	replaced := fakes.script(t, "agent-other", `echo 2`)
 	cmd := sleeper(t)
-	start := func(path string) string {
-		return fmt.Sprintf("ExecStart={ path=%s ; argv[]=%s run ; ignore_errors=no ; start_time=[n/a] ; pid=0 }", path, path)
-	}
 	ask := func(path string) diag.Fact {
-		fakes.unit(t, "x.service", running(cmd.Process.Pid, start(path))...)
+		fakes.unit(t, "x.service", running(cmd.Process.Pid, execStart(path))...)
 		return measure(t, diag.Request{Op: diag.OpBinary, Target: usual, Unit: "x.service"})
 	}
 	f := ask(usual)
 	wantWord(t, f, diag.OK)
-	if f.Binary.Path != usual || len(f.Binary.Running) != 64 || f.Binary.Running == f.Binary.SHA256 {
+	if b := f.Binary; b.Path != usual || len(b.Running) != 64 || b.Running == b.SHA256 || b.OurAgent == nil || *b.OurAgent { // sleep runs
 		t.Errorf("%+v", f.Binary)
 	}
 	f = ask(replaced)
 	wantWord(t, f, diag.OK)
-	if f.Binary.Path != replaced || f.Binary.Version != "2" {
+	if f.Binary.Path != replaced {
 		t.Errorf("a drop-in over ExecStart is not seen: %+v", f.Binary)
-	}
-	f = ask("/bin/true")
-	wantWord(t, f, diag.BinaryVersion)
-	if f.Binary.Path != "/bin/true" || f.Binary.Version != "" || !strings.Contains(f.Detail, "not asked") {
-		t.Errorf("%+v %+v", f, f.Binary)
 	}
 	fakes.script(t, "systemctl", "exit 1")
 	f = measure(t, diag.Request{Op: diag.OpBinary, Target: usual, Unit: "x.service"})

@@ -34,4 +34,5 @@ func DiscoverAgent(_ context.Context, unit, envFile string) AgentView {
 	return AgentView{Unit: unit, EnvFile: envFile}
 }
 
-func (a *AgentView) readProcess() {}
+func (a *AgentView) readProcess()       {}
+func (a *AgentView) readFiles([]string) {}

@@ -31,6 +31,10 @@ type Prober struct {
 
 	Agent AgentView // node side only
 
+	// Commands allows Request.VersionCommand: the requests come from an operator over a login of their own, and not from a
+	// platform as tasks.
+	Commands bool
+
 	names  nameFiles // tests have files of their own
 	mirror string    // and a folder of the record's copy in memory
 	pool   pool      // connections kept between requests of one prober

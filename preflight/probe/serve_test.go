@@ -313,7 +313,7 @@ func TestCancelLineEndsAMeasurement(t *testing.T) {
 	if err := os.WriteFile(slow, []byte("#!/bin/sh\nexec sleep 60\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(reqW, "{\"id\":\"s\",\"op\":\"binary\",\"target\":%q}\n", slow)
+	fmt.Fprintf(reqW, "{\"id\":\"s\",\"op\":\"binary\",\"target\":%q,\"version_command\":[%q]}\n", slow, slow)
 	time.Sleep(100 * time.Millisecond)
 	io.WriteString(reqW, "{\"cancel\":\"s\"}\n")
 	line, err := readLine(r)

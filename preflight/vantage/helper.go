@@ -36,8 +36,8 @@ type trial struct {
 	why     string // when there is no hello
 }
 
-// startHelper runs the helper over client and opens the gate to it: the installed one, or one that is pushed when the
-// node has none, another version, or one that does not answer.
+// startHelper runs the helper over client and opens the gate to it: one of ours that is pushed or installed there, else
+// one that is pushed now. Only where none can be pushed does an installed gpuaas-agent of another build serve.
 func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Program) error {
 	l.enter(phaseExec)
 	l.set(func() { l.conn = client })
@@ -45,13 +45,14 @@ func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Progr
 	sudo := l.wantSudo()
 	execCtx, cancel := context.WithTimeout(ctx, execTimeout)
 	defer cancel()
-	t, err := l.try(execCtx, client, sudo, mine)
+	anyBuild := len(mine) == 0
+	t, err := l.try(execCtx, client, sudo, mine, anyBuild)
 	if err == nil && t.hello == nil && sudo && l.cfg.SSH.Sudo == nil && t.s.sudoRefused() {
 		// A login without sudo is still worth its while: the facts say what was not permitted.
 		t.s.end()
 		sudo = false
 		l.set(func() { l.ssh.SudoRefused = true })
-		t, err = l.try(execCtx, client, sudo, mine)
+		t, err = l.try(execCtx, client, sudo, mine, anyBuild)
 	}
 	if err != nil {
 		return err
@@ -86,14 +87,18 @@ func (l *link) suits(t *trial) bool {
 
 // try starts the helper once. An error means that the login itself cannot run commands; a helper that is missing or
 // ends without a hello is no error.
-func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Program) (*trial, error) {
+// anyBuild also starts an installed gpuaas-agent that is none of mine.
+func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, anyBuild bool) (*trial, error) {
 	first := l.gate.first(inlineLimit)
-	args := []string{"", l.cfg.binary(), l.cfg.unit(), l.cfg.envFile(), string(bytes.TrimRight(first, "\n"))}
+	args := []string{"", l.cfg.binary(), l.cfg.unit(), l.cfg.envFile(), string(bytes.TrimRight(first, "\n")), ""}
 	if sudo {
 		args[0] = "sudo"
 	}
+	if anyBuild {
+		args[5] = "any"
+	}
 	for _, h := range mine {
-		args = append(args, h.Name)
+		args = append(args, h.Name, h.Sum)
 	}
 	cmd := command(runScript, false, args...)
 	if len(cmd) > commandLimit { // quoting made it much longer
@@ -121,7 +126,7 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Pr
 		case e.note.word == "start":
 			t.start = e.note
 		case e.note.word == "missing":
-			t.missing, t.uname, t.why = true, e.note.uname, "no helper is installed at "+l.cfg.binary()
+			t.missing, t.uname, t.why = true, e.note.uname, "no gpuaas-agent that may be started is installed at "+l.cfg.binary()
 			return t, nil
 		case e.note.word == "exit":
 			s.settle(ctx)
@@ -149,14 +154,12 @@ func withWords(what, words string) string {
 	return what + ": " + words
 }
 
-// replace pushes our own helper and starts it. When that cannot be had, an installed one of another version that
-// answered is used as it is.
+// replace pushes our own helper and starts it. Where that fails, an installed gpuaas-agent of another build is used as it
+// is, if it answers.
 func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) (*trial, error) {
 	pushErr := l.push(ctx, client, sudo, mine, old)
 	if pushErr == nil {
-		execCtx, cancel := context.WithTimeout(ctx, execTimeout)
-		defer cancel()
-		t, err := l.try(execCtx, client, sudo, mine)
+		t, err := l.again(ctx, client, sudo, mine, false)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +177,24 @@ func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine 
 		return old, nil
 	}
 	old.s.end()
+	if len(mine) > 0 && old.missing {
+		t, err := l.again(ctx, client, sudo, nil, true)
+		if err != nil {
+			return nil, err
+		}
+		if t.hello != nil {
+			return t, nil
+		}
+		t.s.end()
+	}
 	return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: old.why + "; " + pushErr.Error()}
+}
+
+// again is another try with time of its own.
+func (l *link) again(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, anyBuild bool) (*trial, error) {
+	ctx, cancel := context.WithTimeout(ctx, execTimeout)
+	defer cancel()
+	return l.try(ctx, client, sudo, mine, anyBuild)
 }
 
 // wantSudo decides by the profile, else by the login's name.

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// pushTimeout bounds one push: 7 MB over 2 Mbit/s.
+// pushTimeout bounds one push: 7.3 MB over 2 Mbit/s.
 const pushTimeout = 30 * time.Second
 
 // Program is a program of ours for a machine.

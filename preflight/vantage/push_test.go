@@ -15,10 +15,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
+// What may lie at the installed path: each leaves a line in the file "called" beside it when it is started.
 const (
-	oldHelper    = "#!/bin/sh\necho '{\"hello\":{\"version\":\"old\",\"uid\":0,\"pid\":1,\"now\":\"2026-01-01T00:00:00.000Z\"}}'\ncat >/dev/null\n"
-	silentHelper = "#!/bin/sh\ncat >/dev/null\n"
-	brokenHelper = "#!/bin/sh\necho 'libfoo.so: cannot open shared object file' >&2\nexit 127\n"
+	wasCalled    = "#!/bin/sh\necho \"$@\" >>\"$(dirname \"$0\")\"/called\n"
+	oldHelper    = wasCalled + "echo '{\"hello\":{\"version\":\"old\",\"uid\":0,\"pid\":1,\"now\":\"2026-01-01T00:00:00.000Z\"}}'\ncat >/dev/null\n"
+	silentHelper = wasCalled + "cat >/dev/null\n"
+	brokenHelper = wasCalled + "echo 'libfoo.so: cannot open shared object file' >&2\nexit 127\n"
+	daemon       = wasCalled + "sleep 600\n"
 )
 
 // machine is a made-up node's environment: programs that come before the real ones, and a runtime folder.
@@ -48,7 +51,7 @@ func (m *machine) env() []string {
 }
 
 // ours is a folder with this test binary as gpuaas-agent.
-func ours(t *testing.T) []string {
+func ours(t testing.TB) []string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Symlink(sshtest.Helper(t), filepath.Join(dir, "gpuaas-agent")); err != nil {
@@ -58,7 +61,7 @@ func ours(t *testing.T) []string {
 }
 
 func TestPush(t *testing.T) {
-	for name, installed := range map[string]string{"missing": "", "another version": oldHelper, "no answer": silentHelper, "broken": brokenHelper} {
+	for name, installed := range map[string]string{"missing": "", "another version": oldHelper, "no answer": silentHelper, "broken": brokenHelper, "a daemon": daemon} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
@@ -95,6 +98,9 @@ func TestPush(t *testing.T) {
 			if _, err := os.Stat(filepath.Dir(ssh.HelperPath)); err == nil {
 				t.Error("the folder is still there")
 			}
+			if calls, err := os.ReadFile(filepath.Join(m.bin, "called")); err == nil {
+				t.Errorf("the installed program was started:\n%s", calls)
+			}
 		})
 	}
 }
@@ -115,7 +121,7 @@ func TestWhatCannotBePushed(t *testing.T) {
 		"it arrives broken": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
 			m.program(t, "sha256sum", "#!/bin/sh\ncat >/dev/null\necho 00 -\n")
 		}, "another digest"},
-		"and the broken one's words": {brokenHelper, func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "libfoo.so"},
+		"nothing here, and another's program there": {daemon, func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
@@ -136,19 +142,51 @@ func TestWhatCannotBePushed(t *testing.T) {
 	}
 }
 
-// An installed helper of another version is better than none.
-func TestOtherVersionServesWhenNothingCanBePushed(t *testing.T) {
-	s := sshtest.Start(t, sshtest.Config{})
-	cfg := configFor(t, s)
-	cfg.Version = "newer"
-	facts := open(t, cfg).Probe(within(t, 30*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
-	for _, f := range facts {
-		if f.Failure != diag.OK {
-			t.Errorf("%s: %q %s", f.Request.Op, f.Failure, f.Detail)
-		}
+// TestOtherBuild: an installed gpuaas-agent of another build is better than none, where ours cannot be put there. It is
+// known by its build info; a script that holds the same words is not started.
+func TestOtherBuild(t *testing.T) {
+	program, err := os.ReadFile(sshtest.Helper(t))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := facts[0].SSH; got.Helper != "installed" || got.HelperVersion != sshtest.Version {
-		t.Errorf("%+v", got)
+	mark := []byte("1w\xaf\f\x92t\b\x02A\xe1\xc1\a\xe6\xd6\x18\xe6") // of build info, with another first byte: this program has none
+	mark[0]--
+	words := "path\texample.org/renamed/cmd/gpuaas-agent\nmod\t"
+	info := string(mark) + words
+	for name, c := range map[string]struct {
+		text string
+		here bool // there is one here to push, and no place for it there
+		word diag.Failure
+	}{
+		"none here":               {string(program) + info, false, diag.OK},
+		"no place there":          {string(program) + info, true, diag.OK},
+		"another program":         {string(program), false, diag.SSHExec},
+		"its words in a sentence": {string(program) + "\n" + words, false, diag.SSHExec},
+		"in a script":             {oldHelper + info, false, diag.SSHExec},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
+			cfg := configFor(t, s)
+			cfg.Version, cfg.HelperDirs = "newer", nil
+			if c.here {
+				cfg.HelperDirs = ours(t)
+				m.program(t, "mkdir", "#!/bin/sh\nexit 1\n")
+			}
+			cfg.Agent.Binary = m.program(t, "installed", c.text)
+			facts := open(t, cfg).Probe(within(t, 30*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
+			for _, f := range facts {
+				if f.Failure != c.word {
+					t.Errorf("%s: %q %s", f.Request.Op, f.Failure, f.Detail)
+				}
+			}
+			if got := facts[0].SSH; c.word == diag.OK && (got.Helper != "installed" || got.HelperVersion != sshtest.Version) {
+				t.Errorf("%+v", got)
+			}
+			if calls, err := os.ReadFile(filepath.Join(m.bin, "called")); err == nil {
+				t.Errorf("it was started:\n%s", calls)
+			}
+		})
 	}
 }
 

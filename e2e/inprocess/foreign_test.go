@@ -1,0 +1,143 @@
+//go:build linux
+
+package inprocess
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// foreignAgents are programs that note that they were called, and stay: a script and a Go program.
+func foreignAgents(t *testing.T, called string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	script, source, program := filepath.Join(dir, "fleetd.sh"), filepath.Join(dir, "main.go"), filepath.Join(dir, "fleetd")
+	text := "package main\nimport (\"fmt\"; \"os\"; \"time\")\nfunc main() {\n" +
+		"f, _ := os.OpenFile(" + strconv.Quote(called) + ", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)\n" +
+		"fmt.Fprintln(f, os.Args)\ntime.Sleep(10*time.Minute)\n}\n"
+	if err := errors.Join(os.WriteFile(script, []byte("#!/bin/sh\necho \"$0 $*\" >>'"+called+"'\nsleep 600\n"), 0o755), os.WriteFile(source, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return map[string]string{"script": script, "program": program}
+}
+
+// unprivileged is a login that puts helpers into a folder of the test's: for root's, a file system would be mounted on the
+// machine that runs the test.
+func unprivileged(t *testing.T) sshtest.Config {
+	t.Helper()
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "id"), []byte("#!/bin/sh\necho 4242\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return sshtest.Config{Env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + t.TempDir()}}
+}
+
+// processes lists the processes of this machine that a command line of this folder started.
+func processes(t *testing.T, folder string) string {
+	t.Helper()
+	var found []string
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), folder) {
+			found = append(found, f+": "+strings.ReplaceAll(string(b), "\x00", " "))
+		}
+	}
+	return strings.Join(found, "\n")
+}
+
+// TestForeignAgent: no operation starts a program that is not ours, whatever the profile calls the agent; nothing is left
+// running, and the node is not blamed for having another agent. One that lies where ours should is the fault.
+func TestForeignAgent(t *testing.T) {
+	t.Parallel()
+	called := filepath.Join(t.TempDir(), "called")
+	tool := build(t)
+	for kind, program := range foreignAgents(t, called) {
+		t.Run(kind, func(t *testing.T) {
+			w := start(t, options{ssh: unprivileged(t), profile: func(p *profile.Profile) { p.Agent.Binary = program }})
+			w.agent.program = program
+			w.agent.run(t, "active/running")
+			before := processes(t, filepath.Dir(program))
+			r := w.walk(t)
+			if r.Verdict.Outcome != diag.OutcomePass {
+				t.Errorf("a foreign agent is a fault:\n%s", describe(r))
+			}
+			for _, f := range r.Facts {
+				if b := f.Binary; b != nil && (b.Path != program || b.OurAgent == nil || *b.OurAgent || b.Version != "") {
+					t.Errorf("%+v", b)
+				}
+				if f.SSH != nil && (f.SSH.Helper != "pushed" || strings.Contains(f.SSH.HelperPath, program)) {
+					t.Errorf("the helper: %+v", f.SSH)
+				}
+			}
+			for _, argv := range [][]string{
+				{"preflight", "--node-id", nodeID, "--allocation-id", alloc}, {"diag", "show", nodeID}, {"diag", "trust", nodeID},
+				{"diag", "timeline", nodeID}, {"diag", "classify", nodeID}, {"node", "status", nodeID}, {"node", "endpoints", "show", nodeID},
+			} {
+				cmd := exec.Command(tool, append(argv, "--profile", w.profile)...)
+				cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Logf("%v: %v %.300s", argv, err, out) // what they say is other tests' business
+				}
+			}
+			if text, err := os.ReadFile(called); err == nil {
+				t.Errorf("it was started:\n%s", text)
+			}
+			if after := processes(t, filepath.Dir(program)); after != before {
+				t.Errorf("processes before:\n%s\nafter:\n%s", before, after)
+			}
+		})
+	}
+}
+
+// TestNotOurProgram: the profile says that the agent is gpuaas-agent, and another program lies there.
+func TestNotOurProgram(t *testing.T) {
+	t.Parallel()
+	called := filepath.Join(t.TempDir(), "called")
+	program := foreignAgents(t, called)["program"]
+	w := start(t, options{ssh: unprivileged(t)})
+	if err := errors.Join(os.Remove(w.agent.program), os.Link(program, w.agent.program)); err != nil {
+		t.Fatal(err)
+	}
+	r := w.walk(t)
+	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeReadiness || b.Signal != diag.SigBinaryInvalid {
+		t.Errorf("blame %+v\n%s", b, describe(r))
+	}
+	if h := hop(t, r, diag.HopNodeReadiness); !strings.Contains(h.Text, "not gpuaas-agent but the Go program") {
+		t.Errorf("%q", h.Text)
+	}
+	if text, err := os.ReadFile(called); err == nil {
+		t.Errorf("it was started:\n%s", text)
+	}
+}
+
+// TestCrashLoop: systemd calls the unit active at every look, and each look finds another process.
+func TestCrashLoop(t *testing.T) {
+	t.Parallel()
+	w := start(t, options{})
+	w.agent.run(t, "active/running")
+	var pids []string
+	for range 40 {
+		pids = append(pids, fmt.Sprint(mainProcess(t, []string{"A=1"})))
+	}
+	w.agent.loop(t, pids)
+	r := w.walk(t)
+	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeReadiness || b.Signal != diag.SigProcessDown {
+		t.Errorf("blame %+v\n%s", b, describe(r))
+	}
+	if h := hop(t, r, diag.HopNodeReadiness); !strings.Contains(h.Text, "crash loop") || !strings.Contains(h.Text, "was replaced by") {
+		t.Errorf("%q", h.Text)
+	}
+}

@@ -1,0 +1,68 @@
+package preflight
+
+import (
+	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const (
+	// loopRestarts is how many automatic restarts make a loop. One or two are a crash, a kill or a drill, and systemd's
+	// restart has mended it.
+	loopRestarts = 3
+	// youngS is the uptime in seconds that says nothing yet of staying up.
+	youngS = 10
+)
+
+// judgeRestarts judges an agent that runs right now, and was restarted automatically since its last start by hand. The
+// restarts must be bounded in time, by a second look or by the journal: systemd's counter has none. It fails what is
+// looping now, and warns of a loop that may have ended: without a signal, since the agent runs.
+func judgeRestarts(f *diag.Fact) *diag.Finding {
+	u := f.Unit
+	if u == nil || u.Restarts == nil || *u.Restarts == 0 || u.UptimeS == nil {
+		return nil
+	}
+	total, seen := *u.Restarts, ""
+	if l := u.Later; l != nil {
+		switch {
+		case l.Restarts != nil && *l.Restarts < total:
+			return nil // somebody started it by hand just now
+		case l.Restarts != nil && *l.Restarts > total:
+			total = *l.Restarts
+			seen = fmt.Sprintf("process %d was replaced by %d", u.PID, l.PID)
+			if l.PID == 0 {
+				seen = fmt.Sprintf("process %d ended", u.PID)
+			}
+			seen += fmt.Sprintf(" within %d ms of this walk", l.AfterMS)
+		case l.Active == "activating" && l.Sub == "auto-restart":
+			seen = fmt.Sprintf("process %d ended within %d ms of this walk", u.PID, l.AfterMS)
+		}
+	}
+	said := fmt.Sprintf("restarted %d times by systemd since it was last started by hand", total)
+	r := u.Recent
+	if r != nil {
+		said = fmt.Sprintf("restarted %d times by systemd in the last %d minutes", r.Count, r.WithinS/60)
+		if r.EveryS != nil {
+			said += fmt.Sprintf(", every %d s", *r.EveryS)
+		}
+	}
+	looping := seen != "" && total >= loopRestarts
+	recently := r != nil && r.Count >= loopRestarts && r.EveryS != nil
+	if recently && *u.UptimeS <= 2*(*r.EveryS+1) { // it has not yet outlived two of its crashes
+		looping = true
+	}
+	var out diag.Finding
+	switch {
+	case looping:
+		out = fail(diag.SigProcessDown, f, "%s is in a crash loop: %s; up for %d s", f.Request.Target, said, *u.UptimeS)
+		if seen != "" {
+			out.Text += "; " + seen
+		}
+		out.Direct = true
+	case recently, r == nil && u.Later != nil && total >= loopRestarts && *u.UptimeS <= youngS:
+		out = warn("", f, "%s was %s; up for %d s now", f.Request.Target, said, *u.UptimeS)
+	default:
+		return nil
+	}
+	return &out
+}
