@@ -75,7 +75,6 @@ var indirect = map[string]string{
 	"e2e/lab_test.go try":                                          "(our own)",
 	"e2e/recovery_record_test.go TestRecoveryRecordOfADeadMachine": "(our own)",
 	"e2e/trial_test.go classify":                                   "(our own)",
-	"history/process_test.go TestManyProcesses":                    "(our own)",
 	"internal/baretest/inside.go inside":                           "make go",
 	"internal/baretest/main.go output":                             "go cp env",
 	"lab/hosttools/hosttools.go Missing":                           "(the table)",
@@ -177,6 +176,9 @@ func started(rel string, file *ast.File, programs map[string]string, places map[
 				return true
 			}
 			argv := texts(call.Args[at])
+			if itself(call.Args[at]) {
+				return true
+			}
 			if len(argv) == 0 {
 				places[place] = true
 				return true
@@ -206,6 +208,21 @@ func programAt(folder string, fun ast.Expr) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// itself reports whether an argument is os.Args[0].
+func itself(arg ast.Expr) bool {
+	index, ok := arg.(*ast.IndexExpr)
+	if !ok {
+		return false
+	}
+	of, ok := index.X.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	x, ok := of.X.(*ast.Ident)
+	at, isNumber := index.Index.(*ast.BasicLit)
+	return ok && isNumber && x.Name == "os" && of.Sel.Name == "Args" && at.Value == "0"
 }
 
 // texts are the texts that an argument begins with: of "x", of append([]string{"x", "y"}, ...), of []string{"x"}.
@@ -268,6 +285,7 @@ func c() { command(ctx, append([]string{"four", "-a"}, more...)...) }
 func d() { exec.Command("sh", "-c", "five -x | six && exec seven; cd /; x=1") }
 func e() { exec.Command("unshare", "-m", "sh", "-c", setup+"; eight") }
 func f() { exec.Command(argv[0], argv[1:]...) }
+func g() { exec.Command(os.Args[0], "again") }
 func command() { exec.Command(argv[0]) }
 `, 0)
 	if err != nil {
