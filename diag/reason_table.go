@@ -24,7 +24,9 @@ var reasonRows = [...]Reason{
 		Runbook:    reasonPage + "cloned_identity_detected", Detect: time.Minute, Repair: 15 * time.Minute,
 	}, {
 		Code: ReasonIdentityRevokedOrFenced, Severity: P0, State: UserOperator, Layer: LayerManagement, Owner: ownerEnrollment,
-		Title: Text{{{Says: "The node's identity is revoked, retired or fenced"}}}, UserText: Text{{{Says: userUnavailable}}},
+		Title: Text{{{
+			Says: "The node's identity is revoked, retired or fenced",
+		}}}, UserText: Text{{{Says: userUnavailable}}},
 		NextAction: Text{{{Says: "pause polling; reactivate the node or re-enroll it"}}},
 		Hides:      []ReasonCode{ReasonIdentityRejectedRecoverable, ReasonCertExpired, ReasonRecoveryTokenMissing, ReasonNodeAgentUnreachable},
 		With:       []HopID{HopNodeRecoveryStatus, HopNodeHeartbeat, HopNodeTerminalReachability},
@@ -45,21 +47,24 @@ var reasonRows = [...]Reason{
 		Runbook:    reasonPage + "clock_skew", Detect: 5 * time.Minute, Repair: time.Hour,
 	}, {
 		Code: ReasonCertUntrustedByIngress, Severity: P0, State: UserOperator, Layer: LayerManagement, Owner: ownerPKI,
-		Title: Text{{{Says: "The node ingress trusts another CA than the one that signs nodes"}}}, UserText: Text{{{Says: userMaintenance}}},
+		Title:      Text{{{Says: "The node ingress trusts another CA than the one that signs nodes"}}},
+		UserText:   Text{{{Says: userMaintenance}}},
 		NextAction: Text{{{Says: "repair CA and ingress trust of the control plane first; never re-enroll alone"}}},
 		Hides:      []ReasonCode{ReasonIdentityRejectedRecoverable, ReasonRecoveryEnrollmentBlocked, ReasonNodeAgentUnreachable},
 		With:       []HopID{HopNodeRecoveryStatus, HopControlPlaneAccess, HopNodeHeartbeat, HopNodeTerminalReachability},
 		Runbook:    reasonPage + "cert_untrusted_by_ingress", Detect: time.Minute, Repair: 15 * time.Minute,
 	}, {
 		Code: ReasonEndpointProfileDrift, Severity: P1, State: UserOperator, Layer: LayerManagement, Owner: ownerProfile,
-		Title: Text{{{Says: "The node's settings are those of another node or environment"}}}, UserText: Text{{{Says: userMaintenance}}},
+		Title:      Text{{{Says: "The node's settings are those of another node or environment"}}},
+		UserText:   Text{{{Says: userMaintenance}}},
 		NextAction: Text{{{Says: "repair the endpoint profile by a bundle that rewrites endpoints and CA together"}}},
 		Hides:      []ReasonCode{ReasonServerTLSUntrusted, ReasonIdentityRejectedRecoverable, ReasonEdgeRateLimited, ReasonControlPlaneUnreachable, ReasonNodeAgentUnreachable},
 		With:       []HopID{HopNodeRecoveryStatus, HopNodeRuntimeAPI, HopNodeHeartbeat},
 		Runbook:    reasonPage + "endpoint_profile_drift", Detect: 5 * time.Minute, Repair: time.Hour,
 	}, {
 		Code: ReasonServerTLSUntrusted, Severity: P1, State: UserOperator, Layer: LayerManagement, Owner: ownerPKI,
-		Title: Text{{{Says: "The node does not trust the platform's certificate"}}}, UserText: Text{{{Says: userMaintenance}}},
+		Title:      Text{{{Says: "The node does not trust the platform's certificate"}}},
+		UserText:   Text{{{Says: userMaintenance}}},
 		NextAction: Text{{{Says: "rewrite the node's CA bundle, restart the agent"}}},
 		Hides:      []ReasonCode{ReasonNodeAgentUnreachable},
 		With:       []HopID{HopNodeRuntimeAPI, HopNodeRecoveryStatus, HopNodeTerminalReachability, HopNodeHeartbeat},
@@ -80,14 +85,16 @@ var reasonRows = [...]Reason{
 		Runbook:    reasonPage + "cert_expired", Detect: 5 * time.Minute, Repair: time.Hour,
 	}, {
 		Code: ReasonIdentityRejectedRecoverable, Severity: P1, State: UserRecovery, Layer: LayerManagement, Owner: ownerEnrollment,
-		Title: Text{{{Says: "The platform rejects the node's certificate, and may accept a new one"}}}, UserText: Text{{{Says: userReconnect}}},
+		Title:      Text{{{Says: "The platform rejects the node's certificate, and may accept a new one"}}},
+		UserText:   Text{{{Says: userReconnect}}},
 		NextAction: Text{{rejectedWithoutToken, {Says: "wait for the bounded re-enrollment; the backend decides"}}},
 		Hides:      []ReasonCode{ReasonNodeAgentUnreachable},
 		With:       []HopID{HopNodeRecoveryStatus, HopNodeHeartbeat, HopNodeTerminalReachability},
 		Runbook:    reasonPage + "identity_rejected_recoverable", Detect: 5 * time.Minute, Repair: time.Hour,
 	}, {
 		Code: ReasonRecoveryTokenMissing, Severity: P1, State: UserOperator, Layer: LayerManagement, Owner: ownerEnrollment,
-		Title: Text{{{Says: "The node needs a new certificate and has no token for it"}}}, UserText: Text{{{Says: "Support has to act"}}},
+		Title:      Text{{{Says: "The node needs a new certificate and has no token for it"}}},
+		UserText:   Text{{{Says: "Support has to act"}}},
 		NextAction: Text{{{Says: "issue an audited re-enrollment bundle"}}},
 		Hides:      []ReasonCode{ReasonNodeAgentUnreachable},
 		With:       []HopID{HopNodeRecoveryStatus, HopNodeHeartbeat},
@@ -128,9 +135,11 @@ var reasonRows = [...]Reason{
 	}, {
 		Code: ReasonTaskResultPostFailed, Severity: P2, State: UserTemporary, Layer: LayerManagement, Owner: ownerResults,
 		Title: Text{{{Says: "Task results do not arrive"}}}, UserText: Text{{{Says: userLate}}},
-		NextAction: Text{{{Says: "restore the API's result route; results are posted again; never mark the workload failed"}}},
-		With:       []HopID{HopNodeTaskRoundtrip, HopTerminalOpenTask},
-		Runbook:    reasonPage + "task_result_post_failed", Detect: 5 * time.Minute,
+		NextAction: Text{{{
+			Says: "restore the API's result route; results are posted again; never mark the workload failed",
+		}}},
+		With:    []HopID{HopNodeTaskRoundtrip, HopTerminalOpenTask},
+		Runbook: reasonPage + "task_result_post_failed", Detect: 5 * time.Minute,
 	}, {
 		Code: ReasonDispatchedResultLost, Severity: P2, State: UserTemporary, Layer: LayerManagement, Owner: ownerSweeper,
 		Title: Text{{{Says: "A task was done, and its answer was lost"}}}, UserText: Text{{{Says: userLate}}},
@@ -169,7 +178,8 @@ var reasonRows = [...]Reason{
 		Runbook:    reasonPage + "terminal_endpoint_drift", Detect: 30 * time.Second, Repair: time.Hour,
 	}, {
 		Code: ReasonTerminalStartupFailed, Severity: P1, State: UserOperator, Layer: LayerEdge, Owner: ownerUsers,
-		Title: Text{{{Says: "No shell starts for the allocation's user"}}}, UserText: Text{{{Says: "The terminal could not be started"}}},
+		Title:      Text{{{Says: "No shell starts for the allocation's user"}}},
+		UserText:   Text{{{Says: "The terminal could not be started"}}},
 		NextAction: Text{{{Says: "repair user, shell or PTY through the allocation's set-up"}}},
 		With:       []HopID{HopTerminalStartup, HopBrowserTerminalWS},
 		Runbook:    reasonPage + "terminal_startup_failed", Detect: 5 * time.Minute, Repair: time.Hour,

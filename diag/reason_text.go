@@ -25,7 +25,8 @@ var (
 		{Says: "Users do not reach the workload"},
 	}}
 	titleSilent = Text{{
-		{"The agent reaches the platform, and its heartbeats do not arrive", []Need{{FactContact, MarkPass}, {string(PointHeartbeat), MarkFail}}},
+		{"The agent reaches the platform, and its heartbeats do not arrive",
+			[]Need{{FactContact, MarkPass}, {string(PointHeartbeat), MarkFail}}},
 		{"The agent is not heard of, and nothing says why", []Need{{string(PointHeartbeat), MarkFail}}},
 		{Says: "The agent does not do what the platform asks, and nothing says why"},
 	}}
@@ -40,7 +41,8 @@ var (
 			{"Operation history is stale", []Need{{FactContact, MarkFail}}},
 			{Says: "Operation history may be behind"},
 		},
-		{{"running work is not affected", []Need{{string(HopAppRuntimeLiveness), MarkPass}, {string(HopAppUserRoute), MarkPass}}}},
+		{{"running work is not affected",
+			[]Need{{string(HopAppRuntimeLiveness), MarkPass}, {string(HopAppUserRoute), MarkPass}}}},
 	}
 	userBacklog = Text{{
 		{"Operation history is stale", []Need{{string(PointBacklog), MarkFail}}},
@@ -59,7 +61,8 @@ var (
 
 	// rejectedWithoutToken is what to do about a rejected certificate where nothing comes of waiting.
 	rejectedWithoutToken = Wording{
-		"find out why the platform rejects this certificate; without a recovery token nothing recovers by itself", []Need{{FactToken, MarkFail}},
+		"find out why the platform rejects this certificate; without a recovery token nothing recovers by itself",
+		[]Need{{FactToken, MarkFail}},
 	}
 
 	// allPass needs the whole checklist.
