@@ -163,7 +163,8 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	o.Status = resp.StatusCode
-	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+	limited := limitedBy(resp, body) != diag.NoLimiter
+	if !limited && resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		if resp.StatusCode == http.StatusNoContent || c.out == nil {
 			return nil
 		}
@@ -173,7 +174,17 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 		return nil
 	}
 	o.refuse(resp, body)
+	if limited { // whatever its status or code: nothing behind the limiter has seen this node
+		o.Failure, o.Final = diag.HTTPRateLimited, false
+	}
 	return nil
+}
+
+// limitedBy names the limiter whose refusal an answer is, by the same rules as a walk's probe.
+func limitedBy(resp *http.Response, body []byte) diag.Limiter {
+	var envelope wire.ErrorBody
+	_ = json.Unmarshal(body, &envelope) // without an envelope there is no code
+	return diag.LimitedBy(diag.Refusal{Status: resp.StatusCode, Header: resp.Header.Get, Code: envelope.Error.Code, Body: body})
 }
 
 // dateResolution is how coarse a Date header is.
@@ -202,8 +213,6 @@ func (o *Outcome) refuse(resp *http.Response, body []byte) {
 	o.RetryAfter = max(o.RetryAfter, retryAfter(resp.Header, time.Now()))
 	o.Failure = diag.HTTPStatus
 	switch {
-	case resp.StatusCode == http.StatusTooManyRequests:
-		o.Failure = diag.HTTPRateLimited
 	case typed:
 		switch resp.StatusCode {
 		case 400, 404, 409, 410, 413, 422:

@@ -36,6 +36,7 @@ type world struct {
 	saved    Ledger                 // as it is on disk
 	asked    map[string][]time.Time // enrollments that may have reached the platform, by token
 	idle     bool                   // the platform hands out no tasks
+	limited  []Outcome              // of limiters: all that goes wrong in this world
 }
 
 func newWorld(t *rapid.T) *world {
@@ -154,6 +155,9 @@ func (w *world) decided(d Decision) {
 func (w *world) outcome(bad ...diag.RecordReason) Outcome {
 	if rapid.Bool().Draw(w.t, "ok") {
 		return Outcome{}
+	}
+	if len(w.limited) > 0 {
+		return rapid.SampledFrom(w.limited).Draw(w.t, "limiter")
 	}
 	return Outcome{Reason: rapid.SampledFrom(bad).Draw(w.t, "reason")}
 }

@@ -32,6 +32,12 @@ func claims(digest string, change func(*wire.TokenClaims)) TokenFacts {
 // lookAtDisk gives the world's disk another state, or the same.
 func (w *world) lookAtDisk() What {
 	at := testWall.Add(w.at)
+	if len(w.limited) > 0 { // a good certificate, and a token that is current: nothing forbids an enrollment
+		w.material = Material{Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour), NotAfter: testWall.Add(30 * 24 * time.Hour),
+			Serial: "1", Token: claims("a", nil)}
+		w.material.Token.Claims.ExpiresAt = at.Add(time.Hour)
+		return IdentityChecked{w.material}
+	}
 	m := Material{Files: fmt.Sprint(w.at), Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour), NotAfter: testWall.Add(30 * 24 * time.Hour),
 		Serial: rapid.SampledFrom([]string{"1", "2"}).Draw(w.t, "serial"), Apart: rapid.Bool().Draw(w.t, "apart")}
 	switch rapid.IntRange(0, 5).Draw(w.t, "disk") {

@@ -55,5 +55,9 @@ func terminalError(ctx context.Context, err error) error {
 	if e.Status == 0 && strings.HasPrefix(string(failureWord(ctx, err)), "mtls_") { // the gateway ends TLS itself: an alert
 		code = wire.CodeNodeStreamMTLS
 	}
-	return &taskError{code: code, reason: diag.RecTerminalStreamFailed, err: err}
+	reason := diag.RecTerminalStreamFailed
+	if e.Limiter != diag.NoLimiter {
+		reason = diag.RecEdgeRateLimited
+	}
+	return &taskError{code: code, reason: reason, err: err}
 }

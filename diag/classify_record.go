@@ -42,7 +42,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 		}
 		newest[string(code)+" "+n.About] = true
 		why := outdated(entries, i, boot, points, e.accepted())
-		if hop := refutes(code); why == "" && hop != "" && passes(e.Probes, hop) {
+		if hop := refutes(n, code); why == "" && hop != "" && passes(e.Probes, hop) {
 			why = fmt.Sprintf("superseded: the node wrote it at %s, and %s passes", stamp(n.At), hop)
 		}
 		if why == "" {
@@ -137,8 +137,12 @@ func released(n *RecordEntry) bool { return n.Reason == RecClonedIdentity && n.D
 
 // refutes is the hop that measures the very thing that an entry of this reason tells of, "" where a probe sees less than
 // the agent: what a probe reaches with the files of today, an agent may fail at with those of its start.
-func refutes(code ReasonCode) HopID {
+func refutes(n *RecordEntry, code ReasonCode) HopID {
 	switch code {
+	case ReasonEdgeRateLimited:
+		if n.About == "task" { // of a terminal's stream: the other loops have points of the checklist
+			return HopNodeTerminalReachability
+		}
 	case ReasonDiskFull, ReasonClockSkew:
 		return HopNodeReadiness
 	case ReasonTaskResultPostFailed:

@@ -68,6 +68,21 @@ type TCPFacts struct {
 	Local      string `json:"local,omitempty"`
 	Reused     bool   `json:"reused,omitempty"` // an earlier request's connection: dns, tcp and tls were not measured now
 	DurationMS Millis `json:"duration_ms,omitempty"`
+
+	// Attempts are the addresses that were dialled, in order, at most MaxAttempts; none where the name has but one.
+	Attempts []TCPAttempt `json:"attempts,omitempty"`
+}
+
+// MaxAttempts bounds TCPFacts.Attempts.
+const MaxAttempts = 8
+
+// TCPAttempt is one address of a name. One that is neither connected nor failed had not answered when another one did.
+type TCPAttempt struct {
+	Remote     string  `json:"remote"`
+	Connected  bool    `json:"connected,omitempty"`
+	Failure    Failure `json:"failure,omitempty"`
+	AfterMS    Millis  `json:"after_ms,omitempty"`    // when it was begun, after the first one
+	DurationMS Millis  `json:"duration_ms,omitempty"` // until its outcome, or until another address was connected
 }
 
 // CertInfo describes one certificate.
@@ -97,14 +112,16 @@ type TLSFacts struct {
 
 // HTTPFacts is the last HTTP exchange of a probe. No body is kept, only the fields that were asked for.
 type HTTPFacts struct {
-	Status       int               `json:"status,omitempty"`
-	ContentType  string            `json:"content_type,omitempty"`
-	Server       string            `json:"server,omitempty"`
-	Location     string            `json:"location,omitempty"` // host and path only
-	RetryAfterS  *int64            `json:"retry_after_s,omitempty"`
-	Date         Time              `json:"date,omitzero"`
-	BodyBytes    *int64            `json:"body_bytes,omitempty"`
-	Page         string            `json:"page,omitempty"`          // a known page: ssl_certificate_error, no_ssl_certificate, edge_login, edge_error
+	Status      int    `json:"status,omitempty"`
+	ContentType string `json:"content_type,omitempty"`
+	Server      string `json:"server,omitempty"`
+	Location    string `json:"location,omitempty"` // host and path only
+	RetryAfterS *int64 `json:"retry_after_s,omitempty"`
+	Date        Time   `json:"date,omitzero"`
+	BodyBytes   *int64 `json:"body_bytes,omitempty"`
+	// Page is a known page: ssl_certificate_error, no_ssl_certificate, edge_login, edge_error, edge_rate_page or
+	// edge_challenge.
+	Page         string            `json:"page,omitempty"`
 	ErrorCode    string            `json:"error_code,omitempty"`    // error.code of the envelope
 	ErrorMessage string            `json:"error_message,omitempty"` // error.message, scrubbed
 	Correlation  string            `json:"correlation_id,omitempty"`

@@ -85,11 +85,14 @@ type PlannedHop struct {
 	Steps    []string `json:"steps"`
 	// Left is why steps are left out of the plan, by step.
 	Left map[string]string `json:"left,omitempty"`
+	// Absent is what this platform does not have, and without which the hop is not judged: no path or no field in the
+	// profile's mapping. Hops that need this one do not wait for it.
+	Absent string `json:"absent,omitempty"`
 }
 
 // VantageInfo is a place from which was measured; one that could not be had says why in Missing.
 type VantageInfo struct {
-	ID            string `json:"id"` // operator | node
+	ID            string `json:"id"` // operator | node | platform
 	How           string `json:"how"`
 	Host          string `json:"host,omitempty"`
 	Resolver      string `json:"resolver,omitempty"`
@@ -119,7 +122,7 @@ type HopResult struct {
 	ID      HopID  `json:"id"`
 	Title   string `json:"title"`
 	Layer   Layer  `json:"layer"`
-	Vantage string `json:"vantage"` // operator | node | operator+node
+	Vantage string `json:"vantage"` // operator | node | operator+node | operator+platform
 	Finding
 	Also       []Finding    `json:"also,omitempty"` // further findings of the same hop
 	DurationMS Millis       `json:"duration_ms,omitempty"`

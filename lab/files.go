@@ -226,6 +226,7 @@ func (fs *fileSet) node(m Machine) {
 	}
 	if m.Name == fs.s.Nodes[0].Name {
 		fs.text(systemUnits+app, "node/app.service", "", 0o644)
+		fs.binary("gpuaas-platform", app) // its sample workload
 		fs.enable(app, "multi-user.target")
 		fs.text("/srv/alloc-01/index.html", "node/index.html", "", 0o644)
 	}

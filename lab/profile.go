@@ -49,6 +49,10 @@ func (l *Lab) profile() (profile.Profile, error) {
 			OperatorCA: l.secret(fileEdgeCA), NodeCA: l.secret(fileNodeBundle),
 			SigningCAFingerprint: sign, IngressCAFingerprint: sign, NodeAPIServerFingerprint: nodeAPI,
 		},
+		App: profile.App{
+			Websocket: "/ws", HeadersPath: "/headers",
+			InjectedHeaders: []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Allocation-Id"},
+		},
 		Policy: map[string]int64{profile.PolicyHeartbeatInterval: 2},
 		Chaos:  profile.Chaos{Allow: true, CACert: l.secret(fileSigningCA), CAKey: l.secret(fileSigningKey)},
 	}

@@ -37,10 +37,15 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 		r.Steps = append(r.Steps, assessStep(h, s, c, p, status))
 	}
 	r.DurationMS = span(h, c)
-	findings := h.Judge(c)
+	findings := judge(h, c)
 	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]
+		for i := range r.Steps {
+			if s := &r.Steps[i]; r.Status == diag.StatusSkipped && s.Status == diag.StatusFail { // there was nothing to ask
+				s.Status, s.Because = diag.StatusSkipped, r.Because
+			}
+		}
 		return r
 	}
 	// The judge found no fault. What failed all the same, without an excuse, says that something was not measured.
@@ -50,6 +55,9 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 		}
 	}
 	r.Finding = unfailed(h, c, r.Steps)
+	if p.Absent != "" && r.Status == diag.StatusPass { // it was asked, and the answer cannot say whether it is well
+		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Absent, Evidence: r.Evidence}
+	}
 	switch {
 	case len(findings) == 0:
 	case r.Status == diag.StatusPass:
@@ -58,6 +66,24 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 		r.Also = findings
 	}
 	return r
+}
+
+// judge gives the hop's findings. A limiter that turned the operator away says nothing of what is behind it, neither of a
+// route nor of a token: a finding from such an answer is inconclusive, whatever status and words the answer has.
+func judge(h *Hop, c *Case) []diag.Finding {
+	findings := h.Judge(c)
+	for i := range findings {
+		if len(findings[i].Evidence) == 0 || findings[i].Status == diag.StatusWarn {
+			continue
+		}
+		if f := c.facts[findings[i].Evidence[0]]; f.Throttled() && f.Vantage == Operator {
+			findings[i] = undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", where(f),
+				saw(f), pauseOf(f))
+		} else if f != nil {
+			findings[i].Text += strayFamily(c, f, &findings[i])
+		}
+	}
+	return append(findings, familyWarnings(h, c)...)
 }
 
 // assessStep says how far one step came.
@@ -74,9 +100,15 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 	if f := c.facts[s.fact(h.ID)]; f != nil {
 		return measured(r, s, c, f)
 	}
-	if need := blocked(s, status); need != "" {
+	if need := blocked(c, s, status); need != "" {
 		r.Status, r.Because = diag.StatusNotReached, need
 		return r
+	}
+	if s.Unless != nil {
+		if why := s.Unless(c); why != "" {
+			r.Status, r.Because = diag.StatusSkipped, why
+			return r
+		}
 	}
 	if s.When != nil {
 		if why := s.When(c); why != "" {
@@ -97,6 +129,8 @@ func measured(r diag.StepResult, s Step, c *Case, f *diag.Fact) diag.StepResult 
 	plain := r
 	r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
 	switch {
+	case s.From == Platform && (lost(f) || f.Failure == diag.Cancelled || f.Hollow()):
+		r.Status, r.Because = diag.StatusSkipped, "the platform's host was not reached: "+saw(f)
 	case f.Failure == diag.Cancelled:
 		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)
 	case lost(f):
@@ -108,7 +142,7 @@ func measured(r diag.StepResult, s Step, c *Case, f *diag.Fact) diag.StepResult 
 	case why != "":
 		r = plain
 		r.Status, r.Because = diag.StatusNotReached, why
-	case f.Passed(), s.Excused != nil && s.Excused(c, f):
+	case f.Passed(), s.Excused != nil && !f.Throttled() && s.Excused(c, f):
 		r.Status = diag.StatusPass
 	default:
 		r.Status = diag.StatusFail
@@ -124,13 +158,13 @@ func cutBy(c *Case) string {
 	return string(c.EndedBy)
 }
 
-// blocked names the need that did not pass, "" when the step may run. A hop that was skipped on request blocks
-// nothing: its facts are not there, but nothing says that they are bad.
-func blocked(s Step, status map[diag.HopID]diag.Status) string {
+// blocked names the need that did not pass, "" when the step may run. A hop that was skipped has not passed, whoever
+// left it out; only a hop that this platform does not have (PlannedHop.Absent) is not waited for.
+func blocked(c *Case, s Step, status map[diag.HopID]diag.Status) string {
 	for _, need := range s.Needs {
-		switch st := status[need]; st {
-		case diag.StatusPass, diag.StatusWarn, diag.StatusSkipped, "":
-		default:
+		st := status[need]
+		absent := st == diag.StatusSkipped && c.planned(need).Absent != ""
+		if st != diag.StatusPass && st != diag.StatusWarn && st != "" && !absent {
 			return fmt.Sprintf("needs %s, which is %s", need, st)
 		}
 	}

@@ -41,7 +41,7 @@ func lost(f *diag.Fact) bool { return f.Phase == "ssh" && f.Request.Op != diag.O
 func (c *Case) lostOnTheWay() *diag.Fact {
 	var first *diag.Fact
 	for _, f := range c.facts {
-		if lost(f) && f.Failure != diag.Cancelled && (first == nil || f.ID < first.ID) {
+		if lost(f) && f.Vantage != Platform && f.Failure != diag.Cancelled && (first == nil || f.ID < first.ID) {
 			first = f
 		}
 	}

@@ -70,8 +70,8 @@ func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 	served := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed()
 	var out []diag.Probed
 	for _, h := range hops {
-		if h.Status == diag.StatusPass {
-			out = append(out, diag.Probed{Hop: h.ID, Status: h.Status})
+		if h.Status == diag.StatusPass || h.Status == diag.StatusWarn && h.Signal == "" { // what only costs time
+			out = append(out, diag.Probed{Hop: h.ID, Status: diag.StatusPass})
 			continue
 		}
 		for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
@@ -146,7 +146,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	if age, known := contactAge(c); known {
 		n.ContactAge = &age
 	}
-	n.NeverHeard = n.ContactAge == nil && readModel(c, "last_seen_at") == ""
+	n.NeverHeard = n.ContactAge == nil && readModel(c, "last_seen_at") == "" && !unasked(f, "node.last_seen_at")
 	if end, now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.cert_not_after"), platformNow(c); !end.IsZero() && !now.IsZero() {
 		expired := !now.Before(end)
 		n.CertExpired = &expired
@@ -220,7 +220,7 @@ func appEvidence(c *Case) *diag.AppEvidence {
 // time since it last heard the node.
 func denials(c *Case) []diag.Denial {
 	var out []diag.Denial
-	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); status(w) == 401 || status(w) == 403 {
+	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); !w.Throttled() && (status(w) == 401 || status(w) == 403) {
 		d := diag.Denial{Source: "task wait", Code: code(w)}
 		if w.TLS != nil {
 			d.Asked = w.TLS.CertRequested
@@ -228,7 +228,7 @@ func denials(c *Case) []diag.Denial {
 		out = append(out, d)
 	}
 	at, seen := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_denial_at"), c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_seen_at")
-	if word := readModel(c, "last_denial_code"); word != "" && at.After(seen) {
+	if word := readModel(c, "last_denial_code"); word != "" && !diag.LimiterCode(word) && at.After(seen) {
 		out = append(out, diag.Denial{Source: "read model", Code: word})
 	}
 	return out

@@ -16,6 +16,7 @@ const (
 	counterHostView     = "host-view"
 	counterPinned       = "pinned"
 	counterFromOperator = "from-operator"
+	counterOtherFamily  = "other-family"
 )
 
 // ladderCounters are the counter-probes that any failing network probe deserves, by the phase in which it failed:
@@ -40,6 +41,11 @@ func ladderCounters(e *Env, f *diag.Fact) []Counter {
 		return append(nameCounters(e, f, req), tcpCounters(f)...)
 	case "trust", "tls":
 		counters := nameCounters(e, f, req)
+		if other := otherFamily(f); other != "" {
+			pinned := req
+			pinned.Resolve = other
+			counters = append(counters, Counter{Name: counterOtherFamily, From: f.Vantage, Request: pinned})
+		}
 		if f.Vantage == Node && e.NodeCA != "" {
 			req.CAInline = e.NodeCA // takes the place of the bundle's path
 			counters = append(counters, Counter{Name: "active-bundle", From: f.Vantage, Request: req})

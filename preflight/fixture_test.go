@@ -22,6 +22,9 @@ func testProfile() profile.Profile {
 		NodeTerminalURL: "https://term.test:18443", NodeTerminalResolveAddress: "192.0.2.10",
 		Nodes: map[string]profile.Node{"node-1": {Host: "192.0.2.101"}},
 		SSH:   profile.SSH{User: "ops"},
+		App:   profile.App{Websocket: "/ws", HeadersPath: "/headers", InjectedHeaders: []string{"X-Forwarded-Proto"}},
+
+		PlatformSSH: profile.SSH{Host: "192.0.2.10", User: "root"},
 	}
 	return p.WithDefaults()
 }
@@ -53,6 +56,7 @@ func healthy(req diag.Request) diag.Fact {
 		ok(200, map[string]string{
 			"allocation.state": "active", "allocation.node_id": "node-1", "allocation.os_user": "tenant",
 			"allocation.app_unit": "app.service", "allocation.app_port": "8888", "allocation.app_product_url": "https://a.apps.test/",
+			"allocation.app_endpoint": "192.0.2.101:8888",
 		})
 	case diag.HopNodeHeartbeat:
 		ok(200, map[string]string{"node.now": stamp(0), "node.last_seen_at": stamp(-2 * time.Second),
@@ -75,8 +79,10 @@ func healthy(req diag.Request) diag.Fact {
 	case diag.HopTerminalTokenMint:
 		ok(200, map[string]string{"token.session_id": "sess-1", "token.url": "https://term.test/v1/terminal/sess-1"})
 		f.HTTP.Kept = diag.NewSecret("canary-terminal-token")
-	case diag.HopTerminalPublicRoute, diag.HopAppUserRoute:
+	case diag.HopTerminalPublicRoute:
 		ok(200, nil)
+	case diag.HopAppUserRoute:
+		healthyApp(&f, step)
 	case diag.HopBrowserTerminalWS:
 		f.WS = &diag.WSFacts{Upgraded: true, Status: 101, FirstFrame: "ready", FirstFrameMS: 20}
 		f.PTY = &diag.PTYFacts{NonceOK: true, DurationMS: 4}
@@ -100,6 +106,17 @@ func healthy(req diag.Request) diag.Fact {
 		panic("no healthy answer for " + req.ID)
 	}
 	return f
+}
+
+func healthyApp(f *diag.Fact, step string) {
+	switch step {
+	case stepUpgrade:
+		f.WS = &diag.WSFacts{Upgraded: true, Status: 101}
+	case stepEndpoint:
+		f.TCP = &diag.TCPFacts{Remote: "192.0.2.101:8888"}
+	default:
+		f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{fieldHeaderNames: `["Host","x-forwarded-proto"]`}}
+	}
 }
 
 func healthyHost(f *diag.Fact, step string) {
@@ -177,7 +194,7 @@ func walkWith(t *testing.T, ctx context.Context, answers map[string]func(*diag.F
 		stuck[id] = true
 	}
 	vantages := map[string]Vantage{}
-	for _, v := range []string{Operator, Node} {
+	for _, v := range []string{Operator, Node, Platform} {
 		vantages[v] = &scripted{name: v, answers: answers, hang: stuck}
 	}
 	plan := testPlan(e)

@@ -21,10 +21,12 @@ type Vantage interface {
 	Close() error
 }
 
-// The two vantages.
+// The vantages. Platform is the platform's own host, where the profile says how to log in there: it is asked for what a
+// walk can do without, and a walk that does not get there is none the worse.
 const (
 	Operator = "operator"
 	Node     = "node"
+	Platform = "platform"
 )
 
 // Hop is one link of the chain. Its judge sees facts only: no clock, no network, no environment.
@@ -33,6 +35,7 @@ type Hop struct {
 	Title       string
 	Layer       diag.Layer
 	ExplainedBy []diag.HopID  // hops whose failure makes a failure here a symptom; applied transitively
+	Fields      []string      // fields of an answer without which the hop is asked and not judged, see Step.Fields
 	Budget      time.Duration // for the hop's steps and counter-probes together
 	Steps       []Step
 	Judge       func(c *Case) []diag.Finding // the most telling finding first; none: as far as the steps came
@@ -59,17 +62,25 @@ type Step struct {
 	Name    string
 	From    string
 	Timeout time.Duration // of one request, see patience; leaves the hop's budget room for counter-probes
-	Needs   []diag.HopID  // hops without whose pass this step cannot run
-	After   []string      // ids of facts that must be there (measured or not) before this step asks
+	Needs   []diag.HopID  // hops without whose pass this step does not run; a hop that is skipped has not passed
+	After   []string      // ids of facts that this step asks with: the plan must have them, and they come first
 	When    func(c *Case) string
 	Ask     func(e *Env, c *Case) diag.Request
 	Uses    string // id of another hop's fact, looked at here in place of a measurement of its own
 
+	// Paths are the platform's paths (profile.Path...) that the step asks. Fields are the fields of answers without which
+	// there is nothing to ask for; "a|b" wants one of the two. A step whose platform lacks one is left out of the plan.
+	Paths, Fields []string
+
+	// Unless says why the step is not this subject's affair, known from facts alone: it is skipped then, and the hop stands.
+	Unless func(c *Case) string
 	// Excused reports whether a failing fact is what a sound platform gives here, such as the 400 of a listener that wants
 	// a certificate: then the step passes. A failure that is not excused, and that no judge speaks of, is no pass.
 	Excused func(c *Case, f *diag.Fact) bool
 	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop stands.
 	Optional bool
+	// BothFamilies: where the target's name has IPv4 and IPv6 addresses, the family that the step did not use is dialled, too.
+	BothFamilies bool
 	// Pure steps measure nothing: they judge what there is.
 	Pure bool
 }
@@ -101,7 +112,7 @@ func factID(hop diag.HopID, step string) string { return string(hop) + "/" + ste
 // From lists the vantages of the hop's steps, operator first.
 func (h *Hop) From() []string {
 	from := []string{} // a report has no null list
-	for _, v := range []string{Operator, Node} {
+	for _, v := range []string{Operator, Node, Platform} {
 		for _, s := range h.Steps {
 			if s.From == v {
 				from = append(from, v)

@@ -1,18 +1,17 @@
 package preflight
 
 import (
-	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
 const (
-	stepUnit  = "unit"
-	stepPort  = "port"
-	stepRoute = "route"
+	stepUnit = "unit"
+	stepPort = "port"
 
 	// staleObservation is when the platform's last look at a workload is no longer news. It is a warning only: a
 	// missing observation says nothing about the workload.
@@ -28,12 +27,14 @@ func appRuntimeLiveness() Hop {
 		Steps: []Step{
 			{
 				Name: stepUnit, From: Node, Timeout: 4 * time.Second, Needs: needs, After: after,
-				When: func(c *Case) string { return elsewhere(c, unless(appUnit(c), "the workload's unit is not known")) },
-				Ask:  func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: appUnit(c)} },
+				Fields: []string{"allocation.app_unit"},
+				When:   func(c *Case) string { return elsewhere(c, unless(appUnit(c), "the workload's unit is not known")) },
+				Ask:    func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: appUnit(c)} },
 			},
 			{
 				Name: stepPort, From: Node, Timeout: 3 * time.Second, Needs: needs, After: after,
-				When: func(c *Case) string { return elsewhere(c, unless(appPort(c), "the workload's port is not known")) },
+				Fields: []string{"allocation.app_port|allocation.app_endpoint"},
+				When:   func(c *Case) string { return elsewhere(c, unless(appPort(c), "the workload's port is not known")) },
 				Ask: func(_ *Env, c *Case) diag.Request {
 					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", appPort(c))}
 				},
@@ -62,45 +63,14 @@ func appRuntimeLiveness() Hop {
 			return []diag.Finding{warn(diag.SigAppObservationStale, f, "the workload runs; the platform's last look at it is %s old", ago(f.At.Sub(at)))}
 		},
 		Pass: func(c *Case) string {
-			return fmt.Sprintf("%s runs, port %s answers on the node", appUnit(c), appPort(c))
-		},
-	}
-}
-
-// appUserRoute: does the workload's product URL lead to it?
-func appUserRoute() Hop {
-	id := diag.HopAppUserRoute
-	return Hop{
-		ID: id, Title: "workload's product URL answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
-		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
-		Steps: []Step{{
-			Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding},
-			When: func(c *Case) string { return unless(appField(c, "product_url"), "the allocation has no product URL") },
-			Ask: func(e *Env, c *Case) diag.Request {
-				url, query := c.URL(diag.HopAllocationBinding, stepAllocation, "allocation.app_product_url")
-				return diag.Request{
-					Op: diag.OpHTTP, Target: url, Query: query, Resolve: e.Profile.AppResolveAddress,
-					CABundle: e.Profile.Trust.OperatorCA, Header: e.header(), Cookie: e.Cookie,
-				}
-			},
-		}},
-		Judge: func(c *Case) []diag.Finding {
-			f := c.Fact(id, stepRoute)
-			switch {
-			case f == nil || f.Passed():
-				return nil
-			case f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero():
-				return []diag.Finding{undecided(f, "the edge asks for a login, and no edge cookie was given: not the browser-equivalent proof")}
+			var parts []string
+			if c.Fact(id, stepUnit) != nil {
+				parts = append(parts, appUnit(c)+" runs")
 			}
-			out := fail(diag.SigAppRouteFailed, f, "the product URL at %s fails: %s", where(f), saw(f))
-			out.Direct = inPhase(f, "dns", "tcp", "tls") // a dead workload is behind the edge, it cannot break this
-			if !out.Direct && sshSilent(c) {
-				out.Culprit = culpritSilentNode
+			if c.Fact(id, stepPort) != nil {
+				parts = append(parts, "port "+appPort(c)+" answers on the node")
 			}
-			return []diag.Finding{out}
-		},
-		Pass: func(c *Case) string {
-			return fmt.Sprintf("%s answers %d", where(c.Fact(id, stepRoute)), status(c.Fact(id, stepRoute)))
+			return strings.Join(parts, ", ")
 		},
 	}
 }

@@ -22,13 +22,13 @@ func controlPlaneAccess() Hop {
 	return Hop{
 		ID: id, Title: "operator reaches the control plane", Layer: diag.LayerManagement, Budget: 8 * time.Second,
 		Steps: []Step{
-			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Ask: func(e *Env, _ *Case) diag.Request {
+			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true, Paths: []string{profile.PathHealthz}, Ask: func(e *Env, _ *Case) diag.Request {
 				req := e.api("GET", profile.PathHealthz, nil)
 				req.Token = diag.Secret{}
 				return req
 			}},
 			{
-				Name: stepAuth, From: Operator, Timeout: 4 * time.Second,
+				Name: stepAuth, From: Operator, Timeout: 4 * time.Second, Paths: []string{profile.PathTrust},
 				Excused: func(_ *Case, f *diag.Fact) bool { return status(f) == 404 }, // a platform may have no trust page
 				Ask: func(e *Env, _ *Case) diag.Request {
 					return e.api("GET", profile.PathTrust, nil,
@@ -50,13 +50,23 @@ func controlPlaneAccess() Hop {
 				return []diag.Finding{fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))}
 			}
 			if a != nil && !a.Passed() && status(a) != 404 {
-				return []diag.Finding{fail(diag.SigControlPlaneUnreachable, a, "the API answers /healthz but not the operator's request: %s", saw(a))}
+				text := "the API answers /healthz but not the operator's request: %s"
+				if h == nil {
+					text = "the API does not answer the operator's request: %s"
+				}
+				return []diag.Finding{fail(diag.SigControlPlaneUnreachable, a, text, saw(a))}
 			}
 			return nil
 		},
 		Pass: func(c *Case) string {
-			text := fmt.Sprintf("%s answers %d", where(c.Fact(id, stepHealthz)), status(c.Fact(id, stepHealthz)))
-			switch a := c.Fact(id, stepAuth); {
+			h, a := c.Fact(id, stepHealthz), c.Fact(id, stepAuth)
+			if h == nil {
+				h = a // this platform has no /healthz
+			}
+			text := fmt.Sprintf("%s answers %d", where(h), status(h))
+			switch {
+			case a == nil && c.planned(id).Left[stepAuth] != skipNoToken:
+				return text + "; nothing was read with the token: " + c.planned(id).Left[stepAuth]
 			case a == nil:
 				return text + "; no token, so nothing is read through it"
 			case !a.Passed():
@@ -70,7 +80,9 @@ func controlPlaneAccess() Hop {
 // fromNode says whether the node gets an answer from its API: who else is cut off tells where the fault is.
 func fromNode(c *Case) string {
 	reach, wait := c.Fact(diag.HopNodeRuntimeAPI, stepReach), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	silent := func(f *diag.Fact) bool { return f != nil && !f.Passed() && (status(f) == 0 || status(f) >= 500) }
+	silent := func(f *diag.Fact) bool {
+		return f != nil && !f.Passed() && !f.Throttled() && (status(f) == 0 || status(f) >= 500)
+	}
 	switch {
 	case silent(reach) || silent(wait):
 		return "; nor does the node API answer the node, so this is the control plane, not the operator's way to it"

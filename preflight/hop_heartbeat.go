@@ -17,8 +17,10 @@ func nodeHeartbeat() Hop {
 	return Hop{
 		ID: id, Title: "node heartbeat is current", Layer: diag.LayerManagement, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
+		Fields:      []string{"node.last_seen_at"},
 		Steps: []Step{{
 			Name: stepReadModel, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
+			Paths: []string{profile.PathNode},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.api("GET", profile.PathNode, nil, "node.now", "node.last_seen_at", "node.last_heartbeat_at", "node.status", "node.health",
 					"node.instance_id", "node.private_ip", "node.provider_class", "node.guest_agent_status",
@@ -43,6 +45,8 @@ func nodeHeartbeat() Hop {
 				return []diag.Finding{undecided(f, "the platform knows no node %s", c.Subject.NodeID)}
 			case !f.Passed():
 				return []diag.Finding{undecided(f, "the node could not be read: %s", saw(f))}
+			case !beat && !contact && unasked(f, "node.last_seen_at"):
+				return nil
 			case !beat && !contact && (readModel(c, "last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
 				return []diag.Finding{undecided(f, "the answer has no time of a last heartbeat that can be read (see mapping.fields in the profile)")}
 			case !beat && !contact:

@@ -42,8 +42,9 @@ func nodeRecoveryStatus() Hop {
 			{
 				Name: stepTaskWait, From: Node, Timeout: 5 * time.Second,
 				Needs: []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
+				Paths: []string{profile.PathTaskWait},
 				Ask: func(e *Env, _ *Case) diag.Request {
-					return e.asAgent(diag.OpHTTP, "GPUAAS_API_URL", e.path(profile.PathTaskWait, nil))
+					return e.asAgent(diag.OpHTTP, "GPUAAS_API_URL", profile.PathTaskWait, nil)
 				},
 			},
 			{Name: stepHostRecord, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Optional: true, Ask: func(e *Env, _ *Case) diag.Request {
@@ -55,7 +56,7 @@ func nodeRecoveryStatus() Hop {
 			if failing.Request.Op != diag.OpHTTP {
 				return nil
 			}
-			return profileURL(failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathTaskWait, nil))
+			return e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)
 		},
 		Judge: func(c *Case) []diag.Finding {
 			for _, judge := range []func(*Case) *diag.Finding{
@@ -108,7 +109,7 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 		return &out
 	}
 	wait, id := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
-	if wait == nil || wait.Passed() || wait.TLS == nil || id == nil || id.Cert == nil || !id.Passed() {
+	if wait == nil || wait.Passed() || wait.Throttled() || wait.TLS == nil || id == nil || id.Cert == nil || !id.Passed() {
 		return nil
 	}
 	issuer, listed := id.Cert.Leaf.Issuer, wait.TLS.AcceptableCAs
@@ -208,8 +209,8 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	}
 	var out diag.Finding
 	switch s := status(f); {
-	case f.Failure == diag.HTTPRateLimited:
-		out = fail(diag.SigEdgeRateLimited, f, "%s throttles this node's task wait: %s", where(f), saw(f))
+	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
+		out = throttled(f, "this node's task wait")
 	case s == 401 || s == 403:
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, out.Culprit = denialReason(code(f)), culpritDenied(c, f)

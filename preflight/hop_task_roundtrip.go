@@ -23,14 +23,18 @@ const (
 // nodeTaskRoundtrip: does a typed no-op reach the agent, run, and come back?
 func nodeTaskRoundtrip() Hop {
 	id := diag.HopNodeTaskRoundtrip
+	paths, fields := []string{profile.PathNodeTasks, profile.PathTask}, []string{"task.id", "task.status"}
 	return Hop{
 		ID: id, Title: "node claims and answers a task", Layer: diag.LayerManagement, Budget: 10 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		Steps: []Step{
-			{Name: stepEnqueue, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess}, Ask: enqueueNoop},
+			{
+				Name: stepEnqueue, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
+				Paths: paths, Fields: fields, Ask: enqueueNoop, // a task that could not be read again is not enqueued
+			},
 			{
 				Name: stepTask, From: Operator, Timeout: 6 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
-				After: []string{factID(id, stepEnqueue)},
+				Paths: paths, Fields: fields, After: []string{factID(id, stepEnqueue)},
 				When: func(c *Case) string {
 					if c.Field(id, stepEnqueue, "task.id") == "" {
 						return "no task was enqueued"
@@ -86,6 +90,8 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", orUnknown(why))
 		f.Direct = true // it answered, so nothing before it is broken
 		return []diag.Finding{f}
+	case st != "completed" && !claimed && unasked(got, "task.claimed_at"):
+		return []diag.Finding{undecided(got, "the no-op is %s after %d ms, and this platform does not say whether it was claimed", st, got.DurationMS)}
 	case st != "completed" && claimed:
 		return []diag.Finding{observed(diag.SigResultPostFailed, got, "the agent claimed the no-op, and its result never came (task is %s after %d ms)", st, got.DurationMS)}
 	case st != "completed":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -13,7 +14,7 @@ import (
 type Job struct {
 	Env      Env
 	Plan     diag.Plan
-	Vantages map[string]Vantage // Operator and Node; the caller closes them
+	Vantages map[string]Vantage // Operator, Node, and Platform where the profile has it; the caller closes them
 	RunID    string             // see NewID
 	Began    time.Time          // when the walk's preparation began; facts' offsets count from here
 	Tool     string             // version of the program that walks
@@ -96,7 +97,10 @@ func (j *Job) evidence(ctx context.Context, early <-chan pulled, facts []diag.Fa
 // places says from where was measured: in the vantages' own words where they have some, with the resolver of the facts.
 func places(vantages map[string]Vantage, facts []diag.Fact) []diag.VantageInfo {
 	infos := []diag.VantageInfo{}
-	for _, id := range []string{Operator, Node} {
+	for _, id := range []string{Operator, Node, Platform} {
+		if id == Platform && !slices.ContainsFunc(facts, func(f diag.Fact) bool { return f.Vantage == id }) {
+			continue // nobody went there
+		}
 		info := diag.VantageInfo{ID: id}
 		if v, ok := vantages[id].(interface{ Info() diag.VantageInfo }); ok {
 			info = v.Info()

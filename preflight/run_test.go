@@ -39,7 +39,7 @@ func TestRunIsAWholeReport(t *testing.T) {
 	if r.Run.ID != "run-1" || r.Run.ToolVersion != "v1" || r.Run.CorrelationID != "corr-1" || r.Run.DurationMS < 1 || r.Run.EndedBy != diag.EndedCompleted {
 		t.Errorf("run %+v", r.Run)
 	}
-	want := []diag.VantageInfo{{ID: Operator, Resolver: "192.0.2.53:53"}, node}
+	want := []diag.VantageInfo{{ID: Operator, Resolver: "192.0.2.53:53"}, node, {ID: Platform}}
 	if !slices.Equal(r.Vantages, want) {
 		t.Errorf("vantages %+v, want %+v", r.Vantages, want)
 	}

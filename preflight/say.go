@@ -83,13 +83,28 @@ func saw(f *diag.Fact) string {
 		more = append(more, "asked "+f.DNS.Server)
 	}
 	if f.TCP != nil && f.Phase == "tcp" {
-		more = append(more, f.TCP.Remote)
+		more = append(more, dialled(f)...)
 	}
 	if len(more) > 0 {
 		fmt.Fprintf(&b, " (%s)", strings.Join(more, ", "))
 	}
 	fmt.Fprintf(&b, " after %d ms", f.DurationMS)
 	return b.String()
+}
+
+// throttled is the finding of a node's probe that ended at a limiter: never a word on the node's identity.
+func throttled(f *diag.Fact, what string) diag.Finding {
+	out := fail(diag.SigEdgeRateLimited, f, "%s throttles %s: %s%s", where(f), what, saw(f), pauseOf(f))
+	out.Culprit = f.Vantage + " throttled by " + hostOf(target(f))
+	return out
+}
+
+// pauseOf says how long a limiter wants no further request, "" where it does not say.
+func pauseOf(f *diag.Fact) string {
+	if f.HTTP == nil || f.HTTP.RetryAfterS == nil {
+		return ""
+	}
+	return fmt.Sprintf("; it asks for a pause of %d s", *f.HTTP.RetryAfterS)
 }
 
 // where is the endpoint that a fact is about, without path and query.
@@ -117,6 +132,12 @@ func code(f *diag.Fact) string {
 		return v
 	}
 	return f.HTTP.ErrorCode
+}
+
+// unasked reports whether f did not ask for the named field, since this platform does not have it: that it is not in the
+// answer says nothing.
+func unasked(f *diag.Fact, name string) bool {
+	return f != nil && f.Request.Op != "" && f.Request.Extract[name] == ""
 }
 
 // ago writes an age for people.

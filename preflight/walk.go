@@ -139,6 +139,9 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	ctx, cancel := w.within(budget, early)
 	defer cancel()
 	req := s.Ask(w.env, c)
+	if req.Op == "" { // this platform lacks what would be asked: nothing is sent
+		return
+	}
 	req.ID = factID(h.ID, s.Name)
 	req.TimeoutMS = h.patience(s, budget.total).Milliseconds()
 	f := w.probe(ctx, s.From, []diag.Request{req})[0]
@@ -157,7 +160,14 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	step := assessStep(h, s, c, (&Case{Plan: w.plan}).planned(h.ID), w.status)
 	w.mu.Unlock()
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
-	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look.
+	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look, and a
+	// limiter that turned the operator away must not be asked more.
+	if k, ok := familyCounter(s, &f); ok {
+		w.ask(ctx, budget.end(), &f, []Counter{k})
+	}
+	if f.Vantage == Operator && f.Throttled() {
+		return
+	}
 	if f.Failure != diag.OK && f.Failure != diag.Cancelled && len(h.Judge(c)) > 0 {
 		w.counter(ctx, budget.end(), h, &f)
 	}
@@ -197,7 +207,7 @@ func (w *walker) within(budget *budgeted, behindLogin bool) (context.Context, co
 func (w *walker) failed(id diag.HopID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return blocked(Step{Needs: []diag.HopID{id}}, w.status) != ""
+	return blocked(&Case{Plan: w.plan}, Step{Needs: []diag.HopID{id}}, w.status) != ""
 }
 
 // mayRun looks at needs (unless they are still open) and conditions; the case is what is known so far.
@@ -205,7 +215,8 @@ func (w *walker) mayRun(s Step, needsOpen bool) (*Case, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
-	stop := w.ctx.Err() != nil || !needsOpen && blocked(s, w.status) != "" || s.When != nil && s.When(c) != ""
+	stop := w.ctx.Err() != nil || !needsOpen && blocked(c, s, w.status) != "" ||
+		s.Unless != nil && s.Unless(c) != "" || s.When != nil && s.When(c) != ""
 	return c, stop
 }
 
@@ -221,12 +232,8 @@ func (w *walker) waitFor(names []string, done map[string]chan struct{}) bool {
 	return true
 }
 
-// counter runs the probes that differ in one input from the failing one, all at once, where there is time for them.
+// counter runs the probes that differ in one input from the failing one.
 func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *diag.Fact) {
-	left := time.Until(end)
-	if left < counterLeast {
-		return
-	}
 	w.mu.Lock()
 	c := w.snapshot()
 	w.mu.Unlock()
@@ -234,10 +241,22 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 	if h.Counter != nil {
 		counters = append(counters, h.Counter(w.env, c, failing)...)
 	}
+	w.ask(ctx, end, failing, counters)
+}
+
+// ask runs counter-probes of f, all at once, where there is time for them.
+func (w *walker) ask(ctx context.Context, end time.Time, f *diag.Fact, counters []Counter) {
+	left := time.Until(end)
+	if left < counterLeast {
+		return
+	}
 	by := map[string][]diag.Request{}
 	for _, k := range counters {
 		req := k.Request
-		req.ID = failing.ID + "~" + k.Name
+		if req.Op == "" {
+			continue
+		}
+		req.ID = f.ID + "~" + k.Name
 		req.TimeoutMS = min(req.TimeoutMS, left.Milliseconds()-50)
 		by[k.From] = append(by[k.From], req)
 	}
@@ -256,7 +275,11 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 // far side, and is recorded as cancelled. So is a node that had said nothing when the hop's budget ended: neither what was
 // asked nor the way to the node is known to be at fault.
 func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
-	facts := w.vantages[from].Probe(ctx, reqs)
+	place := w.vantages[from]
+	if place == nil { // the caller has no way there
+		place = nowhere(from)
+	}
+	facts := place.Probe(ctx, reqs)
 	for i := range facts {
 		if facts[i].Failure == diag.Cancelled && !lost(&facts[i]) && context.Cause(ctx) == errBudget { //nolint:errorlint // set by us, never wrapped
 			facts[i].Failure = diag.Timeout

@@ -27,6 +27,21 @@ type walker struct {
 	observe func(Event)
 }
 
+// nowhere is a vantage that the walk was not given.
+type nowhere string
+
+func (n nowhere) Name() string { return string(n) }
+func (n nowhere) Close() error { return nil }
+
+func (n nowhere) Probe(_ context.Context, reqs []diag.Request) []diag.Fact {
+	facts := make([]diag.Fact, len(reqs))
+	for i, req := range reqs {
+		facts[i] = diag.Fact{ID: req.ID, Vantage: string(n), Request: req, DurationMS: 1, Failure: diag.Unsupported, Phase: "ssh",
+			Detail: "this walk has no way to the " + string(n) + "'s host"}
+	}
+	return facts
+}
+
 // ended is how the walk ended by now, completed while it goes on. A socket may notice the walk's deadline before its
 // context does.
 func (w *walker) ended() diag.EndedBy {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -83,12 +84,33 @@ func problems(p *Profile) []problem {
 			add("auth."+name+"_command", fmt.Errorf("give %s_file or %s_command, not both", name, name))
 		}
 	}
+	for key, v := range map[string]string{"app.websocket": p.App.Websocket, "app.headers_path": p.App.HeadersPath} {
+		if v != "" {
+			add(key, checkAppPath(v))
+		}
+	}
+	for i, name := range p.App.InjectedHeaders {
+		if !headerName.MatchString(name) {
+			add(fmt.Sprintf("app.injected_headers[%d]", i), fmt.Errorf("not the name of a header: %q", name))
+		}
+	}
 	for i, text := range p.Chaos.Windows {
 		if _, err := ParseWindow(text); err != nil {
 			add(fmt.Sprintf("chaos.windows[%d]", i), fmt.Errorf("chaos.windows: %w", err))
 		}
 	}
 	return out
+}
+
+// headerName is the name of an HTTP header as edges write it.
+var headerName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+
+// checkAppPath wants a path under a product URL, without a query: a query may hold a login.
+func checkAppPath(v string) error {
+	if !strings.HasPrefix(v, "/") || strings.ContainsAny(v, "?# \t\r\n") {
+		return fmt.Errorf("want a path that begins with /, without a query, not %q", v)
+	}
+	return nil
 }
 
 // checkURL wants an address that a path can be added to: http or https, a host, and nothing behind it.

@@ -197,7 +197,7 @@ func fieldKeys() []string {
 	keys := []string{
 		"nodes", "host", "labels", "platform_ssh", "port", "sudo", "signing_ca_fingerprint", "ingress_ca_fingerprint",
 		"node_api_server_fingerprint", "agent", "unit", "env_file", "dir", "binary", "record", "policy", "budgets",
-		"mapping", "paths", "fields", "peek", "token_command", "edge_cookie_command", "chaos", "allow", "windows", "ca_cert", "ca_key", "ssh", "auth", "trust",
+		"mapping", "paths", "fields", "peek", "token_command", "edge_cookie_command", "app", "websocket", "headers_path", "injected_headers", "chaos", "allow", "windows", "ca_cert", "ca_key", "ssh", "auth", "trust",
 	}
 	for _, s := range settings {
 		_, last, found := strings.Cut(s.key, ".")

@@ -78,6 +78,7 @@ var fieldRows = [...]fieldRow{
 	{"allocation.app_last_observed_at", "app.last_observed_at"},
 	{"allocation.app_last_runtime_probe_failed_at", "app.last_runtime_probe_failed_at"},
 	{"allocation.app_credential_healthy", "app.credential.healthy"},
+	{"allocation.app_websocket", "app.websocket"}, // a path under the product URL, or true
 
 	{"node.id", "id"},
 	{"node.now", "now"},
@@ -158,6 +159,8 @@ var fieldRows = [...]fieldRow{
 	{"evidence.items", "items"},
 	{"evidence.truncated", "truncated"}, // there is older evidence than the answer has
 
+	{"app.header_names", "header_names"}, // of the workload's own answer: a JSON list of names, never values
+
 	{"error.code", "error.code"},
 	{"error.message", "error.message"},
 }
@@ -179,10 +182,7 @@ func DefaultMapping() Mapping {
 // have (mapped to "-"), or that nobody knows, gives "". A value of the form ${NAME} stays as it is, for the node's
 // probe to expand. Variables that vars lacks become empty.
 func (m Mapping) Path(name string, vars map[string]string) string {
-	template, ok := m.Paths[name]
-	if !ok {
-		template = defaultPath(name)
-	}
+	template := m.template(name)
 	if template == Absent {
 		return ""
 	}
@@ -192,6 +192,18 @@ func (m Mapping) Path(name string, vars map[string]string) string {
 		path += "?" + expand(query, vars, url.QueryEscape)
 	}
 	return path
+}
+
+// template is the named path as mapped, else as the reference platform spells it. A platform that keeps no evidence is not
+// asked for it by another default path.
+func (m Mapping) template(name string) string {
+	if t, ok := m.Paths[name]; ok {
+		return t
+	}
+	if (name == PathNodeEvidence || name == PathSessionEvidence) && m.Paths[PathEvidence] == Absent {
+		return Absent
+	}
+	return defaultPath(name)
 }
 
 // Field returns the gjson path of the named field; "" when this platform does not have it, or nobody knows it.
@@ -228,6 +240,9 @@ func (m Mapping) CanPeek() bool { return m.Peek == nil || *m.Peek }
 func (m Mapping) withDefaults() Mapping {
 	d := DefaultMapping()
 	maps.Copy(d.Paths, m.Paths)
+	for _, r := range pathRows {
+		d.Paths[r.name] = m.template(r.name)
+	}
 	maps.Copy(d.Fields, m.Fields)
 	*d.Peek, *d.Record = m.CanPeek(), m.KeepsRecord()
 	return d

@@ -26,13 +26,14 @@ type Profile struct {
 
 	Nodes       map[string]Node              `yaml:"nodes,omitempty"` // by node id
 	SSH         SSH                          `yaml:"ssh,omitempty"`
-	PlatformSSH SSH                          `yaml:"platform_ssh,omitempty"` // for drills and bundles
+	PlatformSSH SSH                          `yaml:"platform_ssh,omitempty"` // for drills, bundles, and a workload's endpoint
 	Auth        Auth                         `yaml:"auth,omitempty"`
 	Trust       Trust                        `yaml:"trust,omitempty"`
 	Agent       Agent                        `yaml:"agent,omitempty"`
 	Policy      map[string]int64             `yaml:"policy,omitempty"`  // catalogue keys; may tighten
 	Budgets     map[diag.HopID]time.Duration `yaml:"budgets,omitempty"` // per hop, e.g. 5s
 	Mapping     Mapping                      `yaml:"mapping,omitempty"`
+	App         App                          `yaml:"app,omitempty"`
 	Chaos       Chaos                        `yaml:"chaos,omitempty"`
 }
 
@@ -86,6 +87,14 @@ type Mapping struct {
 	Fields map[string]string `yaml:"fields,omitempty"`
 	Peek   *bool             `yaml:"peek,omitempty"`   // the task wait can be asked without claiming; default true
 	Record *bool             `yaml:"record,omitempty"` // agents keep a diagnostic record; default true
+}
+
+// App is what a browser's way to a workload has beside a plain request. All of it is optional: what is not here is not
+// asked.
+type App struct {
+	Websocket       string   `yaml:"websocket,omitempty"`             // path under the product URL that is upgraded to a WebSocket
+	HeadersPath     string   `yaml:"headers_path,omitempty"`          // path under the product URL that lists the names of the request's headers
+	InjectedHeaders []string `yaml:"injected_headers,omitempty,flow"` // names of the headers that the edge must add to a request
 }
 
 // Chaos limits drills in this environment.

@@ -10,7 +10,7 @@ import (
 
 // refused reports whether f's far side answered, and its answer was no to the certificate.
 func refused(f *diag.Fact) bool {
-	if f == nil {
+	if f == nil || f.Throttled() {
 		return false
 	}
 	switch f.Failure {

@@ -81,6 +81,7 @@ const (
 	CodeSessionNotFound   = "session_not_found"
 	CodeSessionStore      = "session_store_unavailable" // Redis does not answer
 	CodeNodeStreamMTLS    = "node_stream_mtls"
+	CodeRateLimited       = "rate_limit_exceeded" // a limiter refused the request before anything else saw it
 )
 
 // ErrorBody is the one envelope of every error answer.

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/ptmx"
 	"github.com/gpuaas/gpuaasctl/internal/ws"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -30,7 +31,7 @@ const (
 	closeTimeout  = 500 * time.Millisecond
 	drain         = 100 * time.Millisecond // what a shell's children print after it ended
 	maxMessage    = 1 << 20                // a paste
-	maxEnvelope   = 4 << 10
+	maxRefusal    = 64 << 10               // an error page
 )
 
 // Error is why a terminal could not be opened: a code of package wire for the user's side, and the cause.
@@ -38,7 +39,9 @@ type Error struct {
 	Code   string
 	Stream bool // the node stream itself failed: nobody could be told
 	Status int  // the gateway's HTTP status, 0 when it gave none
-	Err    error
+	// Limiter is what refused the stream before the gateway saw it, diag.NoLimiter for any other failure.
+	Limiter diag.Limiter
+	Err     error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -146,9 +149,17 @@ func streamError(ctx context.Context, resp *http.Response, err error) *Error {
 		return e
 	}
 	var envelope wire.ErrorBody
-	if json.NewDecoder(io.LimitReader(resp.Body, maxEnvelope)).Decode(&envelope) == nil && envelope.Error.Code != "" {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // of one that broke off, what came
+	if json.Unmarshal(body, &envelope) == nil && envelope.Error.Code != "" {
 		e.Code = envelope.Error.Code
 		e.Err = fmt.Errorf("connect the node stream: %d %s", resp.StatusCode, envelope.Error.Message)
+	}
+	e.Limiter = diag.LimitedBy(diag.Refusal{
+		Status: e.Status, Header: resp.Header.Get, Code: envelope.Error.Code, Body: body,
+	})
+	if e.Limiter != diag.NoLimiter && envelope.Error.Code == "" {
+		e.Code = wire.CodeRateLimited
+		e.Err = fmt.Errorf("connect the node stream: HTTP %d of a limiter (%s)", e.Status, e.Limiter)
 	}
 	return e
 }

@@ -20,6 +20,7 @@ const usage = `usage: gpuaas-platform <command> [--config FILE]
 
   serve          run the control plane until SIGTERM or SIGINT
   task-pubkeys   print the value of GPUAAS_TASK_SIGNING_PUBKEYS for nodes
+  workload       serve the lab's sample workload: --listen ADDRESS --files FOLDER
   version        print the version
 `
 
@@ -43,6 +44,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, usage) }
 	path := flags.String("config", defaultConfig, "configuration `file`")
+	listen := flags.String("listen", "127.0.0.1:8888", "`address` of the sample workload")
+	files := flags.String("files", ".", "`folder` that the sample workload serves")
 	if err := flags.Parse(args[1:]); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return exitOK
@@ -62,6 +65,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	case "serve":
 		return withConfig(*path, stderr, func(cfg platform.Config) error { return serve(cfg, stderr) })
+	case "workload":
+		return serveWorkload(*listen, *files, stderr)
 	case "task-pubkeys":
 		return withConfig(*path, stderr, func(cfg platform.Config) error {
 			keys, err := platform.TaskPubkeys(cfg.TaskSigningKey)

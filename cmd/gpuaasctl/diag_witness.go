@@ -84,10 +84,8 @@ func (j *job) hear(ctx context.Context, since time.Time, walk bool) *witnesses {
 // witnessPlaces are a walk's vantages, and the platform's host where the profile knows how to get there.
 func (j *job) witnessPlaces() map[string]preflight.Vantage {
 	places := j.vantages()
-	p := j.Env.Profile
-	if p.PlatformSSH.Host != "" {
-		places[platformPlace] = vantage.NewNode(vantage.NodeConfig{ID: platformPlace, Host: p.PlatformSSH.Host, SSH: p.PlatformSSH,
-			Version: j.Tool, HelperDirs: vantage.HelperDirs(j.libexec), Start: j.Began})
+	if host := j.platformNode(); host != nil {
+		places[platformPlace] = host // in place of the walk's, which gets it as its own vantage
 	}
 	return places
 }
@@ -103,6 +101,9 @@ func (h *hearing) askWalk(ctx context.Context) {
 		Session: true, Token: !j.Env.Token.IsZero(), SSH: j.Env.Subject.NodeHost != "",
 	})
 	j.Vantages = map[string]preflight.Vantage{preflight.Operator: h.places[preflight.Operator], preflight.Node: h.places[preflight.Node]}
+	if host, ok := h.places[platformPlace].(*vantage.Node); ok {
+		j.Vantages[preflight.Platform] = platformHost{host}
+	}
 	h.w.report = preflight.Run(ctx, &j.Job)
 }
 
@@ -261,7 +262,8 @@ func (h *hearing) askEvidence(ctx context.Context) {
 	e := &h.job.Env
 	var reqs []diag.Request
 	add := func(path, what string, vars map[string]string) {
-		if req := e.API(path, vars, evidenceItems, evidenceTruncated); req.Op != "" {
+		req := e.API(path, vars, evidenceItems, evidenceTruncated)
+		if req.Op != "" && req.Extract[evidenceItems] != "" { // of an answer nothing but the items would be kept
 			req.ID = "evidence " + what
 			reqs = append(reqs, req)
 		}

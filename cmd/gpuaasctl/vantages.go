@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
@@ -12,10 +13,46 @@ import (
 
 // vantages are the places from which this job measures. Nothing is connected before the walk asks for it.
 func (j *job) vantages() map[string]preflight.Vantage {
-	return map[string]preflight.Vantage{
+	places := map[string]preflight.Vantage{
 		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.Began}),
 		preflight.Node:     vantage.NewNode(j.nodeConfig()),
 	}
+	if host := j.platformNode(); host != nil {
+		places[preflight.Platform] = platformHost{host}
+	}
+	return places
+}
+
+// platformNode is the way to the platform's own host, nil where the profile has none.
+func (j *job) platformNode() *vantage.Node {
+	p := j.Env.Profile
+	if p.PlatformSSH.Host == "" {
+		return nil
+	}
+	return vantage.NewNode(vantage.NodeConfig{ID: preflight.Platform, Host: p.PlatformSSH.Host, SSH: p.PlatformSSH,
+		Version: j.Tool, HelperDirs: vantage.HelperDirs(j.libexec), Start: j.Began})
+}
+
+// platformHost is the platform's own host as a vantage of a walk: it is reached as a node is, and is none.
+type platformHost struct{ *vantage.Node }
+
+// Name is "platform".
+func (p platformHost) Name() string { return preflight.Platform }
+
+// Probe answers every request, in order.
+func (p platformHost) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	facts := p.Node.Probe(ctx, reqs)
+	for i := range facts {
+		facts[i].Vantage = preflight.Platform
+	}
+	return facts
+}
+
+// Info describes the vantage for a report.
+func (p platformHost) Info() diag.VantageInfo {
+	info := p.Node.Info()
+	info.ID = preflight.Platform
+	return info
 }
 
 // nodeConfig says how this job gets to its node, and with which helper.

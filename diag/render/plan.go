@@ -60,10 +60,10 @@ func Hops(w io.Writer, hops []HopInfo, o Options) error {
 
 // from says where a hop is measured from, short enough for a column.
 func from(vantages []string) string {
-	if len(vantages) > 1 {
+	if len(vantages) == 2 && vantages[0] == "operator" && vantages[1] == "node" {
 		return "both"
 	}
-	return Clean(strings.Join(vantages, ""))
+	return Clean(strings.Join(vantages, "+"))
 }
 
 func budgetOf(h HopInfo) int64 {
@@ -119,5 +119,8 @@ func (p *page) planned(h *diag.PlannedHop) {
 	}
 	for _, k := range sortedKeys(h.Left) {
 		p.wrapped(underIndent, "└ ", Clean(k)+" left out: "+Clean(h.Left[k]), Faint)
+	}
+	if h.Absent != "" {
+		p.wrapped(underIndent, "└ ", "asked and not judged: "+Clean(h.Absent), Faint)
 	}
 }

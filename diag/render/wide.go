@@ -112,6 +112,16 @@ func network(f *diag.Fact, add adder) {
 	}
 	if t := f.TCP; t != nil {
 		add("tcp", t.Remote, pair("from ", t.Local), ms(t.DurationMS))
+		for _, a := range t.Attempts {
+			outcome := string(a.Failure)
+			switch {
+			case a.Connected:
+				outcome = "connected"
+			case outcome == "":
+				outcome = "no answer by then"
+			}
+			add("  tried", a.Remote, pair("after ", ms(a.AfterMS)), outcome, ms(a.DurationMS))
+		}
 	}
 	if t := f.TLS; t != nil {
 		verified := "not verified"

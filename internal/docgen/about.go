@@ -54,7 +54,7 @@ var abouts = map[diag.HopID]about{
 	},
 	diag.HopNodeTerminalReachability: {
 		"A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and let the node's certificate in, and it is the profile's. The upgrade is asked for a session that does not exist: the gateway's 404 proves the whole way and disturbs nobody.",
-		[]diag.Signal{diag.SigNodeStreamTimeout, diag.SigNodeStreamMTLS, diag.SigTerminalProfileDrift},
+		[]diag.Signal{diag.SigNodeStreamTimeout, diag.SigNodeStreamMTLS, diag.SigTerminalProfileDrift, diag.SigEdgeRateLimited},
 	},
 	diag.HopGatewayNodeStream: {
 		"A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A task that says success is no such proof.",
@@ -69,7 +69,7 @@ var abouts = map[diag.HopID]about{
 		[]diag.Signal{diag.SigAppStopped, diag.SigAppCredentialFailing, diag.SigAppObservationStale},
 	},
 	diag.HopAppUserRoute: {
-		"A pass means: the workload's product URL answered through the public edge without an error status.",
+		"A pass means: the workload's product URL answered through the public edge without an error status. Where platform or profile say so, a WebSocket upgrade was taken there as well, and the workload received the headers that the edge has to inject. The step from the platform's host (`platform_ssh`) tells on which side of the proxy a fault is; where there is no way to that host it is skipped.",
 		[]diag.Signal{diag.SigAppRouteFailed},
 	},
 	diag.HopGPUHealth: {

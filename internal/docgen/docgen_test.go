@@ -104,7 +104,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}{
 		{reflect.TypeFor[profile.Profile](), "yaml"}, {reflect.TypeFor[profile.SSH](), "yaml"}, {reflect.TypeFor[profile.Node](), "yaml"},
 		{reflect.TypeFor[profile.Auth](), "yaml"}, {reflect.TypeFor[profile.Trust](), "yaml"}, {reflect.TypeFor[profile.Agent](), "yaml"},
-		{reflect.TypeFor[profile.Mapping](), "yaml"}, {reflect.TypeFor[profile.Chaos](), "yaml"},
+		{reflect.TypeFor[profile.Mapping](), "yaml"}, {reflect.TypeFor[profile.App](), "yaml"}, {reflect.TypeFor[profile.Chaos](), "yaml"},
 		{reflect.TypeFor[drill.Report](), "json"}, {reflect.TypeFor[drill.Drill](), "json"},
 		{reflect.TypeFor[diag.Report](), "json"}, {reflect.TypeFor[diag.Run](), "json"}, {reflect.TypeFor[diag.Verdict](), "json"}, {reflect.TypeFor[diag.Dashboard](), "json"},
 	} {

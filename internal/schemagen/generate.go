@@ -102,10 +102,10 @@ func pin(s *jsonschema.Schema) error {
 		{"Report", "kind", []any{diag.KindPreflight}},
 		{"Dashboard", "node_agent_status", []any{"healthy", "stale", "auth_failed", "api_unreachable", "task_result_failed", "unknown"}},
 		{"Dashboard", "terminal_readiness", []any{"token_ready", "browser_ws_ready", "terminal_open_sent", "node_stream_connected", "pty_ready", "failed"}},
-		{"HopResult", "vantage", []any{"operator", "node", "operator+node", ""}},
-		{"StepResult", "vantage", []any{"operator", "node"}},
-		{"Fact", "vantage", []any{"operator", "node"}},
-		{"VantageInfo", "id", []any{"operator", "node"}},
+		{"HopResult", "vantage", []any{"operator", "node", "operator+node", "operator+platform", ""}},
+		{"StepResult", "vantage", []any{"operator", "node", "platform"}},
+		{"Fact", "vantage", []any{"operator", "node", "platform"}},
+		{"VantageInfo", "id", []any{"operator", "node", "platform"}},
 		{"Verdict", "severity", []any{string(diag.P0), string(diag.P1), string(diag.P2)}},
 	} {
 		def, ok := s.Definitions[p.typ]

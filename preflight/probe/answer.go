@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ func (c *climb) describe(a *answer) diag.Failure {
 	h.Correlation = withoutSecrets(h.Correlation, secretsOf(c.req)...)
 	c.extract(h, a.body)
 	var word diag.Failure
-	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0)
+	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0, h.ErrorCode)
 	return word
 }
 
@@ -70,6 +71,19 @@ func headFacts(resp *http.Response) *diag.HTTPFacts {
 	}
 	h.RetryAfterS = retryAfter(resp.Header.Get("Retry-After"), h.Date.Time)
 	return h
+}
+
+// listOfNames ends the name of a field that holds names alone. What else its path may lead to, such as the values of
+// headers, is not kept.
+const listOfNames = "_names"
+
+// nameForm is what a name of a header looks like, and a token hardly ever.
+var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,39}$`)
+
+func isNames(v string) bool {
+	var names []string
+	return json.Unmarshal([]byte(v), &names) == nil &&
+		!slices.ContainsFunc(names, func(n string) bool { return !nameForm.MatchString(n) })
 }
 
 // maxID bounds an id that somebody else made.
@@ -101,7 +115,7 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 	for name, path := range c.req.Extract {
 		v, ok := get(body, path)
 		switch {
-		case !ok:
+		case !ok, strings.HasSuffix(name, listOfNames) && !isNames(v):
 		case name == c.req.Keep:
 			h.Kept = diag.NewSecret(v)
 		default:

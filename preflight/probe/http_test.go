@@ -187,7 +187,7 @@ func TestLoginIsNotTakenForAPage(t *testing.T) {
 	} {
 		w := newRecorder(c.answer)
 		body, _ := io.ReadAll(w.Body)
-		if p, word := judgePage(w, body, c.json); p != c.page || word != c.word {
+		if p, word := judgePage(w, body, c.json, ""); p != c.page || word != c.word {
 			t.Errorf("%s: got %q %q", c.name, p, word)
 		}
 	}

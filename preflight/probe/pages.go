@@ -14,18 +14,24 @@ const (
 	PageNoSSLCert = "no_ssl_certificate"    // nginx: no client certificate was sent
 	PageEdgeLogin = "edge_login"            // an edge wants somebody to log in
 	PageEdgeError = "edge_error"            // an edge's own error page, not the API's answer
+
+	PageRateLimit = string(diag.LimiterEdgePage)  // an edge's own page of its limiter
+	PageChallenge = string(diag.LimiterChallenge) // an edge wants a captcha or a script solved
 )
 
 // judgePage tells what an answer is by itself: the platform's, or something that stands before it. json says that
-// fields of a JSON answer were asked for. OK is every 2xx, and a redirect that is not a login: whether a status is
+// fields of a JSON answer were asked for, code is the error's own. OK is every 2xx, and a redirect that is not a login: whether a status is
 // what was hoped for is for a judge to say.
-func judgePage(resp *http.Response, body []byte, json bool) (page string, word diag.Failure) {
+func judgePage(resp *http.Response, body []byte, json bool, code string) (page string, word diag.Failure) {
 	if p := nginxSSLPage(resp.StatusCode, body); p != "" {
 		return p, diag.MTLSIngress400
 	}
+	limiter := diag.LimitedBy(diag.Refusal{Status: resp.StatusCode, Header: resp.Header.Get, Code: code, Body: body})
 	switch {
-	case resp.StatusCode == http.StatusTooManyRequests:
+	case limiter == diag.LimiterRate:
 		return "", diag.HTTPRateLimited
+	case limiter != diag.NoLimiter:
+		return string(limiter), diag.HTTPRateLimited
 	case loginWanted(resp, body, json):
 		return PageEdgeLogin, diag.HTTPEdgeAuth
 	case resp.StatusCode < 400:

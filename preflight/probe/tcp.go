@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"time"
@@ -9,9 +10,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// stagger is the head start of one address over the next: a healthy network answers within it, and a dead address
-// costs no more than it.
+// stagger is the head start of one address over the next of its family: a healthy network answers within it, and a dead
+// address costs no more than it.
 const stagger = 200 * time.Millisecond
+
+// fallbackDelay is the head start of the first address's family over the other: Go's own (net.Dialer, RFC 6555), which
+// the agent dials with.
+const fallbackDelay = 300 * time.Millisecond
 
 // attempt is the outcome of dialling one address.
 type attempt struct {
@@ -19,13 +24,17 @@ type attempt struct {
 	err    error
 	remote string
 	took   diag.Millis
+	index  int // among the attempts
 }
 
 // connect is the second rung: a connection to the first of the addresses that answers.
 func (c *climb) connect(ctx context.Context) bool {
 	began := time.Now()
-	got := c.race(ctx)
+	got, attempts := c.race(ctx)
 	c.f.TCP = &diag.TCPFacts{Remote: got.remote, DurationMS: since(began)}
+	if len(c.addrs) > 1 {
+		c.f.TCP.Attempts = attempts[:min(len(attempts), diag.MaxAttempts)]
+	}
 	if got.err != nil {
 		c.stopped(ctx, phaseTCP, diag.TCPTimeout, connectWord(got.err), got.err)
 		return false
@@ -37,55 +46,136 @@ func (c *climb) connect(ctx context.Context) bool {
 	return true
 }
 
-// race dials the addresses in order, each one stagger after the last or as soon as one failed. It returns the first
-// connection, or the failure that says most: an address family that this host does not have says little.
-func (c *climb) race(ctx context.Context) attempt {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	results := make(chan attempt)
-	pending, next := 0, 0
-	start := func() {
-		remote := net.JoinHostPort(c.addrs[next].String(), c.to.port)
-		next++
-		pending++
-		go func() {
-			conn, err := c.p.dial(ctx, "tcp", remote)
-			results <- attempt{conn: conn, err: err, remote: remote}
-		}()
-	}
-	timer := time.NewTimer(stagger)
-	defer timer.Stop()
-	var best attempt
-	start()
-	for pending > 0 {
-		select {
-		case <-timer.C:
-			if next < len(c.addrs) && best.conn == nil && ctx.Err() == nil {
-				start()
-				timer.Reset(stagger)
-			}
-		case a := <-results:
-			pending--
-			switch {
-			case best.conn != nil:
-				if a.conn != nil {
-					a.conn.Close()
-				}
-			case a.err == nil:
-				best = a
-				cancel()
-			default:
-				if best.err == nil || connectWord(a.err) != diag.TCPNetUnreachable {
-					best = a
-				}
-				if next < len(c.addrs) && ctx.Err() == nil {
-					start()
-					timer.Reset(stagger)
-				}
-			}
+// lane is what is left of one address family: its next address is dialled when it is due, or when those before it have
+// failed.
+type lane struct {
+	addrs []netip.Addr
+	due   time.Time
+	open  int // dialled and not decided
+}
+
+// lanes splits addresses by family, in their order: the first address's family goes first.
+func lanes(addrs []netip.Addr, now time.Time) []*lane {
+	first, second := &lane{due: now}, &lane{due: now.Add(fallbackDelay)}
+	for _, a := range addrs {
+		if a.Is4() == addrs[0].Is4() {
+			first.addrs = append(first.addrs, a)
+		} else {
+			second.addrs = append(second.addrs, a)
 		}
 	}
-	return best
+	return []*lane{first, second}
+}
+
+// race dials the addresses as Go's dialer does, the second family fallbackDelay after the first or as soon as that has
+// failed, and within a family each address a stagger after the one before it. It returns the first connection, or the
+// failure that says most (an address family that this host does not have says little), and every attempt in order.
+func (c *climb) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
+	r := race{c: c, began: time.Now(), results: make(chan attempt), of: map[int]*lane{}}
+	r.lanes = lanes(c.addrs, r.began)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		next := r.start(ctx)
+		if r.pending == 0 {
+			return r.best, r.attempts
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-timer.C:
+		case a := <-r.results:
+			r.take(ctx, a)
+			if r.best.conn != nil {
+				cancel()
+			}
+		}
+		timer.Stop()
+	}
+}
+
+// race is the state of one.
+type race struct {
+	c        *climb
+	began    time.Time
+	lanes    []*lane
+	of       map[int]*lane // by attempt
+	results  chan attempt
+	pending  int
+	best     attempt
+	attempts []diag.TCPAttempt
+}
+
+// idle is how long a race without a next address waits at a time.
+const idle = time.Minute
+
+// start dials what is due, and says when the next address is.
+func (r *race) start(ctx context.Context) (next time.Duration) {
+	next = idle
+	if r.best.conn != nil || ctx.Err() != nil {
+		return next
+	}
+	if first := r.lanes[0]; len(first.addrs) == 0 && first.open == 0 {
+		r.lanes[1].due = time.Time{}
+	}
+	now := time.Now()
+	for _, l := range r.lanes {
+		if len(l.addrs) == 0 {
+			continue
+		}
+		if !now.Before(l.due) {
+			r.dial(ctx, l, now)
+		}
+		if len(l.addrs) > 0 {
+			next = min(next, l.due.Sub(now))
+		}
+	}
+	return next
+}
+
+// dial begins an attempt at the lane's next address.
+func (r *race) dial(ctx context.Context, l *lane, now time.Time) {
+	a := attempt{remote: net.JoinHostPort(l.addrs[0].String(), r.c.to.port), index: len(r.attempts)}
+	l.addrs, l.due, l.open = l.addrs[1:], now.Add(stagger), l.open+1
+	r.attempts = append(r.attempts, diag.TCPAttempt{Remote: a.remote})
+	if a.index > 0 {
+		r.attempts[a.index].AfterMS = diag.Measured(now.Sub(r.began))
+	}
+	r.of[a.index] = l
+	r.pending++
+	go func() {
+		a.conn, a.err = r.c.p.dial(ctx, "tcp", a.remote)
+		a.took = since(now)
+		r.results <- a
+	}()
+}
+
+// take notes one attempt's outcome. One that a connection elsewhere has ended has none.
+func (r *race) take(ctx context.Context, a attempt) {
+	l := r.of[a.index]
+	l.open--
+	r.pending--
+	note := &r.attempts[a.index]
+	note.DurationMS = a.took
+	switch {
+	case r.best.conn != nil:
+		if a.conn != nil {
+			a.conn.Close()
+		}
+		return
+	case a.err == nil:
+		r.best, note.Connected = a, true
+		return
+	}
+	switch note.Failure = connectWord(a.err); {
+	case errors.Is(ctx.Err(), context.Canceled):
+		note.Failure = diag.Cancelled
+	case timedOut(ctx, a.err):
+		note.Failure = diag.TCPTimeout
+	}
+	l.due = time.Time{}
+	if r.best.err == nil || connectWord(a.err) != diag.TCPNetUnreachable {
+		r.best = a
+	}
 }
 
 // dial opens one connection, through Dial where the caller gave one.

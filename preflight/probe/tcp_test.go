@@ -38,7 +38,7 @@ func TestBrokenFamily(t *testing.T) {
 		six   func(ctx context.Context) error
 		costs time.Duration
 	}{
-		"dead":    {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, stagger},
+		"dead":    {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, fallbackDelay},
 		"refused": {func(context.Context) error { return errnoOf(syscall.ECONNREFUSED) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestLateWinnersAreClosed(t *testing.T) {
 	p := twoFamilies(t, func(ctx context.Context, six bool, address string) (net.Conn, error) {
 		conn, err := direct(context.WithoutCancel(ctx), "127.0.0.1:"+port)
 		if six {
-			time.Sleep(stagger + 50*time.Millisecond)
+			time.Sleep(fallbackDelay + 50*time.Millisecond)
 			late <- conn
 		}
 		return conn, err

@@ -1,0 +1,116 @@
+package preflight
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// planned gives the plan's steps of hop 17 that are left out, by why.
+func leftOfApp(p profile.Profile) map[string]string {
+	plan := NewPlan(p, NewSubject(p, "node-1", "", "alloc-1", ""), Options{Session: true, Token: true, SSH: true})
+	return (&Case{Plan: plan}).planned(diag.HopAppUserRoute).Left
+}
+
+// TestAppStepsAreAskedFor: what nobody said of the workload is not asked, with the reason in the plan.
+func TestAppStepsAreAskedFor(t *testing.T) {
+	p := testProfile()
+	if left := leftOfApp(p); len(left) > 0 {
+		t.Errorf("left out: %v", left)
+	}
+	p.App, p.PlatformSSH = profile.App{}, profile.SSH{}
+	p.Mapping.Fields[fieldWebsocket] = profile.Absent
+	left := leftOfApp(p)
+	for step, why := range map[string]string{stepUpgrade: "app.websocket", stepHeaders: "app.injected_headers", stepEndpoint: "platform_ssh.host"} {
+		if !strings.Contains(left[step], why) {
+			t.Errorf("%s: %q", step, left[step])
+		}
+	}
+}
+
+// TestAppRoute is what a browser's way to a workload may come to.
+func TestAppRoute(t *testing.T) {
+	const hop = "app_user_route/"
+	refused := func(f *diag.Fact) {
+		f.Failure, f.Phase = diag.WSUpgradeRejected, "ws"
+		f.WS, f.HTTP = &diag.WSFacts{Status: 200}, &diag.HTTPFacts{Status: 200}
+	}
+	login := func(f *diag.Fact) {
+		f.Failure, f.Phase, f.HTTP = diag.HTTPEdgeAuth, "http", &diag.HTTPFacts{Status: 302}
+	}
+	names := func(list string) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{fieldHeaderNames: list}}
+		}
+	}
+	status := func(code int) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			f.Failure, f.Phase, f.HTTP = diag.HTTPEdgePage, "http", &diag.HTTPFacts{Status: code}
+		}
+	}
+	unreached := func(f *diag.Fact) {
+		f.Failure, f.Phase, f.TCP = diag.TCPTimeout, "tcp", &diag.TCPFacts{Remote: "192.0.2.101:8888"}
+	}
+	lostWay := func(f *diag.Fact) { f.Failure, f.Phase, f.TCP = diag.SSHAuth, "ssh", nil }
+	for name, c := range map[string]struct {
+		answers answers
+		want    diag.Status
+		text    string
+	}{
+		"all is well":             {nil, diag.StatusPass, "takes a WebSocket, and has the edge's headers: X-Forwarded-Proto"},
+		"an edge without upgrade": {answers{hop + stepUpgrade: refused}, diag.StatusFail, "https://a.apps.test answers HTTP 200, and refuses the WebSocket upgrade of /ws"},
+		"a login before it":       {answers{hop + stepUpgrade: login}, diag.StatusInconclusive, "login before the WebSocket upgrade"},
+		"a header that is missing": {answers{hop + stepHeaders: names(`["Host"]`)}, diag.StatusFail,
+			"the workload received no X-Forwarded-Proto, which the edge has to inject"},
+		"a workload that lists nothing":    {answers{hop + stepHeaders: names("")}, diag.StatusInconclusive, "lists no header names"},
+		"a page that is not there":         {answers{hop + stepHeaders: status(404)}, diag.StatusInconclusive, "could not be read"},
+		"the endpoint alone":               {answers{hop + stepEndpoint: unreached}, diag.StatusPass, "answers 200"},
+		"no login on the platform's host":  {answers{hop + stepEndpoint: lostWay}, diag.StatusPass, "answers 200"},
+		"a route that fails at the edge":   {answers{hop + stepRoute: status(502)}, diag.StatusFail, "the workload's endpoint 192.0.2.101:8888 answers the platform's host"},
+		"a route that fails behind it":     {answers{hop + stepRoute: status(502), hop + stepEndpoint: unreached}, diag.StatusFail, "nor does the workload's endpoint 192.0.2.101:8888 answer the platform's host: tcp_timeout"},
+		"a fault before the edge":          {answers{hop + stepRoute: failWith(diag.TCPTimeout, "tcp")}, diag.StatusFail, "fails: tcp_timeout"},
+		"a platform that could not say so": {answers{hop + stepRoute: status(502), hop + stepEndpoint: lostWay}, diag.StatusFail, "fails: http_edge_page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := walkWith(t, t.Context(), c.answers)
+			h := hopOf(r, diag.HopAppUserRoute)
+			if h.Status != c.want || !strings.Contains(h.Text+h.Because, c.text) {
+				t.Errorf("%s: %s%s", h.Status, h.Text, h.Because)
+			}
+			if b := r.Verdict.Blame; (b != nil) != (c.want == diag.StatusFail) || b != nil && b.Signal != diag.SigAppRouteFailed {
+				t.Errorf("blame %+v", b)
+			}
+			replaysToItself(t, r)
+		})
+	}
+}
+
+// TestNoWebSocketIsNoFault: where neither profile nor platform says that the workload takes one, none is asked for.
+func TestNoWebSocketIsNoFault(t *testing.T) {
+	for word, want := range map[string]string{"": "", "false": "", "true": "https://a.apps.test/", "/api/ws": "https://a.apps.test/api/ws"} {
+		e := testEnv()
+		e.Profile.App.Websocket = ""
+		e.Subject = NewSubject(e.Profile, "node-1", "", "alloc-1", "")
+		said := answers{"allocation_binding/allocation": setField(fieldWebsocket, word)}
+		vantages := map[string]Vantage{}
+		for _, v := range []string{Operator, Node, Platform} {
+			vantages[v] = &scripted{name: v, answers: said}
+		}
+		facts, ended := Walk(t.Context(), e, testPlan(e), vantages, nil)
+		i := slices.IndexFunc(facts, func(f diag.Fact) bool { return f.ID == "app_user_route/"+stepUpgrade })
+		got := ""
+		if i >= 0 {
+			got = facts[i].Request.Target
+		}
+		if got != want {
+			t.Errorf("%q: asked %q, want %q", word, got, want)
+		}
+		hops := assess(Chain(), NewCase(e.Subject, testPlan(e), ended, facts))
+		if h := byID(hops)[diag.HopAppUserRoute]; h.Status != diag.StatusPass {
+			t.Errorf("%q: %s %s", word, h.Status, h.Because)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package preflight
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// This file is about names that have IPv4 and IPv6 addresses. A probe dials them as the agent does, so a dead family hides
+// behind the other one: what it costs is a warning, and where it leads elsewhere, the finding says so.
+
+// six reports whether an address is IPv6; false, too, for what is no address.
+func six(addr string) bool {
+	a, err := netip.ParseAddr(addr)
+	return err == nil && a.Unmap().Is6()
+}
+
+// family names the address family of addr for people.
+func family(addr string) string {
+	if six(addr) {
+		return "IPv6"
+	}
+	return "IPv4"
+}
+
+// otherFamily is the first address of the family that f's connection did not use, "" where the name has none or the
+// address was not looked up.
+func otherFamily(f *diag.Fact) string {
+	used := remoteIP(f)
+	if f.DNS == nil || f.Request.Resolve != "" || used == "" {
+		return ""
+	}
+	i := slices.IndexFunc(f.DNS.Addresses, func(a string) bool { return six(a) != six(used) })
+	if i < 0 {
+		return ""
+	}
+	return f.DNS.Addresses[i]
+}
+
+// familyCounter is a bare connection to the other address family of a step that got a connection, and an answer over it.
+func familyCounter(s Step, f *diag.Fact) (Counter, bool) {
+	if !s.BothFamilies || f.Failure != diag.OK && rung(f.Phase) <= rung("tls") {
+		return Counter{}, false
+	}
+	other := otherFamily(f)
+	if other == "" {
+		return Counter{}, false
+	}
+	_, port, err := net.SplitHostPort(f.TCP.Remote)
+	if err != nil {
+		return Counter{}, false
+	}
+	return Counter{Name: counterOtherFamily, From: f.Vantage, Request: diag.Request{
+		Op: diag.OpTCP, Target: net.JoinHostPort(f.DNS.Name, port), Resolve: other, View: f.Request.View, TimeoutMS: counterTimeoutMS,
+	}}, true
+}
+
+// familyWarnings says which address family of a name does not answer, at the first hop of the chain that measured it
+// from there. A host that has no route for a family does not use it, and nothing is wrong with that.
+func familyWarnings(h *Hop, c *Case) []diag.Finding {
+	var out []diag.Finding
+	for _, s := range h.Steps {
+		f := c.Fact(h.ID, s.Name)
+		k := c.facts[factID(h.ID, s.Name)+"~"+counterOtherFamily]
+		if f == nil || k == nil || k.Request.Op != diag.OpTCP || !refusesFamily(k) || warnedBefore(h.ID, c, f) {
+			continue
+		}
+		dead, alive := k.Request.Resolve, remoteIP(f)
+		w := warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s", family(dead), dead, f.DNS.Name,
+			saw(k), family(alive), alive, familyCost(f, dead))
+		w.Evidence, w.Culprit = append(w.Evidence, f.ID), ""
+		out = append(out, w)
+	}
+	return out
+}
+
+// refusesFamily reports whether the far side, or the way there, is why a connection failed.
+func refusesFamily(k *diag.Fact) bool {
+	switch k.Failure {
+	case diag.TCPTimeout, diag.TCPRefused, diag.TCPReset, diag.TCPNoRoute, diag.TCPDenied:
+		return true
+	}
+	return false
+}
+
+// warnedBefore reports whether an earlier hop saw the same of the same name from the same place.
+func warnedBefore(hop diag.HopID, c *Case, f *diag.Fact) bool {
+	for id, k := range c.facts {
+		base, is := strings.CutSuffix(id, "~"+counterOtherFamily)
+		e := c.facts[base]
+		if !is || e == nil || e.DNS == nil || !refusesFamily(k) {
+			continue
+		}
+		at, _, _ := strings.Cut(base, "/")
+		if e.Vantage == f.Vantage && e.DNS.Name == f.DNS.Name &&
+			slices.Index(diag.Hops[:], diag.HopID(at)) < slices.Index(diag.Hops[:], hop) {
+			return true
+		}
+	}
+	return false
+}
+
+// familyCost says what the dead address costs a connection, as far as it was measured.
+func familyCost(f *diag.Fact, dead string) string {
+	var lost, won *diag.TCPAttempt
+	for i := range f.TCP.Attempts {
+		a := &f.TCP.Attempts[i]
+		host, _, _ := net.SplitHostPort(a.Remote) // what cannot be split is no address that was dialled
+		switch {
+		case a.Connected:
+			won = a
+		case host == dead:
+			lost = a
+		}
+	}
+	switch {
+	case won == nil:
+		return ""
+	case lost == nil:
+		return fmt.Sprintf(": no connection waits for it while %s answers first", family(remoteIP(f)))
+	case won.AfterMS > 0:
+		return fmt.Sprintf(": every connection costs %d ms more", won.AfterMS)
+	}
+	return ""
+}
+
+// strayFamily says that f's failure is one address family's: the name's other one comes past it.
+func strayFamily(c *Case, f *diag.Fact, out *diag.Finding) string {
+	k := c.facts[f.ID+"~"+counterOtherFamily]
+	if out.Status != diag.StatusFail || k == nil || k.Request.Op != f.Request.Op || !passesWhere(k, f) {
+		return ""
+	}
+	used := remoteIP(f)
+	return fmt.Sprintf("; that is its %s address %s, at its %s address %s it passes", family(used), used,
+		family(k.Request.Resolve), k.Request.Resolve)
+}
+
+// dialled lists the addresses that a failed connection tried, and says where a host has no route for all of them.
+func dialled(f *diag.Fact) []string {
+	if len(f.TCP.Attempts) < 2 {
+		return noRouteForSix(f, []string{f.TCP.Remote})
+	}
+	var out []string
+	for _, a := range f.TCP.Attempts {
+		word := string(a.Failure)
+		if word == "" {
+			word = "no answer"
+		}
+		out = append(out, a.Remote+" "+word)
+	}
+	return noRouteForSix(f, out)
+}
+
+func noRouteForSix(f *diag.Fact, out []string) []string {
+	if f.Failure != diag.TCPNetUnreachable || f.DNS == nil || len(f.DNS.Addresses) == 0 ||
+		slices.ContainsFunc(f.DNS.Addresses, func(a string) bool { return !six(a) }) {
+		return out
+	}
+	return append(out, "the name has IPv6 addresses only, and there is no IPv6 route here")
+}

@@ -1,0 +1,122 @@
+package preflight
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const (
+	v6, v4   = "2001:db8::10", "192.0.2.10"
+	healthz  = "control_plane_access/healthz"
+	reachAPI = "node_runtime_api_reachability/reach"
+)
+
+// dual gives a fact a name with both families, of which one was connected.
+func dual(used string, attempts ...diag.TCPAttempt) func(*diag.Fact) {
+	remote := used + ":443"
+	if six(used) {
+		remote = "[" + used + "]:443"
+	}
+	return func(f *diag.Fact) {
+		f.DNS = &diag.DNSFacts{Name: "api.test", Source: "dns", Addresses: []string{v6, v4}}
+		f.TCP = &diag.TCPFacts{Remote: remote, Attempts: attempts, DurationMS: 301}
+		f.Request.Resolve = ""
+	}
+}
+
+// dialFails makes the bare connection to the other family fail.
+func dialFails(word diag.Failure) func(*diag.Fact) {
+	return func(f *diag.Fact) {
+		f.HTTP, f.TCP = nil, &diag.TCPFacts{Remote: f.Request.Resolve + ":443"}
+		if f.Failure = word; word != diag.OK {
+			f.Phase = "tcp"
+		}
+	}
+}
+
+var blackHole = []diag.TCPAttempt{{Remote: "[" + v6 + "]:443", DurationMS: 301}, {Remote: v4 + ":443",
+	Connected: true, AfterMS: 300, DurationMS: 1}}
+
+// TestDeadFamilyIsAWarning: the walk passes, and says which address does not answer and what that costs; once for one name
+// and place.
+func TestDeadFamilyIsAWarning(t *testing.T) {
+	for name, c := range map[string]struct {
+		step  func(*diag.Fact)
+		other func(*diag.Fact)
+		want  string
+	}{
+		"a black hole beside a good A": {dual(v4, blackHole...), dialFails(diag.TCPTimeout),
+			"the IPv6 address 2001:db8::10 of api.test does not answer (tcp_timeout in tcp"},
+		"and its price": {dual(v4, blackHole...), dialFails(diag.TCPTimeout),
+			"its IPv4 address 192.0.2.10 does: every connection costs 300 ms more"},
+		"a good AAAA beside a dead A": {dual(v6, diag.TCPAttempt{Remote: "[" + v6 + "]:443", Connected: true}),
+			dialFails(diag.TCPTimeout),
+			"the IPv4 address 192.0.2.10 of api.test does not answer"},
+		"which costs nothing now": {dual(v6, diag.TCPAttempt{Remote: "[" + v6 + "]:443", Connected: true}),
+			dialFails(diag.TCPRefused),
+			"no connection waits for it while IPv6 answers first"},
+		"a slow family":       {dual(v4, blackHole...), dialFails(diag.OK), ""},
+		"a host without IPv6": {dual(v4), dialFails(diag.TCPNetUnreachable), ""},
+		"a walk cut short":    {dual(v4, blackHole...), dialFails(diag.Cancelled), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := answers{healthz: c.step, healthz + "~other-family": c.other}
+			again := "terminal_public_route/healthz" // the same name from the same place
+			all[again], all[again+"~other-family"] = c.step, c.other
+			r := walkWith(t, t.Context(), all)
+			h := hopOf(r, diag.HopControlPlaneAccess)
+			if c.want == "" {
+				if r.Verdict.Outcome != diag.OutcomePass {
+					t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
+				}
+				return
+			}
+			if r.Verdict.Outcome != diag.OutcomeWarn || h.Status != diag.StatusWarn || !strings.Contains(h.Text, c.want) {
+				t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
+			}
+			if h := hopOf(r, diag.HopTerminalPublicRoute); h.Status != diag.StatusPass {
+				t.Errorf("it is said twice: %s", h.Text)
+			}
+			if r.Classification == nil || !r.Classification.Healthy {
+				t.Errorf("%+v", r.Classification)
+			}
+			replaysToItself(t, r)
+		})
+	}
+}
+
+// TestOneFamilyLeadsElsewhere: where one address of a name has another certificate, the other one proves it by one input.
+func TestOneFamilyLeadsElsewhere(t *testing.T) {
+	wrong := func(f *diag.Fact) {
+		dual(v6)(f)
+		f.Failure, f.Phase, f.HTTP = diag.TLSUnknownCA, "tls", nil
+	}
+	right := func(f *diag.Fact) {
+		f.DNS = &diag.DNSFacts{Name: "api.test", Source: "pinned", Addresses: []string{v4}}
+		f.TCP = &diag.TCPFacts{Remote: v4 + ":443"}
+	}
+	r := walkWith(t, t.Context(), answers{reachAPI: wrong, reachAPI + "~other-family": right,
+		reachAPI + "~pinned": wrong, reachAPI + "~host-view": wrong, reachAPI + "~active-bundle": wrong})
+	b, proof := r.Verdict.Blame, r.Verdict.Proof
+	if b == nil || proof == nil || proof.Changed != "resolve" || !strings.HasSuffix(proof.Passing, "~other-family") {
+		t.Fatalf("%+v\n%s", b, describe(r))
+	}
+	if !strings.Contains(b.Text, "that is its IPv6 address 2001:db8::10, at its IPv4 address 192.0.2.10 it passes") {
+		t.Error(b.Text)
+	}
+}
+
+// TestIPv6OnlyNameOnAHostWithout says why nothing could be dialled.
+func TestIPv6OnlyNameOnAHostWithout(t *testing.T) {
+	r := walkWith(t, t.Context(), answers{reachAPI: func(f *diag.Fact) {
+		f.Failure, f.Phase, f.Errno, f.HTTP = diag.TCPNetUnreachable, "tcp", "ENETUNREACH", nil
+		f.DNS = &diag.DNSFacts{Name: "api.test", Addresses: []string{v6}}
+		f.TCP = &diag.TCPFacts{Remote: "[" + v6 + "]:443"}
+	}})
+	if b := r.Verdict.Blame; b == nil || !strings.Contains(b.Text,
+		"the name has IPv6 addresses only, and there is no IPv6 route here") {
+		t.Errorf("%+v", b)
+	}
+}

@@ -1,0 +1,226 @@
+package preflight
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const (
+	stepRoute    = "route"
+	stepUpgrade  = "upgrade"
+	stepHeaders  = "headers"
+	stepEndpoint = "endpoint"
+
+	fieldWebsocket   = "allocation.app_websocket"
+	fieldHeaderNames = "app.header_names"
+)
+
+// appUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers that the
+// edge adds are asked for only where platform or profile say that there are such; the workload's endpoint from the
+// platform's host, where the proxy is, tells on which side of it a fault is.
+func appUserRoute() Hop {
+	id := diag.HopAppUserRoute
+	needs := []diag.HopID{diag.HopAllocationBinding}
+	after := []string{factID(id, stepRoute)}
+	return Hop{
+		ID: id, Title: "workload's product URL answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
+		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
+		Steps: []Step{
+			{
+				Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: needs, BothFamilies: true,
+				After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.app_product_url"},
+				When: func(c *Case) string { return unless(appField(c, "product_url"), "the allocation has no product URL") },
+				Ask:  func(e *Env, c *Case) diag.Request { return askApp(e, c, diag.OpHTTP, "") },
+			},
+			{
+				Name: stepUpgrade, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
+				Unless: func(c *Case) string {
+					return unless(websocketPath(c), "neither platform nor profile says that the workload uses a WebSocket")
+				},
+				Ask: func(e *Env, c *Case) diag.Request {
+					req := askApp(e, c, diag.OpWS, websocketPath(c))
+					req.Header["Origin"] = endpointOf(req.Target)
+					return req
+				},
+			},
+			{
+				Name: stepHeaders, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
+				Ask: func(e *Env, c *Case) diag.Request {
+					req := askApp(e, c, diag.OpHTTP, e.Profile.App.HeadersPath)
+					req.Extract = e.Profile.Mapping.Extract(fieldHeaderNames)
+					return req
+				},
+			},
+			{
+				Name: stepEndpoint, From: Platform, Timeout: 4 * time.Second, Needs: needs,
+				After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.app_endpoint"},
+				Unless: func(c *Case) string { return unless(appEndpoint(c), "the platform names no endpoint of the workload") },
+				Ask: func(_ *Env, c *Case) diag.Request {
+					return diag.Request{Op: diag.OpTCP, Target: appEndpoint(c), View: diag.ViewHost}
+				},
+				// The proxy need not be on that host: where the route works, nothing is wrong.
+				Excused: func(c *Case, _ *diag.Fact) bool { return c.Fact(id, stepRoute).Passed() },
+			},
+		},
+		Judge: judgeAppRoute,
+		Pass: func(c *Case) string {
+			text := fmt.Sprintf("%s answers %d", where(c.Fact(id, stepRoute)), status(c.Fact(id, stepRoute)))
+			if c.Fact(id, stepUpgrade).Passed() {
+				text += ", takes a WebSocket"
+			}
+			if f := c.Fact(id, stepHeaders); f.Passed() {
+				text += ", and has the edge's headers: " + strings.Join(injected(c), ", ")
+			}
+			return text
+		},
+	}
+}
+
+// askApp is a request to the workload's product URL, or to path under its host.
+func askApp(e *Env, c *Case, op diag.Op, path string) diag.Request {
+	url, query := c.URL(diag.HopAllocationBinding, stepAllocation, "allocation.app_product_url")
+	if path != "" {
+		url = join(endpointOf(url), path)
+	}
+	return diag.Request{
+		Op: op, Target: url, Query: query, Resolve: e.Profile.AppResolveAddress,
+		CABundle: e.Profile.Trust.OperatorCA, Header: e.header(), Cookie: e.Cookie,
+	}
+}
+
+// routeAnswers is the need "the product URL answers".
+func routeAnswers(c *Case) string {
+	if c.Fact(diag.HopAppUserRoute, stepRoute).Passed() {
+		return ""
+	}
+	return "needs a product URL that answers"
+}
+
+// websocketPath is where the workload takes a WebSocket: the profile's word, else the platform's, which may only say that
+// the product URL itself does. "" where nobody says that it takes one.
+func websocketPath(c *Case) string {
+	if p := c.expected("app_websocket"); p != "" {
+		return p
+	}
+	switch v := c.Field(diag.HopAllocationBinding, stepAllocation, fieldWebsocket); {
+	case strings.HasPrefix(v, "/"):
+		return v
+	case strings.EqualFold(v, "true"):
+		return pathOf(appField(c, "product_url"))
+	}
+	return ""
+}
+
+// appEndpoint is the workload's endpoint as host:port, "" where the platform names none, or another node's.
+func appEndpoint(c *Case) string {
+	v := appField(c, "endpoint")
+	if v == "" || elsewhere(c, "") != "" {
+		return ""
+	}
+	if hp := hostPortOf(v); hp != "" {
+		return hp
+	}
+	if _, _, err := net.SplitHostPort(v); err != nil {
+		return ""
+	}
+	return v
+}
+
+// injected are the names of the headers that the edge must add.
+func injected(c *Case) []string {
+	return strings.FieldsFunc(c.expected("app_injected_headers"), func(r rune) bool { return r == ',' })
+}
+
+func judgeAppRoute(c *Case) []diag.Finding {
+	id := diag.HopAppUserRoute
+	f := c.Fact(id, stepRoute)
+	switch {
+	case f == nil:
+		return nil
+	case !f.Passed():
+		return []diag.Finding{routeFails(c, f)}
+	}
+	for _, judge := range []func(*Case) *diag.Finding{judgeUpgrade, judgeHeaders} {
+		if out := judge(c); out != nil {
+			return []diag.Finding{*out}
+		}
+	}
+	return nil
+}
+
+func routeFails(c *Case, f *diag.Fact) diag.Finding {
+	if loginFirst(f) {
+		return undecided(f, "the edge asks for a login, and no edge cookie was given: not the browser-equivalent proof")
+	}
+	out := fail(diag.SigAppRouteFailed, f, "the product URL at %s fails: %s", where(f), saw(f))
+	out.Direct = inPhase(f, "dns", "tcp", "tls") // a dead workload is behind the edge, it cannot break this
+	if !out.Direct && sshSilent(c) {
+		out.Culprit = culpritSilentNode
+	}
+	switch e := c.Fact(diag.HopAppUserRoute, stepEndpoint); {
+	case e == nil || out.Direct:
+	case e.Passed():
+		out.Text += fmt.Sprintf("; the workload's endpoint %s answers the platform's host", e.Request.Target)
+	case inPhase(e, "tcp"):
+		out.Text += fmt.Sprintf("; nor does the workload's endpoint %s answer the platform's host: %s", e.Request.Target, saw(e))
+	}
+	return out
+}
+
+// loginFirst reports whether an edge wants a login that this walk was given no cookie for.
+func loginFirst(f *diag.Fact) bool {
+	return f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero()
+}
+
+// judgeUpgrade: the product URL answers a plain request, which says nothing of the WebSocket that the workload lives by.
+func judgeUpgrade(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopAppUserRoute, stepUpgrade)
+	if f == nil || f.Passed() {
+		return nil
+	}
+	var out diag.Finding
+	switch {
+	case loginFirst(f):
+		out = undecided(f, "the edge asks for a login before the WebSocket upgrade, and no edge cookie was given")
+	default:
+		out = fail(diag.SigAppRouteFailed, f, "%s answers HTTP %d, and refuses the WebSocket upgrade of %s: %s",
+			where(f), status(c.Fact(diag.HopAppUserRoute, stepRoute)), pathOf(target(f)), saw(f))
+	}
+	return &out
+}
+
+// judgeHeaders compares the headers that the workload received with those that the edge must add.
+func judgeHeaders(c *Case) *diag.Finding {
+	f := c.Fact(diag.HopAppUserRoute, stepHeaders)
+	if f == nil {
+		return nil
+	}
+	var got []string
+	var out diag.Finding
+	switch {
+	case loginFirst(f):
+		out = undecided(f, "the edge asks for a login, and no edge cookie was given: it injects headers only after that")
+		return &out
+	case !f.Passed():
+		out = undecided(f, "the headers that the workload receives could not be read: %s", saw(f))
+		return &out
+	case json.Unmarshal([]byte(c.Field(diag.HopAppUserRoute, stepHeaders, fieldHeaderNames)), &got) != nil:
+		out = undecided(f, "the answer lists no header names (%s, see mapping.fields in the profile)", fieldHeaderNames)
+		return &out
+	}
+	missing := slices.DeleteFunc(injected(c), func(want string) bool {
+		return slices.ContainsFunc(got, func(name string) bool { return strings.EqualFold(name, want) })
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	out = fail(diag.SigAppRouteFailed, f, "%s answers, and the workload received no %s, which the edge has to inject",
+		where(f), strings.Join(missing, ", "))
+	return &out
+}

@@ -1,0 +1,31 @@
+package probe
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/limitertest"
+)
+
+// TestLimitersHaveOneWord: over HTTP and as the answer to an upgrade, at any status, a limiter's refusal is one word,
+// and
+// what looks like one is not.
+func TestLimitersHaveOneWord(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	ask := func(t *testing.T, a limitertest.Answer, op diag.Op) diag.Fact {
+		s := site(t, ca.leaf(t, leafOf{}), a)
+		return run(t, diag.Request{Op: op, Target: s.URL, CAInline: ca.pem, TimeoutMS: 3000,
+			Extract: map[string]string{"error.code": "error.code"}})
+	}
+	for _, a := range append(limitertest.Limiters(), limitertest.Others()...) {
+		for _, op := range []diag.Op{diag.OpHTTP, diag.OpWS} {
+			f := ask(t, a, op)
+			if limited := f.Failure == diag.HTTPRateLimited; limited != (a.Want != diag.NoLimiter) || limited != f.Throttled() {
+				t.Errorf("%s, %d by %s: %s in %s", a.Name, a.Status, op, f.Failure, f.Phase)
+			}
+			if page := string(a.Want); a.Want != diag.NoLimiter && a.Want != diag.LimiterRate && f.HTTP.Page != page {
+				t.Errorf("%s, %d by %s: page %q", a.Name, a.Status, op, f.HTTP.Page)
+			}
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package probe
+
+import (
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestNamesAloneAreKept: a field of names never holds values, wherever its path leads.
+func TestNamesAloneAreKept(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"h":["Host","X-Forwarded-User"]}`:                   `["Host","X-Forwarded-User"]`,
+		`{"h":{"Cookie":"canary"}}`:                           "",
+		`{"h":["session=canary"]}`:                            "",
+		`{"h":["eyJhbGciOi.canary.sig"]}`:                     "",
+		`{"h":"Cookie: canary"}`:                              "",
+		`{"h":[]}`:                                            "[]",
+		`{"h":[["Cookie","canary"]]}`:                         "",
+		`{"h":["canary-canary-canary-canary-canary-canary"]}`: "",
+	} {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, body))
+		f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, TimeoutMS: 3000, Extract: map[string]string{"app.header_names": "h"}})
+		if got := f.HTTP.Fields["app.header_names"]; !f.Passed() || got != want {
+			t.Errorf("%s: %q", body, got)
+		}
+	}
+}
