@@ -73,24 +73,6 @@ func (m Seen) bears(needs []Need) bool {
 	return true
 }
 
-// says is a text of one clause that needs nothing.
-func says(text string) Text { return Text{{{Says: text}}} }
-
-// when is a wording with what it needs.
-func when(text string, needs ...Need) Wording { return Wording{Says: text, Needs: needs} }
-
-func passed[T PointID | HopID | string](of T) Need { return Need{string(of), MarkPass} }
-func failed[T PointID | HopID | string](of T) Need { return Need{string(of), MarkFail} }
-
-// allPoints needs the whole checklist.
-func allPoints() []Need {
-	var out []Need
-	for _, p := range Points {
-		out = append(out, passed(p))
-	}
-	return out
-}
-
 // seen is what the evidence has measured. A hop that only warns is neither.
 func (v *view) seen() Seen {
 	m := Seen{}

@@ -13,7 +13,7 @@ var abouts = map[diag.HopID]about{
 		[]diag.Signal{diag.SigAllocationNotActive, diag.SigAllocationNodeMismatch},
 	},
 	diag.HopNodeHeartbeat: {
-		"A pass means: the platform's last word from the agent is younger than `node.heartbeat_stale_after_seconds`, by the platform's own clock. A stale heartbeat says nothing about the workload.",
+		"A pass means: the last heartbeat that the platform took in is younger than `node.heartbeat_stale_after_seconds`, by the platform's own clock. A platform that gives no time of it (`node.last_heartbeat_at`) is judged by its last contact of any kind, and the text says so. That the platform's own checklist says otherwise is a warning that names both. A stale heartbeat says nothing about the workload.",
 		[]diag.Signal{diag.SigHeartbeatStale},
 	},
 	diag.HopNodeOpsAccess: {
@@ -65,7 +65,7 @@ var abouts = map[diag.HopID]about{
 		[]diag.Signal{diag.SigPTYFailed},
 	},
 	diag.HopAppRuntimeLiveness: {
-		"A pass means: the workload's unit runs and its port answers on the node. The platform's last look at it being old is a warning (`app_observation_stale`), never a failure.",
+		"A pass means: the workload's unit runs and its port answers on the node. The platform's last look at it being old is a warning (`app_observation_stale`), never a failure; that the platform says again and again that its credential is refused is one (`app_credential_failing`).",
 		[]diag.Signal{diag.SigAppStopped, diag.SigAppCredentialFailing, diag.SigAppObservationStale},
 	},
 	diag.HopAppUserRoute: {
