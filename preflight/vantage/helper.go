@@ -174,7 +174,11 @@ func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine 
 		return old, nil
 	}
 	old.s.end()
-	return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: old.why + "; " + pushErr.Error()}
+	word := diag.SSHExec
+	if lack := (*noHelper)(nil); old.missing && errors.As(pushErr, &lack) {
+		word = diag.SSHSetup
+	}
+	return nil, &refusal{word: word, phase: phaseExec, detail: old.why + "; " + pushErr.Error()}
 }
 
 // wantSudo decides by the profile, else by the login's name.
