@@ -49,6 +49,9 @@ Exit codes: 0 all links match, 2 usage or configuration, 3 a link does not match
 			if err != nil {
 				return err
 			}
+			if err := j.needHost(); err != nil {
+				return err
+			}
 			r, err := j.explainTrust(cmd.Context(), o)
 			if err != nil {
 				return err
