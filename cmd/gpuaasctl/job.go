@@ -63,7 +63,8 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 		if p.OtherNodes(o.nodeID) != "" {
 			return nil, j.needHost()
 		}
-		return nil, usagef("nothing is known about where to ask about %s: give --profile NAME%s, or --api-base, or --node-host", o.nodeID, a.knownProfiles())
+		return nil, usagef("nothing is known about where to ask about %s: give --profile NAME%s, or --api-base, or --node-host",
+			o.nodeID, a.knownProfiles())
 	}
 	j.Env.Subject.CorrelationID = o.correlationID // the walk itself goes out under an id of its own
 	j.Env.CorrelationID = preflight.NewID("preflight")

@@ -72,8 +72,9 @@ state, the five points that make a node healthy, stale tasks, the latest operati
 A node that cannot be asked about is unknown, never healthy.
 
 Exit codes: 0 every node is healthy, or works with a warning (P2, and all five points pass), 2 usage or configuration,
-or the platform knows no such node, 3 a node has a reason, 4 a warning, under --fail-on warn, 5 a node is unknown, or has no reason and not all five points,
-130 interrupted. Of several nodes 2 counts before 3, 3 before 5, and 5 before 4.`,
+or the platform knows no such node, 3 a node has a reason, 4 a warning, under --fail-on warn, 5 a node cannot be asked
+about, or has no reason and not all five points, 130 interrupted. Of several nodes 2 counts before 3, 3 before 5, and 5
+before 4.`,
 		Example: `  gpuaasctl node status --profile lab --all
   gpuaasctl node status compute-node-01 --profile lab -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.nodeStatus(cmd, o, args) },

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -78,7 +77,8 @@ func (j *job) needHost() error {
 		return asUsage(vantage.CheckFiles(p.SSH))
 	}
 	if near := p.OtherNodes(id); near != "" {
-		return usagef("the profile %s has no node %s (it has %s); where it is reached is given by nodes.%s.host there, or by --node-host", j.profileArg, id, near, id)
+		return usagef("the profile %s has no node %s (it has %s); where it is reached is given by nodes.%s.host there, or by --node-host",
+			j.profileArg, id, near, id)
 	}
 	return usagef("where %s is reached is not known: give nodes.%s.host in a profile (--profile NAME), or --node-host", id, id)
 }
@@ -86,10 +86,10 @@ func (j *job) needHost() error {
 // unknownNode is the error for a node that the platform says it does not know, of which nothing else is known either:
 // nil where f says something else, or where the node's host is known.
 func (j *job) unknownNode(f *diag.Fact) error {
-	if f == nil || f.HTTP == nil || f.HTTP.Status != http.StatusNotFound || f.Failure != diag.HTTPStatus || j.Env.Subject.NodeHost != "" {
+	if f.HTTP == nil || f.HTTP.Status != http.StatusNotFound || f.Failure != diag.HTTPStatus || j.Env.Subject.NodeHost != "" {
 		return nil
 	}
-	id, p, near := cmp.Or(j.Env.Subject.NodeID, path.Base(f.Request.Target)), j.Env.Profile, ""
+	id, p, near := j.Env.Subject.NodeID, j.Env.Profile, ""
 	if others := p.OtherNodes(id); others != "" {
 		near = "; nodes of the profile: " + others
 	}

@@ -79,7 +79,8 @@ func loadCredentials(ctx context.Context, t *target, socket string) *credentials
 		}
 	}
 	if c.more > 0 {
-		c.missing = append(c.missing, fmt.Sprintf("%d more keys, for servers allow few tries: name the right one as ssh.identity", c.more))
+		c.missing = append(c.missing, fmt.Sprintf(
+			"%d more keys, because servers allow few tries: name the right one as ssh.identity", c.more))
 	}
 	if len(c.signers) == 0 && len(c.missing) == 0 {
 		c.missing = append(c.missing, "there is no key to offer: no SSH agent with keys and none of "+strings.Join(t.identities, ", "))
