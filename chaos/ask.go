@@ -52,7 +52,7 @@ func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 func (s *Scenario) member(p profile.Profile, id string, role Role) (Machine, error) {
 	n, ok := p.Nodes[id]
 	if !ok || n.Host == "" {
-		return Machine{}, fmt.Errorf("zero targets: the profile has no %s %q for drill %s (it has %s)", role, id, s.Metadata.ID, orWord(strings.Join(sortedKeys(p.Nodes), ", "), "no nodes"))
+		return Machine{}, fmt.Errorf("zero targets: the profile has no %s %q for drill %s (it has %s)", role, id, s.Metadata.ID, orWord(strings.Join(profile.NearestOf(id, sortedKeys(p.Nodes)), ", "), "no nodes"))
 	}
 	if role == RoleNode || s.breaks(role) {
 		for _, want := range [...]map[string]string{s.Target.Labels, p.Chaos.Labels} {

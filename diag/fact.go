@@ -160,6 +160,7 @@ type SSHFacts struct {
 	HostKeySHA256 string `json:"host_key_sha256,omitempty"`
 	User          string `json:"user,omitempty"`
 	AuthMethod    string `json:"auth_method,omitempty"` // agent | key
+	NotOffered    int    `json:"not_offered,omitempty"` // keys, or sources of keys, that the operator could not offer
 	Jump          string `json:"jump,omitempty"`
 	Helper        string `json:"helper,omitempty"` // installed | pushed
 	HelperVersion string `json:"helper_version,omitempty"`

@@ -56,6 +56,12 @@ const (
 	SSHTransport Failure = "ssh_transport"
 	SSHPenalty   Failure = "ssh_penalty"
 
+	// What keeps an operator from logging in before the node's answer could differ, see Operator.
+	SSHSetup          Failure = "ssh_setup"            // ssh_config, known_hosts or the host to dial cannot be used
+	SSHJump           Failure = "ssh_jump"             // a jump host on the way; the node was not asked
+	SSHNoKey          Failure = "ssh_no_key"           // no key could be offered
+	SSHHostKeyUnknown Failure = "ssh_host_key_unknown" // no host key of the node was accepted yet
+
 	FileMissing     Failure = "file_missing"
 	FileUnreadable  Failure = "file_unreadable"
 	FileUnparseable Failure = "file_unparseable"
@@ -96,12 +102,23 @@ var Failures = [...]Failure{
 	HTTPStatus, HTTPRateLimited, HTTPTimeout, HTTPNotHTTP, HTTPEdgePage, HTTPEdgeAuth,
 	WSUpgradeRejected, WSSubprotocol, WSClosed, WSSilent,
 	SSHHostKey, SSHAuth, SSHExec, SSHTransport, SSHPenalty,
+	SSHSetup, SSHJump, SSHNoKey, SSHHostKeyUnknown,
 	FileMissing, FileUnreadable, FileUnparseable, FileMismatch,
 	DiskFull, DiskInodes, DiskReadOnly,
 	UnitInactive, UnitFailed, UnitMissing, ProcessStopped, BinaryExecFormat, BinaryMissing, BinaryVersion,
 	UserMissing, ShellMissing, PTYFailed, PTYSilent,
 	ClockSkew,
 	Timeout, Cancelled, NotPermitted, Unsupported, Unknown,
+}
+
+// Operator reports whether the word means that an operator's own set-up ended a login before the node's answer could
+// differ, so that nothing follows from it about the node.
+func (f Failure) Operator() bool {
+	switch f {
+	case SSHSetup, SSHJump, SSHNoKey, SSHHostKeyUnknown:
+		return true
+	}
+	return false
 }
 
 // Silent reports whether the word means that nothing answered, so that the cause is only a guess without a proof.

@@ -10,10 +10,10 @@ import (
 // Placeholders lists what a template may name, each as {name}. A value that is not given and has no default stays
 // readable as <name>.
 //
-// ssh and preflight are command lines, already quoted (make them with Command); every other value is plain. ssh is
-// what comes before a command that runs on the node, e.g. Command("ssh", "ops@10.0.0.7", "sudo", "-n").
+// ssh, ssh_trust and preflight are command lines, already quoted (make them with Command); every other value is plain. ssh
+// is what comes before a command that runs on the node, e.g. Command("ssh", "ops@10.0.0.7", "sudo", "-n").
 var Placeholders = [...]string{
-	"ssh", "preflight",
+	"ssh", "ssh_trust", "preflight",
 	"profile", "node_id", "node_host", "allocation_id", "session_id", "correlation_id",
 	"api_base", "terminal_base", "api_url", "terminal_url", "api_host", "api_addr", "terminal_host", "terminal_addr",
 	"unit", "env_file", "ca_bundle", "cert", "key", "binary", "diag_dir",
@@ -25,6 +25,8 @@ func placeholderDefault(name string) string {
 	switch name {
 	case "ssh":
 		return "ssh {node_host}"
+	case "ssh_trust":
+		return "gpuaasctl ssh trust {node_id} --profile {profile}"
 	case "preflight":
 		return "gpuaasctl preflight --profile {profile} --node-id {node_id}"
 	case "unit":
@@ -87,7 +89,7 @@ func fillPart(b *strings.Builder, part string, vars map[string]string, command, 
 
 func fillOne(b *strings.Builder, name string, vars map[string]string, command, remote bool) {
 	value := lookupVar(name, vars)
-	whole := name == "ssh" || name == "preflight"
+	whole := name == "ssh" || name == "ssh_trust" || name == "preflight"
 	switch {
 	case value == "" && placeholderDefault(name) != "":
 		fillPart(b, placeholderDefault(name), vars, command, remote)

@@ -188,6 +188,9 @@ type Verdict struct {
 	RuledOut       []string   `json:"ruled_out,omitempty"`
 	Severity       string     `json:"severity,omitempty"` // P0 | P1 | P2
 	OtherFindings  []Blame    `json:"other_findings,omitempty"`
+	// Because says why a walk without a failing hop decides nothing, where a finding knows it; Owner and Recovery are then
+	// for that.
+	Because string `json:"because,omitempty"`
 }
 
 // Blame is a failing hop that no other failing hop explains.

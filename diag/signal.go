@@ -14,6 +14,14 @@ const (
 	SigHeartbeatStale          Signal = "node_agent_heartbeat_stale"
 	SigOpsSSHFailed            Signal = "node_ops_ssh_failed"
 	SigOpsAccessUnhealthy      Signal = "node_ops_access_unhealthy"
+	SigOperatorKeyMissing      Signal = "operator_ssh_key_missing"
+	SigOperatorHostKeyUnknown  Signal = "operator_host_key_unknown"
+	SigOperatorPathBroken      Signal = "operator_ssh_path_broken"
+	SigOperatorHelperMissing   Signal = "operator_helper_missing"
+	SigNodeUnknown             Signal = "operator_node_unknown"
+	SigAllocationUnknown       Signal = "operator_allocation_unknown"
+	SigProfileMismatch         Signal = "operator_profile_mismatch"
+	SigOperatorClockSkew       Signal = "operator_clock_skew"
 	SigDiskFull                Signal = "disk_full"
 	SigDiskPressure            Signal = "node_observability_disk_pressure"
 	SigProcessDown             Signal = "node_agent_process_down"
@@ -100,6 +108,9 @@ func ReasonFor(sig Signal, f Failure) ReasonCode {
 	row, ok := LookupSignal(sig)
 	if !ok {
 		return ReasonNone
+	}
+	if sig == SigOpsSSHFailed && f == SSHAuth {
+		return ReasonNone // one operator's key or user name was refused: others may well get in
 	}
 	if sig != SigAuthFailed {
 		return row.Reason

@@ -99,6 +99,73 @@ var signalRows = [...]SignalRow{
 		},
 		Proof: proveNode + "node_ops_access", Runbook: runbookPage + "node_ops_access_unhealthy",
 	}, {
+		Signal: SigOperatorKeyMissing, Reason: ReasonNone,
+		Title: "This operator has no SSH key to offer", Owner: ownerOperator,
+		Recovery: []string{
+			"load the key of this login, then see that the agent holds it: `ssh-add`, `ssh-add -l`",
+			"or name its file as ssh.identity in the profile; an encrypted key needs the agent",
+			"leave the node alone: it was not shown every key of this operator",
+		},
+		Proof: proveNode + "node_ops_access", Runbook: runbookPage + "operator_ssh_key_missing",
+	}, {
+		Signal: SigOperatorHostKeyUnknown, Reason: ReasonNone,
+		Title: "This operator has not accepted the node's host key yet", Owner: ownerOperator,
+		Recovery: []string{
+			"look at the key, compare it with the node's console or provider, and accept it: `{ssh_trust}`",
+			"where a known_hosts file of the team has it, name that file as ssh.known_hosts in the profile",
+		},
+		Proof: proveNode + "node_ops_access", Runbook: runbookPage + "operator_host_key_unknown",
+	}, {
+		Signal: SigOperatorPathBroken, Reason: ReasonNone,
+		Title: "This operator's way to the node's SSH server is broken", Owner: ownerOperator,
+		Recovery: []string{
+			"run the same login by hand and see where it stops (-v says more): `{ssh} true`",
+			"repair what the finding names: the settings, the jump host, the name or the route on this side",
+			"leave the node alone: it was not asked",
+		},
+		Proof: proveNode + "node_ops_access", Runbook: runbookPage + "operator_ssh_path_broken",
+	}, {
+		Signal: SigOperatorHelperMissing, Reason: ReasonNone,
+		Title: "There is no program to ask the node with", Owner: ownerOperator,
+		Recovery: []string{
+			"give the folder of a gpuaas-agent for the node's machine type: `{preflight} --libexec FOLDER`",
+			"or correct agent.binary in the profile, where the node has one elsewhere",
+		},
+		Proof: proveNode + "node_ops_access", Runbook: runbookPage + "operator_helper_missing",
+	}, {
+		Signal: SigNodeUnknown, Reason: ReasonNone,
+		Title: "The platform knows no node of this name", Owner: ownerOperator,
+		Recovery: []string{
+			"compare the node's id with the platform's list, and give the right one: --node-id, or nodes in the profile",
+			"where the id is right, check that api_base and mapping.paths.node are those of this node's platform: {api_base}",
+		},
+		Proof: proveNode + "node_heartbeat", Runbook: runbookPage + "operator_node_unknown",
+	}, {
+		Signal: SigAllocationUnknown, Reason: ReasonNone,
+		Title: "The platform knows no allocation of this name", Owner: ownerOperator,
+		Recovery: []string{
+			"compare the allocation's id with the platform's list, and give the right one: --allocation-id",
+			"where the id is right, check that api_base and mapping.paths.allocation are those of its platform: {api_base}",
+		},
+		Proof: proveAlloc + "allocation_binding", Runbook: runbookPage + "operator_allocation_unknown",
+	}, {
+		Signal: SigProfileMismatch, Reason: ReasonNone,
+		Title: "The profile does not describe this node", Owner: ownerOperator + ", " + ownerProfile,
+		Recovery: []string{
+			"see which machine answers, and what runs there: `{ssh} hostname`, `{ssh} systemctl list-units --type=service --no-pager`",
+			"correct the node's host, or agent.unit, agent.dir and agent.binary, in the profile",
+			"leave the node alone: its agent reports to the platform, or another machine was looked at",
+		},
+		Proof: proveNode + "node_readiness,node_recovery_status", Runbook: runbookPage + "operator_profile_mismatch",
+	}, {
+		Signal: SigOperatorClockSkew, Reason: ReasonNone,
+		Title: "This operator's clock is wrong", Owner: ownerOperator,
+		Recovery: []string{
+			"set this machine's time: `timedatectl status`",
+			"then look at dates of tokens and certificates again; the node's clock is not known to be wrong",
+		},
+		Proof: proveNode + "node_readiness", Runbook: runbookPage + "operator_clock_skew",
+	}, {
 		Signal: SigDiskFull, Reason: ReasonDiskFull,
 		Title: "The node's disk is full", Owner: ownerObserve,
 		Recovery: []string{

@@ -65,6 +65,11 @@ var failureWords = map[Failure]string{
 	SSHTransport: "SSH connection failed",
 	SSHPenalty:   "SSH server turns this address away for now",
 
+	SSHSetup:          "the operator's SSH settings cannot be used",
+	SSHJump:           "the jump host cannot be used",
+	SSHNoKey:          "no SSH key to offer",
+	SSHHostKeyUnknown: "SSH host key not accepted yet",
+
 	FileMissing:     "file missing",
 	FileUnreadable:  "file not readable",
 	FileUnparseable: "file not understood",

@@ -37,7 +37,7 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 		r.Steps = append(r.Steps, assessStep(h, s, c, p, status))
 	}
 	r.DurationMS = span(h, c)
-	findings := judge(h, c)
+	findings := excused(c, judge(h, c))
 	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]

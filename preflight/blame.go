@@ -42,6 +42,7 @@ func blameFor(chain []Hop, hops []diag.HopResult, c *Case) diag.Verdict {
 	}
 	roots := rootsOf(chain, hops)
 	if len(roots) == 0 {
+		fillUndecided(&v, hops, c)
 		return v
 	}
 	blame := roots[0]
@@ -196,7 +197,7 @@ func placeholders(c *Case) map[string]string {
 		"env_file": c.expected("agent_env_file"), "binary": c.expected("agent_binary"), "diag_dir": c.expected("agent_record"),
 		"api_base": c.expected("api_base"), "terminal_base": c.expected("terminal_base"),
 		"api_url": c.expected("node_runtime_api_url"), "terminal_url": c.expected("node_terminal_url"),
-		"os_user": osUser(c), "app_unit": appUnit(c), "app_url": appField(c, "product_url"),
+		"ssh_trust": trustCommand(c), "os_user": osUser(c), "app_unit": appUnit(c), "app_url": appField(c, "product_url"),
 		"session_id":     c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id"),
 		"correlation_id": s.CorrelationID,
 	}

@@ -68,6 +68,7 @@ func hostEvidence(c *Case) diag.Evidence {
 // probed lists what the hops found: their faults, with what explains them, and which passed.
 func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 	served := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed()
+	looked := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait) != nil || c.Fact(diag.HopNodeRuntimeAPI, stepReach) != nil
 	var out []diag.Probed
 	for _, h := range hops {
 		if h.Status == diag.StatusPass || h.Status == diag.StatusWarn && h.Signal == "" { // what only costs time
@@ -82,8 +83,8 @@ func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 			if f.Status == diag.StatusFail {
 				p.By = explainedBy(v, h.ID, &f)
 			}
-			if h.ID == diag.HopControlPlaneAccess && served {
-				p.Reason = diag.ReasonNone // only this operator is cut off: nothing speaks against the node
+			if h.ID == diag.HopControlPlaneAccess && (served || !looked) {
+				p.Reason = diag.ReasonNone // only this operator is known to be cut off: nothing speaks against the node
 			}
 			out = append(out, p)
 		}
@@ -153,7 +154,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	}
 	api, apiNow := toldDrift(c, "agent_api_url", "GPUAAS_API_URL", "node_runtime_api_url")
 	term, termNow := toldDrift(c, "agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "node_terminal_url")
-	if apiNow {
+	if apiNow && !bothMeant(c) {
 		n.EndpointDrift = "the agent reports " + endpointOf(readModel(c, "agent_api_url")) + ", the profile says " + endpointOf(c.expected("node_runtime_api_url"))
 	}
 	if n.Reason == diag.ReasonEndpointProfileDrift {
@@ -220,6 +221,9 @@ func appEvidence(c *Case) *diag.AppEvidence {
 // time since it last heard the node.
 func denials(c *Case) []diag.Denial {
 	var out []diag.Denial
+	if _, whole := mistaken(c); whole {
+		return nil // another machine was refused
+	}
 	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); !w.Throttled() && (status(w) == 401 || status(w) == 403) {
 		d := diag.Denial{Source: "task wait", Code: code(w)}
 		if w.TLS != nil {
@@ -252,9 +256,13 @@ func tokenState(c *Case) diag.TokenState {
 	}
 	if _, until, ok := strings.Cut(held, "until "); ok { // a token that says until when it is current
 		end, err := time.Parse(time.RFC3339, until)
+		now := platformNow(c) // the operator's clock may be wrong, and the platform decides
+		if now.IsZero() {
+			now = f.At.Time
+		}
 		switch {
 		case err != nil:
-		case !f.At.Before(end):
+		case !now.Before(end):
 			return diag.TokenGone
 		case state == diag.TokenUnknown: // the platform cannot be asked; the node will try with what it holds
 			return diag.TokenCurrent

@@ -35,8 +35,12 @@ func allocationBinding() Hop {
 			}
 			state, node := c.Field(id, stepAllocation, "allocation.state"), c.Field(id, stepAllocation, "allocation.node_id")
 			switch {
-			case status(f) == 404:
-				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "the platform knows no allocation %s", c.Subject.AllocationID)}
+			case status(f) == 404 && f.Failure == diag.HTTPStatus:
+				out := undecided(f, "the platform at %s knows no allocation %s (HTTP 404)", where(f), c.Subject.AllocationID)
+				if !nodeUnknown(c) { // else that is said of the node, and is the greater news
+					out.Signal = diag.SigAllocationUnknown
+				}
+				return []diag.Finding{out}
 			case !f.Passed():
 				return []diag.Finding{undecided(f, "the allocation could not be read: %s", saw(f))}
 			case state == "" && !unasked(f, "allocation.state"):
@@ -45,6 +49,9 @@ func allocationBinding() Hop {
 				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active", c.Subject.AllocationID, state)}
 			case node == "" && !unasked(f, "allocation.node_id"):
 				return []diag.Finding{undecided(f, "the answer names no node (allocation.node_id, see mapping.fields in the profile)")}
+			case node != "" && c.Subject.NodeID != "" && node != c.Subject.NodeID && nodeUnknown(c):
+				return []diag.Finding{undecided(f, "allocation %s is on %s, and the platform knows no node %s",
+					c.Subject.AllocationID, node, c.Subject.NodeID)}
 			case node != "" && c.Subject.NodeID != "" && node != c.Subject.NodeID:
 				return []diag.Finding{fail(diag.SigAllocationNodeMismatch, f, "allocation %s is on %s, not on %s", c.Subject.AllocationID, node, c.Subject.NodeID)}
 			}

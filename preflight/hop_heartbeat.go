@@ -41,8 +41,10 @@ func nodeHeartbeat() Hop {
 			_, beat := heartbeatAge(c)
 			_, contact := contactAge(c)
 			switch {
-			case status(f) == 404:
-				return []diag.Finding{undecided(f, "the platform knows no node %s", c.Subject.NodeID)}
+			case nodeUnknown(c):
+				out := undecided(f, "the platform at %s knows no node %s (HTTP 404)%s", where(f), c.Subject.NodeID, otherNodes(c))
+				out.Signal = diag.SigNodeUnknown
+				return []diag.Finding{out}
 			case !f.Passed():
 				return []diag.Finding{undecided(f, "the node could not be read: %s", saw(f))}
 			case !beat && !contact && unasked(f, "node.last_seen_at"):
@@ -110,6 +112,20 @@ func lastHeard(c *Case) string {
 // staleAfter is the policy for heartbeats and for contacts.
 func staleAfter(c *Case) time.Duration {
 	return time.Duration(c.Policy(policyStaleAfter)) * time.Second
+}
+
+// nodeUnknown reports whether the platform says that it knows no such node.
+func nodeUnknown(c *Case) bool {
+	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	return status(f) == 404 && f.Failure == diag.HTTPStatus
+}
+
+// otherNodes offers names in place of an unknown one, as far as the profile has any.
+func otherNodes(c *Case) string {
+	if near := c.expected("other_nodes"); near != "" {
+		return "; nodes of the profile: " + near
+	}
+	return ""
 }
 
 // heartbeatAge is how old the last heartbeat is that the platform took in, by the platform's own clock: its "now", else the

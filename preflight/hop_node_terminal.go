@@ -77,7 +77,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	switch {
 	case drifted && (f.Passed() || letIn(f)): // it works today, by a way that nobody keeps up
 		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s; the first lets this node in", where(f), endpointOf(want))
-		out.Failure, out.Reason, out.Direct = diag.FileMismatch, diag.ReasonTerminalEndpointDrift, true
+		out.Failure, out.Reason, out.Direct = diag.FileMismatch, diag.ReasonNone, true
 	case f.Passed(), letIn(f), unnamed404(f):
 		return nil
 	case notAllowed(f):

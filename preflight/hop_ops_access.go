@@ -35,6 +35,9 @@ func nodeOpsAccess() Hop {
 				out.Failure = diag.NotPermitted
 				return []diag.Finding{out}
 			}
+			if own := operatorsOwn(c, f); own != nil {
+				return []diag.Finding{*own}
+			}
 			sig, text := diag.SigOpsSSHFailed, fmt.Sprintf("no login on %s: %s", c.Subject.NodeHost, saw(f))
 			if f.Detail != "" {
 				text += ": " + f.Detail
@@ -60,6 +63,41 @@ func nodeOpsAccess() Hop {
 			return fmt.Sprintf("%s@%s, probes run by the %s agent", s.User, c.Subject.NodeHost, s.Helper)
 		},
 	}
+}
+
+// operatorsOwn is the finding of a login that ended on the operator's side, or may have: the node is not blamed for it.
+// nil where the node's own answer, a changed key or silence ended it.
+func operatorsOwn(c *Case, f *diag.Fact) *diag.Finding {
+	sig, why := diag.SigOperatorPathBroken, "the node was not asked"
+	switch {
+	case f.Failure == diag.SSHNoKey:
+		sig, why = diag.SigOperatorKeyMissing, "this operator offered no key"
+	case f.Failure == diag.SSHAuth && f.SSH != nil && f.SSH.NotOffered > 0:
+		sig, why = diag.SigOperatorKeyMissing, "the node refused some keys, and was not shown all of this operator's"
+	case f.Failure == diag.SSHHostKeyUnknown:
+		sig, why = diag.SigOperatorHostKeyUnknown, "no host key was accepted on this machine yet"
+	case f.Failure == diag.SSHSetup && inPhase(f, "exec"):
+		sig, why = diag.SigOperatorHelperMissing, "the login works, and there is no program to ask the node with"
+	case f.Failure.Operator():
+	case inPhase(f, "config", "dns"):
+		why = "the name was not found from this machine, and the node was not asked"
+		if inPhase(f, "config") {
+			why = "the login was not begun"
+		}
+	case f.Failure == diag.TCPDenied, f.Failure == diag.TCPNetUnreachable:
+		why = "this machine has no way to the node's network"
+	case f.Failure == diag.TCPNoRoute && !silentNode(c):
+		why = "there is no route to it from this machine, or a firewall says so; the node is not known to be silent"
+	default:
+		return nil
+	}
+	text := fmt.Sprintf("no login on %s: %s: %s", c.Subject.NodeHost, why, saw(f))
+	if f.Detail != "" {
+		text += ": " + f.Detail
+	}
+	out := undecided(f, "%s", text)
+	out.Signal = sig
+	return &out
 }
 
 // sudoRefused reports whether the login should have become root on the node, and did not.

@@ -258,6 +258,9 @@ func judgeClock(c *Case) *diag.Finding {
 	if offset.Abs() <= maxClockSkew+margin {
 		return nil
 	}
+	if out := clockOfOperator(c, f, offset, margin); out != nil {
+		return out
+	}
 	out := fail(diag.SigClockSkew, f, "the node's clock is %s off (bearable: %s)", offset.Round(time.Millisecond), maxClockSkew)
 	out.Failure, out.Direct = diag.ClockSkew, true
 	return &out

@@ -169,7 +169,17 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 		return nil
 	}
 	out.Direct, out.Reason = true, diag.ReasonEndpointProfileDrift
+	if bothMeant(c) {
+		out.Text += "; the first lets this node in, so which of the two is meant is not known"
+		out.Reason = diag.ReasonNone
+	}
 	return &out
+}
+
+// bothMeant reports whether this platform serves the node at the endpoint that its agent uses, so that another one in the
+// profile does not show that the node's is wrong.
+func bothMeant(c *Case) bool {
+	return c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed() && contactFresh(c)
 }
 
 // judgeIdentity looks at the certificate and key on the node: missing, unreadable, not a pair, not this node's, dates.

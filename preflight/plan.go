@@ -44,6 +44,9 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 			s.Expected[key] = v
 		}
 	}
+	if near := p.OtherNodes(nodeID); near != "" {
+		s.Expected["other_nodes"] = near
+	}
 	if nodeHost != "" {
 		s.Expected["ssh"] = sshCommand(p.SSHOf(nodeID), nodeHost)
 	}
@@ -59,6 +62,7 @@ const word = `(?:[\w@%+=:,./][\w@%+=:,./-]*|'[^'-][^']*'(?:\\''[^']*')*)`
 
 var (
 	walkLine  = regexp.MustCompile(`^gpuaasctl preflight(?: --[a-z-]+ ` + word + `)*$`)
+	trustLine = regexp.MustCompile(`^gpuaasctl ssh trust ` + word + `(?: --profile ` + word + `)?(?: --node-host ` + word + `)?$`)
 	loginLine = regexp.MustCompile(`^ssh(?: -i ` + word + `)?(?: -o (?:UserKnownHostsFile=` + word + `|'UserKnownHostsFile=[^']*'(?:\\''[^']*')*))?(?: -J ` + word + `)?(?: -p \d+)? ` + word + `(?: sudo -n)?$`)
 )
 

@@ -1,7 +1,10 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -51,3 +54,21 @@ func distance(a, b string) int {
 // Nearest suggests the known word that is closest to an unknown one, as ` (did you mean "x"?)`, or nothing where none is
 // close: files that are not profiles make the same mistakes.
 func Nearest(word string, known []string) string { return nearest(word, known) }
+
+// nearMost is how many names a message about an unknown one offers.
+const nearMost = 5
+
+// NearestOf is at most five of the known words, the closest to word first, and those equally close in order.
+func NearestOf(word string, known []string) []string {
+	all := slices.Sorted(slices.Values(known))
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(distance(word, a), distance(word, b)) })
+	return all[:min(len(all), nearMost)]
+}
+
+// OtherNodes offers names in place of a node that this profile lacks: "a, b, c", "" where it has the node, or none at all.
+func (p *Profile) OtherNodes(id string) string {
+	if _, listed := p.Nodes[id]; listed {
+		return ""
+	}
+	return strings.Join(NearestOf(id, slices.Collect(maps.Keys(p.Nodes))), ", ")
+}

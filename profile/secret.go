@@ -3,6 +3,7 @@ package profile
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -140,4 +141,19 @@ func oneSecret(what string, data []byte) (diag.Secret, error) {
 		return diag.Secret{}, fmt.Errorf("%s holds more than one line of text", what)
 	}
 	return diag.NewSecret(text), nil
+}
+
+// ReadCA reads a file of CA certificates in PEM, and refuses one that holds none. An empty path gives "".
+func ReadCA(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(text) {
+		return "", fmt.Errorf("%s holds no certificate in PEM", path)
+	}
+	return string(text), nil
 }

@@ -62,7 +62,7 @@ func (a *app) fleet(cmd *cobra.Command, o *fleetOptions) (*fleet, error) {
 	all := fleetOf(p)
 	for _, id := range o.only {
 		if !slices.ContainsFunc(all, func(m chaos.Machine) bool { return m.ID == id }) {
-			return nil, usagef("--node-id: the profile has no machine %q (it has %s)", id, oneOf(idsOf(all)))
+			return nil, usagef("--node-id: the profile has no machine %q (it has %s)", id, oneOf(profile.NearestOf(id, idsOf(all))))
 		}
 	}
 	if len(o.only) > 0 {

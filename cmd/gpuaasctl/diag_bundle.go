@@ -57,6 +57,9 @@ func (o *historyOptions) prepare(a *app, cmd *cobra.Command, node string) (*job,
 	s := &j.Env.Subject
 	*s = preflight.NewSubject(j.Env.Profile, s.NodeID, o.target.nodeHost, o.allocationID, "")
 	s.CorrelationID = o.correlationID
+	if err := j.needHost(); err != nil && j.Env.Profile.APIBase == "" {
+		return nil, err
+	}
 	return j, nil
 }
 
@@ -110,6 +113,9 @@ func (a *app) bundle(cmd *cobra.Command, o *bundleOptions, node string) error {
 	defer cancel()
 	since := j.Began.Add(-o.history.since)
 	w := j.hear(ctx, since, true)
+	if err := j.unknownNode(&w.node); err != nil {
+		return err
+	}
 	by := diag.EndedCompleted
 	switch {
 	case cmd.Context().Err() != nil:

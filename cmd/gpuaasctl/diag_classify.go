@@ -100,6 +100,9 @@ func (a *app) printClassified(doc *classified, o *classifyOptions) error {
 	return a.write(b.Bytes())
 }
 
+// readModelFact is the id of a walk's question for the node.
+const readModelFact = string(diag.HopNodeHeartbeat) + "/read_model"
+
 // classifyNode walks what there is to walk, without a terminal session.
 func (a *app) classifyNode(cmd *cobra.Command, o *classifyOptions, node string) (*classified, error) {
 	j, err := a.target(cmd, &o.target, node)
@@ -110,8 +113,8 @@ func (a *app) classifyNode(cmd *cobra.Command, o *classifyOptions, node string) 
 		return nil, &usageError{err: err, command: cmd.CommandPath()}
 	}
 	j.Env.Subject = preflight.NewSubject(j.Env.Profile, node, o.target.nodeHost, o.allocationID, "")
-	if _, known := j.Env.Profile.Nodes[node]; !known && j.Env.Profile.APIBase == "" && j.Env.Subject.NodeHost == "" {
-		return nil, usagef("%s is no file, and no node of the profile%s", node, knownNodes(j.Env.Profile.Nodes))
+	if err := j.needHost(); err != nil && j.Env.Profile.APIBase == "" {
+		return nil, usagef("%s is no file, and %w", node, err)
 	}
 	j.Plan = preflight.NewPlan(j.Env.Profile, j.Env.Subject, preflight.Options{
 		Token: !j.Env.Token.IsZero(), SSH: j.Env.Subject.NodeHost != "",
@@ -123,6 +126,13 @@ func (a *app) classifyNode(cmd *cobra.Command, o *classifyOptions, node string) 
 	r := preflight.Run(ctx, &j.Job)
 	if r.Run.EndedBy == diag.EndedInterrupted {
 		return nil, context.Canceled
+	}
+	for i := range r.Facts {
+		if f := &r.Facts[i]; f.ID == readModelFact {
+			if err := j.unknownNode(f); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return &classified{APIVersion: diag.APIVersion, Kind: kindClassification, From: "walk", NodeID: node, Classification: r.Classification}, nil
 }

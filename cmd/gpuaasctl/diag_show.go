@@ -92,7 +92,11 @@ func (a *app) recordTarget(cmd *cobra.Command, node string, o *recordOptions) (*
 	if o.dir != "" && !path.IsAbs(o.dir) {
 		return nil, &usageError{err: fmt.Errorf("--dir: want an absolute path on the node, not %q", o.dir), command: cmd.CommandPath()}
 	}
-	return a.target(cmd, &o.targetOptions, node)
+	j, err := a.target(cmd, &o.targetOptions, node)
+	if err != nil {
+		return nil, err
+	}
+	return j, j.needHost()
 }
 
 func (j *job) recordRequest(o *recordOptions) diag.Request {

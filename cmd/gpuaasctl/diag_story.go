@@ -107,6 +107,9 @@ func verdictWords(r *diag.Report) string {
 	if v.Blame != nil {
 		fmt.Fprintf(&b, ": %s at %s (%s)\n%s", v.Blame.Signal, v.Blame.Hop, v.Confidence, v.Blame.Text)
 	}
+	if v.Because != "" {
+		fmt.Fprintf(&b, ": %s", v.Because)
+	}
 	fmt.Fprintf(&b, "\nreason %s", v.Reason)
 	if v.Owner != "" {
 		fmt.Fprintf(&b, ", owner %s", v.Owner)

@@ -85,6 +85,9 @@ func (a *app) timeline(cmd *cobra.Command, o *historyOptions, node, output strin
 // history hears every witness without a walk, and joins what they say. The manifest tells of each what came of it.
 func (j *job) history(ctx context.Context, since time.Time) (evidence.Timeline, *evidence.Manifest, error) {
 	w := j.hear(ctx, since, false)
+	if err := j.unknownNode(&w.node); err != nil {
+		return evidence.Timeline{}, nil, err
+	}
 	by := diag.EndedCompleted
 	if ctx.Err() != nil {
 		by = diag.EndedDeadline

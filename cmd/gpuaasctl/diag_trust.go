@@ -49,6 +49,9 @@ Exit codes: 0 all links match, 2 usage or configuration, 3 a link does not match
 			if err != nil {
 				return err
 			}
+			if err := j.needHost(); err != nil && (j.Env.Profile.APIBase == "" || j.Env.Profile.OtherNodes(args[0]) != "") {
+				return err // with an API, and a profile that lists no nodes, the platform's half is explained
+			}
 			r, err := j.explainTrust(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -78,12 +81,17 @@ func (j *job) explainTrust(ctx context.Context, o *targetOptions) (*trust.Report
 	var wg sync.WaitGroup
 	wg.Go(func() { facts, ended = preflight.Walk(ctx, e, j.Plan, places, nil) })
 	wg.Go(func() {
-		more = askTrust(ctx, places, trust.Ask(e.Subject, e.NodeCA, e.Profile.Trust.NodeCA))
-		more = append(more, askTrust(ctx, places, trust.AskNext(e.Subject, more))...)
+		more = askTrust(ctx, places, e.Subject.NodeHost != "", trust.Ask(e.Subject, e.NodeCA, e.Profile.Trust.NodeCA))
+		more = append(more, askTrust(ctx, places, e.Subject.NodeHost != "", trust.AskNext(e.Subject, more))...)
 	})
 	wg.Wait()
 	if ended == diag.EndedInterrupted {
 		return nil, context.Canceled
+	}
+	for i := range facts {
+		if err := j.unknownNode(&facts[i]); err != nil && facts[i].ID == readModelFact {
+			return nil, err
+		}
 	}
 	r := trust.Explain(e.Subject, append(facts, more...))
 	now := time.Now()
@@ -95,9 +103,12 @@ func (j *job) explainTrust(ctx context.Context, o *targetOptions) (*trust.Report
 }
 
 // askTrust sends each question to its vantage. A node without a host is not asked: nothing is known of it.
-func askTrust(ctx context.Context, places map[string]preflight.Vantage, qs []trust.Question) []diag.Fact {
+func askTrust(ctx context.Context, places map[string]preflight.Vantage, host bool, qs []trust.Question) []diag.Fact {
 	byPlace := map[string][]diag.Request{}
 	for _, q := range qs {
+		if q.From == preflight.Node && !host {
+			continue
+		}
 		byPlace[q.From] = append(byPlace[q.From], q.Request)
 	}
 	var mu sync.Mutex // guards facts

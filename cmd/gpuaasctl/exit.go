@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
@@ -102,6 +103,8 @@ func judged(r *diag.Report, failOn string) error {
 		}
 	case r.Verdict.Outcome == diag.OutcomeFail:
 		code = exitFailed
+	case r.Verdict.Outcome == diag.OutcomeInconclusive && unknownSubject(r):
+		code = exitUsage
 	case r.Verdict.Outcome == diag.OutcomeInconclusive:
 		code = exitInconclusive
 	}
@@ -109,6 +112,14 @@ func judged(r *diag.Report, failOn string) error {
 		return nil
 	}
 	return &verdictError{code}
+}
+
+// unknownSubject reports whether a walk was about a node or an allocation that the platform does not know: a mistake on the
+// command line, or in the profile.
+func unknownSubject(r *diag.Report) bool {
+	return slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool {
+		return h.Signal == diag.SigNodeUnknown || h.Signal == diag.SigAllocationUnknown
+	})
 }
 
 // regressed is the exit code of a diff under --fail-on regression. A gate that had nothing to compare with has decided

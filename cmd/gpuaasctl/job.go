@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -56,14 +56,37 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	p = p.WithDefaults()
 	j.Env.Profile = p
 	j.Env.Subject = preflight.NewSubject(p, o.nodeID, o.nodeHost, o.allocationID, o.sessionID)
+	if j.profileArg != "" && j.profileArg != p.Name { // its name alone would not be found
+		j.Env.Subject.Expected["profile_file"] = j.profileArg
+	}
+	if !o.dryRun && p.APIBase == "" && p.TerminalBase == "" && j.Env.Subject.NodeHost == "" {
+		if p.OtherNodes(o.nodeID) != "" {
+			return nil, j.needHost()
+		}
+		return nil, usagef("nothing is known about where to ask about %s: give --profile NAME%s, or --api-base, or --node-host",
+			o.nodeID, a.knownProfiles())
+	}
 	j.Env.Subject.CorrelationID = o.correlationID // the walk itself goes out under an id of its own
 	j.Env.CorrelationID = preflight.NewID("preflight")
 	j.Plan = preflight.NewPlan(p, j.Env.Subject, preflight.Options{
 		Only: only, Skip: skip, Session: o.session,
 		Token: !j.Env.Token.IsZero() || len(p.Auth.TokenCommand) > 0, SSH: j.Env.Subject.NodeHost != "",
 	})
+	if row := j.Plan.Hops[slices.Index(diag.Hops[:], diag.HopNodeOpsAccess)]; row.Skip == "" && !o.dryRun {
+		if err := vantage.CheckFiles(p.SSH); err != nil {
+			return nil, &usageError{err: err}
+		}
+	}
 	j.Plan.Command = j.command(cmd, o)
 	return j, nil
+}
+
+// knownProfiles lists the profiles to choose from, for a message: "" where there are none.
+func (a *app) knownProfiles() string {
+	if names := a.profileNames(); len(names) > 0 {
+		return " (there are " + strings.Join(names, ", ") + ")"
+	}
+	return ""
 }
 
 // command is how the same node is walked again, to paste: with the profile as it was chosen, and with the flags that say
@@ -113,17 +136,12 @@ func (j *job) secrets(ctx context.Context, p profile.Profile, run bool) error {
 	}
 	j.Env.Token = read("token", p.Auth.TokenFile, p.Auth.TokenCommand)
 	j.Env.Cookie = read("edge_cookie", p.Auth.EdgeCookieFile, p.Auth.EdgeCookieCommand)
-	if path := p.Trust.NodeCA; path != "" {
-		pem, err := os.ReadFile(path)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("trust.node_ca: %w", err))
-		}
-		j.Env.NodeCA = string(pem)
+	var err error
+	if j.Env.NodeCA, err = profile.ReadCA(p.Trust.NodeCA); err != nil {
+		errs = append(errs, fmt.Errorf("trust.node_ca: %w", err))
 	}
-	if path := p.Trust.OperatorCA; path != "" {
-		if _, err := os.Stat(path); err != nil {
-			errs = append(errs, fmt.Errorf("trust.operator_ca: %w", err))
-		}
+	if _, err := profile.ReadCA(p.Trust.OperatorCA); err != nil {
+		errs = append(errs, fmt.Errorf("trust.operator_ca: %w", err))
 	}
 	if len(errs) > 0 && ctx.Err() != nil { // while a command was waited for
 		return ctx.Err()

@@ -100,8 +100,8 @@ type endpointsNode interface {
 
 // nodeEndpoints does it and writes the document; a refusal is in the document as well.
 func (a *app) nodeEndpoints(ctx context.Context, j *job, deadline time.Duration, action, output string) error {
-	if j.Env.Subject.NodeHost == "" {
-		return usagef("where %s is reached is not known: give --node-host, or name it under nodes in the profile", j.Env.Subject.NodeID)
+	if err := j.needHost(); err != nil {
+		return err
 	}
 	entries, left, err := endpoints.Wanted(j.Env.Profile)
 	if err != nil && action != actionRemove && action != actionUndo {

@@ -115,11 +115,11 @@ type onNode struct {
 
 // reenroll checks, issues, carries and waits, and says how far it came.
 func (a *app) reenroll(ctx context.Context, j *job, o *reenrollOptions) error {
-	switch {
-	case j.Env.Token.IsZero():
+	if j.Env.Token.IsZero() {
 		return usagef("no operator token: auth.token_file in the profile")
-	case o.apply && j.Env.Subject.NodeHost == "":
-		return usagef("where %s is reached is not known: give --node-host, or name it under nodes in the profile", j.Env.Subject.NodeID)
+	}
+	if err := j.needHost(); o.apply && err != nil {
+		return err
 	}
 	if err := j.canReenroll(o); err != nil {
 		return &usageError{err: err}

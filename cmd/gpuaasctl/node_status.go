@@ -34,6 +34,7 @@ type nodeStatus struct {
 	NodeID         string               `json:"node_id"`
 	Asked          bool                 `json:"asked"` // false: nothing is known, and Why says why
 	Why            string               `json:"why,omitempty"`
+	Unknown        bool                 `json:"unknown,omitempty"`          // the platform knows no such node
 	HeartbeatAgeMS *int64               `json:"heartbeat_age_ms,omitempty"` // of the last heartbeat that was taken in
 	ContactAgeMS   *int64               `json:"contact_age_ms,omitempty"`   // of the last request of any kind
 	Posture        string               `json:"posture,omitempty"`
@@ -71,8 +72,9 @@ state, the five points that make a node healthy, stale tasks, the latest operati
 A node that cannot be asked about is unknown, never healthy.
 
 Exit codes: 0 every node is healthy, or works with a warning (P2, and all five points pass), 2 usage or configuration,
-3 a node has a reason, 4 a warning, under --fail-on warn, 5 a node is unknown, or has no reason and not all five points,
-130 interrupted. Of several nodes 3 counts before 5, and 5 before 4.`,
+or the platform knows no such node, 3 a node has a reason, 4 a warning, under --fail-on warn, 5 a node cannot be asked
+about, or has no reason and not all five points, 130 interrupted. Of several nodes 2 counts before 3, 3 before 5, and 5
+before 4.`,
 		Example: `  gpuaasctl node status --profile lab --all
   gpuaasctl node status compute-node-01 --profile lab -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.nodeStatus(cmd, o, args) },
@@ -165,7 +167,7 @@ func statusOf(r *diag.Report) nodeStatus {
 	s := nodeStatus{NodeID: r.Subject.NodeID}
 	e := preflight.EvidenceOf(r)
 	if e.Node == nil {
-		s.Why = whyUnknown(r)
+		s.Why, s.Unknown = whyUnknown(r), unknownSubject(r)
 		return s
 	}
 	s.Asked, s.Classification = true, r.Classification
@@ -197,12 +199,12 @@ func judgedNodes(nodes []nodeStatus, warnings bool) error {
 	found := map[int]bool{}
 	for i := range nodes {
 		if !nodes[i].Asked {
-			found[exitInconclusive] = true
+			found[exitInconclusive], found[exitUsage] = true, found[exitUsage] || nodes[i].Unknown
 			continue
 		}
 		found[codeOf(judgedReason(nodes[i].Classification, warnings))] = true
 	}
-	for _, code := range []int{exitFailed, exitInconclusive, exitWarned} {
+	for _, code := range []int{exitUsage, exitFailed, exitInconclusive, exitWarned} {
 		if found[code] {
 			return &verdictError{code}
 		}

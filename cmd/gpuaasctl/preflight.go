@@ -65,7 +65,8 @@ node without this agent gets one into a tmpfs. Nothing else is changed.
 
 The report is kept on this machine (gpuaasctl history), and --baseline says what changed since a walk that went well.
 
-Exit codes: 0 pass, 2 usage or configuration, 3 a hop failed, 4 warnings under --fail-on warn, 5 inconclusive, or
+Exit codes: 0 pass, 2 usage or configuration, or the platform knows no such node or allocation, 3 a hop failed,
+4 warnings under --fail-on warn, 5 inconclusive (also where this operator lacks an SSH key or a known host key), or
 nothing to compare with under --fail-on regression, 6 a regression under --fail-on regression, 130 interrupted (with a
 partial report), 1 internal error. 3 and 5 go before 4 and 6.`,
 		Example: `  gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01

@@ -70,16 +70,22 @@ func (a *app) trust(cmd *cobra.Command, node string, o *trustOptions) error {
 		return err
 	}
 	cfg := nodeConfig(p, node, o.host)
+	mistyped := func(err error) error { // NODE may be a host as well: only one that nobody finds is a mistake
+		if near := p.OtherNodes(node); err != nil && near != "" && o.host == "" && vantage.NotFound(err) {
+			return usagef("%s is no node of the profile (it has %s), nor a host that can be found: %w", node, near, err)
+		}
+		return err
+	}
 	shown := ""
 	if o.confirm == "" {
 		if shown, err = a.askTrust(cmd.Context(), cfg, node); err != nil {
-			return err
+			return mistyped(err)
 		}
 	}
 	t, err := vantage.TrustFirstKey(cmd.Context(), cfg)
 	switch {
 	case err != nil:
-		return &failedError{err}
+		return mistyped(&failedError{err})
 	case shown != "" && t.Fingerprint != shown:
 		return &failedError{fmt.Errorf("%s showed %s, and then another key: %s %s; look into %s before you go on", cfg.Host, shown, t.KeyType, t.Fingerprint, t.File)}
 	case t.Already:

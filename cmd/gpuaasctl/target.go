@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -66,6 +68,32 @@ func (a *app) target(cmd *cobra.Command, o *targetOptions, node string) (*job, e
 	}
 	j.Env.CorrelationID = preflight.NewID("diag")
 	return j, nil
+}
+
+// needHost refuses a command that goes to a node of which nobody knows where it is.
+func (j *job) needHost() error {
+	id, p := j.Env.Subject.NodeID, j.Env.Profile
+	if j.Env.Subject.NodeHost != "" {
+		return asUsage(vantage.CheckFiles(p.SSH))
+	}
+	if near := p.OtherNodes(id); near != "" {
+		return usagef("the profile %s has no node %s (it has %s); where it is reached is given by nodes.%s.host there, or by --node-host",
+			j.profileArg, id, near, id)
+	}
+	return usagef("where %s is reached is not known: give nodes.%s.host in a profile (--profile NAME), or --node-host", id, id)
+}
+
+// unknownNode is the error for a node that the platform says it does not know, of which nothing else is known either:
+// nil where f says something else, or where the node's host is known.
+func (j *job) unknownNode(f *diag.Fact) error {
+	if f.HTTP == nil || f.HTTP.Status != http.StatusNotFound || f.Failure != diag.HTTPStatus || j.Env.Subject.NodeHost != "" {
+		return nil
+	}
+	id, p, near := j.Env.Subject.NodeID, j.Env.Profile, ""
+	if others := p.OtherNodes(id); others != "" {
+		near = "; nodes of the profile: " + others
+	}
+	return usagef("the platform at %s knows no node %s (HTTP 404)%s", p.APIBase, id, near)
 }
 
 // again is a command about this job's node, to paste: the words before NODE, then flags.

@@ -157,6 +157,9 @@ func junitCase(r *diag.Report, h *diag.HopResult, parent map[diag.HopID]diag.Hop
 		c.Failure = &JUnitProblem{Message: message, Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n"}
 	case h.Status == diag.StatusInconclusive:
 		c.Error = &JUnitProblem{Message: message, Type: string(h.Status)}
+		if v := &r.Verdict; v.Because != "" && v.Because == h.Because {
+			c.Error.Text = "\n" + junitText(r, h) + "\n"
+		}
 	case h.Status == diag.StatusSkipped, h.Status == diag.StatusNotReached:
 		c.Skipped = &JUnitProblem{Message: h.Status.Words() + ": " + message}
 	default:
@@ -175,7 +178,7 @@ func junitText(r *diag.Report, h *diag.HopResult) string {
 	}
 	add("failure", string(h.Failure))
 	v := &r.Verdict
-	if v.Blame != nil && v.Blame.Hop == h.ID {
+	if v.Blame != nil && v.Blame.Hop == h.ID || v.Because != "" && v.Because == h.Because {
 		add("confidence", string(v.Confidence))
 		if v.Proof != nil {
 			add("proof", v.Proof.Text)

@@ -106,6 +106,10 @@ func (m *markdown) head(r *diag.Report) {
 		m.line("First failed hop: %s", code(string(v.FirstFailedHop)))
 		m.line("")
 	}
+	if v.Because != "" {
+		m.line("- Not decided: %s", md(v.Because))
+		m.line("  - Owner: %s", md(v.Owner))
+	}
 	if b := v.Blame; b != nil {
 		m.blame("Blame", b, v.Confidence, v.Proof, v.Symptoms, v.Owner)
 		if v.Reason != "" && v.Reason != diag.ReasonNone {

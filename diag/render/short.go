@@ -25,6 +25,9 @@ func (p *page) short(r *diag.Report) {
 		}
 	case v.Outcome == diag.OutcomeInconclusive:
 		parts = append(parts, undecided(r))
+		if v.Owner != "" {
+			parts = append(parts, v.Owner)
+		}
 	default:
 		parts = append(parts, passed(r))
 	}
@@ -48,8 +51,11 @@ func subject(s *diag.Subject) string {
 	return "-"
 }
 
-// undecided names the first hop that kept a walk from deciding.
+// undecided says what kept a walk from deciding: the verdict's own words, or the first hop that was not decided.
 func undecided(r *diag.Report) string {
+	if r.Verdict.Because != "" {
+		return r.Verdict.Because
+	}
 	for i := range r.Hops {
 		switch h := &r.Hops[i]; h.Status {
 		case diag.StatusInconclusive, diag.StatusNotReached:

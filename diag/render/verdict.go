@@ -111,10 +111,13 @@ func (p *page) outcome(r *diag.Report) {
 		text += " · every hop that was walked passed"
 	case v.Outcome == diag.OutcomeWarn:
 		text += " · nothing failed, something wants a look"
+	case v.Because != "":
+		text += " · no hop failed"
 	default:
 		text += " · the facts do not decide"
 	}
 	p.wrapped(0, "", text, StatusStyle(st))
+	p.field("because", Clean(v.Because), Plain)
 	if how := r.Run.EndedBy.Words(); how != "" {
 		p.field("partial", how, Unsure)
 	}

@@ -10,27 +10,27 @@ var abouts = map[diag.HopID]about{
 	},
 	diag.HopAllocationBinding: {
 		"A pass means: the platform says that the allocation is active and on this node. An answer that names no node is `inconclusive`.",
-		[]diag.Signal{diag.SigAllocationNotActive, diag.SigAllocationNodeMismatch},
+		[]diag.Signal{diag.SigAllocationNotActive, diag.SigAllocationNodeMismatch, diag.SigAllocationUnknown},
 	},
 	diag.HopNodeHeartbeat: {
 		"A pass means: the last heartbeat that the platform took in is younger than `node.heartbeat_stale_after_seconds`, by the platform's own clock. A platform that gives no time of it (`node.last_heartbeat_at`) is judged by its last contact of any kind, and the text says so. That the platform's own checklist says otherwise is a warning that names both. A stale heartbeat says nothing about the workload.",
-		[]diag.Signal{diag.SigHeartbeatStale},
+		[]diag.Signal{diag.SigHeartbeatStale, diag.SigNodeUnknown},
 	},
 	diag.HopNodeOpsAccess: {
-		"A pass means: TCP, banner, host key, login and an exec channel worked, and `gpuaas-agent probe` answers on it. A failure here says nothing about the agent; the heartbeat does.",
-		[]diag.Signal{diag.SigOpsSSHFailed, diag.SigOpsAccessUnhealthy},
+		"A pass means: TCP, banner, host key, login and an exec channel worked, and `gpuaas-agent probe` answers on it. A failure here says nothing about the agent; the heartbeat does. What this operator lacks (a key, a known host key, a route, a jump host) is `inconclusive`, and the operator's to repair.",
+		[]diag.Signal{diag.SigOpsSSHFailed, diag.SigOpsAccessUnhealthy, diag.SigOperatorKeyMissing, diag.SigOperatorHostKeyUnknown, diag.SigOperatorPathBroken, diag.SigOperatorHelperMissing},
 	},
 	diag.HopNodeReadiness: {
-		"A pass means: 8 KiB were really written, synced and removed again where the agent keeps its diagnostics (or at the nearest folder above), the same at `/` where that is another file system (a login that may not write there measures its usage alone; a read-only root is no fault), both disks are below `node.disk_pressure_percent`, the agent's unit is active, its process is not stopped and systemd does not restart it again and again, its program is whole, made for this machine and, where the profile says so, gpuaas-agent (it is read and never run), and the clock is within 5 s of the operator's.",
-		[]diag.Signal{diag.SigDiskFull, diag.SigDiskPressure, diag.SigProcessDown, diag.SigBinaryInvalid, diag.SigClockSkew},
+		"A pass means: 8 KiB were really written, synced and removed again where the agent keeps its diagnostics (or at the nearest folder above), the same at `/` where that is another file system (a login that may not write there measures its usage alone; a read-only root is no fault), both disks are below `node.disk_pressure_percent`, the agent's unit is active, its process is not stopped and systemd does not restart it again and again, its program is whole, made for this machine and, where the profile says so, gpuaas-agent (it is read and never run), and the clock is within 5 s of the operator's. Where the two differ, the platform's clock decides which is wrong.",
+		[]diag.Signal{diag.SigDiskFull, diag.SigDiskPressure, diag.SigProcessDown, diag.SigBinaryInvalid, diag.SigClockSkew, diag.SigProfileMismatch, diag.SigOperatorClockSkew},
 	},
 	diag.HopNodeRuntimeAPI: {
 		"A pass means: from the node, the API of the running agent's own environment was looked up, connected and verified with the agent's own bundle, and answered. No client certificate is sent, so the answer tells which listener this is: the 400 of a node ingress is a pass.",
-		[]diag.Signal{diag.SigAPIUnreachable, diag.SigAPITLSFailed, diag.SigEdgeRateLimited},
+		[]diag.Signal{diag.SigAPIUnreachable, diag.SigAPITLSFailed, diag.SigEdgeRateLimited, diag.SigProfileMismatch},
 	},
 	diag.HopNodeRecoveryStatus: {
 		"A pass means: certificate and key on the node are a pair, in date and bound to this node, the running agent uses the endpoints of the profile, and a real task wait with that certificate was let in. The wait is a peek: it claims nothing and counts as no contact. The key never leaves the node.",
-		[]diag.Signal{diag.SigAuthFailed, diag.SigEndpointProfileDrift, diag.SigIdentityCloned, diag.SigIngressCADrift, diag.SigAPIUnreachable, diag.SigAPITLSFailed, diag.SigEdgeRateLimited, diag.SigDiskFull, diag.SigResultPostFailed, diag.SigVersionDrift, diag.SigHeartbeatStale},
+		[]diag.Signal{diag.SigAuthFailed, diag.SigEndpointProfileDrift, diag.SigIdentityCloned, diag.SigIngressCADrift, diag.SigAPIUnreachable, diag.SigAPITLSFailed, diag.SigEdgeRateLimited, diag.SigDiskFull, diag.SigResultPostFailed, diag.SigVersionDrift, diag.SigHeartbeatStale, diag.SigProfileMismatch},
 	},
 	diag.HopNodeTaskRoundtrip: {
 		"A pass means: a typed no-op was enqueued, claimed by the agent, and its result came back.",
@@ -54,7 +54,7 @@ var abouts = map[diag.HopID]about{
 	},
 	diag.HopNodeTerminalReachability: {
 		"A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and let the node's certificate in, and it is the profile's. The upgrade is asked for a session that does not exist: the gateway's 404 proves the whole way and disturbs nobody.",
-		[]diag.Signal{diag.SigNodeStreamTimeout, diag.SigNodeStreamMTLS, diag.SigTerminalProfileDrift, diag.SigEdgeRateLimited},
+		[]diag.Signal{diag.SigNodeStreamTimeout, diag.SigNodeStreamMTLS, diag.SigTerminalProfileDrift, diag.SigProfileMismatch, diag.SigEdgeRateLimited},
 	},
 	diag.HopGatewayNodeStream: {
 		"A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A task that says success is no such proof.",

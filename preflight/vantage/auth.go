@@ -28,7 +28,10 @@ type credentials struct {
 	signers []ssh.Signer
 	missing []string
 	agent   io.Closer // open for as long as signers of the agent may be used
+	more    int       // keys beyond maxOffered
 	used    atomic.Pointer[string]
+	signing atomic.Pointer[string] // the key that is being signed with, or whose signing failed
+	unsign  atomic.Pointer[string] // why it failed
 }
 
 func (c *credentials) close() {
@@ -75,6 +78,10 @@ func loadCredentials(ctx context.Context, t *target, socket string) *credentials
 			c.missing = append(c.missing, err.Error())
 		}
 	}
+	if c.more > 0 {
+		c.missing = append(c.missing, fmt.Sprintf(
+			"%d more keys, because servers allow few tries: name the right one as ssh.identity", c.more))
+	}
 	if len(c.signers) == 0 && len(c.missing) == 0 {
 		c.missing = append(c.missing, "there is no key to offer: no SSH agent with keys and none of "+strings.Join(t.identities, ", "))
 	}
@@ -83,9 +90,33 @@ func loadCredentials(ctx context.Context, t *target, socket string) *credentials
 
 func (c *credentials) add(s ssh.Signer, kind string) {
 	if len(c.signers) >= maxOffered {
+		c.more++
 		return
 	}
-	c.signers = append(c.signers, &notedSigner{Signer: s, note: func() { c.used.Store(&kind) }})
+	name := s.PublicKey().Type() + " " + ssh.FingerprintSHA256(s.PublicKey())
+	c.signers = append(c.signers, &notedSigner{Signer: s, note: func() { c.used.Store(&kind); c.signing.Store(&name) }, done: c.signed})
+}
+
+// signed notes how signing ended.
+func (c *credentials) signed(err error) {
+	if err == nil {
+		c.signing.Store(nil)
+		return
+	}
+	why := err.Error()
+	c.unsign.Store(&why)
+}
+
+// unsigned says which key was to sign and did not, or has not yet; "" where every key that was asked signed.
+func (c *credentials) unsigned() string {
+	key := c.signing.Load()
+	if key == nil {
+		return ""
+	}
+	if why := c.unsign.Load(); why != nil {
+		return "the server takes the key " + *key + ", and the SSH agent did not sign with it: " + foreign(*why)
+	}
+	return "the server takes the key " + *key + ", and the SSH agent has not signed with it in time (does it wait for a confirmation?)"
 }
 
 // fromAgent lists the agent's keys. No agent is no error.
@@ -152,11 +183,14 @@ func findKey(signers []ssh.Signer, pub ssh.PublicKey) ssh.Signer {
 type notedSigner struct {
 	ssh.Signer
 	note func()
+	done func(error)
 }
 
 func (s *notedSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 	s.note()
-	return s.Signer.Sign(rand, data)
+	sig, err := s.Signer.Sign(rand, data)
+	s.done(err)
+	return sig, err
 }
 
 // SignWithAlgorithm implements ssh.AlgorithmSigner.
@@ -166,5 +200,7 @@ func (s *notedSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm s
 		return s.Sign(rand, data)
 	}
 	s.note()
-	return as.SignWithAlgorithm(rand, data, algorithm)
+	sig, err := as.SignWithAlgorithm(rand, data, algorithm)
+	s.done(err)
+	return sig, err
 }

@@ -85,7 +85,7 @@ func TestNamedIdentityIsOfferedAlone(t *testing.T) {
 	cfg.SSH.Identity = writeFile(t, "id", pem.EncodeToMemory(block))
 
 	f := loginFact(within(t, 30*time.Second), open(t, cfg))
-	wantFailure(t, f, diag.SSHAuth, "auth")
+	wantFailure(t, f, diag.SSHNoKey, "auth")
 	if !strings.Contains(f.Detail, "encrypted") || !strings.Contains(f.Detail, "ssh-add") {
 		t.Errorf("detail %q", f.Detail)
 	}
@@ -108,7 +108,7 @@ func TestIdentityThatIsNotThere(t *testing.T) {
 	cfg := configFor(t, s)
 	cfg.SSH.Identity = filepath.Join(t.TempDir(), "absent")
 	f := loginFact(within(t, 30*time.Second), open(t, cfg))
-	wantFailure(t, f, diag.SSHAuth, "auth")
+	wantFailure(t, f, diag.SSHNoKey, "auth")
 	if !strings.Contains(f.Detail, "absent") {
 		t.Errorf("detail %q", f.Detail)
 	}
@@ -156,7 +156,10 @@ func TestAgentThatDoesNotSign(t *testing.T) {
 	cfg.SSH.Identity, cfg.AgentSocket = "", listenAgent(t, mute{ring, gone})
 	t.Cleanup(func() { close(gone) })
 	f := loginFact(within(t, time.Second), open(t, cfg))
-	wantFailure(t, f, diag.Timeout, "auth")
+	wantFailure(t, f, diag.SSHNoKey, "auth")
+	if !strings.Contains(f.Detail, "has not signed") {
+		t.Errorf("detail %q", f.Detail)
+	}
 }
 
 // An agent that accepts and says nothing costs its own time, not the walk's.

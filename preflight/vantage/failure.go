@@ -28,6 +28,12 @@ const (
 // phaseSSH is the phase of every other request that cannot be asked because the login failed.
 const phaseSSH = "ssh"
 
+// NotFound reports whether err is that a host's name was not found.
+func NotFound(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.phase == phaseDNS
+}
+
 // foreignKept bounds how much of another program's words goes into a detail.
 const foreignKept = 240
 
@@ -61,12 +67,33 @@ func stopped(ctx context.Context, phase, detail string) *refusal {
 	return &refusal{word: word, phase: phase, detail: detail}
 }
 
+// configRefusal is a login that could not be begun, for the operator's own settings.
+func configRefusal(ctx context.Context, err error) *refusal {
+	if ctx.Err() != nil {
+		return stopped(ctx, phaseConfig, err.Error())
+	}
+	return &refusal{word: diag.SSHSetup, phase: phaseConfig, detail: err.Error()}
+}
+
+// atJump is a refusal by a jump host, or by what keeps us from it: the node was not asked. That the caller gave up says
+// nothing of anybody, and stays so.
+func (r *refusal) atJump(name string) *refusal {
+	if name == "" || r.word == diag.Cancelled {
+		return r
+	}
+	detail := "at jump host " + name + ": " + r.word.Words()
+	if r.detail != "" {
+		detail += ": " + r.detail
+	}
+	return &refusal{word: diag.SSHJump, phase: r.phase, errno: r.errno, detail: detail}
+}
+
 // dialRefusal names a connection that did not come about.
 func dialRefusal(ctx context.Context, t *target, err error) *refusal {
 	word, phase, errno := probe.ClassifyDial(ctx, err)
 	var open *ssh.OpenChannelError
 	if errors.As(err, &open) && open.Reason == ssh.Prohibited {
-		return &refusal{word: diag.SSHTransport, phase: phaseTCP, detail: "the jump host does not forward to " + t.address() + ": " + foreign(open.Message)}
+		return &refusal{word: diag.SSHJump, phase: phaseTCP, detail: "the jump host does not forward to " + t.address() + ": " + foreign(open.Message)}
 	}
 	return &refusal{word: word, phase: phase, errno: errno, detail: foreign(err.Error())}
 }
@@ -76,6 +103,9 @@ func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, key
 	if r := penalty(w); phase == phaseBanner && r != nil {
 		return r
 	}
+	if words := keys.unsigned(); words != "" && phase == phaseAuth && !errors.Is(ctx.Err(), context.Canceled) {
+		return &refusal{word: diag.SSHNoKey, phase: phaseAuth, detail: words}
+	}
 	if ctx.Err() != nil {
 		return stopped(ctx, phase, silence(phase, t))
 	}
@@ -83,7 +113,11 @@ func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, key
 	var algo *ssh.AlgorithmNegotiationError
 	switch {
 	case errors.As(err, &key):
-		return &refusal{word: diag.SSHHostKey, phase: phaseHostKey, detail: key.text}
+		word := diag.SSHHostKey
+		if key.unknown {
+			word = diag.SSHHostKeyUnknown
+		}
+		return &refusal{word: word, phase: phaseHostKey, detail: key.text}
 	case errors.As(err, &algo) && strings.Contains(algo.What, "host key"):
 		return &refusal{word: diag.SSHHostKey, phase: phaseHostKey, detail: fmt.Sprintf(
 			"%s shows none of the host key types that are known of it: it has %s, known are %s", t.address(),
@@ -137,6 +171,7 @@ func authRefusal(t *target, keys *credentials, err error) *refusal {
 	}
 	r := &refusal{word: diag.SSHAuth, phase: phaseAuth}
 	if len(keys.signers) == 0 {
+		r.word = diag.SSHNoKey
 		r.detail = "nothing to log in with as " + t.user + ": " + keys.why()
 		return r
 	}

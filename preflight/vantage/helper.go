@@ -187,7 +187,11 @@ func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine 
 		}
 		t.s.end()
 	}
-	return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: old.why + "; " + pushErr.Error()}
+	word := diag.SSHExec
+	if lack := (*noHelper)(nil); old.missing && errors.As(pushErr, &lack) {
+		word = diag.SSHSetup
+	}
+	return nil, &refusal{word: word, phase: phaseExec, detail: old.why + "; " + pushErr.Error()}
 }
 
 // again is another try with time of its own.

@@ -22,15 +22,18 @@ func keyTypes() []string {
 }
 
 // hostKeyError is a host key that was not accepted.
-type hostKeyError struct{ text string }
+type hostKeyError struct {
+	text    string
+	unknown bool // nothing is known of the host yet: the operator has to accept a first key
+}
 
 func (e *hostKeyError) Error() string { return e.text }
 
 // knownKeys are the host keys that an operator has accepted.
 type knownKeys struct {
 	db    *knownhosts.HostKeyDB
-	file  string // the one that a new key goes to
-	trust string // command that accepts a first key
+	files []string // where keys are looked for; the first is the one that a new key goes to
+	trust string   // command that accepts a first key
 }
 
 // readKnownKeys reads t's files; those that do not exist hold nothing.
@@ -43,9 +46,23 @@ func readKnownKeys(t *target, trust string) (*knownKeys, error) {
 	}
 	db, err := knownhosts.NewDB(files...)
 	if err != nil {
-		return nil, &hostKeyError{"reading the known host keys: " + err.Error()}
+		return nil, fmt.Errorf("reading the known host keys: %w", err)
 	}
-	return &knownKeys{db: db, file: t.knownHosts[0], trust: trust}, nil
+	return &knownKeys{db: db, files: t.knownHosts, trust: trust}, nil
+}
+
+// searched says where keys were looked for, and that a file is missing where none of them exists.
+func (k *knownKeys) searched() string {
+	list := strings.Join(k.files, ", ")
+	for _, f := range k.files {
+		if _, err := os.Stat(f); err == nil {
+			return "looked in " + list
+		}
+	}
+	if len(k.files) == 1 {
+		return list + " does not exist"
+	}
+	return "none of " + list + " exists"
 }
 
 // algorithms lists the key types to ask t for: those that the files hold, so that a host with three keys shows the one
@@ -70,18 +87,18 @@ func (k *knownKeys) check(t *target, remote net.Addr, key ssh.PublicKey) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &keyErr) && len(keyErr.Want) == 0:
-		return &hostKeyError{fmt.Sprintf("no host key of %s is known; it shows %s; to accept this first key, compare it and run: %s",
-			t.address(), sum, k.trust)}
+		return &hostKeyError{unknown: true, text: fmt.Sprintf(
+			"no host key of %s was accepted yet (%s); it shows %s; compare it, and accept it by: %s", t.address(), k.searched(), sum, k.trust)}
 	case errors.As(err, &keyErr):
 		var known []string
 		for _, w := range keyErr.Want {
 			known = append(known, fmt.Sprintf("%s %s (%s:%d)", w.Key.Type(), ssh.FingerprintSHA256(w.Key), w.Filename, w.Line))
 		}
-		return &hostKeyError{fmt.Sprintf("the host key of %s has CHANGED: it shows %s, known is %s; find out why, and only then run: %s",
+		return &hostKeyError{text: fmt.Sprintf("the host key of %s has CHANGED: it shows %s, known is %s; find out why, and only then run: %s",
 			t.address(), sum, strings.Join(known, ", "),
 			Quote([]string{"ssh-keygen", "-R", knownhosts.Normalize(t.keyAddress()), "-f", keyErr.Want[0].Filename}))}
 	case errors.As(err, &revoked):
-		return &hostKeyError{fmt.Sprintf("the host key of %s is revoked by %s:%d: %s", t.address(), revoked.Revoked.Filename, revoked.Revoked.Line, sum)}
+		return &hostKeyError{text: fmt.Sprintf("the host key of %s is revoked by %s:%d: %s", t.address(), revoked.Revoked.Filename, revoked.Revoked.Line, sum)}
 	}
-	return &hostKeyError{fmt.Sprintf("the host key of %s: %s: %v", t.address(), sum, err)}
+	return &hostKeyError{text: fmt.Sprintf("the host key of %s: %s: %v", t.address(), sum, err)}
 }

@@ -22,9 +22,9 @@ func TestUnknownHostKeyThenTrusted(t *testing.T) {
 	cfg.SSH.KnownHosts = filepath.Join(t.TempDir(), "ssh", "known_hosts")
 	ctx := within(t, 30*time.Second)
 	f := loginFact(ctx, open(t, cfg))
-	wantFailure(t, f, diag.SSHHostKey, "host_key")
+	wantFailure(t, f, diag.SSHHostKeyUnknown, "host_key")
 	sum := ssh.FingerprintSHA256(s.HostKey.PublicKey())
-	for _, says := range []string{sum, "gpuaasctl ssh trust 'node-1'"} {
+	for _, says := range []string{sum, "gpuaasctl ssh trust node-1", "does not exist"} {
 		if !strings.Contains(f.Detail, says) {
 			t.Errorf("detail %q does not say %q", f.Detail, says)
 		}

@@ -51,13 +51,13 @@ func TestJumpHostKeyIsVerified(t *testing.T) {
 	cfg := throughJump(t, node, jump)
 	cfg.SSH.KnownHosts = sshtest.KnownHosts(t, node)
 	f := loginFact(within(t, 30*time.Second), open(t, cfg))
-	wantFailure(t, f, diag.SSHHostKey, "host_key")
+	wantFailure(t, f, diag.SSHJump, "host_key")
 	if !strings.Contains(f.Detail, "at jump host ops@"+jump.Addr) || jump.Logins() != 0 {
 		t.Errorf("%d logins; detail %q", jump.Logins(), f.Detail)
 	}
 	cfg.SSH.KnownHosts = sshtest.KnownHosts(t, jump)
 	f = loginFact(within(t, 30*time.Second), open(t, cfg))
-	wantFailure(t, f, diag.SSHHostKey, "host_key")
+	wantFailure(t, f, diag.SSHHostKeyUnknown, "host_key")
 	if strings.Contains(f.Detail, "at jump host") || node.Logins() != 0 {
 		t.Errorf("the node's own key: %q", f.Detail)
 	}
@@ -80,9 +80,9 @@ func TestJumpFailures(t *testing.T) {
 	f := loginFact(within(t, 30*time.Second), open(t, throughJump(t, closed, allow)))
 	wantFailure(t, f, diag.TCPRefused, "tcp")
 	f = loginFact(within(t, 30*time.Second), open(t, throughJump(t, node, deny)))
-	wantFailure(t, f, diag.SSHTransport, "tcp")
+	wantFailure(t, f, diag.SSHJump, "tcp")
 	f = loginFact(within(t, 30*time.Second), open(t, throughJump(t, node, closed)))
-	wantFailure(t, f, diag.TCPRefused, "tcp")
+	wantFailure(t, f, diag.SSHJump, "tcp")
 	if !strings.Contains(f.Detail, "at jump host") {
 		t.Errorf("detail %q", f.Detail)
 	}

@@ -35,10 +35,12 @@ type link struct {
 	mu      sync.Mutex // guards what follows
 	target  target
 	phase   string
+	jump    string // the jump host that is logged in to at the moment; "" at the node itself
 	ssh     diag.SSHFacts
 	dns     *diag.DNSFacts
 	tcp     *diag.TCPFacts
-	failed  *refusal // set before ready is closed, never after
+	keys    *credentials // of the login under way
+	failed  *refusal     // set before ready is closed, never after
 	closers []func() error
 	conn    *ssh.Client // to the node, once logged in
 	session *session    // the helper's, once it runs
@@ -71,7 +73,7 @@ func (l *link) connect(ctx context.Context) error {
 	l.wg.Go(func() { helpers <- findHelpers(l.cfg.HelperDirs) })
 	t, err := here(l.cfg.ConfigFile).resolve(loginCtx, l.cfg.Host, l.cfg.SSH)
 	if err != nil {
-		return &refusal{word: diag.Unsupported, phase: phaseConfig, detail: err.Error()}
+		return configRefusal(loginCtx, err)
 	}
 	l.set(func() {
 		l.target, l.ssh.User, l.ssh.Jump = t, t.user, jumpNames(t.jumps)
@@ -113,25 +115,31 @@ func (l *link) loginThrough(ctx context.Context, t *target) (*ssh.Client, error)
 func (l *link) loginJumps(ctx context.Context, jumps []target) (*ssh.Client, error) {
 	var through *ssh.Client
 	for i := range jumps {
+		name := jumps[i].String()
+		l.set(func() { l.jump = name })
 		next, err := l.login(ctx, &jumps[i], through, nil)
 		if err != nil {
-			r := asRefusal(err)
-			r.detail = "at jump host " + jumps[i].String() + ": " + r.detail
-			return nil, r
+			return nil, asRefusal(err).atJump(name)
 		}
 		through = next
 	}
+	l.set(func() { l.jump = "" })
 	return through, nil
 }
 
 // login connects to t and authenticates. note, when not nil, receives what was learnt on the way.
 func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *diag.SSHFacts) (*ssh.Client, error) {
-	known, err := readKnownKeys(t, l.cfg.trustCommand())
+	trust := l.cfg.trustCommand()
+	if note == nil { // a jump host is no node: OpenSSH shows its key, and asks
+		trust = diag.Command("ssh", "-o", "UserKnownHostsFile="+t.knownHosts[0], "-p", t.port, t.user+"@"+t.host, "true")
+	}
+	known, err := readKnownKeys(t, trust)
 	if err != nil {
-		return nil, &refusal{word: diag.SSHHostKey, phase: phaseHostKey, detail: err.Error()}
+		return nil, &refusal{word: diag.SSHSetup, phase: phaseConfig, detail: err.Error()}
 	}
 	keys := loadCredentials(ctx, t, l.cfg.agentSocket())
 	defer keys.close()
+	l.set(func() { l.keys = keys })
 	l.own(func() error { keys.close(); return nil }) // an agent that waits for its owner's word hangs in signing
 	conn, connected, err := l.reach(ctx, t, through, note)
 	if err != nil {
@@ -180,7 +188,7 @@ func (l *link) noteHandshake(note *diag.SSHFacts, w *wire, connected time.Time, 
 			note.AuthMS = diag.Measured(time.Since(at))
 		}
 	}
-	note.AuthMethod = keys.method()
+	note.AuthMethod, note.NotOffered = keys.method(), len(keys.missing)
 }
 
 // keyExchanges puts the cheap and common one first; the hybrid one is for servers that insist.

@@ -54,7 +54,7 @@ func (c *NodeConfig) agentSocket() string {
 
 // trustCommand is what an operator runs to accept this node's first host key.
 func (c *NodeConfig) trustCommand() string {
-	return "gpuaasctl ssh trust " + Quote(append([]string{cmp.Or(c.ID, c.Host)}, c.TrustArgs...))
+	return diag.Command(append([]string{"gpuaasctl", "ssh", "trust", cmp.Or(c.ID, c.Host)}, c.TrustArgs...)...)
 }
 
 // Node is a node as a vantage: one SSH connection, made at the first Probe and shared by all of them. A login that

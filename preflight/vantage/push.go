@@ -95,10 +95,15 @@ func readProgram(path, name string) (Program, error) {
 	return p, nil
 }
 
+// noHelper is that this operator has no program to push.
+type noHelper struct{ text string }
+
+func (e *noHelper) Error() string { return e.text }
+
 // push puts our helper for the node's machine type on the node. Its error says why not, in an operator's words.
 func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) error {
 	if len(mine) == 0 {
-		return errors.New("and there is none here to push (looked for gpuaas-agent; see --libexec)")
+		return &noHelper{"and there is none here to push (looked for gpuaas-agent; see --libexec)"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
@@ -112,7 +117,7 @@ func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []P
 	}
 	i := slices.IndexFunc(mine, func(p Program) bool { return p.Machine == uname })
 	if i < 0 {
-		return fmt.Errorf("and there is none for %s here to push", uname)
+		return &noHelper{"and there is none for " + uname + " here to push"}
 	}
 	h := mine[i]
 	f, err := os.Open(h.Path)

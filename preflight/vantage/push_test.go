@@ -110,18 +110,19 @@ func TestWhatCannotBePushed(t *testing.T) {
 		installed string
 		prepare   func(t *testing.T, m *machine, cfg *NodeConfig)
 		says      string
+		word      diag.Failure
 	}{
-		"nothing here": {"", func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push"},
+		"nothing here": {"", func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push", diag.SSHSetup},
 		"another machine type": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
 			m.program(t, "uname", "#!/bin/sh\necho riscv64\n")
-		}, "none for riscv64"},
+		}, "none for riscv64", diag.SSHSetup},
 		"nowhere to put it": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
 			m.program(t, "mkdir", "#!/bin/sh\nexit 1\n")
-		}, "no place on the node"},
+		}, "no place on the node", diag.SSHExec},
 		"it arrives broken": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
 			m.program(t, "sha256sum", "#!/bin/sh\ncat >/dev/null\necho 00 -\n")
-		}, "another digest"},
-		"nothing here, and another's program there": {daemon, func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push"},
+		}, "another digest", diag.SSHExec},
+		"nothing here, and another's program there": {daemon, func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push", diag.SSHSetup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
@@ -134,7 +135,7 @@ func TestWhatCannotBePushed(t *testing.T) {
 			}
 			c.prepare(t, m, &cfg)
 			f := loginFact(within(t, 30*time.Second), open(t, cfg))
-			wantFailure(t, f, diag.SSHExec, "exec")
+			wantFailure(t, f, c.word, "exec")
 			if !strings.Contains(f.Detail, c.says) {
 				t.Errorf("detail %q does not say %q", f.Detail, c.says)
 			}

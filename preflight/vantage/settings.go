@@ -2,7 +2,9 @@ package vantage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/user"
@@ -40,6 +42,9 @@ func (t *target) keyAddress() string {
 // String is user@host:port, as people write it.
 func (t *target) String() string { return t.user + "@" + t.address() }
 
+// errNoHost is a login without a host to dial.
+var errNoHost = errors.New("no host to dial is given: name it under nodes in the profile, or by --node-host")
+
 // place is what surrounds a look-up of settings: the operator's home, name and ssh_config files.
 type place struct {
 	home  string
@@ -66,10 +71,38 @@ func here(file string) place {
 	return p
 }
 
+// CheckFiles refuses files that a profile names for SSH and that cannot be what it says: an identity without a key of
+// either half, a known_hosts that is there and cannot be read. One that is not there yet is made by the first key that is
+// accepted. The error names the profile's key.
+func CheckFiles(s profile.SSH) error {
+	p := here("none")
+	unset := func(name string) bool { return name == "" || strings.Contains(name, "%") } // a token is known only with the host
+	var errs []error
+	if !unset(s.Identity) {
+		file := p.expand(s.Identity, &target{})
+		_, errKey := os.Stat(file)
+		if _, errPub := os.Stat(file + ".pub"); errKey != nil && errPub != nil { // an agent may hold the key of a .pub
+			errs = append(errs, fmt.Errorf("ssh.identity: %w", errKey))
+		}
+	}
+	if !unset(s.KnownHosts) {
+		_, err := os.ReadFile(p.expand(s.KnownHosts, &target{}))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("ssh.known_hosts: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // resolve merges settings for host: what the profile says wins over ssh_config, which wins over SSH's defaults. Each
 // jump host is looked up in ssh_config by its own name; the profile's identity and known hosts hold for jumps as well
 // where ssh_config has none.
+//
+// An empty host is an error: the network would take it for this machine.
 func (p place) resolve(ctx context.Context, host string, s profile.SSH) (target, error) {
+	if host == "" {
+		return target{}, errNoHost
+	}
 	look, err := p.lookup(ctx, host)
 	if err != nil {
 		return target{}, err

@@ -2,6 +2,7 @@ package vantage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,8 +28,14 @@ func (l *link) refusal() *refusal {
 // pending is the refusal of one who could not wait for the login any longer.
 func (l *link) pending(ctx context.Context) *refusal {
 	l.mu.Lock()
-	phase, t := l.phase, l.target
+	phase, t, jump, keys := l.phase, l.target, l.jump, l.keys
 	l.mu.Unlock()
+	if keys != nil && phase == phaseAuth && keys.unsigned() != "" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return (&refusal{word: diag.SSHNoKey, phase: phase, detail: keys.unsigned()}).atJump(jump)
+	}
+	if jump != "" {
+		return stopped(ctx, phase, "no word of it in time, at "+phase).atJump(jump)
+	}
 	return stopped(ctx, phase, silence(phase, &t))
 }
 

@@ -92,7 +92,7 @@ func lookAtKey(ctx context.Context, cfg *NodeConfig) (Trusted, error) {
 // judge says what is known of key; only a host of which nothing is known gives a key to accept.
 func (k *knownKeys) judge(t *target, remote net.Addr, key ssh.PublicKey) (Trusted, error) {
 	got := Trusted{Fingerprint: ssh.FingerprintSHA256(key), KeyType: key.Type(),
-		Line: knownhosts.Line([]string{t.keyAddress()}, key), File: k.file}
+		Line: knownhosts.Line([]string{t.keyAddress()}, key), File: k.files[0]}
 	err := k.db.HostKeyCallback()(t.keyAddress(), remote, key)
 	switch {
 	case err == nil:

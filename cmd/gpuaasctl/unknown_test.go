@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// worldOf writes a profile of two nodes, by that SSH port, and that API where it is not empty; the name of its file.
+func worldOf(t *testing.T, sshPort int, api string) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte("words\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("ssh:\n  port: %d\nauth:\n  token_file: %s\nnodes:\n", sshPort, token)
+	for i := range 7 {
+		text += fmt.Sprintf("  compute-node-0%d: {host: 127.0.0.1}\n", i)
+	}
+	if api != "" {
+		text += "api_base: " + api + "\n"
+	}
+	file := filepath.Join(dir, "world.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// said runs the tool to its end: its exit code, and what it says on stdout and stderr.
+func said(t *testing.T, args ...string) (code int, out, words string) {
+	t.Helper()
+	cmd, stdout := command(t, append([]string{"gpuaasctl"}, args...)...)
+	stderr := &bytes.Buffer{}
+	cmd.Stderr = stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	code = waitCode(t, cmd)
+	return code, stdout.String(), stderr.String()
+}
+
+// untouched fails the test when somebody connects to ln.
+func untouched(t *testing.T, ln net.Listener) {
+	t.Helper()
+	_ = ln.(*net.TCPListener).SetDeadline(time.Now().Add(100 * time.Millisecond))
+	if c, err := ln.Accept(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("this machine was dialled: %v %v", c, err)
+	}
+}
+
+// TestUnknownNodeIsNeverDialled: of a node that nobody knows nothing is asked, least of all this machine.
+func TestUnknownNodeIsNeverDialled(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	file := worldOf(t, ln.Addr().(*net.TCPAddr).Port, "")
+	const node = "compute-node-77"
+	for _, args := range [][]string{
+		{"diag", "show", node}, {"diag", "watch", node}, {"diag", "trust", node}, {"diag", "classify", node}, {"diag", "bundle", node},
+		{"diag", "timeline", node}, {"diag", "export", node}, {"preflight", "--node-id", node},
+		{"node", "endpoints", "plan", node}, {"chaos", "plan", "agent-stopped", "--node-id", node}, {"chaos", "status", "--node-id", node},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			code, out, text := said(t, append(args, "--profile", file)...)
+			if code != exitUsage || out != "" {
+				t.Errorf("exit code %d: %s", code, out)
+			}
+			if n := strings.Count(text, "compute-node-0"); !strings.Contains(text, node) || n != 5 {
+				t.Errorf("%d names: %s", n, text)
+			}
+			untouched(t, ln)
+		})
+	}
+	if code, out, text := said(t, "diag", "show", node); code != exitUsage || out != "" { // without a profile
+		t.Errorf("exit code %d: %s%s", code, out, text)
+	}
+	untouched(t, ln)
+}
+
+// TestPlatformKnowsNoSuchNode: its own 404 is the answer, with names that are near.
+func TestPlatformKnowsNoSuchNode(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	platform := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path != "/healthz" {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"error":{"code":"node_not_found"}}`)
+		}
+	}))
+	defer platform.Close()
+	file := worldOf(t, ln.Addr().(*net.TCPAddr).Port, platform.URL)
+	const node = "compute-node-77"
+	for _, args := range [][]string{
+		{"preflight", "--node-id", node}, {"preflight", "--node-id", node, "-o", "short"}, {"preflight", "--node-id", node, "-o", "json"},
+		{"preflight", "--node-id", node, "-o", "junit"}, {"preflight", "--node-id", node, "-o", "markdown"},
+		{"diag", "classify", node}, {"diag", "timeline", node}, {"diag", "bundle", node, "--file", filepath.Join(t.TempDir(), "b.tar.gz")},
+		{"node", "status", node}, {"node", "status", node, "compute-node-01"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			code, out, words := said(t, append(args, "--profile", file)...)
+			if code != exitUsage {
+				t.Errorf("exit code %d", code)
+			}
+			text := strings.Join(strings.Fields(out+words), " ")
+			if !strings.Contains(text, "knows no node "+node) || !strings.Contains(text, "compute-node-0") || strings.Contains(text, "do not decide") {
+				t.Errorf("it says %s", text)
+			}
+			untouched(t, ln)
+		})
+	}
+}
+
+// TestFilesThatAProfileNames: what cannot be is refused before the walk.
+func TestFilesThatAProfileNames(t *testing.T) {
+	garbage := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(garbage, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{
+		"ssh.identity": filepath.Join(t.TempDir(), "id"), "ssh.known_hosts": t.TempDir(), "trust.operator_ca": garbage, "trust.node_ca": garbage,
+	} {
+		t.Run(key, func(t *testing.T) {
+			section, field, _ := strings.Cut(key, ".")
+			file := filepath.Join(t.TempDir(), "p.yaml")
+			text := fmt.Sprintf("api_base: https://127.0.0.1:1\nnodes:\n  n1: {host: 127.0.0.1}\n%s:\n  %s: %s\n", section, field, value)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, out, words := said(t, "preflight", "--profile", file, "--node-id", "n1")
+			if code != exitUsage || out != "" || !strings.Contains(words, key) || !strings.Contains(words, value) {
+				t.Errorf("exit code %d: %s%s", code, out, words)
+			}
+		})
+	}
+}

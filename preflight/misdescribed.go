@@ -1,0 +1,112 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// mistaken says why what was seen by SSH is not of the node that is asked about, or not where its agent keeps things: "" where
+// it is. whole: the machine that answered is another one, so that nothing that was seen there is of this node.
+func mistaken(c *Case) (why string, whole bool) {
+	env, id := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	if env.Passed() && env.Env != nil && id != nil && id.Cert != nil && c.Subject.NodeID != "" {
+		if name := env.Env.Values["GPUAAS_NODE_ID"]; name != "" && name != c.Subject.NodeID && boundTo(id.Cert, name) {
+			return fmt.Sprintf("%s is %s, by its agent's settings and by its certificate", c.Subject.NodeHost, name), true
+		}
+	}
+	if !contactFresh(c) {
+		return "", false
+	}
+	unit, reach := c.Fact(diag.HopNodeReadiness, stepProcess), c.Fact(diag.HopNodeRuntimeAPI, stepReach)
+	noUnit := unit != nil && unit.Failure == diag.UnitMissing
+	noFiles := id != nil && id.Failure == diag.FileMissing && (reach == nil || reach.Failure == diag.FileMissing || inPhase(reach, "env"))
+	reports := fmt.Sprintf("while the agent of %s reports to the platform", c.Subject.NodeID)
+	switch {
+	case noUnit && noFiles:
+		return fmt.Sprintf("%s has neither the unit %s nor %s, %s", c.Subject.NodeHost, unit.Request.Target, id.Request.Cert, reports), true
+	case noUnit:
+		return fmt.Sprintf("%s has no unit %s, %s", c.Subject.NodeHost, unit.Request.Target, reports), false
+	case noFiles && reach != nil && reach.Failure == diag.FileMissing:
+		return fmt.Sprintf("%s has neither %s nor %s, %s", c.Subject.NodeHost, id.Request.Cert, reach.Request.CABundle, reports), false
+	}
+	return "", false
+}
+
+// boundTo reports whether the certificate is of the node with that name, and not of the one that was asked about.
+func boundTo(f *diag.CertFacts, name string) bool {
+	if f.NodeBound == nil || *f.NodeBound {
+		return false
+	}
+	return f.BoundTo == name || strings.HasSuffix(f.BoundTo, ":"+name) || slices.Contains(f.Leaf.DNSNames, name)
+}
+
+// excused takes the blame from findings that only say that the profile's words are not of this node.
+func excused(c *Case, findings []diag.Finding) []diag.Finding {
+	why, whole := mistaken(c)
+	if why == "" {
+		return findings
+	}
+	out := slices.Clone(findings)
+	for i := range out {
+		f := &out[i]
+		if f.Status != diag.StatusFail || len(f.Evidence) == 0 {
+			continue
+		}
+		fact := c.facts[f.Evidence[0]]
+		if fact == nil || fact.Vantage != Node || fact.Request.Op == diag.OpSSH || !whole && !absent(fact) {
+			continue
+		}
+		e := undecided(fact, "%s: %s", why, f.Text)
+		e.Signal = diag.SigProfileMismatch
+		out[i] = e
+	}
+	return out
+}
+
+// absent reports whether f found that something is not there.
+func absent(f *diag.Fact) bool {
+	switch f.Failure {
+	case diag.UnitMissing, diag.FileMissing, diag.BinaryMissing:
+		return true
+	}
+	return inPhase(f, "env")
+}
+
+// platformOffset is the platform's clock minus the operator's, by the platform's answers to this operator, and how far
+// that may be wrong; unknown without an answer that has a date.
+func platformOffset(c *Case) (offset, margin time.Duration, known bool) {
+	for _, at := range [...]struct {
+		hop  diag.HopID
+		step string
+	}{{diag.HopControlPlaneAccess, stepHealthz}, {diag.HopControlPlaneAccess, stepAuth}, {diag.HopNodeHeartbeat, stepReadModel}} {
+		f := c.Fact(at.hop, at.step)
+		if f == nil || f.HTTP == nil || f.HTTP.Date.IsZero() || f.At.IsZero() {
+			continue
+		}
+		took := time.Duration(f.DurationMS) * time.Millisecond
+		return f.HTTP.Date.Sub(f.At.Time), took + time.Second, true // a date has whole seconds
+	}
+	return 0, 0, false
+}
+
+// clockOfOperator is the finding where the operator's clock, which the node's was compared with, is wrong itself, or where
+// nobody can say which of the two is: nil where it is the node's.
+func clockOfOperator(c *Case, f *diag.Fact, node, margin time.Duration) *diag.Finding {
+	platform, give, known := platformOffset(c)
+	var out diag.Finding
+	switch bearable := maxClockSkew + margin + give; {
+	case !known:
+		out = undecided(f, "the clocks of the node and of this machine are %s apart, and no third one was read", node.Round(time.Millisecond))
+		out.Signal = diag.SigOperatorClockSkew
+	case (node - platform).Abs() <= bearable:
+		out = warn(diag.SigOperatorClockSkew, f, "the clocks of node and platform agree, and this machine's is %s off", (-node).Round(time.Millisecond))
+		out.Failure = diag.ClockSkew
+	default:
+		return nil
+	}
+	return &out
+}

@@ -1,0 +1,166 @@
+package vantage
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// refusing is an agent that lists its keys and refuses to sign.
+type refusing struct{ agent.Agent }
+
+func (refusing) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
+	return nil, errors.New("denied by its owner")
+}
+
+// newAgent is an agent that holds n keys.
+func newAgent(t *testing.T, n int) agent.Agent {
+	t.Helper()
+	ring := agent.NewKeyring()
+	for range n {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ring
+}
+
+// TestOperatorsOwn: whatever keeps an operator from logging in before the node's answer could differ has a word of its own,
+// which is never one of the node's.
+func TestOperatorsOwn(t *testing.T) {
+	t.Setenv("HOME", t.TempDir()) // without keys, and without known hosts
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, tc := range []struct {
+		name, says string
+		do         func(t *testing.T, s *sshtest.Server, cfg *NodeConfig)
+		word       diag.Failure
+	}{
+		{"no key at all", "no key to offer", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.Identity = "" }, diag.SSHNoKey},
+		{"no agent behind the socket", "does not answer", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.Identity, c.AgentSocket = "", filepath.Join(t.TempDir(), "gone")
+		}, diag.SSHNoKey},
+		{"an agent without keys", "no key to offer", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.Identity, c.AgentSocket = "", listenAgent(t, agent.NewKeyring())
+		}, diag.SSHNoKey},
+		{"an agent that refuses to sign", "did not sign", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.Identity, c.AgentSocket = "", listenAgent(t, refusing{newAgent(t, 1)})
+		}, diag.SSHNoKey},
+		{"the key file is a folder", "reading identity", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.Identity = t.TempDir() }, diag.SSHNoKey},
+		{"the key file is no key", "cannot be read", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.Identity = writeFile(t, "id", []byte("no key"))
+		}, diag.SSHNoKey},
+		{"known_hosts is empty", "accepted yet", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.KnownHosts = writeFile(t, "known_hosts", nil)
+		}, diag.SSHHostKeyUnknown},
+		{"known_hosts is not there", "does not exist", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.KnownHosts = filepath.Join(t.TempDir(), "gone")
+		}, diag.SSHHostKeyUnknown},
+		{"known_hosts is garbage", "known host keys", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.KnownHosts = writeFile(t, "known_hosts", []byte("host ssh-ed25519 %%%\n"))
+		}, diag.SSHSetup},
+		{"known_hosts is a folder", "known host keys", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.KnownHosts = t.TempDir() }, diag.SSHSetup},
+		{"ssh_config is a folder", "ssh_config", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) { c.ConfigFile = t.TempDir() }, diag.SSHSetup},
+		{"ssh_config has a ProxyCommand", "ProxyCommand", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.ConfigFile = writeFile(t, "config", []byte("Host *\n  ProxyCommand nc %h %p\n"))
+		}, diag.SSHSetup},
+		{"no host", "no host to dial", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.Host = "" }, diag.SSHSetup},
+		{"a jump host without a name", "jump host", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.Jump = "ops@" }, diag.SSHSetup},
+		{"a jump host that is not there", "at jump host", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.Jump = "127.0.0.1:1" }, diag.SSHJump},
+		{"a jump host that says nothing", "at jump host", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.Jump, c.ConnectTimeout = silent.Addr().String(), 300*time.Millisecond
+		}, diag.SSHJump},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := sshtest.Start(t, sshtest.Config{})
+			cfg := configFor(t, s)
+			tc.do(t, s, &cfg)
+			f := loginFact(within(t, 30*time.Second), open(t, cfg))
+			if f.Failure != tc.word || !f.Failure.Operator() || !strings.Contains(f.Detail, tc.says) {
+				t.Errorf("%q at %s, want %q, and %q in %q", f.Failure, f.Phase, tc.word, tc.says, f.Detail)
+			}
+			if s.Logins() != 0 {
+				t.Error("somebody logged in")
+			}
+		})
+	}
+}
+
+// TestJumpIsWaitedFor: who gives up while a jump host is silent does not say that of the node.
+func TestJumpIsWaitedFor(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	cfg := configFor(t, sshtest.Start(t, sshtest.Config{}))
+	cfg.SSH.Jump = silent.Addr().String()
+	f := loginFact(within(t, 300*time.Millisecond), open(t, cfg))
+	wantFailure(t, f, diag.SSHJump, "banner")
+}
+
+// TestKeysThatWereNotOffered: a server that refuses some keys was not asked about the others.
+func TestKeysThatWereNotOffered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do   func(t *testing.T, c *NodeConfig)
+		want int
+	}{
+		"all were":              {func(*testing.T, *NodeConfig) {}, 0},
+		"too many":              {func(t *testing.T, c *NodeConfig) { c.SSH.Identity, c.AgentSocket = "", listenAgent(t, newAgent(t, 7)) }, 1},
+		"an agent that is gone": {func(t *testing.T, c *NodeConfig) { c.AgentSocket = filepath.Join(t.TempDir(), "gone") }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("HOME", t.TempDir())
+			s := sshtest.Start(t, sshtest.Config{})
+			s.Set(sshtest.RejectAuth)
+			cfg := configFor(t, s)
+			tc.do(t, &cfg)
+			f := loginFact(within(t, 30*time.Second), open(t, cfg))
+			wantFailure(t, f, diag.SSHAuth, "auth")
+			if f.SSH.NotOffered != tc.want {
+				t.Errorf("%d not offered, want %d: %s", f.SSH.NotOffered, tc.want, f.Detail)
+			}
+		})
+	}
+}
+
+// TestEmptyHostIsNeverDialled: an empty name is this machine, to the network.
+func TestEmptyHostIsNeverDialled(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	cfg := configFor(t, sshtest.Start(t, sshtest.Config{}))
+	cfg.Host, cfg.SSH.Port = "", ln.Addr().(*net.TCPAddr).Port
+	cfg.ConfigFile = writeFile(t, "config", fmt.Appendf(nil, "Host *\n  User root\n"))
+	ctx := within(t, 10*time.Second)
+	f := loginFact(ctx, open(t, cfg))
+	wantFailure(t, f, diag.SSHSetup, "config")
+	if _, err := TrustFirstKey(ctx, cfg); !errors.Is(err, errNoHost) {
+		t.Errorf("trust: %v", err)
+	}
+	_ = ln.(*net.TCPListener).SetDeadline(time.Now().Add(200 * time.Millisecond))
+	if c, err := ln.Accept(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("somebody dialled: %v %v", c, err)
+	}
+}
