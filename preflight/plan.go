@@ -128,6 +128,7 @@ func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 			}
 			row.Steps = append(row.Steps, s.Name)
 		}
+		row.Vantages = h.places(row)
 		if row.Skip == "" && len(row.Left) > 0 && len(row.Left) == measuring(&h) {
 			row.Skip = row.Left[row.Steps[0]]
 		}
