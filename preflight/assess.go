@@ -24,7 +24,7 @@ func assess(chain []Hop, c *Case) []diag.HopResult {
 func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResult {
 	p := c.planned(h.ID)
 	r := diag.HopResult{
-		ID: h.ID, Title: h.Title, Layer: h.Layer, Vantage: strings.Join(h.From(), "+"), BudgetMS: p.BudgetMS,
+		ID: h.ID, Title: h.Title, Layer: h.Layer, Vantage: strings.Join(h.places(p), "+"), BudgetMS: p.BudgetMS,
 	}
 	if p.Skip != "" {
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}

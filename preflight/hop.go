@@ -8,6 +8,7 @@ package preflight
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -108,6 +109,17 @@ type Counter struct {
 
 // factID names the fact of a step.
 func factID(hop diag.HopID, step string) string { return string(hop) + "/" + step }
+
+// places are the vantages of a hop by its plan: the platform's host only where a step is asked from there.
+func (h *Hop) places(p diag.PlannedHop) []string {
+	there := func(s Step) bool {
+		return s.From == Platform && p.Left[s.Name] == "" && slices.Contains(p.Steps, s.Name)
+	}
+	if slices.ContainsFunc(h.Steps, there) {
+		return h.From()
+	}
+	return slices.DeleteFunc(h.From(), func(v string) bool { return v == Platform })
+}
 
 // From lists the vantages of the hop's steps, operator first.
 func (h *Hop) From() []string {

@@ -192,6 +192,7 @@ func (why reasons) planned(h *Hop, p profile.Profile, s diag.Subject, o Options)
 		row.Left[step.Name], why[factID(h.ID, step.Name)] = left.text, left
 		absent = absent && left.absent
 	}
+	row.Vantages = h.places(row)
 	if whole.text == "" && measuring > 0 && len(row.Left) == measuring {
 		whole, whole.absent = first, absent
 	}

@@ -121,13 +121,26 @@ func short(hops ...diag.HopID) func(*profile.Profile) {
 	}
 }
 
+// TestOperatorThrottled: a limiter in front of the API says nothing of the API and of the node.
+func TestOperatorThrottled(t *testing.T) {
+	t.Parallel()
+	w := start(t, options{})
+	answer(w.platform.APIEdge, "/", 429, "Retry-After", "7")
+	r := w.walk(t)
+	first := hop(t, r, diag.HopControlPlaneAccess)
+	if r.Verdict.Outcome != diag.OutcomeInconclusive || r.Verdict.Blame != nil || !strings.Contains(first.Because, "throttles this operator") {
+		t.Errorf("%s: %s\n%s", r.Verdict.Outcome, first.Because, describe(r))
+	}
+	for _, id := range []diag.HopID{diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus, diag.HopNodeTerminalReachability} {
+		if h := hop(t, r, id); h.Status != diag.StatusPass {
+			t.Errorf("%s is %s: %s%s", id, h.Status, h.Text, h.Because)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	roundtrip := options{profile: short(diag.HopNodeTaskRoundtrip)}
 	for _, f := range []fault{
-		{
-			name: "operator throttled", do: func(_ *testing.T, w *world) { answer(w.platform.APIEdge, "/", 429, "Retry-After", "7") },
-			hop: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable, failure: diag.HTTPRateLimited, confidence: diag.Likely,
-		},
 		{
 			name: "control plane stopped", do: func(t *testing.T, w *world) {
 				if err := w.platform.Stop(); err != nil {

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strconv"
@@ -95,6 +96,29 @@ func TestAttempts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestNothingIsDialledTooLate: where the time is up before the first address is dialled, that is the failure.
+func TestNothingIsDialledTooLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		late func(context.Context) (context.Context, context.CancelFunc)
+		word diag.Failure
+	}{
+		"cancelled": {context.WithCancel, diag.Cancelled},
+		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithDeadline(ctx, time.Now().Add(-time.Second))
+		}, diag.TCPTimeout},
+	} {
+		ctx, cancel := c.late(t.Context())
+		cancel()
+		p := newProber(t)
+		f := diag.Fact{}
+		climb := p.newClimb(diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1"}, &f)
+		climb.addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+		if climb.connect(ctx) || f.Failure != c.word || f.TCP.Remote != "127.0.0.1:1" {
+			t.Errorf("%s: %s in %s, %+v", name, f.Failure, f.Phase, f.TCP)
+		}
 	}
 }
 

@@ -78,6 +78,9 @@ func (c *climb) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
 	for {
 		next := r.start(ctx)
 		if r.pending == 0 {
+			if len(r.attempts) == 0 { // the time was up before anything was dialled
+				r.best = attempt{err: context.Cause(ctx), remote: net.JoinHostPort(c.addrs[0].String(), c.to.port)}
+			}
 			return r.best, r.attempts
 		}
 		timer := time.NewTimer(next)
