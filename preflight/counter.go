@@ -16,6 +16,8 @@ const (
 	counterHostView     = "host-view"
 	counterPinned       = "pinned"
 	counterFromOperator = "from-operator"
+	counterProfileURL   = "profile-url"
+	counterOtherRoute   = "other-route"
 )
 
 // ladderCounters are the counter-probes that any failing network probe deserves, by the phase in which it failed:

@@ -33,6 +33,7 @@ type Hop struct {
 	Title       string
 	Layer       diag.Layer
 	ExplainedBy []diag.HopID  // hops whose failure makes a failure here a symptom; applied transitively
+	Behind      []diag.HopID  // hops whose silence explains a failure here that shows no fault of its own; see platformReads
 	Budget      time.Duration // for the hop's steps and counter-probes together
 	Steps       []Step
 	Judge       func(c *Case) []diag.Finding // the most telling finding first; none: as far as the steps came

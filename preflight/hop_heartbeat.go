@@ -16,6 +16,7 @@ func nodeHeartbeat() Hop {
 	return Hop{
 		ID: id, Title: "node heartbeat is current", Layer: diag.LayerManagement, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
+		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that takes no task writes down no heartbeat either
 		Steps: []Step{{
 			Name: stepReadModel, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
 			Ask: func(e *Env, _ *Case) diag.Request {
@@ -49,9 +50,7 @@ func nodeHeartbeat() Hop {
 			case age > stale:
 				out := fail(diag.SigHeartbeatStale, f, "last heartbeat %s ago, stale after %s", ago(age), stale)
 				out.Culprit = culpritSilentNode
-				if sshSilent(c) {
-					out.Text += "; nor does anything answer SSH at the node, so it is the machine or its network"
-				}
+				claim(c, &out, claimMachine)
 				return []diag.Finding{out}
 			}
 			return nil

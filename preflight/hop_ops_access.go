@@ -43,10 +43,8 @@ func nodeOpsAccess() Hop {
 			if guest == "down" || guest == "stopped" || guest == "unreachable" {
 				sig, text = diag.SigOpsAccessUnhealthy, text+"; the provider says that the guest agent is "+guest
 			}
-			if heartbeatFresh(c) {
-				text += "; the agent itself reports, so it is not down"
-			}
 			out := fail(sig, f, "%s", text)
+			claim(c, &out, claimAgentAlive)
 			if sshSilent(c) {
 				out.Culprit = culpritSilentNode
 			}

@@ -145,6 +145,9 @@ func junitCase(r *diag.Report, h *diag.HopResult, failOn string) JUnitCase {
 		c.Failure = &JUnitProblem{Message: message, Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n"}
 	case h.Status == diag.StatusInconclusive:
 		c.Error = &JUnitProblem{Message: message, Type: string(h.Status)}
+		if b := r.Verdict.Blame; b != nil && b.Hop == h.ID {
+			c.Error.Text = "\n" + junitText(r, h) + "\n"
+		}
 	case h.Status == diag.StatusSkipped, h.Status == diag.StatusNotReached:
 		c.Skipped = &JUnitProblem{Message: h.Status.Words() + ": " + message}
 	default:
