@@ -1,5 +1,6 @@
-# What to run: make build, make test, make demo. `make help` lists the rest. Needs Go, git and make; the lab also needs
-# root on Linux, and installs the Debian packages that it lacks.
+# What to run: make build, make test, make demo. `make help` lists the rest. Needs Go, git and make. The lab also needs
+# root on Linux. As root on Debian or Ubuntu the lab and the tests install the packages that they lack (INSTALL=no: the
+# tests install none, and skip what needs one).
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -30,13 +31,17 @@ PATIENCE = -timeout 40m
 # detector: compiling is what takes the time.
 MUTANTS = -tags mutants -count=1 -run TestMutants ./chaos/node ./chaos/drill
 
+# For `go test` of the fast suite: PACKAGES=./agent/... tests these alone, TESTFLAGS=-json prints events.
+PACKAGES  ?= ./...
+TESTFLAGS ?=
+
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # The race detector needs cgo, so a C compiler; without one the same tests run without it.
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: build drill-agent dist test test-fast test-lab demo drills crash-matrix lint golden schema picture bench bench-quick clean help
+.PHONY: build drill-agent dist test test-fast test-lab test-bare test-bare-lab bare demo drills crash-matrix lint golden schema picture bench bench-quick clean help
 
 build: ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform
 	@mkdir -p bin
@@ -60,16 +65,17 @@ dist: ## dist/OS-ARCH/: the tool for Linux and macOS, the rest for Linux
 
 test: test-fast test-lab ## the fast suite, then on root the lab suite
 
-test-fast: ## everything that needs no root
+test-fast: ## everything that needs no lab; as root it installs the packages that the tests run
+	@$(GO) run ./internal/testneeds fast
 ifneq ($(CC_FOUND),)
-	CGO_ENABLED=1 $(GO) test -race $(PATIENCE) ./...
-	CGO_ENABLED=1 $(GO) test -race $(OLD_TERMINAL)
-	$(GO) test $(MUTANTS)
+	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(PATIENCE) $(PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(OLD_TERMINAL)
+	$(GO) test $(TESTFLAGS) $(MUTANTS)
 else
 	@echo "note: no C compiler, so without the race detector"
-	$(GO) test $(PATIENCE) ./...
-	$(GO) test $(OLD_TERMINAL)
-	$(GO) test $(MUTANTS)
+	$(GO) test $(TESTFLAGS) $(PATIENCE) $(PACKAGES)
+	$(GO) test $(TESTFLAGS) $(OLD_TERMINAL)
+	$(GO) test $(TESTFLAGS) $(MUTANTS)
 endif
 
 test-lab: ## walks, faults and drills on real machines
@@ -78,6 +84,7 @@ ifneq ($(shell id -u),0)
 else ifneq ($(shell uname -s),Linux)
 	@echo "lab suite skipped: needs Linux"
 else
+	@$(GO) run ./internal/testneeds lab
 	@$(MAKE) --no-print-directory build drill-agent
 	@was=; if bin/gpuaasctl lab status >/dev/null 2>&1; then was=up; \
 		echo "note: the lab that is up is taken down for the tests, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
@@ -86,6 +93,22 @@ else
 	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e ./chaos/node; code=$$?; \
 	if bin/gpuaasctl lab status >/dev/null 2>&1; then bin/gpuaasctl lab down; fi; \
 	if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
+endif
+
+# A program that this host happens to have hides that nothing installs it.
+test-bare: ## the fast suite in a bare Debian that has Go, git and make; then the lab suite's packages (root)
+	@$(MAKE) --no-print-directory bare ARGS="$(PACKAGES)"
+
+test-bare-lab: ## make demo and a part of the lab suite in a bare Debian, where no lab is up (root)
+	@$(MAKE) --no-print-directory bare ARGS=lab
+
+bare:
+ifneq ($(shell id -u),0)
+	@echo "tests in a bare Debian skipped: need root"
+else ifneq ($(shell uname -s),Linux)
+	@echo "tests in a bare Debian skipped: need Linux"
+else
+	$(GO) run ./internal/baretest $(ARGS)
 endif
 
 demo: build ## a lab of real machines, and one walk over it
@@ -101,6 +124,7 @@ drills: build drill-agent ## every drill once, on a lab, and one table of what c
 CRASH_NODES ?= 4
 
 crash-matrix: ## every step of a drill, and everything that can die at it, on a lab of its own (CRASH_NODES=4)
+	@$(GO) run ./internal/testneeds lab
 	@$(MAKE) --no-print-directory build
 	@$(GO) test -c -o bin/crash-matrix.test ./e2e
 	@was=; if bin/gpuaasctl lab status >/dev/null 2>&1; then was=up; \
@@ -125,9 +149,11 @@ picture: ## docs/table.svg, docs/hops.md, docs/drills.md and the made parts of R
 	$(GO) run ./internal/docgen
 
 bench: ## one table of ratios
+	@$(GO) run ./internal/testneeds bench
 	$(GO) run ./bench
 
 bench-quick: ## the same in under two minutes
+	@$(GO) run ./internal/testneeds bench
 	$(GO) run ./bench -quick
 
 clean: ## take away what was built

@@ -117,6 +117,7 @@ type Loop struct {
 	Armed    bool          // a timer will begin the next round
 	Began    time.Duration // of the round in flight
 	Failing  diag.RecordReason
+	Told     bool          // the record has that it works, since the start and since it last failed; of the post loop alone
 	Since    time.Duration // when it began to fail for that reason
 	Backoff  Backoff
 }

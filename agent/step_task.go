@@ -189,22 +189,34 @@ func (t *turn) resultPosted(w ResultPosted) {
 		t.s.Counters.ResultsPosted++
 		t.s.Results = rest
 		t.remember(result)
+		t.delivered(l, o)
 		t.recovered(l, TimerPost)
 	case o.Final || t.stopping():
 		t.s.Counters.ResultFailures++
-		t.s.Results = rest
+		t.s.Results, l.Told = rest, false
 		t.remember(result)
 		t.do(Record{decision(o, string(TimerPost), "drop", func(d *Decision) {
 			d.TaskID, d.Correlation = result.TaskID, result.Correlation
 		})})
 	default: // the next try begins with another one: a result that is refused must not hold up the rest
 		t.s.Counters.ResultFailures++
-		t.s.Results = with(rest, result)
+		t.s.Results, l.Told = with(rest, result), false
 		o.Correlation, o.Slow = result.Correlation, t.s.denied()
 		t.retry(l, TimerPost, o, result.TaskID)
 	}
 	t.post()
 	t.wait()
+}
+
+// delivered records that the platform takes results: once since the start, and once after a failure. The record's last
+// good contact is a heartbeat's, so without this entry a failure of long ago reads like one of now.
+func (t *turn) delivered(l *Loop, o Outcome) {
+	if l.Told {
+		return
+	}
+	l.Told = true
+	t.do(Record{Decision{Reason: diag.RecProcessAlive, About: string(TimerPost), What: diag.DecisionDelivered,
+		Status: o.Status, Correlation: o.Correlation}})
 }
 
 // remember keeps a result that is done with, so that its task is not executed again.

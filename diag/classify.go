@@ -28,6 +28,8 @@ type Classification struct {
 	// all five points pass and no hop fails: the node works, and should be looked at.
 	Healthy   bool         `json:"healthy"`
 	Warning   bool         `json:"warning,omitempty"`
+	Minor     bool         `json:"minor,omitempty"`  // of a walk: what stands is of P2, and nothing that was measured fails; some may not have been
+	Beside    string       `json:"beside,omitempty"` // of a walk whose blame is about something else: how the two go together
 	Checklist []CheckPoint `json:"checklist"`
 	Because   []string     `json:"because,omitempty"` // the evidence that decided
 	Losers    []Candidate  `json:"losers,omitempty"`  // reasons that some evidence speaks for, most pressing first
@@ -51,11 +53,13 @@ func Classify(e Evidence) Classification {
 		c.Reason, c.Because = standing[0].Reason, standing[0].Evidence
 	}
 	row, _ := LookupReason(c.Reason)
-	c.Title, c.Owner, c.Next, c.Layer, c.Runbook = row.Title, row.Owner, row.NextAction, row.Layer, row.Runbook
+	seen := v.seen()
+	c.Title, c.Next = row.Title.Say(seen), row.NextAction.Say(seen)
+	c.Owner, c.Layer, c.Runbook = row.Owner, row.Layer, row.Runbook
 	c.Severity, c.State = row.Severity, v.state(&row)
 	budget := Budget{row.Detect, row.Repair}
 	if m := scenarioOf(c.Reason, v); m != nil {
-		c.Scenario, c.Component, c.Next = m.ID, m.Component, m.Recovery
+		c.Scenario, c.Component, c.Next = m.ID, m.Component, m.Recovery.Say(seen)
 		c.Severity, budget = m.Severity, Budget{m.Detect, m.Repair}
 	}
 	budget = budget.tightened(e.Budgets[c.Severity])
@@ -63,14 +67,40 @@ func Classify(e Evidence) Classification {
 	c.Losers = inOrder(append(losers, standing[min(1, len(standing)):]...))
 	works := !slices.ContainsFunc(v.points[:], func(p CheckPoint) bool { return p.Status != MarkPass })
 	c.Healthy = works && c.Reason == ReasonNone
-	c.Warning = works && c.Reason != ReasonNone && minor(standing) && !slices.ContainsFunc(e.Probes, func(p Probed) bool { return p.Status == StatusFail })
-	c.UserState, c.UserText = v.shown(standing)
+	c.Minor = c.Reason != ReasonNone && minor(standing) && v.unfailed()
+	c.Warning = works && c.Reason != ReasonNone && minor(standing) && !v.hopFails()
+	c.UserState, c.UserText = v.shown(standing, seen)
 	bad := max(grave(c.State), grave(c.UserState)) >= grave(UserOperator)
 	if c.Reason == ReasonNone && !works || c.Reason != ReasonNone && !bad && !v.heard() {
 		// "normal" is said of what was measured, and "passes by itself" of a node that was seen to work
 		c.UserState, c.UserText = UserUnknown, ""
 	}
 	return c
+}
+
+// NeedsSomebody reports whether the reason is a fault that somebody has to look at: no warning, and not a reason of which
+// too little is known. A walk that passes has none.
+func (c *Classification) NeedsSomebody() bool {
+	return c.Reason != ReasonNone && !c.Minor && !c.Warning && c.UserState != UserUnknown
+}
+
+// hopFails reports whether some hop of a walk failed.
+func (v *view) hopFails() bool {
+	return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Status == StatusFail })
+}
+
+// unfailed reports whether there was a walk, and neither a hop of it nor a point of the checklist fails. That the platform
+// remembers a task or a task wait that failed is no measurement of now.
+func (v *view) unfailed() bool {
+	if len(v.Probes) == 0 || v.hopFails() {
+		return false
+	}
+	for _, id := range []PointID{PointHeartbeat, PointIssuer, PointBacklog} {
+		if v.point(id).Status == MarkFail {
+			return false
+		}
+	}
+	return true
 }
 
 // minor reports whether nothing worse than P2 stands.
@@ -151,7 +181,8 @@ func (v *view) aside(code ReasonCode) string {
 
 // state is the reason's state family. A certificate recovers by itself only with a current token.
 func (v *view) state(row *Reason) UserState {
-	if row.Code == ReasonCertExpired && v.token != TokenCurrent {
+	switch {
+	case row.Code == ReasonCertExpired && v.token != TokenCurrent, row.Code == ReasonIdentityRejectedRecoverable && v.token == TokenGone:
 		return UserOperator
 	}
 	return row.State
@@ -160,13 +191,13 @@ func (v *view) state(row *Reason) UserState {
 // shown is what users are shown of all reasons that stand: the gravest state, and the words of the reason that is
 // nearest to them. While the workload runs and its route answers, a fault of the management layer is at most temporary
 // to a user. Security is never softened.
-func (v *view) shown(standing []Candidate) (UserState, string) {
+func (v *view) shown(standing []Candidate, seen Seen) (UserState, string) {
 	green := workloadRuns(v) && v.passes(HopAppUserRoute)
 	state, text, near := UserNormal, "", false
 	for _, k := range standing {
 		row, _ := LookupReason(k.Reason)
 		s := v.state(&row)
-		words := row.Shown(s)
+		words := row.Shown(s, seen)
 		if green && row.Layer == LayerManagement && s != UserSecurity && grave(s) > grave(UserTemporary) {
 			s = UserTemporary
 		}

@@ -6,7 +6,11 @@ import "slices"
 
 // workloadRuns reports whether the workload was just seen running, by a probe on its node or by the platform's own
 // last completed look.
-func workloadRuns(v *view) bool { return v.passes(HopAppRuntimeLiveness) }
+func workloadRuns(v *view) bool {
+	return v.passes(HopAppRuntimeLiveness) || slices.ContainsFunc(v.Probes, func(p Probed) bool {
+		return p.Hop == HopAppRuntimeLiveness && p.Signal == SigAppCredentialFailing // it runs, and its credential is refused
+	})
+}
 
 // passes reports whether a hop passed.
 func (v *view) passes(id HopID) bool { return passes(v.Probes, id) }

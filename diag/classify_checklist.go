@@ -44,15 +44,50 @@ func checklist(e *Evidence) [len(Points)]CheckPoint {
 		if e.Node != nil {
 			sources = append(sources, e.Node.Checklist)
 		}
-		for _, source := range sources {
+		for k, source := range sources {
 			if p, known := worst(source, id); known {
 				list[i] = p
+				if k < 2 {
+					list[i].Text += contradicted(e, p)
+				}
 				break
+			}
+		}
+		if n := e.Node; id == PointHeartbeat && n != nil && n.HeartbeatAge == nil && e.heardLately() {
+			contact := fmt.Sprintf("last contact %s ago", age(*n.ContactAge))
+			if list[i].Status == MarkUnknown {
+				list[i].Text = contact + "; when the last heartbeat came is not known"
+			} else {
+				list[i].Text += "; " + contact
 			}
 		}
 	}
 	return list
 }
+
+// contradicted names the platform's own word on a point where it is another than what was measured.
+func contradicted(e *Evidence, p CheckPoint) string {
+	if e.Node == nil {
+		return ""
+	}
+	theirs, known := worst(e.Node.Checklist, p.ID)
+	switch {
+	case !known || theirs.Status == p.Status:
+	case p.ID == PointHeartbeat || p.ID == PointIssuer:
+		return "; the platform's own checklist says " + string(theirs.Status)
+	case p.Status == MarkPass: // a task and a task wait are events: what the platform remembers came first
+		return "; the platform remembers that it failed"
+	}
+	return ""
+}
+
+// heardLately reports whether the platform had contact with the agent, by any request, within the policy.
+func (e *Evidence) heardLately() bool {
+	return e.Node != nil && e.Node.ContactAge != nil && e.Node.StaleAfter > 0 && *e.Node.ContactAge <= e.Node.StaleAfter
+}
+
+// unheard reports whether the platform no longer hears the agent: no heartbeat, nor any other request.
+func (v *view) unheard() bool { return v.point(PointHeartbeat).Status == MarkFail && !v.heardLately() }
 
 // point is how one of the five stands.
 func (v *view) point(id PointID) CheckPoint { return v.points[slices.Index(Points[:], id)] }
@@ -82,9 +117,12 @@ func ownPoints(e *Evidence) []CheckPoint {
 		out = append(out, CheckPoint{id, mark, fmt.Sprintf(format, args...)})
 	}
 	if n := e.Node; n != nil {
-		if n.HeartbeatAge != nil && n.StaleAfter > 0 {
+		switch {
+		case n.HeartbeatAge != nil && n.StaleAfter > 0:
 			add(PointHeartbeat, *n.HeartbeatAge <= n.StaleAfter, "last heartbeat %s ago, stale after %s", age(*n.HeartbeatAge), n.StaleAfter)
-		} else if n.NeverHeard {
+		case n.ContactAge != nil && n.StaleAfter > 0 && !e.heardLately(): // a heartbeat would be a contact
+			add(PointHeartbeat, false, "last contact %s ago, stale after %s", age(*n.ContactAge), n.StaleAfter)
+		case n.NeverHeard:
 			add(PointHeartbeat, false, "no heartbeat ever came")
 		}
 		if n.StaleTasks != nil {

@@ -16,6 +16,10 @@ type Evidence struct {
 	Probes []Probed       // what hops found, at the node, at the edge and at the workload
 	Points []CheckPoint   // of the checklist, as probes measured them just now
 	Token  TokenState     // of the node's recovery token, as seen on the node
+	// Passed: the evidence is of a walk that passes, so that an entry of the record speaks of its time and not of now.
+	Passed bool
+	// CertGood: the node's certificate was seen to be in order: dates, key, name, and an issuer that the ingress asks for.
+	CertGood bool
 
 	// Denials are refusals of the node's identity.
 	Denials []Denial
@@ -25,9 +29,10 @@ type Evidence struct {
 
 // NodeEvidence is the read model of a node.
 type NodeEvidence struct {
-	HeartbeatAge *time.Duration // by the platform's own clock
+	HeartbeatAge *time.Duration // of the last heartbeat that was taken in, by the platform's own clock; nil: the platform does not say
+	ContactAge   *time.Duration // of its last contact with the agent, by any request
 	NeverHeard   bool           // the platform says that no heartbeat ever came
-	StaleAfter   time.Duration  // policy node.heartbeat_stale_after_seconds
+	StaleAfter   time.Duration  // policy node.heartbeat_stale_after_seconds, for both ages
 
 	Identity string     // accepted, or the code with which the node's credentials are denied
 	Posture  string     // the agent's own, when it sent its last heartbeat: serving | recovering | stopped | quarantined

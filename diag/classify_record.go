@@ -41,9 +41,12 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			continue
 		}
 		newest[string(code)+" "+n.About] = true
-		why := outdated(entries, i, boot, points)
+		why := outdated(entries, i, boot, points, e.accepted())
 		if hop := refutes(code); why == "" && hop != "" && passes(e.Probes, hop) {
 			why = fmt.Sprintf("superseded: the node wrote it at %s, and %s passes", stamp(n.At), hop)
+		}
+		if why == "" {
+			why = asOf(e, entries, i, code)
 		}
 		if why != "" {
 			if r.then[code] == "" {
@@ -64,8 +67,9 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	return r
 }
 
-// outdated says why entry i does not speak of the present, "" when it does.
-func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]CheckPoint) string {
+// outdated says why entry i does not speak of the present, "" when it does. accepted says
+// how the node's certificate was seen to be accepted just now, "" where it was not.
+func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]CheckPoint, accepted string) string {
 	n := &entries[i]
 	if n.Reason == RecClonedIdentity {
 		for k := i + 1; k < len(entries); k++ {
@@ -93,6 +97,9 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 	if begun := beganAnew(entries, i); begun != nil {
 		return fmt.Sprintf("superseded: the node wrote it at %s, and has not again since its agent began anew at %s", stamp(n.At), stamp(begun.At))
 	}
+	if accepted != "" && (n.About == "identity" || identityReason(reasonOfEntry(entries, i))) {
+		return fmt.Sprintf("superseded: the node wrote it at %s, and %s", stamp(n.At), accepted)
+	}
 	if p := denies(n); p != "" {
 		for _, c := range points {
 			if c.ID == p && c.Status == MarkPass {
@@ -103,8 +110,27 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 	return ""
 }
 
+// asOf says why an entry that nothing outdates is of its time all the same, "" where it is not: of a walk that passes, and of
+// a result that the node could not post before it had good contact again, where a walk looked and found nothing of it. Only
+// a cloned identity is never of its time.
+func asOf(e *Evidence, entries []RecordEntry, i int, code ReasonCode) string {
+	n := &entries[i]
+	switch {
+	case code == ReasonClonedIdentity:
+	case e.Passed:
+		return fmt.Sprintf("as of %s: this walk passes, and did not look at it again", stamp(n.At))
+	case n.About == "task_result" && len(e.Probes) > 0 && slices.ContainsFunc(entries[i+1:], func(l RecordEntry) bool { return contact(&l) }):
+		return fmt.Sprintf("as of %s: the node had good contact since, and this walk saw no result that was not taken", stamp(n.At))
+	}
+	return ""
+}
+
 // DecisionContact marks the entry that tells of a good contact: the platform answered this node as its own.
 const DecisionContact = "contact"
+
+// DecisionDelivered marks the entry that tells that the platform took a task's result. Agents write it since results have
+// a good contact of their own: the one above is a heartbeat's.
+const DecisionDelivered = "delivered"
 
 // released reports whether the entry tells that the platform took a quarantined node back, which is an operator's decision.
 func released(n *RecordEntry) bool { return n.Reason == RecClonedIdentity && n.Decision == "release" }
@@ -125,10 +151,32 @@ func refutes(code ReasonCode) HopID {
 	return ""
 }
 
+// accepted says how the node's certificate was seen to be accepted just now: by a task wait of this walk, or by the
+// platform, unless a task wait was refused. "" where it was not.
+func (e *Evidence) accepted() string {
+	wait, measured := worst(e.Points, PointWait)
+	switch {
+	case measured && wait.Status == MarkPass:
+		return string(wait.ID) + " passes: " + wait.Text
+	case !measured && e.heardLately():
+		return "the platform hears the node"
+	}
+	return ""
+}
+
+// identityReason reports whether a reason is about the node's certificate: none of these holds while the platform accepts it.
+func identityReason(code ReasonCode) bool {
+	switch code {
+	case ReasonCertExpired, ReasonIdentityRejectedRecoverable, ReasonRecoveryTokenMissing, ReasonIdentityRevokedOrFenced, ReasonCertUntrustedByIngress:
+		return true
+	}
+	return false
+}
+
 // beganAnew is the agent's start after entry i, in a record that knows of no contact at all: one ring alone does not have
 // them. What still holds is written again soon after a start.
 func beganAnew(entries []RecordEntry, i int) *RecordEntry {
-	if slices.ContainsFunc(entries, func(e RecordEntry) bool { return contact(&e) }) {
+	if slices.ContainsFunc(entries, func(e RecordEntry) bool { return contact(&e) && e.Decision != DecisionDelivered }) {
 		return nil
 	}
 	for k := len(entries) - 1; k > i; k-- {
@@ -141,7 +189,7 @@ func beganAnew(entries []RecordEntry, i int) *RecordEntry {
 
 // contact reports whether the entry proves that the platform answered this node as its own.
 func contact(n *RecordEntry) bool {
-	return n.Decision == DecisionContact || n.Reason == RecSelfUpdateCommitted
+	return n.Decision == DecisionContact || n.Decision == DecisionDelivered || n.Reason == RecSelfUpdateCommitted
 }
 
 // exchange reports whether the entry tells of one try of a loop, of which only the newest counts. What is written about
@@ -242,7 +290,7 @@ func reasonOfRecord(wrote RecordReason) ReasonCode {
 }
 
 func entryLine(n *RecordEntry) string {
-	text := fmt.Sprintf("host record: %s %s, %s", stamp(n.At), n.Reason, n.About)
+	text := fmt.Sprintf("host record, as of %s: %s, %s", stamp(n.At), n.Reason, n.About)
 	for _, s := range []string{string(n.Failure), n.Code, n.Decision} {
 		if s != "" {
 			text += ", " + s

@@ -2,6 +2,7 @@ package diag
 
 import (
 	"fmt"
+	"net"
 	"slices"
 )
 
@@ -25,11 +26,11 @@ var rules = [...]rule{
 	{code: ReasonServerTLSUntrusted},
 	{code: ReasonRecoveryEnrollmentBlocked, also: enrollmentBlocked},
 	{code: ReasonCertExpired, also: certExpired, unless: withoutToken},
-	{code: ReasonIdentityRejectedRecoverable, also: rejected, unless: withoutToken},
+	{code: ReasonIdentityRejectedRecoverable, also: rejected, unless: badWithoutToken},
 	{code: ReasonRecoveryTokenMissing, also: tokenNeeded},
 	{code: ReasonEdgeRateLimited},
 	{code: ReasonControlPlaneUnreachable},
-	{code: ReasonIPRouteDrift, also: addressMoved},
+	{code: ReasonIPRouteDrift, also: addressMoved, unless: ofItsLastHeartbeat},
 	{code: ReasonAgentDown},
 	{code: ReasonAgentVersionDrift, also: versionDiffers, unless: withoutAgent},
 	{code: ReasonTaskResultPostFailed},
@@ -143,13 +144,21 @@ func enrollmentBlocked(v *view) []string {
 
 func certExpired(v *view) []string {
 	lines := v.denied("expired")
-	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.point(PointHeartbeat).Status != MarkPass {
+	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.point(PointHeartbeat).Status != MarkPass && !v.heardLately() {
 		lines = append(lines, "read model: the node's certificate is past its date, and no heartbeat is current")
 	}
 	return lines
 }
 
 func rejected(v *view) []string { return v.denied("not_node_bound", "") }
+
+// badWithoutToken is withoutToken, of a certificate that is not known to be in order: one that is needs no token.
+func badWithoutToken(v *view) string {
+	if v.CertGood {
+		return ""
+	}
+	return withoutToken(v)
+}
 
 // withoutToken: what needs a new certificate and has no token for it is a missing token; nothing recovers by itself.
 func withoutToken(v *view) string {
@@ -163,21 +172,20 @@ func tokenNeeded(v *view) []string {
 	if v.token != TokenGone {
 		return nil
 	}
-	var lines []string
-	for _, code := range []ReasonCode{ReasonCertExpired, ReasonIdentityRejectedRecoverable} {
-		lines = append(lines, v.named(code)...)
+	lines := append(v.named(ReasonCertExpired), certExpired(v)...)
+	if !v.CertGood {
+		lines = append(append(lines, v.named(ReasonIdentityRejectedRecoverable)...), rejected(v)...)
 	}
-	lines = append(append(lines, certExpired(v)...), rejected(v)...)
 	if len(lines) > 0 {
 		lines = append(lines, "the node has no current recovery token")
 	}
 	return lines
 }
 
-// addressMoved needs to know both addresses.
+// addressMoved needs to know both addresses. A loopback address is no place in a network, and nothing moves from there.
 func addressMoved(v *view) []string {
 	n := v.Node
-	if n == nil || n.Address == "" || len(n.Addresses) == 0 || slices.Contains(n.Addresses, n.Address) {
+	if n == nil || net.ParseIP(n.Address) == nil || net.ParseIP(n.Address).IsLoopback() || len(n.Addresses) == 0 || slices.Contains(n.Addresses, n.Address) {
 		return nil
 	}
 	moved := slices.Clone(n.Addresses)
@@ -197,6 +205,16 @@ func versionDiffers(v *view) []string {
 func withoutAgent(v *view) string {
 	if v.Node != nil && v.Node.NeverHeard {
 		return "a symptom: the node's agent was never heard"
+	}
+	return ofItsLastHeartbeat(v)
+}
+
+// ofItsLastHeartbeat: what the agent said in a heartbeat that was taken in is not why the platform hears no more of it.
+func ofItsLastHeartbeat(v *view) string {
+	if v.unheard() && !slices.ContainsFunc(v.Probes, func(p Probed) bool {
+		return p.Hop != HopNodeRecoveryStatus && p.failing() && p.By == "" && p.reason() == ReasonAgentVersionDrift
+	}) {
+		return "as of its last heartbeat: it was taken in, so this is not why the agent is not heard since"
 	}
 	return ""
 }
@@ -224,15 +242,27 @@ func guestAgentDown(v *view) []string {
 
 // whileSilent: of a node that is not heard nobody can say that only this is wrong.
 func whileSilent(v *view) string {
-	if v.point(PointHeartbeat).Status == MarkFail {
+	switch {
+	case v.unheard():
 		return "a symptom: the node's agent is not heard"
+	case v.cutOff():
+		return "a symptom: nothing answers SSH, and nobody claims a task"
 	}
 	return ""
 }
 
-// silent holds where heartbeats have ended. It is the last row: any better reason is preferred.
+// cutOff reports whether the machine answers nothing: no SSH, and a task that nobody claims, whatever came before.
+func (v *view) cutOff() bool {
+	failing := func(hop HopID, is func(*Probed) bool) bool {
+		return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Hop == hop && p.Status == StatusFail && is(&p) })
+	}
+	return failing(HopNodeOpsAccess, func(p *Probed) bool { return p.Failure.Silent() }) &&
+		failing(HopNodeTaskRoundtrip, func(p *Probed) bool { return p.reason() == ReasonNodeAgentUnreachable })
+}
+
+// silent holds where the platform no longer hears the agent. It is the last row: any better reason is preferred.
 func silent(v *view) []string {
-	if p := v.point(PointHeartbeat); p.Status == MarkFail {
+	if p := v.point(PointHeartbeat); v.unheard() {
 		return []string{"read model: " + p.Text}
 	}
 	return nil

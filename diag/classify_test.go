@@ -36,7 +36,7 @@ func TestMatrixIsClosed(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, m := range Scenarios() {
-		if seen[m.ID] || m.ID == "" || m.Title == "" || m.Component == "" || m.Recovery == "" {
+		if seen[m.ID] || m.ID == "" || m.Title == "" || m.Component == "" || m.Recovery.Say(nil) == "" {
 			t.Errorf("%s: stands twice, or is incomplete", m.ID)
 		}
 		seen[m.ID] = true
@@ -110,6 +110,10 @@ func drawNode(t *rapid.T) *NodeEvidence {
 	if rapid.Bool().Draw(t, "heard") {
 		age := time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second
 		n.HeartbeatAge = &age
+	}
+	if rapid.Bool().Draw(t, "contact") {
+		age := time.Duration(rapid.IntRange(0, 300).Draw(t, "contact age")) * time.Second
+		n.ContactAge = &age
 	}
 	return n
 }
@@ -441,6 +445,12 @@ func touch(seq uint64, boot string) RecordEntry {
 	return e
 }
 
+func delivered(seq uint64, boot string) RecordEntry {
+	e := entry(seq, boot, RecProcessAlive, "task_result")
+	e.Decision = DecisionDelivered
+	return e
+}
+
 func begun(seq uint64, boot string) RecordEntry {
 	e := entry(seq, boot, RecProcessAlive, "agent")
 	e.Decision = "start"
@@ -464,6 +474,8 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 		"a start without contacts": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), begun(2, "b")}, "", ReasonNone, ReasonServerTLSUntrusted},
 		"a start among contacts":   {[]RecordEntry{touch(1, "b"), entry(2, "b", RecServerTLSUntrusted, "task_wait"), begun(3, "b")}, "", ReasonServerTLSUntrusted, ""},
 		"results apart":            {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), touch(2, "b")}, "", ReasonTaskResultPostFailed, ""},
+		"results, delivered since": {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), delivered(2, "b")}, "", ReasonNone, ReasonTaskResultPostFailed},
+		"delivered before":         {[]RecordEntry{delivered(1, "b"), entry(2, "b", RecTaskResultPostFailed, "task_result")}, "", ReasonTaskResultPostFailed, ""},
 		"a new identity":           {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"), entry(2, "b", RecRecoveryEnrolled, "identity")}, "", ReasonNone, ReasonClonedIdentity},
 		"a new identity, and then contact": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"), entry(2, "b", RecRecoveryEnrolled, "identity"),
 			{Seq: 2, BootID: "b", MonoNS: 3e9, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact}}, "", ReasonNone, ReasonClonedIdentity},

@@ -81,28 +81,30 @@ func (s Severity) Repair() time.Duration {
 // Reason is what follows from an operator reason, for the operator and for the user.
 type Reason struct {
 	Code       ReasonCode
-	Title      string
+	Title      Text
 	Severity   Severity
 	State      UserState // without refinement by facts; cert_expired without a current token is operator_action_required
-	UserText   string    // what a user is shown; "" shows nothing
+	UserText   Text      // what a user is shown; empty shows nothing
 	Layer      Layer
 	Owner      string
-	NextAction string
+	NextAction Text
 	Runbook    string
-	Hides      []ReasonCode // reasons that are not shown beside this one: it causes them, or forbids their repair
-	Detect     time.Duration
-	Repair     time.Duration // 0: by itself, or on the next business day
+	// With are the hops that the reason is about: a walk that blames another one names the reason as a fault beside the blame.
+	With   []HopID
+	Hides  []ReasonCode // reasons that are not shown beside this one: it causes them, or forbids their repair
+	Detect time.Duration
+	Repair time.Duration // 0: by itself, or on the next business day
 }
 
 // Reasons returns every row, most pressing first. The rows are shared: they are read, never written.
 func Reasons() []Reason { return slices.Clone(reasonRows[:]) }
 
-// Shown is what a user is shown where facts refined the reason's state to s; "" shows nothing.
-func (r Reason) Shown(s UserState) string {
+// Shown is what a user is shown where facts refined the reason's state to s, as far as m bears it; "" shows nothing.
+func (r Reason) Shown(s UserState, m Seen) string {
 	if r.State == UserRecovery && s == UserOperator { // nothing reconnects by itself
 		return userMaintenance
 	}
-	return r.UserText
+	return r.UserText.Say(m)
 }
 
 // LookupReason returns the row of code, and whether there is one.

@@ -85,6 +85,9 @@ type PlannedHop struct {
 	Steps    []string `json:"steps"`
 	// Left is why steps are left out of the plan, by step.
 	Left map[string]string `json:"left,omitempty"`
+	// Absent is what this platform does not have, and without which the hop is not judged: no path or no field in the
+	// profile's mapping. Hops that need this one do not wait for it.
+	Absent string `json:"absent,omitempty"`
 }
 
 // VantageInfo is a place from which was measured; one that could not be had says why in Missing.

@@ -42,6 +42,7 @@ const (
 	SigAppStopped              Signal = "app_runtime_stopped"
 	SigAppObservationStale     Signal = "app_observation_stale"
 	SigAppRouteFailed          Signal = "app_route_failed"
+	SigAppCredentialFailing    Signal = "app_credential_failing"
 	SigGPUDegraded             Signal = "gpu_degraded"
 	SigGPUUnhealthy            Signal = "gpu_unhealthy"
 	SigGPUUnknown              Signal = "gpu_unknown"

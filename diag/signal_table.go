@@ -183,7 +183,7 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "read dates and names of the node's certificate: `{ssh} openssl x509 -in {cert} -noout -dates -subject -issuer -serial`"},
 			{Text: "check that the request really arrives at the node ingress and not at a public edge: `{ssh} grep ^GPUAAS_API_URL= {env_file}`", About: []Aspect{AboutListener}},
-			{Text: "re-enroll the node with an audited bundle, or revoke the identity when it is cloned", Needs: []Need{NeedAPI}},
+			{Text: "re-enroll the node with an audited bundle, or revoke the identity when it is cloned", Needs: []Reliance{RelyAPI}},
 		},
 		Proof: proveNode + "node_recovery_status", Runbook: runbookPage + "node_agent_auth_failed",
 	}, {
@@ -200,7 +200,7 @@ var signalRows = [...]SignalRow{
 		Title: "The node uses other endpoints than the active profile", Owner: ownerProfile,
 		Recovery: []Step{
 			{Text: "compare with the profile: `{ssh} grep _URL= {env_file}`"},
-			{Text: "issue a recovery bundle, which rewrites endpoints and CA material together; a new token alone does not help", Needs: []Need{NeedAPI}},
+			{Text: "issue a recovery bundle, which rewrites endpoints and CA material together; a new token alone does not help", Needs: []Reliance{RelyAPI}},
 			{Text: stepRestartAgent},
 		},
 		Proof: proveNode + "node_recovery_status", Runbook: runbookPage + "node_endpoint_profile_drift",
@@ -217,8 +217,8 @@ var signalRows = [...]SignalRow{
 		Title: "The agent is another version than the platform expects", Owner: ownerTasks,
 		Recovery: []Step{
 			{Text: "see what runs: `{ssh} {binary} version`"},
-			{Text: "update it by the platform's self-update task before repairing workloads", Needs: []Need{NeedTasks}},
-			{Text: "bootstrap the node again with the wanted version: it takes no update task now", When: NeedTasks},
+			{Text: "update it by the platform's self-update task before repairing workloads", Needs: []Reliance{RelyTasks}},
+			{Text: "bootstrap the node again with the wanted version: it takes no update task now", When: RelyTasks},
 		},
 		Proof: proveNode + "node_recovery_status", Runbook: runbookPage + "node_agent_version_drift",
 	}, {
@@ -278,7 +278,7 @@ var signalRows = [...]SignalRow{
 			{Text: "see which agent runs: `{ssh} {binary} version`; builds that report success before the stream is up must be replaced", Guess: true, About: []Aspect{AboutBuild}},
 			{Text: "then repair the node-facing terminal endpoint: `{ssh} curl -sS -m 5 -o /dev/null {terminal_url}`", Guess: true, About: []Aspect{AboutTerminalWay}},
 		},
-		Proof: proveSession + ",gateway_node_stream", Runbook: runbookPage + "terminal_open_without_stream",
+		Proof: proveSession + ",terminal_open_task,gateway_node_stream", Runbook: runbookPage + "terminal_open_without_stream",
 	}, {
 		Signal: SigNodeStreamTimeout, Reason: ReasonTerminalEndpointDrift, Terminal: TerminalFailed,
 		Title: "The node's terminal stream does not reach the gateway", Owner: ownerTermNet,
@@ -331,7 +331,7 @@ var signalRows = [...]SignalRow{
 		Title: "The workload does not run", Owner: ownerApp,
 		Recovery: []Step{
 			{Text: "see how it ended: `{ssh} systemctl status {app_unit} --no-pager`"},
-			{Text: "restart it through the app runtime, so that its state is recorded; the node needs no repair", Needs: []Need{NeedAPI}},
+			{Text: "restart it through the app runtime, so that its state is recorded; the node needs no repair", Needs: []Reliance{RelyAPI}},
 		},
 		Proof: proveAlloc + "allocation_binding,app_runtime_liveness", Runbook: runbookPage + "app_runtime_stopped",
 	}, {
@@ -350,6 +350,14 @@ var signalRows = [...]SignalRow{
 			{Text: "repair the proxy's rule for this workload; the node needs no recovery"},
 		},
 		Proof: proveAlloc + "allocation_binding,app_user_route", Runbook: runbookPage + "app_route_failed",
+	}, {
+		Signal: SigAppCredentialFailing, Reason: ReasonAppCredentialFailing,
+		Title: "The workload's credential is refused again and again", Owner: "credential broker",
+		Recovery: []Step{
+			{Text: "see which credential of {allocation_id} is refused, and since when: the platform's read model of the allocation names it", Needs: []Reliance{RelyAPI}},
+			{Text: "renew it at the credential broker; one action item, deduplicated"},
+		},
+		Proof: proveAlloc + "allocation_binding,app_runtime_liveness", Runbook: runbookPage + "app_credential_failing",
 	}, {
 		Signal: SigGPUDegraded, Reason: ReasonGPUUnhealthy,
 		Title: "A GPU works with limits", Owner: ownerGPU,

@@ -7,23 +7,23 @@ import (
 
 // Step is one step of a recovery. A step without any condition is always given.
 type Step struct {
-	Text  string   // a template for Fill; commands stand in backticks
-	Needs []Need   // what must work for it to be done; a command behind {ssh} needs a login without saying so
-	When  Need     // given only where this does not work
-	About []Aspect // what it looks at or repairs: left out where the report rules all of these out
-	On    Failure  // given only for this failure
-	Side  Side     // given only where the fault is on this side; the operator's also where nobody knows
-	Guess bool     // one possible cause: left out where evidence of the walk itself names the cause
+	Text  string     // a template for Fill; commands stand in backticks
+	Needs []Reliance // what must work for it to be done; a command behind {ssh} needs a login without saying so
+	When  Reliance   // given only where this does not work
+	About []Aspect   // what it looks at or repairs: left out where the report rules all of these out
+	On    Failure    // given only for this failure
+	Side  Side       // given only where the fault is on this side; the operator's also where nobody knows
+	Guess bool       // one possible cause: left out where evidence of the walk itself names the cause
 }
 
-// Need is something that a step relies on.
-type Need string
+// Reliance is something that a step relies on.
+type Reliance string
 
 // The closed list of needs.
 const (
-	NeedLogin Need = "login" // SSH to the node, as the profile says
-	NeedAPI   Need = "api"   // an API that does what it is asked
-	NeedTasks Need = "tasks" // an agent that takes tasks and answers them
+	RelyLogin Reliance = "login" // SSH to the node, as the profile says
+	RelyAPI   Reliance = "api"   // an API that does what it is asked
+	RelyTasks Reliance = "tasks" // an agent that takes tasks and answers them
 )
 
 // Aspect is something that may be at fault, and that facts can rule out.
@@ -55,10 +55,10 @@ const (
 // Situation is what a report knows when the steps for its blame are chosen.
 type Situation struct {
 	Side     Side
-	Failure  Failure  // of the blame
-	Broken   []Need   // what the report says does not work
-	RuledOut []Aspect // what its facts exclude as the cause
-	Cause    string   // the cause, as evidence of this very walk names it; "": none does
+	Failure  Failure    // of the blame
+	Broken   []Reliance // what the report says does not work
+	RuledOut []Aspect   // what its facts exclude as the cause
+	Cause    string     // the cause, as evidence of this very walk names it; "": none does
 }
 
 // OwnerOn is who is called for a fault on side.
@@ -112,9 +112,9 @@ func (step *Step) onSide(side Side) bool {
 }
 
 // lacks is the first of broken that the step needs, "" where it can be done.
-func (step *Step) lacks(broken []Need) Need {
+func (step *Step) lacks(broken []Reliance) Reliance {
 	for _, n := range broken {
-		if slices.Contains(step.Needs, n) || n == NeedLogin && strings.Contains(step.Text, "{ssh}") {
+		if slices.Contains(step.Needs, n) || n == RelyLogin && strings.Contains(step.Text, "{ssh}") {
 			return n
 		}
 	}
@@ -122,9 +122,9 @@ func (step *Step) lacks(broken []Need) Need {
 }
 
 // withoutNeed is what to do in place of a step whose need is broken; "": nothing.
-var withoutNeed = map[Need]string{
-	NeedLogin: stepConsole,
-	NeedAPI:   "restore the control plane's API first: the repair is ordered through it",
+var withoutNeed = map[Reliance]string{
+	RelyLogin: stepConsole,
+	RelyAPI:   "restore the control plane's API first: the repair is ordered through it",
 }
 
 // causeSteps maps what programs say of a cause to the step that cures it.

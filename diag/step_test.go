@@ -7,24 +7,24 @@ import (
 )
 
 var (
-	allNeeds   = []Need{NeedLogin, NeedAPI, NeedTasks}
-	allAspects = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener, AboutIdentity, AboutBuild, AboutAllocation, AboutUser}
-	allSides   = []Side{"", SideOperator, SidePlatform}
+	allReliances = []Reliance{RelyLogin, RelyAPI, RelyTasks}
+	allAspects   = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener, AboutIdentity, AboutBuild, AboutAllocation, AboutUser}
+	allSides     = []Side{"", SideOperator, SidePlatform}
 )
 
 // TestStepsFitEverySituation: of every row, in every situation, steps that need what is broken are gone, and so are those
 // about what is ruled out; there is always one.
 func TestStepsFitEverySituation(t *testing.T) {
 	for _, r := range Signals() {
-		for mask := range 1 << (len(allNeeds) + len(allAspects)) {
+		for mask := range 1 << (len(allReliances) + len(allAspects)) {
 			s := Situation{}
-			for i, n := range allNeeds {
+			for i, n := range allReliances {
 				if mask&(1<<i) != 0 {
 					s.Broken = append(s.Broken, n)
 				}
 			}
 			for i, a := range allAspects {
-				if mask&(1<<(len(allNeeds)+i)) != 0 {
+				if mask&(1<<(len(allReliances)+i)) != 0 {
 					s.RuledOut = append(s.RuledOut, a)
 				}
 			}
@@ -47,7 +47,7 @@ func checkSteps(t *testing.T, r *SignalRow, s Situation) {
 		t.Errorf("%s in %+v: the cause is named, and the first step is %q", r.Signal, s, steps[0])
 	}
 	for _, text := range steps {
-		if slices.Contains(s.Broken, NeedLogin) && strings.Contains(text, "{ssh}") {
+		if slices.Contains(s.Broken, RelyLogin) && strings.Contains(text, "{ssh}") {
 			t.Errorf("%s in %+v: %q needs a login", r.Signal, s, text)
 		}
 		i := slices.IndexFunc(r.Recovery, func(step Step) bool { return step.Text == text })
@@ -74,7 +74,7 @@ func TestStepWordsAreClosed(t *testing.T) {
 	for _, r := range Signals() {
 		for _, step := range r.Recovery {
 			for _, n := range step.Needs {
-				if !slices.Contains(allNeeds, n) {
+				if !slices.Contains(allReliances, n) {
 					t.Errorf("%s: need %q", r.Signal, n)
 				}
 			}
@@ -83,7 +83,7 @@ func TestStepWordsAreClosed(t *testing.T) {
 					t.Errorf("%s: aspect %q", r.Signal, a)
 				}
 			}
-			if !slices.Contains(allSides, step.Side) || step.When != "" && !slices.Contains(allNeeds, step.When) {
+			if !slices.Contains(allSides, step.Side) || step.When != "" && !slices.Contains(allReliances, step.When) {
 				t.Errorf("%s: side %q, when %q", r.Signal, step.Side, step.When)
 			}
 		}

@@ -209,7 +209,7 @@ func TestReasonRowsAreComplete(t *testing.T) {
 		rank[r.Code] = i
 	}
 	for _, r := range Reasons() {
-		if r.Title == "" || r.Owner == "" || r.NextAction == "" || r.Layer == "" || !states[r.State] {
+		if r.Title.Say(nil) == "" || r.Owner == "" || r.NextAction.Say(nil) == "" || r.Layer == "" || !states[r.State] {
 			t.Errorf("%s: incomplete row", r.Code)
 		}
 		if r.Runbook != reasonPage+string(r.Code) {

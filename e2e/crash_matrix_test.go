@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -110,6 +111,11 @@ func TestCrashMatrix(t *testing.T) {
 	t.Cleanup(func() { m.say(t, "\n"+m.table()) })
 	for _, c := range chosenCells(t) {
 		t.Run(c.name(), func(t *testing.T) {
+			if needs := strikeOf(c.strike).needs; needs != "" {
+				if _, err := exec.LookPath(needs); err != nil {
+					t.Skip("skipped: needs " + needs)
+				}
+			}
 			if !c.platform() {
 				t.Parallel()
 			}

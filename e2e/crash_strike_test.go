@@ -19,20 +19,22 @@ type strike struct {
 	name string
 	hit  func(*crashTrial) (what string, struck bool) // says what was hit, and whether anything was there to be
 	lift func(*crashTrial)                            // takes the cause away again; nil where it passes by itself
+	// needs is a program of this host without which the strike is skipped; make test-lab installs it.
+	needs string
 }
 
 // strikes are all of them.
 func strikes() []strike {
 	return []strike{
-		{"kill-cli", (*crashTrial).killTool, nil},
-		{"cut-ssh", (*crashTrial).cutSSH, nil},
-		{"lose-path", (*crashTrial).losePath, (*crashTrial).findPath},
-		{"kill-watchdog", (*crashTrial).killWatchdog, nil},
-		{"kill-both", (*crashTrial).killBoth, nil},
-		{"kill-agent", (*crashTrial).killAgent, nil},
-		{"fill-disk", (*crashTrial).fillDisk, (*crashTrial).emptyDisk},
-		{"reboot", (*crashTrial).reboot, nil},
-		{"lose-power", (*crashTrial).losePower, nil},
+		{"kill-cli", (*crashTrial).killTool, nil, ""},
+		{"cut-ssh", (*crashTrial).cutSSH, nil, ""},
+		{"lose-path", (*crashTrial).losePath, (*crashTrial).findPath, "nft"},
+		{"kill-watchdog", (*crashTrial).killWatchdog, nil, ""},
+		{"kill-both", (*crashTrial).killBoth, nil, ""},
+		{"kill-agent", (*crashTrial).killAgent, nil, ""},
+		{"fill-disk", (*crashTrial).fillDisk, (*crashTrial).emptyDisk, ""},
+		{"reboot", (*crashTrial).reboot, nil, ""},
+		{"lose-power", (*crashTrial).losePower, nil, ""},
 	}
 }
 

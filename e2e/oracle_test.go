@@ -9,9 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab"
+	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -80,12 +81,13 @@ func oracle(t *testing.T, l *lab.Lab) func() map[diag.HopID]string {
 	}
 }
 
-// lackedByOracle names the programs of the bash helper that this host does not have.
+// lackedByOracle names the programs of the bash helper that this host does not have; make test-lab installs them.
 func lackedByOracle() []string {
-	return slices.DeleteFunc([]string{"bash", "curl", "jq", "openssl", "ssh", "getent"}, func(program string) bool {
-		_, err := exec.LookPath(program)
-		return err == nil
-	})
+	var names []string
+	for _, t := range hosttools.Missing(hosttools.Oracle, os.Getenv("PATH")) {
+		names = append(names, t.Program)
+	}
+	return names
 }
 
 // agree compares what both could decide. They look at different moments, and a machine in trouble changes: what they

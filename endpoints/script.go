@@ -30,9 +30,12 @@ fi
 case $(lsattr -d "$f" 2>/dev/null | cut -d' ' -f1) in *[ia]*) fail "$f is immutable or append-only (chattr): somebody does not want it changed" ;; esac
 `
 
-// ReadScript reads, and writes nothing. Arguments: hosts file, log file.
-const ReadScript = checks + `have=$(sha256sum <"$f" | cut -d' ' -f1)
-say "hosts $have $(stat -c '%a %u:%g' "$f") $(base64 "$f" | tr -d '\n')"
+// ReadScript reads, and writes nothing. Arguments: hosts file, log file. The file is opened once, so that digest, mode
+// and text are of one file, also where somebody replaces it meanwhile.
+const ReadScript = checks + `exec 8<"$f" || fail "$f cannot be read"
+now=/proc/self/fd/8
+have=$(sha256sum <$now | cut -d' ' -f1)
+say "hosts $have $(stat -L -c '%a %u:%g' $now) $(base64 $now | tr -d '\n')"
 [ -s "$2" ] || exit 0
 say "log $(tail -n 1 "$2" | base64 | tr -d '\n')"
 left=$(grep -e '"done":true}$' -e '"after":"'"$have"'"' "$2" | tail -n 1)

@@ -191,3 +191,20 @@ func TestEndedBeforeItWasDone(t *testing.T) {
 		}
 	}
 }
+
+// TestReadWhileItIsReplaced: digest and text are of one file, although another one lies there before the text is read.
+func TestReadWhileItIsReplaced(t *testing.T) {
+	hosts, log := files(t, local)
+	bin := t.TempDir()
+	stat := "#!/bin/sh\necho 10.0.0.1 other >\"$HOSTS.new\" && mv -f \"$HOSTS.new\" \"$HOSTS\"\nPATH=/usr/bin:/bin exec stat \"$@\"\n"
+	must(t, os.WriteFile(bin+"/stat", []byte(stat), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("HOSTS", hosts)
+	s, err := ParseRead(sh(t, ReadScript, "", hosts, log))
+	if err != nil || s.Text != local {
+		t.Errorf("%q, %v", s.Text, err)
+	}
+	if now, err := os.ReadFile(hosts); err != nil || string(now) == local {
+		t.Errorf("the file was not replaced: %v", err)
+	}
+}

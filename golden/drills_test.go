@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
@@ -16,9 +18,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// TestRecordedDrills tells every drill's recorded run again. The run was made with the drill's file as it is today, every
-// claim is held, and the page says the same byte for byte.
+// pages are the drills whose whole page is compared: one that a packet filter makes, one that restarts a unit and
+// renews a certificate, one that only the node's own record explains. Of all others the fields are, in drills.txt.
+var pages = []string{"api-egress-blocked", "cert-rotated-live", "node-cert-expired-recovers"}
+
+// TestRecordedDrills tells every drill's recorded run again. The run was made with the drill's file as it is today, and
+// every claim is held.
 func TestRecordedDrills(t *testing.T) {
+	var fields strings.Builder
 	all, err := chaos.Load(scenarios.Files, "scenarios")
 	if err != nil {
 		t.Fatal(err)
@@ -34,9 +41,13 @@ func TestRecordedDrills(t *testing.T) {
 					t.Errorf("%s: %s %s", c.Title, c.State, c.Text)
 				}
 			}
-			page(t, filepath.Join("drills", s.Metadata.ID+".txt"), d)
+			fields.WriteString(DrillFields(d) + "\n")
+			if slices.Contains(pages, s.Metadata.ID) {
+				page(t, filepath.Join("drills", s.Metadata.ID+".txt"), d)
+			}
 		})
 	}
+	goldentest.Check(t, "drills.txt", fields.String())
 }
 
 // toldAgain is the drill as its recorded events tell it.

@@ -1,9 +1,7 @@
 package golden
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,8 +9,6 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
-	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -72,31 +68,6 @@ func typedEvidence() map[string]diag.Evidence {
 			}},
 		},
 	}
-}
-
-// recorded reads a report and judges its facts again. A matrix recording's own words are kept up to date by make golden.
-func recorded(t *testing.T, path string) *diag.Report {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &diag.Report{}
-	if err := json.Unmarshal(data, r); err != nil {
-		t.Fatal(err)
-	}
-	again, err := preflight.Replay(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := render.Report(&out, again, render.Options{Format: "json"}); err != nil {
-		t.Fatal(err)
-	}
-	if strings.HasPrefix(path, "matrix/") {
-		goldentest.Check(t, path, out.String())
-	}
-	return again
 }
 
 // TestNoNameIsAnInput: evidence has no place for a scenario's name, and who asked, when and under which name changes

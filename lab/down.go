@@ -140,6 +140,8 @@ func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 	}
 	if purge {
 		images, _ := filepath.Glob(filepath.Join(l.opts.CacheDir, "image-*"))
+		bare, _ := filepath.Glob(filepath.Join(l.opts.CacheDir, bareName+"*"))
+		images = append(images, bare...)
 		for _, dir := range append(images, filepath.Join(l.opts.CacheDir, "building")) {
 			errs = append(errs, removeImage(dir))
 		}

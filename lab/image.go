@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,6 +29,7 @@ type recipe struct {
 	Version  int // raise it when the steps below change
 	Arch     string
 	Suite    string
+	Variant  string `json:",omitempty"` // of mmdebstrap; "" is essential
 	Packages []string
 	DpkgOpts []string
 	Drop     []string // paths removed afterwards: nothing at run time reads them
@@ -71,7 +73,10 @@ func (r recipe) key() string {
 
 // argv is the one command that builds the image into dir.
 func (r recipe) argv(dir, sources string, aptOptions []string) []string {
-	argv := []string{"mmdebstrap", "--mode=root", "--variant=essential", "--quiet", "--include=" + strings.Join(r.Packages, ",")}
+	argv := []string{
+		"mmdebstrap", "--mode=root", "--variant=" + cmp.Or(r.Variant, "essential"), "--quiet",
+		"--include=" + strings.Join(r.Packages, ","),
+	}
 	for _, o := range aptOptions {
 		argv = append(argv, "--aptopt="+o)
 	}
@@ -179,7 +184,11 @@ func ensureImage(ctx context.Context, cache string) (dir, note string, err error
 	if err != nil {
 		return "", "", err
 	}
-	dir = filepath.Join(cache, "image-"+r.key())
+	return ensureTree(ctx, r, cache, filepath.Join(cache, "image-"+r.key()))
+}
+
+// ensureTree makes dir by the recipe where it is not there yet.
+func ensureTree(ctx context.Context, r recipe, cache, dir string) (_, note string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "etc", "os-release")); err == nil {
 		return dir, "cached " + filepath.Base(dir), nil
 	}

@@ -28,7 +28,14 @@ const trailLength = 5
 // userText is what users read of a reason: the catalogue's words. Reasons stay with operators.
 func userText(reason string, state diag.UserState) string {
 	row, _ := diag.LookupReason(diag.ReasonCode(reason))
-	return row.Shown(state)
+	seen := diag.Seen{}
+	switch diag.ReasonCode(reason) { // two reasons that are one measured fact each, as reason() has it
+	case diag.ReasonNodeAgentUnreachable:
+		seen[diag.FactContact] = diag.MarkFail
+	case diag.ReasonTaskBacklogStale:
+		seen[string(diag.PointBacklog)] = diag.MarkFail
+	}
+	return row.Shown(state, seen)
 }
 
 // tenantRecovery is what an allocation's tenant is told: of its own clean-up first, then of its node, then of its

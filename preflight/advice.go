@@ -44,20 +44,20 @@ func sshAnswered(f *diag.Fact) bool {
 }
 
 // broken lists what steps may rely on and the report says does not work.
-func broken(hops []diag.HopResult, c *Case) []diag.Need {
+func broken(hops []diag.HopResult, c *Case) []diag.Reliance {
 	hop := byID(hops)
 	is := func(id diag.HopID, of ...diag.Status) bool { return slices.Contains(of, hop[id].Status) }
-	var out []diag.Need
+	var out []diag.Reliance
 	if is(diag.HopNodeOpsAccess, diag.StatusFail, diag.StatusInconclusive, diag.StatusNotReached) {
-		out = append(out, diag.NeedLogin)
+		out = append(out, diag.RelyLogin)
 	}
 	if is(diag.HopControlPlaneAccess, diag.StatusFail, diag.StatusInconclusive) || len(unanswered(hops, c)) > 0 {
-		out = append(out, diag.NeedAPI)
+		out = append(out, diag.RelyAPI)
 	}
 	agent := hop[diag.HopNodeReadiness].Signal
 	if is(diag.HopNodeHeartbeat, diag.StatusFail) || is(diag.HopNodeTaskRoundtrip, diag.StatusFail) ||
 		agent == diag.SigProcessDown || agent == diag.SigBinaryInvalid {
-		out = append(out, diag.NeedTasks)
+		out = append(out, diag.RelyTasks)
 	}
 	return out
 }

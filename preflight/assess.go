@@ -42,6 +42,11 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]
+		for i := range r.Steps {
+			if s := &r.Steps[i]; r.Status == diag.StatusSkipped && s.Status == diag.StatusFail { // there was nothing to ask
+				s.Status, s.Because = diag.StatusSkipped, r.Because
+			}
+		}
 		return r
 	}
 	// The judge found no fault. What failed all the same, without an excuse, says that something was not measured.
@@ -51,6 +56,9 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 		}
 	}
 	r.Finding = unfailed(h, c, r.Steps)
+	if p.Absent != "" && r.Status == diag.StatusPass { // it was asked, and the answer cannot say whether it is well
+		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Absent, Evidence: r.Evidence}
+	}
 	switch {
 	case len(findings) == 0:
 	case r.Status == diag.StatusPass:
@@ -75,7 +83,7 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 	if f := c.facts[s.fact(h.ID)]; f != nil {
 		return measured(r, s, c, f)
 	}
-	if need := blocked(s, status); need != "" {
+	if need := blocked(c, s, status); need != "" {
 		r.Status, r.Because = diag.StatusNotReached, need
 		return r
 	}
@@ -125,13 +133,13 @@ func cutBy(c *Case) string {
 	return string(c.EndedBy)
 }
 
-// blocked names the need that did not pass, "" when the step may run. A hop that was skipped on request blocks
-// nothing: its facts are not there, but nothing says that they are bad.
-func blocked(s Step, status map[diag.HopID]diag.Status) string {
+// blocked names the need that did not pass, "" when the step may run. A hop that was skipped has not passed, whoever
+// left it out; only a hop that this platform does not have (PlannedHop.Absent) is not waited for.
+func blocked(c *Case, s Step, status map[diag.HopID]diag.Status) string {
 	for _, need := range s.Needs {
-		switch st := status[need]; st {
-		case diag.StatusPass, diag.StatusWarn, diag.StatusSkipped, "":
-		default:
+		st := status[need]
+		absent := st == diag.StatusSkipped && c.planned(need).Absent != ""
+		if st != diag.StatusPass && st != diag.StatusWarn && st != "" && !absent {
 			return fmt.Sprintf("needs %s, which is %s", need, st)
 		}
 	}

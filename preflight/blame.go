@@ -22,6 +22,11 @@ type root struct {
 func decide(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, *diag.Classification) {
 	v := blameFor(chain, hops, c)
 	k := diag.Classify(evidenceOf(c, hops, &v))
+	if unfound(hops, &v, &k) {
+		v = blameFor(chain, hops, c)
+		k = diag.Classify(evidenceOf(c, hops, &v))
+	}
+	k.Beside = beside(&v, &k)
 	v.Reason, v.UserState, v.Severity = k.Reason, k.UserState, string(k.Severity)
 	return v, &k
 }

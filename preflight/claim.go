@@ -65,7 +65,7 @@ var claims = [...]struct {
 	},
 	claimAgentAlive: {
 		"; the agent itself reports, so it is not down",
-		func(c *Case, _ *diag.Fact) bool { return !heartbeatFresh(c) || agentDown(c) },
+		func(c *Case, _ *diag.Fact) bool { return !contactFresh(c) || agentDown(c) },
 	},
 	claimTookUpgrade: {
 		"; the gateway knows of no browser in this session, so something before it took the upgrade",

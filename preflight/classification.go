@@ -55,6 +55,8 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 		IngressCA: ingressCA(c),
 	}
 	e.Denials = denials(c)
+	e.Passed = v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn
+	e.CertGood = certGood(c)
 	return e
 }
 
@@ -110,8 +112,8 @@ func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
 			add(diag.PointIssuer, true, "the ingress takes the node's certificate")
 		}
 	}
-	if hop[diag.HopNodeRecoveryStatus].Signal == diag.SigIngressCADrift {
-		add(diag.PointIssuer, false, hop[diag.HopNodeRecoveryStatus].Text)
+	if h := hop[diag.HopNodeRecoveryStatus]; h.Signal == diag.SigIngressCADrift && h.Status == diag.StatusFail {
+		add(diag.PointIssuer, false, h.Text)
 	}
 	switch trip := hop[diag.HopNodeTaskRoundtrip]; {
 	case trip.Status == diag.StatusPass, trip.Signal == diag.SigTaskBacklogStale:
@@ -144,9 +146,11 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	}
 	if age, known := heartbeatAge(c); known {
 		n.HeartbeatAge = &age
-	} else {
-		n.NeverHeard = readModel(c, "last_seen_at") == ""
 	}
+	if age, known := contactAge(c); known {
+		n.ContactAge = &age
+	}
+	n.NeverHeard = n.ContactAge == nil && readModel(c, "last_seen_at") == "" && !unasked(f, "node.last_seen_at")
 	if end, now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.cert_not_after"), platformNow(c); !end.IsZero() && !now.IsZero() {
 		expired := !now.Before(end)
 		n.CertExpired = &expired
@@ -270,6 +274,16 @@ func bootID(c *Case) string {
 		return ""
 	}
 	return f.Clock.BootID
+}
+
+// certGood reports whether the node's certificate was seen to be in order: file, dates, key and name, and that the ingress asks
+// for certificates of its issuer.
+func certGood(c *Case) bool {
+	id, wait := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	if !id.Passed() || id.Cert == nil || id.Cert.NodeBound != nil && !*id.Cert.NodeBound || wait == nil || wait.TLS == nil {
+		return false
+	}
+	return slices.Contains(wait.TLS.AcceptableCAs, id.Cert.Leaf.Issuer)
 }
 
 // addresses reads a JSON list, or names with commas between them.

@@ -28,8 +28,9 @@ func Whole(p diag.Plan) bool { return !slices.ContainsFunc(p.Hops, leftOutOnRequ
 func leftOutOnRequest(h diag.PlannedHop) bool { return h.Skip == skipOnly || h.Skip == skipSkip }
 
 // agentStatus is what the faults that were found say of the agent, else what its heartbeat says: a node that cannot
-// authenticate is stale as well, and the first of it is the news.
+// authenticate is stale as well, and the first of it is the news. "stale" is said of a heartbeat that was looked at alone.
 func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
+	heartbeat := byID(hops)[diag.HopNodeHeartbeat].Status
 	var signals []diag.Signal
 	if v.Blame != nil && v.Blame.Status == "" {
 		signals = append(signals, v.Blame.Signal)
@@ -38,11 +39,16 @@ func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 		signals = append(signals, o.Signal)
 	}
 	for _, s := range signals {
-		if row, ok := diag.LookupSignal(s); ok && row.Dashboard != "" {
+		row, ok := diag.LookupSignal(s)
+		switch {
+		case !ok || row.Dashboard == "":
+		case row.Dashboard == diag.AgentStale && !looked(heartbeat):
+			return diag.AgentUnknown
+		default:
 			return row.Dashboard
 		}
 	}
-	switch byID(hops)[diag.HopNodeHeartbeat].Status {
+	switch heartbeat {
 	case diag.StatusPass, diag.StatusWarn:
 		return diag.AgentHealthy
 	case diag.StatusFail:
@@ -51,15 +57,22 @@ func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	return diag.AgentUnknown
 }
 
-// terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when none was tried. A shell
-// that computed for the browser is ready, whatever else is broken or could not be looked at.
+// looked reports whether a hop came to a word of its own.
+func looked(s diag.Status) bool {
+	return s == diag.StatusPass || s == diag.StatusWarn || s == diag.StatusFail
+}
+
+// terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when no terminal was tried: a walk
+// whose plan opens no session says nothing of terminals, whatever it finds on the way to one. A shell that computed for the
+// browser is ready, whatever else is broken or could not be looked at.
 func terminalReadiness(hops []diag.HopResult, c *Case) string {
 	by := byID(hops)
 	if shellComputed(c) {
 		return diag.TerminalPTYReady
 	}
+	tried := by[diag.HopBrowserTerminalWS].Status != diag.StatusSkipped
 	for _, id := range hopsThrough(diag.HopTerminalTokenMint, diag.HopTerminalStartup) {
-		if by[id].Status == diag.StatusFail {
+		if by[id].Status == diag.StatusFail && (tried || id == diag.HopTerminalTokenMint) {
 			return diag.TerminalFailed
 		}
 	}

@@ -23,50 +23,64 @@ type Env struct {
 // vars are the values for path templates.
 func (e *Env) vars() map[string]string {
 	return map[string]string{
-		"node_id": e.Subject.NodeID, "allocation_id": e.Subject.AllocationID,
-		"session_id": e.Subject.SessionID, "correlation_id": e.CorrelationID,
+		"node_id": e.Subject.NodeID, "allocation_id": e.Subject.AllocationID, "correlation_id": e.CorrelationID,
 	}
 }
 
-// path fills a path template with this walk's ids and more.
-func (e *Env) path(name string, more map[string]string) string {
+// at is the one place where a request to the platform gets its URL: base and the named path, filled with this walk's
+// ids and more. It is "" where the profile has no such base, or the platform no such path: then nothing may be sent. A
+// session's id is never this walk's by default: --session-id names the session of a failing request.
+func (e *Env) at(base, path string, more map[string]string) string {
 	v := e.vars()
 	maps.Copy(v, more)
-	return e.Profile.Mapping.Path(name, v)
+	filled := e.Profile.Mapping.Path(path, v)
+	if base == "" || filled == "" {
+		return ""
+	}
+	return join(base, filled)
 }
+
+// to is req, addressed to the named path; the zero request where there is none.
+func (e *Env) to(req diag.Request, base, path string, more map[string]string) diag.Request {
+	if req.Target = e.at(base, path, more); req.Target == "" {
+		return diag.Request{}
+	}
+	return req
+}
+
+// URL is the named path of the operator API, with this walk's ids filled in; "" where there is no such path or API.
+func (e *Env) URL(path string) string { return e.at(e.Profile.APIBase, path, nil) }
 
 // header is what every request of this walk carries.
 func (e *Env) header() map[string]string {
 	return map[string]string{"X-Correlation-Id": e.CorrelationID, "X-GPUaaS-Probe": "preflight"}
 }
 
-// api is a request to the operator API, with the token and the envelope's fields extracted.
+// api is a request to the operator API, with the token and the envelope's fields extracted; the zero request where this
+// platform has no such path, or the profile no API.
 func (e *Env) api(method, path string, vars map[string]string, fields ...string) diag.Request {
-	return diag.Request{
-		Op: diag.OpHTTP, Method: method, Target: join(e.Profile.APIBase, e.path(path, vars)),
+	return e.to(diag.Request{
+		Op: diag.OpHTTP, Method: method,
 		Resolve: e.Profile.APIResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
 		Header: e.header(), Token: e.Token,
 		Extract: e.Profile.Mapping.Extract(append(fields, "error.code", "error.message")...),
-	}
+	}, e.Profile.APIBase, path, vars)
 }
 
 // API is a GET of a named path of the operator API, for commands that read beside a walk; the zero Request where this
 // platform has no such path, or the profile no API.
 func (e *Env) API(path string, vars map[string]string, fields ...string) diag.Request {
-	if e.Profile.APIBase == "" || e.path(path, vars) == "" {
-		return diag.Request{}
-	}
 	return e.api("GET", path, vars, fields...)
 }
 
-// asAgent is a request that a node sends as its agent would: with the agent's bundle and certificate, to an endpoint
-// that the running agent's environment names.
-func (e *Env) asAgent(op diag.Op, endpoint, path string) diag.Request {
-	return diag.Request{
-		Op: op, Target: "${" + endpoint + "}" + path,
+// asAgent is a request that a node sends as its agent would: with the agent's bundle and certificate, to a path of an
+// endpoint that the running agent's environment names; the zero request where this platform has no such path.
+func (e *Env) asAgent(op diag.Op, endpoint, path string, vars map[string]string) diag.Request {
+	return e.to(diag.Request{
+		Op:       op,
 		CABundle: e.agentFile("ca-bundle.crt"), Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
 		Header: e.header(), Extract: e.Profile.Mapping.Extract("error.code", "error.message"),
-	}
+	}, "${"+endpoint+"}", path, vars)
 }
 
 // agentFile is a path in the agent's folder on the node.

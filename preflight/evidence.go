@@ -70,10 +70,6 @@ func evidenceRequests(e *Env) []diag.Request {
 	if id := e.Subject.CorrelationID; id != e.CorrelationID {
 		add(profile.PathEvidence, "correlation_id", id)
 	}
-	_, mapped := e.Profile.Mapping.Paths[profile.PathSessionEvidence]
-	if !mapped && e.path(profile.PathEvidence, nil) == "" {
-		return reqs // a platform that keeps none is not asked by its default path for a session's
-	}
 	add(profile.PathSessionEvidence, "session_id", e.Subject.SessionID)
 	return reqs
 }

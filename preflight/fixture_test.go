@@ -55,7 +55,8 @@ func healthy(req diag.Request) diag.Fact {
 			"allocation.app_unit": "app.service", "allocation.app_port": "8888", "allocation.app_product_url": "https://a.apps.test/",
 		})
 	case diag.HopNodeHeartbeat:
-		ok(200, map[string]string{"node.now": stamp(0), "node.last_seen_at": stamp(-2 * time.Second), "node.stale_tasks": "0"})
+		ok(200, map[string]string{"node.now": stamp(0), "node.last_seen_at": stamp(-2 * time.Second),
+			"node.check_heartbeat": "pass", "node.stale_tasks": "0"})
 	case diag.HopNodeOpsAccess:
 		f.SSH = &diag.SSHFacts{User: "ops", Helper: "installed"}
 	case diag.HopNodeReadiness:

@@ -34,6 +34,7 @@ type Hop struct {
 	Layer       diag.Layer
 	ExplainedBy []diag.HopID  // hops whose failure makes a failure here a symptom; applied transitively
 	Behind      []diag.HopID  // hops whose silence explains a failure here that shows no fault of its own; see platformReads
+	Fields      []string      // fields of an answer without which the hop is asked and not judged, see Step.Fields
 	Budget      time.Duration // for the hop's steps and counter-probes together
 	Steps       []Step
 	Judge       func(c *Case) []diag.Finding // the most telling finding first; none: as far as the steps came
@@ -60,11 +61,15 @@ type Step struct {
 	Name    string
 	From    string
 	Timeout time.Duration // of one request, see patience; leaves the hop's budget room for counter-probes
-	Needs   []diag.HopID  // hops without whose pass this step cannot run
-	After   []string      // ids of facts that must be there (measured or not) before this step asks
+	Needs   []diag.HopID  // hops without whose pass this step does not run; a hop that is skipped has not passed
+	After   []string      // ids of facts that this step asks with: the plan must have them, and they come first
 	When    func(c *Case) string
 	Ask     func(e *Env, c *Case) diag.Request
 	Uses    string // id of another hop's fact, looked at here in place of a measurement of its own
+
+	// Paths are the platform's paths (profile.Path...) that the step asks. Fields are the fields of answers without which
+	// there is nothing to ask for; "a|b" wants one of the two. A step whose platform lacks one is left out of the plan.
+	Paths, Fields []string
 
 	// Excused reports whether a failing fact is what a sound platform gives here, such as the 400 of a listener that wants
 	// a certificate: then the step passes. A failure that is not excused, and that no judge speaks of, is no pass.

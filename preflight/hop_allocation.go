@@ -16,8 +16,10 @@ func allocationBinding() Hop {
 	return Hop{
 		ID: id, Title: "allocation is active on this node", Layer: diag.LayerManagement, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess},
+		Fields:      []string{"allocation.state", "allocation.node_id"},
 		Steps: []Step{{
 			Name: stepAllocation, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
+			Paths: []string{profile.PathAllocation},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.api("GET", profile.PathAllocation, nil, "allocation.state", "allocation.occupancy",
 					"allocation.node_id", "allocation.os_user", "allocation.workflow_id", "allocation.app_kind",
@@ -37,13 +39,13 @@ func allocationBinding() Hop {
 				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "the platform knows no allocation %s", c.Subject.AllocationID)}
 			case !f.Passed():
 				return []diag.Finding{undecided(f, "the allocation could not be read: %s", saw(f))}
-			case state == "":
+			case state == "" && !unasked(f, "allocation.state"):
 				return []diag.Finding{undecided(f, "the answer has no state (see mapping.fields in the profile)")}
-			case state != "active":
+			case state != "" && state != "active":
 				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active", c.Subject.AllocationID, state)}
-			case node == "":
+			case node == "" && !unasked(f, "allocation.node_id"):
 				return []diag.Finding{undecided(f, "the answer names no node (allocation.node_id, see mapping.fields in the profile)")}
-			case c.Subject.NodeID != "" && node != c.Subject.NodeID:
+			case node != "" && c.Subject.NodeID != "" && node != c.Subject.NodeID:
 				return []diag.Finding{fail(diag.SigAllocationNodeMismatch, f, "allocation %s is on %s, not on %s", c.Subject.AllocationID, node, c.Subject.NodeID)}
 			}
 			return nil

@@ -3,6 +3,8 @@ package preflight
 import (
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -27,12 +29,14 @@ func appRuntimeLiveness() Hop {
 		Steps: []Step{
 			{
 				Name: stepUnit, From: Node, Timeout: 4 * time.Second, Needs: needs, After: after,
-				When: func(c *Case) string { return elsewhere(c, unless(appUnit(c), "the workload's unit is not known")) },
-				Ask:  func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: appUnit(c)} },
+				Fields: []string{"allocation.app_unit"},
+				When:   func(c *Case) string { return elsewhere(c, unless(appUnit(c), "the workload's unit is not known")) },
+				Ask:    func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: appUnit(c)} },
 			},
 			{
 				Name: stepPort, From: Node, Timeout: 3 * time.Second, Needs: needs, After: after,
-				When: func(c *Case) string { return elsewhere(c, unless(appPort(c), "the workload's port is not known")) },
+				Fields: []string{"allocation.app_port|allocation.app_endpoint"},
+				When:   func(c *Case) string { return elsewhere(c, unless(appPort(c), "the workload's port is not known")) },
 				Ask: func(_ *Env, c *Case) diag.Request {
 					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", appPort(c))}
 				},
@@ -51,6 +55,9 @@ func appRuntimeLiveness() Hop {
 				return nil // nobody looked whether it runs
 			}
 			f, seen := c.Fact(diag.HopAllocationBinding, stepAllocation), appField(c, "last_observed_at")
+			if healthy, err := strconv.ParseBool(appField(c, "credential_healthy")); f != nil && err == nil && !healthy {
+				return []diag.Finding{fail(diag.SigAppCredentialFailing, f, "%s runs, and the platform says that its credential is refused again and again", appUnit(c))}
+			}
 			at, err := time.Parse(time.RFC3339Nano, seen)
 			if f == nil || err != nil || f.At.Sub(at) <= staleObservation {
 				return nil
@@ -58,7 +65,14 @@ func appRuntimeLiveness() Hop {
 			return []diag.Finding{warn(diag.SigAppObservationStale, f, "the workload runs; the platform's last look at it is %s old", ago(f.At.Sub(at)))}
 		},
 		Pass: func(c *Case) string {
-			return fmt.Sprintf("%s runs, port %s answers on the node", appUnit(c), appPort(c))
+			var parts []string
+			if c.Fact(id, stepUnit) != nil {
+				parts = append(parts, appUnit(c)+" runs")
+			}
+			if c.Fact(id, stepPort) != nil {
+				parts = append(parts, "port "+appPort(c)+" answers on the node")
+			}
+			return strings.Join(parts, ", ")
 		},
 	}
 }
@@ -71,6 +85,7 @@ func appUserRoute() Hop {
 		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
 		Steps: []Step{{
 			Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding},
+			After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.app_product_url"},
 			When: func(c *Case) string { return unless(appField(c, "product_url"), "the allocation has no product URL") },
 			Ask: func(e *Env, c *Case) diag.Request {
 				url, query := c.URL(diag.HopAllocationBinding, stepAllocation, "allocation.app_product_url")

@@ -28,6 +28,8 @@ func browserTerminalWS() Hop {
 			diag.HopTerminalStartup),
 		Steps: []Step{{
 			Name: stepSession, From: Operator, Needs: []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
+			After: []string{factID(diag.HopTerminalTokenMint, stepMint)},
+			Paths: []string{profile.PathTerminalWS}, Fields: []string{"token.token", "token.session_id|token.url"},
 			Ask: askSession, Excused: func(_ *Case, f *diag.Fact) bool { return wasTold(f) },
 		}},
 		Judge: judgeSession,
@@ -44,23 +46,26 @@ func browserTerminalWS() Hop {
 	}
 }
 
+// askSession opens the session that this walk minted, by the URL that came with it where that is the profile's gateway.
 func askSession(e *Env, c *Case) diag.Request {
 	mint := c.Fact(diag.HopTerminalTokenMint, stepMint)
+	if mint == nil || mint.HTTP == nil || mint.HTTP.Kept.IsZero() {
+		return diag.Request{}
+	}
 	url, query := c.URL(diag.HopTerminalTokenMint, stepMint, "token.url")
 	session := c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")
 	if url == "" || !sameEndpoint(url, e.Profile.TerminalBase) {
-		url, query = join(e.Profile.TerminalBase, e.path(profile.PathTerminalWS, map[string]string{"session_id": session})), diag.Secret{}
+		url, query = e.at(e.Profile.TerminalBase, profile.PathTerminalWS, map[string]string{"session_id": session}), diag.Secret{}
+		if session == "" {
+			return diag.Request{}
+		}
 	}
 	header := e.header()
 	header["Origin"] = endpointOf(e.Profile.TerminalBase)
-	req := diag.Request{
+	return diag.Request{
 		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
-		Header: header, Cookie: e.Cookie, Subprotocols: []string{"gpuaas.terminal.v1"},
+		Header: header, Cookie: e.Cookie, Subprotocols: []string{"gpuaas.terminal.v1"}, Token: mint.HTTP.Kept,
 	}
-	if mint != nil && mint.HTTP != nil {
-		req.Token = mint.HTTP.Kept
-	}
-	return req
 }
 
 // sessionAccepted reports whether the gateway took the browser's WebSocket.
@@ -104,6 +109,9 @@ func judgeSession(c *Case) []diag.Finding {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	if f == nil || f.Passed() {
 		return nil
+	}
+	if c.Fact(diag.HopTerminalTokenMint, stepMint) == nil {
+		return []diag.Finding{undecided(f, "no session was minted in this walk, so a refusal says nothing: %s", saw(f))}
 	}
 	if f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero() {
 		return []diag.Finding{undecided(f, "the edge asks for a login, and no edge cookie was given: not the browser-equivalent proof")}
@@ -161,7 +169,9 @@ func shellReady(c *Case) bool {
 // strayed reports whether the gateway's own row of the session shows no browser, although the browser was accepted.
 func strayed(c *Case) bool {
 	row := diag.HopTerminalOpenTask
-	return sessionAccepted(c) && status(c.Fact(row, stepSessionRow)) == 200 &&
+	f := c.Fact(row, stepSessionRow)
+	return sessionAccepted(c) && status(f) == 200 &&
+		!unasked(f, "session.task_status") && !unasked(f, "session.browser_connected_at") &&
 		c.Field(row, stepSessionRow, "session.task_status") == "" &&
 		c.Time(row, stepSessionRow, "session.browser_connected_at").IsZero()
 }

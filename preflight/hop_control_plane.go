@@ -24,13 +24,13 @@ func controlPlaneAccess() Hop {
 	return Hop{
 		ID: id, Title: "operator reaches the control plane", Layer: diag.LayerManagement, Budget: 8 * time.Second,
 		Steps: []Step{
-			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Ask: func(e *Env, _ *Case) diag.Request {
+			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Paths: []string{profile.PathHealthz}, Ask: func(e *Env, _ *Case) diag.Request {
 				req := e.api("GET", profile.PathHealthz, nil)
 				req.Token = diag.Secret{}
 				return req
 			}},
 			{
-				Name: stepAuth, From: Operator, Timeout: 4 * time.Second,
+				Name: stepAuth, From: Operator, Timeout: 4 * time.Second, Paths: []string{profile.PathTrust},
 				Excused: func(_ *Case, f *diag.Fact) bool { return status(f) == 404 }, // a platform may have no trust page
 				Ask: func(e *Env, _ *Case) diag.Request {
 					return e.api("GET", profile.PathTrust, nil,
@@ -40,8 +40,14 @@ func controlPlaneAccess() Hop {
 		},
 		Judge: judgeControlPlane,
 		Pass: func(c *Case) string {
-			text := fmt.Sprintf("%s answers %d", where(c.Fact(id, stepHealthz)), status(c.Fact(id, stepHealthz)))
-			switch a := c.Fact(id, stepAuth); {
+			h, a := c.Fact(id, stepHealthz), c.Fact(id, stepAuth)
+			if h == nil {
+				h = a // this platform has no /healthz
+			}
+			text := fmt.Sprintf("%s answers %d", where(h), status(h))
+			switch {
+			case a == nil && c.planned(id).Left[stepAuth] != skipNoToken:
+				return text + "; nothing was read with the token: " + c.planned(id).Left[stepAuth]
 			case a == nil:
 				return text + "; no token, so nothing is read through it"
 			case !a.Passed():
@@ -68,7 +74,11 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	case a.Passed(), status(a) == 404:
 		return nil
 	}
-	out := fail(diag.SigControlPlaneUnreachable, a, "the API answers /healthz but not the operator's request: %s", saw(a))
+	text := "the API answers /healthz but not the operator's request: %s"
+	if h == nil {
+		text = "the API does not answer the operator's request: %s"
+	}
+	out := fail(diag.SigControlPlaneUnreachable, a, text, saw(a))
 	out.Side = diag.SidePlatform
 	return []diag.Finding{out}
 }

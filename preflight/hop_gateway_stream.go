@@ -56,6 +56,7 @@ func gatewayNodeStream() Hop {
 // there or it is not.
 func streamStep() Step {
 	s := sharedStep(stepSessionRow, diag.HopTerminalOpenTask, stepSessionRow, whenAccepted)
+	s.Fields = []string{"session.node_stream_connected_at"}
 	s.Excused = func(c *Case, f *diag.Fact) bool { return status(f) == 200 && streamCame(c) }
 	return s
 }

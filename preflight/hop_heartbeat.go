@@ -10,17 +10,20 @@ import (
 
 const stepReadModel = "read_model"
 
-// nodeHeartbeat: how old is the platform's last word from the agent? A stale heartbeat is never a dead workload.
+// nodeHeartbeat: how old is the last heartbeat that the platform took in? Its last contact with the agent, by any request,
+// is another fact: an agent whose heartbeats are refused may still wait for tasks. A stale heartbeat is never a dead workload.
 func nodeHeartbeat() Hop {
 	id := diag.HopNodeHeartbeat
 	return Hop{
 		ID: id, Title: "node heartbeat is current", Layer: diag.LayerManagement, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that takes no task writes down no heartbeat either
+		Fields:      []string{"node.last_seen_at"},
 		Steps: []Step{{
 			Name: stepReadModel, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
+			Paths: []string{profile.PathNode},
 			Ask: func(e *Env, _ *Case) diag.Request {
-				return e.api("GET", profile.PathNode, nil, "node.now", "node.last_seen_at", "node.status", "node.health",
+				return e.api("GET", profile.PathNode, nil, "node.now", "node.last_seen_at", "node.last_heartbeat_at", "node.status", "node.health",
 					"node.instance_id", "node.private_ip", "node.provider_class", "node.guest_agent_status",
 					"node.environment_profile", "node.agent_version", "node.agent_api_url", "node.agent_terminal_url",
 					"node.cert_serial", "node.cert_not_after", "node.cert_issuer_fingerprint", "node.cert_generation", "node.recovery_reason", "node.recovery_state",
@@ -36,40 +39,99 @@ func nodeHeartbeat() Hop {
 			if f == nil {
 				return nil
 			}
-			stale := time.Duration(c.Policy(policyStaleAfter)) * time.Second
-			age, known := heartbeatAge(c)
+			_, beat := heartbeatAge(c)
+			_, contact := contactAge(c)
 			switch {
 			case status(f) == 404:
 				return []diag.Finding{undecided(f, "the platform knows no node %s", c.Subject.NodeID)}
 			case !f.Passed():
 				return []diag.Finding{undecided(f, "the node could not be read: %s", saw(f))}
-			case !known && (c.Field(id, stepReadModel, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
+			case !beat && !contact && unasked(f, "node.last_seen_at"):
+				return nil
+			case !beat && !contact && (readModel(c, "last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
 				return []diag.Finding{undecided(f, "the answer has no time of a last heartbeat that can be read (see mapping.fields in the profile)")}
-			case !known:
+			case !beat && !contact:
 				return []diag.Finding{fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s", c.Subject.NodeID)}
-			case age > stale:
-				out := fail(diag.SigHeartbeatStale, f, "last heartbeat %s ago, stale after %s", ago(age), stale)
-				out.Culprit = culpritSilentNode
-				claim(c, &out, claimMachine)
-				return []diag.Finding{out}
 			}
-			return nil
+			return judgeAges(c, f)
 		},
-		Pass: func(c *Case) string {
-			age, _ := heartbeatAge(c)
-			return fmt.Sprintf("last heartbeat %s ago, stale after %ds", ago(age), c.Policy(policyStaleAfter))
-		},
+		Pass: lastHeard,
 	}
 }
 
-// heartbeatAge is measured by the platform's own clock: its "now", else the answer's Date, else the operator's time.
-func heartbeatAge(c *Case) (time.Duration, bool) {
+// judgeAges compares the ages of the last heartbeat and the last contact with the policy, and with the platform's own
+// word on the heartbeat.
+func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
+	age, beat := heartbeatAge(c)
+	says := diag.Mark(readModel(c, "check_heartbeat"))
+	switch {
+	case silentNode(c):
+		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
+		out.Culprit = culpritSilentNode
+		claim(c, &out, claimMachine)
+		return []diag.Finding{out}
+	case beat && age > staleAfter(c):
+		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
+		if contactFresh(c) {
+			out.Text += "; the agent reaches the platform by other requests, so what is missing is the heartbeat itself"
+		}
+		return []diag.Finding{out}
+	case says == diag.MarkFail:
+		out := warn(diag.SigHeartbeatStale, f, "%s; the platform's own checklist says that the heartbeat is not current", lastHeard(c))
+		out.Reason = diag.ReasonNone // two words of one platform differ; neither says that the agent cannot be reached
+		return []diag.Finding{out}
+	}
+	return nil
+}
+
+// lastHeard says when the platform last took in a heartbeat, and when it last had any contact.
+func lastHeard(c *Case) string {
+	stale := fmt.Sprintf("stale after %s", staleAfter(c))
+	beat, hasBeat := heartbeatAge(c)
+	contact, hasContact := contactAge(c)
+	switch {
+	case hasBeat && hasContact && contact < beat && contact <= staleAfter(c) && beat > staleAfter(c):
+		return fmt.Sprintf("last heartbeat %s ago, %s; last contact %s ago", ago(beat), stale, ago(contact))
+	case hasBeat:
+		return fmt.Sprintf("last heartbeat %s ago, %s", ago(beat), stale)
+	}
+	text := fmt.Sprintf("last contact %s ago, %s", ago(contact), stale)
+	switch {
+	case contact > staleAfter(c):
+	case readModel(c, "check_heartbeat") == string(diag.MarkPass):
+		text += "; the platform's checklist calls the heartbeat current"
+	case readModel(c, "check_heartbeat") != string(diag.MarkFail):
+		text += "; when the last heartbeat came is not known"
+	}
+	return text
+}
+
+// staleAfter is the policy for heartbeats and for contacts.
+func staleAfter(c *Case) time.Duration {
+	return time.Duration(c.Policy(policyStaleAfter)) * time.Second
+}
+
+// heartbeatAge is how old the last heartbeat is that the platform took in, by the platform's own clock: its "now", else the
+// answer's Date, else the operator's time. Platforms that do not say, and recordings of before, have none.
+func heartbeatAge(c *Case) (time.Duration, bool) { return ageOf(c, "node.last_heartbeat_at") }
+
+// contactAge is how old the platform's last contact with the agent is, by any request, by the same clock.
+func contactAge(c *Case) (time.Duration, bool) {
+	contact, known := ageOf(c, "node.last_seen_at")
+	if beat, ok := heartbeatAge(c); ok && (!known || beat < contact) {
+		return beat, true // a heartbeat is a contact
+	}
+	return contact, known
+}
+
+// ageOf is how old a time of the read model was when it was read.
+func ageOf(c *Case, field string) (time.Duration, bool) {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
-	seen := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_seen_at")
-	if f == nil || seen.IsZero() {
+	at := c.Time(diag.HopNodeHeartbeat, stepReadModel, field)
+	if f == nil || at.IsZero() {
 		return 0, false
 	}
-	return platformNow(c).Sub(seen), true
+	return platformNow(c).Sub(at), true
 }
 
 // platformNow is when the read model was read, by the platform's own clock as far as it says; zero when it was not.
@@ -88,23 +150,23 @@ func platformNow(c *Case) time.Time {
 	return now
 }
 
-// heartbeatFresh reports whether the platform hears the agent, as far as is known.
-func heartbeatFresh(c *Case) bool {
-	age, known := heartbeatAge(c)
-	return known && age <= time.Duration(c.Policy(policyStaleAfter))*time.Second
+// contactFresh reports whether the platform hears the agent, by whatever request, as far as is known.
+func contactFresh(c *Case) bool {
+	age, known := contactAge(c)
+	return known && age <= staleAfter(c)
 }
 
-// culpritSilentNode is at fault where a node's heartbeats have ended, and nothing better is known: what else is missing
-// from such a node is the same fault.
+// culpritSilentNode is at fault where the platform hears nothing of a node, and nothing better is known: what else is
+// missing from such a node is the same fault.
 const culpritSilentNode = "node silent"
 
-// silentNode reports whether the heartbeats have ended.
+// silentNode reports whether the platform no longer hears the node.
 func silentNode(c *Case) bool {
-	_, known := heartbeatAge(c)
-	return known && !heartbeatFresh(c)
+	_, known := contactAge(c)
+	return known && !contactFresh(c)
 }
 
-// sshSilent reports whether nothing at all answers SSH on a node whose heartbeats have ended: no refusal either.
+// sshSilent reports whether nothing at all answers SSH on a node that the platform no longer hears: no refusal either.
 func sshSilent(c *Case) bool {
 	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
 	if f == nil || !silentNode(c) {

@@ -21,11 +21,13 @@ func nodeTerminalReachability() Hop {
 	id := diag.HopNodeTerminalReachability
 	return Hop{
 		ID: id, Title: "node reaches the terminal gateway", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 9 * time.Second,
+		Fields: []string{"error.code"}, // tells the gateway's 404 from anybody's
 		Steps: []Step{{
 			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
-			Excused: func(c *Case, f *diag.Fact) bool { return letIn(f) && !streamsElsewhere(c, f) },
+			Paths:   []string{profile.PathNodeTerminal},
+			Excused: func(c *Case, f *diag.Fact) bool { return (letIn(f) || unnamed404(f)) && !streamsElsewhere(c, f) },
 			Ask: func(e *Env, _ *Case) diag.Request {
-				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody}))
+				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal, map[string]string{"session_id": nobody})
 			},
 		}},
 		Judge: judgeNodeTerminal,
@@ -37,8 +39,8 @@ func nodeTerminalReachability() Hop {
 				return nil
 			}
 			counters := fromOperator(e, failing, e.Profile.NodeTerminalResolveAddress)
-			path := e.path(profile.PathNodeTerminal, map[string]string{"session_id": nobody})
-			return append(counters, profileURL(failing, e.Profile.NodeTerminalURL, path)...)
+			vars := map[string]string{"session_id": nobody}
+			return append(counters, e.profileURL(failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)...)
 		},
 	}
 }
@@ -52,6 +54,12 @@ func answered(f *diag.Fact) string {
 
 // letIn reports whether the listener took the node in and looked for the session, which nobody has.
 func letIn(f *diag.Fact) bool { return code(f) == "session_not_found" }
+
+// unnamed404 reports whether the listener took the node in and answered 404, and this platform's errors have no code that
+// would tell whose 404 it is.
+func unnamed404(f *diag.Fact) bool {
+	return status(f) == 404 && f.Failure == diag.WSUpgradeRejected && unasked(f, "error.code")
+}
 
 // streamsElsewhere reports whether f asked another terminal listener than the profile's: the running agent's own.
 func streamsElsewhere(c *Case, f *diag.Fact) bool {
@@ -70,10 +78,12 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	case drifted && (f.Passed() || letIn(f)): // it works today, by a way that nobody keeps up
 		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s; the first lets this node in", where(f), endpointOf(want))
 		out.Failure, out.Reason, out.Direct = diag.FileMismatch, diag.ReasonTerminalEndpointDrift, true
-	case f.Passed(), letIn(f):
+	case f.Passed(), letIn(f), unnamed404(f):
 		return nil
 	case notAllowed(f):
 		return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
+	case inPhase(f, "env") && (foreignAgent(c) || want == "" && c.expected("terminal_base") == ""):
+		return notNamed(f, "GPUAAS_TERMINAL_API_URL")
 	case inPhase(f, "env"):
 		out = fail(diag.SigTerminalProfileDrift, f, "%s", noURL(f, "GPUAAS_TERMINAL_API_URL"))
 		out.Culprit = culpritAgentEnv

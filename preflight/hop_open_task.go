@@ -16,17 +16,22 @@ func terminalOpenTask() Hop {
 	return Hop{
 		ID: id, Title: "terminal.open is claimed and answered", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 5 * time.Second,
 		ExplainedBy: hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
+		Fields:      []string{"session.task_status"},
 		Steps: []Step{{
 			Name: stepSessionRow, From: Operator, Timeout: 3 * time.Second,
 			Needs: []diag.HopID{diag.HopControlPlaneAccess},
 			After: []string{factID(diag.HopBrowserTerminalWS, stepSession)},
 			When:  whenAccepted,
+			Paths: []string{profile.PathTerminalSession}, Fields: []string{"token.session_id"},
 			Ask: func(e *Env, c *Case) diag.Request {
 				req := e.api("GET", profile.PathTerminalSession,
 					map[string]string{"session_id": c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")},
 					"session.browser_connected_at", "session.node_stream_connected_at", "session.pty_ready_at",
 					"session.closed_at", "session.close_reason", "session.task_id", "session.task_status",
 					"session.task_queued_at", "session.task_claimed_at", "session.task_completed_at", "session.task_error_code")
+				if req.Extract["session.task_status"] == "" {
+					return req
+				}
 				// The browser is told before the agent has posted its result: give that a moment.
 				req.Poll = &diag.Poll{
 					Field: "session.task_status", Until: []string{"completed", "failed", "expired"},
@@ -48,8 +53,10 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return nil
 	}
 	st := sessionField(c, "task_status")
-	unclaimed := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.task_claimed_at").IsZero() && st != "dispatched"
+	open := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.task_claimed_at").IsZero() && st != "dispatched"
 	switch {
+	case st == "" && status(f) == 200 && unasked(f, "session.task_status"):
+		return nil
 	case st == "" && status(f) != 200:
 		return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
 	case strayed(c):
@@ -58,8 +65,12 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
 	case st == "completed", st == "failed":
 		return nil
-	case unclaimed:
-		return []diag.Finding{fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)}
+	case open && unasked(f, "session.task_claimed_at"):
+		return []diag.Finding{undecided(f, "terminal.open is %s, and this platform does not say whether it was claimed", st)}
+	case open:
+		out := fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)
+		out.Reason = unclaimed(c)
+		return []diag.Finding{out}
 	case shellComputed(c): // its work is done, and the browser has seen it
 		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the shell computes, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
 	case terminalReady(c): // so is it where the shell then is silent

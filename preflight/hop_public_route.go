@@ -16,13 +16,15 @@ func terminalPublicRoute() Hop {
 	id := diag.HopTerminalPublicRoute
 	return Hop{
 		ID: id, Title: "public terminal route answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
-		Steps: []Step{{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Ask: func(e *Env, _ *Case) diag.Request {
-			return diag.Request{
-				Op: diag.OpHTTP, Target: join(e.Profile.TerminalBase, e.path(profile.PathTerminalHealthz, nil)),
-				Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
-				Header: e.header(), Cookie: e.Cookie,
-			}
-		}}},
+		Steps: []Step{{
+			Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, Paths: []string{profile.PathTerminalHealthz},
+			Ask: func(e *Env, _ *Case) diag.Request {
+				return e.to(diag.Request{
+					Op: diag.OpHTTP, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
+					Header: e.header(), Cookie: e.Cookie,
+				}, e.Profile.TerminalBase, profile.PathTerminalHealthz, nil)
+			},
+		}},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepHealthz)
 			switch {
@@ -53,8 +55,8 @@ func terminalPublicRoute() Hop {
 			if failing.HTTP == nil || edgeOf(p.APIBase, p.APIResolveAddress) != edgeOf(p.TerminalBase, p.TerminalResolveAddress) {
 				return nil
 			}
-			req := failing.Request
-			req.Target, req.TimeoutMS = join(e.Profile.APIBase, e.path(profile.PathHealthz, nil)), counterTimeoutMS
+			req := e.to(failing.Request, e.Profile.APIBase, profile.PathHealthz, nil)
+			req.TimeoutMS = counterTimeoutMS
 			return []Counter{{Name: counterOtherRoute, From: Operator, Request: req}}
 		},
 	}

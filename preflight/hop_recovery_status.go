@@ -42,8 +42,9 @@ func nodeRecoveryStatus() Hop {
 			{
 				Name: stepTaskWait, From: Node, Timeout: 5 * time.Second,
 				Needs: []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
+				Paths: []string{profile.PathTaskWait},
 				Ask: func(e *Env, _ *Case) diag.Request {
-					return e.asAgent(diag.OpHTTP, "GPUAAS_API_URL", e.path(profile.PathTaskWait, nil))
+					return e.asAgent(diag.OpHTTP, "GPUAAS_API_URL", profile.PathTaskWait, nil)
 				},
 			},
 			{Name: stepHostRecord, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Optional: true, Ask: func(e *Env, _ *Case) diag.Request {
@@ -55,11 +56,11 @@ func nodeRecoveryStatus() Hop {
 			if failing.Request.Op != diag.OpHTTP {
 				return nil
 			}
-			return profileURL(failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathTaskWait, nil))
+			return e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)
 		},
 		Judge: func(c *Case) []diag.Finding {
 			for _, judge := range []func(*Case) *diag.Finding{
-				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeVersion,
+				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeIssuerWord, judgeVersion,
 			} {
 				if f := judge(c); f != nil {
 					return []diag.Finding{*f}
@@ -154,6 +155,7 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 	case name != "" && c.Subject.NodeID != "" && name != c.Subject.NodeID:
 		out = fail(diag.SigAuthFailed, env, "the running agent takes itself for %s, not for %s (GPUAAS_NODE_ID)", name, c.Subject.NodeID)
 		out.Failure, out.Direct, out.Culprit = diag.FileMismatch, true, "node GPUAAS_NODE_ID"
+		out.Reason = diag.ReasonEndpointProfileDrift // of the agent's environment file; its certificate is not at fault
 		return &out
 	case wait != nil && wait.TLS != nil && wait.TLS.CertRequested != nil && !*wait.TLS.CertRequested:
 		out = fail(diag.SigEndpointProfileDrift, wait, "%s never asked for the node's certificate: it is a public edge, not the node listener", where(wait))
@@ -228,6 +230,17 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	default:
 		out = undecided(f, "the task wait answers neither yes nor no: %s", saw(f))
 	}
+	return &out
+}
+
+// judgeIssuerWord compares the platform's own word on the issuer with a task wait that was let in: both are of now.
+func judgeIssuerWord(c *Case) *diag.Finding {
+	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	if !w.Passed() || w.TLS == nil || w.TLS.CertRequested == nil || !*w.TLS.CertRequested || readModel(c, "check_issuer") != string(diag.MarkFail) {
+		return nil
+	}
+	out := warn(diag.SigIngressCADrift, w, "a task wait with this certificate is let in; the platform's own checklist says that the ingress does not trust its issuer")
+	out.Reason = diag.ReasonNone
 	return &out
 }
 

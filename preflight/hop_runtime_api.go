@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -10,6 +11,8 @@ import (
 
 const (
 	stepReach = "reach"
+
+	agentAPI = "${GPUAAS_API_URL}" // what the running agent uses
 
 	// culpritAgentURL is at fault where the running agent uses another API than the profile says: what fails there, and
 	// that it differs, are one fault.
@@ -25,10 +28,12 @@ func nodeRuntimeAPI() Hop {
 		Steps: []Step{{
 			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Excused: anAnswer,
 			Ask: func(e *Env, _ *Case) diag.Request {
-				return diag.Request{
-					Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}" + e.path(profile.PathHealthz, nil),
-					CABundle: e.agentFile("ca-bundle.crt"), Header: e.header(),
+				req := diag.Request{Op: diag.OpHTTP, CABundle: e.agentFile("ca-bundle.crt"), Header: e.header()}
+				if http := e.to(req, agentAPI, profile.PathHealthz, nil); http.Op != "" {
+					return http
 				}
+				req.Op, req.Target, req.Header = diag.OpTLS, agentAPI, nil // no path to ask for: it ends after the handshake
+				return req
 			},
 		}},
 		Judge: func(c *Case) []diag.Finding {
@@ -39,6 +44,8 @@ func nodeRuntimeAPI() Hop {
 			switch {
 			case notAllowed(f):
 				return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
+			case foreignAgent(c), inPhase(f, "env") && c.expected("node_runtime_api_url") == "" && c.Fact(diag.HopNodeReadiness, stepProcess) == nil:
+				return notNamed(f, "GPUAAS_API_URL")
 			case f.Failure == diag.HTTPRateLimited:
 				return []diag.Finding{fail(diag.SigEdgeRateLimited, f, "%s throttles this node: %s", where(f), saw(f))}
 			case distrusts(f) && !misdirected(c, f):
@@ -56,7 +63,7 @@ func nodeRuntimeAPI() Hop {
 				return nil // it was answered
 			}
 			counters := fromOperator(e, failing, e.Profile.NodeRuntimeResolveAddress)
-			return append(counters, profileURL(failing, e.Profile.NodeRuntimeAPIURL, e.path(profile.PathHealthz, nil))...)
+			return append(counters, e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathHealthz, nil)...)
 		},
 	}
 }
@@ -64,6 +71,9 @@ func nodeRuntimeAPI() Hop {
 // anAnswer reports whether a listener answered, if only to refuse: a 400 of a node ingress, its alert, a 404, a login page.
 func anAnswer(_ *Case, f *diag.Fact) bool {
 	s := status(f)
+	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
+		return true // a plain listener, and there is no path to ask it for
+	}
 	return f.Failure != diag.HTTPRateLimited && (inPhase(f, "mtls") || s > 0 && s < 500)
 }
 
@@ -111,18 +121,27 @@ func usesOtherAPI(c *Case, f *diag.Fact) bool {
 }
 
 // profileURL repeats a failing probe with the profile's URL in place of the running agent's, where they differ.
-func profileURL(f *diag.Fact, expected, path string) []Counter {
+func (e *Env) profileURL(f *diag.Fact, expected, path string, vars map[string]string) []Counter {
 	if expected == "" || sameEndpoint(target(f), expected) {
 		return nil
 	}
 	req := f.Request
-	req.Target, req.TimeoutMS = join(expected, path), counterTimeoutMS
+	req.TimeoutMS = counterTimeoutMS
+	if req.Op == diag.OpTLS {
+		req.Target = expected
+	} else {
+		req = e.to(req, expected, path, vars)
+	}
 	return []Counter{{Name: counterProfileURL, From: f.Vantage, Request: req}}
 }
 
 // listener says which kind of listener answered a request without a certificate.
 func listener(f *diag.Fact) string {
 	switch {
+	case f.Request.Op == diag.OpTLS && f.Passed():
+		return "a TLS listener (this platform has no healthz path to ask it for)"
+	case f.Request.Op == diag.OpTLS:
+		return "a listener (" + saw(f) + ")"
 	case f.HTTP != nil && f.HTTP.Page == "no_ssl_certificate":
 		return "a node ingress that asks for a certificate"
 	case f.Failure == diag.HTTPEdgeAuth:

@@ -19,7 +19,7 @@ func terminalStartup() Hop {
 		Steps: []Step{
 			{
 				Name: stepUser, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
-				After: []string{factID(diag.HopAllocationBinding, stepAllocation)},
+				After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.os_user"},
 				When: func(c *Case) string {
 					return elsewhere(c, unless(osUser(c), "the allocation's user is not known"))
 				},
@@ -85,6 +85,8 @@ func judgeShell(c *Case) []diag.Finding {
 		out := fail(diag.SigPTYFailed, f, "the terminal is ready, and its shell computes nothing: %s", saw(f))
 		out.Direct = true
 		return []diag.Finding{out}
+	case streamCame(c) && unasked(row, "session.pty_ready_at"):
+		return []diag.Finding{undecided(f, "the node's stream came, and this platform does not say whether its shell started: %s", saw(f))}
 	case streamCame(c) && (!shellReady(c) || f.WS.FrameCode == "node_stream_timeout"): // ready after that was too late
 		out := fail(diag.SigPTYFailed, f, "the node's stream came, and its shell did not start in time: %s", saw(f))
 		out.Failure, out.Direct = diag.PTYSilent, true

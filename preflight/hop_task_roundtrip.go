@@ -23,14 +23,18 @@ const (
 // nodeTaskRoundtrip: does a typed no-op reach the agent, run, and come back?
 func nodeTaskRoundtrip() Hop {
 	id := diag.HopNodeTaskRoundtrip
+	paths, fields := []string{profile.PathNodeTasks, profile.PathTask}, []string{"task.id", "task.status"}
 	return Hop{
 		ID: id, Title: "node claims and answers a task", Layer: diag.LayerManagement, Budget: 10 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		Steps: []Step{
-			{Name: stepEnqueue, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess}, Ask: enqueueNoop},
+			{
+				Name: stepEnqueue, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
+				Paths: paths, Fields: fields, Ask: enqueueNoop, // a task that could not be read again is not enqueued
+			},
 			{
 				Name: stepTask, From: Operator, Timeout: 6 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
-				After: []string{factID(id, stepEnqueue)},
+				Paths: paths, Fields: fields, After: []string{factID(id, stepEnqueue)},
 				When: func(c *Case) string {
 					if c.Field(id, stepEnqueue, "task.id") == "" {
 						return "no task was enqueued"
@@ -86,10 +90,13 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", orUnknown(why))
 		f.Direct = true // it answered, so nothing before it is broken
 		return []diag.Finding{f}
+	case st != "completed" && !claimed && unasked(got, "task.claimed_at"):
+		return []diag.Finding{undecided(got, "the no-op is %s after %d ms, and this platform does not say whether it was claimed", st, got.DurationMS)}
 	case st != "completed" && claimed:
 		return []diag.Finding{observed(diag.SigResultPostFailed, got, "the agent claimed the no-op, and its result never came (task is %s after %d ms)", st, got.DurationMS)}
 	case st != "completed":
 		f := observed(diag.SigTaskClaimFailed, got, "nobody claimed the no-op (task is %s after %d ms)", st, got.DurationMS)
+		f.Reason = unclaimed(c)
 		if silentNode(c) {
 			f.Culprit = culpritSilentNode
 		}
@@ -102,6 +109,16 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		return []diag.Finding{f}
 	}
 	return nil
+}
+
+// unclaimed is the reason behind a task that nobody claimed: the agent's version where that is known to differ. An agent that
+// refuses a task says so; one that does not come for it says nothing of its version.
+func unclaimed(c *Case) diag.ReasonCode {
+	have, want := readModel(c, "agent_version"), readModel(c, "agent_desired_version")
+	if have != "" && want != "" && have != want && !silentNode(c) {
+		return diag.ReasonAgentVersionDrift
+	}
+	return diag.ReasonNodeAgentUnreachable
 }
 
 // observed is a finding from an answer that says what is wrong: that the poll for another one timed out is no failure.

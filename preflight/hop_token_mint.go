@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -18,9 +17,12 @@ func terminalTokenMint() Hop {
 		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding},
 		Steps: []Step{{
 			Name: stepMint, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding},
+			Paths: []string{profile.PathTerminalToken},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				req := e.api("POST", profile.PathTerminalToken, nil, "token.session_id", "token.url", "token.expires_at", "token.token")
-				req.Keep = "token.token"
+				if req.Extract["token.token"] != "" {
+					req.Keep = "token.token"
+				}
 				return req
 			},
 		}},
@@ -31,13 +33,16 @@ func terminalTokenMint() Hop {
 				return nil
 			case !f.Passed():
 				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID, saw(f))}
-			case c.Field(id, stepMint, "token.session_id") == "":
+			case c.Field(id, stepMint, "token.session_id") == "" && !unasked(f, "token.session_id"):
 				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "the answer names no session (HTTP %d)", status(f))}
 			}
 			return nil
 		},
 		Pass: func(c *Case) string {
-			return fmt.Sprintf("session %s", c.Field(id, stepMint, "token.session_id"))
+			if session := c.Field(id, stepMint, "token.session_id"); session != "" {
+				return "session " + session
+			}
+			return "a token was given"
 		},
 	}
 }

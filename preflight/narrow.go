@@ -72,6 +72,22 @@ func noURL(f *diag.Fact, name string) string {
 	return fmt.Sprintf("nobody can say which %s the agent uses: %s", name, f.Detail)
 }
 
+// foreignAgent reports whether the agent's process runs and knows nothing of GPUAAS_API_URL, without which ours does not
+// start: it is configured in another way, and nobody can say by these names whom it talks to.
+func foreignAgent(c *Case) bool {
+	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
+	return reach != nil && inPhase(reach, "env") && !notAllowed(reach) && c.Fact(diag.HopNodeReadiness, stepProcess).Passed()
+}
+
+// notNamed is the finding of a hop whose listener the agent's environment does not name, by the variable that it would
+// name it by.
+func notNamed(f *diag.Fact, variable string) []diag.Finding {
+	return []diag.Finding{{
+		Status: diag.StatusSkipped, Evidence: []string{f.ID},
+		Because: fmt.Sprintf("%s is not set in the agent's environment, so there is no listener to ask", variable),
+	}}
+}
+
 // notAllowed reports whether f says only what this login may not read: nothing about the node. Root may read all.
 func notAllowed(f *diag.Fact) bool {
 	return f.Failure == diag.NotPermitted ||

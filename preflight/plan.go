@@ -109,41 +109,97 @@ func sshCommand(c profile.SSH, host string) string {
 }
 
 // NewPlan says what a walk will do, from where, with which budgets. It is pure: the same profile, subject and options
-// give the same plan.
+// give the same plan. Hops of Only bring along what they need. A step whose need is left out is left out as well, with
+// the reason, and so is one that would ask for what this platform does not have.
 func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 	plan := diag.Plan{Profile: p.Name, Policy: map[string]int64{}}
 	for key := range profile.DefaultPolicy() {
 		plan.Policy[key] = p.PolicyValue(key)
 	}
-	for _, h := range Chain() {
-		row := diag.PlannedHop{ID: h.ID, Vantages: h.From(), BudgetMS: budget(p, &h).Milliseconds(), Steps: []string{}}
-		row.Skip = skipped(&h, p, subject, o)
-		for _, s := range h.Steps {
-			if why := leftOut(&h, s, p, o); why != "" && row.Skip == "" {
-				if row.Left == nil {
-					row.Left = map[string]string{}
-				}
-				row.Left[s.Name] = why
-			}
-			row.Steps = append(row.Steps, s.Name)
-		}
-		if row.Skip == "" && len(row.Left) > 0 && len(row.Left) == measuring(&h) {
-			row.Skip = row.Left[row.Steps[0]]
-		}
-		plan.Hops = append(plan.Hops, row)
+	chain := Chain()
+	o.Only = withNeeds(chain, o.Only)
+	why := reasons{}
+	for i := range chain {
+		plan.Hops = append(plan.Hops, why.planned(&chain[i], p, subject, o))
 	}
 	return plan
 }
 
-// measuring counts the hop's steps that measure something.
-func measuring(h *Hop) int {
-	n := 0
-	for _, s := range h.Steps {
-		if !s.Pure {
-			n++
+// withNeeds adds the hops that the named ones need, and theirs; none stays none, which means all.
+func withNeeds(chain []Hop, only []diag.HopID) []diag.HopID {
+	only = slices.Clone(only)
+	for i := 0; i < len(only); i++ {
+		at := slices.IndexFunc(chain, func(h Hop) bool { return h.ID == only[i] })
+		if at < 0 {
+			continue
+		}
+		for _, s := range chain[at].Steps {
+			for _, need := range s.wants() {
+				if !slices.Contains(only, need) {
+					only = append(only, need)
+				}
+			}
 		}
 	}
-	return n
+	return only
+}
+
+// wants are the hops that the step needs, or asks with the facts of.
+func (s Step) wants() []diag.HopID {
+	ids := slices.Clone(s.Needs)
+	for _, fact := range s.After {
+		hop, _, _ := strings.Cut(fact, "/")
+		ids = append(ids, diag.HopID(hop))
+	}
+	return ids
+}
+
+// reasons are why hops and steps of a plan in the making are left out, by hop and by fact id.
+type reasons map[string]reason
+
+// reason is why something is left out. root is what it comes down to, where it is left out for another's sake; absent
+// says that this platform does not have it.
+type reason struct {
+	text, root string
+	absent     bool
+}
+
+func given(text string) reason { return reason{text: text, root: text} }
+
+// planned is the plan's row of h; the rows before it are known.
+func (why reasons) planned(h *Hop, p profile.Profile, s diag.Subject, o Options) diag.PlannedHop {
+	row := diag.PlannedHop{ID: h.ID, Vantages: h.From(), BudgetMS: budget(p, h).Milliseconds(), Steps: []string{}}
+	whole := given(skipped(h, p, s, o))
+	first, measuring, absent := reason{}, 0, true
+	for _, step := range h.Steps {
+		row.Steps = append(row.Steps, step.Name)
+		if step.Pure || whole.text != "" {
+			continue
+		}
+		measuring++
+		left := why.leftOut(h, step, p, o)
+		if left.text == "" {
+			continue
+		}
+		if row.Left == nil {
+			row.Left, first = map[string]string{}, left
+		}
+		row.Left[step.Name], why[factID(h.ID, step.Name)] = left.text, left
+		absent = absent && left.absent
+	}
+	if whole.text == "" && measuring > 0 && len(row.Left) == measuring {
+		whole, whole.absent = first, absent
+	}
+	if row.Skip = whole.text; row.Skip != "" {
+		why[string(h.ID)] = whole
+	}
+	switch {
+	case row.Skip != "" && whole.absent:
+		row.Absent = row.Skip
+	case row.Skip == "":
+		row.Absent = lacks(p.Mapping, nil, h.Fields)
+	}
+	return row
 }
 
 func budget(p profile.Profile, h *Hop) time.Duration {
@@ -173,29 +229,75 @@ func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
 		return "no --allocation-id given"
 	case !o.Session && slices.Contains(session, h.ID):
 		return "--run-ws-smoke=false"
-	case h.ID == diag.HopTerminalPublicRoute && p.TerminalBase == "":
+	case (h.ID == diag.HopTerminalPublicRoute || h.ID == diag.HopBrowserTerminalWS) && p.TerminalBase == "":
 		return "no terminal base given"
 	}
 	return ""
 }
 
-// leftOut says why one step is not run, "" to run it.
-func leftOut(h *Hop, s Step, p profile.Profile, o Options) string {
+// leftOut says why one step is not run: what the operator did not give, what this platform does not have, then what of
+// the plan it would need and is left out. Its text is "" where it runs.
+func (why reasons) leftOut(h *Hop, s Step, p profile.Profile, o Options) reason {
+	if text := notGiven(h, s, p, o); text != "" {
+		return given(text)
+	}
+	if text := notThere(s, p.Mapping); text != "" {
+		return reason{text: text, root: text, absent: true}
+	}
+	for _, need := range s.Needs {
+		if r, out := why[string(need)]; out && !r.absent {
+			return reason{text: fmt.Sprintf("needs %s, which is skipped (%s)", need, r.root), root: r.root}
+		}
+	}
+	for _, fact := range s.After {
+		hop, _, _ := strings.Cut(fact, "/")
+		for _, id := range []string{fact, hop} {
+			if r, out := why[id]; out {
+				return reason{text: fmt.Sprintf("needs the answer of %s, which is skipped (%s)", fact, r.root), root: r.root, absent: r.absent}
+			}
+		}
+	}
+	return reason{}
+}
+
+// notGiven is what the operator did not give for a step.
+func notGiven(h *Hop, s Step, p profile.Profile, o Options) string {
 	switch {
-	case s.Pure:
-		return ""
-	case s.Name == stepHostRecord && !p.Mapping.KeepsRecord():
-		return "this platform's agents keep no diagnostic record (mapping.record: false)"
 	case s.From == Node && !o.SSH:
 		return "no node host given (--node-host, or nodes in the profile)"
 	case s.From == Operator && !o.Token && needsToken(h.ID, s.Name):
-		return "no operator token given (--token-file)"
+		return skipNoToken
 	case s.From == Operator && p.APIBase == "" && h.ID != diag.HopTerminalPublicRoute:
 		return "no API base given"
 	case !o.Session && h.ID == diag.HopTerminalStartup && s.From == Operator:
 		return "--run-ws-smoke=false"
-	case s.Name == stepTaskWait && !p.Mapping.CanPeek():
+	}
+	return ""
+}
+
+// notThere is what this platform does not have for a step.
+func notThere(s Step, m profile.Mapping) string {
+	switch {
+	case s.Name == stepHostRecord && !m.KeepsRecord():
+		return "this platform's agents keep no diagnostic record (mapping.record: false)"
+	case s.Name == stepTaskWait && !m.CanPeek():
 		return "this platform cannot be asked for a task without claiming it (mapping.peek: false)"
+	}
+	return lacks(m, s.Paths, s.Fields)
+}
+
+// lacks names the first of the paths and fields that a mapping does not have; of "a|b" one is enough.
+func lacks(m profile.Mapping, paths, fields []string) string {
+	for _, path := range paths {
+		if m.Path(path, nil) == "" {
+			return fmt.Sprintf("this platform has no %s path (mapping.paths.%s: %q)", path, path, profile.Absent)
+		}
+	}
+	for _, field := range fields {
+		if !slices.ContainsFunc(strings.Split(field, "|"), func(name string) bool { return m.Field(name) != "" }) {
+			name := strings.ReplaceAll(field, "|", " and no ")
+			return fmt.Sprintf("this platform reports no %s (mapping.fields: %q)", name, profile.Absent)
+		}
 	}
 	return ""
 }
@@ -223,10 +325,11 @@ func CheckHops(flag string, names []string) ([]diag.HopID, error) {
 	return ids, nil
 }
 
-// Why a hop is skipped on request.
+// Why a hop is skipped on request, or a step for want of a token.
 const (
-	skipOnly = "not in --only"
-	skipSkip = "in --skip"
+	skipOnly    = "not in --only"
+	skipSkip    = "in --skip"
+	skipNoToken = "no operator token given (--token-file)"
 )
 
 // Policy keys that judges use.

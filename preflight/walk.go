@@ -139,6 +139,9 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	ctx, cancel := w.within(budget, early)
 	defer cancel()
 	req := s.Ask(w.env, c)
+	if req.Op == "" { // this platform lacks what would be asked: nothing is sent
+		return
+	}
 	req.ID = factID(h.ID, s.Name)
 	req.TimeoutMS = h.patience(s, budget.total).Milliseconds()
 	f := w.probe(ctx, s.From, []diag.Request{req})[0]
@@ -197,7 +200,7 @@ func (w *walker) within(budget *budgeted, behindLogin bool) (context.Context, co
 func (w *walker) failed(id diag.HopID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return blocked(Step{Needs: []diag.HopID{id}}, w.status) != ""
+	return blocked(&Case{Plan: w.plan}, Step{Needs: []diag.HopID{id}}, w.status) != ""
 }
 
 // mayRun looks at needs (unless they are still open) and conditions; the case is what is known so far.
@@ -205,7 +208,7 @@ func (w *walker) mayRun(s Step, needsOpen bool) (*Case, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
-	stop := w.ctx.Err() != nil || !needsOpen && blocked(s, w.status) != "" || s.When != nil && s.When(c) != ""
+	stop := w.ctx.Err() != nil || !needsOpen && blocked(c, s, w.status) != "" || s.When != nil && s.When(c) != ""
 	return c, stop
 }
 
@@ -237,6 +240,9 @@ func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *di
 	by := map[string][]diag.Request{}
 	for _, k := range counters {
 		req := k.Request
+		if req.Op == "" {
+			continue
+		}
 		req.ID = failing.ID + "~" + k.Name
 		req.TimeoutMS = min(req.TimeoutMS, left.Milliseconds()-50)
 		by[k.From] = append(by[k.From], req)

@@ -91,6 +91,7 @@ var fieldRows = [...]fieldRow{
 	{"node.environment_profile", "environment_profile"},
 	{"node.agent_version", "agent.version"},
 	{"node.last_seen_at", "agent.last_seen_at"},
+	{"node.last_heartbeat_at", "agent.last_heartbeat_at"}, // of a heartbeat that was taken in, not of any request
 	{"node.agent_api_url", "agent.api_url"},
 	{"node.agent_terminal_url", "agent.terminal_url"},
 	{"node.cert_serial", "cert.serial"},
@@ -178,10 +179,7 @@ func DefaultMapping() Mapping {
 // have (mapped to "-"), or that nobody knows, gives "". A value of the form ${NAME} stays as it is, for the node's
 // probe to expand. Variables that vars lacks become empty.
 func (m Mapping) Path(name string, vars map[string]string) string {
-	template, ok := m.Paths[name]
-	if !ok {
-		template = defaultPath(name)
-	}
+	template := m.template(name)
 	if template == Absent {
 		return ""
 	}
@@ -191,6 +189,18 @@ func (m Mapping) Path(name string, vars map[string]string) string {
 		path += "?" + expand(query, vars, url.QueryEscape)
 	}
 	return path
+}
+
+// template is the named path as mapped, else as the reference platform spells it. A platform that keeps no evidence is not
+// asked for it by another default path.
+func (m Mapping) template(name string) string {
+	if t, ok := m.Paths[name]; ok {
+		return t
+	}
+	if (name == PathNodeEvidence || name == PathSessionEvidence) && m.Paths[PathEvidence] == Absent {
+		return Absent
+	}
+	return defaultPath(name)
 }
 
 // Field returns the gjson path of the named field; "" when this platform does not have it, or nobody knows it.
@@ -227,6 +237,9 @@ func (m Mapping) CanPeek() bool { return m.Peek == nil || *m.Peek }
 func (m Mapping) withDefaults() Mapping {
 	d := DefaultMapping()
 	maps.Copy(d.Paths, m.Paths)
+	for _, r := range pathRows {
+		d.Paths[r.name] = m.template(r.name)
+	}
 	maps.Copy(d.Fields, m.Fields)
 	*d.Peek, *d.Record = m.CanPeek(), m.KeepsRecord()
 	return d

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,15 +31,18 @@ const (
 // errLost is an answer that did not come, or not whole, to a request that the platform may have carried out.
 var errLost = errors.New("the platform's answer was lost, and it may have issued a token")
 
+// errNoBundles is a platform that has no path to ask for a bundle, or a profile without an API.
+var errNoBundles = fmt.Errorf("issue a recovery bundle: this platform has no %s path (api_base, mapping.paths.%s)", profile.PathNodeReenroll, profile.PathNodeReenroll)
+
 // issueBundle has the platform issue an audited recovery bundle for the job's node. Unlike everything that is measured
 // it is kept whole, since it is carried to the node; it holds a token, so it must not be shown or logged.
 //
 // force insists while signing CA and ingress CA differ. Once the request may have arrived an error says that a token may be
 // out, which nobody can take back from here: errLost.
 func issueBundle(ctx context.Context, e *preflight.Env, reason string, force bool) (*wire.Bundle, error) {
-	path := e.Profile.Mapping.Path(profile.PathNodeReenroll, map[string]string{"node_id": e.Subject.NodeID})
-	if path == "" {
-		return nil, errors.New("this platform issues no bundles (mapping.paths.node_reenroll)")
+	url := e.URL(profile.PathNodeReenroll)
+	if url == "" {
+		return nil, errNoBundles
 	}
 	body, err := json.Marshal(struct {
 		Reason string `json:"reason"`
@@ -57,7 +59,7 @@ func issueBundle(ctx context.Context, e *preflight.Env, reason string, force boo
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, bundleTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(e.Profile.APIBase, "/")+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("ask for a bundle: %w", err)
 	}

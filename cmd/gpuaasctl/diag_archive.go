@@ -224,6 +224,10 @@ func (a *archive) readModel(source, path string, f diag.Fact, wanted bool) {
 		a.heard(source, evidence.NotAsked, "no --allocation-id was given", 0)
 		return
 	}
+	if f.Request.Op == "" {
+		a.heard(source, evidence.NotAsked, "this platform has no path for it (mapping.paths), or the profile has no API", 0)
+		return
+	}
 	has := f.HTTP != nil && len(f.HTTP.Fields) > 0
 	if has {
 		a.json(source, path, f.HTTP.Fields)

@@ -45,7 +45,8 @@ FILE is a report, a bundle, a record's file, a folder with a record, or what dia
 - is stdin. NODE is walked first, without a terminal session. A name that is both is the file; ./NAME is always one.
 
 Exit codes: 0 healthy, or a warning (P2, while all five points pass and no hop fails), 2 usage or configuration, 3 there
-is a reason, 4 a warning, under --fail-on warn, 5 not enough is known (healthy takes all five points), 130 interrupted.`,
+is a reason, 4 a warning, under --fail-on warn, 5 not enough is known (healthy takes all five points, and so does a
+warning), 130 interrupted.`,
 		Example: `  gpuaasctl diag classify compute-node-01 --profile lab --explain
   gpuaasctl diag classify preflight.json -o json
   gpuaasctl diag classify /mnt/dead-node/var/lib/gpuaas/diag`,
@@ -134,10 +135,10 @@ func judgedReason(c *diag.Classification, warnings bool) error {
 		return nil
 	case c.Warning:
 		return &verdictError{exitWarned}
-	case c.UserState == diag.UserUnknown:
-		return &verdictError{exitInconclusive}
+	case c.NeedsSomebody():
+		return &verdictError{exitFailed}
 	}
-	return &verdictError{exitFailed}
+	return &verdictError{exitInconclusive}
 }
 
 // isFile reports whether what names something on this machine.

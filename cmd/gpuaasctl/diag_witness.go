@@ -261,7 +261,8 @@ func (h *hearing) askEvidence(ctx context.Context) {
 	e := &h.job.Env
 	var reqs []diag.Request
 	add := func(path, what string, vars map[string]string) {
-		if req := e.API(path, vars, evidenceItems, evidenceTruncated); req.Op != "" {
+		req := e.API(path, vars, evidenceItems, evidenceTruncated)
+		if req.Op != "" && req.Extract[evidenceItems] != "" { // of an answer nothing but the items would be kept
 			req.ID = "evidence " + what
 			reqs = append(reqs, req)
 		}

@@ -122,6 +122,9 @@ func (a *app) reenroll(ctx context.Context, j *job, o *reenrollOptions) error {
 	case o.apply && j.Env.Subject.NodeHost == "":
 		return usagef("where %s is reached is not known: give --node-host, or name it under nodes in the profile", j.Env.Subject.NodeID)
 	}
+	if err := j.canReenroll(o); err != nil {
+		return &usageError{err: err}
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.target.deadline)
 	defer cancel()
 	places := j.vantages()
@@ -140,6 +143,19 @@ func (a *app) reenroll(ctx context.Context, j *job, o *reenrollOptions) error {
 		err = &failedError{err}
 	}
 	return errors.Join(a.writeReenroll(d, j, o.output), err)
+}
+
+// canReenroll refuses, before anything is sent, what this platform cannot do, or what could not be confirmed afterwards.
+func (j *job) canReenroll(o *reenrollOptions) error {
+	m := j.Env.Profile.Mapping
+	switch {
+	case j.Env.URL(profile.PathNodeReenroll) == "":
+		return errNoBundles
+	case o.apply && (j.Env.URL(profile.PathNode) == "" || m.Field("node.last_seen_at") == ""):
+		return fmt.Errorf("--apply waits until the platform hears the node again, and this platform does not say when it did "+
+			"(mapping.paths.%s, mapping.fields node.last_seen_at): use --out", profile.PathNode)
+	}
+	return nil
 }
 
 func (j *job) reenroll(ctx context.Context, places map[string]preflight.Vantage, o *reenrollOptions, d *reenrollDoc) error {

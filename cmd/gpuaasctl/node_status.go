@@ -34,7 +34,8 @@ type nodeStatus struct {
 	NodeID         string               `json:"node_id"`
 	Asked          bool                 `json:"asked"` // false: nothing is known, and Why says why
 	Why            string               `json:"why,omitempty"`
-	HeartbeatAgeMS *int64               `json:"heartbeat_age_ms,omitempty"`
+	HeartbeatAgeMS *int64               `json:"heartbeat_age_ms,omitempty"` // of the last heartbeat that was taken in
+	ContactAgeMS   *int64               `json:"contact_age_ms,omitempty"`   // of the last request of any kind
 	Posture        string               `json:"posture,omitempty"`
 	CertNotAfter   string               `json:"cert_not_after,omitempty"`
 	AgentVersion   string               `json:"agent_version,omitempty"`
@@ -169,10 +170,7 @@ func statusOf(r *diag.Report) nodeStatus {
 	}
 	s.Asked, s.Classification = true, r.Classification
 	s.Posture, s.AgentVersion, s.StaleTasks, s.LostResults = e.Node.Posture, e.Node.Version, e.Node.StaleTasks, e.Node.LostResults
-	if e.Node.HeartbeatAge != nil {
-		ms := e.Node.HeartbeatAge.Milliseconds()
-		s.HeartbeatAgeMS = &ms
-	}
+	s.HeartbeatAgeMS, s.ContactAgeMS = milliseconds(e.Node.HeartbeatAge), milliseconds(e.Node.ContactAge)
 	for i := range r.Facts {
 		if h := r.Facts[i].HTTP; h != nil && r.Facts[i].ID == string(diag.HopNodeHeartbeat)+"/read_model" {
 			s.CertNotAfter, s.RecordState = h.Fields["node.cert_not_after"], h.Fields["node.record_state"]
@@ -243,7 +241,7 @@ func statusRow(s *nodeStatus, wide bool) []string {
 		}
 	}
 	row := []string{
-		s.NodeID, ageOf(s.HeartbeatAgeMS), cmp.Or(s.Posture, "?"), cmp.Or(s.CertNotAfter, "?"), string(c.Reason), string(c.UserState),
+		s.NodeID, heartbeatCell(s), cmp.Or(s.Posture, "?"), cmp.Or(s.CertNotAfter, "?"), string(c.Reason), string(c.UserState),
 		fmt.Sprintf("%d/%d", pass, len(c.Checklist)), numberOr(s.StaleTasks), cmp.Or(s.Operation, "none"),
 	}
 	if wide {
@@ -255,11 +253,26 @@ func statusRow(s *nodeStatus, wide bool) []string {
 	return row
 }
 
-func ageOf(ms *int64) string {
-	if ms == nil {
-		return "never"
+// heartbeatCell is the age of the last heartbeat; of the last contact where the platform does not say more.
+func heartbeatCell(s *nodeStatus) string {
+	ago := func(ms int64) string {
+		return (time.Duration(ms) * time.Millisecond).Round(time.Second).String() + " ago"
 	}
-	return (time.Duration(*ms) * time.Millisecond).Round(time.Second).String() + " ago"
+	switch {
+	case s.HeartbeatAgeMS != nil:
+		return ago(*s.HeartbeatAgeMS)
+	case s.ContactAgeMS != nil:
+		return "contact " + ago(*s.ContactAgeMS)
+	}
+	return "never"
+}
+
+func milliseconds(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	ms := d.Milliseconds()
+	return &ms
 }
 
 func numberOr(n *int) string {

@@ -98,8 +98,8 @@ func (o *preflightOptions) flags(a *app, cmd *cobra.Command) {
 
 	f.BoolVar(&o.session, "run-ws-smoke", true, "open one real terminal session (=false: leave it out)")
 	f.DurationVar(&o.deadline, "deadline", defaultDeadline, "end the walk after this `TIME`")
-	f.StringSliceVar(&o.only, "only", nil, "walk only these `HOPS` (comma-separated)")
-	f.StringSliceVar(&o.skip, "skip", nil, "leave these `HOPS` out")
+	f.StringSliceVar(&o.only, "only", nil, "walk only these `HOPS` (comma-separated), and what they need")
+	f.StringSliceVar(&o.skip, "skip", nil, "leave these `HOPS` out, and what needs them")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and touch nothing")
 	f.StringVar(&o.libexec, "libexec", "", "`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: beside this program)")
 	group(f, headWalk, "run-ws-smoke", "deadline", "only", "skip", "dry-run", "libexec")

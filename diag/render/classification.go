@@ -40,6 +40,9 @@ func (p *page) classification(c *diag.Classification) {
 	if c.Reason != diag.ReasonNone {
 		p.field("", Clean(c.Title)+"; next: "+Clean(c.Next), Plain)
 	}
+	if c.Beside != "" {
+		p.field("", Clean(c.Beside), Plain)
+	}
 	if p.o.Format != Wide {
 		return
 	}
@@ -132,6 +135,9 @@ func (m *markdown) classification(c *diag.Classification) {
 	m.line("- Reason: %s", md(reasonLine(c)))
 	m.line("- Users: %s", md(userLine(c)))
 	m.line("- Next: %s (%s)", md(c.Next), md(c.Owner))
+	if c.Beside != "" {
+		m.line("- Beside: %s", md(c.Beside))
+	}
 	for _, l := range c.Because {
 		m.line("- Because: %s", md(l))
 	}

@@ -120,4 +120,7 @@ func (p *page) planned(h *diag.PlannedHop) {
 	for _, k := range sortedKeys(h.Left) {
 		p.wrapped(underIndent, "└ ", Clean(k)+" left out: "+Clean(h.Left[k]), Faint)
 	}
+	if h.Absent != "" {
+		p.wrapped(underIndent, "└ ", "asked and not judged: "+Clean(h.Absent), Faint)
+	}
 }

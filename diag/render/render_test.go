@@ -33,16 +33,45 @@ func golden(t *testing.T, name, got string) {
 	goldentest.Check(t, filepath.Join("golden", name), got)
 }
 
+// TestGolden compares whole renderings of two reports, of a pass and of a failure with a proof, in every format, and the
+// default page of the others. What any other rendering must say is compared by fields, in TestEveryFormatStatesTheVerdict.
 func TestGolden(t *testing.T) {
 	extension := map[Format]string{Table: "txt", Wide: "wide.txt", Short: "short.txt", JSON: "json", NDJSON: "ndjson", JUnit: "xml", Markdown: "md"}
-	for name, r := range reports() {
+	for _, name := range []string{"healthy", "egress-blocked"} {
 		for _, f := range Formats {
-			golden(t, name+"."+extension[f], rendered(t, r, Options{Format: f}))
+			golden(t, name+"."+extension[f], rendered(t, reports()[name], Options{Format: f}))
 		}
-		golden(t, name+".200.txt", rendered(t, r, Options{Width: 200}))
 	}
+	for name, r := range reports() {
+		golden(t, name+".txt", rendered(t, r, Options{}))
+	}
+	golden(t, "egress-blocked.200.txt", rendered(t, egressBlocked(), Options{Width: 200}))
 	golden(t, "egress-blocked.color.txt", rendered(t, egressBlocked(), Options{Color: true}))
 	golden(t, "egress-blocked.ascii.txt", rendered(t, egressBlocked(), Options{ASCII: true}))
+}
+
+// TestEveryFormatStatesTheVerdict: outcome, blamed hop, signal, owner and first step are in each format that has a place
+// for them, in every report.
+func TestEveryFormatStatesTheVerdict(t *testing.T) {
+	for name, r := range reports() {
+		want := []string{string(r.Verdict.Outcome)}
+		if b := r.Verdict.Blame; b != nil {
+			want = append(want, string(b.Hop), string(b.Signal))
+		}
+		whole := want
+		if len(r.Verdict.Recovery) > 0 {
+			first, _, _ := strings.Cut(r.Verdict.Recovery[0], ":")
+			whole = append(append([]string{}, want...), r.Verdict.Owner, first)
+		}
+		for f, fields := range map[Format][]string{Table: whole, Wide: whole, JSON: whole, NDJSON: whole, Markdown: whole, Short: want, JUnit: want[1:]} {
+			out := strings.ToLower(strings.Join(strings.Fields(rendered(t, r, Options{Format: f, Width: 400})), " "))
+			for _, field := range fields {
+				if !strings.Contains(out, strings.ToLower(field)) {
+					t.Errorf("%s as %s does not say %q", name, f, field)
+				}
+			}
+		}
+	}
 }
 
 func TestSameTwice(t *testing.T) {

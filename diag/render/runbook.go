@@ -63,7 +63,7 @@ func onlyIf(step *diag.Step) string {
 		return "where nothing speaks for a fault of the control plane: "
 	case step.On != "":
 		return "for " + string(step.On) + ": "
-	case step.When == diag.NeedTasks:
+	case step.When == diag.RelyTasks:
 		return "where the agent takes no tasks: "
 	case step.Guess:
 		return "where nobody wrote down the cause: "
@@ -75,13 +75,13 @@ func (m *markdown) reason(r *diag.Reason) {
 	m.line("")
 	m.line("### reason %s", string(r.Code))
 	m.line("")
-	m.line("%s. Owner: %s. Layer: %s.", md(r.Title), md(r.Owner), string(r.Layer))
+	m.line("%s. Owner: %s. Layer: %s.", md(r.Title.Whole()), md(r.Owner), string(r.Layer))
 	m.line("")
 	m.line("- User state: %s", code(string(r.State)))
-	if r.UserText != "" {
-		m.line("- Users see: %s", md(r.UserText))
+	if text := r.UserText.Whole(); text != "" {
+		m.line("- Users see: %s", md(text))
 	}
-	m.line("- Next: %s", md(r.NextAction))
+	m.line("- Next: %s", md(r.NextAction.Whole()))
 	if r.Severity != "" {
 		m.line("- Severity %s: detect within %s, repair %s", string(r.Severity), span(r.Detect), repair(r.Repair))
 	}
@@ -109,7 +109,7 @@ func (m *markdown) scenarios() {
 			reasons = append(reasons, code(string(r)))
 		}
 		m.line("| %s (%s) | %s | %s | %s | %s | %s | %s |", md(s.Title), code(s.ID), strings.Join(reasons, ", "), string(s.Severity),
-			span(s.Detect), repair(s.Repair), md(s.Component), md(s.Recovery))
+			span(s.Detect), repair(s.Repair), md(s.Component), md(s.Recovery.Whole()))
 	}
 }
 

@@ -194,8 +194,10 @@ func (p *page) user(r *diag.Report) {
 		return
 	}
 	parts := []string{Clean(string(v.UserState))}
-	if row, ok := diag.LookupReason(v.Reason); ok && row.UserText != "" && v.UserState != diag.UserNormal {
-		parts = append(parts, row.UserText)
+	if row, ok := diag.LookupReason(v.Reason); ok && v.UserState != diag.UserNormal {
+		if text := row.UserText.Say(nil); text != "" {
+			parts = append(parts, text)
+		}
 	}
 	if v.Reason != "" && v.Reason != diag.ReasonNone {
 		parts = append(parts, "reason "+Clean(string(v.Reason)))

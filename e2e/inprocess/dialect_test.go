@@ -44,6 +44,7 @@ const dialectProfile = `mapping:
     allocation.app_product_url: data.workload.link
     node.now: data.clock
     node.last_seen_at: data.daemon.lastContact
+    node.last_heartbeat_at: data.daemon.lastBeat
     node.stale_tasks: data.backlog
     task.id: data.uid
     task.status: data.phase
@@ -72,7 +73,7 @@ const dialectProfile = `mapping:
 // dialectKeys renames the reference platform's fields; a name that is not here gets a prefix that nobody maps.
 var dialectKeys = map[string]string{
 	"id": "uid", "state": "phase", "status": "phase", "node_id": "host", "os_user": "login", "app": "workload", "unit": "service", "port": "tcpPort",
-	"product_url": "link", "now": "clock", "agent": "daemon", "last_seen_at": "lastContact", "stale_tasks": "backlog", "queued_at": "queued",
+	"product_url": "link", "now": "clock", "agent": "daemon", "last_seen_at": "lastContact", "last_heartbeat_at": "lastBeat", "stale_tasks": "backlog", "queued_at": "queued",
 	"claimed_at": "taken", "completed_at": "done", "result": "outcome", "error": "fault", "code": "slug", "token": "ticket", "session_id": "session",
 	"url": "href", "browser_connected_at": "browserAt", "node_stream_connected_at": "nodeAt", "pty_ready_at": "shellAt", "task": "job",
 	"signing_ca": "nodeCA", "ingress_ca": "edgeCA",

@@ -66,7 +66,7 @@ var abouts = map[diag.HopID]about{
 	},
 	diag.HopAppRuntimeLiveness: {
 		"A pass means: the workload's unit runs and its port answers on the node. The platform's last look at it being old is a warning (`app_observation_stale`), never a failure.",
-		[]diag.Signal{diag.SigAppStopped, diag.SigAppObservationStale},
+		[]diag.Signal{diag.SigAppStopped, diag.SigAppCredentialFailing, diag.SigAppObservationStale},
 	},
 	diag.HopAppUserRoute: {
 		"A pass means: the workload's product URL answered through the public edge without an error status.",

@@ -25,6 +25,10 @@ func hopsPage() string {
 		"command; `node` is the node itself, over SSH. `both` has steps from either.\n\n" +
 		"\"Explained by\" lists hops whose failure makes a failure here a symptom. It is transitive: what explains those\n" +
 		"hops explains this one, too. A finding whose own facts show the fault right there is never a symptom.\n\n" +
+		"A step runs when the hops that it needs have passed; a hop that is skipped has not passed, so a step that needs it\n" +
+		"is skipped too. \"After\" names the answers that it asks with. \"Left out without\" names the paths and fields of the\n" +
+		"profile's mapping: a platform that lacks one (`\"-\"`) is not asked. A hop that a platform lacks altogether is not\n" +
+		"waited for.\n\n" +
 		"| # | hop | from | budget | signals |\n|--:|---|---|--:|---|\n")
 	chain := preflight.Chain()
 	for i, h := range chain {
@@ -45,7 +49,10 @@ func hopSection(b *strings.Builder, h *preflight.Hop) {
 	if len(h.Steps) == 0 {
 		return
 	}
-	b.WriteString("\n| step | from | time | needs | after |\n|---|---|--:|---|---|\n")
+	if len(h.Fields) > 0 {
+		fmt.Fprintf(b, "\nAsked and not judged where the platform lacks: %s.\n", codes(h.Fields))
+	}
+	b.WriteString("\n| step | from | time | needs | after | left out without |\n|---|---|--:|---|---|---|\n")
 	for _, s := range h.Steps {
 		limit := "the hop's budget less 1 s"
 		switch {
@@ -56,7 +63,11 @@ func hopSection(b *strings.Builder, h *preflight.Hop) {
 		case s.Timeout > 0:
 			limit = s.Timeout.String()
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", s.Name, s.From, limit, codes(s.Needs), codes(s.After))
+		asks := slices.Clone(s.Paths)
+		for _, f := range s.Fields {
+			asks = append(asks, strings.ReplaceAll(f, "|", " or "))
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", s.Name, s.From, limit, codes(s.Needs), codes(s.After), codes(asks))
 	}
 }
 

@@ -37,6 +37,7 @@ type Front struct {
 	ingress   bool
 	trust     *x509.CertPool                                // guarded by mu
 	intercept func(http.ResponseWriter, *http.Request) bool // guarded by mu
+	watch     func(*http.Request)                           // guarded by mu
 }
 
 // newFront starts a front; clientCA makes it a node ingress that trusts it.
@@ -85,11 +86,21 @@ func (f *Front) Intercept(h func(http.ResponseWriter, *http.Request) bool) {
 	f.intercept = h
 }
 
+// Watch lets a test see every request before anything answers it, a refused certificate's too. nil ends it.
+func (f *Front) Watch(see func(*http.Request)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = see
+}
+
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	trust, intercept := f.trust, f.intercept
+	trust, intercept, watch := f.trust, f.intercept, f.watch
 	f.mu.Unlock()
+	if watch != nil {
+		watch(r)
+	}
 	r.Header.Del(wire.HeaderClientVerify)
 	r.Header.Del(wire.HeaderClientCert)
 	if f.ingress && !clientCert(w, r, trust) {

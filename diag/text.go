@@ -1,0 +1,123 @@
+package diag
+
+import (
+	"slices"
+	"strings"
+)
+
+// Text is what a table says of a node or to its users: clauses, of which a report has only those whose facts were
+// measured. Say is the one function that decides it.
+type Text []Clause
+
+// Clause is one statement in several wordings, the strongest first. The first whose needs hold is said; where none does,
+// the clause is left out.
+type Clause []Wording
+
+// Wording is a statement, and what must have been measured for it. One without needs claims nothing about the state of
+// anything: it has no word of the list in text_test.go.
+type Wording struct {
+	Says  string
+	Needs []Need
+}
+
+// Need is one measured fact: a point of the checklist, a hop, or one of the facts below, with how it came out.
+type Need struct {
+	Of string
+	Is Mark
+}
+
+// Facts beside points and hops that a wording may need.
+const (
+	FactContact = "last_contact"   // the platform had contact with the agent within the policy, by any request
+	FactToken   = "recovery_token" // pass: the node has a current one; fail: it has none
+)
+
+// Seen is how every fact came out that was measured: MarkPass or MarkFail. What is not in it was not measured.
+type Seen map[string]Mark
+
+// Say is the text as far as m bears it; clauses are joined by semicolons.
+func (t Text) Say(m Seen) string {
+	var out []string
+	for _, c := range t {
+		for _, w := range c {
+			if m.bears(w.Needs) {
+				out = append(out, w.Says)
+				break
+			}
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// Whole is the text with every clause in all its wordings: for pages.
+func (t Text) Whole() string {
+	var out []string
+	for _, c := range t {
+		var ways []string
+		for _, w := range c {
+			if !slices.Contains(ways, w.Says) {
+				ways = append(ways, w.Says)
+			}
+		}
+		out = append(out, strings.Join(ways, ", or: "))
+	}
+	return strings.Join(out, "; ")
+}
+
+func (m Seen) bears(needs []Need) bool {
+	for _, n := range needs {
+		if m[n.Of] != n.Is {
+			return false
+		}
+	}
+	return true
+}
+
+// says is a text of one clause that needs nothing.
+func says(text string) Text { return Text{{{Says: text}}} }
+
+// when is a wording with what it needs.
+func when(text string, needs ...Need) Wording { return Wording{Says: text, Needs: needs} }
+
+func passed[T PointID | HopID | string](of T) Need { return Need{string(of), MarkPass} }
+func failed[T PointID | HopID | string](of T) Need { return Need{string(of), MarkFail} }
+
+// allPoints needs the whole checklist.
+func allPoints() []Need {
+	var out []Need
+	for _, p := range Points {
+		out = append(out, passed(p))
+	}
+	return out
+}
+
+// seen is what the evidence has measured. A hop that only warns is neither.
+func (v *view) seen() Seen {
+	m := Seen{}
+	for _, p := range v.points {
+		if p.Status == MarkPass || p.Status == MarkFail {
+			m[string(p.ID)] = p.Status
+		}
+	}
+	for i := range v.Probes {
+		switch p := &v.Probes[i]; {
+		case p.Status == StatusFail:
+			m[string(p.Hop)] = MarkFail
+		case p.Status == StatusPass && m[string(p.Hop)] == "":
+			m[string(p.Hop)] = MarkPass
+		}
+	}
+	switch {
+	case v.heardLately():
+		m[FactContact] = MarkPass
+	case v.unheard():
+		m[FactContact] = MarkFail
+	}
+	switch v.token {
+	case TokenCurrent:
+		m[FactToken] = MarkPass
+	case TokenGone:
+		m[FactToken] = MarkFail
+	}
+	return m
+}

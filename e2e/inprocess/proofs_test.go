@@ -1,0 +1,96 @@
+//go:build linux
+
+package inprocess
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// proofs are the hops that each proof of repair walks, by its template in the table of signals. Signals of hop 18 are left
+// out: it is not built, so none of them is ever printed.
+func proofs(t *testing.T) map[string][]diag.HopID {
+	t.Helper()
+	out := map[string][]diag.HopID{}
+	for _, row := range diag.Signals() {
+		_, names, ok := strings.Cut(row.Proof, "--only ")
+		if !ok {
+			t.Fatalf("%s: %q walks no part of the chain; how is it proven here?", row.Signal, row.Proof)
+		}
+		var hops []diag.HopID
+		for _, n := range strings.Split(names, ",") {
+			hops = append(hops, diag.HopID(n))
+		}
+		if !slices.Contains(hops, diag.HopGPUHealth) {
+			out[row.Proof] = hops
+		}
+	}
+	return out
+}
+
+// remember writes a record as a node has it that was in trouble a while ago, in this boot, and is well since.
+func remember(t *testing.T, dir string) {
+	t.Helper()
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := diag.At(time.Now().Add(-time.Hour))
+	wrote := func(seq uint64, reason diag.RecordReason, about, decision string) diag.RecordEntry {
+		return diag.RecordEntry{Seq: seq, BootID: strings.TrimSpace(string(boot)), MonoNS: int64(seq), At: at, NodeID: nodeID, Reason: reason, About: about, Decision: decision}
+	}
+	ring := make([]byte, record.Slots*record.Size)
+	for _, e := range []diag.RecordEntry{
+		wrote(1, diag.RecAPIUnreachable, "heartbeat", "retry"), wrote(2, diag.RecServerTLSUntrusted, "task_wait", "retry"),
+		wrote(3, diag.RecTerminalStreamFailed, "task", "report"), wrote(4, diag.RecTaskResultPostFailed, "task_result", "retry"),
+	} {
+		slot := record.Encode(record.FileRecord, record.Place(e.Seq), e)
+		copy(ring[record.Place(e.Seq)*record.Size:], slot[:])
+	}
+	contact := wrote(4, diag.RecProcessAlive, "heartbeat", record.DecisionContact)
+	contact.Pin, contact.MonoNS = record.PinContact, 5
+	pinned := record.Encode(record.FilePinned, 0, contact)
+	for name, data := range map[string][]byte{record.FileRecord: ring, record.FilePinned: pinned[:]} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEveryProofOfRepairPassesOnAHealthyNode: what a report prints as the proof of a repair, walked as it is printed on a node
+// that is well, and whose record knows of old troubles: a pass, and no reason.
+func TestEveryProofOfRepairPassesOnAHealthyNode(t *testing.T) {
+	t.Parallel()
+	w := start(t, options{profile: func(p *profile.Profile) { remember(t, p.Agent.Record) }})
+	all := proofs(t)
+	if len(all) < 10 {
+		t.Fatalf("only %d proofs", len(all))
+	}
+	for proof, only := range all {
+		j := w.prepare(t)
+		if !strings.Contains(proof, "--allocation-id") {
+			j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", "", "")
+		}
+		j.plan = preflight.NewPlan(j.env.Profile, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true, Only: only})
+		ctx, cancel := context.WithTimeout(context.Background(), walkLimit)
+		r := j.run(ctx, t)
+		cancel()
+		k := r.Classification
+		if r.Verdict.Outcome != diag.OutcomePass || k.Reason != diag.ReasonNone || k.NeedsSomebody() {
+			t.Errorf("%s: %s, reason %s because %q\n%s", proof, r.Verdict.Outcome, k.Reason, k.Because, describe(r))
+		}
+		if slices.Contains(only, diag.HopNodeRecoveryStatus) && !slices.ContainsFunc(k.Losers, func(l diag.Candidate) bool { return l.Reason == diag.ReasonTaskResultPostFailed }) {
+			t.Errorf("%s: the record was not read: %+v", proof, k.Losers)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+//go:build linux
+
+package inprocess
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// subsetsDrawn is how many subsets of hops are walked beside all singles and pairs. GPUAASCTL_SUBSETS says otherwise.
+const subsetsDrawn = 200
+
+// asked is one way to ask for a walk.
+type asked struct {
+	options    preflight.Options
+	allocation string
+}
+
+func (a asked) String() string {
+	o := a.options
+	return fmt.Sprintf("--only %v --skip %v, token %t, SSH %t, session %t, allocation %q", o.Only, o.Skip, o.Token, o.SSH, o.Session, a.allocation)
+}
+
+// walksAgain is how often a walk is made again that failed: on a machine that is busy with other tests, a getent that does
+// not end in time is no false blame, and a false blame comes again.
+const walksAgain = 2
+
+// prepare is a walk of the world, ready to go.
+func (a asked) prepare(t *testing.T, w *world) *job {
+	j := w.prepare(t)
+	j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", a.allocation, "")
+	j.plan = preflight.NewPlan(j.env.Profile, j.env.Subject, a.options)
+	return j
+}
+
+// subsets are all singles and pairs of hops in --only and in --skip with everything at hand, and drawn subsets with
+// drawn means.
+func subsets(rng *rand.Rand, drawn int) []asked {
+	var all []asked
+	full := func(only, skip []diag.HopID) {
+		all = append(all, asked{preflight.Options{Only: only, Skip: skip, Session: true, Token: true, SSH: true}, alloc})
+	}
+	for i, a := range diag.Hops {
+		full([]diag.HopID{a}, nil)
+		full(nil, []diag.HopID{a})
+		for _, b := range diag.Hops[i+1:] {
+			full([]diag.HopID{a, b}, nil)
+			full(nil, []diag.HopID{a, b})
+		}
+	}
+	likely := func() bool { return rng.IntN(4) > 0 }
+	for range drawn {
+		var set []diag.HopID
+		for _, id := range diag.Hops {
+			if rng.IntN(2) == 0 {
+				set = append(set, id)
+			}
+		}
+		a := asked{options: preflight.Options{Session: likely(), Token: likely(), SSH: likely()}}
+		if likely() {
+			a.allocation = alloc
+		}
+		if rng.IntN(2) == 0 {
+			a.options.Only = set
+		} else {
+			a.options.Skip = set
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// ownWorld is a healthy world of which nothing comes from the machine that the tests run on: the platform knows the agent
+// by this machine's address, and a record that another agent left here is not read.
+func ownWorld() options {
+	return options{
+		platform: func(o *platformtest.Options) {
+			addrs, _ := net.InterfaceAddrs()
+			for _, a := range addrs {
+				if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+					o.Nodes[0].PrivateIP = n.IP.String()
+				}
+			}
+		},
+		yaml: "mapping:\n  record: false\n",
+	}
+}
+
+// TestSubsetsOfAHealthyWorld: whatever is left out of a walk of a healthy world, nothing fails and nobody has to act. Two
+// ways to ask that come down to the same steps are one walk.
+func TestSubsetsOfAHealthyWorld(t *testing.T) {
+	t.Parallel()
+	seed, drawn := uint64(time.Now().UnixNano()), subsetsDrawn
+	if n, err := strconv.Atoi(os.Getenv("GPUAASCTL_SUBSETS")); err == nil {
+		drawn = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("GPUAASCTL_SUBSETS_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	t.Logf("GPUAASCTL_SUBSETS_SEED=%d", seed)
+	w := start(t, ownWorld())
+	began, walked := time.Now(), map[string]bool{}
+	slots := make(chan struct{}, 4)
+	var wg sync.WaitGroup
+	all := subsets(rand.New(rand.NewPCG(seed, 0)), drawn)
+	for _, a := range all {
+		j := a.prepare(t, w)
+		if key := stepsOf(j.plan); walked[key] {
+			continue
+		} else {
+			walked[key] = true
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			r := j.run(t.Context(), t)
+			for again := 0; again < walksAgain && r.Verdict.Outcome == diag.OutcomeFail; again++ {
+				j = a.prepare(t, w)
+				r = j.run(t.Context(), t)
+			}
+			nothing := !slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool { return h.Status != diag.StatusSkipped })
+			if r.Verdict.Outcome != diag.OutcomePass && !nothing || r.Verdict.Reason != diag.ReasonNone || r.Verdict.Blame != nil {
+				t.Errorf("%s: reason %q, because %v\n%s", a, r.Verdict.Reason, r.Classification.Because, describe(r))
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d ways to ask, %d walks, %s", len(all), len(walked), time.Since(began).Round(time.Millisecond))
+}
+
+// stepsOf is which steps a plan runs.
+func stepsOf(plan diag.Plan) string {
+	var b strings.Builder
+	for _, h := range plan.Hops {
+		for _, s := range h.Steps {
+			if h.Skip == "" && h.Left[s] == "" {
+				fmt.Fprintf(&b, "%s/%s ", h.ID, s)
+			}
+		}
+	}
+	return b.String()
+}
+
+// TestRunbookExamples: the two command lines of the terminal runbook, on a healthy world: the first names an allocation and
+// gives no token, the second has neither.
+func TestRunbookExamples(t *testing.T) {
+	t.Parallel()
+	w := start(t, ownWorld())
+	for _, allocation := range []string{alloc, ""} {
+		j := w.prepare(t)
+		j.env.Token = diag.Secret{}
+		j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", allocation, "")
+		j.plan = preflight.NewPlan(j.env.Profile, j.env.Subject, preflight.Options{Session: true, SSH: true})
+		r := j.run(t.Context(), t)
+		if r.Verdict.Outcome != diag.OutcomePass || r.Verdict.Reason != diag.ReasonNone {
+			t.Errorf("allocation %q\n%s", allocation, describe(r))
+		}
+		if h := hop(t, r, diag.HopBrowserTerminalWS); allocation != "" && !strings.Contains(h.Because, "no operator token given") {
+			t.Errorf("%s is %s: %s", h.ID, h.Status, h.Because)
+		}
+	}
+}

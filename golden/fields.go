@@ -1,0 +1,102 @@
+package golden
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// VerdictFields is what a judged report decides, one field a line: what a reviewer of a changed rule has to read. Facts,
+// timings and layout are no part of it.
+func VerdictFields(name string, r *diag.Report) string {
+	var b fieldWriter
+	v := r.Verdict
+	login := strings.NewReplacer(cmp.Or(r.Subject.Expected["ssh"], "SSH"), "SSH") // the same 90 columns in every step
+	fmt.Fprintf(&b, "== %s\n", name)
+	b.line("outcome", string(v.Outcome), "first", string(v.FirstFailedHop))
+	if v.Blame != nil {
+		b.blame("blame", diag.Blame{
+			Hop: v.Blame.Hop, Signal: v.Blame.Signal, Failure: v.Blame.Failure, Text: v.Blame.Text,
+			Owner: v.Owner, Symptoms: v.Symptoms, Confidence: v.Confidence, Proof: v.Proof,
+		})
+	}
+	if v.Blame == nil && v.Owner != "" {
+		b.line("owner", v.Owner)
+	}
+	for _, o := range v.OtherFindings {
+		b.blame("also", o)
+	}
+	for _, step := range v.Recovery {
+		b.line("next", login.Replace(step))
+	}
+	b.line("reason", string(v.Reason), string(v.Severity), "user", string(v.UserState))
+	if c := r.Classification; c != nil {
+		b.line("scenario", c.Scenario)
+		b.line("title", c.Title)
+		b.line("shown", c.UserText)
+		b.line("action", c.Next)
+		for _, p := range c.Checklist {
+			b.line("point", string(p.ID), string(p.Status), p.Text)
+		}
+	}
+	b.line("dashboard", r.Dashboard.NodeAgentStatus, r.Dashboard.TerminalReadiness)
+	for _, h := range r.Hops {
+		if h.Status == diag.StatusPass {
+			continue
+		}
+		b.line("hop", string(h.ID), string(h.Status), string(h.Signal), string(h.Failure), h.Text, h.Because)
+	}
+	for _, what := range v.RuledOut {
+		b.line("ruled out", what)
+	}
+	return b.String()
+}
+
+// DrillFields is what a drill's recorded run shows, one field a line.
+func DrillFields(d drill.Drill) string {
+	var b fieldWriter
+	fmt.Fprintf(&b, "== %s\n", d.Scenario)
+	b.line("verdict", string(d.Verdict.Word), d.Verdict.Text)
+	held := map[drill.State][]string{}
+	for _, c := range d.Claims {
+		held[c.State] = append(held[c.State], c.ID)
+	}
+	for _, state := range []drill.State{drill.Held, drill.Violated, drill.NotSeen} {
+		b.line(string(state), strings.Join(held[state], " "))
+	}
+	b.line("detect", fmt.Sprint(d.Detect))
+	b.line("recover", fmt.Sprint(d.Recover))
+	return b.String()
+}
+
+// fieldWriter writes a field name and its values; an empty value is left out, and a field without any is no line.
+type fieldWriter struct{ strings.Builder }
+
+func (b *fieldWriter) line(name string, values ...string) {
+	var present []string
+	for _, v := range values {
+		if v != "" {
+			present = append(present, strings.ReplaceAll(v, "\n", " "))
+		}
+	}
+	if len(present) > 0 {
+		fmt.Fprintf(b, "%-10s %s\n", name, strings.Join(present, " | "))
+	}
+}
+
+func (b *fieldWriter) blame(name string, k diag.Blame) {
+	b.line(name, string(k.Hop), string(k.Signal), string(k.Failure), string(k.Confidence))
+	b.line("  text", k.Text)
+	b.line("  owner", k.Owner)
+	symptoms := make([]string, len(k.Symptoms))
+	for i, s := range k.Symptoms {
+		symptoms[i] = string(s)
+	}
+	b.line("  symptoms", strings.Join(symptoms, ", "))
+	if k.Proof != nil {
+		b.line("  proof", k.Proof.Changed, k.Proof.Text)
+	}
+}

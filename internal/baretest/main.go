@@ -1,0 +1,214 @@
+//go:build linux
+
+// Command baretest runs the fast suite on a machine that has nothing but what README.md asks for: a bare Debian tree
+// with Go, git and make, in namespaces of its own and without this host's programs. A test that is skipped there for
+// another reason than those of skips.go fails it, and so does a program that the lab or its suite needs and that
+// installing does not bring. Packages given as arguments are tested alone. "lab" instead runs `make demo` and a part of
+// the lab suite; no other lab may be up on this host. `make test-bare` and `make test-bare-lab` call it.
+//
+// It needs root, Debian or Ubuntu, and a clone of the repository; it tests what is committed. Exit status: 0 all is
+// well, 1 not, 2 the tree could not be made.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/lab"
+	"github.com/gpuaas/gpuaasctl/lab/hosttools"
+)
+
+// cloneDir is where the repository is in the tree.
+const cloneDir = "/root/gpuaasctl"
+
+// onLab is the one argument that asks for a lab in place of the fast suite.
+const onLab = "lab"
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == insideMark {
+		os.Exit(inside(os.Args[2], os.Args[3:]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code, err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// run makes the tree, tests in it what args say, and removes it.
+func run(ctx context.Context, args []string) (code int, err error) {
+	tree, err := newTree(ctx)
+	if err != nil {
+		return 2, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tree.dir)) }()
+	if left := hosttools.Missing(hosttools.Fast, tree.path()); len(left) == 0 {
+		return 2, errors.New("the tree has every program that the tests install: it shows nothing")
+	}
+	check := tree.fast
+	if slices.Equal(args, []string{onLab}) {
+		check = tree.lab
+	}
+	if wrong := check(ctx, args); len(wrong) > 0 {
+		return 1, errors.New("in a bare Debian:\n" + strings.Join(wrong, "\n"))
+	}
+	return 0, nil
+}
+
+// fast runs the fast suite, or only these packages of it, installs what the lab suite runs, and runs those of its tests
+// that need no lab. It returns what is wrong.
+func (t *tree) fast(ctx context.Context, packages []string) (wrong []string) {
+	argv := []string{"make", "--no-print-directory", "test-fast", "TESTFLAGS=-count=1 -json"}
+	if len(packages) > 0 {
+		argv = append(argv, "PACKAGES="+strings.Join(packages, " "))
+	}
+	wrong = t.test(ctx, leastPassed, argv...)
+	for _, argv := range [][]string{
+		{"go", "run", "./internal/testneeds", "lab"}, // it fails where a program of the table is not brought
+		{"env", "DEBIAN_FRONTEND=noninteractive",
+			"apt-get", "install", "-q", "-y", "--no-install-recommends", "openssh-server"},
+	} {
+		if err := t.command(ctx, os.Stderr, argv...).Run(); err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s: %v", strings.Join(argv, " "), err))
+		}
+	}
+	onNode := t.test(ctx, 20, "env", "GPUAASCTL_LAB_TESTS=1", "go", "test", "-count=1", "-json", "./chaos/node")
+	overSSH := t.test(ctx, 3, "go", "test", "-count=1", "-json", "-run", "TestOpenSSH", "./preflight/vantage")
+	return slices.Concat(wrong, onNode, overSSH)
+}
+
+// labScript runs README.md's first command, then on its lab what the lab suite runs of this host's programs: the packet
+// filter and the second opinion. The lab must go down in the namespaces in which it is up.
+const labScript = `make demo && go run ./internal/testneeds lab &&
+GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$PWD/bin \
+go test -count=1 -json ./e2e -run 'TestCrashMatrix/t1/armed/lose-path$|TestHealthyAgainAndAgain'
+code=$?; bin/gpuaasctl lab down || exit 1; exit $code`
+
+// lab raises a lab in the tree, and returns what is wrong.
+func (t *tree) lab(ctx context.Context, _ []string) (wrong []string) {
+	return t.test(ctx, 3, "sh", "-c", labScript) // the walks, the matrix, and its cell
+}
+
+// test runs argv, which prints what `go test -json` does, and returns what is wrong with it. At least so many tests must
+// pass.
+func (t *tree) test(ctx context.Context, least int, argv ...string) (wrong []string) {
+	began, seen := time.Now(), newSummary(os.Stdout)
+	err := t.command(ctx, seen, argv...).Run()
+	fmt.Printf("\n%s\n%s, %s\n\n", strings.Join(argv, " "), seen.counts(), time.Since(began).Round(time.Second))
+	wrong = seen.wrong(least)
+	if err != nil {
+		wrong = append(wrong, fmt.Sprintf("%s: %v", strings.Join(argv, " "), err))
+	}
+	return wrong
+}
+
+// tree is a machine of the test's own, as a folder.
+type tree struct {
+	dir, goRoot, goCache, goMods string
+}
+
+// newTree copies the bare Debian, and clones the repository into it.
+func newTree(ctx context.Context) (*tree, error) {
+	if _, err := hosttools.Install(ctx, hosttools.Lab); err != nil {
+		return nil, err
+	}
+	bare, err := lab.Bare(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("make a bare Debian: %w", err)
+	}
+	fmt.Println(bare.Note)
+	t := &tree{}
+	for name, to := range map[string]*string{"GOROOT": &t.goRoot, "GOCACHE": &t.goCache, "GOMODCACHE": &t.goMods} {
+		if *to, err = output(ctx, "go", "env", name); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := output(ctx, "go", "mod", "download"); err != nil {
+		return nil, err
+	}
+	if t.dir, err = os.MkdirTemp(filepath.Dir(bare.Dir), filepath.Base(bare.Dir)+"-"); err != nil {
+		return nil, err
+	}
+	if err := t.fill(ctx, bare); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(t.dir))
+	}
+	return t, nil
+}
+
+// fill makes the tree's files: those of the bare Debian, this host's way to packages and names, the clone.
+func (t *tree) fill(ctx context.Context, bare lab.BareTree) error {
+	if _, err := output(ctx, "cp", "-a", "--", bare.Dir+"/.", t.dir); err != nil {
+		return err
+	}
+	resolver, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		return err
+	}
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{
+		"/etc/resolv.conf":                resolver,
+		"/etc/hosts":                      []byte("127.0.0.1 localhost\n::1 localhost\n"),
+		"/etc/machine-id":                 []byte(hex.EncodeToString(id) + "\n"), // the first boot writes it
+		"/etc/apt/sources.list":           []byte(strings.Join(bare.Sources, "\n") + "\n"),
+		"/etc/apt/apt.conf.d/90this-host": []byte(strings.Join(bare.Apt, "\n") + "\n"),
+	} {
+		if err := os.WriteFile(t.dir+name, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return t.clone(ctx)
+}
+
+// clone clones the repository into the tree. Somebody else may own it, which git refuses by default.
+func (t *tree) clone(ctx context.Context) error {
+	config := t.dir + "/tmp/gitconfig"
+	if err := os.WriteFile(config, []byte("[safe]\n\tdirectory = *\n"), 0o600); err != nil {
+		return err
+	}
+	changed, err := output(ctx, "env", "GIT_CONFIG_GLOBAL="+config, "git", "status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if changed != "" {
+		fmt.Println("note: what is not committed is not tested")
+	}
+	_, err = output(ctx, "env", "GIT_CONFIG_GLOBAL="+config, "git", "clone", "-q", "--no-hardlinks", ".", t.dir+cloneDir)
+	return errors.Join(err, os.Remove(config))
+}
+
+// path is the tree's PATH, as seen from this host.
+func (t *tree) path() string {
+	var dirs []string
+	for _, dir := range filepath.SplitList(systemPath) {
+		dirs = append(dirs, t.dir+dir)
+	}
+	return strings.Join(dirs, string(filepath.ListSeparator))
+}
+
+// output runs a program of this host and returns what it printed.
+func output(ctx context.Context, argv ...string) (string, error) {
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(errs.String()))
+	}
+	return strings.TrimSpace(out.String()), nil
+}

@@ -1,0 +1,101 @@
+// Command testneeds gives the tests what they run: `make test-fast` calls it with "fast", `make test-lab` with "lab",
+// `make bench` with "bench". As root on Debian or Ubuntu it installs the packages that are missing; anywhere else it
+// prints which tests are skipped for what. INSTALL=no keeps it from installing. Exit status: 0 the tests can run, 1 they
+// cannot, 2 usage.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/gpuaas/gpuaasctl/lab/hosttools"
+)
+
+// sbin has programs that are for root and often not in the PATH of anybody else.
+const sbin = ":/usr/sbin:/sbin"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Stdout, os.Stderr, here(), os.Args[1:]))
+}
+
+// host is what decides between installing and saying what is skipped.
+type host struct {
+	linux, root, apt bool
+	install          bool // INSTALL is not "no"
+	path, sbin       string
+	installer        func(context.Context, hosttools.Use) ([]string, error)
+}
+
+func here() host {
+	_, err := exec.LookPath("apt-get")
+	return host{
+		linux: runtime.GOOS == "linux", root: os.Geteuid() == 0, apt: err == nil,
+		install: os.Getenv("INSTALL") != "no", path: os.Getenv("PATH"), sbin: sbin, installer: hosttools.Install,
+	}
+}
+
+// run is main with its world handed in; it returns the exit status.
+func run(ctx context.Context, out, errs io.Writer, h host, args []string) int {
+	uses, ok := map[string]hosttools.Use{
+		"fast":  hosttools.Fast,
+		"lab":   hosttools.Lab | hosttools.Fast | hosttools.Suite | hosttools.Oracle, // chaos/node is part of both suites
+		"bench": hosttools.Lab | hosttools.Oracle | hosttools.Bench,
+	}[strings.Join(args, " ")]
+	if !ok {
+		fmt.Fprintln(errs, "usage: testneeds fast|lab|bench")
+		return 2
+	}
+	switch {
+	case !h.linux:
+		fmt.Fprintln(out, "note: not Linux: the tests of agents, probes on a node, drills on a machine and the lab are skipped")
+		return 0
+	case h.root && h.apt && h.install:
+		installed, err := h.installer(ctx, uses)
+		if err != nil {
+			fmt.Fprintf(errs, "install what the tests run: %v\n(INSTALL=no tests without it, and skips what needs it)\n", err)
+			return 1
+		}
+		if len(installed) > 0 {
+			fmt.Fprintln(out, "installed for the tests: "+strings.Join(installed, " "))
+		}
+		return 0
+	}
+	if !h.root {
+		h.path += h.sbin
+		fmt.Fprintln(out, "note: not root: tests that mount, make namespaces or filter packets are skipped, as is the lab suite")
+	}
+	if missing := hosttools.Missing(uses, h.path); len(missing) > 0 {
+		fmt.Fprintf(out, "note: tests are skipped that need %s: %s\n", names(missing), h.why(missing))
+	}
+	return 0
+}
+
+// names are the programs with their packages: "nft (nftables), jq (jq)".
+func names(tools []hosttools.Tool) string {
+	var all []string
+	for _, t := range tools {
+		all = append(all, t.Program+" ("+t.Package+")")
+	}
+	return strings.Join(all, ", ")
+}
+
+// why says why nothing is installed, and what to do.
+func (h host) why(missing []hosttools.Tool) string {
+	packages := strings.Join(hosttools.Packages(missing), " ")
+	switch {
+	case !h.apt:
+		return "no apt-get here; install " + packages
+	case !h.install:
+		return "INSTALL=no; apt-get install " + packages
+	}
+	return "only root installs; as root: apt-get install " + packages
+}

@@ -1,0 +1,286 @@
+package hosttools
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// elsewhere are programs that the sources start and the table does not install, each with its reason.
+var elsewhere = map[string]string{
+	"sh": essential, "bash": essential, "sleep": essential, "cat": essential, "df": essential, "grep": essential,
+	"env": essential, "printf": essential,
+	"mkdir": essential, "ls": essential, "mountpoint": essential, "cp": essential, "id": essential,
+
+	"go": "README.md asks for it", "git": "README.md asks for it", "make": "README.md asks for it",
+	"apt-get":     "looked for before it is run; a host without it is told what to install",
+	"apt-config":  "comes with apt-get",
+	"systemctl":   "a node's; on a host without systemd the tests put their own first in PATH",
+	"systemd-run": "run only where the host runs systemd",
+	"getent":      "a node's, and Essential on Debian", "sshd": "needs a server package: its tests are skipped without it",
+	"exe": "/proc/self/exe, our own", "stubborn": "a word in a test of exec.Cmd, never started",
+}
+
+const essential = "Essential on Debian: every machine has it"
+
+// wrappers are functions that start the program in their parameter of this index, by folder.
+var wrappers = map[string]map[string]int{
+	"lab":             {"command": 1, "commandAny": 1},
+	"chaos/node":      {"tool": 2, "must": 2},
+	"preflight/probe": {"command": 1},
+	"bench":           {"command": 1, "runSlow": 1},
+}
+
+// indirect are the places, by file and function, that start a program which is no text there: the programs, or in
+// parentheses why none is missed.
+var indirect = map[string]string{
+	"agent/recorder/host_linux_test.go TestADiskThatTurnsReadOnly": "mount e2fsck",
+	"agent/terminal/user.go ask":                                   "getent id",
+	"bench/binaries.go binaries":                                   "(our own)",
+	"bench/binaries.go initCost":                                   "(our own)",
+	"bench/drill_linux.go chaos":                                   "(our own)",
+	"bench/lab_linux.go up":                                        "(our own)",
+	"bench/link_linux.go newSlowLink":                              "ip sysctl",
+	"bench/link_linux.go removeLink":                               "ip sysctl",
+	"bench/trips_linux.go timed":                                   "ssh",
+	"bench/trips_linux.go warm":                                    "(our own)",
+	"bench/walk_linux.go compare":                                  "bash",
+	"chaos/kind_test.go TestEnvironIsExact":                        "grep",
+	"chaos/node/arm.go copyProgram":                                "(our own)",
+	"chaos/node/arm.go startWatchdog":                              "systemd-run",
+	"chaos/node/check.go look":                                     "(a drill's probe, on a machine of the lab)",
+	"chaos/node/exec.go do":                                        "(a drill's change, on a machine of the lab)",
+	"chaos/node/exec.go find":                                      "(what tool is asked for)",
+	"chaos/node/fingerprint_net.go netItems":                       "ip",
+	"chaos/node/fingerprint_test.go inside":                        "(our own)",
+	"chaos/node/fingerprint_test.go plants":                        "nft ip",
+	"chaos/remote/here.go Exec":                                    "(a drill's probe from the operator's machine: TestDrillsOfTheOperator)",
+	"chaos/survey_test.go TestSurveyOfThisMachine":                 "sh",
+	"cmd/gpuaas-agent/agent_test.go TestProgram":                   "(our own)",
+	"cmd/gpuaas-agent/update_test.go once":                         "(our own)",
+	"cmd/gpuaas-fault/command_test.go TestProgram":                 "(our own)",
+	"cmd/gpuaasctl/chaos_survey.go operatorTools":                  "(a drill's probe from the operator's machine: TestDrillsOfTheOperator)",
+	"cmd/gpuaasctl/interrupt_test.go command":                      "(our own)",
+	"cmd/gpuaasctl/lab.go newLabSSH":                               "ssh",
+	"e2e/crash_matrix_test.go TestCrashMatrix":                     "nft",
+	"e2e/crash_strike_test.go startTool":                           "(our own)",
+	"e2e/inprocess/secrets_test.go execute":                        "(our own)",
+	"e2e/lab_test.go try":                                          "(our own)",
+	"e2e/recovery_record_test.go TestRecoveryRecordOfADeadMachine": "(our own)",
+	"e2e/trial_test.go classify":                                   "(our own)",
+	"history/process_test.go TestManyProcesses":                    "(our own)",
+	"internal/baretest/inside.go inside":                           "make go",
+	"internal/baretest/main.go output":                             "go cp env",
+	"lab/hosttools/hosttools.go Missing":                           "(the table)",
+	"lab/image.go bootstrap":                                       "mmdebstrap",
+	"lab/image.go hostArchive":                                     "apt-get",
+	"lab/lab_test.go TestMachines":                                 "ssh",
+	"lab/lab_test.go TestUpResumesAfterKill":                       "(our own)",
+	"lab/look_test.go look":                                        "ip",
+	"lab/network.go makeNetwork":                                   "ip",
+	"lab/supervise.go startSupervisor":                             "(our own)",
+	"preflight/probe/binary.go askVersion":                         "(an agent)",
+	"preflight/probe/command.go commandFor":                        "(what command is asked for)",
+	"preflight/probe/hosts.go lookupNSS":                           "getent",
+	"preflight/probe/namespace_linux.go startInside":               "(our own)",
+	"preflight/probe/systemd.go showUnits":                         "systemctl",
+	"preflight/probe/ws_test.go ttyOf":                             "sh",
+	"preflight/vantage/bench_linux_test.go newSlowLink":            "ip",
+	"preflight/vantage/push_test.go TestPushAsRoot":                "nsenter",
+	"preflight/vantage/quote_test.go FuzzQuote":                    "sh bash",
+	"preflight/vantage/quote_test.go readBack":                     "sh bash",
+	"preflight/vantage/sshconfig.go askSSH":                        "ssh",
+	"preflight/vantage/sshtest/shell.go run":                       "sh",
+	"profile/secret.go FindCommand":                                "(a profile's own)",
+	"profile/secret.go RunSecret":                                  "(a profile's own)",
+}
+
+// TestEveryProgramIsKnown reads all sources of the module for what they start. A program that is in neither table, and a
+// start that cannot be read, fail it: the author of a new one decides who installs it.
+func TestEveryProgramIsKnown(t *testing.T) {
+	programs, places := map[string]string{}, map[string]bool{}
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "bin" || d.Name() == "dist" || strings.HasPrefix(d.Name(), ".") && d.Name() != "..") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		started(filepath.ToSlash(rel), file, programs, places)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(programs) < 15 || len(places) < 15 {
+		t.Errorf("found only %d programs and %d indirect starts: the sources are not read", len(programs), len(places))
+	}
+	for place, names := range indirect {
+		if !places[place] {
+			t.Errorf("indirect has %s, which starts nothing that cannot be read", place)
+		}
+		for name := range strings.FieldsSeq(names) {
+			if names[0] != '(' {
+				programs[name] = place
+			}
+		}
+	}
+	for program, place := range programs {
+		installed := slices.ContainsFunc(Table[:], func(tool Tool) bool { return tool.Program == program })
+		if _, ok := elsewhere[program]; !ok && !installed {
+			t.Errorf("%s starts %q: add it to Table with its package, or to elsewhere with the reason why nothing installs it",
+				place, program)
+		}
+	}
+	for place := range places {
+		if indirect[place] == "" {
+			t.Errorf("%s starts a program that cannot be read from the source: add the place to indirect", place)
+		}
+	}
+}
+
+// started collects what file starts: programs by name with a place of each, and places where no name can be read.
+func started(rel string, file *ast.File, programs map[string]string, places map[string]bool) {
+	folder := filepath.ToSlash(filepath.Dir(rel))
+	for _, decl := range file.Decls {
+		name := "-"
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			name = f.Name.Name
+		}
+		if _, ok := wrappers[folder][name]; ok {
+			continue // its callers are read
+		}
+		place := rel + " " + name
+		ast.Inspect(decl, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			at, ok := programAt(folder, call.Fun)
+			if !ok || at >= len(call.Args) {
+				return true
+			}
+			argv := texts(call.Args[at])
+			if len(argv) == 0 {
+				places[place] = true
+				return true
+			}
+			programs[filepath.Base(argv[0])] = place
+			for _, arg := range call.Args[at+1:] {
+				argv = append(argv, texts(arg)...)
+			}
+			for _, program := range scripted(argv) {
+				programs[program] = place
+			}
+			return true
+		})
+	}
+}
+
+// programAt is the index of the argument with the program, for a call that starts one.
+func programAt(folder string, fun ast.Expr) (int, bool) {
+	switch f := fun.(type) {
+	case *ast.Ident:
+		at, ok := wrappers[folder][f.Name]
+		return at, ok
+	case *ast.SelectorExpr:
+		if x, ok := f.X.(*ast.Ident); ok && x.Name == "exec" {
+			at, ok := map[string]int{"Command": 0, "LookPath": 0, "CommandContext": 1}[f.Sel.Name]
+			return at, ok
+		}
+	}
+	return 0, false
+}
+
+// texts are the texts that an argument begins with: of "x", of append([]string{"x", "y"}, ...), of []string{"x"}.
+func texts(arg ast.Expr) []string {
+	switch a := arg.(type) {
+	case *ast.BasicLit:
+		if s, err := strconv.Unquote(a.Value); err == nil && a.Kind == token.STRING {
+			return []string{s}
+		}
+	case *ast.CallExpr:
+		if f, ok := a.Fun.(*ast.Ident); ok && f.Name == "append" {
+			return texts(a.Args[0])
+		}
+	case *ast.BinaryExpr: // a text that begins with a constant
+		return texts(a.X)
+	case *ast.CompositeLit:
+		var all []string
+		for _, e := range a.Elts {
+			all = append(all, texts(e)...)
+		}
+		return all
+	}
+	return nil
+}
+
+// commandEnd is where a command of a shell's line ends, and the next one begins.
+var commandEnd = regexp.MustCompile(`[;|\n]|&&`)
+
+// programName is what a program's name looks like; braces, variables and assignments do not.
+var programName = regexp.MustCompile(`^[a-z][a-z0-9._-]*$`)
+
+// builtin are words of the shell that start nothing.
+var builtin = []string{"cd", "echo", "exec", "exit", "set", "test", "true", "trap", "wait"}
+
+// scripted are the programs of a script behind sh -c, also where unshare or nsenter start the shell.
+func scripted(argv []string) []string {
+	at := slices.Index(argv, "-c")
+	if at < 1 || at+1 == len(argv) || !slices.Contains([]string{"sh", "bash"}, argv[at-1]) {
+		return nil
+	}
+	var all []string
+	for _, command := range commandEnd.Split(argv[at+1], -1) {
+		words := strings.Fields(command)
+		if len(words) > 1 && words[0] == "exec" {
+			words = words[1:]
+		}
+		if len(words) > 0 && programName.MatchString(words[0]) && !slices.Contains(builtin, words[0]) {
+			all = append(all, words[0])
+		}
+	}
+	return all
+}
+
+// TestReading: the reader sees programs in every shape that the sources have, so that the test above can fail.
+func TestReading(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "x.go", `package lab
+func a() { exec.Command("one", x) }
+func b() { exec.CommandContext(ctx, "/usr/sbin/two") ; exec.LookPath("three") }
+func c() { command(ctx, append([]string{"four", "-a"}, more...)...) }
+func d() { exec.Command("sh", "-c", "five -x | six && exec seven; cd /; x=1") }
+func e() { exec.Command("unshare", "-m", "sh", "-c", setup+"; eight") }
+func f() { exec.Command(argv[0], argv[1:]...) }
+func command() { exec.Command(argv[0]) }
+`, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, places := map[string]string{}, map[string]bool{}
+	started("lab/x.go", file, programs, places)
+	for _, want := range []string{"one", "two", "three", "four", "five", "six", "seven", "sh", "unshare"} {
+		if programs[want] == "" {
+			t.Errorf("%q is not seen in %v", want, programs)
+		}
+	}
+	if len(programs) != 9 || len(places) != 1 || !places["lab/x.go f"] {
+		t.Errorf("programs %v, places %v", programs, places)
+	}
+}

@@ -1,0 +1,40 @@
+package preflight
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestOnePlaceAddressesThePlatform: a request gets its URL from Env.at, which knows what this platform does not have, and
+// nowhere else. The task of a drill is addressed by its machine's own words for the API.
+func TestOnePlaceAddressesThePlatform(t *testing.T) {
+	own := map[string]bool{"preflight/env.go": true, "preflight/plan.go": true, "chaos/fault_tasks.go": true}
+	filled := regexp.MustCompile(`\b(Mapping|m|mapping)\.Path\(`)
+	seen := 0
+	for _, folder := range []string{"preflight", "cmd/gpuaasctl", "trust", "evidence", "chaos", "chaos/remote", "chaos/drill", "endpoints"} {
+		files, err := filepath.Glob(filepath.Join("..", folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", folder, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := strings.TrimPrefix(filepath.ToSlash(file), "../")
+			if strings.HasSuffix(name, "_test.go") || !filled.Match(text) {
+				continue
+			}
+			seen++
+			if !own[name] {
+				t.Errorf("%s fills in a path of the mapping: use Env.API or Env.URL, which know what is absent", name)
+			}
+		}
+	}
+	if seen != len(own) {
+		t.Errorf("%d files fill in a path, %d are expected to", seen, len(own))
+	}
+}

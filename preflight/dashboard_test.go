@@ -1,0 +1,51 @@
+package preflight
+
+import (
+	"context"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// walkPart walks a part of the chain against scripted vantages, as --only does, with a session where session says so.
+func walkPart(t *testing.T, session bool, only []diag.HopID, answers map[string]func(*diag.Fact)) *diag.Report {
+	t.Helper()
+	e := testEnv()
+	vantages := map[string]Vantage{Operator: &scripted{name: Operator, answers: answers}, Node: &scripted{name: Node, answers: answers}}
+	plan := NewPlan(e.Profile, e.Subject, Options{Session: session, Token: true, SSH: true, Only: only})
+	facts, ended := Walk(context.Background(), e, plan, vantages, nil)
+	r := &diag.Report{APIVersion: diag.APIVersion, Kind: diag.KindPreflight, Subject: e.Subject, Plan: plan, Facts: facts,
+		Run: diag.Run{EndedBy: ended, EndedAt: diag.At(noon)}}
+	Judge(r)
+	return r
+}
+
+// TestDashboardSaysNothingOfWhatWasLeftOut: no "failed" of a terminal that the walk meant not to open, no "stale" of a
+// heartbeat that it meant not to look at.
+func TestDashboardSaysNothingOfWhatWasLeftOut(t *testing.T) {
+	refused := map[string]func(*diag.Fact){"node_terminal_reachability/stream": failWith(diag.TCPTimeout, "tcp")}
+	dead := map[string]func(*diag.Fact){"node_readiness/process": func(f *diag.Fact) {
+		f.Failure, f.Phase, f.Unit = diag.UnitInactive, "state", &diag.UnitFacts{Active: "inactive", Sub: "dead"}
+	}}
+	only := func(ids ...diag.HopID) []diag.HopID { return ids }
+	for name, c := range map[string]struct {
+		session         bool
+		only            []diag.HopID
+		answers         map[string]func(*diag.Fact)
+		agent, terminal string
+	}{
+		"no session, and the node's stream is refused": {false, nil, refused, diag.AgentHealthy, diag.TerminalTokenReady},
+		"that hop alone":        {true, only(diag.HopNodeTerminalReachability), refused, diag.AgentUnknown, ""},
+		"a session":             {true, nil, refused, diag.AgentHealthy, diag.TerminalPTYReady},
+		"the process alone":     {true, only(diag.HopNodeReadiness), dead, diag.AgentUnknown, ""},
+		"process and heartbeat": {true, only(diag.HopNodeReadiness, diag.HopNodeHeartbeat), dead, diag.AgentStale, ""},
+	} {
+		r := walkPart(t, c.session, c.only, c.answers)
+		if r.Verdict.Outcome != diag.OutcomeFail {
+			t.Errorf("%s: outcome %s", name, r.Verdict.Outcome)
+		}
+		if d := r.Dashboard; d.NodeAgentStatus != c.agent || d.TerminalReadiness != c.terminal {
+			t.Errorf("%s: agent %q, terminal %q, want %q, %q", name, d.NodeAgentStatus, d.TerminalReadiness, c.agent, c.terminal)
+		}
+	}
+}

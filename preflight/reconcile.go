@@ -1,0 +1,105 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Blame and reason are two answers: the first fault in chain order, and the most pressing reason of all evidence. This file
+// holds them together: a walk that passes has no reason that needs somebody, and a reason of another fault than the blame
+// says so.
+
+// unfound adds to a walk that passes the finding for a reason that needs somebody and that no hop found: what the platform
+// itself says of the node or the workload. It is the finding of the hop that read it. It reports whether there was one.
+func unfound(hops []diag.HopResult, v *diag.Verdict, k *diag.Classification) bool {
+	if v.Outcome != diag.OutcomePass && v.Outcome != diag.OutcomeWarn || !k.NeedsSomebody() {
+		return false
+	}
+	i := readBy(hops, k)
+	if i < 0 {
+		return false
+	}
+	h := &hops[i]
+	f := diag.Finding{
+		Status: diag.StatusFail, Signal: signalFor(k.Reason), Reason: k.Reason, Direct: true, Evidence: h.Evidence,
+		Text: strings.Join(k.Because, "; ") + "; no hop of this walk found it",
+	}
+	if h.Status == diag.StatusWarn {
+		h.Also = append([]diag.Finding{h.Finding}, h.Also...)
+	}
+	h.Finding = f
+	return true
+}
+
+// readBy is the index of the hop that read the evidence of a reason: the first of its own that came to a word, else the
+// first of all. -1 where none did.
+func readBy(hops []diag.HopResult, k *diag.Classification) int {
+	row, _ := diag.LookupReason(k.Reason)
+	first := diag.HopNodeHeartbeat
+	switch {
+	case slices.Contains(row.With, diag.HopAllocationBinding):
+		first = diag.HopAllocationBinding
+	case k.Reason == diag.ReasonCertUntrustedByIngress && strings.Contains(k.Because[0], "nodes are signed by"): // the trust page's word
+		first = diag.HopControlPlaneAccess
+	}
+	for _, ids := range [][]diag.HopID{{first}, row.With, diag.Hops[:]} {
+		for _, id := range ids {
+			if i := slices.IndexFunc(hops, func(h diag.HopResult) bool { return h.ID == id && looked(h.Status) }); i >= 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// signalFor is the signal of a reason that no hop found: the one that points at it, else the one of what the node says.
+func signalFor(code diag.ReasonCode) diag.Signal {
+	if s := signalOfReason(code); s != diag.SigHeartbeatStale {
+		return s
+	}
+	for _, row := range diag.Signals() {
+		if row.Reason == code {
+			return row.Signal
+		}
+	}
+	return diag.SigHeartbeatStale
+}
+
+// beside says how a reason goes with a blame that is about something else, "" where they are about the same.
+func beside(v *diag.Verdict, k *diag.Classification) string {
+	if v.Blame == nil || k.Reason == diag.ReasonNone {
+		return ""
+	}
+	row, _ := diag.LookupReason(k.Reason)
+	if slices.Contains(row.With, v.Blame.Hop) {
+		return ""
+	}
+	blame := fmt.Sprintf("the blame is %s (%s)", v.Blame.Hop, v.Blame.Signal)
+	for _, b := range v.OtherFindings {
+		if slices.Contains(row.With, b.Hop) {
+			return fmt.Sprintf("%s; this reason is of another fault, at %s, and presses more", blame, b.Hop)
+		}
+	}
+	for _, s := range v.Symptoms {
+		if slices.Contains(row.With, s) {
+			return fmt.Sprintf("%s, and %s fails with it; this reason is what is behind both", blame, s)
+		}
+	}
+	return fmt.Sprintf("%s; this reason is of another fault, named by %s", blame, namedBy(k.Because[0]))
+}
+
+// namedBy is who names a reason, by the head of its evidence.
+func namedBy(line string) string {
+	for _, s := range [...]struct{ head, who string }{
+		{"host record", "the node's own record"}, {"read model", "the platform's read model"}, {"checklist", "the recovery points"},
+	} {
+		if strings.HasPrefix(line, s.head) {
+			return s.who
+		}
+	}
+	who, _, _ := strings.Cut(line, ":")
+	return who
+}

@@ -1,0 +1,59 @@
+package preflight
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestNoSessionOfThisWalk: without a session that this walk minted, none is opened, and nothing fails.
+func TestNoSessionOfThisWalk(t *testing.T) {
+	id := func(ids ...diag.HopID) []diag.HopID { return ids }
+	for name, tc := range map[string]struct {
+		o    Options
+		want string // in the reason
+	}{
+		"no token":                   {Options{Session: true, SSH: true}, "no operator token given"},
+		"skip mint":                  {Options{Session: true, SSH: true, Token: true, Skip: id(diag.HopTerminalTokenMint)}, "in --skip"},
+		"skip allocation":            {Options{Session: true, SSH: true, Token: true, Skip: id(diag.HopAllocationBinding)}, "in --skip"},
+		"only the session, no token": {Options{Session: true, Only: id(diag.HopBrowserTerminalWS)}, "no operator token given"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := testEnv()
+			refused := answers{"browser_terminal_ws/session": func(f *diag.Fact) {
+				t.Errorf("a session is opened at %s", f.Request.Target)
+				f.Failure, f.Phase, f.WS, f.PTY = diag.WSUpgradeRejected, "ws", nil, nil
+			}}
+			plan := NewPlan(e.Profile, e.Subject, tc.o)
+			v := map[string]Vantage{Operator: &scripted{name: Operator, answers: refused}, Node: &scripted{name: Node}}
+			facts, ended := Walk(t.Context(), e, plan, v, nil)
+			r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
+			Judge(r)
+			if r.Verdict.Outcome != diag.OutcomePass {
+				t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
+			}
+			for _, id := range []diag.HopID{diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream} {
+				if h := hopOf(r, id); tc.o.Only == nil && (h.Status != diag.StatusSkipped || !strings.Contains(h.Because, tc.want)) {
+					t.Errorf("%s is %s: %s", id, h.Status, h.Because)
+				}
+			}
+		})
+	}
+}
+
+// TestSessionWithoutAMint: a report of an older walk, which opened a session that it had not minted, blames nobody for it.
+func TestSessionWithoutAMint(t *testing.T) {
+	r := walkWith(t, t.Context(), answers{"browser_terminal_ws/session": func(f *diag.Fact) {
+		f.Failure, f.Phase, f.WS, f.PTY = diag.WSUpgradeRejected, "ws", nil, nil
+	}})
+	if r.Verdict.Outcome != diag.OutcomeFail {
+		t.Fatalf("a session that was minted and refused is %s", r.Verdict.Outcome)
+	}
+	r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { return f.ID == "terminal_token_mint/mint" })
+	Judge(r)
+	if h := hopOf(r, diag.HopBrowserTerminalWS); h.Status != diag.StatusInconclusive || r.Verdict.Outcome == diag.OutcomeFail {
+		t.Errorf("%s is %s: %s%s", h.ID, h.Status, h.Text, h.Because)
+	}
+}

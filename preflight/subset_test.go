@@ -1,0 +1,285 @@
+package preflight
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// recordedHealthy is a walk of a healthy lab, and the profile that it was made with as far as a plan reads it.
+func recordedHealthy(tb testing.TB) (*diag.Report, profile.Profile) {
+	tb.Helper()
+	data, err := os.ReadFile("../golden/reports/healthy.json")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var r diag.Report
+	if err := json.Unmarshal(data, &r); err != nil {
+		tb.Fatal(err)
+	}
+	x := r.Subject.Expected
+	p := profile.Profile{
+		Name: r.Plan.Profile, APIBase: x["api_base"], TerminalBase: x["terminal_base"],
+		NodeRuntimeAPIURL: x["node_runtime_api_url"], NodeTerminalURL: x["node_terminal_url"], Policy: r.Plan.Policy,
+	}
+	return &r, p.WithDefaults()
+}
+
+// mask is what of a walk's means the operator gave.
+type mask struct{ token, allocation, ssh, session bool }
+
+func (m mask) String() string {
+	return fmt.Sprintf("token %t, allocation %t, SSH %t, session %t", m.token, m.allocation, m.ssh, m.session)
+}
+
+// masks are all 16.
+func masks() []mask {
+	var all []mask
+	for i := range 16 {
+		all = append(all, mask{i&1 != 0, i&2 != 0, i&4 != 0, i&8 != 0})
+	}
+	return all
+}
+
+func (m mask) apply(s diag.Subject, o *Options) diag.Subject {
+	o.Token, o.SSH, o.Session = m.token, m.ssh, m.session
+	if !m.allocation {
+		s.AllocationID = ""
+	}
+	return s
+}
+
+// cut is the healthy case as a walk by another plan would have measured it: the facts of the steps that the plan has,
+// of the hops that keep names; nil keeps all.
+func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) bool) *diag.Report {
+	out := *r
+	out.Subject, out.Plan, out.Facts = s, plan, nil
+	rows := map[diag.HopID]*diag.PlannedHop{}
+	for i := range plan.Hops {
+		rows[plan.Hops[i].ID] = &plan.Hops[i]
+	}
+	for _, f := range r.Facts {
+		hop, step, _ := strings.Cut(f.ID, "/")
+		row := rows[diag.HopID(hop)]
+		if row.Skip == "" && row.Left[step] == "" && (keep == nil || keep(row.ID)) {
+			out.Facts = append(out.Facts, f)
+		}
+	}
+	Judge(&out)
+	return &out
+}
+
+// wrongOnHealthy says what a report claims of a healthy platform that is not so, "" for nothing.
+func wrongOnHealthy(r *diag.Report) string {
+	switch {
+	case r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.FirstFailedHop != "":
+		return "a healthy platform is blamed"
+	case fromOldEntry(r):
+	case r.Verdict.Outcome == diag.OutcomeInconclusive && r.Verdict.Reason == diag.ReasonNone && r.Verdict.Owner == "operator access":
+		// nothing was left to walk: whoever asked for that is told so
+	case r.Verdict.Reason != diag.ReasonNone || r.Verdict.Owner != "":
+		return "somebody is asked to act on a healthy platform: " + string(r.Verdict.Reason) + " " + r.Verdict.Owner
+	}
+	for _, h := range r.Hops {
+		if h.Status != diag.StatusPass && h.Because == "" && h.Text == "" {
+			return fmt.Sprintf("%s is %s without a reason", h.ID, h.Status)
+		}
+	}
+	return ""
+}
+
+// fromOldEntry reports whether the reason is the record's word alone, of a time before the walk: how long an entry counts is
+// the classifier's affair, and is tested there.
+func fromOldEntry(r *diag.Report) bool {
+	c := r.Classification
+	return c != nil && c.Reason == diag.ReasonTaskResultPostFailed && r.Verdict.Owner == ""
+}
+
+// The means that the model below knows, as bits above those of the hops.
+const (
+	haveToken = iota
+	haveAllocation
+	haveSSH
+	haveSession
+)
+
+// modelStep is one step of the chain in bits: which hops and means it wants, and which steps it asks with the facts of.
+type modelStep struct {
+	hop   int
+	hops  uint32 // all of these must run (any of their steps)
+	facts uint64 // all of these steps must run
+	means uint32
+	id    string
+}
+
+// model is the chain as far as a plan of the reference platform depends on --only, --skip and the means.
+func model(p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint32) {
+	chain, at := Chain(), map[string]int{}
+	for h := range chain {
+		for _, st := range chain[h].Steps {
+			if st.Pure {
+				continue
+			}
+			m := modelStep{hop: h, id: factID(chain[h].ID, st.Name)}
+			for _, need := range st.Needs {
+				m.hops |= 1 << slices.Index(diag.Hops[:], need)
+			}
+			for _, f := range st.After {
+				m.facts |= 1 << at[f]
+			}
+			for bit, without := range [...]mask{{false, true, true, true}, {true, false, true, true}, {true, true, false, true}, {true, true, true, false}} {
+				var o Options
+				sub := without.apply(s, &o)
+				if notGiven(&chain[h], st, p, o) != "" || skipped(&chain[h], p, sub, o) != "" && skipped(&chain[h], p, s, Options{Session: true}) == "" {
+					m.means |= 1 << bit
+				}
+			}
+			at[m.id] = len(steps)
+			steps = append(steps, m)
+		}
+	}
+	for h := range chain {
+		want := uint32(0)
+		for _, id := range withNeeds(chain, []diag.HopID{chain[h].ID}) {
+			want |= 1 << slices.Index(diag.Hops[:], id)
+		}
+		closure = append(closure, want)
+	}
+	return steps, closure
+}
+
+// stepsRun are the steps that run where only these hops may, with these means.
+func stepsRun(steps []modelStep, hops, means uint32) uint64 {
+	var ran uint64
+	var alive uint32
+	for i := range steps {
+		s := &steps[i]
+		if hops>>s.hop&1 == 1 && s.hops&^alive == 0 && s.facts&^ran == 0 && s.means&^means == 0 {
+			ran |= 1 << i
+			alive |= 1 << s.hop
+		}
+	}
+	return ran
+}
+
+// stepsPlanned are the steps that a plan runs, in the same bits.
+func stepsPlanned(steps []modelStep, plan diag.Plan) uint64 {
+	var ran uint64
+	c := &Case{Plan: plan}
+	for i := range steps {
+		hop, step, _ := strings.Cut(steps[i].id, "/")
+		if row := c.planned(diag.HopID(hop)); row.Skip == "" && row.Left[step] == "" {
+			ran |= 1 << i
+		}
+	}
+	return ran
+}
+
+func namesOf(set uint32) []diag.HopID {
+	var ids []diag.HopID
+	for i, id := range diag.Hops {
+		if set>>i&1 == 1 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// TestHealthyNeverBlamed: a healthy platform is never blamed, and nobody is asked to act, whatever is left out of a
+// walk: every subset of the hops in --only and its complement in --skip, with every mask of the means.
+//
+// It is exhaustive although it judges some thousand cases: what is measured depends only on which steps run. For each of
+// the 2^18 x 16 x 2 walks the steps are found by the chain's own needs, in bits; each set of steps is planned and judged
+// once. NewPlan must agree with the bits on each of these, and on walks drawn from all of them.
+func TestHealthyNeverBlamed(t *testing.T) {
+	began := time.Now()
+	r, p := recordedHealthy(t)
+	steps, closure := model(p, r.Subject)
+	all := uint32(1)<<len(diag.Hops) - 1
+	closed := make([]uint32, all+1) // by subset: with what its hops need
+	for set := uint32(1); set <= all; set++ {
+		low := set & -set
+		i := 0
+		for low>>i != 1 {
+			i++
+		}
+		closed[set] = closed[set&^low] | closure[i]
+	}
+	seen := map[uint64]bool{}
+	walks := 0
+	rng := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	for bits, m := range masks() {
+		for set := range all + 1 {
+			for mode := range 2 {
+				walks++
+				may, o := closed[set], Options{Only: nil}
+				if mode == 1 {
+					may = set
+				} else if set == 0 {
+					continue // no --only is all hops, which --skip of nothing is, too
+				}
+				ran := stepsRun(steps, may, uint32(bits))
+				drawn := rng.IntN(1<<13) == 0
+				if seen[ran] && !drawn {
+					continue
+				}
+				seen[ran] = true
+				if mode == 0 {
+					o.Only = namesOf(set)
+				} else {
+					o.Skip = namesOf(all &^ set)
+				}
+				s := m.apply(r.Subject, &o)
+				plan := NewPlan(p, s, o)
+				if got := stepsPlanned(steps, plan); got != ran {
+					t.Fatalf("--only %v --skip %v, %s: steps %b are planned, their needs allow %b", o.Only, o.Skip, m, got, ran)
+				}
+				if got := cut(r, s, plan, nil); wrongOnHealthy(got) != "" || ran != 0 && got.Verdict.Outcome != diag.OutcomePass {
+					t.Fatalf("--only %v --skip %v, %s: %s: %s\n%s", o.Only, o.Skip, m, got.Verdict.Outcome, wrongOnHealthy(got), describe(got))
+				}
+			}
+		}
+	}
+	t.Logf("%d walks, %d sets of steps, %s", walks, len(seen), time.Since(began).Round(time.Millisecond))
+}
+
+// TestHealthyFactsCut: where facts of a healthy walk are lost, whole hops of them, nothing fails: all hops but a few, a few
+// hops, and subsets drawn, or with GPUAASCTL_SUBSETS=all every subset.
+func TestHealthyFactsCut(t *testing.T) {
+	r, p := recordedHealthy(t)
+	o := Options{Session: true, Token: true, SSH: true}
+	plan := NewPlan(p, r.Subject, o)
+	all := uint32(1)<<(len(diag.Hops)-1) - 1 // gpu_health has no facts
+	check := func(set uint32) {
+		got := cut(r, r.Subject, plan, func(id diag.HopID) bool { return set>>slices.Index(diag.Hops[:], id)&1 == 1 })
+		if got.Verdict.Outcome == diag.OutcomeFail || got.Verdict.Blame != nil || !fromOldEntry(got) && got.Verdict.Reason != diag.ReasonNone {
+			t.Fatalf("facts of %v: %s, reason %s\n%s", namesOf(set), got.Verdict.Outcome, got.Verdict.Reason, describe(got))
+		}
+	}
+	if os.Getenv("GPUAASCTL_SUBSETS") == "all" {
+		for set := range all + 1 {
+			check(set)
+		}
+		return
+	}
+	for i := range len(diag.Hops) - 1 {
+		for j := range i + 1 {
+			check(1<<i | 1<<j)
+			check(all &^ (1<<i | 1<<j))
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 3000 {
+		check(rng.Uint32() & all)
+	}
+}
