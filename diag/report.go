@@ -134,6 +134,10 @@ type Finding struct {
 	Direct bool `json:"direct,omitempty"`
 	// Reason is the operator reason, where the facts know it better than the signal's own row does.
 	Reason ReasonCode `json:"reason,omitempty"`
+	// Side is where the fault is, where one signal can have it in several places: it decides who is called.
+	Side Side `json:"side,omitempty"`
+	// Cause is what the node or the platform wrote down, under this walk's own id, as the error of this very step.
+	Cause string `json:"cause,omitempty"`
 }
 
 // HopResult is a hop in the report.
@@ -193,9 +197,11 @@ type Verdict struct {
 	Because string `json:"because,omitempty"`
 }
 
-// Blame is a failing hop that no other failing hop explains.
+// Blame is a failing hop that no other hop explains; or, with the status inconclusive, a hop that did not answer although
+// others need it: what failed later may all follow from that.
 type Blame struct {
 	Hop        HopID      `json:"hop"`
+	Status     Status     `json:"status,omitempty"` // inconclusive; absent: fail
 	Signal     Signal     `json:"signal"`
 	Failure    Failure    `json:"failure,omitempty"`
 	Text       string     `json:"text,omitempty"`
@@ -223,7 +229,8 @@ type Dashboard struct {
 	LastSuccessfulPreflightAt Time   `json:"last_successful_preflight_at,omitzero"`
 }
 
-// EvidenceLine is one thing that the platform wrote down under a correlation id. Its detail stays on the platform.
+// EvidenceLine is one thing that the platform wrote down under a correlation id. Of its detail only the error is kept, in
+// one bounded line; the rest stays on the platform.
 type EvidenceLine struct {
 	At            Time   `json:"at"`
 	Kind          string `json:"kind"`
@@ -234,6 +241,8 @@ type EvidenceLine struct {
 	WorkflowID    string `json:"workflow_id,omitempty"`
 	SessionID     string `json:"session_id,omitempty"`
 	TaskID        string `json:"task_id,omitempty"`
+	Code          string `json:"code,omitempty"`  // of the error that it tells of
+	Error         string `json:"error,omitempty"` // that error's own words
 }
 
 // Redaction says what was taken out of this report.

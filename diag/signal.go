@@ -79,14 +79,15 @@ const (
 // SignalRow is what the runbook knows about a signal. Recovery and Proof are templates for Fill.
 type SignalRow struct {
 	Signal    Signal
-	Title     string     // what is wrong, as one line for people
-	Owner     string     // who is called
-	Recovery  []string   // steps in order; commands stand in backticks
-	Proof     string     // the command that proves the repair
-	Dashboard string     // node_agent_status while this is the blame; "" says nothing about the agent
-	Terminal  string     // terminal_readiness while this is the blame; "" says nothing about the terminal
-	Runbook   string     // page and anchor
-	Reason    ReasonCode // the operator reason, where nothing in the facts refines it (see ReasonFor)
+	Title     string          // what is wrong, as one line for people
+	Owner     string          // who is called
+	Owners    map[Side]string // who is called instead where the fault is known to be on that side
+	Recovery  []Step          // in order; see SignalRow.Steps
+	Proof     string          // the command that proves the repair
+	Dashboard string          // node_agent_status while this is the blame; "" says nothing about the agent
+	Terminal  string          // terminal_readiness while this is the blame; "" says nothing about the terminal
+	Runbook   string          // page and anchor
+	Reason    ReasonCode      // the operator reason, where nothing in the facts refines it (see ReasonFor)
 }
 
 // Signals returns every row, in the order of the constants. The rows are shared: they are read, never written.

@@ -162,7 +162,11 @@ func TestSignalRowsAreComplete(t *testing.T) {
 
 func checkTemplates(t *testing.T, r SignalRow) {
 	t.Helper()
-	for _, step := range append([]string{r.Proof}, r.Recovery...) {
+	templates := []string{r.Proof}
+	for _, s := range r.Recovery {
+		templates = append(templates, s.Text)
+	}
+	for _, step := range templates {
 		for _, p := range placeholderLike.FindAllString(step, -1) {
 			if !isPlaceholder(strings.Trim(p, "{}")) {
 				t.Errorf("%s: unknown placeholder %s in %q", r.Signal, p, step)

@@ -106,6 +106,7 @@ func TestFaultsOffTheList(t *testing.T) {
 			says: "this is the control plane",
 			answers: answers{
 				"control_plane_access/healthz": failWith(diag.TCPRefused, "tcp"), "terminal_public_route/healthz": failWith(diag.TCPRefused, "tcp"),
+				"control_plane_access/auth":                         failWith(diag.TCPRefused, "tcp"),
 				"node_runtime_api_reachability/reach":               failWith(diag.TCPRefused, "tcp"),
 				"node_runtime_api_reachability/reach~from-operator": failWith(diag.TCPRefused, "tcp"),
 			},

@@ -38,6 +38,7 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 	}
 	r.DurationMS = span(h, c)
 	findings := excused(c, judge(h, c))
+	withOwnWords(c, h.ID, findings)
 	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]

@@ -2,19 +2,19 @@ package preflight
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// root is one fault: a failing finding that no other failing finding explains, and the hops that it explains.
+// root is one fault: a failing finding that no other hop explains, and the hops that it explains. A silent one is a hop
+// that did not answer: nothing is known to have failed there, and what failed later may follow from it.
 type root struct {
 	hop      diag.HopResult
 	finding  diag.Finding
 	symptoms []diag.HopID
+	silent   bool
 }
 
 // decide makes the verdict from the judged hops, and the classification from all evidence. Blame is the first fault in
@@ -33,28 +33,38 @@ func decide(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, *diag.Cl
 
 // blameFor is the verdict without reason and user state.
 func blameFor(chain []Hop, hops []diag.HopResult, c *Case) diag.Verdict {
+	roots := rootsOf(chain, hops, c)
 	v := diag.Verdict{Outcome: outcomeOf(hops, c.EndedBy)}
+	if v.Outcome == diag.OutcomeFail && !slices.ContainsFunc(roots, func(r root) bool { return !r.silent }) {
+		v.Outcome = diag.OutcomeInconclusive // every failure may follow from a silence
+	}
 	for _, h := range hops {
 		if h.Status == diag.StatusFail {
 			v.FirstFailedHop = h.ID
 			break
 		}
 	}
-	roots := rootsOf(chain, hops)
-	if len(roots) == 0 {
+	switch {
+	case len(roots) > 0:
+	case v.Outcome == diag.OutcomeInconclusive:
 		fillUndecided(&v, hops, c)
+		return v
+	default:
 		return v
 	}
 	blame := roots[0]
 	b := toBlame(blame, c)
-	v.Blame = &diag.Blame{Hop: b.Hop, Signal: b.Signal, Failure: b.Failure, Text: b.Text}
+	v.Blame = &diag.Blame{Hop: b.Hop, Status: b.Status, Signal: b.Signal, Failure: b.Failure, Text: b.Text}
 	v.Symptoms, v.Confidence, v.Proof, v.Owner = b.Symptoms, b.Confidence, b.Proof, b.Owner
 	v.Layer = blame.hop.Layer
-	v.RuledOut = ruledOut(chain, hops, blame, c)
+	excluded := ruledOut(chain, hops, blame, c)
+	for _, e := range excluded {
+		v.RuledOut = append(v.RuledOut, e.text)
+	}
 	for _, r := range roots[1:] {
 		v.OtherFindings = append(v.OtherFindings, toBlame(r, c))
 	}
-	fillFromTables(&v, blame, c)
+	fillFromTables(&v, blame, situation(hops, blame, excluded, c), c)
 	return v
 }
 
@@ -75,63 +85,114 @@ func outcomeOf(hops []diag.HopResult, endedBy diag.EndedBy) diag.Outcome {
 	return diag.OutcomePass
 }
 
-// rootsOf folds failing findings under those that explain them, and returns the rest in chain order. A finding is
-// explained by a failing hop in the closure of ExplainedBy (unless its own facts show the fault right here), or by an
-// earlier finding with the same culprit.
-func rootsOf(chain []Hop, hops []diag.HopResult) []root {
-	failing := map[diag.HopID]bool{}
-	for _, h := range hops {
-		failing[h.ID] = h.Status == diag.StatusFail
+// rootsOf folds failing findings under those that explain them, and returns the rest in chain order, the silent ones
+// last. A finding is explained by a hop that it needs and that did not answer, by a failing hop in the closure of
+// ExplainedBy (unless its own facts show the fault right here), or by an earlier finding with the same culprit. Where
+// nothing failed, the first hop that did not answer is the one root.
+func rootsOf(chain []Hop, hops []diag.HopResult, c *Case) []root {
+	f := folding{
+		closures: map[diag.HopID][]diag.HopID{}, failing: map[diag.HopID]bool{},
+		folded: map[diag.HopID]bool{}, behind: map[diag.HopID]diag.HopID{},
 	}
-	closures := map[diag.HopID][]diag.HopID{}
-	var roots []root
-	folded := map[diag.HopID]bool{}
 	for _, h := range hops {
+		f.failing[h.ID] = h.Status == diag.StatusFail
+	}
+	silent := unanswered(hops, c)
+	for i := range hops {
+		h := &hops[i]
 		if h.Status != diag.StatusFail {
 			continue
 		}
-		closures[h.ID] = closure(chain, h.ID)
-		for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
-			if f.Status != diag.StatusFail {
-				continue
+		f.closures[h.ID] = closure(chain, h.ID)
+		for _, finding := range append([]diag.Finding{h.Finding}, h.Also...) {
+			if finding.Status == diag.StatusFail {
+				f.fold(h, finding, explainer(chain, h, &finding, silent, c))
 			}
-			explained := !f.Direct && slices.ContainsFunc(closures[h.ID], func(id diag.HopID) bool { return failing[id] })
-			if explained {
-				folded[h.ID] = true
-				continue
-			}
-			if i := slices.IndexFunc(roots, func(r root) bool { return f.Culprit != "" && r.finding.Culprit == f.Culprit }); i >= 0 {
-				if roots[i].hop.ID != h.ID {
-					roots[i].symptoms = append(roots[i].symptoms, h.ID)
-				}
-				continue
-			}
-			roots = append(roots, root{hop: h, finding: f})
 		}
 	}
-	attach(roots, hops, folded, closures)
+	f.attach(hops)
+	return append(f.roots, f.silences(hops, silent, c)...)
+}
+
+// folding is the work of rootsOf: what was found so far, and which hops something else explains.
+type folding struct {
+	roots    []root
+	failing  map[diag.HopID]bool
+	closures map[diag.HopID][]diag.HopID
+	folded   map[diag.HopID]bool       // hops with a finding that a failing hop explains
+	behind   map[diag.HopID]diag.HopID // hops with a finding that a silent hop explains, and which one
+}
+
+// fold puts one failing finding where it belongs.
+func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopID) {
+	same := func(r root) bool { return finding.Culprit != "" && r.finding.Culprit == finding.Culprit }
+	switch {
+	case silent != "":
+		f.behind[h.ID] = silent
+		return
+	case !finding.Direct && slices.ContainsFunc(f.closures[h.ID], func(id diag.HopID) bool { return f.failing[id] }):
+		f.folded[h.ID] = true
+		return
+	}
+	if i := slices.IndexFunc(f.roots, same); i >= 0 {
+		if f.roots[i].hop.ID != h.ID {
+			f.roots[i].symptoms = append(f.roots[i].symptoms, h.ID)
+		}
+		return
+	}
+	f.roots = append(f.roots, root{hop: *h, finding: finding})
+}
+
+// attach gives every folded hop to the first root that explains it; where there is none, to the silence that explains
+// what would have explained it.
+func (f *folding) attach(hops []diag.HopResult) {
+	for _, h := range hops {
+		if !f.folded[h.ID] {
+			continue
+		}
+		i := slices.IndexFunc(f.roots, func(r root) bool { return slices.Contains(f.closures[h.ID], r.hop.ID) })
+		if i >= 0 {
+			f.roots[i].symptoms = append(f.roots[i].symptoms, h.ID)
+			continue
+		}
+		for _, id := range f.closures[h.ID] {
+			if by := f.behind[id]; by != "" && f.behind[h.ID] == "" {
+				f.behind[h.ID] = by
+			}
+		}
+	}
+	for i := range f.roots {
+		inChainOrder(f.roots[i].symptoms)
+		f.roots[i].symptoms = slices.Compact(f.roots[i].symptoms)
+	}
+}
+
+// silences are the silent hops that explain a failure, each with its symptoms; the first of all silent hops where
+// nothing failed.
+func (f *folding) silences(hops []diag.HopResult, silent []diag.HopID, c *Case) []root {
+	var roots []root
+	for i := range hops {
+		h := &hops[i]
+		if !slices.Contains(silent, h.ID) {
+			continue
+		}
+		r := root{hop: *h, finding: unheard(h, c), silent: true}
+		for _, s := range hops {
+			if f.behind[s.ID] == h.ID {
+				r.symptoms = append(r.symptoms, s.ID)
+			}
+		}
+		if len(r.symptoms) > 0 || !slices.ContainsFunc(hops, failed) && len(roots) == 0 {
+			roots = append(roots, r)
+		}
+	}
 	return roots
 }
 
-// attach gives every folded hop to the first root that explains it.
-func attach(roots []root, hops []diag.HopResult, folded map[diag.HopID]bool, closures map[diag.HopID][]diag.HopID) {
-	for _, h := range hops {
-		if !folded[h.ID] {
-			continue
-		}
-		for i := range roots {
-			if slices.Contains(closures[h.ID], roots[i].hop.ID) {
-				roots[i].symptoms = append(roots[i].symptoms, h.ID)
-				break
-			}
-		}
-	}
-	for i := range roots {
-		sort.Slice(roots[i].symptoms, func(a, b int) bool {
-			return slices.Index(diag.Hops[:], roots[i].symptoms[a]) < slices.Index(diag.Hops[:], roots[i].symptoms[b])
-		})
-		roots[i].symptoms = slices.Compact(roots[i].symptoms)
-	}
+func failed(h diag.HopResult) bool { return h.Status == diag.StatusFail }
+
+func inChainOrder(ids []diag.HopID) {
+	sort.Slice(ids, func(a, b int) bool { return slices.Index(diag.Hops[:], ids[a]) < slices.Index(diag.Hops[:], ids[b]) })
 }
 
 // closure lists every hop that may explain a failure of id, directly or through others; never id itself.
@@ -155,8 +216,11 @@ func closure(chain []Hop, id diag.HopID) []diag.HopID {
 func toBlame(r root, c *Case) diag.Blame {
 	f := r.finding
 	b := diag.Blame{Hop: r.hop.ID, Signal: f.Signal, Failure: f.Failure, Text: f.Text, Symptoms: r.symptoms}
+	if r.silent {
+		b.Status = diag.StatusInconclusive
+	}
 	if row, ok := diag.LookupSignal(f.Signal); ok {
-		b.Owner = row.Owner
+		b.Owner = row.OwnerOn(f.Side)
 	}
 	for _, id := range f.Evidence {
 		if b.Proof = prove(c, id); b.Proof != nil {
@@ -175,13 +239,13 @@ func toBlame(r root, c *Case) diag.Blame {
 }
 
 // fillFromTables adds what the closed tables say about the blame, with this node's values filled in.
-func fillFromTables(v *diag.Verdict, r root, c *Case) {
+func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
 	row, _ := diag.LookupSignal(r.finding.Signal)
 	vars := placeholders(c)
 	if len(r.finding.Evidence) > 0 && r.finding.Evidence[0] == factID(diag.HopNodeReadiness, stepRoot) {
 		vars["full_dir"] = rootFolder
 	}
-	for _, step := range row.Recovery {
+	for _, step := range row.Steps(s) {
 		v.Recovery = append(v.Recovery, diag.Fill(step, vars))
 	}
 	v.RepairProof = diag.Fill(row.Proof, vars)
@@ -199,7 +263,7 @@ func placeholders(c *Case) map[string]string {
 		"api_url": c.expected("node_runtime_api_url"), "terminal_url": c.expected("node_terminal_url"),
 		"ssh_trust": trustCommand(c), "os_user": osUser(c), "app_unit": appUnit(c), "app_url": appField(c, "product_url"),
 		"session_id":     c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id"),
-		"correlation_id": s.CorrelationID,
+		"correlation_id": cmp.Or(s.CorrelationID, c.correlationID),
 	}
 	if dir := c.expected("agent_dir"); dir != "" {
 		vars["ca_bundle"], vars["cert"], vars["key"] = join(dir, "/ca-bundle.crt"), join(dir, "/cert.pem"), join(dir, "/key.pem")
@@ -210,60 +274,4 @@ func placeholders(c *Case) map[string]string {
 		}
 	}
 	return vars
-}
-
-// ruledOut lists what the facts exclude as the cause: the phases that the failing probe came through, the
-// counter-probes that failed just the same, and the hops that could have explained it and passed.
-func ruledOut(chain []Hop, hops []diag.HopResult, r root, c *Case) []string {
-	var out []string
-	if len(r.finding.Evidence) > 0 {
-		if f := c.facts[r.finding.Evidence[0]]; f != nil {
-			out = append(out, phasesPassed(f)...)
-			out = append(out, sameFailure(f, c)...)
-		}
-	}
-	may := append(closure(chain, r.hop.ID), r.symptoms...)
-	for _, s := range r.symptoms {
-		may = append(may, closure(chain, s)...)
-	}
-	for _, h := range hops {
-		if h.Status == diag.StatusPass && slices.Contains(may, h.ID) {
-			out = append(out, fmt.Sprintf("%s: %s", h.ID, h.Text))
-		}
-	}
-	return out
-}
-
-func phasesPassed(f *diag.Fact) []string {
-	var out []string
-	at := rung(f.Phase)
-	if f.DNS != nil && at > rung("dns") && f.DNS.Source != "literal" {
-		out = append(out, fmt.Sprintf("name look-up: %s is %s (%s)", f.DNS.Name, clip(f.DNS.Addresses), f.DNS.Source))
-	}
-	if f.TCP != nil && at > rung("tcp") {
-		out = append(out, "network path: "+f.TCP.Remote+" accepts connections")
-	}
-	if f.TLS != nil && at > rung("tls") && f.TLS.Verified {
-		out = append(out, "server certificate: verified against "+f.TLS.TrustSource)
-	}
-	return out
-}
-
-// sameFailure names the inputs that were changed without any change in the outcome.
-func sameFailure(f *diag.Fact, c *Case) []string {
-	var out []string
-	for id, k := range c.facts {
-		if !strings.HasPrefix(id, f.ID+"~") || k.Failure != f.Failure || k.Request.Op != f.Request.Op {
-			continue
-		}
-		changed := diag.Changed(f.Request, k.Request)
-		switch {
-		case k.Vantage != f.Vantage:
-			out = append(out, fmt.Sprintf("this node alone: from the %s it is %s, too", k.Vantage, k.Failure))
-		case len(changed) == 1:
-			out = append(out, fmt.Sprintf("%s: with %s it is %s, too", changed[0], inWords(k.Request, changed[0]), k.Failure))
-		}
-	}
-	sort.Strings(out)
-	return out
 }

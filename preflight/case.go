@@ -13,6 +13,9 @@ type Case struct {
 	Plan    diag.Plan
 	EndedBy diag.EndedBy
 	facts   map[string]*diag.Fact
+
+	correlationID string              // of the walk; "" while it goes on
+	evidence      []diag.EvidenceLine // what the platform wrote down under it
 }
 
 // NewCase indexes facts by id. Facts are read only from then on.
@@ -21,6 +24,13 @@ func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts [
 	for i := range facts {
 		c.facts[facts[i].ID] = &facts[i]
 	}
+	return c
+}
+
+// caseOf is the case of a whole report.
+func caseOf(r *diag.Report) *Case {
+	c := NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
+	c.correlationID, c.evidence = r.Run.CorrelationID, r.Evidence
 	return c
 }
 

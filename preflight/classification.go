@@ -13,7 +13,7 @@ import (
 // EvidenceOf is everything that a judged report says to the classifier. It is a function of the report's facts and
 // findings alone.
 func EvidenceOf(r *diag.Report) diag.Evidence {
-	return evidenceOf(NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts), r.Hops, &r.Verdict)
+	return evidenceOf(caseOf(r), r.Hops, &r.Verdict)
 }
 
 // explainedBy is the hop that explains a failing finding of hop, "" for one that is a fault of its own.
@@ -45,6 +45,10 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 	e := hostEvidence(c)
 	e.Points = points(c, hops)
 	e.Probes = probed(c, hops, v)
+	if b := v.Blame; b != nil && b.Status == diag.StatusInconclusive && b.Signal == diag.SigControlPlaneUnreachable {
+		// Whoever asks for the reason is given what the blame names, and not what follows from it.
+		e.Probes = append(e.Probes, diag.Probed{Hop: b.Hop, Status: diag.StatusFail, Signal: b.Signal, Failure: b.Failure, Text: b.Text})
+	}
 	e.App = appEvidence(c)
 	e.Trust = &diag.TrustEvidence{
 		SigningCA: c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca"),

@@ -17,6 +17,8 @@ const (
 	counterPinned       = "pinned"
 	counterFromOperator = "from-operator"
 	counterOtherFamily  = "other-family"
+	counterProfileURL   = "profile-url"
+	counterOtherRoute   = "other-route"
 )
 
 // ladderCounters are the counter-probes that any failing network probe deserves, by the phase in which it failed:

@@ -12,7 +12,7 @@ func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) dia
 		CorrelationID: run.CorrelationID, ExpectedTerminalEndpoint: c.expected("node_terminal_url"),
 		NodeAgentStatus: agentStatus(hops, v), TerminalReadiness: terminalReadiness(hops, c), LastSuccessfulPreflightAt: run.LastGoodAt,
 	}
-	if v.Blame != nil {
+	if v.Blame != nil && v.Blame.Status == "" { // a silence is no failure
 		d.LastFailureReason = v.Blame.Signal
 	}
 	if Whole(c.Plan) && (v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn) {
@@ -32,7 +32,7 @@ func leftOutOnRequest(h diag.PlannedHop) bool { return h.Skip == skipOnly || h.S
 func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	heartbeat := byID(hops)[diag.HopNodeHeartbeat].Status
 	var signals []diag.Signal
-	if v.Blame != nil {
+	if v.Blame != nil && v.Blame.Status == "" {
 		signals = append(signals, v.Blame.Signal)
 	}
 	for _, o := range v.OtherFindings {

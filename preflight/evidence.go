@@ -21,7 +21,8 @@ const (
 
 // Evidence pulls back what the platform recorded under this walk's correlation id and, when the operator named them, under
 // the failing request's and its terminal session's: the newest of it, in time order, and whether there is more. It is
-// shown, not judged. A platform that keeps none gives none.
+// shown, and an error in it that belongs to a step of this walk is quoted there (see withOwnWords). A platform that keeps
+// none gives none.
 func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.EvidenceLine, cut bool) {
 	reqs := evidenceRequests(e)
 	if len(reqs) == 0 {
@@ -73,11 +74,25 @@ func evidenceRequests(e *Env) []diag.Request {
 	return reqs
 }
 
-// parseEvidence reads a JSON list; what is not of the known form is left out, not guessed.
+// parseEvidence reads a JSON list; what is not of the known form is left out, not guessed. Of an item's detail the error
+// is kept, in bounded words.
 func parseEvidence(raw string) []diag.EvidenceLine {
-	var items []diag.EvidenceLine
+	var items []struct {
+		diag.EvidenceLine
+		Detail struct {
+			Code    any `json:"code"`
+			Message any `json:"message"`
+		} `json:"detail"`
+	}
 	if raw == "" || json.Unmarshal([]byte(raw), &items) != nil {
 		return nil
 	}
-	return items
+	lines := make([]diag.EvidenceLine, len(items))
+	for i, it := range items {
+		lines[i] = it.EvidenceLine
+		code, _ := it.Detail.Code.(string)
+		message, _ := it.Detail.Message.(string)
+		lines[i].Code, lines[i].Error = withoutCredentials(code), withoutCredentials(message)
+	}
+	return lines
 }

@@ -36,6 +36,7 @@ type Hop struct {
 	Title       string
 	Layer       diag.Layer
 	ExplainedBy []diag.HopID  // hops whose failure makes a failure here a symptom; applied transitively
+	Behind      []diag.HopID  // hops whose silence explains a failure here that shows no fault of its own; see platformReads
 	Fields      []string      // fields of an answer without which the hop is asked and not judged, see Step.Fields
 	Budget      time.Duration // for the hop's steps and counter-probes together
 	Steps       []Step

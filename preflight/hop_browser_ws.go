@@ -21,7 +21,7 @@ const (
 func browserTerminalWS() Hop {
 	id := diag.HopBrowserTerminalWS
 	return Hop{
-		ID: id, Title: "browser terminal gets an answer", Layer: diag.LayerEdge, Budget: sessionMargin + 2*time.Second,
+		ID: id, Title: "browser terminal gets an answer", Layer: diag.LayerEdge, Behind: platformReads(), Budget: sessionMargin + 2*time.Second,
 		ExplainedBy: append(hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 			diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream,
 			// A shell that starts too late looks like a stream that never came.
@@ -140,10 +140,10 @@ func judgeSession(c *Case) []diag.Finding {
 	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user sees \"Connecting...\" for ever", f.DurationMS)
 	switch {
 	case strayed(c):
-		out.Text += "; the gateway knows of no browser in this session, so something before it took the upgrade"
+		claim(c, &out, claimTookUpgrade)
 		out.Direct, out.Culprit = true, culpritEdgeTook
 	case streamCame(c) && (shellReady(c) || sessionField(c, "task_error_code") != ""):
-		out.Text += "; by the gateway's own row the node's stream came and the agent said how its shell fares, so the gateway kept that to itself"
+		claim(c, &out, claimKeptSilent)
 		out.Direct = true
 	}
 	return []diag.Finding{out}

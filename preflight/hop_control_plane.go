@@ -14,6 +14,8 @@ const (
 
 	// culpritControlPlane is at fault when neither the operator nor the node gets an answer.
 	culpritControlPlane = "control plane"
+	// culpritOperatorWay is at fault when the platform answers the node, and nothing of it can be reached from here.
+	culpritOperatorWay = "operator's way"
 )
 
 // controlPlaneAccess: can the operator reach the API, and is the operator let in?
@@ -36,28 +38,7 @@ func controlPlaneAccess() Hop {
 				},
 			},
 		},
-		Judge: func(c *Case) []diag.Finding {
-			h, a := c.Fact(id, stepHealthz), c.Fact(id, stepAuth)
-			if h != nil && (!h.Passed() || status(h) != 200) {
-				f := fail(diag.SigControlPlaneUnreachable, h, "the API at %s does not answer the operator: %s%s", where(h), saw(h), presented(h))
-				if h.Phase != "tls" { // a certificate that this operator does not trust says nothing about the node's path
-					f.Culprit = culpritControlPlane
-					f.Text += fromNode(c)
-				}
-				return []diag.Finding{f}
-			}
-			if a != nil && (status(a) == 401 || status(a) == 403) {
-				return []diag.Finding{fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))}
-			}
-			if a != nil && !a.Passed() && status(a) != 404 {
-				text := "the API answers /healthz but not the operator's request: %s"
-				if h == nil {
-					text = "the API does not answer the operator's request: %s"
-				}
-				return []diag.Finding{fail(diag.SigControlPlaneUnreachable, a, text, saw(a))}
-			}
-			return nil
-		},
+		Judge: judgeControlPlane,
 		Pass: func(c *Case) string {
 			h, a := c.Fact(id, stepHealthz), c.Fact(id, stepAuth)
 			if h == nil {
@@ -77,17 +58,90 @@ func controlPlaneAccess() Hop {
 	}
 }
 
-// fromNode says whether the node gets an answer from its API: who else is cut off tells where the fault is.
-func fromNode(c *Case) string {
-	reach, wait := c.Fact(diag.HopNodeRuntimeAPI, stepReach), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	silent := func(f *diag.Fact) bool {
-		return f != nil && !f.Passed() && !f.Throttled() && (status(f) == 0 || status(f) >= 500)
-	}
+func judgeControlPlane(c *Case) []diag.Finding {
+	h, a := c.Fact(diag.HopControlPlaneAccess, stepHealthz), c.Fact(diag.HopControlPlaneAccess, stepAuth)
 	switch {
-	case silent(reach) || silent(wait):
-		return "; nor does the node API answer the node, so this is the control plane, not the operator's way to it"
-	case wait != nil:
-		return "; the node API answers the node, so the fault is on the operator's way"
+	case h != nil && h.Failure == diag.HTTPEdgeAuth:
+		return []diag.Finding{undecided(h, "the edge at %s asks for a login in place of the API: nothing of the API was seen", where(h))}
+	case h != nil && (!h.Passed() || status(h) != 200):
+		return []diag.Finding{noAPI(c, h)}
+	case a == nil:
+		return nil
+	case status(a) == 401 || status(a) == 403:
+		return []diag.Finding{fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))}
+	case a.Failure == diag.HTTPEdgeAuth:
+		return []diag.Finding{undecided(a, "the edge at %s asks for a login in place of the API", where(a))}
+	case a.Passed(), status(a) == 404:
+		return nil
 	}
-	return ""
+	text := "the API answers /healthz but not the operator's request: %s"
+	if h == nil {
+		text = "the API does not answer the operator's request: %s"
+	}
+	out := fail(diag.SigControlPlaneUnreachable, a, text, saw(a))
+	out.Side = diag.SidePlatform
+	return []diag.Finding{out}
+}
+
+// noAPI is the finding for an API that the operator gets no answer from, or a wrong one. What answered tells where the
+// fault is: an edge that speaks HTTP was reached, and whoever gets an answer elsewhere shows that the platform lives.
+func noAPI(c *Case, f *diag.Fact) diag.Finding {
+	out := fail(diag.SigControlPlaneUnreachable, f, "the API at %s does not answer the operator: %s%s", where(f), saw(f), presented(f))
+	node := nodeHears(c)
+	switch {
+	case f.Phase == "tls" && status(f) == 0 && distrusts(f): // the operator's trust, or the certificate: neither is the node's path
+	case status(f) != 0 || inPhase(f, "http"): // name, path and certificate are sound
+		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
+		if status(f) != 0 {
+			out.Text = fmt.Sprintf("the API at %s does not do its work: its edge, or the API itself, answers %s", where(f), saw(f))
+		}
+		if node == silentSide {
+			claim(c, &out, claimPlatformDown)
+		}
+	case node == silentSide:
+		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
+		claim(c, &out, claimPlatformDown)
+	case node == answeredSide:
+		out.Side, out.Culprit = diag.SideOperator, culpritOperatorWay
+		claim(c, &out, claimOperatorWay)
+	default:
+		out.Culprit = culpritControlPlane
+	}
+	return out
+}
+
+// What a side hears of the platform.
+const (
+	unknownSide = iota
+	answeredSide
+	silentSide
+)
+
+// nodeHears says whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is what a
+// counter-probe got that looked the name up elsewhere. A question that never left the node says nothing.
+func nodeHears(c *Case) int {
+	hears := func(f *diag.Fact) int {
+		switch {
+		case f == nil || f.Failure == diag.Cancelled:
+			return unknownSide
+		case f.Passed(), inPhase(f, "mtls"), status(f) > 0 && status(f) < 500:
+			return answeredSide
+		case status(f) >= 500, inPhase(f, "tcp", "http"), f.Failure == diag.TLSClosed:
+			return silentSide
+		}
+		return unknownSide
+	}
+	if wait := hears(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)); wait != unknownSide {
+		return wait // it reaches the API behind the listener
+	}
+	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
+	if reach == nil {
+		return unknownSide
+	}
+	for _, name := range []string{counterPinned, counterHostView, counterFromOperator, counterProfileURL} {
+		if hears(c.facts[reach.ID+"~"+name]) == answeredSide {
+			return answeredSide
+		}
+	}
+	return hears(reach)
 }

@@ -13,7 +13,7 @@ func gatewayNodeStream() Hop {
 	id := diag.HopGatewayNodeStream
 	row := diag.HopTerminalOpenTask
 	return Hop{
-		ID: id, Title: "gateway sees the node's stream", Layer: diag.LayerEdge, Budget: 5 * time.Second,
+		ID: id, Title: "gateway sees the node's stream", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability},
 		Steps:       []Step{streamStep()},
 		Judge: func(c *Case) []diag.Finding {
@@ -37,7 +37,7 @@ func gatewayNodeStream() Hop {
 			out := fail(diag.SigOpenWithoutStream, f, "terminal.open is %s, and the gateway saw no stream of the node (%s)", orUnknown(st), orUnknown(reason))
 			if terminal != nil && (isMTLS(terminal.Failure) || reason == "node_stream_mtls") {
 				out.Signal = diag.SigNodeStreamMTLS
-				out.Text = "the gateway refused the node's certificate, so no stream came"
+				claim(c, &out, claimStreamRefused)
 			}
 			return []diag.Finding{out}
 		},

@@ -17,6 +17,7 @@ func nodeHeartbeat() Hop {
 	return Hop{
 		ID: id, Title: "node heartbeat is current", Layer: diag.LayerManagement, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
+		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that takes no task writes down no heartbeat either
 		Fields:      []string{"node.last_seen_at"},
 		Steps: []Step{{
 			Name: stepReadModel, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
@@ -69,9 +70,7 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 	case silentNode(c):
 		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
 		out.Culprit = culpritSilentNode
-		if sshSilent(c) {
-			out.Text += "; nor does anything answer SSH at the node, so it is the machine or its network"
-		}
+		claim(c, &out, claimMachine)
 		return []diag.Finding{out}
 	case beat && age > staleAfter(c):
 		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))

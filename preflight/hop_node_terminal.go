@@ -20,7 +20,7 @@ const (
 func nodeTerminalReachability() Hop {
 	id := diag.HopNodeTerminalReachability
 	return Hop{
-		ID: id, Title: "node reaches the terminal gateway", Layer: diag.LayerEdge, Budget: 9 * time.Second,
+		ID: id, Title: "node reaches the terminal gateway", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 9 * time.Second,
 		Fields: []string{"error.code"}, // tells the gateway's 404 from anybody's
 		Steps: []Step{{
 			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, BothFamilies: true,
@@ -105,7 +105,8 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	case distrusts(f) && !misdirected(c, f):
 		out = fail(diag.SigNodeStreamMTLS, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))
 	case inPhase(f, "dns", "tcp", "tls") || misdirected(c, f) || status(f) >= 500 || f.Failure == diag.HTTPTimeout || f.Failure == diag.HTTPNotHTTP:
-		out = fail(diag.SigNodeStreamTimeout, f, "the node gets no answer from %s: %s", where(f), saw(f))
+		out = fail(diag.SigNodeStreamTimeout, f, "the node gets %s from %s: %s", gets(f), where(f), saw(f))
+		out.Side = behindListener(f)
 		narrow(c, f, &out)
 		out.Text += byProvider(c)
 	default:

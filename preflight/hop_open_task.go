@@ -14,7 +14,7 @@ const stepSessionRow = "session"
 func terminalOpenTask() Hop {
 	id := diag.HopTerminalOpenTask
 	return Hop{
-		ID: id, Title: "terminal.open is claimed and answered", Layer: diag.LayerEdge, Budget: 5 * time.Second,
+		ID: id, Title: "terminal.open is claimed and answered", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 5 * time.Second,
 		ExplainedBy: hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 		Fields:      []string{"session.task_status"},
 		Steps: []Step{{

@@ -46,10 +46,8 @@ func nodeOpsAccess() Hop {
 			if diag.GuestAgentGone(guest) {
 				sig, text = diag.SigOpsAccessUnhealthy, text+"; the provider says that the guest agent is "+guest
 			}
-			if contactFresh(c) {
-				text += "; the agent itself reports, so it is not down"
-			}
 			out := fail(sig, f, "%s", text)
+			claim(c, &out, claimAgentAlive)
 			if sshSilent(c) {
 				out.Culprit = culpritSilentNode
 			}

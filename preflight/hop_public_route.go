@@ -39,7 +39,9 @@ func terminalPublicRoute() Hop {
 				case hz.Passed():
 					out.Text += "; the same edge answers for " + where(hz)
 				case inPhase(f, "tcp") && hz.Failure == f.Failure && inPhase(hz, "tcp"):
-					out.Culprit = culpritControlPlane // one edge, and nothing of it can be reached
+					if out.Culprit = culpritControlPlane; nodeHears(c) == answeredSide { // one edge, and nothing of it can be reached
+						out.Culprit = culpritOperatorWay
+					}
 				}
 			}
 			return []diag.Finding{out}
@@ -55,7 +57,7 @@ func terminalPublicRoute() Hop {
 			}
 			req := e.to(failing.Request, e.Profile.APIBase, profile.PathHealthz, nil)
 			req.TimeoutMS = counterTimeoutMS
-			return []Counter{{Name: "other-route", From: Operator, Request: req}}
+			return []Counter{{Name: counterOtherRoute, From: Operator, Request: req}}
 		},
 	}
 }

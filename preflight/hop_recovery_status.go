@@ -30,7 +30,7 @@ func nodeRecoveryStatus() Hop {
 	id := diag.HopNodeRecoveryStatus
 	needSSH := []diag.HopID{diag.HopNodeOpsAccess}
 	return Hop{
-		ID: id, Title: "node identity is accepted", Layer: diag.LayerManagement, Budget: 9 * time.Second,
+		ID: id, Title: "node identity is accepted", Layer: diag.LayerManagement, Behind: platformReads(), Budget: 9 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI},
 		Steps: []Step{
 			{Name: stepIdentity, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(e *Env, _ *Case) diag.Request {
@@ -228,8 +228,10 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))
 		out.Culprit = "node file " + f.Request.Cert
 	case s >= 500 || f.Failure == diag.HTTPTimeout || inPhase(f, "dns", "tcp", "tls"):
-		// The listener lives (it answered without a certificate), and what is behind it does not.
-		out = fail(diag.SigAPIUnreachable, f, "the listener answers, and the node API behind it does not: %s", saw(f))
+		out = fail(diag.SigAPIUnreachable, f, "the node API does not answer the node's task wait: %s", saw(f))
+		if claim(c, &out, claimBehindListener) { // with a certificate or without one
+			out.Side = diag.SidePlatform
+		}
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() && inPhase(hz, "http") {
 			out.Culprit = culpritControlPlane
 		}

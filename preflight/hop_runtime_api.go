@@ -80,7 +80,8 @@ func anAnswer(_ *Case, f *diag.Fact) bool {
 
 // unreachableAPI names the node, or the control plane when the operator gets no answer from there either.
 func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
-	out := fail(diag.SigAPIUnreachable, f, "the node gets no answer from %s: %s", where(f), saw(f))
+	out := fail(diag.SigAPIUnreachable, f, "the node gets %s from %s: %s", gets(f), where(f), saw(f))
+	out.Side = behindListener(f)
 	if inPhase(f, "env") {
 		out.Text, out.Culprit = noURL(f, "GPUAAS_API_URL"), culpritAgentEnv
 		return out
@@ -96,6 +97,22 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 		}
 	}
 	return out
+}
+
+// gets says what came of a question that was not answered as it should be.
+func gets(f *diag.Fact) string {
+	if status(f) != 0 {
+		return "only an error"
+	}
+	return "no answer"
+}
+
+// behindListener is the platform's side where the connection came about and nothing good came over it.
+func behindListener(f *diag.Fact) diag.Side {
+	if status(f) != 0 || inPhase(f, "http", "ws") {
+		return diag.SidePlatform
+	}
+	return ""
 }
 
 // usesOtherAPI reports whether f asked another API than the profile's: the running agent's own.
@@ -116,7 +133,7 @@ func (e *Env) profileURL(f *diag.Fact, expected, path string, vars map[string]st
 	} else {
 		req = e.to(req, expected, path, vars)
 	}
-	return []Counter{{Name: "profile-url", From: f.Vantage, Request: req}}
+	return []Counter{{Name: counterProfileURL, From: f.Vantage, Request: req}}
 }
 
 // listener says which kind of listener answered a request without a certificate.

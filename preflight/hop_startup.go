@@ -14,7 +14,7 @@ const stepUser = "user"
 func terminalStartup() Hop {
 	id := diag.HopTerminalStartup
 	return Hop{
-		ID: id, Title: "terminal startup: user, shell, PTY", Layer: diag.LayerEdge, Budget: 6 * time.Second,
+		ID: id, Title: "terminal startup: user, shell, PTY", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 6 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream},
 		Steps: []Step{
 			{

@@ -13,7 +13,7 @@ const stepMint = "mint"
 func terminalTokenMint() Hop {
 	id := diag.HopTerminalTokenMint
 	return Hop{
-		ID: id, Title: "terminal token is minted", Layer: diag.LayerEdge, Budget: 5 * time.Second,
+		ID: id, Title: "terminal token is minted", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding},
 		Steps: []Step{{
 			Name: stepMint, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding},

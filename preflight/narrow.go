@@ -16,9 +16,9 @@ func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 	if misdirected(c, f) {
 		pinned := c.facts[f.ID+"~"+counterPinned]
 		if inPhase(f, "dns") {
-			out.Text += fmt.Sprintf("; at %s it answers, so only the look-up is at fault", pinned.Request.Resolve)
+			claim(c, out, claimOnlyLookup, pinned.Request.Resolve)
 			if plain := c.facts[f.ID+"~"+counterHostView]; plain != nil && passesWhere(plain, f) {
-				out.Text += ", and only as the agent sees the files"
+				claim(c, out, claimOnlyAgentSees)
 			}
 			return true
 		}
@@ -26,7 +26,7 @@ func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 		out.Text += fmt.Sprintf("; the name is %s here (%s), the profile says %s, and there it answers",
 			clip(f.DNS.Addresses), source(f.DNS), pinned.Request.Resolve)
 		if plain := c.facts[f.ID+"~"+counterHostView]; plain != nil && passesWhere(plain, f) {
-			out.Text += "; a login looks it up rightly, so something lies over the agent's view of the files"
+			claim(c, out, claimAgentView)
 		}
 		return true
 	}
@@ -34,10 +34,9 @@ func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 	switch {
 	case control == nil || control.Failure == diag.Cancelled:
 	case passesWhere(control, f):
-		out.Text += "; the operator does, so the fault is on this node's way there"
+		claim(c, out, claimNodeWay)
 	default:
-		out.Text += "; the operator does not either, so the fault is not this node's"
-		return false
+		return !claim(c, out, claimNotThisNode)
 	}
 	return true
 }

@@ -16,8 +16,8 @@ var ErrInvalidReport = errors.New("not a valid report")
 // Judge fills a report's hops, verdict and dashboard from its subject, plan, facts and ending, and its subject with what
 // the facts say of it.
 func Judge(r *diag.Report) {
-	learn(&r.Subject, NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts))
-	c := NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
+	learn(&r.Subject, caseOf(r))
+	c := caseOf(r)
 	chain := Chain()
 	r.Hops = assess(chain, c)
 	r.Verdict, r.Classification = decide(chain, r.Hops, c)

@@ -90,7 +90,7 @@ func (j *Job) evidence(ctx context.Context, early <-chan pulled, facts []diag.Fa
 		return have
 	}
 	c := NewCase(j.Env.Subject, j.Plan, ended, facts)
-	if outcomeOf(assess(Chain(), c), ended) == diag.OutcomeFail {
+	if o := outcomeOf(assess(Chain(), c), ended); o == diag.OutcomeFail || o == diag.OutcomeInconclusive {
 		if now := j.pull(ctx); len(now.lines) >= len(have.lines) { // less is a platform that did not answer this time
 			have = now
 		}

@@ -83,6 +83,8 @@ func wrongOnHealthy(r *diag.Report) string {
 	case r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.FirstFailedHop != "":
 		return "a healthy platform is blamed"
 	case fromOldEntry(r):
+	case r.Verdict.Outcome == diag.OutcomeInconclusive && r.Verdict.Reason == diag.ReasonNone && r.Verdict.Owner == "operator access":
+		// nothing was left to walk: whoever asked for that is told so
 	case r.Verdict.Reason != diag.ReasonNone || r.Verdict.Owner != "":
 		return "somebody is asked to act on a healthy platform: " + string(r.Verdict.Reason) + " " + r.Verdict.Owner
 	}

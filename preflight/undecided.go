@@ -7,20 +7,27 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// fillUndecided says of a walk without a failing hop why it decides nothing, and who can do what about that: the first
-// inconclusive finding, in chain order, that has a signal. Without one nothing is added.
+// fillUndecided says of an inconclusive walk that blames no hop why it decides nothing, and who can do what about that:
+// the first inconclusive finding, in chain order, that has a signal; without one, who supplies what the walk lacked.
 func fillUndecided(v *diag.Verdict, hops []diag.HopResult, c *Case) {
-	if v.Outcome != diag.OutcomeInconclusive {
-		return
-	}
 	for _, h := range hops {
 		row, ok := diag.LookupSignal(h.Signal)
 		if h.Status != diag.StatusInconclusive || !ok {
 			continue
 		}
+		r := root{hop: h, finding: h.Finding}
 		v.Because, v.Owner, v.Layer = h.Because, row.Owner, h.Layer
-		fillFromTables(v, root{hop: h, finding: h.Finding}, c)
+		fillFromTables(v, r, situation(hops, r, nil, c), c)
 		return
+	}
+	row, ok := diag.LookupLack(lackOf(hops, c))
+	if !ok {
+		return
+	}
+	v.Owner = row.Owner
+	vars := placeholders(c)
+	for _, step := range row.Steps {
+		v.Recovery = append(v.Recovery, diag.Fill(step, vars))
 	}
 }
 

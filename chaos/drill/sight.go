@@ -38,7 +38,7 @@ type Sight struct {
 func See(r *diag.Report, stage Stage) Sight {
 	s := Sight{
 		Stage: stage, Walk: r.Run.ID, CorrelationID: r.Run.CorrelationID, EndedBy: r.Run.EndedBy, Outcome: r.Verdict.Outcome,
-		Blame: r.Verdict.Blame, Others: r.Verdict.OtherFindings, FirstFailed: r.Verdict.FirstFailedHop,
+		Blame: faulty(r.Verdict.Blame), Others: r.Verdict.OtherFindings, FirstFailed: r.Verdict.FirstFailedHop,
 		Hops: map[diag.HopID]diag.Status{}, Reason: r.Verdict.Reason, UserState: r.Verdict.UserState,
 		Unlinked: unlinked(r), AgentSays: agentSays(r), ReadModel: readModel(r), Evidence: r.Evidence,
 	}
@@ -48,6 +48,14 @@ func See(r *diag.Report, stage Stage) Sight {
 	s.told(r)
 	s.Unnamed = unnamed(s)
 	return s
+}
+
+// faulty is a walk's blame where something failed: a hop that only did not answer is not what a drill looks for.
+func faulty(b *diag.Blame) *diag.Blame {
+	if b != nil && b.Status != "" {
+		return nil
+	}
+	return b
 }
 
 // Green says whether a whole walk found nothing, and asks nobody for anything. What the platform will see to by itself, and

@@ -195,7 +195,7 @@ func blame(r *diag.Report, id diag.HopID, c diag.Confidence, symptoms ...diag.Ho
 	v.Outcome, v.Confidence, v.Owner, v.Symptoms = diag.OutcomeFail, c, row.Owner, symptoms
 	v.Blame = &diag.Blame{Hop: id, Signal: h.Signal, Failure: h.Failure, Text: h.Text}
 	v.Layer, v.Reason, v.UserState, v.Severity, v.Runbook = h.Layer, reason.Code, reason.State, string(reason.Severity), row.Runbook
-	for _, s := range row.Recovery {
+	for _, s := range row.Steps(diag.Situation{}) {
 		v.Recovery = append(v.Recovery, diag.Fill(s, vars))
 	}
 	v.RepairProof = diag.Fill(row.Proof, vars)

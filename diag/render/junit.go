@@ -157,7 +157,8 @@ func junitCase(r *diag.Report, h *diag.HopResult, parent map[diag.HopID]diag.Hop
 		c.Failure = &JUnitProblem{Message: message, Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n"}
 	case h.Status == diag.StatusInconclusive:
 		c.Error = &JUnitProblem{Message: message, Type: string(h.Status)}
-		if v := &r.Verdict; v.Because != "" && v.Because == h.Because {
+		v := &r.Verdict
+		if v.Because != "" && v.Because == h.Because || v.Blame != nil && v.Blame.Hop == h.ID {
 			c.Error.Text = "\n" + junitText(r, h) + "\n"
 		}
 	case h.Status == diag.StatusSkipped, h.Status == diag.StatusNotReached:

@@ -16,6 +16,8 @@ func Runbook(w io.Writer) error {
 	m.line("")
 	m.line("Made from the tables in `diag/`; change it there. Words in <angle brackets> stand for values that a report fills in.")
 	m.line("")
+	m.line("A report gives only the steps that fit it: none that needs what it found broken, and none about what its facts rule out.")
+	m.line("")
 	m.line("## Signals")
 	for _, s := range diag.Signals() {
 		m.signal(&s)
@@ -46,10 +48,27 @@ func (m *markdown) signal(s *diag.SignalRow) {
 	m.line("Reason: [%s](#reason-%s).", code(string(s.Reason)), string(s.Reason))
 	m.line("")
 	for i, step := range s.Recovery {
-		m.line("%d. %s", i+1, mdStep(diag.Fill(step, nil)))
+		m.line("%d. %s%s", i+1, md(onlyIf(&step)), mdStep(diag.Fill(step.Text, nil)))
 	}
 	m.line("")
 	m.line("Repaired when this passes: %s", code(diag.Fill(s.Proof, nil)))
+}
+
+// onlyIf says in which reports a step is given, "" in all that leave open what it is about.
+func onlyIf(step *diag.Step) string {
+	switch {
+	case step.Side == diag.SidePlatform:
+		return "where the control plane answers wrongly, or answers nobody: "
+	case step.Side == diag.SideOperator:
+		return "where nothing speaks for a fault of the control plane: "
+	case step.On != "":
+		return "for " + string(step.On) + ": "
+	case step.When == diag.RelyTasks:
+		return "where the agent takes no tasks: "
+	case step.Guess:
+		return "where nobody wrote down the cause: "
+	}
+	return ""
 }
 
 func (m *markdown) reason(r *diag.Reason) {

@@ -28,7 +28,7 @@ func (p *page) verdict(r *diag.Report, facts map[string]*diag.Fact) {
 	v := &r.Verdict
 	p.outcome(r)
 	if b := v.Blame; b != nil {
-		p.field("blame", blameLine(b, v.Confidence), Bad)
+		p.field("blame", blameLine(b, v.Confidence), blameStyle(b))
 		p.field("", Clean(b.Text), Plain)
 		p.proof("proof", v.Proof, facts)
 		if len(v.Symptoms) > 0 {
@@ -123,10 +123,21 @@ func (p *page) outcome(r *diag.Report) {
 	}
 }
 
+// blameStyle tells a fault from a hop that only did not answer.
+func blameStyle(b *diag.Blame) Style {
+	if b.Status == diag.StatusInconclusive {
+		return Unsure
+	}
+	return Bad
+}
+
 func blameLine(b *diag.Blame, c diag.Confidence) string {
 	parts := []string{string(b.Hop), string(b.Signal)}
 	if b.Failure != diag.OK {
 		parts = append(parts, string(b.Failure))
+	}
+	if b.Status != "" {
+		parts = append(parts, string(b.Status))
 	}
 	if c != "" {
 		parts = append(parts, string(c))
@@ -248,7 +259,7 @@ func (p *page) command(s string) {
 
 // other is a further finding: a fault of its own, not a symptom.
 func (p *page) other(r *diag.Report, b *diag.Blame, facts map[string]*diag.Fact) {
-	p.field("also", blameLine(b, b.Confidence), Bad)
+	p.field("also", blameLine(b, b.Confidence), blameStyle(b))
 	p.field("", Clean(b.Text), Plain)
 	p.proof("", b.Proof, facts)
 	if len(b.Symptoms) > 0 {

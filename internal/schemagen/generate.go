@@ -68,6 +68,7 @@ func closedWords() map[reflect.Type][]any {
 	closed(m, diag.P0, diag.P1, diag.P2)
 	closed(m, diag.Points[:]...)
 	closed(m, diag.MarkPass, diag.MarkFail, diag.MarkUnknown)
+	closed(m, diag.SideOperator, diag.SidePlatform)
 	closed(m, diag.OutcomePass, diag.OutcomeWarn, diag.OutcomeFail, diag.OutcomeInconclusive)
 	closed(m, diag.EndedCompleted, diag.EndedDeadline, diag.EndedInterrupted, diag.EndedError)
 	var signals []diag.Signal

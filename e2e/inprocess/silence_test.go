@@ -1,0 +1,120 @@
+//go:build linux
+
+package inprocess
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // the platform's own driver
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform"
+	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// lockDatabase takes the write lock of a platform's database and keeps it until the test's end: whoever writes waits.
+func lockDatabase(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(context.Background(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = conn.ExecContext(context.Background(), "ROLLBACK")
+		_ = conn.Close()
+		_ = db.Close()
+	})
+}
+
+// TestLockedDatabaseIsNoFaultOfTheTerminal: while the platform waits for its database, the API answers nothing. What fails
+// behind it is a symptom, whoever is asked; nobody on the node's side is called.
+func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "platform.db")
+	w := start(t, options{
+		platform: func(o *platformtest.Options) {
+			inner := o.Config
+			o.Config = func(c *platform.Config) { inner(c); c.Database = path }
+		},
+		profile: func(p *profile.Profile) {
+			for _, h := range preflight.Chain() {
+				p.Budgets[h.ID] = 2500 * time.Millisecond
+			}
+		},
+	})
+	lockDatabase(t, path)
+	r := w.walk(t)
+	blamesTheAPI(t, r)
+}
+
+// TestStalledAPIIsNoFaultOfTheTerminal: single requests of the API hang, and so does the terminal listener's work.
+func TestStalledAPIIsNoFaultOfTheTerminal(t *testing.T) {
+	t.Parallel()
+	w := start(t, options{profile: func(p *profile.Profile) {
+		for _, h := range preflight.Chain() {
+			p.Budgets[h.ID] = 2500 * time.Millisecond
+		}
+	}})
+	stall := func(paths ...string) func(http.ResponseWriter, *http.Request) bool {
+		return func(_ http.ResponseWriter, req *http.Request) bool {
+			if !slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(req.URL.Path, p) }) {
+				return false
+			}
+			select {
+			case <-req.Context().Done():
+			case <-time.After(10 * time.Second):
+			}
+			return true
+		}
+	}
+	w.platform.APIEdge.Intercept(stall("/nodes/", "/tasks", "/allocations/"+alloc))
+	w.platform.Ingress.Intercept(stall("/tasks/"))
+	r := w.walk(t)
+	blamesTheAPI(t, r)
+}
+
+// blamesTheAPI wants an inconclusive verdict that lies at an API hop without an answer, and calls the control plane.
+func blamesTheAPI(t *testing.T, r *diag.Report) {
+	t.Helper()
+	v := r.Verdict
+	asks := []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip, diag.HopTerminalOpenTask}
+	failed := 0
+	for _, h := range r.Hops {
+		if h.Status == diag.StatusFail {
+			failed++
+		}
+	}
+	switch {
+	case hop(t, r, diag.HopControlPlaneAccess).Status == diag.StatusFail: // its own read met the silence: that is the API's fault, said outright
+		if v.Outcome != diag.OutcomeFail || v.Blame == nil || v.Blame.Hop != diag.HopControlPlaneAccess {
+			t.Errorf("outcome %s, blame %+v\n%s", v.Outcome, v.Blame, describe(r))
+		}
+	case v.Outcome != diag.OutcomeInconclusive || v.Blame == nil || v.Blame.Status != diag.StatusInconclusive || !slices.Contains(asks, v.Blame.Hop):
+		t.Errorf("outcome %s, blame %+v\n%s", v.Outcome, v.Blame, describe(r))
+	case failed > 0 && len(v.Symptoms) == 0:
+		t.Errorf("%d hops failed, and none is a symptom\n%s", failed, describe(r))
+	}
+	if !strings.HasPrefix(v.Owner, "control plane API") || len(v.Recovery) == 0 {
+		t.Errorf("owner %q, steps %q", v.Owner, v.Recovery)
+	}
+	if _, err := preflight.Replay(r); err != nil {
+		t.Errorf("replay: %v", err)
+	}
+	t.Logf("\n%s", describe(r))
+}

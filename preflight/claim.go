@@ -1,0 +1,150 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// A claim is a conclusion that a finding's text draws from more than its own fact. Its words are in this table and
+// nowhere else, beside the facts that forbid it: so no text can contradict a passing fact of the same walk.
+type claimID int
+
+const (
+	claimPlatformDown claimID = iota
+	claimOperatorWay
+	claimNodeWay
+	claimNotThisNode
+	claimOnlyLookup
+	claimOnlyAgentSees
+	claimAgentView
+	claimMachine
+	claimAgentAlive
+	claimTookUpgrade
+	claimKeptSilent
+	claimStreamRefused
+	claimBehindListener
+)
+
+// claims has a row for every claim. words is a template of fmt; forbidden reports whether a fact of the walk speaks
+// against it, f being the fact that decided the finding.
+var claims = [...]struct {
+	words     string
+	forbidden func(c *Case, f *diag.Fact) bool
+}{
+	claimPlatformDown: {
+		"; nor does the node API answer the node, so this is the control plane, not the operator's way to it",
+		func(c *Case, _ *diag.Fact) bool {
+			other := c.facts[factID(diag.HopTerminalPublicRoute, stepHealthz)+"~"+counterOtherRoute] // the API, by the same edge
+			return nodeHears(c) != silentSide || other.Passed() || answeredSomewhere(c, Operator, c.expected("api_base"), "http")
+		},
+	},
+	claimOperatorWay: {
+		"; the node API answers the node, so the fault is on the operator's way",
+		func(c *Case, f *diag.Fact) bool {
+			return nodeHears(c) != answeredSide || status(f) != 0 || rung(f.Phase) > rung("tls") || answeredSomewhere(c, Operator, target(f), f.Phase)
+		},
+	},
+	claimNodeWay: {
+		"; the operator does, so the fault is on this node's way there",
+		func(c *Case, f *diag.Fact) bool { return answeredSomewhere(c, Node, target(f), f.Phase) },
+	},
+	claimNotThisNode: {
+		"; the operator does not either, so the fault is not this node's",
+		func(c *Case, f *diag.Fact) bool {
+			return answeredSomewhere(c, Operator, target(f), f.Phase) || answeredSomewhere(c, Node, target(f), f.Phase)
+		},
+	},
+	claimOnlyLookup:    {"; at %s it answers, so only the look-up is at fault", nil},
+	claimOnlyAgentSees: {", and only as the agent sees the files", nil},
+	claimAgentView:     {"; a login looks it up rightly, so something lies over the agent's view of the files", nil},
+	claimMachine: {
+		"; nor does anything answer SSH at the node, so it is the machine or its network",
+		func(c *Case, _ *diag.Fact) bool { return !sshSilent(c) || passedFrom(c, Node) },
+	},
+	claimAgentAlive: {
+		"; the agent itself reports, so it is not down",
+		func(c *Case, _ *diag.Fact) bool { return !contactFresh(c) || agentDown(c) },
+	},
+	claimTookUpgrade: {
+		"; the gateway knows of no browser in this session, so something before it took the upgrade",
+		func(c *Case, _ *diag.Fact) bool { return !strayed(c) },
+	},
+	claimKeptSilent: {
+		"; by the gateway's own row the node's stream came and the agent said how its shell fares, so the gateway kept that to itself",
+		func(c *Case, _ *diag.Fact) bool { return !streamCame(c) },
+	},
+	claimStreamRefused: {
+		"; the gateway refused the node's certificate, so no stream came",
+		func(c *Case, _ *diag.Fact) bool {
+			t := c.Fact(diag.HopNodeTerminalReachability, stepStream)
+			return streamCame(c) || t != nil && (t.Passed() || letIn(t))
+		},
+	},
+	claimBehindListener: {
+		"; the listener answers, so the fault is behind it",
+		func(c *Case, f *diag.Fact) bool { return status(f) == 0 && !listenerAnswers(c) },
+	},
+}
+
+// claim adds a claim's words to the finding, unless a fact of the walk forbids them, and reports whether it did.
+func claim(c *Case, out *diag.Finding, id claimID, args ...any) bool {
+	row := claims[id]
+	if row.forbidden != nil && (len(out.Evidence) == 0 || row.forbidden(c, c.facts[out.Evidence[0]])) {
+		return false
+	}
+	words := row.words
+	if len(args) > 0 {
+		words = fmt.Sprintf(words, args...)
+	}
+	out.Text += words
+	return true
+}
+
+// answeredSomewhere reports whether a step from a vantage got past a phase at an endpoint: the very thing that a failing
+// probe there could not do. Counter-probes do not count: they ask with another input.
+func answeredSomewhere(c *Case, vantage, endpoint, phase string) bool {
+	if hostPortOf(endpoint) == "" {
+		return false
+	}
+	for id, f := range c.facts {
+		if f.Vantage != vantage || strings.Contains(id, "~") || hostPortOf(target(f)) != hostPortOf(endpoint) || lost(f) {
+			continue
+		}
+		if f.Failure == diag.OK && !f.Hollow() || rung(phase) >= 0 && f.Failure != diag.Cancelled && rung(f.Phase) > rung(phase) ||
+			status(f) > 0 && status(f) < 500 {
+			return true
+		}
+	}
+	return false
+}
+
+// passedFrom reports whether any question to a vantage was answered well.
+func passedFrom(c *Case, vantage string) bool {
+	for _, f := range c.facts {
+		if f.Vantage == vantage && f.Passed() && !f.Hollow() {
+			return true
+		}
+	}
+	return false
+}
+
+// agentDown reports whether the agent's unit was seen not to run.
+func agentDown(c *Case) bool {
+	f := c.Fact(diag.HopNodeReadiness, stepProcess)
+	if f == nil {
+		return false
+	}
+	switch f.Failure {
+	case diag.UnitInactive, diag.UnitFailed, diag.UnitMissing, diag.ProcessStopped:
+		return true
+	}
+	return false
+}
+
+// listenerAnswers reports whether the node's own question without a certificate was answered.
+func listenerAnswers(c *Case) bool {
+	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
+	return reach != nil && (reach.Passed() || anAnswer(c, reach))
+}

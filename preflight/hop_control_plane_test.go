@@ -1,0 +1,79 @@
+package preflight
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestControlPlaneAccessFitsItsReport: what the operator sees of the API, beside what the node sees of it: text, owner and
+// steps of one report never speak against each other.
+func TestControlPlaneAccessFitsItsReport(t *testing.T) {
+	both := func(do func(*diag.Fact)) answers {
+		return answers{"control_plane_access/healthz": do, "control_plane_access/auth": do}
+	}
+	refused, timeout := failWith(diag.TCPRefused, "tcp"), failWith(diag.TCPTimeout, "tcp")
+	nodeDNS := func(f *diag.Fact) {
+		failWith(diag.DNSTimeout, "dns")(f)
+	}
+	alert := func(f *diag.Fact) {
+		failWith(diag.MTLSCertRequired, "mtls")(f)
+	}
+	const platform, way, down = "control plane API", "on the operator's way", "this is the control plane"
+	ownWay := regexp.MustCompile(`VPN|\bDNS\b|look-up|\broute\b|another network`)
+	for _, tc := range []struct {
+		name    string
+		answers answers
+		outcome diag.Outcome
+		owner   string // how it begins
+		says    string
+		never   []string
+		steps   *regexp.Regexp // no step may say that
+	}{
+		{"the node's DNS is broken as well, and at its address the API answers the node",
+			with(both(timeout), answers{"node_runtime_api_reachability/reach": nodeDNS}), diag.OutcomeFail, "operator access", way, []string{down}, nil},
+		{"the node's listener wants a certificate, by an alert", with(both(refused), answers{"node_runtime_api_reachability/reach": alert}),
+			diag.OutcomeFail, "operator access", way, []string{down}, nil},
+		{"a task wait of 204", both(refused), diag.OutcomeFail, "operator access", way, []string{down}, nil},
+		{"nobody gets an answer", with(both(refused), answers{
+			"node_runtime_api_reachability/reach": refused, "node_runtime_api_reachability/reach~from-operator": refused,
+		}), diag.OutcomeFail, platform, down, []string{way}, ownWay},
+		{"502 for both", with(both(answerOf(502, diag.HTTPEdgePage)), answers{"node_recovery_status/task_wait": answerOf(502, diag.HTTPEdgePage)}),
+			diag.OutcomeFail, platform, down, []string{way}, ownWay},
+		{"502 for the operator", both(answerOf(502, diag.HTTPEdgePage)), diag.OutcomeFail, platform, "HTTP 502", []string{way, down}, ownWay},
+		{"503 for the operator", both(answerOf(503, diag.HTTPStatus)), diag.OutcomeFail, platform, "HTTP 503", []string{way, down}, ownWay},
+		{"429 for the operator", both(answerOf(429, diag.HTTPRateLimited)), diag.OutcomeFail, platform, "HTTP 429", []string{way, down}, ownWay},
+		{"a redirect that is no login", both(answerOf(302, diag.HTTPStatus)), diag.OutcomeFail, platform, "HTTP 302", []string{way, down}, ownWay},
+		{"a redirect to a login", both(answerOf(302, diag.HTTPEdgeAuth)), diag.OutcomeInconclusive, "operator access", "", []string{way, down}, ownWay},
+		{"the API takes the connection and says nothing", both(failWith(diag.HTTPTimeout, "http")), diag.OutcomeFail, platform, "", []string{way, down}, ownWay},
+		{"only the operator's own read fails", answers{"control_plane_access/auth": answerOf(500, diag.HTTPStatus)}, diag.OutcomeFail, platform, "", []string{way, down}, ownWay},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := walkWith(t, t.Context(), tc.answers)
+			v, text := r.Verdict, hopOf(r, diag.HopControlPlaneAccess)
+			said := text.Text + text.Because
+			if v.Outcome != tc.outcome || !strings.HasPrefix(v.Owner, tc.owner) {
+				t.Errorf("outcome %s, owner %q; want %s, %q\n%s", v.Outcome, v.Owner, tc.outcome, tc.owner, describe(r))
+			}
+			if !strings.Contains(said, tc.says) {
+				t.Errorf("%q does not say %q", said, tc.says)
+			}
+			for _, words := range tc.never {
+				if strings.Contains(said, words) {
+					t.Errorf("%q says %q", said, words)
+				}
+			}
+			if len(v.Recovery) == 0 {
+				t.Error("no step")
+			}
+			for _, step := range v.Recovery {
+				if tc.steps != nil && tc.steps.MatchString(step) {
+					t.Errorf("a step looks for what was seen to work: %s", step)
+				}
+			}
+			replaysToItself(t, r)
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package preflight
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// maxCause bounds what a finding quotes, in runes: the end of an error is its most telling part, so that is kept.
+const maxCause = 200
+
+// ownRow says which of the words that node and platform wrote down about this walk belong to a hop's findings.
+type ownRow struct {
+	hop     diag.HopID
+	signals []diag.Signal // of the findings that they explain
+	task    func(c *Case) string
+	reasons []diag.RecordReason // of the agent's record
+	codes   []string            // beginnings of error codes in the platform's evidence; the gateway's own time-out is no cause
+}
+
+// ownRows has a row for every hop whose step is somebody's task under the walk's own id.
+func ownRows() []ownRow {
+	session := func(c *Case) string { return sessionField(c, "task_id") }
+	noop := func(c *Case) string { return c.Field(diag.HopNodeTaskRoundtrip, stepEnqueue, "task.id") }
+	posts := []diag.RecordReason{diag.RecTaskResultPostFailed, diag.RecTaskClaimFailed}
+	tasks := []diag.Signal{diag.SigResultPostFailed, diag.SigTaskClaimFailed}
+	stream := []diag.RecordReason{diag.RecTerminalStreamFailed}
+	pty := []diag.RecordReason{diag.RecTerminalPTYFailed}
+	noStream := []string{"node_stream_failed", "node_stream_mtls", "task_"}
+	return []ownRow{
+		{diag.HopNodeTaskRoundtrip, tasks, noop, posts, []string{""}},
+		{diag.HopBrowserTerminalWS, []diag.Signal{diag.SigNodeStreamTimeout, diag.SigConnectingStuck}, session, stream, noStream},
+		{diag.HopTerminalOpenTask, tasks, session, posts, []string{"task_"}},
+		{diag.HopGatewayNodeStream, []diag.Signal{diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS}, session, stream, noStream},
+		{diag.HopTerminalStartup, []diag.Signal{diag.SigPTYFailed}, session, pty, []string{"pty_", "user_", "task_"}},
+	}
+}
+
+// withOwnWords adds to a hop's failing findings the error that the node, or else the platform, wrote down for that very
+// step of this walk: it is nearer to the cause than any guess.
+func withOwnWords(c *Case, hop diag.HopID, findings []diag.Finding) {
+	rows := ownRows()
+	i := slices.IndexFunc(rows, func(r ownRow) bool { return r.hop == hop })
+	if i < 0 {
+		return
+	}
+	who, words := rows[i].words(c)
+	if words == "" {
+		return
+	}
+	for k := range findings {
+		if f := &findings[k]; f.Status == diag.StatusFail && slices.Contains(rows[i].signals, f.Signal) {
+			if f.Cause = words; strings.Contains(f.Text, words) {
+				continue
+			}
+			f.Text += fmt.Sprintf("; %s says of this very task: %s", who, words)
+		}
+	}
+}
+
+// words is who wrote down an error for the row's task, and that error; the newest one.
+func (r *ownRow) words(c *Case) (who, words string) {
+	task := r.task(c)
+	mine := func(taskID, correlationID string) bool {
+		if task != "" && taskID != "" {
+			return taskID == task
+		}
+		return correlationID != "" && correlationID == c.correlationID
+	}
+	if f := c.Fact(diag.HopNodeRecoveryStatus, stepHostRecord); f.Passed() {
+		for _, e := range f.Record.InTime() {
+			if slices.Contains(r.reasons, e.Reason) && mine(e.TaskID, e.CorrelationID) {
+				who, words = "the agent's record", entryWords(&e)
+			}
+		}
+	}
+	if words != "" {
+		return who, words
+	}
+	for _, l := range c.evidence {
+		fits := func(beginning string) bool { return strings.HasPrefix(l.Code, beginning) }
+		if l.Error != "" && mine(l.TaskID, l.CorrelationID) && slices.ContainsFunc(r.codes, fits) {
+			who, words = "the platform's evidence", oneLine(l.Error)
+		}
+	}
+	return who, words
+}
+
+// entryWords is the error of an entry of the record: its own words, else its codes.
+func entryWords(e *diag.RecordEntry) string {
+	switch {
+	case e.Detail != "":
+		return oneLine(e.Detail)
+	case e.Status != 0:
+		return fmt.Sprintf("%s (HTTP %d)", e.Failure, e.Status)
+	case e.Code != "":
+		return oneLine(e.Code)
+	}
+	return string(e.Failure)
+}
+
+// oneLine is text without line ends and control characters, of bounded length.
+func oneLine(text string) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	if runes := []rune(text); len(runes) > maxCause {
+		return "..." + string(runes[len(runes)-maxCause+3:])
+	}
+	return text
+}
+
+// credential is what error texts of others may hold and a report must not: a value behind a telling name, and runs that
+// nobody typed.
+var credential = regexp.MustCompile(`(?i)\b(bearer|basic|token|password|passwd|secret|cookie|authorization|api[_-]?key)(["']?\s*[:=]\s*|\s+)((bearer|basic)\s+)?\S+|\b[A-Za-z0-9+_-]{32,}={0,2}`)
+
+// withoutCredentials is the text of somebody's error as a report may keep it: bounded, without what looks like a secret.
+func withoutCredentials(text string) string {
+	words := strings.Fields(text)
+	for i, w := range words {
+		if bare, _, cut := diag.BareURL(strings.Trim(w, `"':,;()`)); cut {
+			words[i] = bare
+		}
+	}
+	return oneLine(credential.ReplaceAllString(strings.Join(words, " "), diag.Redacted))
+}

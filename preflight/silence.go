@@ -1,0 +1,146 @@
+package preflight
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// platformReads are the hops that ask the API for something that it must look up or write down. A hop that rests on the
+// platform lists them in Behind: while one of them gets no answer, a failure there may be no fault of its own.
+func platformReads() []diag.HopID {
+	return []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip, diag.HopTerminalOpenTask}
+}
+
+// unanswered lists the hops that decided nothing because what they asked did not answer, in chain order.
+func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
+	var ids []diag.HopID
+	for i := range hops {
+		if _, known := silentRows[hops[i].ID]; known && silentFact(&hops[i], c) != nil {
+			ids = append(ids, hops[i].ID)
+		}
+	}
+	return ids
+}
+
+// silentFact is the fact of an inconclusive hop that got no answer; nil where the hop is something else.
+func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
+	if h.Status != diag.StatusInconclusive {
+		return nil
+	}
+	for _, s := range h.Steps {
+		if s.Status != diag.StatusFail && s.Status != diag.StatusInconclusive {
+			continue
+		}
+		if f := c.facts[s.Fact]; f != nil && strings.HasPrefix(s.Fact, string(h.ID)+"/") && noAnswer(f, c.EndedBy) {
+			return f
+		}
+	}
+	return nil
+}
+
+// noAnswer reports whether f got no answer where one was due. A refusal is an answer, and what the end of the walk cut
+// short was never waited for.
+func noAnswer(f *diag.Fact, ended diag.EndedBy) bool {
+	switch {
+	case f.Passed(), lost(f), notAllowed(f), f.Failure == diag.Unknown, distrusts(f):
+		return false
+	case f.Failure == diag.Cancelled:
+		return ended == diag.EndedCompleted
+	case status(f) != 0:
+		return status(f) >= 500
+	}
+	return f.Phase == "" || inPhase(f, "dns", "tcp", "tls", "http", "poll")
+}
+
+// explainer is the first hop that did not answer and so explains a finding of h; "" where none does. What the failing step
+// itself needs explains whatever it found; what h merely rests on explains only what shows no fault of its own.
+func explainer(chain []Hop, h *diag.HopResult, f *diag.Finding, silent []diag.HopID, c *Case) diag.HopID {
+	if len(silent) == 0 {
+		return ""
+	}
+	needs := needsOf(chain, h.ID, f)
+	var behind []diag.HopID
+	if !ownFault(c, f) {
+		behind = behindOf(chain, h.ID)
+	}
+	for _, id := range silent {
+		if id != h.ID && (slices.Contains(needs, id) || slices.Contains(behind, id)) {
+			return id
+		}
+	}
+	return ""
+}
+
+// needsOf lists the hops without which the finding's deciding step cannot be judged, directly or through others. A fact
+// that no step of the chain made stands for all steps of its hop.
+func needsOf(chain []Hop, id diag.HopID, f *diag.Finding) []diag.HopID {
+	decided := ""
+	if len(f.Evidence) > 0 {
+		decided, _, _ = strings.Cut(f.Evidence[0], "~")
+	}
+	var all []diag.HopID
+	found := false
+	for i := range chain {
+		for _, s := range chain[i].Steps {
+			if s.Uses == "" && factID(chain[i].ID, s.Name) == decided {
+				all, found = append(all, s.Needs...), true
+			}
+		}
+	}
+	if !found {
+		all = stepNeeds(chain, id)
+	}
+	for i := 0; i < len(all); i++ {
+		for _, n := range stepNeeds(chain, all[i]) {
+			if !slices.Contains(all, n) {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// stepNeeds lists what any step of a hop needs.
+func stepNeeds(chain []Hop, id diag.HopID) []diag.HopID {
+	var all []diag.HopID
+	for i := range chain {
+		if chain[i].ID != id {
+			continue
+		}
+		for _, s := range chain[i].Steps {
+			all = append(all, s.Needs...)
+		}
+	}
+	return all
+}
+
+func behindOf(chain []Hop, id diag.HopID) []diag.HopID {
+	for i := range chain {
+		if chain[i].ID == id {
+			return chain[i].Behind
+		}
+	}
+	return nil
+}
+
+// ownFault reports whether the facts show a fault at the finding's own place, which no silence elsewhere explains: a
+// phase below http failed, a pair of probes proves it, or somebody who knows says it. A 5xx, and silence over a
+// connection that works, are no such word: whoever waits for the platform sounds like that.
+func ownFault(c *Case, f *diag.Finding) bool {
+	if len(f.Evidence) == 0 {
+		return true
+	}
+	fact := c.facts[f.Evidence[0]]
+	if fact == nil || prove(c, fact.ID) != nil {
+		return true
+	}
+	if status(fact) >= 500 || fact.WS != nil && fact.WS.Status >= 500 {
+		return false
+	}
+	if fact.Failure.Silent() {
+		return inPhase(fact, "env", "dns", "tcp", "trust", "cert", "tls", "mtls")
+	}
+	return f.Direct || inPhase(fact, "env", "dns", "tcp", "trust", "cert", "tls", "mtls", "http")
+}
