@@ -133,10 +133,12 @@ func model(p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint
 			for _, f := range st.After {
 				m.facts |= 1 << at[f]
 			}
-			for bit, without := range [...]mask{{false, true, true, true}, {true, false, true, true}, {true, true, false, true}, {true, true, true, false}} {
+			for bit := haveToken; bit <= haveSession; bit++ {
 				var o Options
-				sub := without.apply(s, &o)
-				if notGiven(&chain[h], st, p, o) != "" || skipped(&chain[h], p, sub, o) != "" && skipped(&chain[h], p, s, Options{Session: true}) == "" {
+				all := Options{Session: true}
+				sub := masks()[15&^(1<<bit)].apply(s, &o)
+				ended := skipped(&chain[h], p, sub, o) != "" && skipped(&chain[h], p, s, all) == ""
+				if ended || notGiven(&chain[h], st, p, o) != "" {
 					m.means |= 1 << bit
 				}
 			}
@@ -241,7 +243,8 @@ func TestHealthyNeverBlamed(t *testing.T) {
 					t.Fatalf("--only %v --skip %v, %s: steps %b are planned, their needs allow %b", o.Only, o.Skip, m, got, ran)
 				}
 				if got := cut(r, s, plan, nil); wrongOnHealthy(got) != "" || ran != 0 && got.Verdict.Outcome != diag.OutcomePass {
-					t.Fatalf("--only %v --skip %v, %s: %s: %s\n%s", o.Only, o.Skip, m, got.Verdict.Outcome, wrongOnHealthy(got), describe(got))
+					t.Fatalf("--only %v --skip %v, %s: %s: %s\n%s", o.Only, o.Skip, m, got.Verdict.Outcome, wrongOnHealthy(got),
+						describe(got))
 				}
 			}
 		}
