@@ -70,6 +70,9 @@ func (v *mappedOnly) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 			if f.ID == "allocation_binding/allocation" {
 				f.HTTP.Fields["allocation.app_endpoint"] = "http://127.0.0.1:8888"
 			}
+			if f.ID == "node_heartbeat/read_model" {
+				f.HTTP.Fields["node.last_heartbeat_at"] = f.HTTP.Fields["node.last_seen_at"]
+			}
 			maps.DeleteFunc(f.HTTP.Fields, func(name, _ string) bool { return f.Request.Extract[name] == "" })
 		}
 		if f.ID == "node_runtime_api_reachability/reach" && f.Request.Op == diag.OpTLS {

@@ -82,7 +82,6 @@ func wrongOnHealthy(r *diag.Report) string {
 	switch {
 	case r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.FirstFailedHop != "":
 		return "a healthy platform is blamed"
-	case fromOldEntry(r):
 	case r.Verdict.Reason != diag.ReasonNone || r.Verdict.Owner != "":
 		return "somebody is asked to act on a healthy platform: " + string(r.Verdict.Reason) + " " + r.Verdict.Owner
 	}
@@ -92,13 +91,6 @@ func wrongOnHealthy(r *diag.Report) string {
 		}
 	}
 	return ""
-}
-
-// fromOldEntry reports whether the reason is the record's word alone, of a time before the walk: how long an entry counts is
-// the classifier's affair, and is tested there.
-func fromOldEntry(r *diag.Report) bool {
-	c := r.Classification
-	return c != nil && c.Reason == diag.ReasonTaskResultPostFailed && r.Verdict.Owner == ""
 }
 
 // The means that the model below knows, as bits above those of the hops.
@@ -261,7 +253,7 @@ func TestHealthyFactsCut(t *testing.T) {
 	all := uint32(1)<<(len(diag.Hops)-1) - 1 // gpu_health has no facts
 	check := func(set uint32) {
 		got := cut(r, r.Subject, plan, func(id diag.HopID) bool { return set>>slices.Index(diag.Hops[:], id)&1 == 1 })
-		if got.Verdict.Outcome == diag.OutcomeFail || got.Verdict.Blame != nil || !fromOldEntry(got) && got.Verdict.Reason != diag.ReasonNone {
+		if got.Verdict.Outcome == diag.OutcomeFail || got.Verdict.Blame != nil || got.Verdict.Reason != diag.ReasonNone {
 			t.Fatalf("facts of %v: %s, reason %s\n%s", namesOf(set), got.Verdict.Outcome, got.Verdict.Reason, describe(got))
 		}
 	}
