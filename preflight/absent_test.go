@@ -56,7 +56,7 @@ func (v *mappedOnly) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 	for _, req := range reqs {
 		switch req.Op {
 		case diag.OpHTTP, diag.OpWS, diag.OpSession:
-			if !v.mapped(req) && req.ID != "app_user_route/route" {
+			if !v.mapped(req) && !strings.HasPrefix(req.ID, "app_user_route/") {
 				v.t.Errorf("without %v: %s sends %s %q", v.set, req.ID, req.Method, req.Target)
 			}
 		case "":

@@ -66,6 +66,12 @@ func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) b
 	for i := range plan.Hops {
 		rows[plan.Hops[i].ID] = &plan.Hops[i]
 	}
+	recorded := &Case{Plan: r.Plan}
+	for i := range out.Plan.Hops { // a step that came later than the recording is not judged
+		row := &out.Plan.Hops[i]
+		had := recorded.planned(row.ID).Steps
+		row.Steps = slices.DeleteFunc(slices.Clone(row.Steps), func(s string) bool { return !slices.Contains(had, s) })
+	}
 	for _, f := range r.Facts {
 		hop, step, _ := strings.Cut(f.ID, "/")
 		row := rows[diag.HopID(hop)]
@@ -111,12 +117,12 @@ type modelStep struct {
 }
 
 // model is the chain as far as a plan of the reference platform depends on --only, --skip and the means.
-func model(p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint32) {
+func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint32) {
 	chain, at := Chain(), map[string]int{}
 	for h := range chain {
 		for _, st := range chain[h].Steps {
-			if st.Pure {
-				continue
+			if st.Pure || !slices.Contains((&Case{Plan: r.Plan}).planned(chain[h].ID).Steps, st.Name) {
+				continue // a step that came later than the recording is not in it
 			}
 			m := modelStep{hop: h, id: factID(chain[h].ID, st.Name)}
 			for _, need := range st.Needs {
@@ -194,7 +200,7 @@ func namesOf(set uint32) []diag.HopID {
 func TestHealthyNeverBlamed(t *testing.T) {
 	began := time.Now()
 	r, p := recordedHealthy(t)
-	steps, closure := model(p, r.Subject)
+	steps, closure := model(r, p, r.Subject)
 	all := uint32(1)<<len(diag.Hops) - 1
 	closed := make([]uint32, all+1) // by subset: with what its hops need
 	for set := uint32(1); set <= all; set++ {
