@@ -126,7 +126,7 @@ var signalRows = [...]SignalRow{
 		Signal: SigOperatorPathBroken, Reason: ReasonNone,
 		Title: "This operator's way to the node's SSH server is broken", Owner: ownerOperator,
 		Recovery: []Step{
-			{Text: "run the same login by hand and see where it stops (-v says more): `{ssh} true`"},
+			{Text: "run the same login by hand and see where it stops (-v says more): `{ssh} true`", Tries: RelyLogin},
 			{Text: "repair what the finding names: the settings, the jump host, the name or the route on this side"},
 			{Text: "leave the node alone: it was not asked"},
 		},

@@ -10,6 +10,7 @@ type Step struct {
 	Text  string     // a template for Fill; commands stand in backticks
 	Needs []Reliance // what must work for it to be done; a command behind {ssh} needs a login without saying so
 	When  Reliance   // given only where this does not work
+	Tries Reliance   // it tries this again, so it may be broken
 	About []Aspect   // what it looks at or repairs: left out where the report rules all of these out
 	On    Failure    // given only for this failure
 	Side  Side       // given only where the fault is on this side; the operator's also where nobody knows
@@ -114,6 +115,9 @@ func (step *Step) onSide(side Side) bool {
 // lacks is the first of broken that the step needs, "" where it can be done.
 func (step *Step) lacks(broken []Reliance) Reliance {
 	for _, n := range broken {
+		if n == step.Tries {
+			continue
+		}
 		if slices.Contains(step.Needs, n) || n == RelyLogin && strings.Contains(step.Text, "{ssh}") {
 			return n
 		}

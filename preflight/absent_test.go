@@ -56,7 +56,7 @@ func (v *mappedOnly) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 	for _, req := range reqs {
 		switch req.Op {
 		case diag.OpHTTP, diag.OpWS, diag.OpSession:
-			if !v.mapped(req) && req.ID != "app_user_route/route" {
+			if !v.mapped(req) && !strings.HasPrefix(req.ID, "app_user_route/") {
 				v.t.Errorf("without %v: %s sends %s %q", v.set, req.ID, req.Method, req.Target)
 			}
 		case "":
@@ -69,6 +69,9 @@ func (v *mappedOnly) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 		if f.HTTP != nil {
 			if f.ID == "allocation_binding/allocation" {
 				f.HTTP.Fields["allocation.app_endpoint"] = "http://127.0.0.1:8888"
+			}
+			if f.ID == "node_heartbeat/read_model" {
+				f.HTTP.Fields["node.last_heartbeat_at"] = f.HTTP.Fields["node.last_seen_at"]
 			}
 			maps.DeleteFunc(f.HTTP.Fields, func(name, _ string) bool { return f.Request.Extract[name] == "" })
 		}

@@ -51,6 +51,7 @@ func appUserRoute() Hop {
 			},
 			{
 				Name: stepHeaders, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
+				Fields: []string{fieldHeaderNames},
 				Ask: func(e *Env, c *Case) diag.Request {
 					req := askApp(e, c, diag.OpHTTP, e.Profile.App.HeadersPath)
 					req.Extract = e.Profile.Mapping.Extract(fieldHeaderNames)

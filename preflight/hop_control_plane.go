@@ -24,11 +24,15 @@ func controlPlaneAccess() Hop {
 	return Hop{
 		ID: id, Title: "operator reaches the control plane", Layer: diag.LayerManagement, Budget: 8 * time.Second,
 		Steps: []Step{
-			{Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true, Paths: []string{profile.PathHealthz}, Ask: func(e *Env, _ *Case) diag.Request {
-				req := e.api("GET", profile.PathHealthz, nil)
-				req.Token = diag.Secret{}
-				return req
-			}},
+			{
+				Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true,
+				Paths: []string{profile.PathHealthz},
+				Ask: func(e *Env, _ *Case) diag.Request {
+					req := e.api("GET", profile.PathHealthz, nil)
+					req.Token = diag.Secret{}
+					return req
+				},
+			},
 			{
 				Name: stepAuth, From: Operator, Timeout: 4 * time.Second, Paths: []string{profile.PathTrust},
 				Excused: func(_ *Case, f *diag.Fact) bool { return status(f) == 404 }, // a platform may have no trust page

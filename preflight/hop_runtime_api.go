@@ -45,7 +45,7 @@ func nodeRuntimeAPI() Hop {
 			switch {
 			case notAllowed(f):
 				return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
-			case foreignAgent(c), inPhase(f, "env") && c.expected("node_runtime_api_url") == "" && c.Fact(diag.HopNodeReadiness, stepProcess) == nil:
+			case foreignAgent(c), unnamedAPI(c, f):
 				return notNamed(f, "GPUAAS_API_URL")
 			case f.Throttled():
 				return []diag.Finding{throttled(f, "this node")}
@@ -67,6 +67,13 @@ func nodeRuntimeAPI() Hop {
 			return append(counters, e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathHealthz, nil)...)
 		},
 	}
+}
+
+// unnamedAPI reports whether neither the agent's environment nor the profile names an API, and nobody looked whether the
+// agent runs.
+func unnamedAPI(c *Case, f *diag.Fact) bool {
+	unknown := c.Fact(diag.HopNodeReadiness, stepProcess) == nil
+	return unknown && inPhase(f, "env") && c.expected("node_runtime_api_url") == ""
 }
 
 // anAnswer reports whether a listener answered, if only to refuse: a 400 of a node ingress, its alert, a 404, a login page.

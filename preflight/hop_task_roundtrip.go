@@ -91,7 +91,8 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		f.Direct = true // it answered, so nothing before it is broken
 		return []diag.Finding{f}
 	case st != "completed" && !claimed && unasked(got, "task.claimed_at"):
-		return []diag.Finding{undecided(got, "the no-op is %s after %d ms, and this platform does not say whether it was claimed", st, got.DurationMS)}
+		return []diag.Finding{undecided(got, "the no-op is %s after %d ms, and this platform does not report node claims", st,
+			got.DurationMS)}
 	case st != "completed" && claimed:
 		return []diag.Finding{observed(diag.SigResultPostFailed, got, "the agent claimed the no-op, and its result never came (task is %s after %d ms)", st, got.DurationMS)}
 	case st != "completed":

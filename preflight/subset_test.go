@@ -66,6 +66,12 @@ func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) b
 	for i := range plan.Hops {
 		rows[plan.Hops[i].ID] = &plan.Hops[i]
 	}
+	recorded := &Case{Plan: r.Plan}
+	for i := range out.Plan.Hops { // a step that came later than the recording is not judged
+		row := &out.Plan.Hops[i]
+		had := recorded.planned(row.ID).Steps
+		row.Steps = slices.DeleteFunc(slices.Clone(row.Steps), func(s string) bool { return !slices.Contains(had, s) })
+	}
 	for _, f := range r.Facts {
 		hop, step, _ := strings.Cut(f.ID, "/")
 		row := rows[diag.HopID(hop)]
@@ -82,9 +88,8 @@ func wrongOnHealthy(r *diag.Report) string {
 	switch {
 	case r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.FirstFailedHop != "":
 		return "a healthy platform is blamed"
-	case fromOldEntry(r):
 	case r.Verdict.Outcome == diag.OutcomeInconclusive && r.Verdict.Reason == diag.ReasonNone && r.Verdict.Owner == "operator access":
-		// nothing was left to walk: whoever asked for that is told so
+		// nothing was left to walk, and the report says so to the operator who asked for that
 	case r.Verdict.Reason != diag.ReasonNone || r.Verdict.Owner != "":
 		return "somebody is asked to act on a healthy platform: " + string(r.Verdict.Reason) + " " + r.Verdict.Owner
 	}
@@ -94,13 +99,6 @@ func wrongOnHealthy(r *diag.Report) string {
 		}
 	}
 	return ""
-}
-
-// fromOldEntry reports whether the reason is the record's word alone, of a time before the walk: how long an entry counts is
-// the classifier's affair, and is tested there.
-func fromOldEntry(r *diag.Report) bool {
-	c := r.Classification
-	return c != nil && c.Reason == diag.ReasonTaskResultPostFailed && r.Verdict.Owner == ""
 }
 
 // The means that the model below knows, as bits above those of the hops.
@@ -121,12 +119,12 @@ type modelStep struct {
 }
 
 // model is the chain as far as a plan of the reference platform depends on --only, --skip and the means.
-func model(p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint32) {
+func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint32) {
 	chain, at := Chain(), map[string]int{}
 	for h := range chain {
 		for _, st := range chain[h].Steps {
-			if st.Pure {
-				continue
+			if st.Pure || !slices.Contains((&Case{Plan: r.Plan}).planned(chain[h].ID).Steps, st.Name) {
+				continue // a step that came later than the recording is not in it
 			}
 			m := modelStep{hop: h, id: factID(chain[h].ID, st.Name)}
 			for _, need := range st.Needs {
@@ -135,10 +133,12 @@ func model(p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint
 			for _, f := range st.After {
 				m.facts |= 1 << at[f]
 			}
-			for bit, without := range [...]mask{{false, true, true, true}, {true, false, true, true}, {true, true, false, true}, {true, true, true, false}} {
+			for bit := haveToken; bit <= haveSession; bit++ {
 				var o Options
-				sub := without.apply(s, &o)
-				if notGiven(&chain[h], st, p, o) != "" || skipped(&chain[h], p, sub, o) != "" && skipped(&chain[h], p, s, Options{Session: true}) == "" {
+				all := Options{Session: true}
+				sub := masks()[15&^(1<<bit)].apply(s, &o)
+				ended := skipped(&chain[h], p, sub, o) != "" && skipped(&chain[h], p, s, all) == ""
+				if ended || notGiven(&chain[h], st, p, o) != "" {
 					m.means |= 1 << bit
 				}
 			}
@@ -202,7 +202,7 @@ func namesOf(set uint32) []diag.HopID {
 func TestHealthyNeverBlamed(t *testing.T) {
 	began := time.Now()
 	r, p := recordedHealthy(t)
-	steps, closure := model(p, r.Subject)
+	steps, closure := model(r, p, r.Subject)
 	all := uint32(1)<<len(diag.Hops) - 1
 	closed := make([]uint32, all+1) // by subset: with what its hops need
 	for set := uint32(1); set <= all; set++ {
@@ -243,7 +243,8 @@ func TestHealthyNeverBlamed(t *testing.T) {
 					t.Fatalf("--only %v --skip %v, %s: steps %b are planned, their needs allow %b", o.Only, o.Skip, m, got, ran)
 				}
 				if got := cut(r, s, plan, nil); wrongOnHealthy(got) != "" || ran != 0 && got.Verdict.Outcome != diag.OutcomePass {
-					t.Fatalf("--only %v --skip %v, %s: %s: %s\n%s", o.Only, o.Skip, m, got.Verdict.Outcome, wrongOnHealthy(got), describe(got))
+					t.Fatalf("--only %v --skip %v, %s: %s: %s\n%s", o.Only, o.Skip, m, got.Verdict.Outcome, wrongOnHealthy(got),
+						describe(got))
 				}
 			}
 		}
@@ -260,7 +261,7 @@ func TestHealthyFactsCut(t *testing.T) {
 	all := uint32(1)<<(len(diag.Hops)-1) - 1 // gpu_health has no facts
 	check := func(set uint32) {
 		got := cut(r, r.Subject, plan, func(id diag.HopID) bool { return set>>slices.Index(diag.Hops[:], id)&1 == 1 })
-		if got.Verdict.Outcome == diag.OutcomeFail || got.Verdict.Blame != nil || !fromOldEntry(got) && got.Verdict.Reason != diag.ReasonNone {
+		if got.Verdict.Outcome == diag.OutcomeFail || got.Verdict.Blame != nil || got.Verdict.Reason != diag.ReasonNone {
 			t.Fatalf("facts of %v: %s, reason %s\n%s", namesOf(set), got.Verdict.Outcome, got.Verdict.Reason, describe(got))
 		}
 	}

@@ -32,7 +32,8 @@ const (
 var errLost = errors.New("the platform's answer was lost, and it may have issued a token")
 
 // errNoBundles is a platform that has no path to ask for a bundle, or a profile without an API.
-var errNoBundles = fmt.Errorf("issue a recovery bundle: this platform has no %s path (api_base, mapping.paths.%s)", profile.PathNodeReenroll, profile.PathNodeReenroll)
+var errNoBundles = errors.New("issue a recovery bundle: this platform has no node_reenroll path " +
+	"(api_base, mapping.paths.node_reenroll)")
 
 // issueBundle has the platform issue an audited recovery bundle for the job's node. Unlike everything that is measured
 // it is kept whole, since it is carried to the node; it holds a token, so it must not be shown or logged.

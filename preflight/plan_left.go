@@ -1,0 +1,173 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Why a hop is skipped on request, or a step for want of a token.
+const (
+	skipOnly    = "not in --only"
+	skipSkip    = "in --skip"
+	skipNoToken = "no operator token given (--token-file)"
+)
+
+// reasons are why hops and steps of a plan in the making are left out, by hop and by fact id.
+type reasons map[string]reason
+
+// reason is why something is left out. root is what it comes down to, where it is left out for another's sake; absent
+// says that this platform does not have it.
+type reason struct {
+	text, root string
+	absent     bool
+}
+
+func given(text string) reason { return reason{text: text, root: text} }
+
+// planned is the plan's row of h; the rows before it are known.
+func (why reasons) planned(h *Hop, p profile.Profile, s diag.Subject, o Options) diag.PlannedHop {
+	row := diag.PlannedHop{ID: h.ID, Vantages: h.From(), BudgetMS: budget(p, h).Milliseconds(), Steps: []string{}}
+	whole := given(skipped(h, p, s, o))
+	first, measuring, absent := reason{}, 0, true
+	for _, step := range h.Steps {
+		row.Steps = append(row.Steps, step.Name)
+		if step.Pure || whole.text != "" {
+			continue
+		}
+		measuring++
+		left := why.leftOut(h, step, p, o)
+		if left.text == "" {
+			continue
+		}
+		if row.Left == nil {
+			row.Left, first = map[string]string{}, left
+		}
+		row.Left[step.Name], why[factID(h.ID, step.Name)] = left.text, left
+		absent = absent && left.absent
+	}
+	row.Vantages = h.places(row)
+	if whole.text == "" && measuring > 0 && len(row.Left) == measuring {
+		whole, whole.absent = first, absent
+	}
+	if row.Skip = whole.text; row.Skip != "" {
+		why[string(h.ID)] = whole
+	}
+	switch {
+	case row.Skip != "" && whole.absent:
+		row.Absent = row.Skip
+	case row.Skip == "":
+		row.Absent = lacks(p.Mapping, nil, h.Fields)
+	}
+	return row
+}
+
+// skipped says why a whole hop is not run, "" to run it.
+func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
+	switch {
+	case len(o.Only) > 0 && !slices.Contains(o.Only, h.ID):
+		return skipOnly
+	case slices.Contains(o.Skip, h.ID):
+		return skipSkip
+	case len(h.Steps) == 0:
+		return "not built yet: GPU facts come from gpuaas-gpu-probe"
+	}
+	session := []diag.HopID{diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream}
+	switch {
+	case s.AllocationID == "" && h.ID.NeedsAllocation():
+		return "no --allocation-id given"
+	case !o.Session && slices.Contains(session, h.ID):
+		return "--run-ws-smoke=false"
+	case (h.ID == diag.HopTerminalPublicRoute || h.ID == diag.HopBrowserTerminalWS) && p.TerminalBase == "":
+		return "no terminal base given"
+	}
+	return ""
+}
+
+// leftOut says why one step is not run: what the operator did not give, what this platform does not have, then what of
+// the plan it would need and is left out. Its text is "" where it runs.
+func (why reasons) leftOut(h *Hop, s Step, p profile.Profile, o Options) reason {
+	if text := notGiven(h, s, p, o); text != "" {
+		return given(text)
+	}
+	if text := notThere(s, p.Mapping); text != "" {
+		return reason{text: text, root: text, absent: true}
+	}
+	for _, need := range s.Needs {
+		if r, out := why[string(need)]; out && !r.absent {
+			return reason{text: fmt.Sprintf("needs %s, which is skipped (%s)", need, r.root), root: r.root}
+		}
+	}
+	for _, fact := range s.After {
+		hop, _, _ := strings.Cut(fact, "/")
+		for _, id := range []string{fact, hop} {
+			if r, out := why[id]; out {
+				text := fmt.Sprintf("needs the answer of %s, which is skipped (%s)", fact, r.root)
+				return reason{text: text, root: r.root, absent: r.absent}
+			}
+		}
+	}
+	return reason{}
+}
+
+// notGiven is what the operator did not give for a step.
+func notGiven(h *Hop, s Step, p profile.Profile, o Options) string {
+	switch {
+	case s.From == Platform && p.PlatformSSH.Host == "":
+		return "the profile has no platform_ssh.host"
+	case s.Name == stepUpgrade && p.App.Websocket == "" && p.Mapping.Field(fieldWebsocket) == "":
+		return "nobody says that workloads here use a WebSocket (app.websocket in the profile)"
+	case s.Name == stepHeaders && (p.App.HeadersPath == "" || len(p.App.InjectedHeaders) == 0):
+		return "the profile names no headers that the edge injects (app.injected_headers, app.headers_path)"
+	case s.From == Node && !o.SSH:
+		return "no node host given (--node-host, or nodes in the profile)"
+	case s.From == Operator && !o.Token && needsToken(h.ID, s.Name):
+		return skipNoToken
+	case s.From == Operator && p.APIBase == "" && h.ID != diag.HopTerminalPublicRoute:
+		return "no API base given"
+	case !o.Session && h.ID == diag.HopTerminalStartup && s.From == Operator:
+		return "--run-ws-smoke=false"
+	}
+	return ""
+}
+
+// notThere is what this platform does not have for a step.
+func notThere(s Step, m profile.Mapping) string {
+	switch {
+	case s.Name == stepHostRecord && !m.KeepsRecord():
+		return "this platform's agents keep no diagnostic record (mapping.record: false)"
+	case s.Name == stepTaskWait && !m.CanPeek():
+		return "this platform cannot be asked for a task without claiming it (mapping.peek: false)"
+	}
+	return lacks(m, s.Paths, s.Fields)
+}
+
+// lacks names the first of the paths and fields that a mapping does not have; of "a|b" one is enough.
+func lacks(m profile.Mapping, paths, fields []string) string {
+	for _, path := range paths {
+		if m.Path(path, nil) == "" {
+			return fmt.Sprintf("this platform has no %s path (mapping.paths.%s: %q)", path, path, profile.Absent)
+		}
+	}
+	for _, field := range fields {
+		if !slices.ContainsFunc(strings.Split(field, "|"), func(name string) bool { return m.Field(name) != "" }) {
+			name := strings.ReplaceAll(field, "|", " and no ")
+			return fmt.Sprintf("this platform reports no %s (mapping.fields: %q)", name, profile.Absent)
+		}
+	}
+	return ""
+}
+
+// needsToken reports whether an operator's step asks the API in the operator's name.
+func needsToken(id diag.HopID, step string) bool {
+	switch id {
+	case diag.HopTerminalPublicRoute, diag.HopBrowserTerminalWS, diag.HopAppUserRoute:
+		return false
+	case diag.HopControlPlaneAccess:
+		return step != stepHealthz
+	}
+	return true
+}
