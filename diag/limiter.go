@@ -46,7 +46,7 @@ var limiterCodes = [...]string{
 
 // LimiterCode reports whether an error code is a limiter's, in any case, with dashes, spaces or underscores.
 func LimiterCode(code string) bool {
-	return slices.Contains(limiterCodes[:], strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(code)))
+	return slices.Contains(limiterCodes[:], strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(code), "-", "_"), " ", "_"))
 }
 
 // limiterTexts are what a plain-text or HTML refusal of a limiter says, beside a Retry-After. Lower case.
@@ -147,7 +147,12 @@ func asksToLogIn(body string) bool {
 }
 
 func containsOneOf(s string, parts []string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
+	for _, part := range parts {
+		if strings.Contains(s, part) {
+			return true
+		}
+	}
+	return false
 }
 
 // Throttled reports whether f ended at a limiter. Reports of older builds have a limiter's code under http_status and

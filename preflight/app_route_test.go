@@ -24,7 +24,8 @@ func TestAppStepsAreAskedFor(t *testing.T) {
 	p.App, p.PlatformSSH = profile.App{}, profile.SSH{}
 	p.Mapping.Fields[fieldWebsocket] = profile.Absent
 	left := leftOfApp(p)
-	for step, why := range map[string]string{stepUpgrade: "app.websocket", stepHeaders: "app.injected_headers", stepEndpoint: "platform_ssh.host"} {
+	for step, why := range map[string]string{stepUpgrade: "app.websocket", stepHeaders: "app.injected_headers",
+		stepEndpoint: "platform_ssh.host"} {
 		if !strings.Contains(left[step], why) {
 			t.Errorf("%s: %q", step, left[step])
 		}
@@ -60,19 +61,28 @@ func TestAppRoute(t *testing.T) {
 		want    diag.Status
 		text    string
 	}{
-		"all is well":             {nil, diag.StatusPass, "takes a WebSocket, and has the edge's headers: X-Forwarded-Proto"},
-		"an edge without upgrade": {answers{hop + stepUpgrade: refused}, diag.StatusFail, "https://a.apps.test answers HTTP 200, and refuses the WebSocket upgrade of /ws"},
-		"a login before it":       {answers{hop + stepUpgrade: login}, diag.StatusInconclusive, "login before the WebSocket upgrade"},
+		"all is well": {nil, diag.StatusPass,
+			"takes a WebSocket, and has the edge's headers: X-Forwarded-Proto"},
+		"an edge without upgrade": {answers{hop + stepUpgrade: refused}, diag.StatusFail,
+			"https://a.apps.test answers HTTP 200, and refuses the WebSocket upgrade of /ws"},
+		"a login before it": {answers{hop + stepUpgrade: login}, diag.StatusInconclusive,
+			"login before the WebSocket upgrade"},
 		"a header that is missing": {answers{hop + stepHeaders: names(`["Host"]`)}, diag.StatusFail,
 			"the workload received no X-Forwarded-Proto, which the edge has to inject"},
-		"a workload that lists nothing":    {answers{hop + stepHeaders: names("")}, diag.StatusInconclusive, "lists no header names"},
-		"a page that is not there":         {answers{hop + stepHeaders: status(404)}, diag.StatusInconclusive, "could not be read"},
-		"the endpoint alone":               {answers{hop + stepEndpoint: unreached}, diag.StatusPass, "answers 200"},
-		"no login on the platform's host":  {answers{hop + stepEndpoint: lostWay}, diag.StatusPass, "answers 200"},
-		"a route that fails at the edge":   {answers{hop + stepRoute: status(502)}, diag.StatusFail, "the workload's endpoint 192.0.2.101:8888 answers the platform's host"},
-		"a route that fails behind it":     {answers{hop + stepRoute: status(502), hop + stepEndpoint: unreached}, diag.StatusFail, "nor does the workload's endpoint 192.0.2.101:8888 answer the platform's host: tcp_timeout"},
-		"a fault before the edge":          {answers{hop + stepRoute: failWith(diag.TCPTimeout, "tcp")}, diag.StatusFail, "fails: tcp_timeout"},
-		"a platform that could not say so": {answers{hop + stepRoute: status(502), hop + stepEndpoint: lostWay}, diag.StatusFail, "fails: http_edge_page"},
+		"a workload that lists nothing": {answers{hop + stepHeaders: names("")}, diag.StatusInconclusive,
+			"lists no header names"},
+		"a page that is not there": {answers{hop + stepHeaders: status(404)}, diag.StatusInconclusive,
+			"could not be read"},
+		"the endpoint alone":              {answers{hop + stepEndpoint: unreached}, diag.StatusPass, "answers 200"},
+		"no login on the platform's host": {answers{hop + stepEndpoint: lostWay}, diag.StatusPass, "answers 200"},
+		"a route that fails at the edge": {answers{hop + stepRoute: status(502)}, diag.StatusFail,
+			"the workload's endpoint 192.0.2.101:8888 answers the platform's host"},
+		"a route that fails behind it": {answers{hop + stepRoute: status(502), hop + stepEndpoint: unreached},
+			diag.StatusFail, "nor does the workload's endpoint 192.0.2.101:8888 answer the platform's host: tcp_timeout"},
+		"a fault before the edge": {answers{hop + stepRoute: failWith(diag.TCPTimeout, "tcp")},
+			diag.StatusFail, "fails: tcp_timeout"},
+		"a platform that could not say so": {answers{hop + stepRoute: status(502), hop + stepEndpoint: lostWay},
+			diag.StatusFail, "fails: http_edge_page"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := walkWith(t, t.Context(), c.answers)
@@ -80,7 +90,8 @@ func TestAppRoute(t *testing.T) {
 			if h.Status != c.want || !strings.Contains(h.Text+h.Because, c.text) {
 				t.Errorf("%s: %s%s", h.Status, h.Text, h.Because)
 			}
-			if b := r.Verdict.Blame; (b != nil) != (c.want == diag.StatusFail) || b != nil && b.Signal != diag.SigAppRouteFailed {
+			if b := r.Verdict.Blame; (b != nil) != (c.want == diag.StatusFail) || b != nil &&
+				b.Signal != diag.SigAppRouteFailed {
 				t.Errorf("blame %+v", b)
 			}
 			replaysToItself(t, r)
@@ -90,7 +101,8 @@ func TestAppRoute(t *testing.T) {
 
 // TestNoWebSocketIsNoFault: where neither profile nor platform says that the workload takes one, none is asked for.
 func TestNoWebSocketIsNoFault(t *testing.T) {
-	for word, want := range map[string]string{"": "", "false": "", "true": "https://a.apps.test/", "/api/ws": "https://a.apps.test/api/ws"} {
+	for word, want := range map[string]string{"": "", "false": "", "true": "https://a.apps.test/",
+		"/api/ws": "https://a.apps.test/api/ws"} {
 		e := testEnv()
 		e.Profile.App.Websocket = ""
 		e.Subject = NewSubject(e.Profile, "node-1", "", "alloc-1", "")

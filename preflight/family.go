@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// This file is about names that have IPv4 and IPv6 addresses. A probe dials them as the agent does, so a dead family hides
+// This file is about names that have IPv4 and IPv6 addresses. A probe dials them as the agent does, so a dead
+// family hides
 // behind the other one: what it costs is a warning, and where it leads elsewhere, the finding says so.
 
 // six reports whether an address is IPv6; false, too, for what is no address.
@@ -41,7 +42,8 @@ func otherFamily(f *diag.Fact) string {
 	return f.DNS.Addresses[i]
 }
 
-// familyCounter is a bare connection to the other address family of a step that got a connection, and an answer over it.
+// familyCounter is a bare connection to the other address family of a step that got a connection, and an answer
+// over it.
 func familyCounter(s Step, f *diag.Fact) (Counter, bool) {
 	if !s.BothFamilies || f.Failure != diag.OK && rung(f.Phase) <= rung("tls") {
 		return Counter{}, false
@@ -55,7 +57,8 @@ func familyCounter(s Step, f *diag.Fact) (Counter, bool) {
 		return Counter{}, false
 	}
 	return Counter{Name: counterOtherFamily, From: f.Vantage, Request: diag.Request{
-		Op: diag.OpTCP, Target: net.JoinHostPort(f.DNS.Name, port), Resolve: other, View: f.Request.View, TimeoutMS: counterTimeoutMS,
+		Op: diag.OpTCP, Target: net.JoinHostPort(f.DNS.Name, port), Resolve: other, View: f.Request.View,
+		TimeoutMS: counterTimeoutMS,
 	}}, true
 }
 
@@ -70,7 +73,8 @@ func familyWarnings(h *Hop, c *Case) []diag.Finding {
 			continue
 		}
 		dead, alive := k.Request.Resolve, remoteIP(f)
-		w := warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s", family(dead), dead, f.DNS.Name,
+		w := warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s", family(dead), dead,
+			f.DNS.Name,
 			saw(k), family(alive), alive, familyCost(f, dead))
 		w.Evidence, w.Culprit = append(w.Evidence, f.ID), ""
 		out = append(out, w)

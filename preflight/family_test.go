@@ -39,7 +39,8 @@ func dialFails(word diag.Failure) func(*diag.Fact) {
 var blackHole = []diag.TCPAttempt{{Remote: "[" + v6 + "]:443", DurationMS: 301}, {Remote: v4 + ":443",
 	Connected: true, AfterMS: 300, DurationMS: 1}}
 
-// TestDeadFamilyIsAWarning: the walk passes, and says which address does not answer and what that costs; once for one name
+// TestDeadFamilyIsAWarning: the walk passes, and says which address does not answer and what that costs; once for
+// one name
 // and place.
 func TestDeadFamilyIsAWarning(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -87,7 +88,8 @@ func TestDeadFamilyIsAWarning(t *testing.T) {
 	}
 }
 
-// TestOneFamilyLeadsElsewhere: where one address of a name has another certificate, the other one proves it by one input.
+// TestOneFamilyLeadsElsewhere: where one address of a name has another certificate, the other one proves it by one
+// input.
 func TestOneFamilyLeadsElsewhere(t *testing.T) {
 	wrong := func(f *diag.Fact) {
 		dual(v6)(f)

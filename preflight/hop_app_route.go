@@ -21,7 +21,8 @@ const (
 	fieldHeaderNames = "app.header_names"
 )
 
-// appUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers that the
+// appUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers
+// that the
 // edge adds are asked for only where platform or profile say that there are such; the workload's endpoint from the
 // platform's host, where the proxy is, tells on which side of it a fault is.
 func appUserRoute() Hop {
@@ -103,7 +104,8 @@ func routeAnswers(c *Case) string {
 	return "needs a product URL that answers"
 }
 
-// websocketPath is where the workload takes a WebSocket: the profile's word, else the platform's, which may only say that
+// websocketPath is where the workload takes a WebSocket: the profile's word, else the platform's, which may only
+// say that
 // the product URL itself does. "" where nobody says that it takes one.
 func websocketPath(c *Case) string {
 	if p := c.expected("app_websocket"); p != "" {
@@ -169,7 +171,8 @@ func routeFails(c *Case, f *diag.Fact) diag.Finding {
 	case e.Passed():
 		out.Text += fmt.Sprintf("; the workload's endpoint %s answers the platform's host", e.Request.Target)
 	case inPhase(e, "tcp"):
-		out.Text += fmt.Sprintf("; nor does the workload's endpoint %s answer the platform's host: %s", e.Request.Target, saw(e))
+		out.Text += fmt.Sprintf("; nor does the workload's endpoint %s answer the platform's host: %s",
+			e.Request.Target, saw(e))
 	}
 	return out
 }
@@ -179,7 +182,8 @@ func loginFirst(f *diag.Fact) bool {
 	return f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero()
 }
 
-// judgeUpgrade: the product URL answers a plain request, which says nothing of the WebSocket that the workload lives by.
+// judgeUpgrade: the product URL answers a plain request, which says nothing of the WebSocket that the workload
+// lives by.
 func judgeUpgrade(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopAppUserRoute, stepUpgrade)
 	if f == nil || f.Passed() {

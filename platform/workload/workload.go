@@ -39,7 +39,8 @@ func headers(w http.ResponseWriter, r *http.Request) {
 }
 
 func echo(w http.ResponseWriter, r *http.Request) {
-	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // any origin: it has nothing to lose
+	c, err := websocket.Accept(w, r,
+		&websocket.AcceptOptions{InsecureSkipVerify: true}) // any origin: it has nothing to lose
 	if err != nil {
 		return // Accept has answered
 	}

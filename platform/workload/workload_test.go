@@ -24,7 +24,8 @@ func TestWorkload(t *testing.T) {
 	t.Cleanup(p.Close)
 	ask := func(op diag.Op, path string) diag.Fact {
 		return p.Run(t.Context(), diag.Request{ID: path, Op: op, Target: s.URL + path, TimeoutMS: 3000,
-			Header: map[string]string{"X-Forwarded-User": "canary"}, Extract: map[string]string{"app.header_names": "header_names"}})
+			Header:  map[string]string{"X-Forwarded-User": "canary"},
+			Extract: map[string]string{"app.header_names": "header_names"}})
 	}
 	if f := ask(diag.OpHTTP, "/"); !f.Passed() || f.HTTP.Status != 200 {
 		t.Errorf("page: %s %+v", f.Failure, f.HTTP)
@@ -34,7 +35,8 @@ func TestWorkload(t *testing.T) {
 	}
 	f := ask(diag.OpHTTP, workload.PathHeaders)
 	names := f.HTTP.Fields["app.header_names"]
-	if !f.Passed() || !strings.Contains(names, `"X-Forwarded-User"`) || !strings.Contains(names, `"Host"`) || strings.Contains(names, "canary") {
+	if !f.Passed() || !strings.Contains(names, `"X-Forwarded-User"`) || !strings.Contains(names, `"Host"`) ||
+		strings.Contains(names, "canary") {
 		t.Errorf("headers: %s %q", f.Failure, names)
 	}
 	if f := ask(diag.OpWS, "/"); f.Failure != diag.WSUpgradeRejected {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,13 +76,23 @@ func headFacts(resp *http.Response) *diag.HTTPFacts {
 // headers, is not kept.
 const listOfNames = "_names"
 
-// nameForm is what a name of a header looks like, and a token hardly ever.
-var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,39}$`)
+// maxHeaderName is longer than the names of headers are, and shorter than tokens.
+const maxHeaderName = 40
 
 func isNames(v string) bool {
 	var names []string
-	return json.Unmarshal([]byte(v), &names) == nil &&
-		!slices.ContainsFunc(names, func(n string) bool { return !nameForm.MatchString(n) })
+	return json.Unmarshal([]byte(v), &names) == nil && !slices.ContainsFunc(names, func(n string) bool { return !isName(n) })
+}
+
+// isName reports whether n is a letter, and letters, digits and dashes after it: no regexp, which costs the agent 0.2 MB.
+func isName(n string) bool {
+	for i, c := range []byte(n) {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return n != "" && len(n) <= maxHeaderName
 }
 
 // maxID bounds an id that somebody else made.

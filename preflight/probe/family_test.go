@@ -39,7 +39,8 @@ func shape(f diag.Fact) string {
 	return strings.Join(out, ", ")
 }
 
-// TestAttempts: what is dialled when and what came of it, in made-up time. The agent's dialer waits 300 ms for the first
+// TestAttempts: what is dialled when and what came of it, in made-up time. The agent's dialer waits 300 ms for the
+// first
 // family, however many addresses that has.
 func TestAttempts(t *testing.T) {
 	dead := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -130,7 +131,8 @@ func manyHosts(n int) string {
 	return b.String()
 }
 
-// bothOn gives a port on which ::1 does one thing and 127.0.0.1 another: "good" listens, "deaf" has a full backlog, so that
+// bothOn gives a port on which ::1 does one thing and 127.0.0.1 another: "good" listens, "deaf" has a full
+// backlog, so that
 // the kernel answers nothing, "" refuses.
 func bothOn(t *testing.T, six, four string) (port string) {
 	t.Helper()

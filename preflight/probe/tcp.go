@@ -24,6 +24,7 @@ type attempt struct {
 	err    error
 	remote string
 	took   diag.Millis
+	lane   *lane
 	index  int // among the attempts
 }
 
@@ -71,7 +72,7 @@ func lanes(addrs []netip.Addr, now time.Time) []*lane {
 // failed, and within a family each address a stagger after the one before it. It returns the first connection, or the
 // failure that says most (an address family that this host does not have says little), and every attempt in order.
 func (c *climb) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
-	r := race{c: c, began: time.Now(), results: make(chan attempt), of: map[int]*lane{}}
+	r := race{c: c, began: time.Now(), results: make(chan attempt)}
 	r.lanes = lanes(c.addrs, r.began)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -101,7 +102,6 @@ type race struct {
 	c        *climb
 	began    time.Time
 	lanes    []*lane
-	of       map[int]*lane // by attempt
 	results  chan attempt
 	pending  int
 	best     attempt
@@ -137,13 +137,12 @@ func (r *race) start(ctx context.Context) (next time.Duration) {
 
 // dial begins an attempt at the lane's next address.
 func (r *race) dial(ctx context.Context, l *lane, now time.Time) {
-	a := attempt{remote: net.JoinHostPort(l.addrs[0].String(), r.c.to.port), index: len(r.attempts)}
+	a := attempt{remote: net.JoinHostPort(l.addrs[0].String(), r.c.to.port), lane: l, index: len(r.attempts)}
 	l.addrs, l.due, l.open = l.addrs[1:], now.Add(stagger), l.open+1
 	r.attempts = append(r.attempts, diag.TCPAttempt{Remote: a.remote})
 	if a.index > 0 {
 		r.attempts[a.index].AfterMS = diag.Measured(now.Sub(r.began))
 	}
-	r.of[a.index] = l
 	r.pending++
 	go func() {
 		a.conn, a.err = r.c.p.dial(ctx, "tcp", a.remote)
@@ -154,8 +153,7 @@ func (r *race) dial(ctx context.Context, l *lane, now time.Time) {
 
 // take notes one attempt's outcome. One that a connection elsewhere has ended has none.
 func (r *race) take(ctx context.Context, a attempt) {
-	l := r.of[a.index]
-	l.open--
+	a.lane.open--
 	r.pending--
 	note := &r.attempts[a.index]
 	note.DurationMS = a.took
@@ -175,7 +173,7 @@ func (r *race) take(ctx context.Context, a attempt) {
 	case timedOut(ctx, a.err):
 		note.Failure = diag.TCPTimeout
 	}
-	l.due = time.Time{}
+	a.lane.due = time.Time{}
 	if r.best.err == nil || connectWord(a.err) != diag.TCPNetUnreachable {
 		r.best = a
 	}
