@@ -26,7 +26,8 @@ func controlPlaneAccess() Hop {
 		Steps: []Step{
 			{
 				Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true,
-				Paths: []string{profile.PathHealthz},
+				Paths:   []string{profile.PathHealthz},
+				Excused: func(c *Case, f *diag.Fact) bool { return closedHealth(f) && c.Fact(id, stepAuth).Passed() },
 				Ask: func(e *Env, _ *Case) diag.Request {
 					req := e.api("GET", profile.PathHealthz, nil)
 					req.Token = diag.Secret{}
@@ -67,7 +68,10 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	switch {
 	case h != nil && h.Failure == diag.HTTPEdgeAuth:
 		return []diag.Finding{undecided(h, "the edge at %s asks for a login in place of the API: nothing of the API was seen", where(h))}
-	case h != nil && (!h.Passed() || status(h) != 200):
+	case closedHealth(h) && !a.Passed():
+		return []diag.Finding{undecided(h, "the API at %s answers, and its health page wants a login (HTTP %d): whether it works was not seen; "+
+			"name an open page, or \"-\", as mapping.paths.healthz", where(h), status(h))}
+	case h != nil && !closedHealth(h) && (!h.Passed() || status(h) != 200):
 		return []diag.Finding{noAPI(c, h)}
 	case a == nil:
 		return nil
@@ -85,6 +89,12 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	out := fail(diag.SigControlPlaneUnreachable, a, text, saw(a))
 	out.Side = diag.SidePlatform
 	return []diag.Finding{out}
+}
+
+// closedHealth reports whether the health page, which is asked without a token, wants one: an answer of a platform that
+// keeps no page open, and no fault.
+func closedHealth(f *diag.Fact) bool {
+	return f != nil && !f.Throttled() && (status(f) == 401 || status(f) == 403) && f.Failure != diag.HTTPEdgeAuth
 }
 
 // noAPI is the finding for an API that the operator gets no answer from, or a wrong one. What answered tells where the

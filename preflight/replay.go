@@ -8,7 +8,7 @@ import (
 )
 
 // RulesVersion names this set of judges. It changes whenever the same facts may be judged differently.
-const RulesVersion = "3"
+const RulesVersion = "4"
 
 // ErrInvalidReport is wrapped by every refusal of Replay.
 var ErrInvalidReport = errors.New("not a valid report")
