@@ -7,6 +7,7 @@ type Lack string
 const (
 	LackTime    Lack = "time"    // the walk was ended before it was done
 	LackLogin   Lack = "login"   // an edge asks for a login, and the operator gave none
+	LackLimit   Lack = "limit"   // a limiter turned the operator away
 	LackRights  Lack = "rights"  // the operator's token, or the login on the node, may not read what was asked
 	LackSubject Lack = "subject" // the platform does not know what was asked about
 	LackMapping Lack = "mapping" // the answer lacks a field that the profile maps
@@ -27,6 +28,10 @@ var lackRows = [...]LackRow{
 	{LackLogin, ownerOperator, []string{
 		"log in at the edge, save its cookie to a file of mode 0600, and name that file in the profile (auth.edge_cookie_file); for the API, name an address that asks for no browser login (api_base)",
 		"walk again: `{preflight}`",
+	}},
+	{LackLimit, ownerOperator + ", " + ownerEdge, []string{
+		"wait as long as the limiter asks for, then walk again: `{preflight}`",
+		"if it goes on, ask the edge's owner which rule matched, by the correlation id {correlation_id}",
 	}},
 	{LackRights, ownerOperator, []string{
 		"give the walk the rights that the text names: a token with the admin scope (auth.token_file), or a login that may become root on the node (ssh.sudo)",

@@ -44,7 +44,7 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 			diag.OutcomeFail, platform, down, []string{way}, ownWay},
 		{"502 for the operator", both(answerOf(502, diag.HTTPEdgePage)), diag.OutcomeFail, platform, "HTTP 502", []string{way, down}, ownWay},
 		{"503 for the operator", both(answerOf(503, diag.HTTPStatus)), diag.OutcomeFail, platform, "HTTP 503", []string{way, down}, ownWay},
-		{"429 for the operator", both(answerOf(429, diag.HTTPRateLimited)), diag.OutcomeFail, platform, "HTTP 429", []string{way, down}, ownWay},
+		{"429 for the operator", both(answerOf(429, diag.HTTPRateLimited)), diag.OutcomeInconclusive, "operator access", "HTTP 429", []string{way, down}, ownWay},
 		{"a redirect that is no login", both(answerOf(302, diag.HTTPStatus)), diag.OutcomeFail, platform, "HTTP 302", []string{way, down}, ownWay},
 		{"a redirect to a login", both(answerOf(302, diag.HTTPEdgeAuth)), diag.OutcomeInconclusive, "operator access", "", []string{way, down}, ownWay},
 		{"the API takes the connection and says nothing", both(failWith(diag.HTTPTimeout, "http")), diag.OutcomeFail, platform, "", []string{way, down}, ownWay},

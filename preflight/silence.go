@@ -24,9 +24,10 @@ func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
 	return ids
 }
 
-// silentFact is the fact of an inconclusive hop that got no answer; nil where the hop is something else.
+// silentFact is the fact of an inconclusive hop that got no answer; nil where the hop is something else, or its judge
+// names by a signal what the operator lacked to ask at all.
 func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
-	if h.Status != diag.StatusInconclusive {
+	if h.Status != diag.StatusInconclusive || h.Signal != "" {
 		return nil
 	}
 	for _, s := range h.Steps {
