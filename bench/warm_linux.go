@@ -22,7 +22,7 @@ func warmChild(ctx context.Context, o options) error {
 		return err
 	}
 	p = p.WithDefaults()
-	token, err := profile.ReadSecret(p.Auth.TokenFile)
+	token, err := profile.ReadSecret(context.Background(), p.Auth.TokenFile)
 	if err != nil {
 		return err
 	}

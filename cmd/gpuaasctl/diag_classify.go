@@ -69,7 +69,7 @@ warning), 130 interrupted.`,
 
 // classify reads a file, or walks a node, and says the reason.
 func (a *app) classify(cmd *cobra.Command, o *classifyOptions, what string) error {
-	doc, err := a.classifyFile(what)
+	doc, err := a.classifyFile(cmd.Context(), what)
 	if doc == nil && err == nil {
 		doc, err = a.classifyNode(cmd, o, what)
 	}

@@ -52,7 +52,7 @@ func TestOpenFileNeverWaits(t *testing.T) {
 	}
 	done := make(chan error, 2)
 	go func() {
-		_, err := (&app{}).readAll(pipe)
+		_, err := (&app{}).readAll(t.Context(), pipe)
 		done <- err
 	}()
 	select {

@@ -144,7 +144,7 @@ func (a *app) keptOrFile(ctx context.Context, arg string) (*diag.Report, error) 
 	if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) && arg != "-" {
 		return a.kept(ctx, arg)
 	}
-	data, err := a.readAll(arg)
+	data, err := a.readAll(ctx, arg)
 	if err != nil {
 		return nil, &usageError{err: err}
 	}

@@ -42,7 +42,7 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	if err := errors.Join(errOnly, errSkip, checkIDs(o), checkDeadline(o.deadline), checkReportPath(o.report)); err != nil {
 		return nil, &usageError{err: err, command: cmd.CommandPath()}
 	}
-	if err := o.baseline.read(a, o.failOn); err != nil {
+	if err := o.baseline.read(cmd.Context(), a, o.failOn); err != nil {
 		return nil, err
 	}
 	if _, err := a.historyOff(); err != nil {
@@ -121,7 +121,7 @@ func (j *job) secrets(ctx context.Context, p profile.Profile, run bool) error {
 		switch {
 		case path != "":
 			key += "_file"
-			s, err = profile.ReadSecret(path)
+			s, err = profile.ReadSecret(ctx, path)
 		case len(command) > 0 && run:
 			key += "_command"
 			s, err = profile.RunSecret(ctx, command)
