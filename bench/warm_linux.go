@@ -27,7 +27,8 @@ func warmChild(ctx context.Context, o options) error {
 		return err
 	}
 	subject := preflight.NewSubject(p, labNode, "", allocation, "")
-	env := preflight.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token}
+	env := preflight.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token,
+		Scrub: func(s string) string { return probe.ScrubLine(s, nil) }}
 	plan := preflight.NewPlan(p, subject, preflight.Options{Session: o.session, Token: true, SSH: true})
 	operator := vantage.Operator(&probe.Prober{Vantage: preflight.Operator})
 	node := vantage.NewNode(vantage.NodeConfig{ID: labNode, Host: subject.NodeHost, SSH: p.SSH, Agent: p.Agent})

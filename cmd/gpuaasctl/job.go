@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -68,6 +69,7 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	}
 	j.Env.Subject.CorrelationID = o.correlationID // the walk itself goes out under an id of its own
 	j.Env.CorrelationID = preflight.NewID("preflight")
+	j.Env.Scrub = func(s string) string { return probe.ScrubLine(s, nil) }
 	j.Plan = preflight.NewPlan(p, j.Env.Subject, preflight.Options{
 		Only: only, Skip: skip, Session: o.session,
 		Token: !j.Env.Token.IsZero() || len(p.Auth.TokenCommand) > 0, SSH: j.Env.Subject.NodeHost != "",
