@@ -56,7 +56,7 @@ func withOwnWords(c *Case, hop diag.HopID, findings []diag.Finding) {
 			if f.Cause = words; strings.Contains(f.Text, words) {
 				continue
 			}
-			f.Text += fmt.Sprintf("; %s says of this very task: %s", who, words)
+			f.Text += fmt.Sprintf("; %s says about this task: %s", who, words)
 		}
 	}
 }

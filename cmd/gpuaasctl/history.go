@@ -134,7 +134,7 @@ func (a *app) kept(ctx context.Context, id string) (r *diag.Report, err error) {
 		return err
 	})
 	if errors.Is(err, history.ErrNone) {
-		err = &usageError{err: err, command: "gpuaasctl history list"}
+		err = &usageError{err: fmt.Errorf("%s: %w", id, err), command: "gpuaasctl history list"}
 	}
 	return r, err
 }

@@ -26,8 +26,8 @@ func newReplay(a *app) *cobra.Command {
 		Short: "Judge the facts of a recorded report again",
 		Long: `Judges the facts of a recorded report (FILE, or - for stdin) again. Nothing is measured: the same facts and the same
 rules give the same verdict. Where other rules made the file's verdict and today's differ, one line on stderr and the
-field "replayed" of the JSON name both. What it says to have changed stays as it was, unless --baseline compares it anew. Exit codes
-are those of preflight; a file that is no valid report is 2.`,
+field "replayed" of the JSON name both. Its list of changes stays as it was, unless --baseline compares it again. Exit
+codes are those of preflight; a file that is not a valid report is 2.`,
 		Example: `  gpuaasctl preflight replay preflight.json
   gpuaasctl preflight replay - -o json <preflight.json
   gpuaasctl preflight replay after.json --baseline before.json --fail-on regression`,

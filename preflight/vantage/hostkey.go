@@ -104,7 +104,7 @@ func (k *knownKeys) check(t *target, remote net.Addr, key ssh.PublicKey) error {
 		return nil
 	case errors.As(err, &keyErr) && len(keyErr.Want) == 0:
 		return &hostKeyError{unknown: true, text: fmt.Sprintf(
-			"no host key of %s was accepted yet (%s); it shows %s; compare it, and accept it by: %s", t.address(), k.searched(), sum, k.trust)}
+			"no host key of %s has been accepted yet (%s); it presents %s; verify it, then accept it with: %s", t.address(), k.searched(), sum, k.trust)}
 	case errors.As(err, &keyErr):
 		var known []string
 		for _, w := range keyErr.Want {
