@@ -33,14 +33,17 @@ func (e *FileError) Error() string {
 // ReadFile reads one profile file strictly. The second value gives the line of every value by dotted key. The error
 // joins one *FileError per mistake, in the order of the lines.
 func ReadFile(path string) (Profile, map[string]int, error) {
-	f, err := os.Open(path)
+	f, err := openInput(path)
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(f)
-	if err != nil {
-		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
+	data, err := readInput(f, maxProfile)
+	switch {
+	case err != nil:
+		return Profile{}, nil, fmt.Errorf("read profile %s: %w", path, err)
+	case len(data) > maxProfile:
+		return Profile{}, nil, &FileError{Path: path, Message: fmt.Sprintf("is larger than %d bytes; is it a profile?", maxProfile)}
 	}
 	p, lines, err := parse(path, data)
 	if err != nil {
