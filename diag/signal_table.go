@@ -81,11 +81,11 @@ var signalRows = [...]SignalRow{
 		Title: "The platform has no recent heartbeat of the node", Owner: ownerNodeNet,
 		Owners: map[Side]string{SidePlatform: ownerAPI},
 		Recovery: []Step{
-			{Text: "find out what refuses the heartbeats, in the log of the node API and of the ingress before it; the agent sends them",
-				Side: SidePlatform},
 			{Text: "read what the agent says: `{ssh} journalctl -u {unit} -n 100 --no-pager`", About: []Aspect{AboutAgent}},
 			{Text: "when its network, identity and disk are sound, restart it: `{ssh} systemctl restart {unit}`", About: []Aspect{AboutAgent}},
 			{Text: "otherwise repair route, DNS or firewall first; a restart cures none of these", About: []Aspect{AboutAPIWay}},
+			{Text: "find out what refuses the heartbeats, in the log of the node API and of the ingress before it; the agent sends them",
+				Side: SidePlatform},
 		},
 		Proof: proveNode + "node_heartbeat", Runbook: runbookPage + "node_agent_heartbeat_stale",
 	}, {
