@@ -120,7 +120,7 @@ var mistakes = []mistake{
 
 	// the profile's words about the node
 	{name: "agent.unit is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Unit = "gpuaas-node-agnt.service" })},
-	{name: "agent.binary is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Binary += "x" })},
+	{name: "agent.binary is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Binary += "x" }), config: noHelper},
 	{name: "agent.env_file is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.EnvFile += "x" }), passes: true}, // the running agent's own is read
 	{name: "agent.dir is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Dir += "x" })},
 	{name: "node_runtime_api_url is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) {
@@ -168,3 +168,6 @@ func otherCA(t *testing.T) string {
 	defer s.Close()
 	return file(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 }
+
+// noHelper takes away the programs that this operator could push to the node.
+func noHelper(_ *testing.T, _ *world, c *vantage.NodeConfig) { c.HelperDirs = nil }
