@@ -73,11 +73,11 @@ func (j *job) authority() (*chaos.Authority, error) {
 	if c.CACert == "" || c.CAKey == "" {
 		return nil, nil
 	}
-	cert, err := os.ReadFile(c.CACert)
+	cert, err := profile.ReadInput(c.CACert)
 	if err != nil {
 		return nil, fmt.Errorf("chaos.ca_cert: %w", err)
 	}
-	key, err := os.ReadFile(c.CAKey)
+	key, err := profile.ReadInput(c.CAKey)
 	if err != nil {
 		return nil, fmt.Errorf("chaos.ca_key: %w", err)
 	}
