@@ -73,11 +73,11 @@ func (j *job) authority() (*chaos.Authority, error) {
 	if c.CACert == "" || c.CAKey == "" {
 		return nil, nil
 	}
-	cert, err := profile.ReadInput(c.CACert)
+	cert, err := os.ReadFile(c.CACert)
 	if err != nil {
 		return nil, fmt.Errorf("chaos.ca_cert: %w", err)
 	}
-	key, err := profile.ReadInput(c.CAKey)
+	key, err := os.ReadFile(c.CAKey)
 	if err != nil {
 		return nil, fmt.Errorf("chaos.ca_key: %w", err)
 	}
