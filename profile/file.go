@@ -33,17 +33,14 @@ func (e *FileError) Error() string {
 // ReadFile reads one profile file strictly. The second value gives the line of every value by dotted key. The error
 // joins one *FileError per mistake, in the order of the lines.
 func ReadFile(path string) (Profile, map[string]int, error) {
-	f, err := openInput(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	data, err := readInput(f, maxProfile)
-	switch {
-	case err != nil:
-		return Profile{}, nil, fmt.Errorf("read profile %s: %w", path, err)
-	case len(data) > maxProfile:
-		return Profile{}, nil, &FileError{Path: path, Message: fmt.Sprintf("is larger than %d bytes; is it a profile?", maxProfile)}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
 	p, lines, err := parse(path, data)
 	if err != nil {

@@ -38,7 +38,7 @@ const othersWrite os.FileMode = 0o022
 // that its group or others can use is refused; a pipe (such as /dev/stdin) is taken as it is. No error holds any
 // part of the text.
 func ReadSecret(path string) (diag.Secret, error) {
-	f, err := openInput(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret: %w", err)
 	}
@@ -53,7 +53,7 @@ func ReadSecret(path string) (diag.Secret, error) {
 	case mode.IsRegular() && mode.Perm()&othersMay != 0:
 		return diag.Secret{}, fmt.Errorf("secret file %s is open to others (mode %04o); run: chmod 600 %s", path, mode.Perm(), path)
 	}
-	data, err := readInput(f, maxSecret)
+	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret %s: %w", path, err)
 	}
