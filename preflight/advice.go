@@ -30,6 +30,9 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 	if c.Fact(diag.HopTerminalStartup, stepUser).Passed() {
 		s.RuledOut = append(s.RuledOut, diag.AboutUser)
 	}
+	if r.hop.ID == diag.HopNodeHeartbeat && refusedHeartbeat(c) != nil { // it sends them
+		s.RuledOut = append(s.RuledOut, diag.AboutAgent)
+	}
 	if sessionField(c, "task_status") == "failed" { // the agent said so: its build hides nothing
 		s.RuledOut = append(s.RuledOut, diag.AboutBuild)
 	}
