@@ -231,7 +231,7 @@ func ofItsLastHeartbeat(v *view) string {
 	if v.unheard() && !slices.ContainsFunc(v.Probes, func(p Probed) bool {
 		return p.Hop != HopNodeRecoveryStatus && p.failing() && p.By == "" && p.reason() == ReasonAgentVersionDrift
 	}) {
-		return "as of its last heartbeat: it was taken in, so this is not why the agent is not heard since"
+		return "as of its last heartbeat, which was accepted: so this is not why contact was lost"
 	}
 	return ""
 }
@@ -268,7 +268,7 @@ func whileSilent(v *view) string {
 	case v.unheard():
 		return "a symptom: the node's agent is not heard"
 	case v.cutOff():
-		return "a symptom: nothing answers SSH, and nobody claims a task"
+		return "a symptom: SSH does not answer, and no task is claimed"
 	}
 	return ""
 }

@@ -205,7 +205,7 @@ var reasonRows = [...]Reason{
 		Runbook:    reasonPage + "app_credential_failing", Detect: 5 * time.Minute, Repair: time.Hour,
 	}, {
 		Code: ReasonReleaseCleanupStuck, Severity: P1, State: UserOperator, Layer: LayerManagement, Owner: ownerAllocation,
-		Title:      Text{{{Says: "A release has failed and its clean-up stands still"}}},
+		Title:      Text{{{Says: "A release has failed and its clean-up is stuck"}}},
 		UserText:   Text{{{Says: "This allocation cannot be used again yet"}}},
 		NextAction: Text{{{Says: "force-release it, audited"}}},
 		With:       []HopID{HopAllocationBinding},
@@ -220,7 +220,7 @@ var reasonRows = [...]Reason{
 	}, {
 		Code: ReasonNodeAgentUnreachable, Severity: P1, State: UserTemporary, Layer: LayerManagement, Owner: ownerNodeNet,
 		Title: titleSilent, UserText: userDisconnected,
-		NextAction: Text{{{Says: "collect the host's diagnostic record"}}},
+		NextAction: nextSilent,
 		With:       []HopID{HopNodeHeartbeat, HopNodeOpsAccess, HopNodeRecoveryStatus, HopNodeTaskRoundtrip, HopTerminalOpenTask},
 		Runbook:    reasonPage + "node_agent_unreachable", Detect: 5 * time.Minute, Repair: time.Hour,
 	}, {

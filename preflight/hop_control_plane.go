@@ -141,7 +141,7 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 	case status(f) != 0 || inPhase(f, "http"): // name, path and certificate are sound
 		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
 		if status(f) != 0 {
-			out.Text = fmt.Sprintf("the API at %s does not do its work: its edge, or the API itself, answers %s", where(f), saw(f))
+			out.Text = fmt.Sprintf("the API at %s does not work: its edge, or the API itself, answers %s", where(f), saw(f))
 		}
 		if node == silentSide {
 			claim(c, &out, claimPlatformDown)

@@ -83,6 +83,10 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
 		if contactFresh(c) {
 			out.Text += "; the agent reaches the platform by other requests, so what is missing is the heartbeat itself"
+			if n := refusedHeartbeat(c); n != nil {
+				out.Side = diag.SidePlatform
+				out.Text += fmt.Sprintf("; the node's record says that the platform answers heartbeats with HTTP %d, as of %s", n.Status, n.At.UTC().Format(time.RFC3339))
+			}
 		}
 		return []diag.Finding{out}
 	case says == diag.MarkFail:
@@ -91,6 +95,14 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 		return []diag.Finding{out}
 	}
 	return nil
+}
+
+// refusedHeartbeat is the entry of the node's record by which the platform answers heartbeats with an HTTP error, nil where
+// there is none of now.
+func refusedHeartbeat(c *Case) *diag.RecordEntry {
+	e := hostEvidence(c)
+	e.Points = points(c, nil)
+	return e.RefusedHeartbeat()
 }
 
 // lastHeard says when the platform last took in a heartbeat, and when it last had any contact.

@@ -153,7 +153,7 @@ func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 		case given != "":
 			return diag.NewSecret(given)
 		}
-		s, errRead := profile.ReadSecret(file)
+		s, errRead := profile.ReadSecret(t.Context(), file)
 		if errRead != nil {
 			err = errRead
 		}
@@ -164,7 +164,7 @@ func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 		return nil
 	}
 	p = p.WithDefaults()
-	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, id, m.host, allocation, ""), CorrelationID: preflight.NewID("walk"),
+	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, id, m.host, allocation, ""), Scrub: scrub, CorrelationID: preflight.NewID("walk"),
 		Token: token, Cookie: cookie, NodeCA: ca}
 	j.plan = preflight.NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: !token.IsZero(), SSH: j.env.Subject.NodeHost != ""})
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
