@@ -128,28 +128,15 @@ func ingressCA(c *Case) string {
 	letIn := wait.Passed() && wait.TLS != nil && wait.TLS.CertRequested != nil && *wait.TLS.CertRequested
 	switch {
 	case c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_trusts_signing_ca") == "true",
-		letIn && signing != "" && fingerprint(readModel(c, "cert_issuer_fingerprint")) == signing: // it was seen to take one
+		letIn && signing != "" && diag.Fingerprint(readModel(c, "cert_issuer_fingerprint")) == signing: // it was seen to take one
 		return signing
 	}
-	return fingerprint(c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca"))
+	return diag.Fingerprint(c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca"))
 }
 
 // signingCA is the CA that signs node certificates now.
 func signingCA(c *Case) string {
-	return fingerprint(c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca"))
-}
-
-// fingerprint is a fingerprint in one spelling: platforms write the same digest with colons, in capitals, or with the
-// name of the hash before it.
-func fingerprint(text string) string {
-	text = strings.ToLower(strings.TrimSpace(text))
-	for _, hash := range [...]string{"sha256", "sha-256", "sha1", "sha-1"} {
-		if rest, found := strings.CutPrefix(text, hash); found && strings.TrimLeft(rest, ":= /") != rest {
-			text = strings.TrimLeft(rest, ":= /")
-			break
-		}
-	}
-	return strings.NewReplacer(":", "", " ", "", "-", "").Replace(text)
+	return diag.Fingerprint(c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca"))
 }
 
 // foreignIssuer reports whether the terminal gateway, too, knows nothing of the CA that signed the node's certificate:
