@@ -52,7 +52,8 @@ func (p *Platform) decide(action string) web.Handler {
 		if _, err := p.store.Decide(r.Context(), d); err != nil {
 			return decisionRefused(err)
 		}
-		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "correlation_id", d.CorrelationID)
+		ended := p.endSessions(r.Context(), d)
+		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "terminal_sessions_ended", ended, "correlation_id", d.CorrelationID)
 		if action == store.Reactivate && d.InstanceID != "" { // a contact would not end it: a copy may have the same name
 			p.recovered(r.Context(), store.AuditKey{ActorType: actorHost, ActorID: d.InstanceID, Action: actionAuthenticate})
 		}

@@ -24,6 +24,7 @@ func (s *session) fromBrowser(ctx context.Context, browser *websocket.Conn) endi
 		case <-ctx.Done():
 			return ending{reason: reasonBrowserClosed, code: closeSessionEnded}
 		}
+		s.touch()
 		if err := write(ctx, s.node, kind, data); err != nil {
 			return ending{reason: reasonNodeClosed, code: closeNodeError}
 		}
@@ -39,6 +40,7 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 		if err != nil {
 			return end
 		}
+		s.touch()
 		if kind == websocket.MessageText {
 			var f wire.Frame
 			if json.Unmarshal(data, &f) == nil {
@@ -68,6 +70,9 @@ func (g *Gateway) note(ctx context.Context, s *session, f wire.Frame, end *endin
 		return false
 	case "error":
 		*end = ending{reason: orElse(f.Code, wire.CodePTYFailed), code: closeNodeError}
+		if wire.Decided(f.Code) { // the node heard of it first
+			end.code = closeSessionEnded
+		}
 		g.record(ctx, s.evidence(store.TerminalError, g.Now(), map[string]any{"code": f.Code, "message": f.Message, "from": "node"}))
 		return true
 	case "exit":

@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,9 +18,30 @@ var ErrState = errors.New("allocation is in another state")
 // Release starts to release an active allocation, or tries again one whose release failed: the clean-up is a desired
 // state that the node makes true in time, or else the release has failed.
 func (s *Store) Release(ctx context.Context, cleanup Task, d Decision) (Allocation, error) {
-	return s.move(ctx, cleanup.AllocationID, []string{StateActive, StateReleaseFailed}, StateReleasing, d, func(q querier, _ Allocation) error {
+	return s.move(ctx, cleanup.AllocationID, []string{StateActive, StateReleaseFailed}, StateReleasing, d, func(q querier, a Allocation) error {
+		var err error
+		if cleanup.Payload, err = sparing(ctx, q, a, cleanup.Payload); err != nil {
+			return err
+		}
 		return enqueue(ctx, q, cleanup, false)
 	})
+}
+
+// sparing marks a clean-up's payload where another active allocation on the node uses the same login: its processes are
+// not this allocation's to end.
+func sparing(ctx context.Context, q querier, a Allocation, payload []byte) ([]byte, error) {
+	var others int
+	err := q.QueryRowContext(ctx, "SELECT count(*) FROM allocations WHERE node_id = ? AND os_user = ? AND id != ? AND state = ?",
+		a.NodeID, a.OSUser, a.ID, StateActive).Scan(&others)
+	if err != nil || others == 0 {
+		return payload, err
+	}
+	var p wire.CleanupPayload
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return nil, fmt.Errorf("read the clean-up of allocation %s: %w", a.ID, err)
+	}
+	p.KeepProcesses = true
+	return json.Marshal(p)
 }
 
 // ForceRelease ends the clean-up of an allocation whose release failed, on an operator's word. Any other state gives
