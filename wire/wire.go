@@ -84,6 +84,13 @@ const (
 	CodeRateLimited       = "rate_limit_exceeded" // a limiter refused the request before anything else saw it
 )
 
+// Codes of a clean-up that did not complete, besides CodeUserMissing.
+const (
+	CodeSessionsLeft  = "sessions_left"  // terminal sessions of the allocation did not end in time
+	CodeProcessesLeft = "processes_left" // the message names them, at most eight
+	CodeUserProtected = "user_protected" // the login is root's, a system user's or the agent's own
+)
+
 // Why a terminal session was ended by a decision and not by its own sides: code of the error frame, reason of the close,
 // of the refused attach and of the evidence alike.
 const (

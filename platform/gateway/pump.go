@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/coder/websocket"
@@ -38,7 +39,7 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 	for {
 		kind, data, err := s.node.Read(ctx)
 		if err != nil {
-			return end
+			return s.nodeLeft(err)
 		}
 		s.touch()
 		if kind == websocket.MessageText {
@@ -58,6 +59,15 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 			return end
 		}
 	}
+}
+
+// nodeLeft is the end of a session whose node closed its stream: by a decision where the node says so.
+func (s *session) nodeLeft(err error) ending {
+	var closed websocket.CloseError
+	if errors.As(err, &closed) && wire.Decided(closed.Reason) {
+		return s.decided(closed.Reason)
+	}
+	return ending{reason: reasonNodeClosed, code: closeNodeError}
 }
 
 // note stores what a frame of the node says; true when it is the session's last word, then end says so.
