@@ -280,8 +280,8 @@ func (t *turn) quarantine(o Outcome) {
 	}
 	t.s.Ledger.Quarantined = Hold{Since: t.ev.Wall, Why: o.Detail, Correlation: o.Correlation}
 	t.do(Record{decision(o, "identity", "quarantine", nil)})
-	t.do(EndSessions{wire.EndNodeCloned})
 	t.save()
+	t.do(EndSessions{wire.EndNodeCloned})
 }
 
 // suppress ends automatic recovery: a certificate that was just issued is rejected like the one before it.

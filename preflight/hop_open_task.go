@@ -65,6 +65,8 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
 	case st == "completed", st == "failed":
 		return nil
+	case decided(c) != "" && !shellComputed(c): // an order that nobody took is withdrawn
+		return byDecision(f, decided(c))
 	case open && unasked(f, "session.task_claimed_at"):
 		return []diag.Finding{undecided(f, "terminal.open is %s, and this platform does not say whether it was claimed", st)}
 	case open:

@@ -31,6 +31,8 @@ func terminalTokenMint() Hop {
 			switch {
 			case f == nil:
 				return nil
+			case decisions[code(f)] != "":
+				return byDecision(f, code(f))
 			case !f.Passed():
 				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID, saw(f))}
 			case c.Field(id, stepMint, "token.session_id") == "" && !unasked(f, "token.session_id"):
