@@ -62,7 +62,7 @@ var occupancies = map[string]string{
 }
 
 func (p *Platform) allocationView(a store.Allocation, nodeIP string, recovery tenantView) allocationView {
-	v := allocationView{ID: a.ID, State: a.State, Occupancy: occupancies[a.State], NodeID: a.NodeID, OSUser: a.OSUser, WorkflowID: a.WorkflowID,
+	v := allocationView{ID: a.ID, State: a.State, Occupancy: occupancies[a.Place()], NodeID: a.NodeID, OSUser: a.OSUser, WorkflowID: a.WorkflowID,
 		Recovery: recovery, UpdatedAt: diag.At(a.UpdatedAt), Now: diag.At(p.now())}
 	if a.App.Kind == "" && a.App.Unit == "" && len(a.Credentials) == 0 {
 		return v
@@ -152,17 +152,22 @@ func (p *Platform) release(w http.ResponseWriter, r *http.Request) error {
 	return p.answerAllocation(w, r, a)
 }
 
-// forceRelease ends the clean-up of an allocation whose release failed, on an operator's word, and says so in the
-// evidence and the audit. {reason, by}.
+// forceRelease ends the release of an allocation that failed, on an operator's word, and says so in the evidence and the
+// audit. Its place is free when the node has cleaned up after all, or when the operator says that nothing is left there
+// (cleaned). {reason, by, cleaned}.
 func (p *Platform) forceRelease(w http.ResponseWriter, r *http.Request) error {
-	d, _, err := p.decisionOf(w, r, "force_release")
+	d, in, err := p.decisionOf(w, r, "force_release")
 	if err != nil {
 		return err
 	}
-	a, err := p.store.ForceRelease(r.Context(), r.PathValue("id"), d)
+	a, err := p.store.Allocation(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return stateRefused(err, "only an allocation in state "+store.StateReleaseFailed+" can be force-released")
+		return notFound(err, "allocation")
 	}
+	if a, err = p.store.ForceRelease(r.Context(), p.cleanup(a, maxTaskTTL, d.CorrelationID), in.Cleaned, d); err != nil {
+		return stateRefused(err, "only an allocation in state "+store.StateReleaseFailed+", or one that was force-released and is not cleaned, can be force-released")
+	}
+	p.queue.Wake(a.NodeID)
 	p.gateway.End(gateway.OfAllocation(a.ID), wire.EndAllocationReleased)
 	return p.answerAllocation(w, r, a)
 }

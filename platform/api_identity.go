@@ -19,6 +19,7 @@ type decisionRequest struct {
 	InstanceID  string `json:"instance_id"`  // fence, reactivate: the one host that is meant; empty: the node
 	NewIdentity bool   `json:"new_identity"` // reactivate: certificates and tokens so far are of no use
 	Reactivate  bool   `json:"reactivate"`   // reenroll: of a retired or fenced node
+	Cleaned     bool   `json:"cleaned"`      // force-release: the operator has seen to it that nothing of it is left on the node
 	Force       bool   `json:"force"`        // reenroll: also while the ingress does not trust the signing CA
 }
 

@@ -133,4 +133,6 @@ ALTER TABLE certs ADD COLUMN superseded_at INTEGER NOT NULL DEFAULT 0; -- by a d
 ALTER TABLE watermarks ADD COLUMN told_at INTEGER NOT NULL DEFAULT 0; -- when the host last sent events
 `, `
 UPDATE allocations SET credential = '[' || credential || ']' WHERE credential != ''; -- an application has more than one
+`, `
+ALTER TABLE allocations ADD COLUMN uncleaned INTEGER NOT NULL DEFAULT 0; -- released by an operator; nobody knows yet that the node has cleaned up
 `}
