@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,8 +40,44 @@ func (l login) has(p Process, h Host) bool {
 	return h.inSlice(p.PID, l.uid)
 }
 
-// find lists the login's living processes. One that has ended and waits for its parent is none.
-func (h Host) find(l login) ([]Process, error) {
+// look goes through all processes and calls act, where it is given, for each of the login's as soon as it sees it. It
+// returns those; sure says that there was none. A process that was listed and gone before it was read may have been the
+// login's, and have left a child that is not on the list: the list is made again, and only what is new on it is read, until
+// nothing went away in between or ctx is done. One that has ended and waits for its parent is none.
+func (h Host) look(ctx context.Context, l login, act func(login, int)) (found []Process, sure bool, err error) {
+	others := map[int]bool{os.Getpid(): true}
+	for ctx.Err() == nil {
+		pids, err := h.list()
+		if err != nil {
+			return nil, false, err
+		}
+		sure = true
+		for _, pid := range pids {
+			if others[pid] {
+				continue
+			}
+			p, is := h.process(pid)
+			switch {
+			case is == gone:
+				sure = false
+			case is == running && l.has(p, h):
+				if act != nil {
+					act(l, pid)
+				}
+				found = append(found, p)
+			default:
+				others[pid] = true
+			}
+		}
+		if sure || len(found) > 0 {
+			return found, sure && len(found) == 0, nil
+		}
+	}
+	return nil, false, nil
+}
+
+// list returns the numbers of all processes.
+func (h Host) list() ([]int, error) {
 	dir, err := os.Open(h.Proc)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -50,24 +87,29 @@ func (h Host) find(l login) ([]Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	var found []Process
+	var pids []int
 	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if p, ok := h.process(pid); ok && l.has(p, h) {
-			found = append(found, p)
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
 		}
 	}
-	return found, nil
+	return pids, nil
 }
 
-// process reads one process; false when it is gone or has ended.
-func (h Host) process(pid int) (Process, bool) {
+// standing is how a process fares.
+type standing int
+
+const (
+	running standing = iota
+	ended
+	gone
+)
+
+// process reads one process. One whose state cannot be read is taken for ended.
+func (h Host) process(pid int) (Process, standing) {
 	text, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), "status"))
 	if err != nil {
-		return Process{}, false
+		return Process{}, gone
 	}
 	p, known, threads := Process{PID: pid}, false, ""
 	for line := range strings.Lines(string(text)) {
@@ -90,8 +132,11 @@ func (h Host) process(pid int) (Process, bool) {
 			}
 		}
 	}
-	ended := p.State == "Z" || p.State == "X"
-	return p, known && (!ended || threads != "1" && threads != "0") // a first thread that ended hides the others' state
+	over := p.State == "Z" || p.State == "X"
+	if !known || over && (threads == "1" || threads == "0") { // a first thread that ended hides the others' state
+		return p, ended
+	}
+	return p, running
 }
 
 // inSlice reports whether a process is in the slice that systemd keeps for a user.

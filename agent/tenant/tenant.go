@@ -28,8 +28,8 @@ const (
 
 	// Patience is how long End tries by default: what a SIGKILL does not end in that time waits for a disk or a driver.
 	Patience = 10 * time.Second
-	// between is the pause from one look to the next, and quiet how many looks in a row must find nothing: one that forks
-	// faster than a look lasts may hide from one.
+	// between is the pause from one look to the next, and quiet how many looks in a row must find nothing: process ids that
+	// begin again at the lowest may hide one from a look.
 	between, quiet = 20 * time.Millisecond, 3
 	// maxShown bounds the list of what is left.
 	maxShown = 8
@@ -102,32 +102,35 @@ func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err 
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
 	seen := map[int]bool{}
-	for empty := 0; ; {
-		found, err := h.find(l)
-		if err != nil {
+	for empty := 0; empty < quiet; {
+		found, sure, err := h.look(ctx, l, h.kill)
+		for _, p := range found {
+			seen[p.PID] = true
+		}
+		switch {
+		case err != nil:
 			return len(seen), err
-		}
-		if empty++; len(found) > 0 {
+		case ctx.Err() != nil && len(found) > 0:
+			return len(seen) - len(found), &Left{found}
+		case ctx.Err() != nil:
+			return len(seen), fmt.Errorf("look for processes of user id %d: too many come and go to be sure within %s that none is its own", uid, h.Timeout)
+		case !sure:
 			empty = 0
+			continue // at once: what was found may have had children by now
 		}
-		if empty == quiet {
-			return len(seen), nil
-		}
-		for _, sig := range [...]unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // stopped first: none forks while the next one dies
-			for _, p := range found {
-				seen[p.PID] = true
-				h.signal(l, p.PID, sig)
-			}
-		}
+		empty++
 		select {
 		case <-time.After(between):
 		case <-ctx.Done():
-			if found, err = h.find(l); err == nil && len(found) > 0 {
-				err = &Left{found}
-			}
-			return len(seen) - len(found), err
 		}
 	}
+	return len(seen), nil
+}
+
+// kill stops a process, so that it begets none while it dies, and kills it.
+func (h Host) kill(l login, pid int) {
+	h.signal(l, pid, unix.SIGSTOP)
+	h.signal(l, pid, unix.SIGKILL)
 }
 
 // signal sends sig to a process that is the login's still: its number may be somebody else's by now.
@@ -137,7 +140,7 @@ func (h Host) signal(l login, pid int, sig unix.Signal) {
 		return // gone, or found again at the next look
 	}
 	defer unix.Close(fd)
-	if p, ok := h.process(pid); ok && l.has(p, h) {
+	if p, is := h.process(pid); is == running && l.has(p, h) {
 		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // what it does not reach is found again, and is left in the end
 	}
 }

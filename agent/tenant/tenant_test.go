@@ -77,7 +77,7 @@ func TestWhoseProcess(t *testing.T) {
 	if err := os.WriteFile(h.Subuid, []byte("ada:100000:65536\nada:200000:10\nbob:200000:65536\nada:0:5000\nada:x:1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	found, err := h.find(login{uid: 1500, subordinate: h.subordinate("ada", 1500)})
+	found, _, err := h.look(t.Context(), login{uid: 1500, subordinate: h.subordinate("ada", 1500)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func stranger(t *testing.T, n int) uint32 {
 		t.Skip("skipped: needs root, to start another user's processes")
 	}
 	uid := uint32(50000 + 2*(os.Getpid()%5000) + n)
-	if found, err := (Host{}).withDefaults().find(login{uid: uid}); err != nil || len(found) > 0 {
+	if found, _, err := (Host{}).withDefaults().look(t.Context(), login{uid: uid}, nil); err != nil || len(found) > 0 {
 		t.Skipf("skipped: user id %d of this test runs %v here (%v)", uid, found, err)
 	}
 	return uid
@@ -145,7 +145,7 @@ func TestEndFindsWhatEscaped(t *testing.T) {
 	}
 	host := Host{}.withDefaults()
 	of := func(uid uint32) []Process {
-		found, err := host.find(login{uid: uid})
+		found, _, err := host.look(t.Context(), login{uid: uid}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
