@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/tenant"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -28,6 +30,7 @@ const (
 	KeyRecoveryCA        = "GPUAAS_RECOVERY_CA_BUNDLE_PATH"
 	KeyProfile           = "GPUAAS_ENVIRONMENT_PROFILE"
 	KeyMetricsFile       = "GPUAAS_METRICS_FILE"
+	KeyTenantUIDMin      = "GPUAAS_TENANT_UID_MIN"
 )
 
 // Defaults are the catalogue's policy.
@@ -59,6 +62,8 @@ type Config struct {
 	MetricsFile string  // Prometheus text for node_exporter's textfile collector; "": none
 	Reserve     Reserve // disk space for a certificate on a full disk; default: the recorder's, if it has one
 
+	TenantUIDMin uint32 // lowest user id whose processes a clean-up ends; default and least 1000
+
 	HeartbeatInterval time.Duration // default 15 s
 	TaskWait          time.Duration // default 25 s
 
@@ -84,6 +89,7 @@ func FromEnv(get func(string) string) (Config, error) {
 	c.RecoveryCA, c.Profile, c.MetricsFile = get(KeyRecoveryCA), get(KeyProfile), get(KeyMetricsFile)
 	c.HeartbeatInterval = duration(get, KeyHeartbeatInterval, &errs)
 	c.TaskWait = duration(get, KeyTaskWait, &errs)
+	c.TenantUIDMin = userID(get, KeyTenantUIDMin, &errs)
 	verifiers, err := wire.ParseVerifiers(get(KeyTaskPubkeys))
 	if err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", KeyTaskPubkeys, err))
@@ -119,6 +125,20 @@ func duration(get func(string) string, key string, errs *[]error) time.Duration 
 		return 0
 	}
 	return d
+}
+
+// userID reads the lowest user id of a tenant. One below the system users' bound is refused.
+func userID(get func(string) string, key string, errs *[]error) uint32 {
+	v := get(key)
+	if v == "" {
+		return 0
+	}
+	id, err := strconv.ParseUint(v, 10, 32)
+	if err != nil || id < tenant.FirstUID {
+		*errs = append(*errs, fmt.Errorf("%s: want a user id of at least %d, not %q", key, tenant.FirstUID, v))
+		return 0
+	}
+	return uint32(id)
 }
 
 func (c Config) withDefaults() Config {

@@ -155,6 +155,8 @@ type (
 		Message string
 		Attrs   []slog.Attr
 	}
+	// EndSessions ends every terminal session, for a reason of wire.End*; a SessionEnded follows for each.
+	EndSessions struct{ Why string }
 	// CancelWork aborts what is under way: waits, heartbeats, tasks, sessions. Their events still come.
 	CancelWork struct{}
 	// Exit is the last effect.
@@ -174,5 +176,6 @@ func (PostResult) effect()    {}
 func (SetTimer) effect()      {}
 func (Record) effect()        {}
 func (Log) effect()           {}
+func (EndSessions) effect()   {}
 func (CancelWork) effect()    {}
 func (Exit) effect()          {}

@@ -38,14 +38,15 @@ func Run(ctx context.Context, cfg Config) error {
 
 // runtime executes effects. Only loop touches timers; everything else runs in goroutines that wg counts.
 type runtime struct {
-	cfg     Config
-	creds   credentials
-	api     *api
-	term    *http.Transport // for node streams: it follows no redirect, which would lead the node's identity elsewhere
-	node    identity
-	ledger  ledgerFile
-	envSeen string // stamp of the environment file when the process was given its environment
-	shown   string // the metrics file's text as last written
+	cfg      Config
+	creds    credentials
+	api      *api
+	term     *http.Transport // for node streams: it follows no redirect, which would lead the node's identity elsewhere
+	node     identity
+	ledger   ledgerFile
+	sessions sessions // terminals that are open or being opened
+	envSeen  string   // stamp of the environment file when the process was given its environment
+	shown    string   // the metrics file's text as last written
 
 	began  time.Time
 	events chan What
@@ -221,6 +222,8 @@ func (r *runtime) execute(e Effect) {
 		r.wg.Go(func() { r.runTask(e.Task) })
 	case PostResult:
 		r.background(func() What { return ResultPosted{TaskID: e.TaskID, Outcome: r.api.result(r.posts, e)} })
+	case EndSessions:
+		r.sessions.endAll(e.Why)
 	case CancelWork:
 		r.cancelWork()
 	}

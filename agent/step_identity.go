@@ -270,9 +270,10 @@ func (t *turn) stopped(o Outcome) {
 	}
 	t.s.Observed.Denied = o.Code
 	t.do(Record{decision(o, "identity", "stop", nil)})
+	t.do(EndSessions{wire.EndOfIdentity(o.Code)})
 }
 
-// quarantine ends all work but what is under way. Nothing on this node may decide that it is the right one of two.
+// quarantine ends all work but the tasks under way; terminals are ended. Nothing on this node may decide that it is the right one of two.
 func (t *turn) quarantine(o Outcome) {
 	if t.s.Ledger.Quarantined.On() {
 		return
@@ -280,6 +281,7 @@ func (t *turn) quarantine(o Outcome) {
 	t.s.Ledger.Quarantined = Hold{Since: t.ev.Wall, Why: o.Detail, Correlation: o.Correlation}
 	t.do(Record{decision(o, "identity", "quarantine", nil)})
 	t.save()
+	t.do(EndSessions{wire.EndNodeCloned})
 }
 
 // suppress ends automatic recovery: a certificate that was just issued is rejected like the one before it.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/terminal"
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -26,15 +27,30 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 			err: fmt.Errorf("%s is not set", KeyTerminalURL)}
 	}
 	path := strings.Replace(wire.PathNodeTerminal, "{session_id}", url.PathEscape(p.SessionID), 1)
-	session, err := terminal.Open(ctx, terminal.Options{
-		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID,
+	held, err := r.sessions.hold(r.work, p.AllocationID, time.Duration(p.MaxSeconds)*time.Second)
+	if err != nil {
+		return nil, nil, err
+	}
+	opened := false
+	defer func() {
+		if !opened {
+			held.release()
+		}
+	}()
+	opening, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(held.ctx, func() { cancel(context.Cause(held.ctx)) })()
+	session, err := terminal.Open(opening, terminal.Options{
+		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID, Instance: r.node.instance,
 		User: p.OSUser, Cols: p.Cols, Rows: p.Rows,
 	})
 	if err != nil {
 		return nil, nil, terminalError(ctx, err)
 	}
-	return nil, func(ctx context.Context) string {
-		end := session.Run(ctx)
+	opened = true
+	return nil, func(context.Context) string {
+		defer held.release()
+		end := session.Run(held.ctx)
 		if end.Why == "shell_exited" {
 			return fmt.Sprintf("%s with code %d", end.Why, end.ExitCode)
 		}

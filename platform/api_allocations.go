@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/platform/gateway"
 	"github.com/gpuaas/gpuaasctl/platform/queue"
 	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/platform/web"
@@ -61,7 +62,7 @@ var occupancies = map[string]string{
 }
 
 func (p *Platform) allocationView(a store.Allocation, nodeIP string, recovery tenantView) allocationView {
-	v := allocationView{ID: a.ID, State: a.State, Occupancy: occupancies[a.State], NodeID: a.NodeID, OSUser: a.OSUser, WorkflowID: a.WorkflowID,
+	v := allocationView{ID: a.ID, State: a.State, Occupancy: occupancies[a.Place()], NodeID: a.NodeID, OSUser: a.OSUser, WorkflowID: a.WorkflowID,
 		Recovery: recovery, UpdatedAt: diag.At(a.UpdatedAt), Now: diag.At(p.now())}
 	if a.App.Kind == "" && a.App.Unit == "" && len(a.Credentials) == 0 {
 		return v
@@ -117,6 +118,12 @@ func (p *Platform) answerAllocation(w http.ResponseWriter, r *http.Request, a st
 // cleanupTime is what a node gets to clean up after an allocation.
 const cleanupTime = 2 * time.Minute
 
+// cleanup is the node's part of a release, for a store that adds what it alone knows.
+func (p *Platform) cleanup(a store.Allocation, ttl time.Duration, correlationID string) store.Task {
+	payload, _ := json.Marshal(wire.CleanupPayload{AllocationID: a.ID, OSUser: a.OSUser, Unit: a.App.Unit}) // texts: it cannot fail
+	return p.queue.NewTask(queue.Spec{NodeID: a.NodeID, Type: wire.TaskCleanup, Payload: payload, TTL: ttl, CorrelationID: correlationID, AllocationID: a.ID})
+}
+
 // release starts the release of an allocation: the node's clean-up is a task, and the allocation is released when that
 // has completed. {reason, by, ttl_seconds}.
 func (p *Platform) release(w http.ResponseWriter, r *http.Request) error {
@@ -136,30 +143,32 @@ func (p *Platform) release(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notFound(err, "allocation")
 	}
-	payload, err := json.Marshal(wire.CleanupPayload{AllocationID: a.ID, OSUser: a.OSUser, Unit: a.App.Unit})
-	if err != nil {
-		return err
-	}
 	d := p.decisionBy(r, "release", in.decisionRequest)
-	cleanup := p.queue.NewTask(queue.Spec{NodeID: a.NodeID, Type: wire.TaskCleanup, Payload: payload, TTL: ttl, CorrelationID: d.CorrelationID, AllocationID: a.ID})
-	if a, err = p.store.Release(ctx, cleanup, d); err != nil {
+	if a, err = p.store.Release(ctx, p.cleanup(a, ttl, d.CorrelationID), d); err != nil {
 		return stateRefused(err, "only an active allocation, or one whose release failed, can be released")
 	}
+	p.gateway.End(gateway.OfAllocation(a.ID), wire.EndAllocationReleased)
 	p.queue.Wake(a.NodeID)
 	return p.answerAllocation(w, r, a)
 }
 
-// forceRelease ends the clean-up of an allocation whose release failed, on an operator's word, and says so in the
-// evidence and the audit. {reason, by}.
+// forceRelease ends the release of an allocation that failed, on an operator's word, and says so in the evidence and the
+// audit. Its place is free when the node has cleaned up after all, or when the operator says that nothing is left there
+// (cleaned). {reason, by, cleaned}.
 func (p *Platform) forceRelease(w http.ResponseWriter, r *http.Request) error {
-	d, _, err := p.decisionOf(w, r, "force_release")
+	d, in, err := p.decisionOf(w, r, "force_release")
 	if err != nil {
 		return err
 	}
-	a, err := p.store.ForceRelease(r.Context(), r.PathValue("id"), d)
+	a, err := p.store.Allocation(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return stateRefused(err, "only an allocation in state "+store.StateReleaseFailed+" can be force-released")
+		return notFound(err, "allocation")
 	}
+	if a, err = p.store.ForceRelease(r.Context(), p.cleanup(a, maxTaskTTL, d.CorrelationID), in.Cleaned, d); err != nil {
+		return stateRefused(err, "only an allocation in state "+store.StateReleaseFailed+", or one that was force-released and is not cleaned, can be force-released")
+	}
+	p.queue.Wake(a.NodeID)
+	p.gateway.End(gateway.OfAllocation(a.ID), wire.EndAllocationReleased)
 	return p.answerAllocation(w, r, a)
 }
 

@@ -19,6 +19,7 @@ type decisionRequest struct {
 	InstanceID  string `json:"instance_id"`  // fence, reactivate: the one host that is meant; empty: the node
 	NewIdentity bool   `json:"new_identity"` // reactivate: certificates and tokens so far are of no use
 	Reactivate  bool   `json:"reactivate"`   // reenroll: of a retired or fenced node
+	Cleaned     bool   `json:"cleaned"`      // force-release: the operator has seen to it that nothing of it is left on the node
 	Force       bool   `json:"force"`        // reenroll: also while the ingress does not trust the signing CA
 }
 
@@ -52,7 +53,8 @@ func (p *Platform) decide(action string) web.Handler {
 		if _, err := p.store.Decide(r.Context(), d); err != nil {
 			return decisionRefused(err)
 		}
-		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "correlation_id", d.CorrelationID)
+		ended := p.endSessions(r.Context(), d)
+		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "terminal_sessions_ended", ended, "correlation_id", d.CorrelationID)
 		if action == store.Reactivate && d.InstanceID != "" { // a contact would not end it: a copy may have the same name
 			p.recovered(r.Context(), store.AuditKey{ActorType: actorHost, ActorID: d.InstanceID, Action: actionAuthenticate})
 		}

@@ -179,7 +179,7 @@ func (p *Platform) observe(ctx context.Context, nodeID string) (observation, err
 	if o.instances, err = p.store.Instances(ctx, nodeID); err != nil {
 		return o, err
 	}
-	if o.states, err = p.store.AllocationStatesOn(ctx, nodeID); err != nil {
+	if o.states, err = p.store.PlacesOn(ctx, nodeID); err != nil {
 		return o, err
 	}
 	if o.lost, err = p.store.LostResults(ctx, nodeID, o.now.Add(-seconds(p.cfg.Policy.TaskLease)), o.now.Add(-lostFor)); err != nil {

@@ -75,6 +75,8 @@ type Policy struct {
 	CertTTL                int64 `yaml:"node.cert_ttl_seconds"`
 	NodeStreamTimeout      int64 `yaml:"terminal.node_stream_timeout_seconds"`
 	TerminalTokenTTL       int64 `yaml:"terminal.token_ttl_seconds"`
+	SessionLimit           int64 `yaml:"terminal.session_limit_seconds"`    // how long a terminal session may last
+	SessionIdle            int64 `yaml:"terminal.session_idle_seconds"`     // how long nothing may be typed or shown in it
 	AppStatusProbeInterval int64 `yaml:"app.status_probe_interval_seconds"` // 0: none
 	TaskLease              int64 `yaml:"node.task_lease_seconds"`           // how long a task may be handed out without a result before it goes back to the queue, where that is safe
 	AuditDedupeWindow      int64 `yaml:"audit.dedupe_window_seconds"`
@@ -86,7 +88,7 @@ type Policy struct {
 func DefaultPolicy() Policy {
 	return Policy{
 		HeartbeatStaleAfter: 120, TaskWait: 25, TaskStaleSweepInterval: 60, RecoveryTokenMaxAge: 86400, CertTTL: 86400,
-		NodeStreamTimeout: 20, TerminalTokenTTL: 60, AppStatusProbeInterval: 10, TaskLease: 30, AuditDedupeWindow: 300,
+		NodeStreamTimeout: 20, TerminalTokenTTL: 60, SessionLimit: 12 * 3600, SessionIdle: 3600, AppStatusProbeInterval: 10, TaskLease: 30, AuditDedupeWindow: 300,
 	}
 }
 
@@ -138,6 +140,7 @@ func (c Config) Check() error {
 		{"node.cert_ttl_seconds", c.Policy.CertTTL}, {"terminal.node_stream_timeout_seconds", c.Policy.NodeStreamTimeout},
 		{"terminal.token_ttl_seconds", c.Policy.TerminalTokenTTL}, {"node.task_lease_seconds", c.Policy.TaskLease},
 		{"audit.dedupe_window_seconds", c.Policy.AuditDedupeWindow},
+		{"terminal.session_limit_seconds", c.Policy.SessionLimit}, {"terminal.session_idle_seconds", c.Policy.SessionIdle},
 	} {
 		if f.value <= 0 {
 			errs = append(errs, fmt.Errorf("policy %s must be positive", f.key))

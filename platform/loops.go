@@ -46,6 +46,7 @@ func (p *Platform) sweepLoop(ctx context.Context) {
 			p.log.Info("tasks expired", "count", n)
 		}
 		p.checkTrust(ctx, false)
+		p.gateway.Review(ctx, "") // what no decision's own call ended
 		if err := p.Reclassify(ctx); err != nil && ctx.Err() == nil {
 			p.log.Error("reclassify failed", "error", err)
 		}

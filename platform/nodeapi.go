@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/platform/gateway"
 	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/platform/web"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -124,6 +125,7 @@ func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest) error
 	case cloned:
 		p.log.Error("two hosts speak as one node: it is quarantined until an operator decides", "node_id", nodeID, "node_instance_id", h.NodeInstanceID, "remote", from.remote)
 		p.metrics.add("clones_detected_total")
+		p.gateway.End(gateway.OfNode(nodeID), wire.EndNodeCloned)
 		p.reclassified(ctx, nodeID)
 		return web.Errorf(http.StatusForbidden, wire.DenyCloned, "more than one host speaks as this node")
 	}

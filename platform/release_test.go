@@ -1,6 +1,7 @@
 package platform_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -106,7 +107,7 @@ func TestForceReleaseIsAudited(t *testing.T) {
 		t.Errorf("lost results: %d", n.Lost)
 	}
 	var a allocationRead
-	status, _ := p.Do(http.MethodPost, "/v1/admin/allocations/"+id+"/force-release", map[string]any{"reason": "cleaned by hand", "by": "ada"}, &a, wire.HeaderCorrelationID, "force-1")
+	status, _ := p.Do(http.MethodPost, "/v1/admin/allocations/"+id+"/force-release", map[string]any{"reason": "cleaned by hand", "by": "ada", "cleaned": true}, &a, wire.HeaderCorrelationID, "force-1")
 	if status != 200 || a.State != "released" || a.Occupancy != "free" {
 		t.Errorf("force-release: %d %+v", status, a)
 	}
@@ -210,5 +211,77 @@ func TestTenantsAreToldApart(t *testing.T) {
 	look()
 	if a := allocation(t, p, "tenant-red"); a.Recovery.Reason != "none" || len(a.Recovery.Evidence) != before["tenant-red"]+2 {
 		t.Errorf("it came back: %+v", a.Recovery)
+	}
+}
+
+// TestForcedPlaceIsNotFree: an operator's word ends a release, and the place is given away only when the node has cleaned
+// up, in time or late, or the operator says that nothing is left there.
+func TestForcedPlaceIsNotFree(t *testing.T) {
+	const id = platformtest.AllocationID
+	for name, end := range map[string]func(t *testing.T, p *platformtest.Platform, cred platformtest.Credential, first wire.Task){
+		"cleaned by the node": func(_ *testing.T, p *platformtest.Platform, cred platformtest.Credential, _ wire.Task) {
+			var task wire.Task
+			p.DoNode(cred, http.MethodGet, waitPath+"?timeout=0", nil, &task)
+			p.DoNode(cred, http.MethodPost, path(wire.PathTaskResult, platformtest.NodeID, "{task_id}", task.ID), completed(), nil)
+		},
+		"cleaned late": func(_ *testing.T, p *platformtest.Platform, cred platformtest.Credential, first wire.Task) {
+			p.DoNode(cred, http.MethodPost, path(wire.PathTaskResult, platformtest.NodeID, "{task_id}", first.ID), completed(), nil)
+		},
+		"cleaned by hand": func(t *testing.T, p *platformtest.Platform, cred platformtest.Credential, _ wire.Task) {
+			p.Do(http.MethodPost, "/v1/admin/allocations/"+id+"/force-release", map[string]any{"reason": "imaged anew", "cleaned": true}, nil)
+			var task wire.Task
+			if status, _ := p.DoNode(cred, http.MethodGet, waitPath+"?timeout=0", nil, &task); status == 200 {
+				t.Errorf("the node is still asked for %s: the place may have another tenant", task.Type)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clk := &clock{}
+			p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Config: func(c *platform.Config) { c.Policy.TaskStaleSweepInterval = 3600 }})
+			cred := p.Enroll(platformtest.NodeID)
+			p.Do(http.MethodPost, "/v1/allocations/"+id+"/release", map[string]any{"ttl_seconds": 30}, nil)
+			var first wire.Task
+			p.DoNode(cred, http.MethodGet, waitPath+"?timeout=0", nil, &first)
+			clk.advance(31 * time.Second)
+			if _, err := p.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if status, _ := p.Do(http.MethodPost, "/v1/admin/allocations/"+id+"/force-release", map[string]any{"reason": "the tenant left"}, nil); status != 200 {
+				t.Fatalf("force-release: %d", status)
+			}
+			if a, n := allocation(t, p, id), readNode(t, p); a.State != "released" || a.Occupancy != "cleanup" || n.Occupancy != "cleanup" {
+				t.Errorf("forced, and nobody knows what is left: %+v, the node's occupancy %s", a, n.Occupancy)
+			}
+			end(t, p, cred, first)
+			if a, n := allocation(t, p, id), readNode(t, p); a.State != "released" || a.Occupancy != "free" || n.Occupancy != "free" {
+				t.Errorf("afterwards: %+v, the node's occupancy %s", a, n.Occupancy)
+			}
+			if status, _ := p.Do(http.MethodPost, "/v1/admin/allocations/"+id+"/force-release", map[string]any{"reason": "again"}, nil); status != 409 {
+				t.Errorf("force-release of a place that is free: %d", status)
+			}
+		})
+	}
+}
+
+// TestSharedLoginIsSpared: the processes of a login that another active allocation on the node uses are not this release's
+// to end; the last of them ends them.
+func TestSharedLoginIsSpared(t *testing.T) {
+	p := platformtest.StartPlatform(t, platformtest.Options{Nodes: []platform.SeedNode{{ID: platformtest.NodeID}},
+		Allocations: []platform.SeedAllocation{
+			{ID: "one", NodeID: platformtest.NodeID, State: "active", OSUser: "shared"},
+			{ID: "two", NodeID: platformtest.NodeID, State: "active", OSUser: "shared"},
+		}})
+	cred := p.Enroll(platformtest.NodeID)
+	for _, c := range []struct {
+		id   string
+		keep bool
+	}{{"one", true}, {"two", false}} {
+		p.Do(http.MethodPost, "/v1/allocations/"+c.id+"/release", map[string]any{"reason": "done"}, nil)
+		var task wire.Task
+		var payload wire.CleanupPayload
+		p.DoNode(cred, http.MethodGet, waitPath+"?timeout=0", nil, &task)
+		if err := json.Unmarshal(task.Payload, &payload); err != nil || payload.AllocationID != c.id || payload.OSUser != "shared" || payload.KeepProcesses != c.keep {
+			t.Errorf("the clean-up of %s: %+v, %v", c.id, payload, err)
+		}
 	}
 }

@@ -110,6 +110,9 @@ func judgeSession(c *Case) []diag.Finding {
 	if f == nil || f.Passed() {
 		return nil
 	}
+	if w := decided(c); w != "" {
+		return byDecision(f, w)
+	}
 	if c.Fact(diag.HopTerminalTokenMint, stepMint) == nil {
 		return []diag.Finding{undecided(f, "no session was minted in this walk, so a refusal says nothing: %s", saw(f))}
 	}

@@ -25,6 +25,8 @@ func gatewayNodeStream() Hop {
 				return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
 			case streamCame(c):
 				return nil
+			case decided(c) != "" && !shellComputed(c):
+				return byDecision(f, decided(c))
 			case strayed(c):
 				return []diag.Finding{undecided(f, "the browser never came to the gateway, so no stream was asked for")}
 			}

@@ -68,6 +68,8 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{unknownWord(f, "the status of terminal.open", st, taskStates[:])}
 	case st == "completed", st == "failed":
 		return nil
+	case decided(c) != "" && !shellComputed(c): // an order that nobody took is withdrawn
+		return byDecision(f, decided(c))
 	case open && shellComputed(c):
 		return []diag.Finding{undecided(f, "a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}
 	case open && unasked(f, "session.task_claimed_at"):

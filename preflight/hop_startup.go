@@ -76,7 +76,9 @@ func judgeShell(c *Case) []diag.Finding {
 		return nil
 	}
 	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
-	switch {
+	switch w := decided(c); {
+	case w != "":
+		return byDecision(f, w)
 	case userWasTold(f.WS.FrameCode):
 		out := fail(diag.SigPTYFailed, f, "the agent could not start the terminal: %s %s", f.WS.FrameCode, f.WS.FrameMessage)
 		out.Direct = true // it is the agent's own word, over a stream that works

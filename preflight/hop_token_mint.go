@@ -31,6 +31,8 @@ func terminalTokenMint() Hop {
 			switch {
 			case f == nil:
 				return nil
+			case decisions[code(f)] != "":
+				return byDecision(f, code(f))
 			case f.Failure == diag.HTTPEdgeAuth:
 				return []diag.Finding{undecided(f, "the edge at %s asks for a login in place of a terminal token, and %s", where(f), cookieOf(f))}
 			case status(f) == 401, status(f) == 403: // the token was accepted elsewhere, so this is about its rights

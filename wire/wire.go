@@ -84,6 +84,38 @@ const (
 	CodeRateLimited       = "rate_limit_exceeded" // a limiter refused the request before anything else saw it
 )
 
+// Codes of a clean-up that did not complete, besides CodeUserMissing.
+const (
+	CodeSessionsLeft  = "sessions_left"  // terminal sessions of the allocation did not end in time
+	CodeProcessesLeft = "processes_left" // the message names them, at most eight
+	CodeUserProtected = "user_protected" // the login is root's, a system user's or the agent's own
+)
+
+// Why a terminal session was ended by a decision and not by its own sides: code of the error frame, reason of the close,
+// of the refused attach and of the evidence alike.
+const (
+	EndAllocationReleased = "allocation_released" // the allocation is active no more
+	EndNodeFenced         = "node_fenced"
+	EndNodeRevoked        = "node_revoked"
+	EndNodeRetired        = "node_retired"
+	EndNodeCloned         = "node_cloned"
+	EndIdentityReplaced   = "node_identity_replaced" // an operator asked for a new identity of the node
+	EndSessionLimit       = "session_time_limit"     // it lasted for as long as a session may
+	EndSessionIdle        = "session_idle_limit"     // nothing went either way for too long
+)
+
+// EndOfIdentity is why a node's sessions end when its identity is denied with one of the codes of Deny*.
+func EndOfIdentity(denial string) string { return "node_" + denial }
+
+// Decided reports whether a reason is one of End*: nobody failed, somebody decided.
+func Decided(reason string) bool {
+	switch reason {
+	case EndAllocationReleased, EndNodeFenced, EndNodeRevoked, EndNodeRetired, EndNodeCloned, EndIdentityReplaced, EndSessionLimit, EndSessionIdle:
+		return true
+	}
+	return false
+}
+
 // ErrorBody is the one envelope of every error answer.
 type ErrorBody struct {
 	Error ErrorInfo `json:"error"`
@@ -158,6 +190,7 @@ type TerminalOpenPayload struct {
 	OSUser       string `json:"os_user"`
 	Cols         uint16 `json:"cols"`
 	Rows         uint16 `json:"rows"`
+	MaxSeconds   int64  `json:"max_seconds,omitempty"` // how long the session may last; 0: the node sets no limit
 }
 
 // RotateTokenPayload brings a node its next recovery token. It exists only in the answer that hands the task out.
@@ -166,11 +199,21 @@ type RotateTokenPayload struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// CleanupPayload asks the agent to end a released allocation's workload.
+// CleanupPayload asks the agent to end what a released allocation runs: its terminal sessions, its workload, and every
+// process of its login.
 type CleanupPayload struct {
 	AllocationID string `json:"allocation_id"`
-	OSUser       string `json:"os_user"`
+	OSUser       string `json:"os_user"` // empty: the allocation has no login
 	Unit         string `json:"unit,omitempty"`
+	// KeepProcesses spares the login's processes: another allocation on the node uses the same login.
+	KeepProcesses bool `json:"keep_processes,omitempty"`
+}
+
+// CleanupResult says what a completed clean-up ended. None of it is left.
+type CleanupResult struct {
+	State     string `json:"state,omitempty"` // of the unit, systemd's active state
+	Sessions  int    `json:"sessions"`        // terminal sessions of the allocation
+	Processes int    `json:"processes"`       // of the login
 }
 
 // StatusProbePayload names the workload to look at; StatusProbeResult says how it runs.

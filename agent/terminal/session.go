@@ -52,6 +52,7 @@ type Options struct {
 	URL         string // of the node stream, https
 	Transport   http.RoundTripper
 	Correlation string
+	Instance    string // which host this is, for the gateway
 	User        string
 	Cols, Rows  uint16 // default 80x24
 }
@@ -132,6 +133,9 @@ func handshake(ctx context.Context, o Options) (*http.Response, error) {
 		return nil, err
 	}
 	r.Header.Set(wire.HeaderCorrelationID, o.Correlation)
+	if o.Instance != "" {
+		r.Header.Set(wire.HeaderNodeInstance, o.Instance)
+	}
 	return o.Transport.RoundTrip(r)
 }
 
@@ -169,19 +173,28 @@ const CodeStreamFailed = "node_stream_failed"
 
 // End says how a session ended.
 type End struct {
-	Why      string // shell_exited | stream_closed | agent_stopping
+	Why      string // shell_exited | stream_closed | agent_stopping, or the decision that ended it, one of wire.End*
 	ExitCode int    // of the shell, where it exited
 }
 
+// Decided is the cause of a context that ends a session by a decision: one of wire.End*.
+type Decided string
+
+func (d Decided) Error() string { return string(d) }
+
+// closeDecided is the close code of a session that a decision ended, on both legs.
+const closeDecided = 4000
+
 // Run carries bytes until the shell exits, the stream ends or ctx is done. When it returns, the shell is gone and
-// reaped, and the stream closed.
+// reaped, and the stream closed. A ctx whose cause is a Decided closes the stream with that as its reason.
 func (s *Session) Run(ctx context.Context) End {
 	var (
 		wg               sync.WaitGroup
 		inDone, outDone  = make(chan struct{}), make(chan struct{})
 		pingCtx, pingEnd = context.WithCancel(context.WithoutCancel(ctx)) // ends later than ctx: there is a frame to send
 	)
-	wg.Go(func() { defer close(inDone); s.in() })
+	var closed string // by the gateway's close; readable after inDone
+	wg.Go(func() { defer close(inDone); closed = s.in() })
 	wg.Go(func() { defer close(outDone); s.out() })
 	wg.Go(func() { s.ping(pingCtx) })
 	end := End{Why: "stream_closed"}
@@ -195,6 +208,9 @@ func (s *Session) Run(ctx context.Context) End {
 		}
 		_ = s.send(wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
 	case <-inDone:
+		if wire.Decided(closed) {
+			end.Why = closed
+		}
 	case <-outDone:
 		// Either the stream takes no more bytes or the shell closed its terminal; then it has a moment to exit.
 		select {
@@ -205,31 +221,42 @@ func (s *Session) Run(ctx context.Context) End {
 		}
 	case <-ctx.Done():
 		end.Why = "agent_stopping"
+		var why Decided
+		if errors.As(context.Cause(ctx), &why) {
+			end.Why = string(why)
+		}
 	}
 	pingEnd()
 	s.shell.end()
 	code := ws.Normal
-	if end.Why == "agent_stopping" {
+	switch {
+	case end.Why == "agent_stopping":
 		code = ws.GoingAway
+	case wire.Decided(end.Why):
+		code = closeDecided
 	}
 	s.conn.Close(code, end.Why, closeTimeout)
 	wg.Wait()
 	return end
 }
 
-// in carries the stream to the PTY until either ends.
-func (s *Session) in() {
+// in carries the stream to the PTY until either ends, and returns the reason with which the gateway closed it.
+func (s *Session) in() string {
 	for {
 		kind, data, err := s.conn.Read()
 		if err != nil {
-			return
+			var closed *ws.CloseError
+			if errors.As(err, &closed) {
+				return closed.Reason
+			}
+			return ""
 		}
 		if kind == ws.Binary {
 			s.typing.Store(true)
 			_, err := s.shell.master.Write(data)
 			s.typing.Store(false)
 			if err != nil {
-				return
+				return ""
 			}
 			continue
 		}

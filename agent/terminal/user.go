@@ -24,8 +24,29 @@ type user struct {
 	groups            []uint32
 }
 
+// UserID is the id that the host's name service gives to a login. Its error is an *Error.
+func UserID(ctx context.Context, name string) (uint32, error) {
+	u, err := passwd(ctx, name)
+	return u.uid, err
+}
+
 // lookup asks getent and id: a static binary sees neither NSS nor SSSD by itself. Its error is an *Error.
 func lookup(ctx context.Context, name string) (user, error) {
+	u, err := passwd(ctx, name)
+	if err != nil {
+		return user{}, err
+	}
+	if u.groups, err = groups(ctx, name); err != nil {
+		return user{}, &Error{Code: wire.CodePTYFailed, Err: fmt.Errorf("look up the groups of %q: %w", name, err)}
+	}
+	if err := usableShell(u.shell); err != nil {
+		return user{}, &Error{Code: wire.CodeShellMissing, Err: fmt.Errorf("shell of user %q: %w", name, err)}
+	}
+	return u, nil
+}
+
+// passwd is lookup without groups and shell.
+func passwd(ctx context.Context, name string) (user, error) {
 	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, ":\n\x00") {
 		return user{}, &Error{Code: wire.CodeUserMissing, Err: fmt.Errorf("%q is not a login name", name)}
 	}
@@ -43,12 +64,6 @@ func lookup(ctx context.Context, name string) (user, error) {
 	}
 	if u.name != name { // getent takes a number for a user id
 		return user{}, &Error{Code: wire.CodeUserMissing, Err: fmt.Errorf("no user %q on this node", name)}
-	}
-	if u.groups, err = groups(ctx, name); err != nil {
-		return user{}, &Error{Code: wire.CodePTYFailed, Err: fmt.Errorf("look up the groups of %q: %w", name, err)}
-	}
-	if err := usableShell(u.shell); err != nil {
-		return user{}, &Error{Code: wire.CodeShellMissing, Err: fmt.Errorf("shell of user %q: %w", name, err)}
 	}
 	return u, nil
 }

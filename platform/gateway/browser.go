@@ -36,6 +36,10 @@ func (g *Gateway) browser(w http.ResponseWriter, r *http.Request) error {
 		err = &web.Error{Status: http.StatusServiceUnavailable, Code: wire.CodeSessionStore, Message: "the session could not be bound: the session store does not answer", Err: err}
 	case !bound:
 		err = errAttached
+	default: // again, now that a decision finds the session: one that fell before found nobody to end
+		if err = g.allowed(r.Context(), row, nil); err != nil {
+			g.unbind(r, row.ID)
+		}
 	}
 	if err != nil {
 		g.rejected(r, store.BrowserRejected, row, err)
@@ -45,15 +49,20 @@ func (g *Gateway) browser(w http.ResponseWriter, r *http.Request) error {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.TerminalSubprotocol}, OriginPatterns: []string{"*"}})
 	if err != nil { // it has answered already
 		g.rejected(r, store.BrowserRejected, row, err)
-		ctx, cancel := afterwards(r.Context())
-		defer cancel()
-		if err := g.bindings.release(ctx, row.ID); err != nil {
-			g.Log.Error("release session", "error", err)
-		}
+		g.unbind(r, row.ID)
 		return nil
 	}
 	g.serve(r.Context(), s, conn)
 	return nil
+}
+
+// unbind gives back the binding of a session that no browser came to have.
+func (g *Gateway) unbind(r *http.Request, id string) {
+	ctx, cancel := afterwards(r.Context())
+	defer cancel()
+	if err := g.bindings.release(ctx, id); err != nil {
+		g.Log.Error("release session", "error", err)
+	}
 }
 
 var errAttached = web.Errorf(http.StatusConflict, "session_attached", "the session has its browser already, or had it")
@@ -96,7 +105,7 @@ func (g *Gateway) admit(r *http.Request) (store.Session, error) {
 	case !g.Now().Before(found.ExpiresAt):
 		return row, web.Errorf(http.StatusUnauthorized, wire.DenyTokenExpired, "the terminal token has expired")
 	}
-	return row, nil
+	return row, g.allowed(r.Context(), found, nil)
 }
 
 // offered returns the token among the offered subprotocols, and whether ours is among them.

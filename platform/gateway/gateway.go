@@ -38,6 +38,9 @@ type Options struct {
 	// where neither a session nor a certificate names one; two with the same why are of one kind.
 	Keep func(r *http.Request, nodeID, why string) (count int64, keep bool)
 
+	SessionLimit time.Duration // how long a session may last
+	IdleLimit    time.Duration // how long nothing may go either way
+
 	NodeStreamTimeout time.Duration // from the browser's attach to the terminal's first ready or error
 	TerminalBase      string        // a browser's Origin may be this URL's host
 	AllowedOrigins    []string      // or one of these hosts

@@ -70,5 +70,11 @@ func (g *Gateway) admitNode(r *http.Request, id string, row *store.Session) (*se
 	if !s.taken.CompareAndSwap(false, true) {
 		return nil, web.Errorf(http.StatusConflict, "stream_exists", "the terminal session has its node stream already")
 	}
+	source := store.Source{InstanceID: r.Header.Get(wire.HeaderNodeInstance), Remote: web.Remote(r), Serial: cert.SerialNumber.Text(16)}
+	s.source.Store(&source) // before the state is read again: a decision after that finds it
+	if err := g.allowed(r.Context(), s.row, &source); err != nil {
+		s.taken.Store(false)
+		return nil, err
+	}
 	return s, nil
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/coder/websocket"
@@ -24,6 +25,7 @@ func (s *session) fromBrowser(ctx context.Context, browser *websocket.Conn) endi
 		case <-ctx.Done():
 			return ending{reason: reasonBrowserClosed, code: closeSessionEnded}
 		}
+		s.touch()
 		if err := write(ctx, s.node, kind, data); err != nil {
 			return ending{reason: reasonNodeClosed, code: closeNodeError}
 		}
@@ -37,8 +39,9 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 	for {
 		kind, data, err := s.node.Read(ctx)
 		if err != nil {
-			return end
+			return s.nodeLeft(err)
 		}
+		s.touch()
 		if kind == websocket.MessageText {
 			var f wire.Frame
 			if json.Unmarshal(data, &f) == nil {
@@ -58,6 +61,15 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 	}
 }
 
+// nodeLeft is the end of a session whose node closed its stream: by a decision where the node says so.
+func (s *session) nodeLeft(err error) ending {
+	var closed websocket.CloseError
+	if errors.As(err, &closed) && wire.Decided(closed.Reason) {
+		return s.decided(closed.Reason)
+	}
+	return ending{reason: reasonNodeClosed, code: closeNodeError}
+}
+
 // note stores what a frame of the node says; true when it is the session's last word, then end says so.
 func (g *Gateway) note(ctx context.Context, s *session, f wire.Frame, end *ending) bool {
 	switch f.Type {
@@ -68,6 +80,9 @@ func (g *Gateway) note(ctx context.Context, s *session, f wire.Frame, end *endin
 		return false
 	case "error":
 		*end = ending{reason: orElse(f.Code, wire.CodePTYFailed), code: closeNodeError}
+		if wire.Decided(f.Code) { // the node heard of it first
+			end.code = closeSessionEnded
+		}
 		g.record(ctx, s.evidence(store.TerminalError, g.Now(), map[string]any{"code": f.Code, "message": f.Message, "from": "node"}))
 		return true
 	case "exit":

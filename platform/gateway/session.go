@@ -34,7 +34,7 @@ const (
 
 // Close codes of the gateway, in the range that applications may use.
 const (
-	closeSessionEnded      websocket.StatusCode = 4000 // the terminal ended
+	closeSessionEnded      websocket.StatusCode = 4000 // the terminal ended: by its sides, or by a decision (wire.End*)
 	closeNodeStreamTimeout websocket.StatusCode = 4408
 	closeNodeError         websocket.StatusCode = 4502 // the node said why, or left
 	closeShutdown          websocket.StatusCode = websocket.StatusGoingAway
@@ -61,11 +61,17 @@ type session struct {
 	node   *websocket.Conn // readable after joined
 	ready  chan struct{}   // closed at the node's first ready, error or exit frame
 	ends   chan ending     // what the goroutines of the session have to say
+	over   chan string     // why a decision ends the session, once
+
+	began  time.Time
+	active atomic.Int64                 // when a frame last went either way, as nanoseconds since began
+	source atomic.Pointer[store.Source] // which host joined, once it did
 }
 
 func newSession(row store.Session) *session {
 	return &session{row: row, stream: make(chan *websocket.Conn), done: make(chan struct{}), joined: make(chan struct{}), ready: make(chan struct{}),
-		ends: make(chan ending, 4)} // one place for each pump and each pinger: none ever blocks
+		ends: make(chan ending, 4), // one place for each pump and each pinger: none ever blocks
+		over: make(chan string, 1), began: time.Now()}
 }
 
 // now is the session's row with its task.
@@ -100,7 +106,14 @@ func (g *Gateway) serve(ctx context.Context, s *session, browser *websocket.Conn
 	defer cut()
 	browser.SetReadLimit(frameLimit)
 	var wg sync.WaitGroup
-	end := g.open(ctx, s)
+	var end *ending
+	select {
+	case reason := <-s.over: // decided since the browser was let in: the node is not asked any more
+		e := s.decided(reason)
+		end = &e
+	default:
+		end = g.open(ctx, s)
+	}
 	if end == nil {
 		wg.Go(func() { s.ends <- s.fromBrowser(io, browser) })
 		wg.Go(func() { s.ends <- keepAlive(io, browser, reasonBrowserClosed) })
@@ -127,7 +140,8 @@ func (g *Gateway) open(ctx context.Context, s *session) *ending {
 }
 
 func (g *Gateway) enqueue(ctx context.Context, s *session) error {
-	payload, err := json.Marshal(wire.TerminalOpenPayload{SessionID: s.row.ID, AllocationID: s.row.AllocationID, OSUser: s.row.OSUser, Cols: defaultCols, Rows: defaultRows})
+	payload, err := json.Marshal(wire.TerminalOpenPayload{SessionID: s.row.ID, AllocationID: s.row.AllocationID, OSUser: s.row.OSUser,
+		Cols: defaultCols, Rows: defaultRows, MaxSeconds: int64(g.SessionLimit / time.Second)})
 	if err != nil {
 		return err
 	}
@@ -142,8 +156,10 @@ func (g *Gateway) enqueue(ctx context.Context, s *session) error {
 
 // await follows the session to its end: the node joins, the terminal is ready, somebody leaves, or time is up.
 func (g *Gateway) await(ctx, io context.Context, s *session, browser *websocket.Conn, wg *sync.WaitGroup) ending {
-	timer := time.NewTimer(g.NodeStreamTimeout)
+	timer, limit, idle := time.NewTimer(g.NodeStreamTimeout), time.NewTimer(g.SessionLimit), time.NewTimer(g.IdleLimit)
 	defer timer.Stop()
+	defer limit.Stop()
+	defer idle.Stop()
 	stream, ready := s.stream, s.ready
 	for {
 		select {
@@ -167,6 +183,16 @@ func (g *Gateway) await(ctx, io context.Context, s *session, browser *websocket.
 			return e
 		case <-timer.C:
 			return s.timedOut(g.NodeStreamTimeout)
+		case reason := <-s.over:
+			return s.decided(reason)
+		case <-limit.C:
+			return s.decided(wire.EndSessionLimit)
+		case <-idle.C:
+			rest := g.IdleLimit - s.quiet()
+			if rest <= 0 {
+				return s.decided(wire.EndSessionIdle)
+			}
+			idle.Reset(rest)
 		case <-ctx.Done():
 			return ending{reason: reasonShutdown, code: closeShutdown, frame: s.errorFrame(reasonShutdown, "the terminal gateway is stopping")}
 		}
@@ -195,8 +221,16 @@ func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Con
 	defer cancel()
 	g.remove(s) // a node that comes now is told that nobody waits
 	err := g.Store.CloseSession(ctx, s.now(), end.reason, g.Now())
-	if end.reason == wire.CodeNodeStreamTimeout {
+	if end.reason == wire.CodeNodeStreamTimeout || wire.Decided(end.reason) && s.taskID != "" {
 		err = errors.Join(err, g.Queue.Withdraw(ctx, s.taskID))
+	}
+	watchdog := time.AfterFunc(closeTime+writeTime, cut)
+	defer watchdog.Stop()
+	var wg sync.WaitGroup
+	select {
+	case <-s.joined: // first: a browser that takes nothing must not keep its keys on the node
+		wg.Go(func() { _ = s.node.Close(nodeCloseCode(end), end.reason) })
+	default:
 	}
 	if end.frame != nil {
 		g.record(ctx, s.evidence(store.TerminalError, g.Now(), map[string]any{"code": end.frame.Code, "message": end.frame.Message}))
@@ -207,15 +241,8 @@ func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Con
 	if err := errors.Join(err, g.bindings.release(ctx, s.row.ID)); err != nil {
 		g.Log.Error("end terminal session", "session_id", s.row.ID, "error", err)
 	}
-	watchdog := time.AfterFunc(closeTime, cut)
-	defer watchdog.Stop()
-	var wg sync.WaitGroup
+	watchdog.Reset(closeTime)
 	wg.Go(func() { _ = browser.Close(end.code, end.reason) }) // a peer that does not answer is cut
-	select {
-	case <-s.joined:
-		wg.Go(func() { _ = s.node.Close(nodeCloseCode(end), end.reason) })
-	default:
-	}
 	wg.Wait()
 	cut()
 	close(s.done)

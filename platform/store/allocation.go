@@ -27,6 +27,8 @@ type Allocation struct {
 	App         App
 	Credentials []Credential // as they were reported, each once
 	UpdatedAt   time.Time
+	// Uncleaned says of a released allocation that nobody knows yet whether its node has cleaned up.
+	Uncleaned bool
 
 	RecoveryReason string // as last made known to the tenant
 	RecoveryState  string
@@ -47,13 +49,13 @@ type App struct {
 }
 
 const allocationColumns = `SELECT id, node_id, state, os_user, workflow_id, app_kind, app_unit, app_port, app_product_url, app_status,
-	app_observed_at, app_probe_failed_at, app_probe_failures, credential, recovery_reason, recovery_state, recovery_since, updated_at FROM allocations `
+	app_observed_at, app_probe_failed_at, app_probe_failures, credential, recovery_reason, recovery_state, recovery_since, updated_at, uncleaned FROM allocations `
 
 func readAllocation(row scanner) (Allocation, error) {
 	var a Allocation
 	err := row.Scan(&a.ID, &a.NodeID, &a.State, &a.OSUser, &a.WorkflowID, &a.App.Kind, &a.App.Unit, &a.App.Port, &a.App.ProductURL, &a.App.Status,
 		moment{&a.App.ObservedAt}, moment{&a.App.ProbeFailedAt}, &a.App.ProbeFailures, jsonText{&a.Credentials}, &a.RecoveryReason,
-		&a.RecoveryState, moment{&a.RecoverySince}, moment{&a.UpdatedAt})
+		&a.RecoveryState, moment{&a.RecoverySince}, moment{&a.UpdatedAt}, &a.Uncleaned)
 	return a, err
 }
 
@@ -72,10 +74,23 @@ func (s *Store) AllocationsOn(ctx context.Context, nodeID string) ([]Allocation,
 	return all(ctx, s.db, readAllocation, allocationColumns+"WHERE node_id = ? ORDER BY id", nodeID)
 }
 
-// AllocationStatesOn returns the states of a node's allocations.
-func (s *Store) AllocationStatesOn(ctx context.Context, nodeID string) ([]string, error) {
-	return all(ctx, s.db, func(row scanner) (state string, err error) { return state, row.Scan(&state) },
-		"SELECT state FROM allocations WHERE node_id = ? ORDER BY id", nodeID)
+// Place is the state that decides whether the allocation's place can be given away: what is released and not known to be
+// cleaned counts as a release that failed.
+func (a Allocation) Place() string {
+	if a.State == StateReleased && a.Uncleaned {
+		return StateReleaseFailed
+	}
+	return a.State
+}
+
+// PlacesOn returns the Place of each of a node's allocations.
+func (s *Store) PlacesOn(ctx context.Context, nodeID string) ([]string, error) {
+	found, err := s.AllocationsOn(ctx, nodeID)
+	places := make([]string, len(found))
+	for i, a := range found {
+		places[i] = a.Place()
+	}
+	return places, err
 }
 
 // SeedAllocation creates a when there is none of its id.

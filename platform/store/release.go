@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,22 +18,76 @@ var ErrState = errors.New("allocation is in another state")
 // Release starts to release an active allocation, or tries again one whose release failed: the clean-up is a desired
 // state that the node makes true in time, or else the release has failed.
 func (s *Store) Release(ctx context.Context, cleanup Task, d Decision) (Allocation, error) {
-	return s.move(ctx, cleanup.AllocationID, []string{StateActive, StateReleaseFailed}, StateReleasing, d, func(q querier, _ Allocation) error {
+	return s.move(ctx, cleanup.AllocationID, []string{StateActive, StateReleaseFailed}, StateReleasing, d, func(q querier, a Allocation) error {
+		var err error
+		if cleanup.Payload, err = sparing(ctx, q, a, cleanup.Payload); err != nil {
+			return err
+		}
 		return enqueue(ctx, q, cleanup, false)
 	})
 }
 
-// ForceRelease ends the clean-up of an allocation whose release failed, on an operator's word. Any other state gives
-// ErrState.
-func (s *Store) ForceRelease(ctx context.Context, id string, d Decision) (Allocation, error) {
-	return s.move(ctx, id, []string{StateReleaseFailed}, StateReleased, d, func(q querier, a Allocation) error {
+// sparing marks a clean-up's payload where another active allocation on the node uses the same login: its processes are
+// not this allocation's to end.
+func sparing(ctx context.Context, q querier, a Allocation, payload []byte) ([]byte, error) {
+	var others int
+	err := q.QueryRowContext(ctx, "SELECT count(*) FROM allocations WHERE node_id = ? AND os_user = ? AND id != ? AND state = ?",
+		a.NodeID, a.OSUser, a.ID, StateActive).Scan(&others)
+	if err != nil || others == 0 {
+		return payload, err
+	}
+	var p wire.CleanupPayload
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return nil, fmt.Errorf("read the clean-up of allocation %s: %w", a.ID, err)
+	}
+	p.KeepProcesses = true
+	return json.Marshal(p)
+}
+
+// ForceRelease ends a release that failed, on an operator's word. cleaned says that the operator knows the node to be
+// clean; otherwise the allocation is Uncleaned, and the node is asked once more. A second word may say cleaned. Any other
+// state gives ErrState.
+func (s *Store) ForceRelease(ctx context.Context, cleanup Task, cleaned bool, d Decision) (Allocation, error) {
+	var after Allocation
+	_, err := s.move(ctx, cleanup.AllocationID, []string{StateReleaseFailed, StateReleased}, StateReleased, d, func(q querier, a Allocation) error {
+		if err := s.askAgain(ctx, q, a, cleanup, cleaned, d); err != nil {
+			return err
+		}
 		if err := addOperation(ctx, q, Operation{NodeID: a.NodeID, Type: "force_release", Status: wire.TaskCompleted, CorrelationID: d.CorrelationID,
 			CreatedAt: d.At, ExpiresAt: d.At}); err != nil {
 			return err
 		}
 		return record(ctx, q, Evidence{At: d.At, Kind: AllocationReleased, CorrelationID: d.CorrelationID, NodeID: a.NodeID, AllocationID: a.ID,
-			Detail: map[string]any{"by": d.By, "reason": d.Reason, "remote": d.Remote}})
+			Detail: map[string]any{"by": d.By, "reason": d.Reason, "remote": d.Remote, "cleaned": cleaned}})
 	})
+	if err != nil {
+		return after, err
+	}
+	return s.Allocation(ctx, cleanup.AllocationID)
+}
+
+// askAgain notes what is known of the node, and asks it to clean up where that is nothing; where it is enough, an order
+// that the node did not take yet is withdrawn: the place may have another tenant with the same login by then.
+func (s *Store) askAgain(ctx context.Context, q querier, a Allocation, cleanup Task, cleaned bool, d Decision) error {
+	if _, err := q.ExecContext(ctx, "UPDATE allocations SET uncleaned = ? WHERE id = ?", !cleaned, a.ID); err != nil {
+		return err
+	}
+	open, err := all(ctx, q, readTask, taskColumns+"WHERE status = ? AND type = ? AND allocation_id = ?", wire.TaskQueued, wire.TaskCleanup, a.ID)
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		if err := expireOne(ctx, q, &open[i], "", d.At); err != nil {
+			return err
+		}
+	}
+	if cleaned {
+		return nil
+	}
+	if cleanup.Payload, err = sparing(ctx, q, a, cleanup.Payload); err != nil {
+		return err
+	}
+	return enqueue(ctx, q, cleanup, false)
 }
 
 // move is an operator's step of an allocation from one of the states to another, with its audit; more does the rest.
@@ -42,7 +98,7 @@ func (s *Store) move(ctx context.Context, id string, from []string, to string, d
 		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil {
 			return err
 		}
-		if !slices.Contains(from, a.State) {
+		if !slices.Contains(from, a.State) || a.State == StateReleased && !a.Uncleaned {
 			return ErrState
 		}
 		if err := setState(ctx, tx, &a, to, d.CorrelationID, "", d.At); err != nil {
@@ -73,11 +129,15 @@ func setState(ctx context.Context, q querier, a *Allocation, to, correlationID, 
 // cleaned draws the consequence of a clean-up's end: only one that completed in time releases.
 func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
 	a, err := one(readAllocation(q.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", t.AllocationID)))
-	if err != nil || a.State != StateReleasing {
-		if errors.Is(err, ErrNotFound) {
-			err = nil
-		}
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
 		return err
+	case a.State == StateReleased && a.Uncleaned && t.Result != nil && t.Result.Status == wire.TaskCompleted:
+		return nowClean(ctx, q, a, t, now)
+	case a.State != StateReleasing || !t.LateAt.IsZero():
+		return nil
 	}
 	if t.Status == wire.TaskCompleted {
 		// The clean-up saw the workload's end.
@@ -87,6 +147,14 @@ func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
 		return setState(ctx, q, &a, StateReleased, t.CorrelationID, "", now)
 	}
 	return setState(ctx, q, &a, StateReleaseFailed, t.CorrelationID, "the clean-up "+t.Status, now)
+}
+
+// nowClean notes that the node has cleaned up after a release that was forced, however late.
+func nowClean(ctx context.Context, q querier, a Allocation, t Task, now time.Time) error {
+	if _, err := q.ExecContext(ctx, "UPDATE allocations SET uncleaned = 0 WHERE id = ?", a.ID); err != nil {
+		return err
+	}
+	return setState(ctx, q, &a, StateReleased, t.CorrelationID, "the node has cleaned up", now)
 }
 
 // rotated ends the tokens that a node had before the one that it has now; or, when it did not take it, the new one. Of

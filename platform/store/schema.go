@@ -138,4 +138,6 @@ UPDATE allocations SET credential = '[' || credential || ']' WHERE credential !=
 ALTER TABLE nodes ADD COLUMN guest_agent_was TEXT NOT NULL DEFAULT '';
 ALTER TABLE nodes ADD COLUMN guest_agent_was_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE nodes ADD COLUMN guest_agent_until INTEGER NOT NULL DEFAULT 0;
+`, `
+ALTER TABLE allocations ADD COLUMN uncleaned INTEGER NOT NULL DEFAULT 0; -- released by an operator; nobody knows yet that the node has cleaned up
 `}

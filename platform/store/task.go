@@ -134,7 +134,10 @@ func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskRe
 			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET late_at = ?, result = ? WHERE id = ?", ms(now), toJSON(r), t.ID); err != nil {
 				return err
 			}
-			return record(ctx, tx, t.outcome(TaskResultLate, now))
+			if err := record(ctx, tx, t.outcome(TaskResultLate, now)); err != nil || t.Type != wire.TaskCleanup {
+				return err
+			}
+			return cleaned(ctx, tx, t, now)
 		}
 		news, t.Status, t.CompletedAt, t.Result = true, r.Status, now, &r
 		if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ?, result = ? WHERE id = ?",

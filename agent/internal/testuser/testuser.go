@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Name is the login that Install makes.
@@ -16,10 +18,36 @@ const Name = "tester"
 // and /bin/sh.
 func Install(t testing.TB) {
 	t.Helper()
+	install(t, os.Geteuid(), os.Getegid())
+}
+
+// InstallTenant is Install with a user id of a tenant's, which nobody on this machine has. It needs root.
+func InstallTenant(t testing.TB) (uid uint32) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root, to become a tenant")
+	}
+	id := 40000 + os.Getpid()%10000
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range processes {
+		var st unix.Stat_t
+		if unix.Stat(path, &st) == nil && st.Uid == uint32(id) {
+			t.Skipf("skipped: user id %d of this test runs %s here", id, path)
+		}
+	}
+	install(t, id, id)
+	return uint32(id)
+}
+
+func install(t testing.TB, uid, gid int) {
+	t.Helper()
 	bin, home := t.TempDir(), t.TempDir()
 	for tool, text := range map[string]string{
-		"getent": fmt.Sprintf("[ \"$2\" = %s ] || exit 2\necho '%s:x:%d:%d::%s:/bin/sh'\n", Name, Name, os.Geteuid(), os.Getegid(), home),
-		"id":     fmt.Sprintf("echo %d\n", os.Getegid()),
+		"getent": fmt.Sprintf("[ \"$2\" = %s ] || exit 2\necho '%s:x:%d:%d::%s:/bin/sh'\n", Name, Name, uid, gid, home),
+		"id":     fmt.Sprintf("echo %d\n", gid),
 	} {
 		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
 			t.Fatal(err)

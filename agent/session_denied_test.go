@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
+	"github.com/gpuaas/gpuaasctl/agent/terminal"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// TestDenialEndsSessions: a node that learns that its identity is denied ends its terminals by itself, with the reason. The
+// gateway of this test never closes a stream.
+func TestDenialEndsSessions(t *testing.T) {
+	for code, reason := range map[string]string{wire.DenyRevoked: wire.EndNodeRevoked, wire.DenyFenced: wire.EndNodeFenced,
+		wire.DenyRetired: wire.EndNodeRetired, wire.DenyCloned: wire.EndNodeCloned} {
+		t.Run(code, func(t *testing.T) {
+			c := openedTerminal(t, func(p *fakePlatform) {
+				p.instead(onHeartbeat, func(w http.ResponseWriter, _ *http.Request) { deny(w, 403, code) })
+			}, wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name})
+			wantClosed(t, c, reason)
+		})
+	}
+}
+
+// TestNodeKeepsTheLimit: a session ends after its time although the gateway lets it go on.
+func TestNodeKeepsTheLimit(t *testing.T) {
+	c := openedTerminal(t, func(*fakePlatform) {}, wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name, MaxSeconds: 1})
+	wantClosed(t, c, wire.EndSessionLimit)
+}
+
+// TestDenialThatHealsKeepsSessions: what recovers by itself is no decision, and users keep their terminals.
+func TestDenialThatHealsKeepsSessions(t *testing.T) {
+	c := openedTerminal(t, func(p *fakePlatform) {
+		p.instead(onHeartbeat, func(w http.ResponseWriter, _ *http.Request) { deny(w, 401, wire.DenyExpired) })
+	}, wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	for {
+		if _, _, err := c.Read(ctx); err != nil {
+			if ctx.Err() == nil {
+				t.Fatalf("the session ended: %v", err)
+			}
+			return
+		}
+	}
+}
+
+// openedTerminal runs an agent with one open terminal, then lets the platform change, and returns the gateway's end.
+func openedTerminal(t *testing.T, then func(*fakePlatform), open wire.TerminalOpenPayload) *websocket.Conn {
+	t.Helper()
+	testuser.Install(t)
+	p := newFakePlatform(t)
+	opened, over := make(chan *websocket.Conn, 1), make(chan struct{})
+	p.terminal = func(_ context.Context, c *websocket.Conn, _ string) { opened <- c; <-over }
+	start(t, p.config(nil))
+	t.Cleanup(func() { close(over) }) // before the agent is stopped
+	p.task("t1", wire.TaskTerminalOpen, open)
+	c := <-opened
+	if r := p.resultOf("t1"); r.Status != wire.TaskCompleted {
+		t.Fatalf("result %+v", r)
+	}
+	then(p)
+	return c
+}
+
+func wantClosed(t *testing.T, c *websocket.Conn, reason string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		if _, _, err := c.Read(ctx); err != nil {
+			if websocket.CloseStatus(err) != 4000 || !strings.Contains(err.Error(), reason) {
+				t.Errorf("the stream ended with %v, want 4000 %s", err, reason)
+			}
+			return
+		}
+	}
+}
+
+// TestSessionsOfAnAllocation: a clean-up ends its allocation's terminals, waits for them, and lets none begin meanwhile.
+func TestSessionsOfAnAllocation(t *testing.T) {
+	var s sessions
+	own, err := s.hold(t.Context(), "a", 0)
+	must(t, err)
+	other, err := s.hold(t.Context(), "b", 0)
+	must(t, err)
+	gone, done := s.clear("a", wire.EndAllocationReleased)
+	if len(gone) != 1 || context.Cause(own.ctx) != error(terminal.Decided(wire.EndAllocationReleased)) || other.ctx.Err() != nil {
+		t.Errorf("%d ended, %v, the other %v", len(gone), context.Cause(own.ctx), other.ctx.Err())
+	}
+	if _, err := s.hold(t.Context(), "a", 0); err == nil {
+		t.Error("a terminal begins in an allocation that is being cleaned up")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if allGone(ctx, gone) {
+		t.Error("a terminal that has not ended is said to be gone")
+	}
+	own.release()
+	if !allGone(t.Context(), gone) {
+		t.Error("a terminal that has ended is said to be left")
+	}
+	done()
+	again, err := s.hold(t.Context(), "a", 0)
+	must(t, err)
+	again.release()
+	s.endAll(wire.EndNodeRevoked)
+	if context.Cause(other.ctx) != error(terminal.Decided(wire.EndNodeRevoked)) {
+		t.Errorf("the other ended by %v", context.Cause(other.ctx))
+	}
+	other.release()
+}
