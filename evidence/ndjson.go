@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // maxEventLine bounds one line of a history.
@@ -29,9 +31,10 @@ func ReadNDJSON(data []byte) ([]Event, error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, maxEventLine)
 	var events []Event
+	all := bounded.NewLines(bounded.History())
 	for n := 1; lines.Scan(); n++ {
 		var e Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if err := all.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		events = append(events, e)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -38,7 +40,10 @@ func ReadFile(path string) (Profile, map[string]int, error) {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(f)
+	data, err := bounded.Read(f, bounded.YAML)
+	if errors.Is(err, bounded.ErrLimit) {
+		return Profile{}, nil, &FileError{path, 0, err.Error()}
+	}
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}

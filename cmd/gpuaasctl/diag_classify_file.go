@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -83,7 +83,11 @@ func classifyJSON(data []byte) (*classified, error) {
 	var head struct {
 		Kind string `json:"kind"`
 	}
-	if json.Unmarshal(data, &head) == nil && head.Kind == "" {
+	err := bounded.Unmarshal(data, &head, bounded.Document())
+	if errors.Is(err, bounded.ErrLimit) {
+		return nil, err
+	}
+	if err == nil && head.Kind == "" {
 		f, told := &diag.RecordFacts{}, &recordDoc{}
 		if strictJSON(data, f) == nil && f.Slots > 0 {
 			return classifyRecord(f), nil
@@ -139,7 +143,7 @@ func classifyBundle(data []byte) (*classified, error) {
 			known = true
 		case "node/record.json":
 			r := &diag.RecordFacts{}
-			if err := json.Unmarshal(f.Data, r); err != nil {
+			if err := bounded.Unmarshal(f.Data, r, bounded.Document()); err != nil {
 				return nil, fmt.Errorf("node/record.json: %w", err)
 			}
 			if e.Record == nil {

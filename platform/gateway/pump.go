@@ -2,11 +2,11 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -41,7 +41,7 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 		}
 		if kind == websocket.MessageText {
 			var f wire.Frame
-			if json.Unmarshal(data, &f) == nil {
+			if bounded.Unmarshal(data, &f, bounded.Small()) == nil {
 				final := g.note(ctx, s, f, &end)
 				if !said && (final || f.Type == "ready") {
 					said = true
