@@ -161,9 +161,9 @@ func TestOtherBuild(t *testing.T) {
 	}{
 		"none here":               {string(program) + info, false, diag.OK},
 		"no place there":          {string(program) + info, true, diag.OK},
-		"another program":         {string(program), false, diag.SSHExec},
-		"its words in a sentence": {string(program) + "\n" + words, false, diag.SSHExec},
-		"in a script":             {oldHelper + info, false, diag.SSHExec},
+		"another program":         {string(program), false, diag.SSHSetup},
+		"its words in a sentence": {string(program) + "\n" + words, false, diag.SSHSetup},
+		"in a script":             {oldHelper + info, false, diag.SSHSetup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
