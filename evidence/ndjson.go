@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 // maxEventLine bounds one line of a history.
@@ -20,7 +21,7 @@ func NDJSON(events []Event) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write an event: %w", err)
 		}
-		b.Write(line)
+		b.Write(clean.JSON(line))
 		b.WriteByte('\n')
 	}
 	return b.Bytes(), nil

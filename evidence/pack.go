@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 // Pack writes the archive: the manifest, then its files by name. The same manifest and files give the same bytes: every
@@ -41,7 +42,7 @@ func Pack(w io.Writer, m *Manifest) error {
 	}
 	zip := gzip.NewWriter(w)
 	t := tar.NewWriter(zip)
-	err = put(t, ManifestName, append(head, '\n'), m.EndedAt.Time)
+	err = put(t, ManifestName, append(clean.JSON(head), '\n'), m.EndedAt.Time)
 	for _, f := range m.Files {
 		err = errors.Join(err, put(t, f.Path, f.Data, m.EndedAt.Time))
 	}

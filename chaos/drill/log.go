@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 // EventsFile and WalksFolder are what a run's folder holds.
@@ -81,7 +82,7 @@ func (l *Log) Write(e Event, walk *diag.Report) error {
 	if walk != nil && e.Sight != nil {
 		b, err := json.Marshal(walk)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(l.dir, WalksFolder, fmt.Sprintf("%03d.json", e.Sight.N)), append(b, '\n'), 0o600)
+			err = os.WriteFile(filepath.Join(l.dir, WalksFolder, fmt.Sprintf("%03d.json", e.Sight.N)), append(clean.JSON(b), '\n'), 0o600)
 		}
 		if err != nil {
 			return fmt.Errorf("keep walk %d: %w", e.Sight.N, err)
@@ -89,7 +90,7 @@ func (l *Log) Write(e Event, walk *diag.Report) error {
 	}
 	b, err := json.Marshal(e)
 	if err == nil {
-		_, err = l.f.Write(append(b, '\n'))
+		_, err = l.f.Write(append(clean.JSON(b), '\n'))
 	}
 	return errors.Join(err, l.f.Sync())
 }

@@ -25,7 +25,7 @@ type rule struct {
 
 // rules are tried from the top; the first whose from matches holds.
 var rules = []rule{
-	{"diag/render", []string{"diag"}, []string{"*"}, "a renderer turns a report into bytes, and knows nothing of how it came about"},
+	{"diag/render", []string{"diag", "internal/clean"}, []string{"*"}, "a renderer turns a report into bytes, and knows nothing of how it came about"},
 	{"diag/schema", []string{"diag"}, nil, "the schema is made from the types alone"},
 	{"diag", nil, nil, "the ground floor stands on the standard library, so that everything can stand on it"},
 	{"endpoints", []string{"profile", "internal/bounded"}, nil, "which text a hosts file should have is decided without a node at hand; a vantage carries it there"},
@@ -34,6 +34,7 @@ var rules = []rule{
 	{"profile", []string{"diag", "internal/bounded"}, []string{"go.yaml.in/yaml/v3", "golang.org/x/"}, "a profile is read before anything is measured"},
 	{"internal/ptmx", nil, []string{"golang.org/x/sys"}, "a pseudo-terminal is the kernel's, and knows nothing of who asks for it"},
 	{"internal/ws", nil, nil, "a WebSocket is bytes over a connection, and knows nothing of what is said over it"},
+	{"internal/clean", nil, nil, "what is shown is cleaned without knowing what it says, so that nothing can be shown uncleaned"},
 	{"internal/bounded", nil, nil, "a bound on what is decoded knows no document, so that every reader can stand on it"},
 	{"preflight/probe", []string{"diag", "diag/record", "internal/ws", "internal/bounded"}, []string{"*"}, "a probe measures and does not judge; the same code runs in the agent"},
 	{"preflight/vantage", []string{"diag", "profile", "preflight/probe", "internal/bounded"}, []string{"*"}, "a vantage carries probes to a place, and knows no hop"},
@@ -41,11 +42,11 @@ var rules = []rule{
 	{"agent", []string{"diag", "diag/record", "wire", "preflight/probe", "internal/ptmx", "internal/ws", "internal/bounded"}, []string{"*"}, "the agent is slim, and contains no chaos and no operator code"},
 	{"history", []string{"diag", "internal/bounded"}, []string{"modernc.org/sqlite"}, "the history keeps reports and compares none, so that what changed stays a pure question"},
 	{"platform", []string{"diag", "wire", "internal/bounded"}, []string{"*"}, "the reference platform is one of many: it knows the wire, not the tool"},
-	{"evidence", []string{"diag", "internal/bounded"}, nil, "the history is joined from what witnesses said, and asks nobody itself"},
+	{"evidence", []string{"diag", "internal/bounded", "internal/clean"}, nil, "the history is joined from what witnesses said, and asks nobody itself"},
 	{"chaos/step", []string{"internal/bounded"}, nil, "a drill is data: what makes it, what carries it out and what reads its journal share nothing else"},
 	{"chaos/node", []string{"chaos/step"}, []string{"golang.org/x/sys"}, "what puts a machine back must not need the agent, a probe or a platform to do it"},
 	{"chaos/schema", []string{"chaos"}, nil, "the schema is made from the types alone"},
-	{"chaos/drill", []string{"diag", "chaos", "chaos/step", "internal/bounded"}, nil, "a run is judged from its events alone: machines and walks are handed in"},
+	{"chaos/drill", []string{"diag", "chaos", "chaos/step", "internal/bounded", "internal/clean"}, nil, "a run is judged from its events alone: machines and walks are handed in"},
 	{"chaos/remote", []string{"diag", "profile", "chaos", "chaos/step", "chaos/drill", "preflight/vantage", "internal/bounded"}, nil, "a machine of a drill is reached as a walk reaches its node, and nothing is judged on the way"},
 	{"chaos/render", []string{"diag", "diag/render", "chaos", "chaos/step", "chaos/drill"}, []string{"*"}, "a renderer turns a report into bytes, and knows nothing of how it came about"},
 	{"chaos", []string{"diag", "profile", "chaos/step", "chaos/node", "internal/bounded"}, []string{"go.yaml.in/yaml/v3"}, "a plan follows from facts: vantages are handed in by who runs it"},
