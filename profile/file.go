@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,15 +36,12 @@ func (e *FileError) Error() string {
 // ReadFile reads one profile file strictly. The second value gives the line of every value by dotted key. The error
 // joins one *FileError per mistake, in the order of the lines.
 func ReadFile(path string) (Profile, map[string]int, error) {
-	f, err := os.Open(path)
+	f, err := openOwn(context.Background(), path)
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	data, err := bounded.Read(f, bounded.YAML)
-	if errors.Is(err, bounded.ErrLimit) {
-		return Profile{}, nil, &FileError{path, 0, err.Error()}
-	}
+	data, err := f.read(bounded.YAML)
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
@@ -52,7 +50,7 @@ func ReadFile(path string) (Profile, map[string]int, error) {
 		return Profile{}, nil, err
 	}
 	if p.Auth.TokenCommand != nil || p.Auth.EdgeCookieCommand != nil {
-		if err := mayCommand(f); err != nil { // a line is not known where the command came by a merge key
+		if err := mayCommand(f.File); err != nil { // a line is not known where the command came by a merge key
 			return Profile{}, nil, &FileError{path, max(lines["auth.token_command"], lines["auth.edge_cookie_command"]), err.Error()}
 		}
 	}

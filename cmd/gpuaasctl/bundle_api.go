@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -116,7 +115,7 @@ func operatorClient(p profile.Profile) (*http.Client, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if p.Trust.OperatorCA != "" {
-		text, err := os.ReadFile(p.Trust.OperatorCA)
+		text, err := profile.ReadOwn(p.Trust.OperatorCA)
 		if err != nil {
 			return nil, fmt.Errorf("trust.operator_ca: %w", err)
 		}

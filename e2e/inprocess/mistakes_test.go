@@ -75,6 +75,11 @@ var mistakes = []mistake{
 	})},
 	{name: "no cookie, and the edge wants none", cookie: "-", passes: true},
 	{name: "no cookie, and the edge asks for a login", cookie: "-", edge: redirects("https://login.invalid/login")},
+	{name: "a cookie of yesterday at the terminal's edge", public: redirects("https://login.invalid/login"), owner: access},
+	{name: "a proxy on the way wants a login", edge: says(http.StatusProxyAuthRequired, ""), public: says(http.StatusProxyAuthRequired, ""), owner: access},
+	{name: "the operator's network wants a login", edge: answers(http.StatusNetworkAuthenticationRequired), owner: access},
+	{name: "the token may mint no terminal token", edge: on("/terminal-token", says(http.StatusForbidden, "insufficient_scope")), owner: access},
+	{name: "mapping.paths.healthz is of another platform", edge: on("/healthz", answers(http.StatusNotFound)), warns: true},
 	{name: "the API is behind a redirect", edge: redirects("https://api.invalid/moved")},
 	{name: "the API is behind a redirect without TLS", edge: redirects("http://api.invalid/moved")},
 
@@ -120,7 +125,7 @@ var mistakes = []mistake{
 
 	// the profile's words about the node
 	{name: "agent.unit is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Unit = "gpuaas-node-agnt.service" })},
-	{name: "agent.binary is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Binary += "x" })},
+	{name: "agent.binary is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Binary += "x" }), config: noHelper},
 	{name: "agent.env_file is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.EnvFile += "x" }), passes: true}, // the running agent's own is read
 	{name: "agent.dir is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Dir += "x" })},
 	{name: "node_runtime_api_url is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) {
@@ -141,6 +146,23 @@ func says(status int, code string) func(http.ResponseWriter, *http.Request) bool
 		rw.WriteHeader(status)
 		fmt.Fprintf(rw, `{"error":{"code":%q,"message":"no"}}`, code)
 		return true
+	}
+}
+
+// answers gives everybody who asks the API the same page.
+func answers(status int) func(http.ResponseWriter, *http.Request) bool {
+	return func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.Header().Set("Content-Type", "text/html")
+		rw.WriteHeader(status)
+		fmt.Fprint(rw, "<html><title>no</title></html>")
+		return true
+	}
+}
+
+// on answers what asks for a path that ends so, and leaves the rest to the platform.
+func on(path string, answer func(http.ResponseWriter, *http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
+	return func(rw http.ResponseWriter, r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, path) && answer(rw, r)
 	}
 }
 
@@ -168,3 +190,6 @@ func otherCA(t *testing.T) string {
 	defer s.Close()
 	return file(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 }
+
+// noHelper takes away the programs that this operator could push to the node.
+func noHelper(_ *testing.T, _ *world, c *vantage.NodeConfig) { c.HelperDirs = nil }

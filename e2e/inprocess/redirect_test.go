@@ -62,10 +62,12 @@ func TestNothingFollowsARedirect(t *testing.T) {
 	defer first.Close()
 	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: first.Certificate().Raw}))
 	s := sshtest.Start(t, sshtest.Config{})
+	helpers := t.TempDir()
+	installed := installAgent(t, helpers)
 	places := map[string]preflight.Vantage{
 		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: time.Now()}),
 		preflight.Node: vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: s.Host, SSH: s.Login(t), Version: sshtest.Version,
-			Agent: profile.Agent{Binary: installAgent(t, t.TempDir())}, ConfigFile: "none", AgentSocket: "none"}),
+			Agent: profile.Agent{Binary: installed}, HelperDirs: []string{helpers}, ConfigFile: "none", AgentSocket: "none"}),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -129,14 +129,12 @@ func (n *Count) add(element bool) {
 // stringEnd is the index of the quote that closes the string which opens at i.
 func stringEnd(data []byte, i int) int {
 	for i++; i < len(data); i++ {
-		next := bytes.IndexAny(data[i:], `"\`)
-		if next < 0 {
-			return len(data)
-		}
-		if i += next; data[i] == '"' {
+		switch data[i] {
+		case '"':
 			return i
+		case '\\':
+			i++ // what is escaped
 		}
-		i++ // what is escaped
 	}
 	return len(data)
 }

@@ -44,9 +44,10 @@ func Harmless(s string) bool {
 	return true
 }
 
-// Hidden are runes that a terminal obeys or that change how others read: controls, format marks, line separators.
+// Hidden are runes that a terminal obeys or that change how others read: controls, format marks, line separators; and the
+// two that no XML document may hold.
 func Hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r)
+	return r == 0xfffe || r == 0xffff || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r)
 }
 
 // JSON writes hidden runes above ASCII as \uNNNN. Outside of strings JSON has none, so the document stays the same value.

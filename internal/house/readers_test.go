@@ -48,6 +48,7 @@ var readers = map[string]string{
 	"preflight/probe/program_linux.go": "a section of less than 4 KiB",
 	"profile/file.go":                  "bounded.YAML bounds the text, and the YAML reader its aliases",
 	"profile/secret.go":                "io.LimitReader",
+	"profile/readfile.go":              "io.LimitReader",
 	"profile/show.go":                  "what it has encoded itself",
 }
 

@@ -86,7 +86,7 @@ func CheckFiles(s profile.SSH) error {
 		}
 	}
 	if !unset(s.KnownHosts) {
-		_, err := os.ReadFile(p.expand(s.KnownHosts, &target{}))
+		err := mayRead(p.expand(s.KnownHosts, &target{}))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("ssh.known_hosts: %w", err))
 		}
