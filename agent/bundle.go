@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -62,7 +62,7 @@ func readBundle(in io.Reader, env map[string]string, now time.Time) (wire.Bundle
 	if err != nil {
 		return b, fmt.Errorf("read the bundle: %w", err)
 	}
-	if len(text) > maxBundle || json.Unmarshal(text, &b) != nil {
+	if len(text) > maxBundle || bounded.Unmarshal(text, &b, bounded.Answer()) != nil {
 		return b, fmt.Errorf("%w: it is not one JSON document of a bundle", ErrBundle)
 	}
 	var errs []error

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -168,7 +170,7 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 		if resp.StatusCode == http.StatusNoContent || c.out == nil {
 			return nil
 		}
-		if err := json.Unmarshal(body, c.out); err != nil {
+		if err := bounded.Unmarshal(body, c.out, bounded.Line()); err != nil {
 			o.Failure, o.Detail = diag.HTTPEdgePage, "the answer is not what the API answers: "+scrubbed(err)
 		}
 		return nil
@@ -183,7 +185,9 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 // limitedBy names the limiter whose refusal an answer is, by the same rules as a walk's probe.
 func limitedBy(resp *http.Response, body []byte) diag.Limiter {
 	var envelope wire.ErrorBody
-	_ = json.Unmarshal(body, &envelope) // without an envelope there is no code
+	if err := bounded.Unmarshal(body, &envelope, bounded.Answer()); errors.Is(err, bounded.ErrLimit) { // else there is no code
+		body = nil
+	}
 	return diag.LimitedBy(diag.Refusal{Status: resp.StatusCode, Header: resp.Header.Get, Code: envelope.Error.Code, Body: body})
 }
 
@@ -203,7 +207,7 @@ func (o *Outcome) clock(h http.Header, answered time.Time) {
 // refuse reads an answer that is not a success.
 func (o *Outcome) refuse(resp *http.Response, body []byte) {
 	var envelope wire.ErrorBody
-	typed := json.Unmarshal(body, &envelope) == nil && envelope.Error.Code != ""
+	typed := bounded.Unmarshal(body, &envelope, bounded.Answer()) == nil && envelope.Error.Code != ""
 	if typed {
 		o.Code, o.Detail = quoted(envelope.Error.Code), quoted(envelope.Error.Message)
 		if s := envelope.Error.RetryAfterS; s != nil {

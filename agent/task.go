@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -121,7 +122,7 @@ func payload(task *wire.Task, v any) error {
 	if len(task.Payload) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(task.Payload, v); err != nil {
+	if err := bounded.Unmarshal(task.Payload, v, bounded.Answer()); err != nil {
 		return &taskError{code: CodeTaskInvalid, err: fmt.Errorf("payload of %s: %w", task.Type, err)}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // none is the blame of a drill that nothing may notice.
@@ -40,7 +41,7 @@ func (b *Blame) UnmarshalJSON(text []byte) error {
 		*b = Blame{None: true}
 		return nil
 	}
-	return json.Unmarshal(text, &b.Finding)
+	return bounded.Unmarshal(text, &b.Finding, bounded.Small())
 }
 
 // String is "none", or hop and signal with the alternatives: "node_readiness disk_full".

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/node"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // SurveyScript reads what SurveyArgs ask, and writes nothing. It answers each argument by its number, so that nothing
@@ -144,7 +144,7 @@ func (m *Machine) general(word, rest string) error {
 func locks(answer string) bool {
 	text, err := base64.StdEncoding.DecodeString(answer)
 	var r step.Reply
-	if err != nil || json.Unmarshal(text, &r) != nil || r.Status == nil {
+	if err != nil || bounded.Unmarshal(text, &r, bounded.Line()) != nil || r.Status == nil {
 		return false
 	}
 	st := r.Status

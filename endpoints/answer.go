@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // State is what ReadScript found on a node.
@@ -81,7 +83,7 @@ func ParseRead(said []string) (State, error) {
 func parseLine(coded string) *Line {
 	text, err := base64.StdEncoding.DecodeString(coded)
 	l := &Line{}
-	if err != nil || json.Unmarshal(text, l) != nil {
+	if err != nil || bounded.Unmarshal(text, l, bounded.Answer()) != nil {
 		return nil
 	}
 	return l

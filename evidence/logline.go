@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // Journal is the events of a unit's or a log file's lines. Of the platform's process, a line about a request is from
@@ -183,14 +184,14 @@ func parseLine(s string) ([]pair, bool) {
 // parseJSON reads a flat object; what is nested stays as JSON.
 func parseJSON(s string) ([]pair, bool) {
 	var m map[string]json.RawMessage
-	if json.Unmarshal([]byte(s), &m) != nil {
+	if bounded.Unmarshal([]byte(s), &m, bounded.Small()) != nil {
 		return nil, false
 	}
 	var pairs []pair
 	for name, raw := range m {
 		value := string(raw)
 		var text string
-		if json.Unmarshal(raw, &text) == nil {
+		if bounded.Unmarshal(raw, &text, bounded.Small()) == nil {
 			value = text
 		}
 		pairs = append(pairs, pair{name, value})

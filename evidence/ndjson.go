@@ -5,6 +5,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 // maxEventLine bounds one line of a history.
@@ -18,7 +21,7 @@ func NDJSON(events []Event) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write an event: %w", err)
 		}
-		b.Write(line)
+		b.Write(clean.JSON(line))
 		b.WriteByte('\n')
 	}
 	return b.Bytes(), nil
@@ -29,9 +32,10 @@ func ReadNDJSON(data []byte) ([]Event, error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, maxEventLine)
 	var events []Event
+	all := bounded.NewLines(bounded.History())
 	for n := 1; lines.Scan(); n++ {
 		var e Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if err := all.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		events = append(events, e)

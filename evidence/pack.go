@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 // Pack writes the archive: the manifest, then its files by name. The same manifest and files give the same bytes: every
@@ -40,7 +42,7 @@ func Pack(w io.Writer, m *Manifest) error {
 	}
 	zip := gzip.NewWriter(w)
 	t := tar.NewWriter(zip)
-	err = put(t, ManifestName, append(head, '\n'), m.EndedAt.Time)
+	err = put(t, ManifestName, append(clean.JSON(head), '\n'), m.EndedAt.Time)
 	for _, f := range m.Files {
 		err = errors.Join(err, put(t, f.Path, f.Data, m.EndedAt.Time))
 	}
@@ -68,9 +70,6 @@ func checkPath(name string) error {
 	}
 	return nil
 }
-
-// maxBundle bounds what is unpacked of an archive.
-const maxBundle = 256 << 20
 
 // ErrBundle is what every finding about a damaged bundle wraps.
 var ErrBundle = errors.New("the bundle is not as it was packed")
@@ -122,7 +121,7 @@ func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 		return nil, nil, fmt.Errorf("%w: %w", ErrBundle, err)
 	}
 	zip.Multistream(false)
-	limited := &io.LimitedReader{R: zip, N: maxBundle}
+	limited := &io.LimitedReader{R: zip, N: bounded.Archive + 1}
 	head := bufio.NewReader(limited)
 	if err := isTar(head); err != nil {
 		return nil, nil, err
@@ -146,9 +145,9 @@ func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 		case h.Typeflag != tar.TypeReg:
 			return nil, nil, fmt.Errorf("%w: %s is no plain file", ErrBundle, h.Name)
 		}
-		data, err := io.ReadAll(t)
+		data, err := unpackFile(t, h, limited.N, len(found))
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %s: %w", ErrBundle, h.Name, err)
+			return nil, nil, err
 		}
 		if m == nil {
 			if m, err = readManifest(data); err != nil {
@@ -161,6 +160,33 @@ func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 		}
 		found[h.Name] = data
 	}
+}
+
+// unpackFile reads one file of an archive, of which left bytes may still be unpacked and number files were. The header's
+// size is believed only within the limits, so that a file costs its size and no more.
+func unpackFile(t *tar.Reader, h *tar.Header, left int64, number int) ([]byte, error) {
+	most := int64(bounded.ArchivedFile)
+	if h.Name == ManifestName {
+		most = int64(bounded.Manifest().Bytes)
+	}
+	switch {
+	case number >= bounded.ArchivedFiles:
+		return nil, tooMuch("it", "files", bounded.ArchivedFiles)
+	case h.Size > most:
+		return nil, tooMuch(h.Name, "bytes", int(most))
+	case h.Size > left:
+		return nil, tooMuch("it", "bytes", bounded.Archive)
+	}
+	data := make([]byte, h.Size)
+	if _, err := io.ReadFull(t, data); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrBundle, h.Name, err)
+	}
+	return data, nil
+}
+
+// tooMuch refuses an archive that no bundle can be.
+func tooMuch(what, of string, most int) error {
+	return fmt.Errorf("%w: %s has %w", ErrNoBundle, what, &bounded.LimitError{What: of, Most: most})
 }
 
 // endsHere reads what follows the tar's end: gzip's own checksum, and nothing else. What somebody put behind it no digest
@@ -217,12 +243,14 @@ func withoutManifest(t *tar.Reader) error {
 func readManifest(data []byte) (*Manifest, error) {
 	m := &Manifest{}
 	var of struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(data, &of); err == nil && (of.APIVersion != diag.APIVersion || of.Kind != KindBundle) {
+	err := bounded.Unmarshal(data, &of, bounded.Manifest())
+	if errors.Is(err, bounded.ErrLimit) {
+		return nil, fmt.Errorf("%w: its manifest: %w", ErrNoBundle, err)
+	}
+	if err == nil && (of.APIVersion != diag.APIVersion || of.Kind != KindBundle) {
 		return nil, fmt.Errorf("%w: its manifest is that of kind %q, version %q", ErrNoBundle, of.Kind, of.APIVersion)
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(m); err != nil {
+	if err := bounded.Strict(data, m, bounded.Manifest()); err != nil {
 		return nil, fmt.Errorf("%w: the manifest: %w", ErrBundle, err)
 	}
 	return m, nil

@@ -1,12 +1,12 @@
 package evidence
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // Item is one thing that the platform wrote down, with the details that it gives. Details are whatever that platform
@@ -22,7 +22,7 @@ func ParseItems(raw string) ([]Item, error) {
 	if raw == "" {
 		return nil, nil
 	}
-	if err := json.Unmarshal([]byte(raw), &items); err != nil {
+	if err := bounded.Unmarshal([]byte(raw), &items, bounded.Answer()); err != nil {
 		return nil, fmt.Errorf("read the platform's evidence: %w", err)
 	}
 	return items, nil

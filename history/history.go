@@ -12,21 +12,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // What is kept: enough for noise to be told from news, little enough to be forgotten about.
 const (
 	PerSubject = 50        // reports
 	TotalBytes = 256 << 20 // of packed reports, over all subjects
-	// maxReport is the most that one report may have, unpacked.
-	maxReport = 64 << 20
 )
 
 // ErrNone says that nothing is kept that was asked for.
@@ -122,12 +120,12 @@ func unpack(packed []byte) (*diag.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpack report: %w", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(z, maxReport))
+	text, err := bounded.Read(z, bounded.DocumentBytes)
 	if err != nil {
 		return nil, fmt.Errorf("unpack report: %w", err)
 	}
 	r := &diag.Report{}
-	if err := json.Unmarshal(text, r); err != nil {
+	if err := bounded.Unmarshal(text, r, bounded.Document()); err != nil {
 		return nil, fmt.Errorf("read kept report: %w", err)
 	}
 	return r, nil

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/platform/queue"
 	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/platform/web"
@@ -112,7 +113,7 @@ func (p *Platform) settleRollout(ctx context.Context, r store.Rollout) error {
 func (p *Platform) told(ctx context.Context, nodeID string, in wire.EventsRequest) error {
 	for _, e := range in.Events {
 		var u wire.UpdateEvent
-		if e.Kind != wire.EventSelfUpdate && e.Kind != wire.EventBoot || json.Unmarshal(e.Detail, &u) != nil || u.Rollout == nil || u.Rollout.ID == "" {
+		if e.Kind != wire.EventSelfUpdate && e.Kind != wire.EventBoot || bounded.Unmarshal(e.Detail, &u, bounded.Small()) != nil || u.Rollout == nil || u.Rollout.ID == "" {
 			continue
 		}
 		if err := p.said(ctx, nodeID, in.NodeInstanceID, *u.Rollout, wire.Build{}, u.Decision); err != nil {

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"encoding/json"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // EvidenceOf is everything that a judged report says to the classifier. It is a function of the report's facts and
@@ -301,7 +301,7 @@ func certGood(c *Case) bool {
 // addresses reads a JSON list, or names with commas between them.
 func addresses(text string) []string {
 	var out []string
-	if json.Unmarshal([]byte(text), &out) != nil {
+	if bounded.Unmarshal([]byte(text), &out, bounded.Answer()) != nil {
 		out = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 	}
 	for i := range out {

@@ -2,11 +2,11 @@ package preflight
 
 import (
 	"context"
-	"encoding/json"
 	"sort"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -84,7 +84,7 @@ func parseEvidence(raw string, scrub func(string) string) []diag.EvidenceLine {
 			Message any `json:"message"`
 		} `json:"detail"`
 	}
-	if raw == "" || json.Unmarshal([]byte(raw), &items) != nil {
+	if raw == "" || bounded.Unmarshal([]byte(raw), &items, bounded.Answer()) != nil {
 		return nil
 	}
 	lines := make([]diag.EvidenceLine, len(items))

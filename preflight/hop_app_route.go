@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 const (
@@ -225,7 +225,7 @@ func judgeHeaders(c *Case) *diag.Finding {
 	case !f.Passed():
 		out = undecided(f, "the headers that the workload receives could not be read: %s", saw(f))
 		return &out
-	case json.Unmarshal([]byte(c.Field(diag.HopAppUserRoute, stepHeaders, fieldHeaderNames)), &got) != nil:
+	case bounded.Unmarshal([]byte(c.Field(diag.HopAppUserRoute, stepHeaders, fieldHeaderNames)), &got, bounded.Answer()) != nil:
 		out = undecided(f, "the answer lists no header names (%s, see mapping.fields in the profile)", fieldHeaderNames)
 		return &out
 	}

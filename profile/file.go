@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -39,7 +41,7 @@ func ReadFile(path string) (Profile, map[string]int, error) {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	data, err := f.read(maxFile)
+	data, err := f.read(bounded.YAML)
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}

@@ -79,7 +79,7 @@ func FindCommand(argv []string) error {
 func RunSecret(asked context.Context, argv []string) (diag.Secret, error) {
 	ctx, cancel := context.WithTimeout(asked, secretPatience)
 	defer cancel()
-	out := bounded{most: maxSecret + 1}
+	out := clipped{most: maxSecret + 1}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout, cmd.WaitDelay = &out, secretGrace
 	if !onTerminal() { // there, a group of its own could ask nobody for a passphrase, and an interrupt strikes its children anyway
@@ -118,15 +118,15 @@ func onTerminal() bool {
 	return true
 }
 
-// bounded keeps the first bytes that are written to it, and takes no more.
-type bounded struct {
+// clipped keeps the first bytes that are written to it, and takes no more.
+type clipped struct {
 	kept bytes.Buffer
 	most int
 }
 
-func (b *bounded) full() bool { return b.kept.Len() >= b.most }
+func (b *clipped) full() bool { return b.kept.Len() >= b.most }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *clipped) Write(p []byte) (int, error) {
 	n, err := b.kept.Write(p[:min(len(p), b.most-b.kept.Len())])
 	if n < len(p) {
 		err = io.ErrShortWrite

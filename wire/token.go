@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // TokenPrefix begins every enrollment token that says what it is for.
@@ -38,7 +40,7 @@ func ParseToken(token string) (c TokenClaims, ok bool) {
 		return TokenClaims{}, false
 	}
 	text, err := base64.RawURLEncoding.DecodeString(claims)
-	if err != nil || json.Unmarshal(text, &c) != nil {
+	if err != nil || bounded.Unmarshal(text, &c, bounded.Small()) != nil {
 		return TokenClaims{}, false
 	}
 	return c, true

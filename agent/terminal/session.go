@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/ptmx"
 	"github.com/gpuaas/gpuaasctl/internal/ws"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -154,7 +155,7 @@ func streamError(ctx context.Context, resp *http.Response, err error) *Error {
 	}
 	var envelope wire.ErrorBody
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // of one that broke off, what came
-	if json.Unmarshal(body, &envelope) == nil && envelope.Error.Code != "" {
+	if bounded.Unmarshal(body, &envelope, bounded.Small()) == nil && envelope.Error.Code != "" {
 		e.Code = envelope.Error.Code
 		e.Err = fmt.Errorf("connect the node stream: %d %s", resp.StatusCode, envelope.Error.Message)
 	}
@@ -261,7 +262,7 @@ func (s *Session) in() string {
 			continue
 		}
 		var f wire.Frame
-		if json.Unmarshal(data, &f) == nil && f.Type == "resize" && f.Cols > 0 && f.Rows > 0 {
+		if bounded.Unmarshal(data, &f, bounded.Small()) == nil && f.Type == "resize" && f.Cols > 0 && f.Rows > 0 {
 			_ = ptmx.Resize(s.shell.master, f.Cols, f.Rows) // a shell that is gone has no size
 		}
 	}

@@ -1,7 +1,6 @@
 package update
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -91,7 +91,7 @@ func (j Journal) Accept(task wire.Task, node Node, now time.Time) (Accepted, *Re
 // decode reads a payload, all of whose fields must be ones that a self-update may have.
 func decode(payload []byte, p *wire.SelfUpdatePayload) *Refusal {
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(payload, &fields); err != nil {
+	if err := bounded.Unmarshal(payload, &fields, bounded.Answer()); err != nil {
 		return refuse(CodeInvalid, "the payload is not a JSON object")
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -103,9 +103,7 @@ func decode(payload []byte, p *wire.SelfUpdatePayload) *Refusal {
 			return refuse(CodeBoundary, "a self-update may not touch %q: %s (%s)", name, row.Path, row.Owner)
 		}
 	}
-	d := json.NewDecoder(bytes.NewReader(payload))
-	d.DisallowUnknownFields()
-	if err := d.Decode(p); err != nil {
+	if err := bounded.Strict(payload, p, bounded.Answer()); err != nil {
 		return refuse(CodeInvalid, "a field of the payload has a wrong type") // the decoder's words would quote values
 	}
 	return nil

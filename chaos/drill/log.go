@@ -11,6 +11,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 // EventsFile and WalksFolder are what a run's folder holds.
@@ -80,7 +82,7 @@ func (l *Log) Write(e Event, walk *diag.Report) error {
 	if walk != nil && e.Sight != nil {
 		b, err := json.Marshal(walk)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(l.dir, WalksFolder, fmt.Sprintf("%03d.json", e.Sight.N)), append(b, '\n'), 0o600)
+			err = os.WriteFile(filepath.Join(l.dir, WalksFolder, fmt.Sprintf("%03d.json", e.Sight.N)), append(clean.JSON(b), '\n'), 0o600)
 		}
 		if err != nil {
 			return fmt.Errorf("keep walk %d: %w", e.Sight.N, err)
@@ -88,7 +90,7 @@ func (l *Log) Write(e Event, walk *diag.Report) error {
 	}
 	b, err := json.Marshal(e)
 	if err == nil {
-		_, err = l.f.Write(append(b, '\n'))
+		_, err = l.f.Write(append(clean.JSON(b), '\n'))
 	}
 	return errors.Join(err, l.f.Sync())
 }
@@ -99,15 +101,16 @@ func (l *Log) Close() error { return l.f.Close() }
 // ReadEvents reads what was written down. A run that was killed may have left its last line torn: it is passed over, and
 // said. Any other line that does not read is an error.
 func ReadEvents(r io.Reader) (events []Event, torn bool, err error) {
-	text, err := io.ReadAll(r)
+	text, err := bounded.Read(r, bounded.DocumentBytes)
 	if err != nil {
 		return nil, false, err
 	}
+	all := bounded.NewLines(bounded.Log())
 	for n := 1; len(text) > 0; n++ {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
 		var e Event
-		if err := json.Unmarshal(line, &e); err != nil {
-			if len(rest) == 0 {
+		if err := all.Unmarshal(line, &e); err != nil {
+			if len(rest) == 0 && !errors.Is(err, bounded.ErrLimit) {
 				return events, true, nil
 			}
 			return events, false, fmt.Errorf("line %d: %w", n, err)

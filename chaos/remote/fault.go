@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
@@ -99,7 +99,7 @@ func (m *Machine) failed(command string, err error) error {
 func (m *Machine) reply(command string, a vantage.Answer) (step.Reply, error) {
 	var r step.Reply
 	for line := range bytes.Lines(a.Output) {
-		if err := json.Unmarshal(line, &r); err == nil && r.Schema == step.ReplySchema {
+		if err := bounded.Unmarshal(line, &r, bounded.Line()); err == nil && r.Schema == step.ReplySchema {
 			return r, nil
 		}
 		r = step.Reply{}

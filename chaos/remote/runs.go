@@ -3,13 +3,13 @@ package remote
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
@@ -47,7 +47,7 @@ func (m *Machine) Runs(ctx context.Context) ([]Found, error) {
 func found(run, said string) Found {
 	var r step.Reply
 	f := Found{Run: run}
-	switch err := json.Unmarshal([]byte(said), &r); {
+	switch err := bounded.Unmarshal([]byte(said), &r, bounded.Line()); {
 	case said == "":
 		f.Error = "its folder has no program"
 	case err != nil || r.Schema != step.ReplySchema:

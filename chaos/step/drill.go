@@ -8,7 +8,6 @@
 package step
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	"net/netip"
 	"regexp"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // Schema is the version of the format; another one is refused.
@@ -117,21 +118,19 @@ func (d Drill) Encode() []byte {
 
 // Decode reads a drill strictly (an unknown field is an error) and validates it.
 func Decode(r io.Reader) (Drill, error) {
-	b, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+	b, err := bounded.Read(r, MaxSize)
+	if errors.Is(err, bounded.ErrLimit) {
+		return Drill{}, fmt.Errorf("drill is larger than %d bytes", MaxSize)
+	}
 	if err != nil {
 		return Drill{}, fmt.Errorf("read drill: %w", err)
 	}
-	if len(b) > MaxSize {
-		return Drill{}, fmt.Errorf("drill is larger than %d bytes", MaxSize)
-	}
 	var d Drill
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
-		return Drill{}, fmt.Errorf("drill: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	switch err := bounded.Strict(b, &d, bounded.Line()); {
+	case errors.Is(err, bounded.ErrMore):
 		return Drill{}, errors.New("drill: something follows it")
+	case err != nil:
+		return Drill{}, fmt.Errorf("drill: %w", err)
 	}
 	return d, d.Validate()
 }

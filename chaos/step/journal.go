@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"slices"
 	"strconv"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // A journal is one file of zeros, made once and as long as it will ever be, so that a full disk cannot stop it. Entries
@@ -91,9 +93,7 @@ func decodeEntry(b []byte) (Entry, int) {
 		return Entry{}, 0
 	}
 	var e Entry
-	dec := json.NewDecoder(bytes.NewReader(b[skip+8:]))
-	dec.DisallowUnknownFields()
-	if dec.Decode(&e) != nil {
+	if bounded.Strict(b[skip+8:], &e, bounded.Line()) != nil {
 		return Entry{}, 0
 	}
 	return e, size
@@ -116,7 +116,7 @@ func RedactEntries(entries []Entry) []Entry {
 			continue
 		}
 		var d Drill
-		if json.Unmarshal(e.Note, &d) == nil {
+		if bounded.Unmarshal(e.Note, &d, bounded.Line()) == nil {
 			all[i].Note = d.Redacted().Encode()
 		}
 	}

@@ -3,6 +3,8 @@ package step
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // Ledger is what a journal's entries add up to.
@@ -58,7 +60,7 @@ func (l *Ledger) Add(e Entry) {
 	s := l.step(e.Step)
 	switch e.Event {
 	case EventDrill:
-		if json.Unmarshal(e.Note, &l.Drill) == nil {
+		if bounded.Unmarshal(e.Note, &l.Drill, bounded.Line()) == nil {
 			l.open()
 		}
 		l.Boot = e.Boot

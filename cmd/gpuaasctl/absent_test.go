@@ -26,9 +26,10 @@ import (
 type mappedPlatform struct {
 	t       *testing.T
 	mapping profile.Mapping
-	mu      sync.Mutex // guards what
-	what    string     // the command that runs
-	status  int        // in place of a healthy answer to everything but healthz
+	mu      sync.Mutex                              // guards what
+	what    string                                  // the command that runs
+	status  int                                     // in place of a healthy answer to everything but healthz
+	alter   func(name string, answer []byte) []byte // nil: answers go out as they are
 }
 
 var placeholder = regexp.MustCompile(`\\\{\w+\\\}`)
@@ -47,6 +48,18 @@ func (p *mappedPlatform) asks(r *http.Request) string {
 
 func (p *mappedPlatform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := p.asks(r)
+	if p.alter == nil {
+		p.serve(w, r, name)
+		return
+	}
+	made := httptest.NewRecorder()
+	p.serve(made, r, name)
+	maps.Copy(w.Header(), made.Header())
+	w.WriteHeader(made.Code)
+	_, _ = w.Write(p.alter(name, made.Body.Bytes()))
+}
+
+func (p *mappedPlatform) serve(w http.ResponseWriter, r *http.Request, name string) {
 	if name == "" {
 		p.mu.Lock()
 		p.t.Errorf("%s sends %s %s, which no mapped path makes", p.what, r.Method, r.URL.RequestURI())

@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/gpuaas/gpuaasctl/internal/clean"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -42,6 +44,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 
 // execute runs the command tree over args. This is the one place where an error becomes an exit code.
 func (a *app) execute(ctx context.Context, args []string) int {
+	defer a.cleaned()()
 	root, begun := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -61,16 +64,47 @@ func helpPath(root *cobra.Command, args []string) string {
 	return cmd.CommandPath()
 }
 
+// cleaned puts a cleaning writer before stdout and stderr: whatever a command shows, nothing in it is obeyed by a terminal
+// but our own colours. end writes what they have kept, and removes them. The live table has the terminal itself, and cleans
+// what it shows cell by cell; a program of "lab ssh" or "lab exec" has it, too (see raw).
+func (a *app) cleaned() (end func()) {
+	stdout, stderr := a.stdout, a.stderr
+	out := &clean.Writer{To: stdout, Colour: a.colour(stdout)}
+	errs := &clean.Writer{To: stderr, Colour: a.colour(stderr)}
+	a.stdout, a.stderr = out, errs
+	return func() {
+		_, _ = out.Flush(), errs.Flush() // what cannot be written now could not be before
+		a.stdout, a.stderr = stdout, stderr
+	}
+}
+
+// raw is what is beneath a cleaning writer, for a program that has the streams to itself.
+func raw(w io.Writer) io.Writer {
+	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		return u.Unwrap()
+	}
+	return w
+}
+
+// fileOf is a stream as a file; nil where it is none.
+func fileOf(stream any) *os.File {
+	if w, ok := stream.(io.Writer); ok {
+		stream = raw(w)
+	}
+	f, _ := stream.(*os.File)
+	return f
+}
+
 // isTerminal reports whether w is a terminal that a person looks at.
 func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	f := fileOf(w)
+	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
 // width is the number of columns of w; 0 where it is no terminal.
 func width(w any) int {
-	f, ok := w.(*os.File)
-	if !ok {
+	f := fileOf(w)
+	if f == nil {
 		return 0
 	}
 	columns, _, err := term.GetSize(int(f.Fd()))

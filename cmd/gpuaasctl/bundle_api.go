@@ -8,13 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -23,8 +23,6 @@ import (
 const (
 	// bundleTimeout bounds the issue of a bundle: one exchange that writes an audit row.
 	bundleTimeout = 10 * time.Second
-	// maxBundle bounds what is read of one: two CA bundles and a few lines.
-	maxBundle = 1 << 20
 )
 
 // errLost is an answer that did not come, or not whole, to a request that the platform may have carried out.
@@ -76,7 +74,7 @@ func issueBundle(ctx context.Context, e *preflight.Env, reason string, force boo
 		return nil, fmt.Errorf("ask for a bundle: %w; no bundle was issued", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBundle))
+	text, err := bounded.Read(resp.Body, bounded.Answer().Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the bundle: %w: %w", errLost, err)
 	}
@@ -85,7 +83,7 @@ func issueBundle(ctx context.Context, e *preflight.Env, reason string, force boo
 	}
 	if resp.StatusCode != http.StatusOK {
 		var refused wire.ErrorBody
-		_ = json.Unmarshal(text, &refused) // what is no envelope says nothing more than its status
+		_ = bounded.Unmarshal(text, &refused, bounded.Small()) // what is no envelope says nothing more than its status
 		return nil, fmt.Errorf("the platform issues no bundle: HTTP %d %s: %s", resp.StatusCode, refused.Error.Code, refused.Error.Message)
 	}
 	return readBundle(text, e.Subject.NodeID)
@@ -94,7 +92,7 @@ func issueBundle(ctx context.Context, e *preflight.Env, reason string, force boo
 // readBundle checks what a bundle must have to be of use on node. Errors never quote it.
 func readBundle(text []byte, node string) (*wire.Bundle, error) {
 	b := &wire.Bundle{}
-	if err := json.Unmarshal(text, b); err != nil {
+	if err := bounded.Unmarshal(text, b, bounded.Answer()); err != nil {
 		return nil, errors.New("the platform's answer is no bundle")
 	}
 	for _, f := range [...]struct{ name, value string }{

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/remote"
 	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -138,8 +138,8 @@ func (j *job) decide(ctx context.Context, d chaos.Decision) error {
 		return nil
 	}
 	var refused wire.ErrorBody
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxBundle))
-	_ = json.Unmarshal(text, &refused) // what is no envelope says nothing more than its status
+	text, _ := bounded.Read(resp.Body, bounded.Answer().Bytes)
+	_ = bounded.Unmarshal(text, &refused, bounded.Small()) // what is no envelope says nothing more than its status
 	return fmt.Errorf("HTTP %d %s %s", resp.StatusCode, refused.Error.Code, refused.Error.Message)
 }
 

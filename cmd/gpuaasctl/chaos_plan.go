@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -157,12 +156,12 @@ func readFacts(path string) (chaos.Facts, error) {
 		return chaos.Facts{}, &usageError{err: fmt.Errorf("--facts: %w", err)}
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(f)
+	data, err := bounded.Read(f, bounded.DocumentBytes)
 	if err != nil {
-		return chaos.Facts{}, &usageError{err: fmt.Errorf("--facts: %w", err)}
+		return chaos.Facts{}, &usageError{err: fmt.Errorf("--facts: read %s: %w", path, err)}
 	}
 	var p chaos.Plan
-	if err := json.Unmarshal(data, &p); err != nil {
+	if err := bounded.Unmarshal(data, &p, bounded.Document()); err != nil {
 		return chaos.Facts{}, &usageError{err: fmt.Errorf("--facts: %s: %w", path, err)}
 	}
 	if p.Kind != chaos.PlanKind || p.Facts == nil {

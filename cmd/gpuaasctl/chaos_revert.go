@@ -218,7 +218,7 @@ func revertText(d *fleetReport, limit int) string {
 					}
 				}
 			}
-			rows = append(rows, []string{m.ID, x.Run, state, by, clean(x.Clean), yesNo(x.Closed), scenario, x.Left})
+			rows = append(rows, []string{m.ID, x.Run, state, by, cleanWord(x.Clean), yesNo(x.Closed), scenario, x.Left})
 			if x.Error != "" {
 				fmt.Fprintf(&more, "%s: %s: %s\n", m.ID, x.Run, x.Error)
 			}
@@ -237,8 +237,8 @@ func revertText(d *fleetReport, limit int) string {
 	return b.String() + more.String() + d.unreached()
 }
 
-// clean is how a comparison came out.
-func clean(is *bool) string {
+// cleanWord is how a comparison came out.
+func cleanWord(is *bool) string {
 	if is == nil {
 		return "-"
 	}

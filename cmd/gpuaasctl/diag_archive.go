@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 // archive turns what was heard into a bundle: files, and a manifest that says of each source what came of it.
@@ -71,7 +72,7 @@ func (a *archive) json(source, path string, v any) {
 	if err != nil {
 		a.errs = append(a.errs, fmt.Errorf("write %s: %w", path, err))
 	}
-	a.file(source, path, append(data, '\n'))
+	a.file(source, path, append(clean.JSON(data), '\n'))
 }
 
 func (a *archive) ndjson(source, path string, events []evidence.Event) {
@@ -305,7 +306,7 @@ func (a *archive) facts(w *witnesses) {
 			a.errs = append(a.errs, fmt.Errorf("write a fact: %w", err))
 			return
 		}
-		b.Write(append(line, '\n'))
+		b.Write(append(clean.JSON(line), '\n'))
 	}
 	a.file("facts", "facts.ndjson", b.Bytes())
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -84,7 +84,11 @@ func classifyJSON(data []byte) (*classified, error) {
 	var head struct {
 		Kind string `json:"kind"`
 	}
-	if json.Unmarshal(data, &head) == nil && head.Kind == "" {
+	err := bounded.Unmarshal(data, &head, bounded.Document())
+	if errors.Is(err, bounded.ErrLimit) {
+		return nil, err
+	}
+	if err == nil && head.Kind == "" {
 		f, told := &diag.RecordFacts{}, &recordDoc{}
 		if strictJSON(data, f) == nil && f.Slots > 0 {
 			return classifyRecord(f), nil
@@ -140,7 +144,7 @@ func classifyBundle(data []byte) (*classified, error) {
 			known = true
 		case "node/record.json":
 			r := &diag.RecordFacts{}
-			if err := json.Unmarshal(f.Data, r); err != nil {
+			if err := bounded.Unmarshal(f.Data, r, bounded.Document()); err != nil {
 				return nil, fmt.Errorf("node/record.json: %w", err)
 			}
 			if e.Record == nil {

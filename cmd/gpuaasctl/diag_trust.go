@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/trust"
 )
@@ -144,7 +144,7 @@ func recordedTrust(data []byte) (*trust.Report, error) {
 	var doc struct {
 		Kind string `json:"kind"`
 	}
-	if err := json.Unmarshal(data, &doc); err != nil {
+	if err := bounded.Unmarshal(data, &doc, bounded.Document()); err != nil {
 		return nil, fmt.Errorf("no report: %w", err)
 	}
 	switch doc.Kind {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // drillFormats are what a report of drills can be written as.
@@ -37,7 +37,7 @@ func writeDrillReport(path string, r *drill.Report) error {
 // parseDrillReport reads a report of drills strictly.
 func parseDrillReport(data []byte) (*drill.Report, error) {
 	var of struct{ Kind string }
-	if json.Unmarshal(data, &of) == nil && of.Kind != drill.ReportKind {
+	if bounded.Unmarshal(data, &of, bounded.Document()) == nil && of.Kind != drill.ReportKind {
 		return nil, fmt.Errorf("it is a %q, and no %s", of.Kind, drill.ReportKind)
 	}
 	r := &drill.Report{}

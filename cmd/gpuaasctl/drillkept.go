@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // keptRun is a run whose log lies on this machine.
@@ -130,10 +130,7 @@ func readSource(path string) (string, []byte, error) {
 		return path, nil, err
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxReport+1))
-	if err == nil && len(data) > maxReport {
-		err = fmt.Errorf("longer than %d bytes", maxReport)
-	}
+	data, err := bounded.Read(f, bounded.DocumentBytes)
 	return path, data, err
 }
 

@@ -119,7 +119,7 @@ func newLabSSH(a *app) *cobra.Command {
 				return asUsage(err)
 			}
 			ssh := exec.CommandContext(cmd.Context(), argv[0], argv[1:]...)
-			ssh.Stdin, ssh.Stdout, ssh.Stderr = a.stdin, a.stdout, a.stderr
+			ssh.Stdin, ssh.Stdout, ssh.Stderr = a.stdin, raw(a.stdout), raw(a.stderr)
 			return asStatus(ssh.Run())
 		},
 	}
@@ -224,7 +224,7 @@ func (a *app) labExec(ctx context.Context, machine string, argv []string) error 
 	if _, err := l.Machine(machine); err != nil {
 		return asUsage(err)
 	}
-	status, err := l.ExecStdio(ctx, lab.Stdio{In: a.stdin, Out: a.stdout, Err: a.stderr}, machine, argv...)
+	status, err := l.ExecStdio(ctx, lab.Stdio{In: a.stdin, Out: raw(a.stdout), Err: raw(a.stderr)}, machine, argv...)
 	if err != nil {
 		return err
 	}

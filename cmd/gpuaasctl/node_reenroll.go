@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -276,7 +277,7 @@ func (j *job) carry(ctx context.Context, place preflight.Vantage, bundle []byte,
 	if err == nil {
 		word, rest, _ := strings.Cut(said[len(said)-1], " ")
 		if word == "restarted" {
-			_ = json.Unmarshal([]byte(rest), &d.OnNode) // an agent of another version says it otherwise; the deed is done
+			_ = bounded.Unmarshal([]byte(rest), &d.OnNode, bounded.Small()) // an agent of another version says it otherwise; the deed is done
 			return nil
 		}
 		err = errors.New(rest)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -137,12 +138,9 @@ func (a *app) readFile(path string) ([]byte, error) {
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxReport+1))
+	data, err := bounded.Read(in, bounded.DocumentBytes)
 	if err != nil {
-		return nil, fmt.Errorf("read report: %w", err)
-	}
-	if len(data) > maxReport {
-		return nil, fmt.Errorf("read report: %s is longer than %d bytes", path, maxReport)
+		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return data, nil
 }
@@ -164,20 +162,21 @@ func openFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// strictJSON decodes exactly one document without unknown fields into v; an error names the line.
+// strictJSON decodes exactly one document without unknown fields into v; an error names the line. A document that is over
+// a limit is refused before it is decoded.
 func strictJSON(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return errors.New("the file ends before the report does")
-		}
+	switch err := bounded.Strict(data, v, bounded.Document()); {
+	case err == nil:
+		return nil
+	case errors.Is(err, bounded.ErrLimit):
+		return err
+	case errors.Is(err, bounded.ErrMore):
+		return errors.New("something follows the report")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the file ends before the report does")
+	default:
 		return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:errorAt(data, err)], []byte("\n")), err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the report")
-	}
-	return nil
 }
 
 // errorAt is where in data the decoder's error is, as well as that can be told.

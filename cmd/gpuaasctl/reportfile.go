@@ -59,7 +59,7 @@ func replaceFile(path string, data []byte) error {
 	}
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, "."+filepath.Base(path)+"."+preflight.NewID("new"))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -101,9 +101,6 @@ func appendTo(path string, data []byte) error {
 	_, err = f.Write(data)
 	return errors.Join(err, f.Close())
 }
-
-// maxReport bounds what is read as a report: a fleet of facts fits, somebody's disk image does not.
-const maxReport = 64 << 20
 
 // parseReport reads a report strictly.
 func parseReport(data []byte) (*diag.Report, error) {

@@ -31,7 +31,5 @@ func (a *app) walkAndShow(ctx context.Context, j *job, o *preflightOptions, memo
 
 // terminals are stdin and stdout as files; nil where they are none.
 func terminals(a *app) (in, out *os.File) {
-	in, _ = a.stdin.(*os.File)
-	out, _ = a.stdout.(*os.File)
-	return in, out
+	return fileOf(a.stdin), fileOf(a.stdout)
 }

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 // WriteJSON writes v as one indented document that is harmless on a terminal: what a terminal would obey is escaped,
@@ -29,37 +29,7 @@ func encode(v any, indent string) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
-	return escapeHidden(b.Bytes()), nil
-}
-
-// escapeHidden writes hidden runes above ASCII as \uNNNN. Outside of strings JSON has none, so the document stays the
-// same value.
-func escapeHidden(in []byte) []byte {
-	clean := true
-	for _, c := range in {
-		if c >= 0x7f {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return in
-	}
-	out := make([]byte, 0, len(in)+64)
-	for len(in) > 0 {
-		r, n := utf8.DecodeRune(in)
-		switch {
-		case r < 0x7f || !hidden(r):
-			out = append(out, in[:n]...)
-		case r <= 0xffff:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		default:
-			r -= 0x10000
-			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xd800+(r>>10), 0xdc00+(r&0x3ff))
-		}
-		in = in[n:]
-	}
-	return out
+	return clean.JSON(b.Bytes()), nil
 }
 
 func writeJSON(w io.Writer, r *diag.Report) error { return WriteJSON(w, r) }

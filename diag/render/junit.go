@@ -85,10 +85,10 @@ func junit(r *diag.Report, failOn string) JUnitSuites {
 		Properties: JUnitProperties([]JUnitProperty{
 			{"run_id", Clean(r.Run.ID)},
 			{"correlation_id", Clean(r.Run.CorrelationID)},
-			{"outcome", string(r.Verdict.Outcome)},
-			{"ended_by", string(r.Run.EndedBy)},
+			{"outcome", Clean(string(r.Verdict.Outcome))},
+			{"ended_by", Clean(string(r.Run.EndedBy))},
 			{"owner", Clean(r.Verdict.Owner)},
-			{"user_state", string(r.Verdict.UserState)},
+			{"user_state", Clean(string(r.Verdict.UserState))},
 		}),
 		Out: junitDiff(r),
 	}
@@ -125,7 +125,7 @@ func (s *JUnitSuite) add(c JUnitCase) {
 // nothing would read as green.
 func gateCase(r *diag.Report, failOn string) *JUnitCase {
 	c := &JUnitCase{Name: "verdict", ClassName: "preflight", Time: "0"}
-	problem := &JUnitProblem{Type: string(r.Verdict.Outcome)}
+	problem := &JUnitProblem{Type: Clean(string(r.Verdict.Outcome))}
 	good := r.Verdict.Outcome == diag.OutcomePass || r.Verdict.Outcome == diag.OutcomeWarn
 	switch {
 	case !good || r.Run.EndedBy == diag.EndedInterrupted || r.Run.EndedBy == diag.EndedError:
@@ -156,13 +156,13 @@ func junitCase(r *diag.Report, h *diag.HopResult, parent map[diag.HopID]diag.Hop
 	case h.Status == diag.StatusFail, h.Status == diag.StatusWarn && failOn == FailOnWarn:
 		c.Failure = &JUnitProblem{Message: message, Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n"}
 	case h.Status == diag.StatusInconclusive:
-		c.Error = &JUnitProblem{Message: message, Type: string(h.Status)}
+		c.Error = &JUnitProblem{Message: message, Type: Clean(string(h.Status))}
 		v := &r.Verdict
 		if v.Because != "" && v.Because == h.Because || v.Blame != nil && v.Blame.Hop == h.ID {
 			c.Error.Text = "\n" + junitText(r, h) + "\n"
 		}
 	case h.Status == diag.StatusSkipped, h.Status == diag.StatusNotReached:
-		c.Skipped = &JUnitProblem{Message: h.Status.Words() + ": " + message}
+		c.Skipped = &JUnitProblem{Message: Clean(h.Status.Words()) + ": " + message}
 	default:
 		c.Out = message
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/internal/xunit"
 )
@@ -174,7 +175,7 @@ func TestHostileTextObeysNobody(t *testing.T) {
 		for _, o := range []Options{{Format: f}, {Format: f, Width: 200}} {
 			out := rendered(t, hostile(), o)
 			for _, r := range out {
-				if r != '\n' && hidden(r) {
+				if r != '\n' && clean.Hidden(r) {
 					t.Errorf("%s lets %U through", f, r)
 					break
 				}

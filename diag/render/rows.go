@@ -52,7 +52,7 @@ func Done(h *diag.HopResult) HopRow {
 const AskingWhy = "checking why"
 
 // State is a status as symbol and word.
-func State(s diag.Status) Cell { return Cell{s.Symbol() + " " + s.Words(), StatusStyle(s)} }
+func State(s diag.Status) Cell { return Cell{s.Symbol() + " " + Clean(s.Words()), StatusStyle(s)} }
 
 // Spent is "820 ms/12 s": what was spent of a budget in milliseconds.
 func Spent(d diag.Millis, budgetMS int64) string {

@@ -11,7 +11,7 @@ import (
 func (p *page) short(r *diag.Report) {
 	v := &r.Verdict
 	st := OutcomeStatus(v.Outcome)
-	p.put(st.Symbol()+" "+string(v.Outcome), StatusStyle(st))
+	p.put(st.Symbol()+" "+Clean(string(v.Outcome)), StatusStyle(st))
 	parts := []string{subject(&r.Subject)}
 	switch {
 	case v.Blame != nil:

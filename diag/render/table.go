@@ -91,7 +91,7 @@ func (p *page) under(r *diag.Report, i int, parent map[diag.HopID]diag.HopID) {
 	}
 	for k := range h.Also {
 		also := &h.Also[k]
-		p.wrapped(underIndent, "└ ", "also "+also.Status.Words()+": "+Clean(said(also)), StatusStyle(also.Status))
+		p.wrapped(underIndent, "└ ", "also "+Clean(also.Status.Words())+": "+Clean(said(also)), StatusStyle(also.Status))
 	}
 }
 
@@ -160,13 +160,13 @@ func (p *page) footnotes(r *diag.Report) {
 		switch h.Status {
 		case diag.StatusSkipped, diag.StatusNotReached:
 			if p.width < textColumnFrom {
-				add(h.Status.Words()+": "+Clean(said(&h.Finding)), strconv.Itoa(i+1))
+				add(Clean(h.Status.Words())+": "+Clean(said(&h.Finding)), strconv.Itoa(i+1))
 			}
 			continue
 		}
 		for _, s := range h.Steps {
 			if s.Status == diag.StatusSkipped || s.Status == diag.StatusNotReached {
-				add("step "+s.Status.Words()+": "+Clean(s.Because), strconv.Itoa(i+1)+" "+Clean(s.Name))
+				add("step "+Clean(s.Status.Words())+": "+Clean(s.Because), strconv.Itoa(i+1)+" "+Clean(s.Name))
 			}
 		}
 	}

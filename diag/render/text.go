@@ -1,52 +1,17 @@
 package render
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Clean makes text from elsewhere harmless to a terminal and keeps it on one line: control characters, also those of
-// the upper half and the ones that turn the writing direction, are shown as \xNN or \uNNNN.
-func Clean(s string) string {
-	if harmless(s) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			b.WriteByte(' ')
-		case r == utf8.RuneError:
-			b.WriteRune(r)
-		case !hidden(r):
-			b.WriteRune(r)
-		case r <= 0xff:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}
+// Clean makes text from elsewhere harmless to a terminal and keeps it on one line, see clean.Text.
+func Clean(s string) string { return clean.Text(s) }
 
-func harmless(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < 0x20 || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-// hidden are runes that a terminal obeys or that change how others read: controls, format marks, line separators; and the
-// two that no XML document may hold.
-func hidden(r rune) bool {
-	return r == 0xfffe || r == 0xffff || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r)
-}
+func harmless(s string) bool { return clean.Harmless(s) }
 
 // width is the number of terminal columns of clean text.
 func width(s string) int {

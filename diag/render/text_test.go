@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 func TestClean(t *testing.T) {
@@ -27,7 +28,7 @@ func FuzzClean(f *testing.F) {
 	f.Add("a\x1b[2Jb")
 	f.Fuzz(func(t *testing.T, s string) {
 		c := Clean(s)
-		if strings.IndexFunc(c, hidden) >= 0 {
+		if strings.IndexFunc(c, clean.Hidden) >= 0 {
 			t.Fatalf("%q keeps a control", c)
 		}
 		if Clean(c) != c {

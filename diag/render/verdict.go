@@ -103,7 +103,7 @@ func once(i int, label string) string {
 func (p *page) outcome(r *diag.Report) {
 	v := &r.Verdict
 	st := OutcomeStatus(v.Outcome)
-	text := st.Symbol() + " " + strings.ToUpper(string(v.Outcome))
+	text := st.Symbol() + " " + strings.ToUpper(Clean(string(v.Outcome)))
 	switch {
 	case v.FirstFailedHop != "":
 		text += " · first failed hop: " + number(r.Hops, v.FirstFailedHop) + " " + Clean(string(v.FirstFailedHop))

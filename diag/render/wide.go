@@ -84,7 +84,7 @@ func Detail(f *diag.Fact) []string {
 	if target == "" {
 		target = f.Request.Target
 	}
-	add(string(f.Request.Op), target)
+	add(Clean(string(f.Request.Op)), target)
 	network(f, add)
 	application(f, add)
 	host(f, add)

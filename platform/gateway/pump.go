@@ -2,12 +2,12 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -44,7 +44,7 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 		s.touch()
 		if kind == websocket.MessageText {
 			var f wire.Frame
-			if json.Unmarshal(data, &f) == nil {
+			if bounded.Unmarshal(data, &f, bounded.Small()) == nil {
 				final := g.note(ctx, s, f, &end)
 				if !said && (final || f.Type == "ready") {
 					said = true

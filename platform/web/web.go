@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -115,7 +116,7 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(b, v); err != nil {
+	if err := bounded.Unmarshal(b, v, bounded.Answer()); err != nil {
 		return &Error{Status: http.StatusBadRequest, Code: "body_invalid", Message: "the body is not the JSON that is wanted here", Err: err}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // envelope is where an error's parts are in an answer: at the path that the request extracts under one of the names,
@@ -81,7 +82,7 @@ const maxHeaderName = 40
 
 func isNames(v string) bool {
 	var names []string
-	return json.Unmarshal([]byte(v), &names) == nil && !slices.ContainsFunc(names, func(n string) bool { return !isName(n) })
+	return bounded.Unmarshal([]byte(v), &names, bounded.Answer()) == nil && !slices.ContainsFunc(names, func(n string) bool { return !isName(n) })
 }
 
 // isName reports whether n is a letter, and letters, digits and dashes after it: no regexp, which costs the agent 0.2 MB.

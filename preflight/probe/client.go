@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // foreignLines is how many lines that are not ours (a login's own greeting) are passed over.
@@ -29,6 +30,8 @@ type Client struct {
 	send    chan []byte   // lines for the one writer: a write may hang for as long as the transport does
 	wg      sync.WaitGroup
 
+	budget budget // of the reading goroutine alone
+
 	mu      sync.Mutex // guards what follows
 	hello   *Hello
 	err     error
@@ -39,7 +42,7 @@ type Client struct {
 // NewClient speaks over r and w, which Close closes when they are io.Closers. It returns at once; Hello waits.
 func NewClient(r io.Reader, w io.Writer) *Client {
 	c := &Client{start: time.Now(), r: r, w: w,
-		greeted: make(chan struct{}), ended: make(chan struct{}), send: make(chan []byte, 64),
+		budget: budget{left: bounded.LinkBudget}, greeted: make(chan struct{}), ended: make(chan struct{}), send: make(chan []byte, 64),
 		pending: map[string]chan diag.Fact{}}
 	c.wg.Go(c.readAll)
 	c.wg.Go(c.writeAll)
@@ -248,7 +251,8 @@ func (c *Client) take(line []byte) bool {
 		return false
 	}
 	var o outLine
-	if json.Unmarshal(line, &o) != nil {
+	holds, over := bounded.Measure(line, bounded.Line())
+	if json.Unmarshal(line, &o) != nil { // its few fields cost little, whatever else the line holds
 		return false
 	}
 	if o.Hello != nil {
@@ -258,8 +262,14 @@ func (c *Client) take(line []byte) bool {
 	if !c.hasGreeted() {
 		return false
 	}
+	if !c.budget.take(len(line)+bounded.ElementCost*holds.Elements, time.Now()) {
+		c.end(errOverBudget)
+		return true
+	}
 	f := diag.Fact{ID: o.ID, Vantage: VantageNode, At: diag.At(time.Now()), DurationMS: 1, Failure: diag.Unsupported, Detail: o.Error}
-	if o.Error == "" {
+	if over != nil {
+		f.Detail = "the node's answer has " + over.Error()
+	} else if o.Error == "" {
 		f = diag.Fact{}
 		if json.Unmarshal(line, &f) != nil {
 			return false

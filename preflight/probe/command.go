@@ -45,7 +45,7 @@ func commandFor(ctx context.Context, limit int, argv ...string) (said, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 200 * time.Millisecond
-	out, errs := bounded{limit: limit}, bounded{limit: commandOutput}
+	out, errs := clipped{limit: limit}, clipped{limit: commandOutput}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
@@ -75,14 +75,14 @@ func commandPath() string {
 	return path + ":/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-// bounded keeps the first limit bytes and swallows the rest.
-type bounded struct {
+// clipped keeps the first limit bytes and swallows the rest.
+type clipped struct {
 	bytes.Buffer
 	limit int
 	more  bool // something was swallowed
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *clipped) Write(p []byte) (int, error) {
 	kept := min(len(p), b.limit-b.Len())
 	b.Buffer.Write(p[:kept])
 	b.more = b.more || kept < len(p)

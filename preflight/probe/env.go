@@ -5,7 +5,6 @@ package probe
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // secretParts mark a name whose value is never told.
@@ -148,7 +148,7 @@ func until(value string) string {
 	var c struct {
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	if !strings.HasPrefix(value, claimsPrefix) || !dotted || err != nil || json.Unmarshal(text, &c) != nil || c.ExpiresAt.IsZero() {
+	if !strings.HasPrefix(value, claimsPrefix) || !dotted || err != nil || bounded.Unmarshal(text, &c, bounded.Small()) != nil || c.ExpiresAt.IsZero() {
 		return ""
 	}
 	return "until " + c.ExpiresAt.UTC().Format(time.RFC3339)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 const (
@@ -132,7 +133,7 @@ func matches(line string, match []string) bool {
 // journalEntry reads one entry of journalctl's JSON. A text with bytes that are no characters comes as a list of them.
 func journalEntry(text []byte) (l diag.JournalLine, ok bool) {
 	var entry map[string]json.RawMessage
-	if json.Unmarshal(text, &entry) != nil {
+	if bounded.Unmarshal(text, &entry, bounded.Answer()) != nil {
 		return l, false
 	}
 	get := func(name string) string { s, _ := jsonText(entry[name]); return s }

@@ -3,12 +3,12 @@ package probe
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // MaxLine bounds one line of the protocol: a request with a whole trust bundle inline fits several times over.
@@ -68,17 +68,15 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 // without it would be another one. The id is returned also with an error, where the line has one.
 func decodeRequest(line []byte) (inLine, error) {
 	var in inLine
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	err := d.Decode(&in)
-	if err == nil && d.More() {
+	err := bounded.Strict(line, &in, bounded.Line())
+	if errors.Is(err, bounded.ErrMore) {
 		err = errors.New("more than one value on a line")
 	}
 	if err != nil {
 		var named struct {
 			ID string `json:"id"`
 		}
-		_ = json.Unmarshal(line, &named)
+		_ = bounded.Unmarshal(line, &named, bounded.Line())
 		return inLine{Request: diag.Request{ID: named.ID}}, fmt.Errorf("reading a request: %w", err)
 	}
 	if in.Cancel == "" && in.Op == "" {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // Lookup finds the value at a path of Request.Extract in a JSON document, as text: a string without its quotes,
@@ -33,11 +35,11 @@ func lookup(doc []byte, path string) (string, bool) {
 func child(doc []byte, step string) []byte {
 	if !bytes.HasPrefix(doc, []byte("[")) {
 		var members map[string]json.RawMessage
-		_ = json.Unmarshal(doc, &members) // what is no object has no members
+		_ = bounded.Unmarshal(doc, &members, bounded.Answer()) // what is no object has no members
 		return members[step]
 	}
 	var list []json.RawMessage
-	_ = json.Unmarshal(doc, &list) // one that breaks off ends where it does
+	_ = bounded.Unmarshal(doc, &list, bounded.Answer()) // one that breaks off ends where it does
 	if n, err := strconv.ParseUint(step, 10, 31); err == nil && int(n) < len(list) {
 		return list[n]
 	}
@@ -50,7 +52,7 @@ func jsonText(value []byte) (string, bool) {
 		return "", false
 	}
 	var s string
-	if value[0] == '"' && json.Unmarshal(value, &s) == nil {
+	if value[0] == '"' && bounded.Unmarshal(value, &s, bounded.Answer()) == nil {
 		return s, true
 	}
 	return string(value), true

@@ -5,12 +5,12 @@ package probe
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 const (
@@ -67,7 +67,7 @@ func recentRestarts(ctx context.Context, unit string, most int) *diag.UnitRestar
 		var entry struct {
 			At string `json:"__REALTIME_TIMESTAMP"`
 		}
-		if json.Unmarshal(line, &entry) != nil {
+		if bounded.Unmarshal(line, &entry, bounded.Small()) != nil {
 			continue
 		}
 		if us, err := strconv.ParseInt(entry.At, 10, 64); err == nil && len(at) < most {

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/ws"
 )
 
@@ -81,7 +81,7 @@ func (t *terminal) read() {
 		fr := frame{kind: frameData, data: b, err: err}
 		if err == nil && kind == ws.Text {
 			var text struct{ Type, Code, Message string }
-			if json.Unmarshal(b, &text) == nil && text.Type != "" {
+			if bounded.Unmarshal(b, &text, bounded.Small()) == nil && text.Type != "" {
 				fr = frame{kind: text.Type, code: text.Code, message: text.Message}
 			}
 		}

@@ -22,6 +22,8 @@ const (
 	doubtWait = 3 * time.Second
 	// keptOutput is what is kept of a program's output when the script does not say.
 	keptOutput = 64 << 10
+	// maxNotes and maxNoteBytes bound the notes of one script: the longest of ours has some forty.
+	maxNotes, maxNoteBytes = 256, 64 << 10
 )
 
 // ErrUnsent says of an error that the script was not sent, so nothing was done by it.
@@ -117,6 +119,7 @@ type call struct {
 	out   capped
 	words capped
 	notes []string
+	noted int    // bytes of notes
 	line  []byte // of stderr, not yet whole
 }
 
@@ -169,6 +172,8 @@ func (c *call) answer(err error, sudo bool) (Answer, error) {
 	switch {
 	case errors.Is(err, ErrUnsent):
 		return Answer{}, err
+	case c.flooded():
+		return Answer{}, fmt.Errorf("the script's notes are more than %d, or longer than %d bytes together: none is believed", maxNotes, maxNoteBytes)
 	case len(a.Notes) > 0:
 		return a, nil
 	case sudo && strings.Contains(a.Words, "sudo:"):
@@ -203,8 +208,13 @@ func (c *call) note(p []byte) {
 			_, _ = c.words.Write(append(line, '\n'))
 			continue
 		}
-		c.notes = append(c.notes, note)
-		if strings.HasPrefix(note, "exit ") {
+		c.noted += len(note)
+		if c.flooded() {
+			c.notes = c.notes[:0]
+		} else {
+			c.notes = append(c.notes, note)
+		}
+		if c.flooded() || strings.HasPrefix(note, "exit ") {
 			select {
 			case <-c.over:
 			default:
@@ -215,6 +225,14 @@ func (c *call) note(p []byte) {
 	if len(c.line) > greetingKept { // of a program that never ends its line: no note is as long
 		c.line = c.line[:copy(c.line, c.line[len(c.line)-greetingKept:])]
 	}
+}
+
+// flooded says that notes came which no script of ours writes. The call is given up then.
+func (c *call) flooded() bool {
+	if len(c.notes) >= maxNotes {
+		c.noted = maxNoteBytes + 1 // for good
+	}
+	return c.noted > maxNoteBytes
 }
 
 // writer is a function as a stream that takes everything.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"golang.org/x/crypto/ssh"
 )
@@ -126,7 +126,7 @@ func (s *session) isHello(line []byte) bool {
 	var h struct {
 		Hello *probe.Hello `json:"hello"`
 	}
-	if json.Unmarshal(line, &h) != nil || h.Hello == nil {
+	if bounded.Unmarshal(line, &h, bounded.Small()) != nil || h.Hello == nil {
 		return false
 	}
 	s.tell(event{hello: h.Hello, line: bytes.Clone(line)})

@@ -1,0 +1,141 @@
+package clean
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"unicode/utf8"
+)
+
+// Writer passes lines of text on, with everything escaped that a terminal would obey but line ends, tabs and, where Colour
+// is set, our own colours. A hidden rune becomes \uNNNN, so that JSON stays the same document. Bytes that are no UTF-8
+// become U+FFFD: some terminals obey single ones.
+//
+// A rune or a colour that a call cuts in two is kept until the next one; Flush writes what is left.
+type Writer struct {
+	To     io.Writer
+	Colour bool
+
+	mu   sync.Mutex // guards what follows
+	kept []byte
+}
+
+// longest is the most bytes of a colour of ours.
+const longest = 12
+
+// Write implements io.Writer. The number of bytes is that of p, as long as all of them were taken.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := p
+	if len(w.kept) > 0 {
+		text = append(w.kept, p...)
+		w.kept = nil
+	}
+	if len(p) == 0 || printable(text) {
+		_, err := w.To.Write(text)
+		return len(p), err
+	}
+	out, rest := w.cleaned(text, false)
+	w.kept = append(w.kept, rest...)
+	if _, err := w.To.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Flush writes what was kept for a next call.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.kept) == 0 {
+		return nil
+	}
+	out, _ := w.cleaned(w.kept, true)
+	w.kept = nil
+	_, err := w.To.Write(out)
+	return err
+}
+
+// Unwrap is the writer beneath.
+func (w *Writer) Unwrap() io.Writer { return w.To }
+
+// printable says that text can pass as it is.
+func printable(text []byte) bool {
+	for _, c := range text {
+		if c != '\n' && c != '\t' && (c < 0x20 || c >= 0x7f) {
+			return false
+		}
+	}
+	return true
+}
+
+// cleaned is in, escaped; rest is what only the next bytes decide, and nothing when there are none.
+func (w *Writer) cleaned(in []byte, last bool) (out, rest []byte) {
+	out = make([]byte, 0, len(in)+64)
+	for len(in) > 0 {
+		switch c := in[0]; {
+		case c == '\x1b' && w.Colour:
+			n, known := colour(in)
+			if !known && !last && n == len(in) && n < longest {
+				return out, in
+			}
+			if known {
+				out, in = append(out, in[:n]...), in[n:]
+				continue
+			}
+		case c == '\r' && len(in) == 1 && !last:
+			return out, in
+		case c == '\r' && len(in) > 1 && in[1] == '\n':
+			in = in[1:]
+			continue
+		case c == '\n' || c == '\t':
+			out, in = append(out, c), in[1:]
+			continue
+		}
+		if !last && !utf8.FullRune(in) {
+			return out, in
+		}
+		r, n := utf8.DecodeRune(in)
+		if Hidden(r) {
+			out = escaped(out, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+		in = in[n:]
+	}
+	return out, nil
+}
+
+// colour reports whether in begins with a colour of ours: bold, faint, a foreground, or their end. n is its length, or how
+// much of in could be the begin of one.
+func colour(in []byte) (n int, known bool) {
+	if len(in) < 2 {
+		return len(in), false
+	}
+	if in[1] != '[' {
+		return 1, false
+	}
+	for n = 2; n < len(in) && n < longest; n++ {
+		if c := in[n]; c == 'm' {
+			for _, number := range bytes.Split(in[2:n], []byte(";")) {
+				if !ours(string(number)) {
+					return n, false
+				}
+			}
+			return n + 1, true
+		} else if c != ';' && (c < '0' || c > '9') {
+			return n, false
+		}
+	}
+	return n, false
+}
+
+// ours are the attributes that the renderers use.
+func ours(number string) bool {
+	switch number {
+	case "", "0", "1", "2", "22", "39":
+		return true
+	}
+	return len(number) == 2 && (number[0] == '3' || number[0] == '9') && number[1] >= '0' && number[1] <= '7'
+}

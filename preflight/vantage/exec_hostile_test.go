@@ -1,0 +1,33 @@
+package vantage
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/heaptest"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+)
+
+// TestExecNoteFlood: a node that never ends its notes is given up, and none of them is believed.
+func TestExecNoteFlood(t *testing.T) {
+	const ceiling = 64 << 20
+	for name, note := range map[string]string{"short": "none", "long": "note " + strings.Repeat("x", 20_000), "exit": "exit code=0"} {
+		t.Run(name, func(t *testing.T) {
+			s := sshtest.Start(t, sshtest.Config{})
+			cfg := configFor(t, s)
+			cfg.Bare = true
+			n := open(t, cfg)
+			heaptest.Under(t, ceiling, func() {
+				began := time.Now()
+				a, err := n.Exec(within(t, 30*time.Second), Script{Text: `exec yes "` + sentinel + ` ` + note + `" >&2`, Within: 4 * time.Second})
+				if err == nil || !strings.Contains(err.Error(), "none is believed") || len(a.Notes) > 0 {
+					t.Errorf("%d notes, %v", len(a.Notes), err)
+				}
+				if took := time.Since(began); took > 3*time.Second {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
