@@ -43,3 +43,24 @@ func readInput(f *os.File, limit int64) ([]byte, error) {
 		time.Sleep(20 * time.Millisecond) // no writer has opened it yet
 	}
 }
+
+// maxInput bounds every other file that a profile names, in bytes.
+const maxInput = 16 << 20
+
+// ReadInput reads a file that an operator names, in place of os.ReadFile: it waits for no pipe that nobody writes to, and
+// reads nothing without an end. Its errors name the path.
+func ReadInput(path string) ([]byte, error) {
+	f, err := openInput(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := readInput(f, maxInput)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	case len(data) > maxInput:
+		return nil, fmt.Errorf("read %s: it is larger than %d bytes", path, maxInput)
+	}
+	return data, nil
+}

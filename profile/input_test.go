@@ -21,14 +21,17 @@ func TestFilesThatNeverEnd(t *testing.T) {
 	}
 	profileOf := func(path string) error { _, _, err := ReadFile(path); return err }
 	secretOf := func(path string) error { _, err := ReadSecret(path); return err }
+	caOf := func(path string) error { _, err := ReadCA(path); return err }
 	for name, c := range map[string]struct {
 		read func(string) error
 		path string
 		says string
 	}{
-		"profile from a pipe":   {profileOf, pipe, "nobody wrote to it"},
-		"secret from a pipe":    {secretOf, pipe, "nobody wrote to it"},
-		"profile from a device": {profileOf, "/dev/zero", "larger than"},
+		"profile from a pipe":        {profileOf, pipe, "nobody wrote to it"},
+		"secret from a pipe":         {secretOf, pipe, "nobody wrote to it"},
+		"certificates from a pipe":   {caOf, pipe, "nobody wrote to it"},
+		"certificates from a device": {caOf, "/dev/zero", "larger than"},
+		"profile from a device":      {profileOf, "/dev/zero", "larger than"},
 	} {
 		done := make(chan error, 1)
 		go func() { done <- c.read(c.path) }()

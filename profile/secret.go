@@ -148,7 +148,7 @@ func ReadCA(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := ReadInput(path)
 	if err != nil {
 		return "", err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/remote"
 	"github.com/gpuaas/gpuaasctl/history"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -73,11 +74,11 @@ func (j *job) authority() (*chaos.Authority, error) {
 	if c.CACert == "" || c.CAKey == "" {
 		return nil, nil
 	}
-	cert, err := os.ReadFile(c.CACert)
+	cert, err := profile.ReadInput(c.CACert)
 	if err != nil {
 		return nil, fmt.Errorf("chaos.ca_cert: %w", err)
 	}
-	key, err := os.ReadFile(c.CAKey)
+	key, err := profile.ReadInput(c.CAKey)
 	if err != nil {
 		return nil, fmt.Errorf("chaos.ca_key: %w", err)
 	}
