@@ -22,12 +22,13 @@ func warmChild(ctx context.Context, o options) error {
 		return err
 	}
 	p = p.WithDefaults()
-	token, err := profile.ReadSecret(p.Auth.TokenFile)
+	token, err := profile.ReadSecret(context.Background(), p.Auth.TokenFile)
 	if err != nil {
 		return err
 	}
 	subject := preflight.NewSubject(p, labNode, "", allocation, "")
-	env := preflight.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token}
+	env := preflight.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token,
+		Scrub: func(s string) string { return probe.ScrubLine(s, nil) }}
 	plan := preflight.NewPlan(p, subject, preflight.Options{Session: o.session, Token: true, SSH: true})
 	operator := vantage.Operator(&probe.Prober{Vantage: preflight.Operator})
 	node := vantage.NewNode(vantage.NodeConfig{ID: labNode, Host: subject.NodeHost, SSH: p.SSH, Agent: p.Agent})

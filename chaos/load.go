@@ -88,7 +88,7 @@ func Find(builtin fs.FS, name string) ([]Scenario, error) {
 func readText(files fs.FS, name string) ([]byte, error) {
 	info, err := fs.Stat(files, name)
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("is no file")}
+		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("not a file")}
 	}
 	if err != nil {
 		return nil, err

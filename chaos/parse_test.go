@@ -19,7 +19,7 @@ func TestFindReadsFilesAlone(t *testing.T) {
 	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<40)); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{dir: "is no file", filepath.Join(dir, "a.yaml"): "is no file", large: "is larger than 65536 bytes"} {
+	for name, want := range map[string]string{dir: "not a file", filepath.Join(dir, "a.yaml"): "not a file", large: "is larger than 65536 bytes"} {
 		if _, err := Find(fstest.MapFS{}, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -15,7 +15,7 @@ type recorded struct {
 	blocked []string
 	fresh   bool
 	refused *RecordEntry // a heartbeat that the platform answered with a status, while it hears the agent's other requests
-	speaks  bool // some entry has a reason that is known here
+	speaks  bool         // some entry has a reason that is known here
 }
 
 // readRecord reads what the node wrote down. An entry is history when the node had good contact later in the same

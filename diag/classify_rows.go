@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 )
 
 // rule is one row of the classifier: a reason, and what beside its own name speaks for it. Every row also holds
@@ -182,9 +183,13 @@ func tokenNeeded(v *view) []string {
 	return lines
 }
 
-// addressMoved needs to know both addresses. A loopback address is no place in a network, and nothing moves from there.
+// addressMoved needs to know both addresses. A loopback address is no place in a network, and nothing moves from there; a
+// public one, of a node that knows private ones alone, is that of its NAT.
 func addressMoved(v *view) []string {
 	n := v.Node
+	if n != nil && translated(n.Address, n.Addresses) {
+		return nil
+	}
 	if n == nil || net.ParseIP(n.Address) == nil || net.ParseIP(n.Address).IsLoopback() || len(n.Addresses) == 0 || slices.Contains(n.Addresses, n.Address) {
 		return nil
 	}
@@ -193,9 +198,21 @@ func addressMoved(v *view) []string {
 	return []string{fmt.Sprintf("read model: the node is on the books as %s, and reports %s", n.Address, moved[0])}
 }
 
+// translated reports whether a node with these addresses may be known by another one through NAT.
+func translated(known string, addresses []string) bool {
+	at := net.ParseIP(known)
+	return at != nil && !at.IsPrivate() && !slices.ContainsFunc(addresses, func(a string) bool {
+		ip := net.ParseIP(a)
+		return ip == nil || !ip.IsPrivate()
+	})
+}
+
+// SameVersion reports whether two spellings are of one version: a "v" before it is no part of it.
+func SameVersion(a, b string) bool { return strings.TrimPrefix(a, "v") == strings.TrimPrefix(b, "v") }
+
 func versionDiffers(v *view) []string {
 	n := v.Node
-	if n == nil || n.Version == "" || n.DesiredVersion == "" || n.Version == n.DesiredVersion {
+	if n == nil || n.Version == "" || n.DesiredVersion == "" || SameVersion(n.Version, n.DesiredVersion) {
 		return nil
 	}
 	return []string{fmt.Sprintf("read model: the agent is %s, and %s is wanted", n.Version, n.DesiredVersion)}
@@ -214,7 +231,7 @@ func ofItsLastHeartbeat(v *view) string {
 	if v.unheard() && !slices.ContainsFunc(v.Probes, func(p Probed) bool {
 		return p.Hop != HopNodeRecoveryStatus && p.failing() && p.By == "" && p.reason() == ReasonAgentVersionDrift
 	}) {
-		return "as of its last heartbeat: it was taken in, so this is not why the agent is not heard since"
+		return "as of its last heartbeat, which was accepted: so this is not why contact was lost"
 	}
 	return ""
 }
@@ -251,7 +268,7 @@ func whileSilent(v *view) string {
 	case v.unheard():
 		return "a symptom: the node's agent is not heard"
 	case v.cutOff():
-		return "a symptom: nothing answers SSH, and nobody claims a task"
+		return "a symptom: SSH does not answer, and no task is claimed"
 	}
 	return ""
 }

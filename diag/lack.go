@@ -24,27 +24,27 @@ type LackRow struct {
 }
 
 var lackRows = [...]LackRow{
-	{LackTime, ownerOperator, []string{"walk again, and let it end (--deadline gives it more time): `{preflight}`"}},
+	{LackTime, ownerOperator, []string{"walk again and let it finish (--deadline gives it more time): `{preflight}`"}},
 	{LackLogin, ownerOperator, []string{
 		"log in at the edge, save its cookie to a file of mode 0600, and name that file in the profile (auth.edge_cookie_file); for the API, name an address that asks for no browser login (api_base)",
 		"walk again: `{preflight}`",
 	}},
 	{LackLimit, ownerOperator + ", " + ownerEdge, []string{
-		"wait as long as the limiter asks for, then walk again: `{preflight}`",
+		"wait as long as the limiter asks, then walk again: `{preflight}`",
 		"if it goes on, ask the edge's owner which rule matched, by the correlation id {correlation_id}",
 	}},
 	{LackRights, ownerOperator, []string{
 		"give the walk the rights that the text names: a token with the admin scope (auth.token_file), or a login that may become root on the node (ssh.sudo)",
 		"walk again: `{preflight}`",
 	}},
-	{LackSubject, ownerOperator, []string{"check the name of node and allocation: the platform knows none of that name"}},
+	{LackSubject, ownerOperator, []string{"check the names of node and allocation: the platform does not know one of them"}},
 	{LackMapping, ownerProfile, []string{
 		"compare the platform's answer with mapping.fields of the profile; the text names the field",
 		"check the profile: `gpuaasctl profile validate {profile}`",
 	}},
-	{LackPlan, ownerOperator, []string{"say what is to be walked: a profile with an API base and a node, or fewer hops left out (--only, --skip)"}},
+	{LackPlan, ownerOperator, []string{"choose what to walk: a profile with an API base and a node, or fewer hops left out (--only, --skip)"}},
 	{LackNode, ownerNode, []string{
-		"see whether the node is overloaded, or a disk of it hangs: `{ssh} uptime`",
+		"check whether the node is overloaded, or one of its disks hangs: `{ssh} uptime`",
 		"walk again: `{preflight}`",
 	}},
 	{LackAnswer, ownerOperator, []string{

@@ -205,7 +205,7 @@ var reasonRows = [...]Reason{
 		Runbook:    reasonPage + "app_credential_failing", Detect: 5 * time.Minute, Repair: time.Hour,
 	}, {
 		Code: ReasonReleaseCleanupStuck, Severity: P1, State: UserOperator, Layer: LayerManagement, Owner: ownerAllocation,
-		Title:      Text{{{Says: "A release has failed and its clean-up stands still"}}},
+		Title:      Text{{{Says: "A release has failed and its clean-up is stuck"}}},
 		UserText:   Text{{{Says: "This allocation cannot be used again yet"}}},
 		NextAction: Text{{{Says: "force-release it, audited"}}},
 		With:       []HopID{HopAllocationBinding},

@@ -13,7 +13,7 @@ var (
 		{Says: "The node agent was last recorded as stopped"},
 	}}
 	titleOpsAccess = Text{
-		{{Says: "Operators cannot enter the node"}},
+		{{Says: "Operators cannot log in to the node"}},
 		{{"the agent's heartbeat is current", []Need{{string(PointHeartbeat), MarkPass}}}},
 	}
 	titleAppStopped = Text{{
@@ -22,15 +22,15 @@ var (
 	}}
 	titleAppRoute = Text{{
 		{"The workload runs, and users do not reach it", []Need{{string(HopAppRuntimeLiveness), MarkPass}}},
-		{Says: "Users do not reach the workload"},
+		{Says: "Users cannot reach the workload"},
 	}}
 	titleSilent = Text{{
 		{"The platform refuses the node's heartbeats, and hears its other requests",
 			[]Need{{FactHeartbeatAnswer, MarkFail}}},
 		{"The agent reaches the platform, and its heartbeats do not arrive",
 			[]Need{{FactContact, MarkPass}, {string(PointHeartbeat), MarkFail}}},
-		{"The agent is not heard of, and nothing says why", []Need{{string(PointHeartbeat), MarkFail}}},
-		{Says: "The agent does not do what the platform asks, and nothing says why"},
+		{"The platform has no contact with the agent, and no cause is known", []Need{{string(PointHeartbeat), MarkFail}}},
+		{Says: "The agent does not do what the platform asks, and no cause is known"},
 	}}
 	titleNone = Text{{
 		{"Nothing is wrong with the node", allPass},
@@ -68,7 +68,7 @@ var (
 
 	// rejectedWithoutToken is what to do about a rejected certificate where nothing comes of waiting.
 	rejectedWithoutToken = Wording{
-		"find out why the platform rejects this certificate; without a recovery token nothing recovers by itself",
+		"find out why the platform rejects this certificate; without a recovery token the node does not recover by itself",
 		[]Need{{FactToken, MarkFail}},
 	}
 

@@ -46,9 +46,9 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "find the request in the logs of the edge and the API, by the correlation id {correlation_id}", Side: SidePlatform},
 			{Text: "look at what the API works with: database, queue, disk; restore the API, or the edge's way to it; nodes retry by themselves", Side: SidePlatform},
-			{Text: "ask it from another network; where nobody gets an answer, the API or its edge is down, and that is repaired first: `curl -sS -m 5 {api_base}/healthz`", Side: SideOperator},
-			{Text: "repair the look-up of the API's name on the operator's side", Side: SideOperator, About: []Aspect{AboutName}},
-			{Text: "repair VPN, route or firewall of the operator's side", Side: SideOperator, About: []Aspect{AboutPath}},
+			{Text: "if it does not answer from another network either, the API or its edge is down; fix that first: `curl -sS -m 5 {api_base}/healthz`", Side: SideOperator},
+			{Text: "fix the look-up of the API's name on the operator's side", Side: SideOperator, About: []Aspect{AboutName}},
+			{Text: "fix the VPN, route or firewall on the operator's side", Side: SideOperator, About: []Aspect{AboutPath}},
 			{Text: "compare the certificate that it shows with the CA that the profile names (trust.operator_ca)", Side: SideOperator, About: []Aspect{AboutServerCert}},
 		},
 		Proof: proveNode + "control_plane_access", Runbook: runbookPage + "control_plane_api_unreachable",
@@ -83,7 +83,7 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "read what the agent says: `{ssh} journalctl -u {unit} -n 100 --no-pager`", About: []Aspect{AboutAgent}},
 			{Text: "when its network, identity and disk are sound, restart it: `{ssh} systemctl restart {unit}`", About: []Aspect{AboutAgent}},
-			{Text: "otherwise repair route, DNS or firewall first; a restart cures none of these", About: []Aspect{AboutAPIWay}},
+			{Text: "otherwise repair route, DNS or firewall first; a restart fixes none of these", About: []Aspect{AboutAPIWay}},
 			{Text: "find out what refuses the heartbeats, in the log of the node API and of the ingress before it; the agent sends them",
 				Side: SidePlatform},
 		},
@@ -92,9 +92,9 @@ var signalRows = [...]SignalRow{
 		Signal: SigOpsSSHFailed, Reason: ReasonOpsAccessUnhealthy,
 		Title: "The node cannot be entered by SSH", Owner: ownerOps,
 		Recovery: []Step{
-			{Text: "open the provider's console of {node_host}: is the machine up, does its SSH server run, and does it listen?", About: []Aspect{AboutPath}},
+			{Text: "open the provider's console for {node_host}: is the machine up, does its SSH server run, and does it listen?", About: []Aspect{AboutPath}},
 			{Text: "repair the SSH server, its route or firewall; the agent's own path to the platform is another one", About: []Aspect{AboutPath}},
-			{Text: "compare the host key that it shows with the node's own at the provider's console; accept it only if the machine was made again", On: SSHHostKey},
+			{Text: "compare the host key that it shows with the node's own at the provider's console; accept it only if the machine was reinstalled", On: SSHHostKey},
 			{Text: "let the node accept this login: the key in the user's authorized_keys on the node, or ssh.user and ssh.identity in the profile", On: SSHAuth},
 			{Text: "allow this login to run sudo without a password; where that is not wanted, set ssh.sudo: false in the profile", On: NotPermitted},
 			{Text: "do not treat the agent as down: its heartbeat decides that"},
@@ -104,7 +104,7 @@ var signalRows = [...]SignalRow{
 		Signal: SigOpsAccessUnhealthy, Reason: ReasonOpsAccessUnhealthy,
 		Title: "SSH and the provider's guest agent are both down while the agent reports", Owner: ownerProvider,
 		Recovery: []Step{
-			{Text: "open the provider's console of {node_host} and repair the guest's access path"},
+			{Text: "open the provider's console for {node_host} and repair the guest's access path"},
 			{Text: "when that is not possible, drain and recreate the worker: a living agent alone is not enough for day-two work"},
 		},
 		Proof: proveNode + "node_ops_access", Runbook: runbookPage + "node_ops_access_unhealthy",
@@ -114,7 +114,7 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "load the key of this login, then see that the agent holds it: `ssh-add`, `ssh-add -l`"},
 			{Text: "or name its file as ssh.identity in the profile; an encrypted key needs the agent"},
-			{Text: "leave the node alone: it was not shown every key of this operator"},
+			{Text: "do not touch the node: it has not seen all of this operator's keys"},
 		},
 		Proof: proveNode + "node_ops_access", Runbook: runbookPage + "operator_ssh_key_missing",
 	}, {
@@ -122,7 +122,7 @@ var signalRows = [...]SignalRow{
 		Title: "This operator has not accepted the node's host key yet", Owner: ownerOperator,
 		Recovery: []Step{
 			{Text: "look at the key, compare it with the node's console or provider, and accept it: `{ssh_trust}`"},
-			{Text: "where a known_hosts file of the team has it, name that file as ssh.known_hosts in the profile"},
+			{Text: "if the team keeps a known_hosts file, name it as ssh.known_hosts in the profile"},
 		},
 		Proof: proveNode + "node_ops_access", Runbook: runbookPage + "operator_host_key_unknown",
 	}, {
@@ -131,12 +131,12 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "run the same login by hand and see where it stops (-v says more): `{ssh} true`", Tries: RelyLogin},
 			{Text: "repair what the finding names: the settings, the jump host, the name or the route on this side"},
-			{Text: "leave the node alone: it was not asked"},
+			{Text: "do not touch the node: it was not contacted"},
 		},
 		Proof: proveNode + "node_ops_access", Runbook: runbookPage + "operator_ssh_path_broken",
 	}, {
 		Signal: SigOperatorHelperMissing, Reason: ReasonNone,
-		Title: "There is no program to ask the node with", Owner: ownerOperator,
+		Title: "There is no gpuaas-agent to probe the node with", Owner: ownerOperator,
 		Recovery: []Step{
 			{Text: "give the folder of a gpuaas-agent for the node's machine type: `{preflight} --libexec FOLDER`"},
 			{Text: "or correct agent.binary in the profile, where the node has one elsewhere"},
@@ -262,7 +262,7 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "read the agent's post errors: `{ssh} journalctl -u {unit} -n 100 --no-pager`"},
 			{Text: "restore the path for results at the node API; results wait on the node and are posted again"},
-			{Text: "do not mark the workload failed: only the news of it is late"},
+			{Text: "do not mark the workload failed: only its status is late"},
 		},
 		Proof: proveNode + "node_task_roundtrip", Runbook: runbookPage + "node_task_result_post_failed",
 	}, {

@@ -157,13 +157,13 @@ func (r *SignalRow) causeStep(cause string) string {
 		}
 	}
 	if slices.ContainsFunc(r.Recovery, func(step Step) bool { return step.Guess }) {
-		return "repair what is named there as the cause; its words are in the blame above"
+		return "fix the cause that the blame above names"
 	}
 	return ""
 }
 
 // Steps that more than one row or table gives.
 const (
-	stepConsole    = "open the provider's console of {node_host}: is the machine up, does its network work, does its SSH server answer?"
+	stepConsole    = "open the provider's console for {node_host}: is the machine up, does its network work, does its SSH server answer?"
 	stepReadReport = "read the failing fact in the full report (-o wide) and follow the correlation id {correlation_id} through the platform's log"
 )

@@ -76,7 +76,7 @@ const maxBundle = 256 << 20
 var ErrBundle = errors.New("the bundle is not as it was packed")
 
 // ErrNoBundle is what every refusal of a file wraps that is no bundle at all.
-var ErrNoBundle = errors.New("it is no evidence bundle")
+var ErrNoBundle = errors.New("not an evidence bundle")
 
 // Open reads an archive and checks it against its manifest: every file is there, is what it was, and nothing else is.
 // The files' Data is filled in. An error about the contents wraps ErrBundle and names all that is wrong; a file that is
@@ -184,7 +184,7 @@ func isGzip(r *bufio.Reader) error {
 	case len(magic) == 0:
 		return fmt.Errorf("%w: it is empty", ErrNoBundle)
 	case !bytes.Equal(magic, []byte{0x1f, 0x8b}):
-		return fmt.Errorf("%w: it is no gzip file", ErrNoBundle)
+		return fmt.Errorf("%w: not a gzip file", ErrNoBundle)
 	}
 	return nil
 }

@@ -156,8 +156,8 @@ func TestOpenRefusesWhatIsNoBundle(t *testing.T) {
 		want string
 	}{
 		"empty":             {nil, "it is empty"},
-		"text":              {[]byte("root:x:0:0:root:/root:/bin/bash\n"), "no gzip file"},
-		"one byte":          {[]byte{0x1f}, "no gzip file"},
+		"text":              {[]byte("root:x:0:0:root:/root:/bin/bash\n"), "not a gzip file"},
+		"one byte":          {[]byte{0x1f}, "not a gzip file"},
 		"a short text":      {zipped("hello\n"), "no tar archive"},
 		"nothing, zipped":   {zipped(""), "no tar archive"},
 		"a long text":       {zipped(strings.Repeat("hello\n", 500)), "no tar archive"},

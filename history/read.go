@@ -88,7 +88,7 @@ func (s *Store) find(ctx context.Context, id string) (string, error) {
 	case rows.Err() != nil:
 		return "", rows.Err()
 	case len(runs) == 0 || id == "":
-		return "", fmt.Errorf("%w: %q", ErrNone, id)
+		return "", ErrNone // the caller names id
 	case len(runs) > 1 && runs[0] != id:
 		return "", fmt.Errorf("%q may be several: %s", id, strings.Join(runs, ", "))
 	}

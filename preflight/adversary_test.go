@@ -54,7 +54,7 @@ func TestFaultsOffTheList(t *testing.T) {
 			},
 		}, {
 			name: "a name that points elsewhere for the agent only", blame: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, failure: diag.DNSMismatch,
-			says:    "something lies over the agent's view",
+			says:    "something overlays the files that the agent sees",
 			answers: answers{"node_runtime_api_reachability/reach": elsewhereBy("hosts_manual")},
 		}, {
 			name: "an operator who is asked for a certificate got through", blame: diag.HopNodeTerminalReachability,

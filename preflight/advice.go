@@ -15,6 +15,11 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 			s.RuledOut = append(s.RuledOut, e.about)
 		}
 	}
+	if len(r.finding.Evidence) > 0 {
+		if f := c.facts[r.finding.Evidence[0]]; f != nil && f.DNS != nil && f.DNS.Source == "literal" { // there is no name to look up
+			s.RuledOut = append(s.RuledOut, diag.AboutName)
+		}
+	}
 	wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	if wait != nil && wait.TLS != nil && wait.TLS.CertRequested != nil && *wait.TLS.CertRequested {
 		s.RuledOut = append(s.RuledOut, diag.AboutListener)
@@ -89,13 +94,13 @@ var silentRows = map[diag.HopID]struct {
 	diag.HopControlPlaneAccess:       {diag.SigControlPlaneUnreachable, "", "the API did not answer"},
 	diag.HopAllocationBinding:        {diag.SigControlPlaneUnreachable, diag.SidePlatform, "the API did not answer when the allocation was read"},
 	diag.HopNodeHeartbeat:            {diag.SigControlPlaneUnreachable, diag.SidePlatform, "the API did not answer when the node was read"},
-	diag.HopNodeOpsAccess:            {diag.SigOpsSSHFailed, "", "the login on the node did not end in time"},
-	diag.HopNodeRuntimeAPI:           {diag.SigAPIUnreachable, "", "the node's question to its API was not answered in time"},
-	diag.HopNodeTaskRoundtrip:        {diag.SigControlPlaneUnreachable, diag.SidePlatform, "the API did not answer when a task was given to it"},
+	diag.HopNodeOpsAccess:            {diag.SigOpsSSHFailed, "", "the login on the node timed out"},
+	diag.HopNodeRuntimeAPI:           {diag.SigAPIUnreachable, "", "the node's request to its API timed out"},
+	diag.HopNodeTaskRoundtrip:        {diag.SigControlPlaneUnreachable, diag.SidePlatform, "the API did not answer when a task was enqueued"},
 	diag.HopTerminalTokenMint:        {diag.SigControlPlaneUnreachable, diag.SidePlatform, "the API did not answer when a terminal token was asked for"},
 	diag.HopTerminalPublicRoute:      {diag.SigPublicRouteMissing, "", "the public terminal route did not answer"},
 	diag.HopBrowserTerminalWS:        {diag.SigUpgradeFailed, "", "the terminal gateway did not answer in time"},
 	diag.HopTerminalOpenTask:         {diag.SigControlPlaneUnreachable, diag.SidePlatform, "the API did not answer when the terminal session was read"},
-	diag.HopNodeTerminalReachability: {diag.SigNodeStreamTimeout, "", "the node's question to the terminal listener was not answered in time"},
+	diag.HopNodeTerminalReachability: {diag.SigNodeStreamTimeout, "", "the node's request to the terminal listener timed out"},
 	diag.HopAppUserRoute:             {diag.SigAppRouteFailed, "", "the product URL did not answer in time"},
 }

@@ -58,7 +58,7 @@ var claims = [...]struct {
 	},
 	claimOnlyLookup:    {"; at %s it answers, so only the look-up is at fault", nil},
 	claimOnlyAgentSees: {", and only as the agent sees the files", nil},
-	claimAgentView:     {"; a login looks it up rightly, so something lies over the agent's view of the files", nil},
+	claimAgentView:     {"; it resolves correctly from a login, so something overlays the files that the agent sees", nil},
 	claimMachine: {
 		"; nor does anything answer SSH at the node, so it is the machine or its network",
 		func(c *Case, _ *diag.Fact) bool { return !sshSilent(c) || passedFrom(c, Node) },
@@ -72,7 +72,7 @@ var claims = [...]struct {
 		func(c *Case, _ *diag.Fact) bool { return !strayed(c) },
 	},
 	claimKeptSilent: {
-		"; by the gateway's own row the node's stream came and the agent said how its shell fares, so the gateway kept that to itself",
+		"; the gateway's own session row has the node's stream and the state of its shell, so the gateway did not pass it on",
 		func(c *Case, _ *diag.Fact) bool { return !streamCame(c) },
 	},
 	claimStreamRefused: {

@@ -17,7 +17,9 @@ type Env struct {
 	CorrelationID string
 	Token         diag.Secret // operator bearer token
 	Cookie        diag.Secret // edge cookie
-	NodeCA        string      // PEM text of Profile.Trust.NodeCA, for a control with the active bundle
+	// Scrub removes secrets from an error text of the platform. Without it such texts are dropped.
+	Scrub  func(string) string
+	NodeCA string // PEM text of Profile.Trust.NodeCA, for a control with the active bundle
 }
 
 // vars are the values for path templates.

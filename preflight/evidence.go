@@ -36,7 +36,7 @@ func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.Evide
 			continue
 		}
 		cut = cut || f.HTTP.Fields[evidenceTruncated] == "true"
-		items := parseEvidence(f.HTTP.Fields[evidenceItems])
+		items := parseEvidence(f.HTTP.Fields[evidenceItems], e.Scrub)
 		for _, l := range items {
 			if !seen[l] { // a session's evidence is that of its request, too
 				lines = append(lines, l)
@@ -75,8 +75,8 @@ func evidenceRequests(e *Env) []diag.Request {
 }
 
 // parseEvidence reads a JSON list; what is not of the known form is left out, not guessed. Of an item's detail the error
-// is kept, in bounded words.
-func parseEvidence(raw string) []diag.EvidenceLine {
+// is kept, in bounded words and without secrets; it is dropped where scrub, which removes them, is nil.
+func parseEvidence(raw string, scrub func(string) string) []diag.EvidenceLine {
 	var items []struct {
 		diag.EvidenceLine
 		Detail struct {
@@ -92,7 +92,9 @@ func parseEvidence(raw string) []diag.EvidenceLine {
 		lines[i] = it.EvidenceLine
 		code, _ := it.Detail.Code.(string)
 		message, _ := it.Detail.Message.(string)
-		lines[i].Code, lines[i].Error = withoutCredentials(code), withoutCredentials(message)
+		if scrub != nil { // before the text is cut: half a token is no longer known as one
+			lines[i].Code, lines[i].Error = oneLine(scrub(code)), oneLine(scrub(message))
+		}
 	}
 	return lines
 }

@@ -66,26 +66,26 @@ func nodeOpsAccess() Hop {
 // operatorsOwn is the finding of a login that ended on the operator's side, or may have: the node is not blamed for it.
 // nil where the node's own answer, a changed key or silence ended it.
 func operatorsOwn(c *Case, f *diag.Fact) *diag.Finding {
-	sig, why := diag.SigOperatorPathBroken, "the node was not asked"
+	sig, why := diag.SigOperatorPathBroken, "the node was not contacted"
 	switch {
 	case f.Failure == diag.SSHNoKey:
 		sig, why = diag.SigOperatorKeyMissing, "this operator offered no key"
 	case f.Failure == diag.SSHAuth && f.SSH != nil && f.SSH.NotOffered > 0:
 		sig, why = diag.SigOperatorKeyMissing, "the node refused some keys, and was not shown all of this operator's"
 	case f.Failure == diag.SSHHostKeyUnknown:
-		sig, why = diag.SigOperatorHostKeyUnknown, "no host key was accepted on this machine yet"
+		sig, why = diag.SigOperatorHostKeyUnknown, "no host key has been accepted on this machine yet"
 	case f.Failure == diag.SSHSetup && inPhase(f, "exec"):
-		sig, why = diag.SigOperatorHelperMissing, "the login works, and there is no program to ask the node with"
+		sig, why = diag.SigOperatorHelperMissing, "the login works, but there is no gpuaas-agent to probe the node with"
 	case f.Failure.Operator():
 	case inPhase(f, "config", "dns"):
-		why = "the name was not found from this machine, and the node was not asked"
+		why = "the name does not resolve on this machine, so the node was not contacted"
 		if inPhase(f, "config") {
-			why = "the login was not begun"
+			why = "the login was not attempted"
 		}
 	case f.Failure == diag.TCPDenied, f.Failure == diag.TCPNetUnreachable:
-		why = "this machine has no way to the node's network"
+		why = "this machine has no route to the node's network"
 	case f.Failure == diag.TCPNoRoute && !silentNode(c):
-		why = "there is no route to it from this machine, or a firewall says so; the node is not known to be silent"
+		why = "there is no route to it from this machine, or a firewall rejected the connection; the node itself may be fine"
 	default:
 		return nil
 	}

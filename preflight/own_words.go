@@ -2,9 +2,9 @@ package preflight
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -56,7 +56,7 @@ func withOwnWords(c *Case, hop diag.HopID, findings []diag.Finding) {
 			if f.Cause = words; strings.Contains(f.Text, words) {
 				continue
 			}
-			f.Text += fmt.Sprintf("; %s says of this very task: %s", who, words)
+			f.Text += fmt.Sprintf("; %s says about this task: %s", who, words)
 		}
 	}
 }
@@ -102,26 +102,14 @@ func entryWords(e *diag.RecordEntry) string {
 	return string(e.Failure)
 }
 
-// oneLine is text without line ends and control characters, of bounded length.
+// oneLine is text on one line of bounded length, without characters that a terminal obeys or that change how others
+// read.
 func oneLine(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+	}), " ")
 	if runes := []rune(text); len(runes) > maxCause {
 		return "..." + string(runes[len(runes)-maxCause+3:])
 	}
 	return text
-}
-
-// credential is what error texts of others may hold and a report must not: a value behind a telling name, and runs that
-// nobody typed.
-var credential = regexp.MustCompile(`(?i)\b(bearer|basic|token|password|passwd|secret|cookie|authorization|api[_-]?key)(["']?\s*[:=]\s*|\s+)((bearer|basic)\s+)?\S+|\b[A-Za-z0-9+_-]{32,}={0,2}`)
-
-// withoutCredentials is the text of somebody's error as a report may keep it: bounded, without what looks like a secret.
-func withoutCredentials(text string) string {
-	words := strings.Fields(text)
-	for i, w := range words {
-		if bare, _, cut := diag.BareURL(strings.Trim(w, `"':,;()`)); cut {
-			words[i] = bare
-		}
-	}
-	return oneLine(credential.ReplaceAllString(strings.Join(words, " "), diag.Redacted))
 }

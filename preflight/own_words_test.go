@@ -1,13 +1,18 @@
 package preflight
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
+
+// scrub is what the tool gives an Env.
+func scrub(text string) string { return probe.ScrubLine(text, nil) }
 
 const emfile = "connect the node stream: dial tcp 192.0.2.10:18443: socket: too many open files"
 
@@ -95,7 +100,7 @@ func TestEvidenceKeepsTheError(t *testing.T) {
 		`","payload":"kept there"}},` +
 		`{"at":"2026-01-02T12:00:00Z","kind":"x","detail":{"message":"token=canary-1 Authorization: Bearer canary-2\nGET \"https://h/p?login=canary-3\" ` +
 		`eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9canary4"}},{"at":"2026-01-02T12:00:00Z","kind":"y","detail":{"code":7,"message":["canary-5"]}}]`
-	lines := parseEvidence(raw)
+	lines := parseEvidence(raw, scrub)
 	if len(lines) != 3 {
 		t.Fatalf("%d lines", len(lines))
 	}
@@ -109,5 +114,44 @@ func TestEvidenceKeepsTheError(t *testing.T) {
 	}
 	if !lines[0].At.Equal(noon.Truncate(time.Second)) || lines[0].TaskID != "task-9" {
 		t.Errorf("%+v", lines[0])
+	}
+}
+
+// TestEvidenceKeepsNoSecret: the error of somebody's evidence comes without secrets, in every form in which errors hold
+// them, and without characters that a terminal obeys; ids and plain words stay. Nothing of it is kept where nobody removes
+// secrets.
+func TestEvidenceKeepsNoSecret(t *testing.T) {
+	const canary = "canary-1f9C"
+	for _, message := range []string{
+		"access_token=" + canary, "client_secret: " + canary, "GPUAAS_ENROLLMENT_TOKEN=" + canary, `{"refresh_token":"` + canary + `"}`,
+		"Cookie: a=1; session=" + canary, "Set-Cookie: s=" + canary + "; HttpOnly", "Authorization: Token " + canary,
+		"Authorization: Digest username=x, response=" + canary, "x-api-key: " + canary, "gpuaas.terminal.v1, bearer." + canary,
+		"postgres://u:" + canary + "@db/x: refused", "url=https://u:" + canary + "@h/p", "GET https://h/p?sig=" + canary + ": EOF",
+		"-----BEGIN PRIVATE KEY-----\nMIIE/" + canary + "\nAAA" + canary + "\n-----END PRIVATE KEY-----",
+		"-----BEGIN EC PRIVATE KEY-----\n" + canary, strings.Repeat("x ", 300) + "token=" + canary + strings.Repeat(" y", 94),
+	} {
+		item, err := json.Marshal([]map[string]any{{"kind": "task.failed", "detail": map[string]string{"message": message, "code": message}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := parseEvidence(string(item), scrub)
+		if len(lines) != 1 || lines[0].Error == "" {
+			t.Fatalf("%q: %+v", message, lines)
+		}
+		if text := lines[0].Error + lines[0].Code; strings.Contains(text, "1f9C") {
+			t.Errorf("%q is kept as %q", message, text)
+		}
+		if l := parseEvidence(string(item), nil)[0]; l.Error+l.Code != "" {
+			t.Errorf("without a scrubber %q is kept", l.Error+l.Code)
+		}
+	}
+	const plain = "task-0123456789abcdef0123456789abcdef: the recovery token is expired: dial tcp 192.0.2.10:18443: connect: connection refused"
+	if got := parseEvidence(`[{"detail":{"message":"`+plain+`"}}]`, scrub)[0].Error; got != plain {
+		t.Errorf("%q", got)
+	}
+	for _, r := range parseEvidence(`[{"detail":{"message":"\u001b[31mred\u202e\u009b31m\u2028\u200b\u007f"}}]`, scrub)[0].Error {
+		if r < ' ' || r >= 0x7f {
+			t.Errorf("%U is kept", r)
+		}
 	}
 }

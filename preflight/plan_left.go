@@ -119,7 +119,7 @@ func notGiven(h *Hop, s Step, p profile.Profile, o Options) string {
 	case s.From == Platform && p.PlatformSSH.Host == "":
 		return "the profile has no platform_ssh.host"
 	case s.Name == stepUpgrade && p.App.Websocket == "" && p.Mapping.Field(fieldWebsocket) == "":
-		return "nobody says that workloads here use a WebSocket (app.websocket in the profile)"
+		return "neither platform nor profile says that workloads use a WebSocket (app.websocket)"
 	case s.Name == stepHeaders && (p.App.HeadersPath == "" || len(p.App.InjectedHeaders) == 0):
 		return "the profile names no headers that the edge injects (app.injected_headers, app.headers_path)"
 	case s.From == Node && !o.SSH:

@@ -78,17 +78,20 @@ func beside(v *diag.Verdict, k *diag.Classification) string {
 		return ""
 	}
 	blame := fmt.Sprintf("the blame is %s (%s)", v.Blame.Hop, v.Blame.Signal)
+	if namedBy(k.Because[0]) == string(v.Blame.Hop) {
+		return blame + "; this reason is of the same finding"
+	}
 	for _, b := range v.OtherFindings {
 		if slices.Contains(row.With, b.Hop) {
-			return fmt.Sprintf("%s; this reason is of another fault, at %s, and presses more", blame, b.Hop)
+			return fmt.Sprintf("%s; this reason is a different fault, at %s, and more urgent", blame, b.Hop)
 		}
 	}
 	for _, s := range v.Symptoms {
 		if slices.Contains(row.With, s) {
-			return fmt.Sprintf("%s, and %s fails with it; this reason is what is behind both", blame, s)
+			return fmt.Sprintf("%s, and %s fails with it; this reason explains both", blame, s)
 		}
 	}
-	return fmt.Sprintf("%s; this reason is of another fault, named by %s", blame, namedBy(k.Because[0]))
+	return fmt.Sprintf("%s; this reason is a different fault, named by %s", blame, namedBy(k.Because[0]))
 }
 
 // namedBy is who names a reason, by the head of its evidence.

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,24 +34,21 @@ func (e *FileError) Error() string {
 // ReadFile reads one profile file strictly. The second value gives the line of every value by dotted key. The error
 // joins one *FileError per mistake, in the order of the lines.
 func ReadFile(path string) (Profile, map[string]int, error) {
-	f, err := openInput(path)
+	f, err := openOwn(context.Background(), path)
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	data, err := readInput(f, maxProfile)
-	switch {
-	case err != nil:
-		return Profile{}, nil, fmt.Errorf("read profile %s: %w", path, err)
-	case len(data) > maxProfile:
-		return Profile{}, nil, &FileError{Path: path, Message: fmt.Sprintf("is larger than %d bytes; is it a profile?", maxProfile)}
+	data, err := f.read(maxFile)
+	if err != nil {
+		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
 	p, lines, err := parse(path, data)
 	if err != nil {
 		return Profile{}, nil, err
 	}
 	if p.Auth.TokenCommand != nil || p.Auth.EdgeCookieCommand != nil {
-		if err := mayCommand(f); err != nil { // a line is not known where the command came by a merge key
+		if err := mayCommand(f.File); err != nil { // a line is not known where the command came by a merge key
 			return Profile{}, nil, &FileError{path, max(lines["auth.token_command"], lines["auth.edge_cookie_command"]), err.Error()}
 		}
 	}

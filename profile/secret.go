@@ -35,10 +35,10 @@ const othersMay os.FileMode = 0o077
 const othersWrite os.FileMode = 0o022
 
 // ReadSecret reads the secret that is the whole text of a file, without the line break at its end. A regular file
-// that its group or others can use is refused; a pipe (such as /dev/stdin) is taken as it is. No error holds any
-// part of the text.
-func ReadSecret(path string) (diag.Secret, error) {
-	f, err := openInput(path)
+// that its group or others can use is refused; a pipe (such as /dev/stdin) is taken as it is, and is empty where nobody
+// writes to it. No error holds any part of the text. When ctx ends, the error is ctx's own.
+func ReadSecret(ctx context.Context, path string) (diag.Secret, error) {
+	f, err := openOwn(ctx, path)
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret: %w", err)
 	}
@@ -53,8 +53,13 @@ func ReadSecret(path string) (diag.Secret, error) {
 	case mode.IsRegular() && mode.Perm()&othersMay != 0:
 		return diag.Secret{}, fmt.Errorf("secret file %s is open to others (mode %04o); run: chmod 600 %s", path, mode.Perm(), path)
 	}
-	data, err := readInput(f, maxSecret)
-	if err != nil {
+	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	switch {
+	case ctx.Err() != nil:
+		return diag.Secret{}, ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return diag.Secret{}, fmt.Errorf("read secret %s: the pipe did not end within %s", path, filePatience)
+	case err != nil:
 		return diag.Secret{}, fmt.Errorf("read secret %s: %w", path, err)
 	}
 	return oneSecret("secret file "+path, data)
@@ -148,7 +153,7 @@ func ReadCA(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := ReadInput(path)
+	text, err := ReadOwn(path)
 	if err != nil {
 		return "", err
 	}

@@ -35,7 +35,7 @@ func TestReadSecret(t *testing.T) {
 			if err := os.Chmod(path, c.mode); err != nil { // the umask does not apply
 				t.Fatal(err)
 			}
-			s, err := ReadSecret(path)
+			s, err := ReadSecret(t.Context(), path)
 			if c.want == "" {
 				if err != nil || s.Reveal() != canary {
 					t.Fatalf("got %q, %v", s.Reveal(), err)
@@ -50,10 +50,10 @@ func TestReadSecret(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ReadSecret(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a folder") {
+	if _, err := ReadSecret(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a folder") {
 		t.Errorf("a folder: %v", err)
 	}
-	if _, err := ReadSecret(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(unwrapAll(err)) {
+	if _, err := ReadSecret(t.Context(), filepath.Join(t.TempDir(), "none")); !os.IsNotExist(unwrapAll(err)) {
 		t.Errorf("a missing file: %v", err)
 	}
 }

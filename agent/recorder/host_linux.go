@@ -24,7 +24,7 @@ func open(path string, how int) (File, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = &os.PathError{Op: "open", Path: path, Err: errors.New("it is no regular file")}
+		err = &os.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -140,4 +140,4 @@ func sawOf(d *drill.Drill) string {
 }
 
 // junitSeconds is a duration as JUnit has it: seconds with milliseconds.
-func junitSeconds(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
+func junitSeconds(ms int64) string { return strconv.FormatFloat(float64(max(ms, 0))/1000, 'f', 3, 64) }

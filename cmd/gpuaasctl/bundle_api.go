@@ -117,7 +117,7 @@ func operatorClient(p profile.Profile) (*http.Client, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if p.Trust.OperatorCA != "" {
-		text, err := profile.ReadInput(p.Trust.OperatorCA)
+		text, err := profile.ReadOwn(p.Trust.OperatorCA)
 		if err != nil {
 			return nil, fmt.Errorf("trust.operator_ca: %w", err)
 		}

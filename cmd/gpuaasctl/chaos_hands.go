@@ -74,11 +74,11 @@ func (j *job) authority() (*chaos.Authority, error) {
 	if c.CACert == "" || c.CAKey == "" {
 		return nil, nil
 	}
-	cert, err := profile.ReadInput(c.CACert)
+	cert, err := profile.ReadOwn(c.CACert)
 	if err != nil {
 		return nil, fmt.Errorf("chaos.ca_cert: %w", err)
 	}
-	key, err := profile.ReadInput(c.CAKey)
+	key, err := profile.ReadOwn(c.CAKey)
 	if err != nil {
 		return nil, fmt.Errorf("chaos.ca_key: %w", err)
 	}

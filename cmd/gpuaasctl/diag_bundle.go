@@ -220,8 +220,8 @@ func newBundleVerify(a *app) *cobra.Command {
 		Short: "Check a bundle against its manifest",
 		Long: `Reads every file of a bundle and compares it with the manifest's digest.
 
-Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read or is no bundle, 3 it is not as it was packed (what differs is named;
-with -o json the document says so).`,
+Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read or is not a bundle, 3 it is not as it was packed
+(what differs is named; with -o json the document says so).`,
 		Example: `  gpuaasctl diag bundle verify case-4711.tar.gz`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

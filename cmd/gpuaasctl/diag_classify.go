@@ -69,7 +69,7 @@ warning), 130 interrupted.`,
 
 // classify reads a file, or walks a node, and says the reason.
 func (a *app) classify(cmd *cobra.Command, o *classifyOptions, what string) error {
-	doc, err := a.classifyFile(what)
+	doc, err := a.classifyFile(cmd.Context(), what)
 	if doc == nil && err == nil {
 		doc, err = a.classifyNode(cmd, o, what)
 	}
@@ -114,7 +114,7 @@ func (a *app) classifyNode(cmd *cobra.Command, o *classifyOptions, node string) 
 	}
 	j.Env.Subject = preflight.NewSubject(j.Env.Profile, node, o.target.nodeHost, o.allocationID, "")
 	if err := j.needHost(); err != nil && j.Env.Profile.APIBase == "" {
-		return nil, usagef("%s is no file, and %w", node, err)
+		return nil, usagef("%s is not a file, and %w", node, err)
 	}
 	j.Plan = preflight.NewPlan(j.Env.Profile, j.Env.Subject, preflight.Options{
 		Token: !j.Env.Token.IsZero(), SSH: j.Env.Subject.NodeHost != "",

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,14 +19,14 @@ import (
 
 // classifyFile classifies what a file or a folder holds; nil when there is no such file. What is wrong with it is the
 // caller's to repair: exit 2.
-func (a *app) classifyFile(path string) (*classified, error) {
+func (a *app) classifyFile(ctx context.Context, path string) (*classified, error) {
 	if !isFile(path) {
 		if strings.ContainsRune(path, filepath.Separator) {
 			return nil, usagef("%s: there is no such file", path)
 		}
 		return nil, nil //nolint:nilnil // not a file: the caller looks for a node
 	}
-	doc, err := a.classifyAt(path)
+	doc, err := a.classifyAt(ctx, path)
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("%s: %w", path, err)}
 	}
@@ -33,7 +34,7 @@ func (a *app) classifyFile(path string) (*classified, error) {
 	return doc, nil
 }
 
-func (a *app) classifyAt(path string) (*classified, error) {
+func (a *app) classifyAt(ctx context.Context, path string) (*classified, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		f, err := record.Read(os.DirFS(path))
 		if err != nil {
@@ -41,7 +42,7 @@ func (a *app) classifyAt(path string) (*classified, error) {
 		}
 		return classifyRecord(&f), nil
 	}
-	data, err := a.readAll(path)
+	data, err := a.readAll(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func TestClassifyARecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, what := range []string{dir, path} {
-		doc, err := (&app{}).classifyFile(what)
+		doc, err := (&app{}).classifyFile(t.Context(), what)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestClassifyARecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, what := range []string{dir, path} {
-		doc, err := (&app{}).classifyFile(what)
+		doc, err := (&app{}).classifyFile(t.Context(), what)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestClassifyARecordAsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{shown.String(), plain.String()} {
-		doc, err := (&app{stdin: strings.NewReader(text)}).classifyFile("-")
+		doc, err := (&app{stdin: strings.NewReader(text)}).classifyFile(t.Context(), "-")
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, text)
 		}

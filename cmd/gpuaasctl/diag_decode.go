@@ -24,7 +24,8 @@ func newDiagDecode(a *app) *cobra.Command {
 mounted: the record is found below it, and no link on that disk, be it to an absolute path, leads out of it. Slots that
 are torn or flipped are reported, never trusted.
 
-Exit codes: 0 read, 2 usage, or FILE is no record, 3 read, and the record is damaged or says that it is degraded, 5 nothing could be read.`,
+Exit codes: 0 read, 2 usage, or FILE is not a record, 3 read, and the record is damaged or says that it is degraded,
+5 nothing could be read.`,
 		Example: `  gpuaasctl diag decode ./record
   gpuaasctl diag decode /mnt/copy/diag -o json
   gpuaasctl diag decode --root /mnt/dead-node`,
@@ -59,7 +60,7 @@ Exit codes: 0 read, 2 usage, or FILE is no record, 3 read, and the record is dam
 }
 
 // errNoRecord is wrapped by every refusal of a path that leads to no record.
-var errNoRecord = errors.New("it is no node record")
+var errNoRecord = errors.New("not a node record")
 
 // isRecord refuses a file of size bytes that holds nothing of a record, be it a damaged one. A record of empty slots alone
 // is one in which nothing was written yet.
@@ -83,7 +84,7 @@ func readRecordAt(root, path string) (diag.RecordFacts, error) {
 	shown := path
 	if root != "" {
 		if st, err := os.Stat(root); err == nil && !st.IsDir() {
-			return diag.RecordFacts{}, fmt.Errorf("--root %s: %w: it is no folder", root, errNoRecord)
+			return diag.RecordFacts{}, fmt.Errorf("--root %s: %w: not a folder", root, errNoRecord)
 		} else if errors.Is(err, fs.ErrNotExist) {
 			return diag.RecordFacts{}, fmt.Errorf("--root %s: %w: there is no such folder", root, errNoRecord)
 		}
@@ -104,7 +105,7 @@ func readRecordAt(root, path string) (diag.RecordFacts, error) {
 		return diag.RecordFacts{}, err
 	}
 	if !st.IsDir() && !st.Mode().IsRegular() {
-		return diag.RecordFacts{}, fmt.Errorf("%s: %w: it is no regular file", shown, errNoRecord)
+		return diag.RecordFacts{}, fmt.Errorf("%s: %w: not a regular file", shown, errNoRecord)
 	}
 	read, folder := func(fsys fs.FS) (diag.RecordFacts, error) { return record.ReadFile(fsys, filepath.Base(path)) }, filepath.Dir(path)
 	if st.IsDir() {

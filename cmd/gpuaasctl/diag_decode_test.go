@@ -37,7 +37,7 @@ func TestWhatIsNoRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := readRecordAt("", path)
-		if (c.want != "") != errors.Is(err, errNoRecord) || err != nil && !strings.Contains(err.Error(), path+": it is no node record: ") ||
+		if (c.want != "") != errors.Is(err, errNoRecord) || err != nil && !strings.Contains(err.Error(), path+": not a node record: ") ||
 			c.want != "" && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
@@ -52,7 +52,7 @@ func TestOpenFileNeverWaits(t *testing.T) {
 	}
 	done := make(chan error, 2)
 	go func() {
-		_, err := (&app{}).readAll(pipe)
+		_, err := (&app{}).readAll(t.Context(), pipe)
 		done <- err
 	}()
 	select {

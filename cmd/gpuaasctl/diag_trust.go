@@ -41,7 +41,7 @@ Exit codes: 0 all links match, 2 usage or configuration, 3 a link does not match
 			case replay != "" && len(args) > 0:
 				return usagef("give NODE or --replay FILE, not both")
 			case replay != "":
-				return a.replayTrust(replay, output)
+				return a.replayTrust(cmd.Context(), replay, output)
 			case len(args) == 0:
 				return &usageError{err: fmt.Errorf("NODE is missing: which node's trust is to be explained?"), command: cmd.CommandPath()}
 			}
@@ -127,8 +127,8 @@ func askTrust(ctx context.Context, places map[string]preflight.Vantage, host boo
 }
 
 // replayTrust explains a report of `preflight` or of this command once more. Nothing is measured.
-func (a *app) replayTrust(path, output string) error {
-	data, err := a.readAll(path)
+func (a *app) replayTrust(ctx context.Context, path, output string) error {
+	data, err := a.readAll(ctx, path)
 	if err != nil {
 		return &usageError{err: err}
 	}

@@ -57,10 +57,10 @@ func codeOf(err error) int {
 		return exitPass
 	case errors.As(err, &verdict):
 		return verdict.code
+	case errors.Is(err, context.Canceled): // also where a file was waited for
+		return exitInterrupted
 	case errors.As(err, &usage), errors.As(err, &file), errors.As(err, &input), errors.As(err, &missing):
 		return exitUsage
-	case errors.Is(err, context.Canceled):
-		return exitInterrupted
 	case errors.As(err, &failed):
 		return exitFailed
 	}

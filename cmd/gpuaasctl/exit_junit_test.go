@@ -52,7 +52,7 @@ func TestJUnitOfEveryRecording(t *testing.T) {
 	}
 	a := &app{stderr: io.Discard, env: func(string) string { return "" }}
 	for _, path := range walks {
-		data, err := a.readAll(path)
+		data, err := a.readAll(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}

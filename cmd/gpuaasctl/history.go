@@ -134,7 +134,7 @@ func (a *app) kept(ctx context.Context, id string) (r *diag.Report, err error) {
 		return err
 	})
 	if errors.Is(err, history.ErrNone) {
-		err = &usageError{err: err, command: "gpuaasctl history list"}
+		err = &usageError{err: fmt.Errorf("%s: %w", id, err), command: "gpuaasctl history list"}
 	}
 	return r, err
 }
@@ -144,7 +144,7 @@ func (a *app) keptOrFile(ctx context.Context, arg string) (*diag.Report, error) 
 	if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) && arg != "-" {
 		return a.kept(ctx, arg)
 	}
-	data, err := a.readAll(arg)
+	data, err := a.readAll(ctx, arg)
 	if err != nil {
 		return nil, &usageError{err: err}
 	}

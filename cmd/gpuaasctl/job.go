@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -42,7 +43,7 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	if err := errors.Join(errOnly, errSkip, checkIDs(o), checkDeadline(o.deadline), checkReportPath(o.report)); err != nil {
 		return nil, &usageError{err: err, command: cmd.CommandPath()}
 	}
-	if err := o.baseline.read(a, o.failOn); err != nil {
+	if err := o.baseline.read(cmd.Context(), a, o.failOn); err != nil {
 		return nil, err
 	}
 	if _, err := a.historyOff(); err != nil {
@@ -68,6 +69,7 @@ func (a *app) prepare(cmd *cobra.Command, o *preflightOptions) (*job, error) {
 	}
 	j.Env.Subject.CorrelationID = o.correlationID // the walk itself goes out under an id of its own
 	j.Env.CorrelationID = preflight.NewID("preflight")
+	j.Env.Scrub = func(s string) string { return probe.ScrubLine(s, nil) }
 	j.Plan = preflight.NewPlan(p, j.Env.Subject, preflight.Options{
 		Only: only, Skip: skip, Session: o.session,
 		Token: !j.Env.Token.IsZero() || len(p.Auth.TokenCommand) > 0, SSH: j.Env.Subject.NodeHost != "",
@@ -121,7 +123,7 @@ func (j *job) secrets(ctx context.Context, p profile.Profile, run bool) error {
 		switch {
 		case path != "":
 			key += "_file"
-			s, err = profile.ReadSecret(path)
+			s, err = profile.ReadSecret(ctx, path)
 		case len(command) > 0 && run:
 			key += "_command"
 			s, err = profile.RunSecret(ctx, command)

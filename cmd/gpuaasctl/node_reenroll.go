@@ -269,7 +269,7 @@ func (j *job) carry(ctx context.Context, place preflight.Vantage, bundle []byte,
 	}
 	f, p := login(ctx, place, j.Env.Subject.NodeHost), j.Env.Profile.Agent
 	if f.SSH == nil || f.SSH.HelperPath == "" {
-		return fmt.Errorf("carry the bundle to %s: no helper of ours runs there: %s %s", j.Env.Subject.NodeID, f.Failure, f.Detail)
+		return fmt.Errorf("carry the bundle to %s: no gpuaas-agent helper runs there: %s %s", j.Env.Subject.NodeID, f.Failure, f.Detail)
 	}
 	helper := f.SSH.HelperPath
 	said, err := node.Run(ctx, vantage.Script{Text: carryScript, Args: []string{helper, p.Unit, "--dir", p.Dir, "--env-file", p.EnvFile}, Input: bundle})

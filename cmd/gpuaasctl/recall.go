@@ -49,7 +49,7 @@ func (b *baselineFlag) add(cmd *cobra.Command) {
 }
 
 // read reads a baseline that is a file. Under --fail-on regression the last good walk is the one that is meant.
-func (b *baselineFlag) read(a *app, failOn string) error {
+func (b *baselineFlag) read(ctx context.Context, a *app, failOn string) error {
 	if b.name == "" && failOn == failOnRegression {
 		b.name = diag.LastGood
 	}
@@ -59,7 +59,7 @@ func (b *baselineFlag) read(a *app, failOn string) error {
 	if b.name == "-" {
 		return usagef("--baseline: want a file or %s", diag.LastGood)
 	}
-	data, err := a.readAll(b.name)
+	data, err := a.readAll(ctx, b.name)
 	if err == nil {
 		b.file, err = parseReport(data)
 	}

@@ -33,7 +33,7 @@ func TestLookingIsNotAccepting(t *testing.T) {
 		began = began.Add(time.Minute)
 		r.Run.ID, r.Run.StartedAt, r.Run.EndedAt = "run-"+run, diag.At(began), diag.At(began.Add(time.Second))
 		b := &baselineFlag{}
-		if err := b.read(a, failOn); err != nil {
+		if err := b.read(t.Context(), a, failOn); err != nil {
 			t.Fatal(err)
 		}
 		m := a.recall(t.Context(), r.Subject, r.Plan, true)

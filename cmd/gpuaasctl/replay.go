@@ -26,8 +26,8 @@ func newReplay(a *app) *cobra.Command {
 		Short: "Judge the facts of a recorded report again",
 		Long: `Judges the facts of a recorded report (FILE, or - for stdin) again. Nothing is measured: the same facts and the same
 rules give the same verdict. Where other rules made the file's verdict and today's differ, one line on stderr and the
-field "replayed" of the JSON name both. What it says to have changed stays as it was, unless --baseline compares it anew. Exit codes
-are those of preflight; a file that is no valid report is 2.`,
+field "replayed" of the JSON name both. Its list of changes stays as it was, unless --baseline compares it again. Exit
+codes are those of preflight; a file that is not a valid report is 2.`,
 		Example: `  gpuaasctl preflight replay preflight.json
   gpuaasctl preflight replay - -o json <preflight.json
   gpuaasctl preflight replay after.json --baseline before.json --fail-on regression`,
@@ -44,7 +44,7 @@ are those of preflight; a file that is no valid report is 2.`,
 
 // replay reads, judges and renders. Whatever is wrong with the file is the caller's to repair: exit 2.
 func (a *app) replay(ctx context.Context, path, output, fail string, baseline *baselineFlag) error {
-	data, err := a.readAll(path)
+	data, err := a.readAll(ctx, path)
 	if err != nil {
 		return &usageError{err: err}
 	}
@@ -98,7 +98,7 @@ func statedWords(s diag.StatedVerdict) string {
 
 // compareReplay gives a replayed report a diff, where one is asked for.
 func (a *app) compareReplay(ctx context.Context, r *diag.Report, fail string, baseline *baselineFlag) error {
-	if err := baseline.read(a, fail); err != nil || baseline.name == "" {
+	if err := baseline.read(ctx, a, fail); err != nil || baseline.name == "" {
 		return err
 	}
 	m := a.recall(ctx, r.Subject, r.Plan, false)
@@ -107,8 +107,27 @@ func (a *app) compareReplay(ctx context.Context, r *diag.Report, fail string, ba
 	return nil
 }
 
-// readAll reads a file, or stdin for "-".
-func (a *app) readAll(path string) ([]byte, error) {
+// readAll reads a file, or stdin for "-". It stops waiting for a pipe or a terminal when ctx ends.
+func (a *app) readAll(ctx context.Context, path string) ([]byte, error) {
+	type text struct {
+		data []byte
+		err  error
+	}
+	done := make(chan text, 1)
+	go func() {
+		data, err := a.readFile(path)
+		done <- text{data, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case t := <-done:
+		return t.data, t.err
+	}
+}
+
+// readFile reads at most maxReport bytes.
+func (a *app) readFile(path string) ([]byte, error) {
 	in := a.stdin
 	if path != "-" {
 		f, err := openFile(path)

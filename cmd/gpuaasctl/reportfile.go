@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
@@ -82,11 +84,20 @@ func isDevice(path string) bool {
 	return err == nil && (strings.HasPrefix(abs, "/dev/") || strings.HasPrefix(abs, "/proc/"))
 }
 
+// pipePatience bounds the wait for the reader of a pipe that stopped reading.
+const pipePatience = 5 * time.Second
+
+// appendTo writes to what is there. It fails at once for a pipe that no process reads, and after pipePatience for one
+// whose reader takes nothing.
 func appendTo(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return fmt.Errorf("%s: no process reads this pipe", path)
+	}
 	if err != nil {
 		return err
 	}
+	_ = f.SetWriteDeadline(time.Now().Add(pipePatience)) // a plain file has no deadline and needs none
 	_, err = f.Write(data)
 	return errors.Join(err, f.Close())
 }

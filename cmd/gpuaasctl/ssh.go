@@ -72,7 +72,7 @@ func (a *app) trust(cmd *cobra.Command, node string, o *trustOptions) error {
 	cfg := nodeConfig(p, node, o.host)
 	mistyped := func(err error) error { // NODE may be a host as well: only one that nobody finds is a mistake
 		if near := p.OtherNodes(node); err != nil && near != "" && o.host == "" && vantage.NotFound(err) {
-			return usagef("%s is no node of the profile (it has %s), nor a host that can be found: %w", node, near, err)
+			return usagef("%s is not a node of the profile (it has %s), nor a host that can be found: %w", node, near, err)
 		}
 		return err
 	}

@@ -103,7 +103,7 @@ func (r *reading) file(fsys fs.FS, name, of string, slots int) error {
 	if st, err := fs.Stat(fsys, name); err != nil { // before it is opened: that of a pipe would wait
 		return err
 	} else if !st.Mode().IsRegular() {
-		return &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")}
+		return &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
 	}
 	file, err := fsys.Open(name)
 	if err != nil {

@@ -320,7 +320,7 @@ func skipped() *diag.Report {
 // hostile: a node that answers with escapes, markup and very long words.
 func hostile() *diag.Report {
 	r := threeFaults()
-	evil := "\x1b[2J\x1b]0;owned\x07 \u009b31m \u202egnp.exe <script>&]]></x> | `rm -rf` \x00 " + strings.Repeat("長い", 60)
+	evil := "\x1b[2J\x1b]0;owned\x07 \u009b31m \u202egnp.exe <script>&]]></x> | `rm -rf` \x00\ufffe\uffff " + strings.Repeat("長い", 60)
 	h := hop(r, diag.HopNodeReadiness)
 	h.Text = evil
 	r.Verdict.Blame.Text = evil

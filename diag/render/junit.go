@@ -199,5 +199,5 @@ func junitText(r *diag.Report, h *diag.HopResult) string {
 	return strings.Join(lines, "\n")
 }
 
-// secondsOf is a duration as JUnit has it: seconds with milliseconds.
-func secondsOf(d diag.Millis) string { return strconv.FormatFloat(float64(d)/1000, 'f', 3, 64) }
+// secondsOf is a duration as JUnit has it: seconds with milliseconds. The negative one of a foreign file is 0.
+func secondsOf(d diag.Millis) string { return strconv.FormatFloat(float64(max(d, 0))/1000, 'f', 3, 64) }

@@ -361,3 +361,13 @@ func TestUTF8(t *testing.T) {
 		}
 	}
 }
+
+// TestJUnitOfAForeignReport: texts that no XML document may hold, and a clock that ran backwards, make no file that a CI
+// refuses.
+func TestJUnitOfAForeignReport(t *testing.T) {
+	r := hostile()
+	r.Run.DurationMS, hop(r, diag.HopNodeReadiness).DurationMS = -5, -7
+	if err := xunit.Check([]byte(rendered(t, r, Options{Format: JUnit}))); err != nil {
+		t.Error(err)
+	}
+}

@@ -58,15 +58,15 @@ func (m *markdown) signal(s *diag.SignalRow) {
 func onlyIf(step *diag.Step) string {
 	switch {
 	case step.Side == diag.SidePlatform:
-		return "where the control plane answers wrongly, or answers nobody: "
+		return "if the control plane answers with errors, or not at all: "
 	case step.Side == diag.SideOperator:
-		return "where nothing speaks for a fault of the control plane: "
+		return "if there is no sign of a control plane fault: "
 	case step.On != "":
 		return "for " + string(step.On) + ": "
 	case step.When == diag.RelyTasks:
-		return "where the agent takes no tasks: "
+		return "if the agent takes no tasks: "
 	case step.Guess:
-		return "where nobody wrote down the cause: "
+		return "if no error was recorded: "
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ import (
 func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain": "plain", "größe 長": "größe 長", "a\nb\tc": "a b c", "\x1b[31mred": `\x1b[31mred`,
-		"\u009b1m": `\x9b1m`, "a\u202eb": `a\u202eb`, "\x7f": `\x7f`, "\x00": `\x00`, "\xff": "\ufffd",
+		"\u009b1m": `\x9b1m`, "a\u202eb": `a\u202eb`, "\x7f": `\x7f`, "\x00": `\x00`, "\xff": "\ufffd", "a\ufffeb\uffff": `a\ufffeb\uffff`,
 	} {
 		if got := Clean(in); got != want {
 			t.Errorf("Clean(%q) is %q, want %q", in, got, want)

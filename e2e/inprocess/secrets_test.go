@@ -244,7 +244,7 @@ func TestNoSecretInErrors(t *testing.T) {
 	for name, text := range map[string]string{"two lines": "canary-first\ncanary-second\n", "a control character": "canary-\x01\n"} {
 		path := filepath.Join(t.TempDir(), "secret")
 		write(t, path, text)
-		if _, err := profile.ReadSecret(path); err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), path) {
+		if _, err := profile.ReadSecret(t.Context(), path); err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

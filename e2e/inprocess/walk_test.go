@@ -30,6 +30,9 @@ type job struct {
 	took, closeTook time.Duration
 }
 
+// scrub is what the tool gives an Env.
+func scrub(text string) string { return probe.ScrubLine(text, nil) }
+
 // prepare reads the profile and makes vantages of its own for one walk.
 func (w *world) prepare(t testing.TB) *job {
 	t.Helper()
@@ -38,8 +41,8 @@ func (w *world) prepare(t testing.TB) *job {
 		t.Fatal(err)
 	}
 	j := &job{began: time.Now()}
-	token, errToken := profile.ReadSecret(p.Auth.TokenFile)
-	cookie, errCookie := profile.ReadSecret(p.Auth.EdgeCookieFile)
+	token, errToken := profile.ReadSecret(t.Context(), p.Auth.TokenFile)
+	cookie, errCookie := profile.ReadSecret(t.Context(), p.Auth.EdgeCookieFile)
 	ca, errCA := os.ReadFile(p.Trust.NodeCA)
 	for _, err := range []error{errToken, errCookie, errCA} {
 		if err != nil {
@@ -47,7 +50,7 @@ func (w *world) prepare(t testing.TB) *job {
 		}
 	}
 	p = p.WithDefaults()
-	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, nodeID, "", alloc, ""), CorrelationID: fmt.Sprintf("walk-%d", j.began.UnixNano()),
+	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, nodeID, "", alloc, ""), Scrub: scrub, CorrelationID: fmt.Sprintf("walk-%d", j.began.UnixNano()),
 		Token: token, Cookie: cookie, NodeCA: string(ca)}
 	j.plan = preflight.NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true})
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})

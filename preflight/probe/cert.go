@@ -82,9 +82,13 @@ func readPEM(name string) ([]byte, error) {
 	}
 	defer file.Close()
 	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, errors.Join(err, &os.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")})
+		return nil, errors.Join(err, &os.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")})
 	}
-	return io.ReadAll(io.LimitReader(file, maxPEM))
+	text, err := io.ReadAll(io.LimitReader(file, maxPEM+1))
+	if err == nil && len(text) > maxPEM {
+		err = &os.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", maxPEM)}
+	}
+	return text, err
 }
 
 // publicOf is the public half of the first private key of a PEM text.

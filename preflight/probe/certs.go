@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -59,7 +58,7 @@ func readTrust(req diag.Request) (trust, error) {
 	case req.CABundle != "":
 		t.source = req.CABundle
 		var err error
-		if text, err = os.ReadFile(req.CABundle); err != nil {
+		if text, err = readPEM(req.CABundle); err != nil {
 			return t, err
 		}
 	default:
@@ -104,11 +103,11 @@ func readClientCert(req diag.Request) (*tls.Certificate, error) {
 	if req.Cert == "" {
 		return nil, nil
 	}
-	certPEM, err := os.ReadFile(req.Cert)
+	certPEM, err := readPEM(req.Cert)
 	if err != nil {
 		return nil, err
 	}
-	keyPEM, err := os.ReadFile(req.Key)
+	keyPEM, err := readPEM(req.Key)
 	if err != nil {
 		return nil, err
 	}

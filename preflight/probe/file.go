@@ -46,7 +46,7 @@ func (p *Prober) file(ctx context.Context, req diag.Request, f *diag.Fact) {
 		f.File.UID = int(sys.Uid)
 	}
 	if !st.Mode().IsRegular() {
-		f.Detail = "it is no regular file"
+		f.Detail = "not a regular file"
 		return
 	}
 	f.File.SHA256, err = digest(ctx, resolved)
@@ -78,7 +78,7 @@ func digest(ctx context.Context, path string) (string, error) {
 	case err != nil:
 		return "", err
 	case !st.Mode().IsRegular():
-		return "", &os.PathError{Op: "read", Path: path, Err: errors.New("it is no regular file")}
+		return "", &os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
 	case st.Size() > maxDigest:
 		return "", errTooLarge
 	}

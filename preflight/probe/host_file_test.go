@@ -59,8 +59,8 @@ func TestFileFailures(t *testing.T) {
 		{filepath.Join(dir, "none"), diag.FileMissing, ""},
 		{dangling, diag.FileMissing, ""},
 		{filepath.Join(large, "under"), diag.FileMissing, ""},
-		{fifo, diag.OK, "no regular file"}, // a read would wait for ever
-		{dir, diag.OK, "no regular file"},
+		{fifo, diag.OK, "not a regular file"}, // a read would wait for ever
+		{dir, diag.OK, "not a regular file"},
 		{large, diag.OK, "larger than 64 MiB"},
 	} {
 		f := runHere(t, diag.Request{Op: diag.OpFile, Target: c.target})

@@ -92,7 +92,7 @@ func checkELF(r io.ReaderAt, path string, size int64) error {
 		return fmt.Errorf("exec format error: %s is cut off or damaged (%d bytes): %w", path, size, err)
 	}
 	if e.Type != elf.ET_EXEC && e.Type != elf.ET_DYN {
-		return fmt.Errorf("exec format error: %s is no program (%s)", path, e.Type)
+		return fmt.Errorf("exec format error: %s is not a program (%s)", path, e.Type)
 	}
 	loads := 0
 	for _, p := range e.Progs {

@@ -146,10 +146,10 @@ func (c *credentials) fromAgent(ctx context.Context, socket string) []ssh.Signer
 // readIdentity reads a private key file. pub is given also when the key itself cannot be read (encrypted, or a file
 // that holds only the public half of a key in an agent), so that an agent's key can be found by it.
 func readIdentity(file string) (pub ssh.PublicKey, signer ssh.Signer, err error) {
-	if b, readErr := profile.ReadInput(file + ".pub"); readErr == nil {
+	if b, readErr := profile.ReadOwn(file + ".pub"); readErr == nil {
 		pub, _, _, _, _ = ssh.ParseAuthorizedKey(b)
 	}
-	b, err := profile.ReadInput(file)
+	b, err := profile.ReadOwn(file)
 	if err != nil {
 		return pub, nil, fmt.Errorf("reading identity: %w", err)
 	}

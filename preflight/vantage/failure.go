@@ -193,7 +193,7 @@ func authRefusal(t *target, keys *credentials, err error) *refusal {
 func silence(phase string, t *target) string {
 	switch phase {
 	case phaseConfig:
-		return "the login was not begun"
+		return "the login was not attempted"
 	case phaseDNS:
 		return "the name " + t.host + " was not looked up in time"
 	case phaseTCP:

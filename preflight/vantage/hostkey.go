@@ -11,6 +11,8 @@ import (
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // keyTypes is what we ask for of a host that no file knows, in our order. RSA with SHA-1 is not in it.
@@ -40,15 +42,29 @@ type knownKeys struct {
 func readKnownKeys(t *target, trust string) (*knownKeys, error) {
 	var files []string
 	for _, f := range t.knownHosts {
-		if _, err := os.Stat(f); err == nil && !slices.Contains(files, f) {
-			files = append(files, f)
+		if _, err := os.Stat(f); err != nil || slices.Contains(files, f) {
+			continue
 		}
+		if err := mayRead(f); err != nil {
+			return nil, fmt.Errorf("reading the known host keys: %w", err)
+		}
+		files = append(files, f)
 	}
 	db, err := knownhosts.NewDB(files...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the known host keys: %w", err)
 	}
 	return &knownKeys{db: db, files: t.knownHosts, trust: trust}, nil
+}
+
+// mayRead refuses a file of known hosts that the library would wait for, or read without end: it opens the file again, by
+// its name.
+func mayRead(file string) error {
+	if info, err := os.Stat(file); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return fmt.Errorf("%s is a pipe; want a file", file)
+	}
+	_, err := profile.ReadOwn(file)
+	return err
 }
 
 // searched says where keys were looked for, and that a file is missing where none of them exists.
@@ -88,7 +104,7 @@ func (k *knownKeys) check(t *target, remote net.Addr, key ssh.PublicKey) error {
 		return nil
 	case errors.As(err, &keyErr) && len(keyErr.Want) == 0:
 		return &hostKeyError{unknown: true, text: fmt.Sprintf(
-			"no host key of %s was accepted yet (%s); it shows %s; compare it, and accept it by: %s", t.address(), k.searched(), sum, k.trust)}
+			"no host key of %s has been accepted yet (%s); it presents %s; verify it, then accept it with: %s", t.address(), k.searched(), sum, k.trust)}
 	case errors.As(err, &keyErr):
 		var known []string
 		for _, w := range keyErr.Want {

@@ -86,14 +86,7 @@ func CheckFiles(s profile.SSH) error {
 		}
 	}
 	if !unset(s.KnownHosts) {
-		file := p.expand(s.KnownHosts, &target{})
-		info, err := os.Stat(file)
-		switch {
-		case err == nil && !info.Mode().IsRegular() && !info.IsDir():
-			err = fmt.Errorf("%s is no file: it is read at every login, and written to", file)
-		case err == nil:
-			_, err = profile.ReadInput(file)
-		}
+		err := mayRead(p.expand(s.KnownHosts, &target{}))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("ssh.known_hosts: %w", err))
 		}

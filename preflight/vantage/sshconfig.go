@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/kevinburke/ssh_config"
+
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // askSSHTimeout bounds `ssh -G`, which may run the commands of Match exec.
@@ -39,7 +40,7 @@ func (s settings) get(key string) string {
 func (p place) lookup(ctx context.Context, host string) (settings, error) {
 	var files []*ssh_config.Config
 	for _, name := range p.files {
-		b, err := os.ReadFile(name)
+		b, err := profile.ReadOwn(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -34,7 +34,7 @@ func (l *link) pending(ctx context.Context) *refusal {
 		return (&refusal{word: diag.SSHNoKey, phase: phase, detail: keys.unsigned()}).atJump(jump)
 	}
 	if jump != "" {
-		return stopped(ctx, phase, "no word of it in time, at "+phase).atJump(jump)
+		return stopped(ctx, phase, "no answer in time, at "+phase).atJump(jump)
 	}
 	return stopped(ctx, phase, silence(phase, &t))
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // Trusted is a node's host key as TrustFirstKey found it.
@@ -109,7 +111,7 @@ func appendKnownHost(file, line string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	old, err := os.ReadFile(file)
+	old, err := profile.ReadOwn(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

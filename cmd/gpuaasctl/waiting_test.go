@@ -1,0 +1,128 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pipeOf is a named pipe; with a writer that writes nothing when held.
+func pipeOf(t *testing.T, held bool) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if held {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+	}
+	return path
+}
+
+// ownFiles are the ways to name a file of the operator's own: arguments and environment for a path.
+var ownFiles = map[string]func(path string) (args, env []string){
+	"profile":     func(p string) ([]string, []string) { return []string{"profile", "validate", p}, nil },
+	"token":       walkWith("--token-file"),
+	"cookie":      walkWith("--edge-cookie-file"),
+	"operator CA": walkUnder("OPERATOR_CA"),
+	"node CA":     walkUnder("NODE_CA"),
+	"known hosts": walkUnder("SSH_KNOWN_HOSTS"),
+	"identity":    walkUnder("SSH_IDENTITY"),
+}
+
+func walkWith(flag string) func(string) (args, env []string) {
+	return func(p string) ([]string, []string) { return append(aWalk(), flag, p), nil }
+}
+
+func walkUnder(variable string) func(string) (args, env []string) {
+	return func(p string) ([]string, []string) { return aWalk(), []string{"GPUAASCTL_" + variable + "=" + p} }
+}
+
+// aWalk ends at once: nothing listens there.
+func aWalk() []string {
+	return []string{"preflight", "--api-base", "https://127.0.0.1:1", "--terminal-base", "https://127.0.0.1:1", "--node-id", "n1",
+		"--node-host", "127.0.0.1", "--no-save", "-o", "short"}
+}
+
+// TestNoFileIsWaitedForWithoutEnd: a pipe that nobody writes to, and a device that never ends, are mistakes that are
+// named. The walk goes on only without a key, which is one of several.
+func TestNoFileIsWaitedForWithoutEnd(t *testing.T) {
+	for what, with := range ownFiles {
+		for _, path := range []string{pipeOf(t, false), "/dev/zero"} {
+			t.Run(what+" "+filepath.Base(path), func(t *testing.T) {
+				t.Parallel()
+				args, env := with(path)
+				cmd, _ := command(t, append([]string{"gpuaasctl"}, args...)...)
+				said := &strings.Builder{}
+				cmd.Env, cmd.Stderr = append(cmd.Env, env...), said
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				late := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+				code := waitCode(t, cmd)
+				if !late.Stop() {
+					t.Fatal("it did not end")
+				}
+				empty := what == "profile" && path != "/dev/zero" // a profile may be empty
+				if code != exitUsage && what != "identity" && !empty || code == exitUsage && !strings.Contains(said.String(), path) {
+					t.Errorf("exit code %d: %s", code, said)
+				}
+			})
+		}
+	}
+}
+
+// TestInterruptEndsTheWaitForAFile: Ctrl-C is heard while a pipe's writer writes nothing.
+func TestInterruptEndsTheWaitForAFile(t *testing.T) {
+	for what, args := range map[string][]string{
+		"token":    append(aWalk(), "--token-file"),
+		"replay":   {"preflight", "replay"},
+		"baseline": {"preflight", "replay", filepath.Join("..", "..", "golden", "reports", "healthy.json"), "--baseline"},
+		"classify": {"diag", "classify"},
+		"trust":    {"diag", "trust", "--replay"},
+		"diff":     {"history", "diff", filepath.Join("..", "..", "golden", "reports", "healthy.json")},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			cmd, _ := start(t, append(append([]string{"gpuaasctl"}, args...), pipeOf(t, true))...)
+			time.Sleep(500 * time.Millisecond) // the pipe is open by then; an earlier interrupt would end it as well
+			began := time.Now()
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			late := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+			if code := waitCode(t, cmd); code != exitInterrupted {
+				t.Errorf("exit code %d, want %d", code, exitInterrupted)
+			}
+			if took := time.Since(began); !late.Stop() || took > time.Second {
+				t.Errorf("ended only after %s", took)
+			}
+		})
+	}
+}
+
+// TestReportIntoAPipeThatNobodyReads: the walk ends, says so, and its document is out.
+func TestReportIntoAPipeThatNobodyReads(t *testing.T) {
+	path := pipeOf(t, false)
+	cmd, out := command(t, append(append([]string{"gpuaasctl"}, aWalk()...), "--report", path)...)
+	said := &strings.Builder{}
+	cmd.Stderr = said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+	code := waitCode(t, cmd)
+	if !late.Stop() {
+		t.Fatal("it did not end")
+	}
+	if code != exitInternal || !strings.Contains(said.String(), "no process reads this pipe") || out.Len() == 0 {
+		t.Errorf("exit code %d: %s%s", code, out, said)
+	}
+}
