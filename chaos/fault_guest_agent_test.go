@@ -48,7 +48,7 @@ func TestGuestAgentKindAgainstThePlatform(t *testing.T) {
 		for _, a := range e.Argv {
 			argv = append(argv, strings.Replace(a, "@"+c.runPath("header"), "@"+header, 1))
 		}
-		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd := exec.Command("curl", argv[1:]...)
 		cmd.Env = append(os.Environ(), "CURL_CA_BUNDLE="+p.CAFile)
 		out, err := cmd.CombinedOutput()
 		if err != nil {

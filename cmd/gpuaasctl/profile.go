@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -129,9 +130,12 @@ func newProfileValidate(a *app) *cobra.Command {
 		ValidArgsFunction: a.completeProfile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := profile.Path(args[0], profile.Dir(a.env))
-			p, _, err := profile.ReadFile(path)
+			p, lines, err := profile.ReadFile(path)
 			if err != nil {
 				return asUsage(err)
+			}
+			if len(lines) == 0 {
+				return asUsage(fmt.Errorf("check profile %s: it sets no value; `gpuaasctl profile show --all` lists what it may set", path))
 			}
 			if err := new(job).secrets(cmd.Context(), p, false); err != nil {
 				return err
