@@ -42,8 +42,8 @@ func harmless(s string) bool {
 	return true
 }
 
-// hidden are runes that a terminal obeys or that change how others read: controls, format marks, line separators; and the
-// two that no XML document may hold.
+// hidden are runes that a terminal obeys or that change how others read: controls, format marks, line separators; and
+// the two that no XML document may hold.
 func hidden(r rune) bool {
 	return r == 0xfffe || r == 0xffff || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r)
 }

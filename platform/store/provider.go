@@ -8,8 +8,8 @@ import (
 // ProviderStatus is the action of an audit row about what a provider says of a node's machine.
 const ProviderStatus = "provider_status"
 
-// SetGuestAgent notes what the provider says of the guest agent of d's node at d.At, with its evidence and its audit row.
-// It is ErrNotFound for an unknown node.
+// SetGuestAgent notes what the provider says of the guest agent of d's node at d.At, with its evidence and its audit
+// row. It is ErrNotFound for an unknown node.
 func (s *Store) SetGuestAgent(ctx context.Context, d Decision, status string) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		n, err := node(ctx, tx, d.NodeID)
