@@ -27,7 +27,7 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		netBlock(), dnsBreak(), hostsKind(), fileKind(), configKind(), envKind(), caKind(), certKind(),
-		serviceStop(), serviceFreeze(), serviceExec(), diskKind(), userMissing(), shellKind(), signingKey(), clone(), tasksKind(),
+		serviceStop(), serviceFreeze(), serviceExec(), diskKind(), userMissing(), shellKind(), signingKey(), clone(), tasksKind(), guestAgent(),
 	}
 }
 

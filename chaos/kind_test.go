@@ -103,6 +103,9 @@ func kindCases() []kindCase {
 		{name: "itself", kind: "clone", role: RolePeer, params: `{of: n1}`, refused: step.RefusedUnsupported},
 		{name: "queued", kind: "tasks", role: RolePlatform, params: `{node: n1, api: "http://127.0.0.1:8080", ttl: 1s}`},
 		{name: "a node with a strange name", kind: "tasks", role: RolePlatform, params: `{node: "n1?x=1", api: "http://127.0.0.1:8080", ttl: 1s}`},
+		{name: "down", kind: "guest-agent", role: RolePlatform, params: `{node: n1, api: "http://127.0.0.1:8080/", status: down, for: 2m}`},
+		{name: "no curl", kind: "guest-agent", role: RolePlatform, params: `{node: n1, api: "http://127.0.0.1:8080", status: stopped, for: 90s}`,
+			spoil: func(m *Machine) { m.Tools["curl"] = "" }, refused: step.RefusedTools},
 	}
 }
 

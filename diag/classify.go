@@ -56,6 +56,9 @@ func Classify(e Evidence) Classification {
 	seen := v.seen()
 	c.Title, c.Next = row.Title.Say(seen), row.NextAction.Say(seen)
 	c.Owner, c.Layer, c.Runbook = row.Owner, row.Layer, row.Runbook
+	if c.Reason == ReasonNodeAgentUnreachable && v.record.refused != nil {
+		c.Owner = ownerAPI // the agent does what it should
+	}
 	c.Severity, c.State = row.Severity, v.state(&row)
 	budget := Budget{row.Detect, row.Repair}
 	if m := scenarioOf(c.Reason, v); m != nil {

@@ -14,7 +14,8 @@ type recorded struct {
 	// blocked are lines that say that enrollment itself fails; fresh says that a newly issued certificate was refused.
 	blocked []string
 	fresh   bool
-	speaks  bool // some entry has a reason that is known here
+	refused *RecordEntry // a heartbeat that the platform answered with a status, while it hears the agent's other requests
+	speaks  bool         // some entry has a reason that is known here
 }
 
 // readRecord reads what the node wrote down. An entry is history when the node had good contact later in the same
@@ -53,6 +54,12 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 				r.then[code] = why
 			}
 			continue
+		}
+		if e.onlyHeartbeat(n, code) {
+			code = ReasonNodeAgentUnreachable
+			if n.Status != 0 && r.refused == nil {
+				r.refused = n
+			}
 		}
 		r.now[code] = append(r.now[code], entryLine(n))
 		r.gone = r.gone || n.Reason == RecRecoveryTokenMissing || n.Reason == RecRecoveryTokenExpired
@@ -154,6 +161,25 @@ func refutes(n *RecordEntry, code ReasonCode) HopID {
 	}
 	return ""
 }
+
+// onlyHeartbeat reports whether an entry that speaks of an unreachable control plane is of heartbeats alone: a task wait of
+// this walk, or the agent's contact as the platform has it, says that other requests arrive. So the plane as a whole is
+// reachable. What a connection failed at needs both: the walk may get through where the agent does not.
+func (e *Evidence) onlyHeartbeat(n *RecordEntry, code ReasonCode) bool {
+	if code != ReasonControlPlaneUnreachable || n.About != "heartbeat" {
+		return false
+	}
+	wait, measured := worst(e.Points, PointWait)
+	served := measured && wait.Status == MarkPass
+	if measured && !served {
+		return false
+	}
+	return e.heardLately() && (served || n.Status != 0)
+}
+
+// RefusedHeartbeat is the entry of the node's record by which the platform answers its heartbeats with an HTTP error,
+// while it hears the agent's other requests. Nil where nothing says so of the present.
+func (e *Evidence) RefusedHeartbeat() *RecordEntry { return look(e).record.refused }
 
 // accepted says how the node's certificate was seen to be accepted just now: by a task wait of this walk, or by the
 // platform, unless a task wait was refused. "" where it was not.
@@ -300,6 +326,9 @@ func entryLine(n *RecordEntry) string {
 		if s != "" {
 			text += ", " + s
 		}
+	}
+	if n.Status != 0 {
+		text += fmt.Sprintf(", HTTP %d", n.Status)
 	}
 	if n.Count > 1 {
 		text += fmt.Sprintf(" (%d times)", n.Count)

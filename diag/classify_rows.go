@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 )
 
 // rule is one row of the classifier: a reason, and what beside its own name speaks for it. Every row also holds
@@ -182,9 +183,13 @@ func tokenNeeded(v *view) []string {
 	return lines
 }
 
-// addressMoved needs to know both addresses. A loopback address is no place in a network, and nothing moves from there.
+// addressMoved needs to know both addresses. A loopback address is no place in a network, and nothing moves from there; a
+// public one, of a node that knows private ones alone, is that of its NAT.
 func addressMoved(v *view) []string {
 	n := v.Node
+	if n != nil && translated(n.Address, n.Addresses) {
+		return nil
+	}
 	if n == nil || net.ParseIP(n.Address) == nil || net.ParseIP(n.Address).IsLoopback() || len(n.Addresses) == 0 || slices.Contains(n.Addresses, n.Address) {
 		return nil
 	}
@@ -193,9 +198,21 @@ func addressMoved(v *view) []string {
 	return []string{fmt.Sprintf("read model: the node is on the books as %s, and reports %s", n.Address, moved[0])}
 }
 
+// translated reports whether a node with these addresses may be known by another one through NAT.
+func translated(known string, addresses []string) bool {
+	at := net.ParseIP(known)
+	return at != nil && !at.IsPrivate() && !slices.ContainsFunc(addresses, func(a string) bool {
+		ip := net.ParseIP(a)
+		return ip == nil || !ip.IsPrivate()
+	})
+}
+
+// SameVersion reports whether two spellings are of one version: a "v" before it is no part of it.
+func SameVersion(a, b string) bool { return strings.TrimPrefix(a, "v") == strings.TrimPrefix(b, "v") }
+
 func versionDiffers(v *view) []string {
 	n := v.Node
-	if n == nil || n.Version == "" || n.DesiredVersion == "" || n.Version == n.DesiredVersion {
+	if n == nil || n.Version == "" || n.DesiredVersion == "" || SameVersion(n.Version, n.DesiredVersion) {
 		return nil
 	}
 	return []string{fmt.Sprintf("read model: the agent is %s, and %s is wanted", n.Version, n.DesiredVersion)}

@@ -220,7 +220,7 @@ var reasonRows = [...]Reason{
 	}, {
 		Code: ReasonNodeAgentUnreachable, Severity: P1, State: UserTemporary, Layer: LayerManagement, Owner: ownerNodeNet,
 		Title: titleSilent, UserText: userDisconnected,
-		NextAction: Text{{{Says: "collect the host's diagnostic record"}}},
+		NextAction: nextSilent,
 		With:       []HopID{HopNodeHeartbeat, HopNodeOpsAccess, HopNodeRecoveryStatus, HopNodeTaskRoundtrip, HopTerminalOpenTask},
 		Runbook:    reasonPage + "node_agent_unreachable", Detect: 5 * time.Minute, Repair: time.Hour,
 	}, {

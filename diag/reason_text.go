@@ -25,6 +25,8 @@ var (
 		{Says: "Users cannot reach the workload"},
 	}}
 	titleSilent = Text{{
+		{"The platform refuses the node's heartbeats, and hears its other requests",
+			[]Need{{FactHeartbeatAnswer, MarkFail}}},
 		{"The agent reaches the platform, and its heartbeats do not arrive",
 			[]Need{{FactContact, MarkPass}, {string(PointHeartbeat), MarkFail}}},
 		{"The platform has no contact with the agent, and no cause is known", []Need{{string(PointHeartbeat), MarkFail}}},
@@ -54,6 +56,11 @@ var (
 		{Says: "Management of the node is interrupted"},
 	}}
 
+	nextSilent = Text{{
+		{"repair what answers the heartbeats in the control plane; the agent sends them, and a restart of it changes nothing",
+			[]Need{{FactHeartbeatAnswer, MarkFail}}},
+		{Says: "collect the host's diagnostic record"},
+	}}
 	nextNone = Text{{
 		{"nothing to do", allPass},
 		{Says: "measure the recovery points that are unknown"},

@@ -79,10 +79,13 @@ var signalRows = [...]SignalRow{
 	}, {
 		Signal: SigHeartbeatStale, Reason: ReasonNodeAgentUnreachable, Dashboard: AgentStale,
 		Title: "The platform has no recent heartbeat of the node", Owner: ownerNodeNet,
+		Owners: map[Side]string{SidePlatform: ownerAPI},
 		Recovery: []Step{
-			{Text: "read what the agent says: `{ssh} journalctl -u {unit} -n 100 --no-pager`"},
-			{Text: "when its network, identity and disk are sound, restart it: `{ssh} systemctl restart {unit}`"},
+			{Text: "read what the agent says: `{ssh} journalctl -u {unit} -n 100 --no-pager`", About: []Aspect{AboutAgent}},
+			{Text: "when its network, identity and disk are sound, restart it: `{ssh} systemctl restart {unit}`", About: []Aspect{AboutAgent}},
 			{Text: "otherwise repair route, DNS or firewall first; a restart fixes none of these", About: []Aspect{AboutAPIWay}},
+			{Text: "find out what refuses the heartbeats, in the log of the node API and of the ingress before it; the agent sends them",
+				Side: SidePlatform},
 		},
 		Proof: proveNode + "node_heartbeat", Runbook: runbookPage + "node_agent_heartbeat_stale",
 	}, {

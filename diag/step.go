@@ -39,6 +39,7 @@ const (
 	AboutTerminalWay Aspect = "terminal_way" // the node's way to the terminal listener
 	AboutListener    Aspect = "listener"     // whether a request of the node arrives at the node ingress
 	AboutIdentity    Aspect = "identity"     // the node's certificate
+	AboutAgent       Aspect = "agent"        // whether the agent sends what it should
 	AboutBuild       Aspect = "build"        // whether the agent's build reports what is not so
 	AboutAllocation  Aspect = "allocation"   // the allocation's state and its node
 	AboutUser        Aspect = "user"         // the allocation's user and shell on the node

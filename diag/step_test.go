@@ -8,7 +8,7 @@ import (
 
 var (
 	allReliances = []Reliance{RelyLogin, RelyAPI, RelyTasks}
-	allAspects   = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener, AboutIdentity, AboutBuild, AboutAllocation, AboutUser}
+	allAspects   = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener, AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser}
 	allSides     = []Side{"", SideOperator, SidePlatform}
 )
 

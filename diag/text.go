@@ -30,6 +30,9 @@ type Need struct {
 const (
 	FactContact = "last_contact"   // the platform had contact with the agent within the policy, by any request
 	FactToken   = "recovery_token" // pass: the node has a current one; fail: it has none
+	// FactHeartbeatAnswer fails where the node's record has an HTTP error in answer to its heartbeats, while the platform
+	// hears its other requests. It never passes: a record has no heartbeat that went well.
+	FactHeartbeatAnswer = "heartbeat_answer"
 )
 
 // Seen is how every fact came out that was measured: MarkPass or MarkFail. What is not in it was not measured.
@@ -94,6 +97,9 @@ func (v *view) seen() Seen {
 		m[FactContact] = MarkPass
 	case v.unheard():
 		m[FactContact] = MarkFail
+	}
+	if v.record.refused != nil {
+		m[FactHeartbeatAnswer] = MarkFail
 	}
 	switch v.token {
 	case TokenCurrent:

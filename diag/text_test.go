@@ -54,7 +54,7 @@ func TestStateWordsNameTheirFacts(t *testing.T) {
 }
 
 func knownFact(of string) bool {
-	return slices.Contains(Points[:], PointID(of)) || slices.Contains(Hops[:], HopID(of)) || of == FactContact || of == FactToken
+	return slices.Contains(Points[:], PointID(of)) || slices.Contains(Hops[:], HopID(of)) || of == FactContact || of == FactToken || of == FactHeartbeatAnswer
 }
 
 // evidenceOf is evidence that names code, in which exactly the facts of the mask are measured: by the platform's checklist,

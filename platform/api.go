@@ -30,6 +30,8 @@ func (p *Platform) apiHandler() http.Handler {
 		"POST /v1/admin/nodes/{id}/revoke":                  p.decide(store.Revoke),
 		"POST /v1/admin/nodes/{id}/retire":                  p.decide(store.Retire),
 		"POST /v1/admin/nodes/{id}/provider":                p.setProvider,
+		"GET /v1/admin/nodes/{id}/provider":                 p.getProvider,
+		"DELETE /v1/admin/nodes/{id}/provider":              p.endProvider,
 		"GET /v1/admin/nodes/{id}/operations":               p.getOperations,
 		"GET /v1/admin/audit":                               p.getAudit,
 		"GET /metrics":                                      p.getMetrics,

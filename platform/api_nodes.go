@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -202,10 +203,11 @@ func optional[T any](v T, err error) (*T, error) {
 // nodeRead is the read model, a pure function of the observation.
 func nodeRead(o observation) nodeView {
 	n := o.node
+	guest, guestAt := n.GuestAgent(o.now)
 	v := nodeView{
 		ID: n.ID, Status: n.Status, Health: healthUnknown, Identity: "accepted", Hostname: n.Hostname, PrivateIP: n.PrivateIP,
 		NodeInstanceID: n.InstanceID, BootID: n.BootID, EnvironmentProfile: o.profile,
-		Provider: providerView{Class: n.ProviderClass, GuestAgent: guestAgentView{Status: n.GuestAgentStatus, At: when(n.GuestAgentAt)}},
+		Provider: providerView{Class: n.ProviderClass, GuestAgent: guestAgentView{Status: cmp.Or(guest, unknown), At: when(guestAt)}},
 		Agent: agentView{Version: n.AgentVersion, LastSeenAt: when(n.LastSeenAt), LastHeartbeatAt: when(n.LastHeartbeatAt),
 			LastTaskWaitAt: when(n.LastWaitAt), APIURL: n.APIURL, TerminalURL: n.TerminalURL, Hostname: n.ReportedHostname, Addresses: n.Addresses,
 			BootID: n.BootID, DesiredVersion: o.desired, Posture: n.Posture, Profile: n.ReportedProfile, CertSerial: n.CertSerial, CertIssuer: n.CertIssuer,
@@ -215,9 +217,6 @@ func nodeRead(o observation) nodeView {
 	}
 	if n.Identity != "" {
 		v.Identity = n.Identity
-	}
-	if v.Provider.GuestAgent.Status == "" {
-		v.Provider.GuestAgent.Status = unknown
 	}
 	if c := o.cert; c != nil {
 		v.Cert = &certView{Serial: c.Serial, IssuerFingerprint: c.IssuerFingerprint, NotAfter: when(c.NotAfter), Generation: c.Generation, RevokedAt: when(c.RevokedAt)}

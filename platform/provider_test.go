@@ -33,6 +33,7 @@ func TestTheGuestAgentsStatusChanges(t *testing.T) {
 	for want, in := range map[string]map[string]any{
 		"reason_required":            {"guest_agent": map[string]string{"status": "down"}},
 		"guest_agent_status_invalid": {"guest_agent": map[string]string{"status": "asleep"}, "reason": "x"},
+		"guest_agent_time_invalid":   {"guest_agent": map[string]any{"status": "down", "for_seconds": 86401}, "reason": "x"},
 	} {
 		var e wire.ErrorBody
 		if code, _ := p.Do(http.MethodPost, at, in, &e); code != 400 || e.Error.Code != want {

@@ -15,6 +15,11 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 			s.RuledOut = append(s.RuledOut, e.about)
 		}
 	}
+	if len(r.finding.Evidence) > 0 {
+		if f := c.facts[r.finding.Evidence[0]]; f != nil && f.DNS != nil && f.DNS.Source == "literal" { // there is no name to look up
+			s.RuledOut = append(s.RuledOut, diag.AboutName)
+		}
+	}
 	wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	if wait != nil && wait.TLS != nil && wait.TLS.CertRequested != nil && *wait.TLS.CertRequested {
 		s.RuledOut = append(s.RuledOut, diag.AboutListener)
@@ -24,6 +29,9 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 	}
 	if c.Fact(diag.HopTerminalStartup, stepUser).Passed() {
 		s.RuledOut = append(s.RuledOut, diag.AboutUser)
+	}
+	if r.hop.ID == diag.HopNodeHeartbeat && refusedHeartbeat(c) != nil { // it sends them
+		s.RuledOut = append(s.RuledOut, diag.AboutAgent)
 	}
 	if sessionField(c, "task_status") == "failed" { // the agent said so: its build hides nothing
 		s.RuledOut = append(s.RuledOut, diag.AboutBuild)

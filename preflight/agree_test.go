@@ -159,6 +159,7 @@ func everyReport(t *testing.T) map[string]*diag.Report {
 	out["the machine is gone"] = walkWith(t, t.Context(), answers{
 		"node_heartbeat/read_model": setField("node.last_seen_at", "2026-01-02T11:00:00Z"),
 		"node_ops_access/ssh":       func(f *diag.Fact) { failWith(diag.TCPTimeout, "tcp")(f); f.SSH = nil },
+		"node_task_roundtrip/task":  nobodyClaims,
 	})
 	for name, r := range recordings(t) {
 		out[name] = r

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"encoding/json"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,7 +52,7 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 	}
 	e.App = appEvidence(c)
 	e.Trust = &diag.TrustEvidence{
-		SigningCA: c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca"),
+		SigningCA: signingCA(c),
 		IngressCA: ingressCA(c),
 	}
 	e.Denials = denials(c)
@@ -141,7 +142,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 		Identity:   readModel(c, "identity"), Posture: readModel(c, "agent_posture"),
 		Reason:  diag.ReasonCode(readModel(c, "recovery_reason")),
 		Version: readModel(c, "agent_version"), DesiredVersion: readModel(c, "agent_desired_version"),
-		Address: readModel(c, "private_ip"), Addresses: addresses(readModel(c, "agent_addresses")),
+		Address: plainAddress(readModel(c, "private_ip")), Addresses: addresses(readModel(c, "agent_addresses")),
 		GuestAgent: readModel(c, "guest_agent_status"), StaleTasks: count(readModel(c, "stale_tasks")),
 		LostResults: count(readModel(c, "lost_results")), Checklist: platformPoints(c),
 	}
@@ -151,7 +152,10 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	if age, known := contactAge(c); known {
 		n.ContactAge = &age
 	}
-	n.NeverHeard = n.ContactAge == nil && readModel(c, "last_seen_at") == "" && !unasked(f, "node.last_seen_at")
+	n.NeverHeard = neverHeard(c)
+	if agentAnswered(c) != "" && !contactKnown(c) { // an age that this walk refutes
+		n.HeartbeatAge, n.ContactAge = nil, nil
+	}
 	if end, now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.cert_not_after"), platformNow(c); !end.IsZero() && !now.IsZero() {
 		expired := !now.Before(end)
 		n.CertExpired = &expired
@@ -300,10 +304,19 @@ func addresses(text string) []string {
 	if json.Unmarshal([]byte(text), &out) != nil {
 		out = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 	}
-	for i := range out { // with or without a prefix length
-		out[i], _, _ = strings.Cut(out[i], "/")
+	for i := range out {
+		out[i] = plainAddress(out[i])
 	}
 	return out
+}
+
+// plainAddress is an address in its one canonical spelling, without a prefix length.
+func plainAddress(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "/")
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a.Unmap().String()
+	}
+	return text
 }
 
 func count(text string) *int {

@@ -64,7 +64,7 @@ func TestAPlatformWithoutRecordsIsNotAskedForThem(t *testing.T) {
 // TestASilentNodeSpeaksThroughItsRecord: no probe finds anything, the platform hears nothing, and the record says why.
 func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
 	trouble := diag.RecordEntry{Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry", Failure: diag.TLSUnknownCA}
-	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble)})
+	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble), "node_task_roundtrip/task": nobodyClaims})
 	h := hopOf(r, diag.HopNodeRecoveryStatus)
 	if h.Status != diag.StatusFail || h.Signal != diag.SigHeartbeatStale || h.Reason != diag.ReasonServerTLSUntrusted {
 		t.Errorf("hop 7: %s %s %s", h.Status, h.Signal, h.Reason)
@@ -74,7 +74,7 @@ func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
 	}
 
 	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
-	r = walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble, contact)})
+	r = walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble, contact), "node_task_roundtrip/task": nobodyClaims})
 	if r.Verdict.Reason != diag.ReasonNodeAgentUnreachable {
 		t.Errorf("history is told as the present: %s", r.Verdict.Reason)
 	}

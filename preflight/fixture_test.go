@@ -231,3 +231,10 @@ func describe(r *diag.Report) string {
 	}
 	return b.String()
 }
+
+// nobodyClaims is a no-op that stays in the queue.
+func nobodyClaims(f *diag.Fact) {
+	f.HTTP.Fields["task.status"], f.Failure, f.Phase = "queued", diag.HTTPTimeout, "poll"
+	delete(f.HTTP.Fields, "task.claimed_at")
+	delete(f.HTTP.Fields, "task.completed_at")
+}

@@ -39,7 +39,12 @@ func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {
 			[]string{"last heartbeat 4s ago"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": func(f *diag.Fact) {
+			claims := func(f *diag.Fact) {
+				if c.contact == ago(10*time.Minute) {
+					nobodyClaims(f)
+				}
+			}
+			r := walkWith(t, context.Background(), answers{"node_task_roundtrip/task": claims, "node_heartbeat/read_model": func(f *diag.Fact) {
 				for field, value := range map[string]string{"node.last_seen_at": c.contact, "node.last_heartbeat_at": c.heartbeat, "node.check_heartbeat": c.says} {
 					if f.HTTP.Fields[field] = value; value == "" {
 						delete(f.HTTP.Fields, field)

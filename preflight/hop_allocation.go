@@ -2,6 +2,8 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -9,6 +11,12 @@ import (
 )
 
 const stepAllocation = "allocation"
+
+// allocationStates are the words for an allocation's state that the judge knows: the first is that of one in use.
+var allocationStates = [...]string{
+	"active", "requested", "pending", "provisioning", "releasing", "released", "release_failed", "failed", "suspended",
+	"stopped", "terminated", "deleted", "expired", "inactive",
+}
 
 // allocationBinding: is the allocation active, and on this node?
 func allocationBinding() Hop {
@@ -45,14 +53,19 @@ func allocationBinding() Hop {
 				return []diag.Finding{undecided(f, "the allocation could not be read: %s", saw(f))}
 			case state == "" && !unasked(f, "allocation.state"):
 				return []diag.Finding{undecided(f, "the answer has no state (see mapping.fields in the profile)")}
-			case state != "" && state != "active":
+			case !slices.Contains(allocationStates[:], state) && state != "":
+				return []diag.Finding{unknownWord(f, "the allocation's state", state, allocationStates[:])}
+			case state != "" && state != allocationStates[0]:
 				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active", c.Subject.AllocationID, state)}
 			case node == "" && !unasked(f, "allocation.node_id"):
 				return []diag.Finding{undecided(f, "the answer names no node (allocation.node_id, see mapping.fields in the profile)")}
-			case node != "" && c.Subject.NodeID != "" && node != c.Subject.NodeID && nodeUnknown(c):
+			case node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) && nodeUnknown(c):
 				return []diag.Finding{undecided(f, "allocation %s is on %s, and the platform knows no node %s",
 					c.Subject.AllocationID, node, c.Subject.NodeID)}
-			case node != "" && c.Subject.NodeID != "" && node != c.Subject.NodeID:
+			case elsewhere(c, "") != "" && sameNode(c, node): // known too late for this walk
+				return []diag.Finding{undecided(f, "allocation %s is on %s, which is another name of %s by the platform's read model: "+
+					"walk again with --node-id %s", c.Subject.AllocationID, node, c.Subject.NodeID, node)}
+			case node != "" && c.Subject.NodeID != "" && !sameNode(c, node):
 				return []diag.Finding{fail(diag.SigAllocationNodeMismatch, f, "allocation %s is on %s, not on %s", c.Subject.AllocationID, node, c.Subject.NodeID)}
 			}
 			return nil

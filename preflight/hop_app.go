@@ -1,7 +1,9 @@
 package preflight
 
 import (
+	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +32,9 @@ func appRuntimeLiveness() Hop {
 				Fields: []string{"allocation.app_unit"},
 				When:   func(c *Case) string { return elsewhere(c, unless(appUnit(c), "the workload's unit is not known")) },
 				Ask:    func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: appUnit(c)} },
+				Excused: func(c *Case, f *diag.Fact) bool {
+					return f.Failure == diag.UnitMissing && guessedUnit(c) && c.Fact(id, stepPort).Passed()
+				},
 			},
 			{
 				Name: stepPort, From: Node, Timeout: 3 * time.Second, Needs: needs, After: after,
@@ -38,33 +43,16 @@ func appRuntimeLiveness() Hop {
 				Ask: func(_ *Env, c *Case) diag.Request {
 					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", appPort(c))}
 				},
+				Excused: func(c *Case, _ *diag.Fact) bool {
+					unit := c.Fact(id, stepUnit)
+					return unit.Passed() && (listensAt(unit, appPort(c)) || c.Fact(diag.HopAppUserRoute, stepRoute).Passed())
+				},
 			},
 		},
-		Judge: func(c *Case) []diag.Finding {
-			unit, port := c.Fact(id, stepUnit), c.Fact(id, stepPort)
-			switch {
-			case unit != nil && (unit.Failure == diag.UnitInactive || unit.Failure == diag.UnitFailed || unit.Failure == diag.UnitMissing || unit.Failure == diag.ProcessStopped):
-				return []diag.Finding{fail(diag.SigAppStopped, unit, "the workload %s does not run: %s", unit.Request.Target, saw(unit))}
-			case port != nil && !port.Passed():
-				return []diag.Finding{fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s", appPort(c), saw(port))}
-			case unit != nil && !unit.Passed():
-				return []diag.Finding{undecided(unit, "the workload's unit could not be looked at: %s", saw(unit))}
-			case unit == nil:
-				return nil // nobody looked whether it runs
-			}
-			f, seen := c.Fact(diag.HopAllocationBinding, stepAllocation), appField(c, "last_observed_at")
-			if healthy, err := strconv.ParseBool(appField(c, "credential_healthy")); f != nil && err == nil && !healthy {
-				return []diag.Finding{fail(diag.SigAppCredentialFailing, f, "%s runs, and the platform says that its credential is refused again and again", appUnit(c))}
-			}
-			at, err := time.Parse(time.RFC3339Nano, seen)
-			if f == nil || err != nil || f.At.Sub(at) <= staleObservation {
-				return nil
-			}
-			return []diag.Finding{warn(diag.SigAppObservationStale, f, "the workload runs; the platform's last look at it is %s old", ago(f.At.Sub(at)))}
-		},
+		Judge: judgeWorkload,
 		Pass: func(c *Case) string {
 			var parts []string
-			if c.Fact(id, stepUnit) != nil {
+			if c.Fact(id, stepUnit).Passed() {
 				parts = append(parts, appUnit(c)+" runs")
 			}
 			if c.Fact(id, stepPort) != nil {
@@ -73,6 +61,56 @@ func appRuntimeLiveness() Hop {
 			return strings.Join(parts, ", ")
 		},
 	}
+}
+
+// judgeWorkload judges the unit and the port, then what the platform says of a workload that runs.
+func judgeWorkload(c *Case) []diag.Finding {
+	unit, port := c.Fact(diag.HopAppRuntimeLiveness, stepUnit), c.Fact(diag.HopAppRuntimeLiveness, stepPort)
+	switch {
+	case unit != nil && unit.Failure == diag.UnitMissing && guessedUnit(c):
+		if port.Passed() {
+			return nil
+		}
+		return []diag.Finding{undecided(unit, "the platform names no unit of the workload, and %s has no %s "+
+			"(allocation.app_unit, see mapping.fields in the profile)", c.Subject.NodeHost, unit.Request.Target)}
+	case unit != nil && inTransition(unit):
+		return []diag.Finding{starting(unit)}
+	case unit != nil && (unit.Failure == diag.UnitInactive || unit.Failure == diag.UnitFailed || unit.Failure == diag.UnitMissing || unit.Failure == diag.ProcessStopped):
+		return []diag.Finding{fail(diag.SigAppStopped, unit, "the workload %s does not run: %s", unit.Request.Target, saw(unit))}
+	case port != nil && !port.Passed() && unit.Passed() && (listensAt(unit, appPort(c)) || c.Fact(diag.HopAppUserRoute, stepRoute).Passed()):
+		return []diag.Finding{warn("", port, "the workload's port %s does not answer at 127.0.0.1, and it is served: by %s",
+			appPort(c), servedBy(c, unit))}
+	case port != nil && !port.Passed():
+		return []diag.Finding{fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s", appPort(c), saw(port))}
+	case unit != nil && !unit.Passed():
+		return []diag.Finding{undecided(unit, "the workload's unit could not be looked at: %s", saw(unit))}
+	case unit == nil:
+		return nil // nobody looked whether it runs
+	}
+	f, seen := c.Fact(diag.HopAllocationBinding, stepAllocation), appField(c, "last_observed_at")
+	if healthy, err := strconv.ParseBool(appField(c, "credential_healthy")); f != nil && err == nil && !healthy {
+		return []diag.Finding{fail(diag.SigAppCredentialFailing, f, "%s runs, and the platform says that its credential is refused again and again", appUnit(c))}
+	}
+	at, err := time.Parse(time.RFC3339Nano, seen)
+	if f == nil || err != nil {
+		return nil
+	}
+	age := platformTime(c, f).Sub(at)
+	if age <= staleObservation {
+		return nil
+	}
+	return []diag.Finding{warn(diag.SigAppObservationStale, f, "the workload runs; the platform's last look at it is %s old", ago(age))}
+}
+
+// platformTime is when an answer of the platform was given, by its own clock as far as that is known.
+func platformTime(c *Case, f *diag.Fact) time.Time {
+	if f.HTTP != nil && !f.HTTP.Date.IsZero() {
+		return f.HTTP.Date.Time
+	}
+	if offset, _, known := platformOffset(c); known {
+		return f.At.Add(offset)
+	}
+	return f.At.Time
 }
 
 // appField reads a field of the allocation's workload.
@@ -91,9 +129,44 @@ func appUnit(c *Case) string {
 	return "gpuaas-app-" + c.Subject.AllocationID + ".service"
 }
 
+// guessedUnit reports whether the workload's unit is the convention's and not the platform's word.
+func guessedUnit(c *Case) bool { return appField(c, "unit") == "" }
+
+// listensAt reports whether a unit's processes listen on the port, at whatever address.
+func listensAt(unit *diag.Fact, port string) bool {
+	return unit != nil && unit.Unit != nil && slices.ContainsFunc(unit.Unit.Listening, func(addr string) bool {
+		_, p, err := net.SplitHostPort(addr)
+		return err == nil && p == port
+	})
+}
+
+// servedBy says where a workload answers that does not at the loopback address.
+func servedBy(c *Case, unit *diag.Fact) string {
+	if listensAt(unit, appPort(c)) {
+		return "a listener at " + strings.Join(unit.Unit.Listening, ", ")
+	}
+	return fmt.Sprintf("the product URL, which answers HTTP %d", status(c.Fact(diag.HopAppUserRoute, stepRoute)))
+}
+
+// inTransition reports whether systemd is about to start or to stop a unit, as in a deploy: neither up nor down. A restart
+// after a crash is another thing.
+func inTransition(f *diag.Fact) bool {
+	u := f.Unit
+	if u == nil || u.Result != "" && u.Result != "success" {
+		return false
+	}
+	return u.Active == "activating" && u.Sub != "auto-restart" || u.Active == "deactivating"
+}
+
+// starting is the finding for a unit in transition.
+func starting(f *diag.Fact) diag.Finding {
+	return undecided(f, "%s is being started or stopped right now (%s/%s): whether it comes up was not seen; walk again", f.Request.Target,
+		f.Unit.Active, f.Unit.Sub)
+}
+
 // appPort is the workload's port: as the platform names it, else that of its endpoint.
 func appPort(c *Case) string {
-	if p := appField(c, "port"); p != "" {
+	if p := appField(c, "port"); p != "" && p != "0" {
 		return p
 	}
 	_, port, err := net.SplitHostPort(hostPortOf(appField(c, "endpoint")))
@@ -115,7 +188,7 @@ func unless(value, why string) string {
 // here is no fault here.
 func elsewhere(c *Case, otherwise string) string {
 	node := c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.node_id")
-	if node != "" && c.Subject.NodeID != "" && node != c.Subject.NodeID {
+	if node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) {
 		return "the allocation is on " + node
 	}
 	return otherwise

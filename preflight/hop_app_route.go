@@ -159,7 +159,13 @@ func judgeAppRoute(c *Case) []diag.Finding {
 
 func routeFails(c *Case, f *diag.Fact) diag.Finding {
 	if loginFirst(f) {
-		return undecided(f, "the edge asks for a login, and no edge cookie was given: not the browser-equivalent proof")
+		return undecided(f, "the edge or the workload asks for a login at %s, and %s: not the browser-equivalent proof", where(f), cookieOf(f))
+	}
+	if s := status(f); s >= 400 && s < 500 && f.Failure == diag.HTTPStatus && !portDown(c) { // no edge's page: the workload may mean it
+		out := undecided(f, "the product URL at %s answers HTTP %d, which may be the workload's own word: some answer nothing at "+
+			"this path, or to nobody without a login", where(f), s)
+		out.Signal = diag.SigAppRouteFailed
+		return out
 	}
 	out := fail(diag.SigAppRouteFailed, f, "the product URL at %s fails: %s", where(f), saw(f))
 	out.Direct = inPhase(f, "dns", "tcp", "tls") // a dead workload is behind the edge, it cannot break this
@@ -177,10 +183,14 @@ func routeFails(c *Case, f *diag.Fact) diag.Finding {
 	return out
 }
 
-// loginFirst reports whether an edge wants a login that this walk was given no cookie for.
-func loginFirst(f *diag.Fact) bool {
-	return f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero()
+// portDown reports whether the workload was seen not to answer on its node.
+func portDown(c *Case) bool {
+	f := c.Fact(diag.HopAppRuntimeLiveness, stepPort)
+	return f != nil && !f.Passed() && !listensAt(c.Fact(diag.HopAppRuntimeLiveness, stepUnit), appPort(c))
 }
+
+// loginFirst reports whether somebody has to log in first, at an edge or at the workload: what is behind was not seen.
+func loginFirst(f *diag.Fact) bool { return f.Failure == diag.HTTPEdgeAuth }
 
 // judgeUpgrade: the product URL answers a plain request, which says nothing of the WebSocket that the workload
 // lives by.
@@ -192,7 +202,7 @@ func judgeUpgrade(c *Case) *diag.Finding {
 	var out diag.Finding
 	switch {
 	case loginFirst(f):
-		out = undecided(f, "the edge asks for a login before the WebSocket upgrade, and no edge cookie was given")
+		out = undecided(f, "the edge or the workload asks for a login before the WebSocket upgrade, and %s", cookieOf(f))
 	default:
 		out = fail(diag.SigAppRouteFailed, f, "%s answers HTTP %d, and refuses the WebSocket upgrade of %s: %s",
 			where(f), status(c.Fact(diag.HopAppUserRoute, stepRoute)), pathOf(target(f)), saw(f))
@@ -210,7 +220,7 @@ func judgeHeaders(c *Case) *diag.Finding {
 	var out diag.Finding
 	switch {
 	case loginFirst(f):
-		out = undecided(f, "the edge asks for a login, and no edge cookie was given: it injects headers only after that")
+		out = undecided(f, "the edge or the workload asks for a login, and %s: an edge injects headers only after that", cookieOf(f))
 		return &out
 	case !f.Passed():
 		out = undecided(f, "the headers that the workload receives could not be read: %s", saw(f))

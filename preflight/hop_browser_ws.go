@@ -113,8 +113,8 @@ func judgeSession(c *Case) []diag.Finding {
 	if c.Fact(diag.HopTerminalTokenMint, stepMint) == nil {
 		return []diag.Finding{undecided(f, "no session was minted in this walk, so a refusal says nothing: %s", saw(f))}
 	}
-	if f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero() {
-		return []diag.Finding{undecided(f, "the edge asks for a login, and no edge cookie was given: not the browser-equivalent proof")}
+	if f.Failure == diag.HTTPEdgeAuth {
+		return []diag.Finding{undecided(f, "the edge asks for a login, and %s: not the browser-equivalent proof", cookieOf(f))}
 	}
 	if f.WS == nil || !f.WS.Upgraded {
 		out := fail(diag.SigUpgradeFailed, f, "the WebSocket is refused before anything else: %s", saw(f))

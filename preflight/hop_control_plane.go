@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -26,8 +27,10 @@ func controlPlaneAccess() Hop {
 		Steps: []Step{
 			{
 				Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true,
-				Paths:   []string{profile.PathHealthz},
-				Excused: func(c *Case, f *diag.Fact) bool { return closedHealth(f) && c.Fact(id, stepAuth).Passed() },
+				Paths: []string{profile.PathHealthz},
+				Excused: func(c *Case, f *diag.Fact) bool {
+					return anAnswerOfIt(f) && accepted(c.Fact(id, stepAuth))
+				},
 				Ask: func(e *Env, _ *Case) diag.Request {
 					req := e.api("GET", profile.PathHealthz, nil)
 					req.Token = diag.Secret{}
@@ -36,7 +39,7 @@ func controlPlaneAccess() Hop {
 			},
 			{
 				Name: stepAuth, From: Operator, Timeout: 4 * time.Second, Paths: []string{profile.PathTrust},
-				Excused: func(_ *Case, f *diag.Fact) bool { return status(f) == 404 }, // a platform may have no trust page
+				Excused: func(_ *Case, f *diag.Fact) bool { return noTrustPage(f) },
 				Ask: func(e *Env, _ *Case) diag.Request {
 					return e.api("GET", profile.PathTrust, nil,
 						"trust.signing_ca", "trust.ingress_ca", "trust.ingress_trusts_signing_ca", "trust.node_api_server", "trust.terminal_server")
@@ -55,8 +58,10 @@ func controlPlaneAccess() Hop {
 				return text + "; nothing was read with the token: " + c.planned(id).Left[stepAuth]
 			case a == nil:
 				return text + "; no token, so nothing is read through it"
-			case !a.Passed():
-				return text + "; there is no trust page (HTTP 404), so nobody said that the token is accepted"
+			case noTrustPage(a):
+				return text + fmt.Sprintf("; there is no trust page (HTTP %d), so nobody said that the token is accepted", status(a))
+			case !accepted(a):
+				return text + fmt.Sprintf("; the trust page answers HTTP %d without a word of the API, so nobody said that the token is accepted", status(a))
 			}
 			return text + ", the token is accepted"
 		},
@@ -68,10 +73,16 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	switch {
 	case h != nil && h.Failure == diag.HTTPEdgeAuth:
 		return []diag.Finding{undecided(h, "the edge at %s asks for a login in place of the API: nothing of the API was seen", where(h))}
-	case closedHealth(h) && !a.Passed():
+	case h != nil && !good(h) && anAnswerOfIt(h) && accepted(a): // the API does its work: its health page does not say so
+		if closedHealth(h) {
+			return nil
+		}
+		return []diag.Finding{warn("", h, "the health page at %s is not well (%s), and the API answers this operator's token; "+
+			"where the platform has another health page or none, say so in mapping.paths.healthz", where(h), saw(h))}
+	case closedHealth(h):
 		return []diag.Finding{undecided(h, "the API at %s answers, and its health page wants a login (HTTP %d): whether it works was not seen; "+
 			"name an open page, or \"-\", as mapping.paths.healthz", where(h), status(h))}
-	case h != nil && !closedHealth(h) && (!h.Passed() || status(h) != 200):
+	case h != nil && (!h.Passed() || !good(h)):
 		return []diag.Finding{noAPI(c, h)}
 	case a == nil:
 		return nil
@@ -79,7 +90,7 @@ func judgeControlPlane(c *Case) []diag.Finding {
 		return []diag.Finding{fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))}
 	case a.Failure == diag.HTTPEdgeAuth:
 		return []diag.Finding{undecided(a, "the edge at %s asks for a login in place of the API", where(a))}
-	case a.Passed(), status(a) == 404:
+	case a.Passed(), noTrustPage(a):
 		return nil
 	}
 	text := "the API answers /healthz but not the operator's request: %s"
@@ -89,6 +100,29 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	out := fail(diag.SigControlPlaneUnreachable, a, text, saw(a))
 	out.Side = diag.SidePlatform
 	return []diag.Finding{out}
+}
+
+// good reports whether an answer is a 2xx: health pages say 200 or 204.
+func good(f *diag.Fact) bool { return status(f)/100 == 2 }
+
+// accepted reports whether the API itself answered the operator's token: a page that anybody is shown at this address has
+// none of the fields that were asked for.
+func accepted(f *diag.Fact) bool {
+	if !f.Passed() || !good(f) {
+		return false
+	}
+	return len(f.HTTP.Fields) > 0 || strings.Contains(f.HTTP.ContentType, "json")
+}
+
+// noTrustPage reports whether a platform has no trust page: there is nothing at its path, or nothing to read.
+func noTrustPage(f *diag.Fact) bool {
+	s := status(f)
+	return s == 404 || s == 405 || s == 501
+}
+
+// anAnswerOfIt reports whether a request came to what is behind the name, and to no edge in place of it that wants a login.
+func anAnswerOfIt(f *diag.Fact) bool {
+	return (status(f) != 0 || inPhase(f, "http")) && f.Failure != diag.HTTPEdgeAuth
 }
 
 // closedHealth reports whether the health page, which is asked without a token, wants one: an answer of a platform that

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -24,7 +25,7 @@ func nodeHeartbeat() Hop {
 			Name: stepReadModel, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
 			Paths: []string{profile.PathNode},
 			Ask: func(e *Env, _ *Case) diag.Request {
-				return e.api("GET", profile.PathNode, nil, "node.now", "node.last_seen_at", "node.last_heartbeat_at", "node.status", "node.health",
+				return e.api("GET", profile.PathNode, nil, "node.id", "node.hostname", "node.now", "node.last_seen_at", "node.last_heartbeat_at", "node.status", "node.health",
 					"node.instance_id", "node.private_ip", "node.provider_class", "node.guest_agent_status",
 					"node.environment_profile", "node.agent_version", "node.agent_api_url", "node.agent_terminal_url",
 					"node.cert_serial", "node.cert_not_after", "node.cert_issuer_fingerprint", "node.cert_generation", "node.recovery_reason", "node.recovery_state",
@@ -53,6 +54,9 @@ func nodeHeartbeat() Hop {
 				return nil
 			case !beat && !contact && (readModel(c, "last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
 				return []diag.Finding{undecided(f, "the answer has no time of a last heartbeat that can be read (see mapping.fields in the profile)")}
+			case !beat && !contact && !neverHeard(c):
+				return []diag.Finding{undecided(f, "the answer has no time of a last contact, and the agent was heard: %s "+
+					"(node.last_seen_at, see mapping.fields in the profile)", heardBy(c))}
 			case !beat && !contact:
 				return []diag.Finding{fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s", c.Subject.NodeID)}
 			}
@@ -68,6 +72,9 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 	age, beat := heartbeatAge(c)
 	says := diag.Mark(readModel(c, "check_heartbeat"))
 	switch {
+	case beat && age > staleAfter(c) && agentAnswered(c) != "" && !ownClock(c), outdated(c):
+		return []diag.Finding{undecided(f, "the platform's read model says %s, and %s: the read model, or the clock that it is "+
+			"compared with, is not of now", lastHeard(c), agentAnswered(c))}
 	case silentNode(c):
 		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
 		out.Culprit = culpritSilentNode
@@ -77,6 +84,10 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
 		if contactFresh(c) {
 			out.Text += "; the agent reaches the platform by other requests, so what is missing is the heartbeat itself"
+			if n := refusedHeartbeat(c); n != nil {
+				out.Side = diag.SidePlatform
+				out.Text += fmt.Sprintf("; the node's record says that the platform answers heartbeats with HTTP %d, as of %s", n.Status, n.At.UTC().Format(time.RFC3339))
+			}
 		}
 		return []diag.Finding{out}
 	case says == diag.MarkFail:
@@ -85,6 +96,14 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 		return []diag.Finding{out}
 	}
 	return nil
+}
+
+// refusedHeartbeat is the entry of the node's record by which the platform answers heartbeats with an HTTP error, nil where
+// there is none of now.
+func refusedHeartbeat(c *Case) *diag.RecordEntry {
+	e := hostEvidence(c)
+	e.Points = points(c, nil)
+	return e.RefusedHeartbeat()
 }
 
 // lastHeard says when the platform last took in a heartbeat, and when it last had any contact.
@@ -173,6 +192,48 @@ func contactFresh(c *Case) bool {
 	return known && age <= staleAfter(c)
 }
 
+// agentAnswered says what the platform heard from the agent in this very walk, "" where it heard nothing.
+func agentAnswered(c *Case) string {
+	if c.Field(diag.HopNodeTaskRoundtrip, stepTask, "task.status") == "completed" {
+		return "the agent answered a no-op in this walk"
+	}
+	return ""
+}
+
+// outdated reports whether the read model's last contact is old although the agent answered in this walk.
+func outdated(c *Case) bool {
+	age, known := ageOf(c, "node.last_seen_at")
+	return known && age > staleAfter(c) && agentAnswered(c) != ""
+}
+
+// ownClock reports whether the read model says what time it is: then its times are compared with its own clock.
+func ownClock(c *Case) bool {
+	return !c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.now").IsZero()
+}
+
+// neverHeard reports whether the platform has no time of any contact, and nothing shows that there was one.
+func neverHeard(c *Case) bool {
+	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	_, known := contactAge(c)
+	return !known && readModel(c, "last_seen_at") == "" && !unasked(f, "node.last_seen_at") && heardBy(c) == ""
+}
+
+// heardBy says by what the agent is known to have been heard, "" where nothing shows it.
+func heardBy(c *Case) string {
+	if said := agentAnswered(c); said != "" {
+		return said
+	}
+	if readModel(c, "check_heartbeat") == string(diag.MarkPass) {
+		return "the platform's checklist calls its heartbeat current"
+	}
+	for _, name := range [...]string{"boot_id", "agent_version", "agent_addresses", "agent_api_url"} { // only an agent says these
+		if v := readModel(c, name); v != "" && v != "[]" && v != "null" {
+			return "the read model has its " + name
+		}
+	}
+	return ""
+}
+
 // culpritSilentNode is at fault where the platform hears nothing of a node, and nothing better is known: what else is
 // missing from such a node is the same fault.
 const culpritSilentNode = "node silent"
@@ -190,4 +251,20 @@ func sshSilent(c *Case) bool {
 		return false
 	}
 	return f.Failure.Silent() || f.Failure == diag.TCPNoRoute || f.Failure == diag.TCPNetUnreachable
+}
+
+// contactKnown reports whether the read model's ages agree with what the agent did in this walk.
+func contactKnown(c *Case) bool {
+	age, known := contactAge(c)
+	return known && !outdated(c) && (age <= staleAfter(c) || ownClock(c))
+}
+
+// sameNode reports whether a name is of the node that is asked about: platforms have more than one name for a node.
+func sameNode(c *Case, name string) bool {
+	for _, known := range [...]string{c.Subject.NodeID, readModel(c, "id"), readModel(c, "hostname")} {
+		if known != "" && strings.EqualFold(name, known) {
+			return true
+		}
+	}
+	return false
 }

@@ -24,8 +24,10 @@ func nodeTerminalReachability() Hop {
 		Fields: []string{"error.code"}, // tells the gateway's 404 from anybody's
 		Steps: []Step{{
 			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, BothFamilies: true,
-			Paths:   []string{profile.PathNodeTerminal},
-			Excused: func(c *Case, f *diag.Fact) bool { return (letIn(f) || unnamed404(f)) && !streamsElsewhere(c, f) },
+			Paths: []string{profile.PathNodeTerminal},
+			Excused: func(c *Case, f *diag.Fact) bool {
+				return (letIn(f) || unnamed404(f) || lettingIn(c, f)) && !streamsElsewhere(c, f)
+			},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal, map[string]string{"session_id": nobody})
 			},
@@ -61,6 +63,13 @@ func unnamed404(f *diag.Fact) bool {
 	return status(f) == 404 && f.Failure == diag.WSUpgradeRejected && unasked(f, "error.code")
 }
 
+// lettingIn reports whether a refusal is about the session that nobody has: in this walk the gateway took the node's stream
+// for one that is real.
+func lettingIn(c *Case, f *diag.Fact) bool {
+	s := status(f)
+	return s >= 400 && s < 500 && f.Failure == diag.WSUpgradeRejected && !f.Throttled() && streamCame(c) && elsewhere(c, "") == ""
+}
+
 // streamsElsewhere reports whether f asked another terminal listener than the profile's: the running agent's own.
 func streamsElsewhere(c *Case, f *diag.Fact) bool {
 	want := c.expected("node_terminal_url")
@@ -78,7 +87,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	case drifted && (f.Passed() || letIn(f)): // it works today, by a way that nobody keeps up
 		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s; the first lets this node in", where(f), endpointOf(want))
 		out.Failure, out.Reason, out.Direct = diag.FileMismatch, diag.ReasonNone, true
-	case f.Passed(), letIn(f), unnamed404(f):
+	case f.Passed(), letIn(f), unnamed404(f), lettingIn(c, f) && !drifted:
 		return nil
 	case notAllowed(f):
 		return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}

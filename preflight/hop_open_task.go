@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -63,8 +64,12 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(f, "the browser never came to the gateway, so no terminal.open was queued")}
 	case st == "":
 		return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
+	case !slices.Contains(taskStates[:], st):
+		return []diag.Finding{unknownWord(f, "the status of terminal.open", st, taskStates[:])}
 	case st == "completed", st == "failed":
 		return nil
+	case open && shellComputed(c):
+		return []diag.Finding{undecided(f, "a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}
 	case open && unasked(f, "session.task_claimed_at"):
 		return []diag.Finding{undecided(f, "terminal.open is %s, and this platform does not say whether it was claimed", st)}
 	case open:

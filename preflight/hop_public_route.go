@@ -18,6 +18,7 @@ func terminalPublicRoute() Hop {
 		ID: id, Title: "public terminal route answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
 		Steps: []Step{{
 			Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true, Paths: []string{profile.PathTerminalHealthz},
+			Excused: func(_ *Case, f *diag.Fact) bool { return closedHealth(f) },
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.to(diag.Request{
 					Op: diag.OpHTTP, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
@@ -28,10 +29,13 @@ func terminalPublicRoute() Hop {
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepHealthz)
 			switch {
-			case f == nil || f.Passed() && status(f) == 200: // a redirect is an answer, too, and not of the gateway
+			case f == nil || f.Passed() && good(f): // a redirect is an answer, too, and not of the gateway
 				return nil
-			case f.Failure == diag.HTTPEdgeAuth && f.Request.Cookie.IsZero():
-				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and no edge cookie was given (auth.edge_cookie_file): not the browser-equivalent proof", where(f))}
+			case closedHealth(f):
+				return []diag.Finding{warn("", f, "%s answers, and its health page wants a login (HTTP %d): whether the gateway works was not seen by it; "+
+					"name an open page, or \"-\", as mapping.paths.terminal_healthz", where(f), status(f))}
+			case f.Failure == diag.HTTPEdgeAuth:
+				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s: not the browser-equivalent proof", where(f), cookieOf(f))}
 			}
 			out := fail(diag.SigPublicRouteMissing, f, "%s/healthz is not there: %s", where(f), saw(f))
 			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil && hz.TCP.Remote == f.TCP.Remote {

@@ -42,7 +42,9 @@ func nodeReadiness() Hop {
 			{Name: stepProcess, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
 				return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
 			}},
-			{Name: stepBinary, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
+			{Name: stepBinary, From: Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *Case, f *diag.Fact) bool {
+				return unrunnable(f) && agentAnswered(c) != "" && c.Fact(id, stepProcess).Passed()
+			}, Ask: func(e *Env, _ *Case) diag.Request {
 				a := e.Profile.Agent
 				return diag.Request{Op: diag.OpBinary, Target: a.Binary, Unit: a.Unit, VersionCommand: a.VersionCommand}
 			}},
@@ -141,7 +143,7 @@ func judgeSpace(c *Case, f *diag.Fact) *diag.Finding {
 		out = fail(diag.SigDiskFull, f, "%s takes no write: its file system is read-only", f.Request.Target)
 	case !f.Passed():
 		out = undecided(f, "the disk could not be tried: %s %s", saw(f), f.Detail)
-	case d != nil && d.FreeBytes == 0:
+	case d != nil && d.FreeBytes == 0 && d.TotalBytes > 0: // some file systems count nothing
 		out = fail(diag.SigDiskFull, f, "no byte is free at %s", f.Request.Target)
 	case d != nil && d.UsedPercent > limit:
 		out = fail(diag.SigDiskPressure, f, "%d%% of the disk at %s is used, the limit is %d%%", d.UsedPercent, f.Request.Target, limit)
@@ -169,13 +171,30 @@ func judgeBinary(c *Case) *diag.Finding {
 		}
 		out = fail(diag.SigBinaryInvalid, f, "%s starts %s, which is not gpuaas-agent but %s", f.Request.Unit, path, whatItIs(f.Binary))
 		out.Direct = true
+		if said := agentAnswered(c); said != "" && path != f.Request.Target { // a wrapper, or a container's client
+			out.Status, out.Reason, out.Direct = diag.StatusWarn, diag.ReasonNone, false
+			out.Text += "; " + said + ", so it may start the agent"
+		}
 	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
 		out = fail(diag.SigBinaryInvalid, f, "the agent's program %s cannot run here: %s", path, saw(f))
 		out.Direct = true
+		if said := agentAnswered(c); said != "" && c.Fact(diag.HopNodeReadiness, stepProcess).Passed() { // replaced under it
+			out = warn(diag.SigBinaryInvalid, f, "the agent's program %s cannot be started again as it is: %s; %s", path, saw(f), said)
+			out.Reason = diag.ReasonNone
+		}
 	default:
 		out = undecided(f, "the agent's program could not be looked at: %s", saw(f))
 	}
 	return &out
+}
+
+// unrunnable reports whether a program's file was seen, or seen not to be there, and cannot be started.
+func unrunnable(f *diag.Fact) bool {
+	switch f.Failure {
+	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
+		return true
+	}
+	return false
 }
 
 // expectsOurs reports whether the profile that made the request says that the agent is gpuaas-agent.
@@ -213,6 +232,10 @@ func judgeProcess(c *Case) *diag.Finding {
 			out.Text = fmt.Sprintf("the agent's process %d is stopped (state %s): it exists and answers nothing", f.Unit.PID, f.Unit.ProcessState)
 		}
 	case diag.UnitFailed, diag.UnitInactive, diag.UnitMissing:
+		if inTransition(f) {
+			out = starting(f)
+			break
+		}
 		out = fail(diag.SigProcessDown, f, "%s does not run: %s", f.Request.Target, saw(f))
 		if f.Unit != nil {
 			out.Text = fmt.Sprintf("%s does not run: %s/%s, result %s", f.Request.Target, f.Unit.Active, f.Unit.Sub, f.Unit.Result) + ended(f.Unit)

@@ -48,7 +48,7 @@ func signalOfReason(code diag.ReasonCode) diag.Signal {
 // cannot do its work fails where it cannot.
 func judgeVersion(c *Case) *diag.Finding {
 	have, want := readModel(c, "agent_version"), readModel(c, "agent_desired_version")
-	if have == "" || want == "" || have == want {
+	if have == "" || want == "" || diag.SameVersion(have, want) {
 		return nil
 	}
 	out := warn(diag.SigVersionDrift, c.Fact(diag.HopNodeHeartbeat, stepReadModel), "the agent is %s, the platform wants %s", have, want)

@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -101,8 +102,7 @@ func judgeCloned(c *Case) *diag.Finding {
 // fingerprints, and by the names that the ingress lists in its handshake.
 func judgeTrustDrift(c *Case) *diag.Finding {
 	trust := c.Fact(diag.HopControlPlaneAccess, stepAuth)
-	signing := c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca")
-	ingress := ingressCA(c)
+	signing, ingress := signingCA(c), ingressCA(c)
 	if signing != "" && ingress != "" && signing != ingress {
 		out := fail(diag.SigIngressCADrift, trust, "node certificates are signed by %.16s..., and the node ingress trusts %.16s...", signing, ingress)
 		out.Direct = true
@@ -124,10 +124,19 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 // ingressCA is the CA whose certificates the node ingress takes: the signing one where the platform says that it is among
 // them. While a CA is replaced the ingress takes old and new, and the platform names the first.
 func ingressCA(c *Case) string {
-	if c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_trusts_signing_ca") == "true" {
-		return c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca")
+	signing, wait := signingCA(c), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	letIn := wait.Passed() && wait.TLS != nil && wait.TLS.CertRequested != nil && *wait.TLS.CertRequested
+	switch {
+	case c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_trusts_signing_ca") == "true",
+		letIn && signing != "" && diag.Fingerprint(readModel(c, "cert_issuer_fingerprint")) == signing: // it was seen to take one
+		return signing
 	}
-	return c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca")
+	return diag.Fingerprint(c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca"))
+}
+
+// signingCA is the CA that signs node certificates now.
+func signingCA(c *Case) string {
+	return diag.Fingerprint(c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca"))
 }
 
 // foreignIssuer reports whether the terminal gateway, too, knows nothing of the CA that signed the node's certificate:
@@ -152,7 +161,7 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 		name = env.Env.Values["GPUAAS_NODE_ID"]
 	}
 	switch {
-	case name != "" && c.Subject.NodeID != "" && name != c.Subject.NodeID:
+	case name != "" && c.Subject.NodeID != "" && !sameNode(c, name):
 		out = fail(diag.SigAuthFailed, env, "the running agent takes itself for %s, not for %s (GPUAAS_NODE_ID)", name, c.Subject.NodeID)
 		out.Failure, out.Direct, out.Culprit = diag.FileMismatch, true, "node GPUAAS_NODE_ID"
 		out.Reason = diag.ReasonEndpointProfileDrift // of the agent's environment file; its certificate is not at fault
@@ -201,6 +210,12 @@ func judgeIdentity(c *Case) *diag.Finding {
 		if f.Cert != nil {
 			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial, f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
+	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound && boundToSubject(c, f.Cert):
+		return nil
+	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound && c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed():
+		out = warn(diag.SigAuthFailed, f, "the certificate is bound to %s, and the platform lets it in as %s", f.Cert.BoundTo, c.Subject.NodeID)
+		out.Failure, out.Reason = diag.FileMismatch, diag.ReasonNone // whom a certificate is for is the platform's to say
+		return &out
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
 		out = fail(diag.SigAuthFailed, f, "the certificate is bound to %s, not to %s", f.Cert.BoundTo, c.Subject.NodeID)
 		out.Failure = diag.FileMismatch
@@ -209,6 +224,12 @@ func judgeIdentity(c *Case) *diag.Finding {
 	}
 	out.Direct, out.Culprit = true, "node file "+f.Request.Cert
 	return &out
+}
+
+// boundToSubject reports whether a certificate names the node by another of its names.
+func boundToSubject(c *Case, cert *diag.CertFacts) bool {
+	last := cert.BoundTo[strings.LastIndex(cert.BoundTo, ":")+1:]
+	return sameNode(c, cert.BoundTo) || sameNode(c, last)
 }
 
 // judgeTaskWait reads the answer to the real task wait.

@@ -3,6 +3,7 @@ package preflight
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +20,10 @@ const (
 	// taskPollEvery is short against any round trip that people notice, and long against the platform's store.
 	taskPollEvery = 60 * time.Millisecond
 )
+
+// taskStates are the words for a task's status that the judges know. Another one says neither that a task was claimed
+// nor that it was not.
+var taskStates = [...]string{"queued", "dispatched", "completed", "failed", "expired"}
 
 // nodeTaskRoundtrip: does a typed no-op reach the agent, run, and come back?
 func nodeTaskRoundtrip() Hop {
@@ -85,6 +90,8 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	switch {
 	case st == "":
 		return []diag.Finding{undecided(got, "the task could not be read: %s", saw(got))}
+	case !slices.Contains(taskStates[:], st):
+		return []diag.Finding{unknownWord(got, "the no-op's status", st, taskStates[:])}
 	case st == "failed":
 		why := c.Field(id, stepTask, "task.error_code")
 		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", orUnknown(why))
@@ -116,7 +123,7 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 // agent that refuses a task says so; one that does not come for it says nothing of its version.
 func unclaimed(c *Case) diag.ReasonCode {
 	have, want := readModel(c, "agent_version"), readModel(c, "agent_desired_version")
-	if have != "" && want != "" && have != want && !silentNode(c) {
+	if have != "" && want != "" && !diag.SameVersion(have, want) && !silentNode(c) {
 		return diag.ReasonAgentVersionDrift
 	}
 	return diag.ReasonNodeAgentUnreachable

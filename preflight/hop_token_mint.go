@@ -31,10 +31,15 @@ func terminalTokenMint() Hop {
 			switch {
 			case f == nil:
 				return nil
+			case f.Failure == diag.HTTPEdgeAuth:
+				return []diag.Finding{undecided(f, "the edge at %s asks for a login in place of a terminal token, and %s", where(f), cookieOf(f))}
+			case status(f) == 401, status(f) == 403: // the token was accepted elsewhere, so this is about its rights
+				return []diag.Finding{undecided(f, "the API gives this operator's token no terminal token for %s: %s",
+					c.Subject.AllocationID, saw(f))}
 			case !f.Passed():
 				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID, saw(f))}
 			case c.Field(id, stepMint, "token.session_id") == "" && !unasked(f, "token.session_id"):
-				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "the answer names no session (HTTP %d)", status(f))}
+				return []diag.Finding{undecided(f, "the answer names no session (HTTP %d; token.session_id, see mapping.fields in the profile)", status(f))}
 			}
 			return nil
 		},

@@ -33,6 +33,8 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 		return diag.LackMapping
 	case f == nil:
 		return diag.LackAnswer
+	case inTransition(f):
+		return diag.LackTime
 	case f.Failure == diag.HTTPEdgeAuth:
 		return diag.LackLogin
 	case f.Throttled():

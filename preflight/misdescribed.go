@@ -14,7 +14,7 @@ import (
 func mistaken(c *Case) (why string, whole bool) {
 	env, id := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if env.Passed() && env.Env != nil && id != nil && id.Cert != nil && c.Subject.NodeID != "" {
-		if name := env.Env.Values["GPUAAS_NODE_ID"]; name != "" && name != c.Subject.NodeID && boundTo(id.Cert, name) {
+		if name := env.Env.Values["GPUAAS_NODE_ID"]; name != "" && !sameNode(c, name) && boundTo(id.Cert, name) {
 			return fmt.Sprintf("%s is %s, by its agent's settings and by its certificate", c.Subject.NodeHost, name), true
 		}
 	}

@@ -81,7 +81,10 @@ func (r *ownRow) words(c *Case) (who, words string) {
 		return who, words
 	}
 	for _, l := range c.evidence {
-		fits := func(beginning string) bool { return strings.HasPrefix(l.Code, beginning) }
+		named := task != "" && l.TaskID == task // a line of any code must name the task: the walk has more than one
+		fits := func(beginning string) bool {
+			return strings.HasPrefix(l.Code, beginning) && (beginning != "" || named)
+		}
 		if l.Error != "" && mine(l.TaskID, l.CorrelationID) && slices.ContainsFunc(r.codes, fits) {
 			who, words = "the platform's evidence", oneLine(l.Error)
 		}

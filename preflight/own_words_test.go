@@ -81,6 +81,19 @@ func TestOwnWordsAreQuoted(t *testing.T) {
 	}
 }
 
+// TestOneTaskIsNotQuotedForAnother: what the platform wrote of the walk's terminal session is no word on its no-op.
+func TestOneTaskIsNotQuotedForAnother(t *testing.T) {
+	r := walkWith(t, t.Context(), answers{taskFact: nobodyClaims})
+	for _, session := range []string{"", "sess-1"} {
+		r.Evidence = []diag.EvidenceLine{{At: diag.At(noon), Kind: "terminal.error", CorrelationID: "corr-1", SessionID: session,
+			Code: "session_not_found", Error: "no browser waits for this terminal session"}}
+		Judge(r)
+		if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeTaskRoundtrip || strings.Contains(b.Text, "no browser waits") {
+			t.Errorf("%+v", b)
+		}
+	}
+}
+
 // TestBuildsAreReplacedForWhatTheyHid: an agent that reported success, and wrote nothing down, is still the old build.
 func TestBuildsAreReplacedForWhatTheyHid(t *testing.T) {
 	r := walkWith(t, t.Context(), answers{"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": func(f *diag.Fact) {

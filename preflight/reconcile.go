@@ -79,6 +79,9 @@ func beside(v *diag.Verdict, k *diag.Classification) string {
 		return ""
 	}
 	blame := fmt.Sprintf("the blame is %s (%s)", v.Blame.Hop, v.Blame.Signal)
+	if namedBy(k.Because[0]) == string(v.Blame.Hop) {
+		return blame + "; this reason is of the same finding"
+	}
 	for _, b := range v.OtherFindings {
 		if slices.Contains(row.With, b.Hop) {
 			return fmt.Sprintf("%s; this reason is a different fault, at %s, and more urgent", blame, b.Hop)

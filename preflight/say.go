@@ -23,6 +23,12 @@ func undecided(f *diag.Fact, format string, args ...any) diag.Finding {
 	}
 }
 
+// unknownWord is the finding for a state that only another platform has: it says neither that all is well nor that it is not.
+func unknownWord(f *diag.Fact, what, word string, known []string) diag.Finding {
+	return undecided(f, "%s is %q, a word that decides nothing here (known: %s; see mapping.fields in the profile)", what, word,
+		strings.Join(known, ", "))
+}
+
 // warn is a finding that does not fail the hop.
 func warn(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Finding {
 	w := fail(sig, f, format, args...)
@@ -97,6 +103,15 @@ func throttled(f *diag.Fact, what string) diag.Finding {
 	out := fail(diag.SigEdgeRateLimited, f, "%s throttles %s: %s%s", where(f), what, saw(f), pauseOf(f))
 	out.Culprit = f.Vantage + " throttled by " + hostOf(target(f))
 	return out
+}
+
+// cookieOf says what is wrong with the operator's cookie where an edge asks for a login. One that was given and is not
+// accepted is the operator's, too: cookies expire.
+func cookieOf(f *diag.Fact) string {
+	if f.Request.Cookie.IsZero() {
+		return "no edge cookie was given (auth.edge_cookie_file)"
+	}
+	return "the edge cookie of auth.edge_cookie_file is not accepted there; it may have expired"
 }
 
 // pauseOf says how long a limiter wants no further request, "" where it does not say.

@@ -45,7 +45,7 @@ func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
 // short was never waited for.
 func noAnswer(f *diag.Fact, ended diag.EndedBy) bool {
 	switch {
-	case f.Passed(), lost(f), notAllowed(f), f.Failure == diag.Unknown, distrusts(f):
+	case f.Passed(), lost(f), notAllowed(f), f.Failure == diag.Unknown, f.Failure == diag.HTTPEdgeAuth, distrusts(f):
 		return false
 	case f.Failure == diag.Cancelled:
 		return ended == diag.EndedCompleted

@@ -19,6 +19,7 @@ const (
 	PathAllocation      = "allocation"
 	PathNode            = "node"
 	PathNodeTasks       = "node_tasks"
+	PathNodeProvider    = "node_provider"
 	PathTask            = "task"
 	PathTrust           = "trust"
 	PathNodeReenroll    = "node_reenroll"
@@ -44,6 +45,7 @@ var pathRows = [...]pathRow{
 	{PathAllocation, "/v1/allocations/{allocation_id}", []string{"allocation_id"}},
 	{PathNode, "/v1/admin/nodes/{node_id}", []string{"node_id"}},
 	{PathNodeTasks, "/v1/admin/nodes/{node_id}/tasks", []string{"node_id"}},
+	{PathNodeProvider, "/v1/admin/nodes/{node_id}/provider", []string{"node_id"}}, // asked by a drill alone
 	{PathTask, "/v1/admin/tasks/{task_id}", []string{"task_id", "node_id"}},
 	{PathTrust, "/v1/admin/trust", nil},
 	{PathNodeReenroll, "/v1/admin/nodes/{node_id}/reenroll", []string{"node_id"}}, // the one that is posted to: it issues a bundle

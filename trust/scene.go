@@ -69,7 +69,8 @@ func newScene(subject diag.Subject, facts []diag.Fact) *scene {
 	s.bundle = s.bundleOf(agentFile(subject, "ca-bundle.crt"), factBundle, factNodeAPI, factReach, factTaskWait, factNodeTerminal, factStream)
 	s.recovery = s.bundleOf(s.env(envRecoveryBundle), factRecoveryBundle, factRecoveryAPI)
 	s.profile = s.bundleOf("inline", factProfileBundle, factOperatorAPI, factOperatorTerminal, factReach+fromOperator, factStream+fromOperator)
-	s.signing, s.ingress = s.field(FactTrustPage, "trust.signing_ca"), s.field(FactTrustPage, "trust.ingress_ca")
+	s.signing = diag.Fingerprint(s.field(FactTrustPage, "trust.signing_ca"))
+	s.ingress = diag.Fingerprint(s.field(FactTrustPage, "trust.ingress_ca"))
 	s.trusted = s.ingressTrusts()
 	if f := s.facts[factIdentity]; f != nil {
 		s.cert = f.Cert
@@ -200,7 +201,7 @@ func (s *scene) certIssuer() string {
 		return ""
 	}
 	if s.field(factReadModel, "node.cert_serial") == s.cert.Leaf.Serial {
-		if v := s.field(factReadModel, "node.cert_issuer_fingerprint"); v != "" {
+		if v := diag.Fingerprint(s.field(factReadModel, "node.cert_issuer_fingerprint")); v != "" {
 			return v
 		}
 	}
@@ -221,7 +222,7 @@ func leaf(f *diag.Fact) *diag.CertInfo {
 }
 
 // pin is a fingerprint that the profile gives.
-func (s *scene) pin(name string) string { return s.subject.Expected[name] }
+func (s *scene) pin(name string) string { return diag.Fingerprint(s.subject.Expected[name]) }
 
 // target is what f really asked for.
 func target(f *diag.Fact) string {

@@ -181,8 +181,19 @@ func Rows(w io.Writer, rows []HopRow, budgets []int64, o Options) error {
 		}
 	}
 	shrink(columns, widths, p.width)
+	for _, c := range cells {
+		if width(c[5].Text) > widths[5] {
+			c[5].Text = closer(c[5].Text)
+		}
+	}
 	p.lines(columns, widths, cells, nil)
 	return p.flush(w)
+}
+
+// closer is a time of a budget in one column less, so that no unit is cut off: "112 ms/12s".
+func closer(spent string) string {
+	at := strings.LastIndexByte(spent, '/') + 1
+	return spent[:at] + strings.ReplaceAll(spent[at:], " ", "")
 }
 
 func cellsOf(rows []HopRow, text bool) [][]Cell {

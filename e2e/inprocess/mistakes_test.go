@@ -75,6 +75,11 @@ var mistakes = []mistake{
 	})},
 	{name: "no cookie, and the edge wants none", cookie: "-", passes: true},
 	{name: "no cookie, and the edge asks for a login", cookie: "-", edge: redirects("https://login.invalid/login")},
+	{name: "a cookie of yesterday at the terminal's edge", public: redirects("https://login.invalid/login"), owner: access},
+	{name: "a proxy on the way wants a login", edge: says(http.StatusProxyAuthRequired, ""), public: says(http.StatusProxyAuthRequired, ""), owner: access},
+	{name: "the operator's network wants a login", edge: answers(http.StatusNetworkAuthenticationRequired), owner: access},
+	{name: "the token may mint no terminal token", edge: on("/terminal-token", says(http.StatusForbidden, "insufficient_scope")), owner: access},
+	{name: "mapping.paths.healthz is of another platform", edge: on("/healthz", answers(http.StatusNotFound)), warns: true},
 	{name: "the API is behind a redirect", edge: redirects("https://api.invalid/moved")},
 	{name: "the API is behind a redirect without TLS", edge: redirects("http://api.invalid/moved")},
 
@@ -141,6 +146,23 @@ func says(status int, code string) func(http.ResponseWriter, *http.Request) bool
 		rw.WriteHeader(status)
 		fmt.Fprintf(rw, `{"error":{"code":%q,"message":"no"}}`, code)
 		return true
+	}
+}
+
+// answers gives everybody who asks the API the same page.
+func answers(status int) func(http.ResponseWriter, *http.Request) bool {
+	return func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.Header().Set("Content-Type", "text/html")
+		rw.WriteHeader(status)
+		fmt.Fprint(rw, "<html><title>no</title></html>")
+		return true
+	}
+}
+
+// on answers what asks for a path that ends so, and leaves the rest to the platform.
+func on(path string, answer func(http.ResponseWriter, *http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
+	return func(rw http.ResponseWriter, r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, path) && answer(rw, r)
 	}
 }
 

@@ -35,10 +35,12 @@ type mistake struct {
 	host    string // --node-host
 	alloc   string
 	edge    func(http.ResponseWriter, *http.Request) bool // of the API, in place of the platform
+	public  func(http.ResponseWriter, *http.Request) bool // of the terminal, likewise
 	env     [2]string
 	refused bool // before the walk: exit 2
 	owner   string
 	passes  bool // the mistake does not matter
+	warns   bool // nor does this one, and it is said
 }
 
 // operatorsReasons are the reasons that say nothing of the node: an operator and a tenant ask the same gateway.
@@ -57,6 +59,7 @@ func TestOperatorsMistakes(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
 			w.platform.APIEdge.Intercept(m.edge)
+			w.platform.TerminalEdge.Intercept(m.public)
 			if m.env[0] != "" {
 				t.Setenv(m.env[0], m.env[1])
 			}
@@ -102,6 +105,10 @@ func checkOperators(t *testing.T, r *diag.Report, m mistake) {
 		}
 	}
 	switch {
+	case m.warns:
+		if v.Outcome != diag.OutcomeWarn {
+			t.Errorf("outcome %s", v.Outcome)
+		}
 	case m.passes:
 		if v.Outcome != diag.OutcomePass {
 			t.Errorf("outcome %s", v.Outcome)

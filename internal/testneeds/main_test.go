@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 		"not Debian": {host: with(func(h *host) { h.apt = false }), args: "fast", out: "no apt-get here; install "},
 		"not root":   {host: with(func(h *host) { h.root = false }), args: "fast", out: "note: not root"},
 		"not root, why": {host: with(func(h *host) { h.root = false }), args: "lab",
-			out: "openssl (openssl): only root installs; as root: apt-get install "},
+			out: "ps (procps): only root installs; as root: apt-get install "},
 		"not Linux":   {host: host{}, args: "fast", out: "note: not Linux"},
 		"no argument": {host: root, code: 2, errs: "usage: testneeds fast|lab|bench"},
 	} {

@@ -21,6 +21,9 @@ type Node struct {
 	ProviderClass      string
 	GuestAgentStatus   string
 	GuestAgentAt       time.Time
+	GuestAgentWas      string    // the word before it, where this one holds for a while only
+	GuestAgentWasAt    time.Time // of the word before it
+	GuestAgentUntil    time.Time // zero: it holds until the next one
 	EnvironmentProfile string
 	CreatedAt          time.Time
 
@@ -50,7 +53,7 @@ type Node struct {
 }
 
 const nodeColumns = `SELECT id, status, identity, hostname, private_ip, provider_class, guest_agent_status, guest_agent_at,
-	environment_profile, created_at, instance_id, boot_id, agent_version, api_url, terminal_url, cert_serial, reported_hostname,
+	guest_agent_was, guest_agent_was_at, guest_agent_until, environment_profile, created_at, instance_id, boot_id, agent_version, api_url, terminal_url, cert_serial, reported_hostname,
 	addresses, counters, record, posture, cert_issuer, reported_profile, identity_at, recovery_reason, recovery_state, recovery_since, generation,
 	last_seen_at, last_heartbeat_at, last_wait_at, last_denied_at, last_denial FROM nodes `
 
@@ -64,7 +67,7 @@ func node(ctx context.Context, q querier, id string) (Node, error) {
 func readNode(row scanner) (Node, error) {
 	var n Node
 	err := row.Scan(&n.ID, &n.Status, &n.Identity, &n.Hostname, &n.PrivateIP, &n.ProviderClass, &n.GuestAgentStatus, moment{&n.GuestAgentAt},
-		&n.EnvironmentProfile, moment{&n.CreatedAt}, &n.InstanceID, &n.BootID, &n.AgentVersion, &n.APIURL, &n.TerminalURL, &n.CertSerial,
+		&n.GuestAgentWas, moment{&n.GuestAgentWasAt}, moment{&n.GuestAgentUntil}, &n.EnvironmentProfile, moment{&n.CreatedAt}, &n.InstanceID, &n.BootID, &n.AgentVersion, &n.APIURL, &n.TerminalURL, &n.CertSerial,
 		&n.ReportedHostname, jsonText{&n.Addresses}, jsonText{&n.Counters}, jsonText{&n.Record}, &n.Posture, &n.CertIssuer, &n.ReportedProfile,
 		moment{&n.IdentityAt}, &n.RecoveryReason, &n.RecoveryState, moment{&n.RecoverySince}, &n.Generation, moment{&n.LastSeenAt},
 		moment{&n.LastHeartbeatAt}, moment{&n.LastWaitAt}, moment{&n.LastDeniedAt}, &n.LastDenial)

@@ -133,4 +133,9 @@ ALTER TABLE certs ADD COLUMN superseded_at INTEGER NOT NULL DEFAULT 0; -- by a d
 ALTER TABLE watermarks ADD COLUMN told_at INTEGER NOT NULL DEFAULT 0; -- when the host last sent events
 `, `
 UPDATE allocations SET credential = '[' || credential || ']' WHERE credential != ''; -- an application has more than one
+`, `
+-- A provider's word that holds for a while: what held before it, and until when it holds (0: no end).
+ALTER TABLE nodes ADD COLUMN guest_agent_was TEXT NOT NULL DEFAULT '';
+ALTER TABLE nodes ADD COLUMN guest_agent_was_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE nodes ADD COLUMN guest_agent_until INTEGER NOT NULL DEFAULT 0;
 `}

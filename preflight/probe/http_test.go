@@ -180,6 +180,8 @@ func TestLoginIsNotTakenForAPage(t *testing.T) {
 		{"a web page", page(200, "text/html", "<title>hello</title>"), false, "", diag.OK},
 		{"an application's own login, where a page was asked", page(200, "text/html", `<input type="password">`), false, "", diag.OK},
 		{"a login where an API was asked", page(200, "text/html", `<input type="password">`), true, PageEdgeLogin, diag.HTTPEdgeAuth},
+		{"a proxy that wants a login", page(407, "text/plain", "proxy authentication required"), false, PageEdgeLogin, diag.HTTPEdgeAuth},
+		{"a network that wants a login", page(511, "text/html", "<html>accept our terms</html>"), true, PageEdgeLogin, diag.HTTPEdgeAuth},
 		{"a redirect within the application", page(302, "text/html", "", "Location", "/lab?"), false, "", diag.OK},
 		{"an API's 401", page(401, jsonType, `{"error":{"code":"login"}}`), true, "", diag.HTTPStatus},
 		{"an API that speaks of nginx", page(500, jsonType, `{"error":{"message":"<center>nginx"}}`), true, "", diag.HTTPStatus},

@@ -79,6 +79,8 @@ func loginWanted(resp *http.Response, body []byte, json bool) bool {
 			return false
 		}
 		return strings.HasSuffix(u.Hostname(), ".cloudflareaccess.com") || containsAny(strings.ToLower(u.Path)+"/", loginPaths[:])
+	case http.StatusProxyAuthRequired, http.StatusNetworkAuthenticationRequired: // by definition of what is on the way
+		return true
 	case http.StatusUnauthorized:
 		return html
 	case http.StatusForbidden:

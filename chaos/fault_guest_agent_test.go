@@ -1,0 +1,76 @@
+package chaos
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+)
+
+// TestGuestAgentKindAgainstThePlatform runs the kind's own commands against the reference platform: what is injected is
+// what is read then, undo brings the word before it, twice as once, and without undo it ends by itself.
+func TestGuestAgentKindAgainstThePlatform(t *testing.T) {
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Skip("no curl on this machine")
+	}
+	ahead := time.Duration(0)
+	p := platformtest.StartPlatform(t, platformtest.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
+	k, _ := KindOf("guest-agent")
+	params := &guestAgentParams{Node: platformtest.NodeID, API: p.APIBase, Status: "down", For: Duration(2 * time.Minute)}
+	if found := k.check(params); len(found) > 0 {
+		t.Fatal(found)
+	}
+	m := testMachine(RolePlatform, "platform")
+	m.Tools["curl"] = Tool(curl)
+	token, err := os.ReadFile(p.OperatorTokenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := filepath.Join(t.TempDir(), "header")
+	if err := os.WriteFile(header, append([]byte("Authorization: Bearer "), token...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &Case{Run: "r1", Step: "s", Profile: testProfile(), Machine: &m, minted: Mint.placeholder}
+	made, no := k.make(params, c)
+	if no != nil {
+		t.Fatal(no)
+	}
+	run := made.Changes[1].Run
+	do := func(e step.Exec) string {
+		t.Helper()
+		var argv []string
+		for _, a := range e.Argv {
+			argv = append(argv, strings.Replace(a, "@"+c.runPath("header"), "@"+header, 1))
+		}
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env = append(os.Environ(), "CURL_CA_BUNDLE="+p.CAFile)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", e.Line(), err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	before := do(run.State)
+	for range 2 {
+		do(run.Do)
+		if now := do(run.State); now != run.Injected || now == before {
+			t.Fatalf("it was %s and is %s, want %s", before, now, run.Injected)
+		}
+		do(run.Undo)
+		do(run.Undo)
+		if now := do(run.State); now != before {
+			t.Fatalf("after undo it is %s, and was %s", now, before)
+		}
+	}
+	do(run.Do)
+	do(run.Do) // the word before stays the one before
+	if ahead = 3 * time.Minute; do(run.State) != before {
+		t.Errorf("nobody withdrew it: after its time it is %s, and was %s", do(run.State), before)
+	}
+}

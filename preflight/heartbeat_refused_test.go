@@ -1,0 +1,68 @@
+package preflight
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestRefusedHeartbeatsAreThePlatforms: where the node's record has the HTTP error that its heartbeats are answered with, and
+// its other requests work, the control plane is reachable and the agent does what it should.
+func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
+	restart := func(s string) bool { return strings.Contains(s, "systemctl restart") }
+	for name, c := range map[string]struct {
+		entry   diag.RecordEntry
+		contact time.Duration // how long ago
+		waits   bool          // the walk's own task wait is answered
+		reason  diag.ReasonCode
+		ours    bool // of the platform's side
+	}{
+		"HTTP 500, and other requests work": {
+			diag.RecordEntry{Failure: diag.HTTPStatus, Status: 500}, time.Second, true, diag.ReasonNodeAgentUnreachable, true},
+		"a connection refused, and other requests work": {
+			diag.RecordEntry{Failure: diag.TCPRefused}, time.Second, true, diag.ReasonNodeAgentUnreachable, false},
+		"HTTP 500, and no contact": {
+			diag.RecordEntry{Failure: diag.HTTPStatus, Status: 500}, time.Hour, true, diag.ReasonControlPlaneUnreachable, false},
+		"HTTP 500, and the task wait fails as well": {
+			diag.RecordEntry{Failure: diag.HTTPStatus, Status: 500}, time.Second, false, diag.ReasonControlPlaneUnreachable, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			edits := map[string]func(*diag.Fact){
+				"node_heartbeat/read_model": func(f *diag.Fact) {
+					f.HTTP.Fields["node.last_seen_at"] = noon.Add(-c.contact).Format(time.RFC3339Nano)
+					f.HTTP.Fields["node.last_heartbeat_at"] = noon.Add(-2 * time.Hour).Format(time.RFC3339Nano)
+				},
+				"node_recovery_status/host_record": func(f *diag.Fact) {
+					e := c.entry
+					e.Seq, e.At, e.Reason, e.About, e.Decision = 1, diag.Time{Time: noon.Add(-time.Second)}, diag.RecAPIUnreachable, "heartbeat", "retry"
+					f.Record = &diag.RecordFacts{Entries: []diag.RecordEntry{e}}
+				},
+			}
+			if !c.waits {
+				edits["node_recovery_status/task_wait"] = func(f *diag.Fact) {
+					f.Failure, f.Phase = diag.HTTPStatus, "http"
+					f.HTTP = &diag.HTTPFacts{Status: 502}
+				}
+			}
+			r := walkWith(t, context.Background(), edits)
+			if got := r.Classification.Reason; got != c.reason {
+				t.Errorf("reason %s (%s), want %s", got, r.Classification.Title, c.reason)
+			}
+			if b := r.Verdict.Blame; c.waits && (b == nil || b.Signal != diag.SigHeartbeatStale) {
+				t.Fatalf("blame %+v", b)
+			}
+			words := strings.Contains(hopOf(r, diag.HopNodeHeartbeat).Text, "HTTP 500")
+			owners := r.Verdict.Owner == "control plane API" && r.Classification.Owner == r.Verdict.Owner
+			if words != c.ours || owners != c.ours || c.ours && slices.ContainsFunc(r.Verdict.Recovery, restart) {
+				t.Errorf("owner %q and %q, steps %q: %s", r.Verdict.Owner, r.Classification.Owner, r.Verdict.Recovery, hopOf(r, diag.HopNodeHeartbeat).Text)
+			}
+			if c.ours && (strings.Contains(r.Classification.Title, "control plane fail") || !strings.Contains(strings.Join(r.Classification.Because, " "), "HTTP 500")) {
+				t.Errorf("%s: %q", r.Classification.Title, r.Classification.Because)
+			}
+		})
+	}
+}
