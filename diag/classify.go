@@ -81,8 +81,8 @@ func Classify(e Evidence) Classification {
 	return c
 }
 
-// NeedsSomebody reports whether the reason is a fault that somebody has to look at: no warning, and not a reason of which
-// too little is known. A walk that passes has none.
+// NeedsSomebody reports whether the reason is a fault that somebody has to look at: no warning, and not a reason of
+// which too little is known. A walk that passes has none.
 func (c *Classification) NeedsSomebody() bool {
 	return c.Reason != ReasonNone && !c.Minor && !c.Warning && c.UserState != UserUnknown
 }
@@ -92,8 +92,8 @@ func (v *view) hopFails() bool {
 	return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Status == StatusFail })
 }
 
-// unfailed reports whether there was a walk, and neither a hop of it nor a point of the checklist fails. That the platform
-// remembers a task or a task wait that failed is no measurement of now.
+// unfailed reports whether there was a walk, and neither a hop of it nor a point of the checklist fails. That the
+// platform remembers a task or a task wait that failed is no measurement of now.
 func (v *view) unfailed() bool {
 	if len(v.Probes) == 0 || v.hopFails() {
 		return false

@@ -18,7 +18,8 @@ type Evidence struct {
 	Token  TokenState     // of the node's recovery token, as seen on the node
 	// Passed: the evidence is of a walk that passes, so that an entry of the record speaks of its time and not of now.
 	Passed bool
-	// CertGood: the node's certificate was seen to be in order: dates, key, name, and an issuer that the ingress asks for.
+	// CertGood: the node's certificate was seen to be in order: dates, key, name, and an issuer that the ingress asks
+	// for.
 	CertGood bool
 
 	// Denials are refusals of the node's identity.

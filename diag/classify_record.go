@@ -117,9 +117,9 @@ func outdated(entries []RecordEntry, i int, boot string, points [len(Points)]Che
 	return ""
 }
 
-// asOf says why an entry that nothing outdates is of its time all the same, "" where it is not: of a walk that passes, and of
-// a result that the node could not post before it had good contact again, where a walk looked and found nothing of it. Only
-// a cloned identity is never of its time.
+// asOf says why an entry that nothing outdates is of its time all the same, "" where it is not: of a walk that passes,
+// and of a result that the node could not post before it had good contact again, where a walk looked and found nothing
+// of it. Only a cloned identity is never of its time.
 func asOf(e *Evidence, entries []RecordEntry, i int, code ReasonCode) string {
 	n := &entries[i]
 	switch {
@@ -135,8 +135,8 @@ func asOf(e *Evidence, entries []RecordEntry, i int, code ReasonCode) string {
 // DecisionContact marks the entry that tells of a good contact: the platform answered this node as its own.
 const DecisionContact = "contact"
 
-// DecisionDelivered marks the entry that tells that the platform took a task's result. Agents write it since results have
-// a good contact of their own: the one above is a heartbeat's.
+// DecisionDelivered marks the entry that tells that the platform took a task's result. Agents write it since results
+// have a good contact of their own: the one above is a heartbeat's.
 const DecisionDelivered = "delivered"
 
 // released reports whether the entry tells that the platform took a quarantined node back, which is an operator's decision.
@@ -194,7 +194,8 @@ func (e *Evidence) accepted() string {
 	return ""
 }
 
-// identityReason reports whether a reason is about the node's certificate: none of these holds while the platform accepts it.
+// identityReason reports whether a reason is about the node's certificate: none of these holds while the platform
+// accepts it.
 func identityReason(code ReasonCode) bool {
 	switch code {
 	case ReasonCertExpired, ReasonIdentityRejectedRecoverable, ReasonRecoveryTokenMissing, ReasonIdentityRevokedOrFenced, ReasonCertUntrustedByIngress:

@@ -10,8 +10,8 @@ import (
 // Placeholders lists what a template may name, each as {name}. A value that is not given and has no default stays
 // readable as <name>.
 //
-// ssh, ssh_trust and preflight are command lines, already quoted (make them with Command); every other value is plain. ssh
-// is what comes before a command that runs on the node, e.g. Command("ssh", "ops@10.0.0.7", "sudo", "-n").
+// ssh, ssh_trust and preflight are command lines, already quoted (make them with Command); every other value is plain.
+// ssh is what comes before a command that runs on the node, e.g. Command("ssh", "ops@10.0.0.7", "sudo", "-n").
 var Placeholders = [...]string{
 	"ssh", "ssh_trust", "preflight",
 	"profile", "node_id", "node_host", "allocation_id", "session_id", "correlation_id",

@@ -89,7 +89,8 @@ type Reason struct {
 	Owner      string
 	NextAction Text
 	Runbook    string
-	// With are the hops that the reason is about: a walk that blames another one names the reason as a fault beside the blame.
+	// With are the hops that the reason is about: a walk that blames another one names the reason as a fault beside the
+	// blame.
 	With   []HopID
 	Hides  []ReasonCode // reasons that are not shown beside this one: it causes them, or forbids their repair
 	Detect time.Duration

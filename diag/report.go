@@ -192,13 +192,13 @@ type Verdict struct {
 	RuledOut       []string   `json:"ruled_out,omitempty"`
 	Severity       string     `json:"severity,omitempty"` // P0 | P1 | P2
 	OtherFindings  []Blame    `json:"other_findings,omitempty"`
-	// Because says why a walk without a failing hop decides nothing, where a finding knows it; Owner and Recovery are then
-	// for that.
+	// Because says why a walk without a failing hop decides nothing, where a finding knows it; Owner and Recovery are
+	// then for that.
 	Because string `json:"because,omitempty"`
 }
 
-// Blame is a failing hop that no other hop explains; or, with the status inconclusive, a hop that did not answer although
-// others need it: what failed later may all follow from that.
+// Blame is a failing hop that no other hop explains; or, with the status inconclusive, a hop that did not answer
+// although others need it: what failed later may all follow from that.
 type Blame struct {
 	Hop        HopID      `json:"hop"`
 	Status     Status     `json:"status,omitempty"` // inconclusive; absent: fail
@@ -229,8 +229,8 @@ type Dashboard struct {
 	LastSuccessfulPreflightAt Time   `json:"last_successful_preflight_at,omitzero"`
 }
 
-// EvidenceLine is one thing that the platform wrote down under a correlation id. Of its detail only the error is kept, in
-// one bounded line; the rest stays on the platform.
+// EvidenceLine is one thing that the platform wrote down under a correlation id. Of its detail only the error is kept,
+// in one bounded line; the rest stays on the platform.
 type EvidenceLine struct {
 	At            Time   `json:"at"`
 	Kind          string `json:"kind"`

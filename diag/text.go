@@ -9,8 +9,8 @@ import (
 // measured. Say is the one function that decides it.
 type Text []Clause
 
-// Clause is one statement in several wordings, the strongest first. The first whose needs hold is said; where none does,
-// the clause is left out.
+// Clause is one statement in several wordings, the strongest first. The first whose needs hold is said; where none
+// does, the clause is left out.
 type Clause []Wording
 
 // Wording is a statement, and what must have been measured for it. One without needs claims nothing about the state of

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// VerdictFields is what a judged report decides, one field a line: what a reviewer of a changed rule has to read. Facts,
-// timings and layout are no part of it.
+// VerdictFields is what a judged report decides, one field a line: what a reviewer of a changed rule has to read.
+// Facts, timings and layout are no part of it.
 func VerdictFields(name string, r *diag.Report) string {
 	var b fieldWriter
 	v := r.Verdict

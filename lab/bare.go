@@ -22,8 +22,8 @@ type BareTree struct {
 	Apt     []string // lines of an apt.conf: how this host reaches them
 }
 
-// Bare returns the tree of this host's release, which it builds when it is not in the cache folder; "" is the lab's own.
-// It needs root and mmdebstrap.
+// Bare returns the tree of this host's release, which it builds when it is not in the cache folder; "" is the lab's
+// own. It needs root and mmdebstrap.
 func Bare(ctx context.Context, cache string) (BareTree, error) {
 	opts, err := Options{CacheDir: cache}.withDefaults()
 	if err != nil {

@@ -63,8 +63,8 @@ func unmount(point string) error {
 	return nil
 }
 
-// mountDisk gives a machine its disks: a tmpfs of limited size with the writable layer, over the image, and for a machine
-// with a /var of its own another one over the image's /var. A disk that is there already keeps its content.
+// mountDisk gives a machine its disks: a tmpfs of limited size with the writable layer, over the image, and for a
+// machine with a /var of its own another one over the image's /var. A disk that is there already keeps its content.
 func mountDisk(p place, image string, m Machine) error {
 	if err := mountLayer(p.disk(), m.Disk, image, p.root()); err != nil || m.Var == "" {
 		return err

@@ -14,8 +14,8 @@ import (
 // guestAgentStates are what a provider says of the guest agent of a machine of its own.
 var guestAgentStates = [...]string{unknown, "running", "stopped", "down", "unreachable"}
 
-// providerRequest is what the provider of a node's machine says of it. It comes from an integration with the provider, or
-// from an operator who looked there.
+// providerRequest is what the provider of a node's machine says of it. It comes from an integration with the provider,
+// or from an operator who looked there.
 type providerRequest struct {
 	decisionRequest
 

@@ -69,8 +69,8 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 	return r
 }
 
-// judge gives the hop's findings. A limiter that turned the operator away says nothing of what is behind it, neither of a
-// route nor of a token: a finding from such an answer is inconclusive, whatever status and words the answer has.
+// judge gives the hop's findings. A limiter that turned the operator away says nothing of what is behind it, neither of
+// a route nor of a token: a finding from such an answer is inconclusive, whatever status and words the answer has.
 func judge(h *Hop, c *Case) []diag.Finding {
 	findings := h.Judge(c)
 	for i := range findings {

@@ -102,8 +102,8 @@ func claim(c *Case, out *diag.Finding, id claimID, args ...any) bool {
 	return true
 }
 
-// answeredSomewhere reports whether a step from a vantage got past a phase at an endpoint: the very thing that a failing
-// probe there could not do. Counter-probes do not count: they ask with another input.
+// answeredSomewhere reports whether a step from a vantage got past a phase at an endpoint: the very thing that a
+// failing probe there could not do. Counter-probes do not count: they ask with another input.
 func answeredSomewhere(c *Case, vantage, endpoint, phase string) bool {
 	if hostPortOf(endpoint) == "" {
 		return false

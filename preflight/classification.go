@@ -288,8 +288,8 @@ func bootID(c *Case) string {
 	return f.Clock.BootID
 }
 
-// certGood reports whether the node's certificate was seen to be in order: file, dates, key and name, and that the ingress asks
-// for certificates of its issuer.
+// certGood reports whether the node's certificate was seen to be in order: file, dates, key and name, and that the
+// ingress asks for certificates of its issuer.
 func certGood(c *Case) bool {
 	id, wait := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	if !id.Passed() || id.Cert == nil || id.Cert.NodeBound != nil && !*id.Cert.NodeBound || wait == nil || wait.TLS == nil {

@@ -28,7 +28,8 @@ func Whole(p diag.Plan) bool { return !slices.ContainsFunc(p.Hops, leftOutOnRequ
 func leftOutOnRequest(h diag.PlannedHop) bool { return h.Skip == skipOnly || h.Skip == skipSkip }
 
 // agentStatus is what the faults that were found say of the agent, else what its heartbeat says: a node that cannot
-// authenticate is stale as well, and the first of it is the news. "stale" is said of a heartbeat that was looked at alone.
+// authenticate is stale as well, and the first of it is the news. "stale" is said of a heartbeat that was looked at
+// alone.
 func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	heartbeat := byID(hops)[diag.HopNodeHeartbeat].Status
 	var signals []diag.Signal
@@ -62,9 +63,9 @@ func looked(s diag.Status) bool {
 	return s == diag.StatusPass || s == diag.StatusWarn || s == diag.StatusFail
 }
 
-// terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when no terminal was tried: a walk
-// whose plan opens no session says nothing of terminals, whatever it finds on the way to one. A shell that computed for the
-// browser is ready, whatever else is broken or could not be looked at.
+// terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when no terminal was tried: a
+// walk whose plan opens no session says nothing of terminals, whatever it finds on the way to one. A shell that
+// computed for the browser is ready, whatever else is broken or could not be looked at.
 func terminalReadiness(hops []diag.HopResult, c *Case) string {
 	by := byID(hops)
 	if shellComputed(c) {

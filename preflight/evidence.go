@@ -21,8 +21,8 @@ const (
 
 // Evidence pulls back what the platform recorded under this walk's correlation id and, when the operator named them, under
 // the failing request's and its terminal session's: the newest of it, in time order, and whether there is more. It is
-// shown, and an error in it that belongs to a step of this walk is quoted there (see withOwnWords). A platform that keeps
-// none gives none.
+// shown, and an error in it that belongs to a step of this walk is quoted there (see withOwnWords). A platform that
+// keeps none gives none.
 func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.EvidenceLine, cut bool) {
 	reqs := evidenceRequests(e)
 	if len(reqs) == 0 {
@@ -74,8 +74,8 @@ func evidenceRequests(e *Env) []diag.Request {
 	return reqs
 }
 
-// parseEvidence reads a JSON list; what is not of the known form is left out, not guessed. Of an item's detail the error
-// is kept, in bounded words and without secrets; it is dropped where scrub, which removes them, is nil.
+// parseEvidence reads a JSON list; what is not of the known form is left out, not guessed. Of an item's detail the
+// error is kept, in bounded words and without secrets; it is dropped where scrub, which removes them, is nil.
 func parseEvidence(raw string, scrub func(string) string) []diag.EvidenceLine {
 	var items []struct {
 		diag.EvidenceLine

@@ -70,18 +70,21 @@ type Step struct {
 	Ask     func(e *Env, c *Case) diag.Request
 	Uses    string // id of another hop's fact, looked at here in place of a measurement of its own
 
-	// Paths are the platform's paths (profile.Path...) that the step asks. Fields are the fields of answers without which
-	// there is nothing to ask for; "a|b" wants one of the two. A step whose platform lacks one is left out of the plan.
+	// Paths are the platform's paths (profile.Path...) that the step asks. Fields are the fields of answers without
+	// which there is nothing to ask for; "a|b" wants one of the two. A step whose platform lacks one is left out of the
+	// plan.
 	Paths, Fields []string
 
-	// Unless says why the step is not this subject's affair, known from facts alone: it is skipped then, and the hop stands.
+	// Unless says why the step is not this subject's affair, known from facts alone: it is skipped then, and the hop
+	// stands.
 	Unless func(c *Case) string
 	// Excused reports whether a failing fact is what a sound platform gives here, such as the 400 of a listener that wants
 	// a certificate: then the step passes. A failure that is not excused, and that no judge speaks of, is no pass.
 	Excused func(c *Case, f *diag.Fact) bool
 	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop stands.
 	Optional bool
-	// BothFamilies: where the target's name has IPv4 and IPv6 addresses, the family that the step did not use is dialled, too.
+	// BothFamilies: where the target's name has IPv4 and IPv6 addresses, the family that the step did not use is
+	// dialled, too.
 	BothFamilies bool
 	// Pure steps measure nothing: they judge what there is.
 	Pure bool

@@ -11,8 +11,9 @@ import (
 
 const stepReadModel = "read_model"
 
-// nodeHeartbeat: how old is the last heartbeat that the platform took in? Its last contact with the agent, by any request,
-// is another fact: an agent whose heartbeats are refused may still wait for tasks. A stale heartbeat is never a dead workload.
+// nodeHeartbeat: how old is the last heartbeat that the platform took in? Its last contact with the agent, by any
+// request, is another fact: an agent whose heartbeats are refused may still wait for tasks. A stale heartbeat is never
+// a dead workload.
 func nodeHeartbeat() Hop {
 	id := diag.HopNodeHeartbeat
 	return Hop{
@@ -146,8 +147,8 @@ func otherNodes(c *Case) string {
 	return ""
 }
 
-// heartbeatAge is how old the last heartbeat is that the platform took in, by the platform's own clock: its "now", else the
-// answer's Date, else the operator's time. Platforms that do not say, and recordings of before, have none.
+// heartbeatAge is how old the last heartbeat is that the platform took in, by the platform's own clock: its "now", else
+// the answer's Date, else the operator's time. Platforms that do not say, and recordings of before, have none.
 func heartbeatAge(c *Case) (time.Duration, bool) { return ageOf(c, "node.last_heartbeat_at") }
 
 // contactAge is how old the platform's last contact with the agent is, by any request, by the same clock.

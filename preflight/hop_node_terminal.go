@@ -57,8 +57,8 @@ func answered(f *diag.Fact) string {
 // letIn reports whether the listener took the node in and looked for the session, which nobody has.
 func letIn(f *diag.Fact) bool { return code(f) == "session_not_found" }
 
-// unnamed404 reports whether the listener took the node in and answered 404, and this platform's errors have no code that
-// would tell whose 404 it is.
+// unnamed404 reports whether the listener took the node in and answered 404, and this platform's errors have no code
+// that would tell whose 404 it is.
 func unnamed404(f *diag.Fact) bool {
 	return status(f) == 404 && f.Failure == diag.WSUpgradeRejected && unasked(f, "error.code")
 }

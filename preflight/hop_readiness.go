@@ -52,21 +52,7 @@ func nodeReadiness() Hop {
 				return diag.Request{Op: diag.OpClock}
 			}},
 		},
-		Judge: func(c *Case) []diag.Finding {
-			var out []diag.Finding
-			for _, judge := range []func(*Case) *diag.Finding{judgeDisk, judgeRoot, judgeBinary, judgeProcess, judgeClock} {
-				if f := judge(c); f != nil {
-					out = append(out, *f)
-				}
-			}
-			// A program that cannot run is why its process is down: one fault, not two.
-			for i := 1; i < len(out); i++ {
-				if out[i].Signal == diag.SigProcessDown && out[i-1].Signal == diag.SigBinaryInvalid {
-					out = append(out[:i], out[i+1:]...)
-				}
-			}
-			return out
-		},
+		Judge: judgeReadiness,
 		Pass: func(c *Case) string {
 			var parts []string
 			if f := c.Fact(id, stepDisk); f != nil && f.Disk != nil {
@@ -93,6 +79,23 @@ func nodeReadiness() Hop {
 			return []Counter{{Name: "run", From: Node, Request: req}}
 		},
 	}
+}
+
+// judgeReadiness gives one finding for each thing that is wrong.
+func judgeReadiness(c *Case) []diag.Finding {
+	var out []diag.Finding
+	for _, judge := range []func(*Case) *diag.Finding{judgeDisk, judgeRoot, judgeBinary, judgeProcess, judgeClock} {
+		if f := judge(c); f != nil {
+			out = append(out, *f)
+		}
+	}
+	// A program that cannot run is why its process is down: one fault, not two.
+	for i := 1; i < len(out); i++ {
+		if out[i].Signal == diag.SigProcessDown && out[i-1].Signal == diag.SigBinaryInvalid {
+			out = append(out[:i], out[i+1:]...)
+		}
+	}
+	return out
 }
 
 func judgeDisk(c *Case) *diag.Finding {

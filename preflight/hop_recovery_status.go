@@ -185,8 +185,8 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 	return &out
 }
 
-// bothMeant reports whether this platform serves the node at the endpoint that its agent uses, so that another one in the
-// profile does not show that the node's is wrong.
+// bothMeant reports whether this platform serves the node at the endpoint that its agent uses, so that another one in
+// the profile does not show that the node's is wrong.
 func bothMeant(c *Case) bool {
 	return c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed() && contactFresh(c)
 }

@@ -69,8 +69,8 @@ func nodeRuntimeAPI() Hop {
 	}
 }
 
-// unnamedAPI reports whether neither the agent's environment nor the profile names an API, and nobody looked whether the
-// agent runs.
+// unnamedAPI reports whether neither the agent's environment nor the profile names an API, and nobody looked whether
+// the agent runs.
 func unnamedAPI(c *Case, f *diag.Fact) bool {
 	unknown := c.Fact(diag.HopNodeReadiness, stepProcess) == nil
 	return unknown && inPhase(f, "env") && c.expected("node_runtime_api_url") == ""

@@ -119,8 +119,8 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	return nil
 }
 
-// unclaimed is the reason behind a task that nobody claimed: the agent's version where that is known to differ. An agent that
-// refuses a task says so; one that does not come for it says nothing of its version.
+// unclaimed is the reason behind a task that nobody claimed: the agent's version where that is known to differ. An
+// agent that refuses a task says so; one that does not come for it says nothing of its version.
 func unclaimed(c *Case) diag.ReasonCode {
 	have, want := readModel(c, "agent_version"), readModel(c, "agent_desired_version")
 	if have != "" && want != "" && !diag.SameVersion(have, want) && !silentNode(c) {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// mistaken says why what was seen by SSH is not of the node that is asked about, or not where its agent keeps things: "" where
-// it is. whole: the machine that answered is another one, so that nothing that was seen there is of this node.
+// mistaken says why what was seen by SSH is not of the node that is asked about, or not where its agent keeps things:
+// "" where it is. whole: the machine that answered is another one, so that nothing that was seen there is of this node.
 func mistaken(c *Case) (why string, whole bool) {
 	env, id := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if env.Passed() && env.Env != nil && id != nil && id.Cert != nil && c.Subject.NodeID != "" {
@@ -93,8 +93,8 @@ func platformOffset(c *Case) (offset, margin time.Duration, known bool) {
 	return 0, 0, false
 }
 
-// clockOfOperator is the finding where the operator's clock, which the node's was compared with, is wrong itself, or where
-// nobody can say which of the two is: nil where it is the node's.
+// clockOfOperator is the finding where the operator's clock, which the node's was compared with, is wrong itself, or
+// where nobody can say which of the two is: nil where it is the node's.
 func clockOfOperator(c *Case, f *diag.Fact, node, margin time.Duration) *diag.Finding {
 	platform, give, known := platformOffset(c)
 	var out diag.Finding

@@ -72,8 +72,8 @@ func noURL(f *diag.Fact, name string) string {
 	return fmt.Sprintf("nobody can say which %s the agent uses: %s", name, f.Detail)
 }
 
-// foreignAgent reports whether the agent's process runs and knows nothing of GPUAAS_API_URL, without which ours does not
-// start: it is configured in another way, and nobody can say by these names whom it talks to.
+// foreignAgent reports whether the agent's process runs and knows nothing of GPUAAS_API_URL, without which ours does
+// not start: it is configured in another way, and nobody can say by these names whom it talks to.
 func foreignAgent(c *Case) bool {
 	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
 	return reach != nil && inPhase(reach, "env") && !notAllowed(reach) && c.Fact(diag.HopNodeReadiness, stepProcess).Passed()

@@ -8,12 +8,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Blame and reason are two answers: the first fault in chain order, and the most pressing reason of all evidence. This file
-// holds them together: a walk that passes has no reason that needs somebody, and a reason of another fault than the blame
-// says so.
+// Blame and reason are two answers: the first fault in chain order, and the most pressing reason of all evidence. This
+// file holds them together: a walk that passes has no reason that needs somebody, and a reason of another fault than
+// the blame says so.
 
-// unfound adds to a walk that passes the finding for a reason that needs somebody and that no hop found: what the platform
-// itself says of the node or the workload. It is the finding of the hop that read it. It reports whether there was one.
+// unfound adds to a walk that passes the finding for a reason that needs somebody and that no hop found: what the
+// platform itself says of the node or the workload. It is the finding of the hop that read it. It reports whether there
+// was one.
 func unfound(hops []diag.HopResult, v *diag.Verdict, k *diag.Classification) bool {
 	if v.Outcome != diag.OutcomePass && v.Outcome != diag.OutcomeWarn || !k.NeedsSomebody() {
 		return false

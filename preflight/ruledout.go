@@ -52,8 +52,8 @@ func ruledOut(chain []Hop, hops []diag.HopResult, r root, c *Case) []excluded {
 	return out
 }
 
-// phasesPassed lists the phases that the failing probe came through. A name that leads elsewhere was looked up, and is the
-// fault all the same; so is the path to where it leads.
+// phasesPassed lists the phases that the failing probe came through. A name that leads elsewhere was looked up, and is
+// the fault all the same; so is the path to where it leads.
 func phasesPassed(f *diag.Fact, as diag.Failure) []excluded {
 	if as == diag.DNSMismatch {
 		return nil

@@ -149,8 +149,8 @@ func code(f *diag.Fact) string {
 	return f.HTTP.ErrorCode
 }
 
-// unasked reports whether f did not ask for the named field, since this platform does not have it: that it is not in the
-// answer says nothing.
+// unasked reports whether f did not ask for the named field, since this platform does not have it: that it is not in
+// the answer says nothing.
 func unasked(f *diag.Fact, name string) bool {
 	return f != nil && f.Request.Op != "" && f.Request.Extract[name] == ""
 }

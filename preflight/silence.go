@@ -55,8 +55,8 @@ func noAnswer(f *diag.Fact, ended diag.EndedBy) bool {
 	return f.Phase == "" || inPhase(f, "dns", "tcp", "tls", "http", "poll")
 }
 
-// explainer is the first hop that did not answer and so explains a finding of h; "" where none does. What the failing step
-// itself needs explains whatever it found; what h merely rests on explains only what shows no fault of its own.
+// explainer is the first hop that did not answer and so explains a finding of h; "" where none does. What the failing
+// step itself needs explains whatever it found; what h merely rests on explains only what shows no fault of its own.
 func explainer(chain []Hop, h *diag.HopResult, f *diag.Finding, silent []diag.HopID, c *Case) diag.HopID {
 	if len(silent) == 0 {
 		return ""

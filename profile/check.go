@@ -38,6 +38,26 @@ func problems(p *Profile) []problem {
 			add(s.key, s.check(v))
 		}
 	}
+	sshProblems(p, add)
+	for key, v := range p.Policy {
+		add("policy."+key, checkPolicy(key, v))
+	}
+	for hop, d := range p.Budgets {
+		add("budgets."+string(hop), checkBudget(hop, d))
+	}
+	for name, template := range p.Mapping.Paths {
+		add("mapping.paths."+name, checkPath(name, template))
+	}
+	for name, path := range p.Mapping.Fields {
+		add("mapping.fields."+name, checkField(name, path))
+	}
+	commandProblems(p, add)
+	appProblems(p, add)
+	return out
+}
+
+// sshProblems adds what is wrong with logins, nodes and pinned fingerprints.
+func sshProblems(p *Profile, add func(key string, err error)) {
 	for prefix, ssh := range map[string]SSH{"ssh": p.SSH, "platform_ssh": p.PlatformSSH} {
 		if ssh.Port != 0 {
 			add(prefix+".port", checkPort(ssh.Port))
@@ -66,18 +86,10 @@ func problems(p *Profile) []problem {
 			add(key, checkFingerprint(v))
 		}
 	}
-	for key, v := range p.Policy {
-		add("policy."+key, checkPolicy(key, v))
-	}
-	for hop, d := range p.Budgets {
-		add("budgets."+string(hop), checkBudget(hop, d))
-	}
-	for name, template := range p.Mapping.Paths {
-		add("mapping.paths."+name, checkPath(name, template))
-	}
-	for name, path := range p.Mapping.Fields {
-		add("mapping.fields."+name, checkField(name, path))
-	}
+}
+
+// commandProblems adds what is wrong with commands, and with the windows of drills.
+func commandProblems(p *Profile, add func(key string, err error)) {
 	for name, from := range map[string]struct {
 		file    string
 		command []string
@@ -90,6 +102,18 @@ func problems(p *Profile) []problem {
 			add("auth."+name+"_command", fmt.Errorf("give %s_file or %s_command, not both", name, name))
 		}
 	}
+	if p.Agent.VersionCommand != nil {
+		add("agent.version_command", checkCommand(p.Agent.VersionCommand))
+	}
+	for i, text := range p.Chaos.Windows {
+		if _, err := ParseWindow(text); err != nil {
+			add(fmt.Sprintf("chaos.windows[%d]", i), fmt.Errorf("chaos.windows: %w", err))
+		}
+	}
+}
+
+// appProblems adds what is wrong with the way to a workload.
+func appProblems(p *Profile, add func(key string, err error)) {
 	for key, v := range map[string]string{"app.websocket": p.App.Websocket, "app.headers_path": p.App.HeadersPath} {
 		if v != "" {
 			add(key, checkAppPath(v))
@@ -100,15 +124,6 @@ func problems(p *Profile) []problem {
 			add(fmt.Sprintf("app.injected_headers[%d]", i), fmt.Errorf("not the name of a header: %q", name))
 		}
 	}
-	if p.Agent.VersionCommand != nil {
-		add("agent.version_command", checkCommand(p.Agent.VersionCommand))
-	}
-	for i, text := range p.Chaos.Windows {
-		if _, err := ParseWindow(text); err != nil {
-			add(fmt.Sprintf("chaos.windows[%d]", i), fmt.Errorf("chaos.windows: %w", err))
-		}
-	}
-	return out
 }
 
 // headerName is the name of an HTTP header as edges write it.

@@ -196,8 +196,8 @@ func (m Mapping) Path(name string, vars map[string]string) string {
 	return path
 }
 
-// template is the named path as mapped, else as the reference platform spells it. A platform that keeps no evidence is not
-// asked for it by another default path.
+// template is the named path as mapped, else as the reference platform spells it. A platform that keeps no evidence is
+// not asked for it by another default path.
 func (m Mapping) template(name string) string {
 	if t, ok := m.Paths[name]; ok {
 		return t

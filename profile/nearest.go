@@ -65,7 +65,8 @@ func NearestOf(word string, known []string) []string {
 	return all[:min(len(all), nearMost)]
 }
 
-// OtherNodes offers names in place of a node that this profile lacks: "a, b, c", "" where it has the node, or none at all.
+// OtherNodes offers names in place of a node that this profile lacks: "a, b, c", "" where it has the node, or none at
+// all.
 func (p *Profile) OtherNodes(id string) string {
 	if _, listed := p.Nodes[id]; listed {
 		return ""

@@ -96,12 +96,13 @@ type Agent struct {
 	Binary  string `yaml:"binary,omitempty"`   // default /usr/local/bin/gpuaas-agent
 	Record  string `yaml:"record,omitempty"`   // default /var/lib/gpuaas/diag
 
-	// VersionCommand prints the version of an agent that is not gpuaas-agent; it is run on the node. Default: not asked.
+	// VersionCommand prints the version of an agent that is not gpuaas-agent; it is run on the node. Default: not
+	// asked.
 	VersionCommand []string `yaml:"version_command,omitempty,flow"`
 }
 
-// IsOurs reports whether the profile says that the agent is gpuaas-agent: binary is called gpuaas-agent or gpuaas-agent-*,
-// unit is called gpuaas-*, and there is no version command. Call it on a profile with defaults.
+// IsOurs reports whether the profile says that the agent is gpuaas-agent: binary is called gpuaas-agent or
+// gpuaas-agent-*, unit is called gpuaas-*, and there is no version command. Call it on a profile with defaults.
 func (a Agent) IsOurs() bool {
 	name := path.Base(a.Binary)
 	return len(a.VersionCommand) == 0 && (name == ourAgent || strings.HasPrefix(name, ourAgent+"-")) && strings.HasPrefix(a.Unit, "gpuaas-")

@@ -62,8 +62,8 @@ Exit codes: 0 read, 2 usage, or FILE is not a record, 3 read, and the record is 
 // errNoRecord is wrapped by every refusal of a path that leads to no record.
 var errNoRecord = errors.New("not a node record")
 
-// isRecord refuses a file of size bytes that holds nothing of a record, be it a damaged one. A record of empty slots alone
-// is one in which nothing was written yet.
+// isRecord refuses a file of size bytes that holds nothing of a record, be it a damaged one. A record of empty slots
+// alone is one in which nothing was written yet.
 func isRecord(f *diag.RecordFacts, size int64) error {
 	if f.Valid > 0 {
 		return nil

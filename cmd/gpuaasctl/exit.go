@@ -114,8 +114,8 @@ func judged(r *diag.Report, failOn string) error {
 	return &verdictError{code}
 }
 
-// unknownSubject reports whether a walk was about a node or an allocation that the platform does not know: a mistake on the
-// command line, or in the profile.
+// unknownSubject reports whether a walk was about a node or an allocation that the platform does not know: a mistake on
+// the command line, or in the profile.
 func unknownSubject(r *diag.Report) bool {
 	return slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool {
 		return h.Signal == diag.SigNodeUnknown || h.Signal == diag.SigAllocationUnknown

@@ -145,7 +145,8 @@ func (a *app) reenroll(ctx context.Context, j *job, o *reenrollOptions) error {
 	return errors.Join(a.writeReenroll(d, j, o.output), err)
 }
 
-// canReenroll refuses, before anything is sent, what this platform cannot do, or what could not be confirmed afterwards.
+// canReenroll refuses, before anything is sent, what this platform cannot do, or what could not be confirmed
+// afterwards.
 func (j *job) canReenroll(o *reenrollOptions) error {
 	m := j.Env.Profile.Mapping
 	switch {

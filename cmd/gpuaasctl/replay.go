@@ -145,8 +145,8 @@ func (a *app) readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// openFile opens a file to read. A folder is refused, and a pipe that nobody writes to reads as empty in place of waiting
-// for a writer. The error names the path.
+// openFile opens a file to read. A folder is refused, and a pipe that nobody writes to reads as empty in place of
+// waiting for a writer. The error names the path.
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// JUnitSuites is the root of a JUnit file in the dialect of Jenkins and Surefire, whose schema knows no count of skipped
-// cases here.
+// JUnitSuites is the root of a JUnit file in the dialect of Jenkins and Surefire, whose schema knows no count of
+// skipped cases here.
 type JUnitSuites struct {
 	XMLName  xml.Name     `xml:"testsuites"`
 	Name     string       `xml:"name,attr"`
@@ -49,9 +49,10 @@ func JUnitProperties(all []JUnitProperty) []JUnitProperty {
 	return slices.DeleteFunc(all, func(p JUnitProperty) bool { return p.Value == "" })
 }
 
-// JUnitCase is one hop. A fail is a failure, an inconclusive an error; skipped, not reached and a symptom, which follows
-// from another hop's failure, are skipped, so that one cause is one failure. A warning is a failure where the gate stops at warnings. One more case, "verdict" or "baseline", stands for what no hop says, so that
-// a file without failures and errors is always a walk that a gate lets pass.
+// JUnitCase is one hop. A fail is a failure, an inconclusive an error; skipped, not reached and a symptom, which
+// follows from another hop's failure, are skipped, so that one cause is one failure. A warning is a failure where the
+// gate stops at warnings. One more case, "verdict" or "baseline", stands for what no hop says, so that a file without
+// failures and errors is always a walk that a gate lets pass.
 type JUnitCase struct {
 	Name      string        `xml:"name,attr"`
 	ClassName string        `xml:"classname,attr"`

@@ -152,8 +152,8 @@ func (r HopRow) cells(number int, text bool) []Cell {
 	return c
 }
 
-// Rows writes hop rows alone, one line each: what a live table shows. Its columns have from the first frame on the width
-// that any status and any time within budgets needs; what is wider is cut.
+// Rows writes hop rows alone, one line each: what a live table shows. Its columns have from the first frame on the
+// width that any status and any time within budgets needs; what is wider is cut.
 func Rows(w io.Writer, rows []HopRow, budgets []int64, o Options) error {
 	p := newPage(o)
 	text := p.width >= textColumnFrom

@@ -103,8 +103,8 @@ func (t *tree) lab(ctx context.Context, _ []string) (wrong []string) {
 	return t.test(ctx, 3, "sh", "-c", labScript) // the walks, the matrix, and its cell
 }
 
-// test runs argv, which prints what `go test -json` does, and returns what is wrong with it. At least so many tests must
-// pass.
+// test runs argv, which prints what `go test -json` does, and returns what is wrong with it. At least so many tests
+// must pass.
 func (t *tree) test(ctx context.Context, least int, argv ...string) (wrong []string) {
 	began, seen := time.Now(), newSummary(os.Stdout)
 	err := t.command(ctx, seen, argv...).Run()

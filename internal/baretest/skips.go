@@ -105,8 +105,8 @@ func (s *summary) skip(key string) {
 	s.wrongs = append(s.wrongs, fmt.Sprintf("skipped: %s: %q", key, reason))
 }
 
-// leastPassed is how many tests of the fast suite must pass, so that nothing tested is not a success. The mutants alone,
-// which are tested whatever the packages are, have more.
+// leastPassed is how many tests of the fast suite must pass, so that nothing tested is not a success. The mutants
+// alone, which are tested whatever the packages are, have more.
 const leastPassed = 50
 
 // wrong says what kept the run from showing that a bare machine is enough; nothing when it is. least tests must have

@@ -1,7 +1,7 @@
 // Command testneeds gives the tests what they run: `make test-fast` calls it with "fast", `make test-lab` with "lab",
 // `make bench` with "bench". As root on Debian or Ubuntu it installs the packages that are missing; anywhere else it
-// prints which tests are skipped for what. INSTALL=no keeps it from installing. Exit status: 0 the tests can run, 1 they
-// cannot, 2 usage.
+// prints which tests are skipped for what. INSTALL=no keeps it from installing. Exit status: 0 the tests can run, 1
+// they cannot, 2 usage.
 package main
 
 import (

@@ -97,8 +97,8 @@ func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 	return true
 }
 
-// identify says whose program it is: by the Go build info of the file or of what runs, or because it is the very program
-// that reads it. A script may start anything, so it is not ours only where something else is seen to run.
+// identify says whose program it is: by the Go build info of the file or of what runs, or because it is the very
+// program that reads it. A script may start anything, so it is not ours only where something else is seen to run.
 func identify(ctx context.Context, b *diag.BinaryFacts, running string) {
 	ours, known := false, b.Kind == kindELF
 	for _, path := range [...]string{b.Path, running} {

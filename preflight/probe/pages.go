@@ -20,8 +20,8 @@ const (
 )
 
 // judgePage tells what an answer is by itself: the platform's, or something that stands before it. json says that
-// fields of a JSON answer were asked for, code is the error's own. OK is every 2xx, and a redirect that is not a login: whether a status is
-// what was hoped for is for a judge to say.
+// fields of a JSON answer were asked for, code is the error's own. OK is every 2xx, and a redirect that is not a login:
+// whether a status is what was hoped for is for a judge to say.
 func judgePage(resp *http.Response, body []byte, json bool, code string) (page string, word diag.Failure) {
 	if p := nginxSSLPage(resp.StatusCode, body); p != "" {
 		return p, diag.MTLSIngress400

@@ -31,8 +31,8 @@ type Prober struct {
 
 	Agent AgentView // node side only
 
-	// Commands allows Request.VersionCommand: the requests come from an operator over a login of their own, and not from a
-	// platform as tasks.
+	// Commands allows Request.VersionCommand: the requests come from an operator over a login of their own, and not
+	// from a platform as tasks.
 	Commands bool
 
 	names  nameFiles // tests have files of their own

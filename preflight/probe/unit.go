@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// goneLooks is how often systemd is asked about a main process that has ended: it learns of an end within milliseconds.
+	// goneLooks is how often systemd is asked about a main process that has ended: it learns of an end within
+	// milliseconds.
 	goneLooks = 3
 	goneWait  = 50 * time.Millisecond
 )

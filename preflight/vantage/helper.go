@@ -154,8 +154,8 @@ func withWords(what, words string) string {
 	return what + ": " + words
 }
 
-// replace pushes our own helper and starts it. Where that fails, an installed gpuaas-agent of another build is used as it
-// is, if it answers.
+// replace pushes our own helper and starts it. Where that fails, an installed gpuaas-agent of another build is used as
+// it is, if it answers.
 func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) (*trial, error) {
 	pushErr := l.push(ctx, client, sudo, mine, old)
 	if pushErr == nil {

@@ -57,8 +57,8 @@ func readKnownKeys(t *target, trust string) (*knownKeys, error) {
 	return &knownKeys{db: db, files: t.knownHosts, trust: trust}, nil
 }
 
-// mayRead refuses a file of known hosts that the library would wait for, or read without end: it opens the file again, by
-// its name.
+// mayRead refuses a file of known hosts that the library would wait for, or read without end: it opens the file again,
+// by its name.
 func mayRead(file string) error {
 	if info, err := os.Stat(file); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 		return fmt.Errorf("%s is a pipe; want a file", file)

@@ -12,11 +12,12 @@ const sentinel = "GPUAASCTL-SENTINEL"
 // Where pushed helpers lie: an exec tmpfs of our own, because /run is noexec on common hosts and a disk may be full.
 const pushDir = "/run/gpuaasctl"
 
-// runScript starts the helper: a pushed one of ours by name, else the installed one where it is one of ours by its digest.
-// Nothing else is ever started, whatever lies at the installed path. Arguments: sudo or "", installed path, unit,
-// environment file, first requests (lines, may be empty), "any" or "", then name and sha256 of each of our helpers. With
-// "any" a gpuaas-agent of another build will do: an ELF program whose Go build info, found behind its 16-byte mark, says
-// so. At most 64 MiB are read, by openssl where it is there: three times as fast as most builds of sha256sum. It says which one before it starts it, and how it ended.
+// runScript starts the helper: a pushed one of ours by name, else the installed one where it is one of ours by its
+// digest. Nothing else is ever started, whatever lies at the installed path. Arguments: sudo or "", installed path,
+// unit, environment file, first requests (lines, may be empty), "any" or "", then name and sha256 of each of our
+// helpers. With "any" a gpuaas-agent of another build will do: an ELF program whose Go build info, found behind its
+// 16-byte mark, says so. At most 64 MiB are read, by openssl where it is there: three times as fast as most builds of
+// sha256sum. It says which one before it starts it, and how it ended.
 //
 // First requests travel in the command because an OpenSSH server gives a channel no window before the command runs:
 // sent as data they would cost one more round trip.

@@ -72,8 +72,8 @@ func here(file string) place {
 }
 
 // CheckFiles refuses files that a profile names for SSH and that cannot be what it says: an identity without a key of
-// either half, a known_hosts that is there and cannot be read. One that is not there yet is made by the first key that is
-// accepted. The error names the profile's key.
+// either half, a known_hosts that is there and cannot be read. One that is not there yet is made by the first key that
+// is accepted. The error names the profile's key.
 func CheckFiles(s profile.SSH) error {
 	p := here("none")
 	unset := func(name string) bool { return name == "" || strings.Contains(name, "%") } // a token is known only with the host
