@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,12 +29,14 @@ const (
 	KeyRecoveryCA        = "GPUAAS_RECOVERY_CA_BUNDLE_PATH"
 	KeyProfile           = "GPUAAS_ENVIRONMENT_PROFILE"
 	KeyMetricsFile       = "GPUAAS_METRICS_FILE"
+	KeyTerminalMinUID    = "GPUAAS_TERMINAL_MIN_UID"
 )
 
 // Defaults are the catalogue's policy.
 const (
 	DefaultHeartbeatInterval = 15 * time.Second
 	DefaultTaskWait          = 25 * time.Second
+	DefaultTerminalMinUID    = 1000 // below are the system's own logins
 	DefaultDir               = "/etc/gpuaas"
 	DefaultStateDir          = "/var/lib/gpuaas"
 	DefaultMirrorDir         = "/run/gpuaas"
@@ -46,6 +49,9 @@ type Config struct {
 	TerminalURL *url.URL // https; nil: terminal.open fails
 	Token       diag.Secret
 	Verifiers   wire.Verifiers // none: every task is refused
+
+	// TerminalMinUID is the lowest user id that gets a terminal, DefaultTerminalMinUID in production; 0 lets root have one.
+	TerminalMinUID uint32
 
 	// The recovery trust path: where enrollment is asked for when the runtime's own endpoint or trust has drifted.
 	RecoveryURL *url.URL // default: APIURL
@@ -84,6 +90,7 @@ func FromEnv(get func(string) string) (Config, error) {
 	c.RecoveryCA, c.Profile, c.MetricsFile = get(KeyRecoveryCA), get(KeyProfile), get(KeyMetricsFile)
 	c.HeartbeatInterval = duration(get, KeyHeartbeatInterval, &errs)
 	c.TaskWait = duration(get, KeyTaskWait, &errs)
+	c.TerminalMinUID = minUID(get, &errs)
 	verifiers, err := wire.ParseVerifiers(get(KeyTaskPubkeys))
 	if err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", KeyTaskPubkeys, err))
@@ -106,6 +113,18 @@ func httpsURL(get func(string) string, key string, required bool, errs *[]error)
 		return nil
 	}
 	return u
+}
+
+func minUID(get func(string) string, errs *[]error) uint32 {
+	v := get(KeyTerminalMinUID)
+	if v == "" {
+		return DefaultTerminalMinUID
+	}
+	n, err := strconv.ParseUint(v, 10, 32)
+	if err != nil {
+		*errs = append(*errs, fmt.Errorf("%s: want a user id, like 1000, not %q", KeyTerminalMinUID, v))
+	}
+	return uint32(n)
 }
 
 func duration(get func(string) string, key string, errs *[]error) time.Duration {

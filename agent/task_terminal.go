@@ -28,7 +28,7 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 	path := strings.Replace(wire.PathNodeTerminal, "{session_id}", url.PathEscape(p.SessionID), 1)
 	session, err := terminal.Open(ctx, terminal.Options{
 		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID,
-		User: p.OSUser, Cols: p.Cols, Rows: p.Rows,
+		User: p.OSUser, MinUID: r.cfg.TerminalMinUID, Cols: p.Cols, Rows: p.Rows,
 	})
 	if err != nil {
 		return nil, nil, terminalError(ctx, err)

@@ -75,6 +75,7 @@ const (
 	CodeNodeStreamTimeout = "node_stream_timeout"
 	CodeUserMissing       = "user_missing"
 	CodeShellMissing      = "user_shell_missing"
+	CodeUserRefused       = "user_refused" // the login may not have a terminal: a system's own, locked or expired
 	CodePTYFailed         = "pty_failed"
 	CodePTYExited         = "pty_exited" // the shell ended before it was usable
 	CodePTYSilent         = "pty_silent" // the shell runs and says nothing

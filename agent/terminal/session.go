@@ -53,6 +53,7 @@ type Options struct {
 	Transport   http.RoundTripper
 	Correlation string
 	User        string
+	MinUID      uint32 // a login below it is refused, root's and the system's own
 	Cols, Rows  uint16 // default 80x24
 }
 
@@ -92,6 +93,9 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 func (s *Session) start(ctx context.Context, o Options) error {
 	u, err := lookup(ctx, o.User)
 	if err != nil {
+		return err
+	}
+	if err := mayLogIn(ctx, u, o.MinUID, time.Now()); err != nil {
 		return err
 	}
 	cols, rows := o.Cols, o.Rows

@@ -18,7 +18,7 @@ func Install(t testing.TB) {
 	t.Helper()
 	bin, home := t.TempDir(), t.TempDir()
 	for tool, text := range map[string]string{
-		"getent": fmt.Sprintf("[ \"$2\" = %s ] || exit 2\necho '%s:x:%d:%d::%s:/bin/sh'\n", Name, Name, os.Geteuid(), os.Getegid(), home),
+		"getent": fmt.Sprintf("[ \"$1-$2\" = passwd-%s ] || exit 2\necho '%s:x:%d:%d::%s:/bin/sh'\n", Name, Name, os.Geteuid(), os.Getegid(), home),
 		"id":     fmt.Sprintf("echo %d\n", os.Getegid()),
 	} {
 		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
