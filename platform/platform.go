@@ -6,6 +6,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,11 @@ const (
 	shutdownTime = 1500 * time.Millisecond
 	// headerTime bounds the reading of a request's header: nobody honest is slower.
 	headerTime = 10 * time.Second
+	// idleTime bounds how long a connection without a request is kept.
+	idleTime = time.Minute
+	// requestTime bounds one request of the node terminal, body and answer included, unless it becomes a stream: then HTTP
+	// lets go of the connection and of its deadlines.
+	requestTime = 30 * time.Second
 	// loops is how many run beside the listeners.
 	loops = 3
 )
@@ -37,6 +43,14 @@ type Deps struct {
 	Log    *slog.Logger                                     // default: nothing
 	Now    func() time.Time                                 // default: time.Now
 	Listen func(name, address string) (net.Listener, error) // name is api, node_api, gateway or node_terminal
+	Door   Door
+}
+
+// Door bounds what a peer of the node terminal can hold: nodes reach it directly. The zero value of a field is its default.
+type Door struct {
+	gateway.Limits
+	Idle    time.Duration // without a request; default a minute
+	Request time.Duration // for a request that becomes no stream; default 30 s
 }
 
 // Platform is one control plane. Use New, then Run.
@@ -138,12 +152,17 @@ func (p *Platform) listen(deps Deps) error {
 		if err != nil {
 			return fmt.Errorf("listen for %s: %w", l.name, err)
 		}
-		if l.name == "node_terminal" {
-			ln = gateway.ListenTLS(ln, p.terminalTLS(), p.handshakeFailed)
+		s := &http.Server{
+			Handler: l.handler, ReadHeaderTimeout: headerTime, IdleTimeout: cmp.Or(deps.Door.Idle, idleTime),
+			ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
 		}
-		p.servers = append(p.servers, server{name: l.name, listener: ln, http: &http.Server{
-			Handler: l.handler, ReadHeaderTimeout: headerTime, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
-		}})
+		if l.name == "node_terminal" {
+			ln = gateway.ListenTLS(ln, p.terminalTLS(), deps.Door.Limits, p.handshakeFailed)
+			s.ReadTimeout = cmp.Or(deps.Door.Request, requestTime)
+			s.WriteTimeout = s.ReadTimeout
+			s.ReadHeaderTimeout = min(s.ReadHeaderTimeout, s.ReadTimeout)
+		}
+		p.servers = append(p.servers, server{name: l.name, listener: ln, http: s})
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type Options struct {
 	Config      func(*platform.Config)    // changes the configuration before the start
 	Now         func() time.Time          // default: time.Now
 	Log         io.Writer                 // JSON lines; default: nothing
+	Door        platform.Door             // of the node terminal
 	Workload    string                    // [user:password@]host:port[/path] of a plain server: it gets an edge, which is the product URL of allocations that have none
 }
 
@@ -105,7 +106,7 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 	if o.Log != nil {
 		log = slog.New(slog.NewJSONHandler(o.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	inner, err := platform.New(cfg, platform.Deps{Log: log, Now: o.Now, Listen: func(name, _ string) (net.Listener, error) { return listeners[name], nil }})
+	inner, err := platform.New(cfg, platform.Deps{Log: log, Now: o.Now, Door: o.Door, Listen: func(name, _ string) (net.Listener, error) { return listeners[name], nil }})
 	if err != nil {
 		tb.Fatalf("start platform: %v", err)
 	}
