@@ -67,6 +67,9 @@ func isProbe(r *http.Request) bool {
 }
 
 func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
+	if err := p.mayBeat(r); err != nil {
+		return err
+	}
 	var h wire.HeartbeatRequest
 	if err := web.ReadJSON(w, r, &h); err != nil {
 		return err
@@ -96,6 +99,22 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set(wire.HeaderReplayFrom, strconv.FormatUint(mark+1, 10))
 	web.WriteJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// mayBeat refuses a heartbeat that is larger than any agent's, and more of them than are stored of one node.
+func (p *Platform) mayBeat(r *http.Request) error {
+	switch {
+	case r.ContentLength < 0:
+		return web.Errorf(http.StatusLengthRequired, "length_required", "a heartbeat says its length")
+	case r.ContentLength > maxBeat:
+		return web.Errorf(http.StatusRequestEntityTooLarge, "heartbeat_too_large", "a heartbeat has at most %d bytes", maxBeat)
+	case isProbe(r): // is checked, and not stored
+		return nil
+	}
+	if wait := p.beatIntake.take(r.PathValue("node_id"), rowCost+int(r.ContentLength), beatBurst, beatRate, p.now()); wait > 0 {
+		return tooMuch(wait)
+	}
 	return nil
 }
 
@@ -275,19 +294,42 @@ func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 	if in.NodeInstanceID == "" {
 		return web.Errorf(http.StatusBadRequest, "instance_id_required", "events name their node instance")
 	}
-	if err := p.deniedHost(r.Context(), r.PathValue("node_id"), in.NodeInstanceID, callerOf(r.Context())); err != nil {
+	nodeID, now := r.PathValue("node_id"), p.now()
+	if err := p.mayTell(r, in, now); err != nil {
 		return err
 	}
-	mark, err := p.store.AddEvents(r.Context(), r.PathValue("node_id"), in, p.now())
+	mark, err := p.store.AddEvents(r.Context(), nodeID, in, now)
 	if errors.Is(err, store.ErrSequence) {
 		return web.Errorf(http.StatusBadRequest, "sequence_invalid", "%s", err)
 	}
 	if err != nil {
 		return err
 	}
-	if err := p.told(r.Context(), r.PathValue("node_id"), in); err != nil {
+	if err := p.told(r.Context(), nodeID, in); err != nil {
 		return err
 	}
 	web.WriteJSON(w, http.StatusOK, wire.EventsResponse{Watermark: mark})
+	return nil
+}
+
+// mayTell refuses events of a host that is fenced or has sent no heartbeat, and more of them than are stored.
+func (p *Platform) mayTell(r *http.Request, in wire.EventsRequest, now time.Time) error {
+	ctx, nodeID := r.Context(), r.PathValue("node_id")
+	if err := p.deniedHost(ctx, nodeID, in.NodeInstanceID, callerOf(ctx)); err != nil {
+		return err
+	}
+	size, err := checkEvents(in)
+	if err != nil {
+		return err
+	}
+	switch known, err := p.store.KnownInstance(ctx, nodeID, in.NodeInstanceID); {
+	case err != nil:
+		return err
+	case !known: // an agent sends none before its first heartbeat was answered
+		return web.Errorf(http.StatusConflict, "instance_unknown", "this host has sent no heartbeat as this node")
+	}
+	if wait := p.eventIntake.take(nodeID, size, eventBurst, eventRate, now); wait > 0 {
+		return tooMuch(wait)
+	}
 	return nil
 }

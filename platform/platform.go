@@ -63,10 +63,12 @@ type Platform struct {
 	queue *queue.Queue
 	token diag.Secret
 
-	gateway *gateway.Gateway
-	waits   waitLimit
-	denials denialGate
-	metrics metrics
+	gateway     *gateway.Gateway
+	waits       waitLimit
+	denials     denialGate
+	eventIntake intake
+	beatIntake  intake
+	metrics     metrics
 
 	first      sync.WaitGroup // the first round of each loop
 	mistrusted bool           // by the ingress, when it was last looked at; checkTrust's own

@@ -243,6 +243,13 @@ type Event struct {
 	Detail        []byte    `json:"detail,omitempty"` // JSON text
 }
 
+// What one request with events may hold. An agent's outbox keeps to it; the platform refuses what is over it.
+const (
+	MaxEvents      = 64
+	MaxEventKind   = 128     // bytes, of kind and of correlation id
+	MaxEventDetail = 4 << 10 // bytes
+)
+
 // EventsRequest and EventsResponse: the watermark is the highest seq durably stored without a gap.
 type EventsRequest struct {
 	NodeInstanceID string  `json:"node_instance_id"`
