@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -19,8 +20,11 @@ import (
 // Config is the platform's configuration file. Unknown keys are refused.
 type Config struct {
 	Listen            Listen    `yaml:"listen"`
-	Redis             string    `yaml:"redis"`    // host:port
-	Database          string    `yaml:"database"` // path, or :memory:
+	Redis             string    `yaml:"redis"` // host:port
+	RedisUser         string    `yaml:"redis_user,omitempty"`
+	RedisPasswordFile string    `yaml:"redis_password_file,omitempty"` // must not be readable by others; empty: no password
+	IngressSecretFile string    `yaml:"ingress_secret_file"`           // what the node ingress sends as X-GPUaaS-Ingress; must not be readable by others
+	Database          string    `yaml:"database"`                      // path, or :memory:
 	PKI               PKIFiles  `yaml:"pki"`
 	TaskSigningKey    string    `yaml:"task_signing_key"`    // ed25519, PKCS8 PEM
 	OperatorTokenFile string    `yaml:"operator_token_file"` // must not be readable by others
@@ -35,8 +39,8 @@ type Config struct {
 	EnvironmentProfile string `yaml:"environment_profile,omitempty"`
 }
 
-// Listen holds host:port of each listener. All but NodeTerminal speak plain HTTP and belong on loopback, behind the
-// edge and the node ingress.
+// Listen holds host:port of each listener. All but NodeTerminal speak plain HTTP and are refused anywhere but on loopback,
+// behind the edge and the node ingress.
 type Listen struct {
 	API          string `yaml:"api"`
 	NodeAPI      string `yaml:"node_api"`
@@ -113,9 +117,17 @@ func (c Config) Check() error {
 		{"pki.signing_ca_cert", c.PKI.SigningCACert}, {"pki.signing_ca_key", c.PKI.SigningCAKey}, {"pki.ingress_ca", c.PKI.IngressCA},
 		{"pki.node_api_server_cert", c.PKI.NodeAPIServerCert}, {"pki.terminal_cert", c.PKI.TerminalCert}, {"pki.terminal_key", c.PKI.TerminalKey},
 		{"pki.node_ca_bundle", c.PKI.NodeCABundle}, {"task_signing_key", c.TaskSigningKey}, {"operator_token_file", c.OperatorTokenFile},
+		{"ingress_secret_file", c.IngressSecretFile},
 	} {
 		if f.value == "" {
 			errs = append(errs, fmt.Errorf("%s is required", f.key))
+		}
+	}
+	for _, f := range []struct{ key, value string }{
+		{"listen.api", c.Listen.API}, {"listen.node_api", c.Listen.NodeAPI}, {"listen.gateway", c.Listen.Gateway},
+	} {
+		if f.value != "" && !onLoopback(f.value) {
+			errs = append(errs, fmt.Errorf("%s %s speaks plain HTTP and believes its proxy: want an address of loopback, like 127.0.0.1:8080", f.key, f.value))
 		}
 	}
 	for _, f := range []struct{ key, value string }{
@@ -147,6 +159,12 @@ func (c Config) Check() error {
 		errs = append(errs, errors.New("policy app.status_probe_interval_seconds must not be negative"))
 	}
 	return errors.Join(errs...)
+}
+
+// onLoopback reports whether address is a numeric loopback address with a port; a name may be anybody's.
+func onLoopback(address string) bool {
+	at, err := netip.ParseAddrPort(address)
+	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
 // Seed is the file of nodes and allocations that are created when they are missing.

@@ -47,7 +47,7 @@ func (l *waitLimit) leave(nodeID string) {
 	}
 }
 
-// nodeHandler answers on the listener behind the node ingress.
+// nodeHandler answers on the listener behind the node ingress, and to it alone.
 func (p *Platform) nodeHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+wire.PathHealth, web.Handler(p.healthz))
@@ -58,7 +58,7 @@ func (p *Platform) nodeHandler() http.Handler {
 	mux.Handle("POST "+wire.PathEvents, p.node(p.events, false))
 	mux.Handle("GET "+wire.PathArtifact, p.byCertificate(p.node(p.getArtifact, false)))
 	mux.Handle("/", web.Handler(web.NotFound))
-	return web.Front(p.log, "node_api", mux)
+	return web.Front(p.log, "node_api", p.fromIngress(mux))
 }
 
 // isProbe reports whether a preflight asks: such a request claims nothing and counts as nothing.

@@ -63,6 +63,7 @@ type Platform struct {
 	queue *queue.Queue
 	token diag.Secret
 
+	ingress     diag.Secret // what tells the node ingress from other programs of this machine
 	gateway     *gateway.Gateway
 	waits       waitLimit
 	denials     denialGate
@@ -115,6 +116,15 @@ func (p *Platform) open(deps Deps) (err error) {
 	if p.token, err = readSecret(p.cfg.OperatorTokenFile); err != nil {
 		return fmt.Errorf("load operator token: %w", err)
 	}
+	if p.ingress, err = readSecret(p.cfg.IngressSecretFile); err != nil {
+		return fmt.Errorf("load ingress secret: %w", err)
+	}
+	var redis diag.Secret
+	if path := p.cfg.RedisPasswordFile; path != "" {
+		if redis, err = readSecret(path); err != nil {
+			return fmt.Errorf("load Redis password: %w", err)
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a migration of a large database
 	defer cancel()
 	if p.store, err = store.Open(ctx, p.cfg.Database); err != nil {
@@ -132,7 +142,7 @@ func (p *Platform) open(deps Deps) (err error) {
 	}
 	p.checkTrust(ctx, true)
 	p.gateway = gateway.New(gateway.Options{
-		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Redis: p.cfg.Redis, Denied: p.deniedStream, Keep: p.keepRejection,
+		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Redis: p.cfg.Redis, RedisUser: p.cfg.RedisUser, RedisPassword: redis, Denied: p.deniedStream, Keep: p.keepRejection,
 		NodeStreamTimeout: seconds(p.cfg.Policy.NodeStreamTimeout), TerminalBase: p.cfg.Endpoints.BrowserTerminalBase,
 		AllowedOrigins: p.cfg.Endpoints.AllowedOrigins,
 	})

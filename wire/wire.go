@@ -14,7 +14,9 @@ const (
 	HeaderProbe         = "X-GPUaaS-Probe"         // a preflight's own request: claims nothing, counts as nothing
 	HeaderNodeInstance  = "X-GPUaaS-Node-Instance" // which host speaks, on every request of an agent: two may share one identity
 
-	// Set by the node ingress towards the node API, which listens on loopback only.
+	// Set by the node ingress towards the node API, which listens on loopback only. HeaderIngress is a secret of these two:
+	// it tells the ingress from any other program of that machine, and without it nothing else of the request is believed.
+	HeaderIngress      = "X-GPUaaS-Ingress"
 	HeaderClientVerify = "X-SSL-Client-Verify" // SUCCESS, NONE or FAILED:reason, nginx's $ssl_client_verify
 	HeaderClientCert   = "X-SSL-Client-Cert"   // URL-escaped PEM, nginx's $ssl_client_escaped_cert
 )
