@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -23,10 +24,11 @@ func ownAPI(base, profiles string) bool {
 	return loopbackAPI.MatchString(base) || profiles != "" && strings.TrimRight(base, "/") == strings.TrimRight(profiles, "/")
 }
 
-const wantAPI = "the operator's token is sent there: want http://127.0.0.1:PORT, which is the platform's own machine, or ${edge_api_url}"
+const wantAPI = "the operator's token is sent there: want http://127.0.0.1:PORT, which is the platform's own machine, or " +
+	"${edge_api_url}"
 
-// here refuses what a probe on the operator's machine has no use for: a mistake is more likely than an attack, against which
-// a file's source is asked for (MayRunHere).
+// here refuses what a probe on the operator's machine has no use for: a mistake is more likely than an attack, against
+// which a file's source is asked for (MayRunHere).
 func (c *checker) here(key string, p Probe) {
 	if p.From != RoleOperator {
 		return
@@ -35,7 +37,8 @@ func (c *checker) here(key string, p Probe) {
 		name := strings.TrimRight(path.Base(w), "0123456789.")
 		for _, no := range interpreters {
 			if name == no {
-				c.bad(key+".probe", "%s: want a program with its arguments on the operator's machine, not one that runs other programs", w)
+				c.bad(key+".probe",
+					"%s: want a program with its arguments on the operator's machine, not one that runs other programs", w)
 				return
 			}
 		}
@@ -48,8 +51,8 @@ func (c *checker) here(key string, p Probe) {
 	}
 }
 
-// material refuses a probe that would give what was made for the run, which may be the operator's token, to another far side
-// than the platform's API.
+// material refuses a probe that would give what was made for the run, which may be the operator's token, to another far
+// side than the platform's API.
 func (c *checker) material(key string, p Probe) {
 	if !strings.Contains(strings.Join(p.Probe, "\x00"), "gpuaasctl-") {
 		return
@@ -86,22 +89,32 @@ func (c *checker) material(key string, p Probe) {
 }
 
 // curlLooks are the options of curl by which it only looks; true where a value follows.
-var curlLooks = map[string]bool{
-	"-s": false, "-S": false, "-f": false, "-k": false, "-i": false, "-I": false, "-v": false, "-g": false, "-L": false, "-4": false, "-6": false,
-	"--silent": false, "--show-error": false, "--fail": false, "--insecure": false, "--include": false, "--head": false, "--location": false,
-	"--http1.1": false, "--http2": false, "--compressed": false, "--ipv4": false, "--ipv6": false, "--no-progress-meter": false, "--tlsv1.2": false, "--tlsv1.3": false,
-	"-m": true, "-w": true, "-X": true, "-H": true, "-o": true, "-d": true, "-A": true, "--max-time": true, "--write-out": true, "--request": true,
-	"--header": true, "--output": true, "--data": true, "--data-raw": true, "--cacert": true, "--capath": true, "--connect-to": true, "--resolve": true,
-	"--connect-timeout": true, "--retry": true, "--retry-delay": true, "--tls-max": true, "--user-agent": true, "--max-redirs": true, "--noproxy": true,
+var curlLooks = options(
+	"-s -S -f -k -i -I -v -g -L -4 -6 --silent --show-error --fail --insecure --include --head --location --http1.1 --http2 "+
+		"--compressed --ipv4 --ipv6 --no-progress-meter --tlsv1.2 --tlsv1.3",
+	"-m -w -X -H -o -d -A --max-time --write-out --request --header --output --data --data-raw --cacert --capath --connect-to "+
+		"--resolve --connect-timeout --retry --retry-delay --tls-max --user-agent --max-redirs --noproxy",
+)
+
+func options(flags, values string) map[string]bool {
+	all := map[string]bool{}
+	for f := range strings.FieldsSeq(flags) {
+		all[f] = false
+	}
+	for v := range strings.FieldsSeq(values) {
+		all[v] = true
+	}
+	return all
 }
 
-// readCurl reads arguments of curl that only look, and returns what is asked for; why is the first argument that may read or
-// write a file of the machine's, but a header of the run's.
+// readCurl reads arguments of curl that only look, and returns what is asked for; why is the first argument that may read
+// or write a file of the machine's, but a header of the run's.
 func readCurl(args []string) (asked []string, why string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		if !strings.HasPrefix(a, "-") {
-			if u, err := url.Parse(a); err == nil && u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "telnet" {
+			u, err := url.Parse(a)
+			if err == nil && !slices.Contains([]string{"", "http", "https", "telnet"}, u.Scheme) {
 				return nil, fmt.Sprintf("%s: want http, https or telnet", a)
 			}
 			asked = append(asked, a)

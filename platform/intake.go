@@ -76,3 +76,41 @@ func checkEvents(r wire.EventsRequest) (size int, err error) {
 	}
 	return size, nil
 }
+
+// mayBeat refuses a heartbeat that is larger than any agent's, and more of them than are stored of one node.
+func (p *Platform) mayBeat(r *http.Request) error {
+	switch {
+	case r.ContentLength < 0:
+		return web.Errorf(http.StatusLengthRequired, "length_required", "a heartbeat says its length")
+	case r.ContentLength > maxBeat:
+		return web.Errorf(http.StatusRequestEntityTooLarge, "heartbeat_too_large", "a heartbeat has at most %d bytes", maxBeat)
+	case isProbe(r): // is checked, and not stored
+		return nil
+	}
+	if wait := p.beatIntake.take(r.PathValue("node_id"), rowCost+int(r.ContentLength), beatBurst, beatRate, p.now()); wait > 0 {
+		return tooMuch(wait)
+	}
+	return nil
+}
+
+// mayTell refuses events of a host that is fenced or has sent no heartbeat, and more of them than are stored.
+func (p *Platform) mayTell(r *http.Request, in wire.EventsRequest, now time.Time) error {
+	ctx, nodeID := r.Context(), r.PathValue("node_id")
+	if err := p.deniedHost(ctx, nodeID, in.NodeInstanceID, callerOf(ctx)); err != nil {
+		return err
+	}
+	size, err := checkEvents(in)
+	if err != nil {
+		return err
+	}
+	switch known, err := p.store.KnownInstance(ctx, nodeID, in.NodeInstanceID); {
+	case err != nil:
+		return err
+	case !known: // an agent sends none before its first heartbeat was answered
+		return web.Errorf(http.StatusConflict, "instance_unknown", "this host has sent no heartbeat as this node")
+	}
+	if wait := p.eventIntake.take(nodeID, size, eventBurst, eventRate, now); wait > 0 {
+		return tooMuch(wait)
+	}
+	return nil
+}
