@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,8 +52,6 @@ type settings struct {
 	NodeAPIURL      string
 	NodeTerminalURL string
 	EnrollToken     string
-	IngressSecret   string
-	RedisDigest     string // sha256 of the password, in hex: Redis needs no more
 	TaskPubkeys     string
 	RecoveryCA      string // on a node: what it trusts when its bundle is no longer right; pinned when it was made
 	Profile         string // the environment that nodes are enrolled for
@@ -175,14 +172,9 @@ func (fs *fileSet) common(m Machine) {
 }
 
 func (fs *fileSet) platform() {
-	const nginx, dns, redis, own = "nginx.service", "dnsmasq.service", "redis-server.service", "gpuaas-platform.service"
-	ingress, err1 := os.ReadFile(fs.l.secret(fileIngress))
-	password, err2 := os.ReadFile(fs.l.secret(fileRedis))
-	fs.err = errors.Join(fs.err, err1, err2)
-	sum := sha256.Sum256(bytes.TrimSpace(password))
-	fs.s.IngressSecret, fs.s.RedisDigest = string(bytes.TrimSpace(ingress)), hex.EncodeToString(sum[:])
+	const nginx, dns, own = "nginx.service", "dnsmasq.service", "gpuaas-platform.service"
 	fs.text(systemUnits+"redis-server.service.d/lab.conf", "platform/redis-dropin.conf", "", 0o644)
-	fs.text("/etc/redis/redis.conf", "platform/redis.conf", redis, 0o644)
+	fs.text("/etc/redis/redis.conf", "platform/redis.conf", "redis-server.service", 0o644)
 	fs.text(systemUnits+dns, "platform/dnsmasq.service", "", 0o644)
 	fs.enable(dns, "multi-user.target")
 	fs.text("/etc/dnsmasq.conf", "platform/dnsmasq.conf", dns, 0o644)
@@ -192,7 +184,6 @@ func (fs *fileSet) platform() {
 	fs.text("/etc/nginx/edge.d/term.conf", "platform/edge-term.conf", nginx, 0o644)
 	fs.text("/etc/nginx/edge.d/app.conf", "platform/edge-app.conf", nginx, 0o644)
 	fs.text("/etc/nginx/node-ingress.d/node-api.conf", "platform/node-ingress.conf", nginx, 0o644)
-	fs.text("/etc/nginx/node-ingress.secret", "platform/node-ingress.secret", nginx, 0o600)
 	for _, name := range [...]string{fileEdgeCert, fileNodeAPICert} {
 		fs.secret("/etc/nginx/tls/"+name, name, 0o644, 0)
 	}
@@ -206,10 +197,6 @@ func (fs *fileSet) platform() {
 	}
 	fs.secret(etc+fileTaskKey, fileTaskKey, 0o600, uidPlatform)
 	fs.secret(etc+fileToken, fileToken, 0o600, uidPlatform)
-	for _, name := range [...]string{fileIngress, fileRedis} {
-		fs.secret(etc+name, name, 0o600, uidPlatform)
-		fs.files[len(fs.files)-1].unit = own // a machine of an older build gets them, too
-	}
 	for _, n := range fs.s.Nodes {
 		fs.secret(etc+"enroll/"+n.Name+".token", "enroll-"+n.Name+".token", 0o600, uidPlatform)
 	}

@@ -36,8 +36,6 @@ const (
 	fileTerminalKey  = "node-terminal.key"
 	fileTaskKey      = "task-signing.key"
 	fileToken        = "operator.token"
-	fileIngress      = "ingress.secret" // by which the platform knows the node ingress
-	fileRedis        = "redis.password"
 	fileSSHKey       = "id_ed25519"
 	fileSSHPub       = "id_ed25519.pub"
 	fileKnownHosts   = "known_hosts"
@@ -52,11 +50,6 @@ func (l *Lab) makeSecrets() (string, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		note = "new keys and certificates"
 		if err := newSecrets(dir); err != nil {
-			return "", err
-		}
-	}
-	for _, name := range [...]string{fileIngress, fileRedis} { // labs of an older build have none
-		if err := ensureFile(l.secret(name), newToken); err != nil {
 			return "", err
 		}
 	}

@@ -23,7 +23,7 @@ type Config struct {
 	Redis             string    `yaml:"redis"` // host:port
 	RedisUser         string    `yaml:"redis_user,omitempty"`
 	RedisPasswordFile string    `yaml:"redis_password_file,omitempty"` // must not be readable by others; empty: no password
-	IngressSecretFile string    `yaml:"ingress_secret_file"`           // what the node ingress sends as X-GPUaaS-Ingress; must not be readable by others
+	IngressSecretFile string    `yaml:"ingress_secret_file,omitempty"` // what the node ingress sends as X-GPUaaS-Ingress; must not be readable by others; empty: any local program is believed
 	Database          string    `yaml:"database"`                      // path, or :memory:
 	PKI               PKIFiles  `yaml:"pki"`
 	TaskSigningKey    string    `yaml:"task_signing_key"`    // ed25519, PKCS8 PEM
@@ -117,7 +117,6 @@ func (c Config) Check() error {
 		{"pki.signing_ca_cert", c.PKI.SigningCACert}, {"pki.signing_ca_key", c.PKI.SigningCAKey}, {"pki.ingress_ca", c.PKI.IngressCA},
 		{"pki.node_api_server_cert", c.PKI.NodeAPIServerCert}, {"pki.terminal_cert", c.PKI.TerminalCert}, {"pki.terminal_key", c.PKI.TerminalKey},
 		{"pki.node_ca_bundle", c.PKI.NodeCABundle}, {"task_signing_key", c.TaskSigningKey}, {"operator_token_file", c.OperatorTokenFile},
-		{"ingress_secret_file", c.IngressSecretFile},
 	} {
 		if f.value == "" {
 			errs = append(errs, fmt.Errorf("%s is required", f.key))

@@ -51,7 +51,6 @@ func TestLoadConfig(t *testing.T) {
 		{"another machine's", "node_api: 127.0.0.1:8081", "node_api: 10.0.0.7:8081", "listen.node_api 10.0.0.7:8081"},
 		{"every address", "gateway: 127.0.0.1:8082", "gateway: '[::]:8082'", "listen.gateway [::]:8082"},
 		{"a name", "gateway: 127.0.0.1:8082", "gateway: localhost:8082", "listen.gateway localhost:8082"},
-		{"no ingress secret", "ingress_secret_file: i\n", "", "ingress_secret_file is required"},
 		{"two documents", "seed: s", "seed: s\n---\nseed: t", "one YAML document"},
 	} {
 		text := strings.Replace(goodConfig, bad.from, bad.to, 1)

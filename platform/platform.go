@@ -116,7 +116,9 @@ func (p *Platform) open(deps Deps) (err error) {
 	if p.token, err = readSecret(p.cfg.OperatorTokenFile); err != nil {
 		return fmt.Errorf("load operator token: %w", err)
 	}
-	if p.ingress, err = readSecret(p.cfg.IngressSecretFile); err != nil {
+	if path := p.cfg.IngressSecretFile; path == "" {
+		p.log.Warn("no ingress_secret_file: any program of this machine can act as any node")
+	} else if p.ingress, err = readSecret(path); err != nil {
 		return fmt.Errorf("load ingress secret: %w", err)
 	}
 	var redis diag.Secret

@@ -53,6 +53,7 @@ var Table = [...]Tool{
 	{"curl", "curl", Lab | Oracle}, // probes of drills from the operator's machine
 	{"jq", "jq", Oracle},
 	{"openssl", "openssl", Oracle},
+	{"ps", "procps", Fast},
 	{"sysctl", "procps", Bench},
 }
 
