@@ -41,12 +41,13 @@ type Boot struct {
 	log      *slog.Logger
 	recorder Recorder
 
-	mu      sync.Mutex        // guards restart and env
-	restart string            // why the process ends only to start again
-	env     map[string]string // what an update changed in the environment file
-	working sync.Mutex        // held while an update is carried out
-	sending sync.Mutex        // held while events are sent
-	heard   atomic.Bool       // a heartbeat of this process was answered
+	mu        sync.Mutex        // guards restart and env
+	restart   string            // why the process ends only to start again
+	env       map[string]string // what an update changed in the environment file
+	working   sync.Mutex        // held while an update is carried out
+	sending   sync.Mutex        // held while events are sent
+	sendAfter time.Time         // when the platform takes events again; guarded by sending
+	heard     atomic.Bool       // a heartbeat of this process was answered
 }
 
 // OpenBoot reads the journal and the outbox in the state folder and decides which build is to run. It returns in the process that

@@ -148,6 +148,9 @@ func (r *runtime) sendEvents(ctx context.Context) {
 		return
 	}
 	defer b.sending.Unlock()
+	if time.Now().Before(b.sendAfter) { // asked to wait: what is in the outbox stays there
+		return
+	}
 	for last := uint64(0); ctx.Err() == nil; {
 		batch := b.out.Batch()
 		if len(batch) == 0 || batch[0].Seq <= last { // a watermark that this node cannot have reached moves nothing
@@ -157,7 +160,11 @@ func (r *runtime) sendEvents(ctx context.Context) {
 		var answer wire.EventsResponse
 		o := r.api.do(ctx, call{method: http.MethodPost, path: wire.PathEvents, out: &answer, timeout: eventTimeout, fallback: diag.RecAPIUnreachable,
 			in: wire.EventsRequest{NodeInstanceID: r.node.instance, Events: batch, Oldest: batch[0].Seq}})
-		if !o.OK() || answer.Watermark < batch[0].Seq {
+		if !o.OK() {
+			b.sendAfter = time.Now().Add(o.RetryAfter)
+			return
+		}
+		if answer.Watermark < batch[0].Seq {
 			return
 		}
 		if err := b.out.Acked(answer.Watermark); err != nil && !errors.Is(err, context.Canceled) {

@@ -31,12 +31,14 @@ const (
 	KeyProfile           = "GPUAAS_ENVIRONMENT_PROFILE"
 	KeyMetricsFile       = "GPUAAS_METRICS_FILE"
 	KeyTenantUIDMin      = "GPUAAS_TENANT_UID_MIN"
+	KeyTerminalMinUID    = "GPUAAS_TERMINAL_MIN_UID"
 )
 
 // Defaults are the catalogue's policy.
 const (
 	DefaultHeartbeatInterval = 15 * time.Second
 	DefaultTaskWait          = 25 * time.Second
+	DefaultTerminalMinUID    = 1000 // below are the system's own logins
 	DefaultDir               = "/etc/gpuaas"
 	DefaultStateDir          = "/var/lib/gpuaas"
 	DefaultMirrorDir         = "/run/gpuaas"
@@ -49,6 +51,9 @@ type Config struct {
 	TerminalURL *url.URL // https; nil: terminal.open fails
 	Token       diag.Secret
 	Verifiers   wire.Verifiers // none: every task is refused
+
+	// TerminalMinUID is the lowest user id that gets a terminal, DefaultTerminalMinUID in production; 0 lets root have one.
+	TerminalMinUID uint32
 
 	// The recovery trust path: where enrollment is asked for when the runtime's own endpoint or trust has drifted.
 	RecoveryURL *url.URL // default: APIURL
@@ -90,6 +95,7 @@ func FromEnv(get func(string) string) (Config, error) {
 	c.HeartbeatInterval = duration(get, KeyHeartbeatInterval, &errs)
 	c.TaskWait = duration(get, KeyTaskWait, &errs)
 	c.TenantUIDMin = userID(get, KeyTenantUIDMin, &errs)
+	c.TerminalMinUID = minUID(get, &errs)
 	verifiers, err := wire.ParseVerifiers(get(KeyTaskPubkeys))
 	if err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", KeyTaskPubkeys, err))
@@ -112,6 +118,18 @@ func httpsURL(get func(string) string, key string, required bool, errs *[]error)
 		return nil
 	}
 	return u
+}
+
+func minUID(get func(string) string, errs *[]error) uint32 {
+	v := get(KeyTerminalMinUID)
+	if v == "" {
+		return DefaultTerminalMinUID
+	}
+	n, err := strconv.ParseUint(v, 10, 32)
+	if err != nil {
+		*errs = append(*errs, fmt.Errorf("%s: want a user id, like 1000, not %q", KeyTerminalMinUID, v))
+	}
+	return uint32(n)
 }
 
 func duration(get func(string) string, key string, errs *[]error) time.Duration {

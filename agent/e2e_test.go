@@ -64,6 +64,7 @@ func startAgent(t *testing.T, p *platformtest.Platform) {
 		agent.KeyAPIURL: p.NodeAPIURL, agent.KeyTerminalURL: p.NodeTerminalURL, agent.KeyNodeID: platformtest.NodeID,
 		agent.KeyToken: p.EnrollmentToken(platformtest.NodeID).Reveal(), agent.KeyTaskPubkeys: p.TaskPubkeys,
 		agent.KeyHeartbeatInterval: "500ms", agent.KeyTaskWait: "2s",
+		agent.KeyTerminalMinUID: "0", // the test's login has this process's own id
 	}
 	cfg, err := agent.FromEnv(func(k string) string { return env[k] })
 	if err != nil {

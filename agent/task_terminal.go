@@ -42,7 +42,7 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 	defer context.AfterFunc(held.ctx, func() { cancel(context.Cause(held.ctx)) })()
 	session, err := terminal.Open(opening, terminal.Options{
 		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID, Instance: r.node.instance,
-		User: p.OSUser, Cols: p.Cols, Rows: p.Rows,
+		User: p.OSUser, MinUID: r.cfg.TerminalMinUID, Cols: p.Cols, Rows: p.Rows,
 	})
 	if err != nil {
 		return nil, nil, terminalError(ctx, err)

@@ -215,6 +215,9 @@ func (c *checker) probe(key string, p Probe) {
 		c.bad(key+".probe", "is missing: want a program with its arguments")
 	} else if word, why := notProbe(p.Probe); why != "" {
 		c.bad(key+".probe", "%s: %s", word, why)
+	} else {
+		c.here(key, p)
+		c.material(key, p)
 	}
 	for i, a := range append([]string{p.View}, p.Probe...) {
 		if _, err := fill(a, samples()); err != nil {

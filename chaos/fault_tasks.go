@@ -13,7 +13,7 @@ import (
 // tasksParams are those of tasks.
 type tasksParams struct {
 	Node string   `yaml:"node" json:"node" jsonschema_description:"whom the tasks are for"`
-	API  string   `yaml:"api" json:"api" jsonschema_description:"where the platform's machine reaches its own API: http://127.0.0.1:8080"`
+	API  string   `yaml:"api" json:"api" jsonschema_description:"where the platform's machine reaches its own API, http://127.0.0.1:8080, or ${edge_api_url}; the operator's token is sent there"`
 	TTL  Duration `yaml:"ttl" json:"ttl" jsonschema_description:"after which a task that nobody claimed has expired; whole seconds"`
 }
 
@@ -23,7 +23,10 @@ func tasksKind() Kind {
 		Name: "tasks", Title: "queue a task that expires", Tier: step.TierBoot, On: []Role{RolePlatform},
 		About: "One no-op is posted by curl with the operator's token, which is in a file in /run while the drill runs. The answer is kept beside it, and is what undo takes away.",
 	}, func(p *tasksParams) []problem {
-		found := append(required("node", p.Node != ""), required("api", strings.HasPrefix(p.API, "http"))...)
+		found := append(required("node", p.Node != ""), required("api", p.API != "")...)
+		if p.API != "" && !ownAPI(p.API, samples()["edge_api_url"]) {
+			found = append(found, problem{key: "api", text: fmt.Sprintf("%q: %s", p.API, wantAPI)})
+		}
 		if p.TTL <= 0 || p.TTL.Std()%1_000_000_000 != 0 {
 			found = append(found, problem{key: "ttl", text: "want whole seconds"})
 		}
@@ -33,6 +36,9 @@ func tasksKind() Kind {
 	}, func(p *tasksParams, c *Case) (Made, *step.Refusal) {
 		if no := c.needTools("curl", "find", "rm"); no != nil {
 			return Made{}, no
+		}
+		if !ownAPI(p.API, c.Profile.APIBase) { // once more: the check of a file does not know the profile
+			return Made{}, step.Refuse(step.RefusedDrill, "api %q: %s", p.API, wantAPI)
 		}
 		body, err := json.Marshal(map[string]any{"type": "noop", "payload": map[string]any{}, "ttl_seconds": int(p.TTL.Std().Seconds())})
 		if err != nil {

@@ -26,14 +26,9 @@ func Load(files fs.FS, where string) ([]Scenario, error) {
 		if e.IsDir() || !strings.HasSuffix(e.Name(), ".yaml") {
 			continue
 		}
-		data, err := readText(files, e.Name())
-		if err != nil {
-			err = fmt.Errorf("read drill: %w", err)
-		} else {
-			var s Scenario
-			if s, err = Parse(filepath.Join(where, e.Name()), data); err == nil {
-				all = append(all, s)
-			}
+		s, err := parseFile(files, e.Name(), filepath.Join(where, e.Name()))
+		if err == nil {
+			all = append(all, s)
 		}
 		errs = append(errs, err)
 	}
@@ -55,9 +50,8 @@ func (e *NotFoundError) Error() string {
 // in .yaml is a path; an id goes before a folder of that name.
 func Find(builtin fs.FS, name string) ([]Scenario, error) {
 	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") && name != "." {
-		data, err := fs.ReadFile(builtin, name+".yaml")
-		if err == nil {
-			s, err := Parse("scenarios/"+name+".yaml", data)
+		if _, err := fs.Stat(builtin, name+".yaml"); err == nil {
+			s, err := parseFile(builtin, name+".yaml", "scenarios/"+name+".yaml")
 			return []Scenario{s}, err
 		}
 		if _, missing := os.Stat(name); missing != nil {
@@ -75,30 +69,44 @@ func Find(builtin fs.FS, name string) ([]Scenario, error) {
 		}
 		return all, err
 	}
-	data, err := readText(os.DirFS(filepath.Dir(name)), filepath.Base(name))
-	if err != nil {
-		return nil, fmt.Errorf("read drill: %w", err)
-	}
-	s, err := Parse(name, data)
+	s, err := parseFile(os.DirFS(filepath.Dir(name)), filepath.Base(name), name)
 	return []Scenario{s}, err
 }
 
-// readText reads a file, and no more of it than is needed to know that it is too large. What is no file is not opened: a
-// pipe that nobody writes to would never end.
+// parseFile reads the drill in a file; path is for messages.
+func parseFile(files fs.FS, name, path string) (Scenario, error) {
+	data, source, err := readSource(files, name)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("read drill: %w", err)
+	}
+	s, err := Parse(path, data)
+	s.Source = source
+	return s, err
+}
+
+// readText is readSource for a file whose source does not matter.
 func readText(files fs.FS, name string) ([]byte, error) {
+	data, _, err := readSource(files, name)
+	return data, err
+}
+
+// readSource reads a file, and no more of it than is needed to know that it is too large. What is no file is not opened: a
+// pipe that nobody writes to would never end.
+func readSource(files fs.FS, name string) ([]byte, Source, error) {
 	info, err := fs.Stat(files, name)
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("not a file")}
 	}
 	if err != nil {
-		return nil, err
+		return nil, Source{}, err
 	}
 	f, err := files.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, Source{}, err
 	}
 	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	return data, sourceOf(f, data), err
 }
 
 func ids(files fs.FS) []string {

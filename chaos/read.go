@@ -27,8 +27,8 @@ func Parse(path string, data []byte) (Scenario, error) {
 	if err != nil {
 		return s, err
 	}
-	s.File = path
-	if len(found) == 0 { // of a file that did not decode, the values say nothing
+	s.File, s.Source = path, Source{Doubt: "where it came from is not known"} // unless the reader of the file says
+	if len(found) == 0 {                                                      // of a file that did not decode, the values say nothing
 		found = s.settle()
 	}
 	return s, joined(path, lines, found)

@@ -16,7 +16,8 @@ type Scenario struct {
 	Recovery       Recovery  `yaml:"recovery" json:"recovery"`
 	Evidence       []string  `yaml:"evidence" json:"evidence" jsonschema:"minItems=1" jsonschema_description:"what to look at while it is broken and afterwards; taken into the report"`
 
-	File string `yaml:"-" json:"-"` // where it was read
+	File   string `yaml:"-" json:"-"` // where it was read
+	Source Source `yaml:"-" json:"-"`
 }
 
 // Metadata says what the drill is and whose.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -19,8 +20,11 @@ import (
 // Config is the platform's configuration file. Unknown keys are refused.
 type Config struct {
 	Listen            Listen    `yaml:"listen"`
-	Redis             string    `yaml:"redis"`    // host:port
-	Database          string    `yaml:"database"` // path, or :memory:
+	Redis             string    `yaml:"redis"` // host:port
+	RedisUser         string    `yaml:"redis_user,omitempty"`
+	RedisPasswordFile string    `yaml:"redis_password_file,omitempty"` // must not be readable by others; empty: no password
+	IngressSecretFile string    `yaml:"ingress_secret_file,omitempty"` // what the node ingress sends as X-GPUaaS-Ingress; must not be readable by others; empty: any local program is believed
+	Database          string    `yaml:"database"`                      // path, or :memory:
 	PKI               PKIFiles  `yaml:"pki"`
 	TaskSigningKey    string    `yaml:"task_signing_key"`    // ed25519, PKCS8 PEM
 	OperatorTokenFile string    `yaml:"operator_token_file"` // must not be readable by others
@@ -35,8 +39,8 @@ type Config struct {
 	EnvironmentProfile string `yaml:"environment_profile,omitempty"`
 }
 
-// Listen holds host:port of each listener. All but NodeTerminal speak plain HTTP and belong on loopback, behind the
-// edge and the node ingress.
+// Listen holds host:port of each listener. All but NodeTerminal speak plain HTTP and are refused anywhere but on loopback,
+// behind the edge and the node ingress.
 type Listen struct {
 	API          string `yaml:"api"`
 	NodeAPI      string `yaml:"node_api"`
@@ -121,6 +125,13 @@ func (c Config) Check() error {
 		}
 	}
 	for _, f := range []struct{ key, value string }{
+		{"listen.api", c.Listen.API}, {"listen.node_api", c.Listen.NodeAPI}, {"listen.gateway", c.Listen.Gateway},
+	} {
+		if f.value != "" && !onLoopback(f.value) {
+			errs = append(errs, fmt.Errorf("%s %s speaks plain HTTP and believes its proxy: want an address of loopback, like 127.0.0.1:8080", f.key, f.value))
+		}
+	}
+	for _, f := range []struct{ key, value string }{
 		{"endpoints.api_url", c.Endpoints.APIURL}, {"endpoints.terminal_url", c.Endpoints.TerminalURL},
 		{"endpoints.browser_terminal_base", c.Endpoints.BrowserTerminalBase}, {"endpoints.recovery_api_url", c.Endpoints.RecoveryAPIURL},
 	} {
@@ -150,6 +161,12 @@ func (c Config) Check() error {
 		errs = append(errs, errors.New("policy app.status_probe_interval_seconds must not be negative"))
 	}
 	return errors.Join(errs...)
+}
+
+// onLoopback reports whether address is a numeric loopback address with a port; a name may be anybody's.
+func onLoopback(address string) bool {
+	at, err := netip.ParseAddrPort(address)
+	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
 // Seed is the file of nodes and allocations that are created when they are missing.

@@ -16,6 +16,7 @@ database: /var/lib/gpuaas-platform/platform.db
 pki: {signing_ca_cert: a, signing_ca_key: b, ingress_ca: c, node_api_server_cert: d, terminal_cert: e, terminal_key: f, node_ca_bundle: g}
 task_signing_key: k
 operator_token_file: t
+ingress_secret_file: i
 endpoints: {api_url: https://node-api.gpuaas.test, terminal_url: "https://term.gpuaas.test:18443", browser_terminal_base: https://term.gpuaas.test}
 policy: {node.heartbeat_stale_after_seconds: 8, terminal.node_stream_timeout_seconds: 5}
 seed: s
@@ -39,13 +40,17 @@ func TestLoadConfig(t *testing.T) {
 		t.Errorf("config %+v", c)
 	}
 	for _, bad := range []struct{ name, from, to, want string }{
-		{"unknown key", "seed: s", "sede: s", "platform.yaml:9: field sede not found"},
-		{"unknown policy", "node.heartbeat_stale_after_seconds", "node.heartbeat_stale", "platform.yaml:8: field node.heartbeat_stale not found"},
+		{"unknown key", "seed: s", "sede: s", "platform.yaml:10: field sede not found"},
+		{"unknown policy", "node.heartbeat_stale_after_seconds", "node.heartbeat_stale", "platform.yaml:9: field node.heartbeat_stale not found"},
 		{"missing", "redis: 127.0.0.1:6379\n", "", "platform.yaml: redis is required"},
-		{"no number", "_seconds: 8", "_seconds: soon", "platform.yaml:8: cannot unmarshal"},
+		{"no number", "_seconds: 8", "_seconds: soon", "platform.yaml:9: cannot unmarshal"},
 		{"no YAML", "redis: ", "redis: [", "platform.yaml:"},
 		{"zero policy", "_seconds: 8", "_seconds: 0", "policy node.heartbeat_stale_after_seconds must be positive"},
 		{"no URL", "https://node-api.gpuaas.test", "node-api", "endpoints.api_url must be"},
+		{"a public address", "api: 127.0.0.1:8080", "api: 0.0.0.0:8080", "listen.api 0.0.0.0:8080 speaks plain HTTP"},
+		{"another machine's", "node_api: 127.0.0.1:8081", "node_api: 10.0.0.7:8081", "listen.node_api 10.0.0.7:8081"},
+		{"every address", "gateway: 127.0.0.1:8082", "gateway: '[::]:8082'", "listen.gateway [::]:8082"},
+		{"a name", "gateway: 127.0.0.1:8082", "gateway: localhost:8082", "listen.gateway localhost:8082"},
 		{"two documents", "seed: s", "seed: s\n---\nseed: t", "one YAML document"},
 	} {
 		text := strings.Replace(goodConfig, bad.from, bad.to, 1)

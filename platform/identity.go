@@ -37,6 +37,31 @@ func (p *Platform) checkOperator(r *http.Request) error {
 	return nil
 }
 
+// codeNoIngress answers a request to the node API that did not come through the node ingress.
+const codeNoIngress = "ingress_required"
+
+// fromIngress lets a request through that the node ingress sent: any program of this machine can reach the listener and
+// write the headers in which the ingress names the client. A request without its secret is not evidence of any node's.
+func (p *Platform) fromIngress(next http.Handler) http.Handler {
+	if p.ingress.IsZero() {
+		return next
+	}
+	want := store.Digest(p.ingress.Reveal())
+	refuse := web.Handler(func(_ http.ResponseWriter, r *http.Request) error {
+		p.log.Warn("a request that did not come through the node ingress was refused", "listener", "node_api", "peer", r.RemoteAddr)
+		return web.Errorf(http.StatusForbidden, codeNoIngress, "node requests come through the node ingress")
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := store.Digest(r.Header.Get(wire.HeaderIngress))
+		r.Header.Del(wire.HeaderIngress) // nothing behind this needs it
+		if subtle.ConstantTimeCompare([]byte(given), []byte(want)) != 1 {
+			refuse.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // caller is who a node request comes from.
 type caller struct {
 	cert     *x509.Certificate

@@ -48,7 +48,7 @@ func (l *waitLimit) leave(nodeID string) {
 	}
 }
 
-// nodeHandler answers on the listener behind the node ingress.
+// nodeHandler answers on the listener behind the node ingress, and to it alone.
 func (p *Platform) nodeHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+wire.PathHealth, web.Handler(p.healthz))
@@ -59,7 +59,7 @@ func (p *Platform) nodeHandler() http.Handler {
 	mux.Handle("POST "+wire.PathEvents, p.node(p.events, false))
 	mux.Handle("GET "+wire.PathArtifact, p.byCertificate(p.node(p.getArtifact, false)))
 	mux.Handle("/", web.Handler(web.NotFound))
-	return web.Front(p.log, "node_api", mux)
+	return web.Front(p.log, "node_api", p.fromIngress(mux))
 }
 
 // isProbe reports whether a preflight asks: such a request claims nothing and counts as nothing.
@@ -68,6 +68,9 @@ func isProbe(r *http.Request) bool {
 }
 
 func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
+	if err := p.mayBeat(r); err != nil {
+		return err
+	}
 	var h wire.HeartbeatRequest
 	if err := web.ReadJSON(w, r, &h); err != nil {
 		return err
@@ -277,17 +280,18 @@ func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 	if in.NodeInstanceID == "" {
 		return web.Errorf(http.StatusBadRequest, "instance_id_required", "events name their node instance")
 	}
-	if err := p.deniedHost(r.Context(), r.PathValue("node_id"), in.NodeInstanceID, callerOf(r.Context())); err != nil {
+	nodeID, now := r.PathValue("node_id"), p.now()
+	if err := p.mayTell(r, in, now); err != nil {
 		return err
 	}
-	mark, err := p.store.AddEvents(r.Context(), r.PathValue("node_id"), in, p.now())
+	mark, err := p.store.AddEvents(r.Context(), nodeID, in, now)
 	if errors.Is(err, store.ErrSequence) {
 		return web.Errorf(http.StatusBadRequest, "sequence_invalid", "%s", err)
 	}
 	if err != nil {
 		return err
 	}
-	if err := p.told(r.Context(), r.PathValue("node_id"), in); err != nil {
+	if err := p.told(r.Context(), nodeID, in); err != nil {
 		return err
 	}
 	web.WriteJSON(w, http.StatusOK, wire.EventsResponse{Watermark: mark})

@@ -6,6 +6,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,11 @@ const (
 	shutdownTime = 1500 * time.Millisecond
 	// headerTime bounds the reading of a request's header: nobody honest is slower.
 	headerTime = 10 * time.Second
+	// idleTime bounds how long a connection without a request is kept.
+	idleTime = time.Minute
+	// requestTime bounds one request of the node terminal, body and answer included, unless it becomes a stream: then HTTP
+	// lets go of the connection and of its deadlines.
+	requestTime = 30 * time.Second
 	// loops is how many run beside the listeners.
 	loops = 3
 )
@@ -37,6 +43,14 @@ type Deps struct {
 	Log    *slog.Logger                                     // default: nothing
 	Now    func() time.Time                                 // default: time.Now
 	Listen func(name, address string) (net.Listener, error) // name is api, node_api, gateway or node_terminal
+	Door   Door
+}
+
+// Door bounds what a peer of the node terminal can hold: nodes reach it directly. The zero value of a field is its default.
+type Door struct {
+	gateway.Limits
+	Idle    time.Duration // without a request; default a minute
+	Request time.Duration // for a request that becomes no stream; default 30 s
 }
 
 // Platform is one control plane. Use New, then Run.
@@ -49,10 +63,13 @@ type Platform struct {
 	queue *queue.Queue
 	token diag.Secret
 
-	gateway *gateway.Gateway
-	waits   waitLimit
-	denials denialGate
-	metrics metrics
+	ingress     diag.Secret // what tells the node ingress from other programs of this machine
+	gateway     *gateway.Gateway
+	waits       waitLimit
+	denials     denialGate
+	eventIntake intake
+	beatIntake  intake
+	metrics     metrics
 
 	first      sync.WaitGroup // the first round of each loop
 	mistrusted bool           // by the ingress, when it was last looked at; checkTrust's own
@@ -99,6 +116,17 @@ func (p *Platform) open(deps Deps) (err error) {
 	if p.token, err = readSecret(p.cfg.OperatorTokenFile); err != nil {
 		return fmt.Errorf("load operator token: %w", err)
 	}
+	if path := p.cfg.IngressSecretFile; path == "" {
+		p.log.Warn("no ingress_secret_file: any program of this machine can act as any node")
+	} else if p.ingress, err = readSecret(path); err != nil {
+		return fmt.Errorf("load ingress secret: %w", err)
+	}
+	var redis diag.Secret
+	if path := p.cfg.RedisPasswordFile; path != "" {
+		if redis, err = readSecret(path); err != nil {
+			return fmt.Errorf("load Redis password: %w", err)
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a migration of a large database
 	defer cancel()
 	if p.store, err = store.Open(ctx, p.cfg.Database); err != nil {
@@ -116,7 +144,8 @@ func (p *Platform) open(deps Deps) (err error) {
 	}
 	p.checkTrust(ctx, true)
 	p.gateway = gateway.New(gateway.Options{
-		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Redis: p.cfg.Redis, Denied: p.deniedStream, Keep: p.keepRejection,
+		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Denied: p.deniedStream, Keep: p.keepRejection,
+		Redis: p.cfg.Redis, RedisUser: p.cfg.RedisUser, RedisPassword: redis,
 		SessionLimit: seconds(p.cfg.Policy.SessionLimit), IdleLimit: seconds(p.cfg.Policy.SessionIdle),
 		NodeStreamTimeout: seconds(p.cfg.Policy.NodeStreamTimeout), TerminalBase: p.cfg.Endpoints.BrowserTerminalBase,
 		AllowedOrigins: p.cfg.Endpoints.AllowedOrigins,
@@ -139,12 +168,17 @@ func (p *Platform) listen(deps Deps) error {
 		if err != nil {
 			return fmt.Errorf("listen for %s: %w", l.name, err)
 		}
-		if l.name == "node_terminal" {
-			ln = gateway.ListenTLS(ln, p.terminalTLS(), p.handshakeFailed)
+		s := &http.Server{
+			Handler: l.handler, ReadHeaderTimeout: headerTime, IdleTimeout: cmp.Or(deps.Door.Idle, idleTime),
+			ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
 		}
-		p.servers = append(p.servers, server{name: l.name, listener: ln, http: &http.Server{
-			Handler: l.handler, ReadHeaderTimeout: headerTime, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
-		}})
+		if l.name == "node_terminal" {
+			ln = gateway.ListenTLS(ln, p.terminalTLS(), deps.Door.Limits, p.handshakeFailed)
+			s.ReadTimeout = cmp.Or(deps.Door.Request, requestTime)
+			s.WriteTimeout = s.ReadTimeout
+			s.ReadHeaderTimeout = min(s.ReadHeaderTimeout, s.ReadTimeout)
+		}
+		p.servers = append(p.servers, server{name: l.name, listener: ln, http: s})
 	}
 	return nil
 }

@@ -62,6 +62,8 @@ func TestHeartbeatAndReadModel(t *testing.T) {
 func TestEvents(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
+	beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "a"})
+	beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "b"})
 	send := func(instance string, seqs ...uint64) uint64 {
 		t.Helper()
 		in := wire.EventsRequest{NodeInstanceID: instance}

@@ -49,7 +49,9 @@ func newFleet(t *testing.T, edit ...func(*platform.Config)) *fleet {
 				e(c)
 			}
 		}})
-	return &fleet{t: t, p: p, cred: p.Enroll(platformtest.NodeID)}
+	f := &fleet{t: t, p: p, cred: p.Enroll(platformtest.NodeID)}
+	beat(t, p, f.cred, wire.HeartbeatRequest{NodeInstanceID: "m1", BootID: "b1"}) // events of a host count from its first heartbeat on
+	return f
 }
 
 // order orders the update and gives the task's id, or the code of the refusal.

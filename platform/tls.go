@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/platform/gateway"
 	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/platform/web"
 )
@@ -38,6 +39,10 @@ func (p *Platform) handshakeFailed(remote string, err error) {
 	var rejected *tls.CertificateVerificationError
 	if errors.As(err, &rejected) && len(rejected.UnverifiedCertificates) > 0 {
 		describe(&e, rejected.UnverifiedCertificates[0])
+	}
+	var tooMany *gateway.TooManyError
+	if errors.As(err, &tooMany) {
+		describe(&e, tooMany.Certificate)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -73,15 +73,26 @@ func mayCommand(f *os.File) error {
 	return mayCommandAs(os.Geteuid(), int(sys.Uid), st.Mode().Perm(), f.Name())
 }
 
+// Foreign says in half a sentence who besides root and user uid can have written what has that owner and mode; "" nobody can.
+func Foreign(uid, owner int, mode os.FileMode) string {
+	switch {
+	case owner != 0 && owner != uid:
+		return fmt.Sprintf("belongs to user %d", owner)
+	case mode&othersWrite != 0:
+		return fmt.Sprintf("can be written by others (mode %04o)", mode)
+	}
+	return ""
+}
+
 // mayCommandAs is mayCommand for user uid, of a file at path with that owner and mode.
 func mayCommandAs(uid, owner int, mode os.FileMode, path string) error {
 	switch {
+	case Foreign(uid, owner, mode) == "":
+		return nil
 	case owner != 0 && owner != uid:
 		return fmt.Errorf("a command is run only from a profile that belongs to root or to who runs it, and this one is user %d's", owner)
-	case mode&othersWrite != 0:
-		return errors.New("a command is run only from a profile that nobody else can write; run: chmod go-w " + path)
 	}
-	return nil
+	return errors.New("a command is run only from a profile that nobody else can write; run: chmod go-w " + path)
 }
 
 // parse decodes and checks data; path is only for messages.

@@ -14,7 +14,9 @@ const (
 	HeaderProbe         = "X-GPUaaS-Probe"         // a preflight's own request: claims nothing, counts as nothing
 	HeaderNodeInstance  = "X-GPUaaS-Node-Instance" // which host speaks, on every request of an agent: two may share one identity
 
-	// Set by the node ingress towards the node API, which listens on loopback only.
+	// Set by the node ingress towards the node API, which listens on loopback only. HeaderIngress is a secret of these two:
+	// it tells the ingress from any other program of that machine, and without it nothing else of the request is believed.
+	HeaderIngress      = "X-GPUaaS-Ingress"
 	HeaderClientVerify = "X-SSL-Client-Verify" // SUCCESS, NONE or FAILED:reason, nginx's $ssl_client_verify
 	HeaderClientCert   = "X-SSL-Client-Cert"   // URL-escaped PEM, nginx's $ssl_client_escaped_cert
 )
@@ -75,6 +77,7 @@ const (
 	CodeNodeStreamTimeout = "node_stream_timeout"
 	CodeUserMissing       = "user_missing"
 	CodeShellMissing      = "user_shell_missing"
+	CodeUserRefused       = "user_refused" // the login may not have a terminal: a system's own, locked or expired
 	CodePTYFailed         = "pty_failed"
 	CodePTYExited         = "pty_exited" // the shell ended before it was usable
 	CodePTYSilent         = "pty_silent" // the shell runs and says nothing
@@ -284,6 +287,13 @@ type Event struct {
 	CorrelationID string    `json:"correlation_id,omitempty"`
 	Detail        []byte    `json:"detail,omitempty"` // JSON text
 }
+
+// What one request with events may hold. An agent's outbox keeps to it; the platform refuses what is over it.
+const (
+	MaxEvents      = 64
+	MaxEventKind   = 128     // bytes, of kind and of correlation id
+	MaxEventDetail = 4 << 10 // bytes
+)
 
 // EventsRequest and EventsResponse: the watermark is the highest seq durably stored without a gap.
 type EventsRequest struct {

@@ -27,8 +27,8 @@ import (
 const (
 	KeepSent  = 256
 	MaxUnsent = 1024
-	MaxBatch  = 64
-	MaxDetail = 4 << 10 // bytes of one event's detail
+	MaxBatch  = wire.MaxEvents
+	MaxDetail = wire.MaxEventDetail // bytes of one event's detail
 )
 
 // maxSeq is what a platform may ask for: no node gets there, and above it numbers would run out.
@@ -118,6 +118,7 @@ func (o *Outbox) Add(e wire.Event) error {
 	if len(e.Detail) > MaxDetail {
 		e.Detail, _ = json.Marshal(map[string]int{"detail_too_long": len(e.Detail)}) // cannot fail
 	}
+	e.Kind, e.CorrelationID = e.Kind[:min(len(e.Kind), wire.MaxEventKind)], e.CorrelationID[:min(len(e.CorrelationID), wire.MaxEventKind)]
 	e.Seq = o.head.Next
 	o.head.Next++
 	o.events = append(o.events, e)

@@ -55,6 +55,7 @@ type Options struct {
 	Correlation string
 	Instance    string // which host this is, for the gateway
 	User        string
+	MinUID      uint32 // a login below it is refused, root's and the system's own
 	Cols, Rows  uint16 // default 80x24
 }
 
@@ -94,6 +95,9 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 func (s *Session) start(ctx context.Context, o Options) error {
 	u, err := lookup(ctx, o.User)
 	if err != nil {
+		return err
+	}
+	if err := mayLogIn(ctx, u, o.MinUID, time.Now()); err != nil {
 		return err
 	}
 	cols, rows := o.Cols, o.Rows

@@ -35,7 +35,7 @@ func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	ctx, cancel := context.WithTimeout(ctx, toolWithin)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, e.Argv[0], e.Argv[1:]...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = hereEnv()
 	cmd.Stdin = strings.NewReader(e.Stdin)
 	cmd.WaitDelay = time.Second // something that it left running may hold its output
 	out := &kept{}
@@ -50,6 +50,9 @@ func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	}
 	return drill.Output{}, err
 }
+
+// hereEnv is all that a drill's program gets of the operator's environment, in which tokens and agents' sockets are.
+func hereEnv() []string { return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} }
 
 // kept is the first bytes of an output. Not a bytes.Buffer itself, whose ReadFrom has no bound.
 type kept struct{ b bytes.Buffer }

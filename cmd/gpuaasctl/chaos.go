@@ -2,11 +2,16 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/schema"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
@@ -67,6 +72,39 @@ func readDrills(name string) ([]chaos.Scenario, error) {
 		return nil, asUsage(err)
 	}
 	return all, nil
+}
+
+// mayRunHere refuses drills whose programs run on this machine and that somebody else may have written.
+func mayRunHere(all []chaos.Scenario, trusted []string) error {
+	var errs []error
+	for _, t := range trusted {
+		file, _, ok := strings.Cut(t, "@")
+		named := func(s chaos.Scenario) bool { return filepath.Clean(s.File) == filepath.Clean(file) }
+		if !ok || !slices.ContainsFunc(all, named) {
+			errs = append(errs, fmt.Errorf("--trust %s: want FILE@SHA256 of a file of these drills", t))
+		}
+	}
+	for _, s := range all {
+		errs = append(errs, s.MayRunHere(trusted))
+	}
+	return asUsage(errors.Join(errs...))
+}
+
+// runsHere says which programs a drill of somebody's own runs on this machine; "" for none.
+func runsHere(s chaos.Scenario) string {
+	if s.Source.Builtin {
+		return ""
+	}
+	var out strings.Builder
+	for _, argv := range s.Here() {
+		fmt.Fprintf(&out, "%s: runs on this machine: %s\n", s.File, diag.Command(argv...))
+	}
+	return out.String()
+}
+
+// trustFlag lets the operator vouch for the text of a drill's file.
+func trustFlag(cmd *cobra.Command, trusted *[]string) {
+	cmd.Flags().StringArrayVar(trusted, "trust", nil, "run the programs of this drill here though others can write it: `FILE@SHA256`; may be given several times")
 }
 
 // oneDrill reads exactly one.

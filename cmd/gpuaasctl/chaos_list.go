@@ -158,14 +158,15 @@ func newChaosShow(a *app) *cobra.Command {
 }
 
 func newChaosValidate(a *app) *cobra.Command {
-	var books []string
+	var books, trusted []string
 	cmd := &cobra.Command{
 		Use:   "validate FILE|FOLDER|DRILL... | --book BOOK",
 		Short: "Check drills and books, without any machine",
 		Long: `Check drills, and books with their drills, without any machine. Every mistake is reported with file, line and field, and the exit code is 2.
 
 What only a machine can say (no consent, no such unit, a rule that would cut the operator off) is said by
-"gpuaasctl chaos plan".`,
+"gpuaasctl chaos plan". Programs that a drill of your own would run on this machine are named, and a file that others can
+write is refused when it has any.`,
 		Example: `  gpuaasctl chaos validate our-egress.yaml
   gpuaasctl chaos validate ./our-drills
   gpuaasctl chaos validate --book our-day.yaml`,
@@ -175,25 +176,35 @@ What only a machine can say (no consent, no such unit, a rule that would cut the
 				return usagef("which drill? Give files, folders or ids, or --book")
 			}
 			var out strings.Builder
+			var read []chaos.Scenario
 			for _, name := range books {
 				b, all, err := chaos.FindBook(scenarios.Files, name)
 				if err != nil {
 					return asUsage(err)
 				}
 				fmt.Fprintf(&out, "book %s: ok, with %d drills\n", b.Metadata.ID, len(all))
+				read = append(read, all...)
+				for _, s := range all {
+					out.WriteString(runsHere(s))
+				}
 			}
 			for _, name := range args {
 				all, err := readDrills(name)
 				if err != nil {
 					return err
 				}
+				read = append(read, all...)
 				for _, s := range all {
-					fmt.Fprintf(&out, "%s: ok\n", s.File)
+					fmt.Fprintf(&out, "%s: ok\n%s", s.File, runsHere(s))
 				}
+			}
+			if err := mayRunHere(read, trusted); err != nil {
+				return err
 			}
 			return a.write([]byte(out.String()))
 		},
 	}
+	trustFlag(cmd, &trusted)
 	cmd.Flags().StringArrayVar(&books, "book", nil, "also check this `BOOK`, a built-in one or a file; may be given several times")
 	completeFunc(cmd, "book", func() []string { return chaos.Books(scenarios.Files) })
 	return cmd

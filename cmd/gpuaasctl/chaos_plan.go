@@ -21,6 +21,7 @@ type drillOptions struct {
 	target     targetOptions
 	node, peer string
 	allocation string
+	trusted    []string // FILE@SHA256
 }
 
 func (o *drillOptions) flags(a *app, cmd *cobra.Command) {
@@ -66,6 +67,7 @@ be asked.`,
 		},
 	}
 	o.flags(a, cmd)
+	trustFlag(cmd, &o.trusted)
 	cmd.Flags().StringVar(&facts, "facts", "", "plan from the facts in `FILE`, an earlier plan in JSON, and ask no machine")
 	formatFlag(cmd, &output, formatTable, formatTable, formatJSON)
 	return cmd
@@ -75,6 +77,9 @@ be asked.`,
 func (a *app) planDrill(cmd *cobra.Command, o *drillOptions, name, factsFile string) (chaos.Plan, error) {
 	s, err := oneDrill(name)
 	if err != nil {
+		return chaos.Plan{}, err
+	}
+	if err := mayRunHere([]chaos.Scenario{s}, o.trusted); err != nil {
 		return chaos.Plan{}, err
 	}
 	o.target.nobody = factsFile != ""

@@ -47,6 +47,7 @@ machine is not as it was, which wins over all others, 130 interrupted, 1 interna
 		RunE: func(cmd *cobra.Command, args []string) error { return a.chaosRun(cmd, o, args) },
 	}
 	o.drills.flags(a, cmd)
+	trustFlag(cmd, &o.drills.trusted)
 	cmd.ValidArgsFunction = completeDrills
 	f := cmd.Flags()
 	f.StringVar(&o.book, "book", "", "a game day: the drills of `BOOK` ("+oneOf(chaos.Books(scenarios.Files))+", or a file), in an order that is drawn")
@@ -77,6 +78,9 @@ func (a *app) chaosRun(cmd *cobra.Command, o *runOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := mayRunHere(all, o.drills.trusted); err != nil {
+		return err
+	}
 	if err := checkReportPath(o.report); err != nil {
 		return &usageError{err: err, command: cmd.CommandPath()}
 	}
@@ -100,6 +104,11 @@ func (a *app) chaosRun(cmd *cobra.Command, o *runOptions, args []string) error {
 		APIVersion: diag.APIVersion, Kind: drill.ReportKind, ToolVersion: toolVersion(), Profile: j.Env.Profile.Name,
 		Book: game, StartedAt: diag.At(time.Now()), Drills: []drill.Drill{},
 	}}
+	if !o.quiet {
+		for _, s := range all {
+			_, _ = io.WriteString(a.stderr, runsHere(s)) // progress: nobody may be reading
+		}
+	}
 	outlive()
 	report, shown, err := a.runAndShow(cmd.Context(), day)
 	if !shown {

@@ -43,7 +43,7 @@ func makeHost() (dir string, err error) {
 			"if [ -f '" + units + "'/\"$last\".sh ]; then . '" + units + "'/\"$last\".sh; exit; fi\n" +
 			"if [ -f '" + units + "'/\"$last\" ]; then cat '" + units + "'/\"$last\"; else\n" +
 			"printf 'LoadState=not-found\\nActiveState=inactive\\nSubState=dead\\nResult=success\\nMainPID=0\\n'; fi\n",
-		"getent": last + "case $last in\n" + entry(login) + entry("root") + "*) exit 2 ;;\nesac\n",
+		"getent": "[ \"$1\" != shadow ] || exit 2\n" + last + "case $last in\n" + entry(login) + entry("root") + "*) exit 2 ;;\nesac\n",
 		"id":     fmt.Sprintf("case $1 in -u) echo %d ;; *) echo %d ;; esac\n", os.Getuid(), os.Getgid()),
 	} {
 		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+text), 0o755); err != nil {

@@ -132,6 +132,7 @@ func (w *world) startAgent(name string, o options) {
 		agent.KeyAPIURL: p.NodeAPIURL, agent.KeyTerminalURL: p.NodeTerminalURL, agent.KeyNodeID: nodeID,
 		agent.KeyToken: p.EnrollmentToken(nodeID).Reveal(), agent.KeyTaskPubkeys: p.TaskPubkeys,
 		agent.KeyHeartbeatInterval: heartbeatEvery, agent.KeyTaskWait: "2s",
+		agent.KeyTerminalMinUID: "0", // the made-up login has this process's own id
 	}
 	if !o.noAgent {
 		w.runAgent(env)

@@ -33,10 +33,10 @@ type bindings struct {
 	owner  string
 }
 
-func newBindings(address, owner string) *bindings {
+func newBindings(o Options, owner string) *bindings {
 	silence()
 	return &bindings{owner: owner, client: redis.NewClient(&redis.Options{
-		Addr: address, MaxRetries: -1, DialerRetries: 1, DialTimeout: redisTime, ReadTimeout: redisTime, WriteTimeout: redisTime,
+		Addr: o.Redis, Username: o.RedisUser, Password: o.RedisPassword.Reveal(), MaxRetries: -1, DialerRetries: 1, DialTimeout: redisTime, ReadTimeout: redisTime, WriteTimeout: redisTime,
 		ContextTimeoutEnabled: true, PoolSize: 4, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})}

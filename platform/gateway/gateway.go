@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/platform/queue"
 	"github.com/gpuaas/gpuaasctl/platform/store"
 	"github.com/gpuaas/gpuaasctl/platform/web"
@@ -23,13 +24,16 @@ import (
 // PathBrowserTerminal is where a browser opens its session.
 const PathBrowserTerminal = "/v1/terminal/{session_id}"
 
-// Options is what a gateway needs; every field but AllowedOrigins is required.
+// Options is what a gateway needs; every field but AllowedOrigins and Redis' login is required.
 type Options struct {
 	Store *store.Store
 	Queue *queue.Queue
 	Log   *slog.Logger
 	Now   func() time.Time
 	Redis string // host:port
+
+	RedisUser     string      // "": Redis' default user
+	RedisPassword diag.Secret // zero: none
 
 	// Denied says why a verified client certificate may not act as a node; nil when it may.
 	Denied func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
@@ -59,7 +63,7 @@ type Gateway struct {
 
 // New makes a gateway.
 func New(o Options) *Gateway {
-	g := &Gateway{Options: o, bindings: newBindings(o.Redis, store.NewID("gateway-")), origins: map[string]bool{}, live: map[string]*session{}}
+	g := &Gateway{Options: o, bindings: newBindings(o, store.NewID("gateway-")), origins: map[string]bool{}, live: map[string]*session{}}
 	for _, h := range o.AllowedOrigins {
 		g.origins[h] = true
 	}

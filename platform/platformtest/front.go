@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -32,6 +33,7 @@ type Front struct {
 
 	certPEM []byte
 	proxy   *httputil.ReverseProxy
+	secret  diag.Secret // a node ingress's, towards the platform; set before the first request
 
 	mu        sync.Mutex
 	ingress   bool
@@ -103,11 +105,15 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Header.Del(wire.HeaderClientVerify)
 	r.Header.Del(wire.HeaderClientCert)
+	r.Header.Del(wire.HeaderIngress)
 	if f.ingress && !clientCert(w, r, trust) {
 		return
 	}
 	if intercept != nil && intercept(w, r) {
 		return
+	}
+	if f.ingress {
+		r.Header.Set(wire.HeaderIngress, f.secret.Reveal())
 	}
 	f.proxy.ServeHTTP(w, r)
 }

@@ -42,6 +42,7 @@ type Options struct {
 	Config      func(*platform.Config)    // changes the configuration before the start
 	Now         func() time.Time          // default: time.Now
 	Log         io.Writer                 // JSON lines; default: nothing
+	Door        platform.Door             // of the node terminal
 	Workload    string                    // [user:password@]host:port[/path] of a plain server: it gets an edge, which is the product URL of allocations that have none
 }
 
@@ -53,6 +54,7 @@ type Platform struct {
 	APIBase         string // the public edge before the operator's API
 	TerminalBase    string // the public edge before the browser's gateway
 	NodeAPIURL      string // the node ingress
+	NodeAPIListener string // the plain listener behind it
 	NodeTerminalURL string // the node terminal; ends mutual TLS itself
 
 	CAPEM             string // signs every server certificate
@@ -93,6 +95,8 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 	p.APIEdge = newFront(tb, p.ca, listeners["api"].Addr().String(), nil)
 	p.TerminalEdge = newFront(tb, p.ca, listeners["gateway"].Addr().String(), nil)
 	p.Ingress = newFront(tb, p.ca, listeners["node_api"].Addr().String(), p.nodeCA.pem)
+	p.Ingress.secret = randomToken()
+	p.NodeAPIListener = "http://" + listeners["node_api"].Addr().String()
 	p.APIBase, p.TerminalBase, p.NodeAPIURL = p.APIEdge.URL, p.TerminalEdge.URL, p.Ingress.URL
 	p.NodeTerminalURL = "https://" + listeners["node_terminal"].Addr().String()
 
@@ -105,7 +109,7 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 	if o.Log != nil {
 		log = slog.New(slog.NewJSONHandler(o.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	inner, err := platform.New(cfg, platform.Deps{Log: log, Now: o.Now, Listen: func(name, _ string) (net.Listener, error) { return listeners[name], nil }})
+	inner, err := platform.New(cfg, platform.Deps{Log: log, Now: o.Now, Door: o.Door, Listen: func(name, _ string) (net.Listener, error) { return listeners[name], nil }})
 	if err != nil {
 		tb.Fatalf("start platform: %v", err)
 	}
@@ -147,7 +151,7 @@ func (p *Platform) Stop() error { return p.stop() }
 func (p *Platform) config(o Options) platform.Config {
 	cert, key := p.ca.issue(p.tb, serverTemplate("gpuaas test terminal"))
 	cfg := platform.Config{
-		Listen: platform.Listen{API: "injected", NodeAPI: "injected", Gateway: "injected", NodeTerminal: "injected"},
+		Listen: platform.Listen{API: "127.0.0.1:1", NodeAPI: "127.0.0.1:1", Gateway: "127.0.0.1:1", NodeTerminal: "127.0.0.1:1"}, // Deps.Listen has the real ones
 		Redis:  o.Redis, Database: store.Memory,
 		PKI: platform.PKIFiles{
 			SigningCACert: p.SigningCAFile, SigningCAKey: p.write("signing-ca.key", p.nodeCA.keyPEM), IngressCA: p.write("ingress-ca.pem", p.nodeCA.pem),
@@ -155,8 +159,10 @@ func (p *Platform) config(o Options) platform.Config {
 			TerminalKey: p.write("terminal.key", key), NodeCABundle: p.CAFile,
 		},
 		TaskSigningKey: p.write("task.key", newTaskKey(p.tb)), OperatorTokenFile: p.OperatorTokenFile,
-		Endpoints: platform.Endpoints{APIURL: p.NodeAPIURL, TerminalURL: p.NodeTerminalURL, BrowserTerminalBase: p.TerminalBase},
-		Policy: platform.Policy{HeartbeatStaleAfter: 8, TaskWait: 5, TaskStaleSweepInterval: 1, RecoveryTokenMaxAge: 3600, CertTTL: 3600, SessionLimit: 3600, SessionIdle: 3600,
+		IngressSecretFile: p.write("ingress.secret", []byte(p.Ingress.secret.Reveal())),
+		Endpoints:         platform.Endpoints{APIURL: p.NodeAPIURL, TerminalURL: p.NodeTerminalURL, BrowserTerminalBase: p.TerminalBase},
+		Policy: platform.Policy{HeartbeatStaleAfter: 8, TaskWait: 5, TaskStaleSweepInterval: 1, RecoveryTokenMaxAge: 3600, CertTTL: 3600,
+			SessionLimit: 3600, SessionIdle: 3600,
 			NodeStreamTimeout: 5, TerminalTokenTTL: 60, TaskLease: 30, AuditDedupeWindow: 300},
 		Seed: p.seed(o),
 	}

@@ -20,7 +20,7 @@ const (
 	// QuietAfter is how long a failure may go without a repetition before it is closed. Agents that were denied ask at
 	// least hourly.
 	QuietAfter = 24 * time.Hour
-	// KeepStrangers is that of events from a host which has sent no heartbeat: one that starts sends it within a minute.
+	// KeepStrangers is that of events from a host that is not known any more: the node API takes events of known hosts only.
 	KeepStrangers = time.Hour
 )
 
@@ -62,8 +62,7 @@ var pruning = [...]struct {
 	{`DELETE FROM instances WHERE ?1 > 0 AND (node_id, instance_id) IN (SELECT node_id, instance_id FROM (SELECT i.node_id, i.instance_id,
 		row_number() OVER (PARTITION BY i.node_id ORDER BY i.last_seen_at DESC) AS place FROM instances i JOIN nodes n ON n.id = i.node_id
 		WHERE i.fenced_at = 0 AND i.instance_id != n.instance_id) WHERE place > ?2)`, 0, MaxInstances},
-	// Events name a host of the caller's choice, too. A host may tell of its boot before its first heartbeat, and what was
-	// confirmed stays confirmed.
+	// Events of a host that was forgotten go with it, after a while: what was confirmed stays confirmed until then.
 	{`DELETE FROM watermarks WHERE told_at < ?1 AND ?2 = 0 AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.node_id = watermarks.node_id AND i.instance_id = watermarks.instance_id)`, KeepStrangers, 0},
 	{`DELETE FROM events WHERE ?1 > 0 AND ?2 = 0 AND NOT EXISTS (SELECT 1 FROM watermarks w WHERE w.node_id = events.node_id AND w.instance_id = events.instance_id)`, 0, 0},
 	{"DELETE FROM audit WHERE phase = 'decision' AND at < ?1 AND ?2 = 0", KeepDecisions, 0},

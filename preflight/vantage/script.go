@@ -81,13 +81,15 @@ chmod 0755 "$t" && mv -f "$t" "$d/$n" || fail "putting $d/$n in place"
 echo "GPUAASCTL-SENTINEL pushed path=$d/$n"
 `
 
-// removeScript takes pushed helpers away, and the tmpfs when nothing else is in it.
+// removeScript takes pushed helpers away, and the tmpfs when nothing else is in it. A folder that anybody may make is
+// left alone unless it is this login's own and no link, as when it was made; only the tmpfs is ever unmounted.
 const removeScript = `u=$(id -u)
 for d in /run/gpuaasctl "${XDG_RUNTIME_DIR:-/nonexistent}/gpuaasctl" "/dev/shm/gpuaasctl-$u"; do
+  case $d in /run/gpuaasctl) ;; *) [ -O "$d" ] && [ ! -L "$d" ] || continue ;; esac
   [ -d "$d" ] || continue
   rm -f "$d"/gpuaas-agent-* "$d"/.gpuaas-agent-* 2>/dev/null
   [ -z "$(ls -A "$d")" ] || continue
-  if mountpoint -q "$d"; then umount "$d" || umount -l "$d"; fi
+  if [ "$d" = /run/gpuaasctl ] && mountpoint -q "$d"; then umount "$d" || umount -l "$d"; fi
   rmdir "$d" || { echo "GPUAASCTL-SENTINEL failed removing $d"; exit 0; }
 done
 echo "GPUAASCTL-SENTINEL removed"

@@ -46,7 +46,7 @@ func install(t testing.TB, uid, gid int) {
 	t.Helper()
 	bin, home := t.TempDir(), t.TempDir()
 	for tool, text := range map[string]string{
-		"getent": fmt.Sprintf("[ \"$2\" = %s ] || exit 2\necho '%s:x:%d:%d::%s:/bin/sh'\n", Name, Name, uid, gid, home),
+		"getent": fmt.Sprintf("[ \"$1-$2\" = passwd-%s ] || exit 2\necho '%s:x:%d:%d::%s:/bin/sh'\n", Name, Name, uid, gid, home),
 		"id":     fmt.Sprintf("echo %d\n", gid),
 	} {
 		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+text), 0o755); err != nil {

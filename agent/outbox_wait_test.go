@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
+	"github.com/gpuaas/gpuaasctl/agent/outbox"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// TestEventsWaitAsLongAsAsked: a platform that has enough for now is asked again after the time that it names, and then it
+// gets every event, in order. Nothing that a request may not hold is sent.
+func TestEventsWaitAsLongAsAsked(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, _ := recoveryConfig(t, p)
+	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+	cfg.Boot = openBoot(disktest.New(), slog.New(slog.DiscardHandler), newDecisions())
+	const kept = 3*wire.MaxEvents + 1
+	for range kept {
+		must(t, cfg.Boot.out.Add(wire.Event{Kind: string(make([]byte, 2*wire.MaxEventKind)), Detail: make([]byte, outbox.MaxDetail+1)}))
+	}
+	must(t, cfg.Boot.out.Replay(1))
+	asked, busy, got := 0, true, []uint64{}
+	p.instead("POST "+wire.PathEvents, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		if busy {
+			w.Header().Set("Retry-After", "1")
+			deny(w, http.StatusTooManyRequests, "too_much")
+			return
+		}
+		var in wire.EventsRequest
+		if json.NewDecoder(r.Body).Decode(&in) != nil || len(in.Events) > wire.MaxEvents {
+			t.Errorf("%d events in one request", len(in.Events))
+		}
+		for _, e := range in.Events {
+			if len(e.Kind) > wire.MaxEventKind || len(e.Detail) > wire.MaxEventDetail {
+				t.Errorf("event %d has a kind of %d bytes and a detail of %d", e.Seq, len(e.Kind), len(e.Detail))
+			}
+			got = append(got, e.Seq)
+		}
+		_ = json.NewEncoder(w).Encode(wire.EventsResponse{Watermark: got[len(got)-1]})
+	})
+	r := newRuntime(cfg.withDefaults())
+	defer r.api.close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r.sendEvents(ctx)
+	began := time.Now()
+	r.sendEvents(ctx) // as the next heartbeat does
+	if asked != 1 {
+		t.Fatalf("the platform was asked %d times within the time that it named", asked)
+	}
+	busy = false
+	for len(got) == 0 && ctx.Err() == nil {
+		r.sendEvents(ctx)
+		time.Sleep(20 * time.Millisecond)
+	}
+	if time.Since(began) < 900*time.Millisecond {
+		t.Errorf("asked again after %s", time.Since(began))
+	}
+	if len(got) != kept || got[0] != 1 || got[kept-1] != kept {
+		t.Errorf("%d of %d events came: %v", len(got), kept, got)
+	}
+}

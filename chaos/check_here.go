@@ -1,0 +1,153 @@
+package chaos
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// interpreters run what their arguments say, and so prove nothing by being one program.
+var interpreters = [...]string{
+	"awk", "ed", "ex", "expect", "find", "gawk", "lua", "make", "mawk", "nawk", "node", "osascript", "perl", "php", "pwsh",
+	"python", "ruby", "socat", "tclsh", "vi", "vim",
+}
+
+// loopbackAPI is an API on the machine that asks it: by number, since a name can be made to lead anywhere.
+var loopbackAPI = regexp.MustCompile(`^https?://(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\])(:[0-9]{1,5})?/?$`)
+
+// ownAPI reports whether base is an API that may have the operator's token: the profile's, or one on the platform's own
+// machine.
+func ownAPI(base, profiles string) bool {
+	return loopbackAPI.MatchString(base) || profiles != "" && strings.TrimRight(base, "/") == strings.TrimRight(profiles, "/")
+}
+
+const wantAPI = "the operator's token is sent there: want http://127.0.0.1:PORT, which is the platform's own machine, or " +
+	"${edge_api_url}"
+
+// here refuses what a probe on the operator's machine has no use for: a mistake is more likely than an attack, against
+// which a file's source is asked for (MayRunHere).
+func (c *checker) here(key string, p Probe) {
+	if p.From != RoleOperator {
+		return
+	}
+	for i, w := range started(p.Probe) {
+		name := strings.TrimRight(path.Base(w), "0123456789.")
+		for _, no := range interpreters {
+			if name == no {
+				c.bad(key+".probe",
+					"%s: want a program with its arguments on the operator's machine, not one that runs other programs", w)
+				return
+			}
+		}
+		if name == "curl" {
+			if _, why := readCurl(p.Probe[min(i+1, len(p.Probe)):]); why != "" {
+				c.bad(key+".probe", "curl on the operator's machine: %s", why)
+			}
+			return
+		}
+	}
+}
+
+// material refuses a probe that would give what was made for the run, which may be the operator's token, to another far
+// side than the platform's API.
+func (c *checker) material(key string, p Probe) {
+	if !strings.Contains(strings.Join(p.Probe, "\x00"), "gpuaasctl-") {
+		return
+	}
+	if path.Base(p.Probe[0]) != "curl" {
+		for _, a := range p.Probe {
+			if strings.Contains(a, "gpuaasctl-") && strings.HasSuffix(a, "-header") {
+				c.bad(key+".probe", "%s holds the operator's token: only curl may read it", a)
+			}
+		}
+		return
+	}
+	asked, why := readCurl(p.Probe[1:])
+	if why != "" {
+		c.bad(key+".probe", "with the operator's token: %s", why)
+		return
+	}
+	for _, a := range asked {
+		base := a
+		if at := strings.Index(a, "://"); at > 0 {
+			if slash := strings.IndexByte(a[at+3:], '/'); slash >= 0 {
+				base = a[:at+3+slash]
+			}
+		}
+		if base != "${edge_api_url}" && !strings.HasPrefix(a, "${edge_api_url}/") && !loopbackAPI.MatchString(base) {
+			c.bad(key+".probe", "%s: %s", a, wantAPI)
+		}
+	}
+	for _, a := range p.Probe {
+		if a == "--connect-to" || a == "--resolve" || a == "-L" || a == "--location" {
+			c.bad(key+".probe", "%s: would lead the operator's token elsewhere", a)
+		}
+	}
+}
+
+// curlLooks are the options of curl by which it only looks; true where a value follows.
+var curlLooks = options(
+	"-s -S -f -k -i -I -v -g -L -4 -6 --silent --show-error --fail --insecure --include --head --location --http1.1 --http2 "+
+		"--compressed --ipv4 --ipv6 --no-progress-meter --tlsv1.2 --tlsv1.3",
+	"-m -w -X -H -o -d -A --max-time --write-out --request --header --output --data --data-raw --cacert --capath --connect-to "+
+		"--resolve --connect-timeout --retry --retry-delay --tls-max --user-agent --max-redirs --noproxy",
+)
+
+func options(flags, values string) map[string]bool {
+	all := map[string]bool{}
+	for f := range strings.FieldsSeq(flags) {
+		all[f] = false
+	}
+	for v := range strings.FieldsSeq(values) {
+		all[v] = true
+	}
+	return all
+}
+
+// readCurl reads arguments of curl that only look, and returns what is asked for; why is the first argument that may read
+// or write a file of the machine's, but a header of the run's.
+func readCurl(args []string) (asked []string, why string) {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if !strings.HasPrefix(a, "-") {
+			u, err := url.Parse(a)
+			if err == nil && !slices.Contains([]string{"", "http", "https", "telnet"}, u.Scheme) {
+				return nil, fmt.Sprintf("%s: want http, https or telnet", a)
+			}
+			asked = append(asked, a)
+			continue
+		}
+		option := a
+		if !strings.HasPrefix(a, "--") && len(a) > 2 { // -sk: each letter is an option, the last one may have a value
+			for _, r := range a[1 : len(a)-1] {
+				if value, ok := curlLooks["-"+string(r)]; !ok || value {
+					return nil, fmt.Sprintf("option %s may do more than look: write each option by itself", a)
+				}
+			}
+			option = "-" + a[len(a)-1:]
+		}
+		value, ok := curlLooks[option]
+		if !ok {
+			return nil, fmt.Sprintf("option %s may do more than look", a)
+		}
+		if !value {
+			continue
+		}
+		if i++; i == len(args) {
+			return nil, fmt.Sprintf("option %s has no value", a)
+		}
+		v := args[i]
+		switch {
+		case (option == "-o" || option == "--output") && v != "/dev/null":
+			return nil, fmt.Sprintf("option %s %s writes a file", a, v)
+		case strings.Contains(v, "%output{"):
+			return nil, fmt.Sprintf("option %s %s writes a file", a, v)
+		case strings.HasPrefix(v, "@") && !(option == "-H" && strings.HasPrefix(v, "@/run/gpuaasctl-${run}-")):
+			return nil, fmt.Sprintf("option %s %s reads a file", a, v)
+		}
+	}
+	return asked, ""
+}

@@ -1,0 +1,116 @@
+package chaos
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Source is where a drill's text came from. Its probes from the operator's machine are programs that run with the
+// operator's rights, so who can have written it decides whether they may.
+type Source struct {
+	Builtin bool   // part of this program
+	SHA256  string // of the text, in hex
+	Doubt   string // why somebody else than root and this user may have written it; "" nobody can
+}
+
+// Here are the programs that the drill runs on the operator's machine, with their arguments as the file has them.
+func (s *Scenario) Here() [][]string {
+	var all [][]string
+	for _, p := range [...]Probe{s.VerifyInjected.Probe, s.VerifyInjected.Control, s.Recovery.Proof} {
+		if p.From == RoleOperator && !slices.ContainsFunc(all, func(o []string) bool { return slices.Equal(o, p.Probe) }) {
+			all = append(all, p.Probe)
+		}
+	}
+	return all
+}
+
+// MayRunHere refuses a drill that runs programs on the operator's machine and may be somebody else's text. Trusted are
+// files as FILE@SHA256, which the operator has read.
+func (s *Scenario) MayRunHere(trusted []string) error {
+	if s.Source.Builtin || len(s.Here()) == 0 || s.Source.Doubt == "" {
+		return nil
+	}
+	for _, t := range trusted {
+		file, sum, _ := strings.Cut(t, "@")
+		switch {
+		case filepath.Clean(file) != filepath.Clean(s.File):
+		case strings.EqualFold(sum, s.Source.SHA256):
+			return nil
+		default:
+			return fmt.Errorf("%s: it is not the text that --trust names: its sha256 is %s; read it again", s.File, s.Source.SHA256)
+		}
+	}
+	var names []string
+	for _, argv := range s.Here() {
+		if !slices.Contains(names, argv[0]) {
+			names = append(names, argv[0])
+		}
+	}
+	return fmt.Errorf("%s: it runs %s on this machine with your rights, and %s; read it, then pass --trust %s@%s, or keep it where only you can write",
+		s.File, strings.Join(names, ", "), s.Source.Doubt, s.File, s.Source.SHA256)
+}
+
+// sourceOf says where the text of an opened file came from; that of a file which this program carries is its own.
+func sourceOf(f fs.File, text []byte) Source {
+	sum := sha256.Sum256(text)
+	s := Source{SHA256: hex.EncodeToString(sum[:])}
+	opened, ok := f.(*os.File)
+	if !ok {
+		s.Builtin = true
+		return s
+	}
+	info, err := opened.Stat() // of what was opened, so that nobody can swap it between check and use
+	if err != nil {
+		s.Doubt = err.Error()
+		return s
+	}
+	s.Doubt = writers("the file", info, false)
+	path, err := filepath.Abs(opened.Name())
+	if err != nil {
+		s.Doubt = err.Error()
+	}
+	paths := []string{path}
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
+		paths = append(paths, real)
+	}
+	for _, p := range paths {
+		for dir := filepath.Dir(p); s.Doubt == ""; dir = filepath.Dir(dir) {
+			info, err := os.Stat(dir)
+			if err != nil {
+				s.Doubt = err.Error()
+				break
+			}
+			s.Doubt = writers("its folder "+dir, info, true)
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
+	}
+	return s
+}
+
+// writers says who besides root and this user can change what info is of; "" nobody can. In a sticky folder others can
+// make files, and change none of this user's.
+func writers(what string, info fs.FileInfo, folder bool) string {
+	sys, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return what + " has no owner that is known"
+	}
+	mode := info.Mode().Perm()
+	if folder && info.Mode()&fs.ModeSticky != 0 {
+		mode = 0
+	}
+	if why := profile.Foreign(os.Geteuid(), int(sys.Uid), mode); why != "" {
+		return what + " " + why
+	}
+	return ""
+}
