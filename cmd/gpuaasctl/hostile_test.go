@@ -201,7 +201,7 @@ func TestHostileDrillReport(t *testing.T) {
 	s.enough()
 }
 
-// TestHostileEvents plants in every string field of each event of a run's log.
+// TestHostileEvents plants in every string field of the first event of each kind in a log of a run.
 func TestHostileEvents(t *testing.T) {
 	t.Parallel()
 	s := &shown{t: t, home: t.TempDir()}
@@ -320,7 +320,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestHostilePlatform: every string of every answer of a platform, one at a time, to every command that asks one.
+// TestHostilePlatform: all strings of every answer of a platform, and each of its first two alone, to every command that asks one.
 func TestHostilePlatform(t *testing.T) {
 	for name, args := range platformCommands() {
 		t.Run(name, func(t *testing.T) {
