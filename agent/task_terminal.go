@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -26,8 +27,10 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 			err: fmt.Errorf("%s is not set", KeyTerminalURL)}
 	}
 	path := strings.Replace(wire.PathNodeTerminal, "{session_id}", url.PathEscape(p.SessionID), 1)
+	header := http.Header{}
+	r.api.identify(header)
 	session, err := terminal.Open(ctx, terminal.Options{
-		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID,
+		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID, Header: header,
 		User: p.OSUser, Cols: p.Cols, Rows: p.Rows,
 	})
 	if err != nil {

@@ -14,6 +14,10 @@ const (
 	HeaderProbe         = "X-GPUaaS-Probe"         // a preflight's own request: claims nothing, counts as nothing
 	HeaderNodeInstance  = "X-GPUaaS-Node-Instance" // which host speaks, on every request of an agent: two may share one identity
 
+	// HeaderChallenge shows on a node's request the newest challenge that its agent holds. It proves more than the
+	// certificate, which may be a copy: only one process got that answer.
+	HeaderChallenge = "X-GPUaaS-Challenge"
+
 	// Set by the node ingress towards the node API, which listens on loopback only.
 	HeaderClientVerify = "X-SSL-Client-Verify" // SUCCESS, NONE or FAILED:reason, nginx's $ssl_client_verify
 	HeaderClientCert   = "X-SSL-Client-Cert"   // URL-escaped PEM, nginx's $ssl_client_escaped_cert
@@ -68,6 +72,7 @@ const (
 	DenyProfileMismatch = "profile_mismatch"
 	DenyTokenExpired    = "token_expired"
 	DenyTokenConsumed   = "token_consumed"
+	DenyUnproven        = "source_unproven" // of a terminal's node stream: the certificate is right, and it is not the host that sends the heartbeats
 )
 
 // Codes of terminal error frames and of session close reasons.
@@ -115,6 +120,10 @@ type HeartbeatRequest struct {
 	CertIssuer     string            `json:"cert_issuer,omitempty"` // sha256 of the issuing CA where the node knows it, lower-case hex
 	Profile        string            `json:"environment_profile,omitempty"`
 	Boot           *BootReport       `json:"boot,omitempty"` // until one was answered, and while a rollout is under way
+
+	// Challenge is the one of the newest answer that this process got; "" for none yet. It is kept in memory only: a
+	// process that starts has none.
+	Challenge string `json:"challenge,omitempty"`
 }
 
 // HeartbeatResponse is the platform's answer.
@@ -122,6 +131,9 @@ type HeartbeatResponse struct {
 	Time      time.Time  `json:"time"`
 	Running   *Build     `json:"running,omitempty"` // the build that the platform now knows this node to run: the boot report's, read back
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
+
+	Challenge string `json:"challenge,omitempty"` // for the next heartbeat to echo, 128 random bits
+	EchoNow   bool   `json:"echo_now,omitempty"`  // send that heartbeat at once: another process spoke as this node, or none is proven
 }
 
 // Task is one piece of work for a node, signed by the platform. The signature covers SigningBytes.

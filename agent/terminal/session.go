@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"sync"
@@ -52,6 +53,7 @@ type Options struct {
 	URL         string // of the node stream, https
 	Transport   http.RoundTripper
 	Correlation string
+	Header      http.Header // of the upgrade, beside the correlation id; nil: none
 	User        string
 	Cols, Rows  uint16 // default 80x24
 }
@@ -131,6 +133,7 @@ func handshake(ctx context.Context, o Options) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(r.Header, o.Header)
 	r.Header.Set(wire.HeaderCorrelationID, o.Correlation)
 	return o.Transport.RoundTrip(r)
 }
