@@ -79,6 +79,9 @@ type Policy struct {
 	TaskLease              int64 `yaml:"node.task_lease_seconds"`           // how long a task may be handed out without a result before it goes back to the queue, where that is safe
 	AuditDedupeWindow      int64 `yaml:"audit.dedupe_window_seconds"`
 
+	// CredentialOverlap is how long an older certificate is good once a newer one was used in a heartbeat.
+	CredentialOverlap int64 `yaml:"node.credential_overlap_seconds"`
+
 	DesiredAgentVersion string `yaml:"agent.desired_version,omitempty"` // empty: any
 }
 
@@ -87,6 +90,7 @@ func DefaultPolicy() Policy {
 	return Policy{
 		HeartbeatStaleAfter: 120, TaskWait: 25, TaskStaleSweepInterval: 60, RecoveryTokenMaxAge: 86400, CertTTL: 86400,
 		NodeStreamTimeout: 20, TerminalTokenTTL: 60, AppStatusProbeInterval: 10, TaskLease: 30, AuditDedupeWindow: 300,
+		CredentialOverlap: 300,
 	}
 }
 
@@ -137,7 +141,7 @@ func (c Config) Check() error {
 		{"node.task_stale_sweep_interval_seconds", c.Policy.TaskStaleSweepInterval}, {"node.recovery_token_max_age_seconds", c.Policy.RecoveryTokenMaxAge},
 		{"node.cert_ttl_seconds", c.Policy.CertTTL}, {"terminal.node_stream_timeout_seconds", c.Policy.NodeStreamTimeout},
 		{"terminal.token_ttl_seconds", c.Policy.TerminalTokenTTL}, {"node.task_lease_seconds", c.Policy.TaskLease},
-		{"audit.dedupe_window_seconds", c.Policy.AuditDedupeWindow},
+		{"audit.dedupe_window_seconds", c.Policy.AuditDedupeWindow}, {"node.credential_overlap_seconds", c.Policy.CredentialOverlap},
 	} {
 		if f.value <= 0 {
 			errs = append(errs, fmt.Errorf("policy %s must be positive", f.key))

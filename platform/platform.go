@@ -117,6 +117,7 @@ func (p *Platform) open(deps Deps) (err error) {
 	p.checkTrust(ctx, true)
 	p.gateway = gateway.New(gateway.Options{
 		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Redis: p.cfg.Redis, Denied: p.deniedStream, Keep: p.keepRejection,
+		Proven:            p.provenStream,
 		NodeStreamTimeout: seconds(p.cfg.Policy.NodeStreamTimeout), TerminalBase: p.cfg.Endpoints.BrowserTerminalBase,
 		AllowedOrigins: p.cfg.Endpoints.AllowedOrigins,
 	})

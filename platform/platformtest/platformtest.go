@@ -157,7 +157,7 @@ func (p *Platform) config(o Options) platform.Config {
 		TaskSigningKey: p.write("task.key", newTaskKey(p.tb)), OperatorTokenFile: p.OperatorTokenFile,
 		Endpoints: platform.Endpoints{APIURL: p.NodeAPIURL, TerminalURL: p.NodeTerminalURL, BrowserTerminalBase: p.TerminalBase},
 		Policy: platform.Policy{HeartbeatStaleAfter: 8, TaskWait: 5, TaskStaleSweepInterval: 1, RecoveryTokenMaxAge: 3600, CertTTL: 3600,
-			NodeStreamTimeout: 5, TerminalTokenTTL: 60, TaskLease: 30, AuditDedupeWindow: 300},
+			NodeStreamTimeout: 5, TerminalTokenTTL: 60, TaskLease: 30, AuditDedupeWindow: 300, CredentialOverlap: 300},
 		Seed: p.seed(o),
 	}
 	if cfg.Redis == "" {

@@ -133,4 +133,16 @@ ALTER TABLE certs ADD COLUMN superseded_at INTEGER NOT NULL DEFAULT 0; -- by a d
 ALTER TABLE watermarks ADD COLUMN told_at INTEGER NOT NULL DEFAULT 0; -- when the host last sent events
 `, `
 UPDATE allocations SET credential = '[' || credential || ']' WHERE credential != ''; -- an application has more than one
+`, `
+ALTER TABLE certs ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0;          -- of the first heartbeat under it: older ones end soon after
+ALTER TABLE heartbeats ADD COLUMN via TEXT NOT NULL DEFAULT '';           -- '' a heartbeat, else another request, of a source that is not the heartbeats'
+ALTER TABLE heartbeats ADD COLUMN named INTEGER NOT NULL DEFAULT 0;       -- its request named its host in the header, too
+CREATE TABLE challenges (                                                 -- what each answer to a heartbeat gave to echo
+  id INTEGER PRIMARY KEY AUTOINCREMENT, node_id TEXT NOT NULL, digest TEXT NOT NULL,
+  parent INTEGER NOT NULL, line INTEGER NOT NULL,                         -- the one that the heartbeat echoed; the first of its process, 0: this one
+  instance_id TEXT NOT NULL, remote TEXT NOT NULL, held INTEGER NOT NULL, -- held: its heartbeat may have been held up on its way
+  at INTEGER NOT NULL, echoed_at INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX challenges_node ON challenges(node_id, id);
+CREATE INDEX heartbeats_via ON heartbeats(node_id, via, at);
 `}
