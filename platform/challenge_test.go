@@ -32,7 +32,8 @@ func (c *correlator) hear(echo, remote string, now time.Time) (string, bool) {
 	}
 	c.links = append(c.links, l)
 	if a.Second != nil && c.cloned == "" {
-		c.cloned = fmt.Sprintf("heartbeat %d of %s at %s echoes %q: line %d beside line %d", l.ID, remote, now.Format(time.TimeOnly), echo, l.Line, a.Second.Line)
+		c.cloned = fmt.Sprintf("heartbeat %d of %s at %s echoes %q: line %d beside line %d",
+			l.ID, remote, now.Format(time.TimeOnly), echo, l.Line, a.Second.Line)
 	}
 	return l.Digest, a.Again
 }
@@ -44,9 +45,8 @@ type process struct {
 	prompt bool
 }
 
-// message is a heartbeat on its way.
+// message is a heartbeat that is held up on its way: who sent it does not wait for the answer any more.
 type message struct {
-	from *process // nil: who sent it does not wait for the answer any more
 	echo string
 	at   time.Time // when it arrives
 }
@@ -78,10 +78,14 @@ type host struct {
 	backup   []store.Link
 }
 
+// happenings are what a step may be, some of them more often; "lost" is a heartbeat that never arrives.
+var happenings = []string{"beat", "beat", "beat", "lost answer", "lost answer", "lost", "late", "late", "restart",
+	"snapshot", "restore", "forget", "back up", "roll back"}
+
 func (h *host) step() {
 	h.now += time.Duration(rapid.IntRange(1, 30_000).Draw(h.T, "ms")) * time.Millisecond
 	h.deliver()
-	switch rapid.SampledFrom([]string{"beat", "beat", "beat", "lost answer", "lost answer", "lost", "late", "late", "restart", "snapshot", "restore", "forget", "back up", "roll back"}).Draw(h.T, "what") {
+	switch rapid.SampledFrom(happenings).Draw(h.T, "what") {
 	case "beat":
 		h.agent.name = rapid.SampledFrom([]string{"10.0.0.1", "10.0.0.2", "192.0.2.7"}).Draw(h.T, "address")
 		h.beat(&h.agent, clockAt(h.now))
@@ -91,7 +95,8 @@ func (h *host) step() {
 	case "lost answer":
 		h.hear(h.agent.holds, h.agent.name, clockAt(h.now))
 	case "late": // up to what an ingress holds: its sender has given up, and goes on
-		h.late = append(h.late, message{echo: h.agent.holds, at: clockAt(h.now + time.Duration(rapid.IntRange(1, 25_000).Draw(h.T, "held"))*time.Millisecond)})
+		held := time.Duration(rapid.IntRange(1, 25_000).Draw(h.T, "held")) * time.Millisecond
+		h.late = append(h.late, message{echo: h.agent.holds, at: clockAt(h.now + held)})
 	case "restart":
 		h.agent = process{name: h.agent.name}
 	case "snapshot":

@@ -136,7 +136,8 @@ func (p *Platform) deniedGeneration(ctx context.Context, c store.Cert) *web.Erro
 	case used.IsZero() || p.now().Sub(used) < seconds(p.cfg.Policy.CredentialOverlap):
 		return nil
 	}
-	return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the client certificate is no longer this node's: a newer one is in use since %s", used.Format(timeText))
+	return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound,
+		"the client certificate is no longer this node's: a newer one is in use since %s", used.Format(timeText))
 }
 
 func lookupFailed(err error) *web.Error {

@@ -48,9 +48,10 @@ func (p *Platform) recordOther(r *http.Request, kind, nodeID string, from caller
 	if !keep {
 		return
 	}
-	e := store.Evidence{At: p.now(), Kind: kind, CorrelationID: web.CorrelationID(r.Context()), NodeID: nodeID, InstanceID: web.Clipped(from.instance),
-		Detail: map[string]any{"path": r.Pattern, "remote": from.remote, "node_instance_id": web.Clipped(from.instance), "cert_serial": serialText(from.cert),
-			"shows_challenge": from.shown != ""}}
+	instance := web.Clipped(from.instance)
+	e := store.Evidence{At: p.now(), Kind: kind, CorrelationID: web.CorrelationID(r.Context()), NodeID: nodeID, InstanceID: instance,
+		Detail: map[string]any{"path": r.Pattern, "remote": from.remote, "node_instance_id": instance,
+			"cert_serial": serialText(from.cert), "shows_challenge": from.shown != ""}}
 	if count > 1 {
 		e.Detail["count"] = count
 	}
@@ -80,7 +81,8 @@ func (p *Platform) proven(ctx context.Context, nodeID string, from caller) (bool
 	if err != nil || beat == nil {
 		return err == nil, err
 	}
-	same := beat.InstanceID == from.instance || from.instance == "" && !beat.Named // an agent names its host on every request, or on none
+	// An agent names its host on every request, or on none.
+	same := beat.InstanceID == from.instance || from.instance == "" && !beat.Named
 	shown := ""
 	if from.shown != "" {
 		shown = store.Digest(from.shown)
@@ -97,7 +99,8 @@ func (p *Platform) proven(ctx context.Context, nodeID string, from caller) (bool
 // withhold gives a claimed task back that brings something, or asks for a change, when who asks for it is not the node's
 // proven host. The wait is then over.
 func (p *Platform) withhold(r *http.Request, t store.Task) (bool, error) {
-	if t.Type == wire.TaskNoop || t.Type == wire.TaskProbe || t.Type == wire.TaskStatusProbe { // observations: nothing is in them, and a lost one is asked again
+	switch t.Type {
+	case wire.TaskNoop, wire.TaskProbe, wire.TaskStatusProbe: // observations: nothing is in them, and a lost one is asked again
 		return false, nil
 	}
 	ctx, from := r.Context(), callerOf(r.Context())

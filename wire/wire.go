@@ -72,7 +72,7 @@ const (
 	DenyProfileMismatch = "profile_mismatch"
 	DenyTokenExpired    = "token_expired"
 	DenyTokenConsumed   = "token_consumed"
-	DenyUnproven        = "source_unproven" // of a terminal's node stream: the certificate is right, and it is not the host that sends the heartbeats
+	DenyUnproven        = "source_unproven" // of a node stream: the certificate is right, the host is not the heartbeats'
 )
 
 // Codes of terminal error frames and of session close reasons.
