@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -30,6 +31,9 @@ const (
 	waitSlack        = 5 * time.Second  // beyond the long poll's own time
 )
 
+// maxChallenge bounds, in bytes, what is echoed.
+const maxChallenge = 256
+
 // maxAnswer bounds what is read of any answer.
 const maxAnswer = 4 << 20
 
@@ -40,6 +44,17 @@ type api struct {
 	transport      func() *http.Transport
 	close          func()
 	creds          credentials
+	challenge      atomic.Pointer[string] // the newest that an answer gave; nil: none
+}
+
+// identify says on a request which host sends it, and shows the newest challenge.
+func (a *api) identify(h http.Header) {
+	if a.instance != "" {
+		h.Set(wire.HeaderNodeInstance, a.instance)
+	}
+	if c := a.challenge.Load(); c != nil {
+		h.Set(wire.HeaderChallenge, *c)
+	}
 }
 
 // newAPI is the node API at runtime, under the node's certificate.
@@ -132,9 +147,7 @@ func (a *api) request(ctx context.Context, c call, correlation string) (*http.Re
 	}
 	req.Header.Set(wire.HeaderCorrelationID, correlation)
 	req.Header.Set("Accept", "application/json")
-	if a.instance != "" {
-		req.Header.Set(wire.HeaderNodeInstance, a.instance)
-	}
+	a.identify(req.Header)
 	if c.in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -276,6 +289,12 @@ func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome,
 	}
 	if !o.OK() {
 		return o, 0, answer
+	}
+	if len(answer.Challenge) > maxChallenge || strings.ContainsFunc(answer.Challenge, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		answer.Challenge = "" // not one that fits a header
+	}
+	if answer.Challenge != "" {
+		a.challenge.Store(&answer.Challenge)
 	}
 	ended := time.Now()
 	return o, answer.Time.Sub(began.Add(ended.Sub(began) / 2)), answer

@@ -2,7 +2,7 @@ package agent
 
 import (
 	"context"
-	"crypto/ecdsa"
+	"crypto"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -34,7 +34,7 @@ type enrollment struct {
 // run asks for a certificate with the node-bound token and keeps what comes back as a new generation. The key is made
 // here and never leaves this node. room reports whether the reserve had to make room on a full disk.
 func (e enrollment) run(ctx context.Context) (o Outcome, room bool) {
-	var key *ecdsa.PrivateKey
+	var key crypto.Signer
 	var text []byte
 	room, err := withReserve(e.cfg.Reserve, func() (err error) {
 		key, text, err = e.creds.Key(time.Now())
@@ -112,7 +112,7 @@ func blockedBy(err error) Outcome {
 }
 
 // certificateRequest gives the request in PEM.
-func certificateRequest(node string, key *ecdsa.PrivateKey) (string, error) {
+func certificateRequest(node string, key crypto.Signer) (string, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: node}}, key)
 	if err != nil {
@@ -122,12 +122,13 @@ func certificateRequest(node string, key *ecdsa.PrivateKey) (string, error) {
 }
 
 // usable checks what an enrollment brought before anything on disk is replaced by it.
-func usable(answer wire.EnrollResponse, key *ecdsa.PrivateKey, node string) error {
+func usable(answer wire.EnrollResponse, key crypto.Signer, node string) error {
 	certs := parseCerts([]byte(answer.Certificate))
+	public, _ := key.Public().(interface{ Equal(crypto.PublicKey) bool }) // every public key of the standard library is one
 	switch {
 	case len(certs) == 0:
 		return errors.New("the platform's answer holds no certificate")
-	case !key.PublicKey.Equal(certs[0].PublicKey):
+	case public == nil || !public.Equal(certs[0].PublicKey):
 		return errors.New("the platform's certificate is for another key")
 	case !slices.Contains(names(certs[0]), node):
 		return fmt.Errorf("the platform's certificate is for %s", strings.Join(names(certs[0]), ", "))

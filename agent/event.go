@@ -37,9 +37,12 @@ type (
 		Room    bool
 	}
 	// HeartbeatDone says what came of a heartbeat. Skew is the platform's clock minus this one, 0 when unknown.
+	// Challenge is what the answer gives to echo, "" for nothing; EchoNow asks for that at once.
 	HeartbeatDone struct {
-		Outcome Outcome
-		Skew    time.Duration
+		Outcome   Outcome
+		Skew      time.Duration
+		Challenge string
+		EchoNow   bool
 	}
 	// WaitDone ends a long poll: a task, none, or a failure.
 	WaitDone struct {
@@ -132,6 +135,7 @@ type (
 	SendHeartbeat struct {
 		Counters         map[string]int64
 		Posture, Profile string
+		Challenge        string // of the newest answer to one, "" for none
 	}
 	// WaitTask is one long poll; WaitDone follows.
 	WaitTask struct{}

@@ -76,6 +76,15 @@ func (w *world) begin(name string, finish func() What) {
 	w.pending[name] = finish
 }
 
+// finishHeartbeat answers one, at times with a challenge, and at times wants its echo at once.
+func (w *world) finishHeartbeat() What {
+	done := HeartbeatDone{Outcome: w.outcome(refusals...)}
+	if done.Outcome.OK() {
+		done.Challenge, done.EchoNow = rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(w.t, "challenge"), rapid.Bool().Draw(w.t, "echo now")
+	}
+	return done
+}
+
 func (w *world) effect(e Effect) {
 	switch e := e.(type) {
 	case SetTimer:
@@ -100,7 +109,7 @@ func (w *world) effect(e Effect) {
 		w.saved = e.Ledger
 		w.begin("identity", func() What { return w.finishEnroll() })
 	case SendHeartbeat:
-		w.begin("heartbeat", func() What { return HeartbeatDone{Outcome: w.outcome(refusals...)} })
+		w.begin("heartbeat", func() What { return w.finishHeartbeat() })
 	case WaitTask:
 		w.begin("wait", w.finishWait)
 	case RunTask:

@@ -210,7 +210,7 @@ func (r *runtime) execute(e Effect) {
 			o, skew, w := r.api.heartbeat(r.work, r.heartbeat(e))
 			r.answered(o, w)
 			r.contact(o)
-			return HeartbeatDone{Outcome: o, Skew: skew}
+			return HeartbeatDone{Outcome: o, Skew: skew, Challenge: w.Challenge, EchoNow: w.EchoNow}
 		})
 	case WaitTask:
 		r.background(func() What {
@@ -236,7 +236,7 @@ func (r *runtime) heartbeat(e SendHeartbeat) wire.HeartbeatRequest {
 		NodeInstanceID: r.node.instance, BootID: r.node.boot, AgentVersion: r.cfg.Version, APIURL: r.cfg.APIURL.String(),
 		Generation: meta.Generation, Posture: e.Posture, Profile: e.Profile, Hostname: r.node.host, Addresses: addresses(),
 		At: time.Now().UTC(), Counters: e.Counters, Record: r.recordSummary(),
-		Boot: r.bootReport(),
+		Boot: r.bootReport(), Challenge: e.Challenge,
 	}
 	if pair, err := r.creds.Pair(); err == nil {
 		h.CertSerial = pair.Leaf.SerialNumber.Text(16)

@@ -183,3 +183,30 @@ func TestTerminalWithoutGateway(t *testing.T) {
 		t.Errorf("result %+v %+v", r, r.Error)
 	}
 }
+
+// TestTheChallengeGoesWithEveryRequest: task waits, results and node streams show the newest one; an enrollment, which may
+// go to a public edge, and a challenge that fits no header do not.
+func TestTheChallengeGoesWithEveryRequest(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg := p.config(slog.New(slog.DiscardHandler)).withDefaults()
+	a := newAPI(cfg, credentialsIn(cfg.Dir), "host-a")
+	defer a.close()
+	given := "0123abcd"
+	defer p.instead("POST "+wire.PathHeartbeat, func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(wire.HeartbeatResponse{Time: time.Now(), Challenge: given, EchoNow: true})
+	})()
+	for _, given = range []string{"0123abcd", "two\nlines", strings.Repeat("x", maxChallenge+1), ""} {
+		if o, _, _ := a.heartbeat(t.Context(), wire.HeartbeatRequest{}); !o.OK() {
+			t.Fatalf("heartbeat: %+v", o)
+		}
+		h := http.Header{}
+		if a.identify(h); h.Get(wire.HeaderChallenge) != "0123abcd" || h.Get(wire.HeaderNodeInstance) != "host-a" {
+			t.Errorf("after the challenge %q: %v", given, h)
+		}
+	}
+	h := http.Header{}
+	bare := bareAPI(cfg, credentialsIn(cfg.Dir), "host-a", false)
+	if bare.identify(h); h.Get(wire.HeaderChallenge) != "" {
+		t.Errorf("an enrollment shows it: %v", h)
+	}
+}

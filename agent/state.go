@@ -73,6 +73,9 @@ type State struct {
 	DatesDoubtful bool // the platform's own certificate is outside its dates by this clock, too
 	Skewed        bool // a wrong clock was recorded
 
+	Challenge string // of the newest answer to a heartbeat; in memory only: a copy of this disk does not have it
+	Prompt    bool   // the heartbeat under way echoes it at once
+
 	Counters Counters
 	Said     Counters         // as of the last summary line
 	Kept     RecoveryCounters // as of the last time that the ledger was

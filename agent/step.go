@@ -127,7 +127,7 @@ func (t *turn) heartbeat() {
 		return
 	}
 	l.InFlight, l.Armed, l.Began = true, false, t.ev.At
-	t.do(SendHeartbeat{Counters: t.s.counters(), Posture: t.s.Posture(), Profile: t.profile()})
+	t.do(SendHeartbeat{Counters: t.s.counters(), Posture: t.s.Posture(), Profile: t.profile(), Challenge: t.s.Challenge})
 }
 
 func (t *turn) heartbeatDone(w HeartbeatDone) {
@@ -146,9 +146,7 @@ func (t *turn) heartbeatDone(w HeartbeatDone) {
 		t.recovered(l, TimerHeartbeat)
 		t.skew(w.Skew)
 		t.accepted(l.Began)
-		l.Armed = true
-		// Up to a tenth earlier, so that nodes that started together do not report together for ever.
-		t.do(SetTimer{TimerHeartbeat, t.s.Interval - time.Duration(t.ev.Roll*float64(t.s.Interval)/10)})
+		t.nextHeartbeat(w)
 	} else {
 		t.retry(l, TimerHeartbeat, w.Outcome, "")
 		t.rejected(w.Outcome, l.Began)
@@ -158,6 +156,22 @@ func (t *turn) heartbeatDone(w HeartbeatDone) {
 		t.log(slog.LevelInfo, "taking tasks")
 	}
 	t.wait()
+}
+
+// nextHeartbeat keeps the answer's challenge and sets the next heartbeat's time, which is now where the platform wants the
+// echo at once. It gets that once in a row: it does not set this node's pace.
+func (t *turn) nextHeartbeat(w HeartbeatDone) {
+	s, l := &t.s, &t.s.Heartbeat
+	if w.Challenge != "" {
+		s.Challenge = w.Challenge
+	}
+	l.Armed = true
+	if s.Prompt = w.EchoNow && w.Challenge != "" && !s.Prompt; s.Prompt {
+		t.do(SetTimer{TimerHeartbeat, 0})
+		return
+	}
+	// Up to a tenth earlier, so that nodes that started together do not report together for ever.
+	t.do(SetTimer{TimerHeartbeat, s.Interval - time.Duration(t.ev.Roll*float64(s.Interval)/10)})
 }
 
 // skew records a wrong clock once, and once that it is right again.

@@ -86,6 +86,8 @@ func TestStep(t *testing.T) {
 		"start": {what: Started{}, want: "record(process_alive agent start) timer(summary) CheckIdentity"},
 		"credentials are there: one heartbeat before any task": {before: []What{Started{}}, what: healthy, want: "SendHeartbeat timer(renew)"},
 		"the gate opens": {before: []What{Started{}, healthy}, what: HeartbeatDone{}, want: "timer(heartbeat) WaitTask"},
+		"the platform wants an echo at once": {before: []What{Started{}, healthy}, what: HeartbeatDone{Challenge: "c1", EchoNow: true},
+			want: "timer(heartbeat) WaitTask"},
 		"an unreachable platform does not keep the gate shut": {before: []What{Started{}, healthy}, what: HeartbeatDone{Outcome: refused},
 			want: "record(api_unreachable heartbeat retry) timer(heartbeat) WaitTask"},
 		"no certificate, a token": {before: []What{Started{}}, what: never,
@@ -207,5 +209,52 @@ func TestTakesNoMoreThanItCanKeep(t *testing.T) {
 	}
 	if s, _ = Step(s, Event{Wall: testWall, What: ResultPosted{TaskID: "t0"}}); !s.Wait.InFlight {
 		t.Fatal("does not poll again")
+	}
+}
+
+// TestChallenge: each heartbeat echoes the newest challenge that arrived, an answer that was lost changes nothing, and the
+// platform gets one echo at once and no more, so that it does not set this node's pace.
+func TestChallenge(t *testing.T) {
+	s := newState()
+	for _, w := range []What{Started{}, healthy} {
+		s, _ = Step(s, Event{Wall: testWall, What: w})
+	}
+	beat := func(done HeartbeatDone) (echo string, in time.Duration) {
+		t.Helper()
+		var effects []Effect
+		if !s.Heartbeat.InFlight {
+			s, effects = Step(s, Event{Wall: testWall, What: TimerFired{TimerHeartbeat}})
+			for _, e := range effects {
+				if h, ok := e.(SendHeartbeat); ok {
+					echo = h.Challenge
+				}
+			}
+		}
+		s, effects = Step(s, Event{Wall: testWall, What: done})
+		for _, e := range effects {
+			if timer, ok := e.(SetTimer); ok && timer.Timer == TimerHeartbeat {
+				in = timer.In
+			}
+		}
+		return echo, in
+	}
+	for i, c := range []struct {
+		done HeartbeatDone
+		echo string
+		in   time.Duration
+	}{
+		{HeartbeatDone{Challenge: "c1", EchoNow: true}, "", 0},
+		{HeartbeatDone{Challenge: "c2", EchoNow: true}, "c1", s.Interval},
+		{HeartbeatDone{Challenge: "c3"}, "c2", s.Interval},
+		{HeartbeatDone{}, "c3", s.Interval}, // a platform of before, behind the same name
+		{HeartbeatDone{Challenge: "c4", EchoNow: true}, "c3", 0},
+	} {
+		if echo, in := beat(c.done); echo != c.echo || in != c.in {
+			t.Errorf("heartbeat %d echoes %q and the next comes in %s, want %q and %s", i+1, echo, in, c.echo, c.in)
+		}
+	}
+	lost := Outcome{Reason: diag.RecAPIUnreachable}
+	if echo, _ := beat(HeartbeatDone{Outcome: lost}); echo != "c4" || s.Challenge != "c4" {
+		t.Errorf("an answer that was lost: echo %q, then %q", echo, s.Challenge)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -40,8 +41,10 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 	opening, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(held.ctx, func() { cancel(context.Cause(held.ctx)) })()
+	header := http.Header{}
+	r.api.identify(header)
 	session, err := terminal.Open(opening, terminal.Options{
-		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID, Instance: r.node.instance,
+		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID, Header: header,
 		User: p.OSUser, MinUID: r.cfg.TerminalMinUID, Cols: p.Cols, Rows: p.Rows,
 	})
 	if err != nil {

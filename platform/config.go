@@ -85,6 +85,9 @@ type Policy struct {
 	TaskLease              int64 `yaml:"node.task_lease_seconds"`           // how long a task may be handed out without a result before it goes back to the queue, where that is safe
 	AuditDedupeWindow      int64 `yaml:"audit.dedupe_window_seconds"`
 
+	// CredentialOverlap is how long an older certificate is good once a newer one was used in a heartbeat.
+	CredentialOverlap int64 `yaml:"node.credential_overlap_seconds"`
+
 	DesiredAgentVersion string `yaml:"agent.desired_version,omitempty"` // empty: any
 }
 
@@ -92,7 +95,8 @@ type Policy struct {
 func DefaultPolicy() Policy {
 	return Policy{
 		HeartbeatStaleAfter: 120, TaskWait: 25, TaskStaleSweepInterval: 60, RecoveryTokenMaxAge: 86400, CertTTL: 86400,
-		NodeStreamTimeout: 20, TerminalTokenTTL: 60, SessionLimit: 12 * 3600, SessionIdle: 3600, AppStatusProbeInterval: 10, TaskLease: 30, AuditDedupeWindow: 300,
+		NodeStreamTimeout: 20, TerminalTokenTTL: 60, SessionLimit: 12 * 3600, SessionIdle: 3600, AppStatusProbeInterval: 10, TaskLease: 30,
+		AuditDedupeWindow: 300, CredentialOverlap: 300,
 	}
 }
 
@@ -150,7 +154,7 @@ func (c Config) Check() error {
 		{"node.task_stale_sweep_interval_seconds", c.Policy.TaskStaleSweepInterval}, {"node.recovery_token_max_age_seconds", c.Policy.RecoveryTokenMaxAge},
 		{"node.cert_ttl_seconds", c.Policy.CertTTL}, {"terminal.node_stream_timeout_seconds", c.Policy.NodeStreamTimeout},
 		{"terminal.token_ttl_seconds", c.Policy.TerminalTokenTTL}, {"node.task_lease_seconds", c.Policy.TaskLease},
-		{"audit.dedupe_window_seconds", c.Policy.AuditDedupeWindow},
+		{"audit.dedupe_window_seconds", c.Policy.AuditDedupeWindow}, {"node.credential_overlap_seconds", c.Policy.CredentialOverlap},
 		{"terminal.session_limit_seconds", c.Policy.SessionLimit}, {"terminal.session_idle_seconds", c.Policy.SessionIdle},
 	} {
 		if f.value <= 0 {

@@ -14,7 +14,7 @@ import (
 // counts as the node's last one unless a preflight or another host got it.
 func (p *Platform) node(next web.Handler, anyProfile bool) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		from := caller{instance: r.Header.Get(wire.HeaderNodeInstance), remote: web.Remote(r)}
+		from := callerFrom(r)
 		err := func() error {
 			var err error
 			if from.cert, err = presented(r); err != nil {
@@ -23,6 +23,7 @@ func (p *Platform) node(next web.Handler, anyProfile bool) web.Handler {
 			if denied := p.denied(r.Context(), r.PathValue("node_id"), from, anyProfile); denied != nil {
 				return denied
 			}
+			p.witness(r, r.PathValue("node_id"), from)
 			return next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, from)))
 		}()
 		var denial *web.Error
@@ -110,8 +111,13 @@ func (p *Platform) otherHost(ctx context.Context, nodeID, serial, code string) b
 		return true
 	}
 	old, err := p.store.Cert(ctx, serial)
-	if err != nil || old.NodeID != nodeID || old.RevokedAt.IsZero() && old.SupersededAt.IsZero() {
+	if err != nil || old.NodeID != nodeID {
 		return false
+	}
+	if old.RevokedAt.IsZero() && old.SupersededAt.IsZero() { // a newer one is in use: by the node, while that sends heartbeats
+		used, err := p.store.NewerUsed(ctx, nodeID, old.Generation)
+		return err == nil && !used.IsZero() && code == wire.DenyNotNodeBound &&
+			p.now().Sub(n.LastHeartbeatAt) < seconds(p.cfg.Policy.HeartbeatStaleAfter)
 	}
 	newest, err := p.store.NewestCert(ctx, nodeID)
 	return err == nil && newest.Generation > old.Generation && newest.RevokedAt.IsZero() && newest.SupersededAt.IsZero()

@@ -71,10 +71,18 @@ func (p *Platform) issue(r *http.Request, in wire.EnrollRequest) (*x509.Certific
 	row, err := p.store.Enroll(r.Context(), store.Enrollment{
 		NodeID: in.NodeID, InstanceID: in.NodeInstanceID, Remote: web.Remote(r), Profile: p.activeProfile(r.Context(), in.NodeID), NodeProfile: in.Profile,
 		CorrelationID: web.CorrelationID(r.Context()), TokenDigest: store.Digest(token.Reveal()), KeyDigest: hex.EncodeToString(keySum[:]), At: p.now(), Retry: enrollRetry,
+		Fresh: min(seconds(p.cfg.Policy.HeartbeatStaleAfter), quiet),
 	}, func(generation int64) (row store.Cert, err error) {
 		cert, row, err = p.pki.sign(in.NodeID, generation, csr.PublicKey, p.now(), seconds(p.cfg.Policy.CertTTL))
 		return row, err
 	})
+	if errors.Is(err, store.ErrDoubt) {
+		p.log.Error("another host than the one that is alive enrolls as a node: it is quarantined until an operator decides",
+			"node_id", in.NodeID, "node_instance_id", web.Clipped(in.NodeInstanceID), "remote", web.Remote(r))
+		p.metrics.add("clones_detected_total")
+		p.reclassified(r.Context(), in.NodeID)
+		return nil, 0, web.Errorf(http.StatusForbidden, wire.DenyCloned, "another host speaks as this node at this time")
+	}
 	if err != nil {
 		return nil, 0, p.enrollDenial(r.Context(), in.NodeID, err)
 	}

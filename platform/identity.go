@@ -67,6 +67,12 @@ type caller struct {
 	cert     *x509.Certificate
 	instance string // as the request's header names it, "" when it does not
 	remote   string
+	shown    string // the challenge that the request shows, "" when it does not
+}
+
+// callerFrom reads what a node request says of its sender, but for the certificate.
+func callerFrom(r *http.Request) caller {
+	return caller{instance: r.Header.Get(wire.HeaderNodeInstance), remote: web.Remote(r), shown: r.Header.Get(wire.HeaderChallenge)}
 }
 
 // source is the caller as the host that it says it is.
@@ -136,7 +142,27 @@ func (p *Platform) denied(ctx context.Context, nodeID string, from caller, anyPr
 
 // deniedStream is denied for the gateway, which ends mutual TLS itself.
 func (p *Platform) deniedStream(r *http.Request, nodeID string, c *x509.Certificate) *web.Error {
-	return p.denied(r.Context(), nodeID, caller{cert: c, instance: r.Header.Get(wire.HeaderNodeInstance), remote: web.Remote(r)}, false)
+	from := callerFrom(r)
+	from.cert = c
+	denied := p.denied(r.Context(), nodeID, from, false)
+	if denied == nil {
+		p.witness(r, nodeID, from)
+	}
+	return denied
+}
+
+// deniedGeneration denies a certificate whose successor has been in use for a while: the node keeps what it enrolled for
+// before it uses it, so who comes with the old one then is late, or has a copy.
+func (p *Platform) deniedGeneration(ctx context.Context, c store.Cert) *web.Error {
+	used, err := p.store.NewerUsed(ctx, c.NodeID, c.Generation)
+	switch {
+	case err != nil:
+		return lookupFailed(err)
+	case used.IsZero() || p.now().Sub(used) < seconds(p.cfg.Policy.CredentialOverlap):
+		return nil
+	}
+	return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound,
+		"the client certificate is no longer this node's: a newer one is in use since %s", used.Format(timeText))
 }
 
 func lookupFailed(err error) *web.Error {
@@ -162,7 +188,9 @@ func (p *Platform) deniedCert(ctx context.Context, nodeID string, c *x509.Certif
 		return web.Errorf(http.StatusForbidden, wire.DenyRevoked, "the client certificate was revoked")
 	case err == nil && !issued.SupersededAt.IsZero(): // not "revoked": a host that is given a token may recover
 		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the client certificate is no longer this node's: an operator asked for a new identity")
-	case err != nil && !errors.Is(err, store.ErrNotFound): // an unknown serial of our own CA counts: the signature is the truth
+	case err == nil:
+		return p.deniedGeneration(ctx, issued)
+	case !errors.Is(err, store.ErrNotFound): // an unknown serial of our own CA counts: the signature is the truth
 		return lookupFailed(err)
 	}
 	return nil

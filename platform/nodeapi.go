@@ -79,7 +79,9 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		return web.Errorf(http.StatusBadRequest, "instance_id_required", "a heartbeat names its node instance")
 	}
 	ctx, nodeID, now := r.Context(), r.PathValue("node_id"), p.now()
-	if err := p.takeHeartbeat(r, h); err != nil {
+	next := store.NewID("")
+	again, err := p.takeHeartbeat(r, h, next)
+	if err != nil {
 		return err
 	}
 	mark, err := p.store.Watermark(ctx, nodeID, h.NodeInstanceID)
@@ -90,7 +92,10 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := wire.HeartbeatResponse{Time: now.UTC()}
+	answer := wire.HeartbeatResponse{Time: now.UTC(), EchoNow: again}
+	if !isProbe(r) {
+		answer.Challenge = next
+	}
 	for _, t := range open { // what we believe the node is doing: an agent that restarted learns it here
 		answer.Snapshots = append(answer.Snapshots, wire.Snapshot{TaskID: t.ID, Type: t.Type, Status: t.Status,
 			CorrelationID: t.CorrelationID, ExpiresAt: t.ExpiresAt})
@@ -103,38 +108,40 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// takeHeartbeat stores a node's report, or denies the host that sent it. A preflight's is checked and not stored.
-func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest) error {
+// takeHeartbeat stores a node's report, or denies the host that sent it. A preflight's is checked and not stored. next is
+// the challenge that the answer gives; again says that its echo is wanted at once.
+func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest, next string) (again bool, err error) {
 	ctx, nodeID, from := r.Context(), r.PathValue("node_id"), callerOf(r.Context())
 	if err := p.deniedHost(ctx, nodeID, h.NodeInstanceID, from); err != nil {
-		return err
+		return false, err
 	}
 	if active := p.activeProfile(ctx, nodeID); store.OtherProfile(h.Profile, active) {
 		if !isProbe(r) {
 			if err := p.store.OtherProfileNamed(ctx, nodeID, h.Profile); err != nil {
-				return err
+				return false, err
 			}
 		}
-		return web.Errorf(http.StatusForbidden, wire.DenyProfileMismatch, "the node names the environment profile %q, the active one is %q", h.Profile, active)
+		return false, web.Errorf(http.StatusForbidden, wire.DenyProfileMismatch, "the node names the environment profile %q, the active one is %q", h.Profile, active)
 	}
 	if isProbe(r) {
-		return nil
+		return false, nil
 	}
-	cloned, err := p.store.Heartbeat(ctx, store.Beat{HeartbeatRequest: h, NodeID: nodeID, CorrelationID: web.CorrelationID(ctx), Remote: from.remote,
-		Serial: serialText(from.cert), ReceivedAt: p.now()}, seconds(p.cfg.Policy.HeartbeatStaleAfter), clone)
+	heard, err := p.store.Heartbeat(ctx, store.Beat{HeartbeatRequest: h, NodeID: nodeID, CorrelationID: web.CorrelationID(ctx), Remote: from.remote,
+		Serial: serialText(from.cert), Named: from.instance != "", Next: next, ReceivedAt: p.now()},
+		seconds(p.cfg.Policy.HeartbeatStaleAfter), store.Judges{Clone: clone, Echo: echoed})
 	switch {
 	case err != nil:
-		return err
-	case cloned:
+		return false, err
+	case heard.Cloned:
 		p.log.Error("two hosts speak as one node: it is quarantined until an operator decides", "node_id", nodeID, "node_instance_id", h.NodeInstanceID, "remote", from.remote)
 		p.metrics.add("clones_detected_total")
 		p.gateway.End(gateway.OfNode(nodeID), wire.EndNodeCloned)
 		p.reclassified(ctx, nodeID)
-		return web.Errorf(http.StatusForbidden, wire.DenyCloned, "more than one host speaks as this node")
+		return false, web.Errorf(http.StatusForbidden, wire.DenyCloned, "more than one host speaks as this node")
 	}
 	p.metrics.add("heartbeats_total")
 	p.recovered(ctx, store.AuditKey{ActorType: actorNode, ActorID: nodeID, Action: actionAuthenticate})
-	return nil
+	return heard.Again, nil
 }
 
 // deniedHost denies a host that is fenced, as the request's body names it.
@@ -181,6 +188,12 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 	case t == nil:
 		w.WriteHeader(http.StatusNoContent)
 		return nil
+	}
+	if withheld, err := p.withhold(r, *t); withheld || err != nil {
+		if err == nil {
+			w.WriteHeader(http.StatusNoContent)
+		}
+		return err
 	}
 	return p.deliver(w, r, *t)
 }

@@ -144,7 +144,7 @@ func (p *Platform) open(deps Deps) (err error) {
 	}
 	p.checkTrust(ctx, true)
 	p.gateway = gateway.New(gateway.Options{
-		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Denied: p.deniedStream, Keep: p.keepRejection,
+		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Denied: p.deniedStream, Keep: p.keepRejection, Proven: p.provenStream,
 		Redis: p.cfg.Redis, RedisUser: p.cfg.RedisUser, RedisPassword: redis,
 		SessionLimit: seconds(p.cfg.Policy.SessionLimit), IdleLimit: seconds(p.cfg.Policy.SessionIdle),
 		NodeStreamTimeout: seconds(p.cfg.Policy.NodeStreamTimeout), TerminalBase: p.cfg.Endpoints.BrowserTerminalBase,

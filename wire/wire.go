@@ -14,6 +14,10 @@ const (
 	HeaderProbe         = "X-GPUaaS-Probe"         // a preflight's own request: claims nothing, counts as nothing
 	HeaderNodeInstance  = "X-GPUaaS-Node-Instance" // which host speaks, on every request of an agent: two may share one identity
 
+	// HeaderChallenge shows on a node's request the newest challenge that its agent holds. It proves more than the
+	// certificate, which may be a copy: only one process got that answer.
+	HeaderChallenge = "X-GPUaaS-Challenge"
+
 	// Set by the node ingress towards the node API, which listens on loopback only. HeaderIngress is a secret of these two:
 	// it tells the ingress from any other program of that machine, and without it nothing else of the request is believed.
 	HeaderIngress      = "X-GPUaaS-Ingress"
@@ -70,6 +74,7 @@ const (
 	DenyProfileMismatch = "profile_mismatch"
 	DenyTokenExpired    = "token_expired"
 	DenyTokenConsumed   = "token_consumed"
+	DenyUnproven        = "source_unproven" // of a node stream: the certificate is right, the host is not the heartbeats'
 )
 
 // Codes of terminal error frames and of session close reasons.
@@ -150,6 +155,10 @@ type HeartbeatRequest struct {
 	CertIssuer     string            `json:"cert_issuer,omitempty"` // sha256 of the issuing CA where the node knows it, lower-case hex
 	Profile        string            `json:"environment_profile,omitempty"`
 	Boot           *BootReport       `json:"boot,omitempty"` // until one was answered, and while a rollout is under way
+
+	// Challenge is the one of the newest answer that this process got; "" for none yet. It is kept in memory only: a
+	// process that starts has none.
+	Challenge string `json:"challenge,omitempty"`
 }
 
 // HeartbeatResponse is the platform's answer.
@@ -157,6 +166,9 @@ type HeartbeatResponse struct {
 	Time      time.Time  `json:"time"`
 	Running   *Build     `json:"running,omitempty"` // the build that the platform now knows this node to run: the boot report's, read back
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
+
+	Challenge string `json:"challenge,omitempty"` // for the next heartbeat to echo, 128 random bits
+	EchoNow   bool   `json:"echo_now,omitempty"`  // send that heartbeat at once: another process spoke as this node, or none is proven
 }
 
 // Task is one piece of work for a node, signed by the platform. The signature covers SigningBytes.

@@ -1,6 +1,7 @@
 package credstore
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -17,8 +18,9 @@ import (
 const repeatFor = 2 * time.Minute
 
 // Key returns the key that the next certificate is asked for, made here and kept before it is used: when the answer is
-// lost, a repetition asks for the same key. The text is what the generation will hold.
-func (s Store) Key(now time.Time) (*ecdsa.PrivateKey, []byte, error) {
+// lost, a repetition asks for the same key. The text is what the generation will hold. Callers only sign with it, so that
+// a key which cannot leave a TPM may take its place.
+func (s Store) Key(now time.Time) (crypto.Signer, []byte, error) {
 	unlock, err := lock(s.Dir)
 	if err != nil {
 		return nil, nil, err

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"sync"
@@ -53,7 +54,7 @@ type Options struct {
 	URL         string // of the node stream, https
 	Transport   http.RoundTripper
 	Correlation string
-	Instance    string // which host this is, for the gateway
+	Header      http.Header // of the upgrade, beside the correlation id, such as which host this is; nil: none
 	User        string
 	MinUID      uint32 // a login below it is refused, root's and the system's own
 	Cols, Rows  uint16 // default 80x24
@@ -137,10 +138,8 @@ func handshake(ctx context.Context, o Options) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(r.Header, o.Header)
 	r.Header.Set(wire.HeaderCorrelationID, o.Correlation)
-	if o.Instance != "" {
-		r.Header.Set(wire.HeaderNodeInstance, o.Instance)
-	}
 	return o.Transport.RoundTrip(r)
 }
 

@@ -38,6 +38,10 @@ type Options struct {
 	// Denied says why a verified client certificate may not act as a node; nil when it may.
 	Denied func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
 
+	// Proven says why a node stream that would join a session does not come from the host that sends the node's
+	// heartbeats; nil when it does, or when nobody can say.
+	Proven func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
+
 	// Keep says whether a refused upgrade is to be evidence, and how many it stands for: anybody can repeat one. nodeID is ""
 	// where neither a session nor a certificate names one; two with the same why are of one kind.
 	Keep func(r *http.Request, nodeID, why string) (count int64, keep bool)

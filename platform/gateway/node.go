@@ -67,6 +67,9 @@ func (g *Gateway) admitNode(r *http.Request, id string, row *store.Session) (*se
 	if s.row.NodeID != cert.Subject.CommonName {
 		return nil, web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the terminal session belongs to another node")
 	}
+	if denied := g.Proven(r, row.NodeID, cert); denied != nil {
+		return nil, denied
+	}
 	if !s.taken.CompareAndSwap(false, true) {
 		return nil, web.Errorf(http.StatusConflict, "stream_exists", "the terminal session has its node stream already")
 	}

@@ -29,14 +29,20 @@ type Credential struct {
 // token, so it works once per node.
 func (p *Platform) Enroll(nodeID string) Credential {
 	p.tb.Helper()
+	return p.EnrollWith(nodeID, "instance-of-"+nodeID, p.tokens[nodeID].Reveal())
+}
+
+// EnrollWith is Enroll for a host, with any token.
+func (p *Platform) EnrollWith(nodeID, instance, token string) Credential {
+	p.tb.Helper()
 	key := newKey(p.tb)
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: nodeID}}, key)
 	if err != nil {
 		p.tb.Fatal(err)
 	}
-	in := wire.EnrollRequest{NodeID: nodeID, NodeInstanceID: "instance-of-" + nodeID, CSR: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))}
+	in := wire.EnrollRequest{NodeID: nodeID, NodeInstanceID: instance, CSR: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))}
 	var out wire.EnrollResponse
-	status, _ := p.call(p.client, http.MethodPost, p.NodeAPIURL+wire.PathEnroll, []string{"Authorization", "Bearer " + p.tokens[nodeID].Reveal()}, in, &out)
+	status, _ := p.call(p.client, http.MethodPost, p.NodeAPIURL+wire.PathEnroll, []string{"Authorization", "Bearer " + token}, in, &out)
 	if status != http.StatusOK {
 		p.tb.Fatalf("enroll %s: status %d", nodeID, status)
 	}

@@ -162,7 +162,7 @@ func (p *Platform) config(o Options) platform.Config {
 		IngressSecretFile: p.write("ingress.secret", []byte(p.Ingress.secret.Reveal())),
 		Endpoints:         platform.Endpoints{APIURL: p.NodeAPIURL, TerminalURL: p.NodeTerminalURL, BrowserTerminalBase: p.TerminalBase},
 		Policy: platform.Policy{HeartbeatStaleAfter: 8, TaskWait: 5, TaskStaleSweepInterval: 1, RecoveryTokenMaxAge: 3600, CertTTL: 3600,
-			SessionLimit: 3600, SessionIdle: 3600,
+			SessionLimit: 3600, SessionIdle: 3600, CredentialOverlap: 300,
 			NodeStreamTimeout: 5, TerminalTokenTTL: 60, TaskLease: 30, AuditDedupeWindow: 300},
 		Seed: p.seed(o),
 	}

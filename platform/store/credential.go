@@ -17,6 +17,7 @@ var (
 	ErrProfile        = errors.New("token or node is of another environment profile")
 	ErrNodeDenied     = errors.New("node is denied")
 	ErrFenced         = errors.New("host is fenced")
+	ErrDoubt          = errors.New("another host speaks as the node at this time")
 	ErrHostBound      = errors.New("host is another node that is not retired")
 )
 
@@ -78,12 +79,14 @@ type Enrollment struct {
 	KeyDigest     string // of the public key that the CSR proved
 	At            time.Time
 	Retry         time.Duration // how long the same key may ask again: its first answer may have been lost
+	Fresh         time.Duration // how long after its last heartbeat a host counts as alive
 }
 
 // Enroll consumes the token, counts the node's generation up and stores the certificate that issue makes for it; all
-// or nothing.
+// or nothing. While another host is alive the node is marked cloned instead, and the error is ErrDoubt.
 func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation int64) (Cert, error)) (Cert, error) {
 	var c Cert
+	doubted := false
 	err := s.tx(ctx, func(tx *sql.Tx) error {
 		n, err := checkToken(ctx, tx, e)
 		if err != nil {
@@ -91,6 +94,9 @@ func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation 
 		}
 		if err = checkHost(ctx, tx, e); err != nil {
 			return err
+		}
+		if doubted = e.doubtful(n); doubted {
+			return doubtEnrollment(ctx, tx, n, e)
 		}
 		if c, err = issue(n.Generation + 1); err != nil {
 			return err
@@ -114,7 +120,27 @@ func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation 
 			"serial": c.Serial, "generation": c.Generation, "not_after": c.NotAfter, "node_instance_id": e.InstanceID,
 		}})
 	})
+	if err == nil && doubted {
+		err = ErrDoubt
+	}
 	return c, err
+}
+
+// doubtful reports whether another host speaks as the node at this time, as far as the operator's last decision leaves it
+// open. A host that does not say who it is is none.
+func (e Enrollment) doubtful(n Node) bool {
+	return e.InstanceID != "" && n.InstanceID != "" && e.InstanceID != n.InstanceID && n.LastHeartbeatAt.After(n.IdentityAt) &&
+		e.At.Sub(n.LastHeartbeatAt) < e.Fresh
+}
+
+// doubtEnrollment marks the node cloned. The token stays as it is: the operator settles that, too.
+func doubtEnrollment(ctx context.Context, q querier, n Node, e Enrollment) error {
+	now := Source{At: e.At, InstanceID: e.InstanceID, Remote: e.Remote}
+	if err := seen(ctx, q, Instance{NodeID: n.ID, ID: e.InstanceID, Remote: e.Remote, LastSeenAt: e.At}); err != nil {
+		return err
+	}
+	other := Source{At: n.LastHeartbeatAt, InstanceID: n.InstanceID, BootID: n.BootID, Serial: n.CertSerial}
+	return markCloned(ctx, q, doubt{n.ID, e.CorrelationID, "enrollment", now, other})
 }
 
 // checkHost refuses a host that is fenced, or that is another node still; one that was another node before is recorded.

@@ -39,6 +39,8 @@ const (
 	TasksSwept          = "node.stale_tasks_swept"       // by a sweep that found operations past their time
 	OperationFailed     = "operation.failed"             // a desired state that nobody made in time
 	NodeCloned          = "node.clone_detected"          // both sources in the detail
+	NodeSource          = "node.source_differs"          // a request under the node's certificate, not of the host that sends the heartbeats
+	TaskWithheld        = "task.withheld"                // it went back to the queue: who asked for it is not the proven host
 	NodeHostReused      = "node.host_reused"             // a host that was another node before
 	NodeProvider        = "node.provider_status_changed" // what the provider says of the machine's guest agent
 	NodeIdentity        = "node.identity_changed"        // by an operator: fence, reactivate, revoke, retire

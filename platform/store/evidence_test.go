@@ -26,7 +26,8 @@ func TestEvidenceKeepsWhoseItWas(t *testing.T) {
 	for i, instance := range []string{"first", "first", "second"} {
 		at := began.Add(time.Duration(i) * time.Minute)
 		b := Beat{HeartbeatRequest: wire.HeartbeatRequest{NodeInstanceID: instance}, NodeID: "n1", CorrelationID: "c", ReceivedAt: at}
-		if _, err := s.Heartbeat(ctx, b, time.Minute, func([]Source, Source) *Source { return nil }); err != nil {
+		none := Judges{Clone: func([]Source, Source) *Source { return nil }, Echo: func([]Link, string, time.Time) Answer { return Answer{} }}
+		if _, err := s.Heartbeat(ctx, b, time.Minute, none); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Record(ctx, Evidence{At: at, Kind: NodeEvent, NodeID: "n1", AllocationID: "a1"}); err != nil {

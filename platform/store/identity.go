@@ -158,19 +158,25 @@ func deny(ctx context.Context, q querier, d Decision) error {
 	return endTokens(ctx, q, d.NodeID, "", d.At)
 }
 
+// doubt is why a node is shut out: two sources that are not one host.
+type doubt struct {
+	nodeID, correlationID, seenBy string // seenBy: the part of the platform
+	now, other                    Source
+}
+
 // markCloned shuts a node out as which two hosts speak, until an operator decided which is the right one.
-func markCloned(ctx context.Context, q querier, b Beat, other Source) error {
-	if _, err := q.ExecContext(ctx, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", wire.DenyCloned, ms(b.ReceivedAt), b.NodeID); err != nil {
+func markCloned(ctx context.Context, q querier, d doubt) error {
+	if _, err := q.ExecContext(ctx, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", wire.DenyCloned, ms(d.now.At), d.nodeID); err != nil {
 		return err
 	}
-	e := Evidence{At: b.ReceivedAt, Kind: NodeCloned, CorrelationID: b.CorrelationID, NodeID: b.NodeID, Detail: map[string]any{
-		"sources": []map[string]any{b.source().detail(), other.detail()},
+	e := Evidence{At: d.now.At, Kind: NodeCloned, CorrelationID: d.correlationID, NodeID: d.nodeID, Detail: map[string]any{
+		"sources": []map[string]any{d.now.detail(), d.other.detail()}, "seen_by": d.seenBy,
 	}}
 	if err := record(ctx, q, e); err != nil {
 		return err
 	}
-	return decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "platform", ActorID: "heartbeat_correlator", Action: "node.quarantine", Reason: wire.DenyCloned},
-		At: b.ReceivedAt, NodeID: b.NodeID, CorrelationID: b.CorrelationID, Remote: b.Remote})
+	return decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "platform", ActorID: d.seenBy, Action: "node.quarantine", Reason: wire.DenyCloned},
+		At: d.now.At, NodeID: d.nodeID, CorrelationID: d.correlationID, Remote: d.now.Remote})
 }
 
 func (v Source) detail() map[string]any {

@@ -137,7 +137,23 @@ type Beat struct {
 	CorrelationID string
 	Remote        string
 	Serial        string // of the certificate that was presented
+	Named         bool   // the request's header names the host, too
+	Next          string // the challenge that the answer gives
 	ReceivedAt    time.Time
+}
+
+// Heard is what became of a heartbeat. One that shows a clone is not taken.
+type Heard struct {
+	Cloned bool
+	Again  bool // the next one is wanted at once
+}
+
+// Judges are the platform's rules on who speaks: Clone looks at the sources of the last heartbeats and of other requests,
+// newest first, and names the one that shows that now is a second host; Echo looks at the challenges given before, oldest
+// first, and at the digest of the one that now echoes.
+type Judges struct {
+	Clone func(last []Source, now Source) *Source
+	Echo  func(last []Link, echo string, now time.Time) Answer
 }
 
 // Source is where a heartbeat came from.
@@ -149,6 +165,7 @@ type Source struct {
 	Serial     string
 	Generation int64
 	Remote     string
+	Named      bool // of a heartbeat: its request's header named the host, too
 }
 
 func (b Beat) source() Source {
@@ -156,10 +173,9 @@ func (b Beat) source() Source {
 }
 
 // Heartbeat stores a node's report of itself. What changed since the last report (instance, boot, version, endpoints,
-// certificate) is recorded as evidence. clone looks at the sources of the last heartbeats, newest first, not older than
-// the window nor than the last decision on the node's identity, and names the one that shows that the new one is a
-// second host; then the node is marked cloned, and its report is not taken.
-func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, clone func(last []Source, now Source) *Source) (cloned bool, err error) {
+// certificate) is recorded as evidence. What the judges see is not older than the window nor than the last decision on
+// the node's identity. When one of them shows a second host the node is marked cloned, and its report is not taken.
+func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, judge Judges) (heard Heard, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		n, err := node(ctx, tx, b.NodeID)
 		if err != nil {
@@ -169,7 +185,7 @@ func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, clo
 		if n.IdentityAt.After(since) {
 			since = n.IdentityAt
 		}
-		last, err := all(ctx, tx, readSource, `SELECT at, node_time, instance_id, boot_id, cert_serial, generation, remote FROM heartbeats
+		last, err := all(ctx, tx, readSource, `SELECT at, node_time, instance_id, boot_id, cert_serial, generation, remote, named FROM heartbeats
 			WHERE node_id = ? AND at > ? ORDER BY at DESC, id DESC LIMIT 256`, b.NodeID, ms(since))
 		if err != nil {
 			return err
@@ -178,23 +194,33 @@ func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, clo
 			Hostname: b.Hostname, LastSeenAt: b.ReceivedAt}); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO heartbeats (node_id, at, instance_id, boot_id, cert_serial, generation, remote, node_time)
-			VALUES (?,?,?,?,?,?,?,?)`, b.NodeID, ms(b.ReceivedAt), b.NodeInstanceID, b.BootID, b.Serial, b.Generation, b.Remote, ms(b.At))
+		_, err = tx.ExecContext(ctx, `INSERT INTO heartbeats (node_id, at, instance_id, boot_id, cert_serial, generation, remote, node_time, named)
+			VALUES (?,?,?,?,?,?,?,?,?)`, b.NodeID, ms(b.ReceivedAt), b.NodeInstanceID, b.BootID, b.Serial, b.Generation, b.Remote, ms(b.At), b.Named)
 		if err != nil {
 			return err
 		}
-		if other := clone(last, b.source()); other != nil {
-			cloned = true
-			return markCloned(ctx, tx, b, *other)
+		a, err := answer(ctx, tx, n, b, judge.Echo)
+		if err != nil {
+			return err
+		}
+		other := judge.Clone(last, b.source())
+		if other == nil && a.Second != nil {
+			other = &Source{At: a.Second.At, InstanceID: a.Second.InstanceID, Remote: a.Second.Remote}
+		}
+		if heard = (Heard{Cloned: other != nil, Again: a.Again}); other != nil {
+			return markCloned(ctx, tx, doubt{b.NodeID, b.CorrelationID, "heartbeat_correlator", b.source(), *other})
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE certs SET used_at = ? WHERE serial = ? AND used_at = 0", ms(b.ReceivedAt), b.Serial); err != nil {
+			return err
 		}
 		return report(ctx, tx, n, b)
 	})
-	return cloned, err
+	return heard, err
 }
 
 func readSource(row scanner) (Source, error) {
 	var v Source
-	err := row.Scan(moment{&v.At}, moment{&v.NodeTime}, &v.InstanceID, &v.BootID, &v.Serial, &v.Generation, &v.Remote)
+	err := row.Scan(moment{&v.At}, moment{&v.NodeTime}, &v.InstanceID, &v.BootID, &v.Serial, &v.Generation, &v.Remote, &v.Named)
 	return v, err
 }
 

@@ -140,4 +140,16 @@ ALTER TABLE nodes ADD COLUMN guest_agent_was_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE nodes ADD COLUMN guest_agent_until INTEGER NOT NULL DEFAULT 0;
 `, `
 ALTER TABLE allocations ADD COLUMN uncleaned INTEGER NOT NULL DEFAULT 0; -- released by an operator; nobody knows yet that the node has cleaned up
+`, `
+ALTER TABLE certs ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0;          -- of the first heartbeat under it: older ones end soon after
+ALTER TABLE heartbeats ADD COLUMN via TEXT NOT NULL DEFAULT '';           -- '' a heartbeat, else another request, of a source that is not the heartbeats'
+ALTER TABLE heartbeats ADD COLUMN named INTEGER NOT NULL DEFAULT 0;       -- its request named its host in the header, too
+CREATE TABLE challenges (                                                 -- what each answer to a heartbeat gave to echo
+  id INTEGER PRIMARY KEY AUTOINCREMENT, node_id TEXT NOT NULL, digest TEXT NOT NULL,
+  parent INTEGER NOT NULL, line INTEGER NOT NULL,                         -- the one that the heartbeat echoed; the first of its process, 0: this one
+  instance_id TEXT NOT NULL, remote TEXT NOT NULL, held INTEGER NOT NULL, -- held: its heartbeat may have been held up on its way
+  at INTEGER NOT NULL, echoed_at INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX challenges_node ON challenges(node_id, id);
+CREATE INDEX heartbeats_via ON heartbeats(node_id, via, at);
 `}
