@@ -25,8 +25,8 @@ var nodeFaults = []struct {
 	{"expired certificate, token of long ago", func(c *trial) {
 		expiredWaits(c, oldToken(c.t, c.node), diag.RecRecoveryTokenExpired)
 	}},
+	{"disk full during renewal", diskFull}, // on the machine of one file system: the reserve makes room beside the credentials
 	{"lost key, no token", lostKeyWaits},
-	{"disk full during renewal", diskFull},
 	{"runtime URL at the public edge", publicEdge},
 	{"agent killed in the middle of an update", killedUpdate},
 }
