@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,8 +20,8 @@ func TestGuestAgentKindAgainstThePlatform(t *testing.T) {
 	if err != nil {
 		t.Skip("no curl on this machine")
 	}
-	ahead := time.Duration(0)
-	p := platformtest.StartPlatform(t, platformtest.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
+	var ahead atomic.Int64 // of the platform's clock
+	p := platformtest.StartPlatform(t, platformtest.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	k, _ := KindOf("guest-agent")
 	params := &guestAgentParams{Node: platformtest.NodeID, API: p.APIBase, Status: "down", For: Duration(2 * time.Minute)}
 	if found := k.check(params); len(found) > 0 {
@@ -70,7 +71,8 @@ func TestGuestAgentKindAgainstThePlatform(t *testing.T) {
 	}
 	do(run.Do)
 	do(run.Do) // the word before stays the one before
-	if ahead = 3 * time.Minute; do(run.State) != before {
+	ahead.Store(int64(3 * time.Minute))
+	if do(run.State) != before {
 		t.Errorf("nobody withdrew it: after its time it is %s, and was %s", do(run.State), before)
 	}
 }

@@ -66,7 +66,7 @@ func readFormat(path string) (format, error) {
 	case bytes.HasPrefix(head, []byte("#!")):
 		return format{kind: kindScript}, checkInterpreter(head)
 	case !bytes.HasPrefix(head, []byte(elf.ELFMAG)):
-		return format{}, fmt.Errorf("exec format error: %s is neither an ELF program nor a script that begins with #!", path)
+		return format{}, fmt.Errorf("exec format error: %s is neither an ELF program nor a script with an interpreter line", path)
 	}
 	m, _ := elfMachine(path)
 	return format{kindELF, m}, checkELF(file, path, st.Size())
