@@ -119,6 +119,11 @@ func judgeSession(c *Case) []diag.Finding {
 	if f.Failure == diag.HTTPEdgeAuth {
 		return []diag.Finding{undecided(f, "the edge asks for a login, and %s: not the browser-equivalent proof", cookieOf(f))}
 	}
+	if denial, ok := strings.CutPrefix(code(f), "node_"); ok && (f.WS == nil || !f.WS.Upgraded) {
+		out := fail(diag.SigAuthFailed, f, "the gateway gives no terminal on a node whose identity the platform denies: %s", saw(f))
+		out.Reason, out.Culprit = denialReason(denial), "identity of "+c.Subject.NodeID+" "+denial
+		return []diag.Finding{out}
+	}
 	if f.WS == nil || !f.WS.Upgraded {
 		out := fail(diag.SigUpgradeFailed, f, "the WebSocket is refused before anything else: %s", saw(f))
 		out.Direct = true // no node has a part in it yet

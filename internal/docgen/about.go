@@ -46,7 +46,7 @@ var abouts = map[diag.HopID]about{
 	},
 	diag.HopBrowserTerminalWS: {
 		"A pass means: the gateway took the browser's WebSocket and said something in time: ready, or an error about the workload's user or shell. The second is a pass because the user was told; the fault is shown at `workload_terminal_startup_failure`.",
-		[]diag.Signal{diag.SigUpgradeFailed, diag.SigNodeStreamTimeout, diag.SigConnectingStuck},
+		[]diag.Signal{diag.SigUpgradeFailed, diag.SigNodeStreamTimeout, diag.SigConnectingStuck, diag.SigAuthFailed},
 	},
 	diag.HopTerminalOpenTask: {
 		"A pass means: this session's `terminal.open` was claimed by the agent, and its answer came. An honest failure is an answer, and passes here. One that was claimed and not answered in time is `inconclusive`, or, where the shell computed all the same, a result that was lost.",
