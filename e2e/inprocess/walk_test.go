@@ -4,6 +4,7 @@ package inprocess
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -70,7 +71,10 @@ func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 	}
 	closing := time.Now()
 	for _, v := range []preflight.Vantage{j.node, j.operator} {
-		if err := v.Close(); err != nil {
+		switch err := v.Close(); {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			t.Logf("closing the %s vantage: %v; a busy machine ends its processes later", v.Name(), err)
+		case err != nil:
 			t.Errorf("closing the %s vantage: %v", v.Name(), err)
 		}
 	}

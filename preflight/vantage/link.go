@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -266,6 +267,6 @@ func (l *link) close() error {
 	case <-done:
 		return nil
 	case <-timer.C:
-		return fmt.Errorf("closing the connection to %s: not ended after %s", l.cfg.Host, closeTimeout)
+		return fmt.Errorf("closing the connection to %s: not ended after %s: %w", l.cfg.Host, closeTimeout, os.ErrDeadlineExceeded)
 	}
 }
