@@ -33,9 +33,40 @@ func (a asked) String() string {
 	return fmt.Sprintf("--only %v --skip %v, token %t, SSH %t, session %t, allocation %q", o.Only, o.Skip, o.Token, o.SSH, o.Session, a.allocation)
 }
 
-// walksAgain is how often a walk is made again that failed: on a machine that is busy with other tests, a getent that does
-// not end in time is no false blame, and a false blame comes again.
-const walksAgain = 2
+// walksAgain is how often a walk is made again that went wrong: on a machine that is busy with other tests, a getent that
+// does not end in time is no false blame, and a false blame comes again.
+const walksAgain = 4
+
+// suspects are walks that went wrong beside others. They are made again alone, when the others are done.
+type suspects struct {
+	mu    sync.Mutex // guards walks
+	walks []func() []string
+}
+
+// try makes a walk, which returns what is wrong, and keeps it if anything is.
+func (s *suspects) try(walk func() []string) {
+	if len(walk()) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.walks = append(s.walks, walk)
+}
+
+// settle fails the test for every walk that goes wrong each time.
+func (s *suspects) settle(t *testing.T) {
+	for _, walk := range s.walks {
+		var wrong []string
+		for range walksAgain {
+			if wrong = walk(); len(wrong) == 0 {
+				break
+			}
+		}
+		for _, problem := range wrong {
+			t.Error(problem)
+		}
+	}
+}
 
 // prepare is a walk of the world, ready to go.
 func (a asked) prepare(t *testing.T, w *world) *job {
@@ -114,6 +145,7 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 	began, walked := time.Now(), map[string]bool{}
 	slots := make(chan struct{}, 4)
 	var wg sync.WaitGroup
+	var doubts suspects
 	all := subsets(rand.New(rand.NewPCG(seed, 0)), drawn)
 	for _, a := range all {
 		j := a.prepare(t, w)
@@ -125,18 +157,18 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			r := j.run(t.Context(), t)
-			for again := 0; again < walksAgain && r.Verdict.Outcome == diag.OutcomeFail; again++ {
-				j = a.prepare(t, w)
-				r = j.run(t.Context(), t)
-			}
-			nothing := !slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool { return h.Status != diag.StatusSkipped })
-			if r.Verdict.Outcome != diag.OutcomePass && !nothing || r.Verdict.Reason != diag.ReasonNone || r.Verdict.Blame != nil {
-				t.Errorf("%s: reason %q, because %v\n%s", a, r.Verdict.Reason, r.Classification.Because, describe(r))
-			}
+			doubts.try(func() []string {
+				r := a.prepare(t, w).run(t.Context(), t)
+				nothing := !slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool { return h.Status != diag.StatusSkipped })
+				if r.Verdict.Outcome != diag.OutcomePass && !nothing || r.Verdict.Reason != diag.ReasonNone || r.Verdict.Blame != nil {
+					return []string{fmt.Sprintf("%s: reason %q, because %v\n%s", a, r.Verdict.Reason, r.Classification.Because, describe(r))}
+				}
+				return nil
+			})
 		})
 	}
 	wg.Wait()
+	doubts.settle(t)
 	t.Logf("%d ways to ask, %d walks, %s", len(all), len(walked), time.Since(began).Round(time.Millisecond))
 }
 
