@@ -76,7 +76,7 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 		ID: "node-1", Host: host, ConfigFile: "none", AgentSocket: "none",
 		SSH: profile.SSH{User: "root", Port: port, Identity: id, KnownHosts: writeFile(t, "known_hosts",
 			[]byte(knownhosts.Line([]string{net.JoinHostPort(host, strconv.Itoa(port))}, hostPub)+"\n"))},
-		Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
+		HelperDirs: ours(t), Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
 	}
 	_ = waitForBanner(t, net.JoinHostPort(host, strconv.Itoa(port))).Close()
 	return d
