@@ -246,7 +246,7 @@ func TestChallenge(t *testing.T) {
 		{HeartbeatDone{Challenge: "c1", EchoNow: true}, "", 0},
 		{HeartbeatDone{Challenge: "c2", EchoNow: true}, "c1", s.Interval},
 		{HeartbeatDone{Challenge: "c3"}, "c2", s.Interval},
-		{HeartbeatDone{}, "c3", s.Interval}, // a platform of before, behind the same name
+		{HeartbeatDone{}, "c3", s.Interval}, // an older platform, behind the same name
 		{HeartbeatDone{Challenge: "c4", EchoNow: true}, "c3", 0},
 	} {
 		if echo, in := beat(c.done); echo != c.echo || in != c.in {

@@ -173,7 +173,7 @@ func TestEndFindsWhatEscaped(t *testing.T) {
 }
 
 // TestEndSaysWhatIsLeft: what cannot be killed is named, and nothing is claimed. A tree that shows a process which is not
-// there stands for one that takes no signal.
+// there plays a process that takes no signal.
 func TestEndSaysWhatIsLeft(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: needs root")

@@ -79,7 +79,7 @@ func TestNoFileIsWaitedForWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestInterruptEndsTheWaitForAFile: Ctrl-C is heard while a pipe's writer writes nothing.
+// TestInterruptEndsTheWaitForAFile: Ctrl-C ends the wait for a pipe whose writer writes nothing.
 func TestInterruptEndsTheWaitForAFile(t *testing.T) {
 	for what, args := range map[string][]string{
 		"token":    append(aWalk(), "--token-file"),

@@ -38,8 +38,8 @@ func stranger(t *testing.T, withTLS bool) *httptest.Server {
 	return s
 }
 
-// TestNothingFollowsARedirect: whoever answers with another place, from either vantage, by any op and status, gets nobody
-// to go there, least of all with a token.
+// TestNothingFollowsARedirect: no redirect is followed, from either vantage, by any op and status, least of all
+// with a token.
 func TestNothingFollowsARedirect(t *testing.T) {
 	secure, plain := stranger(t, true), stranger(t, false)
 	var tokens, cookies atomic.Int64

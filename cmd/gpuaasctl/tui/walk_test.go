@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// duration is a time in a row, and budget what stands behind a slash.
+// duration matches a time in a row, and budget what follows a slash.
 var (
 	duration = regexp.MustCompile(`(\d+(?:\.\d+)?) (ms|s)\b`)
 	budget   = regexp.MustCompile(`/\d+(?:\.\d+)? (ms|s)\b`)
