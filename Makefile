@@ -6,24 +6,43 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # No VCS stamp: the version says it, and git refuses to answer in a folder that somebody else owns.
-LDFLAGS       = -s -w -X main.version=$(VERSION)
-GOFLAGS_BUILD = -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
+# Without gaps between functions, which are 2 % of a program on amd64, where an instruction may begin anywhere; assembly
+# that asks for an alignment keeps it, and on arm64 nothing changes.
+LDFLAGS       = -s -w -funcalign=1 -X main.version=$(VERSION)
+# Commands, screens, drills and the lab mostly wait: without inlining, which would be 0.4 MB of the 25 that gpuaasctl has.
+# What judges, draws and parses keeps it.
+MODULE        = github.com/gpuaas/gpuaasctl
+COLD          = -gcflags=$(MODULE)/cmd/...=-l -gcflags=$(MODULE)/chaos/...=-l -gcflags=$(MODULE)/lab=-l
+GOFLAGS_BUILD = -trimpath -buildvcs=false $(COLD) -ldflags "$(LDFLAGS)"
 
-# The agent is on every node, next to somebody's workload, and has 8.5 MB. It does without HTTP/2, which it never speaks
-# (0.4 MB), without inlining (0.6 MB, and nothing that could be left out instead weighs as much; it waits for a living,
-# and a TLS handshake takes it 0.2 ms longer), and without gaps between functions (0.2 MB on amd64, where an instruction
-# may begin anywhere; assembly that asks for an alignment keeps it, and on arm64 nothing changes).
+# The agent is on every node, next to somebody's workload, and has 8.5 MB, which a test holds. It does without HTTP/2,
+# which it never speaks (0.4 MB), and without inlining of our own code, which mostly waits (0.16 MB).
 # Its version is between two marks, so that it can be read from the file: nobody runs a program to ask what it is.
-GOFLAGS_AGENT = -trimpath -buildvcs=false -tags nethttpomithttp2 -gcflags=all=-l -ldflags "$(LDFLAGS) -X main.version=[[gpuaas-agent=$(VERSION)]] -funcalign=1"
+GOFLAGS_AGENT = -trimpath -buildvcs=false -tags nethttpomithttp2 -gcflags=github.com/gpuaas/gpuaasctl/...=-l -ldflags "$(LDFLAGS) -X main.version=[[gpuaas-agent=$(VERSION)]]"
 AGENT         = ./cmd/gpuaas-agent
 
 # What breaks a node for a drill is pushed over SSH for every drill, and has 5 MB. Without inlining: it mostly waits.
 GOFLAGS_FAULT = -trimpath -buildvcs=false -gcflags=all=-l -ldflags "$(LDFLAGS)"
 FAULT         = ./cmd/gpuaas-fault
-BINARIES      = ./cmd/gpuaasctl ./cmd/gpuaas-platform
+# What gpuaasctl runs beside itself on every system, and what the lab runs.
+TOOLS    = ./cmd/gpuaasctl ./cmd/gpuaas-gpu-policy
+BINARIES = $(TOOLS) ./cmd/gpuaas-platform
+
+# What asks NVIDIA's driver, on nodes with GPUs, in a process of its own. It calls the driver's library through cgo, so it
+# needs a C compiler; built without one it writes that it cannot ask. The binding calls what NVIDIA calls deprecated.
+PROBE          = ./cmd/gpuaas-gpu-probe
+PROBE_CGO     := $(if $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null),1,0)
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
 # The agent that reports a terminal's success before it has one: a build of its own, for drills.
 OLD_TERMINAL = -tags oldterminal -run TestOldTerminal ./agent
+
+# One way to compile for all that is built and tested, here and in a bare tree: what one compiles the others find in
+# Go's cache. Programs are built without cgo, so tests are too; the race detector alone needs it.
+export CGO_ENABLED ?= 0
+# What a CI job sets would change what the programs under test print.
+unexport GITHUB_ACTIONS GITHUB_STEP_SUMMARY COLUMNS CLICOLOR_FORCE FORCE_COLOR
+export GOFLAGS := -trimpath $(GOFLAGS)
 
 # Ends a package that hangs. The slowest takes two minutes, and five times as long on a machine with other work.
 PATIENCE = -timeout 40m
@@ -38,46 +57,66 @@ TESTFLAGS ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# The race detector needs cgo, so a C compiler; without one the same tests run without it.
+# The race detector needs cgo, so a C compiler. It makes a test five times as slow and finds races in code, not in rows of
+# a table: -short leaves rows out, and no test.
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: build drill-agent dist test test-fast test-lab test-bare test-bare-lab bare demo drills crash-matrix lint golden schema picture bench bench-quick clean help
+.PHONY: build drill-agent dist test test-fast needs test-plain test-mutants test-race test-lab test-bare test-bare-lab bare test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
 
-build: ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform
+build: ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform, bin/gpuaas-gpu-probe, bin/gpuaas-gpu-policy
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o bin/ $(BINARIES)
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_AGENT) -o bin/ $(AGENT)
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_FAULT) -o bin/ $(FAULT)
+	@test $(PROBE_CGO) = 1 || echo "note: no C compiler, so gpuaas-gpu-probe is built without NVML"
+	CGO_ENABLED=$(PROBE_CGO) $(GO) build $(GOFLAGS_BUILD) -o bin/ $(PROBE)
 
-drill-agent: ## bin/gpuaas-agent-oldterminal: the agent of before, which the drill terminal-open-without-stream runs
+drill-agent: ## bin/gpuaas-agent-oldterminal: an older agent, which the drill terminal-open-without-stream runs
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_AGENT) -tags "nethttpomithttp2 oldterminal" -o bin/gpuaas-agent-oldterminal $(AGENT)
 
-dist: ## dist/OS-ARCH/: the tool for Linux and macOS, the rest for Linux
+dist: ## dist/OS-ARCH/: the tool and its policy program for Linux and macOS, the rest for Linux
 	@set -e; for os in linux darwin; do for arch in amd64 arm64; do \
-		mkdir -p dist/$$os-$$arch; what="./cmd/gpuaasctl"; \
+		mkdir -p dist/$$os-$$arch; what="$(TOOLS)"; \
 		if [ $$os = linux ]; then what="$(BINARIES)"; fi; \
 		echo "dist/$$os-$$arch"; \
 		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_BUILD) -o dist/$$os-$$arch/ $$what; \
 		if [ $$os = linux ]; then CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_AGENT) -o dist/$$os-$$arch/ $(AGENT); \
-			CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_FAULT) -o dist/$$os-$$arch/ $(FAULT); fi; \
+			CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_FAULT) -o dist/$$os-$$arch/ $(FAULT); \
+			cgo=0; if [ $$os-$$arch = $$($(GO) env GOOS)-$$($(GO) env GOARCH) ]; then cgo=$(PROBE_CGO); fi; \
+			CGO_ENABLED=$$cgo GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_BUILD) -o dist/$$os-$$arch/ $(PROBE); fi; \
 	done; done
 
 test: test-fast test-lab ## the fast suite, then on root the lab suite
 
-test-fast: ## everything that needs no lab; as root it installs the packages that the tests run
+test-fast: test-plain test-mutants test-race ## all that needs no lab; as root it installs the packages that tests run
+
+needs: ## install, as root on Debian or Ubuntu, the packages that the lab and the tests run
 	@$(GO) run ./internal/testneeds fast
-ifneq ($(CC_FOUND),)
-	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(PATIENCE) $(PACKAGES)
-	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(OLD_TERMINAL)
-	$(GO) test $(TESTFLAGS) $(MUTANTS)
-else
-	@echo "note: no C compiler, so without the race detector"
+	@$(GO) run ./internal/testneeds lab
+
+test-plain: ## all that needs no lab, over every row of every table
+	@$(GO) run ./internal/testneeds fast
 	$(GO) test $(TESTFLAGS) $(PATIENCE) $(PACKAGES)
 	$(GO) test $(TESTFLAGS) $(OLD_TERMINAL)
+
+test-mutants: ## that the tests of drills find mistakes
+	@$(GO) run ./internal/testneeds fast
 	$(GO) test $(TESTFLAGS) $(MUTANTS)
+
+# go vet has seen the sources in the other runs.
+test-race: ## a sample of the rows with the race detector
+	@$(GO) run ./internal/testneeds fast
+ifneq ($(CC_FOUND),)
+	CGO_ENABLED=1 $(GO) test -race -short -vet=off $(TESTFLAGS) $(PATIENCE) $(PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -short -vet=off $(TESTFLAGS) $(OLD_TERMINAL)
+else
+	@echo "note: no C compiler, so no run with the race detector"
 endif
+
+# The lab suite's lab has four nodes, and tests break up to three of them at once: most of the time a test waits.
+LAB_NODES ?= 3
 
 test-lab: ## walks, faults and drills on real machines
 ifneq ($(shell id -u),0)
@@ -91,7 +130,8 @@ else
 		echo "note: the lab that is up is taken down for the tests, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
 	GPUAASCTL_CRASH_SEED=$${GPUAASCTL_CRASH_SEED:-$$(date -u +%y%j%H)}; export GPUAASCTL_CRASH_SEED; \
 	echo "crash matrix: the sample of GPUAASCTL_CRASH_SEED=$$GPUAASCTL_CRASH_SEED"; \
-	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -timeout 40m ./lab/... ./e2e ./chaos/node; code=$$?; \
+	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -parallel $(LAB_NODES) -timeout 40m \
+		./lab ./e2e ./chaos/node; code=$$?; \
 	if bin/gpuaasctl lab status >/dev/null 2>&1; then bin/gpuaasctl lab down; fi; \
 	if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
 endif
@@ -111,6 +151,14 @@ else ifneq ($(shell uname -s),Linux)
 else
 	$(GO) run ./internal/baretest $(ARGS)
 endif
+
+# What finds barriers in a page. It is downloaded for the run, and no part of any program.
+AXE ?= axe-core@4.14.1
+
+test-html: ## pages of walks in Chromium, checked by axe-core, which npm installs into a temporary folder
+	@$(GO) run ./internal/testneeds html
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && npm install --silent --no-audit --no-fund --prefix "$$dir" $(AXE) && \
+		GPUAASCTL_AXE="$$dir/node_modules/axe-core/axe.min.js" $(GO) test -count=1 -v -run 'TestPages' ./golden
 
 demo: build ## a lab of real machines, and one walk over it
 	bin/gpuaasctl lab up
@@ -140,13 +188,16 @@ lint: ## gofmt, go vet, and golangci-lint where it is installed, else staticchec
 	@if command -v golangci-lint >/dev/null; then echo golangci-lint run; golangci-lint run; \
 	else echo $(GO) run $(STATICCHECK) ./...; $(GO) run $(STATICCHECK) ./...; fi
 
-golden: ## write every golden file anew; look at the difference before you commit it
+golden: ## write every golden file again; look at the difference before you commit it
 	GPUAASCTL_UPDATE_GOLDEN=1 $(GO) test -count=1 ./...
 
-schema: ## diag/schema/*.json and chaos/schema/*.json from the Go types
-	$(GO) generate ./diag/schema ./chaos/schema
+schema: ## diag/schema/*.json, chaos/schema/*.json and gpu/policy/schema/*.json from the Go types
+	$(GO) generate ./diag/schema ./chaos/schema ./gpu/policy/schema
 
-picture: ## docs/table.svg, docs/hops.md, docs/drills.md and the made parts of README.md and docs/contract.md
+catalogue: ## the Go tables of diag/catalogue/*.yaml
+	$(GO) generate ./diag
+
+picture: ## docs/table.svg, docs/demo.svg, docs/hops.md, docs/drills.md and the made parts of README.md and of other pages
 	$(GO) run ./internal/docgen
 
 bench: ## one table of ratios
@@ -157,7 +208,7 @@ bench-quick: ## the same in under two minutes
 	@$(GO) run ./internal/testneeds bench
 	$(GO) run ./bench -quick
 
-clean: ## take away what was built
+clean: ## remove what was built
 	rm -rf bin dist
 
 help: ## this list

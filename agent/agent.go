@@ -6,6 +6,8 @@
 //
 // It holds no chaos code and gives no verdicts about the node; the preflight does that. Its caller is
 // cmd/gpuaas-agent.
+//
+// More than 25 files: each type of task has its own, and so has each thing that a decision is made of.
 package agent
 
 import (
@@ -20,10 +22,12 @@ import (
 // Decision is what the agent is about to do about something that went wrong, or about itself. It is recorded before
 // it takes effect, so that the last one written explains why the agent did nothing more.
 type Decision struct {
-	Reason      diag.RecordReason
-	About       string // heartbeat | task_wait | task_result | task | identity | agent
-	What        string // start | enroll | enrolled | renew | retry | suppress | fall_back | quarantine | release | refuse | drop | report | stop
-	Attempt     int    // of this reason in this loop, from 1; 0 where nothing is retried
+	Reason diag.RecordReason
+	About  string // heartbeat | task_wait | task_result | task | identity | agent
+	// start | enroll | enrolled | renew | retry | suppress | fall_back | quarantine | release | refuse | drop | report |
+	// stop
+	What        string
+	Attempt     int // of this reason in this loop, from 1; 0 where nothing is retried
 	Delay       time.Duration
 	Ceiling     time.Duration // the delay was drawn below this
 	Failure     diag.Failure
@@ -88,11 +92,11 @@ type Outcome struct {
 	RetryAfter  time.Duration // what the far side asked for, 0 when it did not
 	Final       bool          // the platform itself refused this very request: asking again cannot help
 	Correlation string
-	Slow        bool // asking for it is dear: not at the pace of what heals by itself
+	Slow        bool // asking for it is dear: not at the pace of what recovers by itself
 
 	Sent  bool          // the request was written: the far side may have acted on it, whatever came back
 	Asked bool          // the listener asked for this node's certificate
-	Dated bool          // an answer came that said its time
+	Dated bool          // an answer came with the platform's time
 	Skew  time.Duration // the far side's clock minus this one, by that answer
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestASecondAgentWaits: it does nothing at all until the first has ended, and says for whom it waits.
+// TestASecondAgentWaits: it does nothing at all until the first has ended, and names the process that it waits for.
 func TestASecondAgentWaits(t *testing.T) {
 	log := &logBuffer{}
 	cfg := Config{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(log, nil))}
@@ -31,7 +31,7 @@ func TestASecondAgentWaits(t *testing.T) {
 	release()
 }
 
-// TestAloneWhereNothingCanBeWritten: the node has an agent all the same, and nobody's link is followed.
+// TestAloneWhereNothingCanBeWritten: the node has an agent all the same, and no link is followed.
 func TestAloneWhereNothingCanBeWritten(t *testing.T) {
 	cfg := Config{Dir: t.TempDir()}
 	victim := filepath.Join(cfg.Dir, "victim")

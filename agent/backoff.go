@@ -1,27 +1,33 @@
 package agent
 
 import (
+	"context"
+	"errors"
+	"io/fs"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// retryPolicy says how soon to try again. The cap counts in heartbeat intervals, so that an environment that wants to
+// retryPolicy is how soon to try again. The cap counts in heartbeat intervals, so that an environment that wants to
 // notice things sooner also recovers sooner.
 type retryPolicy struct {
 	base         time.Duration
 	capIntervals int
 }
 
-// defaultRetry is for what heals by itself: the network, an API that restarts.
+// defaultRetry is for what recovers by itself: the network, an API that restarts.
 var defaultRetry = retryPolicy{base: 500 * time.Millisecond, capIntervals: 2}
 
-// slowRetry is for enrollments: each attempt is written down twice, and a platform that was away for a day is not met by
-// all of its nodes at once.
+// slowRetry is for enrollments: each attempt is written down twice, and a platform that was away for a day is not met
+// by all of its nodes at once.
 var slowRetry = retryPolicy{base: 5 * time.Second, capIntervals: 20}
 
-// retryPolicies are the reasons that somebody has to repair, or that asking harder makes worse.
+// retryPolicies are the reasons that an operator has to repair, or that asking harder makes worse.
 var retryPolicies = map[diag.RecordReason]retryPolicy{
 	diag.RecServerTLSUntrusted:        {2 * time.Second, 4},
 	diag.RecEndpointProfileDrift:      {5 * time.Second, 8},
@@ -67,7 +73,8 @@ func (b Backoff) Succeeded(at, stable time.Duration) Backoff {
 
 // Failed notes a failure. The ceiling never falls from one attempt of a reason to its next; the delay is drawn below
 // it by roll in [0,1) (full jitter, with a tenth as floor), and never below what the far side asked for.
-func (b Backoff) Failed(o Outcome, interval time.Duration, roll float64) (next Backoff, attempt int, delay, ceiling time.Duration) {
+func (b Backoff) Failed(o Outcome, interval time.Duration,
+	roll float64) (next Backoff, attempt int, delay, ceiling time.Duration) {
 	b.Good = false
 	b.Attempts = maps.Clone(b.Attempts)
 	if b.Attempts == nil {
@@ -92,3 +99,61 @@ func (b Backoff) Failed(o Outcome, interval time.Duration, roll float64) (next B
 	delay = floor + time.Duration(roll*float64(ceiling-floor))
 	return b, attempt, delay + min(max(o.RetryAfter, 0), maxRetryAfter), ceiling
 }
+
+// failureWord names why an exchange brought no answer. A file that is missing is a credential: nothing was sent then.
+func failureWord(ctx context.Context, err error) diag.Failure {
+	if errors.Is(err, fs.ErrNotExist) {
+		return diag.FileMissing
+	}
+	return probe.ClassifyExchange(ctx, err)
+}
+
+// denials gives the record's reason of each typed denial.
+var denials = map[string]diag.RecordReason{
+	wire.DenyExpired:         diag.RecCertExpired,
+	wire.DenyNotNodeBound:    diag.RecIdentityRejected,
+	wire.DenyRevoked:         diag.RecIdentityRevoked,
+	wire.DenyFenced:          diag.RecIdentityRevoked,
+	wire.DenyRetired:         diag.RecIdentityRevoked,
+	wire.DenyCloned:          diag.RecClonedIdentity,
+	wire.DenyProfileMismatch: diag.RecEndpointProfileDrift,
+	wire.DenyTokenExpired:    diag.RecRecoveryTokenExpired,
+	wire.DenyTokenConsumed:   diag.RecRecoveryEnrollmentBlocked,
+}
+
+// reasonFor gives the record's reason of an exchange that failed. fallback is the loop's own reason, for answers
+// that give no cause; asked says whether the listener ever asked for this node's certificate.
+func reasonFor(o Outcome, asked bool, local func(time.Time) diag.RecordReason, now time.Time,
+	fallback diag.RecordReason) diag.RecordReason {
+	switch w := o.Failure; {
+	case strings.HasPrefix(string(w), "dns_"):
+		return diag.RecDNSFailed
+	case w == diag.TLSUnknownCA, w == diag.TLSExpired, w == diag.TLSNotYetValid, w == diag.TLSNameMismatch:
+		return diag.RecServerTLSUntrusted
+	case w == diag.HTTPRateLimited:
+		return diag.RecEdgeRateLimited
+	case w == diag.MTLSNotRequested:
+		return diag.RecEndpointProfileDrift
+	case strings.HasPrefix(string(w), "mtls_"):
+		if r := local(now); r != "" { // the refusal gives no cause; the certificate itself may
+			return r
+		}
+		return diag.RecIdentityRejected
+	case o.Status == 401 || o.Status == 403:
+		if r, ok := denials[o.Code]; ok && (asked || o.Code == wire.DenyTokenExpired || o.Code == wire.DenyTokenConsumed) {
+			return r
+		}
+		if o.Code == "" { // from an unknown source: a refusal by something in between
+			return fallback
+		}
+		return diag.RecIdentityRejected
+	case o.Status != 0:
+		return fallback
+	case w == diag.FileMissing:
+		return diag.RecServerTLSUntrusted // the trust bundle; a missing certificate is found before anything is asked
+	}
+	return diag.RecAPIUnreachable
+}
+
+// scrubbed is err in its own words, without URLs' queries and without what looks like a secret.
+func scrubbed(err error) string { return probe.Scrub(err.Error()) }

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,20 +10,21 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/agent/disk"
 	"github.com/gpuaas/gpuaasctl/agent/outbox"
 	"github.com/gpuaas/gpuaasctl/agent/update"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// KeyLauncher tells a committed build which installed program has started it; without it a process is that program.
+// KeyLauncher names the installed program that has started a committed build; without it a process is that program.
 const KeyLauncher = "GPUAAS_AGENT_LAUNCHER"
 
 // Boot is what a process found when it started: which build it is, the journal that made it so, and the events that
@@ -50,12 +53,12 @@ type Boot struct {
 	heard     atomic.Bool       // a heartbeat of this process was answered
 }
 
-// OpenBoot reads the journal and the outbox in the state folder and decides which build is to run. It returns in the process that
-// is to be the agent: where that is another build, it has replaced this process by it. It never fails for want of a
-// disk: the installed program runs, and says what it could not keep.
+// OpenBoot reads the journal and the outbox in the state folder and decides which build is to run. It returns in the
+// process that is to be the agent: where that is another build, it has replaced this process by it. It never fails for
+// want of a disk: the installed program runs, and reports what it could not keep.
 func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
 	cfg = cfg.withDefaults()
-	d := disk.Dir(filepath.Join(cfg.StateDir, "agent"))
+	d := durable.Dir{Root: filepath.Join(cfg.StateDir, "agent")}
 	b := openBoot(d, cfg.Log, cfg.Recorder)
 	b.envFile, b.envSeen = cfg.EnvFile, stamp(cfg.EnvFile)
 	var err error
@@ -78,7 +81,7 @@ func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
 }
 
 // openBoot reads what lies on the disk.
-func openBoot(d disk.Disk, log *slog.Logger, recorder Recorder) *Boot {
+func openBoot(d durable.Dir, log *slog.Logger, recorder Recorder) *Boot {
 	b := &Boot{packages: update.Packages{Disk: d}, log: log, recorder: recorder, env: map[string]string{},
 		boot: firstLine("/proc/sys/kernel/random/boot_id"), exec: syscall.Exec}
 	var err error
@@ -111,9 +114,9 @@ func (b *Boot) launch(self wire.Build, keys wire.Verifiers) {
 			b.degraded("the update journal", err)
 		}
 		if b.Hold = start.Hold; b.Hold != "" {
-			b.log.Warn("no work is taken until this node is bootstrapped anew", "why", b.Hold)
+			b.log.Warn("no work is taken until this node is bootstrapped again", "why", b.Hold)
 		}
-		if start.Package || start.Trial && err != nil { // what cannot be counted must not be tried
+		if start.Package || (start.Trial && err != nil) { // what cannot be counted must not be tried
 			return
 		}
 		b.starting(start.Build)
@@ -139,15 +142,15 @@ func (b *Boot) Again() error {
 	return fmt.Errorf("start the agent again: %w", err) // the unit's Restart= does it, then
 }
 
-// Restarting says why the process ends only to start again, "" when it does not.
+// Restarting is why the process ends only to start again, "" when it does not.
 func (b *Boot) Restarting() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.restart
 }
 
-// environ is this process's environment with set, what an update changed in the environment file, and the token as it is
-// by now: the next process takes what it is given for what lies there. "" takes away.
+// environ is this process's environment with set, what an update changed in the environment file, and the token as it
+// is by now: the next process takes what it is given for what lies there. "" removes it.
 func (b *Boot) environ(set map[string]string) []string {
 	b.mu.Lock()
 	maps.Copy(set, b.env)
@@ -176,14 +179,15 @@ func (b *Boot) tell(n update.Note) error {
 	if b.out.Has(n.Key) {
 		return nil
 	}
-	errRecord := b.recorder.Record(Decision{Reason: n.Reason, About: "update", What: n.Decision, Detail: n.Text, TaskID: n.TaskID,
-		Correlation: n.Correlation, Facts: n.Facts})
-	detail, err := json.Marshal(wire.UpdateEvent{Key: n.Key, Decision: n.Decision, Text: n.Text, Rollout: n.Rollout, Facts: n.Facts})
+	errRecord := b.recorder.Record(Decision{Reason: n.Reason, About: "update", What: n.Decision, Detail: n.Text,
+		TaskID: n.TaskID, Correlation: n.Correlation, Facts: n.Facts})
+	detail, err := json.Marshal(wire.UpdateEvent{Key: n.Key, Decision: n.Decision, Text: n.Text, Rollout: n.Rollout,
+		Facts: n.Facts})
 	if err != nil {
 		return err
 	}
 	errEvent := b.out.Add(wire.Event{At: n.At, Kind: n.Kind, CorrelationID: n.Correlation, Detail: detail})
-	if errEvent != nil && errRecord != nil { // one witness is enough to go on
+	if errEvent != nil && errRecord != nil { // one source of evidence is enough to go on
 		return errors.Join(errRecord, errEvent)
 	}
 	if err := errors.Join(errRecord, errEvent); err != nil {
@@ -192,17 +196,51 @@ func (b *Boot) tell(n update.Note) error {
 	return nil
 }
 
-// degraded says what could not be kept.
+// degraded reports what could not be kept.
 func (b *Boot) degraded(what string, err error) {
-	if err := b.recorder.Record(Decision{Reason: diag.RecRecordDegraded, About: "boot", What: "report", Detail: what + ": " + scrubbed(err)}); err != nil {
+	if err := b.recorder.Record(Decision{Reason: diag.RecRecordDegraded, About: "boot", What: "report",
+		Detail: what + ": " + scrubbed(err)}); err != nil {
 		b.log.Error("a decision could not be recorded", "error", err)
 	}
 }
 
-// starting is the last that this process says of itself.
+// starting is the last that this process reports of itself.
 func (b *Boot) starting(build wire.Build) {
-	if err := b.recorder.Record(Decision{Reason: diag.RecBootRecovery, About: "boot", What: "start another build", Detail: build.Version,
-		Facts: map[string]string{"sha256": build.SHA256}}); err != nil {
+	if err := b.recorder.Record(Decision{Reason: diag.RecBootRecovery, About: "boot", What: "start another build",
+		Detail: build.Version, Facts: map[string]string{"sha256": build.SHA256}}); err != nil {
 		b.log.Error("a decision could not be recorded", "error", err)
 	}
+}
+
+// fileAlone is held by the one agent of a node; its text is that process's id.
+const fileAlone = "agent.lock"
+
+// Alone waits until this process is the only agent of its node, or until ctx is done, whose error it returns. Budget,
+// journal and record have one writer: a second agent would enroll beside them, and one that hangs may still write.
+// Where no lock can be kept nothing is waited for: a node whose disk takes nothing has an agent all the same.
+func Alone(ctx context.Context, cfg Config) (release func(), err error) {
+	cfg = cfg.withDefaults()
+	dir := cmp.Or(cfg.MirrorDir, cfg.StateDir)
+	_ = os.MkdirAll(dir, 0o755) // the next gives the reason
+	f, err := os.OpenFile(filepath.Join(dir, fileAlone), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		cfg.Log.Warn("whether another agent runs is not known", "error", scrubbed(err))
+		return func() {}, nil
+	}
+	said := false
+	for syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK {
+		if !said {
+			said = true
+			cfg.Log.Warn("another agent runs on this node; waiting for its end", "pid", firstLine(f.Name()))
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0) // only returned to a caller that waits
+	}
+	return func() { _ = f.Close() }, nil
 }

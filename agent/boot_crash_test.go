@@ -19,13 +19,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/agent/disk"
-	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
 	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// model is a platform: what node and platform say to each other is package wire's, and what it does is what the
+// model is a platform: what node and platform exchange is package wire's, and what it does is what the
 // reference platform does, on maps.
 type model struct {
 	events   map[uint64]wire.Event
@@ -34,12 +34,13 @@ type model struct {
 	running  wire.Build
 	task     *wire.Task // to be handed out
 	finished bool
-	lost     int // events that the node said it had no more
+	lost     int // events that the node reported as lost
 }
 
 // newModel is a platform on which an operator has ordered the task.
 func newModel(task *wire.Task) *model {
-	return &model{events: map[uint64]wire.Event{}, task: task, rollout: &wire.Rollout{ID: task.ID, State: wire.RolloutPending, Target: crashTarget}}
+	return &model{events: map[uint64]wire.Event{}, task: task,
+		rollout: &wire.Rollout{ID: task.ID, State: wire.RolloutPending, Target: crashTarget}}
 }
 
 func (m *model) said(r wire.Rollout) {
@@ -85,8 +86,8 @@ func (m *model) post(batch []wire.Event) uint64 {
 	return m.mark
 }
 
-// told gives how often each step of a rollout was told, by its decision, and by its key.
-func (m *model) told() (decisions, byKey map[string]int) {
+// reported gives how often each step of a rollout was reported, by its decision, and by its key.
+func (m *model) reported() (decisions, byKey map[string]int) {
 	decisions, byKey = map[string]int{}, map[string]int{}
 	for _, e := range m.events {
 		var u wire.UpdateEvent
@@ -102,7 +103,8 @@ func (m *model) told() (decisions, byKey map[string]int) {
 // node is a machine on which the agent is killed and started again.
 type node struct {
 	t        testing.TB
-	disk     *disktest.Disk
+	disk     durable.Dir
+	killer   *durabletest.Killer
 	platform *model
 	keys     wire.Verifiers
 	env      string
@@ -131,24 +133,26 @@ func hexOf(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString
 // elfProgram is the beginning of a program for this machine.
 func elfProgram() []byte {
 	machine := map[string]byte{"amd64": 62, "arm64": 183}[goruntime.GOARCH]
-	return append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00"+string([]byte{machine})+"\x00"), bytes.Repeat([]byte("agent"), 100)...)
+	return append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00"+string([]byte{machine})+"\x00"),
+		bytes.Repeat([]byte("agent"), 100)...)
 }
 
 func crashTask() *wire.Task {
-	payload, _ := json.Marshal(wire.SelfUpdatePayload{Version: crashTarget.Version, SHA256: crashTarget.SHA256, Verifiers: ""})
+	payload, _ := json.Marshal(wire.SelfUpdatePayload{Version: crashTarget.Version, SHA256: crashTarget.SHA256,
+		Verifiers: ""})
 	t := &wire.Task{ID: "task-1", NodeID: "n1", Type: wire.TaskSelfUpdate, Payload: payload, CorrelationID: "corr-1",
 		QueuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
 	t.Sign("k", crashKey)
 	return t
 }
 
-// life runs one process until it dies, becomes another one, or has nothing more to do; idle says the last.
+// life runs one process until it dies, becomes another one, or has nothing more to do; idle means the last.
 func (n *node) life(self wire.Build, launched bool) (idle bool, next *startedAs, killed string) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
-		case disktest.Killed:
-			killed = p.Write
+		case durabletest.Killed:
+			killed = p.Change
 		case startedAs:
 			next = &p
 		default:
@@ -176,7 +180,7 @@ func (n *node) life(self wire.Build, launched bool) (idle bool, next *startedAs,
 	return n.work(b), nil, ""
 }
 
-func delivered(m *model, decision string) bool { d, _ := m.told(); return d[decision] > 0 }
+func delivered(m *model, decision string) bool { d, _ := m.reported(); return d[decision] > 0 }
 
 // work is a process's life after its start: the handshake, what a crash cut off, the task, the soak.
 func (n *node) work(b *Boot) bool {
@@ -254,12 +258,13 @@ func (n *node) live(onKill func(killed string)) {
 	n.t.Fatal("the machine does not come to rest")
 }
 
-func newNode(t testing.TB, d *disktest.Disk, dir string) *node {
-	return &node{t: t, disk: d, platform: newModel(crashTask()), keys: crashKeys, env: filepath.Join(dir, "agent.env"), boot: "boot-1"}
+func newNode(t testing.TB, d durable.Dir, k *durabletest.Killer, dir string) *node {
+	return &node{t: t, disk: d, killer: k, platform: newModel(crashTask()), keys: crashKeys,
+		env: filepath.Join(dir, "agent.env"), boot: "boot-1"}
 }
 
 // phase is which of the five cases a machine is in.
-func phase(d disk.Disk) string {
+func phase(d durable.Dir) string {
 	var j update.Journal
 	text, err := d.Read("update.json")
 	switch {
@@ -278,7 +283,7 @@ func phase(d disk.Disk) string {
 // fates are what happens to the platform at the crash.
 var fates = map[string]func(*node){
 	"intact": func(*node) {},
-	"lost": func(n *node) { // a new database: the task is still in somebody's hands, who orders it again
+	"lost": func(n *node) { // a new database: the task's sender still has it, and orders it again
 		n.platform = newModel(n.platform.task)
 	},
 	"ahead": func(n *node) { // it has more of this node than this node's disk: that was restored
@@ -301,29 +306,33 @@ func (n *node) check(cell string) {
 		fail("journal: %v", err)
 		return
 	}
-	if slices.Contains(n.disk.Files(), "update.json.damaged") {
+	if names, err := n.disk.List("."); err != nil || slices.Contains(names, "update.json.damaged") {
 		fail("the journal was damaged")
 	}
 	r := j.Journal().Rollout
-	if r == nil || r.State != wire.RolloutConverged || j.Journal().Committed() != crashTarget || n.launched != crashTarget {
+	if r == nil || r.State != wire.RolloutConverged || j.Journal().Committed() != crashTarget ||
+		n.launched != crashTarget {
 		fail("it ends with rollout %+v, build %s runs", r, n.launched.Version)
 		return
 	}
-	if n.platform.rollout == nil || n.platform.rollout.State != wire.RolloutConverged || n.platform.running != crashTarget {
+	if n.platform.rollout == nil || n.platform.rollout.State != wire.RolloutConverged ||
+		n.platform.running != crashTarget {
 		fail("the platform believes %+v", n.platform.rollout)
 	}
-	decisions, byKey := n.platform.told()
+	decisions, byKey := n.platform.reported()
 	for _, d := range []string{"accept", "update", "activate", "commit", "converge"} {
 		if decisions[d] != 1 {
-			fail("the platform was told %d times of %q: %v", decisions[d], d, decisions)
+			fail("the platform got %d reports of %q: %v", decisions[d], d, decisions)
 		}
-		if !slices.ContainsFunc(n.records, func(got Decision) bool { return got.What == d && got.Facts["package_sha256"] == crashTarget.SHA256 }) {
+		if !slices.ContainsFunc(n.records, func(got Decision) bool {
+			return got.What == d && got.Facts["package_sha256"] == crashTarget.SHA256
+		}) {
 			fail("the record lacks %q", d)
 		}
 	}
 	for key, times := range byKey {
-		if times > 2 { // a crash between a delivery and its receipt may tell a step again under another number
-			fail("step %s was told %d times", key, times)
+		if times > 2 { // a crash between a delivery and its receipt may report a step again under another number
+			fail("step %s was reported %d times", key, times)
 		}
 	}
 	if n.platform.lost != 0 {
@@ -331,40 +340,41 @@ func (n *node) check(cell string) {
 	}
 }
 
-// TestKilledAtEveryWrite kills the agent before, within and after every write that it makes from its first start until
-// an update has converged, with a platform that is intact, has lost everything, or is ahead of the node; then once more
-// at each of the writes that follow.
+// TestKilledAtEveryWrite kills the agent ahead of every change of its disk, and in the middle of every write, from its
+// first start until an update has converged, with a platform that is intact, has lost everything, or is ahead of the
+// node; then once more at one of the changes that follow.
 func TestKilledAtEveryWrite(t *testing.T) {
-	whole := newNode(t, disktest.New(), t.TempDir())
+	fresh := func() *node {
+		d, k := durabletest.NewDir()
+		return newNode(t, d, k, t.TempDir())
+	}
+	whole := fresh()
 	whole.live(func(string) { t.Fatal("killed") })
 	whole.check("undisturbed")
-	writes := whole.disk.Writes
+	changes := whole.killer.Changes
 	cells := map[string]int{}
 	for fate, strike := range fates {
-		for at := 1; at <= writes; at++ {
-			for _, how := range disktest.Cuts {
-				again := []int{0, 1, 2, 3, 5, 8}
-				for _, second := range again {
-					n := newNode(t, disktest.New(), t.TempDir())
-					n.disk.At, n.disk.How = at, how
-					struck := false
-					n.live(func(string) {
-						if n.disk.At = 0; struck {
-							return
-						}
-						struck = true
-						cells[phase(n.disk)+", platform "+fate]++
-						strike(n)
-						if second > 0 {
-							n.disk.At = n.disk.Writes + second
-						}
-					})
-					if struck {
-						n.check(fmt.Sprintf("platform %s, killed %s write %d of %d, then %d writes later", fate, how, at, writes, second))
-					}
-					if t.Failed() {
+		for at := 1; at <= changes; at++ {
+			for _, second := range []int{0, 1, 3, 7, 15} {
+				n := fresh()
+				n.killer.At = at
+				struck := ""
+				n.live(func(change string) {
+					if n.killer.At = 0; struck != "" {
 						return
 					}
+					struck = change
+					cells[phase(n.disk)+", platform "+fate]++
+					strike(n)
+					if second > 0 {
+						n.killer.At = n.killer.Changes + second
+					}
+				})
+				if struck != "" {
+					n.check(fmt.Sprintf("platform %s, killed at %s of %d, then %d changes later", fate, struck, changes, second))
+				}
+				if t.Failed() {
+					return
 				}
 			}
 		}
@@ -374,7 +384,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 		t.Logf("%-32s %5d cells", c, cells[c])
 		total += cells[c]
 	}
-	t.Logf("%d writes from the first start to the converged update, %d cells", writes, total)
+	t.Logf("%d changes from the first start to the converged update, %d cells", changes, total)
 	for _, c := range []string{"1 fresh", "2 before activate", "3 in activate", "4 in soak", "5 after converge"} {
 		for fate := range fates {
 			if cells[c+", platform "+fate] == 0 {
@@ -386,16 +396,13 @@ func TestKilledAtEveryWrite(t *testing.T) {
 
 // TestKilledOnARealDisk does the same on files.
 func TestKilledOnARealDisk(t *testing.T) {
-	for at := 1; at <= 14; at += 3 {
-		for _, how := range disktest.Cuts {
-			dir := t.TempDir()
-			n := newNode(t, disktest.Over(disk.Dir(dir)), dir)
-			n.disk.At, n.disk.How = at, how
-			n.live(func(string) { n.disk.At = 0 })
-			n.check(fmt.Sprintf("killed %s write %d", how, at))
-			if _, err := os.Stat(filepath.Join(dir, "update.json")); err != nil {
-				t.Error(err)
-			}
+	for at := 1; at <= 148; at += 7 {
+		dir, k := t.TempDir(), &durabletest.Killer{At: at}
+		n := newNode(t, durable.Dir{FS: durable.Host{Before: k.Kill}, Root: dir}, k, dir)
+		n.live(func(string) { k.At = 0 })
+		n.check(fmt.Sprintf("killed at change %d", at))
+		if _, err := os.Stat(filepath.Join(dir, "update.json")); err != nil {
+			t.Error(err)
 		}
 	}
 }

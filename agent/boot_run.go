@@ -18,10 +18,10 @@ import (
 // eventTimeout bounds one batch of events: some ten KiB, stored durably before the answer.
 const eventTimeout = 10 * time.Second
 
-// word is what the platform's answer to a heartbeat says beside "received".
+// word is what the platform's answer to a heartbeat carries beside "received".
 type word struct {
 	wire.HeartbeatResponse
-	replayFrom uint64 // of X-GPUaaS-Replay-From; 0: it did not say
+	replayFrom uint64 // of X-GPUaaS-Replay-From; 0: not in the answer
 }
 
 // bootReport goes with a heartbeat until one was answered, and while an update is under way.
@@ -39,7 +39,7 @@ func (r *runtime) bootReport() *wire.BootReport {
 }
 
 // answered takes the platform's word. The gate opens only after it, so workers never start on a journal that is behind.
-// A platform that cannot be reached says nothing, and nothing follows from that.
+// From a platform that cannot be reached nothing follows.
 func (r *runtime) answered(o Outcome, w word) {
 	b := r.cfg.Boot
 	if b == nil || r.work.Err() != nil {
@@ -56,7 +56,7 @@ func (r *runtime) answered(o Outcome, w word) {
 	r.wg.Go(func() { r.sendEvents(r.work) })
 }
 
-// hear takes the platform's word on events and builds.
+// hear takes the platform's answer on events and builds.
 func (b *Boot) hear(w word) update.Journal {
 	if err := b.out.Replay(w.replayFrom); err != nil {
 		b.degraded("the outbox", err)
@@ -75,7 +75,7 @@ func (b *Boot) hear(w word) update.Journal {
 	})
 }
 
-// resume goes on with what a crash cut off before the target was started, and takes away builds that nobody needs.
+// resume goes on with what a crash cut off before the target was started, and removes builds that are not needed.
 func (r *runtime) resume() {
 	b := r.cfg.Boot
 	j := b.keeper.Journal()
@@ -83,7 +83,7 @@ func (r *runtime) resume() {
 		b.degraded("old builds stay", err)
 	}
 	ro := j.Active()
-	if ro == nil || ro.State != wire.RolloutPending && ro.State != wire.RolloutVerified {
+	if ro == nil || (ro.State != wire.RolloutPending && ro.State != wire.RolloutVerified) {
 		return
 	}
 	a, refusal := j.Accept(ro.Task, r.self(), time.Now())
@@ -104,18 +104,20 @@ func (r *runtime) resume() {
 	}
 }
 
-// observe tells the soak what became of one of its probes. What only says that the platform could not be reached counts
-// for the heartbeat alone, whose failure makes the others count for nothing.
+// observe gives the soak the outcome of one of its probes. What only shows that the platform could not be reached
+// counts for the heartbeat alone, whose failure makes the others count for nothing.
 func (r *runtime) observe(probe string, o Outcome) {
 	b := r.cfg.Boot
 	refused := o.Status >= 400 && o.Status < 500 && o.Status != http.StatusTooManyRequests
-	if b == nil || r.work.Err() != nil || !o.OK() && !refused && probe != wire.ProbeHeartbeat {
+	if b == nil || r.work.Err() != nil || (!o.OK() && !refused && probe != wire.ProbeHeartbeat) {
 		return
 	}
-	r.goBack(b.step(func(j update.Journal) update.Journal { return j.Observe(probe, o.OK(), string(o.Reason), time.Now()) }))
+	r.goBack(b.step(func(j update.Journal) update.Journal {
+		return j.Observe(probe, o.OK(), string(o.Reason), time.Now())
+	}))
 }
 
-// step takes a step of the journal, and says where it could not.
+// step takes a step of the journal, and reports where it could not.
 func (b *Boot) step(step func(update.Journal) update.Journal) update.Journal {
 	j, err := b.keeper.Do(step)
 	if err != nil {
@@ -124,14 +126,14 @@ func (b *Boot) step(step func(update.Journal) update.Journal) update.Journal {
 	return j
 }
 
-// goBack ends this process where the journal says that another build has to run.
+// goBack ends this process where the journal has it that another build has to run.
 func (r *runtime) goBack(j update.Journal) {
 	if ro := j.Active(); ro != nil && ro.Condemned != "" {
 		go r.again("going back: " + ro.Condemned) // not waited for: the loop may be what called this
 	}
 }
 
-// ended says goodbye, so that this end counts as no crash.
+// ended announces the end, so that this end counts as no crash.
 func (r *runtime) ended() {
 	b := r.cfg.Boot
 	if b == nil {
@@ -158,8 +160,9 @@ func (r *runtime) sendEvents(ctx context.Context) {
 		}
 		last = batch[0].Seq
 		var answer wire.EventsResponse
-		o := r.api.do(ctx, call{method: http.MethodPost, path: wire.PathEvents, out: &answer, timeout: eventTimeout, fallback: diag.RecAPIUnreachable,
-			in: wire.EventsRequest{NodeInstanceID: r.node.instance, Events: batch, Oldest: batch[0].Seq}})
+		o := r.api.do(ctx, call{method: http.MethodPost, path: wire.PathEvents, out: &answer, timeout: eventTimeout,
+			fallback: diag.RecAPIUnreachable,
+			in:       wire.EventsRequest{NodeInstanceID: r.node.instance, Events: batch, Oldest: batch[0].Seq}})
 		if !o.OK() {
 			b.sendAfter = time.Now().Add(o.RetryAfter)
 			return
@@ -173,11 +176,12 @@ func (r *runtime) sendEvents(ctx context.Context) {
 	}
 }
 
-// published are the decisions that the platform is told of, too: those that somebody may have to explain later. Retries
+// published are the decisions that go to the platform, too: those that an operator may have to explain later. Retries
 // are not among them; the heartbeat's counters have those.
 var published = map[diag.RecordReason]bool{
-	diag.RecRecoveryEnrolled: true, diag.RecRecoverySuppressed: true, diag.RecRecoveryEnrollmentBlocked: true, diag.RecClonedIdentity: true,
-	diag.RecIdentityRevoked: true, diag.RecCertExpired: true, diag.RecClockSkew: true, diag.RecDiskFull: true, diag.RecRecordDegraded: true,
+	diag.RecRecoveryEnrolled: true, diag.RecRecoverySuppressed: true, diag.RecRecoveryEnrollmentBlocked: true,
+	diag.RecClonedIdentity: true, diag.RecIdentityRevoked: true, diag.RecCertExpired: true, diag.RecClockSkew: true,
+	diag.RecDiskFull: true, diag.RecRecordDegraded: true,
 }
 
 // publish keeps a decision as an event. Only the first of a row of attempts is one.
@@ -188,7 +192,7 @@ func (r *runtime) publish(d Decision) {
 	e := entry(d)
 	e.NodeID, e.InstanceID, e.BootID, e.Agent = r.cfg.NodeID, r.node.instance, r.node.boot, r.cfg.Version
 	e.At = diag.At(time.Now())
-	if row, ok := update.BoundaryOf(d.Reason); ok { // whose this is, for whoever reads it without the table at hand
+	if row, ok := update.BoundaryOf(d.Reason); ok { // whose this is, for a reader without the table at hand
 		e.Facts = maps.Clone(e.Facts)
 		if e.Facts == nil {
 			e.Facts = map[string]string{}
@@ -197,19 +201,20 @@ func (r *runtime) publish(d Decision) {
 	}
 	detail, err := json.Marshal(e)
 	if err == nil {
-		err = r.cfg.Boot.out.Add(wire.Event{At: time.Now().UTC(), Kind: wire.EventDecision, CorrelationID: d.Correlation, Detail: detail})
+		err = r.cfg.Boot.out.Add(wire.Event{At: time.Now().UTC(), Kind: wire.EventDecision, CorrelationID: d.Correlation,
+			Detail: detail})
 	}
 	if err != nil {
 		r.cfg.Log.Error("a decision could not be kept for the platform", "reason", string(d.Reason), "error", scrubbed(err))
 	}
 }
 
-// header keeps what an answer says outside of its body.
+// header keeps what an answer carries in its headers.
 func (w *word) header(h http.Header) {
 	w.replayFrom, _ = strconv.ParseUint(h.Get(wire.HeaderReplayFrom), 10, 64) // absent: 0
 }
 
-// hold says why this node takes no work; nil has no reason.
+// hold is why this node takes no work; nil has no reason.
 func (b *Boot) hold() string {
 	if b == nil {
 		return ""

@@ -7,18 +7,20 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
 	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // bootOf is a node whose update is about to be started.
-func bootOf(t *testing.T, d *disktest.Disk) (*Boot, *node) {
+func bootOf(t *testing.T, d durable.Dir) (*Boot, *node) {
 	t.Helper()
-	n := newNode(t, d, t.TempDir())
+	n := newNode(t, d, nil, t.TempDir())
 	b := openBoot(d, slog.New(slog.DiscardHandler), n)
 	b.launch(crashPackage, crashKeys)
 	a, refusal := b.keeper.Journal().Accept(*crashTask(), update.Node{ID: "n1", Keys: crashKeys}, time.Now())
@@ -38,7 +40,7 @@ func bootOf(t *testing.T, d *disktest.Disk) (*Boot, *node) {
 
 // TestABuildThatCannotBeStarted: a folder mounted noexec ends the rollout at once, and the installed program goes on.
 func TestABuildThatCannotBeStarted(t *testing.T) {
-	b, n := bootOf(t, disktest.New())
+	b, n := bootOf(t, inMemory())
 	tries := 0
 	b.exec = func(string, []string, []string) error {
 		if last := n.records[len(n.records)-1]; last.What != "start another build" {
@@ -49,24 +51,25 @@ func TestABuildThatCannotBeStarted(t *testing.T) {
 	}
 	b.launch(crashPackage, crashKeys)
 	r := b.keeper.Journal().Rollout
-	if tries != 1 || b.Running != crashPackage || r.State != wire.RolloutReverted || !strings.Contains(r.Result, "cannot be started") {
+	if tries != 1 || b.Running != crashPackage || r.State != wire.RolloutReverted ||
+		!strings.Contains(r.Result, "cannot be started") {
 		t.Errorf("%d tries, %s runs, rollout %+v", tries, b.Running.Version, r.Rollout)
 	}
 }
 
-// noWrites is a disk that is full, or read-only.
-type noWrites struct{ *disktest.Disk }
-
-func (noWrites) Write(string, []byte, os.FileMode) error {
-	return errors.New("no space left on device")
+// inMemory is an empty folder.
+func inMemory() durable.Dir {
+	d, _ := durabletest.NewDir()
+	return d
 }
-func (noWrites) Append(string, []byte) error { return errors.New("no space left on device") }
 
 // TestWhatCannotBeCountedIsNotTried: on a full disk a crash loop could not be seen.
 func TestWhatCannotBeCountedIsNotTried(t *testing.T) {
-	d := disktest.New()
+	disk := durabletest.New(false)
+	d := durable.Dir{FS: disk, Root: "/state"}
 	_, n := bootOf(t, d)
-	b := openBoot(noWrites{d}, slog.New(slog.DiscardHandler), n)
+	disk.Fault = func(string, string) error { return syscall.ENOSPC }
+	b := openBoot(d, slog.New(slog.DiscardHandler), n)
 	b.exec = func(string, []string, []string) error { t.Error("the target is started"); return nil }
 	b.launch(crashPackage, crashKeys)
 	if b.Running != crashPackage || b.Hold != "" {
@@ -74,7 +77,7 @@ func TestWhatCannotBeCountedIsNotTried(t *testing.T) {
 	}
 	said := false
 	for _, d := range n.records {
-		said = said || d.Reason == "record_degraded" && strings.Contains(d.Detail, "no space")
+		said = said || (d.Reason == "record_degraded" && strings.Contains(d.Detail, "no space"))
 	}
 	if !said {
 		t.Error("the record does not say so")
@@ -99,7 +102,7 @@ func TestOnHoldNoWorkIsTaken(t *testing.T) {
 
 // TestABrokenTransferIsTriedAgain, and a wrong package is not.
 func TestABrokenTransferIsTriedAgain(t *testing.T) {
-	b := openBoot(disktest.New(), slog.New(slog.DiscardHandler), &node{t: t})
+	b := openBoot(inMemory(), slog.New(slog.DiscardHandler), &node{t: t})
 	tries := 0
 	get := func(_ context.Context, _ string, take func(io.Reader) error) error {
 		if tries++; tries == 1 {
@@ -126,7 +129,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("connection rese
 
 // TestAnotherMachinesProgram is refused before it has its name.
 func TestAnotherMachinesProgram(t *testing.T) {
-	b := openBoot(disktest.New(), slog.New(slog.DiscardHandler), &node{t: t})
+	b := openBoot(inMemory(), slog.New(slog.DiscardHandler), &node{t: t})
 	for _, text := range []string{"#!/bin/sh\nexit 0\n", "", "\x7fELF\x01\x01\x01" + strings.Repeat("\x00", 40)} {
 		get := func(_ context.Context, _ string, take func(io.Reader) error) error {
 			return take(strings.NewReader(text))
@@ -137,8 +140,8 @@ func TestAnotherMachinesProgram(t *testing.T) {
 	}
 }
 
-// TestTheNextProcessGetsTheTokenOfNow: it takes its environment for what lies in the file, so it must not be given what a
-// rotation, or an operator, has replaced there since this one started.
+// TestTheNextProcessGetsTheTokenOfNow: it takes its environment for what lies in the file, so it must not be given what
+// a rotation, or an operator, has replaced there since this one started.
 func TestTheNextProcessGetsTheTokenOfNow(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"untouched": {KeyToken + "=before\n", "before"},

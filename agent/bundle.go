@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -83,7 +84,8 @@ func readBundle(in io.Reader, env map[string]string, now time.Time) (wire.Bundle
 		key, value string
 		required   bool
 	}{{"api_url", b.APIURL, true}, {"terminal_url", b.TerminalURL, true}, {"recovery_api_url", b.RecoveryURL, false}} {
-		if p, err := url.Parse(u.value); (u.required || u.value != "") && (err != nil || p.Scheme != "https" || p.Host == "") {
+		if p, err := url.Parse(u.value); (u.required || u.value != "") &&
+			(err != nil || p.Scheme != "https" || p.Host == "") {
 			refuse("%s is no https URL", u.key)
 		}
 	}
@@ -115,12 +117,12 @@ func (a *application) run() (Applied, error) {
 	set := a.environment()
 	for key, v := range set {
 		if !fitsEnv(v) {
-			return Applied{}, fmt.Errorf("%w: the value of %s cannot stand in an environment file", ErrBundle, key)
+			return Applied{}, fmt.Errorf("%w: the value of %s does not fit an environment file", ErrBundle, key)
 		}
 	}
 	done := Applied{Correlation: a.bundle.CorrelationID, Changes: a.changes(set)}
-	// Trust first, endpoints and token last: a crash in between leaves an agent that can still ask, and the same bundle can
-	// be applied again.
+	// Trust first, endpoints and token last: a crash in between leaves an agent that can still ask, and the same bundle
+	// can be applied again.
 	for _, step := range [...]func() error{
 		func() (err error) { done.Undo, err = a.keepUndo(); return err },
 		a.trust,
@@ -128,7 +130,7 @@ func (a *application) run() (Applied, error) {
 			if a.bundle.RecoveryCA == "" {
 				return nil
 			}
-			return writeFile(set[KeyRecoveryCA], []byte(a.bundle.RecoveryCA), 0o644)
+			return durable.Replace(set[KeyRecoveryCA], []byte(a.bundle.RecoveryCA), 0o644)
 		},
 		func() error { return setEnv(a.cfg.EnvFile, set) },
 		func() error { return a.note(done) },
@@ -140,10 +142,11 @@ func (a *application) run() (Applied, error) {
 	return done, nil
 }
 
-// environment is what the environment file must say.
+// environment is what the environment file must hold.
 func (a *application) environment() map[string]string {
 	b := a.bundle
-	set := map[string]string{KeyNodeID: b.NodeID, KeyAPIURL: b.APIURL, KeyTerminalURL: b.TerminalURL, KeyToken: b.Token, KeyTaskPubkeys: b.TaskKeys}
+	set := map[string]string{KeyNodeID: b.NodeID, KeyAPIURL: b.APIURL, KeyTerminalURL: b.TerminalURL, KeyToken: b.Token,
+		KeyTaskPubkeys: b.TaskKeys}
 	for key, v := range map[string]string{KeyProfile: b.Profile, KeyRecoveryURL: b.RecoveryURL} {
 		if v != "" {
 			set[key] = v
@@ -151,14 +154,15 @@ func (a *application) environment() map[string]string {
 	}
 	if b.RecoveryCA != "" {
 		set[KeyRecoveryCA] = a.old[KeyRecoveryCA]
-		if p := set[KeyRecoveryCA]; p == "" || p == a.creds.Path(fileBundle) { // never one file for both: they drift together then
+		// never one file for both: they drift together then
+		if p := set[KeyRecoveryCA]; p == "" || p == a.creds.Path(fileBundle) {
 			set[KeyRecoveryCA] = filepath.Join(a.cfg.Dir, "recovery-ca.crt")
 		}
 	}
 	return set
 }
 
-// changes says what becomes otherwise: hosts, names and fingerprints.
+// changes lists what differs: hosts, names and fingerprints.
 func (a *application) changes(set map[string]string) []string {
 	var out []string
 	for key, v := range set {
@@ -166,7 +170,7 @@ func (a *application) changes(set map[string]string) []string {
 		case old == v:
 		case key == KeyToken:
 			c, _ := wire.ParseToken(v)
-			// Not by the key: what stands behind that and a colon is taken out of every record as a secret.
+			// Not by the key: what follows it and a colon is taken out of every record as a secret.
 			out = append(out, fmt.Sprintf("a new enrollment token for node %s, good until %s", c.NodeID, said(c.ExpiresAt)))
 		case key == KeyTaskPubkeys:
 			out = append(out, fmt.Sprintf("%s: %s (was %s)", key, keyIDs(v), keyIDs(old)))
@@ -176,7 +180,8 @@ func (a *application) changes(set map[string]string) []string {
 	}
 	sort.Strings(out)
 	for _, f := range [...]struct{ what, path, text string }{
-		{"trust bundle", a.creds.Path(fileBundle), a.bundle.CABundle}, {"recovery trust bundle", a.old[KeyRecoveryCA], a.bundle.RecoveryCA},
+		{"trust bundle", a.creds.Path(fileBundle), a.bundle.CABundle},
+		{"recovery trust bundle", a.old[KeyRecoveryCA], a.bundle.RecoveryCA},
 	} {
 		old, _ := os.ReadFile(f.path)
 		if f.text != "" && !bytes.Equal(old, []byte(f.text)) {
@@ -187,10 +192,7 @@ func (a *application) changes(set map[string]string) []string {
 }
 
 func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
+	return cmp.Or(s, "none")
 }
 
 // keyIDs names the keys of a list without the keys.
@@ -223,13 +225,14 @@ func (a *application) keepUndo() (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("keep an undo copy: %w", err)
 	}
-	for name, path := range map[string]string{"agent.env": a.cfg.EnvFile, fileBundle: a.creds.Path(fileBundle), "recovery-ca.crt": a.old[KeyRecoveryCA]} {
+	for name, path := range map[string]string{"agent.env": a.cfg.EnvFile, fileBundle: a.creds.Path(fileBundle),
+		"recovery-ca.crt": a.old[KeyRecoveryCA]} {
 		text, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {
-			err = writeFile(filepath.Join(dir, name), text, 0o600)
+			err = durable.Replace(filepath.Join(dir, name), text, 0o600)
 		}
 		if err != nil {
 			return "", fmt.Errorf("keep an undo copy: %w", err)
@@ -254,7 +257,7 @@ func (a *application) trust() error {
 				path = to
 			}
 		}
-		return writeFile(path, []byte(a.bundle.CABundle), 0o644)
+		return durable.Replace(path, []byte(a.bundle.CABundle), 0o644)
 	}
 	_, err := a.creds.Replace(a.generation) // an agent that runs may be enrolling at this very moment
 	return err
@@ -270,9 +273,7 @@ func (a *application) generation() (credstore.Set, bool, error) {
 	_, meta, _ := a.creds.Current()
 	was := meta
 	meta.Origin, meta.APIURL, meta.TerminalURL = "bundle", a.bundle.APIURL, a.bundle.TerminalURL
-	if a.bundle.Profile != "" {
-		meta.Profile = a.bundle.Profile
-	}
+	meta.Profile = cmp.Or(a.bundle.Profile, meta.Profile)
 	bundle, _ := os.ReadFile(a.creds.Path(fileBundle))
 	was.Origin = "bundle"
 	same := was == meta && bytes.Equal(bundle, []byte(a.bundle.CABundle))
@@ -281,6 +282,6 @@ func (a *application) generation() (credstore.Set, bool, error) {
 
 // note leaves a line for the agent to record when it starts.
 func (a *application) note(done Applied) error {
-	return a.ledger.leave(Decision{Reason: diag.RecRecoveryBundle, About: "identity", What: "update", Correlation: done.Correlation,
-		Detail: strings.Join(done.Changes, "; "), Facts: map[string]string{"undo": done.Undo}})
+	return a.ledger.leave(Decision{Reason: diag.RecRecoveryBundle, About: "identity", What: "update",
+		Correlation: done.Correlation, Detail: strings.Join(done.Changes, "; "), Facts: map[string]string{"undo": done.Undo}})
 }

@@ -52,7 +52,8 @@ func TestABundleOnAFullDisk(t *testing.T) {
 	bundle, err := os.ReadFile(filepath.Join(cfg.Dir, fileBundle))
 	must(t, err)
 	was, err := os.ReadFile(filepath.Join(done.Undo, "agent.env"))
-	if env := probe.ParseEnvFile(string(text)); err != nil || !strings.Contains(env[KeyToken], bundleSecret) || string(bundle) != ca.pem() || !strings.Contains(string(was), "https://old.test") {
+	if env := probe.ParseEnvFile(string(text)); err != nil || !strings.Contains(env[KeyToken], bundleSecret) ||
+		string(bundle) != ca.pem() || !strings.Contains(string(was), "https://old.test") {
 		t.Errorf("not applied: %v, undo %q", err, was)
 	}
 	if left, err := os.ReadDir(filepath.Join(record, "reserve")); err != nil || len(left) < 6 {

@@ -20,17 +20,20 @@ const bundleSecret = "bundle-secret-canary"
 
 func newBundle(t *testing.T, ca authority) wire.Bundle {
 	t.Helper()
-	token, err := wire.Token(wire.TokenClaims{NodeID: testNode, Profile: "lab", IssuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}, bundleSecret)
+	token, err := wire.Token(wire.TokenClaims{NodeID: testNode, Profile: "lab", IssuedAt: time.Now(),
+		ExpiresAt: time.Now().Add(time.Hour)}, bundleSecret)
 	must(t, err)
-	return wire.Bundle{NodeID: testNode, Token: token, Profile: "lab", APIURL: "https://node-api.new.test", TerminalURL: "https://term.new.test",
-		CABundle: ca.pem(), RecoveryCA: ca.pem(), CorrelationID: "corr-1",
+	return wire.Bundle{NodeID: testNode, Token: token, Profile: "lab", APIURL: "https://node-api.new.test",
+		TerminalURL: "https://term.new.test", CABundle: ca.pem(), RecoveryCA: ca.pem(), CorrelationID: "corr-1",
 		TaskKeys: "k2:" + base64.StdEncoding.EncodeToString(testKey.Public().(ed25519.PublicKey))}
 }
 
 func bundleNode(t *testing.T) Config {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "agent.env"), []byte("# ours\nGPUAAS_NODE_ID="+testNode+"\nGPUAAS_API_URL=https://old.test\nGPUAAS_ENVIRONMENT_PROFILE=lab\nOTHER=1\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "agent.env"),
+		[]byte("# ours\nGPUAAS_NODE_ID="+testNode+
+			"\nGPUAAS_API_URL=https://old.test\nGPUAAS_ENVIRONMENT_PROFILE=lab\nOTHER=1\n"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, fileBundle), []byte(newAuthority(t, "old CA").pem()), 0o644))
 	return Config{Dir: dir, EnvFile: filepath.Join(dir, "agent.env"), StateDir: filepath.Join(dir, "state")}
 }
@@ -51,23 +54,27 @@ func TestApplyBundle(t *testing.T) {
 	text, err := os.ReadFile(cfg.EnvFile)
 	must(t, err)
 	env := probe.ParseEnvFile(string(text))
-	if env[KeyAPIURL] != "https://node-api.new.test" || env["OTHER"] != "1" || !strings.HasPrefix(string(text), "# ours\n") ||
+	if env[KeyAPIURL] != "https://node-api.new.test" || env["OTHER"] != "1" ||
+		!strings.HasPrefix(string(text), "# ours\n") ||
 		env[KeyRecoveryCA] != filepath.Join(cfg.Dir, "recovery-ca.crt") || !strings.Contains(env[KeyToken], bundleSecret) {
 		t.Errorf("environment:\n%s", text)
 	}
 	creds := credentialsIn(cfg.Dir)
 	pair, err := creds.Pair()
 	must(t, err)
-	if bundle, _ := os.ReadFile(creds.Path(fileBundle)); string(bundle) != ca.pem() || pair.Leaf.SerialNumber.Text(16) != serial {
+	if bundle, _ := os.ReadFile(creds.Path(fileBundle)); string(bundle) != ca.pem() ||
+		pair.Leaf.SerialNumber.Text(16) != serial {
 		t.Error("the trust is not the bundle's, or the certificate was lost")
 	}
 	if was, _ := os.ReadFile(filepath.Join(done.Undo, "agent.env")); !strings.Contains(string(was), "https://old.test") {
 		t.Errorf("undo copy: %q", was)
 	}
-	if said := strings.Join(done.Changes, "\n"); strings.Contains(said, bundleSecret) || !strings.Contains(said, "node-api.new.test") || !strings.Contains(said, "new CA") {
+	if said := strings.Join(done.Changes, "\n"); strings.Contains(said, bundleSecret) ||
+		!strings.Contains(said, "node-api.new.test") || !strings.Contains(said, "new CA") {
 		t.Errorf("it says %s", said)
 	}
-	if said := probe.Scrub(strings.Join(done.Changes, "; ")); !strings.Contains(said, "a new enrollment token for node "+testNode+", good until ") {
+	if said := probe.Scrub(strings.Join(done.Changes, "; ")); !strings.Contains(said,
+		"a new enrollment token for node "+testNode+", good until ") {
 		t.Errorf("the record says %s", said)
 	}
 	f := ledgerFile{dir: cfg.StateDir}
@@ -103,7 +110,8 @@ func TestBundleIsCheckedBeforeAnythingChanges(t *testing.T) {
 		"a line in the token":  func(b *wire.Bundle) { b.Token += "\nOTHER=2" },
 		"no profile, and a token for one that the node does not run with": func(b *wire.Bundle) {
 			b.Profile = ""
-			b.Token, _ = wire.Token(wire.TokenClaims{NodeID: testNode, Profile: "prod", ExpiresAt: time.Now().Add(time.Hour)}, bundleSecret)
+			b.Token, _ = wire.Token(wire.TokenClaims{NodeID: testNode, Profile: "prod", ExpiresAt: time.Now().Add(time.Hour)},
+				bundleSecret)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,11 +131,13 @@ func TestBundleIsCheckedBeforeAnythingChanges(t *testing.T) {
 	}
 }
 
-// TestUndoCopiesAreFew: each may hold a token that is still good; the one of this bundle stays whatever the clock says.
+// TestUndoCopiesAreFew: each may hold a token that is still good; the one of this bundle stays whatever the clock
+// shows.
 func TestUndoCopiesAreFew(t *testing.T) {
 	cfg, ca := bundleNode(t), newAuthority(t, "new CA")
 	undo := filepath.Join(cfg.StateDir, "undo")
-	for _, name := range []string{"20200101T000000.000Z", "20200102T000000.000Z", "20990101T000000.000Z", "20990102T000000.000Z", "20990103T000000.000Z"} {
+	for _, name := range []string{"20200101T000000.000Z", "20200102T000000.000Z", "20990101T000000.000Z",
+		"20990102T000000.000Z", "20990103T000000.000Z"} {
 		must(t, os.MkdirAll(filepath.Join(undo, name), 0o700))
 	}
 	done, err := apply(t, cfg, newBundle(t, ca))

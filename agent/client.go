@@ -23,6 +23,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
+// Longer than 300 lines: one exchange, from request to classified outcome; each part is read with the others in mind.
+
 // Deadlines of one call, dialing included.
 const (
 	heartbeatTimeout = 10 * time.Second
@@ -47,7 +49,7 @@ type api struct {
 	challenge      atomic.Pointer[string] // the newest that an answer gave; nil: none
 }
 
-// identify says on a request which host sends it, and shows the newest challenge.
+// identify puts on a request which host sends it, and shows the newest challenge.
 func (a *api) identify(h http.Header) {
 	if a.instance != "" {
 		h.Set(wire.HeaderNodeInstance, a.instance)
@@ -60,7 +62,8 @@ func (a *api) identify(h http.Header) {
 // newAPI is the node API at runtime, under the node's certificate.
 func newAPI(cfg Config, creds credentials, instance string) *api {
 	r := &rotation{dialer: dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial}}
-	return &api{node: cfg.NodeID, instance: instance, base: cfg.APIURL, transport: r.transport, close: r.close, creds: creds}
+	return &api{node: cfg.NodeID, instance: instance, base: cfg.APIURL, transport: r.transport, close: r.close,
+		creds: creds}
 }
 
 // bareAPI is the node API for one exchange without a certificate, by the runtime path or the recovery path.
@@ -87,10 +90,10 @@ type call struct {
 	correlation         string // empty: a fresh one
 	token               diag.Secret
 	in, out             any               // JSON, nil for none
-	head                func(http.Header) // is shown the answer's header; nil: nobody asks
+	head                func(http.Header) // is shown the answer's header; nil: not needed
 	sink                func(io.Reader)   // takes a 200's body in place of out
 	timeout             time.Duration
-	fallback            diag.RecordReason // of a failure that says nothing about its cause
+	fallback            diag.RecordReason // of a failure whose cause is unknown
 }
 
 // do makes one exchange within its deadline. out is filled in when the answer is 200.
@@ -112,7 +115,7 @@ func (a *api) do(ctx context.Context, c call) Outcome {
 	if err != nil {
 		o.Failure, o.Detail = failureWord(ctx, err), scrubbed(err)
 	} else if !asked && c.token.IsZero() && o.Failure != diag.HTTPRateLimited && o.Status < 500 {
-		// A listener that never asked for the certificate is not the node API, whatever it says of this node, good or bad.
+		// A listener that never asked for the certificate is not the node API, whatever it reports of this node, good or bad.
 		o.Failure, o.Final = diag.MTLSNotRequested, false
 	}
 	o.Asked = asked
@@ -198,17 +201,19 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 // limitedBy names the limiter whose refusal an answer is, by the same rules as a walk's probe.
 func limitedBy(resp *http.Response, body []byte) diag.Limiter {
 	var envelope wire.ErrorBody
-	if err := bounded.Unmarshal(body, &envelope, bounded.Answer()); errors.Is(err, bounded.ErrLimit) { // else there is no code
+	// else there is no code
+	if err := bounded.Unmarshal(body, &envelope, bounded.Answer()); errors.Is(err, bounded.ErrLimit) {
 		body = nil
 	}
-	return diag.LimitedBy(diag.Refusal{Status: resp.StatusCode, Header: resp.Header.Get, Code: envelope.Error.Code, Body: body})
+	return diag.LimitedBy(diag.Refusal{Status: resp.StatusCode, Header: resp.Header.Get, Code: envelope.Error.Code,
+		Body: body})
 }
 
 // dateResolution is how coarse a Date header is.
 const dateResolution = time.Second
 
-// clock reads the far side's time from the header that every HTTP server sends, also one that refuses: it is of the moment
-// at which an answer began, however long that was waited for.
+// clock reads the far side's time from the header that every HTTP server sends, also one that refuses: it is of the
+// moment at which an answer began, however long that was waited for.
 func (o *Outcome) clock(h http.Header, answered time.Time) {
 	at, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -267,30 +272,33 @@ func seconds(s int64) time.Duration {
 // maxQuoted bounds, in bytes, what is kept of a far side's words: they go into the log, the record and the ledger.
 const maxQuoted = 512
 
-// quoted is what a far side said, without what looks like a secret: it may echo what it was sent.
+// quoted is what a far side sent, without what looks like a secret: it may echo what it was sent.
 func quoted(text string) string {
 	text = probe.Scrub(text[:min(len(text), 4*maxQuoted)])
 	return strings.ToValidUTF8(text[:min(len(text), maxQuoted)], "")
 }
 
-// askClock makes one exchange that says nothing but what the platform's clock shows.
+// askClock makes one exchange that gives nothing but the platform's clock.
 func (a *api) askClock(ctx context.Context) Outcome {
-	return a.do(ctx, call{method: http.MethodGet, path: wire.PathHealth, timeout: heartbeatTimeout, fallback: diag.RecAPIUnreachable})
+	return a.do(ctx, call{method: http.MethodGet, path: wire.PathHealth, timeout: heartbeatTimeout,
+		fallback: diag.RecAPIUnreachable})
 }
 
-// heartbeat reports the node and gives the platform's clock minus this one, and what it says otherwise.
+// heartbeat reports the node and gives the platform's clock minus this one, and the rest of its answer.
 func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome, time.Duration, word) {
 	var answer word
 	began := time.Now()
-	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathHeartbeat, in: in, out: &answer.HeartbeatResponse, head: answer.header,
-		timeout: heartbeatTimeout, fallback: diag.RecAPIUnreachable})
-	if o.OK() && answer.Time.IsZero() { // whoever says yes to everything is not the node API
-		o.Failure, o.Reason, o.Detail = diag.HTTPEdgePage, diag.RecAPIUnreachable, "the answer to a heartbeat lacks the platform's time"
+	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathHeartbeat, in: in, out: &answer.HeartbeatResponse,
+		head: answer.header, timeout: heartbeatTimeout, fallback: diag.RecAPIUnreachable})
+	if o.OK() && answer.Time.IsZero() { // a listener that accepts everything is not the node API
+		o.Failure, o.Reason, o.Detail = diag.HTTPEdgePage, diag.RecAPIUnreachable,
+			"the answer to a heartbeat lacks the platform's time"
 	}
 	if !o.OK() {
 		return o, 0, answer
 	}
-	if len(answer.Challenge) > maxChallenge || strings.ContainsFunc(answer.Challenge, func(c rune) bool { return c <= ' ' || c > '~' }) {
+	if len(answer.Challenge) > maxChallenge ||
+		strings.ContainsFunc(answer.Challenge, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		answer.Challenge = "" // not one that fits a header
 	}
 	if answer.Challenge != "" {
@@ -301,15 +309,17 @@ func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome,
 }
 
 // wait is one long poll; nil when there was nothing to do.
-func (a *api) wait(ctx context.Context, wait time.Duration) (Outcome, *wire.Task) {
-	var task wire.Task
-	o := a.do(ctx, call{method: http.MethodGet, path: wire.PathTaskWait, out: &task,
-		query:   url.Values{"timeout": {strconv.Itoa(max(1, int(wait.Seconds())))}}.Encode(),
+func (a *api) wait(ctx context.Context, wait time.Duration, most int) (Outcome, *wire.Task, []wire.Task) {
+	var batch wire.TaskBatch
+	o := a.do(ctx, call{method: http.MethodGet, path: wire.PathTaskWait, out: &batch,
+		query: url.Values{
+			"timeout": {strconv.Itoa(max(1, int(wait.Seconds())))}, wire.QueryTasks: {strconv.Itoa(most)},
+		}.Encode(),
 		timeout: wait + waitSlack, fallback: diag.RecTaskPollFailed})
-	if !o.OK() || task.ID == "" {
-		return o, nil
+	if !o.OK() || batch.ID == "" {
+		return o, nil, nil
 	}
-	return o, &task
+	return o, &batch.Task, batch.More[:min(len(batch.More), max(0, most-1))]
 }
 
 // result delivers one task's result.
@@ -317,7 +327,7 @@ func (a *api) result(ctx context.Context, r PostResult) Outcome {
 	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathTaskResult, taskID: r.TaskID, correlation: r.Correlation,
 		in: r.Result, timeout: resultTimeout, fallback: diag.RecTaskResultPostFailed})
 	if !o.OK() && o.Reason != diag.RecEdgeRateLimited {
-		o.Reason = diag.RecTaskResultPostFailed // whatever stands in the way: this is what is late
+		o.Reason = diag.RecTaskResultPostFailed // whatever the cause: this is what is late
 	}
 	return o
 }

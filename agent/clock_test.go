@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestAClockThatIsSet: what was learnt of the platform's clock still says the time when this node's clock is set, and no
-// certificate ends by that.
+// TestAClockThatIsSet: what was learnt of the platform's clock still gives the time when this node's clock is set, and
+// no certificate ends by that.
 func TestAClockThatIsSet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		skew, set time.Duration // the platform's clock minus this one, then what this one is set by
@@ -73,11 +73,17 @@ func TestALongPollSaysTheTimeOfItsEnd(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(time.Hour)
-			fmt.Fprintf(far, "HTTP/1.1 504 Gateway Timeout\r\nDate: %s\r\nContent-Length: 0\r\n\r\n", time.Now().UTC().Format(http.TimeFormat))
+			fmt.Fprintf(far, "HTTP/1.1 504 Gateway Timeout\r\nDate: %s\r\nContent-Length: 0\r\n\r\n",
+				time.Now().UTC().Format(http.TimeFormat))
 		}()
-		transport := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
-		a := &api{node: testNode, base: &url.URL{Scheme: "https", Host: "api.test"}, transport: func() *http.Transport { return transport }}
-		o := a.do(t.Context(), call{method: http.MethodGet, path: wire.PathTaskWait, timeout: 2 * time.Hour, fallback: diag.RecTaskPollFailed})
+		transport := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+			return near, nil
+		}}
+		a := &api{node: testNode, base: &url.URL{Scheme: "https", Host: "api.test"}, transport: func() *http.Transport {
+			return transport
+		}}
+		o := a.do(t.Context(), call{method: http.MethodGet, path: wire.PathTaskWait, timeout: 2 * time.Hour,
+			fallback: diag.RecTaskPollFailed})
 		if !o.Dated || o.Skew.Abs() > time.Second {
 			t.Errorf("%+v", o)
 		}
@@ -101,7 +107,8 @@ func TestADateThatTheHeartbeatsRefute(t *testing.T) {
 	}
 }
 
-// TestTheTimeIsAskedForAgain: whoever answers after an outage says the time before a token is spent on this clock's word.
+// TestTheTimeIsAskedForAgain: the listener that answers after an outage gives the time before a token is spent on this
+// clock's word.
 func TestTheTimeIsAskedForAgain(t *testing.T) {
 	look := material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(-time.Hour), claims("c", nil) })
 	s, _ := play(newState(), Started{}, look, ClockAsked{refused}, EnrollDone{Outcome: refused}, TimerFired{TimerIdentity})
@@ -114,8 +121,8 @@ func TestTheTimeIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestANewTokenAnswersADenial: a node that was revoked while it had no usable certificate asks again when an operator gives
-// it another token, and not before.
+// TestANewTokenAnswersADenial: a node that was revoked while it had no usable certificate asks again when an operator
+// gives it another token, and not before.
 func TestANewTokenAnswersADenial(t *testing.T) {
 	look := func(token string) What {
 		return material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(-time.Hour), claims(token, nil) })

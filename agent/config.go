@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/agent/tenant"
+	"github.com/gpuaas/gpuaasctl/agent/terminal"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -31,14 +33,17 @@ const (
 	KeyProfile           = "GPUAAS_ENVIRONMENT_PROFILE"
 	KeyMetricsFile       = "GPUAAS_METRICS_FILE"
 	KeyTenantUIDMin      = "GPUAAS_TENANT_UID_MIN"
-	KeyTerminalMinUID    = "GPUAAS_TERMINAL_MIN_UID"
+	keyTerminalMinUID    = "GPUAAS_TERMINAL_MIN_UID" // the older name of KeyTenantUIDMin
+	KeyTerminalTasks     = "GPUAAS_TERMINAL_TASKS_MAX"
+	KeyTerminalMemory    = "GPUAAS_TERMINAL_MEMORY_MAX"
+	KeyTerminalCPU       = "GPUAAS_TERMINAL_CPU_WEIGHT"
+	KeyGPUProbe          = "GPUAAS_GPU_PROBE"
 )
 
 // Defaults are the catalogue's policy.
 const (
 	DefaultHeartbeatInterval = 15 * time.Second
 	DefaultTaskWait          = 25 * time.Second
-	DefaultTerminalMinUID    = 1000 // below are the system's own logins
 	DefaultDir               = "/etc/gpuaas"
 	DefaultStateDir          = "/var/lib/gpuaas"
 	DefaultMirrorDir         = "/run/gpuaas"
@@ -52,22 +57,24 @@ type Config struct {
 	Token       diag.Secret
 	Verifiers   wire.Verifiers // none: every task is refused
 
-	// TerminalMinUID is the lowest user id that gets a terminal, DefaultTerminalMinUID in production; 0 lets root have one.
-	TerminalMinUID uint32
+	TerminalLimits terminal.Limits // of each session's unit; default terminal.DefaultLimits
 
 	// The recovery trust path: where enrollment is asked for when the runtime's own endpoint or trust has drifted.
 	RecoveryURL *url.URL // default: APIURL
 	RecoveryCA  string   // PEM file; default: the runtime's trust bundle
-	Profile     string   // environment profile; "": what the last enrollment said
+	Profile     string   // environment profile; "": from the last enrollment
 
 	Dir         string  // credentials; default /etc/gpuaas
 	EnvFile     string  // where the token is read again when it changed; default agent.env in Dir
 	StateDir    string  // what must survive a restart; default /var/lib/gpuaas, beside another Dir its folder state
 	MirrorDir   string  // where that is kept when the disk takes nothing; default /run/gpuaas, none beside another Dir
+	GPUProbe    string  // path of gpuaas-gpu-probe; "": this node's GPUs and kernel log are not watched
 	MetricsFile string  // Prometheus text for node_exporter's textfile collector; "": none
 	Reserve     Reserve // disk space for a certificate on a full disk; default: the recorder's, if it has one
 
-	TenantUIDMin uint32 // lowest user id whose processes a clean-up ends; default and least 1000
+	// TenantUIDMin is the lowest user id of a tenant: none below it gets a terminal, and 0 lets root have one. A
+	// clean-up ends no process of an id under 1000, whatever this is.
+	TenantUIDMin uint32
 
 	HeartbeatInterval time.Duration // default 15 s
 	TaskWait          time.Duration // default 25 s
@@ -92,10 +99,13 @@ func FromEnv(get func(string) string) (Config, error) {
 	c.TerminalURL = httpsURL(get, KeyTerminalURL, false, &errs)
 	c.RecoveryURL = httpsURL(get, KeyRecoveryURL, false, &errs)
 	c.RecoveryCA, c.Profile, c.MetricsFile = get(KeyRecoveryCA), get(KeyProfile), get(KeyMetricsFile)
+	if c.GPUProbe = get(KeyGPUProbe); c.GPUProbe != "" && !filepath.IsAbs(c.GPUProbe) {
+		errs = append(errs, fmt.Errorf("%s: want an absolute path", KeyGPUProbe))
+	}
 	c.HeartbeatInterval = duration(get, KeyHeartbeatInterval, &errs)
 	c.TaskWait = duration(get, KeyTaskWait, &errs)
-	c.TenantUIDMin = userID(get, KeyTenantUIDMin, &errs)
-	c.TerminalMinUID = minUID(get, &errs)
+	c.TenantUIDMin = tenantUIDMin(get, &errs)
+	c.TerminalLimits = terminalLimits(get, &errs)
 	verifiers, err := wire.ParseVerifiers(get(KeyTaskPubkeys))
 	if err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", KeyTaskPubkeys, err))
@@ -120,16 +130,37 @@ func httpsURL(get func(string) string, key string, required bool, errs *[]error)
 	return u
 }
 
-func minUID(get func(string) string, errs *[]error) uint32 {
-	v := get(KeyTerminalMinUID)
-	if v == "" {
-		return DefaultTerminalMinUID
+// terminalLimits reads what bounds a session. A value that systemd would not take would refuse every terminal.
+func terminalLimits(get func(string) string, errs *[]error) terminal.Limits {
+	limits := terminal.DefaultLimits()
+	for _, k := range [...]struct {
+		key, units string // that may follow the number
+		most       uint64 // the number, by itself
+		want       string
+		into       *string
+	}{
+		{KeyTerminalTasks, "", 1 << 22, "a number of processes, like 4096, or infinity", &limits.TasksMax},
+		{KeyTerminalMemory, "KMGT%", 1 << 50, "bytes, like 64G, a share of the memory, like 80%, or infinity",
+			&limits.MemoryMax},
+		{KeyTerminalCPU, "", 10000, "a weight from 1 to 10000", &limits.CPUWeight},
+	} {
+		v := get(k.key)
+		number, unit := v, ""
+		if n := len(v) - 1; n > 0 && strings.IndexByte(k.units, v[n]) >= 0 {
+			number, unit = v[:n], v[n:]
+		}
+		n, err := strconv.ParseUint(number, 10, 64)
+		counts := err == nil && 0 < n && n <= k.most && (unit != "%" || n <= 100)
+		endless := v == "infinity" && k.key != KeyTerminalCPU
+		switch {
+		case v == "":
+		case !counts && !endless:
+			*errs = append(*errs, fmt.Errorf("%s: want %s, not %q", k.key, k.want, v))
+		default:
+			*k.into = v
+		}
 	}
-	n, err := strconv.ParseUint(v, 10, 32)
-	if err != nil {
-		*errs = append(*errs, fmt.Errorf("%s: want a user id, like 1000, not %q", KeyTerminalMinUID, v))
-	}
-	return uint32(n)
+	return limits
 }
 
 func duration(get func(string) string, key string, errs *[]error) time.Duration {
@@ -145,27 +176,33 @@ func duration(get func(string) string, key string, errs *[]error) time.Duration 
 	return d
 }
 
-// userID reads the lowest user id of a tenant. One below the system users' bound is refused.
-func userID(get func(string) string, key string, errs *[]error) uint32 {
-	v := get(key)
-	if v == "" {
-		return 0
+// tenantUIDMin reads the lowest user id of a tenant, by its name and by its older one. Of two that differ the greater
+// one counts: neither is to allow what the other does not.
+func tenantUIDMin(get func(string) string, errs *[]error) uint32 {
+	least, given := uint64(0), false
+	for _, key := range [...]string{KeyTenantUIDMin, keyTerminalMinUID} {
+		v := get(key)
+		if v == "" {
+			continue
+		}
+		id, err := strconv.ParseUint(v, 10, 32)
+		if err != nil {
+			*errs = append(*errs, fmt.Errorf("%s: want a user id, like %d, not %q", key, host.FirstTenant, v))
+		}
+		least, given = max(least, id), true
 	}
-	id, err := strconv.ParseUint(v, 10, 32)
-	if err != nil || id < tenant.FirstUID {
-		*errs = append(*errs, fmt.Errorf("%s: want a user id of at least %d, not %q", key, tenant.FirstUID, v))
-		return 0
+	if !given {
+		return host.FirstTenant
 	}
-	return uint32(id)
+	return uint32(least)
 }
 
 func (c Config) withDefaults() Config {
 	c = c.withFolders()
-	if c.HeartbeatInterval == 0 {
-		c.HeartbeatInterval = DefaultHeartbeatInterval
-	}
-	if c.TaskWait == 0 {
-		c.TaskWait = DefaultTaskWait
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, DefaultHeartbeatInterval)
+	c.TaskWait = cmp.Or(c.TaskWait, DefaultTaskWait)
+	if c.TerminalLimits == (terminal.Limits{}) {
+		c.TerminalLimits = terminal.DefaultLimits()
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -184,19 +221,13 @@ func (c Config) withDefaults() Config {
 
 // withFolders fills in where things lie. An agent with a folder of its own keeps everything in there.
 func (c Config) withFolders() Config {
-	if c.Dir == "" {
-		c.Dir = DefaultDir
-	}
+	c.Dir = cmp.Or(c.Dir, DefaultDir)
 	state, mirror := DefaultStateDir, DefaultMirrorDir
 	if c.Dir != DefaultDir {
 		state, mirror = filepath.Join(c.Dir, "state"), ""
 	}
-	if c.StateDir == "" {
-		c.StateDir = state
-	}
-	if c.MirrorDir == "" {
-		c.MirrorDir = mirror
-	}
+	c.StateDir = cmp.Or(c.StateDir, state)
+	c.MirrorDir = cmp.Or(c.MirrorDir, mirror)
 	if c.EnvFile == "" {
 		c.EnvFile = filepath.Join(c.Dir, "agent.env")
 	}

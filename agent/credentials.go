@@ -25,12 +25,12 @@ const (
 	fileBundle = credstore.FileBundle
 )
 
-// credentials are the node's files. They are read again whenever they are needed: somebody may replace them.
+// credentials are the node's files. They are read again whenever they are needed: an operator may replace them.
 type credentials struct{ credstore.Store }
 
 func credentialsIn(dir string) credentials { return credentials{credstore.Store{Dir: dir}} }
 
-// check says why the pair cannot be used, no reason when it can.
+// check returns why the pair cannot be used, no reason when it can.
 func (c credentials) check() Outcome {
 	_, err := c.Pair()
 	switch {
@@ -46,8 +46,8 @@ func (c credentials) check() Outcome {
 	return Outcome{Reason: diag.RecCertKeyMismatch, Failure: diag.FileUnparseable, Detail: err.Error()}
 }
 
-// trust says why the bundle cannot be used at all. One that somebody took away is missing; one whose link leads nowhere is
-// damaged.
+// trust returns why the bundle cannot be used at all. One that was removed is missing; one whose link leads nowhere
+// is damaged.
 func (c credentials) trust() Outcome {
 	_, err := credstore.Roots(c.Path(fileBundle))
 	_, gone := os.Lstat(c.Path(fileBundle))
@@ -60,7 +60,7 @@ func (c credentials) trust() Outcome {
 	return Outcome{Reason: diag.RecServerTLSUntrusted, Failure: diag.FileUnparseable, Detail: err.Error()}
 }
 
-// dates says whether the certificate on disk is inside its dates; no reason when it is or cannot be read.
+// dates reports whether the certificate on disk is inside its dates; no reason when it is or cannot be read.
 func (c credentials) dates(now time.Time) diag.RecordReason {
 	pair, err := c.Pair()
 	switch {
@@ -73,14 +73,14 @@ func (c credentials) dates(now time.Time) diag.RecordReason {
 	return m.dated(now)
 }
 
-// good says whether a pair could be this node's now.
+// good reports whether a pair could be this node's now.
 func good(node string, now time.Time) func(tls.Certificate) bool {
 	return func(pair tls.Certificate) bool {
 		return slices.Contains(names(pair.Leaf), node) && now.Before(pair.Leaf.NotAfter)
 	}
 }
 
-// names are what a certificate says whose it is.
+// names are the identities in a certificate.
 func names(leaf *x509.Certificate) []string {
 	out := leaf.DNSNames
 	if cn := leaf.Subject.CommonName; cn != "" {
@@ -89,13 +89,14 @@ func names(leaf *x509.Certificate) []string {
 	return out
 }
 
-// selfCheck looks at the credentials, the tokens and the trust of a node. It asks nobody and changes nothing.
+// selfCheck looks at the credentials, the tokens and the trust of a node. It makes no request and changes nothing.
 func selfCheck(cfg Config, creds credentials, token diag.Secret) Material {
 	m := Material{Files: fingerprint(cfg, creds), Problem: creds.check(), Trust: creds.trust(), Token: tokenFacts(token),
 		Bundle: digest(creds.Path(fileBundle)), Recovery: digest(cfg.RecoveryCA)}
 	_, meta, managed := creds.Current()
 	m.Generation, m.Profile, m.HandedOut = meta.Generation, meta.Profile, meta.APIURL
-	m.Apart = (cfg.RecoveryURL != nil && cfg.RecoveryURL.String() != cfg.APIURL.String()) || m.Recovery != "" && m.Recovery != m.Bundle
+	m.Apart = (cfg.RecoveryURL != nil && cfg.RecoveryURL.String() != cfg.APIURL.String()) ||
+		(m.Recovery != "" && m.Recovery != m.Bundle)
 	_, missing := os.Lstat(creds.Path(fileCert))
 	m.Never = !managed && len(creds.Names()) == 0 && errors.Is(missing, fs.ErrNotExist)
 	if !m.Problem.OK() || !m.Trust.OK() {
@@ -146,7 +147,7 @@ func parseCerts(text []byte) (out []*x509.Certificate) {
 	return out
 }
 
-// digest tells a file's contents apart; "" when it cannot be read.
+// digest identifies a file's contents; "" when it cannot be read.
 func digest(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -160,7 +161,8 @@ func digest(path string) string {
 // them counts, too.
 func fingerprint(cfg Config, creds credentials) string {
 	var b strings.Builder
-	for _, path := range [...]string{creds.Path(fileCert), creds.Path(fileKey), creds.Path(fileBundle), cfg.EnvFile, cfg.RecoveryCA} {
+	for _, path := range [...]string{creds.Path(fileCert), creds.Path(fileKey), creds.Path(fileBundle), cfg.EnvFile,
+		cfg.RecoveryCA} {
 		b.WriteString(stamp(path))
 	}
 	return b.String()
@@ -173,9 +175,4 @@ func stamp(path string) string {
 		return "-;"
 	}
 	return fmt.Sprintf("%v %d %d;", inode(fi), fi.Size(), fi.ModTime().UnixNano())
-}
-
-// writeFile replaces path by text so that a crash at any point leaves the old file or the new one.
-func writeFile(path string, text []byte, mode fs.FileMode) error {
-	return credstore.WriteFile(path, text, mode)
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent"
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
-	"github.com/gpuaas/gpuaasctl/platform"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -37,7 +37,8 @@ func TestWithTheReferencePlatform(t *testing.T) {
 		}
 	})
 	t.Run("heartbeat", func(t *testing.T) {
-		if id, err := os.ReadFile("/etc/machine-id"); err != nil || len(id) < 2 { // without it the platform takes no heartbeat
+		// without it the platform takes no heartbeat
+		if id, err := os.ReadFile("/etc/machine-id"); err != nil || len(id) < 2 {
 			t.Skip("skipped: needs /etc/machine-id, which a booted machine has")
 		}
 		var node struct {
@@ -64,7 +65,7 @@ func startAgent(t *testing.T, p *platformtest.Platform) {
 		agent.KeyAPIURL: p.NodeAPIURL, agent.KeyTerminalURL: p.NodeTerminalURL, agent.KeyNodeID: platformtest.NodeID,
 		agent.KeyToken: p.EnrollmentToken(platformtest.NodeID).Reveal(), agent.KeyTaskPubkeys: p.TaskPubkeys,
 		agent.KeyHeartbeatInterval: "500ms", agent.KeyTaskWait: "2s",
-		agent.KeyTerminalMinUID: "0", // the test's login has this process's own id
+		agent.KeyTenantUIDMin: "0", // the test's login has this process's own id
 	}
 	cfg, err := agent.FromEnv(func(k string) string { return env[k] })
 	if err != nil {
@@ -115,7 +116,8 @@ func terminal(t *testing.T, p *platformtest.Platform) {
 		Token     string `json:"token"`
 		SessionID string `json:"session_id"`
 	}
-	if status, _ := p.Do(http.MethodPost, "/v1/allocations/"+platformtest.AllocationID+"/terminal-token", nil, &minted); status/100 != 2 {
+	if status, _ := p.Do(http.MethodPost, "/v1/allocations/"+platformtest.AllocationID+"/terminal-token", nil,
+		&minted); status/100 != 2 {
 		t.Fatalf("mint: %d", status)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

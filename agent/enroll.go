@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -71,7 +73,7 @@ func (e enrollment) run(ctx context.Context) (o Outcome, room bool) {
 	return o, room
 }
 
-// ask makes the exchange. A refusal that says nothing of this node's identity is about the enrollment.
+// ask makes the exchange. A refusal that does not concern this node's identity is about the enrollment.
 func (e enrollment) ask(ctx context.Context, csr string, answer *wire.EnrollResponse) Outcome {
 	a := bareAPI(e.cfg, e.creds, e.instance, e.recovery)
 	defer a.close()
@@ -81,7 +83,7 @@ func (e enrollment) ask(ctx context.Context, csr string, answer *wire.EnrollResp
 	r, typed := enrollDenials[o.Code]
 	aboutNode := r == diag.RecIdentityRevoked || r == diag.RecClonedIdentity
 	switch {
-	case typed && aboutNode && !o.Asked: // a public edge cannot revoke anybody
+	case typed && aboutNode && !o.Asked: // a public edge cannot revoke an identity
 		o.Reason, o.Failure = diag.RecEndpointProfileDrift, diag.MTLSNotRequested
 	case typed && (o.Status == 401 || o.Status == 403):
 		o.Reason = r
@@ -103,7 +105,7 @@ var enrollDenials = map[string]diag.RecordReason{
 	wire.DenyNotNodeBound:    diag.RecRecoveryEnrollmentBlocked,
 }
 
-// blockedBy is an enrollment that this node's own disk stands in the way of.
+// blockedBy is an enrollment that this node's own disk prevents.
 func blockedBy(err error) Outcome {
 	if full(err) {
 		return Outcome{Reason: diag.RecDiskFull, Failure: diag.DiskFull, Detail: scrubbed(err)}
@@ -124,7 +126,8 @@ func certificateRequest(node string, key crypto.Signer) (string, error) {
 // usable checks what an enrollment brought before anything on disk is replaced by it.
 func usable(answer wire.EnrollResponse, key crypto.Signer, node string) error {
 	certs := parseCerts([]byte(answer.Certificate))
-	public, _ := key.Public().(interface{ Equal(crypto.PublicKey) bool }) // every public key of the standard library is one
+	// every public key of the standard library is one
+	public, _ := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	switch {
 	case len(certs) == 0:
 		return errors.New("the platform's answer holds no certificate")
@@ -139,10 +142,12 @@ func usable(answer wire.EnrollResponse, key crypto.Signer, node string) error {
 }
 
 // trust leaves the bundle that is here in its place where the runtime listener is one that it verifies and the
-// answer's does not: with that one the node would be cut off by its own enrollment, and its token is spent. It says so.
+// answer's does not: with that one the node would be cut off by its own enrollment, and its token is spent. It reports
+// so.
 func (e enrollment) trust(ctx context.Context, answer *wire.EnrollResponse) (note string) {
 	old, _ := os.ReadFile(e.creds.Path(fileBundle))
-	if answer.CABundle == "" || answer.CABundle == string(old) || e.verifies(ctx, []byte(answer.CABundle)) || !e.verifies(ctx, old) {
+	if answer.CABundle == "" || answer.CABundle == string(old) || e.verifies(ctx, []byte(answer.CABundle)) ||
+		!e.verifies(ctx, old) {
 		return ""
 	}
 	answer.CABundle = ""
@@ -156,9 +161,7 @@ func (e enrollment) verifies(ctx context.Context, bundle []byte) bool {
 		return false
 	}
 	port := e.cfg.APIURL.Port()
-	if port == "" {
-		port = "443"
-	}
+	port = cmp.Or(port, "443")
 	c, err := d.DialTLS(ctx, "tcp", net.JoinHostPort(e.cfg.APIURL.Hostname(), port))
 	if err != nil {
 		return false
@@ -178,4 +181,74 @@ func (e enrollment) keep(answer wire.EnrollResponse, key []byte) error {
 	}
 	_, err := e.creds.Put(set)
 	return err
+}
+
+// token is the enrollment token as of now. The process was given one when it started; once the environment file has
+// changed since, the file counts: a token that was rotated needs no restart.
+func (r *runtime) token() diag.Secret {
+	if token, changed := tokenIn(r.cfg.EnvFile, r.envSeen); changed {
+		return token
+	}
+	return r.cfg.Token
+}
+
+// tokenIn is the token in an environment file, if that has changed since its stamp was seen and can be read.
+func tokenIn(envFile, seen string) (token diag.Secret, changed bool) {
+	if stamp(envFile) == seen {
+		return token, false
+	}
+	text, err := os.ReadFile(envFile)
+	if err != nil {
+		return token, false
+	}
+	return diag.NewSecret(probe.ParseEnvFile(string(text))[KeyToken]), true
+}
+
+// enroll makes one attempt, if it can be written down first: a crash loop must not forget what it tried.
+func (r *runtime) enroll(e Enroll) {
+	token := r.token()
+	if last := e.Ledger.Attempts[len(e.Ledger.Attempts)-1]; tokenFacts(token).Digest != last.Token {
+		r.background(func() What {
+			return EnrollDone{Outcome: Outcome{Reason: diag.RecRecoveryEnrollmentBlocked,
+				Detail: "not tried: since it was looked at, another token was put in its place"}}
+		})
+		return
+	}
+	if err := r.ledger.save(e.Ledger, r.cfg.Reserve); err != nil {
+		o := blockedBy(err)
+		o.Detail = "not tried: " + o.Detail
+		r.background(func() What { return EnrollDone{Outcome: o} })
+		return
+	}
+	r.background(func() What {
+		attempt := enrollment{cfg: r.cfg, creds: r.creds, instance: r.node.instance, profile: e.Profile, token: token,
+			recovery: e.Recovery}
+		o, room := attempt.run(r.posts) // a stop waits for it a moment: what was granted and not kept is asked for twice
+		return EnrollDone{Outcome: o, Room: room}
+	})
+}
+
+// askClock asks what answers for the node API, by the runtime path and then by the recovery path.
+func (r *runtime) askClock() Outcome {
+	var o Outcome
+	for _, recovery := range [...]bool{false, true} {
+		a := bareAPI(r.cfg, r.creds, r.node.instance, recovery)
+		o = a.askClock(r.work)
+		a.close()
+		if o.Dated || (r.cfg.RecoveryURL == nil && r.cfg.RecoveryCA == "") {
+			break
+		}
+	}
+	return o
+}
+
+func (r *runtime) fallBack() (o Outcome) {
+	_, err := withReserve(r.cfg.Reserve, func() error {
+		_, err := r.creds.Back(good(r.cfg.NodeID, time.Now()))
+		return err
+	})
+	if err != nil {
+		o = blockedBy(err)
+	}
+	return o
 }

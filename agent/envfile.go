@@ -5,19 +5,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpuaas/gpuaasctl/agent/credstore"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// setEnv rewrites keys of an environment file (as systemd's EnvironmentFile= reads it) in place of their lines, and adds
-// those that it lacks; comments, order and every other line stay. The file is replaced atomically and stays readable
-// for its owner alone. A value with a line break or a quote is refused: it would become another line.
+// setEnv rewrites keys of an environment file (as systemd's EnvironmentFile= reads it) in place of their lines, and
+// adds those that it lacks; comments, order and every other line stay. The file is replaced atomically and stays
+// readable for its owner alone. A value with a line break or a quote is refused: it would become another line.
 func setEnv(path string, set map[string]string) error {
 	for key, v := range set {
 		if !fitsEnv(v) {
-			return fmt.Errorf("write %s: the value of %s cannot stand in an environment file", path, key)
+			return fmt.Errorf("write %s: the value of %s does not fit an environment file", path, key)
 		}
 	}
-	return credstore.Rewrite(path, 0o600, func(old []byte) []byte { return withEnv(old, set) })
+	return durable.Rewrite(path, 0o600, func(old []byte) []byte { return withEnv(old, set) })
 }
 
 // withEnv is the text of an environment file with set in it.
@@ -48,7 +48,7 @@ func withEnv(old []byte, set map[string]string) []byte {
 	return []byte(strings.Join(append(out, missing...), ""))
 }
 
-// fitsEnv reports whether a value can stand in an environment file as it is, whoever reads that: systemd, or a shell.
+// fitsEnv reports whether a value can be in an environment file as it is, whether systemd or a shell reads that.
 func fitsEnv(v string) bool {
 	return !strings.ContainsFunc(v, func(r rune) bool {
 		return r <= ' ' || r == 0x7f || strings.ContainsRune("\"'\\$`;&|<>()", r)

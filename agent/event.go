@@ -27,16 +27,16 @@ type (
 	Started struct{}
 	// IdentityChecked is what a self-check found.
 	IdentityChecked struct{ Material Material }
-	// ClockAsked says what came of asking for the platform's time.
+	// ClockAsked is the outcome of asking for the platform's time.
 	ClockAsked struct{ Outcome Outcome }
-	// FellBack says what came of putting an older generation in a damaged one's place.
+	// FellBack is the outcome of putting an older generation in a damaged one's place.
 	FellBack struct{ Outcome Outcome }
-	// EnrollDone says what came of an enrollment. Room says that a full disk took it only with the reserve's help.
+	// EnrollDone is the outcome of an enrollment. Room means that a full disk took it only with the reserve's help.
 	EnrollDone struct {
 		Outcome Outcome
 		Room    bool
 	}
-	// HeartbeatDone says what came of a heartbeat. Skew is the platform's clock minus this one, 0 when unknown.
+	// HeartbeatDone is the outcome of a heartbeat. Skew is the platform's clock minus this one, 0 when unknown.
 	// Challenge is what the answer gives to echo, "" for nothing; EchoNow asks for that at once.
 	HeartbeatDone struct {
 		Outcome   Outcome
@@ -48,14 +48,15 @@ type (
 	WaitDone struct {
 		Outcome Outcome
 		Task    *wire.Task
+		More    []wire.Task // that the same answer brought
 	}
-	// TaskFinished carries a task's result. Session says that a terminal session goes on behind it.
+	// TaskFinished carries a task's result. Session means that a terminal session goes on behind it.
 	TaskFinished struct {
 		TaskID, Correlation string
 		Result              wire.TaskResult
 		Reason              diag.RecordReason // why it failed, where the record has a word for it
 		Session             bool
-		Elsewhere           bool      // its result is given by somebody else
+		Elsewhere           bool      // its result is reported by another process
 		Note                *Decision // what the task changed on this node, for the record
 	}
 	// SessionEnded ends the session of a finished terminal.open.
@@ -63,7 +64,7 @@ type (
 		TaskID, Correlation, Why string
 		Lasted                   time.Duration
 	}
-	// ResultPosted says what came of posting a result.
+	// ResultPosted is the outcome of posting a result.
 	ResultPosted struct {
 		TaskID  string
 		Outcome Outcome
@@ -93,7 +94,7 @@ type Timer string
 // The timers.
 const (
 	TimerIdentity  Timer = "identity"
-	TimerWatch     Timer = "watch" // has somebody changed a file
+	TimerWatch     Timer = "watch" // has a file changed
 	TimerRenew     Timer = "renew" // the certificate comes near its end
 	TimerHeartbeat Timer = "heartbeat"
 	TimerWait      Timer = "task_wait"
@@ -121,7 +122,7 @@ type (
 		Recovery bool
 		Profile  string
 	}
-	// SaveLedger keeps the ledger. Counts says that nothing else is new in it, which is not worth the reserve.
+	// SaveLedger keeps the ledger. Counts means that nothing else is new in it, which is not worth the reserve.
 	SaveLedger struct {
 		Ledger Ledger
 		Counts bool
@@ -137,8 +138,8 @@ type (
 		Posture, Profile string
 		Challenge        string // of the newest answer to one, "" for none
 	}
-	// WaitTask is one long poll; WaitDone follows.
-	WaitTask struct{}
+	// WaitTask is one long poll for at most so many tasks; WaitDone follows.
+	WaitTask struct{ Most int }
 	// RunTask executes a verified task; TaskFinished follows, and SessionEnded where a session goes on.
 	RunTask struct{ Task wire.Task }
 	// PostResult delivers a result; ResultPosted follows.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -32,8 +33,10 @@ func (p *fakePlatform) credentials(t testing.TB, dir string, by authority, notAf
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
 	cert := by.issue(t, testNode, &key.PublicKey, notAfter)
-	must(t, writeFile(filepath.Join(dir, fileKey), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
-	must(t, writeFile(filepath.Join(dir, fileCert), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o644))
+	must(t, durable.Replace(filepath.Join(dir, fileKey), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		0o600))
+	must(t, durable.Replace(filepath.Join(dir, fileCert), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		0o644))
 	leaf, err := x509.ParseCertificate(cert)
 	must(t, err)
 	return leaf.SerialNumber.Text(16)
@@ -65,17 +68,26 @@ func TestReasons(t *testing.T) {
 		reason  diag.RecordReason
 		failure diag.Failure
 	}{
-		"revoked":          {on: onWait, answer: denied(wire.DenyRevoked), about: TimerWait, reason: diag.RecIdentityRevoked, failure: diag.HTTPStatus},
-		"fenced":           {on: onHeartbeat, answer: denied(wire.DenyFenced), about: TimerHeartbeat, reason: diag.RecIdentityRevoked, failure: diag.HTTPStatus},
-		"cloned":           {on: onHeartbeat, answer: denied(wire.DenyCloned), about: TimerHeartbeat, reason: diag.RecClonedIdentity, failure: diag.HTTPStatus},
-		"another profile":  {on: onHeartbeat, answer: denied(wire.DenyProfileMismatch), about: TimerHeartbeat, reason: diag.RecEndpointProfileDrift, failure: diag.HTTPStatus},
-		"an unknown word":  {on: onHeartbeat, answer: denied("because"), about: TimerHeartbeat, reason: diag.RecIdentityRejected, failure: diag.HTTPStatus},
-		"too many":         {on: onWait, answer: page(429, "slow down"), about: TimerWait, reason: diag.RecEdgeRateLimited, failure: diag.HTTPRateLimited},
-		"an API in pieces": {on: onWait, answer: page(502, "Bad Gateway"), about: TimerWait, reason: diag.RecTaskPollFailed, failure: diag.HTTPStatus},
-		"an edge's page":   {on: onHeartbeat, answer: page(200, "welcome"), about: TimerHeartbeat, reason: diag.RecAPIUnreachable, failure: diag.HTTPEdgePage},
-		"an ingress that dislikes a good certificate": {on: onWait, answer: page(400, "The SSL certificate error"), about: TimerWait,
-			reason: diag.RecIdentityRejected, failure: diag.MTLSIngress400},
-		"an expired certificate is seen before anything is asked": {on: onWait, answer: page(400, "The SSL certificate error"), about: TimerIdentity,
+		"revoked": {on: onWait, answer: denied(wire.DenyRevoked), about: TimerWait, reason: diag.RecIdentityRevoked,
+			failure: diag.HTTPStatus},
+		"fenced": {on: onHeartbeat, answer: denied(wire.DenyFenced), about: TimerHeartbeat,
+			reason: diag.RecIdentityRevoked, failure: diag.HTTPStatus},
+		"cloned": {on: onHeartbeat, answer: denied(wire.DenyCloned), about: TimerHeartbeat,
+			reason: diag.RecClonedIdentity, failure: diag.HTTPStatus},
+		"another profile": {on: onHeartbeat, answer: denied(wire.DenyProfileMismatch), about: TimerHeartbeat,
+			reason: diag.RecEndpointProfileDrift, failure: diag.HTTPStatus},
+		"an unknown word": {on: onHeartbeat, answer: denied("because"), about: TimerHeartbeat,
+			reason: diag.RecIdentityRejected, failure: diag.HTTPStatus},
+		"too many": {on: onWait, answer: page(429, "slow down"), about: TimerWait, reason: diag.RecEdgeRateLimited,
+			failure: diag.HTTPRateLimited},
+		"an API in pieces": {on: onWait, answer: page(502, "Bad Gateway"), about: TimerWait, reason: diag.RecTaskPollFailed,
+			failure: diag.HTTPStatus},
+		"an edge's page": {on: onHeartbeat, answer: page(200, "welcome"), about: TimerHeartbeat,
+			reason: diag.RecAPIUnreachable, failure: diag.HTTPEdgePage},
+		"an ingress that dislikes a good certificate": {on: onWait, answer: page(400, "The SSL certificate error"),
+			about: TimerWait, reason: diag.RecIdentityRejected, failure: diag.MTLSIngress400},
+		"an expired certificate is seen before anything is asked": {on: onWait,
+			answer: page(400, "The SSL certificate error"), about: TimerIdentity,
 			prepare: func(t *testing.T, p *fakePlatform, cfg *Config) {
 				p.credentials(t, cfg.Dir, p.ca, time.Now().Add(-time.Minute))
 			},
@@ -84,7 +96,8 @@ func TestReasons(t *testing.T) {
 			reason: diag.RecRecoveryEnrollmentBlocked, failure: diag.HTTPStatus},
 		"no token": {about: TimerIdentity, reason: diag.RecRecoveryTokenMissing, failure: diag.FileMissing,
 			prepare: func(_ *testing.T, _ *fakePlatform, cfg *Config) { cfg.Token = diag.Secret{} }},
-		"a key of somebody else": {about: TimerIdentity, reason: diag.RecRecoveryTokenMissing, failure: diag.FileMismatch, // the token is opaque
+		// the token is opaque
+		"a key of somebody else": {about: TimerIdentity, reason: diag.RecRecoveryTokenMissing, failure: diag.FileMismatch,
 			prepare: func(t *testing.T, p *fakePlatform, cfg *Config) {
 				p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
 				cert, err := os.ReadFile(filepath.Join(cfg.Dir, fileCert))
@@ -97,8 +110,8 @@ func TestReasons(t *testing.T) {
 				p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
 				must(t, os.WriteFile(filepath.Join(cfg.Dir, fileBundle), []byte(newAuthority(t, "another CA").pem()), 0o644))
 			}},
-		"another CA's certificate, said by an alert": {about: TimerHeartbeat, reason: diag.RecIdentityRejected, failure: diag.MTLSUnknownCA,
-			prepare: func(t *testing.T, p *fakePlatform, cfg *Config) {
+		"another CA's certificate, said by an alert": {about: TimerHeartbeat, reason: diag.RecIdentityRejected,
+			failure: diag.MTLSUnknownCA, prepare: func(t *testing.T, p *fakePlatform, cfg *Config) {
 				p.credentials(t, cfg.Dir, newAuthority(t, "another CA"), time.Now().Add(time.Hour))
 			}},
 		"nobody listens": {about: TimerHeartbeat, reason: diag.RecAPIUnreachable, failure: diag.TCPRefused,
@@ -144,7 +157,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestAPublicEdgeSaysNothingAboutIdentity: a listener that never asked for the certificate cannot revoke anybody.
+// TestAPublicEdgeSaysNothingAboutIdentity: a listener that never asked for the certificate cannot revoke anyone.
 func TestAPublicEdgeSaysNothingAboutIdentity(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg := p.config(nil)
@@ -205,7 +218,8 @@ func TestResultArrivesOnceItCan(t *testing.T) {
 func TestUnverifiableTaskIsRefused(t *testing.T) {
 	p := newFakePlatform(t)
 	start(t, p.config(nil))
-	task := wire.Task{ID: "forged", NodeID: testNode, Type: wire.TaskNoop, KeyID: "k1", Signature: []byte("x"), ExpiresAt: time.Now().Add(time.Minute)}
+	task := wire.Task{ID: "forged", NodeID: testNode, Type: wire.TaskNoop, KeyID: "k1", Signature: []byte("x"),
+		ExpiresAt: time.Now().Add(time.Minute)}
 	p.tasks <- task
 	if r := p.resultOf("forged"); r.Status != wire.TaskFailed || r.Error.Code != CodeTaskUnverifiable {
 		t.Errorf("result %+v", r)
@@ -215,8 +229,10 @@ func TestUnverifiableTaskIsRefused(t *testing.T) {
 func TestOtherTasks(t *testing.T) {
 	p := newFakePlatform(t)
 	start(t, p.config(nil))
-	p.task("probe", wire.TaskProbe, []diag.Request{{ID: "1", Op: diag.OpDisk, Target: t.TempDir()}, {ID: "2", Op: "nonsense"}})
-	if r := p.resultOf("probe"); r.Status != wire.TaskCompleted || !strings.Contains(string(r.Output), `"vantage":"node"`) {
+	p.task("probe", wire.TaskProbe,
+		[]diag.Request{{ID: "1", Op: diag.OpDisk, Target: t.TempDir()}, {ID: "2", Op: "nonsense"}})
+	if r := p.resultOf("probe"); r.Status != wire.TaskCompleted ||
+		!strings.Contains(string(r.Output), `"vantage":"node"`) {
 		t.Errorf("result %+v %s", r, r.Output)
 	}
 	p.task("odd", "make.coffee", nil)
@@ -245,9 +261,7 @@ func TestShutdownWithEverythingUnderWay(t *testing.T) {
 	b.until(t, "ready-2")
 	p.task("hold", wire.TaskNoop, wire.NoopPayload{HoldMS: 60_000})
 	p.resultOf("shell")
-	for range 3 { // it has been taken by now
-		<-p.beaten
-	}
+	p.taken("hold")
 	if took := stop(); took > 20*time.Second { // what is under way would take a minute
 		t.Errorf("stopping took %v", took)
 	}
@@ -281,8 +295,8 @@ func TestADayAgainstADeadPlatform(t *testing.T) {
 		dials := 0
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
-		err := Run(ctx, Config{NodeID: testNode, APIURL: &url.URL{Scheme: "https", Host: "api.test:443"}, Dir: dir, Recorder: rec,
-			Dial: func(context.Context, string, string) (net.Conn, error) {
+		err := Run(ctx, Config{NodeID: testNode, APIURL: &url.URL{Scheme: "https", Host: "api.test:443"}, Dir: dir,
+			Recorder: rec, Dial: func(context.Context, string, string) (net.Conn, error) {
 				dials++
 				return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 			}})
@@ -299,7 +313,8 @@ func TestADayAgainstADeadPlatform(t *testing.T) {
 }
 
 func TestConfigErrorsNameTheKey(t *testing.T) {
-	env := map[string]string{KeyAPIURL: "http://plain", KeyTaskPubkeys: "canary-not-a-key", KeyHeartbeatInterval: "soon", KeyTaskWait: "1ns"}
+	env := map[string]string{KeyAPIURL: "http://plain", KeyTaskPubkeys: "canary-not-a-key", KeyHeartbeatInterval: "soon",
+		KeyTaskWait: "1ns"}
 	_, err := FromEnv(func(k string) string { return env[k] })
 	if err == nil {
 		t.Fatal("no error")
@@ -314,11 +329,33 @@ func TestConfigErrorsNameTheKey(t *testing.T) {
 	}
 }
 
+// TestLowestTenant: one setting reports who is a tenant, and its older name is read as well; neither allows what the
+// other does not.
+func TestLowestTenant(t *testing.T) {
+	for _, tc := range []struct {
+		name, older string
+		want        uint32
+		bad         string
+	}{
+		{"", "", 1000, ""}, {"2000", "", 2000, ""}, {"", "2000", 2000, ""}, {"0", "", 0, ""}, {"", "0", 0, ""},
+		{"1000", "60000", 60000, ""}, {"60000", "0", 60000, ""},
+		{"all", "", 0, KeyTenantUIDMin}, {"", "-1", 0, keyTerminalMinUID}, {"4294967296", "", 0, KeyTenantUIDMin},
+	} {
+		env := map[string]string{KeyNodeID: "n", KeyAPIURL: "https://a", KeyTenantUIDMin: tc.name,
+			keyTerminalMinUID: tc.older}
+		c, err := FromEnv(func(k string) string { return env[k] })
+		bad := tc.bad != ""
+		if (bad && (err == nil || !strings.Contains(err.Error(), tc.bad))) || (!bad && c.TenantUIDMin != tc.want) {
+			t.Errorf("%q and %q: %d, %v; want %d", tc.name, tc.older, c.TenantUIDMin, err, tc.want)
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, "-1": 0, "soon": 0, "999999": maxRetryAfter, "10000000000": maxRetryAfter, "-10000000000": 0,
-		"Tue, 01 Jan 2030 00:01:00 GMT": time.Minute, "Mon, 31 Dec 2029 00:00:00 GMT": 0,
+		"": 0, "7": 7 * time.Second, "-1": 0, "soon": 0, "999999": maxRetryAfter, "10000000000": maxRetryAfter,
+		"-10000000000": 0, "Tue, 01 Jan 2030 00:01:00 GMT": time.Minute, "Mon, 31 Dec 2029 00:00:00 GMT": 0,
 	} {
 		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)

@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestWhoSaysYesToEverythingIsNotThePlatform: neither a public edge that answers in JSON nor one that has no content for
-// everybody lifts what the platform said.
+// TestWhoSaysYesToEverythingIsNotThePlatform: neither a public edge that answers in JSON nor one that has no content
+// for all lifts what the platform reported.
 func TestWhoSaysYesToEverythingIsNotThePlatform(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer  http.HandlerFunc
@@ -26,12 +25,14 @@ func TestWhoSaysYesToEverythingIsNotThePlatform(t *testing.T) {
 		reason  diag.RecordReason
 		failure diag.Failure
 	}{
-		"in JSON": {unasked: true, reason: diag.RecEndpointProfileDrift, failure: diag.MTLSNotRequested, answer: func(w http.ResponseWriter, _ *http.Request) {
-			_ = json.NewEncoder(w).Encode(wire.HeartbeatResponse{Time: time.Now()})
-		}},
-		"with no content": {reason: diag.RecAPIUnreachable, failure: diag.HTTPEdgePage, answer: func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusNoContent)
-		}},
+		"in JSON": {unasked: true, reason: diag.RecEndpointProfileDrift, failure: diag.MTLSNotRequested,
+			answer: func(w http.ResponseWriter, _ *http.Request) {
+				_ = json.NewEncoder(w).Encode(wire.HeartbeatResponse{Time: time.Now()})
+			}},
+		"with no content": {reason: diag.RecAPIUnreachable, failure: diag.HTTPEdgePage,
+			answer: func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusNoContent)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newFakePlatform(t)
@@ -57,8 +58,8 @@ func TestWhoSaysYesToEverythingIsNotThePlatform(t *testing.T) {
 	}
 }
 
-// TestADenialsWordsAreQuotedInShort: what a far side says goes to the log, the record and the ledger; it may be long, and
-// it may be what it was sent.
+// TestADenialsWordsAreQuotedInShort: what a far side sends goes to the log, the record and the ledger; it may be long,
+// and it may be what it was sent.
 func TestADenialsWordsAreQuotedInShort(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, rec := recoveryConfig(t, p)
@@ -79,13 +80,13 @@ func TestADenialsWordsAreQuotedInShort(t *testing.T) {
 	}
 }
 
-// TestAWatermarkThatNobodyReachedEndsTheSending: what the platform says it has, this node never gave; asking again at once
-// brings the same.
+// TestAWatermarkThatNobodyReachedEndsTheSending: what the platform reports to have, this node never gave; asking again
+// at once brings the same.
 func TestAWatermarkThatNobodyReachedEndsTheSending(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, _ := recoveryConfig(t, p)
 	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
-	cfg.Boot = openBoot(disktest.New(), slog.New(slog.DiscardHandler), newDecisions())
+	cfg.Boot = openBoot(inMemory(), slog.New(slog.DiscardHandler), newDecisions())
 	must(t, cfg.Boot.out.Add(wire.Event{Kind: wire.EventBoot, Detail: []byte("{}")}))
 	must(t, cfg.Boot.out.Replay(1))
 	asked := 0
@@ -103,7 +104,7 @@ func TestAWatermarkThatNobodyReachedEndsTheSending(t *testing.T) {
 	}
 }
 
-// TestATokenIsUsedAsItWasLookedAt: one that was put in its place since may be anybody's.
+// TestATokenIsUsedAsItWasLookedAt: one that was put in its place since may have another origin.
 func TestATokenIsUsedAsItWasLookedAt(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, _ := recoveryConfig(t, p)

@@ -9,16 +9,16 @@ import (
 )
 
 // The enrollment budget. Three tries in an hour is one for the fault and two for what an operator gets wrong while
-// repairing it; six in a day still reach every shift. It belongs to the token: a new token is an operator's act and begins
-// anew. The whole day's bound holds whatever rewrites tokens in a loop.
+// repairing it; six in a day still reach every shift. It belongs to the token: a new token is an operator's act and
+// starts again. The whole day's bound holds whatever rewrites tokens in a loop.
 const (
 	perHour = 3
 	perDay  = 6
 	allDay  = 12
 )
 
-// suppressFor is how long a fresh certificate that is still rejected keeps the node from asking for another one, unless an
-// operator changes something. What is broken then is the control plane; a new certificate would meet the same end.
+// suppressFor is how long a fresh certificate that is still rejected keeps the node from asking for another one, unless
+// an operator changes something. What is broken then is the control plane; a new certificate would meet the same end.
 const suppressFor = 12 * time.Hour
 
 const (
@@ -38,7 +38,7 @@ const (
 // Ledger is what the agent must remember of its recovery across restarts. It is written down before it is acted upon.
 type Ledger struct {
 	Version  int       `json:"version"`
-	Written  uint64    `json:"written,omitempty"`  // how often it was written down, to tell two copies apart
+	Written  uint64    `json:"written,omitempty"`  // how often it was written down, to distinguish two copies
 	Attempts []Attempt `json:"attempts,omitempty"` // oldest first
 	Spent    []string  `json:"spent,omitempty"`    // digests of tokens that the platform will never take again
 
@@ -91,7 +91,7 @@ func (l Ledger) begin(now time.Time, cause diag.RecordReason, token string) Ledg
 	return l
 }
 
-// finish says what came of the last attempt.
+// finish records the outcome of the last attempt.
 func (l Ledger) finish(result, code string) Ledger {
 	if n := len(l.Attempts); n > 0 {
 		l.Attempts = slices.Clone(l.Attempts)
@@ -142,7 +142,7 @@ func (l Ledger) normal(now time.Time) Ledger {
 	return l
 }
 
-// overspent says how long the budget allows no attempt with a token, and why; 0 when it does.
+// overspent returns how long the budget allows no attempt with a token, and why; 0 when it does.
 func (l *Ledger) overspent(now time.Time, token string) (time.Duration, string) {
 	for _, rule := range [...]struct {
 		limit  int

@@ -17,7 +17,8 @@ func TestLedgerIsKept(t *testing.T) {
 	l.Cordoned = Hold{Since: testWall, Why: "memory"}
 	must(t, f.save(l, nil))
 	got := f.load(testWall)
-	if len(got.Attempts) != 1 || got.Attempts[0] != l.Attempts[0] || !got.isSpent("a") || !got.Cordoned.On() || got.Quarantined.On() {
+	if len(got.Attempts) != 1 || got.Attempts[0] != l.Attempts[0] || !got.isSpent("a") || !got.Cordoned.On() ||
+		got.Quarantined.On() {
 		t.Errorf("%+v", got)
 	}
 	must(t, os.WriteFile(filepath.Join(f.dir, fileLedger), []byte("torn"), 0o600))
@@ -42,7 +43,7 @@ func TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing(t *testing.T) {
 }
 
 // TestTheLedgerThatWasWrittenLastCounts: a cordon is no attempt, and what was acknowledged outlasts the process also
-// where only the mirror took it; what the disk took since is not undone by an older copy there.
+// where only the mirror took it; what the disk took since is not reverted by an older copy there.
 func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
 	f := ledgerFile{dir: filepath.Join(t.TempDir(), "state"), mirror: t.TempDir()}
 	again := func() Ledger { // the next process
@@ -63,7 +64,7 @@ func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
 	}
 	l.Cordoned = Hold{}
 	must(t, f.save(l, nil))
-	must(t, os.WriteFile(filepath.Join(f.mirror, fileLedger), kept, 0o600)) // killed before that was taken away
+	must(t, os.WriteFile(filepath.Join(f.mirror, fileLedger), kept, 0o600)) // killed before that was removed
 	if l = again(); l.Cordoned.On() {
 		t.Errorf("what was lifted holds again: %+v", l)
 	}
@@ -93,8 +94,8 @@ func TestAttemptsFromTheFutureCountAsNow(t *testing.T) {
 	}
 }
 
-// TestANoteIsTakenOnce: where the disk became read-only after a bundle was applied, each start finds its note again; the
-// budget is not renewed by that.
+// TestANoteIsTakenOnce: where the disk became read-only after a bundle was applied, each start finds its note again;
+// the budget is not renewed by that.
 func TestANoteIsTakenOnce(t *testing.T) {
 	dir := t.TempDir()
 	f := ledgerFile{dir: filepath.Join(dir, "disk"), mirror: filepath.Join(dir, "memory")}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 // Files in the state folder.
@@ -16,8 +18,8 @@ const (
 	fileApplied = "recovery-applied.json" // what another program did to this node, for the agent's next start
 )
 
-// Reserve is disk space that is held for the one file that must still be written on a full disk: a node that cannot keep
-// its new certificate is lost.
+// Reserve is disk space that is held for the one file that must still be written on a full disk: a node that cannot
+// keep its new certificate is lost.
 type Reserve interface {
 	ReleaseReserve() error
 	RefillReserve() error
@@ -42,7 +44,8 @@ func (f *ledgerFile) load(now time.Time) Ledger {
 	l := readLedger(filepath.Join(f.dir, fileLedger))
 	if f.mirror != "" {
 		m := readLedger(filepath.Join(f.mirror, fileLedger))
-		if m.Written > l.Written || m.Written == l.Written && m.Counters.Attempts > l.Counters.Attempts { // an older build numbers nothing
+		// an older build numbers nothing
+		if m.Written > l.Written || (m.Written == l.Written && m.Counters.Attempts > l.Counters.Attempts) {
 			l = m
 		}
 	}
@@ -51,7 +54,7 @@ func (f *ledgerFile) load(now time.Time) Ledger {
 	path := filepath.Join(f.dir, fileApplied)
 	text, err := os.ReadFile(path)
 	f.taken = err == nil
-	// One that could not be taken away counts once: a crash loop on a disk that has become read-only is no operator.
+	// One that could not be removed counts once: a crash loop on a disk that has become read-only is no operator.
 	if sum := digest(path); err == nil && json.Unmarshal(text, &a) == nil && sum != l.Applied {
 		l.Applied = sum
 		l.Attempts, l.Suppressed, l.Quarantined = nil, Hold{}, Hold{} // an operator has acted: what held recovery off is over
@@ -67,7 +70,7 @@ func (f ledgerFile) leave(note Decision) error {
 		err = os.MkdirAll(f.dir, 0o755)
 	}
 	if err == nil {
-		err = writeFile(filepath.Join(f.dir, fileApplied), append(text, '\n'), 0o600)
+		err = durable.Replace(filepath.Join(f.dir, fileApplied), append(text, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("leave a note for the agent: %w", err)
@@ -83,7 +86,8 @@ func readLedger(path string) (l Ledger) {
 	return l
 }
 
-// save returns once the ledger is kept somewhere that a crash of the process leaves alone. A nil reserve stays as it is.
+// save returns once the ledger is kept somewhere that a crash of the process leaves alone. A nil reserve stays as it
+// is.
 func (f *ledgerFile) save(l Ledger, reserve Reserve) error {
 	f.written++
 	l.Written = f.written
@@ -95,7 +99,7 @@ func (f *ledgerFile) save(l Ledger, reserve Reserve) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		return writeFile(filepath.Join(dir, fileLedger), append(text, '\n'), 0o600)
+		return durable.Replace(filepath.Join(dir, fileLedger), append(text, '\n'), 0o600)
 	}
 	_, err = withReserve(reserve, func() error { return write(f.dir) })
 	if err != nil && f.mirror != "" {
@@ -131,7 +135,7 @@ func withReserve(r Reserve, f func() error) (used bool, err error) {
 	return true, errors.Join(err, ignoreFull(r.RefillReserve()))
 }
 
-// ignoreFull passes over a reserve that cannot be taken back while the disk is full: the record says so by itself.
+// ignoreFull passes over a reserve that cannot be taken back while the disk is full: the record reports that by itself.
 func ignoreFull(err error) error {
 	if full(err) {
 		return nil

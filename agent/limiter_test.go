@@ -40,7 +40,7 @@ var exchanges = map[string]func(t testing.TB, a *api) Outcome{
 		o, _, _ := a.heartbeat(t.Context(), wire.HeartbeatRequest{})
 		return o
 	},
-	"task wait":   func(t testing.TB, a *api) Outcome { o, _ := a.wait(t.Context(), time.Second); return o },
+	"task wait":   func(t testing.TB, a *api) Outcome { o, _, _ := a.wait(t.Context(), time.Second, 1); return o },
 	"task result": func(t testing.TB, a *api) Outcome { return a.result(t.Context(), PostResult{TaskID: "t1"}) },
 	"clock":       func(t testing.TB, a *api) Outcome { return a.askClock(t.Context()) },
 }
@@ -83,7 +83,7 @@ func TestLimitersAreNoDenial(t *testing.T) {
 		}
 	}
 	for _, a := range limitertest.Others()[:3] {
-		if o, _ := answeredBy(a).wait(t.Context(), time.Second); o.Reason != diag.RecIdentityRevoked {
+		if o, _, _ := answeredBy(a).wait(t.Context(), time.Second, 1); o.Reason != diag.RecIdentityRevoked {
 			t.Errorf("%s: %+v", a.Name, o)
 		}
 	}
@@ -134,7 +134,7 @@ func TestLimitedEnrollmentIsNoAttempt(t *testing.T) {
 	}
 }
 
-// TestLimitedTerminalStream: the record says what refused the stream, and the session's task has a limiter's code.
+// TestLimitedTerminalStream: the record reports what refused the stream, and the session's task has a limiter's code.
 func TestLimitedTerminalStream(t *testing.T) {
 	for _, a := range limitertest.Limiters()[:8] {
 		t.Run(a.Name, func(t *testing.T) {

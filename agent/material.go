@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"slices"
@@ -8,9 +10,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Material is what one self-check found on this node: facts. judge says what they mean.
+// Material is what one self-check found on this node: facts. judge interprets them.
 type Material struct {
 	Files   string  // changes when one of the files changes
 	Problem Outcome // why the pair cannot be used at all: cert_missing, cert_key_mismatch; no reason when it can
@@ -25,7 +28,7 @@ type Material struct {
 	IssuerProblem       string // why the chain beside the certificate cannot be right
 
 	Generation int64
-	Profile    string // as the last enrollment said
+	Profile    string // as of the last enrollment
 	HandedOut  string // the API URL that the last enrollment handed out
 
 	Token    TokenFacts
@@ -39,8 +42,8 @@ func (m *Material) operator() string {
 	return strings.Join([]string{m.Token.Digest, m.Bundle, m.Recovery, m.Serial}, ",")
 }
 
-// judge says what is wrong with the credential, before the platform is asked. sure is false where only this node's own
-// clock stands against it. A skewed clock is named before anything that it makes of the dates.
+// judge returns what is wrong with the credential, before the platform is asked. sure is false where only this node's
+// own clock is against it. A skewed clock is named before anything that it makes of the dates.
 func (m *Material) judge(node string, c Clocks) (o Outcome, sure bool) {
 	bound := slices.Contains(m.Names, node)
 	own, platform := m.dated(c.Own), m.dated(c.Platform())
@@ -54,7 +57,8 @@ func (m *Material) judge(node string, c Clocks) (o Outcome, sure bool) {
 	case own == diag.RecCertNotYetValid && !c.Known:
 		// Nobody issues certificates for later: it is the clock that is behind.
 		o.Reason, o.Failure = diag.RecClockSkew, diag.ClockSkew
-		o.Detail = "the certificate begins at " + said(m.NotBefore) + " and was issued already; this clock says " + said(c.Own)
+		o.Detail = "the certificate begins at " + said(m.NotBefore) + " and was issued already; this clock says " +
+			said(c.Own)
 	case own != platform && platform != diag.RecCertExpired:
 		o.Reason, o.Failure = diag.RecClockSkew, diag.ClockSkew
 		o.Detail = "the certificate is good from " + said(m.NotBefore) + " to " + said(m.NotAfter) +
@@ -84,8 +88,8 @@ func (m *Material) renewAt() time.Time {
 	return m.NotAfter.Add(-m.NotAfter.Sub(m.NotBefore) / 3)
 }
 
-// drifted says how the URL that this agent runs with differs from what the last enrollment handed out; "" when it does
-// not, or nothing was handed out.
+// drifted returns how the URL that this agent runs with differs from what the last enrollment handed out; "" when it
+// does not, or nothing was handed out.
 func (m *Material) drifted(running string) string {
 	a, err1 := url.Parse(running)
 	b, err2 := url.Parse(m.HandedOut)
@@ -93,4 +97,71 @@ func (m *Material) drifted(running string) string {
 		return ""
 	}
 	return fmt.Sprintf("this agent runs with %s; the last enrollment handed out %s", a.Host, b.Host)
+}
+
+// TokenFacts is what can be known of an enrollment token without a request, and without the token.
+type TokenFacts struct {
+	Digest string // 16 hex digits of its sha256, to distinguish tokens; "" when there is none
+	Typed  bool   // it carries its purpose
+	Claims wire.TokenClaims
+}
+
+func tokenFacts(token diag.Secret) TokenFacts {
+	if token.IsZero() {
+		return TokenFacts{}
+	}
+	sum := sha256.Sum256([]byte(token.Reveal()))
+	f := TokenFacts{Digest: hex.EncodeToString(sum[:8])}
+	f.Claims, f.Typed = wire.ParseToken(token.Reveal())
+	return f
+}
+
+// Clocks are this node's clock and what is known of the platform's.
+type Clocks struct {
+	Own   time.Time
+	Skew  time.Duration // the platform's clock minus this one
+	Known bool          // whether Skew was ever measured
+}
+
+// Platform is the platform's time; this node's where nothing is known, or the two agree.
+func (c Clocks) Platform() time.Time {
+	if c.Skew.Abs() <= maxSkew {
+		return c.Own
+	}
+	return c.Own.Add(c.Skew)
+}
+
+// timeText is how times are written in sentences.
+const timeText = "2006-01-02 15:04:05Z"
+
+func said(t time.Time) string { return t.UTC().Format(timeText) }
+
+// refusal returns why a token may not be used for node in profile ("" for any); the zero Outcome means that it is
+// current. A node that never had a certificate may use a token without claims.
+func (f *TokenFacts) refusal(c Clocks, node, profile string, never bool) Outcome {
+	var o Outcome
+	switch platform, ends := c.Platform(), f.Claims.ExpiresAt; {
+	case f.Digest == "":
+		o.Reason, o.Detail = diag.RecRecoveryTokenMissing, "no token; expected one for node "+node
+	case !f.Typed && never:
+	case !f.Typed:
+		o.Reason, o.Detail = diag.RecRecoveryTokenMissing, "the token does not say for what it is; expected one for node "+
+			node
+	case f.Claims.NodeID != node:
+		o.Reason, o.Detail = diag.RecRecoveryEnrollmentBlocked,
+			fmt.Sprintf("the token is for node %q; expected %s", f.Claims.NodeID, node)
+	case profile != "" && f.Claims.Profile != profile:
+		o.Reason, o.Detail = diag.RecRecoveryEnrollmentBlocked,
+			fmt.Sprintf("the token is for profile %q; expected %s", f.Claims.Profile, profile)
+	case !c.Own.Before(ends) && platform.Before(ends):
+		o.Reason = diag.RecClockSkew
+		o.Detail = "the token is good until " + said(ends) + " by the platform's clock, and ended by this one, which says " +
+			said(c.Own)
+	case !c.Own.Before(ends):
+		o.Reason, o.Detail = diag.RecRecoveryTokenExpired, "the token ended at "+said(ends)+"; this clock says "+said(c.Own)
+	case !platform.Before(ends):
+		o.Reason, o.Detail = diag.RecRecoveryTokenExpired, "the token ended at "+said(ends)+"; the platform's clock says "+
+			said(platform)
+	}
+	return o
 }

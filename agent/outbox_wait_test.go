@@ -8,21 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
 	"github.com/gpuaas/gpuaasctl/agent/outbox"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestEventsWaitAsLongAsAsked: a platform that has enough for now is asked again after the time that it names, and then it
-// gets every event, in order. Nothing that a request may not hold is sent.
+// TestEventsWaitAsLongAsAsked: a platform that has enough for now is asked again after the time that it names, and then
+// it gets every event, in order. Nothing that a request may not hold is sent.
 func TestEventsWaitAsLongAsAsked(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, _ := recoveryConfig(t, p)
 	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
-	cfg.Boot = openBoot(disktest.New(), slog.New(slog.DiscardHandler), newDecisions())
+	cfg.Boot = openBoot(inMemory(), slog.New(slog.DiscardHandler), newDecisions())
 	const kept = 3*wire.MaxEvents + 1
 	for range kept {
-		must(t, cfg.Boot.out.Add(wire.Event{Kind: string(make([]byte, 2*wire.MaxEventKind)), Detail: make([]byte, outbox.MaxDetail+1)}))
+		must(t, cfg.Boot.out.Add(wire.Event{Kind: string(make([]byte, 2*wire.MaxEventKind)),
+			Detail: make([]byte, outbox.MaxDetail+1)}))
 	}
 	must(t, cfg.Boot.out.Replay(1))
 	asked, busy, got := 0, true, []uint64{}

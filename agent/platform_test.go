@@ -45,7 +45,8 @@ func newAuthority(t testing.TB, name string) authority {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
 	must(t, err)
 	cert, err := x509.ParseCertificate(der)
@@ -78,7 +79,9 @@ func (a authority) server(t testing.TB) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	return tls.Certificate{Certificate: [][]byte{a.issue(t, "server", &key.PublicKey, time.Now().Add(time.Hour), "api.test")}, PrivateKey: key}
+	return tls.Certificate{Certificate: [][]byte{
+		a.issue(t, "server", &key.PublicKey, time.Now().Add(time.Hour), "api.test"),
+	}, PrivateKey: key}
 }
 
 // fakePlatform is a node API and a terminal gateway on one TLS listener, whose answers a test can replace.
@@ -101,6 +104,7 @@ type fakePlatform struct {
 	missing  []string // requests without a correlation id
 
 	tasks    chan wire.Task
+	given    map[string]int // by id of a task: the wait that gave it
 	terminal func(ctx context.Context, c *websocket.Conn, session string)
 	posted   chan string
 	beaten   chan struct{}
@@ -108,7 +112,8 @@ type fakePlatform struct {
 
 func newFakePlatform(t testing.TB) *fakePlatform {
 	p := &fakePlatform{t: t, ca: newAuthority(t, "test CA"), token: "enroll-me-canary", tasks: make(chan wire.Task, 64),
-		answer: map[string]http.HandlerFunc{}, results: map[string][]wire.TaskResult{}, posted: make(chan string, 256), beaten: make(chan struct{}, 4096)}
+		given: map[string]int{}, answer: map[string]http.HandlerFunc{}, results: map[string][]wire.TaskResult{},
+		posted: make(chan string, 256), beaten: make(chan struct{}, 4096)}
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	must(t, err)
 	p.signing = key
@@ -124,7 +129,8 @@ func newFakePlatform(t testing.TB) *fakePlatform {
 func (p *fakePlatform) tls() *tls.Config {
 	clients := x509.NewCertPool()
 	clients.AddCert(p.ca.cert)
-	return &tls.Config{Certificates: []tls.Certificate{p.ca.server(p.t)}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients}
+	return &tls.Config{Certificates: []tls.Certificate{p.ca.server(p.t)}, ClientAuth: tls.VerifyClientCertIfGiven,
+		ClientCAs: clients}
 }
 
 func (p *fakePlatform) handler() http.Handler {
@@ -208,6 +214,9 @@ func (p *fakePlatform) wait(w http.ResponseWriter, r *http.Request) {
 	defer func() { p.mu.Lock(); p.waiting--; p.mu.Unlock() }()
 	select {
 	case task := <-p.tasks:
+		p.mu.Lock()
+		p.given[task.ID] = p.waits
+		p.mu.Unlock()
 		must(p.t, json.NewEncoder(w).Encode(task))
 	case <-r.Context().Done():
 	case <-time.After(200 * time.Millisecond):
@@ -252,6 +261,22 @@ func (p *fakePlatform) task(id, kind string, payload any) wire.Task {
 	return task
 }
 
+// taken waits until the agent has a task: it asks for the next one then.
+func (p *fakePlatform) taken(id string) {
+	p.t.Helper()
+	for range 6000 {
+		p.mu.Lock()
+		at, given := p.given[id]
+		next := given && p.waits > at
+		p.mu.Unlock()
+		if next {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	p.t.Fatalf("task %s was not taken", id)
+}
+
 // resultOf waits for the result of a task.
 func (p *fakePlatform) resultOf(id string) wire.TaskResult {
 	p.t.Helper()
@@ -278,8 +303,9 @@ func (p *fakePlatform) config(log *slog.Logger) Config {
 	must(p.t, err)
 	dir := p.t.TempDir()
 	must(p.t, os.WriteFile(filepath.Join(dir, fileBundle), []byte(p.ca.pem()), 0o644))
-	return Config{NodeID: testNode, APIURL: u, TerminalURL: u, Token: diag.NewSecret(p.token), Dir: dir, Log: log, Version: "test",
-		Verifiers: wire.Verifiers{"k1": p.signing.Public().(ed25519.PublicKey)}, HeartbeatInterval: 300 * time.Millisecond, TaskWait: 2 * time.Second}
+	return Config{NodeID: testNode, APIURL: u, TerminalURL: u, Token: diag.NewSecret(p.token), Dir: dir, Log: log,
+		Version: "test", Verifiers: wire.Verifiers{"k1": p.signing.Public().(ed25519.PublicKey)},
+		HeartbeatInterval: 300 * time.Millisecond, TaskWait: 2 * time.Second}
 }
 
 // start runs an agent until the test ends or stop is called, which returns how long that took.

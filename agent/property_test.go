@@ -41,8 +41,9 @@ type world struct {
 
 func newWorld(t *rapid.T) *world {
 	s := newState()
-	return &world{t: t, state: s, pending: map[string]func() What{}, timers: map[Timer]bool{}, taken: map[string]int{}, runs: map[string]int{},
-		posted: map[string]int{}, dropped: map[string]int{}, ceilings: map[string]time.Duration{}, attempts: map[string]int{}}
+	return &world{t: t, state: s, pending: map[string]func() What{}, timers: map[Timer]bool{}, taken: map[string]int{},
+		runs: map[string]int{}, posted: map[string]int{}, dropped: map[string]int{}, ceilings: map[string]time.Duration{},
+		attempts: map[string]int{}}
 }
 
 func (w *world) event(what What) {
@@ -80,7 +81,8 @@ func (w *world) begin(name string, finish func() What) {
 func (w *world) finishHeartbeat() What {
 	done := HeartbeatDone{Outcome: w.outcome(refusals...)}
 	if done.Outcome.OK() {
-		done.Challenge, done.EchoNow = rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(w.t, "challenge"), rapid.Bool().Draw(w.t, "echo now")
+		done.Challenge, done.EchoNow = rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(w.t, "challenge"),
+			rapid.Bool().Draw(w.t, "echo now")
 	}
 	return done
 }
@@ -111,14 +113,20 @@ func (w *world) effect(e Effect) {
 	case SendHeartbeat:
 		w.begin("heartbeat", func() What { return w.finishHeartbeat() })
 	case WaitTask:
-		w.begin("wait", w.finishWait)
+		if e.Most < 1 || e.Most > wire.MaxTasks || e.Most > maxOpen-len(w.state.Running)-len(w.state.Results) {
+			w.t.Fatalf("asks for %d tasks", e.Most)
+		}
+		w.begin("wait", func() What { return w.finishWait(e.Most) })
 	case RunTask:
 		if w.runs[e.Task.ID]++; w.runs[e.Task.ID] > 1 && w.next <= maxRecent {
 			w.t.Fatalf("task %s is executed twice", e.Task.ID)
 		}
 		w.begin("run "+e.Task.ID, func() What { return w.finishTask(e.Task.ID) })
 	case PostResult:
-		w.begin("post", func() What {
+		if n := len(w.state.Posting); n > maxPosts {
+			w.t.Fatalf("%d results are under way", n)
+		}
+		w.begin("post "+e.TaskID, func() What {
 			o := w.outcome(diag.RecTaskResultPostFailed, diag.RecEdgeRateLimited)
 			if o.OK() {
 				w.posted[e.TaskID]++
@@ -151,9 +159,12 @@ func (w *world) decided(d Decision) {
 		policy = defaultRetry
 	}
 	limit := time.Duration(policy.capIntervals) * w.state.Interval
-	if d.Ceiling < w.ceilings[key] && d.About != string(TimerIdentity) || d.Ceiling > limit || d.Delay > d.Ceiling && d.Reason != diag.RecRecoverySuppressed || // which waits for the budget
+	// which waits for the budget
+	if (d.Ceiling < w.ceilings[key] && d.About != string(TimerIdentity)) || d.Ceiling > limit ||
+		(d.Delay > d.Ceiling && d.Reason != diag.RecRecoverySuppressed) ||
 		d.Delay <= 0 {
-		w.t.Fatalf("attempt %d of %s: delay %v, ceiling %v after %v, cap %v", d.Attempt, key, d.Delay, d.Ceiling, w.ceilings[key], limit)
+		w.t.Fatalf("attempt %d of %s: delay %v, ceiling %v after %v, cap %v", d.Attempt, key, d.Delay, d.Ceiling,
+			w.ceilings[key], limit)
 	}
 	if d.Attempt > 1 && d.Attempt != w.attempts[key]+1 {
 		w.t.Fatalf("attempt %d of %s after %d", d.Attempt, key, w.attempts[key])
@@ -171,7 +182,8 @@ func (w *world) outcome(bad ...diag.RecordReason) Outcome {
 	return Outcome{Reason: rapid.SampledFrom(bad).Draw(w.t, "reason")}
 }
 
-func (w *world) finishWait() What {
+// finishWait answers a poll, at times with several tasks, of which some were handed out before.
+func (w *world) finishWait(most int) What {
 	if w.idle {
 		return WaitDone{Outcome: w.outcome(refusals...)}
 	}
@@ -188,6 +200,21 @@ func (w *world) finishWait() What {
 		}
 		return WaitDone{}
 	}
+	done := WaitDone{Task: w.newTask()}
+	for range rapid.IntRange(0, most-1).Draw(w.t, "more") {
+		if rapid.IntRange(0, 3).Draw(w.t, "twice") == 0 {
+			id := rapid.SampledFrom(slices.Sorted(maps.Keys(w.taken))).Draw(w.t, "again")
+			w.taken[id]++
+			done.More = append(done.More, *signed(id, nil))
+			continue
+		}
+		done.More = append(done.More, *w.newTask())
+	}
+	return done
+}
+
+// newTask is one that was not handed out before, at times with a signature that is none.
+func (w *world) newTask() *wire.Task {
 	w.next++
 	id := fmt.Sprint("task", w.next)
 	w.taken[id]++
@@ -195,7 +222,7 @@ func (w *world) finishWait() What {
 	if rapid.IntRange(0, 3).Draw(w.t, "forged") == 0 {
 		task.Signature = []byte("forged")
 	}
-	return WaitDone{Task: task}
+	return task
 }
 
 func (w *world) finishTask(id string) What {

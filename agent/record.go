@@ -3,10 +3,15 @@ package agent
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // HostRecord keeps decisions in the host's diagnostic record, and in the operational log as well.
@@ -20,8 +25,8 @@ func NewHostRecord(r *recorder.Recorder, log *slog.Logger) HostRecord {
 	return HostRecord{record: r, log: LogRecorder{log}}
 }
 
-// Record implements Recorder. That the record's disk takes no writes is no error here: the recorder has said so, in the
-// log and in the next heartbeat, and the decision is in the mirror and in the log.
+// Record implements Recorder. That the record's disk takes no writes is no error here: the recorder has reported it, in
+// the log and in the next heartbeat, and the decision is in the mirror and in the log.
 func (h HostRecord) Record(d Decision) error {
 	errLog := h.log.Record(d)
 	err := h.record.Write(entry(d))
@@ -43,15 +48,15 @@ func entry(d Decision) diag.RecordEntry {
 
 // Contact notes that the platform answered: the last time that it did is what a dead node is asked for first.
 func (h HostRecord) Contact(o Outcome) {
-	// That it could not be written is the recorder's to say.
+	// That it could not be written is the recorder's to report.
 	_ = h.record.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: string(TimerHeartbeat),
 		Decision: record.DecisionContact, Status: o.Status, CorrelationID: o.Correlation})
 }
 
-// Summary is what the next heartbeat says of the record.
+// Summary is what the next heartbeat reports of the record.
 func (h HostRecord) Summary() map[string]string { return h.record.Summary() }
 
-// witness is a Recorder that also knows good news.
+// witness is a Recorder that also notes successes.
 type witness interface {
 	Contact(Outcome)
 	Summary() map[string]string
@@ -64,10 +69,74 @@ func (r *runtime) contact(o Outcome) {
 	}
 }
 
-// recordSummary is what the record says of itself; nil where there is none.
+// recordSummary is the record's own state; nil where there is none.
 func (r *runtime) recordSummary() map[string]string {
 	if w, ok := r.cfg.Recorder.(witness); ok {
 		return w.Summary()
 	}
 	return nil
+}
+
+// metric is one counter for Prometheus.
+type metric struct{ counter, name, help string }
+
+// metrics are what node_exporter's textfile collector shows of an agent. Those of the enrollment survive a restart; the
+// others begin at 0 with the process, which Prometheus takes for what it is.
+var metrics = [...]metric{
+	{"identity_rejections", "gpuaas_agent_identity_rejections_total",
+		"Times that the platform or its ingress refused this node's identity."},
+	{"enrollment_attempts", "gpuaas_agent_enrollment_attempts_total", "Enrollments begun."},
+	{"enrollment_successes", "gpuaas_agent_enrollment_successes_total", "Enrollments that brought a certificate."},
+	{"enrollment_failures", "gpuaas_agent_enrollment_failures_total", "Enrollments that brought none."},
+	{"enrollment_suppressed", "gpuaas_agent_enrollment_suppressed_total", "Enrollments that the agent kept itself from."},
+	{"heartbeats", "gpuaas_agent_heartbeats_total", "Heartbeats that were answered."},
+	{"heartbeat_failures", "gpuaas_agent_heartbeat_failures_total", "Heartbeats that failed."},
+	{"task_polls", "gpuaas_agent_task_polls_total", "Task polls that were answered."},
+	{"task_poll_failures", "gpuaas_agent_task_poll_failures_total", "Task polls that failed."},
+}
+
+var postures = [...]string{wire.PostureServing, wire.PostureRecovering, wire.PostureStopped, wire.PostureQuarantined}
+
+// metricsText is the whole file.
+func metricsText(e WriteMetrics) string {
+	var b strings.Builder
+	for _, m := range metrics {
+		b.WriteString("# HELP " + m.name + " " + m.help + "\n# TYPE " + m.name + " counter\n" +
+			m.name + " " + strconv.FormatInt(e.Counters[m.counter], 10) + "\n")
+	}
+	const posture = "gpuaas_agent_posture"
+	b.WriteString("# HELP " + posture + " Posture of the node: 1 for the current one, 0 for the others.\n" +
+		"# TYPE " + posture + " gauge\n")
+	for _, p := range postures {
+		v := " 0\n"
+		if p == e.Posture {
+			v = " 1\n"
+		}
+		b.WriteString(posture + "{posture=\"" + p + "\"}" + v)
+	}
+	return b.String()
+}
+
+// showMetrics replaces the file at once and whole. It is not synced: it shows the current state, and is worth nothing
+// after a power cut.
+func (r *runtime) showMetrics(e WriteMetrics) {
+	text := metricsText(e)
+	if r.cfg.MetricsFile == "" || text == r.shown {
+		return
+	}
+	tmp := filepath.Join(filepath.Dir(r.cfg.MetricsFile), "."+filepath.Base(r.cfg.MetricsFile)+".new")
+	_ = os.Remove(tmp) // the folder may be another user's: what lies there must not be followed
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err == nil {
+		err = os.Rename(tmp, r.cfg.MetricsFile)
+	}
+	if err != nil {
+		r.cfg.Log.Warn("the metrics file could not be written", "error", scrubbed(err))
+		return
+	}
+	r.shown = text
 }

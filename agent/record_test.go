@@ -12,28 +12,29 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/agent/internal/memdisk"
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
 )
 
 // maxSlots is what a storm may write to the disk, on average, in slots a minute.
 const maxSlots = 3
 
-// TestARetryStormKeepsFirstAndLast runs the real agent for a day of virtual time against a platform that is dead, and in
-// the second half dead in another way. The record's disk takes less than 3 slots a minute, and tells of the first cause
-// as of the last, with how often there was each.
+// TestARetryStormKeepsFirstAndLast runs the real agent for a day of virtual time against a platform that is dead, and
+// in the second half dead in another way. The record's disk takes less than 3 slots a minute, and reports the first
+// cause as of the last, with how often there was each.
 func TestARetryStormKeepsFirstAndLast(t *testing.T) {
 	ca := newAuthority(t, "test CA")
 	dir := t.TempDir()
 	(*fakePlatform)(nil).credentials(t, dir, ca, time.Now().Add(1000*24*time.Hour))
 	must(t, os.WriteFile(filepath.Join(dir, fileBundle), []byte(ca.pem()), 0o644))
 	synctest.Test(t, func(t *testing.T) {
-		disk, began := memdisk.New(false), time.Now()
+		disk, began := durabletest.New(false), time.Now()
 		r := recorder.Open(recorder.Config{Dir: "/disk", Mirror: "/memory", Boot: "boot-1", NodeID: testNode, FS: disk,
 			Mono: func() int64 { return int64(time.Since(began)) }})
-		made, dials := disk.Count(memdisk.OpWrite), 0
+		made, dials := disk.Count(durable.OpWrite), 0
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		must(t, Run(ctx, Config{NodeID: testNode, APIURL: &url.URL{Scheme: "https", Host: "api.test:443"}, Dir: dir,
@@ -47,9 +48,10 @@ func TestARetryStormKeepsFirstAndLast(t *testing.T) {
 				return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}
 			}}))
 		r.Close()
-		written := disk.CountIn(memdisk.OpSync, "/disk")
+		written := disk.CountIn(durable.OpSync, "/disk")
 		perMinute := float64(written) / (24 * 60)
-		t.Logf("%d tries, %d slots on the disk: %.2f a minute (and %d operations of its making)", dials, written, perMinute, made)
+		t.Logf("%d tries, %d slots on the disk: %.2f a minute (and %d operations of its making)", dials, written, perMinute,
+			made)
 		if perMinute >= maxSlots {
 			t.Errorf("%.2f slots a minute", perMinute)
 		}
@@ -64,7 +66,8 @@ func TestARetryStormKeepsFirstAndLast(t *testing.T) {
 // tellsOfTheStorm wants the first cause and the last in a record, and no try uncounted.
 func tellsOfTheStorm(t *testing.T, f diag.RecordFacts, dials int) {
 	t.Helper()
-	if s := record.Tell(f); s.FirstCause == nil || s.FirstCause.Failure != diag.TCPRefused || s.FirstCause.Attempt != 1 || s.LastDecision.Reason != diag.RecShutdown {
+	if s := record.Tell(f); s.FirstCause == nil || s.FirstCause.Failure != diag.TCPRefused || s.FirstCause.Attempt != 1 ||
+		s.LastDecision.Reason != diag.RecShutdown {
 		t.Errorf("the story is %+v", s)
 	}
 	counted, newest := int64(0), map[diag.Failure]int64{}

@@ -29,7 +29,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// mint makes the platform take a token that says for what it is.
+// mint makes the platform take a token that carries its purpose.
 func (p *fakePlatform) mint(t testing.TB, change func(*wire.TokenClaims)) diag.Secret {
 	t.Helper()
 	c := wire.TokenClaims{NodeID: testNode, Profile: "lab", IssuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
@@ -93,13 +93,15 @@ func TestExpiredCertificateRecovers(t *testing.T) {
 	p.mu.Lock()
 	b := p.beats[len(p.beats)-1]
 	p.mu.Unlock()
-	if b.Counters["enrollment_attempts"] != 1 || b.Counters["enrollment_successes"] != 1 || b.Posture != wire.PostureServing || b.Profile != "lab" || b.CertIssuer == "" {
+	if b.Counters["enrollment_attempts"] != 1 || b.Counters["enrollment_successes"] != 1 ||
+		b.Posture != wire.PostureServing || b.Profile != "lab" || b.CertIssuer == "" {
 		t.Errorf("heartbeat %+v", b)
 	}
 	if names := credentialsIn(cfg.Dir).Names(); len(names) != 2 {
 		t.Errorf("generations %v", names)
 	}
-	if text, err := os.ReadFile(cfg.MetricsFile); err != nil || !strings.Contains(string(text), "\ngpuaas_agent_enrollment_attempts_total 1\n") {
+	if text, err := os.ReadFile(cfg.MetricsFile); err != nil ||
+		!strings.Contains(string(text), "\ngpuaas_agent_enrollment_attempts_total 1\n") {
 		t.Errorf("metrics: %v\n%s", err, text)
 	}
 }
@@ -132,7 +134,8 @@ func TestLostKey(t *testing.T) {
 				return
 			}
 			d := rec.await(t, func(d Decision) bool { return d.What == "retry" })
-			if d.Reason != diag.RecRecoveryTokenMissing || !strings.Contains(d.Detail, string(diag.RecCertMissing)) || p.enrollments() != 0 {
+			if d.Reason != diag.RecRecoveryTokenMissing || !strings.Contains(d.Detail, string(diag.RecCertMissing)) ||
+				p.enrollments() != 0 {
 				t.Errorf("decision %+v, %d enrollments", d, p.enrollments())
 			}
 		})
@@ -265,7 +268,7 @@ func TestFullDiskDuringRenewal(t *testing.T) {
 	reserve := &scarce{}
 	cfg.Reserve, cfg.Token = reserve, p.mint(t, nil)
 	creds := credentialsIn(cfg.Dir)
-	creds.Before = reserve.before
+	creds.FS.Before = reserve.before
 	e := enrollment{cfg: cfg, creds: creds, token: cfg.Token}
 	o, room := e.run(t.Context())
 	if !o.OK() || !room || reserve.released == 0 || creds.check().Reason != "" {
@@ -316,10 +319,12 @@ func TestRotateTask(t *testing.T) {
 		t.Errorf("result %+v %s", r, r.Output)
 	}
 	d := rec.await(t, func(d Decision) bool { return d.Reason == diag.RecRecoveryTokenRotated })
-	if text, _ := os.ReadFile(filepath.Join(cfg.Dir, "agent.env")); !strings.Contains(string(text), KeyToken+"="+token) || d.TaskID != "rotate" {
+	if text, _ := os.ReadFile(filepath.Join(cfg.Dir, "agent.env")); !strings.Contains(string(text), KeyToken+"="+token) ||
+		d.TaskID != "rotate" {
 		t.Errorf("%+v, environment %s", d, text)
 	}
-	p.task("foreign", wire.TaskRotateToken, wire.RotateTokenPayload{Token: p.mint(t, func(c *wire.TokenClaims) { c.NodeID = "node-2" }).Reveal()})
+	p.task("foreign", wire.TaskRotateToken,
+		wire.RotateTokenPayload{Token: p.mint(t, func(c *wire.TokenClaims) { c.NodeID = "node-2" }).Reveal()})
 	if r := p.resultOf("foreign"); r.Error == nil || r.Error.Code != CodeTokenRefused {
 		t.Errorf("result %+v", r)
 	}
@@ -409,6 +414,24 @@ func TestRecoveryPathIsAsked(t *testing.T) {
 	}
 }
 
+// TestEnrollmentOutlivesAStop: a stop leaves the enrollment that is under way its time of grace. The agent that is
+// restarted for an operator's bundle may notice that by itself, and would enroll twice for it were it cut off.
+func TestEnrollmentOutlivesAStop(t *testing.T) {
+	p := newFakePlatform(t)
+	cfg, _ := recoveryConfig(t, p)
+	cfg.Token = p.mint(t, nil)
+	r := newRuntime(cfg.withDefaults())
+	defer r.api.close()
+	r.cancelWork()
+	now := time.Now()
+	ledger := r.ledger.load(now).begin(now, diag.RecCertMissing, tokenFacts(r.token()).Digest)
+	r.enroll(Enroll{Ledger: ledger})
+	if done, ok := (<-r.events).(EnrollDone); !ok || !done.Outcome.OK() || p.enrollments() != 1 {
+		t.Errorf("%+v, %d enrollments", done, p.enrollments())
+	}
+	r.wg.Wait()
+}
+
 func newKeyPEM(t testing.TB) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -423,7 +446,8 @@ func (p *fakePlatform) set(t testing.TB) credstore.Set {
 	t.Helper()
 	key, text := newKeyPEM(t)
 	cert := p.ca.issue(t, testNode, &key.PublicKey, time.Now().Add(time.Hour))
-	return credstore.Set{Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), Key: text, Bundle: []byte(p.ca.pem())}
+	return credstore.Set{Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), Key: text,
+		Bundle: []byte(p.ca.pem())}
 }
 
 // requestKey is the public key that a certificate is asked for.
@@ -437,7 +461,7 @@ func requestKey(t testing.TB, r *http.Request) string {
 	return string(csr.RawSubjectPublicKeyInfo)
 }
 
-// TestPlatformGoneForLongerThanTheCertificate: two days without anybody to ask burn no budget and no disk.
+// TestPlatformGoneForLongerThanTheCertificate: two days without a platform burn no budget and no disk.
 func TestPlatformGoneForLongerThanTheCertificate(t *testing.T) {
 	ca := newAuthority(t, "test CA")
 	dir := t.TempDir()
@@ -450,8 +474,8 @@ func TestPlatformGoneForLongerThanTheCertificate(t *testing.T) {
 		dials := 0
 		ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
 		defer cancel()
-		must(t, Run(ctx, Config{NodeID: testNode, APIURL: &url.URL{Scheme: "https", Host: "api.test:443"}, Dir: dir, Recorder: rec, Token: diag.NewSecret(token),
-			Dial: func(context.Context, string, string) (net.Conn, error) {
+		must(t, Run(ctx, Config{NodeID: testNode, APIURL: &url.URL{Scheme: "https", Host: "api.test:443"}, Dir: dir,
+			Recorder: rec, Token: diag.NewSecret(token), Dial: func(context.Context, string, string) (net.Conn, error) {
 				dials++
 				return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 			}}))
@@ -473,8 +497,8 @@ func TestPlatformGoneForLongerThanTheCertificate(t *testing.T) {
 	})
 }
 
-// TestAnEnrollmentDoesNotCutTheNodeOff: a bundle that does not cover the platform's own listener is not taken in place of
-// one that does; one that does is taken, and where neither does the platform's word counts.
+// TestAnEnrollmentDoesNotCutTheNodeOff: a bundle that does not cover the platform's own listener is not taken in place
+// of one that does; one that does is taken, and where neither does the platform's word counts.
 func TestAnEnrollmentDoesNotCutTheNodeOff(t *testing.T) {
 	stranger := newAuthority(t, "another CA").pem()
 	for name, c := range map[string]struct {
@@ -482,9 +506,12 @@ func TestAnEnrollmentDoesNotCutTheNodeOff(t *testing.T) {
 		kept           bool
 	}{
 		"the answer's is wrong": {func(own string) string { return own }, func(string) string { return stranger }, true},
-		"the answer's is wider": {func(own string) string { return own }, func(own string) string { return own + stranger }, false},
+		"the answer's is wider": {func(own string) string { return own }, func(own string) string { return own + stranger },
+			false},
 		"the one here is stale": {func(string) string { return stranger }, func(own string) string { return own }, false},
-		"both are wrong":        {func(string) string { return stranger }, func(string) string { return newAuthority(t, "a third CA").pem() }, false},
+		"both are wrong": {func(string) string { return stranger }, func(string) string {
+			return newAuthority(t, "a third CA").pem()
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newFakePlatform(t)

@@ -33,18 +33,20 @@ func claims(digest string, change func(*wire.TokenClaims)) TokenFacts {
 func (w *world) lookAtDisk() What {
 	at := testWall.Add(w.at)
 	if len(w.limited) > 0 { // a good certificate, and a token that is current: nothing forbids an enrollment
-		w.material = Material{Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour), NotAfter: testWall.Add(30 * 24 * time.Hour),
-			Serial: "1", Token: claims("a", nil)}
+		w.material = Material{Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour),
+			NotAfter: testWall.Add(30 * 24 * time.Hour), Serial: "1", Token: claims("a", nil)}
 		w.material.Token.Claims.ExpiresAt = at.Add(time.Hour)
 		return IdentityChecked{w.material}
 	}
-	m := Material{Files: fmt.Sprint(w.at), Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour), NotAfter: testWall.Add(30 * 24 * time.Hour),
-		Serial: rapid.SampledFrom([]string{"1", "2"}).Draw(w.t, "serial"), Apart: rapid.Bool().Draw(w.t, "apart")}
+	m := Material{Files: fmt.Sprint(w.at), Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour),
+		NotAfter: testWall.Add(30 * 24 * time.Hour), Serial: rapid.SampledFrom([]string{"1", "2"}).Draw(w.t, "serial"),
+		Apart: rapid.Bool().Draw(w.t, "apart")}
 	switch rapid.IntRange(0, 5).Draw(w.t, "disk") {
 	case 0:
 		m.Problem, m.Never = Outcome{Reason: diag.RecCertMissing}, rapid.Bool().Draw(w.t, "never")
 	case 1:
-		m.Problem, m.Spare = Outcome{Reason: diag.RecCertKeyMismatch}, rapid.SampledFrom([]string{"", "older"}).Draw(w.t, "spare")
+		m.Problem, m.Spare = Outcome{Reason: diag.RecCertKeyMismatch},
+			rapid.SampledFrom([]string{"", "older"}).Draw(w.t, "spare")
 	case 2:
 		m.NotAfter = at.Add(-time.Minute)
 	case 3:
@@ -90,7 +92,7 @@ func (w *world) enrolls(e Enroll) {
 	}
 }
 
-// counts holds each attempt against the budget, whatever the ledger says of it.
+// counts holds each attempt against the budget, whatever the ledger holds.
 func (w *world) counts(token string, now time.Time) {
 	if w.asked == nil {
 		w.asked = map[string][]time.Time{}
@@ -121,8 +123,8 @@ func (w *world) crash() {
 	w.event(Started{})
 }
 
-// TestBudgetHoldsAcrossCrashes: no crash at any moment brings an attempt more than the budget, a second one in flight, or
-// one that a suppression, a quarantine or a spent token forbids.
+// TestBudgetHoldsAcrossCrashes: no crash at any moment brings an attempt more than the budget, a second one in flight,
+// or one that a suppression, a quarantine or a spent token forbids.
 func TestBudgetHoldsAcrossCrashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -139,7 +141,8 @@ func TestBudgetHoldsAcrossCrashes(t *testing.T) {
 
 func (w *world) finishEnroll() What {
 	token := w.material.Token.Digest
-	o := w.outcome(diag.RecAPIUnreachable, diag.RecRecoveryTokenExpired, diag.RecRecoveryEnrollmentBlocked, diag.RecIdentityRevoked, diag.RecClonedIdentity)
+	o := w.outcome(diag.RecAPIUnreachable, diag.RecRecoveryTokenExpired, diag.RecRecoveryEnrollmentBlocked,
+		diag.RecIdentityRevoked, diag.RecClonedIdentity)
 	o.Sent = o.OK() || rapid.Bool().Draw(w.t, "sent")
 	if o.Reason == diag.RecRecoveryEnrollmentBlocked {
 		o.Code = wire.DenyTokenConsumed
@@ -164,8 +167,8 @@ func servingState(m IdentityChecked) State {
 	return s
 }
 
-// TestDenialTokenPosture is the table of the recovery policy: what the platform says, what token lies there, and what the
-// node does about it.
+// TestDenialTokenPosture is the table of the recovery policy: what the platform answers, what token lies there, and
+// what the node does about it.
 func TestDenialTokenPosture(t *testing.T) {
 	tokens := map[string]TokenFacts{
 		"none": {}, "opaque": {Digest: "o"}, "current": claims("c", nil),
@@ -206,7 +209,8 @@ func TestDenialTokenPosture(t *testing.T) {
 				if enrolled != (tc.enrolls && name == "current") || s.Posture() != tc.posture {
 					t.Errorf("enrolled %v, posture %s:\n%s", enrolled, s.Posture(), &all)
 				}
-				if want := without[name]; tc.enrolls && want != "" && !strings.Contains(all.String(), "record("+string(want)+" identity retry)") {
+				if want := without[name]; tc.enrolls && want != "" &&
+					!strings.Contains(all.String(), "record("+string(want)+" identity retry)") {
 					t.Errorf("no %s:\n%s", want, &all)
 				}
 				if tc.posture == wire.PostureStopped || tc.posture == wire.PostureQuarantined {
@@ -236,25 +240,32 @@ func TestLocalSelfCheck(t *testing.T) {
 		"lost, never enrolled, opaque token": {func(m *Material) {
 			m.Problem, m.Never, m.Token = Outcome{Reason: diag.RecCertMissing}, true, TokenFacts{Digest: "o"}
 		}, Outcome{}, "record(cert_missing identity enroll) Enroll"},
-		"lost, opaque token": {func(m *Material) { m.Problem, m.Token = Outcome{Reason: diag.RecCertMissing}, TokenFacts{Digest: "o"} }, Outcome{},
+		"lost, opaque token": {func(m *Material) {
+			m.Problem, m.Token = Outcome{Reason: diag.RecCertMissing}, TokenFacts{Digest: "o"}
+		}, Outcome{},
 			"record(cert_missing identity report) record(recovery_token_missing identity retry) timer(identity) timer(watch)"},
-		"lost, current token": {func(m *Material) { m.Problem, m.Token = Outcome{Reason: diag.RecCertMissing}, claims("c", nil) }, Outcome{},
+		"lost, current token": {func(m *Material) {
+			m.Problem, m.Token = Outcome{Reason: diag.RecCertMissing}, claims("c", nil)
+		}, Outcome{},
 			"record(cert_missing identity enroll) Enroll"},
 		"lost, old token": {func(m *Material) {
 			m.Problem = Outcome{Reason: diag.RecCertMissing}
 			m.Token = claims("c", func(c *wire.TokenClaims) { c.ExpiresAt = testWall })
-		}, Outcome{}, "record(cert_missing identity report) record(recovery_token_expired identity retry) timer(identity) timer(watch)"},
+		}, Outcome{},
+			"record(cert_missing identity report) record(recovery_token_expired identity retry) timer(identity) timer(watch)"},
 		"another node's certificate, no token": {func(m *Material) { m.Names = []string{"node-2"} }, Outcome{},
-			"record(identity_rejected identity report) record(recovery_token_missing identity retry) timer(identity) timer(watch)"},
-		"bound by an alternative name": {func(m *Material) { m.Names = []string{"x", testNode} }, Outcome{}, "SendHeartbeat timer(renew)"},
+			"record(identity_rejected identity report) record(recovery_token_missing identity retry) timer(identity) " +
+				"timer(watch)"},
+		"bound by an alternative name": {func(m *Material) { m.Names = []string{"x", testNode} }, Outcome{},
+			"SendHeartbeat timer(renew)"},
 		"expired, the platform's clock agrees": {expired, Outcome{Dated: true},
 			"record(cert_expired identity report) record(recovery_token_missing identity retry) timer(identity) timer(watch)"},
 		"expired, the platform's clock does not": {expired, Outcome{Dated: true, Skew: -2 * time.Hour},
 			"record(clock_skew identity report) SendHeartbeat timer(renew)"},
 		"expired, and so seems the platform": {expired, Outcome{Reason: diag.RecServerTLSUntrusted, Failure: diag.TLSExpired},
 			"record(clock_skew identity report) SendHeartbeat timer(renew) record(cert_expiring identity report)"},
-		"expired, nobody knows the time, current token": {func(m *Material) { expired(m); m.Token = claims("c", nil) }, refused,
-			"record(cert_expired identity enroll) Enroll"},
+		"expired, the time is unknown, current token": {func(m *Material) { expired(m); m.Token = claims("c", nil) },
+			refused, "record(cert_expired identity enroll) Enroll"},
 		"not valid yet": {func(m *Material) { m.NotBefore = testWall.Add(time.Hour) }, Outcome{},
 			"record(clock_skew identity report) SendHeartbeat timer(renew)"},
 		"an endpoint of another profile": {func(m *Material) { m.HandedOut = "https://other.test" }, Outcome{},
@@ -303,7 +314,8 @@ func TestAFallBackThatFailsSpendsNoToken(t *testing.T) {
 		m.Problem, m.Spare, m.Token = Outcome{Reason: diag.RecCertKeyMismatch}, "older", claims("c", nil)
 	})
 	s, _ := play(newState(), Started{}, damaged, TimerFired{TimerIdentity}, damaged)
-	_, got := play(s, FellBack{Outcome{Reason: diag.RecRecoveryEnrollmentBlocked, Failure: diag.FileUnreadable}}, TimerFired{TimerIdentity}, damaged)
+	_, got := play(s, FellBack{Outcome{Reason: diag.RecRecoveryEnrollmentBlocked, Failure: diag.FileUnreadable}},
+		TimerFired{TimerIdentity}, damaged)
 	if got != "record(cert_key_mismatch identity fall_back) FallBack" {
 		t.Error(got)
 	}
@@ -374,7 +386,8 @@ func TestRenewal(t *testing.T) {
 		return material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(20*time.Minute), token })
 	}
 	s := servingState(healthy)
-	if _, got := play(s, TimerFired{TimerRenew}, ending(claims("c", nil))); !strings.Contains(got, "record(cert_expiring identity renew) Enroll") {
+	if _, got := play(s, TimerFired{TimerRenew}, ending(claims("c", nil))); !strings.Contains(got,
+		"record(cert_expiring identity renew) Enroll") {
 		t.Errorf("with a token: %s", got)
 	}
 	s, got := play(s, TimerFired{TimerRenew}, ending(TokenFacts{}))
@@ -391,8 +404,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A certificate that ends soon may be all that an agent finds when it starts, or when the platform was away: the next one
-// comes with the platform's next word, and not after this one's end.
+// A certificate that ends soon may be all that an agent finds when it starts, or when the platform was away: the next
+// one comes with the platform's next word, and not after this one's end.
 func TestRenewalWaitsForThePlatformsWord(t *testing.T) {
 	ending := material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(20*time.Minute), claims("c", nil) })
 	down := HeartbeatDone{Outcome: Outcome{Reason: diag.RecAPIUnreachable}}
@@ -420,10 +433,12 @@ func TestRenewalWaitsForThePlatformsWord(t *testing.T) {
 
 func TestChangedFilesAreLookedAt(t *testing.T) {
 	s := servingState(healthy)
-	if _, effects := Step(s, Event{Wall: testWall, Files: "2", What: TimerFired{TimerSummary}}); !strings.Contains(words(effects), "CheckIdentity") {
+	if _, effects := Step(s, Event{Wall: testWall, Files: "2", What: TimerFired{TimerSummary}}); !strings.Contains(
+		words(effects), "CheckIdentity") {
 		t.Error(words(effects))
 	}
-	if _, effects := Step(s, Event{Wall: testWall, Files: "1", What: TimerFired{TimerSummary}}); strings.Contains(words(effects), "CheckIdentity") {
+	if _, effects := Step(s, Event{Wall: testWall, Files: "1", What: TimerFired{TimerSummary}}); strings.Contains(
+		words(effects), "CheckIdentity") {
 		t.Error(words(effects))
 	}
 }
@@ -465,25 +480,35 @@ func TestQuarantineTakesNoWork(t *testing.T) {
 	if !strings.Contains(got, "record(cloned_identity_detected identity quarantine) SaveLedger") {
 		t.Fatal(got)
 	}
-	if _, got := play(s, WaitDone{Task: signed("a", nil)}); !strings.Contains(got, "post(a failed node_quarantined)") || strings.Contains(got, "WaitTask") {
+	if _, got := play(s, WaitDone{Task: signed("a", nil)}); !strings.Contains(got, "post(a failed node_quarantined)") ||
+		strings.Contains(got, "WaitTask") {
 		t.Error(got)
 	}
 	refused, _ := Step(s, Event{Wall: testWall, Roll: 0.9, What: WaitDone{Task: signed("a", nil)}})
-	refused, effects := Step(refused, Event{Wall: testWall, Roll: 0.9, What: ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed, Status: 403}}})
-	if i := slices.Index(effects, Effect(SetTimer{TimerPost, slowRetry.base/10 + time.Duration(0.9*float64(slowRetry.base-slowRetry.base/10))})); i < 0 {
+	refused, effects := Step(refused,
+		Event{Wall: testWall, Roll: 0.9,
+			What: ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed, Status: 403}}})
+	if i := slices.Index(effects,
+		Effect(SetTimer{TimerPost,
+			slowRetry.base/10 + time.Duration(0.9*float64(slowRetry.base-slowRetry.base/10))})); i < 0 {
 		t.Errorf("its results come slowly: %#v", effects)
 	}
-	if _, got := play(refused, TimerFired{TimerHeartbeat}, HeartbeatDone{}); !strings.Contains(got, "post(a failed node_quarantined)") {
+	if _, got := play(refused, TimerFired{TimerHeartbeat}, HeartbeatDone{}); !strings.Contains(got,
+		"post(a failed node_quarantined)") {
 		t.Errorf("once it is accepted again they come at once: %s", got)
 	}
-	if after, got := play(s, WaitDone{}, TimerFired{TimerHeartbeat}, HeartbeatDone{}); after.Posture() != wire.PostureServing || !strings.Contains(got, "record(cloned_identity_detected identity release)") {
+	if after, got := play(s, WaitDone{}, TimerFired{TimerHeartbeat},
+		HeartbeatDone{}); after.Posture() != wire.PostureServing ||
+		!strings.Contains(got, "record(cloned_identity_detected identity release)") {
 		t.Errorf("%s %s", after.Posture(), got)
 	}
 }
 
 func TestCordon(t *testing.T) {
 	cordon := func(id string, payload string) WaitDone {
-		return WaitDone{Task: signed(id, func(task *wire.Task) { task.Type, task.Payload = wire.TaskCordon, []byte(payload) })}
+		return WaitDone{Task: signed(id, func(task *wire.Task) {
+			task.Type, task.Payload = wire.TaskCordon, []byte(payload)
+		})}
 	}
 	terminal := func(id string) WaitDone {
 		return WaitDone{Task: signed(id, func(task *wire.Task) { task.Type = wire.TaskTerminalOpen })}

@@ -8,11 +8,15 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/gpu"
+	"github.com/gpuaas/gpuaasctl/agent/tenant"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -29,11 +33,26 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Log.Warn("no task signing key is known: every task will be refused", "key", KeyTaskPubkeys)
 	}
 	r.prepare()
+	defer r.watchGPUs()()
 	r.loop(ctx, State{
 		NodeID: cfg.NodeID, Interval: cfg.HeartbeatInterval, APIURL: cfg.APIURL.String(), Profile: cfg.Profile,
 		Verifiers: cfg.Verifiers, Hold: cfg.Boot.hold(), Ledger: r.ledger.load(time.Now()),
 	})
 	return nil
+}
+
+// watchGPUs watches this node's GPUs beside the loop, where that is configured. The result ends it.
+func (r *runtime) watchGPUs() (stop func()) {
+	if r.cfg.GPUProbe == "" || r.cfg.Boot == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		gpu.Run(ctx, gpu.Config{Probe: r.cfg.GPUProbe, Out: r.cfg.Boot.out, Log: r.cfg.Log,
+			Disk: durable.Dir{Root: filepath.Join(r.cfg.StateDir, "agent")}})
+	})
+	return func() { cancel(); wg.Wait() }
 }
 
 // runtime executes effects. Only loop touches timers; everything else runs in goroutines that wg counts.
@@ -112,8 +131,11 @@ func (r *runtime) loop(ctx context.Context, s State) {
 }
 
 // prepare makes the credentials what this build expects: the first generation of plain files, and the end of a switch
-// that was cut off. What fails is said; the agent goes on with what lies there.
+// that was cut off. What fails is reported; the agent goes on with what lies there.
 func (r *runtime) prepare() {
+	if err := tenant.StopAllSessions(context.Background()); err != nil { // of an agent that was killed
+		r.cfg.Log.Error("terminal sessions of an earlier agent may live on", "error", scrubbed(err))
+	}
 	if did, err := r.creds.Migrate(); err != nil {
 		r.cfg.Log.Error("the credentials stay as they are", "error", scrubbed(err))
 	} else if did {
@@ -214,9 +236,9 @@ func (r *runtime) execute(e Effect) {
 		})
 	case WaitTask:
 		r.background(func() What {
-			o, task := r.api.wait(r.work, r.cfg.TaskWait)
+			o, task, more := r.api.wait(r.work, r.cfg.TaskWait, e.Most)
 			r.observe(wire.ProbeTaskWait, o)
-			return WaitDone{Outcome: o, Task: task}
+			return WaitDone{Outcome: o, Task: task, More: more}
 		})
 	case RunTask:
 		r.wg.Go(func() { r.runTask(e.Task) })

@@ -36,7 +36,8 @@ func TestEnrollsReportsAndWorks(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.enrolled != 1 || len(p.beats) == 0 || p.overlap || len(p.missing) > 0 {
-		t.Errorf("enrolled %d times, %d heartbeats, overlapping waits %v, without correlation id %v", p.enrolled, len(p.beats), p.overlap, p.missing)
+		t.Errorf("enrolled %d times, %d heartbeats, overlapping waits %v, without correlation id %v", p.enrolled,
+			len(p.beats), p.overlap, p.missing)
 	}
 	if b := p.beats[0]; b.CertSerial != p.serials[0] || b.Generation != 3 || b.AgentVersion != "test" || b.BootID == "" {
 		t.Errorf("heartbeat %+v", b)
@@ -47,7 +48,8 @@ func TestEnrollsReportsAndWorks(t *testing.T) {
 	if entries, _ := os.ReadDir(cfg.Dir); len(entries) != 6 { // three links, current, generations, state
 		t.Errorf("left behind in the credentials folder: %v", entries)
 	}
-	for _, want := range []string{"agent starts", "task received", "task finished", "stopped", "enrollment_token=present"} {
+	for _, want := range []string{"agent starts", "task received", "task finished", "stopped",
+		"enrollment_token=present"} {
 		if !strings.Contains(logged.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, logged)
 		}
@@ -128,7 +130,8 @@ func TestTerminal(t *testing.T) {
 	p := newFakePlatform(t)
 	opened := p.browse()
 	start(t, p.config(nil))
-	p.task("t1", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name, Cols: 100, Rows: 30})
+	p.task("t1", wire.TaskTerminalOpen,
+		wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name, Cols: 100, Rows: 30})
 	b := <-opened
 	if f := b.frame(t); f.Type != "ready" || f.CorrelationID != "corr-t1" {
 		t.Fatalf("first frame %+v", f)
@@ -176,7 +179,9 @@ func TestTerminalErrorsComeOverTheStream(t *testing.T) {
 
 func TestTerminalWithoutGateway(t *testing.T) {
 	p := newFakePlatform(t)
-	p.instead("GET "+wire.PathNodeTerminal, func(w http.ResponseWriter, _ *http.Request) { deny(w, 404, wire.CodeSessionNotFound) })
+	p.instead("GET "+wire.PathNodeTerminal, func(w http.ResponseWriter, _ *http.Request) {
+		deny(w, 404, wire.CodeSessionNotFound)
+	})
 	start(t, p.config(nil))
 	p.task("t1", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name})
 	if r := p.resultOf("t1"); r.Status != wire.TaskFailed || r.Error.Code != wire.CodeSessionNotFound {
@@ -184,8 +189,8 @@ func TestTerminalWithoutGateway(t *testing.T) {
 	}
 }
 
-// TestTheChallengeGoesWithEveryRequest: task waits, results and node streams show the newest one; an enrollment, which may
-// go to a public edge, and a challenge that fits no header do not.
+// TestTheChallengeGoesWithEveryRequest: task waits, results and node streams show the newest one; an enrollment, which
+// may go to a public edge, and a challenge that fits no header do not.
 func TestTheChallengeGoesWithEveryRequest(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg := p.config(slog.New(slog.DiscardHandler)).withDefaults()

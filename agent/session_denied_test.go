@@ -11,11 +11,12 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/agent/terminal"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestDenialEndsSessions: a node that learns that its identity is denied ends its terminals by itself, with the reason. The
-// gateway of this test never closes a stream.
+// TestDenialEndsSessions: a node that learns that its identity is denied ends its terminals by itself, with the reason.
+// The gateway of this test never closes a stream.
 func TestDenialEndsSessions(t *testing.T) {
 	for code, reason := range map[string]string{wire.DenyRevoked: wire.EndNodeRevoked, wire.DenyFenced: wire.EndNodeFenced,
 		wire.DenyRetired: wire.EndNodeRetired, wire.DenyCloned: wire.EndNodeCloned} {
@@ -28,9 +29,47 @@ func TestDenialEndsSessions(t *testing.T) {
 	}
 }
 
+// TestDeniedNodeBeginsNoTerminal: a poll that was answered before the denial brings one, and one that was about to
+// begin is ended by the next denial. When the identity is given back, terminals begin again.
+func TestDeniedNodeBeginsNoTerminal(t *testing.T) {
+	for code, reason := range map[string]diag.RecordReason{wire.DenyRevoked: diag.RecIdentityRevoked,
+		wire.DenyFenced: diag.RecIdentityRevoked, wire.DenyRetired: diag.RecIdentityRevoked,
+		wire.DenyCloned: diag.RecClonedIdentity} {
+		s := newState()
+		step := func(what What) (said string) {
+			var effects []Effect
+			s, effects = Step(s, Event{Wall: testWall, What: what})
+			return words(effects)
+		}
+		terminal := func(id string) WaitDone {
+			return WaitDone{Task: signed("x"+id, nil),
+				More: []wire.Task{*signed(id, func(w *wire.Task) { w.Type = wire.TaskTerminalOpen })}}
+		}
+		for _, w := range []What{Started{}, healthy, HeartbeatDone{}} {
+			step(w)
+		}
+		for range 2 {
+			step(TimerFired{TimerHeartbeat})
+			denied := HeartbeatDone{Outcome: Outcome{Reason: reason, Status: 403, Code: code, Failure: diag.HTTPStatus}}
+			if got := step(denied); !strings.Contains(got, "EndSessions") {
+				t.Errorf("%s: %s", code, got)
+			}
+		}
+		if got := step(terminal("a")); strings.Contains(got, "run(a)") {
+			t.Errorf("%s: a terminal begins: %s", code, got)
+		}
+		step(TimerFired{TimerHeartbeat})
+		step(HeartbeatDone{})
+		if got := step(terminal("b")); !strings.Contains(got, "run(b)") {
+			t.Errorf("%s: accepted again, and no terminal begins: %s", code, got)
+		}
+	}
+}
+
 // TestNodeKeepsTheLimit: a session ends after its time although the gateway lets it go on.
 func TestNodeKeepsTheLimit(t *testing.T) {
-	c := openedTerminal(t, func(*fakePlatform) {}, wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name, MaxSeconds: 1})
+	c := openedTerminal(t, func(*fakePlatform) {},
+		wire.TerminalOpenPayload{SessionID: "s1", OSUser: testuser.Name, MaxSeconds: 1})
 	wantClosed(t, c, wire.EndSessionLimit)
 }
 
@@ -83,7 +122,8 @@ func wantClosed(t *testing.T, c *websocket.Conn, reason string) {
 	}
 }
 
-// TestSessionsOfAnAllocation: a clean-up ends its allocation's terminals, waits for them, and lets none begin meanwhile.
+// TestSessionsOfAnAllocation: a clean-up ends its allocation's terminals, waits for them, and lets none begin
+// meanwhile.
 func TestSessionsOfAnAllocation(t *testing.T) {
 	var s sessions
 	own, err := s.hold(t.Context(), "a", 0)
@@ -91,7 +131,8 @@ func TestSessionsOfAnAllocation(t *testing.T) {
 	other, err := s.hold(t.Context(), "b", 0)
 	must(t, err)
 	gone, done := s.clear("a", wire.EndAllocationReleased)
-	if len(gone) != 1 || context.Cause(own.ctx) != error(terminal.Decided(wire.EndAllocationReleased)) || other.ctx.Err() != nil {
+	if len(gone) != 1 || context.Cause(own.ctx) != error(terminal.Decided(wire.EndAllocationReleased)) ||
+		other.ctx.Err() != nil {
 		t.Errorf("%d ended, %v, the other %v", len(gone), context.Cause(own.ctx), other.ctx.Err())
 	}
 	if _, err := s.hold(t.Context(), "a", 0); err == nil {

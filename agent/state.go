@@ -12,9 +12,11 @@ const (
 	// maxOpen bounds tasks that run plus results that wait to be delivered. At the bound the agent takes no further
 	// task: it accepts no work whose result it cannot keep.
 	maxOpen = 32
+	// maxPosts bounds results under way at once, once one was taken: each costs the whole way to the platform and back.
+	maxPosts = 8
 	// maxRecent is how many results are remembered that are done with, so that a task that is handed out twice is not
-	// executed twice.
-	maxRecent = 16
+	// executed twice: all that can be open at once, which a platform that lost them hands out again together.
+	maxRecent = maxOpen
 )
 
 // Phase is how far the agent has come.
@@ -24,7 +26,7 @@ type Phase string
 const (
 	PhaseNew      Phase = ""
 	PhaseIdentity Phase = "identity" // no usable credentials yet
-	PhaseGate     Phase = "gate"     // one heartbeat first: the platform hears of this boot before any work is taken
+	PhaseGate     Phase = "gate"     // one heartbeat first: the platform learns of this boot before any work is taken
 	PhaseServing  Phase = "serving"
 	PhaseStopping Phase = "stopping"
 	PhaseExited   Phase = "exited"
@@ -36,15 +38,16 @@ type State struct {
 	NodeID    string
 	Interval  time.Duration // between heartbeats
 	APIURL    string        // that this agent runs with
-	Profile   string        // environment profile as configured, "" when nobody did
+	Profile   string        // environment profile as configured, "" when not configured
 	Verifiers wire.Verifiers
-	Hold      string // why no work is taken until this node is bootstrapped anew
+	Hold      string // why no work is taken until this node is bootstrapped again
 
 	Identity, Heartbeat, Wait, Post Loop
 
 	Running  []string     // ids of tasks being executed
 	Sessions int          // terminal sessions that go on behind a finished task
 	Results  []PostResult // to be delivered, in turn
+	Posting  []string     // tasks whose results are under way
 	Recent   []PostResult // done with, oldest first
 
 	// What the last self-check found, and what was made of it.
@@ -56,20 +59,20 @@ type State struct {
 	Damaged  string   // Files as of the first look that found them damaged
 	FellBack bool     // an older generation was put in place since the last good look
 
-	// What the platform says of the identity.
+	// What the platform reports of the identity.
 	Rejections int           // refusals of it since the last success
 	RefusedAt  time.Duration // the first of them
 	Rejected   Outcome       // what makes another enrollment necessary, no reason when nothing does
 	EnrolledAt time.Duration // when the newest certificate came
 	Renew      bool          // the next one waits for the platform's word that it takes this one
-	Detour     bool          // the last enrollment reached nobody: the next one takes the other path
+	Detour     bool          // the last enrollment reached no listener: the next one takes the other path
 	Ledger     Ledger
 
 	Skew          time.Duration // the platform's clock minus this one, as of the two next
 	SkewAt        time.Duration // when it was measured
-	SkewWall      time.Time     // what this clock said then, without its monotonic reading
+	SkewWall      time.Time     // this clock's reading then, without its monotonic reading
 	SkewKnown     bool
-	SkewAsked     bool // nobody is asked twice for nothing but the time, until an enrollment has reached nobody
+	SkewAsked     bool // no second request for nothing but the time, until an enrollment has reached no listener
 	DatesDoubtful bool // the platform's own certificate is outside its dates by this clock, too
 	Skewed        bool // a wrong clock was recorded
 
@@ -84,7 +87,7 @@ type State struct {
 // Observed is what was found odd at the last self-check, so that it is recorded once.
 type Observed struct{ Drift, Issuer, Ending, Cause, Denied string }
 
-// revoked reports whether the platform last said that this node's identity is revoked, retired or fenced.
+// revoked reports whether the platform last reported that this node's identity is revoked, retired or fenced.
 func (s *State) revoked() bool {
 	return s.Heartbeat.Failing == diag.RecIdentityRevoked || s.Wait.Failing == diag.RecIdentityRevoked ||
 		s.Identity.Failing == diag.RecIdentityRevoked
@@ -93,7 +96,7 @@ func (s *State) revoked() bool {
 // denied reports whether this node's identity was taken from it, or is in doubt, until an operator has decided.
 func (s *State) denied() bool { return s.Ledger.Quarantined.On() || s.Observed.Denied != "" }
 
-// Posture is how the node stands, in the words of package wire.
+// Posture is the node's state, in the words of package wire.
 func (s *State) Posture() string {
 	switch {
 	case s.Ledger.Quarantined.On():
@@ -120,7 +123,8 @@ type Loop struct {
 	Armed    bool          // a timer will begin the next round
 	Began    time.Duration // of the round in flight
 	Failing  diag.RecordReason
-	Told     bool          // the record has that it works, since the start and since it last failed; of the post loop alone
+	// the record has that it works, since the start and since it last failed; of the post loop alone
+	Reported bool
 	Since    time.Duration // when it began to fail for that reason
 	Backoff  Backoff
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 
 // Times that Step decides by.
 const (
-	summaryEvery = time.Minute // one line says that all is well; successes are not logged one by one
+	summaryEvery = time.Minute // one line shows that all is well; successes are not logged one by one
 	stopGrace    = 1200 * time.Millisecond
 	minPoll      = time.Second      // a platform that answers "none" at once is not asked in a loop
 	maxSkew      = 30 * time.Second // beyond it certificates and expiries are judged wrongly
@@ -93,7 +94,7 @@ func decision(o Outcome, about, what string, more func(*Decision)) Decision {
 	return d
 }
 
-// recovered says once that a loop works again.
+// recovered logs once that a loop works again.
 func (t *turn) recovered(l *Loop, name Timer) {
 	if l.Failing != "" {
 		t.log(slog.LevelInfo, string(name)+" works again", slog.String("after", string(l.Failing)))
@@ -158,13 +159,11 @@ func (t *turn) heartbeatDone(w HeartbeatDone) {
 	t.wait()
 }
 
-// nextHeartbeat keeps the answer's challenge and sets the next heartbeat's time, which is now where the platform wants the
-// echo at once. It gets that once in a row: it does not set this node's pace.
+// nextHeartbeat keeps the answer's challenge and sets the next heartbeat's time, which is now where the platform wants
+// the echo at once. It gets that once in a row: it does not set this node's pace.
 func (t *turn) nextHeartbeat(w HeartbeatDone) {
 	s, l := &t.s, &t.s.Heartbeat
-	if w.Challenge != "" {
-		s.Challenge = w.Challenge
-	}
+	s.Challenge = cmp.Or(w.Challenge, s.Challenge)
 	l.Armed = true
 	if s.Prompt = w.EchoNow && w.Challenge != "" && !s.Prompt; s.Prompt {
 		t.do(SetTimer{TimerHeartbeat, 0})
@@ -224,8 +223,9 @@ func (t *turn) summary() {
 	t.log(slog.LevelInfo, "summary", slog.String("phase", string(t.s.Phase)),
 		slog.String("heartbeats", rate(now.Heartbeats-then.Heartbeats, now.HeartbeatFailures-then.HeartbeatFailures)),
 		slog.String("polls", rate(now.Polls-then.Polls, now.PollFailures-then.PollFailures)),
-		slog.String("posture", t.s.Posture()), slog.Int64("tasks", now.Tasks-then.Tasks), slog.Int("running", len(t.s.Running)),
-		slog.Int("sessions", t.s.Sessions), slog.Int("results_waiting", len(t.s.Results)))
+		slog.String("posture", t.s.Posture()), slog.Int64("tasks", now.Tasks-then.Tasks),
+		slog.Int("running", len(t.s.Running)), slog.Int("sessions", t.s.Sessions),
+		slog.Int("results_waiting", len(t.s.Results)))
 	t.do(t.metrics())
 	t.saveCounts()
 	t.do(SetTimer{TimerSummary, summaryEvery})

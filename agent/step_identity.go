@@ -1,13 +1,16 @@
 package agent
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// What it takes before the agent asks for another certificate on somebody else's word, beside a heartbeat's interval
+// Longer than 300 lines: the identity's decisions are one state machine, and each refusal is read against the others.
+
+// What it takes before the agent asks for another certificate on another listener's word, beside a heartbeat's interval
 // from the first refusal to the last. A shorter one may be an ingress that is just being reloaded.
 const (
 	rejectedTries  = 3 // refusals of the identity without a success between them
@@ -24,7 +27,7 @@ func (t *turn) checkIdentity() {
 	t.do(CheckIdentity{})
 }
 
-// filesChanged looks again at once when somebody replaced a file.
+// filesChanged looks again at once when a file was replaced.
 func (t *turn) filesChanged() {
 	if t.s.Files != "" && t.ev.Files != "" && t.s.Files != t.ev.Files {
 		t.checkIdentity()
@@ -39,12 +42,9 @@ func (t *turn) clocks() Clocks {
 	return c
 }
 
-// profile is the active environment profile, "" where nobody ever said.
+// profile is the active environment profile, "" where it was never set.
 func (t *turn) profile() string {
-	if t.s.Profile != "" {
-		return t.s.Profile
-	}
-	return t.s.Material.Profile
+	return cmp.Or(t.s.Profile, t.s.Material.Profile)
 }
 
 func (t *turn) identityChecked(w IdentityChecked) {
@@ -68,7 +68,7 @@ func (t *turn) identityChecked(w IdentityChecked) {
 	t.decideIdentity()
 }
 
-// observe records what is odd and stands in nobody's way, once each.
+// observe records what is odd and harmless, once each.
 func (t *turn) observe() {
 	m, said := t.s.Material, &t.s.Observed
 	note := func(last *string, now string, d Decision) {
@@ -95,13 +95,14 @@ func (t *turn) decideIdentity() {
 		t.skewed(o)
 		o = Outcome{}
 	}
-	if o.Reason == diag.RecCertExpired && s.Material.dated(t.ev.Wall) == "" && s.Heartbeat.Failing == "" && s.Heartbeat.Backoff.Good {
+	if o.Reason == diag.RecCertExpired && s.Material.dated(t.ev.Wall) == "" && s.Heartbeat.Failing == "" &&
+		s.Heartbeat.Backoff.Good {
 		o.Detail += "; yet its heartbeats are accepted"
 		t.skewed(o) // some listener's time, and not the one by which the platform judges
 		o = Outcome{}
 	}
 	damaged := s.Material.Problem
-	if damaged.OK() && o.OK() && s.Material.Trust.Failure != diag.FileMissing { // trust that was taken away stays away
+	if damaged.OK() && o.OK() && s.Material.Trust.Failure != diag.FileMissing { // trust that was removed stays removed
 		damaged = s.Material.Trust
 	}
 	s.Unusable = !o.OK()
@@ -125,8 +126,8 @@ func (t *turn) decideIdentity() {
 	}
 }
 
-// clockAsked goes on with the self-check, knowing the platform's time or that nobody could be asked for it. A server whose
-// certificate seems to be outside its dates, too, makes the clock the suspect.
+// clockAsked goes on with the self-check, knowing the platform's time or that it could not be asked for. A server
+// whose certificate seems to be outside its dates, too, makes the clock the suspect.
 func (t *turn) clockAsked(o Outcome) {
 	t.s.Identity.InFlight = false
 	if t.stopping() {
@@ -150,8 +151,8 @@ func (t *turn) skewed(o Outcome) {
 	t.do(Record{decision(o, "identity", "report", nil)})
 }
 
-// fallBack goes back to an older generation when the damage is still there at the second look: somebody may be in the
-// middle of replacing two files.
+// fallBack goes back to an older generation when the damage is still there at the second check: an operator may be in
+// the middle of replacing two files.
 func (t *turn) fallBack(o Outcome) {
 	l := &t.s.Identity
 	if t.s.Damaged != t.s.Files {
@@ -192,8 +193,8 @@ func (t *turn) resume() {
 	}
 }
 
-// rejected takes note of a loop's failure that is about this node's identity or its trust, once its back-off is set. What
-// was asked under the certificate before this one says nothing of it.
+// rejected takes note of a loop's failure that is about this node's identity or its trust, once its back-off is set.
+// What was asked under the certificate before this one does not apply to it.
 func (t *turn) rejected(o Outcome, began time.Duration) {
 	s := &t.s
 	if began < s.EnrolledAt {
@@ -232,8 +233,8 @@ func (t *turn) rejected(o Outcome, began time.Duration) {
 	}
 }
 
-// accepted takes note that the platform took this node's identity. The heartbeat alone says so: it is short, and it goes on
-// in every posture.
+// accepted takes note that the platform took this node's identity. Only the heartbeat shows that: it is short, and it
+// goes on in every posture.
 func (t *turn) accepted(began time.Duration) {
 	s := &t.s
 	if began < s.EnrolledAt {
@@ -262,26 +263,27 @@ func (t *turn) accepted(began time.Duration) {
 	}
 }
 
-// stopped says once that the node polls no more. There is nothing to hold: the rare heartbeat finds out by itself whether
-// the identity was given back.
+// stopped logs once that the node polls no more, and ends its terminals each time: one may have been about to begin at
+// the first. There is nothing to hold: the rare heartbeat finds out by itself whether the identity was given back.
 func (t *turn) stopped(o Outcome) {
+	t.do(EndSessions{wire.EndOfIdentity(o.Code)})
 	if t.s.Observed.Denied == o.Code {
 		return
 	}
 	t.s.Observed.Denied = o.Code
 	t.do(Record{decision(o, "identity", "stop", nil)})
-	t.do(EndSessions{wire.EndOfIdentity(o.Code)})
 }
 
-// quarantine ends all work but the tasks under way; terminals are ended. Nothing on this node may decide that it is the right one of two.
+// quarantine ends all work but the tasks under way; terminals are ended. Nothing on this node may decide that it is the
+// right one of two.
 func (t *turn) quarantine(o Outcome) {
+	t.do(EndSessions{wire.EndNodeCloned})
 	if t.s.Ledger.Quarantined.On() {
 		return
 	}
 	t.s.Ledger.Quarantined = Hold{Since: t.ev.Wall, Why: o.Detail, Correlation: o.Correlation}
 	t.do(Record{decision(o, "identity", "quarantine", nil)})
 	t.save()
-	t.do(EndSessions{wire.EndNodeCloned})
 }
 
 // suppress ends automatic recovery: a certificate that was just issued is rejected like the one before it.
@@ -290,15 +292,16 @@ func (t *turn) suppress(o Outcome) {
 	if s.Ledger.suppresses(t.clocks().Platform(), s.Material.operator()) {
 		return
 	}
-	s.Ledger.Suppressed = Hold{Since: t.clocks().Platform(), Why: string(o.Reason), Material: s.Material.operator(), Correlation: o.Correlation}
+	s.Ledger.Suppressed = Hold{Since: t.clocks().Platform(), Why: string(o.Reason), Material: s.Material.operator(),
+		Correlation: o.Correlation}
 	o.Detail = "the certificate that was just issued is rejected, too (" + string(o.Reason) + "): " + o.Detail
 	o.Reason = diag.RecRecoverySuppressed
 	t.do(Record{decision(o, "identity", "suppress", nil)})
 	t.save()
 }
 
-// renewal asks for the next certificate in the last third of this one's life where a token allows it, and otherwise says
-// once that the end comes near.
+// renewal asks for the next certificate in the last third of this one's life where a token allows it, and otherwise
+// logs once that the end comes near.
 func (t *turn) renewal() {
 	s, m := &t.s, t.s.Material
 	now := t.clocks().Platform()
@@ -335,18 +338,20 @@ func (t *turn) renewal() {
 // maxTimer keeps timers within what a changed clock may do to them.
 const maxTimer = time.Hour
 
-// mayEnroll says what forbids an enrollment now; no reason when nothing does.
+// mayEnroll returns what forbids an enrollment now; no reason when nothing does.
 func (t *turn) mayEnroll() Outcome {
 	s, token := &t.s, t.s.Material.Token
 	if o := token.refusal(t.clocks(), s.NodeID, t.profile(), s.Material.Never); !o.OK() {
 		return o
 	}
 	if s.Ledger.isSpent(token.Digest) {
-		return Outcome{Reason: diag.RecRecoveryEnrollmentBlocked, Detail: "the platform takes this token no more; expected a new one for node " + s.NodeID}
+		return Outcome{Reason: diag.RecRecoveryEnrollmentBlocked,
+			Detail: "the platform takes this token no more; expected a new one for node " + s.NodeID}
 	}
 	if s.Ledger.suppresses(t.clocks().Platform(), s.Material.operator()) {
 		return Outcome{Reason: diag.RecRecoverySuppressed, Correlation: s.Ledger.Suppressed.Correlation,
-			Detail: "a certificate that was just issued was rejected at " + said(s.Ledger.Suppressed.Since) + "; expected an operator's change"}
+			Detail: "a certificate that was just issued was rejected at " + said(s.Ledger.Suppressed.Since) +
+				"; expected an operator's change"}
 	}
 	if wait, why := s.Ledger.overspent(t.clocks().Platform(), token.Digest); wait > 0 {
 		return Outcome{Reason: diag.RecRecoverySuppressed, RetryAfter: wait, Detail: why}
@@ -354,7 +359,7 @@ func (t *turn) mayEnroll() Outcome {
 	return Outcome{}
 }
 
-// recover enrolls again where everything allows it, and otherwise waits for somebody who changes something.
+// recover enrolls again where everything allows it, and otherwise waits for a change by an operator.
 func (t *turn) recover(cause Outcome) {
 	s, l := &t.s, &t.s.Identity
 	if s.Ledger.Quarantined.On() || s.revoked() {
@@ -372,7 +377,7 @@ func (t *turn) recover(cause Outcome) {
 		t.enroll(cause, "enroll")
 		return
 	}
-	if s.Observed.Cause != string(cause.Reason) { // once in its own words; from then on, what stands in the way
+	if s.Observed.Cause != string(cause.Reason) { // once in its own words; from then on, what prevents it
 		s.Observed.Cause = string(cause.Reason)
 		t.do(Record{decision(cause, "identity", "report", nil)})
 	}
@@ -443,7 +448,7 @@ func (t *turn) settle(w EnrollDone) {
 	case undecided:
 		result, code = attemptUnreached, string(o.Failure)
 		s.Detour = !s.Detour
-		s.SkewAsked = s.SkewKnown // whoever is reached next says the time first
+		s.SkewAsked = s.SkewKnown // the next listener reached gives the time first
 	}
 	*count++
 	s.Ledger = s.Ledger.finish(result, code)
@@ -453,7 +458,7 @@ func (t *turn) settle(w EnrollDone) {
 	}
 }
 
-// learnClock takes the platform's time from any answer that said it. Where it changes what the dates mean, they are
+// learnClock takes the platform's time from any answer that has it. Where it changes what the dates mean, they are
 // looked at again.
 func (t *turn) learnClock(o Outcome) {
 	if o.Dated {
@@ -486,7 +491,8 @@ func (t *turn) takeCordon(task *wire.Task) {
 		t.queue(resultFor(task, failed(t.ev.Wall, task, CodeTaskInvalid, err.Error())))
 		return
 	}
-	d := Decision{Reason: diag.RecNodeCordoned, About: "task", What: "release", Detail: p.Reason, Correlation: task.CorrelationID, TaskID: task.ID}
+	d := Decision{Reason: diag.RecNodeCordoned, About: "task", What: "release", Detail: p.Reason,
+		Correlation: task.CorrelationID, TaskID: task.ID}
 	t.s.Ledger.Cordoned = Hold{}
 	if !p.Lift {
 		t.s.Ledger.Cordoned = Hold{Since: t.ev.Wall, Why: p.Reason, Correlation: task.CorrelationID}

@@ -19,14 +19,15 @@ const (
 // wait begins a long poll, unless one is in flight, a back-off is running, or there is no room for another task.
 func (t *turn) wait() {
 	l := &t.s.Wait
-	if t.s.Hold != "" || t.s.Phase != PhaseServing || l.InFlight || l.Armed || len(t.s.Running)+len(t.s.Results) >= maxOpen {
+	room := maxOpen - len(t.s.Running) - len(t.s.Results)
+	if t.s.Hold != "" || t.s.Phase != PhaseServing || l.InFlight || l.Armed || room <= 0 {
 		return
 	}
 	if t.s.Unusable || t.s.Ledger.Quarantined.On() || t.s.Heartbeat.Failing == diag.RecIdentityRevoked {
 		return // the heartbeat alone goes on, rarely, and brings this back when it succeeds
 	}
 	l.InFlight, l.Began = true, t.ev.At
-	t.do(WaitTask{})
+	t.do(WaitTask{Most: min(room, wire.MaxTasks)})
 }
 
 func (t *turn) waitDone(w WaitDone) {
@@ -45,6 +46,9 @@ func (t *turn) waitDone(w WaitDone) {
 	t.s.Counters.Polls++
 	t.recovered(l, TimerWait)
 	fresh := w.Task != nil && t.take(w.Task)
+	for i := range w.More {
+		fresh = t.take(&w.More[i]) || fresh
+	}
 	if early := minPoll - (t.ev.At - l.Began); !fresh && early > 0 && !t.stopping() {
 		l.Armed = true
 		t.do(SetTimer{TimerWait, early})
@@ -52,7 +56,7 @@ func (t *turn) waitDone(w WaitDone) {
 	t.wait()
 }
 
-// take executes a task, or refuses it with a result that says why. It reports whether the task was new.
+// take executes a task, or refuses it with a result that gives the reason. It reports whether the task was new.
 func (t *turn) take(task *wire.Task) bool {
 	same := func(r PostResult) bool { return r.TaskID == task.ID }
 	switch {
@@ -75,7 +79,7 @@ func (t *turn) take(task *wire.Task) bool {
 		t.do(Record{Decision{Reason: diag.RecTaskClaimFailed, About: "task", What: "refuse", Code: code, Detail: why,
 			Correlation: task.CorrelationID, TaskID: task.ID}})
 		t.queue(resultFor(task, failed(t.ev.Wall, task, code, why)))
-		return code != CodeTaskUnverifiable // whose word it is nobody knows: more of them are not asked for in a loop
+		return code != CodeTaskUnverifiable // its source is unknown: more of them are not asked for in a loop
 	}
 	if task.Type == wire.TaskCordon {
 		t.takeCordon(task)
@@ -86,7 +90,7 @@ func (t *turn) take(task *wire.Task) bool {
 	return true
 }
 
-// refusal says why a task must not be executed: a code and a sentence, or nothing.
+// refusal returns why a task must not be executed: a code and a sentence, or nothing.
 func (t *turn) refusal(task *wire.Task) (code, why string) {
 	if t.stopping() {
 		return CodeAgentStopping, "the agent is stopping"
@@ -100,6 +104,8 @@ func (t *turn) refusal(task *wire.Task) (code, why string) {
 	switch l := t.s.Ledger; {
 	case l.Quarantined.On():
 		return wire.CodeNodeQuarantined, "another host may have this node's identity: " + l.Quarantined.Why
+	case t.s.Observed.Denied != "" && task.Type == wire.TaskTerminalOpen: // of a poll that was answered before the denial
+		return wire.EndOfIdentity(t.s.Observed.Denied), "the platform denies this node's identity: " + t.s.Observed.Denied
 	case l.Cordoned.On() && task.Type == wire.TaskTerminalOpen:
 		return wire.CodeNodeCordoned, "the node takes no new tenant work: " + l.Cordoned.Why
 	}
@@ -163,19 +169,28 @@ func (t *turn) queue(r PostResult) {
 	t.post()
 }
 
-// post delivers the first result, one at a time.
+// post delivers results: one alone until the platform has taken one, then several at once.
 func (t *turn) post() {
-	l := &t.s.Post
-	if l.InFlight || l.Armed || len(t.s.Results) == 0 {
-		return
+	l, most := &t.s.Post, 1
+	if l.Reported {
+		most = maxPosts
 	}
-	l.InFlight, l.Began = true, t.ev.At
-	t.do(t.s.Results[0])
+	for _, r := range t.s.Results {
+		if l.Armed || len(t.s.Posting) >= most {
+			return
+		}
+		if !slices.Contains(t.s.Posting, r.TaskID) {
+			t.s.Posting = with(t.s.Posting, r.TaskID)
+			l.InFlight, l.Began = true, t.ev.At
+			t.do(r)
+		}
+	}
 }
 
 func (t *turn) resultPosted(w ResultPosted) {
 	l := &t.s.Post
-	l.InFlight = false
+	t.s.Posting, _ = without(t.s.Posting, func(id string) bool { return id == w.TaskID })
+	l.InFlight = len(t.s.Posting) > 0
 	is := func(r PostResult) bool { return r.TaskID == w.TaskID }
 	i := slices.IndexFunc(t.s.Results, is)
 	if i < 0 {
@@ -193,14 +208,17 @@ func (t *turn) resultPosted(w ResultPosted) {
 		t.recovered(l, TimerPost)
 	case o.Final || t.stopping():
 		t.s.Counters.ResultFailures++
-		t.s.Results, l.Told = rest, false
+		t.s.Results, l.Reported = rest, false
 		t.remember(result)
 		t.do(Record{decision(o, string(TimerPost), "drop", func(d *Decision) {
 			d.TaskID, d.Correlation = result.TaskID, result.Correlation
 		})})
 	default: // the next try begins with another one: a result that is refused must not hold up the rest
 		t.s.Counters.ResultFailures++
-		t.s.Results, l.Told = with(rest, result), false
+		t.s.Results, l.Reported = with(rest, result), false
+		if l.Armed { // one that was under way beside it failed first
+			break
+		}
 		o.Correlation, o.Slow = result.Correlation, t.s.denied()
 		t.retry(l, TimerPost, o, result.TaskID)
 	}
@@ -211,10 +229,10 @@ func (t *turn) resultPosted(w ResultPosted) {
 // delivered records that the platform takes results: once since the start, and once after a failure. The record's last
 // good contact is a heartbeat's, so without this entry a failure of long ago reads like one of now.
 func (t *turn) delivered(l *Loop, o Outcome) {
-	if l.Told {
+	if l.Reported {
 		return
 	}
-	l.Told = true
+	l.Reported = true
 	t.do(Record{Decision{Reason: diag.RecProcessAlive, About: string(TimerPost), What: diag.DecisionDelivered,
 		Status: o.Status, Correlation: o.Correlation}})
 }

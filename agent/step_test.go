@@ -23,7 +23,8 @@ func newState() State {
 }
 
 func signed(id string, change func(*wire.Task)) *wire.Task {
-	task := &wire.Task{ID: id, NodeID: testNode, Type: wire.TaskNoop, CorrelationID: "corr-" + id, QueuedAt: testWall, ExpiresAt: testWall.Add(time.Minute)}
+	task := &wire.Task{ID: id, NodeID: testNode, Type: wire.TaskNoop, CorrelationID: "corr-" + id, QueuedAt: testWall,
+		ExpiresAt: testWall.Add(time.Minute)}
 	if change != nil {
 		change(task)
 	}
@@ -31,7 +32,7 @@ func signed(id string, change func(*wire.Task)) *wire.Task {
 	return task
 }
 
-// words says effects in short: what a reader of the table needs.
+// words lists effects in short: what a reader of the table needs.
 func words(effects []Effect) string {
 	var out []string
 	for _, e := range effects {
@@ -59,7 +60,8 @@ func words(effects []Effect) string {
 
 // material is a credential as it should be; change makes it another.
 func material(change func(*Material)) IdentityChecked {
-	m := Material{Files: "1", Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour), NotAfter: testWall.Add(24 * time.Hour), Serial: "1"}
+	m := Material{Files: "1", Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour),
+		NotAfter: testWall.Add(24 * time.Hour), Serial: "1"}
 	if change != nil {
 		change(&m)
 	}
@@ -68,7 +70,9 @@ func material(change func(*Material)) IdentityChecked {
 
 var (
 	healthy = material(nil)
-	never   = IdentityChecked{Material{Files: "0", Never: true, Problem: Outcome{Reason: diag.RecCertMissing}, Token: TokenFacts{Digest: "t1"}}}
+	never   = IdentityChecked{
+		Material{Files: "0", Never: true, Problem: Outcome{Reason: diag.RecCertMissing}, Token: TokenFacts{Digest: "t1"}},
+	}
 
 	neverNoToken = IdentityChecked{Material{Files: "0", Never: true, Problem: Outcome{Reason: diag.RecCertMissing}}}
 )
@@ -84,62 +88,85 @@ func TestStep(t *testing.T) {
 		want   string
 	}{
 		"start": {what: Started{}, want: "record(process_alive agent start) timer(summary) CheckIdentity"},
-		"credentials are there: one heartbeat before any task": {before: []What{Started{}}, what: healthy, want: "SendHeartbeat timer(renew)"},
+		"credentials are there: one heartbeat before any task": {
+			before: []What{Started{}}, what: healthy, want: "SendHeartbeat timer(renew)",
+		},
 		"the gate opens": {before: []What{Started{}, healthy}, what: HeartbeatDone{}, want: "timer(heartbeat) WaitTask"},
-		"the platform wants an echo at once": {before: []What{Started{}, healthy}, what: HeartbeatDone{Challenge: "c1", EchoNow: true},
-			want: "timer(heartbeat) WaitTask"},
-		"an unreachable platform does not keep the gate shut": {before: []What{Started{}, healthy}, what: HeartbeatDone{Outcome: refused},
-			want: "record(api_unreachable heartbeat retry) timer(heartbeat) WaitTask"},
+		"the platform wants an echo at once": {before: []What{Started{}, healthy},
+			what: HeartbeatDone{Challenge: "c1", EchoNow: true}, want: "timer(heartbeat) WaitTask"},
+		"an unreachable platform does not keep the gate shut": {before: []What{Started{}, healthy},
+			what: HeartbeatDone{Outcome: refused}, want: "record(api_unreachable heartbeat retry) timer(heartbeat) WaitTask"},
 		"no certificate, a token": {before: []What{Started{}}, what: never,
 			want: "record(cert_missing identity enroll) Enroll"},
 		"no certificate, no token": {before: []What{Started{}}, what: neverNoToken,
-			want: "record(cert_missing identity report) record(recovery_token_missing identity retry) timer(identity) timer(watch)"},
+			want: "record(cert_missing identity report) record(recovery_token_missing identity retry) timer(identity) " +
+				"timer(watch)"},
 		"enrolled": {before: []What{Started{}, never}, what: EnrollDone{Outcome: Outcome{Sent: true}},
 			want: "SaveLedger WriteMetrics record(recovery_enrolled identity enrolled) CheckIdentity"},
 		"enrollment refused": {before: []What{Started{}, never},
-			what: EnrollDone{Outcome: Outcome{Reason: diag.RecRecoveryTokenExpired, Sent: true, Code: wire.DenyTokenExpired}}, want: "SaveLedger WriteMetrics record(recovery_token_expired identity retry) timer(identity) timer(watch)"},
+			what: EnrollDone{Outcome: Outcome{Reason: diag.RecRecoveryTokenExpired, Sent: true, Code: wire.DenyTokenExpired}},
+			want: "SaveLedger WriteMetrics record(recovery_token_expired identity retry) timer(identity) timer(watch)"},
 		"and tried again from the start": {before: []What{Started{}, never,
-			EnrollDone{Outcome: Outcome{Reason: diag.RecRecoveryTokenExpired, Sent: true, Code: wire.DenyTokenExpired}}}, what: TimerFired{TimerIdentity}, want: "CheckIdentity"},
+			EnrollDone{Outcome: Outcome{Reason: diag.RecRecoveryTokenExpired, Sent: true, Code: wire.DenyTokenExpired}}},
+			what: TimerFired{TimerIdentity}, want: "CheckIdentity"},
 		"the next heartbeat":               {before: serving, what: TimerFired{TimerHeartbeat}, want: "SendHeartbeat"},
 		"a poll without a task, too early": {before: serving, what: WaitDone{}, want: "timer(task_wait)"},
 		"a poll that failed": {before: serving, what: WaitDone{Outcome: Outcome{Reason: diag.RecEdgeRateLimited}},
 			want: "record(edge_rate_limited task_wait retry) timer(task_wait)"},
 		"a task": {before: serving, what: WaitDone{Task: signed("a", nil)}, want: "run(a) WaitTask"},
-		"a task signed by somebody else": {before: serving, what: WaitDone{Task: func() *wire.Task { x := signed("a", nil); x.Type = "other"; return x }()},
+		"a task signed by somebody else": {before: serving,
+			what: WaitDone{Task: func() *wire.Task { x := signed("a", nil); x.Type = "other"; return x }()},
 			want: "record(task_claim_failed task refuse) post(a failed task_unverifiable) timer(task_wait)"},
-		"a task for another node": {before: serving, what: WaitDone{Task: signed("a", func(x *wire.Task) { x.NodeID = "node-2" })},
+		"a task for another node": {before: serving,
+			what: WaitDone{Task: signed("a", func(x *wire.Task) { x.NodeID = "node-2" })},
 			want: "record(task_claim_failed task refuse) post(a failed task_unverifiable) timer(task_wait)"},
 		"an expired task": {before: serving, what: WaitDone{Task: signed("a", func(x *wire.Task) { x.ExpiresAt = testWall })},
 			want: "record(task_claim_failed task refuse) post(a failed task_expired) WaitTask"},
-		"the same task again while it runs": {before: append(serving, WaitDone{Task: signed("a", nil)}), what: WaitDone{Task: signed("a", nil)},
-			want: "timer(task_wait)"},
+		"the same task again while it runs": {before: append(serving, WaitDone{Task: signed("a", nil)}),
+			what: WaitDone{Task: signed("a", nil)}, want: "timer(task_wait)"},
 		"a result": {before: append(serving, WaitDone{Task: signed("a", nil)}), what: done, want: "post(a completed)"},
-		"the same task again after its result was delivered": {before: append(serving, WaitDone{Task: signed("a", nil)}, done, ResultPosted{TaskID: "a"}),
-			what: WaitDone{Task: signed("a", nil)}, want: "post(a completed) timer(task_wait)"},
+		"the same task again after its result was delivered": {
+			before: append(serving, WaitDone{Task: signed("a", nil)}, done, ResultPosted{TaskID: "a"}),
+			what:   WaitDone{Task: signed("a", nil)}, want: "post(a completed) timer(task_wait)"},
 		"a result that cannot be posted": {before: append(serving, WaitDone{Task: signed("a", nil)}, done),
 			what: ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed}},
 			want: "record(task_result_post_failed task_result retry) timer(task_result)"},
 		"and is tried again": {before: append(serving, WaitDone{Task: signed("a", nil)}, done,
-			ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed}}), what: TimerFired{TimerPost}, want: "post(a completed)"},
-		"the first result that is taken": {before: append(serving, WaitDone{Task: signed("a", nil)}, done), what: ResultPosted{TaskID: "a"},
-			want: "record(process_alive task_result delivered)"},
+			ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed}}), what: TimerFired{TimerPost},
+			want: "post(a completed)"},
+		"the first result that is taken": {before: append(serving, WaitDone{Task: signed("a", nil)}, done),
+			what: ResultPosted{TaskID: "a"}, want: "record(process_alive task_result delivered)"},
 		"the next one": {before: append(serving, WaitDone{Task: signed("a", nil)}, done, ResultPosted{TaskID: "a"},
-			WaitDone{Task: signed("b", nil)}, TaskFinished{TaskID: "b", Result: wire.TaskResult{Status: wire.TaskCompleted}}), what: ResultPosted{TaskID: "b"}, want: ""},
+			WaitDone{Task: signed("b", nil)}, TaskFinished{TaskID: "b", Result: wire.TaskResult{Status: wire.TaskCompleted}}),
+			what: ResultPosted{TaskID: "b"}, want: ""},
+		"several at once, once one was taken": {before: append(serving, WaitDone{Task: signed("a", nil)}, done,
+			ResultPosted{TaskID: "a"}, WaitDone{Task: signed("b", nil)}, WaitDone{Task: signed("c", nil)},
+			TaskFinished{TaskID: "b", Result: wire.TaskResult{Status: wire.TaskCompleted}}),
+			what: TaskFinished{TaskID: "c", Result: wire.TaskResult{Status: wire.TaskCompleted}}, want: "post(c completed)"},
+		"and one alone before that": {before: append(serving, WaitDone{Task: signed("a", nil)},
+			WaitDone{Task: signed("b", nil)}, done),
+			what: TaskFinished{TaskID: "b", Result: wire.TaskResult{Status: wire.TaskCompleted}}, want: ""},
+		"several tasks of one poll": {before: serving,
+			what: WaitDone{Task: signed("a", nil), More: []wire.Task{*signed("b", nil), *signed("c", nil)}},
+			want: "run(a) run(b) run(c) WaitTask"},
 		"and one after a failure": {before: append(serving, WaitDone{Task: signed("a", nil)}, done, ResultPosted{TaskID: "a"},
 			WaitDone{Task: signed("b", nil)}, TaskFinished{TaskID: "b", Result: wire.TaskResult{Status: wire.TaskCompleted}},
-			ResultPosted{TaskID: "b", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed}}, TimerFired{TimerPost}), what: ResultPosted{TaskID: "b"},
-			want: "record(process_alive task_result delivered)"},
+			ResultPosted{TaskID: "b", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed}}, TimerFired{TimerPost}),
+			what: ResultPosted{TaskID: "b"}, want: "record(process_alive task_result delivered)"},
 		"a result that the platform will never take": {before: append(serving, WaitDone{Task: signed("a", nil)}, done),
 			what: ResultPosted{TaskID: "a", Outcome: Outcome{Reason: diag.RecTaskResultPostFailed, Final: true}},
 			want: "record(task_result_post_failed task_result drop)"},
 		"a wrong clock": {before: append(serving, TimerFired{TimerHeartbeat}), what: HeartbeatDone{Skew: time.Hour},
 			want: "record(clock_skew agent report) timer(heartbeat)"},
-		"shutdown aborts what is under way": {before: serving, what: Shutdown{}, want: "record(shutdown agent stop) CancelWork timer(grace)"},
-		"and ends with it":                  {before: append(serving, Shutdown{}), what: WaitDone{Outcome: refused}, want: "Exit"},
-		"or when its time is up":            {before: append(serving, Shutdown{}), what: TimerFired{TimerGrace}, want: "Exit"},
-		"a task that was handed out while stopping": {before: append(serving, Shutdown{}), what: WaitDone{Task: signed("a", nil)},
-			want: "record(task_claim_failed task refuse) post(a failed agent_stopping)"},
-		"shutdown before anything": {before: []What{Started{}, IdentityChecked{Material{Problem: Outcome{Reason: diag.RecCertKeyMismatch}}}}, what: Shutdown{},
+		"shutdown aborts what is under way": {before: serving, what: Shutdown{},
+			want: "record(shutdown agent stop) CancelWork timer(grace)"},
+		"and ends with it":       {before: append(serving, Shutdown{}), what: WaitDone{Outcome: refused}, want: "Exit"},
+		"or when its time is up": {before: append(serving, Shutdown{}), what: TimerFired{TimerGrace}, want: "Exit"},
+		"a task that was handed out while stopping": {before: append(serving, Shutdown{}),
+			what: WaitDone{Task: signed("a", nil)}, want: "record(task_claim_failed task refuse) post(a failed agent_stopping)"},
+		"shutdown before anything": {before: []What{
+			Started{}, IdentityChecked{Material{Problem: Outcome{Reason: diag.RecCertKeyMismatch}}},
+		}, what: Shutdown{},
 			want: "record(shutdown agent stop) CancelWork timer(grace) Exit"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +186,9 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	for _, w := range []What{Started{}, healthy, HeartbeatDone{}} {
 		s, _ = Step(s, Event{What: w})
 	}
-	_, effects := Step(s, Event{What: WaitDone{Outcome: Outcome{Reason: diag.RecEdgeRateLimited, RetryAfter: 90 * time.Second}}})
+	_, effects := Step(s, Event{
+		What: WaitDone{Outcome: Outcome{Reason: diag.RecEdgeRateLimited, RetryAfter: 90 * time.Second}},
+	})
 	for _, e := range effects {
 		if timer, ok := e.(SetTimer); ok && timer.In < 90*time.Second {
 			t.Errorf("asks again in %v", timer.In)
@@ -212,8 +241,8 @@ func TestTakesNoMoreThanItCanKeep(t *testing.T) {
 	}
 }
 
-// TestChallenge: each heartbeat echoes the newest challenge that arrived, an answer that was lost changes nothing, and the
-// platform gets one echo at once and no more, so that it does not set this node's pace.
+// TestChallenge: each heartbeat echoes the newest challenge that arrived, an answer that was lost changes nothing, and
+// the platform gets one echo at once and no more, so that it does not set this node's pace.
 func TestChallenge(t *testing.T) {
 	s := newState()
 	for _, w := range []What{Started{}, healthy} {
@@ -256,5 +285,45 @@ func TestChallenge(t *testing.T) {
 	lost := Outcome{Reason: diag.RecAPIUnreachable}
 	if echo, _ := beat(HeartbeatDone{Outcome: lost}); echo != "c4" || s.Challenge != "c4" {
 		t.Errorf("an answer that was lost: echo %q, then %q", echo, s.Challenge)
+	}
+}
+
+// TestBatchesHandedOutAgain: a platform that lost what it knew hands out again all that can be open at once. Nothing is
+// executed twice, and every result is given again.
+func TestBatchesHandedOutAgain(t *testing.T) {
+	s := newState()
+	var runs, posts int
+	step := func(what What) {
+		var effects []Effect
+		s, effects = Step(s, Event{Wall: testWall, What: what})
+		for _, e := range effects {
+			switch e.(type) {
+			case RunTask:
+				runs++
+			case PostResult:
+				posts++
+			}
+		}
+	}
+	for _, w := range []What{Started{}, healthy, HeartbeatDone{}} {
+		step(w)
+	}
+	for range 2 {
+		for _, first := range []int{0, wire.MaxTasks} {
+			batch := WaitDone{Task: signed(fmt.Sprint("task", first), nil)}
+			for i := range wire.MaxTasks - 1 {
+				batch.More = append(batch.More, *signed(fmt.Sprint("task", first+i+1), nil))
+			}
+			step(batch)
+		}
+		for i := range maxOpen {
+			step(TaskFinished{TaskID: fmt.Sprint("task", i), Result: wire.TaskResult{Status: wire.TaskCompleted}})
+		}
+		for len(s.Posting) > 0 {
+			step(ResultPosted{TaskID: s.Posting[0]})
+		}
+	}
+	if runs != maxOpen || posts != 2*maxOpen {
+		t.Errorf("%d tasks were executed %d times, and %d results given", maxOpen, runs, posts)
 	}
 }

@@ -25,8 +25,9 @@ const (
 const maxOutput = 1 << 20
 
 // runner executes one type of task. It gives an output to be marshalled, and where something goes on behind the
-// finished task, a function that is called once the result was handed over and says why that ended.
-type runner func(ctx context.Context, r *runtime, task *wire.Task) (output any, after func(context.Context) string, err error)
+// finished task, a function that is called once the result was handed over and reports why that ended.
+type runner func(ctx context.Context, r *runtime,
+	task *wire.Task) (output any, after func(context.Context) string, err error)
 
 // runners is every task type that this agent executes.
 var runners = map[string]runner{
@@ -60,7 +61,8 @@ func (r *runtime) runTask(task wire.Task) {
 	if task.Type == wire.TaskNoop && err == nil {
 		r.observe(wire.ProbeNoop, Outcome{})
 	}
-	finished := TaskFinished{TaskID: task.ID, Correlation: task.CorrelationID, Session: after != nil, Note: note(&task, output)}
+	finished := TaskFinished{TaskID: task.ID, Correlation: task.CorrelationID, Session: after != nil,
+		Note: note(&task, output)}
 	finished.Result, finished.Reason = taskResult(&task, started, output, err)
 	r.feed(finished)
 	if after == nil {
@@ -75,7 +77,8 @@ func (r *runtime) runTask(task wire.Task) {
 func (r *runtime) guarded(task *wire.Task) (output any, after func(context.Context) string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.cfg.Log.Error("task panicked", "task_id", task.ID, "type", task.Type, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			r.cfg.Log.Error("task panicked", "task_id", task.ID, "type", task.Type, "panic", fmt.Sprint(p), "stack",
+				string(debug.Stack()))
 			after, err = nil, &taskError{code: CodeTaskInternal, err: fmt.Errorf("the agent failed: %v", p)}
 		}
 	}()

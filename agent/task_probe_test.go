@@ -14,7 +14,9 @@ import (
 // TestAProbeTaskLeavesNoConnections: a prober keeps connections for its next request, and a task has none.
 func TestAProbeTaskLeavesNoConnections(t *testing.T) {
 	opened, closed := make(chan struct{}, 8), make(chan struct{}, 8)
-	far := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	far := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
 	far.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		switch s {
 		case http.StateNew:

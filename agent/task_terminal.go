@@ -45,13 +45,18 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 	r.api.identify(header)
 	session, err := terminal.Open(opening, terminal.Options{
 		URL: r.cfg.TerminalURL.String() + path, Transport: r.term, Correlation: task.CorrelationID, Header: header,
-		User: p.OSUser, MinUID: r.cfg.TerminalMinUID, Cols: p.Cols, Rows: p.Rows,
+		User: p.OSUser, MinUID: r.cfg.TenantUIDMin, Cols: p.Cols, Rows: p.Rows,
+		Limits: r.cfg.TerminalLimits,
 	})
 	if err != nil {
 		return nil, nil, terminalError(ctx, err)
 	}
 	opened = true
-	return nil, func(context.Context) string {
+	c := session.Confinement()
+	r.cfg.Log.Info("terminal session", "session", p.SessionID, "unit", c.Unit, "unconfined", c.Unconfined,
+		"not_enforced", strings.Join(c.NotEnforced, ","))
+	bounds := wire.TerminalOpenResult{Unit: c.Unit, Unconfined: c.Unconfined, NotEnforced: c.NotEnforced}
+	return bounds, func(context.Context) string {
 		defer held.release()
 		end := session.Run(held.ctx)
 		if end.Why == "shell_exited" {
@@ -67,11 +72,15 @@ func terminalError(ctx context.Context, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
+	if wire.Decided(e.Code) { // no failure of the terminal
+		return &taskError{code: e.Code, err: err}
+	}
 	if !e.Stream {
 		return &taskError{code: e.Code, reason: diag.RecTerminalPTYFailed, err: err}
 	}
 	code := e.Code
-	if e.Status == 0 && strings.HasPrefix(string(failureWord(ctx, err)), "mtls_") { // the gateway ends TLS itself: an alert
+	// the gateway ends TLS itself: an alert
+	if e.Status == 0 && strings.HasPrefix(string(failureWord(ctx, err)), "mtls_") {
 		code = wire.CodeNodeStreamMTLS
 	}
 	reason := diag.RecTerminalStreamFailed

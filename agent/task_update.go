@@ -18,21 +18,22 @@ import (
 const (
 	fetchTimeout = 10 * time.Minute // one try at a package, on a slow link
 	fetchPause   = 2 * time.Second  // after the first transfer that broke; doubled up to a minute
-	flushTimeout = 3 * time.Second  // the platform hears of a restart first, if it is there
+	flushTimeout = 3 * time.Second  // the platform learns of a restart first, if it is there
 )
 
 // CodeUpdateFailed is a self-update that could not be prepared; the prior build runs on.
 const CodeUpdateFailed = "update_failed"
 
-// errElsewhere ends a task whose result somebody else gives: of a self-update, the platform itself, from the events of
-// the process that comes after this one.
+// errElsewhere ends a task whose result another process gives: of a self-update, the platform itself, from the events
+// of the process that comes after this one.
 var errElsewhere = errors.New("the result comes from elsewhere")
 
 // runSelfUpdate takes a signed self-update: written down first, prepared, and then this process ends for the next one.
 func runSelfUpdate(ctx context.Context, r *runtime, task *wire.Task) (any, func(context.Context) string, error) {
 	b := r.cfg.Boot
 	if b == nil {
-		return nil, nil, &taskError{code: CodeTaskUnsupported, err: errors.New("this agent keeps no journal, so it cannot update itself")}
+		return nil, nil, &taskError{code: CodeTaskUnsupported,
+			err: errors.New("this agent keeps no journal, so it cannot update itself")}
 	}
 	journal := b.keeper.Journal()
 	a, refusal := journal.Accept(*task, r.self(), time.Now())
@@ -44,7 +45,8 @@ func runSelfUpdate(ctx context.Context, r *runtime, task *wire.Task) (any, func(
 		return nil, nil, &taskError{code: refusal.Code, reason: diag.RecTaskClaimFailed, err: refusal}
 	}
 	if r.cfg.Boot.Hold != "" {
-		return nil, nil, &taskError{code: update.CodeBoundary, err: errors.New("this node has to be bootstrapped anew: " + b.Hold)}
+		return nil, nil, &taskError{code: update.CodeBoundary,
+			err: errors.New("this node has to be bootstrapped again: " + b.Hold)}
 	}
 	if _, err := b.keeper.Do(func(j update.Journal) update.Journal {
 		if j.Rollout != nil && j.Rollout.ID == task.ID { // it was begun before a crash
@@ -68,7 +70,7 @@ func (r *runtime) self() update.Node {
 }
 
 // carryOut brings an accepted update to the restart, from wherever a crash left it. It returns errElsewhere when this
-// process has nothing more to say about it: it is about to end, or was told to.
+// process has nothing more to report about it: it is about to end, or was ordered to.
 func (r *runtime) carryOut(ctx context.Context, a update.Accepted) error {
 	b := r.cfg.Boot
 	if !b.working.TryLock() {
@@ -80,7 +82,9 @@ func (r *runtime) carryOut(ctx context.Context, a update.Accepted) error {
 	case err != nil && r.work.Err() != nil: // stopped: the next process goes on
 		return errElsewhere
 	case err != nil:
-		if _, errKeep := b.keeper.Do(func(j update.Journal) update.Journal { return j.Fail(scrubbed(err), time.Now()) }); errKeep != nil {
+		if _, errKeep := b.keeper.Do(func(j update.Journal) update.Journal {
+			return j.Fail(scrubbed(err), time.Now())
+		}); errKeep != nil {
 			err = errors.Join(err, errKeep)
 		}
 		return &taskError{code: CodeUpdateFailed, reason: diag.RecSelfUpdateReverted, err: err}
@@ -89,7 +93,9 @@ func (r *runtime) carryOut(ctx context.Context, a update.Accepted) error {
 	r.sendEvents(flush)
 	cancel()
 	if err := b.activate(r.cfg.EnvFile, a.Payload); err != nil {
-		if _, errKeep := b.keeper.Do(func(j update.Journal) update.Journal { return j.Fail(scrubbed(err), time.Now()) }); errKeep != nil {
+		if _, errKeep := b.keeper.Do(func(j update.Journal) update.Journal {
+			return j.Fail(scrubbed(err), time.Now())
+		}); errKeep != nil {
 			err = errors.Join(err, errKeep)
 		}
 		return &taskError{code: CodeUpdateFailed, reason: diag.RecSelfUpdateReverted, err: err}
@@ -149,7 +155,7 @@ func (b *Boot) activate(envFile string, p wire.SelfUpdatePayload) error {
 	return err
 }
 
-// again ends this process so that the installed program decides anew which build runs.
+// again ends this process so that the installed program decides again which build runs.
 func (r *runtime) again(why string) {
 	b := r.cfg.Boot
 	b.mu.Lock()
@@ -185,8 +191,8 @@ func (t transfer) Read(p []byte) (int, error) {
 // artifact gives the platform's copy of a package to take, whose error it returns.
 func (a *api) artifact(ctx context.Context, sha string, take func(io.Reader) error) error {
 	var taken error
-	o := a.do(ctx, call{method: http.MethodGet, path: strings.ReplaceAll(wire.PathArtifact, "{sha256}", sha), timeout: fetchTimeout,
-		fallback: diag.RecAPIUnreachable, sink: func(body io.Reader) { taken = take(transfer{body}) }})
+	o := a.do(ctx, call{method: http.MethodGet, path: strings.ReplaceAll(wire.PathArtifact, "{sha256}", sha),
+		timeout: fetchTimeout, fallback: diag.RecAPIUnreachable, sink: func(body io.Reader) { taken = take(transfer{body}) }})
 	switch {
 	case o.OK():
 		return taken

@@ -23,7 +23,7 @@ const (
 )
 
 // tlsConn remembers whether the listener asked for a client certificate: one that never did is a public edge, and
-// its denials say nothing about this node's identity.
+// its denials do not concern this node's identity.
 type tlsConn struct {
 	*tls.Conn
 	asked bool

@@ -26,7 +26,8 @@ func binaries(ctx context.Context, o options, t *table) error {
 	for _, b := range [...]struct {
 		name string
 		goal float64 // MB; 0: none
-	}{{"gpuaasctl", 25}, {"gpuaas-agent", 8.5}, {"gpuaas-fault", 5}, {"gpuaas-platform", 0}} {
+	}{{"gpuaasctl", 25}, {"gpuaas-agent", 8.5}, {"gpuaas-fault", 5}, {"gpuaas-platform", 0}, {"gpuaas-gpu-probe", 0},
+		{"gpuaas-gpu-policy", 0}} {
 		info, err := os.Stat(filepath.Join(o.bin, b.name))
 		if err != nil {
 			t.skip(b.name, err)

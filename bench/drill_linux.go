@@ -32,8 +32,8 @@ const (
 	leaveWithin = 10 * time.Second
 )
 
-// drills measures what a drill costs beside what it is there for: how long the undo of a network fault takes on the node,
-// what a run needs beyond its own walks and looks, and how soon the chain names a network fault.
+// drills measures what a drill costs beside what it is there for: how long the undo of a network fault takes on the
+// node, what a run needs beyond its own walks and looks, and how soon the chain names a network fault.
 func drills(ctx context.Context, b *bench, t *table) error {
 	if err := b.undos(ctx, t); err != nil {
 		t.skip("undo of a network fault", err)
@@ -43,13 +43,33 @@ func drills(ctx context.Context, b *bench, t *table) error {
 
 // undos injects and undoes the same fault again and again, and has the node say how long each undo took there.
 func (b *bench) undos(ctx context.Context, t *table) error {
-	out, err := b.chaos(ctx, "plan", undone)
+	count := manyUndos
+	if b.quick {
+		count = fewUndos
+	}
+	t.note("undoing a network fault %d times", count)
+	took, err := b.cycles(ctx, count)
 	if err != nil {
 		return err
 	}
+	s := spreadOf(took)
+	t.aim(fmt.Sprintf("undo of a network fault, on the node (%d times)", count),
+		fmt.Sprintf("median %s, p95 %s, max %s", short(s.median), short(percentile(took, 95)), short(s.max)), "p95 < 50 ms",
+		percentile(took, 95) < goalUndo)
+	t.remark("Undo: what gpuaas-fault revert takes on the node, from its start to its answer, with two synced entries " +
+		"in the journal; each is followed by a comparison of the machine with before.")
+	return nil
+}
+
+// cycles makes and undoes a network fault on the node, count times, and gives what each undo took there.
+func (b *bench) cycles(ctx context.Context, count int) ([]time.Duration, error) {
+	out, err := b.chaos(ctx, "plan", undone)
+	if err != nil {
+		return nil, err
+	}
 	var plan chaos.Plan
 	if err := json.Unmarshal(out, &plan); err != nil {
-		return fmt.Errorf("read the plan of %s: %w", undone, err)
+		return nil, fmt.Errorf("read the plan of %s: %w", undone, err)
 	}
 	p := b.profile.WithDefaults()
 	m := remote.New(remote.Config{
@@ -61,26 +81,18 @@ func (b *bench) undos(ctx context.Context, t *table) error {
 		defer cancel()
 		_, _ = m.Leave(ctx), m.Close()
 	}()
-	count := manyUndos
-	if b.quick {
-		count = fewUndos
-	}
-	t.note("undoing a network fault %d times", count)
+	began := time.Now().UnixMilli()
 	var took []time.Duration
 	for i := range count {
 		d := plan.Targets[0].Drill
-		d.Run, d.At = fmt.Sprintf("bench-%d-%d", os.Getpid(), i), time.Now().UTC()
+		d.Run, d.At = fmt.Sprintf("bench-%d-%d", began, i), time.Now().UTC()
 		us, err := undo(ctx, m, d)
 		if err != nil {
-			return fmt.Errorf("undo %d: %w", i+1, err)
+			return nil, fmt.Errorf("undo %d: %w", i+1, err)
 		}
 		took = append(took, time.Duration(us)*time.Microsecond)
 	}
-	s := spreadOf(took)
-	t.aim(fmt.Sprintf("undo of a network fault, on the node (%d times)", count),
-		fmt.Sprintf("median %s, p95 %s, max %s", short(s.median), short(percentile(took, 95)), short(s.max)), "p95 < 50 ms", percentile(took, 95) < goalUndo)
-	t.remark("Undo: what gpuaas-fault revert takes on the node, from its start to its answer, with two synced entries in the journal; each is followed by a comparison of the machine with before.")
-	return nil
+	return took, nil
 }
 
 // undo makes one drill on a machine and undoes it. It gives the microseconds of the undo, on the machine.
@@ -145,9 +157,15 @@ func (b *bench) runs(ctx context.Context, t *table) error {
 		return errors.New("no drill of a network fault passed")
 	}
 	s := spreadOf(over)
-	t.aim(fmt.Sprintf("a drill, beyond its walks and looks (%d drills)", len(over)), fmt.Sprintf("%s, the most for %s", s, costliest), "< 2 s", s.median < goalOverhead)
-	t.remark("A drill's overhead: wall time of the whole command, less the time of its walks (with the pauses between walks of one stage) and of its looks by plain tools, by the run's own events. What is left is planning, arming, making the fault, undoing it, comparing and clearing up. To making it belongs that the machine itself sees its effect, which for packets that vanish is a second of silence, for a DNS three.")
-	t.remark("Detection: from when the fault is in place to the end of the first walk that says what it should, beside that walk's own duration, which is mostly waiting for what does not answer; and beside a walk over the sound chain in the same run.")
+	t.aim(fmt.Sprintf("a drill, beyond its walks and looks (%d drills)", len(over)),
+		fmt.Sprintf("%s, the most for %s", s, costliest), "< 2 s", s.median < goalOverhead)
+	t.remark("A drill's overhead: wall time of the whole command, less the time of its walks (with the pauses between " +
+		"walks of one stage) and of its independent probes, by the run's own events. What is left is planning, arming, " +
+		"making the fault, undoing it, comparing and clearing up. To making it belongs that the machine itself sees its " +
+		"effect, which for packets that vanish is a second of silence, for a DNS three.")
+	t.remark("Detection: from when the fault is in place to the end of the first walk that says what it should, beside " +
+		"that walk's own duration, which is mostly waiting for what does not answer; and beside a walk over the sound " +
+		"chain in the same run.")
 	return nil
 }
 
@@ -158,8 +176,9 @@ func detected(t *table, d drill.Drill) {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	walk := ms(max(1, d.Observed.EndedMS-d.Observed.BeganMS))
 	seen := ms(d.Detect.WithinMS)
-	t.aim(d.Scenario+": named after", fmt.Sprintf("%s = %.2fx the walk that says it (%s; a sound one %s)", short(seen), float64(seen)/float64(walk), short(walk), short(ms(d.Walks[0].EndedMS-d.Walks[0].BeganMS))),
-		"the first walk", first == 0)
+	t.aim(d.Scenario+": named after",
+		fmt.Sprintf("%s = %.2fx the walk that says it (%s; a sound one %s)", short(seen), float64(seen)/float64(walk),
+			short(walk), short(ms(d.Walks[0].EndedMS-d.Walks[0].BeganMS))), "the first walk", first == 0)
 }
 
 // networkDrills are the built-in drills that break nothing but the network, and at once.
@@ -170,7 +189,9 @@ func networkDrills() ([]string, error) {
 	}
 	var ids []string
 	for _, s := range all {
-		if !slices.ContainsFunc(s.Faults, func(f chaos.Fault) bool { return f.Kind != "net-block" && f.Kind != "dns-break" || f.At != 0 }) {
+		if !slices.ContainsFunc(s.Faults, func(f chaos.Fault) bool {
+			return (f.Kind != "net-block" && f.Kind != "dns-break") || f.At != 0
+		}) {
 			ids = append(ids, s.Metadata.ID)
 		}
 	}
@@ -208,14 +229,16 @@ func (b *bench) run(ctx context.Context, id string) (time.Duration, drill.Drill,
 func (b *bench) chaos(ctx context.Context, command, id string, more ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, drillMost)
 	defer cancel()
-	args := append([]string{"chaos", command, id, "--profile", b.lab.ProfilePath(), "--node-id", labNode, "--allocation-id", allocation, "-o", "json"}, more...)
+	args := append([]string{"chaos", command, id, "--profile", b.lab.ProfilePath(), "--node-id", labNode,
+		"--allocation-id", allocation, "-o", "json"}, more...)
 	cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "gpuaasctl"), args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it puts everything back
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it reverts everything
 	cmd.WaitDelay = drillMost
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("gpuaasctl chaos %s %s: %w: %s%s", command, id, err, why(out.Bytes()), strings.TrimSpace(errs.String()))
+		return nil, fmt.Errorf("gpuaasctl chaos %s %s: %w: %s%s", command, id, err, why(out.Bytes()),
+			strings.TrimSpace(errs.String()))
 	}
 	return out.Bytes(), nil
 }

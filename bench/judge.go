@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -19,18 +20,23 @@ const (
 	replays   = 10_000
 	fleetRows = 10_000
 
-	goalReplays = 5000.0
+	goalReplays = 10_000.0
+	goalSupport = 80 // percent
 	goalFleet   = 50 * time.Millisecond
 )
 
-// judging replays recorded reports on one core, and writes a table of as many rows as a large fleet has nodes.
+// judging replays recorded reports, by the CPU time of this process and its garbage collection, and writes a table of
+// as many rows as a large fleet has nodes.
 func judging(ctx context.Context, _ options, t *table) error {
 	raw, err := recorded()
 	if err != nil {
 		return err
 	}
 	var reports []*diag.Report
-	began := time.Now()
+	began, err := ownCPU()
+	if err != nil {
+		return err
+	}
 	for i := range replays {
 		var r diag.Report
 		if err := json.Unmarshal(raw[i%len(raw)], &r); err != nil {
@@ -43,41 +49,44 @@ func judging(ctx context.Context, _ options, t *table) error {
 			return ctx.Err()
 		}
 	}
-	decoded := time.Since(began)
-	began = time.Now()
+	decoded, err := ownCPU()
+	if err != nil {
+		return err
+	}
 	for i := range replays {
 		if _, err := preflight.Replay(reports[i%len(reports)]); err != nil {
 			return err
 		}
 	}
-	judged := time.Since(began)
+	judged, err := ownCPU()
+	if err != nil {
+		return err
+	}
 	rate := func(d time.Duration) float64 { return replays / d.Seconds() }
-	t.aim(fmt.Sprintf("judge %d recorded reports again (of %d kinds), one core", replays, len(raw)), fmt.Sprintf("%.0f/s", rate(judged)), "> 5000/s", rate(judged) > goalReplays)
-	t.say("the same, with reading their JSON", "%.0f/s", rate(judged+decoded))
+	again := rate(judged - decoded)
+	t.aim(fmt.Sprintf("judge %d recorded reports again (of %d kinds), a second of CPU time", replays, len(raw)),
+		fmt.Sprintf("%.0f/s", again), "> 10,000/s", again > goalReplays)
+	t.say("the same, with reading their JSON", "%.0f/s", rate(judged-began))
+	if err := answers(t); err != nil {
+		return err
+	}
 	return fleet(reports, t)
 }
 
 // fleet writes one line per node, by the writer of the tool's own lists.
 func fleet(reports []*diag.Report, t *table) error {
 	began := time.Now()
-	columns := []render.Column{{Title: "node"}, {Title: "outcome"}, {Title: "first failed hop"}, {Title: "signal"}, {Title: "owner"}, {Title: "reason"}}
-	rows := make([][]render.Cell, fleetRows)
-	for i := range rows {
+	list := page.Table{Columns: page.Titles("node", "outcome", "first failed hop", "signal", "owner", "reason")}
+	for i := range fleetRows {
 		v := reports[i%len(reports)].Verdict
 		signal := ""
 		if v.Blame != nil {
 			signal = string(v.Blame.Signal)
 		}
-		for _, text := range [...]string{fmt.Sprintf("compute-node-%05d", i), string(v.Outcome), string(v.FirstFailedHop), signal, render.Clean(v.Owner), string(v.Reason)} {
-			rows[i] = append(rows[i], render.Cell{Text: text})
-		}
+		list.Rows = append(list.Rows, page.Cells(fmt.Sprintf("compute-node-%05d", i), string(v.Outcome),
+			string(v.FirstFailedHop), signal, v.Owner, string(v.Reason)))
 	}
-	var b strings.Builder
-	page := render.NewDocument(render.Options{Width: 200})
-	page.List(columns, rows)
-	if err := page.Flush(&b); err != nil {
-		return err
-	}
+	page.Text(page.Look{Width: 200}, list)
 	took := time.Since(began)
 	t.aim(fmt.Sprintf("table of %d nodes", fleetRows), short(took), "< 50 ms", took < goalFleet)
 	began = time.Now()

@@ -49,6 +49,7 @@ func labSections() ([]section, func()) {
 			{"trips", "round trips", on(trips)},
 			{"footprint", "footprint on a lab node", on(machines)},
 			{"drills", "drills", on(drills)},
+			{"load", "walks at once, and a node that is not new", on(load)},
 		}, func() {
 			if b != nil {
 				b.close()
@@ -86,7 +87,7 @@ func (b *bench) close() {
 	b.unlock()
 }
 
-// alone waits until nobody else uses the lab.
+// alone waits until no other process uses the lab.
 func alone(ctx context.Context, t *table) (func(), error) {
 	f, err := os.OpenFile(labLock, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	goalRSS    = 10.0 // MiB
+	goalRSS    = 10.0 // MiB; it has 11, see "The node" in ARCHITECTURE.md
 	goalCPU    = 2.0  // thousandths of a core
 	goalWake   = 1.0  // a second
 	goalBoot   = time.Second
@@ -31,7 +31,8 @@ func machines(ctx context.Context, b *bench, t *table) error {
 	for _, s := range b.lab.Status(ctx) {
 		if s.Name == otherNode {
 			mem := float64(s.PSSBytes) / mb
-			t.aim("lab machine: memory (PSS of all its processes)", fmt.Sprintf("%.0f MB", mem), "< 80 MB", mem > 0 && mem < goalMemory)
+			t.aim("lab machine: memory (PSS of all its processes)", fmt.Sprintf("%.0f MB", mem), "< 80 MB",
+				mem > 0 && mem < goalMemory)
 		}
 	}
 	return b.boot(ctx, t)
@@ -84,8 +85,11 @@ func (b *bench) agent(ctx context.Context, t *table) error {
 	wake := float64(bursts) / took.Seconds()
 	t.aim("agent at rest: RSS", fmt.Sprintf("%.1f MiB, %d threads", rss, last.threads), "<= 10 MiB", rss <= goalRSS)
 	t.aim("agent at rest: CPU", fmt.Sprintf("%.2fm of a core over %s", milli, short(took)), "<= 2m", milli <= goalCPU)
-	t.aim("agent at rest: wake-ups", fmt.Sprintf("%.2f/s (%.1f voluntary context switches/s)", wake, float64(last.switches-first.switches)/took.Seconds()), "<= 1/s", wake <= goalWake)
-	t.remark("The lab's agent beats every 2 s and waits 5 s for a task, both several times as often as in production: CPU and wake-ups are for that. A wake-up is a burst of activity after at least 100 ms without any.")
+	t.aim("agent at rest: wake-ups",
+		fmt.Sprintf("%.2f/s (%.1f voluntary context switches/s)", wake, float64(last.switches-first.switches)/took.Seconds()),
+		"<= 1/s", wake <= goalWake)
+	t.remark("The lab's agent beats every 2 s and waits 5 s for a task, both several times as often as in production: " +
+		"CPU and wake-ups are for that. A wake-up is a burst of activity after at least 100 ms without any.")
 	return nil
 }
 

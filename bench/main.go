@@ -1,6 +1,6 @@
 // Command bench prints one table of what this tool costs: one walk beside the bash helper of the same hops, round
-// trips, footprint, drills, and how fast reports are judged. Both sides of a ratio run in one run on one host, in turn; where a
-// side failed there is no ratio. Whether a goal was met is said in the table, never by the exit status.
+// trips, footprint, drills, and how fast reports are judged. Both sides of a ratio run in one run on one host, in turn;
+// where a side failed there is no ratio. Whether a goal was met is said in the table, never by the exit status.
 //
 // It needs root, and the lab, which it brings up when it is not; without them it measures what it can and says what it
 // left out. The delay is a relay in user space between two network namespaces: see link_linux.go.
@@ -37,7 +37,7 @@ func main() {
 	flag.StringVar(&o.profile, "profile", "", "profile `FILE` of the child")
 	flag.IntVar(&o.walks, "walks", 5, "walks of the child")
 	flag.BoolVar(&o.session, "session", true, "terminal sessions of the child")
-	only := flag.String("only", "", "one section: walk, trips, footprint, drills or judge")
+	only := flag.String("only", "", "one section: walk, trips, footprint, drills, load, judge or doors")
 	flag.Parse()
 	if err := run(o, *only, *asJSON); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -66,6 +66,7 @@ func run(o options, only string, asJSON bool) error {
 	for _, s := range append(onLab,
 		section{"footprint", "binaries", binaries},
 		section{"judge", "judging and rendering", judging},
+		section{"doors", "doors, beside the same work without", doors},
 	) {
 		if only != "" && only != s.name {
 			continue

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // spread is what a handful of measurements say.
@@ -56,4 +58,11 @@ func fit(xs, ys []float64) (slope, base, r2 float64) {
 	slope = (n*sxy - sx*sy) / (n*sxx - sx*sx)
 	r := (n*sxy - sx*sy) / math.Sqrt((n*sxx-sx*sx)*(n*syy-sy*sy))
 	return slope, (sy - slope*sx) / n, r * r
+}
+
+// ownCPU is what this process has used.
+func ownCPU() (time.Duration, error) {
+	var own unix.Rusage
+	err := unix.Getrusage(unix.RUSAGE_SELF, &own)
+	return time.Duration(own.Utime.Nano() + own.Stime.Nano()), err
 }

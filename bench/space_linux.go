@@ -21,7 +21,7 @@ import (
 func inside(space string, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread must not serve anybody else
+		runtime.LockOSThread() // and never unlocked: the thread must not serve another goroutine
 		f, err := os.Open(filepath.Join("/run/netns", space))
 		if err != nil {
 			done <- fmt.Errorf("enter namespace: %w", err)

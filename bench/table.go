@@ -31,7 +31,7 @@ type table struct {
 	progress io.Writer
 }
 
-// note tells whoever waits what goes on.
+// note reports progress to the terminal.
 func (t *table) note(format string, args ...any) {
 	fmt.Fprintf(t.progress, "bench: "+format+"\n", args...)
 }
@@ -80,7 +80,8 @@ func (t *table) write(w io.Writer) error {
 		rows = append(rows, []string{l.What, l.Value, l.Goal, met})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d CPUs, %s/%s, %s\n\n", t.Began.UTC().Format(time.DateTime), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, t.Took)
+	fmt.Fprintf(&b, "%s, %d CPUs, %s/%s, %s\n\n", t.Began.UTC().Format(time.DateTime), runtime.NumCPU(), runtime.GOOS,
+		runtime.GOARCH, t.Took)
 	columns(&b, rows)
 	for _, n := range t.Notes {
 		fmt.Fprintf(&b, "\n- %s", n)

@@ -28,7 +28,8 @@ func timeline(t *table, file string, rtt time.Duration) error {
 	for _, f := range facts {
 		begin := float64(f.OffsetMS) / ms
 		end := begin + float64(f.DurationMS)/ms
-		by[f.Vantage] = append(by[f.Vantage], fmt.Sprintf("%s %.1f-%.1f", strings.TrimPrefix(f.ID[strings.IndexByte(f.ID, '/')+1:], "/"), begin, end))
+		by[f.Vantage] = append(by[f.Vantage],
+			fmt.Sprintf("%s %.1f-%.1f", strings.TrimPrefix(f.ID[strings.IndexByte(f.ID, '/')+1:], "/"), begin, end))
 	}
 	for _, v := range []string{"operator", "node"} {
 		t.say("  where they go, in round trips: "+v, "%s", strings.Join(by[v], ", "))

@@ -33,9 +33,15 @@ func trips(ctx context.Context, b *bench, t *table) error {
 		runs, walksEach = 3, 3
 	}
 	all := []counted{
-		{"cold walk (the binary)", goalCold, func(ctx context.Context) ([]time.Duration, error) { return b.timed(ctx, runs, b.toolArgv(), checkTool) }},
-		{"warm walk (vantages held open, in process)", goalWarm, func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach, true) }},
-		{"warm walk without a terminal session", goalWarm, func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach, false) }},
+		{"cold walk (the binary)", goalCold, func(ctx context.Context) ([]time.Duration, error) {
+			return b.timed(ctx, runs, b.toolArgv(), checkTool)
+		}},
+		{"warm walk (vantages held open, in process)", goalWarm, func(ctx context.Context) ([]time.Duration, error) {
+			return b.warm(ctx, walksEach, true)
+		}},
+		{"warm walk without a terminal session", goalWarm, func(ctx context.Context) ([]time.Duration, error) {
+			return b.warm(ctx, walksEach, false)
+		}},
 		{"for comparison: a cold `ssh NODE true`", 0, func(ctx context.Context) ([]time.Duration, error) {
 			return b.timed(ctx, max(2, runs/2), b.sshTrue(), checkExit)
 		}},
@@ -111,7 +117,8 @@ func (b *bench) warm(ctx context.Context, n int, session bool) ([]time.Duration,
 	if err != nil {
 		return nil, err
 	}
-	r, err := runSlow(ctx, self, "-child", "warm", "-profile", b.lab.ProfilePath(), "-walks", strconv.Itoa(n+1), "-session="+strconv.FormatBool(session))
+	r, err := runSlow(ctx, self, "-child", "warm", "-profile", b.lab.ProfilePath(), "-walks", strconv.Itoa(n+1),
+		"-session="+strconv.FormatBool(session))
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +135,9 @@ func (b *bench) warm(ctx context.Context, n int, session bool) ([]time.Duration,
 // sshTrue is OpenSSH with our key exchange and keys.
 func (b *bench) sshTrue() []string {
 	p := b.profile
-	return []string{"ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-i", p.SSH.Identity, "-o", "UserKnownHostsFile=" + p.SSH.KnownHosts,
-		"-o", "KexAlgorithms=curve25519-sha256", "-o", "HostKeyAlgorithms=ssh-ed25519", "-l", p.SSH.User, p.Nodes[labNode].Host, "true"}
+	return []string{"ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-i", p.SSH.Identity, "-o",
+		"UserKnownHostsFile=" + p.SSH.KnownHosts, "-o", "KexAlgorithms=curve25519-sha256", "-o",
+		"HostKeyAlgorithms=ssh-ed25519", "-l", p.SSH.User, p.Nodes[labNode].Host, "true"}
 }
 
 func checkExit(r ran) error {

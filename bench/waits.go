@@ -11,8 +11,8 @@ import (
 // stretch is a part of a run, in milliseconds since it began.
 type stretch struct{ from, to int64 }
 
-// polls is how long a run was at what a drill is there for: its walks, with the pauses between those of one stage, and its
-// looks by plain tools. What goes on at the same time counts once.
+// polls is how long a run was at what a drill is there for: its walks, with the pauses between those of one stage, and
+// its independent probes. What goes on at the same time counts once.
 func polls(s drill.Story) time.Duration {
 	var all []stretch
 	spans := map[drill.Stage]stretch{}

@@ -18,8 +18,7 @@ const (
 	goalHelper = 10.0
 	goalMaster = 6.0
 
-	// helperHops is how many hops the helper speaks of: all but the GPU's.
-	helperHops = len(diag.Hops) - 1
+	helperHops = 17 // that the helper speaks of
 )
 
 // side is one way to look at a node.
@@ -56,8 +55,11 @@ func walks(ctx context.Context, b *bench, t *table) error {
 			return err
 		}
 	}
-	t.remark("Walks: the sides run in turn, in one namespace behind the slow link; median (min..max). CPU is the client's own; the lab's servers and the link's relay share this machine's cores.")
-	t.remark("SSH is pinned to curve25519-sha256 and ed25519, curl to X25519. The detached SSH master of --controlmaster is not in its CPU. The helper opens the terminal and reads its first frame; the tool also has its shell compute.")
+	t.remark("Walks: the sides run in turn, in one namespace behind the slow link; median (min..max). CPU is the " +
+		"client's own; the lab's servers and the link's relay share this machine's cores.")
+	t.remark("SSH is pinned to curve25519-sha256 and ed25519, curl to X25519. The detached SSH master of " +
+		"--controlmaster is not in its CPU. The helper opens the terminal and reads its first frame; the tool also has its " +
+		"shell compute.")
 	t.remark("Server-bound on both sides: the no-op's way through the agent, terminal.open, the shell's start.")
 	return nil
 }
@@ -102,7 +104,8 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 		ratio := func(all map[string][]time.Duration) float64 {
 			return float64(spreadOf(all[other]).median) / float64(max(1, spreadOf(all[tool]).median))
 		}
-		t.aim(what, fmt.Sprintf("%.1fx wall, %.1fx CPU", ratio(wall), ratio(cpu)), fmt.Sprintf(">= %.0fx", goal), ratio(wall) >= goal)
+		t.aim(what, fmt.Sprintf("%.1fx wall, %.1fx CPU", ratio(wall), ratio(cpu)), fmt.Sprintf(">= %.0fx", goal),
+			ratio(wall) >= goal)
 	}
 	return nil
 }
@@ -118,15 +121,16 @@ func (b *bench) sides() []side {
 }
 
 func (b *bench) toolArgv() []string {
-	return []string{filepath.Join(b.bin, "gpuaasctl"), "preflight", "--profile", b.lab.ProfilePath(), "--node-id", labNode, "--allocation-id", allocation, "-o", "json"}
+	return []string{filepath.Join(b.bin, "gpuaasctl"), "preflight", "--profile", b.lab.ProfilePath(), "--node-id", labNode,
+		"--allocation-id", allocation, "-o", "json"}
 }
 
 // helperArgs says to the helper what the profile says to the tool.
 func helperArgs(p profile.Profile) []string {
 	args := []string{
 		"--node-id", labNode, "--node-host", p.Nodes[labNode].Host, "--node-user", p.SSH.User, "--allocation-id", allocation,
-		"--identity", p.SSH.Identity, "--known-hosts", p.SSH.KnownHosts, "--token-file", p.Auth.TokenFile, "--ca", p.Trust.OperatorCA,
-		"--stale-after", strconv.FormatInt(p.PolicyValue("node.heartbeat_stale_after_seconds"), 10),
+		"--identity", p.SSH.Identity, "--known-hosts", p.SSH.KnownHosts, "--token-file", p.Auth.TokenFile, "--ca",
+		p.Trust.OperatorCA, "--stale-after", strconv.FormatInt(p.PolicyValue("node.heartbeat_stale_after_seconds"), 10),
 		"--stream-timeout", strconv.FormatInt(p.PolicyValue("terminal.node_stream_timeout_seconds"), 10),
 	}
 	for _, o := range [...][2]string{
@@ -149,10 +153,10 @@ func checkTool(r ran) error {
 		return fmt.Errorf("exit %d, no report: %w: %s", r.code, err, bytes.TrimSpace(r.errs))
 	}
 	passed := 0
-	for _, h := range rep.Hops {
+	for i, h := range rep.Hops {
 		if h.Status == diag.StatusPass {
 			passed++
-		} else if h.ID != diag.HopGPUHealth {
+		} else if len(rep.Plan.Hops[i].Steps) > 0 {
 			return fmt.Errorf("%s is %s: %s%s", h.ID, h.Status, h.Text, h.Because)
 		}
 	}

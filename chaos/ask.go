@@ -1,12 +1,15 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -21,7 +24,7 @@ type Subject struct {
 const Platform = "platform"
 
 // Machines are the machines that a drill has to do with, in the order of roles: those that it breaks, and those from
-// which it looks. The error says why there are none, before anything is connected.
+// which it looks. The error is why there are none, before anything is connected.
 func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 	var all []Machine
 	for _, role := range s.roles() {
@@ -40,7 +43,8 @@ func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 			all = append(all, m)
 		case RolePlatform:
 			if p.PlatformSSH.Host == "" {
-				return nil, fmt.Errorf("drill %s is about the platform's machine: the profile has no platform_ssh.host", s.Metadata.ID)
+				return nil, fmt.Errorf("drill %s is about the platform's machine: the profile has no platform_ssh.host",
+					s.Metadata.ID)
 			}
 			all = append(all, Machine{Role: role, ID: Platform, Host: p.PlatformSSH.Host})
 		}
@@ -48,17 +52,20 @@ func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 	return all, nil
 }
 
-// member is a node of the profile, if the drill may have it: one that is walked or broken has every label that is wanted.
+// member is a node of the profile, if the drill may have it: one that is walked or broken has every label that is
+// wanted.
 func (s *Scenario) member(p profile.Profile, id string, role Role) (Machine, error) {
 	n, ok := p.Nodes[id]
 	if !ok || n.Host == "" {
-		return Machine{}, fmt.Errorf("zero targets: the profile has no %s %q for drill %s (it has %s)", role, id, s.Metadata.ID, orWord(strings.Join(profile.NearestOf(id, sortedKeys(p.Nodes)), ", "), "no nodes"))
+		return Machine{}, fmt.Errorf("zero targets: the profile has no %s %q for drill %s (it has %s)", role, id,
+			s.Metadata.ID, cmp.Or(strings.Join(strictyaml.NearestOf(id, sortedKeys(p.Nodes)), ", "), "no nodes"))
 	}
 	if role == RoleNode || s.breaks(role) {
 		for _, want := range [...]map[string]string{s.Target.Labels, p.Chaos.Labels} {
 			for _, key := range sortedKeys(want) {
 				if n.Labels[key] != want[key] {
-					return Machine{}, fmt.Errorf("zero targets: %s has not the label %s: %s that drill %s wants", id, key, want[key], s.Metadata.ID)
+					return Machine{}, fmt.Errorf("zero targets: %s has not the label %s: %s that drill %s wants", id, key, want[key],
+						s.Metadata.ID)
 				}
 			}
 		}
@@ -66,7 +73,7 @@ func (s *Scenario) member(p profile.Profile, id string, role Role) (Machine, err
 	return Machine{Role: role, ID: id, Host: n.Host, Labels: n.Labels}, nil
 }
 
-// breaks says whether a fault is made on the machine of that role.
+// breaks reports whether a fault is made on the machine of that role.
 func (s *Scenario) breaks(role Role) bool {
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return s.On(f) == role })
 }
@@ -93,14 +100,16 @@ func (s *Scenario) probes() []Probe {
 	return []Probe{s.VerifyInjected.Probe, s.VerifyInjected.Control, s.Recovery.Proof}
 }
 
-// NeedsAllocation says whether the drill cannot be planned without knowing an allocation.
+// NeedsAllocation reports whether the drill cannot be planned without knowing an allocation.
 func (s *Scenario) NeedsAllocation() bool {
 	known := samples()
-	for _, name := range [...]string{"allocation_id", "os_user", "app_unit", "app_port", "app_url", "app_host", "app_address"} {
+	for _, name := range [...]string{"allocation_id", "os_user", "app_unit", "app_port", "app_url", "app_host",
+		"app_address"} {
 		delete(known, name)
 	}
 	for _, f := range s.Faults {
-		if k, ok := KindOf(f.Kind); ok && len(f.Params.decode(k.params(), "", func(t string) (string, error) { return fill(t, known) })) > 0 {
+		if k, ok := KindOf(f.Kind); ok &&
+			len(f.Params.decode(k.params(), "", func(t string) (string, error) { return fill(t, known) })) > 0 {
 			return true
 		}
 	}
@@ -133,7 +142,7 @@ func (s *Scenario) Ask(p profile.Profile, on Subject, a *Allocation, m Machine) 
 		k, _ := KindOf(f.Kind)
 		params := k.params()
 		if len(f.Params.decode(params, "", func(t string) (string, error) { return fill(t, vars) })) > 0 {
-			continue // the plan says why
+			continue // the plan gives the reason
 		}
 		q = q.and(k.ask(params, &Case{Run: "plan", Step: f.ID, Profile: p, Values: vars, Machine: &m}))
 	}
@@ -148,16 +157,18 @@ func (s *Scenario) Ask(p profile.Profile, on Subject, a *Allocation, m Machine) 
 
 func (q Questions) and(o Questions) Questions {
 	return Questions{
-		slices.Concat(q.Tools, o.Tools), slices.Concat(q.Names, o.Names), slices.Concat(q.Units, o.Units), slices.Concat(q.Files, o.Files),
-		slices.Concat(q.Texts, o.Texts), slices.Concat(q.Users, o.Users), slices.Concat(q.Mints, o.Mints),
+		slices.Concat(q.Tools, o.Tools), slices.Concat(q.Names, o.Names), slices.Concat(q.Units, o.Units),
+		slices.Concat(q.Files, o.Files), slices.Concat(q.Texts, o.Texts), slices.Concat(q.Users, o.Users),
+		slices.Concat(q.Mints, o.Mints),
 	}
 }
 
-// unknown leaves what m has no answer to, sorted, each once. Mints are nobody's to answer.
+// unknown leaves what m has no answer to, sorted, each once. Mints have no answer.
 func (q Questions) unknown(m Machine) Questions {
 	texts := fresh(q.Texts, m.Files)
 	files := slices.DeleteFunc(fresh(q.Files, m.Files), func(f string) bool { return slices.Contains(texts, f) })
-	return Questions{fresh(q.Tools, m.Tools), fresh(q.Names, m.Names), fresh(q.Units, m.Units), files, texts, fresh(q.Users, m.Users), q.Mints}
+	return Questions{fresh(q.Tools, m.Tools), fresh(q.Names, m.Names), fresh(q.Units, m.Units), files, texts,
+		fresh(q.Users, m.Users), q.Mints}
 }
 
 func fresh[V any](asked []string, known map[string]V) []string {
@@ -171,31 +182,32 @@ func fresh[V any](asked []string, known map[string]V) []string {
 	return slices.Compact(all)
 }
 
-// None says that there is nothing to ask a machine.
+// None reports whether there is nothing to ask a machine.
 func (q Questions) None() bool {
 	return len(q.Tools)+len(q.Names)+len(q.Units)+len(q.Files)+len(q.Texts)+len(q.Users) == 0
 }
 
 // look makes a probe ready for its machine.
-func (p Probe) look(name string, machines []Machine, tools map[string]string, vars map[string]string) (Look, *step.Refusal) {
+func (p Probe) look(name string, machines []Machine, tools map[string]string,
+	vars map[string]string) (Look, *step.Refusal) {
 	l := Look{From: p.From, Check: step.Check{Name: name, Within: step.MillisOf(p.Within.Std())}}
 	l.Check.Exec.Exits = p.Expect.Exit
 	where := "this machine"
-	path := tools[p.Probe[0]]
+	tool := tools[p.Probe[0]]
 	if p.From != RoleOperator {
 		i := slices.IndexFunc(machines, func(m Machine) bool { return m.Role == p.From })
 		if i < 0 {
 			return l, step.Refuse(step.RefusedUnsupported, "%s: there is no %s to look from", name, p.From)
 		}
-		l.Machine, where, path = machines[i].ID, machines[i].ID, string(machines[i].Tools[p.Probe[0]])
+		l.Machine, where, tool = machines[i].ID, machines[i].ID, string(machines[i].Tools[p.Probe[0]])
 	}
 	if strings.HasPrefix(p.Probe[0], "/") {
-		path = p.Probe[0]
+		tool = p.Probe[0]
 	}
-	if path == "" {
+	if tool == "" {
 		return l, step.Refuse(step.RefusedTools, "%s: %s has no %s", name, where, p.Probe[0])
 	}
-	l.Check.Exec.Argv = []string{path}
+	l.Check.Exec.Argv = []string{tool}
 	for _, of := range append([]string{p.View, p.Expect.Has, p.Expect.Lacks}, p.Probe[1:]...) {
 		text, err := fill(of, vars)
 		if err != nil {
@@ -205,5 +217,32 @@ func (p Probe) look(name string, machines []Machine, tools map[string]string, va
 	}
 	l.Check.Unit, l.Check.Has, l.Check.Lacks = unitOf(l.Check.Exec.Argv[1]), l.Check.Exec.Argv[2], l.Check.Exec.Argv[3]
 	l.Check.Exec.Argv = append(l.Check.Exec.Argv[:1:1], l.Check.Exec.Argv[4:]...)
+	if p.From != RoleOperator && l.Check.Unit == "" && journalOf(l.Check.Exec.Argv) == unitOf(vars["agent_unit"]) {
+		l.Check.Unit = unitOf(vars["agent_unit"])
+		l.Check.Exec.Argv = append(l.Check.Exec.Argv, "_PID="+step.MainPID)
+	}
 	return l, nil
+}
+
+// journalOf is the unit whose lines a command reads from the journal; "" where it is another command, or names a
+// process itself. Beside the agent there are tenants, and a line that is believed is its main process's: what a control
+// group or a name suggests, a tenant may have come by.
+func journalOf(argv []string) string {
+	if path.Base(argv[0]) != "journalctl" {
+		return ""
+	}
+	unit := ""
+	for i, a := range argv {
+		switch {
+		case strings.HasPrefix(a, "_PID="):
+			return ""
+		case (a == "-u" || a == "--unit") && i+1 < len(argv):
+			unit = argv[i+1]
+		case strings.HasPrefix(a, "--unit="):
+			unit = strings.TrimPrefix(a, "--unit=")
+		case strings.HasPrefix(a, "-u"):
+			unit = strings.TrimPrefix(a, "-u")
+		}
+	}
+	return unitOf(unit)
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
 // Book is a game day: several drills, in an order that is drawn. The same book and seed give the same order.
@@ -23,7 +23,7 @@ type Book struct {
 	Pause    Duration     `yaml:"pause,omitempty" json:"pause,omitempty" jsonschema_description:"between two drills"`
 }
 
-// BookMetadata says what the game day is.
+// BookMetadata describes the game day.
 type BookMetadata struct {
 	ID    string `yaml:"id" json:"id" jsonschema:"pattern=^[a-z0-9][a-z0-9-]*$,maxLength=48"`
 	Title string `yaml:"title" json:"title"`
@@ -32,14 +32,15 @@ type BookMetadata struct {
 // maxTimes bounds how often a book runs each of its drills.
 const maxTimes = 100
 
-// FindBook reads the book that name says, a built-in one by its id or a file, and the drills that it names: each once,
-// sorted by id. Nothing is drawn yet.
+// FindBook reads the book that name selects, a built-in one by its id or a file, and the drills that it names: each
+// once, sorted by id. Nothing is drawn yet.
 func FindBook(builtin fs.FS, name string) (Book, []Scenario, error) {
 	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") {
 		where := path.Join("books", name+".yaml")
 		data, err := fs.ReadFile(builtin, where)
 		if err != nil {
-			return Book{}, nil, fmt.Errorf("no book %q%s: give one of %s, or the path of a file", name, profile.Nearest(name, Books(builtin)), strings.Join(Books(builtin), ", "))
+			return Book{}, nil, fmt.Errorf("no book %q%s: give one of %s, or the path of a file", name,
+				strictyaml.Nearest(name, Books(builtin)), strings.Join(Books(builtin), ", "))
 		}
 		return parseBook(builtin, "scenarios/"+where, "", data)
 	}
@@ -61,22 +62,22 @@ func Books(builtin fs.FS) []string {
 
 func parseBook(builtin fs.FS, file, dir string, data []byte) (Book, []Scenario, error) {
 	var b Book
-	lines, found, err := document(file, data, &b, "metadata, drills")
+	doc, found, err := document(file, data, &b, "metadata, drills")
 	if err != nil {
 		return b, nil, err
 	}
 	if len(found) > 0 {
-		return b, nil, joined(file, lines, found)
+		return b, nil, doc.Error(found)
 	}
 	found = b.settle()
 	var all []Scenario
 	var errs []error
 	for i, name := range b.Drills {
 		drills, err := bookDrills(builtin, dir, name)
-		if in := new(profile.FileError); errors.As(err, &in) {
+		if in := new(strictyaml.Error); errors.As(err, &in) {
 			errs = append(errs, err) // of the drill's own file
 		} else if err != nil {
-			found = append(found, problem{key: fmt.Sprintf("drills[%d]", i), text: err.Error()})
+			found = append(found, problem{Key: fmt.Sprintf("drills[%d]", i), Text: err.Error()})
 		}
 		all = append(all, drills...)
 	}
@@ -84,17 +85,18 @@ func parseBook(builtin fs.FS, file, dir string, data []byte) (Book, []Scenario, 
 	all = slices.CompactFunc(all, func(x, y Scenario) bool { return x.Metadata.ID == y.Metadata.ID && x.File == y.File })
 	for i := 1; i < len(all); i++ {
 		if all[i].Metadata.ID == all[i-1].Metadata.ID {
-			found = append(found, problem{key: "drills", text: fmt.Sprintf("%s and %s are both called %s", all[i-1].File, all[i].File, all[i].Metadata.ID)})
+			found = append(found, problem{Key: "drills",
+				Text: fmt.Sprintf("%s and %s are both called %s", all[i-1].File, all[i].File, all[i].Metadata.ID)})
 		}
 	}
-	return b, all, errors.Join(append(errs, joined(file, lines, found))...)
+	return b, all, errors.Join(append(errs, doc.Error(found))...)
 }
 
-// settle checks what can be said without the drills.
+// settle checks what can be known without the drills.
 func (b Book) settle() []problem {
 	var found []problem
 	bad := func(key, format string, args ...any) {
-		found = append(found, problem{key: key, text: fmt.Sprintf(format, args...)})
+		found = append(found, problem{Key: key, Text: fmt.Sprintf(format, args...)})
 	}
 	if !scenarioID.MatchString(b.Metadata.ID) || len(b.Metadata.ID) > 48 {
 		bad("metadata.id", "%q: want lower-case letters, digits and dashes, at most 48", b.Metadata.ID)
@@ -141,7 +143,7 @@ func bookDrills(builtin fs.FS, dir, name string) ([]Scenario, error) {
 	return all, nil
 }
 
-// Order draws the order of n drills: numbers below n, each as often as the book says. Every round holds each once.
+// Order draws the order of n drills: numbers below n, each as often as the book sets. Every round holds each once.
 func (b Book) Order(n int, seed uint64) []int {
 	draw := rand.New(rand.NewPCG(seed, uint64(n)))
 	var order []int

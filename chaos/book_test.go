@@ -9,16 +9,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// TestBookRefuses: a mistake in a book is told as one in a drill is, with file, line and field.
+// TestBookRefuses: a mistake in a book is reported as one in a drill is, with file, line and field.
 func TestBookRefuses(t *testing.T) {
 	const head = "metadata:\n  id: our-day\n  title: x\n"
 	for name, tc := range map[string]struct{ text, want string }{
-		"unknown field":   {head + "drils: [disk-full]\n", `day.yaml:4: drils: unknown field (did you mean "drills"?)`},
-		"wrong type":      {head + "drills: disk-full\n", `day.yaml:4: drills: want a list, not "disk-full"`},
-		"no unit":         {head + "drills: [disk-full]\npause: 5\n", `day.yaml:5: pause: want a duration with its unit (30s, 2m), not "5"`},
-		"no drills":       {head + "drills: []\n", "day.yaml:4: drills: is missing"},
-		"too often":       {head + "drills: [disk-full]\ntimes: 101\n", "day.yaml:5: times: want 1 to 100"},
-		"no such drill":   {head + "drills:\n- disk-full\n- disk-ful\n", `day.yaml:6: drills[1]: no drill "disk-ful" (did you mean "disk-full"?)`},
+		"unknown field": {head + "drils: [disk-full]\n", `day.yaml:4: drils: unknown field (did you mean "drills"?)`},
+		"wrong type":    {head + "drills: disk-full\n", `day.yaml:4: drills: want a list, not "disk-full"`},
+		"no unit": {head + "drills: [disk-full]\npause: 5\n",
+			`day.yaml:5: pause: want a duration with its unit (30s, 2m), not "5"`},
+		"no drills": {head + "drills: []\n", "day.yaml:4: drills: is missing"},
+		"too often": {head + "drills: [disk-full]\ntimes: 101\n", "day.yaml:5: times: want 1 to 100"},
+		"no such drill": {head + "drills:\n- disk-full\n- disk-ful\n",
+			`day.yaml:6: drills[1]: no drill "disk-ful" (did you mean "disk-full"?)`},
 		"no such file":    {head + "drills: [./none.yaml]\n", "day.yaml:4: drills[0]: read drill:"},
 		"a wrong drill":   {head + "drills: [./wrong.yaml]\n", "wrong.yaml:1: evidence: is missing"},
 		"a name":          {"metadata: {id: Our Day}\ndrills: [disk-full]\n", "day.yaml:1: metadata.id: "},
@@ -30,7 +32,8 @@ func TestBookRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for file, text := range map[string]string{"day.yaml": tc.text, "wrong.yaml": "metadata: {id: wrong, title: x}\n", "disk-full.yaml": string(own)} {
+			for file, text := range map[string]string{"day.yaml": tc.text, "wrong.yaml": "metadata: {id: wrong, title: x}\n",
+				"disk-full.yaml": string(own)} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}

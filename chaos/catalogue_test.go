@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// row is one drill as the catalogue has it: expected values stand here a second time, so that no file can change them by
-// itself. Blame nil: nothing may be found.
+// row is one drill as the catalogue has it: expected values are here a second time, so that no file can change them
+// by itself. Blame nil: nothing may be found.
 type row struct {
 	id     string
 	tier   string // the weakest that the drill may promise
@@ -25,8 +25,10 @@ func catalogue() []row {
 	hop := func(h ...diag.HopID) []diag.HopID { return h }
 	sig := func(s ...diag.Signal) []diag.Signal { return s }
 	const t0, t1, t2, t3 = step.TierKernel, step.TierWatchdog, step.TierBoot, step.TierPersistent
-	ready, api, recovery, trip := hop(diag.HopNodeReadiness), hop(diag.HopNodeRuntimeAPI), hop(diag.HopNodeRecoveryStatus), hop(diag.HopNodeTaskRoundtrip)
-	browser, term, route := hop(diag.HopBrowserTerminalWS), hop(diag.HopNodeTerminalReachability), hop(diag.HopTerminalPublicRoute)
+	ready, api, recovery, trip := hop(diag.HopNodeReadiness), hop(diag.HopNodeRuntimeAPI), hop(diag.HopNodeRecoveryStatus),
+		hop(diag.HopNodeTaskRoundtrip)
+	browser, term, route := hop(diag.HopBrowserTerminalWS), hop(diag.HopNodeTerminalReachability),
+		hop(diag.HopTerminalPublicRoute)
 	return []row{
 		{"agent-stopped", t2, ready, sig(diag.SigProcessDown), ""},
 		{"agent-frozen", t1, ready, sig(diag.SigProcessDown), "process_stopped"},
@@ -55,11 +57,13 @@ func catalogue() []row {
 		{"terminal-egress-blocked", t0, term, sig(diag.SigNodeStreamTimeout), ""},
 		{"terminal-resolve-removed", t2, term, sig(diag.SigNodeStreamTimeout), ""},
 		{"terminal-url-wrong", t2, term, sig(diag.SigTerminalProfileDrift, diag.SigNodeStreamTimeout), ""},
-		{"terminal-mtls-rejected", t3, hop(diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream), sig(diag.SigNodeStreamMTLS), ""},
+		{"terminal-mtls-rejected", t3, hop(diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream),
+			sig(diag.SigNodeStreamMTLS), ""},
 		{"terminal-open-without-stream", t2, hop(diag.HopGatewayNodeStream), sig(diag.SigOpenWithoutStream), ""},
 		{"allocation-user-missing", t2, hop(diag.HopTerminalStartup), sig(diag.SigPTYFailed), "user_missing"},
 		{"pty-shell-broken", t2, hop(diag.HopTerminalStartup), sig(diag.SigPTYFailed), ""},
-		{"pty-delayed", t2, hop(diag.HopTerminalStartup, diag.HopBrowserTerminalWS), sig(diag.SigPTYFailed, diag.SigNodeStreamTimeout), ""},
+		{"pty-delayed", t2, hop(diag.HopTerminalStartup, diag.HopBrowserTerminalWS),
+			sig(diag.SigPTYFailed, diag.SigNodeStreamTimeout), ""},
 		{"token-mint-failing", t3, hop(diag.HopTerminalTokenMint), sig(diag.SigTokenMintFailed), ""},
 		{"task-backlog-stale", t3, trip, sig(diag.SigTaskBacklogStale), ""},
 		{"task-unverifiable", t3, trip, sig(diag.SigTaskClaimFailed), ""},
@@ -67,6 +71,7 @@ func catalogue() []row {
 		{"ops-path-lost", t2, hop(diag.HopNodeOpsAccess), sig(diag.SigOpsSSHFailed), ""},
 		{"workload-stopped", t2, hop(diag.HopAppRuntimeLiveness), sig(diag.SigAppStopped), ""},
 		{"workload-route-broken", t3, hop(diag.HopAppUserRoute), sig(diag.SigAppRouteFailed), ""},
+		{"release-with-open-terminal", t2, hop(diag.HopAllocationBinding), sig(diag.SigAllocationNotActive), ""},
 		{"three-faults", t2, ready, sig(diag.SigDiskFull), "disk_full"}, // several things at once
 	}
 }
@@ -118,7 +123,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// TestCatalogueSaysMore: what the catalogue says of single rows, beside whom they blame.
+// TestCatalogueSaysMore: what the catalogue has on single rows, beside whom they blame.
 func TestCatalogueSaysMore(t *testing.T) {
 	browser := []diag.HopID{diag.HopBrowserTerminalWS}
 	first := map[string][]diag.HopID{
@@ -145,7 +150,7 @@ func TestCatalogueSaysMore(t *testing.T) {
 	}
 }
 
-// TestTiers: no step is weaker than the catalogue says of its drill, as it is planned, nor than its kind says of itself
+// TestTiers: no step is weaker than the catalogue has for its drill, as it is planned, nor than its kind declares
 // without a word of the scenario that the machine may be lost.
 func TestTiers(t *testing.T) {
 	files := builtin(t)
@@ -164,8 +169,8 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// TestEveryDrillAssertsWhatAllMust: a bounded time, one correlation id, a control, a proof of the repair, a place in the
-// runbook that is there.
+// TestEveryDrillAssertsWhatAllMust: a bounded time, one correlation id, a control, a proof of the repair, a place in
+// the runbook that is there.
 func TestEveryDrillAssertsWhatAllMust(t *testing.T) {
 	runbook, err := fs.ReadFile(os.DirFS("../docs"), "runbook.md")
 	if err != nil {
@@ -179,7 +184,8 @@ func TestEveryDrillAssertsWhatAllMust(t *testing.T) {
 		if !s.Expect.SameCorrelationID || len(s.Expect.MustStayGreen) == 0 {
 			t.Errorf("%s: want one correlation id, and something that stays green", id)
 		}
-		if slices.Equal(s.VerifyInjected.Probe.Probe, s.VerifyInjected.Control.Probe) && s.VerifyInjected.View == s.VerifyInjected.Control.View {
+		if slices.Equal(s.VerifyInjected.Probe.Probe, s.VerifyInjected.Control.Probe) &&
+			s.VerifyInjected.View == s.VerifyInjected.Control.View {
 			t.Errorf("%s: the control is the probe itself", id)
 		}
 		if len(s.Recovery.AllowedChanges) > 0 && !s.Target.Disposable {

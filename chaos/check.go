@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -11,8 +12,11 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
+
+// Longer than 300 lines: the checks of a scenario are a list, in the order of its fields.
 
 // maxNodes bounds how many nodes one drill may break: more than that is an outage.
 const maxNodes = 16
@@ -26,7 +30,7 @@ type checker struct {
 }
 
 func (c *checker) bad(key, format string, args ...any) {
-	c.found = append(c.found, problem{key: key, text: fmt.Sprintf(format, args...)})
+	c.found = append(c.found, problem{Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
 // settle checks everything that can be known without any machine.
@@ -38,7 +42,8 @@ func (s *Scenario) settle() []problem {
 	c.faults()
 	c.probe("verifyInjected", s.VerifyInjected.Probe)
 	if len(s.VerifyInjected.Control.Probe) == 0 {
-		c.bad("verifyInjected.control", "is missing: without something that must still work, a probe that fails for another reason proves nothing")
+		c.bad("verifyInjected.control",
+			"is missing: without something that must still work, a probe that fails for another reason proves nothing")
 	} else {
 		c.probe("verifyInjected.control", s.VerifyInjected.Control)
 	}
@@ -97,7 +102,8 @@ func (c *checker) guards() {
 	case ttl < step.MinTTL || ttl > step.MaxTTL:
 		c.bad("guards.ttl", "%s is not between %s and %s", g.TTL, Duration(step.MinTTL), Duration(step.MaxTTL))
 	case g.Lease != 0 && (g.Lease.Std() < 2*step.RenewEvery || g.Lease > g.TTL):
-		c.bad("guards.lease", "%s is not between %s and the ttl: it is renewed every %s", g.Lease, Duration(2*step.RenewEvery), Duration(step.RenewEvery))
+		c.bad("guards.lease", "%s is not between %s and the ttl: it is renewed every %s", g.Lease,
+			Duration(2*step.RenewEvery), Duration(step.RenewEvery))
 	}
 	if _, err := profile.ParseWindow(g.Window); g.Window != "" && err != nil {
 		c.bad("guards.window", "%v", err)
@@ -123,7 +129,7 @@ func (c *checker) faults() {
 			c.bad(key+".id", "%q is the id of another fault", f.ID)
 		}
 		ids[f.ID] = true
-		if f.At < 0 || f.At >= c.s.Guards.TTL && f.At != 0 {
+		if f.At < 0 || (f.At >= c.s.Guards.TTL && f.At != 0) {
 			c.bad(key+".at", "%s is not within the ttl", f.At)
 		}
 		c.fault(key, f)
@@ -133,18 +139,19 @@ func (c *checker) faults() {
 func (c *checker) fault(key string, f Fault) {
 	k, ok := KindOf(f.Kind)
 	if !ok {
-		c.bad(key+".kind", "unknown kind %q%s: gpuaasctl chaos list --kinds lists them", f.Kind, profile.Nearest(f.Kind, kindNames()))
+		c.bad(key+".kind", "unknown kind %q%s: gpuaasctl chaos list --kinds lists them", f.Kind,
+			strictyaml.Nearest(f.Kind, kindNames()))
 		return
 	}
 	on := c.s.On(f)
 	if !slices.Contains(k.On, on) {
-		c.bad(key+".on", "%s cannot be made on %s: want %s", f.Kind, orWord(string(on), "no machine"), orList(k.On))
+		c.bad(key+".on", "%s cannot be made on %s: want %s", f.Kind, cmp.Or(string(on), "no machine"), orList(k.On))
 	}
 	params := k.params()
 	found := f.Params.decode(params, key+".params", func(text string) (string, error) { return fill(text, samples()) })
 	if len(found) == 0 {
 		for _, p := range k.check(params) {
-			p.key = under(key+".params", p.key)
+			p.Key = strictyaml.Under(key+".params", p.Key)
 			found = append(found, p)
 		}
 	}
@@ -166,30 +173,33 @@ func notProbes() map[string]string {
 		m[sh] = "want a program with its arguments, not a shell"
 	}
 	for _, own := range [...]string{"gpuaasctl", "gpuaas-agent", "gpuaas-fault", "gpuaas-platform"} {
-		m[own] = "want a plain tool of the machine: a drill must not be proved by what it tests"
+		m[own] = "want a standard tool of the machine: a drill must not be proved by what it tests"
 	}
 	return m
 }
 
 // wrappers are programs that start the one that is named behind their own arguments.
 var wrappers = [...]string{
-	"busybox", "env", "ionice", "nice", "nohup", "nsenter", "setpriv", "setsid", "stdbuf", "sudo", "taskset", "timeout", "unshare", "xargs",
+	"busybox", "env", "ionice", "nice", "nohup", "nsenter", "setpriv", "setsid", "stdbuf", "sudo", "taskset", "timeout",
+	"unshare", "xargs",
 }
 
-// tellers are wrappers with plain words before the program, such as a user, or with a whole command line in one word, as su
-// has behind its -c: where the program stands is not known.
+// tellers are wrappers with plain words before the program, such as a user, or with a whole command line in one word,
+// as su has behind its -c: the program's position is not known.
 var tellers = [...]string{"chroot", "flock", "runuser", "su", "systemd-run"}
 
-// started are the words of a probe among which the programs are that it starts: its first one, and behind a wrapper all up
-// to the first that is neither an option, a variable, a number nor a wrapper. What other tools start (find -exec, awk) is
-// not seen.
+// started are the words of a probe among which the programs are that it starts: its first one, and behind a wrapper all
+// up to the first that is neither an option, a variable, a number nor a wrapper. What other tools start (find -exec,
+// awk) is not seen.
 func started(argv []string) []string {
 	for i, w := range argv {
 		name := path.Base(w)
 		if slices.Contains(tellers[:], name) {
 			return append(argv[:i:i], strings.Fields(strings.Join(argv[i:], " "))...)
 		}
-		argument := i > 0 && (w == "" || strings.ContainsAny(w[:1], "-0123456789") || strings.Contains(w, "=") || argv[i-1] == "-u") // sudo -u USER
+		// sudo -u USER
+		argument := i > 0 && (w == "" || strings.ContainsAny(w[:1], "-0123456789") || strings.Contains(w, "=") ||
+			argv[i-1] == "-u")
 		if !argument && !slices.Contains(wrappers[:], name) {
 			return argv[:i+1]
 		}
@@ -197,7 +207,7 @@ func started(argv []string) []string {
 	return argv
 }
 
-// notProbe says which word of a probe proves nothing, and why.
+// notProbe returns which word of a probe proves nothing, and why.
 func notProbe(argv []string) (word, why string) {
 	if path.Base(argv[0]) == "." {
 		return argv[0], "is missing"
@@ -238,7 +248,7 @@ func (c *checker) probe(key string, p Probe) {
 	}
 }
 
-// tellApart refuses looks that cannot tell the fault from its absence: the control holds all the time.
+// tellApart refuses probes that cannot distinguish the fault from its absence: the control holds all the time.
 func (c *checker) tellApart() {
 	injected, control, proof := c.s.VerifyInjected.Probe, c.s.VerifyInjected.Control, c.s.Recovery.Proof
 	switch {
@@ -252,18 +262,10 @@ func (c *checker) tellApart() {
 	}
 }
 
-// same says that two looks are one and the same, whatever time they have.
+// same reports whether two probes are the same, whatever time they have.
 func (p Probe) same(o Probe) bool {
 	return slices.Equal(p.Probe, o.Probe) && p.From == o.From && p.View == o.View &&
 		slices.Equal(p.Expect.Exit, o.Expect.Exit) && p.Expect.Has == o.Expect.Has && p.Expect.Lacks == o.Expect.Lacks
-}
-
-func texts[T ~string](words []T) []string {
-	all := make([]string, len(words))
-	for i, w := range words {
-		all[i] = string(w)
-	}
-	return all
 }
 
 func (c *checker) recovery() {
@@ -291,7 +293,7 @@ func (c *checker) recovery() {
 	}
 	for i, a := range r.AllowedChanges {
 		key := fmt.Sprintf("recovery.allowedChanges[%d]", i)
-		c.word(key+".class", string(a.Class), texts(step.Classes())...)
+		c.word(key+".class", string(a.Class), step.Texts(step.Classes())...)
 		if a.Key == "" || a.Why == "" {
 			c.bad(key, "want class, key and why")
 		} else if _, err := path.Match(a.Key, ""); err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// interpreters run what their arguments say, and so prove nothing by being one program.
+// interpreters run what their arguments name, and so prove nothing by being one program.
 var interpreters = [...]string{
 	"awk", "ed", "ex", "expect", "find", "gawk", "lua", "make", "mawk", "nawk", "node", "osascript", "perl", "php", "pwsh",
 	"python", "ruby", "socat", "tclsh", "vi", "vim",
@@ -21,10 +21,12 @@ var loopbackAPI = regexp.MustCompile(`^https?://(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0
 // ownAPI reports whether base is an API that may have the operator's token: the profile's, or one on the platform's own
 // machine.
 func ownAPI(base, profiles string) bool {
-	return loopbackAPI.MatchString(base) || profiles != "" && strings.TrimRight(base, "/") == strings.TrimRight(profiles, "/")
+	return loopbackAPI.MatchString(base) ||
+		(profiles != "" && strings.TrimRight(base, "/") == strings.TrimRight(profiles, "/"))
 }
 
-const wantAPI = "the operator's token is sent there: want http://127.0.0.1:PORT, which is the platform's own machine, or " +
+const wantAPI = "the operator's token is sent there: want http://127.0.0.1:PORT, which is the platform's own " +
+	"machine, or " +
 	"${edge_api_url}"
 
 // here refuses what a probe on the operator's machine has no use for: a mistake is more likely than an attack, against
@@ -90,9 +92,11 @@ func (c *checker) material(key string, p Probe) {
 
 // curlLooks are the options of curl by which it only looks; true where a value follows.
 var curlLooks = options(
-	"-s -S -f -k -i -I -v -g -L -4 -6 --silent --show-error --fail --insecure --include --head --location --http1.1 --http2 "+
+	"-s -S -f -k -i -I -v -g -L -4 -6 --silent --show-error --fail --insecure --include --head --location --http1.1 "+
+		"--http2 "+
 		"--compressed --ipv4 --ipv6 --no-progress-meter --tlsv1.2 --tlsv1.3",
-	"-m -w -X -H -o -d -A --max-time --write-out --request --header --output --data --data-raw --cacert --capath --connect-to "+
+	"-m -w -X -H -o -d -A --max-time --write-out --request --header --output --data --data-raw --cacert --capath "+
+		"--connect-to "+
 		"--resolve --connect-timeout --retry --retry-delay --tls-max --user-agent --max-redirs --noproxy",
 )
 
@@ -107,8 +111,8 @@ func options(flags, values string) map[string]bool {
 	return all
 }
 
-// readCurl reads arguments of curl that only look, and returns what is asked for; why is the first argument that may read
-// or write a file of the machine's, but a header of the run's.
+// readCurl reads arguments of curl that only look, and returns what is asked for; why is the first argument that may
+// read or write a file of the machine's, but a header of the run's.
 func readCurl(args []string) (asked []string, why string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]

@@ -15,7 +15,7 @@ type Facts struct {
 	Material   map[string]Material `json:"-"` // what was made already, by Mint.Key
 }
 
-// Allocation is what the platform says of the allocation that is walked.
+// Allocation is the platform's row of the allocation that is walked.
 type Allocation struct {
 	ID      string `json:"id"`
 	State   string `json:"state"`
@@ -27,7 +27,7 @@ type Allocation struct {
 }
 
 // Machine is what was read on one machine. Something that was not asked is absent; something that was asked and is not
-// there has a row that says so.
+// there has a row that records it.
 type Machine struct {
 	Role   Role              `json:"role"`
 	ID     string            `json:"id"`
@@ -86,7 +86,7 @@ type File struct {
 	Text   string `json:"text,omitempty"` // only where it was asked for
 }
 
-// private says that not everybody on the machine may read the file, so its text is shown to nobody.
+// private means that not every user of the machine may read the file, so its text is never shown.
 func (f File) private() bool { return f.Mode&0o004 == 0 }
 
 // User is a line of passwd, as the machine's own look-up gives it.

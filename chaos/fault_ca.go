@@ -12,11 +12,13 @@ type caParams struct {
 	SeenBy []string `yaml:"seenBy,flow" json:"seenBy" jsonschema:"minItems=1" jsonschema_description:"units that trust by it; restarted"`
 }
 
-// caKind has services trust somebody else.
+// caKind has services trust another authority.
 func caKind() Kind {
 	return kind(Kind{
-		Name: "ca", Title: "have services trust another authority", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
-		About: "The certificate of a CA that nobody knows is laid over a bundle, as the named units see it. They are restarted.",
+		Name: "ca", Title: "have services trust another authority", Tier: step.TierBoot,
+		On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "The certificate of an unknown CA is laid over a bundle, as the named units see it. They are " +
+			"restarted.",
 	}, func(p *caParams) []problem {
 		return append(absolute("file", p.File), required("seenBy", len(p.SeenBy) > 0)...)
 	}, func(p *caParams, _ *Case) Questions {
@@ -26,21 +28,22 @@ func caKind() Kind {
 		}
 		return q
 	}, func(p *caParams, c *Case) (Made, *step.Refusal) {
-		made, no := c.covered(p.SeenBy, cover{path: p.File, text: c.minted(Mint{What: MintCA}).Text})
+		made, no := c.covered(p.SeenBy, overlay{path: p.File, text: c.minted(Mint{What: MintCA}).Text})
 		if no != nil {
 			return Made{}, no
 		}
-		made.Title = strings.Join(p.SeenBy, ", ") + " trust by " + p.File + " an authority that nobody knows"
+		made.Title = strings.Join(p.SeenBy, ", ") + " trust by " + p.File + " an unknown authority"
 		made.Verify = nil
 		if c.tool("openssl") != "" {
 			for _, u := range p.SeenBy {
-				made.Verify = append(made.Verify, step.Check{Name: u + " reads the other authority", Unit: unitOf(u), Within: verifyWithin, Has: StrangerName,
-					Exec: step.Exec{Argv: []string{c.tool("openssl"), "x509", "-noout", "-subject", "-in", p.File}}})
+				made.Verify = append(made.Verify,
+					step.Check{Name: u + " reads the other authority", Unit: unitOf(u), Within: verifyWithin, Has: StrangerName,
+						Exec: step.Exec{Argv: []string{c.tool("openssl"), "x509", "-noout", "-subject", "-in", p.File}}})
 			}
 		}
 		return made, nil
 	})
 }
 
-// StrangerName is the common name of the authority that nobody knows.
+// StrangerName is the common name of the authority that no bundle has.
 const StrangerName = "a CA that nobody knows"

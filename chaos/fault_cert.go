@@ -13,12 +13,14 @@ type certParams struct {
 	Token string `yaml:"token,omitempty" json:"token,omitempty" jsonschema:"enum=none,enum=current,enum=keep" jsonschema_description:"the agent's enrollment token: none (default), a current one that lets it recover, or as it is"`
 }
 
-// certKind gives the node's agent another certificate and key. The plain paths are links into a generation: what is laid
-// over lies over the generation's files, and an agent that makes a new generation gets out from under it.
+// certKind gives the node's agent another certificate and key. The plain paths are links into a generation: what is
+// laid over lies over the generation's files, and an agent that makes a new generation gets out from under it.
 func certKind() Kind {
 	return kind(Kind{
 		Name: "cert", Title: "give the agent another certificate", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
-		About: "A certificate and key by the environment's own signing CA (profile: chaos.ca_cert, chaos.ca_key), or by a stranger. With a token that lets the agent recover, the files are parked in earnest (T3): new credentials are what the drill is about.",
+		About: "A certificate and key by the environment's own signing CA (profile: chaos.ca_cert, chaos.ca_key), or by a " +
+			"stranger. With a token that lets the agent recover, the files are parked in earnest (T3): new credentials are " +
+			"what the drill is about.",
 	}, func(p *certParams) []problem {
 		found := word("as", p.As, "expired", "not-yet-valid", "wrong-node", "wrong-ca", "renewed")
 		if p.Token != "" {
@@ -26,7 +28,8 @@ func certKind() Kind {
 		}
 		return found
 	}, func(p *certParams, c *Case) Questions {
-		q := Questions{Tools: []string{"openssl"}, Units: []string{c.Profile.Agent.Unit}, Files: []string{c.certFile(), c.keyFile(), c.Profile.Agent.EnvFile}, Mints: []Mint{p.mint(c.Machine.ID)}}
+		q := Questions{Tools: []string{"openssl"}, Units: []string{c.Profile.Agent.Unit},
+			Files: []string{c.certFile(), c.keyFile(), c.Profile.Agent.EnvFile}, Mints: []Mint{p.mint(c.Machine.ID)}}
 		if p.Token == "current" {
 			q.Mints = append(q.Mints, Mint{What: MintToken, Node: c.Machine.ID})
 		}
@@ -61,13 +64,15 @@ const tokenKey = "GPUAAS_ENROLLMENT_TOKEN"
 func makeCert(p *certParams, c *Case) (Made, *step.Refusal) {
 	minted := c.minted(p.mint(c.Machine.ID))
 	unit := c.Profile.Agent.Unit
-	made := Made{Title: "the agent's certificate is " + p.As, Scope: step.Scope{Files: []string{c.Profile.Agent.Dir}, Units: []string{unit}}}
+	made := Made{Title: "the agent's certificate is " + p.As,
+		Scope: step.Scope{Files: []string{c.Profile.Agent.Dir}, Units: []string{unit}}}
 	var no *step.Refusal
 	switch {
 	case p.Token == "current":
 		made.Changes, no = c.parkCredential(minted, c.minted(Mint{What: MintToken, Node: c.Machine.ID}))
 	case p.As == "renewed": // while the agent runs on
-		for _, v := range [...]cover{{path: c.keyFile(), text: minted.Key, secret: true}, {path: c.certFile(), text: minted.Text}} {
+		for _, v := range [...]overlay{{path: c.keyFile(), text: minted.Key, secret: true},
+			{path: c.certFile(), text: minted.Text}} {
 			var change step.Change
 			if change, no = c.bind(unit, v); no != nil {
 				break
@@ -75,12 +80,15 @@ func makeCert(p *certParams, c *Case) (Made, *step.Refusal) {
 			made.Changes = append(made.Changes, change)
 		}
 	default:
-		o := outfit{unit: unit, covers: []cover{{path: c.certFile(), text: minted.Text}, {path: c.keyFile(), text: minted.Key, secret: true}}}
+		o := unitOverlay{unit: unit, overlays: []overlay{{path: c.certFile(), text: minted.Text},
+			{path: c.keyFile(), text: minted.Key, secret: true}}}
 		if p.Token != "keep" { // the agent looks into its file for a token as well as into its environment
 			o.unset = []string{tokenKey}
-			o.covers = append(o.covers, cover{path: c.Profile.Agent.EnvFile, text: "# no token while a drill runs: the process has the other variables from before\n"})
+			o.overlays = append(o.overlays,
+				overlay{path: c.Profile.Agent.EnvFile,
+					text: "# no token while a drill runs: the process has the other variables from before\n"})
 		}
-		made.Changes, no = c.dress(o)
+		made.Changes, no = c.dropIn(o)
 	}
 	if no != nil {
 		return Made{}, no
@@ -98,7 +106,7 @@ func makeCert(p *certParams, c *Case) (Made, *step.Refusal) {
 		case "wrong-ca":
 			check.Exec, check.Has = step.Exec{Argv: append(argv, "-issuer")}, StrangerName
 		}
-		if p.Token != "current" { // an agent that may recover may be quicker than a look
+		if p.Token != "current" { // an agent that may recover may be quicker than a probe
 			made.Verify = []step.Check{check}
 		}
 	}
@@ -118,8 +126,10 @@ func (c *Case) parkCredential(minted, token Material) ([]step.Change, *step.Refu
 	}
 	env := c.runPath("env")
 	changes := []step.Change{
-		{File: &step.File{Path: c.certFile(), Text: minted.Text, Mode: cert.Mode, UID: owner(cert.UID), GID: owner(cert.GID), Yields: true}},
-		{File: &step.File{Path: c.keyFile(), Text: minted.Key, Mode: key.Mode, UID: owner(key.UID), GID: owner(key.GID), Yields: true, Secret: true}},
+		{File: &step.File{Path: c.certFile(), Text: minted.Text, Mode: cert.Mode, UID: owner(cert.UID), GID: owner(cert.GID),
+			Yields: true}},
+		{File: &step.File{Path: c.keyFile(), Text: minted.Key, Mode: key.Mode, UID: owner(key.UID), GID: owner(key.GID),
+			Yields: true, Secret: true}},
 		{File: &step.File{Path: env, Text: tokenKey + "=" + token.Text + "\n", Mode: 0o600, Secret: true}},
 	}
 	if _, no := c.needUnit(c.Profile.Agent.Unit); no != nil {

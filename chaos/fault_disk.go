@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -20,7 +21,8 @@ type diskParams struct {
 func diskKind() Kind {
 	return kind(Kind{
 		Name: "disk", Title: "take the room on a disk", Tier: step.TierWatchdog, On: []Role{RoleNode, RolePlatform, RolePeer},
-		About: "Unnamed files that the watchdog holds open and tops up; they are gone with it. Or a small memory file system over a folder (T2).",
+		About: "Unnamed files that the watchdog holds open and tops up; they are gone with it. Or a small memory file " +
+			"system over a folder (T2).",
 	}, func(p *diskParams) []problem {
 		found := append(absolute("dir", p.Dir), word("fill", p.Fill, "full", "percent", "inodes", "small")...)
 		if p.Dir == "/" {
@@ -28,13 +30,14 @@ func diskKind() Kind {
 			found = append(found, word("fill", p.Fill, "full", "percent", "inodes")...)
 		}
 		if (p.Fill == "percent") != (p.Percent > 0) || p.Percent > 100 {
-			found = append(found, problem{key: "percent", text: "belongs to fill: percent, from 1 to 100"})
+			found = append(found, problem{Key: "percent", Text: "belongs to fill: percent, from 1 to 100"})
 		}
-		if (p.Fill == "small") != (p.Bytes > 0) || p.Bytes != 0 && p.Bytes < 4096 {
-			found = append(found, problem{key: "bytes", text: "belongs to fill: small, at least 4096"})
+		if (p.Fill == "small") != (p.Bytes > 0) || (p.Bytes != 0 && p.Bytes < 4096) {
+			found = append(found, problem{Key: "bytes", Text: "belongs to fill: small, at least 4096"})
 		}
 		if p.Fill != "small" && p.SeenBy != "" {
-			found = append(found, problem{key: "seenBy", text: "belongs to fill: small, and only there: a disk is full for everybody"})
+			found = append(found, problem{Key: "seenBy",
+				Text: "belongs to fill: small, and only there: a disk is full for everybody"})
 		}
 		return found
 	}, func(p *diskParams, c *Case) Questions {
@@ -42,14 +45,14 @@ func diskKind() Kind {
 	}, makeDisk)
 }
 
-func (p *diskParams) unit(c *Case) string { return unitOf(orWord(p.SeenBy, c.Profile.Agent.Unit)) }
+func (p *diskParams) unit(c *Case) string { return unitOf(cmp.Or(p.SeenBy, c.Profile.Agent.Unit)) }
 
 func makeDisk(p *diskParams, c *Case) (Made, *step.Refusal) {
 	f := c.Machine.Files[p.Dir]
 	if f.Kind != "dir" {
 		return Made{}, step.Refuse(step.RefusedUnsupported, "%s has no folder %s", c.Machine.ID, p.Dir)
 	}
-	dir := orWord(f.Path, p.Dir)
+	dir := cmp.Or(f.Path, p.Dir)
 	hold := &step.Hold{Dir: dir}
 	made := Made{Changes: []step.Change{{Hold: hold}}}
 	stat := func(format string) step.Exec {
@@ -64,7 +67,8 @@ func makeDisk(p *diskParams, c *Case) (Made, *step.Refusal) {
 		hold.Percent = p.Percent
 		made.Title = fmt.Sprintf("the disk of %s is %d%% full", dir, p.Percent)
 		made.Verify = []step.Check{{Name: "the disk is full enough", Within: diskWithin,
-			Exec: step.Exec{Argv: []string{c.tool("awk"), "-v", "dir=" + dir, "-v", "want=" + strconv.Itoa(p.Percent), fullEnough}}}}
+			Exec: step.Exec{Argv: []string{c.tool("awk"), "-v", "dir=" + dir, "-v", "want=" + strconv.Itoa(p.Percent),
+				fullEnough}}}}
 	case "inodes":
 		hold.Inodes = true
 		made.Title = "no file can be made on the disk of " + dir
@@ -72,14 +76,18 @@ func makeDisk(p *diskParams, c *Case) (Made, *step.Refusal) {
 	case "small":
 		u, no := c.needUnit(p.unit(c))
 		if no == nil && !u.Private {
-			no = step.Refuse(step.RefusedUnsupported, "%s has no mount namespace of its own on %s (PrivateMounts=yes gives it one)", p.unit(c), c.Machine.ID)
+			no = step.Refuse(step.RefusedUnsupported,
+				"%s has no mount namespace of its own on %s (PrivateMounts=yes gives it one)", p.unit(c), c.Machine.ID)
 		}
 		if no != nil {
 			return Made{}, no
 		}
 		made.Title = fmt.Sprintf("%s has %d bytes for %s", dir, p.Bytes, p.unit(c))
-		made.Changes = []step.Change{{Mount: &step.Mount{Target: dir, Unit: p.unit(c), Tmpfs: &step.Tmpfs{Bytes: p.Bytes}, Writable: true}}}
-		check := step.Check{Name: "it is a small file system", Unit: p.unit(c), Exec: stat("%T"), Has: "tmpfs", Within: diskWithin}
+		made.Changes = []step.Change{
+			{Mount: &step.Mount{Target: dir, Unit: p.unit(c), Tmpfs: &step.Tmpfs{Bytes: p.Bytes}, Writable: true}},
+		}
+		check := step.Check{Name: "it is a small file system", Unit: p.unit(c), Exec: stat("%T"), Has: "tmpfs",
+			Within: diskWithin}
 		made.Verify = []step.Check{check}
 	}
 	return made, c.needTools("stat", "awk")

@@ -16,13 +16,14 @@ type dnsBreakParams struct {
 
 const resolvFile = "/etc/resolv.conf"
 
-// dnsBreak takes the DNS away. Silence is made by dropping what comes back: dropping what is sent would be told to the
-// sender at once, and be another fault. A wrong answer is the right one with another code, written by the packet filter:
-// so it needs no server of ours, comes from where it is expected, and ends with the kernel's timeout.
+// dnsBreak breaks the DNS. Silence is made by dropping what comes back: dropping what is sent would be reported to the
+// sender at once, and be another fault. A wrong answer is the right one with another code, written by the packet
+// filter: so it needs no server of ours, comes from where it is expected, and ends with the kernel's timeout.
 func dnsBreak() Kind {
 	return kind(Kind{
 		Name: "dns-break", Title: "take the DNS away", Tier: step.TierKernel, On: []Role{RoleNode, RolePeer},
-		About: "Answers from port 53 are dropped on their way in, or the packet filter has them say that there is no such name, or that the server failed; or questions are rejected. The hosts file still works.",
+		About: "Answers from port 53 are dropped on their way in, or the packet filter has them say that there is no such " +
+			"name, or that the server failed; or questions are rejected. The hosts file still works.",
 	}, func(p *dnsBreakParams) []problem {
 		return append(word("how", p.How, "timeout", "refused", "nxdomain", "servfail"), required("name", p.Name != "")...)
 	}, func(p *dnsBreakParams, _ *Case) Questions {
@@ -35,11 +36,13 @@ func dnsBreak() Kind {
 			return Made{}, step.Refuse(step.RefusedUnsupported, "%s leads nowhere on %s already", p.Name, c.Machine.ID)
 		}
 		if len(hostsOf(c.Machine.Files[hostsFile].Text, p.Name)) > 0 {
-			return Made{}, step.Refuse(step.RefusedUnsupported, "%s stands in the hosts file of %s, so the DNS is not asked for it", p.Name, c.Machine.ID)
+			return Made{}, step.Refuse(step.RefusedUnsupported,
+				"%s is in the hosts file of %s, so the DNS is not asked for it", p.Name, c.Machine.ID)
 		}
 		b, title := p.block()
 		if by, other := otherWay(c.Machine.Files[resolvFile].Text); other && (p.How == "nxdomain" || p.How == "servfail") {
-			return Made{}, step.Refuse(step.RefusedUnsupported, "%s of %s has %q: only an answer by UDP over IPv4 can be rewritten", resolvFile, c.Machine.ID, by)
+			return Made{}, step.Refuse(step.RefusedUnsupported,
+				"%s of %s has %q: only an answer by UDP over IPv4 can be rewritten", resolvFile, c.Machine.ID, by)
 		}
 		made := Made{Title: title, Changes: []step.Change{{Block: b}}}
 		if c.tool("getent") != "" && c.tool("timeout") != "" {
@@ -76,7 +79,8 @@ func otherWay(text string) (string, bool) {
 			continue
 		}
 		a, err := netip.ParseAddr(words[1])
-		if words[0] == "nameserver" && err == nil && !a.Unmap().Is4() || words[0] == "options" && slices.Contains(words, "use-vc") {
+		if (words[0] == "nameserver" && err == nil && !a.Unmap().Is4()) ||
+			(words[0] == "options" && slices.Contains(words, "use-vc")) {
 			return strings.TrimSpace(line), true
 		}
 	}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,31 +22,35 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // EnvironmentFile=, so it is a file as well, and a later one.
 func envKind() Kind {
 	return kind(Kind{
-		Name: "env", Title: "give a service other environment variables", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
-		About: "A drop-in with an EnvironmentFile= in /run, which wins over the unit's own, and a restart. The unit's own file stays as it is.",
+		Name: "env", Title: "give a service other environment variables", Tier: step.TierBoot,
+		On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "A drop-in with an EnvironmentFile= in /run, which wins over the unit's own, and a restart. The unit's own " +
+			"file stays as it is.",
 	}, func(p *envParams) []problem {
 		found := required("set", len(p.Set)+len(p.Unset) > 0)
 		for _, k := range append(sortedKeys(p.Set), p.Unset...) {
 			if !envName.MatchString(k) {
-				found = append(found, problem{key: "set", text: k + " is no name of a variable"})
+				found = append(found, problem{Key: "set", Text: k + " is no name of a variable"})
 			}
 			if v := p.Set[k]; strings.ContainsAny(v, "\n\x00\"'\\") || v != strings.TrimSpace(v) {
-				found = append(found, problem{key: "set." + k, text: "a value has no quotes, no line breaks and no blanks around it"})
+				found = append(found, problem{Key: "set." + k,
+					Text: "a value has no quotes, no line breaks and no blanks around it"})
 			}
 		}
 		return found
 	}, func(p *envParams, c *Case) Questions {
 		return Questions{Tools: []string{"grep"}, Units: []string{p.unit(c)}}
 	}, func(p *envParams, c *Case) (Made, *step.Refusal) {
-		o := outfit{unit: p.unit(c), unset: p.Unset}
+		o := unitOverlay{unit: p.unit(c), unset: p.Unset}
 		for _, k := range sortedKeys(p.Set) {
 			o.env = append(o.env, k+"="+p.Set[k])
 		}
-		changes, no := c.dress(o)
+		changes, no := c.dropIn(o)
 		if no != nil {
 			return Made{}, no
 		}
-		made := Made{Title: o.unit + " runs with " + strings.Join(slices.Concat(o.env, less(p.Unset)), ", "), Changes: changes, Scope: step.Scope{Units: []string{o.unit}}}
+		made := Made{Title: o.unit + " runs with " + strings.Join(slices.Concat(o.env, less(p.Unset)), ", "),
+			Changes: changes, Scope: step.Scope{Units: []string{o.unit}}}
 		if c.tool("grep") != "" {
 			for _, k := range sortedKeys(p.Set) {
 				made.Verify = append(made.Verify, c.environ(o.unit, k, p.Set[k]))
@@ -58,10 +63,10 @@ func envKind() Kind {
 	})
 }
 
-func (p *envParams) unit(c *Case) string { return unitOf(orWord(p.Unit, c.Profile.Agent.Unit)) }
+func (p *envParams) unit(c *Case) string { return unitOf(cmp.Or(p.Unit, c.Profile.Agent.Unit)) }
 
-// environ looks for a variable with that value in the environment of a unit's main process. Nothing is printed: others are
-// in it, too.
+// environ looks for a variable with that value in the environment of a unit's main process. Nothing is printed: others
+// are in it, too.
 func (c *Case) environ(unit, name, value string) step.Check {
 	whole := name + "=" + value
 	return c.inEnviron(unit, "its process has "+whole, "-qzxF", whole, 0)
@@ -75,7 +80,8 @@ func (c *Case) noEnviron(unit, name string) step.Check {
 func (c *Case) inEnviron(unit, title, how, pattern string, exit int) step.Check {
 	return step.Check{
 		Name: title, Unit: unit, Within: verifyWithin,
-		Exec: step.Exec{Argv: []string{c.tool("grep"), how, "--", pattern, "/proc/" + step.MainPID + "/environ"}, Exits: []int{exit}},
+		Exec: step.Exec{Argv: []string{c.tool("grep"), how, "--", pattern, "/proc/" + step.MainPID + "/environ"},
+			Exits: []int{exit}},
 	}
 }
 

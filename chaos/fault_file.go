@@ -17,15 +17,18 @@ type fileParams struct {
 // fileKind puts another text in a file's place, or nothing.
 func fileKind() Kind {
 	return kind(Kind{
-		Name: "file", Title: "put another file in a file's place, or none", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
-		About: "With seenBy, units are restarted with a file in /run laid over it. Without, the file itself is parked beside its place (T3 outside of /run).",
+		Name: "file", Title: "put another file in a file's place, or none", Tier: step.TierBoot,
+		On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "With seenBy, units are restarted with a file in /run laid over it. Without, the file itself is parked " +
+			"beside its place (T3 outside of /run).",
 	}, func(p *fileParams) []problem {
 		found := absolute("path", p.Path)
 		switch {
 		case p.Absent == (p.Text != ""):
-			found = append(found, problem{key: "text", text: "want exactly one of text and absent"})
+			found = append(found, problem{Key: "text", Text: "want exactly one of text and absent"})
 		case p.Absent && len(p.SeenBy) > 0:
-			found = append(found, problem{key: "seenBy", text: "a unit cannot be shown an absence: leave it out, and the file is parked"})
+			found = append(found, problem{Key: "seenBy",
+				Text: "a unit cannot be shown an absence: leave it out, and the file is parked"})
 		}
 		return found
 	}, func(p *fileParams, _ *Case) Questions {
@@ -40,7 +43,7 @@ func fileKind() Kind {
 			return Made{}, no
 		}
 		if len(p.SeenBy) > 0 {
-			return c.covered(p.SeenBy, cover{path: p.Path, text: p.Text})
+			return c.covered(p.SeenBy, overlay{path: p.Path, text: p.Text})
 		}
 		made := Made{
 			Title: p.Path + " says something else", Scope: step.Scope{Files: []string{f.Path}},
@@ -48,7 +51,10 @@ func fileKind() Kind {
 		}
 		if p.Absent {
 			made.Title = p.Path + " is gone"
-			made.Verify = []step.Check{{Name: p.Path + " is gone", Within: verifyWithin, Exec: step.Exec{Argv: []string{c.tool("test"), "-e", f.Path}, Exits: []int{1}}}}
+			made.Verify = []step.Check{
+				{Name: p.Path + " is gone", Within: verifyWithin,
+					Exec: step.Exec{Argv: []string{c.tool("test"), "-e", f.Path}, Exits: []int{1}}},
+			}
 		} else {
 			made.Verify = []step.Check{c.seen(p.Path+" has the text", "", f.Path, firstLine(p.Text))}
 		}
@@ -57,14 +63,14 @@ func fileKind() Kind {
 }
 
 // covered restarts units with a text laid over one file.
-func (c *Case) covered(units []string, v cover) (Made, *step.Refusal) {
+func (c *Case) covered(units []string, v overlay) (Made, *step.Refusal) {
 	made := Made{Title: v.path + " says something else to " + strings.Join(units, ", ")}
 	for i, u := range units {
 		of := *c
 		if i > 0 {
 			of.Step += "-" + string(rune('a'+i)) // each unit has a source of its own, since each is one change
 		}
-		changes, no := of.dress(outfit{unit: unitOf(u), covers: []cover{v}})
+		changes, no := of.dropIn(unitOverlay{unit: unitOf(u), overlays: []overlay{v}})
 		if no != nil {
 			return Made{}, no
 		}
@@ -77,7 +83,7 @@ func (c *Case) covered(units []string, v cover) (Made, *step.Refusal) {
 	return made, nil
 }
 
-// firstLine is the first line of a text that says anything by itself.
+// firstLine is the first line of a text that means anything by itself.
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -26,21 +27,23 @@ const (
 func hostsKind() Kind {
 	return kind(Kind{
 		Name: "hosts", Title: "change where names lead, for one unit", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
-		About: "Another hosts file in the mount namespace of a running unit, and for names that are removed an nsswitch.conf that asks nobody else.",
+		About: "Another hosts file in the mount namespace of a running unit, and for names that are removed an " +
+			"nsswitch.conf that asks nobody else.",
 	}, func(p *hostsParams) []problem {
 		found := required("remove", len(p.Remove)+len(p.Set) > 0)
 		for name, a := range p.Set {
 			if _, err := netip.ParseAddr(a); err != nil {
-				found = append(found, problem{key: "set." + name, text: fmt.Sprintf("want an address, not %q", a)})
+				found = append(found, problem{Key: "set." + name, Text: fmt.Sprintf("want an address, not %q", a)})
 			}
 		}
 		return found
 	}, func(p *hostsParams, c *Case) Questions {
-		return Questions{Tools: []string{"getent"}, Units: []string{p.unit(c)}, Texts: []string{hostsFile, nsswitchFile}, Names: append(slices.Clone(p.Remove), p.Keep...)}
+		return Questions{Tools: []string{"getent"}, Units: []string{p.unit(c)}, Texts: []string{hostsFile, nsswitchFile},
+			Names: append(slices.Clone(p.Remove), p.Keep...)}
 	}, makeHosts)
 }
 
-func (p *hostsParams) unit(c *Case) string { return unitOf(orWord(p.SeenBy, c.Profile.Agent.Unit)) }
+func (p *hostsParams) unit(c *Case) string { return unitOf(cmp.Or(p.SeenBy, c.Profile.Agent.Unit)) }
 
 func makeHosts(p *hostsParams, c *Case) (Made, *step.Refusal) {
 	unit := p.unit(c)
@@ -60,13 +63,14 @@ func makeHosts(p *hostsParams, c *Case) (Made, *step.Refusal) {
 		}
 	}
 	text := withoutHosts(c.Machine.Files[hostsFile].Text, names) + strings.Join(more, "")
-	hosts, no := c.bind(unit, cover{path: hostsFile, text: text})
+	hosts, no := c.bind(unit, overlay{path: hostsFile, text: text})
 	if no != nil {
 		return Made{}, no
 	}
-	made := Made{Title: "names as " + unit + " sees them: " + strings.Join(names, ", "), Changes: []step.Change{hosts}, Scope: step.Scope{Units: []string{unit}}}
+	made := Made{Title: "names as " + unit + " sees them: " + strings.Join(names, ", "), Changes: []step.Change{hosts},
+		Scope: step.Scope{Units: []string{unit}}}
 	if len(p.Remove) > 0 {
-		only, no := c.bind(unit, cover{path: nsswitchFile, text: filesOnly(c.Machine.Files[nsswitchFile].Text)})
+		only, no := c.bind(unit, overlay{path: nsswitchFile, text: filesOnly(c.Machine.Files[nsswitchFile].Text)})
 		if no != nil {
 			return Made{}, no
 		}
@@ -78,8 +82,9 @@ func makeHosts(p *hostsParams, c *Case) (Made, *step.Refusal) {
 				Exec: step.Exec{Argv: []string{c.tool("getent"), "ahosts", name}, Exits: []int{2}}})
 		}
 		for _, name := range sortedKeys(p.Set) {
-			made.Verify = append(made.Verify, step.Check{Name: name + " leads to " + p.Set[name], Unit: unit, Within: verifyWithin, Has: p.Set[name],
-				Exec: step.Exec{Argv: []string{c.tool("getent"), "ahosts", name}}})
+			made.Verify = append(made.Verify,
+				step.Check{Name: name + " leads to " + p.Set[name], Unit: unit, Within: verifyWithin, Has: p.Set[name],
+					Exec: step.Exec{Argv: []string{c.tool("getent"), "ahosts", name}}})
 		}
 	}
 	return made, nil

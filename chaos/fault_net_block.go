@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,18 +20,20 @@ type netBlockParams struct {
 	User    string   `yaml:"user,omitempty" json:"user,omitempty" jsonschema_description:"only what this user's processes send"`
 }
 
-// netBlock stops what a machine sends to somebody.
+// netBlock stops what a machine sends to a destination.
 func netBlock() Kind {
 	return kind(Kind{
-		Name: "net-block", Title: "stop traffic to somebody", Tier: step.TierKernel, On: []Role{RoleNode, RolePlatform, RolePeer},
-		About: "One table of nftables for both families, whose elements the kernel drops at the drill's TTL. Never the operator's own SSH.",
+		Name: "net-block", Title: "stop traffic to somebody", Tier: step.TierKernel,
+		On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "One table of nftables for both families, whose elements the kernel drops at the drill's TTL. Never the " +
+			"operator's own SSH.",
 	}, func(p *netBlockParams) []problem {
 		found := append(required("to", len(p.To) > 0), word("verdict", p.Verdict, "drop", "reject", "reset")...)
 		if p.Proto != "" {
 			found = append(found, word("proto", p.Proto, "tcp", "udp", "any")...)
 		}
 		if p.Verdict == "reset" && p.Proto != "" && p.Proto != "tcp" {
-			found = append(found, problem{key: "verdict", text: "only tcp can be reset"})
+			found = append(found, problem{Key: "verdict", Text: "only tcp can be reset"})
 		}
 		return found
 	}, func(p *netBlockParams, _ *Case) Questions {
@@ -51,14 +54,16 @@ func makeNetBlock(p *netBlockParams, c *Case) (Made, *step.Refusal) {
 	if no := c.needTools("nft"); no != nil {
 		return Made{}, no
 	}
-	b := &step.Block{Direction: "out", Proto: orWord(p.Proto, "tcp"), Ports: p.Ports, Verdict: map[string]string{"drop": step.Drop, "reject": step.Refused, "reset": step.Reset}[p.Verdict]}
+	b := &step.Block{Direction: "out", Proto: cmp.Or(p.Proto, "tcp"), Ports: p.Ports,
+		Verdict: map[string]string{"drop": step.Drop, "reject": step.Refused, "reset": step.Reset}[p.Verdict]}
 	for _, to := range p.To {
 		if prefix, err := netip.ParsePrefix(to); err == nil {
 			b.Remote = append(b.Remote, prefix.Masked().String())
 			continue
 		}
 		if len(c.Machine.Names[to]) == 0 {
-			return Made{}, step.Refuse(step.RefusedUnsupported, "%s leads nowhere on %s, so there is nothing to block", to, c.Machine.ID)
+			return Made{}, step.Refuse(step.RefusedUnsupported, "%s leads nowhere on %s, so there is nothing to block", to,
+				c.Machine.ID)
 		}
 		for _, a := range c.Machine.Names[to] {
 			b.Remote = append(b.Remote, a.String())
@@ -84,7 +89,7 @@ func makeNetBlock(p *netBlockParams, c *Case) (Made, *step.Refusal) {
 	return made, nil
 }
 
-// blocked tries one address that is blocked: curl says 28 for silence and 7 for a refusal.
+// blocked tries one address that is blocked: curl exits with 28 for silence and 7 for a refusal.
 func (c *Case) blocked(b *step.Block) step.Check {
 	host, port := oneOf(b.Remote), uint16(443)
 	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
@@ -93,7 +98,8 @@ func (c *Case) blocked(b *step.Block) step.Check {
 	if len(b.Ports) > 0 {
 		port = b.Ports[0]
 	}
-	argv := []string{c.tool("curl"), "-sk", "-o", "/dev/null", "--connect-timeout", "1", "-m", "2", fmt.Sprintf("https://%s:%d/", host, port)}
+	argv := []string{c.tool("curl"), "-sk", "-o", "/dev/null", "--connect-timeout", "1", "-m", "2",
+		fmt.Sprintf("https://%s:%d/", host, port)}
 	if b.UID != nil && c.tool("setpriv") != "" {
 		argv = append([]string{c.tool("setpriv"), "--reuid", strconv.Itoa(int(*b.UID)), "--clear-groups"}, argv...)
 	}
@@ -104,7 +110,7 @@ func (c *Case) blocked(b *step.Block) step.Check {
 	return step.Check{Name: "no connection to " + host, Exec: step.Exec{Argv: argv, Exits: exits}, Within: verifyWithin}
 }
 
-// oneOf is an address among remotes that somebody may have: a single one, or the first of a prefix behind the network's
+// oneOf is an address among remotes that a peer may have: a single one, or the first of a prefix behind the network's
 // own, to which a kernel may refuse to connect whatever is blocked.
 func oneOf(remotes []string) string {
 	for _, r := range remotes {

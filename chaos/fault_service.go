@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,12 +16,14 @@ type serviceParams struct {
 	Units []string `yaml:"units,flow" json:"units" jsonschema:"minItems=1"`
 }
 
-// serviceStop stops services and keeps them stopped. A drop-in does it, since a runtime mask does nothing to a unit that
-// lies in /etc.
+// serviceStop stops services and keeps them stopped. A drop-in does it, since a runtime mask does nothing to a unit
+// that lies in /etc.
 func serviceStop() Kind {
 	return kind(Kind{
-		Name: "service-stop", Title: "stop services and keep them stopped", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
-		About: "A drop-in makes starting them fail, then they are stopped, in the order given. A unit that the machine has not is passed over, as long as one of them runs.",
+		Name: "service-stop", Title: "stop services and keep them stopped", Tier: step.TierBoot,
+		On: []Role{RoleNode, RolePlatform, RolePeer},
+		About: "A drop-in makes starting them fail, then they are stopped, in the order given. A unit that the machine has " +
+			"not is passed over, as long as one of them runs.",
 	}, func(p *serviceParams) []problem {
 		return required("units", len(p.Units) > 0)
 	}, func(p *serviceParams, _ *Case) Questions {
@@ -30,7 +33,7 @@ func serviceStop() Kind {
 		var stopped []string
 		for _, u := range unitsOf(p.Units) {
 			f := c.Machine.Units[u]
-			u = orWord(f.ID, u)
+			u = cmp.Or(f.ID, u)
 			if !f.Loaded || f.Active != "active" || slices.Contains(stopped, u) {
 				continue
 			}
@@ -43,7 +46,8 @@ func serviceStop() Kind {
 			}
 		}
 		if len(stopped) == 0 {
-			return Made{}, step.Refuse(step.RefusedUnsupported, "none of %s runs on %s", strings.Join(p.Units, ", "), c.Machine.ID)
+			return Made{}, step.Refuse(step.RefusedUnsupported, "none of %s runs on %s", strings.Join(p.Units, ", "),
+				c.Machine.ID)
 		}
 		made.Title = strings.Join(stopped, ", ") + " stopped"
 		return made, nil
@@ -64,10 +68,11 @@ type freezeParams struct {
 	How  string `yaml:"how,omitempty" json:"how,omitempty" jsonschema:"enum=signal,enum=freezer" jsonschema_description:"signal (default): the main process, as long as the watchdog lives; freezer: all processes, by systemd"`
 }
 
-// serviceFreeze lets a service stand still.
+// serviceFreeze freezes a service.
 func serviceFreeze() Kind {
 	return kind(Kind{
-		Name: "service-freeze", Title: "let a service stand still", Tier: step.TierWatchdog, On: []Role{RoleNode, RolePlatform, RolePeer},
+		Name: "service-freeze", Title: "freeze a service", Tier: step.TierWatchdog,
+		On:    []Role{RoleNode, RolePlatform, RolePeer},
 		About: "SIGSTOP, kept by the watchdog (T1), or systemd's freezer (T2, needs the unified cgroup hierarchy).",
 	}, func(p *freezeParams) []problem {
 		found := required("unit", p.Unit != "")
@@ -82,10 +87,11 @@ func serviceFreeze() Kind {
 		if _, no := c.needUnit(unit); no != nil {
 			return Made{}, no
 		}
-		made := Made{Title: unit + " stands still"}
+		made := Made{Title: unit + " is frozen"}
 		if p.How == "freezer" {
 			if !c.Machine.Cgroup2 {
-				return Made{}, step.Refuse(step.RefusedUnsupported, "%s has no unified cgroup hierarchy, and so no freezer for %s", c.Machine.ID, unit)
+				return Made{}, step.Refuse(step.RefusedUnsupported, "%s has no unified cgroup hierarchy, and so no freezer for %s",
+					c.Machine.ID, unit)
 			}
 			made.Changes = []step.Change{{Unit: &step.Unit{Unit: unit, State: step.Frozen}}}
 			made.Verify = []step.Check{{Name: unit + " is frozen", Within: verifyWithin, Has: "frozen",
@@ -102,45 +108,52 @@ func serviceFreeze() Kind {
 // execParams are those of service-exec.
 type execParams struct {
 	Unit    string   `yaml:"unit" json:"unit"`
-	How     string   `yaml:"how" json:"how" jsonschema:"enum=crash-loop,enum=incompatible,enum=program,enum=slow-start" jsonschema_description:"what is started in its place: a program that ends at once, one for another machine, or program; slow-start: itself, after a delay"`
+	How     string   `yaml:"how" json:"how" jsonschema:"enum=crash-loop,enum=incompatible,enum=program,enum=slow-start,enum=slow-stop" jsonschema_description:"what is started in its place: a program that ends at once, one for another machine, or program; slow-start: itself, after a delay; slow-stop: itself, and its stop takes a delay. A stop by another program is then what the drill is about, and undo starts it"`
 	Program string   `yaml:"program,omitempty" json:"program,omitempty" jsonschema_description:"a program that lies on the machine"`
-	Args    []string `yaml:"args,omitempty,flow" json:"args,omitempty" jsonschema_description:"of program, each as it stands here"`
-	Delay   Duration `yaml:"delay,omitempty" json:"delay,omitempty" jsonschema_description:"of slow-start"`
+	Args    []string `yaml:"args,omitempty,flow" json:"args,omitempty" jsonschema_description:"of program, each as it is here"`
+	Delay   Duration `yaml:"delay,omitempty" json:"delay,omitempty" jsonschema_description:"of slow-start and slow-stop"`
 }
 
+// slow reports whether the service itself runs, and only takes its time.
+func (p *execParams) slow() bool { return p.How == "slow-start" || p.How == "slow-stop" }
+
 // foreignProgram is the head of a program for ppc64, which no node here is.
-var foreignProgram = "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00\x15\x00\x01\x00\x00\x00" + strings.Repeat("\x00", 40)
+var foreignProgram = "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00\x15\x00\x01\x00\x00\x00" +
+	strings.Repeat("\x00", 40)
 
 // serviceExec has a service start another program.
 func serviceExec() Kind {
 	return kind(Kind{
-		Name: "service-exec", Title: "have a service start another program", Tier: step.TierBoot, On: []Role{RoleNode, RolePlatform, RolePeer},
+		Name: "service-exec", Title: "have a service start another program", Tier: step.TierBoot,
+		On:    []Role{RoleNode, RolePlatform, RolePeer},
 		About: "A drop-in over ExecStart=, and a restart. The installed program stays as it is.",
 	}, func(p *execParams) []problem {
-		found := append(required("unit", p.Unit != ""), word("how", p.How, "crash-loop", "incompatible", "program", "slow-start")...)
+		found := append(required("unit", p.Unit != ""),
+			word("how", p.How, "crash-loop", "incompatible", "program", "slow-start", "slow-stop")...)
 		if (p.How == "program") != (p.Program != "") {
-			found = append(found, problem{key: "program", text: "belongs to how: program, and only there"})
+			found = append(found, problem{Key: "program", Text: "belongs to how: program, and only there"})
 		}
 		if p.How != "program" && len(p.Args) > 0 {
-			found = append(found, problem{key: "args", text: "belongs to how: program, and only there"})
+			found = append(found, problem{Key: "args", Text: "belongs to how: program, and only there"})
 		}
-		if (p.How == "slow-start") != (p.Delay > 0) {
-			found = append(found, problem{key: "delay", text: "belongs to how: slow-start, and only there"})
+		if p.slow() != (p.Delay > 0) {
+			found = append(found, problem{Key: "delay", Text: "belongs to how: slow-start or slow-stop, and only there"})
 		}
 		if p.Program != "" {
 			found = append(found, absolute("program", p.Program)...)
 			if strings.ContainsFunc(p.Program, notPlain) {
-				found = append(found, problem{key: "program", text: "want a path of letters, digits and /._+-"})
+				found = append(found, problem{Key: "program", Text: "want a path of letters, digits and /._+-"})
 			}
 		}
 		for i, arg := range p.Args {
 			if strings.ContainsFunc(arg, unicode.IsControl) {
-				found = append(found, problem{key: fmt.Sprintf("args[%d]", i), text: "is more than one line"})
+				found = append(found, problem{Key: fmt.Sprintf("args[%d]", i), Text: "is more than one line"})
 			}
 		}
 		return found
 	}, func(p *execParams, _ *Case) Questions {
-		q := Questions{Tools: []string{"false", "sleep", "systemctl"}, Units: []string{unitOf(p.Unit)}, Files: []string{"/dev/shm"}}
+		q := Questions{Tools: []string{"false", "sleep", "systemctl"}, Units: []string{unitOf(p.Unit)},
+			Files: []string{"/dev/shm"}}
 		if p.Program != "" {
 			q.Files = append(q.Files, p.Program)
 		}
@@ -174,13 +187,15 @@ func makeExec(p *execParams, c *Case) (Made, *step.Refusal) {
 		made.Title = unit + " starts a program for another machine"
 		made.Changes = []step.Change{{File: &step.File{Path: line, Text: foreignProgram, Mode: 0o755}}}
 		check = show("ExecMainStatus", "203")
-	case "slow-start":
+	case "slow-start", "slow-stop":
 		if no := c.needTools("sleep"); no != nil {
 			return Made{}, no
 		}
-		made.Title = unit + " takes " + p.Delay.String() + " to start"
-		line = "ExecStartPre=" + c.tool("sleep") + " " + strconv.FormatFloat(p.Delay.Std().Seconds(), 'f', -1, 64)
-		check = show("ExecStartPre", c.tool("sleep"))
+		verb := strings.TrimPrefix(p.How, "slow-")
+		made.Title = unit + " takes " + p.Delay.String() + " to " + verb
+		setting := map[string]string{"start": "ExecStartPre", "stop": "ExecStop"}[verb]
+		line = setting + "=" + c.tool("sleep") + " " + strconv.FormatFloat(p.Delay.Std().Seconds(), 'f', -1, 64)
+		check = show(setting, c.tool("sleep"))
 	default:
 		if _, no := c.needFile(p.Program); no != nil {
 			return Made{}, no
@@ -191,10 +206,12 @@ func makeExec(p *execParams, c *Case) (Made, *step.Refusal) {
 		}
 		check = show("ExecStart", p.Program)
 	}
-	if p.How != "slow-start" {
+	if !p.slow() {
 		line = "ExecStart=\nExecStart=" + line
 	}
-	made.Changes = append(made.Changes, step.Change{Unit: &step.Unit{Unit: unit, DropIn: "[Service]\n" + line + "\n", State: step.Restarted}})
+	made.Changes = append(made.Changes,
+		step.Change{Unit: &step.Unit{Unit: unit, DropIn: "[Service]\n" + line + "\n", State: step.Restarted,
+			Yields: p.How == "slow-stop"}})
 	made.Verify = []step.Check{check}
 	return made, c.needTools("systemctl")
 }
@@ -204,8 +221,8 @@ func notPlain(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._+-", r)
 }
 
-// execWord writes one argument of ExecStart= so that the program gets it as it is: neither a variable nor a specifier, and
-// one word.
+// execWord writes one argument of ExecStart= so that the program gets it as it is: neither a variable nor a specifier,
+// and one word.
 func execWord(arg string) string {
 	arg = strings.NewReplacer("%", "%%", "$", "$$").Replace(arg)
 	if arg != "" && !strings.ContainsAny(arg, " \"'\\;") {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -17,51 +16,48 @@ type tasksParams struct {
 	TTL  Duration `yaml:"ttl" json:"ttl" jsonschema_description:"after which a task that nobody claimed has expired; whole seconds"`
 }
 
-// tasksKind queues a no-op that nobody is there to claim. There is nothing to undo about it: it expires.
+// tasksKind queues a no-op that no node claims. There is nothing to revert: it expires.
 func tasksKind() Kind {
 	return kind(Kind{
 		Name: "tasks", Title: "queue a task that expires", Tier: step.TierBoot, On: []Role{RolePlatform},
-		About: "One no-op is posted by curl with the operator's token, which is in a file in /run while the drill runs. The answer is kept beside it, and is what undo takes away.",
+		About: "One no-op is posted by curl with the operator's token, which is in a file in /run while the drill runs. " +
+			"The answer is kept beside it, and undo removes it.",
 	}, func(p *tasksParams) []problem {
-		found := append(required("node", p.Node != ""), required("api", p.API != "")...)
-		if p.API != "" && !ownAPI(p.API, samples()["edge_api_url"]) {
-			found = append(found, problem{key: "api", text: fmt.Sprintf("%q: %s", p.API, wantAPI)})
-		}
+		found := append(required("node", p.Node != ""), checkAPI(p.API)...)
 		if p.TTL <= 0 || p.TTL.Std()%1_000_000_000 != 0 {
-			found = append(found, problem{key: "ttl", text: "want whole seconds"})
+			found = append(found, problem{Key: "ttl", Text: "want whole seconds"})
 		}
 		return found
 	}, func(*tasksParams, *Case) Questions {
 		return Questions{Tools: []string{"curl", "find", "rm"}, Mints: []Mint{{What: MintBearer}}}
 	}, func(p *tasksParams, c *Case) (Made, *step.Refusal) {
-		if no := c.needTools("curl", "find", "rm"); no != nil {
+		api, no := c.platformAPI(p.API, "5")
+		if no == nil {
+			no = c.needTools("find", "rm")
+		}
+		if no != nil {
 			return Made{}, no
 		}
-		if !ownAPI(p.API, c.Profile.APIBase) { // once more: the check of a file does not know the profile
-			return Made{}, step.Refuse(step.RefusedDrill, "api %q: %s", p.API, wantAPI)
-		}
-		body, err := json.Marshal(map[string]any{"type": "noop", "payload": map[string]any{}, "ttl_seconds": int(p.TTL.Std().Seconds())})
+		body, err := json.Marshal(map[string]any{"type": "noop", "payload": map[string]any{},
+			"ttl_seconds": int(p.TTL.Std().Seconds())})
 		if err != nil {
 			return Made{}, step.Refuse(step.RefusedDrill, "%v", err)
 		}
-		header, answer := c.runPath("header"), c.runPath("answer")
+		answer := c.runPath("answer")
 		tasks := c.Profile.Mapping.Path(profile.PathNodeTasks, map[string]string{"node_id": p.Node})
 		if tasks == "" {
-			return Made{}, step.Refuse(step.RefusedUnsupported, "this platform takes no tasks (mapping.paths.%s)", profile.PathNodeTasks)
+			return Made{}, step.Refuse(step.RefusedUnsupported, "this platform takes no tasks (mapping.paths.%s)",
+				profile.PathNodeTasks)
 		}
 		run := &step.Run{
 			Place: "tasks:" + p.Node, Tier: step.TierBoot, Injected: answer,
 			State: step.Exec{Argv: []string{c.tool("find"), path.Dir(answer), "-maxdepth", "1", "-name", path.Base(answer)}},
-			Do: step.Exec{Argv: []string{c.tool("curl"), "-sS", "-f", "-m", "5", "-o", answer, "-H", "@" + header,
-				"-H", "Content-Type: application/json", "-d", string(body), strings.TrimSuffix(p.API, "/") + tasks}},
-			Undo: step.Exec{Argv: []string{c.tool("rm"), "-f", answer}},
+			Do:    api.post(tasks, body, "-o", answer),
+			Undo:  step.Exec{Argv: []string{c.tool("rm"), "-f", answer}},
 		}
 		return Made{
-			Title: fmt.Sprintf("a task for %s is queued, and expires after %s", p.Node, p.TTL),
-			Changes: []step.Change{
-				{File: &step.File{Path: header, Text: c.minted(Mint{What: MintBearer}).Text, Mode: 0o600, Secret: true}},
-				{Run: run},
-			},
+			Title:   fmt.Sprintf("a task for %s is queued, and expires after %s", p.Node, p.TTL),
+			Changes: []step.Change{api.token(), {Run: run}},
 		}, nil
 	})
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,21 +21,24 @@ const passwdFile = "/etc/passwd"
 func userMissing() Kind {
 	return kind(Kind{
 		Name: "user-missing", Title: "hide a user from a service", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
-		About: "Another passwd file in the mount namespace of a running unit, without the user's line. Logins and everybody else find the user.",
+		About: "Another passwd file in the mount namespace of a running unit, without the user's line. Logins and " +
+			"everybody else find the user.",
 	}, func(p *userParams) []problem {
 		return required("user", p.User != "")
 	}, func(p *userParams, c *Case) Questions {
-		return Questions{Tools: []string{"getent"}, Units: []string{p.unit(c)}, Users: []string{p.User}, Texts: []string{passwdFile}}
+		return Questions{Tools: []string{"getent"}, Units: []string{p.unit(c)}, Users: []string{p.User},
+			Texts: []string{passwdFile}}
 	}, func(p *userParams, c *Case) (Made, *step.Refusal) {
 		if _, no := c.needUser(p.User); no != nil {
 			return Made{}, no
 		}
 		text, found := withoutUser(c.Machine.Files[passwdFile].Text, p.User)
 		if !found {
-			return Made{}, step.Refuse(step.RefusedUnsupported, "%s does not stand in %s of %s: some directory knows the user, and would still", p.User, passwdFile, c.Machine.ID)
+			return Made{}, step.Refuse(step.RefusedUnsupported,
+				"%s is not in %s of %s: some directory knows the user, and would still", p.User, passwdFile, c.Machine.ID)
 		}
 		unit := p.unit(c)
-		change, no := c.bind(unit, cover{path: passwdFile, text: text})
+		change, no := c.bind(unit, overlay{path: passwdFile, text: text})
 		if no != nil {
 			return Made{}, no
 		}
@@ -46,7 +50,7 @@ func userMissing() Kind {
 	})
 }
 
-func (p *userParams) unit(c *Case) string { return unitOf(orWord(p.SeenBy, c.Profile.Agent.Unit)) }
+func (p *userParams) unit(c *Case) string { return unitOf(cmp.Or(p.SeenBy, c.Profile.Agent.Unit)) }
 
 func withoutUser(text, user string) (string, bool) {
 	var out strings.Builder
@@ -73,15 +77,17 @@ type shellParams struct {
 func shellKind() Kind {
 	return kind(Kind{
 		Name: "shell", Title: "break a login shell, or make it slow", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
-		About: "A stub over the shell's program in the mount namespace of the unit that starts it. It needs /bin/sh, so it cannot stand in for that one.",
+		About: "A stub over the shell's program in the mount namespace of the unit that starts it. It needs /bin/sh, so it " +
+			"cannot replace that one.",
 	}, func(p *shellParams) []problem {
 		found := append(required("user", p.User != ""), word("how", p.How, "exits", "delays")...)
 		if (p.How == "delays") != (p.Delay > 0) {
-			found = append(found, problem{key: "delay", text: "belongs to how: delays, and only there"})
+			found = append(found, problem{Key: "delay", Text: "belongs to how: delays, and only there"})
 		}
 		return found
 	}, func(p *shellParams, c *Case) Questions {
-		q := Questions{Tools: []string{"timeout"}, Units: []string{p.unit(c)}, Users: []string{p.User}, Files: []string{"/bin/sh"}}
+		q := Questions{Tools: []string{"timeout"}, Units: []string{p.unit(c)}, Users: []string{p.User},
+			Files: []string{"/bin/sh"}}
 		if c.Machine != nil { // the shell is known once the user is
 			if u, ok := c.Machine.Users[p.User]; ok && u.Shell != "" {
 				q.Files = append(q.Files, u.Shell)
@@ -91,7 +97,7 @@ func shellKind() Kind {
 	}, makeShell)
 }
 
-func (p *shellParams) unit(c *Case) string { return unitOf(orWord(p.SeenBy, c.Profile.Agent.Unit)) }
+func (p *shellParams) unit(c *Case) string { return unitOf(cmp.Or(p.SeenBy, c.Profile.Agent.Unit)) }
 
 func makeShell(p *shellParams, c *Case) (Made, *step.Refusal) {
 	u, no := c.needUser(p.User)
@@ -103,7 +109,8 @@ func makeShell(p *shellParams, c *Case) (Made, *step.Refusal) {
 		return Made{}, no
 	}
 	if sh := c.Machine.Files["/bin/sh"]; sh.Path == shell.Path {
-		return Made{}, step.Refuse(step.RefusedUnsupported, "the shell of %s on %s is /bin/sh, which the stub itself needs", p.User, c.Machine.ID)
+		return Made{}, step.Refuse(step.RefusedUnsupported, "the shell of %s on %s is /bin/sh, which the stub itself needs",
+			p.User, c.Machine.ID)
 	}
 	stub := "#!/bin/sh\nexit 1\n"
 	title := "the shell of " + p.User + " ends at once"
@@ -115,7 +122,7 @@ func makeShell(p *shellParams, c *Case) (Made, *step.Refusal) {
 		exits = []int{124}
 	}
 	unit := p.unit(c)
-	change, no := c.bind(unit, cover{path: u.Shell, text: stub})
+	change, no := c.bind(unit, overlay{path: u.Shell, text: stub})
 	if no != nil {
 		return Made{}, no
 	}

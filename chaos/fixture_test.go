@@ -15,10 +15,12 @@ var testNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) // a Friday
 // testProfile is an environment with two nodes.
 func testProfile() profile.Profile {
 	return profile.Profile{
-		Name: "lab", APIBase: "https://api.gpuaas.test", APIResolveAddress: "10.231.77.10", TerminalBase: "https://term.gpuaas.test", TerminalResolveAddress: "10.231.77.10",
+		Name: "lab", APIBase: "https://api.gpuaas.test", APIResolveAddress: "10.231.77.10",
+		TerminalBase: "https://term.gpuaas.test", TerminalResolveAddress: "10.231.77.10",
 		NodeRuntimeAPIURL: "https://node-api.gpuaas.test", NodeRuntimeResolveAddress: "10.231.77.11",
 		NodeTerminalURL: "https://term.gpuaas.test:18443", NodeTerminalResolveAddress: "10.231.77.10",
-		Nodes:       map[string]profile.Node{"n1": {Host: "10.231.77.101", Labels: map[string]string{"lab": "true"}}, "n2": {Host: "10.231.77.102"}},
+		Nodes: map[string]profile.Node{"n1": {Host: "10.231.77.101", Labels: map[string]string{"lab": "true"}},
+			"n2": {Host: "10.231.77.102"}},
 		PlatformSSH: profile.SSH{Host: "10.231.77.10"}, Chaos: profile.Chaos{Allow: true},
 	}.WithDefaults()
 }
@@ -35,13 +37,16 @@ func addresses(all ...string) Name {
 func testMachine(role Role, id string) Machine {
 	m := Machine{
 		Role: role, ID: id, Host: id, Now: testNow, Root: true, SSH: netip.MustParseAddrPort("10.231.77.1:50022"),
-		Consent: Consent{Present: true, Node: id, Until: testNow.Add(240 * time.Hour), Disposable: true}, Cgroup2: true, Nft: true,
+		Consent: Consent{Present: true, Node: id, Until: testNow.Add(240 * time.Hour), Disposable: true}, Cgroup2: true,
+		Nft: true,
 	}
 	m.make()
-	for _, t := range []string{"nft", "curl", "setpriv", "getent", "timeout", "cat", "test", "systemctl", "grep", "openssl", "false", "sleep", "stat", "awk", "find", "rm", "cmp", "nc", "ss"} {
+	for _, t := range []string{"nft", "curl", "setpriv", "getent", "timeout", "cat", "test", "systemctl", "grep",
+		"openssl", "false", "sleep", "stat", "awk", "find", "rm", "cmp", "nc", "ss"} {
 		m.Tools[t] = Tool("/usr/bin/" + t)
 	}
-	for _, u := range []string{"gpuaas-node-agent.service", "nginx.service", "gpuaas-platform.service", "app.service", "ssh.service"} {
+	for _, u := range []string{"gpuaas-node-agent.service", "nginx.service", "gpuaas-platform.service", "app.service",
+		"ssh.service"} {
 		m.Units[u] = Unit{Loaded: true, Active: "active", PID: 100, Private: true}
 	}
 	m.Units["ssh.socket"] = Unit{}
@@ -61,8 +66,10 @@ func testMachine(role Role, id string) Machine {
 	file("/etc/gpuaas/agent.env", "/etc/gpuaas/agent.env", "", 0o600, 0)
 	file("/etc/hosts", "/etc/hosts", "127.0.0.1 localhost\n10.0.0.7 old.test other.test # by hand\n", 0o644, 0)
 	file("/etc/nsswitch.conf", "/etc/nsswitch.conf", "passwd: files\nhosts: files dns\n", 0o644, 0)
-	file("/etc/passwd", "/etc/passwd", "root:x:0:0::/root:/bin/bash\ntenant01:x:2001:2001::/home/tenant01:/bin/bash\n", 0o644, 0)
-	file("/etc/nginx/edge.d/term.conf", "/etc/nginx/edge.d/term.conf", "server {\n\tlocation / { proxy_pass http://127.0.0.1:8082; }\n}\n", 0o644, 0)
+	file("/etc/passwd", "/etc/passwd", "root:x:0:0::/root:/bin/bash\ntenant01:x:2001:2001::/home/tenant01:/bin/bash\n",
+		0o644, 0)
+	file("/etc/nginx/edge.d/term.conf", "/etc/nginx/edge.d/term.conf",
+		"server {\n\tlocation / { proxy_pass http://127.0.0.1:8082; }\n}\n", 0o644, 0)
 	file("/etc/nginx/tls/ingress-ca.crt", "/etc/nginx/tls/ingress-ca.crt", "", 0o644, 0)
 	file("/etc/gpuaas-platform/task-signing.key", "/etc/gpuaas-platform/task-signing.key", "", 0o600, 800)
 	file("/usr/local/bin/other-agent", "/usr/local/bin/other-agent", "", 0o755, 0)
@@ -78,7 +85,8 @@ func testMachine(role Role, id string) Machine {
 func testFacts(machines ...Machine) Facts {
 	return Facts{
 		Now: testNow, Operator: "ann@laptop", Tools: map[string]string{"curl": "/usr/bin/curl"}, Machines: machines,
-		Allocation: &Allocation{ID: "a1", State: "active", NodeID: "n1", OSUser: "tenant01", AppUnit: "app.service", AppPort: "8888", AppURL: "https://a1.apps.gpuaas.test/"},
+		Allocation: &Allocation{ID: "a1", State: "active", NodeID: "n1", OSUser: "tenant01", AppUnit: "app.service",
+			AppPort: "8888", AppURL: "https://a1.apps.gpuaas.test/"},
 	}
 }
 

@@ -1,11 +1,13 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -27,7 +29,8 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		netBlock(), dnsBreak(), hostsKind(), fileKind(), configKind(), envKind(), caKind(), certKind(),
-		serviceStop(), serviceFreeze(), serviceExec(), diskKind(), userMissing(), shellKind(), signingKey(), clone(), tasksKind(), guestAgent(),
+		serviceStop(), serviceFreeze(), serviceExec(), diskKind(), userMissing(), shellKind(), signingKey(), clone(),
+		tasksKind(), guestAgent(), releaseKind(),
 	}
 }
 
@@ -41,11 +44,12 @@ func KindOf(name string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// Params is an empty parameter struct of the kind: its fields and tags say what a file may have.
+// Params is an empty parameter struct of the kind: its fields and tags define what a file may have.
 func (k Kind) Params() any { return k.params() }
 
 // kind ties a typed pair of functions to the table's untyped one.
-func kind[P any](k Kind, check func(*P) []problem, ask func(*P, *Case) Questions, make func(*P, *Case) (Made, *step.Refusal)) Kind {
+func kind[P any](k Kind, check func(*P) []problem, ask func(*P, *Case) Questions,
+	make func(*P, *Case) (Made, *step.Refusal)) Kind {
 	k.params = func() any { return new(P) }
 	k.check = func(p any) []problem {
 		if check == nil {
@@ -112,21 +116,21 @@ func (c *Case) needUnit(name string) (Unit, *step.Refusal) {
 	case !u.Loaded:
 		return u, step.Refuse(step.RefusedUnsupported, "%s has no unit %s", c.Machine.ID, name)
 	case u.Active != "active" || u.PID == 0:
-		return u, step.Refuse(step.RefusedUnsupported, "%s does not run on %s (%s): a drill would not change anything", name, c.Machine.ID, orWord(u.Active, "inactive"))
+		return u, step.Refuse(step.RefusedUnsupported, "%s does not run on %s (%s): a drill would not change anything", name,
+			c.Machine.ID, cmp.Or(u.Active, "inactive"))
 	}
 	return u, nil
 }
 
-// needFile refuses a machine that has no such file, and says where it really lies: links are followed, since what is laid
-// over a link lies over what it leads to.
+// needFile refuses a machine that has no such file, and reports where it really lies: links are followed, since what is
+// laid over a link lies over what it leads to.
 func (c *Case) needFile(path string) (File, *step.Refusal) {
 	f := c.Machine.Files[path]
 	if f.Kind != "file" {
-		return f, step.Refuse(step.RefusedUnsupported, "%s has no file %s (%s)", c.Machine.ID, path, orWord(f.Kind, "nothing is there"))
+		return f, step.Refuse(step.RefusedUnsupported, "%s has no file %s (%s)", c.Machine.ID, path,
+			cmp.Or(f.Kind, "nothing is there"))
 	}
-	if f.Path == "" {
-		f.Path = path
-	}
+	f.Path = cmp.Or(f.Path, path)
 	return f, nil
 }
 
@@ -138,16 +142,11 @@ func (c *Case) needUser(name string) (User, *step.Refusal) {
 	return u, nil
 }
 
-func orWord(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
 // unitOf gives a unit's full name: "nginx" is nginx.service.
 func unitOf(name string) string {
-	if name == "" || strings.Contains(name, ".") && slices.Contains([]string{"service", "socket", "timer", "path", "target"}, name[strings.LastIndexByte(name, '.')+1:]) {
+	if name == "" || (strings.Contains(name, ".") &&
+		slices.Contains([]string{"service", "socket", "timer", "path", "target"},
+			name[strings.LastIndexByte(name, '.')+1:])) {
 		return name
 	}
 	return name + ".service"
@@ -158,7 +157,7 @@ func required(key string, given bool) []problem {
 	if given {
 		return nil
 	}
-	return []problem{{key: key, text: "is missing"}}
+	return []problem{{Key: key, Text: "is missing"}}
 }
 
 // word refuses a value that is not one of the words.
@@ -167,18 +166,20 @@ func word(key, value string, words ...string) []problem {
 		return nil
 	}
 	if value == "" {
-		return []problem{{key: key, text: "is missing: want " + strings.Join(words, ", ")}}
+		return []problem{{Key: key, Text: "is missing: want " + strings.Join(words, ", ")}}
 	}
-	return []problem{{key: key, text: fmt.Sprintf("unknown %q%s: want %s", value, profile.Nearest(value, words), strings.Join(words, ", "))}}
+	return []problem{{Key: key,
+		Text: fmt.Sprintf("unknown %q%s: want %s", value, strictyaml.Nearest(value, words), strings.Join(words, ", "))}}
 }
 
 // absolute refuses what is no absolute path.
 func absolute(key, value string) []problem {
-	if strings.HasPrefix(value, "/") && !strings.Contains(value, "/../") && !strings.HasSuffix(value, "/") && len(value) > 1 {
+	if strings.HasPrefix(value, "/") && !strings.Contains(value, "/../") && !strings.HasSuffix(value, "/") &&
+		len(value) > 1 {
 		return nil
 	}
 	if value == "" {
-		return []problem{{key: key, text: "is missing"}}
+		return []problem{{Key: key, Text: "is missing"}}
 	}
-	return []problem{{key: key, text: fmt.Sprintf("want an absolute path, not %q", value)}}
+	return []problem{{Key: key, Text: fmt.Sprintf("want an absolute path, not %q", value)}}
 }

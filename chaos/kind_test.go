@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// kindCase is one fault, as a file has it, on a machine; spoil takes something away from the machine.
+// kindCase is one fault, as a file has it, on a machine; spoil removes something from the machine.
 type kindCase struct {
 	name, kind, params string
 	role               Role
@@ -28,18 +28,24 @@ func kindCases() []kindCase {
 	const agent = "gpuaas-node-agent.service"
 	return []kindCase{
 		{name: "drop", kind: "net-block", params: `{to: ["${api_host}"], ports: ["${api_port}"], verdict: drop}`},
-		{name: "reset, one user's", kind: "net-block", role: RolePlatform, params: `{to: ["127.0.0.1"], ports: [6379], verdict: reset, user: gpuaas}`},
+		{name: "reset, one user's", kind: "net-block", role: RolePlatform,
+			params: `{to: ["127.0.0.1"], ports: [6379], verdict: reset, user: gpuaas}`},
 		{name: "reject, any", kind: "net-block", params: `{to: [192.0.2.0/24], proto: any, verdict: reject}`},
-		{name: "leads nowhere", kind: "net-block", params: `{to: [nowhere.test], verdict: drop}`, refused: step.RefusedUnsupported},
-		{name: "no nft", kind: "net-block", params: `{to: ["${api_host}"], verdict: drop}`, spoil: func(m *Machine) { m.Tools["nft"] = "" }, refused: step.RefusedTools},
-		{name: "no such user", kind: "net-block", params: `{to: ["${api_host}"], verdict: drop, user: ann}`, refused: step.RefusedUnsupported},
+		{name: "leads nowhere", kind: "net-block", params: `{to: [nowhere.test], verdict: drop}`,
+			refused: step.RefusedUnsupported},
+		{name: "no nft", kind: "net-block", params: `{to: ["${api_host}"], verdict: drop}`, spoil: func(m *Machine) {
+			m.Tools["nft"] = ""
+		}, refused: step.RefusedTools},
+		{name: "no such user", kind: "net-block", params: `{to: ["${api_host}"], verdict: drop, user: ann}`,
+			refused: step.RefusedUnsupported},
 
 		{name: "timeout", kind: "dns-break", params: `{how: timeout, name: "${api_host}"}`},
 		{name: "refused", kind: "dns-break", params: `{how: refused, name: "${api_host}"}`},
 		{name: "no such name", kind: "dns-break", params: `{how: nxdomain, name: "${api_host}"}`},
 		{name: "a server that failed", kind: "dns-break", params: `{how: servfail, name: "${api_host}"}`},
 		{name: "over IPv6", kind: "dns-break", params: `{how: nxdomain, name: "${api_host}"}`,
-			spoil: func(m *Machine) { m.Files[resolvFile] = File{Text: "nameserver 10.0.0.1\nnameserver fd00::53\n"} }, refused: step.RefusedUnsupported},
+			spoil:   func(m *Machine) { m.Files[resolvFile] = File{Text: "nameserver 10.0.0.1\nnameserver fd00::53\n"} },
+			refused: step.RefusedUnsupported},
 		{name: "over TCP", kind: "dns-break", params: `{how: servfail, name: "${api_host}"}`,
 			spoil: func(m *Machine) {
 				m.Files[resolvFile] = File{Text: "nameserver 10.0.0.1\noptions timeout:1 use-vc\n"}
@@ -49,41 +55,56 @@ func kindCases() []kindCase {
 
 		{name: "removed", kind: "hosts", params: `{remove: ["${api_host}"], keep: ["${terminal_host}"]}`},
 		{name: "elsewhere", kind: "hosts", params: `{set: {node-api.gpuaas.test: 10.231.77.102, old.test: 10.0.0.8}}`},
-		{name: "no namespace", kind: "hosts", params: `{remove: ["${api_host}"]}`, spoil: lone(agent, Unit{Loaded: true, Active: "active", PID: 7}), refused: step.RefusedUnsupported},
+		{name: "no namespace", kind: "hosts", params: `{remove: ["${api_host}"]}`,
+			spoil: lone(agent, Unit{Loaded: true, Active: "active", PID: 7}), refused: step.RefusedUnsupported},
 
 		{name: "shown to a unit", kind: "file", params: `{path: /etc/motd, text: "bye\n", seenBy: [app]}`},
 		{name: "parked", kind: "file", params: `{path: /etc/motd, text: "bye\n"}`},
 		{name: "absent", kind: "file", params: `{path: /etc/motd, absent: true}`},
 		{name: "not there", kind: "file", params: `{path: /etc/nothing, absent: true}`, refused: step.RefusedUnsupported},
 
-		{name: "one edit", kind: "config", role: RolePlatform, params: `{file: /etc/nginx/edge.d/term.conf, unit: nginx, edits: [{find: "location / { proxy_pass http://127.0.0.1:8082; }", replace: "location / { return 404; }"}]}`},
-		{name: "another file", kind: "config", role: RolePlatform, params: `{file: /etc/nginx/edge.d/term.conf, unit: nginx, edits: [{find: "location /x", replace: y}]}`, refused: step.RefusedUnsupported},
+		{name: "one edit", kind: "config", role: RolePlatform,
+			params: `{file: /etc/nginx/edge.d/term.conf, unit: nginx, edits: [{find: "location / { proxy_pass http://127.0.0.1:8082; }", replace: "location / { return 404; }"}]}`},
+		{name: "another file", kind: "config", role: RolePlatform,
+			params:  `{file: /etc/nginx/edge.d/term.conf, unit: nginx, edits: [{find: "location /x", replace: y}]}`,
+			refused: step.RefusedUnsupported},
 
-		{name: "set and unset", kind: "env", params: `{set: {GPUAAS_API_URL: "${edge_api_url}"}, unset: [GPUAAS_ENROLLMENT_TOKEN]}`},
-		{name: "down", kind: "env", params: `{set: {A: b}}`, spoil: lone(agent, Unit{Loaded: true, Active: "inactive"}), refused: step.RefusedUnsupported},
+		{name: "set and unset", kind: "env",
+			params: `{set: {GPUAAS_API_URL: "${edge_api_url}"}, unset: [GPUAAS_ENROLLMENT_TOKEN]}`},
+		{name: "down", kind: "env", params: `{set: {A: b}}`, spoil: lone(agent, Unit{Loaded: true, Active: "inactive"}),
+			refused: step.RefusedUnsupported},
 
 		{name: "bundle", kind: "ca", params: `{file: "${agent_dir}/ca-bundle.crt", seenBy: ["${agent_unit}"]}`},
-		{name: "two units", kind: "ca", role: RolePlatform, params: `{file: /etc/nginx/tls/ingress-ca.crt, seenBy: [nginx, gpuaas-platform]}`},
+		{name: "two units", kind: "ca", role: RolePlatform,
+			params: `{file: /etc/nginx/tls/ingress-ca.crt, seenBy: [nginx, gpuaas-platform]}`},
 
 		{name: "expired", kind: "cert", params: `{as: expired, token: none}`},
 		{name: "wrong node", kind: "cert", params: `{as: wrong-node, token: keep}`},
 		{name: "recovers", kind: "cert", params: `{as: expired, token: current}`},
 		{name: "renewed", kind: "cert", params: `{as: renewed, token: keep}`},
-		{name: "no certificate", kind: "cert", params: `{as: wrong-ca}`, spoil: func(m *Machine) { m.Files["/etc/gpuaas/cert.pem"] = File{} }, refused: step.RefusedUnsupported},
+		{name: "no certificate", kind: "cert", params: `{as: wrong-ca}`, spoil: func(m *Machine) {
+			m.Files["/etc/gpuaas/cert.pem"] = File{}
+		}, refused: step.RefusedUnsupported},
 
 		{name: "one of two, and its alias", kind: "service-stop", params: `{units: [ssh.socket, ssh, sshd]}`},
 		{name: "none", kind: "service-stop", params: `{units: [ssh.socket]}`, refused: step.RefusedUnsupported},
 
 		{name: "signal", kind: "service-freeze", params: `{unit: "${agent_unit}"}`},
 		{name: "freezer", kind: "service-freeze", params: `{unit: nginx, how: freezer}`, role: RolePlatform},
-		{name: "no freezer", kind: "service-freeze", params: `{unit: nginx, how: freezer}`, spoil: func(m *Machine) { m.Cgroup2 = false }, refused: step.RefusedUnsupported},
+		{name: "no freezer", kind: "service-freeze", params: `{unit: nginx, how: freezer}`, spoil: func(m *Machine) {
+			m.Cgroup2 = false
+		}, refused: step.RefusedUnsupported},
 
 		{name: "crash loop", kind: "service-exec", params: `{unit: "${agent_unit}", how: crash-loop}`},
 		{name: "incompatible", kind: "service-exec", params: `{unit: "${agent_unit}", how: incompatible}`},
-		{name: "program", kind: "service-exec", params: `{unit: "${agent_unit}", how: program, program: /usr/local/bin/other-agent, args: [run]}`},
-		{name: "program with words", kind: "service-exec", params: `{unit: "${agent_unit}", how: program, program: /usr/local/bin/other-agent, args: [--is, "two words", "100%", "$HOME", 'a "b\\c', "", ";"]}`},
+		{name: "program", kind: "service-exec",
+			params: `{unit: "${agent_unit}", how: program, program: /usr/local/bin/other-agent, args: [run]}`},
+		{name: "program with words", kind: "service-exec",
+			params: `{unit: "${agent_unit}", how: program, program: /usr/local/bin/other-agent, args: [--is, "two words", "100%", "$HOME", 'a "b\\c', "", ";"]}`},
+		{name: "slow to stop", kind: "service-exec", params: `{unit: "${app_unit}", how: slow-stop, delay: 5s}`},
 		{name: "slow", kind: "service-exec", params: `{unit: "${agent_unit}", how: slow-start, delay: 8s}`},
-		{name: "no program", kind: "service-exec", params: `{unit: "${agent_unit}", how: program, program: /nowhere}`, refused: step.RefusedUnsupported},
+		{name: "no program", kind: "service-exec", params: `{unit: "${agent_unit}", how: program, program: /nowhere}`,
+			refused: step.RefusedUnsupported},
 
 		{name: "full", kind: "disk", params: `{dir: "${agent_record}", fill: full}`},
 		{name: "percent", kind: "disk", params: `{dir: "${agent_record}", fill: percent, percent: 94}`},
@@ -96,16 +117,29 @@ func kindCases() []kindCase {
 
 		{name: "exits", kind: "shell", params: `{user: "${os_user}", how: exits}`},
 		{name: "delays", kind: "shell", params: `{user: "${os_user}", how: delays, delay: 30s}`},
-		{name: "sh itself", kind: "shell", params: `{user: "${os_user}", how: exits}`, spoil: func(m *Machine) { m.Files["/bin/bash"] = m.Files["/bin/sh"] }, refused: step.RefusedUnsupported},
+		{name: "sh itself", kind: "shell", params: `{user: "${os_user}", how: exits}`, spoil: func(m *Machine) {
+			m.Files["/bin/bash"] = m.Files["/bin/sh"]
+		}, refused: step.RefusedUnsupported},
 
-		{name: "another key", kind: "signing-key", role: RolePlatform, params: `{file: /etc/gpuaas-platform/task-signing.key, unit: gpuaas-platform}`},
+		{name: "another key", kind: "signing-key", role: RolePlatform,
+			params: `{file: /etc/gpuaas-platform/task-signing.key, unit: gpuaas-platform}`},
 		{name: "a second machine", kind: "clone", role: RolePeer, params: `{of: n0}`},
 		{name: "itself", kind: "clone", role: RolePeer, params: `{of: n1}`, refused: step.RefusedUnsupported},
 		{name: "queued", kind: "tasks", role: RolePlatform, params: `{node: n1, api: "http://127.0.0.1:8080", ttl: 1s}`},
-		{name: "a node with a strange name", kind: "tasks", role: RolePlatform, params: `{node: "n1?x=1", api: "http://127.0.0.1:8080", ttl: 1s}`},
-		{name: "down", kind: "guest-agent", role: RolePlatform, params: `{node: n1, api: "http://127.0.0.1:8080/", status: down, for: 2m}`},
-		{name: "no curl", kind: "guest-agent", role: RolePlatform, params: `{node: n1, api: "http://127.0.0.1:8080", status: stopped, for: 90s}`,
-			spoil: func(m *Machine) { m.Tools["curl"] = "" }, refused: step.RefusedTools},
+		{name: "a node with a strange name", kind: "tasks", role: RolePlatform,
+			params: `{node: "n1?x=1", api: "http://127.0.0.1:8080", ttl: 1s}`},
+		{name: "down", kind: "guest-agent", role: RolePlatform,
+			params: `{node: n1, api: "http://127.0.0.1:8080/", status: down, for: 2m}`},
+		{name: "sent elsewhere", kind: "guest-agent", role: RolePlatform,
+			params: `{node: n1, api: "https://api.example.test", status: down, for: 2m}`, refused: step.RefusedDrill},
+		{name: "released", kind: "release", role: RolePlatform,
+			params: `{allocation: alloc-01, api: "http://127.0.0.1:8080", for: 5m}`},
+		{name: "released elsewhere", kind: "release", role: RolePlatform,
+			params: `{allocation: alloc-01, api: "https://api.example.test", for: 5m}`, refused: step.RefusedDrill},
+		{name: "no curl", kind: "guest-agent", role: RolePlatform,
+			params: `{node: n1, api: "http://127.0.0.1:8080", status: stopped, for: 90s}`, spoil: func(m *Machine) {
+				m.Tools["curl"] = ""
+			}, refused: step.RefusedTools},
 	}
 }
 
@@ -138,7 +172,9 @@ func made(t *testing.T, tc kindCase) (Made, *step.Refusal) {
 	}
 	vars := values(testProfile(), "n1", "n2", testFacts().Allocation)
 	p := k.params()
-	if found := params(t, tc.params).decode(p, "params", func(s string) (string, error) { return fill(s, vars) }); len(found) > 0 {
+	if found := params(t, tc.params).decode(p, "params", func(s string) (string, error) {
+		return fill(s, vars)
+	}); len(found) > 0 {
 		t.Fatalf("%s: %v", tc.name, found)
 	}
 	if found := k.check(p); len(found) > 0 {
@@ -196,8 +232,9 @@ func TestKinds(t *testing.T) {
 			}
 			fmt.Fprintf(w, "seen: %s%s: %s%s\n", c.Name, unit, c.Exec.Line(), wants(c))
 		}
-		d := step.Drill{Schema: step.Schema, Run: "r1", Scenario: "x", Node: "n1", By: "ann", At: testNow, TTL: 30_000, Disposable: true,
-			Steps: []step.Step{{ID: "s", Fault: tc.kind, Tier: tier, Changes: m.Changes, Verify: m.Verify}}, Scope: m.Scope}
+		d := step.Drill{Schema: step.Schema, Run: "r1", Scenario: "x", Node: "n1", By: "ann", At: testNow, TTL: 30_000,
+			Disposable: true, Steps: []step.Step{{ID: "s", Fault: tc.kind, Tier: tier, Changes: m.Changes, Verify: m.Verify}},
+			Scope: m.Scope}
 		if err := d.Validate(); err != nil {
 			t.Errorf("%s, %s: %v", tc.kind, tc.name, err)
 		}
@@ -212,7 +249,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestKindTable: names are unique, and every row says what people need to choose.
+// TestKindTable: names are unique, and every row has what people need to choose.
 func TestKindTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Kinds() {
@@ -252,6 +289,10 @@ func TestParametersCount(t *testing.T) {
 		{"disk", `{dir: /var, fill: small, bytes: 65536, seenBy: app}`, ""},
 		{"service-exec", `{unit: app, how: crash-loop, args: [x]}`, "args"},
 		{"service-exec", `{unit: app, how: slow-start, delay: 1s, args: [x]}`, "args"},
+		{"service-exec", `{unit: app, how: slow-stop}`, "delay"},
+		{"guest-agent", `{node: n1, api: "https://evil.example", status: down, for: 1m}`, "api"},
+		{"release", `{allocation: a, api: "https://evil.example", for: 1m}`, "api"},
+		{"release", `{allocation: a, api: "http://127.0.0.1:8080", for: 61m}`, "for"},
 		{"service-exec", `{unit: app, how: program, program: /opt/our program}`, "program"},
 		{"service-exec", `{unit: app, how: program, program: /opt/p, args: [x, "two\nlines"]}`, "args[1]"},
 		{"service-exec", `{unit: app, how: program, program: /opt/p, args: ["two words"]}`, ""},
@@ -259,12 +300,14 @@ func TestParametersCount(t *testing.T) {
 	} {
 		k, _ := KindOf(tc.kind)
 		p := k.params()
-		if found := params(t, tc.params).decode(p, "params", func(s string) (string, error) { return s, nil }); len(found) > 0 {
+		if found := params(t, tc.params).decode(p, "params", func(s string) (string, error) {
+			return s, nil
+		}); len(found) > 0 {
 			t.Fatalf("%s %s: %v", tc.kind, tc.params, found)
 		}
 		key := ""
 		if found := k.check(p); len(found) > 0 {
-			key = found[0].key
+			key = found[0].Key
 		}
 		if key != tc.key {
 			t.Errorf("%s %s: refused for %q, want %q", tc.kind, tc.params, key, tc.key)

@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
-	"github.com/gpuaas/gpuaasctl/profile"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
 // Load reads every scenario of a folder, sorted by id. The error joins what is wrong with any of them; those that are
@@ -36,18 +39,19 @@ func Load(files fs.FS, where string) ([]Scenario, error) {
 	return all, errors.Join(errs...)
 }
 
-// NotFoundError is a drill that nobody wrote yet.
+// NotFoundError is a drill that does not exist.
 type NotFoundError struct {
 	Name  string
 	Known []string
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("no drill %q%s: gpuaasctl chaos list lists them, or give the path of a file", e.Name, profile.Nearest(e.Name, e.Known))
+	return fmt.Sprintf("no drill %q%s: gpuaasctl chaos list lists them, or give the path of a file", e.Name,
+		strictyaml.Nearest(e.Name, e.Known))
 }
 
-// Find reads what name says: a built-in drill by its id, a file, or a folder with all its files. What has a slash or ends
-// in .yaml is a path; an id goes before a folder of that name.
+// Find reads what name selects: a built-in drill by its id, a file, or a folder with all its files. What has a slash or
+// ends in .yaml is a path; an id goes before a folder of that name.
 func Find(builtin fs.FS, name string) ([]Scenario, error) {
 	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") && name != "." {
 		if _, err := fs.Stat(builtin, name+".yaml"); err == nil {
@@ -90,8 +94,8 @@ func readText(files fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// readSource reads a file, and no more of it than is needed to know that it is too large. What is no file is not opened: a
-// pipe that nobody writes to would never end.
+// readSource reads a file, and no more of it than is needed to know that it is too large. What is no file is not
+// opened: a pipe without a writer would never end.
 func readSource(files fs.FS, name string) ([]byte, Source, error) {
 	info, err := fs.Stat(files, name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -118,4 +122,59 @@ func ids(files fs.FS) []string {
 		}
 	}
 	return all
+}
+
+// maxFile bounds the file of a scenario or a book, in bytes.
+const maxFile = 64 << 10
+
+// problem is one mistake of a file.
+type problem = strictyaml.Problem
+
+// Parse reads one scenario strictly; path is for messages. The error joins one *profile.FileError per mistake, each
+// with its line and field.
+func Parse(path string, data []byte) (Scenario, error) {
+	s := Scenario{}
+	doc, found, err := document(path, data, &s,
+		"metadata, target, guards, faults, verifyInjected, expect, recovery, evidence")
+	if err != nil {
+		return s, err
+	}
+	s.File, s.Source = path, Source{Doubt: "where it came from is not known"} // unless the reader of the file sets it
+	// of a file that did not decode, the values mean nothing
+	if len(found) == 0 {
+		found = s.settle()
+	}
+	return s, doc.Error(found)
+}
+
+// document reads a file's one YAML document strictly into a struct, a pointer to which is into. found is what is wrong
+// in it. The error is that it is no such document at all: want lists the fields that it should have.
+func document(path string, data []byte, into any, want string) (doc strictyaml.Document, found []problem, err error) {
+	if len(data) > maxFile {
+		return doc, nil, &strictyaml.Error{Path: path, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}
+	}
+	if doc, err = strictyaml.Parse(path, data); err != nil {
+		return doc, nil, err
+	}
+	if doc.Root == nil || doc.Root.Kind != yaml.MappingNode {
+		return doc, nil, &strictyaml.Error{Path: path, Line: 1, Message: "want a mapping with " + want}
+	}
+	return doc, append(unseen(doc.Root), doc.Decode(into)...), nil
+}
+
+// unseen finds what a file would not show to its reader: aliases, and texts that a terminal would not show as they are,
+// since escapes make them.
+func unseen(n *yaml.Node) []problem {
+	var found []problem
+	hidden := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }
+	switch {
+	case n.Kind == yaml.AliasNode, n.Kind == yaml.MappingNode && n.Anchor != "":
+		return []problem{{Line: n.Line, Text: "anchors and aliases are not for drills: who reads one must see what it does"}}
+	case n.Kind == yaml.ScalarNode && strings.ContainsFunc(n.Value, hidden):
+		found = append(found, problem{Line: n.Line, Text: fmt.Sprintf("%q has characters that are not seen", n.Value)})
+	}
+	for _, c := range n.Content {
+		found = append(found, unseen(c)...)
+	}
+	return found
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,10 +13,13 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/node"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// RefusedUnreachable and the others are refusals that no machine gives: they are said before one is asked.
+// Longer than 300 lines: one plan, made in the order in which it is printed.
+
+// RefusedUnreachable and the others are refusals that no machine gives: they are made before one is asked.
 const (
 	RefusedUnreachable = "unreachable" // a machine could not be asked
 	RefusedNotAllowed  = "not_allowed" // the profile does not allow drills
@@ -64,8 +68,8 @@ func build(s *Scenario, p profile.Profile, on Subject, facts Facts, run string, 
 	b := &planner{profile: p, facts: facts, vars: values(p, on.Node, on.Peer, facts.Allocation), minted: minted}
 	b.vars["run"] = run
 	b.Plan = Plan{
-		APIVersion: planVersion, Kind: PlanKind, Run: run, Scenario: *s, Profile: p.Name, Node: on.Node, Allocation: on.Allocation, At: facts.Now,
-		Targets: []PlannedMachine{}, Schedule: []Move{},
+		Head: diag.NewHead(PlanKind), Run: run, Scenario: *s, Profile: p.Name, Node: on.Node, Allocation: on.Allocation,
+		At: facts.Now, Targets: []PlannedMachine{}, Schedule: []Move{},
 		Budgets: Budgets{
 			TTL: s.Guards.TTL, Lease: s.Guards.Lease, InjectWithin: s.VerifyInjected.Within,
 			DetectWithin: s.Expect.DetectWithin, RecoverWithin: s.Recovery.Within,
@@ -90,13 +94,15 @@ func (b *planner) refuse(machine, fault string, r *step.Refusal) {
 	}
 }
 
-// environment is what the profile says about drills at all.
+// environment is the profile's part of the decision.
 func (b *planner) environment() {
 	if !b.profile.Chaos.Allow {
 		b.refuse("", "", step.Refuse(RefusedNotAllowed, "profile %q does not allow drills (chaos.allow)", b.profile.Name))
 	}
-	if least := time.Duration(b.profile.PolicyValue(profile.PolicyChaosMinTTL)) * time.Second; b.Scenario.Guards.TTL.Std() < least {
-		b.refuse("", "", step.Refuse(step.RefusedDrill, "the ttl %s is under %s of the profile (%s)", b.Scenario.Guards.TTL, Duration(least), profile.PolicyChaosMinTTL))
+	if least := time.Duration(
+		b.profile.PolicyValue(profile.PolicyChaosMinTTL)) * time.Second; b.Scenario.Guards.TTL.Std() < least {
+		b.refuse("", "", step.Refuse(step.RefusedDrill, "the ttl %s is under %s of the profile (%s)", b.Scenario.Guards.TTL,
+			Duration(least), profile.PolicyChaosMinTTL))
 	}
 	takes := b.Scenario.Guards.TTL.Std() + b.Scenario.Recovery.Within.Std()
 	for _, rule := range [...]struct {
@@ -110,12 +116,13 @@ func (b *planner) environment() {
 				continue
 			}
 			w, err := profile.ParseWindow(text)
-			open = open || err == nil && w.Open(b.facts.Now, takes)
+			open = open || (err == nil && w.Open(b.facts.Now, takes))
 			closed = append(closed, text)
 		}
 		if !open && len(closed) > 0 {
-			b.refuse("", "", step.Refuse(RefusedWindow, "by %s, drills begin %s, and are over by then: now it is %s, and this one takes up to %s",
-				rule.who, strings.Join(closed, ", "), b.facts.Now.UTC().Format("Mon 15:04 MST"), Duration(takes)))
+			b.refuse("", "", step.Refuse(RefusedWindow,
+				"by %s, drills begin %s, and are over by then: now it is %s, and this one takes up to %s", rule.who,
+				strings.Join(closed, ", "), b.facts.Now.UTC().Format("Mon 15:04 MST"), Duration(takes)))
 		}
 	}
 }
@@ -138,8 +145,9 @@ func (b *planner) machine(m Machine) {
 	m.make()
 	s := b.Scenario
 	t := PlannedMachine{Role: m.Role, ID: m.ID, Host: m.Host, Drill: step.Drill{
-		Schema: step.Schema, Run: b.Run, Scenario: s.Metadata.ID, Node: m.ID, By: orWord(b.facts.Operator, "somebody"), At: b.facts.Now,
-		TTL: step.MillisOf(s.Guards.TTL.Std()), Lease: step.MillisOf(b.Budgets.Lease.Std()), Disposable: s.Target.Disposable, Steps: []step.Step{},
+		Schema: step.Schema, Run: b.Run, Scenario: s.Metadata.ID, Node: m.ID, By: cmp.Or(b.facts.Operator, "somebody"),
+		At: b.facts.Now, TTL: step.MillisOf(s.Guards.TTL.Std()), Lease: step.MillisOf(b.Budgets.Lease.Std()),
+		Disposable: s.Target.Disposable, Steps: []step.Step{},
 	}}
 	if m.SSH.IsValid() {
 		t.Drill.Peers = []string{m.SSH.String()}
@@ -174,7 +182,9 @@ func (b *planner) fault(m Machine, f Fault) (step.Step, step.Scope) {
 		return step.Step{}, step.Scope{}
 	}
 	params := k.params()
-	if found := f.Params.decode(params, "params", func(text string) (string, error) { return fill(text, b.vars) }); len(found) > 0 {
+	if found := f.Params.decode(params, "params", func(text string) (string, error) {
+		return fill(text, b.vars)
+	}); len(found) > 0 {
 		b.refuse(m.ID, f.ID, step.Refuse(step.RefusedUnsupported, "%s", found[0]))
 		return step.Step{}, step.Scope{}
 	}
@@ -209,7 +219,9 @@ func (b *planner) fault(m Machine, f Fault) (step.Step, step.Scope) {
 func withheld(m *Machine, q Questions) *step.Refusal {
 	for _, path := range q.Texts {
 		if m.Files[path].Text == step.Redacted {
-			return step.Refuse(step.RefusedUnsupported, "%s of %s is not in these facts, since not everybody may read it: plan without them, and the machine is asked", path, m.ID)
+			return step.Refuse(step.RefusedUnsupported,
+				"%s of %s is not in these facts, since not everybody may read it: plan without them, and the machine is asked",
+				path, m.ID)
 		}
 	}
 	return nil
@@ -227,7 +239,7 @@ func (b *planner) spares(m Machine, f Fault, changes []step.Change) {
 	}
 }
 
-// admits is what the machine itself says against it.
+// admits is the machine's own refusal.
 func (b *planner) admits(m Machine, d step.Drill) {
 	switch c := m.Consent; {
 	case !c.Present:
@@ -252,8 +264,8 @@ func (b *planner) looks() {
 		p    Probe
 		into *Look
 	}{
-		{"injected", b.Scenario.VerifyInjected.Probe, &b.Injected}, {"control", b.Scenario.VerifyInjected.Control, &b.Control},
-		{"recovered", b.Scenario.Recovery.Proof, &b.Proof},
+		{"injected", b.Scenario.VerifyInjected.Probe, &b.Injected},
+		{"control", b.Scenario.VerifyInjected.Control, &b.Control}, {"recovered", b.Scenario.Recovery.Proof, &b.Proof},
 	} {
 		made, no := l.p.look(l.name, b.facts.Machines, b.facts.Tools, b.vars)
 		*l.into = made

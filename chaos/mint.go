@@ -90,7 +90,8 @@ func (m Mint) certificate(by *Authority, now time.Time) (cert, key string, err e
 		return "", "", err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: m.Node, Organization: []string{"gpuaas nodes"}, OrganizationalUnit: []string{DrillUnit}},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: m.Node, Organization: []string{"gpuaas nodes"},
+			OrganizationalUnit: []string{DrillUnit}},
 		URIs: []*url.URL{{Scheme: "gpuaas", Opaque: "node:" + m.Node}}, DNSNames: []string{m.Node},
 		NotBefore: now.Add(m.From.Std()), NotAfter: now.Add(m.Until.Std()),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -102,7 +103,7 @@ func (m Mint) certificate(by *Authority, now time.Time) (cert, key string, err e
 	return toPEM("CERTIFICATE", der), toPEM("PRIVATE KEY", raw), err
 }
 
-// stranger is a CA that nobody knows, and whose key is gone with this process.
+// stranger is a CA that no bundle has, and whose key is gone with this process.
 func stranger(now time.Time) (*Authority, error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -113,9 +114,11 @@ func stranger(now time.Time) (*Authority, error) {
 		return nil, err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: StrangerName, OrganizationalUnit: []string{DrillUnit}}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}, &x509.Certificate{Subject: pkix.Name{CommonName: StrangerName, OrganizationalUnit: []string{DrillUnit}}}, k.Public(), k)
+		SerialNumber: serial, Subject: pkix.Name{CommonName: StrangerName, OrganizationalUnit: []string{DrillUnit}},
+		IsCA: true, BasicConstraintsValid: true, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageCertSign,
+	}, &x509.Certificate{Subject: pkix.Name{CommonName: StrangerName, OrganizationalUnit: []string{DrillUnit}}},
+		k.Public(), k)
 	if err != nil {
 		return nil, err
 	}
@@ -138,4 +141,55 @@ func newSerial() (*big.Int, error) {
 
 func toPEM(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// Mint asks for something that is made for one run, on the operator's machine, and is secret in part. It is its own
+// name: equal ones are made once.
+type Mint struct {
+	What  string   `json:"what"`            // a Mint's name, below
+	Node  string   `json:"node,omitempty"`  // whose name a certificate has, whom a token is for
+	From  Duration `json:"from,omitempty"`  // from now, when a certificate begins; negative: in the past
+	Until Duration `json:"until,omitempty"` // from now, when it ends
+	// who signs: signing, the environment's own CA; stranger, one that no bundle has
+	By string `json:"by,omitempty"`
+}
+
+// What can be made.
+const (
+	MintCert   = "certificate" // a node's certificate and its key
+	MintCA     = "ca"          // a certificate of a CA that no bundle has; it has no key, since nothing is signed by it
+	MintKey    = "signing-key" // a private key, ed25519, PKCS 8
+	MintToken  = "token"       // a recovery token, which the platform issues
+	MintBearer = "bearer"      // the operator's own token as a header line, for a tool on the platform's machine
+	BySigning  = "signing"
+	ByStranger = "stranger"
+)
+
+// Material is what was made.
+type Material struct {
+	Mint
+	Text string `json:"-"` // PEM, or a token
+	Key  string `json:"-"` // PEM of a certificate's key
+}
+
+// String describes what is made.
+func (m Mint) String() string {
+	switch m.What {
+	case MintCert:
+		return fmt.Sprintf("a certificate of %s by %s, from %s until %s of now", m.Node, m.By, m.From, m.Until)
+	case MintCA:
+		return "the certificate of an unknown CA"
+	case MintKey:
+		return "an unknown signing key"
+	case MintToken:
+		return "a current recovery token of " + m.Node
+	case MintBearer:
+		return "the operator's token as a header"
+	}
+	return m.What
+}
+
+// placeholder is a substitute for material that is not made yet, and for all of it where a plan is hashed.
+func (m Mint) placeholder() Material {
+	return Material{Mint: m, Text: "<" + m.String() + ">\n", Key: "<the key of " + m.String() + ">\n"}
 }

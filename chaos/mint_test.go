@@ -30,20 +30,23 @@ func TestMint(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(own.cert)
 	verify := func(c *x509.Certificate) error {
-		_, err := c.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		_, err := c.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		return err
 	}
 	for _, tc := range []struct {
 		as, node string
 		good     bool
-	}{{"renewed", "n1", true}, {"expired", "n1", false}, {"not-yet-valid", "n1", false}, {"wrong-node", "somebody-else", true}, {"wrong-ca", "n1", false}} {
+	}{{"renewed", "n1", true}, {"expired", "n1", false}, {"not-yet-valid", "n1", false},
+		{"wrong-node", "somebody-else", true}, {"wrong-ca", "n1", false}} {
 		m := (&certParams{As: tc.as}).mint("n1")
 		made, err := m.Make(own, now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := parsed(t, made.Text)
-		if c.Subject.CommonName != tc.node || c.URIs[0].String() != "gpuaas:node:"+tc.node || c.Subject.OrganizationalUnit[0] != DrillUnit {
+		if c.Subject.CommonName != tc.node || c.URIs[0].String() != "gpuaas:node:"+tc.node ||
+			c.Subject.OrganizationalUnit[0] != DrillUnit {
 			t.Errorf("%s: subject %s, %s", tc.as, c.Subject, c.URIs)
 		}
 		if err := verify(c); (err == nil) != tc.good {

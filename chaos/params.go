@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
 // Params are a fault's parameters as its file has them: what they mean is the kind's.
@@ -46,20 +48,15 @@ func (p Params) decode(into any, key string, fill func(string) (string, error)) 
 		n = &yaml.Node{Kind: yaml.MappingNode}
 	}
 	if n.Kind != yaml.MappingNode {
-		return []problem{{key, n.Line, "want a mapping of parameters"}}
+		return []problem{{Key: key, Line: n.Line, Text: "want a mapping of parameters"}}
 	}
-	found := unknown(n, reflect.TypeOf(into), key)
+	found := strictyaml.Unknown(n, reflect.TypeOf(into), key)
 	filled, more := filledIn(n, key, fill)
 	found = append(found, more...)
 	if len(found) > 0 {
 		return found
 	}
-	if err := filled.Decode(into); err != nil {
-		lines := map[string]int{}
-		index(n, key, lines)
-		return named(typeProblems(err), lines)
-	}
-	return nil
+	return strictyaml.Decode(filled, into, key)
 }
 
 // filledIn is a copy of n with the variables of its texts filled in.
@@ -69,7 +66,7 @@ func filledIn(n *yaml.Node, key string, fill func(string) (string, error)) (*yam
 	if n.Kind == yaml.ScalarNode {
 		value, err := fill(n.Value)
 		if err != nil {
-			return n, []problem{{key, n.Line, err.Error()}}
+			return n, []problem{{Key: key, Line: n.Line, Text: err.Error()}}
 		}
 		if value != n.Value {
 			c.Value = value
@@ -89,7 +86,7 @@ func filledIn(n *yaml.Node, key string, fill func(string) (string, error)) (*yam
 
 func childKey(n *yaml.Node, i int, key string) string {
 	if n.Kind == yaml.MappingNode && i%2 == 1 {
-		return under(key, n.Content[i-1].Value)
+		return strictyaml.Under(key, n.Content[i-1].Value)
 	}
 	return key
 }

@@ -9,7 +9,8 @@ import (
 	"testing/fstest"
 )
 
-// TestFindReadsFilesAlone: what is no file is not read, for it may never end, and of a large one no more than is needed.
+// TestFindReadsFilesAlone: what is no file is not read, for it may never end, and of a large one no more than is
+// needed.
 func TestFindReadsFilesAlone(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(os.DevNull, filepath.Join(dir, "a.yaml")); err != nil {
@@ -19,7 +20,8 @@ func TestFindReadsFilesAlone(t *testing.T) {
 	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<40)); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{dir: "not a file", filepath.Join(dir, "a.yaml"): "not a file", large: "is larger than 65536 bytes"} {
+	for name, want := range map[string]string{dir: "not a file", filepath.Join(dir, "a.yaml"): "not a file",
+		large: "is larger than 65536 bytes"} {
 		if _, err := Find(fstest.MapFS{}, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -32,7 +34,7 @@ func TestFindReadsFilesAlone(t *testing.T) {
 	}
 }
 
-// TestParseRefuses: every mistake names file, line and field, and more than one is told at once.
+// TestParseRefuses: every mistake names file, line and field, and more than one is reported at once.
 func TestParseRefuses(t *testing.T) {
 	text, err := os.ReadFile("../scenarios/api-egress-blocked.yaml")
 	if err != nil {
@@ -56,32 +58,42 @@ func TestParseRefuses(t *testing.T) {
 		{"  ttl: 90s\n", "", "guards.ttl: is missing"},
 		{"lease: 20s", "lease: 1s", "guards.lease: 1s is not between 10s"},
 		{"lease: 20s", "lease: 20s\n  window: always", "guards.window:"},
-		{"lease: 20s", "lease: 20s\n  stopIf: [node_runtime_api_reachability]", "guards.stopIf: node_runtime_api_reachability is what the drill is to find"},
+		{"lease: 20s", "lease: 20s\n  stopIf: [node_runtime_api_reachability]",
+			"guards.stopIf: node_runtime_api_reachability is what the drill is to find"},
 		{"maxNodes: 1", "maxNodes: 0", "target.maxNodes: 0 targets: want 1 to 16"},
 		{"role: node", "role: nodes", `target.role: unknown "nodes"`},
 		{"role: node", "role: platform\n  labels: {a: [b]}", "target.labels.a"},
 		{"  control:\n", "  contrl:\n", "verifyInjected.contrl: unknown field"},
 		{"[nc, ", "[bash, ", "verifyInjected.probe: bash: want a program with its arguments, not a shell"},
-		{"[nc, ", "[gpuaas-agent, ", "verifyInjected.probe: gpuaas-agent: want a plain tool of the machine"},
+		{"[nc, ", "[gpuaas-agent, ", "verifyInjected.probe: gpuaas-agent: want a standard tool of the machine"},
 		{"[nc, ", "[env, A=b, sh, ", "verifyInjected.probe: sh: want a program with its arguments, not a shell"},
-		{"[nc, ", `[/usr/bin/timeout, "5", /usr/local/bin/gpuaas-agent, `, "verifyInjected.probe: /usr/local/bin/gpuaas-agent: want a plain tool of the machine"},
-		{"[nc, ", `[su, tenant, "-c", "bash -c true", `, "verifyInjected.probe: bash: want a program with its arguments, not a shell"},
+		{"[nc, ", `[/usr/bin/timeout, "5", /usr/local/bin/gpuaas-agent, `,
+			"verifyInjected.probe: /usr/local/bin/gpuaas-agent: want a standard tool of the machine"},
+		{"[nc, ", `[su, tenant, "-c", "bash -c true", `,
+			"verifyInjected.probe: bash: want a program with its arguments, not a shell"},
 		{"[nc, ", `[timeout, "5", nc, `, ""},
 		{"[nc, ", `[timeout, "5", pgrep, gpuaas-agent, `, ""},
 		{"[nc, ", `[sudo, -n, timeout, 5s, find, ., `, ""},
 		{"[nc, ", `[., `, "verifyInjected.probe: .: is missing"},
-		{"[nc, ", `[sudo, "-u", tenant, nice, gpuaas-agent, `, "verifyInjected.probe: gpuaas-agent: want a plain tool of the machine"},
-		{"[nc, ", `[timeout, "5", su, tenant, "-c", "bash -c true", `, "verifyInjected.probe: bash: want a program with its arguments, not a shell"},
+		{"[nc, ", `[sudo, "-u", tenant, nice, gpuaas-agent, `,
+			"verifyInjected.probe: gpuaas-agent: want a standard tool of the machine"},
+		{"[nc, ", `[timeout, "5", su, tenant, "-c", "bash -c true", `,
+			"verifyInjected.probe: bash: want a program with its arguments, not a shell"},
 		{"[nc, ", "[sha256sum, /usr/local/bin/gpuaas-agent, ", ""},
 		{"from: operator", "from: elsewhere", "verifyInjected.control.from: unknown"},
 		{"hop: [node_runtime_api_reachability]", "hop: [node_runtime_api]", "expect.blame.hop: unknown hop"},
+		{"hop: [node_runtime_api_reachability]", "hop: [x.vpn, node_runtime_api_reachability]", ""},
+		{"hop: [node_runtime_api_reachability]", "hop: [x.]", "expect.blame.hop: unknown hop"},
 		{"signal: [node_agent_api_unreachable]", "signal: [api_down]", "expect.blame.signal: unknown signal"},
-		{"failure: [tcp_timeout]", "failure: [tcp_timout]", `unknown failure word "tcp_timout" (did you mean "tcp_timeout"?)`},
-		{"firstFailedHop: [", "firstFailedHop: [app_user_route, ", "expect.firstFailedHop: app_user_route comes after node_runtime_api_reachability"},
+		{"failure: [tcp_timeout]", "failure: [tcp_timout]",
+			`unknown failure word "tcp_timout" (did you mean "tcp_timeout"?)`},
+		{"firstFailedHop: [", "firstFailedHop: [app_user_route, ",
+			"expect.firstFailedHop: app_user_route comes after node_runtime_api_reachability"},
 		{"detectWithin: 30s", "reason: [agent_gone]\n  detectWithin: 30s", "expect.reason: unknown reason \"agent_gone\""},
 		{"detectWithin: 30s", "reason: [none]\n  detectWithin: 30s", "expect.reason: unknown reason \"none\""},
 		{"detectWithin: 30s", "detectWithin: 2h", "expect.detectWithin: 2h is not within the ttl"},
-		{"mustStayGreen: [", "mustStayGreen: [node_runtime_api_reachability, ", "expect.mustStayGreen: node_runtime_api_reachability cannot fail and stay green"},
+		{"mustStayGreen: [", "mustStayGreen: [node_runtime_api_reachability, ",
+			"expect.mustStayGreen: node_runtime_api_reachability cannot fail and stay green"},
 		{"green: 2", "green: 1", "recovery.green: 1 walks in a row"},
 		{"  proof:\n", "  prof:\n", "recovery.prof: unknown field"},
 		{"residue: none", "residue: some", "recovery.residue: want none"},
@@ -99,7 +111,8 @@ func TestParseRefuses(t *testing.T) {
 		switch {
 		case tc.want == "" && err != nil:
 			t.Errorf("%q: %v", tc.to, err)
-		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), file+":") && !strings.HasPrefix(err.Error(), file+" ")):
+		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) ||
+			(!strings.HasPrefix(err.Error(), file+":") && !strings.HasPrefix(err.Error(), file+" "))):
 			t.Errorf("%q: want an error with %q, got: %v", tc.to, tc.want, err)
 		}
 	}
@@ -130,7 +143,8 @@ func TestParseRefuses(t *testing.T) {
 		}
 		head, rest := cut("verifyInjected:\n", "expect:\n"), ""
 		head, rest, _ = strings.Cut(head, "expect:\n")
-		rest = "expect:\n" + rest[:strings.Index(rest, "  proof:\n")] + deeper(look("proof", proof)) + "  residue: none\nevidence: [x]\n"
+		rest = "expect:\n" + rest[:strings.Index(rest, "  proof:\n")] + deeper(look("proof", proof)) +
+			"  residue: none\nevidence: [x]\n"
 		return head + look("verifyInjected", injected) + deeper(look("control", control)) + rest
 	}
 	for want, wrong := range map[string]string{
@@ -139,13 +153,14 @@ func TestParseRefuses(t *testing.T) {
 		"recovery.proof: is the control":         looks("a", "b", "b"),
 		"recovery.proof: is the probe by which ": looks("a", "b", "a"),
 	} {
-		if _, err := Parse(file, []byte(wrong)); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := Parse(file, []byte(wrong)); (err != nil) != (want != "") ||
+			(err != nil && !strings.Contains(err.Error(), want)) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
 	both := strings.NewReplacer("owner:", "ownr:", "ttl: 90s", "ttl: 90").Replace(string(text))
 	if _, err := Parse(file, []byte(both)); err == nil || strings.Count(err.Error(), "\n") != 1 {
-		t.Errorf("two mistakes are told as %v", err)
+		t.Errorf("two mistakes are reported as %v", err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -10,13 +12,14 @@ import (
 // PlanKind is the kind of document that a plan is.
 const PlanKind = "ChaosPlan"
 
-// Plan is everything that a run does, before it does anything. It is a value: equal scenarios, profiles and facts give an
-// equal plan.
+// Plan is everything that a run does, before it does anything. It is a value: equal scenarios, profiles and facts give
+// an equal plan.
 type Plan struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Run        string    `json:"run"`  // names the run on every machine
-	Hash       string    `json:"hash"` // of what is done, where and for how long: the same for each run of an unchanged plan
+	diag.Head
+
+	Run string `json:"run"` // names the run on every machine
+	// of what is done, where and for how long: the same for each run of an unchanged plan
+	Hash       string    `json:"hash"`
 	Scenario   Scenario  `json:"scenario"`
 	Profile    string    `json:"profile,omitempty"`
 	Node       string    `json:"node"` // that is walked
@@ -28,11 +31,11 @@ type Plan struct {
 	Injected Look             `json:"injected"`
 	Control  Look             `json:"control"`
 	Proof    Look             `json:"proof"`
-	Decision *Decision        `json:"decision,omitempty"` // told to the platform once everything is undone
+	Decision *Decision        `json:"decision,omitempty"` // sent to the platform once everything is reverted
 	Material []Material       `json:"material,omitempty"` // what is made for this run; texts are secret
 	Budgets  Budgets          `json:"budgets"`
 
-	Facts *Facts `json:"facts,omitempty"` // what it was made from, where somebody wants to plan again
+	Facts *Facts `json:"facts,omitempty"` // what it was made from, for a caller that plans again
 
 	Refused []Refusal `json:"refused,omitempty"` // while there is one, nothing may be touched
 }
@@ -69,7 +72,7 @@ type Budgets struct {
 	RecoverWithin Duration `json:"recover_within"`
 }
 
-// Refusal says why nothing may be touched.
+// Refusal is why nothing may be touched.
 type Refusal struct {
 	Machine string `json:"machine,omitempty"`
 	Fault   string `json:"fault,omitempty"`
@@ -91,5 +94,27 @@ func (r Refusal) String() string {
 	return where + r.Refusal.Error()
 }
 
-// planVersion is the plans' apiVersion, the same as of reports.
-const planVersion = diag.APIVersion
+// Redacted is the plan without its secret texts, for everybody but the machines: keys and tokens, and what lies on a
+// machine where not everybody may read it.
+func (p Plan) Redacted() Plan {
+	p.Targets = slices.Clone(p.Targets)
+	for i := range p.Targets {
+		p.Targets[i].Drill = p.Targets[i].Drill.Redacted()
+	}
+	if p.Facts != nil {
+		f := *p.Facts
+		f.Machines = slices.Clone(f.Machines)
+		for i := range f.Machines {
+			files := maps.Clone(f.Machines[i].Files)
+			for path, file := range files {
+				if file.Text != "" && file.private() {
+					file.Text = step.Redacted
+					files[path] = file
+				}
+			}
+			f.Machines[i].Files = files
+		}
+		p.Facts = &f
+	}
+	return p
+}

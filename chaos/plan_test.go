@@ -95,7 +95,8 @@ func answerAll(m *Machine, q Questions) {
 	for _, n := range q.Users {
 		m.Users[n] = User{UID: 900, GID: 900, Shell: "/bin/bash"}
 	}
-	const text = "\tlocation / { proxy_pass http://127.0.0.1:8080; }\n pass http://10.231.77.101:8888; }\n if ($ssl_client_verify = NONE) { return 496; }\npki:\n  node.task_stale_sweep_interval_seconds: 5\n"
+	const text = "\tlocation / { proxy_pass http://127.0.0.1:8080; }\n pass http://10.231.77.101:8888; }\n if " +
+		"($ssl_client_verify = NONE) { return 496; }\npki:\n  node.task_stale_sweep_interval_seconds: 5\n"
 	for _, n := range append(q.Files, q.Texts...) {
 		m.Files[n] = File{Kind: "file", Path: n, Mode: 0o644, Text: text}
 	}
@@ -108,17 +109,25 @@ func TestRefusals(t *testing.T) {
 		spoil func(*profile.Profile, *Facts)
 		code  string
 	}{
-		"no consent":       {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Consent = Consent{} }, step.RefusedConsent},
-		"consent by all":   {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Consent.Problem = "x" }, step.RefusedConsent},
-		"another's":        {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Consent.Node = "n9" }, step.RefusedNode},
-		"consent is over":  {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Consent.Until = testNow.Add(time.Minute) }, step.RefusedExpired},
-		"locked":           {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Locked = "r0" }, step.RefusedLocked},
-		"clock":            {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Now = testNow.Add(-3 * time.Minute) }, step.RefusedClock},
-		"not root":         {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Root = false }, step.RefusedUnsupported},
-		"unreachable":      {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Error = "tcp_refused" }, RefusedUnreachable},
-		"not allowed":      {id, func(p *profile.Profile, _ *Facts) { p.Chaos.Allow = false }, RefusedNotAllowed},
-		"window":           {id, func(p *profile.Profile, _ *Facts) { p.Chaos.Windows = []string{"Sat 08:00-17:00 UTC"} }, RefusedWindow},
-		"ttl of a profile": {id, func(p *profile.Profile, _ *Facts) { p.Policy[profile.PolicyChaosMinTTL] = 600 }, step.RefusedDrill},
+		"no consent": {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Consent = Consent{} },
+			step.RefusedConsent},
+		"consent by all": {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Consent.Problem = "x" },
+			step.RefusedConsent},
+		"another's": {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Consent.Node = "n9" }, step.RefusedNode},
+		"consent is over": {id, func(_ *profile.Profile, f *Facts) {
+			f.Machines[0].Consent.Until = testNow.Add(time.Minute)
+		}, step.RefusedExpired},
+		"locked": {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Locked = "r0" }, step.RefusedLocked},
+		"clock": {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Now = testNow.Add(-3 * time.Minute) },
+			step.RefusedClock},
+		"not root": {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Root = false }, step.RefusedUnsupported},
+		"unreachable": {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Error = "tcp_refused" },
+			RefusedUnreachable},
+		"not allowed": {id, func(p *profile.Profile, _ *Facts) { p.Chaos.Allow = false }, RefusedNotAllowed},
+		"window": {id, func(p *profile.Profile, _ *Facts) { p.Chaos.Windows = []string{"Sat 08:00-17:00 UTC"} },
+			RefusedWindow},
+		"ttl of a profile": {id, func(p *profile.Profile, _ *Facts) { p.Policy[profile.PolicyChaosMinTTL] = 600 },
+			step.RefusedDrill},
 		"operator's SSH": {id, func(_ *profile.Profile, f *Facts) {
 			f.Machines[0].Names["node-api.gpuaas.test"] = addresses("10.231.77.1")
 			f.Machines[0].SSH = mustPort("10.231.77.1:443")
@@ -128,9 +137,12 @@ func TestRefusals(t *testing.T) {
 			f.Machines[1].Tools["journalctl"] = "/usr/bin/journalctl"
 			f.Machines[0].Consent.Disposable = false
 		}, step.RefusedDisposable},
-		"T3 without the owner": {"node-cert-expired-recovers", func(_ *profile.Profile, f *Facts) { f.Machines[0].Consent.Disposable = false }, step.RefusedDisposable},
-		"no tool for a look":   {id, func(_ *profile.Profile, f *Facts) { f.Tools = nil }, step.RefusedTools},
-		"nothing to block":     {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Names["node-api.gpuaas.test"] = nil }, step.RefusedUnsupported},
+		"T3 without the owner": {"node-cert-expired-recovers", func(_ *profile.Profile, f *Facts) {
+			f.Machines[0].Consent.Disposable = false
+		}, step.RefusedDisposable},
+		"no tool for a look": {id, func(_ *profile.Profile, f *Facts) { f.Tools = nil }, step.RefusedTools},
+		"nothing to block": {id, func(_ *profile.Profile, f *Facts) { f.Machines[0].Names["node-api.gpuaas.test"] = nil },
+			step.RefusedUnsupported},
 	} {
 		p, facts := testProfile(), testFacts(testMachine(RoleNode, "n1"))
 		facts.Machines[0].Tools["find"] = "/usr/bin/find"
@@ -145,24 +157,28 @@ func TestRefusals(t *testing.T) {
 	}
 	s := builtin(t)["node-cert-expired-recovers"]
 	s.Target.Disposable = false
-	if p := Make(s, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1")), "r1"); !slices.Contains(codes(p), step.RefusedDisposable) {
+	if p := Make(s, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1")), "r1"); !slices.Contains(codes(p),
+		step.RefusedDisposable) {
 		t.Errorf("T3 on a machine that is not disposable: %v", p.Refused)
 	}
 	s = builtin(t)["ops-path-lost"]
 	s.Target.Disposable = false
-	if p := Make(s, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1"), platformMachine()), "r1"); !slices.Contains(codes(p), step.RefusedDisposable) {
+	if p := Make(s, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1"), platformMachine()),
+		"r1"); !slices.Contains(codes(p), step.RefusedDisposable) {
 		t.Errorf("no SSH on a machine that is not disposable: %v", p.Refused)
 	}
 	s = builtin(t)["cloned-identity"]
 	s.Faults = append(s.Faults, builtin(t)["agent-stopped"].Faults[0])
 	s.Faults[1].On = RoleNode
-	if p := Make(s, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1"), testMachine(RolePeer, "n2")), "r1"); !slices.Contains(codes(p), RefusedTooMany) {
+	if p := Make(s, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1"), testMachine(RolePeer, "n2")),
+		"r1"); !slices.Contains(codes(p), RefusedTooMany) {
 		t.Errorf("two nodes under maxNodes 1: %v", p.Refused)
 	}
 	two := builtin(t)["agent-stopped"]
 	two.Faults = append(two.Faults, two.Faults[0])
 	two.Faults[1].ID = "again"
-	if p := Make(two, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1")), "r1"); !slices.Contains(codes(p), step.RefusedDrill) {
+	if p := Make(two, testProfile(), testSubject, testFacts(testMachine(RoleNode, "n1")), "r1"); !slices.Contains(codes(p),
+		step.RefusedDrill) {
 		t.Errorf("two faults of one place: %v", p.Refused)
 	}
 }
@@ -170,9 +186,10 @@ func TestRefusals(t *testing.T) {
 func TestZeroTargets(t *testing.T) {
 	s := builtin(t)["api-egress-blocked"]
 	s.Target.Labels = map[string]string{"lab": "true"}
-	for node, want := range map[string]string{"n1": "", "n2": "has not the label lab: true", "n3": "the profile has no node", "": "zero targets"} {
+	for node, want := range map[string]string{"n1": "", "n2": "has not the label lab: true",
+		"n3": "the profile has no node", "": "zero targets"} {
 		_, err := s.Machines(testProfile(), Subject{Node: node})
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", node, err, want)
 		}
 	}
@@ -183,20 +200,23 @@ func TestZeroTargets(t *testing.T) {
 		s.Target.Labels, s.Faults[0].On, s.Recovery.Proof.From = nil, role, RolePeer
 		p := testProfile()
 		p.Chaos.Labels = map[string]string{"lab": "true"}
-		if _, err := s.Machines(p, testSubject); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := s.Machines(p, testSubject); (err == nil) != (want == "") ||
+			(err != nil && !strings.Contains(err.Error(), want)) {
 			t.Errorf("broken on %s: %v, want %q", role, err, want)
 		}
 	}
 	p := testProfile()
 	p.PlatformSSH.Host = ""
-	if _, err := builtin(t)["ingress-ca-drift"].machines(p); err == nil || !strings.Contains(err.Error(), "platform_ssh.host") {
+	if _, err := builtin(t)["ingress-ca-drift"].machines(p); err == nil ||
+		!strings.Contains(err.Error(), "platform_ssh.host") {
 		t.Errorf("no platform: %v", err)
 	}
 }
 
 func (s Scenario) machines(p profile.Profile) ([]Machine, error) { return s.Machines(p, testSubject) }
 
-// TestHash: it is the same for each run of an unchanged plan, whatever is minted for it, and another one for another plan.
+// TestHash: it is the same for each run of an unchanged plan, whatever is minted for it, and another one for another
+// plan.
 func TestHash(t *testing.T) {
 	facts := testFacts(testMachine(RoleNode, "n1"))
 	s := builtin(t)["node-cert-expired"]
@@ -250,7 +270,8 @@ func TestPrivateFilesAreNotShown(t *testing.T) {
 		t.Error("the machine does not get it")
 	}
 	again := plan(t, "terminal-route-missing", testProfile(), *p.Redacted().Facts)
-	if len(again.Refused) != 1 || !strings.Contains(again.Refused[0].Text, "/etc/nginx/edge.d/term.conf of platform is not in these facts") {
+	if len(again.Refused) != 1 ||
+		!strings.Contains(again.Refused[0].Text, "/etc/nginx/edge.d/term.conf of platform is not in these facts") {
 		t.Errorf("planned again from what was shown: %v", again.Refused)
 	}
 }
@@ -266,7 +287,8 @@ func TestDecisionPath(t *testing.T) {
 		decision := *s.Recovery.Decision
 		decision.Path = path
 		s.Recovery.Decision = &decision
-		if p := Make(s, testProfile(), Subject{Node: "n1?x=1", Peer: "n2", Allocation: "a1"}, facts, "r1"); p.Decision.Path != want {
+		if p := Make(s, testProfile(), Subject{Node: "n1?x=1", Peer: "n2", Allocation: "a1"}, facts,
+			"r1"); p.Decision.Path != want {
 			t.Errorf("%s: %s, want %s", path, p.Decision.Path, want)
 		}
 	}
@@ -294,7 +316,8 @@ func TestPlanIsPure(t *testing.T) {
 	if err := json.Unmarshal(a, &read); err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(read.Targets, one.Targets) || read.Scenario.Expect.Blame.String() != one.Scenario.Expect.Blame.String() {
+	if !reflect.DeepEqual(read.Targets, one.Targets) ||
+		read.Scenario.Expect.Blame.String() != one.Scenario.Expect.Blame.String() {
 		t.Error("a plan does not read back")
 	}
 }

@@ -1,8 +1,16 @@
 package chaos
 
 import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
 // Scenario is one drill as its file has it. Texts of probes and parameters may hold ${variables}, see Variables.
@@ -20,7 +28,7 @@ type Scenario struct {
 	Source Source `yaml:"-" json:"-"`
 }
 
-// Metadata says what the drill is and whose.
+// Metadata describes the drill and its owner.
 type Metadata struct {
 	ID       string `yaml:"id" json:"id" jsonschema:"pattern=^[a-z0-9][a-z0-9-]*$,maxLength=48" jsonschema_description:"the file's name without .yaml"`
 	Title    string `yaml:"title" json:"title" jsonschema:"minLength=1"`
@@ -40,7 +48,7 @@ const (
 	RoleOperator Role = "operator" // where the tool runs; probes only, nothing is broken there
 )
 
-// Target says which machines may be broken.
+// Target selects which machines may be broken.
 type Target struct {
 	Role       Role              `yaml:"role" json:"role" jsonschema:"enum=node,enum=platform,enum=peer" jsonschema_description:"where the faults are made, unless a fault says otherwise"`
 	Labels     map[string]string `yaml:"labels,omitempty" json:"labels,omitempty" jsonschema_description:"a node must have all of them"`
@@ -50,7 +58,7 @@ type Target struct {
 
 // Guards bound the drill.
 type Guards struct {
-	TTL    Duration     `yaml:"ttl" json:"ttl" jsonschema_description:"from arming; after that everything is undone, whoever is still there"`
+	TTL    Duration     `yaml:"ttl" json:"ttl" jsonschema_description:"from arming; after that everything is reverted, by whatever is still there"`
 	Lease  Duration     `yaml:"lease,omitempty" json:"lease,omitempty" jsonschema_description:"without a word from the tool for so long, everything is undone; default 20s"`
 	Window string       `yaml:"window,omitempty" json:"window,omitempty" jsonschema_description:"when it may begin: Mon-Fri 08:00-17:00 UTC"`
 	StopIf []diag.HopID `yaml:"stopIf,omitempty" json:"stopIf,omitempty" jsonschema_description:"hops whose failure ends the drill at once"`
@@ -65,7 +73,8 @@ type Fault struct {
 	At     Duration `yaml:"at,omitempty" json:"at,omitempty" jsonschema_description:"after the first one"`
 }
 
-// Probe is a look by a tool of the machine, never by this project's own probe code. The tool is found by its name there.
+// Probe is a check by a tool of the machine, never by this project's own probe code. The tool is found by its name
+// there.
 type Probe struct {
 	Probe  []string `yaml:"probe,flow" json:"probe" jsonschema:"minItems=1" jsonschema_description:"program and arguments; no shell"`
 	From   Role     `yaml:"from" json:"from" jsonschema:"enum=node,enum=platform,enum=peer,enum=operator"`
@@ -74,7 +83,7 @@ type Probe struct {
 	Within Duration `yaml:"within" json:"within" jsonschema_description:"tried until it holds, for so long"`
 }
 
-// Answer is what a look must give.
+// Answer is what a probe must give.
 type Answer struct {
 	Exit  []int  `yaml:"exit,omitempty,flow" json:"exit,omitempty" jsonschema_description:"any of these exit codes; default 0"`
 	Has   string `yaml:"has,omitempty" json:"has,omitempty" jsonschema_description:"must be in what it prints"`
@@ -87,12 +96,13 @@ type Injection struct {
 	Control Probe `yaml:"control" json:"control" jsonschema_description:"something that must still work, so that the probe does not fail for another reason"`
 }
 
-// Expect is what the chain must say.
+// Expect is what the chain must report.
 type Expect struct {
 	Blame             Blame             `yaml:"blame" json:"blame"`
 	Others            []Finding         `yaml:"others,omitempty" json:"others,omitempty" jsonschema_description:"further findings that must be in the report, where several things are broken"`
 	Reason            []diag.ReasonCode `yaml:"reason,omitempty,flow" json:"reason,omitempty" jsonschema_description:"what is behind it, as the walk classifies the node: any of these"`
 	FirstFailedHop    []diag.HopID      `yaml:"firstFailedHop,omitempty,flow" json:"firstFailedHop,omitempty"`
+	Terminal          string            `yaml:"terminal,omitempty" json:"terminal,omitempty" jsonschema:"pattern=^[a-z_]+$" jsonschema_description:"a terminal of the allocation is opened before the first fault, with a process that leaves its session; it must be ended with this reason, as the browser gets it"`
 	DetectWithin      Duration          `yaml:"detectWithin" json:"detectWithin" jsonschema_description:"from the injection"`
 	MustStayGreen     []diag.HopID      `yaml:"mustStayGreen,omitempty,flow" json:"mustStayGreen,omitempty"`
 	SameCorrelationID bool              `yaml:"sameCorrelationId" json:"sameCorrelationId" jsonschema_description:"report, task, gateway and agent name the walk by one id"`
@@ -111,7 +121,7 @@ type Finding struct {
 	Failure []diag.Failure `yaml:"failure,omitempty,flow" json:"failure,omitempty" jsonschema_description:"empty: any"`
 }
 
-// Recovery is what must be true once everything is undone.
+// Recovery is what must be true once everything is reverted.
 type Recovery struct {
 	Green          int       `yaml:"green" json:"green" jsonschema:"minimum=2" jsonschema_description:"walks in a row that must pass"`
 	Within         Duration  `yaml:"within" json:"within"`
@@ -136,8 +146,52 @@ type Allowed struct {
 
 // On is where the fault is made.
 func (s *Scenario) On(f Fault) Role {
-	if f.On != "" {
-		return f.On
+	return cmp.Or(f.On, s.Target.Role)
+}
+
+// Duration is a time span as people write it, always with its unit: "90s", "2m", "1m30s". A bare number is refused,
+// since what it counts is unknown.
+type Duration time.Duration
+
+// Std is d as Go has it.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// String is the shortest spelling that reads back as d: "90s", "2m", "500ms".
+func (d Duration) String() string {
+	for _, u := range [...]struct {
+		unit time.Duration
+		name string
+	}{{time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if whole := time.Duration(d); whole != 0 && whole%u.unit == 0 {
+			return strconv.FormatInt(int64(whole/u.unit), 10) + u.name
+		}
 	}
-	return s.Target.Role
+	return time.Duration(d).String()
+}
+
+// MarshalText writes it as String does, in JSON as in YAML.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads it.
+func (d *Duration) UnmarshalText(text []byte) error {
+	std, err := time.ParseDuration(string(text))
+	if err == nil && string(text) == "0" { // the one number that Go takes without a unit
+		err = strconv.ErrSyntax
+	}
+	if err != nil {
+		return fmt.Errorf("want a duration with its unit (30s, 2m), not %q", text)
+	}
+	*d = Duration(std)
+	return nil
+}
+
+// UnmarshalYAML reads it, and names the line where it cannot.
+func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode {
+		return strictyaml.LineError(n, "want a duration with its unit (30s, 2m)")
+	}
+	if err := d.UnmarshalText([]byte(n.Value)); err != nil {
+		return strictyaml.LineError(n, err.Error())
+	}
+	return nil
 }

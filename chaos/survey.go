@@ -12,10 +12,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/node"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // SurveyScript reads what SurveyArgs ask, and writes nothing. It answers each argument by its number, so that nothing
-// that stands in a file can pass for an answer.
+// that is in a file can pass for an answer.
 //
 // The operator's end of the connection is looked for in the environments of the parents: sudo keeps it out of its own.
 const SurveyScript = `PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -101,11 +102,12 @@ func (m *Machine) Learn(args, said []string) error {
 
 func (m *Machine) make() {
 	if m.Tools == nil {
-		m.Tools, m.Names, m.Units, m.Files, m.Users = map[string]Tool{}, map[string]Name{}, map[string]Unit{}, map[string]File{}, map[string]User{}
+		m.Tools, m.Names, m.Units, m.Files, m.Users = map[string]Tool{}, map[string]Name{}, map[string]Unit{},
+			map[string]File{}, map[string]User{}
 	}
 }
 
-// general takes in what is said of every machine.
+// general takes in what holds for every machine.
 func (m *Machine) general(word, rest string) error {
 	words := strings.Fields(rest)
 	switch word {
@@ -138,9 +140,9 @@ func (m *Machine) general(word, rest string) error {
 	return nil
 }
 
-// locks says whether a drill keeps others off its machine, by what the program says that lies beside its journal: one that
-// is over makes way, and so does one that died in arming, or that nobody watches and whose time has come. Where nothing can
-// be read the machine itself decides.
+// locks reports whether a drill keeps others off its machine, by what the program reports that lies beside its journal:
+// one that is over makes way, and so does one that died in arming, or that has no watchdog and whose time has come.
+// Where nothing can be read the machine itself decides.
 func locks(answer string) bool {
 	text, err := base64.StdEncoding.DecodeString(answer)
 	var r step.Reply
@@ -148,8 +150,8 @@ func locks(answer string) bool {
 		return false
 	}
 	st := r.Status
-	ended := st.TTLLeft != nil && *st.TTLLeft == 0 || st.LeaseLeft != nil && *st.LeaseLeft == 0
-	return st.Watchdog != 0 || st.State == step.Conflict || st.Phase == step.PhaseArmed && !ended
+	ended := (st.TTLLeft != nil && *st.TTLLeft == 0) || (st.LeaseLeft != nil && *st.LeaseLeft == 0)
+	return st.Watchdog != 0 || st.State == step.Conflict || (st.Phase == step.PhaseArmed && !ended)
 }
 
 func net(host, port string) string {
@@ -159,7 +161,7 @@ func net(host, port string) string {
 	return host + ":" + port
 }
 
-// consent believes a consent as the machine itself does: only where nobody but root could have written it.
+// consent believes a consent as the machine itself does: only where no user but root could have written it.
 func consent(words []string) Consent {
 	c := Consent{Present: true}
 	if len(words) < 2 {
@@ -222,39 +224,22 @@ func (m *Machine) answer(asked, word, answer string) error {
 }
 
 func unitFacts(words []string) Unit {
-	var u Unit
-	for _, w := range words {
-		key, value, _ := strings.Cut(w, "=")
-		switch key {
-		case "Id":
-			u.ID = value
-		case "LoadState":
-			u.Loaded, u.Masked = value == "loaded", value == "masked"
-		case "ActiveState":
-			u.Active = value
-		case "MainPID":
-			u.PID, _ = strconv.Atoi(value) // "[not set]" is none
-		case "User":
-			u.User = value
-		case "Private":
-			u.Private = value == "yes"
-		}
-	}
-	return u
+	u := host.ParseUnits(strings.Join(words, "\n"))[0]
+	return Unit{ID: u["Id"], Loaded: u["LoadState"] == "loaded", Masked: u["LoadState"] == "masked",
+		Active: u["ActiveState"], PID: u.PID(), User: u["User"], Private: u["Private"] == "yes"}
 }
 
 func userFacts(answer string) (User, error) {
+	none := User{UID: -1, GID: -1}
 	line, err := base64.StdEncoding.DecodeString(answer)
-	fields := strings.Split(strings.TrimSpace(string(line)), ":")
-	if err != nil || len(fields) < 7 {
-		return User{UID: -1, GID: -1}, err
+	if err != nil || len(line) == 0 {
+		return none, err
 	}
-	uid, err1 := strconv.Atoi(fields[2])
-	gid, err2 := strconv.Atoi(fields[3])
-	if err1 != nil || err2 != nil {
-		return User{UID: -1, GID: -1}, fmt.Errorf("passwd has %q and %q as ids", fields[2], fields[3])
+	u, err := host.ParseUser(string(line))
+	if err != nil {
+		return none, err
 	}
-	return User{UID: uid, GID: gid, Home: fields[5], Shell: fields[6]}, nil
+	return User{UID: int(u.UID), GID: int(u.GID), Home: u.Home, Shell: u.Shell}, nil
 }
 
 func fileFacts(words []string) (File, error) {

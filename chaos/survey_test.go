@@ -37,16 +37,19 @@ func TestSurveyOfThisMachine(t *testing.T) {
 		"r1": `{"phase":"over","state":"reverted","steps":[]}`, "r2": `{"phase":"over","state":"conflict","steps":[]}`,
 		"r3": `{"phase":"armed","state":"done","ttl_left_ms":1,"lease_left_ms":1,"steps":[]}`,
 		"r4": `{"phase":"armed","state":"done","ttl_left_ms":9,"lease_left_ms":0,"steps":[]}`,
-		"r5": `{"phase":"reverting","state":"error","watchdog":7,"steps":[]}`, "r6": `{"phase":"arming","state":"planned","steps":[]}`,
+		"r5": `{"phase":"reverting","state":"error","watchdog":7,"steps":[]}`,
+		"r6": `{"phase":"arming","state":"planned","steps":[]}`,
 	} {
 		write("drills/"+run+"/journal", "x", 0o600)
-		write("drills/"+run+"/gpuaas-fault", "#!/bin/sh\ntest \"$*\" = 'status --run "+run+"' && echo '{\"status\":"+status+"}'\n", 0o700)
+		write("drills/"+run+"/gpuaas-fault", "#!/bin/sh\ntest \"$*\" = 'status --run "+run+"' && echo '{\"status\":"+status+
+			"}'\n", 0o700)
 	}
 	write("drills/r7/journal", "x", 0o600) // died in arming, before its program was there
 	consent := write("chaos.allow", "node = n1\nuntil = 2030-01-01T00:00:00Z\ndisposable = yes\n", 0o644)
 	args := SurveyArgs(Questions{
-		Tools: []string{"sh", "no-such-tool"}, Names: []string{"127.0.0.1", "nowhere.invalid"}, Files: []string{link, dir + "/nothing", dir},
-		Texts: []string{text}, Users: []string{"root", "nobody-at-all"}, Units: []string{"no-such.service"},
+		Tools: []string{"sh", "no-such-tool"}, Names: []string{"127.0.0.1", "nowhere.invalid"},
+		Files: []string{link, dir + "/nothing", dir}, Texts: []string{text}, Users: []string{"root", "nobody-at-all"},
+		Units: []string{"no-such.service"},
 	})
 	args[0], args[1] = filepath.Join(dir, "drills"), consent
 	cmd := exec.Command(sh, append([]string{"-c", SurveyScript, "sh"}, args...)...)
@@ -71,7 +74,8 @@ func TestSurveyOfThisMachine(t *testing.T) {
 	if m.Now.IsZero() || m.SSH != mustPort("192.0.2.7:50022") || m.Locked != "r2 r3 r5" {
 		t.Errorf("now %v, ssh %v, locked %q", m.Now, m.SSH, m.Locked)
 	}
-	if f := m.Files[link]; f.Kind != "file" || !strings.HasSuffix(f.Path, "/a file") || f.Mode != 0o640 || len(f.SHA256) != 64 || f.Text != "" {
+	if f := m.Files[link]; f.Kind != "file" || !strings.HasSuffix(f.Path, "/a file") || f.Mode != 0o640 ||
+		len(f.SHA256) != 64 || f.Text != "" {
 		t.Errorf("link %+v", f)
 	}
 	if f := m.Files[text]; !strings.HasSuffix(f.Text, "\ntwo\n") {

@@ -8,14 +8,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Text is the plan for people: exactly what each machine does, what undo does, what is expected by when, and why nothing
-// of it may be done. Secrets are not in it.
+// Text is the plan for people: exactly what each machine does, what undo does, what is expected by when, and why
+// nothing of it may be done. Secrets are not in it.
 func (p Plan) Text() string {
 	var w strings.Builder
 	m := p.Scenario.Metadata
 	fmt.Fprintf(&w, "%s: %s (%s, %s)\nplan %s of run %s\n", m.ID, m.Title, m.Severity, m.Owner, short(p.Hash), p.Run)
 	for _, t := range p.Targets {
-		fmt.Fprintf(&w, "\n%s %s at %s, tier %s: reverted by itself after %s, or %s without this tool\n", t.Role, t.ID, t.Host, t.Tier, p.Budgets.TTL, p.Budgets.Lease)
+		fmt.Fprintf(&w, "\n%s %s at %s, tier %s: reverted by itself after %s, or %s without this tool\n", t.Role, t.ID,
+			t.Host, t.Tier, p.Budgets.TTL, p.Budgets.Lease)
 		for _, s := range t.Drill.Steps {
 			p.step(&w, t, s)
 		}
@@ -29,7 +30,8 @@ func (p Plan) Text() string {
 	w.WriteString("\nlooked at:\n")
 	for _, l := range [...]Look{p.Injected, p.Control, p.Proof} {
 		if len(l.Check.Exec.Argv) > 0 {
-			fmt.Fprintf(&w, "  %-9s %s, within %s: %s\n", l.Check.Name, l.where(), Duration(l.Check.Within.Duration()), l.Check.Exec.Line()+wants(l.Check))
+			fmt.Fprintf(&w, "  %-9s %s, within %s: %s\n", l.Check.Name, l.where(), Duration(l.Check.Within.Duration()),
+				l.Check.Exec.Line()+wants(l.Check))
 		}
 	}
 	p.expectations(&w)
@@ -82,7 +84,7 @@ func (l Look) where() string {
 	return "on " + l.Machine
 }
 
-// wants says what a check must give, where it is not exit code 0 alone.
+// wants returns what a check must give, where it is not exit code 0 alone.
 func wants(c step.Check) string {
 	var all []string
 	if len(c.Exec.Exits) > 0 {
@@ -114,7 +116,7 @@ func (p Plan) expectations(w *strings.Builder) {
 		fmt.Fprintf(w, "  first     %s\n", orList(e.FirstFailedHop))
 	}
 	if len(e.MustStayGreen) > 0 {
-		fmt.Fprintf(w, "  green     %s\n", strings.Join(texts(e.MustStayGreen), ", "))
+		fmt.Fprintf(w, "  green     %s\n", strings.Join(step.Texts(e.MustStayGreen), ", "))
 	}
 	if len(p.Scenario.Guards.StopIf) > 0 {
 		fmt.Fprintf(w, "  stop if   %s fails\n", orList(p.Scenario.Guards.StopIf))

@@ -19,7 +19,7 @@ import (
 type Source struct {
 	Builtin bool   // part of this program
 	SHA256  string // of the text, in hex
-	Doubt   string // why somebody else than root and this user may have written it; "" nobody can
+	Doubt   string // why a user other than root and this one may have written it; "" none can
 }
 
 // Here are the programs that the drill runs on the operator's machine, with their arguments as the file has them.
@@ -33,7 +33,7 @@ func (s *Scenario) Here() [][]string {
 	return all
 }
 
-// MayRunHere refuses a drill that runs programs on the operator's machine and may be somebody else's text. Trusted are
+// MayRunHere refuses a drill that runs programs on the operator's machine and may be another user's text. Trusted are
 // files as FILE@SHA256, which the operator has read.
 func (s *Scenario) MayRunHere(trusted []string) error {
 	if s.Source.Builtin || len(s.Here()) == 0 || s.Source.Doubt == "" {
@@ -46,7 +46,8 @@ func (s *Scenario) MayRunHere(trusted []string) error {
 		case strings.EqualFold(sum, s.Source.SHA256):
 			return nil
 		default:
-			return fmt.Errorf("%s: it is not the text that --trust names: its sha256 is %s; read it again", s.File, s.Source.SHA256)
+			return fmt.Errorf("%s: it is not the text that --trust names: its sha256 is %s; read it again", s.File,
+				s.Source.SHA256)
 		}
 	}
 	var names []string
@@ -55,11 +56,13 @@ func (s *Scenario) MayRunHere(trusted []string) error {
 			names = append(names, argv[0])
 		}
 	}
-	return fmt.Errorf("%s: it runs %s on this machine with your rights, and %s; read it, then pass --trust %s@%s, or keep it where only you can write",
+	return fmt.Errorf(
+		"%s: it runs %s on this machine with your rights, and %s; read it, then pass --trust %s@%s, or keep it where only "+
+			"you can write",
 		s.File, strings.Join(names, ", "), s.Source.Doubt, s.File, s.Source.SHA256)
 }
 
-// sourceOf says where the text of an opened file came from; that of a file which this program carries is its own.
+// sourceOf returns where the text of an opened file came from; that of a file which this program carries is its own.
 func sourceOf(f fs.File, text []byte) Source {
 	sum := sha256.Sum256(text)
 	s := Source{SHA256: hex.EncodeToString(sum[:])}
@@ -68,7 +71,7 @@ func sourceOf(f fs.File, text []byte) Source {
 		s.Builtin = true
 		return s
 	}
-	info, err := opened.Stat() // of what was opened, so that nobody can swap it between check and use
+	info, err := opened.Stat() // of what was opened, so that it cannot be swapped between check and use
 	if err != nil {
 		s.Doubt = err.Error()
 		return s
@@ -98,8 +101,8 @@ func sourceOf(f fs.File, text []byte) Source {
 	return s
 }
 
-// writers says who besides root and this user can change what info is of; "" nobody can. In a sticky folder others can
-// make files, and change none of this user's.
+// writers returns who besides root and this user can change what info is of; "" if none can. In a sticky folder others
+// can make files, and change none of this user's.
 func writers(what string, info fs.FileInfo, folder bool) string {
 	sys, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

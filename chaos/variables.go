@@ -1,10 +1,12 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
 
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -12,13 +14,14 @@ import (
 type Variable struct {
 	Name   string
 	About  string
-	sample string // what stands for it while a file is checked
+	sample string // what replaces it while a file is checked
 }
 
 // Variables is the closed list.
 func Variables() []Variable {
 	return []Variable{
-		{"run", "names this run: /var/lib/gpuaasctl/drill/${run} is on every machine that it breaks, from arming to closing", anyRun},
+		{"run", "names this run: /var/lib/gpuaasctl/drill/${run} is on every machine that it breaks, from arming to closing",
+			anyRun},
 		{"node_id", "the node that is walked", "node-1"},
 		{"node_address", "how it is reached by SSH", "192.0.2.1"},
 		{"peer_id", "another node of the profile", "node-2"},
@@ -78,7 +81,7 @@ func fill(text string, values map[string]string) (string, error) {
 		value, known := values[name]
 		switch {
 		case !isVariable(name):
-			return "", fmt.Errorf("unknown variable ${%s}%s", name, profile.Nearest(name, variableNames()))
+			return "", fmt.Errorf("unknown variable ${%s}%s", name, strictyaml.Nearest(name, variableNames()))
 		case !known || value == "":
 			return "", fmt.Errorf("${%s} (%s) is not known here", name, aboutVariable(name))
 		}
@@ -87,7 +90,7 @@ func fill(text string, values map[string]string) (string, error) {
 	}
 }
 
-// fillPath is fill for the path of a URL: no value leaves the segment, or the field of the query, that it stands in.
+// fillPath is fill for the path of a URL: no value leaves the segment, or the field of the query, that it is in.
 func fillPath(text string, values map[string]string) (string, error) {
 	path, query, asks := strings.Cut(text, "?")
 	path, err := fill(path, escaped(values, url.PathEscape))
@@ -125,20 +128,22 @@ func variableNames() []string {
 	return names
 }
 
-// anyRun stands for a run that has no name yet.
+// anyRun is a substitute for a run that has no name yet.
 const anyRun = "plan"
 
-// values are the variables of one plan: what the profile and the facts say.
+// values are the variables of one plan: from the profile and the facts.
 func values(p profile.Profile, node, peer string, a *Allocation) map[string]string {
 	const system = "/etc/ssl/certs/ca-certificates.crt"
 	m := map[string]string{
 		"run": anyRun, "node_id": node, "node_address": p.Nodes[node].Host, "peer_id": peer,
-		"operator_ca": orWord(p.Trust.OperatorCA, system), "node_ca": orWord(p.Trust.NodeCA, system),
-		"agent_unit": p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env": p.Agent.EnvFile, "agent_binary": p.Agent.Binary, "agent_record": p.Agent.Record,
+		"operator_ca": cmp.Or(p.Trust.OperatorCA, system), "node_ca": cmp.Or(p.Trust.NodeCA, system),
+		"agent_unit": p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env": p.Agent.EnvFile, "agent_binary": p.Agent.Binary,
+		"agent_record": p.Agent.Record,
 	}
 	for prefix, place := range map[string][2]string{
-		"api": {p.NodeRuntimeAPIURL, p.NodeRuntimeResolveAddress}, "terminal": {p.NodeTerminalURL, p.NodeTerminalResolveAddress},
-		"edge_api": {p.APIBase, p.APIResolveAddress}, "edge_terminal": {p.TerminalBase, p.TerminalResolveAddress},
+		"api":      {p.NodeRuntimeAPIURL, p.NodeRuntimeResolveAddress},
+		"terminal": {p.NodeTerminalURL, p.NodeTerminalResolveAddress}, "edge_api": {p.APIBase, p.APIResolveAddress},
+		"edge_terminal": {p.TerminalBase, p.TerminalResolveAddress},
 	} {
 		putURL(m, prefix, place[0])
 		if m[prefix+"_address"] = place[1]; place[1] == "" {
@@ -149,7 +154,7 @@ func values(p profile.Profile, node, peer string, a *Allocation) map[string]stri
 		m["allocation_id"], m["os_user"], m["app_unit"], m["app_port"] = a.ID, a.OSUser, a.AppUnit, a.AppPort
 		putURL(m, "app", a.AppURL)
 		m["app_port"] = a.AppPort // on the node, not at the edge
-		m["app_address"] = orWord(p.AppResolveAddress, m["app_host"])
+		m["app_address"] = cmp.Or(p.AppResolveAddress, m["app_host"])
 	}
 	return m
 }

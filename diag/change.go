@@ -31,10 +31,10 @@ type Baseline struct {
 	RunID   string  `json:"run_id,omitempty"`
 	At      Time    `json:"at,omitzero"` // its start
 	Outcome Outcome `json:"outcome,omitempty"`
-	Runs    int     `json:"runs,omitempty"` // kept good walks, by which noise was told from news
+	Runs    int     `json:"runs,omitempty"` // kept good walks, by which noise was set apart from news
 }
 
-// Change is one thing that is otherwise. Where several facts saw the same, it stands once.
+// Change is one thing that is otherwise. Where several facts saw the same, it is listed once.
 type Change struct {
 	Kind   ChangeKind `json:"kind"`
 	Hop    HopID      `json:"hop,omitempty"`   // the first in the chain that saw it
@@ -42,7 +42,7 @@ type Change struct {
 	Field  string     `json:"field"`           // of the first fact, or of the report: tls.chain[0].issuer, plan.policy.KEY
 	Before string     `json:"before,omitempty"`
 	After  string     `json:"after,omitempty"`
-	// Known says that a kept good walk has seen the later value already, so it is no news.
+	// Known reports that a kept good walk has seen the later value already, so it is no news.
 	Known      bool         `json:"known,omitempty"`
 	Regression bool         `json:"regression"`
 	Noise      *NoiseBounds `json:"noise,omitempty"` // of timing
@@ -94,7 +94,7 @@ const (
 	ChangeTool         ChangeKind = "tool"
 )
 
-// Gate says when a change is a regression.
+// Gate reports when a change is a regression.
 type Gate string
 
 const (

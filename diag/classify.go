@@ -11,31 +11,39 @@ type Classification struct {
 	Title    string     `json:"title"`
 	Scenario string     `json:"scenario,omitempty"` // row of the failure matrix that fits; absent where none does
 
-	State     UserState `json:"state"`               // the state family of the reason
-	UserState UserState `json:"user_state"`          // what users are shown: softened while their workload is measured green
+	State UserState `json:"state"` // the state family of the reason
+	// what users are shown: softened while their workload is measured green
+	UserState UserState `json:"user_state"`
 	UserText  string    `json:"user_text,omitempty"` // absent: nothing is shown
+	// UserActions are what a user interface does for the reason, beside showing the text.
+	UserActions []UserAction `json:"user_actions,omitempty"`
 
 	Severity  Severity `json:"severity,omitempty"`
 	DetectMS  int64    `json:"detect_within_ms,omitempty"`
 	RepairMS  int64    `json:"repair_within_ms,omitempty"` // absent: by itself, or on the next business day
 	Owner     string   `json:"owner"`
+	Owners    Owners   `json:"owners,omitempty"`    // who is called, the first one first; Owner has all in one line
 	Component string   `json:"component,omitempty"` // the part of the platform that decides, by the failure matrix
 	Next      string   `json:"next_action"`
-	Layer     Layer    `json:"layer"`
-	Runbook   string   `json:"runbook"`
+	// Steps are those of Next, one by one.
+	Steps   []NextStep `json:"steps,omitempty"`
+	Layer   Layer      `json:"layer"`
+	Runbook string     `json:"runbook"`
 
-	// Healthy takes all five points of the checklist, not the absence of complaints. Warning: what stands is of P2, while
+	// Healthy takes all five points of the checklist, not the absence of complaints. Warning: the reason is P2, while
 	// all five points pass and no hop fails: the node works, and should be looked at.
-	Healthy   bool         `json:"healthy"`
-	Warning   bool         `json:"warning,omitempty"`
-	Minor     bool         `json:"minor,omitempty"`  // of a walk: what stands is of P2, and nothing that was measured fails; some may not have been
-	Beside    string       `json:"beside,omitempty"` // of a walk whose blame is about something else: how the two go together
+	Healthy bool `json:"healthy"`
+	Warning bool `json:"warning,omitempty"`
+	// of a walk: the reason that holds is P2, and nothing that was measured fails; some may not have been
+	Minor bool `json:"minor,omitempty"`
+	// of a walk whose blame is about something else: how the two go together
+	Beside    string       `json:"beside,omitempty"`
 	Checklist []CheckPoint `json:"checklist"`
 	Because   []string     `json:"because,omitempty"` // the evidence that decided
-	Losers    []Candidate  `json:"losers,omitempty"`  // reasons that some evidence speaks for, most pressing first
+	Losers    []Candidate  `json:"losers,omitempty"`  // reasons that some evidence supports, most pressing first
 }
 
-// Candidate is a reason that some evidence speaks for. Why says why it is not the verdict.
+// Candidate is a reason that some evidence supports. Why states why it is not the verdict.
 type Candidate struct {
 	Reason   ReasonCode `json:"reason"`
 	Why      string     `json:"why"`
@@ -43,8 +51,8 @@ type Candidate struct {
 }
 
 // Classify is total, deterministic and independent of the order of the evidence. More evidence never turns
-// security_action_required into less, but for the word that ends it: the node got a new identity, or was taken back. The
-// reason is the first row of Reasons that holds.
+// security_action_required into less, but for the word that ends it: the node got a new identity, or was taken back.
+// The reason is the first row of Reasons that holds.
 func Classify(e Evidence) Classification {
 	v := look(&e)
 	standing, losers := v.weigh()
@@ -54,16 +62,23 @@ func Classify(e Evidence) Classification {
 	}
 	row, _ := LookupReason(c.Reason)
 	seen := v.seen()
-	c.Title, c.Next = row.Title.Say(seen), row.NextAction.Say(seen)
-	c.Owner, c.Layer, c.Runbook = row.Owner, row.Layer, row.Runbook
+	c.Title = row.Title.Say(seen)
+	next := row.NextAction
+	c.UserActions = row.UserActions
+	c.Owners, c.Layer, c.Runbook = row.Owners, row.Layer, row.Runbook(e.RunbookBase)
 	if c.Reason == ReasonNodeAgentUnreachable && v.record.refused != nil {
-		c.Owner = ownerAPI // the agent does what it should
+		late, _ := LookupSignal(SigHeartbeatStale)
+		c.Owners = late.OwnersOn(SidePlatform) // the agent does what it should
 	}
 	c.Severity, c.State = row.Severity, v.state(&row)
 	budget := Budget{row.Detect, row.Repair}
 	if m := scenarioOf(c.Reason, v); m != nil {
-		c.Scenario, c.Component, c.Next = m.ID, m.Component, m.Recovery.Say(seen)
+		c.Scenario, c.Component, next = m.ID, m.Deciders.String(), m.Recovery
 		c.Severity, budget = m.Severity, Budget{m.Detect, m.Repair}
+	}
+	c.Owner, c.Next = c.Owners.String(), next.Say(seen)
+	for _, clause := range next.Clauses(seen) {
+		c.Steps = append(c.Steps, NextStep{Text: clause})
 	}
 	budget = budget.tightened(e.Budgets[c.Severity])
 	c.DetectMS, c.RepairMS = budget.Detect.Milliseconds(), budget.Repair.Milliseconds()
@@ -74,14 +89,14 @@ func Classify(e Evidence) Classification {
 	c.Warning = works && c.Reason != ReasonNone && minor(standing) && !v.hopFails()
 	c.UserState, c.UserText = v.shown(standing, seen)
 	bad := max(grave(c.State), grave(c.UserState)) >= grave(UserOperator)
-	if c.Reason == ReasonNone && !works || c.Reason != ReasonNone && !bad && !v.heard() {
+	if (c.Reason == ReasonNone && !works) || (c.Reason != ReasonNone && !bad && !v.heard()) {
 		// "normal" is said of what was measured, and "passes by itself" of a node that was seen to work
 		c.UserState, c.UserText = UserUnknown, ""
 	}
 	return c
 }
 
-// NeedsSomebody reports whether the reason is a fault that somebody has to look at: no warning, and not a reason of
+// NeedsSomebody reports whether the reason is a fault that needs an operator: no warning, and not a reason of
 // which too little is known. A walk that passes has none.
 func (c *Classification) NeedsSomebody() bool {
 	return c.Reason != ReasonNone && !c.Minor && !c.Warning && c.UserState != UserUnknown
@@ -106,7 +121,7 @@ func (v *view) unfailed() bool {
 	return true
 }
 
-// minor reports whether nothing worse than P2 stands.
+// minor reports whether no reason worse than P2 holds.
 func minor(standing []Candidate) bool {
 	return !slices.ContainsFunc(standing, func(k Candidate) bool {
 		row, _ := LookupReason(k.Reason)
@@ -114,25 +129,42 @@ func minor(standing []Candidate) bool {
 	})
 }
 
+// Foremost is the reason that Classify gives, with the evidence that decided.
+func Foremost(e Evidence) (ReasonCode, []string) {
+	v := look(&e)
+	for _, row := range rules {
+		if lines := v.speaksFor(row); len(lines) > 0 && (row.unless == nil || row.unless(v) == "") {
+			return row.code, lines
+		}
+	}
+	return ReasonNone, nil
+}
+
+// speaksFor is the evidence for a row, in order.
+func (v *view) speaksFor(row rule) []string {
+	lines := v.named(row.code)
+	if row.also != nil {
+		lines = append(lines, row.also(v)...)
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
 // weigh asks every row. standing are the reasons that hold and that nothing hides, most pressing first; losers are the
-// others that some evidence speaks for.
+// others that some evidence supports.
 func (v *view) weigh() (standing, losers []Candidate) {
 	hidden := map[ReasonCode]ReasonCode{}
 	for _, row := range rules {
-		lines := v.named(row.code)
-		if row.also != nil {
-			lines = append(lines, row.also(v)...)
-		}
-		slices.Sort(lines)
-		k := Candidate{Reason: row.code, Evidence: slices.Compact(lines)}
-		switch {
-		case len(lines) == 0:
-			k.Why = v.aside(row.code)
-			if k.Why == "" {
+		k := Candidate{Reason: row.code, Evidence: v.speaksFor(row)}
+		if len(k.Evidence) == 0 {
+			if k.Why = v.aside(row.code); k.Why == "" {
 				continue
 			}
-		case row.unless != nil && row.unless(v) != "":
+		} else if row.unless != nil {
 			k.Why = row.unless(v)
+		}
+		switch {
+		case k.Why != "":
 		case hidden[row.code] != "":
 			k.Why = "hidden by " + string(hidden[row.code]) + ", which causes it or forbids its repair"
 		default:
@@ -158,10 +190,10 @@ func hide(hidden map[ReasonCode]ReasonCode, by ReasonCode) {
 	}
 }
 
-// aside says why evidence for a reason that does not hold was set aside: "" where there is none.
+// aside reports why evidence for a reason that does not hold was set aside: "" where there is none.
 func (v *view) aside(code ReasonCode) string {
-	if why := v.record.then[code]; why != "" {
-		return why
+	if why := v.record.why(code); why.words != "" {
+		return why.String()
 	}
 	switch n := v.Node; {
 	case n == nil:
@@ -171,8 +203,8 @@ func (v *view) aside(code ReasonCode) string {
 		return "superseded: the node sent its last heartbeat in quarantine, and the platform accepts it again"
 	}
 	var by []string
-	for i := range v.Probes {
-		if p := &v.Probes[i]; p.failing() && p.By != "" && p.reason() == code {
+	for _, p := range v.speaks {
+		if p.By != "" && p.of == code {
 			by = append(by, "a symptom of "+string(p.By)+": "+p.Text)
 		}
 	}
@@ -185,13 +217,14 @@ func (v *view) aside(code ReasonCode) string {
 // state is the reason's state family. A certificate recovers by itself only with a current token.
 func (v *view) state(row *Reason) UserState {
 	switch {
-	case row.Code == ReasonCertExpired && v.token != TokenCurrent, row.Code == ReasonIdentityRejectedRecoverable && v.token == TokenGone:
+	case row.Code == ReasonCertExpired && v.token != TokenCurrent,
+		row.Code == ReasonIdentityRejectedRecoverable && v.token == TokenGone:
 		return UserOperator
 	}
 	return row.State
 }
 
-// shown is what users are shown of all reasons that stand: the gravest state, and the words of the reason that is
+// shown is what users are shown of all reasons that hold: the gravest state, and the words of the reason that is
 // nearest to them. While the workload runs and its route answers, a fault of the management layer is at most temporary
 // to a user. Security is never softened.
 func (v *view) shown(standing []Candidate, seen Seen) (UserState, string) {
@@ -205,14 +238,14 @@ func (v *view) shown(standing []Candidate, seen Seen) (UserState, string) {
 			s = UserTemporary
 		}
 		felt := row.Layer != LayerManagement
-		if grave(s) > grave(state) || grave(s) == grave(state) && words != "" && (text == "" || felt && !near) {
+		if grave(s) > grave(state) || (grave(s) == grave(state) && words != "" && (text == "" || (felt && !near))) {
 			state, text, near = s, words, felt
 		}
 	}
 	return state, text
 }
 
-// grave orders the states, from what nobody needs to care about on.
+// grave orders the states, least urgent first.
 func grave(s UserState) int {
 	return slices.Index([]UserState{UserNormal, UserTemporary, UserRecovery, UserOperator, UserSecurity}, s)
 }

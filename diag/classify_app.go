@@ -1,6 +1,9 @@
 package diag
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // The rows of the workload: a completed observation is evidence, a missing one is only missing.
 
@@ -28,7 +31,7 @@ func (a *AppEvidence) down() bool {
 	return false
 }
 
-// observed reports whether the platform's last look at the workload was completed: no later one went missing.
+// observed reports whether the platform's last check of the workload was completed: no later one went missing.
 func (a *AppEvidence) observed() bool {
 	return !a.ObservedAt.IsZero() && !a.ProbeFailedAt.After(a.ObservedAt)
 }
@@ -73,4 +76,92 @@ func cleanupStuck(v *view) []string {
 		return nil
 	}
 	return []string{"read model: the allocation is release_failed, occupancy " + orUntyped(v.App.Occupancy)}
+}
+
+// past reports why an entry does not describe the present. The renderers word it.
+type past struct {
+	words string // "": it does; else a template of when the entry was written, by what it is past, and when that was
+	entry *RecordEntry
+	by    string
+	later *RecordEntry // nil: nothing that came later
+}
+
+func (p past) String() string {
+	if p.later == nil {
+		return fmt.Sprintf(p.words, stamp(p.entry.At), p.by)
+	}
+	return fmt.Sprintf(p.words, stamp(p.entry.At), p.by, stamp(p.later.At))
+}
+
+// outdated reports why entry i does not describe the present. accepted says how the node's certificate was seen to be
+// accepted just now, "" where it was not.
+func outdated(entries []*RecordEntry, i int, boot string, points [len(Points)]CheckPoint, accepted string) past {
+	n := entries[i]
+	if n.Reason == RecClonedIdentity {
+		for _, later := range entries[i+1:] {
+			switch {
+			case later.Reason == RecRecoveryEnrolled:
+				return past{"superseded: the node wrote it at %[1]s, and got a new identity at %[3]s", n, "", later}
+			case Released(later):
+				return past{"superseded: the node wrote it at %[1]s, and was accepted again at %[3]s", n, "", later}
+			}
+		}
+		return past{}
+	}
+	if n.BootID != boot {
+		return past{"superseded: the node wrote it at %[1]s, in an earlier boot", n, "", nil}
+	}
+	for _, later := range slices.Backward(entries[i+1:]) {
+		switch {
+		case contact(later) && (n.About != "task_result" || later.About == "task_result"):
+			return past{"superseded: the node wrote it at %[1]s, and had good contact at %[3]s", n, "", later}
+		case later.About == n.About && exchange(n) && later.Reason != n.Reason:
+			return past{"superseded: the node wrote %[2]s at %[3]s", n, string(later.Reason), later}
+		}
+	}
+	if begun := beganAgain(entries, i); begun != nil {
+		return past{"superseded: the node wrote it at %[1]s, and has not again since its agent began again at %[3]s", n, "",
+			begun}
+	}
+	if accepted != "" && (n.About == "identity" || identityReason(reasonOfEntry(entries, i))) {
+		return past{"superseded: the node wrote it at %[1]s, and %[2]s", n, accepted, nil}
+	}
+	if p := denies(n); p != "" {
+		for _, c := range points {
+			if c.ID == p && c.Status == MarkPass {
+				return past{"superseded: the node wrote it at %[1]s, and %[2]s", n, string(c.ID) + " passes: " + c.Text, nil}
+			}
+		}
+	}
+	return past{}
+}
+
+// asOf says why an entry that nothing outdates is of its time all the same: of a walk that passes, and of a result that
+// the node could not post before it had good contact again, where a walk looked and found nothing of it. Only a cloned
+// identity is never of its time.
+func asOf(e *Evidence, entries []*RecordEntry, i int, code ReasonCode) past {
+	n := entries[i]
+	switch {
+	case code == ReasonClonedIdentity:
+	case e.Passed:
+		return past{"as of %[1]s: this walk passes, and did not look at it again", n, "", nil}
+	case n.About == "task_result" && len(e.Probes) > 0 && slices.ContainsFunc(entries[i+1:], contact):
+		return past{"as of %[1]s: the node had good contact since, and this walk saw no result that was not taken", n, "",
+			nil}
+	}
+	return past{}
+}
+
+// beganAgain is the agent's start after entry i, in a record that knows of no contact at all: one ring alone does not
+// have them. What still holds is written again soon after a start.
+func beganAgain(entries []*RecordEntry, i int) *RecordEntry {
+	if slices.ContainsFunc(entries, func(e *RecordEntry) bool { return contact(e) && e.Decision != DecisionDelivered }) {
+		return nil
+	}
+	for k := len(entries) - 1; k > i; k-- {
+		if e := entries[k]; e.Reason == RecProcessAlive && e.Decision == "start" {
+			return e
+		}
+	}
+	return nil
 }

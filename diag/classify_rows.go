@@ -1,18 +1,21 @@
 package diag
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 )
 
-// rule is one row of the classifier: a reason, and what beside its own name speaks for it. Every row also holds
+// Longer than 300 lines: a table: the rules of the reasons, in their order of precedence.
+
+// rule is one row of the classifier: a reason, and what supports it beside its own name. Every row also holds
 // where a hop's finding, the node's own record, or the platform's classification names the reason.
 type rule struct {
 	code ReasonCode
 	also func(v *view) []string // further evidence, one line each; nil: none
-	// unless says why the row does not hold although its evidence is there, "" when it does.
+	// unless reports why the row does not hold although its evidence is there, "" when it does.
 	unless func(v *view) string
 }
 
@@ -40,6 +43,7 @@ var rules = [...]rule{
 	{code: ReasonOpsAccessUnhealthy, also: guestAgentDown, unless: whileSilent},
 	{code: ReasonGPUUnhealthy},
 	{code: ReasonTerminalGatewayDown},
+	{code: ReasonTerminalStreamCut},
 	{code: ReasonTerminalEndpointDrift},
 	{code: ReasonTerminalStartupFailed},
 	{code: ReasonAppRuntimeFailed, also: appStopped, unless: whileWorkloadRuns},
@@ -53,13 +57,25 @@ var rules = [...]rule{
 // view is the evidence with what every row needs of it.
 type view struct {
 	*Evidence
+	speaks []observed // of the probes: those that failed or warn
 	points [len(Points)]CheckPoint
 	record recorded
 	token  TokenState
 }
 
+// observed is a hop's finding, and the reason that it points at.
+type observed struct {
+	*Probed
+	of ReasonCode
+}
+
 func look(e *Evidence) *view {
 	v := &view{Evidence: e, points: checklist(e), token: e.Token}
+	for i := range e.Probes {
+		if p := &e.Probes[i]; p.failing() {
+			v.speaks = append(v.speaks, observed{p, p.reason()})
+		}
+	}
 	v.record = readRecord(e, v.points)
 	if v.record.gone || len(v.denied("token_expired", "token_consumed")) > 0 {
 		v.token = TokenGone // the platform is the authority, and the node knows what it holds
@@ -69,11 +85,10 @@ func look(e *Evidence) *view {
 
 // named are the lines of those who name the reason themselves: hops, the node's record, the platform.
 func (v *view) named(code ReasonCode) []string {
-	lines := slices.Clone(v.record.now[code])
-	for i := range v.Probes {
-		// A cloned identity is no symptom of anything.
-		if p := &v.Probes[i]; p.failing() && p.reason() == code && (p.By == "" || code == ReasonClonedIdentity) {
-			lines = append(lines, fmt.Sprintf("%s: %s", p.Hop, p.Text))
+	lines := v.record.lines(code)
+	for _, p := range v.speaks {
+		if p.of == code && (p.By == "" || code == ReasonClonedIdentity) { // which is no symptom of anything
+			lines = append(lines, string(p.Hop)+": "+p.Text)
 		}
 	}
 	if v.Node != nil && v.Node.Reason == code && v.Node.Overtaken == "" {
@@ -97,10 +112,7 @@ func (v *view) denied(codes ...string) []string {
 }
 
 func orUntyped(code string) string {
-	if code == "" {
-		return "no code"
-	}
-	return code
+	return cmp.Or(code, "no code")
 }
 
 func cloned(v *view) []string {
@@ -111,7 +123,8 @@ func cloned(v *view) []string {
 	return lines
 }
 
-// What the classifier knows of NodeEvidence's words. A heartbeat is sent in quarantine and ends it where it is accepted.
+// What the classifier knows of NodeEvidence's words. A heartbeat is sent in quarantine and ends it where it is
+// accepted.
 const (
 	quarantined = "quarantined" // a Posture
 	accepted    = "accepted"    // an Identity
@@ -130,7 +143,8 @@ func drifted(v *view) []string {
 	lines := v.denied("profile_mismatch")
 	for _, d := range v.Denials {
 		if d.Asked != nil && !*d.Asked {
-			lines = append(lines, fmt.Sprintf("%s: denied (%s) by a listener that never asked for the node's certificate", d.Source, orUntyped(d.Code)))
+			lines = append(lines, fmt.Sprintf("%s: denied (%s) by a listener that never asked for the node's certificate",
+				d.Source, orUntyped(d.Code)))
 		}
 	}
 	if v.Node != nil && v.Node.EndpointDrift != "" {
@@ -145,7 +159,8 @@ func enrollmentBlocked(v *view) []string {
 
 func certExpired(v *view) []string {
 	lines := v.denied("expired")
-	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.point(PointHeartbeat).Status != MarkPass && !v.heardLately() {
+	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.point(PointHeartbeat).Status != MarkPass &&
+		!v.heardLately() {
 		lines = append(lines, "read model: the node's certificate is past its date, and no heartbeat is current")
 	}
 	return lines
@@ -183,14 +198,15 @@ func tokenNeeded(v *view) []string {
 	return lines
 }
 
-// addressMoved needs to know both addresses. A loopback address is no place in a network, and nothing moves from there; a
-// public one, of a node that knows private ones alone, is that of its NAT.
+// addressMoved needs to know both addresses. A loopback address is no place in a network, and nothing moves from there;
+// a public one, of a node that knows private ones alone, is that of its NAT.
 func addressMoved(v *view) []string {
 	n := v.Node
 	if n != nil && translated(n.Address, n.Addresses) {
 		return nil
 	}
-	if n == nil || net.ParseIP(n.Address) == nil || net.ParseIP(n.Address).IsLoopback() || len(n.Addresses) == 0 || slices.Contains(n.Addresses, n.Address) {
+	if n == nil || net.ParseIP(n.Address) == nil || net.ParseIP(n.Address).IsLoopback() || len(n.Addresses) == 0 ||
+		slices.Contains(n.Addresses, n.Address) {
 		return nil
 	}
 	moved := slices.Clone(n.Addresses)
@@ -218,7 +234,7 @@ func versionDiffers(v *view) []string {
 	return []string{fmt.Sprintf("read model: the agent is %s, and %s is wanted", n.Version, n.DesiredVersion)}
 }
 
-// withoutAgent: an agent that nobody ever heard of has no version, so that a task which nobody claims is its symptom.
+// withoutAgent: an agent that never reported has no version, so that an unclaimed task is its symptom.
 func withoutAgent(v *view) string {
 	if v.Node != nil && v.Node.NeverHeard {
 		return "a symptom: the node's agent was never heard"
@@ -226,7 +242,7 @@ func withoutAgent(v *view) string {
 	return ofItsLastHeartbeat(v)
 }
 
-// ofItsLastHeartbeat: what the agent said in a heartbeat that was taken in is not why the platform hears no more of it.
+// ofItsLastHeartbeat: what the agent reported in a heartbeat that was taken in is not why the platform lost contact.
 func ofItsLastHeartbeat(v *view) string {
 	if v.unheard() && !slices.ContainsFunc(v.Probes, func(p Probed) bool {
 		return p.Hop != HopNodeRecoveryStatus && p.failing() && p.By == "" && p.reason() == ReasonAgentVersionDrift
@@ -240,7 +256,8 @@ func resultsLost(v *view) []string {
 	if v.Node == nil || v.Node.LostResults == nil || *v.Node.LostResults == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("read model: %d dispatched tasks have no result and no node that works on them", *v.Node.LostResults)}
+	return []string{fmt.Sprintf("read model: %d dispatched tasks have no result and no node that works on them",
+		*v.Node.LostResults)}
 }
 
 func backlogStale(v *view) []string {
@@ -262,7 +279,7 @@ func guestAgentDown(v *view) []string {
 	return []string{"read model: the provider says that the guest agent is " + v.Node.GuestAgent}
 }
 
-// whileSilent: of a node that is not heard nobody can say that only this is wrong.
+// whileSilent: more than this may be wrong with a node that is silent.
 func whileSilent(v *view) string {
 	switch {
 	case v.unheard():
@@ -273,7 +290,7 @@ func whileSilent(v *view) string {
 	return ""
 }
 
-// cutOff reports whether the machine answers nothing: no SSH, and a task that nobody claims, whatever came before.
+// cutOff reports whether the machine answers nothing: no SSH, and an unclaimed task, whatever came before.
 func (v *view) cutOff() bool {
 	failing := func(hop HopID, is func(*Probed) bool) bool {
 		return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Hop == hop && p.Status == StatusFail && is(&p) })
@@ -282,7 +299,7 @@ func (v *view) cutOff() bool {
 		failing(HopNodeTaskRoundtrip, func(p *Probed) bool { return p.reason() == ReasonNodeAgentUnreachable })
 }
 
-// silent holds where the platform no longer hears the agent. It is the last row: any better reason is preferred.
+// silent holds where the platform no longer hears from the agent. It is the last row: any better reason is preferred.
 func silent(v *view) []string {
 	if p := v.point(PointHeartbeat); v.unheard() {
 		return []string{"read model: " + p.Text}

@@ -36,8 +36,8 @@ func TestMatrixIsClosed(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, m := range Scenarios() {
-		if seen[m.ID] || m.ID == "" || m.Title == "" || m.Component == "" || m.Recovery.Say(nil) == "" {
-			t.Errorf("%s: stands twice, or is incomplete", m.ID)
+		if seen[m.ID] || m.ID == "" || m.Title == "" || len(m.Deciders) == 0 || m.Recovery.Say(nil) == "" {
+			t.Errorf("%s: is there twice, or is incomplete", m.ID)
 		}
 		seen[m.ID] = true
 		for _, code := range m.Reasons {
@@ -50,6 +50,11 @@ func TestMatrixIsClosed(t *testing.T) {
 		}
 		if limit := m.Severity.Repair(); limit != 0 && (m.Repair <= 0 || m.Repair > limit) {
 			t.Errorf("%s: repair budget %v is weaker than %s", m.ID, m.Repair, m.Severity)
+		}
+	}
+	for _, r := range apart {
+		if !seen[r.row] {
+			t.Errorf("a rule is of the row %s, which the matrix does not have", r.row)
 		}
 	}
 }
@@ -73,7 +78,8 @@ func drawInt(t *rapid.T, name string) *int {
 	return &n
 }
 
-var codes = []string{"", "expired", "not_node_bound", "revoked", "fenced", "retired", "cloned", "profile_mismatch", "token_expired", "token_consumed", "new_word"}
+var codes = []string{"", "expired", "not_node_bound", "revoked", "fenced", "retired", "cloned", "profile_mismatch",
+	"token_expired", "token_consumed", "new_word"}
 
 func drawReason(t *rapid.T) ReasonCode {
 	return rapid.SampledFrom(append([]ReasonCode{""}, reasonCodes()...)).Draw(t, "reason")
@@ -90,7 +96,8 @@ func reasonCodes() []ReasonCode {
 func drawPoints(t *rapid.T, name string) []CheckPoint {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) CheckPoint {
 		return CheckPoint{
-			rapid.SampledFrom(Points[:]).Draw(t, "point"), rapid.SampledFrom([]Mark{MarkPass, MarkFail, MarkUnknown}).Draw(t, "mark"),
+			rapid.SampledFrom(Points[:]).Draw(t, "point"),
+			rapid.SampledFrom([]Mark{MarkPass, MarkFail, MarkUnknown}).Draw(t, "mark"),
 			rapid.SampledFrom([]string{"one", "two"}).Draw(t, "text"),
 		}
 	}), 0, 4).Draw(t, name)
@@ -101,11 +108,13 @@ func drawNode(t *rapid.T) *NodeEvidence {
 		NeverHeard: rapid.Bool().Draw(t, "never"), StaleAfter: 2 * time.Minute,
 		Identity: rapid.SampledFrom(append(codes, "accepted")).Draw(t, "identity"),
 		Posture:  rapid.SampledFrom([]string{"", "serving", "recovering", "stopped", "quarantined"}).Draw(t, "posture"),
-		Reason:   drawReason(t), CertExpired: drawBool(t, "expired"), StaleTasks: drawInt(t, "stale"), LostResults: drawInt(t, "lost"),
-		Version: rapid.SampledFrom([]string{"", "v1", "v2"}).Draw(t, "version"), DesiredVersion: rapid.SampledFrom([]string{"", "v2"}).Draw(t, "desired"),
-		Address: rapid.SampledFrom([]string{"", "192.0.2.1"}).Draw(t, "address"), GuestAgent: rapid.SampledFrom([]string{"", "down"}).Draw(t, "guest"),
-		Addresses: rapid.SliceOfN(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2"}), 0, 2).Draw(t, "addresses"),
-		Checklist: drawPoints(t, "checklist"),
+		Reason:   drawReason(t), CertExpired: drawBool(t, "expired"), StaleTasks: drawInt(t, "stale"),
+		LostResults: drawInt(t, "lost"), Version: rapid.SampledFrom([]string{"", "v1", "v2"}).Draw(t, "version"),
+		DesiredVersion: rapid.SampledFrom([]string{"", "v2"}).Draw(t, "desired"),
+		Address:        rapid.SampledFrom([]string{"", "192.0.2.1"}).Draw(t, "address"),
+		GuestAgent:     rapid.SampledFrom([]string{"", "down"}).Draw(t, "guest"),
+		Addresses:      rapid.SliceOfN(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2"}), 0, 2).Draw(t, "addresses"),
+		Checklist:      drawPoints(t, "checklist"),
 	}
 	if rapid.Bool().Draw(t, "heard") {
 		age := time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second
@@ -133,7 +142,8 @@ func drawRecord(t *rapid.T) *RecordFacts {
 		e := RecordEntry{
 			Seq: uint64(i + 1), BootID: boot,
 			Reason: rapid.OneOf(rapid.SampledFrom(RecordReasons[:]), rapid.SampledFrom(fateful[:])).Draw(t, "wrote"),
-			About:  rapid.SampledFrom([]string{"heartbeat", "task_wait", "task_result", "identity", "agent", "boot"}).Draw(t, "about"),
+			About: rapid.SampledFrom([]string{"heartbeat", "task_wait", "task_result", "identity", "agent", "boot"}).
+				Draw(t, "about"),
 			Status: rapid.SampledFrom([]int{0, 403, 503}).Draw(t, "status"), MonoNS: int64(rapid.IntRange(0, 4).Draw(t, "mono")),
 			Decision: rapid.SampledFrom([]string{"", "retry", "quarantine", "release", DecisionContact}).Draw(t, "decision"),
 		}
@@ -152,10 +162,11 @@ func drawProbed(t *rapid.T) Probed {
 		signals = append(signals, s.Signal)
 	}
 	return Probed{
-		Hop: rapid.SampledFrom(Hops[:]).Draw(t, "hop"), Status: rapid.SampledFrom(Statuses[:]).Draw(t, "status"),
-		Signal: rapid.SampledFrom(append(signals, "")).Draw(t, "signal"), Failure: rapid.SampledFrom(Failures[:]).Draw(t, "failure"),
-		Reason: drawReason(t), Text: rapid.SampledFrom([]string{"", "x"}).Draw(t, "text"),
-		By: rapid.SampledFrom([]HopID{"", HopNodeReadiness}).Draw(t, "by"),
+		Hop: rapid.SampledFrom(HopIDs()).Draw(t, "hop"), Status: rapid.SampledFrom(Statuses[:]).Draw(t, "status"),
+		Signal:  rapid.SampledFrom(append(signals, "")).Draw(t, "signal"),
+		Failure: rapid.SampledFrom(Failures[:]).Draw(t, "failure"), Reason: drawReason(t),
+		Text: rapid.SampledFrom([]string{"", "x"}).Draw(t, "text"),
+		By:   rapid.SampledFrom([]HopID{"", HopNodeReadiness}).Draw(t, "by"),
 	}
 }
 
@@ -176,15 +187,16 @@ func drawEvidence(t *rapid.T) Evidence {
 			return time.Unix(int64(rapid.IntRange(0, 3).Draw(t, name)), 0)
 		}
 		e.App = &AppEvidence{
-			State: rapid.SampledFrom([]string{"active", "release_failed"}).Draw(t, "state"), Status: rapid.SampledFrom([]string{"running", "failed"}).Draw(t, "app"),
-			ObservedAt: at("observed"), ProbeFailedAt: at("failed"), CredentialBad: drawBool(t, "credential"),
+			State:  rapid.SampledFrom([]string{"active", "release_failed"}).Draw(t, "state"),
+			Status: rapid.SampledFrom([]string{"running", "failed"}).Draw(t, "app"), ObservedAt: at("observed"),
+			ProbeFailedAt: at("failed"), CredentialBad: drawBool(t, "credential"),
 		}
 	}
 	if rapid.Bool().Draw(t, "has trust") {
 		e.Trust = &TrustEvidence{SigningCA: "aa", IngressCA: rapid.SampledFrom([]string{"", "aa", "bb"}).Draw(t, "ingress")}
 	}
 	if rapid.Bool().Draw(t, "has record") {
-		e.Record = drawRecord(t)
+		e.Record = drawRecord(t).InTime()
 	}
 	return e
 }
@@ -204,17 +216,18 @@ func shuffled(e Evidence, seed int64) Evidence {
 		mix(len(n.Addresses), reflect.Swapper(n.Addresses))
 		e.Node = &n
 	}
-	if e.Record != nil { // the rings lie on disk in any order
-		f := *e.Record
-		f.Entries, f.Pinned = slices.Clone(f.Entries), slices.Clone(f.Pinned)
+	if e.Record != nil { // the ring lies on disk in any order
+		var f RecordFacts
+		for _, n := range e.Record {
+			f.Entries = append(f.Entries, *n)
+		}
 		mix(len(f.Entries), reflect.Swapper(f.Entries))
-		mix(len(f.Pinned), reflect.Swapper(f.Pinned))
-		e.Record = &f
+		e.Record = f.InTime()
 	}
 	return e
 }
 
-// less is some of the evidence: sources and lines taken away.
+// less is some of the evidence: sources and lines removed.
 func less(t *rapid.T, e Evidence) Evidence {
 	if e.Node != nil && rapid.Bool().Draw(t, "drop node") {
 		e.Node = nil
@@ -225,12 +238,8 @@ func less(t *rapid.T, e Evidence) Evidence {
 	if rapid.Bool().Draw(t, "drop trust") {
 		e.Trust = nil
 	}
-	if e.Record != nil {
-		f := *e.Record
-		f.Entries, f.Pinned = some(t, f.Entries), some(t, f.Pinned)
-		if e.Record = &f; rapid.Bool().Draw(t, "drop record") {
-			e.Record = nil
-		}
+	if e.Record = some(t, e.Record); rapid.Bool().Draw(t, "drop record") {
+		e.Record = nil
 	}
 	if rapid.Bool().Draw(t, "drop boot") {
 		e.BootID = ""
@@ -245,8 +254,8 @@ func less(t *rapid.T, e Evidence) Evidence {
 }
 
 // some are any of the entries, in their order.
-func some(t *rapid.T, entries []RecordEntry) []RecordEntry {
-	return slices.DeleteFunc(slices.Clone(entries), func(RecordEntry) bool { return rapid.Bool().Draw(t, "drop entry") })
+func some(t *rapid.T, entries []*RecordEntry) []*RecordEntry {
+	return slices.DeleteFunc(slices.Clone(entries), func(*RecordEntry) bool { return rapid.Bool().Draw(t, "drop entry") })
 }
 
 func TestClassifyIsTotalAndDeterministic(t *testing.T) {
@@ -254,25 +263,29 @@ func TestClassifyIsTotalAndDeterministic(t *testing.T) {
 		e := drawEvidence(t)
 		c := Classify(e)
 		row, ok := LookupReason(c.Reason)
-		if !ok || c.Title == "" || c.Owner == "" || c.Next == "" || c.Layer == "" || c.Runbook == "" || len(c.Checklist) != 5 {
+		if !ok || c.Title == "" || c.Owner == "" || c.Next == "" || c.Layer == "" || c.Runbook == "" ||
+			len(c.Checklist) != 5 {
 			t.Fatalf("incomplete: %+v", c)
 		}
-		if grave(c.State) < 0 || grave(c.UserState) < 0 && (c.UserState != UserUnknown || c.Healthy || grave(c.State) >= grave(UserOperator)) {
+		if grave(c.State) < 0 || (grave(c.UserState) < 0 &&
+			(c.UserState != UserUnknown || c.Healthy || grave(c.State) >= grave(UserOperator))) {
 			t.Fatalf("states %q, %q", c.State, c.UserState)
 		}
-		if (c.Reason == ReasonNone) != (c.Severity == "") || c.Reason != ReasonNone && len(c.Because) == 0 {
+		if (c.Reason == ReasonNone) != (c.Severity == "") || (c.Reason != ReasonNone && len(c.Because) == 0) {
 			t.Fatalf("%s: severity %q, because %v", c.Reason, c.Severity, c.Because)
 		}
 		if c.Severity == P0 || c.Severity == P1 {
-			if c.DetectMS > c.Severity.Detect().Milliseconds() || c.RepairMS == 0 || c.RepairMS > c.Severity.Repair().Milliseconds() {
+			if c.DetectMS > c.Severity.Detect().Milliseconds() || c.RepairMS == 0 ||
+				c.RepairMS > c.Severity.Repair().Milliseconds() {
 				t.Fatalf("%s: budgets %d, %d are weaker than %s", c.Reason, c.DetectMS, c.RepairMS, c.Severity)
 			}
 		}
-		if c.Healthy && (c.Reason != ReasonNone || slices.ContainsFunc(c.Checklist, func(p CheckPoint) bool { return p.Status != MarkPass })) {
+		if c.Healthy && (c.Reason != ReasonNone ||
+			slices.ContainsFunc(c.Checklist, func(p CheckPoint) bool { return p.Status != MarkPass })) {
 			t.Fatalf("healthy without all five points: %+v", c)
 		}
 		for _, l := range c.Losers {
-			if l.Why == "" || l.Reason == c.Reason && row.Code != ReasonNone {
+			if l.Why == "" || (l.Reason == c.Reason && row.Code != ReasonNone) {
 				t.Fatalf("%s lost to %s: %q", l.Reason, c.Reason, l.Why)
 			}
 		}
@@ -299,16 +312,17 @@ func TestSecurityIsMonotone(t *testing.T) {
 		more := drawEvidence(t)
 		some := less(t, more)
 		if a, b := Classify(some), Classify(more); ends(more.Record) == ends(some.Record) &&
-			(a.State == UserSecurity && b.State != UserSecurity || a.UserState == UserSecurity && b.UserState != UserSecurity) {
+			((a.State == UserSecurity && b.State != UserSecurity) ||
+				(a.UserState == UserSecurity && b.UserState != UserSecurity)) {
 			t.Fatalf("%s, %s became %s, %s", a.State, a.UserState, b.State, b.UserState)
 		}
 	})
 }
 
 // ends counts the entries that may end a quarantine.
-func ends(f *RecordFacts) (n int) {
-	for _, e := range f.InTime() {
-		if e.Reason == RecRecoveryEnrolled || released(&e) {
+func ends(record []*RecordEntry) (n int) {
+	for _, e := range record {
+		if e.Reason == RecRecoveryEnrolled || Released(e) {
 			n++
 		}
 	}
@@ -347,11 +361,12 @@ func TestNothingKnownIsNotHealthy(t *testing.T) {
 	}
 }
 
-// TestOfANodeThatWasNeverSeen: that only this operator is cut off, that the platform never heard the node, and a record
+// TestOfANodeThatWasNeverSeen: that only this operator is cut off, that the platform never saw the node, and a record
 // of zeros say nothing of the node. One word of its own does.
 func TestOfANodeThatWasNeverSeen(t *testing.T) {
-	refused := []Probed{{Hop: HopControlPlaneAccess, Status: StatusFail, Signal: SigControlPlaneUnreachable, Failure: TCPRefused}}
-	spoke := &RecordFacts{Entries: []RecordEntry{{Seq: 1, BootID: "b", Reason: RecAPIUnreachable, About: "heartbeat", Failure: TCPRefused}}}
+	refused := []Probed{{Hop: HopControlPlaneAccess, Status: StatusFail, Signal: SigControlPlaneUnreachable,
+		Failure: TCPRefused}}
+	spoke := []*RecordEntry{{Seq: 1, BootID: "b", Reason: RecAPIUnreachable, About: "heartbeat", Failure: TCPRefused}}
 	for name, c := range map[string]struct {
 		e      Evidence
 		reason ReasonCode
@@ -359,19 +374,26 @@ func TestOfANodeThatWasNeverSeen(t *testing.T) {
 	}{
 		"nothing at all":          {Evidence{}, ReasonNone, UserUnknown},
 		"the operator is cut off": {Evidence{Probes: refused}, ReasonControlPlaneUnreachable, UserUnknown},
-		"never heard":             {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleAfter: time.Minute}}, ReasonNodeAgentUnreachable, UserUnknown},
-		"never heard, no backlog": {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleTasks: new(int)}}, ReasonNodeAgentUnreachable, UserUnknown},
+		"never heard": {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleAfter: time.Minute}},
+			ReasonNodeAgentUnreachable, UserUnknown},
+		"never heard, no backlog": {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleTasks: new(int)}},
+			ReasonNodeAgentUnreachable, UserUnknown},
 		"never heard, no claim": {Evidence{Node: &NodeEvidence{NeverHeard: true}, Probes: []Probed{
-			{Hop: HopNodeTaskRoundtrip, Status: StatusFail, Signal: SigTaskClaimFailed, Text: "nobody claimed the no-op"}, {Hop: HopTerminalPublicRoute, Status: StatusPass},
+			{Hop: HopNodeTaskRoundtrip, Status: StatusFail, Signal: SigTaskClaimFailed, Text: "nobody claimed the no-op"},
+			{Hop: HopTerminalPublicRoute, Status: StatusPass},
 		}}, ReasonNodeAgentUnreachable, UserUnknown},
-		"never heard, and revoked": {Evidence{Node: &NodeEvidence{NeverHeard: true, Identity: "revoked"}}, ReasonIdentityRevokedOrFenced, UserOperator},
-		"a record of zeros":        {Evidence{Record: &RecordFacts{Entries: make([]RecordEntry, 3)}}, ReasonNone, UserUnknown},
-		"unknown reasons":          {Evidence{Record: &RecordFacts{Entries: []RecordEntry{{Seq: 1, Reason: "of_tomorrow"}}}}, ReasonNone, UserUnknown},
-		"the node says so too":     {Evidence{Probes: refused, Record: spoke}, ReasonControlPlaneUnreachable, UserTemporary},
-		"its SSH answers":          {Evidence{Probes: append(refused, Probed{Hop: HopNodeOpsAccess, Status: StatusPass})}, ReasonControlPlaneUnreachable, UserTemporary},
-		"it was heard once":        {Evidence{Node: &NodeEvidence{Checklist: []CheckPoint{{ID: PointHeartbeat, Status: MarkFail}}}}, ReasonNodeAgentUnreachable, UserTemporary},
+		"never heard, and revoked": {Evidence{Node: &NodeEvidence{NeverHeard: true, Identity: "revoked"}},
+			ReasonIdentityRevokedOrFenced, UserOperator},
+		"a record of zeros":    {Evidence{Record: []*RecordEntry{{}, {}, {}}}, ReasonNone, UserUnknown},
+		"unknown reasons":      {Evidence{Record: []*RecordEntry{{Seq: 1, Reason: "of_tomorrow"}}}, ReasonNone, UserUnknown},
+		"the node says so too": {Evidence{Probes: refused, Record: spoke}, ReasonControlPlaneUnreachable, UserTemporary},
+		"its SSH answers": {Evidence{Probes: append(refused, Probed{Hop: HopNodeOpsAccess, Status: StatusPass})},
+			ReasonControlPlaneUnreachable, UserTemporary},
+		"it was heard once": {Evidence{Node: &NodeEvidence{Checklist: []CheckPoint{{ID: PointHeartbeat, Status: MarkFail}}}},
+			ReasonNodeAgentUnreachable, UserTemporary},
 	} {
-		if got := Classify(c.e); got.Reason != c.reason || got.UserState != c.state || got.UserState == UserUnknown && got.UserText != "" {
+		if got := Classify(c.e); got.Reason != c.reason || got.UserState != c.state ||
+			(got.UserState == UserUnknown && got.UserText != "") {
 			t.Errorf("%s: %s, %s %q", name, got.Reason, got.UserState, got.UserText)
 		}
 	}
@@ -381,7 +403,9 @@ func TestOfANodeThatWasNeverSeen(t *testing.T) {
 func TestListenerThatNeverAsked(t *testing.T) {
 	no, yes := false, true
 	for _, code := range []string{"revoked", "fenced", "retired", ""} {
-		if c := Classify(Evidence{Denials: []Denial{{Source: "task wait", Code: code, Asked: &no}}}); c.Reason != ReasonEndpointProfileDrift {
+		if c := Classify(Evidence{
+			Denials: []Denial{{Source: "task wait", Code: code, Asked: &no}},
+		}); c.Reason != ReasonEndpointProfileDrift {
 			t.Errorf("%q, never asked: %s", code, c.Reason)
 		}
 		want := ReasonIdentityRevokedOrFenced
@@ -393,7 +417,8 @@ func TestListenerThatNeverAsked(t *testing.T) {
 		}
 	}
 	// An agent that is denied by such a listener knows it, and writes no word of its identity.
-	wrote := &RecordFacts{Entries: []RecordEntry{{Seq: 1, BootID: "b", Reason: RecEndpointProfileDrift, About: "task_wait", Status: 403, Failure: MTLSNotRequested}}}
+	wrote := []*RecordEntry{{Seq: 1, BootID: "b", Reason: RecEndpointProfileDrift, About: "task_wait", Status: 403,
+		Failure: MTLSNotRequested}}
 	if c := Classify(Evidence{Record: wrote}); c.Reason != ReasonEndpointProfileDrift {
 		t.Errorf("record, never asked: %s", c.Reason)
 	}
@@ -401,7 +426,8 @@ func TestListenerThatNeverAsked(t *testing.T) {
 
 // TestCertRecoversOnlyWithACurrentToken: unknown is not current.
 func TestCertRecoversOnlyWithACurrentToken(t *testing.T) {
-	expired := []Probed{{Hop: HopNodeRecoveryStatus, Status: StatusFail, Signal: SigAuthFailed, Failure: MTLSCertExpired, Text: "dates"}}
+	expired := []Probed{{Hop: HopNodeRecoveryStatus, Status: StatusFail, Signal: SigAuthFailed, Failure: MTLSCertExpired,
+		Text: "dates"}}
 	for _, c := range []struct {
 		token  TokenState
 		reason ReasonCode
@@ -466,33 +492,59 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 		want    ReasonCode
 		lost    ReasonCode
 	}{
-		"now":                      {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ""},
-		"contact since":            {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), touch(2, "b")}, "", ReasonNone, ReasonServerTLSUntrusted},
-		"earlier boot":             {[]RecordEntry{entry(1, "a", RecServerTLSUntrusted, "task_wait")}, "b", ReasonNone, ReasonServerTLSUntrusted},
-		"later word":               {[]RecordEntry{entry(1, "b", RecDNSFailed, "task_wait"), entry(2, "b", RecServerTLSUntrusted, "task_wait")}, "", ReasonServerTLSUntrusted, ReasonControlPlaneUnreachable},
-		"start is no contact":      {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "agent")}, "", ReasonServerTLSUntrusted, ""},
-		"a start without contacts": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), begun(2, "b")}, "", ReasonNone, ReasonServerTLSUntrusted},
-		"a start among contacts":   {[]RecordEntry{touch(1, "b"), entry(2, "b", RecServerTLSUntrusted, "task_wait"), begun(3, "b")}, "", ReasonServerTLSUntrusted, ""},
-		"results apart":            {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), touch(2, "b")}, "", ReasonTaskResultPostFailed, ""},
-		"results, delivered since": {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), delivered(2, "b")}, "", ReasonNone, ReasonTaskResultPostFailed},
-		"delivered before":         {[]RecordEntry{delivered(1, "b"), entry(2, "b", RecTaskResultPostFailed, "task_result")}, "", ReasonTaskResultPostFailed, ""},
-		"a new identity":           {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"), entry(2, "b", RecRecoveryEnrolled, "identity")}, "", ReasonNone, ReasonClonedIdentity},
-		"a new identity, and then contact": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"), entry(2, "b", RecRecoveryEnrolled, "identity"),
-			{Seq: 2, BootID: "b", MonoNS: 3e9, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact}}, "", ReasonNone, ReasonClonedIdentity},
+		"now": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait")}, "",
+			ReasonServerTLSUntrusted, ""},
+		"contact since": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), touch(2, "b")}, "",
+			ReasonNone, ReasonServerTLSUntrusted},
+		"earlier boot": {[]RecordEntry{entry(1, "a", RecServerTLSUntrusted, "task_wait")}, "b", ReasonNone,
+			ReasonServerTLSUntrusted},
+		"later word": {
+			[]RecordEntry{entry(1, "b", RecDNSFailed, "task_wait"), entry(2, "b", RecServerTLSUntrusted, "task_wait")}, "",
+			ReasonServerTLSUntrusted, ReasonControlPlaneUnreachable,
+		},
+		"start is no contact": {
+			[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "agent")}, "",
+			ReasonServerTLSUntrusted, "",
+		},
+		"a start without contacts": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), begun(2, "b")}, "",
+			ReasonNone, ReasonServerTLSUntrusted},
+		"a start among contacts": {
+			[]RecordEntry{touch(1, "b"), entry(2, "b", RecServerTLSUntrusted, "task_wait"), begun(3, "b")}, "",
+			ReasonServerTLSUntrusted, "",
+		},
+		"results apart": {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), touch(2, "b")}, "",
+			ReasonTaskResultPostFailed, ""},
+		"results, delivered since": {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), delivered(2, "b")},
+			"", ReasonNone, ReasonTaskResultPostFailed},
+		"delivered before": {[]RecordEntry{delivered(1, "b"), entry(2, "b", RecTaskResultPostFailed, "task_result")}, "",
+			ReasonTaskResultPostFailed, ""},
+		"a new identity": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"),
+			entry(2, "b", RecRecoveryEnrolled, "identity")}, "", ReasonNone, ReasonClonedIdentity},
+		"a new identity, and then contact": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"),
+			entry(2, "b", RecRecoveryEnrolled, "identity"),
+			{Seq: 2, BootID: "b", MonoNS: 3e9, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact}}, "",
+			ReasonNone, ReasonClonedIdentity},
 		"taken back": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"),
-			{Seq: 2, BootID: "b", MonoNS: 2e9, Reason: RecClonedIdentity, About: "identity", Decision: "release"}}, "", ReasonNone, ReasonClonedIdentity},
-		"cloned once more": {[]RecordEntry{{Seq: 1, BootID: "b", Reason: RecClonedIdentity, About: "identity", Decision: "release"},
+			{Seq: 2, BootID: "b", MonoNS: 2e9, Reason: RecClonedIdentity, About: "identity", Decision: "release"}}, "",
+			ReasonNone, ReasonClonedIdentity},
+		"cloned once more": {[]RecordEntry{{Seq: 1, BootID: "b", Reason: RecClonedIdentity, About: "identity",
+			Decision: "release"},
 			entry(2, "b", RecClonedIdentity, "heartbeat")}, "", ReasonClonedIdentity, ""},
 		"repeated after contact": {[]RecordEntry{
 			{Seq: 1, BootID: "b", MonoNS: 30, Count: 2, Reason: RecServerTLSUntrusted, About: "heartbeat"},
 			{Seq: 2, BootID: "b", MonoNS: 20, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact},
 		}, "", ReasonServerTLSUntrusted, ""},
-		"a clone is a clone":   {[]RecordEntry{entry(1, "a", RecClonedIdentity, "heartbeat"), touch(2, "b")}, "b", ReasonClonedIdentity, ""},
-		"fresh cert rejected":  {[]RecordEntry{entry(1, "b", RecRecoveryEnrolled, "identity"), entry(2, "b", RecIdentityRejected, "task_wait")}, "", ReasonCertUntrustedByIngress, ""},
-		"shut down":            {[]RecordEntry{entry(1, "b", RecShutdown, "agent")}, "", ReasonAgentDown, ""},
-		"shut down, came back": {[]RecordEntry{entry(1, "b", RecShutdown, "agent"), entry(2, "b", RecProcessAlive, "agent")}, "", ReasonNone, ""},
+		"a clone is a clone": {[]RecordEntry{entry(1, "a", RecClonedIdentity, "heartbeat"), touch(2, "b")}, "b",
+			ReasonClonedIdentity, ""},
+		"fresh cert rejected": {
+			[]RecordEntry{entry(1, "b", RecRecoveryEnrolled, "identity"), entry(2, "b", RecIdentityRejected, "task_wait")}, "",
+			ReasonCertUntrustedByIngress, "",
+		},
+		"shut down": {[]RecordEntry{entry(1, "b", RecShutdown, "agent")}, "", ReasonAgentDown, ""},
+		"shut down, came back": {[]RecordEntry{entry(1, "b", RecShutdown, "agent"), entry(2, "b", RecProcessAlive, "agent")},
+			"", ReasonNone, ""},
 	} {
-		got := Classify(Evidence{Record: &RecordFacts{Entries: c.entries}, BootID: c.boot})
+		got := Classify(Evidence{Record: (&RecordFacts{Entries: c.entries}).InTime(), BootID: c.boot})
 		if got.Reason != c.want {
 			t.Errorf("%s: %s, want %s", name, got.Reason, c.want)
 		}
@@ -502,22 +554,24 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestATakenBackNodeIsNotCloned: it sent its last heartbeat in quarantine, and the platform took that. Its own record may
-// still know better.
+// TestATakenBackNodeIsNotCloned: it sent its last heartbeat in quarantine, and the platform took that. Its own record
+// may still know better.
 func TestATakenBackNodeIsNotCloned(t *testing.T) {
-	wrote := &RecordFacts{Entries: []RecordEntry{entry(1, "b", RecClonedIdentity, "identity")}}
+	clone := entry(1, "b", RecClonedIdentity, "identity")
+	wrote := []*RecordEntry{&clone}
 	for name, c := range map[string]struct {
 		identity string
-		record   *RecordFacts
+		record   []*RecordEntry
 		want     ReasonCode
 	}{
-		"denied":             {"cloned", nil, ReasonClonedIdentity},
-		"nobody says":        {"", nil, ReasonClonedIdentity},
-		"accepted":           {"accepted", nil, ReasonNone},
-		"accepted, not told": {"accepted", wrote, ReasonClonedIdentity},
+		"denied":                 {"cloned", nil, ReasonClonedIdentity},
+		"nobody says":            {"", nil, ReasonClonedIdentity},
+		"accepted":               {"accepted", nil, ReasonNone},
+		"accepted, not reported": {"accepted", wrote, ReasonClonedIdentity},
 	} {
 		k := Classify(Evidence{Node: &NodeEvidence{Posture: "quarantined", Identity: c.identity}, Record: c.record})
-		if k.Reason != c.want || c.want == ReasonNone && (len(k.Losers) != 1 || k.Losers[0].Reason != ReasonClonedIdentity) {
+		if k.Reason != c.want || (c.want == ReasonNone &&
+			(len(k.Losers) != 1 || k.Losers[0].Reason != ReasonClonedIdentity)) {
 			t.Errorf("%s: %s, losers %v", name, k.Reason, k.Losers)
 		}
 	}
@@ -525,7 +579,8 @@ func TestATakenBackNodeIsNotCloned(t *testing.T) {
 
 // TestBudgetsAreTightenedOnly: a profile's own budgets hold where they are tighter.
 func TestBudgetsAreTightenedOnly(t *testing.T) {
-	e := Evidence{Trust: &TrustEvidence{"aa", "bb"}, Budgets: map[Severity]Budget{P0: {Detect: time.Hour, Repair: time.Minute}}}
+	e := Evidence{Trust: &TrustEvidence{"aa", "bb"},
+		Budgets: map[Severity]Budget{P0: {Detect: time.Hour, Repair: time.Minute}}}
 	if c := Classify(e); c.DetectMS != time.Minute.Milliseconds() || c.RepairMS != time.Minute.Milliseconds() {
 		t.Error(fmt.Sprint(c.DetectMS, c.RepairMS))
 	}

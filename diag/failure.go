@@ -1,114 +1,23 @@
 package diag
 
+import "slices"
+
 // Failure is a word for what the network or the host did. It is never policy: "tcp_refused" says what the kernel
 // answered, not whose fault it is. The zero value means that nothing failed.
 type Failure string
 
-// The closed list of failure words. Rows are only added; names never change.
-const (
-	OK Failure = ""
+// OK is the word of what did not fail. The others are in catalogue/failures.yaml.
+const OK Failure = ""
 
-	DNSNXDomain Failure = "dns_nxdomain"
-	DNSNoAnswer Failure = "dns_no_answer"
-	DNSServFail Failure = "dns_servfail"
-	DNSTimeout  Failure = "dns_timeout"
-	DNSRefused  Failure = "dns_refused"
-	DNSMismatch Failure = "dns_mismatch" // two sources disagree
-
-	TCPRefused        Failure = "tcp_refused"
-	TCPTimeout        Failure = "tcp_timeout"
-	TCPReset          Failure = "tcp_reset"
-	TCPNoRoute        Failure = "tcp_no_route"
-	TCPNetUnreachable Failure = "tcp_net_unreachable"
-	TCPDenied         Failure = "tcp_denied" // local policy: EPERM or EACCES
-
-	TLSUnknownCA    Failure = "tls_unknown_ca"
-	TLSExpired      Failure = "tls_expired"
-	TLSNotYetValid  Failure = "tls_not_yet_valid"
-	TLSNameMismatch Failure = "tls_name_mismatch"
-	TLSProtocol     Failure = "tls_protocol"
-	TLSNotTLS       Failure = "tls_not_tls"
-	TLSClosed       Failure = "tls_closed"
-
-	MTLSCertRequired    Failure = "mtls_cert_required"
-	MTLSUnknownCA       Failure = "mtls_unknown_ca"
-	MTLSCertExpired     Failure = "mtls_cert_expired"
-	MTLSCertNotYetValid Failure = "mtls_cert_not_yet_valid"
-	MTLSCertRejected    Failure = "mtls_cert_rejected"
-	MTLSNotRequested    Failure = "mtls_not_requested" // the listener never asked: a public edge
-	MTLSIngress400      Failure = "mtls_ingress_400"   // nginx answers above TLS; the cause is in local facts
-
-	HTTPStatus      Failure = "http_status"
-	HTTPRateLimited Failure = "http_rate_limited"
-	HTTPTimeout     Failure = "http_timeout"
-	HTTPNotHTTP     Failure = "http_not_http"
-	HTTPEdgePage    Failure = "http_edge_page" // an edge's own page, not the API
-	HTTPEdgeAuth    Failure = "http_edge_auth" // the edge asks for a login
-
-	WSUpgradeRejected Failure = "ws_upgrade_rejected"
-	WSSubprotocol     Failure = "ws_subprotocol"
-	WSClosed          Failure = "ws_closed"
-	WSSilent          Failure = "ws_silent"
-
-	SSHHostKey   Failure = "ssh_host_key"
-	SSHAuth      Failure = "ssh_auth"
-	SSHExec      Failure = "ssh_exec"
-	SSHTransport Failure = "ssh_transport"
-	SSHPenalty   Failure = "ssh_penalty"
-
-	// What keeps an operator from logging in before the node's answer could differ, see Operator.
-	SSHSetup          Failure = "ssh_setup"            // ssh_config, known_hosts or the host to dial cannot be used
-	SSHJump           Failure = "ssh_jump"             // a jump host on the way; the node was not asked
-	SSHNoKey          Failure = "ssh_no_key"           // no key could be offered
-	SSHHostKeyUnknown Failure = "ssh_host_key_unknown" // no host key of the node was accepted yet
-
-	FileMissing     Failure = "file_missing"
-	FileUnreadable  Failure = "file_unreadable"
-	FileUnparseable Failure = "file_unparseable"
-	FileMismatch    Failure = "file_mismatch"
-
-	DiskFull     Failure = "disk_full"
-	DiskInodes   Failure = "disk_inodes"
-	DiskReadOnly Failure = "disk_read_only"
-
-	UnitInactive     Failure = "unit_inactive"
-	UnitFailed       Failure = "unit_failed"
-	UnitMissing      Failure = "unit_missing"
-	ProcessStopped   Failure = "process_stopped"
-	BinaryExecFormat Failure = "binary_exec_format"
-	BinaryMissing    Failure = "binary_missing"
-	BinaryVersion    Failure = "binary_version"
-
-	UserMissing  Failure = "user_missing"
-	ShellMissing Failure = "shell_missing"
-	PTYFailed    Failure = "pty_failed"
-	PTYSilent    Failure = "pty_silent"
-
-	ClockSkew Failure = "clock_skew"
-
-	Timeout      Failure = "timeout"
-	Cancelled    Failure = "cancelled"
-	NotPermitted Failure = "not_permitted"
-	Unsupported  Failure = "unsupported"
-	Unknown      Failure = "unknown_failure" // scrubbed
-)
-
-// Failures lists every word once, in the order of the catalogue; schema and docs are made from it.
-var Failures = [...]Failure{
-	DNSNXDomain, DNSNoAnswer, DNSServFail, DNSTimeout, DNSRefused, DNSMismatch,
-	TCPRefused, TCPTimeout, TCPReset, TCPNoRoute, TCPNetUnreachable, TCPDenied,
-	TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed,
-	MTLSCertRequired, MTLSUnknownCA, MTLSCertExpired, MTLSCertNotYetValid, MTLSCertRejected, MTLSNotRequested, MTLSIngress400,
-	HTTPStatus, HTTPRateLimited, HTTPTimeout, HTTPNotHTTP, HTTPEdgePage, HTTPEdgeAuth,
-	WSUpgradeRejected, WSSubprotocol, WSClosed, WSSilent,
-	SSHHostKey, SSHAuth, SSHExec, SSHTransport, SSHPenalty,
-	SSHSetup, SSHJump, SSHNoKey, SSHHostKeyUnknown,
-	FileMissing, FileUnreadable, FileUnparseable, FileMismatch,
-	DiskFull, DiskInodes, DiskReadOnly,
-	UnitInactive, UnitFailed, UnitMissing, ProcessStopped, BinaryExecFormat, BinaryMissing, BinaryVersion,
-	UserMissing, ShellMissing, PTYFailed, PTYSilent,
-	ClockSkew,
-	Timeout, Cancelled, NotPermitted, Unsupported, Unknown,
+// Words is the failure as the end of a sentence that names what was tried: "connection refused".
+func (f Failure) Words() string {
+	if f == OK {
+		return "no failure"
+	}
+	if i := slices.Index(Failures[:], f); i >= 0 {
+		return failureWords[i]
+	}
+	return ""
 }
 
 // Operator reports whether the word means that an operator's own set-up ended a login before the node's answer could
@@ -121,6 +30,10 @@ func (f Failure) Operator() bool {
 	return false
 }
 
+// Local reports whether the word means that the measuring machine itself ended the attempt before anything left it:
+// what was to be asked is neither well nor unwell by that.
+func (f Failure) Local() bool { return f == HostExhausted || f == TCPDenied }
+
 // Silent reports whether the word means that nothing answered, so that the cause is only a guess without a proof.
 func (f Failure) Silent() bool {
 	switch f {
@@ -128,4 +41,108 @@ func (f Failure) Silent() bool {
 		return true
 	}
 	return false
+}
+
+// ExitRow is what an exit code means. The rows are in catalogue/exits.yaml.
+type ExitRow struct {
+	Code  int
+	Means string // in Markdown
+}
+
+// Exits returns every row, in the order of the codes.
+func Exits() []ExitRow { return slices.Clone(exitRows[:]) }
+
+// Resource is something that a machine can be out of.
+type Resource string
+
+// The closed list of resources.
+const (
+	OpenFiles      Resource = "open_files"
+	LocalPorts     Resource = "local_ports" // of outgoing connections
+	Processes      Resource = "processes"   // and threads
+	Memory         Resource = "memory"
+	NetworkBuffers Resource = "network_buffers"
+)
+
+// Resources lists every resource once.
+var Resources = [...]Resource{OpenFiles, LocalPorts, Processes, Memory, NetworkBuffers}
+
+// Words is the resource as people say it.
+func (r Resource) Words() string {
+	switch r {
+	case OpenFiles:
+		return "open files"
+	case LocalPorts:
+		return "local ports"
+	case NetworkBuffers:
+		return "network buffers"
+	}
+	return string(r)
+}
+
+// Scope reports whose limit was reached.
+type Scope string
+
+// The closed list of scopes. The first three limit what a probe runs in, which is a login of the operator's; only the
+// others are shared with the agent.
+const (
+	ScopeProcess Scope = "process"
+	ScopeUser    Scope = "user"
+	ScopeCgroup  Scope = "cgroup"
+	ScopeNetwork Scope = "network" // a network namespace
+	ScopeMachine Scope = "machine"
+)
+
+// Shared reports whether the limit is also the agent's where a probe on the agent's machine reached it.
+func (s Scope) Shared() bool { return s == ScopeNetwork || s == ScopeMachine }
+
+// ShortageFacts is a limit that was reached, as it was read right after the refusal. Of what could not be read, nothing
+// is there; Scope is empty where no limit was found to be reached.
+type ShortageFacts struct {
+	Resource Resource `json:"resource"`
+	Scope    Scope    `json:"scope,omitempty"`
+	Setting  string   `json:"setting,omitempty"` // where the limit is set: a sysctl, a ulimit or a cgroup file
+	Limit    *int64   `json:"limit,omitempty"`   // in pieces; bytes of memory; pages of network buffers
+	Used     *int64   `json:"used,omitempty"`
+	Holders  []Holder `json:"holders,omitempty"` // at most MaxHolders, most first
+}
+
+// MaxHolders bounds ShortageFacts.Holders.
+const MaxHolders = 5
+
+// Holder is all processes of one name, and how much they hold. What no process holds has no name.
+type Holder struct {
+	Name string `json:"name,omitempty"` // as the kernel has it: never a command line
+	Held int64  `json:"held"`
+}
+
+// DenialFacts is what was read, where and right after a connection was denied, of everything that denies one. It says
+// what there is, not which of it was used.
+type DenialFacts struct {
+	// chains of what leaves, whose rules or policy may drop or reject
+	PacketFilters []string `json:"packet_filters,omitempty"`
+	CgroupFilters []string `json:"cgroup_filters,omitempty"` // kinds of BPF programs that hold for the process
+	// of the process: off | strict | filter | machine (no other than process 1 has)
+	Seccomp string   `json:"seccomp,omitempty"`
+	Route   string   `json:"route,omitempty"`  // what the routing table answers: prohibit
+	Unread  []string `json:"unread,omitempty"` // what could not be read, with why
+}
+
+// Confinement is how a unit's main process is cut off or held apart: by systemd's properties, and as the kernel shows
+// it.
+type Confinement struct {
+	OwnNetwork     bool   `json:"own_network,omitempty"` // a network namespace that is not the machine's
+	PrivateNetwork bool   `json:"private_network,omitempty"`
+	NetworkPath    string `json:"network_path,omitempty"`     // NetworkNamespacePath
+	JoinsNetworkOf string `json:"joins_network_of,omitempty"` // JoinsNamespaceOf
+	// RestrictAddressFamilies; ~ before those that are refused
+	AddressFamilies string `json:"address_families,omitempty"`
+	// IPAddressDeny of it and its slices; in force only with a filter on egress
+	IPDeny        []string `json:"ip_deny,omitempty"`
+	IPAllow       []string `json:"ip_allow,omitempty"`
+	CgroupFilters []string `json:"cgroup_filters,omitempty"` // kinds of BPF programs that really hold for its cgroup
+	FiltersUnread string   `json:"filters_unread,omitempty"` // why these are not known
+	Seccomp       string   `json:"seccomp,omitempty"`        // of the process, as in DenialFacts
+	SystemCalls   bool     `json:"system_calls,omitempty"`   // a SystemCallFilter without connect or socket
+	Proxies       []string `json:"proxies,omitempty"`        // names of proxy variables in its environment
 }

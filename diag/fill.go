@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"strings"
@@ -10,65 +11,65 @@ import (
 // Placeholders lists what a template may name, each as {name}. A value that is not given and has no default stays
 // readable as <name>.
 //
-// ssh, ssh_trust and preflight are command lines, already quoted (make them with Command); every other value is plain.
-// ssh is what comes before a command that runs on the node, e.g. Command("ssh", "ops@10.0.0.7", "sudo", "-n").
+// ssh, target and preflight are words of a command line, already quoted (make them with Command); every other value is
+// plain. target is the node as this tool's commands take it: NODE and the flags that lead there. exec is not given: it
+// is what comes before a command that runs on the node. ssh is the same login by hand.
 var Placeholders = [...]string{
-	"ssh", "ssh_trust", "preflight",
+	"ssh", "target", "exec", "preflight",
 	"profile", "node_id", "node_host", "allocation_id", "session_id", "correlation_id",
 	"api_base", "terminal_base", "api_url", "terminal_url", "api_host", "api_addr", "terminal_host", "terminal_addr",
 	"unit", "env_file", "ca_bundle", "cert", "key", "binary", "diag_dir",
 	"os_user", "app_unit", "app_url", "full_dir",
 }
 
-// placeholderDefault is the text of a placeholder that was not given. It may name other placeholders.
-func placeholderDefault(name string) string {
-	switch name {
-	case "ssh":
-		return "ssh {node_host}"
-	case "ssh_trust":
-		return "gpuaasctl ssh trust {node_id} --profile {profile}"
-	case "preflight":
-		return "gpuaasctl preflight --profile {profile} --node-id {node_id}"
-	case "unit":
-		return "gpuaas-node-agent.service"
-	case "env_file":
-		return "/etc/gpuaas/agent.env"
-	case "ca_bundle":
-		return "/etc/gpuaas/ca-bundle.crt"
-	case "cert":
-		return "/etc/gpuaas/cert.pem"
-	case "key":
-		return "/etc/gpuaas/key.pem"
-	case "binary":
-		return "/usr/local/bin/gpuaas-agent"
-	case "diag_dir":
-		return "/var/lib/gpuaas/diag"
-	case "full_dir":
-		return "/var"
-	}
-	return ""
+// placeholderDefaults are the texts of placeholders that were not given. They may name other placeholders.
+var placeholderDefaults = map[string]string{
+	"ssh":       "ssh {node_host}",
+	"target":    "{node_id} --profile {profile}",
+	"exec":      "gpuaasctl ssh exec {target} --",
+	"preflight": "gpuaasctl preflight --profile {profile} --node-id {node_id}",
+	"unit":      "gpuaas-node-agent.service",
+	"env_file":  "/etc/gpuaas/agent.env",
+	"ca_bundle": "/etc/gpuaas/ca-bundle.crt",
+	"cert":      "/etc/gpuaas/cert.pem",
+	"key":       "/etc/gpuaas/key.pem",
+	"binary":    "/usr/local/bin/gpuaas-agent",
+	"diag_dir":  "/var/lib/gpuaas/diag",
+	"full_dir":  "/var",
 }
 
 // Fill replaces the {placeholders} of a template by vars. Between backticks is a command, and a template that begins
-// with {ssh} or {preflight} is one as a whole: a value is quoted for the shell there, and twice behind {ssh}, because
-// the node's shell reads it again. A value that no quoting makes safe (it begins with a dash, or holds control
-// characters) is not filled in, nor is one that is missing: both read <name>.
+// with {preflight} is one as a whole: a value is quoted for the shell there. A value that no quoting makes safe (it
+// begins with a dash, or holds control characters) is not filled in, nor is one that is missing: both read <name>.
 func Fill(template string, vars map[string]string) string {
+	if strings.HasPrefix(template, "{preflight}") {
+		return fillCommand(template, vars)
+	}
+	if !strings.Contains(template, "{") {
+		return template
+	}
 	var b strings.Builder
-	if strings.HasPrefix(template, "{ssh}") || strings.HasPrefix(template, "{preflight}") {
-		fillPart(&b, template, vars, true, false)
-		return b.String()
-	}
-	for i, part := range strings.Split(template, "`") {
-		if i > 0 {
-			b.WriteByte('`')
+	b.Grow(2 * len(template))
+	for command := false; ; command = !command {
+		part, rest, more := strings.Cut(template, "`")
+		fillPart(&b, part, vars, command)
+		if !more {
+			return b.String()
 		}
-		fillPart(&b, part, vars, i%2 == 1, false)
+		b.WriteByte('`')
+		template = rest
 	}
+}
+
+// fillCommand is Fill of a template that is a command as a whole.
+func fillCommand(template string, vars map[string]string) string {
+	var b strings.Builder
+	b.Grow(2 * len(template))
+	fillPart(&b, template, vars, true)
 	return b.String()
 }
 
-func fillPart(b *strings.Builder, part string, vars map[string]string, command, remote bool) {
+func fillPart(b *strings.Builder, part string, vars map[string]string, command bool) {
 	for {
 		before, rest, found := strings.Cut(part, "{")
 		b.WriteString(before)
@@ -81,24 +82,21 @@ func fillPart(b *strings.Builder, part string, vars map[string]string, command, 
 			part = rest
 			continue
 		}
-		fillOne(b, name, vars, command, remote)
-		remote = remote || name == "ssh" // all that follows on this command line is read by two shells
+		fillOne(b, name, vars, command)
 		part = after
 	}
 }
 
-func fillOne(b *strings.Builder, name string, vars map[string]string, command, remote bool) {
+func fillOne(b *strings.Builder, name string, vars map[string]string, command bool) {
 	value := lookupVar(name, vars)
-	whole := name == "ssh" || name == "ssh_trust" || name == "preflight"
+	whole := name == "ssh" || name == "target" || name == "preflight"
 	switch {
-	case value == "" && placeholderDefault(name) != "":
-		fillPart(b, placeholderDefault(name), vars, command, remote)
+	case value == "" && placeholderDefaults[name] != "":
+		fillPart(b, placeholderDefaults[name], vars, command)
 	case value == "" || unsafeValue(value):
 		b.WriteString("<" + name + ">")
 	case !command || whole:
 		b.WriteString(value)
-	case remote:
-		b.WriteString(Quote(Quote(value)))
 	default:
 		b.WriteString(Quote(value))
 	}
@@ -110,7 +108,7 @@ func lookupVar(name string, vars map[string]string) string {
 		return v
 	}
 	base, what, ok := strings.Cut(name, "_")
-	if !ok || what != "host" && what != "addr" || base != "api" && base != "terminal" {
+	if !ok || (what != "host" && what != "addr") || (base != "api" && base != "terminal") {
 		return ""
 	}
 	u, err := url.Parse(vars[base+"_url"])
@@ -121,9 +119,7 @@ func lookupVar(name string, vars map[string]string) string {
 		return u.Hostname()
 	}
 	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
+	port = cmp.Or(port, "443")
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
@@ -143,7 +139,8 @@ func unsafeValue(v string) bool {
 // Quote makes one word of s for a POSIX shell. Words that need no quotes stay as they are.
 func Quote(s string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r)
+		return (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') ||
+			strings.ContainsRune("@%+=:,./_-", r)
 	}
 	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s

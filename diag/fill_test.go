@@ -17,11 +17,14 @@ func TestFill(t *testing.T) {
 		{"a {session_id} b", "a <session_id> b"},
 		{"profile {profile}", "profile my lab"},
 		{"`gpuaasctl --profile {profile}`", "`gpuaasctl --profile 'my lab'`"},
-		{"`curl {api_host} {api_addr} {terminal_addr}`", "`curl node-api.gpuaas.test node-api.gpuaas.test:443 term.gpuaas.test:18443`"},
-		{"`{ssh} systemctl restart {unit}`", "`ssh -p 2222 ops@10.0.0.7 sudo -n systemctl restart gpuaas-node-agent.service`"},
-		{"`{ssh} getent passwd {os_user}`", `` + "`" + `ssh -p 2222 ops@10.0.0.7 sudo -n getent passwd ` + Quote(Quote("al ice; reboot")) + "`"},
+		{"`curl {api_host} {api_addr} {terminal_addr}`",
+			"`curl node-api.gpuaas.test node-api.gpuaas.test:443 term.gpuaas.test:18443`"},
+		{"`{ssh} true`", "`ssh -p 2222 ops@10.0.0.7 sudo -n true`"},
+		{"`{exec} getent passwd {os_user}`",
+			"`gpuaasctl ssh exec compute-node-01 --profile 'my lab' -- getent passwd 'al ice; reboot'`"},
 		{"`{preflight} --only x`", "`gpuaasctl preflight --profile 'my lab' --node-id compute-node-01 --only x`"},
-		{"{preflight} --allocation-id {os_user} --only x", "gpuaasctl preflight --profile 'my lab' --node-id compute-node-01 --allocation-id 'al ice; reboot' --only x"},
+		{"{preflight} --allocation-id {os_user} --only x",
+			"gpuaasctl preflight --profile 'my lab' --node-id compute-node-01 --allocation-id 'al ice; reboot' --only x"},
 		{"keeps {unknown} and { alone", "keeps {unknown} and { alone"},
 	} {
 		if got := Fill(c.in, vars); got != c.want {

@@ -4,7 +4,8 @@ import "testing"
 
 // TestGuestAgentGone: walk and classifier take the same words of a provider for a guest agent that does not run.
 func TestGuestAgentGone(t *testing.T) {
-	for status, want := range map[string]bool{"down": true, "stopped": true, "unreachable": true, "running": false, "unknown": false, "": false} {
+	for status, want := range map[string]bool{"down": true, "stopped": true, "unreachable": true, "running": false,
+		"unknown": false, "": false} {
 		c := Classify(Evidence{Node: &NodeEvidence{GuestAgent: status}})
 		if got := c.Reason == ReasonOpsAccessUnhealthy; got != want || GuestAgentGone(status) != want {
 			t.Errorf("%q: reason %s", status, c.Reason)

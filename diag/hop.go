@@ -1,43 +1,171 @@
 package diag
 
-// HopID is the runbook's name of a hop. The ordered chain itself is in package preflight.
+import "strings"
+
+// HopID is the runbook's name of a hop.
 type HopID string
 
-const (
-	HopControlPlaneAccess       HopID = "control_plane_access"
-	HopAllocationBinding        HopID = "allocation_binding"
-	HopNodeHeartbeat            HopID = "node_heartbeat"
-	HopNodeOpsAccess            HopID = "node_ops_access"
-	HopNodeReadiness            HopID = "node_readiness"
-	HopNodeRuntimeAPI           HopID = "node_runtime_api_reachability"
-	HopNodeRecoveryStatus       HopID = "node_recovery_status"
-	HopNodeTaskRoundtrip        HopID = "node_task_roundtrip"
-	HopTerminalTokenMint        HopID = "terminal_token_mint"
-	HopTerminalPublicRoute      HopID = "terminal_public_route"
-	HopBrowserTerminalWS        HopID = "browser_terminal_ws"
-	HopTerminalOpenTask         HopID = "terminal_open_task"
-	HopNodeTerminalReachability HopID = "node_terminal_reachability"
-	HopGatewayNodeStream        HopID = "gateway_node_stream"
-	HopTerminalStartup          HopID = "workload_terminal_startup_failure"
-	HopAppRuntimeLiveness       HopID = "app_runtime_liveness"
-	HopAppUserRoute             HopID = "app_user_route"
-	HopGPUHealth                HopID = "gpu_health"
-)
-
-// Hops lists the ids in runbook order.
-var Hops = [...]HopID{
-	HopControlPlaneAccess, HopAllocationBinding, HopNodeHeartbeat, HopNodeOpsAccess, HopNodeReadiness,
-	HopNodeRuntimeAPI, HopNodeRecoveryStatus, HopNodeTaskRoundtrip, HopTerminalTokenMint, HopTerminalPublicRoute,
-	HopBrowserTerminalWS, HopTerminalOpenTask, HopNodeTerminalReachability, HopGatewayNodeStream,
-	HopTerminalStartup, HopAppRuntimeLiveness, HopAppUserRoute, HopGPUHealth,
+// HopRow is what a hop means; package preflight has what it does. The rows are in catalogue/hops.yaml. A profile can
+// bring hops of its own, which have no row here: who asks for one says what holds without it.
+type HopRow struct {
+	ID         HopID
+	Title      string   // what holds when it passes, as one line for people
+	Layer      Layer    // on which a failure is felt
+	Allocation bool     // it is about one allocation: without one it cannot be walked
+	Tenants    string   // at what a tenant notices when it fails: the terminal, the product URL; "" for no tenant does
+	About      string   // what a pass means, in Markdown
+	Signals    []Signal // those that its judge may give
 }
 
-// NeedsAllocation says whether the hop is about one allocation: without one it cannot be walked.
-func (h HopID) NeedsAllocation() bool {
-	switch h {
-	case HopAllocationBinding, HopTerminalTokenMint, HopBrowserTerminalWS, HopTerminalOpenTask, HopGatewayNodeStream,
-		HopTerminalStartup, HopAppRuntimeLiveness, HopAppUserRoute:
+// Hops returns every row, in the order of the runbook. The rows are shared: they are read, never written.
+func Hops() []HopRow { return append([]HopRow{}, hopRows[:]...) }
+
+// HopIDs lists the hops of the catalogue in the order of the runbook.
+func HopIDs() []HopID {
+	ids := make([]HopID, len(hopRows))
+	for i := range hopRows {
+		ids[i] = hopRows[i].ID
+	}
+	return ids
+}
+
+// LookupHop returns the row of id, and whether there is one.
+func LookupHop(id HopID) (HopRow, bool) {
+	if i := id.Rank(); i < len(hopRows) {
+		return hopRows[i], true
+	}
+	return HopRow{}, false
+}
+
+// OwnHopPattern is the form of the ids of hops that a profile brings.
+const OwnHopPattern = `^x\.[a-z0-9][a-z0-9_]*$`
+
+// Valid reports whether id can name a hop: one of the catalogue, or one that a profile brings.
+func (h HopID) Valid() bool {
+	if _, known := LookupHop(h); known {
 		return true
 	}
-	return false
+	name, own := strings.CutPrefix(string(h), "x.")
+	return own && name != "" && name[0] != '_' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+// Rank is the hop's place in the order of the runbook. Hops that the catalogue does not have come after all that it
+// has.
+func (h HopID) Rank() int {
+	for i := range hopRows {
+		if hopRows[i].ID == h {
+			return i
+		}
+	}
+	return len(hopRows)
+}
+
+// NeedsAllocation reports whether the hop is about one allocation: without one it cannot be walked.
+func (h HopID) NeedsAllocation() bool {
+	row, _ := LookupHop(h)
+	return row.Allocation
+}
+
+// Op names an operation of the prober: one measurement. Its row below says what it reads and what it leaves, its
+// function is in package probe, and its sections say themselves how they read and what of them compares.
+type Op string
+
+// The operations.
+const (
+	OpDNS     Op = "dns"
+	OpTCP     Op = "tcp"
+	OpTLS     Op = "tls"
+	OpHTTP    Op = "http"
+	OpWS      Op = "ws"
+	OpSession Op = "session"
+	OpSSH     Op = "ssh"
+	OpDisk    Op = "disk"
+	OpFile    Op = "file"
+	OpCert    Op = "cert"
+	OpUnit    Op = "unit"
+	OpBinary  Op = "binary"
+	OpUser    Op = "user"
+	OpClock   Op = "clock"
+	OpEnv     Op = "env"
+	OpRecord  Op = "record"
+	OpJournal Op = "journal"
+)
+
+// OpRow is one operation.
+type OpRow struct {
+	Op    Op
+	Does  string
+	Asks  string // the fields of a request that it reads beside view, by their wire names
+	Fills string // the sections of a fact that it may fill, by their wire names
+
+	Ladder bool // it asks a remote host, and climbs there by the phases dns, tcp, tls, http, ...
+	Once   bool // asking has an effect there: it is never asked again
+	Plain  bool // the same for every process: the agent's namespaces cannot change the answer
+	Both   bool // what a login sees is measured beside what the agent sees
+}
+
+// Connects reports whether the operation connects to a remote host, and does not only look up a name.
+func (r OpRow) Connects() bool { return r.Ladder && strings.Contains(r.Fills, "tcp") }
+
+// What the rungs of the ladder ask, each with those below it.
+const (
+	asksDNS  = "target network resolve resolver"
+	asksTLS  = asksDNS + " server_name ca_bundle ca_inline tls_look cert key"
+	asksHTTP = asksTLS + " method header body query token cookie extract keep poll"
+	asksWS   = asksHTTP + " subprotocols"
+)
+
+// opRows is the closed table.
+var opRows = [...]OpRow{
+	{Op: OpDNS, Does: "looks up target (a name), by the host's own rules or by resolver", Asks: asksDNS,
+		Fills: "dns", Ladder: true},
+	{Op: OpTCP, Does: "dns, then connects to target (host:port)", Asks: asksDNS, Fills: "dns tcp", Ladder: true},
+	{Op: OpTLS, Does: "dns, tcp, then a TLS handshake", Asks: asksTLS, Fills: "dns tcp tls", Ladder: true},
+	{Op: OpHTTP, Does: "dns, tcp, tls, then one HTTP exchange (or a poll) with target (a URL); cert makes it mTLS",
+		Asks: asksHTTP, Fills: "dns tcp tls http", Ladder: true},
+	{Op: OpWS, Does: "as http, then a WebSocket upgrade only; closed at once", Asks: asksWS,
+		Fills: "dns tcp tls http ws", Ladder: true},
+	{Op: OpSession, Does: "as ws, then a whole terminal session: first frame, a computed nonce through the PTY, close",
+		Asks: asksWS, Fills: "dns tcp tls http ws pty", Ladder: true, Once: true},
+	{Op: OpSSH, Does: "tcp, banner, host key, auth, exec: how a node vantage got where it is", Asks: "target",
+		Fills: "dns tcp ssh", Once: true},
+	{Op: OpDisk, Does: "space, inodes and a real write at target (a folder)", Asks: "target write_bytes beside",
+		Fills: "disk"},
+	{Op: OpFile, Does: "existence, mode, digest of target (a path); its text is never returned", Asks: "target",
+		Fills: "file", Both: true},
+	{Op: OpCert, Does: "cert and key as a pair: dates, subject, issuer, whether they match",
+		Asks: "target cert key node_id", Fills: "cert", Both: true},
+	{Op: OpUnit, Does: "systemd's word on target (a unit) and the state of its main process", Asks: "target",
+		Fills: "unit", Plain: true},
+	{Op: OpBinary,
+		Does: "target (a program) as far as it can be read: is it whole, for this machine, ours; it is never run",
+		Asks: "target unit version_command", Fills: "binary"},
+	{Op: OpUser, Does: "target (a login name) by getent, and its shell", Asks: "target", Fills: "user"},
+	{Op: OpClock, Does: "this host's wall clock (the vantage adds the offset to the operator's)", Fills: "clock",
+		Plain: true},
+	{Op: OpEnv, Does: "the names in env, of the agent's process; values of secrets as presence and age",
+		Asks: "env unit", Fills: "env", Plain: true},
+	{Op: OpRecord, Does: "the diagnostic record in target (a folder): its newest limit entries and the pinned ones",
+		Asks: "target limit", Fills: "record", Both: true},
+	{Op: OpJournal, Does: "the newest limit lines of target (a unit, or an absolute path of a log file) since since",
+		Asks: "target limit since match", Fills: "journal", Plain: true},
+}
+
+// Ops lists every operation, in the order of the table.
+func Ops() []Op {
+	ops := make([]Op, len(opRows))
+	for i := range opRows {
+		ops[i] = opRows[i].Op
+	}
+	return ops
+}
+
+// Row is the operation's row, one with its name alone where there is none.
+func (op Op) Row() OpRow {
+	for i := range opRows {
+		if opRows[i].Op == op {
+			return opRows[i]
+		}
+	}
+	return OpRow{Op: op}
 }

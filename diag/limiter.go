@@ -46,7 +46,8 @@ var limiterCodes = [...]string{
 
 // LimiterCode reports whether an error code is a limiter's, in any case, with dashes, spaces or underscores.
 func LimiterCode(code string) bool {
-	return slices.Contains(limiterCodes[:], strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(code), "-", "_"), " ", "_"))
+	return code != "" && slices.Contains(limiterCodes[:],
+		strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(code), "-", "_"), " ", "_"))
 }
 
 // limiterTexts are what a plain-text or HTML refusal of a limiter says, beside a Retry-After. Lower case.
@@ -89,19 +90,32 @@ func LimitedBy(r Refusal) Limiter {
 	return NoLimiter
 }
 
-// limiterJSON looks for a limiter's code where JSON errors commonly have one: at the top, or in an object "error".
+// limiterFields are where JSON errors commonly have their code: at the top, or in an object "error". All other fields
+// are passed over without being kept, so that an answer costs its bytes however many it has.
+type limiterFields struct {
+	Code          json.RawMessage `json:"code"`
+	ErrorCode     json.RawMessage `json:"error_code"`
+	Error         json.RawMessage `json:"error"`
+	ErrorName     json.RawMessage `json:"error_name"`
+	ErrorCategory json.RawMessage `json:"error_category"`
+	Type          json.RawMessage `json:"type"`
+}
+
+// limiterJSON looks for a limiter's code in a JSON error. No limiter's is larger than limiterBody.
 func limiterJSON(body []byte) bool {
-	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+	if len(body) > limiterBody || !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return false
 	}
-	var top, inner map[string]json.RawMessage
+	var top, inner limiterFields
 	if json.Unmarshal(body, &top) != nil {
 		return false
 	}
-	_ = json.Unmarshal(top["error"], &inner) // an error that is no object has no fields
-	for _, doc := range [...]map[string]json.RawMessage{top, inner} {
-		for _, name := range [...]string{"code", "error_code", "error", "error_name", "error_category", "type"} {
-			if LimiterCode(strings.Trim(string(doc[name]), `"`)) {
+	_ = json.Unmarshal(top.Error, &inner) // an error that is no object has no fields
+	for _, doc := range [...]limiterFields{top, inner} {
+		for _, value := range [...]json.RawMessage{
+			doc.Code, doc.ErrorCode, doc.Error, doc.ErrorName, doc.ErrorCategory, doc.Type,
+		} {
+			if LimiterCode(strings.Trim(string(value), `"`)) {
 				return true
 			}
 		}

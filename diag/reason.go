@@ -9,41 +9,6 @@ import (
 // user sees.
 type ReasonCode string
 
-// The closed list of reasons. Rows are only added; names never change.
-const (
-	ReasonNone                        ReasonCode = "none"
-	ReasonClonedIdentity              ReasonCode = "cloned_identity_detected"
-	ReasonIdentityRevokedOrFenced     ReasonCode = "identity_revoked_or_fenced"
-	ReasonCertUntrustedByIngress      ReasonCode = "cert_untrusted_by_ingress"
-	ReasonEndpointProfileDrift        ReasonCode = "endpoint_profile_drift"
-	ReasonRecoveryTokenMissing        ReasonCode = "recovery_token_missing"
-	ReasonCertExpired                 ReasonCode = "cert_expired"
-	ReasonTaskBacklogStale            ReasonCode = "task_backlog_stale"
-	ReasonAgentDown                   ReasonCode = "agent_down"
-	ReasonNodeAgentUnreachable        ReasonCode = "node_agent_unreachable"
-	ReasonIdentityRejectedRecoverable ReasonCode = "identity_rejected_recoverable"
-	ReasonRecoveryEnrollmentBlocked   ReasonCode = "recovery_enrollment_blocked"
-	ReasonServerTLSUntrusted          ReasonCode = "server_tls_untrusted"
-	ReasonControlPlaneUnreachable     ReasonCode = "control_plane_unreachable"
-	ReasonDiskFull                    ReasonCode = "disk_full"
-	ReasonClockSkew                   ReasonCode = "clock_skew"
-	ReasonEdgeRateLimited             ReasonCode = "edge_rate_limited"
-	ReasonTaskResultPostFailed        ReasonCode = "task_result_post_failed"
-	ReasonDispatchedResultLost        ReasonCode = "dispatched_result_lost"
-	ReasonAgentVersionDrift           ReasonCode = "agent_version_drift"
-	ReasonIPRouteDrift                ReasonCode = "ip_route_drift"
-	ReasonOpsAccessUnhealthy          ReasonCode = "ops_access_unhealthy"
-	ReasonAppObservationStale         ReasonCode = "app_observation_stale"
-	ReasonAppRuntimeFailed            ReasonCode = "app_runtime_failed"
-	ReasonAppRouteFailed              ReasonCode = "app_route_failed"
-	ReasonAppCredentialFailing        ReasonCode = "app_credential_failing"
-	ReasonTerminalGatewayDown         ReasonCode = "terminal_gateway_down"
-	ReasonTerminalEndpointDrift       ReasonCode = "terminal_endpoint_drift"
-	ReasonTerminalStartupFailed       ReasonCode = "terminal_startup_failed"
-	ReasonReleaseCleanupStuck         ReasonCode = "release_failed_cleanup_stuck"
-	ReasonGPUUnhealthy                ReasonCode = "gpu_unhealthy"
-)
-
 // Severity is the drift model's: P0 a security boundary or a control plane that tenants feel, P1 active impact with a
 // known repair, P2 stale observation or routine recovery. The empty severity belongs to ReasonNone alone.
 type Severity string
@@ -78,24 +43,46 @@ func (s Severity) Repair() time.Duration {
 	return 0
 }
 
-// Reason is what follows from an operator reason, for the operator and for the user.
+// Reason is what follows from an operator reason, for the operator and for the user. The rows are in
+// catalogue/reasons.yaml.
 type Reason struct {
-	Code       ReasonCode
-	Title      Text
-	Severity   Severity
-	State      UserState // without refinement by facts; cert_expired without a current token is operator_action_required
-	UserText   Text      // what a user is shown; empty shows nothing
-	Layer      Layer
-	Owner      string
-	NextAction Text
-	Runbook    string
+	Code     ReasonCode
+	Title    Text
+	Severity Severity
+	// without refinement by facts; cert_expired without a current token is operator_action_required
+	State       UserState
+	UserText    Text         // what a user is shown; empty shows nothing
+	Unrecovered Text         // what a user is shown in its place where facts show that nothing recovers by itself
+	UserActions []UserAction // what a user interface does with it
+	Layer       Layer
+	Owners      Owners
+	NextAction  Text
 	// With are the hops that the reason is about: a walk that blames another one names the reason as a fault beside the
 	// blame.
 	With   []HopID
 	Hides  []ReasonCode // reasons that are not shown beside this one: it causes them, or forbids their repair
 	Detect time.Duration
 	Repair time.Duration // 0: by itself, or on the next business day
+	// NeverReenroll: a new enrollment repairs nothing, or hides what happened, while this reason holds.
+	NeverReenroll bool
 }
+
+// UserAction is what a user interface does for as long as a reason holds, beside showing its text. One that is not
+// there says nothing: an interface does then what it always does.
+type UserAction string
+
+// The closed list of user actions, as the drift model has them.
+const (
+	SuppressRetry   UserAction = "suppress_retry"    // retries by users would only meet the same refusal
+	HideSelfService UserAction = "hide_self_service" // users can repair nothing here
+	Page            UserAction = "page"              // security and operators are paged
+	// allocation and app are shown as they were: neither has failed
+	KeepAllocationVisible UserAction = "keep_allocation_visible"
+	LinkEvidence          UserAction = "link_evidence" // operators get a link to the evidence
+)
+
+// UserActions lists every user action.
+var UserActions = [...]UserAction{SuppressRetry, HideSelfService, Page, KeepAllocationVisible, LinkEvidence}
 
 // Reasons returns every row, most pressing first. The rows are shared: they are read, never written.
 func Reasons() []Reason { return slices.Clone(reasonRows[:]) }
@@ -103,9 +90,14 @@ func Reasons() []Reason { return slices.Clone(reasonRows[:]) }
 // Shown is what a user is shown where facts refined the reason's state to s, as far as m bears it; "" shows nothing.
 func (r Reason) Shown(s UserState, m Seen) string {
 	if r.State == UserRecovery && s == UserOperator { // nothing reconnects by itself
-		return userMaintenance
+		return r.Unrecovered.Say(m)
 	}
 	return r.UserText.Say(m)
+}
+
+// Runbook is where the reason is explained, as SignalRow.Runbook.
+func (r *Reason) Runbook(base string) string {
+	return runbook(base, "--kind reason "+string(r.Code), "reason-"+string(r.Code))
 }
 
 // LookupReason returns the row of code, and whether there is one.
@@ -116,4 +108,24 @@ func LookupReason(code ReasonCode) (Reason, bool) {
 		}
 	}
 	return Reason{}, false
+}
+
+// Lack is why a walk decides nothing although no component is to blame: what it lacked to measure.
+type Lack string
+
+// LackRow is who supplies what a walk lacked, and how. The rows are in catalogue/lacks.yaml.
+type LackRow struct {
+	Lack     Lack
+	Owners   Owners
+	Recovery []Step
+}
+
+// LookupLack returns the row of l, and whether there is one.
+func LookupLack(l Lack) (LackRow, bool) {
+	for _, r := range lackRows {
+		if r.Lack == l {
+			return r, true
+		}
+	}
+	return LackRow{}, false
 }

@@ -13,26 +13,29 @@ type RecordEntry struct {
 	MonoNS int64  `json:"mono_ns"` // CLOCK_BOOTTIME of that boot when it was written
 	At     Time   `json:"at"`      // the node's wall clock then, which may have been wrong
 
-	Reason        RecordReason `json:"reason"`
-	About         string       `json:"about"`    // heartbeat | task_wait | task_result | task | identity | update | boot | record | agent
-	Decision      string       `json:"decision"` // start | enroll | enrolled | retry | suppress | stop | quarantine | refuse | drop | report | update | ...
-	Attempt       int          `json:"attempt,omitempty"`
-	DelayMS       int64        `json:"delay_ms,omitempty"`
-	CeilingMS     int64        `json:"ceiling_ms,omitempty"`
-	Failure       Failure      `json:"failure,omitempty"`
-	Status        int          `json:"status,omitempty"` // HTTP status
-	Code          string       `json:"code,omitempty"`   // error.code of the platform, or of a task
-	Detail        string       `json:"detail,omitempty"` // scrubbed, cut to fit a slot
-	CorrelationID string       `json:"correlation_id,omitempty"`
-	TaskID        string       `json:"task_id,omitempty"`
+	Reason RecordReason `json:"reason"`
+	// heartbeat | task_wait | task_result | task | identity | update | boot | record | agent
+	About string `json:"about"`
+	// start | enroll | enrolled | retry | suppress | stop | quarantine | refuse | drop | report | update | ...
+	Decision      string  `json:"decision"`
+	Attempt       int     `json:"attempt,omitempty"`
+	DelayMS       int64   `json:"delay_ms,omitempty"`
+	CeilingMS     int64   `json:"ceiling_ms,omitempty"`
+	Failure       Failure `json:"failure,omitempty"`
+	Status        int     `json:"status,omitempty"` // HTTP status
+	Code          string  `json:"code,omitempty"`   // error.code of the platform, or of a task
+	Detail        string  `json:"detail,omitempty"` // scrubbed, cut to fit a slot
+	CorrelationID string  `json:"correlation_id,omitempty"`
+	TaskID        string  `json:"task_id,omitempty"`
 
-	NodeID     string            `json:"node_id,omitempty"`
-	InstanceID string            `json:"node_instance_id,omitempty"`
-	Agent      string            `json:"agent,omitempty"`      // version
-	Generation int64             `json:"generation,omitempty"` // of the node's certificate
-	Facts      map[string]string `json:"facts,omitempty"`      // further evidence of this decision: digests, fingerprints, endpoints, dates
+	NodeID     string `json:"node_id,omitempty"`
+	InstanceID string `json:"node_instance_id,omitempty"`
+	Agent      string `json:"agent,omitempty"`      // version
+	Generation int64  `json:"generation,omitempty"` // of the node's certificate
+	// further evidence of this decision: digests, fingerprints, endpoints, dates
+	Facts map[string]string `json:"facts,omitempty"`
 
-	// Count, First and Last tell of identical decisions that one slot stands for; absent where there was one.
+	// Count, First and Last describe identical decisions kept in one slot; absent where there was one.
 	Count int64 `json:"count,omitempty"`
 	First Time  `json:"first,omitzero"`
 	Last  Time  `json:"last,omitzero"`
@@ -55,45 +58,90 @@ type RecordFacts struct {
 	Pinned   []RecordEntry `json:"pinned,omitempty"`  // first and last per reason, last good contact, last update attempt
 }
 
-// InTime merges both rings, each entry once, as it was last told, in the order in which they were last written: by boot,
-// and within a boot by its monotonic clock, since a slot that stands for many identical decisions keeps the number of the
-// first. A contact has the number of the entry that it follows, and is another one.
-func (f *RecordFacts) InTime() []RecordEntry {
+// InTime merges both rings, each entry once in its newest version, in the order in which they were last written: by
+// boot, and within a boot by its monotonic clock, since a slot that counts many identical decisions keeps the
+// number of the first. A contact has the number of the entry that it follows, and is another one. The entries are the
+// record's own: they are read, not changed.
+func (f *RecordFacts) InTime() []*RecordEntry {
 	if f == nil {
 		return nil
 	}
-	all := slices.Concat(f.Entries, f.Pinned)
-	slices.SortFunc(all, func(a, b RecordEntry) int {
-		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.BootID, b.BootID), cmp.Compare(a.Decision, b.Decision),
-			cmp.Compare(b.MonoNS, a.MonoNS), cmp.Compare(b.Count, a.Count))
-	})
-	all = slices.CompactFunc(all, func(a, b RecordEntry) bool {
+	all := merged(f.Entries, f.Pinned)
+	all = slices.CompactFunc(all, func(a, b *RecordEntry) bool {
 		return a.Seq == b.Seq && a.BootID == b.BootID && a.Decision == b.Decision
 	})
 	var boots []string
-	for i := range all {
-		if !slices.Contains(boots, all[i].BootID) {
-			boots = append(boots, all[i].BootID)
+	inTime := true // as most records are
+	for i, e := range all {
+		switch {
+		case i > 0 && e.BootID == all[i-1].BootID:
+			inTime = inTime && all[i-1].MonoNS <= e.MonoNS
+		case slices.Contains(boots, e.BootID):
+			inTime = false
+		default:
+			boots = append(boots, e.BootID)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b RecordEntry) int {
-		return cmp.Or(slices.Index(boots, a.BootID)-slices.Index(boots, b.BootID), cmp.Compare(a.MonoNS, b.MonoNS))
+	if inTime {
+		return all
+	}
+	slices.SortStableFunc(all, func(a, b *RecordEntry) int {
+		if a.BootID != b.BootID {
+			return slices.Index(boots, a.BootID) - slices.Index(boots, b.BootID)
+		}
+		return cmp.Compare(a.MonoNS, b.MonoNS)
 	})
 	return all
+}
+
+// merged are the entries of both rings by their numbers, the newest version of each first.
+func merged(a, b []RecordEntry) []*RecordEntry {
+	all := make([]*RecordEntry, 0, len(a)+len(b))
+	for i, k := 0, 0; i+k < cap(all); {
+		if k == len(b) || (i < len(a) && byNumber(&a[i], &b[k]) <= 0) {
+			all = append(all, &a[i])
+			i++
+		} else {
+			all = append(all, &b[k])
+			k++
+		}
+	}
+	if slices.IsSortedFunc(all, byNumber) {
+		return all
+	}
+	all = all[:0]
+	for _, ring := range [...][]RecordEntry{a, b} {
+		for i := range ring {
+			all = append(all, &ring[i])
+		}
+	}
+	slices.SortStableFunc(all, byNumber)
+	return all
+}
+
+func byNumber(a, b *RecordEntry) int {
+	if a.Seq != b.Seq { // most often
+		return cmp.Compare(a.Seq, b.Seq)
+	}
+	return cmp.Or(cmp.Compare(a.BootID, b.BootID), cmp.Compare(a.Decision, b.Decision),
+		cmp.Compare(b.MonoNS, a.MonoNS), cmp.Compare(b.Count, a.Count))
 }
 
 // DamagedSlot is a slot whose text does not hold.
 type DamagedSlot struct {
 	File string `json:"file"` // record | pinned
 	Slot int    `json:"slot"`
-	Why  string `json:"why"` // torn | checksum | format | empty header; ", in memory" behind it where the disk is told by its copy
+	// torn | checksum | format | empty header; ", in memory" behind it where the copy is shown for the disk
+	Why string `json:"why"`
 }
 
 // JournalFacts is what a unit said.
 type JournalFacts struct {
-	Unit      string        `json:"unit"`
-	Lines     []JournalLine `json:"lines,omitempty"`     // oldest first
-	Truncated bool          `json:"truncated,omitempty"` // there was more: the oldest lines, or ends of long ones, are left out
+	Unit  string        `json:"unit"`
+	Lines []JournalLine `json:"lines,omitempty"` // oldest first
+	// there was more: the oldest lines, or ends of long ones, are left out
+	Truncated bool `json:"truncated,omitempty"`
+	Foreign   int  `json:"foreign,omitempty"` // lines in the unit's name that another process wrote; they are left out
 	// Redacted counts what each rule of redaction took out of the lines.
 	Redacted map[string]int `json:"redacted,omitempty"`
 }
@@ -104,4 +152,64 @@ type JournalLine struct {
 	Boot     string `json:"boot_id,omitempty"`
 	Priority int    `json:"priority,omitempty"`
 	Text     string `json:"text"`
+}
+
+// RecordReason is why the agent decided what it wrote to the host's diagnostic record: low cardinality, readable
+// without the platform. The zero value means that nothing was wrong.
+type RecordReason string
+
+// The closed list of record reasons. Rows are only added; names never change.
+const (
+	RecProcessAlive              RecordReason = "process_alive"
+	RecServerTLSUntrusted        RecordReason = "server_tls_untrusted"
+	RecEndpointProfileDrift      RecordReason = "endpoint_profile_drift"
+	RecRecoveryEnrollmentBlocked RecordReason = "recovery_enrollment_blocked"
+	RecIdentityRevoked           RecordReason = "identity_revoked"
+	// refused without a typed word, e.g. an ingress's own 400
+	RecIdentityRejected RecordReason = "identity_rejected"
+	RecEdgeRateLimited  RecordReason = "edge_rate_limited"
+	RecTaskPollFailed   RecordReason = "task_poll_failed"
+
+	RecAPIUnreachable       RecordReason = "api_unreachable"
+	RecDNSFailed            RecordReason = "dns_failed"
+	RecCertExpired          RecordReason = "cert_expired"
+	RecCertNotYetValid      RecordReason = "cert_not_yet_valid"
+	RecCertKeyMismatch      RecordReason = "cert_key_mismatch"
+	RecCertMissing          RecordReason = "cert_missing"
+	RecRecoveryTokenMissing RecordReason = "recovery_token_missing"
+	RecRecoveryTokenExpired RecordReason = "recovery_token_expired"
+	RecRecoveryEnrolled     RecordReason = "recovery_enrolled"
+	RecRecoverySuppressed   RecordReason = "recovery_suppressed"
+	// the last third of its life, and what is done about it
+	RecCertExpiring         RecordReason = "cert_expiring"
+	RecRecoveryTokenRotated RecordReason = "recovery_token_rotated"  // by a task
+	RecRecoveryBundle       RecordReason = "recovery_bundle_applied" // by an operator
+	RecNodeCordoned         RecordReason = "node_cordoned"           // or uncordoned, by a task
+
+	RecTaskResultPostFailed RecordReason = "task_result_post_failed"
+	RecTaskClaimFailed      RecordReason = "task_claim_failed"
+	RecTerminalStreamFailed RecordReason = "terminal_stream_failed"
+	RecTerminalPTYFailed    RecordReason = "terminal_pty_failed"
+
+	RecDiskFull            RecordReason = "disk_full"
+	RecClockSkew           RecordReason = "clock_skew"
+	RecClonedIdentity      RecordReason = "cloned_identity_detected"
+	RecSelfUpdateStarted   RecordReason = "self_update_started"
+	RecSelfUpdateCommitted RecordReason = "self_update_committed"
+	RecSelfUpdateReverted  RecordReason = "self_update_reverted"
+	RecBootRecovery        RecordReason = "boot_recovery"
+	RecRecordDegraded      RecordReason = "record_degraded"
+	RecShutdown            RecordReason = "shutdown"
+)
+
+// RecordReasons lists every reason once, in the order of the catalogue.
+var RecordReasons = [...]RecordReason{
+	RecProcessAlive, RecServerTLSUntrusted, RecEndpointProfileDrift, RecRecoveryEnrollmentBlocked, RecIdentityRevoked,
+	RecIdentityRejected, RecEdgeRateLimited, RecTaskPollFailed,
+	RecAPIUnreachable, RecDNSFailed, RecCertExpired, RecCertNotYetValid, RecCertKeyMismatch, RecCertMissing,
+	RecRecoveryTokenMissing, RecRecoveryTokenExpired, RecRecoveryEnrolled, RecRecoverySuppressed,
+	RecCertExpiring, RecRecoveryTokenRotated, RecRecoveryBundle, RecNodeCordoned,
+	RecTaskResultPostFailed, RecTaskClaimFailed, RecTerminalStreamFailed, RecTerminalPTYFailed,
+	RecDiskFull, RecClockSkew, RecClonedIdentity, RecSelfUpdateStarted, RecSelfUpdateCommitted, RecSelfUpdateReverted,
+	RecBootRecovery, RecRecordDegraded, RecShutdown,
 }

@@ -6,19 +6,26 @@ const (
 	KindPreflight = "PreflightReport"
 )
 
+// FactsBlame is Report.FactsKept of a reduced report.
+const FactsBlame = "blame"
+
 // Report is one walk: the facts, and what was judged from them. Hops, Verdict and Dashboard are functions of
 // Subject, Plan, Run and Facts alone, so a report can be replayed.
 type Report struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Run        Run            `json:"run"`
-	Subject    Subject        `json:"subject"`
-	Plan       Plan           `json:"plan"`
-	Vantages   []VantageInfo  `json:"vantages"`
-	Hops       []HopResult    `json:"hops"` // every declared hop, in chain order
-	Facts      []Fact         `json:"facts"`
-	Evidence   []EvidenceLine `json:"evidence,omitempty"` // what the platform recorded under the correlation ids, in time order
-	// EvidenceCut says that the platform has older evidence than is here.
+	Head
+
+	Run      Run           `json:"run"`
+	Subject  Subject       `json:"subject"`
+	Plan     Plan          `json:"plan"`
+	Vantages []VantageInfo `json:"vantages"`
+	Hops     []HopResult   `json:"hops"` // every declared hop, in chain order
+	Facts    []Fact        `json:"facts"`
+	// FactsKept is "blame" where facts has only what the verdict rests on: such a report is shown as it was judged, and
+	// neither judged again nor compared.
+	FactsKept string `json:"facts_kept,omitempty"`
+	// what the platform recorded under the correlation ids, in time order
+	Evidence []EvidenceLine `json:"evidence,omitempty"`
+	// EvidenceCut reports that the platform has older evidence than is here.
 	EvidenceCut bool    `json:"evidence_cut,omitempty"`
 	Verdict     Verdict `json:"verdict"`
 	// Classification is what all evidence together says of the node; Verdict's reason and user state are its.
@@ -30,7 +37,7 @@ type Report struct {
 	Redaction Redaction `json:"redaction"`
 }
 
-// Replayed says what was judged before, where a replay judges the same facts otherwise.
+// Replayed reports what was judged before, where a replay judges the same facts otherwise.
 type Replayed struct {
 	Stated StatedVerdict `json:"stated"`
 }
@@ -47,7 +54,7 @@ type StatedVerdict struct {
 	RulesVersion   string     `json:"rules_version"`
 }
 
-// EndedBy says how a walk ended. Only completed can be a pass.
+// EndedBy reports how a walk ended. Only completed can be a pass.
 type EndedBy string
 
 const (
@@ -67,31 +74,35 @@ type Run struct {
 	EndedBy       EndedBy `json:"ended_by"`
 	ToolVersion   string  `json:"tool_version"`
 	RulesVersion  string  `json:"rules_version"`
-	// LastGoodAt is the end of the newest earlier walk of the same subject that ended well, as the history told it.
+	// LastGoodAt is the end of the newest earlier walk of the same subject that ended well, by the history.
 	LastGoodAt Time `json:"last_good_at,omitzero"`
 }
 
 // Subject is what was looked at. Identities are as given by the operator; those learnt on the way are in facts,
 // and copied here by the judge.
 type Subject struct {
-	NodeID             string            `json:"node_id,omitempty"`
-	NodeHost           string            `json:"node_host,omitempty"`
-	NodeInstanceID     string            `json:"node_instance_id,omitempty"`
-	AllocationID       string            `json:"allocation_id,omitempty"`
-	SessionID          string            `json:"session_id,omitempty"`     // of the failing request, as the operator named it
-	CorrelationID      string            `json:"correlation_id,omitempty"` // of the failing request, as the operator named it
-	WorkflowID         string            `json:"workflow_id,omitempty"`
-	EnvironmentProfile string            `json:"environment_profile,omitempty"`
-	Provider           string            `json:"provider,omitempty"`
-	PrivateIP          string            `json:"private_ip,omitempty"`
-	Expected           map[string]string `json:"expected,omitempty"` // profile values by profile key, e.g. node_runtime_api_url
+	NodeID         string `json:"node_id,omitempty"`
+	NodeHost       string `json:"node_host,omitempty"`
+	NodeInstanceID string `json:"node_instance_id,omitempty"`
+	AllocationID   string `json:"allocation_id,omitempty"`
+	// of the failing request, as the operator named it
+	SessionID string `json:"session_id,omitempty"`
+	// of the failing request, as the operator named it
+	CorrelationID      string `json:"correlation_id,omitempty"`
+	WorkflowID         string `json:"workflow_id,omitempty"`
+	EnvironmentProfile string `json:"environment_profile,omitempty"`
+	Provider           string `json:"provider,omitempty"`
+	PrivateIP          string `json:"private_ip,omitempty"`
+	// profile values by profile key, e.g. node_runtime_api_url
+	Expected map[string]string `json:"expected,omitempty"`
 }
 
 // Plan is what the walk set out to do: enough for a judge to know budgets and thresholds without the profile.
 type Plan struct {
-	Profile string           `json:"profile,omitempty"`
-	Command string           `json:"command,omitempty"` // the same walk again, to paste, where profile and node alone do not make it
-	Policy  map[string]int64 `json:"policy"`            // catalogue keys, e.g. node.heartbeat_stale_after_seconds
+	Profile string `json:"profile,omitempty"`
+	// the same walk again, to paste, where profile and node alone do not make it
+	Command string           `json:"command,omitempty"`
+	Policy  map[string]int64 `json:"policy"` // catalogue keys, e.g. node.heartbeat_stale_after_seconds
 	Hops    []PlannedHop     `json:"hops"`
 }
 
@@ -130,7 +141,7 @@ type Finding struct {
 	// Culprit names the one thing at fault (a file, a resolver, an address), where the facts name it. Two failing
 	// hops with the same culprit are one finding.
 	Culprit string `json:"culprit,omitempty"`
-	// Direct says that the deciding fact shows the fault at this very hop, so that no other failing hop explains it.
+	// Direct reports that the deciding fact shows the fault at this very hop, so that no other failing hop explains it.
 	Direct bool `json:"direct,omitempty"`
 	// Reason is the operator reason, where the facts know it better than the signal's own row does.
 	Reason ReasonCode `json:"reason,omitempty"`
@@ -138,6 +149,8 @@ type Finding struct {
 	Side Side `json:"side,omitempty"`
 	// Cause is what the node or the platform wrote down, under this walk's own id, as the error of this very step.
 	Cause string `json:"cause,omitempty"`
+	// Lack is what an inconclusive finding lacked, where its judge knows.
+	Lack Lack `json:"lack,omitempty"`
 }
 
 // HopResult is a hop in the report.
@@ -183,15 +196,21 @@ type Verdict struct {
 	Reason         ReasonCode `json:"reason"`
 	UserState      UserState  `json:"user_state"`
 	Owner          string     `json:"owner,omitempty"`
+	Owners         Owners     `json:"owners,omitempty"`       // who is called, the first one first; owner has all in one line
 	Recovery       []string   `json:"recovery,omitempty"`     // steps with this node's values, commands to paste
+	Steps          []NextStep `json:"steps,omitempty"`        // those of recovery, with their commands apart
 	RepairProof    string     `json:"repair_proof,omitempty"` // the command that proves the repair
 	Runbook        string     `json:"runbook,omitempty"`
 	Layer          Layer      `json:"layer,omitempty"`
 	Confidence     Confidence `json:"confidence,omitempty"`
 	Proof          *Proof     `json:"proof,omitempty"`
-	RuledOut       []string   `json:"ruled_out,omitempty"`
-	Severity       string     `json:"severity,omitempty"` // P0 | P1 | P2
-	OtherFindings  []Blame    `json:"other_findings,omitempty"`
+	// Unproven reports why a pair of probes that differ in one input is no proof; see Proof.
+	Unproven string `json:"unproven,omitempty"`
+	// Observation is the fact that holds the cause itself; it may be there beside a proof.
+	Observation   *Observation `json:"observation,omitempty"`
+	RuledOut      []string     `json:"ruled_out,omitempty"`
+	Severity      string       `json:"severity,omitempty"` // P0 | P1 | P2
+	OtherFindings []Blame      `json:"other_findings,omitempty"`
 	// Because says why a walk without a failing hop decides nothing, where a finding knows it; Owner and Recovery are
 	// then for that.
 	Because string `json:"because,omitempty"`
@@ -200,29 +219,48 @@ type Verdict struct {
 // Blame is a failing hop that no other hop explains; or, with the status inconclusive, a hop that did not answer
 // although others need it: what failed later may all follow from that.
 type Blame struct {
-	Hop        HopID      `json:"hop"`
-	Status     Status     `json:"status,omitempty"` // inconclusive; absent: fail
-	Signal     Signal     `json:"signal"`
-	Failure    Failure    `json:"failure,omitempty"`
-	Text       string     `json:"text,omitempty"`
-	Owner      string     `json:"owner,omitempty"`
-	Symptoms   []HopID    `json:"symptoms,omitempty"`
-	Confidence Confidence `json:"confidence,omitempty"`
-	Proof      *Proof     `json:"proof,omitempty"`
+	Hop         HopID        `json:"hop"`
+	Status      Status       `json:"status,omitempty"` // inconclusive; absent: fail
+	Signal      Signal       `json:"signal"`
+	Failure     Failure      `json:"failure,omitempty"`
+	Text        string       `json:"text,omitempty"`
+	Owner       string       `json:"owner,omitempty"`
+	Owners      Owners       `json:"owners,omitempty"` // as in Verdict
+	Symptoms    []HopID      `json:"symptoms,omitempty"`
+	Confidence  Confidence   `json:"confidence,omitempty"`
+	Proof       *Proof       `json:"proof,omitempty"`
+	Unproven    string       `json:"unproven,omitempty"` // as in Verdict
+	Observation *Observation `json:"observation,omitempty"`
 }
 
-// Proof is a failing and a passing fact whose requests differ in exactly the named input.
+// Observation is the cause as it was measured: a field of a fact whose value is the fault.
+type Observation struct {
+	Fact  string `json:"fact"`
+	Field string `json:"field"` // of the fact, dotted: unit.active
+	Text  string `json:"text"`
+}
+
+// Proof is a failing and a passing fact whose requests differ in exactly the named input. Each was asked several times,
+// in turn, and always came out alike. Of a question that was answered now and then the two differ in nothing: see
+// ChangedNothing.
 type Proof struct {
 	Failing string `json:"failing"`
 	Passing string `json:"passing"`
 	Changed string `json:"changed"`
 	Text    string `json:"text,omitempty"`
+	Failed  int    `json:"failed,omitempty"` // how often the failing question failed, and the passing one passed
+	Passed  int    `json:"passed,omitempty"`
 }
+
+// ChangedNothing is Proof.Changed of one question that was answered now and then.
+const ChangedNothing = "nothing"
 
 // Dashboard is the verdict in the runbook's dashboard vocabulary.
 type Dashboard struct {
-	NodeAgentStatus           string `json:"node_agent_status"`            // healthy | stale | auth_failed | api_unreachable | task_result_failed | unknown
-	TerminalReadiness         string `json:"terminal_readiness,omitempty"` // token_ready | browser_ws_ready | terminal_open_sent | node_stream_connected | pty_ready | failed
+	// healthy | stale | auth_failed | api_unreachable | task_result_failed | unknown
+	NodeAgentStatus string `json:"node_agent_status"`
+	// token_ready | browser_ws_ready | terminal_open_sent | node_stream_connected | pty_ready | failed
+	TerminalReadiness         string `json:"terminal_readiness,omitempty"`
 	LastFailureReason         Signal `json:"last_failure_reason,omitempty"`
 	CorrelationID             string `json:"correlation_id"`
 	ExpectedTerminalEndpoint  string `json:"expected_terminal_endpoint,omitempty"`
@@ -245,7 +283,7 @@ type EvidenceLine struct {
 	Error         string `json:"error,omitempty"` // that error's own words
 }
 
-// Redaction says what was taken out of this report.
+// Redaction reports what was taken out of this report.
 type Redaction struct {
 	Rules  []string       `json:"rules"`
 	Counts map[string]int `json:"counts"`

@@ -2,41 +2,11 @@ package diag
 
 import (
 	"encoding/json"
-	"reflect"
-	"sort"
+	"maps"
+	"slices"
 )
 
-// Op names a measurement. One op is one function of package probe.
-type Op string
-
-const (
-	OpDNS     Op = "dns"     // look up Target (a name), by the host's own rules or by Resolver
-	OpTCP     Op = "tcp"     // dns, then connect to Target (host:port)
-	OpTLS     Op = "tls"     // dns, tcp, then a TLS handshake
-	OpHTTP    Op = "http"    // dns, tcp, tls, then one HTTP exchange (or a poll) with Target (a URL); Cert makes it mTLS
-	OpWS      Op = "ws"      // as http, then a WebSocket upgrade only; closed at once
-	OpSession Op = "session" // as ws, then a whole terminal session: first frame, a computed nonce through the PTY, close
-	OpSSH     Op = "ssh"     // tcp, banner, host key, auth, exec: how a node vantage got where it is
-	OpDisk    Op = "disk"    // space, inodes and a real write at Target (a folder)
-	OpFile    Op = "file"    // existence, mode, digest of Target (a path); its text is never returned
-	OpCert    Op = "cert"    // Cert and Key as a pair: dates, subject, issuer, whether they match
-	OpUnit    Op = "unit"    // systemd's word on Target (a unit) and the state of its main process
-	OpBinary  Op = "binary"  // Target (a program) as far as it can be read: is it whole, for this machine, ours; it is never run
-	OpUser    Op = "user"    // Target (a login name) by getent, and its shell
-	OpClock   Op = "clock"   // this host's wall clock (the vantage adds the offset to the operator's)
-	OpEnv     Op = "env"     // the names in Env, of the agent's process; values of secrets as presence and age
-	OpRecord  Op = "record"  // the diagnostic record in Target (a folder): its newest Limit entries and the pinned ones
-	OpJournal Op = "journal" // the newest Limit lines of Target (a unit, or an absolute path of a log file) since Since
-)
-
-// Ops lists every measurement, in the order above.
-var Ops = [...]Op{
-	OpDNS, OpTCP, OpTLS, OpHTTP, OpWS, OpSession, OpSSH,
-	OpDisk, OpFile, OpCert, OpUnit, OpBinary, OpUser, OpClock, OpEnv,
-	OpRecord, OpJournal,
-}
-
-// View says whose eyes a node-side probe uses. A service under a bind mount sees another file than a login does.
+// View reports whose eyes a node-side probe uses. A service under a bind mount sees another file than a login does.
 type View string
 
 const (
@@ -44,44 +14,53 @@ const (
 	ViewHost  View = "host"  // as a login sees it
 )
 
-// Request is one measurement as data: it runs where it is sent. Every field but ID is an input; a proof is a
-// failing and a passing request that differ in exactly one of them. Target and Body may hold ${NAME} for the
-// names in probe.EnvNames; the probe expands them from the running agent's environment.
+// Request is one measurement as data: it runs where it is sent. Every field but ID is an input; a proof is a failing
+// and a passing request that differ in exactly one of them; requests that differ in none are one question, asked again.
+// TimeoutMS and Fresh say how it is asked, and are no inputs either. Target and Body may hold ${NAME} for the names in
+// probe.EnvNames; the probe expands them from the running agent's environment.
 type Request struct {
 	ID     string `json:"id"`
 	Op     Op     `json:"op"`
 	Target string `json:"target,omitempty"`
 
 	View       View   `json:"view,omitempty"`
+	Network    View   `json:"network,omitempty"`     // host: the machine's network namespace, with all else as View says
 	Resolve    string `json:"resolve,omitempty"`     // IP address used in place of the look-up
 	Resolver   string `json:"resolver,omitempty"`    // DNS server host:port used in place of the host's own rules
 	ServerName string `json:"server_name,omitempty"` // SNI and verified name in place of Target's host
 	CABundle   string `json:"ca_bundle,omitempty"`   // path where the probe runs; empty: the host's own roots
 	CAInline   string `json:"ca_inline,omitempty"`   // PEM sent along, in place of CABundle
-	TLSLook    bool   `json:"tls_look,omitempty"`    // go on after a failed verification, to look at a bad chain; the failure still stands
-	Cert       string `json:"cert,omitempty"`        // path of the client certificate
-	Key        string `json:"key,omitempty"`         // path of its key; read where the probe runs, never sent
+	// go on after a failed verification, to look at a bad chain; the failure still holds
+	TLSLook bool   `json:"tls_look,omitempty"`
+	Cert    string `json:"cert,omitempty"` // path of the client certificate
+	Key     string `json:"key,omitempty"`  // path of its key; read where the probe runs, never sent
 
-	Method       string            `json:"method,omitempty"` // default GET
-	Header       map[string]string `json:"header,omitempty"`
-	Body         string            `json:"body,omitempty"`
-	Query        Secret            `json:"query,omitzero"`    // added to Target, a URL: links of other people carry logins there
-	Token        Secret            `json:"token,omitzero"`    // sent as Authorization: Bearer, or as a bearer.<token> subprotocol
-	Cookie       Secret            `json:"cookie,omitzero"`   // edge cookie, sent as Cookie
-	Extract      map[string]string `json:"extract,omitempty"` // name -> gjson path, on a node a plain one (a.0.b); only these fields of an answer are kept
-	Keep         string            `json:"keep,omitempty"`    // the one extracted name whose value is a Secret (HTTPFacts.Kept)
-	Poll         *Poll             `json:"poll,omitempty"`    // repeat until a field has a final value
-	Subprotocols []string          `json:"subprotocols,omitempty"`
+	Method string            `json:"method,omitempty"` // default GET
+	Header map[string]string `json:"header,omitempty"`
+	Body   string            `json:"body,omitempty"`
+	// added to Target, a URL: links of other people carry logins there
+	Query Secret `json:"query,omitzero"`
+	// sent as Authorization: Bearer, or as a bearer.<token> subprotocol
+	Token  Secret `json:"token,omitzero"`
+	Cookie Secret `json:"cookie,omitzero"` // edge cookie, sent as Cookie
+	// name -> gjson path, on a node a plain one (a.0.b); only these fields of an answer are kept
+	Extract map[string]string `json:"extract,omitempty"`
+	// the one extracted name whose value is a Secret (HTTPFacts.Kept)
+	Keep         string   `json:"keep,omitempty"`
+	Poll         *Poll    `json:"poll,omitempty"` // repeat until a field has a final value
+	Subprotocols []string `json:"subprotocols,omitempty"`
 
-	Unit      string   `json:"unit,omitempty"`    // the agent's unit, where the op needs its process
-	NodeID    string   `json:"node_id,omitempty"` // what a certificate must be bound to
-	Env       []string `json:"env,omitempty"`
-	Write     int      `json:"write_bytes,omitempty"` // bytes really written, synced and removed by OpDisk
-	Beside    string   `json:"beside,omitempty"`      // a folder that another OpDisk measures: nothing is written on its file system again
-	Limit     int      `json:"limit,omitempty"`       // entries or lines
-	Since     Time     `json:"since,omitzero"`        // of a journal
-	Match     []string `json:"match,omitempty"`       // of a journal: only lines that hold one of these texts
+	Unit   string   `json:"unit,omitempty"`    // the agent's unit, where the op needs its process
+	NodeID string   `json:"node_id,omitempty"` // what a certificate must be bound to
+	Env    []string `json:"env,omitempty"`
+	Write  int      `json:"write_bytes,omitempty"` // bytes really written, synced and removed by OpDisk
+	// a folder that another OpDisk measures: nothing is written on its file system again
+	Beside    string   `json:"beside,omitempty"`
+	Limit     int      `json:"limit,omitempty"` // entries or lines
+	Since     Time     `json:"since,omitzero"`  // of a journal
+	Match     []string `json:"match,omitempty"` // of a journal: only lines that hold one of these texts
 	TimeoutMS int64    `json:"timeout_ms,omitempty"`
+	Fresh     bool     `json:"fresh,omitempty"` // over a connection of its own, so that it measures every phase
 
 	// VersionCommand is the profile's argv that prints the version of an agent that is not ours, for OpBinary. Only a
 	// helper that the operator started runs it.
@@ -96,6 +75,9 @@ type Poll struct {
 	EveryMS int64    `json:"every_ms"`
 }
 
+// noInputs are the fields that are no cause: how long we are willing to wait is none, nor whose connection is used.
+var noInputs = []string{"id", "timeout_ms", "fresh"}
+
 // Inputs returns the request's inputs by wire name; ID is not one.
 func (r Request) Inputs() map[string]any {
 	b, err := json.Marshal(r)
@@ -106,25 +88,57 @@ func (r Request) Inputs() map[string]any {
 	if json.Unmarshal(b, &m) != nil {
 		return nil
 	}
-	delete(m, "id")
-	delete(m, "timeout_ms") // how long we are willing to wait is not a cause
+	for _, name := range noInputs {
+		delete(m, name)
+	}
 	return m
 }
 
-// Changed lists, sorted, the wire names of the inputs in which a and b differ.
-func Changed(a, b Request) []string {
-	am, bm := a.Inputs(), b.Inputs()
+// Changed lists, sorted, the wire names of the inputs in which a report shows two requests to differ.
+func Changed(a, b *Request) []string {
 	var names []string
-	for k, v := range am {
-		if w, ok := bm[k]; !ok || !reflect.DeepEqual(v, w) {
-			names = append(names, k)
+	note := func(name string, same bool) {
+		if !same {
+			names = append(names, name)
 		}
 	}
-	for k := range bm {
-		if _, ok := am[k]; !ok {
-			names = append(names, k)
-		}
-	}
-	sort.Strings(names)
+	note("beside", a.Beside == b.Beside)
+	note("body", a.Body == b.Body)
+	note("ca_bundle", a.CABundle == b.CABundle)
+	note("ca_inline", a.CAInline == b.CAInline)
+	note("cert", a.Cert == b.Cert)
+	note("cookie", a.Cookie.IsZero() == b.Cookie.IsZero())
+	note("env", slices.Equal(a.Env, b.Env))
+	note("extract", maps.Equal(a.Extract, b.Extract))
+	note("header", maps.Equal(a.Header, b.Header))
+	note("keep", a.Keep == b.Keep)
+	note("key", a.Key == b.Key)
+	note("limit", a.Limit == b.Limit)
+	note("match", slices.Equal(a.Match, b.Match))
+	note("method", a.Method == b.Method)
+	note("network", a.Network == b.Network)
+	note("node_id", a.NodeID == b.NodeID)
+	note("op", a.Op == b.Op)
+	note("poll", a.Poll.same(b.Poll))
+	note("query", a.Query.IsZero() == b.Query.IsZero())
+	note("resolve", a.Resolve == b.Resolve)
+	note("resolver", a.Resolver == b.Resolver)
+	note("server_name", a.ServerName == b.ServerName)
+	note("since", a.Since == b.Since || At(a.Since.Time).Equal(At(b.Since.Time).Time))
+	note("subprotocols", slices.Equal(a.Subprotocols, b.Subprotocols))
+	note("target", a.Target == b.Target)
+	note("tls_look", a.TLSLook == b.TLSLook)
+	note("token", a.Token.IsZero() == b.Token.IsZero())
+	note("unit", a.Unit == b.Unit)
+	note("version_command", slices.Equal(a.VersionCommand, b.VersionCommand))
+	note("view", a.View == b.View)
+	note("write_bytes", a.Write == b.Write)
 	return names
+}
+
+func (p *Poll) same(q *Poll) bool {
+	if p == nil || q == nil {
+		return p == q
+	}
+	return p.Field == q.Field && p.EveryMS == q.EveryMS && slices.Equal(p.Until, q.Until)
 }

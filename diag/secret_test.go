@@ -87,7 +87,8 @@ func TestBareURL(t *testing.T) {
 			t.Errorf("%q becomes %q and %q, %v", in, bare, query.Reveal(), cut)
 		}
 	}
-	for _, in := range []string{"https://a.test/lab", "https://a.test/@me/lab", "what?", "me@a.test", "#7", `{"u":"https://a.test/?x=1"}`, "", "see https://a.test/?x=1"} {
+	for _, in := range []string{"https://a.test/lab", "https://a.test/@me/lab", "what?", "me@a.test", "#7",
+		`{"u":"https://a.test/?x=1"}`, "", "see https://a.test/?x=1"} {
 		if bare, query, cut := BareURL(in); cut || bare != in || !query.IsZero() {
 			t.Errorf("%q becomes %q and %q", in, bare, query.Reveal())
 		}

@@ -2,19 +2,39 @@ package diag
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Step is one step of a recovery. A step without any condition is always given.
 type Step struct {
-	Text  string     // a template for Fill; commands stand in backticks
-	Needs []Reliance // what must work for it to be done; a command behind {ssh} needs a login without saying so
-	When  Reliance   // given only where this does not work
-	Tries Reliance   // it tries this again, so it may be broken
-	About []Aspect   // what it looks at or repairs: left out where the report rules all of these out
-	On    Failure    // given only for this failure
-	Side  Side       // given only where the fault is on this side; the operator's also where nobody knows
-	Guess bool       // one possible cause: left out where evidence of the walk itself names the cause
+	Text     string     // a template for Fill
+	Commands []string   // templates for Fill; where they are printed see Template
+	Needs    []Reliance // what must work for it to be done; what this tool's commands need is known without saying so
+	When     Reliance   // given only where this does not work
+	Tries    Reliance   // it tries this again, so it may be broken
+	About    []Aspect   // what it looks at or repairs: left out where the report rules all of these out
+	On       Failure    // given only for this failure
+	Side     Side       // given only where the fault is on this side; the operator's also where the side is not known
+	Guess    bool       // one possible cause: left out where evidence of the walk itself names the cause
+}
+
+// Template is the step as one text for Fill, its commands between backticks: at {1}, {2} where the text has them, else
+// behind it.
+func (step *Step) Template() string {
+	text := step.Text
+	for i, c := range step.Commands {
+		at, c := "{"+strconv.Itoa(i+1)+"}", "`"+c+"`"
+		switch {
+		case strings.Contains(text, at):
+			text = strings.ReplaceAll(text, at, c)
+		case i == 0:
+			text += ": " + c
+		default:
+			text += ", " + c
+		}
+	}
+	return text
 }
 
 // Reliance is something that a step relies on.
@@ -22,7 +42,7 @@ type Reliance string
 
 // The closed list of needs.
 const (
-	RelyLogin Reliance = "login" // SSH to the node, as the profile says
+	RelyLogin Reliance = "login" // SSH to the node, as the profile states
 	RelyAPI   Reliance = "api"   // an API that does what it is asked
 	RelyTasks Reliance = "tasks" // an agent that takes tasks and answers them
 )
@@ -45,56 +65,89 @@ const (
 	AboutUser        Aspect = "user"         // the allocation's user and shell on the node
 )
 
-// Side says where a fault is, where one signal can have it in several places. The zero value: not known.
+// Side reports where a fault is, where one signal can have it in several places. The zero value: not known.
 type Side string
 
 // The closed list of sides.
 const (
 	SideOperator Side = "operator"      // the operator's own way, login or rights
 	SidePlatform Side = "control_plane" // the control plane, or the edge in front of it
+	SideEdge     Side = "edge"          // between a browser and the terminal gateway
+	SideNodeWay  Side = "node_way"      // between the terminal gateway and the node
+	SideAgent    Side = "agent"         // the node's agent
 )
 
 // Situation is what a report knows when the steps for its blame are chosen.
 type Situation struct {
 	Side     Side
 	Failure  Failure    // of the blame
-	Broken   []Reliance // what the report says does not work
+	Broken   []Reliance // what the report states does not work
 	RuledOut []Aspect   // what its facts exclude as the cause
 	Cause    string     // the cause, as evidence of this very walk names it; "": none does
+	Reason   ReasonCode // the operator reason: it may forbid steps
 }
 
-// OwnerOn is who is called for a fault on side.
-func (r *SignalRow) OwnerOn(side Side) string {
-	if owner := r.Owners[side]; owner != "" {
-		return owner
+// OwnersOn are who is called for a fault on side.
+func (r *SignalRow) OwnersOn(side Side) Owners {
+	for _, o := range r.BySide {
+		if o.Side == side {
+			return o.Owners
+		}
 	}
-	return r.Owner
+	return r.Owners
 }
 
-// Steps are the templates of the row's steps that make sense in a situation, in order. None of them needs what is
-// broken, and none looks for what is ruled out. There is always one.
-func (r *SignalRow) Steps(s Situation) []string {
-	var out []string
-	if step := r.causeStep(s.Cause); step != "" {
-		out = append(out, step)
+// Steps are the row's steps that make sense in a situation, in order. None of them needs what is broken, looks for what
+// is ruled out, or re-enrolls a node whose reason forbids it. At least one has a command of this tool.
+func (r *SignalRow) Steps(s Situation) []Step {
+	out := make([]Step, 0, len(r.Recovery)+3) // a cause's step, the bundle, the report
+	add := func(step Step) {
+		if !slices.ContainsFunc(out, step.same) {
+			out = append(out, step)
+		}
+	}
+	reason, _ := LookupReason(s.Reason)
+	if step, ok := r.causeStep(s.Cause); ok {
+		if step.lacks(s.Broken) != "" {
+			step.Commands = nil
+		}
+		add(step)
 	}
 	for i := range r.Recovery {
 		step := &r.Recovery[i]
-		if !step.fits(&s) {
-			continue
-		}
-		text := step.Text
-		if n := step.lacks(s.Broken); n != "" {
-			text = withoutNeed[n]
-		}
-		if text != "" && !slices.Contains(out, text) {
-			out = append(out, text)
+		n := step.lacks(s.Broken)
+		switch {
+		case !step.fits(&s), reason.NeverReenroll && step.runs("gpuaasctl node reenroll"):
+		case n == RelyLogin:
+			add(stepConsole)
+		case n == RelyAPI:
+			add(stepAPIFirst)
+		case n == "":
+			add(*step)
 		}
 	}
-	if len(out) == 0 {
-		out = append(out, stepReadReport)
+	if reason.Severity == P0 || reason.Severity == P1 {
+		add(stepBundle)
+	}
+	if !slices.ContainsFunc(out, func(step Step) bool { return step.runs(toolWords[:]...) }) {
+		add(stepReadReport)
 	}
 	return out
+}
+
+// same reports whether two steps tell to do the same.
+func (step *Step) same(as Step) bool {
+	return step.Text == as.Text && slices.Equal(step.Commands, as.Commands)
+}
+
+// toolWords are what commands of this tool begin with in a template.
+var toolWords = [...]string{"gpuaasctl ", "{exec}", "{preflight}"}
+
+// runs reports whether one of the step's commands begins with one of the words.
+func (step *Step) runs(words ...string) bool {
+	return slices.ContainsFunc(step.Commands, func(c string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(c, w) })
+	})
 }
 
 // fits reports whether the step is about something that the situation leaves open.
@@ -110,60 +163,104 @@ func (step *Step) fits(s *Situation) bool {
 
 // onSide: where the side is not known, the operator looks at what is the operator's first.
 func (step *Step) onSide(side Side) bool {
-	return step.Side == "" || step.Side == side || side == "" && step.Side == SideOperator
+	return step.Side == "" || step.Side == side || (side == "" && step.Side == SideOperator)
 }
 
 // lacks is the first of broken that the step needs, "" where it can be done.
 func (step *Step) lacks(broken []Reliance) Reliance {
 	for _, n := range broken {
-		if n == step.Tries {
-			continue
-		}
-		if slices.Contains(step.Needs, n) || n == RelyLogin && strings.Contains(step.Text, "{ssh}") {
+		if n != step.Tries && (slices.Contains(step.Needs, n) || step.runs(neededBy(n)...)) {
 			return n
 		}
 	}
 	return ""
 }
 
-// withoutNeed is what to do in place of a step whose need is broken; "": nothing.
-var withoutNeed = map[Reliance]string{
-	RelyLogin: stepConsole,
-	RelyAPI:   "restore the control plane's API first: the repair is ordered through it",
+// neededBy lists how commands begin that cannot do without n.
+func neededBy(n Reliance) []string {
+	switch n {
+	case RelyLogin:
+		return []string{"{exec}", "{ssh}", "gpuaasctl diag show", "gpuaasctl diag trust", "gpuaasctl node endpoints",
+			"gpuaasctl node reenroll"}
+	case RelyAPI:
+		return []string{"gpuaasctl node reenroll", "gpuaasctl node status"}
+	}
+	return nil
 }
 
-// causeSteps maps what programs say of a cause to the step that cures it.
-var causeSteps = [...]struct{ says, step string }{
-	{"too many open files", "raise the agent's limit of open files (LimitNOFILE of {unit}), or find what leaks them, then restart the agent"},
-	{"no space left", "make room on the node's disk, then try again"},
-	{"read-only file system", "make the node's file system writable again; look for the disk error that made it read-only"},
-	{"cannot allocate memory", "free memory on the node, or raise the agent's limit (MemoryMax of {unit})"},
-	{"resource temporarily unavailable", "raise the agent's limit of processes (TasksMax of {unit}, nproc of the user)"},
-	{"permission denied", "repair the permission that the message names"},
-	{"no such host", "repair the name look-up on the node for the name in the message"},
-	{"connection refused", "find out why nothing listens at the address in the message"},
-	{"i/o timeout", "repair the node's way to the address in the message"},
-	{"certificate", "repair the certificate, or the trust in it, that the message names"},
-}
-
-// causeStep is the step for a cause that evidence names, "" where the row's own steps are as good.
-func (r *SignalRow) causeStep(cause string) string {
+// causeStep is the step for a cause that evidence names; none where the row's own steps are as good.
+func (r *SignalRow) causeStep(cause string) (Step, bool) {
 	if cause == "" {
-		return ""
+		return Step{}, false
 	}
 	for _, c := range causeSteps {
 		if strings.Contains(strings.ToLower(cause), c.says) {
-			return c.step
+			return c.step, true
 		}
 	}
-	if slices.ContainsFunc(r.Recovery, func(step Step) bool { return step.Guess }) {
-		return "fix the cause that the blame above names"
-	}
-	return ""
+	return stepCause, slices.ContainsFunc(r.Recovery, func(step Step) bool { return step.Guess })
 }
 
-// Steps that more than one row or table gives.
-const (
-	stepConsole    = "open the provider's console for {node_host}: is the machine up, does its network work, does its SSH server answer?"
-	stepReadReport = "read the failing fact in the full report (-o wide) and follow the correlation id {correlation_id} through the platform's log"
-)
+// causeStep is the step that cures a cause, which evidence names in these words.
+type causeStep struct {
+	says string
+	step Step
+}
+
+// NextStep is a step of a recovery for programs: what a document's prose has as one sentence, with its commands apart.
+type NextStep struct {
+	Text    string `json:"text"`              // what to do; a command that is part of the sentence is between backticks
+	Command string `json:"command,omitempty"` // to paste, absent where the step is done by hand
+	// FurtherCommands are those after the first, in order.
+	FurtherCommands []string `json:"further_commands,omitempty"`
+}
+
+// Filled is the step with the values of vars.
+func (step *Step) Filled(vars map[string]string) NextStep {
+	var next NextStep
+	text := step.Text
+	for i, c := range step.Commands {
+		if at := "{" + strconv.Itoa(i+1) + "}"; strings.Contains(text, at) {
+			text = strings.ReplaceAll(text, at, "`"+c+"`")
+		}
+		c = fillCommand(c, vars)
+		if i == 0 {
+			next.Command = c
+		} else {
+			next.FurtherCommands = append(next.FurtherCommands, c)
+		}
+	}
+	next.Text = Fill(text, vars)
+	return next
+}
+
+// Prose is the step as one sentence: commands that are no part of it follow it.
+func (n *NextStep) Prose() string {
+	text := n.Text
+	for i, c := range n.Commands() {
+		switch c = "`" + c + "`"; {
+		case strings.Contains(n.Text, c):
+		case i == 0:
+			text += ": " + c
+		default:
+			text += ", " + c
+		}
+	}
+	return text
+}
+
+// Commands are all commands of the step, in order.
+func (n *NextStep) Commands() []string {
+	if n.Command == "" {
+		return nil
+	}
+	return append([]string{n.Command}, n.FurtherCommands...)
+}
+
+// Advise gives v these steps, as data and as prose.
+func (v *Verdict) Advise(steps []Step, vars map[string]string) {
+	for i := range steps {
+		next := steps[i].Filled(vars)
+		v.Steps, v.Recovery = append(v.Steps, next), append(v.Recovery, next.Prose())
+	}
+}

@@ -8,15 +8,20 @@ import (
 
 var (
 	allReliances = []Reliance{RelyLogin, RelyAPI, RelyTasks}
-	allAspects   = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener, AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser}
-	allSides     = []Side{"", SideOperator, SidePlatform}
+	allAspects   = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener,
+		AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser}
+	allSides = []Side{"", SideOperator, SidePlatform, SideEdge, SideNodeWay, SideAgent}
 )
 
-// TestStepsFitEverySituation: of every row, in every situation, steps that need what is broken are gone, and so are those
-// about what is ruled out; there is always one.
+// TestStepsFitEverySituation: of every row, in every situation, steps that need what is broken are gone, and so are
+// those about what is ruled out; there is always one.
 func TestStepsFitEverySituation(t *testing.T) {
+	stride := 1
+	if testing.Short() { // the race detector's run: the code is the same
+		stride = 11
+	}
 	for _, r := range Signals() {
-		for mask := range 1 << (len(allReliances) + len(allAspects)) {
+		for mask := 0; mask < 1<<(len(allReliances)+len(allAspects)); mask += stride {
 			s := Situation{}
 			for i, n := range allReliances {
 				if mask&(1<<i) != 0 {
@@ -29,6 +34,7 @@ func TestStepsFitEverySituation(t *testing.T) {
 				}
 			}
 			s.Side = allSides[mask%len(allSides)]
+			s.Reason = reasonRows[mask%len(reasonRows)].Code
 			if mask%5 == 0 {
 				s.Cause = "socket: too many open files"
 			}
@@ -40,37 +46,44 @@ func TestStepsFitEverySituation(t *testing.T) {
 func checkSteps(t *testing.T, r *SignalRow, s Situation) {
 	t.Helper()
 	steps := r.Steps(s)
-	if len(steps) == 0 || slices.Contains(steps, "") {
-		t.Errorf("%s in %+v: steps %q", r.Signal, s, steps)
+	if s.Cause != "" && !strings.Contains(steps[0].Text, "LimitNOFILE") {
+		t.Errorf("%s in %+v: the cause is named, and the first step is %q", r.Signal, s, steps[0].Text)
 	}
-	if s.Cause != "" && !strings.Contains(steps[0], "LimitNOFILE") {
-		t.Errorf("%s in %+v: the cause is named, and the first step is %q", r.Signal, s, steps[0])
+	if !slices.ContainsFunc(steps, func(step Step) bool { return step.runs(toolWords[:]...) }) {
+		t.Errorf("%s in %+v: no step has a command of this tool", r.Signal, s)
 	}
-	for _, text := range steps {
-		i := slices.IndexFunc(r.Recovery, func(step Step) bool { return step.Text == text })
-		tries := i >= 0 && r.Recovery[i].Tries == RelyLogin
-		if slices.Contains(s.Broken, RelyLogin) && strings.Contains(text, "{ssh}") && !tries {
-			t.Errorf("%s in %+v: %q needs a login", r.Signal, s, text)
+	reason, _ := LookupReason(s.Reason)
+	for _, step := range steps {
+		if step.Text == "" {
+			t.Errorf("%s in %+v: an empty step", r.Signal, s)
 		}
-		if i < 0 {
-			continue // of another table
+		if n := step.lacks(s.Broken); n != "" {
+			t.Errorf("%s in %+v: %q needs %s", r.Signal, s, step.Template(), n)
 		}
-		step := r.Recovery[i]
-		for _, n := range step.Needs {
-			if slices.Contains(s.Broken, n) {
-				t.Errorf("%s in %+v: %q needs %s", r.Signal, s, text, n)
-			}
+		if reason.NeverReenroll && strings.Contains(step.Template(), "node reenroll") {
+			t.Errorf("%s in %+v: %q is forbidden by the reason", r.Signal, s, step.Template())
 		}
-		if len(step.About) > 0 && !slices.ContainsFunc(step.About, func(a Aspect) bool { return !slices.Contains(s.RuledOut, a) }) {
-			t.Errorf("%s in %+v: %q is about what is ruled out", r.Signal, s, text)
+		if len(step.About) > 0 && !slices.ContainsFunc(step.About, func(a Aspect) bool {
+			return !slices.Contains(s.RuledOut, a)
+		}) {
+			t.Errorf("%s in %+v: %q is about what is ruled out", r.Signal, s, step.Text)
 		}
 		if step.Guess && s.Cause != "" {
-			t.Errorf("%s: %q is a guess, and the cause is named", r.Signal, text)
+			t.Errorf("%s: %q is a guess, and the cause is named", r.Signal, step.Text)
 		}
 	}
 }
 
-// TestStepWordsAreClosed: no step names a need, an aspect or a side that nobody decides.
+// TestReenrollmentIsForbidden: a reason whose next action says never to re-enroll forbids the step.
+func TestReenrollmentIsForbidden(t *testing.T) {
+	for _, r := range Reasons() {
+		if says := r.NextAction.Whole(); strings.Contains(says, "never re-enroll") && !r.NeverReenroll {
+			t.Errorf("%s: %s", r.Code, says)
+		}
+	}
+}
+
+// TestStepWordsAreClosed: no step names a need, an aspect or a side outside the closed lists.
 func TestStepWordsAreClosed(t *testing.T) {
 	for _, r := range Signals() {
 		for _, step := range r.Recovery {
@@ -84,13 +97,13 @@ func TestStepWordsAreClosed(t *testing.T) {
 					t.Errorf("%s: aspect %q", r.Signal, a)
 				}
 			}
-			if !slices.Contains(allSides, step.Side) || step.When != "" && !slices.Contains(allReliances, step.When) {
+			if !slices.Contains(allSides, step.Side) || (step.When != "" && !slices.Contains(allReliances, step.When)) {
 				t.Errorf("%s: side %q, when %q", r.Signal, step.Side, step.When)
 			}
 		}
-		for side, owner := range r.Owners {
-			if !slices.Contains(allSides, side) || owner == "" {
-				t.Errorf("%s: side %q has the owner %q", r.Signal, side, owner)
+		for _, o := range r.BySide {
+			if !slices.Contains(allSides, o.Side) || len(o.Owners) == 0 {
+				t.Errorf("%s: side %q has the owners %q", r.Signal, o.Side, o.Owners)
 			}
 		}
 	}
@@ -99,11 +112,36 @@ func TestStepWordsAreClosed(t *testing.T) {
 // TestEveryLackHasSomebody: who supplies it, and what is done first.
 func TestEveryLackHasSomebody(t *testing.T) {
 	var rows []string
-	for _, r := range Lacks() {
+	for _, r := range lackRows {
 		rows = append(rows, string(r.Lack))
-		if r.Owner == "" || len(r.Steps) == 0 {
-			t.Errorf("%s: owner %q, steps %q", r.Lack, r.Owner, r.Steps)
+		if len(r.Owners) == 0 || len(r.Recovery) == 0 {
+			t.Errorf("%s: owners %q, steps %v", r.Lack, r.Owners, r.Recovery)
 		}
 	}
 	sameSet(t, "lack", declared(t, "Lack"), rows)
+}
+
+// TestNextStepIsItsTemplate: a step with its commands apart reads as the template that people get, for every row, with
+// and without values.
+func TestNextStepIsItsTemplate(t *testing.T) {
+	var all []Step
+	for _, row := range Signals() {
+		all = append(all, row.Recovery...)
+	}
+	for i := range causeSteps {
+		all = append(all, causeSteps[i].step)
+	}
+	all = append(all, stepCause, stepConsole, stepAPIFirst, stepBundle, stepReadReport)
+	for _, vars := range []map[string]string{nil, {"target": "n1 --profile lab", "preflight": "gpuaasctl preflight n1",
+		"node_host": "a b", "unit": "x'.service", "correlation_id": "-bad"}} {
+		for i := range all {
+			next := all[i].Filled(vars)
+			if want := Fill(all[i].Template(), vars); next.Prose() != want {
+				t.Errorf("%q, want %q", next.Prose(), want)
+			}
+			if len(next.Commands()) != len(all[i].Commands) {
+				t.Errorf("%q has the commands %q", all[i].Template(), next.Commands())
+			}
+		}
+	}
 }

@@ -39,8 +39,10 @@ const (
 type Seen map[string]Mark
 
 // Say is the text as far as m bears it; clauses are joined by semicolons.
-func (t Text) Say(m Seen) string {
-	var out []string
+func (t Text) Say(m Seen) string { return strings.Join(t.Clauses(m), "; ") }
+
+// Clauses are those that m bears, in order.
+func (t Text) Clauses(m Seen) (out []string) {
 	for _, c := range t {
 		for _, w := range c {
 			if m.bears(w.Needs) {
@@ -49,7 +51,7 @@ func (t Text) Say(m Seen) string {
 			}
 		}
 	}
-	return strings.Join(out, "; ")
+	return out
 }
 
 // Whole is the text with every clause in all its wordings: for pages.
@@ -78,7 +80,7 @@ func (m Seen) bears(needs []Need) bool {
 
 // seen is what the evidence has measured. A hop that only warns is neither.
 func (v *view) seen() Seen {
-	m := Seen{}
+	m := make(Seen, len(v.points)+len(v.Probes))
 	for _, p := range v.points {
 		if p.Status == MarkPass || p.Status == MarkFail {
 			m[string(p.ID)] = p.Status

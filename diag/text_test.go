@@ -9,17 +9,19 @@ import (
 )
 
 // stateWords say how something is right now. A wording that has one names the facts that it needs.
-var stateWords = regexp.MustCompile(`(?i)\b(well|fine|healthy|alive|living|dead|up|down|runs?|running|works?|working|affected|stale|green|current|` +
-	`serving|served|reachable|connected|disconnected|not heard|reach each other|nothing is wrong|nothing to do)\b`)
+var stateWords = regexp.MustCompile(
+	`(?i)\b(well|fine|healthy|alive|living|dead|up|down|runs?|running|works?|working|affected|stale|green|current|` +
+		`serving|served|reachable|connected|disconnected|not heard|reach each other|nothing is wrong|nothing to do)\b`)
 
 // harmless are uses of such words that say nothing of a state.
 var harmless = []string{"clean-up", "a current recovery token", "slows the node down", "set-up", "a stale observation"}
 
-// tables are all texts of reasons and of the matrix, by where they stand.
+// tables are all texts of reasons and of the matrix, by where they are.
 func tables() map[string]Text {
 	out := map[string]Text{}
 	for _, r := range Reasons() {
-		out[string(r.Code)+" title"], out[string(r.Code)+" user"], out[string(r.Code)+" next"] = r.Title, r.UserText, r.NextAction
+		out[string(r.Code)+" title"], out[string(r.Code)+" user"], out[string(r.Code)+" next"] = r.Title, r.UserText,
+			r.NextAction
 	}
 	for _, m := range Scenarios() {
 		out[m.ID+" recovery"] = m.Recovery
@@ -27,8 +29,8 @@ func tables() map[string]Text {
 	return out
 }
 
-// TestStateWordsNameTheirFacts: a wording without needs says nothing of how anything is, and a clause's last wording is the
-// only one without.
+// TestStateWordsNameTheirFacts: a wording without needs says nothing of how anything is, and a clause's last wording is
+// the only one without.
 func TestStateWordsNameTheirFacts(t *testing.T) {
 	for where, text := range tables() {
 		for _, c := range text {
@@ -44,7 +46,7 @@ func TestStateWordsNameTheirFacts(t *testing.T) {
 					t.Errorf("%s: nothing after %q is ever said", where, w.Says)
 				}
 				for _, n := range w.Needs {
-					if !knownFact(n.Of) || n.Is != MarkPass && n.Is != MarkFail {
+					if !knownFact(n.Of) || (n.Is != MarkPass && n.Is != MarkFail) {
 						t.Errorf("%s: %q needs %v", where, w.Says, n)
 					}
 				}
@@ -54,11 +56,12 @@ func TestStateWordsNameTheirFacts(t *testing.T) {
 }
 
 func knownFact(of string) bool {
-	return slices.Contains(Points[:], PointID(of)) || slices.Contains(Hops[:], HopID(of)) || of == FactContact || of == FactToken || of == FactHeartbeatAnswer
+	return slices.Contains(Points[:], PointID(of)) || slices.Contains(HopIDs(), HopID(of)) || of == FactContact ||
+		of == FactToken || of == FactHeartbeatAnswer
 }
 
-// evidenceOf is evidence that names code, in which exactly the facts of the mask are measured: by the platform's checklist,
-// by hops that speak for no reason, by its last contact and by the token.
+// evidenceOf is evidence that names code, in which exactly the facts of the mask are measured: by the platform's
+// checklist, by hops that support no reason, by its last contact and by the token.
 func evidenceOf(code ReasonCode, mask Seen) Evidence {
 	e := Evidence{Node: &NodeEvidence{Reason: code, StaleAfter: time.Minute}}
 	for _, p := range Points {
@@ -66,7 +69,7 @@ func evidenceOf(code ReasonCode, mask Seen) Evidence {
 			e.Node.Checklist = append(e.Node.Checklist, CheckPoint{ID: p, Status: m, Text: "masked"})
 		}
 	}
-	for _, h := range Hops {
+	for _, h := range HopIDs() {
 		switch mask[string(h)] {
 		case MarkPass:
 			e.Probes = append(e.Probes, Probed{Hop: h, Status: StatusPass})
@@ -127,7 +130,7 @@ func masks(facts []string, each func(Seen)) {
 // TestNothingIsSaidThatWasNotMeasured walks all reasons over all masks of the five points, the workload's hops and what
 // else their texts need: no wording appears whose needs were not measured, in what Classify says.
 func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
-	wordings := map[string][][]Need{} // one wording may stand in several places
+	wordings := map[string][][]Need{} // one wording may occur in several places
 	for _, text := range tables() {
 		for _, c := range text {
 			for _, w := range c {
@@ -135,7 +138,10 @@ func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range Reasons() {
+	for i, r := range Reasons() {
+		if testing.Short() && i%5 != 0 { // the race detector's run: the code is the same
+			continue
+		}
 		facts := factsOf(r.Code)
 		masks(facts, func(mask Seen) {
 			e := evidenceOf(r.Code, mask)
@@ -163,7 +169,8 @@ func TestWordsOfTheIssue(t *testing.T) {
 	if c := Classify(Evidence{Probes: []Probed{cut}}); strings.Contains(c.Title, "agent") {
 		t.Errorf("nobody measured the agent: %q", c.Title)
 	}
-	away := Probed{Hop: HopNodeRuntimeAPI, Status: StatusFail, Signal: SigAPIUnreachable, Failure: TCPTimeout, Text: "no answer"}
+	away := Probed{Hop: HopNodeRuntimeAPI, Status: StatusFail, Signal: SigAPIUnreachable, Failure: TCPTimeout,
+		Text: "no answer"}
 	if c := Classify(Evidence{Probes: []Probed{away}}); strings.Contains(c.UserText, "affected") {
 		t.Errorf("nobody measured the workload: %q", c.UserText)
 	}

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,9 +111,6 @@ func TestEveryFailureIsListedAndSpoken(t *testing.T) {
 		}
 	}
 	sameSet(t, "failure", consts, listed)
-	if len(failureWords) != len(Failures) {
-		t.Errorf("%d words for %d failures", len(failureWords), len(Failures))
-	}
 }
 
 func TestEveryStatusHopIsListed(t *testing.T) {
@@ -126,7 +124,7 @@ func TestEveryStatusHopIsListed(t *testing.T) {
 		symbols[s.Symbol()] = s
 	}
 	sameSet(t, "status", declared(t, "Status"), statuses)
-	for _, h := range Hops {
+	for _, h := range HopIDs() {
 		hops = append(hops, string(h))
 	}
 	sameSet(t, "hop", declared(t, "HopID"), hops)
@@ -138,13 +136,11 @@ var (
 )
 
 func TestSignalRowsAreComplete(t *testing.T) {
-	agent := map[string]bool{"": true, AgentStale: true, AgentAuthFailed: true, AgentAPIUnreachable: true, AgentTaskResultFailed: true, AgentUnknown: true}
+	agent := map[string]bool{"": true, AgentStale: true, AgentAuthFailed: true, AgentAPIUnreachable: true,
+		AgentTaskResultFailed: true, AgentUnknown: true}
 	for _, r := range Signals() {
-		if r.Title == "" || r.Owner == "" || len(r.Recovery) < 2 || r.Proof == "" {
+		if r.Title == "" || len(r.Owners) == 0 || len(r.Recovery) < 2 || len(r.Proof.Hops) == 0 {
 			t.Errorf("%s: title, owner, two steps and a proof are needed", r.Signal)
-		}
-		if r.Runbook != runbookPage+string(r.Signal) {
-			t.Errorf("%s: runbook anchor is %q", r.Signal, r.Runbook)
 		}
 		if _, ok := LookupReason(r.Reason); !ok {
 			t.Errorf("%s: reason %q has no row", r.Signal, r.Reason)
@@ -162,9 +158,9 @@ func TestSignalRowsAreComplete(t *testing.T) {
 
 func checkTemplates(t *testing.T, r SignalRow) {
 	t.Helper()
-	templates := []string{r.Proof}
+	templates := []string{r.Proof.Command()}
 	for _, s := range r.Recovery {
-		templates = append(templates, s.Text)
+		templates = append(templates, s.Template())
 	}
 	for _, step := range templates {
 		for _, p := range placeholderLike.FindAllString(step, -1) {
@@ -186,13 +182,13 @@ func checkTemplates(t *testing.T, r SignalRow) {
 
 func checkProof(t *testing.T, r SignalRow) {
 	t.Helper()
-	m := onlyFlag.FindStringSubmatch(r.Proof)
+	m := onlyFlag.FindStringSubmatch(r.Proof.Command())
 	if m == nil {
-		t.Errorf("%s: proof %q does not end with --only HOP", r.Signal, r.Proof)
+		t.Errorf("%s: proof %q does not end with --only HOP", r.Signal, r.Proof.Command())
 		return
 	}
 	known := map[HopID]bool{}
-	for _, h := range Hops {
+	for _, h := range HopIDs() {
 		known[h] = true
 	}
 	for _, h := range strings.Split(m[1], ",") {
@@ -203,17 +199,15 @@ func checkProof(t *testing.T, r SignalRow) {
 }
 
 func TestReasonRowsAreComplete(t *testing.T) {
-	states := map[UserState]bool{UserNormal: true, UserTemporary: true, UserRecovery: true, UserOperator: true, UserSecurity: true}
+	states := map[UserState]bool{UserNormal: true, UserTemporary: true, UserRecovery: true, UserOperator: true,
+		UserSecurity: true}
 	rank := map[ReasonCode]int{}
 	for i, r := range Reasons() {
 		rank[r.Code] = i
 	}
 	for _, r := range Reasons() {
-		if r.Title.Say(nil) == "" || r.Owner == "" || r.NextAction.Say(nil) == "" || r.Layer == "" || !states[r.State] {
+		if r.Title.Say(nil) == "" || len(r.Owners) == 0 || r.NextAction.Say(nil) == "" || r.Layer == "" || !states[r.State] {
 			t.Errorf("%s: incomplete row", r.Code)
-		}
-		if r.Runbook != reasonPage+string(r.Code) {
-			t.Errorf("%s: runbook anchor is %q", r.Code, r.Runbook)
 		}
 		for _, h := range r.Hides {
 			if i, ok := rank[h]; !ok || i <= rank[r.Code] {
@@ -289,6 +283,37 @@ func TestReasonsOfTheCatalogue(t *testing.T) {
 	}
 }
 
+// TestUserActionsOfTheDriftModel pins the rows of its table "User-Facing Recovery States": what a user interface does
+// for a reason, and that it does so for no other.
+func TestUserActionsOfTheDriftModel(t *testing.T) {
+	model := map[ReasonCode][]UserAction{
+		ReasonAgentDown: {KeepAllocationVisible}, // "keep allocation/app visible"
+		// "show reconnecting/recovering while automatic token is valid"
+		ReasonCertExpired:             nil,
+		ReasonCertUntrustedByIngress:  {SuppressRetry},         // "suppress user retry loops"
+		ReasonEndpointProfileDrift:    {LinkEvidence},          // "link operator evidence"
+		ReasonRecoveryTokenMissing:    nil,                     // "show support/admin action required"
+		ReasonTaskBacklogStale:        {KeepAllocationVisible}, // "show operation history stale, not workload failed"
+		ReasonIdentityRevokedOrFenced: {HideSelfService},       // "hide self-service recovery"
+		ReasonClonedIdentity:          {Page},                  // "page security/operator team"
+	}
+	used := map[UserAction]bool{}
+	for _, r := range Reasons() {
+		if !slices.Equal(r.UserActions, model[r.Code]) {
+			t.Errorf("%s: %v, the drift model has %v", r.Code, r.UserActions, model[r.Code])
+		}
+		for _, a := range r.UserActions {
+			used[a] = true
+		}
+	}
+	if len(used) != len(UserActions) {
+		t.Errorf("%d of %d user actions are used", len(used), len(UserActions))
+	}
+	if c := Classify(Evidence{Node: &NodeEvidence{Identity: "cloned"}}); !slices.Equal(c.UserActions, []UserAction{Page}) {
+		t.Errorf("of a cloned identity the classification says %v", c.UserActions)
+	}
+}
+
 func TestReasonForRefinesOnlyARejectedIdentity(t *testing.T) {
 	for _, c := range []struct {
 		sig  Signal
@@ -304,6 +329,26 @@ func TestReasonForRefinesOnlyARejectedIdentity(t *testing.T) {
 	} {
 		if got := ReasonFor(c.sig, c.f); got != c.want {
 			t.Errorf("%s, %s: %s, want %s", c.sig, c.f, got, c.want)
+		}
+	}
+}
+
+func TestEveryResourceIsListed(t *testing.T) {
+	var listed []string
+	for _, r := range Resources {
+		listed = append(listed, string(r))
+		if r.Words() == "" || strings.Contains(r.Words(), "_") {
+			t.Errorf("resource %q reads %q", r, r.Words())
+		}
+	}
+	sameSet(t, "resource", declared(t, "Resource"), listed)
+}
+
+// TestLocalWords: what a machine itself ended is never silence of what was asked.
+func TestLocalWords(t *testing.T) {
+	for _, f := range Failures {
+		if f.Local() && (f.Silent() || f.Operator()) {
+			t.Errorf("%s is both", f)
 		}
 	}
 }

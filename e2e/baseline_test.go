@@ -15,9 +15,9 @@ import (
 // exactly that is what changed.
 func TestWhatChanged(t *testing.T) {
 	l := needLab(t)
-	green(t)
+	green(t, node)
 	base := filepath.Join(t.TempDir(), "base.json")
-	if _, code, _ := walk(t, "--report", base); code != 0 {
+	if _, code, _ := walk(t, node, "--report", base); code != 0 {
 		t.Fatalf("exit %d", code)
 	}
 	const agent = "/usr/local/bin/gpuaas-agent"
@@ -28,15 +28,20 @@ func TestWhatChanged(t *testing.T) {
 	}{
 		{name: "nothing", do: "true", undo: "true", code: 0},
 		{
-			name: "a line in the hosts file", do: "cp /etc/hosts /run/hosts; echo '10.231.77.11 node-api.gpuaas.test' >>/etc/hosts", undo: "cat /run/hosts >/etc/hosts",
-			kinds: []diag.ChangeKind{diag.ChangeDNSAnswer}, code: 6,
+			name: "a line in the hosts file",
+			do:   "cp /etc/hosts /run/hosts; echo '10.231.77.11 node-api.gpuaas.test' >>/etc/hosts",
+			undo: "cat /run/hosts >/etc/hosts", kinds: []diag.ChangeKind{diag.ChangeDNSAnswer}, code: 6,
 		},
 		{
-			name: "another program under the same version", do: "cp " + agent + " /run/agent; echo >>/run/agent; chmod 755 /run/agent; mv " + agent + " /run/agent.was; cp /run/agent " + agent + ".new; mv " + agent + ".new " + agent,
-			undo: "cp /run/agent.was " + agent + ".new; mv " + agent + ".new " + agent, kinds: []diag.ChangeKind{diag.ChangeAgentBuild}, code: 6,
+			name: "another program under the same version",
+			do: "cp " + agent + " /run/agent; echo >>/run/agent; chmod 755 /run/agent; mv " + agent +
+				" /run/agent.was; cp /run/agent " + agent + ".new; mv " + agent + ".new " + agent,
+			undo:  "cp /run/agent.was " + agent + ".new; mv " + agent + ".new " + agent,
+			kinds: []diag.ChangeKind{diag.ChangeAgentBuild}, code: 6,
 		},
 		{
-			name: "a drop-in", do: "mkdir -p " + dropIns + "; printf '[Unit]\\nDescription=changed\\n' >" + dropIns + "/what.conf; systemctl daemon-reload",
+			name: "a drop-in", do: "mkdir -p " + dropIns + "; printf '[Unit]\\nDescription=changed\\n' >" + dropIns +
+				"/what.conf; systemctl daemon-reload",
 			undo: "rm " + dropIns + "/what.conf; systemctl daemon-reload", kinds: []diag.ChangeKind{diag.ChangeUnit}, code: 0,
 		},
 	} {
@@ -46,7 +51,7 @@ func TestWhatChanged(t *testing.T) {
 			var r *diag.Report
 			var code int
 			for began := time.Now(); time.Since(began) < settle; time.Sleep(500 * time.Millisecond) {
-				if r, code, _ = walk(t, "--baseline", base, "--fail-on", "regression"); code == c.code {
+				if r, code, _ = walk(t, node, "--baseline", base, "--fail-on", "regression"); code == c.code {
 					break
 				}
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// clear takes away what the drill left, in one of the ways in which that can be done: cells take turns.
+// clear removes what the drill left, in one of the ways in which that can be done: cells take turns.
 func (c *crashTrial) clear() {
 	c.t.Helper()
 	r, err := c.ask("residue")
@@ -48,7 +48,8 @@ const exitClean = 0
 
 func (c *crashTrial) command(want int, name string) {
 	c.t.Helper()
-	if out, stderr, code := try(c.t, 2*time.Minute, "chaos", name, "--profile", "lab", "--node-id", c.machine); code != want {
+	if out, stderr, code := try(c.t, 2*time.Minute, "chaos", name, "--profile", "lab", "--node-id",
+		c.machine); code != want {
 		c.t.Errorf("chaos %s: exit %d, want %d\n%s%s\n%s", name, code, want, out, stderr, c.account())
 	}
 }
@@ -62,7 +63,8 @@ func (c *crashTrial) nextRun() {
 	if c.platform() {
 		name = "testdata/crash-t3.yaml"
 	}
-	out, stderr, code := try(c.t, 2*time.Minute, "chaos", "run", name, "--profile", "lab", "--node-id", c.walked, "-o", "wide")
+	out, stderr, code := try(c.t, 2*time.Minute, "chaos", "run", name, "--profile", "lab", "--node-id", c.walked, "-o",
+		"full")
 	if code != 0 {
 		c.t.Errorf("the next run: exit %d\n%s%s\n%s", code, out, stderr, c.account())
 	}
@@ -97,10 +99,11 @@ func (c *crashTrial) byHand() {
 		say("close by force", r, err)
 	}
 	// A tool that was killed leaves its program in a tmpfs of its own until the next one, or the next boot.
-	c.on(`rm -f /run/gpuaasctl/gpuaas-fault-* /run/gpuaasctl/.gpuaas-fault-*; if mountpoint -q /run/gpuaasctl; then umount /run/gpuaasctl; fi; rmdir /run/gpuaasctl 2>/dev/null || true`)
+	c.on(
+		`rm -f /run/gpuaasctl/gpuaas-fault-* /run/gpuaasctl/.gpuaas-fault-*; if mountpoint -q /run/gpuaasctl; then umount /run/gpuaasctl; fi; rmdir /run/gpuaasctl 2>/dev/null || true`)
 }
 
-// clean wants nothing left: by our own fingerprint, and by plain tools, to the byte.
+// clean wants nothing left: by our own fingerprint, and by independent tools, to the byte.
 func (c *crashTrial) clean() {
 	c.t.Helper()
 	if r, err := c.ask("residue"); err != nil || r.Clean == nil || !*r.Clean {
@@ -109,14 +112,16 @@ func (c *crashTrial) clean() {
 	var differs []string
 	var err error
 	now := ""
-	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(300 * time.Millisecond) { // a unit that was just restarted
+	// a unit that was just restarted
+	for began := time.Now(); time.Since(began) < settle; time.Sleep(300 * time.Millisecond) {
 		differs, err = c.differs(nil)
 		now = c.on(snapshot)
 		if err == nil && len(differs) == 0 && now == c.looked {
 			return
 		}
 	}
-	c.t.Errorf("the machine is not as before: %v\n%s\nby plain tools:\n%s%s", err, strings.Join(differs, "\n"), lost(c.looked, now), c.account())
+	c.t.Errorf("the machine is not as before: %v\n%s\nby independent tools:\n%s%s", err, strings.Join(differs, "\n"),
+		lost(c.looked, now), c.account())
 }
 
 // account is what is known of the run, for the log of a cell that failed.
@@ -150,7 +155,8 @@ func (c *crashTrial) account() string {
 			if e.Change != nil {
 				n = fmt.Sprint(*e.Change)
 			}
-			fmt.Fprintf(&b, "%s %3d %-9s %-8s %-8s %s %-10s %s\n", e.At.Format("15:04:05.000"), e.Seq, e.By, e.Event, e.Step, n, e.State, e.Text)
+			fmt.Fprintf(&b, "%s %3d %-9s %-8s %-8s %s %-10s %s\n", e.At.Format("15:04:05.000"), e.Seq, e.By, e.Event, e.Step, n,
+				e.State, e.Text)
 		}
 	}
 	fmt.Fprintf(&b, "again: -run 'TestCrashMatrix/%s$'\n", c.name())

@@ -25,7 +25,7 @@ import (
 // crashSample is how many cells the lab suite runs: one for each way to die.
 const crashSample = 9
 
-// crashCell is one drill in which something dies as soon as one step of it was told.
+// crashCell is one drill in which something dies as soon as one step of it was reported.
 type crashCell struct {
 	tier   string // of its faults; the drill is testdata/crash-TIER.yaml
 	at     drill.Kind
@@ -39,7 +39,8 @@ func crashTiers() []string { return []string{"t0", "t1", "t2", "t3"} }
 
 // crashSteps are the events of a run at which something may die, in order.
 func crashSteps() []drill.Kind {
-	return []drill.Kind{drill.Arming, drill.Armed, drill.Breaking, drill.Broken, drill.Walked, drill.Reverting, drill.Reverted, drill.Compared, drill.Closed}
+	return []drill.Kind{drill.Arming, drill.Armed, drill.Breaking, drill.Broken, drill.Walked, drill.Reverting,
+		drill.Reverted, drill.Compared, drill.Closed}
 }
 
 // platform says whether the cell breaks the platform, and with it everybody's walks.
@@ -94,12 +95,14 @@ func chosenCells(t *testing.T) []crashCell {
 		return crashCells()
 	}
 	seed := crashSeed(t)
-	t.Logf("a sample of %d of %d cells; GPUAASCTL_CRASH_SEED=%d draws it again, GPUAASCTL_CRASH=all runs all", crashSample, len(crashCells()), seed)
+	t.Logf("a sample of %d of %d cells; GPUAASCTL_CRASH_SEED=%d draws it again, GPUAASCTL_CRASH=all runs all", crashSample,
+		len(crashCells()), seed)
 	return sampleCells(seed)
 }
 
-// TestCrashMatrix: whatever dies, and at whatever step of a drill, the machine is as it was before within the drill's time
-// to live and the grace of its undoing, somebody has written down who put it back, and nothing is left once it is closed.
+// TestCrashMatrix: whatever dies, and at whatever step of a drill, the machine is as it was before within the drill's
+// time to live and the grace of its undoing, somebody has written down who reverted it, and nothing is left once it is
+// closed.
 func TestCrashMatrix(t *testing.T) {
 	l := needLab(t)
 	m := &crashMatrix{lab: l, free: make(chan string, len(l.Machines())), witness: witness(t)}
@@ -166,7 +169,7 @@ func (m *crashMatrix) unsure(c *crashTrial) bool {
 // crashRow is how one cell ended.
 type crashRow struct {
 	crashCell
-	struck  string        // what was hit, and how long after the step was told
+	struck  string        // what was hit, and how long after the step was reported
 	missed  bool          // there was nothing to hit any more
 	reverts string        // who, and why
 	within  time.Duration // from the arming until the machine was as before
@@ -201,7 +204,8 @@ func (r crashRow) String() string {
 	if r.failed {
 		mark = "FAILED"
 	}
-	return fmt.Sprintf("%-6s %-27s %4.0f s  %-40s as before %4.1f s after arming, by %-55s cleared by %s", mark, r.name(), r.took.Seconds(), r.struck, r.within.Seconds(), r.reverts, r.cleared)
+	return fmt.Sprintf("%-6s %-27s %4.0f s  %-40s as before %4.1f s after arming, by %-55s cleared by %s", mark, r.name(),
+		r.took.Seconds(), r.struck, r.within.Seconds(), r.reverts, r.cleared)
 }
 
 // table is every cell that was tried, and how many there were of each kind.
@@ -224,7 +228,7 @@ func (m *crashMatrix) table() string {
 		who[by]++
 	}
 	for _, by := range slices.Sorted(maps.Keys(who)) {
-		fmt.Fprintf(&b, "%4d put back by %s\n", who[by], by)
+		fmt.Fprintf(&b, "%4d reverted by %s\n", who[by], by)
 	}
 	fmt.Fprintf(&b, "%d cells tried of %d: in %d something was struck, in %d nothing was there any more; %d failed",
 		len(m.rows), len(crashCells()), len(m.rows)-missed, missed, failed)

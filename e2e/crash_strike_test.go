@@ -49,15 +49,20 @@ func (c *crashTrial) killTool() (string, bool) {
 	return "tool", true
 }
 
-// sureThere are steps at which the machine is watched and the operator connected, whatever comes next.
+// sureThere reports whether the machine was watched and the operator connected when it was struck: at these steps,
+// unless the run has gone on to its end since.
 func (c *crashTrial) sureThere() bool {
-	return slices.Contains([]drill.Kind{drill.Armed, drill.Breaking, drill.Broken}, c.at)
+	c.t.Helper()
+	c.read()
+	return c.first(drill.Reverting) == nil &&
+		slices.Contains([]drill.Kind{drill.Armed, drill.Breaking, drill.Broken}, c.at)
 }
 
 // cutSSH ends every connection of the operator at the machine's end.
 func (c *crashTrial) cutSSH() (string, bool) {
 	c.t.Helper()
-	n := c.on(`main=$(systemctl show -P MainPID ssh); n=0; for p in $(pgrep -x sshd); do if [ "$p" != "$main" ]; then kill -9 $p && n=$((n+1)); fi; done; echo $n`)
+	n := c.on(
+		`main=$(systemctl show -P MainPID ssh); n=0; for p in $(pgrep -x sshd); do if [ "$p" != "$main" ]; then kill -9 $p && n=$((n+1)); fi; done; echo $n`)
 	n = strings.TrimSpace(n)
 	if n == "0" && c.sureThere() {
 		c.t.Errorf("no session to cut at %s, and there must be one:\n%s", c.at, c.account())
@@ -120,7 +125,7 @@ done`))
 	return "watchdog", true
 }
 
-// killBoth kills the tool first, so that nobody renews a lease meanwhile.
+// killBoth kills the tool first, so that the lease is not renewed meanwhile.
 func (c *crashTrial) killBoth() (string, bool) {
 	tool, _ := c.killTool()
 	watchdog, _ := c.killWatchdog()
@@ -158,7 +163,7 @@ func (c *crashTrial) reboot() (string, bool) {
 	return "machine", true
 }
 
-// losePower restarts the machine with no word to anybody on it, so that no watchdog can put anything back first.
+// losePower restarts the machine with no word to anybody on it, so that no watchdog can revert anything first.
 func (c *crashTrial) losePower() (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
@@ -185,7 +190,8 @@ func (c *crashTrial) startTool(t *testing.T) {
 	c.state, c.run, c.events, c.size = t.TempDir(), "", nil, 0
 	c.out.Reset()
 	c.errs.Reset()
-	c.tool = exec.Command(tool(), "chaos", "run", "testdata/crash-"+c.tier+".yaml", "--profile", "lab", "--node-id", c.walked, "-o", "json", "--quiet")
+	c.tool = exec.Command(tool(), "chaos", "run", "testdata/crash-"+c.tier+".yaml", "--profile", "lab", "--node-id",
+		c.walked, "-o", "json", "--quiet")
 	c.tool.Env = append(c.tool.Environ(), "GPUAASCTL_HISTORY=off", "XDG_STATE_HOME="+c.state)
 	c.tool.Stdout, c.tool.Stderr = &c.out, &c.errs
 	if err := c.tool.Start(); err != nil {
@@ -194,6 +200,6 @@ func (c *crashTrial) startTool(t *testing.T) {
 	c.ended = make(chan struct{})
 	go func() {
 		defer close(c.ended)
-		_ = c.tool.Wait() // how it ended is told by its report
+		_ = c.tool.Wait() // how it ended is in its report
 	}()
 }

@@ -22,8 +22,8 @@ import (
 // Times of these drills, as their files have them.
 const (
 	crashTTL   = 30 * time.Second
-	crashReach = 60 * time.Second // until the step at which something dies
-	crashTool  = 90 * time.Second // until a tool that is alive gives up
+	crashReach = 3 * time.Minute // until the step at which something dies
+	crashTool  = 3 * time.Minute // until a tool that is alive gives up
 )
 
 // crashTrial is one cell while it is tried.
@@ -37,7 +37,7 @@ type crashTrial struct {
 	row     crashRow
 
 	before onnode.Fingerprint
-	looked string // by plain tools, before
+	looked string // by independent tools, before
 
 	tool      *exec.Cmd
 	ended     chan struct{} // the tool has
@@ -99,14 +99,15 @@ func (c *crashTrial) well() {
 	var stderr, out []byte
 	for began := time.Now(); time.Since(began) < settle; time.Sleep(300 * time.Millisecond) {
 		code := 0
-		if out, stderr, code = try(c.t, 90*time.Second, "preflight", "--profile", "lab", "--node-id", c.walked, "-o", "short"); code == 0 {
+		if out, stderr, code = try(c.t, 90*time.Second, "preflight", "--profile", "lab", "--node-id", c.walked, "-o",
+			"short"); code == 0 {
 			return
 		}
 	}
 	c.t.Fatalf("%s is not well after %s:\n%s%s", c.walked, settle, out, stderr)
 }
 
-// read takes in what the run has told since.
+// read takes in what the run has reported since.
 func (c *crashTrial) read() {
 	c.t.Helper()
 	if c.run == "" {
@@ -132,8 +133,8 @@ func (c *crashTrial) read() {
 	c.events = events
 }
 
-// told gives the first event of a kind about the machine; of walks, the first while the fault is there.
-func (c *crashTrial) told(kind drill.Kind) *drill.Event {
+// first gives the first event of a kind about the machine; of walks, the first while the fault is there.
+func (c *crashTrial) first(kind drill.Kind) *drill.Event {
 	i := slices.IndexFunc(c.events, func(e drill.Event) bool {
 		if kind == drill.Walked {
 			return e.Kind == kind && e.Sight != nil && e.Sight.Stage == drill.During
@@ -147,11 +148,11 @@ func (c *crashTrial) told(kind drill.Kind) *drill.Event {
 }
 
 // reach waits until the run tells the step; false when it did not begin at all. What a walk of the cell before has left
-// with the platform, a task that nobody took, may be called stale later than that cell was seen to end well.
+// with the platform, a task that was not taken, may be called stale later than that cell was seen to end well.
 func (c *crashTrial) reach() bool {
 	c.t.Helper()
 	for began := time.Now(); time.Since(began) < crashReach; time.Sleep(time.Millisecond) {
-		if c.read(); c.told(c.at) != nil {
+		if c.read(); c.first(c.at) != nil {
 			return true
 		}
 		select {
@@ -159,10 +160,11 @@ func (c *crashTrial) reach() bool {
 		default:
 			continue
 		}
-		if c.read(); c.told(c.at) != nil {
+		if c.read(); c.first(c.at) != nil {
 			return true
 		}
-		if c.again++; c.again < 3 && c.told(drill.Arming) == nil && slices.ContainsFunc(c.events, func(e drill.Event) bool { return e.Sight != nil && !e.Sight.Green() }) {
+		if c.again++; c.again < 3 && c.first(drill.Arming) == nil &&
+			slices.ContainsFunc(c.events, func(e drill.Event) bool { return e.Sight != nil && !e.Sight.Green() }) {
 			return false
 		}
 		c.t.Fatalf("the run ended before %s:\n%s", c.at, c.account())
@@ -175,15 +177,16 @@ func (c *crashTrial) reach() bool {
 func (c *crashTrial) hit() {
 	c.t.Helper()
 	s := strikeOf(c.strike)
-	after := time.Since(c.told(c.at).At.Time)
+	after := time.Since(c.first(c.at).At.Time)
 	what, struck := s.hit(c)
 	c.row.struck, c.row.missed = fmt.Sprintf("%s, %d ms after", what, after.Milliseconds()), !struck
 }
 
-// heals waits until the machine is as before for good. That must be within the time to live and the grace, from the arming.
+// heals waits until the machine is as before for good. That must be within the time to live and the grace, from the
+// arming.
 func (c *crashTrial) heals() {
 	c.t.Helper()
-	arming := c.told(drill.Arming).At.Time
+	arming := c.first(drill.Arming).At.Time
 	deadline := arming.Add(crashTTL + step.Grace)
 	why := "nobody looked"
 	for time.Now().Before(deadline) {
@@ -211,7 +214,7 @@ func (c *crashTrial) open() string {
 		return r.Error
 	case r.Refused != nil && r.Refused.Code != step.RefusedNone:
 		return r.Refused.Error()
-	case r.Refused != nil && c.told(drill.Closed) == nil && (!c.killed || c.sessions() > 0):
+	case r.Refused != nil && c.first(drill.Closed) == nil && (!c.killed || c.sessions() > 0):
 		return "it may still be armed"
 	case r.Status != nil && r.Status.Phase != step.PhaseOver && r.Status.Phase != step.PhaseClosed:
 		return "the drill is " + r.Status.Phase + ", " + string(r.Status.State)
@@ -221,7 +224,8 @@ func (c *crashTrial) open() string {
 	}
 	allowed := c.traces()
 	if c.strike == "fill-disk" {
-		allowed = append(allowed, step.Allow{Class: step.ClassDisk, Key: "*/* bytes", Why: "the test's own"}, step.Allow{Class: step.ClassDisk, Key: "/ bytes", Why: "the test's own"})
+		allowed = append(allowed, step.Allow{Class: step.ClassDisk, Key: "*/* bytes", Why: "the test's own"},
+			step.Allow{Class: step.ClassDisk, Key: "/ bytes", Why: "the test's own"})
 	}
 	differs, err := c.differs(allowed)
 	if err != nil {
@@ -259,7 +263,8 @@ func (c *crashTrial) end() {
 	}
 	switch v := report.Drills[0].Verdict; {
 	case v.Word == drill.Residue && c.strike == "fill-disk": // the room that the test takes
-	case v.Word == drill.Residue && c.strike == "kill-agent" && c.at == drill.Arming: // it may have been down when it was looked at first
+	// it may have been down when it was looked at first
+	case v.Word == drill.Residue && c.strike == "kill-agent" && c.at == drill.Arming:
 	case v.Word == drill.Residue || v.Word == drill.Conflict:
 		c.t.Errorf("the tool says %s: %s\n%s", v.Word, v.Text, c.account())
 	}
@@ -273,7 +278,7 @@ func (c *crashTrial) relieve() {
 	}
 }
 
-// reverter says who put the machine back, by the machine's journal or what the run was told of it.
+// reverter says who put the machine back, by the machine's journal or the events of the run.
 func (c *crashTrial) reverter() {
 	c.t.Helper()
 	st := c.status
@@ -290,13 +295,15 @@ func (c *crashTrial) reverter() {
 		c.row.reverts = st.Reverter + ": " + st.Why
 	case st != nil && st.Why != "":
 		c.row.reverts = "nobody: nothing was made, and " + st.Why
-	case c.told(drill.Breaking) == nil:
+	case c.first(drill.Breaking) == nil:
 		c.row.reverts = "nobody: it never was armed"
 	}
-	if by, _, _ := strings.Cut(c.row.reverts, ":"); !slices.Contains([]string{"nobody", step.ByCLI, step.ByWatchdog, step.ByReaper, step.ByNextRun}, by) {
+	if by, _, _ := strings.Cut(c.row.reverts, ":"); !slices.Contains(
+		[]string{"nobody", step.ByCLI, step.ByWatchdog, step.ByReaper, step.ByNextRun}, by) {
 		c.t.Errorf("nobody says who put the machine back (%q):\n%s", c.row.reverts, c.account())
 	}
-	if st != nil && strings.HasPrefix(c.row.reverts, "nobody") && slices.ContainsFunc(st.Steps, func(s step.StepStatus) bool { return s.State != step.Planned }) {
+	if st != nil && strings.HasPrefix(c.row.reverts, "nobody") &&
+		slices.ContainsFunc(st.Steps, func(s step.StepStatus) bool { return s.State != step.Planned }) {
 		c.t.Errorf("something was made, and nobody undid it:\n%s", c.account())
 	}
 }

@@ -25,7 +25,8 @@ func (c *crashTrial) fault(args ...string) ([]byte, error) {
 	defer f.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	cmd, err := c.matrix.lab.Command(ctx, c.machine, append([]string{"nsenter", "-t", "1", "-C", "--", "/proc/self/fd/3"}, args...)...)
+	cmd, err := c.matrix.lab.Command(ctx, c.machine,
+		append([]string{"nsenter", "-t", "1", "-C", "--", "/proc/self/fd/3"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -60,13 +61,18 @@ func (c *crashTrial) fingerprint() (onnode.Fingerprint, error) {
 func (c *crashTrial) traces() []step.Allow {
 	const why = "the drill's own"
 	var all []step.Allow
-	dir, reaper, watchdog := "/var/lib/gpuaasctl/drill", "gpuaasctl-reaper-"+c.run+".service", "gpuaasctl-watch-"+c.run+".service"
-	for _, p := range []string{dir, dir + "/" + c.run, dir + "/" + c.run + "/*", "/var/lib/gpuaasctl/.drill.lock", "/etc/systemd/system/" + reaper,
-		"/etc/systemd/system/sysinit.target.wants/" + reaper, "/etc/systemd/system/sysinit.target.wants", "/run/gpuaasctl/*", "/run/gpuaasctl/.*", "/run/systemd/transient/" + watchdog} {
-		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why}, step.Allow{Class: step.ClassFile, Key: p, Why: why})
+	dir, reaper, watchdog := "/var/lib/gpuaasctl/drill", "gpuaasctl-reaper-"+c.run+".service",
+		"gpuaasctl-watch-"+c.run+".service"
+	for _, p := range []string{dir, dir + "/" + c.run, dir + "/" + c.run + "/*", "/var/lib/gpuaasctl/.drill.lock",
+		"/etc/systemd/system/" + reaper, "/etc/systemd/system/sysinit.target.wants/" + reaper,
+		"/etc/systemd/system/sysinit.target.wants", "/run/gpuaasctl/*", "/run/gpuaasctl/.*",
+		"/run/systemd/transient/" + watchdog} {
+		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why},
+			step.Allow{Class: step.ClassFile, Key: p, Why: why})
 	}
 	for _, u := range []string{reaper, watchdog} {
-		all = append(all, step.Allow{Class: step.ClassUnit, Key: u + "*", Why: why}, step.Allow{Class: step.ClassOwn, Key: u, Why: why})
+		all = append(all, step.Allow{Class: step.ClassUnit, Key: u + "*", Why: why},
+			step.Allow{Class: step.ClassOwn, Key: u, Why: why})
 	}
 	return all
 }
@@ -84,9 +90,9 @@ func (c *crashTrial) differs(allowed []step.Allow) ([]string, error) {
 	return all, nil
 }
 
-// snapshot is what plain tools of the machine say of everything that these drills touch, and of what drills leave behind.
-// Sessions come and go, and a few mounts have names that are drawn at each boot. systemd may be reading its units anew:
-// it is asked again then.
+// snapshot is what standard tools of the machine report of everything that these drills touch, and of what drills leave
+// behind. Sessions come and go, and a few mounts have names that are drawn at each boot. systemd may be reading its
+// units again: it is asked again then.
 const snapshot = `
 ask() { for i in 1 2 3 4 5 6; do x=$(systemctl "$@" 2>/dev/null) && [ -n "$x" ] && { echo "$x"; return; }; sleep 0.5; done; exit 9; }
 echo == packet filter; nft -s list ruleset

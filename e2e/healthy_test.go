@@ -11,18 +11,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestHealthyAgainAndAgain: every walk on a healthy lab passes, on evidence that really was measured. Twenty times here;
-// GPUAASCTL_WALKS says otherwise.
+// TestHealthyAgainAndAgain: every walk on a healthy lab passes, on evidence that really was measured. Twenty times
+// here; GPUAASCTL_WALKS says otherwise.
 func TestHealthyAgainAndAgain(t *testing.T) {
 	l := needLab(t)
-	green(t)
+	machine := ownNode(t)
+	green(t, machine)
 	times := 20
 	if n, err := strconv.Atoi(os.Getenv("GPUAASCTL_WALKS")); err == nil {
 		times = n
 	}
 	var slowest time.Duration
 	for i := range times {
-		r, code, written := walk(t)
+		r, code, written := walk(t, machine)
 		if code != 0 || r.Verdict.Outcome != diag.OutcomePass {
 			t.Fatalf("walk %d of %d: exit %d\n%s", i+1, times, code, describe(r))
 		}
@@ -39,7 +40,7 @@ func TestHealthyAgainAndAgain(t *testing.T) {
 			}
 			for _, id := range h.Evidence {
 				if !measured[id] {
-					t.Errorf("walk %d: %s stands on %s, which is not among the facts", i+1, h.ID, id)
+					t.Errorf("walk %d: %s rests on %s, which is not among the facts", i+1, h.ID, id)
 				}
 			}
 		}
@@ -47,8 +48,8 @@ func TestHealthyAgainAndAgain(t *testing.T) {
 		noSecrets(t, l, written)
 	}
 	t.Logf("%d walks passed, the slowest in %s", times, slowest)
-	if second := oracle(t, l); second != nil {
-		r, _, _ := walk(t)
-		agree(t, l, r, second())
+	if second := oracle(t, l, machine); second != nil {
+		r, _, _ := walk(t, machine)
+		agree(t, l, machine, r, second())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,8 +29,9 @@ const (
 	platform = "platform"
 	split    = "compute-node-02" // has a small root file system, and /var on another
 
-	// settle is how long the lab may take to be green again after a fault: an agent's longest back-off here.
-	settle = 60 * time.Second
+	// settle is how long the lab may take to be green again after a fault: three of an agent's longest back-offs here.
+	// A wait ends with what it waits for, on a slow machine as well.
+	settle = 2 * time.Minute
 )
 
 // needLab skips where there is no root, and returns the lab that is up, or brings one up for this run.
@@ -42,7 +44,7 @@ func needLab(t *testing.T) *lab.Lab {
 		t.Skip("skipped: needs GPUAASCTL_LAB_TESTS=1 (make test-lab sets it)")
 	}
 	alone(t)
-	run(t, 10*time.Minute, "lab", "up")
+	run(t, 10*time.Minute, "lab", "up", "--nodes", labNodes)
 	l, err := lab.Open(lab.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -50,18 +52,22 @@ func needLab(t *testing.T) *lab.Lab {
 	return l
 }
 
-// alone keeps two suites from breaking the one lab of this machine at the same time.
+// alone keeps two suites from breaking the one lab of this machine at the same time: it waits for another, and is the
+// only one until this process ends.
 func alone(t *testing.T) {
 	t.Helper()
-	f, err := os.OpenFile("/run/lock/gpuaasctl-lab-tests.lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	if err := lockLab(); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
 }
+
+var lockLab = sync.OnceValue(func() error {
+	fd, err := syscall.Open("/run/lock/gpuaasctl-lab-tests.lock", syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	return syscall.Flock(fd, syscall.LOCK_EX)
+})
 
 // tool is the built binary.
 func tool() string {
@@ -87,7 +93,8 @@ func try(t *testing.T, limit time.Duration, argv ...string) (stdout, stderr []by
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tool(), argv...)
-	cmd.Env = append([]string{"GPUAASCTL_HISTORY=off"}, os.Environ()...) // walks of broken machines are not the operator's; a test may switch it on
+	// walks of broken machines are not the operator's; a test may switch it on
+	cmd.Env = append([]string{"GPUAASCTL_HISTORY=off"}, os.Environ()...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -103,24 +110,21 @@ func try(t *testing.T, limit time.Duration, argv ...string) (stdout, stderr []by
 	return out.Bytes(), errs.Bytes(), 0
 }
 
-// walk runs one preflight and returns its report, its exit code, and the report as written.
-func walk(t *testing.T, more ...string) (*diag.Report, int, []byte) {
+// walk runs one preflight of a node and its allocation, and returns its report, its exit code, and the report as
+// written.
+func walk(t *testing.T, machine string, more ...string) (*diag.Report, int, []byte) {
 	t.Helper()
-	return preflight(t, append([]string{"--node-id", node, "--allocation-id", "alloc-01"}, more...)...)
+	return preflight(t, append(subject(machine), more...)...)
 }
 
-// walkOf walks another node, which has no allocation; "": the usual one.
-func walkOf(t *testing.T, machine string) (*diag.Report, int, []byte) {
-	t.Helper()
-	if machine == "" {
-		return walk(t)
-	}
-	return preflight(t, "--node-id", machine)
+// subject are the flags that name a node and its allocation.
+func subject(machine string) []string {
+	return []string{"--node-id", machine, "--allocation-id", lab.Machine{Name: machine}.Allocation()}
 }
 
 func preflight(t *testing.T, subject ...string) (*diag.Report, int, []byte) {
 	t.Helper()
-	// Without the lab its addresses are somebody else's: never a target.
+	// Without the lab its addresses belong to others: never a target.
 	if _, err := net.InterfaceByName("gpuaas-lab"); err != nil {
 		t.Fatalf("the lab is gone: %v", err)
 	}
@@ -133,17 +137,17 @@ func preflight(t *testing.T, subject ...string) (*diag.Report, int, []byte) {
 	return &r, code, out
 }
 
-// green waits until a walk passes.
-func green(t *testing.T, machine ...string) *diag.Report {
+// green waits until a walk of the node passes.
+func green(t *testing.T, machine string) *diag.Report {
 	t.Helper()
 	var r *diag.Report
 	for began := time.Now(); time.Since(began) < settle; time.Sleep(500 * time.Millisecond) {
 		var code int
-		if r, code, _ = walkOf(t, strings.Join(machine, "")); code == 0 {
+		if r, code, _ = walk(t, machine); code == 0 {
 			return r
 		}
 	}
-	t.Fatalf("the lab is not green after %s:\n%s", settle, describe(r))
+	t.Fatalf("%s is not green after %s:\n%s", machine, settle, describe(r))
 	return nil
 }
 
@@ -153,7 +157,8 @@ func describe(r *diag.Report) string {
 		fmt.Fprintf(&b, "%-36s %-12s %-32s %s%s\n", h.ID, h.Status, h.Signal, h.Text, h.Because)
 	}
 	if v := r.Verdict; v.Blame != nil {
-		fmt.Fprintf(&b, "blame %s %s %s (%s): %s; symptoms %v\n", v.Blame.Hop, v.Blame.Signal, v.Blame.Failure, v.Confidence, v.Blame.Text, v.Symptoms)
+		fmt.Fprintf(&b, "blame %s %s %s (%s): %s; symptoms %v\n", v.Blame.Hop, v.Blame.Signal, v.Blame.Failure, v.Confidence,
+			v.Blame.Text, v.Symptoms)
 	}
 	return b.String()
 }

@@ -73,20 +73,15 @@ func marshal(t *testing.T, r *diag.Report) []byte {
 }
 
 // staleBundle puts another CA's certificate on the node, as an old bundle would hold.
-func staleBundle(t *testing.T, l *lab.Lab) {
-	t.Helper()
-	staleBundleOn(t, l, node)
-}
-
-func staleBundleOn(t *testing.T, l *lab.Lab, machine string) {
+func staleBundle(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "an older node CA"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "an older node CA"}, IsCA: true,
+		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
 	if err != nil {
@@ -95,10 +90,10 @@ func staleBundleOn(t *testing.T, l *lab.Lab, machine string) {
 	putOn(t, l, machine, "/root/stale.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// expiredCert mints a certificate of this node, by the lab's own CA, that ended an hour ago.
-func expiredCert(t *testing.T, l *lab.Lab) {
+// expiredCert mints a certificate of a node, by the lab's own CA, that ended an hour ago.
+func expiredCert(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
-	mintCert(t, l, node, -25*time.Hour, -time.Hour)
+	mintCert(t, l, machine, -25*time.Hour, -time.Hour)
 }
 
 // mintCert mints a certificate of machine by the lab's own CA, like the one that it has but good from and until these

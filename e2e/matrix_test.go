@@ -29,8 +29,8 @@ import (
 const matrixPatience = 40 * time.Second
 
 // TestMatrix makes the failure matrix's rows on fresh machines, one after the other, and asks the classifier. With
-// GPUAASCTL_UPDATE_GOLDEN it keeps the reports that golden/matrix judges ever after. Every row begins with a new lab, so
-// that it can break what it likes.
+// GPUAASCTL_UPDATE_GOLDEN it keeps the reports that golden/matrix judges ever after. Every row begins with a new lab,
+// so that it can break what it likes.
 func TestMatrix(t *testing.T) {
 	if os.Getenv("GPUAASCTL_MATRIX_TESTS") == "" {
 		t.Skip("skipped: needs GPUAASCTL_MATRIX_TESTS=1, since it takes the lab down again and again")
@@ -47,8 +47,14 @@ func TestMatrix(t *testing.T) {
 			var written []byte
 			var problems []string
 			for began := time.Now(); time.Since(began) < matrixPatience; time.Sleep(300 * time.Millisecond) {
-				r, _, written = walk(t, "--run-ws-smoke=false")
-				if problems = want.Check(want.Classify(r)); len(problems) == 0 {
+				r, _, written = walk(t, node, "--run-ws-smoke=false")
+				problems = want.Check(want.Classify(r))
+				if s, blamed := golden.Supports()["matrix/"+want.Scenario+".json"]; blamed {
+					if why := s.Check(r, r.Run.RulesVersion); why != "" {
+						problems = append(problems, why)
+					}
+				}
+				if len(problems) == 0 {
 					keepMatrix(t, l, want.Scenario, written)
 					return
 				}
@@ -72,7 +78,7 @@ func freshLab(t *testing.T) *lab.Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	green(t)
+	green(t, node)
 	return l
 }
 
@@ -91,8 +97,9 @@ func keepMatrix(t *testing.T, l *lab.Lab, name string, written []byte) {
 // api calls the platform from its own machine, and returns the answer.
 func api(t *testing.T, l *lab.Lab, path, body string) map[string]any {
 	t.Helper()
-	out := on(t, l, platform, `curl -sSf -X POST -H "Authorization: Bearer $(cat /etc/gpuaas-platform/operator.token)" -H 'Content-Type: application/json' -d '`+
-		body+`' http://127.0.0.1:8080`+path)
+	out := on(t, l, platform,
+		`curl -sSf -X POST -H "Authorization: Bearer $(cat /etc/gpuaas-platform/operator.token)" -H 'Content-Type: application/json' -d '`+
+			body+`' http://127.0.0.1:8080`+path)
 	var answer map[string]any
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatalf("%s: %v\n%s", path, err, out)
@@ -122,10 +129,11 @@ func giveToken(t *testing.T, l *lab.Lab) {
 // setPolicy edits the platform's policy and restarts it.
 func setPolicy(t *testing.T, l *lab.Lab, key, value string) {
 	t.Helper()
-	on(t, l, platform, "sed -i '/^  "+key+":/d; s/^policy:/policy:\\n  "+key+": "+value+"/' /etc/gpuaas-platform/platform.yaml; systemctl restart gpuaas-platform; sleep 1")
+	on(t, l, platform, "sed -i '/^  "+key+":/d; s/^policy:/policy:\\n  "+key+": "+value+
+		"/' /etc/gpuaas-platform/platform.yaml; "+restartPlatform)
 }
 
-// foreignCert mints a valid certificate of this node by a CA that nobody here knows.
+// foreignCert mints a valid certificate of this node by a CA that is unknown here.
 func foreignCert(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -133,8 +141,8 @@ func foreignCert(t *testing.T, l *lab.Lab) {
 		t.Fatal(err)
 	}
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another environment's node CA"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another environment's node CA"}, IsCA: true,
+		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(4712), Subject: pkix.Name{CommonName: node}, DNSNames: []string{node},
@@ -152,12 +160,12 @@ func foreignCert(t *testing.T, l *lab.Lab) {
 	put(t, l, "/root/key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
-// matrixFaults makes the rows, by hand and with the machines' own plain tools. Rows that are not here cannot be made on
+// matrixFaults makes the rows, by hand and with the machines' own tools. Rows that are not here cannot be made on
 // a lab, or golden/reports has them.
 func matrixFaults() map[string]func(*testing.T, *lab.Lab) {
 	return map[string]func(*testing.T, *lab.Lab){
 		"long_outage_beyond_cert_expiry": func(t *testing.T, l *lab.Lab) {
-			expiredCert(t, l)
+			expiredCert(t, l, node)
 			giveToken(t, l)
 			on(t, l, node, stopAgent+"; "+useMaterial) // just back, and the agent has not begun yet
 		},
@@ -165,33 +173,39 @@ func matrixFaults() map[string]func(*testing.T, *lab.Lab) {
 			foreignCert(t, l)
 			giveToken(t, l)
 			// Enrollment waits, or the agent would be well before anybody could look.
-			on(t, l, platform, "sed -i 's,location = /internal/v1/enroll { .*,location = /internal/v1/enroll { return 503; },' /etc/nginx/node-ingress.d/node-api.conf; systemctl restart nginx; sleep 1")
+			on(t, l, platform,
+				"sed -i 's,location = /internal/v1/enroll { .*,location = /internal/v1/enroll { return 503; },' "+
+					"/etc/nginx/node-ingress.d/node-api.conf; "+restartNginx)
 			on(t, l, node, useMaterial+"; "+restartAgent)
 		},
 		"control_plane_outage": func(t *testing.T, l *lab.Lab) { on(t, l, platform, "systemctl stop gpuaas-platform") },
 		"control_plane_ca_restart_drift": func(t *testing.T, l *lab.Lab) {
 			giveToken(t, l)
-			on(t, l, platform, `cd /etc/gpuaas-platform; crt=$(sed -n 's/^ *signing_ca_cert: *//p' platform.yaml); key=$(sed -n 's/^ *signing_ca_key: *//p' platform.yaml)
+			on(t, l, platform,
+				`cd /etc/gpuaas-platform; crt=$(sed -n 's/^ *signing_ca_cert: *//p' platform.yaml); key=$(sed -n 's/^ *signing_ca_key: *//p' platform.yaml)
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /root/ca.key -out /root/ca.crt -subj '/CN=GPUaaS node signing CA, made at a restart' -days 2 2>/dev/null
-cat /root/ca.crt >$crt; cat /root/ca.key >$key; systemctl restart gpuaas-platform; sleep 1`)
-			on(t, l, node, stopAgent+"; rm -rf /etc/gpuaas/cert.pem /etc/gpuaas/key.pem /etc/gpuaas/current /etc/gpuaas/generations; cat /etc/gpuaas/recovery-ca.crt >/root/b; rm -f /etc/gpuaas/ca-bundle.crt; cp /root/b /etc/gpuaas/ca-bundle.crt; systemctl start gpuaas-node-agent")
+cat /root/ca.crt >$crt; cat /root/ca.key >$key; `+restartPlatform)
+			on(t, l, node, stopAgent+
+				"; rm -rf /etc/gpuaas/cert.pem /etc/gpuaas/key.pem /etc/gpuaas/current /etc/gpuaas/generations; cat "+
+				"/etc/gpuaas/recovery-ca.crt >/root/b; rm -f /etc/gpuaas/ca-bundle.crt; cp /root/b /etc/gpuaas/ca-bundle.crt; "+
+				"systemctl start gpuaas-node-agent")
 		},
 		"trust_bundle_drift": func(t *testing.T, l *lab.Lab) {
-			staleBundle(t, l)
+			staleBundle(t, l, node)
 			on(t, l, node, otherBundle+"; "+restartAgent)
 		},
 		"pre_auth_blind_spot": func(t *testing.T, l *lab.Lab) {
-			staleBundle(t, l)
+			staleBundle(t, l, node)
 			on(t, l, node, otherBundle+"; "+restartAgent)
 		},
 		"trust_drift_blocks_recovery_enrollment": func(t *testing.T, l *lab.Lab) {
-			staleBundle(t, l)
-			expiredCert(t, l)
+			staleBundle(t, l, node)
+			expiredCert(t, l, node)
 			giveToken(t, l)
 			on(t, l, node, otherBundle+"; cat /root/stale.crt >/etc/gpuaas/recovery-ca.crt; "+useMaterial+"; "+restartAgent)
 		},
 		"recovery_token_missing": func(t *testing.T, l *lab.Lab) {
-			expiredCert(t, l)
+			expiredCert(t, l, node)
 			on(t, l, node, noToken+"; "+useMaterial+"; "+restartAgent)
 		},
 		"identity_revoked_or_fenced": func(t *testing.T, l *lab.Lab) { api(t, l, adminNode+"/fence", `{"reason":"matrix"}`) },
@@ -203,7 +217,8 @@ cat /root/ca.crt >$crt; cat /root/ca.key >$key; systemctl restart gpuaas-platfor
 			if err := l.WriteFile("compute-node-02", "/root/image", []byte(image), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			on(t, l, "compute-node-02", stopAgent+"; rm -rf /etc/gpuaas/*; base64 -d </root/image | tar -C /etc -xz; systemctl start gpuaas-node-agent")
+			on(t, l, "compute-node-02",
+				stopAgent+"; rm -rf /etc/gpuaas/*; base64 -d </root/image | tar -C /etc -xz; systemctl start gpuaas-node-agent")
 		},
 		"ip_route_drift": func(t *testing.T, l *lab.Lab) {
 			on(t, l, node, "ip addr del 10.231.77.101/24 dev host0; ip addr add 10.231.77.150/24 dev host0; "+restartAgent)
@@ -220,7 +235,7 @@ cat /root/ca.crt >$crt; cat /root/ca.key >$key; systemctl restart gpuaas-platfor
 		"dispatched_result_lost": func(t *testing.T, l *lab.Lab) {
 			setPolicy(t, l, "node.task_stale_sweep_interval_seconds", "600")
 			setPolicy(t, l, "node.task_lease_seconds", "2")
-			green(t)
+			green(t, node)
 			api(t, l, adminNode+"/tasks", `{"type":"noop","payload":{"hold_ms":60000},"ttl_seconds":300}`)
 			time.Sleep(time.Second)
 			on(t, l, node, "systemctl kill -s KILL gpuaas-node-agent; sleep 4; systemctl start gpuaas-node-agent")
@@ -233,7 +248,8 @@ cat /root/ca.crt >$crt; cat /root/ca.key >$key; systemctl restart gpuaas-platfor
 		},
 		"app_token_fails": func(t *testing.T, l *lab.Lab) {
 			for range 3 {
-				api(t, l, "/v1/admin/allocations/alloc-01/credential-report", `{"credential_id":"cred-01","healthy":false,"reason":"upstream_auth_rejected"}`)
+				api(t, l, "/v1/admin/allocations/alloc-01/credential-report",
+					`{"credential_id":"cred-01","healthy":false,"reason":"upstream_auth_rejected"}`)
 			}
 		},
 		"node_agent_version_drift": func(t *testing.T, l *lab.Lab) { setPolicy(t, l, "agent.desired_version", "v99.0.0") },

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/lab"
 )
 
 // TestRecoveryRecordOfADeadMachine: a node that could not tell the platform why is switched off. Its disk tells, to the
@@ -23,15 +24,7 @@ func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 	c.says(diag.RecCertExpired, "report")
 	c.says(diag.RecRecoveryTokenMissing, "retry")
 
-	c.on("systemctl --no-block poweroff 2>/dev/null || systemctl --force --no-block poweroff")
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		if _, err := l.ReadFile(c.node, "/etc/hostname"); err != nil {
-			break
-		}
-		if time.Since(began) > settle {
-			t.Fatal("the machine does not go off")
-		}
-	}
+	powerOff(t, l, c.node)
 	c.step("off")
 	copied := filepath.Join(t.TempDir(), "diag")
 	if err := os.CopyFS(copied, os.DirFS(filepath.Join(diskOf(t, l, c.node), "var/lib/gpuaas/diag"))); err != nil {
@@ -50,11 +43,14 @@ func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 			}
 		}
 	}
-	story, err := exec.Command("grep", "-ahoE", "[[:print:]]{40,}", filepath.Join(copied, "record"), filepath.Join(copied, "pinned")).Output() // as strings does
+	// as strings does
+	story, err := exec.Command("grep", "-ahoE", "[[:print:]]{40,}", filepath.Join(copied, "record"),
+		filepath.Join(copied, "pinned")).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{string(diag.RecCertExpired), string(diag.RecRecoveryTokenMissing), c.node, "no token; expected one for node"} {
+	for _, want := range []string{string(diag.RecCertExpired), string(diag.RecRecoveryTokenMissing), c.node,
+		"no token; expected one for node"} {
 		if !strings.Contains(string(story), want) {
 			t.Errorf("the text on the disk does not say %q", want)
 		}
@@ -64,7 +60,7 @@ func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 	if !strings.Contains(string(out), `"reason": "`+string(diag.ReasonRecoveryTokenMissing)+`"`) {
 		t.Errorf("classified by its record alone:\n%s", out)
 	}
-	c.step("told")
+	c.step("reported")
 
 	up := exec.Command(tool(), "lab", "up") // which waits for a heartbeat that only the operator brings about
 	if err := up.Start(); err != nil {
@@ -78,6 +74,20 @@ func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 	c.reenroll()
 	c.well()
 	c.enrolled(1, 0)
+}
+
+// powerOff switches a machine off, and waits until it is.
+func powerOff(t *testing.T, l *lab.Lab, machine string) {
+	t.Helper()
+	on(t, l, machine, "systemctl --no-block poweroff 2>/dev/null || systemctl --force --no-block poweroff")
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		if _, err := l.ReadFile(machine, "/etc/hostname"); err != nil {
+			return
+		}
+		if time.Since(began) > settle {
+			t.Fatalf("%s does not go off", machine)
+		}
+	}
 }
 
 // bootedAgain waits until the machine answers SSH again.

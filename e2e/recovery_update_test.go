@@ -20,16 +20,17 @@ const (
 	artifacts = "/var/lib/gpuaas-platform/artifacts/"
 )
 
-// slowPackages lets the node have what the ingress sends it only slowly, so that there is a middle to be killed in.
+// slowPackages lets the node have what the ingress sends it only slowly, so that there is a middle to be killed in, on
+// a slow machine as well: a build takes 16 s.
 const (
 	slowPackages = "nft -f - <<'X'\nadd table inet slow\nadd chain inet slow c { type filter hook input priority 0; }\n" +
-		"add rule inet slow c ip saddr 10.231.77.11 tcp sport 443 limit rate over 3 mbytes/second burst 256 kbytes drop\nX"
+		"add rule inet slow c ip saddr 10.231.77.11 tcp sport 443 limit rate over 500 kbytes/second burst 256 kbytes drop\nX"
 	fastPackages = "nft delete table inet slow"
 )
 
-// killedUpdate: the agent is killed while it fetches its next build, and again while that build proves itself. The update
-// goes on where it was, is done once, and neither costs the node its identity. A build that dies at once is left again,
-// and never tried a second time.
+// killedUpdate: the agent is killed while it fetches its next build, and again while that build proves itself. The
+// update goes on where it was, is done once, and neither costs the node its identity. A build that dies at once is left
+// again, and never tried a second time.
 func killedUpdate(c *trial) {
 	t, l := c.t, c.l
 	installed := c.build().Package.SHA256
@@ -60,6 +61,7 @@ func killedUpdate(c *trial) {
 	if n := c.count("task.completed", id); n != 1 {
 		t.Errorf("the task was completed %d times", n)
 	}
+	c.on(startedByHand)
 	c.well()
 
 	dead, err := l.ReadFile(c.node, "/usr/bin/false")
@@ -73,6 +75,7 @@ func killedUpdate(c *trial) {
 	if c.running() != good {
 		t.Error("the build before does not run")
 	}
+	c.on(startedByHand)
 	c.well()
 	if out, err := l.Exec(t.Context(), platform, "sh", "-c", order(c, bad)); err == nil {
 		t.Errorf("a build that was left can be ordered again: %s", out)

@@ -23,12 +23,12 @@ import (
 
 // Deadlines of what a trial waits for. Waiting ends when it comes; a deadline is several times what was seen.
 const (
-	agentPatience = 40 * time.Second // a decision of the agent, whose back-offs have ceilings of up to 16 s here
-	watched       = 6 * time.Second  // how long a silence is watched
+	agentPatience = 2 * time.Minute // a decision of the agent, whose back-offs have ceilings of up to 40 s here
+	watched       = 6 * time.Second // how long a silence is watched
 )
 
-// trial is one node on which something is broken by hand, and what the witnesses said before: the node's own record, the
-// platform's evidence, the certificate. Only what they say afterwards counts.
+// trial is one node on which something is broken by hand, and what the witnesses said before: the node's own record,
+// the platform's evidence, the certificate. Only what they say afterwards counts.
 type trial struct {
 	t      *testing.T
 	l      *lab.Lab
@@ -38,13 +38,15 @@ type trial struct {
 	serial string // of the certificate
 }
 
-// begin waits until the node is well and keeps what the trial may change. When the trial is over, that is put back, and
+// begin waits until the node is well and keeps what the trial may change. When the trial is over, that is restored, and
 // the node is well again: by itself, or else by an operator's bundle.
 func begin(t *testing.T, l *lab.Lab, machine string) *trial {
 	t.Helper()
 	c := &trial{t: t, l: l, node: machine, began: time.Now()}
+	c.on(startedByHand)
 	c.well()
-	c.on("rm -rf /root/kept; mkdir /root/kept; cp -p /etc/gpuaas/agent.env /etc/gpuaas/recovery-ca.crt /var/lib/gpuaas/recovery.json /root/kept/")
+	c.on("rm -rf /root/kept; mkdir /root/kept; cp -p /etc/gpuaas/agent.env /etc/gpuaas/recovery-ca.crt " +
+		"/var/lib/gpuaas/recovery.json /root/kept/")
 	t.Cleanup(c.end)
 	c.began = time.Now()
 	c.since = strings.TrimSpace(on(t, l, platform, "date -u +%FT%T.%3NZ"))
@@ -52,7 +54,8 @@ func begin(t *testing.T, l *lab.Lab, machine string) *trial {
 	return c
 }
 
-// end gives the node its configuration and its memory of enrollments back. The certificate stays: it is the node's newest.
+// end gives the node its configuration and its memory of enrollments back. The certificate stays: it is the node's
+// newest.
 func (c *trial) end() {
 	c.t.Helper()
 	if c.t.Failed() {
@@ -60,7 +63,7 @@ func (c *trial) end() {
 	}
 	c.on(stopAgent + `; cp -p /root/kept/agent.env /root/kept/recovery-ca.crt /etc/gpuaas/; rm -f /run/gpuaas/recovery.json
 cp -p /root/kept/recovery.json /var/lib/gpuaas/; rm -rf /root/kept /root/cert.pem /root/key.pem /root/stale.crt /var/lib/gpuaas/undo; systemctl start gpuaas-node-agent`)
-	if !c.wellWithin(20 * time.Second) {
+	if !c.wellWithin(20 * time.Second) { // a slow machine is re-enrolled as well, which does it no harm
 		c.reenroll()
 	}
 	c.well()
@@ -86,25 +89,10 @@ func (c *trial) step(format string, args ...any) {
 
 // --- the node's health
 
-// walk runs one preflight of the trial's node, with the allocation where it has one.
-func (c *trial) walk() (*diag.Report, int) {
-	c.t.Helper()
-	if c.node == node {
-		r, code, _ := walk(c.t)
-		return r, code
-	}
-	out, stderr, code := try(c.t, 90*time.Second, "preflight", "--profile", "lab", "--node-id", c.node, "-o", "json")
-	var r diag.Report
-	if err := json.Unmarshal(out, &r); err != nil {
-		c.t.Fatalf("exit %d, no report: %v\n%s\n%s", code, err, out, stderr)
-	}
-	return &r, code
-}
-
 func (c *trial) wellWithin(d time.Duration) bool {
 	c.t.Helper()
 	for began := time.Now(); time.Since(began) < d; time.Sleep(300 * time.Millisecond) {
-		if _, code := c.walk(); code == 0 {
+		if _, code, _ := walk(c.t, c.node); code == 0 {
 			return true
 		}
 	}
@@ -118,7 +106,7 @@ func (c *trial) well() {
 		c.step("well")
 		return
 	}
-	r, _ := c.walk()
+	r, _, _ := walk(c.t, c.node)
 	c.t.Fatalf("%s is not well after %s:\n%s", c.node, settle, describe(r))
 }
 
@@ -141,7 +129,7 @@ func (c *trial) unheard(d time.Duration) {
 func (c *trial) serves() {
 	c.t.Helper()
 	var n struct{ Agent struct{ Posture string } }
-	for began := time.Now(); time.Since(began) < watched; time.Sleep(200 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < agentPatience; time.Sleep(200 * time.Millisecond) {
 		if c.get("/v1/admin/nodes/"+c.node, &n); n.Agent.Posture == wire.PostureServing {
 			return
 		}
@@ -152,7 +140,8 @@ func (c *trial) serves() {
 // reenroll is what the operator does: an audited bundle, carried to the node.
 func (c *trial) reenroll() {
 	c.t.Helper()
-	run(c.t, 2*time.Minute, "node", "reenroll", c.node, "--profile", "lab", "--reason", "recovery suite", "--apply", "--confirm", c.node)
+	run(c.t, 2*time.Minute, "node", "reenroll", c.node, "--profile", "lab", "--reason", "recovery suite", "--apply",
+		"--confirm", c.node)
 	c.step("re-enrolled by an operator")
 }
 
@@ -165,7 +154,8 @@ type shown struct {
 
 func (c *trial) show() shown {
 	c.t.Helper()
-	out, stderr, code := try(c.t, 2*time.Minute, "diag", "show", c.node, "--profile", "lab", "-o", "json", "--limit", "256")
+	out, stderr, code := try(c.t, 2*time.Minute, "diag", "show", c.node, "--profile", "lab", "-o", "json", "--limit",
+		"256")
 	if code != 0 {
 		c.t.Fatalf("diag show: exit %d\n%s", code, stderr)
 	}
@@ -259,7 +249,9 @@ func named(want verdict, trials ...*trial) {
 		if err := errors.Join(errs...); err != nil {
 			c.t.Fatal(err)
 		}
-		if !slices.ContainsFunc(docs, func(d diag.Classification) bool { return (verdict{d.Reason, d.State, d.Severity}) != want }) {
+		if !slices.ContainsFunc(docs, func(d diag.Classification) bool {
+			return (verdict{d.Reason, d.State, d.Severity}) != want
+		}) {
 			for _, d := range docs {
 				if d.Owner == "" || d.Next == "" || d.Healthy {
 					c.t.Errorf("owner %q, next %q, healthy %v", d.Owner, d.Next, d.Healthy)
@@ -291,9 +283,16 @@ func (c *trial) classify() (diag.Classification, error) {
 // get asks the platform from its own machine.
 func (c *trial) get(path string, answer any) {
 	c.t.Helper()
-	out := on(c.t, c.l, platform, `curl -sSf -H "Authorization: Bearer $(cat /etc/gpuaas-platform/operator.token)" 'http://127.0.0.1:8080`+path+`'`)
+	get(c.t, c.l, path, answer)
+}
+
+// get asks the platform from its own machine.
+func get(t *testing.T, l *lab.Lab, path string, answer any) {
+	t.Helper()
+	out := on(t, l, platform,
+		`curl -sSf -H "Authorization: Bearer $(cat /etc/gpuaas-platform/operator.token)" 'http://127.0.0.1:8080`+path+`'`)
 	if err := json.Unmarshal([]byte(out), answer); err != nil {
-		c.t.Fatalf("%s: %v\n%s", path, err, out)
+		t.Fatalf("%s: %v\n%s", path, err, out)
 	}
 }
 
@@ -341,7 +340,7 @@ func (c *trial) sameCert(serial string) {
 	}
 }
 
-// newCert fails while the certificate is the one of before.
+// newCert fails while the certificate is the previous one.
 func (c *trial) newCert() {
 	c.t.Helper()
 	if now := c.certSerial(); now == c.serial || now == "" {
@@ -364,19 +363,21 @@ const healthyRate = 1.0/2 + 1.0/5
 func (c *trial) quiet(d time.Duration) {
 	c.t.Helper()
 	table := "watch_" + strings.ReplaceAll(c.node, "-", "_")
-	mark := c.mark()
-	out := on(c.t, c.l, platform, "nft delete table inet "+table+" 2>/dev/null || true; nft -f - <<'X'\nadd table inet "+table+"\nadd chain inet "+table+
-		" c { type filter hook input priority 0; }\nadd rule inet "+table+" c ip saddr "+c.address()+" tcp dport 443 tcp flags & (syn|ack) == syn counter\nX\nsleep "+
+	began, mark := time.Now(), c.mark()
+	out := on(c.t, c.l, platform, "nft delete table inet "+table+" 2>/dev/null || true; nft -f - <<'X'\nadd table inet "+
+		table+"\nadd chain inet "+table+
+		" c { type filter hook input priority 0; }\nadd rule inet "+table+" c ip saddr "+c.address()+
+		" tcp dport 443 tcp flags & (syn|ack) == syn counter\nX\nsleep "+
 		strconv.FormatFloat(d.Seconds(), 'f', 1, 64)+"; nft -j list table inet "+table+"; nft delete table inet "+table)
+	requests, took := c.requests(mark), time.Since(began)
 	_, after, _ := strings.Cut(out, `"packets": `)
 	digits, _, _ := strings.Cut(after, ",")
 	connections, err := strconv.Atoi(digits)
 	if err != nil {
 		c.t.Fatalf("no counter: %s", out)
 	}
-	requests := c.requests(mark)
-	c.step("%d connections and %d requests in %s", connections, requests, d)
-	if limit := 2 + int(d.Seconds()*healthyRate); max(connections, requests) > limit {
+	c.step("%d connections and %d requests in %s", connections, requests, took.Round(time.Millisecond))
+	if limit := 2 + int(took.Seconds()*healthyRate); max(connections, requests) > limit {
 		c.t.Errorf("a healthy agent makes at most %d", limit)
 	}
 }
@@ -394,7 +395,8 @@ func (c *trial) mark() string {
 // requests counts what the node's agent asked the ingress since a mark. The requests of walks are not the agent's.
 func (c *trial) requests(mark string) (n int) {
 	c.t.Helper()
-	for line := range strings.Lines(on(c.t, c.l, platform, "sleep 0.2; journalctl -q -t nginx -o cat --after-cursor='"+mark+"'")) {
+	for line := range strings.Lines(
+		on(c.t, c.l, platform, "sleep 0.2; journalctl -q -t nginx -o cat --after-cursor='"+mark+"'")) {
 		var r struct {
 			Remote string
 			ID     string `json:"correlation_id"`
@@ -411,7 +413,8 @@ func (c *trial) requests(mark string) (n int) {
 // token has the platform issue a recovery token for the trial's node.
 func token(c *trial) string {
 	c.t.Helper()
-	text, _ := api(c.t, c.l, "/v1/admin/nodes/"+c.node+"/reenroll", `{"reason":"recovery suite: a current token"}`)["token"].(string)
+	text, _ := api(c.t, c.l, "/v1/admin/nodes/"+c.node+"/reenroll",
+		`{"reason":"recovery suite: a current token"}`)["token"].(string)
 	return text
 }
 

@@ -17,7 +17,7 @@ type State struct {
 	Mode  string // octal
 	Owner string // uid:gid
 	Last  *Line  // the newest line of the audit log; nil when there is none
-	Left  *Line  // the line that left the file as it is, after which none came about. nil: somebody else changed it
+	Left  *Line  // the line that left the file as it is, after which none came about. nil: another process changed it
 }
 
 // Line is one line of the audit log: who put which block in the place of which, and the file's digests around it. It is
@@ -45,7 +45,7 @@ func (l Line) Text() (string, error) {
 	return string(text), nil
 }
 
-// ParseRead reads what ReadScript said. A text that is not the one of its digest is refused.
+// ParseRead reads ReadScript's output. A text that is not the one of its digest is refused.
 func ParseRead(said []string) (State, error) {
 	var s State
 	read := false
@@ -89,10 +89,10 @@ func parseLine(coded string) *Line {
 	return l
 }
 
-// ErrMoved says that the hosts file is no longer the one that was planned with. Nothing was changed.
+// ErrMoved means that the hosts file is no longer the one that was planned with. Nothing was changed.
 var ErrMoved = errors.New("the hosts file was changed by somebody else after it was read: nothing was changed")
 
-// ParseApply reads what ApplyScript said: nil when the file now has the digest after.
+// ParseApply reads ApplyScript's output: nil when the file now has the digest after.
 func ParseApply(said []string, after string) error {
 	for _, line := range said {
 		word, rest, _ := strings.Cut(line, " ")
@@ -104,7 +104,8 @@ func ParseApply(said []string, after string) error {
 		case word == WordApplied && rest == after:
 			return nil
 		case word == WordApplied:
-			return fmt.Errorf("the file was replaced, and holds something else now (%.12s, not %.12s): another program writes it", rest, after)
+			return fmt.Errorf(
+				"the file was replaced, and holds something else now (%.12s, not %.12s): another program writes it", rest, after)
 		}
 	}
 	return errors.New("the node did not say whether the file was replaced")

@@ -1,7 +1,7 @@
 // Package endpoints puts the private node-facing names of a profile into a node's hosts file, as one managed block
-// between markers. It is pure: the text of a hosts file in, the text that it should have out, with what an operator must
-// know of the other lines. Everything outside the block stays as it is, byte for byte, and is never touched: a line that
-// somebody wrote by hand for one of the names is reported.
+// between markers. It is pure: the text of a hosts file in, the text that it should have out, with what an operator
+// must know of the other lines. Everything outside the block stays as it is, byte for byte, and is never touched: a
+// line written by hand for one of the names is reported.
 //
 // Callers are `gpuaasctl node endpoints plan|apply|remove`. The script that puts the text in place is here as well
 // (see ApplyScript), since it only is safe together with what the plan assumes.
@@ -76,14 +76,16 @@ func Wanted(p profile.Profile) (entries []Entry, left []string, err error) {
 		return nil, nil, errors.New("the profile gives no private name: node_runtime_api_url, node_terminal_url")
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
-	left = slices.DeleteFunc(left, func(n string) bool { return slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == n }) })
+	left = slices.DeleteFunc(left, func(n string) bool {
+		return slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == n })
+	})
 	return entries, left, nil
 }
 
-// plainName reports whether name can stand in a hosts file: letters, digits, dots, dashes.
+// plainName reports whether name fits a hosts file: letters, digits, dots, dashes.
 func plainName(name string) bool {
 	ok := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_'
+		return (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') || r == '.' || r == '-' || r == '_'
 	}
 	return name != "" && len(name) <= 253 && !strings.ContainsFunc(name, func(r rune) bool { return !ok(r) })
 }

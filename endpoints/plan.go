@@ -21,7 +21,7 @@ type Plan struct {
 	Manual  []Manual `json:"manual_lines"` // lines of others for the wanted names
 }
 
-// Manual is a line that somebody else wrote for one of the names.
+// Manual is a line that was written by hand for one of the names.
 type Manual struct {
 	Line    int    `json:"line"` // from 1
 	Name    string `json:"name"`
@@ -30,7 +30,7 @@ type Manual struct {
 	Agrees  bool   `json:"agrees"` // it gives the wanted address
 }
 
-// Conflicts are the manual lines that say something else than the profile.
+// Conflicts are the manual lines that differ from the profile.
 func (p Plan) Conflicts() []Manual {
 	return slices.DeleteFunc(slices.Clone(p.Manual), func(m Manual) bool { return m.Agrees })
 }
@@ -63,8 +63,9 @@ func Make(text string, entries []Entry) (Plan, error) {
 // Restore plans a block of lines that a former plan replaced (its Old), exactly.
 func Restore(text string, lines []string) (Plan, error) {
 	for _, l := range lines {
-		if strings.ContainsAny(l, "\n\r") || strings.HasPrefix(strings.TrimSpace(l), Begin) || strings.HasPrefix(strings.TrimSpace(l), End) {
-			return Plan{}, fmt.Errorf("%w: a kept line cannot stand in a block: %q", ErrDamaged, l)
+		if strings.ContainsAny(l, "\n\r") || strings.HasPrefix(strings.TrimSpace(l), Begin) ||
+			strings.HasPrefix(strings.TrimSpace(l), End) {
+			return Plan{}, fmt.Errorf("%w: a kept line does not fit a block: %q", ErrDamaged, l)
 		}
 	}
 	return withBlock(text, lines)
@@ -84,7 +85,8 @@ func withBlock(text string, lines []string) (Plan, error) {
 		n++
 		switch bare := strings.TrimSpace(line); {
 		case strings.HasPrefix(bare, Begin) && inside:
-			return Plan{}, fmt.Errorf("%w: it begins at line %d and again at line %d, without an end between", ErrDamaged, begun, n)
+			return Plan{}, fmt.Errorf("%w: it begins at line %d and again at line %d, without an end between", ErrDamaged, begun,
+				n)
 		case ours(bare, Begin):
 			inside, begun = true, n
 			if !placed {
@@ -116,7 +118,7 @@ func withBlock(text string, lines []string) (Plan, error) {
 }
 
 // ours reports whether a line is the marker of this package's block, also of an older version that named no purpose. A
-// block of this tool for another purpose is somebody else's.
+// block of this tool for another purpose is not ours.
 func ours(line, marker string) bool {
 	rest, ok := strings.CutPrefix(line, marker)
 	if !ok {
@@ -150,9 +152,12 @@ func manual(text string, entries []Entry) []Manual {
 			continue
 		}
 		for _, e := range entries {
-			if slices.ContainsFunc(fields[1:], func(f string) bool { return strings.EqualFold(strings.TrimSuffix(f, "."), e.Name) }) {
+			if slices.ContainsFunc(fields[1:], func(f string) bool {
+				return strings.EqualFold(strings.TrimSuffix(f, "."), e.Name)
+			}) {
 				want, _ := netip.ParseAddr(e.Address)
-				found = append(found, Manual{Line: n, Name: e.Name, Address: addr.String(), Wanted: e.Address, Agrees: addr == want})
+				found = append(found, Manual{Line: n, Name: e.Name, Address: addr.String(), Wanted: e.Address,
+					Agrees: addr == want})
 			}
 		}
 	}

@@ -30,30 +30,41 @@ func TestMake(t *testing.T) {
 		{name: "empty", before: "", after: block, entries: lab},
 		{name: "appended", before: local, after: local + block, entries: lab},
 		{name: "no final newline", before: "127.0.0.1 localhost", after: local + block, entries: lab},
-		{name: "other lines keep their line ends", before: "127.0.0.1 localhost\r\n# note\r\n", after: "127.0.0.1 localhost\r\n# note\r\n" + block, entries: lab},
+		{name: "other lines keep their line ends", before: "127.0.0.1 localhost\r\n# note\r\n",
+			after: "127.0.0.1 localhost\r\n# note\r\n" + block, entries: lab},
 		{name: "same again", before: local + block + "# after\n", after: local + block + "# after\n", entries: lab},
-		{name: "our block with other line ends", before: local + strings.ReplaceAll(block, "\n", "\r\n"), after: local + block, entries: lab},
-		{name: "in place of an older one", before: local + "# BEGIN gpuaasctl\n10.0.0.1 old.test\n# END gpuaasctl\n::1 localhost\n",
-			after: local + block + "::1 localhost\n", entries: lab},
-		{name: "indented markers", before: "  # BEGIN gpuaasctl endpoints\n1.1.1.1 x\n\t# END gpuaasctl endpoints\n", after: block, entries: lab},
+		{name: "our block with other line ends", before: local + strings.ReplaceAll(block, "\n", "\r\n"),
+			after: local + block, entries: lab},
+		{name: "in place of an older one",
+			before: local + "# BEGIN gpuaasctl\n10.0.0.1 old.test\n# END gpuaasctl\n::1 localhost\n",
+			after:  local + block + "::1 localhost\n", entries: lab},
+		{name: "indented markers", before: "  # BEGIN gpuaasctl endpoints\n1.1.1.1 x\n\t# END gpuaasctl endpoints\n",
+			after: block, entries: lab},
 		{name: "two blocks become one", before: block + local + block, after: block + local, entries: lab},
-		{name: "a block for another purpose stays", before: "# BEGIN gpuaasctl drill\n10.0.0.9 x.test\n# END gpuaasctl drill\n",
-			after: "# BEGIN gpuaasctl drill\n10.0.0.9 x.test\n# END gpuaasctl drill\n" + block, entries: lab},
+		{name: "a block for another purpose stays",
+			before: "# BEGIN gpuaasctl drill\n10.0.0.9 x.test\n# END gpuaasctl drill\n",
+			after:  "# BEGIN gpuaasctl drill\n10.0.0.9 x.test\n# END gpuaasctl drill\n" + block, entries: lab},
 		{name: "no entries take it out", before: local + block + "# after\n", after: local + "# after\n"},
 		{name: "nothing to take out", before: local, after: local},
 		{name: "IPv6", before: local, entries: v6,
-			after: local + "# BEGIN gpuaasctl endpoints: managed, edits are lost (gpuaasctl node endpoints)\nfd00:77::11 node-api.gpuaas.test\n# END gpuaasctl endpoints\n"},
+			after: local +
+				"# BEGIN gpuaasctl endpoints: managed, edits are lost (gpuaasctl node endpoints)\nfd00:77::11 " +
+				"node-api.gpuaas.test\n# END gpuaasctl endpoints\n"},
 		{name: "IPv6 by hand, spelled otherwise", before: "FD00:77:0::11\tNODE-API.gpuaas.test.\n", entries: v6,
-			after:  "FD00:77:0::11\tNODE-API.gpuaas.test.\n# BEGIN gpuaasctl endpoints: managed, edits are lost (gpuaasctl node endpoints)\nfd00:77::11 node-api.gpuaas.test\n# END gpuaasctl endpoints\n",
+			after: "FD00:77:0::11\tNODE-API.gpuaas.test.\n# BEGIN gpuaasctl endpoints: managed, edits are lost (gpuaasctl " +
+				"node endpoints)\nfd00:77::11 node-api.gpuaas.test\n# END gpuaasctl endpoints\n",
 			manual: []Manual{{1, "node-api.gpuaas.test", "fd00:77::11", "fd00:77::11", true}}},
 		{name: "by hand, behind another name", before: local + "10.9.9.9 alias node-api.gpuaas.test # mine\n", entries: lab,
 			after:  local + "10.9.9.9 alias node-api.gpuaas.test # mine\n" + block,
 			manual: []Manual{{2, "node-api.gpuaas.test", "10.9.9.9", "10.231.77.11", false}}},
-		{name: "a comment is no line by hand", before: "# 10.9.9.9 node-api.gpuaas.test\n", after: "# 10.9.9.9 node-api.gpuaas.test\n" + block, entries: lab},
+		{name: "a comment is no line by hand", before: "# 10.9.9.9 node-api.gpuaas.test\n",
+			after: "# 10.9.9.9 node-api.gpuaas.test\n" + block, entries: lab},
 		{name: "begin without end", before: local + "# BEGIN gpuaasctl endpoints\n10.0.0.1 x\n", entries: lab, damaged: true},
 		{name: "end without begin", before: local + "# END gpuaasctl endpoints\n", entries: lab, damaged: true},
 		{name: "begin twice", before: "# BEGIN gpuaasctl endpoints\n" + block, entries: lab, damaged: true},
-		{name: "another block begins inside ours", before: "# BEGIN gpuaasctl endpoints\n# BEGIN gpuaasctl drill\n# END gpuaasctl drill\n# END gpuaasctl endpoints\n", entries: lab, damaged: true},
+		{name: "another block begins inside ours",
+			before:  "# BEGIN gpuaasctl endpoints\n# BEGIN gpuaasctl drill\n# END gpuaasctl drill\n# END gpuaasctl endpoints\n",
+			entries: lab, damaged: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, err := Make(tc.before, tc.entries)
@@ -66,7 +77,7 @@ func TestMake(t *testing.T) {
 			if err != nil || p.After != tc.after || p.Changed != (tc.before != tc.after) {
 				t.Fatalf("%v, changed %t\n got %q\nwant %q", err, p.Changed, p.After, tc.after)
 			}
-			if len(p.Manual) != len(tc.manual) || len(tc.manual) > 0 && p.Manual[0] != tc.manual[0] {
+			if len(p.Manual) != len(tc.manual) || (len(tc.manual) > 0 && p.Manual[0] != tc.manual[0]) {
 				t.Errorf("manual lines %+v, want %+v", p.Manual, tc.manual)
 			}
 			if again, err := Make(p.After, tc.entries); err != nil || again.Changed {
@@ -76,9 +87,11 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestUndo: what a plan replaced can be put back, and taken out again, exactly.
+// TestUndo: what a plan replaced can be reverted, and taken out again, exactly.
 func TestUndo(t *testing.T) {
-	for _, before := range []string{"", local, local + block + "# after\n", local + "# BEGIN gpuaasctl endpoints: managed, edits are lost (gpuaasctl node endpoints)\n10.0.0.1 old.test\n# END gpuaasctl endpoints\n"} {
+	for _, before := range []string{"", local, local + block + "# after\n",
+		local + "# BEGIN gpuaasctl endpoints: managed, edits are lost (gpuaasctl node endpoints)\n10.0.0.1 old.test\n# END " +
+			"gpuaasctl endpoints\n"} {
 		p, err := Make(before, lab)
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +108,8 @@ func TestUndo(t *testing.T) {
 
 // FuzzMake: whatever the file holds, other lines stay, and a second plan changes nothing.
 func FuzzMake(f *testing.F) {
-	for _, text := range []string{"", local, block, "# BEGIN gpuaasctl\r\nx\r\n# END gpuaasctl", "a\x00b\n\xff# END gpuaasctl\n"} {
+	for _, text := range []string{"", local, block, "# BEGIN gpuaasctl\r\nx\r\n# END gpuaasctl",
+		"a\x00b\n\xff# END gpuaasctl\n"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -130,14 +144,20 @@ func TestWanted(t *testing.T) {
 		left    []string
 		fails   bool
 	}{
-		{"both", profile.Profile{NodeRuntimeAPIURL: "https://Node-API.test", NodeRuntimeResolveAddress: "10.0.0.11", NodeTerminalURL: "https://a.test:18443", NodeTerminalResolveAddress: "10.0.0.10"},
+		{"both", profile.Profile{NodeRuntimeAPIURL: "https://Node-API.test", NodeRuntimeResolveAddress: "10.0.0.11",
+			NodeTerminalURL: "https://a.test:18443", NodeTerminalResolveAddress: "10.0.0.10"},
 			[]Entry{{"a.test", "10.0.0.10"}, {"node-api.test", "10.0.0.11"}}, nil, false},
-		{"one name for both", profile.Profile{NodeRuntimeAPIURL: "https://n.test", NodeRuntimeResolveAddress: "10.0.0.11", NodeTerminalURL: "https://n.test:18443", NodeTerminalResolveAddress: "10.0.0.11"},
+		{"one name for both", profile.Profile{NodeRuntimeAPIURL: "https://n.test", NodeRuntimeResolveAddress: "10.0.0.11",
+			NodeTerminalURL: "https://n.test:18443", NodeTerminalResolveAddress: "10.0.0.11"},
 			[]Entry{{"n.test", "10.0.0.11"}}, nil, false},
-		{"one name, two addresses", profile.Profile{NodeRuntimeAPIURL: "https://n.test", NodeRuntimeResolveAddress: "10.0.0.11", NodeTerminalURL: "https://n.test:18443", NodeTerminalResolveAddress: "10.0.0.10"}, nil, nil, true},
+		{"one name, two addresses",
+			profile.Profile{NodeRuntimeAPIURL: "https://n.test", NodeRuntimeResolveAddress: "10.0.0.11",
+				NodeTerminalURL: "https://n.test:18443", NodeTerminalResolveAddress: "10.0.0.10"}, nil, nil, true},
 		{"no address", profile.Profile{NodeRuntimeAPIURL: "https://n.test"}, nil, []string{"n.test"}, false},
-		{"an address needs no name", profile.Profile{NodeRuntimeAPIURL: "https://10.0.0.11", NodeRuntimeResolveAddress: "10.0.0.11", NodeTerminalURL: "https://t.test", NodeTerminalResolveAddress: "fd00::1"},
-			[]Entry{{"t.test", "fd00::1"}}, nil, false},
+		{"an address needs no name",
+			profile.Profile{NodeRuntimeAPIURL: "https://10.0.0.11", NodeRuntimeResolveAddress: "10.0.0.11",
+				NodeTerminalURL: "https://t.test", NodeTerminalResolveAddress: "fd00::1"}, []Entry{{"t.test", "fd00::1"}}, nil,
+			false},
 		{"nothing", profile.Profile{}, nil, nil, true},
 	} {
 		entries, left, err := Wanted(tc.p)

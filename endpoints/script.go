@@ -31,7 +31,7 @@ case $(lsattr -d "$f" 2>/dev/null | cut -d' ' -f1) in *[ia]*) fail "$f is immuta
 `
 
 // ReadScript reads, and writes nothing. Arguments: hosts file, log file. The file is opened once, so that digest, mode
-// and text are of one file, also where somebody replaces it meanwhile.
+// and text are of one file, also where it is replaced meanwhile.
 const ReadScript = checks + `exec 8<"$f" || fail "$f cannot be read"
 now=/proc/self/fd/8
 have=$(sha256sum <$now | cut -d' ' -f1)
@@ -45,11 +45,11 @@ left=$(grep -e '"done":true}$' -e '"after":"'"$have"'"' "$2" | tail -n 1)
 // ApplyScript replaces the hosts file by its input, if the file still is the one that was planned with. Arguments:
 // hosts file, its sha256, the new text's sha256, log file, the line for the log.
 //
-// One lock serves all who apply. A new file beside the old one gets its mode, owner and attributes, synced. Then the line
-// is in the log, synced, before anything changes; the digest once more; the rename; the folder synced; and the line once
-// more, with "done". Whoever undoes passes over a line without it, unless its "after" is the file's digest: the machine
-// may have ended in between. Another program that does not know the lock may still write between the last look and the
-// rename, some hundred microseconds.
+// One lock serves all who apply. A new file beside the old one gets its mode, owner and attributes, synced. Then the
+// line is in the log, synced, before anything changes; the digest once more; the rename; the folder synced; and the
+// line once more, with "done". An undo passes over a line without it, unless its "after" is the file's digest:
+// the machine may have ended in between. Another program that does not know the lock may still write between the last
+// look and the rename, some hundred microseconds.
 const ApplyScript = checks + `want=$2 new=$3 log=$4 line=$5
 umask 077
 mkdir -p "${log%/*}" || fail "no folder for the audit log ${log%/*}: nothing was changed"

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// sh runs a script as a node would, and returns what it said.
+// sh runs a script as a node would, and returns its output.
 func sh(t *testing.T, script, input string, args ...string) []string {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, args...)...)
@@ -48,7 +48,8 @@ func apply(t *testing.T, hosts, log string, entries []Entry) error {
 	if !p.Changed {
 		return nil
 	}
-	line, err := Line{At: time.Unix(0, 0), RunID: "run-1", By: "a'b $(id)\n", Action: "apply", Before: Hash(p.Before), After: Hash(p.After), Old: p.Old, New: p.New}.Text()
+	line, err := Line{At: time.Unix(0, 0), RunID: "run-1", By: "a'b $(id)\n", Action: "apply", Before: Hash(p.Before),
+		After: Hash(p.After), Old: p.Old, New: p.New}.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestRefusals: what cannot be replaced safely is not replaced, and the error says why.
+// TestRefusals: what cannot be replaced safely is not replaced, and the error reports why.
 func TestRefusals(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -173,7 +174,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestEndedBeforeItWasDone: where a machine ends between the rename and the line that says so, the file's digest does.
+// TestEndedBeforeItWasDone: where a machine ends between the rename and the line that reports it, the file's digest
+// does.
 func TestEndedBeforeItWasDone(t *testing.T) {
 	hosts, log := files(t, local)
 	must(t, apply(t, hosts, log, lab))
@@ -196,7 +198,8 @@ func TestEndedBeforeItWasDone(t *testing.T) {
 func TestReadWhileItIsReplaced(t *testing.T) {
 	hosts, log := files(t, local)
 	bin := t.TempDir()
-	stat := "#!/bin/sh\necho 10.0.0.1 other >\"$HOSTS.new\" && mv -f \"$HOSTS.new\" \"$HOSTS\"\nPATH=/usr/bin:/bin exec stat \"$@\"\n"
+	stat := "#!/bin/sh\necho 10.0.0.1 other >\"$HOSTS.new\" && mv -f \"$HOSTS.new\" \"$HOSTS\"\nPATH=/usr/bin:/bin exec " +
+		"stat \"$@\"\n"
 	must(t, os.WriteFile(bin+"/stat", []byte(stat), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("HOSTS", hosts)

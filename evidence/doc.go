@@ -1,4 +1,4 @@
-// Package evidence joins what many witnesses wrote down about a node into one history, and packs it, with everything
+// Package evidence joins what many sources recorded about a node into one history, and packs it, with everything
 // that it was made from, into one archive that proves its own contents.
 //
 // It is pure: facts, log lines and answers come in, events and bytes go out. It reads no network, no clock and no

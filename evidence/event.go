@@ -19,7 +19,7 @@ const (
 	Error   Severity = "error"
 )
 
-// Origin says which witness an event is from.
+// Origin is the source of an event.
 type Origin string
 
 // Origins, in the order in which a request meets them: of two events of the same millisecond, the cause comes first.
@@ -39,27 +39,27 @@ const (
 )
 
 // Origins lists every origin, in that order.
-var Origins = [...]Origin{FromRecord, FromAgent, FromIngress, FromNodeAPI, FromAPI, FromGateway, FromPlatform, FromTasks,
-	FromSessions, FromEvidence, FromPreflight, FromJoin}
+var Origins = [...]Origin{FromRecord, FromAgent, FromIngress, FromNodeAPI, FromAPI, FromGateway, FromPlatform,
+	FromTasks, FromSessions, FromEvidence, FromPreflight, FromJoin}
 
-// ClockNote says what an event's time is worth.
+// ClockNote reports what an event's time is worth.
 type ClockNote string
 
 const (
-	ClockKnown     ClockNote = ""          // by the operator's clock: the witness's offset is known and taken off
-	ClockAsSaid    ClockNote = "as_said"   // by the witness's clock then, of which nothing is known
+	ClockKnown     ClockNote = ""          // by the operator's clock: the source's offset is known and subtracted
+	ClockAsSaid    ClockNote = "as_said"   // by the source's clock then, whose offset is not known
 	ClockInherited ClockNote = "inherited" // the line says no time: it has that of the line before
-	ClockStepped   ClockNote = "stepped"   // the witness's clock was set since: counted back from the time since its boot
+	ClockStepped   ClockNote = "stepped"   // its clock was set since: counted back from the time since its boot
 )
 
-// Event is one thing that one witness saw. Its JSON is what diag export ships: names are stable, fields are only added.
+// Event is what one source recorded. Its JSON is what diag export ships: names are stable, fields are only added.
 type Event struct {
 	ID       string    `json:"id"` // the same for the same thing, however often it is exported: a digest of what was said
 	At       diag.Time `json:"ts,omitzero"`
 	Severity Severity  `json:"severity"`
 	Origin   Origin    `json:"source"`
 	Clock    ClockNote `json:"clock,omitempty"`
-	Said     diag.Time `json:"said_at,omitzero"` // the witness's own time, where At is another
+	Said     diag.Time `json:"said_at,omitzero"` // the source's own time, where At is another
 
 	NodeID        string `json:"node_id,omitempty"`
 	InstanceID    string `json:"node_instance_id,omitempty"`
@@ -72,17 +72,17 @@ type Event struct {
 	Message string            `json:"message"`
 	Fields  map[string]string `json:"fields,omitempty"`
 
-	// Routine is what a healthy node does all day: people are told of it in sums.
+	// Routine is what a healthy node does all day: people read it in sums.
 	Routine bool `json:"routine,omitempty"`
 
-	boot   string // of the witness
+	boot   string // of the source
 	monoNS int64  // since that boot; 0 where it is not said
-	seq    int    // its place among what the witness said
+	seq    int    // its place among the source's events
 	line   string // as it was written, where it is of a log
-	name   string // what tells it from others of its origin, where the witness numbers what it says
+	name   string // its key among others of its origin, where the source numbers its events
 }
 
-// identify gives the event its id. It counts what the witness said, and nothing that we found out later or elsewhere.
+// identify gives the event its id. It counts what the source said, and nothing that we found out later or elsewhere.
 func (e *Event) identify() {
 	parts := []string{string(e.Origin), e.NodeID, e.boot, e.name}
 	if e.name == "" {

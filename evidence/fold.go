@@ -14,7 +14,7 @@ type Line struct {
 	Event
 	Times   int            // how often it came
 	Until   diag.Time      // the last time
-	Routine map[Origin]int // of a stretch of routine: how many events each witness had
+	Routine map[Origin]int // of a stretch of routine: how many events each source had
 }
 
 // foldWindow is how many lines back an event is recognised as the same again: a loop of retries or restarts has few.
@@ -100,7 +100,8 @@ func (l Line) stretch() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, o))
 		}
 	}
-	return fmt.Sprintf("routine until %s: heartbeats, task waits, status probes and reads went well (lines: %s)", l.Until.UTC().Format("15:04:05"), strings.Join(parts, ", "))
+	return fmt.Sprintf("routine until %s: heartbeats, task waits, status probes and reads went well (lines: %s)",
+		l.Until.UTC().Format("15:04:05"), strings.Join(parts, ", "))
 }
 
 // statusProbe is a task by which the platform looks at a workload every few seconds.
@@ -122,8 +123,8 @@ func asRoutine(events []Event) []Event {
 	return events
 }
 
-// Told are the events that people are told of: without the requests that were made to find all this out.
-func (t Timeline) Told() []Event {
+// Shown are the events for people: without the requests that were made to find all this out.
+func (t Timeline) Shown() []Event {
 	if t.Query.Own == "" {
 		return t.Events
 	}
@@ -150,7 +151,8 @@ func (l Line) Text(q Query) string {
 	}
 	b.WriteString(message)
 	for _, id := range [...]struct{ name, value string }{
-		{"node", l.NodeID}, {"allocation", l.AllocationID}, {"task", l.TaskID}, {"session", l.SessionID}, {"correlation", l.CorrelationID},
+		{"node", l.NodeID}, {"allocation", l.AllocationID}, {"task", l.TaskID}, {"session", l.SessionID},
+		{"correlation", l.CorrelationID},
 	} {
 		if id.value != "" && !q.knows(id.value) && !strings.Contains(message, id.value) {
 			fmt.Fprintf(&b, " [%s %s]", id.name, id.value)
@@ -159,9 +161,10 @@ func (l Line) Text(q Query) string {
 	return b.String()
 }
 
-// knows reports whether an id says nothing new to whoever asked.
+// knows reports whether an id adds nothing for the caller.
 func (q Query) knows(id string) bool {
-	return id == q.NodeID || id == q.AllocationID || id == q.CorrelationID || id == q.Own || slices.Contains(q.Familiar, id)
+	return id == q.NodeID || id == q.AllocationID || id == q.CorrelationID || id == q.Own ||
+		slices.Contains(q.Familiar, id)
 }
 
 func (c ClockNote) mark() string {
@@ -192,14 +195,14 @@ func (t Timeline) Text() []byte {
 	for _, note := range t.Notes() {
 		fmt.Fprintf(&b, "# %s\n", note)
 	}
-	for _, l := range Fold(t.Told()) {
+	for _, l := range Fold(t.Shown()) {
 		b.WriteString(l.Text(t.Query))
 		b.WriteByte('\n')
 	}
 	return []byte(b.String())
 }
 
-// Lines are the log lines of these origins as they were written, with the witness's own time.
+// Lines are the log lines of these origins as they were written, with the source's own time.
 func (t Timeline) Lines(origins ...Origin) (text []byte, n int) {
 	var b strings.Builder
 	for _, e := range t.Events {
@@ -219,7 +222,10 @@ func (t Timeline) Lines(origins ...Origin) (text []byte, n int) {
 
 // Notes say what the times are worth, and what was left out.
 func (t Timeline) Notes() []string {
-	notes := []string{"times are the operator's clock; ~ as the witness said, its clock then is not known; ^ of the line before; * its clock was set since"}
+	notes := []string{
+		"times are the operator's clock; ~ as the witness said, its clock then is not known; ^ of the line before; * its " +
+			"clock was set since",
+	}
 	for _, c := range t.Clocks {
 		switch {
 		case c.Host == "operator":
@@ -228,7 +234,8 @@ func (t Timeline) Notes() []string {
 		case c.agrees():
 			notes = append(notes, fmt.Sprintf("clock of %s: agrees with the operator's, give or take %d ms", c.Host, *c.ErrorMS))
 		case c.ErrorMS != nil:
-			notes = append(notes, fmt.Sprintf("clock of %s: %+d ms (give or take %d) against the operator's, taken off", c.Host, *c.OffsetMS, *c.ErrorMS))
+			notes = append(notes, fmt.Sprintf("clock of %s: %+d ms (give or take %d) against the operator's, taken off", c.Host,
+				*c.OffsetMS, *c.ErrorMS))
 		default:
 			notes = append(notes, fmt.Sprintf("clock of %s: %+d ms against the operator's, taken off", c.Host, *c.OffsetMS))
 		}
@@ -236,16 +243,17 @@ func (t Timeline) Notes() []string {
 	if n := len(t.instances()); n > 1 {
 		notes = append(notes, fmt.Sprintf("%d instances spoke as this node: %s", n, strings.Join(t.instances(), ", ")))
 	}
-	if own := len(t.Events) - len(t.Told()); own > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines about the requests of this look itself (%s) are only in the NDJSON", own, t.Query.Own))
+	if own := len(t.Events) - len(t.Shown()); own > 0 {
+		notes = append(notes, fmt.Sprintf("%d lines about the requests of this look itself (%s) are only in the NDJSON", own,
+			t.Query.Own))
 	}
 	if t.Dropped > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines of others, or of before, are left out", t.Dropped))
+		notes = append(notes, fmt.Sprintf("%d lines of others, or of earlier runs, are left out", t.Dropped))
 	}
 	return notes
 }
 
-// instances lists the node's instances in the order in which they first spoke.
+// instances lists the node's instances in the order in which they first appear.
 func (t Timeline) instances() []string {
 	var ids []string
 	for _, e := range t.Events {

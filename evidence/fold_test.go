@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestFold: a day of health is one line, a loop is told once, and a cause is never swallowed.
+// TestFold: a day of health is one line, a loop is shown once, and a cause is never swallowed.
 func TestFold(t *testing.T) {
 	var j diag.JournalFacts
 	request := func(ms int, path, status string) {
@@ -18,7 +18,9 @@ func TestFold(t *testing.T) {
 	}
 	for i := range 50 {
 		request(1000+2*i, "/internal/v1/nodes/n1/heartbeat", "502")
-		j.Lines = append(j.Lines, line(1001+2*i, "level=WARN msg=decision reason=api_unreachable decision=retry attempt="+strings.Repeat("1", i%3+1)+" delay=1.5s"))
+		j.Lines = append(j.Lines,
+			line(1001+2*i, "level=WARN msg=decision reason=api_unreachable decision=retry attempt="+strings.Repeat("1", i%3+1)+
+				" delay=1.5s"))
 	}
 	request(2000, "/internal/v1/nodes/n1/heartbeat", "403")
 	request(2001, "/internal/v1/nodes/n1/heartbeat", "200")
@@ -42,20 +44,30 @@ func TestFold(t *testing.T) {
 // TestLogLines: what slog and nginx write is taken apart, and other words stay words.
 func TestLogLines(t *testing.T) {
 	for text, want := range map[string]Event{
-		`time=2026-01-02T12:00:00.500Z level=ERROR msg="task failed" task_id=t1 correlation_id=c1 code=x`: {Message: "task failed code=x", Severity: Error, TaskID: "t1", CorrelationID: "c1"},
-		`{"method":"GET","path":"/internal/v1/nodes/n9/tasks/t9/result","status":500,"error":"boom"}`:     {Message: "GET /internal/v1/nodes/n9/tasks/t9/result -> 500: boom", Severity: Error, NodeID: "n9", TaskID: "t9"},
-		`{"method":"GET","path":"/x","status":400,"client_verify":"FAILED:certificate has expired"}`:      {Message: "GET /x -> 400, client certificate: FAILED:certificate has expired", Severity: Warning},
-		`{"method":"GET","path":"/v1/terminal/[redacted]","status":101}`:                                  {Message: "GET /v1/terminal/[redacted] -> 101", Severity: Info},
+		`time=2026-01-02T12:00:00.500Z level=ERROR msg="task failed" task_id=t1 correlation_id=c1 code=x`: {
+			Message: "task failed code=x", Severity: Error, TaskID: "t1", CorrelationID: "c1",
+		},
+		`{"method":"GET","path":"/internal/v1/nodes/n9/tasks/t9/result","status":500,"error":"boom"}`: {
+			Message: "GET /internal/v1/nodes/n9/tasks/t9/result -> 500: boom", Severity: Error, NodeID: "n9", TaskID: "t9",
+		},
+		`{"method":"GET","path":"/x","status":400,"client_verify":"FAILED:certificate has expired"}`: {
+			Message: "GET /x -> 400, client certificate: FAILED:certificate has expired", Severity: Warning,
+		},
+		`{"method":"GET","path":"/v1/terminal/[redacted]","status":101}`: {
+			Message: "GET /v1/terminal/[redacted] -> 101", Severity: Info,
+		},
 		`Started a=b but not logfmt`: {Message: "Started a=b but not logfmt", Severity: Info},
 		`{"broken`:                   {Message: `{"broken`, Severity: Info},
 		``:                           {Severity: Info},
 	} {
 		got := logEvent(FromIngress, "", diag.JournalLine{At: at(1000), Text: text})
 		if got.Message != want.Message || got.Severity != want.Severity || got.ids() != want.ids() {
-			t.Errorf("%s\n got %q %s %q\nwant %q %s %q", text, got.Message, got.Severity, got.ids(), want.Message, want.Severity, want.ids())
+			t.Errorf("%s\n got %q %s %q\nwant %q %s %q", text, got.Message, got.Severity, got.ids(), want.Message, want.Severity,
+				want.ids())
 		}
 	}
-	if e := logEvent(FromAgent, "n1", diag.JournalLine{At: at(1000), Text: "time=2026-01-02T12:00:00.500Z msg=x"}); !e.Said.Equal(at(500).Time) {
+	if e := logEvent(FromAgent, "n1",
+		diag.JournalLine{At: at(1000), Text: "time=2026-01-02T12:00:00.500Z msg=x"}); !e.Said.Equal(at(500).Time) {
 		t.Errorf("the line's own time is not taken: %v", e.Said)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Query says whose history is wanted. NodeID is the subject; CorrelationID and AllocationID narrow it.
+// Query reports whose history is wanted. NodeID is the subject; CorrelationID and AllocationID narrow it.
 type Query struct {
 	NodeID        string
 	CorrelationID string
 	AllocationID  string
 	Since         diag.Time
 
-	// Own is the correlation id of the requests that were made to find all this out: people are not told of them.
+	// Own is the correlation id of the requests that were made to find all this out: they are not shown to people.
 	// Familiar are further ids of the subject: what names one is about it, and lines do not repeat them.
 	Own      string
 	Familiar []string
@@ -89,10 +89,11 @@ func (t Timeline) Narrow(q Query) Timeline {
 	return out
 }
 
-// inOrder sorts by time, then along a request's way, then by what the witness said first. Ids make it total.
+// inOrder sorts by time, then along a request's way, then by the source's own order. Ids make it total.
 func inOrder(a, b Event) int {
 	return cmp.Or(a.At.Compare(b.At.Time), cmp.Compare(a.Origin.rank(), b.Origin.rank()),
-		cmp.Compare(a.monoNS, b.monoNS), cmp.Compare(a.seq, b.seq), strings.Compare(a.Message, b.Message), strings.Compare(a.ID, b.ID))
+		cmp.Compare(a.monoNS, b.monoNS), cmp.Compare(a.seq, b.seq), strings.Compare(a.Message, b.Message),
+		strings.Compare(a.ID, b.ID))
 }
 
 // timed gives each event of the source its time by the operator's clock, as well as that can be known.
@@ -103,9 +104,7 @@ func (s Source) timed() []Event {
 		e := &events[i]
 		e.seq = i
 		e.At, e.Clock = s.Clock.correct(*e)
-		if e.InstanceID == "" {
-			e.InstanceID = s.Instance
-		}
+		e.InstanceID = cmp.Or(e.InstanceID, s.Instance)
 		if e.Said.IsZero() && !last.IsZero() {
 			e.At, e.Clock = last, ClockInherited
 		}
@@ -115,7 +114,7 @@ func (s Source) timed() []Event {
 }
 
 // correct is when an event was by the operator's clock. What was said under another boot was said by a clock of which
-// nothing is known; under this boot the time since it is the better witness when the clock was set in between.
+// nothing is known; under this boot the time since it is the better evidence when the clock was set in between.
 func (c Clock) correct(e Event) (diag.Time, ClockNote) {
 	switch {
 	case e.Said.IsZero():
@@ -135,7 +134,7 @@ func (c Clock) correct(e Event) (diag.Time, ClockNote) {
 	return diag.At(at), ClockKnown
 }
 
-// offset is what is taken off a witness's times. A difference that is not larger than what it is uncertain by is none:
+// offset is what is taken off a source's times. A difference that is not larger than what it is uncertain by is none:
 // taking it off would put events of clocks that agree out of order.
 func (c Clock) offset() time.Duration {
 	if c.agrees() {
@@ -144,7 +143,7 @@ func (c Clock) offset() time.Duration {
 	return time.Duration(*c.OffsetMS) * time.Millisecond
 }
 
-// agrees reports whether the clock is the operator's, as far as can be told.
+// agrees reports whether the clock is the operator's, as far as is known.
 func (c Clock) agrees() bool {
 	return c.ErrorMS != nil && max(*c.OffsetMS, -*c.OffsetMS) <= *c.ErrorMS
 }
@@ -155,7 +154,7 @@ func sameBoot(a, b string) bool {
 }
 
 // wants reports whether an event belongs to what was asked for. Another node's events do not, nor another tenant's
-// where an allocation is named; an event that names nobody belongs to everybody.
+// where an allocation is named; an event that names no node belongs to every node.
 func (q Query) wants(e *Event, l *links) bool {
 	switch {
 	case !q.Since.IsZero() && !e.At.IsZero() && e.At.Before(q.Since.Time):
@@ -167,13 +166,13 @@ func (q Query) wants(e *Event, l *links) bool {
 	case q.AllocationID != "":
 		return e.AllocationID == q.AllocationID
 	case e.NodeID == "" && q.NodeID != "" && (e.Origin == FromIngress || len(e.keys()) > 0):
-		// Some request, or some session, of somebody. It is this node's when it goes on under an id of this node's.
-		return l.mentions(e) || e.AllocationID != "" && slices.Contains(q.Familiar, e.AllocationID)
+		// Some request, or some session, of any node. It is this node's when it goes on under an id of this node's.
+		return l.mentions(e) || (e.AllocationID != "" && slices.Contains(q.Familiar, e.AllocationID))
 	}
 	return true
 }
 
-// withInstances adds a line where another instance speaks as the node: the node was imaged anew, or there are two.
+// withInstances adds a line where another instance acts as the node: the node was reimaged, or there are two.
 func withInstances(node string, events []Event) []Event {
 	out := make([]Event, 0, len(events))
 	now, seen, both := "", map[string]bool{}, map[string]bool{}
@@ -182,10 +181,13 @@ func withInstances(node string, events []Event) []Event {
 		if id != "" && (node == "" || e.NodeID == node) && id != now && e.ofNode() {
 			switch {
 			case now != "" && !seen[id]:
-				out = append(out, joinEvent(e, Warning, "another instance speaks as this node from here on: %s, before it was %s (imaged anew, or another machine)", id, now))
+				out = append(out, joinEvent(e, Warning,
+					"another instance speaks as this node from here on: %s, before it was %s (reimaged, or another machine)", id,
+					now))
 			case seen[id] && !both[id] && now != "":
 				both[id] = true
-				out = append(out, joinEvent(e, Error, "instance %s speaks again, after %s did: two machines may hold one identity", id, now))
+				out = append(out, joinEvent(e, Error, "instance %s speaks again, after %s did: two machines may hold one identity",
+					id, now))
 			}
 			now, seen[id] = id, true
 		}
@@ -194,17 +196,19 @@ func withInstances(node string, events []Event) []Event {
 	return out
 }
 
-// nodeKinds are of the evidence that the platform has from the node itself. To everything else it adds the instance that
-// it has in mind at that moment, which for a node that enrolled anew is the former one until its first heartbeat.
+// nodeKinds are of the evidence that the platform has from the node itself. To everything else it adds the instance
+// that it has in mind at that moment, which for a node that enrolled again is the former one until its first heartbeat.
 var nodeKinds = [...]string{"node.enrolled", "node.heartbeat_changed", "node.booted", "node.event"}
 
-// ofNode reports whether it is the event's instance that spoke.
+// ofNode reports whether it is the event's instance that acted.
 func (e *Event) ofNode() bool {
-	return e.Origin == FromRecord || e.Origin == FromAgent || e.Origin == FromEvidence && slices.Contains(nodeKinds[:], e.Fields["kind"])
+	return e.Origin == FromRecord || e.Origin == FromAgent ||
+		(e.Origin == FromEvidence && slices.Contains(nodeKinds[:], e.Fields["kind"]))
 }
 
 func joinEvent(e Event, sev Severity, format string, args ...any) Event {
-	n := Event{At: e.At, Clock: e.Clock, Said: e.Said, Origin: FromJoin, Severity: sev, NodeID: e.NodeID, InstanceID: e.InstanceID, Message: fmt.Sprintf(format, args...)}
+	n := Event{At: e.At, Clock: e.Clock, Said: e.Said, Origin: FromJoin, Severity: sev, NodeID: e.NodeID,
+		InstanceID: e.InstanceID, Message: fmt.Sprintf(format, args...)}
 	n.identify()
 	return n
 }

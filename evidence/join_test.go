@@ -18,7 +18,7 @@ func at(ms int) diag.Time { return diag.At(noon.Add(time.Duration(ms) * time.Mil
 
 func offset(ms int64) *int64 { return &ms }
 
-// known is a witness's clock that is off by ms.
+// known is a source's clock that is off by ms.
 func known(host string, ms int64) Clock { return Clock{Host: host, OffsetMS: offset(ms)} }
 
 func line(ms int, text string) diag.JournalLine { return diag.JournalLine{At: at(ms), Text: text} }
@@ -50,8 +50,10 @@ func record(instance string, entries ...diag.RecordEntry) *diag.RecordFacts {
 // TestClocksAreCorrected: the node's clock is 5 s ahead, the platform's 2 s behind; the order is the true one.
 func TestClocksAreCorrected(t *testing.T) {
 	h := Join(Query{NodeID: "n1"},
-		Platform(known("platform", -2000), []Item{{EvidenceLine: diag.EvidenceLine{At: at(-1000), Kind: "node.denied", NodeID: "n1"}}}, keep),
-		Record(known("node", 5000), "n1", record("i1", diag.RecordEntry{At: at(5000), Decision: "retry"}, diag.RecordEntry{At: at(7000), Decision: "stop"})),
+		Platform(known("platform", -2000),
+			[]Item{{EvidenceLine: diag.EvidenceLine{At: at(-1000), Kind: "node.denied", NodeID: "n1"}}}, keep),
+		Record(known("node", 5000), "n1",
+			record("i1", diag.RecordEntry{At: at(5000), Decision: "retry"}, diag.RecordEntry{At: at(7000), Decision: "stop"})),
 	)
 	equal(t, texts(h.Events), "record: task_wait retry", "evidence: node.denied", "record: task_wait stop")
 	for i, want := range []int{0, 1000, 2000} {
@@ -71,19 +73,23 @@ func keep(s string) string { return s }
 func TestClocksThatAgree(t *testing.T) {
 	clock := Clock{Host: "node", OffsetMS: offset(-9), ErrorMS: offset(10)}
 	h := Join(Query{}, Record(clock, "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry"})),
-		Platform(Clock{Host: "platform", OffsetMS: offset(8), ErrorMS: offset(8)}, []Item{{EvidenceLine: diag.EvidenceLine{At: at(5), Kind: "node.denied"}}}, keep))
+		Platform(Clock{Host: "platform", OffsetMS: offset(8), ErrorMS: offset(8)},
+			[]Item{{EvidenceLine: diag.EvidenceLine{At: at(5), Kind: "node.denied"}}}, keep))
 	equal(t, texts(h.Events), "record: task_wait retry", "evidence: node.denied")
-	if notes := strings.Join(h.Notes(), "\n"); !strings.Contains(notes, "clock of node: agrees with the operator's, give or take 10 ms") {
+	if notes := strings.Join(h.Notes(), "\n"); !strings.Contains(notes,
+		"clock of node: agrees with the operator's, give or take 10 ms") {
 		t.Errorf("the notes do not say it:\n%s", notes)
 	}
 }
 
-// TestUnknownClocks: what nobody knows is taken as it was said, and marked.
+// TestUnknownClocks: an unknown clock is taken as reported, and marked.
 func TestUnknownClocks(t *testing.T) {
 	clock := known("node", 1000)
 	clock.BootID = "b2"
-	h := Join(Query{}, Record(clock, "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry"})), // said under another boot
-		Journal(Clock{Host: "platform"}, FromPlatform, "", &diag.JournalFacts{Lines: []diag.JournalLine{line(10, "a"), {Text: "without a time"}}}))
+	// said under another boot
+	h := Join(Query{}, Record(clock, "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry"})),
+		Journal(Clock{Host: "platform"}, FromPlatform, "",
+			&diag.JournalFacts{Lines: []diag.JournalLine{line(10, "a"), {Text: "without a time"}}}))
 	equal(t, texts(h.Events), "record: task_wait retry", "platform: a", "platform: without a time")
 	var clocks []ClockNote
 	for _, e := range h.Events {
@@ -100,23 +106,26 @@ func TestUnknownClocks(t *testing.T) {
 // TestSteppedClock: the node's clock was set by an hour after it wrote; the time since its boot tells when that was.
 func TestSteppedClock(t *testing.T) {
 	clock := Clock{Host: "node", OffsetMS: offset(0), BootID: "b1", Now: at(60_000), UptimeS: offset(100)}
-	r := record("i1", diag.RecordEntry{At: diag.At(noon.Add(-time.Hour)), MonoNS: 90e9, Decision: "retry"}) // ten seconds ago
+	// ten seconds ago
+	r := record("i1", diag.RecordEntry{At: diag.At(noon.Add(-time.Hour)), MonoNS: 90e9, Decision: "retry"})
 	h := Join(Query{}, Record(clock, "n1", r))
 	if e := h.Events[0]; e.Clock != ClockStepped || !e.At.Equal(at(50_000).Time) || !e.Said.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("%+v", e)
 	}
 }
 
-// TestEqualTimes: of one millisecond, the order is along a request's way, and then as each witness said it.
+// TestEqualTimes: of one millisecond, the order is along a request's way, and then in each source's own order.
 func TestEqualTimes(t *testing.T) {
 	zero := known("x", 0)
 	item := func(kind string) Item {
 		return Item{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: kind, NodeID: "n1", TaskID: "t1"}}
 	}
-	h := Join(Query{NodeID: "n1"}, Platform(zero, []Item{item("task.queued"), item("task.dispatched"), item("task.completed")}, keep),
+	h := Join(Query{NodeID: "n1"},
+		Platform(zero, []Item{item("task.queued"), item("task.dispatched"), item("task.completed")}, keep),
 		Journal(zero, FromIngress, "n1", &diag.JournalFacts{Lines: []diag.JournalLine{line(0, "asked")}}),
 		Record(zero, "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "start"})))
-	equal(t, texts(h.Events), "record: task_wait start", "ingress: asked", "tasks: task.queued", "tasks: task.dispatched", "tasks: task.completed")
+	equal(t, texts(h.Events), "record: task_wait start", "ingress: asked", "tasks: task.queued", "tasks: task.dispatched",
+		"tasks: task.completed")
 }
 
 // TestDoubles: an entry of both rings, and a line that two questions brought, is one event; ids do not change.
@@ -134,9 +143,9 @@ func TestDoubles(t *testing.T) {
 	}
 }
 
-// TestTheRecordIsToldInFull: a contact has the number of the entry before it and is told beside it; of an entry that
-// counts on, what was last counted is told, and told again once it is more.
-func TestTheRecordIsToldInFull(t *testing.T) {
+// TestTheRecordIsShownInFull: a contact has the number of the entry before it and is shown beside it; of an entry that
+// counts on, what was last counted is shown, and shown again once it is more.
+func TestTheRecordIsShownInFull(t *testing.T) {
 	told := func(count int64, until diag.Time) []Event {
 		r := record("i1", diag.RecordEntry{At: at(0), Decision: "enrolled"}, diag.RecordEntry{At: at(10), Decision: "retry"},
 			diag.RecordEntry{At: at(20), MonoNS: 20e6, Decision: "retry", Count: 2, First: at(10), Last: at(20)})
@@ -148,7 +157,8 @@ func TestTheRecordIsToldInFull(t *testing.T) {
 		return Join(Query{}, Record(known("node", 0), "n1", r)).Events
 	}
 	first, second := told(40, at(1000)), told(80, at(2000))
-	equal(t, texts(first), "record: task_wait enrolled", "record: task_wait contact 7 times", "record: task_wait retry", "record: task_wait retry 40 times")
+	equal(t, texts(first), "record: task_wait enrolled", "record: task_wait contact 7 times", "record: task_wait retry",
+		"record: task_wait retry 40 times")
 	equal(t, texts(second[3:]), "record: task_wait retry 80 times")
 	for i, e := range second {
 		if known := e.ID == first[i].ID; known != (i < 3) {
@@ -157,18 +167,22 @@ func TestTheRecordIsToldInFull(t *testing.T) {
 	}
 }
 
-// TestIdsJoin: what one witness says of a request fills in what another left out, also over two links, and never where
+// TestIdsJoin: what one source knows of a request fills in what another left out, also over two links, and never where
 // it is not one thing.
 func TestIdsJoin(t *testing.T) {
 	p := known("platform", 0)
 	h := Join(Query{NodeID: "n1"},
 		Journal(p, FromPlatform, "", &diag.JournalFacts{Lines: []diag.JournalLine{
-			line(1, `{"time":"2026-01-02T12:00:00.001Z","level":"INFO","msg":"request","listener":"gateway","method":"GET","path":"/v1/terminal/s1","status":101}`),
-			line(2, `{"level":"WARN","msg":"request","listener":"node_api","method":"POST","path":"/internal/v1/nodes/n2/heartbeat","status":403,"correlation_id":"c2"}`),
-			line(3, `{"level":"INFO","msg":"request","listener":"api","method":"POST","path":"/v1/x","status":201,"correlation_id":"both"}`),
+			line(1,
+				`{"time":"2026-01-02T12:00:00.001Z","level":"INFO","msg":"request","listener":"gateway","method":"GET","path":"/v1/terminal/s1","status":101}`),
+			line(2,
+				`{"level":"WARN","msg":"request","listener":"node_api","method":"POST","path":"/internal/v1/nodes/n2/heartbeat","status":403,"correlation_id":"c2"}`),
+			line(3,
+				`{"level":"INFO","msg":"request","listener":"api","method":"POST","path":"/v1/x","status":201,"correlation_id":"both"}`),
 		}}),
 		Platform(p, []Item{
-			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "terminal.token_minted", NodeID: "n1", AllocationID: "a1", WorkflowID: "w1", SessionID: "s1", CorrelationID: "c1"}},
+			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "terminal.token_minted", NodeID: "n1", AllocationID: "a1",
+				WorkflowID: "w1", SessionID: "s1", CorrelationID: "c1"}},
 			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "task.queued", NodeID: "n1", TaskID: "t1", CorrelationID: "both"}},
 			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "task.queued", NodeID: "n1", TaskID: "t2", CorrelationID: "both"}},
 		}, keep))
@@ -183,7 +197,8 @@ func TestIdsJoin(t *testing.T) {
 			t.Errorf("another node's line is in the history: %+v", e)
 		}
 	}
-	if browser == nil || browser.CorrelationID != "c1" || browser.AllocationID != "a1" || browser.WorkflowID != "w1" || browser.NodeID != "n1" {
+	if browser == nil || browser.CorrelationID != "c1" || browser.AllocationID != "a1" || browser.WorkflowID != "w1" ||
+		browser.NodeID != "n1" {
 		t.Errorf("the browser's line is %+v", browser)
 	}
 	if both == nil || both.NodeID != "n1" || both.TaskID != "" {
@@ -194,17 +209,20 @@ func TestIdsJoin(t *testing.T) {
 	}
 }
 
-// TestAWalkIsNotItsTask: requests under a walk's correlation id belong to its task and its session only where they name them.
+// TestAWalkIsNotItsTask: requests under a walk's correlation id belong to its task and its session only where they name
+// them.
 func TestAWalkIsNotItsTask(t *testing.T) {
 	p := known("platform", 0)
 	h := Join(Query{NodeID: "n1"},
 		Journal(p, FromPlatform, "", &diag.JournalFacts{Lines: []diag.JournalLine{
-			line(1, `{"level":"INFO","msg":"request","listener":"api","method":"GET","path":"/v1/admin/evidence","status":200,"correlation_id":"walk"}`),
+			line(1,
+				`{"level":"INFO","msg":"request","listener":"api","method":"GET","path":"/v1/admin/evidence","status":200,"correlation_id":"walk"}`),
 		}}),
 		Platform(p, []Item{
 			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "task.queued", NodeID: "n1", TaskID: "t1", CorrelationID: "walk"}},
 			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "task.completed", TaskID: "t1"}},
-			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "terminal.token_minted", NodeID: "n1", AllocationID: "a1", SessionID: "s1", CorrelationID: "walk"}},
+			{EvidenceLine: diag.EvidenceLine{At: at(0), Kind: "terminal.token_minted", NodeID: "n1", AllocationID: "a1",
+				SessionID: "s1", CorrelationID: "walk"}},
 		}, keep))
 	if len(h.Events) != 4 {
 		t.Fatalf("%+v", h.Events)
@@ -219,19 +237,22 @@ func TestAWalkIsNotItsTask(t *testing.T) {
 	}
 }
 
-// TestAnotherInstance: a node that was imaged anew keeps its history, and the change is a line. An old instance that
-// speaks again is two machines; the platform's own word about the node, as it knew it then, is not.
+// TestAnotherInstance: a node that was reimaged keeps its history, and the change is a line. An old instance that
+// acts again is two machines; the platform's own word about the node, as it knew it then, is not.
 func TestAnotherInstance(t *testing.T) {
 	var items []Item
 	for i, said := range [...][2]string{
-		{"old", "node.enrolled"}, {"old", "node.booted"}, {"new", "node.enrolled"}, {"old", "node.recovery_changed"}, {"old", "task.expired"},
-		{"", "node.event"}, {"old", "node.heartbeat_changed"}, {"new", "node.event"},
+		{"old", "node.enrolled"}, {"old", "node.booted"}, {"new", "node.enrolled"}, {"old", "node.recovery_changed"},
+		{"old", "task.expired"}, {"", "node.event"}, {"old", "node.heartbeat_changed"}, {"new", "node.event"},
 	} {
-		items = append(items, Item{EvidenceLine: diag.EvidenceLine{At: at(i), Kind: said[1], NodeID: "n1", InstanceID: said[0]}})
+		items = append(items, Item{
+			EvidenceLine: diag.EvidenceLine{At: at(i), Kind: said[1], NodeID: "n1", InstanceID: said[0]},
+		})
 	}
 	h := Join(Query{NodeID: "n1"}, Platform(known("platform", 0), items, keep))
 	equal(t, texts(h.Events), "evidence: node.enrolled", "evidence: node.booted",
-		"timeline: another instance speaks as this node from here on: new, before it was old (imaged anew, or another machine)",
+		"timeline: another instance speaks as this node from here on: new, before it was old (reimaged, or another "+
+			"machine)",
 		"evidence: node.enrolled", "evidence: node.recovery_changed", "tasks: task.expired", "evidence: node.event",
 		"timeline: instance old speaks again, after new did: two machines may hold one identity",
 		"evidence: node.heartbeat_changed",
@@ -239,7 +260,7 @@ func TestAnotherInstance(t *testing.T) {
 		"evidence: node.event")
 }
 
-// TestOrderOfSources: whichever witness is heard first, the history is the same.
+// TestOrderOfSources: whichever source is read first, the history is the same.
 func TestOrderOfSources(t *testing.T) {
 	var sources []Source
 	for w := range 5 {
@@ -260,10 +281,11 @@ func TestOrderOfSources(t *testing.T) {
 
 // TestOtherTenants: a line that names another tenant's allocation, session or task and no node is nobody's of ours.
 func TestOtherTenants(t *testing.T) {
-	j := &diag.JournalFacts{Lines: []diag.JournalLine{line(0, "msg=closed allocation_id=theirs session_id=s9"), line(1, "msg=closed allocation_id=ours"),
-		line(2, "msg=closed session_id=s1"), line(3, "msg=starts")}}
+	j := &diag.JournalFacts{Lines: []diag.JournalLine{line(0, "msg=closed allocation_id=theirs session_id=s9"),
+		line(1, "msg=closed allocation_id=ours"), line(2, "msg=closed session_id=s1"), line(3, "msg=starts")}}
 	items := []Item{{EvidenceLine: diag.EvidenceLine{At: at(4), Kind: "terminal.closed", NodeID: "n1", SessionID: "s1"}}}
-	h := Join(Query{NodeID: "n1", Familiar: []string{"ours"}}, Journal(known("platform", 0), FromPlatform, "", j), Platform(known("platform", 0), items, keep))
+	h := Join(Query{NodeID: "n1", Familiar: []string{"ours"}}, Journal(known("platform", 0), FromPlatform, "", j),
+		Platform(known("platform", 0), items, keep))
 	equal(t, texts(h.Events), "platform: closed", "platform: closed", "platform: starts", "sessions: terminal.closed")
 	if h.Dropped != 1 {
 		t.Errorf("%d dropped", h.Dropped)
@@ -273,9 +295,11 @@ func TestOtherTenants(t *testing.T) {
 // TestNarrow: by request, by allocation, by time.
 func TestNarrow(t *testing.T) {
 	item := func(ms int, correlation, allocation string) Item {
-		return Item{EvidenceLine: diag.EvidenceLine{At: at(ms), Kind: "k" + correlation, NodeID: "n1", CorrelationID: correlation, AllocationID: allocation}}
+		return Item{EvidenceLine: diag.EvidenceLine{At: at(ms), Kind: "k" + correlation, NodeID: "n1",
+			CorrelationID: correlation, AllocationID: allocation}}
 	}
-	h := Join(Query{NodeID: "n1"}, Platform(known("platform", 0), []Item{item(0, "1", "a1"), item(1, "2", "a2"), item(2, "3", "a1")}, keep))
+	h := Join(Query{NodeID: "n1"},
+		Platform(known("platform", 0), []Item{item(0, "1", "a1"), item(1, "2", "a2"), item(2, "3", "a1")}, keep))
 	equal(t, texts(h.Narrow(Query{NodeID: "n1", CorrelationID: "2"}).Events), "evidence: k2")
 	equal(t, texts(h.Narrow(Query{NodeID: "n1", AllocationID: "a1"}).Events), "evidence: k1", "evidence: k3")
 	equal(t, texts(h.Narrow(Query{NodeID: "n1", Since: at(1)}).Events), "evidence: k2", "evidence: k3")

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// links is which ids go together: what one witness says of a request fills in what another left out. An id that goes
+// links is which ids go together: what one source records of a request fills in what another left out. An id that goes
 // with two others of a kind fills in neither.
 type links struct {
 	by map[string]*Event // "correlation ID", "task ID", "session ID", "allocation ID" -> the ids that go with it
 }
 
-// ambiguous stands for an id that has more than one counterpart.
+// ambiguous marks an id that has more than one counterpart.
 const ambiguous = "\x00"
 
 // keys are the ids by which an event is linked.

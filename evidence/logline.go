@@ -28,7 +28,8 @@ func Journal(clock Clock, origin Origin, node string, j *diag.JournalFacts) Sour
 
 // logEvent reads one line: JSON or key=value, as slog and our nginx write, else just words.
 func logEvent(origin Origin, node string, l diag.JournalLine) Event {
-	e := Event{Origin: origin, Severity: severityOf(l.Priority), Said: l.At, NodeID: node, Message: strings.TrimSpace(l.Text), boot: l.Boot, line: l.Text}
+	e := Event{Origin: origin, Severity: severityOf(l.Priority), Said: l.At, NodeID: node,
+		Message: strings.TrimSpace(l.Text), boot: l.Boot, line: l.Text}
 	pairs, ok := parseLine(e.Message)
 	if !ok {
 		return e
@@ -59,13 +60,14 @@ func logEvent(origin Origin, node string, l diag.JournalLine) Event {
 }
 
 // listeners are the platform's, by the names in its log.
-var listeners = map[string]Origin{"api": FromAPI, "node_api": FromNodeAPI, "gateway": FromGateway, "node_terminal": FromGateway}
+var listeners = map[string]Origin{"api": FromAPI, "node_api": FromNodeAPI, "gateway": FromGateway,
+	"node_terminal": FromGateway}
 
 // lineDelay bounds how much later than its own time a line can have come to the journal.
 const lineDelay = time.Minute
 
-// ownTime takes a line's own time in place of the journal's, which is when it came there: where it has milliseconds, and
-// is not another clock's.
+// ownTime takes a line's own time in place of the journal's, which is when it came there: where it has milliseconds,
+// and is not another clock's.
 func (e *Event) ownTime(pairs []pair) {
 	for _, p := range pairs {
 		var t diag.Time
@@ -165,7 +167,8 @@ func (e *Event) idsOfPath(path string) {
 		case "terminal", "sessions":
 			into = &e.SessionID
 		}
-		if into != nil && *into == "" && next != "" && next != "wait" && next != "sessions" && !strings.Contains(next, diag.Redacted) {
+		if into != nil && *into == "" && next != "" && next != "wait" && next != "sessions" &&
+			!strings.Contains(next, diag.Redacted) {
 			*into = next
 		}
 	}

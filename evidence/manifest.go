@@ -10,10 +10,9 @@ const (
 	HistoryName  = "timeline.ndjson"
 )
 
-// Manifest says what a bundle holds, where each file is from, and what is missing and why.
+// Manifest reports what a bundle holds, where each file is from, and what is missing and why.
 type Manifest struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+	diag.Head
 
 	RunID         string       `json:"run_id"`
 	ToolVersion   string       `json:"tool_version"`
@@ -25,7 +24,7 @@ type Manifest struct {
 	Profile       string       `json:"profile,omitempty"`
 	Platform      string       `json:"platform,omitempty"` // its API base
 	NodeID        string       `json:"node_id"`
-	InstanceID    string       `json:"node_instance_id,omitempty"` // now, as the node or the platform says
+	InstanceID    string       `json:"node_instance_id,omitempty"` // now, as the node or the platform reports
 	AllocationID  string       `json:"allocation_id,omitempty"`
 	WorkflowID    string       `json:"workflow_id,omitempty"`
 	CorrelationID string       `json:"correlation_id,omitempty"` // of the failing request, as the operator named it

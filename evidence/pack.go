@@ -23,8 +23,11 @@ import (
 )
 
 // Pack writes the archive: the manifest, then its files by name. The same manifest and files give the same bytes: every
-// time in the archive is the manifest's end. It fills in the sizes and digests of m.Files.
+// time in the archive is the manifest's end. It fills in the sizes and digests of m.Files. A file that Open would not
+// read is left out, and its source reports so.
 func Pack(w io.Writer, m *Manifest) error {
+	m.fit()
+	m.clip()
 	slices.SortFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	for i := range m.Files {
 		f := &m.Files[i]
@@ -40,9 +43,13 @@ func Pack(w io.Writer, m *Manifest) error {
 	if err != nil {
 		return fmt.Errorf("write the manifest: %w", err)
 	}
+	head = append(clean.JSON(head), '\n')
+	if err := bounded.Check(head, bounded.Manifest()); err != nil {
+		return fmt.Errorf("the manifest could not be read again: %w", err)
+	}
 	zip := gzip.NewWriter(w)
 	t := tar.NewWriter(zip)
-	err = put(t, ManifestName, append(clean.JSON(head), '\n'), m.EndedAt.Time)
+	err = put(t, ManifestName, head, m.EndedAt.Time)
 	for _, f := range m.Files {
 		err = errors.Join(err, put(t, f.Path, f.Data, m.EndedAt.Time))
 	}
@@ -50,7 +57,8 @@ func Pack(w io.Writer, m *Manifest) error {
 }
 
 func put(t *tar.Writer, name string, data []byte, at time.Time) error {
-	err := t.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: at.Truncate(time.Second), Typeflag: tar.TypeReg, Format: tar.FormatUSTAR})
+	err := t.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: at.Truncate(time.Second),
+		Typeflag: tar.TypeReg, Format: tar.FormatUSTAR})
 	if err != nil {
 		return fmt.Errorf("pack %s: %w", name, err)
 	}
@@ -63,9 +71,10 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkPath refuses names that could lead out of the folder that somebody unpacks a bundle in.
+// checkPath refuses names that could lead out of the folder that a bundle is unpacked in.
 func checkPath(name string) error {
-	if name == "" || name == ManifestName || path.IsAbs(name) || path.Clean(name) != name || strings.HasPrefix(name, "..") || strings.ContainsAny(name, "\\\x00") {
+	if name == "" || name == ManifestName || path.IsAbs(name) || path.Clean(name) != name ||
+		strings.HasPrefix(name, "..") || strings.ContainsAny(name, "\\\x00") {
 		return fmt.Errorf("%q cannot be a file of a bundle", name)
 	}
 	return nil
@@ -162,8 +171,8 @@ func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 	}
 }
 
-// unpackFile reads one file of an archive, of which left bytes may still be unpacked and number files were. The header's
-// size is believed only within the limits, so that a file costs its size and no more.
+// unpackFile reads one file of an archive, of which left bytes may still be unpacked and number files were. The
+// header's size is believed only within the limits, so that a file costs its size and no more.
 func unpackFile(t *tar.Reader, h *tar.Header, left int64, number int) ([]byte, error) {
 	most := int64(bounded.ArchivedFile)
 	if h.Name == ManifestName {
@@ -189,8 +198,8 @@ func tooMuch(what, of string, most int) error {
 	return fmt.Errorf("%w: %s has %w", ErrNoBundle, what, &bounded.LimitError{What: of, Most: most})
 }
 
-// endsHere reads what follows the tar's end: gzip's own checksum, and nothing else. What somebody put behind it no digest
-// covers.
+// endsHere reads what follows the tar's end: gzip's own checksum, and nothing else. What somebody put behind it no
+// digest covers.
 func endsHere(unpacked, packed io.Reader) error {
 	for _, r := range [...]io.Reader{unpacked, packed} {
 		n, err := io.Copy(io.Discard, r)
@@ -250,7 +259,7 @@ func readManifest(data []byte) (*Manifest, error) {
 	if err == nil && (of.APIVersion != diag.APIVersion || of.Kind != KindBundle) {
 		return nil, fmt.Errorf("%w: its manifest is that of kind %q, version %q", ErrNoBundle, of.Kind, of.APIVersion)
 	}
-	if err := bounded.Strict(data, m, bounded.Manifest()); err != nil {
+	if _, err := bounded.Tolerant(data, m, bounded.Manifest()); err != nil {
 		return nil, fmt.Errorf("%w: the manifest: %w", ErrBundle, err)
 	}
 	return m, nil

@@ -5,16 +5,19 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 func manifest(files ...File) *Manifest {
-	return &Manifest{APIVersion: diag.APIVersion, Kind: KindBundle, NodeID: "n1", EndedAt: at(1234), EndedBy: diag.EndedCompleted, Sources: []Gathered{}, Files: files}
+	return &Manifest{Head: diag.NewHead(KindBundle), NodeID: "n1", EndedAt: at(1234), EndedBy: diag.EndedCompleted,
+		Sources: []Gathered{}, Files: files}
 }
 
 func pack(t *testing.T, m *Manifest) []byte {
@@ -27,7 +30,8 @@ func pack(t *testing.T, m *Manifest) []byte {
 }
 
 func twoFiles() []File {
-	return []File{{Path: "node/b.log", Source: "b", Data: []byte("second\n")}, {Path: "a.txt", Source: "a", Data: []byte("first\n")}}
+	return []File{{Path: "node/b.log", Source: "b", Data: []byte("second\n")},
+		{Path: "a.txt", Source: "a", Data: []byte("first\n")}}
 }
 
 // TestPackIsDeterministic: the same contents are the same bytes, whatever order the files were found in.
@@ -110,14 +114,12 @@ func TestOpenFindsChanges(t *testing.T) {
 		"a changed file": {func(f []tampered) []tampered { f[1].data = "First\n"; return f }, "a.txt was changed"},
 		"a shorter file": {func(f []tampered) []tampered { f[1].data = ""; return f }, "a.txt was changed"},
 		"a missing file": {func(f []tampered) []tampered { return f[:2] }, "node/b.log is missing"},
-		"a new file":     {func(f []tampered) []tampered { return append(f, tampered{"x", "y", tar.TypeReg}) }, "x is not in the manifest"},
-		"a file twice":   {func(f []tampered) []tampered { return append(f, f[1]) }, "twice"},
-		"a link":         {func(f []tampered) []tampered { return append(f, tampered{"l", "", tar.TypeSymlink}) }, "no plain file"},
-		"manifest last":  {func(f []tampered) []tampered { return append(f[1:], f[0]) }, "does not begin with its manifest"},
-		"unknown fields": {func(f []tampered) []tampered {
-			f[0].data = strings.Replace(f[0].data, "{", `{"surprise":1,`, 1)
-			return f
-		}, "surprise"},
+		"a new file": {func(f []tampered) []tampered { return append(f, tampered{"x", "y", tar.TypeReg}) },
+			"x is not in the manifest"},
+		"a file twice": {func(f []tampered) []tampered { return append(f, f[1]) }, "twice"},
+		"a link": {func(f []tampered) []tampered { return append(f, tampered{"l", "", tar.TypeSymlink}) },
+			"no plain file"},
+		"manifest last": {func(f []tampered) []tampered { return append(f[1:], f[0]) }, "does not begin with its manifest"},
 		"a file elsewhere": {func(f []tampered) []tampered {
 			f[0].data = strings.Replace(f[0].data, `"a.txt"`, `"../a.txt"`, 1)
 			f[1].name = "../a.txt"
@@ -140,6 +142,15 @@ func TestOpenFindsChanges(t *testing.T) {
 	}
 }
 
+// TestOpenReadsANewerManifest: fields that a newer version added to the manifest are ignored.
+func TestOpenReadsANewerManifest(t *testing.T) {
+	f := entries(t, pack(t, manifest(twoFiles()...)))
+	f[0].data = strings.Replace(f[0].data, "{", `{"surprise":1,`, 1)
+	if m, err := Open(bytes.NewReader(repack(t, f))); err != nil || len(m.Files) != 2 {
+		t.Errorf("%+v: %v", m, err)
+	}
+}
+
 // TestOpenRefusesWhatIsNoBundle: a file that is something else is not a bundle that was changed.
 func TestOpenRefusesWhatIsNoBundle(t *testing.T) {
 	good := entries(t, pack(t, manifest(twoFiles()...)))
@@ -155,18 +166,19 @@ func TestOpenRefusesWhatIsNoBundle(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":             {nil, "it is empty"},
-		"text":              {[]byte("root:x:0:0:root:/root:/bin/bash\n"), "not a gzip file"},
-		"one byte":          {[]byte{0x1f}, "not a gzip file"},
-		"a short text":      {zipped("hello\n"), "no tar archive"},
-		"nothing, zipped":   {zipped(""), "no tar archive"},
-		"a long text":       {zipped(strings.Repeat("hello\n", 500)), "no tar archive"},
-		"an empty archive":  {repack(t, nil), "no manifest.json"},
-		"another archive":   {repack(t, good[1:]), "no manifest.json"},
-		"a folder's":        {repack(t, []tampered{{"x/", "", tar.TypeDir}, {"x/y", "z", tar.TypeReg}}), "no manifest.json"},
-		"another manifest":  {repack(t, kind), `kind "y", version "x"`},
-		"a manifest of {}":  {repack(t, []tampered{{good[0].name, `{}`, tar.TypeReg}}), `kind ""`},
-		"one that is newer": {repack(t, []tampered{{good[0].name, `{"apiVersion":"gpuaasctl/v9","kind":"EvidenceBundle"}`, tar.TypeReg}}), "v9"},
+		"empty":            {nil, "it is empty"},
+		"text":             {[]byte("root:x:0:0:root:/root:/bin/bash\n"), "not a gzip file"},
+		"one byte":         {[]byte{0x1f}, "not a gzip file"},
+		"a short text":     {zipped("hello\n"), "no tar archive"},
+		"nothing, zipped":  {zipped(""), "no tar archive"},
+		"a long text":      {zipped(strings.Repeat("hello\n", 500)), "no tar archive"},
+		"an empty archive": {repack(t, nil), "no manifest.json"},
+		"another archive":  {repack(t, good[1:]), "no manifest.json"},
+		"a folder's":       {repack(t, []tampered{{"x/", "", tar.TypeDir}, {"x/y", "z", tar.TypeReg}}), "no manifest.json"},
+		"another manifest": {repack(t, kind), `kind "y", version "x"`},
+		"a manifest of {}": {repack(t, []tampered{{good[0].name, `{}`, tar.TypeReg}}), `kind ""`},
+		"one that is newer": {repack(t,
+			[]tampered{{good[0].name, `{"apiVersion":"gpuaasctl/v9","kind":"EvidenceBundle"}`, tar.TypeReg}}), "v9"},
 	} {
 		_, err := Open(bytes.NewReader(c.data))
 		if !errors.Is(err, ErrNoBundle) || errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), c.want) {
@@ -204,7 +216,8 @@ func TestOpenFindsWhatIsBehind(t *testing.T) {
 		"in another stream":  zipped(raw, []byte("surprise")),
 		"not packed":         append(bytes.Clone(good), "surprise"...),
 	} {
-		if _, err := Open(bytes.NewReader(data)); !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), "behind its end") {
+		if _, err := Open(bytes.NewReader(data)); !errors.Is(err, ErrBundle) ||
+			!strings.Contains(err.Error(), "behind its end") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -224,16 +237,70 @@ func TestPackRefuses(t *testing.T) {
 
 // TestNDJSONRoundTrip: what was written can be read, and says the same.
 func TestNDJSONRoundTrip(t *testing.T) {
-	h := Join(Query{NodeID: "n1"}, Record(known("node", 1), "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry", Detail: "a\nb"})))
+	h := Join(Query{NodeID: "n1"},
+		Record(known("node", 1), "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry", Detail: "a\nb"})))
 	b, err := NDJSON(h.Events)
 	if err != nil {
 		t.Fatal(err)
 	}
 	back, err := ReadNDJSON(b)
-	if err != nil || len(back) != 1 || back[0].Message != h.Events[0].Message || back[0].ID != h.Events[0].ID || !back[0].At.Equal(h.Events[0].At.Time) {
+	if err != nil || len(back) != 1 || back[0].Message != h.Events[0].Message || back[0].ID != h.Events[0].ID ||
+		!back[0].At.Equal(h.Events[0].At.Time) {
 		t.Errorf("%+v %v", back, err)
 	}
 	if _, err := ReadNDJSON([]byte("{}\n{broken\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a broken line: %v", err)
+	}
+}
+
+// TestWhatIsPackedOpens: whatever was gathered, the archive can be opened again; what had to be left out is said of its
+// source.
+func TestWhatIsPackedOpens(t *testing.T) {
+	noise := make([]byte, bounded.ArchivedFile+1)
+	many := func(n, size int) (files []File) {
+		for i := range n {
+			files = append(files, File{Path: fmt.Sprintf("node/%03d.log", i), Source: "node", Data: noise[:size-i%2]})
+		}
+		return files
+	}
+	for name, tc := range map[string]struct {
+		files []File
+		kept  int
+		why   string
+	}{
+		"one file of the size that is read": {many(1, bounded.ArchivedFile), 1, ""},
+		"one file that is a byte larger":    {many(1, bounded.ArchivedFile+1), 0, "at most 16 MiB"},
+		"beside a small one": {append(many(1, bounded.ArchivedFile+1), File{Path: "a", Source: "a"}), 1,
+			"at most 16 MiB"},
+		"five of 16 MiB":                     {many(5, bounded.ArchivedFile), 3, "at most 64 MiB"},
+		"as many files as are read":          {many(bounded.ArchivedFiles, 10), bounded.ArchivedFiles, ""},
+		"one more":                           {many(bounded.ArchivedFiles+1, 10), bounded.ArchivedFiles, "at most 512 files"},
+		"many whose padding is what is much": {many(bounded.ArchivedFiles, 130_000), 505, "at most 64 MiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := manifest(tc.files...)
+			m.Whole, m.Sources = true, []Gathered{{Source: "node", Status: GotWhole}, {Source: "a", Status: GotWhole}}
+			var b bytes.Buffer
+			if err := Pack(&b, m); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Open(&b)
+			if err != nil {
+				t.Fatalf("it was packed, and does not open: %v", err)
+			}
+			if len(got.Files) != tc.kept {
+				t.Errorf("%d files, want %d", len(got.Files), tc.kept)
+			}
+			node := got.Sources[0]
+			if left := tc.why != ""; left != (node.Status == GotPart) || left == got.Whole ||
+				!strings.Contains(node.Why, tc.why) {
+				t.Errorf("whole %t, the source is %s: %q, want %q", got.Whole, node.Status, node.Why, tc.why)
+			}
+		})
+	}
+	m := manifest()
+	m.NodeID = strings.Repeat("n", bounded.Manifest().Bytes)
+	if err := Pack(io.Discard, m); err == nil {
+		t.Error("a manifest was packed that nobody can read")
 	}
 }

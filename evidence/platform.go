@@ -47,9 +47,9 @@ func (i Item) Words() string {
 func Platform(clock Clock, items []Item, scrub func(string) string) Source {
 	s := Source{Clock: clock}
 	for _, i := range items {
-		e := Event{Origin: originOf(i.Kind), Severity: kindSeverity(i.Kind), Said: i.At, NodeID: i.NodeID, InstanceID: i.InstanceID,
-			CorrelationID: i.CorrelationID, AllocationID: i.AllocationID, WorkflowID: i.WorkflowID, SessionID: i.SessionID, TaskID: i.TaskID,
-			Message: i.Kind}
+		e := Event{Origin: originOf(i.Kind), Severity: kindSeverity(i.Kind), Said: i.At, NodeID: i.NodeID,
+			InstanceID: i.InstanceID, CorrelationID: i.CorrelationID, AllocationID: i.AllocationID, WorkflowID: i.WorkflowID,
+			SessionID: i.SessionID, TaskID: i.TaskID, Message: i.Kind}
 		e.field("kind", i.Kind)
 		words := scrub(i.Words())
 		if words != "" {
@@ -74,7 +74,8 @@ func originOf(kind string) Origin {
 }
 
 // bad are the words in a kind of evidence that say that something went wrong.
-var bad = [...]string{"failed", "denied", "rejected", "refused", "error", "mismatch", "expired", "late", "clone", "quarantine"}
+var bad = [...]string{"failed", "denied", "rejected", "refused", "error", "mismatch", "expired", "late", "clone",
+	"quarantine"}
 
 func kindSeverity(kind string) Severity {
 	for _, w := range bad {

@@ -10,13 +10,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Clock is what is known of a witness's clock.
+// Clock is what is known of a source's clock.
 type Clock struct {
 	Host     string    `json:"host"`                // node | platform | operator
-	OffsetMS *int64    `json:"offset_ms,omitempty"` // the witness's minus the operator's; nil: not known
+	OffsetMS *int64    `json:"offset_ms,omitempty"` // the source's minus the operator's; nil: not known
 	ErrorMS  *int64    `json:"error_ms,omitempty"`
 	BootID   string    `json:"boot_id,omitempty"`  // now
-	Now      diag.Time `json:"now,omitzero"`       // the witness's, when it was asked
+	Now      diag.Time `json:"now,omitzero"`       // the source's, when it was asked
 	UptimeS  *int64    `json:"uptime_s,omitempty"` // then
 }
 
@@ -30,16 +30,16 @@ func ClockOf(host string, f diag.Fact) Clock {
 	return c
 }
 
-// Source is one witness's events, in the order in which it said them.
+// Source is the events of one log or record, in the order in which it holds them.
 type Source struct {
 	Clock    Clock
-	Instance string // the node's, where all that this witness says is of one instance
+	Instance string // the node's, where all its events are of one instance
 	Events   []Event
 }
 
 // Record is the events of a node's diagnostic record. One that is in both rings is one event. It is named by what does
-// not change while it stands on the disk: boot, number, decision and count. One that counted on is news: a storm that
-// goes on is told again, and so is the last good contact.
+// not change while it is on the disk: boot, number, decision and count. One that counted on is news: a storm that
+// goes on is given again, and so is the last good contact.
 func Record(clock Clock, node string, r *diag.RecordFacts) Source {
 	s := Source{Clock: clock}
 	for _, e := range r.InTime() {
@@ -55,7 +55,7 @@ func Record(clock Clock, node string, r *diag.RecordFacts) Source {
 	return s
 }
 
-func recordEvent(e diag.RecordEntry, node string) Event {
+func recordEvent(e *diag.RecordEntry, node string) Event {
 	words := []string{e.About, e.Decision}
 	add := func(format string, v any) { words = append(words, fmt.Sprintf(format, v)) }
 	if e.Reason != "" {
@@ -83,13 +83,14 @@ func recordEvent(e diag.RecordEntry, node string) Event {
 		add(": %s", e.Detail)
 	}
 	said, mono := e.At, e.MonoNS
-	if e.Last.After(said.Time) { // one slot stands for several decisions: the newest is the one that is told
+	if e.Last.After(said.Time) { // one slot holds several decisions: the newest is shown
 		mono += e.Last.Sub(said.Time).Nanoseconds()
 		said = e.Last
 	}
-	ev := Event{Origin: FromRecord, Severity: recordSeverity(e), Said: said, NodeID: cmp.Or(e.NodeID, node), InstanceID: e.InstanceID,
-		CorrelationID: e.CorrelationID, TaskID: e.TaskID, Message: strings.Join(words, " "), Fields: maps.Clone(e.Facts),
-		boot: e.BootID, monoNS: mono, name: fmt.Sprint("slot ", e.Seq, " ", e.Decision, " ", max(1, e.Count))}
+	ev := Event{Origin: FromRecord, Severity: recordSeverity(e), Said: said, NodeID: cmp.Or(e.NodeID, node),
+		InstanceID: e.InstanceID, CorrelationID: e.CorrelationID, TaskID: e.TaskID, Message: strings.Join(words, " "),
+		Fields: maps.Clone(e.Facts), boot: e.BootID, monoNS: mono,
+		name: fmt.Sprint("slot ", e.Seq, " ", e.Decision, " ", max(1, e.Count))}
 	ev.field("agent_version", e.Agent)
 	ev.field("reason", string(e.Reason))
 	ev.field("decision", e.Decision)
@@ -97,8 +98,8 @@ func recordEvent(e diag.RecordEntry, node string) Event {
 }
 
 // recordSeverity: what ends or holds the node's work is an error, what is tried again a warning.
-func recordSeverity(e diag.RecordEntry) Severity {
-	if e.Reason == diag.RecShutdown { // somebody asked it to
+func recordSeverity(e *diag.RecordEntry) Severity {
+	if e.Reason == diag.RecShutdown { // it was asked to
 		return Info
 	}
 	switch e.Decision {
@@ -129,9 +130,10 @@ func Preflight(r *diag.Report) Source {
 		return s
 	}
 	event := func(at diag.Time, sev Severity, name, message string) {
-		s.Events = append(s.Events, Event{Origin: FromPreflight, Severity: sev, Said: at, NodeID: r.Subject.NodeID, InstanceID: r.Subject.NodeInstanceID,
-			AllocationID: r.Subject.AllocationID, WorkflowID: r.Subject.WorkflowID, CorrelationID: r.Run.CorrelationID, Message: message,
-			name: r.Run.ID + " " + name})
+		s.Events = append(s.Events,
+			Event{Origin: FromPreflight, Severity: sev, Said: at, NodeID: r.Subject.NodeID, InstanceID: r.Subject.NodeInstanceID,
+				AllocationID: r.Subject.AllocationID, WorkflowID: r.Subject.WorkflowID, CorrelationID: r.Run.CorrelationID,
+				Message: message, name: r.Run.ID + " " + name})
 	}
 	event(r.Run.StartedAt, Info, "begin", "preflight begins, run "+r.Run.ID)
 	for _, h := range r.Hops {

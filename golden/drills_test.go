@@ -66,7 +66,7 @@ func toldAgain(t *testing.T, s chaos.Scenario) drill.Drill {
 	recorded, file := story.Plan.Scenario, s
 	recorded.File, file.File = "", ""
 	if a, b := asJSON(t, recorded), asJSON(t, file); a != b {
-		t.Errorf("the drill's file has changed since the run was recorded: record it anew\nthen %s\nnow  %s", a, b)
+		t.Errorf("the drill's file has changed since the run was recorded: record it again\nthen %s\nnow  %s", a, b)
 	}
 	return story.Drill()
 }
@@ -83,10 +83,10 @@ func asJSON(t *testing.T, v any) string {
 // page compares what people see of it with the golden.
 func page(t *testing.T, path string, d drill.Drill) {
 	t.Helper()
-	r := drill.Report{Kind: drill.ReportKind, EndedBy: diag.EndedCompleted, Drills: []drill.Drill{d}}
+	r := drill.Report{Head: diag.NewHead(drill.ReportKind), EndedBy: diag.EndedCompleted, Drills: []drill.Drill{d}}
 	r.Settle()
 	var out bytes.Buffer
-	if err := drillrender.Report(&out, &r, render.Options{Format: render.Table, Width: 100}); err != nil {
+	if err := drillrender.Report(&out, &r, render.Options{Format: render.Full, Width: 100}); err != nil {
 		t.Fatal(err)
 	}
 	goldentest.Check(t, path, out.String())

@@ -1,7 +1,6 @@
 package golden
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,13 +13,13 @@ import (
 func VerdictFields(name string, r *diag.Report) string {
 	var b fieldWriter
 	v := r.Verdict
-	login := strings.NewReplacer(cmp.Or(r.Subject.Expected["ssh"], "SSH"), "SSH") // the same 90 columns in every step
 	fmt.Fprintf(&b, "== %s\n", name)
 	b.line("outcome", string(v.Outcome), "first", string(v.FirstFailedHop))
 	if v.Blame != nil {
 		b.blame("blame", diag.Blame{
 			Hop: v.Blame.Hop, Signal: v.Blame.Signal, Failure: v.Blame.Failure, Text: v.Blame.Text,
-			Owner: v.Owner, Symptoms: v.Symptoms, Confidence: v.Confidence, Proof: v.Proof,
+			Owner: v.Owner, Symptoms: v.Symptoms, Confidence: v.Confidence, Proof: v.Proof, Unproven: v.Unproven,
+			Observation: v.Observation,
 		})
 	}
 	if v.Blame == nil && v.Owner != "" {
@@ -30,7 +29,7 @@ func VerdictFields(name string, r *diag.Report) string {
 		b.blame("also", o)
 	}
 	for _, step := range v.Recovery {
-		b.line("next", login.Replace(step))
+		b.line("next", step)
 	}
 	b.line("reason", string(v.Reason), string(v.Severity), "user", string(v.UserState))
 	if c := r.Classification; c != nil {
@@ -96,7 +95,11 @@ func (b *fieldWriter) blame(name string, k diag.Blame) {
 		symptoms[i] = string(s)
 	}
 	b.line("  symptoms", strings.Join(symptoms, ", "))
+	b.line("  unproven", k.Unproven)
 	if k.Proof != nil {
 		b.line("  proof", k.Proof.Changed, k.Proof.Text)
+	}
+	if k.Observation != nil {
+		b.line("  observed", k.Observation.Fact, k.Observation.Field, k.Observation.Text)
 	}
 }

@@ -59,13 +59,15 @@ func typedEvidence() map[string]diag.Evidence {
 		"clock_skew": {
 			Node: &diag.NodeEvidence{HeartbeatAge: &soon, StaleAfter: 2 * time.Minute, Identity: "accepted"},
 			Probes: []diag.Probed{
-				{Hop: diag.HopNodeReadiness, Status: diag.StatusFail, Signal: diag.SigClockSkew, Failure: diag.ClockSkew, Text: "the node's clock is 26h0m0s off (bearable: 5s)"},
-				{Hop: diag.HopNodeRecoveryStatus, Status: diag.StatusFail, Signal: diag.SigAuthFailed, Failure: diag.MTLSCertExpired, Text: "the node's own credential does not hold"},
+				{Hop: diag.HopNodeReadiness, Status: diag.StatusFail, Signal: diag.SigClockSkew, Failure: diag.ClockSkew,
+					Text: "the node's clock is 26h0m0s off (bearable: 5s)"},
+				{Hop: diag.HopNodeRecoveryStatus, Status: diag.StatusFail, Signal: diag.SigAuthFailed,
+					Failure: diag.MTLSCertExpired, Text: "the node's own credential does not hold"},
 			},
-			Record: &diag.RecordFacts{Entries: []diag.RecordEntry{
+			Record: []*diag.RecordEntry{
 				{Seq: 1, BootID: "b", Reason: diag.RecCertExpired, About: "identity", Decision: "retry"},
 				{Seq: 2, BootID: "b", Reason: diag.RecClockSkew, About: "agent", Decision: "report"},
-			}},
+			},
 		},
 	}
 }

@@ -74,20 +74,23 @@ func agrees(r *diag.Report) string {
 	return ""
 }
 
-// TestBlameAndReasonAreOneStory: of every recording, whole and cut to every hop and every pair of hops, reason and blame name
-// one thing, or the reason says how the two go together; and a walk that passes has no reason that needs somebody.
+// TestBlameAndReasonAreOneStory: of every recording, whole and cut to every hop and every pair of hops, reason and
+// blame name one thing, or the reason says how the two go together; and a walk that passes has no reason that needs
+// somebody.
 func TestBlameAndReasonAreOneStory(t *testing.T) {
 	for name, r := range walks(t) {
 		if why := agrees(r); why != "" {
 			t.Errorf("%s: %s, blame %v: %s", name, r.Classification.Reason, r.Verdict.Blame, why)
 		}
-		for i, a := range diag.Hops {
-			for _, b := range diag.Hops[i:] {
+		for i, a := range diag.HopIDs() {
+			for _, b := range diag.HopIDs()[i:] {
 				part := cut(r, a, b)
 				if why := agrees(part); why != "" {
-					t.Errorf("%s, %s and %s alone: %s because %q, blame %v: %s", name, a, b, part.Classification.Reason, part.Classification.Because, part.Verdict.Blame, why)
+					t.Errorf("%s, %s and %s alone: %s because %q, blame %v: %s", name, a, b, part.Classification.Reason,
+						part.Classification.Because, part.Verdict.Blame, why)
 				}
-				if name == "reports/healthy.json" && part.Verdict.Outcome != diag.OutcomePass && part.Verdict.Outcome != diag.OutcomeInconclusive {
+				if name == "reports/healthy.json" && part.Verdict.Outcome != diag.OutcomePass &&
+					part.Verdict.Outcome != diag.OutcomeInconclusive {
 					t.Errorf("%s, %s and %s alone: %s %v", name, a, b, part.Verdict.Outcome, part.Verdict.Blame)
 				}
 			}

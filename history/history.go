@@ -2,7 +2,7 @@
 // is one SQLite file for any number of processes at once.
 //
 // It judges nothing and compares nothing: package preflight does, from the reports that are kept here. Whatever is
-// wrong with the file is an error of the caller's choice; no walk depends on it. Its caller is cmd/gpuaasctl.
+// wrong with the file is an error of the caller's choice; no walk depends on it. Its callers are ops and cmd/gpuaasctl.
 package history
 
 import (
@@ -21,13 +21,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// What is kept: enough for noise to be told from news, little enough to be forgotten about.
+// What is kept: enough to tell noise from news, little enough to be forgotten about.
 const (
 	PerSubject = 50        // reports
 	TotalBytes = 256 << 20 // of packed reports, over all subjects
 )
 
-// ErrNone says that nothing is kept that was asked for.
+// ErrNone reports that nothing is kept that was asked for.
 var ErrNone = errors.New("no such report is kept")
 
 // Path is where the history is: below $XDG_STATE_HOME; without it in the home of an ordinary user, and for root beside
@@ -70,8 +70,13 @@ func Shape(p diag.Plan) string {
 	return b.String()
 }
 
+// KindEntry heads an Entry.
+const KindEntry = "HistoryEntry"
+
 // Entry is a kept report without its facts.
 type Entry struct {
+	diag.Head
+
 	RunID          string       `json:"run_id"`
 	Environment    string       `json:"environment,omitempty"`
 	NodeID         string       `json:"node_id,omitempty"`
@@ -92,8 +97,9 @@ type Entry struct {
 // entry sums up a report. good and whole are the caller's word.
 func entry(r *diag.Report, good, whole bool) Entry {
 	e := Entry{
-		RunID: r.Run.ID, StartedAt: r.Run.StartedAt, EndedAt: r.Run.EndedAt, DurationMS: r.Run.DurationMS,
-		Outcome: r.Verdict.Outcome, FirstFailedHop: r.Verdict.FirstFailedHop, Good: good, Whole: whole, subject: SubjectOf(r.Subject),
+		Head: diag.NewHead(KindEntry), RunID: r.Run.ID, StartedAt: r.Run.StartedAt, EndedAt: r.Run.EndedAt,
+		DurationMS: r.Run.DurationMS, Outcome: r.Verdict.Outcome, FirstFailedHop: r.Verdict.FirstFailedHop, Good: good,
+		Whole: whole, subject: SubjectOf(r.Subject),
 	}
 	if b := r.Verdict.Blame; b != nil {
 		e.BlameHop, e.BlameSignal = b.Hop, b.Signal

@@ -25,8 +25,9 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 func walk(node string, n int, outcome diag.Outcome) *diag.Report {
 	at := diag.At(noon.Add(time.Duration(n) * time.Minute))
 	return &diag.Report{
-		APIVersion: diag.APIVersion, Kind: diag.KindPreflight,
-		Run:     diag.Run{ID: fmt.Sprintf("run-%s-%08d", node, n), StartedAt: at, EndedAt: at, DurationMS: 12, EndedBy: diag.EndedCompleted},
+		Head: diag.NewHead(diag.KindPreflight),
+		Run: diag.Run{ID: fmt.Sprintf("run-%s-%08d", node, n), StartedAt: at, EndedAt: at, DurationMS: 12,
+			EndedBy: diag.EndedCompleted},
 		Subject: diag.Subject{NodeID: node, AllocationID: "a", EnvironmentProfile: "lab"},
 		Plan:    diag.Plan{Hops: []diag.PlannedHop{{ID: diag.HopNodeReadiness, Steps: []string{"disk"}}}},
 		Verdict: diag.Verdict{Outcome: outcome},
@@ -73,7 +74,8 @@ func TestKeepAndRead(t *testing.T) {
 		save(t, s, r)
 	}
 	l := list(t, s, Filter{Node: "n1"})
-	if len(l) != 2 || l[0].RunID != failed.Run.ID || l[0].BlameSignal != diag.SigDiskFull || l[0].Good || !l[1].Good || !l[1].EndedAt.Equal(first.Run.EndedAt.Time) {
+	if len(l) != 2 || l[0].RunID != failed.Run.ID || l[0].BlameSignal != diag.SigDiskFull || l[0].Good || !l[1].Good ||
+		!l[1].EndedAt.Equal(first.Run.EndedAt.Time) {
 		t.Errorf("%+v", l)
 	}
 	r, err := s.Get(t.Context(), "run-n1-00000001")
@@ -232,7 +234,7 @@ func TestNoSecret(t *testing.T) {
 	}
 }
 
-// TestModes: nobody else can read it, side files included.
+// TestModes: no other user can read it, side files included.
 func TestModes(t *testing.T) {
 	s := here(t)
 	save(t, s, walk("n1", 1, diag.OutcomePass))
@@ -308,7 +310,8 @@ func TestOneDamagedReport(t *testing.T) {
 	s := here(t)
 	save(t, s, walk("n1", 1, diag.OutcomePass))
 	save(t, s, walk("n1", 2, diag.OutcomePass))
-	if _, err := s.db.ExecContext(t.Context(), "UPDATE reports SET report = x'00' WHERE run_id = 'run-n1-00000002'"); err != nil {
+	if _, err := s.db.ExecContext(t.Context(),
+		"UPDATE reports SET report = x'00' WHERE run_id = 'run-n1-00000002'"); err != nil {
 		t.Fatal(err)
 	}
 	good, err := s.Good(t.Context(), SubjectOf(walk("n1", 0, "").Subject), Shape(walk("n1", 0, "").Plan), 3)

@@ -27,10 +27,12 @@ func (s *Store) Save(ctx context.Context, r *diag.Report, good, whole bool) erro
 	}
 	e := entry(r, good, whole)
 	err = s.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO reports (run_id, environment, node, allocation, shape, started_at, ended_at, duration_ms,
+		_, err := tx.ExecContext(ctx,
+			`INSERT INTO reports (run_id, environment, node, allocation, shape, started_at, ended_at, duration_ms,
 			outcome, first_failed, blame_hop, blame_signal, good, whole, bytes, report) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
-			e.RunID, e.subject.Environment, e.subject.Node, e.subject.Allocation, Shape(r.Plan), millis(e.StartedAt), millis(e.EndedAt), int64(e.DurationMS),
-			string(e.Outcome), string(e.FirstFailedHop), string(e.BlameHop), string(e.BlameSignal), e.Good, e.Whole, len(packed), packed)
+			e.RunID, e.subject.Environment, e.subject.Node, e.subject.Allocation, Shape(r.Plan), millis(e.StartedAt),
+			millis(e.EndedAt), int64(e.DurationMS), string(e.Outcome), string(e.FirstFailedHop), string(e.BlameHop),
+			string(e.BlameSignal), e.Good, e.Whole, len(packed), packed)
 		if err != nil {
 			return err
 		}
@@ -85,19 +87,22 @@ func forget(ctx context.Context, tx *sql.Tx, l Limits, of *Subject) (reports int
 		}
 		return rows.Err()
 	}
-	err = drop(`SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY environment, node, allocation ORDER BY ended_at DESC, id DESC) AS n
+	err = drop(
+		`SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY environment, node, allocation ORDER BY ended_at DESC, id DESC) AS n
 		FROM reports WHERE (?1 IS NULL OR environment = ?1 AND node = ?2 AND allocation = ?3)) WHERE n > ?4 AND id NOT IN (`+lastGood+`)`,
 		who[0], who[1], who[2], l.PerSubject)
 	if err != nil {
 		return 0, 0, err
 	}
 	if !l.Before.IsZero() {
-		if err := drop(`SELECT id FROM reports WHERE ended_at < ?4 AND id NOT IN (`+lastGood+`)`, nil, nil, nil, millis(l.Before)); err != nil {
+		if err := drop(`SELECT id FROM reports WHERE ended_at < ?4 AND id NOT IN (`+lastGood+`)`, nil, nil, nil,
+			millis(l.Before)); err != nil {
 			return 0, 0, err
 		}
 	}
 	var total int64
-	if err := tx.QueryRowContext(ctx, "SELECT coalesce(sum(bytes), 0) FROM reports").Scan(&total); err != nil || total <= l.Bytes {
+	if err := tx.QueryRowContext(ctx, "SELECT coalesce(sum(bytes), 0) FROM reports").Scan(&total); err != nil ||
+		total <= l.Bytes {
 		return reports, bytes, err
 	}
 	// The oldest go, until the rest fits.

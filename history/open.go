@@ -16,7 +16,7 @@ import (
 )
 
 // busyTimeout is how long one statement waits for another process's write, which takes milliseconds. Nothing ends this
-// wait early, so it is shorter than the second within which Ctrl-C must be heard; a write tries again until its context
+// wait early, so it is shorter than the second within which Ctrl-C must act; a write tries again until its context
 // ends.
 const busyTimeout = 800 * time.Millisecond
 
@@ -62,7 +62,8 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make the history's folder: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // SQLite would make it readable for others; its side files take this mode
+	// SQLite would make it readable for others; its side files take this mode
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)
 	}
@@ -87,7 +88,8 @@ func open(ctx context.Context, path string) (*Store, error) {
 		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(NORMAL)"},
 		"_txlock": {"immediate"},
 	}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
+	db, err := sql.Open("sqlite",
+		(&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
 	if err != nil {
 		return nil, fmt.Errorf("open the history %s: %w", path, err)
 	}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// each is how many reports a writer keeps, opening the history anew for each as a process of gpuaasctl does.
+// each is how many reports a writer keeps, opening the history again for each as a process of gpuaasctl does.
 const each = 15
 
 func writer(path, node string) error {

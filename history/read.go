@@ -19,17 +19,17 @@ type Filter struct {
 const columns = `run_id, environment, node, allocation, started_at, ended_at, duration_ms, outcome, first_failed, blame_hop, blame_signal, good, whole, bytes`
 
 func scan(row interface{ Scan(...any) error }, more ...any) (Entry, error) {
-	var e Entry
+	e := Entry{Head: diag.NewHead(KindEntry)}
 	var started, ended int64
-	err := row.Scan(append([]any{&e.RunID, &e.Environment, &e.NodeID, &e.AllocationID, &started, &ended, &e.DurationMS, &e.Outcome,
-		&e.FirstFailedHop, &e.BlameHop, &e.BlameSignal, &e.Good, &e.Whole, &e.Bytes}, more...)...)
+	err := row.Scan(append([]any{&e.RunID, &e.Environment, &e.NodeID, &e.AllocationID, &started, &ended, &e.DurationMS,
+		&e.Outcome, &e.FirstFailedHop, &e.BlameHop, &e.BlameSignal, &e.Good, &e.Whole, &e.Bytes}, more...)...)
 	e.StartedAt, e.EndedAt = stored(started), stored(ended)
 	e.subject = Subject{e.Environment, e.NodeID, e.AllocationID}
 	return e, err
 }
 
 // List is what is kept, the newest first.
-func (s *Store) List(ctx context.Context, f Filter) ([]Entry, error) {
+func (s *Store) List(ctx context.Context, f Filter) (diag.Documents[Entry], error) {
 	if f.Limit <= 0 {
 		f.Limit = -1
 	}
@@ -40,7 +40,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Entry, error) {
 		return nil, fmt.Errorf("list %s: %w", s.path, err)
 	}
 	defer rows.Close()
-	list := []Entry{}
+	list := diag.Documents[Entry]{}
 	for rows.Next() {
 		e, err := scan(rows)
 		if err != nil {
@@ -127,7 +127,8 @@ func (s *Store) Good(ctx context.Context, of Subject, shape string, n int) ([]*d
 // none. Whether it may be a baseline is another matter.
 func (s *Store) LastGoodAt(ctx context.Context, of Subject) (diag.Time, error) {
 	var at int64
-	err := s.db.QueryRowContext(ctx, `SELECT ended_at FROM reports WHERE outcome IN ('pass', 'warn') AND whole AND environment = ?1 AND node = ?2 AND allocation = ?3
+	err := s.db.QueryRowContext(ctx,
+		`SELECT ended_at FROM reports WHERE outcome IN ('pass', 'warn') AND whole AND environment = ?1 AND node = ?2 AND allocation = ?3
 		ORDER BY ended_at DESC LIMIT 1`, of.Environment, of.Node, of.Allocation).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return diag.Time{}, nil
@@ -144,7 +145,8 @@ func (s *Store) Accept(ctx context.Context, id string, good bool) (string, error
 	if err != nil {
 		return "", err
 	}
-	res, err := s.db.ExecContext(ctx, `UPDATE reports SET good = ? WHERE run_id = ? AND outcome IN ('pass', 'warn')`, good, run)
+	res, err := s.db.ExecContext(ctx, `UPDATE reports SET good = ? WHERE run_id = ? AND outcome IN ('pass', 'warn')`, good,
+		run)
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", s.path, err)
 	}

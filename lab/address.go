@@ -5,6 +5,7 @@ package lab
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 )
 
 // The lab's address plan. It is the same in every lab, so that a profile, a transcript and a test read alike.
@@ -20,6 +21,7 @@ const (
 	nodeAddress  = "10.231.77.11" // platform: node ingress
 	appPort      = 8888
 	platformName = "platform"
+	nodePrefix   = "compute-node-"
 )
 
 // splitNode is the number of the node with a small root file system and another one for /var, as many hosts are
@@ -56,10 +58,16 @@ func (m Machine) IsPlatform() bool { return m.Name == platformName }
 // Address is where SSH answers.
 func (m Machine) Address() string { return m.Addresses[0] }
 
+// Allocation is the id of the one allocation that a node has: alloc-01 on compute-node-01.
+func (m Machine) Allocation() string { return "alloc-" + strings.TrimPrefix(m.Name, nodePrefix) }
+
+// AppUnit is the systemd unit of a node's allocation.
+func (m Machine) AppUnit() string { return "gpuaas-app-" + m.Allocation() + ".service" }
+
 // container is the name that systemd-nspawn knows the machine by; it must be unique on the host.
 func (m Machine) container() string { return "gpuaas-lab-" + m.Name }
 
-func nodeName(i int) string { return fmt.Sprintf("compute-node-%02d", i) }
+func nodeName(i int) string { return fmt.Sprintf(nodePrefix+"%02d", i) }
 
 // machines returns the platform and n nodes.
 func machines(n int) []Machine {
@@ -84,5 +92,5 @@ func (l *Lab) place(m Machine) place {
 func (p place) disk() string    { return filepath.Join(p.dir, "disk") }
 func (p place) varDisk() string { return filepath.Join(p.dir, "var") }
 func (p place) root() string    { return filepath.Join(p.dir, "root") }
-func (p place) seat() string    { return filepath.Join(p.dir, "seat") }
+func (p place) lock() string    { return filepath.Join(p.dir, "seat") }
 func (p place) console() string { return filepath.Join(p.dir, "console.log") }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // killBudget bounds the end of a machine's processes after cgroup.kill: 79 ms were measured.
@@ -30,10 +32,10 @@ func findHierarchies() (hierarchies, error) {
 	var h hierarchies
 	for _, m := range mounts() {
 		switch {
-		case m.fstype == "cgroup2" && h.v2 == "":
-			h.v2 = m.point
-		case m.fstype == "cgroup" && slices.Contains(strings.Split(m.options, ","), "name=systemd") && h.named == "":
-			h.named = m.point
+		case m.Kind == "cgroup2" && h.v2 == "":
+			h.v2 = m.Point
+		case m.Kind == "cgroup" && m.HasSuper("name=systemd") && h.named == "":
+			h.named = m.Point
 		}
 	}
 	if h.v2 == "" {
@@ -63,13 +65,14 @@ func (l *Lab) labGroup() string {
 	return "gpuaas-lab-" + l.state.ID
 }
 
-// groupOf returns the cgroup of a machine: on a systemd host the unit's, which systemd made for us; else one of our own.
+// groupOf returns the cgroup of a machine: on a systemd host the unit's, which systemd made for us; else one of our
+// own.
 func (l *Lab) groupOf(m Machine) (group, error) {
 	h, err := findHierarchies()
 	if err != nil {
 		return group{}, err
 	}
-	if hasSystemd() {
+	if host.Booted() {
 		return group{h, filepath.Join("system.slice", unitOf(m))}, nil
 	}
 	return group{h, filepath.Join(l.labGroup(), m.Name)}, nil
@@ -113,6 +116,21 @@ func (g group) pids(sub string) []int {
 		return nil
 	})
 	return pids
+}
+
+// cpu is the time that the group's processes, and those that ended, spent on a processor.
+func (g group) cpu() (time.Duration, error) {
+	data, err := os.ReadFile(filepath.Join(g.h.v2, g.path, "cpu.stat"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if us, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(us), 10, 64)
+			return time.Duration(n) * time.Microsecond, err
+		}
+	}
+	return 0, errors.New("cpu.stat has no usage_usec")
 }
 
 // kill ends every process of the sub-group ("" for all), waits until none is left, and removes the groups.
@@ -172,10 +190,4 @@ func removeGroups(top string) error {
 		}
 	}
 	return nil
-}
-
-// hasSystemd reports whether the host itself runs systemd.
-func hasSystemd() bool {
-	_, err := os.Stat("/run/systemd/system")
-	return err == nil
 }

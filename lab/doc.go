@@ -2,7 +2,7 @@
 // a systemd-nspawn container with its own systemd, sshd, journal, disk of limited size and boot id, on a network of the
 // lab's own. It is the product's demo, its end-to-end test bed, and a training ground.
 //
-// It needs root, and changes nothing on the host beyond what Down takes away: no DNS, no hosts file, no NAT. It knows
+// It needs root, and changes nothing on the host beyond what Down removes: no DNS, no hosts file, no NAT. It knows
 // nothing of hops or drills; callers are `gpuaasctl lab` and tests.
 //
 // What is a fact on the host (a mount, a namespace, a running machine) is looked at, never remembered: Up brings the

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // downBudget bounds a whole Down.
@@ -82,7 +84,7 @@ func (l *Lab) knownMachines() []Machine {
 func (l *Lab) stopMachine(ctx context.Context, m Machine) error {
 	var errs []error
 	errs = append(errs, l.killMachine(ctx, m))
-	if hasSystemd() {
+	if host.Booted() {
 		_, _ = command(ctx, "systemctl", "stop", unitOf(m)) // collects the unit; that it is not there is what we want
 	}
 	p := l.place(m)
@@ -122,14 +124,15 @@ func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 	var errs []error
 	note := "state and profile are gone, the image stays in " + l.opts.CacheDir
 	if l.state.Profile != "" {
-		errs = append(errs, removeIfThere(l.state.Profile), removeEmpty(filepath.Dir(l.state.Profile)), removeEmpty(filepath.Dir(filepath.Dir(l.state.Profile))))
+		errs = append(errs, removeIfThere(l.state.Profile), removeEmpty(filepath.Dir(l.state.Profile)),
+			removeEmpty(filepath.Dir(filepath.Dir(l.state.Profile))))
 	}
 	if l.state.MadeNspawnDir {
 		for _, d := range [...]string{"propagate", "unix-export", "locks", ""} {
 			errs = append(errs, removeEmpty(filepath.Join(nspawnDir, d)))
 		}
 	}
-	if !hasSystemd() && l.state.Version != 0 {
+	if !host.Booted() && l.state.Version != 0 {
 		errs = append(errs, l.removeLabGroups(ctx))
 	}
 	if (l.state.MadeNetnsDir || l.state.MadeNetnsTop) && emptyDir(netnsDir) {
@@ -170,7 +173,7 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// removeEmpty removes a folder that we may have made; one that somebody else uses stays.
+// removeEmpty removes a folder that we may have made; one that another process uses stays.
 func removeEmpty(dir string) error {
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return err

@@ -35,13 +35,14 @@ func (l *Lab) Command(ctx context.Context, machine string, argv ...string) (*exe
 	if pid == 0 {
 		return nil, fmt.Errorf("%s: %w", machine, ErrNotRunning)
 	}
-	full := append([]string{"--bounding-set", hostOnly, "--", "nsenter", "--target", strconv.Itoa(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--time", "--root", "--wd", "--",
-		"env", "-i", "PATH=" + defaultPath, "HOME=/root", "USER=root", "LANG=C.UTF-8", "TERM=" + term()}, argv...)
+	full := append([]string{"--bounding-set", hostOnly, "--", "nsenter", "--target", strconv.Itoa(pid), "--mount", "--uts",
+		"--ipc", "--net", "--pid", "--time", "--root", "--wd", "--", "env", "-i", "PATH=" + defaultPath, "HOME=/root",
+		"USER=root", "LANG=C.UTF-8", "TERM=" + term()}, argv...)
 	return exec.CommandContext(ctx, "setpriv", full...), nil
 }
 
-// hostOnly is what no machine may do, whichever way a command gets there: the clock and the kernel have no namespace, so
-// they are the host's.
+// hostOnly is what no machine may do, whichever way a command gets there: the clock and the kernel have no namespace,
+// so they are the host's.
 const hostOnly = "-sys_time,-sys_module,-sys_rawio,-syslog,-wake_alarm"
 
 func term() string {
@@ -62,7 +63,8 @@ func (l *Lab) Exec(ctx context.Context, machine string, argv ...string) (string,
 	var out, errOut strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s on %s: %w: %s", strings.Join(argv, " "), machine, err, tail(strings.TrimSpace(errOut.String()), 600))
+		return out.String(), fmt.Errorf("%s on %s: %w: %s", strings.Join(argv, " "), machine, err,
+			tail(strings.TrimSpace(errOut.String()), 600))
 	}
 	return out.String(), nil
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"text/template"
 )
+
+// Longer than 300 lines: a list of the files of the lab's machines, with their text.
 
 //go:embed templates
 var templates embed.FS
@@ -48,10 +51,11 @@ type settings struct {
 	NodeAPIHost     string
 	AppsDomain      string
 	AppPort         int
-	AppAddress      string
 	NodeAPIURL      string
 	NodeTerminalURL string
 	EnrollToken     string
+	IngressSecret   string
+	RedisDigest     string // sha256 of the password, in hex: Redis needs no more
 	TaskPubkeys     string
 	RecoveryCA      string // on a node: what it trusts when its bundle is no longer right; pinned when it was made
 	Profile         string // the environment that nodes are enrolled for
@@ -85,8 +89,8 @@ func (l *Lab) settings(m Machine) settings {
 	return settings{
 		Machine: m, Machines: ms, Nodes: ms[1:], PrefixLen: prefixLen, EdgeAddress: edgeAddress, NodeAddress: nodeAddress,
 		APIHost: apiHost, TermHost: termHost, NodeAPIHost: nodeAPIHost, AppsDomain: appsDomain, AppPort: appPort,
-		AppAddress: fmt.Sprintf("%s:%d", ms[1].Address(), appPort), NodeAPIURL: nodeAPIURL, NodeTerminalURL: nodeTerminalURL,
-		RecoveryCA: recoveryCA, Profile: environmentProfile, Policy: policy[:],
+		NodeAPIURL: nodeAPIURL, NodeTerminalURL: nodeTerminalURL, RecoveryCA: recoveryCA, Profile: environmentProfile,
+		Policy: policy[:],
 	}
 }
 
@@ -172,9 +176,14 @@ func (fs *fileSet) common(m Machine) {
 }
 
 func (fs *fileSet) platform() {
-	const nginx, dns, own = "nginx.service", "dnsmasq.service", "gpuaas-platform.service"
+	const nginx, dns, redis, own = "nginx.service", "dnsmasq.service", "redis-server.service", "gpuaas-platform.service"
+	ingress, err1 := os.ReadFile(fs.l.secret(fileIngress))
+	password, err2 := os.ReadFile(fs.l.secret(fileRedis))
+	fs.err = errors.Join(fs.err, err1, err2)
+	sum := sha256.Sum256(bytes.TrimSpace(password))
+	fs.s.IngressSecret, fs.s.RedisDigest = string(bytes.TrimSpace(ingress)), hex.EncodeToString(sum[:])
 	fs.text(systemUnits+"redis-server.service.d/lab.conf", "platform/redis-dropin.conf", "", 0o644)
-	fs.text("/etc/redis/redis.conf", "platform/redis.conf", "redis-server.service", 0o644)
+	fs.text("/etc/redis/redis.conf", "platform/redis.conf", redis, 0o644)
 	fs.text(systemUnits+dns, "platform/dnsmasq.service", "", 0o644)
 	fs.enable(dns, "multi-user.target")
 	fs.text("/etc/dnsmasq.conf", "platform/dnsmasq.conf", dns, 0o644)
@@ -184,6 +193,7 @@ func (fs *fileSet) platform() {
 	fs.text("/etc/nginx/edge.d/term.conf", "platform/edge-term.conf", nginx, 0o644)
 	fs.text("/etc/nginx/edge.d/app.conf", "platform/edge-app.conf", nginx, 0o644)
 	fs.text("/etc/nginx/node-ingress.d/node-api.conf", "platform/node-ingress.conf", nginx, 0o644)
+	fs.text("/etc/nginx/node-ingress.secret", "platform/node-ingress.secret", nginx, 0o600)
 	for _, name := range [...]string{fileEdgeCert, fileNodeAPICert} {
 		fs.secret("/etc/nginx/tls/"+name, name, 0o644, 0)
 	}
@@ -197,6 +207,10 @@ func (fs *fileSet) platform() {
 	}
 	fs.secret(etc+fileTaskKey, fileTaskKey, 0o600, uidPlatform)
 	fs.secret(etc+fileToken, fileToken, 0o600, uidPlatform)
+	for _, name := range [...]string{fileIngress, fileRedis} {
+		fs.secret(etc+name, name, 0o600, uidPlatform)
+		fs.files[len(fs.files)-1].unit = own // a machine of an older build gets them, too
+	}
 	for _, n := range fs.s.Nodes {
 		fs.secret(etc+"enroll/"+n.Name+".token", "enroll-"+n.Name+".token", 0o600, uidPlatform)
 	}
@@ -208,7 +222,8 @@ func (fs *fileSet) platform() {
 }
 
 func (fs *fileSet) node(m Machine) {
-	const agent, app = "gpuaas-node-agent.service", "gpuaas-app-alloc-01.service"
+	const agent = "gpuaas-node-agent.service"
+	app := m.AppUnit()
 	token, err1 := os.ReadFile(fs.l.secret("enroll-" + m.Name + ".token"))
 	taskKey, err2 := os.ReadFile(fs.l.secret(fileTaskKey))
 	pubkeys, err3 := taskPubkeys(taskKey)
@@ -218,18 +233,18 @@ func (fs *fileSet) node(m Machine) {
 	fs.secret("/etc/gpuaas/ca-bundle.crt", fileNodeBundle, 0o644, 0)
 	fs.secret(recoveryCA, fileNodeBundle, 0o644, 0) // a file of its own: no drift of the bundle reaches it
 	fs.text(systemUnits+agent, "node/gpuaas-node-agent.service", "", 0o644)
+	fs.text(systemUnits+"gpuaas-sessions.slice", "node/gpuaas-sessions.slice", "", 0o644)
 	fs.enable(agent, "multi-user.target")
 	fs.binary("gpuaas-agent", agent)
-	fs.binary("gpuaas-agent-oldterminal", "")                                   // where it was built: what a drill runs in the agent's place
+	// where it was built: what a drill runs in the agent's place
+	fs.binary("gpuaas-agent-oldterminal", "")
 	for _, unit := range [...]string{"nginx.service", "redis-server.service"} { // of the shared image, not of a node
 		fs.mask(unit)
 	}
-	if m.Name == fs.s.Nodes[0].Name {
-		fs.text(systemUnits+app, "node/app.service", "", 0o644)
-		fs.binary("gpuaas-platform", app) // its sample workload
-		fs.enable(app, "multi-user.target")
-		fs.text("/srv/alloc-01/index.html", "node/index.html", "", 0o644)
-	}
+	fs.text(systemUnits+app, "node/app.service", "", 0o644)
+	fs.binary("gpuaas-platform", app) // its sample workload
+	fs.enable(app, "multi-user.target")
+	fs.text("/srv/"+m.Allocation()+"/index.html", "node/index.html", "", 0o644)
 }
 
 // users adds the lab's accounts to the image's. A password is never accepted ("*"), a key may be.
@@ -259,7 +274,8 @@ func (fs *fileSet) users() {
 	for _, f := range [...]struct {
 		path, more string
 		mode       os.FileMode
-	}{{"/etc/passwd", passwd.String(), 0o644}, {"/etc/group", group.String(), 0o644}, {"/etc/shadow", shadow.String(), 0o640}} {
+	}{{"/etc/passwd", passwd.String(), 0o644}, {"/etc/group", group.String(), 0o644},
+		{"/etc/shadow", shadow.String(), 0o640}} {
 		data, err := os.ReadFile(filepath.Join(fs.l.state.Image, f.path))
 		fs.err = errors.Join(fs.err, err)
 		fs.add(file{path: f.path, data: append(data, f.more...), mode: f.mode})

@@ -54,11 +54,12 @@ var dpkgExcludes = [...]string{
 
 // imageDrops: package indexes; SSH keys of the image (each machine has its own); what only upgrades read.
 var imageDrops = [...]string{
-	"/var/lib/apt", "/var/cache/apt", "/var/cache/debconf", "/var/log/apt", "/var/log/dpkg.log", "/var/log/alternatives.log",
-	"/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_rsa_key.pub", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ecdsa_key.pub",
-	"/etc/ssh/ssh_host_ed25519_key", "/etc/ssh/ssh_host_ed25519_key.pub", "/etc/hostname", "/etc/resolv.conf",
-	"/etc/nginx/sites-enabled/default", "/etc/systemd/system/getty.target.wants/getty@tty1.service",
-	"/etc/systemd/system/timers.target.wants/fstrim.timer", "/etc/systemd/system/timers.target.wants/dpkg-db-backup.timer",
+	"/var/lib/apt", "/var/cache/apt", "/var/cache/debconf", "/var/log/apt", "/var/log/dpkg.log",
+	"/var/log/alternatives.log", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_rsa_key.pub",
+	"/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ecdsa_key.pub", "/etc/ssh/ssh_host_ed25519_key",
+	"/etc/ssh/ssh_host_ed25519_key.pub", "/etc/hostname", "/etc/resolv.conf", "/etc/nginx/sites-enabled/default",
+	"/etc/systemd/system/getty.target.wants/getty@tty1.service", "/etc/systemd/system/timers.target.wants/fstrim.timer",
+	"/etc/systemd/system/timers.target.wants/dpkg-db-backup.timer",
 }
 
 // key names the image.
@@ -88,7 +89,8 @@ func (r recipe) argv(dir, sources string, aptOptions []string) []string {
 
 // hostRecipe is the recipe for the host's own release.
 func hostRecipe() (recipe, error) {
-	r := recipe{Version: 1, Arch: runtime.GOARCH, Packages: imagePackages[:], DpkgOpts: dpkgExcludes[:], Drop: imageDrops[:]}
+	r := recipe{Version: 1, Arch: runtime.GOARCH, Packages: imagePackages[:], DpkgOpts: dpkgExcludes[:],
+		Drop: imageDrops[:]}
 	rel, err := osRelease()
 	if err != nil {
 		return r, err
@@ -134,7 +136,7 @@ func sourceLines(targets, suite string) []string {
 		}
 		uri, release, component := f[0], f[1], f[2]
 		ours := release == suite || release == suite+"-updates" || release == suite+"-security"
-		if !ours || component != "main" && component != "universe" {
+		if !ours || (component != "main" && component != "universe") {
 			continue
 		}
 		if l := "deb " + uri + " " + release + " " + component; !seen[l] {
@@ -153,7 +155,8 @@ func acquireOptions(conf string) []string {
 		if !ok || value == `"";` || strings.HasSuffix(name, "::") {
 			continue
 		}
-		for _, prefix := range [...]string{"Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries", "Acquire::Force"} {
+		for _, prefix := range [...]string{"Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries",
+			"Acquire::Force"} {
 			if strings.HasPrefix(name, prefix) {
 				opts = append(opts, line)
 				break
@@ -232,7 +235,8 @@ func buildImage(ctx context.Context, r recipe, cache, dir string) error {
 	for _, p := range r.Drop {
 		errs = append(errs, os.RemoveAll(filepath.Join(tmp, p)))
 	}
-	errs = append(errs, os.WriteFile(filepath.Join(tmp, "etc", "machine-id"), nil, 0o444)) // filled at each machine's first boot
+	// filled at each machine's first boot
+	errs = append(errs, os.WriteFile(filepath.Join(tmp, "etc", "machine-id"), nil, 0o444))
 	errs = append(errs, os.MkdirAll(filepath.Join(tmp, "var/cache/debconf"), 0o755))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("trim the image: %w", err)
@@ -240,9 +244,9 @@ func buildImage(ctx context.Context, r recipe, cache, dir string) error {
 	return os.Rename(tmp, dir)
 }
 
-// bootstrap runs the command that builds the image. It ends with this process: nobody else may go on writing.
+// bootstrap runs the command that builds the image. It ends with this process: no child process may go on writing.
 func bootstrap(ctx context.Context, argv []string) error {
-	runtime.LockOSThread() // the child is told of the death of the thread that started it
+	runtime.LockOSThread() // the child gets a signal at the death of the thread that started it
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGTERM}

@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,14 +46,10 @@ const upBudget = 2 * time.Minute
 func (o Options) withDefaults() (Options, error) {
 	if o.StateDir == "" {
 		base := os.Getenv("XDG_STATE_HOME")
-		if base == "" {
-			base = "/var/lib"
-		}
+		base = cmp.Or(base, "/var/lib")
 		o.StateDir = filepath.Join(base, "gpuaasctl", "lab")
 	}
-	if o.CacheDir == "" {
-		o.CacheDir = "/var/cache/gpuaasctl"
-	}
+	o.CacheDir = cmp.Or(o.CacheDir, "/var/cache/gpuaasctl")
 	if o.Program == "" {
 		exe, err := os.Executable()
 		if err != nil {

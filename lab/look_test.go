@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// watch looks at what one lab may leave on a host. Other labs, in containers on the same host, may come and go meanwhile.
+// watch looks at what one lab may leave on a host. Other labs, in containers on the same host, may come and go
+// meanwhile.
 type watch struct {
 	opts Options
 	ids  []string // of every lab that was in the state folder so far
@@ -37,9 +38,10 @@ func (w *watch) look(t *testing.T) []string {
 		}
 	}
 	for _, m := range mounts() {
-		add("mount", m.point+" "+m.fstype)
+		add("mount", m.Point+" "+m.Kind)
 	}
-	for _, argv := range [][]string{{"ip", "netns"}, {"ip", "-br", "link"}, {"ip", "-br", "address"}, {"ip", "route"}, {"ip", "rule"}} {
+	for _, argv := range [][]string{{"ip", "netns"}, {"ip", "-br", "link"}, {"ip", "-br", "address"}, {"ip", "route"},
+		{"ip", "rule"}} {
 		out, err := command(t.Context(), argv...)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +112,7 @@ func diff(t *testing.T, before, after []string) {
 	}
 	for _, l := range before {
 		if !slices.Contains(after, l) {
-			t.Errorf("taken away: %s", l)
+			t.Errorf("removed: %s", l)
 		}
 	}
 }

@@ -11,47 +11,30 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // mountsBelow lists the mount points at and below dir, the deepest first.
 func mountsBelow(dir string) []string {
 	var points []string
 	for _, m := range mounts() {
-		if m.point == dir || strings.HasPrefix(m.point, dir+"/") {
-			points = append(points, m.point)
+		if m.Point == dir || strings.HasPrefix(m.Point, dir+"/") {
+			points = append(points, m.Point)
 		}
 	}
 	slices.Reverse(points) // mountinfo is in the order of mounting
 	return points
 }
 
-type mountInfo struct{ point, fstype, options string }
-
-// mounts reads this process's mount table.
-func mounts() []mountInfo {
-	data, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil
-	}
-	var ms []mountInfo
-	for _, line := range strings.Split(string(data), "\n") {
-		f := strings.Fields(line)
-		sep := slices.Index(f, "-")
-		if len(f) < 7 || sep < 0 || len(f) < sep+4 {
-			continue
-		}
-		ms = append(ms, mountInfo{point: unescape(f[4]), fstype: f[sep+1], options: f[sep+3]})
-	}
-	return ms
-}
-
-// unescape undoes mountinfo's octal escapes.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+// mounts reads this process's mount table; it is empty where that cannot be read.
+func mounts() []host.Mount {
+	all, _ := host.This.Mounts(host.Thread)
+	return all
 }
 
 func mounted(point string) bool {
-	return slices.ContainsFunc(mounts(), func(m mountInfo) bool { return m.point == point })
+	return slices.ContainsFunc(mounts(), func(m host.Mount) bool { return m.Point == point })
 }
 
 // unmount detaches point; that it is no mount (any more) is success.

@@ -50,7 +50,7 @@ func networkUp(ctx context.Context) bool {
 	return has && err == nil
 }
 
-// makeNetwork builds the network anew. Machines of an older one must be gone.
+// makeNetwork rebuilds the network. Machines of an older one must be gone.
 func makeNetwork(ctx context.Context) error {
 	if err := removeNetwork(ctx); err != nil {
 		return err

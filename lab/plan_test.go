@@ -61,8 +61,10 @@ func TestImageKeyFollowsTheRecipe(t *testing.T) {
 
 func TestMachineCommandLine(t *testing.T) {
 	got := strings.Join(nspawnArgv(machines(1)[1], "/r"), " ")
-	want := "systemd-nspawn --quiet --boot --machine=gpuaas-lab-compute-node-01 --hostname=compute-node-01 --directory=/r " +
-		"--network-bridge=lab0 --capability=CAP_NET_ADMIN,CAP_NET_RAW --register=no --keep-unit --link-journal=no " +
+	want := "systemd-nspawn --quiet --boot --machine=gpuaas-lab-compute-node-01 --hostname=compute-node-01 " +
+		"--directory=/r " +
+		"--network-bridge=lab0 --capability=CAP_NET_ADMIN,CAP_NET_RAW,CAP_BPF --system-call-filter=bpf --register=no " +
+		"--keep-unit --link-journal=no " +
 		"--resolv-conf=off --timezone=off --console=pipe"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -185,7 +187,9 @@ func TestMachineFiles(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if has(platform, "/etc/gpuaas/agent.env") || has(node2, "/srv/alloc-01/index.html") || !has(node1, "/srv/alloc-01/index.html") {
+	if has(platform, "/etc/gpuaas/agent.env") || has(node2, "/srv/alloc-01/index.html") ||
+		!has(node1, "/srv/alloc-01/index.html") ||
+		!has(node2, systemUnits+"gpuaas-app-alloc-02.service") {
 		t.Error("a machine has another's files")
 	}
 	env := find(t, node2, "/etc/gpuaas/agent.env")
@@ -252,7 +256,8 @@ func TestDownReadsTheStateOfAnyBuild(t *testing.T) {
 	}{
 		{`{"version":1,"nodes":2}`, State{Version: 1, Nodes: 2}, "gpuaas-lab"},
 		{`{"version":9,"id":"ab","nodes":3,"later":{"x":[1]}}`, State{Version: 9, ID: "ab", Nodes: 3}, "gpuaas-lab-ab"},
-		{`{"version":9,"id":"ab","nodes":["a","b"],"profile":"/p"}`, State{Version: 9, ID: "ab", Profile: "/p"}, "gpuaas-lab-ab"},
+		{`{"version":9,"id":"ab","nodes":["a","b"],"profile":"/p"}`, State{Version: 9, ID: "ab", Profile: "/p"},
+			"gpuaas-lab-ab"},
 		{`{"version":9,"nodes":-7}`, State{Version: 9}, "gpuaas-lab"},
 		{`{"version":9,"nodes":1000000000}`, State{Version: 9, Nodes: MaxNodes}, "gpuaas-lab"},
 	} {

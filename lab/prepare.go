@@ -13,6 +13,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 )
 
+// ErrNotRoot is a lab that another user than root is to raise.
+var ErrNotRoot = errors.New("the lab needs root: its machines have namespaces, mounts and cgroups of their own")
+
 // Prepare checks that this host can hold a lab and installs the tools that are missing. It returns a note for the
 // progress line.
 func Prepare(ctx context.Context) (string, error) {
@@ -20,7 +23,7 @@ func Prepare(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("the lab needs Linux, this is %s", runtime.GOOS)
 	}
 	if os.Geteuid() != 0 {
-		return "", errors.New("the lab needs root: its machines have namespaces, mounts and cgroups of their own")
+		return "", ErrNotRoot
 	}
 	if _, err := findHierarchies(); err != nil {
 		return "", err

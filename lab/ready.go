@@ -107,7 +107,8 @@ func (l *Lab) awaitSSH(ctx context.Context) (string, error) {
 		})
 		if err != nil {
 			said, _ := os.ReadFile(l.place(m).console())
-			return fmt.Errorf("ssh on %s: %w; its console ends with: %s", m.Name, err, tail(strings.TrimSpace(string(said)), 400))
+			return fmt.Errorf("ssh on %s: %w; its console ends with: %s", m.Name, err,
+				tail(strings.TrimSpace(string(said)), 400))
 		}
 		return nil
 	})

@@ -47,7 +47,7 @@ func (l *Lab) refresh(ctx context.Context, m Machine) ([]string, error) {
 	for _, f := range files {
 		enrolls := m.IsPlatform() && filepath.Dir(f.path) == "/etc/gpuaas-platform/enroll" // of a node that was added
 		program := filepath.Dir(f.path) == "/usr/local/bin"
-		if f.unit == "" && !enrolls && !program || !f.differs(root) {
+		if (f.unit == "" && !enrolls && !program) || !f.differs(root) {
 			continue
 		}
 		if err := f.put(root); err != nil {

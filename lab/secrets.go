@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 // Files in the lab's secrets folder. The folder is made whole in one rename; only the per-machine files come later.
@@ -36,6 +38,8 @@ const (
 	fileTerminalKey  = "node-terminal.key"
 	fileTaskKey      = "task-signing.key"
 	fileToken        = "operator.token"
+	fileIngress      = "ingress.secret" // by which the platform knows the node ingress
+	fileRedis        = "redis.password"
 	fileSSHKey       = "id_ed25519"
 	fileSSHPub       = "id_ed25519.pub"
 	fileKnownHosts   = "known_hosts"
@@ -50,6 +54,11 @@ func (l *Lab) makeSecrets() (string, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		note = "new keys and certificates"
 		if err := newSecrets(dir); err != nil {
+			return "", err
+		}
+	}
+	for _, name := range [...]string{fileIngress, fileRedis} { // labs of an older build have none
+		if err := ensureFile(l.secret(name), newToken); err != nil {
 			return "", err
 		}
 	}
@@ -88,7 +97,7 @@ func newSecrets(dir string) error {
 	if err := os.Rename(tmp, dir); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(filepath.Clean(dir)))
+	return durable.SyncDir(filepath.Dir(filepath.Clean(dir)))
 }
 
 // secretFiles makes the content of every file of the folder.

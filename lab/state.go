@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 // stateVersion is refused when it differs, by all but Down: names and folders are derived, so any build finds the lab
@@ -45,7 +45,8 @@ func readState(dir string) (State, error) {
 		return st, fmt.Errorf("read the lab's state in %s: %w: %s", dir, err, downFirst)
 	}
 	if st.Version != stateVersion {
-		return st, fmt.Errorf("the lab in %s is of version %d, this program knows %d: %s", dir, st.Version, stateVersion, downFirst)
+		return st, fmt.Errorf("the lab in %s is of version %d, this program knows %d: %s", dir, st.Version, stateVersion,
+			downFirst)
 	}
 	return st, nil
 }
@@ -77,33 +78,12 @@ func writeState(dir string, st State) error {
 	return writeFile(filepath.Join(dir, "lab.json"), append(data, '\n'), 0o600)
 }
 
-// writeFile replaces path in one step: temp file in the same folder, fsync, rename, fsync the folder.
+// writeFile replaces path in one step, in a folder that may be missing.
 func writeFile(path string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-"+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Replace(path, data, mode)
 }
 
 // lockRetry is how often a taken lock is asked for again: another up or down takes seconds.
@@ -116,17 +96,12 @@ func lock(ctx context.Context, dir string) (func(), error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+		f, err := durable.TryLock(path)
 		if err != nil {
-			return nil, fmt.Errorf("open the lab's lock: %w", err)
-		}
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil && sameFile(f, path) {
-			return func() { f.Close() }, nil
-		}
-		f.Close()
-		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock the lab: %w", err)
+		}
+		if f != nil {
+			return func() { f.Close() }, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -134,14 +109,4 @@ func lock(ctx context.Context, dir string) (func(), error) {
 		case <-time.After(lockRetry):
 		}
 	}
-}
-
-// sameFile reports whether path is still the open file: a Down that held the lock has removed it.
-func sameFile(f *os.File, path string) bool {
-	a, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	b, err := os.Stat(path)
-	return err == nil && os.SameFile(a, b)
 }

@@ -4,15 +4,20 @@ package lab
 
 import (
 	"context"
-	"os"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // MachineStatus is what `lab status` shows of one machine. Memory is the proportional share (PSS) of every process in
 // it, systemd-nspawn included, in bytes; disk is what lies on its writable layer, in RAM as well.
 type MachineStatus struct {
+	diag.Head
+
 	Name          string   `json:"name"`
 	State         string   `json:"state"` // off | booting | running
 	Addresses     []string `json:"addresses"`
@@ -26,8 +31,8 @@ type MachineStatus struct {
 }
 
 // Status looks at every machine.
-func (l *Lab) Status(ctx context.Context) []MachineStatus {
-	var all []MachineStatus
+func (l *Lab) Status(ctx context.Context) diag.Documents[MachineStatus] {
+	var all diag.Documents[MachineStatus]
 	for _, m := range l.Machines() {
 		all = append(all, l.machineStatus(ctx, m))
 	}
@@ -35,7 +40,7 @@ func (l *Lab) Status(ctx context.Context) []MachineStatus {
 }
 
 func (l *Lab) machineStatus(ctx context.Context, m Machine) MachineStatus {
-	s := MachineStatus{Name: m.Name, State: "off", Addresses: m.Addresses}
+	s := MachineStatus{Head: diag.NewHead("LabMachine"), Name: m.Name, State: "off", Addresses: m.Addresses}
 	s.DiskUsed, s.DiskSize = diskUse(l.place(m).disk())
 	g, err := l.groupOf(m)
 	if err != nil {
@@ -68,24 +73,24 @@ func (l *Lab) machineStatus(ctx context.Context, m Machine) MachineStatus {
 	return s
 }
 
+// CPU is the time on a processor that each machine's processes have used since it was started, by its name.
+func (l *Lab) CPU() (map[string]time.Duration, error) {
+	used := map[string]time.Duration{}
+	for _, m := range l.Machines() {
+		g, err := l.groupOf(m)
+		if err != nil {
+			return nil, err
+		}
+		if used[m.Name], err = g.cpu(); err != nil {
+			return nil, fmt.Errorf("CPU time of %s: %w", m.Name, err)
+		}
+	}
+	return used, nil
+}
+
 // memory returns a process's proportional and resident memory in bytes; 0 when it is gone.
 func memory(pid int) (pss, rss int64) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
-	if err != nil {
-		return 0, 0
-	}
-	for _, line := range strings.Split(string(data), "\n") {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		kb, _ := strconv.ParseInt(f[1], 10, 64)
-		switch f[0] {
-		case "Pss:":
-			pss = kb << 10
-		case "Rss:":
-			rss = kb << 10
-		}
-	}
-	return pss, rss
+	text, _ := host.Read(host.This.Path(pid, "smaps_rollup"), host.Small)
+	s := host.Status(text)
+	return s.Number("Pss") << 10, s.Number("Rss") << 10
 }

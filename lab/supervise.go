@@ -11,9 +11,10 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // rebootStatus is how systemd-nspawn ends when its machine asked for a reboot.
@@ -28,10 +29,10 @@ func (l *Lab) superviseArgs(m Machine) []string {
 }
 
 // startSupervisor starts the detached process that keeps m running. It outlives this process and its session.
-func (l *Lab) startSupervisor(ctx context.Context, m Machine, seat *os.File) error {
+func (l *Lab) startSupervisor(ctx context.Context, m Machine, lock *os.File) error {
 	argv := append([]string{l.opts.Program}, l.superviseArgs(m)...)
-	if hasSystemd() {
-		seat.Close()
+	if host.Booted() {
+		lock.Close()
 		// A unit of that name may still be ending, and its name is taken until it has.
 		_, _ = command(ctx, "systemctl", "stop", unitOf(m))
 		_, _ = command(ctx, "systemctl", "reset-failed", unitOf(m))
@@ -47,7 +48,7 @@ func (l *Lab) startSupervisor(ctx context.Context, m Machine, seat *os.File) err
 	defer console.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", console, console
-	cmd.ExtraFiles = []*os.File{seat} // becomes seatFD
+	cmd.ExtraFiles = []*os.File{lock} // becomes lockFD
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the supervisor of %s: %w", m.Name, err)
@@ -66,7 +67,7 @@ func Supervise(ctx context.Context, stateDir, name string) error {
 	if err != nil {
 		return err
 	}
-	release, err := l.keepSeat(m)
+	release, err := l.keepLock(m)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func Supervise(ctx context.Context, stateDir, name string) error {
 
 // spawn runs the machine once and returns the exit status of systemd-nspawn.
 func (l *Lab) spawn(ctx context.Context, m Machine) (int, error) {
-	up, err := uptime()
+	up, err := host.This.Uptime()
 	if err != nil {
 		return 0, err
 	}
@@ -151,26 +152,12 @@ func Spawn(stateDir, name string) error {
 // defaultPath is the PATH of commands that run on machines.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// nspawnArgv is the machine's command line.
+// nspawnArgv is the machine's command line. Its systemd may load BPF programs: IPAddressDeny does nothing without.
 func nspawnArgv(m Machine, root string) []string {
 	return []string{"systemd-nspawn", "--quiet", "--boot",
 		"--machine=" + m.container(), "--hostname=" + m.Name, "--directory=" + root,
-		"--network-bridge=" + bridgeName, "--capability=CAP_NET_ADMIN,CAP_NET_RAW",
+		"--network-bridge=" + bridgeName, "--capability=CAP_NET_ADMIN,CAP_NET_RAW,CAP_BPF", "--system-call-filter=bpf",
 		"--register=no", "--keep-unit", "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe"}
-}
-
-// uptime reads CLOCK_BOOTTIME.
-func uptime() (time.Duration, error) {
-	data, err := os.ReadFile("/proc/uptime")
-	if err != nil {
-		return 0, err
-	}
-	s, _, _ := strings.Cut(string(data), " ")
-	secs, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read the uptime: %w", err)
-	}
-	return time.Duration(secs * float64(time.Second)), nil
 }
 
 // leader returns the pid of the machine's PID 1 as the host sees it; 0 when it does not run.
@@ -189,23 +176,16 @@ func (l *Lab) leader(m Machine) int {
 
 // innerPID returns what pid is called in its own pid namespace; 0 when it is gone.
 func innerPID(pid int) int {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
+	s, err := host.This.Status(pid)
+	f := strings.Fields(s.Value("NSpid"))
+	if err != nil || len(f) < 2 {
 		return 0
 	}
-	for _, line := range strings.Split(string(data), "\n") {
-		if rest, ok := strings.CutPrefix(line, "NSpid:"); ok {
-			f := strings.Fields(rest)
-			if len(f) > 1 {
-				n, _ := strconv.Atoi(f[len(f)-1])
-				return n
-			}
-		}
-	}
-	return 0
+	n, _ := strconv.Atoi(f[len(f)-1])
+	return n
 }
 
 // running reports whether m has a supervisor: it boots, runs, or reboots.
 func (l *Lab) running(m Machine) bool {
-	return l.seatTaken(m)
+	return l.lockTaken(m)
 }

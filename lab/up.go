@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -16,7 +17,7 @@ import (
 )
 
 // Up brings the lab up from whatever state the host is in and returns when every agent's heartbeat has arrived at the
-// platform. Calling it again is cheap, and pushes programs that were built anew.
+// platform. Calling it again is cheap, and pushes programs that were rebuilt.
 func Up(ctx context.Context, opts Options) (*Lab, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -94,22 +95,21 @@ func (l *Lab) resumeState(image string) error {
 		return err
 	}
 	st.Nodes = max(st.Nodes, l.opts.Nodes)
-	if st.Nodes == 0 {
-		st.Nodes = 2
-	}
+	st.Nodes = cmp.Or(st.Nodes, 2)
 	st.Profile = l.opts.Profile
 	l.state = st
 	return writeState(l.opts.StateDir, st)
 }
 
-// noOtherLab refuses a host on which somebody else has a lab: there is one address plan, so there is room for one.
+// noOtherLab refuses a host on which another user has a lab: there is one address plan, so there is room for one.
 func noOtherLab() error {
 	_, err := net.InterfaceByName(hostLink)
 	if err != nil && !exists(netnsPath()) {
 		return nil
 	}
-	return fmt.Errorf("a lab with another state folder is on this host: run `gpuaasctl lab down` with the XDG_STATE_HOME of its "+
-		"`lab up`, or, if that folder is lost, `ip link delete %s; ip netns delete %s`", hostLink, netnsName)
+	return fmt.Errorf(
+		"a lab with another state folder is on this host: run `gpuaasctl lab down` with the XDG_STATE_HOME of its "+
+			"`lab up`, or, if that folder is lost, `ip link delete %s; ip netns delete %s`", hostLink, netnsName)
 }
 
 // newID is 8 random hex digits.
@@ -213,14 +213,14 @@ func (l *Lab) startMachine(ctx context.Context, m Machine) error {
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return err
 	}
-	seat, err := l.takeSeat(m)
+	lock, err := l.takeLock(m)
 	if err != nil {
 		return err
 	}
-	if seat == nil {
+	if lock == nil {
 		return errors.New("somebody else is starting it")
 	}
-	defer seat.Close()
+	defer lock.Close()
 	seeded := filepath.Join(p.disk(), "seeded") // on the disk itself: it is gone when the disk is
 	if !exists(seeded) {
 		if err := unmountDisk(p); err != nil {
@@ -238,7 +238,7 @@ func (l *Lab) startMachine(ctx context.Context, m Machine) error {
 			return err
 		}
 	}
-	return l.startSupervisor(ctx, m, seat)
+	return l.startSupervisor(ctx, m, lock)
 }
 
 func (l *Lab) putFiles(m Machine, p place) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// mappedOnly is a healthy vantage that answers with the fields that it is asked for, and fails the test on a request that
-// no mapped path makes.
+// mappedOnly is a healthy vantage that answers with the fields that it is asked for, and fails the test on a request
+// that no mapped path makes.
 type mappedOnly struct {
 	scripted
 	t       *testing.T
@@ -27,8 +27,9 @@ type mappedOnly struct {
 // answeredAt are the bases of a platform's listeners, as the two vantages name them, and the paths that each answers.
 var answeredAt = map[string][]string{
 	"https://api.test": {
-		profile.PathHealthz, profile.PathAllocation, profile.PathNode, profile.PathNodeTasks, profile.PathTask, profile.PathTrust,
-		profile.PathEvidence, profile.PathSessionEvidence, profile.PathTerminalToken, profile.PathTerminalSession,
+		profile.PathHealthz, profile.PathAllocation, profile.PathNode, profile.PathNodeTasks, profile.PathTask,
+		profile.PathTrust, profile.PathEvidence, profile.PathSessionEvidence, profile.PathTerminalToken,
+		profile.PathTerminalSession,
 	},
 	"https://term.test":          {profile.PathTerminalHealthz, profile.PathTerminalWS},
 	"${GPUAAS_API_URL}":          {profile.PathHealthz, profile.PathTaskWait},
@@ -100,14 +101,15 @@ func walkWithout(t *testing.T, set []string, o Options) *diag.Report {
 	plan := NewPlan(e.Profile, e.Subject, o)
 	facts, ended := Walk(t.Context(), e, plan, v, nil)
 	Evidence(t.Context(), e, v[Operator])
-	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}
+	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts,
+		Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}
 	Judge(r)
 	return r
 }
 
 // TestNothingIsSentToAnAbsentPath: with every path and field mapped away, singly, all together and in drawn sets, a
-// healthy platform sees no request that no mapped path makes, nothing fails, and nobody has to act; a walk that lacks one
-// thing is a pass, and its plan and report name that thing wherever it leaves a step or a hop out.
+// healthy platform sees no request that no mapped path makes, nothing fails, and no action is due; a walk that lacks
+// one thing is a pass, and its plan and report name that thing wherever it leaves a step or a hop out.
 func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	d := profile.DefaultMapping()
 	paths, fields := slices.Sorted(maps.Keys(d.Paths)), slices.Sorted(maps.Keys(d.Fields))
@@ -142,7 +144,11 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 1000 {
+	draws := 1000
+	if testing.Short() { // the race detector's run: the code is the same
+		draws = 150
+	}
+	for range draws {
 		share := rng.Float64()
 		set := slices.DeleteFunc(slices.Clone(every), func(string) bool { return rng.Float64() > share })
 		o := Options{Session: rng.IntN(4) > 0, Token: rng.IntN(4) > 0, SSH: rng.IntN(4) > 0}
@@ -167,26 +173,30 @@ func wanted() map[string][]diag.HopID {
 
 // TestTokenAcceptedByNobody: the token is accepted only where a mapped path answered a request that carried it.
 func TestTokenAcceptedByNobody(t *testing.T) {
-	for set, want := range map[string]string{"": "the token is accepted", profile.PathTrust: "mapping.paths.trust", profile.PathHealthz: "the token is accepted"} {
+	for set, want := range map[string]string{"": "the token is accepted", profile.PathTrust: "mapping.paths.trust",
+		profile.PathHealthz: "the token is accepted"} {
 		var away []string
 		if set != "" {
 			away = []string{set}
 		}
 		h := hopOf(walkWithout(t, away, Options{Session: true, Token: true, SSH: true}), diag.HopControlPlaneAccess)
-		if h.Status != diag.StatusPass || !strings.Contains(h.Text, want) || set == profile.PathTrust && strings.Contains(h.Text, "accepted") {
+		if h.Status != diag.StatusPass || !strings.Contains(h.Text, want) ||
+			(set == profile.PathTrust && strings.Contains(h.Text, "accepted")) {
 			t.Errorf("without %q: %s %s", set, h.Status, h.Text)
 		}
 	}
 }
 
-// TestAgentThatNamesNoListener: an agent that runs without GPUAAS_* in its environment is configured in another way; what
-// cannot be asked is skipped, and is no fault. Ours names its API; that it names no terminal is a fault where there is one.
+// TestAgentThatNamesNoListener: an agent that runs without GPUAAS_* in its environment is configured in another way;
+// what cannot be asked is skipped, and is no fault. Ours names its API; that it names no terminal is a fault where
+// there is one.
 func TestAgentThatNamesNoListener(t *testing.T) {
 	unset := func(f *diag.Fact) {
-		*f = diag.Fact{ID: f.ID, Vantage: f.Vantage, Request: f.Request, At: f.At, DurationMS: 1, Failure: diag.FileMissing, Phase: "env",
-			Detail: "GPUAAS_API_URL is not set in the agent's environment"}
+		*f = diag.Fact{ID: f.ID, Vantage: f.Vantage, Request: f.Request, At: f.At, DurationMS: 1, Failure: diag.FileMissing,
+			Phase: "env", Detail: "GPUAAS_API_URL is not set in the agent's environment"}
 	}
-	const reach, stream, process = "node_runtime_api_reachability/reach", "node_terminal_reachability/stream", "node_readiness/process"
+	const reach, stream, process = "node_runtime_api_reachability/reach", "node_terminal_reachability/stream",
+		"node_readiness/process"
 	down := func(f *diag.Fact) {
 		f.Failure, f.Unit = diag.UnitInactive, &diag.UnitFacts{Active: "inactive", Sub: "dead"}
 	}
@@ -199,9 +209,11 @@ func TestAgentThatNamesNoListener(t *testing.T) {
 		"ours, does not run": {answers{reach: unset, stream: unset, process: down}, diag.StatusFail, diag.StatusFail},
 	} {
 		r := walkWith(t, t.Context(), tc.answers)
-		for id, want := range map[diag.HopID]diag.Status{diag.HopNodeRuntimeAPI: tc.api, diag.HopNodeTerminalReachability: tc.terminal} {
+		for id, want := range map[diag.HopID]diag.Status{diag.HopNodeRuntimeAPI: tc.api,
+			diag.HopNodeTerminalReachability: tc.terminal} {
 			h := hopOf(r, id)
-			if h.Status != want || want == diag.StatusSkipped && (h.Steps[0].Status != want || !strings.Contains(h.Because, "GPUAAS_")) {
+			if h.Status != want || (want == diag.StatusSkipped &&
+				(h.Steps[0].Status != want || !strings.Contains(h.Because, "GPUAAS_"))) {
 				t.Errorf("%s: %s is %s, want %s (%s%s) %v", name, id, h.Status, want, h.Text, h.Because, h.Steps)
 			}
 		}

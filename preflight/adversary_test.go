@@ -46,15 +46,15 @@ func TestFaultsOffTheList(t *testing.T) {
 				"node_runtime_api_reachability/reach": missingBundle, "node_terminal_reachability/stream": missingBundle,
 			}),
 		}, {
-			name: "a name that points elsewhere", blame: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, failure: diag.DNSMismatch,
-			says: "the profile says 192.0.2.11, and there it answers",
+			name: "a name that points elsewhere", blame: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable,
+			failure: diag.DNSMismatch, says: "the profile says 192.0.2.11, and there it answers",
 			answers: answers{
 				"node_runtime_api_reachability/reach":           elsewhereBy("hosts_manual"),
 				"node_runtime_api_reachability/reach~host-view": elsewhereBy("hosts_manual"),
 			},
 		}, {
-			name: "a name that points elsewhere for the agent only", blame: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, failure: diag.DNSMismatch,
-			says:    "something overlays the files that the agent sees",
+			name: "a name that points elsewhere for the agent only", blame: diag.HopNodeRuntimeAPI,
+			signal: diag.SigAPIUnreachable, failure: diag.DNSMismatch, says: "something overlays the files that the agent sees",
 			answers: answers{"node_runtime_api_reachability/reach": elsewhereBy("hosts_manual")},
 		}, {
 			name: "an operator who is asked for a certificate got through", blame: diag.HopNodeTerminalReachability,
@@ -64,51 +64,59 @@ func TestFaultsOffTheList(t *testing.T) {
 				"node_terminal_reachability/stream~from-operator": failWith(diag.MTLSCertRequired, "mtls"),
 			},
 		}, {
-			name: "another node's name", blame: diag.HopNodeRecoveryStatus, signal: diag.SigAuthFailed, failure: diag.FileMismatch,
-			says: "takes itself for node-2",
+			name: "another node's name", blame: diag.HopNodeRecoveryStatus, signal: diag.SigAuthFailed,
+			failure: diag.FileMismatch, says: "takes itself for node-2",
 			answers: with(silentAgent(), answers{
 				"node_recovery_status/profile": func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 			}),
 		}, {
-			name: "no environment file", blame: diag.HopNodeReadiness, signal: diag.SigProcessDown, says: "environment file is missing",
-			answers: with(silentAgent(), answers{
-				"node_readiness/process":              unitDown,
-				"node_recovery_status/profile":        func(f *diag.Fact) { f.Failure, f.Phase, f.Env = diag.FileMissing, "env", nil },
+			name: "no environment file", blame: diag.HopNodeReadiness, signal: diag.SigProcessDown,
+			says: "environment file is missing", answers: with(silentAgent(), answers{
+				"node_readiness/process": unitDown,
+				"node_recovery_status/profile": func(f *diag.Fact) {
+					f.Failure, f.Phase, f.Env = diag.FileMissing, "env", nil
+				},
 				"node_runtime_api_reachability/reach": failWith(diag.FileMissing, "env"),
 				"node_terminal_reachability/stream":   failWith(diag.FileMissing, "env"),
 			}),
 		}, {
 			name: "sudo refused", blame: diag.HopNodeOpsAccess, signal: diag.SigOpsSSHFailed, failure: diag.NotPermitted,
 			answers: answers{"node_ops_access/ssh": noRoot},
-			notPass: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus, diag.HopNodeTerminalReachability},
+			notPass: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus,
+				diag.HopNodeTerminalReachability},
 		}, {
 			name: "the machine is gone", answers: silent, blame: diag.HopNodeHeartbeat, signal: diag.SigHeartbeatStale,
 			says: "the machine or its network",
 		}, {
-			name: "the node goes in the middle of the walk", blame: diag.HopNodeOpsAccess, signal: diag.SigOpsSSHFailed, failure: diag.SSHTransport,
-			says: "in the middle of the walk",
+			name: "the node goes in the middle of the walk", blame: diag.HopNodeOpsAccess, signal: diag.SigOpsSSHFailed,
+			failure: diag.SSHTransport, says: "in the middle of the walk",
 			answers: answers{"node_terminal_reachability/stream": func(f *diag.Fact) {
 				failWith(diag.SSHTransport, "ssh")(f)
 				f.TCP, f.Target = nil, ""
 			}},
 			notPass: []diag.HopID{diag.HopNodeTerminalReachability},
 		}, {
-			name: "an edge that swallows the upgrade", blame: diag.HopBrowserTerminalWS, signal: diag.SigConnectingStuck, failure: diag.WSSilent,
-			says: "something before it took the upgrade",
+			name: "an edge that swallows the upgrade", blame: diag.HopBrowserTerminalWS, signal: diag.SigConnectingStuck,
+			failure: diag.WSSilent, says: "something before it took the upgrade",
 			answers: answers{
 				"browser_terminal_ws/session": func(f *diag.Fact) {
 					f.Failure, f.Phase, f.PTY, f.WS = diag.WSSilent, "ws", nil, &diag.WSFacts{Upgraded: true, Status: 101}
 				},
-				"terminal_open_task/session": func(f *diag.Fact) { f.HTTP.Fields = map[string]string{}; f.Failure = diag.HTTPTimeout },
+				"terminal_open_task/session": func(f *diag.Fact) {
+					f.HTTP.Fields = map[string]string{}
+					f.Failure = diag.HTTPTimeout
+				},
 			},
 		}, {
 			name: "one edge, nothing answers", blame: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable,
 			says: "this is the control plane",
 			answers: answers{
-				"control_plane_access/healthz": failWith(diag.TCPRefused, "tcp"), "terminal_public_route/healthz": failWith(diag.TCPRefused, "tcp"),
+				"control_plane_access/healthz":                      failWith(diag.TCPRefused, "tcp"),
+				"terminal_public_route/healthz":                     failWith(diag.TCPRefused, "tcp"),
 				"control_plane_access/auth":                         failWith(diag.TCPRefused, "tcp"),
 				"node_runtime_api_reachability/reach":               failWith(diag.TCPRefused, "tcp"),
 				"node_runtime_api_reachability/reach~from-operator": failWith(diag.TCPRefused, "tcp"),
+				"node_runtime_api_reachability/reach~bare":          failWith(diag.TCPRefused, "tcp"),
 			},
 		}, {
 			name: "an allocation of another node", blame: diag.HopAllocationBinding, signal: diag.SigAllocationNodeMismatch,

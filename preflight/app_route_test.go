@@ -15,7 +15,7 @@ func leftOfApp(p profile.Profile) map[string]string {
 	return (&Case{Plan: plan}).planned(diag.HopAppUserRoute).Left
 }
 
-// TestAppStepsAreAskedFor: what nobody said of the workload is not asked, with the reason in the plan.
+// TestAppStepsAreAskedFor: what is not known of the workload is not asked, with the reason in the plan.
 func TestAppStepsAreAskedFor(t *testing.T) {
 	p := testProfile()
 	if left := leftOfApp(p); len(left) > 0 {
@@ -90,8 +90,8 @@ func TestAppRoute(t *testing.T) {
 			if h.Status != c.want || !strings.Contains(h.Text+h.Because, c.text) {
 				t.Errorf("%s: %s%s", h.Status, h.Text, h.Because)
 			}
-			if b := r.Verdict.Blame; (b != nil) != (c.want == diag.StatusFail) || b != nil &&
-				b.Signal != diag.SigAppRouteFailed {
+			if b := r.Verdict.Blame; (b != nil) != (c.want == diag.StatusFail) || (b != nil &&
+				b.Signal != diag.SigAppRouteFailed) {
 				t.Errorf("blame %+v", b)
 			}
 			replaysToItself(t, r)
@@ -99,7 +99,7 @@ func TestAppRoute(t *testing.T) {
 	}
 }
 
-// TestNoWebSocketIsNoFault: where neither profile nor platform says that the workload takes one, none is asked for.
+// TestNoWebSocketIsNoFault: where neither profile nor platform reports that the workload takes one, none is asked for.
 func TestNoWebSocketIsNoFault(t *testing.T) {
 	for word, want := range map[string]string{"": "", "false": "", "true": "https://a.apps.test/",
 		"/api/ws": "https://a.apps.test/api/ws"} {

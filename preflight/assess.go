@@ -10,7 +10,7 @@ import (
 
 // assess judges every hop in chain order. It is a function of the case alone, so a live report and its replay agree.
 func assess(chain []Hop, c *Case) []diag.HopResult {
-	status := map[diag.HopID]diag.Status{}
+	status := make(map[diag.HopID]diag.Status, len(chain))
 	results := make([]diag.HopResult, 0, len(chain))
 	for i := range chain {
 		r := assessHop(&chain[i], c, status)
@@ -24,17 +24,23 @@ func assess(chain []Hop, c *Case) []diag.HopResult {
 func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResult {
 	p := c.planned(h.ID)
 	r := diag.HopResult{
-		ID: h.ID, Title: h.Title, Layer: h.Layer, Vantage: strings.Join(h.places(p), "+"), BudgetMS: p.BudgetMS,
+		ID: h.ID, Title: h.Title, Layer: h.Layer, Vantage: strings.Join(p.Vantages, "+"), BudgetMS: p.BudgetMS,
 	}
 	if p.Skip != "" {
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}
 		return r
 	}
-	for _, s := range h.Steps {
+	r.Steps = make([]diag.StepResult, 0, len(h.Steps))
+	for i := range h.Steps {
+		s := &h.Steps[i]
 		if !slices.Contains(p.Steps, s.Name) {
 			continue // it came later than this report
 		}
-		r.Steps = append(r.Steps, assessStep(h, s, c, p, status))
+		step := assessStep(h, s, c, p, status)
+		if s.Second && step.Status == diag.StatusSkipped && p.Left[s.Name] == "" {
+			continue
+		}
+		r.Steps = append(r.Steps, step)
 	}
 	r.DurationMS = span(h, c)
 	findings := excused(c, judge(h, c))
@@ -52,7 +58,7 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 	// The judge found no fault. What failed all the same, without an excuse, says that something was not measured.
 	for i := range r.Steps {
 		if s := &r.Steps[i]; s.Status == diag.StatusFail {
-			s.Status, s.Because = diag.StatusInconclusive, saw(c.facts[s.Fact])
+			s.Status, s.Because = diag.StatusInconclusive, saw(c.fact(s.Fact))
 		}
 	}
 	r.Finding = unfailed(h, c, r.Steps)
@@ -74,21 +80,29 @@ func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResul
 func judge(h *Hop, c *Case) []diag.Finding {
 	findings := h.Judge(c)
 	for i := range findings {
-		if len(findings[i].Evidence) == 0 || findings[i].Status == diag.StatusWarn {
+		if len(findings[i].Evidence) == 0 {
 			continue
 		}
-		if f := c.facts[findings[i].Evidence[0]]; f.Throttled() && f.Vantage == Operator {
+		f := c.fact(findings[i].Evidence[0])
+		if own := ownMachine(c, f); own != nil {
+			findings[i] = *own
+		} else if findings[i].Status == diag.StatusWarn {
+			continue
+		} else if f.Throttled() && f.Vantage == Operator {
 			findings[i] = undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", where(f),
 				saw(f), pauseOf(f))
 		} else if f != nil {
 			findings[i].Text += strayFamily(c, f, &findings[i])
+			if findings[i].Status == diag.StatusFail {
+				judgeStability(c, f, &findings[i])
+			}
 		}
 	}
-	return append(findings, familyWarnings(h, c)...)
+	return append(append(findings, unspoken(h, c, findings)...), familyWarnings(h, c)...)
 }
 
-// assessStep says how far one step came.
-func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopID]diag.Status) diag.StepResult {
+// assessStep reports how far one step came.
+func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status map[diag.HopID]diag.Status) diag.StepResult {
 	r := diag.StepResult{Name: s.Name, Vantage: s.From}
 	if why := p.Left[s.Name]; why != "" {
 		r.Status, r.Because = diag.StatusSkipped, why
@@ -98,18 +112,18 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 		r.Status, r.Because = diag.StatusPass, "judged from what there is"
 		return r
 	}
-	if f := c.facts[s.fact(h.ID)]; f != nil {
+	if f := c.about(h.ID, s); f != nil {
 		return measured(r, s, c, f)
-	}
-	if need := blocked(c, s, status); need != "" {
-		r.Status, r.Because = diag.StatusNotReached, need
-		return r
 	}
 	if s.Unless != nil {
 		if why := s.Unless(c); why != "" {
 			r.Status, r.Because = diag.StatusSkipped, why
 			return r
 		}
+	}
+	if need := blocked(c, s, status); need != "" {
+		r.Status, r.Because = diag.StatusNotReached, need
+		return r
 	}
 	if s.When != nil {
 		if why := s.When(c); why != "" {
@@ -121,16 +135,15 @@ func assessStep(h *Hop, s Step, c *Case, p diag.PlannedHop, status map[diag.HopI
 	return r
 }
 
-// measured says how far a step came whose fact is f.
-func measured(r diag.StepResult, s Step, c *Case, f *diag.Fact) diag.StepResult {
+// measured reports how far a step came whose fact is f.
+func measured(r diag.StepResult, s *Step, c *Case, f *diag.Fact) diag.StepResult {
 	why := ""
 	if s.Uses != "" && s.When != nil {
 		why = s.When(c) // another hop's fact may never have come to what this step is about
 	}
-	plain := r
 	r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
 	switch {
-	case s.From == Platform && (lost(f) || f.Failure == diag.Cancelled || f.Hollow()):
+	case s.From == Platform && !tells(f):
 		r.Status, r.Because = diag.StatusSkipped, "the platform's host was not reached: "+saw(f)
 	case f.Failure == diag.Cancelled:
 		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)
@@ -141,9 +154,8 @@ func measured(r diag.StepResult, s Step, c *Case, f *diag.Fact) diag.StepResult 
 	case f.Hollow():
 		r.Status, r.Because = diag.StatusInconclusive, "its fact holds no measurement"
 	case why != "":
-		r = plain
-		r.Status, r.Because = diag.StatusNotReached, why
-	case f.Passed(), s.Excused != nil && !f.Throttled() && s.Excused(c, f):
+		r = diag.StepResult{Name: r.Name, Vantage: r.Vantage, Status: diag.StatusNotReached, Because: why}
+	case f.Passed(), s.Excused != nil && !f.Throttled() && !f.Failure.Local() && s.Excused(c, f):
 		r.Status = diag.StatusPass
 	default:
 		r.Status = diag.StatusFail
@@ -151,7 +163,7 @@ func measured(r diag.StepResult, s Step, c *Case, f *diag.Fact) diag.StepResult 
 	return r
 }
 
-// cutBy says what ended a question before its answer.
+// cutBy reports what ended a question before its answer.
 func cutBy(c *Case) string {
 	if c.EndedBy == diag.EndedCompleted {
 		return "no answer within the hop's budget"
@@ -159,9 +171,9 @@ func cutBy(c *Case) string {
 	return string(c.EndedBy)
 }
 
-// blocked names the need that did not pass, "" when the step may run. A hop that was skipped has not passed, whoever
-// left it out; only a hop that this platform does not have (PlannedHop.Absent) is not waited for.
-func blocked(c *Case, s Step, status map[diag.HopID]diag.Status) string {
+// blocked names the need that did not pass, "" when the step may run. A hop that was skipped has not passed, for
+// whatever reason; only a hop that this platform does not have (PlannedHop.Absent) is not waited for.
+func blocked(c *Case, s *Step, status map[diag.HopID]diag.Status) string {
 	for _, need := range s.Needs {
 		st := status[need]
 		absent := st == diag.StatusSkipped && c.planned(need).Absent != ""
@@ -175,7 +187,7 @@ func blocked(c *Case, s Step, status map[diag.HopID]diag.Status) string {
 // unfailed is the finding of a hop in whose facts the judge found no fault: a pass only if every planned step was
 // measured. "Not measured" is never a pass.
 func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
-	f := diag.Finding{Status: diag.StatusPass}
+	f := diag.Finding{Status: diag.StatusPass, Evidence: make([]string, 0, len(steps))}
 	n := 0
 	for _, s := range steps {
 		if s.Fact != "" && s.Status != diag.StatusInconclusive && s.Status != diag.StatusSkipped {
@@ -205,8 +217,8 @@ func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
 // span is the time from the first step's start to the last one's end.
 func span(h *Hop, c *Case) diag.Millis {
 	var first, last int64 = -1, 0
-	for _, s := range h.Steps {
-		f := c.facts[s.fact(h.ID)]
+	for i := range h.Steps {
+		f := c.about(h.ID, &h.Steps[i])
 		if f == nil {
 			continue
 		}

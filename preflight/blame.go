@@ -3,7 +3,6 @@ package preflight
 import (
 	"cmp"
 	"slices"
-	"sort"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -20,19 +19,23 @@ type root struct {
 // decide makes the verdict from the judged hops, and the classification from all evidence. Blame is the first fault in
 // chain order; the reason is the most pressing one that the evidence allows, so of several faults it may be another.
 func decide(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, *diag.Classification) {
-	v := blameFor(chain, hops, c)
+	v, advise := blameFor(chain, hops, c)
 	k := diag.Classify(evidenceOf(c, hops, &v))
-	if unfound(hops, &v, &k) {
-		v = blameFor(chain, hops, c)
+	if unfound(c, hops, &v, &k) {
+		v, advise = blameFor(chain, hops, c)
 		k = diag.Classify(evidenceOf(c, hops, &v))
 	}
 	k.Beside = beside(&v, &k)
+	advise(&v, k.Reason)
 	v.Reason, v.UserState, v.Severity = k.Reason, k.UserState, string(k.Severity)
 	return v, &k
 }
 
-// blameFor is the verdict without reason and user state.
-func blameFor(chain []Hop, hops []diag.HopResult, c *Case) diag.Verdict {
+// advice adds to a verdict what is to be done, which its reason may forbid.
+type advice func(*diag.Verdict, diag.ReasonCode)
+
+// blameFor is the verdict without reason and user state, and the advice for it.
+func blameFor(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, advice) {
 	roots := rootsOf(chain, hops, c)
 	v := diag.Verdict{Outcome: outcomeOf(hops, c.EndedBy)}
 	if v.Outcome == diag.OutcomeFail && !slices.ContainsFunc(roots, func(r root) bool { return !r.silent }) {
@@ -47,25 +50,29 @@ func blameFor(chain []Hop, hops []diag.HopResult, c *Case) diag.Verdict {
 	switch {
 	case len(roots) > 0:
 	case v.Outcome == diag.OutcomeInconclusive:
-		fillUndecided(&v, hops, c)
-		return v
+		return v, func(v *diag.Verdict, _ diag.ReasonCode) { fillUndecided(v, hops, c) }
 	default:
-		return v
+		return v, func(*diag.Verdict, diag.ReasonCode) {}
 	}
 	blame := roots[0]
-	b := toBlame(blame, c)
+	b := toBlame(chain, hops, blame, c)
 	v.Blame = &diag.Blame{Hop: b.Hop, Status: b.Status, Signal: b.Signal, Failure: b.Failure, Text: b.Text}
-	v.Symptoms, v.Confidence, v.Proof, v.Owner = b.Symptoms, b.Confidence, b.Proof, b.Owner
+	v.Symptoms, v.Confidence, v.Proof, v.Unproven = b.Symptoms, b.Confidence, b.Proof, b.Unproven
+	v.Owner, v.Owners = b.Owner, b.Owners
+	v.Observation = b.Observation
 	v.Layer = blame.hop.Layer
 	excluded := ruledOut(chain, hops, blame, c)
 	for _, e := range excluded {
 		v.RuledOut = append(v.RuledOut, e.text)
 	}
 	for _, r := range roots[1:] {
-		v.OtherFindings = append(v.OtherFindings, toBlame(r, c))
+		v.OtherFindings = append(v.OtherFindings, toBlame(chain, hops, r, c))
 	}
-	fillFromTables(&v, blame, situation(hops, blame, excluded, c), c)
-	return v
+	return v, func(v *diag.Verdict, reason diag.ReasonCode) {
+		s := situation(hops, blame, excluded, c)
+		s.Reason = reason
+		fillFromTables(v, blame, s, c)
+	}
 }
 
 // outcomeOf is fail when anything failed, and pass only when everything that was planned was measured and is green.
@@ -77,7 +84,8 @@ func outcomeOf(hops []diag.HopResult, endedBy diag.EndedBy) diag.Outcome {
 	switch {
 	case n[diag.StatusFail] > 0:
 		return diag.OutcomeFail
-	case n[diag.StatusInconclusive]+n[diag.StatusNotReached] > 0, endedBy != diag.EndedCompleted, n[diag.StatusPass]+n[diag.StatusWarn] == 0:
+	case n[diag.StatusInconclusive]+n[diag.StatusNotReached] > 0, endedBy != diag.EndedCompleted,
+		n[diag.StatusPass]+n[diag.StatusWarn] == 0:
 		return diag.OutcomeInconclusive
 	case n[diag.StatusWarn] > 0:
 		return diag.OutcomeWarn
@@ -91,11 +99,12 @@ func outcomeOf(hops []diag.HopResult, endedBy diag.EndedBy) diag.Outcome {
 // nothing failed, the first hop that did not answer is the one root.
 func rootsOf(chain []Hop, hops []diag.HopResult, c *Case) []root {
 	f := folding{
-		closures: map[diag.HopID][]diag.HopID{}, failing: map[diag.HopID]bool{},
-		folded: map[diag.HopID]bool{}, behind: map[diag.HopID]diag.HopID{},
+		chain: chain, failing: map[diag.HopID]bool{}, folded: map[diag.HopID]bool{}, behind: map[diag.HopID]diag.HopID{},
 	}
-	for _, h := range hops {
-		f.failing[h.ID] = h.Status == diag.StatusFail
+	for i := range hops {
+		if failed(hops[i]) {
+			f.failing[hops[i].ID] = true
+		}
 	}
 	silent := unanswered(hops, c)
 	for i := range hops {
@@ -103,24 +112,23 @@ func rootsOf(chain []Hop, hops []diag.HopResult, c *Case) []root {
 		if h.Status != diag.StatusFail {
 			continue
 		}
-		f.closures[h.ID] = closure(chain, h.ID)
 		for _, finding := range append([]diag.Finding{h.Finding}, h.Also...) {
 			if finding.Status == diag.StatusFail {
 				f.fold(h, finding, explainer(chain, h, &finding, silent, c))
 			}
 		}
 	}
-	f.attach(hops)
+	f.attach(chain, hops)
 	return append(f.roots, f.silences(hops, silent, c)...)
 }
 
 // folding is the work of rootsOf: what was found so far, and which hops something else explains.
 type folding struct {
-	roots    []root
-	failing  map[diag.HopID]bool
-	closures map[diag.HopID][]diag.HopID
-	folded   map[diag.HopID]bool       // hops with a finding that a failing hop explains
-	behind   map[diag.HopID]diag.HopID // hops with a finding that a silent hop explains, and which one
+	chain   []Hop
+	roots   []root
+	failing map[diag.HopID]bool
+	folded  map[diag.HopID]bool       // hops with a finding that a failing hop explains
+	behind  map[diag.HopID]diag.HopID // hops with a finding that a silent hop explains, and which one
 }
 
 // fold puts one failing finding where it belongs.
@@ -130,13 +138,18 @@ func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopI
 	case silent != "":
 		f.behind[h.ID] = silent
 		return
-	case !finding.Direct && slices.ContainsFunc(f.closures[h.ID], func(id diag.HopID) bool { return f.failing[id] }):
+	case !finding.Direct && slices.ContainsFunc(closure(f.chain, h.ID), func(id diag.HopID) bool { return f.failing[id] }):
 		f.folded[h.ID] = true
 		return
 	}
 	if i := slices.IndexFunc(f.roots, same); i >= 0 {
-		if f.roots[i].hop.ID != h.ID {
-			f.roots[i].symptoms = append(f.roots[i].symptoms, h.ID)
+		r, symptom := &f.roots[i], h.ID
+		// What shows it goes over what may follow from it.
+		if finding.Signal == diag.SigNetworkUnstable && r.finding.Signal != finding.Signal {
+			symptom, r.hop, r.finding = r.hop.ID, *h, finding
+		}
+		if r.hop.ID != symptom {
+			r.symptoms = append(r.symptoms, symptom)
 		}
 		return
 	}
@@ -145,24 +158,24 @@ func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopI
 
 // attach gives every folded hop to the first root that explains it; where there is none, to the silence that explains
 // what would have explained it.
-func (f *folding) attach(hops []diag.HopResult) {
+func (f *folding) attach(chain []Hop, hops []diag.HopResult) {
 	for _, h := range hops {
 		if !f.folded[h.ID] {
 			continue
 		}
-		i := slices.IndexFunc(f.roots, func(r root) bool { return slices.Contains(f.closures[h.ID], r.hop.ID) })
+		i := slices.IndexFunc(f.roots, func(r root) bool { return slices.Contains(closure(f.chain, h.ID), r.hop.ID) })
 		if i >= 0 {
 			f.roots[i].symptoms = append(f.roots[i].symptoms, h.ID)
 			continue
 		}
-		for _, id := range f.closures[h.ID] {
+		for _, id := range closure(f.chain, h.ID) {
 			if by := f.behind[id]; by != "" && f.behind[h.ID] == "" {
 				f.behind[h.ID] = by
 			}
 		}
 	}
 	for i := range f.roots {
-		inChainOrder(f.roots[i].symptoms)
+		inChainOrder(chain, f.roots[i].symptoms)
 		f.roots[i].symptoms = slices.Compact(f.roots[i].symptoms)
 	}
 }
@@ -182,7 +195,7 @@ func (f *folding) silences(hops []diag.HopResult, silent []diag.HopID, c *Case) 
 				r.symptoms = append(r.symptoms, s.ID)
 			}
 		}
-		if len(r.symptoms) > 0 || !slices.ContainsFunc(hops, failed) && len(roots) == 0 {
+		if len(r.symptoms) > 0 || (!slices.ContainsFunc(hops, failed) && len(roots) == 0) {
 			roots = append(roots, r)
 		}
 	}
@@ -191,65 +204,39 @@ func (f *folding) silences(hops []diag.HopResult, silent []diag.HopID, c *Case) 
 
 func failed(h diag.HopResult) bool { return h.Status == diag.StatusFail }
 
-func inChainOrder(ids []diag.HopID) {
-	sort.Slice(ids, func(a, b int) bool { return slices.Index(diag.Hops[:], ids[a]) < slices.Index(diag.Hops[:], ids[b]) })
+func inChainOrder(chain []Hop, ids []diag.HopID) {
+	slices.SortFunc(ids, func(a, b diag.HopID) int { return cmp.Compare(position(chain, a), position(chain, b)) })
 }
 
-// closure lists every hop that may explain a failure of id, directly or through others; never id itself.
-func closure(chain []Hop, id diag.HopID) []diag.HopID {
-	all := []diag.HopID{id}
-	for i := 0; i < len(all); i++ {
-		for h := range chain {
-			if chain[h].ID != all[i] {
-				continue
-			}
-			for _, e := range chain[h].ExplainedBy {
-				if !slices.Contains(all, e) {
-					all = append(all, e)
-				}
-			}
-		}
-	}
-	return all[1:]
-}
-
-func toBlame(r root, c *Case) diag.Blame {
+func toBlame(chain []Hop, hops []diag.HopResult, r root, c *Case) diag.Blame {
 	f := r.finding
 	b := diag.Blame{Hop: r.hop.ID, Signal: f.Signal, Failure: f.Failure, Text: f.Text, Symptoms: r.symptoms}
 	if r.silent {
 		b.Status = diag.StatusInconclusive
 	}
 	if row, ok := diag.LookupSignal(f.Signal); ok {
-		b.Owner = row.OwnerOn(f.Side)
+		b.Owners = row.OwnersOn(f.Side)
+		b.Owner = b.Owners.String()
 	}
-	for _, id := range f.Evidence {
-		if b.Proof = prove(c, id); b.Proof != nil {
-			break
-		}
-	}
-	switch {
-	case b.Proof != nil:
-		b.Confidence = diag.Proven
-	case f.Failure.Silent():
-		b.Confidence = diag.Possible
-	default:
-		b.Confidence = diag.Likely
-	}
+	support(chain, hops, &r, c, &b)
 	return b
 }
 
 // fillFromTables adds what the closed tables say about the blame, with this node's values filled in.
 func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
-	row, _ := diag.LookupSignal(r.finding.Signal)
+	row, known := diag.LookupSignal(r.finding.Signal)
+	if !known {
+		return
+	}
 	vars := placeholders(c)
-	if len(r.finding.Evidence) > 0 && r.finding.Evidence[0] == factID(diag.HopNodeReadiness, stepRoot) {
-		vars["full_dir"] = rootFolder
+	if len(r.finding.Evidence) > 0 {
+		if f := c.fact(r.finding.Evidence[0]); f != nil && f.Request.Op == diag.OpDisk && f.Request.Target == rootFolder {
+			vars["full_dir"] = rootFolder
+		}
 	}
-	for _, step := range row.Steps(s) {
-		v.Recovery = append(v.Recovery, diag.Fill(step, vars))
-	}
-	v.RepairProof = diag.Fill(row.Proof, vars)
-	v.Runbook = row.Runbook
+	v.Advise(row.Steps(s), vars)
+	v.RepairProof = diag.Fill(row.Proof.Command(), vars)
+	v.Runbook = row.Runbook(c.expected("runbook_base"))
 }
 
 // placeholders are this node's values for the tables' templates.
@@ -257,21 +244,18 @@ func placeholders(c *Case) map[string]string {
 	s := c.Subject
 	vars := map[string]string{
 		"node_id": s.NodeID, "node_host": s.NodeHost, "allocation_id": s.AllocationID,
-		"profile": cmp.Or(c.expected("profile_file"), c.Plan.Profile), "preflight": pasted(c.Plan.Command, walkLine), "ssh": sshOf(c), "unit": c.expected("agent_unit"),
-		"env_file": c.expected("agent_env_file"), "binary": c.expected("agent_binary"), "diag_dir": c.expected("agent_record"),
-		"api_base": c.expected("api_base"), "terminal_base": c.expected("terminal_base"),
-		"api_url": c.expected("node_runtime_api_url"), "terminal_url": c.expected("node_terminal_url"),
-		"ssh_trust": trustCommand(c), "os_user": osUser(c), "app_unit": appUnit(c), "app_url": appField(c, "product_url"),
+		"profile": cmp.Or(c.expected("profile_file"), c.Plan.Profile), "preflight": pasted(c.Plan.Command, walkLine),
+		"ssh": sshOf(c), "unit": c.expected("agent_unit"), "env_file": c.expected("agent_env_file"),
+		"binary": c.expected("agent_binary"), "diag_dir": c.expected("agent_record"), "api_base": c.expected("api_base"),
+		"terminal_base": c.expected("terminal_base"), "api_url": c.expected("node_runtime_api_url"),
+		"terminal_url": c.expected("node_terminal_url"), "target": targetOf(c), "os_user": osUser(c),
+		"app_unit": appUnit(c), "app_url": allocationField(c, "allocation.app_product_url"),
 		"session_id":     c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id"),
 		"correlation_id": cmp.Or(s.CorrelationID, c.correlationID),
 	}
 	if dir := c.expected("agent_dir"); dir != "" {
-		vars["ca_bundle"], vars["cert"], vars["key"] = join(dir, "/ca-bundle.crt"), join(dir, "/cert.pem"), join(dir, "/key.pem")
-	}
-	for k, v := range vars {
-		if v == "" {
-			delete(vars, k)
-		}
+		vars["ca_bundle"], vars["cert"], vars["key"] = join(dir, "/ca-bundle.crt"), join(dir, "/cert.pem"),
+			join(dir, "/key.pem")
 	}
 	return vars
 }

@@ -1,30 +1,152 @@
 package preflight
 
 import (
+	"iter"
 	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Case is everything that a judge may look at: who was asked about, what was planned, and the facts.
+// Case is everything that a judge may read: who was asked about, what was planned, and the facts. It belongs to one
+// goroutine, since it remembers what was worked out from the facts.
 type Case struct {
 	Subject diag.Subject
 	Plan    diag.Plan
 	EndedBy diag.EndedBy
-	facts   map[string]*diag.Fact
+
+	inquiries []*inquiry // by the number of the step; behind those of the chain, the ones that it does not have
+
+	record   []*diag.RecordEntry // see hostRecord
+	recordOf *diag.Fact          // whose entries they are
+	ages     readAges            // see agesOf
+	stood    []standIn           // see passes: what was found out so far
 
 	correlationID string              // of the walk; "" while it goes on
 	evidence      []diag.EvidenceLine // what the platform wrote down under it
 }
 
-// NewCase indexes facts by id. Facts are read only from then on.
+// NewCase sorts facts by the steps that they were asked for. Facts are read only from then on.
 func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
-	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, facts: make(map[string]*diag.Fact, len(facts))}
+	c := newCase(subject, plan, endedBy)
 	for i := range facts {
-		c.facts[facts[i].ID] = &facts[i]
+		c.put(&facts[i])
 	}
 	return c
+}
+
+func newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy) *Case {
+	Chain() // numbers the steps
+	return &Case{Subject: subject, Plan: plan, EndedBy: endedBy, inquiries: make([]*inquiry, stepCount)}
+}
+
+// put adds a fact, in place of one with its id.
+func (c *Case) put(f *diag.Fact) {
+	id, name, n := splitID(f.ID)
+	hop, step, _ := strings.Cut(id, "/")
+	i := c.find(diag.HopID(hop), step)
+	if i < 0 {
+		i = len(c.inquiries)
+		c.inquiries = append(c.inquiries, nil)
+	}
+	q := c.inquiries[i]
+	if q == nil {
+		q = newInquiry(id)
+		c.inquiries[i] = q
+	}
+	q.put(run{name, n, f})
+	if f.ID != id {
+		return
+	}
+	if q.main, q.own = f, f; !tells(f) {
+		q.own = nil
+	}
+}
+
+// find is where the inquiry of a step is, or would be; -1 where there is no place for it yet.
+func (c *Case) find(hop diag.HopID, step string) int {
+	if len(c.inquiries) == 0 { // nothing was asked
+		return -1
+	}
+	if n := numberOf(hop, step); n >= 0 {
+		return n
+	}
+	for i, q := range c.inquiries[stepCount:] {
+		if q.step == string(hop)+"/"+step {
+			return stepCount + i
+		}
+	}
+	return -1
+}
+
+// of is all that was asked for a step; nil where nothing was.
+func (c *Case) of(hop diag.HopID, step string) *inquiry {
+	if i := c.find(hop, step); i >= 0 {
+		return c.inquiries[i]
+	}
+	return nil
+}
+
+// inquiry is all that was asked for a step; nil where nothing was.
+func (c *Case) inquiry(id string) *inquiry {
+	hop, step, _ := strings.Cut(id, "/")
+	return c.of(diag.HopID(hop), step)
+}
+
+// fact is the fact with an id, whatever it says; nil where there is none.
+func (c *Case) fact(id string) *diag.Fact {
+	step, _, counter := strings.Cut(id, "~")
+	switch q := c.inquiry(step); {
+	case q == nil:
+		return nil
+	case counter:
+		return q.fact(id)
+	default:
+		return q.main
+	}
+}
+
+// about is the fact that a hop's step is about, whatever it says; nil where there is none.
+func (c *Case) about(hop diag.HopID, s *Step) *diag.Fact {
+	if s.Uses != "" {
+		return c.fact(s.Uses)
+	}
+	if q := c.of(hop, s.Name); q != nil {
+		return q.main
+	}
+	return nil
+}
+
+// size is how many facts there are, each id once.
+func (c *Case) size() (n int) {
+	for q := range c.asked() {
+		n += len(q.runs)
+	}
+	return n
+}
+
+// asked are the inquiries that there are, in no order.
+func (c *Case) asked() iter.Seq[*inquiry] {
+	return func(yield func(*inquiry) bool) {
+		for _, q := range c.inquiries {
+			if q != nil && !yield(q) {
+				return
+			}
+		}
+	}
+}
+
+// all are the facts, in no order.
+func (c *Case) all() iter.Seq[*diag.Fact] {
+	return func(yield func(*diag.Fact) bool) {
+		for q := range c.asked() {
+			for _, r := range q.runs {
+				if !yield(r.fact) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // caseOf is the case of a whole report.
@@ -36,11 +158,33 @@ func caseOf(r *diag.Report) *Case {
 
 // Fact returns the measurement of a step, or nil when it was not made, was cut short or is hollow: none says anything.
 func (c *Case) Fact(hop diag.HopID, step string) *diag.Fact {
-	f := c.facts[factID(hop, step)]
-	if f == nil || f.Failure == diag.Cancelled || f.Hollow() || lost(f) {
+	if q := c.of(hop, step); q != nil {
+		return q.own
+	}
+	return nil
+}
+
+// tells reports whether a fact shows anything of what was asked: it was not cut short, and is neither hollow nor lost.
+func tells(f *diag.Fact) bool { return f.Failure != diag.Cancelled && !f.Hollow() && !lost(f) }
+
+// recordFact is the newest reading of the node's record; nil where there is none.
+func (c *Case) recordFact() *diag.Fact {
+	if f := c.Fact(diag.HopNodeTaskRoundtrip, stepRecordAfter); f.Passed() && f.Record != nil {
+		return f
+	}
+	return c.Fact(diag.HopNodeRecoveryStatus, stepHostRecord)
+}
+
+// hostRecord are the entries of the node's record, in time; none where it could not be read.
+func (c *Case) hostRecord() []*diag.RecordEntry {
+	f := c.recordFact()
+	if !f.Passed() {
 		return nil
 	}
-	return f
+	if c.recordOf != f {
+		c.record, c.recordOf = f.Record.InTime(), f
+	}
+	return c.record
 }
 
 // lost reports whether a node's question was never answered because the way to the node broke: that says nothing of
@@ -50,7 +194,7 @@ func lost(f *diag.Fact) bool { return f.Phase == "ssh" && f.Request.Op != diag.O
 // lostOnTheWay is the first such fact, by id; nil when every question came back.
 func (c *Case) lostOnTheWay() *diag.Fact {
 	var first *diag.Fact
-	for _, f := range c.facts {
+	for f := range c.all() {
 		if lost(f) && f.Vantage != Platform && f.Failure != diag.Cancelled && (first == nil || f.ID < first.ID) {
 			first = f
 		}
@@ -58,8 +202,8 @@ func (c *Case) lostOnTheWay() *diag.Fact {
 	return first
 }
 
-// Field returns a field that a step extracted from an HTTP answer, "" when it is absent. The word of a state or a status
-// comes in lower case, as the judges know it: platforms differ in that.
+// Field returns a field that a step extracted from an HTTP answer, "" when it is absent. The word of a state or a
+// status comes in lower case, as the judges know it: platforms differ in that.
 func (c *Case) Field(hop diag.HopID, step, name string) string {
 	f := c.Fact(hop, step)
 	if f == nil || f.HTTP == nil {
@@ -89,7 +233,11 @@ func (c *Case) URL(hop diag.HopID, step, name string) (string, diag.Secret) {
 
 // Time returns such a field as a time; the zero time when it is absent or is none.
 func (c *Case) Time(hop diag.HopID, step, name string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, c.Field(hop, step, name))
+	text := c.Field(hop, step, name)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		return time.Time{}
 	}
@@ -103,11 +251,11 @@ func (c *Case) Policy(key string) int64 { return c.Plan.Policy[key] }
 func (c *Case) expected(key string) string { return c.Subject.Expected[key] }
 
 // planned returns the plan's row of a hop.
-func (c *Case) planned(id diag.HopID) diag.PlannedHop {
-	for _, p := range c.Plan.Hops {
-		if p.ID == id {
-			return p
+func (c *Case) planned(id diag.HopID) *diag.PlannedHop {
+	for i := range c.Plan.Hops {
+		if c.Plan.Hops[i].ID == id {
+			return &c.Plan.Hops[i]
 		}
 	}
-	return diag.PlannedHop{ID: id, Skip: "not in the plan"}
+	return &diag.PlannedHop{ID: id, Skip: "not in the plan"}
 }

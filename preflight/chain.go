@@ -1,9 +1,72 @@
 package preflight
 
-import "github.com/gpuaas/gpuaasctl/diag"
+import (
+	"slices"
+	"sync"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
 
 // Chain is THE ordered chain. A new hop is one file, its test, and one line here.
 func Chain() []Hop {
+	chainOnce.Do(func() {
+		chain = withMeanings(newChain())
+		for i := range chain {
+			chain[i].closure = slices.Clip(explainers(chain, chain[i].ID))
+		}
+		numbered, stepCount = numberedIn(chain)
+	})
+	return chain
+}
+
+// A judge asks the chain for its own step, so that it cannot be made where it is declared.
+var (
+	chainOnce sync.Once
+	chain     []Hop
+	numbered  map[string]*numberedStep // by the name of the step
+	stepCount int                      // how many there are
+)
+
+// numberedStep is the number of a step among all of the chain, by which a case keeps its facts.
+type numberedStep struct {
+	hop   diag.HopID
+	n     int
+	other *numberedStep // of another hop's step of that name
+}
+
+// numberedIn numbers the steps of a chain.
+func numberedIn(chain []Hop) (all map[string]*numberedStep, n int) {
+	all = map[string]*numberedStep{}
+	for i := range chain {
+		for _, s := range chain[i].Steps {
+			all[s.Name] = &numberedStep{chain[i].ID, n, all[s.Name]}
+			n++
+		}
+	}
+	return all, n
+}
+
+// numberOf is the number of a step, -1 for one that the chain does not have.
+func numberOf(hop diag.HopID, step string) int {
+	for p := numbered[step]; p != nil; p = p.other {
+		if p.hop == hop {
+			return p.n
+		}
+	}
+	return -1
+}
+
+// withMeanings gives hops what the catalogue says of them. A hop that it does not have brings these fields itself.
+func withMeanings(chain []Hop) []Hop {
+	for i := range chain {
+		if row, ok := diag.LookupHop(chain[i].ID); ok {
+			chain[i].Title, chain[i].Layer, chain[i].Allocation = row.Title, row.Layer, row.Allocation
+		}
+	}
+	return chain
+}
+
+func newChain() []Hop {
 	return []Hop{
 		controlPlaneAccess(),
 		allocationBinding(),
@@ -30,7 +93,7 @@ func Chain() []Hop {
 func hopsThrough(a, b diag.HopID) []diag.HopID {
 	var ids []diag.HopID
 	in := false
-	for _, id := range diag.Hops {
+	for _, id := range diag.HopIDs() {
 		in = in || id == a
 		if in {
 			ids = append(ids, id)
@@ -40,4 +103,20 @@ func hopsThrough(a, b diag.HopID) []diag.HopID {
 		}
 	}
 	return ids
+}
+
+// closure lists every hop that may explain a failure of id, directly or through others; never id itself.
+func closure(chain []Hop, id diag.HopID) []diag.HopID { return hopIn(chain, id).closure }
+
+// explainers works the closure out.
+func explainers(chain []Hop, id diag.HopID) []diag.HopID {
+	all := []diag.HopID{id}
+	for i := 0; i < len(all); i++ {
+		for _, e := range hopIn(chain, all[i]).ExplainedBy {
+			if !slices.Contains(all, e) {
+				all = append(all, e)
+			}
+		}
+	}
+	return all[1:]
 }

@@ -25,6 +25,7 @@ const (
 	claimKeptSilent
 	claimStreamRefused
 	claimBehindListener
+	claimCutFront
 )
 
 // claims has a row for every claim. words is a template of fmt; forbidden reports whether a fact of the walk speaks
@@ -36,14 +37,16 @@ var claims = [...]struct {
 	claimPlatformDown: {
 		"; nor does the node API answer the node, so this is the control plane, not the operator's way to it",
 		func(c *Case, _ *diag.Fact) bool {
-			other := c.facts[factID(diag.HopTerminalPublicRoute, stepHealthz)+"~"+counterOtherRoute] // the API, by the same edge
+			// the API, by the same edge
+			other := c.fact(factID(diag.HopTerminalPublicRoute, stepHealthz) + "~" + counterOtherRoute)
 			return nodeHears(c) != silentSide || other.Passed() || answeredSomewhere(c, Operator, c.expected("api_base"), "http")
 		},
 	},
 	claimOperatorWay: {
 		"; the node API answers the node, so the fault is on the operator's way",
 		func(c *Case, f *diag.Fact) bool {
-			return nodeHears(c) != answeredSide || status(f) != 0 || rung(f.Phase) > rung("tls") || answeredSomewhere(c, Operator, target(f), f.Phase)
+			return nodeHears(c) != answeredSide || status(f) != 0 || rung(f.Phase) > rung("tls") ||
+				answeredSomewhere(c, Operator, target(f), f.Phase)
 		},
 	},
 	claimNodeWay: {
@@ -53,7 +56,9 @@ var claims = [...]struct {
 	claimNotThisNode: {
 		"; the operator does not either, so the fault is not this node's",
 		func(c *Case, f *diag.Fact) bool {
-			return answeredSomewhere(c, Operator, target(f), f.Phase) || answeredSomewhere(c, Node, target(f), f.Phase)
+			control := c.fact(f.ID + "~" + counterFromOperator)
+			return (control != nil && control.Failure.Local()) ||
+				answeredSomewhere(c, Operator, target(f), f.Phase) || answeredSomewhere(c, Node, target(f), f.Phase)
 		},
 	},
 	claimOnlyLookup:    {"; at %s it answers, so only the look-up is at fault", nil},
@@ -79,19 +84,33 @@ var claims = [...]struct {
 		"; the gateway refused the node's certificate, so no stream came",
 		func(c *Case, _ *diag.Fact) bool {
 			t := c.Fact(diag.HopNodeTerminalReachability, stepStream)
-			return streamCame(c) || t != nil && (t.Passed() || letIn(t))
+			return streamCame(c) || (t != nil && (t.Passed() || letIn(t)))
+		},
+	},
+	claimCutFront: {
+		"; the gateway did not end it, so something between browser and gateway cut it",
+		func(c *Case, _ *diag.Fact) bool {
+			reason := sessionField(c, "session.close_reason")
+			return status(c.Fact(diag.HopTerminalOpenTask, stepSessionRow)) != 200 || (reason != "" && reason != browserLeft)
 		},
 	},
 	claimBehindListener: {
 		"; the listener answers, so the fault is behind it",
-		func(c *Case, f *diag.Fact) bool { return status(f) == 0 && !listenerAnswers(c) },
+		func(c *Case, f *diag.Fact) bool {
+			return hungUp(f) || f.Failure == diag.TLSALPN || (status(f) == 0 && !listenerAnswers(c))
+		},
 	},
 }
 
 // claim adds a claim's words to the finding, unless a fact of the walk forbids them, and reports whether it did.
 func claim(c *Case, out *diag.Finding, id claimID, args ...any) bool {
 	row := claims[id]
-	if row.forbidden != nil && (len(out.Evidence) == 0 || row.forbidden(c, c.facts[out.Evidence[0]])) {
+	if len(out.Evidence) > 0 {
+		if f := c.fact(out.Evidence[0]); f != nil && gotNoAnswer(f) && lossSeen(c, f.Vantage) != "" {
+			return false // a silence over a way that loses packets is no ground for any
+		}
+	}
+	if row.forbidden != nil && (len(out.Evidence) == 0 || row.forbidden(c, c.fact(out.Evidence[0]))) {
 		return false
 	}
 	words := row.words
@@ -105,15 +124,17 @@ func claim(c *Case, out *diag.Finding, id claimID, args ...any) bool {
 // answeredSomewhere reports whether a step from a vantage got past a phase at an endpoint: the very thing that a
 // failing probe there could not do. Counter-probes do not count: they ask with another input.
 func answeredSomewhere(c *Case, vantage, endpoint, phase string) bool {
-	if hostPortOf(endpoint) == "" {
+	at := hostPortOf(endpoint)
+	if at == "" {
 		return false
 	}
-	for id, f := range c.facts {
-		if f.Vantage != vantage || strings.Contains(id, "~") || hostPortOf(target(f)) != hostPortOf(endpoint) || lost(f) {
+	for f := range c.all() {
+		if f.Vantage != vantage || strings.Contains(f.ID, "~") || lost(f) || hostPortOf(target(f)) != at {
 			continue
 		}
-		if f.Failure == diag.OK && !f.Hollow() || rung(phase) >= 0 && f.Failure != diag.Cancelled && rung(f.Phase) > rung(phase) ||
-			status(f) > 0 && status(f) < 500 {
+		if (f.Failure == diag.OK && !f.Hollow()) ||
+			(rung(phase) >= 0 && f.Failure != diag.Cancelled && rung(f.Phase) > rung(phase)) ||
+			(status(f) > 0 && status(f) < 500) {
 			return true
 		}
 	}
@@ -122,7 +143,7 @@ func answeredSomewhere(c *Case, vantage, endpoint, phase string) bool {
 
 // passedFrom reports whether any question to a vantage was answered well.
 func passedFrom(c *Case, vantage string) bool {
-	for _, f := range c.facts {
+	for f := range c.all() {
 		if f.Vantage == vantage && f.Passed() && !f.Hollow() {
 			return true
 		}

@@ -11,7 +11,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// EvidenceOf is everything that a judged report says to the classifier. It is a function of the report's facts and
+// Longer than 300 lines: one evidence, filled in the order of its fields.
+
+// EvidenceOf is everything that a judged report states to the classifier. It is a function of the report's facts and
 // findings alone.
 func EvidenceOf(r *diag.Report) diag.Evidence {
 	return evidenceOf(caseOf(r), r.Hops, &r.Verdict)
@@ -47,8 +49,9 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 	e.Points = points(c, hops)
 	e.Probes = probed(c, hops, v)
 	if b := v.Blame; b != nil && b.Status == diag.StatusInconclusive && b.Signal == diag.SigControlPlaneUnreachable {
-		// Whoever asks for the reason is given what the blame names, and not what follows from it.
-		e.Probes = append(e.Probes, diag.Probed{Hop: b.Hop, Status: diag.StatusFail, Signal: b.Signal, Failure: b.Failure, Text: b.Text})
+		// A caller that asks for the reason gets what the blame names, and not what follows from it.
+		e.Probes = append(e.Probes,
+			diag.Probed{Hop: b.Hop, Status: diag.StatusFail, Signal: b.Signal, Failure: b.Failure, Text: b.Text})
 	}
 	e.App = appEvidence(c)
 	e.Trust = &diag.TrustEvidence{
@@ -63,20 +66,18 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 
 // hostEvidence is what the read model and the node itself say of the node, before any hop is judged.
 func hostEvidence(c *Case) diag.Evidence {
-	e := diag.Evidence{Node: nodeEvidence(c), Token: tokenState(c), BootID: bootID(c), Budgets: budgets(c.Plan.Policy)}
-	if f := c.Fact(diag.HopNodeRecoveryStatus, stepHostRecord); f.Passed() {
-		e.Record = f.Record
+	return diag.Evidence{
+		Node: nodeEvidence(c), Token: tokenState(c), BootID: bootID(c), Budgets: budgets(c.Plan.Policy),
+		Record: c.hostRecord(), RunbookBase: c.expected("runbook_base"),
 	}
-	return e
 }
 
 // probed lists what the hops found: their faults, with what explains them, and which passed.
 func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
-	served := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed()
-	looked := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait) != nil || c.Fact(diag.HopNodeRuntimeAPI, stepReach) != nil
-	var out []diag.Probed
-	for _, h := range hops {
-		if h.Status == diag.StatusPass || h.Status == diag.StatusWarn && h.Signal == "" { // what only costs time
+	out := make([]diag.Probed, 0, len(hops))
+	for i := range hops {
+		h := &hops[i]
+		if h.Status == diag.StatusPass || (h.Status == diag.StatusWarn && h.Signal == "") { // what only costs time
 			out = append(out, diag.Probed{Hop: h.ID, Status: diag.StatusPass})
 			continue
 		}
@@ -88,8 +89,8 @@ func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 			if f.Status == diag.StatusFail {
 				p.By = explainedBy(v, h.ID, &f)
 			}
-			if h.ID == diag.HopControlPlaneAccess && (served || !looked) {
-				p.Reason = diag.ReasonNone // only this operator is known to be cut off: nothing speaks against the node
+			if hop := hopIn(Chain(), h.ID); hop.NotOfNode != nil && hop.NotOfNode(c) {
+				p.Reason = diag.ReasonNone
 			}
 			out = append(out, p)
 		}
@@ -107,17 +108,16 @@ func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
 		}
 		out = append(out, diag.CheckPoint{ID: id, Status: mark, Text: text})
 	}
-	hop := byID(hops)
 	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); w != nil {
-		add(diag.PointWait, w.Passed(), "a task wait from the node: "+saw(w))
-		if w.Passed() && w.TLS != nil && w.TLS.CertRequested != nil && *w.TLS.CertRequested {
+		add(diag.PointWait, admitted(w), "a task wait from the node: "+saw(w))
+		if admitted(w) && asksForCert(w) {
 			add(diag.PointIssuer, true, "the ingress takes the node's certificate")
 		}
 	}
-	if h := hop[diag.HopNodeRecoveryStatus]; h.Signal == diag.SigIngressCADrift && h.Status == diag.StatusFail {
+	if h := hopNamed(hops, diag.HopNodeRecoveryStatus); h.Signal == diag.SigIngressCADrift && h.Status == diag.StatusFail {
 		add(diag.PointIssuer, false, h.Text)
 	}
-	switch trip := hop[diag.HopNodeTaskRoundtrip]; {
+	switch trip := hopNamed(hops, diag.HopNodeTaskRoundtrip); {
 	case trip.Status == diag.StatusPass, trip.Signal == diag.SigTaskBacklogStale:
 		add(diag.PointTask, true, "a no-op came back")
 	case trip.Status == diag.StatusFail:
@@ -126,9 +126,22 @@ func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
 	return out
 }
 
-// readModel reads a field of the node's read model.
+// readModel reads a field of the node's read model. Its word on a backlog is that of the second look where there was
+// one, and none where that got no answer or no sweep was due; its word on anything else is not lost with it.
 func readModel(c *Case, name string) string {
-	return c.Field(diag.HopNodeHeartbeat, stepReadModel, "node."+name)
+	word := c.Field(diag.HopNodeHeartbeat, stepReadModel, name)
+	if !slices.Contains(backlogFields[:], name) || !lookedAgain(c) {
+		return word
+	}
+	answered := staleTasks(c, diag.HopNodeTaskRoundtrip, stepBacklogAfter) >= 0
+	if answered {
+		word = c.Field(diag.HopNodeTaskRoundtrip, stepBacklogAfter, name)
+	}
+	ofBacklog := name == "node.stale_tasks" || name == "node.check_backlog" || word == string(diag.ReasonTaskBacklogStale)
+	if ofBacklog && (!answered || !sweptSince(c)) {
+		return ""
+	}
+	return word
 }
 
 // nodeEvidence is the read model, nil when it was not read.
@@ -139,12 +152,15 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	}
 	n := &diag.NodeEvidence{
 		StaleAfter: time.Duration(c.Policy(policyStaleAfter)) * time.Second,
-		Identity:   readModel(c, "identity"), Posture: readModel(c, "agent_posture"),
-		Reason:  diag.ReasonCode(readModel(c, "recovery_reason")),
-		Version: readModel(c, "agent_version"), DesiredVersion: readModel(c, "agent_desired_version"),
-		Address: plainAddress(readModel(c, "private_ip")), Addresses: addresses(readModel(c, "agent_addresses")),
-		GuestAgent: readModel(c, "guest_agent_status"), StaleTasks: count(readModel(c, "stale_tasks")),
-		LostResults: count(readModel(c, "lost_results")), Checklist: platformPoints(c),
+		Identity:   readModel(c, "node.identity"), Posture: readModel(c, "node.agent_posture"),
+		Reason:  diag.ReasonCode(readModel(c, "node.recovery_reason")),
+		Version: readModel(c, "node.agent_version"), DesiredVersion: readModel(c, "node.agent_desired_version"),
+		Address: plainAddress(readModel(c, "node.private_ip")), Addresses: addresses(readModel(c, "node.agent_addresses")),
+		GuestAgent: readModel(c, "node.guest_agent_status"), StaleTasks: count(readModel(c, "node.stale_tasks")),
+		LostResults: count(readModel(c, "node.lost_results")), Checklist: platformPoints(c),
+	}
+	if k := confinementOf(c); k != nil && k.OwnNetwork {
+		n.Addresses = nil // they are of the agent's own network, and nothing the machine's books would have
 	}
 	if age, known := heartbeatAge(c); known {
 		n.HeartbeatAge = &age
@@ -156,14 +172,16 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	if agentAnswered(c) != "" && !contactKnown(c) { // an age that this walk refutes
 		n.HeartbeatAge, n.ContactAge = nil, nil
 	}
-	if end, now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.cert_not_after"), platformNow(c); !end.IsZero() && !now.IsZero() {
+	if end, now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.cert_not_after"),
+		platformNow(c); !end.IsZero() && !now.IsZero() {
 		expired := !now.Before(end)
 		n.CertExpired = &expired
 	}
-	api, apiNow := toldDrift(c, "agent_api_url", "GPUAAS_API_URL", "node_runtime_api_url")
-	term, termNow := toldDrift(c, "agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "node_terminal_url")
+	api, apiNow := toldDrift(c, "node.agent_api_url", "GPUAAS_API_URL", "node_runtime_api_url")
+	term, termNow := toldDrift(c, "node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "node_terminal_url")
 	if apiNow && !bothMeant(c) {
-		n.EndpointDrift = "the agent reports " + endpointOf(readModel(c, "agent_api_url")) + ", the profile says " + endpointOf(c.expected("node_runtime_api_url"))
+		n.EndpointDrift = "the agent reports " + endpointOf(readModel(c, "node.agent_api_url")) + ", the profile says " +
+			endpointOf(c.expected("node_runtime_api_url"))
 	}
 	if n.Reason == diag.ReasonEndpointProfileDrift {
 		if term && !apiNow { // the platform cannot tell the two endpoints of a profile apart; which one differs is known here
@@ -177,7 +195,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 }
 
 // toldDrift compares an endpoint that the agent reported with the profile's. now: it is not known to be over, as it is
-// where the running agent has the profile's: its report is of before it was started.
+// where the running agent has the profile's: its report predates its start.
 func toldDrift(c *Case, field, variable, want string) (drifted, now bool) {
 	told, wanted := readModel(c, field), c.expected(want)
 	if told == "" || wanted == "" || sameEndpoint(told, wanted) {
@@ -190,13 +208,14 @@ func toldDrift(c *Case, field, variable, want string) (drifted, now bool) {
 
 // platformPoints is the platform's own checklist.
 func platformPoints(c *Case) []diag.CheckPoint {
-	var out []diag.CheckPoint
+	out := make([]diag.CheckPoint, 0, len(diag.Points))
 	for _, p := range [...]struct {
 		id    diag.PointID
 		field string
 	}{
-		{diag.PointHeartbeat, "check_heartbeat"}, {diag.PointIssuer, "check_issuer"}, {diag.PointWait, "check_task_wait"},
-		{diag.PointTask, "check_task"}, {diag.PointBacklog, "check_backlog"},
+		{diag.PointHeartbeat, "node.check_heartbeat"}, {diag.PointIssuer, "node.check_issuer"},
+		{diag.PointWait, "node.check_task_wait"},
+		{diag.PointTask, "node.check_task"}, {diag.PointBacklog, "node.check_backlog"},
 	} {
 		if mark := readModel(c, p.field); mark != "" {
 			out = append(out, diag.CheckPoint{ID: p.id, Status: diag.Mark(mark), Text: "the platform says so"})
@@ -210,15 +229,13 @@ func appEvidence(c *Case) *diag.AppEvidence {
 	if !f.Passed() || f.HTTP == nil || elsewhere(c, "") != "" {
 		return nil
 	}
-	row := func(name string) string {
-		return c.Field(diag.HopAllocationBinding, stepAllocation, "allocation."+name)
-	}
 	a := &diag.AppEvidence{
-		State: row("state"), Occupancy: row("occupancy"), Status: row("app_status"),
+		State: allocationField(c, "allocation.state"), Occupancy: allocationField(c, "allocation.occupancy"),
+		Status:        allocationField(c, "allocation.app_status"),
 		ObservedAt:    c.Time(diag.HopAllocationBinding, stepAllocation, "allocation.app_last_observed_at"),
 		ProbeFailedAt: c.Time(diag.HopAllocationBinding, stepAllocation, "allocation.app_last_runtime_probe_failed_at"),
 	}
-	if healthy, err := strconv.ParseBool(row("app_credential_healthy")); err == nil {
+	if healthy, err := strconv.ParseBool(allocationField(c, "allocation.app_credential_healthy")); err == nil {
 		bad := !healthy
 		a.CredentialBad = &bad
 	}
@@ -226,7 +243,7 @@ func appEvidence(c *Case) *diag.AppEvidence {
 }
 
 // denials are refusals of the node's identity: what the task wait was answered, and what the platform remembers of the
-// time since it last heard the node.
+// time since it last heard from the node.
 func denials(c *Case) []diag.Denial {
 	var out []diag.Denial
 	if _, whole := mistaken(c); whole {
@@ -239,8 +256,9 @@ func denials(c *Case) []diag.Denial {
 		}
 		out = append(out, d)
 	}
-	at, seen := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_denial_at"), c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_seen_at")
-	if word := readModel(c, "last_denial_code"); word != "" && !diag.LimiterCode(word) && at.After(seen) {
+	at, seen := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_denial_at"),
+		c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_seen_at")
+	if word := readModel(c, "node.last_denial_code"); word != "" && !diag.LimiterCode(word) && at.After(seen) {
 		out = append(out, diag.Denial{Source: "read model", Code: word})
 	}
 	return out
@@ -249,7 +267,7 @@ func denials(c *Case) []diag.Denial {
 // tokenState is what is known of the node's recovery token: what lies on the node, and what the platform issued.
 func tokenState(c *Case) diag.TokenState {
 	state := diag.TokenUnknown
-	if issued, err := strconv.ParseBool(readModel(c, "recovery_current_token")); err == nil {
+	if issued, err := strconv.ParseBool(readModel(c, "node.recovery_current_token")); err == nil {
 		if state = diag.TokenGone; issued {
 			state = diag.TokenCurrent
 		}
@@ -292,7 +310,8 @@ func bootID(c *Case) string {
 // ingress asks for certificates of its issuer.
 func certGood(c *Case) bool {
 	id, wait := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	if !id.Passed() || id.Cert == nil || id.Cert.NodeBound != nil && !*id.Cert.NodeBound || wait == nil || wait.TLS == nil {
+	if !id.Passed() || id.Cert == nil || (id.Cert.NodeBound != nil && !*id.Cert.NodeBound) || wait == nil ||
+		wait.TLS == nil {
 		return false
 	}
 	return slices.Contains(wait.TLS.AcceptableCAs, id.Cert.Leaf.Issuer)
@@ -330,11 +349,17 @@ func count(text string) *int {
 // Policy keys of a profile's own budgets, by severity.
 func budgets(policy map[string]int64) map[diag.Severity]diag.Budget {
 	out := map[diag.Severity]diag.Budget{}
-	for _, s := range []diag.Severity{diag.P0, diag.P1, diag.P2} {
-		key := "severity." + strings.ToLower(string(s))
-		out[s] = diag.Budget{
-			Detect: time.Duration(policy[key+"_detect_seconds"]) * time.Second,
-			Repair: time.Duration(policy[key+"_repair_seconds"]) * time.Second,
+	for _, of := range [...]struct {
+		severity       diag.Severity
+		detect, repair string
+	}{
+		{diag.P0, "severity.p0_detect_seconds", "severity.p0_repair_seconds"},
+		{diag.P1, "severity.p1_detect_seconds", "severity.p1_repair_seconds"},
+		{diag.P2, "severity.p2_detect_seconds", "severity.p2_repair_seconds"},
+	} {
+		out[of.severity] = diag.Budget{
+			Detect: time.Duration(policy[of.detect]) * time.Second,
+			Repair: time.Duration(policy[of.repair]) * time.Second,
 		}
 	}
 	return out

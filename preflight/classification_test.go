@@ -40,10 +40,12 @@ func TestAnAgentWithoutARecordIsNoFault(t *testing.T) {
 		r := walkWith(t, context.Background(), map[string]func(*diag.Fact){
 			recordFact: func(f *diag.Fact) { f.Failure, f.Phase, f.Record = word, "read", nil },
 		})
-		if s := stepOf(r, diag.HopNodeRecoveryStatus, stepHostRecord); r.Verdict.Outcome != diag.OutcomePass || s.Status != diag.StatusSkipped {
+		if s := stepOf(r, diag.HopNodeRecoveryStatus, stepHostRecord); r.Verdict.Outcome != diag.OutcomePass ||
+			s.Status != diag.StatusSkipped {
 			t.Errorf("%s: outcome %s, step %s %s", word, r.Verdict.Outcome, s.Status, s.Because)
 		}
-		if s := stepOf(r, diag.HopNodeRecoveryStatus, stepClassifier); s.Status != diag.StatusPass || r.Classification == nil || r.Classification.Reason != diag.ReasonNone {
+		if s := stepOf(r, diag.HopNodeRecoveryStatus, stepClassifier); s.Status != diag.StatusPass ||
+			r.Classification == nil || r.Classification.Reason != diag.ReasonNone {
 			t.Errorf("%s: classifier %s, %+v", word, s.Status, r.Classification)
 		}
 	}
@@ -61,59 +63,72 @@ func TestAPlatformWithoutRecordsIsNotAskedForThem(t *testing.T) {
 	}
 }
 
-// TestASilentNodeSpeaksThroughItsRecord: no probe finds anything, the platform hears nothing, and the record says why.
+// TestASilentNodeSpeaksThroughItsRecord: no probe finds anything, the platform hears nothing, and the record shows why.
 func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
-	trouble := diag.RecordEntry{Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry", Failure: diag.TLSUnknownCA}
-	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble), "node_task_roundtrip/task": nobodyClaims})
+	trouble := diag.RecordEntry{Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry",
+		Failure: diag.TLSUnknownCA}
+	r := walkWith(t, context.Background(),
+		map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble),
+			"node_task_roundtrip/task": nobodyClaims})
 	h := hopOf(r, diag.HopNodeRecoveryStatus)
 	if h.Status != diag.StatusFail || h.Signal != diag.SigHeartbeatStale || h.Reason != diag.ReasonServerTLSUntrusted {
 		t.Errorf("hop 7: %s %s %s", h.Status, h.Signal, h.Reason)
 	}
-	if v := r.Verdict; v.Blame == nil || v.Blame.Hop != diag.HopNodeRecoveryStatus || v.FirstFailedHop != diag.HopNodeHeartbeat || v.Reason != diag.ReasonServerTLSUntrusted {
+	if v := r.Verdict; v.Blame == nil || v.Blame.Hop != diag.HopNodeRecoveryStatus ||
+		v.FirstFailedHop != diag.HopNodeHeartbeat || v.Reason != diag.ReasonServerTLSUntrusted {
 		t.Errorf("%+v", v)
 	}
 
 	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
-	r = walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble, contact), "node_task_roundtrip/task": nobodyClaims})
+	r = walkWith(t, context.Background(),
+		map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble, contact),
+			"node_task_roundtrip/task": nobodyClaims})
 	if r.Verdict.Reason != diag.ReasonNodeAgentUnreachable {
-		t.Errorf("history is told as the present: %s", r.Verdict.Reason)
+		t.Errorf("history is shown as the present: %s", r.Verdict.Reason)
 	}
 	r = walkWith(t, context.Background(), map[string]func(*diag.Fact){recordFact: wrote(trouble)})
-	if r.Verdict.Outcome != diag.OutcomePass || r.Classification.Reason != diag.ReasonNone || len(r.Classification.Losers) == 0 {
+	if r.Verdict.Outcome != diag.OutcomePass || r.Classification.Reason != diag.ReasonNone ||
+		len(r.Classification.Losers) == 0 {
 		t.Errorf("the platform hears the node: %s, %s", r.Verdict.Outcome, r.Classification.Reason)
 	}
 }
 
-// TestOnlyThisOperatorIsCutOff: the node is let in, so nothing speaks against it; but not all five points were measured.
+// TestOnlyThisOperatorIsCutOff: the node is let in, so nothing contradicts it; but not all five points were
+// measured.
 func TestOnlyThisOperatorIsCutOff(t *testing.T) {
-	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"control_plane_access/healthz": failWith(diag.TCPTimeout, "tcp")})
-	if r.Verdict.Blame == nil || r.Verdict.Blame.Hop != diag.HopControlPlaneAccess || r.Verdict.Reason != diag.ReasonNone || r.Verdict.UserState != diag.UserUnknown {
+	r := walkWith(t, context.Background(),
+		map[string]func(*diag.Fact){"control_plane_access/healthz": failWith(diag.TCPTimeout, "tcp")})
+	if r.Verdict.Blame == nil || r.Verdict.Blame.Hop != diag.HopControlPlaneAccess ||
+		r.Verdict.Reason != diag.ReasonNone || r.Verdict.UserState != diag.UserUnknown {
 		t.Errorf("%+v", r.Verdict)
 	}
 }
 
-// TestAReportOfBeforeTheRepair: the platform remembers what the agent told it before it was started anew; the running
+// TestAReportOfBeforeTheRepair: the platform keeps what the agent reported before it was restarted; the running
 // agent's own environment is newer.
 func TestAReportOfBeforeTheRepair(t *testing.T) {
 	for name, c := range map[string]struct {
-		told, variable, running string
+		read, variable, running string
 		reason                  diag.ReasonCode
 	}{
-		"terminal, still":       {"node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "https://term.test:18444", diag.ReasonTerminalEndpointDrift},
-		"terminal, repaired":    {"node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", testProfile().NodeTerminalURL, diag.ReasonNone},
+		"terminal, still": {"node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "https://term.test:18444",
+			diag.ReasonTerminalEndpointDrift},
+		"terminal, repaired": {"node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", testProfile().NodeTerminalURL,
+			diag.ReasonNone},
 		"terminal, not to read": {"node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "", diag.ReasonTerminalEndpointDrift},
 		"API, repaired":         {"node.agent_api_url", "GPUAAS_API_URL", testProfile().NodeRuntimeAPIURL, diag.ReasonNone},
 		"API, not to read":      {"node.agent_api_url", "GPUAAS_API_URL", "", diag.ReasonEndpointProfileDrift},
 	} {
 		r := walkWith(t, context.Background(), map[string]func(*diag.Fact){
 			"node_heartbeat/read_model": func(f *diag.Fact) {
-				f.HTTP.Fields[c.told], f.HTTP.Fields["node.recovery_reason"] = "https://elsewhere.test", "endpoint_profile_drift"
+				f.HTTP.Fields[c.read], f.HTTP.Fields["node.recovery_reason"] = "https://elsewhere.test", "endpoint_profile_drift"
 			},
 			"node_recovery_status/profile": func(f *diag.Fact) {
 				f.Env.Values = map[string]string{"GPUAAS_API_URL": "https://node-api.test", c.variable: c.running}
 			},
 		})
-		if k := r.Classification; k.Reason != c.reason || c.reason == diag.ReasonNone && (len(k.Losers) != 1 || !strings.HasPrefix(k.Losers[0].Why, "superseded: ")) {
+		if k := r.Classification; k.Reason != c.reason ||
+			(c.reason == diag.ReasonNone && (len(k.Losers) != 1 || !strings.HasPrefix(k.Losers[0].Why, "superseded: "))) {
 			t.Errorf("%s: %s because %q, losers %v", name, k.Reason, k.Because, k.Losers)
 		}
 	}
@@ -146,12 +161,14 @@ func TestTokenState(t *testing.T) {
 		{"", "present", diag.TokenUnknown},
 		{"false", "present, until 2026-01-02T12:00:01Z", diag.TokenGone},
 	} {
-		heartbeat := diag.Fact{ID: "node_heartbeat/read_model", HTTP: &diag.HTTPFacts{Fields: map[string]string{"node.recovery_current_token": c.issued}}}
+		heartbeat := diag.Fact{ID: "node_heartbeat/read_model",
+			HTTP: &diag.HTTPFacts{Fields: map[string]string{"node.recovery_current_token": c.issued}}}
 		env := diag.Fact{
 			ID: "node_recovery_status/profile", At: diag.At(noon), Request: diag.Request{Env: []string{envToken}},
 			Env: &diag.EnvFacts{Secret: map[string]string{envToken: c.held}},
 		}
-		if got := tokenState(NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{heartbeat, env})); got != c.want {
+		if got := tokenState(NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted,
+			[]diag.Fact{heartbeat, env})); got != c.want {
 			t.Errorf("issued %q, held %q: %q, want %q", c.issued, c.held, got, c.want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// One name may stand for two listeners at two addresses; which one is pinned must not depend on chance.
+// One name may resolve to two listeners at two addresses; which one is pinned must not depend on chance.
 func TestPinIsOfTheEndpoint(t *testing.T) {
 	e := &Env{Profile: profile.Profile{
 		TerminalBase: "https://term.test", TerminalResolveAddress: "192.0.2.1",
@@ -38,7 +38,8 @@ func TestPlaceholdersAreTheProfiles(t *testing.T) {
 	}}
 	vars := placeholders(NewCase(NewSubject(p, "node-1", "", "", ""), diag.Plan{}, diag.EndedCompleted, nil))
 	got := diag.Fill("`ls {unit} {env_file} {ca_bundle} {cert} {key} {binary} {diag_dir}`", vars)
-	want := "`ls agent.service /srv/env /srv/agent/ca-bundle.crt /srv/agent/cert.pem /srv/agent/key.pem /srv/bin/agent /srv/record`"
+	want := "`ls agent.service /srv/env /srv/agent/ca-bundle.crt /srv/agent/cert.pem /srv/agent/key.pem /srv/bin/agent " +
+		"/srv/record`"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

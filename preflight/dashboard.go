@@ -6,11 +6,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// dashboard says the verdict in the runbook's dashboard words.
+// dashboard shows the verdict in the runbook's dashboard words.
 func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) diag.Dashboard {
 	d := diag.Dashboard{
 		CorrelationID: run.CorrelationID, ExpectedTerminalEndpoint: c.expected("node_terminal_url"),
-		NodeAgentStatus: agentStatus(hops, v), TerminalReadiness: terminalReadiness(hops, c), LastSuccessfulPreflightAt: run.LastGoodAt,
+		NodeAgentStatus: agentStatus(hops, v), TerminalReadiness: terminalReadiness(hops, c),
+		LastSuccessfulPreflightAt: run.LastGoodAt,
 	}
 	if v.Blame != nil && v.Blame.Status == "" { // a silence is no failure
 		d.LastFailureReason = v.Blame.Signal
@@ -24,14 +25,16 @@ func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) dia
 // Whole reports whether nothing was left out of the plan by --only or --skip.
 func Whole(p diag.Plan) bool { return !slices.ContainsFunc(p.Hops, leftOutOnRequest) }
 
-// leftOutOnRequest reports whether --only or --skip left the hop out: such a walk is no successful preflight.
-func leftOutOnRequest(h diag.PlannedHop) bool { return h.Skip == skipOnly || h.Skip == skipSkip }
+// leftOutOnRequest reports whether --only, --skip or a watch left the hop out: such a walk is no successful preflight.
+func leftOutOnRequest(h diag.PlannedHop) bool {
+	return h.Skip == skipOnly || h.Skip == skipSkip || h.Skip == skipWatch
+}
 
 // agentStatus is what the faults that were found say of the agent, else what its heartbeat says: a node that cannot
 // authenticate is stale as well, and the first of it is the news. "stale" is said of a heartbeat that was looked at
 // alone.
 func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
-	heartbeat := byID(hops)[diag.HopNodeHeartbeat].Status
+	heartbeat := hopNamed(hops, diag.HopNodeHeartbeat).Status
 	var signals []diag.Signal
 	if v.Blame != nil && v.Blame.Status == "" {
 		signals = append(signals, v.Blame.Signal)
@@ -67,34 +70,38 @@ func looked(s diag.Status) bool {
 // walk whose plan opens no session says nothing of terminals, whatever it finds on the way to one. A shell that
 // computed for the browser is ready, whatever else is broken or could not be looked at.
 func terminalReadiness(hops []diag.HopResult, c *Case) string {
-	by := byID(hops)
 	if shellComputed(c) {
 		return diag.TerminalPTYReady
 	}
-	tried := by[diag.HopBrowserTerminalWS].Status != diag.StatusSkipped
-	for _, id := range hopsThrough(diag.HopTerminalTokenMint, diag.HopTerminalStartup) {
-		if by[id].Status == diag.StatusFail && (tried || id == diag.HopTerminalTokenMint) {
+	stages := []diag.HopID{diag.HopTerminalTokenMint}
+	if hopNamed(hops, diag.HopBrowserTerminalWS).Status != diag.StatusSkipped { // one was tried
+		stages = hopsThrough(diag.HopTerminalTokenMint, diag.HopTerminalStartup)
+	}
+	for _, id := range stages {
+		if hopNamed(hops, id).Status == diag.StatusFail {
 			return diag.TerminalFailed
 		}
 	}
 	accepted := sessionAccepted(c)
 	switch {
-	case accepted && by[diag.HopGatewayNodeStream].Status == diag.StatusPass:
+	case accepted && hopNamed(hops, diag.HopGatewayNodeStream).Status == diag.StatusPass:
 		return diag.TerminalStreamConnected
-	case accepted && by[diag.HopTerminalOpenTask].Status == diag.StatusPass:
+	case accepted && hopNamed(hops, diag.HopTerminalOpenTask).Status == diag.StatusPass:
 		return diag.TerminalOpenSent
 	case accepted:
 		return diag.TerminalBrowserReady
-	case by[diag.HopTerminalTokenMint].Status == diag.StatusPass:
+	case hopNamed(hops, diag.HopTerminalTokenMint).Status == diag.StatusPass:
 		return diag.TerminalTokenReady
 	}
 	return ""
 }
 
-func byID(hops []diag.HopResult) map[diag.HopID]diag.HopResult {
-	m := make(map[diag.HopID]diag.HopResult, len(hops))
-	for _, h := range hops {
-		m[h.ID] = h
+// hopNamed is the result of a hop, an empty one where the report does not have it.
+func hopNamed(hops []diag.HopResult, id diag.HopID) *diag.HopResult {
+	for i := range hops {
+		if hops[i].ID == id {
+			return &hops[i]
+		}
 	}
-	return m
+	return &diag.HopResult{}
 }

@@ -11,10 +11,11 @@ import (
 func walkPart(t *testing.T, session bool, only []diag.HopID, answers map[string]func(*diag.Fact)) *diag.Report {
 	t.Helper()
 	e := testEnv()
-	vantages := map[string]Vantage{Operator: &scripted{name: Operator, answers: answers}, Node: &scripted{name: Node, answers: answers}}
+	vantages := map[string]Vantage{Operator: &scripted{name: Operator, answers: answers},
+		Node: &scripted{name: Node, answers: answers}}
 	plan := NewPlan(e.Profile, e.Subject, Options{Session: session, Token: true, SSH: true, Only: only})
 	facts, ended := Walk(context.Background(), e, plan, vantages, nil)
-	r := &diag.Report{APIVersion: diag.APIVersion, Kind: diag.KindPreflight, Subject: e.Subject, Plan: plan, Facts: facts,
+	r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{EndedBy: ended, EndedAt: diag.At(noon)}}
 	Judge(r)
 	return r

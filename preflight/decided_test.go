@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestReleasedWhileWalking: a walk whose allocation is released, or whose node is shut out, between two of its hops blames
-// nobody for the terminal, wherever the decision met it; and it is no pass.
+// TestReleasedWhileWalking: a walk whose allocation is released, or whose node is shut out, between two of its hops
+// blames no hop for the terminal, wherever the decision met it; and it is no pass.
 func TestReleasedWhileWalking(t *testing.T) {
 	row := func(f *diag.Fact) {
 		f.HTTP.Fields["session.close_reason"] = "allocation_released"
@@ -21,14 +21,16 @@ func TestReleasedWhileWalking(t *testing.T) {
 	}
 	for name, a := range map[string]answers{
 		"before the mint": {"terminal_token_mint/mint": func(f *diag.Fact) {
-			f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 409, ErrorCode: "allocation_not_active"}
+			f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http",
+				&diag.HTTPFacts{Status: 409, ErrorCode: "allocation_not_active"}
 		}},
 		"before the attach": {"browser_terminal_ws/session": refused("allocation_released")},
 		"revoked":           {"browser_terminal_ws/session": refused("node_revoked")},
 		"before the node comes": {
 			"browser_terminal_ws/session": func(f *diag.Fact) {
 				f.Failure, f.Phase, f.PTY = diag.WSClosed, "ws", nil
-				f.WS = &diag.WSFacts{Upgraded: true, FirstFrame: "error", FrameCode: "allocation_released", CloseCode: 4000, CloseReason: "allocation_released"}
+				f.WS = &diag.WSFacts{Upgraded: true, FirstFrame: "error", FrameCode: "allocation_released", CloseCode: 4000,
+					CloseReason: "allocation_released"}
 			},
 			"terminal_open_task/session": func(f *diag.Fact) {
 				row(f)

@@ -12,7 +12,7 @@ import (
 )
 
 // Diff says what is otherwise in now than in base. good are kept walks that ended well, the newest first: by them noise
-// is told from news. It is pure; the caller says in Baseline.From where base came from.
+// is distinguished from news. It is pure; the caller says in Baseline.From where base came from.
 //
 // What only one of the two has measured is listed as not compared: it is neither changed nor a regression.
 func Diff(base, now *diag.Report, good []*diag.Report) *diag.Diff {
@@ -43,6 +43,12 @@ func NoBaseline(from, because string) *diag.Diff {
 // incomparable says why two walks cannot be compared, "" when they can: another subject, or a walk that leaves out what
 // the baseline has measured. The other way round, there is more now than can be compared.
 func incomparable(base, now *diag.Report) string {
+	if why := Reduced(base); why != "" {
+		return "of the baseline: " + why
+	}
+	if why := Reduced(now); why != "" {
+		return "of this report: " + why
+	}
 	for _, s := range [...]struct{ what, before, after string }{
 		{"profile", base.Subject.EnvironmentProfile, now.Subject.EnvironmentProfile},
 		{"node", cmp.Or(base.Subject.NodeID, base.Subject.NodeHost), cmp.Or(now.Subject.NodeID, now.Subject.NodeHost)},
@@ -99,7 +105,8 @@ func (c *comparison) add(ch diag.Change, fact string) {
 	}
 	for i := range c.diff.Changes {
 		was := &c.diff.Changes[i]
-		if was.Kind == ch.Kind && ch.Noise == nil && ch.Kind != diag.ChangeStatus && was.Before == ch.Before && was.After == ch.After {
+		if was.Kind == ch.Kind && ch.Noise == nil && ch.Kind != diag.ChangeStatus && was.Before == ch.Before &&
+			was.After == ch.After {
 			if fact != "" && !slices.Contains(was.Facts, fact) {
 				was.Facts = append(was.Facts, fact)
 			}
@@ -115,7 +122,9 @@ func (c *comparison) add(ch diag.Change, fact string) {
 
 // skip notes what does not compare. A hop that does not says it for its facts as well.
 func (c *comparison) skip(n diag.NotCompared) {
-	if n.Fact != "" && slices.ContainsFunc(c.diff.NotCompared, func(o diag.NotCompared) bool { return o.Hop == n.Hop && o.Fact == "" }) {
+	if n.Fact != "" && slices.ContainsFunc(c.diff.NotCompared, func(o diag.NotCompared) bool {
+		return o.Hop == n.Hop && o.Fact == ""
+	}) {
 		return
 	}
 	c.diff.NotCompared = append(c.diff.NotCompared, n)
@@ -138,8 +147,9 @@ func (c *comparison) plans() {
 	}
 	if !c.here {
 		c.skip(diag.NotCompared{
-			What:    "resolver, route and times of the operator",
-			Because: fmt.Sprintf("this walk began on %s, the baseline on %s", orNone(vantageHost(c.now)), orNone(vantageHost(c.base))),
+			What: "resolver, route and times of the operator",
+			Because: fmt.Sprintf("this walk began on %s, the baseline on %s", orNone(vantageHost(c.now)),
+				orNone(vantageHost(c.base))),
 		})
 	}
 }
@@ -173,16 +183,16 @@ func numbers(m map[string]int64) map[string]string {
 
 // hops compares what was judged.
 func (c *comparison) hops() {
-	was := byID(c.base.Hops)
 	for i := range c.now.Hops {
 		is := &c.now.Hops[i]
-		before, there := was[is.ID]
+		before := hopNamed(c.base.Hops, is.ID)
 		switch {
-		case !there:
+		case before.ID == "":
 			c.skip(diag.NotCompared{Hop: is.ID, What: "hop", Because: "the baseline does not know this hop"})
 		case before.Status == is.Status:
 		case goodness(before.Status) == 0:
-			c.skip(diag.NotCompared{Hop: is.ID, What: "hop", Because: "in the baseline it is " + before.Status.Words() + because(&before)})
+			c.skip(diag.NotCompared{Hop: is.ID, What: "hop",
+				Because: "in the baseline it is " + before.Status.Words() + because(before)})
 		case goodness(is.Status) == 0:
 			c.skip(diag.NotCompared{Hop: is.ID, What: "hop", Because: is.Status.Words() + " now" + because(is)})
 		default:
@@ -196,17 +206,12 @@ func (c *comparison) hops() {
 
 // goodness orders the statuses that say something; 0 is one that was not measured.
 func goodness(s diag.Status) int {
-	switch s {
-	case diag.StatusPass:
-		return 4
-	case diag.StatusWarn:
-		return 3
-	case diag.StatusInconclusive:
-		return 2
-	case diag.StatusFail:
-		return 1
-	}
-	return 0
+	return map[diag.Status]int{
+		diag.StatusPass:         4,
+		diag.StatusWarn:         3,
+		diag.StatusInconclusive: 2,
+		diag.StatusFail:         1,
+	}[s]
 }
 
 func because(h *diag.HopResult) string {
@@ -229,7 +234,8 @@ func order(a, b diag.Change) int {
 	return cmp.Or(
 		cmp.Compare(last(!a.Regression), last(!b.Regression)),
 		cmp.Compare(last(effect(a)), last(effect(b))),
-		cmp.Compare(slices.Index(diag.Hops[:], a.Hop), slices.Index(diag.Hops[:], b.Hop)),
+		cmp.Compare(last(a.Hop != ""), last(b.Hop != "")),
+		cmp.Compare(position(Chain(), a.Hop), position(Chain(), b.Hop)),
 		cmp.Compare(kindIndex(a.Kind), kindIndex(b.Kind)),
 	)
 }

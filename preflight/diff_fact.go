@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -35,8 +36,9 @@ func (c *comparison) facts() {
 	}
 	if !timed {
 		c.skip(diag.NotCompared{
-			What:    "timing",
-			Because: "not enough runs: " + strconv.Itoa(len(c.good)) + " kept good walks, at least " + strconv.Itoa(leastRuns) + " tell noise from news",
+			What: "timing",
+			Because: "not enough runs: " + strconv.Itoa(len(c.good)) + " kept good walks, at least " + strconv.Itoa(leastRuns) +
+				" tell noise from news",
 		})
 	}
 }
@@ -44,28 +46,30 @@ func (c *comparison) facts() {
 // fact compares one measurement. Where it was sent elsewhere, that is the change, and the rest is another thing.
 func (c *comparison) fact(before, after *diag.Fact) {
 	if from, to := whereTo(before), whereTo(after); from != to {
-		c.add(diag.Change{Kind: diag.ChangeEndpoint, Hop: ofHop(after.ID), Field: "target", Before: from, After: to, Known: c.known(after.ID, func(f *diag.Fact) bool { return whereTo(f) == to })}, after.ID)
-		c.skip(diag.NotCompared{Hop: ofHop(after.ID), Fact: after.ID, What: "fact", Because: "it asks " + to + " now, and asked " + from})
+		c.add(diag.Change{Kind: diag.ChangeEndpoint, Hop: ofHop(after.ID), Field: "target", Before: from, After: to,
+			Known: c.known(after.ID, func(f *diag.Fact) bool { return whereTo(f) == to })}, after.ID)
+		c.skip(diag.NotCompared{Hop: ofHop(after.ID), Fact: after.ID, What: "fact",
+			Because: "it asks " + to + " now, and asked " + from})
 		return
 	}
 	var gone []string
-	now := traits(after)
-	for _, was := range traits(before) {
-		if !c.here && after.Vantage == Operator && (was.kind == diag.ChangeRoute || was.kind == diag.ChangeResolver) {
+	now := after.Traits()
+	for _, was := range before.Traits() {
+		if !c.here && after.Vantage == Operator && (was.Kind == diag.ChangeRoute || was.Kind == diag.ChangeResolver) {
 			continue
 		}
-		i := slices.IndexFunc(now, func(t trait) bool { return t.field == was.field })
+		i := slices.IndexFunc(now, func(t diag.Trait) bool { return t.Field == was.Field })
 		if i < 0 {
-			if section := was.section(); !has(now, section) && !slices.Contains(gone, section) {
+			if section := was.Section(); !has(now, section) && !slices.Contains(gone, section) {
 				gone = append(gone, section)
 			}
 			continue
 		}
-		if now[i].value == was.value {
+		if now[i].Value == was.Value {
 			continue
 		}
 		c.add(diag.Change{
-			Kind: was.kind, Hop: ofHop(after.ID), Field: was.field, Before: was.value, After: now[i].value,
+			Kind: was.Kind, Hop: ofHop(after.ID), Field: was.Field, Before: was.Value, After: now[i].Value,
 			Known:      c.seen(after.ID, now[i]),
 			Regression: worseTrait(was, now[i], before, after),
 		}, after.ID)
@@ -86,11 +90,11 @@ func (c *comparison) known(id string, is func(*diag.Fact) bool) bool {
 
 // seen reports whether kept good walks have seen a trait. Of a name's addresses each may have been in another answer: a
 // pool gives some of them each time.
-func (c *comparison) seen(id string, t trait) bool {
-	if t.field != fieldAddresses {
-		return c.known(id, func(f *diag.Fact) bool { return slices.Contains(traits(f), t) })
+func (c *comparison) seen(id string, t diag.Trait) bool {
+	if t.Field != diag.TraitAddresses {
+		return c.known(id, func(f *diag.Fact) bool { return slices.Contains(f.Traits(), t) })
 	}
-	for address := range strings.FieldsSeq(t.value) {
+	for address := range strings.FieldsSeq(t.Value) {
 		if !c.known(id, func(f *diag.Fact) bool { return f.DNS != nil && slices.Contains(f.DNS.Addresses, address) }) {
 			return false
 		}
@@ -98,35 +102,163 @@ func (c *comparison) seen(id string, t trait) bool {
 	return true
 }
 
-// whereTo is what a fact was measured at: of a URL only scheme and host, since paths hold ids of single runs; of a file,
-// a unit or a user all of it.
+// whereTo is what a fact was measured at: of a URL only scheme and host, since paths hold ids of single runs; of a
+// file, a unit or a user all of it.
 func whereTo(f *diag.Fact) string {
 	target := f.Target
-	if target == "" {
-		target = f.Request.Target
-	}
+	target = cmp.Or(target, f.Request.Target)
 	if u, err := url.Parse(target); err == nil && u.Host != "" {
 		return u.Scheme + "://" + u.Host
 	}
 	return target
 }
 
-// worseTrait says that a change of GateWorse is one for the worse: an older protocol, another program under the same
+// worseTrait reports that a change of GateWorse is one for the worse: an older protocol, another program under the same
 // version, a credential's generation that runs backwards.
-func worseTrait(was, is trait, before, after *diag.Fact) bool {
+func worseTrait(was, is diag.Trait, before, after *diag.Fact) bool {
 	switch {
-	case was.kind == diag.ChangeTLSVersion:
-		return is.value < was.value // "TLS 1.2" < "TLS 1.3"
-	case was.field == "http.fields.node.cert_generation":
-		a, errA := strconv.Atoi(was.value)
-		b, errB := strconv.Atoi(is.value)
+	case was.Kind == diag.ChangeTLSVersion:
+		return is.Value < was.Value // "TLS 1.2" < "TLS 1.3"
+	case was.Field == "http.fields.node.cert_generation":
+		a, errA := strconv.Atoi(was.Value)
+		b, errB := strconv.Atoi(is.Value)
 		return errA == nil && errB == nil && b < a
-	case was.kind == diag.ChangeAgentBuild && before.Binary != nil && after.Binary != nil:
-		return was.field != "binary.version" && before.Binary.Version != "" && before.Binary.Version == after.Binary.Version
+	case was.Kind == diag.ChangeAgentBuild && before.Binary != nil && after.Binary != nil:
+		return was.Field != "binary.version" && before.Binary.Version != "" && before.Binary.Version == after.Binary.Version
 	}
 	return false
 }
 
-func has(ts []trait, section string) bool {
-	return slices.ContainsFunc(ts, func(t trait) bool { return t.section() == section })
+func has(ts []diag.Trait, section string) bool {
+	return slices.ContainsFunc(ts, func(t diag.Trait) bool { return t.Section() == section })
+}
+
+// What tells a slow walk from a noisy one. A time is beyond noise when it is above all of: the slowest kept good walk
+// by half, their median by noiseFloor, noiseFactor medians, and the median by noiseSpread robust standard deviations.
+// One of these alone cries wolf: a walk has some twenty times, five walks show little of their spread, and tails are
+// long. A test counts the false alarms.
+const (
+	leastRuns   = 5                // kept good walks; fewer say nothing about noise
+	noiseFloor  = diag.Millis(100) // what a busy machine at either end takes of its own
+	noiseFactor = 3
+	noiseSpread = 3      // of madToSigma MAD
+	madToSigma  = 1.4826 // makes a median absolute deviation the standard deviation, where noise is normal
+)
+
+// timing compares one fact's time with those of the kept good walks.
+func (c *comparison) timing(now *diag.Fact) {
+	if now.DurationMS == 0 {
+		return
+	}
+	whole := sample{field: "duration_ms", of: func(f *diag.Fact) diag.Millis { return f.DurationMS }}
+	median, bound, runs := c.bound(now, whole)
+	if runs < leastRuns || now.DurationMS <= bound {
+		return
+	}
+	worst := whole
+	var grown diag.Millis
+	for _, s := range spans() { // the phase that grew most says where
+		m, b, n := c.bound(now, s)
+		if took := s.of(now); n >= leastRuns && took > b && took-m > grown {
+			worst, grown, median, bound, runs = s, took-m, m, b, n
+		}
+	}
+	c.add(diag.Change{
+		Kind: diag.ChangeTiming, Hop: ofHop(now.ID), Field: worst.field,
+		Before: ms(median), After: ms(worst.of(now)), Regression: true,
+		Noise: &diag.NoiseBounds{Runs: runs, BoundMS: bound},
+	}, now.ID)
+}
+
+// MayRegress reports whether Diff could call anything in now a regression from good, whatever other kept walks say:
+// they can show that a change was seen before, and how long things take. No bound of a time is under half more than one
+// of them, nor under noiseFloor.
+func MayRegress(good, now *diag.Report) bool {
+	d := Diff(good, now, []*diag.Report{good})
+	if !d.Comparable {
+		return false
+	}
+	was := byFact(good.Facts)
+	return d.Regressions() > 0 || slices.ContainsFunc(now.Facts, func(f diag.Fact) bool {
+		g := was[f.ID]
+		steady := g != nil && alike(g, &f) && f.DurationMS <= g.DurationMS+g.DurationMS/2
+		return f.DurationMS > noiseFloor && !steady
+	})
+}
+
+func ms(d diag.Millis) string { return strconv.FormatInt(int64(d), 10) }
+
+// sample is one time of a fact; 0 where it was not measured.
+type sample struct {
+	field string
+	of    func(*diag.Fact) diag.Millis
+}
+
+func spans() []sample {
+	return []sample{
+		{"dns.duration_ms", func(f *diag.Fact) diag.Millis {
+			return in(f.DNS, func(d *diag.DNSFacts) diag.Millis { return d.DurationMS })
+		}},
+		{"tcp.duration_ms", func(f *diag.Fact) diag.Millis {
+			return in(f.TCP, func(d *diag.TCPFacts) diag.Millis { return d.DurationMS })
+		}},
+		{"tls.duration_ms", func(f *diag.Fact) diag.Millis {
+			return in(f.TLS, func(d *diag.TLSFacts) diag.Millis { return d.DurationMS })
+		}},
+		{"http.duration_ms", func(f *diag.Fact) diag.Millis {
+			return in(f.HTTP, func(d *diag.HTTPFacts) diag.Millis { return d.DurationMS })
+		}},
+		{"ws.first_frame_ms", func(f *diag.Fact) diag.Millis {
+			return in(f.WS, func(d *diag.WSFacts) diag.Millis { return d.FirstFrameMS })
+		}},
+		{"pty.first_byte_ms", func(f *diag.Fact) diag.Millis {
+			return in(f.PTY, func(d *diag.PTYFacts) diag.Millis { return d.FirstByteMS })
+		}},
+		{"ssh.banner_ms", func(f *diag.Fact) diag.Millis {
+			return in(f.SSH, func(d *diag.SSHFacts) diag.Millis { return d.BannerMS })
+		}},
+		{"ssh.auth_ms", func(f *diag.Fact) diag.Millis {
+			return in(f.SSH, func(d *diag.SSHFacts) diag.Millis { return d.AuthMS })
+		}},
+		{"ssh.exec_ms", func(f *diag.Fact) diag.Millis {
+			return in(f.SSH, func(d *diag.SSHFacts) diag.Millis { return d.ExecMS })
+		}},
+	}
+}
+
+func in[T any](section *T, of func(*T) diag.Millis) diag.Millis {
+	if section == nil {
+		return 0
+	}
+	return of(section)
+}
+
+// bound is the median of what good walks took, and the most that is noise. Like is compared with like: the same end, a
+// connection of its own or another process's, a helper that was there or had to be pushed.
+func (c *comparison) bound(now *diag.Fact, s sample) (median, bound diag.Millis, runs int) {
+	var took []diag.Millis
+	for _, run := range c.good {
+		if f := run[now.ID]; f != nil && alike(f, now) && s.of(f) > 0 {
+			took = append(took, s.of(f))
+		}
+	}
+	if len(took) < leastRuns {
+		return 0, 0, len(took)
+	}
+	slices.Sort(took)
+	median = took[len(took)/2]
+	off := make([]diag.Millis, len(took))
+	for i, t := range took {
+		off[i] = max(t-median, median-t)
+	}
+	slices.Sort(off)
+	spread := diag.Millis(noiseSpread * madToSigma * float64(off[len(off)/2]))
+	slowest := took[len(took)-1]
+	return median, max(slowest+slowest/2, median+max(noiseFloor, spread), noiseFactor*median), len(took)
+}
+
+func alike(a, b *diag.Fact) bool {
+	return a.Failure == b.Failure && a.Phase == b.Phase &&
+		(a.TCP != nil && a.TCP.Reused) == (b.TCP != nil && b.TCP.Reused) &&
+		(a.SSH == nil || b.SSH == nil || (a.SSH.Helper == b.SSH.Helper && a.SSH.Jump == b.SSH.Jump))
 }

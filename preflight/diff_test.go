@@ -54,7 +54,7 @@ const (
 )
 
 // TestDiffNamesWhatWasBroken: between a healthy machine and a broken one, the thing that was broken is among the
-// changes, and stands before the hops that failed of it.
+// changes, and is listed before the hops that failed of it.
 func TestDiffNamesWhatWasBroken(t *testing.T) {
 	base := recorded(t, "healthy")
 	for _, c := range []struct {
@@ -74,7 +74,9 @@ func TestDiffNamesWhatWasBroken(t *testing.T) {
 			at := slices.IndexFunc(d.Changes, func(ch diag.Change) bool {
 				return ch.Kind == c.kind && ch.Regression && strings.HasPrefix(ch.After, c.after)
 			})
-			failed := slices.IndexFunc(d.Changes, func(ch diag.Change) bool { return ch.Kind == diag.ChangeStatus && ch.After == "fail" })
+			failed := slices.IndexFunc(d.Changes, func(ch diag.Change) bool {
+				return ch.Kind == diag.ChangeStatus && ch.After == "fail"
+			})
 			if !d.Comparable || at < 0 || failed < at {
 				t.Errorf("change %d, first failed hop %d of %+v", at, failed, d.Changes)
 			}
@@ -103,31 +105,65 @@ func TestEveryKindOfChange(t *testing.T) {
 	}{
 		{"a hop fails", diag.ChangeStatus, true, func(r *diag.Report) { r.Hops[0].Status = diag.StatusFail }},
 		{"a hop warns", diag.ChangeStatus, true, func(r *diag.Report) { r.Hops[0].Status = diag.StatusWarn }},
-		{"another issuer", diag.ChangeServerIssuer, true, func(r *diag.Report) { factOf(t, r, reachID).TLS.Chain[0].Issuer = "CN=other" }},
-		{"a renewed certificate", diag.ChangeServerCert, false, func(r *diag.Report) { factOf(t, r, reachID).TLS.Chain[0].Fingerprint = "ab" }},
-		{"an older protocol", diag.ChangeTLSVersion, true, func(r *diag.Report) { factOf(t, r, reachID).TLS.Version = "TLS 1.2" }},
+		{"another issuer", diag.ChangeServerIssuer, true, func(r *diag.Report) {
+			factOf(t, r, reachID).TLS.Chain[0].Issuer = "CN=other"
+		}},
+		{"a renewed certificate", diag.ChangeServerCert, false, func(r *diag.Report) {
+			factOf(t, r, reachID).TLS.Chain[0].Fingerprint = "ab"
+		}},
+		{"an older protocol", diag.ChangeTLSVersion, true, func(r *diag.Report) {
+			factOf(t, r, reachID).TLS.Version = "TLS 1.2"
+		}},
 		{"another bundle", diag.ChangeTrustBundle, true, func(r *diag.Report) {
 			f := factOf(t, r, reachID)
 			f.TLS.TrustRoots = f.TLS.TrustRoots[:1]
 		}},
-		{"another signing CA", diag.ChangePlatformCA, true, func(r *diag.Report) { factOf(t, r, "control_plane_access/auth").HTTP.Fields["trust.signing_ca"] = "ab" }},
-		{"another ingress CA", diag.ChangeIngressCAs, true, func(r *diag.Report) { factOf(t, r, reachID).TLS.AcceptableCAs = []string{"CN=x"} }},
-		{"another node CA", diag.ChangeNodeIssuer, true, func(r *diag.Report) { factOf(t, r, "node_recovery_status/identity").Cert.Leaf.Issuer = "CN=x" }},
-		{"a renewed node certificate", diag.ChangeNodeCert, false, func(r *diag.Report) { factOf(t, r, "node_recovery_status/identity").Cert.Leaf.Serial = "ab" }},
-		{"another host key", diag.ChangeHostKey, true, func(r *diag.Report) { factOf(t, r, "node_ops_access/ssh").SSH.HostKeySHA256 = "SHA256:x" }},
-		{"another answer", diag.ChangeDNSAnswer, true, func(r *diag.Report) { factOf(t, r, reachID).DNS.Addresses = []string{"10.231.77.12"} }},
-		{"another resolver", diag.ChangeResolver, true, func(r *diag.Report) { factOf(t, r, reachID).DNS.Server = "10.231.77.12:53" }},
-		{"another source address", diag.ChangeRoute, true, func(r *diag.Report) { factOf(t, r, reachID).TCP.Local = "10.231.77.102:1" }},
+		{"another signing CA", diag.ChangePlatformCA, true, func(r *diag.Report) {
+			factOf(t, r, "control_plane_access/auth").HTTP.Fields["trust.signing_ca"] = "ab"
+		}},
+		{"another ingress CA", diag.ChangeIngressCAs, true, func(r *diag.Report) {
+			factOf(t, r, reachID).TLS.AcceptableCAs = []string{"CN=x"}
+		}},
+		{"another node CA", diag.ChangeNodeIssuer, true, func(r *diag.Report) {
+			factOf(t, r, "node_recovery_status/identity").Cert.Leaf.Issuer = "CN=x"
+		}},
+		{"a renewed node certificate", diag.ChangeNodeCert, false, func(r *diag.Report) {
+			factOf(t, r, "node_recovery_status/identity").Cert.Leaf.Serial = "ab"
+		}},
+		{"another host key", diag.ChangeHostKey, true, func(r *diag.Report) {
+			factOf(t, r, "node_ops_access/ssh").SSH.HostKeySHA256 = "SHA256:x"
+		}},
+		{"another answer", diag.ChangeDNSAnswer, true, func(r *diag.Report) {
+			factOf(t, r, reachID).DNS.Addresses = []string{"10.231.77.12"}
+		}},
+		{"another resolver", diag.ChangeResolver, true, func(r *diag.Report) {
+			factOf(t, r, reachID).DNS.Server = "10.231.77.12:53"
+		}},
+		{"another source address", diag.ChangeRoute, true, func(r *diag.Report) {
+			factOf(t, r, reachID).TCP.Local = "10.231.77.102:1"
+		}},
 		{"another URL", diag.ChangeEndpoint, true, func(r *diag.Report) {
 			factOf(t, r, "node_recovery_status/profile").Env.Values["GPUAAS_API_URL"] = "https://x.test"
 		}},
-		{"another machine", diag.ChangeInstance, true, func(r *diag.Report) { factOf(t, r, "node_heartbeat/read_model").HTTP.Fields["node.instance_id"] = "ab" }},
-		{"another program, the same version", diag.ChangeAgentBuild, true, func(r *diag.Report) { factOf(t, r, binaryID).Binary.SHA256 = "ab" }},
-		{"a drop-in", diag.ChangeUnit, false, func(r *diag.Report) { factOf(t, r, processID).Unit.DropIns = []string{"/x.conf"} }},
-		{"another shell", diag.ChangeUser, false, func(r *diag.Report) { factOf(t, r, "workload_terminal_startup_failure/user").User.Shell = "/bin/zsh" }},
+		{"another machine", diag.ChangeInstance, true, func(r *diag.Report) {
+			factOf(t, r, "node_heartbeat/read_model").HTTP.Fields["node.instance_id"] = "ab"
+		}},
+		{"another program, the same version", diag.ChangeAgentBuild, true, func(r *diag.Report) {
+			factOf(t, r, binaryID).Binary.SHA256 = "ab"
+		}},
+		{"a drop-in", diag.ChangeUnit, false, func(r *diag.Report) {
+			factOf(t, r, processID).Unit.DropIns = []string{"/x.conf"}
+		}},
+		{"another shell", diag.ChangeUser, false, func(r *diag.Report) {
+			factOf(t, r, "workload_terminal_startup_failure/user").User.Shell = "/bin/zsh"
+		}},
 		{"another nginx", diag.ChangeServer, false, func(r *diag.Report) { factOf(t, r, reachID).HTTP.Server = "nginx/2" }},
-		{"a restart", diag.ChangeBoot, false, func(r *diag.Report) { factOf(t, r, "node_readiness/clock").Clock.BootID = "ab" }},
-		{"an expectation", diag.ChangeProfile, false, func(r *diag.Report) { r.Subject.Expected["node_terminal_url"] = "https://x.test" }},
+		{"a restart", diag.ChangeBoot, false, func(r *diag.Report) {
+			factOf(t, r, "node_readiness/clock").Clock.BootID = "ab"
+		}},
+		{"an expectation", diag.ChangeProfile, false, func(r *diag.Report) {
+			r.Subject.Expected["node_terminal_url"] = "https://x.test"
+		}},
 		{"a threshold", diag.ChangePolicy, false, func(r *diag.Report) { r.Plan.Policy["node.disk_pressure_percent"] = 80 }},
 		{"a budget", diag.ChangeBudget, false, func(r *diag.Report) { r.Plan.Hops[0].BudgetMS++ }},
 		{"this tool", diag.ChangeTool, false, func(r *diag.Report) { r.Run.ToolVersion = "v9" }},
@@ -196,10 +232,13 @@ func TestNotMeasuredIsNoChange(t *testing.T) {
 		f.TCP, f.TLS, f.HTTP, f.Failure, f.Phase = nil, nil, nil, diag.DNSTimeout, "dns"
 	})
 	d := Diff(base, cut, nil)
-	if len(d.Changes) != 0 || d.NotCompared[0].What != "tcp, tls, http" || !strings.Contains(d.NotCompared[0].Because, "did not answer in dns") {
+	if len(d.Changes) != 0 || d.NotCompared[0].What != "tcp, tls, http" ||
+		!strings.Contains(d.NotCompared[0].Because, "did not answer in dns") {
 		t.Errorf("a look-up that failed: %+v %+v", d.Changes, d.NotCompared)
 	}
-	gone := Diff(base, changed(t, func(r *diag.Report) { r.Hops[3].Status, r.Hops[3].Because = diag.StatusNotReached, "x" }), nil)
+	gone := Diff(base, changed(t, func(r *diag.Report) {
+		r.Hops[3].Status, r.Hops[3].Because = diag.StatusNotReached, "x"
+	}), nil)
 	if len(gone.Changes) != 0 || gone.NotCompared[0].Hop != base.Hops[3].ID {
 		t.Errorf("a hop that was not reached: %+v", gone)
 	}
@@ -216,8 +255,12 @@ func TestOnlyTheSameCompares(t *testing.T) {
 		{"another node", func(r *diag.Report) { r.Subject.NodeID = "x" }},
 		{"another allocation", func(r *diag.Report) { r.Subject.AllocationID = "" }},
 		{"another profile", func(r *diag.Report) { r.Subject.EnvironmentProfile = "x" }},
-		{"leaves out node_readiness (in --skip)", func(r *diag.Report) { planned(r.Plan, diag.HopNodeReadiness).Skip = skipSkip }},
-		{"leaves out node_readiness/disk (why)", func(r *diag.Report) { planned(r.Plan, diag.HopNodeReadiness).Left = map[string]string{"disk": "why"} }},
+		{"leaves out node_readiness (in --skip)", func(r *diag.Report) {
+			planned(r.Plan, diag.HopNodeReadiness).Skip = skipSkip
+		}},
+		{"leaves out node_readiness/disk (why)", func(r *diag.Report) {
+			planned(r.Plan, diag.HopNodeReadiness).Left = map[string]string{"disk": "why"}
+		}},
 	} {
 		d := Diff(base, changed(t, c.change), nil)
 		if d.Comparable || !strings.Contains(d.Because, c.why) || len(d.Changes) != 0 {
@@ -232,7 +275,8 @@ func TestOnlyTheSameCompares(t *testing.T) {
 		r.Vantages[0].Host = "laptop"
 		factOf(t, r, healthzID).TCP.Local = "192.0.2.1:1"
 	})
-	if d := Diff(base, elsewhere, nil); !d.Comparable || len(d.Changes) != 0 || !strings.Contains(d.NotCompared[0].Because, "laptop") {
+	if d := Diff(base, elsewhere, nil); !d.Comparable || len(d.Changes) != 0 ||
+		!strings.Contains(d.NotCompared[0].Because, "laptop") {
 		t.Errorf("from another machine: %+v", d)
 	}
 }
@@ -253,8 +297,8 @@ func runs(t *testing.T, n int, noise func() float64) []*diag.Report {
 	return out
 }
 
-// TestSlowerThanNoise: one slow fact among steady ones is found, with the phase that grew; under five good walks nothing
-// is said of times, and that is said.
+// TestSlowerThanNoise: one slow fact among steady ones is found, with the phase that grew; under five good walks
+// nothing is said of times, and that is said.
 func TestSlowerThanNoise(t *testing.T) {
 	steady := func() float64 { return 1 }
 	slow := changed(t, func(r *diag.Report) {
@@ -264,12 +308,17 @@ func TestSlowerThanNoise(t *testing.T) {
 	base := recorded(t, "healthy")
 	before := factOf(t, base, reachID).TLS.DurationMS
 	d := Diff(base, slow, runs(t, leastRuns, steady))
-	if len(d.Changes) != 1 || d.Changes[0].Kind != diag.ChangeTiming || d.Changes[0].Field != "tls.duration_ms" || !d.Changes[0].Regression ||
-		d.Changes[0].Before != strconv.Itoa(int(before)) || d.Changes[0].After != "290" || d.Changes[0].Noise.BoundMS != before+100 {
+	if len(d.Changes) != 1 || d.Changes[0].Kind != diag.ChangeTiming || d.Changes[0].Field != "tls.duration_ms" ||
+		!d.Changes[0].Regression ||
+		d.Changes[0].Before != strconv.Itoa(int(before)) || d.Changes[0].After != "290" ||
+		d.Changes[0].Noise.BoundMS != before+100 {
 		t.Errorf("%+v", d.Changes)
 	}
 	few := Diff(base, slow, runs(t, leastRuns-1, steady))
-	if len(few.Changes) != 0 || !slices.ContainsFunc(few.NotCompared, func(n diag.NotCompared) bool { return n.What == "timing" && strings.Contains(n.Because, "4 kept") }) {
+	if len(few.Changes) != 0 ||
+		!slices.ContainsFunc(few.NotCompared, func(n diag.NotCompared) bool {
+			return n.What == "timing" && strings.Contains(n.Because, "4 kept")
+		}) {
 		t.Errorf("from four samples: %+v", few)
 	}
 	reused := changed(t, func(r *diag.Report) { // a connection of its own is not like another's
@@ -296,7 +345,8 @@ func TestNoiseIsNoNews(t *testing.T) {
 		{"a noisy network, five walks", 5, 0.4, 0.2},
 		{"a noisy network, twenty walks", 20, 0.4, 0.04},
 	} {
-		noise := func() float64 { return 10 * math.Exp(c.sigma*rng.NormFloat64()) } // ten times the lab's times: tens to hundreds of ms
+		// ten times the lab's times: tens to hundreds of ms
+		noise := func() float64 { return 10 * math.Exp(c.sigma*rng.NormFloat64()) }
 		const rounds = 50
 		alarms, missed := 0, 0
 		for range rounds {
@@ -304,10 +354,18 @@ func TestNoiseIsNoNews(t *testing.T) {
 			now := runs(t, 1, noise)[0]
 			if Diff(good[0], now, good).Regressions() > 0 {
 				alarms++
+				if !MayRegress(good[0], now) {
+					t.Errorf("%s: a regression that the newest good walk rules out", c.name)
+				}
 			}
 			f := factOf(t, now, reachID)
 			f.DurationMS = f.DurationMS*5 + 200
-			if !slices.ContainsFunc(Diff(good[0], now, good).Changes, func(ch diag.Change) bool { return slices.Contains(ch.Facts, reachID) }) {
+			if Diff(good[0], now, good).Regressions() > 0 && !MayRegress(good[0], now) {
+				t.Errorf("%s: a slow hop that the newest good walk rules out", c.name)
+			}
+			if !slices.ContainsFunc(Diff(good[0], now, good).Changes, func(ch diag.Change) bool {
+				return slices.Contains(ch.Facts, reachID)
+			}) {
 				missed++
 			}
 		}
@@ -354,7 +412,8 @@ func TestReplayKeepsTheDiff(t *testing.T) {
 	if again.Diff != r.Diff || !again.Dashboard.LastSuccessfulPreflightAt.Equal(noon) {
 		t.Errorf("diff %v, last good %v", again.Diff, again.Dashboard.LastSuccessfulPreflightAt)
 	}
-	if fine, err := Replay(changed(t, func(r *diag.Report) { r.Run.LastGoodAt = diag.At(noon) })); err != nil || !fine.Dashboard.LastSuccessfulPreflightAt.Equal(fine.Run.EndedAt.Time) {
+	if fine, err := Replay(changed(t, func(r *diag.Report) { r.Run.LastGoodAt = diag.At(noon) })); err != nil ||
+		!fine.Dashboard.LastSuccessfulPreflightAt.Equal(fine.Run.EndedAt.Time) {
 		t.Errorf("a walk that passes is the last good one itself: %v %v", fine.Dashboard, err)
 	}
 }

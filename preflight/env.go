@@ -20,6 +20,9 @@ type Env struct {
 	// Scrub removes secrets from an error text of the platform. Without it such texts are dropped.
 	Scrub  func(string) string
 	NodeCA string // PEM text of Profile.Trust.NodeCA, for a control with the active bundle
+	// ReadOnly leaves the write on the node's disks out. Kept says that the node's vantage has been used by walks before
+	// this one: its requests make connections of their own, so that each walk measures every phase.
+	ReadOnly, Kept bool
 }
 
 // vars are the values for path templates.
@@ -48,6 +51,14 @@ func (e *Env) to(req diag.Request, base, path string, more map[string]string) di
 		return diag.Request{}
 	}
 	return req
+}
+
+// writes is how many bytes this walk may write on a disk to try it.
+func (e *Env) writes() int {
+	if e.ReadOnly {
+		return 0
+	}
+	return diagnosticWrite
 }
 
 // URL is the named path of the operator API, with this walk's ids filled in; "" where there is no such path or API.
@@ -93,6 +104,9 @@ func (e *Env) agentFile(name string) string {
 // sameEndpoint reports whether two URLs name the same scheme, host and port. What cannot be compared is the same:
 // nothing is claimed of it.
 func sameEndpoint(a, b string) bool {
+	if a == b {
+		return true
+	}
 	ua, errA := url.Parse(a)
 	ub, errB := url.Parse(b)
 	if a == "" || b == "" || errA != nil || errB != nil {
@@ -150,4 +164,25 @@ func clip(names []string) string {
 		names = append(names[:3], "...")
 	}
 	return strings.Join(names, ", ")
+}
+
+// MintTerminal is the request for a terminal of the subject's allocation; the zero Request where this platform mints
+// none.
+func MintTerminal(e *Env) diag.Request {
+	return named(mintTerminal(e), diag.HopTerminalTokenMint, stepMint)
+}
+
+// OpenTerminal is the request that opens the terminal which a MintTerminal was answered with, as a browser does; the
+// zero Request where the answer names none.
+func OpenTerminal(e *Env, mint diag.Fact) diag.Request {
+	c := NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
+	return named(askSession(e, c), diag.HopBrowserTerminalWS, stepSession)
+}
+
+// named is r under the id that a step's request has in a walk; a zero Request stays so.
+func named(r diag.Request, hop diag.HopID, step string) diag.Request {
+	if r.Op != "" {
+		r.ID = factID(hop, step)
+	}
+	return r
 }

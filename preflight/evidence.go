@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// evidenceTimeout bounds the look at what the far side wrote down: it is an extra, never a reason to wait.
+	// evidenceTimeout bounds the read of what the far side recorded: it is an extra, never a reason to wait.
 	evidenceTimeout = 2 * time.Second
 	// maxEvidence bounds what one report carries of it.
 	maxEvidence = 200
@@ -19,10 +19,10 @@ const (
 	evidenceItems, evidenceTruncated = "evidence.items", "evidence.truncated"
 )
 
-// Evidence pulls back what the platform recorded under this walk's correlation id and, when the operator named them, under
-// the failing request's and its terminal session's: the newest of it, in time order, and whether there is more. It is
-// shown, and an error in it that belongs to a step of this walk is quoted there (see withOwnWords). A platform that
-// keeps none gives none.
+// Evidence pulls back what the platform recorded under this walk's correlation id and, when the operator named them,
+// under the failing request's and its terminal session's: the newest of it, in time order, and whether there is more.
+// It is shown, and an error in it that belongs to a step of this walk is quoted there (see withOwnWords). A platform
+// that keeps none gives none.
 func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.EvidenceLine, cut bool) {
 	reqs := evidenceRequests(e)
 	if len(reqs) == 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -46,12 +47,14 @@ func TestEvidenceOfTheFailingRequest(t *testing.T) {
 	for _, l := range lines {
 		kinds = append(kinds, l.Kind)
 	}
-	if got := strings.Join(kinds, " "); got != "token_minted browser_connected session_closed task_claimed task_claimed" || cut {
+	if got := strings.Join(kinds, " "); got != "token_minted browser_connected session_closed task_claimed task_claimed" ||
+		cut {
 		t.Errorf("evidence %s, cut %t", got, cut)
 	}
 }
 
-// TestNoEvidenceIsAsked: of a platform that keeps none, no id is asked for, unless its session path is mapped by itself.
+// TestNoEvidenceIsAsked: of a platform that keeps none, no id is asked for, unless its session path is mapped by
+// itself.
 func TestNoEvidenceIsAsked(t *testing.T) {
 	e := testEnv()
 	e.Subject.CorrelationID, e.Subject.SessionID = "failing-1", "sess-0"
@@ -72,11 +75,14 @@ func TestEvidenceKeepsTheNewest(t *testing.T) {
 	for i := range maxEvidence + 50 {
 		many = append(many, line(time.Duration(i)*time.Second, fmt.Sprint("kind-", i)))
 	}
-	lines, cut := Evidence(t.Context(), e, &scripted{name: Operator, answers: answers{"evidence/corr-1": evidenceOfLines(many...)}})
-	if len(lines) != maxEvidence || lines[0].Kind != "kind-50" || lines[maxEvidence-1].Kind != fmt.Sprint("kind-", maxEvidence+49) || !cut {
+	lines, cut := Evidence(t.Context(), e,
+		&scripted{name: Operator, answers: answers{"evidence/corr-1": evidenceOfLines(many...)}})
+	if len(lines) != maxEvidence || lines[0].Kind != "kind-50" ||
+		lines[maxEvidence-1].Kind != fmt.Sprint("kind-", maxEvidence+49) || !cut {
 		t.Errorf("%d lines from %s to %s, cut %t", len(lines), lines[0].Kind, lines[len(lines)-1].Kind, cut)
 	}
-	lines, cut = Evidence(t.Context(), e, &scripted{name: Operator, answers: answers{"evidence/corr-1": setField("evidence.truncated", "true")}})
+	lines, cut = Evidence(t.Context(), e,
+		&scripted{name: Operator, answers: answers{"evidence/corr-1": setField("evidence.truncated", "true")}})
 	if len(lines) != 1 || !cut {
 		t.Errorf("the platform cut it: %d lines, cut %t", len(lines), cut)
 	}
@@ -87,11 +93,31 @@ func TestEvidencePulledBeforeTheEndIsKept(t *testing.T) {
 	for range 50 { // a choice between two that are ready is made by chance
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		early := make(chan pulled, 1)
-		early <- pulled{lines: []diag.EvidenceLine{line(0, "task_claimed")}}
+		early := &earlyPull{got: make(chan pulled, 1)}
+		early.got <- pulled{lines: []diag.EvidenceLine{line(0, "task_claimed")}}
 		j := testJob(map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}})
 		if got := j.evidence(ctx, early, nil, diag.EndedInterrupted); len(got.lines) != 1 {
 			t.Fatalf("%d lines", len(got.lines))
 		}
 	}
+}
+
+// TestAPullIsWaitedFor: what is being pulled as the walk is interrupted comes to its end before the walk's, also where
+// it ends a little late; what never ends is left after a while, and what never began is not waited for.
+func TestAPullIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		early := &earlyPull{got: make(chan pulled, 1)}
+		time.AfterFunc(10*time.Millisecond, func() { early.got <- pulled{cut: true} })
+		if have := early.await(ctx); !have.cut {
+			t.Error("a pull that came a little late was left")
+		}
+		for name, e := range map[string]*earlyPull{"never ends": {got: make(chan pulled)}, "never began": {open: 1}} {
+			began := time.Now()
+			if e.await(ctx); time.Since(began) > time.Second {
+				t.Errorf("%s: %s", name, time.Since(began))
+			}
+		}
+	})
 }

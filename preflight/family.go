@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -45,7 +46,7 @@ func otherFamily(f *diag.Fact) string {
 // familyCounter is a bare connection to the other address family of a step that got a connection, and an answer
 // over it.
 func familyCounter(s Step, f *diag.Fact) (Counter, bool) {
-	if !s.BothFamilies || f.Failure != diag.OK && rung(f.Phase) <= rung("tls") {
+	if !s.BothFamilies || (f.Failure != diag.OK && rung(f.Phase) <= rung("tls")) {
 		return Counter{}, false
 	}
 	other := otherFamily(f)
@@ -62,14 +63,19 @@ func familyCounter(s Step, f *diag.Fact) (Counter, bool) {
 	}}, true
 }
 
-// familyWarnings says which address family of a name does not answer, at the first hop of the chain that measured it
+// familyWarnings reports which address family of a name does not answer, at the first hop of the chain that measured it
 // from there. A host that has no route for a family does not use it, and nothing is wrong with that.
 func familyWarnings(h *Hop, c *Case) []diag.Finding {
 	var out []diag.Finding
-	for _, s := range h.Steps {
+	for i := range h.Steps {
+		s := &h.Steps[i]
+		if !s.BothFamilies {
+			continue
+		}
 		f := c.Fact(h.ID, s.Name)
-		k := c.facts[factID(h.ID, s.Name)+"~"+counterOtherFamily]
-		if f == nil || k == nil || k.Request.Op != diag.OpTCP || !refusesFamily(k) || warnedBefore(h.ID, c, f) {
+		k := c.fact(factID(h.ID, s.Name) + "~" + counterOtherFamily)
+		if f == nil || k == nil || k.Request.Op != diag.OpTCP || !refusesFamily(k) || warnedBefore(h.ID, c, f) ||
+			(gotNoAnswer(k) && lossSeen(c, k.Vantage) != "") { // one silence of such a way says nothing
 			continue
 		}
 		dead, alive := k.Request.Resolve, remoteIP(f)
@@ -93,22 +99,22 @@ func refusesFamily(k *diag.Fact) bool {
 
 // warnedBefore reports whether an earlier hop saw the same of the same name from the same place.
 func warnedBefore(hop diag.HopID, c *Case, f *diag.Fact) bool {
-	for id, k := range c.facts {
-		base, is := strings.CutSuffix(id, "~"+counterOtherFamily)
-		e := c.facts[base]
+	for k := range c.all() {
+		base, is := strings.CutSuffix(k.ID, "~"+counterOtherFamily)
+		e := c.fact(base)
 		if !is || e == nil || e.DNS == nil || !refusesFamily(k) {
 			continue
 		}
 		at, _, _ := strings.Cut(base, "/")
 		if e.Vantage == f.Vantage && e.DNS.Name == f.DNS.Name &&
-			slices.Index(diag.Hops[:], diag.HopID(at)) < slices.Index(diag.Hops[:], hop) {
+			position(Chain(), diag.HopID(at)) < position(Chain(), hop) {
 			return true
 		}
 	}
 	return false
 }
 
-// familyCost says what the dead address costs a connection, as far as it was measured.
+// familyCost reports what the dead address costs a connection, as far as it was measured.
 func familyCost(f *diag.Fact, dead string) string {
 	var lost, won *diag.TCPAttempt
 	for i := range f.TCP.Attempts {
@@ -132,12 +138,13 @@ func familyCost(f *diag.Fact, dead string) string {
 	return ""
 }
 
-// strayFamily says that f's failure is one address family's: the name's other one comes past it.
+// strayFamily reports that f's failure is one address family's: the name's other one comes past it.
 func strayFamily(c *Case, f *diag.Fact, out *diag.Finding) string {
-	k := c.facts[f.ID+"~"+counterOtherFamily]
-	if out.Status != diag.StatusFail || k == nil || k.Request.Op != f.Request.Op || !passesWhere(k, f) {
+	q := question(c, f.ID, counterOtherFamily)
+	if out.Status != diag.StatusFail || q == nil || q.first().Request.Op != f.Request.Op || !q.all(passing(c, f.ID)) {
 		return ""
 	}
+	k := q.first()
 	used := remoteIP(f)
 	return fmt.Sprintf("; that is its %s address %s, at its %s address %s it passes", family(used), used,
 		family(k.Request.Resolve), k.Request.Resolve)
@@ -151,9 +158,7 @@ func dialled(f *diag.Fact) []string {
 	var out []string
 	for _, a := range f.TCP.Attempts {
 		word := string(a.Failure)
-		if word == "" {
-			word = "no answer"
-		}
+		word = cmp.Or(word, "no answer")
 		out = append(out, a.Remote+" "+word)
 	}
 	return noRouteForSix(f, out)

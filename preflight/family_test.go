@@ -58,6 +58,11 @@ func TestDeadFamilyIsAWarning(t *testing.T) {
 		"which costs nothing now": {dual(v6, diag.TCPAttempt{Remote: "[" + v6 + "]:443", Connected: true}),
 			dialFails(diag.TCPRefused),
 			"no connection waits for it while IPv6 answers first"},
+		"a way that loses packets": {func(f *diag.Fact) {
+			again := int64(2)
+			dual(v4, blackHole...)(f)
+			f.TCP.Resent = &again
+		}, dialFails(diag.TCPTimeout), ""},
 		"a slow family":       {dual(v4, blackHole...), dialFails(diag.OK), ""},
 		"a host without IPv6": {dual(v4), dialFails(diag.TCPNetUnreachable), ""},
 		"a walk cut short":    {dual(v4, blackHole...), dialFails(diag.Cancelled), ""},
@@ -110,7 +115,7 @@ func TestOneFamilyLeadsElsewhere(t *testing.T) {
 	}
 }
 
-// TestIPv6OnlyNameOnAHostWithout says why nothing could be dialled.
+// TestIPv6OnlyNameOnAHostWithout reports why nothing could be dialled.
 func TestIPv6OnlyNameOnAHostWithout(t *testing.T) {
 	r := walkWith(t, t.Context(), answers{reachAPI: func(f *diag.Fact) {
 		f.Failure, f.Phase, f.Errno, f.HTTP = diag.TCPNetUnreachable, "tcp", "ENETUNREACH", nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func testProfile() profile.Profile {
 		App:   profile.App{Websocket: "/ws", HeadersPath: "/headers", InjectedHeaders: []string{"X-Forwarded-Proto"}},
 
 		PlatformSSH: profile.SSH{Host: "192.0.2.10", User: "root"},
+		Policy:      map[string]int64{profile.PolicyTaskSweepInterval: 5},
 	}
 	return p.WithDefaults()
 }
@@ -55,8 +57,8 @@ func healthy(req diag.Request) diag.Fact {
 	case diag.HopAllocationBinding:
 		ok(200, map[string]string{
 			"allocation.state": "active", "allocation.node_id": "node-1", "allocation.os_user": "tenant",
-			"allocation.app_unit": "app.service", "allocation.app_port": "8888", "allocation.app_product_url": "https://a.apps.test/",
-			"allocation.app_endpoint": "192.0.2.101:8888",
+			"allocation.app_unit": "app.service", "allocation.app_port": "8888",
+			"allocation.app_product_url": "https://a.apps.test/", "allocation.app_endpoint": "192.0.2.101:8888",
 		})
 	case diag.HopNodeHeartbeat:
 		ok(200, map[string]string{"node.now": stamp(0), "node.last_seen_at": stamp(-2 * time.Second),
@@ -72,6 +74,14 @@ func healthy(req diag.Request) diag.Fact {
 	case diag.HopNodeRecoveryStatus:
 		healthyIdentity(&f, step)
 	case diag.HopNodeTaskRoundtrip:
+		switch step {
+		case stepRecordAfter:
+			healthyIdentity(&f, stepHostRecord)
+			return f
+		case stepBacklogAfter:
+			ok(200, map[string]string{"node.stale_tasks": "0"})
+			return f
+		}
 		ok(200, map[string]string{
 			"task.id": "task-1", "task.status": "completed", "task.queued_at": stamp(0),
 			"task.claimed_at": stamp(5 * time.Millisecond), "task.completed_at": stamp(9 * time.Millisecond),
@@ -92,6 +102,8 @@ func healthy(req diag.Request) diag.Fact {
 			"session.pty_ready_at": stamp(15 * time.Millisecond), "session.task_status": "completed",
 			"session.task_queued_at": stamp(0), "session.task_claimed_at": stamp(2 * time.Millisecond),
 		})
+	case diag.HopGatewayNodeStream:
+		healthyHost(&f, stepProcess)
 	case diag.HopNodeTerminalReachability:
 		f.Target = "https://term.test:18443/internal/v1/terminal/preflight-nobody"
 		f.Failure, f.Phase = diag.WSUpgradeRejected, "ws"
@@ -101,7 +113,8 @@ func healthy(req diag.Request) diag.Fact {
 	case diag.HopAppRuntimeLiveness:
 		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running"}
 	case "evidence":
-		ok(200, map[string]string{"evidence.items": `[{"at":"` + stamp(0) + `","kind":"task_claimed","correlation_id":"corr-1"}]`})
+		ok(200, map[string]string{"evidence.items": `[{"at":"` + stamp(0) +
+			`","kind":"task_claimed","correlation_id":"corr-1"}]`})
 	default:
 		panic("no healthy answer for " + req.ID)
 	}
@@ -138,15 +151,17 @@ func healthyIdentity(f *diag.Fact, step string) {
 	switch step {
 	case stepIdentity:
 		f.Cert = &diag.CertFacts{
-			Leaf:       diag.CertInfo{Subject: "CN=node-1", Issuer: "CN=signing", NotBefore: diag.At(noon.Add(-time.Hour)), NotAfter: diag.At(noon.Add(time.Hour))},
+			Leaf: diag.CertInfo{Subject: "CN=node-1", Issuer: "CN=signing", NotBefore: diag.At(noon.Add(-time.Hour)),
+				NotAfter: diag.At(noon.Add(time.Hour))},
 			KeyMatches: &yes, NodeBound: &yes,
 		}
 	case stepProfile:
 		f.Env = &diag.EnvFacts{Source: "process", Values: map[string]string{"GPUAAS_API_URL": "https://node-api.test"}}
 	case stepHostRecord:
-		f.Record = &diag.RecordFacts{Source: "disk", Path: "/var/lib/gpuaas/diag", Slots: 320, Valid: 1, Entries: []diag.RecordEntry{
-			{Seq: 1, BootID: "boot-1", At: diag.At(noon), Reason: diag.RecProcessAlive, About: "agent", Decision: "start"},
-		}}
+		f.Record = &diag.RecordFacts{Source: "disk", Path: "/var/lib/gpuaas/diag", Slots: 320, Valid: 1,
+			Entries: []diag.RecordEntry{
+				{Seq: 1, BootID: "boot-1", At: diag.At(noon), Reason: diag.RecProcessAlive, About: "agent", Decision: "start"},
+			}}
 	case stepTaskWait:
 		f.Target = "https://node-api.test/internal/v1/nodes/node-1/tasks/wait"
 		f.TLS = &diag.TLSFacts{Verified: true, CertRequested: &yes, AcceptableCAs: []string{"CN=signing"}}
@@ -167,7 +182,12 @@ func (s *scripted) Close() error { return nil }
 func (s *scripted) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	facts := make([]diag.Fact, len(reqs))
 	for i, req := range reqs {
-		if s.hang[req.ID] {
+		step, counter, _ := splitID(req.ID)
+		asked := step
+		if counter != "" {
+			asked += "~" + counter
+		}
+		if s.hang[asked] {
 			<-ctx.Done()
 			facts[i] = diag.Fact{ID: req.ID, Request: req, Vantage: s.name, DurationMS: 1, Failure: diag.Timeout}
 			continue
@@ -176,8 +196,18 @@ func (s *scripted) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 		ask := req
 		ask.ID = base
 		f := healthy(ask)
+		if counter != "" && req.Op == diag.OpTCP { // a bare connection
+			f = diag.Fact{At: f.At, DurationMS: 3, TCP: &diag.TCPFacts{Remote: req.Target}}
+		}
 		f.ID, f.Request, f.Vantage = req.ID, req, s.name
-		if change := s.answers[req.ID]; change != nil {
+		change := s.answers[req.ID] // of this very repeat
+		if change == nil {
+			change = s.answers[asked]
+		}
+		if change == nil && counter == counterBare { // the same connection as the step's own
+			change = s.answers[step]
+		}
+		if change != nil {
 			change(&f)
 		}
 		facts[i] = f
@@ -200,8 +230,9 @@ func walkWith(t *testing.T, ctx context.Context, answers map[string]func(*diag.F
 	plan := testPlan(e)
 	facts, ended := Walk(ctx, e, plan, vantages, nil)
 	r := &diag.Report{
-		APIVersion: diag.APIVersion, Kind: diag.KindPreflight, Subject: e.Subject, Plan: plan, Facts: facts,
-		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon), EndedBy: ended},
+		Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
+		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon),
+			EndedBy: ended},
 	}
 	Judge(r)
 	return r
@@ -222,7 +253,15 @@ func setField(name, value string) func(*diag.Fact) {
 	return func(f *diag.Fact) { f.HTTP.Fields[name] = value }
 }
 
-func hopOf(r *diag.Report, id diag.HopID) diag.HopResult { return byID(r.Hops)[id] }
+func hopOf(r *diag.Report, id diag.HopID) diag.HopResult { return *hopNamed(r.Hops, id) }
+
+func byID(hops []diag.HopResult) map[diag.HopID]diag.HopResult {
+	m := make(map[diag.HopID]diag.HopResult, len(hops))
+	for _, h := range hops {
+		m[h.ID] = h
+	}
+	return m
+}
 
 func describe(r *diag.Report) string {
 	var b strings.Builder
@@ -237,4 +276,17 @@ func nobodyClaims(f *diag.Fact) {
 	f.HTTP.Fields["task.status"], f.Failure, f.Phase = "queued", diag.HTTPTimeout, "poll"
 	delete(f.HTTP.Fields, "task.claimed_at")
 	delete(f.HTTP.Fields, "task.completed_at")
+}
+
+// eachAtOnce asks every request in a goroutine of its own, as a vantage does.
+func eachAtOnce(
+	ctx context.Context, reqs []diag.Request, ask func(context.Context, diag.Request) diag.Fact,
+) []diag.Fact {
+	facts := make([]diag.Fact, len(reqs))
+	var wg sync.WaitGroup
+	for i := range reqs {
+		wg.Go(func() { facts[i] = ask(ctx, reqs[i]) })
+	}
+	wg.Wait()
+	return facts
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestRefusedHeartbeatsAreThePlatforms: where the node's record has the HTTP error that its heartbeats are answered with, and
-// its other requests work, the control plane is reachable and the agent does what it should.
+// TestRefusedHeartbeatsAreThePlatforms: where the node's record has the HTTP error that its heartbeats are answered
+// with, and its other requests work, the control plane is reachable and the agent does what it should.
 func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 	restart := func(s string) bool { return strings.Contains(s, "systemctl restart") }
 	for name, c := range map[string]struct {
@@ -28,7 +28,8 @@ func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 		"HTTP 500, and no contact": {
 			diag.RecordEntry{Failure: diag.HTTPStatus, Status: 500}, time.Hour, true, diag.ReasonControlPlaneUnreachable, false},
 		"HTTP 500, and the task wait fails as well": {
-			diag.RecordEntry{Failure: diag.HTTPStatus, Status: 500}, time.Second, false, diag.ReasonControlPlaneUnreachable, false},
+			diag.RecordEntry{Failure: diag.HTTPStatus, Status: 500}, time.Second, false, diag.ReasonControlPlaneUnreachable,
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			edits := map[string]func(*diag.Fact){
@@ -38,7 +39,8 @@ func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 				},
 				"node_recovery_status/host_record": func(f *diag.Fact) {
 					e := c.entry
-					e.Seq, e.At, e.Reason, e.About, e.Decision = 1, diag.Time{Time: noon.Add(-time.Second)}, diag.RecAPIUnreachable, "heartbeat", "retry"
+					e.Seq, e.At, e.Reason, e.About, e.Decision = 1, diag.Time{Time: noon.Add(-time.Second)}, diag.RecAPIUnreachable,
+						"heartbeat", "retry"
 					f.Record = &diag.RecordFacts{Entries: []diag.RecordEntry{e}}
 				},
 			}
@@ -57,10 +59,12 @@ func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 			}
 			words := strings.Contains(hopOf(r, diag.HopNodeHeartbeat).Text, "HTTP 500")
 			owners := r.Verdict.Owner == "control plane API" && r.Classification.Owner == r.Verdict.Owner
-			if words != c.ours || owners != c.ours || c.ours && slices.ContainsFunc(r.Verdict.Recovery, restart) {
-				t.Errorf("owner %q and %q, steps %q: %s", r.Verdict.Owner, r.Classification.Owner, r.Verdict.Recovery, hopOf(r, diag.HopNodeHeartbeat).Text)
+			if words != c.ours || owners != c.ours || (c.ours && slices.ContainsFunc(r.Verdict.Recovery, restart)) {
+				t.Errorf("owner %q and %q, steps %q: %s", r.Verdict.Owner, r.Classification.Owner, r.Verdict.Recovery,
+					hopOf(r, diag.HopNodeHeartbeat).Text)
 			}
-			if c.ours && (strings.Contains(r.Classification.Title, "control plane fail") || !strings.Contains(strings.Join(r.Classification.Because, " "), "HTTP 500")) {
+			if c.ours && (strings.Contains(r.Classification.Title, "control plane fail") ||
+				!strings.Contains(strings.Join(r.Classification.Because, " "), "HTTP 500")) {
 				t.Errorf("%s: %q", r.Classification.Title, r.Classification.Because)
 			}
 		})

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestHeartbeatAndLastContactAreTwoFacts: an agent whose heartbeats are refused still waits for tasks. Its last contact is
-// no heartbeat, and where the platform's own checklist differs from what was measured, both are named.
+// TestHeartbeatAndLastContactAreTwoFacts: an agent whose heartbeats are refused still waits for tasks. Its last contact
+// is no heartbeat, and where the platform's own checklist differs from what was measured, both are named.
 func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {
 	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339Nano) }
 	for name, c := range map[string]struct {
@@ -21,18 +21,20 @@ func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {
 		reason                   diag.ReasonCode
 		words                    []string
 	}{
-		"both fresh": {ago(time.Second), ago(3 * time.Second), "pass", diag.StatusPass, diag.MarkPass, diag.OutcomePass, diag.ReasonNone,
-			[]string{"last heartbeat 3s ago"}},
-		"heartbeats are refused": {ago(5 * time.Second), ago(10 * time.Minute), "fail", diag.StatusFail, diag.MarkFail, diag.OutcomeFail,
-			diag.ReasonNodeAgentUnreachable, []string{"last heartbeat 10m0s ago", "last contact 5s ago", "the heartbeat itself"}},
+		"both fresh": {ago(time.Second), ago(3 * time.Second), "pass", diag.StatusPass, diag.MarkPass, diag.OutcomePass,
+			diag.ReasonNone, []string{"last heartbeat 3s ago"}},
+		"heartbeats are refused": {ago(5 * time.Second), ago(10 * time.Minute), "fail", diag.StatusFail, diag.MarkFail,
+			diag.OutcomeFail, diag.ReasonNodeAgentUnreachable,
+			[]string{"last heartbeat 10m0s ago", "last contact 5s ago", "the heartbeat itself"}},
 		"no contact": {ago(10 * time.Minute), ago(20 * time.Minute), "fail", diag.StatusFail, diag.MarkFail, diag.OutcomeFail,
 			diag.ReasonNodeAgentUnreachable, []string{"last heartbeat 20m0s ago"}},
-		"the platform's policy is stricter": {ago(time.Second), ago(30 * time.Second), "fail", diag.StatusWarn, diag.MarkPass, diag.OutcomeWarn,
-			diag.ReasonNone, []string{"last heartbeat 30s ago", "the platform's own checklist says"}},
-		"contact alone, and the platform says fail": {ago(5 * time.Second), "", "fail", diag.StatusWarn, diag.MarkFail, diag.OutcomeWarn,
-			diag.ReasonNone, []string{"last contact 5s ago", "the platform's own checklist says"}},
-		"contact alone, and the platform says pass": {ago(5 * time.Second), "", "pass", diag.StatusPass, diag.MarkPass, diag.OutcomePass,
-			diag.ReasonNone, []string{"last contact 5s ago", "the platform's checklist calls the heartbeat current"}},
+		"the platform's policy is stricter": {ago(time.Second), ago(30 * time.Second), "fail", diag.StatusWarn, diag.MarkPass,
+			diag.OutcomeWarn, diag.ReasonNone, []string{"last heartbeat 30s ago", "the platform's own checklist says"}},
+		"contact alone, and the platform says fail": {ago(5 * time.Second), "", "fail", diag.StatusWarn, diag.MarkFail,
+			diag.OutcomeWarn, diag.ReasonNone, []string{"last contact 5s ago", "the platform's own checklist says"}},
+		"contact alone, and the platform says pass": {ago(5 * time.Second), "", "pass", diag.StatusPass, diag.MarkPass,
+			diag.OutcomePass, diag.ReasonNone,
+			[]string{"last contact 5s ago", "the platform's checklist calls the heartbeat current"}},
 		"contact alone": {ago(5 * time.Second), "", "", diag.StatusPass, diag.MarkUnknown, diag.OutcomePass, diag.ReasonNone,
 			[]string{"last contact 5s ago", "when the last heartbeat came is not known"}},
 		"a heartbeat alone": {"", ago(4 * time.Second), "", diag.StatusPass, diag.MarkPass, diag.OutcomePass, diag.ReasonNone,
@@ -44,13 +46,15 @@ func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {
 					nobodyClaims(f)
 				}
 			}
-			r := walkWith(t, context.Background(), answers{"node_task_roundtrip/task": claims, "node_heartbeat/read_model": func(f *diag.Fact) {
-				for field, value := range map[string]string{"node.last_seen_at": c.contact, "node.last_heartbeat_at": c.heartbeat, "node.check_heartbeat": c.says} {
-					if f.HTTP.Fields[field] = value; value == "" {
-						delete(f.HTTP.Fields, field)
+			r := walkWith(t, context.Background(),
+				answers{"node_task_roundtrip/task": claims, "node_heartbeat/read_model": func(f *diag.Fact) {
+					for field, value := range map[string]string{"node.last_seen_at": c.contact, "node.last_heartbeat_at": c.heartbeat,
+						"node.check_heartbeat": c.says} {
+						if f.HTTP.Fields[field] = value; value == "" {
+							delete(f.HTTP.Fields, field)
+						}
 					}
-				}
-			}})
+				}})
 			h := hopOf(r, diag.HopNodeHeartbeat)
 			if h.Status != c.status || r.Verdict.Outcome != c.outcome || r.Classification.Reason != c.reason {
 				t.Errorf("%s, outcome %s, reason %s: %s", h.Status, r.Verdict.Outcome, r.Classification.Reason, h.Text)

@@ -3,7 +3,9 @@
 //
 // A hop is made of pure functions: each step asks (requests out) and the hop judges (facts in, findings out). The
 // only code that touches a network or a host is a Vantage. So a walk is "send, collect, judge", a replay is "judge
-// again", and no test of a judgement needs a network. Callers are cmd/gpuaasctl and the drill runner.
+// again", and no test of a judgement needs a network. Callers are ops and its callers.
+//
+// More than 25 files: each hop has its own.
 package preflight
 
 import (
@@ -12,10 +14,11 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // Vantage is a place from which is measured. Probe answers every request, in order, run at once, and never blocks
-// past ctx; a place that cannot be had answers with facts that say why.
+// past ctx; a place that is not available answers with facts that say why.
 type Vantage interface {
 	Name() string
 	Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
@@ -30,24 +33,53 @@ const (
 	Platform = "platform"
 )
 
-// Hop is one link of the chain. Its judge sees facts only: no clock, no network, no environment.
+// Hop is one link of the chain, with everything that it does: no other code asks which hop it has. Its judge sees facts
+// only: no clock, no network, no environment.
 type Hop struct {
-	ID          diag.HopID
-	Title       string
-	Layer       diag.Layer
-	ExplainedBy []diag.HopID  // hops whose failure makes a failure here a symptom; applied transitively
-	Behind      []diag.HopID  // hops whose silence explains a failure here that shows no fault of its own; see platformReads
-	Fields      []string      // fields of an answer without which the hop is asked and not judged, see Step.Fields
-	Budget      time.Duration // for the hop's steps and counter-probes together
-	Steps       []Step
-	Judge       func(c *Case) []diag.Finding // the most telling finding first; none: as far as the steps came
-	Pass        func(c *Case) string         // the text of a pass: what was really measured
-	Counter     func(e *Env, c *Case, failing *diag.Fact) []Counter
+	ID diag.HopID
+
+	// What the catalogue says of the hop; one that it does not have brings these itself.
+	Title      string
+	Layer      diag.Layer
+	Allocation bool // it is about one allocation: without one it is skipped
+
+	ExplainedBy []diag.HopID // hops whose failure makes a failure here a symptom; applied transitively
+	// hops whose silence explains a failure here that shows no fault of its own; see platformReads
+	Behind   []diag.HopID
+	Fields   []string      // fields of an answer without which the hop is asked and not judged, see Step.Fields
+	Budget   time.Duration // for the hop's steps and counter-probes together
+	Patience string        // the policy whose seconds are added to Budget, where one is
+	Steps    []Step
+	NotGiven func(p *profile.Profile) string // what the whole hop would need of the profile, "" where it is there
+
+	Opens     string // the vantage that a pass opens: questions to it travel behind this hop's
+	Unwatched string // what of it a watch leaves out, where it asks the rest
+	Writes    bool   // the platform's evidence is complete only when this hop is done
+	ReadModel bool   // the classifier reads its answer as it is: what follows from it and no hop found is said here
+
+	Judge   func(c *Case) []diag.Finding // the most telling finding first; none: as far as the steps came
+	Pass    func(c *Case) string         // the text of a pass: what was really measured
+	Counter func(e *Env, c *Case, failing *diag.Fact) []Counter
+
+	Silence   *Silence                    // whose fault it is that nothing answers; nil: no signal says it
+	Clears    diag.Aspect                 // what a pass rules out as the cause of another hop's failure
+	NotAbout  func(c *Case) []diag.Aspect // what a fault here has nothing to do with
+	NotOfNode func(c *Case) bool          // reports whether a fault here says nothing of the node
+	AgentCame func(c *Case) string        // what shows that the agent itself came to where the hop's probes go
+
+	closure []diag.HopID // of ExplainedBy, with what explains those; the chain fills it in
+}
+
+// Silence is what is said of a hop that got no answer.
+type Silence struct {
+	Signal diag.Signal
+	Side   diag.Side
+	Text   string
 }
 
 // patience is how long one of the hop's steps may take, of a budget: its own time, and as many times more as a profile
-// gives the hop more than its own. A network that needs more time needs it in every step. It never takes all of a budget:
-// whoever is asked must be able to say itself how far it came, and the answer must travel.
+// gives the hop more than its own. A network that needs more time needs it in every step. It never takes all of a
+// budget: the far side must have time to report how far it came, and the answer must travel.
 func (h *Hop) patience(s Step, budget time.Duration) time.Duration {
 	within := max(budget-counterReserve, budget/2)
 	switch {
@@ -75,14 +107,28 @@ type Step struct {
 	// plan.
 	Paths, Fields []string
 
-	// Unless says why the step is not this subject's affair, known from facts alone: it is skipped then, and the hop
-	// stands.
+	// Token: it asks in the operator's name. Session: it is a part of a terminal session, and is skipped where none is
+	// opened. NoAPI: it is asked where no API is known, too.
+	Token, Session, NoAPI bool
+	// Changes: asking it leaves something there, such as a task or a terminal session's token. A watch does not ask it.
+	Changes bool
+	// NotGiven is what the step would need of the profile, NotThere what of the platform; "" where it is there.
+	NotGiven func(p *profile.Profile) string
+	NotThere func(m profile.Mapping) string
+
+	// Unless reports why the step is not this subject's affair, known from facts alone: it is skipped then, and the hop
+	// is judged without it.
 	Unless func(c *Case) string
+	// Second is a second look that only a fault asks for: where Unless skips it, the report leaves the step out.
+	Second bool
 	// Excused reports whether a failing fact is what a sound platform gives here, such as the 400 of a listener that wants
-	// a certificate: then the step passes. A failure that is not excused, and that no judge speaks of, is no pass.
+	// a certificate: then the step passes. A failure that is not excused, and that no judge covers, is no pass.
 	Excused func(c *Case, f *diag.Fact) bool
-	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop stands.
+	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop is kept.
 	Optional bool
+	// Once reports whether asking has an effect there, so that it is never asked twice; requests that are no GET, polls
+	// and sessions are not in any case.
+	Once func(req diag.Request) bool
 	// BothFamilies: where the target's name has IPv4 and IPv6 addresses, the family that the step did not use is
 	// dialled, too.
 	BothFamilies bool
@@ -90,10 +136,36 @@ type Step struct {
 	Pure bool
 }
 
-// sharedStep looks at what another hop measured.
+// sharedStep reads what another hop measured.
 func sharedStep(name string, hop diag.HopID, step string, when func(*Case) string) Step {
 	id := factID(hop, step)
-	return Step{Name: name, From: Operator, After: []string{id}, When: when, Uses: id}
+	return Step{Name: name, From: Operator, Token: true, After: []string{id}, When: when, Uses: id}
+}
+
+// Built reports whether the hop has anything to ask.
+func (h *Hop) Built() bool { return len(h.Steps) > 0 }
+
+// session reports whether the hop is a part of a terminal session with all that it measures.
+func (h *Hop) session() bool {
+	return h.Built() && !slices.ContainsFunc(h.Steps, func(s Step) bool { return !s.Session && !s.Pure })
+}
+
+// hopIn is the hop of a chain by its id, a hop without anything where the chain has none.
+func hopIn(chain []Hop, id diag.HopID) *Hop {
+	if i := position(chain, id); i < len(chain) {
+		return &chain[i]
+	}
+	return &Hop{ID: id}
+}
+
+// position is where a hop is in the chain; what the chain does not have comes last.
+func position(chain []Hop, id diag.HopID) int {
+	for i := range chain {
+		if chain[i].ID == id {
+			return i
+		}
+	}
+	return len(chain)
 }
 
 // fact is the id of the fact that the step is about.

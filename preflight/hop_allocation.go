@@ -22,12 +22,15 @@ var allocationStates = [...]string{
 func allocationBinding() Hop {
 	id := diag.HopAllocationBinding
 	return Hop{
-		ID: id, Title: "allocation is active on this node", Layer: diag.LayerManagement, Budget: 5 * time.Second,
+		ID: id, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess},
 		Fields:      []string{"allocation.state", "allocation.node_id"},
+		ReadModel:   true, Clears: diag.AboutAllocation,
+		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
+			"the API did not answer when the allocation was read"},
 		Steps: []Step{{
-			Name: stepAllocation, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
-			Paths: []string{profile.PathAllocation},
+			Name: stepAllocation, From: Operator, Token: true, Timeout: 4 * time.Second,
+			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathAllocation},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.api("GET", profile.PathAllocation, nil, "allocation.state", "allocation.occupancy",
 					"allocation.node_id", "allocation.os_user", "allocation.workflow_id", "allocation.app_kind",
@@ -52,21 +55,24 @@ func allocationBinding() Hop {
 			case !f.Passed():
 				return []diag.Finding{undecided(f, "the allocation could not be read: %s", saw(f))}
 			case state == "" && !unasked(f, "allocation.state"):
-				return []diag.Finding{undecided(f, "the answer has no state (see mapping.fields in the profile)")}
+				return []diag.Finding{unmapped(f, "the answer has no state")}
 			case !slices.Contains(allocationStates[:], state) && state != "":
 				return []diag.Finding{unknownWord(f, "the allocation's state", state, allocationStates[:])}
 			case state != "" && state != allocationStates[0]:
-				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active", c.Subject.AllocationID, state)}
+				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active",
+					c.Subject.AllocationID, state)}
 			case node == "" && !unasked(f, "allocation.node_id"):
-				return []diag.Finding{undecided(f, "the answer names no node (allocation.node_id, see mapping.fields in the profile)")}
+				return []diag.Finding{unmapped(f, "the answer names no node (allocation.node_id)")}
 			case node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) && nodeUnknown(c):
 				return []diag.Finding{undecided(f, "allocation %s is on %s, and the platform knows no node %s",
 					c.Subject.AllocationID, node, c.Subject.NodeID)}
 			case elsewhere(c, "") != "" && sameNode(c, node): // known too late for this walk
-				return []diag.Finding{undecided(f, "allocation %s is on %s, which is another name of %s by the platform's read model: "+
-					"walk again with --node-id %s", c.Subject.AllocationID, node, c.Subject.NodeID, node)}
+				return []diag.Finding{undecided(f,
+					"allocation %s is on %s, which is another name of %s by the platform's read model: "+
+						"walk again with --node-id %s", c.Subject.AllocationID, node, c.Subject.NodeID, node)}
 			case node != "" && c.Subject.NodeID != "" && !sameNode(c, node):
-				return []diag.Finding{fail(diag.SigAllocationNodeMismatch, f, "allocation %s is on %s, not on %s", c.Subject.AllocationID, node, c.Subject.NodeID)}
+				return []diag.Finding{fail(diag.SigAllocationNodeMismatch, f, "allocation %s is on %s, not on %s",
+					c.Subject.AllocationID, node, c.Subject.NodeID)}
 			}
 			return nil
 		},

@@ -15,7 +15,7 @@ const (
 	stepUnit = "unit"
 	stepPort = "port"
 
-	// staleObservation is when the platform's last look at a workload is no longer news. It is a warning only: a
+	// staleObservation is when the platform's last check of a workload is no longer news. It is a warning only: a
 	// missing observation says nothing about the workload.
 	staleObservation = 5 * time.Minute
 )
@@ -25,7 +25,7 @@ func appRuntimeLiveness() Hop {
 	id := diag.HopAppRuntimeLiveness
 	needs, after := []diag.HopID{diag.HopNodeOpsAccess}, []string{factID(diag.HopAllocationBinding, stepAllocation)}
 	return Hop{
-		ID: id, Title: "workload runs on the node", Layer: diag.LayerRuntime, Budget: 6 * time.Second,
+		ID: id, Budget: 6 * time.Second,
 		Steps: []Step{
 			{
 				Name: stepUnit, From: Node, Timeout: 4 * time.Second, Needs: needs, After: after,
@@ -41,7 +41,8 @@ func appRuntimeLiveness() Hop {
 				Fields: []string{"allocation.app_port|allocation.app_endpoint"},
 				When:   func(c *Case) string { return elsewhere(c, unless(appPort(c), "the workload's port is not known")) },
 				Ask: func(_ *Env, c *Case) diag.Request {
-					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", appPort(c))}
+					// The workload is the machine's, wherever the agent is.
+					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", appPort(c)), View: diag.ViewHost}
 				},
 				Excused: func(c *Case, _ *diag.Fact) bool {
 					unit := c.Fact(id, stepUnit)
@@ -63,7 +64,7 @@ func appRuntimeLiveness() Hop {
 	}
 }
 
-// judgeWorkload judges the unit and the port, then what the platform says of a workload that runs.
+// judgeWorkload judges the unit and the port, then what the platform reports of a workload that runs.
 func judgeWorkload(c *Case) []diag.Finding {
 	unit, port := c.Fact(diag.HopAppRuntimeLiveness, stepUnit), c.Fact(diag.HopAppRuntimeLiveness, stepPort)
 	switch {
@@ -71,25 +72,31 @@ func judgeWorkload(c *Case) []diag.Finding {
 		if port.Passed() {
 			return nil
 		}
-		return []diag.Finding{undecided(unit, "the platform names no unit of the workload, and %s has no %s "+
-			"(allocation.app_unit, see mapping.fields in the profile)", c.Subject.NodeHost, unit.Request.Target)}
+		return []diag.Finding{unmapped(unit, "the platform names no unit of the workload, and %s has no %s "+
+			"(allocation.app_unit)", c.Subject.NodeHost, unit.Request.Target)}
 	case unit != nil && inTransition(unit):
 		return []diag.Finding{starting(unit)}
-	case unit != nil && (unit.Failure == diag.UnitInactive || unit.Failure == diag.UnitFailed || unit.Failure == diag.UnitMissing || unit.Failure == diag.ProcessStopped):
-		return []diag.Finding{fail(diag.SigAppStopped, unit, "the workload %s does not run: %s", unit.Request.Target, saw(unit))}
-	case port != nil && !port.Passed() && unit.Passed() && (listensAt(unit, appPort(c)) || c.Fact(diag.HopAppUserRoute, stepRoute).Passed()):
+	case unit != nil && (unit.Failure == diag.UnitInactive || unit.Failure == diag.UnitFailed ||
+		unit.Failure == diag.UnitMissing || unit.Failure == diag.ProcessStopped):
+		return []diag.Finding{fail(diag.SigAppStopped, unit, "the workload %s does not run: %s", unit.Request.Target,
+			saw(unit))}
+	case port != nil && !port.Passed() && unit.Passed() &&
+		(listensAt(unit, appPort(c)) || c.Fact(diag.HopAppUserRoute, stepRoute).Passed()):
 		return []diag.Finding{warn("", port, "the workload's port %s does not answer at 127.0.0.1, and it is served: by %s",
 			appPort(c), servedBy(c, unit))}
 	case port != nil && !port.Passed():
-		return []diag.Finding{fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s", appPort(c), saw(port))}
+		return []diag.Finding{fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s",
+			appPort(c), saw(port))}
 	case unit != nil && !unit.Passed():
 		return []diag.Finding{undecided(unit, "the workload's unit could not be looked at: %s", saw(unit))}
 	case unit == nil:
-		return nil // nobody looked whether it runs
+		return nil // whether it runs was not measured
 	}
-	f, seen := c.Fact(diag.HopAllocationBinding, stepAllocation), appField(c, "last_observed_at")
-	if healthy, err := strconv.ParseBool(appField(c, "credential_healthy")); f != nil && err == nil && !healthy {
-		return []diag.Finding{fail(diag.SigAppCredentialFailing, f, "%s runs, and the platform says that its credential is refused again and again", appUnit(c))}
+	f, seen := c.Fact(diag.HopAllocationBinding, stepAllocation), allocationField(c, "allocation.app_last_observed_at")
+	healthy, err := strconv.ParseBool(allocationField(c, "allocation.app_credential_healthy"))
+	if f != nil && err == nil && !healthy {
+		return []diag.Finding{fail(diag.SigAppCredentialFailing, f,
+			"%s runs, and the platform says that its credential is refused again and again", appUnit(c))}
 	}
 	at, err := time.Parse(time.RFC3339Nano, seen)
 	if f == nil || err != nil {
@@ -99,7 +106,8 @@ func judgeWorkload(c *Case) []diag.Finding {
 	if age <= staleObservation {
 		return nil
 	}
-	return []diag.Finding{warn(diag.SigAppObservationStale, f, "the workload runs; the platform's last look at it is %s old", ago(age))}
+	return []diag.Finding{warn(diag.SigAppObservationStale, f,
+		"the workload runs; the platform's last look at it is %s old", ago(age))}
 }
 
 // platformTime is when an answer of the platform was given, by its own clock as far as that is known.
@@ -113,14 +121,14 @@ func platformTime(c *Case, f *diag.Fact) time.Time {
 	return f.At.Time
 }
 
-// appField reads a field of the allocation's workload.
-func appField(c *Case, name string) string {
-	return c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.app_"+name)
+// allocationField reads a field of the allocation's row.
+func allocationField(c *Case, name string) string {
+	return c.Field(diag.HopAllocationBinding, stepAllocation, name)
 }
 
 // appUnit is the workload's unit: as the platform names it, else by the convention of the reference agent.
 func appUnit(c *Case) string {
-	if u := appField(c, "unit"); u != "" {
+	if u := allocationField(c, "allocation.app_unit"); u != "" {
 		return u
 	}
 	if !c.Fact(diag.HopAllocationBinding, stepAllocation).Passed() {
@@ -130,7 +138,7 @@ func appUnit(c *Case) string {
 }
 
 // guessedUnit reports whether the workload's unit is the convention's and not the platform's word.
-func guessedUnit(c *Case) bool { return appField(c, "unit") == "" }
+func guessedUnit(c *Case) bool { return allocationField(c, "allocation.app_unit") == "" }
 
 // listensAt reports whether a unit's processes listen on the port, at whatever address.
 func listensAt(unit *diag.Fact, port string) bool {
@@ -140,7 +148,7 @@ func listensAt(unit *diag.Fact, port string) bool {
 	})
 }
 
-// servedBy says where a workload answers that does not at the loopback address.
+// servedBy reports where a workload answers that does not at the loopback address.
 func servedBy(c *Case, unit *diag.Fact) string {
 	if listensAt(unit, appPort(c)) {
 		return "a listener at " + strings.Join(unit.Unit.Listening, ", ")
@@ -148,28 +156,28 @@ func servedBy(c *Case, unit *diag.Fact) string {
 	return fmt.Sprintf("the product URL, which answers HTTP %d", status(c.Fact(diag.HopAppUserRoute, stepRoute)))
 }
 
-// inTransition reports whether systemd is about to start or to stop a unit, as in a deploy: neither up nor down. A restart
-// after a crash is another thing.
+// inTransition reports whether systemd is about to start or to stop a unit, as in a deploy: neither up nor down. A
+// restart after a crash is another thing.
 func inTransition(f *diag.Fact) bool {
 	u := f.Unit
-	if u == nil || u.Result != "" && u.Result != "success" {
+	if u == nil || (u.Result != "" && u.Result != "success") {
 		return false
 	}
-	return u.Active == "activating" && u.Sub != "auto-restart" || u.Active == "deactivating"
+	return (u.Active == "activating" && u.Sub != "auto-restart") || u.Active == "deactivating"
 }
 
 // starting is the finding for a unit in transition.
 func starting(f *diag.Fact) diag.Finding {
-	return undecided(f, "%s is being started or stopped right now (%s/%s): whether it comes up was not seen; walk again", f.Request.Target,
-		f.Unit.Active, f.Unit.Sub)
+	return undecided(f, "%s is being started or stopped right now (%s/%s): whether it comes up was not seen; walk again",
+		f.Request.Target, f.Unit.Active, f.Unit.Sub)
 }
 
 // appPort is the workload's port: as the platform names it, else that of its endpoint.
 func appPort(c *Case) string {
-	if p := appField(c, "port"); p != "" && p != "0" {
+	if p := allocationField(c, "allocation.app_port"); p != "" && p != "0" {
 		return p
 	}
-	_, port, err := net.SplitHostPort(hostPortOf(appField(c, "endpoint")))
+	_, port, err := net.SplitHostPort(hostPortOf(allocationField(c, "allocation.app_endpoint")))
 	if err != nil {
 		return ""
 	}

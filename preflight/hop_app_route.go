@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 const (
@@ -30,17 +31,24 @@ func appUserRoute() Hop {
 	needs := []diag.HopID{diag.HopAllocationBinding}
 	after := []string{factID(id, stepRoute)}
 	return Hop{
-		ID: id, Title: "workload's product URL answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
+		ID: id, Budget: 7 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
+		Silence:     &Silence{diag.SigAppRouteFailed, "", "the product URL did not answer in time"},
 		Steps: []Step{
 			{
 				Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: needs, BothFamilies: true,
 				After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.app_product_url"},
-				When: func(c *Case) string { return unless(appField(c, "product_url"), "the allocation has no product URL") },
-				Ask:  func(e *Env, c *Case) diag.Request { return askApp(e, c, diag.OpHTTP, "") },
+				When: func(c *Case) string {
+					return unless(allocationField(c, "allocation.app_product_url"), "the allocation has no product URL")
+				},
+				Ask: func(e *Env, c *Case) diag.Request { return askApp(e, c, diag.OpHTTP, "") },
 			},
 			{
 				Name: stepUpgrade, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
+				NotGiven: func(p *profile.Profile) string {
+					return unless(p.App.Websocket+p.Mapping.Field(fieldWebsocket),
+						"neither platform nor profile says that workloads use a WebSocket (app.websocket)")
+				},
 				Unless: func(c *Case) string {
 					return unless(websocketPath(c), "neither platform nor profile says that the workload uses a WebSocket")
 				},
@@ -53,6 +61,12 @@ func appUserRoute() Hop {
 			{
 				Name: stepHeaders, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
 				Fields: []string{fieldHeaderNames},
+				NotGiven: func(p *profile.Profile) string {
+					if p.App.HeadersPath != "" && len(p.App.InjectedHeaders) > 0 {
+						return ""
+					}
+					return "the profile names no headers that the edge injects (app.injected_headers, app.headers_path)"
+				},
 				Ask: func(e *Env, c *Case) diag.Request {
 					req := askApp(e, c, diag.OpHTTP, e.Profile.App.HeadersPath)
 					req.Extract = e.Profile.Mapping.Extract(fieldHeaderNames)
@@ -71,6 +85,14 @@ func appUserRoute() Hop {
 			},
 		},
 		Judge: judgeAppRoute,
+		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
+			p := e.Profile
+			if failing.Vantage != Operator {
+				return nil
+			}
+			other := e.otherRoute(failing, p.AppResolveAddress, p.APIBase, p.APIResolveAddress, profile.PathHealthz)
+			return append(plainly(failing), other...)
+		},
 		Pass: func(c *Case) string {
 			text := fmt.Sprintf("%s answers %d", where(c.Fact(id, stepRoute)), status(c.Fact(id, stepRoute)))
 			if c.Fact(id, stepUpgrade).Passed() {
@@ -106,7 +128,7 @@ func routeAnswers(c *Case) string {
 
 // websocketPath is where the workload takes a WebSocket: the profile's word, else the platform's, which may only
 // say that
-// the product URL itself does. "" where nobody says that it takes one.
+// the product URL itself does. "" where none is known to be needed.
 func websocketPath(c *Case) string {
 	if p := c.expected("app_websocket"); p != "" {
 		return p
@@ -115,14 +137,14 @@ func websocketPath(c *Case) string {
 	case strings.HasPrefix(v, "/"):
 		return v
 	case strings.EqualFold(v, "true"):
-		return pathOf(appField(c, "product_url"))
+		return pathOf(allocationField(c, "allocation.app_product_url"))
 	}
 	return ""
 }
 
 // appEndpoint is the workload's endpoint as host:port, "" where the platform names none, or another node's.
 func appEndpoint(c *Case) string {
-	v := appField(c, "endpoint")
+	v := allocationField(c, "allocation.app_endpoint")
 	if v == "" || elsewhere(c, "") != "" {
 		return ""
 	}
@@ -159,11 +181,14 @@ func judgeAppRoute(c *Case) []diag.Finding {
 
 func routeFails(c *Case, f *diag.Fact) diag.Finding {
 	if loginFirst(f) {
-		return undecided(f, "the edge or the workload asks for a login at %s, and %s: not the browser-equivalent proof", where(f), cookieOf(f))
+		return undecided(f, "the edge or the workload asks for a login at %s, and %s: not the browser-equivalent proof",
+			where(f), cookieOf(f))
 	}
-	if s := status(f); s >= 400 && s < 500 && f.Failure == diag.HTTPStatus && !portDown(c) { // no edge's page: the workload may mean it
-		out := undecided(f, "the product URL at %s answers HTTP %d, which may be the workload's own word: some answer nothing at "+
-			"this path, or to nobody without a login", where(f), s)
+	// no edge's page: the workload may mean it
+	if s := status(f); s >= 400 && s < 500 && f.Failure == diag.HTTPStatus && !portDown(c) {
+		out := undecided(f,
+			"the product URL at %s answers HTTP %d, which may be the workload's own word: some answer nothing at "+
+				"this path, or to nobody without a login", where(f), s)
 		out.Signal = diag.SigAppRouteFailed
 		return out
 	}
@@ -189,7 +214,7 @@ func portDown(c *Case) bool {
 	return f != nil && !f.Passed() && !listensAt(c.Fact(diag.HopAppRuntimeLiveness, stepUnit), appPort(c))
 }
 
-// loginFirst reports whether somebody has to log in first, at an edge or at the workload: what is behind was not seen.
+// loginFirst reports whether a login is needed first, at an edge or at the workload: what is behind was not seen.
 func loginFirst(f *diag.Fact) bool { return f.Failure == diag.HTTPEdgeAuth }
 
 // judgeUpgrade: the product URL answers a plain request, which says nothing of the WebSocket that the workload
@@ -220,13 +245,15 @@ func judgeHeaders(c *Case) *diag.Finding {
 	var out diag.Finding
 	switch {
 	case loginFirst(f):
-		out = undecided(f, "the edge or the workload asks for a login, and %s: an edge injects headers only after that", cookieOf(f))
+		out = undecided(f, "the edge or the workload asks for a login, and %s: an edge injects headers only after that",
+			cookieOf(f))
 		return &out
 	case !f.Passed():
 		out = undecided(f, "the headers that the workload receives could not be read: %s", saw(f))
 		return &out
-	case bounded.Unmarshal([]byte(c.Field(diag.HopAppUserRoute, stepHeaders, fieldHeaderNames)), &got, bounded.Answer()) != nil:
-		out = undecided(f, "the answer lists no header names (%s, see mapping.fields in the profile)", fieldHeaderNames)
+	case bounded.Unmarshal([]byte(c.Field(diag.HopAppUserRoute, stepHeaders, fieldHeaderNames)), &got,
+		bounded.Answer()) != nil:
+		out = unmapped(f, "the answer lists no header names (%s)", fieldHeaderNames)
 		return &out
 	}
 	missing := slices.DeleteFunc(injected(c), func(want string) bool {

@@ -17,20 +17,24 @@ const (
 	sessionMargin = 3 * time.Second
 )
 
-// browserTerminalWS: is the browser let in, and is it told something? It opens one real session and closes it again.
+// browserTerminalWS: is the browser let in, and does it get a message? It opens one real session and closes it again.
 func browserTerminalWS() Hop {
 	id := diag.HopBrowserTerminalWS
 	return Hop{
-		ID: id, Title: "browser terminal gets an answer", Layer: diag.LayerEdge, Behind: platformReads(), Budget: sessionMargin + 2*time.Second,
+		ID: id, Behind: platformReads(), Budget: sessionMargin + 2*time.Second,
 		ExplainedBy: append(hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 			diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream,
 			// A shell that starts too late looks like a stream that never came.
 			diag.HopTerminalStartup),
+		Patience: policyNodeStream, // the gateway's own, and then time to receive its answer
+		NotGiven: noTerminalBase,
+		Silence:  &Silence{diag.SigUpgradeFailed, "", "the terminal gateway did not answer in time"},
 		Steps: []Step{{
-			Name: stepSession, From: Operator, Needs: []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
-			After: []string{factID(diag.HopTerminalTokenMint, stepMint)},
-			Paths: []string{profile.PathTerminalWS}, Fields: []string{"token.token", "token.session_id|token.url"},
-			Ask: askSession, Excused: func(_ *Case, f *diag.Fact) bool { return wasTold(f) },
+			Name: stepSession, From: Operator, Session: true,
+			Needs: []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
+			After: []string{factID(diag.HopTerminalTokenMint, stepMint)}, Paths: []string{profile.PathTerminalWS},
+			Fields: []string{"token.token", "token.session_id|token.url"}, Ask: askSession,
+			Excused: func(c *Case, f *diag.Fact) bool { return wasTold(f) && !cutBefore(c) },
 		}},
 		Judge: judgeSession,
 		Pass: func(c *Case) string {
@@ -55,7 +59,8 @@ func askSession(e *Env, c *Case) diag.Request {
 	url, query := c.URL(diag.HopTerminalTokenMint, stepMint, "token.url")
 	session := c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")
 	if url == "" || !sameEndpoint(url, e.Profile.TerminalBase) {
-		url, query = e.at(e.Profile.TerminalBase, profile.PathTerminalWS, map[string]string{"session_id": session}), diag.Secret{}
+		url, query = e.at(e.Profile.TerminalBase, profile.PathTerminalWS, map[string]string{"session_id": session}),
+			diag.Secret{}
 		if session == "" {
 			return diag.Request{}
 		}
@@ -63,8 +68,9 @@ func askSession(e *Env, c *Case) diag.Request {
 	header := e.header()
 	header["Origin"] = endpointOf(e.Profile.TerminalBase)
 	return diag.Request{
-		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
-		Header: header, Cookie: e.Cookie, Subprotocols: []string{"gpuaas.terminal.v1"}, Token: mint.HTTP.Kept,
+		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress,
+		CABundle: e.Profile.Trust.OperatorCA, Header: header, Cookie: e.Cookie, Subprotocols: []string{"gpuaas.terminal.v1"},
+		Token: mint.HTTP.Kept,
 	}
 }
 
@@ -80,7 +86,8 @@ func shellComputed(c *Case) bool {
 	return f.Passed() && f.PTY != nil && f.PTY.NonceOK
 }
 
-// terminalReady reports whether the browser was told that its terminal is ready: the agent says so when the shell runs.
+// terminalReady reports whether the browser got the message that its terminal is ready: the agent says so when the
+// shell runs.
 func terminalReady(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	return f != nil && f.WS != nil && f.WS.Upgraded && f.WS.FirstFrame == "ready"
@@ -99,10 +106,11 @@ func userWasTold(code string) bool {
 	return strings.HasPrefix(code, "pty_") || strings.HasPrefix(code, "user_")
 }
 
-// wasTold reports whether the browser heard how its terminal fares: that it is ready, or why its shell is not. What comes
-// after is the shell's, and judged there.
+// wasTold reports whether the browser received its terminal's state: that it is ready, or why its shell is not. What
+// comes after is the shell's, and judged there.
 func wasTold(f *diag.Fact) bool {
-	return f.WS != nil && f.WS.Upgraded && (f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || userWasTold(f.WS.FrameCode))
+	return f.WS != nil && f.WS.Upgraded &&
+		(f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || userWasTold(f.WS.FrameCode))
 }
 
 func judgeSession(c *Case) []diag.Finding {
@@ -117,23 +125,39 @@ func judgeSession(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(f, "no session was minted in this walk, so a refusal says nothing: %s", saw(f))}
 	}
 	if f.Failure == diag.HTTPEdgeAuth {
-		return []diag.Finding{undecided(f, "the edge asks for a login, and %s: not the browser-equivalent proof", cookieOf(f))}
+		return []diag.Finding{undecided(f, "the edge asks for a login, and %s: not the browser-equivalent proof",
+			cookieOf(f))}
 	}
 	if denial, ok := strings.CutPrefix(code(f), "node_"); ok && (f.WS == nil || !f.WS.Upgraded) {
-		out := fail(diag.SigAuthFailed, f, "the gateway gives no terminal on a node whose identity the platform denies: %s", saw(f))
+		out := fail(diag.SigAuthFailed, f, "the gateway gives no terminal on a node whose identity the platform denies: %s",
+			saw(f))
 		out.Reason, out.Culprit = denialReason(denial), "identity of "+c.Subject.NodeID+" "+denial
 		return []diag.Finding{out}
 	}
 	if f.WS == nil || !f.WS.Upgraded {
 		out := fail(diag.SigUpgradeFailed, f, "the WebSocket is refused before anything else: %s", saw(f))
+		switch {
+		case code(f) == "session_attached": // by this very walk: the session is of its own mint
+			out = cutVerdict{at: cutFront,
+				text: "the gateway has a browser in this session already: an upgrade of this walk came to it, " +
+					"and its answer was cut off on the way back: " + saw(f)}.finding(c, f)
+		case status(f) == 0:
+			out.Text = "the upgrade of the browser's WebSocket gets no answer: " + saw(f)
+		}
 		out.Direct = true // no node has a part in it yet
+		return []diag.Finding{out}
+	}
+	if cut := streamCut(c); cut.before() || (cut.at != cutNowhere && !wasTold(f)) {
+		out := cut.finding(c, f)
+		out.Direct = cut.direct && cut.before()
 		return []diag.Finding{out}
 	}
 	switch {
 	case wasTold(f):
 		return nil
-	case f.WS.FrameCode == "node_stream_timeout", strings.Contains(f.WS.CloseReason, "node_stream_timeout"):
-		return []diag.Finding{fail(diag.SigNodeStreamTimeout, f, "the gateway waited for the node's stream and gave up after %d ms%s", f.WS.FirstFrameMS, byProvider(c))}
+	case f.WS.FrameCode == streamLate, strings.Contains(f.WS.CloseReason, streamLate):
+		return []diag.Finding{fail(diag.SigNodeStreamTimeout, f,
+			"the gateway waited for the node's stream and gave up after %d ms%s", f.WS.FirstFrameMS, byProvider(c))}
 	case f.WS.FirstFrame == "error":
 		out := fail(diag.SigUpgradeFailed, f, "the gateway answers %s: %s", f.WS.FrameCode, f.WS.FrameMessage)
 		out.Direct = slices.Contains([]string{"session_store_unavailable", "session_not_found"}, f.WS.FrameCode)
@@ -143,14 +167,16 @@ func judgeSession(c *Case) []diag.Finding {
 		out.Direct = true
 		return []diag.Finding{out}
 	case f.Failure == diag.WSClosed:
-		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed without a word: %d %s", f.WS.CloseCode, f.WS.CloseReason)}
+		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed without a word: %d %s", f.WS.CloseCode,
+			f.WS.CloseReason)}
 	}
-	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user sees \"Connecting...\" for ever", f.DurationMS)
+	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user sees \"Connecting...\" for ever",
+		f.DurationMS)
 	switch {
 	case strayed(c):
 		claim(c, &out, claimTookUpgrade)
 		out.Direct, out.Culprit = true, culpritEdgeTook
-	case streamCame(c) && (shellReady(c) || sessionField(c, "task_error_code") != ""):
+	case streamCame(c) && (shellReady(c) || sessionField(c, "session.task_error_code") != ""):
 		claim(c, &out, claimKeptSilent)
 		out.Direct = true
 	}
@@ -162,7 +188,7 @@ const culpritEdgeTook = "edge took the upgrade"
 
 // sessionField reads the gateway's row of this walk's session.
 func sessionField(c *Case, name string) string {
-	return c.Field(diag.HopTerminalOpenTask, stepSessionRow, "session."+name)
+	return c.Field(diag.HopTerminalOpenTask, stepSessionRow, name)
 }
 
 // streamCame and shellReady report what the gateway's row of the session says of the node.

@@ -23,7 +23,12 @@ const (
 func controlPlaneAccess() Hop {
 	id := diag.HopControlPlaneAccess
 	return Hop{
-		ID: id, Title: "operator reaches the control plane", Layer: diag.LayerManagement, Budget: 8 * time.Second,
+		ID: id, Budget: 8 * time.Second,
+		Silence: &Silence{diag.SigControlPlaneUnreachable, "", "the API did not answer"},
+		NotOfNode: func(c *Case) bool { // only this operator is known to be cut off
+			wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+			return admitted(wait) || (wait == nil && c.Fact(diag.HopNodeRuntimeAPI, stepReach) == nil)
+		},
 		Steps: []Step{
 			{
 				Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true,
@@ -38,15 +43,24 @@ func controlPlaneAccess() Hop {
 				},
 			},
 			{
-				Name: stepAuth, From: Operator, Timeout: 4 * time.Second, Paths: []string{profile.PathTrust},
+				Name: stepAuth, From: Operator, Token: true, Timeout: 4 * time.Second, Paths: []string{profile.PathTrust},
 				Excused: func(_ *Case, f *diag.Fact) bool { return noTrustPage(f) },
 				Ask: func(e *Env, _ *Case) diag.Request {
 					return e.api("GET", profile.PathTrust, nil,
-						"trust.signing_ca", "trust.ingress_ca", "trust.ingress_trusts_signing_ca", "trust.node_api_server", "trust.terminal_server")
+						"trust.signing_ca", "trust.ingress_ca", "trust.ingress_trusts_signing_ca", "trust.node_api_server",
+						"trust.terminal_server")
 				},
 			},
 		},
 		Judge: judgeControlPlane,
+		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
+			p := e.Profile
+			if failing.ID != factID(id, stepHealthz) { // no token is shown to another name
+				return nil
+			}
+			return e.otherRoute(failing, p.APIResolveAddress, p.TerminalBase, p.TerminalResolveAddress,
+				profile.PathTerminalHealthz)
+		},
 		Pass: func(c *Case) string {
 			h, a := c.Fact(id, stepHealthz), c.Fact(id, stepAuth)
 			if h == nil {
@@ -59,9 +73,11 @@ func controlPlaneAccess() Hop {
 			case a == nil:
 				return text + "; no token, so nothing is read through it"
 			case noTrustPage(a):
-				return text + fmt.Sprintf("; there is no trust page (HTTP %d), so nobody said that the token is accepted", status(a))
+				return text + fmt.Sprintf("; there is no trust page (HTTP %d), so nobody said that the token is accepted",
+					status(a))
 			case !accepted(a):
-				return text + fmt.Sprintf("; the trust page answers HTTP %d without a word of the API, so nobody said that the token is accepted", status(a))
+				return text + fmt.Sprintf(
+					"; the trust page answers HTTP %d without a word of the API, so nobody said that the token is accepted", status(a))
 			}
 			return text + ", the token is accepted"
 		},
@@ -72,16 +88,19 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	h, a := c.Fact(diag.HopControlPlaneAccess, stepHealthz), c.Fact(diag.HopControlPlaneAccess, stepAuth)
 	switch {
 	case h != nil && h.Failure == diag.HTTPEdgeAuth:
-		return []diag.Finding{undecided(h, "the edge at %s asks for a login in place of the API: nothing of the API was seen", where(h))}
+		return []diag.Finding{undecided(h, "the edge at %s asks for a login in place of the API: nothing of the API was seen",
+			where(h))}
 	case h != nil && !good(h) && anAnswerOfIt(h) && accepted(a): // the API does its work: its health page does not say so
 		if closedHealth(h) {
 			return nil
 		}
-		return []diag.Finding{warn("", h, "the health page at %s is not well (%s), and the API answers this operator's token; "+
-			"where the platform has another health page or none, say so in mapping.paths.healthz", where(h), saw(h))}
+		return []diag.Finding{warn("", h,
+			"the health page at %s is not well (%s), and the API answers this operator's token; "+
+				"where the platform has another health page or none, say so in mapping.paths.healthz", where(h), saw(h))}
 	case closedHealth(h):
-		return []diag.Finding{undecided(h, "the API at %s answers, and its health page wants a login (HTTP %d): whether it works was not seen; "+
-			"name an open page, or \"-\", as mapping.paths.healthz", where(h), status(h))}
+		return []diag.Finding{undecided(h,
+			"the API at %s answers, and its health page wants a login (HTTP %d): whether it works was not seen; "+
+				"name an open page, or \"-\", as mapping.paths.healthz", where(h), status(h))}
 	case h != nil && (!h.Passed() || !good(h)):
 		return []diag.Finding{noAPI(c, h)}
 	case a == nil:
@@ -105,8 +124,8 @@ func judgeControlPlane(c *Case) []diag.Finding {
 // good reports whether an answer is a 2xx: health pages say 200 or 204.
 func good(f *diag.Fact) bool { return status(f)/100 == 2 }
 
-// accepted reports whether the API itself answered the operator's token: a page that anybody is shown at this address has
-// none of the fields that were asked for.
+// accepted reports whether the API itself answered the operator's token: a page that any client gets at this address
+// has none of the fields that were asked for.
 func accepted(f *diag.Fact) bool {
 	if !f.Passed() || !good(f) {
 		return false
@@ -114,13 +133,15 @@ func accepted(f *diag.Fact) bool {
 	return len(f.HTTP.Fields) > 0 || strings.Contains(f.HTTP.ContentType, "json")
 }
 
-// noTrustPage reports whether a platform has no trust page: there is nothing at its path, or nothing to read.
+// noTrustPage reports whether a platform has no trust page: there is nothing at its path, or nothing but a page for
+// people.
 func noTrustPage(f *diag.Fact) bool {
 	s := status(f)
-	return s == 404 || s == 405 || s == 501
+	return s == 404 || s == 405 || s == 501 || (s/100 == 2 && f.Failure == diag.HTTPEdgePage)
 }
 
-// anAnswerOfIt reports whether a request came to what is behind the name, and to no edge in place of it that wants a login.
+// anAnswerOfIt reports whether a request came to what is behind the name, and to no edge in place of it that wants a
+// login.
 func anAnswerOfIt(f *diag.Fact) bool {
 	return (status(f) != 0 || inPhase(f, "http")) && f.Failure != diag.HTTPEdgeAuth
 }
@@ -132,12 +153,14 @@ func closedHealth(f *diag.Fact) bool {
 }
 
 // noAPI is the finding for an API that the operator gets no answer from, or a wrong one. What answered tells where the
-// fault is: an edge that speaks HTTP was reached, and whoever gets an answer elsewhere shows that the platform lives.
+// fault is: an edge that speaks HTTP was reached, and an answer from another vantage shows that the platform lives.
 func noAPI(c *Case, f *diag.Fact) diag.Finding {
-	out := fail(diag.SigControlPlaneUnreachable, f, "the API at %s does not answer the operator: %s%s", where(f), saw(f), presented(f))
+	out := fail(diag.SigControlPlaneUnreachable, f, "the API at %s does not answer the operator: %s%s", where(f), saw(f),
+		presented(f))
 	node := nodeHears(c)
 	switch {
-	case f.Phase == "tls" && status(f) == 0 && distrusts(f): // the operator's trust, or the certificate: neither is the node's path
+	// the operator's trust, or the certificate: neither is the node's path
+	case f.Phase == "tls" && status(f) == 0 && distrusts(f):
 	case status(f) != 0 || inPhase(f, "http"): // name, path and certificate are sound
 		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
 		if status(f) != 0 {
@@ -158,19 +181,19 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 	return out
 }
 
-// What a side hears of the platform.
+// What each side receives from the platform.
 const (
 	unknownSide = iota
 	answeredSide
 	silentSide
 )
 
-// nodeHears says whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is what a
-// counter-probe got that looked the name up elsewhere. A question that never left the node says nothing.
+// nodeHears reports whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is what a
+// counter-probe got that looked the name up elsewhere. A question that never left the node is no evidence.
 func nodeHears(c *Case) int {
 	hears := func(f *diag.Fact) int {
 		switch {
-		case f == nil || f.Failure == diag.Cancelled:
+		case f == nil || f.Failure == diag.Cancelled || f.Failure.Local():
 			return unknownSide
 		case f.Passed(), inPhase(f, "mtls"), status(f) > 0 && status(f) < 500:
 			return answeredSide
@@ -187,9 +210,12 @@ func nodeHears(c *Case) int {
 		return unknownSide
 	}
 	for _, name := range []string{counterPinned, counterHostView, counterFromOperator, counterProfileURL} {
-		if hears(c.facts[reach.ID+"~"+name]) == answeredSide {
+		if hears(c.fact(reach.ID+"~"+name)) == answeredSide {
 			return answeredSide
 		}
+	}
+	if c.fact(reach.ID + "~" + counterBare).Passed() {
+		return unknownSide // a connection that came about now is neither an answer nor silence
 	}
 	return hears(reach)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestControlPlaneAccessFitsItsReport: what the operator sees of the API, beside what the node sees of it: text, owner and
-// steps of one report never speak against each other.
+// TestControlPlaneAccessFitsItsReport: what the operator sees of the API, beside what the node sees of it: text, owner
+// and steps of one report never contradict each other.
 func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 	both := func(do func(*diag.Fact)) answers {
 		return answers{"control_plane_access/healthz": do, "control_plane_access/auth": do}
@@ -33,27 +33,39 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 		steps   *regexp.Regexp // no step may say that
 	}{
 		{"the node's DNS is broken as well, and at its address the API answers the node",
-			with(both(timeout), answers{"node_runtime_api_reachability/reach": nodeDNS}), diag.OutcomeFail, "operator access", way, []string{down}, nil},
-		{"the node's listener wants a certificate, by an alert", with(both(refused), answers{"node_runtime_api_reachability/reach": alert}),
-			diag.OutcomeFail, "operator access", way, []string{down}, nil},
+			with(both(timeout), answers{"node_runtime_api_reachability/reach": nodeDNS}), diag.OutcomeFail, "operator access",
+			way, []string{down}, nil},
+		{"the node's listener wants a certificate, by an alert",
+			with(both(refused), answers{"node_runtime_api_reachability/reach": alert}), diag.OutcomeFail, "operator access", way,
+			[]string{down}, nil},
 		{"a task wait of 204", both(refused), diag.OutcomeFail, "operator access", way, []string{down}, nil},
 		{"nobody gets an answer", with(both(refused), answers{
 			"node_runtime_api_reachability/reach": refused, "node_runtime_api_reachability/reach~from-operator": refused,
 		}), diag.OutcomeFail, platform, down, []string{way}, ownWay},
-		{"502 for both", with(both(answerOf(502, diag.HTTPEdgePage)), answers{"node_recovery_status/task_wait": answerOf(502, diag.HTTPEdgePage)}),
+		{"502 for both", with(both(answerOf(502, diag.HTTPEdgePage)),
+			answers{"node_recovery_status/task_wait": answerOf(502, diag.HTTPEdgePage)}),
 			diag.OutcomeFail, platform, down, []string{way}, ownWay},
-		{"502 for the operator", both(answerOf(502, diag.HTTPEdgePage)), diag.OutcomeFail, platform, "HTTP 502", []string{way, down}, ownWay},
-		{"503 for the operator", both(answerOf(503, diag.HTTPStatus)), diag.OutcomeFail, platform, "HTTP 503", []string{way, down}, ownWay},
-		{"429 for the operator", both(answerOf(429, diag.HTTPRateLimited)), diag.OutcomeInconclusive, "operator access", "HTTP 429", []string{way, down}, ownWay},
-		{"a redirect that is no login", both(answerOf(302, diag.HTTPStatus)), diag.OutcomeFail, platform, "HTTP 302", []string{way, down}, ownWay},
-		{"a redirect to a login", both(answerOf(302, diag.HTTPEdgeAuth)), diag.OutcomeInconclusive, "operator access", "", []string{way, down}, ownWay},
-		{"the API takes the connection and says nothing", both(failWith(diag.HTTPTimeout, "http")), diag.OutcomeFail, platform, "", []string{way, down}, ownWay},
+		{"502 for the operator", both(answerOf(502, diag.HTTPEdgePage)), diag.OutcomeFail, platform, "HTTP 502",
+			[]string{way, down}, ownWay},
+		{"503 for the operator", both(answerOf(503, diag.HTTPStatus)), diag.OutcomeFail, platform, "HTTP 503",
+			[]string{way, down}, ownWay},
+		{"429 for the operator", both(answerOf(429, diag.HTTPRateLimited)), diag.OutcomeInconclusive, "operator access",
+			"HTTP 429", []string{way, down}, ownWay},
+		{"a redirect that is no login", both(answerOf(302, diag.HTTPStatus)), diag.OutcomeFail, platform, "HTTP 302",
+			[]string{way, down}, ownWay},
+		{"a redirect to a login", both(answerOf(302, diag.HTTPEdgeAuth)), diag.OutcomeInconclusive, "operator access", "",
+			[]string{way, down}, ownWay},
+		{"the API takes the connection and says nothing", both(failWith(diag.HTTPTimeout, "http")), diag.OutcomeFail,
+			platform, "", []string{way, down}, ownWay},
 		{"a health page that wants a login, and a token that is accepted",
-			answers{"control_plane_access/healthz": answerOf(401, diag.HTTPStatus)}, diag.OutcomePass, "", "", []string{way, down}, nil},
+			answers{"control_plane_access/healthz": answerOf(401, diag.HTTPStatus)}, diag.OutcomePass, "", "",
+			[]string{way, down}, nil},
 		{"a health page that wants a login, and nothing else to ask",
-			answers{"control_plane_access/healthz": answerOf(401, diag.HTTPStatus), "control_plane_access/auth": answerOf(404, diag.HTTPStatus)},
+			answers{"control_plane_access/healthz": answerOf(401, diag.HTTPStatus),
+				"control_plane_access/auth": answerOf(404, diag.HTTPStatus)},
 			diag.OutcomeInconclusive, "operator access", "wants a login", []string{way, down}, nil},
-		{"only the operator's own read fails", answers{"control_plane_access/auth": answerOf(500, diag.HTTPStatus)}, diag.OutcomeFail, platform, "", []string{way, down}, ownWay},
+		{"only the operator's own read fails", answers{"control_plane_access/auth": answerOf(500, diag.HTTPStatus)},
+			diag.OutcomeFail, platform, "", []string{way, down}, ownWay},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := walkWith(t, t.Context(), tc.answers)

@@ -13,9 +13,9 @@ func gatewayNodeStream() Hop {
 	id := diag.HopGatewayNodeStream
 	row := diag.HopTerminalOpenTask
 	return Hop{
-		ID: id, Title: "gateway sees the node's stream", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 5 * time.Second,
+		ID: id, Behind: platformReads(), Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability},
-		Steps:       []Step{streamStep()},
+		Steps:       []Step{streamStep(), agentStep()},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(row, stepSessionRow)
 			switch {
@@ -24,19 +24,25 @@ func gatewayNodeStream() Hop {
 			case status(f) != 200:
 				return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
 			case streamCame(c):
+				if cut := streamCut(c); cut.behind() {
+					return []diag.Finding{cut.finding(c, f)}
+				}
 				return nil
 			case decided(c) != "" && !shellComputed(c):
 				return byDecision(f, decided(c))
+			case cutBefore(c):
+				return []diag.Finding{undecided(f, "the browser's side was cut before the node's stream came")}
 			case strayed(c):
 				return []diag.Finding{undecided(f, "the browser never came to the gateway, so no stream was asked for")}
 			}
 			if shellComputed(c) {
-				return []diag.Finding{undecided(f, "the session names no stream of the node, and a shell computed over it (see mapping.fields in the profile)")}
+				return []diag.Finding{unmapped(f, "the session names no stream of the node, and a shell computed over it")}
 			}
 			reason := c.Field(row, stepSessionRow, "session.close_reason")
 			terminal := c.Fact(diag.HopNodeTerminalReachability, stepStream)
 			st := c.Field(row, stepSessionRow, "session.task_status")
-			out := fail(diag.SigOpenWithoutStream, f, "terminal.open is %s, and the gateway saw no stream of the node (%s)", orUnknown(st), orUnknown(reason))
+			out := fail(diag.SigOpenWithoutStream, f, "terminal.open is %s, and the gateway saw no stream of the node (%s)",
+				orUnknown(st), orUnknown(reason))
 			if terminal != nil && (isMTLS(terminal.Failure) || reason == "node_stream_mtls") {
 				out.Signal = diag.SigNodeStreamMTLS
 				claim(c, &out, claimStreamRefused)
@@ -54,11 +60,11 @@ func gatewayNodeStream() Hop {
 	}
 }
 
-// streamStep looks at the session's row. That its task was not answered in time is terminal.open's affair: the stream is
-// there or it is not.
+// streamStep reads the session's row. That its task was not answered in time is terminal.open's affair: the stream
+// is there or it is not.
 func streamStep() Step {
 	s := sharedStep(stepSessionRow, diag.HopTerminalOpenTask, stepSessionRow, whenAccepted)
-	s.Fields = []string{"session.node_stream_connected_at"}
+	s.Session, s.Fields = true, []string{"session.node_stream_connected_at"}
 	s.Excused = func(c *Case, f *diag.Fact) bool { return status(f) == 200 && streamCame(c) }
 	return s
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
+// Longer than 300 lines: a hop owns all that it asks and judges.
+
 const stepReadModel = "read_model"
 
 // nodeHeartbeat: how old is the last heartbeat that the platform took in? Its last contact with the agent, by any
@@ -17,23 +19,32 @@ const stepReadModel = "read_model"
 func nodeHeartbeat() Hop {
 	id := diag.HopNodeHeartbeat
 	return Hop{
-		ID: id, Title: "node heartbeat is current", Layer: diag.LayerManagement, Budget: 5 * time.Second,
+		ID: id, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that takes no task writes down no heartbeat either
-		Fields:      []string{"node.last_seen_at"},
+		Fields:      []string{"node.last_seen_at"}, ReadModel: true,
+		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
+			"the API did not answer when the node was read"},
+		NotAbout: func(c *Case) []diag.Aspect {
+			if refusedHeartbeat(c) != nil { // it sends them
+				return []diag.Aspect{diag.AboutAgent}
+			}
+			return nil
+		},
 		Steps: []Step{{
-			Name: stepReadModel, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
-			Paths: []string{profile.PathNode},
+			Name: stepReadModel, From: Operator, Token: true, Timeout: 4 * time.Second,
+			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
 			Ask: func(e *Env, _ *Case) diag.Request {
-				return e.api("GET", profile.PathNode, nil, "node.id", "node.hostname", "node.now", "node.last_seen_at", "node.last_heartbeat_at", "node.status", "node.health",
-					"node.instance_id", "node.private_ip", "node.provider_class", "node.guest_agent_status",
-					"node.environment_profile", "node.agent_version", "node.agent_api_url", "node.agent_terminal_url",
-					"node.cert_serial", "node.cert_not_after", "node.cert_issuer_fingerprint", "node.cert_generation", "node.recovery_reason", "node.recovery_state",
+				return e.api("GET", profile.PathNode, nil, "node.id", "node.hostname", "node.now", "node.last_seen_at",
+					"node.last_heartbeat_at", "node.status", "node.health", "node.instance_id", "node.private_ip",
+					"node.provider_class", "node.guest_agent_status", "node.environment_profile", "node.agent_version",
+					"node.agent_api_url", "node.agent_terminal_url", "node.cert_serial", "node.cert_not_after",
+					"node.cert_issuer_fingerprint", "node.cert_generation", "node.recovery_reason", "node.recovery_state",
 					"node.stale_tasks", "node.lost_results", "node.latest_operation_type", "node.latest_operation_status",
 					"node.identity", "node.boot_id", "node.agent_posture", "node.agent_desired_version", "node.agent_addresses",
-					"node.record_state", "node.record_last_reason", "node.recovery_current_token",
-					"node.last_denial_code", "node.last_denial_at",
-					"node.check_heartbeat", "node.check_issuer", "node.check_task_wait", "node.check_task", "node.check_backlog")
+					"node.record_state", "node.record_last_reason", "node.recovery_current_token", "node.last_denial_code",
+					"node.last_denial_at", "node.check_heartbeat", "node.check_issuer", "node.check_task_wait", "node.check_task",
+					"node.check_backlog")
 			},
 		}},
 		Judge: func(c *Case) []diag.Finding {
@@ -52,13 +63,14 @@ func nodeHeartbeat() Hop {
 				return []diag.Finding{undecided(f, "the node could not be read: %s", saw(f))}
 			case !beat && !contact && unasked(f, "node.last_seen_at"):
 				return nil
-			case !beat && !contact && (readModel(c, "last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
-				return []diag.Finding{undecided(f, "the answer has no time of a last heartbeat that can be read (see mapping.fields in the profile)")}
+			case !beat && !contact && (readModel(c, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
+				return []diag.Finding{unmapped(f, "the answer has no time of a last heartbeat that can be read")}
 			case !beat && !contact && !neverHeard(c):
-				return []diag.Finding{undecided(f, "the answer has no time of a last contact, and the agent was heard: %s "+
-					"(node.last_seen_at, see mapping.fields in the profile)", heardBy(c))}
+				return []diag.Finding{unmapped(f, "the answer has no time of a last contact, and the agent was heard: %s "+
+					"(node.last_seen_at)", heardBy(c))}
 			case !beat && !contact:
-				return []diag.Finding{fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s", c.Subject.NodeID)}
+				return []diag.Finding{fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s",
+					c.Subject.NodeID)}
 			}
 			return judgeAges(c, f)
 		},
@@ -70,11 +82,12 @@ func nodeHeartbeat() Hop {
 // word on the heartbeat.
 func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 	age, beat := heartbeatAge(c)
-	says := diag.Mark(readModel(c, "check_heartbeat"))
+	says := diag.Mark(readModel(c, "node.check_heartbeat"))
 	switch {
 	case beat && age > staleAfter(c) && agentAnswered(c) != "" && !ownClock(c), outdated(c):
-		return []diag.Finding{undecided(f, "the platform's read model says %s, and %s: the read model, or the clock that it is "+
-			"compared with, is not of now", lastHeard(c), agentAnswered(c))}
+		return []diag.Finding{undecided(f,
+			"the platform's read model says %s, and %s: the read model, or the clock that it is "+
+				"compared with, is not of now", lastHeard(c), agentAnswered(c))}
 	case silentNode(c):
 		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
 		out.Culprit = culpritSilentNode
@@ -86,27 +99,29 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 			out.Text += "; the agent reaches the platform by other requests, so what is missing is the heartbeat itself"
 			if n := refusedHeartbeat(c); n != nil {
 				out.Side = diag.SidePlatform
-				out.Text += fmt.Sprintf("; the node's record says that the platform answers heartbeats with HTTP %d, as of %s", n.Status, n.At.UTC().Format(time.RFC3339))
+				out.Text += fmt.Sprintf("; the node's record says that the platform answers heartbeats with HTTP %d, as of %s",
+					n.Status, n.At.UTC().Format(time.RFC3339))
 			}
 		}
 		return []diag.Finding{out}
 	case says == diag.MarkFail:
-		out := warn(diag.SigHeartbeatStale, f, "%s; the platform's own checklist says that the heartbeat is not current", lastHeard(c))
+		out := warn(diag.SigHeartbeatStale, f, "%s; the platform's own checklist says that the heartbeat is not current",
+			lastHeard(c))
 		out.Reason = diag.ReasonNone // two words of one platform differ; neither says that the agent cannot be reached
 		return []diag.Finding{out}
 	}
 	return nil
 }
 
-// refusedHeartbeat is the entry of the node's record by which the platform answers heartbeats with an HTTP error, nil where
-// there is none of now.
+// refusedHeartbeat is the entry of the node's record by which the platform answers heartbeats with an HTTP error, nil
+// where there is none of now.
 func refusedHeartbeat(c *Case) *diag.RecordEntry {
 	e := hostEvidence(c)
 	e.Points = points(c, nil)
 	return e.RefusedHeartbeat()
 }
 
-// lastHeard says when the platform last took in a heartbeat, and when it last had any contact.
+// lastHeard reports when the platform last took in a heartbeat, and when it last had any contact.
 func lastHeard(c *Case) string {
 	stale := fmt.Sprintf("stale after %s", staleAfter(c))
 	beat, hasBeat := heartbeatAge(c)
@@ -120,9 +135,9 @@ func lastHeard(c *Case) string {
 	text := fmt.Sprintf("last contact %s ago, %s", ago(contact), stale)
 	switch {
 	case contact > staleAfter(c):
-	case readModel(c, "check_heartbeat") == string(diag.MarkPass):
+	case readModel(c, "node.check_heartbeat") == string(diag.MarkPass):
 		text += "; the platform's checklist calls the heartbeat current"
-	case readModel(c, "check_heartbeat") != string(diag.MarkFail):
+	case readModel(c, "node.check_heartbeat") != string(diag.MarkFail):
 		text += "; when the last heartbeat came is not known"
 	}
 	return text
@@ -133,7 +148,7 @@ func staleAfter(c *Case) time.Duration {
 	return time.Duration(c.Policy(policyStaleAfter)) * time.Second
 }
 
-// nodeUnknown reports whether the platform says that it knows no such node.
+// nodeUnknown reports whether the platform reports that it knows no such node.
 func nodeUnknown(c *Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	return status(f) == 404 && f.Failure == diag.HTTPStatus
@@ -148,26 +163,45 @@ func otherNodes(c *Case) string {
 }
 
 // heartbeatAge is how old the last heartbeat is that the platform took in, by the platform's own clock: its "now", else
-// the answer's Date, else the operator's time. Platforms that do not say, and recordings of before, have none.
-func heartbeatAge(c *Case) (time.Duration, bool) { return ageOf(c, "node.last_heartbeat_at") }
+// the answer's Date, else the operator's time. Platforms that do not say, and older recordings, have none.
+func heartbeatAge(c *Case) (time.Duration, bool) {
+	beat := agesOf(c).beat
+	return beat.age, beat.known
+}
 
 // contactAge is how old the platform's last contact with the agent is, by any request, by the same clock.
 func contactAge(c *Case) (time.Duration, bool) {
-	contact, known := ageOf(c, "node.last_seen_at")
-	if beat, ok := heartbeatAge(c); ok && (!known || beat < contact) {
-		return beat, true // a heartbeat is a contact
+	ages := agesOf(c)
+	if ages.beat.known && (!ages.contact.known || ages.beat.age < ages.contact.age) {
+		return ages.beat.age, true // a heartbeat is a contact
 	}
-	return contact, known
+	return ages.contact.age, ages.contact.known
 }
 
-// ageOf is how old a time of the read model was when it was read.
-func ageOf(c *Case, field string) (time.Duration, bool) {
-	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
-	at := c.Time(diag.HopNodeHeartbeat, stepReadModel, field)
-	if f == nil || at.IsZero() {
-		return 0, false
+// readAges are how old the times of a read model were when it was read.
+type readAges struct {
+	of            *diag.Fact // the read model
+	beat, contact age        // of the last heartbeat, and of the last contact
+}
+
+type age struct {
+	age   time.Duration
+	known bool
+}
+
+func agesOf(c *Case) *readAges {
+	if f := c.Fact(diag.HopNodeHeartbeat, stepReadModel); f != c.ages.of {
+		c.ages = readAges{of: f, beat: ageOf(c, "node.last_heartbeat_at"), contact: ageOf(c, "node.last_seen_at")}
 	}
-	return platformNow(c).Sub(at), true
+	return &c.ages
+}
+
+func ageOf(c *Case, field string) age {
+	at := c.Time(diag.HopNodeHeartbeat, stepReadModel, field)
+	if at.IsZero() {
+		return age{}
+	}
+	return age{platformNow(c).Sub(at), true}
 }
 
 // platformNow is when the read model was read, by the platform's own clock as far as it says; zero when it was not.
@@ -186,13 +220,13 @@ func platformNow(c *Case) time.Time {
 	return now
 }
 
-// contactFresh reports whether the platform hears the agent, by whatever request, as far as is known.
+// contactFresh reports whether the platform hears from the agent, by whatever request, as far as is known.
 func contactFresh(c *Case) bool {
 	age, known := contactAge(c)
 	return known && age <= staleAfter(c)
 }
 
-// agentAnswered says what the platform heard from the agent in this very walk, "" where it heard nothing.
+// agentAnswered reports what the platform heard from the agent in this very walk, "" where it heard nothing.
 func agentAnswered(c *Case) string {
 	if c.Field(diag.HopNodeTaskRoundtrip, stepTask, "task.status") == "completed" {
 		return "the agent answered a no-op in this walk"
@@ -202,8 +236,8 @@ func agentAnswered(c *Case) string {
 
 // outdated reports whether the read model's last contact is old although the agent answered in this walk.
 func outdated(c *Case) bool {
-	age, known := ageOf(c, "node.last_seen_at")
-	return known && age > staleAfter(c) && agentAnswered(c) != ""
+	contact := agesOf(c).contact
+	return contact.known && contact.age > staleAfter(c) && agentAnswered(c) != ""
 }
 
 // ownClock reports whether the read model says what time it is: then its times are compared with its own clock.
@@ -215,30 +249,31 @@ func ownClock(c *Case) bool {
 func neverHeard(c *Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	_, known := contactAge(c)
-	return !known && readModel(c, "last_seen_at") == "" && !unasked(f, "node.last_seen_at") && heardBy(c) == ""
+	return !known && readModel(c, "node.last_seen_at") == "" && !unasked(f, "node.last_seen_at") && heardBy(c) == ""
 }
 
-// heardBy says by what the agent is known to have been heard, "" where nothing shows it.
+// heardBy returns what shows that the agent is in contact, "" where nothing shows it.
 func heardBy(c *Case) string {
 	if said := agentAnswered(c); said != "" {
 		return said
 	}
-	if readModel(c, "check_heartbeat") == string(diag.MarkPass) {
+	if readModel(c, "node.check_heartbeat") == string(diag.MarkPass) {
 		return "the platform's checklist calls its heartbeat current"
 	}
-	for _, name := range [...]string{"boot_id", "agent_version", "agent_addresses", "agent_api_url"} { // only an agent says these
+	// only an agent reports these
+	for _, name := range [...]string{"node.boot_id", "node.agent_version", "node.agent_addresses", "node.agent_api_url"} {
 		if v := readModel(c, name); v != "" && v != "[]" && v != "null" {
-			return "the read model has its " + name
+			return "the read model has its " + strings.TrimPrefix(name, "node.")
 		}
 	}
 	return ""
 }
 
-// culpritSilentNode is at fault where the platform hears nothing of a node, and nothing better is known: what else is
+// culpritSilentNode is at fault where the platform hears nothing from a node, and nothing better is known: what else is
 // missing from such a node is the same fault.
 const culpritSilentNode = "node silent"
 
-// silentNode reports whether the platform no longer hears the node.
+// silentNode reports whether the platform no longer hears from the node.
 func silentNode(c *Case) bool {
 	_, known := contactAge(c)
 	return known && !contactFresh(c)
@@ -261,10 +296,16 @@ func contactKnown(c *Case) bool {
 
 // sameNode reports whether a name is of the node that is asked about: platforms have more than one name for a node.
 func sameNode(c *Case, name string) bool {
-	for _, known := range [...]string{c.Subject.NodeID, readModel(c, "id"), readModel(c, "hostname")} {
-		if known != "" && strings.EqualFold(name, known) {
-			return true
+	is := func(known string) bool { return known != "" && strings.EqualFold(name, known) }
+	return is(c.Subject.NodeID) || is(readModel(c, "node.id")) || is(readModel(c, "node.hostname"))
+}
+
+// ReadModel is the platform's row of the node as a walk read it: the fields of its answer, none where it was not read.
+func ReadModel(r *diag.Report) map[string]string {
+	for i := range r.Facts {
+		if f := &r.Facts[i]; f.ID == factID(diag.HopNodeHeartbeat, stepReadModel) && f.HTTP != nil {
+			return f.HTTP.Fields
 		}
 	}
-	return false
+	return nil
 }

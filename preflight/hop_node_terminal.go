@@ -12,7 +12,7 @@ import (
 const (
 	stepStream = "stream"
 
-	// nobody is a session that no gateway has: its 404 proves the whole way, mTLS included, and disturbs nobody.
+	// nobody is a session that no gateway has: its 404 proves the whole way, mTLS included, and disturbs no session.
 	nobody = "preflight-nobody"
 )
 
@@ -20,16 +20,25 @@ const (
 func nodeTerminalReachability() Hop {
 	id := diag.HopNodeTerminalReachability
 	return Hop{
-		ID: id, Title: "node reaches the terminal gateway", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 9 * time.Second,
-		Fields: []string{"error.code"}, // tells the gateway's 404 from anybody's
+		ID: id, Behind: platformReads(), Budget: 9 * time.Second,
+		Fields: []string{"error.code"}, // distinguishes the gateway's 404 from any other
+		Clears: diag.AboutTerminalWay,
+		AgentCame: func(c *Case) string {
+			if streamCame(c) {
+				return "the agent's stream came to the gateway in this walk"
+			}
+			return ""
+		},
+		Silence: &Silence{diag.SigNodeStreamTimeout, "", "the node's request to the terminal listener timed out"},
 		Steps: []Step{{
-			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, BothFamilies: true,
-			Paths: []string{profile.PathNodeTerminal},
+			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			BothFamilies: true, Paths: []string{profile.PathNodeTerminal},
 			Excused: func(c *Case, f *diag.Fact) bool {
 				return (letIn(f) || unnamed404(f) || lettingIn(c, f)) && !streamsElsewhere(c, f)
 			},
 			Ask: func(e *Env, _ *Case) diag.Request {
-				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal, map[string]string{"session_id": nobody})
+				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal,
+					map[string]string{"session_id": nobody})
 			},
 		}},
 		Judge: judgeNodeTerminal,
@@ -42,6 +51,7 @@ func nodeTerminalReachability() Hop {
 			}
 			counters := fromOperator(e, failing, e.Profile.NodeTerminalResolveAddress)
 			vars := map[string]string{"session_id": nobody}
+			counters = append(counters, e.otherListener(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
 			return append(counters, e.profileURL(failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)...)
 		},
 	}
@@ -54,7 +64,7 @@ func answered(f *diag.Fact) string {
 	return fmt.Sprintf("HTTP %d", status(f))
 }
 
-// letIn reports whether the listener took the node in and looked for the session, which nobody has.
+// letIn reports whether the listener took the node in and looked for the session, which does not exist.
 func letIn(f *diag.Fact) bool { return code(f) == "session_not_found" }
 
 // unnamed404 reports whether the listener took the node in and answered 404, and this platform's errors have no code
@@ -63,11 +73,12 @@ func unnamed404(f *diag.Fact) bool {
 	return status(f) == 404 && f.Failure == diag.WSUpgradeRejected && unasked(f, "error.code")
 }
 
-// lettingIn reports whether a refusal is about the session that nobody has: in this walk the gateway took the node's stream
-// for one that is real.
+// lettingIn reports whether a refusal is about a session that does not exist: in this walk the gateway took the node's
+// stream for one that is real.
 func lettingIn(c *Case, f *diag.Fact) bool {
 	s := status(f)
-	return s >= 400 && s < 500 && f.Failure == diag.WSUpgradeRejected && !f.Throttled() && streamCame(c) && elsewhere(c, "") == ""
+	return s >= 400 && s < 500 && f.Failure == diag.WSUpgradeRejected && !f.Throttled() && streamCame(c) &&
+		elsewhere(c, "") == ""
 }
 
 // streamsElsewhere reports whether f asked another terminal listener than the profile's: the running agent's own.
@@ -81,29 +92,39 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	if f == nil {
 		return nil
 	}
+	if out := apart(c, f); out != nil {
+		return []diag.Finding{*out}
+	}
+	if out := barred(c, f, agentUnheard(c) || streamMissing(c)); out != nil && (f.Passed() || letIn(f)) {
+		return []diag.Finding{*out}
+	}
 	want, drifted := c.expected("node_terminal_url"), streamsElsewhere(c, f)
 	var out diag.Finding
 	switch {
-	case drifted && (f.Passed() || letIn(f)): // it works today, by a way that nobody keeps up
-		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s; the first lets this node in", where(f), endpointOf(want))
+	case drifted && (f.Passed() || letIn(f)): // it works today, by a route that is not maintained
+		out = fail(diag.SigTerminalProfileDrift, f,
+			"the running agent streams to %s, the profile says %s; the first lets this node in", where(f), endpointOf(want))
 		out.Failure, out.Reason, out.Direct = diag.FileMismatch, diag.ReasonNone, true
 	case f.Passed(), letIn(f), unnamed404(f), lettingIn(c, f) && !drifted:
 		return nil
 	case notAllowed(f):
 		return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
-	case inPhase(f, "env") && (foreignAgent(c) || want == "" && c.expected("terminal_base") == ""):
+	case inPhase(f, "env") && (foreignAgent(c) || (want == "" && c.expected("terminal_base") == "")):
 		return notNamed(f, "GPUAAS_TERMINAL_API_URL")
 	case inPhase(f, "env"):
 		out = fail(diag.SigTerminalProfileDrift, f, "%s", noURL(f, "GPUAAS_TERMINAL_API_URL"))
 		out.Culprit = culpritAgentEnv
 	case drifted:
-		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s: %s", where(f), endpointOf(want), saw(f))
+		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s: %s", where(f),
+			endpointOf(want), saw(f))
 		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
 	case f.Failure == diag.MTLSNotRequested:
-		out = fail(diag.SigTerminalProfileDrift, f, "%s never asked for the node's certificate: it is not the node-facing listener", where(f))
+		out = fail(diag.SigTerminalProfileDrift, f,
+			"%s never asked for the node's certificate: it is not the node-facing listener", where(f))
 	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
 		out = throttled(f, "this node's terminal stream")
-	case inPhase(f, "cert"), isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403:
+	case inPhase(f, "cert"), isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403,
+		vague(f) && refusesCert(f) && badOwnCert(c):
 		out = fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", where(f), saw(f))
 		switch {
 		case badOwnCert(c):
@@ -112,8 +133,11 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 			out.Culprit = culpritDenied(c, f)
 		}
 	case distrusts(f) && !misdirected(c, f):
-		out = fail(diag.SigNodeStreamMTLS, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))
-	case inPhase(f, "dns", "tcp", "tls") || misdirected(c, f) || status(f) >= 500 || f.Failure == diag.HTTPTimeout || f.Failure == diag.HTTPNotHTTP:
+		out = fail(diag.SigNodeStreamMTLS, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f),
+			presented(f))
+	case inPhase(f, "dns", "tcp", "tls") || misdirected(c, f) || status(f) >= 500 || f.Failure == diag.HTTPTimeout ||
+		f.Failure == diag.HTTPNotHTTP ||
+		f.Failure == diag.HTTPClosed || f.Failure == diag.TLSALPN:
 		out = fail(diag.SigNodeStreamTimeout, f, "the node gets %s from %s: %s", gets(f), where(f), saw(f))
 		out.Side = behindListener(f)
 		narrow(c, f, &out)
@@ -124,17 +148,19 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	return []diag.Finding{out}
 }
 
-// byProvider says what a missing stream means on a node of this provider: a Proxmox worker lives on the platform's side,
-// so a way that leads only one way is no explanation there. Any other node is judged by its own reachability.
+// byProvider reports what a missing stream means on a node of this provider: a Proxmox worker lives on the platform's
+// side, so a way that leads only one way is no explanation there. Any other node is judged by its own reachability.
 func byProvider(c *Case) string {
-	class := readModel(c, "provider_class")
+	class := readModel(c, "node.provider_class")
 	if !strings.Contains(strings.ToLower(class), "proxmox") {
 		return ""
 	}
-	return "; a " + class + " node lives on the platform's side: look for drift of the endpoint, the profile or the listener's policy, not for a network that leads one way"
+	return "; a " + class +
+		" node lives on the platform's side: look for drift of the endpoint, the profile or the listener's policy, not for " +
+		"a network that leads one way"
 }
 
-// badOwnCert reports whether the node's credential is known not to hold, whoever looks at it.
+// badOwnCert reports whether the node's credential is known to be invalid, from whichever vantage.
 func badOwnCert(c *Case) bool {
 	f, wait := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	switch {
@@ -143,5 +169,5 @@ func badOwnCert(c *Case) bool {
 	case !f.Passed(), f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
 		return true
 	}
-	return foreignIssuer(c) && status(wait) == 400 // both listeners refuse a certificate that looks good
+	return foreignIssuer(c) && refusesCert(wait) // both listeners refuse a certificate that looks good
 }

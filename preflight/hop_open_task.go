@@ -15,25 +15,34 @@ const stepSessionRow = "session"
 func terminalOpenTask() Hop {
 	id := diag.HopTerminalOpenTask
 	return Hop{
-		ID: id, Title: "terminal.open is claimed and answered", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 5 * time.Second,
+		ID: id, Behind: platformReads(), Budget: 5 * time.Second,
 		ExplainedBy: hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 		Fields:      []string{"session.task_status"},
+		Writes:      true,
+		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
+			"the API did not answer when the terminal session was read"},
 		Steps: []Step{{
-			Name: stepSessionRow, From: Operator, Timeout: 3 * time.Second,
+			Name: stepSessionRow, From: Operator, Token: true, Session: true, Timeout: 3 * time.Second,
 			Needs: []diag.HopID{diag.HopControlPlaneAccess},
 			After: []string{factID(diag.HopBrowserTerminalWS, stepSession)},
 			When:  whenAccepted,
 			Paths: []string{profile.PathTerminalSession}, Fields: []string{"token.session_id"},
+			Excused: func(_ *Case, f *diag.Fact) bool { return status(f) == 200 && untold(f.Request.Poll) },
 			Ask: func(e *Env, c *Case) diag.Request {
 				req := e.api("GET", profile.PathTerminalSession,
 					map[string]string{"session_id": c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")},
 					"session.browser_connected_at", "session.node_stream_connected_at", "session.pty_ready_at",
-					"session.closed_at", "session.close_reason", "session.task_id", "session.task_status",
+					"session.closed_at", "session.close_reason", fieldClosedBy, "session.close_code",
+					"session.close_detail", "session.node_answers", "session.task_id", "session.task_status",
 					"session.task_queued_at", "session.task_claimed_at", "session.task_completed_at", "session.task_error_code")
+				if req.Extract[fieldClosedBy] != "" && (endedUntold(c) || fellSilent(c)) { // the gateway may notice a moment later
+					req.Poll = &diag.Poll{Field: fieldClosedBy, Until: closers[:], EveryMS: taskPollEvery.Milliseconds()}
+					return req
+				}
 				if req.Extract["session.task_status"] == "" {
 					return req
 				}
-				// The browser is told before the agent has posted its result: give that a moment.
+				// The browser has its message before the agent has posted its result: give that a moment.
 				req.Poll = &diag.Poll{
 					Field: "session.task_status", Until: []string{"completed", "failed", "expired"},
 					EveryMS: taskPollEvery.Milliseconds(),
@@ -43,7 +52,7 @@ func terminalOpenTask() Hop {
 		}},
 		Judge: judgeOpenTask,
 		Pass: func(c *Case) string {
-			return claimed(c) + ", now " + sessionField(c, "task_status")
+			return claimed(c) + ", now " + sessionField(c, "session.task_status")
 		},
 	}
 }
@@ -53,7 +62,7 @@ func judgeOpenTask(c *Case) []diag.Finding {
 	if f == nil {
 		return nil
 	}
-	st := sessionField(c, "task_status")
+	st := sessionField(c, "session.task_status")
 	open := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.task_claimed_at").IsZero() && st != "dispatched"
 	switch {
 	case st == "" && status(f) == 200 && unasked(f, "session.task_status"):
@@ -63,15 +72,18 @@ func judgeOpenTask(c *Case) []diag.Finding {
 	case strayed(c):
 		return []diag.Finding{undecided(f, "the browser never came to the gateway, so no terminal.open was queued")}
 	case st == "":
-		return []diag.Finding{undecided(f, "the session names no terminal.open task (see mapping.fields in the profile)")}
+		return []diag.Finding{unmapped(f, "the session names no terminal.open task")}
 	case !slices.Contains(taskStates[:], st):
 		return []diag.Finding{unknownWord(f, "the status of terminal.open", st, taskStates[:])}
 	case st == "completed", st == "failed":
 		return nil
-	case decided(c) != "" && !shellComputed(c): // an order that nobody took is withdrawn
+	case decided(c) != "" && !shellComputed(c): // the platform withdraws an unclaimed order
 		return byDecision(f, decided(c))
+	case cutBefore(c):
+		return []diag.Finding{undecided(f, "terminal.open is %s, and the session was cut at the browser's side", st)}
 	case open && shellComputed(c):
-		return []diag.Finding{undecided(f, "a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}
+		return []diag.Finding{undecided(f,
+			"a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}
 	case open && unasked(f, "session.task_claimed_at"):
 		return []diag.Finding{undecided(f, "terminal.open is %s, and this platform does not say whether it was claimed", st)}
 	case open:
@@ -79,18 +91,24 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		out.Reason = unclaimed(c)
 		return []diag.Finding{out}
 	case shellComputed(c): // its work is done, and the browser has seen it
-		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the shell computes, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
+		return []diag.Finding{observed(diag.SigResultPostFailed, f,
+			"the shell computes, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c),
+			st, f.DurationMS)}
 	case terminalReady(c): // so is it where the shell then is silent
-		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the terminal is ready, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
+		return []diag.Finding{observed(diag.SigResultPostFailed, f,
+			"the terminal is ready, and the agent's result for terminal.open never came (%s, task is %s after %d ms)",
+			claimed(c), st, f.DurationMS)}
 	case st == "expired": // no result counts any more
-		return []diag.Finding{observed(diag.SigResultPostFailed, f, "the agent claimed terminal.open, and its result never came (%s, task is %s after %d ms)", claimed(c), st, f.DurationMS)}
+		return []diag.Finding{observed(diag.SigResultPostFailed, f,
+			"the agent claimed terminal.open, and its result never came (%s, task is %s after %d ms)", claimed(c), st,
+			f.DurationMS)}
 	}
 	out := undecided(f, "%s, and not answered yet (task is %s after %d ms)", claimed(c), st, f.DurationMS)
 	out.Failure = diag.OK // the poll's time was up, and that is all that its word says
 	return []diag.Finding{out}
 }
 
-// claimed says how fast the session's terminal.open was claimed, where the platform says so.
+// claimed reports how fast the session's terminal.open was claimed, where the platform reports so.
 func claimed(c *Case) string {
 	row := diag.HopTerminalOpenTask
 	q, d := c.Time(row, stepSessionRow, "session.task_queued_at"), c.Time(row, stepSessionRow, "session.task_claimed_at")

@@ -14,7 +14,14 @@ const stepSSH = "ssh"
 func nodeOpsAccess() Hop {
 	id := diag.HopNodeOpsAccess
 	return Hop{
-		ID: id, Title: "operator logs in to the node", Layer: diag.LayerManagement, Budget: 12 * time.Second,
+		ID: id, Budget: 12 * time.Second, Opens: Node,
+		Silence: &Silence{diag.SigOpsSSHFailed, "", "the login on the node timed out"},
+		NotAbout: func(c *Case) []diag.Aspect {
+			if sshAnswered(c.Fact(id, stepSSH)) {
+				return []diag.Aspect{diag.AboutPath}
+			}
+			return nil
+		},
 		Steps: []Step{{
 			Name: stepSSH, From: Node, Timeout: 10 * time.Second,
 			Ask: func(e *Env, _ *Case) diag.Request { return diag.Request{Op: diag.OpSSH, Target: e.Subject.NodeHost} },
@@ -25,13 +32,16 @@ func nodeOpsAccess() Hop {
 				return nil
 			}
 			if broken := c.lostOnTheWay(); f.Passed() && broken != nil {
-				return []diag.Finding{fail(diag.SigOpsSSHFailed, broken, "the login on %s worked, and broke in the middle of the walk: %s", c.Subject.NodeHost, saw(broken))}
+				return []diag.Finding{fail(diag.SigOpsSSHFailed, broken,
+					"the login on %s worked, and broke in the middle of the walk: %s", c.Subject.NodeHost, saw(broken))}
 			}
 			if f.Passed() && !sudoRefused(c, f) {
 				return nil
 			}
 			if f.Passed() {
-				out := fail(diag.SigOpsSSHFailed, f, "%s logs in, and sudo -n is refused: what only root may see cannot be looked at (ssh.sudo: false in the profile, if that is meant so)", f.SSH.User)
+				out := fail(diag.SigOpsSSHFailed, f,
+					"%s logs in, and sudo -n is refused: what only root may see cannot be looked at (ssh.sudo: false in the "+
+						"profile, if that is meant so)", f.SSH.User)
 				out.Failure = diag.NotPermitted
 				return []diag.Finding{out}
 			}
@@ -100,5 +110,6 @@ func operatorsOwn(c *Case, f *diag.Fact) *diag.Finding {
 
 // sudoRefused reports whether the login should have become root on the node, and did not.
 func sudoRefused(c *Case, f *diag.Fact) bool {
-	return f.SSH != nil && f.SSH.UID != nil && *f.SSH.UID != 0 && (f.SSH.SudoRefused || strings.HasSuffix(c.expected("ssh"), sudoWords))
+	return f.SSH != nil && f.SSH.UID != nil && *f.SSH.UID != 0 &&
+		(f.SSH.SudoRefused || strings.HasSuffix(c.expected("ssh"), sudoWords))
 }

@@ -15,10 +15,12 @@ import (
 func terminalPublicRoute() Hop {
 	id := diag.HopTerminalPublicRoute
 	return Hop{
-		ID: id, Title: "public terminal route answers", Layer: diag.LayerEdge, Budget: 7 * time.Second,
+		ID: id, Budget: 7 * time.Second,
+		NotGiven: noTerminalBase,
+		Silence:  &Silence{diag.SigPublicRouteMissing, "", "the public terminal route did not answer"},
 		Steps: []Step{{
-			Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true, Paths: []string{profile.PathTerminalHealthz},
-			Excused: func(_ *Case, f *diag.Fact) bool { return closedHealth(f) },
+			Name: stepHealthz, From: Operator, NoAPI: true, Timeout: 4 * time.Second, BothFamilies: true,
+			Paths: []string{profile.PathTerminalHealthz}, Excused: func(_ *Case, f *diag.Fact) bool { return closedHealth(f) },
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.to(diag.Request{
 					Op: diag.OpHTTP, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
@@ -29,16 +31,19 @@ func terminalPublicRoute() Hop {
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepHealthz)
 			switch {
-			case f == nil || f.Passed() && good(f): // a redirect is an answer, too, and not of the gateway
+			case f == nil || (f.Passed() && good(f)): // a redirect is an answer, too, and not of the gateway
 				return nil
 			case closedHealth(f):
-				return []diag.Finding{warn("", f, "%s answers, and its health page wants a login (HTTP %d): whether the gateway works was not seen by it; "+
-					"name an open page, or \"-\", as mapping.paths.terminal_healthz", where(f), status(f))}
+				return []diag.Finding{warn("", f,
+					"%s answers, and its health page wants a login (HTTP %d): whether the gateway works was not seen by it; "+
+						"name an open page, or \"-\", as mapping.paths.terminal_healthz", where(f), status(f))}
 			case f.Failure == diag.HTTPEdgeAuth:
-				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s: not the browser-equivalent proof", where(f), cookieOf(f))}
+				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s: not the browser-equivalent proof",
+					where(f), cookieOf(f))}
 			}
-			out := fail(diag.SigPublicRouteMissing, f, "%s/healthz is not there: %s", where(f), saw(f))
-			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil && hz.TCP.Remote == f.TCP.Remote {
+			out := fail(diag.SigPublicRouteMissing, f, "%s %s: %s", where(f)+pathOf(target(f)), publicFails(f), saw(f))
+			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil &&
+				hz.TCP.Remote == f.TCP.Remote {
 				switch {
 				case hz.Passed():
 					out.Text += "; the same edge answers for " + where(hz)
@@ -56,14 +61,22 @@ func terminalPublicRoute() Hop {
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
 			// The same edge by another name: the route, and not the edge, is what is missing.
 			p := e.Profile
-			if failing.HTTP == nil || edgeOf(p.APIBase, p.APIResolveAddress) != edgeOf(p.TerminalBase, p.TerminalResolveAddress) {
-				return nil
-			}
-			req := e.to(failing.Request, e.Profile.APIBase, profile.PathHealthz, nil)
-			req.TimeoutMS = counterTimeoutMS
-			return []Counter{{Name: counterOtherRoute, From: Operator, Request: req}}
+			return e.otherRoute(failing, p.TerminalResolveAddress, p.APIBase, p.APIResolveAddress, profile.PathHealthz)
 		},
 	}
+}
+
+// publicFails reports how the public route fails, as far as its answer shows it: only what is not found is not there.
+func publicFails(f *diag.Fact) string {
+	switch s := status(f); {
+	case s == 404 || s == 410:
+		return "is not there"
+	case s >= 500:
+		return "does not work: its edge, or the gateway behind it, answers with an error"
+	case s != 0:
+		return "does not lead to the gateway"
+	}
+	return "gives " + gets(f)
 }
 
 // edgeOf is the address and port at which a base is reached, as far as the profile knows: two names are one edge only

@@ -9,6 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
+// Longer than 300 lines: a hop owns all that it asks and judges.
+
 const (
 	stepDisk    = "disk"
 	stepRoot    = "root_disk"
@@ -31,14 +33,16 @@ func nodeReadiness() Hop {
 	id := diag.HopNodeReadiness
 	needs := []diag.HopID{diag.HopNodeOpsAccess}
 	return Hop{
-		ID: id, Title: "node is ready: disk, agent, clock", Layer: diag.LayerManagement, Budget: 8 * time.Second,
+		ID: id, Budget: 8 * time.Second, Unwatched: "a write on the node's disks",
 		Steps: []Step{
 			{Name: stepDisk, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
-				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: diagnosticWrite}
+				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.writes()}
 			}},
-			{Name: stepRoot, From: Node, Timeout: 4 * time.Second, Needs: needs, Excused: usageAlone, Ask: func(e *Env, _ *Case) diag.Request {
-				return diag.Request{Op: diag.OpDisk, Target: rootFolder, View: diag.ViewHost, Write: diagnosticWrite, Beside: e.Profile.Agent.Record}
-			}},
+			{Name: stepRoot, From: Node, Timeout: 4 * time.Second, Needs: needs, Excused: usageAlone,
+				Ask: func(e *Env, _ *Case) diag.Request {
+					return diag.Request{Op: diag.OpDisk, Target: rootFolder, View: diag.ViewHost, Write: e.writes(),
+						Beside: e.Profile.Agent.Record}
+				}},
 			{Name: stepProcess, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
 				return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
 			}},
@@ -56,7 +60,11 @@ func nodeReadiness() Hop {
 		Pass: func(c *Case) string {
 			var parts []string
 			if f := c.Fact(id, stepDisk); f != nil && f.Disk != nil {
-				parts = append(parts, fmt.Sprintf("disk %d%% used and writable", f.Disk.UsedPercent))
+				text := fmt.Sprintf("disk %d%% used", f.Disk.UsedPercent)
+				if f.Request.Write > 0 {
+					text += " and writable"
+				}
+				parts = append(parts, text)
 			}
 			if f := c.Fact(id, stepRoot); f != nil && f.Disk != nil && f.Disk.SameAs == "" {
 				root := fmt.Sprintf("root file system %d%% used", f.Disk.UsedPercent)
@@ -76,7 +84,7 @@ func nodeReadiness() Hop {
 			}
 			req := failing.Request
 			req.Target, req.TimeoutMS = "/run", counterTimeoutMS // another file system of the same node
-			return []Counter{{Name: "run", From: Node, Request: req}}
+			return append(hostView(failing), Counter{Name: "run", From: Node, Request: req})
 		},
 	}
 }
@@ -103,6 +111,12 @@ func judgeDisk(c *Case) *diag.Finding {
 	if f == nil {
 		return nil
 	}
+	// no write was tried, and none would succeed
+	if f.Passed() && f.Request.Write == 0 && f.Disk != nil && f.Disk.ReadOnly {
+		seen := *f
+		seen.Failure = diag.DiskReadOnly
+		return judgeSpace(c, &seen)
+	}
 	return judgeSpace(c, f)
 }
 
@@ -123,12 +137,12 @@ func judgeRoot(c *Case) *diag.Finding {
 }
 
 // usageAlone reports whether a disk's usage was measured where this login may not write (the root folder is root's), or
-// nobody may: many systems mount their root file system read-only.
+// no user may: many systems mount their root file system read-only.
 func usageAlone(_ *Case, f *diag.Fact) bool {
 	if f.Disk == nil {
 		return false
 	}
-	return f.Failure == diag.NotPermitted || f.Failure == diag.DiskReadOnly || f.Passed() && f.Disk.ReadOnly
+	return f.Failure == diag.NotPermitted || f.Failure == diag.DiskReadOnly || (f.Passed() && f.Disk.ReadOnly)
 }
 
 // judgeSpace judges one file system's usage and the write that was tried there.
@@ -146,7 +160,8 @@ func judgeSpace(c *Case, f *diag.Fact) *diag.Finding {
 	case d != nil && d.FreeBytes == 0 && d.TotalBytes > 0: // some file systems count nothing
 		out = fail(diag.SigDiskFull, f, "no byte is free at %s", f.Request.Target)
 	case d != nil && d.UsedPercent > limit:
-		out = fail(diag.SigDiskPressure, f, "%d%% of the disk at %s is used, the limit is %d%%", d.UsedPercent, f.Request.Target, limit)
+		out = fail(diag.SigDiskPressure, f, "%d%% of the disk at %s is used, the limit is %d%%", d.UsedPercent,
+			f.Request.Target, limit)
 	default:
 		return nil
 	}
@@ -169,7 +184,8 @@ func judgeBinary(c *Case) *diag.Finding {
 		if f.Binary == nil || f.Binary.OurAgent == nil || *f.Binary.OurAgent || !expectsOurs(f.Request) {
 			return nil
 		}
-		out = fail(diag.SigBinaryInvalid, f, "%s starts %s, which is not gpuaas-agent but %s", f.Request.Unit, path, whatItIs(f.Binary))
+		out = fail(diag.SigBinaryInvalid, f, "%s starts %s, which is not gpuaas-agent but %s", f.Request.Unit, path,
+			whatItIs(f.Binary))
 		out.Direct = true
 		if said := agentAnswered(c); said != "" && path != f.Request.Target { // a wrapper, or a container's client
 			out.Status, out.Reason, out.Direct = diag.StatusWarn, diag.ReasonNone, false
@@ -179,7 +195,8 @@ func judgeBinary(c *Case) *diag.Finding {
 		out = fail(diag.SigBinaryInvalid, f, "the agent's program %s cannot run here: %s", path, saw(f))
 		out.Direct = true
 		if said := agentAnswered(c); said != "" && c.Fact(diag.HopNodeReadiness, stepProcess).Passed() { // replaced under it
-			out = warn(diag.SigBinaryInvalid, f, "the agent's program %s cannot be started again as it is: %s; %s", path, saw(f), said)
+			out = warn(diag.SigBinaryInvalid, f, "the agent's program %s cannot be started again as it is: %s; %s", path, saw(f),
+				said)
 			out.Reason = diag.ReasonNone
 		}
 	default:
@@ -202,7 +219,7 @@ func expectsOurs(r diag.Request) bool {
 	return profile.Agent{Unit: r.Unit, Binary: r.Target, VersionCommand: r.VersionCommand}.IsOurs()
 }
 
-// whatItIs says what was read of a program.
+// whatItIs reports what was read of a program.
 func whatItIs(b *diag.BinaryFacts) string {
 	switch {
 	case b.GoMain != "":
@@ -216,6 +233,9 @@ func whatItIs(b *diag.BinaryFacts) string {
 func judgeProcess(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeReadiness, stepProcess)
 	if f.Passed() {
+		if out := ranOut(c, f); out != nil {
+			return out
+		}
 		return judgeRestarts(f)
 	}
 	if f == nil {
@@ -227,9 +247,11 @@ func judgeProcess(c *Case) *diag.Finding {
 		out = fail(diag.SigProcessDown, f, "the agent's process is stopped: it exists and answers nothing")
 		switch {
 		case f.Unit != nil && f.Unit.ProcessState == "":
-			out.Text = fmt.Sprintf("the agent's process %d is gone, and systemd still calls %s %s", f.Unit.PID, f.Request.Target, f.Unit.Active)
+			out.Text = fmt.Sprintf("the agent's process %d is gone, and systemd still calls %s %s", f.Unit.PID, f.Request.Target,
+				f.Unit.Active)
 		case f.Unit != nil:
-			out.Text = fmt.Sprintf("the agent's process %d is stopped (state %s): it exists and answers nothing", f.Unit.PID, f.Unit.ProcessState)
+			out.Text = fmt.Sprintf("the agent's process %d is stopped (state %s): it exists and answers nothing", f.Unit.PID,
+				f.Unit.ProcessState)
 		}
 	case diag.UnitFailed, diag.UnitInactive, diag.UnitMissing:
 		if inTransition(f) {
@@ -238,7 +260,8 @@ func judgeProcess(c *Case) *diag.Finding {
 		}
 		out = fail(diag.SigProcessDown, f, "%s does not run: %s", f.Request.Target, saw(f))
 		if f.Unit != nil {
-			out.Text = fmt.Sprintf("%s does not run: %s/%s, result %s", f.Request.Target, f.Unit.Active, f.Unit.Sub, f.Unit.Result) + ended(f.Unit)
+			out.Text = fmt.Sprintf("%s does not run: %s/%s, result %s", f.Request.Target, f.Unit.Active, f.Unit.Sub,
+				f.Unit.Result) + ended(f.Unit)
 		}
 		if env := c.Fact(diag.HopNodeRecoveryStatus, stepProfile); env != nil && env.Failure == diag.FileMissing {
 			why, _, _ := strings.Cut(env.Detail, "\n")
@@ -252,7 +275,7 @@ func judgeProcess(c *Case) *diag.Finding {
 	return &out
 }
 
-// ended says how a unit's process ended last, and how often it was started again.
+// ended reports how a unit's process ended last, and how often it was started again.
 func ended(u *diag.UnitFacts) string {
 	text := ""
 	if u.ExecStatus != nil && *u.ExecStatus != 0 {
@@ -287,7 +310,8 @@ func judgeClock(c *Case) *diag.Finding {
 	if out := clockOfOperator(c, f, offset, margin); out != nil {
 		return out
 	}
-	out := fail(diag.SigClockSkew, f, "the node's clock is %s off (bearable: %s)", offset.Round(time.Millisecond), maxClockSkew)
+	out := fail(diag.SigClockSkew, f, "the node's clock is %s off (bearable: %s)", offset.Round(time.Millisecond),
+		maxClockSkew)
 	out.Failure, out.Direct = diag.ClockSkew, true
 	return &out
 }

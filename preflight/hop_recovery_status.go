@@ -2,13 +2,14 @@ package preflight
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
+
+// Longer than 300 lines: a hop owns all that it asks and judges.
 
 const (
 	stepIdentity = "identity"
@@ -31,37 +32,54 @@ func nodeRecoveryStatus() Hop {
 	id := diag.HopNodeRecoveryStatus
 	needSSH := []diag.HopID{diag.HopNodeOpsAccess}
 	return Hop{
-		ID: id, Title: "node identity is accepted", Layer: diag.LayerManagement, Behind: platformReads(), Budget: 9 * time.Second,
+		ID: id, Behind: platformReads(), Budget: 9 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI},
+		Clears:      diag.AboutIdentity, AgentCame: agentAnswered,
 		Steps: []Step{
 			{Name: stepIdentity, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(e *Env, _ *Case) diag.Request {
-				return diag.Request{Op: diag.OpCert, Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"), NodeID: e.Subject.NodeID}
+				return diag.Request{Op: diag.OpCert, Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
+					NodeID: e.Subject.NodeID}
 			}},
 			{Name: stepProfile, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(*Env, *Case) diag.Request {
-				return diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", envToken}}
+				return diag.Request{Op: diag.OpEnv,
+					Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", envToken}}
 			}},
 			{
 				Name: stepTaskWait, From: Node, Timeout: 5 * time.Second,
 				Needs: []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
 				Paths: []string{profile.PathTaskWait},
+				NotThere: func(m profile.Mapping) string {
+					if m.CanPeek() {
+						return ""
+					}
+					return "this platform cannot be asked for a task without claiming it (mapping.peek: false)"
+				},
+				Once: func(req diag.Request) bool { return !strings.Contains(req.Target, "peek=1") }, // it may claim a task
 				Ask: func(e *Env, _ *Case) diag.Request {
 					return e.asAgent(diag.OpHTTP, "GPUAAS_API_URL", profile.PathTaskWait, nil)
 				},
 			},
-			{Name: stepHostRecord, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Optional: true, Ask: func(e *Env, _ *Case) diag.Request {
-				return diag.Request{Op: diag.OpRecord, Target: e.Profile.Agent.Record, Limit: recordLimit}
-			}},
+			{
+				Name: stepHostRecord, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Optional: true,
+				NotThere: keepsRecord, Ask: readRecord,
+			},
 			{Name: stepClassifier, From: Operator, Pure: true},
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
-			if failing.Request.Op != diag.OpHTTP {
-				return nil
+			switch failing.Request.Op {
+			case diag.OpCert:
+				return hostView(failing)
+			case diag.OpHTTP:
+				other := e.otherListener(failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal,
+					map[string]string{"session_id": nobody})
+				return append(other, e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
 			}
-			return e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)
+			return nil
 		},
 		Judge: func(c *Case) []diag.Finding {
 			for _, judge := range []func(*Case) *diag.Finding{
-				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeIssuerWord, judgeVersion,
+				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeIssuerWord,
+				judgeVersion,
 			} {
 				if f := judge(c); f != nil {
 					return []diag.Finding{*f}
@@ -93,7 +111,8 @@ func judgeCloned(c *Case) *diag.Finding {
 	} else if reason != string(diag.ReasonClonedIdentity) {
 		return nil
 	}
-	out := fail(diag.SigIdentityCloned, f, "the platform sees more than one machine with the identity of %s", c.Subject.NodeID)
+	out := fail(diag.SigIdentityCloned, f, "the platform sees more than one machine with the identity of %s",
+		c.Subject.NodeID)
 	out.Direct, out.Culprit = true, "identity of "+c.Subject.NodeID+" cloned"
 	return &out
 }
@@ -104,31 +123,45 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 	trust := c.Fact(diag.HopControlPlaneAccess, stepAuth)
 	signing, ingress := signingCA(c), ingressCA(c)
 	if signing != "" && ingress != "" && signing != ingress {
-		out := fail(diag.SigIngressCADrift, trust, "node certificates are signed by %.16s..., and the node ingress trusts %.16s...", signing, ingress)
+		out := fail(diag.SigIngressCADrift, trust,
+			"node certificates are signed by %.16s..., and the node ingress trusts %.16s...", signing, ingress)
+		if wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); wait != nil && refusesCert(wait) {
+			out.Evidence = append(out.Evidence, wait.ID) // what follows from it
+		}
 		out.Direct = true
 		return &out
 	}
 	wait, id := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
-	if wait == nil || wait.Passed() || wait.Throttled() || wait.TLS == nil || id == nil || id.Cert == nil || !id.Passed() {
+	if wait == nil || !refusesCert(wait) || id == nil || id.Cert == nil || !id.Passed() || foreignIssuer(c) {
 		return nil
 	}
-	issuer, listed := id.Cert.Leaf.Issuer, wait.TLS.AcceptableCAs
-	if len(listed) == 0 || slices.Contains(listed, issuer) || status(wait) != 400 || foreignIssuer(c) {
+	var out diag.Finding
+	issuer := id.Cert.Leaf.Issuer
+	switch {
+	case unlisted(wait, issuer):
+		out = fail(diag.SigIngressCADrift, wait,
+			"the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer,
+			clip(wait.TLS.AcceptableCAs))
+	case wait.Failure == diag.MTLSUnknownCA && letIn(c.Fact(diag.HopNodeTerminalReachability, stepStream)):
+		out = fail(diag.SigIngressCADrift, wait,
+			"the terminal gateway takes the certificate, which was signed by %s, and the node "+
+				"ingress does not know that CA: %s", issuer, saw(wait))
+	default:
 		return nil
 	}
-	out := fail(diag.SigIngressCADrift, wait, "the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer, clip(listed))
 	out.Direct = true
 	return &out
 }
 
-// ingressCA is the CA whose certificates the node ingress takes: the signing one where the platform says that it is among
-// them. While a CA is replaced the ingress takes old and new, and the platform names the first.
+// ingressCA is the CA whose certificates the node ingress takes: the signing one where the platform reports that it is
+// among them. While a CA is replaced the ingress takes old and new, and the platform names the first.
 func ingressCA(c *Case) string {
 	signing, wait := signingCA(c), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	letIn := wait.Passed() && wait.TLS != nil && wait.TLS.CertRequested != nil && *wait.TLS.CertRequested
+	letIn := admitted(wait) && asksForCert(wait)
 	switch {
 	case c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_trusts_signing_ca") == "true",
-		letIn && signing != "" && diag.Fingerprint(readModel(c, "cert_issuer_fingerprint")) == signing: // it was seen to take one
+		// it was seen to take one
+		letIn && signing != "" && diag.Fingerprint(readModel(c, "node.cert_issuer_fingerprint")) == signing:
 		return signing
 	}
 	return diag.Fingerprint(c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca"))
@@ -142,8 +175,11 @@ func signingCA(c *Case) string {
 // foreignIssuer reports whether the terminal gateway, too, knows nothing of the CA that signed the node's certificate:
 // then the certificate is at fault, and not what one listener trusts.
 func foreignIssuer(c *Case) bool {
-	f := c.Fact(diag.HopNodeTerminalReachability, stepStream)
-	return f != nil && f.Failure == diag.MTLSUnknownCA
+	f, id := c.Fact(diag.HopNodeTerminalReachability, stepStream), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	if f == nil || f.Failure == diag.MTLSUnknownCA {
+		return f != nil
+	}
+	return refusesCert(f) && id != nil && id.Cert != nil && unlisted(f, id.Cert.Leaf.Issuer)
 }
 
 // judgeProfileDrift asks whom the running agent talks to. A denial by a listener that never asked for the certificate
@@ -162,17 +198,20 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 	}
 	switch {
 	case name != "" && c.Subject.NodeID != "" && !sameNode(c, name):
-		out = fail(diag.SigAuthFailed, env, "the running agent takes itself for %s, not for %s (GPUAAS_NODE_ID)", name, c.Subject.NodeID)
+		out = fail(diag.SigAuthFailed, env, "the running agent takes itself for %s, not for %s (GPUAAS_NODE_ID)", name,
+			c.Subject.NodeID)
 		out.Failure, out.Direct, out.Culprit = diag.FileMismatch, true, "node GPUAAS_NODE_ID"
 		out.Reason = diag.ReasonEndpointProfileDrift // of the agent's environment file; its certificate is not at fault
 		return &out
-	case wait != nil && wait.TLS != nil && wait.TLS.CertRequested != nil && !*wait.TLS.CertRequested:
-		out = fail(diag.SigEndpointProfileDrift, wait, "%s never asked for the node's certificate: it is a public edge, not the node listener", where(wait))
+	case asksForNoCert(wait):
+		out = fail(diag.SigEndpointProfileDrift, wait,
+			"%s never asked for the node's certificate: it is a public edge, not the node listener", where(wait))
 		if want != "" && !sameEndpoint(have, want) {
 			out.Text += "; the profile says " + endpointOf(want)
 		}
 	case want != "" && have != "" && !sameEndpoint(have, want):
-		out = fail(diag.SigEndpointProfileDrift, env, "the running agent uses %s, the profile says %s", endpointOf(have), endpointOf(want))
+		out = fail(diag.SigEndpointProfileDrift, env, "the running agent uses %s, the profile says %s", endpointOf(have),
+			endpointOf(want))
 		out.Failure, out.Culprit = diag.FileMismatch, culpritAgentURL
 	default:
 		return nil
@@ -188,10 +227,10 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 // bothMeant reports whether this platform serves the node at the endpoint that its agent uses, so that another one in
 // the profile does not show that the node's is wrong.
 func bothMeant(c *Case) bool {
-	return c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed() && contactFresh(c)
+	return admitted(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) && contactFresh(c)
 }
 
-// judgeIdentity looks at the certificate and key on the node: missing, unreadable, not a pair, not this node's, dates.
+// judgeIdentity checks the certificate and key on the node: missing, unreadable, not a pair, not this node's, dates.
 func judgeIdentity(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if f == nil {
@@ -208,12 +247,15 @@ func judgeIdentity(c *Case) *diag.Finding {
 			out.Text += ": " + f.Detail
 		}
 		if f.Cert != nil {
-			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial, f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
+			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial,
+				f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound && boundToSubject(c, f.Cert):
 		return nil
-	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound && c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait).Passed():
-		out = warn(diag.SigAuthFailed, f, "the certificate is bound to %s, and the platform lets it in as %s", f.Cert.BoundTo, c.Subject.NodeID)
+	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound &&
+		admitted(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)):
+		out = warn(diag.SigAuthFailed, f, "the certificate is bound to %s, and the platform lets it in as %s", f.Cert.BoundTo,
+			c.Subject.NodeID)
 		out.Failure, out.Reason = diag.FileMismatch, diag.ReasonNone // whom a certificate is for is the platform's to say
 		return &out
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
@@ -235,22 +277,39 @@ func boundToSubject(c *Case, cert *diag.CertFacts) bool {
 // judgeTaskWait reads the answer to the real task wait.
 func judgeTaskWait(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	if f == nil || f.Passed() {
+	if f == nil || admitted(f) {
 		return nil
 	}
 	var out diag.Finding
 	switch s := status(f); {
+	case f.Passed() && !good(f):
+		out = undecided(f, "%s sends the task wait elsewhere: HTTP %d to %s; nothing of the node API was seen", where(f), s,
+			orUnknown(f.HTTP.Location))
+	case f.Passed(), f.Failure == diag.HTTPEdgeAuth:
+		what := "a page for people"
+		if f.Failure == diag.HTTPEdgeAuth {
+			what = "a login, which no agent can pass,"
+		}
+		out = fail(diag.SigAPIUnreachable, f, "%s shows the node's task wait %s in place of the node API: %s", where(f), what,
+			saw(f))
+		out.Side = diag.SidePlatform
 	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
 		out = throttled(f, "this node's task wait")
-	case s == 401 || s == 403:
+	case (s == 401 || s == 403) && platformSpeaks(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, out.Culprit = denialReason(code(f)), culpritDenied(c, f)
-	case f.Failure == diag.MTLSIngress400 || s == 400 || isMTLS(f.Failure):
+	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))
-		out.Culprit = "node file " + f.Request.Cert
-	case s >= 500 || f.Failure == diag.HTTPTimeout || inPhase(f, "dns", "tcp", "tls"):
+		out.Reason, out.Culprit = refusalReason(c, f), "node file "+f.Request.Cert
+	case s == 401 || s == 403:
+		out = fail(diag.SigAuthFailed, f,
+			"HTTP %d comes from the ingress at %s, or from what is in front of it: the answer has nothing of "+
+				"the platform, so whether the platform denies this node is not known%s", s, where(f), issued(c, f))
+		out.Reason, out.Culprit = diag.ReasonIdentityRejectedRecoverable, "node file "+f.Request.Cert
+	case s >= 500 || (s == 0 && inPhase(f, "dns", "tcp", "tls", "http")):
 		out = fail(diag.SigAPIUnreachable, f, "the node API does not answer the node's task wait: %s", saw(f))
-		if claim(c, &out, claimBehindListener) { // with a certificate or without one
+		if claim(c, &out, claimBehindListener) || (s == 0 && f.Failure != diag.TCPReset && f.TLS != nil && f.TLS.Verified) {
+			// The listener answers, with a certificate or without one; or what it said came over its own TLS.
 			out.Side = diag.SidePlatform
 		}
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() && inPhase(hz, "http") {
@@ -267,52 +326,23 @@ func judgeTaskWait(c *Case) *diag.Finding {
 // judgeIssuerWord compares the platform's own word on the issuer with a task wait that was let in: both are of now.
 func judgeIssuerWord(c *Case) *diag.Finding {
 	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	if !w.Passed() || w.TLS == nil || w.TLS.CertRequested == nil || !*w.TLS.CertRequested || readModel(c, "check_issuer") != string(diag.MarkFail) {
+	if !admitted(w) || !asksForCert(w) || readModel(c, "node.check_issuer") != string(diag.MarkFail) {
 		return nil
 	}
-	out := warn(diag.SigIngressCADrift, w, "a task wait with this certificate is let in; the platform's own checklist says that the ingress does not trust its issuer")
+	out := warn(diag.SigIngressCADrift, w,
+		"a task wait with this certificate is let in; the platform's own checklist says that the ingress does not trust "+
+			"its issuer")
 	out.Reason = diag.ReasonNone
 	return &out
 }
 
-// issued says who issued the node's certificate, and whose certificates the listener of f takes.
-func issued(c *Case, f *diag.Fact) string {
-	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
-	if id == nil || id.Cert == nil {
+func keepsRecord(m profile.Mapping) string {
+	if m.KeepsRecord() {
 		return ""
 	}
-	text := "; it was issued by " + id.Cert.Leaf.Issuer
-	if f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 {
-		text += ", and certificates of " + clip(f.TLS.AcceptableCAs) + " are asked for"
-	}
-	return text
+	return "this platform's agents keep no diagnostic record (mapping.record: false)"
 }
 
-// culpritDenied is at fault where a listener denies the node by a code: another that says the same code means the same.
-func culpritDenied(c *Case, f *diag.Fact) string {
-	if code(f) == "" {
-		return ""
-	}
-	return "identity of " + c.Subject.NodeID + " " + code(f)
-}
-
-// denialReason maps a typed denial to the operator's reason.
-func denialReason(code string) diag.ReasonCode {
-	switch code {
-	case "revoked", "fenced", "retired":
-		return diag.ReasonIdentityRevokedOrFenced
-	case "expired":
-		return diag.ReasonCertExpired
-	case "profile_mismatch":
-		return diag.ReasonEndpointProfileDrift
-	}
-	return ""
-}
-
-func isMTLS(f diag.Failure) bool {
-	switch f {
-	case diag.MTLSCertRequired, diag.MTLSUnknownCA, diag.MTLSCertExpired, diag.MTLSCertNotYetValid, diag.MTLSCertRejected:
-		return true
-	}
-	return false
+func readRecord(e *Env, _ *Case) diag.Request {
+	return diag.Request{Op: diag.OpRecord, Target: e.Profile.Agent.Record, Limit: recordLimit}
 }

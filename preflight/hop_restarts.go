@@ -26,7 +26,7 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 	if l := u.Later; l != nil {
 		switch {
 		case l.Restarts != nil && *l.Restarts < total:
-			return nil // somebody started it by hand just now
+			return nil // it was started by hand just now
 		case l.Restarts != nil && *l.Restarts > total:
 			total = *l.Restarts
 			seen = fmt.Sprintf("process %d was replaced by %d", u.PID, l.PID)

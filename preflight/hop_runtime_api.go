@@ -24,7 +24,9 @@ const (
 func nodeRuntimeAPI() Hop {
 	id := diag.HopNodeRuntimeAPI
 	return Hop{
-		ID: id, Title: "node reaches its runtime API", Layer: diag.LayerManagement, Budget: 9 * time.Second,
+		ID: id, Budget: 9 * time.Second,
+		Silence: &Silence{diag.SigAPIUnreachable, "", "the node's request to its API timed out"},
+		Clears:  diag.AboutAPIWay, AgentCame: agentAnswered,
 		Steps: []Step{{
 			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Excused: anAnswer,
 			BothFamilies: true,
@@ -39,8 +41,17 @@ func nodeRuntimeAPI() Hop {
 		}},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepReach)
+			if out := barred(c, f, agentUnheard(c)); out != nil && (f.Passed() || anAnswer(c, f)) {
+				return []diag.Finding{*out}
+			}
+			if out := outside(c, f, agentUnheard(c)); out != nil && (f.Passed() || anAnswer(c, f)) {
+				return []diag.Finding{*out}
+			}
 			if f == nil || f.Passed() {
 				return nil
+			}
+			if out := apart(c, f); out != nil {
+				return []diag.Finding{*out}
 			}
 			switch {
 			case notAllowed(f):
@@ -50,7 +61,8 @@ func nodeRuntimeAPI() Hop {
 			case f.Throttled():
 				return []diag.Finding{throttled(f, "this node")}
 			case distrusts(f) && !misdirected(c, f):
-				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f), presented(f))}
+				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "the node does not trust %s by %s: %s%s", where(f),
+					f.Request.CABundle, saw(f), presented(f))}
 			case anAnswer(c, f):
 				return nil
 			}
@@ -69,20 +81,21 @@ func nodeRuntimeAPI() Hop {
 	}
 }
 
-// unnamedAPI reports whether neither the agent's environment nor the profile names an API, and nobody looked whether
+// unnamedAPI reports whether neither the agent's environment nor the profile names an API, and it is not known whether
 // the agent runs.
 func unnamedAPI(c *Case, f *diag.Fact) bool {
 	unknown := c.Fact(diag.HopNodeReadiness, stepProcess) == nil
 	return unknown && inPhase(f, "env") && c.expected("node_runtime_api_url") == ""
 }
 
-// anAnswer reports whether a listener answered, if only to refuse: a 400 of a node ingress, its alert, a 404, a login page.
+// anAnswer reports whether a listener answered, if only to refuse: a 400 of a node ingress, its alert, the end of a
+// connection that came without a certificate, a 404, a login page.
 func anAnswer(_ *Case, f *diag.Fact) bool {
 	s := status(f)
 	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
 		return true // a plain listener, and there is no path to ask it for
 	}
-	return !f.Throttled() && (inPhase(f, "mtls") || s > 0 && s < 500)
+	return !f.Throttled() && (inPhase(f, "mtls") || (s > 0 && s < 500) || endedUnshown(f))
 }
 
 // unreachableAPI names the node, or the control plane when the operator gets no answer from there either.
@@ -106,10 +119,17 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 	return out
 }
 
-// gets says what came of a question that was not answered as it should be.
+// gets reports what came of a question that was not answered as it should be, in words that what came allows.
 func gets(f *diag.Fact) string {
-	if status(f) != 0 {
+	switch {
+	case status(f) != 0:
 		return "only an error"
+	case f.Failure == diag.HTTPNotHTTP:
+		return "no HTTP"
+	case f.Failure == diag.TLSALPN:
+		return "no HTTP/1.1"
+	case f.Failure == diag.TLSProtocol, f.Failure == diag.TLSNotTLS:
+		return "no TLS connection"
 	}
 	return "no answer"
 }
@@ -143,7 +163,7 @@ func (e *Env) profileURL(f *diag.Fact, expected, path string, vars map[string]st
 	return []Counter{{Name: counterProfileURL, From: f.Vantage, Request: req}}
 }
 
-// listener says which kind of listener answered a request without a certificate.
+// listener reports which kind of listener answered a request without a certificate.
 func listener(f *diag.Fact) string {
 	switch {
 	case f.Request.Op == diag.OpTLS && f.Passed():
@@ -152,6 +172,10 @@ func listener(f *diag.Fact) string {
 		return "a listener (" + saw(f) + ")"
 	case f.HTTP != nil && f.HTTP.Page == "no_ssl_certificate":
 		return "a node ingress that asks for a certificate"
+	case inPhase(f, "mtls"):
+		return "a listener that refuses a handshake without a client certificate"
+	case endedUnshown(f):
+		return "a listener that asks for a client certificate and ends the connection without one"
 	case f.Failure == diag.HTTPEdgeAuth:
 		return "an edge that asks for a login"
 	case status(f) == 200:
@@ -160,11 +184,12 @@ func listener(f *diag.Fact) string {
 	return fmt.Sprintf("HTTP %d", status(f))
 }
 
-// presented says whose certificate the server showed.
+// presented reports whose certificate the server showed.
 func presented(f *diag.Fact) string {
 	if f.TLS == nil || len(f.TLS.Chain) == 0 {
 		return ""
 	}
 	leaf := f.TLS.Chain[0]
-	return fmt.Sprintf("; presented: %s by %s, valid until %s", leaf.Subject, leaf.Issuer, leaf.NotAfter.Format(time.DateOnly))
+	return fmt.Sprintf("; presented: %s by %s, valid until %s", leaf.Subject, leaf.Issuer,
+		leaf.NotAfter.Format(time.DateOnly))
 }

@@ -14,7 +14,7 @@ const stepUser = "user"
 func terminalStartup() Hop {
 	id := diag.HopTerminalStartup
 	return Hop{
-		ID: id, Title: "terminal startup: user, shell, PTY", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 6 * time.Second,
+		ID: id, Behind: platformReads(), Budget: 6 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream},
 		Steps: []Step{
 			{
@@ -25,7 +25,7 @@ func terminalStartup() Hop {
 				},
 				Ask: func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUser, Target: osUser(c)} },
 			},
-			sharedStep("shell", diag.HopBrowserTerminalWS, stepSession, whenAccepted),
+			shellStep(),
 		},
 		Judge: func(c *Case) []diag.Finding {
 			if f := c.Fact(id, stepUser); f != nil && (f.Failure == diag.UserMissing || f.Failure == diag.ShellMissing) {
@@ -54,8 +54,15 @@ func terminalStartup() Hop {
 	}
 }
 
+// shellStep reads the session that the browser's hop opened.
+func shellStep() Step {
+	s := sharedStep("shell", diag.HopBrowserTerminalWS, stepSession, whenAccepted)
+	s.Session = true
+	return s
+}
+
 func osUser(c *Case) string {
-	return c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.os_user")
+	return allocationField(c, "allocation.os_user")
 }
 
 func userText(f *diag.Fact) string {
@@ -76,29 +83,40 @@ func judgeShell(c *Case) []diag.Finding {
 		return nil
 	}
 	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
+	cut := streamCut(c)
 	switch w := decided(c); {
 	case w != "":
 		return byDecision(f, w)
+	case cut.at != cutNowhere:
+		return []diag.Finding{undecided(f, "the stream was cut before the shell could be judged: %s%s", cut.text, saidBy(f))}
 	case userWasTold(f.WS.FrameCode):
 		out := fail(diag.SigPTYFailed, f, "the agent could not start the terminal: %s %s", f.WS.FrameCode, f.WS.FrameMessage)
 		out.Direct = true // it is the agent's own word, over a stream that works
 		return []diag.Finding{out}
+	case f.WS.ExitCode != nil || (f.WS.FirstFrame != "" && sessionField(c, "session.close_reason") == shellExit):
+		out := fail(diag.SigPTYFailed, f, "the shell started, and ended by itself%s before it computed anything: %s%s",
+			exitOf(c, f), saw(f), saidBy(f))
+		out.Direct = true
+		return []diag.Finding{out}
 	case f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data":
-		out := fail(diag.SigPTYFailed, f, "the terminal is ready, and its shell computes nothing: %s", saw(f))
+		out := fail(diag.SigPTYFailed, f, "the terminal is ready, and its shell computes nothing: %s%s", saw(f), saidBy(f))
 		out.Direct = true
 		return []diag.Finding{out}
 	case streamCame(c) && unasked(row, "session.pty_ready_at"):
-		return []diag.Finding{undecided(f, "the node's stream came, and this platform does not say whether its shell started: %s", saw(f))}
-	case streamCame(c) && (!shellReady(c) || f.WS.FrameCode == "node_stream_timeout"): // ready after that was too late
+		return []diag.Finding{undecided(f,
+			"the node's stream came, and this platform does not say whether its shell started: %s", saw(f))}
+	case streamCame(c) && (!shellReady(c) || f.WS.FrameCode == streamLate): // ready after that was too late
 		out := fail(diag.SigPTYFailed, f, "the node's stream came, and its shell did not start in time: %s", saw(f))
 		out.Failure, out.Direct = diag.PTYSilent, true
 		return []diag.Finding{out}
 	}
 	switch {
 	case status(row) != 200:
-		return []diag.Finding{undecided(f, "no shell was reached, and the session's row, which would say why, could not be read: %s", saw(f))}
-	case streamCame(c): // what became of its word stands at browser_terminal_ws
-		return []diag.Finding{undecided(f, "the node's shell is ready by the gateway's own row, and the browser was not told: %s", saw(f))}
+		return []diag.Finding{undecided(f,
+			"no shell was reached, and the session's row, which would say why, could not be read: %s", saw(f))}
+	case streamCame(c): // its delivery is judged at browser_terminal_ws
+		return []diag.Finding{undecided(f,
+			"the node's shell is ready by the gateway's own row, and the browser was not told: %s", saw(f))}
 	}
 	out := fail(diag.SigPTYFailed, f, "no shell was reached: %s", saw(f))
 	if strayed(c) {

@@ -1,10 +1,12 @@
 package preflight
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -15,10 +17,19 @@ const (
 	stepEnqueue = "enqueue"
 	stepTask    = "task"
 
-	// noopTTL is how long the platform may keep the no-op before it is history: a little more than we wait.
-	noopTTL = 15 * time.Second
+	// stepRecordAfter reads the record again, when a result did not come: the agent wrote down its refusal since.
+	stepRecordAfter = "record_after"
+	// stepBacklogAfter asks again for expired tasks: a sound platform has them, too, from a task's end to its next sweep.
+	stepBacklogAfter = "backlog_after"
+
+	// roundtripBudget is the hop's own; a profile may give it more.
+	roundtripBudget = 10 * time.Second
+	// noopGrace is how much longer than the hop's budget the platform may keep the no-op before it is history.
+	noopGrace = 5 * time.Second
 	// taskPollEvery is short against any round trip that people notice, and long against the platform's store.
 	taskPollEvery = 60 * time.Millisecond
+	// sweepWithin is how long a platform is given to sweep what it counted; the lab's does so every 5 s.
+	sweepWithin = 7 * time.Second
 )
 
 // taskStates are the words for a task's status that the judges know. Another one says neither that a task was claimed
@@ -30,17 +41,21 @@ func nodeTaskRoundtrip() Hop {
 	id := diag.HopNodeTaskRoundtrip
 	paths, fields := []string{profile.PathNodeTasks, profile.PathTask}, []string{"task.id", "task.status"}
 	return Hop{
-		ID: id, Title: "node claims and answers a task", Layer: diag.LayerManagement, Budget: 10 * time.Second,
+		ID: id, Budget: roundtripBudget,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
+		Writes:      true,
+		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
+			"the API did not answer when a task was enqueued"},
 		Steps: []Step{
 			{
-				Name: stepEnqueue, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
+				Name: stepEnqueue, From: Operator, Token: true, Changes: true, Timeout: 4 * time.Second,
+				Needs: []diag.HopID{diag.HopControlPlaneAccess},
 				Paths: paths, Fields: fields, Ask: enqueueNoop, // a task that could not be read again is not enqueued
 			},
 			{
-				Name: stepTask, From: Operator, Timeout: 6 * time.Second, Needs: []diag.HopID{diag.HopControlPlaneAccess},
-				Paths: paths, Fields: fields, After: []string{factID(id, stepEnqueue)},
-				When: func(c *Case) string {
+				Name: stepTask, From: Operator, Token: true, Timeout: 6 * time.Second,
+				Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: paths, Fields: fields,
+				After: []string{factID(id, stepEnqueue)}, When: func(c *Case) string {
 					if c.Field(id, stepEnqueue, "task.id") == "" {
 						return "no task was enqueued"
 					}
@@ -49,7 +64,34 @@ func nodeTaskRoundtrip() Hop {
 				Ask: func(e *Env, c *Case) diag.Request {
 					req := e.api("GET", profile.PathTask, map[string]string{"task_id": c.Field(id, stepEnqueue, "task.id")},
 						"task.status", "task.queued_at", "task.claimed_at", "task.completed_at", "task.error_code")
-					req.Poll = &diag.Poll{Field: "task.status", Until: []string{"completed", "failed", "expired"}, EveryMS: taskPollEvery.Milliseconds()}
+					req.Poll = &diag.Poll{Field: "task.status", Until: []string{"completed", "failed", "expired"},
+						EveryMS: taskPollEvery.Milliseconds()}
+					return req
+				},
+			},
+			{
+				Name: stepRecordAfter, From: Node, Timeout: 3 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+				Optional: true, Second: true, NotThere: keepsRecord, Ask: readRecord,
+				Fields: fields, After: []string{factID(id, stepTask)}, Unless: func(c *Case) string {
+					if resultLate(c) {
+						return ""
+					}
+					return "the task's result came, or nobody claimed it"
+				},
+			},
+			{
+				Name: stepBacklogAfter, From: Operator, Token: true, Timeout: sweepWithin,
+				Needs:    []diag.HopID{diag.HopControlPlaneAccess},
+				Optional: true, Second: true, Paths: []string{profile.PathNode}, Fields: []string{"node.stale_tasks"},
+				After: []string{factID(id, stepTask), factID(diag.HopNodeHeartbeat, stepReadModel)}, Unless: func(c *Case) string {
+					if lookedAgain(c) {
+						return ""
+					}
+					return "no expired task counted as current work"
+				},
+				Ask: func(e *Env, _ *Case) diag.Request {
+					req := e.api("GET", profile.PathNode, nil, backlogFields[:]...)
+					req.Poll = &diag.Poll{Field: "node.stale_tasks", Until: []string{"0"}, EveryMS: 10 * taskPollEvery.Milliseconds()}
 					return req
 				},
 			},
@@ -67,8 +109,9 @@ func nodeTaskRoundtrip() Hop {
 
 func enqueueNoop(e *Env, _ *Case) diag.Request {
 	req := e.api("POST", profile.PathNodeTasks, nil, "task.id")
+	ttl := budget(e.Profile, &Hop{ID: diag.HopNodeTaskRoundtrip, Budget: roundtripBudget}) + noopGrace
 	body, err := json.Marshal(map[string]any{
-		"type": "noop", "payload": map[string]any{}, "ttl_seconds": int(noopTTL.Seconds()), "correlation_id": e.CorrelationID,
+		"type": "noop", "payload": map[string]any{}, "ttl_seconds": int(ttl.Seconds()), "correlation_id": e.CorrelationID,
 	})
 	if err == nil {
 		req.Body = string(body)
@@ -85,8 +128,7 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	if got == nil {
 		return nil
 	}
-	st := c.Field(id, stepTask, "task.status")
-	claimed := st == "dispatched" || !c.Time(id, stepTask, "task.claimed_at").IsZero()
+	st, claimed := taskStatus(c), taskClaimed(c)
 	switch {
 	case st == "":
 		return []diag.Finding{undecided(got, "the task could not be read: %s", saw(got))}
@@ -101,7 +143,8 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(got, "the no-op is %s after %d ms, and this platform does not report node claims", st,
 			got.DurationMS)}
 	case st != "completed" && claimed:
-		return []diag.Finding{observed(diag.SigResultPostFailed, got, "the agent claimed the no-op, and its result never came (task is %s after %d ms)", st, got.DurationMS)}
+		return []diag.Finding{observed(diag.SigResultPostFailed, got,
+			"the agent claimed the no-op, and its result never came (task is %s after %d ms)", st, got.DurationMS)}
 	case st != "completed":
 		f := observed(diag.SigTaskClaimFailed, got, "nobody claimed the no-op (task is %s after %d ms)", st, got.DurationMS)
 		f.Reason = unclaimed(c)
@@ -110,19 +153,82 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		}
 		return []diag.Finding{f}
 	}
-	stale := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
-	if n, err := strconv.Atoi(c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.stale_tasks")); err == nil && n > 0 && stale != nil {
-		f := fail(diag.SigTaskBacklogStale, stale, "%d expired tasks still count as current work", n)
-		f.Direct = true
-		return []diag.Finding{f}
-	}
-	return nil
+	return judgeBacklog(c)
 }
 
-// unclaimed is the reason behind a task that nobody claimed: the agent's version where that is known to differ. An
+// judgeBacklog is about a platform that still counts expired tasks as current work after the time of a sweep. A report
+// from before the second look has the first one alone.
+func judgeBacklog(c *Case) []diag.Finding {
+	hop, step := diag.HopNodeHeartbeat, stepReadModel
+	first := staleTasks(c, hop, step)
+	if first <= 0 {
+		return nil
+	}
+	if lookedAgain(c) {
+		hop, step = diag.HopNodeTaskRoundtrip, stepBacklogAfter
+		switch n := staleTasks(c, hop, step); {
+		case n < 0:
+			return []diag.Finding{undecided(c.Fact(diag.HopNodeHeartbeat, stepReadModel), "%d expired tasks counted as current "+
+				"work, and whether the next sweep took them is not known", first)}
+		case n == 0:
+			return nil
+		case !sweptSince(c):
+			return []diag.Finding{warn(diag.SigTaskBacklogStale, c.Fact(hop, step), "%d expired tasks count as current work; "+
+				"this platform sweeps every %s: walk again after that", n, sweepInterval(c))}
+		}
+	}
+	f := observed(diag.SigTaskBacklogStale, c.Fact(hop, step), "%d expired tasks still count as current work",
+		staleTasks(c, hop, step))
+	f.Direct = true
+	return []diag.Finding{f}
+}
+
+// backlogFields are what a second look at the backlog asks for: they replace those of the first.
+var backlogFields = [...]string{"node.stale_tasks", "node.check_backlog", "node.recovery_reason", "node.recovery_state"}
+
+// lookedAgain reports whether the walk's word on the backlog is that of its second look, also where that got no answer.
+func lookedAgain(c *Case) bool {
+	p := c.planned(diag.HopNodeTaskRoundtrip)
+	return staleTasks(c, diag.HopNodeHeartbeat, stepReadModel) > 0 && taskStatus(c) == "completed" &&
+		slices.Contains(p.Steps, stepBacklogAfter) && p.Left[stepBacklogAfter] == ""
+}
+
+// sweptSince reports whether a sweep was due between the two looks. Where none was, what they both saw may be what the
+// next sweep takes.
+func sweptSince(c *Case) bool { return sweepInterval(c) <= sweepWithin }
+
+func sweepInterval(c *Case) time.Duration {
+	return time.Duration(c.Policy(profile.PolicyTaskSweepInterval)) * time.Second
+}
+
+// staleTasks is how many expired tasks of the node an answer counts as current work; -1 where it does not say.
+func staleTasks(c *Case, hop diag.HopID, step string) int {
+	n, err := strconv.Atoi(c.Field(hop, step, "node.stale_tasks"))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func taskStatus(c *Case) string { return c.Field(diag.HopNodeTaskRoundtrip, stepTask, "task.status") }
+
+func taskClaimed(c *Case) bool {
+	return taskStatus(c) == "dispatched" || !c.Time(diag.HopNodeTaskRoundtrip, stepTask, "task.claimed_at").IsZero()
+}
+
+// resultLate reports whether the agent claimed the no-op, and its result is not there.
+func resultLate(c *Case) bool {
+	switch taskStatus(c) {
+	case "dispatched", "queued", "expired":
+		return taskClaimed(c)
+	}
+	return false
+}
+
+// unclaimed is the reason behind an unclaimed task: the agent's version where that is known to differ. An
 // agent that refuses a task says so; one that does not come for it says nothing of its version.
 func unclaimed(c *Case) diag.ReasonCode {
-	have, want := readModel(c, "agent_version"), readModel(c, "agent_desired_version")
+	have, want := readModel(c, "node.agent_version"), readModel(c, "node.agent_desired_version")
 	if have != "" && want != "" && !diag.SameVersion(have, want) && !silentNode(c) {
 		return diag.ReasonAgentVersionDrift
 	}
@@ -137,8 +243,20 @@ func observed(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Fi
 }
 
 func orUnknown(s string) string {
-	if s == "" {
-		return "no reason given"
+	return cmp.Or(s, "no reason given")
+}
+
+// resultRefused is what the agent wrote down of the post of this very task's result.
+func resultRefused(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	task := c.Field(diag.HopNodeTaskRoundtrip, stepEnqueue, "task.id")
+	record := c.recordFact()
+	if task == "" || !strings.HasPrefix(f.ID, string(diag.HopNodeTaskRoundtrip)) {
+		return nil, ""
 	}
-	return s
+	for _, e := range slices.Backward(c.hostRecord()) {
+		if e.Reason == diag.RecTaskResultPostFailed && e.TaskID == task && e.Status >= 400 {
+			return record, fmt.Sprintf("the agent's post of the result of %s was answered HTTP %d", task, e.Status)
+		}
+	}
+	return nil, ""
 }

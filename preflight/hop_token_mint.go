@@ -13,18 +13,14 @@ const stepMint = "mint"
 func terminalTokenMint() Hop {
 	id := diag.HopTerminalTokenMint
 	return Hop{
-		ID: id, Title: "terminal token is minted", Layer: diag.LayerEdge, Behind: platformReads(), Budget: 5 * time.Second,
+		ID: id, Behind: platformReads(), Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding},
+		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
+			"the API did not answer when a terminal token was asked for"},
 		Steps: []Step{{
-			Name: stepMint, From: Operator, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopAllocationBinding},
-			Paths: []string{profile.PathTerminalToken},
-			Ask: func(e *Env, _ *Case) diag.Request {
-				req := e.api("POST", profile.PathTerminalToken, nil, "token.session_id", "token.url", "token.expires_at", "token.token")
-				if req.Extract["token.token"] != "" {
-					req.Keep = "token.token"
-				}
-				return req
-			},
+			Name: stepMint, From: Operator, Token: true, Changes: true, Timeout: 4 * time.Second,
+			Needs: []diag.HopID{diag.HopAllocationBinding}, Paths: []string{profile.PathTerminalToken},
+			Ask: func(e *Env, _ *Case) diag.Request { return mintTerminal(e) },
 		}},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepMint)
@@ -34,14 +30,16 @@ func terminalTokenMint() Hop {
 			case decisions[code(f)] != "":
 				return byDecision(f, code(f))
 			case f.Failure == diag.HTTPEdgeAuth:
-				return []diag.Finding{undecided(f, "the edge at %s asks for a login in place of a terminal token, and %s", where(f), cookieOf(f))}
+				return []diag.Finding{undecided(f, "the edge at %s asks for a login in place of a terminal token, and %s", where(f),
+					cookieOf(f))}
 			case status(f) == 401, status(f) == 403: // the token was accepted elsewhere, so this is about its rights
 				return []diag.Finding{undecided(f, "the API gives this operator's token no terminal token for %s: %s",
 					c.Subject.AllocationID, saw(f))}
 			case !f.Passed():
-				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID, saw(f))}
+				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID,
+					saw(f))}
 			case c.Field(id, stepMint, "token.session_id") == "" && !unasked(f, "token.session_id"):
-				return []diag.Finding{undecided(f, "the answer names no session (HTTP %d; token.session_id, see mapping.fields in the profile)", status(f))}
+				return []diag.Finding{unmapped(f, "the answer names no session (HTTP %d; token.session_id)", status(f))}
 			}
 			return nil
 		},
@@ -52,4 +50,13 @@ func terminalTokenMint() Hop {
 			return "a token was given"
 		},
 	}
+}
+
+func mintTerminal(e *Env) diag.Request {
+	req := e.api("POST", profile.PathTerminalToken, nil, "token.session_id", "token.url", "token.expires_at",
+		"token.token")
+	if req.Extract["token.token"] != "" {
+		req.Keep = "token.token"
+	}
+	return req
 }

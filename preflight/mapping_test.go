@@ -21,11 +21,17 @@ func TestUnreadFieldsFailNobody(t *testing.T) {
 		hop    diag.HopID
 		want   diag.Status
 	}{
-		"a heartbeat in seconds": {"node_heartbeat/read_model", func(f *diag.Fact) { f.HTTP.Fields["node.last_seen_at"] = "1767355200" }, diag.HopNodeHeartbeat, diag.StatusInconclusive},
-		"another read model":     {"node_heartbeat/read_model", func(f *diag.Fact) { f.HTTP.Fields = nil }, diag.HopNodeHeartbeat, diag.StatusInconclusive},
-		"never heard":            {"node_heartbeat/read_model", without("node.last_seen_at", "node.check_heartbeat"), diag.HopNodeHeartbeat, diag.StatusFail},
-		"no claim time":          {"terminal_open_task/session", without("session.task_claimed_at"), diag.HopTerminalOpenTask, diag.StatusPass},
-		"no stream time":         {"terminal_open_task/session", without("session.node_stream_connected_at"), diag.HopGatewayNodeStream, diag.StatusInconclusive},
+		"a heartbeat in seconds": {"node_heartbeat/read_model", func(f *diag.Fact) {
+			f.HTTP.Fields["node.last_seen_at"] = "1767355200"
+		}, diag.HopNodeHeartbeat, diag.StatusInconclusive},
+		"another read model": {"node_heartbeat/read_model", func(f *diag.Fact) { f.HTTP.Fields = nil }, diag.HopNodeHeartbeat,
+			diag.StatusInconclusive},
+		"never heard": {"node_heartbeat/read_model", without("node.last_seen_at", "node.check_heartbeat"),
+			diag.HopNodeHeartbeat, diag.StatusFail},
+		"no claim time": {"terminal_open_task/session", without("session.task_claimed_at"), diag.HopTerminalOpenTask,
+			diag.StatusPass},
+		"no stream time": {"terminal_open_task/session", without("session.node_stream_connected_at"),
+			diag.HopGatewayNodeStream, diag.StatusInconclusive},
 	} {
 		claims := func(f *diag.Fact) {
 			if name == "never heard" {

@@ -23,15 +23,21 @@ func mistaken(c *Case) (why string, whole bool) {
 	}
 	unit, reach := c.Fact(diag.HopNodeReadiness, stepProcess), c.Fact(diag.HopNodeRuntimeAPI, stepReach)
 	noUnit := unit != nil && unit.Failure == diag.UnitMissing
-	noFiles := id != nil && id.Failure == diag.FileMissing && (reach == nil || reach.Failure == diag.FileMissing || inPhase(reach, "env"))
-	reports := fmt.Sprintf("while the agent of %s reports to the platform", c.Subject.NodeID)
+	noFiles := id != nil && id.Failure == diag.FileMissing &&
+		(reach == nil || reach.Failure == diag.FileMissing || inPhase(reach, "env"))
+	if !noUnit && !noFiles {
+		return "", false
+	}
+	reports := "while the agent of " + c.Subject.NodeID + " reports to the platform"
 	switch {
 	case noUnit && noFiles:
-		return fmt.Sprintf("%s has neither the unit %s nor %s, %s", c.Subject.NodeHost, unit.Request.Target, id.Request.Cert, reports), true
+		return fmt.Sprintf("%s has neither the unit %s nor %s, %s", c.Subject.NodeHost, unit.Request.Target, id.Request.Cert,
+			reports), true
 	case noUnit:
 		return fmt.Sprintf("%s has no unit %s, %s", c.Subject.NodeHost, unit.Request.Target, reports), false
 	case noFiles && reach != nil && reach.Failure == diag.FileMissing:
-		return fmt.Sprintf("%s has neither %s nor %s, %s", c.Subject.NodeHost, id.Request.Cert, reach.Request.CABundle, reports), false
+		return fmt.Sprintf("%s has neither %s nor %s, %s", c.Subject.NodeHost, id.Request.Cert, reach.Request.CABundle,
+			reports), false
 	}
 	return "", false
 }
@@ -46,6 +52,9 @@ func boundTo(f *diag.CertFacts, name string) bool {
 
 // excused takes the blame from findings that only say that the profile's words are not of this node.
 func excused(c *Case, findings []diag.Finding) []diag.Finding {
+	if !slices.ContainsFunc(findings, func(f diag.Finding) bool { return f.Status == diag.StatusFail }) {
+		return findings
+	}
 	why, whole := mistaken(c)
 	if why == "" {
 		return findings
@@ -56,8 +65,8 @@ func excused(c *Case, findings []diag.Finding) []diag.Finding {
 		if f.Status != diag.StatusFail || len(f.Evidence) == 0 {
 			continue
 		}
-		fact := c.facts[f.Evidence[0]]
-		if fact == nil || fact.Vantage != Node || fact.Request.Op == diag.OpSSH || !whole && !absent(fact) {
+		fact := c.fact(f.Evidence[0])
+		if fact == nil || fact.Vantage != Node || fact.Request.Op == diag.OpSSH || (!whole && !absent(fact)) {
 			continue
 		}
 		e := undecided(fact, "%s: %s", why, f.Text)
@@ -82,7 +91,8 @@ func platformOffset(c *Case) (offset, margin time.Duration, known bool) {
 	for _, at := range [...]struct {
 		hop  diag.HopID
 		step string
-	}{{diag.HopControlPlaneAccess, stepHealthz}, {diag.HopControlPlaneAccess, stepAuth}, {diag.HopNodeHeartbeat, stepReadModel}} {
+	}{{diag.HopControlPlaneAccess, stepHealthz}, {diag.HopControlPlaneAccess, stepAuth},
+		{diag.HopNodeHeartbeat, stepReadModel}} {
 		f := c.Fact(at.hop, at.step)
 		if f == nil || f.HTTP == nil || f.HTTP.Date.IsZero() || f.At.IsZero() {
 			continue
@@ -94,16 +104,18 @@ func platformOffset(c *Case) (offset, margin time.Duration, known bool) {
 }
 
 // clockOfOperator is the finding where the operator's clock, which the node's was compared with, is wrong itself, or
-// where nobody can say which of the two is: nil where it is the node's.
+// where it is not known which of the two is: nil where it is the node's.
 func clockOfOperator(c *Case, f *diag.Fact, node, margin time.Duration) *diag.Finding {
 	platform, give, known := platformOffset(c)
 	var out diag.Finding
 	switch bearable := maxClockSkew + margin + give; {
 	case !known:
-		out = undecided(f, "the clocks of the node and of this machine are %s apart, and no third one was read", node.Round(time.Millisecond))
+		out = undecided(f, "the clocks of the node and of this machine are %s apart, and no third one was read",
+			node.Round(time.Millisecond))
 		out.Signal = diag.SigOperatorClockSkew
 	case (node - platform).Abs() <= bearable:
-		out = warn(diag.SigOperatorClockSkew, f, "the clocks of node and platform agree, and this machine's is %s off", (-node).Round(time.Millisecond))
+		out = warn(diag.SigOperatorClockSkew, f, "the clocks of node and platform agree, and this machine's is %s off",
+			(-node).Round(time.Millisecond))
 		out.Failure = diag.ClockSkew
 	default:
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// odd is a world that is well and unlike the reference: other words, other names, pages and addresses of its own. Nobody is
-// to blame in it. Where the walk cannot tell, that is its outcome.
+// odd is a world that is well and unlike the reference: other words, other names, pages and addresses of its own.
+// No component is to blame in it. Where the walk cannot tell, that is its outcome.
 type odd struct {
 	answers answers
 	want    diag.Outcome
@@ -64,7 +64,7 @@ func unended(status string) func(*diag.Fact) {
 	}
 }
 
-// streamRefusal is the answer of a terminal gateway to a session that nobody has.
+// streamRefusal is the answer of a terminal gateway to a session that does not exist.
 func streamRefusal(code int, word string) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		f.HTTP = &diag.HTTPFacts{Status: code, Fields: map[string]string{"error.code": word}}
@@ -100,67 +100,115 @@ var oddEdges = map[string]odd{
 	"an expired cookie at the WebSocket":       {answers{sessionFact: login(expired)}, diag.OutcomeInconclusive},
 	"an expired cookie at the product URL":     {answers{routeFact: login(expired)}, diag.OutcomeInconclusive},
 	"a login before the token":                 {answers{mintFact: login(diag.Secret{})}, diag.OutcomeInconclusive},
-	"a token without the terminal's scope":     {answers{mintFact: refusal(403, "insufficient_scope")}, diag.OutcomeInconclusive},
-	"a token that expires during the walk":     {answers{mintFact: refusal(401, "token_expired")}, diag.OutcomeInconclusive},
-	"a health page of 204":                     {answers{healthFact: statusIs(204)}, diag.OutcomePass},
-	"a health page that has moved":             {answers{healthFact: statusIs(301)}, diag.OutcomeWarn},
-	"a health page that hangs":                 {answers{healthFact: failWith(diag.HTTPTimeout, "http")}, diag.OutcomeWarn},
-	"a token under another name":               {answers{mintFact: omits("token.session_id")}, diag.OutcomeInconclusive},
-	"no health page":                           {answers{healthFact: refusal(404, "not_found")}, diag.OutcomeWarn},
-	"a health page that sees something ill":    {answers{healthFact: refusal(503, "degraded")}, diag.OutcomeWarn},
-	"no trust page, by 405":                    {answers{authFact: refusal(405, "")}, diag.OutcomePass},
-	"no trust page, by 501":                    {answers{authFact: refusal(501, "")}, diag.OutcomePass},
-	"a gateway's health page of 204":           {answers{publicFact: statusIs(204)}, diag.OutcomePass},
-	"a gateway's health page behind a login":   {answers{publicFact: refusal(401, "")}, diag.OutcomeWarn},
+	"a token without the terminal's scope": {answers{mintFact: refusal(403, "insufficient_scope")},
+		diag.OutcomeInconclusive},
+	"a token that expires during the walk":   {answers{mintFact: refusal(401, "token_expired")}, diag.OutcomeInconclusive},
+	"a health page of 204":                   {answers{healthFact: statusIs(204)}, diag.OutcomePass},
+	"a health page that has moved":           {answers{healthFact: statusIs(301)}, diag.OutcomeWarn},
+	"a health page that hangs":               {answers{healthFact: failWith(diag.HTTPTimeout, "http")}, diag.OutcomeWarn},
+	"a token under another name":             {answers{mintFact: omits("token.session_id")}, diag.OutcomeInconclusive},
+	"no health page":                         {answers{healthFact: refusal(404, "not_found")}, diag.OutcomeWarn},
+	"a health page that sees something ill":  {answers{healthFact: refusal(503, "degraded")}, diag.OutcomeWarn},
+	"no trust page, by 405":                  {answers{authFact: refusal(405, "")}, diag.OutcomePass},
+	"no trust page, by 501":                  {answers{authFact: refusal(501, "")}, diag.OutcomePass},
+	"a gateway's health page of 204":         {answers{publicFact: statusIs(204)}, diag.OutcomePass},
+	"a gateway's health page behind a login": {answers{publicFact: refusal(401, "")}, diag.OutcomeWarn},
 }
 
 // oddNodes are clocks, names, addresses and programs.
 var oddNodes = map[string]odd{
 	"no time of a contact": {answers{readModelFact: omits("node.last_seen_at", "node.now")}, diag.OutcomeInconclusive},
 	"a read model with a version alone": {answers{taskFact: nobodyClaims, "node_task_roundtrip/enqueue": refusal(404, ""),
-		readModelFact: allOf(omits("node.last_seen_at", "node.check_heartbeat"), setField("node.agent_version", "v1"))}, diag.OutcomeInconclusive},
-	"an edge whose clock is 10 min ahead": {answers{readModelFact: allOf(omits("node.now"), stated(noon.Add(10*time.Minute)))}, diag.OutcomeInconclusive},
+		readModelFact: allOf(omits("node.last_seen_at", "node.check_heartbeat"), setField("node.agent_version", "v1"))},
+		diag.OutcomeInconclusive},
+	"an edge whose clock is 10 min ahead": {
+		answers{readModelFact: allOf(omits("node.now"), stated(noon.Add(10*time.Minute)))}, diag.OutcomeInconclusive,
+	},
 	"an operator whose clock is 10 min ahead": {answers{readModelFact: allOf(omits("node.now"),
 		setField("node.last_seen_at", at(-10*time.Minute)))}, diag.OutcomeInconclusive},
-	"a read model from a cache":   {answers{readModelFact: setField("node.now", at(10*time.Minute))}, diag.OutcomeInconclusive},
-	"a version with a v":          {answers{readModelFact: allOf(setField("node.agent_version", "v1.2"), setField("node.agent_desired_version", "1.2"))}, diag.OutcomePass},
-	"an address in two spellings": {answers{readModelFact: allOf(setField("node.private_ip", "fd00:0:0::7"), setField("node.agent_addresses", `["fd00::7/64"]`))}, diag.OutcomePass},
-	"a node behind NAT":           {answers{readModelFact: allOf(setField("node.private_ip", "203.0.113.7"), setField("node.agent_addresses", `["10.0.0.4"]`))}, diag.OutcomePass},
-	"a fingerprint with colons":   {answers{authFact: allOf(setField("trust.signing_ca", "AA:BB:CC"), setField("trust.ingress_ca", "aabbcc"))}, diag.OutcomePass},
-	"a fingerprint with its hash": {answers{authFact: allOf(setField("trust.signing_ca", "SHA256:aabbcc"), setField("trust.ingress_ca", "aabbcc"))}, diag.OutcomePass},
+	"a read model from a cache": {answers{readModelFact: setField("node.now", at(10*time.Minute))},
+		diag.OutcomeInconclusive},
+	"a version with a v": {
+		answers{readModelFact: allOf(setField("node.agent_version", "v1.2"), setField("node.agent_desired_version", "1.2"))},
+		diag.OutcomePass,
+	},
+	"an address in two spellings": {
+		answers{readModelFact: allOf(setField("node.private_ip", "fd00:0:0::7"),
+			setField("node.agent_addresses", `["fd00::7/64"]`))}, diag.OutcomePass,
+	},
+	"a node behind NAT": {answers{
+		readModelFact: allOf(setField("node.private_ip", "203.0.113.7"), setField("node.agent_addresses", `["10.0.0.4"]`)),
+	}, diag.OutcomePass},
+	"an agent in a network of its " +
+		"own": {answers{readModelFact: allOf(setField("node.private_ip", "10.1.0.7"),
+		setField("node.agent_addresses", `["10.99.0.2"]`)),
+		"node_readiness/process": func(f *diag.Fact) {
+			f.Unit.Confined = &diag.Confinement{OwnNetwork: true, NetworkPath: "/run/netns/a"}
+		}}, diag.OutcomePass},
+	"an agent whose unit denies what it does not need": {answers{
+		"node_readiness/process": func(f *diag.Fact) {
+			f.Unit.Confined = &diag.Confinement{IPDeny: []string{"0.0.0.0/0"}, IPAllow: []string{"192.0.2.0/24"},
+				CgroupFilters: []string{"egress"}}
+		}}, diag.OutcomePass},
+	"a fingerprint with colons": {
+		answers{authFact: allOf(setField("trust.signing_ca", "AA:BB:CC"), setField("trust.ingress_ca", "aabbcc"))},
+		diag.OutcomePass,
+	},
+	"a fingerprint with its hash": {
+		answers{authFact: allOf(setField("trust.signing_ca", "SHA256:aabbcc"), setField("trust.ingress_ca", "aabbcc"))},
+		diag.OutcomePass,
+	},
 	"an ingress that takes what the platform signs, and another CA": {answers{
-		authFact: allOf(setField("trust.signing_ca", "aa"), setField("trust.ingress_ca", "bb")), readModelFact: setField("node.cert_issuer_fingerprint", "AA")}, diag.OutcomePass},
-	"a node with two names": {answers{readModelFact: setField("node.id", "7f3c"), allocationFact: setField("allocation.node_id", "7F3C"),
-		"node_recovery_status/profile": func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "7f3c" }}, diag.OutcomeInconclusive},
+		authFact:      allOf(setField("trust.signing_ca", "aa"), setField("trust.ingress_ca", "bb")),
+		readModelFact: setField("node.cert_issuer_fingerprint", "AA")}, diag.OutcomePass},
+	"a node with two names": {answers{readModelFact: setField("node.id", "7f3c"),
+		allocationFact: setField("allocation.node_id", "7F3C"), "node_recovery_status/profile": func(f *diag.Fact) {
+			f.Env.Values["GPUAAS_NODE_ID"] = "7f3c"
+		}}, diag.OutcomeInconclusive},
 	"a node id in capitals": {answers{allocationFact: setField("allocation.node_id", "NODE-1")}, diag.OutcomePass},
 	"a certificate for a name that only the platform knows": {answers{"node_recovery_status/identity": func(f *diag.Fact) {
 		no := false
 		f.Cert.NodeBound, f.Cert.BoundTo = &no, "uuid-1"
 	}}, diag.OutcomeWarn},
-	"an agent that is just started": {answers{"node_readiness/process": unitIs(diag.UnitInactive, "activating", "start")}, diag.OutcomeInconclusive},
-	"an agent that is just stopped": {answers{"node_readiness/process": unitIs(diag.UnitInactive, "deactivating", "stop-sigterm")}, diag.OutcomeInconclusive},
+	"an agent that is just started": {answers{"node_readiness/process": unitIs(diag.UnitInactive, "activating", "start")},
+		diag.OutcomeInconclusive},
+	"an agent that is just stopped": {
+		answers{"node_readiness/process": unitIs(diag.UnitInactive, "deactivating", "stop-sigterm")},
+		diag.OutcomeInconclusive,
+	},
 	"an agent started by a container's client": {answers{"node_readiness/binary": func(f *diag.Fact) {
 		no := false
-		f.Binary = &diag.BinaryFacts{Path: "/usr/bin/docker", OurAgent: &no, Kind: "elf", GoMain: "github.com/docker/cli/cmd/docker"}
+		f.Binary = &diag.BinaryFacts{Path: "/usr/bin/docker", OurAgent: &no, Kind: "elf",
+			GoMain: "github.com/docker/cli/cmd/docker"}
 	}}, diag.OutcomeWarn},
 	"a program that a deploy is just replacing": {answers{"node_readiness/binary": func(f *diag.Fact) {
 		f.Failure, f.Phase = diag.BinaryMissing, "stat"
 	}}, diag.OutcomeWarn},
-	"a file system that counts nothing": {answers{"node_readiness/disk": func(f *diag.Fact) { f.Disk = &diag.DiskFacts{} }}, diag.OutcomePass},
+	"a file system that counts nothing": {
+		answers{"node_readiness/disk": func(f *diag.Fact) { f.Disk = &diag.DiskFacts{} }}, diag.OutcomePass,
+	},
 }
 
-// oddWords are states that the reference platform does not have, and answers to a session that nobody has.
+// oddWords are states that the reference platform does not have, and answers to a session that does not exist.
 var oddWords = map[string]odd{
-	"an allocation that is running":       {answers{allocationFact: setField("allocation.state", "running")}, diag.OutcomeInconclusive},
-	"a no-op that succeeded":              {answers{taskFact: unended("succeeded")}, diag.OutcomeInconclusive},
-	"a no-op that is running":             {answers{taskFact: allOf(unended("running"), omits("task.claimed_at"))}, diag.OutcomeInconclusive},
-	"a no-op that was cancelled":          {answers{taskFact: allOf(unended("cancelled"), omits("task.claimed_at"))}, diag.OutcomeInconclusive},
-	"a terminal.open that succeeded":      {answers{rowFact: setField("session.task_status", "succeeded")}, diag.OutcomeInconclusive},
-	"a terminal.open in a row that lags":  {answers{rowFact: allOf(setField("session.task_status", "queued"), omits("session.task_claimed_at"))}, diag.OutcomeInconclusive},
+	"an allocation that is running": {answers{allocationFact: setField("allocation.state", "running")},
+		diag.OutcomeInconclusive},
+	"a no-op that succeeded": {answers{taskFact: unended("succeeded")}, diag.OutcomeInconclusive},
+	"a no-op that is running": {answers{taskFact: allOf(unended("running"), omits("task.claimed_at"))},
+		diag.OutcomeInconclusive},
+	"a no-op that was cancelled": {answers{taskFact: allOf(unended("cancelled"), omits("task.claimed_at"))},
+		diag.OutcomeInconclusive},
+	"a terminal.open that succeeded": {answers{rowFact: setField("session.task_status", "succeeded")},
+		diag.OutcomeInconclusive},
+	"a terminal.open in a row that lags": {
+		answers{rowFact: allOf(setField("session.task_status", "queued"), omits("session.task_claimed_at"))},
+		diag.OutcomeInconclusive,
+	},
 	"a gateway with another word for 404": {answers{streamFact: streamRefusal(404, "unknown_session")}, diag.OutcomePass},
 	"a gateway without a word for 404":    {answers{streamFact: streamRefusal(404, "")}, diag.OutcomePass},
 	"a gateway that wants a UUID":         {answers{streamFact: streamRefusal(400, "bad_session_id")}, diag.OutcomePass},
-	"a gateway that hides its sessions":   {answers{streamFact: streamRefusal(403, "session_forbidden")}, diag.OutcomePass},
+	"a gateway that hides its sessions": {answers{streamFact: streamRefusal(403, "session_forbidden")},
+		diag.OutcomePass},
 }
 
 const (
@@ -170,31 +218,38 @@ const (
 
 // oddWorkloads are workloads without a unit, at another address, with a login or a start of their own.
 var oddWorkloads = map[string]odd{
-	"no unit":      {answers{allocationFact: omits("allocation.app_unit"), appUnitFact: unitIs(diag.UnitMissing, "inactive", "dead")}, diag.OutcomePass},
-	"no port":      {answers{allocationFact: allOf(setField("allocation.app_port", "0"), omits("allocation.app_endpoint")), appPortFact: failWith(diag.TCPRefused, "tcp")}, diag.OutcomeInconclusive},
+	"no unit": {answers{allocationFact: omits("allocation.app_unit"),
+		appUnitFact: unitIs(diag.UnitMissing, "inactive", "dead")}, diag.OutcomePass},
+	"no port": {answers{allocationFact: allOf(setField("allocation.app_port", "0"), omits("allocation.app_endpoint")),
+		appPortFact: failWith(diag.TCPRefused, "tcp")}, diag.OutcomeInconclusive},
 	"its own port": {answers{appPortFact: failWith(diag.TCPRefused, "tcp")}, diag.OutcomeWarn},
-	"its own address": {answers{appPortFact: failWith(diag.TCPRefused, "tcp"), routeFact: refusal(404, ""), appUnitFact: func(f *diag.Fact) {
-		f.Unit.Listening = []string{"192.0.2.101:8888"}
-	}}, diag.OutcomeInconclusive},
-	"a long start":         {answers{appUnitFact: unitIs(diag.UnitInactive, "activating", "start")}, diag.OutcomeInconclusive},
+	"its own address": {answers{appPortFact: failWith(diag.TCPRefused, "tcp"), routeFact: refusal(404, ""),
+		appUnitFact: func(f *diag.Fact) {
+			f.Unit.Listening = []string{"192.0.2.101:8888"}
+		}}, diag.OutcomeInconclusive},
+	"a long start": {answers{appUnitFact: unitIs(diag.UnitInactive, "activating", "start")},
+		diag.OutcomeInconclusive},
 	"a login of its own":   {answers{routeFact: refusal(401, "")}, diag.OutcomeInconclusive},
 	"nothing at its root":  {answers{routeFact: refusal(404, "")}, diag.OutcomeInconclusive},
 	"an API for POST only": {answers{routeFact: refusal(405, "")}, diag.OutcomeInconclusive},
-	"an operator's clock 10 min ahead": {answers{allocationFact: allOf(setField("allocation.app_last_observed_at", at(-10*time.Minute)),
+	"an operator's clock 10 min " +
+		"ahead": {answers{allocationFact: allOf(setField("allocation.app_last_observed_at", at(-10*time.Minute)),
 		stated(noon.Add(-10*time.Minute)))}, diag.OutcomePass},
 }
 
-// TestNobodyIsBlamedInAnOddWorld: what is only unlike the reference platform is no fault of anybody who works on the node or
-// the platform, and where the walk does not know, it says who can tell it.
+// TestNobodyIsBlamedInAnOddWorld: what is only unlike the reference platform is no fault of anybody who works on the
+// node or the platform, and where the walk does not know, it says who can tell it.
 func TestNobodyIsBlamedInAnOddWorld(t *testing.T) {
-	for group, rows := range map[string]map[string]odd{"edges": oddEdges, "nodes": oddNodes, "words": oddWords, "workloads": oddWorkloads} {
+	for group, rows := range map[string]map[string]odd{"edges": oddEdges, "nodes": oddNodes, "words": oddWords,
+		"workloads": oddWorkloads} {
 		for name, o := range rows {
 			t.Run(group+"/"+name, func(t *testing.T) {
 				r := walkWith(t, t.Context(), o.answers)
 				v := r.Verdict
 				switch {
 				case v.Outcome != o.want, v.Blame != nil, v.FirstFailedHop != "", v.Reason != diag.ReasonNone:
-					t.Errorf("%s, want %s, reason %s, blame %+v, classified by %q\n%s", v.Outcome, o.want, v.Reason, v.Blame, r.Classification.Because, describe(r))
+					t.Errorf("%s, want %s, reason %s, blame %+v, classified by %q\n%s", v.Outcome, o.want, v.Reason, v.Blame,
+						r.Classification.Because, describe(r))
 				case v.Outcome == diag.OutcomeInconclusive && (v.Owner == "" || len(v.Recovery) == 0):
 					t.Errorf("owner %q, steps %q", v.Owner, v.Recovery)
 				}
@@ -212,21 +267,28 @@ func TestFaultsBesideTheOddOnes(t *testing.T) {
 		answers answers
 		want    diag.Signal
 	}{
-		"an allocation that was released": {answers{allocationFact: setField("allocation.state", "released")}, diag.SigAllocationNotActive},
-		"an allocation of another node":   {answers{allocationFact: setField("allocation.node_id", "node-2")}, diag.SigAllocationNodeMismatch},
-		"a no-op that nobody claims":      {answers{taskFact: nobodyClaims}, diag.SigTaskClaimFailed},
-		"a mint that fails":               {answers{mintFact: refusal(500, "internal")}, diag.SigTokenMintFailed},
-		"no route for the gateway":        {answers{publicFact: answerOf(404, diag.HTTPEdgePage)}, diag.SigPublicRouteMissing},
-		"an API whose pages all fail":     {answers{healthFact: refusal(503, ""), authFact: refusal(503, "")}, diag.SigControlPlaneUnreachable},
-		"two CAs by the platform's word":  {answers{authFact: issuer}, diag.SigIngressCADrift},
-		"a workload's unit that is gone":  {answers{appUnitFact: gone}, diag.SigAppStopped},
-		"a workload's port that is dead": {answers{appPortFact: failWith(diag.TCPRefused, "tcp"), routeFact: answerOf(502, diag.HTTPEdgePage)},
+		"an allocation that was released": {answers{allocationFact: setField("allocation.state", "released")},
+			diag.SigAllocationNotActive},
+		"an allocation of another node": {answers{allocationFact: setField("allocation.node_id", "node-2")},
+			diag.SigAllocationNodeMismatch},
+		"a no-op that nobody claims": {answers{taskFact: nobodyClaims}, diag.SigTaskClaimFailed},
+		"a mint that fails":          {answers{mintFact: refusal(500, "internal")}, diag.SigTokenMintFailed},
+		"no route for the gateway":   {answers{publicFact: answerOf(404, diag.HTTPEdgePage)}, diag.SigPublicRouteMissing},
+		"an API whose pages all fail": {answers{healthFact: refusal(503, ""), authFact: refusal(503, "")},
+			diag.SigControlPlaneUnreachable},
+		"two CAs by the platform's word": {answers{authFact: issuer}, diag.SigIngressCADrift},
+		"a workload's unit that is gone": {answers{appUnitFact: gone}, diag.SigAppStopped},
+		"a workload's port that is dead": {answers{appPortFact: failWith(diag.TCPRefused, "tcp"),
+			routeFact: answerOf(502, diag.HTTPEdgePage)},
 			diag.SigAppStopped},
 		"a route that the edge omits": {answers{routeFact: answerOf(404, diag.HTTPEdgePage)}, diag.SigAppRouteFailed},
-		"a heartbeat that is refused": {answers{readModelFact: allOf(setField("node.last_heartbeat_at", at(-time.Hour)))}, diag.SigHeartbeatStale},
-		"a node that was never heard": {answers{taskFact: nobodyClaims, readModelFact: omits("node.last_seen_at", "node.check_heartbeat")},
+		"a heartbeat that is refused": {answers{readModelFact: allOf(setField("node.last_heartbeat_at", at(-time.Hour)))},
 			diag.SigHeartbeatStale},
-		"an agent that crashes": {answers{"node_readiness/process": unitIs(diag.UnitFailed, "activating", "auto-restart")}, diag.SigProcessDown},
+		"a node that was never heard": {answers{taskFact: nobodyClaims,
+			readModelFact: omits("node.last_seen_at", "node.check_heartbeat")},
+			diag.SigHeartbeatStale},
+		"an agent that crashes": {answers{"node_readiness/process": unitIs(diag.UnitFailed, "activating", "auto-restart")},
+			diag.SigProcessDown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r := walkWith(t, t.Context(), c.answers); r.Verdict.Blame == nil || r.Verdict.Blame.Signal != c.want {
@@ -236,14 +298,15 @@ func TestFaultsBesideTheOddOnes(t *testing.T) {
 	}
 }
 
-// TestAcceptedIsSaidOfTheAPIAlone: a page that anybody is shown at the API's address accepts no token.
+// TestAcceptedIsSaidOfTheAPIAlone: a page that every client is shown at the API's address accepts no token.
 func TestAcceptedIsSaidOfTheAPIAlone(t *testing.T) {
 	html := func(f *diag.Fact) { f.HTTP = &diag.HTTPFacts{Status: 200, ContentType: "text/html"} }
 	moved := func(f *diag.Fact) { f.HTTP = &diag.HTTPFacts{Status: 301} }
 	for name, change := range map[string]func(*diag.Fact){"a page for everything": html, "a redirect": moved} {
 		h := hopOf(walkWith(t, t.Context(), answers{authFact: change}), diag.HopControlPlaneAccess)
 		if h.Status != diag.StatusPass || h.Text != "https://api.test answers 200; the trust page answers HTTP "+
-			map[string]string{"a redirect": "301", "a page for everything": "200"}[name]+" without a word of the API, so nobody said that the token is accepted" {
+			map[string]string{"a redirect": "301", "a page for everything": "200"}[name]+
+			" without a word of the API, so nobody said that the token is accepted" {
 			t.Errorf("%s: %s: %q", name, h.Status, h.Text)
 		}
 	}
@@ -252,12 +315,13 @@ func TestAcceptedIsSaidOfTheAPIAlone(t *testing.T) {
 // TestOneFindingIsNoOtherFault: a reason whose evidence is the blame's own finding is not called that of another fault.
 func TestOneFindingIsNoOtherFault(t *testing.T) {
 	r := walkWith(t, t.Context(), answers{allocationFact: answerOf(502, diag.HTTPEdgePage)})
-	if k := r.Classification; k.Reason != diag.ReasonControlPlaneUnreachable || !strings.HasSuffix(k.Beside, "of the same finding") {
+	if k := r.Classification; k.Reason != diag.ReasonControlPlaneUnreachable ||
+		!strings.HasSuffix(k.Beside, "of the same finding") {
 		t.Errorf("%s because %q, beside %q", k.Reason, k.Because, k.Beside)
 	}
 }
 
-// TestNoLookUpOfAnAddress: a step that looks a name up helps nobody where an address is dialled.
+// TestNoLookUpOfAnAddress: a step that looks a name up does not help where an address is dialled.
 func TestNoLookUpOfAnAddress(t *testing.T) {
 	const reach = "node_runtime_api_reachability/reach"
 	seen := map[bool]bool{}

@@ -13,8 +13,8 @@ import (
 
 const loginFact = string(diag.HopNodeOpsAccess) + "/" + stepSSH
 
-// TestOperatorsWords: a login that ended on the operator's side decides nothing about the node, alone or beside an API that
-// this operator does not reach, and says by which command to go on.
+// TestOperatorsWords: a login that ended on the operator's side decides nothing about the node, alone or beside an API
+// that this operator does not reach, and says by which command to go on.
 func TestOperatorsWords(t *testing.T) {
 	for word, want := range map[diag.Failure]struct{ phase, first string }{
 		diag.SSHSetup: {"config", "true`"}, diag.SSHJump: {"tcp", "true`"}, diag.SSHNoKey: {"auth", "`ssh-add`"},
@@ -22,7 +22,8 @@ func TestOperatorsWords(t *testing.T) {
 		diag.DNSNXDomain:       {"dns", "true`"}, diag.DNSTimeout: {"dns", "true`"}, diag.DNSServFail: {"dns", "true`"},
 		diag.TCPDenied: {"tcp", "true`"}, diag.TCPNetUnreachable: {"tcp", "true`"}, diag.TCPNoRoute: {"tcp", "true`"},
 	} {
-		for _, api := range []diag.Failure{diag.OK, diag.TCPRefused, diag.TCPTimeout, diag.DNSNXDomain, diag.TLSUnknownCA, diag.TLSExpired, diag.TLSNotYetValid} {
+		for _, api := range []diag.Failure{diag.OK, diag.TCPRefused, diag.TCPTimeout, diag.DNSNXDomain, diag.TLSUnknownCA,
+			diag.TLSExpired, diag.TLSNotYetValid} {
 			answers := map[string]func(*diag.Fact){loginFact: failWith(word, want.phase)}
 			phase, _, _ := strings.Cut(string(api), "_")
 			for _, step := range []string{stepHealthz, stepAuth} {
@@ -32,13 +33,15 @@ func TestOperatorsWords(t *testing.T) {
 			}
 			r := walkWith(t, context.Background(), answers)
 			h, v := hopOf(r, diag.HopNodeOpsAccess), r.Verdict
-			if h.Status != diag.StatusInconclusive || v.Reason != diag.ReasonNone || !strings.HasPrefix(v.Owner, "operator access") {
+			if h.Status != diag.StatusInconclusive || v.Reason != diag.ReasonNone ||
+				!strings.HasPrefix(v.Owner, "operator access") {
 				t.Errorf("%s, and %q at the API: %s, reason %s, owner %q\n%s", word, api, h.Status, v.Reason, v.Owner, describe(r))
 			}
 			if api != diag.OK {
 				continue
 			}
-			if v.Outcome != diag.OutcomeInconclusive || v.Because != h.Because || len(v.Recovery) == 0 || !strings.HasSuffix(v.Recovery[0], want.first) && !strings.Contains(v.Recovery[0], want.first) {
+			if v.Outcome != diag.OutcomeInconclusive || v.Because != h.Because || len(v.Recovery) == 0 ||
+				(!strings.HasSuffix(v.Recovery[0], want.first) && !strings.Contains(v.Recovery[0], want.first)) {
 				t.Errorf("%s: %s because %q, next %q", word, v.Outcome, v.Because, v.Recovery)
 			}
 		}
@@ -48,8 +51,9 @@ func TestOperatorsWords(t *testing.T) {
 // TestNodesWords: what the node itself answered, and silence, are no lack of the operator's.
 func TestNodesWords(t *testing.T) {
 	for word, phase := range map[diag.Failure]string{
-		diag.SSHHostKey: "host_key", diag.SSHAuth: "auth", diag.SSHExec: "exec", diag.SSHTransport: "banner", diag.SSHPenalty: "banner",
-		diag.TCPRefused: "tcp", diag.TCPTimeout: "tcp", diag.TCPReset: "tcp", diag.Timeout: "banner",
+		diag.SSHHostKey: "host_key", diag.SSHAuth: "auth", diag.SSHExec: "exec", diag.SSHTransport: "banner",
+		diag.SSHPenalty: "banner", diag.TCPRefused: "tcp", diag.TCPTimeout: "tcp", diag.TCPReset: "tcp",
+		diag.Timeout: "banner",
 	} {
 		r := walkWith(t, context.Background(), map[string]func(*diag.Fact){loginFact: failWith(word, phase)})
 		if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusFail || h.Signal != diag.SigOpsSSHFailed {
@@ -62,10 +66,11 @@ func TestNodesWords(t *testing.T) {
 	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){loginFact: func(f *diag.Fact) {
 		f.Failure, f.Phase, f.SSH = diag.SSHAuth, "auth", &diag.SSHFacts{NotOffered: 1}
 	}})
-	if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusInconclusive || h.Signal != diag.SigOperatorKeyMissing {
+	if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusInconclusive ||
+		h.Signal != diag.SigOperatorKeyMissing {
 		t.Errorf("keys that were not offered: %s %s", h.Status, h.Signal)
 	}
-	// No route to a node that the platform does not hear is the node's, or its network's.
+	// No route to a node that the platform does not hear from is the node's, or its network's.
 	stale := setField("node.last_seen_at", noon.Add(-time.Hour).Format(time.RFC3339))
 	r = walkWith(t, context.Background(), map[string]func(*diag.Fact){
 		loginFact: failWith(diag.TCPNoRoute, "tcp"), factID(diag.HopNodeHeartbeat, stepReadModel): stale,
@@ -95,18 +100,21 @@ func shifted(d, node time.Duration, dated bool) map[string]func(*diag.Fact) {
 	return answers
 }
 
-// TestOperatorsClock: a clock of the operator's own that is wrong is no fault of the node's, whose clock is held against
-// the platform's.
+// TestOperatorsClock: a clock of the operator's own that is wrong is no fault of the node's, whose clock is held
+// against the platform's.
 func TestOperatorsClock(t *testing.T) {
-	for _, d := range []time.Duration{-400 * 24 * time.Hour, -time.Hour, -20 * time.Second, 20 * time.Second, time.Hour, 400 * 24 * time.Hour} {
+	for _, d := range []time.Duration{-400 * 24 * time.Hour, -time.Hour, -20 * time.Second, 20 * time.Second, time.Hour,
+		400 * 24 * time.Hour} {
 		r := walkWith(t, context.Background(), shifted(d, 0, true))
 		h := hopOf(r, diag.HopNodeReadiness)
-		if h.Status != diag.StatusWarn || h.Signal != diag.SigOperatorClockSkew || r.Verdict.Outcome != diag.OutcomeWarn || r.Verdict.Reason != diag.ReasonNone {
+		if h.Status != diag.StatusWarn || h.Signal != diag.SigOperatorClockSkew || r.Verdict.Outcome != diag.OutcomeWarn ||
+			r.Verdict.Reason != diag.ReasonNone {
 			t.Errorf("%s: %s %s, %s, reason %s\n%s", d, h.Status, h.Signal, r.Verdict.Outcome, r.Verdict.Reason, describe(r))
 		}
 		r = walkWith(t, context.Background(), shifted(d, 0, false))
 		h = hopOf(r, diag.HopNodeReadiness)
-		if h.Status != diag.StatusInconclusive || !strings.HasPrefix(r.Verdict.Owner, "operator access") || r.Verdict.Reason != diag.ReasonNone {
+		if h.Status != diag.StatusInconclusive || !strings.HasPrefix(r.Verdict.Owner, "operator access") ||
+			r.Verdict.Reason != diag.ReasonNone {
 			t.Errorf("%s, and no date: %s, owner %q, reason %s", d, h.Status, r.Verdict.Owner, r.Verdict.Reason)
 		}
 		for _, own := range []time.Duration{0, d} { // the node's clock is wrong, and perhaps the operator's is as wrong
@@ -118,28 +126,32 @@ func TestOperatorsClock(t *testing.T) {
 	}
 }
 
-// TestProfileOfAnotherMachine: what is missing where a profile says is no fault of a node that reports.
+// TestProfileOfAnotherMachine: what is missing where a profile states is no fault of a node that reports.
 func TestProfileOfAnotherMachine(t *testing.T) {
 	gone := func(word diag.Failure, phase string) func(*diag.Fact) {
 		return func(f *diag.Fact) {
 			f.Failure, f.Phase, f.HTTP, f.TLS, f.Cert, f.Unit, f.Binary = word, phase, nil, nil, nil, nil, nil
 		}
 	}
-	unit, identity, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRecoveryStatus, stepIdentity), factID(diag.HopNodeRuntimeAPI, stepReach)
+	unit, identity, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRecoveryStatus, stepIdentity),
+		factID(diag.HopNodeRuntimeAPI, stepReach)
 	for name, answers := range map[string]map[string]func(*diag.Fact){
-		"the unit has another name":   {unit: gone(diag.UnitMissing, "")},
-		"the files are elsewhere":     {identity: gone(diag.FileMissing, "cert"), reach: gone(diag.FileMissing, "trust")},
-		"a machine without any of it": {unit: gone(diag.UnitMissing, ""), identity: gone(diag.FileMissing, "cert"), reach: gone(diag.FileMissing, "env")},
+		"the unit has another name": {unit: gone(diag.UnitMissing, "")},
+		"the files are elsewhere":   {identity: gone(diag.FileMissing, "cert"), reach: gone(diag.FileMissing, "trust")},
+		"a machine without any of it": {unit: gone(diag.UnitMissing, ""), identity: gone(diag.FileMissing, "cert"),
+			reach: gone(diag.FileMissing, "env")},
 		"another node": {
 			factID(diag.HopNodeRecoveryStatus, stepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 			identity: func(f *diag.Fact) { no := false; f.Cert.NodeBound, f.Cert.BoundTo = &no, "node:node-2" },
 		},
 	} {
 		r := walkWith(t, context.Background(), answers)
-		if v := r.Verdict; v.Outcome != diag.OutcomeInconclusive || v.Reason != diag.ReasonNone || !strings.HasPrefix(v.Owner, "operator access") {
+		if v := r.Verdict; v.Outcome != diag.OutcomeInconclusive || v.Reason != diag.ReasonNone ||
+			!strings.HasPrefix(v.Owner, "operator access") {
 			t.Errorf("%s: %s, reason %s, owner %q\n%s", name, v.Outcome, v.Reason, v.Owner, describe(r))
 		}
-		answers[factID(diag.HopNodeHeartbeat, stepReadModel)] = setField("node.last_seen_at", noon.Add(-time.Hour).Format(time.RFC3339))
+		answers[factID(diag.HopNodeHeartbeat, stepReadModel)] = setField("node.last_seen_at",
+			noon.Add(-time.Hour).Format(time.RFC3339))
 		if name != "another node" {
 			if r := walkWith(t, context.Background(), answers); r.Verdict.Outcome != diag.OutcomeFail {
 				t.Errorf("%s, of a silent node: %s", name, r.Verdict.Outcome)

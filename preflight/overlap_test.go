@@ -6,13 +6,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestOverlapIsNoDrift: an ingress that takes the new CA and the old one, while one replaces the other, has not drifted.
+// TestOverlapIsNoDrift: an ingress that takes the new CA and the old one, while one replaces the other, has not
+// drifted.
 func TestOverlapIsNoDrift(t *testing.T) {
 	for _, tc := range []struct {
 		word  string
 		drift bool
 	}{{"true", false}, {"false", true}, {"", true}} {
-		fields := map[string]string{"trust.signing_ca": "old", "trust.ingress_ca": "new", "trust.ingress_trusts_signing_ca": tc.word}
+		fields := map[string]string{"trust.signing_ca": "old", "trust.ingress_ca": "new",
+			"trust.ingress_trusts_signing_ca": tc.word}
 		c := NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{
 			{ID: factID(diag.HopControlPlaneAccess, stepAuth), HTTP: &diag.HTTPFacts{Status: 200, Fields: fields}},
 		})

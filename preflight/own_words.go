@@ -12,18 +12,19 @@ import (
 // maxCause bounds what a finding quotes, in runes: the end of an error is its most telling part, so that is kept.
 const maxCause = 200
 
-// ownRow says which of the words that node and platform wrote down about this walk belong to a hop's findings.
+// ownRow reports which of the words that node and platform wrote down about this walk belong to a hop's findings.
 type ownRow struct {
 	hop     diag.HopID
 	signals []diag.Signal // of the findings that they explain
 	task    func(c *Case) string
 	reasons []diag.RecordReason // of the agent's record
-	codes   []string            // beginnings of error codes in the platform's evidence; the gateway's own time-out is no cause
+	// beginnings of error codes in the platform's evidence; the gateway's own time-out is no cause
+	codes []string
 }
 
-// ownRows has a row for every hop whose step is somebody's task under the walk's own id.
-func ownRows() []ownRow {
-	session := func(c *Case) string { return sessionField(c, "task_id") }
+// ownRows has a row for every hop whose step is a task under the walk's own id.
+var ownRows = func() []ownRow {
+	session := func(c *Case) string { return sessionField(c, "session.task_id") }
 	noop := func(c *Case) string { return c.Field(diag.HopNodeTaskRoundtrip, stepEnqueue, "task.id") }
 	posts := []diag.RecordReason{diag.RecTaskResultPostFailed, diag.RecTaskClaimFailed}
 	tasks := []diag.Signal{diag.SigResultPostFailed, diag.SigTaskClaimFailed}
@@ -32,27 +33,34 @@ func ownRows() []ownRow {
 	noStream := []string{"node_stream_failed", "node_stream_mtls", "task_"}
 	return []ownRow{
 		{diag.HopNodeTaskRoundtrip, tasks, noop, posts, []string{""}},
-		{diag.HopBrowserTerminalWS, []diag.Signal{diag.SigNodeStreamTimeout, diag.SigConnectingStuck}, session, stream, noStream},
+		{diag.HopBrowserTerminalWS, []diag.Signal{diag.SigNodeStreamTimeout, diag.SigConnectingStuck}, session, stream,
+			noStream},
 		{diag.HopTerminalOpenTask, tasks, session, posts, []string{"task_"}},
-		{diag.HopGatewayNodeStream, []diag.Signal{diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS}, session, stream, noStream},
+		{diag.HopGatewayNodeStream, []diag.Signal{diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS}, session, stream,
+			noStream},
 		{diag.HopTerminalStartup, []diag.Signal{diag.SigPTYFailed}, session, pty, []string{"pty_", "user_", "task_"}},
 	}
-}
+}()
 
 // withOwnWords adds to a hop's failing findings the error that the node, or else the platform, wrote down for that very
 // step of this walk: it is nearer to the cause than any guess.
 func withOwnWords(c *Case, hop diag.HopID, findings []diag.Finding) {
-	rows := ownRows()
-	i := slices.IndexFunc(rows, func(r ownRow) bool { return r.hop == hop })
+	i := slices.IndexFunc(ownRows, func(r ownRow) bool { return r.hop == hop })
 	if i < 0 {
 		return
 	}
-	who, words := rows[i].words(c)
+	explained := func(f diag.Finding) bool {
+		return f.Status == diag.StatusFail && slices.Contains(ownRows[i].signals, f.Signal)
+	}
+	if !slices.ContainsFunc(findings, explained) {
+		return
+	}
+	who, words := ownRows[i].words(c)
 	if words == "" {
 		return
 	}
 	for k := range findings {
-		if f := &findings[k]; f.Status == diag.StatusFail && slices.Contains(rows[i].signals, f.Signal) {
+		if f := &findings[k]; explained(*f) {
 			if f.Cause = words; strings.Contains(f.Text, words) {
 				continue
 			}
@@ -70,26 +78,24 @@ func (r *ownRow) words(c *Case) (who, words string) {
 		}
 		return correlationID != "" && correlationID == c.correlationID
 	}
-	if f := c.Fact(diag.HopNodeRecoveryStatus, stepHostRecord); f.Passed() {
-		for _, e := range f.Record.InTime() {
-			if slices.Contains(r.reasons, e.Reason) && mine(e.TaskID, e.CorrelationID) {
-				who, words = "the agent's record", entryWords(&e)
+	for _, e := range slices.Backward(c.hostRecord()) {
+		if slices.Contains(r.reasons, e.Reason) && mine(e.TaskID, e.CorrelationID) {
+			if words = entryWords(e); words != "" {
+				return "the agent's record", words
 			}
+			break
 		}
 	}
-	if words != "" {
-		return who, words
-	}
-	for _, l := range c.evidence {
+	for _, l := range slices.Backward(c.evidence) {
 		named := task != "" && l.TaskID == task // a line of any code must name the task: the walk has more than one
 		fits := func(beginning string) bool {
 			return strings.HasPrefix(l.Code, beginning) && (beginning != "" || named)
 		}
 		if l.Error != "" && mine(l.TaskID, l.CorrelationID) && slices.ContainsFunc(r.codes, fits) {
-			who, words = "the platform's evidence", oneLine(l.Error)
+			return "the platform's evidence", oneLine(l.Error)
 		}
 	}
-	return who, words
+	return "", ""
 }
 
 // entryWords is the error of an entry of the record: its own words, else its codes.

@@ -38,10 +38,12 @@ func inRecord(e diag.RecordEntry) answers {
 // TestOwnWordsAreQuoted: what node or platform wrote down as the error of this walk's own task is in the finding of its
 // hop, and the advice follows it; what they wrote about another task is not.
 func TestOwnWordsAreQuoted(t *testing.T) {
-	entry := diag.RecordEntry{Reason: diag.RecTerminalStreamFailed, About: "task", Decision: "report", Code: "node_stream_failed", Detail: emfile}
+	entry := diag.RecordEntry{Reason: diag.RecTerminalStreamFailed, About: "task", Decision: "report",
+		Code: "node_stream_failed", Detail: emfile}
 	own, byID, other := entry, entry, entry
 	own.TaskID, byID.CorrelationID, other.TaskID, other.CorrelationID = "task-9", "corr-1", "task-1", "corr-0"
-	line := diag.EvidenceLine{At: diag.At(noon), Kind: "task.failed", CorrelationID: "corr-1", TaskID: "task-9", Code: "node_stream_failed", Error: emfile}
+	line := diag.EvidenceLine{At: diag.At(noon), Kind: "task.failed", CorrelationID: "corr-1", TaskID: "task-9",
+		Code: "node_stream_failed", Error: emfile}
 	late, gateway := line, line
 	late.TaskID, late.CorrelationID = "task-1", "corr-0"
 	gateway.Kind, gateway.Code, gateway.Error = "terminal.error", "node_stream_timeout", "no node stream came in time"
@@ -85,10 +87,11 @@ func TestOwnWordsAreQuoted(t *testing.T) {
 func TestOneTaskIsNotQuotedForAnother(t *testing.T) {
 	r := walkWith(t, t.Context(), answers{taskFact: nobodyClaims})
 	for _, session := range []string{"", "sess-1"} {
-		r.Evidence = []diag.EvidenceLine{{At: diag.At(noon), Kind: "terminal.error", CorrelationID: "corr-1", SessionID: session,
-			Code: "session_not_found", Error: "no browser waits for this terminal session"}}
+		r.Evidence = []diag.EvidenceLine{{At: diag.At(noon), Kind: "terminal.error", CorrelationID: "corr-1",
+			SessionID: session, Code: "session_not_found", Error: "no browser waits for this terminal session"}}
 		Judge(r)
-		if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeTaskRoundtrip || strings.Contains(b.Text, "no browser waits") {
+		if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeTaskRoundtrip ||
+			strings.Contains(b.Text, "no browser waits") {
 			t.Errorf("%+v", b)
 		}
 	}
@@ -96,28 +99,31 @@ func TestOneTaskIsNotQuotedForAnother(t *testing.T) {
 
 // TestBuildsAreReplacedForWhatTheyHid: an agent that reported success, and wrote nothing down, is still the old build.
 func TestBuildsAreReplacedForWhatTheyHid(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": func(f *diag.Fact) {
-		noStream(f)
-		f.HTTP.Fields["session.task_status"] = "completed"
-	}})
+	r := walkWith(t, t.Context(),
+		answers{"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": func(f *diag.Fact) {
+			noStream(f)
+			f.HTTP.Fields["session.task_status"] = "completed"
+		}})
 	if !slices.ContainsFunc(r.Verdict.Recovery, func(s string) bool { return strings.Contains(s, "must be replaced") }) {
 		t.Errorf("%q\n%s", r.Verdict.Recovery, describe(r))
 	}
 }
 
-// TestEvidenceKeepsTheError: code and message of an item's detail come along in one bounded line, without what looks like
-// a credential; nothing else of the detail does.
+// TestEvidenceKeepsTheError: code and message of an item's detail come along in one bounded line, without what looks
+// like a credential; nothing else of the detail does.
 func TestEvidenceKeepsTheError(t *testing.T) {
 	long := strings.Repeat("wrapped: ", 60) + "too many open files"
-	raw := `[{"at":"2026-01-02T12:00:00Z","kind":"task.failed","task_id":"task-9","detail":{"code":"node_stream_failed","message":"` + long +
-		`","payload":"kept there"}},` +
-		`{"at":"2026-01-02T12:00:00Z","kind":"x","detail":{"message":"token=canary-1 Authorization: Bearer canary-2\nGET \"https://h/p?login=canary-3\" ` +
-		`eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9canary4"}},{"at":"2026-01-02T12:00:00Z","kind":"y","detail":{"code":7,"message":["canary-5"]}}]`
+	raw :=
+		`[{"at":"2026-01-02T12:00:00Z","kind":"task.failed","task_id":"task-9","detail":{"code":"node_stream_failed","message":"` + long +
+			`","payload":"kept there"}},` +
+			`{"at":"2026-01-02T12:00:00Z","kind":"x","detail":{"message":"token=canary-1 Authorization: Bearer canary-2\nGET \"https://h/p?login=canary-3\" ` +
+			`eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9canary4"}},{"at":"2026-01-02T12:00:00Z","kind":"y","detail":{"code":7,"message":["canary-5"]}}]`
 	lines := parseEvidence(raw, scrub)
 	if len(lines) != 3 {
 		t.Fatalf("%d lines", len(lines))
 	}
-	if l := lines[0]; l.Code != "node_stream_failed" || !strings.HasSuffix(l.Error, "too many open files") || len([]rune(l.Error)) > maxCause {
+	if l := lines[0]; l.Code != "node_stream_failed" || !strings.HasSuffix(l.Error, "too many open files") ||
+		len([]rune(l.Error)) > maxCause {
 		t.Errorf("%+v", l)
 	}
 	for _, l := range lines {
@@ -130,20 +136,24 @@ func TestEvidenceKeepsTheError(t *testing.T) {
 	}
 }
 
-// TestEvidenceKeepsNoSecret: the error of somebody's evidence comes without secrets, in every form in which errors hold
-// them, and without characters that a terminal obeys; ids and plain words stay. Nothing of it is kept where nobody removes
-// secrets.
+// TestEvidenceKeepsNoSecret: the error in foreign evidence comes without secrets, in every form in which errors hold
+// them, and without characters that a terminal obeys; ids and plain words stay. Nothing of it is kept where nobody
+// removes secrets.
 func TestEvidenceKeepsNoSecret(t *testing.T) {
 	const canary = "canary-1f9C"
 	for _, message := range []string{
-		"access_token=" + canary, "client_secret: " + canary, "GPUAAS_ENROLLMENT_TOKEN=" + canary, `{"refresh_token":"` + canary + `"}`,
-		"Cookie: a=1; session=" + canary, "Set-Cookie: s=" + canary + "; HttpOnly", "Authorization: Token " + canary,
-		"Authorization: Digest username=x, response=" + canary, "x-api-key: " + canary, "gpuaas.terminal.v1, bearer." + canary,
-		"postgres://u:" + canary + "@db/x: refused", "url=https://u:" + canary + "@h/p", "GET https://h/p?sig=" + canary + ": EOF",
-		"-----BEGIN PRIVATE KEY-----\nMIIE/" + canary + "\nAAA" + canary + "\n-----END PRIVATE KEY-----",
+		"access_token=" + canary, "client_secret: " + canary, "GPUAAS_ENROLLMENT_TOKEN=" + canary,
+		`{"refresh_token":"` + canary + `"}`, "Cookie: a=1; session=" + canary, "Set-Cookie: s=" + canary + "; HttpOnly",
+		"Authorization: Token " + canary, "Authorization: Digest username=x, response=" + canary, "x-api-key: " + canary,
+		"gpuaas.terminal.v1, bearer." + canary,
+		"postgres://u:" + canary + "@db/x: refused", "url=https://u:" + canary + "@h/p",
+		"GET https://h/p?sig=" + canary + ": EOF", "-----BEGIN PRIVATE KEY-----\nMIIE/" + canary + "\nAAA" + canary +
+			"\n-----END PRIVATE KEY-----",
 		"-----BEGIN EC PRIVATE KEY-----\n" + canary, strings.Repeat("x ", 300) + "token=" + canary + strings.Repeat(" y", 94),
 	} {
-		item, err := json.Marshal([]map[string]any{{"kind": "task.failed", "detail": map[string]string{"message": message, "code": message}}})
+		item, err := json.Marshal([]map[string]any{
+			{"kind": "task.failed", "detail": map[string]string{"message": message, "code": message}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,11 +168,13 @@ func TestEvidenceKeepsNoSecret(t *testing.T) {
 			t.Errorf("without a scrubber %q is kept", l.Error+l.Code)
 		}
 	}
-	const plain = "task-0123456789abcdef0123456789abcdef: the recovery token is expired: dial tcp 192.0.2.10:18443: connect: connection refused"
+	const plain = "task-0123456789abcdef0123456789abcdef: the recovery token is expired: dial tcp 192.0.2.10:18443: " +
+		"connect: connection refused"
 	if got := parseEvidence(`[{"detail":{"message":"`+plain+`"}}]`, scrub)[0].Error; got != plain {
 		t.Errorf("%q", got)
 	}
-	for _, r := range parseEvidence(`[{"detail":{"message":"\u001b[31mred\u202e\u009b31m\u2028\u200b\u007f"}}]`, scrub)[0].Error {
+	for _, r := range parseEvidence(`[{"detail":{"message":"\u001b[31mred\u202e\u009b31m\u2028\u200b\u007f"}}]`,
+		scrub)[0].Error {
 		if r < ' ' || r >= 0x7f {
 			t.Errorf("%U is kept", r)
 		}

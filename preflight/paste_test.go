@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// TestCommandsToPaste: what a report prints reaches the node as the walk did, whoever named the login.
+// TestCommandsToPaste: what a report prints reaches the node as the walk did, wherever the login was set.
 func TestCommandsToPaste(t *testing.T) {
 	uid := func(n int) *int { return &n }
 	for name, tc := range map[string]struct {
@@ -17,12 +17,15 @@ func TestCommandsToPaste(t *testing.T) {
 		want    string
 		refused bool
 	}{
-		"login of ssh_config":           {"ssh node", diag.SSHFacts{User: "ops", UID: uid(0)}, "ssh node sudo -n", false},
-		"the same, sudo refused":        {"ssh node", diag.SSHFacts{User: "ops", UID: uid(1000), SudoRefused: true}, "ssh node sudo -n", true},
-		"the same, no sudo wanted":      {"ssh node", diag.SSHFacts{User: "ops", UID: uid(1000)}, "ssh node", false},
-		"root":                          {"ssh node", diag.SSHFacts{User: "root", UID: uid(0)}, "ssh node", false},
-		"login of the profile":          {"ssh ops@node sudo -n", diag.SSHFacts{User: "ops", UID: uid(0)}, "ssh ops@node sudo -n", false},
-		"the same, as an old report is": {"ssh ops@node sudo -n", diag.SSHFacts{User: "ops", UID: uid(1000)}, "ssh ops@node sudo -n", true},
+		"login of ssh_config": {"ssh node", diag.SSHFacts{User: "ops", UID: uid(0)}, "ssh node sudo -n", false},
+		"the same, sudo refused": {"ssh node", diag.SSHFacts{User: "ops", UID: uid(1000), SudoRefused: true},
+			"ssh node sudo -n", true},
+		"the same, no sudo wanted": {"ssh node", diag.SSHFacts{User: "ops", UID: uid(1000)}, "ssh node", false},
+		"root":                     {"ssh node", diag.SSHFacts{User: "root", UID: uid(0)}, "ssh node", false},
+		"login of the profile": {"ssh ops@node sudo -n", diag.SSHFacts{User: "ops", UID: uid(0)},
+			"ssh ops@node sudo -n", false},
+		"the same, as an old report is": {"ssh ops@node sudo -n", diag.SSHFacts{User: "ops", UID: uid(1000)},
+			"ssh ops@node sudo -n", true},
 	} {
 		plan := diag.Plan{Profile: "lab", Command: "gpuaasctl preflight --profile ./lab.yaml --node-id n1"}
 		c := NewCase(diag.Subject{Expected: map[string]string{"ssh": tc.login}}, plan, diag.EndedCompleted,
@@ -33,16 +36,18 @@ func TestCommandsToPaste(t *testing.T) {
 		if got := sudoRefused(c, c.Fact(diag.HopNodeOpsAccess, stepSSH)); got != tc.refused {
 			t.Errorf("%s: refused %v", name, got)
 		}
-		if got := diag.Fill("{preflight} --only node_readiness", placeholders(c)); got != plan.Command+" --only node_readiness" {
+		if got := diag.Fill("{preflight} --only node_readiness", placeholders(c)); got != plan.Command+
+			" --only node_readiness" {
 			t.Errorf("the proof is %s", got)
 		}
 	}
 }
 
-// TestNothingElseToPaste: a report may be anybody's. Of its command lines only those are shown that a walk makes.
+// TestNothingElseToPaste: a report may come from anywhere. Of its command lines only those are shown that a walk makes.
 func TestNothingElseToPaste(t *testing.T) {
 	const login, walk = "ssh <node_host>", "gpuaasctl preflight --profile lab --node-id n1"
-	odd := diag.Command("gpuaasctl", "preflight", "--profile", "/a b/it's; $(id).yaml", "--node-id", "n1", "--api-base", "https://[::1]:8443")
+	odd := diag.Command("gpuaasctl", "preflight", "--profile", "/a b/it's; $(id).yaml", "--node-id", "n1", "--api-base",
+		"https://[::1]:8443")
 	for said, want := range map[string]string{
 		odd:                                  odd,
 		"gpuaasctl preflight --node-id n-1":  "gpuaasctl preflight --node-id n-1",
@@ -60,7 +65,8 @@ func TestNothingElseToPaste(t *testing.T) {
 		}
 	}
 	yes := true
-	long := sshCommand(profile.SSH{Identity: "/a b/id", KnownHosts: "/c d/it's", Jump: "jump@h", Port: 2222, User: "ops", Sudo: &yes}, "fe80::1%eth0")
+	long := sshCommand(profile.SSH{Identity: "/a b/id", KnownHosts: "/c d/it's", Jump: "jump@h", Port: 2222, User: "ops",
+		Sudo: &yes}, "fe80::1%eth0")
 	for said, want := range map[string]string{
 		long:                            long,
 		"ssh ops@node sudo -n":          "ssh ops@node sudo -n",

@@ -19,6 +19,8 @@ type Options struct {
 	Session bool // open one real terminal session (the runbook's ws smoke)
 	Token   bool // a token is at hand
 	SSH     bool // a node host is known
+	// Watch leaves out what changes anything: tasks, terminal sessions and their tokens.
+	Watch bool
 }
 
 // NewSubject is who is asked about, with the profile's expectations.
@@ -38,7 +40,9 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 		"node_api_server_fingerprint": p.Trust.NodeAPIServerFingerprint,
 		"agent_unit":                  p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env_file": p.Agent.EnvFile,
 		"agent_binary": p.Agent.Binary, "agent_record": p.Agent.Record,
-		"app_websocket": p.App.Websocket, "app_injected_headers": strings.Join(p.App.InjectedHeaders, ","),
+		"runbook_base":      p.RunbookBase,
+		"node_name_servers": strings.Join(p.NodeNameServers, ","),
+		"app_websocket":     p.App.Websocket, "app_injected_headers": strings.Join(p.App.InjectedHeaders, ","),
 	} {
 		if v != "" {
 			s.Expected[key] = v
@@ -56,14 +60,15 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 // sudoWords is how a login's command ends that becomes root on the node.
 const sudoWords = " sudo -n"
 
-// A report may be anybody's file, and what it says to paste is printed: only lines of the forms that NewPlan's callers and
-// sshCommand make are, of words that a shell takes as they are. word begins with no dash.
+// A report may come from anywhere, and what it says to paste is printed: only lines of the forms that NewPlan's callers
+// and sshCommand make are, of words that a shell takes as they are. word begins with no dash.
 const word = `(?:[\w@%+=:,./][\w@%+=:,./-]*|'[^'-][^']*'(?:\\''[^']*')*)`
 
 var (
-	walkLine  = regexp.MustCompile(`^gpuaasctl preflight(?: --[a-z-]+ ` + word + `)*$`)
-	trustLine = regexp.MustCompile(`^gpuaasctl ssh trust ` + word + `(?: --profile ` + word + `)?(?: --node-host ` + word + `)?$`)
-	loginLine = regexp.MustCompile(`^ssh(?: -i ` + word + `)?(?: -o (?:UserKnownHostsFile=` + word + `|'UserKnownHostsFile=[^']*'(?:\\''[^']*')*))?(?: -J ` + word + `)?(?: -p \d+)? ` + word + `(?: sudo -n)?$`)
+	walkLine   = regexp.MustCompile(`^gpuaasctl preflight(?: --[a-z-]+ ` + word + `)*$`)
+	targetLine = regexp.MustCompile(`^` + word + `(?: --profile ` + word + `)?(?: --node-host ` + word + `)?$`)
+	loginLine  = regexp.MustCompile(`^ssh(?: -i ` + word + `)?(?: -o (?:UserKnownHostsFile=` + word +
+		`|'UserKnownHostsFile=[^']*'(?:\\''[^']*')*))?(?: -J ` + word + `)?(?: -p \d+)? ` + word + `(?: sudo -n)?$`)
 )
 
 // pasted is a command line of a report, "" where it is not of the form.
@@ -74,12 +79,13 @@ func pasted(line string, form *regexp.Regexp) string {
 	return ""
 }
 
-// sshOf is the login to type in front of a command for the node. Who logs in is known only once somebody did, where
+// sshOf is the login to type in front of a command for the node. Who logs in is known only after a login, where
 // ssh_config says it.
 func sshOf(c *Case) string {
 	login := pasted(c.expected("ssh"), loginLine)
 	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
-	if login == "" || strings.HasSuffix(login, sudoWords) || f == nil || f.SSH == nil || f.SSH.UID == nil || f.SSH.User == "root" {
+	if login == "" || strings.HasSuffix(login, sudoWords) || f == nil || f.SSH == nil || f.SSH.UID == nil ||
+		f.SSH.User == "root" {
 		return login
 	}
 	if f.SSH.SudoRefused || *f.SSH.UID == 0 {
@@ -107,7 +113,7 @@ func sshCommand(c profile.SSH, host string) string {
 		host = c.User + "@" + host
 	}
 	argv = append(argv, host)
-	if c.Sudo == nil && c.User != "" && c.User != "root" || c.Sudo != nil && *c.Sudo {
+	if (c.Sudo == nil && c.User != "" && c.User != "root") || (c.Sudo != nil && *c.Sudo) {
 		return diag.Command(argv...) + sudoWords
 	}
 	return diag.Command(argv...)
@@ -130,15 +136,18 @@ func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 	return plan
 }
 
+// Reaches reports whether a walk by the plan goes to a vantage: the hop that opens it is not left out.
+func Reaches(p diag.Plan, vantage string) bool {
+	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
+		return row.Skip == "" && hopIn(Chain(), row.ID).Opens == vantage
+	})
+}
+
 // withNeeds adds the hops that the named ones need, and theirs; none stays none, which means all.
 func withNeeds(chain []Hop, only []diag.HopID) []diag.HopID {
 	only = slices.Clone(only)
 	for i := 0; i < len(only); i++ {
-		at := slices.IndexFunc(chain, func(h Hop) bool { return h.ID == only[i] })
-		if at < 0 {
-			continue
-		}
-		for _, s := range chain[at].Steps {
+		for _, s := range hopIn(chain, only[i]).Steps {
 			for _, need := range s.wants() {
 				if !slices.Contains(only, need) {
 					only = append(only, need)
@@ -163,18 +172,17 @@ func budget(p profile.Profile, h *Hop) time.Duration {
 	if b, ok := p.Budgets[h.ID]; ok {
 		return b
 	}
-	b := h.Budget
-	if h.ID == diag.HopBrowserTerminalWS { // the gateway's own patience, and then time to hear its answer
-		b += time.Duration(p.PolicyValue(policyNodeStream)) * time.Second
+	if h.Patience == "" {
+		return h.Budget
 	}
-	return b
+	return h.Budget + time.Duration(p.PolicyValue(h.Patience))*time.Second
 }
 
 // CheckHops refuses names that are not hops; the error names the flag.
 func CheckHops(flag string, names []string) ([]diag.HopID, error) {
 	var ids []diag.HopID
 	for _, n := range names {
-		if !slices.Contains(diag.Hops[:], diag.HopID(n)) {
+		if position(Chain(), diag.HopID(n)) == len(Chain()) {
 			return nil, fmt.Errorf("--%s: no hop is named %q (gpuaasctl preflight hops lists them)", flag, n)
 		}
 		ids = append(ids, diag.HopID(n))

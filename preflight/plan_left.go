@@ -9,11 +9,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Why a hop is skipped on request, or a step for want of a token.
+// Why a hop is skipped on request, or a step for want of a token or a session.
 const (
 	skipOnly    = "not in --only"
 	skipSkip    = "in --skip"
 	skipNoToken = "no operator token given (--token-file)"
+
+	skipNoSession = "--run-ws-smoke=false"
+	skipWatch     = "not asked: a watch changes nothing (--full asks it)"
 )
 
 // reasons are why hops and steps of a plan in the making are left out, by hop and by fact id.
@@ -39,7 +42,7 @@ func (why reasons) planned(h *Hop, p profile.Profile, s diag.Subject, o Options)
 			continue
 		}
 		measuring++
-		left := why.leftOut(h, step, p, o)
+		left := why.leftOut(step, p, o)
 		if left.text == "" {
 			continue
 		}
@@ -65,23 +68,28 @@ func (why reasons) planned(h *Hop, p profile.Profile, s diag.Subject, o Options)
 	return row
 }
 
-// skipped says why a whole hop is not run, "" to run it.
+// skipped reports why a whole hop is not run, "" to run it.
 func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
 	switch {
 	case len(o.Only) > 0 && !slices.Contains(o.Only, h.ID):
 		return skipOnly
 	case slices.Contains(o.Skip, h.ID):
 		return skipSkip
-	case len(h.Steps) == 0:
-		return "not built yet: GPU facts come from gpuaas-gpu-probe"
-	}
-	session := []diag.HopID{diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream}
-	switch {
-	case s.AllocationID == "" && h.ID.NeedsAllocation():
+	case s.AllocationID == "" && h.Allocation:
 		return "no --allocation-id given"
-	case !o.Session && slices.Contains(session, h.ID):
-		return "--run-ws-smoke=false"
-	case (h.ID == diag.HopTerminalPublicRoute || h.ID == diag.HopBrowserTerminalWS) && p.TerminalBase == "":
+	case o.Watch && h.session():
+		return skipWatch
+	case !o.Session && h.session():
+		return skipNoSession
+	case h.NotGiven != nil:
+		return h.NotGiven(&p)
+	}
+	return ""
+}
+
+// noTerminalBase is what a hop lacks that asks the browser's terminal gateway.
+func noTerminalBase(p *profile.Profile) string {
+	if p.TerminalBase == "" {
 		return "no terminal base given"
 	}
 	return ""
@@ -89,8 +97,8 @@ func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
 
 // leftOut says why one step is not run: what the operator did not give, what this platform does not have, then what of
 // the plan it would need and is left out. Its text is "" where it runs.
-func (why reasons) leftOut(h *Hop, s Step, p profile.Profile, o Options) reason {
-	if text := notGiven(h, s, p, o); text != "" {
+func (why reasons) leftOut(s Step, p profile.Profile, o Options) reason {
+	if text := notGiven(s, p, o); text != "" {
 		return given(text)
 	}
 	if text := notThere(s, p.Mapping); text != "" {
@@ -114,33 +122,35 @@ func (why reasons) leftOut(h *Hop, s Step, p profile.Profile, o Options) reason 
 }
 
 // notGiven is what the operator did not give for a step.
-func notGiven(h *Hop, s Step, p profile.Profile, o Options) string {
+func notGiven(s Step, p profile.Profile, o Options) string {
+	if s.NotGiven != nil {
+		if text := s.NotGiven(&p); text != "" {
+			return text
+		}
+	}
 	switch {
 	case s.From == Platform && p.PlatformSSH.Host == "":
 		return "the profile has no platform_ssh.host"
-	case s.Name == stepUpgrade && p.App.Websocket == "" && p.Mapping.Field(fieldWebsocket) == "":
-		return "neither platform nor profile says that workloads use a WebSocket (app.websocket)"
-	case s.Name == stepHeaders && (p.App.HeadersPath == "" || len(p.App.InjectedHeaders) == 0):
-		return "the profile names no headers that the edge injects (app.injected_headers, app.headers_path)"
 	case s.From == Node && !o.SSH:
 		return "no node host given (--node-host, or nodes in the profile)"
-	case s.From == Operator && !o.Token && needsToken(h.ID, s.Name):
+	case s.Token && !o.Token:
 		return skipNoToken
-	case s.From == Operator && p.APIBase == "" && h.ID != diag.HopTerminalPublicRoute:
+	case s.From == Operator && p.APIBase == "" && !s.NoAPI:
 		return "no API base given"
-	case !o.Session && h.ID == diag.HopTerminalStartup && s.From == Operator:
-		return "--run-ws-smoke=false"
+	case o.Watch && (s.Session || s.Changes):
+		return skipWatch
+	case s.Session && !o.Session:
+		return skipNoSession
 	}
 	return ""
 }
 
 // notThere is what this platform does not have for a step.
 func notThere(s Step, m profile.Mapping) string {
-	switch {
-	case s.Name == stepHostRecord && !m.KeepsRecord():
-		return "this platform's agents keep no diagnostic record (mapping.record: false)"
-	case s.Name == stepTaskWait && !m.CanPeek():
-		return "this platform cannot be asked for a task without claiming it (mapping.peek: false)"
+	if s.NotThere != nil {
+		if text := s.NotThere(m); text != "" {
+			return text
+		}
 	}
 	return lacks(m, s.Paths, s.Fields)
 }
@@ -159,15 +169,4 @@ func lacks(m profile.Mapping, paths, fields []string) string {
 		}
 	}
 	return ""
-}
-
-// needsToken reports whether an operator's step asks the API in the operator's name.
-func needsToken(id diag.HopID, step string) bool {
-	switch id {
-	case diag.HopTerminalPublicRoute, diag.HopBrowserTerminalWS, diag.HopAppUserRoute:
-		return false
-	case diag.HopControlPlaneAccess:
-		return step != stepHealthz
-	}
-	return true
 }

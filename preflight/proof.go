@@ -2,10 +2,17 @@ package preflight
 
 import (
 	"fmt"
-	"sort"
-	"strings"
+	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// repeats is how often each side of a proof is asked at the least, and silentRepeats where the failing side gets no
+// answer: a network that loses half of its packets gives three that fail and three that pass once in a hundred tries or
+// so.
+const (
+	repeats       = 3
+	silentRepeats = 9
 )
 
 // phases is the ladder: a probe that failed in a later phase passed all the earlier ones.
@@ -20,8 +27,8 @@ func rung(phase string) int {
 	return -1
 }
 
-// passesWhere reports whether b came through the phase in which a failed.
-func passesWhere(b, a *diag.Fact) bool {
+// further reports whether b came through the phase in which a failed. It is no pass: see passes.
+func further(b, a *diag.Fact) bool {
 	if b.Failure == diag.OK {
 		return true
 	}
@@ -31,71 +38,211 @@ func passesWhere(b, a *diag.Fact) bool {
 	return rung(a.Phase) >= 0 && rung(b.Phase) > rung(a.Phase)
 }
 
-// prove looks for a pair among a failing probe and its counter-probes: one that fails as the probe did, and one that
-// comes through, measured from the same place with exactly one input changed. Another vantage proves where, never why,
-// and is no proof; nor is a probe of another step, which asks about another thing.
-func prove(c *Case, failing string) *diag.Proof {
-	main := c.facts[failing]
-	if main == nil || main.Failure == diag.OK || main.Failure == diag.Cancelled {
+// failsAlike reports whether b failed as a did.
+func failsAlike(b, a *diag.Fact) bool {
+	return a.Failure != diag.OK && a.Failure != diag.Cancelled && b.Failure == a.Failure && b.Phase == a.Phase
+}
+
+// pair is a failing and a passing question of one step, asked from one place, that differ in exactly one input.
+type pair struct {
+	failing, passing asked
+	changed          string
+}
+
+// pairsOf lists the pairs of a step's family: one question fails as the step's probe did, the other one passes. Another
+// vantage shows where, never why, and makes no pair; nor does a probe of another step, which asks about another thing.
+func pairsOf(c *Case, step string) []pair {
+	main := c.fact(step)
+	if main == nil || !failsAlike(main, main) {
 		return nil
 	}
-	family := []*diag.Fact{main}
-	for id, f := range c.facts {
-		if strings.HasPrefix(id, failing+"~") && f.Vantage == main.Vantage {
-			family = append(family, f)
-		}
-	}
-	sort.Slice(family, func(i, j int) bool { return family[i].ID < family[j].ID })
+	var pairs []pair
+	family := familyOf(c, step)
 	for _, a := range family {
-		if a.Failure != main.Failure || a.Phase != main.Phase {
+		if !failsLike(a.first(), main) || a.first().Vantage != main.Vantage {
 			continue
 		}
 		for _, b := range family {
-			if !passesWhere(b, a) {
+			if b.first().Vantage != main.Vantage || !passes(c, step, b.first()) {
 				continue
 			}
-			if changed := diag.Changed(a.Request, b.Request); len(changed) == 1 {
-				return &diag.Proof{Failing: a.ID, Passing: b.ID, Changed: changed[0], Text: proofText(a, b, changed[0])}
+			if changed := diag.Changed(&a.first().Request, &b.first().Request); len(changed) == 1 {
+				pairs = append(pairs, pair{*a, *b, changed[0]})
 			}
 		}
 	}
-	return nil
+	return pairs
 }
 
-// proofText says the pair in one sentence.
-func proofText(a, b *diag.Fact, changed string) string {
-	return fmt.Sprintf("%s with %s; %s with %s", a.Failure, inWords(a.Request, changed), outcome(b), inWords(b.Request, changed))
+// prove looks for a pair that holds: each side was asked several times, in turn, and always came out alike, over
+// connections that lost nothing. Without one it says why the first pair is no proof, "" where there is no pair at all.
+// A question that was answered now and then proves that, and no other finding. few: it was only asked too seldom.
+func prove(c *Case, signal diag.Signal, failing string) (proof *diag.Proof, why string, few bool) {
+	main := c.fact(failing)
+	if main == nil {
+		return nil, "", false
+	}
+	if u := instability(c, failing); u.silent() && signal == diag.SigNetworkUnstable {
+		return u.proof(), "", false
+	} else if u.mixed() || signal == diag.SigNetworkUnstable {
+		return nil, "", false
+	}
+	for _, p := range pairsOf(c, failing) {
+		doubt := p.doubt(c, failing, main)
+		if doubt == "" {
+			a, b := p.failing.first(), p.passing.first()
+			return &diag.Proof{
+				Failing: a.ID, Passing: b.ID, Changed: p.changed, Text: p.text(),
+				Failed: len(p.failing.runs), Passed: len(p.passing.runs),
+			}, "", false
+		}
+		if why == "" {
+			why, few = p.text()+": no proof, since "+doubt, doubt == p.few()
+		}
+	}
+	return nil, why, few
 }
 
-func outcome(f *diag.Fact) string {
-	if f.Failure == diag.OK {
+// doubt reports why a pair is no proof, "" where it is one.
+func (p *pair) doubt(c *Case, step string, main *diag.Fact) string {
+	loss := ""
+	if p.silent() {
+		loss = lossSeen(c, main.Vantage)
+	}
+	switch {
+	case !p.failing.all(func(f *diag.Fact) bool { return failsLike(f, main) }):
+		return "the first, asked again, came out otherwise"
+	case !p.passing.all(func(f *diag.Fact) bool {
+		return passes(c, step, f) && outcome(f, p.failing.first()) == outcome(p.passing.first(), p.failing.first())
+	}):
+		return "the second, asked again, came out otherwise"
+	case !p.passing.all(clean):
+		return "the second came over a connection that lost packets, or was not its own"
+	case loss != "":
+		return "from the same place " + loss
+	case min(len(p.failing.runs), len(p.passing.runs)) < p.enough():
+		return p.few()
+	}
+	return ""
+}
+
+// failsLike reports whether b failed as a did. Errors of a server are alike, and so is a host of the same network that
+// is not there: a short wait ends before its kernel gives up asking for it.
+func failsLike(b, a *diag.Fact) bool {
+	sameAnswer := status(a) == status(b) || (status(a) >= 500 && status(b) >= 500)
+	return (failsAlike(b, a) && sameAnswer) || (unreached(a) && unreached(b))
+}
+
+func unreached(f *diag.Fact) bool {
+	return f.Failure == diag.TCPTimeout || f.Failure == diag.TCPNoRoute
+}
+
+// enough is how often each side must have been asked.
+func (p *pair) enough() int {
+	if p.silent() {
+		return silentRepeats
+	}
+	return repeats
+}
+
+// silent reports whether a run of the failing question got no answer.
+func (p *pair) silent() bool { return slices.ContainsFunc(p.failing.runs, gotNoAnswer) }
+
+// few reports that the pair was asked too seldom, as in reports from before questions were asked again.
+func (p *pair) few() string {
+	a, b := len(p.failing.runs), len(p.passing.runs)
+	if a == 1 && b == 1 {
+		return fmt.Sprintf("each was asked once, and a proof asks each %d times", p.enough())
+	}
+	return fmt.Sprintf("they were asked %s and %s, and a proof asks each %d times", times(a), times(b), p.enough())
+}
+
+// clean reports whether a probe's own connection lost nothing, as far as the kernel could be asked.
+func clean(f *diag.Fact) bool { return !reused(f) && !resent(f) }
+
+func reused(f *diag.Fact) bool { return f.TCP != nil && f.TCP.Reused }
+
+func resent(f *diag.Fact) bool { return f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent > 0 }
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// text says the pair in one sentence.
+func (p *pair) text() string {
+	a, b := p.failing.first(), p.passing.first()
+	failed := string(a.Failure)
+	if !p.failing.all(func(f *diag.Fact) bool { return f.Failure == a.Failure }) {
+		failed = tally(p.failing.runs)
+	}
+	return fmt.Sprintf("%s with %s%s; %s with %s%s", failed, inWords(&a.Request, p.changed), often(&p.failing),
+		outcome(b, a), inWords(&b.Request, p.changed), often(&p.passing))
+}
+
+// often reports how often a question came out so, where it was asked more than once.
+func often(a *asked) string {
+	if len(a.runs) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of %d)", len(a.runs), len(a.runs))
+}
+
+func outcome(f, a *diag.Fact) string {
+	switch {
+	case refusesCert(a):
+		return "the certificate is let in"
+	case f.Failure == diag.OK:
 		return "passes"
 	}
-	return "gets past it (to " + f.Phase + ")"
+	return "is answered (" + answerWords(f) + ")"
+}
+
+// answerWords is the answer that a hop takes for a pass although the probe calls it a failure.
+func answerWords(f *diag.Fact) string {
+	switch {
+	case code(f) != "":
+		return code(f)
+	case status(f) != 0:
+		return fmt.Sprintf("HTTP %d", status(f))
+	}
+	return string(f.Failure)
 }
 
 // inWords says one input of a request for people.
-func inWords(r diag.Request, name string) string {
-	v, set := r.Inputs()[name]
+func inWords(r *diag.Request, name string) string {
 	switch {
-	case name == "ca_inline" && set:
+	case name == "ca_inline" && r.CAInline != "":
 		return "the active bundle"
 	case name == "ca_inline" && r.CABundle != "":
 		return "the bundle " + r.CABundle
 	case name == "ca_inline":
 		return "the host's own roots"
-	case name == "resolve" && set:
-		return fmt.Sprintf("the address %v pinned", v)
+	case name == "resolve" && r.Resolve != "":
+		return "the address " + r.Resolve + " pinned"
 	case name == "resolve":
 		return "the name looked up"
-	case name == "view" && !set:
+	case name == "view" && r.View == "":
 		return "the agent's eyes"
 	case name == "view":
-		return fmt.Sprintf("the %v's eyes", v)
+		return "the " + string(r.View) + "'s eyes"
+	case name == "op":
+		return opWords(r.Op)
+	case name == "resolver" && r.Resolver != "":
+		return "the name server " + r.Resolver
+	case name == "resolver":
+		return "the host's own name servers"
+	case name == "network" && r.Network != "":
+		return "the machine's network"
+	case name == "network":
+		return "the agent's own network"
 	case name == "target":
-		return fmt.Sprint(v)
-	case !set:
-		return "no " + name
+		return r.Target
 	}
-	return fmt.Sprintf("%s %v", name, v)
+	if v, set := r.Inputs()[name]; set {
+		return fmt.Sprintf("%s %v", name, v)
+	}
+	return "no " + name
 }

@@ -23,7 +23,8 @@ func readiness(t *testing.T, step string, change func(f *diag.Fact)) diag.HopRes
 		}
 		facts = append(facts, f)
 	}
-	return assessHop(&hop, NewCase(e.Subject, plan, diag.EndedCompleted, facts), map[diag.HopID]diag.Status{diag.HopNodeOpsAccess: diag.StatusPass})
+	return assessHop(&hop, NewCase(e.Subject, plan, diag.EndedCompleted, facts),
+		map[diag.HopID]diag.Status{diag.HopNodeOpsAccess: diag.StatusPass})
 }
 
 // TestCrashLoop: a loop is judged by what bounds it in time, and a restart on purpose is none.
@@ -35,25 +36,64 @@ func TestCrashLoop(t *testing.T) {
 		want diag.Status
 		says string
 	}{
-		"never restarted":               {unit{UptimeS: long(0), Restarts: num(0)}, diag.StatusPass, ""},
-		"nothing measured":              {unit{}, diag.StatusPass, ""},
-		"restarts without an uptime":    {unit{Restarts: num(50)}, diag.StatusPass, ""},
-		"fifty restarts, long ago":      {unit{Restarts: num(50), UptimeS: long(86400)}, diag.StatusPass, ""},
-		"one restart, just now":         {unit{Restarts: num(1), UptimeS: long(0), Later: &diag.UnitLook{Active: "active", PID: 42, Restarts: num(1)}}, diag.StatusPass, ""},
-		"one restart, by the journal":   {unit{Restarts: num(1), UptimeS: long(2), Recent: &diag.UnitRestarts{WithinS: 600, Count: 1}}, diag.StatusPass, ""},
-		"restarted during the walk":     {unit{Restarts: num(1), UptimeS: long(2), Later: &diag.UnitLook{Active: "active", PID: 43, Restarts: num(2)}}, diag.StatusPass, ""},
-		"restarted by hand meanwhile":   {unit{Restarts: num(7), UptimeS: long(2), Later: &diag.UnitLook{Active: "active", PID: 43, Restarts: num(0)}}, diag.StatusPass, ""},
-		"no journal, and it stays up":   {unit{Restarts: num(5), UptimeS: long(3), Later: &diag.UnitLook{Active: "active", PID: 42, Restarts: num(5)}}, diag.StatusWarn, "restarted 5 times by systemd since"},
-		"no journal, no second look":    {unit{Restarts: num(5), UptimeS: long(3)}, diag.StatusPass, ""},
-		"no journal, settled":           {unit{Restarts: num(5), UptimeS: long(60)}, diag.StatusPass, ""},
-		"another process":               {unit{Restarts: num(5), UptimeS: long(0), Later: &diag.UnitLook{AfterMS: 1200, Active: "active", PID: 43, Restarts: num(6)}}, diag.StatusFail, "process 42 was replaced by 43 within 1200 ms"},
-		"ended meanwhile":               {unit{Restarts: num(5), UptimeS: long(1), Later: &diag.UnitLook{AfterMS: 900, Active: "activating", Sub: "auto-restart", Restarts: num(5)}}, diag.StatusFail, "process 42 ended within 900 ms"},
-		"every two minutes":             {unit{Restarts: num(40), UptimeS: long(70), Recent: &diag.UnitRestarts{WithinS: 600, Count: 5, EveryS: long(120)}}, diag.StatusFail, "5 times by systemd in the last 10 minutes, every 120 s"},
-		"ten a second":                  {unit{Restarts: num(900), UptimeS: long(0), Recent: &diag.UnitRestarts{WithinS: 600, Count: 700, EveryS: long(0)}}, diag.StatusFail, "crash loop"},
-		"a loop that has ended":         {unit{Restarts: num(6), UptimeS: long(40), Recent: &diag.UnitRestarts{WithinS: 600, Count: 6, EveryS: long(2)}}, diag.StatusWarn, "up for 40 s now"},
-		"two crashes in ten minutes":    {unit{Restarts: num(2), UptimeS: long(40), Recent: &diag.UnitRestarts{WithinS: 600, Count: 2, EveryS: long(200)}}, diag.StatusPass, ""},
-		"old restarts, one in an hour":  {unit{Restarts: num(9), UptimeS: long(30), Recent: &diag.UnitRestarts{WithinS: 600, Count: 1}}, diag.StatusPass, ""},
-		"old restarts, one just now":    {unit{Restarts: num(9), UptimeS: long(3), Recent: &diag.UnitRestarts{WithinS: 600, Count: 1}, Later: &diag.UnitLook{Active: "active", PID: 42, Restarts: num(9)}}, diag.StatusPass, ""},
+		"never restarted":            {unit{UptimeS: long(0), Restarts: num(0)}, diag.StatusPass, ""},
+		"nothing measured":           {unit{}, diag.StatusPass, ""},
+		"restarts without an uptime": {unit{Restarts: num(50)}, diag.StatusPass, ""},
+		"fifty restarts, long ago":   {unit{Restarts: num(50), UptimeS: long(86400)}, diag.StatusPass, ""},
+		"one restart, just now": {
+			unit{Restarts: num(1), UptimeS: long(0), Later: &diag.UnitLook{Active: "active", PID: 42, Restarts: num(1)}},
+			diag.StatusPass, "",
+		},
+		"one restart, by the journal": {
+			unit{Restarts: num(1), UptimeS: long(2), Recent: &diag.UnitRestarts{WithinS: 600, Count: 1}}, diag.StatusPass, "",
+		},
+		"restarted during the walk": {
+			unit{Restarts: num(1), UptimeS: long(2), Later: &diag.UnitLook{Active: "active", PID: 43, Restarts: num(2)}},
+			diag.StatusPass, "",
+		},
+		"restarted by hand meanwhile": {
+			unit{Restarts: num(7), UptimeS: long(2), Later: &diag.UnitLook{Active: "active", PID: 43, Restarts: num(0)}},
+			diag.StatusPass, "",
+		},
+		"no journal, and it stays up": {
+			unit{Restarts: num(5), UptimeS: long(3), Later: &diag.UnitLook{Active: "active", PID: 42, Restarts: num(5)}},
+			diag.StatusWarn, "restarted 5 times by systemd since",
+		},
+		"no journal, no second look": {unit{Restarts: num(5), UptimeS: long(3)}, diag.StatusPass, ""},
+		"no journal, settled":        {unit{Restarts: num(5), UptimeS: long(60)}, diag.StatusPass, ""},
+		"another process": {
+			unit{Restarts: num(5), UptimeS: long(0),
+				Later: &diag.UnitLook{AfterMS: 1200, Active: "active", PID: 43, Restarts: num(6)}}, diag.StatusFail,
+			"process 42 was replaced by 43 within 1200 ms",
+		},
+		"ended meanwhile": {
+			unit{Restarts: num(5), UptimeS: long(1),
+				Later: &diag.UnitLook{AfterMS: 900, Active: "activating", Sub: "auto-restart", Restarts: num(5)}}, diag.StatusFail,
+			"process 42 ended within 900 ms",
+		},
+		"every two minutes": {
+			unit{Restarts: num(40), UptimeS: long(70), Recent: &diag.UnitRestarts{WithinS: 600, Count: 5, EveryS: long(120)}},
+			diag.StatusFail, "5 times by systemd in the last 10 minutes, every 120 s",
+		},
+		"ten a second": {
+			unit{Restarts: num(900), UptimeS: long(0), Recent: &diag.UnitRestarts{WithinS: 600, Count: 700, EveryS: long(0)}},
+			diag.StatusFail, "crash loop",
+		},
+		"a loop that has ended": {
+			unit{Restarts: num(6), UptimeS: long(40), Recent: &diag.UnitRestarts{WithinS: 600, Count: 6, EveryS: long(2)}},
+			diag.StatusWarn, "up for 40 s now",
+		},
+		"two crashes in ten minutes": {
+			unit{Restarts: num(2), UptimeS: long(40), Recent: &diag.UnitRestarts{WithinS: 600, Count: 2, EveryS: long(200)}},
+			diag.StatusPass, "",
+		},
+		"old restarts, one in an hour": {
+			unit{Restarts: num(9), UptimeS: long(30), Recent: &diag.UnitRestarts{WithinS: 600, Count: 1}}, diag.StatusPass, "",
+		},
+		"old restarts, one just now": {
+			unit{Restarts: num(9), UptimeS: long(3), Recent: &diag.UnitRestarts{WithinS: 600, Count: 1},
+				Later: &diag.UnitLook{Active: "active", PID: 42, Restarts: num(9)}}, diag.StatusPass, "",
+		},
 		"its last start was by an exec": {unit{Restarts: num(0), UptimeS: long(1)}, diag.StatusPass, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +115,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// TestWhoseAgent: that a program is not gpuaas-agent is a fault only where the profile says that the agent is.
+// TestWhoseAgent: that a program is not gpuaas-agent is a fault only where the profile states that the agent is.
 func TestWhoseAgent(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct {
@@ -83,13 +123,26 @@ func TestWhoseAgent(t *testing.T) {
 		req  diag.Request
 		want diag.Status
 	}{
-		"ours":                       {&yes, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "gpuaas-node-agent.service"}, diag.StatusPass},
-		"not ours at our place":      {&no, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "gpuaas-node-agent.service"}, diag.StatusFail},
-		"not known":                  {nil, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "gpuaas-node-agent.service"}, diag.StatusPass},
-		"our older build's name":     {&no, diag.Request{Target: "/opt/gpuaas-agent-oldterminal", Unit: "gpuaas-node-agent.service"}, diag.StatusFail},
-		"a foreign program":          {&no, diag.Request{Target: "/usr/local/bin/fleetd", Unit: "gpuaas-node-agent.service"}, diag.StatusPass},
-		"a foreign unit":             {&no, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "kubelet.service"}, diag.StatusPass},
-		"foreign by its own command": {&no, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "gpuaas-node-agent.service", VersionCommand: []string{"x"}}, diag.StatusPass},
+		"ours": {
+			&yes, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "gpuaas-node-agent.service"}, diag.StatusPass,
+		},
+		"not ours at our place": {
+			&no, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "gpuaas-node-agent.service"}, diag.StatusFail,
+		},
+		"not known": {
+			nil, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "gpuaas-node-agent.service"}, diag.StatusPass,
+		},
+		"our older build's name": {
+			&no, diag.Request{Target: "/opt/gpuaas-agent-oldterminal", Unit: "gpuaas-node-agent.service"}, diag.StatusFail,
+		},
+		"a foreign program": {&no, diag.Request{Target: "/usr/local/bin/fleetd", Unit: "gpuaas-node-agent.service"},
+			diag.StatusPass},
+		"a foreign unit": {&no, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "kubelet.service"},
+			diag.StatusPass},
+		"foreign by its own command": {
+			&no, diag.Request{Target: "/usr/local/bin/gpuaas-agent", Unit: "gpuaas-node-agent.service",
+				VersionCommand: []string{"x"}}, diag.StatusPass,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := readiness(t, stepBinary, func(f *diag.Fact) {
@@ -97,15 +150,16 @@ func TestWhoseAgent(t *testing.T) {
 				f.Request, f.Request.ID, f.Request.Op = c.req, id, diag.OpBinary
 				f.Binary = &diag.BinaryFacts{Path: c.req.Target, Kind: "elf", OurAgent: c.ours}
 			})
-			if r.Status != c.want || c.want == diag.StatusFail && (r.Signal != diag.SigBinaryInvalid || !strings.Contains(r.Text, "not gpuaas-agent")) {
+			if r.Status != c.want || (c.want == diag.StatusFail &&
+				(r.Signal != diag.SigBinaryInvalid || !strings.Contains(r.Text, "not gpuaas-agent"))) {
 				t.Errorf("%s %q, want %s", r.Status, r.Text, c.want)
 			}
 		})
 	}
 }
 
-// TestRootDisk: the root file system is judged beside the record's, once, and what a login may not write there or nobody
-// may is no fault.
+// TestRootDisk: the root file system is judged beside the record's, once, and what a login may not write there or
+// no user may is no fault.
 func TestRootDisk(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f *diag.Fact)
@@ -114,18 +168,27 @@ func TestRootDisk(t *testing.T) {
 		says   string
 	}{
 		"its own file system": {func(*diag.Fact) {}, diag.StatusPass, "", "root file system 50% used"},
-		"the record's":        {func(f *diag.Fact) { f.Disk.SameAs, f.Disk.UsedPercent = "/var/lib/gpuaas/diag", 99 }, diag.StatusPass, "", "disk 50% used and writable, agent"},
-		"full":                {func(f *diag.Fact) { f.Failure, f.Phase, f.Errno = diag.DiskFull, "write", "ENOSPC" }, diag.StatusFail, diag.SigDiskFull, "a write of 8192 bytes at / fails"},
-		"no inodes":           {func(f *diag.Fact) { f.Failure, f.Phase = diag.DiskInodes, "write" }, diag.StatusFail, diag.SigDiskFull, "at / fails"},
-		"nearly full":         {func(f *diag.Fact) { f.Disk.UsedPercent = 97 }, diag.StatusFail, diag.SigDiskPressure, "97% of the disk at / is used"},
-		"not writable here":   {func(f *diag.Fact) { f.Failure, f.Phase = diag.NotPermitted, "write" }, diag.StatusPass, "", "root file system 50% used"},
-		"that, and nearly full": {func(f *diag.Fact) { f.Failure, f.Phase, f.Disk.UsedPercent = diag.NotPermitted, "write", 97 }, diag.StatusFail,
+		"the record's": {func(f *diag.Fact) { f.Disk.SameAs, f.Disk.UsedPercent = "/var/lib/gpuaas/diag", 99 },
+			diag.StatusPass, "", "disk 50% used and writable, agent"},
+		"full": {func(f *diag.Fact) { f.Failure, f.Phase, f.Errno = diag.DiskFull, "write", "ENOSPC" },
+			diag.StatusFail, diag.SigDiskFull, "a write of 8192 bytes at / fails"},
+		"no inodes": {func(f *diag.Fact) { f.Failure, f.Phase = diag.DiskInodes, "write" }, diag.StatusFail,
+			diag.SigDiskFull, "at / fails"},
+		"nearly full": {func(f *diag.Fact) { f.Disk.UsedPercent = 97 }, diag.StatusFail, diag.SigDiskPressure,
+			"97% of the disk at / is used"},
+		"not writable here": {func(f *diag.Fact) { f.Failure, f.Phase = diag.NotPermitted, "write" }, diag.StatusPass, "",
+			"root file system 50% used"},
+		"that, and nearly full": {func(f *diag.Fact) {
+			f.Failure, f.Phase, f.Disk.UsedPercent = diag.NotPermitted, "write", 97
+		}, diag.StatusFail,
 			diag.SigDiskPressure, "97% of the disk at / is used"},
 		"an image": {func(f *diag.Fact) {
 			f.Failure, f.Disk.ReadOnly, f.Disk.UsedPercent, f.Disk.FreeBytes = diag.DiskReadOnly, true, 100, 0
 		}, diag.StatusPass, "", "100% used, read-only"},
-		"no statfs":   {func(f *diag.Fact) { f.Failure, f.Phase, f.Disk = diag.NotPermitted, "stat", nil }, diag.StatusInconclusive, "", ""},
-		"it answered": {func(f *diag.Fact) { f.Failure, f.Phase = diag.FileUnreadable, "write" }, diag.StatusInconclusive, "", ""},
+		"no statfs": {func(f *diag.Fact) { f.Failure, f.Phase, f.Disk = diag.NotPermitted, "stat", nil },
+			diag.StatusInconclusive, "", ""},
+		"it answered": {func(f *diag.Fact) { f.Failure, f.Phase = diag.FileUnreadable, "write" }, diag.StatusInconclusive, "",
+			""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := readiness(t, stepRoot, c.change)
@@ -136,7 +199,7 @@ func TestRootDisk(t *testing.T) {
 	}
 }
 
-// TestALoopThatHasEnded: a warning of what is over needs nobody: no reason says that the agent is down.
+// TestALoopThatHasEnded: a warning of what is over needs no action: no reason says that the agent is down.
 func TestALoopThatHasEnded(t *testing.T) {
 	r := walkWith(t, t.Context(), map[string]func(*diag.Fact){
 		"node_readiness/process": func(f *diag.Fact) {

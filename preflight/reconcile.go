@@ -9,17 +9,17 @@ import (
 )
 
 // Blame and reason are two answers: the first fault in chain order, and the most pressing reason of all evidence. This
-// file holds them together: a walk that passes has no reason that needs somebody, and a reason of another fault than
+// file holds them together: a walk that passes has no reason that needs an operator, and a reason of another fault than
 // the blame says so.
 
-// unfound adds to a walk that passes the finding for a reason that needs somebody and that no hop found: what the
+// unfound adds to a walk that passes the finding for a reason that needs an operator and that no hop found: what the
 // platform itself says of the node or the workload. It is the finding of the hop that read it. It reports whether there
 // was one.
-func unfound(hops []diag.HopResult, v *diag.Verdict, k *diag.Classification) bool {
-	if v.Outcome != diag.OutcomePass && v.Outcome != diag.OutcomeWarn || !k.NeedsSomebody() {
+func unfound(c *Case, hops []diag.HopResult, v *diag.Verdict, k *diag.Classification) bool {
+	if (v.Outcome != diag.OutcomePass && v.Outcome != diag.OutcomeWarn) || !k.NeedsSomebody() {
 		return false
 	}
-	i := readBy(hops, k)
+	i := readBy(c, hops, k)
 	if i < 0 {
 		return false
 	}
@@ -37,23 +37,22 @@ func unfound(hops []diag.HopResult, v *diag.Verdict, k *diag.Classification) boo
 
 // readBy is the index of the hop that read the evidence of a reason: the first of its own that came to a word, else the
 // first of all. -1 where none did.
-func readBy(hops []diag.HopResult, k *diag.Classification) int {
+func readBy(c *Case, hops []diag.HopResult, k *diag.Classification) int {
 	row, _ := diag.LookupReason(k.Reason)
 	first := diag.HopNodeHeartbeat
-	switch {
-	case slices.Contains(row.With, diag.HopAllocationBinding):
-		first = diag.HopAllocationBinding
-	case k.Reason == diag.ReasonCertUntrustedByIngress && strings.Contains(k.Because[0], "nodes are signed by"): // the trust page's word
+	if i := slices.IndexFunc(row.With, func(id diag.HopID) bool { return hopIn(Chain(), id).ReadModel }); i >= 0 {
+		first = row.With[i]
+	}
+	// by the trust page
+	if k.Reason == diag.ReasonCertUntrustedByIngress && signingCA(c) != "" && signingCA(c) != ingressCA(c) {
 		first = diag.HopControlPlaneAccess
 	}
-	for _, ids := range [][]diag.HopID{{first}, row.With, diag.Hops[:]} {
-		for _, id := range ids {
-			if i := slices.IndexFunc(hops, func(h diag.HopResult) bool { return h.ID == id && looked(h.Status) }); i >= 0 {
-				return i
-			}
+	for _, id := range append([]diag.HopID{first}, row.With...) {
+		if i := slices.IndexFunc(hops, func(h diag.HopResult) bool { return h.ID == id && looked(h.Status) }); i >= 0 {
+			return i
 		}
 	}
-	return -1
+	return slices.IndexFunc(hops, func(h diag.HopResult) bool { return looked(h.Status) })
 }
 
 // signalFor is the signal of a reason that no hop found: the one that points at it, else the one of what the node says.
@@ -69,7 +68,7 @@ func signalFor(code diag.ReasonCode) diag.Signal {
 	return diag.SigHeartbeatStale
 }
 
-// beside says how a reason goes with a blame that is about something else, "" where they are about the same.
+// beside reports how a reason goes with a blame that is about something else, "" where they are about the same.
 func beside(v *diag.Verdict, k *diag.Classification) string {
 	if v.Blame == nil || k.Reason == diag.ReasonNone {
 		return ""
@@ -98,7 +97,8 @@ func beside(v *diag.Verdict, k *diag.Classification) string {
 // namedBy is who names a reason, by the head of its evidence.
 func namedBy(line string) string {
 	for _, s := range [...]struct{ head, who string }{
-		{"host record", "the node's own record"}, {"read model", "the platform's read model"}, {"checklist", "the recovery points"},
+		{"host record", "the node's own record"}, {"read model", "the platform's read model"},
+		{"checklist", "the recovery points"},
 	} {
 		if strings.HasPrefix(line, s.head) {
 			return s.who

@@ -8,10 +8,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestReasonsThatContradictedTheBlame: four walks whose reason was about something else than their blame, and said nothing
-// of it.
+// TestReasonsThatContradictedTheBlame: four walks whose reason was about something else than their blame, and said
+// nothing of it.
 func TestReasonsThatContradictedTheBlame(t *testing.T) {
-	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry", Failure: diag.HTTPStatus, Status: 502}
+	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry",
+		Failure: diag.HTTPStatus, Status: 502}
 	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
 	old := func(f *diag.Fact) {
 		f.HTTP.Fields["node.agent_version"], f.HTTP.Fields["node.agent_desired_version"] = "v1", "v2"
@@ -34,7 +35,8 @@ func TestReasonsThatContradictedTheBlame(t *testing.T) {
 		want    diag.ReasonCode // "": any other
 	}{
 		"the machine is cut off, and its agent was old": {map[string]func(*diag.Fact){
-			"node_heartbeat/read_model": func(f *diag.Fact) { silent(f); old(f) }, "node_ops_access/ssh": noSSH, "node_task_roundtrip/task": unclaimed,
+			"node_heartbeat/read_model": func(f *diag.Fact) { silent(f); old(f) }, "node_ops_access/ssh": noSSH,
+			"node_task_roundtrip/task": unclaimed,
 		}, []diag.ReasonCode{diag.ReasonAgentVersionDrift}, diag.ReasonNodeAgentUnreachable},
 		"the machine is cut off since a moment": {map[string]func(*diag.Fact){
 			"node_ops_access/ssh": noSSH, "node_task_roundtrip/task": unclaimed,
@@ -44,7 +46,8 @@ func TestReasonsThatContradictedTheBlame(t *testing.T) {
 		}, []diag.ReasonCode{diag.ReasonTaskResultPostFailed}, ""},
 		"a good certificate is refused": {map[string]func(*diag.Fact){
 			"node_heartbeat/read_model": noToken, "node_recovery_status/task_wait": refused,
-		}, []diag.ReasonCode{diag.ReasonRecoveryTokenMissing, diag.ReasonCertExpired}, diag.ReasonIdentityRejectedRecoverable},
+		}, []diag.ReasonCode{diag.ReasonRecoveryTokenMissing, diag.ReasonCertExpired},
+			diag.ReasonIdentityRejectedRecoverable},
 	} {
 		r := walkWith(t, context.Background(), c.answers)
 		k := r.Classification
@@ -62,13 +65,17 @@ func TestReasonsThatContradictedTheBlame(t *testing.T) {
 	}
 }
 
-// TestAnEntryIsOfItsTime: what the node wrote of a result that it could not post is no present reason of a walk that passes,
-// whatever it leaves out, and says of when it is. A walk that sees a result stay away has it as its reason all the same.
+// TestAnEntryIsOfItsTime: what the node wrote of a result that it could not post is no present reason of a walk that
+// passes, whatever it leaves out, and says of when it is. A walk that sees a result stay away has it as its reason all
+// the same.
 func TestAnEntryIsOfItsTime(t *testing.T) {
-	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry", Failure: diag.HTTPStatus, Status: 502}
+	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry",
+		Failure: diag.HTTPStatus, Status: 502}
 	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
-	for name, entries := range map[string][]diag.RecordEntry{"with a contact since": {notPosted, contact}, "without": {notPosted}} {
-		r := walkPart(t, false, []diag.HopID{diag.HopNodeRecoveryStatus}, map[string]func(*diag.Fact){recordFact: wrote(entries...)})
+	for name, entries := range map[string][]diag.RecordEntry{"with a contact since": {notPosted, contact},
+		"without": {notPosted}} {
+		r := walkPart(t, false, []diag.HopID{diag.HopNodeRecoveryStatus},
+			map[string]func(*diag.Fact){recordFact: wrote(entries...)})
 		k := r.Classification
 		if r.Verdict.Outcome != diag.OutcomePass || k.Reason != diag.ReasonNone || k.NeedsSomebody() {
 			t.Errorf("%s: %s, reason %s because %q", name, r.Verdict.Outcome, k.Reason, k.Because)
@@ -80,38 +87,46 @@ func TestAnEntryIsOfItsTime(t *testing.T) {
 	late := func(f *diag.Fact) {
 		f.HTTP.Fields["task.status"], f.Failure, f.Phase = "dispatched", diag.Timeout, "poll"
 	}
-	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){recordFact: wrote(notPosted, contact), "node_task_roundtrip/task": late})
+	r := walkWith(t, context.Background(),
+		map[string]func(*diag.Fact){recordFact: wrote(notPosted, contact), "node_task_roundtrip/task": late})
 	if r.Classification.Reason != diag.ReasonTaskResultPostFailed {
 		t.Errorf("%s", r.Classification.Reason)
 	}
 }
 
-// TestThePlatformsWordIsFound: what the platform says of a node and no hop found fails the hop that read it, where somebody
-// has to look at it; a walk never passes beside it.
+// TestThePlatformsWordIsFound: what the platform reports of a node and no hop found fails the hop that read it, where
+// it needs an operator; a walk never passes beside it.
 func TestThePlatformsWordIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		field, value string
 		outcome      diag.Outcome
 		reason       diag.ReasonCode
 	}{
-		"revoked":          {"node.identity", "revoked", diag.OutcomeFail, diag.ReasonIdentityRevokedOrFenced},
-		"blocked":          {"node.recovery_reason", "recovery_enrollment_blocked", diag.OutcomeFail, diag.ReasonRecoveryEnrollmentBlocked},
+		"revoked": {"node.identity", "revoked", diag.OutcomeFail, diag.ReasonIdentityRevokedOrFenced},
+		"blocked": {"node.recovery_reason", "recovery_enrollment_blocked", diag.OutcomeFail,
+			diag.ReasonRecoveryEnrollmentBlocked},
 		"a backlog":        {"node.stale_tasks", "3", diag.OutcomeFail, diag.ReasonTaskBacklogStale},
 		"a lost result":    {"node.lost_results", "1", diag.OutcomePass, diag.ReasonDispatchedResultLost},
 		"nothing":          {"node.recovery_reason", "none", diag.OutcomePass, diag.ReasonNone},
 		"an unknown word":  {"node.recovery_reason", "of_tomorrow", diag.OutcomePass, diag.ReasonNone},
 		"an issuer's word": {"node.check_issuer", "fail", diag.OutcomeFail, diag.ReasonCertUntrustedByIngress},
 	} {
-		r := walkPart(t, false, []diag.HopID{diag.HopControlPlaneAccess, diag.HopNodeHeartbeat}, map[string]func(*diag.Fact){"node_heartbeat/read_model": setField(c.field, c.value)})
-		if r.Verdict.Outcome != c.outcome || r.Classification.Reason != c.reason || r.Classification.NeedsSomebody() != (c.outcome == diag.OutcomeFail) {
-			t.Errorf("%s: %s, %s, needs somebody %v", name, r.Verdict.Outcome, r.Classification.Reason, r.Classification.NeedsSomebody())
+		r := walkPart(t, false, []diag.HopID{diag.HopControlPlaneAccess, diag.HopNodeHeartbeat},
+			map[string]func(*diag.Fact){"node_heartbeat/read_model": setField(c.field, c.value)})
+		if r.Verdict.Outcome != c.outcome || r.Classification.Reason != c.reason ||
+			r.Classification.NeedsSomebody() != (c.outcome == diag.OutcomeFail) {
+			t.Errorf("%s: %s, %s, needs somebody %v", name, r.Verdict.Outcome, r.Classification.Reason,
+				r.Classification.NeedsSomebody())
 		}
-		if v := r.Verdict; c.outcome == diag.OutcomeFail && (v.Blame.Hop != diag.HopNodeHeartbeat || v.Owner == "" || len(v.Recovery) == 0) {
+		if v := r.Verdict; c.outcome == diag.OutcomeFail &&
+			(v.Blame.Hop != diag.HopNodeHeartbeat || v.Owner == "" || len(v.Recovery) == 0) {
 			t.Errorf("%s: blame %+v, owner %q", name, v.Blame, v.Owner)
 		}
 	}
-	both := walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": setField("node.check_issuer", "fail")})
+	both := walkWith(t, context.Background(),
+		map[string]func(*diag.Fact){"node_heartbeat/read_model": setField("node.check_issuer", "fail")})
 	if h := hopOf(both, diag.HopNodeRecoveryStatus); h.Status != diag.StatusWarn || both.Classification.NeedsSomebody() {
-		t.Errorf("a task wait is let in, and the platform says that the issuer is not trusted: %s %s, %s", h.Status, h.Text, both.Classification.Reason)
+		t.Errorf("a task wait is let in, and the platform says that the issuer is not trusted: %s %s, %s", h.Status, h.Text,
+			both.Classification.Reason)
 	}
 }

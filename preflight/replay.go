@@ -3,61 +3,99 @@ package preflight
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
 // RulesVersion names this set of judges. It changes whenever the same facts may be judged differently.
-const RulesVersion = "4"
+const RulesVersion = "5"
 
 // ErrInvalidReport is wrapped by every refusal of Replay.
 var ErrInvalidReport = errors.New("not a valid report")
 
-// Judge fills a report's hops, verdict and dashboard from its subject, plan, facts and ending, and its subject with what
-// the facts say of it.
-func Judge(r *diag.Report) {
-	learn(&r.Subject, caseOf(r))
-	c := caseOf(r)
+// Judge fills a report's hops, verdict and dashboard from its subject, plan, facts and ending, and its subject with
+// what the facts show of it.
+func Judge(r *diag.Report) { judgeCase(r, caseOf(r)) }
+
+func judgeCase(r *diag.Report, c *Case) {
+	learn(&r.Subject, c)
+	c.Subject = r.Subject
 	chain := Chain()
-	r.Hops = assess(chain, c)
+	r.Hops = append(assess(chain, c), brought(r.Hops, chain)...)
 	r.Verdict, r.Classification = decide(chain, r.Hops, c)
 	r.Dashboard = dashboard(r.Hops, r.Verdict, c, r.Run)
 	r.Run.RulesVersion = RulesVersion
 }
 
+// brought are the hops of a report that this chain does not have, as a profile brings them: what was found there
+// is kept.
+func brought(hops []diag.HopResult, chain []Hop) []diag.HopResult {
+	var own []diag.HopResult
+	for i := range hops {
+		if position(chain, hops[i].ID) == len(chain) {
+			own = append(own, hops[i])
+		}
+	}
+	return own
+}
+
 // Replay judges the recorded facts again, by today's rules. The report that it returns shares no mutable state with
 // r. A report whose proof does not hold (a fact is missing, or the requests do not differ in exactly the named input)
-// is refused.
+// is refused. A reduced report is returned as it was judged: with fewer facts another verdict could come out.
 func Replay(r *diag.Report) (*diag.Report, error) {
 	if r.APIVersion != diag.APIVersion || r.Kind != diag.KindPreflight {
-		return nil, fmt.Errorf("%w: want %s %s, have %q %q", ErrInvalidReport, diag.APIVersion, diag.KindPreflight, r.APIVersion, r.Kind)
+		return nil, fmt.Errorf("%w: want %s %s, have %q %q", ErrInvalidReport, diag.APIVersion, diag.KindPreflight,
+			r.APIVersion, r.Kind)
 	}
-	seen := map[string]bool{}
-	for i := range r.Facts {
-		id := r.Facts[i].ID
-		if id == "" || seen[id] {
-			return nil, fmt.Errorf("%w: facts[%d] has the id %q, which is empty or used twice", ErrInvalidReport, i, id)
-		}
-		seen[id] = true
+	c := caseOf(r)
+	if c.size() < len(r.Facts) || c.fact("") != nil {
+		return nil, errID(r.Facts)
 	}
-	if err := checkProof(r, r.Verdict.Proof); err != nil {
-		return nil, err
+	if Reduced(r) != "" {
+		return asStated(r)
 	}
-	for _, b := range r.Verdict.OtherFindings {
-		if err := checkProof(r, b.Proof); err != nil {
+	for _, p := range proofsOf(r) {
+		if err := checkProof(c, p); err != nil {
 			return nil, err
 		}
 	}
 	again := *r
-	Judge(&again)
+	judgeCase(&again, c)
 	return &again, nil
+}
+
+// errID names the first fact whose id is empty or used twice.
+func errID(facts []diag.Fact) error {
+	seen := map[string]bool{"": true}
+	i := slices.IndexFunc(facts, func(f diag.Fact) bool {
+		again := seen[f.ID]
+		seen[f.ID] = true
+		return again
+	})
+	return fmt.Errorf("%w: facts[%d] has the id %q, which is empty or used twice", ErrInvalidReport, i, facts[i].ID)
+}
+
+// AsToday is a kept walk as these rules judge its facts. A tool of other rules may have kept it, at the same time: what
+// the two say differently of the same facts is no change of the node. One that cannot be judged again stays.
+func AsToday(kept *diag.Report) *diag.Report {
+	if kept.Run.RulesVersion == RulesVersion {
+		return kept
+	}
+	again, err := Replay(kept)
+	if err != nil {
+		return kept
+	}
+	again.Run.RulesVersion = kept.Run.RulesVersion // the diff says that the rules changed
+	return again
 }
 
 // Stated is the verdict of a report as it can be compared with another one of the same facts.
 func Stated(r *diag.Report) diag.StatedVerdict {
 	v := &r.Verdict
 	s := diag.StatedVerdict{
-		Outcome: v.Outcome, FirstFailedHop: v.FirstFailedHop, Confidence: v.Confidence, Reason: v.Reason, RulesVersion: r.Run.RulesVersion,
+		Outcome: v.Outcome, FirstFailedHop: v.FirstFailedHop, Confidence: v.Confidence, Reason: v.Reason,
+		RulesVersion: r.Run.RulesVersion,
 	}
 	if b := v.Blame; b != nil {
 		s.Hop, s.Signal, s.Failure = b.Hop, b.Signal, b.Failure
@@ -65,7 +103,7 @@ func Stated(r *diag.Report) diag.StatedVerdict {
 	return s
 }
 
-// SameVerdict says whether two verdicts say the same; the rules that gave them may differ.
+// SameVerdict reports whether two verdicts say the same; the rules that gave them may differ.
 func SameVerdict(a, b diag.StatedVerdict) bool {
 	a.RulesVersion, b.RulesVersion = "", ""
 	return a == b
@@ -84,18 +122,21 @@ func Compared(recorded, replayed *diag.Report) {
 	}
 }
 
-func checkProof(r *diag.Report, p *diag.Proof) error {
-	if p == nil {
-		return nil
-	}
-	c := NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
-	a, b := c.facts[p.Failing], c.facts[p.Passing]
+func checkProof(c *Case, p *diag.Proof) error {
+	a, b := c.fact(p.Failing), c.fact(p.Passing)
 	if a == nil || b == nil {
-		return fmt.Errorf("%w: the proof names facts %q and %q, and not both are there", ErrInvalidReport, p.Failing, p.Passing)
+		return fmt.Errorf("%w: the proof names facts %q and %q, and not both are there", ErrInvalidReport, p.Failing,
+			p.Passing)
 	}
-	changed := diag.Changed(a.Request, b.Request)
-	if len(changed) != 1 || changed[0] != p.Changed || !passesWhere(b, a) || a.Vantage != b.Vantage {
-		return fmt.Errorf("%w: the proof says that %s changed between %q and %q; really changed: %v", ErrInvalidReport, p.Changed, p.Failing, p.Passing, changed)
+	changed := diag.Changed(&a.Request, &b.Request)
+	if len(changed) == 0 {
+		changed = []string{diag.ChangedNothing}
+	}
+	// Rules before this one took what came further for a pass; such a report is read, and judged by today's.
+	step, _, _ := splitID(a.ID)
+	if len(changed) != 1 || changed[0] != p.Changed || (!passes(c, step, b) && !further(b, a)) || a.Vantage != b.Vantage {
+		return fmt.Errorf("%w: the proof says that %s changed between %q and %q; really changed: %v", ErrInvalidReport,
+			p.Changed, p.Failing, p.Passing, changed)
 	}
 	return nil
 }
@@ -107,9 +148,9 @@ func learn(s *diag.Subject, c *Case) {
 		to    *string
 		value string
 	}{
-		{&s.NodeInstanceID, readModel(c, "instance_id")},
-		{&s.Provider, readModel(c, "provider_class")},
-		{&s.PrivateIP, readModel(c, "private_ip")},
+		{&s.NodeInstanceID, readModel(c, "node.instance_id")},
+		{&s.Provider, readModel(c, "node.provider_class")},
+		{&s.PrivateIP, readModel(c, "node.private_ip")},
 		{&s.WorkflowID, c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.workflow_id")},
 	} {
 		if l.value != "" {

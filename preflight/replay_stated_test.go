@@ -7,10 +7,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestComparedNamesWhatWasStated: each part of a verdict that a report states otherwise than the rules do is seen, other
-// rules alone are not, and a replay of a replay is the same report.
+// TestComparedNamesWhatWasStated: each part of a verdict that a report states otherwise than the rules do is seen,
+// other rules alone are not, and a replay of a replay is the same report.
 func TestComparedNamesWhatWasStated(t *testing.T) {
-	walked := walkWith(t, t.Context(), answers{"node_ops_access/ssh": func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil }})
+	walked := walkWith(t, t.Context(),
+		answers{"node_ops_access/ssh": func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil }})
 	if walked.Verdict.Blame == nil {
 		t.Fatal("the walk blames nothing")
 	}
@@ -28,7 +29,8 @@ func TestComparedNamesWhatWasStated(t *testing.T) {
 		"the outcome":      {func(r *diag.Report) { r.Verdict.Outcome = diag.OutcomePass }, false},
 		"the first failed": {func(r *diag.Report) { r.Verdict.FirstFailedHop = diag.HopAppUserRoute }, false},
 		"the hop":          {func(r *diag.Report) { blame(r, func(b *diag.Blame) { b.Hop = diag.HopAppUserRoute }) }, false},
-		"the signal":       {func(r *diag.Report) { blame(r, func(b *diag.Blame) { b.Signal = diag.SigNodeStreamTimeout }) }, false},
+		"the signal": {func(r *diag.Report) { blame(r, func(b *diag.Blame) { b.Signal = diag.SigNodeStreamTimeout }) },
+			false},
 		"the failure word": {func(r *diag.Report) { blame(r, func(b *diag.Blame) { b.Failure = diag.TCPTimeout }) }, false},
 		"no blame":         {func(r *diag.Report) { r.Verdict.Blame = nil }, false},
 		"the confidence":   {func(r *diag.Report) { r.Verdict.Confidence += "x" }, false},

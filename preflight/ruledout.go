@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -16,23 +15,15 @@ type excluded struct {
 	text  string
 }
 
-// aspectOf is what a hop's pass rules out.
-var aspectOf = map[diag.HopID]diag.Aspect{
-	diag.HopAllocationBinding:        diag.AboutAllocation,
-	diag.HopNodeRuntimeAPI:           diag.AboutAPIWay,
-	diag.HopNodeRecoveryStatus:       diag.AboutIdentity,
-	diag.HopNodeTerminalReachability: diag.AboutTerminalWay,
-}
-
 // ruledOut lists what the facts exclude as the cause: the phases that the failing probe came through, the
 // counter-probes that failed just the same, and the hops that could have explained it and passed.
 func ruledOut(chain []Hop, hops []diag.HopResult, r root, c *Case) []excluded {
 	var out []excluded
 	if len(r.finding.Evidence) > 0 {
-		if f := c.facts[r.finding.Evidence[0]]; f != nil {
+		if f := c.fact(r.finding.Evidence[0]); f != nil {
 			out = append(out, phasesPassed(f, r.finding.Failure)...)
 			if misdirected(c, f) {
-				pinned := c.facts[f.ID+"~"+counterPinned]
+				pinned := question(c, f.ID, counterPinned).first()
 				out = append(out, excluded{diag.AboutPath, "network path: at " + pinned.Request.Resolve + " it answers"})
 			}
 			for _, text := range sameFailure(f, c) {
@@ -44,9 +35,9 @@ func ruledOut(chain []Hop, hops []diag.HopResult, r root, c *Case) []excluded {
 	for _, s := range r.symptoms {
 		may = append(may, closure(chain, s)...)
 	}
-	for _, h := range hops {
-		if h.Status == diag.StatusPass && slices.Contains(may, h.ID) {
-			out = append(out, excluded{aspectOf[h.ID], fmt.Sprintf("%s: %s", h.ID, h.Text)})
+	for i := range hops {
+		if h := &hops[i]; h.Status == diag.StatusPass && slices.Contains(may, h.ID) {
+			out = append(out, excluded{hopIn(chain, h.ID).Clears, string(h.ID) + ": " + h.Text})
 		}
 	}
 	return out
@@ -61,7 +52,8 @@ func phasesPassed(f *diag.Fact, as diag.Failure) []excluded {
 	var out []excluded
 	at := rung(f.Phase)
 	if f.DNS != nil && at > rung("dns") && f.DNS.Source != "literal" {
-		out = append(out, excluded{diag.AboutName, fmt.Sprintf("name look-up: %s is %s (%s)", f.DNS.Name, clip(f.DNS.Addresses), f.DNS.Source)})
+		out = append(out, excluded{diag.AboutName,
+			fmt.Sprintf("name look-up: %s is %s (%s)", f.DNS.Name, clip(f.DNS.Addresses), f.DNS.Source)})
 	}
 	if f.TCP != nil && at > rung("tcp") {
 		out = append(out, excluded{diag.AboutPath, "network path: " + f.TCP.Remote + " accepts connections"})
@@ -75,18 +67,97 @@ func phasesPassed(f *diag.Fact, as diag.Failure) []excluded {
 // sameFailure names the inputs that were changed without any change in the outcome.
 func sameFailure(f *diag.Fact, c *Case) []string {
 	var out []string
-	for id, k := range c.facts {
-		if !strings.HasPrefix(id, f.ID+"~") || k.Failure != f.Failure || k.Request.Op != f.Request.Op {
+	q := c.inquiry(f.ID)
+	if q == nil {
+		return nil
+	}
+	for _, r := range q.runs {
+		k := r.fact
+		if k == f || k.Failure != f.Failure || k.Request.Op != f.Request.Op {
 			continue
 		}
-		changed := diag.Changed(f.Request, k.Request)
+		changed := diag.Changed(&f.Request, &k.Request)
 		switch {
 		case k.Vantage != f.Vantage:
 			out = append(out, fmt.Sprintf("this node alone: from the %s it is %s, too", k.Vantage, k.Failure))
 		case len(changed) == 1:
-			out = append(out, fmt.Sprintf("%s: with %s it is %s, too", changed[0], inWords(k.Request, changed[0]), k.Failure))
+			out = append(out, fmt.Sprintf("%s: with %s it is %s, too", changed[0], inWords(&k.Request, changed[0]), k.Failure))
 		}
 	}
 	sort.Strings(out)
+	return out
+}
+
+// situation is what the report knows when the steps for its blame are chosen.
+func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situation {
+	s := diag.Situation{Side: r.finding.Side, Failure: r.finding.Failure, Cause: r.finding.Cause, Broken: broken(hops, c)}
+	for _, e := range out {
+		if e.about != "" {
+			s.RuledOut = append(s.RuledOut, e.about)
+		}
+	}
+	if len(r.finding.Evidence) > 0 {
+		// there is no name to look up
+		if f := c.fact(r.finding.Evidence[0]); f != nil && f.DNS != nil && f.DNS.Source == "literal" {
+			s.RuledOut = append(s.RuledOut, diag.AboutName)
+		}
+	}
+	if asksForCert(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) {
+		s.RuledOut = append(s.RuledOut, diag.AboutListener)
+	}
+	if c.Fact(diag.HopTerminalStartup, stepUser).Passed() {
+		s.RuledOut = append(s.RuledOut, diag.AboutUser)
+	}
+	if hop := hopIn(Chain(), r.hop.ID); hop.NotAbout != nil {
+		s.RuledOut = append(s.RuledOut, hop.NotAbout(c)...)
+	}
+	if sessionField(c, "session.task_status") == "failed" { // the agent reported so: its build hides nothing
+		s.RuledOut = append(s.RuledOut, diag.AboutBuild)
+	}
+	return s
+}
+
+// sshAnswered reports whether an SSH server answered, if only to refuse.
+func sshAnswered(f *diag.Fact) bool {
+	if f == nil {
+		return false
+	}
+	switch f.Failure {
+	case diag.OK, diag.SSHHostKey, diag.SSHAuth, diag.SSHExec, diag.SSHPenalty:
+		return true
+	}
+	return false
+}
+
+// broken lists what steps may rely on and the report states does not work.
+func broken(hops []diag.HopResult, c *Case) []diag.Reliance {
+	is := func(id diag.HopID, of ...diag.Status) bool { return slices.Contains(of, hopNamed(hops, id).Status) }
+	var out []diag.Reliance
+	if is(diag.HopNodeOpsAccess, diag.StatusFail, diag.StatusInconclusive, diag.StatusNotReached) {
+		out = append(out, diag.RelyLogin)
+	}
+	if is(diag.HopControlPlaneAccess, diag.StatusFail, diag.StatusInconclusive) || len(unanswered(hops, c)) > 0 {
+		out = append(out, diag.RelyAPI)
+	}
+	agent := hopNamed(hops, diag.HopNodeReadiness).Signal
+	if is(diag.HopNodeHeartbeat, diag.StatusFail) || is(diag.HopNodeTaskRoundtrip, diag.StatusFail) ||
+		agent == diag.SigProcessDown || agent == diag.SigBinaryInvalid {
+		out = append(out, diag.RelyTasks)
+	}
+	return out
+}
+
+// unheard is the finding of a hop that did not answer, as a blame says it.
+func unheard(h *diag.HopResult, c *Case) diag.Finding {
+	f := silentFact(h, c)
+	row := hopIn(Chain(), h.ID).Silence
+	out := diag.Finding{
+		Status: diag.StatusInconclusive, Signal: row.Signal, Side: row.Side, Failure: f.Failure, Evidence: []string{f.ID},
+		Text: fmt.Sprintf("%s: %s; what needs this answer is not decided", row.Text, saw(f)),
+	}
+	if f.Failure == diag.Cancelled {
+		out.Failure = diag.Timeout
+	}
+	judgeStability(c, f, &out)
 	return out
 }

@@ -19,22 +19,23 @@ type Job struct {
 	Began    time.Time          // when the walk's preparation began; facts' offsets count from here
 	Tool     string             // version of the program that walks
 	Observe  func(Event)        // of progress, called from one goroutine at a time; may be nil
-	LastGood func() diag.Time   // when the newest kept walk of the same subject ended well; asked after the walk; may be nil
+	// when the newest kept walk of the same subject ended well; asked after the walk; may be nil
+	LastGood func() diag.Time
 }
 
 // Run walks, pulls back what the platform wrote down about it, and judges. The report is there whatever happened, and
 // within about a second of ctx's end; it shares the job's plan and subject.
 func Run(ctx context.Context, j *Job) *diag.Report {
-	early := make(chan pulled, 1)
+	early := &earlyPull{open: writers()}
 	began := time.Now()
-	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.pullEarly(ctx, early))
+	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.pullingEarly(ctx, early))
 	if j.Observe != nil {
 		j.Observe(Event{Kind: EvidenceAwaited, At: time.Since(began)})
 	}
 	evidence := j.evidence(ctx, early, facts, ended)
 	now := time.Now()
 	r := &diag.Report{
-		APIVersion: diag.APIVersion, Kind: diag.KindPreflight,
+		Head: diag.NewHead(diag.KindPreflight),
 		Run: diag.Run{
 			ID: j.RunID, CorrelationID: j.Env.CorrelationID,
 			StartedAt: diag.At(j.Began), EndedAt: diag.At(now), DurationMS: diag.Measured(now.Sub(j.Began)),
@@ -61,14 +62,48 @@ func (j *Job) pull(ctx context.Context) pulled {
 	return pulled{lines, cut}
 }
 
-// pullEarly observes for the job, and pulls the evidence as soon as the platform has told of the task and the terminal:
-// the last that a healthy walk makes it write, while the node still answers.
-func (j *Job) pullEarly(ctx context.Context, early chan<- pulled) func(Event) {
-	open := 2
+// earlyPull is the evidence that is pulled while the walk still goes on.
+type earlyPull struct {
+	open int         // hops that are to be done first
+	got  chan pulled // nil until it has begun; of one value
+}
+
+// writers counts the hops that make the platform write evidence.
+func writers() (n int) {
+	for i := range Chain() {
+		if chain[i].Writes {
+			n++
+		}
+	}
+	return n
+}
+
+// await gives what was pulled. A pull ends with ctx: one that has begun is waited for, unless a vantage breaks its
+// word.
+func (e *earlyPull) await(ctx context.Context) (have pulled) {
+	select {
+	case have = <-e.got:
+		return have
+	case <-ctx.Done():
+	}
+	if e.got != nil {
+		select {
+		case have = <-e.got:
+		case <-time.After(pullGrace):
+		}
+	}
+	return have
+}
+
+// pullingEarly observes for the job, and pulls the evidence as soon as the hops are done that make the platform write
+// some (Hop.Writes), while the node still answers.
+func (j *Job) pullingEarly(ctx context.Context, early *earlyPull) func(Event) {
 	return func(ev Event) {
-		if ev.Kind == HopDone && (ev.Hop == diag.HopNodeTaskRoundtrip || ev.Hop == diag.HopTerminalOpenTask) {
-			if open--; open == 0 {
-				go func() { early <- j.pull(ctx) }()
+		if ev.Kind == HopDone && hopIn(Chain(), ev.Hop).Writes {
+			if early.open--; early.open == 0 {
+				got := make(chan pulled, 1)
+				early.got = got
+				go func() { got <- j.pull(ctx) }()
 			}
 		}
 		if j.Observe != nil {
@@ -78,15 +113,9 @@ func (j *Job) pullEarly(ctx context.Context, early chan<- pulled) func(Event) {
 }
 
 // evidence is what was pulled early, or after a walk that found a fault all that the platform knows by now.
-func (j *Job) evidence(ctx context.Context, early <-chan pulled, facts []diag.Fact, ended diag.EndedBy) pulled {
-	var have pulled
-	select {
-	case have = <-early:
-	case <-ctx.Done():
-		select { // what had come before the end is kept
-		case have = <-early:
-		default:
-		}
+func (j *Job) evidence(ctx context.Context, early *earlyPull, facts []diag.Fact, ended diag.EndedBy) pulled {
+	have := early.await(ctx)
+	if ctx.Err() != nil {
 		return have
 	}
 	c := NewCase(j.Env.Subject, j.Plan, ended, facts)
@@ -103,7 +132,7 @@ func places(vantages map[string]Vantage, facts []diag.Fact) []diag.VantageInfo {
 	infos := []diag.VantageInfo{}
 	for _, id := range []string{Operator, Node, Platform} {
 		if id == Platform && !slices.ContainsFunc(facts, func(f diag.Fact) bool { return f.Vantage == id }) {
-			continue // nobody went there
+			continue // it was not used
 		}
 		info := diag.VantageInfo{ID: id}
 		if v, ok := vantages[id].(interface{ Info() diag.VantageInfo }); ok {
@@ -123,7 +152,8 @@ func places(vantages map[string]Vantage, facts []diag.Fact) []diag.VantageInfo {
 // redaction counts what is not in the report because it is secret.
 func redaction(facts []diag.Fact) diag.Redaction {
 	r := diag.Redaction{
-		Rules:  []string{"secrets are written as " + diag.Redacted, "answers are kept as named fields only", "URLs in errors lose their query"},
+		Rules: []string{"secrets are written as " + diag.Redacted, "answers are kept as named fields only",
+			"URLs in errors lose their query"},
 		Counts: map[string]int{},
 	}
 	count := func(name string, s diag.Secret) {

@@ -36,7 +36,8 @@ func TestRunIsAWholeReport(t *testing.T) {
 	if r.APIVersion != diag.APIVersion || r.Kind != diag.KindPreflight || r.Verdict.Outcome != diag.OutcomePass {
 		t.Errorf("%s %s, %s\n%s", r.APIVersion, r.Kind, r.Verdict.Outcome, describe(r))
 	}
-	if r.Run.ID != "run-1" || r.Run.ToolVersion != "v1" || r.Run.CorrelationID != "corr-1" || r.Run.DurationMS < 1 || r.Run.EndedBy != diag.EndedCompleted {
+	if r.Run.ID != "run-1" || r.Run.ToolVersion != "v1" || r.Run.CorrelationID != "corr-1" || r.Run.DurationMS < 1 ||
+		r.Run.EndedBy != diag.EndedCompleted {
 		t.Errorf("run %+v", r.Run)
 	}
 	want := []diag.VantageInfo{{ID: Operator, Resolver: "192.0.2.53:53"}, node, {ID: Platform}}
@@ -54,7 +55,7 @@ func TestRunIsAWholeReport(t *testing.T) {
 	}
 }
 
-// deaf is a vantage that breaks its word: one question blocks, whatever becomes of ctx.
+// deaf is a vantage that breaks its contract: one question blocks, whatever becomes of ctx.
 type deaf struct {
 	scripted
 	question string
@@ -68,7 +69,7 @@ func (d *deaf) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return d.scripted.Probe(ctx, reqs)
 }
 
-// Whoever presses Ctrl-C is not kept waiting, and does not lose what was measured.
+// An operator who presses Ctrl-C does not wait, and keeps what was measured.
 func TestRunDoesNotWaitForADeafVantage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -92,7 +93,8 @@ func TestRunDoesNotWaitForADeafVantage(t *testing.T) {
 		mu.Lock()
 		ended = true
 		mu.Unlock()
-		if r.Run.EndedBy != diag.EndedInterrupted || r.Verdict.Outcome != diag.OutcomeInconclusive || len(r.Hops) != len(diag.Hops) {
+		if r.Run.EndedBy != diag.EndedInterrupted || r.Verdict.Outcome != diag.OutcomeInconclusive ||
+			len(r.Hops) != len(diag.HopIDs()) {
 			t.Errorf("ended by %s, %s", r.Run.EndedBy, r.Verdict.Outcome)
 		}
 		if h := hopOf(r, diag.HopControlPlaneAccess); h.Status != diag.StatusPass {
@@ -121,7 +123,7 @@ func (s *slow) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 // A counter-probe that is given no time would fail, and pass for the operator's word.
 func TestNoTimeNoCounterProbe(t *testing.T) {
 	const question = "node_runtime_api_reachability/reach"
-	for budget, want := range map[time.Duration]bool{4200 * time.Millisecond: false, 9 * time.Second: true} {
+	for budget, want := range map[time.Duration]bool{900 * time.Millisecond: false, 9 * time.Second: true} {
 		synctest.Test(t, func(t *testing.T) {
 			j := testJob(map[string]Vantage{
 				Operator: &scripted{name: Operator},
@@ -188,7 +190,8 @@ func TestASmallBudgetBlamesNoLogin(t *testing.T) {
 			}
 			h := hopOf(r, diag.HopNodeRuntimeAPI)
 			switch {
-			case never && (r.Verdict.Blame != nil || h.Status != diag.StatusInconclusive || !strings.Contains(h.Because, "within the hop's budget")):
+			case never && (r.Verdict.Blame != nil || h.Status != diag.StatusInconclusive ||
+				!strings.Contains(h.Because, "within the hop's budget")):
 				t.Errorf("no answer: blame %+v\n%s", r.Verdict.Blame, describe(r))
 			case !never && (r.Verdict.Blame == nil || r.Verdict.Blame.Hop != diag.HopNodeRuntimeAPI):
 				t.Errorf("blame %+v\n%s", r.Verdict.Blame, describe(r))

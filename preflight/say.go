@@ -23,9 +23,17 @@ func undecided(f *diag.Fact, format string, args ...any) diag.Finding {
 	}
 }
 
-// unknownWord is the finding for a state that only another platform has: it says neither that all is well nor that it is not.
+// unmapped is undecided for an answer without a field that the profile maps: the text says which.
+func unmapped(f *diag.Fact, format string, args ...any) diag.Finding {
+	out := undecided(f, format+" (see mapping.fields in the profile)", args...)
+	out.Lack = diag.LackMapping
+	return out
+}
+
+// unknownWord is the finding for a state that only another platform has: it says neither that all is well nor that it
+// is not.
 func unknownWord(f *diag.Fact, what, word string, known []string) diag.Finding {
-	return undecided(f, "%s is %q, a word that decides nothing here (known: %s; see mapping.fields in the profile)", what, word,
+	return unmapped(f, "%s is %q, a word that decides nothing here; known: %s", what, word,
 		strings.Join(known, ", "))
 }
 
@@ -58,7 +66,7 @@ func culprit(f *diag.Fact) string {
 	return ""
 }
 
-// saw says what a fact measured, in a few words: the failure, what exactly, after how long.
+// saw reports what a fact measured, in a few words: the failure, what exactly, after how long.
 func saw(f *diag.Fact) string {
 	if f == nil {
 		return "not measured"
@@ -84,6 +92,9 @@ func saw(f *diag.Fact) string {
 	}
 	if f.Errno != "" {
 		more = append(more, f.Errno)
+	}
+	if f.Failure == diag.TLSALPN {
+		more = append(more, "it does not take HTTP/1.1, which was offered by ALPN")
 	}
 	if f.DNS != nil && f.Phase == "dns" && f.DNS.Server != "" {
 		more = append(more, "asked "+f.DNS.Server)
@@ -114,7 +125,7 @@ func cookieOf(f *diag.Fact) string {
 	return "the edge cookie of auth.edge_cookie_file is not accepted there; it may have expired"
 }
 
-// pauseOf says how long a limiter wants no further request, "" where it does not say.
+// pauseOf reports how long a limiter wants no further request, "" where it does not say.
 func pauseOf(f *diag.Fact) string {
 	if f.HTTP == nil || f.HTTP.RetryAfterS == nil {
 		return ""
@@ -150,7 +161,7 @@ func code(f *diag.Fact) string {
 }
 
 // unasked reports whether f did not ask for the named field, since this platform does not have it: that it is not in
-// the answer says nothing.
+// the answer shows nothing.
 func unasked(f *diag.Fact, name string) bool {
 	return f != nil && f.Request.Op != "" && f.Request.Extract[name] == ""
 }

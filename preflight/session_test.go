@@ -15,10 +15,13 @@ func TestNoSessionOfThisWalk(t *testing.T) {
 		o    Options
 		want string // in the reason
 	}{
-		"no token":                   {Options{Session: true, SSH: true}, "no operator token given"},
-		"skip mint":                  {Options{Session: true, SSH: true, Token: true, Skip: id(diag.HopTerminalTokenMint)}, "in --skip"},
-		"skip allocation":            {Options{Session: true, SSH: true, Token: true, Skip: id(diag.HopAllocationBinding)}, "in --skip"},
-		"only the session, no token": {Options{Session: true, Only: id(diag.HopBrowserTerminalWS)}, "no operator token given"},
+		"no token": {Options{Session: true, SSH: true}, "no operator token given"},
+		"skip mint": {Options{Session: true, SSH: true, Token: true, Skip: id(diag.HopTerminalTokenMint)},
+			"in --skip"},
+		"skip allocation": {Options{Session: true, SSH: true, Token: true, Skip: id(diag.HopAllocationBinding)},
+			"in --skip"},
+		"only the session, no token": {Options{Session: true, Only: id(diag.HopBrowserTerminalWS)},
+			"no operator token given"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := testEnv()
@@ -35,7 +38,8 @@ func TestNoSessionOfThisWalk(t *testing.T) {
 				t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
 			}
 			for _, id := range []diag.HopID{diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream} {
-				if h := hopOf(r, id); tc.o.Only == nil && (h.Status != diag.StatusSkipped || !strings.Contains(h.Because, tc.want)) {
+				if h := hopOf(r, id); tc.o.Only == nil &&
+					(h.Status != diag.StatusSkipped || !strings.Contains(h.Because, tc.want)) {
 					t.Errorf("%s is %s: %s", id, h.Status, h.Because)
 				}
 			}
@@ -43,7 +47,8 @@ func TestNoSessionOfThisWalk(t *testing.T) {
 	}
 }
 
-// TestSessionWithoutAMint: a report of an older walk, which opened a session that it had not minted, blames nobody for it.
+// TestSessionWithoutAMint: a report of an older walk, which opened a session that it had not minted, blames no hop for
+// it.
 func TestSessionWithoutAMint(t *testing.T) {
 	r := walkWith(t, t.Context(), answers{"browser_terminal_ws/session": func(f *diag.Fact) {
 		f.Failure, f.Phase, f.WS, f.PTY = diag.WSUpgradeRejected, "ws", nil, nil
@@ -53,7 +58,8 @@ func TestSessionWithoutAMint(t *testing.T) {
 	}
 	r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { return f.ID == "terminal_token_mint/mint" })
 	Judge(r)
-	if h := hopOf(r, diag.HopBrowserTerminalWS); h.Status != diag.StatusInconclusive || r.Verdict.Outcome == diag.OutcomeFail {
+	if h := hopOf(r, diag.HopBrowserTerminalWS); h.Status != diag.StatusInconclusive ||
+		r.Verdict.Outcome == diag.OutcomeFail {
 		t.Errorf("%s is %s: %s%s", h.ID, h.Status, h.Text, h.Because)
 	}
 }

@@ -10,14 +10,15 @@ import (
 // platformReads are the hops that ask the API for something that it must look up or write down. A hop that rests on the
 // platform lists them in Behind: while one of them gets no answer, a failure there may be no fault of its own.
 func platformReads() []diag.HopID {
-	return []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip, diag.HopTerminalOpenTask}
+	return []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip,
+		diag.HopTerminalOpenTask}
 }
 
 // unanswered lists the hops that decided nothing because what they asked did not answer, in chain order.
 func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
 	var ids []diag.HopID
 	for i := range hops {
-		if _, known := silentRows[hops[i].ID]; known && silentFact(&hops[i], c) != nil {
+		if hopIn(Chain(), hops[i].ID).Silence != nil && silentFact(&hops[i], c) != nil {
 			ids = append(ids, hops[i].ID)
 		}
 	}
@@ -34,7 +35,7 @@ func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
 		if s.Status != diag.StatusFail && s.Status != diag.StatusInconclusive {
 			continue
 		}
-		if f := c.facts[s.Fact]; f != nil && strings.HasPrefix(s.Fact, string(h.ID)+"/") && noAnswer(f, c.EndedBy) {
+		if f := c.fact(s.Fact); f != nil && strings.HasPrefix(s.Fact, string(h.ID)+"/") && noAnswer(f, c.EndedBy) {
 			return f
 		}
 	}
@@ -45,7 +46,8 @@ func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
 // short was never waited for.
 func noAnswer(f *diag.Fact, ended diag.EndedBy) bool {
 	switch {
-	case f.Passed(), lost(f), notAllowed(f), f.Failure == diag.Unknown, f.Failure == diag.HTTPEdgeAuth, distrusts(f):
+	case f.Passed(), lost(f), notAllowed(f), f.Failure.Local(), f.Failure == diag.Unknown, f.Failure == diag.HTTPEdgeAuth,
+		distrusts(f):
 		return false
 	case f.Failure == diag.Cancelled:
 		return ended == diag.EndedCompleted
@@ -64,7 +66,7 @@ func explainer(chain []Hop, h *diag.HopResult, f *diag.Finding, silent []diag.Ho
 	needs := needsOf(chain, h.ID, f)
 	var behind []diag.HopID
 	if !ownFault(c, f) {
-		behind = behindOf(chain, h.ID)
+		behind = hopIn(chain, h.ID).Behind
 	}
 	for _, id := range silent {
 		if id != h.ID && (slices.Contains(needs, id) || slices.Contains(behind, id)) {
@@ -75,7 +77,7 @@ func explainer(chain []Hop, h *diag.HopResult, f *diag.Finding, silent []diag.Ho
 }
 
 // needsOf lists the hops without which the finding's deciding step cannot be judged, directly or through others. A fact
-// that no step of the chain made stands for all steps of its hop.
+// that no step of the chain made replaces all steps of its hop.
 func needsOf(chain []Hop, id diag.HopID, f *diag.Finding) []diag.HopID {
 	decided := ""
 	if len(f.Evidence) > 0 {
@@ -106,38 +108,24 @@ func needsOf(chain []Hop, id diag.HopID, f *diag.Finding) []diag.HopID {
 // stepNeeds lists what any step of a hop needs.
 func stepNeeds(chain []Hop, id diag.HopID) []diag.HopID {
 	var all []diag.HopID
-	for i := range chain {
-		if chain[i].ID != id {
-			continue
-		}
-		for _, s := range chain[i].Steps {
-			all = append(all, s.Needs...)
-		}
+	for _, s := range hopIn(chain, id).Steps {
+		all = append(all, s.Needs...)
 	}
 	return all
 }
 
-func behindOf(chain []Hop, id diag.HopID) []diag.HopID {
-	for i := range chain {
-		if chain[i].ID == id {
-			return chain[i].Behind
-		}
-	}
-	return nil
-}
-
 // ownFault reports whether the facts show a fault at the finding's own place, which no silence elsewhere explains: a
-// phase below http failed, a pair of probes proves it, or somebody who knows says it. A 5xx, and silence over a
-// connection that works, are no such word: whoever waits for the platform sounds like that.
+// phase below http failed, a pair of probes proves it, or the platform reports it. A 5xx, and silence over a
+// connection that works, are no such word: what waits for the platform sounds like that.
 func ownFault(c *Case, f *diag.Finding) bool {
 	if len(f.Evidence) == 0 {
 		return true
 	}
-	fact := c.facts[f.Evidence[0]]
-	if fact == nil || prove(c, fact.ID) != nil {
+	fact := c.fact(f.Evidence[0])
+	if fact == nil || len(pairsOf(c, fact.ID)) > 0 {
 		return true
 	}
-	if status(fact) >= 500 || fact.WS != nil && fact.WS.Status >= 500 {
+	if status(fact) >= 500 || (fact.WS != nil && fact.WS.Status >= 500) {
 		return false
 	}
 	if fact.Failure.Silent() {

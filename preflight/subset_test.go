@@ -29,6 +29,11 @@ func recordedHealthy(tb testing.TB) (*diag.Report, profile.Profile) {
 	p := profile.Profile{
 		Name: r.Plan.Profile, APIBase: x["api_base"], TerminalBase: x["terminal_base"],
 		NodeRuntimeAPIURL: x["node_runtime_api_url"], NodeTerminalURL: x["node_terminal_url"], Policy: r.Plan.Policy,
+		App: profile.App{
+			Websocket: x["app_websocket"], HeadersPath: "/headers",
+			InjectedHeaders: strings.Split(x["app_injected_headers"], ","),
+		},
+		PlatformSSH: profile.SSH{Host: "10.231.77.10"},
 	}
 	return &r, p.WithDefaults()
 }
@@ -83,13 +88,14 @@ func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) b
 	return &out
 }
 
-// wrongOnHealthy says what a report claims of a healthy platform that is not so, "" for nothing.
+// wrongOnHealthy reports what a report claims of a healthy platform that is not so, "" for nothing.
 func wrongOnHealthy(r *diag.Report) string {
 	switch {
 	case r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.FirstFailedHop != "":
 		return "a healthy platform is blamed"
-	case r.Verdict.Outcome == diag.OutcomeInconclusive && r.Verdict.Reason == diag.ReasonNone && r.Verdict.Owner == "operator access":
-		// nothing was left to walk, and the report says so to the operator who asked for that
+	case r.Verdict.Outcome == diag.OutcomeInconclusive && r.Verdict.Reason == diag.ReasonNone &&
+		r.Verdict.Owner == "operator access":
+		// nothing was left to walk, and the report states so to the operator who asked for that
 	case r.Verdict.Reason != diag.ReasonNone || r.Verdict.Owner != "":
 		return "somebody is asked to act on a healthy platform: " + string(r.Verdict.Reason) + " " + r.Verdict.Owner
 	}
@@ -128,7 +134,7 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 			}
 			m := modelStep{hop: h, id: factID(chain[h].ID, st.Name)}
 			for _, need := range st.Needs {
-				m.hops |= 1 << slices.Index(diag.Hops[:], need)
+				m.hops |= 1 << need.Rank()
 			}
 			for _, f := range st.After {
 				m.facts |= 1 << at[f]
@@ -138,7 +144,7 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 				all := Options{Session: true}
 				sub := masks()[15&^(1<<bit)].apply(s, &o)
 				ended := skipped(&chain[h], p, sub, o) != "" && skipped(&chain[h], p, s, all) == ""
-				if ended || notGiven(&chain[h], st, p, o) != "" {
+				if ended || notGiven(st, p, o) != "" {
 					m.means |= 1 << bit
 				}
 			}
@@ -149,7 +155,7 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 	for h := range chain {
 		want := uint32(0)
 		for _, id := range withNeeds(chain, []diag.HopID{chain[h].ID}) {
-			want |= 1 << slices.Index(diag.Hops[:], id)
+			want |= 1 << id.Rank()
 		}
 		closure = append(closure, want)
 	}
@@ -185,7 +191,7 @@ func stepsPlanned(steps []modelStep, plan diag.Plan) uint64 {
 
 func namesOf(set uint32) []diag.HopID {
 	var ids []diag.HopID
-	for i, id := range diag.Hops {
+	for i, id := range diag.HopIDs() {
 		if set>>i&1 == 1 {
 			ids = append(ids, id)
 		}
@@ -193,17 +199,17 @@ func namesOf(set uint32) []diag.HopID {
 	return ids
 }
 
-// TestHealthyNeverBlamed: a healthy platform is never blamed, and nobody is asked to act, whatever is left out of a
+// TestHealthyNeverBlamed: a healthy platform is never blamed, and no action is asked for, whatever is left out of a
 // walk: every subset of the hops in --only and its complement in --skip, with every mask of the means.
 //
-// It is exhaustive although it judges some thousand cases: what is measured depends only on which steps run. For each of
-// the 2^18 x 16 x 2 walks the steps are found by the chain's own needs, in bits; each set of steps is planned and judged
-// once. NewPlan must agree with the bits on each of these, and on walks drawn from all of them.
+// It is exhaustive although it judges some thousand cases: what is measured depends only on which steps run. For each
+// of the 2^18 x 16 x 2 walks the steps are found by the chain's own needs, in bits; each set of steps is planned and
+// judged once. NewPlan must agree with the bits on each of these, and on walks drawn from all of them.
 func TestHealthyNeverBlamed(t *testing.T) {
 	began := time.Now()
 	r, p := recordedHealthy(t)
 	steps, closure := model(r, p, r.Subject)
-	all := uint32(1)<<len(diag.Hops) - 1
+	all := uint32(1)<<len(diag.HopIDs()) - 1
 	closed := make([]uint32, all+1) // by subset: with what its hops need
 	for set := uint32(1); set <= all; set++ {
 		low := set & -set
@@ -242,7 +248,7 @@ func TestHealthyNeverBlamed(t *testing.T) {
 				if got := stepsPlanned(steps, plan); got != ran {
 					t.Fatalf("--only %v --skip %v, %s: steps %b are planned, their needs allow %b", o.Only, o.Skip, m, got, ran)
 				}
-				if got := cut(r, s, plan, nil); wrongOnHealthy(got) != "" || ran != 0 && got.Verdict.Outcome != diag.OutcomePass {
+				if got := cut(r, s, plan, nil); wrongOnHealthy(got) != "" || (ran != 0 && got.Verdict.Outcome != diag.OutcomePass) {
 					t.Fatalf("--only %v --skip %v, %s: %s: %s\n%s", o.Only, o.Skip, m, got.Verdict.Outcome, wrongOnHealthy(got),
 						describe(got))
 				}
@@ -252,15 +258,15 @@ func TestHealthyNeverBlamed(t *testing.T) {
 	t.Logf("%d walks, %d sets of steps, %s", walks, len(seen), time.Since(began).Round(time.Millisecond))
 }
 
-// TestHealthyFactsCut: where facts of a healthy walk are lost, whole hops of them, nothing fails: all hops but a few, a few
-// hops, and subsets drawn, or with GPUAASCTL_SUBSETS=all every subset.
+// TestHealthyFactsCut: where facts of a healthy walk are lost, whole hops of them, nothing fails: all hops but a few, a
+// few hops, and subsets drawn, or with GPUAASCTL_SUBSETS=all every subset.
 func TestHealthyFactsCut(t *testing.T) {
 	r, p := recordedHealthy(t)
 	o := Options{Session: true, Token: true, SSH: true}
 	plan := NewPlan(p, r.Subject, o)
-	all := uint32(1)<<(len(diag.Hops)-1) - 1 // gpu_health has no facts
+	all := uint32(1)<<(len(diag.HopIDs())-1) - 1 // gpu_health has no facts
 	check := func(set uint32) {
-		got := cut(r, r.Subject, plan, func(id diag.HopID) bool { return set>>slices.Index(diag.Hops[:], id)&1 == 1 })
+		got := cut(r, r.Subject, plan, func(id diag.HopID) bool { return set>>id.Rank()&1 == 1 })
 		if got.Verdict.Outcome == diag.OutcomeFail || got.Verdict.Blame != nil || got.Verdict.Reason != diag.ReasonNone {
 			t.Fatalf("facts of %v: %s, reason %s\n%s", namesOf(set), got.Verdict.Outcome, got.Verdict.Reason, describe(got))
 		}
@@ -271,7 +277,7 @@ func TestHealthyFactsCut(t *testing.T) {
 		}
 		return
 	}
-	for i := range len(diag.Hops) - 1 {
+	for i := range len(diag.HopIDs()) - 1 {
 		for j := range i + 1 {
 			check(1<<i | 1<<j)
 			check(all &^ (1<<i | 1<<j))

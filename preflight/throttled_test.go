@@ -26,12 +26,12 @@ func limitedFact(status int, old bool) func(*diag.Fact) {
 	}
 }
 
-// throttledSteps are all steps that make an HTTP exchange or a WebSocket, by the vantage.
+// throttledSteps are all steps that make an HTTP exchange or a WebSocket in a sound walk, by the vantage.
 func throttledSteps(from string) []string {
 	var ids []string
 	for _, h := range Chain() {
 		for _, s := range h.Steps {
-			if s.From != from || s.Ask == nil || h.ID == diag.HopTerminalStartup || s.Name == stepPort {
+			if s.From != from || s.Ask == nil || s.Second || h.ID == diag.HopTerminalStartup || s.Name == stepPort {
 				continue
 			}
 			f := healthy(diag.Request{ID: factID(h.ID, s.Name)})

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -16,7 +17,7 @@ func fillUndecided(v *diag.Verdict, hops []diag.HopResult, c *Case) {
 			continue
 		}
 		r := root{hop: h, finding: h.Finding}
-		v.Because, v.Owner, v.Layer = h.Because, row.Owner, h.Layer
+		v.Because, v.Owner, v.Owners, v.Layer = h.Because, row.Owners.String(), row.Owners, h.Layer
 		fillFromTables(v, r, situation(hops, r, nil, c), c)
 		return
 	}
@@ -24,25 +25,108 @@ func fillUndecided(v *diag.Verdict, hops []diag.HopResult, c *Case) {
 	if !ok {
 		return
 	}
-	v.Owner = row.Owner
-	vars := placeholders(c)
-	for _, step := range row.Steps {
-		v.Recovery = append(v.Recovery, diag.Fill(step, vars))
-	}
+	v.Owner, v.Owners = row.Owners.String(), row.Owners
+	v.Advise(row.Recovery, placeholders(c))
 }
 
-// trustCommand accepts the node's first host key, with the profile and the host of this walk. It is empty where no node
-// is named.
-func trustCommand(c *Case) string {
+// targetOf is the node as this tool's commands take it, with the profile and the host of this walk. It is empty where
+// no node is named.
+func targetOf(c *Case) string {
 	if c.Subject.NodeID == "" {
 		return ""
 	}
-	argv := []string{"gpuaasctl", "ssh", "trust", c.Subject.NodeID}
+	argv := []string{c.Subject.NodeID}
 	if p := cmp.Or(c.expected("profile_file"), c.Plan.Profile); p != "" {
 		argv = append(argv, "--profile", p)
 	}
 	if strings.Contains(c.Plan.Command, " --node-host ") && c.Subject.NodeHost != "" {
 		argv = append(argv, "--node-host", c.Subject.NodeHost)
 	}
-	return pasted(diag.Command(argv...), trustLine)
+	return pasted(diag.Command(argv...), targetLine)
+}
+
+// decisions is what a platform reports of a terminal that a decision ended or forbids: nothing failed. A platform of
+// another kind says none of these words.
+var decisions = map[string]string{
+	"allocation_released":    "the allocation was released",
+	"allocation_not_active":  "the allocation is not active any more",
+	"node_fenced":            "the node or its host was fenced",
+	"node_revoked":           "the node's identity was revoked",
+	"node_retired":           "the node was retired",
+	"node_cloned":            "the node was quarantined: two hosts speak as it",
+	"node_identity_replaced": "the node was given a new identity",
+	"session_time_limit":     "the session reached the platform's limit of time",
+	"session_idle_limit":     "the session reached the platform's limit of idle time",
+}
+
+// decided gives the word of decisions that the platform said of this walk's session: as it refused it, over it, or in
+// its row; "" when it said none.
+func decided(c *Case) string {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	words := [...]string{code(c.Fact(diag.HopTerminalTokenMint, stepMint)), code(f),
+		sessionField(c, "session.close_reason"), "", ""}
+	if f != nil && f.WS != nil {
+		words[3], words[4] = f.WS.FrameCode, f.WS.CloseReason
+	}
+	for _, w := range words {
+		if decisions[w] != "" {
+			return w
+		}
+	}
+	return ""
+}
+
+// byDecision is the finding of a terminal hop that did not pass because of a decision made while the walk looked: no
+// fault of any hop, and no proof that the terminal works.
+func byDecision(f *diag.Fact, word string) []diag.Finding {
+	out := undecided(f, "%s",
+		fmt.Sprintf("%s while this walk looked (the platform says %s), so no terminal is given: read the allocation and "+
+			"the node again", decisions[word], word))
+	out.Failure = diag.OK // its word is of the ending, which was meant
+	return []diag.Finding{out}
+}
+
+// lackOf is what the walk lacked: for its end if that cut it short, else for the first hop that decided nothing.
+func lackOf(hops []diag.HopResult, c *Case) diag.Lack {
+	if c.EndedBy != diag.EndedCompleted {
+		return diag.LackTime
+	}
+	for i := range hops {
+		if h := &hops[i]; h.Status == diag.StatusInconclusive {
+			return lackAt(h, c)
+		}
+	}
+	return diag.LackPlan
+}
+
+// lackAt is what one inconclusive hop lacked.
+func lackAt(h *diag.HopResult, c *Case) diag.Lack {
+	var f *diag.Fact
+	for _, s := range h.Steps {
+		if s.Status == diag.StatusFail || s.Status == diag.StatusInconclusive {
+			f = c.fact(s.Fact)
+			break
+		}
+	}
+	switch {
+	case h.Lack != "":
+		return h.Lack
+	case f == nil:
+		return diag.LackAnswer
+	case inTransition(f):
+		return diag.LackTime
+	case f.Failure == diag.HTTPEdgeAuth:
+		return diag.LackLogin
+	case f.Throttled():
+		return diag.LackLimit
+	case f.Vantage == Operator && status(f) == 404:
+		return diag.LackSubject
+	case notAllowed(f), f.Vantage == Operator && (status(f) == 401 || status(f) == 403):
+		return diag.LackRights
+	case f.Vantage == Node && noAnswer(f, c.EndedBy):
+		return diag.LackNode
+	case f.Failure == diag.Cancelled:
+		return diag.LackTime
+	}
+	return diag.LackAnswer
 }

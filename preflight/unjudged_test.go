@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestUnjudgedIsNoPass: a failing fact of which no judge speaks, and which nobody expects, was not measured.
+// TestUnjudgedIsNoPass: a failing fact that no judge covers, and that is not expected, was not measured.
 func TestUnjudgedIsNoPass(t *testing.T) {
 	upgradeRefused := func(f *diag.Fact) {
 		f.Failure, f.Phase, f.PTY = diag.WSUpgradeRejected, "ws", nil
@@ -26,16 +26,28 @@ func TestUnjudgedIsNoPass(t *testing.T) {
 		want    diag.Status
 		because string
 	}{
-		"a shell behind a refused upgrade":        {answers{"browser_terminal_ws/session": upgradeRefused}, diag.HopTerminalStartup, diag.StatusNotReached, "shell: needs an accepted browser session"},
-		"a session that cannot be read":           {answers{"terminal_open_task/session": unread}, diag.HopGatewayNodeStream, diag.StatusInconclusive, "could not be read"},
-		"a user that nobody looked up":            {answers{"workload_terminal_startup_failure/user": timedOut}, diag.HopTerminalStartup, diag.StatusInconclusive, "user: timeout"},
-		"an environment that was not read":        {answers{"node_recovery_status/profile": timedOut}, diag.HopNodeRecoveryStatus, diag.StatusInconclusive, "profile: timeout"},
-		"a terminal.open without answer":          {answers{"terminal_open_task/session": unanswered, "browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.StatusInconclusive, "not answered yet"},
-		"a terminal.open that expired unanswered": {answers{"terminal_open_task/session": setField("session.task_status", "expired"), "browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.StatusFail, ""},
-		"a ready terminal without answer": {answers{"terminal_open_task/session": unanswered, "browser_terminal_ws/session": func(f *diag.Fact) {
-			f.Failure, f.Phase, f.PTY = diag.PTYSilent, "session", nil
-		}}, diag.HopTerminalOpenTask, diag.StatusFail, ""},
-		"an allocation on no node": {answers{"allocation_binding/allocation": setField("allocation.node_id", "")}, diag.HopAllocationBinding, diag.StatusInconclusive, "allocation.node_id"},
+		"a shell behind a refused upgrade": {answers{"browser_terminal_ws/session": upgradeRefused},
+			diag.HopTerminalStartup, diag.StatusNotReached, "shell: needs an accepted browser session"},
+		"a session that cannot be read": {answers{"terminal_open_task/session": unread}, diag.HopGatewayNodeStream,
+			diag.StatusInconclusive, "could not be read"},
+		"a user that nobody looked up": {answers{"workload_terminal_startup_failure/user": timedOut},
+			diag.HopTerminalStartup, diag.StatusInconclusive, "user: timeout"},
+		"an environment that was not read": {answers{"node_recovery_status/profile": timedOut},
+			diag.HopNodeRecoveryStatus, diag.StatusInconclusive, "profile: timeout"},
+		"a terminal.open without answer": {
+			answers{"terminal_open_task/session": unanswered, "browser_terminal_ws/session": streamTimeout},
+			diag.HopTerminalOpenTask, diag.StatusInconclusive, "not answered yet",
+		},
+		"a terminal.open that expired unanswered": {
+			answers{"terminal_open_task/session": setField("session.task_status", "expired"),
+				"browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.StatusFail, "",
+		},
+		"a ready terminal without answer": {answers{"terminal_open_task/session": unanswered,
+			"browser_terminal_ws/session": func(f *diag.Fact) {
+				f.Failure, f.Phase, f.PTY = diag.PTYSilent, "session", nil
+			}}, diag.HopTerminalOpenTask, diag.StatusFail, ""},
+		"an allocation on no node": {answers{"allocation_binding/allocation": setField("allocation.node_id", "")},
+			diag.HopAllocationBinding, diag.StatusInconclusive, "allocation.node_id"},
 		"a stale look at a workload that nobody saw": {answers{
 			"allocation_binding/allocation": setField("allocation.app_last_observed_at", "2026-01-02T11:00:00Z"),
 			"node_ops_access/ssh":           func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil },
@@ -63,7 +75,7 @@ func TestUnjudgedIsNoPass(t *testing.T) {
 	}
 }
 
-// TestAWarningIsKept: what only warns stands beside what was not measured.
+// TestAWarningIsKept: what only warns is kept beside what was not measured.
 func TestAWarningIsKept(t *testing.T) {
 	old := func(f *diag.Fact) {
 		f.HTTP.Fields["node.agent_version"], f.HTTP.Fields["node.agent_desired_version"] = "v1", "v2"
@@ -72,30 +84,39 @@ func TestAWarningIsKept(t *testing.T) {
 	if h := hopOf(r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusWarn || h.Signal != diag.SigVersionDrift {
 		t.Errorf("all was measured, and it is %s %s", h.Status, h.Signal)
 	}
-	r = walkWith(t, t.Context(), answers{"node_heartbeat/read_model": old, "node_recovery_status/profile": func(f *diag.Fact) { f.Failure, f.Env = diag.Timeout, nil }})
-	if h := hopOf(r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusInconclusive || len(h.Also) != 1 || h.Also[0].Signal != diag.SigVersionDrift {
+	r = walkWith(t, t.Context(),
+		answers{"node_heartbeat/read_model": old, "node_recovery_status/profile": func(f *diag.Fact) {
+			f.Failure, f.Env = diag.Timeout, nil
+		}})
+	if h := hopOf(r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusInconclusive || len(h.Also) != 1 ||
+		h.Also[0].Signal != diag.SigVersionDrift {
 		t.Errorf("the environment was not read, and it is %s, also %+v", h.Status, h.Also)
 	}
 }
 
-// TestLostLoginHidesNoShell: the dashboard says what was seen of the terminal, also where nobody can log in to the node.
+// TestLostLoginHidesNoShell: the dashboard shows what was seen of the terminal, also where no login works to the
+// node.
 func TestLostLoginHidesNoShell(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{"node_ops_access/ssh": func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil }})
-	if h := hopOf(r, diag.HopTerminalStartup); h.Status != diag.StatusNotReached || r.Dashboard.TerminalReadiness != diag.TerminalPTYReady {
+	r := walkWith(t, t.Context(),
+		answers{"node_ops_access/ssh": func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil }})
+	if h := hopOf(r, diag.HopTerminalStartup); h.Status != diag.StatusNotReached ||
+		r.Dashboard.TerminalReadiness != diag.TerminalPTYReady {
 		t.Errorf("%s is %s, terminal readiness %s", h.ID, h.Status, r.Dashboard.TerminalReadiness)
 	}
 }
 
-// TestSubjectIsLearnt: what the platform says of the node and the allocation stands in the report's subject.
+// TestSubjectIsLearnt: what the platform reports of the node and the allocation is in the report's subject.
 func TestSubjectIsLearnt(t *testing.T) {
 	r := walkWith(t, t.Context(), answers{
 		"node_heartbeat/read_model": func(f *diag.Fact) {
-			f.HTTP.Fields["node.instance_id"], f.HTTP.Fields["node.provider_class"], f.HTTP.Fields["node.private_ip"] = "i-1", "proxmox", "192.0.2.101"
+			f.HTTP.Fields["node.instance_id"], f.HTTP.Fields["node.provider_class"], f.HTTP.Fields["node.private_ip"] = "i-1",
+				"proxmox", "192.0.2.101"
 		},
 		"allocation_binding/allocation": setField("allocation.workflow_id", "wf-1"),
 	})
 	s := r.Subject
-	if s.NodeInstanceID != "i-1" || s.Provider != "proxmox" || s.PrivateIP != "192.0.2.101" || s.WorkflowID != "wf-1" || s.SessionID != "" {
+	if s.NodeInstanceID != "i-1" || s.Provider != "proxmox" || s.PrivateIP != "192.0.2.101" || s.WorkflowID != "wf-1" ||
+		s.SessionID != "" {
 		t.Errorf("subject %+v", s)
 	}
 	replaysToItself(t, r)
@@ -110,7 +131,8 @@ func TestProviderClass(t *testing.T) {
 			"node_terminal_reachability/stream": failWith(diag.TCPTimeout, "tcp"),
 		})
 		for _, id := range []diag.HopID{diag.HopBrowserTerminalWS, diag.HopNodeTerminalReachability} {
-			if h := hopOf(r, id); h.Signal != diag.SigNodeStreamTimeout || strings.Contains(h.Text, "drift of the endpoint") != drift {
+			if h := hopOf(r, id); h.Signal != diag.SigNodeStreamTimeout ||
+				strings.Contains(h.Text, "drift of the endpoint") != drift {
 				t.Errorf("class %q: %s %s: %s", class, id, h.Signal, h.Text)
 			}
 		}

@@ -3,27 +3,31 @@ package preflight
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// Longer than 300 lines: the scheduling of steps is one state under one lock.
+
 const (
+	// silentFor is how long a question may go without an answer before it is asked again beside itself.
+	silentFor = time.Second
 	// counterReserve is how much of a hop's budget its steps leave for counter-probes at the least.
 	counterReserve = time.Second
-	// counterLeast is the least time in which a counter-probe can say something: one that is cut short fails, and would
-	// pass for the word of a far side that was never asked.
+	// counterLeast is the least time in which a counter-probe can say something: one that is cut short proves nothing.
 	counterLeast = 500 * time.Millisecond
 	// endGrace is how long after its end a walk waits for its vantages: after Ctrl-C the whole must end within a second.
 	endGrace = 800 * time.Millisecond
+	// pullGrace is how long, behind that, it waits for evidence that is being pulled.
+	pullGrace = 100 * time.Millisecond
 )
 
 // errBudget ends a step whose hop has no time left.
 var errBudget = errors.New("the hop's budget is used up")
 
-// EventKind says what a walk just did.
+// EventKind reports what a walk just did.
 type EventKind int
 
 // The events, in the order in which one hop sends them.
@@ -34,6 +38,7 @@ const (
 	CountersDone
 	HopDone
 	EvidenceAwaited // of no hop: all are done, and the platform's evidence is pulled in
+	LikelySoFar     // of no hop: what the walk would blame by what it knows
 )
 
 // Event is one line of progress. At counts from the start of the walk.
@@ -44,19 +49,22 @@ type Event struct {
 	Count  int             // of CountersStarted and CountersDone: how many
 	Result diag.HopResult  // of HopDone; provisional: the report is judged once more over all facts
 	At     time.Duration
+
+	Provisional *Provisional // of LikelySoFar
 }
 
 // Walk runs every step of the plan as soon as its needs have passed, and returns the facts in chain order with how the
 // walk ended: completed, by ctx's deadline, or interrupted. observe, when not nil, is called from one goroutine at a
 // time, and no more once Walk has returned. Walk returns within a second of ctx's end, with what was measured by then,
 // also when a vantage breaks its word and blocks; only then do goroutines outlive it, until that vantage returns.
-func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vantage, observe func(Event)) ([]diag.Fact, diag.EndedBy) {
+func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vantage,
+	observe func(Event)) ([]diag.Fact, diag.EndedBy) {
+	chain := Chain()
 	w := &walker{
-		ctx: ctx, env: e, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
+		ctx: ctx, env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
 		facts: map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{},
 		hopDone: map[string]chan struct{}{}, factDone: map[string]chan struct{}{},
 	}
-	chain := Chain()
 	for i := range chain {
 		w.hopDone[string(chain[i].ID)] = make(chan struct{})
 		for _, s := range chain[i].Steps {
@@ -67,10 +75,18 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	for i := range chain {
 		wg.Go(func() { w.runHop(&chain[i]) })
 	}
+	telling, quiet := context.WithCancel(ctx)
+	defer quiet()
+	var teller sync.WaitGroup
+	if observe != nil {
+		teller.Go(func() { w.foretell(telling) })
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		wg.Wait()
+		quiet()
+		teller.Wait()
 	}()
 	select {
 	case <-done:
@@ -123,13 +139,15 @@ func (b *budgeted) end() time.Time {
 	return b.until
 }
 
-// runStep waits for what the step needs, asks, and records the fact; on a failure it runs the counter-probes.
+// runStep waits for what the step needs, asks, and records the fact; on a failure, or while nothing answers, it asks
+// again and runs the counter-probes.
 //
 // A node's step does not wait for its needs: its question travels behind the login, which saves a round trip for each
 // need, and its answer is dropped when a need turns out not to pass.
 func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
-	early := slices.Contains(s.Needs, diag.HopNodeOpsAccess)
-	if !w.waitFor(s.After, w.factDone) || !early && !w.waitFor(hopNames(s.Needs), w.hopDone) {
+	login := w.opening(s)
+	early := login != ""
+	if !w.waitFor(s.After, w.factDone) || (!early && !w.waitFor(hopNames(s.Needs), w.hopDone)) {
 		return
 	}
 	c, stop := w.mayRun(s, early)
@@ -140,7 +158,7 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	if s.Uses != "" {
 		return
 	}
-	ctx, cancel := w.within(budget, early)
+	ctx, cancel := w.within(budget, login)
 	defer cancel()
 	req := s.Ask(w.env, c)
 	if req.Op == "" { // this platform lacks what would be asked: nothing is sent
@@ -148,39 +166,56 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	}
 	req.ID = factID(h.ID, s.Name)
 	req.TimeoutMS = h.patience(s, budget.total).Milliseconds()
+	req.Fresh = req.Fresh || (w.env.Kept && s.From == Node && req.Op.Row().Ladder)
+	rounds := w.beside(ctx, h, s, req, budget)
 	f := w.probe(ctx, s.From, []diag.Request{req})[0]
 	if early {
 		if !w.waitFor(hopNames(s.Needs), w.hopDone) {
-			w.record(f, false)
+			rounds.end()
+			w.record(f)
 			return
 		}
 		if _, stop := w.mayRun(s, false); stop {
+			rounds.end()
 			return
 		}
 	}
-	w.record(f, false)
+	if f.Failure == diag.OK || f.Failure == diag.Cancelled {
+		rounds.end()
+	}
+	w.record(f)
 	w.mu.Lock()
 	c = w.snapshot()
-	step := assessStep(h, s, c, (&Case{Plan: w.plan}).planned(h.ID), w.status)
+	step := assessStep(h, &s, c, (&Case{Plan: w.plan}).planned(h.ID), w.status)
 	w.mu.Unlock()
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
-	// What the judge holds against nobody (the 400 of a listener that wants a certificate) needs no second look, and a
+	// What the judge holds against no hop (the 400 of a listener that wants a certificate) needs no second look, and a
 	// limiter that turned the operator away must not be asked more.
+	if f.Failure == diag.OK || f.Failure == diag.Cancelled || (f.Vantage == Operator && f.Throttled()) ||
+		len(h.Judge(c)) == 0 {
+		rounds.end()
+	} else {
+		rounds.finish(ctx, &f)
+	}
 	if k, ok := familyCounter(s, &f); ok {
-		w.ask(ctx, budget.end(), h, &f, []Counter{k})
-	}
-	if f.Vantage == Operator && f.Throttled() {
-		return
-	}
-	if f.Failure != diag.OK && f.Failure != diag.Cancelled && len(h.Judge(c)) > 0 {
-		w.counter(ctx, budget.end(), h, &f)
+		rounds.ask(ctx, []Counter{k})
 	}
 }
 
+// opening is the hop that opens the vantage of a step that needs it, "" where the step travels behind none.
+func (w *walker) opening(s Step) diag.HopID {
+	for _, id := range s.Needs {
+		if hopIn(w.chain, id).Opens == s.From {
+			return id
+		}
+	}
+	return ""
+}
+
 // within bounds a step by its hop's budget, which begins with the hop's first step, and for a question that travels
-// behind the login when that is done.
-func (w *walker) within(budget *budgeted, behindLogin bool) (context.Context, context.CancelFunc) {
-	if !behindLogin {
+// behind a login when that is done.
+func (w *walker) within(budget *budgeted, login diag.HopID) (context.Context, context.CancelFunc) {
+	if login == "" {
 		return context.WithDeadline(w.ctx, budget.end())
 	}
 	ctx, cancel := context.WithCancelCause(w.ctx)
@@ -188,11 +223,11 @@ func (w *walker) within(budget *budgeted, behindLogin bool) (context.Context, co
 	go func() {
 		defer close(done)
 		select {
-		case <-w.hopDone[string(diag.HopNodeOpsAccess)]:
+		case <-w.hopDone[string(login)]:
 		case <-ctx.Done():
 			return
 		}
-		if w.failed(diag.HopNodeOpsAccess) { // there is no login to travel behind
+		if w.failed(login) { // there is no login to travel behind
 			cancel(errBudget)
 			return
 		}
@@ -211,16 +246,16 @@ func (w *walker) within(budget *budgeted, behindLogin bool) (context.Context, co
 func (w *walker) failed(id diag.HopID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return blocked(&Case{Plan: w.plan}, Step{Needs: []diag.HopID{id}}, w.status) != ""
+	return blocked(&Case{Plan: w.plan}, &Step{Needs: []diag.HopID{id}}, w.status) != ""
 }
 
-// mayRun looks at needs (unless they are still open) and conditions; the case is what is known so far.
+// mayRun checks needs (unless they are still open) and conditions; the case is what is known so far.
 func (w *walker) mayRun(s Step, needsOpen bool) (*Case, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
-	stop := w.ctx.Err() != nil || !needsOpen && blocked(c, s, w.status) != "" ||
-		s.Unless != nil && s.Unless(c) != "" || s.When != nil && s.When(c) != ""
+	stop := w.ctx.Err() != nil || (!needsOpen && blocked(c, &s, w.status) != "") ||
+		(s.Unless != nil && s.Unless(c) != "") || (s.When != nil && s.When(c) != "")
 	return c, stop
 }
 
@@ -236,57 +271,8 @@ func (w *walker) waitFor(names []string, done map[string]chan struct{}) bool {
 	return true
 }
 
-// counter runs the probes that differ in one input from the failing one.
-func (w *walker) counter(ctx context.Context, end time.Time, h *Hop, failing *diag.Fact) {
-	w.mu.Lock()
-	c := w.snapshot()
-	w.mu.Unlock()
-	counters := ladderCounters(w.env, failing)
-	if h.Counter != nil {
-		counters = append(counters, h.Counter(w.env, c, failing)...)
-	}
-	w.ask(ctx, end, h, failing, counters)
-}
-
-// ask runs counter-probes of f, all at once, where there is time for them.
-func (w *walker) ask(ctx context.Context, end time.Time, h *Hop, f *diag.Fact, counters []Counter) {
-	left := time.Until(end)
-	if left < counterLeast {
-		return
-	}
-	by := map[string][]diag.Request{}
-	for _, k := range counters {
-		req := k.Request
-		if req.Op == "" {
-			continue
-		}
-		req.ID = f.ID + "~" + k.Name
-		req.TimeoutMS = min(req.TimeoutMS, left.Milliseconds()-50)
-		by[k.From] = append(by[k.From], req)
-	}
-	asked := 0
-	for _, reqs := range by {
-		asked += len(reqs)
-	}
-	if asked == 0 {
-		return
-	}
-	w.emit(Event{Kind: CountersStarted, Hop: h.ID, Count: asked})
-	defer w.emit(Event{Kind: CountersDone, Hop: h.ID, Count: asked})
-	var wg sync.WaitGroup
-	for from, reqs := range by {
-		wg.Go(func() {
-			for _, f := range w.probe(ctx, from, reqs) {
-				w.record(f, true)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// probe asks a vantage. A failure that only says "time is up" after the walk itself was ended says nothing about the
-// far side, and is recorded as cancelled. So is a node that had said nothing when the hop's budget ended: neither what was
-// asked nor the way to the node is known to be at fault.
+// probe asks a vantage. A failure that only says "time is up" after the walk was ended says nothing about the far side,
+// and is recorded as cancelled. So is a node that had not answered when the hop's budget ended.
 func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
 	place := w.vantages[from]
 	if place == nil { // the caller has no way there
@@ -294,7 +280,8 @@ func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []
 	}
 	facts := place.Probe(ctx, reqs)
 	for i := range facts {
-		if facts[i].Failure == diag.Cancelled && !lost(&facts[i]) && context.Cause(ctx) == errBudget { //nolint:errorlint // set by us, never wrapped
+		cut := facts[i].Failure == diag.Cancelled && !lost(&facts[i])
+		if cut && context.Cause(ctx) == errBudget { //nolint:errorlint // set by us, never wrapped
 			facts[i].Failure = diag.Timeout
 		}
 	}

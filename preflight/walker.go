@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,8 +12,9 @@ import (
 
 // walker is the state of one walk.
 type walker struct {
-	ctx      context.Context
+	ctx      context.Context // of the walk: that of a step ends sooner
 	env      *Env
+	chain    []Hop
 	plan     diag.Plan
 	vantages map[string]Vantage
 	start    time.Time
@@ -22,7 +24,7 @@ type walker struct {
 
 	mu      sync.Mutex // guards what follows, and calls of observe
 	facts   map[string]*diag.Fact
-	order   []string // counter-probes, in the order of their arrival
+	order   []string // counter-probes, in the order in which they were asked
 	status  map[diag.HopID]diag.Status
 	observe func(Event)
 }
@@ -36,8 +38,8 @@ func (n nowhere) Close() error { return nil }
 func (n nowhere) Probe(_ context.Context, reqs []diag.Request) []diag.Fact {
 	facts := make([]diag.Fact, len(reqs))
 	for i, req := range reqs {
-		facts[i] = diag.Fact{ID: req.ID, Vantage: string(n), Request: req, DurationMS: 1, Failure: diag.Unsupported, Phase: "ssh",
-			Detail: "this walk has no way to the " + string(n) + "'s host"}
+		facts[i] = diag.Fact{ID: req.ID, Vantage: string(n), Request: req, DurationMS: 1, Failure: diag.Unsupported,
+			Phase: "ssh", Detail: "this walk has no way to the " + string(n) + "'s host"}
 	}
 	return facts
 }
@@ -51,20 +53,26 @@ func (w *walker) ended() diag.EndedBy {
 	return endedBy(w.ctx)
 }
 
-func (w *walker) record(f diag.Fact, counter bool) {
+func (w *walker) record(f diag.Fact) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.facts[f.ID] = &f
-	if counter {
-		w.order = append(w.order, f.ID)
+}
+
+// expect notes counter-probes in the order in which the report has them.
+func (w *walker) expect(reqs []diag.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range reqs {
+		w.order = append(w.order, reqs[i].ID)
 	}
 }
 
-// snapshot is the case as it stands; the caller holds mu. Facts are immutable, so only the index is copied.
+// snapshot is the current case; the caller holds mu. Facts are immutable, so only the index is copied.
 func (w *walker) snapshot() *Case {
-	c := &Case{Subject: w.env.Subject, Plan: w.plan, EndedBy: endedBy(w.ctx), facts: make(map[string]*diag.Fact, len(w.facts))}
-	for id, f := range w.facts {
-		c.facts[id] = f
+	c := newCase(w.env.Subject, w.plan, endedBy(w.ctx))
+	for _, f := range w.facts {
+		c.put(f)
 	}
 	return c
 }
@@ -89,7 +97,7 @@ func (w *walker) inOrder(chain []Hop) []diag.Fact {
 				facts = append(facts, *f)
 			}
 			for _, k := range w.order {
-				if len(k) > len(id) && k[:len(id)+1] == id+"~" {
+				if w.facts[k] != nil && strings.HasPrefix(k, id+"~") {
 					facts = append(facts, *w.facts[k])
 				}
 			}

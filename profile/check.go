@@ -2,15 +2,16 @@ package profile
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
 // maxBudget bounds a hop's budget: a walk is for five minutes, not for one hop of it.
@@ -51,6 +52,9 @@ func problems(p *Profile) []problem {
 	for name, path := range p.Mapping.Fields {
 		add("mapping.fields."+name, checkField(name, path))
 	}
+	for i, server := range p.NodeNameServers {
+		add(fmt.Sprintf("node_name_servers[%d]", i), checkServer(server))
+	}
 	commandProblems(p, add)
 	appProblems(p, add)
 	return out
@@ -67,9 +71,6 @@ func sshProblems(p *Profile, add func(key string, err error)) {
 		add("ssh.host", fmt.Errorf("ssh has no host of its own: give each node's under nodes"))
 	}
 	for id, n := range p.Nodes {
-		if n.Host == "" {
-			add("nodes."+id, fmt.Errorf("node %s has no host", id))
-		}
 		if n.Port != 0 {
 			add("nodes."+id+".port", checkPort(n.Port))
 		}
@@ -132,25 +133,36 @@ var headerName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
 // checkAppPath wants a path under a product URL, without a query: a query may hold a login.
 func checkAppPath(v string) error {
 	if !strings.HasPrefix(v, "/") || strings.ContainsAny(v, "?# \t\r\n") {
-		return fmt.Errorf("want a path that begins with /, without a query, not %q", v)
+		return fmt.Errorf("want a path that begins with /, without a query, not %q", withoutQuery(v))
 	}
 	return nil
 }
 
-// checkURL wants an address that a path can be added to: http or https, a host, and nothing behind it.
+// withoutQuery is what an error may show of a URL or a path.
+func withoutQuery(v string) string {
+	if i := strings.IndexAny(v, "?#"); i >= 0 {
+		return v[:i] + "…"
+	}
+	return v
+}
+
+// checkURL wants an address that a path can be added to: http or https, a host, and nothing behind it. Its errors show
+// neither a login nor a query, whatever the rest of the text is.
 func checkURL(v string) error {
 	u, err := url.Parse(v)
+	shown := withoutQuery(v)
+	web := err == nil && (u.Scheme == "https" || u.Scheme == "http")
 	switch {
+	case (web && u.User != nil) || (!web && strings.Contains(v, "@")):
+		return errors.New("a URL here must not hold a login; secrets come from files")
 	case err != nil:
-		return fmt.Errorf("not a URL: %q", v)
-	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("want https://host[:port], not %q", v)
-	case u.User != nil:
-		return fmt.Errorf("a URL here must not hold a login; secrets come from files")
+		return fmt.Errorf("not a URL: %q", shown)
+	case !web:
+		return fmt.Errorf("want https://host[:port], not %q", shown)
 	case u.Hostname() == "":
-		return fmt.Errorf("the URL %q has no host", v)
+		return fmt.Errorf("the URL %q has no host", shown)
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("want https://host[:port] without a query, not %q", v)
+		return fmt.Errorf("want https://host[:port] without what is behind %q", shown)
 	}
 	return nil
 }
@@ -160,6 +172,14 @@ func checkIP(v string) error {
 		return fmt.Errorf("want an IP address, not %q", v)
 	}
 	return nil
+}
+
+// checkServer wants the address of a name server, with a port where it is not 53.
+func checkServer(v string) error {
+	if _, err := netip.ParseAddrPort(v); err == nil {
+		return nil
+	}
+	return checkIP(v)
 }
 
 // checkLogin refuses what ssh would take for an option or a host.
@@ -208,12 +228,12 @@ func checkFingerprint(v string) error {
 }
 
 func checkBudget(hop diag.HopID, d time.Duration) error {
-	if !slices.Contains(diag.Hops[:], hop) {
-		known := make([]string, len(diag.Hops))
-		for i, h := range diag.Hops {
-			known[i] = string(h)
+	if !hop.Valid() {
+		var known []string
+		for _, h := range diag.HopIDs() {
+			known = append(known, string(h))
 		}
-		return fmt.Errorf("unknown hop %q%s", hop, nearest(string(hop), known))
+		return fmt.Errorf("unknown hop %q%s", hop, strictyaml.Nearest(string(hop), known))
 	}
 	if d < time.Millisecond || d > maxBudget {
 		return fmt.Errorf("the budget of %s must be between 1ms and %s, not %s", hop, maxBudget, d)

@@ -24,8 +24,8 @@ type Flag struct {
 	Value string
 }
 
-// Origins says by dotted key where a value came from: "flag --api-base", "env GPUAASCTL_API_BASE", "PATH:LINE". A key
-// that is not in it has its default.
+// Origins records by dotted key where a value came from: "flag --api-base", "env GPUAASCTL_API_BASE", "PATH:LINE". A
+// key that is not in it has its default.
 type Origins map[string]string
 
 // InputError is a value that was given wrongly by a flag or the environment.
@@ -39,7 +39,7 @@ func (e *InputError) Error() string {
 }
 func (e *InputError) Unwrap() error { return e.Err }
 
-// NotFoundError is a profile that nobody wrote yet.
+// NotFoundError is a profile that does not exist.
 type NotFoundError struct {
 	Name  string
 	Dir   string
@@ -47,14 +47,14 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	have := "it holds no profile"
+	have := "it holds no profile; gpuaasctl profile init NAME writes one, and gpuaasctl lab up that of a lab"
 	if len(e.Known) > 0 {
 		have = "it has: " + strings.Join(e.Known, ", ")
 	}
 	return fmt.Sprintf("no profile %q in %s (%s)", e.Name, e.Dir, have)
 }
 
-// Load reads the named profile, puts the environment and the flags over it, and says where each value came from. A
+// Load reads the named profile, puts the environment and the flags over it, and records where each value came from. A
 // name with a slash or ending in .yaml is a path; an empty name is GPUAASCTL_PROFILE's, or no file at all. Errors
 // about values are *FileError, *InputError or *NotFoundError, joined where there are several.
 func Load(name string, src Sources) (Profile, Origins, error) {
@@ -98,12 +98,12 @@ func override(p *Profile, origins Origins, flags map[string]Flag, env func(strin
 			continue
 		}
 		origins[s.key] = source
-		switch s.key { // the file that is named now stands in place of the profile's command
+		switch s.key { // the file that is named now replaces the profile's command
 		case "auth.token_file":
 			p.Auth.TokenCommand = nil
 		case "auth.edge_cookie_file":
 			p.Auth.EdgeCookieCommand = nil
-		case "ssh.user", "ssh.port": // what is given for this run also stands in place of a node's own
+		case "ssh.user", "ssh.port": // what is given for this run also replaces a node's own
 			forgetOwn(p, s.key)
 		}
 	}

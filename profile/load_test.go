@@ -23,45 +23,64 @@ func write(t *testing.T, name, text string) string {
 
 func TestEveryMistakeHasItsLine(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"unknown field", "api_base: https://a.test\nterminal_bass: https://t.test\n", `:2: unknown field "terminal_bass" (did you mean "terminal_base"?)`},
-		{"unknown nested field", "ssh:\n  usr: root\n", `:2: unknown field "usr" (did you mean "user"?)`},
-		{"wrong type", "ssh:\n  user: root\n  port: http\n", `:3: want a whole number, not "http"`},
-		{"list for a mapping", "ssh: [a, b]\n", `:1: want a mapping here, not !!seq`},
+		{"unknown field", "api_base: https://a.test\nterminal_bass: https://t.test\n",
+			`:2: terminal_bass: unknown field (did you mean "terminal_base"?)`},
+		{"unknown nested field", "ssh:\n  usr: root\n", `:2: ssh.usr: unknown field (did you mean "user"?)`},
+		{"wrong type", "ssh:\n  user: root\n  port: http\n", `:3: ssh.port: want a whole number, not "http"`},
+		{"list for a mapping", "ssh: [a, b]\n", `:1: ssh: want a mapping here, not a list`},
 		{"bad URL", "\napi_base: api.test\n", `:2: want https://host[:port], not "api.test"`},
 		{"URL with login", "api_base: https://me:canary@api.test\n", `:1: a URL here must not hold a login`},
 		{"URL without host", "api_base: https://\n", `:1: the URL "https://" has no host`},
+		{"bad name server", "node_name_servers: [10.0.0.1, \"10.0.0.2:5353\", dns.test]\n",
+			`:1: want an IP address, not "dns.test"`},
 		{"bad address", "api_resolve_address: api.test\n", `:1: want an IP address, not "api.test"`},
-		{"duration without unit", "budgets:\n  node_readiness: 5\n", `:2: want a duration with its unit (5s, 500ms), not "5"`},
-		{"negative duration", "budgets:\n  node_readiness: -5s\n", `:2: the budget of node_readiness must be between 1ms and 5m0s, not -5s`},
-		{"unknown hop", "budgets:\n  node_readyness: 5s\n", `:2: unknown hop "node_readyness" (did you mean "node_readiness"?)`},
-		{"negative policy", "policy:\n  node.heartbeat_stale_after_seconds: -1\n", `:2: policy node.heartbeat_stale_after_seconds must be between 1 and 300, not -1`},
-		{"weakened policy", "policy:\n  node.disk_pressure_percent: 99\n", `:2: policy node.disk_pressure_percent must be between 1 and 90, not 99: above this, recovery already competes for space; a profile may tighten it, never weaken it`},
-		{"unknown policy", "policy:\n  node.heartbeat_stale: 5\n", `:2: unknown policy key "node.heartbeat_stale" (did you mean "node.heartbeat_stale_after_seconds"?)`},
+		{"duration without unit", "budgets:\n  node_readiness: 5\n",
+			`:2: budgets.node_readiness: want a duration with its unit (5s, 500ms), not "5"`},
+		{"negative duration", "budgets:\n  node_readiness: -5s\n",
+			`:2: the budget of node_readiness must be between 1ms and 5m0s, not -5s`},
+		{"no name of an own hop", "budgets:\n  x.: 5s\n", `:2: unknown hop "x."`},
+		{"unknown hop", "budgets:\n  node_readyness: 5s\n",
+			`:2: unknown hop "node_readyness" (did you mean "node_readiness"?)`},
+		{"negative policy", "policy:\n  node.heartbeat_stale_after_seconds: -1\n",
+			`:2: policy node.heartbeat_stale_after_seconds must be between 1 and 300, not -1`},
+		{"weakened policy", "policy:\n  node.disk_pressure_percent: 99\n",
+			`:2: policy node.disk_pressure_percent must be between 1 and 90, not 99: above this, recovery already competes for space; a profile may tighten it, never weaken it`},
+		{"unknown policy", "policy:\n  node.heartbeat_stale: 5\n",
+			`:2: unknown policy key "node.heartbeat_stale" (did you mean "node.heartbeat_stale_after_seconds"?)`},
 		{"unknown path", "mapping:\n  paths:\n    nodes: /x\n", `:3: unknown path "nodes" in mapping (did you mean "node"?)`},
-		{"foreign placeholder", "mapping:\n  paths:\n    node: /n/{task_id}\n", `:3: path node cannot use {task_id}; it has {node_id}`},
+		{"foreign placeholder", "mapping:\n  paths:\n    node: /n/{task_id}\n",
+			`:3: path node cannot use {task_id}; it has {node_id}`},
 		{"open placeholder", "mapping:\n  paths:\n    node: /n/{node_id\n", `:3: path node has a { without its }`},
 		{"relative path", "mapping:\n  paths:\n    node: n\n", `:3: path node must begin with /`},
 		{"unknown mapped field", "mapping:\n  fields:\n    node.state: s\n", `:3: unknown field "node.state" in mapping`},
 		{"empty mapped field", "mapping:\n  fields:\n    node.status: ''\n", `:3: field node.status is empty`},
-		{"unknown mapping key", "mapping:\n  pathes: {}\n", `:2: unknown field "pathes" (did you mean "paths"?)`},
-		{"a node's typo", "nodes:\n  n1: {host: a, prot: 22}\n", `:2: unknown field "prot" (did you mean "port"?)`},
-		{"a field of another place", "trust:\n  port: 22\n", `:2: unknown field "port"`},
-		{"a field of the whole file", "nodes:\n  n1: {host: a, chaos: x}\n", `:2: unknown field "chaos"`},
-		{"a node's port", "nodes:\n  n1: {host: a}\n  n2:\n    host: b\n    port: 70000\n", `:5: want a port between 1 and 65535, not 70000`},
+		{"unknown mapping key", "mapping:\n  pathes: {}\n", `:2: mapping.pathes: unknown field (did you mean "paths"?)`},
+		{"a node's typo", "nodes:\n  n1: {host: a, prot: 22}\n", `:2: nodes.n1.prot: unknown field (did you mean "port"?)`},
+		{"a field of another place", "trust:\n  port: 22\n", `:2: trust.port: unknown field`},
+		{"a field of the whole file", "nodes:\n  n1: {host: a, chaos: x}\n", `:2: nodes.n1.chaos: unknown field`},
+		{"a node's port", "nodes:\n  n1: {host: a}\n  n2:\n    host: b\n    port: 70000\n",
+			`:5: want a port between 1 and 65535, not 70000`},
 		{"a node's user", "nodes:\n  n1:\n    host: a\n    user: -oProxyCommand=x\n", `:4: not a login name`},
-		{"node without host", "nodes:\n  n1: {labels: {a: b}}\n", `:2: node n1 has no host`},
-		{"bad fingerprint", "trust:\n  ingress_ca_fingerprint: AA:BB\n", `:2: want the sha256 of a certificate as 64 lower-case hex digits`},
+		{"bad fingerprint", "trust:\n  ingress_ca_fingerprint: AA:BB\n",
+			`:2: want the sha256 of a certificate as 64 lower-case hex digits`},
 		{"bad port", "platform_ssh:\n  port: 70000\n", `:2: want a port between 1 and 65535, not 70000`},
-		{"no window", "chaos:\n  windows: [Mon-Fri 08:00-17:00 UTC, always]\n", `:2: chaos.windows: "always": want days, hours and a zone, as in Mon-Fri 08:00-17:00 UTC`},
-		{"the second window", "chaos:\n  windows:\n    - Mon-Fri 08:00-17:00 UTC\n    - Sat 22:00-06:00\n", `:4: chaos.windows: "Sat 22:00-06:00": want`},
-		{"a window's zone", "chaos:\n  windows:\n    - Sat 08:00-17:00 Mars/Base\n", `:3: chaos.windows: "Sat 08:00-17:00 Mars/Base": no zone "Mars/Base"`},
-		{"a command as text", "auth:\n  token_command: pass show x\n", `:2: want a list, not "pass sh`},
+		{"no window", "chaos:\n  windows: [Mon-Fri 08:00-17:00 UTC, always]\n",
+			`:2: chaos.windows: "always": want days, hours and a zone, as in Mon-Fri 08:00-17:00 UTC`},
+		{"the second window", "chaos:\n  windows:\n    - Mon-Fri 08:00-17:00 UTC\n    - Sat 22:00-06:00\n",
+			`:4: chaos.windows: "Sat 22:00-06:00": want`},
+		{"a window's zone", "chaos:\n  windows:\n    - Sat 08:00-17:00 Mars/Base\n",
+			`:3: chaos.windows: "Sat 08:00-17:00 Mars/Base": no zone "Mars/Base"`},
+		{"a command as text", "auth:\n  token_command: pass show x\n", `:2: auth.token_command: want a list, not "pass sh`},
 		{"a command for a shell", "auth:\n  token_command: [pass show x]\n", `:2: no shell reads "pass show x"`},
 		{"no command", "auth:\n  edge_cookie_command: []\n", `:2: want a program and its arguments as a list`},
-		{"a file and a command", "auth:\n  token_file: t\n  token_command: [pass, show, x]\n", `:3: give token_file or token_command, not both`},
+		{"a file and a command", "auth:\n  token_file: t\n  token_command: [pass, show, x]\n",
+			`:3: give token_file or token_command, not both`},
 		{"login as option", "ssh:\n  user: -oProxyCommand=x\n", `:2: not a login name`},
 		{"broken YAML", "api_base: [\n", `:1: did not find expected node content`},
-		{"doubled key", "api_base: https://a.test\napi_base: https://b.test\n", `:2: mapping key "api_base" already defined at line 1`},
+		{"doubled key", "api_base: https://a.test\napi_base: https://b.test\n",
+			`:2: api_base: mapping key "api_base" already defined at line 1`},
+		{"two types on a line", "ssh: {user: [a], port: b}\n", `:1: want text here, not a list`},
+		{"merged", "x: &x {usr: root}\nssh: {<<: *x}\n", `:1: ssh.usr: unknown field (did you mean "user"?)`},
 		{"two documents", "api_base: https://a.test\n---\nfoo: bar\n", `holds more than one YAML document`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,7 +103,7 @@ func TestEveryMistakeHasItsLine(t *testing.T) {
 	}
 }
 
-// TestWhoseCommandsAreRun: a command is run only where nobody but root and who runs it can have written it.
+// TestWhoseCommandsAreRun: a command is run only where no one but root and who runs it can have written it.
 func TestWhoseCommandsAreRun(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -100,7 +119,8 @@ func TestWhoseCommandsAreRun(t *testing.T) {
 		{"the group writes", 1000, 1000, 0o660, "run: chmod go-w p.yaml"},
 		{"all write", 0, 0, 0o646, "run: chmod go-w p.yaml"},
 	} {
-		if err := mayCommandAs(c.uid, c.owner, c.mode, "p.yaml"); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := mayCommandAs(c.uid, c.owner, c.mode, "p.yaml"); (err == nil) != (c.want == "") ||
+			(err != nil && !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -114,7 +134,8 @@ func TestAForeignProfileMayNotCommand(t *testing.T) {
 	const plain = "auth: {token_command: [pass, show, x]}\n"
 	for _, c := range []struct{ name, text, want string }{
 		{"plain", plain, ":1: a command is run only from a profile that belongs to root"},
-		{"by a merge key", "auth: {<<: {token_command: [pass, show, x]}}\n", "p.yaml: a command is run only from a profile that belongs to root"},
+		{"by a merge key", "auth: {<<: {token_command: [pass, show, x]}}\n",
+			"p.yaml: a command is run only from a profile that belongs to root"},
 		{"no command", "api_base: https://a.test\n", ""},
 	} {
 		path := write(t, "p.yaml", c.text)
@@ -122,7 +143,7 @@ func TestAForeignProfileMayNotCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := Load(path, Sources{})
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -143,8 +164,10 @@ func TestAllMistakesAtOnceInOrder(t *testing.T) {
 }
 
 func TestPrecedenceAndOrigin(t *testing.T) {
-	path := write(t, "p.yaml", "api_base: https://file.test\nterminal_base: https://file-term.test\nssh:\n  user: filer\n  port: 2222\n")
-	env := map[string]string{"GPUAASCTL_API_BASE": "https://env.test", "GPUAASCTL_TERMINAL_BASE": "https://env-term.test", "GPUAASCTL_NODE_USER": "enver"}
+	path := write(t, "p.yaml",
+		"api_base: https://file.test\nterminal_base: https://file-term.test\nssh:\n  user: filer\n  port: 2222\n")
+	env := map[string]string{"GPUAASCTL_API_BASE": "https://env.test", "GPUAASCTL_TERMINAL_BASE": "https://env-term.test",
+		"GPUAASCTL_NODE_USER": "enver"}
 	p, origins, err := Load(path, Sources{
 		Env:   func(k string) string { return env[k] },
 		Flags: map[string]Flag{"api_base": {"--api-base", "https://flag.test"}},
@@ -171,7 +194,8 @@ func TestOverridesAreCheckedToo(t *testing.T) {
 		Env:   func(k string) string { return map[string]string{"GPUAASCTL_SSH_PORT": "no"}[k] },
 		Flags: map[string]Flag{"api_base": {"--api-base", "x"}},
 	})
-	if err == nil || !strings.Contains(err.Error(), "--api-base: want https://") || !strings.Contains(err.Error(), "env GPUAASCTL_SSH_PORT: want a whole number") {
+	if err == nil || !strings.Contains(err.Error(), "--api-base: want https://") ||
+		!strings.Contains(err.Error(), "env GPUAASCTL_SSH_PORT: want a whole number") {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -197,7 +221,8 @@ func TestRelativePathsAreTheFilesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := filepath.Join(filepath.Dir(path), "token"); p.Auth.TokenFile != want || p.Trust.OperatorCA != "/etc/ca.pem" {
+	if want := filepath.Join(filepath.Dir(path), "token"); p.Auth.TokenFile != want ||
+		p.Trust.OperatorCA != "/etc/ca.pem" {
 		t.Fatalf("got %q, %q", p.Auth.TokenFile, p.Trust.OperatorCA)
 	}
 }
@@ -212,7 +237,8 @@ func TestShownProfileReadsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "api_base: https://a.test # flag --api-base\n") || !strings.Contains(string(text), "# default") {
+	if !strings.Contains(string(text), "api_base: https://a.test # flag --api-base\n") ||
+		!strings.Contains(string(text), "# default") {
 		t.Errorf("origins are missing:\n%s", text)
 	}
 	got, _, err := parse("again", text)
@@ -268,7 +294,22 @@ func TestWhoseAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := Load(path, Sources{})
-		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+		if (says == "" && err != nil) || (says != "" && (err == nil || !strings.Contains(err.Error(), says))) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestNoErrorShowsALogin: what is wrong with a URL is reported without its login and its query.
+func TestNoErrorShowsALogin(t *testing.T) {
+	for _, text := range []string{
+		"api_base: https://u:CANARY@h/", "api_base: ftp://u:CANARY@h/", "api_base: u:CANARY@h", "api_base: '://u:CANARY@h'",
+		"api_base: https://u:%zzCANARY@h/", "terminal_base: wss://u:CANARY@h:x/", "api_base: https://h/?token=CANARY",
+		"api_base: https://h:x/?token=CANARY", "api_base: ftp://h/#CANARY", "api_base: https:///?CANARY",
+		"app: {headers_path: /x?CANARY}",
+	} {
+		_, _, err := parse("f", []byte(text))
+		if err == nil || strings.Contains(err.Error(), "CANARY") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

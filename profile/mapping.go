@@ -7,16 +7,21 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
+
+// Longer than 300 lines: the rows of the platform's contract, with what reads them.
 
 // Absent maps a path or a field to nothing: this platform does not have it.
 const Absent = "-"
 
-// Paths of the platform that a hop may ask for. The first twelve are answered by the API base, the next two by the
+// Paths of the platform that a hop may ask for. The first thirteen are answered by the API base, the next two by the
 // terminal base, the last two by the node-facing listeners.
 const (
 	PathHealthz         = "healthz"
 	PathAllocation      = "allocation"
+	PathRelease         = "allocation_release"
 	PathNode            = "node"
 	PathNodeTasks       = "node_tasks"
 	PathNodeProvider    = "node_provider"
@@ -43,12 +48,15 @@ type pathRow struct {
 var pathRows = [...]pathRow{
 	{PathHealthz, "/healthz", nil},
 	{PathAllocation, "/v1/allocations/{allocation_id}", []string{"allocation_id"}},
+	// asked by a drill alone
+	{PathRelease, "/v1/allocations/{allocation_id}/release", []string{"allocation_id", "node_id"}},
 	{PathNode, "/v1/admin/nodes/{node_id}", []string{"node_id"}},
 	{PathNodeTasks, "/v1/admin/nodes/{node_id}/tasks", []string{"node_id"}},
 	{PathNodeProvider, "/v1/admin/nodes/{node_id}/provider", []string{"node_id"}}, // asked by a drill alone
 	{PathTask, "/v1/admin/tasks/{task_id}", []string{"task_id", "node_id"}},
 	{PathTrust, "/v1/admin/trust", nil},
-	{PathNodeReenroll, "/v1/admin/nodes/{node_id}/reenroll", []string{"node_id"}}, // the one that is posted to: it issues a bundle
+	// the one that is posted to: it issues a bundle
+	{PathNodeReenroll, "/v1/admin/nodes/{node_id}/reenroll", []string{"node_id"}},
 	{PathEvidence, "/v1/admin/evidence?correlation_id={correlation_id}", []string{"correlation_id", "node_id"}},
 	{PathNodeEvidence, "/v1/admin/evidence?node_id={node_id}&since={since}", []string{"node_id", "since"}},
 	{PathSessionEvidence, "/v1/admin/evidence?session_id={session_id}", []string{"session_id", "node_id"}},
@@ -145,7 +153,11 @@ var fieldRows = [...]fieldRow{
 	{"session.pty_ready_at", "pty_ready_at"},
 	{"session.closed_at", "closed_at"},
 	{"session.close_reason", "close_reason"},
-	{"session.task_id", "task.id"}, // of its terminal.open
+	{"session.closed_by", "closed_by"},       // browser | node | gateway | decision
+	{"session.close_code", "close_code"},     // 1006: the connection of that side broke without a close frame
+	{"session.close_detail", "close_detail"}, // what that side reported, or how its connection broke
+	{"session.node_answers", "node_answers"}, // yes | no: the node's answer to the gateway's last ping
+	{"session.task_id", "task.id"},           // of its terminal.open
 	{"session.task_status", "task.status"},
 	{"session.task_queued_at", "task.queued_at"},
 	{"session.task_claimed_at", "task.claimed_at"},
@@ -181,7 +193,7 @@ func DefaultMapping() Mapping {
 }
 
 // Path fills in the named path: its path segments and query values are escaped. A name that this platform does not
-// have (mapped to "-"), or that nobody knows, gives "". A value of the form ${NAME} stays as it is, for the node's
+// have (mapped to "-"), or that is unknown, gives "". A value of the form ${NAME} stays as it is, for the node's
 // probe to expand. Variables that vars lacks become empty.
 func (m Mapping) Path(name string, vars map[string]string) string {
 	template := m.template(name)
@@ -208,7 +220,7 @@ func (m Mapping) template(name string) string {
 	return defaultPath(name)
 }
 
-// Field returns the gjson path of the named field; "" when this platform does not have it, or nobody knows it.
+// Field returns the gjson path of the named field; "" when this platform does not have it, or it is unknown.
 func (m Mapping) Field(name string) string {
 	path, ok := m.Fields[name]
 	if !ok {
@@ -278,11 +290,11 @@ func deferred(v string) bool {
 	return strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") && !strings.ContainsAny(v[2:len(v)-1], "${}/?&")
 }
 
-// checkPath says what is wrong with one entry of a profile's mapping.paths.
+// checkPath returns what is wrong with one entry of a profile's mapping.paths.
 func checkPath(name, template string) error {
 	i := slices.IndexFunc(pathRows[:], func(r pathRow) bool { return r.name == name })
 	if i < 0 {
-		return fmt.Errorf("unknown path %q in mapping%s", name, nearest(name, pathNames()))
+		return fmt.Errorf("unknown path %q in mapping%s", name, strictyaml.Nearest(name, pathNames()))
 	}
 	if template == Absent {
 		return nil
@@ -306,22 +318,23 @@ func checkPath(name, template string) error {
 	}
 }
 
-// checkField says what is wrong with one entry of a profile's mapping.fields.
+// checkField returns what is wrong with one entry of a profile's mapping.fields.
 func checkField(name, path string) error {
 	if defaultField(name) == "" {
-		return fmt.Errorf("unknown field %q in mapping%s", name, nearest(name, fieldNames()))
+		return fmt.Errorf("unknown field %q in mapping%s", name, strictyaml.Nearest(name, fieldNames()))
 	}
 	if path == "" {
 		return fmt.Errorf("field %s is empty; use %q where this platform has no such field", name, Absent)
 	}
 	if onNodes(name) && !plainPath.MatchString(path) {
-		return fmt.Errorf("field %s is looked up on nodes as well, where a path is names and indices joined by dots, not %q", name, path)
+		return fmt.Errorf("field %s is looked up on nodes as well, where a path is names and indices joined by dots, not %q",
+			name, path)
 	}
 	return nil
 }
 
 // onNodes reports whether nodes extract the field: an agent's own requests are answered with errors, or with nothing
-// that anybody reads.
+// that is read.
 func onNodes(name string) bool { return name == "error.code" || name == "error.message" }
 
 // plainPath is what the probe on a node understands of gjson's paths; Absent is one.

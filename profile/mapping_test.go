@@ -14,10 +14,11 @@ func TestPathEscapesByPlace(t *testing.T) {
 	}{
 		{PathNode, map[string]string{"node_id": "a/b?c d"}, "/v1/admin/nodes/a%2Fb%3Fc%20d"},
 		{PathEvidence, map[string]string{"correlation_id": "x&y=z w"}, "/v1/admin/evidence?correlation_id=x%26y%3Dz+w"},
-		{PathTaskWait, map[string]string{"node_id": "${GPUAAS_NODE_ID}"}, "/internal/v1/nodes/${GPUAAS_NODE_ID}/tasks/wait?timeout=0&peek=1"},
+		{PathTaskWait, map[string]string{"node_id": "${GPUAAS_NODE_ID}"},
+			"/internal/v1/nodes/${GPUAAS_NODE_ID}/tasks/wait?timeout=0&peek=1"},
 		{PathNode, map[string]string{"node_id": "${A}/../${B}"}, "/v1/admin/nodes/$%7BA%7D%2F..%2F$%7BB%7D"},
 		{PathHealthz, nil, "/healthz"},
-		{"nobody knows", nil, ""},
+		{"unknown", nil, ""},
 	} {
 		if got := m.Path(c.name, c.vars); got != c.want {
 			t.Errorf("%s %v: got %s, want %s", c.name, c.vars, got, c.want)
@@ -64,7 +65,7 @@ func TestDefaultsPassTheirOwnChecks(t *testing.T) {
 	for _, names := range [][]string{pathNames(), fieldNames(), PolicyKeys()} {
 		slices.Sort(names)
 		if len(slices.Compact(slices.Clone(names))) != len(names) {
-			t.Errorf("a name stands twice in %v", names)
+			t.Errorf("a name is there twice in %v", names)
 		}
 	}
 	for _, r := range PolicyRows {

@@ -1,17 +1,23 @@
 package profile
 
 import (
+	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// TestANodesOwnLogin: a node's own user and port stand in place of those of ssh, for that node alone, and what is given
+// TestANodesOwnLogin: a node's own user and port replace those of ssh, for that node alone, and what is given
 // for one run in place of both.
 func TestANodesOwnLogin(t *testing.T) {
-	path := write(t, "p.yaml", "ssh: {user: ops, port: 22, identity: /k}\nnodes:\n  n1: {host: a}\n  n2: {host: b, port: 2222}\n  n3: {host: c, port: 2223, user: root}\n")
+	path := write(t, "p.yaml",
+		"ssh: {user: ops, port: 22, identity: /k}\nnodes:\n  n1: {host: a}\n  n2: {host: b, port: 2222}\n  n3: {host: c, "+
+			"port: 2223, user: root}\n")
 	for _, c := range []struct {
 		env        map[string]string
 		n1, n2, n3 string
@@ -34,25 +40,27 @@ func TestANodesOwnLogin(t *testing.T) {
 	}
 }
 
-// TestWhatIsSuggested: whatever field of whatever place is given in whatever other place, what is suggested is a field of
-// that place, and never the word itself.
+// TestWhatIsSuggested: whatever field of whatever place is given in whatever other place, what is suggested is a field
+// of that place, and never the word itself.
 func TestWhatIsSuggested(t *testing.T) {
-	all := reflect.TypeFor[Profile]()
-	places := map[string]string{
-		"profile.Profile": "%s: 1", "profile.Node": "nodes: {n1: {host: a, %s: 1}}", "profile.SSH": "ssh: {%s: 1}", "profile.Auth": "auth: {%s: 1}",
-		"profile.Trust": "trust: {%s: 1}", "profile.Agent": "agent: {%s: 1}", "profile.Mapping": "mapping: {%s: 1}", "profile.Chaos": "chaos: {%s: 1}",
+	places := map[string]reflect.Type{
+		"%s: 1": reflect.TypeFor[Profile](), "nodes: {n1: {host: a, %s: 1}}": reflect.TypeFor[Node](),
+		"ssh: {%s: 1}": reflect.TypeFor[SSH](), "auth: {%s: 1}": reflect.TypeFor[Auth](),
+		"trust: {%s: 1}": reflect.TypeFor[Trust](), "agent: {%s: 1}": reflect.TypeFor[Agent](),
+		"mapping: {%s: 1}": reflect.TypeFor[Mapping](), "chaos: {%s: 1}": reflect.TypeFor[Chaos](),
 	}
+	fieldsOf := func(t reflect.Type) []string { return slices.Sorted(maps.Keys(strictyaml.Fields(t))) }
 	words := []string{"prot", "hosts", "usr", "x"}
-	for place := range places {
-		if len(fieldsOf(all, place)) == 0 {
+	for place, t1 := range places {
+		if len(fieldsOf(t1)) == 0 {
 			t.Fatalf("%s has no fields", place)
 		}
-		words = append(words, fieldsOf(all, place)...)
+		words = append(words, fieldsOf(t1)...)
 	}
-	suggested := regexp.MustCompile(`unknown field "([a-z_]+)" \(did you mean "([a-z_]+)"\?\)`)
+	suggested := regexp.MustCompile(`([a-z_]+): unknown field \(did you mean "([a-z_]+)"\?\)`)
 	seen := 0
-	for place, text := range places {
-		known := " " + strings.Join(fieldsOf(all, place), " ") + " "
+	for text, place := range places {
+		known := " " + strings.Join(fieldsOf(place), " ") + " "
 		for _, word := range words {
 			_, _, err := parse("p.yaml", []byte(strings.Replace(text, "%s", word, 1)))
 			if strings.Contains(known, " "+word+" ") {
@@ -61,7 +69,7 @@ func TestWhatIsSuggested(t *testing.T) {
 				}
 				continue
 			}
-			if err == nil || !strings.Contains(err.Error(), `unknown field "`+word+`"`) {
+			if err == nil || !strings.Contains(err.Error(), word+": unknown field") {
 				t.Errorf("%s in %s: %v", word, place, err)
 				continue
 			}

@@ -3,9 +3,11 @@ package profile
 import (
 	"fmt"
 	"maps"
+
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// PolicyRow is one policy key: its default, and how far a profile may move it. A bound that equals the default says
+// PolicyRow is one policy key: its default, and how far a profile may move it. A bound that equals the default means
 // that the key may be tightened only.
 type PolicyRow struct {
 	Key      string
@@ -88,15 +90,15 @@ func policyRow(key string) (PolicyRow, bool) {
 	return PolicyRow{}, false
 }
 
-// checkPolicy says what is wrong with one entry of a profile's policy.
+// checkPolicy returns what is wrong with one entry of a profile's policy.
 func checkPolicy(key string, v int64) error {
 	r, ok := policyRow(key)
 	switch {
 	case !ok:
-		return fmt.Errorf("unknown policy key %q%s", key, nearest(key, PolicyKeys()))
+		return fmt.Errorf("unknown policy key %q%s", key, strictyaml.Nearest(key, PolicyKeys()))
 	case v < r.Min, v > r.Max:
 		note := ""
-		if v > r.Max && r.Max == r.Default || v < r.Min && r.Min == r.Default {
+		if (v > r.Max && r.Max == r.Default) || (v < r.Min && r.Min == r.Default) {
 			note = "; a profile may tighten it, never weaken it"
 		}
 		return fmt.Errorf("policy %s must be between %d and %d, not %d: %s%s", key, r.Min, r.Max, v, r.Why, note)

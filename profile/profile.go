@@ -5,6 +5,7 @@
 package profile
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"time"
@@ -16,9 +17,10 @@ import (
 type Profile struct {
 	Name string `yaml:"-"`
 
-	APIBase                    string `yaml:"api_base,omitempty"`
-	TerminalBase               string `yaml:"terminal_base,omitempty"`
-	APIResolveAddress          string `yaml:"api_resolve_address,omitempty"`      // operator side; nothing edits the operator's hosts file
+	APIBase      string `yaml:"api_base,omitempty"`
+	TerminalBase string `yaml:"terminal_base,omitempty"`
+	// operator side; nothing edits the operator's hosts file
+	APIResolveAddress          string `yaml:"api_resolve_address,omitempty"`
 	TerminalResolveAddress     string `yaml:"terminal_resolve_address,omitempty"` // operator side
 	AppResolveAddress          string `yaml:"app_resolve_address,omitempty"`      // operator side; for product URLs
 	NodeRuntimeAPIURL          string `yaml:"node_runtime_api_url,omitempty"`
@@ -26,9 +28,15 @@ type Profile struct {
 	NodeTerminalURL            string `yaml:"node_terminal_url,omitempty"`
 	NodeTerminalResolveAddress string `yaml:"node_terminal_resolve_address,omitempty"`
 
-	Nodes       map[string]Node              `yaml:"nodes,omitempty"` // by node id
-	SSH         SSH                          `yaml:"ssh,omitempty"`
-	PlatformSSH SSH                          `yaml:"platform_ssh,omitempty"` // for drills, bundles, and a workload's endpoint
+	RunbookBase string `yaml:"runbook_base,omitempty"` // a page with an anchor for every signal and reason
+
+	// IP[:port]; each is asked where a node's look-up fails
+	NodeNameServers []string `yaml:"node_name_servers,omitempty,flow"`
+
+	Nodes map[string]Node `yaml:"nodes,omitempty"` // by node id
+	SSH   SSH             `yaml:"ssh,omitempty"`
+	// for drills, bundles, and a workload's endpoint
+	PlatformSSH SSH                          `yaml:"platform_ssh,omitempty"`
 	Auth        Auth                         `yaml:"auth,omitempty"`
 	Trust       Trust                        `yaml:"trust,omitempty"`
 	Agent       Agent                        `yaml:"agent,omitempty"`
@@ -39,7 +47,7 @@ type Profile struct {
 	Chaos       Chaos                        `yaml:"chaos,omitempty"`
 }
 
-// Node says how one node is reached.
+// Node is how one node is reached.
 type Node struct {
 	Host   string            `yaml:"host"`           // name or address for SSH
 	User   string            `yaml:"user,omitempty"` // in place of ssh.user
@@ -47,7 +55,7 @@ type Node struct {
 	Labels map[string]string `yaml:"labels,omitempty"`
 }
 
-// SSH says how to log in. What is unset comes from the operator's ssh_config.
+// SSH is how to log in. What is unset comes from the operator's ssh_config.
 type SSH struct {
 	Host       string `yaml:"host,omitempty"` // platform_ssh only
 	User       string `yaml:"user,omitempty"`
@@ -58,19 +66,15 @@ type SSH struct {
 	Sudo       *bool  `yaml:"sudo,omitempty"` // default: sudo -n when the login is not root
 }
 
-// SSHOf says how to log in on a node: as ssh has it, with the node's own user and port where it has them.
+// SSHOf returns how to log in on a node: as ssh has it, with the node's own user and port where it has them.
 func (p *Profile) SSHOf(node string) SSH {
 	s, own := p.SSH, p.Nodes[node]
-	if own.User != "" {
-		s.User = own.User
-	}
-	if own.Port != 0 {
-		s.Port = own.Port
-	}
+	s.User = cmp.Or(own.User, s.User)
+	s.Port = cmp.Or(own.Port, s.Port)
 	return s
 }
 
-// Auth says where secrets come from: each from a file, whose mode is checked (others must not read it), or from what a
+// Auth is where secrets come from: each from a file, whose mode is checked (others must not read it), or from what a
 // command prints, run without a shell.
 type Auth struct {
 	TokenFile         string   `yaml:"token_file,omitempty"`
@@ -81,14 +85,16 @@ type Auth struct {
 
 // Trust is what the operator expects to see.
 type Trust struct {
-	OperatorCA               string `yaml:"operator_ca,omitempty"` // PEM bundle for the public edge; default: the system's roots
-	NodeCA                   string `yaml:"node_ca,omitempty"`     // PEM bundle that nodes should hold: the control for a node's own
+	// PEM bundle for the public edge; default: the system's roots
+	OperatorCA string `yaml:"operator_ca,omitempty"`
+	// PEM bundle that nodes should hold: the control for a node's own
+	NodeCA                   string `yaml:"node_ca,omitempty"`
 	SigningCAFingerprint     string `yaml:"signing_ca_fingerprint,omitempty"`
 	IngressCAFingerprint     string `yaml:"ingress_ca_fingerprint,omitempty"`
 	NodeAPIServerFingerprint string `yaml:"node_api_server_fingerprint,omitempty"`
 }
 
-// Agent says where things lie on a node.
+// Agent is where things lie on a node.
 type Agent struct {
 	Unit    string `yaml:"unit,omitempty"`     // default gpuaas-node-agent.service
 	EnvFile string `yaml:"env_file,omitempty"` // default /etc/gpuaas/agent.env
@@ -101,11 +107,12 @@ type Agent struct {
 	VersionCommand []string `yaml:"version_command,omitempty,flow"`
 }
 
-// IsOurs reports whether the profile says that the agent is gpuaas-agent: binary is called gpuaas-agent or
+// IsOurs reports whether the profile declares that the agent is gpuaas-agent: binary is called gpuaas-agent or
 // gpuaas-agent-*, unit is called gpuaas-*, and there is no version command. Call it on a profile with defaults.
 func (a Agent) IsOurs() bool {
 	name := path.Base(a.Binary)
-	return len(a.VersionCommand) == 0 && (name == ourAgent || strings.HasPrefix(name, ourAgent+"-")) && strings.HasPrefix(a.Unit, "gpuaas-")
+	return len(a.VersionCommand) == 0 && (name == ourAgent || strings.HasPrefix(name, ourAgent+"-")) &&
+		strings.HasPrefix(a.Unit, "gpuaas-")
 }
 
 // Mapping spells the platform's API: path templates by name, gjson field paths by name, and what it can do.
@@ -119,9 +126,12 @@ type Mapping struct {
 // App is what a browser's way to a workload has beside a plain request. All of it is optional: what is not here is not
 // asked.
 type App struct {
-	Websocket       string   `yaml:"websocket,omitempty"`             // path under the product URL that is upgraded to a WebSocket
-	HeadersPath     string   `yaml:"headers_path,omitempty"`          // path under the product URL that lists the names of the request's headers
-	InjectedHeaders []string `yaml:"injected_headers,omitempty,flow"` // names of the headers that the edge must add to a request
+	// path under the product URL that is upgraded to a WebSocket
+	Websocket string `yaml:"websocket,omitempty"`
+	// path under the product URL that lists the names of the request's headers
+	HeadersPath string `yaml:"headers_path,omitempty"`
+	// names of the headers that the edge must add to a request
+	InjectedHeaders []string `yaml:"injected_headers,omitempty,flow"`
 }
 
 // Chaos limits drills in this environment.
@@ -131,4 +141,15 @@ type Chaos struct {
 	Windows []string          `yaml:"windows,omitempty"` // when drills may begin: "Mon-Fri 08:00-17:00 UTC"
 	CACert  string            `yaml:"ca_cert,omitempty"` // PEM of the CA that signs nodes, for drills about certificates
 	CAKey   string            `yaml:"ca_key,omitempty"`  // its key: only where nothing that matters trusts it
+}
+
+// Files are the paths of the files that the profile names, "" for those that it does not.
+func (p Profile) Files() []string {
+	files := []string{p.Auth.TokenFile, p.Auth.EdgeCookieFile, p.Trust.OperatorCA, p.Trust.NodeCA, p.SSH.Identity,
+		p.SSH.KnownHosts, p.PlatformSSH.Identity, p.PlatformSSH.KnownHosts}
+	for id := range p.Nodes {
+		login := p.SSHOf(id)
+		files = append(files, login.Identity, login.KnownHosts)
+	}
+	return files
 }

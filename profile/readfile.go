@@ -17,9 +17,9 @@ const maxFile = 16 << 20
 // filePatience bounds the wait for the writer of a pipe.
 const filePatience = 30 * time.Second
 
-// ReadOwn returns the text of one of the operator's own files. It does not wait for somebody to open a pipe for writing
-// (such a pipe is empty), waits 30 s at most for a writer that is there, and refuses more than 16 MiB. The error is an
-// fs.PathError.
+// ReadOwn returns the text of one of the operator's own files. It does not wait for a process to open a pipe for
+// writing (such a pipe is empty), waits 30 s at most for a writer that is there, and refuses more than 16 MiB. The
+// error is an fs.PathError.
 func ReadOwn(path string) ([]byte, error) {
 	f, err := openOwn(context.Background(), path)
 	if err != nil {
@@ -57,7 +57,8 @@ func (f *ownFile) read(most int) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("nothing was written to the pipe within %s", filePatience)}
+		return nil, &fs.PathError{Op: "read", Path: f.Name(),
+			Err: fmt.Errorf("nothing was written to the pipe within %s", filePatience)}
 	case err != nil:
 		return nil, err
 	case len(data) > most:

@@ -23,7 +23,7 @@ const maxSecret = 16 << 10
 const secretPatience = 30 * time.Second
 
 // secretGrace is how long what a command left behind may hold its output.
-const secretGrace = 500 * time.Millisecond
+const secretGrace = time.Second
 
 // interruptLag is how much later than a command this process may notice an interrupt from the terminal.
 const interruptLag = 100 * time.Millisecond
@@ -35,15 +35,15 @@ const othersMay os.FileMode = 0o077
 const othersWrite os.FileMode = 0o022
 
 // ReadSecret reads the secret that is the whole text of a file, without the line break at its end. A regular file
-// that its group or others can use is refused; a pipe (such as /dev/stdin) is taken as it is, and is empty where nobody
-// writes to it. No error holds any part of the text. When ctx ends, the error is ctx's own.
+// that its group or others can use is refused; a pipe (such as /dev/stdin) is taken as it is, and is empty where no
+// process writes to it. No error holds any part of the text. When ctx ends, the error is ctx's own.
 func ReadSecret(ctx context.Context, path string) (diag.Secret, error) {
 	f, err := openOwn(ctx, path)
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	info, err := f.Stat() // of what was opened, so that nobody can swap it between check and use
+	info, err := f.Stat() // of what was opened, so that it cannot be swapped between check and use
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret: %w", err)
 	}
@@ -51,7 +51,8 @@ func ReadSecret(ctx context.Context, path string) (diag.Secret, error) {
 	case mode.IsDir():
 		return diag.Secret{}, fmt.Errorf("read secret: %s is a folder", path)
 	case mode.IsRegular() && mode.Perm()&othersMay != 0:
-		return diag.Secret{}, fmt.Errorf("secret file %s is open to others (mode %04o); run: chmod 600 %s", path, mode.Perm(), path)
+		return diag.Secret{}, fmt.Errorf("secret file %s is open to others (mode %04o); run: chmod 600 %s", path, mode.Perm(),
+			path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	switch {
@@ -74,15 +75,16 @@ func FindCommand(argv []string) error {
 }
 
 // RunSecret runs argv, without a shell and without input, and takes what it prints, less the line break at its end, for
-// the secret. Nothing of its output is in an error, be it standard error's: a program may print the secret there. When
-// asked ends, the command is killed, and the error is asked's own.
+// the secret. Nothing of its output is in an error, not even from standard error: a program may print the secret there.
+// When asked ends, the command is killed, and the error is asked's own.
 func RunSecret(asked context.Context, argv []string) (diag.Secret, error) {
 	ctx, cancel := context.WithTimeout(asked, secretPatience)
 	defer cancel()
 	out := clipped{most: maxSecret + 1}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout, cmd.WaitDelay = &out, secretGrace
-	if !onTerminal() { // there, a group of its own could ask nobody for a passphrase, and an interrupt strikes its children anyway
+	// there, a group of its own could not ask for a passphrase, and an interrupt strikes its children anyway
+	if !onTerminal() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	}
@@ -108,7 +110,7 @@ func RunSecret(asked context.Context, argv []string) (diag.Secret, error) {
 	return oneSecret("the output of secret command "+argv[0], out.kept.Bytes())
 }
 
-// onTerminal says whether this process can be interrupted from a terminal.
+// onTerminal reports whether this process can be interrupted from a terminal.
 func onTerminal() bool {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -134,7 +136,7 @@ func (b *clipped) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// oneSecret takes data for one secret; what says where it is from.
+// oneSecret takes data for one secret; what is where it is from.
 func oneSecret(what string, data []byte) (diag.Secret, error) {
 	text := strings.TrimRight(string(data), "\r\n")
 	switch {

@@ -2,13 +2,14 @@ package profile
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// YAML writes p as a profile file. With origins, every value has its origin as a comment; a value that nobody set
+// YAML writes p as a profile file. With origins, every value has its origin as a comment; a value that was not set
 // has "default".
 func YAML(p Profile, origins Origins) ([]byte, error) {
 	var n yaml.Node
@@ -45,8 +46,17 @@ func comment(n *yaml.Node, key string, origins Origins) {
 	}
 }
 
-// JSON writes p as {"name", "profile", "origins"?}, with the file's own keys.
-func JSON(p Profile, origins Origins) ([]byte, error) {
+// Document is a profile for programs, with the file's own keys.
+type Document struct {
+	diag.Head
+
+	Name    string         `json:"name"`
+	Profile map[string]any `json:"profile"`
+	Origins Origins        `json:"origins,omitempty"`
+}
+
+// NewDocument is p as a document; origins may be nil.
+func NewDocument(p Profile, origins Origins) (*Document, error) {
 	text, err := YAML(p, nil)
 	if err != nil {
 		return nil, err
@@ -55,14 +65,5 @@ func JSON(p Profile, origins Origins) ([]byte, error) {
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		return nil, fmt.Errorf("encode profile: %w", err)
 	}
-	doc := struct {
-		Name    string         `json:"name"`
-		Profile map[string]any `json:"profile"`
-		Origins Origins        `json:"origins,omitempty"`
-	}{p.Name, values, origins}
-	out, err := json.MarshalIndent(doc, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode profile: %w", err)
-	}
-	return append(out, '\n'), nil
+	return &Document{diag.NewHead("Profile"), p.Name, values, origins}, nil
 }

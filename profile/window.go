@@ -12,13 +12,12 @@ type Window struct {
 	days     [7]bool
 	from, to int // minutes of the day
 	zone     *time.Location
-	text     string
 }
 
 var dayNames = [...]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// ParseWindow reads "Mon-Fri 08:00-17:00 UTC". Days are one, a span, or several of these by commas; the zone may be left
-// out, and is UTC then. The hours must not pass midnight: two windows say that more plainly.
+// ParseWindow reads "Mon-Fri 08:00-17:00 UTC". Days are one, a span, or several of these by commas; the zone may be
+// left out, and is UTC then. The hours must not pass midnight: two windows show that more plainly.
 func ParseWindow(text string) (Window, error) {
 	bad := fmt.Errorf("%q: want days, hours and a zone, as in Mon-Fri 08:00-17:00 UTC", text)
 	words := strings.Fields(text)
@@ -28,7 +27,7 @@ func ParseWindow(text string) (Window, error) {
 	if len(words) != 3 {
 		return Window{}, bad
 	}
-	w := Window{text: strings.Join(words, " ")}
+	w := Window{}
 	var err error
 	if w.zone, err = time.LoadLocation(words[2]); err != nil || words[2] == "Local" {
 		return Window{}, fmt.Errorf("%q: no zone %q", text, words[2])
@@ -52,19 +51,17 @@ func ParseWindow(text string) (Window, error) {
 	from, to, ok := strings.Cut(words[1], "-")
 	start, err1 := time.Parse("15:04", from)
 	end, err2 := time.Parse("15:04", to)
-	if w.from, w.to = start.Hour()*60+start.Minute(), end.Hour()*60+end.Minute(); !ok || err1 != nil || err2 != nil || w.from >= w.to {
+	if w.from, w.to = start.Hour()*60+start.Minute(), end.Hour()*60+end.Minute(); !ok || err1 != nil || err2 != nil ||
+		w.from >= w.to {
 		return Window{}, bad
 	}
 	return w, nil
 }
 
-// Open says whether a drill that takes so long may begin at now: it must be over before the window is.
+// Open reports whether a drill that takes so long may begin at now: it must be over before the window is.
 func (w Window) Open(now time.Time, takes time.Duration) bool {
 	begin := now.In(w.zone)
 	end := begin.Add(takes)
 	minute := func(t time.Time) int { return t.Hour()*60 + t.Minute() }
 	return w.days[begin.Weekday()] && begin.YearDay() == end.YearDay() && minute(begin) >= w.from && minute(end) < w.to
 }
-
-// String is the window with its zone.
-func (w Window) String() string { return w.text }

@@ -1,5 +1,5 @@
-// Package scenarios holds the drills that come with the tool, one file each. How they are read, and what may be in them,
-// is package chaos's.
+// Package scenarios holds the drills that come with the tool, one file each. How they are read, and what may be in
+// them, is package chaos's.
 package scenarios
 
 import "embed"

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 )
 
-// TestTutorial: the drill that docs/write-a-drill.md writes is the one in docs/examples, it reads, and the mistakes that the
-// page shows are told in these words.
+// TestTutorial: the drill that docs/write-a-drill.md writes is the one in docs/examples, it reads, and the mistakes
+// that the page shows are in these words.
 func TestTutorial(t *testing.T) {
 	const name = "workload-cut-off.yaml"
 	file := filepath.Join("..", "docs", "examples", name)
@@ -22,7 +22,8 @@ func TestTutorial(t *testing.T) {
 	if !strings.Contains(page, "```yaml\n"+text+"```\n") {
 		t.Errorf("the page shows another text than %s", file)
 	}
-	wrong := strings.NewReplacer("kind: net-block", "kind: net-blok", "detectWithin: 30s", "detectWithin: 2m").Replace(text)
+	wrong := strings.NewReplacer("kind: net-block", "kind: net-blok", "detectWithin: 30s", "detectWithin: 2m").
+		Replace(text)
 	_, err = chaos.Parse(name, []byte(wrong))
 	if err == nil {
 		t.Fatal("the mistakes are none")

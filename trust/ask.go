@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -36,7 +37,7 @@ type Question struct {
 	Request diag.Request
 }
 
-// Ask is what a walk does not ask: a look at each listener from both sides, also where the chain does not verify, and
+// Ask is what a walk does not ask: a probe of each listener from both sides, also where the chain does not verify, and
 // what the bundles hold, also where no listener answers. nodeCA is the profile's bundle as PEM, bundlePath its file;
 // both may be empty.
 func Ask(subject diag.Subject, nodeCA, bundlePath string) []Question {
@@ -49,13 +50,15 @@ func Ask(subject diag.Subject, nodeCA, bundlePath string) []Question {
 	add(node, factEnv, diag.Request{Op: diag.OpEnv, Env: []string{envAPI, envTerminal, envRecoveryAPI, envRecoveryBundle}})
 	add(node, factBundle, diag.Request{Op: diag.OpCert, Cert: bundle})
 	add(node, factNodeAPI, diag.Request{Op: diag.OpTLS, Target: "${" + envAPI + "}", CABundle: bundle, TLSLook: true})
-	add(node, factNodeTerminal, diag.Request{Op: diag.OpTLS, Target: "${" + envTerminal + "}", CABundle: bundle, TLSLook: true})
+	add(node, factNodeTerminal,
+		diag.Request{Op: diag.OpTLS, Target: "${" + envTerminal + "}", CABundle: bundle, TLSLook: true})
 	for _, e := range [...]struct{ id, url, address string }{
 		{factOperatorAPI, "node_runtime_api_url", "node_runtime_resolve_address"},
 		{factOperatorTerminal, "node_terminal_url", "node_terminal_resolve_address"},
 	} {
 		if url := subject.Expected[e.url]; url != "" {
-			add(operator, e.id, diag.Request{Op: diag.OpTLS, Target: url, Resolve: subject.Expected[e.address], CAInline: nodeCA, TLSLook: true})
+			add(operator, e.id, diag.Request{Op: diag.OpTLS, Target: url, Resolve: subject.Expected[e.address], CAInline: nodeCA,
+				TLSLook: true})
 		}
 	}
 	if bundlePath != "" {
@@ -87,8 +90,6 @@ func AskNext(subject diag.Subject, facts []diag.Fact) []Question {
 // agentFile is a path in the agent's folder on the node.
 func agentFile(s diag.Subject, name string) string {
 	dir := s.Expected["agent_dir"]
-	if dir == "" {
-		dir = "/etc/gpuaas"
-	}
+	dir = cmp.Or(dir, "/etc/gpuaas")
 	return strings.TrimRight(dir, "/") + "/" + name
 }

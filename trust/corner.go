@@ -12,27 +12,10 @@ import (
 // Corner names what moved: the one thing that no longer fits to its neighbours.
 type Corner string
 
-// The closed list of corners.
-const (
-	CornerEndpoint    Corner = "agent_endpoint"               // the agent uses another environment's URL
-	CornerEnvironment Corner = "name_leads_elsewhere"         // one name, two listeners
-	CornerEdge        Corner = "node_api_certificate"         // what the listener shows was changed, or ran out
-	CornerEdgePin     Corner = "node_api_certificate_renewed" // it was renewed, and only the pin is of before
-	CornerProfileCA   Corner = "profile_bundle"               // the operator's trust.node_ca is of before
-	CornerBundle      Corner = "node_bundle"                  // the node's own bundle is stale, missing or broken
-	CornerRecovery    Corner = "recovery_bundle"              // the way back is closed
-	CornerCredential  Corner = "node_certificate"             // the node's certificate: dates, key, binding, or of an earlier CA
-	CornerSigning     Corner = "signing_ca"                   // the platform signs with another CA than before
-	CornerIngress     Corner = "ingress_ca"                   // the ingress takes another CA's certificates
-	CornerControl     Corner = "control_plane_cas"            // signing and ingress CA differ, and nothing says which one moved
-	CornerDenied      Corner = "node_identity_denied"         // certificates match; the platform says no to this node
-	CornerTerminal    Corner = "terminal_ca"                  // the terminal listener takes other certificates than the ingress
-	CornerPins        Corner = "profile_pins"                 // all agree with each other, and not with what the profile pins
-)
-
-// caCorner says who moved among the node's certificate, the signing CA and the ingress CA. Pins, where the profile has
-// both and exactly one does not hold, decide; else the node's certificate is the witness of what was.
-func (s *scene) caCorner() Corner {
+// caCorner returns what changed among the node's certificate, the signing CA and the ingress CA. Pins, where the
+// profile has both and exactly one does not hold, decide; else the node's certificate is the source for the previous
+// state.
+func (s *inputs) caCorner() Corner {
 	pinSigning, pinIngress := s.pin("signing_ca_fingerprint"), s.pin("ingress_ca_fingerprint")
 	signingHolds, ingressHolds := pinSigning == s.signing, pinIngress == s.ingress
 	pinned := pinSigning != "" && pinIngress != "" && s.signing != "" && s.ingress != ""
@@ -40,7 +23,7 @@ func (s *scene) caCorner() Corner {
 	switch {
 	case !differ && s.issuer != "" && s.signing != "" && s.issuer != s.signing:
 		if pinSigning == s.signing || pinSigning == "" {
-			return CornerCredential // the control plane is as it was written down: the node is of before
+			return CornerCredential // the control plane is as it was written down: the node has the previous one
 		}
 		return CornerSigning // moved, and its ingress with it
 	case !differ && pinned && !signingHolds:
@@ -61,9 +44,9 @@ func (s *scene) caCorner() Corner {
 	return CornerControl
 }
 
-// acceptCorner says why the ingress refuses a certificate: the CAs differ, the ingress runs with another list than the
-// platform's file says (it was not reloaded), the certificate is at fault, or the platform denies the node.
-func (s *scene) acceptCorner(unlisted bool) Corner {
+// acceptCorner returns why the ingress refuses a certificate: the CAs differ, the ingress runs with another list than
+// the platform's file has (it was not reloaded), the certificate is at fault, or the platform denies the node.
+func (s *inputs) acceptCorner(unlisted bool) Corner {
 	if c := s.caCorner(); c != "" && c != CornerPins {
 		return c
 	}
@@ -76,8 +59,8 @@ func (s *scene) acceptCorner(unlisted bool) Corner {
 	return CornerIngress
 }
 
-// serverCorner says who moved among the node API's leaf, the node's bundle and the profile's; "" when none did.
-func (s *scene) serverCorner() Corner {
+// serverCorner returns what changed among the node API's leaf, the node's bundle and the profile's; "" when none did.
+func (s *inputs) serverCorner() Corner {
 	if s.endpointLink().Status == Fail {
 		return CornerEndpoint
 	}
@@ -113,7 +96,7 @@ func (s *scene) serverCorner() Corner {
 }
 
 // terminalCorner is the same for the terminal listener's leaf: when the node API's is trusted, this one moved.
-func (s *scene) terminalCorner() Corner {
+func (s *inputs) terminalCorner() Corner {
 	if c := s.serverCorner(); c != "" {
 		return c
 	}
@@ -123,8 +106,8 @@ func (s *scene) terminalCorner() Corner {
 	return CornerTerminal
 }
 
-// bundleCorner says which of two bundles is of before, when the node's lacks a certificate of the profile's.
-func (s *scene) bundleCorner() Corner {
+// bundleCorner returns which of two bundles is the previous one, when the node's lacks a certificate of the profile's.
+func (s *inputs) bundleCorner() Corner {
 	switch c := s.serverCorner(); c {
 	case CornerEdge, CornerProfileCA, CornerEndpoint:
 		return c
@@ -136,7 +119,7 @@ func (s *scene) bundleCorner() Corner {
 	return CornerBundle
 }
 
-// verifies reports whether f's chain holds by the bundle that it was judged by; nil when nobody knows.
+// verifies reports whether f's chain holds by the bundle that it was judged by; nil when unknown.
 func verifies(f *diag.Fact) *bool {
 	if f == nil || !hasTLS(f) {
 		return nil
@@ -145,8 +128,8 @@ func verifies(f *diag.Fact) *bool {
 	return &yes
 }
 
-// verdict names the first link that does not match. Links behind it that fail by the same corner are one fault.
-func (s *scene) verdict(links []Link) Verdict {
+// verdict names the first link that does not match. Links behind it that fail by the same cause are one fault.
+func (s *inputs) verdict(links []Link) Verdict {
 	v := Verdict{Outcome: Match, Text: "every link that the profile asks for matches"}
 	var corners []Corner
 	for _, l := range links {
@@ -179,31 +162,34 @@ func (s *scene) verdict(links []Link) Verdict {
 	row := cornerRow(v.Corner)
 	v.Moved, v.Signal = row.moved, row.signal
 	if info, ok := diag.LookupSignal(row.signal); ok {
-		v.Owner, v.Runbook, v.Reason = info.Owner, info.Runbook, info.Reason
+		v.Owner, v.Runbook, v.Reason = info.Owners.String(), info.Runbook(s.subject.Expected["runbook_base"]), info.Reason
 	}
 	v.Others = corners[1:]
 	v.Repair = s.repair(corners)
 	return v
 }
 
-// repair joins what each corner takes, the control plane before the profile before the node: a node that is repaired
-// first is refused again. A node is re-enrolled once, in the words of the first corner that takes it, or of the one that
-// says to wait.
-func (s *scene) repair(corners []Corner) []Repair {
+// repair joins what each cause needs, the control plane before the profile before the node: a node that is repaired
+// first is refused again. A node is re-enrolled once, in the words of the first cause that needs it, or of the one
+// that has to wait.
+func (s *inputs) repair(corners []Corner) []Repair {
 	var steps []Repair
-	vars := s.placeholders()
+	vars, reenrolled := s.placeholders(), -1
 	for _, c := range corners {
 		for _, r := range cornerRow(c).repair {
-			waits, reenrolls := r.Text == notAlone, strings.HasSuffix(r.Text, reenroll)
-			r.Text = diag.Fill(r.Text, vars)
-			same := slices.IndexFunc(steps, func(have Repair) bool {
-				return have == r || reenrolls && strings.HasSuffix(have.Text, diag.Fill(reenroll, vars))
-			})
+			step := Repair{r.where, diag.Fill(r.Template(), vars)}
+			same := slices.Index(steps, step)
+			if same < 0 && r.reenrolls {
+				same = reenrolled
+			}
 			switch {
 			case same < 0:
-				steps = append(steps, r)
-			case waits:
-				steps[same] = r
+				if r.reenrolls {
+					reenrolled = len(steps)
+				}
+				steps = append(steps, step)
+			case r.waits:
+				steps[same] = step
 			}
 		}
 	}
@@ -212,13 +198,13 @@ func (s *scene) repair(corners []Corner) []Repair {
 }
 
 // placeholders are this node's values for the repair texts.
-func (s *scene) placeholders() map[string]string {
+func (s *inputs) placeholders() map[string]string {
 	e := s.subject.Expected
 	vars := map[string]string{
-		"node_id": s.subject.NodeID, "node_host": s.subject.NodeHost, "profile": cmp.Or(e["profile_file"], s.subject.EnvironmentProfile),
-		"ssh": e["ssh"], "unit": e["agent_unit"], "env_file": e["agent_env_file"], "api_base": e["api_base"],
-		"api_url": e["node_runtime_api_url"], "terminal_url": e["node_terminal_url"],
-		"ca_bundle": s.bundle.path, "cert": agentFile(s.subject, "cert.pem"),
+		"node_id": s.subject.NodeID, "node_host": s.subject.NodeHost,
+		"profile": cmp.Or(e["profile_file"], s.subject.EnvironmentProfile), "unit": e["agent_unit"],
+		"env_file": e["agent_env_file"], "api_base": e["api_base"], "api_url": e["node_runtime_api_url"],
+		"terminal_url": e["node_terminal_url"], "ca_bundle": s.bundle.path, "cert": agentFile(s.subject, "cert.pem"),
 	}
 	for k, v := range vars {
 		if v == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestRecorded explains reports that were recorded on real machines before anybody thought of this package.
+// TestRecorded explains reports that were recorded on real machines before this package existed.
 func TestRecorded(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -38,7 +38,8 @@ func TestRecorded(t *testing.T) {
 			}
 			got := Explain(r.Subject, r.Facts)
 			if got.Verdict.First != tc.first || got.Verdict.Corner != tc.corner {
-				t.Errorf("first %q, corner %q: %s; want %q, %q", got.Verdict.First, got.Verdict.Corner, got.Verdict.Text, tc.first, tc.corner)
+				t.Errorf("first %q, corner %q: %s; want %q, %q", got.Verdict.First, got.Verdict.Corner, got.Verdict.Text, tc.first,
+					tc.corner)
 				for _, l := range got.Links {
 					t.Logf("%-32s %-8s %s  %s", l.ID, l.Status, l.Text, l.Corner)
 				}

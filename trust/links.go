@@ -8,6 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// Longer than 300 lines: the links of the trust table, one function each, in the table's order.
+
 // Ids of the links, in the order in which they are judged: whom the node talks to, what it is shown and by what it
 // judges that, who it is itself and who takes that, and last what the operator wrote down about all of it.
 const (
@@ -30,27 +32,29 @@ const (
 )
 
 // links compares neighbours.
-func (s *scene) links() []Link {
+func (s *inputs) links() []Link {
 	rows := []struct {
 		id, title string
-		judge     func(*scene) Link
+		judge     func(*inputs) Link
 	}{
-		{linkEndpoint, "agent's API URL -> profile's", (*scene).endpointLink},
-		{linkSameLeaf, "node API leaf, node -> operator", (*scene).sameLeafLink},
-		{linkPlatform, "node API leaf -> platform's own", (*scene).platformLink},
-		{linkValid, "node API leaf -> its dates and name", (*scene).validLink},
-		{linkBundle, "node API leaf -> issuer -> node's bundle", (*scene).bundleLink},
-		{linkTerminal, "terminal leaf -> issuer -> node's bundle", (*scene).terminalLink},
-		{linkNodeCA, "node's bundle -> profile's trust.node_ca", (*scene).nodeCALink},
-		{linkRecovery, "node API leaf -> issuer -> recovery bundle", (*scene).recoveryLink},
-		{linkCredential, "node cert -> its key, node and dates", (*scene).credentialLink},
-		{linkSigning, "node cert -> signing CA", (*scene).signingLink},
-		{linkIngress, "signing CA -> ingress CA", (*scene).ingressLink},
-		{linkAccepted, "node cert -> the ingress's answer", (*scene).acceptedLink},
-		{linkStream, "node cert -> the terminal's answer", (*scene).streamLink},
-		{linkPinSigning, "signing CA -> profile's pin", func(s *scene) Link { return s.pinLink("signing_ca_fingerprint", s.signing) }},
-		{linkPinIngress, "ingress CA -> profile's pin", (*scene).pinIngressLink},
-		{linkPinLeaf, "node API leaf -> profile's pin", (*scene).pinLeafLink},
+		{linkEndpoint, "agent's API URL -> profile's", (*inputs).endpointLink},
+		{linkSameLeaf, "node API leaf, node -> operator", (*inputs).sameLeafLink},
+		{linkPlatform, "node API leaf -> platform's own", (*inputs).platformLink},
+		{linkValid, "node API leaf -> its dates and name", (*inputs).validLink},
+		{linkBundle, "node API leaf -> issuer -> node's bundle", (*inputs).bundleLink},
+		{linkTerminal, "terminal leaf -> issuer -> node's bundle", (*inputs).terminalLink},
+		{linkNodeCA, "node's bundle -> profile's trust.node_ca", (*inputs).nodeCALink},
+		{linkRecovery, "node API leaf -> issuer -> recovery bundle", (*inputs).recoveryLink},
+		{linkCredential, "node cert -> its key, node and dates", (*inputs).credentialLink},
+		{linkSigning, "node cert -> signing CA", (*inputs).signingLink},
+		{linkIngress, "signing CA -> ingress CA", (*inputs).ingressLink},
+		{linkAccepted, "node cert -> the ingress's answer", (*inputs).acceptedLink},
+		{linkStream, "node cert -> the terminal's answer", (*inputs).streamLink},
+		{linkPinSigning, "signing CA -> profile's pin", func(s *inputs) Link {
+			return s.pinLink("signing_ca_fingerprint", s.signing)
+		}},
+		{linkPinIngress, "ingress CA -> profile's pin", (*inputs).pinIngressLink},
+		{linkPinLeaf, "node API leaf -> profile's pin", (*inputs).pinLeafLink},
 	}
 	links := make([]Link, len(rows))
 	for i, r := range rows {
@@ -73,7 +77,7 @@ func fail(c Corner, format string, args ...any) Link {
 	return Link{Status: Fail, Corner: c, Text: fmt.Sprintf(format, args...)}
 }
 
-// by names the facts that a link stands on.
+// by names the facts that a link rests on.
 func (l Link) by(facts ...*diag.Fact) Link {
 	for _, f := range facts {
 		if f != nil && !slices.Contains(l.Evidence, f.ID) {
@@ -83,7 +87,7 @@ func (l Link) by(facts ...*diag.Fact) Link {
 	return l
 }
 
-func (s *scene) endpointLink() Link {
+func (s *inputs) endpointLink() Link {
 	have, want := s.env(envAPI), s.subject.Expected["node_runtime_api_url"]
 	env := s.facts[factEnv]
 	if env == nil {
@@ -91,8 +95,10 @@ func (s *scene) endpointLink() Link {
 	}
 	asked := s.api
 	switch {
-	case asked != nil && asked.TLS != nil && asked.TLS.CertRequested != nil && !*asked.TLS.CertRequested && endpoint(have) != endpoint(want) && want != "":
-		return fail(CornerEndpoint, "the agent uses %s, which asks for no certificate: a public edge; the profile says %s", have, want).by(env, asked)
+	case asked != nil && asked.TLS != nil && asked.TLS.CertRequested != nil && !*asked.TLS.CertRequested &&
+		endpoint(have) != endpoint(want) && want != "":
+		return fail(CornerEndpoint, "the agent uses %s, which asks for no certificate: a public edge; the profile says %s",
+			have, want).by(env, asked)
 	case want == "":
 		return notSet("the profile gives no node_runtime_api_url")
 	case have == "":
@@ -103,7 +109,7 @@ func (s *scene) endpointLink() Link {
 	return pass("%s", have).by(env)
 }
 
-func (s *scene) sameLeafLink() Link {
+func (s *inputs) sameLeafLink() Link {
 	a, b := leaf(s.api), leaf(s.apiOperator)
 	switch {
 	case a == nil:
@@ -111,23 +117,25 @@ func (s *scene) sameLeafLink() Link {
 	case b == nil:
 		return unknown("the operator saw no certificate%s", because(s.apiOperator))
 	case a.Fingerprint == b.Fingerprint:
-		return pass("both see %s", short(a.Fingerprint)).by(s.api, s.apiOperator)
+		return pass("both see %s", Digits(a.Fingerprint)).by(s.api, s.apiOperator)
 	case endpoint(target(s.api)) != endpoint(target(s.apiOperator)):
-		return fail(CornerEndpoint, "the node asks %s and sees %s, the operator asks %s and sees %s", target(s.api), short(a.Fingerprint), target(s.apiOperator), short(b.Fingerprint)).by(s.api, s.apiOperator)
+		return fail(CornerEndpoint, "the node asks %s and sees %s, the operator asks %s and sees %s", target(s.api),
+			Digits(a.Fingerprint), target(s.apiOperator), Digits(b.Fingerprint)).by(s.api, s.apiOperator)
 	}
 	return fail(CornerEnvironment, "the node gets %s (%s) at %s, the operator %s (%s) at %s: one name, two listeners",
-		short(a.Fingerprint), a.Subject, remote(s.api), short(b.Fingerprint), b.Subject, remote(s.apiOperator)).by(s.api, s.apiOperator)
+		Digits(a.Fingerprint), a.Subject, remote(s.api), Digits(b.Fingerprint), b.Subject, remote(s.apiOperator)).
+		by(s.api, s.apiOperator)
 }
 
 // shown is the node API's leaf as seen from the node, or else from the operator.
-func (s *scene) shown() (*diag.CertInfo, *diag.Fact) {
+func (s *inputs) shown() (*diag.CertInfo, *diag.Fact) {
 	if l := leaf(s.api); l != nil {
 		return l, s.api
 	}
 	return leaf(s.apiOperator), s.apiOperator
 }
 
-func (s *scene) platformLink() Link {
+func (s *inputs) platformLink() Link {
 	l, f := s.shown()
 	says := s.field(FactTrustPage, "trust.node_api_server")
 	page := s.facts[FactTrustPage]
@@ -137,12 +145,13 @@ func (s *scene) platformLink() Link {
 	case l == nil:
 		return unknown("nobody saw the node API's certificate%s", because(f))
 	case l.Fingerprint == says:
-		return pass("the platform says %s, too", short(says)).by(f, page)
+		return pass("the platform says %s, too", Digits(says)).by(f, page)
 	}
-	return fail(s.serverCorner(), "the listener shows %s, the platform's file is %s", short(l.Fingerprint), short(says)).by(f, page)
+	return fail(s.serverCorner(), "the listener shows %s, the platform's file is %s", Digits(l.Fingerprint), Digits(says)).
+		by(f, page)
 }
 
-func (s *scene) validLink() Link {
+func (s *inputs) validLink() Link {
 	l, f := s.shown()
 	switch {
 	case l == nil:
@@ -154,7 +163,7 @@ func (s *scene) validLink() Link {
 	return pass("until %s", day(l.NotAfter)).by(f)
 }
 
-// invalid says why a leaf does not hold whoever issued it: its name, or its dates by the clock that looked.
+// invalid returns why a leaf does not hold regardless of its issuer: its name, or its dates by the clock that looked.
 func invalid(l *diag.CertInfo, f *diag.Fact) string {
 	switch {
 	case f.Failure == diag.TLSNameMismatch:
@@ -167,12 +176,12 @@ func invalid(l *diag.CertInfo, f *diag.Fact) string {
 	return ""
 }
 
-func (s *scene) bundleLink() Link { return s.judgedBy(s.api, s.bundle, s.serverCorner) }
+func (s *inputs) bundleLink() Link { return s.judgedBy(s.api, s.bundle, s.serverCorner) }
 
-func (s *scene) terminalLink() Link { return s.judgedBy(s.terminal, s.bundle, s.terminalCorner) }
+func (s *inputs) terminalLink() Link { return s.judgedBy(s.terminal, s.bundle, s.terminalCorner) }
 
 // judgedBy reads whether the chain that f was shown verifies by a bundle on the node.
-func (s *scene) judgedBy(f *diag.Fact, b roots, moved func() Corner) Link {
+func (s *inputs) judgedBy(f *diag.Fact, b roots, moved func() Corner) Link {
 	l := leaf(f)
 	switch {
 	case b.broken():
@@ -180,23 +189,23 @@ func (s *scene) judgedBy(f *diag.Fact, b roots, moved func() Corner) Link {
 	case l == nil:
 		return unknown("the node saw no certificate%s", because(f))
 	case f.TLS.TrustSource == b.path && f.TLS.Verified, f.TLS.TrustSource == b.path && dates(f.Failure):
-		return pass("%s is in %s", name(l.Issuer), b.path).by(f)
+		return pass("%s is in %s", CommonName(l.Issuer), b.path).by(f)
 	case f.TLS.TrustSource == b.path && f.Failure == diag.TLSNameMismatch:
-		return pass("%s is in %s", name(l.Issuer), b.path).by(f)
+		return pass("%s is in %s", CommonName(l.Issuer), b.path).by(f)
 	case f.TLS.TrustSource == b.path:
-		return fail(moved(), "issued by %s, which is not in %s%s", name(l.Issuer), b.path, s.holding(b)).by(f)
+		return fail(moved(), "issued by %s, which is not in %s%s", CommonName(l.Issuer), b.path, s.holding(b)).by(f)
 	}
 	return unknown("it was not judged by %s", b.path).by(f)
 }
 
-// holding says what a bundle has instead.
-func (s *scene) holding(b roots) string {
+// holding returns what a bundle has instead.
+func (s *inputs) holding(b roots) string {
 	if len(b.certs) == 0 {
 		return ""
 	}
 	names := make([]string, 0, 3)
 	for _, c := range b.certs[:min(3, len(b.certs))] {
-		names = append(names, name(c.Subject)+" "+short(c.Fingerprint))
+		names = append(names, CommonName(c.Subject)+" "+Digits(c.Fingerprint))
 	}
 	if len(b.certs) > 3 {
 		names = append(names, "...")
@@ -204,7 +213,7 @@ func (s *scene) holding(b roots) string {
 	return " (it holds " + strings.Join(names, ", ") + ")"
 }
 
-func (s *scene) nodeCALink() Link {
+func (s *inputs) nodeCALink() Link {
 	switch {
 	case !s.profile.known && s.profile.why == nil && len(s.pin("node_ca")) == 0:
 		return notSet("the profile gives no trust.node_ca that could be read")
@@ -219,7 +228,7 @@ func (s *scene) nodeCALink() Link {
 		case has == nil:
 			return unknown("%s holds %d certificates or more, too many to be sure of", s.bundle.path, mostRoots)
 		case !*has && lacks == "":
-			lacks = name(c.Subject) + " " + short(c.Fingerprint)
+			lacks = CommonName(c.Subject) + " " + Digits(c.Fingerprint)
 		}
 	}
 	if lacks != "" {
@@ -232,7 +241,7 @@ func (s *scene) nodeCALink() Link {
 	return pass("%s", text).by(s.facts[factBundle], s.facts[factProfileBundle])
 }
 
-func (s *scene) recoveryLink() Link {
+func (s *inputs) recoveryLink() Link {
 	path := s.env(envRecoveryBundle)
 	if path == "" {
 		if s.facts[factEnv] == nil {
@@ -250,7 +259,7 @@ func (s *scene) recoveryLink() Link {
 	return l
 }
 
-func (s *scene) credentialLink() Link {
+func (s *inputs) credentialLink() Link {
 	f := s.facts[factIdentity]
 	switch {
 	case f == nil:
@@ -269,7 +278,7 @@ func (s *scene) credentialLink() Link {
 	return pass("serial %.16s, until %s", f.Cert.Leaf.Serial, day(f.Cert.Leaf.NotAfter)).by(f)
 }
 
-func (s *scene) signingLink() Link {
+func (s *inputs) signingLink() Link {
 	f, page := s.facts[factIdentity], s.facts[FactTrustPage]
 	switch {
 	case s.signing == "":
@@ -277,36 +286,39 @@ func (s *scene) signingLink() Link {
 	case s.cert == nil:
 		return unknown("the node's certificate is not known")
 	case s.issuer == "":
-		return unknown("which CA issued it is known by name only (%s)", name(s.cert.Leaf.Issuer)).by(f)
+		return unknown("which CA issued it is known by name only (%s)", CommonName(s.cert.Leaf.Issuer)).by(f)
 	case s.issuer == s.signing:
-		return pass("issued by %s", short(s.signing)).by(f, page)
+		return pass("issued by %s", Digits(s.signing)).by(f, page)
 	case s.trusted != nil && *s.trusted && s.letIn():
 		// Old and new side by side is how a CA is replaced: such a node gets a new certificate in its own time.
-		return pass("issued by %s, which the ingress takes as well; %s signs now", short(s.issuer), short(s.signing)).by(f, page, s.facts[factTaskWait])
+		return pass("issued by %s, which the ingress takes as well; %s signs now", Digits(s.issuer), Digits(s.signing)).
+			by(f, page, s.facts[factTaskWait])
 	}
-	return fail(s.caCorner(), "issued by %s (%s), and %s signs now", short(s.issuer), name(s.cert.Leaf.Issuer), short(s.signing)).by(f, page)
+	return fail(s.caCorner(), "issued by %s (%s), and %s signs now", Digits(s.issuer), CommonName(s.cert.Leaf.Issuer),
+		Digits(s.signing)).by(f, page)
 }
 
-func (s *scene) ingressLink() Link {
+func (s *inputs) ingressLink() Link {
 	page := s.facts[FactTrustPage]
 	switch {
 	case s.trusted == nil:
 		return unknown("the platform does not say both%s", because(page))
 	case *s.trusted:
-		return pass("the ingress takes what %s signs", short(s.signing)).by(page)
+		return pass("the ingress takes what %s signs", Digits(s.signing)).by(page)
 	}
-	return fail(s.caCorner(), "%s signs node certificates, and the ingress takes those of %s", short(s.signing), short(s.ingress)).by(page)
+	return fail(s.caCorner(), "%s signs node certificates, and the ingress takes those of %s", Digits(s.signing),
+		Digits(s.ingress)).by(page)
 }
 
 // letIn reports whether the ingress let the node in with the certificate that it has.
-func (s *scene) letIn() bool {
+func (s *inputs) letIn() bool {
 	f := s.facts[factTaskWait]
 	return f != nil && f.Passed()
 }
 
 // acceptedLink reads the ingress's own word on the certificate, and the names that it lists. Names alone prove
-// nothing: a CA that was made anew has the old one's name.
-func (s *scene) acceptedLink() Link {
+// nothing: a CA with a new key may keep the old name.
+func (s *inputs) acceptedLink() Link {
 	wait := s.facts[factTaskWait]
 	listed := acceptable(wait)
 	if len(listed) == 0 {
@@ -314,7 +326,7 @@ func (s *scene) acceptedLink() Link {
 	}
 	lists := ""
 	if len(listed) > 0 && s.cert != nil && !slices.Contains(listed, s.cert.Leaf.Issuer) {
-		lists = fmt.Sprintf("; it lists %s, not %s", clip(listed), name(s.cert.Leaf.Issuer))
+		lists = fmt.Sprintf("; it lists %s, not %s", clip(listed), CommonName(s.cert.Leaf.Issuer))
 	}
 	switch {
 	case s.letIn():
@@ -329,7 +341,7 @@ func (s *scene) acceptedLink() Link {
 	return unknown("no task wait was made")
 }
 
-func (s *scene) streamLink() Link {
+func (s *inputs) streamLink() Link {
 	f := s.facts[factStream]
 	switch {
 	case f == nil:
@@ -346,8 +358,8 @@ func (s *scene) streamLink() Link {
 	return unknown("no answer to the certificate: %s", answer(f)).by(f)
 }
 
-// pinLink compares what the platform says with what the operator wrote down.
-func (s *scene) pinLink(key, have string) Link {
+// pinLink compares what the platform reports with what the operator wrote down.
+func (s *inputs) pinLink(key, have string) Link {
 	want, page := s.pin(key), s.facts[FactTrustPage]
 	switch {
 	case want == "":
@@ -355,26 +367,26 @@ func (s *scene) pinLink(key, have string) Link {
 	case have == "":
 		return unknown("the platform does not say it%s", because(page))
 	case have == want:
-		return pass("%s", short(want)).by(page)
+		return pass("%s", Digits(want)).by(page)
 	}
 	corner := s.caCorner()
 	if corner == "" || corner == CornerCredential {
 		corner = CornerPins
 	}
-	return fail(corner, "the platform has %s, the profile pins %s", short(have), short(want)).by(page)
+	return fail(corner, "the platform has %s, the profile pins %s", Digits(have), Digits(want)).by(page)
 }
 
-// pinIngressLink allows an ingress to take more than the pinned CA: while one is replaced, old and new stand side by
+// pinIngressLink allows an ingress to take more than the pinned CA: while one is replaced, old and new are side by
 // side, and the platform names the first.
-func (s *scene) pinIngressLink() Link {
+func (s *inputs) pinIngressLink() Link {
 	want := s.pin("ingress_ca_fingerprint")
 	if want != "" && want == s.signing && s.trusted != nil && *s.trusted {
-		return pass("%s is among them", short(want)).by(s.facts[FactTrustPage])
+		return pass("%s is among them", Digits(want)).by(s.facts[FactTrustPage])
 	}
 	return s.pinLink("ingress_ca_fingerprint", s.ingress)
 }
 
-func (s *scene) pinLeafLink() Link {
+func (s *inputs) pinLeafLink() Link {
 	want := s.pin("node_api_server_fingerprint")
 	l, f := s.shown()
 	switch {
@@ -383,11 +395,11 @@ func (s *scene) pinLeafLink() Link {
 	case l == nil:
 		return unknown("nobody saw the node API's certificate%s", because(f))
 	case l.Fingerprint == want:
-		return pass("%s", short(want)).by(f)
+		return pass("%s", Digits(want)).by(f)
 	}
 	corner := s.serverCorner()
 	if corner == "" || corner == CornerBundle {
 		corner = CornerEdgePin
 	}
-	return fail(corner, "the listener shows %s, the profile pins %s", short(l.Fingerprint), short(want)).by(f)
+	return fail(corner, "the listener shows %s, the profile pins %s", Digits(l.Fingerprint), Digits(want)).by(f)
 }

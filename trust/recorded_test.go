@@ -49,7 +49,7 @@ func (r recorded) expecting(key, value string) recorded {
 	return r
 }
 
-// TestLab: each way of breaking a lab names its own first link and corner, and where the repair begins.
+// TestLab: each way of breaking a lab names its own first link and cause, and where the repair begins.
 func TestLab(t *testing.T) {
 	for _, tc := range []struct {
 		name, first string
@@ -102,7 +102,7 @@ func explain(t *testing.T, r recorded) Verdict {
 		}
 	}
 	for _, l := range got.Links {
-		if (l.Status == Fail) != (l.Corner != "") || l.Text == "" || l.Status == Pass && len(l.Evidence) == 0 {
+		if (l.Status == Fail) != (l.Corner != "") || l.Text == "" || (l.Status == Pass && len(l.Evidence) == 0) {
 			t.Errorf("link %s: %+v", l.ID, l)
 		}
 		t.Logf("%-30s %-8s %-20s %s", l.ID, l.Status, l.Corner, l.Text)
@@ -122,8 +122,11 @@ func TestPartial(t *testing.T) {
 	}{
 		{"node down", read(t, "node-down"), Unclear, "", linkIngress},
 		{"platform down", read(t, "platform-down"), Unclear, "", linkNodeCA},
-		{"node down while the ingress CA is another", read(t, "ingress-ca-swapped").without("node_", "trust/node", "trust/bundle", "trust/env", "trust/recovery"), Mismatch, linkIngress, linkPlatform},
-		{"platform's page missing while the bundle is stale", read(t, "node-bundle-stale").without("control_plane_access"), Mismatch, linkBundle, linkSameLeaf},
+		{"node down while the ingress CA is another",
+			read(t, "ingress-ca-swapped").without("node_", "trust/node", "trust/bundle", "trust/env", "trust/recovery"),
+			Mismatch, linkIngress, linkPlatform},
+		{"platform's page missing while the bundle is stale", read(t, "node-bundle-stale").without("control_plane_access"),
+			Mismatch, linkBundle, linkSameLeaf},
 		{"nothing at all", recorded{}, Unclear, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -132,7 +135,9 @@ func TestPartial(t *testing.T) {
 				t.Errorf("%s, first %q: %s", v.Outcome, v.First, v.Text)
 			}
 			links := Explain(tc.r.Subject, tc.r.Facts).Links
-			if tc.passes != "" && !slices.ContainsFunc(links, func(l Link) bool { return l.ID == tc.passes && l.Status == Pass }) {
+			if tc.passes != "" && !slices.ContainsFunc(links, func(l Link) bool {
+				return l.ID == tc.passes && l.Status == Pass
+			}) {
 				t.Errorf("%s does not pass", tc.passes)
 			}
 		})
@@ -149,21 +154,25 @@ func (r recorded) failing(word diag.Failure, ids ...string) recorded {
 	r.Facts = slices.Clone(r.Facts)
 	for i, f := range r.Facts {
 		if slices.Contains(ids, f.ID) {
-			r.Facts[i] = diag.Fact{ID: f.ID, Vantage: f.Vantage, Request: f.Request, At: f.At, DurationMS: 1, Failure: word, Phase: "read"}
+			r.Facts[i] = diag.Fact{ID: f.ID, Vantage: f.Vantage, Request: f.Request, At: f.At, DurationMS: 1, Failure: word,
+				Phase: "read"}
 		}
 	}
 	return r
 }
 
-// TestCouldNotLook: a look at the bundle that came to nothing says nothing of the bundle; one that found it missing does.
+// TestCouldNotLook: a failed read of the bundle is no evidence about the bundle; one that found it missing
+// does.
 func TestCouldNotLook(t *testing.T) {
-	handshakes := []string{factReach, factTaskWait, factStream, factNodeAPI, factNodeTerminal} // what else shows what is in it
+	// what else shows what is in it
+	handshakes := []string{factReach, factTaskWait, factStream, factNodeAPI, factNodeTerminal}
 	blind := read(t, "healthy").failing(diag.TCPTimeout, handshakes...)
 	for word, want := range map[diag.Failure]Outcome{
-		diag.NotPermitted: Unclear, diag.Timeout: Unclear, diag.Unsupported: Unclear, diag.Unknown: Unclear, diag.FileMissing: Mismatch, diag.FileUnparseable: Mismatch,
+		diag.NotPermitted: Unclear, diag.Timeout: Unclear, diag.Unsupported: Unclear, diag.Unknown: Unclear,
+		diag.FileMissing: Mismatch, diag.FileUnparseable: Mismatch,
 	} {
 		v := explain(t, blind.failing(word, factBundle))
-		if v.Outcome != want || want == Mismatch && v.Corner != CornerBundle {
+		if v.Outcome != want || (want == Mismatch && v.Corner != CornerBundle) {
 			t.Errorf("%s: %s, first %q, corner %q: %s", word, v.Outcome, v.First, v.Corner, v.Text)
 		}
 	}
@@ -172,7 +181,7 @@ func TestCouldNotLook(t *testing.T) {
 	}
 }
 
-// TestWhoMoved: the same two CAs differ, and the witnesses say which of them is the new one.
+// TestWhoMoved: the same two CAs differ, and the evidence shows which of them is the new one.
 func TestWhoMoved(t *testing.T) {
 	const old, other, third = "old", "other", "third"
 	no, yes := false, true
@@ -190,14 +199,16 @@ func TestWhoMoved(t *testing.T) {
 		{"pins alone: the signer", &no, other, old, "", old, old, CornerSigning},
 		{"no witness", &no, old, other, "", "", "", CornerControl},
 		{"three CAs", &no, old, other, third, "", "", CornerControl},
-		{"both moved, pins of before", &no, other, third, old, old, old, CornerControl},
+		{"both moved, old pins", &no, other, third, old, old, old, CornerControl},
 		{"both moved together", &yes, other, other, old, old, old, CornerSigning},
-		{"both moved as the pins say: the node is of before", &yes, other, other, old, other, other, CornerCredential},
-		{"no pins: the node is of before", &yes, other, other, old, "", "", CornerCredential},
-		{"only the pins are of before", &yes, other, other, other, old, old, CornerPins},
+		{"both moved as the pins say: the node is old", &yes, other, other, old, other, other, CornerCredential},
+		{"no pins: the node is old", &yes, other, other, old, "", "", CornerCredential},
+		{"only the pins are old", &yes, other, other, other, old, old, CornerPins},
 		{"the platform says nothing", nil, "", "", old, old, old, ""},
 	} {
-		s := newScene(diag.Subject{Expected: map[string]string{"signing_ca_fingerprint": tc.pinSigning, "ingress_ca_fingerprint": tc.pinIngress}}, nil)
+		s := newScene(diag.Subject{
+			Expected: map[string]string{"signing_ca_fingerprint": tc.pinSigning, "ingress_ca_fingerprint": tc.pinIngress},
+		}, nil)
 		s.trusted, s.signing, s.ingress, s.issuer = tc.trusted, tc.signing, tc.ingress, tc.issuer
 		if got := s.caCorner(); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
@@ -205,8 +216,8 @@ func TestWhoMoved(t *testing.T) {
 	}
 }
 
-// TestRotation: while a signing CA is replaced, a node whose certificate is of the old one, and is taken, is no mismatch.
-// One that is refused is.
+// TestRotation: while a signing CA is replaced, a node whose certificate is of the old one, and is taken, is no
+// mismatch. One that is refused is.
 func TestRotation(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -221,7 +232,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestServerWitnesses: the same refused leaf, and what the profile holds says whether it or the bundle moved.
+// TestServerWitnesses: the same refused leaf, and what the profile holds reports whether it or the bundle moved.
 func TestServerWitnesses(t *testing.T) {
 	stale, edge := read(t, "node-bundle-stale"), read(t, "edge-certificate-new-issuer")
 	leafOf := func(r recorded) string { return leaf(newScene(r.Subject, r.Facts).api).Fingerprint }
@@ -231,7 +242,8 @@ func TestServerWitnesses(t *testing.T) {
 		want Corner
 	}{
 		{"no bundle in the profile, the pinned leaf", stale.without("trust/profile_bundle", "trust/operator"), CornerBundle},
-		{"the pinned leaf, which the profile's own bundle does not know", edge.expecting("node_api_server_fingerprint", leafOf(edge)), CornerProfileCA},
+		{"the pinned leaf, which the profile's own bundle does not know",
+			edge.expecting("node_api_server_fingerprint", leafOf(edge)), CornerProfileCA},
 		{"no pin, and nobody's bundle knows it", edge.expecting("node_api_server_fingerprint", ""), CornerEdge},
 	} {
 		if v := explain(t, tc.r); v.First != linkBundle || v.Corner != tc.want {
@@ -240,8 +252,8 @@ func TestServerWitnesses(t *testing.T) {
 	}
 }
 
-// TestNodeCANamed: names alone prove nothing. A CA made anew has the old one's name, so the list of the ingress shows no
-// difference, and the fingerprints do.
+// TestNodeCANamed: names alone prove nothing. A CA made again has the old one's name, so the list of the ingress shows
+// no difference, and the fingerprints do.
 func TestNodeCANamed(t *testing.T) {
 	r := read(t, "ingress-ca-swapped")
 	s := newScene(r.Subject, r.Facts)
@@ -254,7 +266,7 @@ func TestNodeCANamed(t *testing.T) {
 	}
 }
 
-// TestCorners: every corner has a row, a signal of the runbook, and steps; those of the control plane come first.
+// TestCorners: every cause has a row, a signal of the runbook, and steps; those of the control plane come first.
 func TestCorners(t *testing.T) {
 	seen := map[Corner]bool{}
 	for _, row := range cornerRows {
@@ -265,16 +277,18 @@ func TestCorners(t *testing.T) {
 		if _, ok := diag.LookupSignal(row.signal); !ok {
 			t.Errorf("corner %q has the signal %q", row.corner, row.signal)
 		}
-		if !slices.IsSortedFunc(row.repair, func(a, b Repair) int { return order(a.Where) - order(b.Where) }) {
+		if !slices.IsSortedFunc(row.repair, func(a, b repairStep) int { return order(a.where) - order(b.where) }) {
 			t.Errorf("corner %q repairs a node before the control plane", row.corner)
 		}
 		for _, r := range row.repair {
-			if filled := diag.Fill(r.Text, map[string]string{"node_id": "n1", "profile": "lab"}); strings.ContainsAny(filled, "{}") || strings.Count(filled, "`")%2 != 0 {
+			if filled := diag.Fill(r.Template(), map[string]string{"node_id": "n1", "profile": "lab"}); strings.ContainsAny(
+				filled, "{}") || strings.Count(filled, "`")%2 != 0 {
 				t.Errorf("corner %q: %s", row.corner, filled)
 			}
 		}
 	}
-	chosen := newScene(diag.Subject{EnvironmentProfile: "lab", Expected: map[string]string{"profile_file": "./lab.yaml"}}, nil)
+	chosen := newScene(diag.Subject{EnvironmentProfile: "lab", Expected: map[string]string{"profile_file": "./lab.yaml"}},
+		nil)
 	if got := chosen.placeholders()["profile"]; got != "./lab.yaml" {
 		t.Errorf("a profile chosen by its path is %s", got)
 	}
@@ -285,8 +299,8 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// TestReenrolledOnce: two faults that both take a re-enrollment take one, and where it has to wait, that is what is said.
-// No other step is lost.
+// TestReenrolledOnce: two faults that both take a re-enrollment take one, and where it has to wait, that is what is
+// said. No other step is lost.
 func TestReenrolledOnce(t *testing.T) {
 	s := newScene(diag.Subject{NodeID: "n1", EnvironmentProfile: "lab"}, nil)
 	for _, row := range cornerRows {
@@ -304,8 +318,9 @@ func TestReenrolledOnce(t *testing.T) {
 			}
 			waits := false
 			for _, r := range append(slices.Clone(row.repair), other.repair...) {
-				waits = waits || r.Text == notAlone
-				if filled := diag.Fill(r.Text, s.placeholders()); !strings.Contains(filled, "node reenroll") && !slices.Contains(others, filled) {
+				waits = waits || r.waits
+				if filled := diag.Fill(r.Template(), s.placeholders()); !strings.Contains(filled, "node reenroll") &&
+					!slices.Contains(others, filled) {
 					t.Errorf("%s and %s: lost %s", row.corner, other.corner, filled)
 				}
 			}

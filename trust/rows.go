@@ -8,7 +8,7 @@ import (
 )
 
 // rows is the table: whatever is on one side of a link, in the links' order.
-func (s *scene) rows() []Row {
+func (s *inputs) rows() []Row {
 	rows := []Row{
 		s.leafRow("node_api_leaf", "node API leaf", node, s.api),
 		s.leafRow("node_api_leaf", "node API leaf", operator, s.apiOperator),
@@ -63,7 +63,7 @@ func missed(f *diag.Fact) string {
 	return "not said"
 }
 
-func (s *scene) leafRow(id, title, from string, f *diag.Fact) Row {
+func (s *inputs) leafRow(id, title, from string, f *diag.Fact) Row {
 	r := Row{ID: id, Title: title, From: from}
 	if f != nil {
 		r.Where = endpoint(target(f))
@@ -79,8 +79,8 @@ func (s *scene) leafRow(id, title, from string, f *diag.Fact) Row {
 	return r.of(l)
 }
 
-// wordRow is a fingerprint that the platform says.
-func (s *scene) wordRow(id, title, field string) Row {
+// wordRow is a fingerprint that the platform reports.
+func (s *inputs) wordRow(id, title, field string) Row {
 	r := Row{ID: id, Title: title, From: "platform", Fingerprint: s.field(FactTrustPage, field)}
 	if r.Fingerprint == "" {
 		r.Missing = missed(s.facts[FactTrustPage])
@@ -95,7 +95,7 @@ func (s *scene) wordRow(id, title, field string) Row {
 }
 
 // seen is every certificate that was seen as such.
-func (s *scene) seen() []diag.CertInfo {
+func (s *inputs) seen() []diag.CertInfo {
 	var all []diag.CertInfo
 	for _, f := range [...]*diag.Fact{s.api, s.apiOperator, s.terminal, s.terminalOperator} {
 		if f != nil && hasTLS(f) {
@@ -112,7 +112,7 @@ func (s *scene) seen() []diag.CertInfo {
 }
 
 // issuerRow is the CA that issued the node API's leaf: sent along, or found by name in a bundle that verifies it.
-func (s *scene) issuerRow() Row {
+func (s *inputs) issuerRow() Row {
 	r := Row{ID: "node_api_issuer", Title: "its issuer", From: node}
 	l, f := s.shown()
 	if l == nil {
@@ -140,7 +140,7 @@ func (s *scene) issuerRow() Row {
 	return r
 }
 
-func (s *scene) bundleRows(id, title, from string, b roots) []Row {
+func (s *inputs) bundleRows(id, title, from string, b roots) []Row {
 	r := Row{ID: id, Title: title, From: from, Where: b.path}
 	switch {
 	case !b.known && b.why != nil:
@@ -166,7 +166,7 @@ func (s *scene) bundleRows(id, title, from string, b roots) []Row {
 	return rows
 }
 
-func (s *scene) certRow() Row {
+func (s *inputs) certRow() Row {
 	r := Row{ID: "node_certificate", Title: "node's certificate", From: node, Where: agentFile(s.subject, "cert.pem")}
 	if s.cert == nil {
 		r.Missing = missed(s.facts[factIdentity])
@@ -187,7 +187,7 @@ func (s *scene) certRow() Row {
 	return r
 }
 
-func (s *scene) certIssuerRow() Row {
+func (s *inputs) certIssuerRow() Row {
 	r := Row{ID: "node_certificate_issuer", Title: "its issuer", From: node}
 	if s.cert == nil {
 		r.Missing = missed(s.facts[factIdentity])
@@ -207,8 +207,8 @@ func (s *scene) certIssuerRow() Row {
 	return r
 }
 
-// acceptableRows are the names that a listener asks certificates of. Names only: a CA made anew may have the old name.
-func (s *scene) acceptableRows(id, title string, facts ...*diag.Fact) []Row {
+// acceptableRows are the names that a listener asks certificates of. Names only: a CA made again may have the old name.
+func (s *inputs) acceptableRows(id, title string, facts ...*diag.Fact) []Row {
 	for _, f := range facts {
 		names := slices.Clone(acceptable(f))
 		if len(names) == 0 {

@@ -1,9 +1,10 @@
 // Package trust explains drift between the certificates of one environment: what a listener shows, what a node trusts,
-// who signed the node, whom the ingress takes, and what the profile pins. Facts in, a table, its links and a verdict out.
+// who signed the node, whom the ingress takes, and what the profile pins. Facts in, a table, its links and a verdict
+// out.
 //
 // It measures nothing: the facts are those of a walk (package preflight) and of the few questions that Ask and AskNext
-// add. So a report that was recorded long ago can be explained as well. Callers are `gpuaasctl diag trust` and whoever
-// must know, before a node is re-enrolled, whether that can help.
+// add. So a report that was recorded long ago can be explained as well. Callers are `gpuaasctl diag trust` and a
+// caller that must know, before a node is re-enrolled, whether that can help.
 package trust
 
 import (
@@ -17,21 +18,21 @@ const Kind = "TrustReport"
 
 // Report is the explanation. Everything but Run is made from Subject and Facts alone.
 type Report struct {
-	APIVersion string       `json:"apiVersion"`
-	Kind       string       `json:"kind"`
-	Run        *diag.Run    `json:"run,omitempty"`
-	Subject    diag.Subject `json:"subject"`
-	Rows       []Row        `json:"table"`
-	Links      []Link       `json:"links"`
-	Verdict    Verdict      `json:"verdict"`
-	Facts      []diag.Fact  `json:"facts"`
+	diag.Head
+
+	Run     *diag.Run    `json:"run,omitempty"`
+	Subject diag.Subject `json:"subject"`
+	Rows    []Row        `json:"table"`
+	Links   []Link       `json:"links"`
+	Verdict Verdict      `json:"verdict"`
+	Facts   []diag.Fact  `json:"facts"`
 }
 
 // Row is one certificate, or the place of one that could not be seen.
 type Row struct {
 	ID          string    `json:"id"` // what it is: node_api_leaf, node_bundle, ...
 	Title       string    `json:"title"`
-	From        string    `json:"from"`             // who says so: node | operator | platform | profile
+	From        string    `json:"from"`             // the source: node | operator | platform | profile
 	Where       string    `json:"where,omitempty"`  // file, endpoint or key
 	Fingerprint string    `json:"sha256,omitempty"` // of the DER, lower-case hex; empty where only a name is known
 	Subject     string    `json:"subject,omitempty"`
@@ -43,10 +44,10 @@ type Row struct {
 	Missing     string    `json:"missing,omitempty"` // why it was not measured; then nothing else is known
 }
 
-// Status says how a link stands. Only pass is green.
+// Status is the state of a link. Only pass is green.
 type Status string
 
-// The four of them. NotSet is a pin or a path that nobody gave: there is nothing to compare, and no fault in that.
+// The four of them. NotSet is a pin or a path that was not given: there is nothing to compare, and no fault in that.
 const (
 	Pass    Status = "pass"
 	Fail    Status = "fail"
@@ -80,8 +81,8 @@ type Verdict struct {
 	First   string          `json:"first_link,omitempty"`
 	Text    string          `json:"text"`
 	Corner  Corner          `json:"corner,omitempty"`
-	Moved   string          `json:"moved,omitempty"`  // the corner in words
-	Signal  diag.Signal     `json:"signal,omitempty"` // whose page of the runbook tells more
+	Moved   string          `json:"moved,omitempty"`  // the cause in words
+	Signal  diag.Signal     `json:"signal,omitempty"` // whose page of the runbook has more
 	Repair  []Repair        `json:"repair,omitempty"` // control plane, then profile, then node
 	Facts   []string        `json:"evidence,omitempty"`
 	Owner   string          `json:"owner,omitempty"`
@@ -94,7 +95,7 @@ type Verdict struct {
 // Explain judges the facts about subject. The report shares them.
 func Explain(subject diag.Subject, facts []diag.Fact) *Report {
 	s := newScene(subject, facts)
-	r := &Report{APIVersion: diag.APIVersion, Kind: Kind, Subject: subject, Facts: facts, Rows: s.rows(), Links: s.links()}
+	r := &Report{Head: diag.NewHead(Kind), Subject: subject, Facts: facts, Rows: s.rows(), Links: s.links()}
 	if r.Facts == nil {
 		r.Facts = []diag.Fact{}
 	}
@@ -102,8 +103,8 @@ func Explain(subject diag.Subject, facts []diag.Fact) *Report {
 	return r
 }
 
-// ControlPlane is the link between what signs nodes and what the ingress takes. While it fails, no new certificate helps
-// a node, and the control plane is to be repaired first.
+// ControlPlane is the link between what signs nodes and what the ingress takes. While it fails, no new certificate
+// helps a node, and the control plane is to be repaired first.
 func (r *Report) ControlPlane() Link {
 	i := slices.IndexFunc(r.Links, func(l Link) bool { return l.ID == linkIngress })
 	return r.Links[i]

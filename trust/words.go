@@ -52,7 +52,7 @@ func acceptable(f *diag.Fact) []string {
 // dates reports whether a chain failed for its time alone: whom to trust was not the question then.
 func dates(w diag.Failure) bool { return w == diag.TLSExpired || w == diag.TLSNotYetValid }
 
-// because says why a fact tells nothing, "" when there is none.
+// because returns why a fact is no evidence, "" when there is none.
 func because(f *diag.Fact) string {
 	switch {
 	case f == nil:
@@ -77,8 +77,8 @@ func remote(f *diag.Fact) string {
 	return f.TCP.Remote
 }
 
-// name is the common name of a distinguished name, or all of it.
-func name(dn string) string {
+// CommonName is the common name of a distinguished name, or all of it.
+func CommonName(dn string) string {
 	for part := range strings.SplitSeq(dn, ",") {
 		if cn, ok := strings.CutPrefix(part, "CN="); ok {
 			return cn
@@ -87,15 +87,11 @@ func name(dn string) string {
 	return dn
 }
 
-// shortLen is how many digits of a fingerprint tables and sentences have: enough to tell two apart.
-const shortLen = 12
+// shownDigits is how many digits of a fingerprint tables and sentences have: enough to distinguish two.
+const shownDigits = 12
 
-func short(fingerprint string) string {
-	if len(fingerprint) <= shortLen {
-		return fingerprint
-	}
-	return fingerprint[:shortLen]
-}
+// Digits is as much of a fingerprint as tables and sentences have; JSON has all of it.
+func Digits(fingerprint string) string { return fingerprint[:min(len(fingerprint), shownDigits)] }
 
 func day(t diag.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
 
@@ -103,7 +99,7 @@ func day(t diag.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
 func clip(names []string) string {
 	short := make([]string, 0, 4)
 	for _, n := range names[:min(3, len(names))] {
-		short = append(short, name(n))
+		short = append(short, CommonName(n))
 	}
 	if len(names) > 3 {
 		short = append(short, "...")

@@ -1,15 +1,15 @@
 package wire
 
-// CordonPayload tells a node to take no new tenant work, or to take it again. An absent payload cordons.
+// CordonPayload orders a node to take no new tenant work, or to take it again. An absent payload cordons.
 type CordonPayload struct {
 	Lift   bool   `json:"lift,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// Postures of a node, as its heartbeat says them.
+// Postures of a node, as its heartbeat reports them.
 const (
 	PostureServing     = "serving"
-	PostureRecovering  = "recovering"  // its credential is being repaired, by itself or by nobody yet
+	PostureRecovering  = "recovering"  // its credential is being repaired, by itself or not yet
 	PostureStopped     = "stopped"     // the platform revoked, retired or fenced it
 	PostureQuarantined = "quarantined" // another host may have its identity: it takes no work
 )

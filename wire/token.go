@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// TokenPrefix begins every enrollment token that says what it is for.
+// TokenPrefix begins every enrollment token that carries its purpose.
 const TokenPrefix = "grt1."
 
-// TokenClaims is what an enrollment or recovery token says of itself, so that a node can tell without asking whether
+// TokenClaims are the claims of an enrollment or recovery token, so that a node can determine without a request whether
 // it is current, its own, and for the environment that it belongs to. They are not signed: the platform, which knows
 // the token by its digest, stays the authority.
 type TokenClaims struct {

@@ -25,20 +25,22 @@ type Build struct {
 // signing keys and the recovery token that go with it. It is the whole of what a self-update may touch: a field that is
 // not here is refused. A task that names the digest that runs already replaces keys or token alone.
 type SelfUpdatePayload struct {
-	Version       string `json:"version"`
-	SHA256        string `json:"sha256"`
-	SoakSeconds   int64  `json:"soak_seconds,omitempty"`         // how long the probes have to hold; 0: DefaultSoak
-	Verifiers     string `json:"task_signing_pubkeys,omitempty"` // replaces GPUAAS_TASK_SIGNING_PUBKEYS; must hold the key that signed this task
-	RecoveryToken string `json:"recovery_token,omitempty"`       // replaces GPUAAS_ENROLLMENT_TOKEN; a secret
+	Version     string `json:"version"`
+	SHA256      string `json:"sha256"`
+	SoakSeconds int64  `json:"soak_seconds,omitempty"` // how long the probes have to hold; 0: DefaultSoak
+	// replaces GPUAAS_TASK_SIGNING_PUBKEYS; must hold the key that signed this task
+	Verifiers     string `json:"task_signing_pubkeys,omitempty"`
+	RecoveryToken string `json:"recovery_token,omitempty"` // replaces GPUAAS_ENROLLMENT_TOKEN; a secret
 }
 
-// DefaultSoak is how long a version has to hold where the task does not say.
+// DefaultSoak is how long a version has to hold where the task does not set it.
 const DefaultSoak = time.Minute
 
 // States of a rollout, in order; the last four are final.
 const (
-	RolloutPending     = "pending"     // accepted; nothing was changed
-	RolloutVerified    = "verified"    // the package lies beside the running one, its digest is right, the evidence is written
+	RolloutPending = "pending" // accepted; nothing was changed
+	// the package lies beside the running one, its digest is right, the evidence is written
+	RolloutVerified    = "verified"
 	RolloutActivating  = "activating"  // the target is started, and the platform has not named it yet
 	RolloutSoaking     = "soaking"     // the platform named it: committed, as long as the probes hold
 	RolloutConverged   = "converged"   // it is what this node runs
@@ -65,7 +67,7 @@ const (
 	ProbeNoop      = "noop"
 )
 
-// ProbeState is what one probe of a soak has said so far. Both sides keep it, so that a restart of either one loses
+// ProbeState is what one probe of a soak has shown so far. Both sides keep it, so that a restart of either one loses
 // nothing and counts nothing twice.
 type ProbeState struct {
 	Pass  bool      `json:"pass"`
@@ -73,8 +75,8 @@ type ProbeState struct {
 	At    time.Time `json:"at"`              // of the newest result that changed it
 }
 
-// Rollout is one self-update as node and platform tell it each other; its id is the task's. Each event and each boot
-// report holds all of it, so either side can learn it anew from the other.
+// Rollout is one self-update as node and platform report it to each other; its id is the task's. Each event and each
+// boot report holds all of it, so either side can learn it again from the other.
 type Rollout struct {
 	ID            string                `json:"id"`
 	CorrelationID string                `json:"correlation_id"`
@@ -92,14 +94,14 @@ type Rollout struct {
 }
 
 // BootReport is what the first heartbeat of a process adds, until one is answered: who runs, and what the node's own
-// journal says.
+// journal holds.
 type BootReport struct {
 	Running Build    `json:"running"`
 	Package Build    `json:"package"` // what the operator installed; the running one where nothing else was committed
 	Rollout *Rollout `json:"rollout,omitempty"`
 	NextSeq uint64   `json:"next_seq"` // of the next event
 	Skipped []Build  `json:"skipped,omitempty"`
-	Hold    string   `json:"hold,omitempty"` // why this node takes no work until it is bootstrapped anew
+	Hold    string   `json:"hold,omitempty"` // why this node takes no work until it is bootstrapped again
 }
 
 // Snapshot is what the platform believes that a node is doing: a task that was handed out and not finished. One that
@@ -117,7 +119,8 @@ type Snapshot struct {
 const (
 	EventSelfUpdate = "self_update"
 	EventBoot       = "boot_recovery"
-	EventDecision   = "decision" // a decision on this node's identity or health; its detail is an entry of the diagnostic record
+	// a decision on this node's identity or health; its detail is an entry of the diagnostic record
+	EventDecision = "decision"
 )
 
 // UpdateEvent is one step of a rollout, with the evidence of why.

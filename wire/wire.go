@@ -7,19 +7,23 @@ package wire
 
 import "time"
 
+// Longer than 300 lines: the types of one protocol, in the order in which a node meets them.
+
 // Headers.
 const (
 	HeaderCorrelationID = "X-Correlation-Id"
 	HeaderReplayFrom    = "X-GPUaaS-Replay-From"
-	HeaderProbe         = "X-GPUaaS-Probe"         // a preflight's own request: claims nothing, counts as nothing
-	HeaderNodeInstance  = "X-GPUaaS-Node-Instance" // which host speaks, on every request of an agent: two may share one identity
+	HeaderProbe         = "X-GPUaaS-Probe" // a preflight's own request: claims nothing, counts as nothing
+	// which host sends it, on every request of an agent: two may share one identity
+	HeaderNodeInstance = "X-GPUaaS-Node-Instance"
 
 	// HeaderChallenge shows on a node's request the newest challenge that its agent holds. It proves more than the
 	// certificate, which may be a copy: only one process got that answer.
 	HeaderChallenge = "X-GPUaaS-Challenge"
 
-	// Set by the node ingress towards the node API, which listens on loopback only. HeaderIngress is a secret of these two:
-	// it tells the ingress from any other program of that machine, and without it nothing else of the request is believed.
+	// Set by the node ingress towards the node API, which listens on loopback only. HeaderIngress is a secret of these
+	// two: it distinguishes the ingress from any other program of that machine, and without it nothing else of the request
+	// is believed.
 	HeaderIngress      = "X-GPUaaS-Ingress"
 	HeaderClientVerify = "X-SSL-Client-Verify" // SUCCESS, NONE or FAILED:reason, nginx's $ssl_client_verify
 	HeaderClientCert   = "X-SSL-Client-Cert"   // URL-escaped PEM, nginx's $ssl_client_escaped_cert
@@ -85,7 +89,7 @@ const (
 	CodeUserRefused       = "user_refused" // the login may not have a terminal: a system's own, locked or expired
 	CodePTYFailed         = "pty_failed"
 	CodePTYExited         = "pty_exited" // the shell ended before it was usable
-	CodePTYSilent         = "pty_silent" // the shell runs and says nothing
+	CodePTYSilent         = "pty_silent" // the shell runs without output
 	CodeSessionNotFound   = "session_not_found"
 	CodeSessionStore      = "session_store_unavailable" // Redis does not answer
 	CodeNodeStreamMTLS    = "node_stream_mtls"
@@ -99,8 +103,8 @@ const (
 	CodeUserProtected = "user_protected" // the login is root's, a system user's or the agent's own
 )
 
-// Why a terminal session was ended by a decision and not by its own sides: code of the error frame, reason of the close,
-// of the refused attach and of the evidence alike.
+// Why a terminal session was ended by a decision and not by its own sides: code of the error frame, reason of the
+// close, of the refused attach and of the evidence alike.
 const (
 	EndAllocationReleased = "allocation_released" // the allocation is active no more
 	EndNodeFenced         = "node_fenced"
@@ -112,13 +116,25 @@ const (
 	EndSessionIdle        = "session_idle_limit"     // nothing went either way for too long
 )
 
+// Who ended a terminal session, in the session's row and in its evidence.
+const (
+	ByBrowser  = "browser"
+	ByNode     = "node"
+	ByGateway  = "gateway"
+	ByDecision = "decision" // one of End*
+)
+
+// CloseBroken is the WebSocket's number for a connection that ended without a close frame. No side ever sends it.
+const CloseBroken = 1006
+
 // EndOfIdentity is why a node's sessions end when its identity is denied with one of the codes of Deny*.
 func EndOfIdentity(denial string) string { return "node_" + denial }
 
-// Decided reports whether a reason is one of End*: nobody failed, somebody decided.
+// Decided reports whether a reason is one of End*: not a failure but a decision.
 func Decided(reason string) bool {
 	switch reason {
-	case EndAllocationReleased, EndNodeFenced, EndNodeRevoked, EndNodeRetired, EndNodeCloned, EndIdentityReplaced, EndSessionLimit, EndSessionIdle:
+	case EndAllocationReleased, EndNodeFenced, EndNodeRevoked, EndNodeRetired, EndNodeCloned, EndIdentityReplaced,
+		EndSessionLimit, EndSessionIdle:
 		return true
 	}
 	return false
@@ -150,11 +166,12 @@ type HeartbeatRequest struct {
 	Addresses      []string          `json:"addresses,omitempty"`
 	At             time.Time         `json:"at"`
 	Counters       map[string]int64  `json:"counters,omitempty"`
-	Record         map[string]string `json:"record,omitempty"`      // summary of the diagnostic record
-	Posture        string            `json:"posture,omitempty"`     // serving | recovering | stopped | quarantined
-	CertIssuer     string            `json:"cert_issuer,omitempty"` // sha256 of the issuing CA where the node knows it, lower-case hex
-	Profile        string            `json:"environment_profile,omitempty"`
-	Boot           *BootReport       `json:"boot,omitempty"` // until one was answered, and while a rollout is under way
+	Record         map[string]string `json:"record,omitempty"`  // summary of the diagnostic record
+	Posture        string            `json:"posture,omitempty"` // serving | recovering | stopped | quarantined
+	// sha256 of the issuing CA where the node knows it, lower-case hex
+	CertIssuer string      `json:"cert_issuer,omitempty"`
+	Profile    string      `json:"environment_profile,omitempty"`
+	Boot       *BootReport `json:"boot,omitempty"` // until one was answered, and while a rollout is under way
 
 	// Challenge is the one of the newest answer that this process got; "" for none yet. It is kept in memory only: a
 	// process that starts has none.
@@ -163,12 +180,14 @@ type HeartbeatRequest struct {
 
 // HeartbeatResponse is the platform's answer.
 type HeartbeatResponse struct {
-	Time      time.Time  `json:"time"`
-	Running   *Build     `json:"running,omitempty"` // the build that the platform now knows this node to run: the boot report's, read back
+	Time time.Time `json:"time"`
+	// the build that the platform now knows this node to run: the boot report's, read back
+	Running   *Build     `json:"running,omitempty"`
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
 
 	Challenge string `json:"challenge,omitempty"` // for the next heartbeat to echo, 128 random bits
-	EchoNow   bool   `json:"echo_now,omitempty"`  // send that heartbeat at once: another process spoke as this node, or none is proven
+	// send that heartbeat at once: another process acted as this node, or none is proven
+	EchoNow bool `json:"echo_now,omitempty"`
 }
 
 // Task is one piece of work for a node, signed by the platform. The signature covers SigningBytes.
@@ -183,6 +202,18 @@ type Task struct {
 	KeyID         string    `json:"key_id"`
 	Signature     []byte    `json:"signature"`
 }
+
+// TaskBatch answers a task wait: a task, and what else there is for a node that asks for several (QueryTasks).
+type TaskBatch struct {
+	Task
+	More []Task `json:"more,omitempty"`
+}
+
+// QueryTasks is the parameter of a task wait that sets how many tasks the node can take at once; without it, one.
+const QueryTasks = "tasks"
+
+// MaxTasks bounds the tasks of one answer.
+const MaxTasks = 16
 
 // TaskResult is what a node posts back. Posting it twice is accepted and changes nothing.
 type TaskResult struct {
@@ -208,6 +239,13 @@ type TerminalOpenPayload struct {
 	MaxSeconds   int64  `json:"max_seconds,omitempty"` // how long the session may last; 0: the node sets no limit
 }
 
+// TerminalOpenResult is what bounds the session that was opened. An older agent answers nothing.
+type TerminalOpenResult struct {
+	Unit        string   `json:"unit,omitempty"`         // the session's own unit
+	Unconfined  string   `json:"unconfined,omitempty"`   // why it has none and runs beside the agent
+	NotEnforced []string `json:"not_enforced,omitempty"` // limits of the unit that the host cannot enforce
+}
+
 // RotateTokenPayload brings a node its next recovery token. It exists only in the answer that hands the task out.
 type RotateTokenPayload struct {
 	Token     string    `json:"token"`
@@ -224,14 +262,14 @@ type CleanupPayload struct {
 	KeepProcesses bool `json:"keep_processes,omitempty"`
 }
 
-// CleanupResult says what a completed clean-up ended. None of it is left.
+// CleanupResult lists what a completed clean-up ended. None of it is left.
 type CleanupResult struct {
 	State     string `json:"state,omitempty"` // of the unit, systemd's active state
 	Sessions  int    `json:"sessions"`        // terminal sessions of the allocation
 	Processes int    `json:"processes"`       // of the login
 }
 
-// StatusProbePayload names the workload to look at; StatusProbeResult says how it runs.
+// StatusProbePayload names the workload to look at; StatusProbeResult is how it runs.
 type StatusProbePayload struct {
 	Unit string `json:"unit"`
 	Port int    `json:"port,omitempty"`
@@ -266,17 +304,18 @@ type EnrollResponse struct {
 // Bundle is an audited recovery bundle. Token, endpoints and trust drift together, so one document rewrites them
 // together. An operator carries it to the node, where `gpuaas-agent bundle apply` takes it on stdin.
 type Bundle struct {
-	NodeID        string    `json:"node_id"`
-	Token         string    `json:"token"`
-	ExpiresAt     time.Time `json:"expires_at"`
-	Profile       string    `json:"environment_profile"`
-	APIURL        string    `json:"api_url"`
-	TerminalURL   string    `json:"terminal_url"`
-	RecoveryURL   string    `json:"recovery_api_url,omitempty"`
-	CABundle      string    `json:"ca_bundle"`                    // PEM
-	RecoveryCA    string    `json:"recovery_ca_bundle,omitempty"` // PEM
-	TaskKeys      string    `json:"task_signing_pubkeys"`
-	CorrelationID string    `json:"correlation_id"` // of its issue: the agent records it, so that both sides tell one story
+	NodeID      string    `json:"node_id"`
+	Token       string    `json:"token"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	Profile     string    `json:"environment_profile"`
+	APIURL      string    `json:"api_url"`
+	TerminalURL string    `json:"terminal_url"`
+	RecoveryURL string    `json:"recovery_api_url,omitempty"`
+	CABundle    string    `json:"ca_bundle"`                    // PEM
+	RecoveryCA  string    `json:"recovery_ca_bundle,omitempty"` // PEM
+	TaskKeys    string    `json:"task_signing_pubkeys"`
+	// of its issue: the agent records it, so that both sides report the same
+	CorrelationID string    `json:"correlation_id"`
 	Now           time.Time `json:"now"`
 }
 
@@ -311,7 +350,8 @@ const (
 type EventsRequest struct {
 	NodeInstanceID string  `json:"node_instance_id"`
 	Events         []Event `json:"events"`
-	Oldest         uint64  `json:"oldest,omitempty"` // what lies between the watermark and this seq the node does not have any more
+	// what lies between the watermark and this seq the node does not have any more
+	Oldest uint64 `json:"oldest,omitempty"`
 }
 
 // EventsResponse answers with the durable watermark.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 // repeatFor is how long a key is used again whose enrollment brought no answer: as long as a platform takes the same
@@ -18,10 +20,10 @@ import (
 const repeatFor = 2 * time.Minute
 
 // Key returns the key that the next certificate is asked for, made here and kept before it is used: when the answer is
-// lost, a repetition asks for the same key. The text is what the generation will hold. Callers only sign with it, so that
-// a key which cannot leave a TPM may take its place.
+// lost, a repetition asks for the same key. The text is what the generation will hold. Callers only sign with it, so
+// that a key which cannot leave a TPM may take its place.
 func (s Store) Key(now time.Time) (crypto.Signer, []byte, error) {
-	unlock, err := lock(s.Dir)
+	unlock, err := durable.LockDir(s.Dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -43,16 +45,13 @@ func (s Store) Key(now time.Time) (crypto.Signer, []byte, error) {
 		return nil, nil, fmt.Errorf("make a key: %w", err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err := s.mkdir(filepath.Dir(path)); err != nil {
+	if err := s.FS.MakeDir(filepath.Dir(path), 0o755); err != nil {
 		return nil, nil, fmt.Errorf("keep a key: %w", err)
 	}
-	if err := s.remove(path); err != nil {
+	if err := durable.New(s.FS, path, 0o600, durable.Bytes(text)); err != nil {
 		return nil, nil, fmt.Errorf("keep a key: %w", err)
 	}
-	if err := s.create(path, text, 0o600); err != nil {
-		return nil, nil, fmt.Errorf("keep a key: %w", err)
-	}
-	return key, text, s.syncDir(filepath.Dir(path))
+	return key, text, s.FS.SyncDir(filepath.Dir(path))
 }
 
 func parseKey(text []byte) *ecdsa.PrivateKey {

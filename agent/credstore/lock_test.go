@@ -1,16 +1,11 @@
 package credstore
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 )
 
-// TestTwoAtOnce: an agent that enrolls and somebody who applies a bundle each keep a whole set.
+// TestTwoAtOnce: an agent that enrolls and an operator who applies a bundle each keep a whole set.
 func TestTwoAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	putPlain(t, dir, newSet(t, 1))
@@ -35,40 +30,4 @@ func TestTwoAtOnce(t *testing.T) {
 			t.Errorf("generation %s is a mixture", name)
 		}
 	}
-}
-
-// TestRewritesAreNotLost: each of two programs changes its own line.
-func TestRewritesAreNotLost(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "agent.env")
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(path), ".agent.env.new"), []byte("what a crash left"), 0o600))
-	var wg sync.WaitGroup
-	for who := range 4 {
-		wg.Go(func() {
-			for i := range 25 {
-				err := Rewrite(path, 0o600, func(old []byte) []byte { return fmt.Appendf(old, "%d-%d\n", who, i) })
-				if err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	text, err := os.ReadFile(path)
-	must(t, err)
-	if n := strings.Count(string(text), "\n"); n != 100 {
-		t.Errorf("%d lines of 100", n)
-	}
-	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
-		t.Errorf("%v is left: %v", entries, err)
-	}
-}
-
-// TestWhatCannotBeReadIsReplacedAndNotRewritten: a rewrite of a text that nobody knows would lose it.
-func TestWhatCannotBeReadIsReplacedAndNotRewritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "loop")
-	must(t, os.Symlink("loop", path))
-	if err := Rewrite(path, 0o600, func([]byte) []byte { return nil }); err == nil || errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a rewrite: %v", err)
-	}
-	must(t, WriteFile(path, []byte("x"), 0o600))
 }

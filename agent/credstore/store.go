@@ -1,5 +1,5 @@
-// Package credstore keeps a node's credentials: certificate, key and trust bundle, which belong together, as generations
-// behind one symlink.
+// Package credstore keeps a node's credentials: certificate, key and trust bundle, which belong together, as
+// generations behind one symlink.
 //
 //	DIR/generations/000007-3f2a.../{cert.pem,key.pem,ca-bundle.crt,meta.json}
 //	DIR/current -> generations/000007-3f2a...
@@ -9,7 +9,7 @@
 // the plain paths lead to one complete set. An operator may put a file of his own in place of a plain path's symlink:
 // what lies at the plain path is what counts, until the next generation takes the place over.
 //
-// It makes no decision: package agent says when a generation is made and when an older one comes back. Keys are made
+// It makes no decision: package agent decides when a generation is made and when an older one comes back. Keys are made
 // here and never leave the folder.
 package credstore
 
@@ -30,7 +30,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
+
+// Longer than 300 lines: what a generation is, how it is written and how it is chosen hold each other up: a crash
+// between any two lines is one argument.
 
 // Files of a generation, and of the folder itself.
 const (
@@ -50,14 +55,13 @@ const keep = 3
 // plain is the files that have a plain path.
 var plain = [...]string{FileCert, FileKey, FileBundle}
 
-// Store is one credentials folder. The zero Before does nothing.
+// Store is one credentials folder.
 type Store struct {
 	Dir string
-	// Before is called ahead of every change to the disk, for tests: an error is what the disk would have answered.
-	Before func(op, path string) error
+	FS  durable.Host
 }
 
-// Meta is what a generation says of itself beside its files.
+// Meta is what a generation records of itself beside its files.
 type Meta struct {
 	Generation  int64     `json:"generation"` // the platform's count of this node's certificates
 	Profile     string    `json:"environment_profile,omitempty"`
@@ -144,7 +148,7 @@ func number(name string) int {
 	return n
 }
 
-// Linked reports whether a plain path is this store's symlink, and not somebody's own file.
+// Linked reports whether a plain path is this store's symlink, and not an operator's own file.
 func (s Store) Linked(name string) bool {
 	link, err := os.Readlink(s.Path(name))
 	return err == nil && link == filepath.Join(current, name)
@@ -156,10 +160,10 @@ func (s Store) Put(set Set) (string, error) {
 	return s.Replace(func() (Set, bool, error) { return set, true, nil })
 }
 
-// Replace is Put of a set that depends on what lies there: nobody else changes that meanwhile. next says false where
-// there is nothing to switch to.
+// Replace is Put of a set that depends on what lies there: no other process changes that meanwhile. next returns false
+// where there is nothing to switch to.
 func (s Store) Replace(next func() (Set, bool, error)) (string, error) {
-	unlock, err := lock(s.Dir)
+	unlock, err := durable.LockDir(s.Dir)
 	if err != nil {
 		return "", err
 	}
@@ -198,7 +202,7 @@ func (s Store) add(set Set) (string, error) {
 	}
 	for i, old := range names { // what cannot be removed now is tried again with the next one
 		if i <= len(names)-keep && old != set.Meta.Previous {
-			_ = s.removeAll(s.generation(old))
+			_ = s.FS.RemoveAll(s.generation(old))
 		}
 	}
 	return name, nil
@@ -227,14 +231,14 @@ func contentName(set Set) string {
 // write lays the generation down aside, syncs it, and gives it its name.
 func (s Store) write(name string, set Set) (err error) {
 	base := filepath.Join(s.Dir, generations)
-	if err := s.mkdir(base); err != nil {
+	if err := s.FS.MakeDir(base, 0o755); err != nil {
 		return err
 	}
 	aside := filepath.Join(base, ".new")
-	if err := s.removeAll(aside); err != nil {
+	if err := s.FS.RemoveAll(aside); err != nil {
 		return err
 	}
-	if err := s.mkdir(aside); err != nil {
+	if err := s.FS.MakeDir(aside, 0o755); err != nil {
 		return err
 	}
 	meta, err := json.MarshalIndent(set.Meta, "", "  ")
@@ -246,26 +250,27 @@ func (s Store) write(name string, set Set) (err error) {
 		text []byte
 		mode fs.FileMode
 	}{
-		{FileKey, set.Key, 0o600}, {FileCert, set.Cert, 0o644}, {FileBundle, set.Bundle, 0o644}, {fileMeta, append(meta, '\n'), 0o644},
+		{FileKey, set.Key, 0o600}, {FileCert, set.Cert, 0o644}, {FileBundle, set.Bundle, 0o644},
+		{fileMeta, append(meta, '\n'), 0o644},
 	} {
 		if f.name == FileBundle && len(f.text) == 0 {
 			continue
 		}
-		if err := s.create(filepath.Join(aside, f.name), f.text, f.mode); err != nil {
+		if err := durable.New(s.FS, filepath.Join(aside, f.name), f.mode, durable.Bytes(f.text)); err != nil {
 			return err
 		}
 	}
-	if err := s.syncDir(aside); err != nil {
+	if err := s.FS.SyncDir(aside); err != nil {
 		return err
 	}
-	if err := s.rename(aside, s.generation(name)); err != nil {
+	if err := s.FS.Rename(aside, s.generation(name)); err != nil {
 		return err
 	}
-	return s.syncDir(base)
+	return s.FS.SyncDir(base)
 }
 
-// activate switches to a generation that is complete on disk. Plain paths that are not links yet are made so one by one;
-// a file that somebody put there stays beside it under another name.
+// activate switches to a generation that is complete on disk. Plain paths that are not links yet are made so one by
+// one; a file that was put there by hand stays beside it under another name.
 func (s Store) activate(name string) error {
 	if err := s.link(filepath.Join(generations, name), s.Path(current)); err != nil {
 		return err
@@ -294,7 +299,7 @@ func (s Store) Migrate() (bool, error) {
 	if _, err := os.Lstat(s.Path(current)); err == nil {
 		return false, nil
 	}
-	unlock, err := lock(s.Dir)
+	unlock, err := durable.LockDir(s.Dir)
 	if err != nil {
 		return false, err
 	}
@@ -305,7 +310,7 @@ func (s Store) Migrate() (bool, error) {
 // adopt makes a generation of what the plain paths lead to, if that is a usable pair.
 func (s Store) adopt(origin string) (bool, error) {
 	if _, err := s.Pair(); err != nil {
-		return false, nil //nolint:nilerr // nothing that is worth keeping: the self-check says why
+		return false, nil //nolint:nilerr // nothing that is worth keeping: the self-check gives the reason
 	}
 	var set Set
 	var err1, err2 error
@@ -330,11 +335,11 @@ func (s Store) adopt(origin string) (bool, error) {
 	return true, nil
 }
 
-// Forward finishes an enrollment that was cut off between keeping the new generation and switching to it: the key that it
-// was asked for with still waits. Without that a newer generation was left by somebody on purpose. It returns the
+// Forward finishes an enrollment that was cut off between keeping the new generation and switching to it: the key that
+// it was asked for with still waits. Without that a newer generation was left on purpose. It returns the
 // generation's name, "" where there is nothing to finish.
 func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
-	unlock, err := lock(s.Dir)
+	unlock, err := durable.LockDir(s.Dir)
 	if err != nil {
 		return "", err
 	}
@@ -356,7 +361,7 @@ func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
 // Back goes to the newest generation that is good, which may be the current one when a plain path was lost. A damaged
 // trust bundle is replaced by the newest whole one. It returns the generation's name, "" when none is good.
 func (s Store) Back(good func(tls.Certificate) bool) (string, error) {
-	unlock, err := lock(s.Dir)
+	unlock, err := durable.LockDir(s.Dir)
 	if err != nil {
 		return "", err
 	}

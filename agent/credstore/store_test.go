@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 func must(t testing.TB, err error) {
@@ -45,9 +47,9 @@ func newSet(t testing.TB, serial int64) Set {
 
 func putPlain(t testing.TB, dir string, set Set) {
 	t.Helper()
-	must(t, WriteFile(filepath.Join(dir, FileCert), set.Cert, 0o644))
-	must(t, WriteFile(filepath.Join(dir, FileKey), set.Key, 0o600))
-	must(t, WriteFile(filepath.Join(dir, FileBundle), set.Bundle, 0o644))
+	must(t, durable.Replace(filepath.Join(dir, FileCert), set.Cert, 0o644))
+	must(t, durable.Replace(filepath.Join(dir, FileKey), set.Key, 0o600))
+	must(t, durable.Replace(filepath.Join(dir, FileBundle), set.Bundle, 0o644))
 }
 
 func anyPair(tls.Certificate) bool { return true }
@@ -75,17 +77,17 @@ var errPowerOff = errors.New("the machine is gone")
 // crashing fails the nth change and everything after it.
 func crashing(dir string, n int, err error, lasting bool) (Store, *int) {
 	done := new(int)
-	return Store{Dir: dir, Before: func(string, string) error {
+	return Store{Dir: dir, FS: durable.Host{Before: func(string, string) error {
 		*done++
-		if *done == n+1 || lasting && *done > n {
+		if *done == n+1 || (lasting && *done > n) {
 			return err
 		}
 		return nil
-	}}, done
+	}}}, done
 }
 
 // TestCrashAtEveryChange cuts each operation before each of its changes to the disk, by a crash and by one error, and
-// expects a usable set at the plain paths, whole again after the next start.
+// expects a usable set at the plain paths, restored after the next start.
 func TestCrashAtEveryChange(t *testing.T) {
 	first, second, mine := newSet(t, 1), newSet(t, 2), newSet(t, 9)
 	for name, tc := range map[string]struct {
@@ -114,7 +116,7 @@ func TestCrashAtEveryChange(t *testing.T) {
 			allowed: []int64{9, 2}, after: 2,
 		},
 		"the first of all": {
-			prepare: func(dir string) { must(t, WriteFile(filepath.Join(dir, FileBundle), first.Bundle, 0o644)) },
+			prepare: func(dir string) { must(t, durable.Replace(filepath.Join(dir, FileBundle), first.Bundle, 0o644)) },
 			do:      func(s Store) error { _, err := s.Put(first); return err },
 			allowed: []int64{0, 1}, after: 1,
 		},
@@ -209,9 +211,10 @@ func TestBack(t *testing.T) {
 		"an empty certificate":      {func(s Store) error { return os.WriteFile(s.Path(FileCert), nil, 0o644) }, 2},
 		"a key cut short":           {func(s Store) error { return os.Truncate(s.Path(FileKey), 40) }, 2},
 		"a lost link is not a loss": {func(s Store) error { return os.Remove(s.Path(FileKey)) }, 3},
-		"the whole generation":      {func(s Store) error { n, _, _ := s.Current(); return os.RemoveAll(s.generation(n)) }, 2},
-		"a lost switch":             {func(s Store) error { return os.Remove(s.Path(current)) }, 3},
-		"somebody's useless file":   {func(s Store) error { return WriteFile(s.Path(FileKey), []byte("x"), 0o600) }, 3},
+		"the whole generation": {func(s Store) error { n, _, _ := s.Current(); return os.RemoveAll(s.generation(n)) },
+			2},
+		"a lost switch":           {func(s Store) error { return os.Remove(s.Path(current)) }, 3},
+		"somebody's useless file": {func(s Store) error { return durable.Replace(s.Path(FileKey), []byte("x"), 0o600) }, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Store{Dir: t.TempDir()}
@@ -258,7 +261,7 @@ func TestOperatorsFileStaysBeside(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	_, err := s.Put(newSet(t, 1))
 	must(t, err)
-	must(t, WriteFile(s.Path(FileKey), []byte("half a rotation"), 0o600))
+	must(t, durable.Replace(s.Path(FileKey), []byte("half a rotation"), 0o600))
 	_, err = s.Back(anyPair)
 	must(t, err)
 	if text, _ := os.ReadFile(s.Path(FileKey) + ".replaced"); string(text) != "half a rotation" {
@@ -277,7 +280,8 @@ func TestKey(t *testing.T) {
 	later, _, err := s.Key(now.Add(repeatFor + time.Second))
 	must(t, err)
 	if !same(first, again) || same(first, later) || len(text) == 0 {
-		t.Error(fmt.Sprint("a lost answer must find the same key, a later generation another: ", same(first, again), same(first, later)))
+		t.Error(fmt.Sprint("a lost answer must find the same key, a later generation another: ", same(first, again),
+			same(first, later)))
 	}
 	_, err = s.Put(newSet(t, 1))
 	must(t, err)
@@ -311,7 +315,8 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestADirectoryInTheWay: what somebody made by mistake, for one a mount point, is put beside, and costs no certificate.
+// TestADirectoryInTheWay: one made by mistake, such as a mount point, is moved aside, and costs no
+// certificate.
 func TestADirectoryInTheWay(t *testing.T) {
 	for _, name := range []string{FileCert, current} {
 		t.Run(name, func(t *testing.T) {
@@ -320,7 +325,7 @@ func TestADirectoryInTheWay(t *testing.T) {
 			if _, err := s.Put(newSet(t, 1)); err != nil {
 				t.Fatal(err)
 			}
-			for n := range int64(2) { // twice: what was put beside the first time is in nobody's way
+			for n := range int64(2) { // twice: what was put beside the first time is in no path's way
 				must(t, os.Remove(s.Path(name)))
 				must(t, os.MkdirAll(filepath.Join(s.Path(name), "x"), 0o755))
 				if _, err := s.Back(anyPair); err != nil || serial(t, dir) != n+1 {

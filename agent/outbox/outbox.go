@@ -3,10 +3,10 @@
 // An event is on the disk before Add returns. It is sent until the platform's durable watermark passes it, and is kept
 // for a while after that: a platform that lost its state, or was restored from a backup, asks for it again by a lower
 // Replay-From. A sequence number is never used twice, also not after this node's own disk was restored: then the
-// platform asks for a number that this outbox has not given yet, and what was not delivered is numbered anew above it.
+// platform asks for a number that this outbox has not given yet, and what was not delivered is renumbered above it.
 //
 // Bounds: of delivered events the newest KeepSent are kept, of undelivered ones the newest MaxUnsent; the rest is gone,
-// and a batch says so by its first number. It does no network; package agent sends.
+// which shows in a batch's first number. It does no network; package agent sends.
 package outbox
 
 import (
@@ -17,9 +17,10 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
-	"github.com/gpuaas/gpuaasctl/agent/disk"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -41,22 +42,21 @@ const file = "outbox"
 
 // Outbox is the events of one node instance. It is safe for concurrent use.
 type Outbox struct {
-	disk disk.Disk
+	disk durable.Dir
 
-	mu       sync.Mutex
-	head     head         // guarded by mu, like all below
-	events   []wire.Event // ascending
-	lines    int          // in the file
-	fresh    uint64       // from here on, numbers were given that nobody was told yet
-	dirty    bool         // the file lacks something: write it anew
-	degraded error        // why the file could not be written
+	mu     sync.Mutex
+	head   head         // guarded by mu, like all below
+	events []wire.Event // ascending
+	lines  int          // in the file
+	fresh  uint64       // from here on, numbers were given that are not reported yet
+	dirty  bool         // the file lacks something: rewrite it
 }
 
 // head is the file's first line; each later line is an event or, again, a head.
 type head struct {
 	Next     uint64 `json:"next"`     // the next sequence number
 	Acked    uint64 `json:"acked"`    // the platform has everything up to here
-	Anchored bool   `json:"anchored"` // the platform has said at least once what it has
+	Anchored bool   `json:"anchored"` // the platform has reported at least once what it has
 }
 
 // line is one line of the file: either is nil.
@@ -65,16 +65,16 @@ type line struct {
 	Event *wire.Event `json:"event,omitempty"`
 }
 
-// Open reads the outbox. Its error says that the file cannot be read or written; the outbox works all the same, in
+// Open reads the outbox. Its error means that the file cannot be read or written; the outbox works all the same, in
 // memory.
-func Open(d disk.Disk) (*Outbox, error) {
+func Open(d durable.Dir) (*Outbox, error) {
 	o := &Outbox{disk: d, head: head{Next: 1}, fresh: 1}
 	text, err := d.Read(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return o, nil
 	case err != nil:
-		o.degraded, o.dirty = err, true
+		o.dirty = true
 		return o, fmt.Errorf("read the outbox: %w", err)
 	}
 	for raw := range bytes.Lines(text) {
@@ -98,7 +98,7 @@ func Open(d disk.Disk) (*Outbox, error) {
 	if o.head.Anchored {
 		o.fresh = o.head.Next
 	}
-	o.dirty = o.dirty || len(text) > 0 && text[len(text)-1] != '\n'
+	o.dirty = o.dirty || (len(text) > 0 && text[len(text)-1] != '\n')
 	return o, nil
 }
 
@@ -118,7 +118,8 @@ func (o *Outbox) Add(e wire.Event) error {
 	if len(e.Detail) > MaxDetail {
 		e.Detail, _ = json.Marshal(map[string]int{"detail_too_long": len(e.Detail)}) // cannot fail
 	}
-	e.Kind, e.CorrelationID = e.Kind[:min(len(e.Kind), wire.MaxEventKind)], e.CorrelationID[:min(len(e.CorrelationID), wire.MaxEventKind)]
+	e.Kind, e.CorrelationID = e.Kind[:min(len(e.Kind), wire.MaxEventKind)],
+		e.CorrelationID[:min(len(e.CorrelationID), wire.MaxEventKind)]
 	e.Seq = o.head.Next
 	o.head.Next++
 	o.events = append(o.events, e)
@@ -134,6 +135,18 @@ func (o *Outbox) Has(text string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.ContainsFunc(o.events, func(e wire.Event) bool { return bytes.Contains(e.Detail, []byte(text)) })
+}
+
+// Unsent counts the events of a kind with the prefix that the platform has not confirmed.
+func (o *Outbox) Unsent(kindPrefix string) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.unsent() {
+		if strings.HasPrefix(e.Kind, kindPrefix) {
+			n++
+		}
+	}
+	return n
 }
 
 // Next is the next sequence number.
@@ -162,7 +175,7 @@ func (o *Outbox) Replay(from uint64) error {
 }
 
 // renumber puts above from what has a number that this node gave to something else before: its disk was lost or
-// restored since. That is everything that nobody was told of yet.
+// restored since. That is everything that is not reported yet.
 func (o *Outbox) renumber(from uint64) {
 	for i := range o.events {
 		if o.events[i].Seq >= min(o.fresh, o.head.Acked+1) {
@@ -174,7 +187,7 @@ func (o *Outbox) renumber(from uint64) {
 }
 
 // Batch gives the next events to send, oldest first and without a gap. What lies between the platform's watermark and
-// the first of them this node does not have any more. Nothing is sent before the platform has said what it has.
+// the first of them this node does not have any more. Nothing is sent before the platform has reported what it has.
 func (o *Outbox) Batch() []wire.Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -228,7 +241,7 @@ func (o *Outbox) save(l line) error {
 		err = o.disk.Append(file, append(text, '\n'))
 	}
 	if err != nil {
-		o.dirty, o.degraded = true, err
+		o.dirty = true
 		return fmt.Errorf("keep an event: %w", err)
 	}
 	o.lines++
@@ -246,19 +259,9 @@ func (o *Outbox) rewrite() error {
 		err = o.disk.Write(file, b.Bytes(), 0o600)
 	}
 	if err != nil {
-		o.dirty, o.degraded = true, err
+		o.dirty = true
 		return fmt.Errorf("keep the events: %w", err)
 	}
-	o.lines, o.dirty, o.degraded = len(o.events)+1, false, nil
+	o.lines, o.dirty = len(o.events)+1, false
 	return nil
-}
-
-// Degraded says why events are kept in memory alone; nil when they are on the disk.
-func (o *Outbox) Degraded() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.dirty {
-		return nil
-	}
-	return o.degraded
 }

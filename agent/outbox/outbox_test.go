@@ -1,16 +1,16 @@
 package outbox
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/gpuaas/gpuaasctl/agent/disk/disktest"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -65,7 +65,12 @@ func talk(t interface{ Fatal(...any) }, o *Outbox, p *platform) {
 	}
 }
 
-func open(t interface{ Fatal(...any) }, d *disktest.Disk) *Outbox {
+func inMemory() durable.Dir {
+	d, _ := durabletest.NewDir()
+	return d
+}
+
+func open(t interface{ Fatal(...any) }, d durable.Dir) *Outbox {
 	o, err := Open(d)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +85,7 @@ func add(t interface{ Fatal(...any) }, o *Outbox, kind string) {
 }
 
 func TestNothingIsSentBeforeThePlatformHasSpoken(t *testing.T) {
-	o := open(t, disktest.New())
+	o := open(t, inMemory())
 	add(t, o, "a")
 	if b := o.Batch(); b != nil {
 		t.Fatalf("batch %v", b)
@@ -92,7 +97,7 @@ func TestNothingIsSentBeforeThePlatformHasSpoken(t *testing.T) {
 }
 
 func TestALostPlatformGetsEventsBack(t *testing.T) {
-	d := disktest.New()
+	d := inMemory()
 	o, p := open(t, d), newPlatform()
 	for i := range 5 {
 		add(t, o, fmt.Sprint("e", i))
@@ -107,12 +112,12 @@ func TestALostPlatformGetsEventsBack(t *testing.T) {
 
 func TestAPlatformThatIsAheadLosesNothing(t *testing.T) {
 	p := newPlatform()
-	o := open(t, disktest.New()) // the disk of this life
+	o := open(t, inMemory()) // the disk of this life
 	for i := range 4 {
 		p.events[uint64(i+1)] = fmt.Sprint("former ", i)
 	}
 	p.mark = 4
-	for _, kind := range []string{"a", "b"} { // before anybody was asked: numbers 1 and 2
+	for _, kind := range []string{"a", "b"} { // before anyone was asked: numbers 1 and 2
 		add(t, o, kind)
 	}
 	talk(t, o, p)
@@ -129,7 +134,7 @@ func TestAPlatformThatIsAheadLosesNothing(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	d := disktest.New()
+	d := inMemory()
 	o, p := open(t, d), newPlatform()
 	for i := range MaxUnsent + 10 {
 		add(t, o, fmt.Sprint("e", i))
@@ -148,50 +153,32 @@ func TestBounds(t *testing.T) {
 	if len(lost.events) < KeepSent || !lost.has("last") {
 		t.Errorf("a lost platform gets %d events", len(lost.events))
 	}
-	big := open(t, disktest.New())
-	if err := big.Add(wire.Event{Detail: []byte(strings.Repeat("x", MaxDetail+1))}); err != nil || len(big.events[0].Detail) > 100 {
+	big := open(t, inMemory())
+	if err := big.Add(wire.Event{Detail: []byte(strings.Repeat("x", MaxDetail+1))}); err != nil ||
+		len(big.events[0].Detail) > 100 {
 		t.Errorf("a detail of any length is kept: %v", err)
 	}
 }
 
-// fullDisk takes no writes while full.
-type fullDisk struct {
-	*disktest.Disk
-	full bool
-}
-
-func (f *fullDisk) Append(name string, data []byte) error {
-	if f.full {
-		return errors.New("no space left on device")
-	}
-	return f.Disk.Append(name, data)
-}
-
-func (f *fullDisk) Write(name string, data []byte, mode fs.FileMode) error {
-	if f.full {
-		return errors.New("no space left on device")
-	}
-	return f.Disk.Write(name, data, mode)
-}
-
 func TestAFullDisk(t *testing.T) {
-	d := &fullDisk{Disk: disktest.New()}
+	disk := durabletest.New(false)
+	d := durable.Dir{FS: disk, Root: "/state"}
 	o, err := Open(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	add(t, o, "before")
-	d.full = true
-	if err := o.Add(wire.Event{Kind: "full"}); err == nil || o.Degraded() == nil {
-		t.Error("nobody is told that the disk is full")
+	disk.Fault = func(string, string) error { return syscall.ENOSPC }
+	if err := o.Add(wire.Event{Kind: "full"}); err == nil || !o.dirty {
+		t.Error("the full disk is not reported")
 	}
-	d.full = false
+	disk.Fault = nil
 	add(t, o, "after")
-	if o.Degraded() != nil {
+	if o.dirty {
 		t.Error("it stays degraded")
 	}
 	p := newPlatform()
-	talk(t, open(t, d.Disk), p)
+	talk(t, open(t, d), p)
 	for _, kind := range []string{"before", "full", "after"} {
 		if !p.has(kind) {
 			t.Errorf("%q is lost", kind)
@@ -203,7 +190,8 @@ func TestAFullDisk(t *testing.T) {
 // to be kept is with the platform.
 func TestNoEventIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, p := disktest.New(), newPlatform()
+		d, killer := durabletest.NewDir()
+		p := newPlatform()
 		o := open(t, d)
 		kept := map[string]bool{}
 		for i := range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -215,11 +203,12 @@ func TestNoEventIsLost(t *testing.T) {
 			case 2:
 				talk(t, o, p)
 			case 3: // the process dies in the middle of a write
-				d.At, d.How = d.Writes+1, rapid.SampledFrom(disktest.Cuts[:]).Draw(t, "cut")
+				killer.At = killer.Changes + rapid.IntRange(1, 8).Draw(t, "change")
 				func() {
 					defer func() { _ = recover() }()
 					_ = o.Add(wire.Event{Kind: kind})
 				}()
+				killer.At = 0
 				o = open(t, d)
 			case 4:
 				o = open(t, d)
@@ -239,7 +228,7 @@ func TestNoEventIsLost(t *testing.T) {
 
 // TestANumberThatNobodyReaches: one wrong word does not use all numbers up.
 func TestANumberThatNobodyReaches(t *testing.T) {
-	o, err := Open(disktest.New())
+	o, err := Open(inMemory())
 	if err != nil {
 		t.Fatal(err)
 	}

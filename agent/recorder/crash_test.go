@@ -3,16 +3,18 @@ package recorder_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/agent/internal/memdisk"
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
 )
 
 // clock is a time that tests set.
@@ -23,33 +25,37 @@ func newClock() *clock { return &clock{time.Date(2030, 1, 1, 0, 0, 0, 0, time.UT
 // longID makes every entry longer than a sector, so that each can be torn.
 func longID() string { return strings.Repeat("node-1-", 100) }
 
-func (c *clock) config(disk, mirror *memdisk.Disk) recorder.Config {
+func (c *clock) config(disk, mirror *durabletest.Disk) recorder.Config {
 	epoch := time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC)
-	return recorder.Config{Dir: "/var/lib/gpuaas/diag", Mirror: "/run/gpuaas/diag", Boot: "boot-1", NodeID: longID(), Agent: "v1",
-		FS: both{disk, mirror}, Now: func() time.Time { return c.now }, Mono: func() int64 { return int64(c.now.Sub(epoch)) }}
+	return recorder.Config{Dir: "/var/lib/gpuaas/diag", Mirror: "/run/gpuaas/diag", Boot: "boot-1", NodeID: longID(),
+		Agent: "v1", FS: both{disk, mirror}, Now: func() time.Time { return c.now }, Mono: func() int64 {
+			return int64(c.now.Sub(epoch))
+		}}
 }
 
 // both is a machine with a disk at /var and memory at /run.
-type both struct{ disk, memory *memdisk.Disk }
+type both struct{ disk, memory *durabletest.Disk }
 
-func (b both) of(path string) *memdisk.Disk {
+func (b both) of(path string) *durabletest.Disk {
 	if strings.HasPrefix(path, "/run") {
 		return b.memory
 	}
 	return b.disk
 }
-func (b both) Open(p string) (recorder.File, error) { return b.of(p).Open(p) }
-func (b both) OpenRead(p string) (recorder.File, error) {
-	return b.of(p).OpenRead(p)
-}
-func (b both) MakeDir(p string) error             { return b.of(p).MakeDir(p) }
-func (b both) SyncDir(p string) error             { return b.of(p).SyncDir(p) }
-func (b both) Remove(p string) error              { return b.of(p).Remove(p) }
-func (b both) Kind(p string) (string, error)      { return b.of(p).Kind(p) }
-func (b both) FreeInodes(p string) (int64, error) { return b.of(p).FreeInodes(p) }
+func (b both) Open(p string, m fs.FileMode) (durable.File, error)   { return b.of(p).Open(p, m) }
+func (b both) OpenRead(p string) (durable.File, error)              { return b.of(p).OpenRead(p) }
+func (b both) Create(p string, m fs.FileMode) (durable.File, error) { return b.of(p).Create(p, m) }
+func (b both) MakeDir(p string, m fs.FileMode) error                { return b.of(p).MakeDir(p, m) }
+func (b both) List(p string) ([]string, error)                      { return b.of(p).List(p) }
+func (b both) Rename(from, to string) error                         { return b.of(to).Rename(from, to) }
+func (b both) RemoveAll(p string) error                             { return b.of(p).RemoveAll(p) }
+func (b both) SyncDir(p string) error                               { return b.of(p).SyncDir(p) }
+func (b both) Remove(p string) error                                { return b.of(p).Remove(p) }
+func (b both) Kind(p string) (string, error)                        { return b.of(p).Kind(p) }
+func (b both) FreeInodes(p string) (int64, error)                   { return b.of(p).FreeInodes(p) }
 
 // on reads the record of a disk.
-func on(t testing.TB, d *memdisk.Disk) diag.RecordFacts {
+func on(t testing.TB, d *durabletest.Disk) diag.RecordFacts {
 	t.Helper()
 	sub, err := d.Files().Sub("var/lib/gpuaas/diag")
 	if err != nil {
@@ -62,14 +68,14 @@ func on(t testing.TB, d *memdisk.Disk) diag.RecordFacts {
 	return f
 }
 
-// told is what a decision is known by.
-type told struct {
+// decision is what a decision is known by.
+type decision struct {
 	reason                  diag.RecordReason
 	about, decision, detail string
 }
 
-func knownBy(e diag.RecordEntry) told {
-	t := told{e.Reason, e.About, e.Decision, e.Detail}
+func knownBy(e diag.RecordEntry) decision {
+	t := decision{e.Reason, e.About, e.Decision, e.Detail}
 	if e.Attempt > 0 {
 		t.detail = "" // words of the last of many
 	}
@@ -77,12 +83,12 @@ func knownBy(e diag.RecordEntry) told {
 }
 
 // amounts is how often each decision was taken, as a record has it, and under which ceiling.
-func amounts(f diag.RecordFacts) map[told][2]int64 {
-	m := map[told][2]int64{}
+func amounts(f diag.RecordFacts) map[decision][2]int64 {
+	m := map[decision][2]int64{}
 	for _, list := range [...][]diag.RecordEntry{f.Entries, f.Pinned} {
 		for _, e := range list {
 			k := knownBy(e)
-			if e.Decision == record.DecisionContact { // its count begins anew after every entry; its time never goes back
+			if e.Decision == record.DecisionContact { // its count begins again after every entry; its time never goes back
 				m[k] = [2]int64{max(m[k][0], e.Last.UnixMilli()), 0}
 				continue
 			}
@@ -99,9 +105,11 @@ func script(roll *rand.Rand, n int) []diag.RecordEntry {
 	for i := range n {
 		switch roll.IntN(6) {
 		case 0:
-			out = append(out, diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse", Detail: fmt.Sprint("act ", i)})
+			out = append(out, diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse",
+				Detail: fmt.Sprint("act ", i)})
 		case 1:
-			out = append(out, diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: record.DecisionContact})
+			out = append(out, diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat",
+				Decision: record.DecisionContact})
 		default:
 			reason := reasons[roll.IntN(len(reasons))]
 			out = append(out, diag.RecordEntry{Reason: reason, About: "heartbeat", Decision: "retry", Failure: diag.TCPRefused,
@@ -112,20 +120,20 @@ func script(roll *rand.Rand, n int) []diag.RecordEntry {
 }
 
 // TestPowerCut cuts the log of a disk after every operation. Whatever part of what was not synced is there: every
-// decision whose Write had returned is in what is left, with no lower a count and no lower a ceiling, and nothing is that
-// nobody wrote. A recorder that is opened on it loses none of it either.
+// decision whose Write had returned is in what is left, with no lower a count and no lower a ceiling, and nothing is
+// that no one wrote. A recorder that is opened on it loses none of it either.
 func TestPowerCut(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			roll := rand.New(rand.NewPCG(seed, 1))
-			disk, memory, c := memdisk.New(true), memdisk.New(false), newClock()
+			disk, memory, c := durabletest.New(true), durabletest.New(false), newClock()
 			r := recorder.Open(c.config(disk, memory))
 			opened := disk.Len()
 			type promise struct {
 				at   int // length of the log when Write had returned
-				what map[told][2]int64
+				what map[decision][2]int64
 			}
-			given := map[told]bool{{diag.RecProcessAlive, "heartbeat", record.DecisionContact, ""}: true}
+			given := map[decision]bool{{diag.RecProcessAlive, "heartbeat", record.DecisionContact, ""}: true}
 			var promises []promise
 			for _, e := range script(roll, 45) {
 				given[knownBy(e)] = true
@@ -154,7 +162,7 @@ func TestPowerCut(t *testing.T) {
 						t.Fatalf("after %d operations: %+v was never written", n, k)
 					}
 				}
-				var floor map[told][2]int64
+				var floor map[decision][2]int64
 				for _, p := range promises {
 					if p.at <= n {
 						floor = p.what
@@ -162,7 +170,7 @@ func TestPowerCut(t *testing.T) {
 				}
 				atLeast(t, n, what, floor)
 				if n%7 == 0 {
-					recorder.Open(c.config(cut, memdisk.New(false))).Close()
+					recorder.Open(c.config(cut, durabletest.New(false))).Close()
 					after := amounts(on(t, cut))
 					atLeast(t, n, after, what)
 				}
@@ -172,7 +180,7 @@ func TestPowerCut(t *testing.T) {
 }
 
 // atLeast wants everything of floor in what.
-func atLeast(t *testing.T, n int, what, floor map[told][2]int64) {
+func atLeast(t *testing.T, n int, what, floor map[decision][2]int64) {
 	t.Helper()
 	for k, v := range floor {
 		if have, ok := what[k]; !ok || have[0] < v[0] || have[1] < v[1] {
@@ -185,11 +193,11 @@ func atLeast(t *testing.T, n int, what, floor map[told][2]int64) {
 // makes it whole, with room of its own for every slot, and takes writes.
 func TestCreationIsResumed(t *testing.T) {
 	roll := rand.New(rand.NewPCG(7, 7))
-	disk, c := memdisk.New(true), newClock()
-	recorder.Open(c.config(disk, memdisk.New(false))).Close()
+	disk, c := durabletest.New(true), newClock()
+	recorder.Open(c.config(disk, durabletest.New(false))).Close()
 	for n := 0; n <= disk.Len(); n += 1 + roll.IntN(9) {
 		cut := disk.Cut(n, roll)
-		r := recorder.Open(c.config(cut, memdisk.New(false)))
+		r := recorder.Open(c.config(cut, durabletest.New(false)))
 		if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "agent", Decision: "start"}); err != nil {
 			t.Fatalf("after %d operations: %v", n, err)
 		}
@@ -206,13 +214,13 @@ func TestCreationIsResumed(t *testing.T) {
 }
 
 // TestAFailedSyncIsNotBelieved: the slot is written again through a new descriptor; when that fails, too, the record
-// says that it is degraded, keeps everything in the mirror, and gives it to the disk once that recovers.
+// reports that it is degraded, keeps everything in the mirror, and gives it to the disk once that recovers.
 func TestAFailedSyncIsNotBelieved(t *testing.T) {
-	disk, memory, c := memdisk.New(false), memdisk.New(false), newClock()
+	disk, memory, c := durabletest.New(false), durabletest.New(false), newClock()
 	r := recorder.Open(c.config(disk, memory))
 	failing := 0
 	disk.Fault = func(kind, _ string) error {
-		if failing > 0 && kind == memdisk.OpSync {
+		if failing > 0 && kind == durable.OpSync {
 			failing--
 			return syscall.EIO
 		}
@@ -226,7 +234,8 @@ func TestAFailedSyncIsNotBelieved(t *testing.T) {
 		t.Fatalf("one failure: %v %v", err, r.Summary())
 	}
 	failing = 1000
-	if err := act("two"); err == nil || r.Summary()["state"] != "degraded" || !strings.Contains(r.Summary()["why"], "input/output error") {
+	if err := act("two"); err == nil || r.Summary()["state"] != "degraded" ||
+		!strings.Contains(r.Summary()["why"], "input/output error") {
 		t.Fatalf("two failures: %v %v", err, r.Summary())
 	}
 	if err := act("three"); err == nil {
@@ -247,12 +256,13 @@ func TestAFailedSyncIsNotBelieved(t *testing.T) {
 			said[e.Decision]++
 		}
 	}
-	if fmt.Sprint(details) != "[one two three four]" || said["degraded"] != 1 || said["recovered"] != 2 || f.Degraded != "" {
+	if fmt.Sprint(details) != "[one two three four]" || said["degraded"] != 1 || said["recovered"] != 2 ||
+		f.Degraded != "" {
 		t.Errorf("%v, %v, degraded %q", details, said, f.Degraded)
 	}
 }
 
-// TestNoDisk: what cannot be made is said, kept in the mirror, and made later.
+// TestNoDisk: what cannot be made is reported, kept in the mirror, and made later.
 func TestNoDisk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error
@@ -264,7 +274,7 @@ func TestNoDisk(t *testing.T) {
 		"read-only": {syscall.EROFS, 0, diag.DiskReadOnly},
 	} {
 		t.Run(name, func(t *testing.T) {
-			disk, memory, c := memdisk.New(false), memdisk.New(false), newClock()
+			disk, memory, c := durabletest.New(false), durabletest.New(false), newClock()
 			disk.Fault, disk.Inodes = func(string, string) error { return tc.err }, tc.inodes
 			r := recorder.Open(c.config(disk, memory))
 			s := r.Summary()
@@ -291,9 +301,9 @@ func TestNoDisk(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreTaken: an agent that writes to a file without a name writes for nobody.
+// TestFilesThatAreTaken: an agent that writes to a file without a name writes for no reader.
 func TestFilesThatAreTaken(t *testing.T) {
-	disk, memory, c := memdisk.New(false), memdisk.New(false), newClock()
+	disk, memory, c := durabletest.New(false), durabletest.New(false), newClock()
 	r := recorder.Open(c.config(disk, memory))
 	before := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "agent", Decision: "start"}
 	after := diag.RecordEntry{Reason: diag.RecShutdown, About: "agent", Decision: "stop"}
@@ -316,14 +326,15 @@ func TestFilesThatAreTaken(t *testing.T) {
 	}
 }
 
-// TestADiskThatIsReadOnlyFromTheStart, as after an error before this boot: what it holds is told on from, and when it takes
-// writes again nothing of either is lost.
+// TestADiskThatIsReadOnlyFromTheStart, as after an error before this boot: what it holds is continued, and when it
+// takes writes again nothing of either is lost.
 func TestADiskThatIsReadOnlyFromTheStart(t *testing.T) {
-	disk, memory, c := memdisk.New(false), memdisk.New(false), newClock()
+	disk, memory, c := durabletest.New(false), durabletest.New(false), newClock()
 	acts := func(r *recorder.Recorder, from, to int) (err error) {
 		for i := from; i < to; i++ {
 			c.now = c.now.Add(time.Second)
-			err = r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse", Detail: fmt.Sprint("act ", i)})
+			err = r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse",
+				Detail: fmt.Sprint("act ", i)})
 		}
 		return err
 	}
@@ -332,28 +343,29 @@ func TestADiskThatIsReadOnlyFromTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	memory = memdisk.New(false)
+	memory = durabletest.New(false)
 	cfg := c.config(disk, memory)
 	cfg.Boot = "boot-2"
 	disk.Fault = func(string, string) error { return syscall.EROFS }
 	r = recorder.Open(cfg)
-	if err := acts(r, 20, 30); !errors.Is(err, recorder.ErrNotSynced) || r.Summary()["state"] != "degraded" || !strings.HasPrefix(r.Summary()["why"], string(diag.DiskReadOnly)) {
+	if err := acts(r, 20, 30); !errors.Is(err, recorder.ErrNotSynced) || r.Summary()["state"] != "degraded" ||
+		!strings.HasPrefix(r.Summary()["why"], string(diag.DiskReadOnly)) {
 		t.Fatalf("%v %v", err, r.Summary())
 	}
 	whole := func(when string, f diag.RecordFacts) {
 		t.Helper()
 		first := false
 		for _, e := range f.Pinned {
-			first = first || e.Pin == record.PinFirst && e.Detail == "act 0"
+			first = first || (e.Pin == record.PinFirst && e.Detail == "act 0")
 		}
-		told := 0
+		decision := 0
 		for _, e := range f.Entries {
-			if e.Reason == diag.RecTaskClaimFailed && e.Detail == fmt.Sprint("act ", told) {
-				told++
+			if e.Reason == diag.RecTaskClaimFailed && e.Detail == fmt.Sprint("act ", decision) {
+				decision++
 			}
 		}
-		if told < 30 || !first || f.Missing > 0 || len(f.Damaged) > 0 {
-			t.Errorf("%s %d acts are told, the first is pinned: %v; %d missing", when, told, first, f.Missing)
+		if decision < 30 || !first || f.Missing > 0 || len(f.Damaged) > 0 {
+			t.Errorf("%s %d acts are reported, the first is pinned: %v; %d missing", when, decision, first, f.Missing)
 		}
 	}
 	d, _ := disk.Files().Sub("var/lib/gpuaas/diag")

@@ -8,17 +8,21 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// errGone says that the file that is written to has no name any more: what is written there, nobody will find.
+// Modes of the record's files and folders: an operator's group may read them.
+const fileMode, dirMode = 0o640, 0o750
+
+// errGone means that the file that is written to has no name any more: what is written there is lost.
 var errGone = errors.New("the record's files were removed")
 
 // folder is one copy of the record: the disk's, or the mirror.
 type folder struct {
-	fs      FS
+	fs      durable.FS
 	dir     string
-	record  File
-	pinned  File
+	record  durable.File
+	pinned  durable.File
 	whole   bool // both files are open, and whole
 	looked  bool // they are, to be read alone
 	made    bool // they were, once
@@ -41,12 +45,12 @@ func (f *folder) look() {
 	f.made = f.made || f.looked
 }
 
-// open opens both files, and makes whatever of them is missing, be it all or the second half.
+// open opens both files, and makes whatever of them is missing, all or the second half.
 func (f *folder) open() error {
 	if f.dir == "" {
 		return errors.New("no folder")
 	}
-	if err := f.fs.MakeDir(f.dir); err != nil {
+	if err := f.fs.MakeDir(f.dir, dirMode); err != nil {
 		return fmt.Errorf("make the record's folder: %w", err)
 	}
 	kind, err := f.fs.Kind(f.dir)
@@ -68,9 +72,9 @@ func (f *folder) open() error {
 }
 
 // file opens one file and makes it whole.
-func (f *folder) file(name string, slots int) (File, error) {
+func (f *folder) file(name string, slots int) (durable.File, error) {
 	path := filepath.Join(f.dir, name)
-	file, err := f.fs.Open(path)
+	file, err := f.fs.Open(path, fileMode)
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +90,10 @@ func (f *folder) file(name string, slots int) (File, error) {
 
 // makeWhole writes zeros wherever the file has no room of its own yet, and syncs. What holds an entry is left alone, so
 // that a creation that was cut off can go on where it was.
-func makeWhole(file File, slots int) (made bool, err error) {
+func makeWhole(file durable.File, slots int) (made bool, err error) {
 	want := int64(slots) * record.Size
 	size, real, err := file.Size()
-	if err != nil || size >= want && real >= want {
+	if err != nil || (size >= want && real >= want) {
 		return false, err
 	}
 	var b, zero [record.Size]byte
@@ -114,7 +118,7 @@ func makeWhole(file File, slots int) (made bool, err error) {
 	return true, file.Sync()
 }
 
-func (f *folder) named(file string) File {
+func (f *folder) named(file string) durable.File {
 	if file == record.FilePinned {
 		return f.pinned
 	}
@@ -154,7 +158,7 @@ func (f *folder) put(file string, slot int, b []byte) error {
 	return to.Sync()
 }
 
-// again is put after put has failed: with the files opened anew, and the slot read back. After a failed sync the kernel
+// again is put after put has failed: with the files reopened, and the slot read back. After a failed sync the kernel
 // holds what was written for clean, so that a second sync alone would lie.
 func (f *folder) again(file string, slot int, b []byte) error {
 	f.close()
@@ -175,7 +179,7 @@ func (f *folder) again(file string, slot int, b []byte) error {
 }
 
 func (f *folder) close() {
-	for _, file := range [...]File{f.record, f.pinned} {
+	for _, file := range [...]durable.File{f.record, f.pinned} {
 		if file != nil {
 			_ = file.Close() // everything was synced
 		}

@@ -29,7 +29,8 @@ type key struct {
 }
 
 func keyOf(e *diag.RecordEntry) key {
-	k := key{boot: e.BootID, about: e.About, decision: e.Decision, code: e.Code, reason: e.Reason, failure: e.Failure, status: e.Status}
+	k := key{boot: e.BootID, about: e.About, decision: e.Decision, code: e.Code, reason: e.Reason, failure: e.Failure,
+		status: e.Status}
 	if e.Attempt == 0 {
 		facts, _ := json.Marshal(e.Facts) // a map of strings: nothing can fail
 		k.act = e.CorrelationID + "\x00" + e.TaskID + "\x00" + e.Detail + "\x00" + e.Agent + "\x00" + string(facts)
@@ -39,10 +40,11 @@ func keyOf(e *diag.RecordEntry) key {
 
 // group is one decision that is taken again and again.
 type group struct {
-	key     key
-	first   diag.Time
-	count   int64
-	pair    uint64            // the entry that stands for all of them, and the first of its two slots; 0 while there is only one
+	key   key
+	first diag.Time
+	count int64
+	// the entry that represents all of them, and the first of its two slots; 0 while there is only one
+	pair    uint64
 	next    int               // the slot of the two that is older
 	newest  *diag.RecordEntry // as it would be written now
 	ceiling int64             // of the one on the disk, in ms
@@ -52,7 +54,7 @@ type group struct {
 	synced  bool // the disk has one at all
 }
 
-// covers reports whether what is on the disk says already what the agent is about to do: the same, with no longer a
+// covers reports whether what is on the disk already covers what the agent is about to do: the same, with no longer a
 // ceiling. An act is always written.
 func (g *group) covers(e *diag.RecordEntry) bool {
 	return g.synced && e.Attempt > 0 && e.CeilingMS <= g.ceiling
@@ -72,7 +74,8 @@ func (gs *groups) find(e *diag.RecordEntry) *group {
 
 // add begins a group with its first entry.
 func (gs *groups) add(e *diag.RecordEntry, now time.Time, synced bool) {
-	gs.list = append(gs.list, &group{key: keyOf(e), first: e.At, count: 1, newest: e, ceiling: e.CeilingMS, written: now, seen: now, synced: synced})
+	gs.list = append(gs.list, &group{key: keyOf(e), first: e.At, count: 1, newest: e, ceiling: e.CeilingMS, written: now,
+		seen: now, synced: synced})
 }
 
 // over is a group that has been quiet, or that has to make room for another one; nil when there is none.
@@ -124,7 +127,8 @@ func (gs *groups) restore(ring []*diag.RecordEntry, oldest int, mono int64, now 
 			gs.drop(old)
 		}
 		then := now.Add(-age)
-		g := &group{key: keyOf(e), first: e.At, count: 1, newest: e, ceiling: e.CeilingMS, written: then, seen: then, synced: synced}
+		g := &group{key: keyOf(e), first: e.At, count: 1, newest: e, ceiling: e.CeilingMS, written: then, seen: then,
+			synced: synced}
 		if e.Count > 0 {
 			g.first, g.count, g.pair = e.First, e.Count, e.Seq
 			g.next = record.Place(e.Seq)

@@ -27,7 +27,7 @@ type health struct {
 
 func (r *Recorder) notSynced() error { return fmt.Errorf("%w: %s", ErrNotSynced, r.health.why) }
 
-// degrade notes that the disk does not take writes, says it where it can be said, and lets go of the files.
+// degrade notes that the disk does not take writes, reports it where that is possible, and lets go of the files.
 func (r *Recorder) degrade(err error, now time.Time) {
 	r.disk.close()
 	h := &r.health
@@ -42,7 +42,8 @@ func (r *Recorder) degrade(err error, now time.Time) {
 		return
 	}
 	h.why = string(w) + ": " + err.Error()
-	r.cfg.Log.Error("the record is degraded", "reason", diag.RecRecordDegraded, "failure", w, "error", err, "next_try", h.delay)
+	r.cfg.Log.Error("the record is degraded", "reason", diag.RecRecordDegraded, "failure", w, "error", err, "next_try",
+		h.delay)
 	r.say(record.DecisionDegraded, w, err.Error(), now)
 }
 
@@ -64,16 +65,17 @@ func (r *Recorder) recover(now time.Time) bool {
 	was := h.why
 	h.why, h.since = "", now
 	if !r.disk.lent {
-		_ = r.disk.fillReserve() // it may have gone with the files; the summary says what there is
+		_ = r.disk.fillReserve() // it may have gone with the files; the summary reports what there is
 	}
 	r.cfg.Log.Info("the record is on the disk again", "after", was)
 	r.say(record.DecisionRecovered, diag.OK, "after: "+was, now)
 	return h.why == ""
 }
 
-// say writes what the record has to say of itself, as an entry of its own.
+// say writes what the record has to report of itself, as an entry of its own.
 func (r *Recorder) say(decision string, w diag.Failure, detail string, now time.Time) {
-	e := &diag.RecordEntry{Reason: diag.RecRecordDegraded, About: record.AboutRecord, Decision: decision, Failure: w, Detail: detail}
+	e := &diag.RecordEntry{Reason: diag.RecRecordDegraded, About: record.AboutRecord, Decision: decision, Failure: w,
+		Detail: detail}
 	r.stamp(e, now)
 	r.room(1, now)
 	r.seq++
@@ -110,7 +112,7 @@ func (r *Recorder) read(file string, slot int) *diag.RecordEntry {
 	return r.disk.get(file, slot)
 }
 
-// reconcile makes both copies the same: of each slot the one that tells of more stands. It notes what the slots hold
+// reconcile makes both copies the same: of each slot the copy with more is kept. It notes what the slots hold
 // and takes up the groups of this boot. Its error is the disk's.
 func (r *Recorder) reconcile(now time.Time) error {
 	var live [record.Slots]*diag.RecordEntry
@@ -150,8 +152,8 @@ func (r *Recorder) reconcile(now time.Time) error {
 	return nil
 }
 
-// agree writes the better of a slot's two copies over the other, and says whether the disk had it; nil when neither has
-// an entry.
+// agree writes the better of a slot's two copies over the other, and reports whether the disk had it; nil when neither
+// has an entry.
 func (r *Recorder) agree(file string, slot int) (e *diag.RecordEntry, fromDisk bool, err error) {
 	d, m := r.disk.get(file, slot), r.mirror.get(file, slot)
 	switch {

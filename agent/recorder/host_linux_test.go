@@ -75,11 +75,13 @@ func fill(t *testing.T, dir string) {
 }
 
 func here(dir, mirror string) recorder.Config {
-	return recorder.Config{Dir: filepath.Join(dir, "gpuaas", "diag"), Mirror: filepath.Join(mirror, "diag"), Boot: "boot-1", NodeID: "node-1"}
+	return recorder.Config{Dir: filepath.Join(dir, "gpuaas", "diag"), Mirror: filepath.Join(mirror, "diag"),
+		Boot: "boot-1", NodeID: "node-1"}
 }
 
 func act(r *recorder.Recorder, n int) error {
-	return r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse", Detail: fmt.Sprint("act ", n)})
+	return r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse",
+		Detail: fmt.Sprint("act ", n)})
 }
 
 // TestFullDisk: a record that was made takes writes on a disk that takes nothing else, and its reserve makes room for
@@ -95,14 +97,16 @@ func TestFullDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			return mounted(t, "-t", "overlay", "-o", fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", base), "overlay")
+			return mounted(t, "-t", "overlay", "-o",
+				fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", base), "overlay")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := mount(t)
 			cfg := here(dir, t.TempDir())
 			r := recorder.Open(cfg)
-			if s := r.Summary(); s["state"] != "ok" || strings.HasPrefix(name, "ext4") != (s["promise"] == "") || s["reserve"] != "" {
+			if s := r.Summary(); s["state"] != "ok" || strings.HasPrefix(name, "ext4") != (s["promise"] == "") ||
+				s["reserve"] != "" {
 				t.Fatalf("summary %v", s)
 			}
 			fill(t, dir)
@@ -140,15 +144,17 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestMadeOnAFullDisk: what cannot be made is said by its word, and made as soon as there is room.
+// TestMadeOnAFullDisk: what cannot be made is reported by its word, and made as soon as there is room.
 func TestMadeOnAFullDisk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mount func(*testing.T) string
 		fill  func(*testing.T, string)
 		word  diag.Failure
 	}{
-		"no room":   {func(t *testing.T) string { return mounted(t, "-t", "tmpfs", "-o", "size=2m", "tmpfs") }, fill, diag.DiskFull},
-		"no inodes": {func(t *testing.T) string { return mounted(t, "-t", "tmpfs", "-o", "size=8m,nr_inodes=16", "tmpfs") }, fillInodes, diag.DiskInodes},
+		"no room": {func(t *testing.T) string { return mounted(t, "-t", "tmpfs", "-o", "size=2m", "tmpfs") }, fill,
+			diag.DiskFull},
+		"no inodes": {func(t *testing.T) string { return mounted(t, "-t", "tmpfs", "-o", "size=8m,nr_inodes=16", "tmpfs") },
+			fillInodes, diag.DiskInodes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := tc.mount(t)
@@ -166,7 +172,8 @@ func TestMadeOnAFullDisk(t *testing.T) {
 				t.Error("accepted without room")
 			}
 			f, err := record.ReadBoth(os.DirFS(cfg.Dir), os.DirFS(cfg.Mirror))
-			if err != nil || len(f.Entries) != 2 || f.Entries[1].Detail != "act 1" || f.Degraded == "" || f.Source != record.SourceMirror {
+			if err != nil || len(f.Entries) != 2 || f.Entries[1].Detail != "act 1" || f.Degraded == "" ||
+				f.Source != record.SourceMirror {
 				t.Errorf("read meanwhile: %v %+v", err, f)
 			}
 			names, err := filepath.Glob(filepath.Join(dir, "fill*"))
@@ -182,7 +189,7 @@ func TestMadeOnAFullDisk(t *testing.T) {
 			if err := act(r, 2); err != nil || r.Summary()["state"] != "ok" {
 				t.Fatalf("with room: %v %v", err, r.Summary())
 			}
-			if a := amounts(read(t, cfg.Dir)); a[told{diag.RecTaskClaimFailed, "task", "refuse", "act 1"}][0] != 1 {
+			if a := amounts(read(t, cfg.Dir)); a[decision{diag.RecTaskClaimFailed, "task", "refuse", "act 1"}][0] != 1 {
 				t.Errorf("what was decided before is lost: %v", a)
 			}
 		})
@@ -203,8 +210,8 @@ func fillInodes(t *testing.T, dir string) {
 	t.Fatal("inodes do not end")
 }
 
-// TestADiskThatTurnsReadOnly does so under the agent, as an error of the disk would have it: at once, with files open. That
-// is said; and all that was decided meanwhile is on it once it was repaired and mounted again.
+// TestADiskThatTurnsReadOnly does so under the agent, as an error of the disk would have it: at once, with files open.
+// That is reported; and all that was decided meanwhile is on it once it was repaired and mounted again.
 func TestADiskThatTurnsReadOnly(t *testing.T) {
 	dir, image := ext4(t, 24)
 	cfg, now := here(dir, t.TempDir()), time.Now()
@@ -220,14 +227,16 @@ func TestADiskThatTurnsReadOnly(t *testing.T) {
 		}
 	}
 	run("mount", "-o", "remount,abort", dir)
-	if err := act(r, 2); err == nil || r.Summary()["state"] != "degraded" || !strings.HasPrefix(r.Summary()["why"], string(diag.DiskReadOnly)) {
+	if err := act(r, 2); err == nil || r.Summary()["state"] != "degraded" ||
+		!strings.HasPrefix(r.Summary()["why"], string(diag.DiskReadOnly)) {
 		t.Fatalf("read-only: %v %v", err, r.Summary())
 	}
-	if f, err := record.ReadBoth(os.DirFS(cfg.Dir), os.DirFS(cfg.Mirror)); err != nil || len(f.Entries) != 3 || f.Entries[1].Detail != "act 2" || !strings.Contains(f.Degraded, "read-only") {
+	if f, err := record.ReadBoth(os.DirFS(cfg.Dir), os.DirFS(cfg.Mirror)); err != nil || len(f.Entries) != 3 ||
+		f.Entries[1].Detail != "act 2" || !strings.Contains(f.Degraded, "read-only") {
 		t.Errorf("read meanwhile: %v, degraded %q, %+v", err, f.Degraded, f.Entries)
 	}
 	run("umount", dir)
-	_ = exec.Command("e2fsck", "-fy", image).Run() // its exit code says what it repaired
+	_ = exec.Command("e2fsck", "-fy", image).Run() // its exit code reports what it repaired
 	run("mount", "-o", "loop", image, dir)
 	now = now.Add(time.Hour)
 	if err := act(r, 3); err != nil {
@@ -244,7 +253,7 @@ func TestADiskThatTurnsReadOnly(t *testing.T) {
 	r.Close()
 }
 
-// TestOneWriter: a second process keeps its hands off, says so, and takes over when the first has ended.
+// TestOneWriter: a second process changes nothing, reports it, and takes over when the first has ended.
 func TestOneWriter(t *testing.T) {
 	cfg, now := here(t.TempDir(), t.TempDir()), time.Now()
 	cfg.Now = func() time.Time { return now }
@@ -269,7 +278,8 @@ func TestOneWriter(t *testing.T) {
 	}
 	second.Close()
 	f := read(t, cfg.Dir)
-	if len(f.Damaged) > 0 || len(f.Entries) != record.Slots || f.Missing > 0 || f.Entries[record.Slots-1].Detail != "act 302" || f.Degraded != "" {
+	if len(f.Damaged) > 0 || len(f.Entries) != record.Slots || f.Missing > 0 ||
+		f.Entries[record.Slots-1].Detail != "act 302" || f.Degraded != "" {
 		t.Errorf("%d entries, %d missing, %+v", len(f.Entries), f.Missing, f.Entries[record.Slots-4:])
 	}
 }

@@ -18,7 +18,7 @@ const (
 // aboutUpdate is what entries of update attempts are about.
 const aboutUpdate = "update"
 
-// contact is the platform as it was last heard of.
+// contact is the platform at the last contact.
 type contact struct {
 	seen    time.Time // last answered a heartbeat
 	written time.Time // and last so on the disk
@@ -47,7 +47,7 @@ func (r *Recorder) keepContact(e *diag.RecordEntry, now time.Time) error {
 		c.slot = r.pinSlot(record.PinContact, "") + 1
 	}
 	c.newest, c.dirty = e, true
-	if age := now.Sub(c.written); age >= contactEvery || c.written.IsZero() || c.again && age >= contactAgain {
+	if age := now.Sub(c.written); age >= contactEvery || c.written.IsZero() || (c.again && age >= contactAgain) {
 		return r.syncContact(now)
 	}
 	r.remember(record.FilePinned, c.slot-1, e)
@@ -55,7 +55,7 @@ func (r *Recorder) keepContact(e *diag.RecordEntry, now time.Time) error {
 }
 
 // syncContact puts the last good contact on the disk. It is called when it has waited for long enough, and before
-// anything else is written: that something went wrong is told together with when it last was well.
+// anything else is written: that something went wrong is recorded together with when it last was well.
 func (r *Recorder) syncContact(now time.Time) error {
 	c := &r.contact
 	if !c.dirty {
@@ -86,14 +86,15 @@ func (r *Recorder) occurred(e *diag.RecordEntry) {
 }
 
 // pin copies an entry that is in the ring, and on the disk, to where no storm gets: as its reason's first, or else as
-// its last. fresh is an entry that is not just counted again. That the disk does not take it is no error of the entry's.
+// its last. fresh is an entry that is not just counted again. That the disk does not take it is no error of the
+// entry's.
 func (r *Recorder) pin(e *diag.RecordEntry, fresh bool, now time.Time) {
 	before := r.seen[e.Reason]
 	r.occurred(e)
 	if e.About == aboutUpdate {
 		r.putPin(e, record.PinUpdate, now)
 	}
-	if _, ok := r.pinned(record.PinFirst, e.Reason); !ok || r.contact.seen.After(before) && now.Sub(before) > episode {
+	if _, ok := r.pinned(record.PinFirst, e.Reason); !ok || (r.contact.seen.After(before) && now.Sub(before) > episode) {
 		r.putPin(e, record.PinFirst, now)
 		return
 	}
@@ -168,7 +169,7 @@ func (r *Recorder) room(n int, now time.Time) {
 			r.putPin(e, record.PinLast, now)
 		}
 	}
-	if r.seq != before { // the disk failed meanwhile, and that was said
+	if r.seq != before { // the disk failed meanwhile, and that was reported
 		r.room(n, now)
 	}
 }

@@ -2,7 +2,8 @@
 //
 // The record takes writes when nothing else does. Its files are made once, of real zeros, and written in place ever
 // after, never truncated, renamed or appended to; so a full disk has nothing to refuse. A copy in memory (the mirror)
-// takes everything first, and stands in while the disk cannot; what the disk missed is written to it once it can.
+// takes everything first, and substitutes for the disk while that cannot; what the disk missed is written to it once it
+// can.
 //
 // Three rules bound what a storm of retries can do. Identical decisions share a slot and are counted. A retry that the
 // disk already explains (the same decision, with no longer a ceiling) is not written again but once a minute. And what
@@ -22,7 +23,10 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
+
+// Longer than 300 lines: one writer and its three rules; what it keeps in memory has no other writer.
 
 // Where a node's record is.
 const (
@@ -38,7 +42,7 @@ const (
 	contactAgain = 20 * time.Second // and how old while the disk's is from before something went wrong
 )
 
-// ErrNotSynced says that an entry is not on the disk. It is in the mirror, and gets to the disk when that recovers.
+// ErrNotSynced means that an entry is not on the disk. It is in the mirror, and gets to the disk when that recovers.
 var ErrNotSynced = errors.New("the record's disk does not take writes")
 
 // Config is what a recorder needs to know.
@@ -50,7 +54,7 @@ type Config struct {
 	Agent       string // version
 	Log         *slog.Logger
 
-	FS   FS               // default: the host's
+	FS   durable.FS       // default: the host's
 	Now  func() time.Time // default: time.Now
 	Mono func() int64     // CLOCK_BOOTTIME in ns; default: the kernel's
 }
@@ -85,8 +89,8 @@ type held struct {
 	at     time.Time
 }
 
-// olderThan reports whether e tells of more than what is held.
-func (h held) olderThan(e held) bool { return e.seq > h.seq || e.seq == h.seq && e.count > h.count }
+// olderThan reports whether e covers more than what is held.
+func (h held) olderThan(e held) bool { return e.seq > h.seq || (e.seq == h.seq && e.count > h.count) }
 
 func holds(e *diag.RecordEntry) held {
 	h := held{pin: e.Pin, reason: e.Reason, seq: e.Seq, count: e.Count, at: e.At.Time}
@@ -97,10 +101,10 @@ func holds(e *diag.RecordEntry) held {
 }
 
 // Open opens the record, and makes it where it is missing or was begun and not finished. It never fails: a record that
-// cannot be on the disk is kept in the mirror, Summary says so, and the disk is tried again.
+// cannot be on the disk is kept in the mirror, Summary reports it, and the disk is tried again.
 func Open(cfg Config) *Recorder {
 	if cfg.FS == nil {
-		cfg.FS = hostFS{}
+		cfg.FS = durable.Host{}
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -137,7 +141,7 @@ func Open(cfg Config) *Recorder {
 }
 
 // Write keeps one decision: sequence number, boot, times and ids are filled in. It returns once the disk has it, or has
-// what stands for it. Its error is ErrNotSynced, wrapped with the reason.
+// what represents it. Its error is ErrNotSynced, wrapped with the reason.
 func (r *Recorder) Write(e diag.RecordEntry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,18 +168,19 @@ func (r *Recorder) Write(e diag.RecordEntry) error {
 func (r *Recorder) retire(now time.Time) {
 	for g := r.groups.over(now); g != nil; g = r.groups.over(now) {
 		if g.dirty {
-			_ = r.rewrite(g, now) // that the disk takes nothing is said by the write that follows
+			_ = r.rewrite(g, now) // that the disk takes nothing is reported by the write that follows
 		}
 		r.groups.drop(g)
 	}
 }
 
-// retireAbout ends the groups of a loop that works again: its next failure is another one, with a first time of its own.
+// retireAbout ends the groups of a loop that works again: its next failure is another one, with a first time of its
+// own.
 func (r *Recorder) retireAbout(about string, now time.Time) {
 	for _, g := range slices.Clone(r.groups.list) {
 		if g.key.about == about {
 			if g.dirty {
-				_ = r.rewrite(g, now) // that the disk takes nothing is said by the next write
+				_ = r.rewrite(g, now) // that the disk takes nothing is reported by the next write
 			}
 			r.groups.drop(g)
 		}
@@ -189,9 +194,9 @@ func (r *Recorder) stamp(e *diag.RecordEntry, now time.Time) {
 	e.Seq, e.Pin = 0, ""
 }
 
-// begin writes a decision that nothing on the disk stands for.
+// begin writes a decision that nothing on the disk represents.
 func (r *Recorder) begin(e *diag.RecordEntry, now time.Time) error {
-	_ = r.syncContact(now) // that the disk takes nothing is said by the write that follows
+	_ = r.syncContact(now) // that the disk takes nothing is reported by the write that follows
 	r.room(1, now)
 	r.seq++
 	e.Seq = r.seq
@@ -240,7 +245,7 @@ func (r *Recorder) rewrite(g *group, now time.Time) error {
 }
 
 // refresh writes the count that has been waiting for longest, when it is time. That nothing is due is no error: what
-// stands for the decision is on the disk.
+// represents the decision is on the disk.
 func (r *Recorder) refresh(now time.Time) error {
 	if now.Sub(r.refreshed) < refreshGap {
 		return nil
@@ -283,7 +288,7 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 		}
 	}
 	r.degrade(err, now)
-	if errors.Is(err, errGone) { // the disk is well: somebody took the files
+	if errors.Is(err, errGone) { // the disk is well: the files were removed
 		r.health.next = now
 		if r.recover(now) && r.disk.put(file, slot, r.text(file, slot, e)) == nil {
 			return nil
@@ -295,7 +300,7 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 // renumber writes e behind what another process has written while this one could not: its numbers are not known to have
 // been given out until the disk was opened.
 func (r *Recorder) renumber(e *diag.RecordEntry, now time.Time) error {
-	r.groups = groups{} // what was counted stands nowhere
+	r.groups = groups{} // what was counted is not on the disk
 	r.room(1, now)
 	r.seq++
 	as := *e
@@ -331,17 +336,18 @@ func (r *Recorder) Close() {
 	defer r.mu.Unlock()
 	now := r.cfg.Now()
 	r.flush(now)
-	_ = r.syncContact(now) // there is nobody left to tell
+	_ = r.syncContact(now) // no recipient is left
 	r.disk.close()
 	r.mirror.close()
 }
 
-// Summary is what a heartbeat says of the record. Keys: state (ok | degraded | absent), why, promise, newest_seq,
+// Summary is what a heartbeat reports of the record. Keys: state (ok | degraded | absent), why, promise, newest_seq,
 // last_reason, last_at, coalesced, reserve (only when it is not there).
 func (r *Recorder) Summary() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := map[string]string{"state": "ok", "newest_seq": strconv.FormatUint(r.seq, 10), "coalesced": strconv.FormatInt(r.coalesced, 10)}
+	m := map[string]string{"state": "ok", "newest_seq": strconv.FormatUint(r.seq, 10),
+		"coalesced": strconv.FormatInt(r.coalesced, 10)}
 	add := func(key, v string) {
 		if v != "" {
 			m[key] = v

@@ -24,10 +24,12 @@ func read(t *testing.T, dir string) diag.RecordFacts {
 // TestWriteAndReadBack: what was written is read, by a later process that counts on.
 func TestWriteAndReadBack(t *testing.T) {
 	dir := t.TempDir()
-	cfg := recorder.Config{Dir: filepath.Join(dir, "disk"), Mirror: filepath.Join(dir, "mirror"), Boot: "b-1", NodeID: "n", Agent: "v"}
+	cfg := recorder.Config{Dir: filepath.Join(dir, "disk"), Mirror: filepath.Join(dir, "mirror"), Boot: "b-1", NodeID: "n",
+		Agent: "v"}
 	retry := func(r *recorder.Recorder, attempt int) {
 		t.Helper()
-		if err := r.Write(diag.RecordEntry{Reason: diag.RecAPIUnreachable, About: "heartbeat", Decision: "retry", Attempt: attempt, CeilingMS: 500}); err != nil {
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecAPIUnreachable, About: "heartbeat", Decision: "retry",
+			Attempt: attempt, CeilingMS: 500}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +40,8 @@ func TestWriteAndReadBack(t *testing.T) {
 	for i := range 5 {
 		retry(r, i+1)
 	}
-	if s := r.Summary(); s["state"] != "ok" || s["last_reason"] != "api_unreachable" || s["coalesced"] != "4" || s["newest_seq"] != "4" {
+	if s := r.Summary(); s["state"] != "ok" || s["last_reason"] != "api_unreachable" || s["coalesced"] != "4" ||
+		s["newest_seq"] != "4" {
 		t.Errorf("summary %v", s)
 	}
 	r.Close()
@@ -46,7 +49,8 @@ func TestWriteAndReadBack(t *testing.T) {
 	retry(r, 1)
 	r.Close()
 	f := read(t, cfg.Dir)
-	if len(f.Entries) != 3 || f.Entries[2].Count != 6 || f.Entries[2].Attempt != 1 || f.Entries[1].Count != 0 || len(f.Damaged) != 0 || f.Missing != 0 {
+	if len(f.Entries) != 3 || f.Entries[2].Count != 6 || f.Entries[2].Attempt != 1 || f.Entries[1].Count != 0 ||
+		len(f.Damaged) != 0 || f.Missing != 0 {
 		t.Errorf("entries %+v, damaged %v, %d missing", f.Entries, f.Damaged, f.Missing)
 	}
 	if len(f.Pinned) != 3 || f.Slots != record.Slots+record.PinnedSlots {
@@ -54,14 +58,15 @@ func TestWriteAndReadBack(t *testing.T) {
 	}
 }
 
-// TestAFailureAfterAContactIsAnother: an outage that follows a good contact has a slot and a first time of its own, however
-// soon it follows; what another loop goes on failing with is counted on.
+// TestAFailureAfterAContactIsAnother: an outage that follows a good contact has a slot and a first time of its own,
+// however soon it follows; what another loop goes on failing with is counted on.
 func TestAFailureAfterAContactIsAnother(t *testing.T) {
 	dir := t.TempDir()
 	r := recorder.Open(recorder.Config{Dir: dir, Boot: "b-1", NodeID: "n", Agent: "v"})
 	fail := func(about string) {
 		t.Helper()
-		if err := r.Write(diag.RecordEntry{Reason: diag.RecAPIUnreachable, About: about, Decision: "retry", Attempt: 1, CeilingMS: 500}); err != nil {
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecAPIUnreachable, About: about, Decision: "retry", Attempt: 1,
+			CeilingMS: 500}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,7 +76,8 @@ func TestAFailureAfterAContactIsAnother(t *testing.T) {
 			fail("heartbeat")
 			fail("task_result")
 		}
-		if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: record.DecisionContact}); err != nil {
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat",
+			Decision: record.DecisionContact}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,6 +97,6 @@ func TestAFailureAfterAContactIsAnother(t *testing.T) {
 		}
 	}
 	if outages != 2 {
-		t.Errorf("two outages were made, %d are told: %v", outages, told)
+		t.Errorf("two outages were made, %d are reported: %v", outages, told)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 // The reserve is room, and file names, that can be given back when a credential has to be written on a full disk: a
@@ -40,7 +41,7 @@ func (dir ReserveIn) ReleaseReserve() error { return dir.folder().dropReserve() 
 // RefillReserve takes it back, as far as there is room.
 func (dir ReserveIn) RefillReserve() error { return dir.folder().fillReserve() }
 
-func (dir ReserveIn) folder() *folder { return &folder{fs: hostFS{}, dir: string(dir)} }
+func (dir ReserveIn) folder() *folder { return &folder{fs: durable.Host{}, dir: string(dir)} }
 
 func (f *folder) reserveFile(n int) string {
 	return filepath.Join(f.dir, record.DirReserve, strconv.Itoa(n))
@@ -63,11 +64,11 @@ func (f *folder) dropReserve() error {
 func (f *folder) fillReserve() error {
 	f.reserve, f.lent = 0, false
 	dir := filepath.Join(f.dir, record.DirReserve)
-	if err := f.fs.MakeDir(dir); err != nil {
+	if err := f.fs.MakeDir(dir, dirMode); err != nil {
 		return fmt.Errorf("make the reserve: %w", err)
 	}
 	for n := range reserveFiles {
-		file, err := f.fs.Open(f.reserveFile(n))
+		file, err := f.fs.Open(f.reserveFile(n), fileMode)
 		if err != nil {
 			return fmt.Errorf("make the reserve: %w", err)
 		}

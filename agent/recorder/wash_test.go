@@ -6,18 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/agent/internal/memdisk"
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
 )
 
 // TestNothingWashesOutFirstAndLast writes many rounds of the ring, of every reason that there is, in disorder. At any
 // time, and after a power cut, the record has of every reason the first entry and the last, and the update attempt.
 func TestNothingWashesOutFirstAndLast(t *testing.T) {
 	roll := rand.New(rand.NewPCG(3, 3))
-	disk, c := memdisk.New(false), newClock()
-	r := recorder.Open(c.config(disk, memdisk.New(false)))
+	disk, c := durabletest.New(false), newClock()
+	r := recorder.Open(c.config(disk, durabletest.New(false)))
 	type ends struct{ first, last string }
 	want := map[diag.RecordReason]ends{}
 	update := ""
@@ -48,7 +49,7 @@ func TestNothingWashesOutFirstAndLast(t *testing.T) {
 			continue
 		}
 		if i%500 == 499 { // another process goes on
-			r = recorder.Open(c.config(disk, memdisk.New(false)))
+			r = recorder.Open(c.config(disk, durabletest.New(false)))
 		}
 		f := on(t, disk)
 		have := map[diag.RecordReason]ends{}
@@ -82,11 +83,12 @@ func TestNothingWashesOutFirstAndLast(t *testing.T) {
 
 // TestAFirstIsOfItsEpisode: what went wrong in spring is not the first cause of what goes wrong in autumn.
 func TestAFirstIsOfItsEpisode(t *testing.T) {
-	disk, c := memdisk.New(false), newClock()
-	r := recorder.Open(c.config(disk, memdisk.New(false)))
+	disk, c := durabletest.New(false), newClock()
+	r := recorder.Open(c.config(disk, durabletest.New(false)))
 	trouble := func(detail string) {
 		t.Helper()
-		if err := r.Write(diag.RecordEntry{Reason: diag.RecDNSFailed, About: "heartbeat", Decision: "retry", Attempt: 1, CeilingMS: 500, Detail: detail}); err != nil {
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecDNSFailed, About: "heartbeat", Decision: "retry", Attempt: 1,
+			CeilingMS: 500, Detail: detail}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,7 +106,8 @@ func TestAFirstIsOfItsEpisode(t *testing.T) {
 	if first() != "spring" {
 		t.Errorf("first %q", first())
 	}
-	if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: record.DecisionContact}); err != nil {
+	if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat",
+		Decision: record.DecisionContact}); err != nil {
 		t.Fatal(err)
 	}
 	c.now = c.now.Add(time.Minute)
@@ -113,7 +116,8 @@ func TestAFirstIsOfItsEpisode(t *testing.T) {
 		t.Errorf("first %q", first())
 	}
 	c.now = c.now.Add(time.Minute)
-	if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: record.DecisionContact}); err != nil {
+	if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat",
+		Decision: record.DecisionContact}); err != nil {
 		t.Fatal(err)
 	}
 	c.now = c.now.Add(2 * time.Hour)
@@ -125,27 +129,29 @@ func TestAFirstIsOfItsEpisode(t *testing.T) {
 
 // TestAHealthyDay costs a slot a minute, and its last contact is no older than that.
 func TestAHealthyDay(t *testing.T) {
-	disk, c := memdisk.New(false), newClock()
-	r := recorder.Open(c.config(disk, memdisk.New(false)))
-	made := disk.Count(memdisk.OpSync)
+	disk, c := durabletest.New(false), newClock()
+	r := recorder.Open(c.config(disk, durabletest.New(false)))
+	made := disk.Count(durable.OpSync)
 	for range 24 * 60 * 4 {
-		if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: record.DecisionContact}); err != nil {
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat",
+			Decision: record.DecisionContact}); err != nil {
 			t.Fatal(err)
 		}
 		c.now = c.now.Add(15 * time.Second)
 	}
-	if n := disk.Count(memdisk.OpSync) - made; n > 24*60 {
+	if n := disk.Count(durable.OpSync) - made; n > 24*60 {
 		t.Errorf("%d slots a day", n)
 	}
 	f := on(t, disk)
-	if len(f.Entries) != 0 || len(f.Pinned) != 1 || c.now.Sub(f.Pinned[0].Last.Time) > 75*time.Second || f.Pinned[0].Count < 5000 {
+	if len(f.Entries) != 0 || len(f.Pinned) != 1 || c.now.Sub(f.Pinned[0].Last.Time) > 75*time.Second ||
+		f.Pinned[0].Count < 5000 {
 		t.Errorf("%+v", f.Pinned)
 	}
 }
 
 // TestACrashLoopIsCounted: an agent that is started again and again takes two slots, not two hundred.
 func TestACrashLoopIsCounted(t *testing.T) {
-	disk, memory, c := memdisk.New(false), memdisk.New(false), newClock()
+	disk, memory, c := durabletest.New(false), durabletest.New(false), newClock()
 	for range 300 {
 		r := recorder.Open(c.config(disk, memory))
 		for _, e := range []diag.RecordEntry{
@@ -166,11 +172,12 @@ func TestACrashLoopIsCounted(t *testing.T) {
 
 // BenchmarkWrite is what a decision costs beyond the disk: encode, sum, two copies in memory.
 func BenchmarkWrite(b *testing.B) {
-	disk, c := memdisk.New(false), newClock()
-	r := recorder.Open(c.config(disk, memdisk.New(false)))
+	disk, c := durabletest.New(false), newClock()
+	r := recorder.Open(c.config(disk, durabletest.New(false)))
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if err := r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse", TaskID: fmt.Sprint("t", i)}); err != nil {
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse",
+			TaskID: fmt.Sprint("t", i)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -181,7 +188,8 @@ func BenchmarkWriteHere(b *testing.B) {
 	r := recorder.Open(recorder.Config{Dir: b.TempDir(), Mirror: b.TempDir(), Boot: "boot-1"})
 	defer r.Close()
 	for i := 0; b.Loop(); i++ {
-		if err := r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse", TaskID: fmt.Sprint("t", i)}); err != nil {
+		if err := r.Write(diag.RecordEntry{Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse",
+			TaskID: fmt.Sprint("t", i)}); err != nil {
 			b.Fatal(err)
 		}
 	}

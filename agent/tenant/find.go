@@ -5,10 +5,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // login is whose processes are looked for.
@@ -26,8 +27,8 @@ func (l login) owns(id uint32) bool {
 	return id == l.uid || slices.ContainsFunc(l.subordinate, func(s span) bool { return s.has(id) })
 }
 
-// has reports whether a process is the login's: by its real id, which a set-user-id program of root keeps, or because it is
-// in the login's slice and nothing of it is root's or a system user's.
+// has reports whether a process is the login's: by its real id, which a set-user-id program of root keeps, or because
+// it is in the login's slice and nothing of it is root's or a system user's.
 func (l login) has(p Process, h Host) bool {
 	if l.owns(p.uids[0]) {
 		return true
@@ -41,15 +42,15 @@ func (l login) has(p Process, h Host) bool {
 }
 
 // look goes through all processes and calls act, where it is given, for each of the login's as soon as it sees it. It
-// returns those; sure says that there was none. A process that was listed and gone before it was read may have been the
-// login's, and have left a child that is not on the list: the list is made again, and only what is new on it is read, until
-// nothing went away in between or ctx is done. One that has ended and waits for its parent is none.
+// returns those; sure means that there was none. A process that was listed and gone before it was read may have been
+// the login's, and have left a child that is not on the list: the list is made again, and only what is new on it is
+// read, until nothing went away in between or ctx is done. One that has ended and waits for its parent is none.
 func (h Host) look(ctx context.Context, l login, act func(login, int)) (found []Process, sure bool, err error) {
 	others := map[int]bool{os.Getpid(): true}
 	for ctx.Err() == nil {
-		pids, err := h.list()
+		pids, err := h.Proc.PIDs(-1)
 		if err != nil {
-			return nil, false, err
+			return nil, false, fmt.Errorf("list processes: %w", err)
 		}
 		sure = true
 		for _, pid := range pids {
@@ -76,26 +77,6 @@ func (h Host) look(ctx context.Context, l login, act func(login, int)) (found []
 	return nil, false, nil
 }
 
-// list returns the numbers of all processes.
-func (h Host) list() ([]int, error) {
-	dir, err := os.Open(h.Proc)
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	var pids []int
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
-}
-
 // standing is how a process fares.
 type standing int
 
@@ -107,59 +88,37 @@ const (
 
 // process reads one process. One whose state cannot be read is taken for ended.
 func (h Host) process(pid int) (Process, standing) {
-	text, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), "status"))
+	s, err := h.Proc.Status(pid)
 	if err != nil {
 		return Process{}, gone
 	}
-	p, known, threads := Process{PID: pid}, false, ""
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch key {
-		case "Name":
-			p.Name = value
-		case "State":
-			p.State, _, _ = strings.Cut(value, " ")
-		case "Threads":
-			threads = value
-		case "Uid":
-			ids := strings.Fields(value)
-			known = len(ids) == len(p.uids)
-			for i := range min(len(ids), len(p.uids)) {
-				id, err := strconv.ParseUint(ids[i], 10, 32)
-				known = known && err == nil
-				p.uids[i] = uint32(id)
-			}
-		}
-	}
+	p := Process{PID: pid, Name: s.Value("Name")}
+	p.State, _, _ = strings.Cut(s.Value("State"), " ")
+	uids, known := s.UIDs()
+	p.uids = uids
 	over := p.State == "Z" || p.State == "X"
-	if !known || over && (threads == "1" || threads == "0") { // a first thread that ended hides the others' state
+	if !known || (over && s.Number("Threads") <= 1) { // a first thread that ended hides the others' state
 		return p, ended
 	}
 	return p, running
 }
 
-// inSlice reports whether a process is in the slice that systemd keeps for a user.
+// inSlice reports whether a process is in the slice that systemd keeps for a user, or in the unit of one of its
+// terminals.
 func (h Host) inSlice(pid int, uid uint32) bool {
-	text, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), "cgroup"))
+	groups, err := h.Proc.Cgroups(pid)
 	if err != nil {
 		return false
 	}
 	slice := fmt.Sprintf("/user.slice/user-%d.slice", uid)
-	for line := range strings.Lines(string(text)) {
-		if _, path, ok := strings.Cut(line, ":"); ok {
-			_, path, _ = strings.Cut(path, ":")
-			path = strings.TrimSpace(path)
-			if path == slice || strings.HasPrefix(path, slice+"/") {
-				return true
-			}
-		}
-	}
-	return false
+	terminal := "/gpuaas.slice/" + SessionSlice + "/" + SessionPrefix(uid)
+	return slices.ContainsFunc(groups, func(g host.Cgroup) bool {
+		return g.Path == slice || strings.HasPrefix(g.Path, slice+"/") || strings.HasPrefix(g.Path, terminal)
+	})
 }
 
-// subordinate reads which ids the host gives to a login for its containers. A range that begins below the tenants' ids, or
-// that another login has as well, is nobody's.
+// subordinate reads which ids the host gives to a login for its containers. A range that begins below the tenants' ids,
+// or that another login has as well, belongs to no login.
 func (h Host) subordinate(name string, uid uint32) []span {
 	file, err := os.Open(h.Subuid)
 	if err != nil {

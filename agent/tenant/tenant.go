@@ -1,10 +1,10 @@
-// Package tenant ends every process of one login on this node, and says which are left. It finds them in the login's own
-// slice, where systemd keeps one, and by their real user id everywhere else: a process that left its session, its parent
-// or its control group is found as well. Ids that the host gives to the login for its containers (/etc/subuid) count as
-// the login's.
+// Package tenant ends every process of one login on this node, and reports which are left. It finds them in the login's
+// own slice, where systemd keeps one, and by their real user id everywhere else: a process that left its session, its
+// parent or its control group is found as well. Ids that the host gives to the login for its containers (/etc/subuid)
+// count as the login's.
 //
-// It never touches a process of root or of a system user, and no login but the one that it was given. It knows nothing of
-// tasks and allocations; package agent calls it.
+// It never touches a process of root or of a system user, and no login but the one that it was given. It knows nothing
+// of tasks and allocations; package agent calls it.
 package tenant
 
 import (
@@ -18,18 +18,18 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 const (
-	// FirstUID is the lowest user id that is a person's or a tenant's by every distribution's convention.
-	FirstUID = 1000
 	// nobody and its 16 bit twin are system users above it, and allUsers is no user at all.
 	nobody, nobody16, allUsers = 65534, 65535, 1<<32 - 1
 
 	// Patience is how long End tries by default: what a SIGKILL does not end in that time waits for a disk or a driver.
 	Patience = 10 * time.Second
-	// between is the pause from one look to the next, and quiet how many looks in a row must find nothing: process ids that
-	// begin again at the lowest may hide one from a look.
+	// between is the pause from one look to the next, and quiet how many looks in a row must find nothing: process ids
+	// that begin again at the lowest may hide one from a scan.
 	between, quiet = 20 * time.Millisecond, 3
 	// maxShown bounds the list of what is left.
 	maxShown = 8
@@ -40,15 +40,15 @@ var ErrProtected = errors.New("not a tenant's login")
 
 // Host is where End looks; the zero value is this machine.
 type Host struct {
-	Proc    string        // default /proc
+	Proc    host.Proc     // default /proc
 	Subuid  string        // default /etc/subuid
-	First   uint32        // lowest id of a tenant; default FirstUID, and never below it
+	First   uint32        // lowest id of a tenant; default host.FirstTenant, and never below it
 	Timeout time.Duration // default Patience
 }
 
 func (h Host) withDefaults() Host {
-	h.Proc, h.Subuid = cmp.Or(h.Proc, "/proc"), cmp.Or(h.Subuid, "/etc/subuid")
-	h.First, h.Timeout = max(h.First, FirstUID), cmp.Or(h.Timeout, Patience)
+	h.Subuid = cmp.Or(h.Subuid, "/etc/subuid")
+	h.First, h.Timeout = max(h.First, host.FirstTenant), cmp.Or(h.Timeout, Patience)
 	return h
 }
 
@@ -76,11 +76,11 @@ func (l *Left) Error() string {
 	return "processes of the login are left: " + strings.Join(shown, ", ") + more
 }
 
-// Protected reports why a user id's processes may not be ended, nil when they may. first is the lowest that may, at least
-// FirstUID.
+// Protected reports why a user id's processes may not be ended, nil when they may. first is the lowest that may, at
+// least host.FirstTenant.
 func Protected(uid, first uint32) error {
 	switch {
-	case uid < max(first, FirstUID), uid == nobody, uid == nobody16, uid == allUsers:
+	case uid < max(first, host.FirstTenant), uid == nobody, uid == nobody16, uid == allUsers:
 		return fmt.Errorf("%w: user id %d is root's or a system user's", ErrProtected, uid)
 	case uid == uint32(os.Getuid()), uid == uint32(os.Geteuid()):
 		return fmt.Errorf("%w: user id %d is the agent's own", ErrProtected, uid)
@@ -89,14 +89,15 @@ func Protected(uid, first uint32) error {
 }
 
 // End kills every process of the login, and returns how many there were once none is left. Its error is ErrProtected, a
-// *Left, or says why nobody can know. It kills at once: what may end in its own time is a unit, and is stopped before.
+// *Left, or why that cannot be known. It kills at once: what may end in its own time is a unit, and is stopped before.
 func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err error) {
 	h = h.withDefaults()
 	if err := Protected(uid, h.First); err != nil {
 		return 0, err
 	}
 	if os.Geteuid() != 0 {
-		return 0, fmt.Errorf("end the processes of user id %d: the agent does not run as root, so it may not see them all", uid)
+		return 0, fmt.Errorf("end the processes of user id %d: the agent does not run as root, so it may not see them all",
+			uid)
 	}
 	l := login{uid: uid, subordinate: h.subordinate(name, uid)}
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
@@ -113,7 +114,8 @@ func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err 
 		case ctx.Err() != nil && len(found) > 0:
 			return len(seen) - len(found), &Left{found}
 		case ctx.Err() != nil:
-			return len(seen), fmt.Errorf("look for processes of user id %d: too many come and go to be sure within %s that none is its own", uid, h.Timeout)
+			return len(seen), fmt.Errorf(
+				"look for processes of user id %d: too many come and go to be sure within %s that none is its own", uid, h.Timeout)
 		case !sure:
 			empty = 0
 			continue // at once: what was found may have had children by now
@@ -133,7 +135,7 @@ func (h Host) kill(l login, pid int) {
 	h.signal(l, pid, unix.SIGKILL)
 }
 
-// signal sends sig to a process that is the login's still: its number may be somebody else's by now.
+// signal sends sig to a process that is the login's still: its number may be another process's by now.
 func (h Host) signal(l login, pid int, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -7,18 +7,19 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 func TestProtected(t *testing.T) {
-	for uid, protected := range map[uint32]bool{0: true, 1: true, 999: true, 1000: uint32(os.Getuid()) == 1000, 65534: true, 65535: true,
-		1<<32 - 1: true, uint32(os.Getuid()): true, 1 << 31: false} {
+	for uid, protected := range map[uint32]bool{0: true, 1: true, 999: true, 1000: uint32(os.Getuid()) == 1000,
+		65534: true, 65535: true, 1<<32 - 1: true, uint32(os.Getuid()): true, 1 << 31: false} {
 		if err := Protected(uid, 0); errors.Is(err, ErrProtected) != protected {
 			t.Errorf("user id %d: %v", uid, err)
 		}
@@ -28,7 +29,7 @@ func TestProtected(t *testing.T) {
 	}
 }
 
-// TestEndRefusesSystemUsers: whatever the order says, and whatever bound is configured.
+// TestEndRefusesSystemUsers: whatever the order holds, and whatever bound is configured.
 func TestEndRefusesSystemUsers(t *testing.T) {
 	for _, uid := range []uint32{0, 33, 999, 65534, uint32(os.Getuid())} {
 		if n, err := (Host{First: 1}).End(t.Context(), "x", uid); n != 0 || !errors.Is(err, ErrProtected) {
@@ -40,11 +41,12 @@ func TestEndRefusesSystemUsers(t *testing.T) {
 // tree makes a proc of a test.
 func tree(t *testing.T, processes map[int][2]string) Host {
 	t.Helper()
-	h := Host{Proc: t.TempDir(), Subuid: filepath.Join(t.TempDir(), "subuid")}.withDefaults()
+	h := Host{Proc: host.Proc(t.TempDir()), Subuid: filepath.Join(t.TempDir(), "subuid")}.withDefaults()
 	for pid, files := range processes {
-		dir := filepath.Join(h.Proc, strconv.Itoa(pid))
+		dir := h.Proc.Path(pid)
 		for name, text := range map[string]string{"status": files[0], "cgroup": files[1]} {
-			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(dir, 0o755),
+				os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,18 +55,22 @@ func tree(t *testing.T, processes map[int][2]string) Host {
 }
 
 func status(name, state, threads string, uids ...int) string {
-	return fmt.Sprintf("Name:\t%s\nState:\t%s (x)\nUid:\t%d\t%d\t%d\t%d\nThreads:\t%s\n", name, state, uids[0], uids[1], uids[2], uids[3], threads)
+	return fmt.Sprintf("Name:\t%s\nState:\t%s (x)\nUid:\t%d\t%d\t%d\t%d\nThreads:\t%s\n", name, state, uids[0], uids[1],
+		uids[2], uids[3], threads)
 }
 
 // TestWhoseProcess: which processes are a login's, and which are not.
 func TestWhoseProcess(t *testing.T) {
-	const tenants, agents = "0::/user.slice/user-1500.slice/session-3.scope\n", "0::/system.slice/gpuaas-node-agent.service\n"
+	const tenants, agents = "0::/user.slice/user-1500.slice/session-3.scope\n",
+		"0::/system.slice/gpuaas-node-agent.service\n"
 	h := tree(t, map[int][2]string{
 		10: {status("shell", "S", "1", 1500, 1500, 1500, 1500), agents},
 		11: {status("passwd", "S", "1", 1500, 0, 0, 0), agents},           // a set-user-id program that it started
 		12: {status("threads", "Z", "2", 1500, 1500, 1500, 1500), agents}, // its first thread has ended, the second lives
 		13: {status("container", "S", "1", 100005, 100005, 100005, 100005), agents},
 		14: {status("other id", "S", "1", 2500, 2500, 2500, 2500), tenants}, // in its slice
+		15: {status("in its terminal", "S", "1", 2500, 2500, 2500, 2500),
+			"0::/gpuaas.slice/gpuaas-sessions.slice/gpuaas-session-u1500-ab12.service\n"},
 		20: {status("ended", "Z", "1", 1500, 1500, 1500, 1500), agents},
 		21: {status("sshd", "S", "1", 0, 0, 0, 0), tenants}, // root's part of its login
 		22: {status("daemon", "S", "1", 33, 33, 33, 33), tenants},
@@ -72,9 +78,17 @@ func TestWhoseProcess(t *testing.T) {
 		24: {status("of root for a moment", "S", "1", 0, 1500, 0, 1500), agents},
 		25: {status("neighbour's container", "S", "1", 200005, 200005, 200005, 200005), agents},
 		26: {status("slice of 15000", "S", "1", 2500, 2500, 2500, 2500), "0::/user.slice/user-15000.slice/x\n"},
+		28: {status("terminal of 15000", "S", "1", 2500, 2500, 2500, 2500),
+			"0::/gpuaas.slice/gpuaas-sessions.slice/gpuaas-session-u15000-ab12.service\n"},
+		29: {status("a name of its own", "S", "1", 2500, 2500, 2500, 2500),
+			"0::/user.slice/user-2500.slice/user@2500.service/gpuaas.slice/" +
+				"gpuaas-sessions.slice/gpuaas-session-u1500-ab12.service\n"},
+		30: {status("root in its terminal", "S", "1", 0, 0, 0, 0),
+			"0::/gpuaas.slice/gpuaas-sessions.slice/gpuaas-session-u1500-ab12.service\n"},
 		27: {"Name:\tbroken\nUid:\t1500\n", agents},
 	})
-	if err := os.WriteFile(h.Subuid, []byte("ada:100000:65536\nada:200000:10\nbob:200000:65536\nada:0:5000\nada:x:1\n"), 0o644); err != nil {
+	if err := os.WriteFile(h.Subuid, []byte("ada:100000:65536\nada:200000:10\nbob:200000:65536\nada:0:5000\nada:x:1\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	found, _, err := h.look(t.Context(), login{uid: 1500, subordinate: h.subordinate("ada", 1500)}, nil)
@@ -86,23 +100,25 @@ func TestWhoseProcess(t *testing.T) {
 		pids = append(pids, p.PID)
 	}
 	slices.Sort(pids)
-	if want := []int{10, 11, 12, 13, 14}; !slices.Equal(pids, want) {
+	if want := []int{10, 11, 12, 13, 14, 15}; !slices.Equal(pids, want) {
 		t.Errorf("the login's processes are %v, want %v", pids, want)
 	}
 }
 
-// TestLeftIsBounded: a tenant that names a thousand processes fills nobody's log, and writes nothing of its own into it.
+// TestLeftIsBounded: a tenant that names a thousand processes does not fill the log, and writes nothing of its own into
+// it.
 func TestLeftIsBounded(t *testing.T) {
 	l := &Left{}
 	for i := range 1000 {
 		l.Processes = append(l.Processes, Process{PID: i, Name: "x\x1b[31m\u202e", State: "D"})
 	}
-	if text := l.Error(); len(text) > 1000 || !strings.Contains(text, "and 992 more") || strings.ContainsAny(text, "\x1b\u202e") {
+	if text := l.Error(); len(text) > 1000 || !strings.Contains(text, "and 992 more") ||
+		strings.ContainsAny(text, "\x1b\u202e") {
 		t.Errorf("%d bytes: %q", len(text), text)
 	}
 }
 
-// stranger is a user id that nobody on this machine has.
+// stranger is a user id that no one on this machine has.
 func stranger(t *testing.T, n int) uint32 {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -129,8 +145,8 @@ func runAs(t *testing.T, uid uint32, script string) {
 	})
 }
 
-// TestEndFindsWhatEscaped: processes that left their session, their parent and their control, that ignore every signal and
-// that fork on and on are all ended; another login's lives.
+// TestEndFindsWhatEscaped: processes that left their session, their parent and their control, that ignore every signal
+// and that fork on and on are all ended; another login's lives.
 func TestEndFindsWhatEscaped(t *testing.T) {
 	uid, neighbour := stranger(t, 0), stranger(t, 1)
 	runAs(t, neighbour, "exec sleep 600")
@@ -172,17 +188,18 @@ func TestEndFindsWhatEscaped(t *testing.T) {
 	}
 }
 
-// TestEndSaysWhatIsLeft: what cannot be killed is named, and nothing is claimed. A tree that shows a process which is not
-// there plays a process that takes no signal.
+// TestEndSaysWhatIsLeft: what cannot be killed is named, and nothing is claimed. A tree that shows a process which is
+// not there plays a process that takes no signal.
 func TestEndSaysWhatIsLeft(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: needs root")
 	}
 	h := tree(t, map[int][2]string{1 << 29: {status("stuck", "D", "1", 1500, 1500, 1500, 1500), ""}})
-	h.Timeout = 100 * time.Millisecond
+	h.Timeout = 2 * time.Second
 	n, err := h.End(t.Context(), "ada", 1500)
 	var left *Left
-	if !errors.As(err, &left) || n != 0 || len(left.Processes) != 1 || !strings.Contains(err.Error(), `"stuck" (state D)`) {
+	if !errors.As(err, &left) || n != 0 || len(left.Processes) != 1 ||
+		!strings.Contains(err.Error(), `"stuck" (state D)`) {
 		t.Errorf("%d ended, %v", n, err)
 	}
 }

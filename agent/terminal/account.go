@@ -2,34 +2,35 @@ package terminal
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// mayLogIn refuses a login that no tenant has (a user id below minUID), and an account that its host has locked or whose
-// time is over at now. A signed order asked for it: this is the node's own, second lock. Its error is an *Error.
+// mayLogIn refuses a login that no tenant has (a user id below minUID), and an account that its host has locked or
+// whose time is over at now. A signed order asked for it: this is the node's own, second lock. Its error is an *Error.
 //
 // An account without a shadow entry (a directory's) has no state here and passes: only its directory knows.
 func mayLogIn(ctx context.Context, u user, minUID uint32, now time.Time) error {
-	if u.uid < minUID {
-		return refused("user %q has the user id %d: terminals are for user ids from %d on", u.name, u.uid, minUID)
+	if u.UID < minUID {
+		return refused("user %q has the user id %d: terminals are for user ids from %d on", u.Name, u.UID, minUID)
 	}
-	line, err := ask(ctx, "getent", "shadow", u.name)
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit) && exit.ExitCode() == 2: // getent: the key was not found
+	a, err := host.Command{Limit: lookupTimeout}.Run(ctx, "getent", "shadow", "--", u.Name)
+	if err == nil && a.Code == host.NoEntry {
 		return nil
-	case err != nil:
-		return &Error{Code: wire.CodePTYFailed, Err: fmt.Errorf("look up the account of user %q: %w", u.name, err)}
 	}
-	if why := accountState(line, now); why != "" {
-		return refused("the account of user %q %s", u.name, why)
+	if err == nil && a.Code != 0 {
+		err = fmt.Errorf("getent ended with status %d: %s", a.Code, a.Complaint())
+	}
+	if err != nil {
+		return &Error{Code: wire.CodePTYFailed, Err: fmt.Errorf("look up the account of user %q: %w", u.Name, err)}
+	}
+	if why := accountState(string(a.Out), now); why != "" {
+		return refused("the account of user %q %s", u.Name, why)
 	}
 	return nil
 }
@@ -38,8 +39,8 @@ func refused(format string, args ...any) error {
 	return &Error{Code: wire.CodeUserRefused, Err: fmt.Errorf(format, args...)}
 }
 
-// accountState says why the account of a shadow(5) line may not log in; "" when it may. A password field of exclamation
-// marks alone is an account that never had a password, as useradd makes it, and is not locked.
+// accountState returns why the account of a shadow(5) line may not log in; "" when it may. A password field of
+// exclamation marks alone is an account that never had a password, as useradd makes it, and is not locked.
 func accountState(line string, now time.Time) string {
 	f := strings.Split(strings.TrimRight(line, "\n"), ":")
 	if len(f) != 9 {

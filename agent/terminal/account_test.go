@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -39,13 +40,13 @@ func TestNoTerminalFor(t *testing.T) {
 			bin := t.TempDir()
 			text := "#!/bin/sh\nexit 2\n"
 			if c.shadow != "" {
-				text = "#!/bin/sh\n[ \"$1\" = shadow ] && echo '" + c.shadow + "'\n"
+				text = "#!/bin/sh\n[ \"$1 $2 $3\" = 'shadow -- u' ] && echo '" + c.shadow + "'\n"
 			}
 			if err := os.WriteFile(filepath.Join(bin, "getent"), []byte(text), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-			err := mayLogIn(t.Context(), user{name: "u", uid: c.uid}, 1000, now)
+			err := mayLogIn(t.Context(), user{User: host.User{Name: "u", UID: c.uid}}, 1000, now)
 			if c.says == "" {
 				if err != nil {
 					t.Error(err)

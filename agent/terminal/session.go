@@ -1,7 +1,7 @@
 // Package terminal gives an allocation's user a shell: a node stream to the terminal gateway first, then the user, a
 // PTY and the login shell, then bytes both ways.
 //
-// The order is the contract: whatever goes wrong behind the stream is said over the stream, so that the browser shows
+// The order is the contract: whatever goes wrong behind the stream is written to the stream, so that the browser shows
 // an error and not a spinner. It knows nothing of tasks and of retries; package agent calls it.
 package terminal
 
@@ -25,6 +25,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
+// Longer than 300 lines: one session from its token to its end, with both directions of its stream.
+
 const (
 	// StreamTimeout bounds the way to the gateway: half of the gateway's own patience with a node.
 	StreamTimeout = 10 * time.Second
@@ -39,7 +41,7 @@ const (
 // Error is why a terminal could not be opened: a code of package wire for the user's side, and the cause.
 type Error struct {
 	Code   string
-	Stream bool // the node stream itself failed: nobody could be told
+	Stream bool // the node stream itself failed: it could not be reported
 	Status int  // the gateway's HTTP status, 0 when it gave none
 	// Limiter is what refused the stream before the gateway saw it, diag.NoLimiter for any other failure.
 	Limiter diag.Limiter
@@ -49,7 +51,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Options say which terminal to open.
+// Options select which terminal to open.
 type Options struct {
 	URL         string // of the node stream, https
 	Transport   http.RoundTripper
@@ -58,13 +60,14 @@ type Options struct {
 	User        string
 	MinUID      uint32 // a login below it is refused, root's and the system's own
 	Cols, Rows  uint16 // default 80x24
+	Limits      Limits // of the session's unit
 }
 
 // Session is an open terminal: Run must be called, and ends it.
 type Session struct {
 	conn   *ws.Conn
 	shell  *shell
-	first  []byte      // what the shell said before Run
+	first  []byte      // the shell's output before Run
 	typing atomic.Bool // input waits for the shell to take it, so pongs wait, too
 }
 
@@ -93,6 +96,9 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	return s, nil
 }
 
+// Confinement is what bounds the session.
+func (s *Session) Confinement() Confinement { return s.shell.Confinement }
+
 func (s *Session) start(ctx context.Context, o Options) error {
 	u, err := lookup(ctx, o.User)
 	if err != nil {
@@ -105,11 +111,11 @@ func (s *Session) start(ctx context.Context, o Options) error {
 	if cols == 0 || rows == 0 {
 		cols, rows = 80, 24
 	}
-	sh, err := startShell(u, cols, rows)
+	sh, err := startShell(u, cols, rows, o.Limits)
 	if err != nil {
 		return err
 	}
-	if s.first, err = sh.firstWords(firstWordsWithin); err != nil {
+	if s.first, err = sh.firstWords(ctx, firstWordsWithin); err != nil {
 		sh.end()
 		return err
 	}
@@ -175,7 +181,7 @@ func streamError(ctx context.Context, resp *http.Response, err error) *Error {
 // CodeStreamFailed is the code of a node stream that failed in a way that has no code of its own.
 const CodeStreamFailed = "node_stream_failed"
 
-// End says how a session ended.
+// End is how a session ended.
 type End struct {
 	Why      string // shell_exited | stream_closed | agent_stopping, or the decision that ended it, one of wire.End*
 	ExitCode int    // of the shell, where it exited

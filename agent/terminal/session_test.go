@@ -88,13 +88,13 @@ func typed(t *testing.T, c *websocket.Conn, text string) {
 	}
 }
 
-func ends(t *testing.T, ended <-chan End, within time.Duration) End {
+func ends(t *testing.T, ended <-chan End) End {
 	t.Helper()
 	select {
 	case end := <-ended:
 		return end
-	case <-time.After(within):
-		t.Fatalf("the session does not end within %v", within)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the session does not end")
 		return End{}
 	}
 }
@@ -105,12 +105,12 @@ func TestExitWhileAChildHoldsTheTerminal(t *testing.T) {
 	if f, _ := frame(t, c); f.Type != "ready" {
 		t.Fatalf("frame %+v", f)
 	}
-	typed(t, c, "(trap '' HUP; sleep 3) & echo last-$((40+2)); exit 5\n")
+	typed(t, c, "(trap '' HUP; sleep 40) & echo last-$((40+2)); exit 5\n")
 	f, text := frame(t, c)
 	if f.Type != "exit" || f.ExitCode == nil || *f.ExitCode != 5 || !strings.Contains(text, "last-42") {
 		t.Errorf("frame %+v after %q", f, text)
 	}
-	if end := ends(t, ended, 2*time.Second); end.Why != "shell_exited" || end.ExitCode != 5 {
+	if end := ends(t, ended); end.Why != "shell_exited" || end.ExitCode != 5 {
 		t.Errorf("end %+v", end)
 	}
 }
@@ -119,7 +119,7 @@ func TestStreamCloseEndsTheShell(t *testing.T) {
 	c, ended := open(t, t.Context())
 	frame(t, c)
 	_ = c.CloseNow()
-	if end := ends(t, ended, 2*time.Second); end.Why != "stream_closed" {
+	if end := ends(t, ended); end.Why != "stream_closed" {
 		t.Errorf("end %+v", end)
 	}
 }
@@ -137,7 +137,7 @@ func TestStopEndsTheSession(t *testing.T) {
 			t.Errorf("the stream ended with %v", err)
 		}
 	}
-	if end := ends(t, ended, 2*time.Second); end.Why != "agent_stopping" {
+	if end := ends(t, ended); end.Why != "agent_stopping" {
 		t.Errorf("end %+v", end)
 	}
 }
@@ -152,7 +152,7 @@ func TestMuchOutput(t *testing.T) {
 	if n := strings.Count(text, "x"); f.Type != "exit" || n < 3_000_000 {
 		t.Errorf("%d bytes before %+v", n, f)
 	}
-	ends(t, ended, 2*time.Second)
+	ends(t, ended)
 }
 
 func TestNoGateway(t *testing.T) {
@@ -165,14 +165,22 @@ func TestNoGateway(t *testing.T) {
 			w.WriteHeader(404)
 			_, _ = w.Write([]byte(`{"error":{"code":"session_not_found","message":"no such session"}}`))
 		}},
-		"a page":  {code: CodeStreamFailed, status: 502, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }},
-		"silence": {code: wire.CodeNodeStreamTimeout, answer: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		"a page": {code: CodeStreamFailed, status: 502, answer: func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(502)
+		}},
+		"silence": {code: wire.CodeNodeStreamTimeout, answer: func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(tc.answer)
 			defer server.Close()
 			g := &gateway{server: server}
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			patience := 30 * time.Second
+			if tc.status == 0 { // nothing comes
+				patience = 300 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			_, err := Open(ctx, g.options(t))
 			e, ok := err.(*Error)
@@ -190,7 +198,7 @@ func TestErrorDoesNotWaitForTheGateway(t *testing.T) {
 	o.User = "no-such-user-here"
 	began := time.Now()
 	_, err := Open(t.Context(), o)
-	if took := time.Since(began); took > 2*closeTimeout {
+	if took := time.Since(began); took > 40*closeTimeout { // the gateway would wait for ever
 		t.Errorf("took %v", took)
 	}
 	if e, ok := err.(*Error); !ok || e.Code != wire.CodeUserMissing || e.Stream {

@@ -2,7 +2,9 @@ package terminal
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,10 +16,17 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(becomeMark); spec != "" {
+		fmt.Fprintln(os.Stderr, Become(spec))
+		os.Exit(ExitNoShell)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // script makes a shell of a test, and the user who has it.
 func script(t *testing.T, text string) user {
@@ -26,12 +35,13 @@ func script(t *testing.T, text string) user {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return user{name: "tester", home: t.TempDir(), shell: path, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid()), groups: []uint32{uint32(os.Getegid())}}
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	return user{host.User{Name: "tester", Home: t.TempDir(), Shell: path, UID: uid, GID: gid}, []uint32{gid}}
 }
 
 func begin(t *testing.T, u user) *shell {
 	t.Helper()
-	s, err := startShell(u, 80, 24)
+	s, err := startShell(u, 80, 24, DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +49,7 @@ func begin(t *testing.T, u user) *shell {
 	return s
 }
 
-// read collects what the shell says until the pattern matches, and gives its first group.
+// read collects the shell's output until the pattern matches, and gives its first group.
 func read(t *testing.T, s *shell, pattern string) string {
 	t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -65,11 +75,12 @@ func TestFirstWords(t *testing.T) {
 	for name, tc := range map[string]struct {
 		shell  string
 		code   string // of the error
-		words  string // in the error, or said by the shell
+		words  string // in the error, or printed by the shell
 		within time.Duration
 	}{
-		"ends without a word":    {shell: "exit 3", code: wire.CodePTYExited, words: "code 3", within: patient},
-		"says why and ends":      {shell: "echo This account is not available; exit 1", code: wire.CodePTYExited, words: "not available", within: patient},
+		"ends without a word": {shell: "exit 3", code: wire.CodePTYExited, words: "code 3", within: patient},
+		"says why and ends": {shell: "echo This account is not available; exit 1", code: wire.CodePTYExited,
+			words: "not available", within: patient},
 		"prompts":                {shell: "printf prompt; sleep 60", words: "prompt", within: patient},
 		"lives without a word":   {shell: "sleep 60", code: wire.CodePTYSilent, words: "said nothing", within: short},
 		"dies by its own signal": {shell: "kill -KILL $$", code: wire.CodePTYExited, words: "code 137", within: patient},
@@ -77,7 +88,7 @@ func TestFirstWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t, script(t, tc.shell))
 			began := time.Now()
-			said, err := s.firstWords(tc.within)
+			said, err := s.firstWords(t.Context(), tc.within)
 			took := time.Since(began)
 			var e *Error
 			switch {
@@ -95,23 +106,37 @@ func TestFirstWords(t *testing.T) {
 	}
 }
 
+// TestSilentShellHoldsUpNothing: a decision does not wait for a shell to print something, nor for its patience.
+func TestSilentShellHoldsUpNothing(t *testing.T) {
+	s := begin(t, script(t, "sleep 60"))
+	ctx, end := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { end(Decided(wire.EndAllocationReleased)) })
+	began := time.Now()
+	_, err := s.firstWords(ctx, 30*time.Second)
+	var e *Error
+	if took := time.Since(began); !errors.As(err, &e) || e.Code != wire.EndAllocationReleased || took > 20*time.Second {
+		t.Errorf("after %s: %v", took, err)
+	}
+}
+
 func TestShellIsALoginShellOfItsUser(t *testing.T) {
-	u := script(t, `echo "args $0 home $HOME pwd $(pwd) term $TERM ids $(id -u):$(id -g):$(id -G) tty $(stat -c %u $(tty)) env $(env | wc -l)"; sleep 60`)
+	u := script(t,
+		`echo "args $0 home $HOME pwd $(pwd) term $TERM ids $(id -u):$(id -g):$(id -G) tty $(stat -c %u $(tty)) env $(env | wc -l)"; sleep 60`)
 	if os.Geteuid() == 0 {
-		u.uid, u.gid, u.groups = 65534, 65534, []uint32{65534, 4, 24}
-		if err := os.Chown(u.home, 65534, 65534); err != nil {
+		u.UID, u.GID, u.groups = 65534, 65534, []uint32{65534, 4, 24}
+		if err := os.Chown(u.Home, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
-		for dir := u.home; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		for dir := u.Home; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 			_ = os.Chmod(dir, 0o755)
 		}
-		for dir := u.shell; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		for dir := u.Shell; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 			_ = os.Chmod(dir, 0o755)
 		}
 	}
 	got := read(t, begin(t, u), `(?s)(.*env )`)
-	id := strconv.Itoa(int(u.uid))
-	want := []string{"home " + u.home, "pwd " + u.home, "term xterm-256color", "ids " + id + ":", "tty " + id}
+	id := strconv.Itoa(int(u.UID))
+	want := []string{"home " + u.Home, "pwd " + u.Home, "term xterm-256color", "ids " + id + ":", "tty " + id}
 	if os.Geteuid() == 0 {
 		want = append(want, "ids 65534:65534:65534 4 24")
 	}
@@ -124,7 +149,7 @@ func TestShellIsALoginShellOfItsUser(t *testing.T) {
 
 func TestShellWithoutAHome(t *testing.T) {
 	u := script(t, "echo pwd=$(pwd); sleep 60")
-	u.home = "/no/such/folder"
+	u.Home = "/no/such/folder"
 	read(t, begin(t, u), `(pwd=/)\r`)
 }
 
@@ -133,15 +158,15 @@ func TestOnlyRootBecomesSomebodyElse(t *testing.T) {
 		t.Skip("skipped: root may")
 	}
 	u := script(t, "sleep 60")
-	u.uid++
-	if _, err := startShell(u, 80, 24); !errors.Is(err, unix.EPERM) {
+	u.UID++
+	if _, err := startShell(u, 80, 24, DefaultLimits()); !errors.Is(err, unix.EPERM) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestEndLeavesNothingInTheForeground(t *testing.T) {
 	u := script(t, "")
-	u.shell = "/bin/sh"
+	u.Shell = "/bin/sh"
 	s := begin(t, u)
 	if _, err := s.master.WriteString("sh -c 'trap \"\" HUP TERM; echo stubborn=$$.; sleep 600'\n"); err != nil {
 		t.Fatal(err)
@@ -152,7 +177,8 @@ func TestEndLeavesNothingInTheForeground(t *testing.T) {
 	}
 	s.end()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err != nil || strings.Contains(string(stat), ") Z ") {
+		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err != nil ||
+			strings.Contains(string(stat), ") Z ") {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -162,39 +188,37 @@ func TestEndLeavesNothingInTheForeground(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
-	for name, code := range map[string]string{"": wire.CodeUserMissing, "-s": wire.CodeUserMissing, "no-such-user-here": wire.CodeUserMissing,
-		"0": wire.CodeUserMissing, "a:b": wire.CodeUserMissing} {
+	for name, code := range map[string]string{"": wire.CodeUserMissing, "-s": wire.CodeUserMissing,
+		"no-such-user-here": wire.CodeUserMissing, "0": wire.CodeUserMissing, "a:b": wire.CodeUserMissing} {
 		var e *Error
 		if _, err := lookup(t.Context(), name); !errors.As(err, &e) || e.Code != code {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 	u, err := lookup(t.Context(), "root")
-	if err != nil || u.uid != 0 || u.home == "" || len(u.groups) == 0 {
+	if err != nil || u.UID != 0 || u.Home == "" || len(u.groups) == 0 {
 		t.Errorf("root: %+v, %v", u, err)
 	}
 }
 
-func TestParsePasswd(t *testing.T) {
-	u, err := parsePasswd("ada:x:1000:1001:Ada L,,,:/home/ada:\n")
-	if err != nil || u.shell != "/bin/sh" || u.uid != 1000 || u.gid != 1001 || u.home != "/home/ada" {
-		t.Errorf("%+v %v", u, err)
-	}
-	for _, line := range []string{"", "ada", "a:x:-1:1:::", "a:x:1:99999999999:::"} {
-		if _, err := parsePasswd(line); err == nil {
-			t.Errorf("%q is taken for a passwd line", line)
+// TestLookupWantsAShell: what ends logins is refused before it is started, by the rule that the probe has as well.
+func TestLookupWantsAShell(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	for shell, code := range map[string]string{"/bin/sh": "", "": "", "/bin/false": wire.CodeShellMissing,
+		"/no/such/shell": wire.CodeShellMissing} {
+		text := "#!/bin/sh\necho ada:x:1000:1000:::" + shell + "\n"
+		if err := os.WriteFile(filepath.Join(bin, "getent.new"), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-func TestUnusableShell(t *testing.T) {
-	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(plain, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{"/no/such/shell", "/tmp", plain} {
-		if usableShell(path) == nil {
-			t.Errorf("%s is taken for a shell", path)
+		if err := errors.Join(os.Rename(filepath.Join(bin, "getent.new"), filepath.Join(bin, "getent")),
+			os.WriteFile(filepath.Join(bin, "id"), []byte("#!/bin/sh\necho 1000\n"), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		var e *Error
+		_, err := lookup(t.Context(), "ada")
+		if (code == "" && err != nil) || (code != "" && (!errors.As(err, &e) || e.Code != code)) {
+			t.Errorf("shell %q: %v", shell, err)
 		}
 	}
 }

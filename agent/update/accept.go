@@ -77,7 +77,8 @@ func (j Journal) Accept(task wire.Task, node Node, now time.Time) (Accepted, *Re
 		return a, nil
 	}
 	if r := j.Rollout; r != nil && task.QueuedAt.Before(r.Task.QueuedAt) {
-		return a, refuse(CodeOver, "a later order was taken already: %s", r.ID) // or an old one, delivered again, would go back
+		// or an old one, delivered again, would go back
+		return a, refuse(CodeOver, "a later order was taken already: %s", r.ID)
 	}
 	if r := j.Active(); r != nil {
 		return a, refuse(CodeBusy, "rollout %s is %s", r.ID, r.State)
@@ -110,7 +111,7 @@ func decode(payload []byte, p *wire.SelfUpdatePayload) *Refusal {
 }
 
 // overlap wants the new verifier set to hold the key that signed this task: a node that lost that one could not be
-// told to go back.
+// ordered to go back.
 func overlap(set, keyID string, now wire.Verifiers) *Refusal {
 	if set == "" {
 		return nil
@@ -120,9 +121,10 @@ func overlap(set, keyID string, now wire.Verifiers) *Refusal {
 	case err != nil:
 		return refuse(CodeInvalid, "the verifier set: %v", err)
 	case strings.ContainsAny(set, "\n\r\"'\\ "):
-		return refuse(CodeInvalid, "the verifier set cannot stand in an environment file")
+		return refuse(CodeInvalid, "the verifier set does not fit an environment file")
 	case !next[keyID].Equal(now[keyID]):
-		return refuse(CodeOverlap, "the new verifier set lacks key %s, which signed this task: old and new must overlap", keyID)
+		return refuse(CodeOverlap, "the new verifier set lacks key %s, which signed this task: old and new must overlap",
+			keyID)
 	}
 	return nil
 }

@@ -89,15 +89,24 @@ func TestBoundary(t *testing.T) {
 		path    Path
 		owner   string
 	}{
-		{"another build", map[string]any{"version": "v2", "sha256": targetSHA, "soak_seconds": 5}, "", PathSelfUpdate, "release owner"},
-		{"verifier keys", map[string]any{"version": "v1", "sha256": packageSHA, "task_signing_pubkeys": old.text() + "," + next.text()}, "", PathSelfUpdate, "control plane"},
-		{"recovery token", map[string]any{"version": "v1", "sha256": packageSHA, "recovery_token": token("n1", "lab", testNow.Add(time.Hour))}, "", PathSelfUpdate, "IAM and PKI"},
-		{"expired certificate", map[string]any{"version": "v2", "sha256": targetSHA, "certificate": "PEM"}, diag.RecCertExpired, PathEnrollment, "API"},
-		{"endpoints, trust, unit", map[string]any{"version": "v2", "sha256": targetSHA, "api_url": "https://other"}, diag.RecEndpointProfileDrift, PathRebootstrap, "operator"},
-		{"signing CA against ingress CA", map[string]any{"version": "v2", "sha256": targetSHA, "ingress_ca": "PEM"}, diag.RecIdentityRejected, PathControlPlane, "control plane"},
-		{"certificate lost, no token", map[string]any{"version": "v2", "sha256": targetSHA, "bundle": map[string]any{}}, diag.RecRecoveryTokenMissing, PathBundle, "operator"},
-		{"cloned identity", map[string]any{"version": "v2", "sha256": targetSHA, "sudoers": "ALL"}, diag.RecClonedIdentity, PathReimage, "security"},
-		{"GPU, kernel, runtime", map[string]any{"version": "v2", "sha256": targetSHA, "driver": "999"}, "", PathProvider, "provider"},
+		{"another build", map[string]any{"version": "v2", "sha256": targetSHA, "soak_seconds": 5}, "", PathSelfUpdate,
+			"release owner"},
+		{"verifier keys", map[string]any{"version": "v1", "sha256": packageSHA,
+			"task_signing_pubkeys": old.text() + "," + next.text()}, "", PathSelfUpdate, "control plane"},
+		{"recovery token", map[string]any{"version": "v1", "sha256": packageSHA,
+			"recovery_token": token("n1", "lab", testNow.Add(time.Hour))}, "", PathSelfUpdate, "IAM and PKI"},
+		{"expired certificate", map[string]any{"version": "v2", "sha256": targetSHA, "certificate": "PEM"},
+			diag.RecCertExpired, PathEnrollment, "API"},
+		{"endpoints, trust, unit", map[string]any{"version": "v2", "sha256": targetSHA, "api_url": "https://other"},
+			diag.RecEndpointProfileDrift, PathRebootstrap, "operator"},
+		{"signing CA against ingress CA", map[string]any{"version": "v2", "sha256": targetSHA, "ingress_ca": "PEM"},
+			diag.RecIdentityRejected, PathControlPlane, "control plane"},
+		{"certificate lost, no token", map[string]any{"version": "v2", "sha256": targetSHA, "bundle": map[string]any{}},
+			diag.RecRecoveryTokenMissing, PathBundle, "operator"},
+		{"cloned identity", map[string]any{"version": "v2", "sha256": targetSHA, "sudoers": "ALL"}, diag.RecClonedIdentity,
+			PathReimage, "security"},
+		{"GPU, kernel, runtime", map[string]any{"version": "v2", "sha256": targetSHA, "driver": "999"}, "", PathProvider,
+			"provider"},
 	}
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,14 +125,17 @@ func TestBoundary(t *testing.T) {
 				}
 				return
 			}
-			if refusal == nil || refusal.Code != CodeBoundary || !strings.Contains(refusal.Why, string(c.path)) || !strings.Contains(refusal.Why, c.owner) {
+			if refusal == nil || refusal.Code != CodeBoundary || !strings.Contains(refusal.Why, string(c.path)) ||
+				!strings.Contains(refusal.Why, c.owner) {
 				t.Errorf("refusal %+v", refusal)
 			}
 		})
 	}
 	for _, row := range rows {
 		for _, f := range row.Fields {
-			_, refusal := installed().Accept(old.task("t", map[string]any{"version": "v2", "sha256": targetSHA, f: json.RawMessage("null")}), here, testNow)
+			_, refusal := installed().
+				Accept(old.task("t", map[string]any{"version": "v2", "sha256": targetSHA, f: json.RawMessage("null")}), here,
+					testNow)
 			if row.Path != PathSelfUpdate && (refusal == nil || refusal.Code != CodeBoundary) {
 				t.Errorf("field %s of %q: %+v", f, row.Trigger, refusal)
 			}
@@ -147,25 +159,35 @@ func TestAcceptRefuses(t *testing.T) {
 		id      string
 		code    string
 	}{
-		"no digest":            {installed(), wire.SelfUpdatePayload{Version: "v2"}, "t", CodeInvalid},
-		"short digest":         {installed(), with(func(p *wire.SelfUpdatePayload) { p.SHA256 = "b2" }), "t", CodeInvalid},
-		"upper-case digest":    {installed(), with(func(p *wire.SelfUpdatePayload) { p.SHA256 = strings.ToUpper(targetSHA) }), "t", CodeInvalid},
-		"no version":           {installed(), with(func(p *wire.SelfUpdatePayload) { p.Version = "" }), "t", CodeInvalid},
-		"negative soak":        {installed(), with(func(p *wire.SelfUpdatePayload) { p.SoakSeconds = -1 }), "t", CodeInvalid},
-		"not an object":        {installed(), "v2", "t", CodeInvalid},
-		"wrong type":           {installed(), map[string]any{"version": 2, "sha256": targetSHA}, "t", CodeInvalid},
-		"unknown field":        {installed(), map[string]any{"version": "v2", "sha256": targetSHA, "force": true}, "t", CodeBoundary},
-		"case of a field":      {installed(), map[string]any{"version": "v2", "SHA256": targetSHA}, "t", CodeBoundary},
-		"no verifier overlap":  {installed(), with(func(p *wire.SelfUpdatePayload) { p.Verifiers = next.text() }), "t", CodeOverlap},
-		"verifier line break":  {installed(), with(func(p *wire.SelfUpdatePayload) { p.Verifiers = old.text() + ",\nGPUAAS_API_URL:x" }), "t", CodeInvalid},
-		"opaque token":         {installed(), with(func(p *wire.SelfUpdatePayload) { p.RecoveryToken = "abc" }), "t", CodeToken},
-		"another node's token": {installed(), with(func(p *wire.SelfUpdatePayload) { p.RecoveryToken = token("n2", "lab", testNow.Add(time.Hour)) }), "t", CodeToken},
-		"another profile":      {installed(), with(func(p *wire.SelfUpdatePayload) { p.RecoveryToken = token("n1", "prod", testNow.Add(time.Hour)) }), "t", CodeToken},
-		"expired token":        {installed(), with(func(p *wire.SelfUpdatePayload) { p.RecoveryToken = token("n1", "lab", testNow) }), "t", CodeToken},
-		"skipped":              {skipped, target, "t", CodeSkipped},
-		"busy":                 {busy, target, "t2", CodeBusy},
-		"over":                 {over, target, "t1", CodeOver},
-		"older than the last":  {later, target, "t0", CodeOver},
+		"no digest":    {installed(), wire.SelfUpdatePayload{Version: "v2"}, "t", CodeInvalid},
+		"short digest": {installed(), with(func(p *wire.SelfUpdatePayload) { p.SHA256 = "b2" }), "t", CodeInvalid},
+		"upper-case digest": {installed(), with(func(p *wire.SelfUpdatePayload) { p.SHA256 = strings.ToUpper(targetSHA) }),
+			"t", CodeInvalid},
+		"no version":    {installed(), with(func(p *wire.SelfUpdatePayload) { p.Version = "" }), "t", CodeInvalid},
+		"negative soak": {installed(), with(func(p *wire.SelfUpdatePayload) { p.SoakSeconds = -1 }), "t", CodeInvalid},
+		"not an object": {installed(), "v2", "t", CodeInvalid},
+		"wrong type":    {installed(), map[string]any{"version": 2, "sha256": targetSHA}, "t", CodeInvalid},
+		"unknown field": {installed(), map[string]any{"version": "v2", "sha256": targetSHA, "force": true}, "t",
+			CodeBoundary},
+		"case of a field": {installed(), map[string]any{"version": "v2", "SHA256": targetSHA}, "t", CodeBoundary},
+		"no verifier overlap": {installed(), with(func(p *wire.SelfUpdatePayload) { p.Verifiers = next.text() }), "t",
+			CodeOverlap},
+		"verifier line break": {installed(),
+			with(func(p *wire.SelfUpdatePayload) { p.Verifiers = old.text() + ",\nGPUAAS_API_URL:x" }), "t", CodeInvalid},
+		"opaque token": {installed(), with(func(p *wire.SelfUpdatePayload) { p.RecoveryToken = "abc" }), "t",
+			CodeToken},
+		"another node's token": {installed(),
+			with(func(p *wire.SelfUpdatePayload) { p.RecoveryToken = token("n2", "lab", testNow.Add(time.Hour)) }), "t",
+			CodeToken},
+		"another profile": {installed(),
+			with(func(p *wire.SelfUpdatePayload) { p.RecoveryToken = token("n1", "prod", testNow.Add(time.Hour)) }), "t",
+			CodeToken},
+		"expired token": {installed(),
+			with(func(p *wire.SelfUpdatePayload) { p.RecoveryToken = token("n1", "lab", testNow) }), "t", CodeToken},
+		"skipped":             {skipped, target, "t", CodeSkipped},
+		"busy":                {busy, target, "t2", CodeBusy},
+		"over":                {over, target, "t1", CodeOver},
+		"older than the last": {later, target, "t0", CodeOver},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, refusal := c.j.Accept(old.task(c.id, c.payload), here, testNow)

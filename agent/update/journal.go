@@ -3,9 +3,9 @@
 // Everything is in one journal (Journal), a value of which every step is a pure function: no clock, no network, no
 // file. Keeper writes a step down before anything follows from it, in one atomic write together with the evidence of
 // it, so that there is never a change without its reason nor a reason without its change. Launch, called at the start
-// of the installed program before it does anything else, says which build is to run.
+// of the installed program before it does anything else, holds which build is to run.
 //
-// It mints nothing and relaxes nothing: what a self-update may touch is SelfUpdatePayload, and Boundary says whose the
+// It mints nothing and relaxes nothing: what a self-update may touch is SelfUpdatePayload, and Boundary names whose the
 // rest is. Its callers are package agent and cmd/gpuaas-agent.
 package update
 
@@ -28,7 +28,7 @@ const maxProbeFails = 3
 const maxSkipped = 16
 
 // Journal is what a node knows of its own builds. It is a value: a step gives the next one and leaves its receiver as
-// it was. The installed program may be older than the build that wrote it, and writes it anew without what it does not
+// it was. The installed program may be older than the build that wrote it, and rewrites it without what it does not
 // know: a field that comes later must not be needed.
 type Journal struct {
 	Format  int        `json:"format"`
@@ -39,10 +39,10 @@ type Journal struct {
 	Skip    []Skipped  `json:"skip,omitempty"`
 	Run     *Run       `json:"run,omitempty"`
 	Noted   int        `json:"noted"`           // notes so far
-	Notes   []Note     `json:"notes,omitempty"` // of the step that made this journal, not told everywhere yet
+	Notes   []Note     `json:"notes,omitempty"` // of the step that made this journal, not reported everywhere yet
 }
 
-// Trusted is a build that was not installed by an operator, with the signed task that says that it may run. The
+// Trusted is a build that was not installed by an operator, with the signed task that permits it. The
 // signature is verified again at every start.
 type Trusted struct {
 	wire.Build
@@ -70,7 +70,7 @@ type Skipped struct {
 type Run struct {
 	Boot    string `json:"boot"` // id of the host's boot
 	SHA256  string `json:"sha256"`
-	Orderly bool   `json:"orderly,omitempty"` // it said goodbye
+	Orderly bool   `json:"orderly,omitempty"` // it announced its end
 }
 
 // Note is the evidence of one step: for the diagnostic record, and as an event for the platform.
@@ -113,7 +113,7 @@ func (j Journal) Active() *Rollout {
 	return j.Rollout
 }
 
-// Committed is the build that runs where no rollout says otherwise.
+// Committed is the build that runs unless a rollout selects another.
 func (j Journal) Committed() wire.Build {
 	if j.Current != nil {
 		return j.Current.Build
@@ -121,7 +121,7 @@ func (j Journal) Committed() wire.Build {
 	return j.Package
 }
 
-// Hold says why this node takes no work: its prior build is not trusted any more. "" where it may.
+// Hold is why this node takes no work: its prior build is not trusted any more. "" where it may.
 func (j Journal) Hold() string {
 	if j.Rollout == nil || j.Rollout.State != wire.RolloutRebootstrap {
 		return ""
@@ -139,7 +139,7 @@ func (j Journal) Skipped(sha string) string {
 	return ""
 }
 
-// Report is what the first heartbeat of a process says.
+// Report is what the first heartbeat of a process reports.
 func (j Journal) Report(running wire.Build, nextSeq uint64) wire.BootReport {
 	b := wire.BootReport{Running: running, Package: j.Package, NextSeq: nextSeq, Hold: j.Hold()}
 	if j.Rollout != nil {

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"sync"
 
-	"github.com/gpuaas/gpuaasctl/agent/disk"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 // Names below the state folder.
@@ -20,7 +20,7 @@ const (
 
 // Keeper keeps the journal. Its methods are safe for concurrent use.
 type Keeper struct {
-	disk disk.Disk
+	disk durable.Dir
 	tell func(Note) error
 	why  error // no step can be taken
 
@@ -28,10 +28,10 @@ type Keeper struct {
 	j  Journal
 }
 
-// Open reads the journal and tells the notes of a step that a crash cut off. tell keeps one note where it survives; it
-// may be called twice with one key. A journal that cannot be read is put aside, and a new one begins: the installed
+// Open reads the journal and reports the notes of a step that a crash cut off. tell keeps one note where it survives;
+// it may be called twice with one key. A journal that cannot be read is put aside, and a new one begins: the installed
 // program runs.
-func Open(d disk.Disk, tell func(Note) error) (*Keeper, error) {
+func Open(d durable.Dir, tell func(Note) error) (*Keeper, error) {
 	k := &Keeper{disk: d, tell: tell}
 	var err error
 	if k.j, err = read(d); err != nil {
@@ -42,7 +42,7 @@ func Open(d disk.Disk, tell func(Note) error) (*Keeper, error) {
 	return k, k.telling()
 }
 
-func read(d disk.Disk) (Journal, error) {
+func read(d durable.Dir) (Journal, error) {
 	text, err := d.Read(fileJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return New(rand.Text()), nil
@@ -54,7 +54,7 @@ func read(d disk.Disk) (Journal, error) {
 	if json.Unmarshal(text, &j) == nil && j.Format == 1 && j.ID != "" {
 		return j, nil
 	}
-	if err := d.Write(fileDamaged, text, 0o600); err != nil { // kept for whoever asks why
+	if err := d.Write(fileDamaged, text, 0o600); err != nil { // kept as the reason
 		return Journal{}, fmt.Errorf("put a damaged update journal aside: %w", err)
 	}
 	return New(rand.Text()), nil
@@ -67,8 +67,8 @@ func (k *Keeper) Journal() Journal {
 	return k.j.clone()
 }
 
-// Do takes one step: it is on the disk, with its notes, before Do returns, and its notes were told. With an error from
-// the journal's write the step was not taken.
+// Do takes one step: it is on the disk, with its notes, before Do returns, and its notes were reported. With an error
+// from the journal's write the step was not taken.
 func (k *Keeper) Do(step func(Journal) Journal) (Journal, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

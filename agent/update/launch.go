@@ -15,7 +15,7 @@ type Host struct {
 	Boot     string
 	Keys     wire.Verifiers
 	Material string // changes when an operator put something else on this node: keys, token, endpoints
-	// Check says why a build's file cannot be started: missing, another digest, no program for this machine. The
+	// Check returns why a build's file cannot be started: missing, another digest, no program for this machine. The
 	// package's own is never asked for.
 	Check func(sha string) error
 }
@@ -24,7 +24,7 @@ type Host struct {
 type Start struct {
 	Build   wire.Build
 	Package bool   // it is the installed program itself: stay
-	Hold    string // run the package, and take no work: an operator has to bootstrap this node anew
+	Hold    string // run the package, and take no work: an operator has to bootstrap this node again
 	Trial   bool   // a build that has not converged: it must not be started unless the journal is on the disk
 }
 
@@ -54,7 +54,8 @@ func (l *launch) installed(self wire.Build) {
 	}
 	l.j.Current = nil
 	if r := l.j.Rollout; r != nil && (!wire.RolloutFinal(r.State) || r.State == wire.RolloutRebootstrap) {
-		r.State, r.Result, r.RollbackHint = wire.RolloutFailed, "an operator installed another package", "none: the operator's package runs"
+		r.State, r.Result, r.RollbackHint = wire.RolloutFailed, "an operator installed another package",
+			"none: the operator's package runs"
 	}
 	l.j.note(l.now, diag.RecBootRecovery, "run the package", "another package was installed: "+self.Version)
 }
@@ -65,8 +66,10 @@ func (l *launch) choose() Start {
 	case r != nil && r.State == wire.RolloutRebootstrap && r.HeldUnder == l.host.Material:
 		return Start{Build: l.j.Package, Package: true, Hold: r.Result}
 	case r != nil && r.State == wire.RolloutRebootstrap:
-		r.State, r.Result, r.RollbackHint = wire.RolloutFailed, r.Result+"; an operator has acted since", "none: what the operator left here runs"
-		l.j.note(l.now, diag.RecBootRecovery, "take work again", "keys, token or endpoints are others than when this node was put on hold")
+		r.State, r.Result, r.RollbackHint = wire.RolloutFailed, r.Result+"; an operator has acted since",
+			"none: what the operator left here runs"
+		l.j.note(l.now, diag.RecBootRecovery, "take work again",
+			"keys, token or endpoints are others than when this node was put on hold")
 	case r != nil && (r.State == wire.RolloutActivating || r.State == wire.RolloutSoaking):
 		return l.trial(r)
 	}
@@ -86,7 +89,8 @@ func (l *launch) choose() Start {
 func (l *launch) trial(r *Rollout) Start {
 	if last := l.j.Run; last != nil && last.SHA256 == r.Target.SHA256 && last.Boot == l.host.Boot && !last.Orderly {
 		r.Attempts++
-		l.j.note(l.now, diag.RecBootRecovery, "count a crash", "the target ended without a word, "+strconv.Itoa(r.Attempts)+" of "+strconv.Itoa(MaxCrashes))
+		l.j.note(l.now, diag.RecBootRecovery, "count a crash",
+			"the target ended without a word, "+strconv.Itoa(r.Attempts)+" of "+strconv.Itoa(MaxCrashes))
 	}
 	switch err := l.trusted(r.Target, &r.Task); {
 	case r.Condemned != "":
@@ -114,7 +118,8 @@ func (l *launch) revert(why string) Start {
 	}
 	if err != nil {
 		r.State, r.HeldUnder = wire.RolloutRebootstrap, l.host.Material
-		r.Result, r.RollbackHint = why+"; and the prior build: "+err.Error(), "operator rebootstrap: install a package, or apply an audited bundle"
+		r.Result, r.RollbackHint = why+"; and the prior build: "+err.Error(),
+			"operator rebootstrap: install a package, or apply an audited bundle"
 		l.j.note(l.now, diag.RecSelfUpdateReverted, "stop", "the prior build is not trusted: rebootstrap this node")
 		return Start{Build: l.j.Package, Package: true, Hold: r.Result}
 	}
@@ -123,7 +128,7 @@ func (l *launch) revert(why string) Start {
 	return Start{Build: r.Prior, Package: r.PriorTask == nil || r.Prior.SHA256 == l.j.Package.SHA256}
 }
 
-// trusted says why a build must not be started: nil when its file is what was signed for, and the signature is by a
+// trusted returns why a build must not be started: nil when its file is what was signed for, and the signature is by a
 // key that is in force. What the operator installed needs no signature of the platform's.
 func (l *launch) trusted(b wire.Build, task *wire.Task) error {
 	if b.SHA256 == l.j.Package.SHA256 {

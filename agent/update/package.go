@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/gpuaas/gpuaasctl/agent/disk"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -23,14 +23,14 @@ const (
 var ErrDigest = errors.New("the digest is another one")
 
 // Packages are the builds that lie side by side, each in a folder of its digest's name.
-type Packages struct{ Disk disk.Disk }
+type Packages struct{ Disk durable.Dir }
 
 func name(sha string) string { return dirVersions + "/" + sha + "/" + program }
 
 // Path is where a build's program lies.
 func (p Packages) Path(sha string) string { return p.Disk.Path(name(sha)) }
 
-// Check says why a build cannot be started; nil when its file is whole.
+// Check returns why a build cannot be started; nil when its file is whole.
 func (p Packages) Check(sha string) error {
 	f, err := p.Disk.Open(name(sha))
 	if err != nil {
@@ -69,7 +69,7 @@ func (p Packages) Fetch(sha string, get func(take func(io.Reader) error) error) 
 	return nil
 }
 
-// Prune takes away every build but those.
+// Prune removes every build but those.
 func (p Packages) Prune(keep []string) error {
 	names, err := p.Disk.List(dirVersions)
 	for _, n := range names {
@@ -116,15 +116,15 @@ const (
 	elfX86, elfARM64 = 62, 183
 )
 
-// runsHere looks at the ELF header: a program of this machine's kind. Only the first bytes are read; whether it works is
-// for the handshake to show.
+// runsHere looks at the ELF header: a program of this machine's kind. Only the first bytes are read; whether it works
+// is for the handshake to show.
 func (h *header) runsHere() error {
 	if len(h.b) < 20 || string(h.b[:6]) != elfMagic {
 		return errors.New("the package is no program of a 64-bit little-endian machine")
 	}
 	kind, machine := int(h.b[16])|int(h.b[17])<<8, int(h.b[18])|int(h.b[19])<<8
 	want := map[string]int{"amd64": elfX86, "arm64": elfARM64}[runtime.GOARCH]
-	if kind != elfExec && kind != elfDyn || machine != want {
+	if (kind != elfExec && kind != elfDyn) || machine != want {
 		return fmt.Errorf("the package is for machine %d, this one is %d", machine, want)
 	}
 	return nil

@@ -44,22 +44,24 @@ func (j Journal) Begin(a Accepted, now time.Time) Journal {
 	return j
 }
 
-// Verified says that the package lies ready and what it is.
+// Verified notes that the package lies ready and what it is.
 func (j Journal) Verified(now time.Time) Journal {
-	return j.forward(wire.RolloutVerified, now, diag.RecSelfUpdateStarted, "update", "the digest is right; the target is started next")
+	return j.forward(wire.RolloutVerified, now, diag.RecSelfUpdateStarted, "update",
+		"the digest is right; the target is started next")
 }
 
-// Activating makes the target the build that the next start runs. Call it only after the notes of Verified were told:
-// the evidence comes before the restart.
+// Activating makes the target the build that the next start runs. Call it only after the notes of Verified were
+// reported: the evidence comes before the restart.
 func (j Journal) Activating(now time.Time) Journal {
 	return j.forward(wire.RolloutActivating, now, diag.RecSelfUpdateStarted, "activate", "")
 }
 
-// Named is the handshake: the platform's answer to a heartbeat says which build it now knows this node to run. Only
+// Named is the handshake: the platform's answer to a heartbeat names which build it now knows this node to run. Only
 // that commits a rollout.
 func (j Journal) Named(known, running wire.Build, now time.Time) Journal {
 	r := j.Active()
-	if r == nil || r.State != wire.RolloutActivating || known.SHA256 != r.Target.SHA256 || running.SHA256 != r.Target.SHA256 {
+	if r == nil || r.State != wire.RolloutActivating || known.SHA256 != r.Target.SHA256 ||
+		running.SHA256 != r.Target.SHA256 {
 		return j
 	}
 	j = j.clone()
@@ -100,8 +102,8 @@ func (j Journal) Observe(probe string, ok bool, why string, now time.Time) Journ
 	return j.due(now)
 }
 
-// due ends the soak: the other way when a probe was refused too often while the heartbeat passes, and well when its time
-// is over and all probes pass. Until then it goes on.
+// due ends the soak: the other way when a probe was refused too often while the heartbeat passes, and well when its
+// time is over and all probes pass. Until then it goes on.
 func (j Journal) due(now time.Time) Journal {
 	r := j.Active()
 	if r == nil || r.State != wire.RolloutSoaking || r.Condemned != "" {
@@ -134,11 +136,12 @@ func (j Journal) due(now time.Time) Journal {
 
 // Fail ends a rollout of which nothing was ever started.
 func (j Journal) Fail(why string, now time.Time) Journal {
-	if r := j.Active(); r == nil || r.State != wire.RolloutPending && r.State != wire.RolloutVerified {
+	if r := j.Active(); r == nil || (r.State != wire.RolloutPending && r.State != wire.RolloutVerified) {
 		return j
 	}
 	j = j.clone()
-	j.Rollout.State, j.Rollout.Result, j.Rollout.RollbackHint = wire.RolloutFailed, why, "none needed: the prior build runs on"
+	j.Rollout.State, j.Rollout.Result, j.Rollout.RollbackHint = wire.RolloutFailed, why,
+		"none needed: the prior build runs on"
 	j.note(now, diag.RecSelfUpdateReverted, "give up", why)
 	return j
 }
@@ -168,7 +171,7 @@ func (j Journal) Heard(said wire.Rollout, now time.Time) Journal {
 	return out.due(now)
 }
 
-// Ended notes that the running process says goodbye: its end is no crash.
+// Ended notes that the running process announces its end, which is no crash.
 func (j Journal) Ended() Journal {
 	if j.Run == nil || j.Run.Orderly {
 		return j
@@ -199,7 +202,8 @@ func (j Journal) forward(state string, now time.Time, reason diag.RecordReason, 
 // note adds the evidence of this step. Each has every field that has to be on the disk before a restart: what was
 // asked for, the digest, the verifier set, the token's posture, the result so far, and how to go back.
 func (j *Journal) note(now time.Time, reason diag.RecordReason, decision, text string) {
-	n := Note{Key: j.ID + "-" + strconv.Itoa(j.Noted), At: now.UTC(), Kind: wire.EventSelfUpdate, Reason: reason, Decision: decision, Text: text}
+	n := Note{Key: j.ID + "-" + strconv.Itoa(j.Noted), At: now.UTC(), Kind: wire.EventSelfUpdate, Reason: reason,
+		Decision: decision, Text: text}
 	if reason == diag.RecBootRecovery {
 		n.Kind = wire.EventBoot
 	}
@@ -207,8 +211,9 @@ func (j *Journal) note(now time.Time, reason diag.RecordReason, decision, text s
 		said := j.clone().Rollout.Rollout
 		n.Rollout, n.TaskID, n.Correlation = &said, r.ID, r.CorrelationID
 		n.Facts = map[string]string{
-			"requested_version": r.Target.Version, "package_sha256": r.Target.SHA256, "verifier_set": r.VerifierSet, "token": r.Token,
-			"state": r.State, "result": r.Result, "rollback_hint": r.RollbackHint, "prior_version": r.Prior.Version, "prior_sha256": r.Prior.SHA256,
+			"requested_version": r.Target.Version, "package_sha256": r.Target.SHA256, "verifier_set": r.VerifierSet,
+			"token": r.Token, "state": r.State, "result": r.Result, "rollback_hint": r.RollbackHint,
+			"prior_version": r.Prior.Version, "prior_sha256": r.Prior.SHA256,
 		}
 		if n.Facts["result"] == "" {
 			n.Facts["result"] = "under way"

@@ -62,7 +62,8 @@ func TestAnUpdateConverges(t *testing.T) {
 	var told []string
 	for _, n := range j.Notes {
 		told = append(told, n.Decision)
-		for _, key := range []string{"requested_version", "package_sha256", "verifier_set", "token", "result", "rollback_hint"} {
+		for _, key := range []string{"requested_version", "package_sha256", "verifier_set", "token", "result",
+			"rollback_hint"} {
 			if n.Facts[key] == "" {
 				t.Errorf("the note of %q lacks %s", n.Decision, key)
 			}
@@ -70,7 +71,7 @@ func TestAnUpdateConverges(t *testing.T) {
 	}
 	want := []string{"accept", "update", "activate", "commit", "probe passes", "probe passes", "converge"}
 	if !slices.Equal(told, want) {
-		t.Errorf("told %q", told)
+		t.Errorf("reported %q", told)
 	}
 }
 
@@ -114,12 +115,14 @@ func TestACrashLoopGoesBackAndIsSkipped(t *testing.T) {
 	}
 }
 
-// TestNoCrash has the ends of a target that say nothing against it.
+// TestNoCrash has the ends of a target that are no evidence against it.
 func TestNoCrash(t *testing.T) {
 	rebooted := host(keys(old))
 	rebooted.Boot = "boot-2"
 	for name, again := range map[string]func(Journal) (Journal, Start){
-		"an orderly stop": func(j Journal) (Journal, Start) { return Launch(j.Ended(), installedBuild, host(keys(old)), testNow) },
+		"an orderly stop": func(j Journal) (Journal, Start) {
+			return Launch(j.Ended(), installedBuild, host(keys(old)), testNow)
+		},
 		"a power cut": func(j Journal) (Journal, Start) {
 			rebooted.Boot += "+"
 			return Launch(j, installedBuild, rebooted, testNow)
@@ -151,7 +154,8 @@ func TestARefusedProbeGoesBack(t *testing.T) {
 			j = j.Observe(probe, false, "identity_rejected", testNow)
 		}
 		j, s := Launch(j.Ended(), installedBuild, host(keys(old)), testNow)
-		if j.Rollout.State != wire.RolloutReverted || s.Build != installedBuild || !strings.Contains(j.Rollout.Result, probe) {
+		if j.Rollout.State != wire.RolloutReverted || s.Build != installedBuild ||
+			!strings.Contains(j.Rollout.Result, probe) {
 			t.Errorf("%s: %+v %+v", probe, s, j.Rollout.Rollout)
 		}
 	}
@@ -184,7 +188,8 @@ func TestPriorNotTrusted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, s := Launch(c.j, installedBuild, c.h, testNow)
-			if j.Rollout.State != wire.RolloutRebootstrap || s.Hold == "" || !s.Package || !strings.Contains(j.Rollout.RollbackHint, "rebootstrap") {
+			if j.Rollout.State != wire.RolloutRebootstrap || s.Hold == "" || !s.Package ||
+				!strings.Contains(j.Rollout.RollbackHint, "rebootstrap") {
 				t.Fatalf("start %+v, rollout %+v", s, j.Rollout.Rollout)
 			}
 			if again, s := Launch(j, installedBuild, c.h, testNow); s.Hold == "" || again.Hold() == "" {
@@ -200,7 +205,8 @@ func TestPriorNotTrusted(t *testing.T) {
 	}
 }
 
-// TestCommittedNotTrusted: what was committed and has lost its file or its signer gives way to what an operator installed.
+// TestCommittedNotTrusted: what was committed and has lost its file or its signer gives way to what an operator
+// installed.
 func TestCommittedNotTrusted(t *testing.T) {
 	missing := host(keys(old))
 	missing.Check = func(string) error { return errors.New("no such file") }
@@ -216,7 +222,8 @@ func TestCommittedNotTrusted(t *testing.T) {
 func TestVerifiersRotate(t *testing.T) {
 	j := converged(t)
 	both := Node{ID: "n1", Keys: keys(old)}
-	a, refusal := j.Accept(old.task("t2", wire.SelfUpdatePayload{Version: "v2", SHA256: targetSHA, Verifiers: old.text() + "," + next.text()}), both, testNow)
+	a, refusal := j.Accept(old.task("t2",
+		wire.SelfUpdatePayload{Version: "v2", SHA256: targetSHA, Verifiers: old.text() + "," + next.text()}), both, testNow)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
@@ -234,7 +241,9 @@ func TestVerifiersRotate(t *testing.T) {
 		j = j.Observe(p, true, "", testNow)
 	}
 	j = j.Observe(wire.ProbeHeartbeat, true, "", testNow.Add(time.Hour))
-	a, refusal = j.Accept(next.task("t3", wire.SelfUpdatePayload{Version: "v2", SHA256: targetSHA, Verifiers: next.text()}), Node{ID: "n1", Keys: keys(old, next)}, testNow)
+	a, refusal = j.Accept(next.task("t3",
+		wire.SelfUpdatePayload{Version: "v2", SHA256: targetSHA, Verifiers: next.text()}),
+		Node{ID: "n1", Keys: keys(old, next)}, testNow)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
@@ -305,7 +314,8 @@ func TestStepsKeepTheirPromises(t *testing.T) {
 				h.Boot = fmt.Sprint(boots)
 				var s Start
 				j, s = Launch(j, installedBuild, h, now)
-				if s.Build == targetBuild && j.Committed() != targetBuild && wire.RolloutRank(j.Rollout.State) < wire.RolloutRank(wire.RolloutActivating) {
+				if s.Build == targetBuild && j.Committed() != targetBuild &&
+					wire.RolloutRank(j.Rollout.State) < wire.RolloutRank(wire.RolloutActivating) {
 					t.Fatalf("the target runs in state %s", j.Rollout.State)
 				}
 				if s.Build == targetBuild && j.Skipped(targetSHA) != "" && j.Committed() != targetBuild {

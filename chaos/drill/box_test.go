@@ -19,8 +19,8 @@ import (
 // journalSize is enough for the drills of these tests.
 const journalSize = 64 << 10
 
-// box is a machine in memory that answers as gpuaas-fault does: its journal is written by the keeper of real machines, a
-// watchdog goes by it, and each command reads it anew, as a process does.
+// box is a machine in memory that answers as gpuaas-fault does: its journal is written by the keeper of real machines,
+// a watchdog goes by it, and each command reads it again, as a process does.
 type box struct {
 	w    *world
 	id   string
@@ -41,19 +41,19 @@ type box struct {
 // flaws are how a machine may be worse than it should be.
 type flaws struct {
 	refuses map[string]*step.Refusal // by command
-	dies    bool                     // whoever arms it dies once there is a journal, with nothing in it
+	dies    bool                     // a process that arms it dies once there is a journal, with nothing in it
 	takes   map[string]time.Duration // by command
 	blocked int                      // so many changes cannot be made
-	noop    bool                     // changes are said to be made
+	noop    bool                     // changes are reported as made
 	unseen  string                   // what the steps' own checks have against their effect
 	stuck   int                      // so many undos fail
 	leaky   bool                     // undo leaves something behind
-	lying   bool                     // undo is said to be done, and what looks at the place is fooled as well
-	mends   time.Duration            // somebody puts everything back by hand, so long after it was broken
-	edits   time.Duration            // somebody changes it
-	hidden  bool                     // what somebody changed is in no fingerprint
+	lying   bool                     // undo is reported as done, and what looks at the place is fooled as well
+	mends   time.Duration            // an operator reverts everything by hand, so long after it was broken
+	edits   time.Duration            // an operator changes it
+	hidden  bool                     // what an operator changed is in no fingerprint
 	strange string                   // something else differs afterwards
-	expires time.Duration            // the watchdog is told to stop, so long after arming
+	expires time.Duration            // the watchdog is ordered to stop, so long after arming
 }
 
 // disk is a journal's file.
@@ -77,7 +77,8 @@ func (d *disk) WriteAt(p []byte, off int64) (int, error) {
 func (d *disk) Sync() error { return nil }
 
 func newBox(w *world, id string) *box {
-	return &box{w: w, id: id, text: map[string]string{}, flaws: flaws{refuses: map[string]*step.Refusal{}, takes: map[string]time.Duration{}}}
+	return &box{w: w, id: id, text: map[string]string{},
+		flaws: flaws{refuses: map[string]*step.Refusal{}, takes: map[string]time.Duration{}}}
 }
 
 // with reads and writes what mu guards.
@@ -215,7 +216,8 @@ func (p *process) carry(args []string, r *step.Reply) error {
 }
 
 func (p *process) not(text string) error {
-	return step.Refuse(step.RefusedState, "%s: drill %s is %s (%s)", text, runID, p.journal.Ledger.Phase(), p.journal.Ledger.Why)
+	return step.Refuse(step.RefusedState, "%s: drill %s is %s (%s)", text, runID, p.journal.Ledger.Phase(),
+		p.journal.Ledger.Why)
 }
 
 func (p *process) status(withJournal bool) step.Status {
@@ -374,7 +376,7 @@ func (p *process) verify(r *step.Reply) error {
 		now[p.strange] = "new"
 	}
 	for _, place := range slices.Sorted(maps.Keys(now)) {
-		if now[place] == p.before[place] || p.hidden && now[place] == "by hand" {
+		if now[place] == p.before[place] || (p.hidden && now[place] == "by hand") {
 			continue
 		}
 		d := step.Residue{Class: step.ClassFile, Key: place, Before: p.before[place], After: now[place]}

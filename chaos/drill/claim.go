@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,14 +11,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// Longer than 300 lines: the claims are a table, in the order of a run, each with the function that judges it.
+
 // Names of looks, as plans have them.
 const (
 	LookInjected = "injected"
 	LookControl  = "control"
 	LookProof    = "recovered"
+	LookTerminal = "terminal" // of a tenant, which is open when the fault is made: it holds once it was ended as it should
 )
 
-// finding is how a claim stands, by the story so far. The zero finding was not seen.
+// finding is a claim's state, by the story so far. The zero finding was not seen.
 type finding struct {
 	state State
 	word  Word
@@ -32,53 +36,57 @@ func violated(w Word, format string, args ...any) finding {
 	return finding{Violated, w, fmt.Sprintf(format, args...)}
 }
 
-// unknown is not seen where it matters whatever else there is: a machine that was touched, and cannot be spoken for.
+// unknown is not seen where it matters whatever else there is: a machine that was touched, and whose state is unknown.
 func unknown(format string, args ...any) finding {
 	return finding{NotSeen, Infra, fmt.Sprintf(format, args...)}
 }
 
-// unmeasured is not seen because nobody looked: what is not measured is not held.
+// unmeasured is not seen because no probe ran: what is not measured is not held.
 func unmeasured(format string, args ...any) finding {
 	return finding{NotSeen, Infra, "not measured: " + fmt.Sprintf(format, args...)}
 }
 
-// claims are what a drill that passes has shown, in the order in which a run shows it.
-func claims() []struct {
-	id, title string
-	judge     func(*Story) finding
-} {
-	return []struct {
-		id, title string
-		judge     func(*Story) finding
-	}{
-		{"guards", "nothing spoke against it", (*Story).claimGuards},
-		{"green_before", "the chain was green before", (*Story).claimBefore},
-		{"probes", "plain tools could tell the fault from its absence", (*Story).claimProbes},
-		{"armed", "every machine could put itself back before it was touched", (*Story).claimArmed},
-		{"injected", "plain tools saw the fault", (*Story).claimInjected},
-		{"control", "what must still work did", (*Story).claimControl},
-		{"detected", "the chain said what it should", (*Story).claimDetected},
-		{"in_time", "and in time", (*Story).claimInTime},
-		{"spared", "what must stay green did", (*Story).claimSpared},
-		{"told", "whom it hit was told what", (*Story).claimTold},
-		{"kept", "nothing was put back before it was asked for", (*Story).claimKept},
-		{"reverted", "every machine put back what was changed", (*Story).claimReverted},
-		{"proof", "the repair is proved", (*Story).claimProof},
-		{"green_after", "the chain became green again", (*Story).claimAfter},
-		{"clean", "no machine differs from before", (*Story).claimClean},
-		{"closed", "the drill's own traces are gone", (*Story).claimClosed},
+// ClaimRow is a claim's text, whatever the run. The rows are in diag/catalogue/claims.yaml, in the order of a run.
+type ClaimRow struct {
+	ID    string
+	Title string
+	Held  string // when it is held, in Markdown
+	Else  []Word // the verdicts of a drill that violates it, or in which it was not seen
+}
+
+// ClaimRows returns every row. The rows are shared: they are read, never written.
+func ClaimRows() []ClaimRow { return slices.Clone(claimRows[:]) }
+
+// judges has the judge of every claim, by its id.
+func judges() map[string]func(*Story) finding {
+	return map[string]func(*Story) finding{
+		ClaimGuards:      (*Story).claimGuards,
+		ClaimGreenBefore: (*Story).claimBefore,
+		ClaimProbes:      (*Story).claimProbes,
+		ClaimArmed:       (*Story).claimArmed,
+		ClaimInjected:    (*Story).claimInjected,
+		ClaimControl:     (*Story).claimControl,
+		ClaimDetected:    (*Story).claimDetected,
+		ClaimInTime:      (*Story).claimInTime,
+		ClaimSpared:      (*Story).claimSpared,
+		ClaimTold:        (*Story).claimTold,
+		ClaimKept:        (*Story).claimKept,
+		ClaimReverted:    (*Story).claimReverted,
+		ClaimProof:       (*Story).claimProof,
+		ClaimGreenAfter:  (*Story).claimAfter,
+		ClaimClean:       (*Story).claimClean,
+		ClaimClosed:      (*Story).claimClosed,
 	}
 }
 
-// Claims says how every claim stands.
+// Claims returns the state of every claim.
 func (s *Story) Claims() []Claim {
 	var all []Claim
-	for _, c := range claims() {
-		f := c.judge(s)
-		if f.state == "" {
-			f.state = NotSeen
-		}
-		all = append(all, Claim{c.id, c.title, f.state, f.word, f.text})
+	judge := judges()
+	for _, c := range claimRows {
+		f := judge[c.ID](s)
+		f.state = cmp.Or(f.state, NotSeen)
+		all = append(all, Claim{c.ID, c.Title, f.state, f.word, f.text})
 	}
 	return all
 }
@@ -95,7 +103,7 @@ func (s *Story) claimGuards() finding {
 	return held("")
 }
 
-// unlogged says that there is no log of the tool: of what it refused, and of other machines, nobody knows.
+// unlogged means that there is no log of the tool: what it refused, and other machines, are unknown.
 func (s *Story) unlogged() bool { return s.Plan.Hash == "" }
 
 // claimProbes guards against looks that hold whatever happens, and against a control that never did.
@@ -105,16 +113,18 @@ func (s *Story) claimProbes() finding {
 	case proof != nil && proof.Held:
 		return violated(AbortedGuard, "what is to prove the repair holds while the fault is there, so it would prove nothing")
 	case fault != nil && fault.Held:
-		return violated(AbortedGuard, "what is to show the fault shows it before anything is touched, so it would prove nothing")
+		return violated(AbortedGuard,
+			"what is to show the fault shows it before anything is touched, so it would prove nothing")
 	case control != nil && !control.Held && !control.NotRun:
 		return violated(AbortedGuard, "what must still work does not, before anything is touched: %s", control.Why)
-	case fault == nil || control == nil || fault.NotRun || control.NotRun || proof == nil && s.detected() != nil && !s.Plan.Scenario.Expect.Blame.None:
+	case fault == nil || control == nil || fault.NotRun || control.NotRun ||
+		(proof == nil && s.detected() != nil && !s.Plan.Scenario.Expect.Blame.None):
 		return finding{}
 	}
 	return held("")
 }
 
-// touched says whether any machine was.
+// touched reports whether any machine was.
 func (s *Story) touched() bool {
 	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Touched })
 }
@@ -130,7 +140,7 @@ func (s *Story) claimBefore() finding {
 	return held("")
 }
 
-// broken says whether anything was, or may have been.
+// broken reports whether anything was, or may have been.
 func (s *Story) broken() bool {
 	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Broken })
 }
@@ -153,7 +163,7 @@ func (s *Story) claimInjected() finding {
 
 func (s *Story) claimControl() finding { return s.looked(During, LookControl, NotInjected) }
 
-// looked is a claim that rests on a look. A tool that could not be run has seen nothing.
+// looked is a claim that rests on a probe. A tool that could not be run has seen nothing.
 func (s *Story) looked(stage Stage, name string, otherwise Word) finding {
 	switch l := s.Look(stage, name); {
 	case l == nil:
@@ -185,9 +195,10 @@ func (s *Story) claimDetected() finding {
 	return violated(word, "the chain %s", text)
 }
 
-// cutShort says that the time for being detected was not given.
+// cutShort reports whether the time for being detected was not given.
 func (s *Story) cutShort() bool {
-	return s.Interrupted != "" || s.Stopped != "" || s.lost() != nil || s.claimInjected().word != "" || s.claimControl().word != ""
+	return s.Interrupted != "" || s.Stopped != "" || s.lost() != nil || s.claimInjected().word != "" ||
+		s.claimControl().word != ""
 }
 
 func (s *Story) lost() *Part {
@@ -233,6 +244,20 @@ func (s *Story) claimSpared() finding {
 // claimTold is about tenants: what fails for them ends with an error that they can read, and not with a spinner.
 func (s *Story) claimTold() finding {
 	w := s.detected()
+	if want := s.Plan.Scenario.Expect.Terminal; want != "" {
+		before := s.Look(Before, LookTerminal)
+		switch l := s.Look(During, LookTerminal); {
+		case before != nil && before.NotRun:
+			return unmeasured("how a terminal ends: %s", before.Why)
+		case l == nil && w != nil:
+			return unmeasured("how a terminal ends that was open before")
+		case l == nil:
+		case !l.Held:
+			return violated(Collateral, "a terminal that was open before: %s, want %s", l.Why, want)
+		case w != nil && !w.Spinner && len(w.Untold) == 0:
+			return held("a terminal that was open before: %s%s", l.Why, orNothing("; then ", w.UserSaw))
+		}
+	}
 	switch {
 	case w == nil:
 		return finding{}
@@ -240,8 +265,10 @@ func (s *Story) claimTold() finding {
 		return violated(Collateral, "the user was left without a word: %s", w.UserSaw)
 	case len(w.Untold) > 0:
 		return unmeasured("what the user got at %s", Join(w.Untold, " and "))
-	case w.UserSaw == "" && slices.ContainsFunc(userHops(), func(h diag.HopID) bool { return w.Hops[h] == diag.StatusFail }):
-		return unmeasured("what the user got") // a log of before, which has no word of it
+	case w.UserSaw == "" && slices.ContainsFunc(diag.HopIDs(), func(h diag.HopID) bool {
+		return felt(h) && w.Hops[h] == diag.StatusFail
+	}):
+		return unmeasured("what the user got") // an older log, which has no entry of it
 	case w.UserSaw == "":
 		return held("nothing of a user's failed")
 	}
@@ -250,11 +277,12 @@ func (s *Story) claimTold() finding {
 
 func (s *Story) claimKept() finding {
 	if p := s.lost(); p != nil {
-		return violated(RevertedEarly, "%s put itself back: %s", p.ID, p.Lost)
+		return violated(RevertedEarly, "%s reverted itself: %s", p.ID, p.Lost)
 	}
 	for _, p := range s.Machines {
 		if l := s.Look(During, LookInjected); l != nil && l.Held && p.RevertedMS > 0 && p.State == step.Lost {
-			return violated(RevertedEarly, "%s was as before already when it was to be put back, and not by the drill: %s", p.ID, against(p))
+			return violated(RevertedEarly, "%s was restored before its revert began, and not by the drill: %s", p.ID,
+				against(p))
 		}
 	}
 	if _, placed := s.InPlace(); !placed {
@@ -263,30 +291,33 @@ func (s *Story) claimKept() finding {
 	return held("")
 }
 
-// claimReverted is about every machine that was touched; one on which nothing was armed has nothing to put back.
+// claimReverted is about every machine that was touched; one on which nothing was armed has nothing to revert.
 func (s *Story) claimReverted() finding {
 	var open []string
 	for _, p := range s.Machines {
 		switch {
-		case !p.Touched || p.Closed && !p.Armed:
+		case !p.Touched || (p.Closed && !p.Armed):
 		case p.State == step.Conflict:
 			return violated(Conflict, "%s: %s", p.ID, against(p))
 		case p.State == step.Failed:
-			return violated(Residue, "%s could not put back everything yet: %s", p.ID, against(p))
+			return violated(Residue, "%s could not revert everything yet: %s", p.ID, against(p))
 		case !p.back():
 			open = append(open, p.ID)
 		}
 	}
 	switch {
 	case len(open) > 0:
-		return unknown("nobody knows whether %s is put back; it does so by itself after %s", strings.Join(open, ", "), s.Plan.Budgets.Lease)
+		return unknown("whether %s is reverted is not known; it does so by itself after %s", strings.Join(open, ", "),
+			s.Plan.Budgets.Lease)
 	case !s.touched():
 		return finding{}
 	}
-	return held("%s", join(s.Machines, func(p Part) string { return fmt.Sprintf("%s in %.0f ms", p.ID, float64(p.UndoUS)/1000) }))
+	return held("%s", join(s.Machines, func(p Part) string {
+		return fmt.Sprintf("%s in %.0f ms", p.ID, float64(p.UndoUS)/1000)
+	}))
 }
 
-// against is what the machine's steps have against being undone.
+// against is what the machine's steps have against being reverted.
 func against(p Part) string {
 	for _, st := range p.Steps {
 		for _, c := range st.Changes {
@@ -356,7 +387,7 @@ func (s *Story) claimClosed() finding {
 	var open []string
 	for _, p := range s.Machines {
 		if p.Touched && !p.Closed {
-			open = append(open, p.ID+orNothing(": ", p.Told))
+			open = append(open, p.ID+orNothing(": ", p.NotClosed))
 		}
 	}
 	switch {

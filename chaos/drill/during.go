@@ -17,9 +17,9 @@ import (
 // errEnough ends what goes on while the fault is there.
 var errEnough = errors.New("enough is seen")
 
-// during breaks what is to be broken, and walks until the chain says what it should, or the time for it is over. It ends
-// before the machines' time to live does.
-func (r *runner) during(ctx context.Context, until time.Time, end context.CancelCauseFunc) {
+// during breaks what is to be broken, and walks until the chain reports what it should, or the time for it is over. It
+// ends before the machines' time to live does.
+func (r *runner) during(ctx context.Context, until time.Time, end context.CancelCauseFunc, terminal *openTerminal) {
 	bounded, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	if r.breaking(bounded) {
@@ -27,23 +27,27 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 		for _, l := range [...]chaos.Look{r.Plan.Injected, r.Plan.Control} {
 			wg.Go(func() {
 				if !r.look(bounded, l, During, true) && bounded.Err() == nil {
-					end(errEnough) // nothing that the chain says would be about the fault
+					end(errEnough) // nothing that the chain reports would be about the fault
 				}
 			})
+		}
+		if terminal != nil {
+			wg.Go(func() { r.ended(bounded, terminal) })
 		}
 		if !r.Plan.Scenario.Expect.Blame.None { // what proves the repair must not hold yet, unless it repairs itself
 			wg.Go(func() { r.look(bounded, r.Plan.Proof, During, false) })
 		}
 		r.watch(bounded, end)
-		wg.Wait() // what plain tools see has budgets of its own
+		wg.Wait() // what independent probes see has budgets of its own
 	}
 	if ctx.Err() == nil && bounded.Err() != nil && !r.hadTime() {
-		r.tell(Event{Kind: Stopped, Text: fmt.Sprintf("the ttl of %s is nearly over, and what the drill needs was not", r.Plan.Budgets.TTL)})
+		r.tell(Event{Kind: Stopped,
+			Text: fmt.Sprintf("the ttl of %s is nearly over, and what the drill needs was not", r.Plan.Budgets.TTL)})
 	}
 	end(errEnough)
 }
 
-// renew says again and again that the drill is wanted, until ctx ends. A machine that has put itself back says so here.
+// renew renews the lease of the drill until ctx ends. A machine that has reverted itself reports it here.
 func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, end context.CancelCauseFunc) {
 	for asked := time.Now(); ; {
 		pause(ctx, max(again, time.Until(asked.Add(step.RenewEvery))))
@@ -58,9 +62,9 @@ func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, e
 			return
 		case err != nil:
 			r.trouble(t.ID, fmt.Errorf("renew the lease: %w", err))
-		case failed(reply.Status): // the answer to the step says so as well
+		case failed(reply.Status): // the answer to the step reports it as well
 			return
-		case none || reply.Status != nil && reply.Status.Phase != step.PhaseArmed:
+		case none || (reply.Status != nil && reply.Status.Phase != step.PhaseArmed):
 			r.lose(t.ID, reply)
 			end(errEnough)
 			return
@@ -73,12 +77,12 @@ func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, e
 	}
 }
 
-// failed says that the machine has put itself back because a change could not be made there.
+// failed reports whether the machine has reverted itself because a change could not be made there.
 func failed(st *step.Status) bool {
 	return st != nil && st.Phase != step.PhaseArmed && st.Why == step.WhyFailed
 }
 
-// lose tells of a machine that put itself back before it was asked, or on which the drill is no longer.
+// lose records a machine that reverted itself before it was asked, or on which the drill is no longer.
 func (r *runner) lose(id string, reply step.Reply) {
 	if read(r, func(s *Story) bool { return s.part(id).Lost != "" }) {
 		return
@@ -138,17 +142,18 @@ func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id
 	return says(reply) == ""
 }
 
-// hadTime says that everything was seen that a drill needs while the fault is there, or had its time to be.
+// hadTime reports whether everything was seen that a drill needs while the fault is there, or had its time to be.
 func (r *runner) hadTime() bool {
 	now := time.Since(r.began).Milliseconds()
 	return read(r, func(s *Story) bool {
 		zero, placed := s.InPlace()
-		in := s.Look(During, LookInjected) != nil && s.Look(During, LookControl) != nil
+		in := s.Look(During, LookInjected) != nil && s.Look(During, LookControl) != nil &&
+			(s.Plan.Scenario.Expect.Terminal == "" || s.Look(During, LookTerminal) != nil)
 		return placed && in && (s.detected() != nil || now-zero >= s.Plan.Budgets.DetectWithin.Std().Milliseconds())
 	})
 }
 
-// watch walks until the chain has said what it should, or it is late.
+// watch walks until the chain has reported what it should, or it is late.
 func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 	budget := r.Plan.Budgets.DetectWithin.Std()
 	ctx, cancel := context.WithTimeout(ctx, budget+budget/2) // what comes after the budget is late, and worth knowing
@@ -172,7 +177,8 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// look looks until the look gives what is wanted or its time is over, and tells. It says whether it gave that.
+// look probes until the probe gives what is wanted or its time is over, and records it. It reports whether it gave
+// that.
 func (r *runner) look(ctx context.Context, l chaos.Look, stage Stage, want bool) bool {
 	seen, ok := see(ctx, r.Machines[l.Machine], l, stage, want)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Kind says what happened.
+// Kind is what happened.
 type Kind string
 
 // The kinds, in the order of a run that goes well. What is "about to" happen is written down before it does.
@@ -17,33 +17,35 @@ const (
 	Arming    Kind = "arming"    // a machine is about to be made ready
 	Armed     Kind = "armed"     // Status, as a connection of its own saw it
 	Breaking  Kind = "breaking"  // a step is about to be made
-	Broken    Kind = "broken"    // Status: a step is made; Text says what is against it
-	Renewed   Kind = "renewed"   // Status: a machine was told that the drill is still wanted
+	Broken    Kind = "broken"    // Status: a step is made; Text is the error
+	Renewed   Kind = "renewed"   // Status: a machine's lease was renewed
 	Looked    Kind = "looked"    // Seen
-	Lost      Kind = "lost"      // Status: a machine put itself back before it was asked
+	Lost      Kind = "lost"      // Status: a machine reverted itself before it was asked
 	Stopped   Kind = "stopped"   // Text: a guard ends the run before its time
 	Interrupt Kind = "interrupt" // Text: the operator does
-	Reverting Kind = "reverting" // a machine is about to be asked to put everything back
+	Reverting Kind = "reverting" // a machine is about to be asked to revert everything
 	Reverted  Kind = "reverted"  // Status
-	Decided   Kind = "decided"   // the platform was told; Text says what is against it
+	Decided   Kind = "decided"   // the platform was called; Text is the error
 	Compared  Kind = "compared"  // Clean, Residue
-	Closed    Kind = "closed"    // Status with the whole journal; Text says what is against it
+	Closed    Kind = "closed"    // Status with the whole journal; Text is the error
 	Trouble   Kind = "trouble"   // Text: something that a drill is not about did not work
 	Ended     Kind = "ended"
 )
 
 // Event is one thing that happened in a run.
 type Event struct {
-	Seq     int             `json:"seq"` // from 1, without gaps
-	At      diag.Time       `json:"at"`  // the operator's clock
-	MS      int64           `json:"ms"`  // since the run began, by a clock that nobody sets
-	Kind    Kind            `json:"event"`
-	Machine string          `json:"machine,omitempty"`
-	Step    string          `json:"step,omitempty"`
-	Text    string          `json:"text,omitempty"`
-	Plan    *chaos.Plan     `json:"plan,omitempty"`
-	Tool    string          `json:"tool_version,omitempty"`  // of the tool that runs the drill; absent in logs of older tools
-	Rules   string          `json:"rules_version,omitempty"` // by which its walks are judged; absent in logs of older tools
+	Seq     int         `json:"seq"` // from 1, without gaps
+	At      diag.Time   `json:"at"`  // the operator's clock
+	MS      int64       `json:"ms"`  // since the run began, by a monotonic clock
+	Kind    Kind        `json:"event"`
+	Machine string      `json:"machine,omitempty"`
+	Step    string      `json:"step,omitempty"`
+	Text    string      `json:"text,omitempty"`
+	Plan    *chaos.Plan `json:"plan,omitempty"`
+	// of the tool that runs the drill; absent in logs of older tools
+	Tool string `json:"tool_version,omitempty"`
+	// by which its walks are judged; absent in logs of older tools
+	Rules   string          `json:"rules_version,omitempty"`
 	Book    *Game           `json:"book,omitempty"`
 	Refused []chaos.Refusal `json:"refused,omitempty"`
 	Sight   *Sight          `json:"sight,omitempty"`
@@ -63,10 +65,10 @@ type Stage string
 const (
 	Before Stage = "before" // nothing is touched
 	During Stage = "during" // from the first step to the first undo
-	After  Stage = "after"  // everything is put back
+	After  Stage = "after"  // everything is reverted
 )
 
-// Seen is what a look by a plain tool gave.
+// Seen is the result of an independent probe.
 type Seen struct {
 	Name   string      `json:"name"` // injected | control | recovered
 	Stage  Stage       `json:"stage"`

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// TestInterrupted interrupts a run at every moment of it: it is told within a second, what is broken is put back within
-// restTime, and nothing that was seen counts as a pass.
+// TestInterrupted interrupts a run at every moment of it: that is recorded within a second, what is broken is reverted
+// within restTime, and nothing that was seen counts as a pass.
 func TestInterrupted(t *testing.T) {
 	const rest = 15 * time.Second
 	whole := newWorld("n1", "n2").run(t, planOf("n1", "n2"))
@@ -38,7 +38,7 @@ func TestInterrupted(t *testing.T) {
 				}
 			}
 			if late := told - at.Milliseconds(); told < 0 || late > 1000 {
-				t.Errorf("it is told %d ms later", late)
+				t.Errorf("it is reported %d ms later", late)
 			}
 			if o.took > at+rest {
 				t.Errorf("it goes on for %s", o.took-at)
@@ -64,7 +64,8 @@ func TestInterruptedOutOfReach(t *testing.T) {
 			if at := time.Duration(o.events[len(o.events)-1].MS) * time.Millisecond; at > 30*time.Second {
 				t.Errorf("it ends after %s", at)
 			}
-			if v := o.story.Verdict(); v.Word != drill.Infra || !strings.Contains(v.Text, "n1 is put back; it does so by itself after 20s") {
+			if v := o.story.Verdict(); v.Word != drill.Infra ||
+				!strings.Contains(v.Text, "n1 is reverted is not known; it does so by itself after 20s") {
 				t.Errorf("%s: %s", v.Word, v.Text)
 			}
 			if left := fmt.Sprint(left(o.story)); left != "[n1]" {
@@ -100,7 +101,7 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
-// TestAbandonedAlone: an abandoned run ends at once, although nobody had interrupted it.
+// TestAbandonedAlone: an abandoned run ends at once, although it was not interrupted.
 func TestAbandonedAlone(t *testing.T) {
 	for at := 50 * time.Millisecond; at < 6*time.Second; at += 230 * time.Millisecond {
 		w := newWorld("n1", "n2")
@@ -116,7 +117,7 @@ func TestAbandonedAlone(t *testing.T) {
 	}
 }
 
-// check says what is wrong with a run whatever happened in it.
+// check reports what is wrong with a run whatever happened in it.
 func check(t *testing.T, o outcome) {
 	t.Helper()
 	for _, wrong := range o.always() {

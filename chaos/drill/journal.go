@@ -28,13 +28,14 @@ func ReadJournal(b []byte) (Journal, error) {
 	case len(entries) == 0:
 		return Journal{}, errors.New("no entry of it is whole")
 	case !l.Known:
-		return Journal{}, errors.New("its first entry, which is the drill, is not whole, and the others mean nothing without it")
+		return Journal{}, errors.New(
+			"its first entry, which is the drill, is not whole, and the others mean nothing without it")
 	}
 	return Journal{l.Drill.Redacted(), step.RedactEntries(entries), torn}, nil
 }
 
-// Merge adds to the events of a run what machines' journals say beyond them. Without events there is no more than the
-// machines' part. Nothing is added that no entry says.
+// Merge adds to the events of a run what machines' journals have beyond them. Without events there is no more than the
+// machines' part. Nothing is added without an entry.
 func Merge(events []Event, journals []Journal) ([]Event, error) {
 	if len(events) == 0 {
 		if len(journals) == 0 {
@@ -68,11 +69,11 @@ func Merge(events []Event, journals []Journal) ([]Event, error) {
 }
 
 // alone is how a run begins of which there is no log: with what the machines were sent. Which node was walked, and what
-// was expected of the chain, they were not told.
+// was expected of the chain, the machines do not know.
 func alone(journals []Journal) []Event {
 	first := journals[0].Drill
 	p := chaos.Plan{
-		APIVersion: diag.APIVersion, Kind: chaos.PlanKind, Run: first.Run, At: first.At,
+		Head: diag.NewHead(chaos.PlanKind), Run: first.Run, At: first.At,
 		Scenario: chaos.Scenario{Metadata: chaos.Metadata{ID: first.Scenario}},
 		Budgets:  chaos.Budgets{TTL: chaos.Duration(first.TTL.Duration()), Lease: chaos.Duration(first.LeaseFor())},
 	}
@@ -89,11 +90,13 @@ func alone(journals []Journal) []Event {
 			at = t
 		}
 	}
-	text := fmt.Sprintf("the log of the tool is missing: this is what %s wrote down, and nothing is known of other machines or of walks", strings.Join(names, ", "))
+	text := fmt.Sprintf(
+		"the log of the tool is missing: this is what %s wrote down, and nothing is known of other machines or of walks",
+		strings.Join(names, ", "))
 	return []Event{{Seq: 1, At: diag.At(at), Kind: Begun, Plan: &p}, {Seq: 2, At: diag.At(at), Kind: Trouble, Text: text}}
 }
 
-// clock says when an entry was written, in milliseconds of the run.
+// clock gives the time of an entry, in milliseconds of the run.
 type clock struct {
 	ms   int64
 	with step.Entry // what was written then
@@ -120,7 +123,7 @@ func (j Journal) clock(events []Event) clock {
 	return c
 }
 
-// of is by the machine's own count where it was not booted in between, which nobody sets.
+// of is by the machine's own count where it was not booted in between, which cannot be set.
 func (c clock) of(e step.Entry) int64 {
 	if e.Boot == c.with.Boot {
 		return c.ms + (e.BootNS-c.with.BootNS)/int64(time.Millisecond)
@@ -134,7 +137,7 @@ type teller struct {
 	clock  clock
 	logged int64 // when the log ends
 	ledger step.Ledger
-	asked  step.Entry // to put everything back
+	asked  step.Entry // to revert everything
 	now    int64
 	events []Event
 }
@@ -196,7 +199,7 @@ func (t *teller) entry(e step.Entry, at int64) {
 		}
 	case step.EventRevert:
 		t.asked = e
-		// A machine that is left alone puts itself back: that is too early only while somebody still ran the drill.
+		// A machine that is left alone reverts itself: that is too early only while the drill was still run.
 		if p.Lost == "" && p.RevertedMS == 0 && e.Text != step.WhyAsked && at < t.logged {
 			t.say(Event{Kind: Lost, Text: e.Text})
 		}
@@ -205,15 +208,18 @@ func (t *teller) entry(e step.Entry, at int64) {
 			clean := e.State == step.Reverted
 			t.say(Event{Kind: Compared, Clean: &clean})
 			if !clean {
-				t.say(Event{Kind: Trouble, Text: "it was compared with before, and the journal has only how much differs: " + e.Text})
+				t.say(Event{Kind: Trouble, Text: "it was compared with before, and the journal has only how much differs: " +
+					e.Text})
 			}
 		}
 	}
 }
 
-// madeUnchecked says that e is the last change of a step that has no checks.
+// madeUnchecked reports whether e is the last change of a step that has no checks.
 func (t *teller) madeUnchecked(e step.Entry) bool {
 	s, ok := t.ledger.Drill.Step(e.Step)
 	return ok && len(s.Verify) == 0 && e.State == step.Done &&
-		slices.ContainsFunc(t.ledger.Steps, func(l step.StepLedger) bool { return l.Step.ID == e.Step && l.State() == step.Done })
+		slices.ContainsFunc(t.ledger.Steps, func(l step.StepLedger) bool {
+			return l.Step.ID == e.Step && l.State() == step.Done
+		})
 }

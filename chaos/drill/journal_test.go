@@ -23,7 +23,8 @@ func sent() step.Drill {
 		Steps: []step.Step{
 			{ID: "block", Fault: "net-block", Tier: step.TierKernel, Verify: []step.Check{{Name: "nothing gets through"}},
 				Changes: []step.Change{{Block: &step.Block{}}}},
-			{ID: "key", Fault: "file", Tier: step.TierBoot, Changes: []step.Change{{File: &step.File{Path: "/etc/gpuaas/key.pem", Text: secret, Secret: true}}}},
+			{ID: "key", Fault: "file", Tier: step.TierBoot,
+				Changes: []step.Change{{File: &step.File{Path: "/etc/gpuaas/key.pem", Text: secret, Secret: true}}}},
 		},
 	}
 }
@@ -35,7 +36,8 @@ type pen struct {
 }
 
 func (p *pen) at(ms int64, e step.Entry) *pen {
-	e.Seq, e.At, e.Boot, e.BootNS = len(p.entries)+1, noon.Add(time.Duration(ms+7000)*time.Millisecond), p.boot, (ms+5_000_000)*int64(time.Millisecond)
+	e.Seq, e.At, e.Boot, e.BootNS = len(p.entries)+1, noon.Add(time.Duration(ms+7000)*time.Millisecond), p.boot,
+		(ms+5_000_000)*int64(time.Millisecond)
 	if e.By == "" {
 		e.By = step.ByWatchdog
 	}
@@ -53,9 +55,11 @@ func injected() *pen {
 	p := &pen{boot: "b1"}
 	p.at(1000, step.Entry{Event: step.EventDrill, Note: sent().Encode(), By: step.ByCLI})
 	p.at(1100, step.Entry{Event: step.EventArmed, By: step.ByCLI}).at(1150, step.Entry{Event: step.EventGuard, PID: 7})
-	p.at(1500, step.Entry{Event: step.EventWanted, Step: "block", By: step.ByCLI}).change(1510, "block", step.Intent).change(1530, "block", step.Done)
+	p.at(1500, step.Entry{Event: step.EventWanted, Step: "block", By: step.ByCLI}).change(1510, "block", step.Intent).
+		change(1530, "block", step.Done)
 	p.at(3600, step.Entry{Event: step.EventVerify, Step: "block", State: step.Verified, By: step.ByCLI})
-	return p.at(3700, step.Entry{Event: step.EventWanted, Step: "key", By: step.ByCLI}).change(3710, "key", step.Intent).change(3720, "key", step.Done)
+	return p.at(3700, step.Entry{Event: step.EventWanted, Step: "key", By: step.ByCLI}).change(3710, "key", step.Intent).
+		change(3720, "key", step.Done)
 }
 
 // reverted goes on with an undo for that reason.
@@ -92,8 +96,8 @@ func (p *pen) journal(t *testing.T) Journal {
 	return j
 }
 
-// logOf is what the tool wrote down of the same run until it was killed, when the fault was in place and one walk had seen
-// it. Times are the operator's.
+// logOf is what the tool wrote down of the same run until it was killed, when the fault was in place and one walk had
+// seen it. Times are the operator's.
 func logOf(t *testing.T) []Event {
 	t.Helper()
 	p := chaos.Plan{
@@ -102,16 +106,19 @@ func logOf(t *testing.T) []Event {
 		Schedule: []chaos.Move{{Machine: "n1", Step: "block"}, {Machine: "n1", Step: "key"}},
 		Budgets:  chaos.Budgets{Lease: chaos.Duration(20 * time.Second), DetectWithin: chaos.Duration(30 * time.Second)},
 	}
-	p.Scenario.Expect.Blame.Hop, p.Scenario.Expect.Blame.Signal = []diag.HopID{diag.HopNodeRuntimeAPI}, []diag.Signal{diag.SigAPIUnreachable}
+	p.Scenario.Expect.Blame.Hop, p.Scenario.Expect.Blame.Signal = []diag.HopID{diag.HopNodeRuntimeAPI},
+		[]diag.Signal{diag.SigAPIUnreachable}
 	armed, made := step.Read(injected().entries[:2]).Status(), step.Read(injected().entries).Status()
 	green := Sight{N: 1, Stage: Before, EndedBy: diag.EndedCompleted, Outcome: diag.OutcomePass}
-	red := Sight{N: 2, Stage: During, BeganMS: 3800, EndedMS: 4500, EndedBy: diag.EndedCompleted, Outcome: diag.OutcomeFail, Blame: &diag.Blame{Hop: diag.HopNodeRuntimeAPI, Signal: diag.SigAPIUnreachable}}
+	red := Sight{N: 2, Stage: During, BeganMS: 3800, EndedMS: 4500, EndedBy: diag.EndedCompleted,
+		Outcome: diag.OutcomeFail, Blame: &diag.Blame{Hop: diag.HopNodeRuntimeAPI, Signal: diag.SigAPIUnreachable}}
 	var all []Event
 	for _, e := range []Event{
-		{Kind: Begun, Plan: &p}, {MS: 900, Kind: Walked, Sight: &green}, {MS: 950, Kind: Arming, Machine: "n1"}, {MS: 1100, Kind: Armed, Machine: "n1", Status: &armed},
-		{MS: 1490, Kind: Breaking, Machine: "n1", Step: "block"}, {MS: 3650, Kind: Broken, Machine: "n1", Step: "block", Status: &made},
-		{MS: 3690, Kind: Breaking, Machine: "n1", Step: "key"}, {MS: 3750, Kind: Broken, Machine: "n1", Step: "key", Status: &made},
-		{MS: 4500, Kind: Walked, Sight: &red},
+		{Kind: Begun, Plan: &p}, {MS: 900, Kind: Walked, Sight: &green}, {MS: 950, Kind: Arming, Machine: "n1"},
+		{MS: 1100, Kind: Armed, Machine: "n1", Status: &armed}, {MS: 1490, Kind: Breaking, Machine: "n1", Step: "block"},
+		{MS: 3650, Kind: Broken, Machine: "n1", Step: "block", Status: &made},
+		{MS: 3690, Kind: Breaking, Machine: "n1", Step: "key"},
+		{MS: 3750, Kind: Broken, Machine: "n1", Step: "key", Status: &made}, {MS: 4500, Kind: Walked, Sight: &red},
 	} {
 		e.Seq, e.At = len(all)+1, diag.At(noon.Add(time.Duration(e.MS)*time.Millisecond))
 		all = append(all, e)
@@ -126,7 +133,7 @@ func merged(t *testing.T, events []Event, p *pen) Drill {
 		t.Fatal(err)
 	}
 	for i, e := range all {
-		if e.Seq != i+1 || i > 0 && e.MS < all[i-1].MS {
+		if e.Seq != i+1 || (i > 0 && e.MS < all[i-1].MS) {
 			t.Errorf("event %d is number %d at %d ms, after one at %d ms", i+1, e.Seq, e.MS, all[max(0, i-1)].MS)
 		}
 	}
@@ -147,14 +154,16 @@ func claim(t *testing.T, d Drill, id string) Claim {
 	return d.Claims[i]
 }
 
-// TestKilledRun: the log ends, and the machine's journal tells the rest.
+// TestKilledRun: the log ends, and the machine's journal has the rest.
 func TestKilledRun(t *testing.T) {
 	d := merged(t, logOf(t), injected().reverted(24_000, step.WhyLease))
 	m := d.Machines[0]
-	if d.Verdict.Word != Infra || m.State != step.Reverted || m.Reverter != step.ByWatchdog || m.Why != step.WhyLease || m.UndoUS != 31_000 {
+	if d.Verdict.Word != Infra || m.State != step.Reverted || m.Reverter != step.ByWatchdog || m.Why != step.WhyLease ||
+		m.UndoUS != 31_000 {
 		t.Errorf("%+v %+v", d.Verdict, m)
 	}
-	for id, want := range map[string]State{"detected": Held, "reverted": Held, "kept": Held, "clean": NotSeen, "closed": NotSeen, "green_after": NotSeen} {
+	for id, want := range map[string]State{"detected": Held, "reverted": Held, "kept": Held, "clean": NotSeen,
+		"closed": NotSeen, "green_after": NotSeen} {
 		if c := claim(t, d, id); c.State != want {
 			t.Errorf("%s is %s: %s", id, c.State, c.Text)
 		}
@@ -164,7 +173,7 @@ func TestKilledRun(t *testing.T) {
 	}
 }
 
-// TestLostWhileRun: the machine put itself back while the tool still ran the drill.
+// TestLostWhileRun: the machine reverted itself while the tool still ran the drill.
 func TestLostWhileRun(t *testing.T) {
 	d := merged(t, logOf(t), injected().reverted(4200, step.WhyFailed))
 	if c := claim(t, d, "kept"); c.State != Violated || c.Word != RevertedEarly {
@@ -173,19 +182,22 @@ func TestLostWhileRun(t *testing.T) {
 }
 
 // TestJournalAlone: of walks and looks nothing is known, so the verdict is that something was not measured; what the
-// machine says is told.
+// machine says is reported.
 func TestJournalAlone(t *testing.T) {
 	for name, p := range map[string]*pen{
-		"in place": injected(), "reverted": injected().reverted(24_000, step.WhyReboot), "closed": injected().reverted(9000, step.WhyAsked).cleared(9500, step.Reverted),
+		"in place": injected(), "reverted": injected().reverted(24_000, step.WhyReboot),
+		"closed": injected().reverted(9000, step.WhyAsked).cleared(9500, step.Reverted),
 	} {
 		d := merged(t, nil, p)
 		if d.Verdict.Word != Infra {
 			t.Errorf("%s: %+v", name, d.Verdict)
 		}
-		if d.Run != "r1" || d.Scenario != "api-egress-blocked" || len(d.Machines) != 1 || len(d.Machines[0].Steps) != 2 || len(d.Machines[0].Journal) != len(p.entries) {
+		if d.Run != "r1" || d.Scenario != "api-egress-blocked" || len(d.Machines) != 1 || len(d.Machines[0].Steps) != 2 ||
+			len(d.Machines[0].Journal) != len(p.entries) {
 			t.Errorf("%s: %+v", name, d)
 		}
-		for _, id := range []string{"green_before", "injected", "control", "detected", "in_time", "spared", "proof", "green_after"} {
+		for _, id := range []string{"green_before", "injected", "control", "detected", "in_time", "spared", "proof",
+			"green_after"} {
 			if c := claim(t, d, id); c.State != NotSeen {
 				t.Errorf("%s: nobody said that %s is %s", name, id, c.State)
 			}
@@ -197,8 +209,8 @@ func TestJournalAlone(t *testing.T) {
 	}
 }
 
-// TestEveryPrefix: the tool killed at any event, the disk lost after any entry, with the log or without. There is always a
-// report, never a pass, and never a machine that is put back before its journal says so.
+// TestEveryPrefix: the tool killed at any event, the disk lost after any entry, with the log or without. There is
+// always a report, never a pass, and never a machine that is reverted before its journal shows it.
 func TestEveryPrefix(t *testing.T) {
 	log, whole := logOf(t), injected().reverted(24_000, step.WhyLease).cleared(60_000, step.Reverted)
 	for n := 0; n <= len(log); n++ {
@@ -242,7 +254,7 @@ func TestNothingIsToldTwice(t *testing.T) {
 	}
 }
 
-// TestTornJournal: what a crash has left of an entry is passed over, and said.
+// TestTornJournal: what a crash has left of an entry is passed over, and reported.
 func TestTornJournal(t *testing.T) {
 	p := injected()
 	b := p.bytes()
@@ -253,7 +265,9 @@ func TestTornJournal(t *testing.T) {
 		t.Fatalf("%d torn, %d entries: %v", j.Torn, len(j.Entries), err)
 	}
 	all, err := Merge(nil, []Journal{j})
-	if err != nil || !slices.ContainsFunc(all, func(e Event) bool { return strings.Contains(e.Text, "not wholly written") }) {
+	if err != nil || !slices.ContainsFunc(all, func(e Event) bool {
+		return strings.Contains(e.Text, "not wholly written")
+	}) {
 		t.Errorf("%v: %v", err, all)
 	}
 }

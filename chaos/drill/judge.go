@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Judge says what a walk lacks of what is expected, as a verdict and in words; Pass when it says all of it.
+// Judge returns what a walk lacks of what is expected, as a verdict and in words; Pass when it has all of it.
 func Judge(e chaos.Expect, s Sight) (Word, string) {
 	switch {
 	case e.Blame.None && s.Blame != nil:
@@ -37,7 +38,8 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 		return NotDetected, fmt.Sprintf("gives the reason %s, want %s", s.Reason, Join(e.Reason, " or "))
 	}
 	if len(s.Unnamed) > 0 {
-		return NotDetected, fmt.Sprintf("finds that %s failed, and the platform's read model does not say so", Join(s.Unnamed, " and "))
+		return NotDetected, fmt.Sprintf("finds that %s failed, and the platform's read model does not say so",
+			Join(s.Unnamed, " and "))
 	}
 	for _, h := range e.MustStayGreen { // one that was left out of the walk is the claim's: spared
 		if st := s.Hops[h]; st != diag.StatusPass && st != diag.StatusWarn && st != diag.StatusSkipped {
@@ -45,7 +47,8 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 		}
 	}
 	if e.SameCorrelationID && len(s.Unlinked) > 0 {
-		return Collateral, fmt.Sprintf("of %s nothing is written down under the walk's id %s", strings.Join(s.Unlinked, ", "), s.CorrelationID)
+		return Collateral, fmt.Sprintf("of %s nothing is written down under the walk's id %s", strings.Join(s.Unlinked, ", "),
+			s.CorrelationID)
 	}
 	return Pass, ""
 }
@@ -54,18 +57,14 @@ func fits(f chaos.Finding, b diag.Blame) bool { return f.Fits(b.Hop, b.Signal, b
 
 // Join is words in one line.
 func Join[T ~string](words []T, between string) string {
-	all := make([]string, len(words))
-	for i, w := range words {
-		all[i] = string(w)
-	}
-	return strings.Join(all, between)
+	return strings.Join(step.Texts(words), between)
 }
 
 // calm is how many walks in a row must find nothing where nothing may be found: one may be luck.
 const calm = 2
 
-// detected is the walk that first said all that is expected; nil while none did. Where nothing may be blamed it is the
-// second of two in a row, both begun after plain tools had seen the fault.
+// detected is the walk that first reported all that is expected; nil while none did. Where nothing may be blamed it is
+// the second of two in a row, both begun after independent probes had seen the fault.
 func (s *Story) detected() *Sight {
 	e, row := s.Plan.Scenario.Expect, 0
 	for _, w := range s.walks(During) {

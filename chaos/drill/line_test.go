@@ -53,7 +53,7 @@ func (l *line) next(command string, at time.Duration) hitch {
 	return h
 }
 
-func (l *line) anew() {
+func (l *line) reconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = false
@@ -115,8 +115,8 @@ func (b *box) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	return across(ctx, b, "exec", 60*time.Second, func() drill.Output { return b.w.tool(e.Argv) })
 }
 
-// Anew is drill.Machine's.
-func (b *box) Anew() { b.line.anew() }
+// Reconnect is drill.Machine's.
+func (b *box) Reconnect() { b.line.reconnect() }
 
 // Leave is drill.Machine's.
 func (b *box) Leave(ctx context.Context) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/clean"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 // EventsFile and WalksFolder are what a run's folder holds.
@@ -21,7 +22,11 @@ const (
 	WalksFolder = "walks"
 )
 
-// Log is where a run's events are written down: a folder with one line of JSON per event, and every walk's whole report.
+// WalkFile is the name of a walk's report in WalksFolder.
+func WalkFile(n int) string { return fmt.Sprintf("%03d.json", n) }
+
+// Log is where a run's events are written down: a folder with one line of JSON per event, and every walk's whole
+// report.
 type Log struct {
 	dir string
 	f   *os.File
@@ -36,20 +41,11 @@ func CreateLog(dir string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the run's log: %w", err)
 	}
-	// the run's name in its folder, too: what is about to be done is told before it is
-	if err := errors.Join(syncFolder(dir), syncFolder(filepath.Dir(dir))); err != nil {
+	// the run's name in its folder, too: what is about to be done is logged before it is
+	if err := errors.Join(durable.SyncDir(dir), durable.SyncDir(filepath.Dir(dir))); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the run's log: %w", err), f.Close())
 	}
 	return &Log{dir, f}, nil
-}
-
-// syncFolder brings a folder's names to the disk.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Kept is how many runs are kept: half a megabyte each.
@@ -82,7 +78,8 @@ func (l *Log) Write(e Event, walk *diag.Report) error {
 	if walk != nil && e.Sight != nil {
 		b, err := json.Marshal(walk)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(l.dir, WalksFolder, fmt.Sprintf("%03d.json", e.Sight.N)), append(clean.JSON(b), '\n'), 0o600)
+			err = os.WriteFile(filepath.Join(l.dir, WalksFolder, WalkFile(e.Sight.N)),
+				append(clean.JSON(b), '\n'), 0o600)
 		}
 		if err != nil {
 			return fmt.Errorf("keep walk %d: %w", e.Sight.N, err)
@@ -98,8 +95,8 @@ func (l *Log) Write(e Event, walk *diag.Report) error {
 // Close closes the log.
 func (l *Log) Close() error { return l.f.Close() }
 
-// ReadEvents reads what was written down. A run that was killed may have left its last line torn: it is passed over, and
-// said. Any other line that does not read is an error.
+// ReadEvents reads what was written down. A run that was killed may have left its last line torn: it is passed over,
+// and reported. Any other line that does not read is an error.
 func ReadEvents(r io.Reader) (events []Event, torn bool, err error) {
 	text, err := bounded.Read(r, bounded.DocumentBytes)
 	if err != nil {
@@ -116,7 +113,7 @@ func ReadEvents(r io.Reader) (events []Event, torn bool, err error) {
 			return events, false, fmt.Errorf("line %d: %w", n, err)
 		}
 		if e.Seq != n {
-			return events, false, fmt.Errorf("line %d: event %d stands there", n, e.Seq)
+			return events, false, fmt.Errorf("line %d: event %d is there", n, e.Seq)
 		}
 		events, text = append(events, e), rest
 	}

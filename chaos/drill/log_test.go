@@ -26,7 +26,8 @@ func TestNothingIsTouchedUntold(t *testing.T) {
 	if asked := o.boxes["n1"].asked; len(asked) > 0 || o.walks > 0 {
 		t.Errorf("asked: %v, %d walks", asked, o.walks)
 	}
-	if v := o.story.Verdict(); v.Word != drill.AbortedGuard || strings.Count(v.Text, "the run's log cannot be written: no space left on device") != 1 {
+	if v := o.story.Verdict(); v.Word != drill.AbortedGuard ||
+		strings.Count(v.Text, "the run's log cannot be written: no space left on device") != 1 {
 		t.Errorf("%s: %s", v.Word, v.Text)
 	}
 }
@@ -45,8 +46,8 @@ func TestLogNamesTheTool(t *testing.T) {
 	}
 }
 
-// TestLogThatBreaks: a run whose log ends in the middle begins nothing that could not be told of, puts everything back, and
-// says so: it is no pass, which its log would not be either.
+// TestLogThatBreaks: a run whose log ends in the middle begins nothing that could not be recorded, reverts everything,
+// and reports it: it is no pass, which its log would not be either.
 func TestLogThatBreaks(t *testing.T) {
 	whole := newWorld("n1").run(t, planOf("n1"))
 	for at := 2; at <= len(whole.events); at++ {
@@ -63,7 +64,7 @@ func TestLogThatBreaks(t *testing.T) {
 	}
 }
 
-// TestKilledAnywhere: a log that was cut after any of its bytes tells a whole report, and no pass before its end.
+// TestKilledAnywhere: a log that was cut after any of its bytes gives a whole report, and no pass before its end.
 func TestKilledAnywhere(t *testing.T) {
 	o := newWorld("n1", "n2").run(t, planOf("n1", "n2"))
 	text := o.log.Bytes()
@@ -76,7 +77,7 @@ func TestKilledAnywhere(t *testing.T) {
 		if err != nil {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
-		if whole := n == 0 || text[n-1] == '\n' || n < len(text) && text[n] == '\n'; torn == whole {
+		if whole := n == 0 || text[n-1] == '\n' || (n < len(text) && text[n] == '\n'); torn == whole {
 			t.Fatalf("cut at %d: torn %v", n, torn)
 		}
 		s := drill.Tell(events)
@@ -84,7 +85,8 @@ func TestKilledAnywhere(t *testing.T) {
 		if _, err := json.Marshal(d); err != nil {
 			t.Fatal(err)
 		}
-		if d.Verdict.Word == drill.Pass && n < closed || d.Verdict.Word == "" || d.Verdict.Word != drill.Pass && d.Verdict.Text == "" {
+		if (d.Verdict.Word == drill.Pass && n < closed) || d.Verdict.Word == "" ||
+			(d.Verdict.Word != drill.Pass && d.Verdict.Text == "") {
 			t.Fatalf("cut at %d: %v", n, d.Verdict)
 		}
 		if ended := !d.EndedAt.IsZero(); ended && n < len(text)-1 {
@@ -93,7 +95,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestLogThatIsNone: what stands between the lines, or is missing there, is an error and not passed over.
+// TestLogThatIsNone: what is between the lines, or is missing there, is an error and not passed over.
 func TestLogThatIsNone(t *testing.T) {
 	o := newWorld("n1").run(t, planOf("n1"))
 	lines := bytes.SplitAfter(o.log.Bytes(), []byte("\n"))
@@ -169,7 +171,8 @@ func TestEmpty(t *testing.T) {
 			t.Errorf("%s: %v", name, d.Verdict)
 		}
 	}
-	for name, p := range map[string]chaos.Plan{"an empty plan": {}, "no targets": of(planOf("n1"), func(p *chaos.Plan) { p.Targets = nil })(), "an unknown machine": planOf("n9")} {
+	for name, p := range map[string]chaos.Plan{"an empty plan": {},
+		"no targets": of(planOf("n1"), func(p *chaos.Plan) { p.Targets = nil })(), "an unknown machine": planOf("n9")} {
 		o := newWorld("n1").run(t, p)
 		if v := o.story.Verdict(); v.Word == drill.Pass {
 			t.Errorf("%s: %v", name, v)
@@ -182,14 +185,15 @@ func TestEmpty(t *testing.T) {
 func hollow() []drill.Event {
 	p := planOf("n1")
 	events := []drill.Event{{Kind: drill.Begun, Plan: &p}}
-	for _, k := range []drill.Kind{drill.Refused, drill.Walked, drill.Arming, drill.Armed, drill.Breaking, drill.Broken, drill.Renewed, drill.Looked, drill.Lost,
-		drill.Stopped, drill.Interrupt, drill.Reverting, drill.Reverted, drill.Decided, drill.Compared, drill.Closed, drill.Trouble, drill.Ended} {
+	for _, k := range []drill.Kind{drill.Refused, drill.Walked, drill.Arming, drill.Armed, drill.Breaking, drill.Broken,
+		drill.Renewed, drill.Looked, drill.Lost, drill.Stopped, drill.Interrupt, drill.Reverting, drill.Reverted,
+		drill.Decided, drill.Compared, drill.Closed, drill.Trouble, drill.Ended} {
 		events = append(events, drill.Event{Kind: k, Machine: "n1", Status: &step.Status{}}, drill.Event{Kind: k})
 	}
 	return events
 }
 
-// TestScenariosSurviveTheLog: a report that is told of a log has the words of the scenario that was read.
+// TestScenariosSurviveTheLog: a report that is made from a log has the words of the scenario that was read.
 func TestScenariosSurviveTheLog(t *testing.T) {
 	files, err := fs.Glob(scenarios.Files, "*.yaml")
 	if err != nil || len(files) < 30 {
@@ -216,7 +220,7 @@ func TestScenariosSurviveTheLog(t *testing.T) {
 		want, got := drill.Tell(events), drill.Tell(read)
 		again, _ := json.Marshal(read[0])
 		if encoded(&want) != encoded(&got) || !bytes.Equal(again, line) {
-			t.Errorf("%s is told as\n%s\nand was\n%s", name, encoded(&got), encoded(&want))
+			t.Errorf("%s is reported as\n%s\nand was\n%s", name, encoded(&got), encoded(&want))
 		}
 	}
 }

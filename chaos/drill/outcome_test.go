@@ -134,8 +134,10 @@ func (o outcome) always() []string {
 	abandoned := o.world.abandon > 0
 	for id, b := range o.boxes {
 		asked := slices.Contains(b.asked, "revert")
-		if n := slices.IndexFunc(o.events, func(e drill.Event) bool { return e.Kind == drill.Reverting && e.Machine == id }); b.armed && !abandoned && n < 0 && o.fullAt == 0 {
-			bad("%s was armed, and is not asked to put itself back", id)
+		if n := slices.IndexFunc(o.events, func(e drill.Event) bool {
+			return e.Kind == drill.Reverting && e.Machine == id
+		}); b.armed && !abandoned && n < 0 && o.fullAt == 0 {
+			bad("%s was armed, and is not asked to revert itself", id)
 		}
 		if b.armed && !abandoned && b.line.down[1] == 0 && len(b.line.hitches) == 0 && !asked {
 			bad("%s was armed, and was not asked", id)
@@ -158,7 +160,7 @@ func (o outcome) always() []string {
 func (o outcome) logged() (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for i, e := range o.events {
-		if e.Seq != i+1 || i > 0 && e.MS < o.events[i-1].MS {
+		if e.Seq != i+1 || (i > 0 && e.MS < o.events[i-1].MS) {
 			bad("event %d is number %d at %d ms", i+1, e.Seq, e.MS)
 		}
 	}
@@ -172,10 +174,10 @@ func (o outcome) logged() (wrong []string) {
 	told, read := drill.Tell(o.events), drill.Tell(events)
 	want := encoded(o.story)
 	if got := encoded(&told); got != want {
-		bad("what is told of the events is not what the run gave:\n%s\n%s", got, want)
+		bad("what is read from the events is not what the run gave:\n%s\n%s", got, want)
 	}
 	if got := encoded(&read); got != want {
-		bad("what is told of the log is not what the run gave:\n%s\n%s", got, want)
+		bad("what is read from the log is not what the run gave:\n%s\n%s", got, want)
 	}
 	return wrong
 }

@@ -34,7 +34,7 @@ func (s Sight) tasks() []string {
 	return all
 }
 
-// owned keeps of what the agent says what is about tasks of these walks: its record is older than the run.
+// owned keeps of the agent's records those about tasks of these walks: its record is older than the run.
 func (s *Sight) owned(walks []Sight) {
 	said := s.AgentSays
 	s.AgentSays = nil
@@ -52,14 +52,15 @@ func (s *Sight) owned(walks []Sight) {
 	}
 }
 
-// estranged is a task of a walk of which the agent wrote under another id than the walk's; "" none. It writes only of what
-// goes wrong, and often when the walk is over: then a later walk reads it.
+// estranged is a task of a walk of which the agent wrote under another id than the walk's; "" none. It writes only of
+// what goes wrong, and often when the walk is over: then a later walk reads it.
 func (s *Story) estranged() string {
 	for _, w := range s.Walks {
 		for _, task := range w.tasks() {
 			for _, later := range s.Walks {
 				if id, said := later.AgentSays[task]; said && id != w.CorrelationID {
-					return fmt.Sprintf("the agent wrote of %s of walk %d under the id %q, and the walk's is %s", task, w.N, id, w.CorrelationID)
+					return fmt.Sprintf("the agent wrote of %s of walk %d under the id %q, and the walk's is %s", task, w.N, id,
+						w.CorrelationID)
 				}
 			}
 		}

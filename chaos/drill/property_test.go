@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// longest bounds every run of these tests: prepare, arm and break, watch, revert, heal, decide, clear and leave, each at its
-// longest, with calls that hang as long as a call may.
+// longest bounds every run of these tests: prepare, arm and break, watch, revert, heal, decide, clear and leave, each
+// at its longest, with calls that hang as long as a call may.
 const longest = 10 * time.Minute
 
 // TestAnything runs drills in worlds in which anything may go wrong.
@@ -60,13 +60,14 @@ func (o outcome) honest(v drill.Verdict) (wrong []string) {
 	if len(o.makes) == 0 || o.idle() {
 		bad("nothing was broken")
 	}
-	if o.sick || o.never && !o.story.Plan.Scenario.Expect.Blame.None || o.unproof || o.looks.always || o.lame || o.looks.control || o.muted && o.story.Plan.Scenario.Expect.SameCorrelationID {
+	if o.sick || (o.never && !o.story.Plan.Scenario.Expect.Blame.None) || o.unproof || o.looks.always || o.lame ||
+		o.looks.control || (o.muted && o.story.Plan.Scenario.Expect.SameCorrelationID) {
 		bad("the world is as no pass can be")
 	}
 	return wrong
 }
 
-// idle says that no injector did anything.
+// idle reports whether no injector did anything.
 func (o outcome) idle() bool {
 	for _, b := range o.boxes {
 		if b.armed && !b.noop {
@@ -76,7 +77,8 @@ func (o outcome) idle() bool {
 	return true
 }
 
-// prefixes is what is wrong with what is told of a run that was killed: after any of its events, or in the middle of one.
+// prefixes is what is wrong with what is read of a run that was killed: after any of its events, or in the middle of
+// one.
 func (o outcome) prefixes(rt *rapid.T) (wrong []string) {
 	bad := func(n int, format string, args ...any) {
 		wrong = append(wrong, fmt.Sprintf("of %d events: ", n)+fmt.Sprintf(format, args...))
@@ -86,11 +88,11 @@ func (o outcome) prefixes(rt *rapid.T) (wrong []string) {
 	for n := from; n <= len(o.events); n += every {
 		s, again := drill.Tell(o.events[:n]), drill.Tell(o.events[:n])
 		if encoded(&s) != encoded(&again) {
-			bad(n, "what is told is not the same every time")
+			bad(n, "what is read is not the same every time")
 		}
 		v := s.Verdict()
 		if v.Text == "" && v.Word != drill.Pass {
-			bad(n, "%s, and nobody knows why", v.Word)
+			bad(n, "%s, without a reason", v.Word)
 		}
 		if v.Word == drill.Pass {
 			for _, p := range s.Machines {
@@ -151,7 +153,8 @@ func upTo(rt *rapid.T, what string, most time.Duration) time.Duration {
 func anyWorld(rt *rapid.T) *world {
 	w := newWorld("n1", "n2")
 	w.chain.takes = 200*time.Millisecond + upTo(rt, "a walk takes", 4*time.Second)
-	for i, is := range []*bool{&w.never, &w.sick, &w.muted, &w.nobody, &w.looks.always, &w.looks.control, &w.lame, &w.unproof, &w.hangs} {
+	for i, is := range []*bool{&w.never, &w.sick, &w.muted, &w.nobody, &w.looks.always, &w.looks.control, &w.lame,
+		&w.unproof, &w.hangs} {
 		*is = odd(rt, []string{"never", "sick", "muted", "nobody", "always", "control", "lame", "unproof", "hangs"}[i])
 	}
 	for i, d := range []*time.Duration{&w.blind, &w.sore, &w.interrupt} {
@@ -163,7 +166,7 @@ func anyWorld(rt *rapid.T) *world {
 		w.abandon = w.interrupt + upTo(rt, "abandon", 5*time.Second)
 	}
 	if odd(rt, "symptom") {
-		w.symptom = rapid.SampledFrom(diag.Hops[:]).Draw(rt, "symptom")
+		w.symptom = rapid.SampledFrom(diag.HopIDs()).Draw(rt, "symptom")
 	}
 	if odd(rt, "another blame") {
 		w.blames["block"] = diag.Blame{Hop: diag.HopNodeHeartbeat, Signal: diag.SigHeartbeatStale}

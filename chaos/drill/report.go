@@ -11,10 +11,11 @@ const ReportKind = "DrillReport"
 
 // Report is the document of one or several drills that were run one after the other.
 type Report struct {
-	APIVersion  string       `json:"apiVersion"`
-	Kind        string       `json:"kind"`
-	ToolVersion string       `json:"tool_version,omitempty"` // of the tool that ran the drills; absent where they differ or their logs lack it
-	RenderedBy  string       `json:"rendered_by,omitempty"`  // version of the tool that made this report from logs of runs
+	diag.Head
+
+	// of the tool that ran the drills; absent where they differ or their logs lack it
+	ToolVersion string       `json:"tool_version,omitempty"`
+	RenderedBy  string       `json:"rendered_by,omitempty"` // version of the tool that made this report from logs of runs
 	Profile     string       `json:"profile,omitempty"`
 	Book        *Game        `json:"book,omitempty"`
 	StartedAt   diag.Time    `json:"started_at"`
@@ -51,18 +52,20 @@ type Drill struct {
 	DurationMS int64     `json:"duration_ms"`
 	Log        string    `json:"log,omitempty"` // folder of its events and walks on the machine of the tool
 
-	Verdict  Verdict         `json:"verdict"`
-	Claims   []Claim         `json:"claims"`
-	Expected Expected        `json:"expected"`
-	Observed *Sight          `json:"observed,omitempty"` // the walk that said it, else the last one while the fault was there
+	Verdict  Verdict  `json:"verdict"`
+	Claims   []Claim  `json:"claims"`
+	Expected Expected `json:"expected"`
+	// the walk that reported it, else the last one while the fault was there
+	Observed *Sight          `json:"observed,omitempty"`
 	Inject   Timing          `json:"inject"`
 	Detect   Timing          `json:"detect"`
 	Recover  Timing          `json:"recover"`
 	Machines []MachineResult `json:"machines"`
 	Looks    []Seen          `json:"looks,omitempty"`
-	Walks    []Sight         `json:"walks,omitempty"`    // every one; evidence, read model and what the agent says are Observed's alone
-	Evidence []string        `json:"evidence,omitempty"` // what the scenario says to look at
-	Trouble  []string        `json:"trouble,omitempty"`
+	// every one; evidence, read model and the agent's records are Observed's alone
+	Walks    []Sight  `json:"walks,omitempty"`
+	Evidence []string `json:"evidence,omitempty"` // what the scenario names to inspect
+	Trouble  []string `json:"trouble,omitempty"`
 }
 
 // Expected is what the scenario wants, in words.
@@ -74,7 +77,7 @@ type Expected struct {
 	MustStayGreen  []diag.HopID      `json:"must_stay_green,omitempty"`
 }
 
-// State is how a claim stands.
+// State is the state of a claim.
 type State string
 
 // The states of a claim. One that was not seen is neither held nor violated, and no pass.
@@ -99,8 +102,8 @@ type MachineResult struct {
 	Role     chaos.Role        `json:"role"`
 	Tier     string            `json:"tier"`
 	Armed    bool              `json:"armed"`
-	State    step.State        `json:"state,omitempty"` // as the machine said last
-	Why      string            `json:"why,omitempty"`   // it put itself back
+	State    step.State        `json:"state,omitempty"` // as the machine last reported
+	Why      string            `json:"why,omitempty"`   // it reverted itself
 	Reverter string            `json:"reverter,omitempty"`
 	UndoUS   int64             `json:"undo_us,omitempty"` // microseconds that the undo took there
 	Steps    []step.StepStatus `json:"steps,omitempty"`

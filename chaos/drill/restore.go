@@ -12,17 +12,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// restore puts everything back that was touched, sees that the chain is green again and that nothing is left, and clears
-// up. An interrupted run puts back, compares and clears up, and walks no more.
-func (r *runner) restore(h heeded) {
+// restore reverts everything that was touched, sees that the chain is green again and that nothing is left, and
+// clears up. An interrupted run reverts, compares and clears up, and walks no more.
+func (r *runner) restore(h interrupts) {
 	if !read(r, (*Story).touched) {
 		return
 	}
 	var open atomic.Int64
 	open.Store(int64(len(r.Plan.Targets)))
-	back := make(chan struct{}) // closed when every machine is put back, or given up
+	back := make(chan struct{}) // closed when every machine is reverted, or given up
 	r.each(func(t chaos.PlannedMachine, m Machine) {
-		// long enough for a machine that cannot be reached to have put itself back
+		// long enough for a machine that cannot be reached to have reverted itself
 		r.revert(h.patient, t, m, r.Plan.Budgets.Lease.Std()+step.Grace+restTime)
 		if open.Add(-1) == 0 {
 			close(back)
@@ -46,8 +46,8 @@ func (r *runner) restore(h heeded) {
 	})
 }
 
-// revert asks one machine to put everything back until it answers that it has, or has a conflict, or so much patience is
-// over. A machine that cannot be reached does so by itself, and is asked again.
+// revert asks one machine to revert everything until it answers that it has, or has a conflict, or so much patience
+// is over. A machine that cannot be reached does so by itself, and is asked again.
 func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, patience time.Duration) {
 	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
 	if !p.Touched || p.Closed || p.RevertedMS > 0 {
@@ -58,7 +58,8 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 	if p.AskedMS == 0 {
 		r.tell(Event{Kind: Reverting, Machine: t.ID})
 	}
-	began, told := r.began.Add(time.Duration(read(r, func(s *Story) int64 { return s.part(t.ID).AskedMS }))*time.Millisecond), ""
+	began, told := r.began.Add(
+		time.Duration(read(r, func(s *Story) int64 { return s.part(t.ID).AskedMS }))*time.Millisecond), ""
 	for reached := p.AskedMS == 0; ctx.Err() == nil; pause(ctx, again) {
 		reply, err := try(ctx, m, revertMost, "revert", "--run", r.Plan.Run, "--why", step.WhyAsked)
 		switch {
@@ -86,13 +87,13 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 		}
 		if err != nil && err.Error() != told && ctx.Err() == nil {
 			told = err.Error()
-			r.tell(Event{Kind: Trouble, Machine: t.ID, Text: "put back: " + told, Status: reply.Status})
+			r.tell(Event{Kind: Trouble, Machine: t.ID, Text: "revert: " + told, Status: reply.Status})
 		}
 	}
 }
 
-// abandon takes away what is left of a drill of which a machine knows nothing: whoever was arming it died over it, before
-// anything could be changed.
+// abandon removes what is left of a drill of which a machine knows nothing: the process that armed it died,
+// before anything could be changed.
 func (r *runner) abandon(ctx context.Context, m Machine, none step.Reply) error {
 	if none.Status == nil { // not even its folder is there
 		return nil
@@ -104,15 +105,16 @@ func (r *runner) abandon(ctx context.Context, m Machine, none step.Reply) error 
 	return errors.New(says(reply))
 }
 
-// mayYetArm says that an arming may still be under way: its answer was lost, and nobody has seen the machine armed.
+// mayYetArm reports whether an arming may still be under way: its answer was lost, and no reply has shown the machine
+// armed.
 func (r *runner) mayYetArm(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.mute[id] && !r.story.part(id).Armed
+	return r.armUnconfirmed[id] && !r.story.part(id).Armed
 }
 
-// early says whether a machine that says why it was put back was so before it was asked. One that answered at once was; of
-// one that did not, nobody knows, unless its lease went on until it was asked.
+// early reports whether a machine that gives why it was reverted was so before the request. One that answered at once
+// was; of one that did not, that is unknown, unless its lease went on until it was asked.
 func (r *runner) early(t chaos.PlannedMachine, st step.Status, reached bool, asked time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +124,7 @@ func (r *runner) early(t chaos.PlannedMachine, st step.Status, reached bool, ask
 	return reached || r.kept[t.ID].Add(r.Plan.Budgets.Lease.Std()).Before(asked)
 }
 
-// untouched says that the drill is over and no step of it was ever begun.
+// untouched reports whether the drill is over and no step of it was ever begun.
 func untouched(s step.Status) bool {
 	return s.State == step.Planned && (s.Phase == step.PhaseOver || s.Phase == step.PhaseClosed)
 }
@@ -134,8 +136,8 @@ func state(s *step.Status) string {
 	return fmt.Sprintf("(%s, %s)", s.Phase, s.State)
 }
 
-// heal tells the platform what it must be told once everything is put back, and looks and walks until the chain is green
-// again.
+// heal makes the calls to the platform that are due once everything is reverted, and probes and walks until the chain
+// is green again.
 func (r *runner) heal(ctx context.Context) {
 	back := read(r, func(s *Story) bool { _, back := s.PutBack(); return back })
 	if d := r.Plan.Decision; d != nil && back {
@@ -171,12 +173,12 @@ func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
 	return ""
 }
 
-// clear compares one machine with how it was, and takes away what the drill has put there. A machine that was given up is
-// asked once more: by now it may be back. One with a conflict keeps its journal, for whoever looks at it.
+// clear compares one machine with how it was, and removes what the drill has put there. A machine that was given up
+// is asked once more: by now it may be back. One with a conflict keeps its journal, for an operator to inspect.
 func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 	r.revert(ctx, t, m, revertMost)
 	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
-	if !p.Touched || p.Closed || p.Told != "" || p.RevertedMS == 0 {
+	if !p.Touched || p.Closed || p.NotClosed != "" || p.RevertedMS == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, clearTime)
@@ -209,14 +211,14 @@ func (r *runner) ask(ctx context.Context, m Machine, command string) (step.Reply
 	}
 }
 
-// try asks once, and gives up the connection that gave no answer; not one on which nobody waits for an answer any more: it
-// may be the last that a machine takes.
+// try asks once, and gives up the connection that gave no answer; not one on which no caller waits for an answer any
+// more: it may be the last that a machine takes.
 func try(ctx context.Context, m Machine, most time.Duration, args ...string) (step.Reply, error) {
 	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	reply, err := m.Fault(bounded, nil, args...)
 	if err != nil && ctx.Err() == nil {
-		m.Anew()
+		m.Reconnect()
 	}
 	return reply, err
 }

@@ -13,15 +13,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// Longer than 300 lines: one run in order, from arming to the last probe; what may end it early is beside what it ends.
+
 // Job is a run, ready to go.
 type Job struct {
-	Plan     chaos.Plan
-	Tool     string                                        // version of the tool that runs it
-	Rules    string                                        // version of the rules by which Walk judges
-	Book     *Game                                         // the game day that the run is of; nil: none
-	Machines map[string]Machine                            // of the plan's targets and looks, by id; "" is where the tool runs
+	Plan  chaos.Plan
+	Tool  string // version of the tool that runs it
+	Rules string // version of the rules by which Walk judges
+	Book  *Game  // the game day that the run is of; nil: none
+	// of the plan's targets and looks, by id; "" is where the tool runs
+	Machines map[string]Machine
 	Walk     func(ctx context.Context) *diag.Report        // the whole chain once; ends within a second of ctx
 	Ready    func(ctx context.Context) (chaos.Plan, error) // the plan with what is made for the run; nil where nothing is
+	Terminal OpenTerminal                                  // nil: none can be opened
 	Decide   func(ctx context.Context, d chaos.Decision) error
 	Write    func(e Event, walk *diag.Report) error // writes down, before anything else is done; walk is Sight's
 	Observe  func(e Event, s *Story)                // of progress; s may be read until it returns; may be nil
@@ -32,10 +36,10 @@ type Job struct {
 const (
 	again      = 300 * time.Millisecond // between two walks, looks or questions that did not give what is wanted
 	settle     = 15 * time.Second       // for the chain to be green before anything is touched
-	lookMost   = 15 * time.Second       // of one try of a look
+	lookMost   = 15 * time.Second       // of one try of a probe
 	reserve    = 5 * time.Second        // before the ttl ends, the run ends its part by itself
-	restTime   = 15 * time.Second       // how long an interrupted run tries to put back and to clear up
-	leaveTime  = 10 * time.Second       // to take away what was pushed
+	restTime   = 15 * time.Second       // how long an interrupted run tries to revert and to clear up
+	leaveTime  = 10 * time.Second       // to remove what was pushed
 	doMost     = 35 * time.Second       // of one try of a step, of two: a machine gives up a step after 65 s
 	askMost    = 10 * time.Second       // of one try of a question that only reads
 	revertMost = 10 * time.Second       // of one try of a revert: over a connection that is frozen, nothing else ends it
@@ -45,33 +49,35 @@ const (
 	decideMost = 30 * time.Second       // of telling the platform
 )
 
-// runner is one run. Its story is the fold of what it has told.
+// runner is one run. Its story is the fold of what it has recorded.
 type runner struct {
 	Job
 	began time.Time
 
-	mu    sync.Mutex // guards what follows
-	seq   int
-	story Story
-	deaf  bool                 // events cannot be written down any more
-	quiet func()               // ends what breaks things, when they cannot
-	kept  map[string]time.Time // when a machine was asked what it last answered with being armed
-	mute  map[string]bool      // machines whose answer to arming was lost
+	mu             sync.Mutex // guards what follows
+	seq            int
+	story          Story
+	logFailed      bool                 // events cannot be written down any more
+	quiet          func()               // ends what breaks things, when they cannot
+	kept           map[string]time.Time // when a machine was asked what it last answered with being armed
+	armUnconfirmed map[string]bool      // machines whose answer to arming was lost
 }
 
-// Run carries out the plan, and gives its story. Whatever happens, and also when ctx ends, every machine that was touched
-// is asked to put everything back before it returns, unless it is abandoned: then the machines do so by themselves.
+// Run carries out the plan, and gives its story. Whatever happens, and also when ctx ends, every machine that was
+// touched is asked to revert everything before it returns, unless it is abandoned: then the machines do so by
+// themselves.
 func Run(ctx context.Context, j Job) *Story {
-	r := &runner{Job: j, began: time.Now(), quiet: func() {}, kept: map[string]time.Time{}, mute: map[string]bool{}}
+	r := &runner{Job: j, began: time.Now(), quiet: func() {}, kept: map[string]time.Time{},
+		armUnconfirmed: map[string]bool{}}
 	plan := j.Plan.Redacted()
 	plan.Facts = nil
 	r.tell(Event{Kind: Begun, Plan: &plan, Tool: j.Tool, Rules: j.Rules, Book: j.Book})
 	switch {
-	case r.deaf: // nothing is touched that could not be told of
+	case r.logFailed: // nothing is touched that could not be recorded
 	case len(plan.Refused) > 0:
 		r.tell(Event{Kind: Refused, Refused: plan.Refused})
 	default:
-		h := r.heed(ctx)
+		h := r.watchInterrupts(ctx)
 		r.harm(r.heard(h.asked))
 		r.restore(h)
 		h.stop()
@@ -80,19 +86,19 @@ func Run(ctx context.Context, j Job) *Story {
 	return &r.story
 }
 
-// heard is ctx for as long as events can be written down: what could not be told of any more is not begun.
+// heard is ctx for as long as events can be written down: what could not be recorded any more is not begun.
 func (r *runner) heard(ctx context.Context) context.Context {
 	ctx, quiet := context.WithCancel(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.quiet = quiet; r.deaf {
+	if r.quiet = quiet; r.logFailed {
 		quiet()
 	}
 	return ctx
 }
 
 // tell adds an event to the story, once it is written down. When that fails, nothing more is broken: the story goes on
-// without being written, and says so.
+// without being written, and reports that.
 func (r *runner) tell(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,15 +107,16 @@ func (r *runner) tell(e Event) {
 	e.walk = nil
 	r.seq++
 	e.Seq, e.At, e.MS = r.seq, diag.At(time.Now()), time.Since(r.began).Milliseconds()
-	if !r.deaf {
+	if !r.logFailed {
 		failed = r.Write(e, walk)
 	}
 	r.take(e)
 	if failed != nil {
-		r.deaf = true
+		r.logFailed = true
 		r.quiet()
 		r.seq++
-		r.take(Event{Seq: r.seq, At: e.At, MS: e.MS, Kind: Stopped, Text: fmt.Sprintf("the run's log cannot be written: %v", failed)})
+		r.take(Event{Seq: r.seq, At: e.At, MS: e.MS, Kind: Stopped,
+			Text: fmt.Sprintf("the run's log cannot be written: %v", failed)})
 	}
 }
 
@@ -127,17 +134,19 @@ func (r *runner) trouble(machine string, err error) {
 	}
 }
 
-// refuse says why nothing may be touched.
+// refuse returns why nothing may be touched.
 func (r *runner) refuse(machine, code, text string) {
-	r.tell(Event{Kind: Refused, Refused: []chaos.Refusal{{Machine: machine, Refusal: step.Refusal{Code: code, Text: text}}}})
+	r.tell(Event{Kind: Refused,
+		Refused: []chaos.Refusal{{Machine: machine, Refusal: step.Refusal{Code: code, Text: text}}}})
 }
 
-// walk walks once, and tells. A walk that ctx has cut short says nothing, and is not told of.
+// walk walks once, and records it. A walk that ctx has cut short shows nothing, and is not recorded.
 func (r *runner) walk(ctx context.Context, stage Stage) Sight {
 	began := time.Since(r.began).Milliseconds()
 	report := r.Walk(ctx)
 	if report == nil {
-		report = &diag.Report{Run: diag.Run{EndedBy: diag.EndedError}, Verdict: diag.Verdict{Outcome: diag.OutcomeInconclusive}}
+		report = &diag.Report{Run: diag.Run{EndedBy: diag.EndedError},
+			Verdict: diag.Verdict{Outcome: diag.OutcomeInconclusive}}
 	}
 	s := See(report, stage)
 	if ctx.Err() != nil {
@@ -167,8 +176,8 @@ func read[T any](r *runner, f func(s *Story) T) T {
 	return f(&r.story)
 }
 
-// harm is all that is done until things are put back: it looks whether anything may be broken, makes the machines ready,
-// and breaks it. From when a machine is ready it is told that this is still wanted.
+// harm is all that is done until the revert: it checks whether anything may be broken, makes the machines
+// ready, and breaks it. From when a machine is ready its lease is renewed.
 func (r *runner) harm(ctx context.Context) {
 	if !r.prepare(ctx) {
 		return
@@ -183,8 +192,13 @@ func (r *runner) harm(ctx context.Context) {
 			renewing.Go(func() { r.renew(ctx, t, m, end) })
 		}
 	})
-	if ctx.Err() == nil && read(r, (*Story).ready) {
-		r.during(ctx, ttl.Add(-reserve), end)
+	if ctx.Err() != nil || !read(r, (*Story).ready) {
+		return
+	}
+	terminal, ok := r.hold(ctx)
+	defer terminal.leave()
+	if ok {
+		r.during(ctx, ttl.Add(-reserve), end, terminal)
 	}
 }
 
@@ -198,8 +212,8 @@ func (r *runner) green(ctx context.Context) bool {
 	}
 }
 
-// prepare brings the run to where machines may be made ready: the chain is green, and plain tools can tell the fault from
-// its absence.
+// prepare brings the run to where machines may be made ready: the chain is green, and independent probes can
+// distinguish the fault from its absence.
 func (r *runner) prepare(ctx context.Context) bool {
 	for _, t := range r.Plan.Targets {
 		if r.Machines[t.ID] == nil {
@@ -235,22 +249,23 @@ func (r *runner) tellApart(ctx context.Context) bool {
 	return read(r, (*Story).claimProbes).state == Held
 }
 
-// arm makes one machine ready, and wants it confirmed over a connection of its own: the one that armed it may be the last
-// that ever comes through.
+// arm makes one machine ready, and wants it confirmed over a connection of its own: the one that armed it may be the
+// last that ever comes through.
 func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) bool {
 	if r.tell(Event{Kind: Arming, Machine: t.ID}); ctx.Err() != nil {
 		return false
 	}
-	t.Drill.At = time.Now().UTC() // the machine compares the clocks: since the survey, walks and looks have taken their time
+	// the machine compares the clocks: since the survey, walks and looks have taken their time
+	t.Drill.At = time.Now().UTC()
 	reply, err := m.Fault(ctx, t.Drill.Encode(), "arm")
-	m.Anew()
+	m.Reconnect()
 	if err == nil && reply.Refused != nil {
 		r.refuse(t.ID, reply.Refused.Code, reply.Refused.Text)
 		return false
 	}
 	if err != nil {
 		r.mu.Lock()
-		r.mute[t.ID] = true
+		r.armUnconfirmed[t.ID] = true
 		r.mu.Unlock()
 	} else if reply.Error != "" {
 		err = errors.New(reply.Error)
@@ -278,12 +293,12 @@ func (r *runner) keep(id string, asked time.Time) {
 	r.kept[id] = asked
 }
 
-// ready says whether every machine can put itself back.
+// ready reports whether every machine can revert itself.
 func (s *Story) ready() bool {
 	return len(s.Machines) > 0 && !slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed })
 }
 
-// says is what a reply has against its command.
+// says is the error in a command's reply.
 func says(r step.Reply) string {
 	switch {
 	case r.Refused != nil:

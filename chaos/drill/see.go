@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// see tries a look until it holds, or does not hold where that is wanted, or its time is over; false when ctx ended first,
-// which says nothing. A tool that could not be run has seen neither.
+// see tries a probe until it holds, or does not hold where that is wanted, or its time is over; false when ctx ended
+// first, which proves nothing. A tool that could not be run has seen neither.
 func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (Seen, bool) {
 	began := time.Now()
 	within := l.Check.Within.Duration()
@@ -26,14 +26,14 @@ func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (
 			last.Held, last.NotRun, last.Why = ran && why == "", !ran, why
 		}
 		last.TookMS = diag.Measured(time.Since(began))
-		if ran && last.Held == want || time.Since(began) >= within {
+		if (ran && last.Held == want) || time.Since(began) >= within {
 			return last, true
 		}
 		pause(ctx, again)
 	}
 }
 
-// once tries it once; it says what is against it, and whether the tool ran at all.
+// once tries it once; it returns the error, and whether the tool ran at all.
 func once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookMost)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Sight is what one walk said, as far as a drill asks.
+// Sight is the result of one walk, as far as a drill needs it.
 type Sight struct {
 	N             int                        `json:"n"` // the walk's number in the run, from 1
 	Stage         Stage                      `json:"stage"`
@@ -24,14 +24,19 @@ type Sight struct {
 	Hops          map[diag.HopID]diag.Status `json:"hops"`
 	Reason        diag.ReasonCode            `json:"reason,omitempty"`
 	UserState     diag.UserState             `json:"user_state,omitempty"`
-	UserSaw       string                     `json:"user_saw,omitempty"`   // what a tenant got whom it hit, where that was measured
-	Spinner       bool                       `json:"spinner,omitempty"`    // his terminal stayed silent past every deadline
-	Untold        []diag.HopID               `json:"untold,omitempty"`     // hops of a tenant that failed, and nobody measured what he got
-	Unnamed       []diag.HopID               `json:"unnamed,omitempty"`    // hops that failed, and the platform's own row of the session says that it ended well
-	Unlinked      []string                   `json:"unlinked,omitempty"`   // who dealt with the walk and did not write down its id
-	AgentSays     map[string]string          `json:"agent_says,omitempty"` // by task of the run: the id under which the agent's record has it
-	ReadModel     map[string]string          `json:"read_model,omitempty"` // what the platform said of node, allocation, task and session
-	Evidence      []diag.EvidenceLine        `json:"evidence,omitempty"`   // what it wrote down under the walk's id
+	// the error that a tenant saw, where that was measured
+	UserSaw string `json:"user_saw,omitempty"`
+	Spinner bool   `json:"spinner,omitempty"` // his terminal stayed silent past every deadline
+	// hops of a tenant that failed, and what he got was not measured
+	Untold []diag.HopID `json:"untold,omitempty"`
+	// hops that failed, and the platform's own row of the session shows that it ended well
+	Unnamed  []diag.HopID `json:"unnamed,omitempty"`
+	Unlinked []string     `json:"unlinked,omitempty"` // who dealt with the walk and did not write down its id
+	// by task of the run: the id under which the agent's record has it
+	AgentSays map[string]string `json:"agent_says,omitempty"`
+	// what the platform reported of node, allocation, task and session
+	ReadModel map[string]string   `json:"read_model,omitempty"`
+	Evidence  []diag.EvidenceLine `json:"evidence,omitempty"` // what it wrote down under the walk's id
 }
 
 // See takes out of a report what a drill asks for.
@@ -45,7 +50,7 @@ func See(r *diag.Report, stage Stage) Sight {
 	for _, h := range r.Hops {
 		s.Hops[h.ID] = h.Status
 	}
-	s.told(r)
+	s.noteTenant(r)
 	s.Unnamed = unnamed(s)
 	return s
 }
@@ -58,16 +63,16 @@ func faulty(b *diag.Blame) *diag.Blame {
 	return b
 }
 
-// Green says whether a whole walk found nothing, and asks nobody for anything. What the platform will see to by itself, and
-// what is merely old, does not stand against it.
+// Green reports whether a whole walk found nothing, and asks for no action. What the platform will see to by itself,
+// and what is merely old, does not count against it.
 func (s Sight) Green() bool {
 	return s.EndedBy == diag.EndedCompleted && s.passed() && !s.asks()
 }
 
 func (s Sight) passed() bool { return s.Outcome == diag.OutcomePass || s.Outcome == diag.OutcomeWarn }
 
-// asks says that no hop need fail for somebody to have to act: of an identity that two machines have, the hops of one know
-// nothing.
+// asks reports whether no hop need fail for an action to be due: of an identity that two machines have, the hops of one
+// know nothing.
 func (s Sight) asks() bool {
 	return s.UserState == diag.UserOperator || s.UserState == diag.UserSecurity
 }
@@ -89,7 +94,7 @@ func (s Sight) Says() string {
 	return string(s.Outcome)
 }
 
-// readModel is what the platform itself said, by the names of the profile's mapping.
+// readModel is what the platform itself reported, by the names of the profile's mapping.
 func readModel(r *diag.Report) map[string]string {
 	said := map[string]string{}
 	for i := range r.Facts {
@@ -98,7 +103,8 @@ func readModel(r *diag.Report) map[string]string {
 			continue
 		}
 		for name, value := range f.HTTP.Fields {
-			if what, _, _ := strings.Cut(name, "."); slices.Contains([]string{"node", "allocation", "task", "session"}, what) && value != "" {
+			if what, _, _ := strings.Cut(name, "."); slices.Contains([]string{"node", "allocation", "task", "session"}, what) &&
+				value != "" {
 				said[name] = value
 			}
 		}
@@ -106,9 +112,9 @@ func readModel(r *diag.Report) map[string]string {
 	return said
 }
 
-// unnamed are hops of the terminal that failed, and of which the platform says in the session's own row that they did not:
-// it must name what failed where it can know it. It cannot of a session that never reached it, and has not yet of one that
-// is still open.
+// unnamed are hops of the terminal that failed, and of which the platform reports in the session's own row that they
+// did not: it must name what failed where it can know it. It cannot of a session that never reached it, and has not yet
+// of one that is still open.
 func unnamed(s Sight) []diag.HopID {
 	if s.ReadModel["session.browser_connected_at"] == "" || s.ReadModel["session.close_reason"] != sessionOver {
 		return nil
@@ -122,15 +128,17 @@ func unnamed(s Sight) []diag.HopID {
 	return all
 }
 
-// sessionOver is how the platform says that a terminal's shell was ended by its user.
+// sessionOver is how the platform reports that a terminal's shell was ended by its user.
 const sessionOver = "exit"
 
-// unlinked are those who dealt with the walk, by what the walk itself measured, and of whom the platform has no line under
-// the walk's id.
+// unlinked are those who dealt with the walk, by what the walk itself measured, and of whom the platform has no line
+// under the walk's id.
 func unlinked(r *diag.Report) []string {
 	var missing []string
 	for _, p := range parties() {
-		if p.dealt(r) && !slices.ContainsFunc(r.Evidence, func(l diag.EvidenceLine) bool { return l.CorrelationID == r.Run.CorrelationID && p.wrote(l) }) {
+		if p.dealt(r) && !slices.ContainsFunc(r.Evidence, func(l diag.EvidenceLine) bool {
+			return l.CorrelationID == r.Run.CorrelationID && p.wrote(l)
+		}) {
 			missing = append(missing, p.name)
 		}
 	}

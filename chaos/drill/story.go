@@ -24,11 +24,11 @@ type Story struct {
 	Walks       []Sight
 	Looks       []Look
 	Machines    []Part
-	Decided     *string // what is against it, "" nothing; nil: the platform was not told
+	Decided     *string // what is against it, "" nothing; nil: the platform was not called
 	Trouble     []string
 }
 
-// Look is what was seen by a plain tool, and when.
+// Look is what an independent probe saw, and when.
 type Look struct {
 	Seen
 	MS int64
@@ -42,10 +42,10 @@ type Part struct {
 	Made       map[string]int64 // when each step was, in milliseconds of the run
 	begunMS    int64            // when the last one was asked for
 	Against    string           // what is against a step that was made
-	Lost       string           // it put itself back: why
-	AskedMS    int64            // when it was asked to put everything back, at first; 0 not
+	Lost       string           // why it reverted itself
+	AskedMS    int64            // when it was asked to revert everything, at first; 0 not
 	RevertedMS int64            // when it was known; 0 not
-	Told       string           // what is against its closing
+	NotClosed  string           // what is against its closing
 }
 
 // Tell adds events up.
@@ -103,7 +103,8 @@ func (s *Story) begin(e Event) {
 	}
 	s.Plan, s.Machines = *e.Plan, nil
 	for _, t := range e.Plan.Targets {
-		s.Machines = append(s.Machines, Part{MachineResult: MachineResult{ID: t.ID, Role: t.Role, Tier: t.Tier}, Made: map[string]int64{}})
+		s.Machines = append(s.Machines,
+			Part{MachineResult: MachineResult{ID: t.ID, Role: t.Role, Tier: t.Tier}, Made: map[string]int64{}})
 	}
 }
 
@@ -115,8 +116,8 @@ func (s *Story) part(id string) *Part {
 	return &s.Machines[i]
 }
 
-// add takes in what happened on the machine, which is armed for ttl. The machine's own word on its state is the last one
-// that was had.
+// add takes in what happened on the machine, which is armed for ttl. The machine's own word on its state is the last
+// one that was had.
 func (p *Part) add(e Event, ttl time.Duration) {
 	if st := e.Status; st != nil {
 		p.State, p.Reverter, p.Steps = st.State, st.Reverter, st.Steps
@@ -147,12 +148,13 @@ func (p *Part) add(e Event, ttl time.Duration) {
 	case Compared:
 		p.Clean, p.Residue = e.Clean, e.Residue
 	case Closed:
-		p.Told, p.Closed = e.Text, e.Text == ""
+		p.NotClosed, p.Closed = e.Text, e.Text == ""
 	}
 }
 
 // madeAgo is how long before its answer a step was made, by the machine's own journal: the answer comes only once the
-// machine has looked at the effect, and until then the chain could have seen the fault. 0 where the answer does not tell.
+// machine has looked at the effect, and until then the chain could have seen the fault. 0 where the answer does not
+// tell.
 func madeAgo(e Event, ttl time.Duration) time.Duration {
 	st := e.Status
 	if st == nil || st.ArmedAt == nil || st.TTLLeft == nil {
@@ -182,7 +184,7 @@ func (s *Story) InPlace() (ms int64, ok bool) {
 	return ms, len(s.Plan.Schedule) > 0
 }
 
-// PutBack is when the last machine was known to have put everything back; false while one is not.
+// PutBack is when the last machine was known to have reverted everything; false while one is not.
 func (s *Story) PutBack() (ms int64, ok bool) {
 	for _, p := range s.Machines {
 		if p.Armed && !p.back() {
@@ -193,8 +195,8 @@ func (s *Story) PutBack() (ms int64, ok bool) {
 	return ms, ok
 }
 
-// back says whether the machine said that it is as before: what was made of the drill, if anything, is put back, by it or
-// by somebody else.
+// back reports whether the machine answered that it is as before: what was made of the drill, if any, is reverted, by
+// it or by another process.
 func (p *Part) back() bool {
 	return p.RevertedMS > 0 && (p.State == step.Reverted || p.State == step.Lost || p.State == step.Planned)
 }

@@ -3,13 +3,14 @@ package drill
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// Drill is what is said of the run.
+// Drill is the run's summary.
 func (s *Story) Drill() Drill {
 	m := s.Plan.Scenario.Metadata
 	d := Drill{
-		Run: s.Plan.Run, Scenario: m.ID, Title: m.Title, Severity: m.Severity, Owner: m.Owner, Runbook: m.Runbook,
+		Run: s.Plan.Run, Scenario: m.ID, Title: m.Title, Severity: m.Severity, Owner: m.Owner, Runbook: explained(m.Runbook),
 		Node: s.Plan.Node, Allocation: s.Plan.Allocation, PlanHash: s.Plan.Hash, Tool: s.Tool, Rules: s.Rules,
 		StartedAt: s.Began, EndedAt: s.Ended, DurationMS: s.NowMS,
 		Verdict: s.Verdict(), Claims: s.Claims(), Expected: s.expected(), Observed: s.observed(),
@@ -31,14 +32,15 @@ func (s *Story) Drill() Drill {
 
 func (s *Story) expected() Expected {
 	e := s.Plan.Scenario.Expect
-	x := Expected{Blame: e.Blame.String(), Reason: e.Reason, FirstFailedHop: e.FirstFailedHop, MustStayGreen: e.MustStayGreen}
+	x := Expected{Blame: e.Blame.String(), Reason: e.Reason, FirstFailedHop: e.FirstFailedHop,
+		MustStayGreen: e.MustStayGreen}
 	for _, o := range e.Others {
 		x.Others = append(x.Others, o.String())
 	}
 	return x
 }
 
-// observed is the walk that said what was expected, else the last one while the fault was there.
+// observed is the walk that reported what was expected, else the last one while the fault was there.
 func (s *Story) observed() *Sight {
 	if w := s.detected(); w != nil {
 		return w
@@ -49,7 +51,7 @@ func (s *Story) observed() *Sight {
 	return nil
 }
 
-// Open says that the drill may still be on a machine: somebody has to look at it.
+// Open means that the drill may still be on a machine: an operator has to inspect it.
 func (d *Drill) Open() bool {
 	return slices.ContainsFunc(d.Machines, func(m MachineResult) bool { return m.Armed && !m.Closed })
 }
@@ -65,4 +67,12 @@ func (r *Report) Settle() {
 			r.Verdict = Verdict{d.Verdict.Word, d.Scenario + ": " + d.Verdict.Text}
 		}
 	}
+}
+
+// explained is a drill's link to the repository's runbook as the command that shows the same without the repository.
+func explained(link string) string {
+	if word, ok := strings.CutPrefix(link, "docs/runbook.md#"); ok {
+		return "gpuaasctl explain " + word
+	}
+	return link
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 )
 
-// Timing is when something was seen, compared with its budget. It happened after AfterMS, for then it was not there yet,
-// and not after WithinMS, for then it was.
+// Timing is when something was seen, compared with its budget. It happened after AfterMS, for then it was not there
+// yet, and not after WithinMS, for then it was.
 type Timing struct {
 	Seen     bool           `json:"seen"`
 	AfterMS  int64          `json:"after_ms"`
@@ -29,7 +29,7 @@ func (t Timing) String() string {
 // Seconds writes milliseconds as seconds, tenths rounded down: "0.4s".
 func Seconds(ms int64) string { return fmt.Sprintf("%d.%ds", ms/1000, ms%1000/100) }
 
-// detect is the time to detect: after the last walk that did not say it, within the first that did.
+// detect is the time to detect: after the last walk that did not report it, within the first that did.
 func (s *Story) detect() Timing {
 	t := Timing{Budget: s.Plan.Budgets.DetectWithin}
 	zero, placed := s.InPlace()
@@ -48,7 +48,7 @@ func (s *Story) detect() Timing {
 	return t
 }
 
-// recovered is the time to recover, in the same way. Walks that began before everything was known to be put back show
+// recovered is the time to recover, in the same way. Walks that began before everything was known to be reverted show
 // nothing of it: a machine that was given up may have answered only afterwards.
 func (s *Story) recovered() Timing {
 	t := Timing{Budget: s.Plan.Budgets.RecoverWithin}
@@ -65,7 +65,7 @@ func (s *Story) recovered() Timing {
 	return t
 }
 
-// injected is how long it took until plain tools saw the fault.
+// injected is how long it took until independent probes saw the fault.
 func (s *Story) injected() Timing {
 	t := Timing{Budget: s.Plan.Budgets.InjectWithin}
 	if l := s.Look(During, LookInjected); l != nil && l.Held {
@@ -74,5 +74,5 @@ func (s *Story) injected() Timing {
 	return t
 }
 
-// over says whether t is past its budget. An interval that reaches past it is: nobody knows that it was in time.
+// over reports whether t is past its budget. An interval that reaches past it is: it is not proven to be in time.
 func (t Timing) over() bool { return t.WithinMS > t.Budget.Std().Milliseconds() }

@@ -9,17 +9,21 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// userHops are those whose failure a tenant sees.
-func userHops() []diag.HopID {
-	return []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute, diag.HopBrowserTerminalWS, diag.HopTerminalStartup, diag.HopAppUserRoute}
+// felt reports whether a tenant notices when the hop fails.
+func felt(h diag.HopID) bool { return feltAt(h) != "" }
+
+// feltAt is at what a tenant notices when the hop fails, "" where no tenant does.
+func feltAt(h diag.HopID) string {
+	row, _ := diag.LookupHop(h)
+	return row.Tenants
 }
 
-// told notes what a tenant got where his hops failed: what came to the browser, never what the chain made of it. A walk
-// goes the tenant's own ways, from outside, so that its answers are his.
-func (s *Sight) told(r *diag.Report) {
+// noteTenant notes what a tenant got where his hops failed: what came to the browser, never what the chain made of it.
+// A walk goes the tenant's own ways, from outside, so that its answers are his.
+func (s *Sight) noteTenant(r *diag.Report) {
 	var saw []string
 	for _, h := range r.Hops {
-		if h.Status != diag.StatusFail || !slices.Contains(userHops(), h.ID) {
+		if h.Status != diag.StatusFail || !felt(h.ID) {
 			continue
 		}
 		text, spinner := gotAt(r, h)
@@ -34,31 +38,28 @@ func (s *Sight) told(r *diag.Report) {
 	s.UserSaw = strings.Join(saw, "; ")
 }
 
-// gotAt is what the tenant got at a hop, "" where that was not measured, and whether it was nothing for as long as anybody
-// waits.
+// gotAt is what the tenant got at a hop, "" where that was not measured, and whether it was nothing for as long as
+// anyone waits: of the session that the hop looked at, else of the answer that it found fault with.
 func gotAt(r *diag.Report, h diag.HopResult) (text string, spinner bool) {
-	at := func(what string, is func(f *diag.Fact) bool) (string, bool) {
-		i := slices.IndexFunc(r.Facts, func(f diag.Fact) bool { return is(&f) })
-		if i < 0 {
-			return "", false
-		}
-		text, spinner := got(&r.Facts[i])
-		if text == "" {
-			return "", false
-		}
-		return what + ": " + text, spinner
+	looked := func(f diag.Fact) bool {
+		return f.Request.Op == diag.OpSession &&
+			slices.ContainsFunc(h.Steps, func(s diag.StepResult) bool { return s.Fact == f.ID })
 	}
-	switch h.ID {
-	case diag.HopBrowserTerminalWS, diag.HopTerminalStartup:
-		return at("terminal", func(f *diag.Fact) bool { return f.Request.Op == diag.OpSession })
-	case diag.HopAppUserRoute:
-		return at("product URL", func(f *diag.Fact) bool { return slices.Contains(h.Evidence, f.ID) && f.Request.Op == diag.OpHTTP })
+	faulty := func(f diag.Fact) bool { return f.Request.Op == diag.OpHTTP && slices.Contains(h.Evidence, f.ID) }
+	for _, is := range []func(diag.Fact) bool{looked, faulty} {
+		if i := slices.IndexFunc(r.Facts, is); i >= 0 {
+			if text, spinner = got(&r.Facts[i]); text != "" {
+				text = feltAt(h.ID) + ": " + text
+			}
+			return text, spinner
+		}
 	}
-	return at("terminal", func(f *diag.Fact) bool { return slices.Contains(h.Evidence, f.ID) && f.Request.Op == diag.OpHTTP })
+	return "", false
 }
 
-// got is what one answer looks like in a browser. Nothing stands for a fact that did not fail, and for one whose wait was
-// shorter than a browser's. A terminal is waited for longer than its gateway waits: what is silent then is so for ever.
+// got is what one answer looks like in a browser. It is empty for a fact that did not fail, and for one whose wait
+// was shorter than a browser's. A terminal is waited for longer than its gateway waits: what is silent then is so for
+// ever.
 func got(f *diag.Fact) (text string, spinner bool) {
 	switch {
 	case f.Passed():
@@ -72,7 +73,8 @@ func got(f *diag.Fact) (text string, spinner bool) {
 	case f.WS != nil && f.WS.Status != 0 && !f.WS.Upgraded:
 		return fmt.Sprintf("HTTP %d", f.WS.Status), false
 	case f.HTTP != nil && f.HTTP.Status != 0:
-		return fmt.Sprintf("HTTP %d", f.HTTP.Status) + orNothing(" ", f.HTTP.ErrorCode) + orNothing(": ", f.HTTP.ErrorMessage), false
+		return fmt.Sprintf("HTTP %d", f.HTTP.Status) + orNothing(" ", f.HTTP.ErrorCode) + orNothing(": ",
+			f.HTTP.ErrorMessage), false
 	case slices.Contains([]string{"dns", "tcp", "tls"}, f.Phase):
 		return fmt.Sprintf("cannot be reached (%s)", f.Failure), false
 	}

@@ -9,13 +9,14 @@ import (
 )
 
 // TestTold: what a tenant got is what came to his browser, in none of the operator's words; where nothing was measured,
-// nothing is said.
+// nothing is reported.
 func TestTold(t *testing.T) {
 	session := func(word diag.Failure, ws *diag.WSFacts) diag.Fact {
 		return diag.Fact{ID: "session", Request: diag.Request{Op: diag.OpSession}, Failure: word, DurationMS: 8000, WS: ws}
 	}
 	asked := func(word diag.Failure, phase string, status int) diag.Fact {
-		return diag.Fact{ID: "asked", Request: diag.Request{Op: diag.OpHTTP}, Failure: word, Phase: phase, HTTP: &diag.HTTPFacts{Status: status}}
+		return diag.Fact{ID: "asked", Request: diag.Request{Op: diag.OpHTTP}, Failure: word, Phase: phase,
+			HTTP: &diag.HTTPFacts{Status: status}}
 	}
 	const browser, mint, app = diag.HopBrowserTerminalWS, diag.HopTerminalTokenMint, diag.HopAppUserRoute
 	for _, c := range []struct {
@@ -25,11 +26,19 @@ func TestTold(t *testing.T) {
 		saw     string
 		spinner bool
 	}{
-		{"error frame", browser, session(diag.WSClosed, &diag.WSFacts{Upgraded: true, FirstFrame: "error", FrameCode: "node_stream_timeout", FrameMessage: "no stream"}), "terminal: node_stream_timeout: no stream", false},
-		{"error frame after a silence", browser, session(diag.PTYSilent, &diag.WSFacts{Upgraded: true, FirstFrame: "ready", FrameCode: "pty_exited"}), "terminal: pty_exited", false},
-		{"closed", browser, session(diag.WSClosed, &diag.WSFacts{Upgraded: true, CloseCode: 1011, CloseReason: "gone"}), "terminal: closed with 1011 gone", false},
-		{"gateway is silent", browser, session(diag.WSSilent, &diag.WSFacts{Upgraded: true}), "terminal: nothing for 8000 ms, a spinner", true},
-		{"shell is silent", diag.HopTerminalStartup, session(diag.PTYSilent, &diag.WSFacts{Upgraded: true, FirstFrame: "ready"}), "terminal: nothing for 8000 ms, a spinner", true},
+		{"error frame", browser, session(diag.WSClosed,
+			&diag.WSFacts{Upgraded: true, FirstFrame: "error", FrameCode: "node_stream_timeout", FrameMessage: "no stream"}),
+			"terminal: node_stream_timeout: no stream", false},
+		{"error frame after a silence", browser,
+			session(diag.PTYSilent, &diag.WSFacts{Upgraded: true, FirstFrame: "ready", FrameCode: "pty_exited"}),
+			"terminal: pty_exited", false},
+		{"closed", browser, session(diag.WSClosed, &diag.WSFacts{Upgraded: true, CloseCode: 1011, CloseReason: "gone"}),
+			"terminal: closed with 1011 gone", false},
+		{"gateway is silent", browser, session(diag.WSSilent, &diag.WSFacts{Upgraded: true}),
+			"terminal: nothing for 8000 ms, a spinner", true},
+		{"shell is silent", diag.HopTerminalStartup,
+			session(diag.PTYSilent, &diag.WSFacts{Upgraded: true, FirstFrame: "ready"}),
+			"terminal: nothing for 8000 ms, a spinner", true},
 		{"no upgrade", browser, session(diag.WSUpgradeRejected, &diag.WSFacts{Status: 426}), "terminal: HTTP 426", false},
 		{"cut short", browser, session(diag.Cancelled, nil), "", false},
 		{"nothing asked", browser, diag.Fact{Request: diag.Request{Op: diag.OpHTTP}}, "", false},
@@ -40,8 +49,8 @@ func TestTold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &diag.Report{Facts: []diag.Fact{c.fact}, Hops: []diag.HopResult{{ID: c.hop, Finding: diag.Finding{
-				Status: diag.StatusFail, Text: "what the operator is told", Evidence: []string{"asked"},
-			}}}}
+				Status: diag.StatusFail, Text: "what the operator reads", Evidence: []string{"asked"},
+			}, Steps: []diag.StepResult{{Name: "looked at", Fact: "session"}}}}}
 			s := drill.See(r, drill.During)
 			if s.UserSaw != c.saw || s.Spinner != c.spinner || slices.Contains(s.Untold, c.hop) != (c.saw == "") {
 				t.Errorf("saw %q, spinner %v, untold %v", s.UserSaw, s.Spinner, s.Untold)

@@ -35,10 +35,11 @@ type world struct {
 	abandon         time.Duration
 	kind            drill.Kind // the operator interrupts at the first such event,
 	seq             int        // or at the one of this number
+	tenant          drill.OpenTerminal
 	ready           func(chaos.Plan) (chaos.Plan, error)
 	observe         func(drill.Event, *drill.Story)
 
-	busy    sync.WaitGroup // what goes on on machines, whoever is still there
+	busy    sync.WaitGroup // what still runs on machines
 	mu      sync.Mutex     // guards what follows
 	changed map[string]time.Time
 	broken  map[string]bool // places
@@ -54,18 +55,18 @@ type world struct {
 type chain struct {
 	takes   time.Duration
 	blind   time.Duration // so long after it is broken they see nothing
-	sore    time.Duration // so long after it is put back they still see it
+	sore    time.Duration // so long after it is reverted they still see it
 	never   bool
 	sick    bool                  // they see something before anything is broken
 	blames  map[string]diag.Blame // by step
 	symptom diag.HopID            // fails as well
-	flicker diag.HopID            // fails in the second walk, and nothing is said of it
+	flicker diag.HopID            // fails in the second walk, and nothing is reported of it
 	muted   bool                  // the gateway lost the id
 	nobody  bool                  // no report at all
 	bend    func(r *diag.Report)  // changes what they saw; may be nil
 }
 
-// looks is how plain tools see it.
+// looks is how independent probes see it.
 type looks struct {
 	always  bool            // the probe holds whatever there is
 	cut     map[string]bool // this look cannot be made
@@ -76,7 +77,8 @@ type looks struct {
 }
 
 func newWorld(ids ...string) *world {
-	w := &world{boxes: map[string]*box{}, changed: map[string]time.Time{}, broken: map[string]bool{}, makes: map[string]int{}}
+	w := &world{boxes: map[string]*box{}, changed: map[string]time.Time{}, broken: map[string]bool{},
+		makes: map[string]int{}}
 	w.takes = time.Second
 	w.blames = map[string]diag.Blame{
 		"block": {Hop: diag.HopNodeRuntimeAPI, Signal: diag.SigAPIUnreachable, Failure: "tcp_timeout"},
@@ -85,7 +87,8 @@ func newWorld(ids ...string) *world {
 	w.cut = map[string]bool{}
 	for i, id := range ids {
 		b := newBox(w, id)
-		b.line.hitches, b.line.delay = map[string][]hitch{}, time.Duration(10+3*i)*time.Millisecond // so that the order is the same every time
+		// so that the order is the same every time
+		b.line.hitches, b.line.delay = map[string][]hitch{}, time.Duration(10+3*i)*time.Millisecond
 		w.boxes[id] = b
 	}
 	return w
@@ -119,7 +122,7 @@ func (w *world) felt() []string {
 	var all []string
 	for place, broken := range w.broken {
 		since := time.Since(w.changed[place])
-		if broken && since >= w.blind || !broken && since < w.sore {
+		if (broken && since >= w.blind) || (!broken && since < w.sore) {
 			all = append(all, stepOf(place))
 		}
 	}
@@ -138,7 +141,7 @@ func (w *world) anyBroken() bool {
 	return false
 }
 
-// anyMended says whether something was broken, and nothing is any more.
+// anyMended reports whether something was broken, and nothing is any more.
 func (w *world) anyMended() bool {
 	w.mu.Lock()
 	known := len(w.broken) > 0
@@ -159,20 +162,23 @@ func (w *world) walk(ctx context.Context) *diag.Report {
 	if w.nobody {
 		return nil
 	}
-	r := &diag.Report{Run: diag.Run{ID: fmt.Sprintf("w%d", n), CorrelationID: fmt.Sprintf("corr-%d", n), EndedBy: diag.EndedCompleted}}
+	r := &diag.Report{Run: diag.Run{ID: fmt.Sprintf("w%d", n), CorrelationID: fmt.Sprintf("corr-%d", n),
+		EndedBy: diag.EndedCompleted}}
 	if ctx.Err() != nil {
 		r.Run.EndedBy = diag.EndedInterrupted
 		r.Verdict.Outcome = diag.OutcomeInconclusive
 		return r
 	}
 	w.judge(r)
-	r.Facts = []diag.Fact{{Request: diag.Request{Op: diag.OpSession}, WS: &diag.WSFacts{Upgraded: true}}}
+	r.Facts = []diag.Fact{{ID: "session", Request: diag.Request{Op: diag.OpSession}, WS: &diag.WSFacts{Upgraded: true}}}
 	if len(r.Hops) > 0 && r.Verdict.Outcome == diag.OutcomeFail {
-		r.Facts[0].WS.FirstFrame, r.Facts[0].WS.FrameCode, r.Facts[0].WS.FrameMessage = "error", "node_stream_timeout", "the node did not connect"
+		r.Facts[0].WS.FirstFrame, r.Facts[0].WS.FrameCode, r.Facts[0].WS.FrameMessage = "error", "node_stream_timeout",
+			"the node did not connect"
 	}
 	r.Evidence = []diag.EvidenceLine{{Kind: "task.completed", CorrelationID: r.Run.CorrelationID}}
 	if !w.muted {
-		r.Evidence = append(r.Evidence, diag.EvidenceLine{Kind: "terminal.browser_connected", CorrelationID: r.Run.CorrelationID})
+		r.Evidence = append(r.Evidence,
+			diag.EvidenceLine{Kind: "terminal.browser_connected", CorrelationID: r.Run.CorrelationID})
 	}
 	if w.bend != nil {
 		w.bend(r)
@@ -180,7 +186,7 @@ func (w *world) walk(ctx context.Context) *diag.Report {
 	return r
 }
 
-// judge says what is felt.
+// judge gives the report the findings of the faults in effect.
 func (w *world) judge(r *diag.Report) {
 	var found []diag.Blame
 	if !w.never {
@@ -207,10 +213,13 @@ func (w *world) judge(r *diag.Report) {
 	if w.flicker != "" && r.Run.ID == "w2" {
 		failing[w.flicker], r.Verdict.Outcome = true, diag.OutcomeFail
 	}
-	for _, id := range diag.Hops {
+	for _, id := range diag.HopIDs() {
 		h := diag.HopResult{ID: id, Finding: diag.Finding{Status: diag.StatusPass}}
 		if failing[id] {
 			h.Status = diag.StatusFail
+		}
+		if id == diag.HopBrowserTerminalWS {
+			h.Steps = []diag.StepResult{{Name: "session", Fact: "session"}}
 		}
 		r.Hops = append(r.Hops, h)
 	}
@@ -229,7 +238,7 @@ func (w *world) tool(argv []string) drill.Output {
 	case "sees":
 		return no(!w.always && !w.anyBroken())
 	case "works":
-		return no(w.lame || w.control && w.anyBroken())
+		return no(w.lame || (w.control && w.anyBroken()))
 	default:
 		return no(!w.proves && (w.unproof || w.anyBroken()))
 	}
@@ -248,7 +257,7 @@ type here struct{ *world }
 func (here) Fault(context.Context, []byte, ...string) (step.Reply, error) {
 	return step.Reply{}, errors.New("nothing is broken here")
 }
-func (here) Anew()                       {}
+func (here) Reconnect()                  {}
 func (here) Leave(context.Context) error { return nil }
 func (h here) Exec(_ context.Context, e step.Exec) (drill.Output, error) {
 	h.mu.Lock()
@@ -260,7 +269,7 @@ func (h here) Exec(_ context.Context, e step.Exec) (drill.Output, error) {
 	return h.tool(e.Argv), nil
 }
 
-// expected says that what is about to be done was written down before.
+// expected checks that what is about to be done was written down before.
 func (w *world) expected(machine string, args []string) {
 	kind := map[string]drill.Kind{"arm": drill.Arming, "do": drill.Breaking, "revert": drill.Reverting}[args[0]]
 	if kind == "" {
@@ -272,8 +281,10 @@ func (w *world) expected(machine string, args []string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	written := slices.ContainsFunc(w.events, func(e drill.Event) bool { return e.Kind == kind && e.Machine == machine && e.Step == id })
-	if !written && (w.fullAt == 0 || kind != drill.Reverting) { // put back is also what could not be told of
+	written := slices.ContainsFunc(w.events, func(e drill.Event) bool {
+		return e.Kind == kind && e.Machine == machine && e.Step == id
+	})
+	if !written && (w.fullAt == 0 || kind != drill.Reverting) { // what could not be recorded is reverted, too
 		w.wrong = append(w.wrong, fmt.Sprintf("%s was asked to %s before it was written down", machine, args[0]))
 	}
 }
@@ -320,7 +331,8 @@ func (w *world) run(t *testing.T, p chaos.Plan) (o outcome) {
 		defer cancel()
 		abandon := make(chan struct{})
 		j := drill.Job{
-			Plan: p, Tool: "v1.2.3", Rules: "7", Machines: map[string]drill.Machine{"": here{w}}, Walk: w.walk, Decide: w.decide, Write: w.write, Abandon: abandon,
+			Plan: p, Tool: "v1.2.3", Rules: "7", Machines: map[string]drill.Machine{"": here{w}}, Walk: w.walk, Decide: w.decide,
+			Write: w.write, Abandon: abandon, Terminal: w.tenant,
 			Observe: func(e drill.Event, s *drill.Story) {
 				if e.Kind == w.kind || e.Seq == w.seq {
 					cancel()
@@ -362,7 +374,8 @@ func (w *world) run(t *testing.T, p chaos.Plan) (o outcome) {
 func left(s *drill.Story) []string {
 	var all []string
 	for _, p := range s.Machines {
-		if p.Touched && !p.Closed || p.Clean != nil && !*p.Clean || slices.Contains([]step.State{step.Conflict, step.Failed}, p.State) {
+		if (p.Touched && !p.Closed) || (p.Clean != nil && !*p.Clean) ||
+			slices.Contains([]step.State{step.Conflict, step.Failed}, p.State) {
 			all = append(all, p.ID)
 		}
 	}

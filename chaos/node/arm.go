@@ -14,7 +14,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
+
+// Longer than 300 lines: arming and disarming mirror each other, and are read together.
 
 // armNote is what closing has to know of arming.
 type armNote struct {
@@ -24,9 +27,9 @@ type armNote struct {
 // guardBudget is how long the watchdog may take to come up.
 const guardBudget = 10 * time.Second
 
-// Arm makes the machine ready for a drill: when it returns without an error, everything that an undo needs is on the disk,
-// a reaper waits for the next boot, and a watchdog runs. Nothing of the machine is changed yet. When it refuses, it leaves
-// nothing.
+// Arm makes the machine ready for a drill: when it returns without an error, everything that an undo needs is on the
+// disk, a reaper waits for the next boot, and a watchdog runs. Nothing of the machine is changed yet. When it refuses,
+// it leaves nothing.
 func (h Host) Arm(ctx context.Context, d step.Drill) (*Run, error) {
 	if err := h.guards(d); err != nil {
 		return nil, err
@@ -56,7 +59,7 @@ func (h Host) Arm(ctx context.Context, d step.Drill) (*Run, error) {
 	return r, nil
 }
 
-// armLock is taken by whoever makes or removes drills.
+// armLock is taken by a process that makes or removes drills.
 func (h Host) armLock() string { return filepath.Join(filepath.Dir(h.Paths.State), ".drill.lock") }
 
 // guards are the refusals that only look.
@@ -80,8 +83,8 @@ func (h Host) guards(d step.Drill) error {
 	return nil
 }
 
-// free refuses a machine that another drill is on. A drill that is over is undone as far as that is not done yet, and its
-// traces are removed, unless there is a conflict that somebody has to look at.
+// free refuses a machine that another drill is on. A drill that is over is reverted as far as that is not done yet, and
+// its traces are removed, unless there is a conflict that an operator has to inspect.
 func (h Host) free(ctx context.Context) error {
 	ids, err := h.Runs()
 	if err != nil {
@@ -90,8 +93,8 @@ func (h Host) free(ctx context.Context) error {
 	for _, id := range ids {
 		r, err := h.Open(id)
 		var refused *step.Refusal
-		if errors.As(err, &refused) || err == nil && r.Journal.Ledger.Last == 0 {
-			// no journal yet, or nothing in it: whoever was arming it is dead, for the lock is ours
+		if errors.As(err, &refused) || (err == nil && r.Journal.Ledger.Last == 0) {
+			// no journal yet, or nothing in it: the process that armed it is dead, for the lock is ours
 			if err := h.discard(ctx, id); err != nil {
 				return err
 			}
@@ -137,8 +140,8 @@ func (h Host) prepare(ctx context.Context, d step.Drill, before Fingerprint) (*R
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(makeZeros(r.path("lease"), step.BlockSize), makeZeros(r.path("lock"), step.BlockSize), makeZeros(r.path("watch"), step.BlockSize),
-		writeSynced(r.path("baseline"), baseline), r.copyProgram(ctx))
+	err = errors.Join(makeZeros(r.path("lease"), step.BlockSize), makeZeros(r.path("lock"), step.BlockSize),
+		makeZeros(r.path("watch"), step.BlockSize), writeSynced(r.path("baseline"), baseline), r.copyProgram(ctx))
 	if err != nil {
 		return nil, errors.Join(err, r.Shut())
 	}
@@ -213,13 +216,14 @@ func (r *Run) copyProgram(ctx context.Context) error {
 		return fmt.Errorf("copy this program beside the journal: %w", err)
 	}
 	if _, err := must(ctx, "", r.path(step.Program), "version"); err != nil {
-		return step.Refuse(step.RefusedUnsupported, "programs do not run from %s, so nothing could undo the drill after a reboot: %v", r.host.Paths.State, err)
+		return step.Refuse(step.RefusedUnsupported,
+			"programs do not run from %s, so nothing could undo the drill after a reboot: %v", r.host.Paths.State, err)
 	}
 	return nil
 }
 
-// startWatchdog starts it as a service of its own, outside the cgroup of the SSH session, and waits until it has said in
-// the journal that it keeps watch.
+// startWatchdog starts it as a service of its own, outside the cgroup of the SSH session, and waits until it has
+// reported in the journal that it keeps watch.
 func (r *Run) startWatchdog(ctx context.Context) error {
 	if err := r.lease.renew(r.host.Clock.Now()); err != nil {
 		return err
@@ -228,10 +232,12 @@ func (r *Run) startWatchdog(ctx context.Context) error {
 	defer cancel()
 	argv := []string{"systemd-run", "--quiet", "--collect", "--unit=" + watchName(r.ID), "--service-type=notify"}
 	for _, p := range [...]string{
-		"Description=Watchdog of drill " + r.ID, "NotifyAccess=main", "Restart=always", "RestartSec=100ms", "StartLimitIntervalSec=0",
-		"WatchdogSec=60", // longer than any lock is waited for; a watchdog that was stopped is killed and started anew
-		"TimeoutStopSec=45", fmt.Sprintf("SuccessExitStatus=%d", ExitOver), fmt.Sprintf("RestartPreventExitStatus=%d", ExitOver),
-		"OOMScoreAdjust=-1000", fmt.Sprintf("LimitNOFILE=%d", maxInodes+1024),
+		"Description=Watchdog of drill " + r.ID, "NotifyAccess=main", "Restart=always", "RestartSec=100ms",
+		"StartLimitIntervalSec=0",
+		"WatchdogSec=60", // longer than any lock is waited for; a watchdog that was stopped is killed and started again
+		"TimeoutStopSec=45", fmt.Sprintf("SuccessExitStatus=%d", ExitOver),
+		fmt.Sprintf("RestartPreventExitStatus=%d", ExitOver), "OOMScoreAdjust=-1000",
+		fmt.Sprintf("LimitNOFILE=%d", maxInodes+1024),
 	} {
 		argv = append(argv, "-p", p)
 	}
@@ -261,7 +267,7 @@ func (h Host) discard(ctx context.Context, id string) error {
 	return errors.Join(h.removeUnits(ctx, id, made), os.RemoveAll(h.secrets(id)), os.RemoveAll(h.folder(id)))
 }
 
-// madeFolder says whether arming had to make the folder of the reaper's link.
+// madeFolder reports whether arming had to make the folder of the reaper's link.
 func (r *Run) madeFolder() bool {
 	var n armNote
 	for _, e := range r.Journal.Entries {
@@ -272,11 +278,11 @@ func (r *Run) madeFolder() bool {
 	return false
 }
 
-// Tidy removes what is left where no drill is: whoever was arming died before it had a folder of its own.
+// Tidy removes what is left where no drill is: the process that armed died before it had a folder of its own.
 func (h Host) Tidy() error {
-	f, err := tryLock(h.armLock())
-	if errors.Is(err, os.ErrNotExist) || err == nil && f == nil {
-		return nil // nothing is left, or somebody is arming now
+	f, err := durable.TryLock(h.armLock())
+	if errors.Is(err, os.ErrNotExist) || (err == nil && f == nil) {
+		return nil // nothing is left, or another process is arming now
 	}
 	if err != nil {
 		return err
@@ -284,15 +290,15 @@ func (h Host) Tidy() error {
 	return errors.Join(h.tidy(), f.Close())
 }
 
-// tidy removes the folders of all drills when no drill is left in them. The lock goes with them: whoever waits for it
-// finds out.
+// tidy removes the folders of all drills when no drill is left in them. The lock goes with them: a process that waits
+// for it finds out.
 func (h Host) tidy() error {
 	ids, err := h.Runs()
 	if err != nil || len(ids) > 0 {
 		return err
 	}
 	if err := os.Remove(h.Paths.State); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil // somebody keeps something there
+		return nil // another process keeps something there
 	}
 	if err := os.Remove(h.armLock()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

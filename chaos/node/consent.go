@@ -14,7 +14,7 @@ import (
 )
 
 // Consent is the word of a machine's owner that drills may break it. It lies on the machine, so no operator can give it
-// for somebody else:
+// for another user:
 //
 //	node = compute-node-01
 //	until = 2026-12-31T23:59:59Z
@@ -71,11 +71,12 @@ func ParseConsent(text string) (Consent, error) {
 	return c, nil
 }
 
-// readConsent reads the file, and believes it only where nobody but root could have written it.
+// readConsent reads the file, and believes it only where no user but root could have written it.
 func readConsent(path string) (Consent, *step.Refusal) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Consent{}, step.Refuse(step.RefusedConsent, "%s is not there: the owner of this machine has not agreed to drills", path)
+		return Consent{}, step.Refuse(step.RefusedConsent,
+			"%s is not there: the owner of this machine has not agreed to drills", path)
 	}
 	if err != nil {
 		return Consent{}, step.Refuse(step.RefusedConsent, "%v", err)
@@ -95,19 +96,23 @@ func readConsent(path string) (Consent, *step.Refusal) {
 	return c, nil
 }
 
-// Permits says whether the drill is within the consent, on a machine whose clock says now; nil if it is. The drill must end
-// before the consent does. A plan asks as well as the machine, which believes no plan.
+// Permits reports whether the drill is within the consent, on a machine whose clock shows now; nil if it is. The drill
+// must end before the consent does. A plan asks as well as the machine, which believes no plan.
 func (c Consent) Permits(d step.Drill, now time.Time) *step.Refusal {
 	skew := now.Sub(d.At)
 	switch {
 	case skew.Abs() > maxSkew:
-		return step.Refuse(step.RefusedClock, "this machine's clock is %v from the runner's: nobody can say whether a consent still holds", skew.Round(time.Second))
+		return step.Refuse(step.RefusedClock,
+			"this machine's clock is %v from the runner's: nobody can say whether a consent still holds",
+			skew.Round(time.Second))
 	case c.Node != d.Node:
 		return step.Refuse(step.RefusedNode, "the consent on this machine is %s's, and the drill is for %s", c.Node, d.Node)
 	case now.Add(d.TTL.Duration()).After(c.Until):
-		return step.Refuse(step.RefusedExpired, "the consent ends %s, and the drill would not be over by then", c.Until.UTC().Format(time.RFC3339))
-	case d.Disposable && !c.Disposable: // no step that needs it is in a drill that does not say so
-		return step.Refuse(step.RefusedDisposable, "the drill is for machines that may be lost, and the consent does not say disposable = yes")
+		return step.Refuse(step.RefusedExpired, "the consent ends %s, and the drill would not be over by then",
+			c.Until.UTC().Format(time.RFC3339))
+	case d.Disposable && !c.Disposable: // no step that needs it is in a drill that does not declare it
+		return step.Refuse(step.RefusedDisposable,
+			"the drill is for machines that may be lost, and the consent does not say disposable = yes")
 	}
 	return nil
 }

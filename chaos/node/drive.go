@@ -19,7 +19,7 @@ import (
 // whether something is asked of it.
 const poll = 20 * time.Millisecond
 
-// letGo is how long the watchdog may take to let go of what it holds. Then it is ended: systemd starts it anew.
+// letGo is how long the watchdog may take to let go of what it holds. Then it is ended: systemd starts it again.
 const letGo = 5 * time.Second
 
 // Do asks the watchdog for a step, or for all, waits until it is made, and looks whether it has its effect. Only the
@@ -101,7 +101,7 @@ func said(s step.StepLedger) string {
 	return ""
 }
 
-// check tries a step's checks until they hold, and says so in the journal.
+// check tries a step's checks until they hold, and records it in the journal.
 func (r *Run) check(ctx context.Context, id string) error {
 	s, _ := r.Journal.Ledger.Drill.Step(id)
 	if len(s.Verify) == 0 {
@@ -128,7 +128,7 @@ func (r *Run) check(ctx context.Context, id string) error {
 	})
 }
 
-// Renew says that the drill is still wanted.
+// Renew renews the drill's lease.
 func (r *Run) Renew() error {
 	if err := r.Journal.Refresh(); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (r *Run) Reap(ctx context.Context) error {
 	return r.Revert(ctx, step.ByReaper, why)
 }
 
-// Verify compares the machine with how it was before. It says so in the journal, and gives every difference.
+// Verify compares the machine with how it was before. It records that in the journal, and returns every difference.
 func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
 	if l := &r.Journal.Ledger; !l.Over() && l.Touched() {
 		return nil, r.state("there is nothing to compare yet")
@@ -206,8 +206,8 @@ func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
 	return all, r.locked(ctx, func() error { return r.keeper(step.ByCLI).write(e) })
 }
 
-// settles is how long a difference may take to pass by itself: a unit that was put back starts, and what is behind it; after
-// a boot the kernel looks for duplicates of an address before it makes its route.
+// settles is how long a difference may take to pass by itself: a unit that was restored starts, and what is behind it;
+// after a boot the kernel looks for duplicates of an address before it makes its route.
 const settles = 4 * time.Second
 
 // differs is what the machine has now and had not before, or the other way round, but for the drill's own traces.
@@ -229,7 +229,7 @@ func (r *Run) awaitEnd(ctx context.Context) {
 	}
 }
 
-// ownTrace is why a difference is not even told.
+// ownTrace is why a difference is not even reported.
 const ownTrace = "the drill's own, until it is closed"
 
 // own are the traces that the drill has while it is not closed.
@@ -237,21 +237,23 @@ func (r *Run) own() []step.Allow {
 	why := ownTrace
 	dir := r.host.folder(r.ID)
 	var all []step.Allow
-	for _, p := range [...]string{dir, dir + "/*", r.host.reaperUnit(r.ID), r.host.reaperLink(r.ID), r.host.armLock(), r.host.Paths.State, r.host.secrets(r.ID),
-		"/run/systemd/transient/" + watchName(r.ID)} {
-		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why}, step.Allow{Class: step.ClassFile, Key: p, Why: why})
+	for _, p := range [...]string{dir, dir + "/*", r.host.reaperUnit(r.ID), r.host.reaperLink(r.ID), r.host.armLock(),
+		r.host.Paths.State, r.host.secrets(r.ID), "/run/systemd/transient/" + watchName(r.ID)} {
+		all = append(all, step.Allow{Class: step.ClassOwn, Key: p, Why: why},
+			step.Allow{Class: step.ClassFile, Key: p, Why: why})
 	}
 	for _, p := range [...]string{step.Program + "-*", "." + step.Program + "-*"} { // there, or on its way there
 		all = append(all, step.Allow{Class: step.ClassOwn, Key: step.RunDir + "/" + p, Why: "the tool's own, while it works"})
 	}
 	for _, u := range [...]string{watchName(r.ID), reaperName(r.ID)} {
-		all = append(all, step.Allow{Class: step.ClassUnit, Key: u + "*", Why: why}, step.Allow{Class: step.ClassOwn, Key: u, Why: why})
+		all = append(all, step.Allow{Class: step.ClassUnit, Key: u + "*", Why: why},
+			step.Allow{Class: step.ClassOwn, Key: u, Why: why})
 	}
 	return all
 }
 
 // Close removes the drill's own traces; what it returns is the journal, which goes with them. A drill that is not over
-// stays, and one with a conflict does unless force says that somebody has looked at it.
+// stays, and one with a conflict does unless force states that an operator has inspected it.
 func (r *Run) Close(ctx context.Context, force bool) (step.Status, error) {
 	l := &r.Journal.Ledger
 	if !l.Over() && !l.Closed {
@@ -278,7 +280,7 @@ func (r *Run) Close(ctx context.Context, force bool) (step.Status, error) {
 	return st, err
 }
 
-// remove takes the units first: a folder without them harms nobody.
+// remove takes the units first: a folder without them does no harm.
 func (r *Run) remove(ctx context.Context) error {
 	err := r.host.removeUnits(ctx, r.ID, r.madeFolder())
 	return errors.Join(err, os.RemoveAll(r.host.secrets(r.ID)), os.RemoveAll(r.host.folder(r.ID)))

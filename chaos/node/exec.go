@@ -3,19 +3,17 @@
 package node
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// toolPath is where the tools of a machine are, whatever the caller's environment says.
+// toolPath is where the tools of a machine are, whatever the caller's environment holds.
 const toolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // maxOutput of a tool is kept in memory.
@@ -27,7 +25,7 @@ type outcome struct {
 	code     int
 }
 
-// said is the first line of what it complained of.
+// said is the first line of its standard error.
 func (o outcome) said() string {
 	text := strings.TrimSpace(o.err)
 	if text == "" {
@@ -37,44 +35,21 @@ func (o outcome) said() string {
 	return line
 }
 
-// limited keeps the first bytes written to it. The buffer is not embedded: its ReadFrom knows no limit.
-type limited struct{ kept bytes.Buffer }
-
-func (l *limited) Write(p []byte) (int, error) {
-	if room := maxOutput - l.kept.Len(); room > 0 {
-		l.kept.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
-}
-
-// toolBudget ends a tool that nothing else ends: whoever asked over SSH may be gone. It is longer than systemd gives a unit
-// of ours to stop.
+// toolBudget ends a tool that nothing else ends: the caller over SSH may be gone. It is longer than systemd gives a
+// unit of ours to stop.
 const toolBudget = time.Minute
 
 // tool runs a program of the machine. An exit code is no error; that it could not be run, or not in time, is one.
 func tool(ctx context.Context, stdin string, argv ...string) (outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, toolBudget)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, find(argv[0]), argv[1:]...)
-	cmd.Env = []string{"PATH=" + toolPath, "LC_ALL=C", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0"}
-	cmd.Stdin = strings.NewReader(stdin)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	var out, errs limited
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	o := outcome{out: out.kept.String(), err: errs.kept.String(), code: cmd.ProcessState.ExitCode()}
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return o, fmt.Errorf("%s: %w", strings.Join(argv, " "), context.Cause(ctx))
-	case errors.As(err, &exit) && exit.Exited():
-		return o, nil
-	case err != nil:
-		return o, fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+	c := host.Command{Path: toolPath, Stdin: stdin, Limit: toolBudget, Most: maxOutput}
+	a, err := c.Run(ctx, append([]string{find(argv[0])}, argv[1:]...)...)
+	if err == nil && a.Signaled {
+		err = fmt.Errorf("signal %d ended it", a.Code-128)
 	}
-	return o, nil
+	if err != nil {
+		err = fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+	}
+	return outcome{out: string(a.Out), err: string(a.Err), code: a.Code}, err
 }
 
 // must is tool for a program whose every code but 0 is an error.
@@ -106,4 +81,56 @@ func do(ctx context.Context, e step.Exec) (string, error) {
 		err = fmt.Errorf("%s: exit code %d: %s", e.Line(), o.code, o.said())
 	}
 	return o.out, err
+}
+
+// tryEvery is the pause between two tries of a check.
+const tryEvery = 100 * time.Millisecond
+
+// try tries a check until it holds; it returns the error when its time is over.
+func try(ctx context.Context, c step.Check) string {
+	ctx, cancel := context.WithTimeout(ctx, c.Within.Duration())
+	defer cancel()
+	why := "not tried"
+	for {
+		now := once(ctx, c)
+		if now == "" {
+			return ""
+		}
+		if ctx.Err() == nil || why == "not tried" {
+			why = now // the last try ran out of time, which proves nothing
+		}
+		select {
+		case <-ctx.Done():
+			return why
+		case <-time.After(tryEvery):
+		}
+	}
+}
+
+// once tries it once.
+func once(ctx context.Context, c step.Check) string {
+	o, err := look(ctx, c)
+	if err != nil {
+		return err.Error()
+	}
+	return c.Against(o.code, o.err+o.out)
+}
+
+// look runs a check's program, in a unit's mount namespace if it is to see what the unit sees.
+func look(ctx context.Context, c step.Check) (o outcome, err error) {
+	if c.Unit == "" {
+		return tool(ctx, c.Exec.Stdin, c.Exec.Argv...)
+	}
+	u, err := showUnit(ctx, c.Unit)
+	if err != nil || u.MainPID == 0 {
+		return o, orText(err, "%s does not run, so it sees nothing", c.Unit)
+	}
+	inside := func() error {
+		o, err = tool(ctx, c.Exec.Stdin, c.Exec.Of(u.MainPID).Argv...) // a child is where the thread is that made it
+		return err
+	}
+	if err := inNamespace(u.MainPID, inside); err != nil {
+		return o, err
+	}
+	return o, nil
 }

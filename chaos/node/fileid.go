@@ -15,6 +15,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 // fileID is how a file is known again: by its inode, or, where a file system gives it another one when it is moved, by
@@ -66,32 +68,30 @@ func identify(p string) (*fileID, error) {
 	return id, nil
 }
 
-// same says whether other is the file that f is.
+// same reports whether other is the file that f is.
 func (f *fileID) same(other *fileID) bool {
 	if f == nil || other == nil {
 		return f == other
 	}
 	moved := *other
 	moved.Dev, moved.Ino = f.Dev, f.Ino
-	return f.Dev == other.Dev && f.Ino == other.Ino || *f == moved
+	return (f.Dev == other.Dev && f.Ino == other.Ino) || *f == moved
 }
 
 // syncFolder makes a rename last. A folder that is gone has nothing to lose.
 func syncFolder(p string) error {
-	d, err := os.Open(path.Dir(p))
+	err := durable.SyncDir(path.Dir(p))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return err
 }
 
 // goMode is a mode of the kernel as package os has it.
 func goMode(mode uint32) fs.FileMode {
 	m := fs.FileMode(mode & 0o777)
-	for bit, of := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky} {
+	for bit, of := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid,
+		unix.S_ISVTX: fs.ModeSticky} {
 		if mode&bit != 0 {
 			m |= of
 		}
@@ -134,7 +134,7 @@ func attributes(p string) ([]attribute, error) {
 		value := make([]byte, 64<<10)
 		n, err := unix.Lgetxattr(p, string(name), value)
 		if err != nil {
-			continue // taken away just now, or not for us to read
+			continue // removed just now, or not for us to read
 		}
 		all = append(all, attribute{string(name), value[:n]})
 	}

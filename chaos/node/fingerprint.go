@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -31,19 +32,20 @@ const agentUnit = "gpuaas-node-agent.service"
 // classes is what is looked at.
 func classes() map[step.Class]func(context.Context, step.Scope) (map[string]string, error) {
 	return map[step.Class]func(context.Context, step.Scope) (map[string]string, error){
-		step.ClassNft: nftItems, step.ClassNet: netItems, step.ClassFile: fileItems, step.ClassMount: mountItems, step.ClassUnit: unitItems,
-		step.ClassAccount: accountItems, step.ClassSocket: socketItems, step.ClassDisk: diskItems, step.ClassProcess: processItems,
-		step.ClassOwn: ownItems,
+		step.ClassNft: nftItems, step.ClassNet: netItems, step.ClassFile: fileItems, step.ClassMount: mountItems,
+		step.ClassUnit: unitItems, step.ClassAccount: accountItems, step.ClassSocket: socketItems, step.ClassDisk: diskItems,
+		step.ClassProcess: processItems, step.ClassOwn: ownItems,
 	}
 }
 
-// Take looks at the machine. A class that cannot be looked at is said to be unmeasured; it is never equal to anything.
+// Take looks at the machine. A class that cannot be looked at is reported as unmeasured; it is never equal to anything.
 func Take(ctx context.Context, scope step.Scope) (Fingerprint, error) {
 	clock, err := HostClock()
 	if err != nil {
 		return Fingerprint{}, err
 	}
-	f := Fingerprint{Schema: fingerprintSchema, Boot: clock.Boot, Items: map[step.Class]map[string]string{}, Unmeasured: map[step.Class]string{}}
+	f := Fingerprint{Schema: fingerprintSchema, Boot: clock.Boot, Items: map[step.Class]map[string]string{},
+		Unmeasured: map[step.Class]string{}}
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards f's maps
 	for class, look := range classes() {
@@ -110,9 +112,7 @@ func near(key, a, b string, scope step.Scope) bool {
 	x, err := strconv.ParseInt(a, 10, 64)
 	y, err2 := strconv.ParseInt(b, 10, 64)
 	limit := scope.Bytes
-	if limit == 0 {
-		limit = tolerateBytes
-	}
+	limit = cmp.Or(limit, tolerateBytes)
 	if strings.HasSuffix(key, " inodes") {
 		if limit = scope.Inodes; limit == 0 {
 			limit = tolerateInodes

@@ -17,18 +17,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // files are always looked at, with everything below; one that is not there is an item as well, for it may appear.
 func files() []string {
 	return []string{
 		"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ld.so.preload", "/etc/gpuaas", "/etc/gpuaas-platform",
-		"/etc/nginx", "/etc/dnsmasq.conf", "/etc/dnsmasq.d", "/etc/redis", "/etc/ssh", "/etc/sudoers.d", "/usr/local/bin/gpuaas-agent",
-		"/etc/systemd", "/run/systemd/system", "/run/systemd/system.control", "/run/systemd/system.attached",
+		"/etc/nginx", "/etc/dnsmasq.conf", "/etc/dnsmasq.d", "/etc/redis", "/etc/ssh", "/etc/sudoers.d",
+		"/usr/local/bin/gpuaas-agent", "/etc/systemd", "/run/systemd/system", "/run/systemd/system.control",
+		"/run/systemd/system.attached",
 	}
 }
 
-// fileItems are files by everything that a restored copy would get wrong: content, mode, owner, time, inode, attributes.
+// fileItems are files by everything that a restored copy would get wrong: content, mode, owner, time, inode,
+// attributes.
 func fileItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	for _, root := range append(files(), scope.Files...) {
@@ -53,17 +56,18 @@ func fileItems(ctx context.Context, scope step.Scope) (map[string]string, error)
 	return items, nil
 }
 
-// fileText describes one file. A folder's time and inode say nothing: files come and go in it by design.
+// fileText describes one file. A folder's time and inode mean nothing: files come and go in it by design.
 func fileText(p string) (string, error) {
 	id, err := identify(p)
 	if err != nil || id == nil {
 		return "", err
 	}
-	kind := map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "folder", unix.S_IFLNK: "link", unix.S_IFIFO: "fifo", unix.S_IFSOCK: "socket",
-		unix.S_IFBLK: "device", unix.S_IFCHR: "device"}[id.Mode&unix.S_IFMT]
+	kind := map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "folder", unix.S_IFLNK: "link", unix.S_IFIFO: "fifo",
+		unix.S_IFSOCK: "socket", unix.S_IFBLK: "device", unix.S_IFCHR: "device"}[id.Mode&unix.S_IFMT]
 	text := fmt.Sprintf("%s %04o %d:%d", kind, id.Mode&0o7777, id.UID, id.GID)
 	if id.Digest != "" {
-		text += fmt.Sprintf(" %d bytes %s at %s inode %d", id.Size, id.Digest[:16], time.Unix(0, id.MTime).UTC().Format(time.RFC3339Nano), id.Ino)
+		text += fmt.Sprintf(" %d bytes %s at %s inode %d", id.Size, id.Digest[:16],
+			time.Unix(0, id.MTime).UTC().Format(time.RFC3339Nano), id.Ino)
 	}
 	attrs, err := attributes(p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +84,7 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// accountItems are the lines of the account files, hashed: a password's hash is nobody's business.
+// accountItems are the lines of the account files, hashed: a password's hash must not be shown.
 func accountItems(context.Context, step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	for _, name := range [...]string{"passwd", "group", "shadow", "gshadow", "subuid", "subgid"} {
@@ -103,23 +107,23 @@ func accountItems(context.Context, step.Scope) (map[string]string, error) {
 func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	add := func(whose string, pid int) error {
-		all, err := mounts(pid)
+		all, err := host.This.Mounts(pid)
 		for _, m := range all {
-			if passing(m.point) {
+			if passing(m.Point) {
 				continue
 			}
-			root := m.root
+			root := m.Root
 			if strings.HasSuffix(root, "//deleted") {
-				root = "(deleted)" // under a name that is drawn anew at each boot
+				root = "(deleted)" // under a name that is drawn again at each boot
 			}
-			put(items, whose+" "+m.point, fmt.Sprintf("%s %s %s %s", m.kind, m.source, root, m.options))
+			put(items, whose+" "+m.Point, fmt.Sprintf("%s %s %s %s", m.Kind, m.Source, root, m.Options))
 		}
 		return err
 	}
 	if err := add("host", 1); err != nil {
 		return nil, err
 	}
-	if !booted() {
+	if !host.Booted() {
 		return items, nil
 	}
 	for _, unit := range append([]string{agentUnit}, scope.Units...) {
@@ -137,37 +141,38 @@ func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error
 	return items, nil
 }
 
-// passing says whether what is mounted there comes and goes by itself: with a unit that starts, with somebody's session, or
-// with this tool, whose own is a class of its own.
+// passing reports whether what is mounted there comes and goes by itself: with a unit that starts, with a user's
+// session, or with this tool, whose own is a class of its own.
 func passing(point string) bool {
-	return strings.HasPrefix(point, "/run/credentials/") || strings.HasPrefix(point, "/run/user/") || strings.HasPrefix(point, step.RunDir)
+	return strings.HasPrefix(point, "/run/credentials/") || strings.HasPrefix(point, "/run/user/") ||
+		strings.HasPrefix(point, step.RunDir)
 }
 
 // diskItems are the free bytes and inodes of file systems.
 func diskItems(context.Context, step.Scope) (map[string]string, error) {
 	items := map[string]string{}
-	all, err := mounts(1)
+	all, err := host.This.Mounts(1)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range all {
-		switch m.kind {
+		switch m.Kind {
 		case "overlay", "tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs":
 		default:
 			continue
 		}
-		if m.root != "/" && m.kind != "btrfs" { // a part of something else, which is looked at where it is whole
+		if m.Root != "/" && m.Kind != "btrfs" { // a part of something else, which is looked at where it is whole
 			continue
 		}
-		if passing(m.point) {
+		if passing(m.Point) {
 			continue
 		}
 		var s unix.Statfs_t
-		if err := unix.Statfs(m.point, &s); err != nil {
+		if err := unix.Statfs(m.Point, &s); err != nil {
 			continue // unmounted just now: another class
 		}
-		items[m.point+" bytes"] = fmt.Sprint(int64(s.Bfree) * int64(s.Bsize))
-		items[m.point+" inodes"] = fmt.Sprint(s.Ffree)
+		items[m.Point+" bytes"] = fmt.Sprint(int64(s.Bfree) * int64(s.Bsize))
+		items[m.Point+" inodes"] = fmt.Sprint(s.Ffree)
 	}
 	return items, nil
 }

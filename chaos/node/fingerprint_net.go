@@ -13,7 +13,10 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // nftItems are the packet filter's blocks: "inet fw chain input" with all its lines. Elements that come and go by
@@ -57,7 +60,7 @@ func nftBlocks(out string) map[string]string {
 	return items
 }
 
-// lasting says whether a set, by its lines, drops or takes elements by itself.
+// lasting reports whether a set, by its lines, drops or takes elements by itself.
 func lasting(lines []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool {
 		return strings.HasPrefix(l, "flags ") && (strings.Contains(l, "timeout") || strings.Contains(l, "dynamic"))
@@ -72,8 +75,9 @@ func netItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 		argv []string
 	}{
 		{"link", []string{"ip", "-o", "link", "show"}}, {"addr", []string{"ip", "-o", "addr", "show"}},
-		{"route", []string{"ip", "-4", "route", "show", "table", "all"}}, {"route6", []string{"ip", "-6", "route", "show", "table", "all"}},
-		{"rule", []string{"ip", "-4", "rule", "show"}}, {"rule6", []string{"ip", "-6", "rule", "show"}},
+		{"route", []string{"ip", "-4", "route", "show", "table", "all"}},
+		{"route6", []string{"ip", "-6", "route", "show", "table", "all"}}, {"rule", []string{"ip", "-4", "rule", "show"}},
+		{"rule6", []string{"ip", "-6", "rule", "show"}},
 	} {
 		out, err := must(ctx, "", q.argv...)
 		if err != nil {
@@ -111,22 +115,28 @@ func steady(kind, line string) []string {
 	return kept
 }
 
-// ofAddress says whether a line is a route that the kernel makes of an address. Of an IPv6 address it does so a second or
-// two after the address is there, once nobody else has answered to it; and addresses are looked at themselves.
+// ofAddress reports whether a line is a route that the kernel makes of an address. Of an IPv6 address it does so a
+// second or two after the address is there, once no other host has answered to it; and addresses are looked at
+// themselves.
 func ofAddress(f []string) bool {
 	text := strings.Join(f, " ")
 	return strings.Contains(text, " table local ") && strings.Contains(text, " proto kernel ")
 }
 
-// firstEphemeral is the port from which on a UDP socket may be somebody's question that waits for its answer.
+// firstEphemeral is the port from which on a UDP socket may be a client's query that waits for its answer.
 const firstEphemeral = 32768
 
-// socketItems are listening sockets.
+// socketItems are listening sockets. A tenant opens and closes its own at any time: they are left out, and with them
+// those of the abstract namespace, of which the table does not show the owner. The workload's port is the chain's
+// to look at.
 func socketItems(context.Context, step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	for _, q := range [...]struct{ proto, listens string }{{"tcp", "0A"}, {"tcp6", "0A"}, {"udp", "07"}, {"udp6", "07"}} {
 		err := lines("/proc/net/"+q.proto, func(f []string) {
-			if len(f) < 4 || f[3] != q.listens {
+			if len(f) < 8 || f[3] != q.listens {
+				return
+			}
+			if uid, err := strconv.ParseUint(f[7], 10, 32); err == nil && uid >= host.FirstTenant {
 				return
 			}
 			at, err := socketAddress(f[1])
@@ -140,10 +150,16 @@ func socketItems(context.Context, step.Scope) (map[string]string, error) {
 	}
 	const accepts = "00010000"
 	return items, lines("/proc/net/unix", func(f []string) {
-		if len(f) > 7 && f[3] == accepts {
+		if len(f) > 7 && f[3] == accepts && !strings.HasPrefix(f[7], "@") && !tenants(f[7]) {
 			items["unix "+f[7]] = "listens"
 		}
 	})
+}
+
+// tenants reports whether a socket's file is a tenant's.
+func tenants(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Uid >= host.FirstTenant
 }
 
 func lines(path string, each func(fields []string)) error {

@@ -17,9 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// insideMark tells the test that it runs in namespaces of its own.
+// insideMark marks a test that runs in namespaces of its own.
 const insideMark = "GPUAAS_FINGERPRINT_INSIDE"
 
 // plants leave one thing behind, each in another place. key must be in the difference that is found.
@@ -42,7 +43,8 @@ func plants() []struct {
 		{step.ClassNft, "inet here set s", run("nft", "add", "element", "inet", "here", "s", "{ 192.0.2.1 }")},
 		{step.ClassNet, "addr lo inet 192.0.2.7/32", run("ip", "addr", "add", "192.0.2.7/32", "dev", "lo")},
 		{step.ClassNet, "route blackhole 198.51.100.0/24", run("ip", "route", "add", "blackhole", "198.51.100.0/24")},
-		{step.ClassNet, "rule 77: from all to 192.0.2.0/24", run("ip", "rule", "add", "pref", "77", "to", "192.0.2.0/24", "lookup", "77")},
+		{step.ClassNet, "rule 77: from all to 192.0.2.0/24",
+			run("ip", "rule", "add", "pref", "77", "to", "192.0.2.0/24", "lookup", "77")},
 		{step.ClassNet, "link lo", run("ip", "link", "set", "lo", "mtu", "1400")},
 		{step.ClassFile, "/etc/hosts", write("/etc/hosts", "127.0.0.1 elsewhere\n")},
 		{step.ClassFile, "/etc/gpuaas/mode", func() error { return os.Chmod("/etc/gpuaas/mode", 0o644) }},
@@ -51,20 +53,31 @@ func plants() []struct {
 			return unix.Utimes("/etc/gpuaas/times", []unix.Timeval{{Sec: 1}, {Sec: 1}})
 		}},
 		{step.ClassFile, "/etc/gpuaas/copy", func() error { // the same in every respect, but it is a copy
-			return errors.Join(run("cp", "-a", "/etc/gpuaas/copy", "/etc/gpuaas/c")(), os.Rename("/etc/gpuaas/c", "/etc/gpuaas/copy"))
+			return errors.Join(run("cp", "-a", "/etc/gpuaas/copy", "/etc/gpuaas/c")(),
+				os.Rename("/etc/gpuaas/c", "/etc/gpuaas/copy"))
 		}},
-		{step.ClassFile, "/etc/gpuaas/attr", func() error { return unix.Setxattr("/etc/gpuaas/attr", "trusted.left", []byte("x"), 0) }},
+		{step.ClassFile, "/etc/gpuaas/attr", func() error {
+			return unix.Setxattr("/etc/gpuaas/attr", "trusted.left", []byte("x"), 0)
+		}},
 		{step.ClassFile, "/etc/gpuaas/gone", func() error { return os.Remove("/etc/gpuaas/gone") }},
 		{step.ClassFile, "/run/systemd/system.control/x.service.d/left.conf", func() error {
-			return errors.Join(os.MkdirAll("/run/systemd/system.control/x.service.d", 0o755), write("/run/systemd/system.control/x.service.d/left.conf", "[Service]\n")())
+			return errors.Join(os.MkdirAll("/run/systemd/system.control/x.service.d", 0o755),
+				write("/run/systemd/system.control/x.service.d/left.conf", "[Service]\n")())
 		}},
-		{step.ClassFile, "/etc/systemd/system/masked.service", func() error { return os.Symlink("/dev/null", "/etc/systemd/system/masked.service") }},
-		{step.ClassMount, "host /etc/passwd", func() error { return unix.Mount("/etc/group", "/etc/passwd", "", unix.MS_BIND, "") }},
+		{step.ClassFile, "/etc/systemd/system/masked.service", func() error {
+			return os.Symlink("/dev/null", "/etc/systemd/system/masked.service")
+		}},
+		{step.ClassMount, "host /etc/passwd", func() error {
+			return unix.Mount("/etc/group", "/etc/passwd", "", unix.MS_BIND, "")
+		}},
 		{step.ClassAccount, "group left", func() error { return appendTo("/etc/group", "left:x:4242:\n") }},
 		{step.ClassAccount, "shadow root", write("/etc/shadow", "root:!:1::::::\n")},
-		{step.ClassSocket, "tcp 127.0.0.1:4711", listen(unix.SOCK_STREAM, &unix.SockaddrInet4{Port: 4711, Addr: [4]byte{127, 0, 0, 1}})},
-		{step.ClassSocket, "tcp6 [::1]:4711", listen(unix.SOCK_STREAM, &unix.SockaddrInet6{Port: 4711, Addr: [16]byte{15: 1}})},
-		{step.ClassSocket, "udp 127.0.0.1:4712", listen(unix.SOCK_DGRAM, &unix.SockaddrInet4{Port: 4712, Addr: [4]byte{127, 0, 0, 1}})},
+		{step.ClassSocket, "tcp 127.0.0.1:4711",
+			listen(unix.SOCK_STREAM, &unix.SockaddrInet4{Port: 4711, Addr: [4]byte{127, 0, 0, 1}})},
+		{step.ClassSocket, "tcp6 [::1]:4711",
+			listen(unix.SOCK_STREAM, &unix.SockaddrInet6{Port: 4711, Addr: [16]byte{15: 1}})},
+		{step.ClassSocket, "udp 127.0.0.1:4712",
+			listen(unix.SOCK_DGRAM, &unix.SockaddrInet4{Port: 4712, Addr: [4]byte{127, 0, 0, 1}})},
 		{step.ClassSocket, "unix /etc/left.sock", listen(unix.SOCK_STREAM, &unix.SockaddrUnix{Name: "/etc/left.sock"})},
 		{step.ClassDisk, "/mnt bytes", func() error { return os.WriteFile("/mnt/left", make([]byte, 80<<20), 0o600) }},
 		{step.ClassDisk, "/mnt inodes", func() error {
@@ -79,8 +92,8 @@ func plants() []struct {
 			cmd := exec.Command("sleep", "60")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			err := errors.Join(cmd.Start(), cmd.Process.Signal(syscall.SIGSTOP))
-			for range 500 { // a busy machine takes its time to stop it
-				if state, _, _, _ := stat(cmd.Process.Pid); stopped(state) {
+			for range 3000 { // a busy machine takes its time to stop it
+				if s, _ := host.This.Stat(cmd.Process.Pid); s.Stopped() {
 					break
 				}
 				time.Sleep(10 * time.Millisecond)
@@ -89,19 +102,24 @@ func plants() []struct {
 		}},
 		{step.ClassOwn, "/etc/.gpuaasctl-r-s-0", write("/etc/.gpuaasctl-r-s-0", "parked")},
 		{step.ClassOwn, "/run/gpuaasctl/gpuaas-fault-0123456789abcdef", func() error {
-			return errors.Join(os.MkdirAll(step.RunDir, 0o755), write(step.RunDir+"/gpuaas-agent-0123456789abcdef", "a walk's")(), write(step.RunDir+"/gpuaas-fault-0123456789abcdef", "forgotten")())
+			return errors.Join(os.MkdirAll(step.RunDir, 0o755),
+				write(step.RunDir+"/gpuaas-agent-0123456789abcdef", "a walk's")(),
+				write(step.RunDir+"/gpuaas-fault-0123456789abcdef", "forgotten")())
 		}},
 		{step.ClassOwn, "/run/gpuaasctl-r-s-0", write("/run/gpuaasctl-r-s-0", "laid over something")},
 		{step.ClassOwn, "/dev/shm/gpuaasctl-r-s", write("/dev/shm/gpuaasctl-r-s", "a program for another machine")},
-		{step.ClassOwn, "mount /etc/hosts, as process", elsewhere(func() error { return unix.Mount("/run/gpuaasctl-r-s-0", "/etc/hosts", "", unix.MS_BIND, "") })},
-		{step.ClassOwn, "mount /mnt, as process", elsewhere(func() error { return unix.Mount("gpuaasctl-r-s-1", "/mnt", "tmpfs", 0, "") })},
+		{step.ClassOwn, "mount /etc/hosts, as process",
+			elsewhere(func() error { return unix.Mount("/run/gpuaasctl-r-s-0", "/etc/hosts", "", unix.MS_BIND, "") })},
+		{step.ClassOwn, "mount /mnt, as process",
+			elsewhere(func() error { return unix.Mount("gpuaasctl-r-s-1", "/mnt", "tmpfs", 0, "") })},
 		{step.ClassOwn, "mount /etc/passwd, as process", elsewhere(func() error {
 			const source = step.StateDir + "/r/source-s-0"
-			return errors.Join(unix.Mount("state", "/var/lib", "tmpfs", 0, ""), os.MkdirAll(filepath.Dir(source), 0o700), write(source, "x")(),
-				unix.Mount(source, "/etc/passwd", "", unix.MS_BIND, ""))
+			return errors.Join(unix.Mount("state", "/var/lib", "tmpfs", 0, ""), os.MkdirAll(filepath.Dir(source), 0o700),
+				write(source, "x")(), unix.Mount(source, "/etc/passwd", "", unix.MS_BIND, ""))
 		})},
 		{step.ClassOwn, "table inet gpuaasctl_r_s_0", run("nft", "add", "table", "inet", "gpuaasctl_r_s_0")},
-		{step.ClassOwn, "/etc/systemd/system/gpuaasctl-reaper-r.service", write("/etc/systemd/system/gpuaasctl-reaper-r.service", "[Unit]\n")},
+		{step.ClassOwn, "/etc/systemd/system/gpuaasctl-reaper-r.service",
+			write("/etc/systemd/system/gpuaasctl-reaper-r.service", "[Unit]\n")},
 	}
 }
 
@@ -164,7 +182,8 @@ func TestPlantedResidue(t *testing.T) {
 			t.Fatalf("%s is unmeasured: %s", class, why)
 		}
 	}
-	if same, err := Take(ctx, step.Scope{}); err != nil || len(step.Unexplained(Diff(before, same, step.Scope{}, nil))) != 0 {
+	if same, err := Take(ctx, step.Scope{}); err != nil ||
+		len(step.Unexplained(Diff(before, same, step.Scope{}, nil))) != 0 {
 		t.Fatalf("twice the same machine: %v %v", Diff(before, same, step.Scope{}, nil), err)
 	}
 	planted := map[step.Class]bool{}
@@ -180,7 +199,7 @@ func TestPlantedResidue(t *testing.T) {
 		all := Diff(before, now, step.Scope{}, nil)
 		found := false
 		for _, r := range all {
-			found = found || r.Class == p.class && strings.Contains(r.Key, p.key)
+			found = found || (r.Class == p.class && strings.Contains(r.Key, p.key))
 			if r.Class != p.class && r.Class != step.ClassOwn && p.class != step.ClassOwn && r.Class != step.ClassAccount {
 				t.Errorf("%s %s was planted, and %s was found as well", p.class, p.key, r)
 			}
@@ -201,9 +220,9 @@ func TestPlantedResidue(t *testing.T) {
 	t.Logf("%d plants in %d classes found", len(plants()), len(planted))
 }
 
-// inside says whether this test runs in namespaces of its own, over small copies of /etc and /run. Where it does not, it
-// runs the test once more so, with these arguments, and ends as that one does: a test that was skipped there has shown
-// nothing.
+// inside reports whether this test runs in namespaces of its own, over small copies of /etc and /run. Where it does
+// not, it runs the test once more so, with these arguments, and ends as that one does: a test that was skipped there
+// has shown nothing.
 func inside(t *testing.T, args ...string) bool {
 	t.Helper()
 	if os.Getenv(insideMark) != "" {
@@ -222,7 +241,8 @@ func inside(t *testing.T, args ...string) bool {
 	}
 	cmd := exec.Command(exe, append(args, "-test.run=^"+t.Name()+"$", "-test.v")...)
 	cmd.Env = append(os.Environ(), insideMark+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID,
+		Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
@@ -258,13 +278,16 @@ func unshown(name, out string) string {
 	return "skipped: it was not run"
 }
 
-// TestUnshown: what was skipped in its own namespaces is told from what passed there.
+// TestUnshown: what was skipped in its own namespaces is distinguished from what passed there.
 func TestUnshown(t *testing.T) {
 	for out, want := range map[string]string{
-		"=== RUN   TestX\n--- PASS: TestX (0.00s)\nPASS\n":                                                                 "",
-		"=== RUN   TestX\n    x_test.go:1: skipped: needs nft\n--- SKIP: TestX (0.00s)\nPASS\n":                            "skipped: needs nft",
-		"=== RUN   TestX\n    --- PASS: TestX/part (0.00s)\n    x_test.go:1: skipped: no\n--- SKIP: TestX (0.00s)\nPASS\n": "skipped: no",
-		"testing: warning: no tests to run\nPASS\n":                                                                        "skipped: it was not run",
+		"=== RUN   TestX\n--- PASS: TestX " +
+			"(0.00s)\nPASS\n": "",
+		"=== RUN   TestX\n    x_test.go:1: skipped: needs nft\n--- SKIP: TestX " +
+			"(0.00s)\nPASS\n": "skipped: needs nft",
+		"=== RUN   TestX\n    --- PASS: TestX/part (0.00s)\n    x_test.go:1: skipped: no\n--- SKIP: TestX " +
+			"(0.00s)\nPASS\n": "skipped: no",
+		"testing: warning: no tests to run\nPASS\n": "skipped: it was not run",
 	} {
 		if got := unshown("TestX", out); got != want {
 			t.Errorf("%q: %q, want %q", out, got, want)
@@ -286,8 +309,9 @@ func stage() error {
 		errs = append(errs, os.MkdirAll(dir, 0o755))
 	}
 	for p, text := range map[string]string{
-		"/etc/hosts": "127.0.0.1 localhost\n", "/etc/passwd": "root:x:0:0::/root:/bin/sh\n", "/etc/group": "root:x:0:\n", "/etc/shadow": "root:*:1::::::\n",
-		"/etc/gpuaas/mode": "", "/etc/gpuaas/owner": "", "/etc/gpuaas/times": "", "/etc/gpuaas/copy": "x", "/etc/gpuaas/attr": "", "/etc/gpuaas/gone": "",
+		"/etc/hosts": "127.0.0.1 localhost\n", "/etc/passwd": "root:x:0:0::/root:/bin/sh\n", "/etc/group": "root:x:0:\n",
+		"/etc/shadow": "root:*:1::::::\n", "/etc/gpuaas/mode": "", "/etc/gpuaas/owner": "", "/etc/gpuaas/times": "",
+		"/etc/gpuaas/copy": "x", "/etc/gpuaas/attr": "", "/etc/gpuaas/gone": "",
 	} {
 		errs = append(errs, os.WriteFile(p, []byte(text), 0o600))
 	}
@@ -296,7 +320,8 @@ func stage() error {
 	return errors.Join(append(errs, err, err2)...)
 }
 
-// TestDiff: what is allowed is said with its reason, what is near is no difference, what cannot be measured any more is.
+// TestDiff: what is allowed is reported with its reason, what is near is no difference, what cannot be measured any
+// more is.
 func TestDiff(t *testing.T) {
 	item := func(class step.Class, key, value string) Fingerprint {
 		return Fingerprint{Items: map[step.Class]map[string]string{class: {key: value}}}
@@ -317,8 +342,10 @@ func TestDiff(t *testing.T) {
 		"far":             {item(step.ClassDisk, "/ bytes", "500000000"), item(step.ClassDisk, "/ bytes", "99000000"), 1},
 		"file system new": {none, item(step.ClassDisk, "/x bytes", "1"), 1},
 		"near, no number": {item(step.ClassNet, "x", "1"), item(step.ClassNet, "x", "2"), 1},
-		"unmeasured":      {item(step.ClassNft, "x", "1"), Fingerprint{Unmeasured: map[step.Class]string{step.ClassNft: "no nft"}}, 1},
-		"never measured":  {Fingerprint{Unmeasured: map[step.Class]string{step.ClassNft: "no nft"}}, Fingerprint{Unmeasured: map[step.Class]string{step.ClassNft: "no nft"}}, 0},
+		"unmeasured": {item(step.ClassNft, "x", "1"),
+			Fingerprint{Unmeasured: map[step.Class]string{step.ClassNft: "no nft"}}, 1},
+		"never measured": {Fingerprint{Unmeasured: map[step.Class]string{step.ClassNft: "no nft"}},
+			Fingerprint{Unmeasured: map[step.Class]string{step.ClassNft: "no nft"}}, 0},
 	} {
 		if got := len(step.Unexplained(Diff(tc.a, tc.b, step.Scope{}, allow))); got != tc.want {
 			t.Errorf("%s: %d differences, want %d", name, got, tc.want)
@@ -326,15 +353,19 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestSteady: what comes and goes by itself is no item, and what somebody adds is one.
+// TestSteady: what comes and goes by itself is no item, and what an operator adds is one.
 func TestSteady(t *testing.T) {
 	for _, c := range []struct{ kind, line, want string }{
-		{"route6", "local fe80::34da:a8ff:fec5:eebb dev host0 table local proto kernel metric 0 pref medium", ""}, // after the address is no longer tentative
+		// after the address is no longer tentative
+		{"route6", "local fe80::34da:a8ff:fec5:eebb dev host0 table local proto kernel metric 0 pref medium", ""},
 		{"route", "broadcast 10.1.0.255 dev host0 table local proto kernel scope link src 10.1.0.1 ", ""},
 		{"route", "local 192.0.2.0/24 dev lo table local scope host", "local 192.0.2.0/24 dev lo table local scope host"},
-		{"route", "10.1.0.0/24 dev host0 proto kernel scope link src 10.1.0.1", "10.1.0.0/24 dev host0 proto kernel scope link src 10.1.0.1"},
-		{"route6", "default via fe80::1 dev host0 proto ra metric 1024 expires 1792sec hoplimit 64", "default via fe80::1 dev host0 proto ra metric 1024"},
-		{"addr", `2: host0    inet6 fe80::1/64 scope link tentative \       valid_lft forever preferred_lft forever`, "host0 inet6 fe80::1/64 scope link"},
+		{"route", "10.1.0.0/24 dev host0 proto kernel scope link src 10.1.0.1",
+			"10.1.0.0/24 dev host0 proto kernel scope link src 10.1.0.1"},
+		{"route6", "default via fe80::1 dev host0 proto ra metric 1024 expires 1792sec hoplimit 64",
+			"default via fe80::1 dev host0 proto ra metric 1024"},
+		{"addr", `2: host0    inet6 fe80::1/64 scope link tentative \       valid_lft forever preferred_lft forever`,
+			"host0 inet6 fe80::1/64 scope link"},
 	} {
 		if got := strings.Join(steady(c.kind, c.line), " "); got != c.want {
 			t.Errorf("%s %q: got %q, want %q", c.kind, c.line, got, c.want)

@@ -9,35 +9,39 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // unitItems are units that are not simply off: their state, enablement and drop-ins. Those of a login come and go.
 func unitItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
-	if !booted() {
+	if !host.Booted() {
 		return nil, errors.New("this machine was not booted by systemd")
 	}
-	out, err := must(ctx, "", "systemctl", "show", "-p", "Id,LoadState,ActiveState,SubState,UnitFileState,DropInPaths,FreezerState,NeedDaemonReload",
+	units, err := show(ctx, "Id,LoadState,ActiveState,SubState,UnitFileState,DropInPaths,FreezerState,NeedDaemonReload",
 		"*.service", "*.socket", "*.timer", "*.path", "*.target")
 	if err != nil {
 		return nil, err
 	}
 	items := map[string]string{}
-	for block := range strings.SplitSeq(strings.TrimSpace(out), "\n\n") {
-		v := properties(block)
+	for _, v := range units {
 		id := v["Id"]
-		if id == "" || strings.HasPrefix(id, "ssh@") || strings.HasPrefix(id, "sshd@") || strings.HasPrefix(id, "user@") || strings.HasPrefix(id, "user-runtime-dir@") {
+		if id == "" || ofLogin(id) {
 			continue
 		}
-		off := v["ActiveState"] == "inactive" && v["LoadState"] == "loaded" && v["DropInPaths"] == "" || v["LoadState"] == "not-found"
+		off := (v["ActiveState"] == "inactive" && v["LoadState"] == "loaded" && v["DropInPaths"] == "") ||
+			v["LoadState"] == "not-found"
 		if off && v["NeedDaemonReload"] != "yes" {
 			continue
 		}
 		text := v["LoadState"] + " " + v["ActiveState"] + " " + v["SubState"]
-		for _, p := range [...]struct{ name, usual string }{{"UnitFileState", ""}, {"DropInPaths", ""}, {"FreezerState", "running"}, {"NeedDaemonReload", "no"}} {
+		for _, p := range [...]struct{ name, usual string }{{"UnitFileState", ""}, {"DropInPaths", ""},
+			{"FreezerState", "running"}, {"NeedDaemonReload", "no"}} {
 			if x := v[p.name]; x != p.usual {
 				text += " " + p.name + "=" + x
 			}
@@ -47,34 +51,46 @@ func unitItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 	return items, nil
 }
 
-// booted says whether systemd runs this machine, as sd_booted(3) does.
-func booted() bool {
-	fi, err := os.Lstat("/run/systemd/system")
-	return err == nil && fi.IsDir()
+// ofLogin reports whether a unit is that of a login or of a tenant's terminal.
+func ofLogin(id string) bool {
+	return slices.ContainsFunc([]string{"ssh@", "sshd@", "user@", "user-runtime-dir@", "gpuaas-session-"},
+		func(prefix string) bool {
+			return strings.HasPrefix(id, prefix)
+		})
 }
 
-// processItems are processes that are stopped or traced.
+// processItems are processes that are stopped or traced. Those of a tenant's login or terminal are left out: a drill
+// stops what a unit runs.
 func processItems(context.Context, step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	return items, eachProcess(func(pid int) {
-		if state, _, name, err := stat(pid); err == nil && stopped(state) {
-			items[strconv.Itoa(pid)+" "+name] = string(state)
+		if uid, ok := host.This.RealUser(pid); ok && uid >= host.FirstTenant && inLogin(pid) {
+			return
+		}
+		if s, err := host.This.Stat(pid); err == nil && s.Stopped() {
+			items[strconv.Itoa(pid)+" "+s.Name] = s.State
 		}
 	})
 }
 
+// inLogin reports whether a process is in a login's slice, or in that of the tenants' terminals.
+func inLogin(pid int) bool {
+	groups, err := host.This.Cgroups(pid)
+	return err == nil && slices.ContainsFunc(groups, func(g host.Cgroup) bool {
+		return strings.HasPrefix(g.Path, "/user.slice/") || strings.HasPrefix(g.Path, "/gpuaas.slice/gpuaas-sessions.slice/")
+	})
+}
+
 func eachProcess(f func(pid int)) error {
-	entries, err := os.ReadDir("/proc")
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			f(pid)
-		}
+	pids, err := host.This.PIDs(-1)
+	for _, pid := range pids {
+		f(pid)
 	}
 	return err
 }
 
-// ownItems is everything that bears this tool's name: folders, units and drop-ins, tables, mounts, processes. Nothing of
-// the kind is there when no drill is. What this very process needs is none of it.
+// ownItems is everything that bears this tool's name: folders, units and drop-ins, tables, mounts, processes. Nothing
+// of the kind is there when no drill is. What this very process needs is none of it.
 func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	exe, err := os.Readlink("/proc/self/exe")
@@ -93,7 +109,8 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 			return nil, err
 		}
 	}
-	for dir, named := range map[string]string{step.RunDir: step.Program + "-", "/run": "gpuaasctl-", "/dev/shm": "gpuaasctl-"} {
+	for dir, named := range map[string]string{step.RunDir: step.Program + "-", "/run": "gpuaasctl-",
+		"/dev/shm": "gpuaasctl-"} {
 		if err := ownBeside(items, dir, named, exe); err != nil {
 			return nil, err
 		}
@@ -109,27 +126,30 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 		return nil, err
 	}
 	return items, eachProcess(func(pid int) {
-		its, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+		its, err := os.Readlink(host.This.Path(pid, "exe"))
+		if uid, ok := host.This.RealUser(pid); !ok || uid >= host.FirstTenant {
+			return
+		}
 		if err == nil && its != exe && strings.HasPrefix(filepath.Base(its), step.Program) {
 			items["process "+strconv.Itoa(pid)] = its
 		}
 	})
 }
 
-// ownMounts adds what is laid over something, on the machine or as some process sees it: most is laid in the namespace of
-// one unit, and what stays of it is seen nowhere else.
+// ownMounts adds what is laid over something, on the machine or as some process sees it: most is laid in the namespace
+// of one unit, and what stays of it is seen nowhere else.
 func ownMounts(items map[string]string) error {
 	seen := map[string]bool{}
 	look := func(pid int, where string) error {
-		ns, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
+		ns, err := os.Readlink(host.This.Path(pid, "ns/mnt"))
 		if err != nil || seen[ns] {
 			return err
 		}
 		seen[ns] = true
-		all, err := mounts(pid)
+		all, err := host.This.Mounts(pid)
 		for _, m := range all {
-			if m.ours() {
-				put(items, "mount "+m.point+where, m.source+" "+m.root)
+			if ours(m) {
+				put(items, "mount "+m.Point+where, m.Source+" "+m.Root)
 			}
 		}
 		return err
@@ -137,19 +157,30 @@ func ownMounts(items map[string]string) error {
 	if err := look(1, ""); err != nil {
 		return err
 	}
+	users, err := os.Readlink("/proc/1/ns/user")
+	if err != nil {
+		return err
+	}
 	return eachProcess(func(pid int) {
-		_, _, name, err := stat(pid)
+		s, err := host.This.Stat(pid)
+		its, nsErr := os.Readlink(host.This.Path(pid, "ns/user"))
+		if nsErr == nil && its != users { // a container's, or a tenant's, who may mount what it likes in there
+			return
+		}
 		if err == nil {
-			_ = look(pid, fmt.Sprintf(", as process %d (%s) sees it", pid, name)) // one that has ended sees nothing
+			_ = look(pid, fmt.Sprintf(", as process %d (%s) sees it", pid, s.Name)) // one that has ended sees nothing
 		}
 	})
 }
 
-// ours says whether a drill made the mount: a file system by our name, or what lies in a drill's folder, or bears our name.
-func (m mount) ours() bool {
-	root := strings.TrimSuffix(m.root, "//deleted")
-	folder := strings.TrimPrefix(HostPaths().State, "/var/lib") // where /var is a file system of its own, its paths begin there
-	return strings.HasPrefix(m.source, "gpuaasctl-") || strings.Contains(root, folder+"/") || strings.Contains(root, "/gpuaasctl-")
+// ours reports whether a drill made the mount: a file system by our name, or what lies in a drill's folder, or bears
+// our name.
+func ours(m host.Mount) bool {
+	root := strings.TrimSuffix(m.Root, "//deleted")
+	// where /var is a file system of its own, its paths begin there
+	folder := strings.TrimPrefix(HostPaths().State, "/var/lib")
+	return strings.HasPrefix(m.Source, "gpuaasctl-") || strings.Contains(root, folder+"/") ||
+		strings.Contains(root, "/gpuaasctl-")
 }
 
 // ownBeside adds what lies in a folder under a name that begins so, and half-made files of that name: copies of this
@@ -160,11 +191,22 @@ func ownBeside(items map[string]string, dir, named, exe string) error {
 		return nil
 	}
 	for _, e := range entries {
-		if p := filepath.Join(dir, e.Name()); p != exe && strings.HasPrefix(strings.TrimPrefix(e.Name(), "."), named) {
+		if p := filepath.Join(dir, e.Name()); p != exe && strings.HasPrefix(strings.TrimPrefix(e.Name(), "."), named) &&
+			!ofTenant(e) {
 			items[p] = kindOf(e)
 		}
 	}
 	return err
+}
+
+// ofTenant reports whether a file is a tenant's: every user may write into /dev/shm.
+func ofTenant(e fs.DirEntry) bool {
+	fi, err := e.Info()
+	if err != nil {
+		return false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && st.Uid >= host.FirstTenant
 }
 
 // ownFiles adds what lies below root: everything, or what bears our name.

@@ -3,14 +3,23 @@
 package node
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // cuts refuses a drill with a block that stops the operator's own connection.
@@ -30,8 +39,8 @@ func cuts(d step.Drill, peers []netip.AddrPort) *step.Refusal {
 	return nil
 }
 
-// peers are the far ends of the connections that may not be cut: those that the drill names, and the SSH connection that
-// this process came over. sudo drops the variable that tells it, so its ancestors are asked as well.
+// peers are the far ends of the connections that may not be cut: those that the drill names, and the SSH connection
+// that this process came over. sudo drops the variable that shows it, so its ancestors are asked as well.
 func peers(d step.Drill) []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, p := range d.Peers {
@@ -40,9 +49,8 @@ func peers(d step.Drill) []netip.AddrPort {
 		}
 	}
 	for pid, depth := os.Getpid(), 0; pid > 1 && depth < 32; depth++ {
-		dir := "/proc/" + strconv.Itoa(pid)
-		if env, err := os.ReadFile(dir + "/environ"); err == nil {
-			for v := range strings.SplitSeq(string(env), "\x00") {
+		if env, err := host.Read(host.This.Path(pid, "environ"), host.Table); err == nil {
+			for v := range strings.SplitSeq(env, "\x00") {
 				if text, ok := strings.CutPrefix(v, "SSH_CONNECTION="); ok {
 					if a, ok := peerOf(text); ok {
 						return append(all, a)
@@ -50,15 +58,11 @@ func peers(d step.Drill) []netip.AddrPort {
 				}
 			}
 		}
-		status, err := os.ReadFile(dir + "/status")
+		status, err := host.This.Status(pid)
 		if err != nil {
 			break
 		}
-		_, after, _ := strings.Cut(string(status), "\nPPid:")
-		line, _, _ := strings.Cut(after, "\n")
-		if pid, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
-			break
-		}
+		pid = int(status.Number("PPid"))
 	}
 	return all
 }
@@ -97,4 +101,56 @@ func missing(d step.Drill) *step.Refusal {
 		return step.Refuse(step.RefusedTools, "this machine has no %s", strings.Join(gone, ", "))
 	}
 	return nil
+}
+
+// lockWait is how long a lock is waited for: its holder may be stopping a unit.
+const lockWait = makeBudget + 5*time.Second
+
+// lock takes the lock of that file, and records in it who has it. The kernel gives it back when the process ends,
+// however it ends. A holder that was stopped never ends: it is ended.
+func lock(ctx context.Context, path string, wait time.Duration) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for began := time.Now(); ; {
+		f, err := durable.TryLock(path)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			// Written over, never cut: there may be no room for a longer one later.
+			if _, err := f.WriteAt(fmt.Appendf(nil, "%-16d\n", os.Getpid()), 0); err != nil && !errors.Is(err, unix.ENOSPC) {
+				return nil, errors.Join(err, f.Close())
+			}
+			return func() { f.Close() }, nil
+		}
+		if time.Since(began) > time.Second {
+			endHolder(path, false)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, step.Refuse(step.RefusedBusy, "process %s of this drill is at work", holder(path))
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func holder(path string) string {
+	b, _ := os.ReadFile(path) // one that cannot be read names no process
+	line, _, _ := strings.Cut(string(b), "\n")
+	return strings.TrimSpace(line)
+}
+
+// endHolder ends the holder of a lock if it is one of us and does not run, or in any case.
+func endHolder(path string, anyway bool) {
+	pid, err := strconv.Atoi(holder(path))
+	if err != nil || pid <= 1 {
+		return
+	}
+	exe, err := os.Readlink(host.This.Path(pid, "exe"))
+	if err != nil || !strings.HasPrefix(filepath.Base(exe), step.Program) {
+		return
+	}
+	if s, err := host.This.Stat(pid); err == nil && (anyway || s.Stopped()) {
+		unix.Kill(pid, unix.SIGKILL)
+	}
 }

@@ -64,7 +64,7 @@ func (j *Journal) Refresh() error {
 	return nil
 }
 
-// News says, at the price of one read, whether somebody has written since.
+// News reports, at the price of one read, whether another process has written since.
 func (j *Journal) News() bool {
 	var b [1]byte
 	if j.size-j.end < step.BlockSize {
@@ -74,7 +74,8 @@ func (j *Journal) News() bool {
 	return err != nil || b[0] != 0
 }
 
-// Append writes e as the next entry, and returns once it is on the disk. What is undone may use the journal's last part.
+// Append writes e as the next entry, and returns once it is on the disk. A revert may use the journal's last
+// part.
 func (j *Journal) Append(e step.Entry) error {
 	e.Seq = j.Ledger.Last + 1
 	b := step.EncodeEntry(e)

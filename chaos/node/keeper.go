@@ -11,6 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
+// Longer than 300 lines: making, comparing and reverting one change share one journal and one order.
+
 // Clock is where a Keeper has the time from.
 type Clock struct {
 	Boot string           // id of this boot
@@ -18,7 +20,7 @@ type Clock struct {
 	Wall func() time.Time // for people
 }
 
-// Lease says when the drill was renewed last; 0 if that cannot be read, which counts as never.
+// Lease is when the drill was renewed last; 0 if that cannot be read, which counts as never.
 type Lease interface {
 	Renewed() int64
 }
@@ -29,7 +31,7 @@ const (
 	undoBudget = 30 * time.Second
 )
 
-// Keeper carries out a drill by its journal. Whoever calls it holds the drill's lock.
+// Keeper carries out a drill by its journal. Its caller holds the drill's lock.
 type Keeper struct {
 	Journal *Journal
 	Machine Machine
@@ -37,7 +39,7 @@ type Keeper struct {
 	Lease   Lease
 	By      string // who this is: step.ByCLI, step.ByWatchdog...
 	PID     int
-	// Guarded says whether a watchdog runs that may hold what this process cannot let go of. Nil: this is the watchdog.
+	// Guarded reports whether a watchdog runs that may hold what this process cannot let go of. Nil: this is the watchdog.
 	Guarded func() bool
 }
 
@@ -73,12 +75,17 @@ func (k *Keeper) Plan(ctx context.Context, d step.Drill) error {
 	for i := range k.Journal.Ledger.Steps {
 		s := &k.Journal.Ledger.Steps[i]
 		for n := range s.Changes {
+			if run := s.Changes[n].Change.Run; run != nil && run.Late { // make looks before it changes the place
+				if err := k.planned(s, n, nil); err != nil {
+					return err
+				}
+				continue
+			}
 			note, err := k.Machine.Look(ctx, k.spot(s, n))
 			if err != nil {
 				return fmt.Errorf("step %s, %s: %w", s.Step.ID, s.Changes[n].Change.Place(), err)
 			}
-			number := n
-			if err := k.write(step.Entry{Event: step.EventPlanned, Step: s.Step.ID, Change: &number, State: step.Planned, Note: note}); err != nil {
+			if err := k.planned(s, n, note); err != nil {
 				return err
 			}
 		}
@@ -86,15 +93,19 @@ func (k *Keeper) Plan(ctx context.Context, d step.Drill) error {
 	return nil
 }
 
-// expired says why everything must be undone now; "" while nothing must.
+func (k *Keeper) planned(s *step.StepLedger, n int, note json.RawMessage) error {
+	return k.write(step.Entry{Event: step.EventPlanned, Step: s.Step.ID, Change: &n, State: step.Planned, Note: note})
+}
+
+// expired returns why everything must be reverted now; "" while nothing must.
 func (k *Keeper) expired() string {
 	return k.Journal.Ledger.Expired(k.Clock.Boot, k.Clock.Now(), k.Lease.Renewed())
 }
 
-// Take is what a watchdog does first. What one that is dead held is gone, so everything else is undone as well.
+// Take is what a watchdog does first. What one that is dead held is gone, so everything else is reverted as well.
 func (k *Keeper) Take(ctx context.Context) error {
 	l := &k.Journal.Ledger
-	// Arming waits for this entry. Later on, a journal that takes none must not keep anybody from watching.
+	// Arming waits for this entry. Later on, a journal that takes none must not stop the watchdog.
 	if err := k.write(step.Entry{Event: step.EventGuard}); err != nil && l.Guards == 0 {
 		return err
 	}
@@ -104,8 +115,8 @@ func (k *Keeper) Take(ctx context.Context) error {
 	return nil
 }
 
-// Tick does what is due: an undo whose time has come, or a step that is asked for. It says whether everything is over.
-// What was begun by somebody who did not finish it is not made again, but undone: nobody knows how far it came.
+// Tick does what is due: an undo whose time has come, or a step that is asked for. It reports whether everything is
+// over. What a process began and did not finish is not made again, but reverted: how far it came is unknown.
 func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 	l := &k.Journal.Ledger
 	if l.Over() {
@@ -132,8 +143,8 @@ func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// Cede makes way for another drill. One whose time has come, and over which nobody watches, is undone first. It is a
-// refusal while anything is injected, may become so, or waits for somebody to look at it.
+// Cede makes way for another drill. One whose time has come, and that has no watchdog, is reverted first. It is a
+// refusal while anything is injected, may become so, or waits for an operator.
 func (k *Keeper) Cede(ctx context.Context) error {
 	l := &k.Journal.Ledger
 	guarded := k.Guarded()
@@ -149,11 +160,12 @@ func (k *Keeper) Cede(ctx context.Context) error {
 	if l.Over() && (l.Closed || l.State() != step.Conflict) && !guarded {
 		return nil
 	}
-	return step.Refuse(step.RefusedLocked, "drill %s (%s) of %s is on this machine since %s, and is %s", l.Drill.Run, l.Drill.Scenario, l.Drill.By,
-		l.ArmedAt.Format(time.RFC3339), l.Phase())
+	return step.Refuse(step.RefusedLocked, "drill %s (%s) of %s is on this machine since %s, and is %s", l.Drill.Run,
+		l.Drill.Scenario, l.Drill.By, l.ArmedAt.Format(time.RFC3339), l.Phase())
 }
 
-// make makes the changes of a step. Each is looked at again first: somebody may have been there since the drill was armed.
+// make makes the changes of a step. Each is checked again first: another process may have changed it since the drill
+// was armed.
 func (k *Keeper) make(ctx context.Context, s *step.StepLedger) error {
 	ctx, cancel := context.WithTimeout(ctx, makeBudget)
 	defer cancel()
@@ -193,7 +205,7 @@ func (k *Keeper) tell(ctx context.Context, at Spot) error {
 }
 
 // Revert undoes everything that is injected, in the reverse order, from whatever state it is in. It stops at no error,
-// and needs no journal that can be written: that it was undone is then found out again by the next one who looks.
+// and needs no journal that can be written: the next process that looks then finds again that it was reverted.
 func (k *Keeper) Revert(ctx context.Context, why string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoBudget)
 	defer cancel()
@@ -211,7 +223,7 @@ func (k *Keeper) Revert(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// revertStep undoes the changes of one step. What a drop-in names that is left to somebody else stays with it: without
+// revertStep undoes the changes of one step. What a drop-in names that is left to another owner stays with it: without
 // that, the unit could not be started any more. The drop-in is asked, and not the journal, which may take no entry.
 func (k *Keeper) revertStep(ctx context.Context, s *step.StepLedger) error {
 	var errs []error
@@ -233,11 +245,11 @@ func (k *Keeper) revertStep(ctx context.Context, s *step.StepLedger) error {
 	return errors.Join(errs...)
 }
 
-// undo undoes one change, if the place still looks as the change made it, and no reader needs it which is somebody else's
-// by now. It says whether the place itself is somebody else's.
+// undo undoes one change, if the place still looks as the change made it, and no reader needs it which is another
+// process's by now. It reports whether the place itself is another process's.
 func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader string) (foreign bool, err error) {
 	if at.Change.Hold != nil && k.Guarded != nil && k.Guarded() {
-		return false, nil // only the watchdog can let go; it sees that everything is to be undone
+		return false, nil // only the watchdog can let go; it sees that everything is to be reverted
 	}
 	say := func(state step.State, text string) error {
 		if c.State == state && c.Text == text {
@@ -248,13 +260,13 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader 
 	found, err := k.Machine.Compare(ctx, at)
 	switch {
 	case err != nil:
-		return false, errors.Join(err, say(c.State, err.Error())) // nothing is undone, so nothing has failed
+		return false, errors.Join(err, say(c.State, err.Error())) // nothing is reverted, so nothing has failed
 	case found.Look == Foreign:
 		return true, say(step.Conflict, found.Text)
 	case found.Look == Injected && reader != "":
 		return false, say(step.Conflict, "it stays, for "+reader+" needs it, which somebody has changed")
 	case found.Look == Before:
-		if err := k.tell(ctx, at); err != nil { // whoever put it back may not have come as far
+		if err := k.tell(ctx, at); err != nil { // the process that restored it may not have come as far
 			return false, errors.Join(err, say(step.Failed, err.Error()))
 		}
 		return false, say(without(at, c.State), found.Text)
@@ -263,7 +275,8 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader 
 }
 
 // putBack undoes what looks as the change made it.
-func (k *Keeper) putBack(ctx context.Context, at Spot, state step.State, say func(step.State, string) error) (foreign bool, err error) {
+func (k *Keeper) putBack(ctx context.Context, at Spot, state step.State,
+	say func(step.State, string) error) (foreign bool, err error) {
 	var errs []error
 	if state != step.Reverting && state != step.Failed {
 		errs = append(errs, k.change(at, step.Reverting, "", nil))
@@ -279,8 +292,9 @@ func (k *Keeper) putBack(ctx context.Context, at Spot, state step.State, say fun
 	return foreign, errors.Join(append(errs, err)...)
 }
 
-// without is the state of a change whose place is as before, although nobody undoes it now: either somebody of this drill
-// was about to, or it is lost. What is held ends with its holder by design, and what lies in memory with the boot.
+// without is the state of a change whose place is as before, although no process reverts it now: either a process of
+// this drill was about to, or it is lost. What is held ends with its holder by design, and what lies in memory with the
+// boot.
 func without(at Spot, state step.State) step.State {
 	if (state == step.Done || state == step.Conflict) && at.Change.Hold == nil && !at.Rebooted {
 		return step.Lost
@@ -288,7 +302,7 @@ func without(at Spot, state step.State) step.State {
 	return step.Reverted
 }
 
-// seen says that a change is undone only after looking.
+// seen means that a change is reverted only after a check.
 func (k *Keeper) seen(ctx context.Context, at Spot, say func(step.State, string) error) (foreign bool, err error) {
 	found, err := k.Machine.Compare(ctx, at)
 	switch {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// shelf is a machine of places that look as they are set to look; what is undone looks as before.
+// shelf is a machine of places that look as they are set to look; what is reverted looks as before.
 type shelf map[string]Look
 
 func (shelf) Look(context.Context, Spot) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }
@@ -28,9 +29,9 @@ func (s shelf) looks(places ...string) (all []Look) {
 	return all
 }
 
-// TestReaderKeepsWhatItNames: a drop-in that somebody has edited is left alone, and so is the file that it names: without
-// it the unit could not be started any more. What it does not name is undone, and all of it once the drop-in is gone. A
-// journal that takes no entry changes nothing of that.
+// TestReaderKeepsWhatItNames: a drop-in that an operator has edited is left alone, and so is the file that it names:
+// without it the unit could not be started any more. What it does not name is reverted, and all of it once the drop-in
+// is gone. A journal that takes no entry changes nothing of that.
 func TestReaderKeepsWhatItNames(t *testing.T) {
 	const named, other, unit = "file:/run/named", "file:/run/other", "unit:a.service"
 	for _, full := range []bool{false, true} {
@@ -41,7 +42,8 @@ func TestReaderKeepsWhatItNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := &Keeper{Journal: j, Machine: s, Lease: s, By: step.ByWatchdog, Clock: Clock{"b", func() int64 { return 1 }, func() time.Time { return time.Unix(0, 1) }}}
+		k := &Keeper{Journal: j, Machine: s, Lease: s, By: step.ByWatchdog,
+			Clock: Clock{"b", func() int64 { return 1 }, func() time.Time { return time.Unix(0, 1) }}}
 		d := step.Drill{Run: "r", Steps: []step.Step{{ID: "a", Changes: []step.Change{
 			{File: &step.File{Path: "/run/other", Text: "x"}}, {File: &step.File{Path: "/run/named", Text: "x"}},
 			{Unit: &step.Unit{Unit: "a.service", State: step.Restarted, DropIn: "[Service]\nEnvironmentFile=/run/named\n"}},
@@ -57,7 +59,7 @@ func TestReaderKeepsWhatItNames(t *testing.T) {
 		if full {
 			w.full = 1000
 		}
-		_ = k.Revert(ctx, step.WhyAsked) // with a full disk it says so
+		_ = k.Revert(ctx, step.WhyAsked) // with a full disk it reports that
 		if got := s.looks(other, named, unit); !slices.Equal(got, []Look{Before, Injected, Foreign}) {
 			t.Errorf("full %v: the drop-in is somebody's: %v", full, got)
 		}
@@ -68,8 +70,61 @@ func TestReaderKeepsWhatItNames(t *testing.T) {
 		if err := k.Revert(ctx, step.WhyAsked); err != nil {
 			t.Error(err)
 		}
-		if got := s.looks(other, named, unit); !slices.Equal(got, []Look{Before, Before, Before}) || !j.Ledger.Over() || j.Ledger.State() == step.Conflict {
+		if got := s.looks(other, named, unit); !slices.Equal(got, []Look{Before, Before, Before}) || !j.Ledger.Over() ||
+			j.Ledger.State() == step.Conflict {
 			t.Errorf("full %v: the drop-in is gone: %v, %s", full, got, j.Ledger.State())
+		}
+	}
+}
+
+// tokened is a shelf on which one place can be read only once the file before it is there.
+type tokened struct {
+	shelf
+	looked int
+}
+
+func (s *tokened) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
+	if at.Change.Run != nil {
+		if s.shelf["file:/run/token"] != Injected {
+			return nil, errors.New("401")
+		}
+		s.looked++
+		return json.RawMessage(`{"state":"as it was"}`), nil
+	}
+	return s.shelf.Look(ctx, at)
+}
+
+// TestLateIsLookedAtOnceItCanBe: the state of a place that needs a file of its own step is noted when that file is
+// there, before the place is changed; a drill whose place is not late does not arm.
+func TestLateIsLookedAtOnceItCanBe(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		s := &tokened{shelf: shelf{}}
+		w := &world{trial: &trial{}}
+		w.disk = &disk{make([]byte, 64<<10), make([]byte, 64<<10), w}
+		j, err := OpenJournal(w.disk, int64(len(w.disk.cache)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock := Clock{"b", func() int64 { return 1 }, func() time.Time { return time.Unix(0, 1) }}
+		k := &Keeper{Journal: j, Machine: s, Lease: s, By: step.ByWatchdog, Clock: clock}
+		err = k.Plan(t.Context(), step.Drill{Run: "r", Steps: []step.Step{{ID: "a", Changes: []step.Change{
+			{File: &step.File{Path: "/run/token", Text: "x"}},
+			{Run: &step.Run{Place: "release", Tier: step.TierBoot, Late: late}},
+		}}}})
+		if late != (err == nil) {
+			t.Fatalf("late %v: arming: %v", late, err)
+		}
+		if !late {
+			continue
+		}
+		if err := k.make(t.Context(), &j.Ledger.Steps[0]); err != nil || s.looked != 1 {
+			t.Fatalf("made: %v; looked at %d times", err, s.looked)
+		}
+		if note := string(j.Ledger.Steps[0].Changes[1].Note); note != `{"state":"as it was"}` {
+			t.Errorf("noted %s", note)
+		}
+		if err := k.Revert(t.Context(), step.WhyAsked); err != nil || j.Ledger.State() != step.Reverted {
+			t.Errorf("reverted: %v, %s", err, j.Ledger.State())
 		}
 	}
 }

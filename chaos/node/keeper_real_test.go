@@ -21,14 +21,15 @@ import (
 // realCases is how many lives a real machine is put through by default: one takes a quarter of a second.
 const realCases = "30"
 
-// TestKeeperReal is TestKeeper on the kernel's own files, mounts, processes and packet filter, in namespaces of their own.
-// What cannot be had there is a reboot, and systemd: a program stands in for systemctl, and processes for its units.
+// TestKeeperReal is TestKeeper on the kernel's own files, mounts, processes and packet filter, in namespaces of their
+// own. There is no reboot there and no systemd: a program replaces systemctl, and processes for its
+// units.
 func TestKeeperReal(t *testing.T) {
 	needNft(t)
 	seed := fmt.Sprint(1 + rand.Uint64N(1<<62))
 	args := []string{"-rapid.seed=" + seed, "-rapid.checks=" + realCases}
 	flag.Visit(func(f *flag.Flag) {
-		if strings.HasPrefix(f.Name, "rapid.") { // what the command line says wins
+		if strings.HasPrefix(f.Name, "rapid.") { // the command line wins
 			if f.Name == "rapid.seed" {
 				seed = f.Value.String()
 			}
@@ -49,18 +50,19 @@ func TestKeeperReal(t *testing.T) {
 		t.Repeat(all)
 		w.settle()
 		if l := w.ledger(); l.State() == step.Conflict || w.small || !l.Known || w.conflict {
-			return // what is parked stays for whoever looks at it
+			return // what is parked stays for an operator to inspect
 		}
 		left := map[string]string{}
-		if err := errors.Join(ownFiles(left, "/etc", "", false), ownFiles(left, "/run/made", "", false)); err != nil || len(left) > 0 {
+		if err := errors.Join(ownFiles(left, "/etc", "", false), ownFiles(left, "/run/made", "", false)); err != nil ||
+			len(left) > 0 {
 			t.Fatalf("left behind: %v %v", left, err)
 		}
 	})
 	t.Logf("%d lives", lives)
 }
 
-// TestMountIsLost: an overlay in a unit's namespace ends with the unit. That is neither an undo nor a conflict, and what
-// lies over the place in the next namespace is somebody else's.
+// TestMountIsLost: an overlay in a unit's namespace ends with the unit. That is neither an undo nor a conflict, and
+// what lies over the place in the next namespace is another process's.
 func TestMountIsLost(t *testing.T) {
 	needNft(t)
 	if !inside(t) {
@@ -73,14 +75,16 @@ func TestMountIsLost(t *testing.T) {
 		text      string
 	}{
 		"nothing": {func(*real) {}, step.Reverted, ""},
-		"started anew": {func(r *real) {
+		"started again": {func(r *real) {
 			r.stop(mountedUnit)
 			r.fine(r.start(mountedUnit))
 			r.edit("mount:"+mountedUnit+":/etc/passwd", 1)
-		}, step.Lost, mountedUnit + " was started anew, in a namespace of its own"},
-		"source removed":  {func(r *real) { r.fine(os.Remove("/run/drill/source-m-0")) }, step.Reverted, ""},
-		"taken off":       {func(r *real) { r.in(mountedUnit, func() error { return unix.Unmount("/etc/passwd", 0) }) }, step.Lost, ""},
-		"mounted over it": {func(r *real) { r.edit("mount:"+mountedUnit+":/etc/passwd", 1) }, step.Conflict, "somebody has mounted something over /etc/passwd"},
+		}, step.Lost, mountedUnit + " was started again, in a namespace of its own"},
+		"source removed": {func(r *real) { r.fine(os.Remove("/run/drill/source-m-0")) }, step.Reverted, ""},
+		"taken off": {func(r *real) { r.in(mountedUnit, func() error { return unix.Unmount("/etc/passwd", 0) }) },
+			step.Lost, ""},
+		"mounted over it": {func(r *real) { r.edit("mount:"+mountedUnit+":/etc/passwd", 1) }, step.Conflict,
+			"somebody has mounted something over /etc/passwd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newReal(t)
@@ -96,7 +100,8 @@ func TestMountIsLost(t *testing.T) {
 			clock, err := HostClock()
 			r.fine(err)
 			k := &Keeper{Journal: j, Machine: r.process(true), Clock: clock, Lease: lease{}, By: step.ByWatchdog}
-			r.fine(k.Plan(ctx, d), k.write(step.Entry{Event: step.EventArmed}), k.write(step.Entry{Event: step.EventWanted, Step: "m"}))
+			r.fine(k.Plan(ctx, d), k.write(step.Entry{Event: step.EventArmed}),
+				k.write(step.Entry{Event: step.EventWanted, Step: "m"}))
 			_, err = k.Tick(ctx)
 			r.fine(err)
 			if got := j.Ledger.State(); got != step.Done {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 func TestLock(t *testing.T) {
@@ -23,7 +24,7 @@ func TestLock(t *testing.T) {
 	if got := holder(p); got != strconv.Itoa(os.Getpid()) {
 		t.Errorf("held by %q", got)
 	}
-	if !locked(p) {
+	if !durable.Locked(p) {
 		t.Error("not locked")
 	}
 	var refused *step.Refusal
@@ -31,12 +32,12 @@ func TestLock(t *testing.T) {
 		t.Errorf("locked twice: %v", err)
 	}
 	unlock()
-	if locked(p) {
+	if durable.Locked(p) {
 		t.Error("still locked")
 	}
 	unlock, err = lock(ctx, p, time.Second)
 	fine(t, err)
-	fine(t, os.Remove(p)) // whoever has it may take the file away: the next one must not share a lock with nobody
+	fine(t, os.Remove(p)) // the holder may remove the file: the next one must lock the new file
 	again, err := lock(ctx, p, time.Second)
 	fine(t, err)
 	if there, err := os.Stat(p); err != nil || there.Size() == 0 {

@@ -15,11 +15,11 @@ type Machine interface {
 	Look(ctx context.Context, at Spot) (json.RawMessage, error)
 	// Make makes the change.
 	Make(ctx context.Context, at Spot) error
-	// Compare says how the place looks now. A place that is half made, or half undone, counts as injected.
+	// Compare returns how the place looks now. A place that is half made, or half reverted, counts as injected.
 	Compare(ctx context.Context, at Spot) (Found, error)
 	// Undo brings the place back from injected to before.
 	Undo(ctx context.Context, at Spot) error
-	// Tell tells a unit that a place which it reads has changed.
+	// Tell notifies a unit that a place which it reads has changed.
 	Tell(ctx context.Context, n step.Notify) error
 }
 
@@ -30,8 +30,8 @@ type Spot struct {
 	Change    step.Change
 	Note      json.RawMessage // from Look
 	Left      time.Duration   // until the drill's TTL, for who makes it
-	Undone    bool            // just now: a unit has been told, so it cannot still run with what it read
-	Undoing   bool            // its undo was begun before, or its making failed: nobody knows how far that came
+	Undone    bool            // just now: a unit was notified, so it cannot still run with what it read
+	Undoing   bool            // its undo was begun before, or its making failed: how far that came is unknown
 	Rebooted  bool            // since it was made
 }
 
@@ -48,5 +48,5 @@ type Look int
 const (
 	Before   Look = iota // as it was, or as it would be without the drill
 	Injected             // as the change made it
-	Foreign              // as somebody else made it
+	Foreign              // as another process made it
 )

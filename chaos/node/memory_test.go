@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// memory is a machine of places with a text each. A change parks the text that it finds, as a real one does; read is what
-// a unit knows of the place since it was told, if one is to be told of it.
+// memory is a machine of places with a text each. A change parks the text that it finds, as a real one does; read is
+// what a unit knows of the place since it was notified, if one is to be notified.
 type memory struct {
 	text, parked, read map[string]string
 	held               map[string]bool
@@ -29,7 +29,7 @@ func newMemory() *memory {
 	return m
 }
 
-// drillOf is a drill with a change of every nature: persistent and not, read by somebody, held, gone by itself.
+// drillOf is a drill with a change of every nature: persistent and not, read by a unit, held, gone by itself.
 func drillOf(run string) step.Drill {
 	leave := int64(0)
 	file := func(p string) step.Change {
@@ -39,8 +39,9 @@ func drillOf(run string) step.Drill {
 		Schema: step.Schema, Run: run, Scenario: "s", Node: "n", By: "me", At: time.Unix(1, 0), TTL: 30_000, Disposable: true,
 		Steps: []step.Step{
 			{ID: "a", Fault: "f", Tier: step.TierPersistent, Changes: []step.Change{file("/etc/a"), file("/run/b")}},
-			{ID: "b", Fault: "f", Tier: step.TierPersistent, Changes: []step.Change{{Hold: &step.Hold{Dir: "/var", Leave: &leave}}, file("/etc/c"),
-				{Mount: &step.Mount{Target: "/etc/passwd", Unit: "b.service", Text: "x"}}}},
+			{ID: "b", Fault: "f", Tier: step.TierPersistent,
+				Changes: []step.Change{{Hold: &step.Hold{Dir: "/var", Leave: &leave}}, file("/etc/c"),
+					{Mount: &step.Mount{Target: "/etc/passwd", Unit: "b.service", Text: "x"}}}},
 		},
 	}
 }
@@ -63,7 +64,7 @@ func (m *memory) edit(place string, n int) bool {
 	return true
 }
 
-// tell makes everybody read anew.
+// tell makes every reader read again.
 func (m *memory) tell() {
 	for p := range m.read {
 		m.read[p] = m.text[p]
@@ -84,7 +85,7 @@ func (m *memory) died() {
 	}
 }
 
-// reboot empties what lies in memory; everybody reads anew.
+// reboot empties what lies in memory; every reader reads again.
 func (m *memory) reboot() {
 	for _, s := range drillOf("r").Steps {
 		for _, c := range s.Changes {
@@ -130,7 +131,8 @@ func (m memoryProcess) Make(_ context.Context, at Spot) error {
 // Compare is Machine's.
 func (m memoryProcess) Compare(_ context.Context, at Spot) (Found, error) {
 	place := at.Change.Place()
-	if at.Rebooted && at.Change.Tier() != step.TierPersistent || at.Change.Hold != nil && (!m.watchdog || !m.held[place]) {
+	if (at.Rebooted && at.Change.Tier() != step.TierPersistent) ||
+		(at.Change.Hold != nil && (!m.watchdog || !m.held[place])) {
 		return Found{}, nil
 	}
 	var was string

@@ -26,7 +26,7 @@ func (w *world) arm() {
 			return
 		case err == nil:
 			w.conflict = w.conflict || l.State() == step.Conflict
-			if w.truth(); l.Touched() || w.guard || l.State() == step.Conflict && !l.Closed {
+			if w.truth(); l.Touched() || w.guard || (l.State() == step.Conflict && !l.Closed) {
 				w.t.Fatalf("another drill gets a machine on which one is %s, %s", l.Phase(), l.State())
 			}
 		case calm && !w.small && l.State() != step.Conflict && l.Expired(w.boot, w.now, w.lease) != "":
@@ -40,8 +40,9 @@ func (w *world) arm() {
 		size = 9 << 10
 	}
 	w.runs++
-	w.trial = &trial{disk: &disk{make([]byte, size), make([]byte, size), w}, armed: w.now, spots: map[string]Spot{}, before: map[string]string{},
-		after: map[string]string{}, edited: map[string]bool{}, mended: map[string]bool{}, ever: map[string]bool{}, ran: map[string]bool{}}
+	w.trial = &trial{disk: &disk{make([]byte, size), make([]byte, size), w}, armed: w.now, spots: map[string]Spot{},
+		before: map[string]string{}, after: map[string]string{}, edited: map[string]bool{}, mended: map[string]bool{},
+		ever: map[string]bool{}, ran: map[string]bool{}}
 	lived, err := w.process(step.ByCLI, func(k *Keeper) error {
 		if err := k.Plan(context.Background(), w.drill(fmt.Sprint("r", w.runs))); err != nil {
 			return err
@@ -53,7 +54,7 @@ func (w *world) arm() {
 	}
 }
 
-// watchdog is one turn of it; systemd starts one that died anew.
+// watchdog is one turn of it; systemd starts one that died again.
 func (w *world) watchdog() {
 	fresh, over := !w.guard, false
 	w.guard = true
@@ -67,12 +68,13 @@ func (w *world) watchdog() {
 		}
 		return err
 	})
-	if !lived || over || fresh && err != nil {
+	if !lived || over || (fresh && err != nil) {
 		w.watchdogDies()
 	}
 	if l := w.ledger(); lived && calm && !w.small {
 		idle := max(w.lease, w.armed)
-		if late := w.now-idle >= int64(l.Drill.LeaseFor()) || w.now-w.armed >= int64(l.Drill.TTL.Duration()); late && l.Known && l.Why == "" {
+		if late := w.now-idle >= int64(l.Drill.LeaseFor()) || w.now-w.armed >= int64(l.Drill.TTL.Duration()); late &&
+			l.Known && l.Why == "" {
 			w.t.Fatal("the drill's time is over, and the watchdog looks on")
 		}
 		if l.Begun() && l.Why == "" {
@@ -86,7 +88,7 @@ func (w *world) watchdogDies() {
 	w.died()
 }
 
-// change is an edit by somebody else.
+// change is an edit by another process.
 func (w *world) change(place string) {
 	was, made := w.after[place]
 	injected := made && w.sight(place) == was
@@ -132,7 +134,7 @@ func (w *world) rebooted() {
 	}
 }
 
-// truth compares what the journal says with what there is to see.
+// truth compares what the journal holds with what there is to see.
 func (w *world) truth() {
 	for _, s := range w.ledger().Steps {
 		for _, c := range s.Changes {
@@ -147,13 +149,14 @@ func (w *world) truth() {
 				continue
 			}
 			if got := w.sight(p); got != w.shadow[p] {
-				w.t.Fatalf("%s is said to be %q, and looks like\n%s\nwhere without the drill it would look like\n%s", p, c.State, got, w.shadow[p])
+				w.t.Fatalf("%s is said to be %q, and looks like\n%s\nwhere without the drill it would look like\n%s", p, c.State,
+					got, w.shadow[p])
 			}
 		}
 	}
 }
 
-// settle lets the time to live pass, with a watchdog that nobody kills any more, and then looks.
+// settle lets the time to live pass, with a watchdog that is not killed any more, and then looks.
 func (w *world) settle() {
 	w.now += int64(31 * time.Second)
 	for range 12 { // what is still to fail costs a turn each
@@ -184,7 +187,7 @@ func (w *world) settle() {
 				w.t.Fatalf("%s was edited while it was injected, and the journal says %s", p, c.State)
 			}
 			if w.mended[p] && c.State != step.Lost {
-				w.t.Fatalf("%s was put back by hand, and the journal says %s", p, c.State)
+				w.t.Fatalf("%s was restored by hand, and the journal says %s", p, c.State)
 			}
 		}
 	}

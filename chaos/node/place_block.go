@@ -17,8 +17,9 @@ type blockPlace struct {
 	before blockNote
 }
 
-// blockNote is how the table will list, once it is there. It is found out without touching the machine: the table is made
-// in a network namespace of its own, which ends with the program that lists it. That also shows that this kernel can do it.
+// blockNote is how the table will list, once it is there. It is found out without touching the machine: the table is
+// made in a network namespace of its own, which ends with the program that lists it. That also shows that this kernel
+// can do it.
 type blockNote struct {
 	Listing  string   `json:"listing"`  // without elements
 	Elements []string `json:"elements"` // sorted
@@ -61,7 +62,7 @@ func (b *blockPlace) compare(ctx context.Context) (Found, error) {
 	if listing != b.before.Listing {
 		return Found{Foreign, "somebody has changed table " + b.table()}, nil
 	}
-	for _, e := range elements { // the kernel may have dropped some, but nobody may have added one
+	for _, e := range elements { // the kernel may have dropped some, but no process may have added one
 		if !slices.Contains(b.before.Elements, e) {
 			return Found{Foreign, "somebody has added " + e + " to table " + b.table()}, nil
 		}

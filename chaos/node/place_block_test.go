@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// needNft skips where the packet filter cannot be tried. make test installs nft for root, and make test-bare fails where
-// a test is skipped for it.
+// needNft skips where the packet filter cannot be tried. make test installs nft for root, and make test-bare fails
+// where a test is skipped for it.
 func needNft(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -26,8 +26,11 @@ func needNft(t *testing.T) {
 }
 
 func TestListed(t *testing.T) {
-	text, elements := listed("table inet x {\n\tset remote4 {\n\t\ttype ipv4_addr\n\t\telements = { 10.9.0.0/16 timeout 5s, 10.0.0.1 timeout 5s,\n\t\t\t     10.0.0.2 timeout 5s }\n\t}\n}\n")
-	if text != "table inet x {\n\tset remote4 {\n\t\ttype ipv4_addr\n\t}\n}\n" || !slices.Equal(elements, []string{"10.0.0.1", "10.0.0.2", "10.9.0.0/16"}) {
+	text, elements := listed(
+		"table inet x {\n\tset remote4 {\n\t\ttype ipv4_addr\n\t\telements = { 10.9.0.0/16 timeout 5s, 10.0.0.1 timeout " +
+			"5s,\n\t\t\t     10.0.0.2 timeout 5s }\n\t}\n}\n")
+	if text != "table inet x {\n\tset remote4 {\n\t\ttype ipv4_addr\n\t}\n}\n" ||
+		!slices.Equal(elements, []string{"10.0.0.1", "10.0.0.2", "10.9.0.0/16"}) {
 		t.Errorf("%q %q", text, elements)
 	}
 }
@@ -38,16 +41,19 @@ func TestBlock(t *testing.T) {
 	blocks := []step.Block{}
 	for _, proto := range []string{"tcp", "udp", "any"} {
 		for _, ports := range [][]uint16{nil, {443}, {53, 443}} {
-			blocks = append(blocks, step.Block{Direction: "out", Proto: proto, Remote: []string{"192.0.2.1", "198.51.100.0/24", "2001:db8::1"}, Ports: ports, Verdict: step.Drop},
+			blocks = append(blocks, step.Block{Direction: "out", Proto: proto,
+				Remote: []string{"192.0.2.1", "198.51.100.0/24", "2001:db8::1"}, Ports: ports, Verdict: step.Drop},
 				step.Block{Direction: "in", Proto: proto, Remote: []string{"0.0.0.0/0", "::/0"}, Ports: ports, Verdict: step.Drop})
 		}
 	}
 	uid := uint32(65534)
 	for _, v := range []string{step.Reset, step.Refused} {
-		blocks = append(blocks, step.Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.1"}, Ports: []uint16{1}, UID: &uid, Verdict: v})
+		blocks = append(blocks, step.Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.1"}, Ports: []uint16{1},
+			UID: &uid, Verdict: v})
 	}
 	for _, v := range []string{step.NameError, step.ServerFailure} {
-		blocks = append(blocks, step.Block{Direction: "in", Proto: "udp", Remote: []string{"0.0.0.0/0"}, Ports: []uint16{53}, Verdict: v})
+		blocks = append(blocks, step.Block{Direction: "in", Proto: "udp", Remote: []string{"0.0.0.0/0"}, Ports: []uint16{53},
+			Verdict: v})
 	}
 	var took []time.Duration
 	err := inEmptyNetwork(func() error {
@@ -97,8 +103,8 @@ func blockOnce(b step.Block, i int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// TestBlockForeign: rules and elements that somebody else put into the table keep it, and elements that the kernel has
-// dropped do not.
+// TestBlockForeign: rules and elements that another process put into the table keep it, and elements that the kernel
+// has dropped do not.
 func TestBlockForeign(t *testing.T) {
 	needNft(t)
 	for command, want := range map[string]Look{
@@ -122,7 +128,8 @@ func TestBlockForeign(t *testing.T) {
 			if err := s.Make(ctx, spot); err != nil {
 				return err
 			}
-			if _, err := must(ctx, strings.ReplaceAll(command, "TABLE", step.Table("test", "s", 0))+"\n", "nft", "-f", "-"); err != nil {
+			if _, err := must(ctx, strings.ReplaceAll(command, "TABLE", step.Table("test", "s", 0))+"\n", "nft", "-f",
+				"-"); err != nil {
 				return err
 			}
 			found, err := s.Compare(ctx, spot)

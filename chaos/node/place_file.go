@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,14 +72,15 @@ func (p *filePlace) make(context.Context) error {
 	if f.Absent {
 		from, to = to, from
 	} else if err := p.stage(); errors.Is(err, fs.ErrExist) {
-		return err // somebody was there just now: it is theirs
+		return err // another process changed it just now: it is theirs
 	} else if err != nil {
 		return errors.Join(err, os.RemoveAll(p.parked()))
 	} else if p.before.Was != nil {
 		how = unix.RENAME_EXCHANGE
 	}
 	err := rename(from, to, how)
-	if link := new(os.LinkError); errors.As(err, &link) && !f.Absent { // somebody was there just now: what was staged is not theirs
+	// another process changed it just now: what was staged is not theirs
+	if link := new(os.LinkError); errors.As(err, &link) && !f.Absent {
 		err = errors.Join(err, os.Remove(p.parked()))
 	}
 	return err
@@ -107,16 +109,14 @@ func (p *filePlace) stage() error {
 	return err
 }
 
-// wanted is the mode and the owner that the file is to have: those of what it takes the place of, unless it says so.
+// wanted is the mode and the owner that the file is to have: those of what it takes the place of, unless it sets them.
 func (p *filePlace) wanted() (mode uint32, uid, gid int) {
 	f, was := p.Change.File, p.before.Was
 	mode = 0o644
 	if was != nil && was.Mode&unix.S_IFMT == unix.S_IFREG {
 		mode, uid, gid = was.Mode&0o7777, int(was.UID), int(was.GID)
 	}
-	if f.Mode != 0 {
-		mode = f.Mode
-	}
+	mode = cmp.Or(f.Mode, mode)
 	if f.UID != nil {
 		uid = *f.UID
 	}
@@ -126,8 +126,8 @@ func (p *filePlace) wanted() (mode uint32, uid, gid int) {
 	return mode, uid, gid
 }
 
-// ours says whether id is what the change puts there. Its owner and mode are somebody else's business, unless the change
-// is about them.
+// ours reports whether id is what the change puts there. Its owner and mode do not count, unless the
+// change is about them.
 func (p *filePlace) ours(id *fileID) bool {
 	f := p.Change.File
 	if id == nil || f.Absent {
@@ -163,7 +163,7 @@ func (p *filePlace) compare(context.Context) (Found, error) {
 	case original && aside == nil, was == nil && now == nil && aside == nil:
 		return p.folders()
 	case original, was == nil && now == nil:
-		return Found{Look: Injected}, nil // only staged: the parked name is nobody's but ours
+		return Found{Look: Injected}, nil // only staged: the parked name is only ours
 	case p.ours(now) && (was == nil || aside != nil):
 		return Found{Look: Injected}, nil
 	case p.ours(now):
@@ -178,7 +178,7 @@ func (p *filePlace) compare(context.Context) (Found, error) {
 	return Found{Foreign, "somebody has changed " + f.Path}, nil
 }
 
-// folders says whether those that were made are gone, or are used by others now.
+// folders reports whether those that were made are gone, or are used by others now.
 func (p *filePlace) folders() (Found, error) {
 	for _, dir := range p.before.Folders {
 		entries, err := os.ReadDir(dir)
@@ -188,7 +188,7 @@ func (p *filePlace) folders() (Found, error) {
 		if err != nil {
 			return Found{}, err
 		}
-		if len(entries) == 0 || slices.Contains(p.before.Folders, path.Join(dir, entries[0].Name())) && len(entries) == 1 {
+		if len(entries) == 0 || (slices.Contains(p.before.Folders, path.Join(dir, entries[0].Name())) && len(entries) == 1) {
 			return Found{Look: Injected}, nil
 		}
 		return Found{Text: "folder " + dir + " stays: somebody has put " + entries[0].Name() + " there"}, nil
@@ -205,14 +205,14 @@ func (p *filePlace) undo(context.Context) error {
 	}
 	for _, dir := range slices.Backward(p.before.Folders) {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			break // somebody uses it
+			break // another process uses it
 		}
 	}
 	return syncFolder(p.Change.File.Path)
 }
 
-// moveBack moves what is parked back. An exchange is one step, and what it brought out is looked at: where somebody was
-// quicker, theirs is put back.
+// moveBack moves what is parked back. An exchange is one step, and what it brought out is looked at: where another
+// process was quicker, theirs is restored.
 func (p *filePlace) moveBack() error {
 	f, was := p.Change.File, p.before.Was
 	now, err := identify(f.Path)
@@ -239,13 +239,14 @@ func (p *filePlace) moveBack() error {
 	return fmt.Errorf("somebody changed %s just now", f.Path)
 }
 
-// brought undoes an undo that took away what somebody else had put there in the meantime.
+// brought reverts an undo that removed what another process had put there in the meantime.
 func (p *filePlace) brought(how uint) error {
 	aside, err := identify(p.parked())
 	if err != nil || p.ours(aside) {
 		return err
 	}
-	return errors.Join(fmt.Errorf("somebody changed %s just now", p.Change.File.Path), rename(p.parked(), p.Change.File.Path, how))
+	return errors.Join(fmt.Errorf("somebody changed %s just now", p.Change.File.Path),
+		rename(p.parked(), p.Change.File.Path, how))
 }
 
 func rename(from, to string, how uint) error {

@@ -45,7 +45,8 @@ func looks(t *testing.T, s *System, spot Spot, want Look) {
 // TestFileComesBack wants inode, times and mode, not a copy of the content.
 func TestFileComesBack(t *testing.T) {
 	ctx := context.Background()
-	for name, change := range map[string]step.File{"other text": {Text: "drill"}, "empty": {}, "link": {Link: "/dev/null"}, "absent": {Absent: true}} {
+	for name, change := range map[string]step.File{"other text": {Text: "drill"}, "empty": {}, "link": {Link: "/dev/null"},
+		"absent": {Absent: true}} {
 		t.Run(name, func(t *testing.T) {
 			p := filepath.Join(t.TempDir(), "f")
 			fine(t, os.WriteFile(p, []byte("original"), 0o640))
@@ -71,7 +72,7 @@ func TestFileComesBack(t *testing.T) {
 	}
 }
 
-// TestFileFolders: folders on the way are taken away again, unless somebody uses them.
+// TestFileFolders: folders on the way are removed again, unless another process uses them.
 func TestFileFolders(t *testing.T) {
 	ctx := context.Background()
 	for _, foreign := range []bool{false, true} {
@@ -88,7 +89,7 @@ func TestFileFolders(t *testing.T) {
 			t.Errorf("foreign %v: left %v", foreign, entries)
 		}
 	}
-	dir := t.TempDir() // somebody has taken the inner one away
+	dir := t.TempDir() // another process has removed the inner one
 	s, spot := at(t, step.File{Path: dir + "/a/b/f", Text: "drill"})
 	fine(t, s.Make(ctx, spot))
 	fine(t, os.RemoveAll(dir+"/a/b"))
@@ -97,7 +98,7 @@ func TestFileFolders(t *testing.T) {
 	looks(t, s, spot, Before)
 }
 
-// TestFileForeign: what somebody else put there stays, with the original beside it.
+// TestFileForeign: what another process put there stays, with the original beside it.
 func TestFileForeign(t *testing.T) {
 	ctx := context.Background()
 	write := func(p, text string) func(*testing.T) {
@@ -111,14 +112,18 @@ func TestFileForeign(t *testing.T) {
 		edit   func(*testing.T)
 		want   Look
 	}{
-		"edited":                   {true, step.File{Text: "drill"}, write(p, "theirs"), Foreign},
-		"made anew":                {true, step.File{Absent: true}, write(p, "theirs"), Foreign},
-		"edited, none before":      {false, step.File{Text: "drill"}, write(p, "theirs"), Foreign},
-		"removed":                  {true, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Remove(p)) }, Foreign},
-		"removed, none was":        {false, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Remove(p)) }, Before},
-		"original removed":         {true, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Remove(parked)) }, Foreign},
-		"put back by hand":         {true, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Rename(parked, p)) }, Before},
-		"removed, and yields":      {true, step.File{Text: "drill", Yields: true}, func(t *testing.T) { fine(t, os.Remove(p)) }, Foreign},
+		"edited":              {true, step.File{Text: "drill"}, write(p, "theirs"), Foreign},
+		"created again":       {true, step.File{Absent: true}, write(p, "theirs"), Foreign},
+		"edited, none before": {false, step.File{Text: "drill"}, write(p, "theirs"), Foreign},
+		"removed":             {true, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Remove(p)) }, Foreign},
+		"removed, none was":   {false, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Remove(p)) }, Before},
+		"original removed": {true, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Remove(parked)) },
+			Foreign},
+		"restored by hand": {true, step.File{Text: "drill"}, func(t *testing.T) { fine(t, os.Rename(parked, p)) },
+			Before},
+		"removed, and yields": {true, step.File{Text: "drill", Yields: true}, func(t *testing.T) {
+			fine(t, os.Remove(p))
+		}, Foreign},
 		"replaced as it should be": {true, step.File{Text: "drill", Yields: true}, write(p, "theirs"), Injected},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +148,8 @@ func TestFileForeign(t *testing.T) {
 	}
 }
 
-// TestFileJustNow: an edit between the look and the undo keeps what it made, and the original keeps its place beside it.
+// TestFileJustNow: an edit between the look and the undo keeps what it made, and the original keeps its place beside
+// it.
 func TestFileJustNow(t *testing.T) {
 	for name, f := range map[string]step.File{"text": {Text: "drill"}, "absent": {Absent: true}} {
 		p := filepath.Join(t.TempDir(), "f")
@@ -163,7 +169,7 @@ func TestFileJustNow(t *testing.T) {
 	}
 }
 
-// TestFileStagedOver: what somebody puts where the change is to be staged, after the look, is theirs.
+// TestFileStagedOver: what another process puts where the change is to be staged, after the look, is theirs.
 func TestFileStagedOver(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "f")
 	fine(t, os.WriteFile(p, []byte("original"), 0o600))
@@ -180,7 +186,7 @@ func TestFileStagedOver(t *testing.T) {
 	}
 }
 
-// TestFileHalfWay: a crash between two system calls leaves something that can be undone.
+// TestFileHalfWay: a crash between two system calls leaves something that can be reverted.
 func TestFileHalfWay(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -212,7 +218,8 @@ func TestFileRefuses(t *testing.T) {
 	dir := t.TempDir()
 	fine(t, os.WriteFile(dir+"/f", []byte("same"), 0o600))
 	for name, f := range map[string]step.File{
-		"same": {Path: dir + "/f", Text: "same"}, "absent": {Path: dir + "/g", Absent: true}, "folder": {Path: dir, Text: "x"},
+		"same": {Path: dir + "/f", Text: "same"}, "absent": {Path: dir + "/g", Absent: true},
+		"folder": {Path: dir, Text: "x"},
 	} {
 		var s System
 		if note, err := s.Look(context.Background(), Spot{Run: "r", Step: "s", Change: step.Change{File: &f}}); err == nil {

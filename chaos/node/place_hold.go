@@ -91,7 +91,8 @@ func (h *holdPlace) make(ctx context.Context) error {
 // smallest is the last step of filling: a page, the least that most file systems give.
 const smallest = 4096
 
-// fill takes what is missing, in steps that become smaller where they do not fit: some file systems give all or nothing.
+// fill takes what is missing, in steps that become smaller where they do not fit: some file systems give all or
+// nothing.
 func (k *hold) fill(ctx context.Context) error {
 	if k.at.Change.Hold.Inodes {
 		return k.fillInodes(ctx)
@@ -155,7 +156,7 @@ func (h *holdPlace) compare(context.Context) (Found, error) {
 	h.system.mu.Lock()
 	defer h.system.mu.Unlock()
 	if h.system.holds[h.key()] == nil {
-		return Found{}, nil // whoever held it is dead, or never did
+		return Found{}, nil // the process that held it is dead, or never held it
 	}
 	return Found{Look: Injected}, nil
 }

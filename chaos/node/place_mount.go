@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // mountPlace is a mount point, in the machine's mount namespace or in that of a unit's main process.
@@ -23,7 +26,7 @@ type mountPlace struct {
 	before  mountNote
 }
 
-// mountNote is how the mount will be known: not by its source, which somebody may remove under it.
+// mountNote is how the mount will be known: not by its source, which another process may remove under it.
 type mountNote struct {
 	Dev  string  `json:"dev,omitempty"` // of the source, unless it is a tmpfs of ours
 	Root string  `json:"root,omitempty"`
@@ -54,18 +57,18 @@ func (m *mountPlace) main(ctx context.Context) (process, error) {
 	if err != nil || u.MainPID == 0 {
 		return process{}, err
 	}
-	_, start, _, err := stat(u.MainPID)
-	return process{u.MainPID, start}, err
+	s, err := host.This.Stat(u.MainPID)
+	return processOf(u.MainPID, s), err
 }
 
-// look also makes the source ready: a disk that is full by then cannot stop it, and an undo takes it away.
+// look also makes the source ready: a disk that is full by then cannot stop it, and an undo removes it.
 func (m *mountPlace) look(ctx context.Context) (any, error) {
 	c := m.Change.Mount
 	main, err := m.main(ctx)
 	if err != nil || main.PID == 0 {
 		return nil, orText(err, "%s does not run", c.Unit)
 	}
-	if own, err := ownNamespace(main.PID); err != nil || c.Unit != "" && !own {
+	if own, err := ownNamespace(main.PID); err != nil || (c.Unit != "" && !own) {
 		return nil, orText(err, "%s has no mount namespace of its own (PrivateMounts=yes gives it one)", c.Unit)
 	}
 	if c.Text != "" || c.SHA256 != "" {
@@ -75,7 +78,7 @@ func (m *mountPlace) look(ctx context.Context) (any, error) {
 	}
 	m.before.Main = main
 	if c.Tmpfs == nil {
-		if m.before.Dev, m.before.Root, err = seat(m.source()); err != nil {
+		if m.before.Dev, m.before.Root, err = mountSource(m.source()); err != nil {
 			return nil, err
 		}
 	}
@@ -83,7 +86,7 @@ func (m *mountPlace) look(ctx context.Context) (any, error) {
 		if _, err := os.Lstat(c.Target); err != nil {
 			return err
 		}
-		if at, err := m.stands(); err != nil || at != absent {
+		if at, err := m.position(); err != nil || at != absent {
 			return orText(err, "it is laid over %s already", c.Target)
 		}
 		return nil
@@ -93,9 +96,7 @@ func (m *mountPlace) look(ctx context.Context) (any, error) {
 
 func (m *mountPlace) writeSource() error {
 	mode := m.Change.Mount.Mode
-	if mode == 0 {
-		mode = 0o644
-	}
+	mode = cmp.Or(mode, 0o644)
 	text, err := reveal(m.secrets, m.Change.Mount.Text, m.Change.Mount.SHA256)
 	if err != nil {
 		return err
@@ -106,13 +107,13 @@ func (m *mountPlace) writeSource() error {
 	return os.Chmod(m.source(), goMode(mode))
 }
 
-// ownNamespace says whether a process has another mount namespace than this one.
+// ownNamespace reports whether a process has another mount namespace than this one.
 func ownNamespace(pid int) (bool, error) {
 	mine, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
 		return false, err
 	}
-	its, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
+	its, err := os.Readlink(host.This.Path(pid, "ns/mnt"))
 	return mine != its, err
 }
 
@@ -141,7 +142,8 @@ func (m *mountPlace) make(ctx context.Context) error {
 		return wrap("open_tree", m.source(), err)
 	}
 	defer unix.Close(tree)
-	attr := unix.MountAttr{Propagation: unix.MS_PRIVATE} // what somebody mounts over it is not to be seen where it was taken
+	// what another process mounts over it is not to be seen where it was taken
+	attr := unix.MountAttr{Propagation: unix.MS_PRIVATE}
 	if !c.Writable {
 		attr.Attr_set = unix.MOUNT_ATTR_RDONLY
 	}
@@ -172,7 +174,7 @@ func (m *mountPlace) compare(ctx context.Context) (Found, error) {
 		return Found{Text: m.Change.Mount.Unit + " has ended, and its namespace with it"}, nil
 	}
 	at := absent
-	err = m.within(main.PID, func() (err error) { at, err = m.stands(); return err })
+	err = m.within(main.PID, func() (err error) { at, err = m.position(); return err })
 	switch {
 	case err != nil:
 		return Found{}, err
@@ -181,12 +183,12 @@ func (m *mountPlace) compare(ctx context.Context) (Found, error) {
 	case at == topmost:
 		return Found{Look: Injected}, nil
 	case m.Change.Mount.Unit != "" && main != m.before.Main:
-		return Found{Text: m.Change.Mount.Unit + " was started anew, in a namespace of its own"}, nil
+		return Found{Text: m.Change.Mount.Unit + " was started again, in a namespace of its own"}, nil
 	}
 	return Found{}, nil
 }
 
-// undo looks once more, in the namespace in which it then works: the unit may have been started anew just now, and what
+// undo looks once more, in the namespace in which it then works: the unit may have been restarted just now, and what
 // lies over the target there is not ours.
 func (m *mountPlace) undo(ctx context.Context) error {
 	main, err := m.main(ctx)
@@ -195,12 +197,12 @@ func (m *mountPlace) undo(ctx context.Context) error {
 	}
 	target := m.Change.Mount.Target
 	return m.within(main.PID, func() error {
-		at, err := m.stands()
+		at, err := m.position()
 		if err != nil || at != topmost {
 			return err
 		}
 		err = unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
-		if errors.Is(err, unix.EBUSY) { // somebody has it open: they keep what they have, nobody else gets it
+		if errors.Is(err, unix.EBUSY) { // a process has it open: it keeps what it has, no other gets it
 			err = unix.Unmount(target, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 		}
 		return wrap("umount", target, err)
@@ -216,17 +218,17 @@ const (
 	covered
 )
 
-// stands says where our mount is among those at the target, in the namespace of the thread that asks.
-func (m *mountPlace) stands() (mountLook, error) {
+// position returns where our mount is among those at the target, in the namespace of the thread that asks.
+func (m *mountPlace) position() (mountLook, error) {
 	target, err := filepath.EvalSymlinks(m.Change.Mount.Target)
 	if err != nil {
 		target = m.Change.Mount.Target
 	}
-	all, err := mounts(thisThread)
+	all, err := host.This.Mounts(host.Thread)
 	at := absent
 	for _, x := range all {
 		switch {
-		case x.point != target:
+		case x.Point != target:
 		case m.mine(x):
 			at = topmost
 		case at == topmost:
@@ -237,47 +239,15 @@ func (m *mountPlace) stands() (mountLook, error) {
 }
 
 // mine knows a mount by its device, or by the file system and the path in it that it shows.
-func (m *mountPlace) mine(x mount) bool {
+func (m *mountPlace) mine(x host.Mount) bool {
 	if m.Change.Mount.Tmpfs != nil {
-		return x.source == m.device()
+		return x.Source == m.device()
 	}
-	return x.dev == m.before.Dev && strings.TrimSuffix(x.root, "//deleted") == m.before.Root
+	return x.Dev == m.before.Dev && strings.TrimSuffix(x.Root, "//deleted") == m.before.Root
 }
 
-// mount is one line of mountinfo.
-type mount struct{ id, dev, root, point, options, kind, source string }
-
-// thisThread stands for a pid: the namespace of the thread that asks.
-const thisThread = 0
-
-func mounts(pid int) ([]mount, error) {
-	whose := strconv.Itoa(pid)
-	if pid == thisThread {
-		whose = "thread-self"
-	}
-	b, err := os.ReadFile("/proc/" + whose + "/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	var all []mount
-	for line := range strings.SplitSeq(strings.TrimSpace(string(b)), "\n") {
-		left, right, ok := strings.Cut(line, " - ")
-		l, r := strings.Fields(left), strings.Fields(right)
-		if !ok || len(l) < 6 || len(r) < 2 {
-			return nil, fmt.Errorf("mountinfo: %q", line)
-		}
-		all = append(all, mount{l[0], l[2], unescape(l[3]), unescape(l[4]), l[5], r[0], unescape(r[1])})
-	}
-	return all, nil
-}
-
-// unescape undoes the kernel's octal codes for blanks.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
-}
-
-// seat is the file system that holds p and the path of p within it, as mountinfo would show a mount of it.
-func seat(p string) (dev, root string, err error) {
+// mountSource is the file system that holds p and the path of p within it, as mountinfo would show a mount of it.
+func mountSource(p string) (dev, root string, err error) {
 	p, err = filepath.EvalSymlinks(p)
 	if err != nil {
 		return "", "", err
@@ -286,14 +256,14 @@ func seat(p string) (dev, root string, err error) {
 	if err := unix.Statx(unix.AT_FDCWD, p, 0, unix.STATX_MNT_ID, &st); err != nil {
 		return "", "", wrap("statx", p, err)
 	}
-	all, err := mounts(thisThread)
+	all, err := host.This.Mounts(host.Thread)
 	if err != nil {
 		return "", "", err
 	}
 	for _, x := range all {
-		if x.id == strconv.FormatUint(st.Mnt_id, 10) {
-			below := strings.TrimPrefix(strings.TrimPrefix(p, x.point), "/")
-			return x.dev, filepath.Join(x.root, below), nil
+		if x.ID == strconv.FormatUint(st.Mnt_id, 10) {
+			below := strings.TrimPrefix(strings.TrimPrefix(p, x.Point), "/")
+			return x.Dev, filepath.Join(x.Root, below), nil
 		}
 	}
 	return "", "", fmt.Errorf("no mount holds %s", p)

@@ -24,7 +24,7 @@ func spotOf(t *testing.T, s *System, c step.Change, n int) Spot {
 	return spot
 }
 
-// TestMount lays something over a file and a folder, and takes it away only while nobody has laid something over that.
+// TestMount lays something over a file and a folder, and removes it only while no other mount is over that.
 func TestMount(t *testing.T) {
 	if !inside(t) {
 		return
@@ -35,21 +35,23 @@ func TestMount(t *testing.T) {
 	s := &System{Dir: "/mnt"}
 	for n, m := range []step.Mount{
 		{Target: "/etc/hosts", Text: "10.0.0.1 elsewhere\n"}, {Target: "/etc/hosts", Source: "/etc/group"},
-		{Target: "/etc/gpuaas", Tmpfs: &step.Tmpfs{Bytes: 65536, Inodes: 4}, Writable: true}, {Target: "/etc/gpuaas", Source: "/etc/systemd"},
+		{Target: "/etc/gpuaas", Tmpfs: &step.Tmpfs{Bytes: 65536, Inodes: 4}, Writable: true},
+		{Target: "/etc/gpuaas", Source: "/etc/systemd"},
 	} {
 		before, err := mountItems(ctx, step.Scope{})
 		fine(t, err)
 		spot := spotOf(t, s, step.Change{Mount: &m}, n)
 		fine(t, s.Make(ctx, spot))
 		looks(t, s, spot, Injected)
-		if err := os.WriteFile(m.Target, []byte("x"), 0o600); !m.Writable && m.Target == "/etc/hosts" && !errors.Is(err, unix.EROFS) {
+		if err := os.WriteFile(m.Target, []byte("x"), 0o600); !m.Writable && m.Target == "/etc/hosts" &&
+			!errors.Is(err, unix.EROFS) {
 			t.Errorf("%+v: written: %v", m, err)
 		}
 		over := "/etc/passwd"
 		if m.Target == "/etc/gpuaas" {
 			over = "/run"
 		}
-		fine(t, unix.Mount(over, m.Target, "", unix.MS_BIND, "")) // somebody else does
+		fine(t, unix.Mount(over, m.Target, "", unix.MS_BIND, "")) // another process does
 		looks(t, s, spot, Foreign)
 		now, err := mountItems(ctx, step.Scope{})
 		fine(t, err)
@@ -90,7 +92,7 @@ func TestHold(t *testing.T) {
 			t.Errorf("%+v: there is room", h)
 		}
 		os.Remove("/mnt/x")
-		fine(t, os.Remove("/mnt/log")) // somebody rotates logs
+		fine(t, os.Remove("/mnt/log")) // a log rotation
 		fine(t, s.TopUp(ctx))
 		if h.Percent == 0 && !full() {
 			t.Errorf("%+v: there is room again", h)

@@ -4,10 +4,15 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // runPlace is a state that one program prints and another one sets.
@@ -66,4 +71,87 @@ func (r *runPlace) compare(ctx context.Context) (Found, error) {
 func (r *runPlace) undo(ctx context.Context) error {
 	_, err := do(ctx, r.Change.Run.Undo)
 	return err
+}
+
+// pausePlace is the main process of a unit, stopped.
+type pausePlace struct {
+	Spot
+	before process
+}
+
+func (p *pausePlace) look(ctx context.Context) (any, error) {
+	u, err := loadedUnit(ctx, p.Change.Pause.Unit)
+	if err != nil {
+		return nil, err
+	}
+	s, err := host.This.Stat(u.MainPID)
+	if err == nil && s.Stopped() {
+		err = fmt.Errorf("the main process of %s is stopped already", p.Change.Pause.Unit)
+	}
+	return processOf(u.MainPID, s), err
+}
+
+func (p *pausePlace) make(ctx context.Context) error {
+	if found, err := p.is(); err != nil || found == gone {
+		return orText(err, "the main process of %s ended", p.Change.Pause.Unit)
+	}
+	return p.signal(ctx, syscall.SIGSTOP, paused)
+}
+
+// The states of a process that matter here.
+type pauseState int
+
+const (
+	gone pauseState = iota
+	running
+	paused
+)
+
+func (p *pausePlace) is() (pauseState, error) {
+	s, err := host.This.Stat(p.before.PID)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH), s.State == "Z",
+		err == nil && processOf(p.before.PID, s) != p.before:
+		return gone, nil
+	case err != nil:
+		return gone, err
+	case s.Stopped():
+		return paused, nil
+	}
+	return running, nil
+}
+
+func (p *pausePlace) compare(context.Context) (Found, error) {
+	if p.Rebooted {
+		return Found{}, nil
+	}
+	switch now, err := p.is(); {
+	case err != nil:
+		return Found{}, err
+	case now == gone:
+		return Found{Text: "the process has ended"}, nil
+	case now == paused:
+		return Found{Look: Injected}, nil
+	}
+	return Found{}, nil
+}
+
+func (p *pausePlace) undo(ctx context.Context) error { return p.signal(ctx, syscall.SIGCONT, running) }
+
+// signal sends s and waits until it has worked: that takes until the process runs next.
+func (p *pausePlace) signal(ctx context.Context, s syscall.Signal, want pauseState) error {
+	if err := syscall.Kill(p.before.PID, s); err != nil {
+		return fmt.Errorf("%v to process %d: %w", s, p.before.PID, err)
+	}
+	for {
+		now, err := p.is()
+		if err != nil || now == want || now == gone {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("process %d after %v: %w", p.before.PID, s, ctx.Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
 }

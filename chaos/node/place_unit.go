@@ -30,7 +30,8 @@ func (u *unitPlace) dropIn() *filePlace {
 		return nil
 	}
 	at := u.Spot
-	at.Change = step.Change{File: &step.File{Path: step.DropInFolder(c.Unit) + "/" + step.DropInName(u.Run, u.Step), Text: c.DropIn, Mode: 0o644}}
+	at.Change = step.Change{File: &step.File{Path: step.DropInFolder(c.Unit) + "/" + step.DropInName(u.Run, u.Step),
+		Text: c.DropIn, Mode: 0o644}}
 	f := &filePlace{Spot: at}
 	if u.before.DropIn != nil {
 		f.before = *u.before.DropIn
@@ -80,7 +81,8 @@ func (u *unitPlace) make(ctx context.Context) error {
 		_, err := must(ctx, "", "systemctl", "freeze", c.Unit)
 		return err
 	}
-	// A unit that cannot start any more is what some drills are about, so the code says nothing; the new invocation does.
+	// A unit that cannot start any more is what some drills are about, so the code proves nothing; the new invocation
+	// does.
 	if _, err := tool(ctx, "", "systemctl", "restart", c.Unit); err != nil {
 		return err
 	}
@@ -120,21 +122,21 @@ func (u *unitPlace) compare(ctx context.Context) (Found, error) {
 	return Found{Foreign, "somebody has " + by + " " + u.Change.Unit.Unit}, nil
 }
 
-// keeps says whether the unit itself is as the change made it. Whoever took the drop-in away may not have come as far as the
-// unit: it still runs with it.
+// keeps reports whether the unit itself is as the change made it. A process that removed the drop-in may not have come
+// as far as the unit: it still runs with it.
 func (u *unitPlace) keeps(now unitState) bool {
 	c := u.Change.Unit
-	anew := c.DropIn != "" && !u.Undone && now.Invocation != u.before.Invocation
-	return anew || c.State == step.Stopped && !now.runs() || c.State == step.Frozen && now.Freezer == "frozen"
+	restarted := c.DropIn != "" && !u.Undone && now.Invocation != u.before.Invocation
+	return restarted || (c.State == step.Stopped && !now.runs()) || (c.State == step.Frozen && now.Freezer == "frozen")
 }
 
-// halted says by which word somebody else keeps a unit from running that an undo would start; "" if nobody does. An undo
-// that was begun has stopped it itself, and a machine that goes down, or a unit that it needs, has taken it along.
+// halted returns the state by which another process keeps a unit from running that an undo would start; "" if none. An
+// undo that was begun has stopped it itself, and a machine that goes down, or a unit that it needs, has taken it along.
 func (u *unitPlace) halted(ctx context.Context, now unitState) (string, error) {
 	switch {
 	case now.Load == "masked" && u.Change.Unit.State != step.Frozen:
 		return "masked", nil
-	case u.Change.Unit.State != step.Restarted || u.Undoing || !now.stopped():
+	case u.Change.Unit.State != step.Restarted || u.Change.Unit.Yields || u.Undoing || !now.stopped():
 		return "", nil
 	}
 	if down, err := goingDown(ctx); down || err != nil {
@@ -170,7 +172,7 @@ func (u *unitPlace) undo(ctx context.Context) error {
 		return err
 	case step.Stopped:
 		if now, err := showUnit(ctx, c.Unit); err != nil || now.runs() {
-			return err // somebody started it: that is how it was
+			return err // another process started it: that is how it was
 		}
 	}
 	// A unit that was made to fail may have used up its starts.

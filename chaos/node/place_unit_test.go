@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// unitctl stands in for systemctl: a unit is a file of its properties, and what is done to units is written down.
+// unitctl replaces systemctl: a unit is a file of its properties, and what is done to units is written down.
 const unitctl = `#!/bin/sh
 verb=$1
 for unit; do :; done
@@ -56,7 +56,7 @@ Requires=b.service over.service -.mount
 
 const aDropIn = "/run/systemd/system/a.service.d/zz-gpuaasctl-r-s.conf"
 
-// TestUnit: a unit that somebody else stopped or masked during a drill is not started by the undo; one that is down for
+// TestUnit: a unit that an operator stopped or masked during a drill is not started by the undo; one that is down for
 // what the drill did to it is.
 func TestUnit(t *testing.T) {
 	if !inside(t) {
@@ -91,6 +91,7 @@ func TestUnit(t *testing.T) {
 			return nil
 		}
 	}
+	const yields = step.Restarted + " and yields"
 	noDropIn := func() error { return os.RemoveAll("/run/systemd/system/a.service.d") }
 	const exits, ended = "ActiveExitTimestampMonotonic=200", "ExecMainExitTimestampMonotonic=100"
 	for name, tc := range map[string]struct {
@@ -100,26 +101,42 @@ func TestUnit(t *testing.T) {
 		text      string
 		deeds     string // of the undo
 	}{
-		"nothing happens":      {step.Restarted, nil, step.Reverted, "", "restart"},
-		"stopped by hand":      {step.Restarted, hand("stop", "a.service"), step.Conflict, "somebody has stopped a.service", ""},
-		"masked by hand":       {step.Restarted, is("LoadState=masked"), step.Conflict, "somebody has masked a.service", ""},
-		"and started again":    {step.Restarted, all(hand("stop", "a.service"), hand("start", "a.service")), step.Reverted, "", "restart"},
-		"about to be started":  {step.Restarted, all(hand("stop", "a.service"), is("LoadState=loaded\nJob=12")), step.Reverted, "", "restart"},
-		"it fails":             {step.Restarted, is("ActiveState=failed", "Result=exit-code", exits, ended), step.Reverted, "", "reset-failed restart"},
-		"it crashes in a loop": {step.Restarted, is("ActiveState=activating", "SubState=auto-restart", "Restart=always", "Result=exit-code", exits, ended), step.Reverted, "", "restart"},
-		"and is stopped in it": {step.Restarted, is("ActiveState=inactive", "Restart=always", "Result=exit-code", exits, ended), step.Conflict, "somebody has stopped a.service", ""},
-		"it is over at once":   {step.Restarted, is("ActiveState=inactive", "ActiveExitTimestampMonotonic=0", ended), step.Reverted, "", "restart"}, // a oneshot
-		"a condition fails":    {step.Restarted, all(hand("stop", "a.service"), is("ConditionResult=no")), step.Reverted, "", "restart"},
-		"it ends by itself":    {step.Restarted, is("ActiveState=inactive", exits, ended), step.Reverted, "", "restart"},
-		"with what it needs":   {step.Restarted, all(hand("stop", "b.service"), hand("stop", "a.service")), step.Reverted, "", "restart"},
-		"the machine goes down": {step.Restarted, all(hand("stop", "a.service"), func() error { return os.WriteFile("/run/system", []byte("stopping\n"), 0o600) }),
+		"nothing happens": {step.Restarted, nil, step.Reverted, "", "restart"},
+		"stopped by hand": {step.Restarted, hand("stop", "a.service"), step.Conflict, "somebody has stopped a.service",
+			""},
+		"masked by hand": {step.Restarted, is("LoadState=masked"), step.Conflict, "somebody has masked a.service", ""},
+		"and started again": {step.Restarted, all(hand("stop", "a.service"), hand("start", "a.service")), step.Reverted,
+			"", "restart"},
+		"about to be started": {step.Restarted, all(hand("stop", "a.service"), is("LoadState=loaded\nJob=12")),
+			step.Reverted, "", "restart"},
+		"it fails": {step.Restarted, is("ActiveState=failed", "Result=exit-code", exits, ended), step.Reverted,
+			"", "reset-failed restart"},
+		"it crashes in a loop": {step.Restarted,
+			is("ActiveState=activating", "SubState=auto-restart", "Restart=always", "Result=exit-code", exits, ended),
+			step.Reverted, "", "restart"},
+		"and is stopped in it": {step.Restarted,
+			is("ActiveState=inactive", "Restart=always", "Result=exit-code", exits, ended), step.Conflict,
+			"somebody has stopped a.service", ""},
+		// a oneshot
+		"it is over at once": {step.Restarted, is("ActiveState=inactive", "ActiveExitTimestampMonotonic=0", ended),
+			step.Reverted, "", "restart"},
+		"a condition fails": {step.Restarted, all(hand("stop", "a.service"), is("ConditionResult=no")), step.Reverted, "",
+			"restart"},
+		"it ends by itself": {step.Restarted, is("ActiveState=inactive", exits, ended), step.Reverted, "", "restart"},
+		"with what it needs": {step.Restarted, all(hand("stop", "b.service"), hand("stop", "a.service")), step.Reverted, "",
+			"restart"},
+		"the machine goes down": {step.Restarted,
+			all(hand("stop", "a.service"), func() error { return os.WriteFile("/run/system", []byte("stopping\n"), 0o600) }),
 			step.Reverted, "", "restart"}, // which fails on a real one: the reaper sees to it
-		"drop-in taken away":    {step.Restarted, noDropIn, step.Reverted, "", "restart"},
-		"and stopped":           {step.Restarted, all(noDropIn, hand("stop", "a.service")), step.Lost, "somebody has stopped a.service", ""},
-		"kept stopped":          {step.Stopped, nil, step.Reverted, "", "start"},
-		"and masked":            {step.Stopped, is("LoadState=masked"), step.Conflict, "somebody has masked a.service", ""},
-		"drop-in and it starts": {step.Stopped, all(noDropIn, hand("start", "a.service")), step.Reverted, "", ""},
-		"frozen":                {step.Frozen, nil, step.Reverted, "", "thaw"},
+		"drop-in removed": {step.Restarted, noDropIn, step.Reverted, "", "restart"},
+		"and stopped": {step.Restarted, all(noDropIn, hand("stop", "a.service")), step.Lost,
+			"somebody has stopped a.service", ""},
+		"stopped, as it is about": {yields, hand("stop", "a.service"), step.Reverted, "", "restart"},
+		"masked, which it is not": {yields, is("LoadState=masked"), step.Conflict, "somebody has masked a.service", ""},
+		"kept stopped":            {step.Stopped, nil, step.Reverted, "", "start"},
+		"and masked":              {step.Stopped, is("LoadState=masked"), step.Conflict, "somebody has masked a.service", ""},
+		"drop-in and it starts":   {step.Stopped, all(noDropIn, hand("start", "a.service")), step.Reverted, "", ""},
+		"frozen":                  {step.Frozen, nil, step.Reverted, "", "thaw"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := unitDrill(t, tc.wants)
@@ -154,7 +171,8 @@ func TestUnitAgain(t *testing.T) {
 	if _, err := must(t.Context(), "", "systemctl", "stop", "b.service"); err != nil { // which is why it cannot be started
 		t.Fatal(err)
 	}
-	fine(t, os.WriteFile("/run/units/a.service", []byte(strings.NewReplacer("=active", "=inactive", "Timestamp", "Timestamp", "=before", "=1").Replace(aUnit)), 0o600))
+	fine(t, os.WriteFile("/run/units/a.service",
+		[]byte(strings.NewReplacer("=active", "=inactive", "Timestamp", "Timestamp", "=before", "=1").Replace(aUnit)), 0o600))
 	if err := k.Revert(t.Context(), step.WhyAsked); err == nil {
 		t.Fatal("it was restarted")
 	}
@@ -167,7 +185,8 @@ func TestUnitAgain(t *testing.T) {
 	}
 }
 
-// TestUnitUnseen: an undo that could not look has begun nothing, so a unit that is down by then is somebody else's doing.
+// TestUnitUnseen: an undo that could not look has begun nothing, so a unit that is down by then is another's
+// doing.
 func TestUnitUnseen(t *testing.T) {
 	if !inside(t) {
 		return
@@ -184,20 +203,23 @@ func TestUnitUnseen(t *testing.T) {
 	}
 }
 
-// unitDrill gives a.service a drop-in and that state, and says who keeps it.
+// unitDrill gives a.service a drop-in and that state, and reports who keeps it.
 func unitDrill(t *testing.T, state string) *Keeper {
 	t.Helper()
-	fine(t, stage(), unix.Mount("tools", "/usr/local/sbin", "tmpfs", 0, ""), os.MkdirAll("/run/units", 0o755), os.MkdirAll("/run/drill", 0o755), os.MkdirAll("/run/systemd/system", 0o755))
+	fine(t, stage(), unix.Mount("tools", "/usr/local/sbin", "tmpfs", 0, ""), os.MkdirAll("/run/units", 0o755),
+		os.MkdirAll("/run/drill", 0o755), os.MkdirAll("/run/systemd/system", 0o755))
 	t.Cleanup(func() {
 		for _, dir := range [...]string{"/usr/local/sbin", "/mnt", "/dev/shm", "/run", "/etc", "/proc"} {
 			fine(t, unix.Unmount(dir, unix.MNT_DETACH))
 		}
 	})
-	fine(t, os.WriteFile("/usr/local/sbin/systemctl", []byte(unitctl), 0o755), os.WriteFile("/run/units/a.service", []byte(aUnit), 0o600),
+	fine(t, os.WriteFile("/usr/local/sbin/systemctl", []byte(unitctl), 0o755),
+		os.WriteFile("/run/units/a.service", []byte(aUnit), 0o600),
 		os.WriteFile("/run/units/b.service", []byte(aUnit), 0o600), os.WriteFile("/run/units/-.mount", []byte(aUnit), 0o600),
 		os.WriteFile("/run/units/over.service", []byte(strings.Replace(aUnit, "=active", "=inactive", 1)), 0o600))
 	d := step.Drill{Schema: step.Schema, Run: "r", Scenario: "s", Node: "n", By: "me", TTL: 30_000}
 	c := step.Change{Unit: &step.Unit{Unit: "a.service", DropIn: "[Service]\nX=y\n", State: state}}
+	c.Unit.State, c.Unit.Yields = strings.CutSuffix(state, " and yields")
 	if state == step.Frozen {
 		c.Unit.DropIn = ""
 	}
@@ -211,7 +233,8 @@ func unitDrill(t *testing.T, state string) *Keeper {
 	clock, err := HostClock()
 	fine(t, err)
 	k := &Keeper{Journal: j, Machine: &System{Dir: "/run/drill"}, Clock: clock, Lease: lease{}, By: step.ByWatchdog}
-	fine(t, k.Plan(context.Background(), d), k.write(step.Entry{Event: step.EventArmed}), k.write(step.Entry{Event: step.EventWanted, Step: "s"}))
+	fine(t, k.Plan(context.Background(), d), k.write(step.Entry{Event: step.EventArmed}),
+		k.write(step.Entry{Event: step.EventWanted, Step: "s"}))
 	_, err = k.Tick(context.Background())
 	fine(t, err)
 	if got := j.Ledger.State(); got != step.Done {

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // tester is a test, or one case of a property.
@@ -50,8 +51,9 @@ func newReal(t tester) *real {
 	r := &real{t: t, units: map[string]*exec.Cmd{}}
 	ctx := context.Background()
 	_, err := must(ctx, "flush ruleset\n", "nft", "-f", "-")
-	r.fine(err, stage(), os.MkdirAll("/run/units", 0o755), os.MkdirAll("/run/drill", 0o755), os.WriteFile("/etc/gone", []byte("x"), 0o600),
-		unix.Mount("tools", "/usr/local/sbin", "tmpfs", 0, ""), os.WriteFile("/usr/local/sbin/systemctl", []byte(fakeSystemctl), 0o755),
+	r.fine(err, stage(), os.MkdirAll("/run/units", 0o755), os.MkdirAll("/run/drill", 0o755),
+		os.WriteFile("/etc/gone", []byte("x"), 0o600), unix.Mount("tools", "/usr/local/sbin", "tmpfs", 0, ""),
+		os.WriteFile("/usr/local/sbin/systemctl", []byte(fakeSystemctl), 0o755),
 		unix.Mount("small", "/mnt", "tmpfs", 0, "size=1m"), r.start(pausedUnit), r.start(mountedUnit))
 	t.Cleanup(func() {
 		r.died()
@@ -94,7 +96,8 @@ func (r *real) drill(run string) step.Drill {
 			{ID: "a", Fault: "f", Tier: step.TierPersistent, Changes: []step.Change{
 				{File: &step.File{Path: "/etc/hosts", Text: "drill\n"}, Notify: []step.Notify{{Unit: mountedUnit, Verb: "reload"}}},
 				{File: &step.File{Path: "/run/made/deep/x", Text: "drill\n"}},
-				{Block: &step.Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.1", "2001:db8::/64"}, Ports: []uint16{443}, Verdict: step.Drop}},
+				{Block: &step.Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.1", "2001:db8::/64"},
+					Ports: []uint16{443}, Verdict: step.Drop}},
 			}},
 			{ID: "b", Fault: "f", Tier: step.TierPersistent, Changes: []step.Change{
 				{Mount: &step.Mount{Target: "/etc/passwd", Unit: mountedUnit, Text: "drill\n"}},
@@ -159,10 +162,10 @@ func (r *real) sight(place string) (text string) {
 		return s
 	case "mount":
 		r.in(place, func() error {
-			all, err := mounts(thisThread)
+			all, err := host.This.Mounts(host.Thread)
 			for _, m := range all {
-				if m.point == at {
-					text += m.kind + " " + m.source + " " + m.root + "\n"
+				if m.Point == at {
+					text += m.Kind + " " + m.Source + " " + m.Root + "\n"
 				}
 			}
 			return err
@@ -173,9 +176,9 @@ func (r *real) sight(place string) (text string) {
 		r.fine(unix.Statfs(at, &s))
 		return fmt.Sprint(s.Bfree, " blocks")
 	}
-	state, _, _, err := stat(r.pid(pausedUnit))
+	s, err := host.This.Stat(r.pid(pausedUnit))
 	r.fine(err)
-	if stopped(state) {
+	if s.Stopped() {
 		return "stopped"
 	}
 	return "runs"
@@ -190,7 +193,8 @@ func (r *real) edit(place string, n int) bool {
 		r.fine(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, fmt.Appendf(nil, "edit %d\n", n), 0o600))
 		return true
 	case "net":
-		_, err := must(context.Background(), "", "nft", "add", "rule", "inet", r.table(), "tcp", "dport", strconv.Itoa(n), "accept")
+		_, err := must(context.Background(), "", "nft", "add", "rule", "inet", r.table(), "tcp", "dport", strconv.Itoa(n),
+			"accept")
 		r.fine(err)
 		return true
 	case "mount":
@@ -204,7 +208,7 @@ func (r *real) edit(place string, n int) bool {
 	return false
 }
 
-// table is the chain that somebody writes into: the drill's, while there is one, or a neighbour's.
+// table is the chain that another process writes into: the drill's, while there is one, or a neighbour's.
 func (r *real) table() string {
 	out, err := must(context.Background(), "", "nft", "list", "tables")
 	r.fine(err)
@@ -230,7 +234,7 @@ func (r *real) mend(spot Spot) bool {
 		r.fine(err)
 	case "mount":
 		if strings.Contains(place, mountedUnit) && strings.Count(r.sight(place), "\n") == 1 {
-			r.stop(mountedUnit) // it is started anew, in another namespace
+			r.stop(mountedUnit) // it is started again, in another namespace
 			r.fine(r.start(mountedUnit))
 			return true
 		}

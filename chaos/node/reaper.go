@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
@@ -48,8 +47,8 @@ WantedBy=sysinit.target
 `, id, folder, step.Program)
 }
 
-// installReaper puts the unit and the link that enables it in place, both on the disk before it returns. systemd need not
-// be told: it reads them at the next boot. It says whether it had to make the link's folder.
+// installReaper puts the unit and the link that enables it in place, both on the disk before it returns. systemd need
+// not be notified: it reads them at the next boot. It reports whether it had to make the link's folder.
 func (h Host) installReaper(id string) (madeFolder bool, err error) {
 	unit, link := h.reaperUnit(id), h.reaperLink(id)
 	f, err := os.OpenFile(unit, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -82,15 +81,14 @@ func (h Host) removeUnits(ctx context.Context, id string, madeFolder bool) error
 			errs = append(errs, os.Remove(dir))
 		}
 	}
-	// Somebody's daemon-reload may have shown systemd the reaper; the watchdog may wait to be started anew.
-	out, err := must(ctx, "", "systemctl", "show", "-p", "LoadState,ActiveState", watchName(id), reaperName(id))
+	// A daemon-reload may have shown systemd the reaper; the watchdog may wait to be started again.
+	units, err := show(ctx, "LoadState", watchName(id), reaperName(id))
 	errs = append(errs, err)
-	watch, reaper, _ := strings.Cut(out, "\n\n")
-	if strings.Contains(watch, "LoadState=loaded") {
+	if units[0]["LoadState"] == "loaded" {
 		_, err := must(ctx, "", "systemctl", "stop", watchName(id))
 		errs = append(errs, err)
 	}
-	if strings.Contains(reaper, "LoadState=loaded") {
+	if len(units) > 1 && units[1]["LoadState"] == "loaded" {
 		_, err := must(ctx, "", "systemctl", "daemon-reload")
 		errs = append(errs, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
 // Paths are where things lie on a machine.
@@ -55,8 +56,8 @@ type Run struct {
 
 func (h Host) folder(id string) string { return filepath.Join(h.Paths.State, id) }
 
-// secrets is the folder of a drill's secret texts, each under its digest, and of those that are laid over other files. It
-// is there from arming until everything is over: what is undone is known by its digest.
+// secrets is the folder of a drill's secret texts, each under its digest, and of those that are laid over other files.
+// It is there from arming until everything is over: what is reverted is known by its digest.
 func (h Host) secrets(id string) string { return filepath.Join(h.Paths.Memory, "gpuaasctl-"+id) }
 
 func (r *Run) path(name string) string { return filepath.Join(r.host.folder(r.ID), name) }
@@ -89,7 +90,8 @@ func (h Host) Open(id string) (*Run, error) {
 		case 1:
 			id = ids[0]
 		default:
-			return nil, step.Refuse(step.RefusedNone, "there are several drills on this machine, name one: %s", strings.Join(ids, ", "))
+			return nil, step.Refuse(step.RefusedNone, "there are several drills on this machine, name one: %s",
+				strings.Join(ids, ", "))
 		}
 	}
 	r := &Run{ID: id, host: h, lease: lease{filepath.Join(h.folder(id), "lease"), h.Clock.Boot}}
@@ -114,10 +116,11 @@ func (h Host) Open(id string) (*Run, error) {
 // Shut lets go of the drill's files.
 func (r *Run) Shut() error { return r.file.Close() }
 
-// keeper is for whoever calls itself by.
+// keeper is for the process named by.
 func (r *Run) keeper(by string) *Keeper {
 	k := &Keeper{
-		Journal: r.Journal, Machine: &System{Dir: r.host.folder(r.ID), Secrets: r.host.secrets(r.ID)}, Clock: r.host.Clock, Lease: r.lease, By: by, PID: os.Getpid(),
+		Journal: r.Journal, Machine: &System{Dir: r.host.folder(r.ID), Secrets: r.host.secrets(r.ID)}, Clock: r.host.Clock,
+		Lease: r.lease, By: by, PID: os.Getpid(),
 	}
 	if by != step.ByWatchdog {
 		k.Guarded = r.guarded
@@ -125,10 +128,10 @@ func (r *Run) keeper(by string) *Keeper {
 	return k
 }
 
-// guarded says whether the watchdog lives.
-func (r *Run) guarded() bool { return locked(r.path("watch")) }
+// guarded reports whether the watchdog lives.
+func (r *Run) guarded() bool { return durable.Locked(r.path("watch")) }
 
-// locked runs f while nobody else works on the drill, on the journal as it is then.
+// locked runs f while no other process works on the drill, on the journal as it is then.
 func (r *Run) locked(ctx context.Context, f func() error) error {
 	unlock, err := lock(ctx, r.path("lock"), lockWait)
 	if err != nil {
@@ -141,7 +144,7 @@ func (r *Run) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// Status is what the journal says, and what can be seen beside it.
+// Status is what the journal holds, and what can be seen beside it.
 func (r *Run) Status(withJournal bool) (step.Status, error) {
 	if err := r.Journal.Refresh(); err != nil {
 		return step.Status{}, err
@@ -173,4 +176,32 @@ func (r *Run) state(format string, args ...any) *step.Refusal {
 		text += " (" + l.Why + ")"
 	}
 	return step.Refuse(step.RefusedState, "%s", text)
+}
+
+// Abandon removes what is left of a drill that has no journal, or none that shows what it was: the process that armed
+// it died over it, before anything could be changed.
+func (h Host) Abandon(ctx context.Context, id string) error {
+	if _, err := os.Stat(h.folder(id)); err != nil {
+		return step.Refuse(step.RefusedNone, "there is no drill %s on this machine", id)
+	}
+	unlock, err := lock(ctx, h.armLock(), lockWait)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := h.Open(id)
+	var refused *step.Refusal
+	switch {
+	case err == nil && r.Journal.Ledger.Known:
+		return errors.Join(step.Refuse(step.RefusedState, "drill %s is %s: it is reverted and closed, not abandoned", id,
+			r.Journal.Ledger.Phase()), r.Shut())
+	case err == nil:
+		err = r.Shut()
+	case errors.As(err, &refused):
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("abandon drill %s: %w", id, err)
+	}
+	return errors.Join(h.discard(ctx, id), h.tidy())
 }

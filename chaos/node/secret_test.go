@@ -16,8 +16,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// TestSecretsStayInMemory looks for a secret in everything that arming writes: it is nowhere on the disk, only root reads
-// it in memory, and it is gone there once everything is over, whoever has ended it. What is changed has it all the same.
+// TestSecretsStayInMemory looks for a secret in everything that arming writes: it is nowhere on the disk, only root
+// reads it in memory, and it is gone there once everything is over, whichever process ended it. What is changed has it
+// all the same.
 func TestSecretsStayInMemory(t *testing.T) {
 	if !inside(t) {
 		return
@@ -43,13 +44,15 @@ func secretStays(t *testing.T, run string, end func(*Run) error) {
 	const canary = "GPUAAS-CANARY-7d1f"
 	clock, err := HostClock()
 	fine(t, err)
-	h := Host{Paths: Paths{State: "/mnt/disk/gpuaasctl/drill", Memory: "/run", Units: "/etc/systemd/system"}, Clock: clock, Exe: "/bin/true"}
+	h := Host{Paths: Paths{State: "/mnt/disk/gpuaasctl/drill", Memory: "/run", Units: "/etc/systemd/system"}, Clock: clock,
+		Exe: "/bin/true"}
 	fine(t, os.MkdirAll(h.Paths.State, 0o700))
-	d := step.Drill{Schema: step.Schema, Run: run, Scenario: "s", Node: "n", By: "me", At: time.Now(), TTL: 30_000, Steps: []step.Step{{
-		ID: "s", Fault: "f", Tier: step.TierBoot, Changes: []step.Change{
-			{File: &step.File{Path: "/run/header", Text: canary + " file", Mode: 0o600, Secret: true}},
-			{Mount: &step.Mount{Target: "/etc/gpuaas/copy", Text: canary + " mount", Mode: 0o600, Secret: true}},
-		}}}}
+	d := step.Drill{Schema: step.Schema, Run: run, Scenario: "s", Node: "n", By: "me", At: time.Now(), TTL: 30_000,
+		Steps: []step.Step{{
+			ID: "s", Fault: "f", Tier: step.TierBoot, Changes: []step.Change{
+				{File: &step.File{Path: "/run/header", Text: canary + " file", Mode: 0o600, Secret: true}},
+				{Mount: &step.Mount{Target: "/etc/gpuaas/copy", Text: canary + " mount", Mode: 0o600, Secret: true}},
+			}}}}
 	r, err := h.prepare(t.Context(), d, Fingerprint{})
 	fine(t, err)
 	found := func(root string) (all []string) {
@@ -88,7 +91,7 @@ func secretStays(t *testing.T, run string, end func(*Run) error) {
 	st, err := r.Status(true)
 	fine(t, err)
 	if b, err := json.Marshal(st); err != nil || bytes.Contains(b, []byte("CANARY")) || len(found("/mnt")) > 0 {
-		t.Errorf("made: it is told, or on the disk: %v %s", err, b)
+		t.Errorf("made: it is printed, or on the disk: %v %s", err, b)
 	}
 	fine(t, end(r))
 	if got := r.Journal.Ledger.State(); got != step.Reverted {

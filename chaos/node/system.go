@@ -9,9 +9,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // System is the machine that this process runs on.
@@ -20,10 +26,10 @@ type System struct {
 	Secrets string // or from here, if it is secret
 
 	mu    sync.Mutex
-	holds map[string]*hold // what this process keeps, by spot; mu guards it
+	holds map[string]*hold // what this process keeps, by location; mu guards it
 }
 
-// place is one kind of change at one spot. Its methods are Machine's.
+// place is one kind of change at one location. Its methods are Machine's.
 type place interface {
 	look(ctx context.Context) (any, error)
 	make(ctx context.Context) error
@@ -31,7 +37,7 @@ type place interface {
 	undo(ctx context.Context) error
 }
 
-// place reads the note that the spot carries, if it carries one.
+// place reads the note that the location carries, if it carries one.
 func (s *System) place(at Spot) (place, error) {
 	var p place
 	var note any
@@ -126,4 +132,64 @@ func (s *System) Tell(ctx context.Context, n step.Notify) error {
 	}
 	_, err := must(ctx, "", "systemctl", verb, n.Unit)
 	return err
+}
+
+// HostClock is this machine's. CLOCK_BOOTTIME goes on while a machine sleeps, and cannot be set.
+func HostClock() (Clock, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return Clock{}, fmt.Errorf("boot id: %w", err)
+	}
+	return Clock{
+		Boot: strings.TrimSpace(string(boot)),
+		Wall: time.Now,
+		Now: func() int64 {
+			var ts unix.Timespec
+			if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+				panic("CLOCK_BOOTTIME: " + err.Error()) // every Linux since 2.6.39 has it
+			}
+			return ts.Nano()
+		},
+	}, nil
+}
+
+// inNamespace runs f, and the programs that f starts, in the mount namespace of a process.
+func inNamespace(pid int, f func() error) error {
+	ns, err := os.Open(host.This.Path(pid, "ns/mnt"))
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // without it, setns gives EINVAL
+			return wrap("unshare", ns.Name(), err)
+		}
+		return wrap("setns", ns.Name(), unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS))
+	}, f)
+}
+
+// inEmptyNetwork runs f, and the programs that f starts, in a new network namespace, which ends with them.
+func inEmptyNetwork(f func() error) error {
+	return onThread(func() error { return wrap("unshare", "network", unix.Unshare(unix.CLONE_NEWNET)) }, f)
+}
+
+// onThread runs enter and then f on a thread of their own, which ends with them: a thread that has been elsewhere is
+// good for nothing else. It is never the main thread, which does not end before the process does: /proc/self would show
+// of where it has been.
+func onThread(enter, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		if unix.Gettid() == os.Getpid() {
+			defer runtime.UnlockOSThread()
+			done <- onThread(enter, f) // on another thread, since this one is taken
+			return
+		}
+		err := enter()
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
 }

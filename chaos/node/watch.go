@@ -3,10 +3,13 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,14 +18,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// ExitOver is the watchdog's exit code when nothing is left to be watched: systemd starts it anew after any other.
+// ExitOver is the watchdog's exit code when nothing is left to be watched: systemd starts it again after any other.
 const ExitOver = 77
 
-// stopBudget is how long a watchdog that is told to stop tries to undo everything. On a machine that goes down no unit can
-// be started any more: the reaper finds what is left at the next boot.
+// stopBudget is how long a watchdog that is ordered to stop tries to undo everything. On a machine that goes down no
+// unit can be started any more: the reaper finds what is left at the next boot.
 const stopBudget = 3 * time.Second
 
-// ErrOver says so.
+// ErrOver means that the drill is over.
 var ErrOver = errors.New("the drill is over")
 
 // Watch is the watchdog. It reads the journal before anything else, makes what is asked for, undoes everything when its
@@ -39,7 +42,7 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 		return err
 	}
 	notify("READY=1")
-	var told time.Time // when it was told to stop
+	var told time.Time // when it was ordered to stop
 	for last := ""; ; {
 		over, err := r.turn(ctx, k)
 		if over {
@@ -54,7 +57,7 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 			told = time.Now()
 		}
 		if !told.IsZero() && time.Since(told) > stopBudget {
-			return fmt.Errorf("told to stop before everything was undone: %w", err)
+			return fmt.Errorf("ordered to stop before everything was undone: %w", err)
 		}
 		notify("WATCHDOG=1")
 		r.rest(ctx, err)
@@ -93,7 +96,7 @@ func (r *Run) rest(ctx context.Context, failed error) {
 	}
 }
 
-// notify tells systemd, if it was systemd that started this process.
+// notify notifies systemd, if it was systemd that started this process.
 func notify(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -107,6 +110,51 @@ func notify(state string) {
 		return
 	}
 	defer unix.Close(fd)
-	// best effort: a watchdog that systemd does not hear of is started anew, and goes on
+	// best effort: a watchdog that systemd is not notified of is started again, and goes on
 	_ = unix.Sendto(fd, []byte(state), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: path})
+}
+
+// lease is one block on the disk, written in place: when the lease was last renewed. It need not
+// outlive a crash of the machine, which ends the drill anyway, so it is not synced. One that cannot be read was never
+// renewed.
+type lease struct {
+	path string
+	boot string
+}
+
+func (l lease) sum(text string) string {
+	return fmt.Sprintf("%08x", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+}
+
+func (l lease) renew(now int64) error {
+	text := fmt.Sprintf("gpuaas-lease 1 boot=%s ns=%d", l.boot, now)
+	b := bytes.Repeat([]byte{' '}, step.BlockSize)
+	copy(b, text+" "+l.sum(text))
+	b[len(b)-1] = '\n'
+	f, err := os.OpenFile(l.path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt(b, 0)
+	return err
+}
+
+// Renewed is Lease's.
+func (l lease) Renewed() int64 {
+	b, err := os.ReadFile(l.path)
+	if err != nil {
+		return 0
+	}
+	line := strings.TrimSpace(string(b))
+	i := strings.LastIndexByte(line, ' ')
+	if i < 0 || l.sum(line[:i]) != line[i+1:] {
+		return 0
+	}
+	_, text, ok := strings.Cut(line[:i], "boot="+l.boot+" ns=")
+	ns, err := strconv.ParseInt(text, 10, 64)
+	if !ok || err != nil {
+		return 0
+	}
+	return ns
 }

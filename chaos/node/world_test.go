@@ -18,9 +18,9 @@ import (
 type site interface {
 	process(watchdog bool) Machine // what a process sees; a watchdog's lives until it died
 	drill(run string) step.Drill
-	sight(place string) string     // all that anybody can see of the place
-	edit(place string, n int) bool // somebody else makes something of it, unlike anything before; false: nobody can
-	mend(at Spot) bool             // somebody else puts it back by hand, without a word to who reads it
+	sight(place string) string     // all that is visible of the place
+	edit(place string, n int) bool // another process gives it new contents; false: not possible
+	mend(at Spot) bool             // an operator restores it by hand, without notifying its readers
 	died()                         // the watchdog, and what it held is gone
 	reboot()
 }
@@ -36,9 +36,9 @@ type world struct {
 	boot     string
 	now      int64 // CLOCK_BOOTTIME
 	guard    bool  // a watchdog lives
-	small    bool  // journals are, and become full: they may not tell everything, and all the same everything is undone
+	small    bool  // journals are, and become full: they may not hold everything, and all the same everything is reverted
 	runs     int
-	conflict bool // one of them ended in one, which somebody looked at
+	conflict bool // one of them ended in one, which an operator inspected
 	edits    int
 	by       string         // whose process runs
 	about    map[string]int // edits when the running process looked at a place
@@ -49,10 +49,10 @@ type world struct {
 // made...
 type trouble struct {
 	fuel   int // a crash comes after so many; 0: none
-	meddle int // somebody edits a place after so many; 0: nobody does
+	meddle int // a foreign edit of a place after so many; 0: none
 	where  string
 	broken int // so many undos fail
-	lying  int // so many undos say that they worked, and did nothing
+	lying  int // so many undos report that they worked, and did nothing
 	full   int // so many times the disk takes no entry
 }
 
@@ -67,7 +67,7 @@ type trial struct {
 	edited map[string]bool // while it was injected
 	mended map[string]bool // in the same way, when the journal called it done
 	ever   map[string]bool // edited at any time
-	ran    map[string]bool // who may have undone something
+	ran    map[string]bool // who may have reverted something
 }
 
 // died is what a crash throws.
@@ -87,8 +87,8 @@ func (w *world) happens() {
 	}
 }
 
-// disk is a journal's file with a cache above it, as a kernel has: the end of a process loses nothing but what it had not
-// yet written, that of the machine any of the blocks that were not synced.
+// disk is a journal's file with a cache above it, as a kernel has: the end of a process loses nothing but what it had
+// not yet written, that of the machine any of the blocks that were not synced.
 type disk struct {
 	cache, safe []byte
 	w           *world
@@ -167,10 +167,12 @@ func (g guest) Make(ctx context.Context, at Spot) error {
 	}
 	note, err := g.Machine.Look(ctx, at)
 	if known := w.about[place] == w.edits; known && (err != nil || c.State != step.Intent || !bytes.Equal(note, c.Note)) {
-		w.t.Fatalf("%s is changed, and its undo is not on the disk: it is %q with %s, and looks like %s %v", place, c.State, c.Note, note, err)
+		w.t.Fatalf("%s is changed, and its undo is not on the disk: it is %q with %s, and looks like %s %v", place, c.State,
+			c.Note, note, err)
 	}
 	if _, twice := w.after[place]; twice || l.Why != "" {
-		w.t.Fatalf("%s is changed, although it was changed before (%v) or everything is to be undone (%s)", place, twice, l.Why)
+		w.t.Fatalf("%s is changed, although it was changed before (%v) or everything is to be undone (%s)", place, twice,
+			l.Why)
 	}
 	w.before[place] = w.sight(place)
 	if err = g.Machine.Make(ctx, at); err == nil {
@@ -200,8 +202,8 @@ func (g guest) Tell(ctx context.Context, n step.Notify) error {
 	return g.Machine.Tell(ctx, n)
 }
 
-// process runs f as a process of its own would: on a journal read anew, and to its end or to a crash. It says whether it
-// lived, and what it had to say.
+// process runs f as a process of its own would: on a journal read again, and to its end or to a crash. It reports
+// whether it lived, and its error.
 func (w *world) process(by string, f func(*Keeper) error) (lived bool, err error) {
 	w.by, w.about, w.ran[by] = by, map[string]int{}, true
 	defer func() {

@@ -20,13 +20,14 @@ const (
 	toolKept = 64 << 10
 )
 
-// Exec runs a plain tool of the machine, as root, and gives what it printed on both streams, the first 64 KiB of it. The
-// exit code is the tool's own. The error says that it could not be run, or that no answer was had.
+// Exec runs a tool of the machine, as root, and gives what it printed on both streams, the first 64 KiB of it.
+// The exit code is the tool's own. The error means that it could not be run, or that no answer was had.
 func (m *Machine) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	if len(e.Argv) == 0 {
 		return drill.Output{}, errors.New("no program")
 	}
-	a, err := m.exec(ctx, vantage.Script{Text: execScript, Args: e.Argv, Input: []byte(e.Stdin), Within: toolWithin, Keep: toolKept})
+	a, err := m.exec(ctx, vantage.Script{Text: execScript, Args: e.Argv, Input: []byte(e.Stdin), Within: toolWithin,
+		Keep: toolKept})
 	if err != nil {
 		return drill.Output{}, fmt.Errorf("%s on %s: %w", e.Argv[0], m.ID(), err)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// slow bounds a command that stops and starts units, or waits for somebody who does.
+	// slow bounds a command that stops and starts units, or waits for a process that does.
 	slow = 90 * time.Second
 	// quick bounds one that reads and writes a block.
 	quick = 10 * time.Second
@@ -38,8 +38,8 @@ func within(command string) time.Duration {
 	return slow
 }
 
-// Fault runs one command of gpuaas-fault, as root, and gives its answer. The program is put into the tmpfs when it is not
-// there. What in holds travels as the command's input. An error says that no answer was had.
+// Fault runs one command of gpuaas-fault, as root, and gives its answer. The program is put into the tmpfs when it is
+// not there. What in holds travels as the command's input. An error means that no answer was had.
 func (m *Machine) Fault(ctx context.Context, in []byte, args ...string) (step.Reply, error) {
 	m.mark()
 	return m.fault(ctx, in, nil, args)
@@ -51,8 +51,9 @@ func (m *Machine) FaultOf(ctx context.Context, run string, args ...string) (step
 	if !step.ValidName(run) {
 		return step.Reply{}, fmt.Errorf("%q is no drill's id", run)
 	}
-	m.mark() // by whoever began the drill
-	return m.fault(ctx, nil, []string{path.Join(m.cfg.state, run, step.Program)}, append(args[:len(args):len(args)], "--run", run))
+	m.mark() // by the process that began the drill
+	return m.fault(ctx, nil, []string{path.Join(m.cfg.state, run, step.Program)},
+		append(args[:len(args):len(args)], "--run", run))
 }
 
 // fault runs the first of those programs that is there, or ours.
@@ -65,7 +66,8 @@ func (m *Machine) fault(ctx context.Context, in []byte, programs, args []string)
 	}
 	for pushed := false; ; pushed = true {
 		a, err := m.exec(ctx, vantage.Script{
-			Text: faultScript, Args: slices.Concat([]string{strconv.Itoa(len(programs))}, programs, args), Input: in, Within: within(args[0]), Keep: replyKept,
+			Text: faultScript, Args: slices.Concat([]string{strconv.Itoa(len(programs))}, programs, args), Input: in,
+			Within: within(args[0]), Keep: replyKept,
 		})
 		if err != nil {
 			return step.Reply{}, m.failed(args[0], err)
@@ -90,7 +92,7 @@ func (m *Machine) mark() {
 	m.ours = true
 }
 
-// failed says what had no answer.
+// failed names what had no answer.
 func (m *Machine) failed(command string, err error) error {
 	return fmt.Errorf("%s %s on %s: %w", step.Program, command, m.ID(), err)
 }
@@ -135,7 +137,8 @@ func (m *Machine) push(ctx context.Context, uname string) error {
 	if err != nil {
 		return fmt.Errorf("it cannot be put there: %w", err)
 	}
-	a, err := m.exec(ctx, vantage.Script{Text: pushScript, Args: []string{m.cfg.dir, all[i].Name, all[i].Sum}, Input: data, Within: pushWithin})
+	a, err := m.exec(ctx, vantage.Script{Text: pushScript, Args: []string{m.cfg.dir, all[i].Name, all[i].Sum}, Input: data,
+		Within: pushWithin})
 	if err != nil {
 		return fmt.Errorf("putting it there: %w", err)
 	}
@@ -172,7 +175,7 @@ func (m *Machine) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// Left are the paths of our program on the machine: somebody uses it, or has forgotten it.
+// Left are the paths of our program on the machine: another run uses it, or left it behind.
 func (m *Machine) Left(ctx context.Context) ([]string, error) {
 	a, err := m.exec(ctx, vantage.Script{Text: leftScript, Args: []string{m.cfg.dir}, Within: quick})
 	if _, whole := a.Note("exit"); err == nil && !whole {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Here is the operator's own machine: plain tools are run there for looks, by whoever runs the drill, and nothing is
+// Here is the operator's own machine: independent probes run there, as the user who runs the drill, and nothing is
 // ever broken.
 func Here() drill.Machine { return here{} }
 
@@ -24,7 +24,7 @@ func (here) Fault(context.Context, []byte, ...string) (step.Reply, error) {
 	return step.Reply{}, errors.New("nothing is broken on the operator's own machine")
 }
 
-func (here) Anew()                       {}
+func (here) Reconnect()                  {}
 func (here) Leave(context.Context) error { return nil }
 
 // Exec is Machine's.

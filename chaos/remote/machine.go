@@ -12,24 +12,25 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// Config says which machine, how to log in, and what to put there.
+// Config is which machine, how to log in, and what to put there.
 type Config struct {
-	Node     vantage.NodeConfig // how to get there; no helper of a walk is started, whatever it says
+	Node     vantage.NodeConfig // how to get there; no helper of a walk is started, whatever it holds
 	Programs []string           // folders in which gpuaas-fault is looked for, see vantage.HelperDirs
 
 	dir, state string // of tests, in place of step.RunDir and step.StateDir
 }
 
-// most is how many calls are made at once; a server allows ten sessions over one connection if it is not told otherwise.
+// most is how many calls are made at once; a server allows ten sessions over one connection by default
+// otherwise.
 const most = 8
 
-// Machine is a machine over SSH. Its calls may be made at once. A connection that ended is made anew by the next call;
+// Machine is a machine over SSH. Its calls may be made at once. A connection that ended is made again by the next call;
 // one that is there is kept, also when the server would take no new one.
 type Machine struct {
 	cfg      Config
 	programs func() []vantage.Program
 	slots    chan struct{}
-	pushing  chan struct{} // holds one token for whoever pushes
+	pushing  chan struct{} // holds one token for the call that pushes
 
 	mu     sync.Mutex // guards what follows
 	conns  []*conn    // every one that is not closed; the last may be the present one
@@ -63,8 +64,8 @@ func New(cfg Config) *Machine {
 // ID is the machine's, as the profile has it.
 func (m *Machine) ID() string { return cmp.Or(m.cfg.Node.ID, m.cfg.Node.Host) }
 
-// Anew gives up the connection: the next call makes a new one. Calls that are under way go on over the old one.
-func (m *Machine) Anew() {
+// Reconnect gives up the connection: the next call makes a new one. Calls that are under way go on over the old one.
+func (m *Machine) Reconnect() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.conns {
@@ -124,7 +125,7 @@ func (m *Machine) take() (c *conn, used bool, err error) {
 	return c, false, nil
 }
 
-// give says that a call is over, and whether it had an answer.
+// give records that a call is over, and whether it had an answer.
 func (m *Machine) give(c *conn, answered bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,10 +163,11 @@ func (m *Machine) exec(ctx context.Context, s vantage.Script) (vantage.Answer, e
 	}
 }
 
-// asRoot is what a script says that was not run by root.
+// asRoot is what a script prints that was not run by root.
 func (m *Machine) asRoot(a vantage.Answer) error {
 	if _, not := a.Note("notroot"); !not {
 		return nil
 	}
-	return fmt.Errorf("the login on %s is not root, and the profile says that it uses no sudo (ssh.sudo): a drill needs root", m.ID())
+	return fmt.Errorf(
+		"the login on %s is not root, and the profile says that it uses no sudo (ssh.sudo): a drill needs root", m.ID())
 }

@@ -85,7 +85,8 @@ func TestLeaveLeavesOthers(t *testing.T) {
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil {
 		t.Fatal(err)
 	}
-	helper, forgotten := filepath.Join(b.dir, "gpuaas-agent-0123456789abcdef"), filepath.Join(b.dir, ".gpuaas-fault-0123456789abcdef.7")
+	helper, forgotten := filepath.Join(b.dir, "gpuaas-agent-0123456789abcdef"),
+		filepath.Join(b.dir, ".gpuaas-fault-0123456789abcdef.7")
 	for _, p := range []string{helper, forgotten} {
 		if err := os.WriteFile(p, nil, 0o700); err != nil {
 			t.Fatal(err)
@@ -109,12 +110,14 @@ func TestNoAnswer(t *testing.T) {
 		command string
 		says    string
 	}{
-		"another digest": {func(t *testing.T, b *bench) { b.program(t, "sha256sum", "cat >/dev/null; echo 00 -") }, "arm", "what arrived has another digest"},
+		"another digest": {func(t *testing.T, b *bench) { b.program(t, "sha256sum", "cat >/dev/null; echo 00 -") }, "arm",
+			"what arrived has another digest"},
 		"no tmpfs": {func(t *testing.T, b *bench) {
 			b.program(t, "mountpoint", "exit 1")
 			b.program(t, "mount", "echo 'permission denied' >&2; exit 1")
 		}, "arm", "no tmpfs can be mounted at "},
-		"another machine":      {func(t *testing.T, b *bench) { b.program(t, "uname", "echo riscv64") }, "arm", "no gpuaas-fault for riscv64"},
+		"another machine": {func(t *testing.T, b *bench) { b.program(t, "uname", "echo riscv64") }, "arm",
+			"no gpuaas-fault for riscv64"},
 		"nothing to put there": {func(_ *testing.T, b *bench) { b.cfg.Programs = nil }, "arm", "neither there nor here"},
 		"it does not run":      {nil, "close", "it ended without an answer (exit code 132): illegal instruction"},
 		"no root, no sudo": {func(t *testing.T, b *bench) {
@@ -127,9 +130,10 @@ func TestNoAnswer(t *testing.T) {
 			b.cfg.Node.SSH.User = "ops"
 			b.program(t, "sudo", "echo 'sudo: a password is required' >&2; exit 1")
 		}, "arm", "may not become root without a password: sudo: a password is required"},
-		"turned away":            {func(_ *testing.T, b *bench) { b.Set(sshtest.RejectAuth) }, "arm", "ssh_auth"},
-		"no channel":             {func(_ *testing.T, b *bench) { b.Set(sshtest.RefuseOpen) }, "arm", "no more sessions"},
-		"another command is run": {func(_ *testing.T, b *bench) { b.Set(sshtest.CloseAtExec) }, "arm", "the script said nothing"},
+		"turned away": {func(_ *testing.T, b *bench) { b.Set(sshtest.RejectAuth) }, "arm", "ssh_auth"},
+		"no channel":  {func(_ *testing.T, b *bench) { b.Set(sshtest.RefuseOpen) }, "arm", "no more sessions"},
+		"another command is run": {func(_ *testing.T, b *bench) { b.Set(sshtest.CloseAtExec) }, "arm",
+			"the script said nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -163,7 +167,8 @@ func TestSudo(t *testing.T) {
 	}
 }
 
-// A connection that is cut while a command runs is an error, for nobody knows what came of it; the next call has a new one.
+// A connection that is cut while a command runs is an error, for its outcome is unknown; the next call has a new
+// one.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -187,7 +192,7 @@ func TestCut(t *testing.T) {
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil || b.Logins() != 2 {
 		t.Errorf("%v over connection %d", err, b.Logins())
 	}
-	b.Drop() // while nobody asks: nobody need know
+	b.Drop() // between calls: no caller is affected
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil || b.Logins() != 3 {
 		t.Errorf("%v over connection %d", err, b.Logins())
 	}
@@ -205,7 +210,7 @@ func TestKept(t *testing.T) {
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil {
 		t.Error(err)
 	}
-	m.Anew()
+	m.Reconnect()
 	if _, err := m.Fault(t.Context(), nil, "status"); err == nil {
 		t.Error("a new connection was wanted")
 	}
@@ -215,19 +220,21 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// Anew leaves calls alone that are under way.
-func TestAnew(t *testing.T) {
+// Reconnect leaves calls alone that are under way.
+func TestReconnect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if out, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sh", "-c", "echo begun; sleep 0.5; echo ended"}}); err != nil || out.Text != "begun\nended\n" {
+		if out, err := m.Exec(t.Context(),
+			step.Exec{Argv: []string{"sh", "-c", "echo begun; sleep 0.5; echo ended"}}); err != nil ||
+			out.Text != "begun\nended\n" {
 			t.Errorf("%+v %v", out, err)
 		}
 	})
 	waitFor(t, func() bool { return len(b.Execs()) > 0 })
-	m.Anew()
+	m.Reconnect()
 	if _, err := m.Exec(t.Context(), step.Exec{Argv: []string{"true"}}); err != nil || b.Logins() != 2 {
 		t.Errorf("%v over connection %d", err, b.Logins())
 	}
@@ -245,9 +252,12 @@ func TestGivenUp(t *testing.T) {
 			if _, err := m.Exec(t.Context(), step.Exec{Argv: []string{"true"}}); err != nil {
 				t.Fatal(err)
 			}
-			other := make(chan error, 1)
+			other, takes := make(chan error, 1), "0.8"
+			if frozen {
+				takes = "20" // it must not be over before the server is frozen
+			}
 			go func() {
-				_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", "0.8"}})
+				_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", takes}})
 				other <- err
 			}()
 			waitFor(t, func() bool { return len(b.Execs()) > 1 })
@@ -260,7 +270,7 @@ func TestGivenUp(t *testing.T) {
 			if _, err := m.Exec(ctx, step.Exec{Argv: []string{"sleep", "1"}}); err == nil {
 				t.Error("an answer")
 			}
-			if took := time.Since(began); took > time.Second {
+			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("given up after %s", took)
 			}
 			select {
@@ -268,7 +278,7 @@ func TestGivenUp(t *testing.T) {
 				if (err != nil) != frozen {
 					t.Errorf("the other call: %v", err)
 				}
-			case <-time.After(6 * time.Second):
+			case <-time.After(30 * time.Second):
 				t.Error("the other call hangs")
 			}
 			if _, err := m.Exec(t.Context(), step.Exec{Argv: []string{"true"}}); err != nil {
@@ -291,9 +301,11 @@ func TestExec(t *testing.T) {
 				want out
 			}{
 				{step.Exec{Argv: []string{"printf", "%s|", "a b", "$HOME", "'", "\\", ""}}, out{Text: "a b|$HOME|'|\\||"}},
-				{step.Exec{Argv: []string{"sh", "-c", "cat; echo oops >&2; exit 3"}, Stdin: "in\n"}, out{Code: 3, Text: "in\noops\n"}},
-				{step.Exec{Argv: []string{"sh", "-c", "printf 'GPUAASCTL-SENTINEL exit code=7\\n' >&2; exit 255"}}, out{Code: 255, Text: "GPUAASCTL-SENTINEL exit code=7\n"}},
-				{step.Exec{Argv: []string{"sh", "-c", "sleep 3 & echo left"}}, out{Text: "left\n"}},
+				{step.Exec{Argv: []string{"sh", "-c", "cat; echo oops >&2; exit 3"}, Stdin: "in\n"},
+					out{Code: 3, Text: "in\noops\n"}},
+				{step.Exec{Argv: []string{"sh", "-c", "printf 'GPUAASCTL-SENTINEL exit code=7\\n' >&2; exit 255"}},
+					out{Code: 255, Text: "GPUAASCTL-SENTINEL exit code=7\n"}},
+				{step.Exec{Argv: []string{"sh", "-c", "sleep 30 & echo left"}}, out{Text: "left\n"}},
 				{step.Exec{Argv: []string{"sh", "-c", "yes | head -c 300000"}}, out{Text: strings.Repeat("y\n", toolKept/2)}},
 			} {
 				began := time.Now()
@@ -304,7 +316,7 @@ func TestExec(t *testing.T) {
 				if n := len(got.Text); n > 1000 && (n < toolKept-100 || n > toolKept) {
 					t.Errorf("%q: %d bytes kept", c.e.Argv, n)
 				}
-				if took := time.Since(began); took > 2500*time.Millisecond {
+				if took := time.Since(began); took > 20*time.Second {
 					t.Errorf("%q took %s", c.e.Argv, took)
 				}
 			}
@@ -326,7 +338,7 @@ func TestClosed(t *testing.T) {
 		done <- err
 	}()
 	waitFor(t, func() bool { return len(b.Execs()) > 0 })
-	if err := m.Close(); err != nil {
+	if err := m.Close(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
 	if err := <-done; err == nil {
@@ -358,23 +370,24 @@ func TestRuns(t *testing.T) {
 		if text == "" {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(b.cfg.state, run, step.Program), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		sshtest.Program(t, filepath.Join(b.cfg.state, run, step.Program), "#!/bin/sh\n"+text+"\n")
 	}
 	all, err := m.Runs(t.Context())
 	if err != nil || len(all) != 4 {
 		t.Fatalf("%v %v", all, err)
 	}
-	for i, want := range []string{"", "there is no drill r2", "its program says: cannot execute", "its folder has no program"} {
-		if all[i].Run != fmt.Sprint("r", i+1) || (all[i].Status == nil) != (want != "") || !strings.Contains(all[i].Error, want) {
+	for i, want := range []string{"", "there is no drill r2", "its program says: cannot execute",
+		"its folder has no program"} {
+		if all[i].Run != fmt.Sprint("r", i+1) || (all[i].Status == nil) != (want != "") ||
+			!strings.Contains(all[i].Error, want) {
 			t.Errorf("%+v, want %q", all[i], want)
 		}
 	}
 	if r, err := m.FaultOf(t.Context(), "r1", "revert"); err != nil || r.Status == nil || len(b.pushed(t)) != 0 {
 		t.Errorf("by its own program: %+v %v", r, err)
 	}
-	if r, err := m.FaultOf(t.Context(), "r4", "status", "x"); err != nil || !strings.HasPrefix(r.Error, "status|x|--run|r4 ") || len(b.pushed(t)) != 1 {
+	if r, err := m.FaultOf(t.Context(), "r4", "status", "x"); err != nil ||
+		!strings.HasPrefix(r.Error, "status|x|--run|r4 ") || len(b.pushed(t)) != 1 {
 		t.Errorf("by ours: %+v %v", r, err)
 	}
 	if _, err := m.FaultOf(t.Context(), "../r1", "revert"); err == nil {
@@ -384,7 +397,7 @@ func TestRuns(t *testing.T) {
 
 func waitFor(t *testing.T, what func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !what(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !what(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("waited too long")
 		}

@@ -23,10 +23,11 @@ type Found struct {
 	Error  string       // why
 }
 
-// Runs are the drills of the machine, whoever began them. Nothing is put there: each one is read by the program that it
+// Runs are the drills of the machine, by any operator. Nothing is put there: each one is read by the program that it
 // keeps.
 func (m *Machine) Runs(ctx context.Context) ([]Found, error) {
-	a, err := m.exec(ctx, vantage.Script{Text: runsScript, Args: []string{m.cfg.state}, Within: runsWithin, Keep: replyKept})
+	a, err := m.exec(ctx, vantage.Script{Text: runsScript, Args: []string{m.cfg.state}, Within: runsWithin,
+		Keep: replyKept})
 	if err != nil {
 		return nil, fmt.Errorf("drills of %s: %w", m.ID(), err)
 	}
@@ -43,7 +44,7 @@ func (m *Machine) Runs(ctx context.Context) ([]Found, error) {
 	return all, nil
 }
 
-// found reads what a drill's program says of it.
+// found reads the state that a drill's program prints.
 func found(run, said string) Found {
 	var r step.Reply
 	f := Found{Run: run}

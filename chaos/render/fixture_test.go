@@ -39,8 +39,9 @@ func (t *tape) walk(ms int64, stage drill.Stage, s drill.Sight) *tape {
 }
 
 func green() drill.Sight {
-	s := drill.Sight{Walk: "run-1", CorrelationID: "corr-1", EndedBy: diag.EndedCompleted, Outcome: diag.OutcomePass, Hops: map[diag.HopID]diag.Status{}}
-	for _, h := range diag.Hops {
+	s := drill.Sight{Walk: "run-1", CorrelationID: "corr-1", EndedBy: diag.EndedCompleted, Outcome: diag.OutcomePass,
+		Hops: map[diag.HopID]diag.Status{}}
+	for _, h := range diag.HopIDs() {
 		s.Hops[h] = diag.StatusPass
 	}
 	return s
@@ -59,7 +60,9 @@ func blamed() drill.Sight {
 }
 
 // egress is a drill of this repository.
-var egress = sync.OnceValues(func() ([]chaos.Scenario, error) { return chaos.Find(scenarios.Files, "api-egress-blocked") })
+var egress = sync.OnceValues(func() ([]chaos.Scenario, error) {
+	return chaos.Find(scenarios.Files, "api-egress-blocked")
+})
 
 // plan is that of a drill of this repository on one machine.
 func plan(t testing.TB, run string) chaos.Plan {
@@ -83,7 +86,8 @@ func plan(t testing.TB, run string) chaos.Plan {
 func status(state step.State, by string) *step.Status {
 	s := step.StepStatus{ID: "block", Fault: "net-block", Tier: step.TierKernel, State: state, Wanted: true}
 	s.Changes = []step.ChangeStatus{{Place: "nft inet gpuaasctl_r1_block_0", State: state, By: by}}
-	st := &step.Status{Run: "r1", Scenario: "api-egress-blocked", Node: node, By: "ann@laptop", State: state, Phase: step.PhaseArmed, Steps: []step.StepStatus{s}}
+	st := &step.Status{Run: "r1", Scenario: "api-egress-blocked", Node: node, By: "ann@laptop", State: state,
+		Phase: step.PhaseArmed, Steps: []step.StepStatus{s}}
 	if state.Over() {
 		st.Phase, st.Reverter = step.PhaseOver, by
 	}
@@ -102,11 +106,13 @@ func broken(t testing.TB) *tape {
 		after(40, drill.Event{Kind: drill.Arming, Machine: node}).
 		after(310, drill.Event{Kind: drill.Armed, Machine: node, Status: status(step.Planned, "")}).
 		after(10, drill.Event{Kind: drill.Breaking, Machine: node, Step: "block"}).
-		after(35, drill.Event{Kind: drill.Broken, Machine: node, Step: "block", Status: status(step.Verified, step.ByWatchdog)}).
-		look(2050, drill.LookInjected, "").look(60, drill.LookControl, "").seen(0, drill.During, drill.LookProof, "exit code 7, want 0")
+		after(35, drill.Event{Kind: drill.Broken, Machine: node, Step: "block",
+			Status: status(step.Verified, step.ByWatchdog)}).
+		look(2050, drill.LookInjected, "").look(60, drill.LookControl, "").
+		seen(0, drill.During, drill.LookProof, "exit code 7, want 0")
 }
 
-// look is one after something was broken, or after it was put back.
+// look is one after something was broken, or after it was reverted.
 func (t *tape) look(ms int64, name, why string) *tape {
 	if name == drill.LookProof {
 		return t.seen(ms, drill.After, name, why)
@@ -115,7 +121,8 @@ func (t *tape) look(ms int64, name, why string) *tape {
 }
 
 func (t *tape) seen(ms int64, stage drill.Stage, name, why string) *tape {
-	return t.after(ms, drill.Event{Kind: drill.Looked, Seen: &drill.Seen{Name: name, Stage: stage, Held: why == "", Why: why, TookMS: diag.Millis(ms)}})
+	return t.after(ms, drill.Event{Kind: drill.Looked,
+		Seen: &drill.Seen{Name: name, Stage: stage, Held: why == "", Why: why, TookMS: diag.Millis(ms)}})
 }
 
 // undone is the rest of a run from the undo on.
@@ -131,12 +138,14 @@ func (t *tape) compared(clean bool, residue ...step.Residue) *tape {
 func (t *tape) closed() *tape {
 	st := status(step.Reverted, step.ByCLI)
 	st.Phase = step.PhaseClosed
-	return t.after(120, drill.Event{Kind: drill.Closed, Machine: node, Status: st}).after(3, drill.Event{Kind: drill.Ended})
+	return t.after(120, drill.Event{Kind: drill.Closed, Machine: node, Status: st}).
+		after(3, drill.Event{Kind: drill.Ended})
 }
 
 // healed is a run from the undo on in which everything comes back.
 func (t *tape) healed() *tape {
-	return t.undone().look(210, drill.LookProof, "").walk(900, drill.After, red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).
+	return t.undone().look(210, drill.LookProof, "").walk(900, drill.After,
+		red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).
 		walk(810, drill.After, green()).walk(820, drill.After, green()).compared(true).closed()
 }
 
@@ -153,25 +162,39 @@ func tapes(t testing.TB) map[string]*tape {
 	foreign := status(step.Conflict, step.ByCLI)
 	foreign.Steps[0].Changes[0].Text = "a rule was added to the table"
 	return map[string]*tape{
-		"pass":           broken(t).walk(410, drill.During, green()).walk(690, drill.During, blamed()).healed(),
-		"late":           late.walk(900, drill.During, blamed()).healed(),
-		"collateral":     broken(t).walk(900, drill.During, hit).walk(700, drill.During, blamed()).healed(),
-		"wrong_hop":      broken(t).walk(900, drill.During, red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).healed(),
-		"not_detected":   broken(t).walk(900, drill.During, green()).walk(30_100, drill.During, green()).healed(),
-		"not_injected":   broken(t).look(10_000, drill.LookInjected, "exit code 0, want 1").healed(),
-		"reverted_early": broken(t).walk(700, drill.During, blamed()).after(9000, drill.Event{Kind: drill.Lost, Machine: node, Status: early, Text: step.WhyLease}).healed(),
-		"aborted_guard":  begin(t).walk(700, drill.Before, blamed()).after(1, drill.Event{Kind: drill.Ended}),
-		"refused": begin(t).after(3, drill.Event{Kind: drill.Refused, Refused: []chaos.Refusal{{Machine: node, Refusal: *step.Refuse(step.RefusedConsent, "its owner has not agreed to drills")}}}).
+		"pass":       broken(t).walk(410, drill.During, green()).walk(690, drill.During, blamed()).healed(),
+		"late":       late.walk(900, drill.During, blamed()).healed(),
+		"collateral": broken(t).walk(900, drill.During, hit).walk(700, drill.During, blamed()).healed(),
+		"wrong_hop": broken(t).walk(900, drill.During, red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).
+			healed(),
+		"not_detected": broken(t).walk(900, drill.During, green()).walk(30_100, drill.During, green()).healed(),
+		"not_injected": broken(t).look(10_000, drill.LookInjected, "exit code 0, want 1").healed(),
+		"reverted_early": broken(t).walk(700, drill.During, blamed()).
+			after(9000, drill.Event{Kind: drill.Lost, Machine: node, Status: early, Text: step.WhyLease}).healed(),
+		"aborted_guard": begin(t).walk(700, drill.Before, blamed()).after(1, drill.Event{Kind: drill.Ended}),
+		"refused": begin(t).after(3,
+			drill.Event{Kind: drill.Refused,
+				Refused: []chaos.Refusal{
+					{Machine: node, Refusal: *step.Refuse(step.RefusedConsent, "its owner has not agreed to drills")},
+				}}).
 			after(1, drill.Event{Kind: drill.Ended}),
-		"infra":       broken(t).walk(700, drill.During, blamed()).after(100, drill.Event{Kind: drill.Trouble, Machine: node, Text: "ssh: connection reset"}), // killed
-		"interrupted": broken(t).walk(700, drill.During, green()).after(200, drill.Event{Kind: drill.Interrupt, Text: "interrupted"}).undone().compared(true).closed(),
-		"no_recovery": broken(t).walk(700, drill.During, blamed()).undone().look(210, drill.LookProof, "").walk(59_000, drill.After, blamed()).compared(true).closed(),
+		// killed
+		"infra": broken(t).walk(700, drill.During, blamed()).after(100,
+			drill.Event{Kind: drill.Trouble, Machine: node, Text: "ssh: connection reset"}),
+		"interrupted": broken(t).walk(700, drill.During, green()).after(200,
+			drill.Event{Kind: drill.Interrupt, Text: "interrupted"}).undone().compared(true).closed(),
+		"no_recovery": broken(t).walk(700, drill.During, blamed()).undone().look(210, drill.LookProof, "").
+			walk(59_000, drill.After, blamed()).compared(true).closed(),
 		"conflict": broken(t).walk(700, drill.During, blamed()).after(5, drill.Event{Kind: drill.Reverting, Machine: node}).
 			after(90, drill.Event{Kind: drill.Reverted, Machine: node, Status: foreign, TookUS: 900}).compared(true).
-			after(120, drill.Event{Kind: drill.Closed, Machine: node, Status: foreign, Text: "conflict: it is closed by hand"}).after(3, drill.Event{Kind: drill.Ended}),
-		"residue": broken(t).walk(700, drill.During, blamed()).undone().look(210, drill.LookProof, "").walk(810, drill.After, green()).walk(820, drill.After, green()).
-			compared(false, step.Residue{Class: step.ClassFile, Key: "/etc/gpuaas/agent.env", Before: "mode 0600", After: "mode 0644"},
-				step.Residue{Class: step.ClassFile, Key: "/etc/gpuaas/cert.pem", Before: "a1", After: "b2", Allowed: "certificates are renewed"}).closed(),
+			after(120, drill.Event{Kind: drill.Closed, Machine: node, Status: foreign, Text: "conflict: it is closed by hand"}).
+			after(3, drill.Event{Kind: drill.Ended}),
+		"residue": broken(t).walk(700, drill.During, blamed()).undone().look(210, drill.LookProof, "").
+			walk(810, drill.After, green()).walk(820, drill.After, green()).
+			compared(false, step.Residue{Class: step.ClassFile, Key: "/etc/gpuaas/agent.env", Before: "mode 0600",
+				After: "mode 0644"},
+				step.Residue{Class: step.ClassFile, Key: "/etc/gpuaas/cert.pem", Before: "a1", After: "b2",
+					Allowed: "certificates are renewed"}).closed(),
 	}
 }
 
@@ -181,8 +204,8 @@ func (t *tape) report() *drill.Report {
 	d := s.Drill()
 	d.Log = "/home/ann/.local/state/gpuaasctl/drills/" + d.Run
 	r := &drill.Report{
-		APIVersion: diag.APIVersion, Kind: drill.ReportKind, ToolVersion: "1.2.3", Profile: "lab", StartedAt: d.StartedAt, EndedAt: d.EndedAt,
-		EndedBy: diag.EndedCompleted, Verdict: d.Verdict, Drills: []drill.Drill{d},
+		Head: diag.NewHead(drill.ReportKind), ToolVersion: "1.2.3", Profile: "lab", StartedAt: d.StartedAt,
+		EndedAt: d.EndedAt, EndedBy: diag.EndedCompleted, Verdict: d.Verdict, Drills: []drill.Drill{d},
 	}
 	switch {
 	case s.Interrupted != "":
@@ -197,8 +220,10 @@ func (t *tape) report() *drill.Report {
 func reports(t testing.TB) map[string]*drill.Report {
 	all := map[string]*drill.Report{}
 	day := &drill.Report{
-		APIVersion: diag.APIVersion, Kind: drill.ReportKind, ToolVersion: "1.2.3", Profile: "lab", StartedAt: diag.At(began), EndedBy: diag.EndedInterrupted,
-		Book: &drill.Game{ID: "friday", Title: "Everything that broke last month", Seed: 20261121, Order: []string{"a", "b"}}, NotRun: []string{"disk-full", "pty-delayed"},
+		Head: diag.NewHead(drill.ReportKind), ToolVersion: "1.2.3", Profile: "lab", StartedAt: diag.At(began),
+		EndedBy: diag.EndedInterrupted,
+		Book: &drill.Game{ID: "friday", Title: "Everything that broke last month", Seed: 20261121,
+			Order: []string{"a", "b"}}, NotRun: []string{"disk-full", "pty-delayed"},
 	}
 	for name, tape := range tapes(t) {
 		all[name] = tape.report()

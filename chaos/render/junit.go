@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
-// writeJUnit writes one suite for each drill, with one case for each claim: a violated one is a failure, one that was not
-// seen an error. So a suite is green exactly where the drill passed.
+// writeJUnit writes one suite for each drill, with one case for each claim: a violated one is a failure, one that was
+// not seen an error. So a suite is green exactly where the drill passed.
 func writeJUnit(w io.Writer, r *drill.Report) error {
 	b, err := xml.MarshalIndent(junit(r), "", "  ")
 	if err != nil {
@@ -35,14 +35,16 @@ func junit(r *drill.Report) render.JUnitSuites {
 		all.Tests++
 		all.Suites = append(all.Suites, render.JUnitSuite{
 			Name: clean(id), Tests: 1, Skipped: 1, Time: "0",
-			Cases: []render.JUnitCase{{Name: "run", ClassName: "drill." + clean(id), Time: "0", Skipped: &render.JUnitProblem{Message: "not run: it ended before"}}},
+			Cases: []render.JUnitCase{{Name: "run", ClassName: "drill." + clean(id), Time: "0",
+				Skipped: &render.JUnitProblem{Message: "not run: it ended before"}}},
 		})
 	}
 	if how := ended(r); how != "" {
 		all.Tests, all.Errors = all.Tests+1, all.Errors+1
 		all.Suites = append(all.Suites, render.JUnitSuite{
 			Name: "drills", Tests: 1, Errors: 1, Time: "0",
-			Cases: []render.JUnitCase{{Name: "ended", ClassName: "drill", Time: "0", Error: &render.JUnitProblem{Message: how, Type: clean(r.EndedBy)}}},
+			Cases: []render.JUnitCase{{Name: "ended", ClassName: "drill", Time: "0",
+				Error: &render.JUnitProblem{Message: how, Type: clean(r.EndedBy)}}},
 		})
 	}
 	all.Time = junitSeconds(total)
@@ -55,8 +57,10 @@ func suite(r *drill.Report, d *drill.Drill) render.JUnitSuite {
 		Name: clean(d.Scenario), Time: junitSeconds(d.DurationMS), Hostname: clean(d.Node),
 		Properties: render.JUnitProperties([]render.JUnitProperty{
 			{Name: "run", Value: clean(d.Run)}, {Name: "plan_hash", Value: clean(d.PlanHash)}, {Name: "seed", Value: seed(r)},
-			{Name: "verdict", Value: clean(d.Verdict.Word)}, {Name: "severity", Value: clean(d.Severity)}, {Name: "owner", Value: clean(d.Owner)},
-			{Name: "detected", Value: c.detected.Text}, {Name: "recovered", Value: c.recovered.Text}, {Name: "residue", Value: c.residue.Text},
+			{Name: "verdict", Value: clean(d.Verdict.Word)}, {Name: "severity", Value: clean(d.Severity)},
+			{Name: "owner", Value: clean(d.Owner)},
+			{Name: "detected", Value: c.detected.Text}, {Name: "recovered", Value: c.recovered.Text},
+			{Name: "residue", Value: c.residue.Text},
 			{Name: "user_saw", Value: sawOf(d)},
 		}),
 	}
@@ -105,7 +109,8 @@ func junitClaim(d *drill.Drill, c *drill.Claim) render.JUnitCase {
 	case drill.Held:
 		k.Out = message
 	case drill.Violated:
-		k.Failure = &render.JUnitProblem{Message: message, Type: orWord(c.Word, string(drill.Violated)), Text: "\n" + junitText(d, c) + "\n"}
+		k.Failure = &render.JUnitProblem{Message: message, Type: orWord(c.Word, string(drill.Violated)),
+			Text: "\n" + junitText(d, c) + "\n"}
 	default:
 		k.Error = &render.JUnitProblem{Message: "not seen: " + message, Type: orWord(c.Word, string(drill.NotSeen))}
 	}
@@ -116,7 +121,8 @@ func junitClaim(d *drill.Drill, c *drill.Claim) render.JUnitCase {
 func junitText(d *drill.Drill, c *drill.Claim) string {
 	lines := []string{clean(c.Title)}
 	for _, f := range [][2]string{
-		{"why", c.Text}, {"expected", expected(d)}, {"said", saysOf(d)}, {"user saw", sawOf(d)}, {"owner", d.Owner}, {"runbook", d.Runbook}, {"log", d.Log},
+		{"why", c.Text}, {"expected", expected(d)}, {"said", saysOf(d)}, {"user saw", sawOf(d)}, {"owner", d.Owner},
+		{"runbook", d.Runbook}, {"log", d.Log},
 	} {
 		if f[1] != "" {
 			lines = append(lines, f[0]+": "+clean(f[1]))

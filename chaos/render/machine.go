@@ -7,26 +7,38 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// machine is what was done on one machine, and what is left there.
-func (p *page) machine(i int, m *drill.MachineResult) {
-	text := clean(m.ID)
-	if m.Role != "" || m.Tier != "" {
-		text += " (" + strings.Trim(clean(m.Role)+", "+clean(m.Tier), ", ") + ")"
-	}
-	p.Field(once(i, "machines"), text+": "+machineSays(m), render.Plain)
-	for _, s := range m.Steps {
-		p.step(&s)
-	}
-	for _, r := range m.Residue {
-		st, text := diag.StatusFail, clean(r.String())
-		if r.Allowed != "" {
-			st, text = diag.StatusSkipped, text+" (allowed: "+clean(r.Allowed)+")"
+// machines are what was done on each machine, and what is left there; brief, without the steps that are as before.
+func machines(d *drill.Drill, brief bool) page.Fields {
+	var f page.Fields
+	for i := range d.Machines {
+		m := &d.Machines[i]
+		text := m.ID
+		if m.Role != "" || m.Tier != "" {
+			text += " (" + strings.Trim(string(m.Role)+", "+string(m.Tier), ", ") + ")"
 		}
-		p.Wrapped(labelWidth, st.Symbol()+" ", "left: "+text, plainUnless(st, diag.StatusSkipped))
+		f = append(f, page.Field{Label: once(i, "machines"), Text: text + ": " + machineSays(m)})
+		for k := range m.Steps {
+			if s := &m.Steps[k]; !brief || s.State != step.Reverted {
+				f = append(f, steps(s)...)
+			}
+		}
+		for _, r := range m.Residue {
+			st, text := diag.StatusFail, r.String()
+			if r.Allowed != "" {
+				st, text = diag.StatusSkipped, text+" (allowed: "+r.Allowed+")"
+			}
+			f = append(f, marked(st, diag.StatusSkipped, "left: "+text))
+		}
 	}
+	return f
+}
+
+// marked is a line with a status, without a style where that is good.
+func marked(st, good diag.Status, text string) page.Field {
+	return page.Field{Lead: st.Symbol() + " ", Text: text, Style: plainUnless(st, good)}
 }
 
 // machineSays is the machine's part in one sentence.
@@ -38,12 +50,9 @@ func machineSays(m *drill.MachineResult) string {
 	case !m.Armed:
 		parts = append(parts, "never armed")
 	}
-	state := string(m.State)
-	if state == "" {
-		state = "state not known"
-	}
+	state := orWord(m.State, "state not known")
 	if m.Reverter != "" {
-		state += " by " + m.Reverter
+		state += " by " + string(m.Reverter)
 	}
 	if m.UndoUS > 0 {
 		state += " in " + micros(m.UndoUS)
@@ -65,29 +74,33 @@ func machineSays(m *drill.MachineResult) string {
 	} else {
 		parts = append(parts, "not closed")
 	}
-	return clean(strings.Join(parts, "; "))
+	return strings.Join(parts, "; ")
 }
 
-func (p *page) step(s *step.StepStatus) {
-	st := stepStatus(s.State)
-	text := fmt.Sprintf("%s %s (%s, %s)", orWord(s.State, "not begun"), clean(s.ID), clean(s.Fault), clean(s.Tier))
-	if s.Text != "" {
-		text += ": " + clean(s.Text)
-	}
-	p.Wrapped(labelWidth, st.Symbol()+" ", text, plainUnless(st, diag.StatusPass))
+// steps are one step of a machine, and those of its changes that the step's own line does not cover.
+func steps(s *step.StepStatus) page.Fields {
+	text := fmt.Sprintf("%s %s (%s, %s)%s", orWord(s.State, "not begun"), s.ID, s.Fault, s.Tier, lead(": ", s.Text))
+	f := page.Fields{marked(StepStatus(s.State), diag.StatusPass, text)}
 	for _, c := range s.Changes {
 		if c.State == step.Reverted || c.State == "" || c.State == step.Planned {
-			continue // the step's own line says it
+			continue
 		}
-		st, text := stepStatus(c.State), clean(c.State)+" "+clean(c.Place)
-		if c.Text != "" {
-			text += ": " + clean(c.Text)
-		}
+		text := string(c.State) + " " + c.Place + lead(": ", c.Text)
 		if c.By != "" {
-			text += " (by " + clean(c.By) + ")"
+			text += " (by " + string(c.By) + ")"
 		}
-		p.Wrapped(labelWidth+2, st.Symbol()+" ", text, render.StatusStyle(st))
+		change := marked(StepStatus(c.State), diag.StatusPass, text)
+		change.Lead = "  " + change.Lead
+		f = append(f, change)
 	}
+	return f
+}
+
+func lead(before, s string) string {
+	if s == "" {
+		return ""
+	}
+	return before + s
 }
 
 func orWord[T ~string](s T, otherwise string) string {

@@ -1,8 +1,9 @@
-// Package render turns the report of drills into bytes. It is pure, as diag/render is, whose pages and symbols it uses:
-// no clock, no environment, no terminal. A state is always a word and a symbol, colour only adds.
+// Package render turns the report of drills into bytes. It is pure, as diag/render is, whose formats it uses, and is
+// drawn by package page: no clock, no environment, no terminal. A state is always a word and a symbol, colour only
+// adds.
 //
-// It decides nothing. What a report does not say is not said here, and what was not seen is never drawn as if it had been.
-// Callers are cmd/gpuaasctl and tests.
+// It decides nothing. What a report does not have is not shown here, and what was not seen is never drawn as if it had
+// been. Callers are cmd/gpuaasctl and tests.
 package render
 
 import (
@@ -12,38 +13,45 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Formats lists what a report of drills can be written as, for help and completion. Table is one line for each drill, or
-// the whole of a single one; wide is the whole of each.
-var Formats = [...]render.Format{render.Table, render.Wide, render.Short, render.JSON, render.JUnit, render.Markdown}
+// Formats lists what a report of drills can be written as, for help and completion. Table is one line for each drill,
+// or the page of a single one; wide is one line for each with every column; full is the whole of each.
+var Formats = [...]render.Format{
+	render.Table, render.Wide, render.Full, render.Short, render.JSON, render.JUnit, render.Markdown,
+}
 
 // Report writes r in the format of o. It fails only when w does, or on an unknown format.
 func Report(w io.Writer, r *drill.Report, o render.Options) error {
+	s := &sheet{}
 	switch o.Format {
 	case render.JSON:
 		return render.WriteJSON(w, r)
 	case render.JUnit:
 		return writeJUnit(w, r)
 	case render.Markdown:
-		return writeMarkdown(w, r)
-	}
-	p := &page{render.NewDocument(o)}
-	switch o.Format {
+		s.summary(r)
+		_, err := w.Write(page.Markdown(s.Blocks...))
+		return err
 	case render.Table, "":
 		if len(r.Drills) == 1 && len(r.NotRun) == 0 {
-			p.whole(r)
+			s.page(r, &r.Drills[0], o)
 		} else {
-			p.matrix(r)
+			s.matrix(r, false)
 		}
 	case render.Wide:
-		p.whole(r)
+		s.matrix(r, true)
+	case render.Full:
+		s.whole(r, o.Width)
 	case render.Short:
-		p.short(r)
+		o.Width = 0
+		s.short(r)
 	default:
 		return unknown(o.Format)
 	}
-	return p.Flush(w)
+	_, err := w.Write(page.Text(o.Look(), s.Blocks...))
+	return err
 }
 
 func unknown(f render.Format) error {
@@ -54,8 +62,8 @@ func unknown(f render.Format) error {
 	return fmt.Errorf("no output format %q for drills (one of %s)", f, strings.Join(names, ", "))
 }
 
-// page is a page that knows how a drill is written.
-type page struct{ *render.Document }
+// sheet is a document about drills.
+type sheet struct{ page.Doc }
 
 // clean makes text from elsewhere harmless.
-func clean[T ~string](s T) string { return render.Clean(string(s)) }
+func clean[T ~string](s T) string { return page.Clean(string(s)) }

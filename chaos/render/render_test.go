@@ -23,6 +23,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/internal/xunit"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 func rendered(t *testing.T, r *drill.Report, o render.Options) string {
@@ -41,9 +42,10 @@ func golden(t *testing.T, name, got string) {
 }
 
 // TestGolden compares whole renderings of a pass, of residue and of a game day in every format, and the events and JSON
-// of all, which other tests read. What the other runs must say in every format is compared by fields, below.
+// of all, which other tests read. What the other runs must show in every format is compared by fields, below.
 func TestGolden(t *testing.T) {
-	extension := map[render.Format]string{render.Table: "txt", render.Short: "short.txt", render.JUnit: "xml", render.Markdown: "md"}
+	extension := map[render.Format]string{render.Table: "txt", render.Short: "short.txt", render.JUnit: "xml",
+		render.Markdown: "md"}
 	all := reports(t)
 	for _, name := range []string{"pass", "residue", "game-day"} {
 		for f, ext := range extension {
@@ -72,8 +74,8 @@ func TestGolden(t *testing.T) {
 	golden(t, "residue.ascii.txt", rendered(t, all["residue"], render.Options{ASCII: true}))
 }
 
-// TestEveryVerdictInEveryFormat: a run for each word is judged so by the fold, and each format says exactly that word, and
-// is green for a pass alone.
+// TestEveryVerdictInEveryFormat: a run for each word is judged so by the fold, and each format shows exactly that word,
+// and is green for a pass alone.
 func TestEveryVerdictInEveryFormat(t *testing.T) {
 	all := reports(t)
 	for _, w := range drill.Words() {
@@ -126,7 +128,10 @@ func TestEveryVerdictInTheMatrix(t *testing.T) {
 		lines := strings.Split(rendered(t, day, render.Options{Width: width}), "\n")
 		for _, w := range drill.Words() {
 			want := Status(w).Symbol() + " " + string(w)
-			if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "api-egre") && strings.HasSuffix(l, want) }) {
+			if !slices.ContainsFunc(lines, func(l string) bool {
+				return strings.HasPrefix(l, "api-egre") &&
+					strings.HasSuffix(l, want)
+			}) {
 				t.Errorf("at %d no row says %q", width, want)
 			}
 		}
@@ -140,18 +145,21 @@ func TestEveryClaimInEveryFormat(t *testing.T) {
 		if err := xml.Unmarshal([]byte(rendered(t, r, render.Options{Format: render.JUnit})), &s); err != nil {
 			t.Fatal(err)
 		}
-		page, markdown := flat(rendered(t, r, render.Options{Format: render.Wide})), rendered(t, r, render.Options{Format: render.Markdown})
+		text, markdown := flat(rendered(t, r, render.Options{Format: render.Full})),
+			rendered(t, r, render.Options{Format: render.Markdown})
 		for i, d := range r.Drills {
 			for n, c := range d.Claims {
-				symbol := claimStatus(c.State).Symbol()
-				if want := symbol + " " + stateWords(c.State) + " "; !strings.Contains(page, want+strings.Fields(c.Title)[0]) {
+				symbol := ClaimStatus(c.State).Symbol()
+				if want := symbol + " " + stateWords(c.State) + " "; !strings.Contains(text, want+strings.Fields(c.Title)[0]) {
 					t.Errorf("%s: the page lacks %q of claim %s", name, want, c.ID)
 				}
-				if want := "- " + symbol + " " + stateWords(c.State) + ": " + md(c.Title); !strings.Contains(markdown, want) {
+				if want := symbol + " " + stateWords(c.State) + " " +
+					page.Escaped(c.Title); !strings.Contains(flat(markdown), want) {
 					t.Errorf("%s: markdown lacks %q", name, want)
 				}
 				k := s.Suites[i].Cases[n]
-				if k.Name != c.ID || (k.Failure != nil) != (c.State == drill.Violated) || (k.Error != nil) != (c.State == drill.NotSeen) {
+				if k.Name != c.ID || (k.Failure != nil) != (c.State == drill.Violated) ||
+					(k.Error != nil) != (c.State == drill.NotSeen) {
 					t.Errorf("%s: junit case %+v is not claim %+v", name, k, c)
 				}
 			}
@@ -168,7 +176,8 @@ func TestTheColumnsAreClaims(t *testing.T) {
 	for _, c := range new(drill.Story).Claims() {
 		ids = append(ids, c.ID)
 	}
-	for _, id := range []string{claimInjected, claimDetected, claimInTime, claimReverted, claimGreen, claimClean} {
+	for _, id := range []string{drill.ClaimInjected, drill.ClaimDetected, drill.ClaimInTime, drill.ClaimReverted,
+		drill.ClaimGreenAfter, drill.ClaimClean} {
 		if !slices.Contains(ids, id) {
 			t.Errorf("no claim is called %q (there are %v)", id, ids)
 		}
@@ -180,7 +189,7 @@ func TestNoLineIsWiderThanThePage(t *testing.T) {
 	all["hostile"] = hostile(t)
 	for name, r := range all {
 		for _, w := range []int{40, 60, 80, 100, 132, 200} {
-			for _, f := range []render.Format{render.Table, render.Wide} {
+			for _, f := range []render.Format{render.Table, render.Wide, render.Full} {
 				for _, line := range strings.Split(rendered(t, r, render.Options{Format: f, Width: w, Color: true}), "\n") {
 					if got := ansi.StringWidth(line); got > w {
 						t.Errorf("%s as %s at %d: %d columns: %q", name, f, w, got, line)
@@ -193,7 +202,7 @@ func TestNoLineIsWiderThanThePage(t *testing.T) {
 
 func TestColourIsOnlyColour(t *testing.T) {
 	for name, r := range reports(t) {
-		for _, f := range []render.Format{render.Table, render.Wide, render.Short} {
+		for _, f := range []render.Format{render.Table, render.Wide, render.Full, render.Short} {
 			out := rendered(t, r, render.Options{Format: f})
 			if strings.Contains(out, "\x1b") || ansi.Strip(rendered(t, r, render.Options{Format: f, Color: true})) != out {
 				t.Errorf("%s as %s: colour is more than colour", name, f)
@@ -204,10 +213,11 @@ func TestColourIsOnlyColour(t *testing.T) {
 
 func TestASCIIKeepsTheLayout(t *testing.T) {
 	for name, r := range reports(t) {
-		uni := strings.Split(rendered(t, r, render.Options{Format: render.Wide}), "\n")
-		asc := strings.Split(rendered(t, r, render.Options{Format: render.Wide, ASCII: true}), "\n")
+		uni := strings.Split(rendered(t, r, render.Options{Format: render.Full}), "\n")
+		asc := strings.Split(rendered(t, r, render.Options{Format: render.Full, ASCII: true}), "\n")
 		for i := range asc {
-			if len(asc[i]) != ansi.StringWidth(uni[i]) || strings.ContainsRune(asc[i], '?') && !strings.ContainsRune(uni[i], '?') {
+			if len(asc[i]) != ansi.StringWidth(uni[i]) || (strings.ContainsRune(asc[i], '?') &&
+				!strings.ContainsRune(uni[i], '?')) {
 				t.Errorf("%s: %q is not %q in ASCII", name, asc[i], uni[i])
 			}
 		}
@@ -243,7 +253,8 @@ func TestHostileTextObeysNobody(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(rendered(t, r, render.Options{Format: render.Markdown})) {
-		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| time") && strings.Count(line, "|") != 3 && strings.Count(line, "|") != len(matrixColumns())+1 {
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| time") && strings.Count(line, "|") != 3 &&
+			strings.Count(line, "|") != len(matrixColumns())+1 {
 			t.Errorf("a cell breaks its row: %s", line)
 		}
 	}
@@ -274,7 +285,8 @@ func TestSpanHoldsWhatWasMeasured(t *testing.T) {
 		after, within int64
 		want          string
 	}{
-		{0, 1, "≤0.01 s"}, {0, 310, "≤0.31 s"}, {0, 999, "≤1.00 s"}, {404, 1101, "0.40–1.2 s"}, {999, 1000, "0.99–1 s"}, {9_999, 10_001, "9.9–11 s"}, {30_999, 124_001, "30–125 s"},
+		{0, 1, "≤0.01 s"}, {0, 310, "≤0.31 s"}, {0, 999, "≤1.00 s"}, {404, 1101, "0.40–1.2 s"}, {999, 1000, "0.99–1 s"},
+		{9_999, 10_001, "9.9–11 s"}, {30_999, 124_001, "30–125 s"},
 	} {
 		if got := span(drill.Timing{Seen: true, AfterMS: c.after, WithinMS: c.within}); got != c.want {
 			t.Errorf("%d to %d ms is %q, want %q", c.after, c.within, got, c.want)
@@ -309,7 +321,8 @@ func TestBar(t *testing.T) {
 
 func TestUnknownFormatIsRefused(t *testing.T) {
 	var b bytes.Buffer
-	if err := Report(&b, reports(t)["pass"], render.Options{Format: "yaml"}); err == nil || b.Len() > 0 || !strings.Contains(err.Error(), "junit") {
+	if err := Report(&b, reports(t)["pass"], render.Options{Format: "yaml"}); err == nil || b.Len() > 0 ||
+		!strings.Contains(err.Error(), "junit") {
 		t.Errorf("err %v, %d bytes written", err, b.Len())
 	}
 }
@@ -326,15 +339,17 @@ func TestAWriteErrorIsReturned(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsNotGreen: reports of nothing, of a machine alone, and of a word that nobody knows.
+// TestWhatIsMissingIsNotGreen: reports of nothing, of a machine alone, and of an unknown word.
 func TestWhatIsMissingIsNotGreen(t *testing.T) {
 	empty := &drill.Report{Drills: []drill.Drill{{}}}
-	odd := &drill.Report{EndedBy: diag.EndedCompleted, Verdict: drill.Verdict{Word: "splendid"}, Drills: []drill.Drill{{Verdict: drill.Verdict{Word: "splendid"}}}}
-	lone := &drill.Report{Drills: []drill.Drill{{Machines: []drill.MachineResult{{ID: node, Armed: true, State: step.Done}}}}}
+	odd := &drill.Report{EndedBy: diag.EndedCompleted, Verdict: drill.Verdict{Word: "splendid"},
+		Drills: []drill.Drill{{Verdict: drill.Verdict{Word: "splendid"}}}}
+	lone := &drill.Report{Drills: []drill.Drill{{Machines: []drill.MachineResult{{ID: node, Armed: true,
+		State: step.Done}}}}}
 	for name, r := range map[string]*drill.Report{"empty": empty, "odd": odd, "lone": lone, "none": {}} {
 		for _, f := range Formats {
 			out := rendered(t, r, render.Options{Format: f})
-			if out == "" && name != "none" || strings.Contains(out, diag.StatusPass.Symbol()) {
+			if (out == "" && name != "none") || strings.Contains(out, diag.StatusPass.Symbol()) {
 				t.Errorf("%s as %s:\n%s", name, f, out)
 			}
 		}

@@ -6,11 +6,11 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // short writes one line for each drill, of which nothing is cut off: lists and pipes read it.
-func (p *page) short(r *drill.Report) {
+func (s *sheet) short(r *drill.Report) {
 	for i := range r.Drills {
 		d := &r.Drills[i]
 		c := cellsOf(d)
@@ -20,14 +20,14 @@ func (p *page) short(r *drill.Report) {
 		}
 		parts = append(parts, "residue "+c.residue.Text)
 		if d.Verdict.Word != drill.Pass && d.Verdict.Text != "" {
-			parts = append(parts, clean(d.Verdict.Text))
+			parts = append(parts, d.Verdict.Text)
 		}
-		p.Uncut(c.verdict, render.Cell{Text: "  " + strings.Join(append(parts, "run "+clean(d.Run)), "  ")})
+		s.Add(page.Line{c.verdict, {Text: "  " + strings.Join(append(parts, "run "+d.Run), "  ")}})
 	}
 	for _, id := range r.NotRun {
-		p.Uncut(said(diag.StatusSkipped, "not run"), render.Cell{Text: "  " + clean(id)})
+		s.Add(page.Line{page.Marked(diag.StatusSkipped, "not run"), {Text: "  " + id}})
 	}
 	if how := ended(r); how != "" {
-		p.Uncut(said(diag.StatusInconclusive, fmt.Sprintf("%s  %s", orWord(r.EndedBy, "not known"), how)))
+		s.Add(page.Line{page.Marked(diag.StatusInconclusive, fmt.Sprintf("%s  %s", orWord(r.EndedBy, "not known"), how))})
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // span is when something was seen: "0.40–1.1 s", or "≤0.31 s" where it may have been there from the start. The first
 // number is rounded down and the second one up, so that what is written holds what was measured. What was not seen is
-// "not in 31 s", or "–" where nobody looked.
+// "not in 31 s", or "–" where no probe ran.
 func span(t drill.Timing) string {
 	switch {
 	case t.Seen && t.AfterMS <= 0:
@@ -53,7 +53,7 @@ func budget(t drill.Timing) string {
 	return seconds(t.Budget.Std().Milliseconds(), math.Round) + " s"
 }
 
-// seconds is ms in seconds with two digits that say something, rounded by round: "0.40", "1.1", "30", "124".
+// seconds is ms in seconds with two digits that are significant, rounded by round: "0.40", "1.1", "30", "124".
 func seconds(ms int64, round func(float64) float64) string {
 	switch {
 	case ms < 1000:
@@ -65,7 +65,7 @@ func seconds(ms int64, round func(float64) float64) string {
 }
 
 // bar draws t in n columns: dots while it was not there yet, blocks while it may have come, a line for what is left of
-// the budget. Where it took longer than the budget, a stroke says where that ended.
+// the budget. Where it took longer than the budget, a stroke marks where that ended.
 func bar(t drill.Timing, n int) string {
 	limit := t.Budget.Std().Milliseconds()
 	all := max(limit, t.WithinMS, t.AfterMS)

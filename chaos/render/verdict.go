@@ -1,13 +1,14 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // Status is the status whose symbol and style a verdict has: of a drill that was cut short or that something else kept
@@ -16,24 +17,18 @@ func Status(w drill.Word) diag.Status {
 	switch w {
 	case drill.Pass:
 		return diag.StatusPass
-	case drill.Late, drill.Collateral, drill.WrongHop, drill.NotDetected, drill.NotInjected, drill.RevertedEarly, drill.NoRecovery, drill.Residue:
+	case drill.Late, drill.Collateral, drill.WrongHop, drill.NotDetected, drill.NotInjected, drill.RevertedEarly,
+		drill.NoRecovery, drill.Residue:
 		return diag.StatusFail
 	}
 	return diag.StatusInconclusive
 }
 
 // word is a verdict as symbol and word.
-func word(w drill.Word) render.Cell {
-	text := clean(w)
-	if w == "" {
-		text = "no verdict"
-	}
-	st := Status(w)
-	return render.Cell{Text: st.Symbol() + " " + text, Style: render.StatusStyle(st)}
-}
+func word(w drill.Word) page.Cell { return page.Marked(Status(w), orWord(w, "no verdict")) }
 
-// claimStatus is the status whose symbol and style a claim has.
-func claimStatus(s drill.State) diag.Status {
+// ClaimStatus is the status whose symbol and style a claim has.
+func ClaimStatus(s drill.State) diag.Status {
 	switch s {
 	case drill.Held:
 		return diag.StatusPass
@@ -44,23 +39,20 @@ func claimStatus(s drill.State) diag.Status {
 }
 
 // stateWords is a claim's state for people.
-func stateWords(s drill.State) string { return strings.ReplaceAll(clean(s), "_", " ") }
+func stateWords(s drill.State) string { return strings.ReplaceAll(string(s), "_", " ") }
 
-// stepStatus is the status whose symbol and style a step or a change of a machine has: as before is good, whatever else it
-// may be is not, and before anything was touched there is nothing to say. What is as before without this drill's doing
-// wants a look.
-func stepStatus(s step.State) diag.Status {
-	switch s {
-	case step.Reverted:
-		return diag.StatusPass
-	case step.Lost:
-		return diag.StatusWarn
-	case step.Planned, "":
-		return diag.StatusSkipped
-	case step.Conflict, step.Failed:
-		return diag.StatusFail
-	}
-	return diag.StatusInconclusive
+// StepStatus is the status whose symbol and style a step or a change of a machine has: as before is good, whatever else
+// it may be is not, and before anything was touched there is nothing to report. What is as before without this drill's
+// doing needs a check.
+func StepStatus(s step.State) diag.Status {
+	return cmp.Or(map[step.State]diag.Status{
+		step.Reverted: diag.StatusPass,
+		step.Lost:     diag.StatusWarn,
+		step.Planned:  diag.StatusSkipped,
+		"":            diag.StatusSkipped,
+		step.Conflict: diag.StatusFail,
+		step.Failed:   diag.StatusFail,
+	}[s], diag.StatusInconclusive)
 }
 
 // counts is how many drills have each verdict that one has, the best first.

@@ -8,127 +8,177 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// whole writes everything about each drill.
-func (p *page) whole(r *drill.Report) {
+// page adds the page of one drill: what is beside the point, and then the answer, so that a screen ends with it.
+func (s *sheet) page(r *drill.Report, d *drill.Drill, o render.Options) {
+	s.Add(page.Heading{Text: Headline(r, d)}, page.Para{Text: d.Title, Indent: 2})
+	s.Add(claims(d, true), timings(d, o.Width), machines(d, true))
+	s.Field("partial", ended(r), page.Unsure)
+	for i, t := range d.Trouble {
+		s.Field(once(i, "trouble"), t, page.Unsure)
+	}
+	s.Add(page.Blank{})
+	s.Add(render.Fitting(o, func(_ int, short bool) []page.Block { return answer(r, d, o.From, short) })...)
+}
+
+// answer is what a drill is made for: its verdict and why, what was expected and what the chain reported, who cares,
+// what to do now, and last the verdict in one line.
+func answer(r *drill.Report, d *drill.Drill, from string, short bool) []page.Block {
+	s := &sheet{}
+	st := Status(d.Verdict.Word)
+	s.Add(page.Para{Text: loud(d.Verdict.Word) + lead(" · ", d.Verdict.Text), Style: page.StatusStyle(st)})
+	if claimOf(d, drill.ClaimDetected).State != drill.Held {
+		text := expected(d)
+		if short {
+			text, _, _ = strings.Cut(text, "; ")
+		}
+		s.Field("expected", text, page.Plain)
+	}
+	s.saying(d, false)
+	s.Field("owner", d.Owner, page.Strong)
+	next := page.Fields{}
+	if d.Open() {
+		next = append(next, page.Field{Text: "look at the machines:",
+			Command: "gpuaasctl chaos status" + lead(" --profile ", r.Profile)})
+	}
+	next = append(next, page.Field{Text: "see every claim, step and walk:",
+		Command: diag.Command("gpuaasctl", "chaos", "report", cmp.Or(from, d.Run), "-o", "full")})
+	next[0].Label = "next"
+	s.Add(next)
+	parts := []string{loud(d.Verdict.Word), d.Scenario}
+	if o := d.Observed; o != nil && o.Blame != nil {
+		parts = append(parts, fmt.Sprintf("%d %s", o.Blame.Hop.Rank()+1, o.Blame.Hop))
+	}
+	if d.Detect.Seen {
+		parts = append(parts, "detected "+sentence(d.Detect))
+	}
+	if ended(r) != "" {
+		parts = append(parts, "partial report")
+	}
+	s.Add(page.Para{Text: strings.Join(append(parts, "run "+d.Run), " · "), Style: page.StatusStyle(st)})
+	return s.Blocks
+}
+
+// whole adds everything about each drill.
+func (s *sheet) whole(r *drill.Report, width int) {
 	several := len(r.Drills) != 1 || len(r.NotRun) > 0
 	if several {
-		p.head(r)
-		p.Blank()
+		s.Add(page.Heading{Text: Title(r)})
+		s.Add(page.Blank{})
 	}
 	for i := range r.Drills {
-		p.drill(r, &r.Drills[i])
+		d := &r.Drills[i]
+		s.Add(page.Heading{Text: Headline(r, d)}, page.Para{Text: d.Title, Indent: 2}, page.Blank{})
+		s.drill(r, d, width)
+		text := loud(d.Verdict.Word) + lead(" · ", d.Verdict.Text)
+		s.Add(page.Para{Text: text, Style: page.StatusStyle(Status(d.Verdict.Word))})
 		if several {
-			p.Blank()
+			s.Add(page.Blank{})
 		}
 	}
 	if several {
-		p.foot(r)
-	} else if how := ended(r); how != "" {
-		p.Field("partial", how, render.StatusStyle(diag.StatusInconclusive))
+		s.foot(r)
+	} else {
+		s.Field("partial", ended(r), page.Unsure)
 	}
 }
 
-func (p *page) drill(r *drill.Report, d *drill.Drill) {
-	p.Wrapped(0, "", headline(r, d), render.Strong)
-	p.Wrapped(2, "", clean(d.Title), render.Plain)
-	p.Blank()
-	p.verdict(d)
-	p.claims(d)
-	p.timings(d)
-	p.saying(d)
-	for i := range d.Machines {
-		p.machine(i, &d.Machines[i])
-	}
-	for i := range d.Walks {
-		p.walk(i, &d.Walks[i])
-	}
-	p.where(r, d)
+// drill adds all that is known of one drill, but its verdict.
+func (s *sheet) drill(r *drill.Report, d *drill.Drill, width int) {
+	s.Add(claims(d, false), timings(d, width))
+	s.Field("expected", expected(d), page.Plain)
+	s.saying(d, true)
+	s.Add(machines(d, false), walks(d))
+	s.where(r, d)
 }
 
-// headline names the drill and whom it was about.
-func headline(r *drill.Report, d *drill.Drill) string {
-	parts := []string{"drill " + clean(d.Scenario)}
+// Headline names the drill, its node and allocation, the profile and the severity.
+func Headline(r *drill.Report, d *drill.Drill) string {
+	parts := []string{"drill " + d.Scenario}
 	for _, f := range [][2]string{{"", d.Node}, {"", d.Allocation}, {"profile ", r.Profile}, {"", d.Severity}} {
 		if f[1] != "" {
-			parts = append(parts, f[0]+clean(f[1]))
+			parts = append(parts, f[0]+f[1])
 		}
 	}
 	return strings.Join(parts, " · ")
 }
 
-func (p *page) verdict(d *drill.Drill) {
-	st := Status(d.Verdict.Word)
-	text := st.Symbol() + " " + strings.ToUpper(strings.TrimPrefix(word(d.Verdict.Word).Text, st.Symbol()+" "))
-	if d.Verdict.Text != "" {
-		text += " · " + clean(d.Verdict.Text)
-	}
-	p.Wrapped(0, "", text, render.StatusStyle(st))
-	p.Blank()
-}
-
-// claims is what a drill that passes has shown, as a checklist.
-func (p *page) claims(d *drill.Drill) {
-	for i, c := range d.Claims {
-		st := claimStatus(c.State)
-		text := clean(c.Title)
-		if c.Text != "" {
-			text += ": " + clean(c.Text)
+// claims is what a drill that passes has shown, as a checklist; brief, those that do not hold, and how many do.
+func claims(d *drill.Drill, brief bool) page.Fields {
+	var f page.Fields
+	held := 0
+	for _, c := range d.Claims {
+		if c.State == drill.Held {
+			held++
 		}
-		lead := render.Pad(once(i, "claims"), labelWidth) + render.Pad(st.Symbol()+" "+stateWords(c.State), 11)
-		p.Wrapped(0, lead, text, plainUnless(st, diag.StatusPass))
 	}
+	if brief {
+		f = page.Fields{{Label: "claims", Text: fmt.Sprintf("%d of %d held", held, len(d.Claims))}}
+	}
+	for i, c := range d.Claims {
+		if brief && c.State == drill.Held {
+			continue
+		}
+		st := ClaimStatus(c.State)
+		f = append(f, page.Field{
+			Label: once(i+len(f), "claims"), Lead: page.Pad(st.Symbol()+" "+stateWords(c.State), 11),
+			Text:  c.Title + lead(": ", c.Text),
+			Style: plainUnless(st, diag.StatusPass),
+		})
+	}
+	return f
 }
 
 // plainUnless is no style for what is as it should be.
-func plainUnless(st, good diag.Status) render.Style {
+func plainUnless(st, good diag.Status) page.Style {
 	if st == good {
-		return render.Plain
+		return page.Plain
 	}
-	return render.StatusStyle(st)
+	return page.StatusStyle(st)
 }
 
-// labelWidth is the column in which values begin, as in a walk's verdict.
-const labelWidth = 10
-
-// The columns of a line with a time: what was timed, and the bar.
+// The columns of a line with a time: what was timed, and the bar, which a terminal has that is wide enough for it.
 const (
 	whatWidth = 11
 	barWidth  = 24
+	barFrom   = 100
 )
 
-func (p *page) timings(d *drill.Drill) {
+func timings(d *drill.Drill, width int) page.Fields {
+	var f page.Fields
 	for i, t := range []struct {
 		what string
 		drill.Timing
 	}{{"injected", d.Inject}, {"detected", d.Detect}, {"green", d.Recover}} {
-		lead := render.Pad(once(i, "times"), labelWidth) + render.Pad(t.what, whatWidth)
-		text := sentence(t.Timing)
-		if b := bar(t.Timing, barWidth); b != "" && p.Width() >= labelWidth+whatWidth+barWidth+1+len(text) {
-			lead += render.Pad(b, barWidth) + " "
+		lead := page.Pad(t.what, whatWidth)
+		if b := bar(t.Timing, barWidth); b != "" && (width == 0 || width >= barFrom) {
+			lead += b + " "
 		}
-		p.Wrapped(0, lead, text, render.Plain)
+		f = append(f, page.Field{Label: once(i, "times"), Lead: lead, Text: sentence(t.Timing)})
 	}
+	return f
 }
 
-// saying is what was expected of the chain, and what it said; and what a user was told.
-func (p *page) saying(d *drill.Drill) {
-	p.Field("expected", clean(expected(d)), render.Plain)
+// saying is what the chain reported, and the tenant-visible error; whole, with its walk and what else it reported.
+func (s *sheet) saying(d *drill.Drill, whole bool) {
 	o := d.Observed
 	if o == nil {
-		p.Field("said", "nothing is known: no walk was written down while the fault was there", render.StatusStyle(diag.StatusInconclusive))
+		s.Field("said", "nothing is known: no walk was written down while the fault was there", page.Unsure)
 		return
 	}
-	p.Field("said", clean(o.Says())+fmt.Sprintf(" (walk %d, correlation id %s)", o.N, clean(o.CorrelationID)), render.Plain)
+	text := o.Says()
+	if whole {
+		text += fmt.Sprintf(" (walk %d, correlation id %s)", o.N, o.CorrelationID)
+	}
+	s.Field("said", text, page.Plain)
 	for _, b := range o.Others {
-		p.Field("", "also "+clean(b.Hop)+" "+clean(b.Signal), render.Plain)
+		s.Field("", "also "+string(b.Hop)+" "+string(b.Signal), page.Plain)
 	}
-	if o.UserSaw != "" {
-		p.Field("user saw", clean(o.UserSaw), render.Plain)
-	}
+	s.Field("user saw", o.UserSaw, page.Plain)
 	if len(o.Unlinked) > 0 {
-		p.Field("id lost", "not written down by "+clean(strings.Join(o.Unlinked, ", ")), render.StatusStyle(diag.StatusFail))
+		s.Field("id lost", "not written down by "+strings.Join(o.Unlinked, ", "), page.Bad)
 	}
 }
 
@@ -164,39 +214,49 @@ func once(i int, label string) string {
 	return ""
 }
 
-// walk is one walk in one line.
-func (p *page) walk(i int, s *drill.Sight) {
-	st := render.OutcomeStatus(s.Outcome)
-	lead := render.Pad(once(i, "walks"), labelWidth) + fmt.Sprintf("%2d %-7s%s ", s.N, clean(s.Stage), st.Symbol())
-	text := render.Pad(tenths(s.BeganMS)+"–"+tenths(s.EndedMS)+" s", 13) + clean(s.Says())
-	p.Cells(0, render.Cell{Text: lead, Style: render.Faint}, render.Cell{Text: text, Style: plainUnless(st, diag.StatusPass)})
+// walks are each walk in one line.
+func walks(d *drill.Drill) page.Fields {
+	var f page.Fields
+	for i := range d.Walks {
+		w := &d.Walks[i]
+		st := render.OutcomeStatus(w.Outcome)
+		f = append(f, page.Field{
+			Label: once(i, "walks"), Text: w.Says(), Style: plainUnless(st, diag.StatusPass),
+			Lead: fmt.Sprintf("%2d %-7s%s ", w.N, w.Stage, st.Symbol()) +
+				page.Pad(tenths(w.BeganMS)+"–"+tenths(w.EndedMS)+" s", 13),
+		})
+	}
+	return f
 }
 
 // tenths is a time of the run in seconds.
 func tenths(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
 
 // where is who cares, and where more is to be found.
-func (p *page) where(r *drill.Report, d *drill.Drill) {
+func (s *sheet) where(r *drill.Report, d *drill.Drill) {
 	for i, t := range d.Trouble {
-		p.Field(once(i, "trouble"), clean(t), render.StatusStyle(diag.StatusInconclusive))
+		s.Field(once(i, "trouble"), t, page.Unsure)
 	}
 	if d.Open() {
-		p.Field("next", "look at the machines: gpuaasctl chaos status"+lead(" --profile ", clean(r.Profile)), render.Plain)
+		s.Field("next", "look at the machines: gpuaasctl chaos status"+lead(" --profile ", r.Profile), page.Plain)
 	}
-	p.Field("owner", clean(d.Owner), render.Plain)
-	p.Field("runbook", clean(d.Runbook), render.Plain)
-	p.Field("evidence", clean(strings.Join(d.Evidence, "; ")), render.Faint)
-	parts := []string{}
-	for _, f := range [][2]string{{"", d.Run}, {"plan ", shortHash(d)}, {"", stamp(d)}, {"gpuaasctl ", toolOf(r, d)}, {"rendered by gpuaasctl ", r.RenderedBy}} {
+	s.Field("owner", d.Owner, page.Plain)
+	s.Field("runbook", d.Runbook, page.Plain)
+	s.Field("evidence", strings.Join(d.Evidence, "; "), page.Faint)
+	var parts []string
+	for _, f := range [][2]string{
+		{"", d.Run}, {"plan ", shortHash(d)}, {"", stamp(d)}, {"gpuaasctl ", toolOf(r, d)},
+		{"rendered by gpuaasctl ", r.RenderedBy},
+	} {
 		if f[1] != "" {
-			parts = append(parts, f[0]+clean(f[1]))
+			parts = append(parts, f[0]+f[1])
 		}
 	}
-	p.Field("run", strings.Join(parts, " · "), render.Faint)
-	p.Field("log", clean(d.Log), render.Faint)
+	s.Field("run", strings.Join(parts, " · "), page.Faint)
+	s.Field("log", d.Log, page.Faint)
 }
 
-// shortHash tells plans apart as well as the whole hash does, which the JSON has.
+// shortHash distinguishes plans as well as the whole hash does, which the JSON has.
 func shortHash(d *drill.Drill) string { return d.PlanHash[:min(len(d.PlanHash), 12)] }
 
 // toolOf is the version of the tool that ran the drill; "" where neither its log nor its report has it.

@@ -1,5 +1,5 @@
-// Package schema holds the published JSON Schemas of the files of a drill and of a book, generated from the types of package
-// chaos, and of the report of drills, from those of chaos/drill; tests in internal/schemagen compare them.
+// Package schema holds the published JSON Schemas of the files of a drill and of a book, generated from the types of
+// package chaos, and of the report of drills, from those of chaos/drill; tests in internal/schemagen compare them.
 package schema
 
 import _ "embed"

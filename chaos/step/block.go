@@ -10,7 +10,8 @@ import (
 )
 
 // Block stops traffic between the machine and remote addresses. It is described from the remote end, in either
-// direction, so that anybody can tell whether a connection is in it. The kernel drops its elements at the drill's TTL.
+// direction, so that any reader can tell whether a connection is in it. The kernel drops its elements at the drill's
+// TTL.
 type Block struct {
 	Direction string   `json:"direction"`       // out: what the machine sends; in: what it receives
 	Proto     string   `json:"proto"`           // tcp | udp | any
@@ -20,13 +21,13 @@ type Block struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// Verdicts of a block: what whoever sends gets to see, or in what comes in.
+// Verdicts of a block: what the sender sees, or in what comes in.
 const (
 	Drop          = "drop"             // nothing: a timeout
 	Reset         = "reset"            // ECONNREFUSED; tcp only
 	Refused       = "port-unreachable" // ECONNREFUSED
-	NameError     = "nxdomain"         // the DNS's answer comes, and says that there is no such name
-	ServerFailure = "servfail"         // the DNS's answer comes, and says that it failed
+	NameError     = "nxdomain"         // the DNS's answer comes, with "no such name"
+	ServerFailure = "servfail"         // the DNS's answer comes, with a failure
 )
 
 func (b *Block) validate() error {
@@ -77,7 +78,7 @@ func (b *Block) validate() error {
 	return errors.Join(errs...)
 }
 
-// rewrites says that the traffic comes through with another text.
+// rewrites reports whether the traffic comes through with another text.
 func (b *Block) rewrites() bool { return b.Verdict == NameError || b.Verdict == ServerFailure }
 
 // answers refuses to rewrite what is no answer of the DNS. A rewritten packet has no checksum, which only IPv4 allows.
@@ -96,8 +97,8 @@ func (b *Block) answers() error {
 	return nil
 }
 
-// rcode has the kernel write the last four bits of a DNS header's flags, which say how the question went. They lie 92
-// bits behind the start of the UDP header. The checksum would not fit any more, and 0 says that there is none.
+// rcode has the kernel write the last four bits of a DNS header's flags, the response code. They lie 92
+// bits behind the start of the UDP header. The checksum would not fit any more, and 0 means that there is none.
 func rcode(code int) string { return fmt.Sprintf("@th,92,4 set %d udp checksum set 0", code) }
 
 // verdicts are nft's words for ours.
@@ -120,9 +121,9 @@ func prefix(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// Covers says whether the block stops a TCP connection of the machine with that remote end, and why.
+// Covers reports whether the block stops a TCP connection of the machine with that remote end, and why.
 func (b *Block) Covers(peer netip.AddrPort) (string, bool) {
-	if b.Proto == "udp" || len(b.Ports) > 0 && !slices.Contains(b.Ports, peer.Port()) {
+	if b.Proto == "udp" || (len(b.Ports) > 0 && !slices.Contains(b.Ports, peer.Port())) {
 		return "", false
 	}
 	for _, r := range b.Remote {
@@ -147,11 +148,12 @@ func (b *Block) describe() string {
 
 // Table is the name of the one nft table (family inet) that holds a step's block.
 func Table(run, id string, n int) string {
-	return "gpuaasctl_" + strings.ReplaceAll(run, "-", "_") + "_" + strings.ReplaceAll(id, "-", "_") + fmt.Sprintf("_%d", n)
+	return "gpuaasctl_" + strings.ReplaceAll(run, "-", "_") + "_" +
+		strings.ReplaceAll(id, "-", "_") + fmt.Sprintf("_%d", n)
 }
 
-// Ruleset is the nft text that makes the block under the table's name with elements that live for ttl, and the text that
-// takes it away. Making is one transaction: the table is there as a whole, or not at all.
+// Ruleset is the nft text that makes the block under the table's name with elements that live for ttl, and the text
+// that removes it. Making is one transaction: the table is there as a whole, or not at all.
 func (b *Block) Ruleset(table string, ttl time.Duration) (do, undo string) {
 	var w strings.Builder
 	fmt.Fprintf(&w, "create table inet %s\ntable inet %s {\n", table, table)
@@ -168,10 +170,13 @@ func (b *Block) Ruleset(table string, ttl time.Duration) (do, undo string) {
 		if len(elements) == 0 {
 			continue
 		}
-		fmt.Fprintf(&w, "\tset %s {\n\t\ttype %s\n\t\tflags interval,timeout\n\t\telements = { %s }\n\t}\n", fam.set, fam.typ, strings.Join(elements, ", "))
-		rules = append(rules, fmt.Sprintf("\t\t%s %saddr @%s%s counter %s\n", fam.match, dir, fam.set, b.match(dir), verdicts()[b.Verdict]))
+		fmt.Fprintf(&w, "\tset %s {\n\t\ttype %s\n\t\tflags interval,timeout\n\t\telements = { %s }\n\t}\n", fam.set, fam.typ,
+			strings.Join(elements, ", "))
+		rules = append(rules, fmt.Sprintf("\t\t%s %saddr @%s%s counter %s\n", fam.match, dir, fam.set, b.match(dir),
+			verdicts()[b.Verdict]))
 	}
-	fmt.Fprintf(&w, "\tchain block {\n\t\ttype filter hook %s priority filter; policy accept;\n%s\t}\n}\n", hook, strings.Join(rules, ""))
+	fmt.Fprintf(&w, "\tchain block {\n\t\ttype filter hook %s priority filter; policy accept;\n%s\t}\n}\n", hook,
+		strings.Join(rules, ""))
 	return w.String(), "delete table inet " + table + "\n"
 }
 

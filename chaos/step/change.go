@@ -6,7 +6,7 @@ import (
 )
 
 // Change is one change of one place; exactly one of the pointers is set. The set is closed: what is not here cannot be
-// undone without help, so it cannot be done.
+// reverted without help, so it cannot be done.
 type Change struct {
 	Block  *Block   `json:"block,omitempty"`
 	File   *File    `json:"file,omitempty"`
@@ -15,17 +15,17 @@ type Change struct {
 	Pause  *Pause   `json:"pause,omitempty"`
 	Hold   *Hold    `json:"hold,omitempty"`
 	Run    *Run     `json:"run,omitempty"`
-	Notify []Notify `json:"notify,omitempty"` // who reads the place: told after the change, and again after its undo
+	Notify []Notify `json:"notify,omitempty"` // the unit that reads the place: notified after change and undo
 }
 
-// Notify tells a running unit that a place has changed. One that does not run is left alone.
+// Notify notifies a running unit that a place has changed. One that does not run is left alone.
 type Notify struct {
 	Unit string `json:"unit"`
 	Verb string `json:"verb"` // reload | restart
 }
 
-// File puts a file, a link or nothing at a path. What was there is parked beside it by RENAME_EXCHANGE, so it comes back
-// with its inode, times and attributes. Folders on the way are made, and taken away again when they are empty.
+// File puts a file, a link or nothing at a path. What was there is parked beside it by RENAME_EXCHANGE, so it comes
+// back with its inode, times and attributes. Folders on the way are made, and removed again when they are empty.
 type File struct {
 	Path   string `json:"path"`
 	Text   string `json:"text,omitempty"`
@@ -36,7 +36,7 @@ type File struct {
 	Absent bool   `json:"absent,omitempty"` // nothing is there while the drill runs
 	Secret bool   `json:"secret,omitempty"` // Text is not shown in plans and states, and lies on no disk by itself
 	SHA256 string `json:"sha256,omitempty"` // of a secret Text that is kept elsewhere, see Seal; hex
-	Yields bool   `json:"yields,omitempty"` // whoever replaces it does what the drill is about: no conflict, theirs stays
+	Yields bool   `json:"yields,omitempty"` // a process that replaces it does what the drill is about: no conflict, theirs stays
 }
 
 // Mount lays something over a path, on the machine or only as one unit sees it.
@@ -63,6 +63,8 @@ type Unit struct {
 	Unit   string `json:"unit"`
 	DropIn string `json:"drop_in,omitempty"`
 	State  string `json:"state"` // restarted | stopped | frozen
+	// a stop of it by another program is what the drill is about: no conflict, undo starts it
+	Yields bool `json:"yields,omitempty"`
 }
 
 // States of a unit while a drill runs.
@@ -77,7 +79,7 @@ type Pause struct {
 	Unit string `json:"unit"`
 }
 
-// Hold fills a file system with unnamed files that die with the watchdog; exactly one of the last three says how far.
+// Hold fills a file system with unnamed files that die with the watchdog; exactly one of the last three sets how far.
 type Hold struct {
 	Dir     string `json:"dir"`               // a folder of the file system
 	Leave   *int64 `json:"leave,omitempty"`   // bytes that stay free, at most; 0 = to the last byte
@@ -93,6 +95,9 @@ type Run struct {
 	Do       Exec   `json:"do"`
 	Undo     Exec   `json:"undo"`
 	Injected string `json:"injected"` // what State prints once Do has worked, without white space around it
+	// Late reports that State needs a change before it in its step, as a file with a token: it is read first when that is
+	// made.
+	Late bool `json:"late,omitempty"`
 }
 
 // Exec is a program with its arguments: never a shell's text.
@@ -102,9 +107,9 @@ type Exec struct {
 	Exits []int    `json:"exits,omitempty"` // codes that are fine; empty = 0
 }
 
-// Fine says whether code is one of those that are fine.
+// Fine reports whether code is one of those that are fine.
 func (e Exec) Fine(code int) bool {
-	return len(e.Exits) == 0 && code == 0 || slices.Contains(e.Exits, code)
+	return (len(e.Exits) == 0 && code == 0) || slices.Contains(e.Exits, code)
 }
 
 // kinds is the closed set, in the order of Change's fields.
@@ -118,8 +123,9 @@ func (c Change) kinds() []struct {
 		v    interface{ validate() error }
 		set  bool
 	}{
-		{"block", c.Block, c.Block != nil}, {"file", c.File, c.File != nil}, {"mount", c.Mount, c.Mount != nil}, {"unit", c.Unit, c.Unit != nil},
-		{"pause", c.Pause, c.Pause != nil}, {"hold", c.Hold, c.Hold != nil}, {"run", c.Run, c.Run != nil},
+		{"block", c.Block, c.Block != nil}, {"file", c.File, c.File != nil}, {"mount", c.Mount, c.Mount != nil},
+		{"unit", c.Unit, c.Unit != nil}, {"pause", c.Pause, c.Pause != nil}, {"hold", c.Hold, c.Hold != nil},
+		{"run", c.Run, c.Run != nil},
 	}
 }
 
@@ -137,7 +143,7 @@ func (c Change) Kind() string {
 	return kind
 }
 
-// Held says that the change lasts only while the watchdog keeps it.
+// Held reports whether the change lasts only while the watchdog keeps it.
 func (c Change) Held() bool { return c.Pause != nil || c.Hold != nil }
 
 // Tier is the best that the change by itself can promise.
@@ -155,7 +161,7 @@ func (c Change) Tier() string {
 	return TierBoot
 }
 
-// volatile says whether a path lies where a reboot leaves nothing.
+// volatile reports whether a path lies where a reboot leaves nothing.
 func volatile(p string) bool {
 	return strings.HasPrefix(p, "/run/") || strings.HasPrefix(p, "/dev/shm/")
 }
@@ -178,7 +184,7 @@ func (c Change) wayIn() string {
 	return ""
 }
 
-// Place names what is changed, so that two changes of the same place can be told.
+// Place names what is changed, so that two changes of the same place can be detected.
 func (c Change) Place() string {
 	switch c.Kind() {
 	case "block":
@@ -202,7 +208,7 @@ func (c Change) Place() string {
 	return ""
 }
 
-// Names says whether c is a drop-in that names the file which other makes: without it the unit cannot be started.
+// Names reports whether c is a drop-in that names the file which other makes: without it the unit cannot be started.
 func (c Change) Names(other Change) bool {
 	return c.Unit != nil && other.File != nil && strings.Contains(c.Unit.DropIn, other.File.Path)
 }

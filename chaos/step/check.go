@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Check looks at the machine with a tool of the machine, to say that a step has the effect that it was made for.
+// Check looks at the machine with a tool of the machine, to verify that a step has the effect that it was made for.
 type Check struct {
 	Name    string `json:"name"`
 	Exec    Exec   `json:"exec"`
@@ -20,7 +20,7 @@ type Check struct {
 	Control bool   `json:"control,omitempty"` // holds without the fault as well: something that must still work
 }
 
-// MainPID stands in a check's argv for the main process of its unit, whose number nobody knows before it was restarted:
+// MainPID is in a check's argv the main process of its unit, whose number is not known before it was restarted:
 // "/proc/{main-pid}/environ".
 const MainPID = "{main-pid}"
 
@@ -49,8 +49,8 @@ func (c Check) Against(code int, printed string) string {
 // maxBrief is what is quoted of a tool, in bytes.
 const maxBrief = 160
 
-// private is what nobody may read in what a tool printed, also where its end was not kept: keys, what follows a bearer's
-// word, what is assigned to a name that says that it is a secret, and tokens in three parts.
+// private is what must not be shown in what a tool printed, also where its end was not kept: keys, what follows a
+// bearer's word, what is assigned to a name that names a secret, and tokens in three parts.
 var private = regexp.MustCompile(`(?is)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)` +
 	`|\bbearer\s+\S+|\b[a-z0-9_-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|private_?key)["']?\s*[:=]\s*\S+|\beyJ[\w-]+\.[\w-]+\.[\w-]*`)
 

@@ -30,13 +30,15 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// TestAgainstTellsNoSecret: what a tool printed is quoted without keys and tokens, also where they are cut, or in lines.
+// TestAgainstTellsNoSecret: what a tool printed is quoted without keys and tokens, also where they are cut, or in
+// lines.
 func TestAgainstTellsNoSecret(t *testing.T) {
 	const canary = "c4n4ry"
 	for _, printed := range []string{
 		"-----BEGIN PRIVATE KEY-----\n" + canary + "\n" + strings.Repeat("x", 500) + "\n-----END PRIVATE KEY-----\n",
-		"a\n-----BEGIN EC PRIVATE KEY-----\n" + canary, "Authorization: Bearer " + canary, "GPUAAS_ENROLLMENT_TOKEN=" + canary,
-		`{"password": "` + canary + `"}`, "requirepass secret: " + canary, "eyJ" + canary + ".x.y",
+		"a\n-----BEGIN EC PRIVATE KEY-----\n" + canary, "Authorization: Bearer " + canary,
+		"GPUAAS_ENROLLMENT_TOKEN=" + canary, `{"password": "` + canary + `"}`, "requirepass secret: " + canary,
+		"eyJ" + canary + ".x.y",
 	} {
 		for _, c := range []Check{{Has: "y"}, {}} {
 			if got := c.Against(1, "seen "+printed); strings.Contains(got, canary) || !strings.Contains(got, "seen") {

@@ -2,9 +2,10 @@
 // every change that it makes, the journal's entries, the state of it all. It is data and pure functions on data, on the
 // standard library alone: package chaos and its fault kinds make it, package chaos/node carries it out.
 //
-// Nobody writes an undo. A Change says what a place is to look like while the drill runs; the machine notes what the
-// place looks like before, and undo is that note read backwards: it is carried out only where the place still looks as
-// the change made it. Whatever else is found there belongs to somebody else, is left alone, and is called a conflict.
+// No one writes an undo. A Change declares what a place is to look like while the drill runs; the machine notes what
+// the place looks like before, and undo is that note read backwards: it is carried out only where the place still looks
+// as the change made it. Whatever else is found there belongs to another process, is left alone, and is called a
+// conflict.
 package step
 
 import (
@@ -24,37 +25,42 @@ const Schema = "gpuaas.drill/v1"
 
 // Limits of a drill.
 const (
-	MinTTL       = 10 * time.Second // chaos.min_ttl_seconds: shorter than that, no effect could be told from a hiccup
+	MinTTL       = 10 * time.Second // chaos.min_ttl_seconds: shorter than that, an effect cannot be seen
 	MaxTTL       = time.Hour        // longer than that is an outage
-	RenewEvery   = 5 * time.Second  // how often whoever runs the drill says that it is still there
+	RenewEvery   = 5 * time.Second  // how often the run renews the lease
 	DefaultLease = 4 * RenewEvery   // so many missed renewals, and it is reverted
 	Grace        = 15 * time.Second // how long an undo may take: a unit is stopped and started in it
 	MaxSize      = 256 << 10        // bytes of a drill in JSON
 )
 
-// Tiers say what takes a fault away when nobody does, the strongest first.
+// Tiers are what removes a fault when the run does not, the strongest first.
 const (
-	TierKernel     = "T0" // the kernel, at a time that it was told
+	TierKernel     = "T0" // the kernel, at a time that it was given
 	TierWatchdog   = "T1" // the end of the watchdog, or its restart
 	TierBoot       = "T2" // a reboot
 	TierPersistent = "T3" // only an undo: on disposable machines alone
 )
 
-// Drill is everything that a machine must know to break something, and to put it back without anybody's help.
+// Drill is everything that a machine must know to break something, and to revert it without help.
 type Drill struct {
-	Schema     string    `json:"schema"`
-	Run        string    `json:"run"`                  // names this run in every place that it touches: [a-z0-9-], at most 24
-	Scenario   string    `json:"scenario"`             // id of the scenario file
-	Node       string    `json:"node"`                 // must be the node of the machine's consent file
-	By         string    `json:"by"`                   // who runs it: "ann@laptop"; told to whoever finds the machine locked
-	At         time.Time `json:"at"`                   // the runner's clock when the drill was sent
-	TTL        Millis    `json:"ttl_ms"`               // from arming; after that everything is undone
-	Lease      Millis    `json:"lease_ms,omitempty"`   // without a renewal for so long, everything is undone; 0 = DefaultLease
-	Peers      []string  `json:"peers,omitempty"`      // "addr:port" of connections that no change may cut, beside the SSH connection itself
-	Disposable bool      `json:"disposable,omitempty"` // only for machines that may be lost, by the scenario's word; then the owner must say so, too
-	Steps      []Step    `json:"steps"`
-	Scope      Scope     `json:"scope"`
-	Allowed    []Allow   `json:"allowed,omitempty"` // differences that the drill is expected to leave
+	Schema string `json:"schema"`
+	// names this run in every place that it touches: [a-z0-9-], at most 24
+	Run      string `json:"run"`
+	Scenario string `json:"scenario"` // id of the scenario file
+	Node     string `json:"node"`     // must be the node of the machine's consent file
+	// who runs it: "ann@laptop"; shown to an operator who finds the machine locked
+	By  string    `json:"by"`
+	At  time.Time `json:"at"`     // the runner's clock when the drill was sent
+	TTL Millis    `json:"ttl_ms"` // from arming; after that everything is reverted
+	// without a renewal for so long, everything is reverted; 0 = DefaultLease
+	Lease Millis `json:"lease_ms,omitempty"`
+	// "addr:port" of connections that no change may cut, beside the SSH connection itself
+	Peers []string `json:"peers,omitempty"`
+	// only for machines that may be lost, by the scenario; then the owner must allow it, too
+	Disposable bool    `json:"disposable,omitempty"`
+	Steps      []Step  `json:"steps"`
+	Scope      Scope   `json:"scope"`
+	Allowed    []Allow `json:"allowed,omitempty"` // differences that the drill is expected to leave
 }
 
 // Step is one fault on this machine.
@@ -63,7 +69,7 @@ type Step struct {
 	Fault   string   `json:"fault"` // kind of the fault in the scenario: "net-block"
 	Tier    string   `json:"tier"`
 	Title   string   `json:"title,omitempty"` // what it does, in words
-	Changes []Change `json:"changes"`         // made in this order, undone in the reverse one
+	Changes []Change `json:"changes"`         // made in this order, reverted in the reverse one
 	Verify  []Check  `json:"verify,omitempty"`
 }
 
@@ -139,10 +145,10 @@ const maxName = 24
 
 var name = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,22}[a-z0-9])?$`)
 
-// ValidName says whether s may name a run or a step: it becomes part of file, unit and table names.
+// ValidName reports whether s may name a run or a step: it becomes part of file, unit and table names.
 func ValidName(s string) bool { return len(s) <= maxName && name.MatchString(s) }
 
-// Validate reports everything that is wrong with d by itself; what a machine has to say about it is not known here.
+// Validate reports everything that is wrong with d by itself; a machine's objection is not known here.
 func (d Drill) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -203,7 +209,8 @@ func (d Drill) validateSteps() error {
 		}
 		for _, c := range s.Claims() {
 			if other, taken := claims[c]; taken {
-				errs = append(errs, fmt.Errorf("step %s: %s is changed by step %s as well, so neither could be undone by itself", s.ID, c, other))
+				errs = append(errs, fmt.Errorf("step %s: %s is changed by step %s as well, so neither could be undone by itself",
+					s.ID, c, other))
 			}
 			claims[c] = s.ID
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 // A journal is one file of zeros, made once and as long as it will ever be, so that a full disk cannot stop it. Entries
-// are written into it one after the other. Each is a line of text that fills whole blocks, so that grep and less read it,
-// and so that what follows a torn one is found again:
+// are written into it one after the other. Each is a line of text that fills whole blocks, so that grep and less read
+// it, and so that what follows a torn one is found again:
 //
 //	gpuaas-drill 1 blocks=2 crc32c=1a2b3c4d {"seq":7,…}
 //
@@ -54,8 +54,8 @@ func sumOf(b []byte, skip int) uint32 {
 }
 
 // DecodeJournal reads entries in their order. end is where the next one goes; torn counts blocks that hold something
-// which is no whole entry: a crash leaves them, and nothing in them is believed. An entry that is lost takes no other one
-// with it.
+// which is no whole entry: a crash leaves them, and nothing in them is believed. An entry that is lost takes no other
+// one with it.
 func DecodeJournal(b []byte) (entries []Entry, end, torn int) { return DecodeAfter(b, 0) }
 
 // DecodeAfter reads the entries that follow number last, from the part of a journal that begins right behind it.

@@ -11,8 +11,9 @@ import (
 
 func entry(seq, size int) Entry {
 	n := 3
-	return Entry{Seq: seq, At: time.Date(2026, 11, 21, 7, 0, seq, 0, time.UTC), Boot: "b", BootNS: 42, By: ByWatchdog, PID: 7, Event: EventChange,
-		Step: "s", Change: &n, State: Done, Text: strings.Repeat("x", size), Note: json.RawMessage(`{"a":1}`)}
+	return Entry{Seq: seq, At: time.Date(2026, 11, 21, 7, 0, seq, 0, time.UTC), Boot: "b", BootNS: 42, By: ByWatchdog,
+		PID: 7, Event: EventChange, Step: "s", Change: &n, State: Done, Text: strings.Repeat("x", size),
+		Note: json.RawMessage(`{"a":1}`)}
 }
 
 // journalOf is a small journal with entries of these sizes.
@@ -54,7 +55,7 @@ func TestJournalTorn(t *testing.T) {
 			t.Fatalf("without block %d: %d entries, the next goes to %d", lost/BlockSize, len(got), at)
 		}
 		copy(b[at:], EncodeEntry(entry(2, 0)))
-		if got, _, torn := DecodeJournal(b); len(got) != 2 || torn == 0 && lost > first {
+		if got, _, torn := DecodeJournal(b); len(got) != 2 || (torn == 0 && lost > first) {
 			t.Fatalf("written over block %d: %d entries, %d torn", lost/BlockSize, len(got), torn)
 		}
 	}

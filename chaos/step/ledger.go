@@ -1,22 +1,25 @@
 package step
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
+// Longer than 300 lines: the fold of a journal and what may be asked of it.
+
 // Ledger is what a journal's entries add up to.
 type Ledger struct {
 	Drill    Drill
-	Known    bool // the drill could be read: without that, nothing can be undone
+	Known    bool // the drill could be read: without that, nothing can be reverted
 	Boot     string
 	Armed    bool
 	ArmedAt  time.Time
 	ArmedNS  int64 // CLOCK_BOOTTIME
 	Steps    []StepLedger
-	Why      string // everything is to be undone, and why
+	Why      string // everything is to be reverted, and why
 	Reverter string // who undid something last
 	Guard    int    // pid of the last watchdog
 	Guards   int    // how many there were
@@ -79,9 +82,7 @@ func (l *Ledger) Add(e Entry) {
 			s.Text, s.Verified = e.Text, e.State == Verified
 		}
 	case EventRevert:
-		if l.Why == "" {
-			l.Why = e.Text
-		}
+		l.Why = cmp.Or(l.Why, e.Text)
 	case EventClean:
 		clean := e.State == Reverted
 		l.Clean = &clean
@@ -129,7 +130,7 @@ func (l *Ledger) change(s *StepLedger, e Entry) {
 	}
 	if e.State == Reverting || e.State.Over() {
 		l.Reverter = e.By
-		if l.Why == "" { // the entry that says why was lost: a disk was full, and what is undone must not be made again
+		if l.Why == "" { // the entry with the reason was lost: a disk was full, and what is reverted must not be made again
 			l.Why = WhyUnsaid
 		}
 	}
@@ -159,7 +160,7 @@ func (s StepLedger) State() State {
 	return worst
 }
 
-// Touched says whether the change was begun and is neither undone nor given up.
+// Touched reports whether the change was begun and is neither reverted nor given up.
 func (c ChangeLedger) Touched() bool {
 	return c.State != "" && c.State != Planned && !c.State.Over()
 }
@@ -184,7 +185,7 @@ func (l Ledger) State() State {
 	return worst
 }
 
-// Touched says whether anything is injected, or may be.
+// Touched reports whether anything is injected, or may be.
 func (l Ledger) Touched() bool {
 	for _, s := range l.Steps {
 		if s.touched() {
@@ -194,7 +195,7 @@ func (l Ledger) Touched() bool {
 	return false
 }
 
-// Held says whether something is injected that lasts only while the watchdog keeps it.
+// Held reports whether something is injected that lasts only while the watchdog keeps it.
 func (l Ledger) Held() bool {
 	for _, s := range l.Steps {
 		for _, c := range s.Changes {
@@ -206,7 +207,7 @@ func (l Ledger) Held() bool {
 	return false
 }
 
-// Begun says whether the making of a change was begun, and not finished.
+// Begun reports whether the making of a change was begun, and not finished.
 func (l Ledger) Begun() bool {
 	for _, s := range l.Steps {
 		for _, c := range s.Changes {
@@ -218,7 +219,7 @@ func (l Ledger) Begun() bool {
 	return false
 }
 
-// Over says whether nothing more can happen: everything was to be undone, and is, or is a conflict.
+// Over reports whether nothing more can happen: everything was to be reverted, and is, or is a conflict.
 func (l Ledger) Over() bool { return l.Why != "" && !l.Touched() }
 
 // Phases of a drill.
@@ -245,8 +246,8 @@ func (l Ledger) Phase() string {
 	return PhaseArming
 }
 
-// Expired says why the drill must be undone now, by a machine that has this boot id and whose CLOCK_BOOTTIME is now, and
-// to which the lease was renewed at that time (0: never); "" while it may go on.
+// Expired returns why the drill must be reverted now, by a machine that has this boot id and whose CLOCK_BOOTTIME is
+// now, and to which the lease was renewed at that time (0: never); "" while it may go on.
 func (l Ledger) Expired(boot string, now, renewed int64) string {
 	left, why := l.Left(boot, now, renewed)
 	if left > 0 {
@@ -255,8 +256,8 @@ func (l Ledger) Expired(boot string, now, renewed int64) string {
 	return why
 }
 
-// Left is the time that the drill still has, and what ends it. Another boot id is an end: the clock has begun anew. So is
-// a clock that stands before the arming.
+// Left is the time that the drill still has, and what ends it. Another boot id is an end: the clock has restarted. So
+// is a clock that is before the arming.
 func (l Ledger) Left(boot string, now, renewed int64) (time.Duration, string) {
 	switch {
 	case boot != l.Boot:
@@ -276,10 +277,11 @@ func (l Ledger) Left(boot string, now, renewed int64) (time.Duration, string) {
 	return ttl, WhyTTL
 }
 
-// Clocks are what is left, at now, of the drill's time to live and of its lease, which was renewed at that time; negative
-// where it is over. All times are CLOCK_BOOTTIME of the boot in which it was armed.
+// Clocks are what is left, at now, of the drill's time to live and of its lease, which was renewed at that time;
+// negative where it is over. All times are CLOCK_BOOTTIME of the boot in which it was armed.
 func (l Ledger) Clocks(now, renewed int64) (ttl, lease time.Duration) {
-	return time.Duration(l.ArmedNS-now) + l.Drill.TTL.Duration(), time.Duration(max(renewed, l.ArmedNS)-now) + l.Drill.LeaseFor()
+	return time.Duration(l.ArmedNS-now) + l.Drill.TTL.Duration(),
+		time.Duration(max(renewed, l.ArmedNS)-now) + l.Drill.LeaseFor()
 }
 
 // Reasons for undoing everything.
@@ -289,10 +291,10 @@ const (
 	WhyClock   = "the clock went backwards"
 	WhyTTL     = "its time to live is over"
 	WhyLease   = "its lease was not renewed"
-	WhyLost    = "the watchdog was started anew, and what it held is lost"
+	WhyLost    = "the watchdog was started again, and what it held is lost"
 	WhyStopped = "the watchdog was told to stop"
 	WhyAsked   = "asked for"
-	WhyDied    = "whoever made a change died over it"
+	WhyDied    = "what made a change died over it"
 	WhyFailed  = "a change could not be made"
 	WhyUnsaid  = "its undoing was begun, and nobody could write down why"
 )
@@ -308,7 +310,8 @@ func (l Ledger) Status() Status {
 		st.ArmedAt = &at
 	}
 	for _, s := range l.Steps {
-		row := StepStatus{ID: s.Step.ID, Fault: s.Step.Fault, Tier: s.Step.Tier, State: s.State(), Text: s.Text, Wanted: s.Wanted, DoneAt: s.DoneAt, OverAt: s.OverAt}
+		row := StepStatus{ID: s.Step.ID, Fault: s.Step.Fault, Tier: s.Step.Tier, State: s.State(), Text: s.Text,
+			Wanted: s.Wanted, DoneAt: s.DoneAt, OverAt: s.OverAt}
 		for _, c := range s.Changes {
 			row.Changes = append(row.Changes, ChangeStatus{c.Change.Place(), c.State, c.Text, c.By})
 		}

@@ -29,7 +29,7 @@ func TestExpired(t *testing.T) {
 		"renewed":                 {"b", 120 * s, 115 * s, 10 * time.Second, ""},
 		"renewed for ever":        {"b", 130 * s, 130 * s, 0, WhyTTL},
 		"another boot":            {"c", 101 * s, 101 * s, 0, WhyReboot},
-		"the clock began anew":    {"b", 5 * s, 0, 0, WhyClock},
+		"the clock began again":   {"b", 5 * s, 0, 0, WhyClock},
 		"a renewal in the future": {"b", 101 * s, 500 * s, 0, WhyClock},
 	} {
 		l := armed()
@@ -47,7 +47,8 @@ func TestExpired(t *testing.T) {
 
 func TestSecretsStayOnTheMachine(t *testing.T) {
 	d := whole()
-	if got := string(d.Redacted().Encode()); strings.Contains(got, "not to be shown") || !strings.Contains(string(d.Encode()), "not to be shown") {
+	if got := string(d.Redacted().Encode()); strings.Contains(got, "not to be shown") ||
+		!strings.Contains(string(d.Encode()), "not to be shown") {
 		t.Error("redacted is not")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Lines says exactly what a machine does to make a change and to undo it, one line each: what `plan` prints and goldens
-// keep. n is the change's number in its step; ttl is what the kernel would be told.
+// Lines returns exactly what a machine does to make a change and to undo it, one line each: what `plan` prints and
+// goldens keep. n is the change's number in its step; ttl is the timeout that the kernel would get.
 func (c Change) Lines(run, id string, n int, ttl time.Duration) (do, undo []string) {
 	switch c.Kind() {
 	case "block":
@@ -32,10 +32,12 @@ func (c Change) Lines(run, id string, n int, ttl time.Duration) (do, undo []stri
 		undo = []string{"the watchdog closes them"}
 	case "run":
 		do = append([]string{c.Run.Do.Line()}, indent(c.Run.Do.Stdin)...)
-		undo = append([]string{fmt.Sprintf("if %s still prints %q:", c.Run.State.Line(), c.Run.Injected), c.Run.Undo.Line()}, indent(c.Run.Undo.Stdin)...)
+		undo = append([]string{fmt.Sprintf("if %s still prints %q:", c.Run.State.Line(), c.Run.Injected), c.Run.Undo.Line()},
+			indent(c.Run.Undo.Stdin)...)
 	}
 	for _, n := range c.Notify {
-		tell := "systemctl try-" + map[string]string{"reload": "reload-or-restart", "restart": "restart"}[n.Verb] + " " + n.Unit
+		tell := "systemctl try-" + map[string]string{"reload": "reload-or-restart", "restart": "restart"}[n.Verb] + " " +
+			n.Unit
 		do, undo = append(do, tell), append(undo, tell)
 	}
 	return do, undo
@@ -85,7 +87,8 @@ func (f *File) lines(run, id string, n int) (do, undo []string) {
 		do = []string{"put a link to " + f.Link + " at " + f.Path + ", parking what is there at " + parked}
 		undo = []string{"if " + f.Path + " still is that link: exchange back, or remove it"}
 	default:
-		do = append([]string{"put at " + f.Path + f.mode() + ", parking what is there at " + parked + ":"}, shown(f.Text, f.Secret)...)
+		do = append([]string{"put at " + f.Path + f.mode() + ", parking what is there at " + parked + ":"},
+			shown(f.Text, f.Secret)...)
 		undo = []string{"if " + f.Path + " still has that content: exchange back, or remove it"}
 	}
 	if f.Yields {
@@ -155,4 +158,13 @@ func (h *Hold) until() string {
 		return "to the last byte"
 	}
 	return fmt.Sprintf("until %d bytes are free", *h.Leave)
+}
+
+// Texts is words of a closed set as strings.
+func Texts[T ~string](words []T) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
+	}
+	return all
 }

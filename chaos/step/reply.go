@@ -18,17 +18,17 @@ const (
 	Intent    State = "intent"    // about to be made, so it may be made
 	Done      State = "done"      // made
 	Verified  State = "verified"  // and seen to have its effect (steps only)
-	Reverting State = "reverting" // about to be undone
+	Reverting State = "reverting" // about to be reverted
 	Reverted  State = "reverted"  // as before; looked at, not assumed
-	Lost      State = "lost"      // as before, and not by this drill: the effect ended by itself, or somebody ended it
+	Lost      State = "lost"      // as before, and not by this drill: it ended by itself, or another process ended it
 	Conflict  State = "conflict"  // the place is neither as before nor as injected: left alone
-	Failed    State = "error"     // could not be undone yet; tried again
+	Failed    State = "error"     // could not be reverted yet; tried again
 )
 
-// Over says whether nothing is left to be done about it.
+// Over reports whether nothing is left to be done about it.
 func (s State) Over() bool { return s == Reverted || s == Lost || s == Conflict }
 
-// Who did something: it stands in the journal with every entry.
+// Who did something: it is in the journal with every entry.
 const (
 	ByCLI      = "cli"      // the operator's tool, over SSH
 	ByWatchdog = "watchdog" // on a deadline, or because what it held was lost
@@ -38,18 +38,19 @@ const (
 
 // Entry is one entry of a machine's journal.
 type Entry struct {
-	Seq    int             `json:"seq"` // from 1, without gaps
-	At     time.Time       `json:"at"`
-	Boot   string          `json:"boot"`    // boot id
-	BootNS int64           `json:"boot_ns"` // CLOCK_BOOTTIME
-	By     string          `json:"by"`
-	PID    int             `json:"pid"`
-	Event  string          `json:"event"`
-	Step   string          `json:"step,omitempty"`
-	Change *int            `json:"change,omitempty"` // its number in the step; absent: the whole step, or the drill
-	State  State           `json:"state,omitempty"`
-	Text   string          `json:"text,omitempty"`
-	Note   json.RawMessage `json:"note,omitempty"` // what undo needs: how the place looked before, how it looked once changed
+	Seq    int       `json:"seq"` // from 1, without gaps
+	At     time.Time `json:"at"`
+	Boot   string    `json:"boot"`    // boot id
+	BootNS int64     `json:"boot_ns"` // CLOCK_BOOTTIME
+	By     string    `json:"by"`
+	PID    int       `json:"pid"`
+	Event  string    `json:"event"`
+	Step   string    `json:"step,omitempty"`
+	Change *int      `json:"change,omitempty"` // its number in the step; absent: the whole step, or the drill
+	State  State     `json:"state,omitempty"`
+	Text   string    `json:"text,omitempty"`
+	// what undo needs: how the place looked before, how it looked once changed
+	Note json.RawMessage `json:"note,omitempty"`
 }
 
 // Events of entries.
@@ -61,12 +62,12 @@ const (
 	EventWanted  = "wanted"  // a step is asked for
 	EventChange  = "change"  // a change has reached State
 	EventVerify  = "verify"  // a step's checks were tried
-	EventRevert  = "revert"  // everything is to be undone; Text says why
+	EventRevert  = "revert"  // everything is to be reverted; Text is the reason
 	EventClean   = "clean"   // the fingerprint was compared
 	EventClosed  = "closed"
 )
 
-// Refusal says why nothing was touched.
+// Refusal is why nothing was touched.
 type Refusal struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
@@ -86,7 +87,7 @@ const (
 	RefusedConsent     = "no_consent"        // no consent file, or one that cannot be trusted
 	RefusedExpired     = "consent_expired"   // it was given until an earlier time
 	RefusedNode        = "wrong_node"        // it was given for another node
-	RefusedDisposable  = "not_disposable"    // the owner did not say that this machine may be lost
+	RefusedDisposable  = "not_disposable"    // the owner did not allow that this machine may be lost
 	RefusedLocked      = "locked"            // another drill is on it
 	RefusedClock       = "clock"             // this machine's clock and the runner's differ too much to judge an expiry
 	RefusedTools       = "tools_missing"     // a program that undo needs
@@ -116,14 +117,15 @@ type Reply struct {
 
 // Status is a drill as its journal has it.
 type Status struct {
-	Run       string       `json:"run"`
-	Scenario  string       `json:"scenario"`
-	Node      string       `json:"node"`
-	By        string       `json:"by"`
-	State     State        `json:"state"`         // planned, done (something is injected), reverting, reverted, conflict, error
+	Run      string `json:"run"`
+	Scenario string `json:"scenario"`
+	Node     string `json:"node"`
+	By       string `json:"by"`
+	// planned, done (something is injected), reverting, reverted, conflict, error
+	State     State        `json:"state"`
 	Phase     string       `json:"phase"`         // arming | armed | reverting | over | closed
 	Why       string       `json:"why,omitempty"` // of the revert: asked, ttl, lease, reboot, holder lost...
-	Reverter  string       `json:"reverter"`      // who reverted; "" while nobody did
+	Reverter  string       `json:"reverter"`      // who reverted; "" while not reverted
 	ArmedAt   *time.Time   `json:"armed_at,omitempty"`
 	TTLLeft   *Millis      `json:"ttl_left_ms,omitempty"`   // while armed
 	LeaseLeft *Millis      `json:"lease_left_ms,omitempty"` // while armed

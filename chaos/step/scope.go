@@ -26,7 +26,8 @@ const (
 
 // Classes lists them in the order of reports.
 func Classes() []Class {
-	return []Class{ClassNft, ClassNet, ClassFile, ClassMount, ClassUnit, ClassAccount, ClassSocket, ClassDisk, ClassProcess, ClassOwn}
+	return []Class{ClassNft, ClassNet, ClassFile, ClassMount, ClassUnit, ClassAccount, ClassSocket, ClassDisk,
+		ClassProcess, ClassOwn}
 }
 
 // Scope is what a fingerprint looks at beside what it always does.
@@ -72,7 +73,7 @@ func (a Allow) validate() error {
 	return err
 }
 
-// Covers says whether the difference r was declared.
+// Covers reports whether the difference r was declared.
 func (a Allow) Covers(r Residue) bool {
 	ok, err := path.Match(a.Key, r.Key)
 	return err == nil && ok && a.Class == r.Class
@@ -88,7 +89,7 @@ type Residue struct {
 	Allowed string `json:"allowed,omitempty"` // why it is none after all
 }
 
-// Unexplained are the differences that nobody declared: what is left.
+// Unexplained are the differences that were not declared: what is left.
 func Unexplained(all []Residue) []Residue {
 	return slices.DeleteFunc(slices.Clone(all), func(r Residue) bool { return r.Allowed != "" })
 }

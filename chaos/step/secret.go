@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Redacted stands for a text that is shown to nobody, as in reports of walks.
+// Redacted replaces a text that is never shown, as in reports of walks.
 const Redacted = "[redacted]"
 
 // Redacted is d without the texts that it calls secret: what may be shown.
@@ -14,7 +14,8 @@ func (d Drill) Redacted() Drill {
 	return d.secrets(func(text, sum *string) { *text, *sum = Redacted, "" })
 }
 
-// Seal is d with the digests of its secret texts in their places: what may lie on a disk. The texts are given by digest.
+// Seal is d with the digests of its secret texts in their places: what may lie on a disk. The texts are given by
+// digest.
 func (d Drill) Seal() (Drill, map[string]string) {
 	texts := map[string]string{}
 	return d.secrets(func(text, sum *string) {

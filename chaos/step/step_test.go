@@ -16,15 +16,19 @@ func ptr[T any](v T) *T { return &v }
 // whole has every kind of change.
 func whole() Drill {
 	return Drill{
-		Schema: Schema, Run: "r1-7", Scenario: "everything", Node: "compute-node-01", By: "ann@laptop", At: time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC),
-		TTL: 30_000, Disposable: true, Peers: []string{"10.0.0.9:50022"},
+		Schema: Schema, Run: "r1-7", Scenario: "everything", Node: "compute-node-01", By: "ann@laptop",
+		At: time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC), TTL: 30_000, Disposable: true, Peers: []string{"10.0.0.9:50022"},
 		Steps: []Step{
 			{ID: "block", Fault: "net-block", Tier: TierKernel, Changes: []Change{
-				{Block: &Block{Direction: "out", Proto: "tcp", Remote: []string{"10.231.77.11", "fd00::11"}, Ports: []uint16{443}, Verdict: Drop}},
-				{Block: &Block{Direction: "in", Proto: "udp", Remote: []string{"0.0.0.0/0", "::/0"}, Ports: []uint16{53}, Verdict: Drop}},
-				{Block: &Block{Direction: "out", Proto: "any", Remote: []string{"127.0.0.1"}, Ports: []uint16{6379, 6380}, UID: ptr(uint32(800)), Verdict: Refused}},
+				{Block: &Block{Direction: "out", Proto: "tcp", Remote: []string{"10.231.77.11", "fd00::11"}, Ports: []uint16{443},
+					Verdict: Drop}},
+				{Block: &Block{Direction: "in", Proto: "udp", Remote: []string{"0.0.0.0/0", "::/0"}, Ports: []uint16{53},
+					Verdict: Drop}},
+				{Block: &Block{Direction: "out", Proto: "any", Remote: []string{"127.0.0.1"}, Ports: []uint16{6379, 6380},
+					UID: ptr(uint32(800)), Verdict: Refused}},
 				{Block: &Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.0/24"}, Verdict: Reset}},
-				{Block: &Block{Direction: "in", Proto: "udp", Remote: []string{"10.231.77.10"}, Ports: []uint16{53}, Verdict: NameError}},
+				{Block: &Block{Direction: "in", Proto: "udp", Remote: []string{"10.231.77.10"}, Ports: []uint16{53},
+					Verdict: NameError}},
 			}},
 			{ID: "file", Fault: "file", Tier: TierPersistent, Changes: []Change{
 				{File: &File{Path: "/etc/hosts", Text: "127.0.0.1 localhost\n", Mode: 0o644}},
@@ -43,12 +47,16 @@ func whole() Drill {
 				{Unit: &Unit{Unit: "c.service", State: Frozen}},
 			}},
 			{ID: "held", Fault: "disk", Tier: TierWatchdog, Changes: []Change{
-				{Pause: &Pause{Unit: "d.service"}}, {Hold: &Hold{Dir: "/var", Leave: ptr(int64(0))}}, {Hold: &Hold{Dir: "/srv", Percent: 95}}, {Hold: &Hold{Dir: "/run", Inodes: true}},
+				{Pause: &Pause{Unit: "d.service"}}, {Hold: &Hold{Dir: "/var", Leave: ptr(int64(0))}},
+				{Hold: &Hold{Dir: "/srv", Percent: 95}}, {Hold: &Hold{Dir: "/run", Inodes: true}},
 			}},
-			{ID: "run", Fault: "redis", Tier: TierBoot, Changes: []Change{{Run: &Run{Place: "redis:maxclients", Tier: TierBoot, Injected: "maxclients\n1",
-				State: Exec{Argv: []string{"/usr/bin/redis-cli", "CONFIG", "GET", "maxclients"}}, Do: Exec{Argv: []string{"/usr/bin/redis-cli", "CONFIG", "SET", "maxclients", "1"}},
-				Undo: Exec{Argv: []string{"/usr/bin/redis-cli", "CONFIG", "SET", "maxclients", "10000"}}}}},
-				Verify: []Check{{Name: "ping", Exec: Exec{Argv: []string{"/usr/bin/redis-cli", "ping"}, Exits: []int{1}}, Within: 1000}}},
+			{ID: "run", Fault: "redis", Tier: TierBoot,
+				Changes: []Change{{Run: &Run{Place: "redis:maxclients", Tier: TierBoot, Injected: "maxclients\n1",
+					State: Exec{Argv: []string{"/usr/bin/redis-cli", "CONFIG", "GET", "maxclients"}},
+					Do:    Exec{Argv: []string{"/usr/bin/redis-cli", "CONFIG", "SET", "maxclients", "1"}},
+					Undo:  Exec{Argv: []string{"/usr/bin/redis-cli", "CONFIG", "SET", "maxclients", "10000"}}}}},
+				Verify: []Check{{Name: "ping", Exec: Exec{Argv: []string{"/usr/bin/redis-cli", "ping"}, Exits: []int{1}},
+					Within: 1000}}},
 		},
 	}
 }
@@ -62,7 +70,8 @@ func TestLinesGolden(t *testing.T) {
 	for _, s := range d.Steps {
 		for n, c := range s.Changes {
 			do, undo := c.Lines(d.Run, s.ID, n, 30*time.Second)
-			w.WriteString("== " + s.ID + " " + c.Tier() + " " + c.Place() + "\ndo:\n  " + strings.Join(do, "\n  ") + "\nundo:\n  " + strings.Join(undo, "\n  ") + "\n")
+			w.WriteString("== " + s.ID + " " + c.Tier() + " " + c.Place() + "\ndo:\n  " + strings.Join(do, "\n  ") +
+				"\nundo:\n  " + strings.Join(undo, "\n  ") + "\n")
 		}
 	}
 	golden(t, "lines.txt", w.String())
@@ -141,7 +150,8 @@ func TestCovers(t *testing.T) {
 		{Block{Direction: "out", Proto: "tcp", Remote: []string{"10.0.0.9"}, Verdict: Drop}, true},
 		{Block{Direction: "in", Proto: "any", Remote: []string{"0.0.0.0/0"}, Verdict: Drop}, true},
 		{Block{Direction: "out", Proto: "tcp", Remote: []string{"10.0.0.0/24"}, Ports: []uint16{443}, Verdict: Drop}, false},
-		{Block{Direction: "out", Proto: "tcp", Remote: []string{"10.0.0.0/24"}, Ports: []uint16{443, 50022}, Verdict: Drop}, true},
+		{Block{Direction: "out", Proto: "tcp", Remote: []string{"10.0.0.0/24"}, Ports: []uint16{443, 50022}, Verdict: Drop},
+			true},
 		{Block{Direction: "out", Proto: "udp", Remote: []string{"0.0.0.0/0"}, Verdict: Drop}, false},
 		{Block{Direction: "out", Proto: "tcp", Remote: []string{"::/0"}, Verdict: Drop}, false},
 	} {

@@ -163,7 +163,8 @@ func unitName(s string) error {
 	default:
 		return fmt.Errorf("unit %q: want a service, socket, timer, path or target by its full name", s)
 	}
-	if stem == "" || strings.HasPrefix(stem, "gpuaasctl-") || strings.Trim(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.@\\") != "" {
+	if stem == "" || strings.HasPrefix(stem, "gpuaasctl-") ||
+		strings.Trim(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.@\\") != "" {
 		return fmt.Errorf("unit %q is no name of a unit that may be changed", s)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 )
 
 // maxBinary is what it may take of a node's disk, and of every download of it.
@@ -29,12 +29,14 @@ func build(t *testing.T) string {
 		t.Fatal(err)
 	}
 	flags := regexp.MustCompile(`(?m)^GOFLAGS_AGENT = (.*) -ldflags "\$\(LDFLAGS\)(.*)"$`).FindSubmatch(text)
-	if flags == nil {
+	linked := regexp.MustCompile(`(?m)^LDFLAGS += (.*)$`).FindSubmatch(text)
+	if flags == nil || linked == nil {
 		t.Fatal("the Makefile does not say how the agent is built")
 	}
 	path := filepath.Join(t.TempDir(), "gpuaas-agent")
 	args := append([]string{"build"}, strings.Fields(string(flags[1]))...)
-	args = append(args, "-ldflags", "-s -w -X main.version=v0"+strings.ReplaceAll(string(flags[2]), "$(VERSION)", "v0-test"), "-o", path, ".")
+	args = append(args, "-ldflags",
+		strings.ReplaceAll(string(linked[1])+string(flags[2]), "$(VERSION)", "v0-test"), "-o", path, ".")
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -56,7 +58,8 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &heard{}
-	cmd := exec.Command(bin, "run", "--dir", dir, "--record-dir", filepath.Join(dir, "diag"), "--record-mirror", filepath.Join(dir, "mirror"))
+	cmd := exec.Command(bin, "run", "--dir", dir, "--record-dir", filepath.Join(dir, "diag"), "--record-mirror",
+		filepath.Join(dir, "mirror"))
 	token := p.EnrollmentToken(platformtest.NodeID).Reveal()
 	cmd.Env = append(os.Environ(), "GPUAAS_API_URL="+p.NodeAPIURL, "GPUAAS_TERMINAL_API_URL="+p.NodeTerminalURL,
 		"GPUAAS_NODE_ID="+platformtest.NodeID, "GPUAAS_ENROLLMENT_TOKEN="+token, "GPUAAS_TASK_SIGNING_PUBKEYS="+p.TaskPubkeys,
@@ -68,7 +71,8 @@ func TestProgram(t *testing.T) {
 	log.await(t, "taking tasks")
 	time.Sleep(3 * time.Second) // it is at rest by then
 	rss, switches := status(t, cmd.Process.Pid, "VmRSS")<<10, wakeups(t, cmd.Process.Pid)
-	parts := fmt.Sprintf("%d KiB of files, %d KiB anonymous", status(t, cmd.Process.Pid, "RssFile"), status(t, cmd.Process.Pid, "RssAnon"))
+	parts := fmt.Sprintf("%d KiB of files, %d KiB anonymous", status(t, cmd.Process.Pid, "RssFile"),
+		status(t, cmd.Process.Pid, "RssAnon"))
 	time.Sleep(2 * time.Second)
 	perSecond := float64(wakeups(t, cmd.Process.Pid)-switches) / 2
 	began := time.Now()
@@ -125,7 +129,8 @@ func (h *heard) String() string {
 // await returns when the program has said want.
 func (h *heard) await(t *testing.T, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(h.String(), want); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(h.String(),
+		want); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not say %q:\n%s", want, h)
 		}
@@ -174,7 +179,8 @@ func wakeups(t *testing.T, pid int) int {
 func invoke(t *testing.T, in string, env map[string]string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = command(t.Context(), args, system{in: strings.NewReader(in), out: &o, err: &e, env: func(k string) string { return env[k] }})
+	code = command(t.Context(), args,
+		system{in: strings.NewReader(in), out: &o, err: &e, env: func(k string) string { return env[k] }})
 	return code, o.String(), e.String()
 }
 
@@ -186,18 +192,21 @@ func TestCommandLine(t *testing.T) {
 		out  string
 		errs string
 	}{
-		"nothing":            {code: exitUsage, errs: "usage:"},
-		"help":               {args: []string{"help"}, out: "usage:"},
-		"unknown":            {args: []string{"fly"}, code: exitUsage, errs: `no command "fly"`},
-		"version":            {args: []string{"version"}, out: "gpuaas-agent dev\n"},
-		"version as JSON":    {args: []string{"version", "--json"}, out: `"version":"dev"`},
-		"unknown flag":       {args: []string{"version", "--loud"}, code: exitUsage, errs: "-loud"},
-		"bundle alone":       {args: []string{"bundle"}, code: exitUsage, errs: "bundle apply"},
-		"an empty bundle":    {args: []string{"bundle", "apply", "--dir", "/no/such/folder"}, code: exitUsage, errs: "not one JSON document"},
+		"nothing":         {code: exitUsage, errs: "usage:"},
+		"help":            {args: []string{"help"}, out: "usage:"},
+		"unknown":         {args: []string{"fly"}, code: exitUsage, errs: `unknown command "fly"`},
+		"version":         {args: []string{"version"}, out: "gpuaas-agent dev\n"},
+		"version as JSON": {args: []string{"version", "--json"}, out: `"version":"dev"`},
+		"unknown flag":    {args: []string{"version", "--loud"}, code: exitUsage, errs: "-loud"},
+		"bundle alone":    {args: []string{"bundle"}, code: exitUsage, errs: "bundle apply"},
+		"an empty bundle": {args: []string{"bundle", "apply", "--dir", "/no/such/folder"}, code: exitUsage,
+			errs: "not one JSON document"},
 		"a bundle's help":    {args: []string{"bundle", "--help"}, out: "bundle apply"},
 		"too many arguments": {args: []string{"run", "now"}, code: exitUsage, errs: `"now"`},
 		"no configuration":   {args: []string{"run"}, code: exitUsage, errs: "GPUAAS_API_URL"},
-		"bad configuration":  {args: []string{"run"}, env: map[string]string{"GPUAAS_API_URL": "ftp://x", "GPUAAS_NODE_ID": "n"}, code: exitUsage, errs: "GPUAAS_API_URL: want an https URL"},
+		"bad configuration": {args: []string{"run"},
+			env: map[string]string{"GPUAAS_API_URL": "ftp://x", "GPUAAS_NODE_ID": "n"}, code: exitUsage,
+			errs: "GPUAAS_API_URL: want an https URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := invoke(t, "", tc.env, tc.args...)
@@ -212,7 +221,8 @@ func TestCommandLine(t *testing.T) {
 }
 
 func TestProbeAnswersOnStdout(t *testing.T) {
-	code, out, errs := invoke(t, `{"id":"1","op":"clock"}`+"\n", nil, "probe", "--unit", "no-such.service", "--env-file", "/no/such/file")
+	code, out, errs := invoke(t, `{"id":"1","op":"clock"}`+"\n", nil, "probe", "--unit", "no-such.service", "--env-file",
+		"/no/such/file")
 	if code != exitOK || !strings.Contains(out, `"hello"`) {
 		t.Fatalf("code %d\n%s\n%s", code, out, errs)
 	}

@@ -33,7 +33,8 @@ func runBundle(_ context.Context, args []string, sys system) error {
 	fs.StringVar(&cfg.Dir, "dir", agent.DefaultDir, "folder of cert.pem, key.pem and ca-bundle.crt")
 	fs.StringVar(&cfg.EnvFile, "env-file", "", "the agent's environment `FILE` (default agent.env in --dir)")
 	fs.StringVar(&cfg.StateDir, "state-dir", "", "`FOLDER` of what survives a restart (default /var/lib/gpuaas)")
-	recordDir := fs.String("record-dir", recorder.DefaultDir, "`FOLDER` of the diagnostic record, whose reserve makes room on a full disk")
+	recordDir := fs.String("record-dir", recorder.DefaultDir,
+		"`FOLDER` of the diagnostic record, whose reserve makes room on a full disk")
 	asJSON := fs.Bool("json", false, "as one JSON document")
 	if err := parse(fs, args[1:], sys); err != nil {
 		return err
@@ -55,6 +56,8 @@ func runBundle(_ context.Context, args []string, sys system) error {
 	if len(done.Changes) == 0 {
 		fmt.Fprintln(sys.out, "nothing is otherwise than before")
 	}
-	_, err = fmt.Fprintf(sys.out, "undo copy: %s\ncorrelation id: %s\nnow restart the agent: systemctl restart gpuaas-node-agent\n", done.Undo, done.Correlation)
+	_, err = fmt.Fprintf(sys.out,
+		"undo copy: %s\ncorrelation id: %s\nnow restart the agent: systemctl restart gpuaas-node-agent\n", done.Undo,
+		done.Correlation)
 	return err
 }

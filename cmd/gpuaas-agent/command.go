@@ -14,6 +14,7 @@ import (
 	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/agent"
+	"github.com/gpuaas/gpuaasctl/agent/terminal"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
@@ -30,7 +31,7 @@ const usage = `usage: gpuaas-agent <command> [flags]
   diag     [--dir F] [--json]       print this host's diagnostic record
   bundle   apply [--dir F]          take a recovery bundle on stdin: endpoints, trust and token together
   probe    [--unit U] [--env-file F]  measure: requests on stdin, facts on stdout, one JSON line each
-  version  [--json]
+  version  [--json]                 also --version
 `
 
 // system is what a command touches of the outside.
@@ -52,8 +53,12 @@ func command(ctx context.Context, args []string, sys system) int {
 		fmt.Fprint(sys.err, usage)
 		return exitUsage
 	}
+	if args[0] == "--version" || args[0] == "-version" {
+		args[0] = "version"
+	}
 	commands := map[string]func(context.Context, []string, system) error{
 		"run": run, "probe": runProbe, "diag": runDiag, "bundle": runBundle, "version": printVersion,
+		terminal.Command: becomeShell,
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
@@ -62,12 +67,15 @@ func command(ctx context.Context, args []string, sys system) int {
 	}
 	cmd, ok := commands[args[0]]
 	if !ok {
-		fmt.Fprintf(sys.err, "gpuaas-agent: no command %q\n%s", args[0], usage)
+		fmt.Fprintf(sys.err, "gpuaas-agent: unknown command %q\n%s", args[0], usage)
 		return exitUsage
 	}
 	err := cmd(ctx, args[1:], sys)
 	var use *usageError
 	switch {
+	case errors.Is(err, terminal.ErrNoShell):
+		fmt.Fprintln(sys.err, err) // to the tenant's terminal
+		return terminal.ExitNoShell
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case errors.As(err, &use):
@@ -116,11 +124,12 @@ func run(ctx context.Context, args []string, sys system) error {
 	cfg.Log = slog.New(slog.NewTextHandler(sys.err, nil))
 	release, err := agent.Alone(ctx, cfg)
 	if err != nil {
-		return nil //nolint:nilerr // told to end before its turn came
+		return nil //nolint:nilerr // ended before its turn came
 	}
 	defer release()
 	defer kept.keep(&cfg, cfg.Log)()
-	if cfg.Boot, err = agent.OpenBoot(cfg, sys.env); err != nil { // where another build is to run, this process has become it
+	// where another build is to run, this process has become it
+	if cfg.Boot, err = agent.OpenBoot(cfg, sys.env); err != nil {
 		return err
 	}
 	if err := agent.Run(ctx, cfg); err != nil || ctx.Err() != nil {
@@ -153,7 +162,7 @@ func runProbe(ctx context.Context, args []string, sys system) error {
 	cfg := probe.Config{Version: thisVersion()}
 	fs.StringVar(&cfg.Unit, "unit", "gpuaas-node-agent.service", "the agent's systemd unit")
 	fs.StringVar(&cfg.EnvFile, "env-file", "/etc/gpuaas/agent.env", "the agent's environment, for when it does not run")
-	fs.IntVar(&cfg.Inside, "in-namespace", 0, "internal: pid of the agent whose mount namespace this process is in")
+	fs.IntVar(&cfg.Inside, "in-namespace", 0, "internal: pid of the agent whose namespaces this process is in")
 	if err := parse(fs, args, sys); err != nil {
 		return err
 	}
@@ -161,6 +170,14 @@ func runProbe(ctx context.Context, args []string, sys system) error {
 		return []string{"probe", "--unit", cfg.Unit, "--env-file", cfg.EnvFile, "--in-namespace", strconv.Itoa(pid)}
 	}
 	return probe.Serve(ctx, sys.in, sys.out, cfg)
+}
+
+// becomeShell is internal: systemd starts it in the unit of a terminal session.
+func becomeShell(_ context.Context, args []string, _ system) error {
+	if len(args) != 1 {
+		return &usageError{errors.New("session is started by the agent")}
+	}
+	return terminal.Become(args[0])
 }
 
 func printVersion(_ context.Context, args []string, sys system) error {

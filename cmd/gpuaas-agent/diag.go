@@ -20,7 +20,8 @@ import (
 func runDiag(_ context.Context, args []string, sys system) error {
 	fs := flag.NewFlagSet("gpuaas-agent diag", flag.ContinueOnError)
 	dir := fs.String("dir", recorder.DefaultDir, "folder of the record")
-	mirror := fs.String("mirror", recorder.DefaultMirror, "folder of its copy in memory, for what is not on the disk; empty: none")
+	mirror := fs.String("mirror", recorder.DefaultMirror,
+		"folder of its copy in memory, for what is not on the disk; empty: none")
 	limit := fs.Int("limit", 32, "newest `ENTRIES` to print; 0 prints all")
 	asJSON := fs.Bool("json", false, "as one JSON document")
 	if err := parse(fs, args, sys); err != nil {
@@ -75,7 +76,8 @@ func printRecord(w io.Writer, f diag.RecordFacts) error {
 
 // line is one entry as one line of printable text.
 func line(pin string, e diag.RecordEntry) string {
-	words := []string{e.At.UTC().Format(diag.TimeLayout), strconv.FormatUint(e.Seq, 10), pin, string(e.Reason), e.About, e.Decision}
+	words := []string{e.At.UTC().Format(diag.TimeLayout), strconv.FormatUint(e.Seq, 10), pin, string(e.Reason), e.About,
+		e.Decision}
 	add := func(key, v string) {
 		if v != "" && v != "0" {
 			words = append(words, key+"="+v)

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/platform"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -101,7 +101,8 @@ func rollout(t *testing.T, p *platformtest.Platform, order map[string]any, meanw
 		ID    string         `json:"id"`
 		Error wire.ErrorInfo `json:"error"`
 	}
-	if status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/rollouts", order, &made); status != http.StatusCreated {
+	if status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/rollouts", order,
+		&made); status != http.StatusCreated {
 		return wire.Rollout{State: made.Error.Code}
 	}
 	meanwhile()
@@ -144,18 +145,20 @@ func TestUpdatesItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := startUnit(t, bin, dir, append(os.Environ(), "GPUAAS_API_URL="+p.NodeAPIURL, "GPUAAS_NODE_ID="+platformtest.NodeID,
-		"GPUAAS_ENROLLMENT_TOKEN="+p.EnrollmentToken(platformtest.NodeID).Reveal(), "GPUAAS_TASK_SIGNING_PUBKEYS="+p.TaskPubkeys,
-		"GPUAAS_HEARTBEAT_INTERVAL=300ms", "GPUAAS_TASK_WAIT=1s"))
+		"GPUAAS_ENROLLMENT_TOKEN="+p.EnrollmentToken(platformtest.NodeID).Reveal(),
+		"GPUAAS_TASK_SIGNING_PUBKEYS="+p.TaskPubkeys, "GPUAAS_HEARTBEAT_INTERVAL=300ms", "GPUAAS_TASK_WAIT=1s"))
 	order := func(version, sha string) map[string]any {
 		return map[string]any{"version": version, "sha256": sha, "soak_seconds": 2, "refresh_token": true}
 	}
-	if got := rollout(t, p, order("second", second), func() {}); got.State != wire.RolloutConverged || got.Token != "refreshed" {
+	if got := rollout(t, p, order("second", second), func() {}); got.State != wire.RolloutConverged ||
+		got.Token != "refreshed" {
 		t.Fatalf("%+v", got)
 	}
 	if !strings.Contains(u.program(), second) {
 		t.Errorf("it runs %s", u.program())
 	}
-	if env, err := os.ReadFile(filepath.Join(dir, "agent.env")); err != nil || !strings.Contains(string(env), "GPUAAS_ENROLLMENT_TOKEN="+wire.TokenPrefix) {
+	if env, err := os.ReadFile(filepath.Join(dir, "agent.env")); err != nil ||
+		!strings.Contains(string(env), "GPUAAS_ENROLLMENT_TOKEN="+wire.TokenPrefix) {
 		t.Errorf("the refreshed token is not kept: %v", err)
 	}
 	if got := rollout(t, p, order("third", third), func() {

@@ -27,7 +27,7 @@ const usage = `usage: gpuaas-fault <command> [flags]
   residue                  list whatever bears this tool's name
   fingerprint              what this machine looks like, as JSON
   watch, reap              what systemd starts: the watchdog, and the undo at boot
-  version
+  version, --version
 
 Every command but fingerprint and version prints one line of JSON. --run names a drill where there are several.
 Exit codes: 0 done, 1 error, 2 usage, 3 refused: nothing was touched, or not what was asked for.
@@ -78,17 +78,17 @@ func command(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	case args[0] == "help" || args[0] == "-h" || args[0] == "--help":
 		fmt.Fprint(out, usage)
 		return exitOK
-	case args[0] == "version":
+	case args[0] == "version" || args[0] == "--version":
 		fmt.Fprintln(out, version)
 		return exitOK
 	case !known && args[0] != "fingerprint":
-		fmt.Fprintf(errs, "%s: no command %q\n%s", step.Program, args[0], usage)
+		fmt.Fprintf(errs, "%s: unknown command %q\n%s", step.Program, args[0], usage)
 		return exitUsage
 	}
 	if err := fs.Parse(args[1:]); err != nil {
 		return exitUsage
 	}
-	if fs.NArg() > 0 || c.run != "" && !step.ValidName(c.run) {
+	if fs.NArg() > 0 || (c.run != "" && !step.ValidName(c.run)) {
 		fmt.Fprintf(errs, "%s %s: unexpected argument\n", step.Program, args[0])
 		return exitUsage
 	}
@@ -99,12 +99,13 @@ func command(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 }
 
 // answer runs a command and prints its reply.
-func answer(ctx context.Context, run func(context.Context, *call, *step.Reply) error, c *call, out, errs io.Writer) int {
+func answer(ctx context.Context, run func(context.Context, *call, *step.Reply) error, c *call, out,
+	errs io.Writer) int {
 	began := time.Now()
 	reply := step.Reply{Schema: step.ReplySchema, Version: version}
 	clock, err := node.HostClock()
 	if err == nil {
-		// By its process, not its path: whoever else looks after this machine may have taken the file away.
+		// By its process, not its path: another administrator of this machine may have removed the file.
 		c.host = node.Host{Paths: node.HostPaths(), Clock: clock, Exe: "/proc/self/exe"}
 		err = run(ctx, c, &reply)
 	}
@@ -183,7 +184,7 @@ func verify(ctx context.Context, c *call, reply *step.Reply) error {
 	return with(c, reply, func(r *node.Run) error {
 		all, err := r.Verify(ctx)
 		reply.Residue = all
-		if clean := len(step.Unexplained(all)) == 0; err == nil { // else nobody knows
+		if clean := len(step.Unexplained(all)) == 0; err == nil { // else it is unknown
 			reply.Clean = &clean
 		}
 		return err

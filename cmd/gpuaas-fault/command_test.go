@@ -22,7 +22,8 @@ const maxBinary = 5_000_000
 func build(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "gpuaas-fault")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-l", "-ldflags", "-s -w -X main.version=test1", "-o", bin, ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-l", "-ldflags",
+		"-s -w -X main.version=test1", "-o", bin, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -79,7 +80,8 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"arm"}, "", step.ExitRefused, `"code":"drill_invalid"`},
 	} {
 		var out, errs bytes.Buffer
-		if code := command(context.Background(), tc.args, strings.NewReader(tc.in), &out, &errs); code != tc.code || !strings.Contains(out.String(), tc.want) {
+		if code := command(context.Background(), tc.args, strings.NewReader(tc.in), &out, &errs); code != tc.code ||
+			!strings.Contains(out.String(), tc.want) {
 			t.Errorf("%q: code %d, %s%s", tc.args, code, out.String(), errs.String())
 		}
 		if tc.code == step.ExitRefused {

@@ -1,4 +1,4 @@
-// Command gpuaas-fault breaks something on a machine for a drill, and puts it back. It is pushed over SSH, started by
+// Command gpuaas-fault breaks something on a machine for a drill, and reverts it. It is pushed over SSH, started by
 // gpuaasctl, by systemd as a watchdog and at boot as a reaper, and is gone when the drill is.
 package main
 

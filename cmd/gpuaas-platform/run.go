@@ -10,7 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/gpuaas/gpuaasctl/platform"
+	"github.com/gpuaas/gpuaasctl/lab/platform"
 )
 
 // version is set at the link.
@@ -57,7 +57,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	switch args[0] {
-	case "version":
+	case "version", "--version":
 		fmt.Fprintln(stdout, version)
 		return exitOK
 	case "help", "-h", "--help":
@@ -76,7 +76,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			return err
 		})
 	}
-	fmt.Fprintf(stderr, "gpuaas-platform: no such command: %s\n%s", args[0], usage)
+	fmt.Fprintf(stderr, "gpuaas-platform: unknown command %q\n%s", args[0], usage)
 	return exitUsage
 }
 

@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/platform/workload"
+	"github.com/gpuaas/gpuaasctl/lab/platform/workload"
 )
 
-// goodbye is how long open requests of the sample workload may take after it was told to end.
+// goodbye is how long open requests of the sample workload may take after it was asked to end.
 const goodbye = 2 * time.Second
 
 // serveWorkload serves the sample workload until SIGTERM or SIGINT.

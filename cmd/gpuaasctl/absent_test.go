@@ -18,6 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -30,6 +31,7 @@ type mappedPlatform struct {
 	what    string                                  // the command that runs
 	status  int                                     // in place of a healthy answer to everything but healthz
 	alter   func(name string, answer []byte) []byte // nil: answers go out as they are
+	run     func(args []string) int                 // nil: the command runs in this process, without a terminal
 }
 
 var placeholder = regexp.MustCompile(`\\\{\w+\\\}`)
@@ -39,7 +41,8 @@ func (p *mappedPlatform) asks(r *http.Request) string {
 	for name, template := range p.mapping.Paths {
 		form := "^" + placeholder.ReplaceAllString(regexp.QuoteMeta(template), `[^/?&]+`) + "$"
 		posted := slices.Contains([]string{profile.PathNodeTasks, profile.PathTerminalToken, profile.PathNodeReenroll}, name)
-		if template != profile.Absent && regexp.MustCompile(form).MatchString(r.URL.RequestURI()) && posted == (r.Method == http.MethodPost) {
+		if template != profile.Absent && regexp.MustCompile(form).MatchString(r.URL.RequestURI()) &&
+			posted == (r.Method == http.MethodPost) {
 			return name
 		}
 	}
@@ -67,20 +70,24 @@ func (p *mappedPlatform) serve(w http.ResponseWriter, r *http.Request, name stri
 	}
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	w.Header().Set("Content-Type", "application/json")
-	health := name == profile.PathHealthz || name == profile.PathTerminalHealthz // one path of one server in the default mapping
+	// one path of one server in the default mapping
+	health := name == profile.PathHealthz || name == profile.PathTerminalHealthz
 	if p.status != 0 && !health {
 		w.WriteHeader(p.status)
 		fmt.Fprint(w, `{"error":{"code":"unauthorized","message":"who is that"}}`)
 		return
 	}
 	answers := map[string]any{
-		profile.PathTrust:         map[string]string{"signing_ca": "aa", "ingress_ca": "aa"},
-		profile.PathNode:          map[string]any{"id": "n1", "now": now, "status": "ready", "stale_tasks": 0, "agent": map[string]string{"last_seen_at": now}},
-		profile.PathAllocation:    map[string]any{"id": "a1", "state": "active", "node_id": "n1", "os_user": "tenant"},
-		profile.PathNodeTasks:     map[string]string{"id": "task-1"},
-		profile.PathTask:          map[string]string{"id": "task-1", "status": "completed", "queued_at": now, "claimed_at": now, "completed_at": now},
+		profile.PathTrust: map[string]string{"signing_ca": "aa", "ingress_ca": "aa"},
+		profile.PathNode: map[string]any{"id": "n1", "now": now, "status": "ready", "stale_tasks": 0,
+			"agent": map[string]string{"last_seen_at": now}},
+		profile.PathAllocation: map[string]any{"id": "a1", "state": "active", "node_id": "n1", "os_user": "tenant"},
+		profile.PathNodeTasks:  map[string]string{"id": "task-1"},
+		profile.PathTask: map[string]string{"id": "task-1", "status": "completed", "queued_at": now,
+			"claimed_at": now, "completed_at": now},
 		profile.PathTerminalToken: map[string]string{"session_id": "s1", "token": "terminal-token"},
-		profile.PathNodeReenroll:  wire.Bundle{NodeID: "n1", Token: canary, Profile: "lab", APIURL: "https://node-api.test", CABundle: "PEM"},
+		profile.PathNodeReenroll: wire.Bundle{NodeID: "n1", Token: canary, Profile: "lab", APIURL: "https://node-api.test",
+			CABundle: "PEM"},
 	}
 	if name == profile.PathEvidence || name == profile.PathNodeEvidence || name == profile.PathSessionEvidence {
 		fmt.Fprintf(w, `{"items":[{"at":%q,"kind":"task.queued","node_id":"n1","task_id":"task-1"}]}`, now)
@@ -121,19 +128,24 @@ func (p *mappedPlatform) runOn(args []string, away ...string) (code int, said st
 		}
 	}
 	var out bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &out, env: func(key string) string {
+	a := &cmdutil.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Env: func(key string) string {
 		return map[string]string{"XDG_STATE_HOME": dir, "TMPDIR": dir}[key]
 	}}
 	for i, arg := range args {
 		args[i] = strings.ReplaceAll(arg, "DIR", dir)
 	}
-	return a.execute(p.t.Context(), append(args, "--profile", filepath.Join(dir, "p.yaml"))), out.String()
+	args = append(args, "--profile", filepath.Join(dir, "p.yaml"))
+	if p.run != nil {
+		return p.run(args), ""
+	}
+	return execute(a, p.t.Context(), args), out.String()
 }
 
 // platformCommands are the commands that ask a platform, beside a drill's.
 func platformCommands() map[string][]string {
 	return map[string][]string{
-		"preflight":     {"preflight", "--node-id", "n1", "--allocation-id", "a1", "--session-id", "s0", "--correlation-id", "c0"},
+		"preflight": {"preflight", "--node-id", "n1", "--allocation-id", "a1", "--session-id", "s0", "--correlation-id",
+			"c0"},
 		"diag trust":    {"diag", "trust", "n1"},
 		"diag classify": {"diag", "classify", "n1"},
 		"diag bundle":   {"diag", "bundle", "n1", "--file", "DIR/case.tar.gz"},
@@ -144,8 +156,8 @@ func platformCommands() map[string][]string {
 	}
 }
 
-// TestCommandsSendNothingToAnAbsentPath: what a profile maps to "-" is asked by no command: every path singly, every path,
-// every field, and everything. A healthy platform is never a failure for what it lacks.
+// TestCommandsSendNothingToAnAbsentPath: what a profile maps to "-" is asked by no command: every path singly, every
+// path, every field, and everything. A healthy platform is never a failure for what it lacks.
 func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 	d := profile.DefaultMapping()
 	paths, fields := slices.Sorted(maps.Keys(d.Paths)), slices.Sorted(maps.Keys(d.Fields))
@@ -162,11 +174,11 @@ func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 				gathers := slices.Contains([]string{"diag bundle", "diag timeline", "diag export"}, name)
 				lacks := name == "node reenroll" && slices.Contains(set, profile.PathNodeReenroll)
 				switch {
-				case lacks && (code != exitUsage || !strings.Contains(said, "mapping.paths.node_reenroll")):
+				case lacks && (code != cmdutil.ExitUsage || !strings.Contains(said, "mapping.paths.node_reenroll")):
 					t.Errorf("without %v: exit %d: %s", set, code, said)
 				case gathers && !slices.ContainsFunc(paths, func(n string) bool { return !slices.Contains(set, n) }):
 					// with no way to the node and no path there is nothing to gather, and that is said by 3
-				case !lacks && (code == exitFailed || code == exitUsage || code == exitInternal):
+				case !lacks && (code == cmdutil.ExitFailed || code == cmdutil.ExitUsage || code == cmdutil.ExitInternal):
 					t.Errorf("without %v: exit %d: %s", set, code, said)
 				}
 			}
@@ -179,7 +191,8 @@ func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 func TestWrongTokenIsNotAccepted(t *testing.T) {
 	p := &mappedPlatform{t: t, status: http.StatusUnauthorized}
 	code, said := p.runOn([]string{"preflight", "--node-id", "n1", "-o", "wide"}, profile.PathTrust)
-	if strings.Contains(said, "the token is accepted") || !strings.Contains(said, "mapping.paths.trust") || code != exitInconclusive {
+	if strings.Contains(said, "the token is accepted") || !strings.Contains(said, "mapping.paths.trust") ||
+		code != cmdutil.ExitInconclusive {
 		t.Errorf("exit %d: %s", code, said)
 	}
 }
@@ -187,8 +200,10 @@ func TestWrongTokenIsNotAccepted(t *testing.T) {
 // TestPlanNamesWhatIsAbsent: --dry-run says what a platform lacks, and touches nothing.
 func TestPlanNamesWhatIsAbsent(t *testing.T) {
 	p := &mappedPlatform{t: t, status: http.StatusTeapot}
-	code, said := p.runOn([]string{"preflight", "--dry-run", "--node-id", "n1", "-o", "json"}, profile.PathNode, "task.status")
-	if code != exitPass || !strings.Contains(said, "mapping.paths.node:") || !strings.Contains(said, "reports no task.status") {
+	code, said := p.runOn([]string{"preflight", "--dry-run", "--node-id", "n1", "-o", "json"}, profile.PathNode,
+		"task.status")
+	if code != cmdutil.ExitPass || !strings.Contains(said, "mapping.paths.node:") ||
+		!strings.Contains(said, "reports no task.status") {
 		t.Errorf("exit %d: %s", code, said)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/evidence"
 	"github.com/gpuaas/gpuaasctl/internal/heaptest"
@@ -30,13 +31,13 @@ func runHere(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	home := t.TempDir()
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: func(key string) string {
+	a := &cmdutil.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(key string) string {
 		if key == "HOME" {
 			return home
 		}
 		return ""
 	}}
-	code = a.execute(t.Context(), args)
+	code = execute(a, t.Context(), args)
 	return out.String(), errs.String(), code
 }
 
@@ -57,14 +58,11 @@ func TestSmallFilesCostLittle(t *testing.T) {
 	long := write("long.json", []byte(report+`{"id":"`+strings.Repeat("x", 40<<20)+`"}]}`))
 	trust := write("trust.json", []byte(elements(`{"kind":"TrustReport","facts":[`, "{}", "]}", 500_000)))
 	drills := write("drills.json", []byte(elements(`{"kind":"DrillReport","drills":[`, "{}", "]}", 500_000)))
-	plan := write("plan.json", []byte(elements(`{"kind":"DrillPlan","facts":{"machines":[`, "{}", "]}}", 500_000)))
 	log := write("events.ndjson", []byte(elements(`{"seq":1,"plan":{"scenario":{"faults":[`, "{}", "]}}}\n", 1_000_000)))
 	lines := write("lines.ndjson", []byte(`{"seq":1}`+"\n"+strings.Repeat("{}\n", 2_000_000)))
-	if _, err := readFacts(plan); codeOf(err) != exitUsage || !strings.Contains(err.Error(), "list elements") || !strings.Contains(err.Error(), plan) {
-		t.Errorf("facts of a plan: %v", err)
-	}
 	bundle := write("bundle.tar.gz", bundleOf(t, "report.json", []byte(small)))
-	record := write("record.tar.gz", bundleOf(t, "node/record.json", []byte(elements(`{"entries":[`, "{}", "]}", 1_000_000))))
+	record := write("record.tar.gz",
+		bundleOf(t, "node/record.json", []byte(elements(`{"entries":[`, "{}", "]}", 1_000_000))))
 	history := write("history.tar.gz", bundleOf(t, evidence.HistoryName, bytes.Repeat([]byte("{}\n"), 2_000_000)))
 	files := elements(`{"files":[`, "{}", "]}", 300_000)
 	manifest := write("manifest.tar.gz", archiveOf(t, evidence.ManifestName, files))
@@ -77,7 +75,8 @@ func TestSmallFilesCostLittle(t *testing.T) {
 		{"6 MB of facts", "list elements", []string{"preflight", "replay", r6}},
 		{"6 MB of facts, classified", "list elements", []string{"diag", "classify", r6}},
 		{"a long word", "bytes", []string{"preflight", "replay", long}},
-		{"a baseline", "list elements", []string{"preflight", "replay", filepath.Join("..", "..", "golden", "reports", "healthy.json"), "--baseline", r6}},
+		{"a baseline", "list elements",
+			[]string{"preflight", "replay", filepath.Join("..", "..", "golden", "reports", "healthy.json"), "--baseline", r6}},
 		{"facts of trust", "list elements", []string{"diag", "trust", "--replay", trust}},
 		{"drills", "list elements", []string{"chaos", "report", drills}},
 		{"a log of one line", "list elements", []string{"chaos", "report", log}},
@@ -93,7 +92,8 @@ func TestSmallFilesCostLittle(t *testing.T) {
 			heaptest.Under(t, heapOf, func() {
 				out, errs, code := runHere(t, tc.args...)
 				file := filepath.Base(tc.args[len(tc.args)-1])
-				if code != exitUsage && code != exitFailed || !strings.Contains(errs, tc.says) || tc.says != "" && !strings.Contains(errs, file) {
+				if (code != cmdutil.ExitUsage && code != cmdutil.ExitFailed) || !strings.Contains(errs, tc.says) ||
+					(tc.says != "" && !strings.Contains(errs, file)) {
 					t.Errorf("exit %d, want %q of %s: %.400s %.100s", code, tc.says, file, errs, out)
 				}
 			})
@@ -105,7 +105,8 @@ func TestSmallFilesCostLittle(t *testing.T) {
 func bundleOf(t *testing.T, name string, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	m := &evidence.Manifest{APIVersion: diag.APIVersion, Kind: evidence.KindBundle, NodeID: "n1", Files: []evidence.File{{Path: name, Data: data}}}
+	m := &evidence.Manifest{Head: diag.NewHead(evidence.KindBundle), NodeID: "n1",
+		Files: []evidence.File{{Path: name, Data: data}}}
 	if err := evidence.Pack(&b, m); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,8 @@ func archiveOf(t *testing.T, name, text string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text)),
+		Typeflag: tar.TypeReg}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(w, text); err != nil {
@@ -141,7 +143,8 @@ func bombOf(t *testing.T) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	head := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"files":[{"path":"a","size":1,"sha256":""}]}`, diag.APIVersion, evidence.KindBundle)
+	head := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"files":[{"path":"a","size":1,"sha256":""}]}`, diag.APIVersion,
+		evidence.KindBundle)
 	for _, f := range []struct {
 		name string
 		size int64
@@ -166,7 +169,7 @@ func TestReportIsItsOwners(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeReport(path, &diag.Report{}); err != nil {
+	if err := cmdutil.WriteReport(path, &diag.Report{}); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/xunit"
@@ -16,10 +16,13 @@ import (
 
 // TestJUnitAgreesWithTheExitCode: whatever a gate stops at, a CI that reads the file stops at the same.
 func TestJUnitAgreesWithTheExitCode(t *testing.T) {
-	for _, outcome := range []diag.Outcome{diag.OutcomePass, diag.OutcomeWarn, diag.OutcomeFail, diag.OutcomeInconclusive, ""} {
-		for _, ended := range []diag.EndedBy{diag.EndedCompleted, diag.EndedDeadline, diag.EndedInterrupted, diag.EndedError} {
-			for _, diff := range []*diag.Diff{nil, {}, {Comparable: true}, {Comparable: true, Changes: []diag.Change{{Kind: diag.ChangeRoute, Regression: true}}}} {
-				for _, failOn := range []string{"", failOnWarn, failOnRegression} {
+	for _, outcome := range []diag.Outcome{diag.OutcomePass, diag.OutcomeWarn, diag.OutcomeFail, diag.OutcomeInconclusive,
+		""} {
+		for _, ended := range []diag.EndedBy{diag.EndedCompleted, diag.EndedDeadline, diag.EndedInterrupted,
+			diag.EndedError} {
+			for _, diff := range []*diag.Diff{nil, {}, {Comparable: true},
+				{Comparable: true, Changes: []diag.Change{{Kind: diag.ChangeRoute, Regression: true}}}} {
+				for _, failOn := range []string{"", cmdutil.FailOnWarn, cmdutil.FailOnRegression} {
 					r := &diag.Report{Run: diag.Run{EndedBy: ended}, Verdict: diag.Verdict{Outcome: outcome}, Diff: diff}
 					r.Hops = []diag.HopResult{{ID: diag.HopControlPlaneAccess, Finding: diag.Finding{Status: diag.StatusPass}}}
 					if outcome != "" && outcome != diag.OutcomePass {
@@ -33,8 +36,9 @@ func TestJUnitAgreesWithTheExitCode(t *testing.T) {
 					if err := xml.Unmarshal(b.Bytes(), &s); err != nil {
 						t.Fatal(err)
 					}
-					if code := codeOf(judged(r, failOn)); (code == 0) != (s.Failures+s.Errors == 0) {
-						t.Errorf("%q ended by %s under %q with diff %+v: exit code %d, %d failures, %d errors", outcome, ended, failOn, diff, code, s.Failures, s.Errors)
+					if code := cmdutil.CodeOf(cmdutil.Judged(r, failOn)); (code == 0) != (s.Failures+s.Errors == 0) {
+						t.Errorf("%q ended by %s under %q with diff %+v: exit code %d, %d failures, %d errors", outcome, ended, failOn,
+							diff, code, s.Failures, s.Errors)
 					}
 				}
 			}
@@ -42,25 +46,24 @@ func TestJUnitAgreesWithTheExitCode(t *testing.T) {
 	}
 }
 
-// TestJUnitOfEveryRecording: each recorded walk and drill is a file that Jenkins takes, is green where the exit code is 0,
+// TestJUnitOfEveryRecording: each recorded walk is a file that Jenkins takes, is green where the exit code is 0,
 // and has one failure or error for what is blamed and each other finding, whatever follows from them.
 func TestJUnitOfEveryRecording(t *testing.T) {
 	walks, _ := filepath.Glob("../../golden/reports/*.json")
-	drills, _ := filepath.Glob("../../golden/drills/*.ndjson")
-	if len(walks) < 20 || len(drills) < 20 {
-		t.Fatalf("%d walks and %d drills are recorded", len(walks), len(drills))
+	if len(walks) < 20 {
+		t.Fatalf("%d walks are recorded", len(walks))
 	}
-	a := &app{stderr: io.Discard, env: func(string) string { return "" }}
+	a := &cmdutil.App{Stderr: io.Discard, Env: func(string) string { return "" }}
 	for _, path := range walks {
-		data, err := a.readAll(t.Context(), path)
+		data, err := a.ReadAll(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := judgeAgain(data)
+		r, err := a.JudgeAgain(data)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		for _, failOn := range []string{"", failOnWarn, failOnRegression} {
+		for _, failOn := range []string{"", cmdutil.FailOnWarn, cmdutil.FailOnRegression} {
 			var b bytes.Buffer
 			if err := render.Report(&b, r, render.Options{Format: render.JUnit, FailOn: failOn}); err != nil {
 				t.Fatal(err)
@@ -69,29 +72,12 @@ func TestJUnitOfEveryRecording(t *testing.T) {
 			if err := errors.Join(xunit.Check(b.Bytes()), xml.Unmarshal(b.Bytes(), &s)); err != nil {
 				t.Errorf("%s %s: %v", path, failOn, err)
 			}
-			if code := codeOf(judged(r, failOn)); (code == 0) != (s.Failures+s.Errors == 0) {
+			if code := cmdutil.CodeOf(cmdutil.Judged(r, failOn)); (code == 0) != (s.Failures+s.Errors == 0) {
 				t.Errorf("%s %s: exit code %d, %d failures, %d errors", path, failOn, code, s.Failures, s.Errors)
 			}
 			if v := &r.Verdict; failOn == "" && v.Outcome == diag.OutcomeFail && s.Failures > 1+len(v.OtherFindings) {
 				t.Errorf("%s: %d failures of one cause and %d others", path, s.Failures, len(v.OtherFindings))
 			}
-		}
-	}
-	for _, path := range drills {
-		var all sources
-		if err := all.add(path, false); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		r, err := all.report()
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		var b bytes.Buffer
-		if err := drillrender.Report(&b, r, render.Options{Format: render.JUnit}); err != nil {
-			t.Fatal(err)
-		}
-		if err := xunit.Check(b.Bytes()); err != nil {
-			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

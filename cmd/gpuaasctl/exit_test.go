@@ -12,10 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/render"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -38,32 +37,33 @@ func TestExitCodes(t *testing.T) {
 		want int
 	}{
 		{"nothing", nil, 0},
-		{"a pass", judged(report(diag.OutcomePass, diag.EndedCompleted), failOnWarn), 0},
-		{"a warning", judged(report(diag.OutcomeWarn, diag.EndedCompleted), ""), 0},
-		{"a warning that counts", judged(report(diag.OutcomeWarn, diag.EndedCompleted), failOnWarn), 4},
-		{"a pass that did not regress", judged(diffed(diag.OutcomePass, true, false), failOnRegression), 0},
-		{"a pass that regressed", judged(diffed(diag.OutcomePass, true, true), failOnRegression), 6},
-		{"a warning that regressed", judged(diffed(diag.OutcomeWarn, true, true), failOnRegression), 6},
-		{"a regression that nobody asked about", judged(diffed(diag.OutcomePass, true, true), ""), 0},
-		{"a gate without a baseline", judged(diffed(diag.OutcomePass, false, false), failOnRegression), 5},
-		{"a gate without a diff", judged(report(diag.OutcomePass, diag.EndedCompleted), failOnRegression), 5},
-		{"a failed hop that regressed", judged(diffed(diag.OutcomeFail, true, true), failOnRegression), 3},
-		{"nothing decided, and a regression", judged(diffed(diag.OutcomeInconclusive, true, true), failOnRegression), 5},
-		{"a failed hop", judged(report(diag.OutcomeFail, diag.EndedCompleted), ""), 3},
-		{"a failed hop at the deadline", judged(report(diag.OutcomeFail, diag.EndedDeadline), ""), 3},
-		{"inconclusive", judged(report(diag.OutcomeInconclusive, diag.EndedDeadline), ""), 5},
-		{"no outcome at all", judged(report("", diag.EndedCompleted), ""), 1},
-		{"a crash", judged(report(diag.OutcomePass, diag.EndedError), ""), 1},
-		{"Ctrl-C", judged(report(diag.OutcomeFail, diag.EndedInterrupted), ""), 130},
+		{"a pass", cmdutil.Judged(report(diag.OutcomePass, diag.EndedCompleted), cmdutil.FailOnWarn), 0},
+		{"a warning", cmdutil.Judged(report(diag.OutcomeWarn, diag.EndedCompleted), ""), 0},
+		{"a warning that counts", cmdutil.Judged(report(diag.OutcomeWarn, diag.EndedCompleted), cmdutil.FailOnWarn), 4},
+		{"a pass that did not regress", cmdutil.Judged(diffed(diag.OutcomePass, true, false), cmdutil.FailOnRegression), 0},
+		{"a pass that regressed", cmdutil.Judged(diffed(diag.OutcomePass, true, true), cmdutil.FailOnRegression), 6},
+		{"a warning that regressed", cmdutil.Judged(diffed(diag.OutcomeWarn, true, true), cmdutil.FailOnRegression), 6},
+		{"a regression that nobody asked about", cmdutil.Judged(diffed(diag.OutcomePass, true, true), ""), 0},
+		{"a gate without a baseline", cmdutil.Judged(diffed(diag.OutcomePass, false, false), cmdutil.FailOnRegression), 5},
+		{"a gate without a diff", cmdutil.Judged(report(diag.OutcomePass, diag.EndedCompleted), cmdutil.FailOnRegression), 5},
+		{"a failed hop that regressed", cmdutil.Judged(diffed(diag.OutcomeFail, true, true), cmdutil.FailOnRegression), 3},
+		{"nothing decided, and a regression", cmdutil.Judged(diffed(diag.OutcomeInconclusive, true, true),
+			cmdutil.FailOnRegression), 5},
+		{"a failed hop", cmdutil.Judged(report(diag.OutcomeFail, diag.EndedCompleted), ""), 3},
+		{"a failed hop at the deadline", cmdutil.Judged(report(diag.OutcomeFail, diag.EndedDeadline), ""), 3},
+		{"inconclusive", cmdutil.Judged(report(diag.OutcomeInconclusive, diag.EndedDeadline), ""), 5},
+		{"no outcome at all", cmdutil.Judged(report("", diag.EndedCompleted), ""), 1},
+		{"a crash", cmdutil.Judged(report(diag.OutcomePass, diag.EndedError), ""), 1},
+		{"Ctrl-C", cmdutil.Judged(report(diag.OutcomeFail, diag.EndedInterrupted), ""), 130},
 		{"Ctrl-C without a report", fmt.Errorf("look: %w", context.Canceled), 130},
-		{"usage", usagef("no"), 2},
+		{"usage", cmdutil.Usagef("no"), 2},
 		{"a file's line", errors.Join(&profile.FileError{Path: "p", Line: 1}), 2},
 		{"a flag's value", fmt.Errorf("load: %w", &profile.InputError{Source: "flag --x", Err: errors.New("y")}), 2},
 		{"no such profile", &profile.NotFoundError{}, 2},
-		{"a hop's failure without a report", &failedError{errors.New("x")}, 3},
+		{"a hop's failure without a report", &cmdutil.FailedError{Err: errors.New("x")}, 3},
 		{"a disk", fs.ErrPermission, 1},
 	} {
-		if got := codeOf(c.err); got != c.want {
+		if got := cmdutil.CodeOf(c.err); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -91,7 +91,8 @@ func TestDrillExitCodes(t *testing.T) {
 		{"conflict", diag.EndedCompleted, []drill.Word{drill.Conflict}, 5},
 		{"a guard", diag.EndedCompleted, []drill.Word{drill.AbortedGuard}, 5},
 		{"residue", diag.EndedCompleted, []drill.Word{drill.Residue}, 7},
-		{"residue before all others", diag.EndedCompleted, []drill.Word{drill.Pass, drill.WrongHop, drill.Residue, drill.Infra}, 7},
+		{"residue before all others", diag.EndedCompleted, []drill.Word{drill.Pass, drill.WrongHop, drill.Residue,
+			drill.Infra}, 7},
 		{"residue, interrupted", diag.EndedInterrupted, []drill.Word{drill.Pass, drill.Residue}, 7},
 		{"residue, broken off", diag.EndedError, []drill.Word{drill.Residue}, 7},
 		{"residue beside a word of another version", diag.EndedCompleted, []drill.Word{"splendid", drill.Residue}, 7},
@@ -109,18 +110,20 @@ func TestDrillExitCodes(t *testing.T) {
 		for _, w := range c.words {
 			r.Drills = append(r.Drills, drill.Drill{Verdict: drill.Verdict{Word: w}})
 		}
-		if got := drillCode(r); got != c.want {
+		if got := cmdutil.DrillCode(r); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", c.name, got, c.want)
 		}
 	}
-	notRun := &drill.Report{EndedBy: diag.EndedCompleted, Drills: []drill.Drill{{Verdict: drill.Verdict{Word: drill.Pass}}}, NotRun: []string{"disk-full"}}
-	if got := drillCode(notRun); got != 5 {
+	notRun := &drill.Report{EndedBy: diag.EndedCompleted,
+		Drills: []drill.Drill{{Verdict: drill.Verdict{Word: drill.Pass}}}, NotRun: []string{"disk-full"}}
+	if got := cmdutil.DrillCode(notRun); got != 5 {
 		t.Errorf("a drill that was not run: exit code %d", got)
 	}
 	for _, w := range drill.Words() { // the code and what is shown say the same
-		want := map[int]diag.Status{0: diag.StatusPass, 3: diag.StatusFail, 7: diag.StatusFail, 5: diag.StatusInconclusive}[wordCode(w)]
+		want := map[int]diag.Status{0: diag.StatusPass, 3: diag.StatusFail, 7: diag.StatusFail,
+			5: diag.StatusInconclusive}[cmdutil.WordCode(w)]
 		if render.Status(w) != want {
-			t.Errorf("%s is shown as %s and ends with %d", w, render.Status(w), wordCode(w))
+			t.Errorf("%s is shown as %s and ends with %d", w, render.Status(w), cmdutil.WordCode(w))
 		}
 	}
 }
@@ -139,10 +142,10 @@ func (head) Write([]byte) (int, error) {
 
 // TestReaderGone: a reader that has seen enough changes no exit code, and nothing is said of it.
 func TestReaderGone(t *testing.T) {
-	for report, want := range map[string]int{"pass": exitPass, "residue": exitResidue} {
+	for report, want := range map[string]int{"pass": cmdutil.ExitPass, "residue": cmdutil.ExitResidue} {
 		var errs bytes.Buffer
-		a := &app{stdin: strings.NewReader(""), stdout: head{}, stderr: &errs, env: func(string) string { return "" }}
-		code := a.execute(t.Context(), []string{"chaos", "report", "../../chaos/render/testdata/" + report + ".json"})
+		a := &cmdutil.App{Stdin: strings.NewReader(""), Stdout: head{}, Stderr: &errs, Env: func(string) string { return "" }}
+		code := execute(a, t.Context(), []string{"chaos", "report", "../../chaos/render/testdata/" + report + ".json"})
 		if code != want || errs.Len() > 0 {
 			t.Errorf("%s: exit code %d, want %d: %s", report, code, want, &errs)
 		}
@@ -154,20 +157,13 @@ func TestResidueWinsOverWriting(t *testing.T) {
 	for name, c := range map[string]struct {
 		report string
 		code   int
-	}{"residue": {"residue", exitResidue}, "a pass": {"pass", exitInternal}} {
+	}{"residue": {"residue", cmdutil.ExitResidue}, "a pass": {"pass", cmdutil.ExitInternal}} {
 		var errs bytes.Buffer
-		a := &app{stdin: strings.NewReader(""), stdout: closedPipe{}, stderr: &errs, env: func(string) string { return "" }}
-		code := a.execute(t.Context(), []string{"chaos", "report", "../../chaos/render/testdata/" + c.report + ".json"})
+		a := &cmdutil.App{Stdin: strings.NewReader(""), Stdout: closedPipe{}, Stderr: &errs,
+			Env: func(string) string { return "" }}
+		code := execute(a, t.Context(), []string{"chaos", "report", "../../chaos/render/testdata/" + c.report + ".json"})
 		if code != c.code || !strings.Contains(errs.String(), io.ErrClosedPipe.Error()) {
 			t.Errorf("%s: exit code %d, want %d: %s", name, code, c.code, &errs)
 		}
-	}
-	var errs bytes.Buffer
-	a := &app{stdout: closedPipe{}, stderr: &errs}
-	cmd := &cobra.Command{}
-	cmd.SetContext(t.Context())
-	left := fleetReportOf(fleetMachine{ID: "n1", Reached: true, Clean: is(false)})
-	if code := codeOf(a.finish(cmd, left, formatTable, panicText)); code != exitResidue || !strings.Contains(errs.String(), io.ErrClosedPipe.Error()) {
-		t.Errorf("panic: exit code %d: %s", code, &errs)
 	}
 }

@@ -2,7 +2,9 @@
 // and says who owns it.
 package main
 
-import "os"
+import (
+	"os"
+)
 
 // version is set by the build (-X main.version).
 var version = "dev"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,8 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -51,13 +49,15 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"error":{"code":"fenced","message":"the node's identity is fenced: settle that first"}}`)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(wire.Bundle{NodeID: "n1", Token: canary, Profile: "lab", APIURL: "https://node-api.test", CABundle: "PEM"})
+		_ = json.NewEncoder(w).Encode(wire.Bundle{NodeID: "n1", Token: canary, Profile: "lab",
+			APIURL: "https://node-api.test", CABundle: "PEM"})
 	default:
 		http.NotFound(w, r)
 	}
 }
 
-// reenrollBy runs the command with args against i, and returns exit code, everything that was said, and the bundle's path.
+// reenrollBy runs the command with args against i, and returns exit code, everything that was said, and the bundle's
+// path.
 func reenrollBy(t *testing.T, i *issuer, args ...string) (code int, said, bundle string) {
 	t.Helper()
 	server := httptest.NewServer(i)
@@ -65,14 +65,16 @@ func reenrollBy(t *testing.T, i *issuer, args ...string) (code int, said, bundle
 	dir := t.TempDir()
 	token, prof := filepath.Join(dir, "token"), filepath.Join(dir, "p.yaml")
 	bundle = filepath.Join(dir, "bundle.json")
-	for path, text := range map[string]string{token: "canary-of-the-operator\n", prof: "api_base: " + server.URL + "\nauth: {token_file: token}\n"} {
+	for path, text := range map[string]string{token: "canary-of-the-operator\n",
+		prof: "api_base: " + server.URL + "\nauth: {token_file: token}\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var out, errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: func(string) string { return "" }}
-	code = a.execute(t.Context(), append([]string{"node", "reenroll", "n1", "--profile", prof, "--out", bundle, "--reason", "drift"}, args...))
+	a := &cmdutil.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(string) string { return "" }}
+	code = execute(a, t.Context(), append([]string{"node", "reenroll", "n1", "--profile", prof, "--out", bundle,
+		"--reason", "drift"}, args...))
 	said = out.String() + errs.String()
 	for _, secret := range []string{canary, "canary-of-the-operator"} {
 		if strings.Contains(said, secret) {
@@ -86,7 +88,7 @@ func reenrollBy(t *testing.T, i *issuer, args ...string) (code int, said, bundle
 func TestReenrollOut(t *testing.T) {
 	i := &issuer{signing: "aa", ingress: "aa"}
 	code, said, bundle := reenrollBy(t, i, "-o", "json")
-	if code != exitPass || !strings.Contains(said, `"control_plane": "matches"`) {
+	if code != cmdutil.ExitPass || !strings.Contains(said, `"control_plane": "matches"`) {
 		t.Fatalf("exit %d: %s", code, said)
 	}
 	st, err := os.Stat(bundle)
@@ -101,39 +103,28 @@ func TestReenrollOut(t *testing.T) {
 	}
 }
 
-// TestReenrollRefused: while the CAs differ no token is even issued, unless somebody insists.
+// TestReenrollRefused: while the CAs differ no token is even issued, unless the operator insists.
 func TestReenrollRefused(t *testing.T) {
 	i := &issuer{signing: "aa", ingress: "bb"}
 	code, said, bundle := reenrollBy(t, i)
-	if code != exitFailed || i.asked != 0 || !strings.Contains(said, "never re-enroll alone: aa signs node certificates, and the ingress takes those of bb") {
+	if code != cmdutil.ExitFailed || i.asked != 0 ||
+		!strings.Contains(said, "never re-enroll alone: aa signs node certificates, and the ingress takes those of bb") {
 		t.Errorf("exit %d, asked %d times: %s", code, i.asked, said)
 	}
 	if _, err := os.Stat(bundle); err == nil {
 		t.Error("a bundle was written")
 	}
-	if code, said, _ = reenrollBy(t, i, "--force"); code != exitPass || i.asked != 1 || !strings.Contains(said, "differs") {
+	if code, said, _ = reenrollBy(t, i, "--force"); code != cmdutil.ExitPass || i.asked != 1 ||
+		!strings.Contains(said, "differs") {
 		t.Errorf("--force: exit %d, asked %d times: %s", code, i.asked, said)
 	}
 	i = &issuer{status: http.StatusConflict}
-	if code, said, bundle = reenrollBy(t, i); code != exitFailed || !strings.Contains(said, "HTTP 409 fenced: the node's identity is fenced") {
+	if code, said, bundle = reenrollBy(t, i); code != cmdutil.ExitFailed ||
+		!strings.Contains(said, "HTTP 409 fenced: the node's identity is fenced") {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	if _, err := os.Stat(bundle); err == nil {
 		t.Error("a bundle was written")
-	}
-}
-
-// TestReadBundle: what is of no use on this node is refused, and never quoted.
-func TestReadBundle(t *testing.T) {
-	for name, text := range map[string]string{
-		"no bundle":      canary,
-		"no token":       `{"node_id":"n1","api_url":"u","ca_bundle":"c"}`,
-		"no CA":          `{"node_id":"n1","api_url":"u","token":"` + canary + `"}`,
-		"another node's": `{"node_id":"n2","api_url":"u","ca_bundle":"c","token":"` + canary + `"}`,
-	} {
-		if _, err := readBundle([]byte(text), "n1"); err == nil || strings.Contains(err.Error(), canary) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 
@@ -167,7 +158,8 @@ func TestReenrollAnswerLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, said, _ := reenrollBy(t, &issuer{signing: "aa", ingress: "aa", lose: lose})
-			if code != exitFailed || !strings.Contains(said, "may have issued a token") || !strings.Contains(said, "gpuaasctl node status n1 --profile ") {
+			if code != cmdutil.ExitFailed || !strings.Contains(said, "may have issued a token") ||
+				!strings.Contains(said, "gpuaasctl node status n1 --profile ") {
 				t.Errorf("exit %d: %s", code, said)
 			}
 		})
@@ -177,49 +169,11 @@ func TestReenrollAnswerLost(t *testing.T) {
 // TestReenrollForce: the platform refuses by itself; --force has to reach it.
 func TestReenrollForce(t *testing.T) {
 	i := &issuer{signing: "aa", ingress: "bb"}
-	if code, said, _ := reenrollBy(t, i, "--force"); code != exitPass || !i.force {
+	if code, said, _ := reenrollBy(t, i, "--force"); code != cmdutil.ExitPass || !i.force {
 		t.Errorf("exit %d, force %t: %s", code, i.force, said)
 	}
 	i = &issuer{signing: "aa", ingress: "aa"}
-	if code, said, _ := reenrollBy(t, i); code != exitPass || i.force {
+	if code, said, _ := reenrollBy(t, i); code != cmdutil.ExitPass || i.force {
 		t.Errorf("exit %d, force %t: %s", code, i.force, said)
-	}
-}
-
-// toldVantage is a platform as the operator sees it: what it says of a node when it is asked for the nth time.
-type toldVantage struct {
-	fields func(asked int) map[string]string
-	asked  int
-}
-
-func (v *toldVantage) Name() string { return preflight.Operator }
-func (v *toldVantage) Close() error { return nil }
-func (v *toldVantage) Probe(context.Context, []diag.Request) []diag.Fact {
-	v.asked++
-	return []diag.Fact{{HTTP: &diag.HTTPFacts{Fields: v.fields(v.asked)}}}
-}
-
-// TestReenrollHeard: only a word of the node from after the restart counts, by a platform that tells the time and by one
-// that does not.
-func TestReenrollHeard(t *testing.T) {
-	for name, now := range map[string]string{"tells the time": "2026-11-21T12:00:01.000Z", "tells no time": ""} {
-		for _, comes := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, comes back %t", name, comes), func(t *testing.T) {
-				t.Parallel()
-				platform := toldVantage{fields: func(asked int) map[string]string {
-					seen := "2026-11-21T12:00:00.000Z" // from before the restart
-					if comes && asked > 1 {
-						seen = "2026-11-21T12:00:02.000Z"
-					}
-					return map[string]string{"node.now": now, "node.last_seen_at": seen}
-				}}
-				ctx, cancel := context.WithTimeout(t.Context(), 3*nodePoll/2)
-				defer cancel()
-				err := (&job{}).awaitNode(ctx, &platform, nodeCert{}, &reenrollDoc{Node: "n1"})
-				if (err == nil) != comes {
-					t.Errorf("after %d looks: %v", platform.asked, err)
-				}
-			})
-		}
 	}
 }

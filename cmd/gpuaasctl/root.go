@@ -1,12 +1,22 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/chaoscmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/diagcmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/explaincmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/gpucmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/historycmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/labcmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/nodecmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/preflightcmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/profilecmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/sshcmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
-// Headings of the root's help, by what somebody is there for.
+// Headings of the root's help, by task.
 const (
 	groupAsk  = "ask"
 	groupTend = "tend"
@@ -14,42 +24,79 @@ const (
 )
 
 // newRoot builds the command tree. begun becomes true when a command line was understood and its command runs.
-func newRoot(a *app) (root *cobra.Command, begun *bool) {
+func newRoot(a *cmdutil.App) (root *cobra.Command, begun *bool) {
 	begun = new(bool)
+	var version bool
 	root = &cobra.Command{
 		Use:   "gpuaasctl",
 		Short: "Find the hop that failed between a control plane, a GPU node and a tenant's terminal",
 		Long: `gpuaasctl walks the chain from the control plane to a tenant's shell, from here and from the node at once, and
 names the first failed hop, its cause and its owner.
 
-Start with:  gpuaasctl preflight --profile NAME --node-id NODE --allocation-id ALLOCATION
+Start with:  gpuaasctl preflight NODE [ALLOCATION]
 
 Exit codes mean the same everywhere: 0 nothing is wrong, 1 internal error, 2 usage or configuration, 3 a fault was found
 or something was refused, 4 and 6 what --fail-on asked for, 5 not enough could be measured, 7 a drill has left something
 on a machine, 130 interrupted.`,
-		Args:                       knownCommand,
+		Args:                       cmdutil.KnownCommand,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
-		PersistentPreRun:           func(*cobra.Command, []string) { *begun = true },
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			*begun = true
+			a.Colored()
+			a.NoteOld(cmd)
+			if restores(cmd) {
+				return nil
+			}
+			_, err := a.HistoryOff() // a wrong setting ends a command before it does anything
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return printVersion(a, "text")
+			}
+			return cmd.Help()
+		},
 	}
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	root.SetHelpFunc(help)
+	root.Flags().BoolVar(&version, "version", false, "print the version")
+	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false,
+		"no progress and no notes on stderr, only what went wrong")
+	a.ColorFlag(root)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	root.SetHelpFunc(a.Help)
+	root.SetFlagErrorFunc(cmdutil.FlagError)
 	root.AddGroup(
 		&cobra.Group{ID: groupAsk, Title: "Ask what is wrong"},
-		&cobra.Group{ID: groupTend, Title: "Look after nodes and profiles"},
-		&cobra.Group{ID: groupTry, Title: "Try things on"},
+		&cobra.Group{ID: groupTend, Title: "Nodes and profiles"},
+		&cobra.Group{ID: groupTry, Title: "Practice"},
 	)
-	root.AddCommand(inGroup(groupAsk, newPreflight(a), newDiag(a), newHistory(a))...)
-	root.AddCommand(inGroup(groupTend, newNodeCommands(a), newSSH(a), newProfile(a))...)
-	root.AddCommand(inGroup(groupTry, newChaos(a), newLab(a))...)
-	root.AddCommand(newVersion(a))
-	root.SetHelpCommand(newHelp())
+	root.AddCommand(inGroup(groupAsk, preflightcmd.New(a), diagcmd.New(a), explaincmd.New(a), gpucmd.New(a),
+		historycmd.New(a))...)
+	root.AddCommand(inGroup(groupTend, nodecmd.New(a), sshcmd.New(a), profilecmd.New(a))...)
+	root.AddCommand(inGroup(groupTry, chaoscmd.New(a), labcmd.New(a))...)
+	root.AddCommand(newSchema(a), newVersion(a))
+	root.SetHelpCommand(a.NewHelp())
 	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
+		c.Args, c.RunE = cmdutil.KnownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		for _, shell := range c.Commands() {
+			shell.Args, shell.Example = cmdutil.Args(0, 0), "  gpuaasctl completion "+shell.Name()+" >FILE"
+		}
+	}
+	cmdutil.KeepOld(root)
 	return root, begun
+}
+
+// restores reports whether a command ends what is broken on machines: no setting of something else keeps it from that.
+func restores(cmd *cobra.Command) bool {
+	switch cmd.CommandPath() {
+	case "gpuaasctl chaos panic", "gpuaasctl chaos revert", "gpuaasctl lab down":
+		return true
+	}
+	return false
 }
 
 // inGroup files commands under a heading of the root's help.
@@ -58,16 +105,4 @@ func inGroup(id string, commands ...*cobra.Command) []*cobra.Command {
 		c.GroupID = id
 	}
 	return commands
-}
-
-// knownCommand refuses a word that is no command of cmd, and suggests the one that was probably meant.
-func knownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	meant := ""
-	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
-		meant = " (did you mean " + oneOf(names) + "?)"
-	}
-	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), meant)
 }

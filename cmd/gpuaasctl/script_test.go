@@ -15,12 +15,28 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	chaosschema "github.com/gpuaas/gpuaasctl/chaos/schema"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag/schema"
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/gpu/policy/judge"
+	gpuschema "github.com/gpuaas/gpuaasctl/gpu/policy/schema"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"gpuaasctl": main, "stubborn": stubborn})
+	if strings.HasSuffix(os.Args[0], ".test") { // not where a script runs it as the program
+		for _, name := range []string{"GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "COLUMNS", "CLICOLOR_FORCE", "FORCE_COLOR"} {
+			_ = os.Unsetenv(name) // a CI that sets it would be in every output
+		}
+	}
+	testscript.Main(m, map[string]func(){"gpuaasctl": main, "stubborn": stubborn, policy.Program: policyProgram})
+}
+
+// policyProgram is gpuaas-gpu-policy of this build.
+func policyProgram() {
+	if err := judge.Serve(os.Stdin, os.Stdout, (&cmdutil.App{Built: version}).ToolVersion()); err != nil {
+		os.Exit(1)
+	}
 }
 
 // TestScripts runs the real program over every script: what it prints, and how it exits.
@@ -30,7 +46,9 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       goldentest.Writing(),
 		Setup:               setup,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "absent": absent, "valid": valid},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "absent": absent, "valid": valid,
+		},
 	})
 }
 
@@ -67,8 +85,8 @@ func setup(e *testscript.Env) error {
 	return nil
 }
 
-// recordings gives a script the reports of real machines ($REPORTS), and two made of the healthy one: moved.json, where a
-// name has another answer, and other-node.json.
+// recordings gives a script the reports of real machines ($REPORTS), and two made of the healthy one: moved.json, where
+// a name has another answer, and other-node.json.
 func recordings(e *testscript.Env) error {
 	folder, err := filepath.Abs(filepath.Join("..", "..", "golden", "reports"))
 	if err != nil {
@@ -80,7 +98,7 @@ func recordings(e *testscript.Env) error {
 		return err
 	}
 	for name, change := range map[string][2]string{
-		"moved.json":      {`"10.231.77.11"` + "\n", `"10.231.77.12"` + "\n"}, // an answer; addresses that were meant stand in strings that go on
+		"moved.json":      {`"10.231.77.11"` + "\n", `"10.231.77.12"` + "\n"}, // an answer; addresses that were meant are in strings that go on
 		"other-node.json": {`compute-node-01`, `compute-node-02`},
 	} {
 		made := strings.ReplaceAll(string(healthy), change[0], change[1])
@@ -91,7 +109,7 @@ func recordings(e *testscript.Env) error {
 	return nil
 }
 
-// silentListener accepts by the kernel alone: nobody ever reads or writes.
+// silentListener accepts by the kernel alone: no process reads or writes.
 func silentListener() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 
 // exits CODE PROGRAM ARGS... runs a program and wants exactly that exit code; stdout and stderr can be looked at.
@@ -132,6 +150,9 @@ func valid(ts *testscript.TestScript, neg bool, args []string) {
 		published := schema.PreflightReport()
 		if strings.Contains(ts.ReadFile(f), `"`+drill.ReportKind+`"`) {
 			published = chaosschema.Report()
+		}
+		if strings.Contains(ts.ReadFile(f), `"GPUJudgement"`) {
+			published = gpuschema.Judgement()
 		}
 		validBy(ts, neg, published, f)
 	}

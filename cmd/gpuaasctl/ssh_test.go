@@ -11,6 +11,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
@@ -46,7 +47,7 @@ func TestTrustAcceptsAFirstKeyAndNeverAnother(t *testing.T) {
 	}
 	t.Setenv("GPUAASCTL_SSH_PORT", strconv.Itoa(other.Port))
 	cmd, out = start(t, "gpuaasctl", "ssh", "trust", "127.0.0.1", "--confirm", "127.0.0.1")
-	if code := waitCode(t, cmd); code != exitFailed || out.Len() != 0 {
+	if code := waitCode(t, cmd); code != cmdutil.ExitFailed || out.Len() != 0 {
 		t.Errorf("a changed key: exit code %d: %s", code, out)
 	}
 	if now, _ := os.ReadFile(known); string(now) != moved {
@@ -59,7 +60,7 @@ func TestTrustWithoutAnybodyToAskWantsConfirm(t *testing.T) {
 	known := trustEnv(t, s)
 	for _, args := range [][]string{{"trust", "127.0.0.1"}, {"trust", "127.0.0.1", "--confirm", "other"}} {
 		cmd, _ := start(t, append([]string{"gpuaasctl", "ssh"}, args...)...)
-		if code := waitCode(t, cmd); code != exitUsage {
+		if code := waitCode(t, cmd); code != cmdutil.ExitUsage {
 			t.Errorf("%v: exit code %d", args, code)
 		}
 	}
@@ -105,27 +106,30 @@ func TestTrustAsksOnATerminal(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	known := trustEnv(t, s)
 	out, code := onTerminal(t, "yes", "gpuaasctl", "ssh", "trust", "127.0.0.1")
-	if code != exitUsage || !strings.Contains(out, "the key was not accepted") {
+	if code != cmdutil.ExitUsage || !strings.Contains(out, "the key was not accepted") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if _, err := os.Stat(known); err == nil {
 		t.Error("a key was written without its node's name")
 	}
 	out, code = onTerminal(t, "127.0.0.1", "gpuaasctl", "ssh", "trust", "127.0.0.1")
-	if code != 0 || !strings.Contains(out, "shows the host key SHA256:") || !strings.Contains(out, "127.0.0.1 accepted: ssh-ed25519") {
+	if code != 0 || !strings.Contains(out, "shows the host key SHA256:") ||
+		!strings.Contains(out, "127.0.0.1 accepted: ssh-ed25519") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
 
-// On a terminal the table is drawn, and the same verdict stands on it as on a pipe.
+// On a terminal the table is drawn, and it shows the same verdict as a pipe.
 func TestWalkOnATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	t.Setenv("LANG", "C.UTF-8")
-	args := []string{"gpuaasctl", "preflight", "--node-id", "n1", "--api-base", "http://127.0.0.1:1", "--only", "control_plane_access"}
+	args := []string{"gpuaasctl", "preflight", "--node-id", "n1", "--api-base", "http://127.0.0.1:1", "--only",
+		"control_plane_access"}
 	for _, noColor := range []string{"", "1"} {
 		t.Setenv("NO_COLOR", noColor)
 		out, code := onTerminal(t, "", args...)
-		if code != exitFailed || !strings.Contains(out, "control_plane_api_unreachable") || !strings.Contains(out, "FAIL") {
+		if code != cmdutil.ExitFailed || !strings.Contains(out, "control_plane_api_unreachable") ||
+			!strings.Contains(out, "FAIL") {
 			t.Fatalf("exit code %d:\n%s", code, out)
 		}
 		if coloured := strings.Contains(out, "\x1b[31m") || strings.Contains(out, "\x1b[1;31m"); coloured == (noColor != "") {

@@ -9,9 +9,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
 // worldOf writes a profile of two nodes, by that SSH port, and that API where it is not empty; the name of its file.
@@ -51,7 +56,7 @@ func said(t *testing.T, args ...string) (code int, out, words string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// untouched fails the test when somebody connects to ln.
+// untouched fails the test when a client connects to ln.
 func untouched(t *testing.T, ln net.Listener) {
 	t.Helper()
 	_ = ln.(*net.TCPListener).SetDeadline(time.Now().Add(100 * time.Millisecond))
@@ -60,7 +65,45 @@ func untouched(t *testing.T, ln net.Listener) {
 	}
 }
 
-// TestUnknownNodeIsNeverDialled: of a node that nobody knows nothing is asked, least of all this machine.
+// namesNoNode are the commands that say nothing of a profile's nodes where they get an unknown one, and why.
+var namesNoNode = map[string]string{
+	"gpuaasctl node status": "it asks the platform alone, and the profile names none",
+	"gpuaasctl ssh trust":   "NODE may be a host that is in no profile",
+}
+
+// aboutNode are the command lines of every command that goes to a node, or asks about one, for that node: NODE where it
+// is an argument, and by --node-id.
+func aboutNode(node string) (all [][]string) {
+	everyCommand(aTree(), func(c *cobra.Command) {
+		of := map[string]bool{"gpuaasctl history list": true, "gpuaasctl profile init": true} // these go nowhere
+		flag := c.Flags().Lookup("node-id")
+		if !c.Runnable() || of[c.CommandPath()] || (flag == nil && !strings.Contains(c.Use, "NODE")) {
+			return
+		}
+		line := strings.Fields(c.CommandPath())[1:]
+		if strings.Contains(c.Use, "DRILL") {
+			line = append(line, "agent-stopped")
+		}
+		for name, value := range map[string]string{"reason": "x", "apply": "true", "confirm": node} {
+			if c.Flags().Lookup(name) != nil {
+				line = append(line, "--"+name+"="+value)
+			}
+		}
+		var behind []string
+		if strings.Contains(c.Use, " -- ") {
+			behind = []string{"--", "true"}
+		}
+		if strings.Contains(c.Use, "NODE") && c.Name() != "revert" { // there the first word is RUN
+			all = append(all, slices.Concat(line, []string{node}, behind))
+		}
+		if flag != nil {
+			all = append(all, slices.Concat(line, []string{"--node-id", node}, behind))
+		}
+	})
+	return all
+}
+
+// TestUnknownNodeIsNeverDialled: an unknown node is never queried, least of all this machine, by no command.
 func TestUnknownNodeIsNeverDialled(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -69,26 +112,35 @@ func TestUnknownNodeIsNeverDialled(t *testing.T) {
 	defer ln.Close()
 	file := worldOf(t, ln.Addr().(*net.TCPAddr).Port, "")
 	const node = "compute-node-77"
-	for _, args := range [][]string{
-		{"diag", "show", node}, {"diag", "watch", node}, {"diag", "trust", node}, {"diag", "classify", node}, {"diag", "bundle", node},
-		{"diag", "timeline", node}, {"diag", "export", node}, {"preflight", "--node-id", node},
-		{"node", "endpoints", "plan", node}, {"chaos", "plan", "agent-stopped", "--node-id", node}, {"chaos", "status", "--node-id", node},
-	} {
+	all := aboutNode(node)
+	if len(all) < 30 {
+		t.Errorf("only %d command lines: %q", len(all), all)
+	}
+	for _, args := range all {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			code, out, text := said(t, append(args, "--profile", file)...)
-			if code != exitUsage || out != "" {
-				t.Errorf("exit code %d: %s", code, out)
+			at := slices.Index(args, "--")
+			if at < 0 {
+				at = len(args)
 			}
-			if n := strings.Count(text, "compute-node-0"); !strings.Contains(text, node) || n != 5 {
+			code, out, text := said(t, slices.Insert(slices.Clone(args), at, "--profile", file)...)
+			reason := namesNoNode["gpuaasctl "+strings.Join(args[:2], " ")]
+			if (code != cmdutil.ExitUsage && (reason == "" || code != cmdutil.ExitFailed)) || out != "" {
+				t.Errorf("exit code %d: %s%s", code, out, text)
+			}
+			if n := strings.Count(text, "compute-node-0"); reason == "" && (!strings.Contains(text, node) || n != 5) {
 				t.Errorf("%d names: %s", n, text)
+			}
+			untouched(t, ln)
+			if reason != "" {
+				return
+			}
+			code, out, text = said(t, args...) // without a profile
+			if code != cmdutil.ExitUsage || out != "" {
+				t.Errorf("without a profile: exit code %d: %s%s", code, out, text)
 			}
 			untouched(t, ln)
 		})
 	}
-	if code, out, text := said(t, "diag", "show", node); code != exitUsage || out != "" { // without a profile
-		t.Errorf("exit code %d: %s%s", code, out, text)
-	}
-	untouched(t, ln)
 }
 
 // TestPlatformKnowsNoSuchNode: its own 404 is the answer, with names that are near.
@@ -109,18 +161,20 @@ func TestPlatformKnowsNoSuchNode(t *testing.T) {
 	file := worldOf(t, ln.Addr().(*net.TCPAddr).Port, platform.URL)
 	const node = "compute-node-77"
 	for _, args := range [][]string{
-		{"preflight", "--node-id", node}, {"preflight", "--node-id", node, "-o", "short"}, {"preflight", "--node-id", node, "-o", "json"},
-		{"preflight", "--node-id", node, "-o", "junit"}, {"preflight", "--node-id", node, "-o", "markdown"},
-		{"diag", "classify", node}, {"diag", "timeline", node}, {"diag", "bundle", node, "--file", filepath.Join(t.TempDir(), "b.tar.gz")},
-		{"node", "status", node}, {"node", "status", node, "compute-node-01"},
+		{"preflight", "--node-id", node}, {"preflight", "--node-id", node, "-o", "short"},
+		{"preflight", "--node-id", node, "-o", "json"}, {"preflight", "--node-id", node, "-o", "junit"},
+		{"preflight", "--node-id", node, "-o", "markdown"}, {"diag", "classify", node}, {"diag", "timeline", node},
+		{"diag", "bundle", node, "--file", filepath.Join(t.TempDir(), "b.tar.gz")}, {"node", "status", node},
+		{"node", "status", node, "compute-node-01"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			code, out, words := said(t, append(args, "--profile", file)...)
-			if code != exitUsage {
+			if code != cmdutil.ExitUsage {
 				t.Errorf("exit code %d", code)
 			}
 			text := strings.Join(strings.Fields(out+words), " ")
-			if !strings.Contains(text, "knows no node "+node) || !strings.Contains(text, "compute-node-0") || strings.Contains(text, "do not decide") {
+			if !strings.Contains(text, "knows no node "+node) || !strings.Contains(text, "compute-node-0") ||
+				strings.Contains(text, "do not decide") {
 				t.Errorf("it says %s", text)
 			}
 			untouched(t, ln)
@@ -135,17 +189,19 @@ func TestFilesThatAProfileNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, value := range map[string]string{
-		"ssh.identity": filepath.Join(t.TempDir(), "id"), "ssh.known_hosts": t.TempDir(), "trust.operator_ca": garbage, "trust.node_ca": garbage,
+		"ssh.identity": filepath.Join(t.TempDir(), "id"), "ssh.known_hosts": t.TempDir(), "trust.operator_ca": garbage,
+		"trust.node_ca": garbage,
 	} {
 		t.Run(key, func(t *testing.T) {
 			section, field, _ := strings.Cut(key, ".")
 			file := filepath.Join(t.TempDir(), "p.yaml")
-			text := fmt.Sprintf("api_base: https://127.0.0.1:1\nnodes:\n  n1: {host: 127.0.0.1}\n%s:\n  %s: %s\n", section, field, value)
+			text := fmt.Sprintf("api_base: https://127.0.0.1:1\nnodes:\n  n1: {host: 127.0.0.1}\n%s:\n  %s: %s\n", section,
+				field, value)
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			code, out, words := said(t, "preflight", "--profile", file, "--node-id", "n1")
-			if code != exitUsage || out != "" || !strings.Contains(words, key) || !strings.Contains(words, value) {
+			if code != cmdutil.ExitUsage || out != "" || !strings.Contains(words, key) || !strings.Contains(words, value) {
 				t.Errorf("exit code %d: %s%s", code, out, words)
 			}
 		})

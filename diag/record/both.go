@@ -8,15 +8,15 @@ import (
 )
 
 // ReadBoth is Read of a record in two folders: on the disk, and its copy in memory, which is given everything first. Of
-// one record both are told together: what the disk did not take, is behind with or holds damaged, memory has. Where the
-// disk holds no entry, or only what an earlier boot left because it takes none of this one's, memory alone is told, and
-// Degraded says why. A copy of another node's record counts for nothing. Source is filled in, and says whose Path is the
-// caller's to fill in.
+// one record both are shown together: what the disk did not take, is behind with or holds damaged, memory has. Where
+// the disk holds no entry, or only what an earlier boot left because it takes none of this one's, memory alone is
+// shown, and Degraded reports why. A copy of another node's record counts for nothing. Source is filled in, and says
+// whose Path is the caller's to fill in.
 func ReadBoth(disk, memory fs.FS) (diag.RecordFacts, error) {
 	d, err := folder(disk)
 	m, errMemory := folder(memory)
 	last, lastInMemory := d.newest(), m.newest()
-	why := "" // memory alone is told
+	why := "" // memory alone is shown
 	switch {
 	case err != nil && errMemory != nil:
 	case err != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// cut stands where text was left out.
+// cut marks where text was left out.
 const cut = "…"
 
 // maxBoot bounds a boot id: 36 are a UUID's.
@@ -22,7 +22,7 @@ const maxBoot = 64
 // digits to their year.
 func plain(e diag.RecordEntry) diag.RecordEntry {
 	boot := strings.Map(func(r rune) rune {
-		if r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+		if r == '-' || ('0' <= r && r <= '9') || ('a' <= r && r <= 'z') || ('A' <= r && r <= 'Z') {
 			return r
 		}
 		return -1
@@ -47,10 +47,12 @@ func fit(e diag.RecordEntry, room int) []byte {
 			e.Facts = shortenAll(e.Facts, limit)
 		}
 		if limit < readable/4 {
-			for _, s := range [...]*string{&e.About, &e.Decision, &e.Code, &e.CorrelationID, &e.TaskID, &e.NodeID, &e.InstanceID, &e.Agent, &e.Pin} {
+			for _, s := range [...]*string{&e.About, &e.Decision, &e.Code, &e.CorrelationID, &e.TaskID, &e.NodeID, &e.InstanceID,
+				&e.Agent, &e.Pin} {
 				*s = shorten(*s, limit)
 			}
-			e.Reason, e.Failure = diag.RecordReason(shorten(string(e.Reason), limit)), diag.Failure(shorten(string(e.Failure), limit))
+			e.Reason, e.Failure = diag.RecordReason(shorten(string(e.Reason), limit)),
+				diag.Failure(shorten(string(e.Failure), limit))
 		}
 		b = canonical(e)
 	}
@@ -94,7 +96,8 @@ func canonical(e diag.RecordEntry) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(body{RecordEntry: e}); err != nil { // strings, numbers and times of four-digit years: nothing can fail
+	// strings, numbers and times of four-digit years: nothing can fail
+	if err := enc.Encode(body{RecordEntry: e}); err != nil {
 		return []byte("{}")
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")

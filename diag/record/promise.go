@@ -15,7 +15,7 @@ var promises = map[string]string{
 	"fuse":     "fuse: its server decides when a write is on a disk",
 }
 
-// Promise says what a file system of that kind cannot promise to a record; "" when it can promise everything.
+// Promise reports what a file system of that kind cannot promise to a record; "" when it can promise everything.
 func Promise(kind string) string {
 	if p, ok := promises[kind]; ok {
 		return p

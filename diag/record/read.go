@@ -17,7 +17,7 @@ const (
 	SourceMirror = "mirror"
 )
 
-// What the record says of itself, with Reason record_degraded.
+// What the record shows of itself, with Reason record_degraded.
 const (
 	AboutRecord       = "record"
 	DecisionDegraded  = "degraded"
@@ -119,7 +119,7 @@ func (r *reading) file(fsys fs.FS, name, of string, slots int) error {
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			r.slots++
 			r.damaged = append(r.damaged, diag.DamagedSlot{File: cmp.Or(of, name), Slot: slot, Why: string(Torn)})
-			return nil // a disk that cannot be read any further has told what it could
+			return nil // a disk that cannot be read any further has given what it could
 		}
 		r.slot(cmp.Or(of, name), of, slot, b[:n], again(file, slot))
 	}
@@ -231,7 +231,7 @@ func complete(pinned, ring []*diag.RecordEntry) []*diag.RecordEntry {
 	}
 	keep := func(pin string, e *diag.RecordEntry) {
 		k := role(pin, e)
-		if have := best[k]; have == nil || e.Seq > have.Seq || e.Seq == have.Seq && e.Count > have.Count {
+		if have := best[k]; have == nil || e.Seq > have.Seq || (e.Seq == have.Seq && e.Count > have.Count) {
 			as := *e
 			as.Pin = pin
 			best[k] = &as
@@ -255,7 +255,7 @@ func complete(pinned, ring []*diag.RecordEntry) []*diag.RecordEntry {
 	return sorted(out)
 }
 
-// standing is what the record last said of itself.
+// standing is the latest state in the record.
 func standing(entries []*diag.RecordEntry) (degraded, promise string) {
 	var about, start uint64
 	for _, e := range entries {

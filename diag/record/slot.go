@@ -50,7 +50,7 @@ const (
 // DecisionContact marks the entry that tells of a good contact; it is pinned, and is not in the ring.
 const DecisionContact = "contact"
 
-// Verdict says what a slot holds. The zero value is an entry.
+// Verdict reports what a slot holds. The zero value is an entry.
 type Verdict string
 
 // The verdicts.
@@ -63,7 +63,7 @@ const (
 	Format      Verdict = "format"       // not a slot of this version and of this place
 )
 
-// castagnoli is a function, for package variables are not shared with whoever could write to them.
+// castagnoli is a function, for package variables are not shared with code that could write to them.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 const sumKey = " crc32c="
@@ -134,13 +134,14 @@ func Decode(file string, slot int, b []byte) (diag.RecordEntry, Verdict) {
 		return none, Format
 	}
 	e, from, head, ok := parse(b)
-	if i := bytes.Index(b, []byte(sumKey)); i < 0 || i+len(sumKey)+8 > Size || hex8(sum(b, i+len(sumKey))) != string(b[i+len(sumKey):i+len(sumKey)+8]) {
+	if i := bytes.Index(b, []byte(sumKey)); i < 0 || i+len(sumKey)+8 > Size ||
+		hex8(sum(b, i+len(sumKey))) != string(b[i+len(sumKey):i+len(sumKey)+8]) {
 		if ok && b[Size-1] == '\n' {
 			return none, Checksum
 		}
 		return none, Torn
 	}
-	if !ok || file != "" && from != file || head != header(from, slot, e) || !belongs(from, slot, e) {
+	if !ok || (file != "" && from != file) || head != header(from, slot, e) || !belongs(from, slot, e) {
 		return none, Format
 	}
 	return e, Valid
@@ -151,7 +152,7 @@ func Decode(file string, slot int, b []byte) (diag.RecordEntry, Verdict) {
 func belongs(file string, slot int, e diag.RecordEntry) bool {
 	switch file {
 	case FileRecord:
-		return e.Seq > 0 && (slot == Place(e.Seq) || e.Count > 0 && slot == Place(e.Seq+1)) && e.Pin == ""
+		return e.Seq > 0 && (slot == Place(e.Seq) || (e.Count > 0 && slot == Place(e.Seq+1))) && e.Pin == ""
 	case FilePinned:
 		return e.Seq > 0 && slot >= 0 && slot < PinnedSlots && e.Pin != ""
 	}

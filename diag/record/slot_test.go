@@ -18,9 +18,10 @@ import (
 
 func entryOf(seq uint64) diag.RecordEntry {
 	return diag.RecordEntry{
-		Seq: seq, BootID: "6c71106c-b36e-43b6-83ec-654fd786de05", MonoNS: 123456789, At: diag.At(time.Date(2030, 1, 2, 3, 4, 5, 6e6, time.UTC)),
-		Reason: diag.RecAPIUnreachable, About: "heartbeat", Decision: "retry", Attempt: 7, DelayMS: 1200, CeilingMS: 30000,
-		Failure: diag.TCPRefused, Status: 502, Code: "x", Detail: "dial tcp 10.0.0.1:443: <connection refused> & more", NodeID: "n1",
+		Seq: seq, BootID: "6c71106c-b36e-43b6-83ec-654fd786de05", MonoNS: 123456789,
+		At: diag.At(time.Date(2030, 1, 2, 3, 4, 5, 6e6, time.UTC)), Reason: diag.RecAPIUnreachable, About: "heartbeat",
+		Decision: "retry", Attempt: 7, DelayMS: 1200, CeilingMS: 30000, Failure: diag.TCPRefused, Status: 502, Code: "x",
+		Detail: "dial tcp 10.0.0.1:443: <connection refused> & more", NodeID: "n1",
 		Facts: map[string]string{"b": "2", "a": "1"},
 	}
 }
@@ -38,7 +39,8 @@ func TestSlot(t *testing.T) {
 }
 
 func TestRoundTrip(t *testing.T) {
-	for _, e := range []diag.RecordEntry{entryOf(1), {Seq: 9}, {Seq: 1 << 63, MonoNS: -1, Count: 2, First: diag.At(time.Unix(0, 0)), Last: diag.At(time.Unix(9, 0))}} {
+	for _, e := range []diag.RecordEntry{entryOf(1), {Seq: 9},
+		{Seq: 1 << 63, MonoNS: -1, Count: 2, First: diag.At(time.Unix(0, 0)), Last: diag.At(time.Unix(9, 0))}} {
 		b := Encode(FileRecord, Place(e.Seq), e)
 		got, v := Decode(FileRecord, Place(e.Seq), b[:])
 		if v != Valid || !reflect.DeepEqual(got, e) {
@@ -57,13 +59,15 @@ func TestLongEntriesAreShortened(t *testing.T) {
 		many.Facts[fmt.Sprint("fact ", i)] = strings.Repeat("x", i)
 	}
 	vast := entryOf(5)
-	for _, s := range []*string{&vast.About, &vast.Code, &vast.CorrelationID, &vast.TaskID, &vast.NodeID, &vast.InstanceID, &vast.BootID} {
+	for _, s := range []*string{&vast.About, &vast.Code, &vast.CorrelationID, &vast.TaskID, &vast.NodeID, &vast.InstanceID,
+		&vast.BootID} {
 		*s = strings.Repeat("\x01", 100_000)
 	}
 	for name, e := range map[string]diag.RecordEntry{"detail": long, "facts": many, "everything": vast} {
 		b := Encode(FileRecord, 5, e)
 		got, v := Decode(FileRecord, 5, b[:])
-		if v != Valid || got.Reason != e.Reason || got.Decision != e.Decision || got.Attempt != e.Attempt || !bytes.Contains(b[:], []byte(cut)) {
+		if v != Valid || got.Reason != e.Reason || got.Decision != e.Decision || got.Attempt != e.Attempt ||
+			!bytes.Contains(b[:], []byte(cut)) {
 			t.Errorf("%s: %s %.200s", name, v, b)
 		}
 		if !utf8.Valid(b[:]) {
@@ -92,7 +96,8 @@ func TestDamage(t *testing.T) {
 			}
 			e, v := Decode(FileRecord, 7, mixed[:])
 			switch {
-			case mixed == news && v == Valid && e.Seq == b.Seq, mixed == old && v == Valid && e.Seq == a.Seq, mixed == zero && v == Empty:
+			case mixed == news && v == Valid && e.Seq == b.Seq, mixed == old && v == Valid && e.Seq == a.Seq,
+				mixed == zero && v == Empty:
 			case mixed != news && mixed != old && (v == Torn || v == EmptyHeader || v == Checksum):
 			default:
 				t.Fatalf("sectors %08b of the new: %q, entry %d", mask, v, e.Seq)
@@ -151,12 +156,12 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// FuzzDecode: it never panics, and what it accepts is, byte for byte, what an entry is written as. With a sum that was made
-// for it, which no disk does, it is an entry that can be written again.
+// FuzzDecode: it never panics, and what it accepts is, byte for byte, what an entry is written as. With a sum that was
+// made for it, which no disk does, it is an entry that can be written again.
 //
-// The input is a slot's line alone, of some hundred bytes, and the rest of the 4096 is made here: blanks and the line's end,
-// or zeros. Of whole slots the fuzzer spent its minute on making each new one smaller, which no sum survives (31 runs in 60 s).
-// The sum is made right where the input asks for it, so that what lies behind it is reached.
+// The input is a slot's line alone, of some hundred bytes, and the rest of the 4096 is made here: blanks and the line's
+// end, or zeros. Of whole slots the fuzzer spent its minute on making each new one smaller, which no sum survives (31
+// runs in 60 s). The sum is made right where the input asks for it, so that what lies behind it is reached.
 func FuzzDecode(f *testing.F) {
 	for _, e := range []diag.RecordEntry{{Seq: 7}, {Seq: 7, Reason: diag.RecDNSFailed, Count: 2}, entryOf(7)} {
 		b := Encode(FileRecord, 7, e)
@@ -185,7 +190,7 @@ func FuzzDecode(f *testing.F) {
 		for _, of := range [...]string{FileRecord, FilePinned} {
 			again := Encode(of, slot, e)
 			got, v := Decode(of, slot, again[:])
-			if again == b || seal && v == Valid && got.Seq == e.Seq && got.Attempt == e.Attempt && got.Count == e.Count {
+			if again == b || (seal && v == Valid && got.Seq == e.Seq && got.Attempt == e.Attempt && got.Count == e.Count) {
 				return
 			}
 		}
@@ -205,7 +210,8 @@ func FuzzEncode(f *testing.F) {
 			t.Fatalf("%s: %+v of %+v", v, got, e)
 		}
 		whole := len(boot)+len(reason)+len(detail)+len(fact)+len(value) < 500
-		if whole && utf8.ValidString(strings.Join([]string{reason, detail, fact, value}, " ")) && (got.Detail != detail || string(got.Reason) != reason || got.Facts[fact] != value) {
+		if whole && utf8.ValidString(strings.Join([]string{reason, detail, fact, value}, " ")) &&
+			(got.Detail != detail || string(got.Reason) != reason || got.Facts[fact] != value) {
 			t.Fatalf("changed: %+v of %+v", got, e)
 		}
 	})
@@ -265,7 +271,8 @@ func TestReadOddFiles(t *testing.T) {
 	if _, err := Read(os.DirFS(dir)); err == nil {
 		t.Error("a folder is no record")
 	}
-	if f, err := ReadFile(fstest.MapFS{"copy.bin": {Data: half[:2*Size]}}, "copy.bin"); err != nil || len(f.Entries) != 1 || f.Degraded != "" {
+	if f, err := ReadFile(fstest.MapFS{"copy.bin": {Data: half[:2*Size]}}, "copy.bin"); err != nil ||
+		len(f.Entries) != 1 || f.Degraded != "" {
 		t.Errorf("a copied file: %v %+v", err, f)
 	}
 }
@@ -273,7 +280,8 @@ func TestReadOddFiles(t *testing.T) {
 // TestStory: the first cause is the first since the last good contact, whichever ring has it.
 func TestStory(t *testing.T) {
 	at := func(seq uint64, mono int64, change func(*diag.RecordEntry)) diag.RecordEntry {
-		e := diag.RecordEntry{Seq: seq, BootID: "b", MonoNS: mono, Reason: diag.RecDNSFailed, About: "heartbeat", Decision: "retry", Attempt: 1}
+		e := diag.RecordEntry{Seq: seq, BootID: "b", MonoNS: mono, Reason: diag.RecDNSFailed, About: "heartbeat",
+			Decision: "retry", Attempt: 1}
 		if change != nil {
 			change(&e)
 		}

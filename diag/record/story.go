@@ -9,7 +9,8 @@ import (
 
 // Story is what a record tells in three entries. Each is absent where the record has none.
 type Story struct {
-	FirstCause   *diag.RecordEntry `json:"first_cause,omitempty"`   // the first that went wrong since the last good contact
+	// the first that went wrong since the last good contact
+	FirstCause   *diag.RecordEntry `json:"first_cause,omitempty"`
 	LastContact  *diag.RecordEntry `json:"last_contact,omitempty"`  // the platform's last answer to a heartbeat
 	LastDecision *diag.RecordEntry `json:"last_decision,omitempty"` // what the agent was about to do when it last wrote
 	LastUpdate   *diag.RecordEntry `json:"last_update,omitempty"`   // the last update attempt
@@ -53,7 +54,7 @@ func later(a, b *diag.RecordEntry) *diag.RecordEntry {
 	return a
 }
 
-// after compares by the clock that nobody sets, within one boot; else by sequence number. Equal ones are not after each
+// after compares by the monotonic clock, within one boot; else by sequence number. Equal ones are not after each
 // other.
 func after(a, b *diag.RecordEntry) bool {
 	if a.BootID == b.BootID && a.MonoNS != b.MonoNS {

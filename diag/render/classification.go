@@ -7,57 +7,55 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // Classification writes a classification alone: what `diag classify` shows. With Wide it has the evidence and the
 // losing candidates as well.
 func Classification(w io.Writer, c *diag.Classification, o Options) error {
-	if o.Format == JSON {
-		return WriteJSON(w, c)
+	s := &sheet{o: o}
+	s.classification(c)
+	s.Field("user", userLine(c), page.Plain)
+	if c.Reason == diag.ReasonNone && !c.Healthy { // no evidence against the node, and not enough for it
+		s.Field("owner", "unknown: healthy takes all five points", page.Strong)
+		return s.write(w)
 	}
-	p := newPage(o)
-	p.classification(c)
-	p.field("user", userLine(c), Plain)
-	if c.Reason == diag.ReasonNone && !c.Healthy { // nobody said anything bad, and not enough anything good
-		p.field("owner", "unknown: healthy takes all five points", Strong)
-		return p.flush(w)
-	}
-	p.field("owner", Clean(c.Owner), Strong)
-	p.field("runbook", Clean(c.Runbook), Faint)
-	return p.flush(w)
+	s.Field("owner", c.Owner, page.Strong)
+	s.Field("runbook", c.Runbook, page.Faint)
+	return s.write(w)
 }
 
-// classification says what all evidence together says of the node.
-func (p *page) classification(c *diag.Classification) {
+// classification reports what all evidence together says of the node.
+func (s *sheet) classification(c *diag.Classification) {
 	if c == nil {
 		return
 	}
-	st := Bad
+	st := page.Bad
 	if c.Reason == diag.ReasonNone {
-		st = Plain
+		st = page.Plain
 	}
-	p.field("reason", reasonLine(c), st)
+	s.Field("reason", reasonLine(c), st)
 	if c.Reason != diag.ReasonNone {
-		p.field("", Clean(c.Title)+"; next: "+Clean(c.Next), Plain)
+		s.Field("", c.Title+"; next: "+c.Next, page.Plain)
 	}
 	if c.Beside != "" {
-		p.field("", Clean(c.Beside), Plain)
+		s.Field("", c.Beside, page.Plain)
 	}
-	if p.o.Format != Wide {
+	if !s.o.all() {
 		return
 	}
 	for i, l := range c.Because {
-		p.field(once(i, "because"), Clean(l), Plain)
+		s.Field(once(i, "because"), l, page.Plain)
 	}
 	for i := range c.Checklist {
 		k := &c.Checklist[i]
-		p.field(once(i, "checklist"), markSymbol(k.Status)+" "+Clean(string(k.ID))+": "+Clean(k.Text), markStyle(k.Status))
+		s.Field(once(i, "checklist"), markSymbol(k.Status)+" "+string(k.ID)+": "+k.Text, markStyle(k.Status))
 	}
 	for i := range c.Losers {
 		l := &c.Losers[i]
-		p.field(once(i, "not"), Clean(string(l.Reason))+": "+Clean(l.Why), Faint)
+		s.Field(once(i, "not"), string(l.Reason)+": "+l.Why, page.Faint)
 		for _, e := range l.Evidence {
-			p.field("", "· "+Clean(e), Faint)
+			s.Field("", "· "+e, page.Faint)
 		}
 	}
 }
@@ -74,7 +72,7 @@ func reasonLine(c *diag.Classification) string {
 	if c.Scenario != "" {
 		parts = append(parts, strings.ReplaceAll(c.Scenario, "_", " "))
 	}
-	return Clean(strings.Join(append(parts, Checked(c.Checklist)), " · "))
+	return strings.Join(append(parts, Checked(c.Checklist)), " · ")
 }
 
 // Checked counts a checklist: "3/5 recovery points, 1 fails, 1 unknown".
@@ -103,9 +101,9 @@ func budgetLine(c *diag.Classification) string {
 
 func userLine(c *diag.Classification) string {
 	if c.UserText == "" {
-		return Clean(string(c.UserState))
+		return string(c.UserState)
 	}
-	return Clean(string(c.UserState) + " · " + c.UserText)
+	return string(c.UserState) + " · " + c.UserText
 }
 
 func markSymbol(m diag.Mark) string {
@@ -118,35 +116,9 @@ func markSymbol(m diag.Mark) string {
 	return diag.StatusInconclusive.Symbol()
 }
 
-func markStyle(m diag.Mark) Style {
+func markStyle(m diag.Mark) page.Style {
 	if m == diag.MarkFail {
-		return Bad
+		return page.Bad
 	}
-	return Faint
-}
-
-// classification writes the section of a CI page.
-func (m *markdown) classification(c *diag.Classification) {
-	if c == nil {
-		return
-	}
-	m.line("### Classification")
-	m.line("")
-	m.line("- Reason: %s", md(reasonLine(c)))
-	m.line("- Users: %s", md(userLine(c)))
-	m.line("- Next: %s (%s)", md(c.Next), md(c.Owner))
-	if c.Beside != "" {
-		m.line("- Beside: %s", md(c.Beside))
-	}
-	for _, l := range c.Because {
-		m.line("- Because: %s", md(l))
-	}
-	for i := range c.Checklist {
-		k := &c.Checklist[i]
-		m.line("- %s %s: %s", markSymbol(k.Status), code(string(k.ID)), md(k.Text))
-	}
-	for i := range c.Losers {
-		m.line("- Not %s: %s", code(string(c.Losers[i].Reason)), md(c.Losers[i].Why))
-	}
-	m.line("")
+	return page.Faint
 }

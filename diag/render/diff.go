@@ -8,55 +8,49 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Diff writes a diff alone: what `history diff` shows. With steps it has what was not compared as well.
+// Diff writes a diff alone: what `history diff` shows. With Wide it has what was not compared as well.
 func Diff(w io.Writer, d *diag.Diff, o Options) error {
-	if o.Format == JSON {
-		return WriteJSON(w, d)
-	}
-	p := newPage(o)
-	p.diff(&diag.Report{Diff: d})
-	return p.flush(w)
+	s := &sheet{o: o}
+	s.diff(&diag.Report{Diff: d})
+	return s.write(w)
 }
 
 // shownChanges is how many changes a table shows; -o wide and the others have them all.
 const shownChanges = 8
 
-// diff says what is otherwise than in the baseline.
-func (p *page) diff(r *diag.Report) {
+// diff reports what is otherwise than in the baseline.
+func (s *sheet) diff(r *diag.Report) {
 	d := r.Diff
 	if d == nil {
 		return
 	}
-	st := Plain
+	st := page.Plain
 	switch {
 	case !d.Comparable:
-		st = Unsure
+		st = page.Unsure
 	case d.Regressions() > 0:
-		st = Bad
+		st = page.Bad
 	}
-	p.field("changed", diffHead(d), st)
+	s.Field("changed", diffHead(d), st)
 	lines := diffLines(r)
 	for i, l := range lines {
-		if p.o.Format != Wide && i == shownChanges {
-			p.field("", fmt.Sprintf("and %d more (-o wide)", len(lines)-i), Faint)
+		if !s.o.all() && i == shownChanges {
+			s.Field("", fmt.Sprintf("and %d more (-o wide)", len(lines)-i), page.Faint)
 			break
 		}
-		lead := spaces(labelWidth) + "· "
-		if l.regression {
-			lead = spaces(labelWidth) + "! "
-		}
-		p.wrapped(0, lead, l.text, Plain)
+		s.Add(page.Fields{{Lead: l.mark(), Text: l.text}})
 	}
-	if p.o.Format == Wide {
+	if s.o.all() {
 		for _, l := range uncompared(d) {
-			p.field("", "not compared: "+l, Faint)
+			s.Field("", "not compared: "+l, page.Faint)
 		}
 		return
 	}
 	if text := uncomparedShort(d); text != "" {
-		p.field("", text, Faint)
+		s.Field("", text, page.Faint)
 	}
 }
 
@@ -66,7 +60,7 @@ func diffHead(d *diag.Diff) string {
 	n := d.Regressions()
 	switch {
 	case !d.Comparable:
-		return "not known: no comparison with " + baseline(&d.Baseline) + ": " + Clean(d.Because)
+		return "not known: no comparison with " + baseline(&d.Baseline) + ": " + d.Because
 	case len(d.Changes) == 0:
 		return "nothing " + what
 	case n == 0:
@@ -78,7 +72,7 @@ func diffHead(d *diag.Diff) string {
 }
 
 func baseline(b *diag.Baseline) string {
-	name := Clean(b.From)
+	name := b.From
 	if b.From == diag.LastGood {
 		name = "the last good walk"
 	}
@@ -95,7 +89,7 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-// diffLine is one change as a sentence, clean.
+// diffLine is one change as a sentence.
 type diffLine struct {
 	text       string
 	regression bool
@@ -108,8 +102,8 @@ func diffLines(r *diag.Report) []diffLine {
 	for i := range r.Diff.Changes {
 		c := &r.Diff.Changes[i]
 		if c.Kind == diag.ChangeStatus {
-			key := Clean(diag.Status(c.Before).Words() + " -> " + diag.Status(c.After).Words())
-			hop := Clean(string(c.Hop))
+			key := diag.Status(c.Before).Words() + " -> " + diag.Status(c.After).Words()
+			hop := string(c.Hop)
 			if len(r.Hops) > 0 {
 				hop = number(r.Hops, c.Hop) + " " + hop
 			}
@@ -121,9 +115,16 @@ func diffLines(r *diag.Report) []diffLine {
 			lines = append(lines, diffLine{key + ": " + hop, c.Regression})
 			continue
 		}
-		lines = append(lines, diffLine{Clean(changeText(c)), c.Regression})
+		lines = append(lines, diffLine{changeText(c), c.Regression})
 	}
 	return lines
+}
+
+func (l diffLine) mark() string {
+	if l.regression {
+		return "! "
+	}
+	return "· "
 }
 
 // changeText is one change: what, from, to, and where it was seen.
@@ -133,8 +134,8 @@ func changeText(c *diag.Change) string {
 		label = row.Label
 	}
 	if c.Noise != nil {
-		return fmt.Sprintf("%s %s: %s -> %s, noise is up to %s in %d walks (%s)", label, c.Field, millisText(c.Before), millisText(c.After),
-			c.Noise.BoundMS.Words(), c.Noise.Runs, strings.Join(c.Facts, ", "))
+		return fmt.Sprintf("%s %s: %s -> %s, noise is up to %s in %d walks (%s)", label, c.Field, millisText(c.Before),
+			millisText(c.After), c.Noise.BoundMS.Words(), c.Noise.Runs, strings.Join(c.Facts, ", "))
 	}
 	text := label + ": " + value(c.Before) + " -> " + value(c.After)
 	switch c.Kind {
@@ -194,7 +195,7 @@ func uncompared(d *diag.Diff) []string {
 		case n.Hop != "":
 			where = string(n.Hop)
 		}
-		lines = append(lines, Clean(where+": "+n.Because))
+		lines = append(lines, where+": "+n.Because)
 	}
 	return lines
 }
@@ -205,7 +206,7 @@ func uncomparedShort(d *diag.Diff) string {
 	n := 0
 	for _, c := range d.NotCompared {
 		if c.What == "timing" {
-			parts = append(parts, "times: "+Clean(c.Because))
+			parts = append(parts, "times: "+c.Because)
 		} else {
 			n++
 		}
@@ -247,42 +248,20 @@ func timesLeftOut(d *diag.Diff) bool {
 	return slices.ContainsFunc(d.NotCompared, func(n diag.NotCompared) bool { return n.What == "timing" })
 }
 
-// diff is the same as Markdown.
-func (m *markdown) diff(r *diag.Report) {
-	if r.Diff == nil {
-		return
-	}
-	m.line("### Changed")
-	m.line("")
-	m.line("%s", md(diffHead(r.Diff)))
-	m.line("")
-	for _, l := range diffLines(r) {
-		if l.regression {
-			m.line("- **regression** %s", md(l.text))
-		} else {
-			m.line("- %s", md(l.text))
-		}
-	}
-	for _, l := range uncompared(r.Diff) {
-		m.line("- not compared: %s", md(l))
-	}
-	m.line("")
-}
-
 // junitDiff is the diff as what a suite has written; it fails no case, since the exit code decides what gates.
 func junitDiff(r *diag.Report) string {
 	if r.Diff == nil {
 		return ""
 	}
-	lines := []string{diffHead(r.Diff)}
+	lines := []string{page.Clean(diffHead(r.Diff))}
 	for _, l := range diffLines(r) {
 		if l.regression {
 			l.text = "regression: " + l.text
 		}
-		lines = append(lines, l.text)
+		lines = append(lines, page.Clean(l.text))
 	}
 	for _, l := range uncompared(r.Diff) {
-		lines = append(lines, "not compared: "+l)
+		lines = append(lines, page.Clean("not compared: "+l))
 	}
 	return strings.Join(lines, "\n")
 }

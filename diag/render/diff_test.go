@@ -15,12 +15,16 @@ func compared() *diag.Diff {
 		Baseline:   diag.Baseline{From: diag.LastGood, RunID: "run-1", Outcome: diag.OutcomePass, Runs: 7},
 		Comparable: true,
 		Changes: []diag.Change{
-			{Kind: diag.ChangeServerIssuer, Hop: diag.HopNodeRuntimeAPI, Facts: []string{"a/b", "c/d", "e/f"}, Field: "tls.chain[0].issuer", Before: "CN=a", After: "CN=\x1b[31mb", Regression: true},
+			{Kind: diag.ChangeServerIssuer, Hop: diag.HopNodeRuntimeAPI, Facts: []string{"a/b", "c/d", "e/f"},
+				Field: "tls.chain[0].issuer", Before: "CN=a", After: "CN=\x1b[31mb", Regression: true},
 			{Kind: diag.ChangeTrustBundle, Field: "tls.trust_roots", Before: digest, After: "", Known: true},
 			{Kind: diag.ChangePolicy, Field: "plan.policy.node.task_wait_seconds", Before: "5", After: "6"},
-			{Kind: diag.ChangeStatus, Hop: diag.HopNodeHeartbeat, Field: "status", Before: "pass", After: "warn", Regression: true},
-			{Kind: diag.ChangeStatus, Hop: diag.HopNodeReadiness, Field: "status", Before: "pass", After: "warn", Regression: true},
-			{Kind: diag.ChangeTiming, Hop: diag.HopNodeReadiness, Facts: []string{"a/b"}, Field: "tls.duration_ms", Before: "7", After: "1290", Regression: true, Noise: &diag.NoiseBounds{Runs: 7, BoundMS: 107}},
+			{Kind: diag.ChangeStatus, Hop: diag.HopNodeHeartbeat, Field: "status", Before: "pass", After: "warn",
+				Regression: true},
+			{Kind: diag.ChangeStatus, Hop: diag.HopNodeReadiness, Field: "status", Before: "pass", After: "warn",
+				Regression: true},
+			{Kind: diag.ChangeTiming, Hop: diag.HopNodeReadiness, Facts: []string{"a/b"}, Field: "tls.duration_ms", Before: "7",
+				After: "1290", Regression: true, Noise: &diag.NoiseBounds{Runs: 7, BoundMS: 107}},
 		},
 		NotCompared: []diag.NotCompared{
 			{Hop: diag.HopNodeOpsAccess, What: "hop", Because: "not reached now"},
@@ -51,7 +55,8 @@ func TestDiffAlone(t *testing.T) {
 	if err := Diff(&b, compared(), Options{Format: Wide, Width: 200}); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"not compared: node_ops_access: not reached now", "not compared: a/b tls, http: not measured now", "not compared: g/h: not measured now"} {
+	for _, line := range []string{"not compared: node_ops_access: not reached now",
+		"not compared: a/b tls, http: not measured now", "not compared: g/h: not measured now"} {
 		if !strings.Contains(b.String(), line) {
 			t.Errorf("wide lacks %q:\n%s", line, b.String())
 		}
@@ -61,8 +66,9 @@ func TestDiffAlone(t *testing.T) {
 // TestDiffInEveryFormat: each says that there are regressions, and sends a terminal nothing that it would obey.
 func TestDiffInEveryFormat(t *testing.T) {
 	for format, want := range map[Format]string{
-		Table: "4 regressions, 2 other changes", Wide: "4 regressions, 2 other changes", Short: "4 regressions: issuer of the server's certificate",
-		JSON: `"kind": "server_issuer"`, NDJSON: `"kind":"server_issuer"`, JUnit: `name="regressions" value="4"`, Markdown: "- **regression** issuer of the server's certificate",
+		Table: "4 regressions, 2 other changes", Wide: "4 regressions, 2 other changes",
+		Short: "4 regressions: issuer of the server's certificate",
+		JSON:  `"kind": "server_issuer"`, NDJSON: `"kind":"server_issuer"`, JUnit: `name="regressions" value="4"`, Markdown: "- ! issuer of the server's certificate",
 	} {
 		r := &diag.Report{Verdict: diag.Verdict{Outcome: diag.OutcomePass}, Diff: compared()}
 		var b bytes.Buffer
@@ -80,7 +86,8 @@ func TestNothingToCompare(t *testing.T) {
 	none := &diag.Diff{Baseline: diag.Baseline{From: diag.LastGood}, Because: "no good walk is kept"}
 	for _, format := range []Format{Table, Short, Markdown, JUnit} {
 		var b bytes.Buffer
-		if err := Report(&b, &diag.Report{Verdict: diag.Verdict{Outcome: diag.OutcomePass}, Diff: none}, Options{Format: format, Width: 120}); err != nil {
+		if err := Report(&b, &diag.Report{Verdict: diag.Verdict{Outcome: diag.OutcomePass}, Diff: none},
+			Options{Format: format, Width: 120}); err != nil {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, "no good walk is kept") || strings.Contains(out, "nothing") {
@@ -89,7 +96,8 @@ func TestNothingToCompare(t *testing.T) {
 	}
 	var b bytes.Buffer
 	none = &diag.Diff{Baseline: diag.Baseline{From: "x.json"}, Comparable: true}
-	if err := Report(&b, &diag.Report{Diff: none}, Options{}); err != nil || !strings.Contains(b.String(), "changed   nothing since x.json") {
+	if err := Report(&b, &diag.Report{Diff: none}, Options{}); err != nil ||
+		!strings.Contains(b.String(), "changed   nothing since x.json") {
 		t.Errorf("%v:\n%s", err, b.String())
 	}
 }

@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
-// WriteJSON writes v as one indented document that is harmless on a terminal: what a terminal would obey is escaped,
+// WriteJSON writes d as one indented document that is harmless on a terminal: what a terminal would obey is escaped,
 // and reads back as it was.
-func WriteJSON(w io.Writer, v any) error {
-	b, err := encode(v, "  ")
+func WriteJSON(w io.Writer, d diag.Document) error {
+	b, err := encode(d, "  ")
 	if err != nil {
 		return err
 	}
@@ -32,27 +33,47 @@ func encode(v any, indent string) ([]byte, error) {
 	return clean.JSON(b.Bytes()), nil
 }
 
-func writeJSON(w io.Writer, r *diag.Report) error { return WriteJSON(w, r) }
-
 // Line kinds of the ndjson format.
 const (
-	KindHop     = "PreflightHop"
-	KindVerdict = "PreflightVerdict"
+	KindHop         = "PreflightHop"
+	KindVerdict     = "PreflightVerdict"
+	KindProvisional = "PreflightProvisional"
 )
+
+// ProvisionalLine is what a walk would blame by what it knows so far. Lines of it come while the walk goes on, before
+// those of its report, which confirm or correct it.
+type ProvisionalLine struct {
+	diag.Head
+
+	RunID   string       `json:"run_id"`
+	NodeID  string       `json:"node_id,omitempty"`
+	AtMS    diag.Millis  `json:"at_ms"`           // since the walk's start
+	Blame   *diag.Blame  `json:"blame,omitempty"` // without confidence; absent: taken back
+	Waiting []diag.HopID `json:"waiting"`         // hops that are not done
+}
+
+// Provisional is a ProvisionalLine as a line.
+func Provisional(run, node string, at time.Duration, blame *diag.Blame, waiting []diag.HopID) []byte {
+	line, err := encode(ProvisionalLine{diag.NewHead(KindProvisional), run, node, diag.Measured(at), blame, waiting}, "")
+	if err != nil {
+		return nil // the types above always encode
+	}
+	return line
+}
 
 // HopLine is one hop as a line of ndjson.
 type HopLine struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	RunID      string         `json:"run_id"`
-	NodeID     string         `json:"node_id,omitempty"`
-	Hop        diag.HopResult `json:"hop"`
+	diag.Head
+
+	RunID  string         `json:"run_id"`
+	NodeID string         `json:"node_id,omitempty"`
+	Hop    diag.HopResult `json:"hop"`
 }
 
 // VerdictLine is the last line of ndjson: everything of the report but hops and facts.
 type VerdictLine struct {
-	APIVersion     string               `json:"apiVersion"`
-	Kind           string               `json:"kind"`
+	diag.Head
+
 	Run            diag.Run             `json:"run"`
 	Subject        diag.Subject         `json:"subject"`
 	Plan           diag.Plan            `json:"plan"`
@@ -67,20 +88,26 @@ type VerdictLine struct {
 }
 
 func writeNDJSON(w io.Writer, r *diag.Report) error {
-	var out []byte
+	var lines []diag.Document
 	for i := range r.Hops {
-		b, err := encode(HopLine{diag.APIVersion, KindHop, r.Run.ID, r.Subject.NodeID, r.Hops[i]}, "")
+		lines = append(lines, HopLine{diag.NewHead(KindHop), r.Run.ID, r.Subject.NodeID, r.Hops[i]})
+	}
+	return WriteLines(w, append(lines, VerdictLine{
+		diag.NewHead(KindVerdict), r.Run, r.Subject, r.Plan, r.Vantages, r.Evidence, r.EvidenceCut, r.Verdict,
+		r.Classification, r.Dashboard, r.Diff, r.Redaction,
+	}))
+}
+
+// WriteLines writes each document on a line, harmless as WriteJSON's.
+func WriteLines(w io.Writer, lines []diag.Document) error {
+	var out []byte
+	for _, l := range lines {
+		b, err := encode(l, "")
 		if err != nil {
 			return err
 		}
 		out = append(out, b...)
 	}
-	b, err := encode(VerdictLine{
-		diag.APIVersion, KindVerdict, r.Run, r.Subject, r.Plan, r.Vantages, r.Evidence, r.EvidenceCut, r.Verdict, r.Classification, r.Dashboard, r.Diff, r.Redaction,
-	}, "")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(out, b...))
+	_, err := w.Write(out)
 	return err
 }

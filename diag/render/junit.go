@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // JUnitSuites is the root of a JUnit file in the dialect of Jenkins and Surefire, whose schema knows no count of
@@ -51,7 +52,7 @@ func JUnitProperties(all []JUnitProperty) []JUnitProperty {
 
 // JUnitCase is one hop. A fail is a failure, an inconclusive an error; skipped, not reached and a symptom, which
 // follows from another hop's failure, are skipped, so that one cause is one failure. A warning is a failure where the
-// gate stops at warnings. One more case, "verdict" or "baseline", stands for what no hop says, so that a file without
+// gate stops at warnings. One more case, "verdict" or "baseline", holds what no hop reports, so that a file without
 // failures and errors is always a walk that a gate lets pass.
 type JUnitCase struct {
 	Name      string        `xml:"name,attr"`
@@ -63,7 +64,7 @@ type JUnitCase struct {
 	Out       string        `xml:"system-out,omitempty"`
 }
 
-// JUnitProblem says why a case is not a pass.
+// JUnitProblem reports why a case is not a pass.
 type JUnitProblem struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr,omitempty"`
@@ -81,15 +82,15 @@ func writeJUnit(w io.Writer, r *diag.Report, failOn string) error {
 
 func junit(r *diag.Report, failOn string) JUnitSuites {
 	s := JUnitSuite{
-		Name: Clean(subject(&r.Subject)), Time: secondsOf(r.Run.DurationMS), Hostname: Clean(r.Subject.NodeHost),
+		Name: page.Clean(subject(&r.Subject)), Time: secondsOf(r.Run.DurationMS), Hostname: page.Clean(r.Subject.NodeHost),
 		Timestamp: r.Run.StartedAt.UTC().Format("2006-01-02T15:04:05"), // the dialect knows no zone and no fraction
 		Properties: JUnitProperties([]JUnitProperty{
-			{"run_id", Clean(r.Run.ID)},
-			{"correlation_id", Clean(r.Run.CorrelationID)},
-			{"outcome", Clean(string(r.Verdict.Outcome))},
-			{"ended_by", Clean(string(r.Run.EndedBy))},
-			{"owner", Clean(r.Verdict.Owner)},
-			{"user_state", Clean(string(r.Verdict.UserState))},
+			{"run_id", page.Clean(r.Run.ID)},
+			{"correlation_id", page.Clean(r.Run.CorrelationID)},
+			{"outcome", page.Clean(string(r.Verdict.Outcome))},
+			{"ended_by", page.Clean(string(r.Run.EndedBy))},
+			{"owner", page.Clean(r.Verdict.Owner)},
+			{"user_state", page.Clean(string(r.Verdict.UserState))},
 		}),
 		Out: junitDiff(r),
 	}
@@ -126,11 +127,11 @@ func (s *JUnitSuite) add(c JUnitCase) {
 // nothing would read as green.
 func gateCase(r *diag.Report, failOn string) *JUnitCase {
 	c := &JUnitCase{Name: "verdict", ClassName: "preflight", Time: "0"}
-	problem := &JUnitProblem{Type: Clean(string(r.Verdict.Outcome))}
+	problem := &JUnitProblem{Type: page.Clean(string(r.Verdict.Outcome))}
 	good := r.Verdict.Outcome == diag.OutcomePass || r.Verdict.Outcome == diag.OutcomeWarn
 	switch {
 	case !good || r.Run.EndedBy == diag.EndedInterrupted || r.Run.EndedBy == diag.EndedError:
-		c.Error, problem.Message = problem, Clean(undecided(r))
+		c.Error, problem.Message = problem, page.Clean(undecided(r))
 	case failOn == FailOnWarn && r.Verdict.Outcome == diag.OutcomeWarn:
 		c.Failure, problem.Message = problem, "warnings"
 	case failOn != FailOnRegression:
@@ -138,7 +139,8 @@ func gateCase(r *diag.Report, failOn string) *JUnitCase {
 	case r.Diff == nil || !r.Diff.Comparable:
 		c.Name, c.Error, problem.Message = "baseline", problem, "nothing to compare with"
 	case r.Diff.Regressions() > 0:
-		c.Name, c.Failure, problem.Message, problem.Text = "baseline", problem, Clean(diffHead(r.Diff)), "\n"+junitDiff(r)+"\n"
+		c.Name, c.Failure, problem.Message, problem.Text = "baseline", problem, page.Clean(diffHead(r.Diff)),
+			"\n"+junitDiff(r)+"\n"
 	default:
 		return nil
 	}
@@ -146,24 +148,26 @@ func gateCase(r *diag.Report, failOn string) *JUnitCase {
 }
 
 func junitCase(r *diag.Report, h *diag.HopResult, parent map[diag.HopID]diag.HopID, failOn string) JUnitCase {
-	c := JUnitCase{Name: Clean(string(h.ID)), ClassName: "preflight." + Clean(string(h.Layer)), Time: secondsOf(h.DurationMS)}
-	message := Clean(said(&h.Finding))
+	c := JUnitCase{Name: page.Clean(string(h.ID)), ClassName: "preflight." + page.Clean(string(h.Layer)),
+		Time: secondsOf(h.DurationMS)}
+	message := page.Clean(said(&h.Finding))
 	by, symptom := parent[h.ID]
 	switch {
 	case h.Status == diag.StatusFail && symptom && !blamed(&r.Verdict, h.ID):
 		c.Skipped = &JUnitProblem{
-			Message: "follows from " + Clean(string(by)), Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n",
+			Message: "follows from " + page.Clean(string(by)), Type: page.Clean(string(h.Signal)),
+			Text: "\n" + junitText(r, h) + "\n",
 		}
 	case h.Status == diag.StatusFail, h.Status == diag.StatusWarn && failOn == FailOnWarn:
-		c.Failure = &JUnitProblem{Message: message, Type: Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n"}
+		c.Failure = &JUnitProblem{Message: message, Type: page.Clean(string(h.Signal)), Text: "\n" + junitText(r, h) + "\n"}
 	case h.Status == diag.StatusInconclusive:
-		c.Error = &JUnitProblem{Message: message, Type: Clean(string(h.Status))}
+		c.Error = &JUnitProblem{Message: message, Type: page.Clean(string(h.Status))}
 		v := &r.Verdict
-		if v.Because != "" && v.Because == h.Because || v.Blame != nil && v.Blame.Hop == h.ID {
+		if (v.Because != "" && v.Because == h.Because) || (v.Blame != nil && v.Blame.Hop == h.ID) {
 			c.Error.Text = "\n" + junitText(r, h) + "\n"
 		}
 	case h.Status == diag.StatusSkipped, h.Status == diag.StatusNotReached:
-		c.Skipped = &JUnitProblem{Message: Clean(h.Status.Words()) + ": " + message}
+		c.Skipped = &JUnitProblem{Message: page.Clean(h.Status.Words()) + ": " + message}
 	default:
 		c.Out = message
 	}
@@ -172,18 +176,22 @@ func junitCase(r *diag.Report, h *diag.HopResult, parent map[diag.HopID]diag.Hop
 
 // junitText is what a CI page shows of a failure: verdict and next steps at the blame, a pointer at its symptoms.
 func junitText(r *diag.Report, h *diag.HopResult) string {
-	lines := []string{Clean(said(&h.Finding))}
+	lines := []string{page.Clean(said(&h.Finding))}
 	add := func(label, v string) {
 		if v != "" {
-			lines = append(lines, label+": "+Clean(v))
+			lines = append(lines, label+": "+page.Clean(v))
 		}
 	}
 	add("failure", string(h.Failure))
 	v := &r.Verdict
-	if v.Blame != nil && v.Blame.Hop == h.ID || v.Because != "" && v.Because == h.Because {
+	if (v.Blame != nil && v.Blame.Hop == h.ID) || (v.Because != "" && v.Because == h.Because) {
 		add("confidence", string(v.Confidence))
 		if v.Proof != nil {
 			add("proof", v.Proof.Text)
+		}
+		add("unproven", v.Unproven)
+		if v.Observation != nil {
+			add("observed", v.Observation.Text)
 		}
 		add("owner", v.Owner)
 		for i, s := range v.Recovery {
@@ -194,6 +202,9 @@ func junitText(r *diag.Report, h *diag.HopResult) string {
 	for i := range v.OtherFindings {
 		if b := &v.OtherFindings[i]; b.Hop == h.ID {
 			add("confidence", string(b.Confidence))
+			if b.Observation != nil {
+				add("observed", b.Observation.Text)
+			}
 			add("owner", b.Owner)
 		}
 	}

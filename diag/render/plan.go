@@ -1,126 +1,101 @@
 package render
 
 import (
+	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // HopInfo describes a hop of the chain, for lists of what can be walked.
 type HopInfo struct {
-	ID          diag.HopID    `json:"id"`
-	Title       string        `json:"title"`
-	Layer       diag.Layer    `json:"layer"`
-	Vantages    []string      `json:"vantages"`
-	Budget      time.Duration `json:"-"`
-	BudgetMS    int64         `json:"budget_ms"`
-	Steps       []string      `json:"steps"`
-	ExplainedBy []diag.HopID  `json:"explained_by,omitempty"`
+	diag.Head
+
+	ID          diag.HopID   `json:"id"`
+	Title       string       `json:"title"`
+	Layer       diag.Layer   `json:"layer"`
+	Vantages    []string     `json:"vantages"`
+	BudgetMS    int64        `json:"budget_ms"`
+	Steps       []string     `json:"steps"`
+	ExplainedBy []diag.HopID `json:"explained_by,omitempty"`
 }
 
-// Hops writes the chain, in order. Format JSON gives the list as one document, any other the table.
+// Hops writes the chain, in order.
 func Hops(w io.Writer, hops []HopInfo, o Options) error {
-	if o.Format == JSON {
-		list := make([]HopInfo, len(hops))
-		for i, h := range hops {
-			if h.BudgetMS == 0 {
-				h.BudgetMS = h.Budget.Milliseconds()
-			}
-			list[i] = h
-		}
-		return WriteJSON(w, list)
-	}
-	p := newPage(o)
-	rows := make([][]Cell, len(hops))
+	t := page.Table{Columns: []page.Column{
+		{Title: "#", Right: true}, {Title: "hop"}, {Title: "from"}, {Title: "budget", Right: true}, {Title: "what it asks"},
+	}}
 	for i, h := range hops {
-		rows[i] = []Cell{
-			{strconv.Itoa(i + 1), Faint},
-			{Clean(string(h.ID)), Plain},
-			{from(h.Vantages), Plain},
-			{Budget(budgetOf(h)), Plain},
-			{Clean(h.Title), Faint},
+		row := page.Row{Cells: []page.Cell{
+			{Text: strconv.Itoa(i + 1), Style: page.Faint}, {Text: string(h.ID)}, {Text: from(h.Vantages)},
+			{Text: Budget(h.BudgetMS)},
+			{Text: h.Title, Style: page.Faint},
+		}}
+		if o.all() && len(h.Steps) > 0 {
+			row.Below = []page.Block{page.Para{Indent: 5, Lead: "steps ", Text: strings.Join(h.Steps, ", "), Style: page.Faint}}
 		}
+		t.Rows = append(t.Rows, row)
 	}
-	p.list([]Column{
-		{Title: "#", Right: true}, {Title: "hop"}, {Title: "from"}, {Title: "budget", Right: true}, {Title: "what it asks", Give: 1 << 16},
-	}, rows, func(i int) {
-		if o.Format != Wide {
-			return
-		}
-		p.wrapped(5, "asks  ", Clean(hops[i].Title), Plain)
-		if len(hops[i].Steps) > 0 {
-			p.wrapped(5, "steps ", Clean(strings.Join(hops[i].Steps, ", ")), Faint)
-		}
-	})
-	return p.flush(w)
+	s := &sheet{o: o}
+	s.Add(t)
+	return s.write(w)
 }
 
-// from says where a hop is measured from, short enough for a column.
+// from reports where a hop is measured from, short enough for a column.
 func from(vantages []string) string {
 	if len(vantages) == 2 && vantages[0] == "operator" && vantages[1] == "node" {
 		return "both"
 	}
-	return Clean(strings.Join(vantages, "+"))
+	return strings.Join(vantages, "+")
 }
 
-func budgetOf(h HopInfo) int64 {
-	if h.BudgetMS != 0 {
-		return h.BudgetMS
-	}
-	return h.Budget.Milliseconds()
-}
-
-// Plan writes what a walk would do, without doing it. Format JSON gives the plan as one document.
-func Plan(w io.Writer, plan diag.Plan, s diag.Subject, o Options) error {
-	if o.Format == JSON {
-		return WriteJSON(w, plan)
-	}
-	p := newPage(o)
-	p.line(0, "plan: "+Headline(&s), Strong)
-	rows := make([][]Cell, len(plan.Hops))
+// Plan writes what a walk would do, without doing it.
+func Plan(w io.Writer, plan diag.Plan, of diag.Subject, o Options) error {
+	t := page.Table{Columns: []page.Column{
+		{Title: "#", Right: true}, {Title: "plan"}, {Title: "hop"}, {Title: "from"}, {Title: "budget", Right: true},
+		{Title: "steps"},
+	}}
 	run := 0
 	for i := range plan.Hops {
 		h := &plan.Hops[i]
-		state := Cell{"› run", Good}
+		state, text := page.Cell{Text: "› run", Style: page.Good}, strings.Join(h.Steps, ", ")
 		if h.Skip != "" {
-			state = State(diag.StatusSkipped)
+			state, text = page.Status(diag.StatusSkipped), h.Skip
 		} else {
 			run++
 		}
-		rows[i] = []Cell{
-			{strconv.Itoa(i + 1), Faint}, state, {Clean(string(h.ID)), Plain},
-			{from(h.Vantages), Plain}, {Budget(h.BudgetMS), Plain}, {planText(h), Faint},
-		}
+		t.Rows = append(t.Rows, page.Row{Below: leftOut(h), Cells: []page.Cell{
+			{Text: strconv.Itoa(i + 1), Style: page.Faint}, state, {Text: string(h.ID)}, {Text: from(h.Vantages)},
+			{Text: Budget(h.BudgetMS)},
+			{Text: text, Style: page.Faint},
+		}})
 	}
-	p.list([]Column{
-		{Title: "#", Right: true}, {Title: "plan"}, {Title: "hop"}, {Title: "from"}, {Title: "budget", Right: true}, {Title: "steps", Give: 1 << 16},
-	}, rows, func(i int) { p.planned(&plan.Hops[i]) })
-	p.wrapped(2, "", strconv.Itoa(run)+" of "+strconv.Itoa(len(plan.Hops))+" hops would be walked; nothing was touched", Faint)
-	return p.flush(w)
+	s := &sheet{o: o}
+	s.Add(page.Heading{Text: "plan: " + Headline(&of)}, t, page.Para{
+		Indent: 2, Text: fmt.Sprintf("%d of %d hops would be walked; nothing was touched", run, len(plan.Hops)),
+		Style: page.Faint,
+	})
+	return s.write(w)
 }
 
-func planText(h *diag.PlannedHop) string {
+// leftOut are the steps that are left out of a hop that runs.
+func leftOut(h *diag.PlannedHop) []page.Block {
+	var under []page.Block
 	if h.Skip != "" {
-		return Clean(h.Skip)
+		return nil
 	}
-	return Clean(strings.Join(h.Steps, ", "))
-}
-
-// planned writes the steps that are left out of a hop that runs.
-func (p *page) planned(h *diag.PlannedHop) {
-	if h.Skip != "" {
-		if p.width < textColumnFrom {
-			p.line(underIndent, "└ "+Clean(h.Skip), Faint)
-		}
-		return
-	}
-	for _, k := range sortedKeys(h.Left) {
-		p.wrapped(underIndent, "└ ", Clean(k)+" left out: "+Clean(h.Left[k]), Faint)
+	for _, k := range slices.Sorted(maps.Keys(h.Left)) {
+		under = append(under, page.Para{Indent: underIndent, Lead: "└ ", Text: k + " left out: " + h.Left[k],
+			Style: page.Faint})
 	}
 	if h.Absent != "" {
-		p.wrapped(underIndent, "└ ", "asked and not judged: "+Clean(h.Absent), Faint)
+		under = append(under, page.Para{Indent: underIndent, Lead: "└ ", Text: "asked and not judged: " + h.Absent,
+			Style: page.Faint})
 	}
+	return under
 }

@@ -1,7 +1,9 @@
-// Package render turns reports, plans and hop lists into bytes. It is pure: no clock, no environment, no terminal; the
-// caller says how wide and whether in colour. Status is always a word and a symbol, colour only adds.
+// Package render turns reports, plans and hop lists into bytes: text, Markdown and HTML from the blocks of package
+// page. It is pure: no clock, no environment, no terminal; the caller says how wide and whether in colour. Status is
+// always a word and a symbol, colour only adds.
 //
-// It decides nothing: what a report does not say is not said here. Callers are cmd/gpuaasctl, its live table, and tests.
+// It decides nothing: what a report does not say is not said here. Callers are cmd/gpuaasctl, its live table, and
+// tests.
 package render
 
 import (
@@ -10,23 +12,26 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // Format names a way to write.
 type Format string
 
 const (
-	Table    Format = "table"    // one row per hop, then the verdict
-	Wide     Format = "wide"     // table, with every step and what it measured
+	Table    Format = "table"    // one row per hop, then the answer in at most AnswerLines lines
+	Wide     Format = "wide"     // table with more columns and every row, of which nothing is cut
+	Full     Format = "full"     // everything: each step and what it measured, and all that the verdict says
 	Short    Format = "short"    // one line
 	JSON     Format = "json"     // the report as one document
 	NDJSON   Format = "ndjson"   // one line per hop, then one with the verdict
 	JUnit    Format = "junit"    // Jenkins/Surefire: testsuite = node, testcase = hop
 	Markdown Format = "markdown" // GitHub step summary
+	HTML     Format = "html"     // one page for a browser, which needs nothing else
 )
 
 // Formats lists every format, for help and completion.
-var Formats = [...]Format{Table, Wide, Short, JSON, NDJSON, JUnit, Markdown}
+var Formats = [...]Format{Table, Wide, Full, Short, JSON, JUnit, NDJSON, Markdown, HTML}
 
 // ParseFormat refuses names that are no format.
 func ParseFormat(name string) (Format, error) {
@@ -40,18 +45,14 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("no output format %q (one of %s)", name, strings.Join(names, ", "))
 }
 
-// DefaultWidth is used where Options.Width is 0: what every terminal and most mail has.
-const DefaultWidth = 80
-
-// minWidth keeps columns from becoming nothing; narrower terminals wrap by themselves.
-const minWidth = 40
-
 // Options say how to write.
 type Options struct {
 	Format Format // "" is Table
-	Width  int    // columns; 0 is DefaultWidth
+	Width  int    // columns of the terminal; 0 is a pipe, on which nothing is wrapped and nothing is cut
+	Height int    // rows of the terminal; 0: it is not known, and no row is folded
 	Color  bool   // the caller has looked at NO_COLOR and at the terminal
 	ASCII  bool   // for a locale without UTF-8: symbols and foreign letters become ASCII, one column each
+	From   string // the file that a command line names for the document; "": its run names it
 	FailOn string // what else a gate stops at, which JUnit then counts: FailOnWarn, FailOnRegression
 }
 
@@ -61,35 +62,53 @@ const (
 	FailOnRegression = "regression"
 )
 
-// UTF8 reports whether a locale, as given by LC_ALL, LC_CTYPE or LANG (the first one set), is UTF-8.
-func UTF8(locale string) bool {
-	l := strings.ToLower(locale)
-	return strings.Contains(l, "utf-8") || strings.Contains(l, "utf8")
-}
-
 // Report writes r in the format of o. It fails only when w does, or on an unknown format.
 func Report(w io.Writer, r *diag.Report, o Options) error {
 	switch o.Format {
 	case JSON:
-		return writeJSON(w, r)
+		return WriteJSON(w, r)
 	case NDJSON:
 		return writeNDJSON(w, r)
 	case JUnit:
 		return writeJUnit(w, r, o.FailOn)
 	case Markdown:
-		return writeMarkdown(w, r)
+		_, err := w.Write(page.Markdown(summary(r)...))
+		return err
+	case HTML:
+		_, err := w.Write(page.HTML(summary(r)...))
+		return err
 	}
-	p := newPage(o)
+	s := &sheet{o: o}
 	switch o.Format {
-	case Table, "":
-		p.table(r, false)
-	case Wide:
-		p.table(r, true)
+	case Table, "", Wide:
+		s.page(r)
+	case Full:
+		s.full(r)
 	case Short:
-		p.short(r)
+		o.Width = 0
+		s = &sheet{o: o}
+		s.Add(shortLine(r))
 	default:
 		_, err := ParseFormat(string(o.Format))
 		return err
 	}
-	return p.flush(w)
+	return s.write(w)
 }
+
+// sheet is a document about a report.
+type sheet struct {
+	page.Doc
+	o Options
+}
+
+// write writes the sheet in one go. It fails only when w does.
+func (s *sheet) write(w io.Writer) error {
+	_, err := w.Write(page.Text(s.o.Look(), s.Blocks...))
+	return err
+}
+
+// Look is how a page is drawn.
+func (o Options) Look() page.Look { return page.Look{Width: o.Width, Color: o.Color, ASCII: o.ASCII} }
+
+// all reports whether lists are wanted whole.
+func (o Options) all() bool { return o.Format == Wide || o.Format == Full }

@@ -17,7 +17,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/internal/html5"
 	"github.com/gpuaas/gpuaasctl/internal/xunit"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 func rendered(t *testing.T, r *diag.Report, o Options) string {
@@ -35,10 +37,12 @@ func golden(t *testing.T, name, got string) {
 	goldentest.Check(t, filepath.Join("golden", name), got)
 }
 
-// TestGolden compares whole renderings of two reports, of a pass and of a failure with a proof, in every format, and the
-// default page of the others. What any other rendering must say is compared by fields, in TestEveryFormatStatesTheVerdict.
+// TestGolden compares whole renderings of two reports, of a pass and of a failure with a proof, in every format, and
+// the default page of the others. What any other rendering must say is compared by fields, in
+// TestEveryFormatStatesTheVerdict.
 func TestGolden(t *testing.T) {
-	extension := map[Format]string{Table: "txt", Wide: "wide.txt", Short: "short.txt", JSON: "json", NDJSON: "ndjson", JUnit: "xml", Markdown: "md"}
+	extension := map[Format]string{Table: "txt", Wide: "wide.txt", Full: "full.txt", Short: "short.txt", JSON: "json",
+		NDJSON: "ndjson", JUnit: "xml", Markdown: "md", HTML: "html"}
 	for _, name := range []string{"healthy", "egress-blocked"} {
 		for _, f := range Formats {
 			golden(t, name+"."+extension[f], rendered(t, reports()[name], Options{Format: f}))
@@ -52,8 +56,8 @@ func TestGolden(t *testing.T) {
 	golden(t, "egress-blocked.ascii.txt", rendered(t, egressBlocked(), Options{ASCII: true}))
 }
 
-// TestEveryFormatStatesTheVerdict: outcome, blamed hop, signal, owner and first step are in each format that has a place
-// for them, in every report.
+// TestEveryFormatStatesTheVerdict: outcome, blamed hop, signal, owner and first step are in each format that has a
+// place for them, in every report.
 func TestEveryFormatStatesTheVerdict(t *testing.T) {
 	for name, r := range reports() {
 		want := []string{string(r.Verdict.Outcome)}
@@ -65,8 +69,12 @@ func TestEveryFormatStatesTheVerdict(t *testing.T) {
 			first, _, _ := strings.Cut(r.Verdict.Recovery[0], ":")
 			whole = append(append([]string{}, want...), r.Verdict.Owner, first)
 		}
-		for f, fields := range map[Format][]string{Table: whole, Wide: whole, JSON: whole, NDJSON: whole, Markdown: whole, Short: want, JUnit: want[1:]} {
+		for f, fields := range map[Format][]string{Table: whole, Wide: whole, JSON: whole, NDJSON: whole, Markdown: whole,
+			HTML: whole, Short: want, JUnit: want[1:]} {
 			out := strings.ToLower(strings.Join(strings.Fields(rendered(t, r, Options{Format: f, Width: 400})), " "))
+			if f == HTML {
+				out = strings.ToLower(html5.Text([]byte(out)))
+			}
 			for _, field := range fields {
 				if !strings.Contains(out, strings.ToLower(field)) {
 					t.Errorf("%s as %s does not say %q", name, f, field)
@@ -93,9 +101,9 @@ func TestNoLineIsWiderThanThePage(t *testing.T) {
 	all["hostile"] = hostile()
 	for name, r := range all {
 		for _, w := range []int{40, 72, 80, 100, 109, 110, 132, 200} {
-			for _, f := range []Format{Table, Wide} {
+			for _, f := range []Format{Table, Wide, Full} {
 				for _, line := range strings.Split(rendered(t, r, Options{Format: f, Width: w, Color: true}), "\n") {
-					inCommand := strings.Contains(line, "$ ") || strings.HasPrefix(line, spaces(commandIndent+2))
+					inCommand := strings.Contains(line, "$ ") || strings.HasPrefix(line, strings.Repeat(" ", 12))
 					if got := ansi.StringWidth(line); got > w && !(inCommand && len(strings.Fields(ansi.Strip(line))) <= 3) {
 						t.Errorf("%s as %s at %d: %d columns: %q", name, f, w, got, line)
 					}
@@ -107,7 +115,7 @@ func TestNoLineIsWiderThanThePage(t *testing.T) {
 
 func TestEveryHopAndEveryCountIsThere(t *testing.T) {
 	for name, r := range reports() {
-		for _, f := range []Format{Table, Wide, JSON, NDJSON, JUnit, Markdown} {
+		for _, f := range []Format{Table, Wide, JSON, NDJSON, JUnit, Markdown, HTML} {
 			out := rendered(t, r, Options{Format: f})
 			for _, h := range r.Hops {
 				if !strings.Contains(out, string(h.ID)) && !strings.Contains(out, string(h.ID)[:min(31, len(h.ID))]) {
@@ -142,7 +150,7 @@ func TestStatusNeedsNoColour(t *testing.T) {
 			want := h.Status.Symbol() + " " + h.Status.Words()
 			found := false
 			for _, l := range lines {
-				found = found || strings.Contains(l, want) && strings.Contains(l, string(h.ID)[:min(14, len(h.ID))])
+				found = found || (strings.Contains(l, want) && strings.Contains(l, string(h.ID)[:min(14, len(h.ID))]))
 			}
 			if !found {
 				t.Errorf("%s: no row says %q of %s", name, want, h.ID)
@@ -155,14 +163,15 @@ func TestStatusNeedsNoColour(t *testing.T) {
 func TestASCIIKeepsTheLayout(t *testing.T) {
 	r := egressBlocked()
 	r.Verdict.RuledOut = append(r.Verdict.RuledOut, "größe 長い")
-	for _, f := range []Format{Table, Wide, Short} {
+	for _, f := range []Format{Table, Wide, Full, Short} {
 		uni := strings.Split(rendered(t, r, Options{Format: f}), "\n")
 		asc := strings.Split(rendered(t, r, Options{Format: f, ASCII: true}), "\n")
 		if len(uni) != len(asc) {
 			t.Fatalf("%s: %d lines in place of %d", f, len(asc), len(uni))
 		}
 		for i := range asc {
-			if len(asc[i]) != ansi.StringWidth(uni[i]) || strings.IndexFunc(asc[i], func(r rune) bool { return r > unicode.MaxASCII }) >= 0 {
+			if len(asc[i]) != ansi.StringWidth(uni[i]) ||
+				strings.IndexFunc(asc[i], func(r rune) bool { return r > unicode.MaxASCII }) >= 0 {
 				t.Errorf("%s: %q is not %q in ASCII", f, asc[i], uni[i])
 			}
 		}
@@ -232,7 +241,8 @@ func TestNDJSONIsOneObjectALine(t *testing.T) {
 		if i < len(r.Hops) && (v.Kind != KindHop || v.Hop.ID != r.Hops[i].ID || v.Hop.Status != r.Hops[i].Status) {
 			t.Errorf("line %d is %s %s", i+1, v.Kind, v.Hop.ID)
 		}
-		if i == len(r.Hops) && (v.Kind != KindVerdict || v.Verdict.Blame == nil || v.Verdict.Blame.Hop != diag.HopNodeReadiness) {
+		if i == len(r.Hops) && (v.Kind != KindVerdict || v.Verdict.Blame == nil ||
+			v.Verdict.Blame.Hop != diag.HopNodeReadiness) {
 			t.Errorf("last line is %s", l)
 		}
 	}
@@ -311,8 +321,8 @@ func TestMarkdownIsCapped(t *testing.T) {
 		r.Facts = append(r.Facts, r.Facts[0])
 	}
 	out := rendered(t, r, Options{Format: Markdown})
-	if len(out) > MarkdownCap || len(out) < MarkdownCap-4096 || !strings.HasSuffix(out, markdownCut) {
-		t.Errorf("%d bytes, cap is %d", len(out), MarkdownCap)
+	if len(out) > page.MarkdownCap || len(out) < page.MarkdownCap-4096 || !strings.HasSuffix(out, "has everything.\n") {
+		t.Errorf("%d bytes, cap is %d", len(out), page.MarkdownCap)
 	}
 	if !strings.Contains(out, "gpu_health") {
 		t.Error("the hops were cut, not the measurements")
@@ -334,6 +344,17 @@ func TestUnknownFormatIsRefused(t *testing.T) {
 	}
 }
 
+// TestHTMLIsAPage: every report is a page that a browser reads as it is written, whatever a node answers.
+func TestHTMLIsAPage(t *testing.T) {
+	all := reports()
+	all["hostile"], all["empty"] = hostile(), &diag.Report{}
+	for name, r := range all {
+		if err := html5.Check([]byte(rendered(t, r, Options{Format: HTML}))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, os.ErrClosed }
@@ -349,22 +370,24 @@ func TestAWriteErrorIsReturned(t *testing.T) {
 // TestEmptyReport: a walk that broke before it knew anything still renders.
 func TestEmptyReport(t *testing.T) {
 	for _, f := range Formats {
-		if out := rendered(t, &diag.Report{Verdict: diag.Verdict{Outcome: diag.OutcomeInconclusive}}, Options{Format: f}); out == "" {
+		if out := rendered(t, &diag.Report{Verdict: diag.Verdict{Outcome: diag.OutcomeInconclusive}},
+			Options{Format: f}); out == "" {
 			t.Errorf("%s writes nothing", f)
 		}
 	}
 }
 
 func TestUTF8(t *testing.T) {
-	for locale, want := range map[string]bool{"C.UTF-8": true, "en_US.utf8": true, "C": false, "": false, "POSIX": false, "de_DE.ISO-8859-1": false} {
+	for locale, want := range map[string]bool{"C.UTF-8": true, "en_US.utf8": true, "C": false, "": false, "POSIX": false,
+		"de_DE.ISO-8859-1": false} {
 		if UTF8(locale) != want {
 			t.Errorf("UTF8(%q) is %v", locale, !want)
 		}
 	}
 }
 
-// TestJUnitOfAForeignReport: texts that no XML document may hold, and a clock that ran backwards, make no file that a CI
-// refuses.
+// TestJUnitOfAForeignReport: texts that no XML document may hold, and a clock that ran backwards, make no file that a
+// CI refuses.
 func TestJUnitOfAForeignReport(t *testing.T) {
 	r := hostile()
 	r.Run.DurationMS, hop(r, diag.HopNodeReadiness).DurationMS = -5, -7

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // The vantages that have a column.
@@ -15,44 +16,41 @@ const (
 	node     = "node"
 )
 
-// textColumnFrom is the page width from which on every row has room for its text; below, text stands under the rows
+// textColumnFrom is the page width from which on every row has room for its text; below, text is printed under the rows
 // that need it.
 const textColumnFrom = 110
 
 // HopRow is one hop as a row of the table, finished or not.
 type HopRow struct {
-	State    Cell // symbol and word
+	State    page.Cell // symbol and word
 	Hop      string
-	Operator Cell
-	Node     Cell
-	Time     Cell // spent of budget
-	Text     Cell
+	Operator page.Cell
+	Node     page.Cell
+	Time     page.Cell // spent of budget
+	Text     page.Cell
 }
 
 // Done is the row of a judged hop.
 func Done(h *diag.HopResult) HopRow {
 	r := HopRow{
-		State: State(h.Status), Hop: Clean(string(h.ID)),
+		State: page.Status(h.Status), Hop: string(h.ID),
 		Operator: vantageCell(h, operator), Node: vantageCell(h, node),
-		Text: Cell{Clean(h.Text), Plain},
+		Text: page.Cell{Text: h.Text},
 	}
 	if h.DurationMS > 0 {
-		r.Time = Cell{Spent(h.DurationMS, h.BudgetMS), Plain}
+		r.Time = page.Cell{Text: Spent(h.DurationMS, h.BudgetMS)}
 		if h.BudgetMS > 0 && int64(h.DurationMS) > h.BudgetMS {
-			r.Time.Style = Warning
+			r.Time.Style = page.Warning
 		}
 	}
 	if h.Text == "" {
-		r.Text = Cell{Clean(h.Because), Faint}
+		r.Text = page.Cell{Text: h.Because, Style: page.Faint}
 	}
 	return r
 }
 
 // AskingWhy is the word of a hop that failed, and whose counter-probes are under way.
 const AskingWhy = "checking why"
-
-// State is a status as symbol and word.
-func State(s diag.Status) Cell { return Cell{s.Symbol() + " " + Clean(s.Words()), StatusStyle(s)} }
 
 // Spent is "820 ms/12 s": what was spent of a budget in milliseconds.
 func Spent(d diag.Millis, budgetMS int64) string {
@@ -71,8 +69,8 @@ func Budget(ms int64) string {
 }
 
 // vantageCell sums up the steps that were measured from one place: the worst status, and the time they took. Nothing
-// stands there for a place from which the hop does not look.
-func vantageCell(h *diag.HopResult, vantage string) Cell {
+// marks a vantage that the hop does not use.
+func vantageCell(h *diag.HopResult, vantage string) page.Cell {
 	worst, total, any := diag.Status(""), diag.Millis(0), false
 	for i := range h.Steps {
 		s := &h.Steps[i]
@@ -87,23 +85,24 @@ func vantageCell(h *diag.HopResult, vantage string) Cell {
 	}
 	if !any {
 		if strings.Contains(h.Vantage, vantage) && len(h.Steps) == 0 {
-			return Cell{h.Status.Symbol(), StatusStyle(h.Status)}
+			return page.Cell{Text: h.Status.Symbol(), Style: page.StatusStyle(h.Status)}
 		}
-		return Cell{}
+		return page.Cell{}
 	}
 	if h.DurationMS > 0 {
 		total = min(total, h.DurationMS) // steps run side by side
 	}
-	if h.Status == diag.StatusFail && worst == diag.StatusPass { // what was asked was answered, and the answer is what is wrong
+	// what was asked was answered, and the answer is what is wrong
+	if h.Status == diag.StatusFail && worst == diag.StatusPass {
 		if total == 0 {
-			return Cell{}
+			return page.Cell{}
 		}
-		return Cell{"  " + total.Words(), Plain}
+		return page.Cell{Text: "  " + total.Words()}
 	}
 	if total == 0 {
-		return Cell{worst.Symbol(), StatusStyle(worst)}
+		return page.Cell{Text: worst.Symbol(), Style: page.StatusStyle(worst)}
 	}
-	return Cell{worst.Symbol() + " " + total.Words(), StatusStyle(worst)}
+	return page.Marked(worst, total.Words())
 }
 
 // worse orders statuses by how much they want to be seen: a step that was left out does not hide one that passed, nor
@@ -111,102 +110,105 @@ func vantageCell(h *diag.HopResult, vantage string) Cell {
 func worse(a, b diag.Status) bool { return rank(a) > rank(b) }
 
 func rank(s diag.Status) int {
-	switch s {
-	case diag.StatusFail:
-		return 6
-	case diag.StatusInconclusive:
-		return 5
-	case diag.StatusNotReached:
-		return 4
-	case diag.StatusWarn:
-		return 3
-	case diag.StatusPass:
-		return 2
-	case diag.StatusSkipped:
-		return 1
-	}
-	return 0
+	return map[diag.Status]int{
+		diag.StatusFail:         6,
+		diag.StatusInconclusive: 5,
+		diag.StatusNotReached:   4,
+		diag.StatusWarn:         3,
+		diag.StatusPass:         2,
+		diag.StatusSkipped:      1,
+	}[s]
 }
 
-// hopColumns is the layout of a hop list: at 80 columns all but the text.
-func hopColumns(text bool) []Column {
-	columns := []Column{
+// hopColumns is the layout of a hop list: at 80 columns all but the text. On a narrow terminal times go first.
+func hopColumns(width int) []page.Column {
+	columns := []page.Column{
 		{Title: "#", Right: true, Min: 2},
 		{Title: "status", Min: 9},
-		{Title: "hop", Give: 14},
-		{Title: "operator", Min: 8, Drop: true},
-		{Title: "node", Min: 8, Drop: true},
-		{Title: "of budget", Min: 11, Drop: true},
+		{Title: "hop"},
+		{Title: "operator", Min: 8, Drop: 3},
+		{Title: "node", Min: 8, Drop: 2},
+		{Title: "of budget", Min: 11, Drop: 1},
 	}
-	if text {
-		columns = append(columns, Column{Title: "what was seen", Give: 1 << 16})
+	if width > 0 && width < tiny {
+		columns[colHop].Least = 20
 	}
 	return columns
 }
 
-func (r HopRow) cells(number int, text bool) []Cell {
-	c := []Cell{{strconv.Itoa(number), Faint}, r.State, {r.Hop, Plain}, r.Operator, r.Node, r.Time}
-	if text {
-		c = append(c, r.Text)
-	}
-	return c
+// tiny is the page width below which even the name of a hop is cut.
+const tiny = 60
+
+// The numbers of those columns that are set after the fact.
+const (
+	colStatus = 1 + iota
+	colHop
+	colOperator
+	colNode
+	colTime
+)
+
+func (r HopRow) cells(number int) []page.Cell {
+	return []page.Cell{{Text: strconv.Itoa(number), Style: page.Faint}, r.State, {Text: r.Hop}, r.Operator, r.Node, r.Time}
 }
+
+// textShown reports whether rows have room for their text.
+func textShown(width int) bool { return width == 0 || width >= textColumnFrom }
+
+// textColumn is the column of what was seen, which is cut on a terminal.
+func textColumn() page.Column { return page.Column{Title: "what was seen", Least: 20} }
 
 // Rows writes hop rows alone, one line each: what a live table shows. Its columns have from the first frame on the
 // width that any status and any time within budgets needs; what is wider is cut.
 func Rows(w io.Writer, rows []HopRow, budgets []int64, o Options) error {
-	p := newPage(o)
-	text := p.width >= textColumnFrom
-	columns := hopColumns(text)
-	status, vantage, spent := &columns[1], []*Column{&columns[3], &columns[4]}, &columns[5]
+	columns := hopColumns(o.Width)
+	status, operator, spent := &columns[colStatus], &columns[colOperator], &columns[colTime]
+	status.Min, spent.Min = page.Width("⠋ "+AskingWhy), 0
 	for _, s := range diag.Statuses {
-		status.Min = max(status.Min, width(State(s).Text))
+		status.Min = max(status.Min, page.Width(page.Status(s).Text))
 	}
-	status.Min, spent.Min = max(status.Min, width("⠋ "+AskingWhy)), 0
-	spent.Give = 1 // so that 80 columns have room for every hop's name
 	for _, b := range budgets {
-		for _, most := range [...]diag.Millis{999, 99_400, diag.Millis(b)} { // the widest words of milliseconds and of seconds
-			spent.Min = max(spent.Min, width(Spent(most, b)))
-			for _, c := range vantage {
-				c.Min = max(c.Min, width("✘ "+most.Words()))
-			}
+		// the widest words of milliseconds and of seconds
+		for _, most := range [...]diag.Millis{999, 99_400, diag.Millis(b)} {
+			spent.Min = max(spent.Min, page.Width(Spent(most, b)))
+			operator.Min = max(operator.Min, page.Width("✘ "+most.Words()))
 		}
 	}
-	cells := cellsOf(rows, text)
-	widths := measure(columns, nil)
-	for _, c := range cells { // only names and texts have no width of their own
-		widths[2] = max(widths[2], width(c[2].Text))
+	names := 0
+	for _, r := range rows {
+		names = max(names, page.Width(r.Hop))
+	}
+	if full := columns[0].Min + status.Min + names + 2*operator.Min + spent.Min + len(columns) - 1; full == o.Width+1 {
+		spent.Min-- // so that 80 columns have room for every hop's name
+	}
+	columns[colNode].Min = operator.Min
+	for i := colStatus; i <= colTime; i++ {
+		columns[i].Max = columns[i].Min
+	}
+	text := textShown(o.Width)
+	if text {
+		columns = append(columns, textColumn())
+	}
+	t := page.Table{Columns: columns}
+	for i, r := range rows {
+		if page.Width(r.Time.Text) > columns[colTime].Max {
+			r.Time.Text = closer(r.Time.Text)
+		}
+		cells := r.cells(i + 1)
 		if text {
-			widths[6] = max(widths[6], width(c[6].Text))
+			cells = append(cells, r.Text)
 		}
+		t.Rows = append(t.Rows, page.Row{Cells: cells})
 	}
-	shrink(columns, widths, p.width)
-	for _, c := range cells {
-		if width(c[5].Text) > widths[5] {
-			c[5].Text = closer(c[5].Text)
-		}
-	}
-	p.lines(columns, widths, cells, nil)
-	return p.flush(w)
+	s := &sheet{o: o}
+	s.Add(t)
+	return s.write(w)
 }
 
 // closer is a time of a budget in one column less, so that no unit is cut off: "112 ms/12s".
 func closer(spent string) string {
 	at := strings.LastIndexByte(spent, '/') + 1
 	return spent[:at] + strings.ReplaceAll(spent[at:], " ", "")
-}
-
-func cellsOf(rows []HopRow, text bool) [][]Cell {
-	cells := make([][]Cell, len(rows))
-	for i, r := range rows {
-		cells[i] = r.cells(i+1, text)
-	}
-	return cells
-}
-
-func (p *page) rows(rows []HopRow, after func(row int)) {
-	text := p.width >= textColumnFrom
-	p.list(hopColumns(text), cellsOf(rows, text), after)
 }
 
 // Counts is how many hops have each status, every status named.
@@ -222,23 +224,24 @@ func Counts(hops []diag.HopResult) string {
 	return strings.Join(parts, " · ")
 }
 
-// Headline names the subject: node, host, allocation, profile.
+// Headline names the subject: node, host, allocation, profile; clean.
 func Headline(s *diag.Subject) string {
 	parts := []string{}
-	who := Clean(s.NodeID)
+	who := s.NodeID
 	if s.NodeHost != "" && s.NodeHost != s.NodeID {
-		who = strings.TrimSpace(who + " (" + Clean(s.NodeHost) + ")")
+		who = strings.TrimSpace(who + " (" + s.NodeHost + ")")
 	}
 	if who != "" {
 		parts = append(parts, who)
 	}
-	for _, p := range [][2]string{{"", s.AllocationID}, {"session ", s.SessionID}, {"request ", s.CorrelationID}, {"profile ", s.EnvironmentProfile}} {
+	for _, p := range [][2]string{{"", s.AllocationID}, {"session ", s.SessionID}, {"request ", s.CorrelationID},
+		{"profile ", s.EnvironmentProfile}} {
 		if p[1] != "" {
-			parts = append(parts, p[0]+Clean(p[1]))
+			parts = append(parts, p[0]+p[1])
 		}
 	}
 	if len(parts) == 0 {
 		return "preflight"
 	}
-	return "preflight " + strings.Join(parts, " · ")
+	return "preflight " + page.Clean(strings.Join(parts, " · "))
 }

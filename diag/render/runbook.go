@@ -1,22 +1,32 @@
 package render
 
 import (
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
+// lines is Markdown that is written by hand, for its anchors and links.
+type lines struct{ b strings.Builder }
+
+func (m *lines) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n", args...) }
+
 // Runbook writes the page that reports point at: every signal and every reason as an anchor of its own, from the
-// tables. docs/runbook.md is this text.
+// catalogue. docs/runbook.md is this text.
 func Runbook(w io.Writer) error {
-	m := &markdown{left: MarkdownCap}
+	m := &lines{}
 	m.line("# Runbook")
 	m.line("")
-	m.line("Made from the tables in `diag/`; change it there. Words in <angle brackets> stand for values that a report fills in.")
+	m.line("Made from `diag/catalogue/`; change it there. Words in <angle brackets> stand for values that a report " +
+		"fills in.")
 	m.line("")
-	m.line("A report gives only the steps that fit it: none that needs what it found broken, and none about what its facts rule out.")
+	m.line("A report gives only the steps that fit it: none that needs what it found broken, and none about what its " +
+		"facts rule out.")
 	m.line("")
 	m.line("## Signals")
 	for _, s := range diag.Signals() {
@@ -34,24 +44,24 @@ func Runbook(w io.Writer) error {
 	return err
 }
 
-func (m *markdown) signal(s *diag.SignalRow) {
+func (m *lines) signal(s *diag.SignalRow) {
 	m.line("")
 	m.line("### %s", string(s.Signal))
 	m.line("")
-	m.line("%s. Owner: %s.", md(s.Title), md(s.Owner))
+	m.line("%s. Owner: %s.", page.Escaped(s.Title), page.Escaped(s.Owners.String()))
 	if s.Dashboard != "" {
-		m.line("Dashboard: node agent %s.", code(s.Dashboard))
+		m.line("Dashboard: node agent %s.", page.CodeSpan(s.Dashboard))
 	}
 	if s.Terminal != "" {
-		m.line("Dashboard: terminal %s.", code(s.Terminal))
+		m.line("Dashboard: terminal %s.", page.CodeSpan(s.Terminal))
 	}
-	m.line("Reason: [%s](#reason-%s).", code(string(s.Reason)), string(s.Reason))
+	m.line("Reason: [%s](#reason-%s).", page.CodeSpan(string(s.Reason)), string(s.Reason))
 	m.line("")
 	for i, step := range s.Recovery {
-		m.line("%d. %s%s", i+1, md(onlyIf(&step)), mdStep(diag.Fill(step.Text, nil)))
+		m.line("%d. %s%s", i+1, page.Escaped(onlyIf(&step)), page.StepMarkdown(diag.Fill(step.Template(), nil)))
 	}
 	m.line("")
-	m.line("Repaired when this passes: %s", code(diag.Fill(s.Proof, nil)))
+	m.line("Repaired when this passes: %s", page.CodeSpan(diag.Fill(s.Proof.Command(), nil)))
 }
 
 // onlyIf says in which reports a step is given, "" in all that leave open what it is about.
@@ -61,6 +71,12 @@ func onlyIf(step *diag.Step) string {
 		return "if the control plane answers with errors, or not at all: "
 	case step.Side == diag.SideOperator:
 		return "if there is no sign of a control plane fault: "
+	case step.Side == diag.SideEdge:
+		return "if it is cut between browser and gateway: "
+	case step.Side == diag.SideNodeWay:
+		return "if it is cut between gateway and node: "
+	case step.Side == diag.SideAgent:
+		return "if the agent ended: "
 	case step.On != "":
 		return "for " + string(step.On) + ": "
 	case step.When == diag.RelyTasks:
@@ -71,45 +87,51 @@ func onlyIf(step *diag.Step) string {
 	return ""
 }
 
-func (m *markdown) reason(r *diag.Reason) {
+func (m *lines) reason(r *diag.Reason) {
 	m.line("")
 	m.line("### reason %s", string(r.Code))
 	m.line("")
-	m.line("%s. Owner: %s. Layer: %s.", md(r.Title.Whole()), md(r.Owner), string(r.Layer))
+	m.line("%s. Owner: %s. Layer: %s.", page.Escaped(r.Title.Whole()), page.Escaped(r.Owners.String()), string(r.Layer))
 	m.line("")
-	m.line("- User state: %s", code(string(r.State)))
+	m.line("- User state: %s", page.CodeSpan(string(r.State)))
 	if text := r.UserText.Whole(); text != "" {
-		m.line("- Users see: %s", md(text))
+		m.line("- Users see: %s", page.Escaped(text))
 	}
-	m.line("- Next: %s", md(r.NextAction.Whole()))
+	if len(r.UserActions) > 0 {
+		m.line("- User interfaces: %s", codes(r.UserActions))
+	}
+	m.line("- Next: %s", page.Escaped(r.NextAction.Whole()))
 	if r.Severity != "" {
 		m.line("- Severity %s: detect within %s, repair %s", string(r.Severity), span(r.Detect), repair(r.Repair))
 	}
 	if len(r.Hides) > 0 {
-		names := make([]string, len(r.Hides))
-		for i, h := range r.Hides {
-			names[i] = code(string(h))
-		}
-		m.line("- Hides: %s", strings.Join(names, ", "))
+		m.line("- Hides: %s", codes(r.Hides))
 	}
 }
 
+// codes lists names, each as code.
+func codes[S ~string](names []S) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = page.CodeSpan(string(n))
+	}
+	return strings.Join(quoted, ", ")
+}
+
 // scenarios writes the failure matrix: what follows where the evidence tells a row apart.
-func (m *markdown) scenarios() {
+func (m *lines) scenarios() {
 	m.line("")
 	m.line("## Failure matrix")
 	m.line("")
-	m.line("A classification names its row here as `scenario`; budgets, deciding component and next action are then the row's.")
+	m.line("A classification names its row here as `scenario`; budgets, deciding component and next action are then " +
+		"the row's.")
 	m.line("")
 	m.line("| scenario | reason | severity | detect within | repair within | decides | next |")
 	m.line("|---|---|---|---|---|---|---|")
 	for _, s := range diag.Scenarios() {
-		var reasons []string
-		for _, r := range s.Reasons {
-			reasons = append(reasons, code(string(r)))
-		}
-		m.line("| %s (%s) | %s | %s | %s | %s | %s | %s |", md(s.Title), code(s.ID), strings.Join(reasons, ", "), string(s.Severity),
-			span(s.Detect), repair(s.Repair), md(s.Component), md(s.Recovery.Whole()))
+		m.line("| %s (%s) | %s | %s | %s | %s | %s | %s |", page.Escaped(s.Title), page.CodeSpan(s.ID), codes(s.Reasons),
+			string(s.Severity),
+			span(s.Detect), repair(s.Repair), page.Escaped(s.Deciders.String()), page.Escaped(s.Recovery.Whole()))
 	}
 }
 
@@ -124,9 +146,9 @@ func repair(d time.Duration) string {
 func span(d time.Duration) string {
 	switch {
 	case d%time.Hour == 0:
-		return number64(int64(d/time.Hour)) + " h"
+		return strconv.Itoa(int(d/time.Hour)) + " h"
 	case d%time.Minute == 0:
-		return number64(int64(d/time.Minute)) + " min"
+		return strconv.Itoa(int(d/time.Minute)) + " min"
 	}
-	return number64(int64(d/time.Second)) + " s"
+	return strconv.Itoa(int(d/time.Second)) + " s"
 }

@@ -5,15 +5,25 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// short writes one line, never cut: outcome, node, blame and owner, or what there was. Lists and pipes read it.
-func (p *page) short(r *diag.Report) {
+// shortLine is one line, never cut: outcome, node, blame and owner, or what there was. Lists and pipes read it.
+func shortLine(r *diag.Report) page.Line {
+	return page.Line{
+		page.Marked(OutcomeStatus(r.Verdict.Outcome), string(r.Verdict.Outcome)),
+		{Text: "  " + strings.Join(verdictParts(r, false), "  ")},
+	}
+}
+
+// verdictParts are what one line says beside the outcome. On a page the blame is the hop with its number, and what else
+// the page says is left out.
+func verdictParts(r *diag.Report, onPage bool) []string {
 	v := &r.Verdict
-	st := OutcomeStatus(v.Outcome)
-	p.put(st.Symbol()+" "+Clean(string(v.Outcome)), StatusStyle(st))
 	parts := []string{subject(&r.Subject)}
 	switch {
+	case v.Blame != nil && onPage:
+		parts = append(parts, number(r.Hops, v.Blame.Hop)+" "+string(v.Blame.Hop), v.Owner)
 	case v.Blame != nil:
 		parts = append(parts, string(v.Blame.Hop), string(v.Blame.Signal))
 		if v.Confidence != "" {
@@ -23,23 +33,27 @@ func (p *page) short(r *diag.Report) {
 		if n := len(v.OtherFindings); n > 0 {
 			parts = append(parts, fmt.Sprintf("and %d more", n))
 		}
+	case v.Outcome == diag.OutcomeInconclusive && onPage:
+		parts = append(parts, v.Owner)
 	case v.Outcome == diag.OutcomeInconclusive:
-		parts = append(parts, undecided(r))
-		if v.Owner != "" {
-			parts = append(parts, v.Owner)
-		}
+		parts = append(parts, undecided(r), v.Owner)
 	default:
 		parts = append(parts, passed(r))
 	}
 	if how := r.Run.EndedBy; how != diag.EndedCompleted && how != "" {
 		parts = append(parts, "ended by "+string(how))
 	}
-	if changed := diffShort(r.Diff); changed != "" {
-		parts = append(parts, changed)
+	if !onPage {
+		parts = append(parts, diffShort(r.Diff))
 	}
 	parts = append(parts, r.Run.DurationMS.Words())
-	p.put("  "+Clean(strings.Join(parts, "  ")), Plain)
-	p.newline()
+	var kept []string
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return kept
 }
 
 func subject(s *diag.Subject) string {
@@ -51,7 +65,7 @@ func subject(s *diag.Subject) string {
 	return "-"
 }
 
-// undecided says what kept a walk from deciding: the verdict's own words, or the first hop that was not decided.
+// undecided reports what kept a walk from deciding: the verdict's own words, or the first hop that was not decided.
 func undecided(r *diag.Report) string {
 	if r.Verdict.Because != "" {
 		return r.Verdict.Because

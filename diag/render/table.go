@@ -6,29 +6,130 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// table writes the whole report for people: the hops, the verdict, who and when.
-func (p *page) table(r *diag.Report, steps bool) {
-	p.line(0, Headline(&r.Subject), Strong)
-	p.vantages(r)
-	rows := make([]HopRow, len(r.Hops))
-	for i := range r.Hops {
-		rows[i] = Done(&r.Hops[i])
+// page adds the default page: the hops, what is beside the point, and then the answer, so that a screen ends with it.
+func (s *sheet) page(r *diag.Report) {
+	wide := s.o.Format == Wide
+	s.Add(page.Heading{Text: Headline(&r.Subject)})
+	s.vantages(r, wide)
+	top, answer := len(s.Blocks), answer(r, s.o)
+	s.Add(s.hops(r, false))
+	if wide {
+		s.footnotes(r)
 	}
-	facts := index(r.Facts)
-	parent := parents(r)
-	p.rows(rows, func(i int) {
-		p.under(r, i, parent)
-		if steps {
-			p.steps(&r.Hops[i], facts)
+	s.Add(page.Para{Text: Counts(r.Hops), Indent: 2, Style: page.Faint}, page.Blank{})
+	before := len(s.Blocks)
+	if wide {
+		s.run(&r.Run)
+	}
+	s.diff(r)
+	if len(s.Blocks) > before {
+		s.Add(page.Blank{})
+	}
+	s.Add(answer...)
+	if all := page.Text(page.Look{Width: s.o.Width}, s.Blocks...); !wide && s.o.Height > 0 &&
+		strings.Count(string(all), "\n") >= s.o.Height {
+		s.Blocks[top] = s.hops(r, true)
+		s.Blocks[top+1] = page.Para{Text: Counts(r.Hops) + " · what is fine is left out here, -o wide has all", Indent: 2,
+			Style: page.Faint}
+	}
+}
+
+// hops is the table of the hops; folded, without the rows that have nothing to say.
+func (s *sheet) hops(r *diag.Report, folded bool) page.Table {
+	t := page.Table{Columns: hopColumns(s.o.Width)}
+	wide, parent := s.o.Format == Wide, parents(r)
+	switch {
+	case wide:
+		for i := range t.Columns {
+			t.Columns[i].Drop = 0
 		}
-	})
-	p.footnotes(r)
-	p.line(0, "  "+Counts(r.Hops), Faint)
-	p.newline()
-	p.verdict(r, facts)
-	p.run(&r.Run)
+		t.Columns = append(t.Columns, page.Titles("signal", "failure", "what was seen")...)
+	case textShown(s.o.Width):
+		t.Columns = append(t.Columns, textColumn())
+	case len(parent) > 0 || r.Verdict.Blame != nil:
+		t.Columns = append(t.Columns, page.Column{Title: "follows"})
+	}
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		by, symptom := parent[h.ID]
+		blame := blamed(&r.Verdict, h.ID)
+		if folded && !blame && !symptom && quiet(h) {
+			continue
+		}
+		row := Done(h)
+		cells := row.cells(i + 1)
+		if wide {
+			cells = append(cells, page.Cell{Text: string(h.Signal)}, page.Cell{Text: string(h.Failure)})
+		}
+		switch text := row.Text; {
+		case len(t.Columns) == colTime+1:
+		case blame && textColumnAt(t):
+			cells = append(cells, page.Cell{Text: blameMark + " · " + said(&h.Finding), Style: page.Bad})
+		case blame:
+			cells = append(cells, page.Cell{Text: blameMark, Style: page.Bad})
+		case symptom && textColumnAt(t):
+			cells = append(cells, page.Cell{Text: "follows from " + number(r.Hops, by) + " " + string(by)})
+		case symptom:
+			cells = append(cells, page.Cell{Text: "from " + number(r.Hops, by)})
+		case textColumnAt(t):
+			cells = append(cells, text)
+		}
+		for k := range cells {
+			switch {
+			case symptom:
+				cells[k].Style = page.Faint
+			case blame && cells[k].Style == page.Plain:
+				cells[k].Style = page.Strong
+			}
+		}
+		t.Rows = append(t.Rows, page.Row{Cells: cells, Below: s.below(h, blame || symptom)})
+	}
+	return t
+}
+
+// blameMark is the last word of the row of a hop that is to blame.
+const blameMark = "◀ blame"
+
+// textColumnAt reports whether a table of hops ends with what was seen.
+func textColumnAt(t page.Table) bool { return t.Columns[len(t.Columns)-1].Title == "what was seen" }
+
+// quiet reports whether a hop has nothing to say: it passed, or was not to be walked.
+func quiet(h *diag.HopResult) bool {
+	switch h.Status {
+	case diag.StatusPass, diag.StatusSkipped, diag.StatusNotReached:
+		return len(h.Also) == 0
+	}
+	return false
+}
+
+const underIndent = 3
+
+// besideText is the most columns that a row has beside its text: what is longer than the rest may have been cut.
+const besideText = 82
+
+// below is the lines beneath a row: a finding that the answer does not cover, and what else was found.
+func (s *sheet) below(h *diag.HopResult, spoken bool) []page.Block {
+	var under []page.Block
+	text := said(&h.Finding)
+	whole := s.o.Format == Wide || s.o.Width == 0 || (textShown(s.o.Width) &&
+		page.Width(page.Clean(text)) <= s.o.Width-besideText)
+	switch h.Status {
+	case diag.StatusFail, diag.StatusWarn, diag.StatusInconclusive:
+		if !spoken && !whole {
+			under = append(under, page.Para{Indent: underIndent, Lead: "└ ", Text: text, Style: page.StatusStyle(h.Status)})
+		}
+	}
+	for k := range h.Also {
+		also := &h.Also[k]
+		under = append(under, page.Para{
+			Indent: underIndent, Lead: "└ ", Text: "also " + also.Status.Words() + ": " + said(also),
+			Style: page.StatusStyle(also.Status),
+		})
+	}
+	return under
 }
 
 func index(facts []diag.Fact) map[string]*diag.Fact {
@@ -66,36 +167,7 @@ func number(hops []diag.HopResult, id diag.HopID) string {
 	return "?"
 }
 
-const underIndent = 3
-
-// besideText is the most columns that a row has beside its text: what is longer than the rest may have been cut.
-const besideText = 82
-
-// under writes what a row has to say beneath it. A symptom points at what explains it; a blame's text is cut, since it
-// stands in full in the verdict; reasons that many rows share come once, in the footnotes.
-func (p *page) under(r *diag.Report, i int, parent map[diag.HopID]diag.HopID) {
-	h := &r.Hops[i]
-	inRow := p.width >= textColumnFrom
-	by, symptom := parent[h.ID]
-	switch {
-	case h.Status == diag.StatusFail && symptom:
-		p.line(underIndent, fmt.Sprintf("└ follows from %s %s", number(r.Hops, by), Clean(string(by))), Faint)
-	case h.Status == diag.StatusFail && blamed(&r.Verdict, h.ID):
-		if !inRow {
-			p.line(underIndent, "└ "+Clean(said(&h.Finding)), StatusStyle(h.Status))
-		}
-	case inRow && width(Clean(said(&h.Finding))) <= p.width-besideText:
-		// The row itself says it all.
-	case h.Status == diag.StatusFail, h.Status == diag.StatusWarn, h.Status == diag.StatusInconclusive:
-		p.wrapped(underIndent, "└ ", Clean(said(&h.Finding)), StatusStyle(h.Status))
-	}
-	for k := range h.Also {
-		also := &h.Also[k]
-		p.wrapped(underIndent, "└ ", "also "+Clean(also.Status.Words())+": "+Clean(said(also)), StatusStyle(also.Status))
-	}
-}
-
-// blamed reports whether the verdict speaks of the hop itself.
+// blamed reports whether the verdict is about the hop itself.
 func blamed(v *diag.Verdict, id diag.HopID) bool {
 	if v.Blame != nil && v.Blame.Hop == id {
 		return true
@@ -121,91 +193,66 @@ func said(f *diag.Finding) string {
 	return string(f.Signal)
 }
 
-// readable is the longest line of prose, also on a wider page.
-const readable = 120
-
-// wrapped writes text behind a lead, later lines under the text.
-func (p *page) wrapped(indent int, lead, text string, st Style) {
-	in := indent + width(lead)
-	for i, l := range wrap(text, min(p.width, readable)-in) {
-		if i == 0 {
-			p.b.WriteString(spaces(indent))
-			p.put(lead, Faint)
-		} else {
-			p.b.WriteString(spaces(in))
-		}
-		p.put(l, st)
-		p.newline()
-	}
-}
-
 // footnotes say why hops or steps were not run, each reason once.
-func (p *page) footnotes(r *diag.Report) {
-	type note struct {
-		why  string
-		hops []string
-	}
-	var notes []*note
+func (s *sheet) footnotes(r *diag.Report) {
+	var order []string
+	hops := map[string][]string{}
 	add := func(why, hop string) {
-		for _, n := range notes {
-			if n.why == why {
-				n.hops = append(n.hops, hop)
-				return
-			}
+		if hops[why] == nil {
+			order = append(order, why)
 		}
-		notes = append(notes, &note{why, []string{hop}})
+		hops[why] = append(hops[why], hop)
 	}
 	for i := range r.Hops {
 		h := &r.Hops[i]
 		switch h.Status {
 		case diag.StatusSkipped, diag.StatusNotReached:
-			if p.width < textColumnFrom {
-				add(Clean(h.Status.Words())+": "+Clean(said(&h.Finding)), strconv.Itoa(i+1))
-			}
+			add(h.Status.Words()+": "+said(&h.Finding), strconv.Itoa(i+1))
 			continue
 		}
-		for _, s := range h.Steps {
-			if s.Status == diag.StatusSkipped || s.Status == diag.StatusNotReached {
-				add("step "+Clean(s.Status.Words())+": "+Clean(s.Because), strconv.Itoa(i+1)+" "+Clean(s.Name))
+		for _, st := range h.Steps {
+			if st.Status == diag.StatusSkipped || st.Status == diag.StatusNotReached {
+				add("step "+st.Status.Words()+": "+st.Because, strconv.Itoa(i+1)+" "+st.Name)
 			}
 		}
 	}
-	for _, n := range notes {
-		p.wrapped(underIndent-1, "", n.why+" ("+strings.Join(n.hops, ", ")+")", Faint)
+	for _, why := range order {
+		s.Add(page.Para{Indent: underIndent - 1, Text: why + " (" + strings.Join(hops[why], ", ") + ")", Style: page.Faint})
 	}
 }
 
-// vantages says from where was measured, and what could not be had.
-func (p *page) vantages(r *diag.Report) {
+// vantages reports what could not be had and, with all, from where was measured.
+func (s *sheet) vantages(r *diag.Report, all bool) {
 	for _, v := range r.Vantages {
 		var parts []string
-		for _, s := range []string{v.How, v.Host} {
-			if s != "" {
-				parts = append(parts, Clean(s))
+		for _, part := range []string{v.How, v.Host} {
+			if part != "" {
+				parts = append(parts, part)
 			}
 		}
 		if v.Resolver != "" {
-			parts = append(parts, "DNS "+Clean(v.Resolver))
+			parts = append(parts, "DNS "+v.Resolver)
 		}
 		if v.ClockOffsetMS != nil {
 			parts = append(parts, fmt.Sprintf("clock %+d ms", *v.ClockOffsetMS))
 		}
-		lead := fmt.Sprintf("%-8s ", Clean(v.ID))
+		style := page.Faint
 		if v.Missing != "" {
-			p.wrapped(2, lead, strings.Join(append(parts, "missing: "+Clean(v.Missing)), " · "), Bad)
-			continue
+			parts, style = append(parts, "missing: "+v.Missing), page.Bad
 		}
-		p.wrapped(2, lead, strings.Join(parts, " · "), Faint)
+		if all || v.Missing != "" {
+			s.Add(page.Para{Indent: 2, Lead: fmt.Sprintf("%-8s ", v.ID), Text: strings.Join(parts, " · "), Style: style})
+		}
 	}
 }
 
-func (p *page) run(run *diag.Run) {
+func (s *sheet) run(run *diag.Run) {
 	var parts []string
 	for _, f := range [][2]string{{"", run.ID}, {"", run.DurationMS.Words()}, {"gpuaasctl ", run.ToolVersion}} {
 		if f[1] != "" {
-			parts = append(parts, f[0]+Clean(f[1]))
+			parts = append(parts, f[0]+f[1])
 		}
 	}
-	p.field("run", strings.Join(parts, " · "), Faint)
-	p.field("trace", Clean(run.CorrelationID), Faint)
+	s.Field("run", strings.Join(parts, " · "), page.Faint)
+	s.Field("trace", run.CorrelationID, page.Faint)
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -31,9 +31,9 @@ const (
 )
 
 var pathsAt = map[string][]string{
-	atAPI: {profile.PathHealthz, profile.PathAllocation, profile.PathNode, profile.PathNodeTasks, profile.PathTask, profile.PathTrust,
-		profile.PathNodeReenroll, profile.PathEvidence, profile.PathNodeEvidence, profile.PathSessionEvidence, profile.PathTerminalToken,
-		profile.PathTerminalSession},
+	atAPI: {profile.PathHealthz, profile.PathAllocation, profile.PathNode, profile.PathNodeTasks, profile.PathTask,
+		profile.PathTrust, profile.PathNodeReenroll, profile.PathEvidence, profile.PathNodeEvidence,
+		profile.PathSessionEvidence, profile.PathTerminalToken, profile.PathTerminalSession},
 	atTerminal: {profile.PathTerminalWS, profile.PathTerminalHealthz},
 	atIngress:  {profile.PathHealthz, profile.PathTaskWait, profile.PathNodeTerminal},
 }
@@ -51,7 +51,8 @@ type guard struct {
 // watch puts the guard before all of the world's listeners.
 func watch(t *testing.T, w *world) *guard {
 	g := &guard{t: t, by: map[string]profile.Mapping{}}
-	for at, front := range map[string]*platformtest.Front{atAPI: w.platform.APIEdge, atTerminal: w.platform.TerminalEdge, atIngress: w.platform.Ingress} {
+	for at, front := range map[string]*platformtest.Front{atAPI: w.platform.APIEdge, atTerminal: w.platform.TerminalEdge,
+		atIngress: w.platform.Ingress} {
 		front.Watch(func(r *http.Request) { g.see(at, r) })
 	}
 	t.Cleanup(func() {
@@ -147,7 +148,9 @@ func seamless(t *testing.T) *world {
 		}
 		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(http.StatusNotFound)
-		_ = json.NewEncoder(rw).Encode(map[string]any{"error": map[string]string{"code": "session_not_found", "message": "nobody"}})
+		_ = json.NewEncoder(rw).Encode(map[string]any{
+			"error": map[string]string{"code": "session_not_found", "message": "nobody"},
+		})
 		return true
 	})
 	return w
@@ -172,7 +175,8 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	var wg sync.WaitGroup
 	var doubts suspects
 	whole := w.prepare(t)
-	judged := judgedBy(preflight.NewPlan(whole.env.Profile, whole.env.Subject, preflight.Options{Session: true, Token: true, SSH: true}))
+	judged := judgedBy(preflight.NewPlan(whole.env.Profile, whole.env.Subject,
+		preflight.Options{Session: true, Token: true, SSH: true}))
 	for i, set := range absences(rand.New(rand.NewPCG(seed, 0)), drawn, judged) {
 		prepare := func() *job {
 			j := w.prepare(t)
@@ -207,7 +211,8 @@ func wronged(r *diag.Report, set, judged []string) []string {
 	if r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.Reason != diag.ReasonNone {
 		out = append(out, fmt.Sprintf("%s, reason %s", r.Verdict.Outcome, r.Verdict.Reason))
 	}
-	if len(set) == 1 && r.Verdict.Outcome != diag.OutcomePass && set[0] != "allocation.app_port" { // this platform answers without an endpoint
+	// this platform answers without an endpoint
+	if len(set) == 1 && r.Verdict.Outcome != diag.OutcomePass && set[0] != "allocation.app_port" {
 		out = append(out, fmt.Sprintf("%s for want of one thing", r.Verdict.Outcome))
 	}
 	for i, p := range r.Plan.Hops {
@@ -240,8 +245,8 @@ func wronged(r *diag.Report, set, judged []string) []string {
 	return out
 }
 
-// judgedBy are the paths and fields without which a step or a hop of a planned walk is left out. Steps that the plan leaves
-// out for another reason, such as a profile that names no injected headers, ask for nothing.
+// judgedBy are the paths and fields without which a step or a hop of a planned walk is left out. Steps that the plan
+// leaves out for another reason, such as a profile that names no injected headers, ask for nothing.
 func judgedBy(plan diag.Plan) []string {
 	var names []string
 	for i, h := range preflight.Chain() {

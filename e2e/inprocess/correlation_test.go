@@ -25,7 +25,9 @@ func TestCorrelation(t *testing.T) {
 	}
 	id := r.Run.CorrelationID
 	checkEvidence(t, r, id)
-	if !slices.ContainsFunc(r.Evidence, func(e diag.EvidenceLine) bool { return e.CorrelationID == earlier.Run.CorrelationID }) {
+	if !slices.ContainsFunc(r.Evidence, func(e diag.EvidenceLine) bool {
+		return e.CorrelationID == earlier.Run.CorrelationID
+	}) {
 		t.Error("nothing of the request that the operator named was pulled in")
 	}
 	for _, f := range r.Facts {
@@ -62,8 +64,8 @@ func checkEvidence(t *testing.T, r *diag.Report, id string) {
 			saw[e.Kind] = true
 		}
 	}
-	for _, kind := range []string{"task.queued", "task.dispatched", "task.completed", "terminal.token_minted", "terminal.browser_connected",
-		"terminal.node_stream_connected", "terminal.pty_ready"} {
+	for _, kind := range []string{"task.queued", "task.dispatched", "task.completed", "terminal.token_minted",
+		"terminal.browser_connected", "terminal.node_stream_connected", "terminal.pty_ready"} {
 		if !saw[kind] {
 			t.Errorf("the report's evidence lacks %s of task %s and session %s: %v", kind, task, session, r.Evidence)
 		}
@@ -74,7 +76,8 @@ func checkEvidence(t *testing.T, r *diag.Report, id string) {
 // written when a request is over, which may be a moment after the walk.
 func checkLogs(t *testing.T, w *world, id string) {
 	t.Helper()
-	want := []string{"listener api", "listener gateway", "listener node_api", "listener node_terminal", "type noop", "type terminal.open"}
+	want := []string{"listener api", "listener gateway", "listener node_api", "listener node_terminal", "type noop",
+		"type terminal.open"}
 	var missing []string
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		saw := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -70,13 +70,15 @@ const dialectProfile = `mapping:
     error.message: errors.0.detail
 `
 
-// dialectKeys renames the reference platform's fields; a name that is not here gets a prefix that nobody maps.
+// dialectKeys renames the reference platform's fields; a name that is not here gets a prefix that no profile maps.
 var dialectKeys = map[string]string{
-	"id": "uid", "state": "phase", "status": "phase", "node_id": "host", "os_user": "login", "app": "workload", "unit": "service", "port": "tcpPort",
-	"product_url": "link", "now": "clock", "agent": "daemon", "last_seen_at": "lastContact", "last_heartbeat_at": "lastBeat", "stale_tasks": "backlog", "queued_at": "queued",
-	"claimed_at": "taken", "completed_at": "done", "result": "outcome", "error": "fault", "code": "slug", "token": "ticket", "session_id": "session",
-	"url": "href", "browser_connected_at": "browserAt", "node_stream_connected_at": "nodeAt", "pty_ready_at": "shellAt", "task": "job",
-	"signing_ca": "nodeCA", "ingress_ca": "edgeCA",
+	"id": "uid", "state": "phase", "status": "phase", "node_id": "host", "os_user": "login", "app": "workload",
+	"unit": "service", "port": "tcpPort", "product_url": "link", "now": "clock", "agent": "daemon",
+	"last_seen_at": "lastContact", "last_heartbeat_at": "lastBeat", "stale_tasks": "backlog", "queued_at": "queued",
+	"claimed_at": "taken", "completed_at": "done", "result": "outcome", "error": "fault", "code": "slug",
+	"token": "ticket", "session_id": "session", "url": "href", "browser_connected_at": "browserAt",
+	"node_stream_connected_at": "nodeAt", "pty_ready_at": "shellAt", "task": "job", "signing_ca": "nodeCA",
+	"ingress_ca": "edgeCA",
 }
 
 // dialectRoutes leads from the second platform's paths to the reference platform's.
@@ -171,7 +173,8 @@ func translate(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
 	} else {
 		out = renamed(body)
 	}
-	text, err := json.Marshal(map[string]any{"data": out, "meta": map[string]any{"id": "none", "status": "none", "state": "none"}})
+	text, err := json.Marshal(map[string]any{"data": out,
+		"meta": map[string]any{"id": "none", "status": "none", "state": "none"}})
 	if err != nil {
 		panic(err)
 	}
@@ -201,14 +204,17 @@ func renamed(v any) any {
 func dialectError(w http.ResponseWriter, status int, slug string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []any{map[string]string{"slug": slug, "detail": "in other words"}}})
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"errors": []any{map[string]string{"slug": slug, "detail": "in other words"}},
+	})
 }
 
 // startDialect brings up a platform that speaks the second dialect to everybody but its own agent.
 func startDialect(t *testing.T) *world {
 	w := start(t, options{
-		yaml:    dialectProfile,
-		nodeEnv: func(w *world, env map[string]string) { env["GPUAAS_TERMINAL_API_URL"] = w.platform.NodeAPIURL },
+		noStream: true, // where it is denied
+		yaml:     dialectProfile,
+		nodeEnv:  func(w *world, env map[string]string) { env["GPUAAS_TERMINAL_API_URL"] = w.platform.NodeAPIURL },
 		// The gateway ends TLS itself and has no front, so the ingress answers for it as far as the walk asks.
 		profile: func(p *profile.Profile) { p.NodeTerminalURL = p.NodeRuntimeAPIURL },
 	})
@@ -224,7 +230,8 @@ func startDialect(t *testing.T) *world {
 	return w
 }
 
-// TestSecondDialect: other paths, other names, another envelope, states in capitals, and the profile's mapping alone makes the walk green.
+// TestSecondDialect: other paths, other names, another envelope, states in capitals, and the profile's mapping alone
+// makes the walk green.
 func TestSecondDialect(t *testing.T) {
 	t.Parallel()
 	w := startDialect(t)

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/platform"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/golden"
+	"github.com/gpuaas/gpuaasctl/lab/platform"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -64,6 +65,9 @@ func (f fault) check(t *testing.T, r *diag.Report) {
 	if !slices.Equal(others, f.others) {
 		bad("other findings at %v, want %v", others, f.others)
 	}
+	for _, s := range golden.Strays(r) {
+		bad("nobody named that place: %s", s)
+	}
 	for _, id := range f.green {
 		if h := hop(t, r, id); h.Status != diag.StatusPass {
 			bad("%s is %s, and must stay green: %s%s", id, h.Status, h.Text, h.Because)
@@ -92,8 +96,9 @@ func (f fault) run(t *testing.T) {
 // runtime and node are hops that a fault elsewhere must not touch.
 var (
 	runtime = []diag.HopID{diag.HopAppRuntimeLiveness, diag.HopAppUserRoute}
-	remote  = []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip,
-		diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream, diag.HopAppUserRoute}
+	remote  = []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding, diag.HopNodeHeartbeat,
+		diag.HopNodeTaskRoundtrip, diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream,
+		diag.HopAppUserRoute}
 )
 
 // answer makes a front answer in place of the platform, wherever path is in the URL's path.
@@ -116,7 +121,7 @@ func answer(f *platformtest.Front, path string, status int, header ...string) {
 func short(hops ...diag.HopID) func(*profile.Profile) {
 	return func(p *profile.Profile) {
 		for _, h := range hops {
-			p.Budgets[h] = 2500 * time.Millisecond
+			p.Budgets[h] = 5 * time.Second
 		}
 	}
 }
@@ -128,7 +133,8 @@ func TestOperatorThrottled(t *testing.T) {
 	answer(w.platform.APIEdge, "/", 429, "Retry-After", "7")
 	r := w.walk(t)
 	first := hop(t, r, diag.HopControlPlaneAccess)
-	if r.Verdict.Outcome != diag.OutcomeInconclusive || r.Verdict.Blame != nil || !strings.Contains(first.Because, "throttles this operator") {
+	if r.Verdict.Outcome != diag.OutcomeInconclusive || r.Verdict.Blame != nil ||
+		!strings.Contains(first.Because, "throttles this operator") {
 		t.Errorf("%s: %s\n%s", r.Verdict.Outcome, first.Because, describe(r))
 	}
 	for _, id := range []diag.HopID{diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus, diag.HopNodeTerminalReachability} {
@@ -139,8 +145,16 @@ func TestOperatorThrottled(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
+	for _, f := range faults() {
+		t.Run(f.name, f.run)
+	}
+}
+
+// faults are those of the platform, its edge, the allocation and the workload.
+func faults() []fault {
 	roundtrip := options{profile: short(diag.HopNodeTaskRoundtrip)}
-	for _, f := range []fault{
+	noStream := options{noStream: true, profile: roundtrip.profile}
+	return []fault{
 		{
 			name: "control plane stopped", do: func(t *testing.T, w *world) {
 				if err := w.platform.Stop(); err != nil {
@@ -148,30 +162,38 @@ func TestFaults(t *testing.T) {
 				}
 			},
 			// The gateway is gone as well, which nothing but its own silence tells.
-			hop: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable, confidence: diag.Likely,
-			others: []diag.HopID{diag.HopTerminalPublicRoute, diag.HopNodeTerminalReachability}, green: []diag.HopID{diag.HopNodeReadiness},
+			hop: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable, confidence: diag.Observed,
+			others: []diag.HopID{diag.HopTerminalPublicRoute, diag.HopNodeTerminalReachability},
+			green:  []diag.HopID{diag.HopNodeReadiness},
 		},
 		{
 			name: "operator's token wrong", do: func(t *testing.T, w *world) {
 				write(t, w.platform.OperatorTokenFile, "not-the-token")
 			},
-			hop: diag.HopControlPlaneAccess, signal: diag.SigOperatorAuthFailed, confidence: diag.Likely,
+			hop: diag.HopControlPlaneAccess, signal: diag.SigOperatorAuthFailed, confidence: diag.Observed,
 		},
 		{
-			name: "allocation released", options: options{platform: func(o *platformtest.Options) { o.Allocations[0].State = "released" }},
-			hop: diag.HopAllocationBinding, signal: diag.SigAllocationNotActive, confidence: diag.Likely,
+			name:    "allocation released",
+			options: options{platform: func(o *platformtest.Options) { o.Allocations[0].State = "released" }},
+			hop:     diag.HopAllocationBinding, signal: diag.SigAllocationNotActive, confidence: diag.Observed,
 		},
 		{
-			name: "node throttled", options: roundtrip, do: func(_ *testing.T, w *world) { answer(w.platform.Ingress, "/", 429, "Retry-After", "7") },
-			hop: diag.HopNodeRecoveryStatus, signal: diag.SigEdgeRateLimited, failure: diag.HTTPRateLimited, confidence: diag.Likely, green: runtime,
+			name: "node throttled", options: noStream, do: func(_ *testing.T, w *world) {
+				answer(w.platform.Ingress, "/", 429, "Retry-After", "7")
+			},
+			hop: diag.HopNodeRecoveryStatus, signal: diag.SigEdgeRateLimited, failure: diag.HTTPRateLimited,
+			confidence: diag.Observed, green: runtime,
 		},
 		{
-			name: "result post blocked", options: roundtrip, do: func(_ *testing.T, w *world) { answer(w.platform.Ingress, "/result", 503) },
+			name: "result post blocked", options: roundtrip, do: func(_ *testing.T, w *world) {
+				answer(w.platform.Ingress, "/result", 503)
+			},
 			hop: diag.HopNodeTaskRoundtrip, signal: diag.SigResultPostFailed, confidence: diag.Likely, green: runtime,
 		},
 		{
 			name: "mint broken", do: func(_ *testing.T, w *world) { answer(w.platform.APIEdge, "/terminal-token", 500) },
-			hop: diag.HopTerminalTokenMint, signal: diag.SigTokenMintFailed, failure: diag.HTTPStatus, confidence: diag.Likely, green: runtime,
+			hop: diag.HopTerminalTokenMint, signal: diag.SigTokenMintFailed, failure: diag.HTTPStatus, confidence: diag.Likely,
+			green: runtime,
 		},
 		{
 			name: "terminal route missing", do: func(_ *testing.T, w *world) { answer(w.platform.TerminalEdge, "/", 404) },
@@ -179,42 +201,49 @@ func TestFaults(t *testing.T) {
 		},
 		{
 			name: "upgrade rejected", do: func(_ *testing.T, w *world) { answer(w.platform.TerminalEdge, "/v1/terminal/", 403) },
-			hop: diag.HopBrowserTerminalWS, signal: diag.SigUpgradeFailed, failure: diag.WSUpgradeRejected, confidence: diag.Likely, green: runtime,
+			hop: diag.HopBrowserTerminalWS, signal: diag.SigUpgradeFailed, failure: diag.WSUpgradeRejected,
+			confidence: diag.Likely, green: runtime,
 		},
 		{
 			name: "redis lost", do: func(_ *testing.T, w *world) { w.redis.Close() },
-			hop: diag.HopBrowserTerminalWS, signal: diag.SigUpgradeFailed, confidence: diag.Likely, green: runtime,
+			hop: diag.HopBrowserTerminalWS, signal: diag.SigUpgradeFailed, confidence: diag.Observed, green: runtime,
 		},
 		{
-			name: "terminal refuses certificates", options: options{platform: func(o *platformtest.Options) {
+			name: "terminal refuses certificates", options: options{noStream: true, platform: func(o *platformtest.Options) {
 				inner := o.Config
 				o.Config = func(c *platform.Config) { inner(c); c.PKI.TerminalClientCA = c.PKI.NodeCABundle }
 			}},
-			hop: diag.HopNodeTerminalReachability, signal: diag.SigNodeStreamMTLS, failure: diag.MTLSUnknownCA, confidence: diag.Likely, green: runtime,
+			hop: diag.HopNodeTerminalReachability, signal: diag.SigNodeStreamMTLS, failure: diag.MTLSUnknownCA,
+			confidence: diag.Proven, green: runtime,
 		},
 		{
 			name: "user missing", options: options{osUser: "gone"},
-			hop: diag.HopTerminalStartup, signal: diag.SigPTYFailed, failure: diag.UserMissing, confidence: diag.Proven, green: runtime,
+			hop: diag.HopTerminalStartup, signal: diag.SigPTYFailed, failure: diag.UserMissing, confidence: diag.Proven,
+			green: runtime,
 		},
 		{
 			name: "workload stopped", do: func(t *testing.T, w *world) {
 				w.workload.pid = 0
 				w.workload.run(t, "inactive/dead")
 			},
-			hop: diag.HopAppRuntimeLiveness, signal: diag.SigAppStopped, failure: diag.UnitInactive, confidence: diag.Likely, green: []diag.HopID{diag.HopNodeTaskRoundtrip},
+			hop: diag.HopAppRuntimeLiveness, signal: diag.SigAppStopped, failure: diag.UnitInactive, confidence: diag.Likely,
+			green: []diag.HopID{diag.HopNodeTaskRoundtrip},
 		},
 		{
 			name: "product route broken", do: func(_ *testing.T, w *world) { answer(w.platform.AppEdge, "/", 502) },
-			hop: diag.HopAppUserRoute, signal: diag.SigAppRouteFailed, confidence: diag.Likely, green: []diag.HopID{diag.HopAppRuntimeLiveness, diag.HopNodeTaskRoundtrip},
+			hop: diag.HopAppUserRoute, signal: diag.SigAppRouteFailed, confidence: diag.Likely,
+			green: []diag.HopID{diag.HopAppRuntimeLiveness, diag.HopNodeTaskRoundtrip},
 		},
 		{
-			name: "agent's process gone", options: options{noAgent: true, profile: short(diag.HopNodeTaskRoundtrip)},
+			name:    "agent's process gone",
+			options: options{noAgent: true, noStream: true, profile: short(diag.HopNodeTaskRoundtrip)},
 			do: func(t *testing.T, w *world) {
 				w.credential(w.platform.Issue(nodeID, platformtest.IssueOptions{}))
 				w.agent.pid = 0
 				w.agent.run(t, "inactive/dead")
 			},
-			hop: diag.HopNodeReadiness, signal: diag.SigProcessDown, failure: diag.UnitInactive, confidence: diag.Likely, green: runtime,
+			hop: diag.HopNodeReadiness, signal: diag.SigProcessDown, failure: diag.UnitInactive,
+			confidence: diag.Observed, green: runtime,
 		},
 		{
 			name: "three at once", do: func(t *testing.T, w *world) {
@@ -223,61 +252,68 @@ func TestFaults(t *testing.T) {
 				answer(w.platform.APIEdge, "/terminal-token", 500)
 			},
 			hop: diag.HopTerminalTokenMint, signal: diag.SigTokenMintFailed, confidence: diag.Likely,
-			others: []diag.HopID{diag.HopTerminalPublicRoute, diag.HopAppUserRoute}, green: []diag.HopID{diag.HopAppRuntimeLiveness},
+			others: []diag.HopID{diag.HopTerminalPublicRoute, diag.HopAppUserRoute},
+			green:  []diag.HopID{diag.HopAppRuntimeLiveness},
 		},
-	} {
-		t.Run(f.name, f.run)
 	}
 }
 
 // TestIdentityFaults: what a node's credential, or the platform's mind about it, can have.
 func TestIdentityFaults(t *testing.T) {
-	quick := options{profile: short(diag.HopNodeTaskRoundtrip)}
+	quick := options{noStream: true, profile: short(diag.HopNodeTaskRoundtrip)}
 	issue := func(o platformtest.IssueOptions) func(*testing.T, *world) {
 		return func(_ *testing.T, w *world) { w.credential(w.platform.Issue(nodeID, o)) }
 	}
 	faults := []fault{
 		{
-			name: "certificate expired", do: issue(platformtest.IssueOptions{NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour)}),
-			signal: diag.SigAuthFailed, failure: diag.MTLSCertExpired,
+			name: "certificate expired",
+			do: issue(platformtest.IssueOptions{NotBefore: time.Now().Add(-2 * time.Hour),
+				NotAfter: time.Now().Add(-time.Hour)}), confidence: diag.Observed, signal: diag.SigAuthFailed,
+			failure: diag.MTLSCertExpired,
 		},
 		{
 			name: "certificate not yet valid", do: issue(platformtest.IssueOptions{NotBefore: time.Now().Add(time.Hour)}),
-			signal: diag.SigAuthFailed, failure: diag.MTLSCertNotYetValid,
+			confidence: diag.Observed, signal: diag.SigAuthFailed, failure: diag.MTLSCertNotYetValid,
 		},
-		{name: "certificate of strangers", do: issue(platformtest.IssueOptions{OtherCA: true}), signal: diag.SigAuthFailed, failure: diag.MTLSIngress400},
-		{name: "certificate of another node", do: issue(platformtest.IssueOptions{CommonName: "compute-node-77"}), signal: diag.SigAuthFailed, failure: diag.FileMismatch},
+		{name: "certificate of strangers", do: issue(platformtest.IssueOptions{OtherCA: true}),
+			confidence: diag.Observed, signal: diag.SigAuthFailed, failure: diag.MTLSIngress400},
+		{name: "certificate of another node", do: issue(platformtest.IssueOptions{CommonName: "compute-node-77"}),
+			confidence: diag.Observed, signal: diag.SigAuthFailed, failure: diag.FileMismatch},
 		{name: "key of another certificate", do: func(t *testing.T, w *world) {
 			key, err := os.ReadFile(w.platform.Issue(nodeID, platformtest.IssueOptions{}).KeyFile)
 			if err != nil {
 				t.Fatal(err)
 			}
 			write(t, filepath.Join(w.dir, "key.pem"), string(key))
-		}, signal: diag.SigAuthFailed},
+		}, confidence: diag.Observed, signal: diag.SigAuthFailed},
 		{
-			name: "listener that does not ask", options: options{nodeEnv: func(w *world, env map[string]string) { env["GPUAAS_API_URL"] = w.platform.APIBase }},
-			signal: diag.SigEndpointProfileDrift, reason: diag.ReasonEndpointProfileDrift, confidence: diag.Proven,
+			name:    "listener that does not ask",
+			options: options{nodeEnv: func(w *world, env map[string]string) { env["GPUAAS_API_URL"] = w.platform.APIBase }},
+			signal:  diag.SigEndpointProfileDrift, reason: diag.ReasonEndpointProfileDrift, confidence: diag.Proven,
 		},
 	}
 	for code, want := range map[string]struct {
-		signal diag.Signal
-		reason diag.ReasonCode
+		signal     diag.Signal
+		reason     diag.ReasonCode
+		confidence diag.Confidence
 	}{
-		wire.DenyExpired:         {diag.SigAuthFailed, diag.ReasonRecoveryTokenMissing}, // its one token was used to enroll
-		wire.DenyNotNodeBound:    {diag.SigAuthFailed, ""},
-		wire.DenyRevoked:         {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced},
-		wire.DenyFenced:          {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced},
-		wire.DenyRetired:         {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced},
-		wire.DenyCloned:          {diag.SigIdentityCloned, ""},
-		wire.DenyProfileMismatch: {diag.SigAuthFailed, diag.ReasonEndpointProfileDrift},
+		wire.DenyExpired: {diag.SigAuthFailed, diag.ReasonRecoveryTokenMissing, diag.Likely},
+		// its one token was used to enroll
+		wire.DenyNotNodeBound:    {diag.SigAuthFailed, "", diag.Likely},
+		wire.DenyRevoked:         {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced, diag.Observed},
+		wire.DenyFenced:          {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced, diag.Observed},
+		wire.DenyRetired:         {diag.SigAuthFailed, diag.ReasonIdentityRevokedOrFenced, diag.Observed},
+		wire.DenyCloned:          {diag.SigIdentityCloned, "", diag.Observed},
+		wire.DenyProfileMismatch: {diag.SigAuthFailed, diag.ReasonEndpointProfileDrift, diag.Likely},
 	} {
-		faults = append(faults, fault{name: "denied " + code, signal: want.signal, reason: want.reason, do: func(t *testing.T, w *world) {
-			if err := w.platform.Store().SetIdentity(context.Background(), nodeID, code); err != nil {
-				t.Fatal(err)
-			}
-		}})
+		faults = append(faults, fault{name: "denied " + code, signal: want.signal, reason: want.reason,
+			confidence: want.confidence, do: func(t *testing.T, w *world) {
+				if err := w.platform.Store().SetIdentity(context.Background(), nodeID, code); err != nil {
+					t.Fatal(err)
+				}
+			}})
 	}
-	for _, f := range faults {
+	for _, f := range brief(faults, 4) {
 		f.hop, f.green = diag.HopNodeRecoveryStatus, runtime
 		if f.confidence == "" {
 			f.confidence = diag.Likely
@@ -293,11 +329,13 @@ func TestIdentityFaults(t *testing.T) {
 func TestTrustFaults(t *testing.T) {
 	for _, f := range []fault{
 		{
-			name: "stale bundle", options: options{profile: short(diag.HopNodeTaskRoundtrip)}, do: func(t *testing.T, w *world) {
+			name: "stale bundle", options: options{noStream: true, profile: short(diag.HopNodeTaskRoundtrip)},
+			do: func(t *testing.T, w *world) {
 				other := platformtest.StartPlatform(t, platformtest.Options{})
 				write(t, filepath.Join(w.dir, "ca-bundle.crt"), other.CAPEM)
 			},
-			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPITLSFailed, failure: diag.TLSUnknownCA, confidence: diag.Proven, green: runtime,
+			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPITLSFailed, failure: diag.TLSUnknownCA, confidence: diag.Proven,
+			green: runtime,
 		},
 		{
 			name: "terminal URL of the public edge", options: options{nodeEnv: func(w *world, env map[string]string) {
@@ -306,19 +344,35 @@ func TestTrustFaults(t *testing.T) {
 			hop: diag.HopNodeTerminalReachability, signal: diag.SigTerminalProfileDrift, confidence: diag.Proven, green: runtime,
 		},
 		{
-			name: "API port closed", options: options{nodeEnv: func(_ *world, env map[string]string) { env["GPUAAS_API_URL"] = "https://127.0.0.1:1" }},
-			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, failure: diag.TCPRefused, confidence: diag.Proven, green: runtime, reason: diag.ReasonEndpointProfileDrift,
+			name: "API port closed", options: options{nodeEnv: func(_ *world, env map[string]string) {
+				env["GPUAAS_API_URL"] = "https://127.0.0.1:1"
+			}},
+			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, failure: diag.TCPRefused, confidence: diag.Proven,
+			green: runtime, reason: diag.ReasonEndpointProfileDrift,
 		},
 		{
-			name: "API name unknown", options: options{nodeEnv: func(_ *world, env map[string]string) { env["GPUAAS_API_URL"] = "https://node-api.invalid" }},
-			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, confidence: diag.Proven, green: runtime, reason: diag.ReasonEndpointProfileDrift,
+			// Nothing listens where agent and profile have the API. Their other listener answers, so it is this one.
+			name: "API listener gone", options: options{
+				nodeEnv: func(_ *world, env map[string]string) { env["GPUAAS_API_URL"] = "https://127.0.0.1:1" },
+				profile: func(p *profile.Profile) { p.NodeRuntimeAPIURL = "https://127.0.0.1:1" },
+			},
+			hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, failure: diag.TCPRefused, confidence: diag.Proven,
+			green: runtime,
 		},
 		{
-			name: "ingress trusts another CA", options: options{profile: short(diag.HopNodeTaskRoundtrip)}, do: func(_ *testing.T, w *world) {
+			name: "API name unknown",
+			options: options{nodeEnv: func(_ *world, env map[string]string) {
+				env["GPUAAS_API_URL"] = "https://node-api.invalid"
+			}}, hop: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, confidence: diag.Proven, green: runtime,
+			reason: diag.ReasonEndpointProfileDrift,
+		},
+		{
+			name: "ingress trusts another CA", options: options{noStream: true, profile: short(diag.HopNodeTaskRoundtrip)},
+			do: func(_ *testing.T, w *world) {
 				w.platform.Ingress.Trust([]byte(w.platform.CAPEM))
 				w.platform.WriteIngressCA([]byte(w.platform.CAPEM))
 			},
-			hop: diag.HopNodeRecoveryStatus, signal: diag.SigIngressCADrift, confidence: diag.Likely, green: runtime,
+			hop: diag.HopNodeRecoveryStatus, signal: diag.SigIngressCADrift, confidence: diag.Proven, green: runtime,
 		},
 	} {
 		t.Run(f.name, f.run)

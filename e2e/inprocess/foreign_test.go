@@ -25,42 +25,40 @@ func foreignAgents(t *testing.T, called string) map[string]string {
 	text := "package main\nimport (\"fmt\"; \"os\"; \"time\")\nfunc main() {\n" +
 		"f, _ := os.OpenFile(" + strconv.Quote(called) + ", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)\n" +
 		"fmt.Fprintln(f, os.Args)\ntime.Sleep(10*time.Minute)\n}\n"
-	if err := errors.Join(os.WriteFile(script, []byte("#!/bin/sh\necho \"$0 $*\" >>'"+called+"'\nsleep 600\n"), 0o755), os.WriteFile(source, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	sshtest.Program(t, script, "#!/bin/sh\necho \"$0 $*\" >>'"+called+"'\nsleep 600\n")
+	write(t, source, text)
 	if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return map[string]string{"script": script, "program": program}
 }
 
-// unprivileged is a login that puts helpers into a folder of the test's: for root's, a file system would be mounted on the
-// machine that runs the test.
+// unprivileged is a login that puts helpers into a folder of the test's: for root's, a file system would be mounted on
+// the machine that runs the test.
 func unprivileged(t *testing.T) sshtest.Config {
 	t.Helper()
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "id"), []byte("#!/bin/sh\necho 4242\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	sshtest.Program(t, filepath.Join(bin, "id"), "#!/bin/sh\necho 4242\n")
 	return sshtest.Config{Env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + t.TempDir()}}
 }
 
-// processes lists the processes of this machine with this folder in their command line, less the scripts of logins, which
-// are given the program's path and end a moment after their walk.
+// processes lists the processes of this machine with this folder in their command line, less the scripts of logins,
+// which are given the program's path and end a moment after their walk.
 func processes(t *testing.T, folder string) string {
 	t.Helper()
 	var found []string
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
-		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), folder) && !strings.Contains(string(b), "GPUAASCTL-SENTINEL") {
+		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), folder) &&
+			!strings.Contains(string(b), "GPUAASCTL-SENTINEL") {
 			found = append(found, f+": "+strings.ReplaceAll(string(b), "\x00", " "))
 		}
 	}
 	return strings.Join(found, "\n")
 }
 
-// TestForeignAgent: no operation starts a program that is not ours, whatever the profile calls the agent; nothing is left
-// running, and the node is not blamed for having another agent. One that lies where ours should is the fault.
+// TestForeignAgent: no operation starts a program that is not ours, whatever the profile calls the agent; nothing is
+// left running, and the node is not blamed for having another agent. One that lies where ours should is the fault.
 func TestForeignAgent(t *testing.T) {
 	t.Parallel()
 	called := filepath.Join(t.TempDir(), "called")
@@ -85,7 +83,8 @@ func TestForeignAgent(t *testing.T) {
 			}
 			for _, argv := range [][]string{
 				{"preflight", "--node-id", nodeID, "--allocation-id", alloc}, {"diag", "show", nodeID}, {"diag", "trust", nodeID},
-				{"diag", "timeline", nodeID}, {"diag", "classify", nodeID}, {"node", "status", nodeID}, {"node", "endpoints", "show", nodeID},
+				{"diag", "timeline", nodeID}, {"diag", "classify", nodeID}, {"node", "status", nodeID},
+				{"node", "endpoints", "show", nodeID},
 			} {
 				cmd := exec.Command(tool, append(argv, "--profile", w.profile)...)
 				cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
@@ -138,7 +137,8 @@ func TestCrashLoop(t *testing.T) {
 	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeReadiness || b.Signal != diag.SigProcessDown {
 		t.Errorf("blame %+v\n%s", b, describe(r))
 	}
-	if h := hop(t, r, diag.HopNodeReadiness); !strings.Contains(h.Text, "crash loop") || !strings.Contains(h.Text, "was replaced by") {
+	if h := hop(t, r, diag.HopNodeReadiness); !strings.Contains(h.Text, "crash loop") ||
+		!strings.Contains(h.Text, "was replaced by") {
 		t.Errorf("%q", h.Text)
 	}
 }

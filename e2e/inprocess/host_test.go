@@ -3,6 +3,7 @@
 package inprocess
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,14 +44,17 @@ func makeHost() (dir string, err error) {
 			"if [ -f '" + units + "'/\"$last\".sh ]; then . '" + units + "'/\"$last\".sh; exit; fi\n" +
 			"if [ -f '" + units + "'/\"$last\" ]; then cat '" + units + "'/\"$last\"; else\n" +
 			"printf 'LoadState=not-found\\nActiveState=inactive\\nSubState=dead\\nResult=success\\nMainPID=0\\n'; fi\n",
-		"getent": "[ \"$1\" != shadow ] || exit 2\n" + last + "case $last in\n" + entry(login) + entry("root") + "*) exit 2 ;;\nesac\n",
-		"id":     fmt.Sprintf("case $1 in -u) echo %d ;; *) echo %d ;; esac\n", os.Getuid(), os.Getgid()),
+		"getent": "[ \"$1\" != shadow ] || exit 2\n" + last + "if [ -f '" + units + "'/\"user.$last\" ]; then cat '" + units +
+			"'/\"user.$last\"; exit; fi\n" +
+			"case $last in\n" + entry(login) + entry("root") + "*) exit 2 ;;\nesac\n",
+		"id": fmt.Sprintf("case $1 in -u) echo %d ;; *) echo %d ;; esac\n", os.Getuid(), os.Getgid()),
 	} {
 		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
 			return "", err
 		}
 	}
-	for key, value := range map[string]string{"INPROCESS_UNITS": units, "PATH": bin + ":" + os.Getenv("PATH"), "SSH_AUTH_SOCK": ""} {
+	for key, value := range map[string]string{"INPROCESS_UNITS": units, "PATH": bin + ":" + os.Getenv("PATH"),
+		"SSH_AUTH_SOCK": ""} {
 		if err := os.Setenv(key, value); err != nil {
 			return "", err
 		}
@@ -68,26 +72,33 @@ type unit struct {
 func (u unit) run(t testing.TB, state string) {
 	t.Helper()
 	active, sub, _ := strings.Cut(state, "/")
-	text := "LoadState=loaded\nActiveState=" + active + "\nSubState=" + sub + "\nResult=success\nExecMainCode=0\nExecMainStatus=0\nMainPID=" +
-		strconv.Itoa(u.pid) + "\nNRestarts=0\nFragmentPath=/etc/systemd/system/" + u.name + "\nDropInPaths=\nControlGroup=/system.slice/" + u.name +
-		"\nExecStart={ path=" + u.program + " ; argv[]=" + u.program + " run ; ignore_errors=no }\nEnvironmentFiles=" + u.envFile + " (ignore_errors=no)\n"
+	text := "LoadState=loaded\nActiveState=" + active + "\nSubState=" + sub +
+		"\nResult=success\nExecMainCode=0\nExecMainStatus=0\nMainPID=" +
+		strconv.Itoa(u.pid) + "\nNRestarts=0\nFragmentPath=/etc/systemd/system/" + u.name +
+		"\nDropInPaths=\nControlGroup=/system.slice/" + u.name +
+		"\nExecStart={ path=" + u.program + " ; argv[]=" + u.program + " run ; ignore_errors=no }\nEnvironmentFiles=" +
+		u.envFile + " (ignore_errors=no)\n"
 	path := filepath.Join(unitsDir(), u.name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	// Renamed into place: another process may be reading what was there.
+	if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o644), os.Rename(path+".new", path)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
-// loop makes the made-up systemd say of u at each question that it was restarted once more, and runs as the next of pids.
+// loop makes the made-up systemd say of u at each question that it was restarted once more, and runs as the next of
+// pids.
 func (u unit) loop(t testing.TB, pids []string) {
 	t.Helper()
 	path := filepath.Join(unitsDir(), u.name)
-	text := "set -- " + strings.Join(pids, " ") + "\nn=$(cat '" + path + ".n' 2>/dev/null || echo 0)\necho $((n+1)) >'" + path + ".n'\n" +
+	turns := t.TempDir() // a folder for each question: two at the same time are two turns
+	text := "set -- " + strings.Join(pids, " ") + "\nn=0\nwhile ! mkdir '" + turns +
+		"/'$n 2>/dev/null; do n=$((n+1)); done\n" +
 		"shift $((n % $#))\nsed -e \"s/^MainPID=.*/MainPID=$1/\" -e \"s/^NRestarts=.*/NRestarts=$((n+3))/\" '" + path + "'\n"
 	if err := os.WriteFile(path+".sh", []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = os.Remove(path+".sh"), os.Remove(path+".n") })
+	t.Cleanup(func() { _ = os.Remove(path + ".sh") })
 }
 
 // mute makes the made-up systemd answer nobody about u, as on a host that runs none.
@@ -115,8 +126,12 @@ func installAgent(t testing.TB, dir string) string {
 func mainProcess(t testing.TB, env []string) int {
 	t.Helper()
 	cmd := exec.Command("cat")
-	cmd.Env, cmd.Stdout = env, io.Discard
+	cmd.Env = env
 	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,5 +142,12 @@ func mainProcess(t testing.TB, env []string) int {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
+	// It has an answer: before that, a process in the middle of exec has no environment yet.
+	if _, err := io.WriteString(in, "ready\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
+		t.Fatal(err)
+	}
 	return cmd.Process.Pid
 }

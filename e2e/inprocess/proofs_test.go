@@ -17,22 +17,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// proofs are the hops that each proof of repair walks, by its template in the table of signals. Signals of hop 18 are left
+// proofs are the hops that each proof of repair walks, by the template of its command. Signals of hop 18 are left
 // out: it is not built, so none of them is ever printed.
 func proofs(t *testing.T) map[string][]diag.HopID {
 	t.Helper()
 	out := map[string][]diag.HopID{}
 	for _, row := range diag.Signals() {
-		_, names, ok := strings.Cut(row.Proof, "--only ")
-		if !ok {
-			t.Fatalf("%s: %q walks no part of the chain; how is it proven here?", row.Signal, row.Proof)
+		if len(row.Proof.Hops) == 0 {
+			t.Fatalf("%s: no proof walks any part of the chain; how is it proven here?", row.Signal)
 		}
-		var hops []diag.HopID
-		for _, n := range strings.Split(names, ",") {
-			hops = append(hops, diag.HopID(n))
-		}
-		if !slices.Contains(hops, diag.HopGPUHealth) {
-			out[row.Proof] = hops
+		if !slices.Contains(row.Proof.Hops, diag.HopGPUHealth) {
+			out[row.Proof.Command()] = row.Proof.Hops
 		}
 	}
 	return out
@@ -47,12 +42,14 @@ func remember(t *testing.T, dir string) {
 	}
 	at := diag.At(time.Now().Add(-time.Hour))
 	wrote := func(seq uint64, reason diag.RecordReason, about, decision string) diag.RecordEntry {
-		return diag.RecordEntry{Seq: seq, BootID: strings.TrimSpace(string(boot)), MonoNS: int64(seq), At: at, NodeID: nodeID, Reason: reason, About: about, Decision: decision}
+		return diag.RecordEntry{Seq: seq, BootID: strings.TrimSpace(string(boot)), MonoNS: int64(seq), At: at, NodeID: nodeID,
+			Reason: reason, About: about, Decision: decision}
 	}
 	ring := make([]byte, record.Slots*record.Size)
 	for _, e := range []diag.RecordEntry{
 		wrote(1, diag.RecAPIUnreachable, "heartbeat", "retry"), wrote(2, diag.RecServerTLSUntrusted, "task_wait", "retry"),
-		wrote(3, diag.RecTerminalStreamFailed, "task", "report"), wrote(4, diag.RecTaskResultPostFailed, "task_result", "retry"),
+		wrote(3, diag.RecTerminalStreamFailed, "task", "report"),
+		wrote(4, diag.RecTaskResultPostFailed, "task_result", "retry"),
 	} {
 		slot := record.Encode(record.FileRecord, record.Place(e.Seq), e)
 		copy(ring[record.Place(e.Seq)*record.Size:], slot[:])
@@ -67,8 +64,8 @@ func remember(t *testing.T, dir string) {
 	}
 }
 
-// TestEveryProofOfRepairPassesOnAHealthyNode: what a report prints as the proof of a repair, walked as it is printed on a node
-// that is well, and whose record knows of old troubles: a pass, and no reason.
+// TestEveryProofOfRepairPassesOnAHealthyNode: what a report prints as the proof of a repair, walked as it is printed on
+// a node that is well, and whose record knows of old troubles: a pass, and no reason.
 func TestEveryProofOfRepairPassesOnAHealthyNode(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{profile: func(p *profile.Profile) { remember(t, p.Agent.Record) }})
@@ -81,7 +78,8 @@ func TestEveryProofOfRepairPassesOnAHealthyNode(t *testing.T) {
 		if !strings.Contains(proof, "--allocation-id") {
 			j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", "", "")
 		}
-		j.plan = preflight.NewPlan(j.env.Profile, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true, Only: only})
+		j.plan = preflight.NewPlan(j.env.Profile, j.env.Subject,
+			preflight.Options{Session: true, Token: true, SSH: true, Only: only})
 		ctx, cancel := context.WithTimeout(context.Background(), walkLimit)
 		r := j.run(ctx, t)
 		cancel()
@@ -89,7 +87,8 @@ func TestEveryProofOfRepairPassesOnAHealthyNode(t *testing.T) {
 		if r.Verdict.Outcome != diag.OutcomePass || k.Reason != diag.ReasonNone || k.NeedsSomebody() {
 			t.Errorf("%s: %s, reason %s because %q\n%s", proof, r.Verdict.Outcome, k.Reason, k.Because, describe(r))
 		}
-		if slices.Contains(only, diag.HopNodeRecoveryStatus) && !slices.ContainsFunc(k.Losers, func(l diag.Candidate) bool { return l.Reason == diag.ReasonTaskResultPostFailed }) {
+		if slices.Contains(only, diag.HopNodeRecoveryStatus) &&
+			!slices.ContainsFunc(k.Losers, func(l diag.Candidate) bool { return l.Reason == diag.ReasonTaskResultPostFailed }) {
 			t.Errorf("%s: the record was not read: %+v", proof, k.Losers)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
@@ -22,11 +22,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// stranger is a server to which nobody may come: a test that is led there fails.
+// stranger is a server that must not be contacted: a test that is led there fails.
 func stranger(t *testing.T, withTLS bool) *httptest.Server {
 	t.Helper()
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("somebody came to the other host: %s %s, token %t, cookie %t", r.Method, r.URL, r.Header.Get("Authorization") != "", r.Header.Get("Cookie") != "")
+		t.Errorf("somebody came to the other host: %s %s, token %t, cookie %t", r.Method, r.URL,
+			r.Header.Get("Authorization") != "", r.Header.Get("Cookie") != "")
 	})
 	s := httptest.NewUnstartedServer(h)
 	if withTLS {
@@ -66,8 +67,9 @@ func TestNothingFollowsARedirect(t *testing.T) {
 	installed := installAgent(t, helpers)
 	places := map[string]preflight.Vantage{
 		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: time.Now()}),
-		preflight.Node: vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: s.Host, SSH: s.Login(t), Version: sshtest.Version,
-			Agent: profile.Agent{Binary: installed}, HelperDirs: []string{helpers}, ConfigFile: "none", AgentSocket: "none"}),
+		preflight.Node: vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: s.Host, SSH: s.Login(t),
+			Version: sshtest.Version, Agent: profile.Agent{Binary: installed}, HelperDirs: []string{helpers}, ConfigFile: "none",
+			AgentSocket: "none"}),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -75,7 +77,8 @@ func TestNothingFollowsARedirect(t *testing.T) {
 		var reqs []diag.Request
 		for _, to := range []string{secure.URL + "/x", plain.URL + "/x", strings.TrimPrefix(secure.URL, "https:") + "/x"} {
 			for _, path := range []string{"", "Moved Permanently", "See Other", "Temporary Redirect", "Permanent Redirect"} {
-				for _, r := range []diag.Request{{Op: diag.OpHTTP}, {Op: diag.OpHTTP, Method: http.MethodPost, Body: "{}"}, {Op: diag.OpWS}} {
+				for _, r := range []diag.Request{{Op: diag.OpHTTP}, {Op: diag.OpHTTP, Method: http.MethodPost, Body: "{}"},
+					{Op: diag.OpWS}} {
 					r.Target = first.URL + "/" + strings.ReplaceAll(path, " ", "%20") + "?to=" + url.QueryEscape(to)
 					r.CAInline, r.TimeoutMS = ca, 10_000
 					if from == preflight.Operator { // no token leaves for a node
@@ -112,7 +115,8 @@ func TestWalkFollowsNoRedirect(t *testing.T) {
 			http.Redirect(rw, r, to+r.URL.Path, http.StatusTemporaryRedirect)
 			return true
 		}
-		for name, edge := range map[string]*platformtest.Front{"API": w.platform.APIEdge, "terminal": w.platform.TerminalEdge, "ingress": w.platform.Ingress} {
+		for name, edge := range map[string]*platformtest.Front{"API": w.platform.APIEdge, "terminal": w.platform.TerminalEdge,
+			"ingress": w.platform.Ingress} {
 			edge.Intercept(move)
 			if r := w.mistaken(t, hurried); r.Verdict.Outcome == diag.OutcomePass {
 				t.Errorf("%s: the walk passes\n%s", name, describe(r))

@@ -19,7 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -31,7 +31,7 @@ const (
 	urlFragment = "canary-in-a-fragment-77a0"
 )
 
-// canaries are the secrets of one world, by name, for a search in everything that anybody may read.
+// canaries are the secrets of one world, by name, for a search in everything that other users may read.
 type canaries struct {
 	mu sync.Mutex // guards m
 	m  map[string]string
@@ -58,9 +58,11 @@ func (c *canaries) search(t *testing.T, where, text string) {
 // plant collects a world's secrets, and from now on each terminal token that is minted.
 func plant(t *testing.T, w *world) *canaries {
 	t.Helper()
-	c := &canaries{m: map[string]string{"operator token": w.platform.OperatorToken.Reveal(), "edge cookie": w.cookie, "URL's secret": urlSecret,
-		"URL's password": urlPassword, "URL's fragment": urlFragment, "enrollment token": w.platform.EnrollmentToken(nodeID).Reveal()}}
-	for name, path := range map[string]string{"node's private key": filepath.Join(w.dir, "key.pem"), "operator's SSH key": w.load(t).SSH.Identity} {
+	c := &canaries{m: map[string]string{"operator token": w.platform.OperatorToken.Reveal(), "edge cookie": w.cookie,
+		"URL's secret": urlSecret, "URL's password": urlPassword, "URL's fragment": urlFragment,
+		"enrollment token": w.platform.EnrollmentToken(nodeID).Reveal()}}
+	for name, path := range map[string]string{"node's private key": filepath.Join(w.dir, "key.pem"),
+		"operator's SSH key": w.load(t).SSH.Identity} {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -109,15 +111,20 @@ func TestNoSecretInAnyReport(t *testing.T) {
 		f.Intercept(func(rw http.ResponseWriter, r *http.Request) bool {
 			rw.Header().Set("Content-Type", "application/json")
 			rw.WriteHeader(http.StatusInternalServerError)
-			words := "bad request " + r.Header.Get("Authorization") + " " + r.Header.Get("Cookie") + " " + r.URL.String() + " " + r.Header.Get("Sec-WebSocket-Protocol")
+			words := "bad request " + r.Header.Get("Authorization") + " " + r.Header.Get("Cookie") + " " + r.URL.String() + " " +
+				r.Header.Get("Sec-WebSocket-Protocol")
 			_ = json.NewEncoder(rw).Encode(map[string]any{"error": map[string]string{"code": words, "message": words}})
 			return true
 		})
 	}
 	for name, do := range map[string]func(w *world){
-		"healthy":                 func(*world) {},
-		"edges want a login":      func(w *world) { login(w.platform.TerminalEdge); login(w.platform.AppEdge) },
-		"edges repeat":            func(w *world) { echo(w.platform.TerminalEdge); echo(w.platform.AppEdge); echo(w.platform.APIEdge) },
+		"healthy":            func(*world) {},
+		"edges want a login": func(w *world) { login(w.platform.TerminalEdge); login(w.platform.AppEdge) },
+		"edges repeat": func(w *world) {
+			echo(w.platform.TerminalEdge)
+			echo(w.platform.AppEdge)
+			echo(w.platform.APIEdge)
+		},
 		"workload's edge repeats": func(w *world) { echo(w.platform.AppEdge) },
 		"terminal's edge repeats": func(w *world) { echo(w.platform.TerminalEdge) },
 	} {
@@ -159,14 +166,15 @@ func TestNoSecretFromTheProgram(t *testing.T) {
 		code int
 		argv []string
 	}{
-		{"healthy", func() {}, 0, []string{"-o", "wide"}},
+		{"healthy", func() {}, 0, []string{"-o", "full"}},
 		{"report", func() {}, 0, []string{"-o", "json", "--report", file}},
 		{"dry run", func() {}, 0, []string{"--dry-run"}},
 		{"broken", func() { answer(w.platform.AppEdge, "/", 500) }, 3, []string{"-o", "table"}},
 		{"secret file open to others", func() { _ = os.Chmod(cookie, 0o644) }, 2, nil},
 	} {
 		tc.do()
-		argv := append([]string{"preflight", "--profile", w.profile, "--node-id", nodeID, "--allocation-id", alloc}, tc.argv...)
+		argv := append([]string{"preflight", "--profile", w.profile, "--node-id", nodeID, "--allocation-id", alloc},
+			tc.argv...)
 		stdout, stderr, code := execute(t, c, tool, argv...)
 		if code != tc.code {
 			t.Errorf("%s: exit %d, want %d\n%s%s", tc.name, code, tc.code, stdout, stderr)
@@ -190,7 +198,10 @@ func TestNoSecretFromTheProgram(t *testing.T) {
 func build(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gpuaasctl")
-	out, err := exec.Command("go", "build", "-ldflags", "-X main.version="+sshtest.Version, "-o", path, "../../cmd/gpuaasctl").CombinedOutput()
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
+		"-s -w -X main.version="+sshtest.Version, "-o", path, "../../cmd/gpuaasctl")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // the race detector's run has cgo, and would compile all once more
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("building gpuaasctl: %v\n%s", err, out)
 	}
@@ -241,10 +252,12 @@ func execute(t *testing.T, c *canaries, tool string, argv ...string) (stdout, st
 
 // TestNoSecretInErrors: a secret's file that cannot be used is named, and its text is not.
 func TestNoSecretInErrors(t *testing.T) {
-	for name, text := range map[string]string{"two lines": "canary-first\ncanary-second\n", "a control character": "canary-\x01\n"} {
+	for name, text := range map[string]string{"two lines": "canary-first\ncanary-second\n",
+		"a control character": "canary-\x01\n"} {
 		path := filepath.Join(t.TempDir(), "secret")
 		write(t, path, text)
-		if _, err := profile.ReadSecret(t.Context(), path); err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), path) {
+		if _, err := profile.ReadSecret(t.Context(), path); err == nil || strings.Contains(err.Error(), "canary") ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

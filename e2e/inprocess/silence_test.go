@@ -15,13 +15,13 @@ import (
 	_ "modernc.org/sqlite" // the platform's own driver
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/platform"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// lockDatabase takes the write lock of a platform's database and keeps it until the test's end: whoever writes waits.
+// lockDatabase takes the write lock of a platform's database and keeps it until the test's end: writers wait.
 func lockDatabase(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
@@ -52,8 +52,8 @@ func impatient(p *profile.Profile) {
 	}
 }
 
-// TestLockedDatabaseIsNoFaultOfTheTerminal: while the platform waits for its database, the API answers nothing. What fails
-// behind it is a symptom, whoever is asked; nobody on the node's side is called.
+// TestLockedDatabaseIsNoFaultOfTheTerminal: while the platform waits for its database, the API answers nothing. What
+// fails behind it is a symptom, from every side; nobody on the node's side is called.
 func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "platform.db")
@@ -99,7 +99,8 @@ func TestStalledAPIIsNoFaultOfTheTerminal(t *testing.T) {
 func blamesTheAPI(t *testing.T, r *diag.Report) {
 	t.Helper()
 	v := r.Verdict
-	asks := []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip, diag.HopTerminalOpenTask}
+	asks := []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip,
+		diag.HopTerminalOpenTask}
 	failed := 0
 	for _, h := range r.Hops {
 		if h.Status == diag.StatusFail {
@@ -107,11 +108,13 @@ func blamesTheAPI(t *testing.T, r *diag.Report) {
 		}
 	}
 	switch {
-	case hop(t, r, diag.HopControlPlaneAccess).Status == diag.StatusFail: // its own read met the silence: that is the API's fault, said outright
+	// its own read met the silence: that is the API's fault, said outright
+	case hop(t, r, diag.HopControlPlaneAccess).Status == diag.StatusFail:
 		if v.Outcome != diag.OutcomeFail || v.Blame == nil || v.Blame.Hop != diag.HopControlPlaneAccess {
 			t.Errorf("outcome %s, blame %+v\n%s", v.Outcome, v.Blame, describe(r))
 		}
-	case v.Outcome != diag.OutcomeInconclusive || v.Blame == nil || v.Blame.Status != diag.StatusInconclusive || !slices.Contains(asks, v.Blame.Hop):
+	case v.Outcome != diag.OutcomeInconclusive || v.Blame == nil || v.Blame.Status != diag.StatusInconclusive ||
+		!slices.Contains(asks, v.Blame.Hop):
 		t.Errorf("outcome %s, blame %+v\n%s", v.Outcome, v.Blame, describe(r))
 	case failed > 0 && len(v.Symptoms) == 0:
 		t.Errorf("%d hops failed, and none is a symptom\n%s", failed, describe(r))

@@ -9,7 +9,7 @@ import (
 	"github.com/skeema/knownhosts"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -23,10 +23,10 @@ func TestLoginFaults(t *testing.T) {
 	}
 	for _, f := range []fault{
 		{name: "silent", do: set(sshtest.Silent), failure: diag.Timeout, confidence: diag.Possible},
-		{name: "garbage for a banner", options: options{ssh: sshtest.Config{Words: "220 mail.test ESMTP\r\n"}}, do: set(sshtest.Words),
-			failure: diag.SSHTransport, confidence: diag.Likely},
-		{name: "turned away", options: options{ssh: sshtest.Config{Words: "Not allowed at this time\r\n"}}, do: set(sshtest.Words),
-			failure: diag.SSHPenalty, confidence: diag.Likely},
+		{name: "garbage for a banner", options: options{ssh: sshtest.Config{Words: "220 mail.test ESMTP\r\n"}},
+			do: set(sshtest.Words), failure: diag.SSHTransport, confidence: diag.Likely},
+		{name: "turned away", options: options{ssh: sshtest.Config{Words: "Not allowed at this time\r\n"}},
+			do: set(sshtest.Words), failure: diag.SSHPenalty, confidence: diag.Likely},
 		{name: "closed at once", do: set(sshtest.CloseAtOnce), failure: diag.SSHTransport, confidence: diag.Likely},
 		{name: "hangs in the key exchange", do: set(sshtest.HangAtKex), failure: diag.Timeout, confidence: diag.Possible},
 		{name: "rejects the key", do: set(sshtest.RejectAuth), failure: diag.SSHAuth, confidence: diag.Likely},
@@ -37,13 +37,14 @@ func TestLoginFaults(t *testing.T) {
 		{name: "refuses commands", do: set(sshtest.RefuseExec), failure: diag.SSHExec, confidence: diag.Likely},
 		{name: "closes at the command", do: set(sshtest.CloseAtExec), failure: diag.SSHExec, confidence: diag.Likely},
 		{name: "says it runs the command", do: set(sshtest.SilentExec), failure: diag.Timeout, confidence: diag.Possible},
-		{name: "forced command", options: options{ssh: sshtest.Config{Words: "echo this account is for backups"}}, do: set(sshtest.ForcedCommand),
-			failure: diag.SSHExec, confidence: diag.Likely},
-		{name: "nobody listens", do: func(_ *testing.T, w *world) { w.ssh.Close() }, failure: diag.TCPRefused, confidence: diag.Likely},
+		{name: "forced command", options: options{ssh: sshtest.Config{Words: "echo this account is for backups"}},
+			do: set(sshtest.ForcedCommand), failure: diag.SSHExec, confidence: diag.Likely},
+		{name: "nobody listens", do: func(_ *testing.T, w *world) { w.ssh.Close() }, failure: diag.TCPRefused,
+			confidence: diag.Likely},
 		{name: "host key changed", do: func(t *testing.T, w *world) {
 			other := sshtest.NewKey(t)
 			write(t, w.load(t).SSH.KnownHosts, knownhosts.Line([]string{w.ssh.Addr}, other.PublicKey())+"\n")
-		}, failure: diag.SSHHostKey, confidence: diag.Likely},
+		}, failure: diag.SSHHostKey, confidence: diag.Observed},
 	} {
 		f.hop, f.signal, f.green = diag.HopNodeOpsAccess, diag.SigOpsSSHFailed, remote
 		if f.confidence == diag.Possible { // nothing comes, and that is all there is to see
@@ -67,7 +68,7 @@ func (w *world) load(t testing.TB) profile.Profile {
 // claimed of it but that the way there broke.
 func TestFrozenAfterLogin(t *testing.T) {
 	t.Parallel()
-	w := start(t, options{profile: short(diag.Hops[3:7]...)}) // the operator's own hops keep their time
+	w := start(t, options{profile: short(diag.HopIDs()[3:7]...)}) // the operator's own hops keep their time
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -125,7 +126,8 @@ func TestSubjectUnknown(t *testing.T) {
 	w := start(t, options{platform: func(o *platformtest.Options) { o.Allocations[0].ID = "alloc-other" }})
 	r := w.walk(t)
 	v := r.Verdict
-	if h := hop(t, r, diag.HopAllocationBinding); v.Outcome != diag.OutcomeInconclusive || h.Signal != diag.SigAllocationUnknown || v.Because != h.Because {
+	if h := hop(t, r, diag.HopAllocationBinding); v.Outcome != diag.OutcomeInconclusive ||
+		h.Signal != diag.SigAllocationUnknown || v.Because != h.Because {
 		t.Errorf("\n%s", describe(r))
 	}
 }

@@ -25,7 +25,8 @@ func (w *world) explainTrust(t *testing.T) *trust.Report {
 	defer cancel()
 	e, places := &j.env, map[string]preflight.Vantage{preflight.Operator: j.operator, preflight.Node: j.node}
 	plan := preflight.NewPlan(e.Profile, e.Subject, preflight.Options{Token: true, SSH: true, Only: []diag.HopID{
-		diag.HopControlPlaneAccess, diag.HopNodeHeartbeat, diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus, diag.HopNodeTerminalReachability,
+		diag.HopControlPlaneAccess, diag.HopNodeHeartbeat, diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI,
+		diag.HopNodeRecoveryStatus, diag.HopNodeTerminalReachability,
 	}})
 	facts, _ := preflight.Walk(ctx, e, plan, places, nil)
 	ask := func(qs []trust.Question) {
@@ -62,7 +63,8 @@ func TestTrust(t *testing.T) {
 	}{
 		{name: "healthy"},
 		{"stale bundle", "leaf_issuer_in_node_bundle", trust.CornerBundle, func(t *testing.T, w *world) {
-			if err := os.WriteFile(filepath.Join(w.dir, "ca-bundle.crt"), w.platform.SigningCA(), 0o644); err != nil { // some other CA
+			// some other CA
+			if err := os.WriteFile(filepath.Join(w.dir, "ca-bundle.crt"), w.platform.SigningCA(), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -130,11 +132,13 @@ func TestEndpointsOverSSH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := run(endpoints.ApplyScript, p.After, hosts, endpoints.Hash(text), endpoints.Hash(p.After), log, `{"by":"it's $(me)"}`)
+	said := run(endpoints.ApplyScript, p.After, hosts, endpoints.Hash(text), endpoints.Hash(p.After), log,
+		`{"by":"it's $(me)"}`)
 	if err := endpoints.ParseApply(said, endpoints.Hash(p.After)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(log); err != nil || string(got) != `{"by":"it's $(me)"}`+"\n"+`{"by":"it's $(me)","done":true}`+"\n" {
+	if got, err := os.ReadFile(log); err != nil || string(got) != `{"by":"it's $(me)"}`+"\n"+
+		`{"by":"it's $(me)","done":true}`+"\n" {
 		t.Errorf("the log says %q, %v", got, err)
 	}
 }

@@ -27,6 +27,7 @@ type job struct {
 	env             preflight.Env
 	plan            diag.Plan
 	operator, node  preflight.Vantage
+	observe         func(preflight.Event)
 	began           time.Time
 	took, closeTook time.Duration
 }
@@ -51,19 +52,21 @@ func (w *world) prepare(t testing.TB) *job {
 		}
 	}
 	p = p.WithDefaults()
-	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, nodeID, "", alloc, ""), Scrub: scrub, CorrelationID: fmt.Sprintf("walk-%d", j.began.UnixNano()),
-		Token: token, Cookie: cookie, NodeCA: string(ca)}
+	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, nodeID, "", alloc, ""), Scrub: scrub,
+		CorrelationID: fmt.Sprintf("walk-%d", j.began.UnixNano()), Token: token, Cookie: cookie, NodeCA: string(ca)}
 	j.plan = preflight.NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true})
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
-	j.node = vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent, Version: sshtest.Version,
-		HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none"})
+	j.node = vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent,
+		Version: sshtest.Version, HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none",
+		ConnectTimeout: time.Minute, HelloTimeout: time.Minute}) // of a busy machine; a hop has its budget
 	return j
 }
 
 // run walks, closes the vantages, and judges.
 func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 	t.Helper()
-	facts, ended := preflight.Walk(ctx, &j.env, j.plan, map[string]preflight.Vantage{preflight.Operator: j.operator, preflight.Node: j.node}, nil)
+	facts, ended := preflight.Walk(ctx, &j.env, j.plan,
+		map[string]preflight.Vantage{preflight.Operator: j.operator, preflight.Node: j.node}, j.observe)
 	j.took = time.Since(j.began)
 	var evidence []diag.EvidenceLine
 	if ctx.Err() == nil {
@@ -81,7 +84,7 @@ func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 	j.closeTook = time.Since(closing)
 	now := time.Now()
 	r := &diag.Report{
-		APIVersion: diag.APIVersion, Kind: diag.KindPreflight, Subject: j.env.Subject, Plan: j.plan, Facts: facts, Evidence: evidence,
+		Head: diag.NewHead(diag.KindPreflight), Subject: j.env.Subject, Plan: j.plan, Facts: facts, Evidence: evidence,
 		Vantages: []diag.VantageInfo{}, Redaction: diag.Redaction{Rules: []string{}, Counts: map[string]int{}},
 		Run: diag.Run{ID: "run-1", CorrelationID: j.env.CorrelationID, StartedAt: diag.At(j.began), EndedAt: diag.At(now),
 			DurationMS: diag.Measured(now.Sub(j.began)), EndedBy: ended, ToolVersion: sshtest.Version},
@@ -93,9 +96,15 @@ func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 // walk makes one whole walk.
 func (w *world) walk(t testing.TB) *diag.Report {
 	t.Helper()
+	return w.prepare(t).walk(t)
+}
+
+// walk makes the whole walk.
+func (j *job) walk(t testing.TB) *diag.Report {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), walkLimit)
 	defer cancel()
-	r := w.prepare(t).run(ctx, t)
+	r := j.run(ctx, t)
 	if r.Run.EndedBy != diag.EndedCompleted {
 		t.Errorf("the walk ended by %s", r.Run.EndedBy)
 	}
@@ -122,7 +131,8 @@ func describe(r *diag.Report) string {
 	v := r.Verdict
 	fmt.Fprintf(&b, "%s, first %s", v.Outcome, v.FirstFailedHop)
 	if v.Blame != nil {
-		fmt.Fprintf(&b, ", blame %s %s %s (%s): %s; symptoms %v; reason %s, owner %s", v.Blame.Hop, v.Blame.Signal, v.Blame.Failure, v.Confidence, v.Blame.Text, v.Symptoms, v.Reason, v.Owner)
+		fmt.Fprintf(&b, ", blame %s %s %s (%s): %s; symptoms %v; reason %s, owner %s", v.Blame.Hop, v.Blame.Signal,
+			v.Blame.Failure, v.Confidence, v.Blame.Text, v.Symptoms, v.Reason, v.Owner)
 	}
 	if v.Proof != nil {
 		fmt.Fprintf(&b, "\nproof: %s", v.Proof.Text)

@@ -24,8 +24,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/platform"
-	"github.com/gpuaas/gpuaasctl/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -37,9 +37,10 @@ const (
 
 	// heartbeatEvery is short, so that a world is soon ready; staleAfter bears a machine that is busy with other tests.
 	heartbeatEvery = "250ms"
-	staleAfter     = 5
-	// streamTimeout is the gateway's patience, in seconds: a session without a stream costs that much.
-	streamTimeout = 6
+	staleAfter     = 20
+	// streamTimeout is the gateway's patience, in seconds: it bears a busy machine, too, and ends before a walk's own.
+	// shortStream is for a world where no stream comes: its session costs that much.
+	streamTimeout, shortStream = 20, 6
 )
 
 // options change a world before it starts; the zero value is a healthy one.
@@ -51,6 +52,16 @@ type options struct {
 	osUser   string // default login
 	ssh      sshtest.Config
 	noAgent  bool
+	noStream bool   // no stream of the node comes
+	front    *relay // between browsers and the terminal's edge
+	back     *relay // between the node and its terminal listener
+}
+
+func (o options) streamTimeout() int64 {
+	if o.noStream {
+		return shortStream
+	}
+	return streamTimeout
 }
 
 // world is a platform, a node and a workload, and the profile that an operator has of them.
@@ -65,6 +76,7 @@ type world struct {
 	workload unit
 	profile  string // path of the file
 	cookie   string
+	stop     func() // the agent
 
 	agentLog, platformLog *logBuffer
 }
@@ -74,14 +86,16 @@ func start(t testing.TB, o options) *world {
 	t.Helper()
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
-	w := &world{t: t, redis: miniredis.RunT(t), dir: filepath.Join(t.TempDir(), "gpuaas"), cookie: "sid=canary-cookie-" + hex.EncodeToString(id),
-		agentLog: &logBuffer{}, platformLog: &logBuffer{}}
+	w := &world{t: t, redis: miniredis.RunT(t), dir: filepath.Join(t.TempDir(), "gpuaas"),
+		cookie: "sid=canary-cookie-" + hex.EncodeToString(id), agentLog: &logBuffer{}, platformLog: &logBuffer{}}
 	name := hex.EncodeToString(id)
-	w.workload = unit{name: "gpuaas-app-" + name + ".service", program: "/usr/local/bin/workload", envFile: "/etc/workload.env", pid: os.Getpid()}
+	w.workload = unit{name: "gpuaas-app-" + name + ".service", program: "/usr/local/bin/workload",
+		envFile: "/etc/workload.env", pid: os.Getpid()}
 	w.workload.run(t, "active/running")
 	w.startPlatform(o)
 	w.ssh = sshtest.Start(t, o.ssh)
 	w.startAgent(name, o)
+	o.front.listen(t, w.platform.TerminalBase)
 	w.writeProfile(o)
 	if !o.noAgent {
 		w.awaitHeartbeat()
@@ -91,7 +105,9 @@ func start(t testing.TB, o options) *world {
 
 func (w *world) startPlatform(o options) {
 	w.t.Helper()
-	app := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "workload") }))
+	app := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(rw, "workload")
+	}))
 	w.t.Cleanup(app.Close)
 	addr := strings.TrimPrefix(app.URL, "http://")
 	_, port, _ := strings.Cut(addr, ":")
@@ -109,7 +125,8 @@ func (w *world) startPlatform(o options) {
 		Allocations: []platform.SeedAllocation{{ID: alloc, NodeID: nodeID, State: "active", OSUser: user, WorkflowID: "wf-01",
 			App: platform.SeedApp{Kind: "service", Unit: w.workload.name, Port: number}}},
 		Config: func(c *platform.Config) {
-			c.Policy.HeartbeatStaleAfter, c.Policy.NodeStreamTimeout = staleAfter, streamTimeout
+			c.Policy.HeartbeatStaleAfter, c.Policy.NodeStreamTimeout = staleAfter, o.streamTimeout()
+			c.Endpoints.TerminalURL = o.back.listen(w.t, c.Endpoints.TerminalURL)
 		},
 	}
 	if o.platform != nil {
@@ -129,10 +146,10 @@ func (w *world) startAgent(name string, o options) {
 		w.t.Fatal(err)
 	}
 	env := map[string]string{
-		agent.KeyAPIURL: p.NodeAPIURL, agent.KeyTerminalURL: p.NodeTerminalURL, agent.KeyNodeID: nodeID,
+		agent.KeyAPIURL: p.NodeAPIURL, agent.KeyTerminalURL: o.back.to(p.NodeTerminalURL), agent.KeyNodeID: nodeID,
 		agent.KeyToken: p.EnrollmentToken(nodeID).Reveal(), agent.KeyTaskPubkeys: p.TaskPubkeys,
 		agent.KeyHeartbeatInterval: heartbeatEvery, agent.KeyTaskWait: "2s",
-		agent.KeyTerminalMinUID: "0", // the made-up login has this process's own id
+		agent.KeyTenantUIDMin: "0", // the made-up login has this process's own id
 	}
 	if !o.noAgent {
 		w.runAgent(env)
@@ -150,7 +167,8 @@ func (w *world) startAgent(name string, o options) {
 	}
 	w.helpers = w.t.TempDir()
 	installAgent(w.t, w.helpers)
-	w.agent = unit{name: "gpuaas-agent-" + name + ".service", program: installAgent(w.t, w.t.TempDir()), envFile: envFile, pid: mainProcess(w.t, lines)}
+	w.agent = unit{name: "gpuaas-agent-" + name + ".service", program: installAgent(w.t, w.t.TempDir()), envFile: envFile,
+		pid: mainProcess(w.t, lines)}
 	w.agent.run(w.t, "active/running")
 }
 
@@ -165,6 +183,7 @@ func (w *world) runAgent(env map[string]string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- agent.Run(ctx, cfg) }()
+	w.stop = cancel
 	w.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -185,13 +204,15 @@ func (w *world) writeProfile(o options) {
 		return path
 	}
 	p := profile.Profile{
-		APIBase: w.platform.APIBase, TerminalBase: w.platform.TerminalBase,
-		NodeRuntimeAPIURL: w.platform.NodeAPIURL, NodeTerminalURL: w.platform.NodeTerminalURL,
+		APIBase: w.platform.APIBase, TerminalBase: o.front.to(w.platform.TerminalBase),
+		NodeRuntimeAPIURL: w.platform.NodeAPIURL, NodeTerminalURL: o.back.to(w.platform.NodeTerminalURL),
 		Nodes: map[string]profile.Node{nodeID: {Host: w.ssh.Host}}, SSH: w.ssh.Login(w.t),
-		Auth:   profile.Auth{TokenFile: w.platform.OperatorTokenFile, EdgeCookieFile: write("cookie", w.cookie+"\n")},
-		Trust:  profile.Trust{OperatorCA: w.platform.CAFile, NodeCA: w.platform.CAFile},
-		Agent:  profile.Agent{Unit: w.agent.name, EnvFile: w.agent.envFile, Dir: w.dir, Binary: w.agent.program, Record: w.t.TempDir()},
-		Policy: map[string]int64{profile.PolicyHeartbeatStaleAfter: staleAfter, profile.PolicyNodeStreamTimeout: streamTimeout},
+		Auth:  profile.Auth{TokenFile: w.platform.OperatorTokenFile, EdgeCookieFile: write("cookie", w.cookie+"\n")},
+		Trust: profile.Trust{OperatorCA: w.platform.CAFile, NodeCA: w.platform.CAFile},
+		Agent: profile.Agent{Unit: w.agent.name, EnvFile: w.agent.envFile, Dir: w.dir, Binary: w.agent.program,
+			Record: w.t.TempDir()},
+		Policy: map[string]int64{profile.PolicyHeartbeatStaleAfter: staleAfter,
+			profile.PolicyNodeStreamTimeout: o.streamTimeout()},
 	}
 	p.Budgets = patient()
 	if o.profile != nil {
@@ -204,8 +225,9 @@ func (w *world) writeProfile(o options) {
 	w.profile = write("world.yaml", string(text)+o.yaml)
 }
 
-// patient gives every hop several times its budget: a walk here shares its machine with its node, its platform and other
-// such worlds, and what they are too busy to answer in time is no finding. A test that wants a silence makes it short.
+// patient gives every hop several times its budget: a walk here shares its machine with its node, its platform and
+// other such worlds, and what they are too busy to answer in time is no finding. A test that wants a silence makes it
+// short.
 func patient() map[diag.HopID]time.Duration {
 	all := map[diag.HopID]time.Duration{}
 	for _, h := range preflight.Chain() {

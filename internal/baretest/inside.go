@@ -36,6 +36,7 @@ func (t *tree) command(ctx context.Context, out io.Writer, argv ...string) *exec
 	cmd.Env = []string{
 		"HOME=/root", "PATH=" + filepath.Join(t.goRoot, "bin") + ":" + systemPath, "GOTOOLCHAIN=local",
 		"GOROOT=" + t.goRoot, "GOCACHE=" + t.goCache, "GOMODCACHE=" + t.goMods,
+		"GOFLAGS=-trimpath", "CGO_ENABLED=0", // as the Makefile has them, so that Go's cache fits
 	}
 	for _, name := range fromHost {
 		if v, ok := os.LookupEnv(name); ok {
@@ -61,7 +62,8 @@ func inside(root string, argv []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	pid, err := syscall.ForkExec(program, argv, &syscall.ProcAttr{Dir: cloneDir, Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+	pid, err := syscall.ForkExec(program, argv,
+		&syscall.ProcAttr{Dir: cloneDir, Env: os.Environ(), Files: []uintptr{0, 1, 2}})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "start %s: %v\n", strings.Join(argv, " "), err)
 		return 2

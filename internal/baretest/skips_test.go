@@ -23,15 +23,18 @@ func TestSummary(t *testing.T) {
 		stream string
 		want   []string
 	}{
-		"all pass":          {passed, nil},
-		"by design":         {passed + skip("skipped: needs GPUAASCTL_LAB_TESTS=1 (make test-lab sets it)"), nil},
-		"no test files":     {passed + `{"Action":"skip","Package":"p"}` + "\n", nil},
-		"lacks a program":   {passed + skip("skipped: needs nft"), []string{`skipped: p TestX: "needs nft"`}},
-		"no reason":         {passed + `{"Action":"skip","Package":"p","Test":"TestX"}` + "\n", []string{`skipped: p TestX: ""`}},
-		"part of a reason":  {passed + skip("skipped: root may not"), []string{`skipped: p TestX: "root may not"`}},
-		"fails":             {passed + `{"Action":"fail","Package":"p","Test":"TestX"}` + "\n", []string{"failed: p TestX"}},
-		"nothing was run":   {"make: nothing to do\n", []string{fmt.Sprintf("0 tests passed, want at least %d", leastPassed)}},
-		"a line in 2 parts": {passed + `{"Action":"fail","Package":"p",` + "\x00" + `"Test":"TestX"}` + "\n", []string{"failed: p TestX"}},
+		"all pass":        {passed, nil},
+		"by design":       {passed + skip("skipped: needs GPUAASCTL_LAB_TESTS=1 (make test-lab sets it)"), nil},
+		"no test files":   {passed + `{"Action":"skip","Package":"p"}` + "\n", nil},
+		"lacks a program": {passed + skip("skipped: needs nft"), []string{`skipped: p TestX: "needs nft"`}},
+		"no reason": {passed + `{"Action":"skip","Package":"p","Test":"TestX"}` + "\n",
+			[]string{`skipped: p TestX: ""`}},
+		"part of a reason": {passed + skip("skipped: root may not"), []string{`skipped: p TestX: "root may not"`}},
+		"fails":            {passed + `{"Action":"fail","Package":"p","Test":"TestX"}` + "\n", []string{"failed: p TestX"}},
+		"nothing was run": {"make: nothing to do\n",
+			[]string{fmt.Sprintf("0 tests passed, want at least %d", leastPassed)}},
+		"a line in 2 parts": {passed + `{"Action":"fail","Package":"p",` + "\x00" + `"Test":"TestX"}` + "\n",
+			[]string{"failed: p TestX"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

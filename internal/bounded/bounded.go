@@ -1,7 +1,7 @@
 // Package bounded decodes what comes from outside: reports, bundles, records, logs, answers and lines of a node. A few
 // bytes of JSON may decode into a hundred times their size ("{}," becomes a struct), so a bound on bytes does not bound
-// memory. Elements of lists, values and depth are counted here before anything is decoded, and a document over a limit is
-// refused with the limit's name.
+// memory. Elements of lists, values and depth are counted here before anything is decoded, and a document over a limit
+// is refused with the limit's name.
 //
 // It knows no document: which limits hold for which is in limits.go. Every reader of foreign bytes calls it, and
 // internal/house has a test that finds one that does not.
@@ -65,8 +65,8 @@ func Check(data []byte, l Limits) error {
 	return err
 }
 
-// Measure counts what a document holds, and stops with a *LimitError where it is over a limit. In a text that is not JSON
-// the counts mean nothing; a decoder refuses it before it allocates by them.
+// Measure counts what a document holds, and stops with a *LimitError where it is over a limit. In a text that is not
+// JSON the counts mean nothing; a decoder refuses it before it allocates by them.
 func Measure(data []byte, l Limits) (Count, error) {
 	var n Count
 	if len(data) > l.Bytes {
@@ -159,6 +159,11 @@ func Strict(data []byte, v any, l Limits) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
+	return only(d, v)
+}
+
+// only decodes the one document that d has.
+func only(d *json.Decoder, v any) error {
 	if err := d.Decode(v); err != nil {
 		return err
 	}

@@ -67,7 +67,8 @@ func agrees(t *testing.T, text []byte) {
 // FuzzMeasure: nothing that a decoder makes is missed, and no text is too odd.
 func FuzzMeasure(f *testing.F) {
 	for _, text := range []string{
-		`[]`, `{}`, `[{}]`, `[[],[1,"a,b]",{"x":[null , true]}]]`, `{"a":"\\","b":["\"",{"c":{}}]}`, ` [ 1 , 2 ] `, `"a`, `]]]`, `[`, `[,,,]`, `"\u005d"`, `{"a":1,"a":2}`,
+		`[]`, `{}`, `[{}]`, `[[],[1,"a,b]",{"x":[null , true]}]]`, `{"a":"\\","b":["\"",{"c":{}}]}`, ` [ 1 , 2 ] `, `"a`,
+		`]]]`, `[`, `[,,,]`, `"\u005d"`, `{"a":1,"a":2}`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -118,8 +119,9 @@ func TestLimitsAreNamed(t *testing.T) {
 	l := bounded.Limits{Bytes: 60, Elements: 3, Values: 5, Depth: 2}
 	for text, want := range map[string]string{
 		`[1,2,3]`: "", "[1,\n2,\n3,\n4]": "line 3: more than 3 list elements", `{"a":1,"b":2,"c":3,"d":4,"e":5}`: "",
-		`{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}`: "line 1: more than 5 values", `[[1]]`: "", `[[[]]]`: "line 1: more than 2 levels of nesting",
-		`"` + strings.Repeat("x", 60) + `"`: "more than 60 bytes", `["[[[[,,,,,,,,,,"]`: "", `{"\"":"\\","b":[1]}`: "",
+		`{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}`: "line 1: more than 5 values", `[[1]]`: "",
+		`[[[]]]`: "line 1: more than 2 levels of nesting", `"` + strings.Repeat("x", 60) + `"`: "more than 60 bytes",
+		`["[[[[,,,,,,,,,,"]`: "", `{"\"":"\\","b":[1]}`: "",
 	} {
 		switch err := bounded.Check([]byte(text), l); {
 		case want == "" && err != nil:
@@ -152,7 +154,8 @@ func TestLinesAreOneDocument(t *testing.T) {
 			t.Fatalf("line %d: %v", n, err)
 		}
 	}
-	if err := s.Unmarshal([]byte(`{"a":[1]}`), &v); !errors.Is(err, bounded.ErrLimit) || !strings.Contains(err.Error(), "more than 4 list elements") {
+	if err := s.Unmarshal([]byte(`{"a":[1]}`), &v); !errors.Is(err, bounded.ErrLimit) ||
+		!strings.Contains(err.Error(), "more than 4 list elements") {
 		t.Errorf("a fifth element: %v", err)
 	}
 }
@@ -174,7 +177,8 @@ func TestRealDocumentsPassTenTimes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tenth := bounded.Limits{Bytes: l.Bytes / 10, Elements: l.Elements / 10, Values: l.Values / 10, Depth: l.Depth * 2 / 3}
+			tenth := bounded.Limits{Bytes: l.Bytes / 10, Elements: l.Elements / 10, Values: l.Values / 10,
+				Depth: l.Depth * 2 / 3}
 			if err := bounded.Check(text, tenth); err != nil {
 				t.Errorf("ten times %s: %v", file, err)
 			}
@@ -192,7 +196,8 @@ func checkFacts(t *testing.T, file string, text []byte) {
 	}
 	l := bounded.Line()
 	for _, f := range r.Facts {
-		if err := bounded.Check(f, bounded.Limits{Bytes: l.Bytes / 10, Elements: l.Elements / 10, Values: l.Values / 10, Depth: l.Depth}); err != nil {
+		if err := bounded.Check(f,
+			bounded.Limits{Bytes: l.Bytes / 10, Elements: l.Elements / 10, Values: l.Values / 10, Depth: l.Depth}); err != nil {
 			t.Errorf("ten times a fact of %s: %v", file, err)
 		}
 	}
@@ -210,15 +215,18 @@ func TestDecodeUnderACeiling(t *testing.T) {
 		text []byte
 		over bool
 	}{
-		"1.5 MB of facts":              {list(`{"facts":[`, "{}", "]}", 500_000), true},
-		"6 MB of facts":                {list(`{"facts":[`, "{}", "]}", 2_000_000), true},
-		"facts that are no":            {list(`{"facts":[`, "0", "]}", 1_000_000), true},
-		"null facts":                   {list(`{"facts":[`, "null", "]}", 1_000_000), true},
-		"facts twice":                  {[]byte(`{"facts":[` + strings.Repeat("{},", most/2) + `{}],"facts":[` + strings.Repeat("{},", most) + `{}]}`), true},
+		"1.5 MB of facts":   {list(`{"facts":[`, "{}", "]}", 500_000), true},
+		"6 MB of facts":     {list(`{"facts":[`, "{}", "]}", 2_000_000), true},
+		"facts that are no": {list(`{"facts":[`, "0", "]}", 1_000_000), true},
+		"null facts":        {list(`{"facts":[`, "null", "]}", 1_000_000), true},
+		"facts twice": {
+			[]byte(`{"facts":[` + strings.Repeat("{},", most/2) + `{}],"facts":[` + strings.Repeat("{},", most) + `{}]}`), true,
+		},
 		"the most facts":               {list(`{"facts":[`, "{}", "]}", most), false},
 		"the most facts with sections": {list(`{"facts":[`, `{"tls":{},"http":{},"tcp":{}}`, "]}", most), false},
-		"the most members":             {list(`{"subject":{"expected":{`, `"a":""`, "}}}", bounded.Document().Values-2), false},
-		"deep":                         {[]byte(strings.Repeat("[", 1<<20)), true},
+		"the most members": {list(`{"subject":{"expected":{`, `"a":""`, "}}}", bounded.Document().Values-2),
+			false},
+		"deep": {[]byte(strings.Repeat("[", 1<<20)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			heaptest.Under(t, ceiling, func() {

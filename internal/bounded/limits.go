@@ -1,9 +1,10 @@
 package bounded
 
 // The limits of each document, with what real ones have. The largest recorded report has 157 KB, 250 list elements and
-// 4,600 values in 10 levels; the largest drill report 184 KB and 541 elements; the largest answer of a node, its record,
-// 48 KB and 91 elements. The limits leave room for ten times these and more. What a document decodes into is at most
-// about 1 KiB for each element (a fact has 736 bytes), doubled while a list grows, and 100 bytes for each other value.
+// 4,600 values in 10 levels; the largest drill report 184 KB and 541 elements; the largest answer of a node, its
+// record, 48 KB and 91 elements. The limits leave room for ten times these and more. What a document decodes into is at
+// most about 1 KiB for each element (a fact has 736 bytes), doubled while a list grows, and 100 bytes for each other
+// value.
 const (
 	maxDocument = 16 << 20 // a report or a log with the CA bundles and journals of a fleet
 	maxLine     = 4 << 20  // a request with a whole trust bundle fits several times
@@ -27,13 +28,14 @@ func Line() Limits { return Limits{Bytes: maxLine, Elements: 8_000, Values: 80_0
 // Answer is the body of an HTTP answer or request, or a list that was extracted from one.
 func Answer() Limits { return Limits{Bytes: maxAnswer, Elements: 16_000, Values: 80_000, Depth: 32} }
 
-// Small is a document of a few fields: a claim, an error envelope, a greeting, a frame of a terminal, one line of a log.
+// Small is a document of a few fields: a claim, an error envelope, a greeting, a frame of a terminal, one line of a
+// log.
 func Small() Limits { return Limits{Bytes: maxAnswer, Elements: 1_000, Values: 4_000, Depth: 16} }
 
 // Limits of files that are not JSON.
 const (
-	// YAML is the most bytes of a profile, a drill or a suite: the YAML reader bounds aliases itself, and a node of its tree
-	// has some 200 bytes for two of the text.
+	// YAML is the most bytes of a profile, a drill or a suite: the YAML reader bounds aliases itself, and a node of its
+	// tree has some 200 bytes for two of the text.
 	YAML = 256 << 10
 	// DocumentBytes is Document's limit of bytes.
 	DocumentBytes = maxDocument
@@ -43,8 +45,8 @@ const (
 	ArchivedFiles = 512
 )
 
-// LinkBudget bounds what one connection may answer: its answers are kept until a walk is judged. An answer costs its bytes,
-// and ElementCost for each list element, since it may decode into a struct.
+// LinkBudget bounds what one connection may answer: its answers are kept until a walk is judged. An answer costs its
+// bytes, and ElementCost for each list element, since it may decode into a struct.
 const (
 	LinkBudget  = 16 << 20  // at once: a walk has thirty answers of some 50 KB
 	LinkRefill  = 128 << 10 // for each second: a watch asks for a record of 200 KB every few seconds, for days

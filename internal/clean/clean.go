@@ -1,6 +1,6 @@
-// Package clean makes text from elsewhere harmless to whatever shows it: a terminal, a file that is looked at later, a CI
-// log. Control characters of both halves, format marks and the marks that turn the writing direction are shown as escapes
-// in place of being obeyed.
+// Package clean makes text from elsewhere harmless to whatever shows it: a terminal, a file that is looked at later, a
+// CI log. Control characters of both halves, format marks and the marks that turn the writing direction are shown as
+// escapes in place of being obeyed.
 //
 // Text is for a cell of a line, JSON for a document, and Writer for everything that a command writes: what a renderer
 // forgot to clean is cleaned there.
@@ -44,13 +44,15 @@ func Harmless(s string) bool {
 	return true
 }
 
-// Hidden are runes that a terminal obeys or that change how others read: controls, format marks, line separators; and the
-// two that no XML document may hold.
+// Hidden are runes that a terminal obeys or that change how others read: controls, format marks, line separators; and
+// the two that no XML document may hold.
 func Hidden(r rune) bool {
-	return r == 0xfffe || r == 0xffff || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r)
+	return r == 0xfffe || r == 0xffff || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) ||
+		unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r)
 }
 
-// JSON writes hidden runes above ASCII as \uNNNN. Outside of strings JSON has none, so the document stays the same value.
+// JSON writes hidden runes above ASCII as \uNNNN. Outside of strings JSON has none, so the document stays the same
+// value.
 func JSON(in []byte) []byte {
 	clean := true
 	for _, c := range in {

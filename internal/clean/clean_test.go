@@ -75,7 +75,8 @@ func FuzzWriter(f *testing.F) {
 			_, _ = w.Write([]byte(in[at:]))
 			_ = w.Flush()
 			out := b.String()
-			if !utf8.ValidString(out) || strings.ContainsFunc(out, func(r rune) bool { return r != '\n' && r != '\t' && clean.Hidden(r) }) {
+			if !utf8.ValidString(out) ||
+				strings.ContainsFunc(out, func(r rune) bool { return r != '\n' && r != '\t' && clean.Hidden(r) }) {
 				t.Errorf("%q became %q", in, out)
 			}
 			var was, is string

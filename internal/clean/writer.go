@@ -7,15 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Writer passes lines of text on, with everything escaped that a terminal would obey but line ends, tabs and, where Colour
-// is set, our own colours. A hidden rune becomes \uNNNN, so that JSON stays the same document. Bytes that are no UTF-8
-// become U+FFFD: some terminals obey single ones.
+// Writer passes lines of text on, with everything escaped that a terminal would obey but line ends, tabs and, where
+// Colour is set, our own colours. A hidden rune becomes \uNNNN, so that JSON stays the same document. Bytes that are no
+// UTF-8 become U+FFFD: some terminals obey single ones.
 //
 // A rune or a colour that a call cuts in two is kept until the next one; Flush writes what is left.
 type Writer struct {
 	To     io.Writer
 	Colour bool
+	Runner bool // To is the log of a CI runner that obeys lines such as ::error:: and ##[error]
 
+	line line
 	mu   sync.Mutex // guards what follows
 	kept []byte
 }
@@ -33,12 +35,12 @@ func (w *Writer) Write(p []byte) (int, error) {
 		w.kept = nil
 	}
 	if len(p) == 0 || printable(text) {
-		_, err := w.To.Write(text)
+		_, err := w.To.Write(w.unheard(text))
 		return len(p), err
 	}
 	out, rest := w.cleaned(text, false)
 	w.kept = append(w.kept, rest...)
-	if _, err := w.To.Write(out); err != nil {
+	if _, err := w.To.Write(w.unheard(out)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -53,7 +55,7 @@ func (w *Writer) Flush() error {
 	}
 	out, _ := w.cleaned(w.kept, true)
 	w.kept = nil
-	_, err := w.To.Write(out)
+	_, err := w.To.Write(w.unheard(out))
 	return err
 }
 
@@ -107,8 +109,8 @@ func (w *Writer) cleaned(in []byte, last bool) (out, rest []byte) {
 	return out, nil
 }
 
-// colour reports whether in begins with a colour of ours: bold, faint, a foreground, or their end. n is its length, or how
-// much of in could be the begin of one.
+// colour reports whether in begins with a colour of ours: bold, faint, a foreground, or their end. n is its length, or
+// how much of in could be the begin of one.
 func colour(in []byte) (n int, known bool) {
 	if len(in) < 2 {
 		return len(in), false

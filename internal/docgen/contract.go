@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -34,6 +36,26 @@ func policyTable() string {
 	b.WriteString("| key | default | from | to | why |\n|---|--:|--:|--:|---|\n")
 	for _, r := range profile.PolicyRows {
 		fmt.Fprintf(&b, "| `%s` | %d | %d | %d | %s |\n", r.Key, r.Default, r.Min, r.Max, r.Why)
+	}
+	return b.String()
+}
+
+// exitsTable lists the exit codes.
+func exitsTable() string {
+	var b strings.Builder
+	b.WriteString("| exit code | what |\n|--:|---|\n")
+	for _, r := range diag.Exits() {
+		fmt.Fprintf(&b, "| %d | %s |\n", r.Code, r.Means)
+	}
+	return b.String()
+}
+
+// claimsTable lists what a drill shows.
+func claimsTable() string {
+	var b strings.Builder
+	b.WriteString("| claim | held when | else |\n|---|---|---|\n")
+	for _, r := range drill.ClaimRows() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.ID, r.Held, codes(r.Else))
 	}
 	return b.String()
 }

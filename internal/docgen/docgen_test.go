@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -30,16 +33,14 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestEveryHopIsDescribed: no hop without its words, no words for a hop that is gone.
+// TestEveryHopIsDescribed: the chain has the hops of the catalogue, in its order, and no other.
 func TestEveryHopIsDescribed(t *testing.T) {
-	chain := preflight.Chain()
-	for _, h := range chain {
-		if abouts[h.ID].pass == "" {
-			t.Errorf("about.go says nothing of %s", h.ID)
-		}
+	var walked []diag.HopID
+	for _, h := range preflight.Chain() {
+		walked = append(walked, h.ID)
 	}
-	if len(abouts) != len(chain) {
-		t.Errorf("%d descriptions, %d hops", len(abouts), len(chain))
+	if !slices.Equal(walked, diag.HopIDs()) {
+		t.Errorf("the chain has\n%v, diag/catalogue/hops.yaml\n%v", walked, diag.HopIDs())
 	}
 }
 
@@ -60,7 +61,7 @@ func TestSignalsAreThoseThatWereSeen(t *testing.T) {
 		}
 		for _, h := range r.Hops {
 			for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
-				if f.Signal != "" && !slices.Contains(abouts[h.ID].signals, f.Signal) {
+				if f.Signal != "" && !slices.Contains(meaning(h.ID).Signals, f.Signal) {
 					t.Errorf("%s: %s gave %s, which docs/hops.md does not list", filepath.Base(file), h.ID, f.Signal)
 				}
 			}
@@ -102,11 +103,14 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		typ reflect.Type
 		tag string
 	}{
-		{reflect.TypeFor[profile.Profile](), "yaml"}, {reflect.TypeFor[profile.SSH](), "yaml"}, {reflect.TypeFor[profile.Node](), "yaml"},
-		{reflect.TypeFor[profile.Auth](), "yaml"}, {reflect.TypeFor[profile.Trust](), "yaml"}, {reflect.TypeFor[profile.Agent](), "yaml"},
-		{reflect.TypeFor[profile.Mapping](), "yaml"}, {reflect.TypeFor[profile.App](), "yaml"}, {reflect.TypeFor[profile.Chaos](), "yaml"},
-		{reflect.TypeFor[drill.Report](), "json"}, {reflect.TypeFor[drill.Drill](), "json"},
-		{reflect.TypeFor[diag.Report](), "json"}, {reflect.TypeFor[diag.Run](), "json"}, {reflect.TypeFor[diag.Verdict](), "json"}, {reflect.TypeFor[diag.Dashboard](), "json"},
+		{reflect.TypeFor[profile.Profile](), "yaml"}, {reflect.TypeFor[profile.SSH](), "yaml"},
+		{reflect.TypeFor[profile.Node](), "yaml"}, {reflect.TypeFor[profile.Auth](), "yaml"},
+		{reflect.TypeFor[profile.Trust](), "yaml"}, {reflect.TypeFor[profile.Agent](), "yaml"},
+		{reflect.TypeFor[profile.Mapping](), "yaml"}, {reflect.TypeFor[profile.App](), "yaml"},
+		{reflect.TypeFor[profile.Chaos](), "yaml"}, {reflect.TypeFor[drill.Report](), "json"},
+		{reflect.TypeFor[drill.Drill](), "json"}, {reflect.TypeFor[diag.Report](), "json"},
+		{reflect.TypeFor[diag.Run](), "json"}, {reflect.TypeFor[diag.Verdict](), "json"},
+		{reflect.TypeFor[diag.Dashboard](), "json"},
 	} {
 		for i := range what.typ.NumField() {
 			key, _, _ := strings.Cut(what.typ.Field(i).Tag.Get(what.tag), ",")
@@ -126,6 +130,31 @@ func TestEveryVariableIsDocumented(t *testing.T) {
 	for key, name := range profile.Env() {
 		if !bytes.Contains(page, []byte("`"+strings.TrimPrefix(name, profile.EnvPrefix)+"`")) {
 			t.Errorf("docs/contract.md does not name %s, which stands for %s", name, key)
+		}
+	}
+}
+
+// TestTheMovingPicture: it is small, holds both recordings, and is sound XML.
+func TestTheMovingPicture(t *testing.T) {
+	picture, err := moving(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(picture) > 200<<10 {
+		t.Errorf("it has %d bytes", len(picture))
+	}
+	for _, want := range []string{"gpuaasctl preflight compute-node-01", "gpuaasctl chaos run " + drillOf, "pending",
+		"blame"} {
+		if !bytes.Contains(picture, []byte(want)) {
+			t.Errorf("it lacks %q", want)
+		}
+	}
+	d := xml.NewDecoder(bytes.NewReader(picture))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -17,30 +17,42 @@ func drillsPage(root string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString("# Drills\n\nMade from the types and files of `chaos/` and `scenarios/` by `make picture`; change it there.\n\n" +
-		"`gpuaasctl chaos show DRILL` prints a file as a pattern, `validate` checks one, `plan` says what it would do on a machine.\n" +
-		"[run-a-drill.md](run-a-drill.md) is about running them, [write-a-drill.md](write-a-drill.md) about writing one.\n\n" +
-		"## The drills\n\n| drill | what | faults | blame | within |\n|---|---|---|---|--:|\n")
+	b.WriteString(
+		"# Drills\n\nMade from the types and files of `chaos/` and `scenarios/` by `make picture`; change it there.\n\n" +
+			"`gpuaasctl chaos show DRILL` prints a file as a pattern, `validate` checks one, `plan` says what it would do on " +
+			"a machine.\n" +
+			"[run-a-drill.md](run-a-drill.md) is about running them, [write-a-drill.md](write-a-drill.md) about writing " +
+			"one.\n\n" +
+			"## The drills\n\n| drill | what | faults | blame | within |\n|---|---|---|---|--:|\n")
 	for _, s := range all {
 		var kinds []string
 		for _, f := range s.Faults {
 			kinds = append(kinds, f.Kind)
 		}
-		fmt.Fprintf(&b, "| [`%s`](../scenarios/%s.yaml) | %s | %s | %s | %s |\n", s.Metadata.ID, s.Metadata.ID, s.Metadata.Title, codes(kinds), blamed(s.Expect.Blame), s.Expect.DetectWithin)
+		fmt.Fprintf(&b, "| [`%s`](../scenarios/%s.yaml) | %s | %s | %s | %s |\n", s.Metadata.ID, s.Metadata.ID,
+			s.Metadata.Title, codes(kinds), blamed(s.Expect.Blame), s.Expect.DetectWithin)
 	}
-	b.WriteString("\n## The file\n\nAll that has no \"may be left out\" must be there. A duration has its unit: `90s`, `2m`.\n\n| field | |\n|---|---|\n")
+	b.WriteString(
+		"\n## The file\n\nAll that has no \"may be left out\" must be there. A duration has its unit: `90s`, `2m`.\n\n| " +
+			"field | |\n|---|---|\n")
 	fields(&b, reflect.TypeFor[chaos.Scenario](), "")
-	b.WriteString("\n`from`, `role` and `on` are `node` (that is walked), `peer` (another one) or `platform` (`platform_ssh` in the profile); a\n" +
-		"probe may also be from `operator`. In a probe with a `view`, `{main-pid}` is the number of the unit's main process.\n" +
-		"`expect.blame` may be the word `none`: then nothing may fail.\n\n" +
-		"## Variables\n\nA text of `params` and of probes may have them.\n\n| | |\n|---|---|\n")
+	b.WriteString(
+		"\n`from`, `role` and `on` are `node` (that is walked), `peer` (another one) or `platform` (`platform_ssh` in the " +
+			"profile); a\n" +
+			"probe may also be from `operator`. In a probe with a `view`, `{main-pid}` is the number of the unit's main " +
+			"process.\n" +
+			"`expect.blame` may be the word `none`: then nothing may fail.\n\n" +
+			"## Variables\n\nA text of `params` and of probes may have them.\n\n| | |\n|---|---|\n")
 	for _, v := range chaos.Variables() {
 		fmt.Fprintf(&b, "| `${%s}` | %s |\n", v.Name, v.About)
 	}
-	b.WriteString("\n## Kinds of faults\n\nThe tier says what takes a fault away when nobody does: T0 the kernel at the ttl, T1 the end of the watchdog, T2 a\n" +
-		"reboot, T3 only an undo, and therefore only on machines that may be lost.\n")
+	b.WriteString(
+		"\n## Kinds of faults\n\nThe tier says what takes a fault away when nobody does: T0 the kernel at the ttl, T1 the " +
+			"end of the watchdog, T2 a\n" +
+			"reboot, T3 only an undo, and therefore only on machines that may be lost.\n")
 	for _, k := range chaos.Kinds() {
-		fmt.Fprintf(&b, "\n### %s\n\n%s. %s, on %s. %s\n\n| parameter | |\n|---|---|\n", k.Name, upper(k.Title), k.Tier, codes(k.On), k.About)
+		fmt.Fprintf(&b, "\n### %s\n\n%s. %s, on %s. %s\n\n| parameter | |\n|---|---|\n", k.Name, upper(k.Title), k.Tier,
+			codes(k.On), k.About)
 		fields(&b, reflect.TypeOf(k.Params()).Elem(), "")
 	}
 	return b.String(), nil
@@ -61,7 +73,7 @@ func fields(b *strings.Builder, t reflect.Type, prefix string) {
 		if tag == "-" || !f.IsExported() {
 			continue
 		}
-		if strings.Contains(rest, "inline") || f.Anonymous && tag == "" {
+		if strings.Contains(rest, "inline") || (f.Anonymous && tag == "") {
 			fields(b, f.Type, prefix)
 			continue
 		}

@@ -34,18 +34,26 @@ func pages(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	demo, err := moving(root)
+	if err != nil {
+		return nil, err
+	}
 	drills, err := drillsPage(root)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string][]byte{
+		"docs/demo.svg":  demo,
 		"docs/drills.md": []byte(drills),
-		"docs/table.svg": svg(string(picture), "gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01"),
-		"docs/hops.md":   []byte(hopsPage()),
+		"docs/table.svg": svg(string(picture),
+			"gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01"),
+		"docs/hops.md": []byte(hopsPage()),
 	}
 	for path, blocks := range map[string]map[string]string{
-		"README.md":        {"table": fenced(string(text)), "drill": fenced(drill)},
-		"docs/contract.md": {"paths": pathsTable(), "fields": fieldsTable(), "policy": policyTable()},
+		"README.md":           {"table": fenced(string(text)), "drill": fenced(drill), "exits": exitsTable()},
+		"docs/run-a-drill.md": {"claims": claimsTable()},
+		"docs/gpu.md":         {"fields": conditionsTable()},
+		"docs/contract.md":    {"paths": pathsTable(), "fields": fieldsTable(), "policy": policyTable()},
 	} {
 		page, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {
@@ -60,6 +68,17 @@ func pages(root string) (map[string][]byte, error) {
 
 // table is what `gpuaasctl preflight replay` writes for a recorded report, 80 columns wide.
 func table(root, name string, color bool) ([]byte, error) {
+	r, err := replayed(root, name)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = render.Report(&b, r, render.Options{Format: render.Table, Width: 80, Color: color})
+	return b.Bytes(), err
+}
+
+// replayed is a recorded report, judged by today's rules.
+func replayed(root, name string) (*diag.Report, error) {
 	data, err := os.ReadFile(filepath.Join(root, "golden", "reports", name+".json"))
 	if err != nil {
 		return nil, err
@@ -72,14 +91,12 @@ func table(root, name string, color bool) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", name, err)
 	}
-	var b bytes.Buffer
-	err = render.Report(&b, r, render.Options{Format: render.Table, Color: color})
-	return b.Bytes(), err
+	return r, nil
 }
 
 func fenced(text string) string { return "```text\n" + text + "```\n" }
 
-// fillBlocks replaces what stands between <!-- NAME: ... --> and <!-- /NAME -->, for every block.
+// fillBlocks replaces the text between <!-- NAME: ... --> and <!-- /NAME -->, for every block.
 func fillBlocks(page []byte, blocks map[string]string) ([]byte, error) {
 	text := string(page)
 	for name, block := range blocks {

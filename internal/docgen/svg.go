@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Measures of the picture, in pixels. Every run of text is stretched to its columns, so that the table stands straight
+// Measures of the picture, in pixels. Every run of text is stretched to its columns, so that the table is straight
 // in whatever monospaced font the reader has.
 const (
 	cellWide = 8
@@ -29,11 +29,15 @@ func svg(ansi, command string) []byte {
 	lines := strings.Split(strings.TrimRight(ansi, "\n"), "\n")
 	wide, high := columns*cellWide+2*margin, barHigh+len(lines)*lineHigh+2*margin
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">`+"\n",
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">`+"\n",
 		wide, high, wide, high, html.EscapeString(command))
 	fmt.Fprintf(&b, "<style>%s</style>\n", style)
-	fmt.Fprintf(&b, `<rect width="%d" height="%d" rx="8" fill="#14181f"/><rect width="%d" height="%d" rx="8" fill="#232a35"/>`+"\n", wide, high, wide, barHigh)
-	fmt.Fprintf(&b, `<text class="faint" x="%d" y="22" style="font-size:11px">$ %s</text>`+"\n", margin, html.EscapeString(command))
+	fmt.Fprintf(&b,
+		`<rect width="%d" height="%d" rx="8" fill="#14181f"/><rect width="%d" height="%d" rx="8" fill="#232a35"/>`+"\n", wide,
+		high, wide, barHigh)
+	fmt.Fprintf(&b, `<text class="faint" x="%d" y="22" style="font-size:11px">$ %s</text>`+"\n", margin,
+		html.EscapeString(command))
 	for i, line := range lines {
 		y := barHigh + margin + i*lineHigh + 12
 		column := 0

@@ -11,10 +11,10 @@ import (
 
 const variable = "GPUAASCTL_UPDATE_GOLDEN"
 
-// Writing says whether files are to be written anew instead: GPUAASCTL_UPDATE_GOLDEN is set, as make golden does.
+// Writing says whether files are to be rewritten instead: GPUAASCTL_UPDATE_GOLDEN is set, as make golden does.
 func Writing() bool { return os.Getenv(variable) != "" }
 
-// Check wants the file at path to hold got, byte for byte. A difference is told by its first line.
+// Check wants the file at path to hold got, byte for byte. A difference is reported by its first line.
 func Check(t testing.TB, path, got string) {
 	t.Helper()
 	if Writing() {
@@ -39,7 +39,8 @@ func Check(t testing.TB, path, got string) {
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
 	}
-	t.Errorf("%s differs from line %d on; run make golden and read the difference\ngot  %s\nwant %s", path, n+1, line(a, n), line(b, n))
+	t.Errorf("%s differs from line %d on; run make golden and read the difference\ngot  %s\nwant %s", path, n+1,
+		line(a, n), line(b, n))
 }
 
 func line(all []string, n int) string {

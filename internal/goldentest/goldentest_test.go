@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// told is a test that only notes what is said of it.
+// noted is a test that only notes what is said of it.
 type told struct {
 	testing.TB
 	text string
@@ -37,9 +37,10 @@ func TestCheck(t *testing.T) {
 		t.Fatalf("%q, %v", text, err)
 	}
 	for got, want := range map[string]string{
-		"one\ntwo\n": "", "one\nTwo\n": "from line 2 on", "one\n": "from line 2 on", "one\ntwo\nthree": "from line 3 on", "one\ntwo": "from line 2 on",
+		"one\ntwo\n": "", "one\nTwo\n": "from line 2 on", "one\n": "from line 2 on", "one\ntwo\nthree": "from line 3 on",
+		"one\ntwo": "from line 2 on",
 	} {
-		if said := try("", got); want == "" && said != "" || !strings.Contains(said, want) {
+		if said := try("", got); (want == "" && said != "") || !strings.Contains(said, want) {
 			t.Errorf("%q: %s", got, said)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // every is how often the heap is looked at.
 const every = 2 * time.Millisecond
 
-// Peak runs f and gives the most that the heap had more than before, in bytes. The collector runs often meanwhile, so that
-// garbage counts for little. Tests that run in parallel count as well.
+// Peak runs f and gives the most that the heap had more than before, in bytes. The collector runs often meanwhile, so
+// that garbage counts for little. Tests that run in parallel count as well.
 func Peak(t testing.TB, f func()) uint64 {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(10))

@@ -71,7 +71,8 @@ func overlay(t *testing.T, file string, m Mutant) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for p, text := range map[string]string{broken: strings.Replace(string(b), m.Old, m.New, 1), filepath.Join(dir, "overlay.json"): string(list)} {
+	for p, text := range map[string]string{broken: strings.Replace(string(b), m.Old, m.New, 1),
+		filepath.Join(dir, "overlay.json"): string(list)} {
 		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

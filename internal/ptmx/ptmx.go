@@ -43,18 +43,6 @@ func Resize(f *os.File, cols, rows uint16) error {
 	})
 }
 
-// NoEcho turns the echo of the pseudo-terminal off that f is one end of.
-func NoEcho(f *os.File) error {
-	return control(f, func(fd int) error {
-		t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-		if err != nil {
-			return err
-		}
-		t.Lflag &^= unix.ECHO
-		return unix.IoctlSetTermios(fd, unix.TCSETS, t)
-	})
-}
-
 // control runs do on f's descriptor and leaves f as it is.
 func control(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()

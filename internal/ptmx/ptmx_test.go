@@ -47,12 +47,6 @@ func TestSizeAndEcho(t *testing.T) {
 	if got := said(30 * time.Second); !bytes.Contains(got, []byte("hello")) {
 		t.Errorf("a terminal echoes, and this one said %q", got)
 	}
-	if err := NoEcho(tty); err != nil {
-		t.Fatal(err)
-	}
-	if got := said(100 * time.Millisecond); len(got) > 0 {
-		t.Errorf("it said %q with its echo off", got)
-	}
 }
 
 // TestClosingEndsARead: also after everything else was done with the file.

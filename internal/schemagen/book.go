@@ -15,7 +15,9 @@ const bookID = "urn:gpuaasctl:v1:chaos-book"
 
 // generateBook is the schema of a book's file.
 func generateBook() ([]byte, error) {
-	r := &jsonschema.Reflector{Anonymous: true, Mapper: func(t reflect.Type) *jsonschema.Schema { return scenarioLeaf(t, nil) }}
+	r := &jsonschema.Reflector{Anonymous: true, Mapper: func(t reflect.Type) *jsonschema.Schema {
+		return scenarioLeaf(t, nil)
+	}}
 	s := r.Reflect(&chaos.Book{})
 	s.ID, s.Title = bookID, "gpuaasctl drill book"
 	s.Description = "A game day: several drills, in an order that is drawn from a seed. Durations have a unit."

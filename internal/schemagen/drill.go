@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 
@@ -16,8 +15,11 @@ import (
 // drillID names the schema of the report of drills.
 const drillID = "urn:gpuaasctl:v1:drill-report"
 
-// generateDrill is the schema of drill.Report.
-func generateDrill() ([]byte, error) {
+// generateDrill is the published schema of drill.Report.
+func generateDrill() ([]byte, error) { return published(drillSchema()) }
+
+// drillSchema is the schema of drill.Report as this version writes it.
+func drillSchema() (*jsonschema.Schema, error) {
 	words := drillWords()
 	r := &jsonschema.Reflector{
 		Anonymous: true, Namer: drillName,
@@ -25,10 +27,11 @@ func generateDrill() ([]byte, error) {
 	}
 	s := r.Reflect(&drill.Report{})
 	s.ID, s.Title = drillID, "gpuaasctl drill report"
-	s.Description = "What came of drills: what was broken on purpose, what the chain said of it and when, and what is left. " +
-		"Durations are whole milliseconds, budgets have a unit, times are RFC 3339; what was not measured is absent."
+	s.Description =
+		"What came of drills: what was broken on purpose, what the chain said of it and when, and what is left. " +
+			"Durations are whole milliseconds, budgets have a unit, times are RFC 3339; what was not measured is absent."
 	for t, enum := range words {
-		s.Definitions[drillName(t)] = &jsonschema.Schema{Type: "string", Enum: enum}
+		s.Definitions[drillName(t)] = oneOf(t, enum)
 	}
 	for _, p := range [...]struct{ typ, field, word string }{
 		{"Report", "apiVersion", diag.APIVersion}, {"Report", "kind", drill.ReportKind},
@@ -44,11 +47,7 @@ func generateDrill() ([]byte, error) {
 		return nil, fmt.Errorf("a sight has no hops")
 	}
 	hops.PropertyNames = &jsonschema.Schema{Ref: "#/$defs/HopID"}
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode schema: %w", err)
-	}
-	return append(b, '\n'), nil
+	return s, nil
 }
 
 // drillName keeps types of one name in two packages apart: what a machine says is of package step.
@@ -63,8 +62,9 @@ func drillName(t reflect.Type) string {
 func drillWords() map[reflect.Type][]any {
 	all, words := closedWords(), map[reflect.Type][]any{}
 	for _, t := range [...]reflect.Type{
-		reflect.TypeFor[diag.Status](), reflect.TypeFor[diag.Failure](), reflect.TypeFor[diag.HopID](), reflect.TypeFor[diag.Signal](), reflect.TypeFor[diag.UserState](),
-		reflect.TypeFor[diag.Confidence](), reflect.TypeFor[diag.Outcome](), reflect.TypeFor[diag.EndedBy](), reflect.TypeFor[diag.ReasonCode](),
+		reflect.TypeFor[diag.Status](), reflect.TypeFor[diag.Failure](), reflect.TypeFor[diag.HopID](),
+		reflect.TypeFor[diag.Signal](), reflect.TypeFor[diag.UserState](), reflect.TypeFor[diag.Confidence](),
+		reflect.TypeFor[diag.Outcome](), reflect.TypeFor[diag.EndedBy](), reflect.TypeFor[diag.ReasonCode](),
 	} {
 		words[t] = all[t]
 	}
@@ -73,7 +73,8 @@ func drillWords() map[reflect.Type][]any {
 	closed(words, drill.Before, drill.During, drill.After)
 	closed(words, chaos.RoleNode, chaos.RolePeer, chaos.RolePlatform, "")
 	closed(words, step.Classes()...)
-	closed(words, "", step.Planned, step.Intent, step.Done, step.Verified, step.Reverting, step.Reverted, step.Lost, step.Conflict, step.Failed)
+	closed(words, "", step.Planned, step.Intent, step.Done, step.Verified, step.Reverting, step.Reverted, step.Lost,
+		step.Conflict, step.Failed)
 	return words
 }
 

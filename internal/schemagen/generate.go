@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 
@@ -13,8 +12,11 @@ import (
 // schemaID names the schema. It is an identity, not an address to fetch from.
 const schemaID = "urn:gpuaasctl:v1:preflight-report"
 
-// generate is the schema of diag.Report, indented, with a line break at the end.
-func generate() ([]byte, error) {
+// generate is the published schema of diag.Report.
+func generate() ([]byte, error) { return published(reportSchema()) }
+
+// reportSchema is the schema of diag.Report as this version writes it: without other fields or words.
+func reportSchema() (*jsonschema.Schema, error) {
 	words := closedWords()
 	r := &jsonschema.Reflector{
 		Anonymous: true,
@@ -26,16 +28,17 @@ func generate() ([]byte, error) {
 	s.Description = "One walk of the hop chain: what was measured, and what was judged from it. " +
 		"Durations are whole milliseconds, times RFC 3339 UTC with milliseconds; what was not measured is absent."
 	for t, enum := range words {
-		s.Definitions[t.Name()] = &jsonschema.Schema{Type: "string", Enum: enum}
+		s.Definitions[t.Name()] = oneOf(t, enum)
 	}
-	if err := pin(s); err != nil {
-		return nil, err
+	return s, pin(s)
+}
+
+// oneOf is the schema of a type with these words. Hops have more: a profile can bring some of its own.
+func oneOf(t reflect.Type, words []any) *jsonschema.Schema {
+	if t == reflect.TypeFor[diag.HopID]() {
+		return &jsonschema.Schema{Type: "string", AnyOf: []*jsonschema.Schema{{Enum: words}, {Pattern: diag.OwnHopPattern}}}
 	}
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode schema: %w", err)
-	}
-	return append(b, '\n'), nil
+	return &jsonschema.Schema{Type: "string", Enum: words}
 }
 
 // leaf gives the schema of the types that marshal as one value; nil for every other type.
@@ -47,7 +50,8 @@ func leaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
 	case reflect.TypeFor[diag.Secret]():
 		return &jsonschema.Schema{Type: "string", Const: diag.Redacted}
 	case reflect.TypeFor[diag.Time]():
-		return &jsonschema.Schema{Type: "string", Format: "date-time", Pattern: `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$`}
+		return &jsonschema.Schema{Type: "string", Format: "date-time",
+			Pattern: `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$`}
 	case reflect.TypeFor[diag.Millis]():
 		return &jsonschema.Schema{Type: "integer", Minimum: "0"}
 	}
@@ -59,16 +63,19 @@ func closedWords() map[reflect.Type][]any {
 	m := map[reflect.Type][]any{}
 	closed(m, diag.Statuses[:]...)
 	closed(m, diag.Failures[:]...)
-	closed(m, diag.Hops[:]...)
-	closed(m, diag.Ops[:]...)
+	closed(m, diag.HopIDs()...)
+	closed(m, diag.Ops()...)
 	closed(m, diag.ViewAgent, diag.ViewHost)
 	closed(m, diag.LayerManagement, diag.LayerRuntime, diag.LayerEdge)
-	closed(m, diag.UserNormal, diag.UserTemporary, diag.UserRecovery, diag.UserOperator, diag.UserSecurity, diag.UserUnknown)
-	closed(m, diag.Proven, diag.Likely, diag.Possible)
+	closed(m, diag.UserNormal, diag.UserTemporary, diag.UserRecovery, diag.UserOperator, diag.UserSecurity,
+		diag.UserUnknown)
+	closed(m, diag.Confidences[:]...)
 	closed(m, diag.P0, diag.P1, diag.P2)
+	closed(m, diag.UserActions[:]...)
 	closed(m, diag.Points[:]...)
 	closed(m, diag.MarkPass, diag.MarkFail, diag.MarkUnknown)
-	closed(m, diag.SideOperator, diag.SidePlatform)
+	closed(m, diag.SideOperator, diag.SidePlatform, diag.SideEdge, diag.SideNodeWay, diag.SideAgent)
+	closed(m, diag.WSEndClose, diag.WSEndEOF, diag.WSEndReset, diag.WSEndError)
 	closed(m, diag.OutcomePass, diag.OutcomeWarn, diag.OutcomeFail, diag.OutcomeInconclusive)
 	closed(m, diag.EndedCompleted, diag.EndedDeadline, diag.EndedInterrupted, diag.EndedError)
 	var signals []diag.Signal
@@ -101,8 +108,10 @@ func pin(s *jsonschema.Schema) error {
 	}{
 		{"Report", "apiVersion", []any{diag.APIVersion}},
 		{"Report", "kind", []any{diag.KindPreflight}},
-		{"Dashboard", "node_agent_status", []any{"healthy", "stale", "auth_failed", "api_unreachable", "task_result_failed", "unknown"}},
-		{"Dashboard", "terminal_readiness", []any{"token_ready", "browser_ws_ready", "terminal_open_sent", "node_stream_connected", "pty_ready", "failed"}},
+		{"Dashboard", "node_agent_status",
+			[]any{"healthy", "stale", "auth_failed", "api_unreachable", "task_result_failed", "unknown"}},
+		{"Dashboard", "terminal_readiness",
+			[]any{"token_ready", "browser_ws_ready", "terminal_open_sent", "node_stream_connected", "pty_ready", "failed"}},
 		{"HopResult", "vantage", []any{"operator", "node", "operator+node", "operator+platform", ""}},
 		{"StepResult", "vantage", []any{"operator", "node", "platform"}},
 		{"Fact", "vantage", []any{"operator", "node", "platform"}},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	invopop "github.com/invopop/jsonschema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -25,8 +26,21 @@ func TestPublishedSchemaIsTheTypes(t *testing.T) {
 	}
 }
 
-// compiled is the published schema, with formats asserted.
-// compiled is a published schema, ready to validate.
+// strict is the schema of what this version writes, ready to validate: other fields and words are mistakes.
+func strict(t *testing.T, of func() (*invopop.Schema, error)) *jsonschema.Schema {
+	t.Helper()
+	s, err := of()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled(t, string(s.ID), string(text))
+}
+
+// compiled is a schema, ready to validate, with formats asserted.
 func compiled(t *testing.T, id, text string) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
@@ -45,42 +59,52 @@ func compiled(t *testing.T, id, text string) *jsonschema.Schema {
 	return s
 }
 
-// sample is a report in which every kind of value stands once.
+// sample is a report in which every kind of value occurs once.
 func sample() *diag.Report {
 	at := diag.At(time.Date(2026, 5, 25, 10, 0, 0, 123456789, time.UTC))
 	yes, offset := true, int64(-12)
 	fact := diag.Fact{
 		ID: "node_runtime_api_reachability/tls", Vantage: "node", At: at, OffsetMS: 3, DurationMS: 12,
 		Request: diag.Request{
-			ID: "node_runtime_api_reachability/tls", Op: diag.OpHTTP, Target: "https://node-api.gpuaas.test", View: diag.ViewAgent,
-			Token: diag.NewSecret("canary"), Header: map[string]string{"X-Correlation-Id": "c"}, TimeoutMS: 4000,
-			Poll: &diag.Poll{Field: "task.status", Until: []string{"completed"}, EveryMS: 100},
+			ID: "node_runtime_api_reachability/tls", Op: diag.OpHTTP, Target: "https://node-api.gpuaas.test",
+			View: diag.ViewAgent, Token: diag.NewSecret("canary"), Header: map[string]string{"X-Correlation-Id": "c"},
+			TimeoutMS: 4000, Poll: &diag.Poll{Field: "task.status", Until: []string{"completed"}, EveryMS: 100},
 		},
 		Failure: diag.TLSUnknownCA, Phase: "tls",
-		DNS:   &diag.DNSFacts{Name: "node-api.gpuaas.test", Addresses: []string{"10.231.77.11"}, Source: "dns"},
-		TLS:   &diag.TLSFacts{CertRequested: &yes, Chain: []diag.CertInfo{{Subject: "CN=x", NotBefore: at, NotAfter: at}}},
-		HTTP:  &diag.HTTPFacts{Status: 200, Fields: map[string]string{"node.status": "active"}, Kept: diag.NewSecret("canary")},
+		DNS: &diag.DNSFacts{Name: "node-api.gpuaas.test", Addresses: []string{"10.231.77.11"}, Source: "dns"},
+		TLS: &diag.TLSFacts{CertRequested: &yes, Chain: []diag.CertInfo{{Subject: "CN=x", NotBefore: at, NotAfter: at}}},
+		HTTP: &diag.HTTPFacts{Status: 200, Fields: map[string]string{"node.status": "active"},
+			Kept: diag.NewSecret("canary")},
 		Clock: &diag.ClockFacts{Now: at, OffsetMS: &offset},
 	}
 	hop := diag.HopResult{
 		ID: diag.HopNodeRuntimeAPI, Title: "node reaches the API", Layer: diag.LayerManagement, Vantage: "operator+node",
-		Finding:  diag.Finding{Status: diag.StatusFail, Signal: diag.SigAPITLSFailed, Failure: diag.TLSUnknownCA, Evidence: []string{fact.ID}},
+		Finding: diag.Finding{Status: diag.StatusFail, Signal: diag.SigAPITLSFailed, Failure: diag.TLSUnknownCA,
+			Evidence: []string{fact.ID}},
 		Also:     []diag.Finding{{Status: diag.StatusWarn, Signal: diag.SigDiskPressure}},
 		BudgetMS: 5000, DurationMS: 12,
-		Steps: []diag.StepResult{{Name: "tls", Vantage: "node", Status: diag.StatusFail, Failure: diag.TLSUnknownCA, Fact: fact.ID, DurationMS: 12}},
+		Steps: []diag.StepResult{
+			{Name: "tls", Vantage: "node", Status: diag.StatusFail, Failure: diag.TLSUnknownCA, Fact: fact.ID, DurationMS: 12},
+		},
 	}
 	return &diag.Report{
-		APIVersion: diag.APIVersion, Kind: diag.KindPreflight,
-		Run:      diag.Run{ID: "r", CorrelationID: "c", StartedAt: at, EndedAt: at, DurationMS: 1200, EndedBy: diag.EndedCompleted, ToolVersion: "dev", RulesVersion: "1"},
-		Subject:  diag.Subject{NodeID: "n", Expected: map[string]string{"api_base": "https://api.gpuaas.test"}},
-		Plan:     diag.Plan{Policy: map[string]int64{"node.task_wait_seconds": 25}, Hops: []diag.PlannedHop{{ID: diag.HopNodeRuntimeAPI, Vantages: []string{"node"}, BudgetMS: 5000, Steps: []string{"tls"}}}},
-		Vantages: []diag.VantageInfo{{ID: "operator", How: "in process"}, {ID: "node", How: "ssh", Missing: "ssh_auth", ClockOffsetMS: &offset}},
-		Hops:     []diag.HopResult{hop}, Facts: []diag.Fact{fact},
+		Head: diag.NewHead(diag.KindPreflight),
+		Run: diag.Run{ID: "r", CorrelationID: "c", StartedAt: at, EndedAt: at, DurationMS: 1200,
+			EndedBy: diag.EndedCompleted, ToolVersion: "dev", RulesVersion: "1"},
+		Subject: diag.Subject{NodeID: "n", Expected: map[string]string{"api_base": "https://api.gpuaas.test"}},
+		Plan: diag.Plan{Policy: map[string]int64{"node.task_wait_seconds": 25},
+			Hops: []diag.PlannedHop{{ID: diag.HopNodeRuntimeAPI, Vantages: []string{"node"}, BudgetMS: 5000,
+				Steps: []string{"tls"}}}},
+		Vantages: []diag.VantageInfo{{ID: "operator", How: "in process"},
+			{ID: "node", How: "ssh", Missing: "ssh_auth", ClockOffsetMS: &offset}},
+		Hops: []diag.HopResult{hop}, Facts: []diag.Fact{fact},
 		Verdict: diag.Verdict{
 			Outcome: diag.OutcomeFail, FirstFailedHop: diag.HopNodeRuntimeAPI, Symptoms: []diag.HopID{diag.HopNodeHeartbeat},
-			Blame:  &diag.Blame{Hop: diag.HopNodeRuntimeAPI, Signal: diag.SigAPITLSFailed, Failure: diag.TLSUnknownCA, Confidence: diag.Proven},
-			Reason: diag.ReasonServerTLSUntrusted, UserState: diag.UserOperator, Layer: diag.LayerManagement, Confidence: diag.Proven,
-			Proof: &diag.Proof{Failing: fact.ID, Passing: fact.ID + "~active_bundle", Changed: "ca_inline"}, Severity: string(diag.P1),
+			Blame: &diag.Blame{Hop: diag.HopNodeRuntimeAPI, Signal: diag.SigAPITLSFailed, Failure: diag.TLSUnknownCA,
+				Confidence: diag.Proven},
+			Reason: diag.ReasonServerTLSUntrusted, UserState: diag.UserOperator, Layer: diag.LayerManagement,
+			Confidence: diag.Proven, Proof: &diag.Proof{Failing: fact.ID, Passing: fact.ID + "~active_bundle",
+				Changed: "ca_inline"}, Severity: string(diag.P1),
 		},
 		Dashboard: diag.Dashboard{NodeAgentStatus: diag.AgentAPIUnreachable, CorrelationID: "c"},
 		Redaction: diag.Redaction{Rules: []string{"secrets"}, Counts: map[string]int{"token": 1}},
@@ -101,7 +125,7 @@ func check(t *testing.T, s *jsonschema.Schema, text []byte) string {
 }
 
 func TestSampleIsValidAndWrongOnesAreNot(t *testing.T) {
-	s := compiled(t, schemaID, schema.PreflightReport())
+	s := strict(t, reportSchema)
 	text, err := json.Marshal(sample())
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +136,13 @@ func TestSampleIsValidAndWrongOnesAreNot(t *testing.T) {
 	if why := check(t, s, text); why != "" {
 		t.Fatalf("the sample is refused: %s", why)
 	}
+	own := strings.Replace(string(text), `"first_failed_hop":"node_runtime_api_reachability"`,
+		`"first_failed_hop":"x.vpn"`, 1)
+	if why := check(t, s, []byte(own)); own == string(text) || why != "" {
+		t.Errorf("a hop of a profile is refused: %s", why)
+	}
 	refuses(t, s, string(text), 1, []wrong{
+		{"no name of an own hop", `"first_failed_hop":"node_runtime_api_reachability"`, `"first_failed_hop":"x."`},
 		{"unknown field", `"vantages":[`, `"vantage_points":[],"vantages":[`},
 		{"unknown hop", `"first_failed_hop":"node_runtime_api_reachability"`, `"first_failed_hop":"node_api"`},
 		{"unknown signal", `"signal":"node_agent_api_tls_failed"`, `"signal":"tls_failed"`},
@@ -151,7 +181,7 @@ func refuses(t *testing.T, s *jsonschema.Schema, text string, n int, all []wrong
 
 // Every report that is kept anywhere in the repository as a golden is valid.
 func TestEveryGoldenReportIsValid(t *testing.T) {
-	everyGolden(t, diag.KindPreflight, compiled(t, schemaID, schema.PreflightReport()), func([]byte) {})
+	everyGolden(t, diag.KindPreflight, strict(t, reportSchema), func([]byte) {})
 }
 
 // everyGolden wants every document of kind in the repository to be valid, and hands each to seen.
@@ -159,7 +189,7 @@ func everyGolden(t *testing.T, kind string, s *jsonschema.Schema, seen func(text
 	t.Helper()
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() && (d.Name() == ".git" || d.Name() == "bin") {
+		if err != nil || (d.IsDir() && (d.Name() == ".git" || d.Name() == "bin")) {
 			if err == nil {
 				err = filepath.SkipDir
 			}

@@ -1,5 +1,5 @@
-// Command schemagen writes the JSON Schemas of the reports and of drills from the Go types. It is run by go generate and never linked
-// into a program that is shipped.
+// Command schemagen writes the JSON Schemas of the reports, of drills and of GPU policies from the Go types. It is run
+// by go generate and never linked into a program that is shipped.
 package main
 
 import (
@@ -10,9 +10,10 @@ import (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	of := map[string]func() ([]byte, error){"report": generate, "scenario": generateScenario, "book": generateBook, "drill": generateDrill}
+	of := map[string]func() ([]byte, error){"report": generate, "scenario": generateScenario, "book": generateBook,
+		"drill": generateDrill, "gpu-policy": generateGPUPolicy, "gpu-judgement": generateGPUJudgement}
 	if len(args) != 2 || of[args[0]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: schemagen report|scenario|book|drill FILE")
+		fmt.Fprintln(os.Stderr, "usage: schemagen report|scenario|book|drill|gpu-policy|gpu-judgement FILE")
 		return 2
 	}
 	b, err := of[args[0]]()

@@ -22,16 +22,21 @@ const variable = `^\$\{[a-z_]+\}$`
 // complete them.
 func generateScenario() ([]byte, error) {
 	all, words := closedWords(), map[reflect.Type][]any{}
-	for _, t := range [...]reflect.Type{reflect.TypeFor[diag.HopID](), reflect.TypeFor[diag.Signal](), reflect.TypeFor[diag.Failure]()} {
+	for _, t := range [...]reflect.Type{reflect.TypeFor[diag.HopID](), reflect.TypeFor[diag.Signal](),
+		reflect.TypeFor[diag.Failure]()} {
 		words[t] = all[t]
 	}
 	closed(words, step.Classes()...)
-	r := &jsonschema.Reflector{Anonymous: true, Mapper: func(t reflect.Type) *jsonschema.Schema { return scenarioLeaf(t, words) }}
+	r := &jsonschema.Reflector{Anonymous: true, Mapper: func(t reflect.Type) *jsonschema.Schema {
+		return scenarioLeaf(t, words)
+	}}
 	s := r.Reflect(&chaos.Scenario{})
 	s.ID, s.Title = scenarioID, "gpuaasctl drill"
-	s.Description = "One thing that is broken on purpose: how, how that is seen, what the chain must say by when, and how it comes back. Durations have a unit."
+	s.Description =
+		"One thing that is broken on purpose: how, how that is seen, what the chain must say by when, and how it comes " +
+			"back. Durations have a unit."
 	for t, enum := range words {
-		s.Definitions[t.Name()] = &jsonschema.Schema{Type: "string", Enum: enum}
+		s.Definitions[t.Name()] = oneOf(t, enum)
 	}
 	fault, ok := s.Definitions["Fault"]
 	if !ok {
@@ -88,7 +93,9 @@ func scenarioLeaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Sche
 	case reflect.TypeFor[chaos.Blame]():
 		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Const: "none"}, {Ref: "#/$defs/Finding"}}}
 	case reflect.TypeFor[uint16]():
-		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer", Minimum: "1", Maximum: "65535"}, {Type: "string", Pattern: variable}}}
+		return &jsonschema.Schema{
+			OneOf: []*jsonschema.Schema{{Type: "integer", Minimum: "1", Maximum: "65535"}, {Type: "string", Pattern: variable}},
+		}
 	}
 	return nil
 }

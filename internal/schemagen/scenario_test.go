@@ -48,9 +48,10 @@ func TestEveryDrillIsValidAndWrongOnesAreNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range [][2]string{
-		{"verdict: drop", "verdict: vanish"}, {"verdict: drop", "verdct: drop"}, {"kind: net-block", "kind: net-blok"}, {"ttl: 90s", "ttl: 90"},
-		{"maxNodes: 1", "maxNodes: 0"}, {"green: 2", "green: 1"}, {"residue: none", "residue: some"}, {"  control:\n", "  contrl:\n"},
-		{"hop: [node_runtime_api_reachability]", "hop: [node_api]"}, {"severity: P1", "severity: high"},
+		{"verdict: drop", "verdict: vanish"}, {"verdict: drop", "verdct: drop"}, {"kind: net-block", "kind: net-blok"},
+		{"ttl: 90s", "ttl: 90"}, {"maxNodes: 1", "maxNodes: 0"}, {"green: 2", "green: 1"}, {"residue: none", "residue: some"},
+		{"  control:\n", "  contrl:\n"}, {"hop: [node_runtime_api_reachability]", "hop: [node_api]"},
+		{"severity: P1", "severity: high"},
 	} {
 		wrong := strings.Replace(string(text), c[0], c[1], 1)
 		if wrong == string(text) {

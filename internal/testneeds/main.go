@@ -1,7 +1,7 @@
 // Command testneeds gives the tests what they run: `make test-fast` calls it with "fast", `make test-lab` with "lab",
-// `make bench` with "bench". As root on Debian or Ubuntu it installs the packages that are missing; anywhere else it
-// prints which tests are skipped for what. INSTALL=no keeps it from installing. Exit status: 0 the tests can run, 1
-// they cannot, 2 usage.
+// `make bench` with "bench", `make test-html` with "html". As root on Debian or Ubuntu it installs the packages that
+// are missing; anywhere else it prints which tests are skipped for what. INSTALL=no keeps it from installing. Exit
+// status: 0 the tests can run, 1 they cannot, 2 usage.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 )
 
-// sbin has programs that are for root and often not in the PATH of anybody else.
+// sbin has programs that are for root and often not in the PATH of other users.
 const sbin = ":/usr/sbin:/sbin"
 
 func main() {
@@ -33,6 +33,7 @@ type host struct {
 	install          bool // INSTALL is not "no"
 	path, sbin       string
 	installer        func(context.Context, hosttools.Use) ([]string, error)
+	unpacker         func(context.Context, hosttools.Use) ([]string, error)
 }
 
 func here() host {
@@ -40,6 +41,7 @@ func here() host {
 	return host{
 		linux: runtime.GOOS == "linux", root: os.Geteuid() == 0, apt: err == nil,
 		install: os.Getenv("INSTALL") != "no", path: os.Getenv("PATH"), sbin: sbin, installer: hosttools.Install,
+		unpacker: hosttools.Unpack,
 	}
 }
 
@@ -49,14 +51,16 @@ func run(ctx context.Context, out, errs io.Writer, h host, args []string) int {
 		"fast":  hosttools.Fast,
 		"lab":   hosttools.Lab | hosttools.Fast | hosttools.Suite | hosttools.Oracle, // chaos/node is part of both suites
 		"bench": hosttools.Lab | hosttools.Oracle | hosttools.Bench,
+		"html":  hosttools.Browser,
 	}[strings.Join(args, " ")]
 	if !ok {
-		fmt.Fprintln(errs, "usage: testneeds fast|lab|bench")
+		fmt.Fprintln(errs, "usage: testneeds fast|lab|bench|html")
 		return 2
 	}
 	switch {
 	case !h.linux:
-		fmt.Fprintln(out, "note: not Linux: the tests of agents, probes on a node, drills on a machine and the lab are skipped")
+		fmt.Fprintln(out,
+			"note: not Linux: the tests of agents, probes on a node, drills on a machine and the lab are skipped")
 		return 0
 	case h.root && h.apt && h.install:
 		installed, err := h.installer(ctx, uses)
@@ -67,14 +71,31 @@ func run(ctx context.Context, out, errs io.Writer, h host, args []string) int {
 		if len(installed) > 0 {
 			fmt.Fprintln(out, "installed for the tests: "+strings.Join(installed, " "))
 		}
-		return 0
+		return h.servers(ctx, out, uses)
 	}
 	if !h.root {
 		h.path += h.sbin
-		fmt.Fprintln(out, "note: not root: tests that mount, make namespaces or filter packets are skipped, as is the lab suite")
+		fmt.Fprintln(out,
+			"note: not root: tests that mount, make namespaces or filter packets are skipped, as is the lab suite")
 	}
 	if missing := hosttools.Missing(uses, h.path); len(missing) > 0 {
 		fmt.Fprintf(out, "note: tests are skipped that need %s: %s\n", names(missing), h.why(missing))
+	}
+	return 0
+}
+
+// servers unpacks the servers that the fast suite walks through. The suite needs none of them: it skips a server
+// that could not be downloaded, and this prints why.
+func (h host) servers(ctx context.Context, out io.Writer, uses hosttools.Use) int {
+	if uses&hosttools.Fast == 0 {
+		return 0
+	}
+	unpacked, err := h.unpacker(ctx, hosttools.Server)
+	if len(unpacked) > 0 {
+		fmt.Fprintf(out, "unpacked for the tests in %s: %s\n", hosttools.Unpacked, strings.Join(unpacked, " "))
+	}
+	if err != nil {
+		fmt.Fprintf(out, "note: tests with a server that is missing are skipped: %v\n", err)
 	}
 	return 0
 }

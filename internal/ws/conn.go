@@ -1,7 +1,7 @@
 // Package ws is the client's half of a WebSocket (RFC 6455) over a connection that the caller made: what an agent's
 // terminals and a probe need of it, without extensions.
 //
-// A library would bring compression and an HTTP client of its own, 0.16 MB in a program that has eight. The tests
+// A library would bring compression and an HTTP client of its own, 0.16 MB in a program that has 8.5. The tests
 // speak with one, and so does the platform.
 package ws
 
@@ -37,6 +37,9 @@ type CloseError struct {
 	Reason string
 	own    bool
 }
+
+// Own reports whether this side ended the connection since the peer broke the rules.
+func (e *CloseError) Own() bool { return e.own }
 
 func (e *CloseError) Error() string {
 	if e.own {
@@ -98,7 +101,7 @@ func (c *Conn) message() (kind Kind, message []byte, err error) {
 		case f.op == opPong:
 			select {
 			case c.pong <- struct{}{}:
-			default: // nobody asked
+			default: // no ping is outstanding
 			}
 		case f.op == opClose:
 			return 0, nil, parseClose(f.payload)
@@ -131,7 +134,8 @@ func parseClose(payload []byte) error {
 
 // sendable reports whether a close frame may have the code.
 func sendable(code int) bool {
-	return Normal <= code && code <= 1014 && code != 1004 && code != NoStatus && code != Abnormal || 3000 <= code && code <= 4999
+	return (Normal <= code && code <= 1014 && code != 1004 && code != NoStatus && code != Abnormal) ||
+		(3000 <= code && code <= 4999)
 }
 
 // Write sends one message.
@@ -151,7 +155,7 @@ func (c *Conn) send(op byte, payload []byte) error {
 	return err
 }
 
-// Ping asks the peer for an answer, which whoever reads meanwhile notices. Without one there is an error.
+// Ping asks the peer for an answer, which a concurrent reader notices. Without one there is an error.
 func (c *Conn) Ping(within time.Duration) error {
 	select {
 	case <-c.pong: // one that came too late for the ping before
@@ -173,7 +177,7 @@ func (c *Conn) Ping(within time.Duration) error {
 }
 
 // Close says goodbye, waits for the answer no longer than within, and closes the connection. What still comes before
-// the answer goes to whoever reads, else nowhere.
+// the answer goes to the current reader, else nowhere.
 func (c *Conn) Close(code int, reason string, within time.Duration) {
 	defer time.AfterFunc(within, c.CloseNow).Stop()
 	for err := c.sayClose(code, reason); err == nil; {

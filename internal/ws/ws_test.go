@@ -97,7 +97,8 @@ func TestPiecesPingsAndTheEnd(t *testing.T) {
 		}
 		_ = c.Close(4001, "replaced")
 	})
-	if kind, b, err := conn.Read(); kind != ws.Text || string(b) != strings.Repeat("a", 5000)+strings.Repeat("b", 5000) || err != nil {
+	if kind, b, err := conn.Read(); kind != ws.Text || string(b) != strings.Repeat("a", 5000)+strings.Repeat("b", 5000) ||
+		err != nil {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
 	_, _, err := conn.Read()
@@ -153,7 +154,7 @@ func TestCloseDoesNotWaitForLong(t *testing.T) {
 	conn.Close(ws.Normal, "", 50*time.Millisecond)
 	close(closed)
 	if err := <-read; err == nil {
-		t.Error("the reader was told nothing")
+		t.Error("the reader got nothing")
 	}
 }
 
@@ -177,7 +178,8 @@ func said(t *testing.T, frames string) (*ws.Conn, *wire) {
 	r.Header.Set("Sec-Websocket-Key", "dGhlIHNhbXBsZSBub25jZQ==") // the standard's example
 	w := &wire{Reader: iotest.OneByteReader(strings.NewReader(frames))}
 	conn, err := ws.Open(&http.Response{StatusCode: 101, Request: r, Header: http.Header{
-		"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"WebSocket"}, "Sec-Websocket-Accept": {"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="}}}, w, 300)
+		"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"WebSocket"},
+		"Sec-Websocket-Accept": {"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="}}}, w, 300)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +241,8 @@ func TestPingsBetweenPiecesAreAnsweredAndPiecesJoined(t *testing.T) {
 }
 
 func TestAnswersThatOpenNothing(t *testing.T) {
-	good := map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-Websocket-Accept": "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "Sec-Websocket-Protocol": "A"}
+	good := map[string]string{"Connection": "Upgrade", "Upgrade": "websocket",
+		"Sec-Websocket-Accept": "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "Sec-Websocket-Protocol": "A"}
 	answer := func(status int, changes ...string) error {
 		r, err := ws.Request(t.Context(), "https://server", "b", "a")
 		if err != nil {

@@ -117,7 +117,8 @@ func (n *node) check(wrong *[]error, at string) {
 
 // count wants the counts of each suite, and of all of them, to be those of their cases.
 func (n *node) count(wrong *[]error, at string) {
-	for attr, want := range map[string]int{"tests": n.cases(""), "failures": n.cases("failure"), "errors": n.cases("error"), "skipped": n.cases("skipped")} {
+	for attr, want := range map[string]int{"tests": n.cases(""), "failures": n.cases("failure"),
+		"errors": n.cases("error"), "skipped": n.cases("skipped")} {
 		got, ok := n.attr(attr)
 		if !ok {
 			continue

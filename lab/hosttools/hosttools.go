@@ -20,11 +20,13 @@ import (
 type Use uint8
 
 const (
-	Lab    Use = 1 << iota // gpuaasctl lab
-	Fast                   // make test-fast
-	Suite                  // make test-lab, beside what Lab and Fast need
-	Oracle                 // bench/helper.sh, the second opinion of the lab suite
-	Bench                  // make bench, beside Lab and Oracle
+	Lab     Use = 1 << iota // gpuaasctl lab
+	Fast                    // make test-fast
+	Suite                   // make test-lab, beside what Lab and Fast need
+	Oracle                  // bench/helper.sh, the second opinion of the lab suite
+	Bench                   // make bench, beside Lab and Oracle
+	Server                  // make test-fast: unpacked, since installing the package would start a server on this host
+	Browser                 // make test-html
 )
 
 // Tool is a program, the package that has it, and who runs it.
@@ -55,6 +57,12 @@ var Table = [...]Tool{
 	{"openssl", "openssl", Oracle},
 	{"ps", "procps", Fast},
 	{"sysctl", "procps", Bench},
+	{"nginx", "nginx", Server},
+	{"haproxy", "haproxy", Server},
+	{"apache2", "apache2-bin", Server},
+	{"caddy", "caddy", Server},
+	{"chromium", "chromium", Browser},
+	{"npm", "npm", Browser},
 }
 
 // Budget bounds apt-get.

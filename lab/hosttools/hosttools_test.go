@@ -65,8 +65,9 @@ func TestInstall(t *testing.T) {
 			update) touch "$0.updated" ;;
 			install) [ -e "$0.updated" ] && for p in nft mkfs.ext4 e2fsck chattr curl; do cp "$0" "${0%/*}/$p"; done ;;
 			esac`, "nftables e2fsprogs curl procps"},
-		"no apt-get":       {"", "install nftables e2fsprogs curl procps first: this host has no apt-get"},
-		"cannot update":    {`echo no route to the mirror >&2; exit 100`, "apt-get update -q: exit status 100: no route to the mirror"},
+		"no apt-get": {"", "install nftables e2fsprogs curl procps first: this host has no apt-get"},
+		"cannot update": {`echo no route to the mirror >&2; exit 100`,
+			"apt-get update -q: exit status 100: no route to the mirror"},
 		"cannot install":   {`[ $1 = update ] || { echo no such package; exit 100; }`, "no such package"},
 		"brings it not":    {`exit 0`, "nft is in no folder of PATH"},
 		"asks no question": {`[ "$DEBIAN_FRONTEND" = noninteractive ] || exit 0; echo quiet; exit 1`, "quiet"},
@@ -74,7 +75,8 @@ func TestInstall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t, "ip", "unshare", "nsenter", "mount", "umount", "ssh")
 			if tc.apt != "" {
-				if err := os.WriteFile(filepath.Join(dir, "apt-get"), []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+tc.apt+"\n"), 0o755); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, "apt-get"), []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+tc.apt+"\n"),
+					0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -84,7 +86,7 @@ func TestInstall(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			}
-			if err == nil && got != tc.want || !strings.Contains(got, tc.want) {
+			if (err == nil && got != tc.want) || !strings.Contains(got, tc.want) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 			if err == nil {

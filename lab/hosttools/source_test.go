@@ -20,13 +20,16 @@ var elsewhere = map[string]string{
 	"mkdir": essential, "ls": essential, "mountpoint": essential, "cp": essential, "id": essential,
 
 	"go": "README.md asks for it", "git": "README.md asks for it", "make": "README.md asks for it",
-	"apt-get":     "looked for before it is run; a host without it is told what to install",
-	"apt-config":  "comes with apt-get",
-	"journalctl":  "a node's; where there is none, nothing is counted",
-	"systemctl":   "a node's; on a host without systemd the tests put their own first in PATH",
-	"systemd-run": "run only where the host runs systemd",
-	"getent":      "a node's, and Essential on Debian", "sshd": "needs a server package: its tests are skipped without it",
-	"exe": "/proc/self/exe, our own", "stubborn": "a word in a test of exec.Cmd, never started",
+	"apt-get":         "looked for before it is run; a host without it gets the list of what to install",
+	"apt-config":      "comes with apt-get",
+	"dpkg":            "comes with apt-get",
+	"journalctl":      "a node's; where there is none, nothing is counted",
+	"systemctl":       "a node's; on a host without systemd the tests put their own first in PATH",
+	"systemd-run":     "run only where the host runs systemd",
+	"systemd-analyze": "comes with systemd; without it a unit is held to its directives alone",
+	"getent":          "a node's, and Essential on Debian",
+	"sshd":            "needs a server package: its tests are skipped without it", "exe": "/proc/self/exe, our own",
+	"stubborn": "a word in a test of exec.Cmd, never started",
 }
 
 const essential = "Essential on Debian: every machine has it"
@@ -37,49 +40,68 @@ var wrappers = map[string]map[string]int{
 	"chaos/node":      {"tool": 2, "must": 2},
 	"preflight/probe": {"command": 1},
 	"bench":           {"command": 1, "runSlow": 1},
+	"internal/host":   {"run": 1},
 }
 
 // indirect are the places, by file and function, that start a program which is no text there: the programs, or in
 // parentheses why none is missed.
 var indirect = map[string]string{
 	"agent/recorder/host_linux_test.go TestADiskThatTurnsReadOnly": "mount e2fsck",
-	"agent/terminal/user.go ask":                                   "getent id",
+	"agent/gpu/supervisor.go run":                                  "(our own)",
+	"agent/terminal/unit.go startUnit":                             "systemd-run",
+	"preflight/probe/restarts_test.go TestMainProcessStarts":       "(the test's own program)",
 	"bench/binaries.go binaries":                                   "(our own)",
 	"bench/binaries.go initCost":                                   "(our own)",
 	"bench/drill_linux.go chaos":                                   "(our own)",
 	"bench/lab_linux.go up":                                        "(our own)",
 	"bench/link_linux.go newSlowLink":                              "ip sysctl",
 	"bench/link_linux.go removeLink":                               "ip sysctl",
+	"bench/load_linux.go walkTogether":                             "(our own)",
 	"bench/trips_linux.go timed":                                   "ssh",
 	"bench/trips_linux.go warm":                                    "(our own)",
 	"bench/walk_linux.go compare":                                  "bash",
+	"cmd/gpuaasctl/heads_test.go TestEveryDocumentSaysWhatItIs":    "(our own)",
+	"e2e/inprocess/screen_test.go onTerminal":                      "(our own)",
+	"gpu/policy/ask.go Ask":                                        "(our own)",
 	"chaos/kind_test.go TestEnvironIsExact":                        "grep",
 	"chaos/node/arm.go copyProgram":                                "(our own)",
 	"chaos/node/arm.go startWatchdog":                              "systemd-run",
-	"chaos/node/check.go look":                                     "(a drill's probe, on a machine of the lab)",
+	"chaos/node/exec.go look":                                      "(a drill's probe, on a machine of the lab)",
+	"chaos/node/before_left_test.go breakByBefore":                 "(of the version before)",
 	"chaos/node/exec.go do":                                        "(a drill's change, on a machine of the lab)",
 	"chaos/node/exec.go find":                                      "(what tool is asked for)",
 	"chaos/node/fingerprint_net.go netItems":                       "ip",
 	"chaos/node/fingerprint_test.go inside":                        "(our own)",
 	"chaos/node/fingerprint_test.go plants":                        "nft ip",
-	"chaos/remote/here.go Exec":                                    "(a drill's probe from the operator's machine: TestDrillsOfTheOperator)",
-	"chaos/survey_test.go TestSurveyOfThisMachine":                 "sh",
-	"cmd/gpuaas-agent/agent_test.go TestProgram":                   "(our own)",
-	"cmd/gpuaas-agent/update_test.go once":                         "(our own)",
-	"cmd/gpuaas-fault/command_test.go TestProgram":                 "(our own)",
-	"cmd/gpuaasctl/chaos_survey.go operatorTools":                  "(a drill's probe from the operator's machine: TestDrillsOfTheOperator)",
+	"chaos/remote/here.go Exec": "(a drill's probe from the operator's machine: " +
+		"TestDrillsOfTheOperator)",
+	"chaos/survey_test.go TestSurveyOfThisMachine":  "sh",
+	"cmd/gpuaas-agent/agent_test.go TestProgram":    "(our own)",
+	"cmd/gpuaas-agent/update_test.go once":          "(our own)",
+	"cmd/gpuaas-fault/command_test.go TestProgram":  "(our own)",
+	"cmd/gpuaas-gpu-probe/probe_test.go command":    "(our own)",
+	"cmd/gpuaas-gpu-probe/probe_test.go withoutCGO": "(our own)",
+	"cmd/gpuaas-gpu-probe/probe_test.go compiler":   "(what go env names; skipped without it)",
+	"cmd/gpuaas-gpu-probe/probe_test.go buildAll":   "(the C compiler; skipped without it)",
+	"ops/survey.go operatorTools": "(a drill's probe from the operator's machine: " +
+		"TestDrillsOfTheOperator)",
 	"cmd/gpuaasctl/interrupt_test.go command":                      "(our own)",
-	"cmd/gpuaasctl/lab.go newLabSSH":                               "ssh",
+	"cmd/gpuaasctl/internal/cmd/labcmd/lab.go newLabSSH":           "ssh",
 	"e2e/crash_matrix_test.go TestCrashMatrix":                     "nft",
 	"e2e/crash_strike_test.go startTool":                           "(our own)",
 	"e2e/inprocess/foreign_test.go TestForeignAgent":               "(our own)",
 	"e2e/inprocess/secrets_test.go execute":                        "(our own)",
+	"e2e/inprocess/servers_run_test.go run":                        "nginx haproxy apache2 caddy",
 	"e2e/lab_test.go try":                                          "(our own)",
 	"e2e/recovery_record_test.go TestRecoveryRecordOfADeadMachine": "(our own)",
 	"e2e/trial_test.go classify":                                   "(our own)",
+	"chaos/node/systemctl.go show":                                 "systemctl",
+	"golden/html_test.go TestPagesInABrowser":                      "chromium",
+	"internal/host/command.go Run":                                 "(what its callers name)",
 	"internal/baretest/inside.go inside":                           "make go",
 	"internal/baretest/main.go output":                             "go cp env",
 	"lab/hosttools/hosttools.go Missing":                           "(the table)",
+	"lab/hosttools/unpack.go findBelow":                            "(the table)",
 	"lab/image.go bootstrap":                                       "mmdebstrap",
 	"lab/image.go hostArchive":                                     "apt-get",
 	"lab/lab_test.go TestMachines":                                 "ssh",
@@ -88,10 +110,11 @@ var indirect = map[string]string{
 	"lab/network.go makeNetwork":                                   "ip",
 	"lab/supervise.go startSupervisor":                             "(our own)",
 	"preflight/probe/binary.go askVersion":                         "(an agent)",
-	"preflight/probe/command.go commandFor":                        "(what command is asked for)",
 	"preflight/probe/host_program_test.go TestWhoseProgram":        "(our own)",
 	"preflight/probe/hosts.go lookupNSS":                           "getent",
-	"preflight/probe/namespace_linux.go startInside":               "(our own)",
+	"preflight/probe/exhausted_linux_test.go shortOf":              "unshare sh ip",
+	"preflight/probe/namespace_linux.go start":                     "(our own)",
+	"preflight/probe/namespace_linux_test.go waitingIn":            "env sh unshare",
 	"preflight/probe/systemd.go showUnits":                         "systemctl",
 	"preflight/probe/ws_test.go ttyOf":                             "sh",
 	"preflight/vantage/bench_linux_test.go newSlowLink":            "ip",
@@ -104,8 +127,8 @@ var indirect = map[string]string{
 	"profile/secret.go RunSecret":                                  "(a profile's own)",
 }
 
-// TestEveryProgramIsKnown reads all sources of the module for what they start. A program that is in neither table, and a
-// start that cannot be read, fail it: the author of a new one decides who installs it.
+// TestEveryProgramIsKnown reads all sources of the module for what they start. A program that is in neither table, and
+// a start that cannot be read, fail it: the author of a new one decides who installs it.
 func TestEveryProgramIsKnown(t *testing.T) {
 	programs, places := map[string]string{}, map[string]bool{}
 	root := filepath.Join("..", "..")
@@ -113,7 +136,7 @@ func TestEveryProgramIsKnown(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == "bin" || d.Name() == "dist" || strings.HasPrefix(d.Name(), ".") && d.Name() != "..") {
+		if d.IsDir() && (d.Name() == "bin" || d.Name() == "dist" || (strings.HasPrefix(d.Name(), ".") && d.Name() != "..")) {
 			return fs.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") {
@@ -205,6 +228,10 @@ func programAt(folder string, fun ast.Expr) (int, bool) {
 		at, ok := wrappers[folder][f.Name]
 		return at, ok
 	case *ast.SelectorExpr:
+		if lit, ok := f.X.(*ast.CompositeLit); ok && f.Sel.Name == "Run" { // host.Command{...}.Run
+			of, ok := lit.Type.(*ast.SelectorExpr)
+			return 1, ok && of.Sel.Name == "Command"
+		}
 		if x, ok := f.X.(*ast.Ident); ok && x.Name == "exec" {
 			at, ok := map[string]int{"Command": 0, "LookPath": 0, "CommandContext": 1}[f.Sel.Name]
 			return at, ok

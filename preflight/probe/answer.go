@@ -1,7 +1,11 @@
 package probe
 
 import (
+	"bufio"
+	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -55,7 +59,21 @@ func (c *climb) describe(a *answer) diag.Failure {
 	c.extract(h, a.body)
 	var word diag.Failure
 	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0, h.ErrorCode)
+	if word == diag.OK && h.Status/100 == 2 && isHTML(a.resp) && c.wantsFields() {
+		return diag.HTTPEdgePage // a page for people in place of the API's answer
+	}
 	return word
+}
+
+// wantsFields reports whether more was asked for than the parts of an error and lists of names, which any page may
+// lack.
+func (c *climb) wantsFields() bool {
+	for name := range c.req.Extract {
+		if !strings.HasPrefix(name, "error.") && !strings.HasSuffix(name, listOfNames) {
+			return true
+		}
+	}
+	return false
 }
 
 // headFacts is the HTTP section as far as the head of an answer goes.
@@ -82,22 +100,22 @@ const maxHeaderName = 40
 
 func isNames(v string) bool {
 	var names []string
-	return bounded.Unmarshal([]byte(v), &names, bounded.Answer()) == nil && !slices.ContainsFunc(names, func(n string) bool { return !isName(n) })
+	return bounded.Unmarshal([]byte(v), &names, bounded.Answer()) == nil &&
+		!slices.ContainsFunc(names, func(n string) bool { return !isName(n) })
 }
 
-// isName reports whether n is a letter, and letters, digits and dashes after it: no regexp, which costs the agent 0.2
-// MB.
+// isName reports whether n is a letter, and letters, digits and dashes after it.
 func isName(n string) bool {
 	for i, c := range []byte(n) {
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
-		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
+		if !letter && (i == 0 || (c != '-' && (c < '0' || c > '9'))) {
 			return false
 		}
 	}
 	return n != "" && len(n) <= maxHeaderName
 }
 
-// maxID bounds an id that somebody else made.
+// maxID bounds an id from outside.
 const maxID = 128
 
 func clipID(id string) string { return id[:min(len(id), maxID)] }
@@ -165,4 +183,53 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 	if h.RetryAfterS == nil {
 		h.RetryAfterS = retryAfter(part(envelope.retryAfter), time.Time{})
 	}
+}
+
+// A server that speaks HTTP/2 only says so by an alert, by a frame of HTTP/2, or by ending the connection.
+
+var errHTTP2 = errors.New("the server speaks HTTP/2 only, and HTTP/1.1 was offered (ALPN)")
+
+// alpnPatience bounds the handshake that asks for HTTP/2.
+const alpnPatience = time.Second
+
+// orHTTP2 is err, or errHTTP2 when the server closed a connection for which it had agreed on no protocol, and takes one
+// for HTTP/2 by the same certificate. Nothing is sent over that one.
+func (c *climb) orHTTP2(ctx context.Context, err error) error {
+	conn, secure := c.link.conn.(*tls.Conn)
+	if !secure || !errors.Is(err, errClosed) || conn.ConnectionState().NegotiatedProtocol != "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, alpnPatience)
+	defer cancel()
+	raw, dialErr := c.p.dial(ctx, "tcp", c.link.tcp.Remote)
+	if dialErr != nil {
+		return err
+	}
+	defer raw.Close()
+	again := tls.Client(raw, &tls.Config{
+		ServerName: c.serverName(), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12,
+		InsecureSkipVerify: true, // VerifyConnection verifies
+		VerifyConnection: func(cs tls.ConnectionState) error { // the certificate that was judged a moment ago
+			if !cs.PeerCertificates[0].Equal(conn.ConnectionState().PeerCertificates[0]) {
+				return errUnverified
+			}
+			return nil
+		},
+	})
+	if again.HandshakeContext(ctx) == nil && again.ConnectionState().NegotiatedProtocol == "h2" {
+		return errHTTP2
+	}
+	return err
+}
+
+// http2Frame reports whether the bytes that came begin a frame with which an HTTP/2 server begins: its settings, or the
+// end of a connection that did not begin in HTTP/2 (RFC 9113, 4.1).
+func http2Frame(br *bufio.Reader) bool {
+	const header, settings, goAway = 9, 4, 7
+	head, _ := br.Peek(min(br.Buffered(), header))
+	if len(head) < header || head[0] != 0 {
+		return false
+	}
+	stream := head[5] | head[6] | head[7] | head[8]
+	return stream == 0 && (head[3] == settings || head[3] == goAway)
 }

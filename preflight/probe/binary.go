@@ -26,10 +26,10 @@ func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 		if props, err := p.units.show(ctx, req.Unit); err != nil {
 			f.Detail = "the unit's own program is not known: " + err.Error()
 		} else {
-			if started := props.program(); started != "" {
+			if started := execOf(props); started != "" {
 				b.Path = started
 			}
-			if pid := props.pid(); pid > 0 {
+			if pid := props.PID(); pid > 0 {
 				running = fmt.Sprintf("/proc/%d/exe", pid)
 				b.Running, _ = digest(ctx, running)
 			}
@@ -48,7 +48,7 @@ func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-// lookProgram looks at the program's file; false when f has failed. running is the path of what the unit runs, "" for
+// lookProgram reads the program's file; false when f has failed. running is the path of what the unit runs, "" for
 // nothing.
 func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 	b := f.Binary
@@ -65,7 +65,8 @@ func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 		return false
 	}
 	b.Size = st.Size()
-	if runs, err := os.Stat(running); err == nil && b.Running != "" && os.SameFile(st, runs) && st.ModTime().Equal(runs.ModTime()) {
+	if runs, err := os.Stat(running); err == nil && b.Running != "" && os.SameFile(st, runs) &&
+		st.ModTime().Equal(runs.ModTime()) {
 		b.SHA256 = b.Running
 	} else if b.SHA256, err = digest(ctx, b.Path); err != nil {
 		f.Detail = joinDetail(f.Detail, "not digested: "+err.Error())
@@ -87,7 +88,7 @@ func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 	if p.kind == kindELF {
 		b.Machine = p.machine.String()
 	}
-	if p.kind == kindELF && known && p.machine != 0 && !p.machine.runsOn(host) {
+	if p.kind == kindELF && known && p.machine != 0 && !runsOn(p.machine, host) {
 		err = fmt.Errorf("%s is for %s, this machine is %s", b.Path, b.Machine, b.Host)
 	}
 	if err != nil && (b.Running == "" || b.Running != b.SHA256) { // what runs can be run
@@ -97,7 +98,7 @@ func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 	return true
 }
 
-// identify says whose program it is: by the Go build info of the file or of what runs, or because it is the very
+// identify reports whose program it is: by the Go build info of the file or of what runs, or because it is the very
 // program that reads it. A script may start anything, so it is not ours only where something else is seen to run.
 func identify(ctx context.Context, b *diag.BinaryFacts, running string) {
 	ours, known := false, b.Kind == kindELF
@@ -132,11 +133,12 @@ func identify(ctx context.Context, b *diag.BinaryFacts, running string) {
 // agent's program: the version is then not known.
 func (p *Prober) askVersion(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if !p.Commands {
-		f.Detail = joinDetail(f.Detail, "its version was not asked: only a helper that the operator started may run version_command")
+		f.Detail = joinDetail(f.Detail,
+			"its version was not asked: only a helper that the operator started may run version_command")
 		return
 	}
 	s, err := command(ctx, req.VersionCommand...)
-	line, _, _ := strings.Cut(strings.TrimSpace(string(s.out)), "\n")
+	line, _, _ := strings.Cut(strings.TrimSpace(string(s.Out)), "\n")
 	why := ""
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
@@ -148,8 +150,8 @@ func (p *Prober) askVersion(ctx context.Context, req diag.Request, f *diag.Fact)
 		why = fmt.Sprintf("no answer within %s", commandLimit)
 	case err != nil:
 		why = err.Error()
-	case s.code != 0:
-		why = fmt.Sprintf("exit status %d: %s", s.code, clip([]byte(Scrub(s.errs)), 200))
+	case s.Code != 0:
+		why = fmt.Sprintf("exit status %d: %s", s.Code, clip([]byte(Scrub(s.Complaint())), 200))
 	case line == "":
 		why = "it printed nothing"
 	default:

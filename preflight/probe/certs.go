@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// maxRoots bounds TLSFacts.TrustRoots: a private bundle holds a few, and nobody reads a hundred.
+// maxRoots bounds TLSFacts.TrustRoots: a private bundle holds a few, and a report needs no hundred.
 const maxRoots = 16
 
 // certInfo describes one certificate. Serials are lower-case hex without separators.

@@ -31,9 +31,13 @@ func timedOut(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return errors.Is(ctx.Err(), context.DeadlineExceeded)
 	}
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		return e == syscall.ETIMEDOUT // Timeout is true of EAGAIN, too, which says that something was used up
+	}
 	var t interface{ Timeout() bool }
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.As(err, &t) && t.Timeout()
+		(errors.As(err, &t) && t.Timeout())
 }
 
 // errnoWords is what the kernel's answers to a connection attempt are called.
@@ -51,6 +55,22 @@ var errnoWords = map[syscall.Errno]diag.Failure{
 	syscall.EADDRNOTAVAIL: diag.TCPNetUnreachable,
 	syscall.EPERM:         diag.TCPDenied,
 	syscall.EACCES:        diag.TCPDenied,
+	syscall.EAFNOSUPPORT:  diag.TCPDenied,
+}
+
+// errnoWord is what the kernel's answer to a network call is called; "" where it has no word. An errno alone is no
+// story: what it was answered to, and what this machine has, count.
+func errnoWord(err error) diag.Failure {
+	var e syscall.Errno
+	switch {
+	case !errors.As(err, &e):
+		return ""
+	case resourceOf(err) != "":
+		return diag.HostExhausted
+	case e == syscall.EAFNOSUPPORT && noSuchFamily(err):
+		return diag.TCPNetUnreachable
+	}
+	return errnoWords[e]
 }
 
 // jumpWords is the same for a connection that a jump host was asked for: it answers in words only
@@ -73,7 +93,7 @@ var jumpWords = [...]struct {
 func connectWord(err error) diag.Failure {
 	var e syscall.Errno
 	if errors.As(err, &e) {
-		if w, ok := errnoWords[e]; ok {
+		if w := errnoWord(err); w != "" {
 			return w
 		}
 		return diag.Unknown
@@ -98,6 +118,7 @@ const (
 	alertUnknownCA           = 48
 	alertAccessDenied        = 49
 	alertCertificateRequired = 116
+	alertNoProtocol          = 120 // ALPN, RFC 7301
 )
 
 // remoteAlert is the alert that the peer sent, if err is one. crypto/tls wraps it in an unexported integer type
@@ -149,13 +170,16 @@ func alertWord(alert uint8, cert clientCert, now time.Time) diag.Failure {
 		return diag.MTLSCertRejected
 	case alertUnsupportedCert, alertRevokedCert, alertUnknownCert, alertAccessDenied:
 		return diag.MTLSCertRejected
+	case alertNoProtocol:
+		return diag.TLSALPN
 	}
 	return diag.TLSProtocol
 }
 
 // alertPhase tells the server's word on the client from its word on the handshake.
 func alertPhase(alert uint8, cert clientCert) string {
-	if alertWord(alert, cert, time.Time{}) == diag.TLSProtocol {
+	switch alertWord(alert, cert, time.Time{}) {
+	case diag.TLSProtocol, diag.TLSALPN:
 		return phaseTLS
 	}
 	return phaseMTLS
@@ -188,11 +212,14 @@ func exchangeWord(err error, cert clientCert, now time.Time) (phase string, word
 	if a, ok := remoteAlert(err); ok {
 		return alertPhase(a, cert), alertWord(a, cert, now)
 	}
-	var e syscall.Errno
-	if errors.As(err, &e) {
-		if w, ok := errnoWords[e]; ok {
-			return phaseHTTP, w
-		}
+	if w := errnoWord(err); w != "" {
+		return phaseHTTP, w
+	}
+	switch {
+	case errors.Is(err, errHTTP2):
+		return phaseHTTP, diag.TLSALPN
+	case errors.Is(err, errClosed):
+		return phaseHTTP, diag.HTTPClosed
 	}
 	return phaseHTTP, diag.HTTPNotHTTP
 }

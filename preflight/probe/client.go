@@ -42,8 +42,8 @@ type Client struct {
 // NewClient speaks over r and w, which Close closes when they are io.Closers. It returns at once; Hello waits.
 func NewClient(r io.Reader, w io.Writer) *Client {
 	c := &Client{start: time.Now(), r: r, w: w,
-		budget: budget{left: bounded.LinkBudget}, greeted: make(chan struct{}), ended: make(chan struct{}), send: make(chan []byte, 64),
-		pending: map[string]chan diag.Fact{}}
+		budget: budget{left: bounded.LinkBudget}, greeted: make(chan struct{}), ended: make(chan struct{}),
+		send: make(chan []byte, 64), pending: map[string]chan diag.Fact{}}
 	c.wg.Go(c.readAll)
 	c.wg.Go(c.writeAll)
 	return c
@@ -93,8 +93,8 @@ func (c *Client) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 func (c *Client) probe(ctx context.Context, req diag.Request) diag.Fact {
 	began := time.Now()
 	fail := func(word diag.Failure, phase, detail string) diag.Fact {
-		return diag.Fact{ID: req.ID, Vantage: VantageNode, Request: req, At: diag.At(began), Failure: word, Phase: phase, Detail: detail,
-			OffsetMS: began.Sub(c.start).Milliseconds(), DurationMS: diag.Measured(time.Since(began))}
+		return diag.Fact{ID: req.ID, Vantage: VantageNode, Request: req, At: diag.At(began), Failure: word, Phase: phase,
+			Detail: detail, OffsetMS: began.Sub(c.start).Milliseconds(), DurationMS: diag.Measured(time.Since(began))}
 	}
 	if !req.Token.IsZero() || !req.Cookie.IsZero() {
 		return fail(diag.Unsupported, "", "secrets are never sent to a node")
@@ -139,7 +139,7 @@ func (c *Client) own(f diag.Fact, req diag.Request, began time.Time) diag.Fact {
 	return f
 }
 
-// ended says why ctx ended, in the words of facts; false while it has not.
+// ended reports why ctx ended, in the words of facts; false while it has not.
 func ended(ctx context.Context) (diag.Failure, bool) {
 	switch {
 	case ctx.Err() == nil:
@@ -166,7 +166,7 @@ func (c *Client) forget(id string) {
 	delete(c.pending, id)
 }
 
-// giveUp tells the far side, if it can be told at once.
+// giveUp tells the far side, if that can be done at once.
 func (c *Client) giveUp(id string) {
 	line, err := json.Marshal(map[string]string{"cancel": id})
 	if err != nil {
@@ -266,7 +266,8 @@ func (c *Client) take(line []byte) bool {
 		c.end(errOverBudget)
 		return true
 	}
-	f := diag.Fact{ID: o.ID, Vantage: VantageNode, At: diag.At(time.Now()), DurationMS: 1, Failure: diag.Unsupported, Detail: o.Error}
+	f := diag.Fact{ID: o.ID, Vantage: VantageNode, At: diag.At(time.Now()), DurationMS: 1, Failure: diag.Unsupported,
+		Detail: o.Error}
 	if over != nil {
 		f.Detail = "the node's answer has " + over.Error()
 	} else if o.Error == "" {
@@ -288,7 +289,7 @@ func (c *Client) greet(h *Hello) {
 	}
 }
 
-// deliver hands f to whoever waits for it; an answer that came too late is dropped.
+// deliver hands f to the caller that waits for it; an answer that came too late is dropped.
 func (c *Client) deliver(f diag.Fact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,6 +20,9 @@ func ClassifyDial(ctx context.Context, err error) (word diag.Failure, phase, err
 		switch {
 		case dns.IsNotFound:
 			return diag.DNSNXDomain, "dns", ""
+		case errnoIn(dns.Err) != 0:
+			e := errnoIn(dns.Err)
+			return errnoWord(named{e, dns.Err}), "dns", errnoName(e)
 		case dns.IsTimeout || timedOut(ctx, err):
 			return diag.DNSTimeout, "dns", ""
 		}
@@ -60,7 +63,7 @@ func ClassifyExchange(ctx context.Context, err error) diag.Failure {
 	case timedOut(ctx, err):
 		return diag.HTTPTimeout
 	case errors.As(err, &errno):
-		if w, ok := errnoWords[errno]; ok {
+		if w := errnoWord(err); w != "" {
 			return w
 		}
 	case broken(err):

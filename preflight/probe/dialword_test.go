@@ -18,7 +18,9 @@ import (
 
 // TestClassifyExchange breaks an ordinary HTTP client's exchange in one way at a time.
 func TestClassifyExchange(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -32,15 +34,20 @@ func TestClassifyExchange(t *testing.T) {
 		cancel bool
 		want   diag.Failure
 	}{
-		"unknown CA":   {url: server.URL, config: &tls.Config{RootCAs: x509.NewCertPool()}, want: diag.TLSUnknownCA},
-		"another name": {url: server.URL, config: &tls.Config{RootCAs: trusted, ServerName: "term.gpuaas.test"}, want: diag.TLSNameMismatch},
-		"silence":      {url: server.URL, config: &tls.Config{RootCAs: trusted}, want: diag.HTTPTimeout},
-		"cancelled":    {url: server.URL, config: &tls.Config{RootCAs: trusted}, cancel: true, want: diag.Cancelled},
-		"nobody":       {url: "https://" + closedPort(t), want: diag.TCPRefused},
-		"no TLS":       {url: "https://" + wired(t, func(c net.Conn) { readSome(c); _, _ = io.WriteString(c, "HTTP/1.0 400 no\r\n\r\n") }), want: diag.TLSNotTLS},
-		"closed":       {url: "https://" + wired(t, readSome), want: diag.TLSClosed},
-		"reset":        {url: "https://" + wired(t, func(c net.Conn) { readSome(c); slam(c) }), want: diag.TCPReset},
-		"old versions": {url: server.URL, config: &tls.Config{RootCAs: trusted, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, want: diag.TLSProtocol},
+		"unknown CA": {url: server.URL, config: &tls.Config{RootCAs: x509.NewCertPool()}, want: diag.TLSUnknownCA},
+		"another name": {url: server.URL, config: &tls.Config{RootCAs: trusted, ServerName: "term.gpuaas.test"},
+			want: diag.TLSNameMismatch},
+		"silence":   {url: server.URL, config: &tls.Config{RootCAs: trusted}, want: diag.HTTPTimeout},
+		"cancelled": {url: server.URL, config: &tls.Config{RootCAs: trusted}, cancel: true, want: diag.Cancelled},
+		"nobody":    {url: "https://" + closedPort(t), want: diag.TCPRefused},
+		"no TLS": {url: "https://" +
+			wired(t, func(c net.Conn) { readSome(c); _, _ = io.WriteString(c, "HTTP/1.0 400 no\r\n\r\n") }),
+			want: diag.TLSNotTLS},
+		"closed": {url: "https://" + wired(t, readSome), want: diag.TLSClosed},
+		"reset":  {url: "https://" + wired(t, func(c net.Conn) { readSome(c); slam(c) }), want: diag.TCPReset},
+		"old versions": {url: server.URL,
+			config: &tls.Config{RootCAs: trusted, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10},
+			want:   diag.TLSProtocol},
 		"no such name": {url: "https://gpuaasctl.invalid", want: diag.DNSNXDomain},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,9 +80,11 @@ func TestClassifyExchange(t *testing.T) {
 			}
 		})
 	}
-	for now, want := range map[time.Time]diag.Failure{late(): diag.TLSExpired, early(): diag.TLSNotYetValid, time.Now(): diag.TLSUnknownCA} {
+	for now, want := range map[time.Time]diag.Failure{late(): diag.TLSExpired, early(): diag.TLSNotYetValid,
+		time.Now(): diag.TLSUnknownCA} {
 		_, err := server.Certificate().Verify(x509.VerifyOptions{Roots: x509.NewCertPool(), CurrentTime: now})
-		wrapped := &tls.CertificateVerificationError{UnverifiedCertificates: []*x509.Certificate{server.Certificate()}, Err: err}
+		wrapped := &tls.CertificateVerificationError{UnverifiedCertificates: []*x509.Certificate{server.Certificate()},
+			Err: err}
 		if got := verificationWord(wrapped, now); err == nil || got != want {
 			t.Errorf("at %s: %s, want %s (%v)", now, got, want, err)
 		}

@@ -20,7 +20,7 @@ func DiscoverAgent(ctx context.Context, unit, envFile string) AgentView {
 	var files []string
 	if unit != "" {
 		if props, err := showUnit(ctx, unit); err == nil {
-			a.PID, files = props.pid(), props.envFiles()
+			a.PID, files = props.PID(), envFilesOf(props)
 		}
 	}
 	if a.readProcess(); a.Source != "" {
@@ -42,8 +42,9 @@ func (a *AgentView) readFiles(files []string) {
 	a.Denied = errors.Is(err, fs.ErrPermission)
 }
 
-// readProcess takes the environment from the running process; Source stays empty when that cannot be read, or holds none
-// of the names: a process that systemd is just starting has systemd's environment, and one that just ended has none.
+// readProcess takes the environment from the running process; Source stays empty when that cannot be read, or holds
+// none of the names: a process that systemd is just starting has systemd's environment, and one that just ended has
+// none.
 func (a *AgentView) readProcess() {
 	if a.PID == 0 {
 		return
@@ -92,7 +93,7 @@ func readEnvFiles(files []string) (map[string]string, error) {
 	return all, nil
 }
 
-// errNoEnv says that there is nothing to read an environment from.
+// errNoEnv reports that there is nothing to read an environment from.
 var errNoEnv = errors.New("no environment file")
 
 func only(all map[string]string, names []string) map[string]string {

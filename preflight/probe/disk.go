@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // maxWrite bounds Request.Write: a probe must not be what fills a disk.
@@ -104,33 +105,22 @@ func statDisk(dir string) (*diag.DiskFacts, error) {
 	return d, nil
 }
 
-// fsType is the type of the mount that holds dir, by its kernel name; "" when it cannot be told.
+// fsType is the type of the mount that holds dir, by its kernel name; "" when it is unknown.
 func fsType(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	b, err := os.ReadFile("/proc/thread-self/mountinfo")
+	mounts, err := host.This.Mounts(host.Thread)
 	if err != nil {
 		return ""
 	}
 	best, name := -1, ""
-	for line := range strings.Lines(string(b)) {
-		mount, kind, ok := mountLine(line)
-		if ok && len(mount) >= best && within(dir, mount) { // of two on one folder, the later covers the earlier
-			best, name = len(mount), kind
+	for _, m := range mounts {
+		if len(m.Point) >= best && within(dir, m.Point) { // of two on one folder, the later covers the earlier
+			best, name = len(m.Point), m.Kind
 		}
 	}
 	return name
-}
-
-// mountLine reads a line of mountinfo: its mount point and its file system's type.
-func mountLine(line string) (mount, kind string, ok bool) {
-	left, right, ok := strings.Cut(line, " - ")
-	a, b := strings.Fields(left), strings.Fields(right)
-	if !ok || len(a) < 5 || len(b) < 1 {
-		return "", "", false
-	}
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(a[4]), b[0], true
 }
 
 func within(path, folder string) bool {
@@ -155,8 +145,8 @@ func writeReally(dir string, size int) (written int, err error) {
 	return written, file.Sync()
 }
 
-// scratch is a new file in dir. It has no name where the file system can do that, so that nothing is left of it when the
-// probe is killed in the middle of a sync.
+// scratch is a new file in dir. It has no name where the file system can do that, so that nothing is left of it when
+// the probe is killed in the middle of a sync.
 func scratch(dir string) (file *os.File, remove func() error, err error) {
 	file, err = os.OpenFile(dir, os.O_WRONLY|unix.O_TMPFILE, 0o600)
 	if err == nil {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/dns/dnsmessage"
+
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
@@ -43,6 +45,7 @@ type found struct {
 	line   string // path:number in a hosts file
 	server string // host:port of the DNS server that answered, or was asked last
 	rcode  string
+	each   []diag.DNSAnswer // of every server that could have been asked
 	word   diag.Failure
 	err    error
 }
@@ -66,13 +69,13 @@ func (c *climb) lookup(ctx context.Context) bool {
 		got = found{addrs: []netip.Addr{literal}, source: sourceLiteral}
 	case c.req.Resolver != "":
 		got = question{servers: []string{withPort(c.req.Resolver, "53")}, names: []string{c.to.host + "."},
-			timeout: resolverTimeout, attempts: resolverAttempts}.ask(ctx)
+			timeout: resolverTimeout, attempts: resolverAttempts}.ask(ctx, c.p)
 		d.DurationMS = since(began)
 	default:
 		got = c.lookupHost(ctx, c.to.host)
 		d.DurationMS = since(began)
 	}
-	d.Source, d.SourceLine, d.Server, d.RCode = got.source, got.line, got.server, got.rcode
+	d.Source, d.SourceLine, d.Server, d.RCode, d.Servers = got.source, got.line, got.server, got.rcode, got.each
 	if len(got.addrs) == 0 {
 		c.stopped(ctx, phaseDNS, diag.DNSTimeout, got.word, got.err)
 		return false
@@ -93,15 +96,16 @@ func withPort(host, port string) string {
 }
 
 // lookupDNS asks the servers of resolv.conf by its rules; without one, this host's own, as the C library does.
-func lookupDNS(ctx context.Context, resolv, name string) found {
+func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
 	conf, err := readResolvConf(resolv)
 	if err != nil {
 		return found{source: sourceDNS, word: diag.FileUnreadable, err: err}
 	}
-	return question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout, attempts: conf.attempts}.ask(ctx)
+	return question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout,
+		attempts: conf.attempts}.ask(ctx, p)
 }
 
-// question is a look-up in the DNS: names to try in order, and whom to ask how often.
+// question is a look-up in the DNS: names to try in order, and which servers to ask how often.
 type question struct {
 	servers  []string // host:port
 	names    []string // fully qualified
@@ -125,6 +129,8 @@ func (f found) weight() int {
 		return 4
 	case diag.DNSTimeout:
 		return 6
+	case diag.HostExhausted:
+		return 7 // no server was asked
 	}
 	return 5 // no way to the server
 }
@@ -136,8 +142,16 @@ func worse(a, b found) found {
 	return a
 }
 
-// ask tries the names in order. A server that cannot be asked ends it: the next name would fare no better.
-func (q question) ask(ctx context.Context) found {
+// ask asks as the host would, and beside it each server by itself where p does so.
+func (q question) ask(ctx context.Context, p *Prober) found {
+	each := p.askEach(ctx, q)
+	got := q.askInOrder(ctx)
+	got.each = each(len(got.addrs) > 0)
+	return got
+}
+
+// askInOrder tries the names in order. A server that cannot be asked ends it: the next name would fare no better.
+func (q question) askInOrder(ctx context.Context) found {
 	worst := found{source: sourceDNS}
 	for _, name := range q.names {
 		got := q.askName(ctx, name)
@@ -145,7 +159,7 @@ func (q question) ask(ctx context.Context) found {
 			return got
 		}
 		worst = worse(worst, got)
-		if got.word == diag.DNSTimeout || ctx.Err() != nil {
+		if got.word == diag.DNSTimeout || got.word == diag.HostExhausted || ctx.Err() != nil {
 			break
 		}
 	}
@@ -178,7 +192,7 @@ func askBoth(ctx context.Context, server, name string) found {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results := make(chan found, 2)
-	for _, kind := range [...]recordType{typeA, typeAAAA} {
+	for _, kind := range [...]dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA} {
 		go func() { results <- askOne(ctx, server, name, kind) }()
 	}
 	first := <-results
@@ -198,36 +212,41 @@ func askBoth(ctx context.Context, server, name string) found {
 }
 
 // askOne sends one question, again over TCP when the answer was cut off.
-func askOne(ctx context.Context, server, name string, kind recordType) found {
+func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) found {
 	f := found{source: sourceDNS, server: server}
-	q := nameQuestion{name: name, kind: kind}
-	r, err := exchangeDNS(ctx, "udp", server, q)
+	var r reply
+	q, err := nameQuestion(name, kind)
+	if err == nil {
+		r, err = exchangeDNS(ctx, "udp", server, q)
+	}
 	if err == nil && r.truncated {
-		r, err = exchangeDNS(ctx, "tcp", server, q)
+		if r, err = exchangeDNS(ctx, "tcp", server, q); err == nil && r.truncated {
+			err = fmt.Errorf("%w: it is cut off over TCP as well", errDamaged)
+		}
 	}
 	if err != nil {
 		f.word, f.err = dnsErrorWord(ctx, err), err
 		return f
 	}
 	f.rcode = rcodeName(r.rcode)
-	if r.rcode == rcodeSuccess { // beside a "no", resolvers believe no address
+	if r.rcode == dnsmessage.RCodeSuccess { // beside a "no", resolvers believe no address
 		f.addrs = r.addrs
 	}
 	if len(f.addrs) == 0 {
 		f.word = rcodeWord(r.rcode)
-		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, kind, name, f.rcode)
+		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, strings.TrimPrefix(kind.String(), "Type"), name, f.rcode)
 	}
 	return f
 }
 
 // rcodeWord names an answer without addresses. What is neither yes nor no is a server that failed.
-func rcodeWord(c int) diag.Failure {
+func rcodeWord(c dnsmessage.RCode) diag.Failure {
 	switch c {
-	case rcodeSuccess:
+	case dnsmessage.RCodeSuccess:
 		return diag.DNSNoAnswer
-	case rcodeNXDomain:
+	case dnsmessage.RCodeNameError:
 		return diag.DNSNXDomain
-	case rcodeRefused:
+	case dnsmessage.RCodeRefused:
 		return diag.DNSRefused
 	}
 	return diag.DNSServFail
@@ -235,18 +254,18 @@ func rcodeWord(c int) diag.Failure {
 
 // dnsErrorWord names a question without an answer.
 func dnsErrorWord(ctx context.Context, err error) diag.Failure {
-	var e syscall.Errno
+	word := errnoWord(err)
 	switch {
 	case errors.Is(err, errNoName):
 		return noSuchName
+	case word == diag.HostExhausted:
+		return word // also where the time is up by now
 	case timedOut(ctx, err), errors.Is(err, syscall.ETIMEDOUT):
 		return diag.DNSTimeout
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return diag.DNSRefused // an ICMP answer: nobody listens there
-	case errors.As(err, &e):
-		if w, ok := errnoWords[e]; ok {
-			return w // no way to the server, or not allowed to ask it
-		}
+		return diag.DNSRefused // an ICMP answer: nothing listens there
+	case word != "":
+		return word // no way to the server, or not allowed to ask it
 	}
 	return diag.DNSServFail
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/dnstest"
 )
 
 const hostsFile = `127.0.0.1 localhost
@@ -41,7 +42,7 @@ func lookupWith(t *testing.T, req diag.Request, hosts, resolv, nsswitch string) 
 
 func TestLookupSources(t *testing.T) {
 	noLeaks(t)
-	server := nameserver(t, zone(map[string][]string{
+	server := dnstest.Serve(t, zone(map[string][]string{
 		"api.gpuaas.test.": {"10.1.1.1", "fd00::1"}, "node.lab.test.": {"10.1.1.2"}, "one.": {"10.1.1.3"},
 	}))
 	resolv := "nameserver " + server + "\nsearch lab.test\noptions timeout:1 attempts:1\n"
@@ -52,13 +53,16 @@ func TestLookupSources(t *testing.T) {
 		want     diag.DNSFacts
 	}{
 		{"by hand", diag.Request{Target: "api.gpuaas.test"}, "hosts: files dns",
-			diag.DNSFacts{Name: "api.gpuaas.test", Addresses: []string{"10.0.0.7"}, Source: "hosts_manual", SourceLine: "/hosts:2"}},
+			diag.DNSFacts{Name: "api.gpuaas.test", Addresses: []string{"10.0.0.7"}, Source: "hosts_manual",
+				SourceLine: "/hosts:2"}},
 		{"managed", diag.Request{Target: "term.gpuaas.test"}, "hosts: files dns",
-			diag.DNSFacts{Name: "term.gpuaas.test", Addresses: []string{"fd00::8", "10.0.0.8"}, Source: "hosts_managed", SourceLine: "/hosts:4"}},
+			diag.DNSFacts{Name: "term.gpuaas.test", Addresses: []string{"fd00::8", "10.0.0.8"}, Source: "hosts_managed",
+				SourceLine: "/hosts:4"}},
 		{"after the managed block, whatever the case", diag.Request{Target: "LATE.test"}, "",
 			diag.DNSFacts{Name: "LATE.test", Addresses: []string{"10.0.0.9"}, Source: "hosts_manual", SourceLine: "/hosts:8"}},
 		{"dns before files", diag.Request{Target: "api.gpuaas.test"}, "hosts: dns files",
-			diag.DNSFacts{Name: "api.gpuaas.test", Addresses: []string{"fd00::1", "10.1.1.1"}, Source: "dns", Server: server, RCode: "NOERROR"}},
+			diag.DNSFacts{Name: "api.gpuaas.test", Addresses: []string{"fd00::1", "10.1.1.1"}, Source: "dns", Server: server,
+				RCode: "NOERROR"}},
 		{"files after a dns that does not know", diag.Request{Target: "late.test"}, "hosts: dns files",
 			diag.DNSFacts{Name: "late.test", Addresses: []string{"10.0.0.9"}, Source: "hosts_manual", SourceLine: "/hosts:8"}},
 		{"a final no", diag.Request{Target: "late.test"}, "hosts: dns [NOTFOUND=return] files",
@@ -69,7 +73,8 @@ func TestLookupSources(t *testing.T) {
 			diag.DNSFacts{Name: "one", Addresses: []string{"10.1.1.3"}, Source: "dns", Server: server, RCode: "NOERROR"}},
 		{"files only", diag.Request{Target: "nowhere.test"}, "hosts: files", diag.DNSFacts{Name: "nowhere.test"}},
 		{"a named server, past the hosts file", diag.Request{Target: "api.gpuaas.test", Resolver: server}, "hosts: files",
-			diag.DNSFacts{Name: "api.gpuaas.test", Addresses: []string{"fd00::1", "10.1.1.1"}, Source: "dns", Server: server, RCode: "NOERROR"}},
+			diag.DNSFacts{Name: "api.gpuaas.test", Addresses: []string{"fd00::1", "10.1.1.1"}, Source: "dns", Server: server,
+				RCode: "NOERROR"}},
 		{"pinned", diag.Request{Target: "https://api.gpuaas.test:8443/x", Resolve: "10.9.9.9"}, "",
 			diag.DNSFacts{Name: "api.gpuaas.test", Addresses: []string{"10.9.9.9"}, Source: "pinned"}},
 		{"literal", diag.Request{Target: "[fd00::1]:443"}, "",
@@ -124,19 +129,21 @@ echo "10.3.3.3      DGRAM"
 func TestLookupPrefersAnAnswer(t *testing.T) {
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
-	broken, healthy := nameserver(t, rcode(dns.RcodeServerFailure)), nameserver(t, good)
-	f := lookupWith(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test"}, "", "nameserver "+broken+"\nnameserver "+healthy+"\n", "")
+	broken, healthy := dnstest.Serve(t, rcode(dns.RcodeServerFailure)), dnstest.Serve(t, good)
+	f := lookupWith(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test"}, "",
+		"nameserver "+broken+"\nnameserver "+healthy+"\n", "")
 	if !f.Passed() || f.DNS.Server != healthy {
 		t.Errorf("%s %+v", f.Failure, f.DNS)
 	}
 
-	halfDeaf := nameserver(t, func(w dns.ResponseWriter, q *dns.Msg) {
+	halfDeaf := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		if q.Question[0].Qtype == dns.TypeA {
 			good(w, q)
 		}
 	})
 	began := time.Now()
-	f = lookupWith(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 60_000}, "", "nameserver "+halfDeaf+"\noptions timeout:30\n", "")
+	f = lookupWith(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 60_000}, "",
+		"nameserver "+halfDeaf+"\noptions timeout:30\n", "")
 	if took := time.Since(began); !f.Passed() || took > 20*time.Second { // familyGrace, and not the 30 s of a server
 		t.Errorf("%s after %s: %s", f.Failure, took, f.Detail)
 	}
@@ -146,7 +153,7 @@ func TestLookupRetriesAndFallsBackToTCP(t *testing.T) {
 	noLeaks(t)
 	var lost atomic.Int32
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
-	server := nameserver(t, func(w dns.ResponseWriter, q *dns.Msg) {
+	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		if w.RemoteAddr().Network() == "udp" {
 			if lost.Add(1) <= 2 { // the first question of each family
 				return
@@ -156,7 +163,8 @@ func TestLookupRetriesAndFallsBackToTCP(t *testing.T) {
 		}
 		good(w, q)
 	})
-	f := lookupWith(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test"}, "", "nameserver "+server+"\noptions timeout:1 attempts:2\n", "")
+	f := lookupWith(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test"}, "",
+		"nameserver "+server+"\noptions timeout:1 attempts:2\n", "")
 	if !f.Passed() || !slices.Equal(f.DNS.Addresses, []string{"10.1.1.1"}) {
 		t.Errorf("%s %s %+v", f.Failure, f.Detail, f.DNS)
 	}
@@ -166,7 +174,7 @@ func TestLookupRetriesAndFallsBackToTCP(t *testing.T) {
 func TestWrongAnswersAreIgnored(t *testing.T) {
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
-	server := nameserver(t, func(w dns.ResponseWriter, q *dns.Msg) {
+	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		spoof := new(dns.Msg).SetRcode(q, dns.RcodeNameError)
 		spoof.Id++
 		_ = w.WriteMsg(spoof)
@@ -178,13 +186,55 @@ func TestWrongAnswersAreIgnored(t *testing.T) {
 	}
 }
 
+// TestEachServerByItself: all servers are asked at once; a silent one costs a look-up that succeeds no more than
+// serverGrace, and one that fails its timeout.
+func TestEachServerByItself(t *testing.T) {
+	noLeaks(t)
+	good := dnstest.Serve(t, zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}}))
+	ask := func(ctx context.Context, server, name string) (diag.DNSAnswer, error) {
+		if server == good {
+			return diag.DNSAnswer{RCode: "NOERROR", Extended: []string{"token=" + canary}}, nil
+		}
+		<-ctx.Done()
+		return diag.DNSAnswer{}, ctx.Err()
+	}
+	silent := dnstest.Serve(t, func(dns.ResponseWriter, *dns.Msg) {})
+	for _, c := range []struct {
+		name   string
+		target string
+		want   diag.DNSAnswer // of the silent one
+	}{
+		{"found", "api.gpuaas.test", diag.DNSAnswer{Server: silent, Name: "api.gpuaas.test."}},
+		{"not found", "no.gpuaas.test", diag.DNSAnswer{Server: silent, Name: "no.gpuaas.test.", Failure: diag.DNSTimeout}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProber(t)
+			p.AskServer = ask
+			namesFrom(t, p, "", "nameserver "+good+"\nnameserver "+silent+"\noptions timeout:1 attempts:1\n", "hosts: files dns")
+			f := p.Run(context.Background(), diag.Request{Op: diag.OpDNS, Target: c.target, TimeoutMS: 60_000})
+			if len(f.DNS.Servers) != 2 || f.DNS.Servers[0].Server != good || f.DNS.Servers[0].RCode != "NOERROR" {
+				t.Fatalf("%s %s %+v", f.Failure, f.Detail, f.DNS)
+			}
+			if text := f.DNS.Servers[0].Extended[0]; strings.Contains(text, canary) {
+				t.Errorf("a server's words are not scrubbed: %s", text)
+			}
+			got := f.DNS.Servers[1]
+			if got.DurationMS = 0; !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestReadNSSwitch(t *testing.T) {
 	for text, want := range map[string][]nameService{
 		"":                             {{"files", false}, {"dns", false}},
 		"passwd: files\n#hosts: nis\n": {{"files", false}, {"dns", false}},
-		"hosts:\tfiles resolve [!UNAVAIL=return] myhostname dns # x": {{"files", false}, {"resolve", true}, {"myhostname", false}, {"dns", false}},
-		"hosts: files [ NOTFOUND=return ] dns":                       {{"files", true}, {"dns", false}},
-		"hosts: dns [!NOTFOUND=return] [UNAVAIL=continue] files":     {{"dns", false}, {"files", false}},
+		"hosts:\tfiles resolve [!UNAVAIL=return] myhostname dns # x": {
+			{"files", false}, {"resolve", true}, {"myhostname", false}, {"dns", false},
+		},
+		"hosts: files [ NOTFOUND=return ] dns":                   {{"files", true}, {"dns", false}},
+		"hosts: dns [!NOTFOUND=return] [UNAVAIL=continue] files": {{"dns", false}, {"files", false}},
 	} {
 		if got := readNSSwitch([]byte(text)); !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", text, got, want)

@@ -10,69 +10,35 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
-)
 
-// recordType is a kind of DNS record.
-type recordType uint16
-
-// The records that hold addresses.
-const (
-	typeA    recordType = 1
-	typeAAAA recordType = 28
-)
-
-func (t recordType) String() string {
-	if t == typeA {
-		return "A"
-	}
-	return "AAAA"
-}
-
-// bytes is how long such a record's address is.
-func (t recordType) bytes() int {
-	if t == typeA {
-		return 4
-	}
-	return 16
-}
-
-// nameQuestion is one question for a server.
-type nameQuestion struct {
-	name string // with the dot at its end
-	kind recordType
-}
-
-// The limits of names (RFC 1035), and the only class there is.
-const (
-	maxLabel      = 63
-	maxName       = 255
-	classInternet = 1
-)
-
-// The response codes that are told apart.
-const (
-	rcodeSuccess  = 0
-	rcodeNXDomain = 3
-	rcodeRefused  = 5
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // maxDatagram is what is read of one answer over UDP: more than any server sends to a question that offers no more
 // than the usual 512 bytes.
 const maxDatagram = 4096
 
-// reply is what an answer says about one question.
+// reply is what an answer shows about one question.
 type reply struct {
-	rcode     int
+	rcode     dnsmessage.RCode
 	truncated bool
 	addrs     []netip.Addr
 }
 
-// errNoName says that a name cannot be asked for: the DNS could not hold it.
+// errNoName reports that a name cannot be asked for: the DNS could not hold it.
 var errNoName = errors.New("no name that the DNS can hold")
 
+// nameQuestion asks for the addresses of one family; name ends in a dot.
+func nameQuestion(name string, kind dnsmessage.Type) (dnsmessage.Question, error) {
+	qname, err := dnsmessage.NewName(name)
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %w", name, errNoName, err)
+	}
+	return dnsmessage.Question{Name: qname, Type: kind, Class: dnsmessage.ClassINET}, err
+}
+
 // exchangeDNS asks server one question and reads its answer; answers to other questions are not ours.
-func exchangeDNS(ctx context.Context, network, server string, q nameQuestion) (reply, error) {
+func exchangeDNS(ctx context.Context, network, server string, q dnsmessage.Question) (reply, error) {
 	id := uint16(rand.Uint32()) // from a generator that cannot be guessed
 	framed, err := packQuestion(id, q)
 	if err != nil {
@@ -105,23 +71,17 @@ func exchangeDNS(ctx context.Context, network, server string, q nameQuestion) (r
 }
 
 // packQuestion gives the message behind its length, two bytes that TCP wants and UDP does not.
-func packQuestion(id uint16, q nameQuestion) ([]byte, error) {
-	b := binary.BigEndian.AppendUint16(make([]byte, 2, 2+512), id)
-	b = append(b, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0) // recursion is wanted; one question, and nothing else
-	begin := len(b)
-	for _, label := range strings.Split(strings.TrimSuffix(q.name, "."), ".") {
-		if label == "" || len(label) > maxLabel {
-			return nil, fmt.Errorf("%s: %w", q.name, errNoName)
-		}
-		b = append(append(b, byte(len(label))), label...)
+func packQuestion(id uint16, q dnsmessage.Question) ([]byte, error) {
+	b := dnsmessage.NewBuilder(make([]byte, 2, 2+512), dnsmessage.Header{ID: id, RecursionDesired: true})
+	if err := errors.Join(b.StartQuestions(), b.Question(q)); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", q.Name, errNoName, err)
 	}
-	if b = append(b, 0); len(b)-begin > maxName {
-		return nil, fmt.Errorf("%s: %w", q.name, errNoName)
+	framed, err := b.Finish()
+	if err != nil {
+		return nil, fmt.Errorf("writing a question: %w", err)
 	}
-	b = binary.BigEndian.AppendUint16(b, uint16(q.kind))
-	b = binary.BigEndian.AppendUint16(b, classInternet)
-	binary.BigEndian.PutUint16(b, uint16(len(b)-2))
-	return b, nil
+	binary.BigEndian.PutUint16(framed, uint16(len(framed)-2))
+	return framed, nil
 }
 
 func readDatagram(c net.Conn) ([]byte, error) {
@@ -141,84 +101,55 @@ func readFramed(c net.Conn) ([]byte, error) {
 	return msg, err
 }
 
-// errCut says that a message ends before it should, or that its parts are not as long as they say.
-var errCut = errors.New("the answer is cut off")
+// errDamaged reports that a message ends before it should, or that its parts are not as long as they say.
+var errDamaged = errors.New("the answer is damaged")
 
-// parseReply reads a message; ours is false for an answer to another question, and for what is no answer. Of a
-// truncated one only that is told: what is left may end anywhere.
-func parseReply(msg []byte, id uint16, asked nameQuestion) (r reply, ours bool, err error) {
-	m := message{rest: msg}
-	answers, flags := m.number(), m.number()
-	questions, records := m.number(), m.number()
-	m.take(4) // the numbers of records of other sections
+// parseReply reads a message; ours is false for an answer to another question, and for a question. Of a truncated one
+// only the header is read: what is left may end anywhere.
+func parseReply(msg []byte, id uint16, asked dnsmessage.Question) (r reply, ours bool, err error) {
+	var p dnsmessage.Parser
+	h, err := p.Start(msg)
 	switch {
-	case m.cut:
-		return r, false, errCut
-	case answers != id, flags&0x8000 == 0:
+	case err != nil:
+		return r, false, fmt.Errorf("%w: %w", errDamaged, err)
+	case h.ID != id, !h.Response:
 		return r, false, nil
 	}
-	r.rcode, r.truncated = int(flags&0xf), flags&0x200 != 0
-	if r.truncated {
+	r.rcode, r.truncated = h.RCode, h.Truncated
+	if h.Truncated {
 		return r, true, nil
 	}
-	for ; questions > 0 && !m.cut; questions-- {
-		m.skipName()
-		m.take(4) // type and class
+	if err = p.SkipAllQuestions(); err == nil {
+		r.addrs, err = addresses(&p, asked.Type)
 	}
-	for ; records > 0 && !m.cut; records-- {
-		m.skipName()
-		kind := recordType(m.number())
-		m.take(6) // class and time to live
-		data := m.take(int(m.number()))
-		if kind != asked.kind { // an alias, for one, has no address
-			continue
-		}
-		addr, _ := netip.AddrFromSlice(data)
-		m.cut = m.cut || len(data) != kind.bytes()
-		r.addrs = append(r.addrs, addr)
-	}
-	if m.cut {
-		return reply{rcode: r.rcode}, true, errCut
+	if err != nil {
+		return reply{rcode: h.RCode}, true, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return r, true, nil
 }
 
-// message is what is left to read of one. Behind its end there are only zeros.
-type message struct {
-	rest []byte
-	cut  bool // something was asked for that is behind the end
-}
-
-func (m *message) take(n int) []byte {
-	if n > len(m.rest) {
-		m.rest, m.cut = nil, true
-		return nil
-	}
-	taken := m.rest[:n]
-	m.rest = m.rest[n:]
-	return taken
-}
-
-func (m *message) number() uint16 {
-	if b := m.take(2); b != nil {
-		return binary.BigEndian.Uint16(b)
-	}
-	return 0
-}
-
-// skipName passes a name: labels up to an empty one, or to a pointer at the rest of it.
-func (m *message) skipName() {
-	for !m.cut {
-		switch n := m.take(1); {
-		case n == nil, n[0] == 0:
-			return
-		case n[0] >= 0xc0:
-			m.take(1)
-			return
-		case n[0] > maxLabel:
-			m.cut = true
-		default:
-			m.take(int(n[0]))
+// addresses reads the records of one type in the answer; others, an alias for one, have no address.
+func addresses(p *dnsmessage.Parser, kind dnsmessage.Type) (found []netip.Addr, err error) {
+	for {
+		h, err := p.AnswerHeader()
+		switch {
+		case errors.Is(err, dnsmessage.ErrSectionDone):
+			return found, nil
+		case err == nil && h.Type != kind:
+			err = p.SkipAnswer()
+		case err == nil && kind == dnsmessage.TypeA && h.Length == net.IPv4len:
+			var a dnsmessage.AResource
+			a, err = p.AResource()
+			found = append(found, netip.AddrFrom4(a.A))
+		case err == nil && kind == dnsmessage.TypeAAAA && h.Length == net.IPv6len:
+			var a dnsmessage.AAAAResource
+			a, err = p.AAAAResource()
+			found = append(found, netip.AddrFrom16(a.AAAA))
+		case err == nil:
+			err = fmt.Errorf("an address of %d bytes", h.Length)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }
@@ -229,9 +160,9 @@ var rcodeNames = [...]string{
 	"NOTZONE", "DSOTYPENI",
 }
 
-func rcodeName(c int) string {
-	if c < len(rcodeNames) {
+func rcodeName(c dnsmessage.RCode) string {
+	if int(c) < len(rcodeNames) {
 		return rcodeNames[c]
 	}
-	return "RCODE" + strconv.Itoa(c)
+	return "RCODE" + strconv.Itoa(int(c))
 }

@@ -10,15 +10,17 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/dnstest"
 )
 
 // TestEveryRCodeIsTold by the name that another library has for it.
 func TestEveryRCodeIsTold(t *testing.T) {
 	noLeaks(t)
 	for code := range 12 {
-		f := run(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: nameserver(t, rcode(code))})
+		f := run(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: dnstest.Serve(t, rcode(code))})
 		want := diag.DNSServFail
 		switch code {
 		case dns.RcodeSuccess:
@@ -41,16 +43,31 @@ func TestEveryRCodeIsTold(t *testing.T) {
 	}
 }
 
-// TestANoIsBelieved, whatever addresses stand beside it: the C library and Go's resolver take none of them.
+// TestANoIsBelieved, whatever addresses accompany it: the C library and Go's resolver take none of them.
 func TestANoIsBelieved(t *testing.T) {
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
-	for code, want := range map[int]diag.Failure{dns.RcodeNameError: diag.DNSNXDomain, dns.RcodeServerFailure: diag.DNSServFail} {
-		server := nameserver(t, func(w dns.ResponseWriter, q *dns.Msg) { good(recoded{w, code}, q) })
+	for code, want := range map[int]diag.Failure{dns.RcodeNameError: diag.DNSNXDomain,
+		dns.RcodeServerFailure: diag.DNSServFail} {
+		server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) { good(recoded{w, code}, q) })
 		f := run(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: server})
 		if f.Failure != want || len(f.DNS.Addresses) > 0 {
 			t.Errorf("%s: %s, %v; want %s", dns.RcodeToString[code], f.Failure, f.DNS.Addresses, want)
 		}
+	}
+}
+
+// TestCutOffForGood: an answer that is cut off over TCP, too, is no answer, and no "no".
+func TestCutOffForGood(t *testing.T) {
+	noLeaks(t)
+	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
+		r := new(dns.Msg).SetReply(q)
+		r.Truncated = true
+		_ = w.WriteMsg(r)
+	})
+	f := run(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: server})
+	if f.Failure != diag.DNSServFail || !strings.Contains(f.Detail, "cut off") {
+		t.Errorf("%s: %s", f.Failure, f.Detail)
 	}
 }
 
@@ -65,10 +82,10 @@ func (r recoded) WriteMsg(m *dns.Msg) error {
 	return r.ResponseWriter.WriteMsg(m)
 }
 
-// TestAnAliasHasItsAddresses, and records that nobody asked for have none.
+// TestAnAliasHasItsAddresses, and records that were not asked for have none.
 func TestAnAliasHasItsAddresses(t *testing.T) {
 	noLeaks(t)
-	server := nameserver(t, func(w dns.ResponseWriter, q *dns.Msg) {
+	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		r := new(dns.Msg).SetReply(q)
 		for _, line := range []string{
 			"api.gpuaas.test. 1 IN CNAME edge.gpuaas.test.", `edge.gpuaas.test. 1 IN TXT "10.9.9.9"`,
@@ -79,7 +96,8 @@ func TestAnAliasHasItsAddresses(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if rr.Header().Rrtype != dns.TypeA && rr.Header().Rrtype != dns.TypeAAAA || rr.Header().Rrtype == q.Question[0].Qtype {
+			if (rr.Header().Rrtype != dns.TypeA && rr.Header().Rrtype != dns.TypeAAAA) ||
+				rr.Header().Rrtype == q.Question[0].Qtype {
 				r.Answer = append(r.Answer, rr)
 			}
 		}
@@ -96,14 +114,16 @@ func TestAnAliasHasItsAddresses(t *testing.T) {
 func TestACutAnswerMayEndAnywhere(t *testing.T) {
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
-	server := nameserver(t, func(w dns.ResponseWriter, q *dns.Msg) {
+	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		if w.RemoteAddr().Network() == "tcp" {
 			good(w, q)
 			return
 		}
 		r := new(dns.Msg).SetReply(q)
 		r.Truncated = true
-		r.Answer = append(r.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(10, 1, 1, 1)})
+		r.Answer = append(r.Answer,
+			&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET},
+				A: net.IPv4(10, 1, 1, 1)})
 		b, err := r.Pack()
 		if err != nil {
 			t.Error(err)
@@ -117,10 +137,11 @@ func TestACutAnswerMayEndAnywhere(t *testing.T) {
 	}
 }
 
-// TestANameThatTheDNSCannotHold is one that nobody has: no server failed.
+// TestANameThatTheDNSCannotHold: such a name does not exist, and no server failed.
 func TestANameThatTheDNSCannotHold(t *testing.T) {
 	for _, name := range []string{strings.Repeat("x", 64) + ".test", strings.Repeat("x.", 127) + "test", "a..test"} {
-		got := question{servers: []string{"127.0.0.1:1"}, names: []string{name + "."}, timeout: time.Second, attempts: 1}.ask(context.Background())
+		got := question{servers: []string{"127.0.0.1:1"}, names: []string{name + "."}, timeout: time.Second,
+			attempts: 1}.ask(context.Background(), &Prober{})
 		if got.word != diag.DNSNXDomain || got.err == nil || !strings.Contains(got.err.Error(), errNoName.Error()) {
 			t.Errorf("%s: %s, %v", name, got.word, got.err)
 		}
@@ -142,7 +163,8 @@ func TestResolvConf(t *testing.T) {
 		{"search a.test b.test.\n", "api", nil, []string{"api.a.test.", "api.b.test.", "api."}, 5 * time.Second, 2},
 		{"search a.test\ndomain c.test d.test\n", "api.x", nil, []string{"api.x.", "api.x.c.test."}, 5 * time.Second, 2},
 		{"search .\n", "api", nil, []string{"api."}, 5 * time.Second, 2},
-		{"options ndots:2 timeout:99 attempts:0 rotate\nsearch a.test", "api.x", nil, []string{"api.x.a.test.", "api.x."}, 30 * time.Second, 1},
+		{"options ndots:2 timeout:99 attempts:0 rotate\nsearch a.test", "api.x", nil, []string{"api.x.a.test.", "api.x."},
+			30 * time.Second, 1},
 	} {
 		path := filepath.Join(t.TempDir(), "resolv.conf")
 		writeFile(t, path, c.text)
@@ -150,7 +172,8 @@ func TestResolvConf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if names := conf.names(c.name); !slices.Equal(names, c.names) || conf.timeout != c.timeout || conf.attempts != c.attempts {
+		if names := conf.names(c.name); !slices.Equal(names, c.names) || conf.timeout != c.timeout ||
+			conf.attempts != c.attempts {
 			t.Errorf("%q: %v %+v", c.text, names, conf)
 		}
 		if c.servers != nil && !slices.Equal(conf.servers, c.servers) {
@@ -160,17 +183,21 @@ func TestResolvConf(t *testing.T) {
 	if _, err := readResolvConf(t.TempDir()); err == nil {
 		t.Error("a folder was read")
 	}
-	if conf, err := readResolvConf("/no/such/resolv.conf"); err != nil || !slices.Equal(conf.servers, []string{"127.0.0.1:53"}) {
+	if conf, err := readResolvConf("/no/such/resolv.conf"); err != nil ||
+		!slices.Equal(conf.servers, []string{"127.0.0.1:53"}) {
 		t.Errorf("%+v, %v", conf, err)
 	}
 }
 
 // FuzzParseReply: another library reads whatever this one reads, and sees the same.
 func FuzzParseReply(f *testing.F) {
-	q := nameQuestion{name: "api.gpuaas.test.", kind: typeA}
+	q := dnsmessage.Question{Name: dnsmessage.MustNewName("api.gpuaas.test."), Type: dnsmessage.TypeA,
+		Class: dnsmessage.ClassINET}
 	seed := new(dns.Msg).SetQuestion("api.gpuaas.test.", dns.TypeA)
 	seed.Response = true
-	seed.Answer = append(seed.Answer, &dns.A{Hdr: dns.RR_Header{Name: "api.gpuaas.test.", Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(10, 1, 1, 1)})
+	seed.Answer = append(seed.Answer,
+		&dns.A{Hdr: dns.RR_Header{Name: "api.gpuaas.test.", Rrtype: dns.TypeA, Class: dns.ClassINET},
+			A: net.IPv4(10, 1, 1, 1)})
 	b, err := seed.Pack()
 	if err != nil {
 		f.Fatal(err)

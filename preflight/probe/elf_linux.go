@@ -1,62 +1,40 @@
 package probe
 
 import (
+	"bufio"
+	"bytes"
+	"debug/elf"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
-	"os"
-	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// machine is e_machine of an ELF header. Package debug/elf knows it as well, and brings DWARF and zlib along into an
-// agent that has to stay small.
-type machine uint16
-
-// The machines that a node may be.
-const (
-	em386       machine = 3
-	emPPC64     machine = 21
-	emS390      machine = 22
-	emARM       machine = 40
-	emX8664     machine = 62
-	emAArch64   machine = 183
-	emRISCV     machine = 243
-	emLoongArch machine = 258
-)
-
-// machines are those machines by the kernel's names, and by ELF's.
-var machines = [...]struct {
-	kernel, name string
-	m            machine
+// kernelNames are the machines that a node may be, by the kernel's names.
+var kernelNames = [...]struct {
+	kernel string
+	m      elf.Machine
 }{
-	{"x86_64", "EM_X86_64", emX8664}, {"aarch64", "EM_AARCH64", emAArch64}, {"ppc64le", "EM_PPC64", emPPC64},
-	{"riscv64", "EM_RISCV", emRISCV}, {"s390x", "EM_S390", emS390}, {"i686", "EM_386", em386}, {"armv7l", "EM_ARM", emARM},
-	{"loongarch64", "EM_LOONGARCH", emLoongArch},
+	{"x86_64", elf.EM_X86_64}, {"aarch64", elf.EM_AARCH64}, {"ppc64le", elf.EM_PPC64}, {"riscv64", elf.EM_RISCV},
+	{"s390x", elf.EM_S390}, {"i686", elf.EM_386}, {"armv7l", elf.EM_ARM}, {"loongarch64", elf.EM_LOONGARCH},
 }
 
-func (m machine) String() string {
-	for _, k := range machines {
-		if k.m == m {
-			return k.name
-		}
-	}
-	return "EM_" + strconv.Itoa(int(m))
+// runsOn reports whether a kernel of the machine host may run a program of m: its own, or its 32-bit forebear's, where
+// only running it tells.
+func runsOn(m, host elf.Machine) bool {
+	return m == host || (m == elf.EM_386 && host == elf.EM_X86_64) || (m == elf.EM_ARM && host == elf.EM_AARCH64)
 }
 
-// runsOn reports whether a kernel of that machine may run a program of m: its own, or its 32-bit forebear's, where only
-// running it tells.
-func (m machine) runsOn(host machine) bool {
-	return m == host || m == em386 && host == emX8664 || m == emARM && host == emAArch64
-}
-
-func hostMachine() (machine, bool) {
+func hostMachine() (elf.Machine, bool) {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return 0, false
 	}
 	name := unix.ByteSliceToString(u.Machine[:])
-	for _, k := range machines {
+	for _, k := range kernelNames {
 		if k.kernel == name {
 			return k.m, true
 		}
@@ -64,20 +42,133 @@ func hostMachine() (machine, bool) {
 	return 0, false
 }
 
-// elfMachine reads the machine from an ELF header; false when the file has none.
-func elfMachine(path string) (machine, bool) {
-	file, err := os.Open(path)
+// program is what the headers of an ELF file say. The layouts are debug/elf's; its reader, and that of debug/buildinfo,
+// bring DWARF, zstd and the formats of four other systems: 0.3 MB of an agent that has 8.5.
+type program struct {
+	kind     elf.Type
+	machine  elf.Machine
+	segments []elf.ProgHeader
+}
+
+// segmentTable bounds the segments' headers, as the kernel does.
+const segmentTable = 64 << 10
+
+// readProgram reads the headers of a file of size bytes. An error says why no kernel executes it; what was read before
+// is returned with it.
+func readProgram(r io.ReaderAt, size int64) (p program, err error) {
+	file := io.NewSectionReader(r, 0, size)
+	var ident [elf.EI_NIDENT]byte
+	if _, err := file.ReadAt(ident[:], 0); err != nil {
+		return p, err
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if elf.Data(ident[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		order = binary.BigEndian
+	}
+	var h elf.Header64
+	wide := elf.Class(ident[elf.EI_CLASS]) == elf.ELFCLASS64
+	if wide {
+		err = binary.Read(file, order, &h)
+	} else {
+		var s elf.Header32
+		err = binary.Read(file, order, &s)
+		h = elf.Header64{Type: s.Type, Machine: s.Machine, Phoff: uint64(s.Phoff), Phentsize: s.Phentsize, Phnum: s.Phnum,
+			Shoff: uint64(s.Shoff), Shentsize: s.Shentsize, Shnum: s.Shnum}
+	}
+	p.kind, p.machine = elf.Type(h.Type), elf.Machine(h.Machine)
 	if err != nil {
-		return 0, false
+		return p, err
 	}
-	defer file.Close()
-	var head [20]byte
-	if _, err := io.ReadFull(file, head[:]); err != nil || string(head[:4]) != "\x7fELF" {
-		return 0, false
+	total := uint64(size) //nolint:gosec // a file's size is not negative
+	if beyond(h.Phoff, uint64(h.Phnum)*uint64(h.Phentsize), total) ||
+		beyond(h.Shoff, uint64(h.Shnum)*uint64(h.Shentsize), total) {
+		return p, errors.New("its tables are behind its end")
 	}
-	const dataAt, bigEndian = 5, 2 // EI_DATA, ELFDATA2MSB
-	if head[dataAt] == bigEndian {
-		return machine(binary.BigEndian.Uint16(head[18:])), true
+	return p, p.readSegments(io.NewSectionReader(file, int64(h.Phoff), segmentTable), order, wide, int(h.Phnum))
+}
+
+// beyond reports whether a part of a file ends behind the file's end.
+func beyond(offset, length, size uint64) bool { return offset+length < offset || offset+length > size }
+
+func (p *program) readSegments(table io.Reader, order binary.ByteOrder, wide bool, count int) (err error) {
+	p.segments = make([]elf.ProgHeader, 0, min(count, segmentTable/binary.Size(elf.Prog32{})))
+	for range count {
+		var s elf.Prog64
+		if wide {
+			err = binary.Read(table, order, &s)
+		} else {
+			var n elf.Prog32
+			err = binary.Read(table, order, &n)
+			s = elf.Prog64{Type: n.Type, Flags: n.Flags, Off: uint64(n.Off), Filesz: uint64(n.Filesz)}
+		}
+		if err != nil {
+			return fmt.Errorf("reading its %d segments: %w", count, err)
+		}
+		p.segments = append(p.segments, elf.ProgHeader{Type: elf.ProgType(s.Type), Flags: elf.ProgFlag(s.Flags), Off: s.Off,
+			Filesz: s.Filesz})
 	}
-	return machine(binary.LittleEndian.Uint16(head[18:])), true
+	return nil
+}
+
+// Go's linker leaves a record in a segment for data: a header of 32 bytes, aligned to 16, then the compiler's version
+// and what was built, each as a varint of its length and a text (since Go 1.18). The second has 16 bytes at either end
+// that mark it for who searches a core.
+const (
+	goMagic  = "\xff Go buildinf:"
+	goHeader = 32
+	goAlign  = 16
+	goFlags  = 15  // the byte of the header that has the flags
+	goInline = 0x2 // the texts follow, in place of pointers to them
+	goMark   = 16
+	goMost   = 1 << 20
+)
+
+// goMain is the path of a Go program's main package; "" for a program that is not Go's.
+func (p *program) goMain(r io.ReaderAt) string {
+	for _, s := range p.segments {
+		if s.Type != elf.PT_LOAD || s.Flags&(elf.PF_X|elf.PF_W) != elf.PF_W {
+			continue
+		}
+		data := io.NewSectionReader(r, int64(s.Off), int64(s.Filesz)) //nolint:gosec // read as far as it goes
+		at, found := findGo(data)
+		if !found {
+			continue
+		}
+		texts := bufio.NewReader(io.NewSectionReader(data, at+goHeader, goMost))
+		_, err := readText(texts) // the compiler's version
+		built, more := readText(texts)
+		if err == nil && more == nil && len(built) > 2*goMark {
+			path, _, _ := strings.Cut(built[goMark:len(built)-goMark], "\n")
+			path, _ = strings.CutPrefix(path, "path\t")
+			return path
+		}
+	}
+	return ""
+}
+
+// findGo finds the record's header in a segment.
+func findGo(data io.Reader) (at int64, found bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := io.ReadFull(data, buf)
+		for i := 0; i+goAlign <= n; i += goAlign {
+			if bytes.HasPrefix(buf[i:], []byte(goMagic)) && buf[i+goFlags]&goInline != 0 {
+				return at + int64(i), true
+			}
+		}
+		if err != nil {
+			return 0, false
+		}
+		at += int64(n)
+	}
+}
+
+func readText(r *bufio.Reader) (string, error) {
+	n, err := binary.ReadUvarint(r)
+	if err != nil || n > goMost {
+		return "", errors.Join(err, errTooLarge)
+	}
+	text := make([]byte, n)
+	_, err = io.ReadFull(r, text)
+	return string(text), err
 }

@@ -16,37 +16,39 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// secretParts mark a name whose value is never told.
+// secretParts mark a name whose value is never reported.
 var secretParts = [...]string{"TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "COOKIE"}
 
-// isSecretName reports whether the value of a variable is never told. Public keys are for telling.
+// isSecretName reports whether the value of a variable is never reported. Public keys are.
 func isSecretName(name string) bool {
 	upper := strings.ToUpper(name)
-	return containsAny(upper, secretParts[:]) && !strings.HasSuffix(upper, "_PUBKEYS") && !strings.HasSuffix(upper, "_PUBKEY")
+	return containsAny(upper, secretParts[:]) && !strings.HasSuffix(upper, "_PUBKEYS") &&
+		!strings.HasSuffix(upper, "_PUBKEY")
 }
 
 // keyToken is the one variable that a running agent does not keep from its start: a token that was rotated needs no
 // restart.
 const keyToken = "GPUAAS_ENROLLMENT_TOKEN"
 
-// env tells the names in Env of the environment that the agent (or Unit) was started with; its token as its file has it,
-// where that was changed since. A name that is not set is absent. Words: file_missing (no process and no file),
+// env tells the names in Env of the environment that the agent (or Unit) was started with; its token as its file has
+// it, where that was changed since. A name that is not set is absent. Words: file_missing (no process and no file),
 // not_permitted, file_unreadable.
 func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	agent := p.Agent
 	if req.Unit != "" && req.Unit != agent.Unit {
 		agent = AgentView{Unit: req.Unit}
 	}
-	props, err := unitProps{}, error(nil)
+	props, err := host.Unit{}, error(nil)
 	if agent.Unit != "" {
 		props, err = p.units.show(ctx, agent.Unit)
 	}
 	if err == nil && agent.Unit != "" {
-		agent.PID = props.pid()
+		agent.PID = props.PID()
 	}
-	files := props.envFiles()
+	files := envFilesOf(props)
 	if len(files) == 0 && agent.EnvFile != "" {
 		files = []string{agent.EnvFile}
 	}
@@ -55,7 +57,7 @@ func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if agent.PID > 0 {
 		all, err = processEnv(agent.PID)
 		age = processAge(agent.PID, files)
-		if gone(err) || err == nil && len(only(all, req.Env)) == 0 {
+		if gone(err) || (err == nil && len(only(all, req.Env)) == 0) {
 			agent.PID = 0 // it is just starting, or just ended
 		}
 	}
@@ -81,29 +83,29 @@ func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 		if now, err := readEnvFiles([]string{agent.EnvFile}); err == nil {
 			delete(f.Env.Secret, keyToken)
 			if token, set := now[keyToken]; set {
-				f.Env.Secret[keyToken] = told(token, filesAge([]string{agent.EnvFile}))
+				f.Env.Secret[keyToken] = secretWords(token, filesAge([]string{agent.EnvFile}))
 			}
 		}
 	}
 }
 
 // changedSinceStart reports whether a file was written, or put in its place, after the process was started.
-// A file's time is the wall clock's, a process's the one since boot: where the wall clock was set in between, the answer may
-// be wrong, and the token that is told is then the other of the two. The kernel keeps no start in wall time.
+// A file's time is the wall clock's, a process's the one since boot: where the wall clock was set in between, the
+// answer may be wrong, and the token that is reported is then the other of the two. The kernel keeps no start in wall
+// time.
 func changedSinceStart(file string, pid int) bool {
 	st, err := os.Stat(file)
 	if err != nil {
 		return false
 	}
-	stat, err := readStat(pid)
+	stat, err := host.This.Stat(pid)
 	if err != nil {
 		return false
 	}
-	up, err := hostUptime()
+	ran, err := host.This.Age(stat)
 	if err != nil {
 		return false
 	}
-	ran := time.Duration((up - float64(stat.started)/ticks) * float64(time.Second))
 	changed := st.Sys().(*syscall.Stat_t).Ctim //nolint:forcetypeassert // on Linux it is one
 	return time.Unix(changed.Unix()).After(time.Now().Add(-ran))
 }
@@ -119,13 +121,13 @@ func tell(e *diag.EnvFacts, vars map[string]string, age string) {
 		case !isSecretName(name):
 			e.Values[name] = withoutUserinfo(value)
 		default:
-			e.Secret[name] = told(value, age)
+			e.Secret[name] = secretWords(value, age)
 		}
 	}
 }
 
-// told is what is said of a secret.
-func told(value, age string) string {
+// secretWords is what is reported of a secret.
+func secretWords(value, age string) string {
 	if value == "" {
 		return "empty"
 	}
@@ -141,14 +143,15 @@ func told(value, age string) string {
 // claimsPrefix begins a token that says what it is for: prefix, base64url of the claims, dot, secret.
 const claimsPrefix = "grt1."
 
-// until says when a token ends, "" for one that does not say. Its claims are no secret; the rest is not looked at.
+// until reports when a token ends, "" for one that does not say. Its claims are no secret; the rest is not looked at.
 func until(value string) string {
 	claims, _, dotted := strings.Cut(strings.TrimPrefix(value, claimsPrefix), ".")
 	text, err := base64.RawURLEncoding.DecodeString(claims)
 	var c struct {
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	if !strings.HasPrefix(value, claimsPrefix) || !dotted || err != nil || bounded.Unmarshal(text, &c, bounded.Small()) != nil || c.ExpiresAt.IsZero() {
+	if !strings.HasPrefix(value, claimsPrefix) || !dotted || err != nil ||
+		bounded.Unmarshal(text, &c, bounded.Small()) != nil || c.ExpiresAt.IsZero() {
 		return ""
 	}
 	return "until " + c.ExpiresAt.UTC().Format(time.RFC3339)
@@ -170,10 +173,10 @@ func withoutUserinfo(value string) string {
 	return u.String()
 }
 
-// processAge says how old a running process's environment is: as old as the file it came from, if that has not been
+// processAge reports how old a running process's environment is: as old as the file it came from, if that has not been
 // written since the start; else as the process.
 func processAge(pid int, files []string) string {
-	stat, err := readStat(pid)
+	stat, err := host.This.Stat(pid)
 	if err != nil {
 		return ""
 	}

@@ -9,10 +9,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// untilTheThird is {"node_id":"n","environment_profile":"lab","issued_at":"2026-01-02T12:00:00Z","expires_at":"2026-01-03T12:00:00Z"}.
-const untilTheThird = "eyJub2RlX2lkIjoibiIsImVudmlyb25tZW50X3Byb2ZpbGUiOiJsYWIiLCJpc3N1ZWRfYXQiOiIyMDI2LTAxLTAyVDEyOjAwOjAwWiIsImV4cGlyZXNfYXQiOiIyMDI2LTAxLTAzVDEyOjAwOjAwWiJ9"
+// untilTheThird is
+// {"node_id":"n","environment_profile":"lab","issued_at":"2026-01-02T12:00:00Z","expires_at":"2026-01-03T12:00:00Z"}.
+const untilTheThird = "eyJub2RlX2lkIjoibiIsImVudmlyb25tZW50X3Byb2ZpbGUiOiJsYWIiLCJpc3N1" +
+	"ZWRfYXQiOiIyMDI2LTAxLTAyVDEyOjAwOjAwWiIsImV4cGlyZXNfYXQiOiIyMDI2LTAxLTAzVDEyOjAwOjAwWiJ9"
 
-// TestATokenTellsUntilWhen: of a token presence, age and end are told, and never its text.
+// TestATokenTellsUntilWhen: of a token presence, age and end are reported, and never its text.
 func TestATokenTellsUntilWhen(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                                  "empty",
@@ -25,7 +27,7 @@ func TestATokenTellsUntilWhen(t *testing.T) {
 		tell(&e, map[string]string{"GPUAAS_ENROLLMENT_TOKEN": value}, "issued 2h ago")
 		got := e.Secret["GPUAAS_ENROLLMENT_TOKEN"]
 		if got != want || strings.Contains(got, "canary") {
-			t.Errorf("%q is told as %q, want %q", value, got, want)
+			t.Errorf("%q is reported as %q, want %q", value, got, want)
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 func TestExpand(t *testing.T) {
-	env := map[string]string{"GPUAAS_API_URL": "https://node-api.gpuaas.test", "GPUAAS_NODE_ID": "n-1", "GPUAAS_ENROLLMENT_TOKEN": canary}
+	env := map[string]string{"GPUAAS_API_URL": "https://node-api.gpuaas.test", "GPUAAS_NODE_ID": "n-1",
+		"GPUAAS_ENROLLMENT_TOKEN": canary}
 	req := diag.Request{
 		Target: "${GPUAAS_API_URL}/nodes/${GPUAAS_NODE_ID}", Body: `{"n":"${GPUAAS_NODE_ID}"}`, NodeID: "${GPUAAS_NODE_ID}",
 		Header: map[string]string{"X-Node": "${GPUAAS_NODE_ID}"}, Resolve: "10.0.0.1",
@@ -18,7 +19,8 @@ func TestExpand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Target != "https://node-api.gpuaas.test/nodes/n-1" || got.Body != `{"n":"n-1"}` || got.NodeID != "n-1" || got.Header["X-Node"] != "n-1" {
+	if got.Target != "https://node-api.gpuaas.test/nodes/n-1" || got.Body != `{"n":"n-1"}` || got.NodeID != "n-1" ||
+		got.Header["X-Node"] != "n-1" {
 		t.Errorf("%+v", got)
 	}
 	if req.Header["X-Node"] != "${GPUAAS_NODE_ID}" {
@@ -41,7 +43,8 @@ func TestExpand(t *testing.T) {
 func TestFactTellsTheExpandedTarget(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
-	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { page(200, jsonType, r.URL.Path)(w, r) }))
+	s := site(t, ca.leaf(t, leafOf{}),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { page(200, jsonType, r.URL.Path)(w, r) }))
 	p := newProber(t)
 	p.Agent.Env = map[string]string{"GPUAAS_API_URL": s.URL}
 	req := diag.Request{Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}/healthz", CAInline: ca.pem}

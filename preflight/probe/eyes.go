@@ -2,29 +2,33 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
 )
 
 // What Fact.AgentView says of a request that asked for the agent's view.
 const (
-	ViewEntered      = "namespace"     // seen as the agent sees, be it in a namespace of its own or in the host's
+	ViewEntered      = "namespace"     // seen as the agent sees, whether in a namespace of its own or in the host's
 	ViewNoProcess    = "no process"    // no agent runs: plain files
 	ViewNotPermitted = "not permitted" // we may not enter (not root): plain files
 )
 
-// relook is how long "no agent runs" is believed, and relookTimes how many times as long as it took to find out: a systemd
-// that hangs costs each look its whole limit, and must not cost each request that.
+// relook is how long "no agent runs" is believed, and relookTimes how many times as long as it took to find out: a
+// systemd that hangs costs each look its whole limit, and must not cost each request that.
 const (
 	relook      = time.Second
 	relookTimes = 10
 )
 
-// eyes is the running agent as requests are measured for it: its environment, and its mount namespace where that is
-// not ours. An agent that is restarted during a session has other ones.
+// eyes is the running agent as requests are measured for it: its environment, and its namespaces where they are not
+// ours. An agent that is restarted during a session has other ones.
 type eyes struct {
 	prober  *Prober
 	inside  *namespace     // nil when everything is measured in this process
+	mounts  *namespace     // its mounts without its network, where both are others
 	view    string         // what to say of agent-view requests that are measured in this process
 	started uint64         // the agent's start time, so that a reused PID is not taken for it
 	found   time.Time      // when the looking ended
@@ -39,7 +43,7 @@ func (s *server) look(ctx context.Context) *eyes {
 	agent := AgentView{Unit: s.cfg.Unit, EnvFile: s.cfg.EnvFile, PID: s.cfg.Inside}
 	if s.cfg.Inside == 0 {
 		agent = DiscoverAgent(ctx, s.cfg.Unit, s.cfg.EnvFile)
-		e.inside, e.view = openNamespace(agent.PID, s.cfg)
+		e.inside, e.mounts, e.view = openNamespaces(agent.PID, s.cfg)
 	} else {
 		e.view = ViewEntered
 		if agent.readProcess(); agent.Source == "" { // it has just ended, or is just starting
@@ -76,8 +80,32 @@ func (s *server) current(ctx context.Context) (e *eyes, done func()) {
 	return s.eyes, s.eyes.inUse.Done
 }
 
+// namespaceFor is where a request for the agent's view is measured; nil: in this process.
+func (e *eyes) namespaceFor(req diag.Request) *namespace {
+	if req.Network == diag.ViewHost && e.inside != nil && e.inside.net {
+		return e.mounts
+	}
+	return e.inside
+}
+
 // close ends what the eyes keep open.
 func (e *eyes) close() error {
 	e.prober.Close()
-	return e.inside.close()
+	return errors.Join(e.inside.close(), e.mounts.close())
 }
+
+// AgentView is the running agent as the node's probe sees it. The zero value is "no agent known".
+type AgentView struct {
+	Unit    string            // systemd unit
+	EnvFile string            // fallback when no process runs
+	PID     int               // main process, 0 when none
+	Source  string            // process | env_file; "" when neither could be read
+	Env     map[string]string // only the names in EnvNames
+	Denied  bool              // the environment is there and may not be read
+}
+
+// Sources of an agent's environment.
+const (
+	sourceProcess = "process"
+	sourceEnvFile = "env_file"
+)

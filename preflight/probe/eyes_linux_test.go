@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestAHungSystemdIsAskedOnce: each question costs its whole limit, so "no agent runs" is believed for as long as a walk
-// takes, and not asked for again before every request.
+// TestAHungSystemdIsAskedOnce: each question costs its whole limit, so "no agent runs" is believed for as long as a
+// walk takes, and not asked for again before every request.
 func TestAHungSystemdIsAskedOnce(t *testing.T) {
 	f := newFakes(t)
 	s := inServer()
@@ -17,7 +17,8 @@ func TestAHungSystemdIsAskedOnce(t *testing.T) {
 		stale        bool
 	}{
 		{"it answers", "echo LoadState=not-found; echo ActiveState=inactive; echo MainPID=0", 0, false},
-		{"it answered, a while ago", "echo LoadState=not-found; echo ActiveState=inactive; echo MainPID=0", 8 * time.Second, true},
+		{"it answered, a while ago", "echo LoadState=not-found; echo ActiveState=inactive; echo MainPID=0", 8 * time.Second,
+			true},
 		{"it hangs", "exec sleep 60", 0, false},
 		{"it hung, a while ago", "", 8 * time.Second, false},
 	} {

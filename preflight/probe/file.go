@@ -18,7 +18,7 @@ import (
 // maxDigest bounds what is read for a digest.
 const maxDigest = 64 << 20
 
-// errTooLarge says that a file was not read because it is over maxDigest.
+// errTooLarge reports that a file was not read because it is over maxDigest.
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxDigest>>20)
 
 // file describes Target. Its text is read for the digest only. Words: file_missing, file_unreadable.
@@ -83,7 +83,13 @@ func digest(ctx context.Context, path string) (string, error) {
 		return "", errTooLarge
 	}
 	h := sha256.New()
-	n, err := io.Copy(h, &ctxReader{ctx: ctx, r: io.LimitReader(file, maxDigest+1)})
+	bounded := io.LimitReader(file, maxDigest+1)
+	n, err := io.Copy(h, readFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return bounded.Read(p)
+	}))
 	switch {
 	case err != nil:
 		return "", err
@@ -93,16 +99,7 @@ func digest(ctx context.Context, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// ctxReader reads until ctx ends. The context is a field because io.Reader has no other place for it; it lives for
-// one call of digest.
-type ctxReader struct {
-	ctx context.Context
-	r   io.Reader
-}
+// readFunc is a reader that is one function.
+type readFunc func(p []byte) (int, error)
 
-func (r *ctxReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
-}
+func (read readFunc) Read(p []byte) (int, error) { return read(p) }

@@ -93,7 +93,7 @@ func slam(c net.Conn) {
 // readSome waits for the first bytes of a request.
 func readSome(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }
 
-// closedPort is a port on which nobody listens.
+// closedPort is a port on which nothing listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -179,39 +179,6 @@ func writeFile(t *testing.T, path, text string) {
 
 const jsonType = "application/json"
 
-// nameserver is a DNS server on UDP and TCP.
-func nameserver(t *testing.T, h dns.HandlerFunc) (addr string) {
-	t.Helper()
-	var pc net.PacketConn
-	var ln net.Listener
-	for range 20 { // the port of the one may be taken for the other
-		var err error
-		if pc, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
-		addr = pc.LocalAddr().String()
-		if ln, err = net.Listen("tcp", addr); err == nil {
-			break
-		}
-		pc.Close()
-	}
-	if ln == nil {
-		t.Fatal("no port is free for UDP and TCP")
-	}
-	var wg sync.WaitGroup
-	for _, s := range []*dns.Server{{PacketConn: pc, Handler: h}, {Listener: ln, Handler: h}} {
-		ready := make(chan struct{})
-		s.NotifyStartedFunc = func() { close(ready) }
-		wg.Go(func() { _ = s.ActivateAndServe() })
-		<-ready
-		t.Cleanup(func() { _ = s.Shutdown() })
-	}
-	t.Cleanup(wg.Wait)
-	// Cleanups run last in, first out: the servers must be told to stop before they are waited for.
-	t.Cleanup(func() { pc.Close(); ln.Close() })
-	return addr
-}
-
 // zone answers from a table of name (with dot) to addresses; what it does not hold does not exist.
 func zone(names map[string][]string) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, q *dns.Msg) {
@@ -245,7 +212,8 @@ func rcode(code int) dns.HandlerFunc {
 func namesFrom(t *testing.T, p *Prober, hosts, resolv, nsswitch string) {
 	t.Helper()
 	dir := t.TempDir()
-	p.names = nameFiles{hosts: filepath.Join(dir, "hosts"), resolv: filepath.Join(dir, "resolv.conf"), nsswitch: filepath.Join(dir, "nsswitch.conf")}
+	p.names = nameFiles{hosts: filepath.Join(dir, "hosts"), resolv: filepath.Join(dir, "resolv.conf"),
+		nsswitch: filepath.Join(dir, "nsswitch.conf")}
 	for path, text := range map[string]string{p.names.hosts: hosts, p.names.resolv: resolv, p.names.nsswitch: nsswitch} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

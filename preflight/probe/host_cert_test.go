@@ -128,7 +128,8 @@ func TestCertBinding(t *testing.T) {
 		boundTo string
 	}{
 		{"another node", func(c *x509.Certificate) { c.Subject.CommonName = "node-70" }, false, "node-70"},
-		{"a DNS name", func(c *x509.Certificate) { c.Subject.CommonName = ""; c.DNSNames = []string{"node-7"} }, true, "node-7"},
+		{"a DNS name", func(c *x509.Certificate) { c.Subject.CommonName = ""; c.DNSNames = []string{"node-7"} }, true,
+			"node-7"},
 		{"a URI", func(c *x509.Certificate) {
 			c.Subject.CommonName = "agent"
 			c.URIs = []*url.URL{{Scheme: "spiffe", Host: "gpuaas", Path: "/node/node-7"}}

@@ -99,7 +99,8 @@ func TestDiskFull(t *testing.T) {
 		fill(t, dir, 1<<20)
 		f := measure(t, diskRequest(dir))
 		wantWord(t, f, diag.DiskFull)
-		if f.Errno != "ENOSPC" || f.Phase != "write" || *f.Disk.WrittenBytes != 0 || f.Disk.FreeBytes != 0 || f.Disk.UsedPercent != 100 || f.Disk.FSType != "tmpfs" {
+		if f.Errno != "ENOSPC" || f.Phase != "write" || *f.Disk.WrittenBytes != 0 || f.Disk.FreeBytes != 0 ||
+			f.Disk.UsedPercent != 100 || f.Disk.FSType != "tmpfs" {
 			t.Errorf("%+v %+v", f, f.Disk)
 		}
 	})
@@ -121,7 +122,7 @@ func TestDiskShortWrite(t *testing.T) {
 
 // TestDiskLeavesNothing: a probe that is killed while it writes has left no name behind.
 func TestDiskLeavesNothing(t *testing.T) {
-	// A file system that has no files without names: there the second way is tried, and nobody can write.
+	// A file system that has no files without names: there the second way is tried, and no user can write.
 	if _, _, err := scratch("/proc"); err == nil || errors.Is(err, syscall.EOPNOTSUPP) {
 		t.Errorf("in /proc: %v", err)
 	}
@@ -172,15 +173,5 @@ func fill(t *testing.T, dir string, size int) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "fill"), make([]byte, size), 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestMountLine(t *testing.T) {
-	mount, kind, ok := mountLine(`36 35 98:0 /mnt1 /mnt\040two rw,noatime master:1 - ext3 /dev/root rw,errors=continue`)
-	if !ok || mount != "/mnt two" || kind != "ext3" {
-		t.Errorf("%q %q %v", mount, kind, ok)
-	}
-	if _, _, ok := mountLine("garbage"); ok {
-		t.Error("garbage was taken for a mount")
 	}
 }

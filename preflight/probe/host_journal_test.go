@@ -4,6 +4,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,16 +15,97 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// entry is one entry as journalctl writes it.
+// entry is one entry of systemd about a unit, as journalctl writes it.
 func entry(us int64, message string) string {
-	return fmt.Sprintf(`{"__CURSOR":"s=1","__REALTIME_TIMESTAMP":"%d","PRIORITY":"6","_BOOT_ID":"b1","MESSAGE":%s}`, us, message)
+	return fmt.Sprintf(
+		`{"__CURSOR":"s=1","__REALTIME_TIMESTAMP":"%d","PRIORITY":"6","_BOOT_ID":"b1","_UID":"0","MESSAGE":%s}`, us, message)
+}
+
+// TestJournalBelievesTheUnitsProcess: a line of a unit is its own program's, or systemd's. What a tenant has logged in
+// the unit's control group, by whatever program and name, is counted and not shown.
+func TestJournalBelievesTheUnitsProcess(t *testing.T) {
+	needsRoot(t)
+	f := newFakes(t)
+	dir := rootsFolder(t)
+	write := func(name string, mode os.FileMode) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil { // WriteFile has no set-id bits, and the umask's
+			t.Fatal(err)
+		}
+		return path
+	}
+	agent, sudo := write("gpuaas-agent", 0o755), write("gpuaas-agent-sudo", 0o755|os.ModeSetuid)
+	open := filepath.Join(dir, "open")
+	if err := errors.Join(os.Mkdir(open, 0o755), os.Chmod(open, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	const unit = "gpuaas-node-agent.service"
+	f.unit(t, unit, running(os.Getpid(), "ExecStart={ path="+agent+" ; argv[]="+agent+" run ; ignore_errors=no }")...)
+	by := func(message, unit, uid, exe, transport, more string) string {
+		return fmt.Sprintf(
+			`{"__REALTIME_TIMESTAMP":"1","MESSAGE":%q,"_SYSTEMD_UNIT":%q,"_UID":%q,"_EXE":%q,"_TRANSPORT":%q%s}`,
+			message, unit, uid, exe, transport, more)
+	}
+	gone := `{"__REALTIME_TIMESTAMP":"1","MESSAGE":"agent: ended at once","_SYSTEMD_UNIT":"` + unit +
+		`","_UID":"0","_TRANSPORT":"stdout"}`
+	entries := []string{
+		by("agent: says", unit, "0", agent, "stdout", ""),
+		by("agent: an earlier build", unit, "0", filepath.Join(dir, "builds/1234/gpuaas-agent"), "stdout", ""),
+		by("agent: the build of a drill", unit, "0", filepath.Join(dir, "gpuaas-agent-oldterminal"), "stdout", ""),
+		by("agent: systemd about it", "init.scope", "0", "/usr/lib/systemd/systemd", "journal", ""),
+		gone,
+		by("forged: logger", unit, "2001", "/usr/bin/logger", "syslog", `,"_COMM":"gpuaas-agent"`),
+		by("forged: the agent's own program, by a tenant", unit, "2001", agent, "stdout", ""),
+		by("forged: sudo's refusal", unit, "0", sudo, "syslog", `,"_COMM":"gpuaas-agent"`),
+		by("forged: sudo's refusal, by another name", unit, "0", "/usr/bin/sudo", "stdout", `,"_COMM":"gpuaas-agent"`),
+		by("forged: from where everybody may write", unit, "0", filepath.Join(open, "gpuaas-agent"), "stdout", ""),
+		by("forged: ended at once", unit, "2001", "", "stdout", ""),
+		by("forged: ended at once, by syslog", unit, "0", "", "syslog", ""),
+		`{"__REALTIME_TIMESTAMP":"1","MESSAGE":"forged: by no one","_SYSTEMD_UNIT":"` + unit + `"}`,
+		by("forged: a tenant's unit", "user@2001.service", "2001", agent, "journal", `,"UNIT":"`+unit+`"`),
+	}
+	f.script(t, "journalctl", "cat <<'END'\n"+strings.Join(entries, "\n")+"\nEND")
+	fact := measure(t, diag.Request{Op: diag.OpJournal, Target: unit})
+	if !fact.Passed() {
+		t.Fatalf("%+v", fact)
+	}
+	for _, l := range fact.Journal.Lines {
+		if !strings.HasPrefix(l.Text, "agent: ") {
+			t.Errorf("believed: %s", l.Text)
+		}
+	}
+	if n := len(fact.Journal.Lines); n != 5 || fact.Journal.Foreign != len(entries)-5 {
+		t.Errorf("%d lines are the agent's, and %d foreign: %+v", n, fact.Journal.Foreign, fact.Journal.Lines)
+	}
+}
+
+// rootsFolder is a folder into which only root can have written, as into those above it.
+func rootsFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/lib", "gpuaas-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if !rootsOnly(dir) {
+		t.Skipf("skipped: others may write above %s", dir)
+	}
+	return dir
 }
 
 func TestJournalOfAUnit(t *testing.T) {
 	f := newFakes(t)
 	said := filepath.Join(f.dir, "argv")
 	f.script(t, "journalctl", "echo \"$@\" >"+said+"\ncat <<'END'\n"+strings.Join([]string{ // newest first
-		entry(1_800_000_005_000_000, `"level=WARN correlation_id=preflight-20261121T062435Z-abcd1234 node_id=compute-node-01 token=`+canary+`"`),
+		entry(1_800_000_005_000_000,
+			`"level=WARN correlation_id=preflight-20261121T062435Z-abcd1234 node_id=compute-node-01 token=`+canary+`"`),
 		entry(1_800_000_004_000_000, `"-----END PRIVATE KEY-----"`),
 		entry(1_800_000_003_000_000, `"short\u0000canary"`),
 		entry(1_800_000_002_000_000, `"-----BEGIN PRIVATE KEY-----"`),
@@ -66,14 +148,17 @@ func TestJournalSearch(t *testing.T) {
 	f := newFakes(t)
 	said := filepath.Join(f.dir, "argv")
 	ask := func() diag.Fact {
-		return (&Prober{}).Run(t.Context(), diag.Request{Op: diag.OpJournal, Target: "a.service", Match: []string{"node-01", "c.1"}})
+		return (&Prober{}).Run(t.Context(),
+			diag.Request{Op: diag.OpJournal, Target: "a.service", Match: []string{"node-01", "c.1"}})
 	}
-	lines := "cat <<'END'\n" + entry(2, `"about node-01"`) + "\n" + entry(1, `"about c.1"`) + "\n" + entry(1, `"about cx1 and node-02"`) + "\nEND"
-	f.script(t, "journalctl", `case "$*" in *--grep*) echo "$@" >`+said+`; echo "Compiled without pattern matching support" >&2; exit 1;; esac; `+lines)
+	lines := "cat <<'END'\n" + entry(2, `"about node-01"`) + "\n" + entry(1, `"about c.1"`) + "\n" +
+		entry(1, `"about cx1 and node-02"`) + "\nEND"
+	f.script(t, "journalctl", `case "$*" in *--grep*) echo "$@" >`+said+
+		`; echo "Compiled without pattern matching support" >&2; exit 1;; esac; `+lines)
 	if fact := ask(); !fact.Passed() || len(fact.Journal.Lines) != 2 || fact.Journal.Lines[0].Text != "about c.1" {
 		t.Errorf("without a search: %+v", fact)
 	}
-	if argv, err := os.ReadFile(said); err != nil || !strings.Contains(string(argv), `--grep=node\-01|c\.1`) {
+	if argv, err := os.ReadFile(said); err != nil || !strings.Contains(string(argv), `--grep=node-01|c\.1`) {
 		t.Errorf("it was not asked to search: %s %v", argv, err)
 	}
 	f.script(t, "journalctl", "echo '-- No entries --'; exit 1")
@@ -82,7 +167,7 @@ func TestJournalSearch(t *testing.T) {
 	}
 }
 
-// TestJournalSays: what stands in the way is a word, and lines that were seen stay.
+// TestJournalSays: what is in the way is a word, and lines that were seen stay.
 func TestJournalSays(t *testing.T) {
 	f := newFakes(t)
 	patience := 30 * time.Second
@@ -91,7 +176,9 @@ func TestJournalSays(t *testing.T) {
 		defer cancel()
 		return (&Prober{}).Run(ctx, diag.Request{Op: diag.OpJournal, Target: target})
 	}
-	f.script(t, "journalctl", "echo 'Hint: You are currently not seeing messages from other users and the system.' >&2; cat <<'END'\n"+entry(1, `"mine"`)+"\nEND")
+	f.script(t, "journalctl",
+		"echo 'Hint: You are currently not seeing messages from other users and the system.' >&2; cat <<'END'\n"+
+			entry(1, `"mine"`)+"\nEND")
 	if fact := ask("a.service"); fact.Failure != diag.NotPermitted || len(fact.Journal.Lines) != 1 {
 		t.Errorf("not permitted: %+v", fact)
 	}
@@ -147,7 +234,8 @@ func TestLinesAreBounded(t *testing.T) {
 		size += len(l.Text)
 	}
 	if !j.Truncated || size > journalText || !strings.HasPrefix(kept[len(kept)-1].Text, "0 ") {
-		t.Errorf("%d lines, %d bytes, truncated %v, the last begins %.10q", len(kept), size, j.Truncated, kept[len(kept)-1].Text)
+		t.Errorf("%d lines, %d bytes, truncated %v, the last begins %.10q", len(kept), size, j.Truncated,
+			kept[len(kept)-1].Text)
 	}
 }
 
@@ -163,7 +251,8 @@ func TestLinesKeepTheirIDs(t *testing.T) {
 			t.Errorf("%s became %s", s, got)
 		}
 	}
-	for _, s := range []string{"sk-" + hex, "session_id=" + canary + "Xyz", "xtask-" + hex, "task-" + canary, "agent-" + canary, "correlation_id=a/" + hex} {
+	for _, s := range []string{"sk-" + hex, "session_id=" + canary + "Xyz", "xtask-" + hex, "task-" + canary,
+		"agent-" + canary, "correlation_id=a/" + hex} {
 		if got := ScrubLine(s, nil); strings.Contains(got, hex) || strings.Contains(got, canary) {
 			t.Errorf("%s became %s", s, got)
 		}
@@ -185,7 +274,8 @@ func FuzzHideIDs(f *testing.F) {
 // TestDigestsOfProgramsStay: which build ran is what a log of an update is read for.
 func TestDigestsOfProgramsStay(t *testing.T) {
 	digest := strings.Repeat("0123456789abcdef", 4)
-	for _, line := range []string{"package=" + digest + " sha256=" + digest + " version=2", `"prior_sha256":"` + digest + `"`} {
+	for _, line := range []string{"package=" + digest + " sha256=" + digest + " version=2",
+		`"prior_sha256":"` + digest + `"`} {
 		if got := ScrubLine(line, nil); got != line {
 			t.Errorf("%s became %s", line, got)
 		}

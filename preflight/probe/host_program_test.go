@@ -83,7 +83,8 @@ func buildProgram(t *testing.T, main, stamp, called string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "built", filepath.Base(main))
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+stamp, "-o", path, "./"+main)
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+stamp, "-o",
+		path, "./"+main)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -111,9 +112,11 @@ func TestWhoseProgram(t *testing.T) {
 		main, version string
 	}{
 		{"ours", ours, &yes, "example.org/cmd/gpuaas-agent", "gpuaas-agent v1.2.3-4-g00ff"},
-		{"ours without a stamp", buildProgram(t, "cmd/gpuaas-agent", "v1", "/dev/null"), &yes, "example.org/cmd/gpuaas-agent", ""},
+		{"ours without a stamp", buildProgram(t, "cmd/gpuaas-agent", "v1", "/dev/null"), &yes, "example.org/cmd/gpuaas-agent",
+			""},
 		{"this program", self, &yes, "github.com/gpuaas/gpuaasctl/preflight/probe.test", ""},
-		{"another Go program with our stamp", buildProgram(t, "cmd/other", Stamped("gpuaas-agent", "v1"), "/dev/null"), &no, "example.org/cmd/other", ""},
+		{"another Go program with our stamp", buildProgram(t, "cmd/other", Stamped("gpuaas-agent", "v1"), "/dev/null"), &no,
+			"example.org/cmd/other", ""},
 		{"a program of the system's", "/bin/sleep", &no, "", ""},
 		{"a script, which may start anything", fakes.script(t, "wrapper", "exec agent"), nil, "", ""},
 		{"too large to be read", big, nil, "", ""},
@@ -122,10 +125,10 @@ func TestWhoseProgram(t *testing.T) {
 			f := measure(t, diag.Request{Op: diag.OpBinary, Target: c.path})
 			wantWord(t, f, diag.OK)
 			b := f.Binary
-			if (b.OurAgent == nil) != (c.ours == nil) || b.OurAgent != nil && *b.OurAgent != *c.ours {
+			if (b.OurAgent == nil) != (c.ours == nil) || (b.OurAgent != nil && *b.OurAgent != *c.ours) {
 				t.Errorf("ours: %v", b.OurAgent)
 			}
-			if b.Version != c.version || b.GoMain != c.main && c.main != "github.com/gpuaas/gpuaasctl/preflight/probe.test" {
+			if b.Version != c.version || (b.GoMain != c.main && c.main != "github.com/gpuaas/gpuaasctl/preflight/probe.test") {
 				t.Errorf("%+v", b)
 			}
 		})
@@ -161,7 +164,8 @@ func TestReadStamp(t *testing.T) {
 			t.Errorf("%d bytes: %q, want %q", len(c.text), got, c.want)
 		}
 	}
-	if v := Unstamped("gpuaas-agent", Stamped("gpuaas-agent", "v1")); v != "v1" || Unstamped("gpuaas-agent", "dev") != "dev" {
+	if v := Unstamped("gpuaas-agent", Stamped("gpuaas-agent", "v1")); v != "v1" ||
+		Unstamped("gpuaas-agent", "dev") != "dev" {
 		t.Errorf("%q", v)
 	}
 }
@@ -179,7 +183,8 @@ func TestVersionCommand(t *testing.T) {
 		"flood":   {`yes | head -c 1000000`, "y", ""},
 	} {
 		ask := fakes.script(t, "ask-"+name, c.body)
-		f := (&Prober{Commands: true}).Run(t.Context(), diag.Request{Op: diag.OpBinary, Target: agent, VersionCommand: []string{ask, "--version"}})
+		f := (&Prober{Commands: true}).Run(t.Context(),
+			diag.Request{Op: diag.OpBinary, Target: agent, VersionCommand: []string{ask, "--version"}})
 		wantWord(t, f, diag.OK)
 		if f.Binary.Version != c.version || !strings.Contains(f.Detail, c.detail) || strings.Contains(f.Detail, canary) {
 			t.Errorf("%s: version %q, detail %q", name, f.Binary.Version, f.Detail)
@@ -187,7 +192,8 @@ func TestVersionCommand(t *testing.T) {
 	}
 	began := time.Now()
 	hangs := fakes.script(t, "hangs", `sleep 600 & wait`)
-	f := (&Prober{Commands: true}).Run(t.Context(), diag.Request{Op: diag.OpBinary, Target: agent, VersionCommand: []string{hangs}, TimeoutMS: 50})
+	f := (&Prober{Commands: true}).Run(t.Context(),
+		diag.Request{Op: diag.OpBinary, Target: agent, VersionCommand: []string{hangs}, TimeoutMS: 50})
 	if took := time.Since(began); took > time.Minute || f.Binary.Version != "" { // what it left behind takes ten
 		t.Errorf("%+v after %s", f, took)
 	}
@@ -207,7 +213,7 @@ func TestBinaryCannotRun(t *testing.T) {
 		t.Fatal("this machine is not in the table")
 	}
 	foreign := elf.EM_AARCH64
-	if elf.Machine(host) == foreign {
+	if host == foreign {
 		foreign = elf.EM_X86_64
 	}
 	head := make([]byte, 64)
@@ -233,7 +239,8 @@ func TestBinaryCannotRun(t *testing.T) {
 		{"a folder", dir, diag.BinaryExecFormat, ""},
 		{"another machine's", file("foreign", 0o755, string(head)), diag.BinaryExecFormat, foreign.String()},
 		{"empty", file("empty", 0o755, ""), diag.BinaryExecFormat, "exec format error"},
-		{"zeros", file("zeros", 0o755, string(make([]byte, 4096))), diag.BinaryExecFormat, "neither an ELF program nor a script"},
+		{"zeros", file("zeros", 0o755, string(make([]byte, 4096))), diag.BinaryExecFormat,
+			"neither an ELF program nor a script"},
 		{"text", file("text", 0o755, "echo hello\n"), diag.BinaryExecFormat, "exec format error"},
 		{"a head alone", file("bare", 0o755, string(bare)), diag.BinaryExecFormat, "nothing to load"},
 		{"ten bytes of one", file("ten", 0o755, string(whole[:10])), diag.BinaryExecFormat, "cut off"},
@@ -255,7 +262,7 @@ func TestBinaryCannotRun(t *testing.T) {
 	}
 }
 
-// pipe makes a named pipe that nobody writes to.
+// pipe makes a named pipe without a writer.
 func pipe(t *testing.T, path string) string {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o755); err != nil {
@@ -275,7 +282,9 @@ func TestBinaryOfAUnit(t *testing.T) {
 	}
 	f := ask(usual)
 	wantWord(t, f, diag.OK)
-	if b := f.Binary; b.Path != usual || len(b.Running) != 64 || b.Running == b.SHA256 || b.OurAgent == nil || *b.OurAgent { // sleep runs
+	// sleep runs
+	if b := f.Binary; b.Path != usual || len(b.Running) != 64 || b.Running == b.SHA256 || b.OurAgent == nil ||
+		*b.OurAgent {
 		t.Errorf("%+v", f.Binary)
 	}
 	f = ask(replaced)

@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"os"
@@ -16,24 +17,46 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // sleeper is a child that does nothing until the test ends.
 func sleeper(t *testing.T) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command("sleep", "600")
+	cmd := exec.Command("cat")
+	startAnswering(t, cmd)
+	return cmd
+}
+
+// startAnswering starts a command that becomes cat, and waits for its answer: then the kernel has finished exec. Before
+// that, a process can have its new name and still an empty environment, and it opens files that it does not keep.
+func startAnswering(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return cmd
+	if _, err := in.Write([]byte("ready\n")); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
 }
 
-// awaitState waits until the kernel says that pid is in this state.
+// awaitState waits until the kernel reports that pid is in this state.
 func awaitState(t *testing.T, pid int, state string) {
 	t.Helper()
 	for range 6000 {
-		if s, err := readStat(pid); err == nil && s.state == state {
+		if s, err := host.This.Stat(pid); err == nil && s.State == state {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -52,7 +75,8 @@ func TestUnitRunning(t *testing.T) {
 	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
 	wantWord(t, f, diag.OK)
 	u := f.Unit
-	if u.PID != os.Getpid() || *u.Restarts != 2 || u.ExecStatus != nil || u.UptimeS == nil || *u.UptimeS > 3600 || u.RSSBytes == nil || *u.RSSBytes < 1<<20 ||
+	if u.PID != os.Getpid() || *u.Restarts != 2 || u.ExecStatus != nil || u.UptimeS == nil || *u.UptimeS > 3600 ||
+		u.RSSBytes == nil || *u.RSSBytes < 1<<20 ||
 		!slices.Equal(u.DropIns, []string{"/run/a.conf", "/run/b.conf"}) || u.Fragment != "/etc/systemd/system/x.service" {
 		t.Errorf("%+v", u)
 	}
@@ -84,7 +108,7 @@ func TestUnitStopped(t *testing.T) {
 
 func TestUnitFrozen(t *testing.T) {
 	needsRoot(t)
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := host.This.Mounts(host.Thread)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +132,8 @@ func TestUnitFrozen(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	fakes := newFakes(t)
@@ -132,13 +157,21 @@ func TestUnitWords(t *testing.T) {
 		word   diag.Failure
 		detail string
 	}{
-		{"stopped", "LoadState=loaded ActiveState=inactive SubState=dead Result=success MainPID=0", diag.UnitInactive, "dead"},
-		{"assert", "LoadState=loaded ActiveState=inactive SubState=dead Result=assert MainPID=0", diag.UnitInactive, "assert"},
-		{"masked", "LoadState=masked ActiveState=inactive SubState=dead Result=success MainPID=0", diag.UnitInactive, "masked"},
-		{"failed", "LoadState=loaded ActiveState=failed SubState=failed Result=exit-code ExecMainCode=1 ExecMainStatus=203 MainPID=0", diag.UnitFailed, "203"},
-		{"killed", "LoadState=loaded ActiveState=failed SubState=failed Result=signal ExecMainCode=2 ExecMainStatus=9 MainPID=0", diag.UnitFailed, "result signal 9"},
-		{"restarting", "LoadState=loaded ActiveState=activating SubState=auto-restart Result=exit-code ExecMainCode=1 ExecMainStatus=1 MainPID=0", diag.UnitFailed, "auto-restart"},
-		{"starting", "LoadState=loaded ActiveState=activating SubState=start Result=success MainPID=0", diag.UnitInactive, "activating"},
+		{"stopped", "LoadState=loaded ActiveState=inactive SubState=dead Result=success MainPID=0", diag.UnitInactive,
+			"dead"},
+		{"assert", "LoadState=loaded ActiveState=inactive SubState=dead Result=assert MainPID=0", diag.UnitInactive,
+			"assert"},
+		{"masked", "LoadState=masked ActiveState=inactive SubState=dead Result=success MainPID=0", diag.UnitInactive,
+			"masked"},
+		{"failed", "LoadState=loaded ActiveState=failed SubState=failed Result=exit-code ExecMainCode=1 ExecMainStatus=203 " +
+			"MainPID=0", diag.UnitFailed, "203"},
+		{"killed", "LoadState=loaded ActiveState=failed SubState=failed Result=signal ExecMainCode=2 ExecMainStatus=9 " +
+			"MainPID=0", diag.UnitFailed, "result signal 9"},
+		{"restarting",
+			"LoadState=loaded ActiveState=activating SubState=auto-restart Result=exit-code ExecMainCode=1 ExecMainStatus=1 " +
+				"MainPID=0", diag.UnitFailed, "auto-restart"},
+		{"starting", "LoadState=loaded ActiveState=activating SubState=start Result=success MainPID=0", diag.UnitInactive,
+			"activating"},
 		{"bad file", "LoadState=bad-setting ActiveState=inactive Result=success MainPID=0", diag.UnitFailed, "bad-setting"},
 		{"one-shot", "LoadState=loaded ActiveState=active SubState=exited Result=success MainPID=0", diag.OK, ""},
 	} {
@@ -160,7 +193,8 @@ func TestUnitWords(t *testing.T) {
 
 func TestUnitWithoutSystemd(t *testing.T) {
 	fakes := newFakes(t)
-	fakes.script(t, "systemctl", `echo "System has not been booted with systemd as init system (PID 1). Can't operate." >&2; exit 1`)
+	fakes.script(t, "systemctl",
+		`echo "System has not been booted with systemd as init system (PID 1). Can't operate." >&2; exit 1`)
 	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
 	wantWord(t, f, diag.Unsupported)
 	if !strings.Contains(f.Detail, "not been booted") {
@@ -171,16 +205,6 @@ func TestUnitWithoutSystemd(t *testing.T) {
 	wantWord(t, measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service", TimeoutMS: 50}), diag.Timeout)
 	if took := time.Since(began); took > time.Minute { // the command takes ten
 		t.Errorf("it waited past its time, for %s", took)
-	}
-}
-
-func TestParseStat(t *testing.T) {
-	s, err := parseStat([]byte("42 (a) S 1) b) T 1 42 43 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 999 1"))
-	if err != nil || s.state != "T" || s.group != 42 || s.session != 43 || s.started != 12345 {
-		t.Errorf("%+v, %v", s, err)
-	}
-	if _, err := parseStat([]byte("42 (x) S 1")); err == nil {
-		t.Error("a cut line was taken")
 	}
 }
 
@@ -199,5 +223,25 @@ func TestParseSocket(t *testing.T) {
 		if got, ok := parseSocket(bad); ok {
 			t.Errorf("%q = %s", bad, got)
 		}
+	}
+}
+
+// TestTenantsPortsAreNotTheUnits: what a tenant's process listens on in the control group of root's unit is not the
+// unit's.
+func TestTenantsPortsAreNotTheUnits(t *testing.T) {
+	needsRoot(t)
+	as := func(uid uint32) int {
+		t.Helper()
+		cmd := exec.Command("cat")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		startAnswering(t, cmd)
+		return cmd.Process.Pid
+	}
+	root, worker, tenant, other := as(0), as(33), as(54321), as(54322)
+	if got := withoutTenants(root, []int{root, worker, tenant}); !slices.Equal(got, []int{root, worker}) {
+		t.Errorf("of root's unit: %v, want %v", got, []int{root, worker})
+	}
+	if got := withoutTenants(tenant, []int{tenant, worker, other}); !slices.Equal(got, []int{tenant, worker}) {
+		t.Errorf("of a tenant's unit: %v, want %v", got, []int{tenant, worker})
 	}
 }

@@ -50,12 +50,13 @@ func asked(n int) []diag.Request {
 	return reqs
 }
 
-// TestALineOfElements: a line of 4 MiB that would decode into a GiB is refused for its elements, and says so in the fact
-// of its request; the connection goes on.
+// TestALineOfElements: a line of 4 MiB that would decode into a GiB is refused for its elements, and says so in the
+// fact of its request; the connection goes on.
 func TestALineOfElements(t *testing.T) {
 	const ceiling = 64 << 20
 	for name, head := range map[string]string{
-		"entries": `"record":{"entries":[`, "lines": `"journal":{"lines":[`, "twice": `"journal":{"lines":[{}]},"record":{"pinned":[`,
+		"entries": `"record":{"entries":[`, "lines": `"journal":{"lines":[`,
+		"twice": `"journal":{"lines":[{}]},"record":{"pinned":[`,
 	} {
 		for _, element := range []string{"{}", "0", "null"} {
 			t.Run(name+" of "+element, func(t *testing.T) {
@@ -65,13 +66,14 @@ func TestALineOfElements(t *testing.T) {
 						return `{"id":"` + id + `"}`
 					}
 					start := `{"id":"` + id + `",` + head
-					return start + strings.TrimSuffix(strings.Repeat(element+",", (MaxLine-len(start)-8)/(len(element)+1)), ",") + `]}}`
+					return start + strings.TrimSuffix(strings.Repeat(element+",", (MaxLine-len(start)-8)/(len(element)+1)), ",") +
+						`]}}`
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				heaptest.Under(t, ceiling, func() {
 					for _, f := range c.Probe(ctx, asked(3)) {
-						if f.Failure == diag.OK || f.Record != nil && len(f.Record.Entries) > 0 {
+						if f.Failure == diag.OK || (f.Record != nil && len(f.Record.Entries) > 0) {
 							t.Errorf("%q %s: a fact of %d entries", f.Failure, f.Detail, len(f.Record.Entries))
 						}
 					}
@@ -107,7 +109,8 @@ func TestALinkHasATotal(t *testing.T) {
 	heaptest.Under(t, ceiling, func() {
 		kept, refused := 0, 0
 		for _, f := range c.Probe(t.Context(), asked(64)) {
-			if kept += len(f.Detail); f.Failure == diag.SSHTransport && strings.Contains(f.Detail, "larger than this tool keeps") {
+			if kept += len(f.Detail); f.Failure == diag.SSHTransport &&
+				strings.Contains(f.Detail, "larger than this tool keeps") {
 				refused++
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
 )
 
 // nameFiles is where the host's rules for names are. The zero value is the common places; tests have their own.
@@ -22,7 +24,8 @@ func (n nameFiles) withDefaults() nameFiles {
 	for _, d := range [...]struct {
 		field *string
 		value string
-	}{{&n.hosts, "/etc/hosts"}, {&n.resolv, "/etc/resolv.conf"}, {&n.nsswitch, "/etc/nsswitch.conf"}, {&n.getent, "getent"}} {
+	}{{&n.hosts, "/etc/hosts"}, {&n.resolv, "/etc/resolv.conf"}, {&n.nsswitch, "/etc/nsswitch.conf"},
+		{&n.getent, "getent"}} {
 		if *d.field == "" {
 			*d.field = d.value
 		}
@@ -36,7 +39,7 @@ const (
 	hostsEnd   = "# END gpuaasctl"
 )
 
-// hostsAnswer is what a hosts file says of a name.
+// hostsAnswer is what a hosts file states of a name.
 type hostsAnswer struct {
 	addrs   []netip.Addr
 	line    int // of the first address, from 1
@@ -141,7 +144,7 @@ func (c *climb) lookupHost(ctx context.Context, name string) found {
 		case "files":
 			got = lookupFile(files.hosts, name)
 		case "dns":
-			got = lookupDNS(ctx, files.resolv, name)
+			got = c.p.lookupDNS(ctx, files.resolv, name)
 		case "myhostname":
 			asked = false // only this host's own names
 		default:
@@ -153,7 +156,7 @@ func (c *climb) lookupHost(ctx context.Context, name string) found {
 		if got.word != "" {
 			last = got
 		}
-		if ctx.Err() != nil || s.stop && asked {
+		if ctx.Err() != nil || (s.stop && asked) {
 			break
 		}
 	}
@@ -166,7 +169,7 @@ func (c *climb) lookupHost(ctx context.Context, name string) found {
 func lookupFile(path, name string) found {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return found{}
+		return unasked(err)
 	}
 	a := readHosts(text, name)
 	f := found{addrs: a.addrs, source: sourceHostsManual}
@@ -183,11 +186,11 @@ func lookupFile(path, name string) found {
 // well not run.
 func lookupNSS(ctx context.Context, getent, service, name string) found {
 	cmd := exec.CommandContext(ctx, getent, "-s", "hosts:"+service, "ahosts", name)
-	cmd.WaitDelay = 100 * time.Millisecond
+	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	f := found{source: sourceNSS}
 	if err != nil {
-		return f
+		return unasked(err)
 	}
 	for line := range strings.Lines(string(out)) {
 		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -196,4 +199,12 @@ func lookupNSS(ctx context.Context, getent, service, name string) found {
 		}
 	}
 	return f
+}
+
+// unasked is what a source of names says that could not be asked: nothing, unless this machine is out of what it takes.
+func unasked(err error) found {
+	if resourceOf(err) == "" {
+		return found{}
+	}
+	return found{word: diag.HostExhausted, err: err}
 }

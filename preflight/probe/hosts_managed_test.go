@@ -8,7 +8,8 @@ import (
 
 // TestManagedBlock: the probe knows the block that `gpuaasctl node endpoints` writes, whatever surrounds it.
 func TestManagedBlock(t *testing.T) {
-	plan, err := endpoints.Make("127.0.0.1 localhost\n10.0.0.2 hand.test\n", []endpoints.Entry{{Name: "node-api.test", Address: "10.0.0.11"}})
+	plan, err := endpoints.Make("127.0.0.1 localhost\n10.0.0.2 hand.test\n",
+		[]endpoints.Entry{{Name: "node-api.test", Address: "10.0.0.11"}})
 	if err != nil {
 		t.Fatal(err)
 	}

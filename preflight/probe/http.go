@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
 		return nil, false
 	}
 	if err != nil {
-		phase, word := exchangeWord(err, c.link.cert, time.Now())
+		phase, word := exchangeWord(c.orHTTP2(ctx, err), c.link.cert, time.Now())
 		if polls > 1 && phase == phaseHTTP && timedOut(ctx, err) {
 			phase = phasePoll
 		}
@@ -146,9 +147,7 @@ func (c *climb) publicEdge() {
 // request builds the HTTP request. Secrets go only over a connection that was verified, or that has no TLS.
 func (c *climb) request(ctx context.Context) (*http.Request, error) {
 	method := c.req.Method
-	if method == "" {
-		method = http.MethodGet
-	}
+	method = cmp.Or(method, http.MethodGet)
 	r, err := http.NewRequestWithContext(ctx, method, c.to.url.String(), strings.NewReader(c.req.Body))
 	if err != nil {
 		return nil, errors.New("the request cannot be written")
@@ -187,15 +186,49 @@ func (l *link) roundTrip(r *http.Request) (*http.Response, error) {
 		if _, alert := remoteAlert(err); writeErr != nil && !alert {
 			err = writeErr
 		}
-		return nil, err
+		return nil, cutShort(err)
 	}
-	for {
+	for range maxInformational {
+		if err := l.soundsLikeHTTP(); err != nil {
+			return nil, err
+		}
 		resp, err := http.ReadResponse(l.br, r)
 		if err != nil {
-			return nil, err
+			return nil, cutShort(err)
 		}
 		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
 			return resp, nil
 		}
 	}
+	return nil, errors.New("the server sends 1xx answers without an end")
+}
+
+// maxInformational is how many 1xx answers may come before the answer itself.
+const maxInformational = 16
+
+var errClosed = errors.New("the connection was closed before a whole answer")
+
+// soundsLikeHTTP reads the first bytes of an answer as they come: those of something else may never end a line.
+func (l *link) soundsLikeHTTP() error {
+	const http1 = "HTTP/"
+	for n := 1; n <= len(http1); n++ {
+		head, err := l.br.Peek(n)
+		switch {
+		case string(head) != http1[:len(head)] && http2Frame(l.br):
+			return errHTTP2
+		case string(head) != http1[:len(head)]:
+			return errors.New("the answer does not begin with " + http1)
+		case err != nil:
+			return cutShort(err)
+		}
+	}
+	return nil
+}
+
+// cutShort is err, also as errClosed where it is the end of the stream.
+func cutShort(err error) error {
+	if broken(err) && errnoName(err) == "" {
+		return fmt.Errorf("%w: %w", errClosed, err)
+	}
+	return err
 }

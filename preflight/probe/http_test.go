@@ -20,16 +20,19 @@ func TestHTTPFacts(t *testing.T) {
 	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.Method != "POST" || r.Header.Get("Authorization") != "Bearer "+canary || r.Header.Get("Cookie") != "sid=1" ||
-			r.Header.Get("X-Correlation-Id") != "c-1" || r.Header.Get("Content-Type") != jsonType || string(body) != `{"type":"noop"}` {
+			r.Header.Get("X-Correlation-Id") != "c-1" || r.Header.Get("Content-Type") != jsonType ||
+			string(body) != `{"type":"noop"}` {
 			t.Errorf("got %s %v %s", r.Method, r.Header, body)
 		}
-		page(201, jsonType+"; charset=utf-8", `{"id":"t-1","n":3,"none":null,"on":false,"deep":{"list":[{"v":"x"}]},"token":"`+canary+`","url":"wss://t/?token=`+canary+`"}`,
-			"Date", "Sat, 21 Nov 2026 03:00:00 GMT", "Server", "nginx")(w, r)
+		page(201, jsonType+"; charset=utf-8",
+			`{"id":"t-1","n":3,"none":null,"on":false,"deep":{"list":[{"v":"x"}]},"token":"`+canary+`","url":"wss://t/?token=`+
+				canary+`"}`, "Date", "Sat, 21 Nov 2026 03:00:00 GMT", "Server", "nginx")(w, r)
 	}))
 	f := run(t, diag.Request{
 		Op: diag.OpHTTP, Target: s.URL + "/v1/tasks?x=1", CAInline: ca.pem, Method: "POST", Body: `{"type":"noop"}`,
-		Header: map[string]string{"X-Correlation-Id": "c-1"}, Token: diag.NewSecret(canary), Cookie: diag.NewSecret("sid=1"), Keep: "token",
-		Extract: map[string]string{"id": "id", "n": "n", "none": "none", "on": "on", "v": "deep.list.0.v", "absent": "a.b", "token": "token", "url": "url"},
+		Header: map[string]string{"X-Correlation-Id": "c-1"}, Token: diag.NewSecret(canary), Cookie: diag.NewSecret("sid=1"),
+		Keep: "token", Extract: map[string]string{"id": "id", "n": "n", "none": "none", "on": "on", "v": "deep.list.0.v",
+			"absent": "a.b", "token": "token", "url": "url"},
 	})
 	if !f.Passed() {
 		t.Fatalf("%s in %s: %s", f.Failure, f.Phase, f.Detail)
@@ -42,7 +45,8 @@ func TestHTTPFacts(t *testing.T) {
 	if h.Whole["url"].Reveal() != "wss://t/?token="+canary || len(h.Whole) != 1 {
 		t.Errorf("%d URLs kept whole", len(h.Whole))
 	}
-	if h.Kept.Reveal() != canary || h.Status != 201 || h.ContentType != jsonType || h.Server != "nginx" || h.DurationMS == 0 || *h.BodyBytes == 0 {
+	if h.Kept.Reveal() != canary || h.Status != 201 || h.ContentType != jsonType || h.Server != "nginx" ||
+		h.DurationMS == 0 || *h.BodyBytes == 0 {
 		t.Errorf("%+v", h)
 	}
 	if h.Date.Format(time.RFC3339) != "2026-11-21T03:00:00Z" {
@@ -59,15 +63,21 @@ func TestErrorEnvelope(t *testing.T) {
 		name, body string
 		extract    map[string]string
 	}{
-		{"common", `{"error":{"code":"expired","message":"certificate of Authorization: Bearer abc is over","correlation_id":"c-9","retry_after_s":5}}`, nil},
-		{"mapped", `{"fault":{"kind":"expired","text":"certificate of Authorization: Bearer abc is over","trace":"c-9","wait":5}}`,
-			map[string]string{"error.code": "fault.kind", "error.message": "fault.text", "correlation_id": "fault.trace", "retry_after_s": "fault.wait"}},
+		{
+			"common",
+			`{"error":{"code":"expired","message":"certificate of Authorization: Bearer abc is over","correlation_id":"c-9","retry_after_s":5}}`, nil,
+		},
+		{"mapped",
+			`{"fault":{"kind":"expired","text":"certificate of Authorization: Bearer abc is over","trace":"c-9","wait":5}}`,
+			map[string]string{"error.code": "fault.kind", "error.message": "fault.text", "correlation_id": "fault.trace",
+				"retry_after_s": "fault.wait"}},
 	} {
 		ca := newAuthority(t, "ca")
 		s := site(t, ca.leaf(t, leafOf{}), page(403, jsonType, c.body))
 		f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: c.extract})
 		h := f.HTTP
-		if f.Failure != diag.HTTPStatus || h.ErrorCode != "expired" || h.Correlation != "c-9" || h.RetryAfterS == nil || *h.RetryAfterS != 5 {
+		if f.Failure != diag.HTTPStatus || h.ErrorCode != "expired" || h.Correlation != "c-9" || h.RetryAfterS == nil ||
+			*h.RetryAfterS != 5 {
 			t.Errorf("%s: %s %+v", c.name, f.Failure, h)
 		}
 		if h.ErrorMessage != "certificate of Authorization: "+diag.Redacted || strings.Contains(fmt.Sprint(h.Fields), "abc") {
@@ -90,7 +100,7 @@ func TestRetryAfterAndLocation(t *testing.T) {
 	s := site(t, leaf, page(301, "text/html", "", "Location", "https://other.test/here?token="+canary))
 	f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem})
 	if !f.Passed() || f.HTTP.Status != 301 || f.HTTP.Location != "other.test/here" {
-		t.Errorf("a redirect is told, not followed: %s %+v", f.Failure, f.HTTP)
+		t.Errorf("a redirect is reported, not followed: %s %+v", f.Failure, f.HTTP)
 	}
 }
 
@@ -111,7 +121,8 @@ func TestPollUntil(t *testing.T) {
 	req := diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"status": "status"},
 		Poll: &diag.Poll{Field: "status", Until: []string{"completed", "failed"}, EveryMS: 1}}
 	f := run(t, req)
-	if !f.Passed() || f.HTTP.Polls != 3 || f.HTTP.Fields["status"] != "failed" || f.DurationMS < 2*diag.Millis(minPoll.Milliseconds()) {
+	if !f.Passed() || f.HTTP.Polls != 3 || f.HTTP.Fields["status"] != "failed" ||
+		f.DurationMS < 2*diag.Millis(minPoll.Milliseconds()) {
 		t.Errorf("%s after %d polls: %v", f.Failure, f.HTTP.Polls, f.HTTP.Fields)
 	}
 	if f.TCP.Reused || f.DNS == nil {
@@ -120,7 +131,8 @@ func TestPollUntil(t *testing.T) {
 
 	req.Poll.Until, req.TimeoutMS = []string{"never"}, short
 	f = run(t, req)
-	if f.Failure != diag.HTTPTimeout || f.Phase != "poll" || f.HTTP == nil || f.HTTP.Fields["status"] != "queued" || f.HTTP.Polls < 2 {
+	if f.Failure != diag.HTTPTimeout || f.Phase != "poll" || f.HTTP == nil || f.HTTP.Fields["status"] != "queued" ||
+		f.HTTP.Polls < 2 {
 		t.Errorf("%s in %s: %+v", f.Failure, f.Phase, f.HTTP)
 	}
 }
@@ -134,7 +146,8 @@ func TestPollEndsWithTheFirstRefusal(t *testing.T) {
 		asked.Add(1)
 		page(429, jsonType, `{}`)(w, r)
 	}))
-	f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"s": "s"}, Poll: &diag.Poll{Field: "s", Until: []string{"x"}}})
+	f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"s": "s"},
+		Poll: &diag.Poll{Field: "s", Until: []string{"x"}}})
 	if f.Failure != diag.HTTPRateLimited || asked.Load() != 1 || f.HTTP.Polls != 1 {
 		t.Errorf("%s after %d", f.Failure, asked.Load())
 	}
@@ -178,13 +191,18 @@ func TestLoginIsNotTakenForAPage(t *testing.T) {
 		word   diag.Failure
 	}{
 		{"a web page", page(200, "text/html", "<title>hello</title>"), false, "", diag.OK},
-		{"an application's own login, where a page was asked", page(200, "text/html", `<input type="password">`), false, "", diag.OK},
-		{"a login where an API was asked", page(200, "text/html", `<input type="password">`), true, PageEdgeLogin, diag.HTTPEdgeAuth},
-		{"a proxy that wants a login", page(407, "text/plain", "proxy authentication required"), false, PageEdgeLogin, diag.HTTPEdgeAuth},
-		{"a network that wants a login", page(511, "text/html", "<html>accept our terms</html>"), true, PageEdgeLogin, diag.HTTPEdgeAuth},
+		{"an application's own login, where a page was asked", page(200, "text/html", `<input type="password">`), false, "",
+			diag.OK},
+		{"a login where an API was asked", page(200, "text/html", `<input type="password">`), true, PageEdgeLogin,
+			diag.HTTPEdgeAuth},
+		{"a proxy that wants a login", page(407, "text/plain", "proxy authentication required"), false, PageEdgeLogin,
+			diag.HTTPEdgeAuth},
+		{"a network that wants a login", page(511, "text/html", "<html>accept our terms</html>"), true, PageEdgeLogin,
+			diag.HTTPEdgeAuth},
 		{"a redirect within the application", page(302, "text/html", "", "Location", "/lab?"), false, "", diag.OK},
 		{"an API's 401", page(401, jsonType, `{"error":{"code":"login"}}`), true, "", diag.HTTPStatus},
-		{"an API that speaks of nginx", page(500, jsonType, `{"error":{"message":"<center>nginx"}}`), true, "", diag.HTTPStatus},
+		{"an API that speaks of nginx", page(500, jsonType, `{"error":{"message":"<center>nginx"}}`), true, "",
+			diag.HTTPStatus},
 		{"a 400 of the API", page(400, jsonType, `{"error":{"code":"bad"}}`), true, "", diag.HTTPStatus},
 	} {
 		w := newRecorder(c.answer)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 const (
@@ -43,19 +45,21 @@ func (p *Prober) journal(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if strings.HasPrefix(req.Target, "/") {
 		newestFirst = tailLog(req, limit, f)
 	} else {
-		newestFirst = readJournal(ctx, req, limit, f)
+		newestFirst = p.readJournal(ctx, req, limit, f)
 	}
 	f.Journal.Lines = scrubLines(newestFirst, f.Journal)
 }
 
-// readJournal asks journalctl, newest first: what does not fit is then the oldest.
-func readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
+// readJournal asks journalctl, newest first: what does not fit is then the oldest. Lines that another process wrote in
+// the unit's name are counted and left out.
+func (p *Prober) readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	if !isUnitName(req.Target) {
 		fail(f, "journal", diag.Unsupported, fmt.Errorf("%q is no unit name", req.Target))
 		return nil
 	}
-	argv := []string{"journalctl", "--unit=" + req.Target, "--output=json", "--output-fields=MESSAGE,PRIORITY,_BOOT_ID",
-		"--lines=" + strconv.Itoa(limit), "--reverse", "--no-pager"}
+	argv := []string{"journalctl", "--unit=" + req.Target, "--output=json",
+		"--output-fields=MESSAGE,PRIORITY,_BOOT_ID,_UID,_EXE,_SYSTEMD_UNIT,_TRANSPORT", "--lines=" + strconv.Itoa(limit),
+		"--reverse", "--no-pager"}
 	if !req.Since.IsZero() {
 		argv = append(argv, "--since=@"+strconv.FormatInt(req.Since.Unix(), 10))
 	}
@@ -65,59 +69,61 @@ func readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact)
 		fail(f, "journal", diag.Unsupported, errors.New("there is no journalctl"))
 	case err != nil:
 		fail(f, "journal", systemdWord(err), fmt.Errorf("asking journalctl: %w", err))
-	case strings.Contains(s.errs, "insufficient permissions"), strings.Contains(s.errs, "not seeing messages"):
-		fail(f, "journal", diag.NotPermitted, errors.New(s.errs))
-	case s.code != 0:
-		fail(f, "journal", diag.Unsupported, fmt.Errorf("journalctl: %s", s.errs))
+	case strings.Contains(s.Complaint(), "insufficient permissions"),
+		strings.Contains(s.Complaint(), "not seeing messages"):
+		fail(f, "journal", diag.NotPermitted, errors.New(s.Complaint()))
+	case s.Code != 0:
+		fail(f, "journal", diag.Unsupported, fmt.Errorf("journalctl: %s", s.Complaint()))
 	}
 	var lines []diag.JournalLine
-	read := 0
-	for rest := s.out; len(rest) > 0; {
+	read, by := 0, p.writerOf(ctx, req.Target)
+	for rest := s.Out; len(rest) > 0; {
 		var text []byte
 		text, rest, _ = bytes.Cut(rest, []byte("\n"))
-		l, ok := journalEntry(text)
-		if !ok {
+		var entry map[string]json.RawMessage
+		if bounded.Unmarshal(text, &entry, bounded.Answer()) != nil {
 			continue
 		}
-		if read++; matches(l.Text, req.Match) {
+		l := journalEntry(entry)
+		if l.Text == "" {
+			continue
+		}
+		if read++; !by.wrote(entry) {
+			f.Journal.Foreign++
+			continue
+		}
+		if matches(l.Text, req.Match) {
 			lines = append(lines, l)
 		}
 	}
-	f.Journal.Truncated = s.more || read >= limit
+	f.Journal.Truncated = s.Cut || read >= limit
 	return lines
 }
 
-// searchJournal has journalctl look for the texts, so that the newest lines of everybody do not stand for those that
+// searchJournal has journalctl look for the texts, so that the newest lines of all units do not hide those that
 // were meant. One that was built without a search gives the newest lines.
-func searchJournal(ctx context.Context, argv, match []string) (said, error) {
+func searchJournal(ctx context.Context, argv, match []string) (host.Answer, error) {
 	if len(match) == 0 {
-		return commandFor(ctx, journalInput, argv...)
+		return runCommand(ctx, host.Command{Most: journalInput}, argv...)
 	}
-	s, err := commandFor(ctx, journalInput, append(argv, "--grep="+pattern(match), "--case-sensitive=true")...)
-	if err == nil && s.code != 0 && strings.Contains(s.errs, "attern") {
-		return commandFor(ctx, journalInput, argv...)
+	s, err := runCommand(ctx, host.Command{Most: journalInput},
+		append(argv, "--grep="+pattern(match), "--case-sensitive=true")...)
+	if err == nil && s.Code != 0 && strings.Contains(s.Complaint(), "attern") {
+		return runCommand(ctx, host.Command{Most: journalInput}, argv...)
 	}
-	if s.code == 1 && s.errs == "" { // that is how it says that nothing was found
-		s.code = 0
+	if s.Code == 1 && s.Complaint() == "" { // that is how it says that nothing was found
+		s.Code = 0
 	}
 	return s, err
 }
 
 // pattern is a regular expression for one of the texts, each taken literally.
 func pattern(match []string) string {
-	var b strings.Builder
+	quoted := make([]string, len(match))
 	for i, text := range match {
-		if i > 0 {
-			b.WriteByte('|')
-		}
-		for _, c := range []byte(text) {
-			if !word(c) && c < 0x80 {
-				b.WriteByte('\\')
-			}
-			b.WriteByte(c)
-		}
+		quoted[i] = regexp.QuoteMeta(text)
 	}
-	return b.String()
+	return strings.Join(quoted, "|")
 }
 
 // matches reports whether a line holds one of the texts, or none is asked for.
@@ -131,11 +137,7 @@ func matches(line string, match []string) bool {
 }
 
 // journalEntry reads one entry of journalctl's JSON. A text with bytes that are no characters comes as a list of them.
-func journalEntry(text []byte) (l diag.JournalLine, ok bool) {
-	var entry map[string]json.RawMessage
-	if bounded.Unmarshal(text, &entry, bounded.Answer()) != nil {
-		return l, false
-	}
+func journalEntry(entry map[string]json.RawMessage) (l diag.JournalLine) {
 	get := func(name string) string { s, _ := jsonText(entry[name]); return s }
 	l.Text, l.Boot = get("MESSAGE"), get("_BOOT_ID")
 	l.Priority, _ = strconv.Atoi(get("PRIORITY"))
@@ -145,7 +147,7 @@ func journalEntry(text []byte) (l diag.JournalLine, ok bool) {
 	if bytes.HasPrefix(entry["MESSAGE"], []byte("[")) {
 		l.Text = ofBytes(l.Text)
 	}
-	return l, l.Text != ""
+	return l
 }
 
 // ofBytes is the text of a list of bytes: [104,105].
@@ -188,7 +190,7 @@ func tailLog(req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	return lines
 }
 
-// errNoLog refuses what is no log file: nobody reads a key aloud by naming it one.
+// errNoLog refuses what is no log file: naming a key file must not print the key.
 var errNoLog = errors.New("a log file is a regular file below " + logFolder)
 
 // readTail is the end of a log file, from a line's begin on.
@@ -230,7 +232,7 @@ func timeOf(line string) diag.Time {
 			break
 		}
 	}
-	head = head[:min(len(head), span(head, 0, timeByte))]
+	head = head[:len(head)-len(strings.TrimLeftFunc(head, timeRune))]
 	t, err := time.Parse(time.RFC3339Nano, head)
 	if err != nil {
 		return diag.Time{}
@@ -238,4 +240,4 @@ func timeOf(line string) diag.Time {
 	return diag.At(t)
 }
 
-func timeByte(c byte) bool { return alphanum(c) || c == ':' || c == '-' || c == '+' || c == '.' }
+func timeRune(c rune) bool { return alphanum(c) || strings.ContainsRune(":-+.", c) }

@@ -1,21 +1,18 @@
 package probe
 
 import (
-	"slices"
+	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-const (
-	// journalText bounds the lines of one answer together, and journalLine one of them: an answer travels as one line
-	// of the protocol.
-	journalText, journalLine = 1 << 20, 4 << 10
-	privateKeyBegin          = "-----BEGIN "
-	privateKeyEnd            = "-----END "
-)
+// journalText bounds the lines of one answer together, and journalLine one of them: an answer travels as one line of
+// the protocol.
+const journalText, journalLine = 1 << 20, 4 << 10
 
 // scrubLines cuts and scrubs lines, newest first, and returns them oldest first. What does not fit is the oldest.
 func scrubLines(lines []diag.JournalLine, j *diag.JournalFacts) []diag.JournalLine {
@@ -40,8 +37,8 @@ func scrubLines(lines []diag.JournalLine, j *diag.JournalFacts) []diag.JournalLi
 	return kept
 }
 
-// ScrubLines scrubs the lines of one log, oldest first, in place, and adds to counts what each rule took out. The ids in
-// them stay. A private key that was logged line by line is taken out as a whole.
+// ScrubLines scrubs the lines of one log, oldest first, in place, and adds to counts what each rule took out. The ids
+// in them stay. A private key that was logged line by line is taken out as a whole.
 func ScrubLines(lines []diag.JournalLine, counts map[string]int) {
 	left := 0
 	for i := range lines {
@@ -70,83 +67,69 @@ func clipLine(s string, truncated bool) (string, bool) {
 
 // scrubLine scrubs one line. left is of how many lines, from this one on, a private key may still be.
 func scrubLine(s string, left int, counts map[string]int) (string, int) {
+	key := &redactions()[0]
 	if left > 0 {
-		if strings.Contains(s, privateKeyEnd) {
+		if strings.Contains(s, "-----END ") {
 			left = 1
 		}
-		counts[redactionNames[0]]++
+		counts[key.name]++
 		return diag.Redacted, left - 1
 	}
-	if begin, _ := pemLine(s, 0, privateKeyBegin); begin >= 0 {
-		if end, _ := pemLine(s, begin, privateKeyEnd); end < 0 {
-			left = keyLines
-		}
+	if m := key.find.FindAllStringSubmatchIndex(s, -1); len(m) > 0 && m[len(m)-1][2] < 0 {
+		left = keyLines
 	}
 	hidden, ids := hideIDs(s)
 	return showIDs(ScrubCounting(hidden, counts), ids), left
 }
 
-// idNames are the names under which logs say ids and digests of programs. Scrubbing would eat most of them, since an id
-// that nobody guesses looks like a token; and a line without its ids joins with nothing.
-var idNames = [...]string{"correlation_id", "node_id", "node_instance_id", "allocation_id", "task_id", "session_id",
-	"workflow_id", "boot_id", "operation_id", "cert_serial", "serial", "sha256", "package", "package_sha256", "prior_sha256"}
+const (
+	// idNames are the names under which logs have ids and digests of programs. Scrubbing would redact most of the
+	// values, because a random id looks like a token; and a line without its ids joins with nothing.
+	idNames = `correlation_id|node_id|node_instance_id|allocation_id|task_id|session_id|workflow_id|boot_id|` +
+		`operation_id|cert_serial|serial|sha256|package|package_sha256|prior_sha256`
+	// idPrefixes begin the ids that the platform and this tool make, which paths and sentences have without a name.
+	idPrefixes = `task|ts|op|req|probe|start|preflight|diag|run|agent|reason|notice|sweep|trust|gateway`
+	// idPiece is lower case letters and digits, or a time as in 20060102T150405Z.
+	idPiece = `(?:[a-z0-9]+|[0-9]{8}T[0-9]{6}Z)`
+	// idEnd are the bytes behind a named id.
+	idEnd = " \t\n\f\r,;\"'[]&})"
+)
 
-// idPrefixes begin the ids that the platform and this tool make, which stand in paths and sentences without a name.
-var idPrefixes = [...]string{"task-", "ts-", "op-", "req-", "probe-", "start-", "preflight-", "diag-", "run-", "agent-",
-	"reason-", "notice-", "sweep-", "trust-", "gateway-"}
+// ids finds and judges the ids of a line.
+var ids = sync.OnceValue(func() (e struct{ find, form, agents *regexp.Regexp }) {
+	e.find = regexp.MustCompile(`\b(?:(?:` + idNames + `)"?\s*[:=]"?([\w.:-]+)|((?:` + idPrefixes + `)-[\w-]*))`)
+	e.form = regexp.MustCompile(`^[-_.:]*` + idPiece + `(?:[-_.:]+` + idPiece + `)*[-_.:]*$`)
+	e.agents = regexp.MustCompile(`^agent-[A-Z2-7]{26}$`)
+	return e
+})
 
-// maxHidden bounds the ids of one line: each stands for itself by one control character, which no line has.
+// maxHidden bounds the ids of one line: a control character, which no line has, replaces each while it is scrubbed.
 const maxHidden = 8
 
 // hideIDs puts a mark in place of each value that is named an id and looks like one.
 func hideIDs(s string) (string, []string) {
-	var ids []string
+	var hidden []string
 	var out strings.Builder
 	from := 0
-	for i := 0; i < len(s) && len(ids) < maxHidden; i++ {
-		if at(s, i-1, word) || !at(s, i, word) {
+	for _, m := range ids().find.FindAllStringSubmatchIndex(s, -1) {
+		value, end := m[2], m[3]
+		good := value >= 0 && (end == len(s) || strings.IndexByte(idEnd, s[end]) >= 0)
+		if value < 0 {
+			value, end = m[4], m[5]
+			good = value == 0 || s[value-1] != '-' // or it is the end of another name
+		}
+		if !good || !isID(s[value:end]) {
 			continue
 		}
-		value, last := findID(s, i)
-		if value >= 0 {
-			out.WriteString(s[from:value])
-			out.WriteByte(byte(1 + len(ids)))
-			ids, from = append(ids, s[value:last]), last
+		out.WriteString(s[from:value])
+		hidden, from = append(hidden, s[value:end]), end
+		if out.WriteByte(byte(len(hidden))); len(hidden) == maxHidden {
+			break
 		}
-		i = max(i, last-1)
 	}
 	out.WriteString(s[from:])
-	return out.String(), ids
+	return out.String(), hidden
 }
-
-// findID looks at a word that begins at i: an id is s[value:last], where value is not below zero. The search goes on
-// at last.
-func findID(s string, i int) (value, last int) {
-	for _, p := range idPrefixes {
-		last = span(s, i, nameByte)
-		if strings.HasPrefix(s[i:], p) && !at(s, i-1, nameByte) && isID(s[i:last]) {
-			return i, last
-		}
-	}
-	end := span(s, i, word)
-	if !slices.Contains(idNames[:], s[i:end]) {
-		return -1, end
-	}
-	if value = separator(s, end); value < 0 {
-		return -1, end
-	}
-	if value < len(s) && s[value] == '"' {
-		value++
-	}
-	last = span(s, value, idByte)
-	if !isID(s[value:last]) || at(s, last, pathByte) {
-		return -1, last
-	}
-	return value, last
-}
-
-// pathByte is what goes on where an id would end: then it is none.
-func pathByte(c byte) bool { return valueByte(c) && !idByte(c) && c != '}' && c != ')' }
 
 // ScrubLine scrubs one line of a log, and keeps the ids in it.
 func ScrubLine(s string, counts map[string]int) string {
@@ -158,7 +141,7 @@ func ScrubLine(s string, counts map[string]int) string {
 	return s
 }
 
-// showIDs puts the ids back.
+// showIDs restores the ids.
 func showIDs(s string, ids []string) string {
 	for i, id := range ids {
 		s = strings.Replace(s, string(rune(1+i)), id, 1)
@@ -166,37 +149,10 @@ func showIDs(s string, ids []string) string {
 	return s
 }
 
-// base32Byte is what an agent's own correlation ids are made of, after their prefix.
-func base32Byte(c byte) bool { return 'A' <= c && c <= 'Z' || '2' <= c && c <= '7' }
-
-func idByte(c byte) bool { return nameByte(c) || c == '.' || c == ':' }
-
-// isID tells an id from a token by its form: pieces of lower case letters and digits, or a time as in 20060102T150405Z.
-// What we take for tokens mixes cases.
+// isID tells an id from a token by its form. What we take for tokens mixes cases.
 func isID(s string) bool {
-	if len(s) == 0 || len(s) > maxID {
-		return false
+	if len(s) == len("agent-")+26 && strings.HasPrefix(s, "agent-") {
+		return ids().agents.MatchString(s)
 	}
-	if random, ok := strings.CutPrefix(s, "agent-"); ok && len(random) == 26 {
-		return span(random, 0, base32Byte) == len(random)
-	}
-	for _, piece := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("-_.:", r) }) {
-		if strings.ContainsFunc(piece, func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'z') }) && !compactTime(piece) {
-			return false
-		}
-	}
-	return true
-}
-
-// compactTime reports whether s is of the form 20060102T150405Z.
-func compactTime(s string) bool {
-	if len(s) != len("20060102T150405Z") || s[8] != 'T' || s[15] != 'Z' {
-		return false
-	}
-	for i := range len(s) - 1 {
-		if i != 8 && (s[i] < '0' || s[i] > '9') {
-			return false
-		}
-	}
-	return true
+	return len(s) <= maxID && ids().form.MatchString(s)
 }

@@ -1,12 +1,14 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -118,16 +120,13 @@ func parseTarget(s string) (target, error) {
 
 // serverName is what the handshake asks for and verifies.
 func (c *climb) serverName() string {
-	if c.req.ServerName != "" {
-		return c.req.ServerName
-	}
-	return c.to.host
+	return cmp.Or(c.req.ServerName, c.to.host)
 }
 
 // up climbs the whole ladder beneath HTTP.
 func (c *climb) up(ctx context.Context) bool { return c.lookup(ctx) && c.connect(ctx) && c.secure(ctx) }
 
-// failed writes the failure, once: what failed first stands.
+// failed writes the failure, once: the first failure is kept.
 func (c *climb) failed(phase string, word diag.Failure, err error) {
 	if c.f.Failure != diag.OK {
 		return
@@ -136,10 +135,11 @@ func (c *climb) failed(phase string, word diag.Failure, err error) {
 	if err != nil {
 		c.f.Errno = errnoName(err)
 		c.f.Detail = clean(c.req, err.Error())
+		lacking(c.f, err)
 	}
 }
 
-// stopped is failed for a phase that may have been ended by ctx: cancelled when somebody gave up on the walk, late
+// stopped is failed for a phase that may have been ended by ctx: cancelled when the walk was given up, late
 // when the time was up.
 func (c *climb) stopped(ctx context.Context, phase string, late, word diag.Failure, err error) {
 	switch {
@@ -151,8 +151,36 @@ func (c *climb) stopped(ctx context.Context, phase string, late, word diag.Failu
 	c.failed(phase, word, err)
 }
 
+// countResent notes how many segments the connection had to send again during this request.
+func (c *climb) countResent() {
+	conn, before := c.raw, int64(0)
+	if c.link != nil {
+		conn, before = c.link.raw, c.link.resent
+	}
+	sc, ok := conn.(syscall.Conn)
+	if !ok || c.f.TCP == nil {
+		return
+	}
+	rc, err := sc.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = rc.Control(func(fd uintptr) { // of one that is closed nothing can be said
+		total, ok := resent(fd)
+		if !ok {
+			return
+		}
+		n := total - before
+		c.f.TCP.Resent = &n
+		if c.link != nil {
+			c.link.resent = total
+		}
+	})
+}
+
 // leave closes what is still open.
 func (c *climb) leave() {
+	c.countResent()
 	if c.raw != nil {
 		c.raw.Close()
 	}

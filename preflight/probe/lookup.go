@@ -2,10 +2,18 @@ package probe
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
@@ -16,11 +24,17 @@ type Lookup func(doc []byte, path string) (value string, found bool)
 // plainPath reports whether path is names and list indices joined by dots: all that a node looks up.
 func plainPath(path string) bool {
 	for _, step := range strings.Split(path, ".") {
-		if step == "" || span(step, 0, nameByte) < len(step) {
+		if step == "" || strings.TrimLeftFunc(step, nameRune) != "" {
 			return false
 		}
 	}
 	return true
+}
+
+func nameRune(c rune) bool { return alphanum(c) || c == '_' || c == '-' }
+
+func alphanum(c rune) bool {
+	return ('0' <= c && c <= '9') || ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z')
 }
 
 // lookup is the Lookup of plain paths.
@@ -56,4 +70,144 @@ func jsonText(value []byte) (string, bool) {
 		return s, true
 	}
 	return string(value), true
+}
+
+// serverGrace is how long the other servers are waited for once one has given an address: a dead one must not cost a
+// healthy walk its timeout.
+const serverGrace = 100 * time.Millisecond
+
+// askedNames is what every name server was asked for, once for a prober: a walk looks up the same names many times.
+type askedNames struct {
+	mu    sync.Mutex // guards names
+	names map[string]bool
+}
+
+// first reports whether it is called with this key for the first time.
+func (a *askedNames) first(key string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.names == nil {
+		a.names = map[string]bool{}
+	}
+	again := a.names[key]
+	a.names[key] = true
+	return !again
+}
+
+// askEach asks every server for the first name at once. The function that it returns gives the answers, in the order of
+// the servers; it has to be called, and does not wait long where the look-up has found an address.
+func (p *Prober) askEach(ctx context.Context, q question) func(found bool) []diag.DNSAnswer {
+	if p.AskServer == nil || len(q.names) == 0 || !p.asked.first(strings.Join(q.servers, " ")+" "+q.names[0]) {
+		return func(bool) []diag.DNSAnswer { return nil }
+	}
+	ctx, cancel := context.WithTimeout(ctx, q.timeout)
+	answers := make([]diag.DNSAnswer, len(q.servers))
+	var wg sync.WaitGroup
+	for i, server := range q.servers {
+		wg.Go(func() {
+			began := time.Now()
+			a, err := p.AskServer(ctx, server, q.names[0])
+			a.Server, a.Name, a.DurationMS = server, q.names[0], since(began)
+			if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+				a.Failure = dnsErrorWord(ctx, err)
+			}
+			for n, text := range a.Extended {
+				a.Extended[n] = string(clip([]byte(Scrub(text)), maxExtended))
+			}
+			answers[i] = a
+		})
+	}
+	return func(found bool) []diag.DNSAnswer {
+		defer cancel()
+		if found {
+			defer time.AfterFunc(serverGrace, cancel).Stop()
+		}
+		wg.Wait()
+		return answers
+	}
+}
+
+// maxExtended bounds the text of one extended DNS error.
+const maxExtended = 200
+
+// resolvConf is what resolv.conf(5) says, with the C library's defaults and limits.
+type resolvConf struct {
+	servers  []string // host:port
+	search   []string
+	ndots    int
+	attempts int
+	timeout  time.Duration // of one attempt
+}
+
+// maxServers is how many name servers the C library asks; those listed behind them are never seen.
+const maxServers = 3
+
+// readResolvConf reads the file. Without one, or without a server in it, this host's own is asked.
+func readResolvConf(path string) (resolvConf, error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return resolvConf{}, err
+	}
+	c := resolvConf{ndots: 1, attempts: 2, timeout: 5 * time.Second}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		switch args := f[1:]; {
+		case f[0] == "nameserver" && len(args) > 0 && len(c.servers) < maxServers:
+			c.servers = append(c.servers, serverAddress(args[0]))
+		case f[0] == "domain":
+			c.search = args[:min(len(args), 1)]
+		case f[0] == "search":
+			c.search = args
+		case f[0] == "options":
+			for _, o := range args {
+				c.option(o)
+			}
+		}
+	}
+	if len(c.servers) == 0 {
+		c.servers = []string{serverAddress("127.0.0.1")}
+	}
+	return c, nil
+}
+
+// serverAddress is a name server with its port. resolv.conf has addresses only; a port is taken where one is written,
+// as tests need.
+func serverAddress(s string) string {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return net.JoinHostPort(s, "53")
+	}
+	return s
+}
+
+func (c *resolvConf) option(o string) {
+	name, value, _ := strings.Cut(o, ":")
+	n, _ := strconv.Atoi(value)
+	switch name {
+	case "ndots":
+		c.ndots = min(max(n, 0), 15)
+	case "timeout":
+		c.timeout = time.Duration(min(max(n, 1), 30)) * time.Second
+	case "attempts":
+		c.attempts = min(max(n, 1), 5)
+	}
+}
+
+// names are the fully qualified names to try for one, in order: as it is first when it has enough dots, else last.
+func (c resolvConf) names(name string) []string {
+	if strings.HasSuffix(name, ".") {
+		return []string{name}
+	}
+	var names []string
+	for _, s := range c.search {
+		if s = strings.Trim(s, "."); s != "" { // "search ." is the root: the name as it is
+			names = append(names, name+"."+s+".")
+		}
+	}
+	if strings.Count(name, ".") >= c.ndots {
+		return append([]string{name + "."}, names...)
+	}
+	return append(names, name+".")
 }

@@ -17,7 +17,8 @@ func TestLookupFindsPlainPaths(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", path, got, ok, want)
 		}
 	}
-	for _, path := range []string{"nothing", "error.none", "error.none.x", "error.code.x", "error.n.0", "list.2", "list.-1", "list.v", "list.99999999999999999999"} {
+	for _, path := range []string{"nothing", "error.none", "error.none.x", "error.code.x", "error.n.0", "list.2",
+		"list.-1", "list.v", "list.99999999999999999999"} {
 		if got, ok := lookup(doc, path); ok {
 			t.Errorf("%s: %q", path, got)
 		}
@@ -27,7 +28,8 @@ func TestLookupFindsPlainPaths(t *testing.T) {
 func TestPlainPath(t *testing.T) {
 	for path, want := range map[string]bool{
 		"code": true, "error.code": true, "errors.0.error-code_2": true,
-		"": false, ".": false, "a..b": false, "a.": false, "a.#.b": false, `a.#(b=="c").d`: false, "a|b": false, "@this": false, `a\.b`: false, "a*": false, "{a,b}": false,
+		"": false, ".": false, "a..b": false, "a.": false, "a.#.b": false, `a.#(b=="c").d`: false, "a|b": false,
+		"@this": false, `a\.b`: false, "a*": false, "{a,b}": false,
 	} {
 		if got := plainPath(path); got != want {
 			t.Errorf("%q: %v", path, got)
@@ -35,9 +37,10 @@ func TestPlainPath(t *testing.T) {
 	}
 }
 
-// A node that does not understand a path says so before it asks anybody anything: a missing field would be a lie.
+// A node that does not understand a path says so before it asks any server: a missing field would be a lie.
 func TestProberWithoutALookupRefusesItsLanguage(t *testing.T) {
-	f := run(t, diag.Request{Op: diag.OpHTTP, Target: "http://127.0.0.1:1", Extract: map[string]string{"error.code": "errors.#.code"}})
+	f := run(t, diag.Request{Op: diag.OpHTTP, Target: "http://127.0.0.1:1",
+		Extract: map[string]string{"error.code": "errors.#.code"}})
 	if f.Failure != diag.Unsupported || f.Phase != phaseTarget || f.TCP != nil {
 		t.Errorf("%+v", f)
 	}

@@ -20,7 +20,8 @@ func TestNamesAloneAreKept(t *testing.T) {
 	} {
 		ca := newAuthority(t, "ca")
 		s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, body))
-		f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, TimeoutMS: 3000, Extract: map[string]string{"app.header_names": "h"}})
+		f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, TimeoutMS: 3000,
+			Extract: map[string]string{"app.header_names": "h"}})
 		if got := f.HTTP.Fields["app.header_names"]; !f.Passed() || got != want {
 			t.Errorf("%s: %q", body, got)
 		}

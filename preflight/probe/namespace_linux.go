@@ -1,11 +1,13 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
@@ -19,10 +21,13 @@ import (
 // childEnd bounds the wait for the child once its input was closed.
 const childEnd = 3 * time.Second
 
-// namespace is the agent's mount namespace, in which a child of ours measures.
+// namespace is where the agent has namespaces of its own, in which a child of ours measures: never in its control
+// group, and never under its system call filter, which are not for others to join.
 type namespace struct {
-	pid  int
-	exec []string
+	pid    int
+	exec   []string
+	mounts bool // enter its mount namespace
+	net    bool // enter its network namespace
 
 	mu     sync.Mutex // guards what follows: the child is started by the first request that needs it
 	begun  bool
@@ -31,34 +36,50 @@ type namespace struct {
 	client *Client
 }
 
-// openNamespace returns the agent's mount namespace where it is not ours; else nil, and what to say of requests for
-// the agent's view that are measured here.
-func openNamespace(pid int, cfg Config) (*namespace, string) {
+// openNamespaces returns the agent's namespaces where they are not ours, and apart from them its mounts alone where its
+// network is another one as well; else nil, and what to say of requests for the agent's view that are measured here.
+func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string) {
 	if pid == 0 {
-		return nil, ViewNoProcess
+		return nil, nil, ViewNoProcess
 	}
-	ours, err := os.Readlink("/proc/self/ns/mnt")
-	if err != nil {
-		return nil, "unknown: " + err.Error()
+	n := &namespace{pid: pid}
+	for kind, other := range map[string]*bool{"mnt": &n.mounts, "net": &n.net} {
+		is, err := otherNamespace(pid, kind)
+		switch {
+		case errors.Is(err, os.ErrPermission):
+			return nil, nil, ViewNotPermitted
+		case errors.Is(err, os.ErrNotExist):
+			return nil, nil, ViewNoProcess
+		case err != nil:
+			return nil, nil, "unknown: " + err.Error()
+		}
+		*other = is
 	}
-	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
-	switch {
-	case errors.Is(err, os.ErrPermission):
-		return nil, ViewNotPermitted
-	case err != nil:
-		return nil, ViewNoProcess
-	case ours == theirs:
-		return nil, ViewEntered
+	if !n.mounts && !n.net {
+		return nil, nil, ViewEntered
 	}
-	args := []string{"probe", "--in-namespace", strconv.Itoa(pid)}
+	n.exec = []string{"probe", "--in-namespace", strconv.Itoa(pid)}
 	if cfg.Exec != nil {
-		args = cfg.Exec(pid)
+		n.exec = cfg.Exec(pid)
 	}
-	return &namespace{pid: pid, exec: args}, ""
+	if n.mounts && n.net {
+		mounts = &namespace{pid: pid, exec: n.exec, mounts: true}
+	}
+	return n, mounts, ViewEntered
+}
+
+// otherNamespace reports whether pid is in another namespace of this kind than we are.
+func otherNamespace(pid int, kind string) (bool, error) {
+	ours, err := os.Readlink("/proc/self/ns/" + kind)
+	if err != nil {
+		return false, err
+	}
+	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+	return ours != theirs, err
 }
 
 // answer measures req inside. A file, a certificate and a record are looked at from outside as well, because an overlay
-// that only the agent sees is what nobody finds by logging in.
+// that only the agent sees is not found by logging in.
 func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() diag.Fact) diag.Fact {
 	client, err := n.child()
 	if err != nil {
@@ -70,7 +91,7 @@ func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() d
 		return f
 	}
 	outside := make(chan diag.Fact, 1)
-	both := req.Op == diag.OpFile || req.Op == diag.OpCert || req.Op == diag.OpRecord
+	both := n.mounts && req.Op.Row().Both
 	if both {
 		go func() { outside <- plain() }()
 	}
@@ -83,7 +104,7 @@ func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() d
 		f.AgentView = "not entered: the child inside ended"
 		return f
 	}
-	f.AgentView = ViewEntered
+	f.AgentView, f.OwnNetwork = ViewEntered, n.net
 	if both {
 		mergeHost(&f, <-outside)
 	}
@@ -112,9 +133,7 @@ func mergeHost(f *diag.Fact, host diag.Fact) {
 	}
 	if f.Failure != host.Failure {
 		word := string(host.Failure)
-		if word == "" {
-			word = "it passes"
-		}
+		word = cmp.Or(word, "it passes")
 		f.Detail = joinDetail(f.Detail, "outside of the agent's mounts: "+word)
 	}
 }
@@ -125,7 +144,7 @@ func (n *namespace) child() (*Client, error) {
 	defer n.mu.Unlock()
 	if !n.begun {
 		n.begun = true
-		n.cmd, n.client, n.err = startInside(n.pid, n.exec)
+		n.cmd, n.client, n.err = n.start()
 	}
 	return n.client, n.err
 }
@@ -148,20 +167,27 @@ func (n *namespace) close() error {
 	return nil
 }
 
-// startInside runs this very program in pid's mount namespace. The thread that enters must not share its root and
-// working folder (setns gives EINVAL), and belongs to nobody afterwards: it dies with its goroutine.
-func startInside(pid int, args []string) (*exec.Cmd, *Client, error) {
-	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
-	if err != nil {
-		return nil, nil, err
+// start runs this very program in pid's namespaces. The thread that enters must not share its root and working folder
+// (setns gives EINVAL), and is never reused: it dies with its goroutine.
+func (n *namespace) start() (*exec.Cmd, *Client, error) {
+	var enter []*os.File // in this order: the mounts decide which /proc is seen
+	for _, kind := range []string{"net", "mnt"} {
+		if (kind == "net" && !n.net) || (kind == "mnt" && !n.mounts) {
+			continue
+		}
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", n.pid, kind))
+		if err != nil {
+			return nil, nil, err
+		}
+		defer ns.Close()
+		enter = append(enter, ns)
 	}
-	defer ns.Close()
 	self, err := os.Open("/proc/self/exe") // before we enter: inside, its path may be another file
 	if err != nil {
 		return nil, nil, err
 	}
 	defer self.Close()
-	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", self.Fd()), args...)
+	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", self.Fd()), n.exec...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Dir = "/"
 	stdin, err := cmd.StdinPipe()
@@ -173,22 +199,24 @@ func startInside(pid int, args []string) (*exec.Cmd, *Client, error) {
 		return nil, nil, err
 	}
 	started := make(chan error)
-	go onSpareThread(func() { started <- enterAndStart(ns, cmd) })
+	go onSpareThread(func() { started <- enterAndStart(enter, cmd) })
 	if err := <-started; err != nil {
 		return nil, nil, errors.Join(err, stdin.Close(), stdout.Close())
 	}
 	return cmd, NewClient(stdout, stdin), nil
 }
 
-func enterAndStart(ns *os.File, cmd *exec.Cmd) error {
+func enterAndStart(namespaces []*os.File, cmd *exec.Cmd) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("leaving the shared root: %w", err)
 	}
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("entering the agent's mount namespace: %w", err)
+	for _, ns := range namespaces {
+		if err := unix.Setns(int(ns.Fd()), 0); err != nil {
+			return fmt.Errorf("entering the agent's namespace %s: %w", filepath.Base(ns.Name()), err)
+		}
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting inside the agent's mount namespace: %w", err)
+		return fmt.Errorf("starting inside the agent's namespaces: %w", err)
 	}
 	return nil
 }

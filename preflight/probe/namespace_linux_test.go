@@ -1,11 +1,11 @@
 package probe
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,23 +42,19 @@ func insideArgs(pid int) []string {
 	return []string{"-test.run=^TestInsideChild$", "inside", itoa(pid)}
 }
 
-// inNamespace is a sleeping process with a mount namespace of its own, in which these mounts are made first.
+// inNamespace is a waiting process with a mount namespace of its own, in which these mounts are made first.
 func inNamespace(t *testing.T, setup string, env ...string) int {
 	t.Helper()
-	cmd := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", setup+"; echo ready; exec sleep 600")
+	return waitingIn(t, []string{"unshare", "-m", "--propagation", "private"}, setup, env...)
+}
+
+// waitingIn is a program that waits for its input.
+func waitingIn(t *testing.T, argv []string, setup string, env ...string) int {
+	t.Helper()
+	cmd := exec.Command(argv[0], append(argv[1:], "sh", "-c", setup+"; exec cat")...)
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, env...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
+	startAnswering(t, cmd)
 	return cmd.Process.Pid
 }
 
@@ -77,11 +73,12 @@ func TestAgentsView(t *testing.T) {
 	if err := os.Mkdir(onlyInside, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	pid := inNamespace(t, fmt.Sprintf("mount --bind %s %s && mount --bind %s %s && mount -t tmpfs -o size=1m x %s && echo hi >%s/f && mount --bind %s %s",
+	pid := inNamespace(t, fmt.Sprintf(
+		"mount --bind %s %s && mount --bind %s %s && mount -t tmpfs -o size=1m x %s && echo hi >%s/f && mount --bind %s %s",
 		overlay, file, otherCert, cert, onlyInside, onlyInside, otherKey, key),
 		"GPUAAS_API_URL="+file, "GPUAAS_NODE_ID=node-7")
 	fakes.unit(t, "agent.service", running(pid)...)
-	fakes.passwd(t, "root:x:0:0::/:/bin/sh") // whoever runs the tests may have a start-up script that takes its time
+	fakes.passwd(t, "root:x:0:0::/:/bin/sh") // the tests' user may have a start-up script that takes its time
 	c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
 	if h, err := c.Hello(t.Context()); err != nil || h.AgentPID != pid {
 		t.Fatalf("%+v, %v", h, err)
@@ -205,5 +202,53 @@ func TestSpareThreadIsNeverTheFirst(t *testing.T) {
 	}
 	if ns, err := os.Readlink("/proc/self/ns/mnt"); err != nil || ns == "" {
 		t.Error(ns, err)
+	}
+}
+
+// A network namespace of the agent's own is entered, alone and with its mounts; and only the network is left out where
+// a request says so.
+func TestAgentsNetwork(t *testing.T) {
+	needsRoot(t)
+	file, overlay := write(t, "real"), write(t, "overlay")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, flags := range map[string]string{"network": "-n", "network and mounts": "-n -m --propagation private"} {
+		t.Run(name, func(t *testing.T) {
+			setup, want := "ip link set lo up", "real"
+			if strings.Contains(flags, "-m") {
+				setup, want = setup+fmt.Sprintf("; mount --bind %s %s", overlay, file), "overlay"
+			}
+			fakes := newFakes(t)
+			pid := waitingIn(t, append([]string{"unshare"}, strings.Fields(flags)...), setup, "GPUAAS_API_URL=x")
+			fakes.unit(t, "agent.service", running(pid)...)
+			c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
+			to := l.Addr().String()
+			facts := c.Probe(t.Context(), []diag.Request{
+				{ID: "agent", Op: diag.OpTCP, Target: to},
+				{ID: "host", Op: diag.OpTCP, Target: to, View: diag.ViewHost},
+				{ID: "machine", Op: diag.OpTCP, Target: to, Network: diag.ViewHost},
+				{ID: "file", Op: diag.OpFile, Target: file},
+				{ID: "file of the machine's network", Op: diag.OpFile, Target: file, Network: diag.ViewHost},
+			})
+			for i, wanted := range []struct {
+				word diag.Failure
+				own  bool
+			}{{diag.TCPRefused, true}, {"", false}, {"", false}, {"", true}, {"", false}} {
+				if f := facts[i]; f.Failure != wanted.word || f.OwnNetwork != wanted.own {
+					t.Errorf("%s: %q %s, own network %t", f.ID, f.Failure, f.Detail, f.OwnNetwork)
+				}
+			}
+			for _, f := range facts[3:] {
+				if f.File == nil || f.File.SHA256 != hash(want) {
+					t.Errorf("%s: %+v", f.ID, f.File)
+				}
+			}
+			if changed := diag.Changed(&facts[0].Request, &facts[2].Request); !slices.Equal(changed, []string{"network"}) {
+				t.Errorf("the pair differs in %v", changed)
+			}
+		})
 	}
 }

@@ -22,11 +22,10 @@ func (p *Prober) env(_ context.Context, _ diag.Request, f *diag.Fact)     { linu
 
 func linuxOnly(f *diag.Fact) { fail(f, "", diag.Unsupported, errLinuxOnly) }
 
-// units ask nobody.
+// units ask no service.
 type units struct{}
 
 func kernelClock(*diag.ClockFacts) {}
-func bootID() string               { return "" }
 func startTime(int) uint64         { return 0 }
 
 // DiscoverAgent finds no agent: there is none but on Linux.
@@ -36,3 +35,27 @@ func DiscoverAgent(_ context.Context, unit, envFile string) AgentView {
 
 func (a *AgentView) readProcess()       {}
 func (a *AgentView) readFiles([]string) {}
+
+func readShortage(r diag.Resource, _ string, _ bool, _ string) diag.ShortageFacts {
+	return diag.ShortageFacts{Resource: r}
+}
+
+func readDenial(string) diag.DenialFacts {
+	return diag.DenialFacts{Unread: []string{errLinuxOnly.Error()}}
+}
+
+// namespace is Linux only.
+type namespace struct{ net bool }
+
+func openNamespaces(int, Config) (inside, mounts *namespace, view string) {
+	return nil, nil, ViewNoProcess
+}
+
+func (n *namespace) answer(_ context.Context, _ diag.Request, plain func() diag.Fact) diag.Fact {
+	return plain()
+}
+
+func (n *namespace) close() error { return nil }
+
+// resent cannot be asked here.
+func resent(uintptr) (int64, bool) { return 0, false }

@@ -12,14 +12,14 @@ import (
 const (
 	PageSSLError  = "ssl_certificate_error" // nginx: the client certificate did not verify
 	PageNoSSLCert = "no_ssl_certificate"    // nginx: no client certificate was sent
-	PageEdgeLogin = "edge_login"            // an edge wants somebody to log in
+	PageEdgeLogin = "edge_login"            // an edge asks for a login
 	PageEdgeError = "edge_error"            // an edge's own error page, not the API's answer
 
 	PageRateLimit = string(diag.LimiterEdgePage)  // an edge's own page of its limiter
 	PageChallenge = string(diag.LimiterChallenge) // an edge wants a captcha or a script solved
 )
 
-// judgePage tells what an answer is by itself: the platform's, or something that stands before it. json says that
+// judgePage classifies an answer by itself: the platform's, or that of something in front of it. json says that
 // fields of a JSON answer were asked for, code is the error's own. OK is every 2xx, and a redirect that is not a login:
 // whether a status is what was hoped for is for a judge to say.
 func judgePage(resp *http.Response, body []byte, json bool, code string) (page string, word diag.Failure) {
@@ -59,26 +59,29 @@ func nginxSSLPage(status int, body []byte) string {
 	return ""
 }
 
-// loginPaths are parts of the places where edges send somebody to log in.
+// loginPaths are parts of the places where edges send a user to log in.
 var loginPaths = [...]string{
 	"/login", "/signin", "/sign_in", "/sign-in", "/authorize", "/oauth2/", "/oauth/", "/oidc/", "/saml",
 	"/.pomerium/", "/cdn-cgi/access/", "/openid-connect/", "/dex/auth",
 }
 
-// loginMarks are parts of the pages on which somebody logs in.
+// loginMarks are parts of the pages on which a user logs in.
 var loginMarks = [...]string{
-	`type="password"`, `type='password'`, "type=password", "cloudflareaccess.com", "/cdn-cgi/access/", "/.pomerium/", "pomerium",
+	`type="password"`, `type='password'`, "type=password", "cloudflareaccess.com", "/cdn-cgi/access/", "/.pomerium/",
+	"pomerium",
 }
 
 func loginWanted(resp *http.Response, body []byte, json bool) bool {
 	html := isHTML(resp)
 	switch resp.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		u, err := resp.Location()
 		if err != nil {
 			return false
 		}
-		return strings.HasSuffix(u.Hostname(), ".cloudflareaccess.com") || containsAny(strings.ToLower(u.Path)+"/", loginPaths[:])
+		return strings.HasSuffix(u.Hostname(), ".cloudflareaccess.com") ||
+			containsAny(strings.ToLower(u.Path)+"/", loginPaths[:])
 	case http.StatusProxyAuthRequired, http.StatusNetworkAuthenticationRequired: // by definition of what is on the way
 		return true
 	case http.StatusUnauthorized:

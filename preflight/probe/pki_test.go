@@ -42,7 +42,7 @@ func newAuthority(t *testing.T, name string) authority {
 	return authority{cert, key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
 }
 
-// leafOf says how a certificate differs from a good one for 127.0.0.1 and edge.test.
+// leafOf reports how a certificate differs from a good one for 127.0.0.1 and edge.test.
 type leafOf struct {
 	name      string // DNS name in place of edge.test and the address
 	notBefore time.Time

@@ -28,7 +28,7 @@ func (p *plainText) write(b []byte) {
 			switch {
 			case c == 0x1b:
 				p.state = inEscape
-			case c >= ' ' && c != 0x7f || c == '\n':
+			case (c >= ' ' && c != 0x7f) || c == '\n':
 				out.WriteByte(c)
 			}
 		case inEscape:

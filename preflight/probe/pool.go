@@ -35,6 +35,7 @@ type link struct {
 	verified bool // false: a look at a bad chain; no secret is sent over it, and it is never parked
 	whole    bool // no exchange is under way or broke off: another may follow
 	idle     time.Time
+	resent   int64 // segments that were sent again for the requests before
 }
 
 func (l *link) close() { l.raw.Close() }
@@ -74,7 +75,7 @@ type poolKey struct {
 	host, port, resolve, resolver, name string
 	caBundle, caInline, cert, key       string
 	caBundleFile, certFile, keyFile     string
-	view                                diag.View
+	view, network                       diag.View
 }
 
 func (c *climb) key() poolKey {
@@ -83,6 +84,7 @@ func (c *climb) key() poolKey {
 		secure: c.to.secure, host: c.to.host, port: c.to.port, resolve: r.Resolve, resolver: r.Resolver, name: r.ServerName,
 		caBundle: r.CABundle, caInline: r.CAInline, cert: r.Cert, key: r.Key,
 		caBundleFile: fileStamp(r.CABundle), certFile: fileStamp(r.Cert), keyFile: fileStamp(r.Key), view: r.View,
+		network: r.Network,
 	}
 }
 

@@ -3,6 +3,8 @@
 //
 // It gives no verdicts and writes no logs: what it saw is in the fact, or was not seen. Callers are the vantages, the
 // agent (for probe tasks) and the tests.
+//
+// More than 25 files: each operation has its own, and what only Linux has is apart.
 package probe
 
 import (
@@ -29,6 +31,10 @@ type Prober struct {
 	// Lookup finds fields in answers; without one, names and list indices joined by dots are all that can be asked for.
 	Lookup Lookup
 
+	// AskServer asks one name server for a fully qualified name, and reports more than the host's own look-up would.
+	// Without one no server is asked by itself. An error is why there is no answer.
+	AskServer func(ctx context.Context, server, name string) (diag.DNSAnswer, error)
+
 	Agent AgentView // node side only
 
 	// Commands allows Request.VersionCommand: the requests come from an operator over a login of their own, and not
@@ -40,7 +46,9 @@ type Prober struct {
 	pool   pool      // connections kept between requests of one prober
 	units  units     // questions to systemd, asked together
 
-	dialing dialing // connections that are being made
+	own     own        // what this machine itself was found to lack or to refuse
+	dialing dialing    // connections that are being made
+	asked   askedNames // what every name server was asked for
 }
 
 // Run makes one measurement. It returns when the measurement is done or ctx or the request's own time is up, always
@@ -50,7 +58,8 @@ func (p *Prober) Run(ctx context.Context, req diag.Request) diag.Fact {
 }
 
 // measure runs one measurement within the request's time. A nil one is an op that this build does not know.
-func (p *Prober) measure(ctx context.Context, req diag.Request, measure func(*Prober, context.Context, diag.Request, *diag.Fact)) diag.Fact {
+func (p *Prober) measure(ctx context.Context, req diag.Request,
+	measure func(*Prober, context.Context, diag.Request, *diag.Fact)) diag.Fact {
 	timeout := DefaultTimeout
 	if req.TimeoutMS > 0 {
 		timeout = time.Duration(req.TimeoutMS) * time.Millisecond
@@ -77,6 +86,7 @@ func (p *Prober) measure(ctx context.Context, req diag.Request, measure func(*Pr
 	default:
 		measure(p, ctx, expanded, &f)
 	}
+	p.own.explain(&f)
 	f.Detail = clean(req, f.Detail) // also what a file, a command or a panic said
 	f.DurationMS = diag.Measured(time.Since(began))
 	return f
@@ -93,41 +103,41 @@ func (p *Prober) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// measurement is how an op is measured; nil for one that this build does not know. (A map would be filled at every start.)
+// measurements are the functions of the operations. (A map would be filled at every start.)
+var measurements = [...]struct {
+	op diag.Op
+	by func(*Prober, context.Context, diag.Request, *diag.Fact)
+}{
+	{diag.OpDNS, (*Prober).dns},
+	{diag.OpTCP, (*Prober).tcp},
+	{diag.OpTLS, (*Prober).tls},
+	{diag.OpHTTP, (*Prober).http},
+	{diag.OpWS, (*Prober).ws},
+	{diag.OpSession, (*Prober).session},
+	{diag.OpDisk, (*Prober).disk},
+	{diag.OpFile, (*Prober).file},
+	{diag.OpCert, (*Prober).cert},
+	{diag.OpUnit, (*Prober).unit},
+	{diag.OpBinary, (*Prober).binary},
+	{diag.OpUser, (*Prober).user},
+	{diag.OpClock, (*Prober).clock},
+	{diag.OpEnv, (*Prober).env},
+	{diag.OpRecord, (*Prober).record},
+	{diag.OpJournal, (*Prober).journal},
+}
+
+// measurement is how an op is measured; nil for one that this build does not know.
 func measurement(op diag.Op) func(*Prober, context.Context, diag.Request, *diag.Fact) {
-	switch op {
-	case diag.OpDNS:
-		return (*Prober).dns
-	case diag.OpTCP:
-		return (*Prober).tcp
-	case diag.OpTLS:
-		return (*Prober).tls
-	case diag.OpHTTP:
-		return (*Prober).http
-	case diag.OpWS:
-		return (*Prober).ws
-	case diag.OpSession:
-		return (*Prober).session
-	case diag.OpDisk:
-		return (*Prober).disk
-	case diag.OpFile:
-		return (*Prober).file
-	case diag.OpCert:
-		return (*Prober).cert
-	case diag.OpUnit:
-		return (*Prober).unit
-	case diag.OpBinary:
-		return (*Prober).binary
-	case diag.OpUser:
-		return (*Prober).user
-	case diag.OpClock:
-		return (*Prober).clock
-	case diag.OpEnv:
-		return (*Prober).env
-	case diag.OpRecord:
-		return (*Prober).record
-	case diag.OpJournal:
-		return (*Prober).journal
+	for i := range measurements {
+		if measurements[i].op == op {
+			return measurements[i].by
+		}
 	}
 	return nil
+}
+
+// clock reads this host's clocks. Now is read first: a vantage compares it with its own.
+func (p *Prober) clock(_ context.Context, _ diag.Request, f *diag.Fact) {
+	f.Clock = &diag.ClockFacts{Now: diag.At(time.Now())}
+	kernelClock(f.Clock)
 }

@@ -3,87 +3,48 @@
 package probe
 
 import (
-	"bytes"
-	"errors"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
-
-// ticks is USER_HZ, in which the kernel reports times to user space on every architecture that we run on.
-const ticks = 100
-
-// procStat is what we need of /proc/PID/stat.
-type procStat struct {
-	state   string
-	group   int
-	session int
-	started uint64 // ticks after boot
-}
-
-func readStat(pid int) (procStat, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return procStat{}, err
-	}
-	return parseStat(b)
-}
-
-// parseStat reads past the command name, which may hold anything, blanks and brackets too.
-func parseStat(b []byte) (procStat, error) {
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(fields) < 20 {
-		return procStat{}, errors.New("the process status is too short")
-	}
-	s := procStat{state: fields[0]}
-	var errs [3]error
-	s.group, errs[0] = strconv.Atoi(fields[2])
-	s.session, errs[1] = strconv.Atoi(fields[3])
-	s.started, errs[2] = strconv.ParseUint(fields[19], 10, 64)
-	return s, errors.Join(errs[:]...)
-}
 
 // startTime identifies a process together with its PID; 0 when there is none, or none any more.
 func startTime(pid int) uint64 {
 	if pid <= 0 {
 		return 0
 	}
-	s, err := readStat(pid)
-	if err != nil || s.state == "Z" || s.state == "X" {
+	s, err := host.This.Stat(pid)
+	if err != nil || s.Ended() {
 		return 0
 	}
-	return s.started
+	return s.Started
 }
 
-// hostUptime is the seconds since boot.
-func hostUptime() (float64, error) {
-	b, err := os.ReadFile("/proc/uptime")
-	if err != nil {
-		return 0, err
-	}
-	first, _, _ := strings.Cut(string(b), " ")
-	return strconv.ParseFloat(first, 64)
-}
-
-// uptimeOf is how long a process has run, in whole seconds; nil when it cannot be told.
-func uptimeOf(s procStat) *int64 {
-	up, err := hostUptime()
+// uptimeOf is how long a process has run, in whole seconds; nil when it is unknown.
+func uptimeOf(s host.Stat) *int64 {
+	age, err := host.This.Age(s)
 	if err != nil {
 		return nil
 	}
-	secs := max(0, int64(up-float64(s.started)/ticks))
+	secs := max(0, int64(age.Seconds()))
 	return &secs
 }
 
-// rssOf is a process's resident memory in bytes; nil when it cannot be told.
+// rssOf is a process's resident memory in bytes; nil when it is unknown.
 func rssOf(pid int) *int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	text, err := host.Read(host.This.Path(pid, "statm"), host.Small)
 	if err != nil {
 		return nil
 	}
-	fields := strings.Fields(string(b))
+	fields := strings.Fields(text)
 	if len(fields) < 2 {
 		return nil
 	}
@@ -95,61 +56,39 @@ func rssOf(pid int) *int64 {
 	return &size
 }
 
-func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
-
 // cgroupOf is a process's folder of the unified hierarchy, and of the freezer of the old one; "" where there is none.
 func cgroupOf(pid int) (unified, freezer string) {
-	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	groups, err := host.This.Cgroups(pid)
 	if err != nil {
 		return "", ""
 	}
-	mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
+	mounts, err := host.This.Mounts(host.Thread)
 	if err != nil {
 		return "", ""
 	}
-	for line := range strings.Lines(string(groups)) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+	for _, g := range groups {
 		switch {
-		case len(parts) != 3:
-		case parts[0] == "0" && parts[1] == "":
-			unified = cgroupFolder(mounts, "cgroup2", "", parts[2])
-		case parts[1] == "freezer":
-			freezer = cgroupFolder(mounts, "cgroup", "freezer", parts[2])
+		case g.Unified:
+			unified = cgroupFolder(mounts, "cgroup2", "", g.Path)
+		case slices.Equal(g.Controllers, []string{"freezer"}):
+			freezer = cgroupFolder(mounts, "cgroup", "freezer", g.Path)
 		}
 	}
 	return unified, freezer
 }
 
 // cgroupFolder is where path of the hierarchy is mounted; "" when it is not.
-func cgroupFolder(mounts []byte, kind, controller, path string) string {
-	for line := range strings.Lines(string(mounts)) {
-		mount, k, ok := mountLine(line)
-		if !ok || k != kind || (controller != "" && !hasOption(line, controller)) {
+func cgroupFolder(mounts []host.Mount, kind, controller, path string) string {
+	for _, m := range mounts {
+		if m.Kind != kind || (controller != "" && !m.HasSuper(controller)) {
 			continue
 		}
-		dir := filepath.Join(mount, path)
+		dir := filepath.Join(m.Point, path)
 		if _, err := os.Stat(dir); err == nil {
 			return dir
 		}
 	}
 	return ""
-}
-
-// hasOption looks at a mountinfo line's super block options, its last field.
-func hasOption(line, option string) bool {
-	fields := strings.Fields(line)
-	for o := range strings.SplitSeq(fields[len(fields)-1], ",") {
-		if o == option {
-			return true
-		}
-	}
-	return false
 }
 
 // frozen reports whether the process's control group, or one above it, is frozen: its state then reads S or R still.
@@ -201,4 +140,93 @@ func cgroupPIDs(main int, controlGroup string) []int {
 		return []int{main}
 	}
 	return pids
+}
+
+// withoutTenants leaves out the processes of tenants that are in the control group of another user's unit, as an
+// agent's terminals are where systemd gave them no unit of their own: what they listen on is not the unit's.
+func withoutTenants(main int, pids []int) []int {
+	owner, known := host.This.RealUser(main)
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		uid, ok := host.This.RealUser(pid)
+		return known && ok && uid != owner && uid >= host.FirstTenant
+	})
+}
+
+// tcpListen is LISTEN in the kernel's socket tables.
+const tcpListen = "0A"
+
+// maxFDs bounds how many descriptors of one process are looked at.
+const maxFDs = 4096
+
+// listening lists the TCP addresses on which the processes listen, sorted, in their main process's network namespace.
+func listening(main int, pids []int) []string {
+	byInode := map[string]string{}
+	for _, table := range []string{"tcp", "tcp6"} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", main, table))
+		if err == nil {
+			parseListeners(string(b), byInode)
+		}
+	}
+	if len(byInode) == 0 {
+		return nil
+	}
+	var addrs []string
+	for _, pid := range pids {
+		for _, inode := range socketsOf(pid) {
+			if a, ok := byInode[inode]; ok {
+				addrs = append(addrs, a)
+			}
+		}
+	}
+	slices.Sort(addrs)
+	return slices.Compact(addrs)
+}
+
+// socketsOf lists the inodes of a process's sockets.
+func socketsOf(pid int) []string {
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(maxFDs)
+	var inodes []string
+	for _, name := range names {
+		link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, name))
+		if inode, ok := strings.CutPrefix(link, "socket:["); err == nil && ok {
+			inodes = append(inodes, strings.TrimSuffix(inode, "]"))
+		}
+	}
+	return inodes
+}
+
+// parseListeners adds inode -> address of every listening row of /proc/net/tcp or tcp6.
+func parseListeners(table string, byInode map[string]string) {
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) < 10 || fields[3] != tcpListen {
+			continue
+		}
+		if addr, ok := parseSocket(fields[1]); ok {
+			byInode[fields[9]] = addr
+		}
+	}
+}
+
+// parseSocket reads "0100007F:1F90": each 32-bit word of the address is in host order, the port in plain hex.
+func parseSocket(s string) (string, bool) {
+	ip, port, ok := strings.Cut(s, ":")
+	raw, err := hex.DecodeString(ip)
+	n, perr := strconv.ParseUint(port, 16, 16)
+	if !ok || err != nil || perr != nil || len(raw)%4 != 0 {
+		return "", false
+	}
+	for i := 0; i < len(raw); i += 4 {
+		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	if !ok {
+		return "", false
+	}
+	return netip.AddrPortFrom(addr, uint16(n)).String(), true
 }

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"bytes"
-	"debug/buildinfo"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -45,7 +44,7 @@ func openProgram(path string) (*os.File, os.FileInfo, error) {
 // format is what the kernel looks at before it executes a file.
 type format struct {
 	kind    string // elf | script; "" for neither
-	machine machine
+	machine elf.Machine
 }
 
 // readFormat reads a program's head; an error says why no kernel executes it.
@@ -66,10 +65,16 @@ func readFormat(path string) (format, error) {
 	case bytes.HasPrefix(head, []byte("#!")):
 		return format{kind: kindScript}, checkInterpreter(head)
 	case !bytes.HasPrefix(head, []byte(elf.ELFMAG)):
-		return format{}, fmt.Errorf("exec format error: %s is neither an ELF program nor a script with an interpreter line", path)
+		return format{}, fmt.Errorf("exec format error: %s is neither an ELF program nor a script with an interpreter line",
+			path)
 	}
-	m, _ := elfMachine(path)
-	return format{kindELF, m}, checkELF(file, path, st.Size())
+	p, err := readProgram(file, st.Size())
+	if err != nil {
+		err = fmt.Errorf("exec format error: %s is cut off or damaged (%d bytes): %w", path, st.Size(), err)
+	} else {
+		err = p.check(file, path, st.Size())
+	}
+	return format{kindELF, p.machine}, err
 }
 
 // checkInterpreter wants the program that a script's first line names.
@@ -85,25 +90,22 @@ func checkInterpreter(head []byte) error {
 	return nil
 }
 
-// checkELF wants headers that can be read, segments that are within the file, and a loader that is there.
-func checkELF(r io.ReaderAt, path string, size int64) error {
-	e, err := elf.NewFile(r)
-	if err != nil {
-		return fmt.Errorf("exec format error: %s is cut off or damaged (%d bytes): %w", path, size, err)
-	}
-	if e.Type != elf.ET_EXEC && e.Type != elf.ET_DYN {
-		return fmt.Errorf("exec format error: %s is not a program (%s)", path, e.Type)
+// check wants segments that are within the file, and a loader that is there.
+func (p *program) check(r io.ReaderAt, path string, size int64) error {
+	if p.kind != elf.ET_EXEC && p.kind != elf.ET_DYN {
+		return fmt.Errorf("exec format error: %s is not a program (%s)", path, p.kind)
 	}
 	loads := 0
-	for _, p := range e.Progs {
-		if p.Type == elf.PT_LOAD {
+	for _, s := range p.segments {
+		if s.Type == elf.PT_LOAD {
 			loads++
+			if beyond(s.Off, s.Filesz, uint64(size)) { //nolint:gosec // a file's size is not negative
+				return fmt.Errorf("exec format error: %s is cut off: %d bytes of at least %d", path, size, s.Off+s.Filesz)
+			}
 		}
-		if end := p.Off + p.Filesz; p.Type == elf.PT_LOAD && (end < p.Off || end > uint64(size)) { //nolint:gosec // a file's size is not negative
-			return fmt.Errorf("exec format error: %s is cut off: %d bytes of at least %d", path, size, end)
-		}
-		if p.Type == elf.PT_INTERP && p.Filesz < 4096 {
-			loader, err := io.ReadAll(p.Open())
+		if s.Type == elf.PT_INTERP && s.Filesz < 4096 {
+			//nolint:gosec // reads as far as it goes
+			loader, err := io.ReadAll(io.NewSectionReader(r, int64(s.Off), int64(s.Filesz)))
 			name := string(bytes.TrimRight(loader, "\x00"))
 			if _, missing := os.Stat(name); err == nil && errors.Is(missing, os.ErrNotExist) {
 				return fmt.Errorf("its loader is missing: %w", missing)
@@ -132,12 +134,13 @@ func readIdentity(path string) (identity, error) {
 	if st.Size() > maxDigest {
 		return identity{}, errTooLarge
 	}
-	info, err := buildinfo.Read(file)
+	p, err := readProgram(file, st.Size())
 	if err != nil {
 		return identity{}, nil //nolint:nilerr // it can be read, and has none
 	}
-	id := identity{goMain: string(clip([]byte(Scrub(info.Path)), 200))}
-	if name := filepath.Base(agentMain); strings.HasSuffix(info.Path, agentMain) {
+	main := p.goMain(file)
+	id := identity{goMain: string(clip([]byte(Scrub(main)), 200))}
+	if name := filepath.Base(agentMain); strings.HasSuffix(main, agentMain) {
 		if v := readStamp(io.NewSectionReader(file, 0, maxDigest), name); v != "" {
 			id.version = name + " " + v
 		}

@@ -18,8 +18,8 @@ func TestQuerySecret(t *testing.T) {
 		}
 		page(500, jsonType, `{"error":{"code":"no `+canary+`","message":"not `+r.URL.String()+`"},"v":"`+canary+`"}`)(w, r)
 	}))
-	f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL + "/lab?a=1", Query: diag.NewSecret("ticket=" + canary), CAInline: ca.pem,
-		Extract: map[string]string{"v": "v"}})
+	f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL + "/lab?a=1", Query: diag.NewSecret("ticket=" + canary),
+		CAInline: ca.pem, Extract: map[string]string{"v": "v"}})
 	b, err := json.Marshal(f)
 	if err != nil || strings.Contains(string(b), canary) {
 		t.Errorf("%v: %s", err, b)
@@ -50,7 +50,7 @@ func TestURLSecrets(t *testing.T) {
 			t.Fatalf("%s: %v: %s", in, err, b)
 		}
 		whole, cut := f.HTTP.Whole["url"]
-		if f.HTTP.Fields["url"] != want || cut != (in != want) || cut && whole.Reveal() != in {
+		if f.HTTP.Fields["url"] != want || cut != (in != want) || (cut && whole.Reveal() != in) {
 			t.Errorf("%s becomes %s, kept whole as %q", in, f.HTTP.Fields["url"], whole.Reveal())
 		}
 	}

@@ -14,12 +14,13 @@ import (
 const (
 	// recordMirror is where the agent keeps the record's copy in memory.
 	recordMirror = "/run/gpuaas/diag"
-	// recordEntries is how many entries are told where the request does not say.
+	// recordEntries is how many entries are given where the request does not say.
 	recordEntries = 32
 )
 
 // record reads the diagnostic record in the folder Target: all that is pinned, and the newest Limit entries of the
-// ring. What is not on the disk there is read from the copy in memory. Words: file_missing, file_unreadable, unsupported.
+// ring. What is not on the disk there is read from the copy in memory. Words: file_missing, file_unreadable,
+// unsupported.
 func (p *Prober) record(_ context.Context, req diag.Request, f *diag.Fact) {
 	if !filepath.IsAbs(req.Target) || req.Limit < 0 {
 		fail(f, "read", diag.Unsupported, fmt.Errorf("record wants an absolute path, and no negative limit"))
@@ -36,9 +37,7 @@ func (p *Prober) record(_ context.Context, req diag.Request, f *diag.Fact) {
 		facts.Path = mirror
 	}
 	limit := req.Limit
-	if limit == 0 {
-		limit = recordEntries
-	}
+	limit = cmp.Or(limit, recordEntries)
 	facts = record.Newest(facts, limit)
 	for _, list := range [...][]diag.RecordEntry{facts.Entries, facts.Pinned} {
 		for i := range list {

@@ -15,11 +15,13 @@ func recordIn(t *testing.T, n uint64) string {
 	dir := t.TempDir()
 	ring := make([]byte, record.Slots*record.Size)
 	for seq := uint64(1); seq <= n; seq++ {
-		b := record.Encode(record.FileRecord, record.Place(seq), diag.RecordEntry{Seq: seq, BootID: "b", Reason: diag.RecDNSFailed,
-			About: "heartbeat", Decision: "retry", Attempt: 1, Detail: "Authorization: Bearer canary-of-a-token"})
+		b := record.Encode(record.FileRecord, record.Place(seq),
+			diag.RecordEntry{Seq: seq, BootID: "b", Reason: diag.RecDNSFailed,
+				About: "heartbeat", Decision: "retry", Attempt: 1, Detail: "Authorization: Bearer canary-of-a-token"})
 		copy(ring[record.Place(seq)*record.Size:], b[:])
 	}
-	for name, data := range map[string][]byte{record.FileRecord: ring, record.FilePinned: make([]byte, record.PinnedSlots*record.Size)} {
+	for name, data := range map[string][]byte{record.FileRecord: ring,
+		record.FilePinned: make([]byte, record.PinnedSlots*record.Size)} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -30,13 +32,14 @@ func recordIn(t *testing.T, n uint64) string {
 func TestRecord(t *testing.T) {
 	dir := recordIn(t, 100)
 	f := runHere(t, diag.Request{Op: diag.OpRecord, Target: dir, Limit: 3})
-	if f.Failure != diag.OK || f.Hollow() || f.Record.Source != record.SourceDisk || f.Record.Path != dir || f.Record.Newest != 100 ||
+	if f.Failure != diag.OK || f.Hollow() || f.Record.Source != record.SourceDisk || f.Record.Path != dir ||
+		f.Record.Newest != 100 ||
 		len(f.Record.Entries) != 3 || f.Record.Entries[2].Seq != 100 || len(f.Record.Pinned) != 2 || f.Record.Valid != 100 {
 		t.Errorf("%+v %+v", f, f.Record)
 	}
 	for _, e := range append(f.Record.Entries, f.Record.Pinned...) {
 		if e.Detail != "Authorization: "+diag.Redacted {
-			t.Errorf("a secret that was written down is told: %q", e.Detail)
+			t.Errorf("a secret that was written down is shown: %q", e.Detail)
 		}
 	}
 	if f := runHere(t, diag.Request{Op: diag.OpRecord, Target: dir}); len(f.Record.Entries) != recordEntries {
@@ -44,16 +47,18 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordOnADiskThatTakesNothing: what only memory has is told with what the disk has, scrubbed as well.
+// TestRecordOnADiskThatTakesNothing: what only memory has is shown with what the disk has, scrubbed as well.
 func TestRecordOnADiskThatTakesNothing(t *testing.T) {
 	p := Prober{mirror: recordIn(t, 12)}
 	f := p.Run(t.Context(), diag.Request{Op: diag.OpRecord, Target: recordIn(t, 10)})
-	if f.Failure != diag.OK || f.Record.Source != record.SourceDisk || f.Record.Newest != 12 || len(f.Record.Entries) != 12 ||
+	if f.Failure != diag.OK || f.Record.Source != record.SourceDisk || f.Record.Newest != 12 ||
+		len(f.Record.Entries) != 12 ||
 		f.Record.Entries[11].Detail != "Authorization: "+diag.Redacted {
 		t.Errorf("%+v %+v", f, f.Record)
 	}
 	f = p.Run(t.Context(), diag.Request{Op: diag.OpRecord, Target: recordIn(t, 0)})
-	if f.Failure != diag.OK || f.Record.Source != record.SourceMirror || f.Record.Path != p.mirror || f.Record.Newest != 12 || f.Record.Degraded == "" {
+	if f.Failure != diag.OK || f.Record.Source != record.SourceMirror || f.Record.Path != p.mirror ||
+		f.Record.Newest != 12 || f.Record.Degraded == "" {
 		t.Errorf("%+v %+v", f, f.Record)
 	}
 }

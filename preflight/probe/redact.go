@@ -1,320 +1,152 @@
 package probe
 
 import (
+	"net/url"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// redactions take out what may be a secret, most specific first, and keep what is useful to read. Each is linear in the
-// text, whatever the text is. They are code and not regular expressions because the node agent links no regexp: that
-// package and the tables that it brings weigh more than all of the agent's own code, also in memory. The tests hold
-// the expressions, and that both say the same.
-var redactions = [...]redaction{privateKey, header, bearer, assigned, userinfo, query, jwt, token}
+// redaction is one kind of text that may be a secret.
+type redaction struct {
+	name  string
+	marks []string       // in lower case; a text without any of them has no match, and costs next to nothing
+	find  *regexp.Regexp // Go's expressions take time linear in the text, whatever it is
+	with  string         // replaces a match; ${1} is what stays of it
+	only  func(match string) bool
+}
 
-// redactionNames are their names, for those who say what was taken out.
-var redactionNames = [...]string{"private_key", "header", "bearer", "assigned", "userinfo", "query", "jwt", "token"}
+const (
+	keyBegin = `-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`
+	keyEnd   = `-----END [A-Z0-9 ]*PRIVATE KEY-----`
+)
 
-// redaction looks at or behind s[from:] for the first thing to take out: with stands for s[start:end] then. A start
-// below zero says that there is nothing more.
-type redaction func(s string, from int) (start, end int, with string)
+// redactions are applied from the top: the most specific first. They are compiled when the first text is scrubbed,
+// because a probe is started for every walk. (?i) takes U+017F for an s and U+212A for a k, so no mark has an s.
+var redactions = sync.OnceValue(func() []redaction {
+	one := func(name, marks, find, with string, only func(string) bool) redaction {
+		return redaction{name, strings.Split(marks, " "), regexp.MustCompile(find), with, only}
+	}
+	return []redaction{
+		// A private key in PEM, also one that was cut off.
+		one("private_key", "private", `(?s)`+keyBegin+`.*?(?:(`+keyEnd+`)|$)`, diag.Redacted, nil),
+		// A header of this name, or a field: the whole line.
+		one("header", "authorization cookie", `(?i)(\b(?:authorization|cookie)"?\s*[:=]\s*)[^\r\n]+`,
+			"${1}"+diag.Redacted, nil),
+		// A header's value without its name, or a WebSocket subprotocol.
+		one("bearer", "bearer", `(?i)\bbearer(\.|\s+)[^\s,;"'\[\]]+`, "bearer${1}"+diag.Redacted, nil),
+		// token=..., "api_key": "...", NODE_SECRET=...
+		one("assigned", "token ecret word wd api", `(?i)(\b(?:[a-z0-9]+[_-])*(?:token|secret|password|passwd|api[_-]?key)"?`+
+			`\s*[:=]\s*"?)[^\s,;"'&\[\]]+`, "${1}"+diag.Redacted, nil),
+		// The login in a URL.
+		one("userinfo", "://", `(\b[a-z][a-z0-9+]*://)[^\s/@"']+@`, "${1}", nil),
+		// A URL's query, or what looks like one.
+		one("query", "?", `([^\s"'<>?]\?)[^\s"'<>?]*[=&%][^\s"'<>]*`, "${1}"+diag.Redacted, nil),
+		// A JSON web token.
+		one("jwt", "eyj", `\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*`, diag.Redacted, nil),
+		// A run of the characters that tokens consist of.
+		one("token", "", `[A-Za-z0-9+/_-]+={0,2}`, diag.Redacted, opaque),
+	}
+})
 
 // apply returns s without what r takes out, and how often that was.
-func (r redaction) apply(s string) (string, int) {
-	var out strings.Builder
+func (r *redaction) apply(s string) (string, int) {
+	lower := strings.ToLower(s)
+	if !slices.ContainsFunc(r.marks, func(m string) bool { return strings.Contains(lower, m) }) {
+		return s, 0
+	}
+	var out []byte
 	from, n := 0, 0
-	for ; ; n++ {
-		start, end, with := r(s, from)
-		if start < 0 {
-			break
+	for _, m := range r.find.FindAllStringSubmatchIndex(s, -1) {
+		if r.only != nil && !r.only(s[m[0]:m[1]]) {
+			continue
 		}
-		out.WriteString(s[from:start])
-		out.WriteString(with)
-		from = end
+		out = append(out, s[from:m[0]]...)
+		out = r.find.ExpandString(out, r.with, s, m)
+		from, n = m[1], n+1
 	}
-	if n == 0 {
+	if out = append(out, s[from:]...); n == 0 || string(out) == s { // or it was scrubbed before
 		return s, 0
 	}
-	out.WriteString(s[from:])
-	if out.String() == s { // taken out before
-		return s, 0
-	}
-	return out.String(), n
+	return string(out), n
 }
 
-// class is a set of bytes.
-type class func(c byte) bool
+// shortestToken is the length from which a run of characters may be a token.
+const shortestToken = 24
 
-func space(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' && c != '\v' }
-func alphanum(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}
-func word(c byte) bool       { return alphanum(c) || c == '_' }
-func nameByte(c byte) bool   { return word(c) || c == '-' }
-func runByte(c byte) bool    { return nameByte(c) || c == '+' || c == '/' }
-func pemByte(c byte) bool    { return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || c == ' ' }
-func schemeByte(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '+' }
-func lineByte(c byte) bool   { return c != '\r' && c != '\n' }
-func urlByte(c byte) bool    { return !space(c) && c != '"' && c != '\'' && c != '<' && c != '>' }
-func bearerByte(c byte) bool {
-	return !space(c) && c != ',' && c != ';' && c != '"' && c != '\'' && c != '[' && c != ']'
-}
-func valueByte(c byte) bool { return bearerByte(c) && c != '&' }
-
-// span is the end of the bytes in s[i:] that are all in the class.
-func span(s string, i int, in class) int {
-	for i < len(s) && in(s[i]) {
-		i++
+// opaque tells a token from a path, a host name or a UUID: it mixes upper case, lower case and digits, or it is one
+// long piece with digits in it.
+func opaque(run string) bool {
+	if len(strings.TrimRight(run, "=")) < shortestToken {
+		return false
 	}
-	return i
-}
-
-// at reports whether a byte of the class stands at i.
-func at(s string, i int, in class) bool { return i >= 0 && i < len(s) && in(s[i]) }
-
-// hasFold reports whether s[i:] begins with want, a lower case word, in any case.
-func hasFold(s string, i int, want string) bool {
-	return len(s)-i >= len(want) && strings.EqualFold(s[i:i+len(want)], want) && ascii(s[i:i+len(want)])
+	var upper, lower, digit bool
+	longest, piece := 0, 0
+	for _, c := range run {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			upper = true
+		case c >= 'a' && c <= 'z':
+			lower = true
+		case c >= '0' && c <= '9':
+			digit = true
+		}
+		if piece++; c == '/' || c == '-' || c == '_' {
+			piece = 0
+		}
+		longest = max(longest, piece)
+	}
+	return (upper && lower && digit) || (digit && longest >= 32)
 }
 
-func ascii(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
+// Scrub returns s without what looks like a secret: private keys, credentials in headers, query strings, and long
+// runs that no human wrote. It is for the words of errors and messages; a value that is known to be secret is a
+// diag.Secret and never gets here.
+func Scrub(s string) string { return ScrubCounting(s, nil) }
+
+// ScrubCounting is Scrub that adds to counts what each rule took out; counts may be nil.
+func ScrubCounting(s string, counts map[string]int) string {
+	if s == "" {
+		return s
+	}
+	for _, r := range redactions() {
+		var n int
+		if s, n = r.apply(s); n > 0 && counts != nil {
+			counts[r.name] += n
 		}
 	}
-	return true
+	return s
 }
 
-// privateKey is a PEM block of a private key, also one that was cut off.
-func privateKey(s string, from int) (int, int, string) {
-	start, end := pemLine(s, from, "-----BEGIN ")
-	if start < 0 {
-		return -1, 0, ""
-	}
-	if _, last := pemLine(s, end, "-----END "); last > 0 {
-		return start, last, diag.Redacted
-	}
-	return start, len(s), diag.Redacted
+// clean is Scrub that also knows this request's own secrets, whatever they look like.
+func clean(req diag.Request, s string, more ...diag.Secret) string {
+	return Scrub(withoutSecrets(s, append(more, secretsOf(req)...)...))
 }
 
-// pemLine finds the line that begins or ends a private key.
-func pemLine(s string, from int, mark string) (start, end int) {
-	for {
-		i := strings.Index(s[from:], mark)
-		if i < 0 {
-			return -1, 0
-		}
-		start = from + i
-		label := span(s, start+len(mark), pemByte)
-		if strings.HasSuffix(s[start+len(mark):label], "PRIVATE KEY") && strings.HasPrefix(s[label:], "-----") {
-			return start, label + len("-----")
-		}
-		from = start + 1
+// secretsOf lists the secrets that a request carries, a query's values one by one as well.
+func secretsOf(req diag.Request) []diag.Secret {
+	secrets := []diag.Secret{req.Token, req.Cookie, req.Query}
+	values, err := url.ParseQuery(req.Query.Reveal())
+	if err != nil {
+		return secrets
 	}
+	for _, list := range values {
+		for _, v := range list {
+			secrets = append(secrets, diag.NewSecret(v))
+		}
+	}
+	return secrets
 }
 
-// header is the value of an Authorization, Cookie or Set-Cookie header, or of a field of that name: the whole line.
-func header(s string, from int) (int, int, string) {
-	for i := from; i < len(s); i++ {
-		if at(s, i-1, word) {
-			continue
-		}
-		for _, name := range [...]string{"authorization", "cookie"} {
-			if !hasFold(s, i, name) {
-				continue
-			}
-			colon := separator(s, i+len(name))
-			if colon < 0 {
-				continue
-			}
-			value := span(s, colon, space)
-			for value > colon && !at(s, value, lineByte) {
-				value-- // nothing but blanks: one of them is the value
-			}
-			if end := span(s, value, lineByte); end > value {
-				return value, end, diag.Redacted
-			}
+// withoutSecrets takes known values out of s. Very short ones stay: they would tear words apart, and protect nothing.
+func withoutSecrets(s string, secrets ...diag.Secret) string {
+	for _, secret := range secrets {
+		if v := secret.Reveal(); len(v) >= 6 {
+			s = strings.ReplaceAll(s, v, diag.Redacted)
 		}
 	}
-	return -1, 0, ""
-}
-
-// separator is the end of a colon or equals sign that follows a name at i, quoted or not; -1 when there is none.
-func separator(s string, i int) int {
-	if i < len(s) && s[i] == '"' {
-		i++
-	}
-	i = span(s, i, space)
-	if i == len(s) || s[i] != ':' && s[i] != '=' {
-		return -1
-	}
-	return i + 1
-}
-
-// bearer is what follows the word, as a header or as a subprotocol.
-func bearer(s string, from int) (int, int, string) {
-	const name = "bearer"
-	for i := from; i < len(s); i++ {
-		if at(s, i-1, word) || !hasFold(s, i, name) {
-			continue
-		}
-		value := span(s, i+len(name), space)
-		if value == i+len(name) {
-			if value == len(s) || s[value] != '.' {
-				continue
-			}
-			value++
-		}
-		if end := span(s, value, bearerByte); end > value {
-			return i, end, name + s[i+len(name):value] + diag.Redacted
-		}
-	}
-	return -1, 0, ""
-}
-
-// assigned is what is assigned to a name that ends in one of secretWords: token=..., "api_key": "...".
-func assigned(s string, from int) (int, int, string) {
-	for from < len(s) {
-		name := from
-		for name < len(s) && !nameByte(s[name]) {
-			name++
-		}
-		end := span(s, name, nameByte)
-		from = max(end, from+1)
-		if !secretEnding(s[name:end]) {
-			continue
-		}
-		value := separator(s, end)
-		if value < 0 {
-			continue
-		}
-		value = span(s, value, space)
-		if value < len(s) && s[value] == '"' {
-			value++
-		}
-		if last := span(s, value, valueByte); last > value {
-			return value, last, diag.Redacted
-		}
-	}
-	return -1, 0, ""
-}
-
-// secretWords are the last words of names whose values nobody should read.
-var secretWords = [...]string{"token", "secret", "password", "passwd", "apikey", "api_key", "api-key"}
-
-// secretEnding reports whether the name's last word, or last words, are one of secretWords: words are put together by
-// one - or _ each.
-func secretEnding(name string) bool {
-	for _, w := range secretWords {
-		i := len(name) - len(w)
-		if i < 0 || !hasFold(name, i, w) {
-			continue
-		}
-		for i > 0 && name[i-1] == '_' { // a name may not begin inside of a word, and an underscore is in one
-			j := i - 1
-			for j > 0 && alphanum(name[j-1]) {
-				j--
-			}
-			if j == i-1 {
-				break
-			}
-			i = j
-		}
-		if i == 0 || name[i-1] == '-' {
-			return true
-		}
-	}
-	return false
-}
-
-// userinfo is the login in a URL.
-func userinfo(s string, from int) (int, int, string) {
-	for i := from; ; {
-		mark := strings.Index(s[i:], "://")
-		if mark < 0 {
-			return -1, 0, ""
-		}
-		mark += i
-		i = mark + len("://")
-		end := i
-		for end < len(s) && urlLogin(s[end]) {
-			end++
-		}
-		if end > i && end < len(s) && s[end] == '@' && hasScheme(s[from:mark], at(s, from-1, word)) {
-			return i, end + 1, ""
-		}
-	}
-}
-
-func urlLogin(c byte) bool { return !space(c) && c != '/' && c != '@' && c != '"' && c != '\'' }
-
-// hasScheme reports whether s ends in a URL's scheme; inWord, whether s begins inside of a word.
-func hasScheme(s string, inWord bool) bool {
-	for i := len(s) - 1; i >= 0 && schemeByte(s[i]); i-- {
-		if 'a' <= s[i] && s[i] <= 'z' && (i > 0 && !word(s[i-1]) || i == 0 && !inWord) {
-			return true
-		}
-	}
-	return false
-}
-
-// query is a URL's query, or what looks like one.
-func query(s string, from int) (int, int, string) {
-	for i := from + 1; i < len(s); i++ {
-		if s[i] != '?' || !urlByte(s[i-1]) || s[i-1] == '?' {
-			continue
-		}
-		for j := i + 1; j < len(s) && urlByte(s[j]) && s[j] != '?'; j++ {
-			if s[j] == '=' || s[j] == '&' || s[j] == '%' {
-				return i + 1, span(s, j, urlByte), diag.Redacted
-			}
-		}
-	}
-	return -1, 0, ""
-}
-
-// jwt is a JSON web token.
-func jwt(s string, from int) (int, int, string) {
-	for i := from; i < len(s); i++ {
-		if at(s, i-1, word) || !strings.HasPrefix(s[i:], "eyJ") {
-			continue
-		}
-		head := span(s, i, nameByte)
-		body := head
-		if head < len(s) && s[head] == '.' {
-			body = span(s, head+1, nameByte)
-		}
-		if head == i+len("eyJ") || body <= head+1 {
-			i = head - 1 // no other start in this run has a better end
-			continue
-		}
-		for body < len(s) && s[body] == '.' {
-			body = span(s, body+1, nameByte)
-		}
-		return i, body, diag.Redacted
-	}
-	return -1, 0, ""
-}
-
-// token is a long run of characters that tokens are made of; opaque decides.
-func token(s string, from int) (int, int, string) {
-	const long = 24
-	for i := from; i < len(s); i++ {
-		end := span(s, i, runByte)
-		if end-i < long {
-			i = end
-			continue
-		}
-		for range 2 {
-			if end < len(s) && s[end] == '=' {
-				end++
-			}
-		}
-		if opaque(s[i:end]) {
-			return i, end, diag.Redacted
-		}
-		i = end - 1
-	}
-	return -1, 0, ""
+	return s
 }

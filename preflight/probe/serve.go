@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // VantageNode is the vantage in every fact that Serve writes.
@@ -33,7 +34,7 @@ type Config struct {
 	Unit    string // the agent's systemd unit
 	EnvFile string // the agent's environment file, for when no agent runs
 
-	// Exec gives the arguments with which this binary becomes the child inside the agent's mount namespace: a call of
+	// Exec gives the arguments with which this binary becomes the child inside the agent's namespaces: a call of
 	// Serve with Inside = pid. nil: {"probe", "--in-namespace", "<pid>"}.
 	Exec func(pid int) []string
 	// Inside is the agent's main process when this IS that child; it then measures plainly.
@@ -68,7 +69,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 		running: map[string]context.CancelFunc{}}
 	s.eyes = s.look(ctx)
 	hello := Hello{Version: cfg.Version, UID: os.Getuid(), PID: os.Getpid(), AgentPID: s.eyes.prober.Agent.PID,
-		BootID: bootID(), Now: diag.At(time.Now())}
+		BootID: host.This.BootID(), Now: diag.At(time.Now())}
 	err := s.write(outLine{Hello: &hello})
 	if err == nil {
 		read := make(chan error, 1)
@@ -163,25 +164,19 @@ func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
 	}
 	e, done := s.current(ctx)
 	defer done()
-	if req.View == diag.ViewHost || !viewMatters(req.Op) {
+	if req.View == diag.ViewHost || req.Op.Row().Plain {
 		return s.plain(ctx, e.prober, req)
 	}
-	if e.inside == nil {
+	inside := e.namespaceFor(req)
+	if inside == nil {
 		f := s.plain(ctx, e.prober, req)
 		f.AgentView = e.view
 		return f
 	}
 	began := time.Now()
-	f := e.inside.answer(ctx, req, func() diag.Fact { return s.plain(ctx, e.prober, req) })
+	f := inside.answer(ctx, req, func() diag.Fact { return s.plain(ctx, e.prober, req) })
 	f.OffsetMS = began.Sub(s.start).Milliseconds() // the child counts from its own start
 	return f
-}
-
-// viewMatters reports whether the mount namespace can change the answer. systemd's word, the kernel's clock, the journal
-// and the start environment (systemd itself reads the environment file, outside of the service's mounts) are the same
-// in all.
-func viewMatters(op diag.Op) bool {
-	return op != diag.OpUnit && op != diag.OpClock && op != diag.OpEnv && op != diag.OpJournal
 }
 
 // plain measures req in this process.

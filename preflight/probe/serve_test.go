@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // Tests of the host side run Serve over pipes in memory, as the node vantage runs it over SSH.
@@ -68,7 +69,8 @@ func TestHello(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.Version != "1.2.3" || h.PID != os.Getpid() || h.UID != os.Getuid() || h.AgentPID != 0 || h.Now.IsZero() || h.BootID != bootID() {
+	if h.Version != "1.2.3" || h.PID != os.Getpid() || h.UID != os.Getuid() || h.AgentPID != 0 || h.Now.IsZero() ||
+		h.BootID != host.This.BootID() {
 		t.Errorf("hello = %+v", h)
 	}
 }
@@ -90,7 +92,8 @@ func TestAnswersInOrderUnderTheCallersIDs(t *testing.T) {
 		if i%2 == 1 {
 			want = diag.FileMissing
 		}
-		if f.ID != "same" || f.Vantage != VantageNode || f.Request.Target != reqs[i].Target || f.Failure != want || f.DurationMS < 1 {
+		if f.ID != "same" || f.Vantage != VantageNode || f.Request.Target != reqs[i].Target || f.Failure != want ||
+			f.DurationMS < 1 {
 			t.Fatalf("fact %d = %+v", i, f)
 		}
 	}
@@ -220,7 +223,8 @@ func silent(t *testing.T) (c *Client, hangUp func()) {
 	t.Helper()
 	outR, outW := io.Pipe()
 	c = NewClient(outR, io.Discard)
-	if _, err := io.WriteString(outW, "Welcome to Debian\n\n{\"hello\":{\"version\":\"x\",\"now\":\"2026-01-01T00:00:00Z\"}}\n"); err != nil {
+	if _, err := io.WriteString(outW,
+		"Welcome to Debian\n\n{\"hello\":{\"version\":\"x\",\"now\":\"2026-01-01T00:00:00Z\"}}\n"); err != nil {
 		t.Fatal(err)
 	}
 	if h, err := c.Hello(t.Context()); err != nil || h.Version != "x" {
@@ -272,7 +276,8 @@ func TestNoHello(t *testing.T) {
 
 // inServer runs requests on a server value, whose innards a test can replace.
 func inServer() *server {
-	s := &server{start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: io.Discard, running: map[string]context.CancelFunc{}}
+	s := &server{start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: io.Discard,
+		running: map[string]context.CancelFunc{}}
 	s.eyes = &eyes{prober: &Prober{Vantage: VantageNode}, view: ViewNoProcess, found: time.Now().Add(time.Hour)}
 	return s
 }
@@ -293,7 +298,10 @@ func TestAHangIsAFact(t *testing.T) {
 	s := inServer()
 	free := make(chan struct{})
 	defer close(free)
-	f := s.guarded(t.Context(), diag.Request{ID: "h", TimeoutMS: 10}, func(context.Context) diag.Fact { <-free; return diag.Fact{} })
+	f := s.guarded(t.Context(), diag.Request{ID: "h", TimeoutMS: 10}, func(context.Context) diag.Fact {
+		<-free
+		return diag.Fact{}
+	})
 	if f.Failure != diag.Timeout {
 		t.Errorf("%+v", f)
 	}
@@ -344,7 +352,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := decodeRequest(b)
-		if err != nil || len(diag.Changed(in.Request, again.Request)) > 0 || again.ID != in.ID {
+		if err != nil || len(diag.Changed(&in.Request, &again.Request)) > 0 || again.ID != in.ID {
 			t.Fatalf("%q does not survive a round trip: %v, %q", line, err, b)
 		}
 	})

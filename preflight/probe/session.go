@@ -33,22 +33,70 @@ type frame struct {
 	kind    string // ready, error, exit, data; other text frames are not handed on
 	code    string
 	message string
+	exit    *int
 	data    []byte
 	err     error
 }
 
 // terminal is an open session. Its reader ends when the connection does.
 type terminal struct {
-	c      *climb
-	ws     *ws.Conn
-	frames chan frame
-	gone   chan struct{} // closed when nobody takes frames any more
-	opened time.Time
-	out    plainText
+	c       *climb
+	ws      *ws.Conn
+	frames  chan frame
+	gone    chan struct{} // closed when frames are no longer taken
+	opened  time.Time
+	upgrade time.Duration // how long that took
+	last    time.Time     // when the last frame came
+	out     plainText
+	typed   []string // lines, which a terminal echoes
 }
 
 // session is the whole way: upgrade, first frame, a nonce computed by a shell on the far side, and a polite end.
 func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
+	p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
+		if t.ws.Write(ws.Binary, []byte("exit\n")) == nil {
+			t.waitEnd(ctx)
+		}
+	})
+}
+
+// HoldSession is a session that its client does not end: once a shell computed, it types lines, calls opened, and reads
+// until the far side ends it, ctx is done or the request's time is over. The fact has the code and the reason of the
+// end; one that came before the shell computed has a failure as well.
+func (p *Prober) HoldSession(ctx context.Context, req diag.Request, lines string, opened func()) diag.Fact {
+	hold := func(p *Prober, ctx context.Context, req diag.Request, f *diag.Fact) {
+		p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
+			if err := t.ws.Write(ws.Binary, []byte(lines)); err != nil {
+				t.closing(err)
+				return
+			}
+			opened()
+			t.stay(ctx)
+		})
+	}
+	return p.measure(ctx, req, hold)
+}
+
+// stay reads until the connection ends.
+func (t *terminal) stay(ctx context.Context) {
+	for {
+		select {
+		case fr := <-t.frames:
+			if fr.err != nil {
+				t.closing(fr.err)
+				return
+			}
+			if fr.kind == frameError || fr.kind == frameExit {
+				t.c.f.WS.FrameCode, t.c.f.WS.FrameMessage = clean(t.c.req, fr.code), clean(t.c.req, fr.message)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// inShell opens a terminal, has its shell compute, and leaves the rest to use.
+func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, use func(context.Context, *terminal)) {
 	c := p.newClimb(req, f)
 	if c == nil {
 		return
@@ -60,18 +108,28 @@ func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 	release := c.link.guard(ctx)
 	defer release()
-	t := &terminal{c: c, ws: conn, frames: make(chan frame), gone: make(chan struct{}), opened: time.Now()}
+	t := &terminal{c: c, ws: conn, frames: make(chan frame), gone: make(chan struct{}), opened: time.Now(),
+		upgrade: time.Duration(f.WS.DurationMS) * time.Millisecond}
+	t.last = t.opened
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
 		t.read()
 	}()
-	if t.first(ctx) {
-		t.compute(ctx)
+	pinged := make(chan pong, 1)
+	go func() { pinged <- t.ping(ctx) }()
+	if t.first(ctx) && t.compute(ctx) {
+		use(ctx, t)
+	}
+	if f.Failure != diag.OK {
+		t.account(ctx)
 	}
 	close(t.gone)
 	conn.Close(ws.Normal, "", byeTime)
 	<-read
+	if p := <-pinged; f.Failure != diag.OK {
+		f.WS.PingMS, f.WS.PingLost = p.took, p.lost
+	}
 }
 
 // read hands frames on until the connection ends.
@@ -80,9 +138,12 @@ func (t *terminal) read() {
 		kind, b, err := t.ws.Read()
 		fr := frame{kind: frameData, data: b, err: err}
 		if err == nil && kind == ws.Text {
-			var text struct{ Type, Code, Message string }
+			var text struct {
+				Type, Code, Message string
+				ExitCode            *int `json:"exit_code"`
+			}
 			if bounded.Unmarshal(b, &text, bounded.Small()) == nil && text.Type != "" {
-				fr = frame{kind: text.Type, code: text.Code, message: text.Message}
+				fr = frame{kind: text.Type, code: text.Code, message: text.Message, exit: text.ExitCode}
 			}
 		}
 		switch {
@@ -117,6 +178,7 @@ func (t *terminal) first(ctx context.Context) bool {
 
 // take reads one frame, and reports whether the session goes on.
 func (t *terminal) take(ctx context.Context, fr frame) bool {
+	t.last = time.Now()
 	switch fr.kind {
 	case frameData:
 		t.pty().FirstByteMS = orNow(t.pty().FirstByteMS, t.opened)
@@ -127,6 +189,7 @@ func (t *terminal) take(ctx context.Context, fr frame) bool {
 		phase, word := codeWord(fr.code)
 		if fr.kind == frameExit {
 			phase, word = phasePTY, diag.PTYFailed // the shell ended before it was asked to
+			w.ExitCode = fr.exit
 		}
 		t.c.failed(phase, word, fmt.Errorf("the far side sent %s %s", fr.kind, fr.code))
 		t.waitEnd(ctx)
@@ -149,30 +212,6 @@ func (t *terminal) pty() *diag.PTYFacts {
 	return t.c.f.PTY
 }
 
-// ended names the end of the connection.
-func (t *terminal) ended(ctx context.Context, phase string, late diag.Failure, err error) {
-	word := diag.WSClosed
-	if ctx.Err() == nil { // else it was our own doing
-		t.closing(err)
-	}
-	if p, w := codeWord(t.c.f.WS.CloseReason); w != diag.WSClosed {
-		phase, word = p, w
-	}
-	t.c.stopped(ctx, phase, late, word, err)
-}
-
-// closing records how the peer closed; 1006 is the standard's number for "not at all, the connection broke".
-func (t *terminal) closing(err error) {
-	var ce *ws.CloseError
-	w := t.c.f.WS
-	switch {
-	case errors.As(err, &ce):
-		w.CloseCode, w.CloseReason = ce.Code, clean(t.c.req, ce.Reason)
-	case broken(err):
-		w.CloseCode = ws.Abnormal
-	}
-}
-
 // waitEnd gives the peer time to close, for its code and reason.
 func (t *terminal) waitEnd(ctx context.Context) {
 	timer := time.NewTimer(lastWords)
@@ -192,17 +231,18 @@ func (t *terminal) waitEnd(ctx context.Context) {
 	}
 }
 
-// compute lets the far side multiply: a terminal that only echoes cannot. A leading blank keeps the line out of most
-// shells' histories. The second way is for shells without arithmetic of their own.
-func (t *terminal) compute(ctx context.Context) {
+// compute lets the far side multiply: a terminal that only echoes cannot. It is done in a process of its own, since a
+// shell that cannot fork is of no use. A leading blank keeps the line out of most shells' histories. The second way is
+// for shells without arithmetic of their own. It reports whether a shell did.
+func (t *terminal) compute(ctx context.Context) bool {
 	pty := t.pty()
 	began := time.Now()
-	ways := [...]string{" echo $((%d*%d))\n", " expr %d \\* %d\n"}
+	ways := [...]string{" (echo $((%d*%d)))\n", " expr %d \\* %d\n"}
 	var wants []string
 	ask := func() error {
 		a, b := 10000+rand.IntN(90000), 10000+rand.IntN(90000)
 		line := fmt.Sprintf(ways[len(wants)], a, b)
-		wants = append(wants, fmt.Sprint(a*b))
+		wants, t.typed = append(wants, fmt.Sprint(a*b)), append(t.typed, strings.TrimSpace(line))
 		return t.ws.Write(ws.Binary, []byte(line))
 	}
 	again := time.NewTimer(askAgain)
@@ -212,10 +252,7 @@ func (t *terminal) compute(ctx context.Context) {
 		for _, want := range wants {
 			if strings.Contains(t.out.text, want) {
 				pty.NonceOK, pty.DurationMS = true, since(began)
-				if t.ws.Write(ws.Binary, []byte("exit\n")) == nil {
-					t.waitEnd(ctx)
-				}
-				return
+				return true
 			}
 		}
 		select {
@@ -223,16 +260,17 @@ func (t *terminal) compute(ctx context.Context) {
 			if fr.err != nil {
 				err = fr.err
 			} else if !t.take(ctx, fr) {
-				return
+				return false
 			}
 		case <-again.C:
 			err = ask()
 		case <-ctx.Done():
 			pty.DurationMS = since(began)
 			t.c.stopped(ctx, phasePTY, diag.PTYSilent, diag.PTYSilent, errors.New("no shell computed the nonce"))
-			return
+			return false
 		}
 	}
 	pty.DurationMS = since(began)
 	t.ended(ctx, phasePTY, diag.PTYSilent, err)
+	return false
 }

@@ -8,29 +8,31 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// isUnitName says what systemd takes as a unit's name; it cannot be taken for an option.
+// isUnitName reports what systemd takes as a unit's name; it cannot be taken for an option.
 func isUnitName(s string) bool { return plainName(s, `:_.\@-`, 255) }
 
-// errNoSystemd says that systemctl has nobody to ask.
+// errNoSystemd means that systemctl has no systemd to ask.
 var errNoSystemd = errors.New("systemd does not answer")
 
 // properties are what we read of a unit, by systemd's own names.
 var properties = strings.Join([]string{
 	"LoadState", "ActiveState", "SubState", "Result", "ExecMainCode", "ExecMainStatus", "MainPID", "NRestarts",
 	"FragmentPath", "DropInPaths", "ControlGroup", "ExecStart", "EnvironmentFiles",
+	"PrivateNetwork", "NetworkNamespacePath", "JoinsNamespaceOf", "RestrictAddressFamilies", "IPAddressDeny",
+	"IPAddressAllow", "SystemCallFilter", "LimitNOFILE", "TasksMax", "TasksCurrent",
 }, ",")
 
-// unitProps is one unit's properties; a property that is listed more than once has one value per line.
-type unitProps map[string]string
-
 // showUnit asks systemd. A unit that does not exist is no error: its LoadState says so.
-func showUnit(ctx context.Context, unit string) (unitProps, error) {
+func showUnit(ctx context.Context, unit string) (host.Unit, error) {
 	if !isUnitName(unit) {
 		return nil, fmt.Errorf("%q is no unit name", unit)
 	}
@@ -42,64 +44,37 @@ func showUnit(ctx context.Context, unit string) (unitProps, error) {
 }
 
 // showUnits asks for units whose names are good, and answers in their order.
-func showUnits(ctx context.Context, units ...string) ([]unitProps, error) {
-	argv := append([]string{"systemctl", "show", "--no-pager", "--property=" + properties, "--"}, units...)
-	s, err := command(ctx, argv...)
+func showUnits(ctx context.Context, units ...string) ([]host.Unit, error) {
+	s, err := command(ctx, host.ShowUnits(properties, units...)...)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, errNoSystemd
 	case err != nil:
 		return nil, fmt.Errorf("asking systemctl: %w", err)
-	case s.code != 0 && strings.Contains(s.errs, "Access denied"):
+	case s.Code != 0 && strings.Contains(s.Complaint(), "Access denied"):
 		return nil, fmt.Errorf("asking systemctl: %w", os.ErrPermission)
-	case s.code != 0:
-		return nil, fmt.Errorf("%w: systemctl: %s", errNoSystemd, s.errs)
+	case s.Code != 0:
+		return nil, fmt.Errorf("%w: systemctl: %s", errNoSystemd, s.Complaint())
 	}
-	blocks := strings.Split(strings.TrimSpace(string(s.out)), "\n\n")
-	if len(blocks) != len(units) {
-		return nil, fmt.Errorf("%w: it told of %d units in place of %d", errNoSystemd, len(blocks), len(units))
-	}
-	all := make([]unitProps, len(blocks))
-	for i := range blocks {
-		all[i] = parseProps(blocks[i])
+	all := host.ParseUnits(string(s.Out))
+	if len(all) != len(units) {
+		return nil, fmt.Errorf("%w: it answered for %d units in place of %d", errNoSystemd, len(all), len(units))
 	}
 	return all, nil
 }
 
-func parseProps(out string) unitProps {
-	props := unitProps{}
-	for line := range strings.Lines(out) {
-		name, value, ok := strings.Cut(strings.TrimRight(line, "\n"), "=")
-		if !ok {
-			continue
-		}
-		if old, again := props[name]; again {
-			value = old + "\n" + value
-		}
-		props[name] = value
-	}
-	return props
-}
-
 // number is a property that is a number; nil when it is none.
-func (u unitProps) number(name string) *int {
-	n, err := strconv.Atoi(u[name])
-	if err != nil {
+func number(u host.Unit, name string) *int {
+	n, ok := u.Number(name)
+	if !ok {
 		return nil
 	}
-	return &n
+	i := int(n)
+	return &i
 }
 
-// pid is the unit's main process; 0 when it has none.
-func (u unitProps) pid() int {
-	if n := u.number("MainPID"); n != nil {
-		return *n
-	}
-	return 0
-}
-
-// program is the path of the last ExecStart: "{ path=/usr/bin/x ; argv[]=/usr/bin/x run ; ... }".
-func (u unitProps) program() string {
+// execOf is the path of the last ExecStart: "{ path=/usr/bin/x ; argv[]=/usr/bin/x run ; ... }".
+func execOf(u host.Unit) string {
 	_, rest, ok := strings.Cut(u["ExecStart"], "path=")
 	if !ok {
 		return ""
@@ -108,8 +83,8 @@ func (u unitProps) program() string {
 	return path
 }
 
-// envFiles are the unit's EnvironmentFile= in order: "/etc/x.env (ignore_errors=no)".
-func (u unitProps) envFiles() []string {
+// envFilesOf are the unit's EnvironmentFile= in order: "/etc/x.env (ignore_errors=no)".
+func envFilesOf(u host.Unit) []string {
 	var files []string
 	for line := range strings.Lines(u["EnvironmentFiles"]) {
 		path, _, _ := strings.Cut(strings.TrimSpace(line), " (ignore_errors=")
@@ -131,4 +106,95 @@ func systemdWord(err error) diag.Failure {
 		return diag.Cancelled
 	}
 	return diag.Unsupported
+}
+
+// gather is how long a question to systemd waits for others: those of one walk come within a millisecond, and each
+// systemctl costs ten times as much.
+const gather = 2 * time.Millisecond
+
+// units asks systemd for all requests of one moment at once. No caller gets an answer from before it asked: who comes
+// after the question has gone out begins the next one. The zero value is ready.
+type units struct {
+	mu   sync.Mutex // guards next and its names
+	next *unitBatch
+}
+
+// unitBatch is one question. Its answer may be read once done is closed.
+type unitBatch struct {
+	names  []string
+	done   chan struct{}
+	all    []host.Unit
+	err    error
+	gaveUp bool // the one who asked had no more time: that says nothing of systemd
+}
+
+// show answers like showUnit. Where the common question fails, each asks for itself, since one unit's trouble or the
+// end of one caller's time must not fail another's; but a systemd that hangs is not asked twice.
+func (u *units) show(ctx context.Context, unit string) (host.Unit, error) {
+	if !isUnitName(unit) {
+		return showUnit(ctx, unit)
+	}
+	b, leads := u.join(unit)
+	if leads {
+		u.ask(ctx, b)
+	}
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	switch {
+	case b.err == nil:
+		return b.all[slices.Index(b.names, unit)], nil
+	case b.gaveUp && !leads, len(b.names) > 1 && !errors.Is(b.err, context.DeadlineExceeded):
+		return showUnit(ctx, unit)
+	}
+	return nil, b.err
+}
+
+// ask waits for others and sends the question.
+func (u *units) ask(ctx context.Context, b *unitBatch) {
+	timer := time.NewTimer(gather)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	u.mu.Lock()
+	u.next = nil
+	u.mu.Unlock()
+	b.all, b.err = showUnits(ctx, b.names...)
+	b.gaveUp = ctx.Err() != nil
+	close(b.done)
+}
+
+// join adds unit to the question that is about to go out; leads says that the caller is the one who sends it.
+func (u *units) join(unit string) (b *unitBatch, leads bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.next == nil {
+		u.next, leads = &unitBatch{done: make(chan struct{})}, true
+	}
+	if !slices.Contains(u.next.names, unit) {
+		u.next.names = append(u.next.names, unit)
+	}
+	return u.next, leads
+}
+
+// commandLimit is the own deadline of systemctl, getent and a program's version: each answers in milliseconds when it
+// answers at all.
+const commandLimit = 2 * time.Second
+
+// command runs argv with a deadline of its own.
+func command(ctx context.Context, argv ...string) (host.Answer, error) {
+	return runCommand(ctx, host.Command{Limit: commandLimit}, argv...)
+}
+
+// runCommand runs argv. An error means that the command gave no exit status; it is the context's when its time was up.
+func runCommand(ctx context.Context, c host.Command, argv ...string) (host.Answer, error) {
+	a, err := c.Run(ctx, argv...)
+	if ctx.Err() != nil {
+		return a, ctx.Err()
+	}
+	return a, err
 }

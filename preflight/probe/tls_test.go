@@ -33,7 +33,8 @@ func TestBadChainIsShownAndNotUsed(t *testing.T) {
 		t.Errorf("failure %s, http %+v, asked %d times", f.Failure, f.HTTP, asked.Load())
 	}
 	x := f.TLS
-	if x.Verified || len(x.Chain) != 2 || x.Chain[0].Serial != leaf.Leaf.SerialNumber.Text(16) || x.Chain[0].Issuer != "CN=ca,O=GPUaaS test" {
+	if x.Verified || len(x.Chain) != 2 || x.Chain[0].Serial != leaf.Leaf.SerialNumber.Text(16) ||
+		x.Chain[0].Issuer != "CN=ca,O=GPUaaS test" {
 		t.Errorf("chain: %+v", x.Chain)
 	}
 	if x.TrustSource != bundle || len(x.TrustRoots) != 2 || x.TrustRoots[0].Subject != "CN=other,O=GPUaaS test" {
@@ -44,7 +45,7 @@ func TestBadChainIsShownAndNotUsed(t *testing.T) {
 	}
 }
 
-// TestLookGoesOnWithoutSecrets: a look at a bad chain reads the answer, the failure stands, and nothing secret is said.
+// TestLookGoesOnWithoutSecrets: a look at a bad chain reads the answer, the failure holds, and nothing secret is said.
 func TestLookGoesOnWithoutSecrets(t *testing.T) {
 	noLeaks(t)
 	headers := make(chan http.Header, 1)
@@ -55,9 +56,11 @@ func TestLookGoesOnWithoutSecrets(t *testing.T) {
 	}))
 	p := newProber(t)
 	req := diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: newAuthority(t, "other").pem, TLSLook: true,
-		Token: diag.NewSecret(canary), Cookie: diag.NewSecret("sid=" + canary), Extract: map[string]string{"status": "status"}}
+		Token: diag.NewSecret(canary), Cookie: diag.NewSecret("sid=" + canary),
+		Extract: map[string]string{"status": "status"}}
 	f := p.Run(context.Background(), req)
-	if f.Failure != diag.TLSUnknownCA || f.Phase != "tls" || f.TLS.Verified || f.HTTP == nil || f.HTTP.Fields["status"] != "ok" {
+	if f.Failure != diag.TLSUnknownCA || f.Phase != "tls" || f.TLS.Verified || f.HTTP == nil ||
+		f.HTTP.Fields["status"] != "ok" {
 		t.Fatalf("%s in %s, %+v", f.Failure, f.Phase, f.HTTP)
 	}
 	if h := <-headers; h.Get("Authorization") != "" || h.Get("Cookie") != "" {
@@ -125,7 +128,8 @@ func TestPublicEdgeIsNamedAndItsAnswerKept(t *testing.T) {
 	for _, op := range []diag.Op{diag.OpHTTP, diag.OpHTTP, diag.OpWS} { // the second over a kept connection
 		req.Op = op
 		f := p.Run(context.Background(), req)
-		if f.Failure != diag.MTLSNotRequested || f.HTTP == nil || f.HTTP.Status != 401 || f.HTTP.ErrorCode != "unauthenticated" {
+		if f.Failure != diag.MTLSNotRequested || f.HTTP == nil || f.HTTP.Status != 401 ||
+			f.HTTP.ErrorCode != "unauthenticated" {
 			t.Errorf("%s: %s, %+v", op, f.Failure, f.HTTP)
 		}
 		if f.TLS == nil || f.TLS.CertRequested == nil || *f.TLS.CertRequested || f.TLS.CertSent != "" {
@@ -140,9 +144,11 @@ func TestServerNameAndPin(t *testing.T) {
 	type seen struct{ sni, host string }
 	got := make(chan seen, 1)
 	ca := newAuthority(t, "ca")
-	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- seen{r.TLS.ServerName, r.Host} }))
+	s := site(t, ca.leaf(t, leafOf{}),
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- seen{r.TLS.ServerName, r.Host} }))
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
-	f := run(t, diag.Request{Op: diag.OpHTTP, Target: "https://api.gpuaas.test:" + port + "/", Resolve: "127.0.0.1", ServerName: "edge.test", CAInline: ca.pem})
+	f := run(t, diag.Request{Op: diag.OpHTTP, Target: "https://api.gpuaas.test:" + port + "/", Resolve: "127.0.0.1",
+		ServerName: "edge.test", CAInline: ca.pem})
 	if !f.Passed() || f.DNS.Source != "pinned" || f.TLS.ServerName != "edge.test" {
 		t.Fatalf("%s: %s", f.Failure, f.Detail)
 	}

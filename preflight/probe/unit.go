@@ -3,15 +3,20 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 const (
@@ -19,6 +24,9 @@ const (
 	// milliseconds.
 	goneLooks = 3
 	goneWait  = 50 * time.Millisecond
+	// startLooks is how often systemd is asked about a main process that is not yet the unit's program: of one that
+	// cannot be executed systemd learns only then.
+	startLooks = 24
 )
 
 // unit measures Target, a systemd unit, and its main process. Words: unit_missing, unit_failed, unit_inactive,
@@ -37,15 +45,16 @@ func (p *Prober) unit(ctx context.Context, req diag.Request, f *diag.Fact) {
 		if f.Unit.PID == 0 {
 			return
 		}
-		gone := p.mainProcess(props, f)
+		is := p.mainProcess(ctx, props, f)
 		switch {
-		case !gone:
+		case is == mainThere, is == mainStarts && (f.Failure != diag.OK || look >= startLooks):
 			p.settled(ctx, req.Target, f.Unit)
 			return
 		case f.Failure != diag.OK:
 			return
-		case look == goneLooks:
-			fail(f, "process", diag.ProcessStopped, fmt.Errorf("process %d is gone, and systemd calls the unit %s", f.Unit.PID, f.Unit.Active))
+		case is == mainGone && look >= goneLooks:
+			fail(f, "process", diag.ProcessStopped,
+				fmt.Errorf("process %d is gone, and systemd calls the unit %s", f.Unit.PID, f.Unit.Active))
 			return
 		}
 		if !wait(ctx, goneWait) {
@@ -55,39 +64,51 @@ func (p *Prober) unit(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-func unitFacts(props unitProps) *diag.UnitFacts {
+func unitFacts(props host.Unit) *diag.UnitFacts {
 	u := &diag.UnitFacts{
 		Load: props["LoadState"], Active: props["ActiveState"], Sub: props["SubState"], Result: props["Result"],
-		Restarts: props.number("NRestarts"), PID: props.pid(), Fragment: props["FragmentPath"],
+		Restarts: number(props, "NRestarts"), PID: props.PID(), Fragment: props["FragmentPath"],
 		DropIns: strings.Fields(props["DropInPaths"]),
 	}
-	if code := props.number("ExecMainCode"); code != nil && *code != 0 { // 0: it has not ended
-		u.ExecStatus = props.number("ExecMainStatus")
+	if code := number(props, "ExecMainCode"); code != nil && *code != 0 { // 0: it has not ended
+		u.ExecStatus = number(props, "ExecMainStatus")
 	}
 	return u
 }
 
-// mainProcess measures the unit's main process; true when there is none of that number. (One that /proc hides from this
-// login is there.)
-func (p *Prober) mainProcess(props unitProps, f *diag.Fact) (gone bool) {
+// mainState is what there is of a unit's main process. One that /proc hides from this login is there.
+type mainState int
+
+const (
+	mainThere  mainState = iota
+	mainStarts           // a fork of systemd, which has not executed the unit's program yet
+	mainGone
+)
+
+// mainProcess measures the unit's main process.
+func (p *Prober) mainProcess(ctx context.Context, props host.Unit, f *diag.Fact) mainState {
 	u := f.Unit
-	stat, err := readStat(u.PID)
+	stat, err := host.This.Stat(u.PID)
 	if err != nil {
 		if errors.Is(unix.Kill(u.PID, 0), unix.ESRCH) {
-			return true
+			return mainGone
 		}
 		f.Detail = joinDetail(f.Detail, "the main process: "+err.Error())
-		return false
+		return mainThere
 	}
-	u.ProcessState, u.UptimeS, u.RSSBytes = stat.state, uptimeOf(stat), rssOf(u.PID)
-	u.Listening = listening(u.PID, cgroupPIDs(u.PID, props["ControlGroup"]))
+	u.ProcessState, u.UptimeS, u.RSSBytes = stat.State, uptimeOf(stat), rssOf(u.PID)
+	u.Listening = listening(u.PID, withoutTenants(u.PID, cgroupPIDs(u.PID, props["ControlGroup"])))
 	if frozen(u.PID) {
 		u.ProcessState = "frozen"
 	}
+	u.Confined, u.Short = p.confinement(ctx, u.PID, props), unitShortage(u.PID, props)
 	if why := stoppedWhy(u.ProcessState); why != "" && f.Failure == diag.OK {
 		fail(f, "process", diag.ProcessStopped, fmt.Errorf("process %d %s", u.PID, why))
 	}
-	return false
+	if strings.HasPrefix(stat.Name, "(") && strings.HasSuffix(stat.Name, ")") { // systemd's name for it until the exec
+		return mainStarts
+	}
+	return mainThere
 }
 
 // unitWord judges systemd's own states only as far as the words go: is it there, did it fail, does it run.
@@ -119,7 +140,7 @@ func unitWord(u *diag.UnitFacts) (diag.Failure, string) {
 	return diag.UnitInactive, u.Active + " (" + u.Sub + ")"
 }
 
-// stoppedWhy says why a process in this state does not answer; "" when it can.
+// stoppedWhy reports why a process in this state does not answer; "" when it can.
 func stoppedWhy(state string) string {
 	switch state {
 	case "T", "t":
@@ -130,4 +151,90 @@ func stoppedWhy(state string) string {
 		return "has ended and is not reaped"
 	}
 	return ""
+}
+
+const (
+	// restartWindow is how far back automatic restarts are counted. A process that has run for longer has settled.
+	restartWindow = 10 * time.Minute
+	// youngProcess is the uptime below which a unit that was restarted automatically is looked at twice.
+	youngProcess = 10 * time.Second
+	// secondLook is when: a second is the usual RestartSec=, and systemd's default is shorter.
+	secondLook = 1200 * time.Millisecond
+	// restartLines bounds what is read of the journal: a unit that restarts every second has 600.
+	restartLines = 700
+	// restartMessage is SD_MESSAGE_UNIT_RESTART_SCHEDULED: one entry for every automatic restart.
+	restartMessage = "5eb03494b6584870a536b337290809b3"
+)
+
+// settled measures whether the unit stays up, where systemd has restarted it not long ago: its restarts by the journal,
+// and a second look. NRestarts alone says nothing of the time, since it counts from the last start by hand.
+func (p *Prober) settled(ctx context.Context, unit string, u *diag.UnitFacts) {
+	if u.Restarts == nil || *u.Restarts == 0 || u.UptimeS == nil || *u.UptimeS > int64(restartWindow.Seconds()) {
+		return
+	}
+	u.Recent = recentRestarts(ctx, unit, *u.Restarts)
+	if *u.UptimeS > int64(youngProcess.Seconds()) {
+		return
+	}
+	within := secondLook
+	if end, ok := ctx.Deadline(); ok { // the answer takes time, too
+		within = min(within, time.Until(end)/3)
+	}
+	began := time.Now()
+	if within <= 0 || !wait(ctx, within) {
+		return
+	}
+	props, err := p.units.show(ctx, unit)
+	if err != nil {
+		return
+	}
+	u.Later = &diag.UnitLook{
+		AfterMS: time.Since(began).Milliseconds(), Active: props["ActiveState"], Sub: props["SubState"], PID: props.PID(),
+		Restarts: number(props, "NRestarts"),
+	}
+}
+
+// recentRestarts counts the unit's automatic restarts since its last start by hand, at most most, within restartWindow.
+// Entries of systemd itself count alone: every user who may log can send the other fields.
+// It is nil where the journal cannot be read, or has none: then it is not this unit's journal, for there was one.
+func recentRestarts(ctx context.Context, unit string, most int) *diag.UnitRestarts {
+	since := strconv.FormatInt(time.Now().Add(-restartWindow).Unix(), 10)
+	s, err := command(ctx, "journalctl", "_PID=1", "MESSAGE_ID="+restartMessage, "UNIT="+unit, "--since=@"+since,
+		"--output=json", "--output-fields=UNIT", "--lines="+strconv.Itoa(restartLines), "--reverse", "--no-pager")
+	if err != nil || s.Code != 0 {
+		return nil
+	}
+	var at []int64 // microseconds since 1970, newest first
+	for line := range bytes.Lines(s.Out) {
+		var entry struct {
+			At string `json:"__REALTIME_TIMESTAMP"`
+		}
+		if bounded.Unmarshal(line, &entry, bounded.Small()) != nil {
+			continue
+		}
+		if us, err := strconv.ParseInt(entry.At, 10, 64); err == nil && len(at) < most {
+			at = append(at, us)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	r := &diag.UnitRestarts{WithinS: int64(restartWindow.Seconds()), Count: len(at)}
+	if n := len(at); n > 1 {
+		every := int64(math.Round(float64(at[0]-at[n-1]) / float64(n-1) / 1e6))
+		r.EveryS = &every
+	}
+	return r
+}
+
+// wait waits for d; false when ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -61,20 +61,22 @@ func TestUnitsOfOneMomentAreAskedTogether(t *testing.T) {
 	}
 	u.ask(t.Context(), first)
 	if first.err != nil || len(first.all) != 2 || first.all[1]["FragmentPath"] != "/units/b.service" || asked() != 1 {
-		t.Errorf("told of %v by %d runs: %v", first.all, asked(), first.err)
+		t.Errorf("got %v by %d runs: %v", first.all, asked(), first.err)
 	}
 	if later, leads := u.join("a.service"); later == first || !leads {
 		t.Error("a later question took an old answer")
 	}
-	if got := fragments((&Prober{}).Probe(t.Context(), unitRequests("a.service", "b.service", "a.service"))); got != "a.service b.service a.service" {
-		t.Errorf("told of %s", got)
+	if got := fragments((&Prober{}).Probe(t.Context(),
+		unitRequests("a.service", "b.service", "a.service"))); got != "a.service b.service a.service" {
+		t.Errorf("got %s", got)
 	}
 }
 
 func TestUnitsFailApart(t *testing.T) {
 	manyUnits(t, `case $# in 5) ;; *) echo "Failed to get properties" >&2; exit 1 ;; esac`)
-	if got := fragments((&Prober{}).Probe(t.Context(), unitRequests("a.service", "b.service"))); got != "a.service b.service" {
-		t.Errorf("told of %s: each should have asked for itself", got)
+	if got := fragments((&Prober{}).Probe(t.Context(),
+		unitRequests("a.service", "b.service"))); got != "a.service b.service" {
+		t.Errorf("got %s: each should have asked for itself", got)
 	}
 }
 
@@ -84,7 +86,8 @@ func TestUnitsOfAnImpatientLeader(t *testing.T) {
 	hasty := make(chan diag.Fact, 1)
 	go func() { hasty <- p.Run(t.Context(), diag.Request{Op: diag.OpUnit, Target: "a.service", TimeoutMS: 20}) }()
 	time.Sleep(time.Millisecond / 2)
-	if f := p.Run(t.Context(), diag.Request{Op: diag.OpUnit, Target: "b.service", TimeoutMS: 5000}); !f.Passed() || f.Unit.Fragment != "/units/b.service" {
+	if f := p.Run(t.Context(), diag.Request{Op: diag.OpUnit, Target: "b.service", TimeoutMS: 5000}); !f.Passed() ||
+		f.Unit.Fragment != "/units/b.service" {
 		t.Errorf("the patient one: %q %s", f.Failure, f.Detail)
 	}
 	if f := <-hasty; f.Failure != diag.Timeout {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -40,6 +41,9 @@ func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
 	if !c.lookup(ctx) {
 		return false, false
 	}
+	if c.req.Fresh {
+		return false, c.connect(ctx) && c.secure(ctx)
+	}
 	l := c.p.pool.take(c.key(), c.addrs)
 	if l == nil {
 		return false, c.dialOwn(ctx)
@@ -57,7 +61,8 @@ func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
 
 // park leaves the connection to the next request, if it is fit for one.
 func (c *climb) park() {
-	if c.link != nil && c.link.whole && c.link.verified && c.link.br.Buffered() == 0 {
+	if c.link != nil && !c.req.Fresh && c.link.whole && c.link.verified && c.link.br.Buffered() == 0 {
+		c.countResent()
 		c.p.pool.park(c.link)
 		c.link = nil
 	}
@@ -65,7 +70,7 @@ func (c *climb) park() {
 }
 
 // overKept makes one exchange over the climb's link. On a kept connection two things may be wrong that a new one would
-// have told: the peer ended it in the meantime, and then a new one takes its place where asking again does no harm; or
+// have shown: the peer ended it in the meantime, and then a new one takes its place where asking again does no harm; or
 // the network is gone, which looks like a server that thinks. So a second connection is tried beside a silent one, and
 // its failure is the one to tell. It returns the exchange's error, or
 // not ok with the failure written.
@@ -96,7 +101,7 @@ func (c *climb) overKept(ctx context.Context, warm bool, exchange func() error) 
 	return true, err
 }
 
-// tryBeside connects anew, and hangs up, once the link was silent for a while. The returned func ends that and gives
+// tryBeside connects again, and hangs up, once the link was silent for a while. The returned func ends that and gives
 // its outcome: no error unless the attempt failed.
 func (c *climb) tryBeside(ctx context.Context) (settle func() attempt) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -121,5 +126,58 @@ func (c *climb) tryBeside(ctx context.Context) (settle func() attempt) {
 			got.err = nil // the link answered meanwhile
 		}
 		return got
+	}
+}
+
+// spare is a connection made beside a request's own, for those that will follow. The zero value has none.
+type spare struct {
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// dialing counts the requests that make a connection of their own under one key.
+type dialing struct {
+	mu  sync.Mutex // guards now
+	now map[poolKey]int
+}
+
+// begin returns how many there are, with this one.
+func (d *dialing) begin(key poolKey) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.now == nil {
+		d.now = map[poolKey]int{}
+	}
+	d.now[key]++
+	return d.now[key]
+}
+
+func (d *dialing) end(key poolKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.now[key]--; d.now[key] == 0 {
+		delete(d.now, key)
+	}
+}
+
+// dialOwn climbs to a connection of c's own. Where it is the second to do so at the same time, one more is made beside
+// it and parked: a peer that is asked two things at once is asked three next, and the last caller would wait three
+// round trips for a handshake. What becomes of the spare one is not a finding.
+func (c *climb) dialOwn(ctx context.Context) bool {
+	key := c.key()
+	if c.p.dialing.begin(key) == 2 {
+		var spareCtx context.Context
+		spareCtx, c.spare.cancel = context.WithCancel(ctx)
+		c.spare.wg.Go(func() { c.p.Warm(spareCtx, c.req) })
+	}
+	defer c.p.dialing.end(key)
+	return c.connect(ctx) && c.secure(ctx)
+}
+
+// settle ends a spare connection that is not there by now.
+func (s *spare) settle() {
+	if s.cancel != nil {
+		s.cancel()
+		s.wg.Wait()
 	}
 }

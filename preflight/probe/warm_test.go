@@ -33,7 +33,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	warm := req
 	warm.Target, warm.Method, warm.Body = s.URL+"/b", "POST", "{}"
 	f := p.Run(context.Background(), warm)
-	if !f.Passed() || !f.TCP.Reused || f.TCP.DurationMS != 0 || f.DNS == nil || f.TLS == nil || f.TLS.DurationMS != 0 || !f.TLS.Verified {
+	if !f.Passed() || !f.TCP.Reused || f.TCP.DurationMS != 0 || f.DNS == nil || f.TLS == nil || f.TLS.DurationMS != 0 ||
+		!f.TLS.Verified {
 		t.Errorf("warm: %s %+v %+v %+v", f.Failure, f.DNS, f.TCP, f.TLS)
 	}
 	other := req
@@ -44,7 +45,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	for _, op := range []diag.Op{diag.OpTCP, diag.OpTLS} {
 		req.Op = op
 		if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused || f.HTTP != nil {
-			t.Errorf("%s measures its phase anew: %s %+v", op, f.Failure, f.TCP)
+			t.Errorf("%s measures its phase again: %s %+v", op, f.Failure, f.TCP)
 		}
 	}
 	if len(peers) != 2 {
@@ -128,7 +129,8 @@ func TestManyAtOnce(t *testing.T) {
 	p := newProber(t)
 	reqs := make([]diag.Request, 20)
 	for i := range reqs {
-		reqs[i] = diag.Request{ID: fmt.Sprint(i), Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, Extract: map[string]string{"a": "a"}}
+		reqs[i] = diag.Request{ID: fmt.Sprint(i), Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem,
+			Extract: map[string]string{"a": "a"}}
 	}
 	for range 3 {
 		for i, f := range p.Probe(context.Background(), reqs) {
@@ -188,7 +190,8 @@ func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}, diag.TCPTimeout, "tcp", false},
-		"rejected":         {func(context.Context, string) (net.Conn, error) { return nil, errnoOf(syscall.EHOSTUNREACH) }, diag.TCPNoRoute, "tcp", false},
+		"rejected": {func(context.Context, string) (net.Conn, error) { return nil, errnoOf(syscall.EHOSTUNREACH) },
+			diag.TCPNoRoute, "tcp", false},
 		"only the service": {direct, diag.HTTPTimeout, "http", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +208,7 @@ func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 				}
 				return c.dial(ctx, address)
 			}
-			req := diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", TimeoutMS: 800}
+			req := diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", TimeoutMS: 2 * short}
 			if f := p.Run(context.Background(), req); !f.Passed() {
 				t.Fatalf("%s: %s", f.Failure, f.Detail)
 			}

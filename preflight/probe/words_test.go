@@ -18,6 +18,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/dnstest"
 )
 
 // misfortune is one way in which a network request fails, made for real unless a real one needs privileges.
@@ -30,7 +31,8 @@ type misfortune struct {
 
 // misfortunes covers the failure words that the ladder says.
 func misfortunes() []misfortune {
-	return slices.Concat(dnsMisfortunes, tcpMisfortunes, tlsMisfortunes, mtlsMisfortunes, httpMisfortunes, wsMisfortunes, fileMisfortunes)
+	return slices.Concat(dnsMisfortunes, tcpMisfortunes, tlsMisfortunes, mtlsMisfortunes, httpMisfortunes, wsMisfortunes,
+		fileMisfortunes)
 }
 
 func TestEveryMisfortuneHasItsWord(t *testing.T) {
@@ -60,7 +62,8 @@ func TestEveryWordIsMade(t *testing.T) {
 	}
 	for _, w := range diag.Failures {
 		family, _, _ := strings.Cut(string(w), "_")
-		ours := slices.Contains([]string{"dns", "tcp", "tls", "mtls", "http", "ws", "file", "timeout", "cancelled", "unsupported"}, family) ||
+		ours := slices.Contains([]string{"dns", "tcp", "tls", "mtls", "http", "ws", "file", "timeout", "cancelled",
+			"unsupported"}, family) ||
 			slices.Contains([]diag.Failure{diag.UserMissing, diag.ShellMissing, diag.PTYFailed, diag.PTYSilent}, w)
 		if ours && !made[w] && elsewhere[w] == "" {
 			t.Errorf("no test makes %s", w)
@@ -72,7 +75,7 @@ func TestEveryWordIsMade(t *testing.T) {
 func lookupOf(h dns.HandlerFunc) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		p := newProber(t)
-		namesFrom(t, p, "", "nameserver "+nameserver(t, h)+"\noptions attempts:1\n", "")
+		namesFrom(t, p, "", "nameserver "+dnstest.Serve(t, h)+"\noptions attempts:1\n", "")
 		return p.Run(context.Background(), diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 2000})
 	}
 }
@@ -95,14 +98,17 @@ var dnsMisfortunes = []misfortune{
 	}},
 	{diag.DNSTimeout, "dns", "the server is silent", func(t *testing.T) diag.Fact {
 		return run(t, diag.Request{Op: diag.OpHTTP, Target: "https://api.gpuaas.test/healthz", TimeoutMS: short,
-			Resolver: nameserver(t, func(dns.ResponseWriter, *dns.Msg) {})})
+			Resolver: dnstest.Serve(t, func(dns.ResponseWriter, *dns.Msg) {})})
 	}},
-	{diag.DNSTimeout, "dns", "the servers of resolv.conf are silent, and there is time left", func(t *testing.T) diag.Fact {
-		p := newProber(t)
-		namesFrom(t, p, "", "nameserver "+nameserver(t, func(dns.ResponseWriter, *dns.Msg) {})+"\noptions attempts:1 timeout:1\n", "")
-		return p.Run(context.Background(), diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 5000})
-	}},
-	{diag.DNSServFail, "dns", "rubbish comes back", lookupOf(func(w dns.ResponseWriter, _ *dns.Msg) { _, _ = w.Write([]byte("no")) })},
+	{diag.DNSTimeout, "dns", "the servers of resolv.conf are silent, and there is time left",
+		func(t *testing.T) diag.Fact {
+			p := newProber(t)
+			namesFrom(t, p, "", "nameserver "+dnstest.Serve(t, func(dns.ResponseWriter, *dns.Msg) {})+
+				"\noptions attempts:1 timeout:1\n", "")
+			return p.Run(context.Background(), diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 5000})
+		}},
+	{diag.DNSServFail, "dns", "rubbish comes back",
+		lookupOf(func(w dns.ResponseWriter, _ *dns.Msg) { _, _ = w.Write([]byte("no")) })},
 }
 
 // dialed fails every connection attempt with what a kernel would say.
@@ -139,7 +145,9 @@ var tcpMisfortunes = []misfortune{
 	{diag.Unsupported, "target", "a pin that is no address", func(t *testing.T) diag.Fact {
 		return run(t, diag.Request{Op: diag.OpTCP, Target: "edge.test:443", Resolve: "edge.test"})
 	}},
-	{diag.Unsupported, "", "no such measurement", func(t *testing.T) diag.Fact { return run(t, diag.Request{Op: "dowsing"}) }},
+	{diag.Unsupported, "", "no such measurement", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: "dowsing"})
+	}},
 	{diag.Cancelled, "tls", "somebody gave up", func(t *testing.T) diag.Fact {
 		ctx, cancel := context.WithCancel(context.Background())
 		addr := wired(t, func(c net.Conn) { readSome(c); cancel(); untilClosed(c) })
@@ -163,7 +171,7 @@ func shaken(o leafOf, how ...func(*tls.Config)) func(t *testing.T) diag.Fact {
 
 func greeted(serve func(net.Conn)) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
-		return run(t, diag.Request{Op: diag.OpTLS, Target: wired(t, serve), TimeoutMS: 1000})
+		return run(t, diag.Request{Op: diag.OpTLS, Target: wired(t, serve)})
 	}
 }
 
@@ -184,13 +192,16 @@ var tlsMisfortunes = []misfortune{
 		s := site(t, ca.leaf(t, leafOf{}), http.NotFoundHandler())
 		return run(t, diag.Request{Op: diag.OpTLS, Target: s.URL, CAInline: ca.pem, ServerName: "api.gpuaas.test"})
 	}},
-	{diag.TLSProtocol, "tls", "an old version only", shaken(leafOf{}, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 })},
-	{diag.TLSProtocol, "tls", "no protocol in common", shaken(leafOf{}, func(c *tls.Config) { c.NextProtos = []string{"h3"} })},
+	{diag.TLSProtocol, "tls", "an old version only",
+		shaken(leafOf{}, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 })},
+	{diag.TLSALPN, "tls", "no protocol in common",
+		shaken(leafOf{}, func(c *tls.Config) { c.NextProtos = []string{"h3"} })},
 	{diag.TLSNotTLS, "tls", "plain HTTP", greeted(func(c net.Conn) {
 		readSome(c)
 		_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"))
 	})},
-	{diag.TLSNotTLS, "tls", "an SSH banner", greeted(func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n")); untilClosed(c) })},
+	{diag.TLSNotTLS, "tls", "an SSH banner",
+		greeted(func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n")); untilClosed(c) })},
 	{diag.TLSClosed, "tls", "closed", greeted(readSome)},
 	{diag.TLSClosed, "tls", "reset", greeted(func(c net.Conn) { readSome(c); slam(c) })},
 	{diag.Timeout, "tls", "silence", func(t *testing.T) diag.Fact {
@@ -199,7 +210,8 @@ var tlsMisfortunes = []misfortune{
 }
 
 // badClient shows a certificate to a server that demands one of ca. The maker gets the CA that the server trusts.
-func badClient(maker func(t *testing.T, ca authority) *tls.Certificate, how ...func(*tls.Config)) func(t *testing.T) diag.Fact {
+func badClient(maker func(t *testing.T, ca authority) *tls.Certificate,
+	how ...func(*tls.Config)) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		ca := newAuthority(t, "ca")
 		s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, "{}"), append([]func(*tls.Config){func(c *tls.Config) {
@@ -234,11 +246,14 @@ func refuseAll(c *tls.Config) {
 }
 
 const (
-	nginxSSLError = "<html>\r\n<head><title>400 The SSL certificate error</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n" +
+	nginxSSLError = "<html>\r\n<head><title>400 The SSL certificate error</title></head>\r\n<body>\r\n<center><h1>400 " +
+		"Bad Request</h1></center>\r\n" +
 		"<center>The SSL certificate error</center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"
-	nginxNoCert = "<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n" +
+	nginxNoCert = "<html>\r\n<head><title>400 No required SSL certificate was " +
+		"sent</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n" +
 		"<center>No required SSL certificate was sent</center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"
-	nginxBadGateway = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"
+	nginxBadGateway = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad " +
+		"Gateway</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"
 )
 
 var mtlsMisfortunes = []misfortune{
@@ -249,7 +264,8 @@ var mtlsMisfortunes = []misfortune{
 	{diag.MTLSCertExpired, "mtls", "expired", badClient(clientLeaf(leafOf{notAfter: time.Now().Add(-time.Minute)}))},
 	{diag.MTLSCertNotYetValid, "mtls", "not yet valid", badClient(clientLeaf(tomorrow))},
 	{diag.MTLSCertRejected, "mtls", "rejected", badClient(clientLeaf(leafOf{}), refuseAll)},
-	{diag.MTLSNotRequested, "mtls", "a public edge", badClient(clientLeaf(leafOf{}), func(c *tls.Config) { c.ClientAuth = tls.NoClientCert })},
+	{diag.MTLSNotRequested, "mtls", "a public edge",
+		badClient(clientLeaf(leafOf{}), func(c *tls.Config) { c.ClientAuth = tls.NoClientCert })},
 	{diag.MTLSIngress400, "http", "nginx dislikes the certificate", answered(page(400, "text/html", nginxSSLError))},
 	{diag.MTLSIngress400, "http", "nginx wants a certificate", answered(page(400, "text/html", nginxNoCert))},
 }
@@ -293,20 +309,40 @@ var httpMisfortunes = []misfortune{
 			Extract: map[string]string{"status": "status"}, Poll: &diag.Poll{Field: "status", Until: []string{"completed"}}})
 	}},
 	{diag.HTTPNotHTTP, "http", "another protocol", replied("220 mail.test ESMTP\r\n")},
-	{diag.HTTPNotHTTP, "http", "closed without a word", replied("")},
+	{diag.HTTPNotHTTP, "http", "bytes that never end a line", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + wired(t, func(c net.Conn) {
+			readSome(c)
+			_, _ = c.Write([]byte("\x00\xff\x00"))
+			untilClosed(c)
+		}), TimeoutMS: short})
+	}},
+	{diag.HTTPNotHTTP, "http", "1xx without an end", replied(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 1000))},
+	{diag.HTTPClosed, "http", "closed without a word", replied("")},
+	{diag.HTTPClosed, "http", "closed within a header", replied("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n")},
+	{diag.TLSALPN, "http", "HTTP/2 settings", replied("\x00\x00\x00\x04\x00\x00\x00\x00\x00")},
 	{diag.HTTPEdgePage, "http", "nginx 502", answered(page(502, "text/html", nginxBadGateway))},
-	{diag.HTTPEdgePage, "http", "nginx 404", answered(page(404, "text/html", strings.ReplaceAll(nginxBadGateway, "502 Bad Gateway", "404 Not Found")))},
-	{diag.HTTPEdgePage, "http", "Cloudflare 522", answered(page(522, "text/html; charset=UTF-8", "<title>522: Connection timed out</title>", "Server", "cloudflare"))},
-	{diag.HTTPEdgePage, "http", "Cloudflare 1020", answered(page(403, "text/plain", "error code: 1020", "Server", "cloudflare"))},
-	{diag.HTTPEdgePage, "http", "Envoy 503", answered(page(503, "text/plain", "upstream connect error or disconnect/reset before headers. reset reason: connection failure"))},
-	{diag.HTTPEdgeAuth, "http", "sent to a login", answered(page(302, "text/html", "", "Location", "https://team.cloudflareaccess.com/cdn-cgi/access/login/x?kid=1"))},
-	{diag.HTTPEdgeAuth, "http", "sent to an authorize page", answered(page(303, "text/html", "", "Location", "https://id.test/oauth2/authorize?state=x"))},
-	{diag.HTTPEdgeAuth, "http", "a login page", answered(page(403, "text/html", `<form><input name="p" type="password"></form>`))},
-	{diag.HTTPEdgeAuth, "http", "401 for browsers", answered(page(401, "text/html", "<h1>401 Authorization Required</h1>", "WWW-Authenticate", "Basic"))},
+	{diag.HTTPEdgePage, "http", "nginx 404",
+		answered(page(404, "text/html", strings.ReplaceAll(nginxBadGateway, "502 Bad Gateway", "404 Not Found")))},
+	{diag.HTTPEdgePage, "http", "Cloudflare 522",
+		answered(page(522, "text/html; charset=UTF-8", "<title>522: Connection timed out</title>", "Server", "cloudflare"))},
+	{diag.HTTPEdgePage, "http", "Cloudflare 1020",
+		answered(page(403, "text/plain", "error code: 1020", "Server", "cloudflare"))},
+	{diag.HTTPEdgePage, "http", "Envoy 503",
+		answered(page(503, "text/plain",
+			"upstream connect error or disconnect/reset before headers. reset reason: connection failure"))},
+	{diag.HTTPEdgeAuth, "http", "sent to a login",
+		answered(page(302, "text/html", "", "Location", "https://team.cloudflareaccess.com/cdn-cgi/access/login/x?kid=1"))},
+	{diag.HTTPEdgeAuth, "http", "sent to an authorize page",
+		answered(page(303, "text/html", "", "Location", "https://id.test/oauth2/authorize?state=x"))},
+	{diag.HTTPEdgeAuth, "http", "a login page",
+		answered(page(403, "text/html", `<form><input name="p" type="password"></form>`))},
+	{diag.HTTPEdgeAuth, "http", "401 for browsers",
+		answered(page(401, "text/html", "<h1>401 Authorization Required</h1>", "WWW-Authenticate", "Basic"))},
 }
 
 var wsMisfortunes = []misfortune{
-	{diag.WSUpgradeRejected, "ws", "a typed no", refusedUpgrade(page(403, jsonType, `{"error":{"code":"token_expired"}}`))},
+	{diag.WSUpgradeRejected, "ws", "a typed no",
+		refusedUpgrade(page(403, jsonType, `{"error":{"code":"token_expired"}}`))},
 	{diag.WSUpgradeRejected, "ws", "an edge that strips the upgrade", refusedUpgrade(page(200, jsonType, `{}`))},
 	{diag.WSUpgradeRejected, "ws", "a wrong handshake", refusedUpgrade(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Upgrade", "websocket")
@@ -316,37 +352,47 @@ var wsMisfortunes = []misfortune{
 		w.WriteHeader(http.StatusSwitchingProtocols)
 	})},
 	{diag.HTTPRateLimited, "http", "an upgrade too many", refusedUpgrade(page(429, "text/html", ""))},
-	{diag.HTTPEdgeAuth, "http", "an upgrade without the edge's cookie", refusedUpgrade(page(302, "text/html", "", "Location", "/.pomerium/sign_in"))},
+	{diag.HTTPEdgeAuth, "http", "an upgrade without the edge's cookie",
+		refusedUpgrade(page(302, "text/html", "", "Location", "/.pomerium/sign_in"))},
 	{diag.HTTPEdgePage, "http", "no gateway behind the edge", refusedUpgrade(page(502, "text/html", nginxBadGateway))},
 	{diag.MTLSIngress400, "http", "an upgrade without a certificate", refusedUpgrade(page(400, "text/html", nginxNoCert))},
 	{diag.HTTPTimeout, "ws", "no answer to an upgrade", func(t *testing.T) diag.Fact {
 		return run(t, diag.Request{Op: diag.OpWS, Target: "ws://" + wired(t, untilClosed) + "/", TimeoutMS: short})
 	}},
 	{diag.TCPReset, "ws", "reset during an upgrade", func(t *testing.T) diag.Fact {
-		return run(t, diag.Request{Op: diag.OpWS, Target: "ws://" + wired(t, func(c net.Conn) { readSome(c); slam(c) }) + "/"})
+		return run(t, diag.Request{Op: diag.OpWS, Target: "ws://" + wired(t, func(c net.Conn) { readSome(c); slam(c) }) +
+			"/"})
 	}},
-	{diag.WSSubprotocol, "ws", "none chosen", terminalBy(&websocket.AcceptOptions{InsecureSkipVerify: true}, says(`{"type":"ready"}`))},
+	{diag.WSSubprotocol, "ws", "none chosen",
+		terminalBy(&websocket.AcceptOptions{InsecureSkipVerify: true}, says(`{"type":"ready"}`))},
 	{diag.WSSubprotocol, "ws", "the token chosen", refusedUpgrade(func(w http.ResponseWriter, r *http.Request) {
-		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"bearer." + canary}, InsecureSkipVerify: true})
+		c, err := websocket.Accept(w, r,
+			&websocket.AcceptOptions{Subprotocols: []string{"bearer." + canary}, InsecureSkipVerify: true})
 		if err == nil {
 			_, _, _ = c.Read(context.Background())
 		}
 	})},
-	{diag.WSSilent, "ws", "accepted and forgotten", terminalOf(func(ctx context.Context, c *websocket.Conn) { _, _, _ = c.Read(ctx) })},
-	{diag.WSClosed, "ws", "closed with a reason", terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(4001, "session replaced") })},
+	{diag.WSSilent, "ws", "accepted and forgotten",
+		silence(func(ctx context.Context, c *websocket.Conn) { _, _, _ = c.Read(ctx) })},
+	{diag.WSClosed, "ws", "closed with a reason",
+		terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(4001, "session replaced") })},
 	{diag.WSClosed, "ws", "broken", terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.CloseNow() })},
-	{diag.WSClosed, "ws", "an error of the gateway", terminalOf(says(`{"type":"error","code":"node_stream_timeout","message":"no stream"}`))},
+	{diag.WSClosed, "ws", "an error of the gateway",
+		terminalOf(says(`{"type":"error","code":"node_stream_timeout","message":"no stream"}`))},
 	{diag.WSClosed, "pty", "closed before the shell answered", terminalOf(func(ctx context.Context, c *websocket.Conn) {
 		says(`{"type":"ready"}`)(ctx, c)
 		_ = c.Close(1011, "gone")
 	})},
-	{diag.UserMissing, "pty", "no such user", terminalOf(says(`{"type":"error","code":"user_missing","message":"no user"}`))},
+	{diag.UserMissing, "pty", "no such user",
+		terminalOf(says(`{"type":"error","code":"user_missing","message":"no user"}`))},
 	{diag.ShellMissing, "pty", "no such shell", terminalOf(says(`{"type":"error","code":"user_shell_missing"}`))},
 	{diag.PTYFailed, "pty", "no PTY", terminalOf(says(`{"type":"error","code":"pty_failed"}`))},
-	{diag.PTYFailed, "pty", "the shell ends at once", terminalOf(says(`{"type":"ready"}`, `{"type":"exit","code":"pty_exited"}`))},
-	{diag.PTYFailed, "pty", "said by the close frame only", terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(1011, "pty_failed") })},
-	{diag.PTYSilent, "pty", "an echo is not a shell", terminalOf(echo)},
-	{diag.PTYSilent, "pty", "ready and nothing more", terminalOf(func(ctx context.Context, c *websocket.Conn) {
+	{diag.PTYFailed, "pty", "the shell ends at once",
+		terminalOf(says(`{"type":"ready"}`, `{"type":"exit","code":"pty_exited"}`))},
+	{diag.PTYFailed, "pty", "said by the close frame only",
+		terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(1011, "pty_failed") })},
+	{diag.PTYSilent, "pty", "an echo is not a shell", silence(echo)},
+	{diag.PTYSilent, "pty", "ready and nothing more", silence(func(ctx context.Context, c *websocket.Conn) {
 		says(`{"type":"ready"}`)(ctx, c)
 		for ctx.Err() == nil {
 			if _, _, err := c.Read(ctx); err != nil {
@@ -381,13 +427,18 @@ var fileMisfortunes = []misfortune{
 	{diag.FileMissing, "env", "a name without a value", func(t *testing.T) diag.Fact {
 		return run(t, diag.Request{Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}/healthz"})
 	}},
-	{diag.FileMissing, "cert", "no certificate", material(func(_ *testing.T, r *diag.Request) { r.Cert = "/nonexistent/cert.pem" })},
+	{diag.FileMissing, "cert", "no certificate",
+		material(func(_ *testing.T, r *diag.Request) { r.Cert = "/nonexistent/cert.pem" })},
 	{diag.FileMissing, "cert", "no key", material(func(_ *testing.T, r *diag.Request) { r.Key = "/nonexistent/key.pem" })},
-	{diag.FileUnparseable, "cert", "a certificate that is none", material(func(t *testing.T, r *diag.Request) { r.Cert = rubbish(t) })},
-	{diag.FileUnparseable, "cert", "a key that is none", material(func(t *testing.T, r *diag.Request) { r.Key = rubbish(t) })},
+	{diag.FileUnparseable, "cert", "a certificate that is none",
+		material(func(t *testing.T, r *diag.Request) { r.Cert = rubbish(t) })},
+	{diag.FileUnparseable, "cert", "a key that is none",
+		material(func(t *testing.T, r *diag.Request) { r.Key = rubbish(t) })},
 	{diag.FileMismatch, "cert", "another certificate's key", material(func(t *testing.T, r *diag.Request) {
 		_, r.Key = files(t, newAuthority(t, "x").leaf(t, leafOf{}))
 	})},
-	{diag.FileMissing, "trust", "no bundle", material(func(_ *testing.T, r *diag.Request) { r.CAInline, r.CABundle = "", "/nonexistent/ca.crt" })},
-	{diag.FileUnparseable, "trust", "an empty bundle", material(func(t *testing.T, r *diag.Request) { r.CAInline, r.CABundle = "", rubbish(t) })},
+	{diag.FileMissing, "trust", "no bundle",
+		material(func(_ *testing.T, r *diag.Request) { r.CAInline, r.CABundle = "", "/nonexistent/ca.crt" })},
+	{diag.FileUnparseable, "trust", "an empty bundle",
+		material(func(t *testing.T, r *diag.Request) { r.CAInline, r.CABundle = "", rubbish(t) })},
 }

@@ -51,7 +51,7 @@ func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 	facts := &diag.WSFacts{DurationMS: diag.Measured(h.took)}
 	c.f.WS = facts
 	if h.broke != nil {
-		phase, word := exchangeWord(h.broke, c.link.cert, time.Now())
+		phase, word := exchangeWord(c.orHTTP2(ctx, h.broke), c.link.cert, time.Now())
 		if phase == phaseHTTP {
 			phase = phaseWS
 		}

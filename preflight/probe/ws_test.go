@@ -2,12 +2,14 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/creack/pty"
@@ -22,7 +24,7 @@ const canary = "Canary-7f3a9c2e5b8d4f60"
 
 func wsRequest(op diag.Op, url string, ca authority) diag.Request {
 	return diag.Request{
-		Op: op, Target: strings.Replace(url, "https:", "wss:", 1), CAInline: ca.pem, TimeoutMS: 1000,
+		Op: op, Target: strings.Replace(url, "https:", "wss:", 1), CAInline: ca.pem, TimeoutMS: 20_000,
 		Header:       map[string]string{"Origin": "https://term.gpuaas.test"},
 		Subprotocols: []string{terminalProtocol}, Token: diag.NewSecret(canary),
 	}
@@ -59,12 +61,23 @@ func terminalOf(serve func(context.Context, *websocket.Conn)) func(t *testing.T)
 	return terminalBy(wsAccept(), serve)
 }
 
+// silence is terminalOf for one that is waited for in vain.
+func silence(serve func(context.Context, *websocket.Conn)) func(t *testing.T) diag.Fact {
+	return func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		req := wsRequest(diag.OpSession, site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), serve)).URL, ca)
+		req.TimeoutMS = 2 * short // two handshakes, and frames
+		return run(t, req)
+	}
+}
+
 // wsAccept is how a healthy gateway upgrades.
 func wsAccept() *websocket.AcceptOptions {
 	return &websocket.AcceptOptions{Subprotocols: []string{terminalProtocol}, InsecureSkipVerify: true}
 }
 
-func terminalBy(accept *websocket.AcceptOptions, serve func(context.Context, *websocket.Conn)) func(t *testing.T) diag.Fact {
+func terminalBy(accept *websocket.AcceptOptions,
+	serve func(context.Context, *websocket.Conn)) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		ca := newAuthority(t, "ca")
 		s := site(t, ca.leaf(t, leafOf{}), gateway(t, accept, serve))
@@ -156,13 +169,61 @@ func TestSessionComputesInARealShell(t *testing.T) {
 	}
 }
 
+// TestHoldSession: a session is held until the far side ends it, whose code and reason are in the fact, or until its
+// time is over.
+func TestHoldSession(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	hold := func(serve func(context.Context, *websocket.Conn), within int64, opened func()) diag.Fact {
+		s := site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), serve))
+		req := wsRequest(diag.OpSession, s.URL, ca)
+		req.TimeoutMS = within
+		return (&Prober{}).HoldSession(t.Context(), req, "typed-by-the-drill\n", opened)
+	}
+	typed, opened := make(chan struct{}), false
+	f := hold(func(ctx context.Context, c *websocket.Conn) {
+		_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"ready"}`))
+		for {
+			_, b, err := c.Read(ctx)
+			if err != nil {
+				return
+			}
+			var a, d int
+			if n, _ := fmt.Sscanf(string(b), " (echo $((%d*%d)))", &a, &d); n == 2 {
+				_ = c.Write(ctx, websocket.MessageBinary, fmt.Append(nil, a*d))
+			} else if string(b) == "typed-by-the-drill\n" {
+				close(typed)
+				time.Sleep(50 * time.Millisecond)
+				_ = c.Close(4000, "allocation_released")
+				return
+			}
+		}
+	}, 10_000, func() { opened = true })
+	if f.Passed() {
+		<-typed
+	}
+	if !opened || !f.Passed() || f.WS.CloseCode != 4000 || f.WS.CloseReason != "allocation_released" || !f.PTY.NonceOK {
+		t.Errorf("ended by the far side: opened %v, %s %s, %+v", opened, f.Failure, f.Detail, f.WS)
+	}
+	opened = false
+	if f := hold(ttyOf("/bin/sh", "-i"), 4000, func() { opened = true }); !opened || f.WS.CloseCode != 0 {
+		t.Errorf("nobody ended it: opened %v, %+v", opened, f.WS)
+	}
+	opened = false
+	if f := hold(says(`{"type":"error","code":"user_missing"}`), 5000, func() { opened = true }); opened ||
+		f.Failure != diag.UserMissing {
+		t.Errorf("never a shell: opened %v, %s", opened, f.Failure)
+	}
+}
+
 func TestWebSocketFacts(t *testing.T) {
 	noLeaks(t)
 	got := make(chan http.Header, 1)
 	ca := newAuthority(t, "ca")
 	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got <- r.Header
-		page(403, jsonType, `{"error":{"code":"token_expired","message":"token `+canary+` is over","correlation_id":"c-1"}}`)(w, r)
+		page(403, jsonType, `{"error":{"code":"token_expired","message":"token `+canary+
+			` is over","correlation_id":"c-1"}}`)(w, r)
 	}))
 	req := wsRequest(diag.OpWS, s.URL, ca)
 	req.Header["X-Correlation-Id"] = "c-1"
@@ -176,7 +237,8 @@ func TestWebSocketFacts(t *testing.T) {
 	if f.WS == nil || f.WS.Upgraded || f.WS.Status != 403 {
 		t.Errorf("websocket: %+v", f.WS)
 	}
-	if f.HTTP == nil || f.HTTP.ErrorCode != "token_expired" || f.HTTP.ErrorMessage != "token "+diag.Redacted+" is over" || f.HTTP.Correlation != "c-1" {
+	if f.HTTP == nil || f.HTTP.ErrorCode != "token_expired" || f.HTTP.ErrorMessage != "token "+diag.Redacted+" is over" ||
+		f.HTTP.Correlation != "c-1" {
 		t.Errorf("evidence: %+v", f.HTTP)
 	}
 }
@@ -184,12 +246,14 @@ func TestWebSocketFacts(t *testing.T) {
 func TestCloseCodeAndFrameAreEvidence(t *testing.T) {
 	noLeaks(t)
 	f := terminalOf(func(ctx context.Context, c *websocket.Conn) {
-		_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"error","code":"node_stream_timeout","message":"bearer.`+canary+` had no stream"}`))
+		_ = c.Write(ctx, websocket.MessageText,
+			[]byte(`{"type":"error","code":"node_stream_timeout","message":"bearer.`+canary+` had no stream"}`))
 		_ = c.Close(4008, "node_stream_timeout")
 	})(t)
 	wantWord(t, f, diag.WSClosed)
 	w := f.WS
-	if w.FirstFrame != "error" || w.FrameCode != "node_stream_timeout" || w.CloseCode != 4008 || w.CloseReason != "node_stream_timeout" {
+	if w.FirstFrame != "error" || w.FrameCode != "node_stream_timeout" || w.CloseCode != 4008 ||
+		w.CloseReason != "node_stream_timeout" {
 		t.Errorf("websocket: %+v", w)
 	}
 	if strings.Contains(w.FrameMessage, canary) {

@@ -21,7 +21,7 @@ import (
 // agentTimeout bounds the SSH agent's list of keys: it is a local socket, and one that hangs must not eat a walk.
 const agentTimeout = 2 * time.Second
 
-// maxOffered keeps us below a server's MaxAuthTries (6 by default) when nobody named a key.
+// maxOffered keeps us below a server's MaxAuthTries (6 by default) when no key was named.
 const maxOffered = 5
 
 // credentials are the keys to offer, in order, and why those that are missing are missing.
@@ -33,6 +33,23 @@ type credentials struct {
 	used    atomic.Pointer[string]
 	signing atomic.Pointer[string] // the key that is being signed with, or whose signing failed
 	unsign  atomic.Pointer[string] // why it failed
+
+	publicKeys, passwords atomic.Bool // the server was seen to take them
+}
+
+// errNoPassword ends a login at a server that wants a password: nothing of it is sent.
+var errNoPassword = errors.New("the server wants a password")
+
+// methods are the ways to log in: by the keys alone. That a password is asked for is noted and refused.
+// Keyboard-interactive is not tried: it may send a prompt to a user's telephone.
+func (c *credentials) methods() []ssh.AuthMethod {
+	if len(c.signers) == 0 {
+		return nil
+	}
+	return []ssh.AuthMethod{
+		ssh.PublicKeysCallback(func() ([]ssh.Signer, error) { c.publicKeys.Store(true); return c.signers, nil }),
+		ssh.PasswordCallback(func() (string, error) { c.passwords.Store(true); return "", errNoPassword }),
+	}
 }
 
 func (c *credentials) close() {
@@ -41,7 +58,7 @@ func (c *credentials) close() {
 	}
 }
 
-// why says what can be said of keys that were not offered.
+// why reports what can be said of keys that were not offered.
 func (c *credentials) why() string { return strings.Join(c.missing, "; ") }
 
 // method is "agent" or "key": where the key lay that signed last.
@@ -84,7 +101,8 @@ func loadCredentials(ctx context.Context, t *target, socket string) *credentials
 			"%d more keys, because servers allow few tries: name the right one as ssh.identity", c.more))
 	}
 	if len(c.signers) == 0 && len(c.missing) == 0 {
-		c.missing = append(c.missing, "there is no key to offer: no SSH agent with keys and none of "+strings.Join(t.identities, ", "))
+		c.missing = append(c.missing, "there is no key to offer: no SSH agent with keys and none of "+
+			strings.Join(t.identities, ", "))
 	}
 	return c
 }
@@ -95,7 +113,8 @@ func (c *credentials) add(s ssh.Signer, kind string) {
 		return
 	}
 	name := s.PublicKey().Type() + " " + ssh.FingerprintSHA256(s.PublicKey())
-	c.signers = append(c.signers, &notedSigner{Signer: s, note: func() { c.used.Store(&kind); c.signing.Store(&name) }, done: c.signed})
+	c.signers = append(c.signers,
+		&notedSigner{Signer: s, note: func() { c.used.Store(&kind); c.signing.Store(&name) }, done: c.signed})
 }
 
 // signed notes how signing ended.
@@ -108,7 +127,7 @@ func (c *credentials) signed(err error) {
 	c.unsign.Store(&why)
 }
 
-// unsigned says which key was to sign and did not, or has not yet; "" where every key that was asked signed.
+// unsigned reports which key was to sign and did not, or has not yet; "" where every key that was asked signed.
 func (c *credentials) unsigned() string {
 	key := c.signing.Load()
 	if key == nil {
@@ -117,7 +136,8 @@ func (c *credentials) unsigned() string {
 	if why := c.unsign.Load(); why != nil {
 		return "the server takes the key " + *key + ", and the SSH agent did not sign with it: " + foreign(*why)
 	}
-	return "the server takes the key " + *key + ", and the SSH agent has not signed with it in time (does it wait for a confirmation?)"
+	return "the server takes the key " + *key +
+		", and the SSH agent has not signed with it in time (does it wait for a confirmation?)"
 }
 
 // fromAgent lists the agent's keys. No agent is no error.
@@ -162,7 +182,8 @@ func readIdentity(file string) (pub ssh.PublicKey, signer ssh.Signer, err error)
 		if locked.PublicKey != nil {
 			pub = locked.PublicKey
 		}
-		return pub, nil, fmt.Errorf("identity %s is encrypted and no SSH agent holds it: run ssh-add %s", file, Quote([]string{file}))
+		return pub, nil, fmt.Errorf("identity %s is encrypted and no SSH agent holds it: run ssh-add %s", file,
+			Quote([]string{file}))
 	}
 	if only, _, _, _, pubErr := ssh.ParseAuthorizedKey(b); pubErr == nil {
 		return only, nil, fmt.Errorf("identity %s is a public key and no SSH agent holds it", file)

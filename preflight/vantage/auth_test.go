@@ -145,6 +145,7 @@ func (m mute) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
 }
 
 func TestAgentThatDoesNotSign(t *testing.T) {
+	t.Parallel()
 	key, pub := newKeyPair(t)
 	ring := agent.NewKeyring()
 	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
@@ -155,7 +156,7 @@ func TestAgentThatDoesNotSign(t *testing.T) {
 	cfg := configFor(t, s)
 	cfg.SSH.Identity, cfg.AgentSocket = "", listenAgent(t, mute{ring, gone})
 	t.Cleanup(func() { close(gone) })
-	f := loginFact(within(t, time.Second), open(t, cfg))
+	f := loginFact(within(t, 5*time.Second), open(t, cfg))
 	wantFailure(t, f, diag.SSHNoKey, "auth")
 	if !strings.Contains(f.Detail, "has not signed") {
 		t.Errorf("detail %q", f.Detail)
@@ -173,7 +174,7 @@ func TestSilentAgent(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	cfg := configFor(t, s)
 	cfg.AgentSocket = socket
-	f := loginFact(within(t, 8*time.Second), open(t, cfg))
+	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	if f.Failure != diag.OK || f.SSH.AuthMethod != "key" {
 		t.Errorf("%q %s", f.Failure, f.Detail)
 	}

@@ -48,11 +48,13 @@ func newSlowLink(b *testing.B) *slowLink {
 	}
 	copy(req.name[:], "slow0")
 	req.flags = syscall.IFF_TUN | syscall.IFF_NO_PI
-	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.TUNSETIFF, uintptr(unsafe.Pointer(&req))); e != 0 {
+	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.TUNSETIFF,
+		uintptr(unsafe.Pointer(&req))); e != 0 {
 		b.Skip("no TUN device here: ", e)
 	}
 	l := &slowLink{tun: os.NewFile(uintptr(fd), "tun")}
-	for _, argv := range [][]string{{"ip", "link", "set", "lo", "up"}, {"ip", "addr", "add", near + "/24", "dev", "slow0"}, {"ip", "link", "set", "slow0", "up"}} {
+	for _, argv := range [][]string{{"ip", "link", "set", "lo", "up"}, {"ip", "addr", "add", near + "/24", "dev", "slow0"},
+		{"ip", "link", "set", "slow0", "up"}} {
 		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
 			b.Fatalf("%s: %v: %s", strings.Join(argv, " "), err, out)
 		}
@@ -132,7 +134,8 @@ func BenchmarkRoundTrips(b *testing.B) {
 
 func runInNamespace(b *testing.B) {
 	file := filepath.Join(b.TempDir(), "result")
-	cmd := exec.Command("unshare", "-n", os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkRoundTrips$", "-test.benchtime=1x")
+	cmd := exec.Command("unshare", "-n", os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkRoundTrips$",
+		"-test.benchtime=1x")
 	cmd.Env = append(os.Environ(), benchChild+"="+file)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -154,7 +157,8 @@ func runInNamespace(b *testing.B) {
 
 // slopeOf fits the fastest of five runs at five round-trip times (round trips are counted; what a busy machine adds is
 // not of interest); slope in round trips, base in milliseconds.
-func slopeOf(b *testing.B, link *slowLink, cfg NodeConfig, once func(*testing.B, NodeConfig) time.Duration) (slope, base, r2 float64) {
+func slopeOf(b *testing.B, link *slowLink, cfg NodeConfig,
+	once func(*testing.B, NodeConfig) time.Duration) (slope, base, r2 float64) {
 	var xs, ys []float64
 	for _, rtt := range []time.Duration{0, 20, 40, 60, 100} {
 		link.delay.Store(int64(rtt * time.Millisecond / 2))
@@ -224,8 +228,9 @@ func warmAsk(b *testing.B, cfg NodeConfig) time.Duration {
 
 // sshTrue pins key exchange and keys to ours, so that only round trips differ.
 func sshTrue(b *testing.B, cfg NodeConfig) time.Duration {
-	cmd := exec.Command("ssh", "-F", "none", "-o", "KexAlgorithms=curve25519-sha256", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes",
-		"-o", "UserKnownHostsFile="+cfg.SSH.KnownHosts, "-i", cfg.SSH.Identity, "-p", strconv.Itoa(cfg.SSH.Port), "root@"+cfg.Host, "true")
+	cmd := exec.Command("ssh", "-F", "none", "-o", "KexAlgorithms=curve25519-sha256", "-o", "BatchMode=yes", "-o",
+		"IdentitiesOnly=yes", "-o", "UserKnownHostsFile="+cfg.SSH.KnownHosts, "-i", cfg.SSH.Identity, "-p",
+		strconv.Itoa(cfg.SSH.Port), "root@"+cfg.Host, "true")
 	began := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatal(fmt.Errorf("ssh: %w: %s", err, out))

@@ -52,9 +52,9 @@ func (a Answer) Note(word string) (rest string, said bool) {
 	return "", false
 }
 
-// Exec runs a script that runs a program, by sh, as root where this login may be root. Such a script writes its notes on
-// stderr; it prints the line "begin" (a note as well) on stdout before it starts the program, and the note "exit code=N"
-// once that has ended. An answer that has neither of these notes may still have others.
+// Exec runs a script that runs a program, by sh, as root where this login may be root. Such a script writes its notes
+// on stderr; it prints the line "begin" (a note as well) on stdout before it starts the program, and the note "exit
+// code=N" once that has ended. An answer that has neither of these notes may still have others.
 //
 // When ctx ends, or the script's own time does, the call is given up and its channel is closed; other calls over the
 // same connection go on, unless the server does not answer any more: then the connection ends for all of them. An
@@ -84,7 +84,7 @@ func (n *Node) Exec(ctx context.Context, s Script) (Answer, error) {
 	return Answer{}, stopped(ctx, phaseExec, fmt.Sprintf("the command on %s gave no answer in time", l.cfg.Host))
 }
 
-// Lost says that this vantage is of no use any more: the login failed, the connection ended, or it was closed.
+// Lost reports that this vantage is of no use any more: the login failed, the connection ended, or it was closed.
 func (n *Node) Lost() bool {
 	n.mu.Lock()
 	l, closed := n.link, n.closed
@@ -128,7 +128,7 @@ func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string,
 	session, err := client.NewSession()
 	if err != nil {
 		var refused *ssh.OpenChannelError
-		if ctx.Err() == nil && !errors.As(err, &refused) { // the connection ended; whoever asks next should know
+		if ctx.Err() == nil && !errors.As(err, &refused) { // the connection ended; the next caller should know
 			l.kill()
 			<-l.ended
 		}
@@ -173,7 +173,8 @@ func (c *call) answer(err error, sudo bool) (Answer, error) {
 	case errors.Is(err, ErrUnsent):
 		return Answer{}, err
 	case c.flooded():
-		return Answer{}, fmt.Errorf("the script's notes are more than %d, or longer than %d bytes together: none is believed", maxNotes, maxNoteBytes)
+		return Answer{}, fmt.Errorf("the script's notes are more than %d, or longer than %d bytes together: none is believed",
+			maxNotes, maxNoteBytes)
 	case len(a.Notes) > 0:
 		return a, nil
 	case sudo && strings.Contains(a.Words, "sudo:"):
@@ -227,7 +228,7 @@ func (c *call) note(p []byte) {
 	}
 }
 
-// flooded says that notes came which no script of ours writes. The call is given up then.
+// flooded reports that notes came which no script of ours writes. The call is given up then.
 func (c *call) flooded() bool {
 	if len(c.notes) >= maxNotes {
 		c.noted = maxNoteBytes + 1 // for good

@@ -12,7 +12,8 @@ import (
 // TestExecNoteFlood: a node that never ends its notes is given up, and none of them is believed.
 func TestExecNoteFlood(t *testing.T) {
 	const ceiling = 64 << 20
-	for name, note := range map[string]string{"short": "none", "long": "note " + strings.Repeat("x", 20_000), "exit": "exit code=0"} {
+	for name, note := range map[string]string{"short": "none", "long": "note " + strings.Repeat("x", 20_000),
+		"exit": "exit code=0"} {
 		t.Run(name, func(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Config{})
 			cfg := configFor(t, s)
@@ -20,11 +21,12 @@ func TestExecNoteFlood(t *testing.T) {
 			n := open(t, cfg)
 			heaptest.Under(t, ceiling, func() {
 				began := time.Now()
-				a, err := n.Exec(within(t, 30*time.Second), Script{Text: `exec yes "` + sentinel + ` ` + note + `" >&2`, Within: 4 * time.Second})
+				a, err := n.Exec(within(t, time.Minute),
+					Script{Text: `exec yes "` + sentinel + ` ` + note + `" >&2`, Within: time.Minute})
 				if err == nil || !strings.Contains(err.Error(), "none is believed") || len(a.Notes) > 0 {
 					t.Errorf("%d notes, %v", len(a.Notes), err)
 				}
-				if took := time.Since(began); took > 3*time.Second {
+				if took := time.Since(began); took > 20*time.Second {
 					t.Errorf("it took %s", took)
 				}
 			})

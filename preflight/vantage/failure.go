@@ -37,12 +37,14 @@ func NotFound(err error) bool {
 // foreignKept bounds how much of another program's words goes into a detail.
 const foreignKept = 240
 
-// refusal is why the node cannot be had.
+// refusal is why the node cannot be reached.
 type refusal struct {
 	word   diag.Failure
 	phase  string
 	errno  string
 	detail string
+
+	shortage *diag.ShortageFacts // what this machine was out of
 }
 
 func (r *refusal) Error() string {
@@ -75,10 +77,10 @@ func configRefusal(ctx context.Context, err error) *refusal {
 	return &refusal{word: diag.SSHSetup, phase: phaseConfig, detail: err.Error()}
 }
 
-// atJump is a refusal by a jump host, or by what keeps us from it: the node was not asked. That the caller gave up says
-// nothing of anybody, and stays so.
+// atJump is a refusal by a jump host, or by what keeps us from it: the node was not asked. That the caller gave up, or
+// that this machine is out of something, says nothing of the jump host, and stays so.
 func (r *refusal) atJump(name string) *refusal {
-	if name == "" || r.word == diag.Cancelled {
+	if name == "" || r.word == diag.Cancelled || r.word == diag.HostExhausted {
 		return r
 	}
 	detail := "at jump host " + name + ": " + r.word.Words()
@@ -93,9 +95,11 @@ func dialRefusal(ctx context.Context, t *target, err error) *refusal {
 	word, phase, errno := probe.ClassifyDial(ctx, err)
 	var open *ssh.OpenChannelError
 	if errors.As(err, &open) && open.Reason == ssh.Prohibited {
-		return &refusal{word: diag.SSHJump, phase: phaseTCP, detail: "the jump host does not forward to " + t.address() + ": " + foreign(open.Message)}
+		return &refusal{word: diag.SSHJump, phase: phaseTCP,
+			detail: "the jump host does not forward to " + t.address() + ": " + foreign(open.Message)}
 	}
-	return &refusal{word: word, phase: phase, errno: errno, detail: foreign(err.Error())}
+	return &refusal{word: word, phase: phase, errno: errno, detail: foreign(err.Error()),
+		shortage: probe.Shortage(err, t.address())}
 }
 
 // handshakeRefusal names a login that failed in phase, with what the peer had said first.
@@ -131,14 +135,15 @@ func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, key
 	case phaseAuth:
 		return authRefusal(t, keys, err)
 	}
-	return &refusal{word: diag.SSHTransport, phase: phase, errno: probeErrno(err), detail: "the key exchange broke off: " + foreign(reason(err))}
+	return &refusal{word: diag.SSHTransport, phase: phase, errno: probeErrno(err),
+		detail: "the key exchange broke off: " + foreign(reason(err))}
 }
 
 // penaltyWords is what OpenSSH says when it turns a connection away before its banner: 9.8 and later to an address
 // that misbehaved, every version with too many unfinished logins.
 var penaltyWords = [...]string{"not allowed at this time", "exceeded maxstartups"}
 
-// penalty is what a server says that turns us away; nil when it said something else, or nothing.
+// penalty is what a server reports that turns us away; nil when it said something else, or nothing.
 func penalty(w *wire) *refusal {
 	_, words := w.said()
 	text := foreign(string(words))
@@ -164,10 +169,12 @@ func bannerRefusal(w *wire, err error) *refusal {
 
 func authRefusal(t *target, keys *credentials, err error) *refusal {
 	text := err.Error()
-	refused := strings.Contains(text, "unable to authenticate") || strings.Contains(text, "ssh: disconnect") ||
+	refused := errors.Is(err, errNoPassword) || strings.Contains(text, "unable to authenticate") ||
+		strings.Contains(text, "ssh: disconnect") ||
 		strings.Contains(text, "public key signature algorithm") || strings.Contains(text, "agent")
 	if !refused {
-		return &refusal{word: diag.SSHTransport, phase: phaseAuth, errno: probeErrno(err), detail: "the login broke off: " + foreign(reason(err))}
+		return &refusal{word: diag.SSHTransport, phase: phaseAuth, errno: probeErrno(err),
+			detail: "the login broke off: " + foreign(reason(err))}
 	}
 	r := &refusal{word: diag.SSHAuth, phase: phaseAuth}
 	if len(keys.signers) == 0 {
@@ -175,11 +182,20 @@ func authRefusal(t *target, keys *credentials, err error) *refusal {
 		r.detail = "nothing to log in with as " + t.user + ": " + keys.why()
 		return r
 	}
+	if !keys.publicKeys.Load() {
+		r.detail = "the server takes no public keys for user " + t.user +
+			": it offers keyboard-interactive, GSSAPI or host-based logins"
+		if keys.passwords.Load() {
+			r.detail = "the server takes no public keys for user " + t.user + ": it offers password"
+		}
+		return r
+	}
 	var offered []string
 	for _, s := range keys.signers {
 		offered = append(offered, s.PublicKey().Type()+" "+ssh.FingerprintSHA256(s.PublicKey()))
 	}
-	r.detail = fmt.Sprintf("the server accepts no key that was offered for user %s: %s", t.user, strings.Join(offered, ", "))
+	r.detail = fmt.Sprintf("the server accepts no key that was offered for user %s: %s", t.user,
+		strings.Join(offered, ", "))
 	if why := keys.why(); why != "" {
 		r.detail += "; not offered: " + why
 	}
@@ -189,7 +205,7 @@ func authRefusal(t *target, keys *credentials, err error) *refusal {
 	return r
 }
 
-// silence says what did not come.
+// silence reports what did not come.
 func silence(phase string, t *target) string {
 	switch phase {
 	case phaseConfig:

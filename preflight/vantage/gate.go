@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// gate stands between the probe's client and a helper that does not run yet: requests are held until it does, so that
+// gate sits between the probe's client and a helper that does not run yet: requests are held until it does, so that
 // those which were asked early can travel with the command that starts it.
 type gate struct {
 	opened chan struct{} // closed when r, w or err are set

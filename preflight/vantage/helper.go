@@ -16,7 +16,7 @@ import (
 const (
 	// helloTimeout bounds the start of a helper that is there: some ten milliseconds, more on a node that swaps.
 	helloTimeout = 5 * time.Second
-	// execTimeout bounds everything after the login but a push.
+	// execTimeout bounds everything after the login but a push, at the least.
 	execTimeout = 2 * helloTimeout
 	// inlineLimit bounds the requests that travel with the command: Linux takes 128 KiB in one argument.
 	inlineLimit  = 32 << 10
@@ -43,12 +43,12 @@ func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Progr
 	l.set(func() { l.conn = client })
 	began := time.Now()
 	sudo := l.wantSudo()
-	execCtx, cancel := context.WithTimeout(ctx, execTimeout)
+	execCtx, cancel := context.WithTimeout(ctx, l.cfg.execWait())
 	defer cancel()
 	anyBuild := len(mine) == 0
 	t, err := l.try(execCtx, client, sudo, mine, anyBuild)
 	if err == nil && t.hello == nil && sudo && l.cfg.SSH.Sudo == nil && t.s.sudoRefused() {
-		// A login without sudo is still worth its while: the facts say what was not permitted.
+		// A login without sudo is still worth its while: the facts show what was not permitted.
 		t.s.end()
 		sudo = false
 		l.set(func() { l.ssh.SudoRefused = true })
@@ -117,7 +117,8 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Pr
 			t.why = fmt.Sprintf("%s did not answer within %s", t.start.path, l.cfg.helloWait())
 			return t, nil
 		case errors.Is(err, errSilent):
-			return nil, &refusal{word: diag.SSHExec, phase: phaseExec, detail: withWords("the login runs no command: nothing came back", s.words())}
+			return nil, &refusal{word: diag.SSHExec, phase: phaseExec,
+				detail: withWords("the login runs no command: nothing came back", s.words())}
 		case err != nil:
 			return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
 		case e.hello != nil:
@@ -142,9 +143,11 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Pr
 // noCommand names an exec whose output ended without a word of ours.
 func noCommand(s *session) error {
 	if words := s.words(); words != "" {
-		return &refusal{word: diag.SSHExec, phase: phaseExec, detail: "the login ran something else than our command (its shell, or a forced command): " + words}
+		return &refusal{word: diag.SSHExec, phase: phaseExec,
+			detail: "the login ran something else than our command (its shell, or a forced command): " + words}
 	}
-	return &refusal{word: diag.SSHExec, phase: phaseExec, detail: "the channel was closed before our command said anything"}
+	return &refusal{word: diag.SSHExec, phase: phaseExec,
+		detail: "the channel was closed before our command said anything"}
 }
 
 func withWords(what, words string) string {
@@ -195,8 +198,9 @@ func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine 
 }
 
 // again is another try with time of its own.
-func (l *link) again(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, anyBuild bool) (*trial, error) {
-	ctx, cancel := context.WithTimeout(ctx, execTimeout)
+func (l *link) again(ctx context.Context, client *ssh.Client, sudo bool, mine []Program,
+	anyBuild bool) (*trial, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.execWait())
 	defer cancel()
 	return l.try(ctx, client, sudo, mine, anyBuild)
 }

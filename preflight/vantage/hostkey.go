@@ -67,7 +67,7 @@ func mayRead(file string) error {
 	return err
 }
 
-// searched says where keys were looked for, and that a file is missing where none of them exists.
+// searched reports where keys were looked for, and that a file is missing where none of them exists.
 func (k *knownKeys) searched() string {
 	list := strings.Join(k.files, ", ")
 	for _, f := range k.files {
@@ -104,17 +104,20 @@ func (k *knownKeys) check(t *target, remote net.Addr, key ssh.PublicKey) error {
 		return nil
 	case errors.As(err, &keyErr) && len(keyErr.Want) == 0:
 		return &hostKeyError{unknown: true, text: fmt.Sprintf(
-			"no host key of %s has been accepted yet (%s); it presents %s; verify it, then accept it with: %s", t.address(), k.searched(), sum, k.trust)}
+			"no host key of %s has been accepted yet (%s); it presents %s; verify it, then accept it with: %s", t.address(),
+			k.searched(), sum, k.trust)}
 	case errors.As(err, &keyErr):
 		var known []string
 		for _, w := range keyErr.Want {
 			known = append(known, fmt.Sprintf("%s %s (%s:%d)", w.Key.Type(), ssh.FingerprintSHA256(w.Key), w.Filename, w.Line))
 		}
-		return &hostKeyError{text: fmt.Sprintf("the host key of %s has CHANGED: it shows %s, known is %s; find out why, and only then run: %s",
+		return &hostKeyError{text: fmt.Sprintf(
+			"the host key of %s has CHANGED: it shows %s, known is %s; find out why, and only then run: %s",
 			t.address(), sum, strings.Join(known, ", "),
 			Quote([]string{"ssh-keygen", "-R", knownhosts.Normalize(t.keyAddress()), "-f", keyErr.Want[0].Filename}))}
 	case errors.As(err, &revoked):
-		return &hostKeyError{text: fmt.Sprintf("the host key of %s is revoked by %s:%d: %s", t.address(), revoked.Revoked.Filename, revoked.Revoked.Line, sum)}
+		return &hostKeyError{text: fmt.Sprintf("the host key of %s is revoked by %s:%d: %s", t.address(),
+			revoked.Revoked.Filename, revoked.Revoked.Line, sum)}
 	}
 	return &hostKeyError{text: fmt.Sprintf("the host key of %s: %s: %v", t.address(), sum, err)}
 }

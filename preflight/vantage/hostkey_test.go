@@ -41,7 +41,8 @@ func TestUnknownHostKeyThenTrusted(t *testing.T) {
 		t.Error("looking at the key wrote a file")
 	}
 	trusted, err := TrustFirstKey(ctx, cfg)
-	if err != nil || trusted.Fingerprint != sum || trusted.Line != line || trusted.Already || trusted.File != cfg.SSH.KnownHosts {
+	if err != nil || trusted.Fingerprint != sum || trusted.Line != line || trusted.Already ||
+		trusted.File != cfg.SSH.KnownHosts {
 		t.Fatalf("%+v %v", trusted, err)
 	}
 	st, err := os.Stat(cfg.SSH.KnownHosts)
@@ -68,7 +69,8 @@ func TestChangedHostKeyIsNeverReplaced(t *testing.T) {
 	ctx := within(t, 30*time.Second)
 	f := loginFact(ctx, open(t, cfg))
 	wantFailure(t, f, diag.SSHHostKey, "host_key")
-	for _, says := range []string{"CHANGED", ssh.FingerprintSHA256(other), ssh.FingerprintSHA256(s.HostKey.PublicKey()), "ssh-keygen"} {
+	for _, says := range []string{"CHANGED", ssh.FingerprintSHA256(other), ssh.FingerprintSHA256(s.HostKey.PublicKey()),
+		"ssh-keygen"} {
 		if !strings.Contains(f.Detail, says) {
 			t.Errorf("detail %q does not say %q", f.Detail, says)
 		}

@@ -71,6 +71,7 @@ func TestJumpHostKeyIsVerified(t *testing.T) {
 }
 
 func TestJumpFailures(t *testing.T) {
+	t.Parallel()
 	node := sshtest.Start(t, sshtest.Config{})
 	closed := sshtest.Start(t, sshtest.Config{})
 	closed.Close()
@@ -88,7 +89,7 @@ func TestJumpFailures(t *testing.T) {
 	}
 
 	node.Set(sshtest.Silent)
-	f = loginFact(within(t, 3*time.Second), open(t, throughJump(t, node, allow)))
+	f = loginFact(within(t, 5*time.Second), open(t, throughJump(t, node, allow)))
 	wantFailure(t, f, diag.Timeout, "banner")
 	turned := sshtest.Start(t, sshtest.Config{Words: "Not allowed at this time\r\n"})
 	turned.Set(sshtest.Words)
@@ -96,7 +97,7 @@ func TestJumpFailures(t *testing.T) {
 	wantFailure(t, f, diag.SSHPenalty, "banner")
 	node.Set(sshtest.None)
 	allow.Set(sshtest.HangAtOpen)
-	f = loginFact(within(t, 3*time.Second), open(t, throughJump(t, node, allow)))
+	f = loginFact(within(t, 5*time.Second), open(t, throughJump(t, node, allow)))
 	wantFailure(t, f, diag.TCPTimeout, "tcp")
 }
 

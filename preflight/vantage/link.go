@@ -52,10 +52,11 @@ type link struct {
 	seen    bool // OpSSH was answered from the login itself
 }
 
-// dial starts an attempt; it goes on for as long as cfg allows, whoever waits.
+// dial starts an attempt; it goes on for as long as cfg allows, whether or not a caller waits.
 func dial(cfg *NodeConfig) *link {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &link{cfg: cfg, begun: time.Now(), stop: cancel, ready: make(chan struct{}), ended: make(chan struct{}), phase: phaseConfig, gate: newGate()}
+	l := &link{cfg: cfg, begun: time.Now(), stop: cancel, ready: make(chan struct{}), ended: make(chan struct{}),
+		phase: phaseConfig, gate: newGate()}
 	l.client = probe.NewClient(l.gate, l.gate)
 	l.wg.Go(func() {
 		defer close(l.ready)
@@ -89,7 +90,8 @@ func (l *link) connect(ctx context.Context) error {
 	})
 	if l.cfg.Bare {
 		l.set(func() { l.conn = client })
-		l.gate.fail(&refusal{word: diag.Unsupported, phase: phaseExec, detail: "this login is for scripts alone: no helper was started"})
+		l.gate.fail(&refusal{word: diag.Unsupported, phase: phaseExec,
+			detail: "this login is for scripts alone: no helper was started"})
 		return nil
 	}
 	return l.startHelper(ctx, client, <-helpers)
@@ -152,8 +154,8 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 	unhook := context.AfterFunc(ctx, l.kill)
 	defer unhook()
 	config := &ssh.ClientConfig{
-		Config: ssh.Config{KeyExchanges: keyExchanges()}, User: t.user, ClientVersion: clientVersion, HostKeyAlgorithms: known.algorithms(t),
-		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
+		Config: ssh.Config{KeyExchanges: keyExchanges()}, User: t.user, ClientVersion: clientVersion,
+		HostKeyAlgorithms: known.algorithms(t), HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			if note != nil {
 				l.set(func() { note.HostKeyType, note.HostKeySHA256 = key.Type(), ssh.FingerprintSHA256(key) })
 			}
@@ -163,9 +165,7 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 			l.enter(phaseAuth)
 			return nil
 		},
-	}
-	if len(keys.signers) > 0 {
-		config.Auth = []ssh.AuthMethod{ssh.PublicKeys(keys.signers...)}
+		Auth: keys.methods(),
 	}
 	c, chans, reqs, err := ssh.NewClientConn(w, t.keyAddress(), config)
 	if note != nil {
@@ -177,8 +177,14 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 	if !unhook() {
 		return nil, stopped(ctx, phaseAuth, silence(phaseAuth, t))
 	}
+	w.atEnd(func() { refuseChannels(c) })
 	return ssh.NewClient(c, chans, reqs), nil
 }
+
+// refuseChannels makes the library refuse new channels of a connection that has ended. Its first write that fails
+// reports no error (golang.org/x/crypto/ssh, handshakeTransport.writePacket). Were that the request for a channel, made
+// after the reader has closed all channels, nothing would ever answer it. So another message is the one that fails.
+func refuseChannels(c ssh.Conn) { _, _, _ = c.SendRequest("keepalive@openssh.com", false, nil) }
 
 // noteHandshake fills in banner and times; the caller holds mu.
 func (l *link) noteHandshake(note *diag.SSHFacts, w *wire, connected time.Time, keys *credentials) {
@@ -231,7 +237,7 @@ func (l *link) kill() {
 	}
 }
 
-// fail notes why the node cannot be had and ends what was begun.
+// fail notes why the node cannot be reached and ends what was begun.
 func (l *link) fail(err error) {
 	r := asRefusal(err)
 	l.set(func() { l.failed = r })
@@ -267,6 +273,7 @@ func (l *link) close() error {
 	case <-done:
 		return nil
 	case <-timer.C:
-		return fmt.Errorf("closing the connection to %s: not ended after %s: %w", l.cfg.Host, closeTimeout, os.ErrDeadlineExceeded)
+		return fmt.Errorf("closing the connection to %s: not ended after %s: %w", l.cfg.Host, closeTimeout,
+			os.ErrDeadlineExceeded)
 	}
 }

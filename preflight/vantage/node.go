@@ -20,7 +20,7 @@ const (
 	answerGrace = 2 * time.Second
 )
 
-// NodeConfig says which node, how to log in, and what to find there. Only Host must be set.
+// NodeConfig reports which node, how to log in, and what to find there. Only Host must be set.
 type NodeConfig struct {
 	ID    string        // node id, for the commands in error texts; default Host
 	Host  string        // name or address, or an alias of ssh_config
@@ -31,16 +31,17 @@ type NodeConfig struct {
 	HelperDirs     []string      // where a helper to push is looked for, see HelperDirs; none: nothing is pushed
 	Start          time.Time     // of the walk: facts' offsets count from here; zero: from the first Probe
 	ConnectTimeout time.Duration // default 10 s, from look-up to login
+	HelloTimeout   time.Duration // default 5 s, from a helper's start to its first word
 	ConfigFile     string        // in place of the operator's ssh_config files; "none": none
 	AgentSocket    string        // in place of SSH_AUTH_SOCK; "none": none
-	Bare           bool          // for Run alone: no helper is started and none is pushed, so nothing is changed by being there
-	TrustArgs      []string      // what `gpuaasctl ssh trust NODE` needs beside the node, for the commands in error texts
-
-	hello time.Duration // of tests, in place of helloTimeout
+	// for Run alone: no helper is started and none is pushed, so nothing is changed by being there
+	Bare      bool
+	TrustArgs []string // what `gpuaasctl ssh trust NODE` needs beside the node, for the commands in error texts
 }
 
 func (c *NodeConfig) connectTimeout() time.Duration { return cmp.Or(c.ConnectTimeout, defaultConnect) }
-func (c *NodeConfig) helloWait() time.Duration      { return cmp.Or(c.hello, helloTimeout) }
+func (c *NodeConfig) helloWait() time.Duration      { return cmp.Or(c.HelloTimeout, helloTimeout) }
+func (c *NodeConfig) execWait() time.Duration       { return max(execTimeout, 2*c.helloWait()) }
 func (c *NodeConfig) unit() string                  { return cmp.Or(c.Agent.Unit, "gpuaas-node-agent.service") }
 func (c *NodeConfig) envFile() string               { return cmp.Or(c.Agent.EnvFile, "/etc/gpuaas/agent.env") }
 func (c *NodeConfig) binary() string                { return cmp.Or(c.Agent.Binary, "/usr/local/bin/gpuaas-agent") }
@@ -73,10 +74,7 @@ func NewNode(cfg NodeConfig) *Node { return &Node{cfg: cfg} }
 // Name is "node".
 func (n *Node) Name() string { return nodeName }
 
-// Connect begins the login, if it was not begun yet, and does not wait: a walk that will need the node can hide the
-// login behind its first questions to the platform.
-func (n *Node) Connect() { n.connect() }
-
+// connect begins the login, if it was not begun yet, and does not wait.
 func (n *Node) connect() *link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -117,7 +115,7 @@ func (n *Node) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 // answers.
 func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, timeout(req, l.cfg.connectTimeout()+execTimeout))
+	ctx, cancel := context.WithTimeout(ctx, timeout(req, l.cfg.connectTimeout()+l.cfg.execWait()))
 	defer cancel()
 	var r *refusal
 	select {
@@ -148,7 +146,7 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	began := time.Now()
 	limit := timeout(req, probe.DefaultTimeout) + answerGrace
 	if !l.isReady() {
-		limit += l.cfg.connectTimeout() + execTimeout
+		limit += l.cfg.connectTimeout() + l.cfg.execWait()
 	}
 	asked, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -157,7 +155,8 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	if r := l.refusal(); r != nil {
 		return n.refused(req, r, phaseSSH, began)
 	}
-	if !l.gate.isOpen() { // the login is under way: ready would come too late to say so, for the answer is passed on before
+	// the login is under way: ready would come too late to say so, for the answer is passed on before
+	if !l.gate.isOpen() {
 		if asked.Err() == nil {
 			return f // refused here, before anything was sent
 		}
@@ -166,7 +165,8 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	if asked.Err() != nil && f.Phase == "" && (f.Failure == diag.Timeout || f.Failure == diag.Cancelled) {
 		// timeout: our own patience ended, so the way is broken; cancelled: the caller's did, which says nothing
 		f.Phase = phaseSSH
-		f.Detail = fmt.Sprintf("the helper on the node gave no answer within %s; the connection was open", received.Sub(began).Round(time.Millisecond))
+		f.Detail = fmt.Sprintf("the helper on the node gave no answer within %s; the connection was open",
+			received.Sub(began).Round(time.Millisecond))
 	}
 	sent := l.sentAfter(began)
 	f.OffsetMS = max(0, sent.Sub(n.start()).Milliseconds())
@@ -182,7 +182,7 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 // refused is the fact of a request that could not be asked or answered.
 func (n *Node) refused(req diag.Request, r *refusal, phase string, began time.Time) diag.Fact {
 	f := n.fact(req, began)
-	f.Failure, f.Phase, f.Errno, f.Detail = r.word, phase, r.errno, r.detail
+	f.Failure, f.Phase, f.Errno, f.Detail, f.Shortage = r.word, phase, r.errno, r.detail, r.shortage
 	if r.phase != phase {
 		f.Detail = "no login on the node, at " + r.phase + ": " + r.detail
 	}
@@ -194,6 +194,13 @@ func (n *Node) fact(req diag.Request, began time.Time) diag.Fact {
 		ID: req.ID, Vantage: nodeName, Request: req, At: diag.At(began),
 		OffsetMS: max(0, began.Sub(n.start()).Milliseconds()), DurationMS: diag.Measured(time.Since(began)),
 	}
+}
+
+// Since makes the offsets of facts count from t: of the next walk over the same connection.
+func (n *Node) Since(t time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cfg.Start = t
 }
 
 func (n *Node) start() time.Time {

@@ -47,19 +47,23 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 	keyFile := filepath.Join(dir, "host_key")
 	id, pub := identity(t)
 	port := freePort(t, host)
-	conf := fmt.Sprintf("ListenAddress %s\nPort %d\nHostKey %s\nAuthorizedKeysFile %s\nUsePAM no\nPermitRootLogin yes\nStrictModes no\nPidFile none\nUseDNS no\n",
+	conf := fmt.Sprintf(
+		"ListenAddress %s\nPort %d\nHostKey %s\nAuthorizedKeysFile %s\nUsePAM no\nPermitRootLogin yes\nStrictModes "+
+			"no\nPidFile none\nUseDNS no\n",
 		host, port, keyFile, filepath.Join(dir, "authorized"))
 	for _, line := range extra {
 		conf += line + "\n"
 	}
-	for name, b := range map[string][]byte{"host_key": pem.EncodeToMemory(block), "authorized": ssh.MarshalAuthorizedKey(pub), "sshd_config": []byte(conf)} {
+	for name, b := range map[string][]byte{"host_key": pem.EncodeToMemory(block),
+		"authorized": ssh.MarshalAuthorizedKey(pub), "sshd_config": []byte(conf)} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	d := &sshd{log: &bytes.Buffer{}}
 	d.cmd = exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c",
-		`mount -t tmpfs -o noexec tmpfs /run && mount -t tmpfs tmpfs /root && mkdir -p /run/sshd && exec "$@"`, "sh", program, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
+		`mount -t tmpfs -o noexec tmpfs /run && mount -t tmpfs tmpfs /root && mkdir -p /run/sshd && exec "$@"`, "sh", program,
+		"-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	d.cmd.WaitDelay = time.Second
 	if err := d.cmd.Start(); err != nil {
@@ -113,7 +117,8 @@ func waitForBanner(t testing.TB, address string) net.Conn {
 func TestOpenSSH(t *testing.T) {
 	d := startSSHD(t, "127.0.0.1")
 	n := open(t, d.cfg)
-	facts := n.Probe(within(t, 30*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}, {Op: diag.OpDisk, Target: "/"}})
+	facts := n.Probe(within(t, 30*time.Second),
+		[]diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}, {Op: diag.OpDisk, Target: "/"}})
 	for _, f := range facts {
 		if f.Failure != diag.OK {
 			t.Errorf("%s: %q at %s: %s", f.Request.Op, f.Failure, f.Phase, f.Detail)

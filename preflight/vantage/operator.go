@@ -7,6 +7,7 @@
 package vantage
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -25,17 +26,18 @@ const (
 // Local is the operator's own process as a vantage.
 type Local struct{ prober *probe.Prober }
 
-// Operator measures from this process by p, which may extract by every path of gjson; nil means a prober without
-// settings.
+// Operator measures from this process by p, which may extract by every path of gjson and asks each name server by
+// itself; nil means a prober without settings.
 func Operator(p *probe.Prober) *Local {
 	if p == nil {
 		p = &probe.Prober{}
 	}
-	if p.Vantage == "" {
-		p.Vantage = operatorName
-	}
+	p.Vantage = cmp.Or(p.Vantage, operatorName)
 	if p.Lookup == nil {
 		p.Lookup = lookup
+	}
+	if p.AskServer == nil {
+		p.AskServer = askServer
 	}
 	return &Local{prober: p}
 }
@@ -52,6 +54,11 @@ func (l *Local) Name() string { return operatorName }
 // Probe answers every request, in order.
 func (l *Local) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return l.prober.Probe(ctx, reqs)
+}
+
+// HoldSession is probe.Prober's.
+func (l *Local) HoldSession(ctx context.Context, req diag.Request, lines string, opened func()) diag.Fact {
+	return l.prober.HoldSession(ctx, req, lines, opened)
 }
 
 // Info describes the vantage for a report.

@@ -41,8 +41,8 @@ func newAgent(t *testing.T, n int) agent.Agent {
 	return ring
 }
 
-// TestOperatorsOwn: whatever keeps an operator from logging in before the node's answer could differ has a word of its own,
-// which is never one of the node's.
+// TestOperatorsOwn: whatever keeps an operator from logging in before the node's answer could differ has a word of its
+// own, which is never one of the node's.
 func TestOperatorsOwn(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // without keys, and without known hosts
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,7 +55,8 @@ func TestOperatorsOwn(t *testing.T) {
 		do         func(t *testing.T, s *sshtest.Server, cfg *NodeConfig)
 		word       diag.Failure
 	}{
-		{"no key at all", "no key to offer", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.Identity = "" }, diag.SSHNoKey},
+		{"no key at all", "no key to offer", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.Identity = "" },
+			diag.SSHNoKey},
 		{"no agent behind the socket", "does not answer", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.SSH.Identity, c.AgentSocket = "", filepath.Join(t.TempDir(), "gone")
 		}, diag.SSHNoKey},
@@ -65,7 +66,9 @@ func TestOperatorsOwn(t *testing.T) {
 		{"an agent that refuses to sign", "did not sign", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.SSH.Identity, c.AgentSocket = "", listenAgent(t, refusing{newAgent(t, 1)})
 		}, diag.SSHNoKey},
-		{"the key file is a folder", "reading identity", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.Identity = t.TempDir() }, diag.SSHNoKey},
+		{"the key file is a folder", "reading identity", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.Identity = t.TempDir()
+		}, diag.SSHNoKey},
 		{"the key file is no key", "cannot be read", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.SSH.Identity = writeFile(t, "id", []byte("no key"))
 		}, diag.SSHNoKey},
@@ -78,14 +81,22 @@ func TestOperatorsOwn(t *testing.T) {
 		{"known_hosts is garbage", "known host keys", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.SSH.KnownHosts = writeFile(t, "known_hosts", []byte("host ssh-ed25519 %%%\n"))
 		}, diag.SSHSetup},
-		{"known_hosts is a folder", "known host keys", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.KnownHosts = t.TempDir() }, diag.SSHSetup},
-		{"ssh_config is a folder", "ssh_config", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) { c.ConfigFile = t.TempDir() }, diag.SSHSetup},
+		{"known_hosts is a folder", "known host keys", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.KnownHosts = t.TempDir()
+		}, diag.SSHSetup},
+		{"ssh_config is a folder", "ssh_config", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.ConfigFile = t.TempDir()
+		}, diag.SSHSetup},
 		{"ssh_config has a ProxyCommand", "ProxyCommand", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.ConfigFile = writeFile(t, "config", []byte("Host *\n  ProxyCommand nc %h %p\n"))
 		}, diag.SSHSetup},
 		{"no host", "no host to dial", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.Host = "" }, diag.SSHSetup},
-		{"a jump host without a name", "jump host", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.Jump = "ops@" }, diag.SSHSetup},
-		{"a jump host that is not there", "at jump host", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.SSH.Jump = "127.0.0.1:1" }, diag.SSHJump},
+		{"a jump host without a name", "jump host", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.Jump = "ops@"
+		}, diag.SSHSetup},
+		{"a jump host that is not there", "at jump host", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) {
+			c.SSH.Jump = "127.0.0.1:1"
+		}, diag.SSHJump},
 		{"a jump host that says nothing", "at jump host", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.SSH.Jump, c.ConnectTimeout = silent.Addr().String(), 300*time.Millisecond
 		}, diag.SSHJump},
@@ -124,9 +135,12 @@ func TestKeysThatWereNotOffered(t *testing.T) {
 		do   func(t *testing.T, c *NodeConfig)
 		want int
 	}{
-		"all were":              {func(*testing.T, *NodeConfig) {}, 0},
-		"too many":              {func(t *testing.T, c *NodeConfig) { c.SSH.Identity, c.AgentSocket = "", listenAgent(t, newAgent(t, 7)) }, 1},
-		"an agent that is gone": {func(t *testing.T, c *NodeConfig) { c.AgentSocket = filepath.Join(t.TempDir(), "gone") }, 1},
+		"all were": {func(*testing.T, *NodeConfig) {}, 0},
+		"too many": {func(t *testing.T, c *NodeConfig) {
+			c.SSH.Identity, c.AgentSocket = "", listenAgent(t, newAgent(t, 7))
+		}, 1},
+		"an agent that is gone": {func(t *testing.T, c *NodeConfig) { c.AgentSocket = filepath.Join(t.TempDir(), "gone") },
+			1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("HOME", t.TempDir())

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// pushTimeout bounds one push: 7.3 MB over 2 Mbit/s.
-const pushTimeout = 30 * time.Second
+// pushTimeout bounds one push: 8.5 MB over 2 Mbit/s.
+const pushTimeout = 34 * time.Second
 
 // Program is a program of ours for a machine.
 type Program struct {

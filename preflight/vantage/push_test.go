@@ -17,8 +17,9 @@ import (
 
 // What may lie at the installed path: each leaves a line in the file "called" beside it when it is started.
 const (
-	wasCalled    = "#!/bin/sh\necho \"$@\" >>\"$(dirname \"$0\")\"/called\n"
-	oldHelper    = wasCalled + "echo '{\"hello\":{\"version\":\"old\",\"uid\":0,\"pid\":1,\"now\":\"2026-01-01T00:00:00.000Z\"}}'\ncat >/dev/null\n"
+	wasCalled = "#!/bin/sh\necho \"$@\" >>\"$(dirname \"$0\")\"/called\n"
+	oldHelper = wasCalled +
+		"echo '{\"hello\":{\"version\":\"old\",\"uid\":0,\"pid\":1,\"now\":\"2026-01-01T00:00:00.000Z\"}}'\ncat >/dev/null\n"
 	silentHelper = wasCalled + "cat >/dev/null\n"
 	brokenHelper = wasCalled + "echo 'libfoo.so: cannot open shared object file' >&2\nexit 127\n"
 	daemon       = wasCalled + "sleep 600\n"
@@ -40,9 +41,7 @@ func newMachine(t *testing.T) *machine {
 func (m *machine) program(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(m.bin, name)
-	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	sshtest.Program(t, file, text)
 	return file
 }
 
@@ -61,12 +60,13 @@ func ours(t testing.TB) []string {
 }
 
 func TestPush(t *testing.T) {
-	for name, installed := range map[string]string{"missing": "", "another version": oldHelper, "no answer": silentHelper, "broken": brokenHelper, "a daemon": daemon} {
+	for name, installed := range map[string]string{"missing": "", "another version": oldHelper, "no answer": silentHelper,
+		"broken": brokenHelper, "a daemon": daemon} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
 			cfg := configFor(t, s)
-			cfg.Version, cfg.HelperDirs, cfg.hello = sshtest.Version, ours(t), 2*time.Second
+			cfg.Version, cfg.HelperDirs, cfg.HelloTimeout = sshtest.Version, ours(t), 2*time.Second
 			cfg.Agent.Binary = filepath.Join(t.TempDir(), "none")
 			if installed != "" {
 				cfg.Agent.Binary = m.program(t, "installed", installed)
@@ -80,7 +80,8 @@ func TestPush(t *testing.T) {
 				}
 			}
 			ssh := facts[0].SSH
-			if ssh.Helper != "pushed" || ssh.HelperVersion != sshtest.Version || !strings.HasPrefix(ssh.HelperPath, m.runtime+"/gpuaasctl/gpuaas-agent-") {
+			if ssh.Helper != "pushed" || ssh.HelperVersion != sshtest.Version ||
+				!strings.HasPrefix(ssh.HelperPath, m.runtime+"/gpuaasctl/gpuaas-agent-") {
 				t.Errorf("%+v", ssh)
 			}
 			st, err := os.Stat(ssh.HelperPath)
@@ -89,7 +90,8 @@ func TestPush(t *testing.T) {
 			}
 			// The next walk finds it: one command, no push.
 			before := len(s.Execs())
-			if f := loginFact(ctx, open(t, cfg)); f.Failure != diag.OK || f.SSH.Helper != "pushed" || len(s.Execs()) != before+1 {
+			if f := loginFact(ctx, open(t, cfg)); f.Failure != diag.OK || f.SSH.Helper != "pushed" ||
+				len(s.Execs()) != before+1 {
 				t.Errorf("the second walk: %q %+v, %d commands", f.Failure, f.SSH, len(s.Execs())-before)
 			}
 			if err := n.Remove(ctx); err != nil {
@@ -112,7 +114,8 @@ func TestWhatCannotBePushed(t *testing.T) {
 		says      string
 		word      diag.Failure
 	}{
-		"nothing here": {"", func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push", diag.SSHSetup},
+		"nothing here": {"", func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push",
+			diag.SSHSetup},
 		"another machine type": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
 			m.program(t, "uname", "#!/bin/sh\necho riscv64\n")
 		}, "none for riscv64", diag.SSHSetup},
@@ -122,7 +125,9 @@ func TestWhatCannotBePushed(t *testing.T) {
 		"it arrives broken": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
 			m.program(t, "sha256sum", "#!/bin/sh\ncat >/dev/null\necho 00 -\n")
 		}, "another digest", diag.SSHExec},
-		"nothing here, and another's program there": {daemon, func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push", diag.SSHSetup},
+		"nothing here, and another's program there": {daemon, func(_ *testing.T, _ *machine, cfg *NodeConfig) {
+			cfg.HelperDirs = nil
+		}, "none here to push", diag.SSHSetup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
@@ -150,7 +155,8 @@ func TestOtherBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark := []byte("1w\xaf\f\x92t\b\x02A\xe1\xc1\a\xe6\xd6\x18\xe6") // of build info, with another first byte: this program has none
+	// of build info, with another first byte: this program has none
+	mark := []byte("1w\xaf\f\x92t\b\x02A\xe1\xc1\a\xe6\xd6\x18\xe6")
 	mark[0]--
 	words := "path\texample.org/renamed/cmd/gpuaas-agent\nmod\t"
 	info := string(mark) + words
@@ -192,7 +198,8 @@ func TestOtherBuild(t *testing.T) {
 }
 
 func TestSudo(t *testing.T) {
-	const allow, refuse = "#!/bin/sh\necho sudo >>\"$(dirname \"$0\")\"/used\n[ \"$1\" = -n ] || exit 9\nshift\nexec \"$@\"\n", "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
+	const allow, refuse = "#!/bin/sh\necho sudo >>\"$(dirname \"$0\")\"/used\n[ \"$1\" = -n ] || exit 9\nshift\nexec " +
+		"\"$@\"\n", "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
 	// A server reads a command's two streams as it likes: stderr may come after the output that was written later.
 	late := []string{"sh", "-c", `{ "$@" 2>&1 >&3 | { sleep 0.2; exec cat >&2; }; } 3>&1`, "sh"}
 	yes := true
@@ -235,13 +242,15 @@ func TestSudo(t *testing.T) {
 }
 
 func TestGreetingsAreNotTheProtocol(t *testing.T) {
-	s := sshtest.Start(t, sshtest.Config{Wrap: []string{"sh", "-c", `printf 'Welcome to {node}\nno newline at all '; echo; exec "$@"`, "sh"}})
+	s := sshtest.Start(t, sshtest.Config{
+		Wrap: []string{"sh", "-c", `printf 'Welcome to {node}\nno newline at all '; echo; exec "$@"`, "sh"},
+	})
 	if f := loginFact(within(t, 30*time.Second), open(t, configFor(t, s))); f.Failure != diag.OK {
 		t.Errorf("%q %s", f.Failure, f.Detail)
 	}
 }
 
-// As root the helper goes to a tmpfs of its own, and that can be taken away. The mount happens in a mount namespace
+// As root the helper goes to a tmpfs of its own, and that can be removed. The mount happens in a mount namespace
 // that the test owns, over a noexec /run, as on the lab's machines.
 func TestPushAsRoot(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -275,7 +284,8 @@ func TestPushAsRoot(t *testing.T) {
 		n := open(t, cfg)
 		ctx := within(t, 30*time.Second)
 		f := loginFact(ctx, n)
-		if f.Failure != diag.OK || f.SSH.Helper != "pushed" || !strings.HasPrefix(f.SSH.HelperPath, pushDir+"/gpuaas-agent-") {
+		if f.Failure != diag.OK || f.SSH.Helper != "pushed" ||
+			!strings.HasPrefix(f.SSH.HelperPath, pushDir+"/gpuaas-agent-") {
 			t.Fatalf("round %d: %q at %s: %s %+v", round, f.Failure, f.Phase, f.Detail, f.SSH)
 		}
 		if round == 1 {

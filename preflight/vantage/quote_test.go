@@ -19,7 +19,8 @@ func readBack(t *testing.T, shell, line string) []string {
 }
 
 func FuzzQuote(f *testing.F) {
-	for _, s := range []string{"", "a b", `it's`, `\`, `\\'`, `$HOME`, "`id`", "!x", "a\nb", "*", "~", "-n", `"`, "\xff", "é", "'\"'\"'"} {
+	for _, s := range []string{"", "a b", `it's`, `\`, `\\'`, `$HOME`, "`id`", "!x", "a\nb", "*", "~", "-n", `"`, "\xff",
+		"é", "'\"'\"'"} {
 		f.Add(s, "x")
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
@@ -52,7 +53,8 @@ func FuzzParseNote(f *testing.F) {
 	f.Add(sentinel + " exit code=126 uname=x86_64")
 	f.Add(sentinel + " failed no place")
 	f.Fuzz(func(t *testing.T, line string) {
-		if n, ok := parseNote(line); ok != strings.HasPrefix(strings.TrimRight(line, "\r\n"), sentinel+" ") || !ok && n != (note{}) {
+		if n, ok := parseNote(line); ok != strings.HasPrefix(strings.TrimRight(line, "\r\n"), sentinel+" ") ||
+			(!ok && n != (note{})) {
 			t.Errorf("%q: %v %+v", line, ok, n)
 		}
 	})

@@ -16,7 +16,8 @@ const clientVersion = "SSH-2.0-gpuaasctl"
 
 // reach connects to t, from here or from a jump host, and says when it was connected. note, when not nil, and the
 // link's DNS and TCP sections receive what was learnt.
-func (l *link) reach(ctx context.Context, t *target, through *ssh.Client, note *diag.SSHFacts) (net.Conn, time.Time, error) {
+func (l *link) reach(ctx context.Context, t *target, through *ssh.Client,
+	note *diag.SSHFacts) (net.Conn, time.Time, error) {
 	began := time.Now()
 	l.enter(phaseTCP)
 	if through == nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRemovalFollowsNoLink: where anybody may make a folder, another user's link must not lead the removal, which may
+// TestRemovalFollowsNoLink: where any user may make a folder, another user's link must not lead the removal, which may
 // run as root, into a folder of the link's choice.
 func TestRemovalFollowsNoLink(t *testing.T) {
 	runtime, elsewhere := t.TempDir(), t.TempDir()
@@ -21,7 +21,8 @@ func TestRemovalFollowsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The first and the last place are the host's own: only the one in between is this test's.
-	script := strings.NewReplacer(pushDir, filepath.Join(runtime, "none"), "/dev/shm/gpuaasctl-$u", filepath.Join(runtime, "neither")).Replace(removeScript)
+	script := strings.NewReplacer(pushDir, filepath.Join(runtime, "none"), "/dev/shm/gpuaasctl-$u",
+		filepath.Join(runtime, "neither")).Replace(removeScript)
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + runtime}
 	out, err := cmd.CombinedOutput()

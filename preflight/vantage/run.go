@@ -20,8 +20,8 @@ const (
 )
 
 // Script is one of the tool's own shell scripts, for what no probe may do: change something on a node. Its text is a
-// constant; what varies are its arguments, which are quoted, and its input, which is on no command line. It says what it
-// has to say in lines that begin with the sentinel.
+// constant; what varies are its arguments, which are quoted, and its input, which is on no command line. It says what
+// it has to say in lines that begin with the sentinel.
 type Script struct {
 	Text   string
 	Args   []string
@@ -32,8 +32,8 @@ type Script struct {
 
 func (s *Script) within() time.Duration { return cmp.Or(s.Within, runTimeout) }
 
-// Run runs a script on the node by sh, as root where this login may be root, and returns what it said: each line without
-// the sentinel. Whatever else came over the same stream (a greeting) is passed over. Like a probe it shares the
+// Run runs a script on the node by sh, as root where this login may be root, and returns what it said: each line
+// without the sentinel. Whatever else came over the same stream (a greeting) is passed over. Like a probe it shares the
 // vantage's one connection, which ends when ctx does before the script.
 func (n *Node) Run(ctx context.Context, s Script) ([]string, error) {
 	l, err := n.loggedIn(ctx)
@@ -111,4 +111,35 @@ type capped struct {
 func (c *capped) Write(p []byte) (int, error) {
 	c.kept.Write(p[:min(len(p), max(0, c.most-c.kept.Len()))])
 	return len(p), nil
+}
+
+// Quote writes argv as one command line for a login shell, which is the only form that SSH's exec request has. Every
+// word is quoted so that sh, bash, zsh and fish read back exactly the same words; a quote and a backslash go into
+// double quotes of their own, because fish, unlike the others, gives a backslash a meaning in single quotes.
+// A NUL byte cannot be in an argument; it is dropped.
+func Quote(argv []string) string {
+	var b strings.Builder
+	for i, word := range argv {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		quoteWord(&b, word)
+	}
+	return b.String()
+}
+
+func quoteWord(b *strings.Builder, word string) {
+	b.WriteByte('\'')
+	for i := 0; i < len(word); i++ {
+		switch c := word[i]; c {
+		case 0:
+		case '\'':
+			b.WriteString(`'"'"'`)
+		case '\\':
+			b.WriteString(`'"\\"'`)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('\'')
 }

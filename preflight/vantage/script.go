@@ -81,7 +81,7 @@ chmod 0755 "$t" && mv -f "$t" "$d/$n" || fail "putting $d/$n in place"
 echo "GPUAASCTL-SENTINEL pushed path=$d/$n"
 `
 
-// removeScript takes pushed helpers away, and the tmpfs when nothing else is in it. A folder that anybody may make is
+// removeScript removes pushed helpers, and the tmpfs when nothing else is in it. A folder that any user may make is
 // left alone unless it is this login's own and no link, as when it was made; only the tmpfs is ever unmounted.
 const removeScript = `u=$(id -u)
 for d in /run/gpuaasctl "${XDG_RUNTIME_DIR:-/nonexistent}/gpuaasctl" "/dev/shm/gpuaasctl-$u"; do

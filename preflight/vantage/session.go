@@ -69,7 +69,7 @@ func (l *link) exec(ctx context.Context, client *ssh.Client, cmd string) (*sessi
 	}
 	var to *io.PipeWriter
 	s.facts, to = io.Pipe()
-	l.own(s.facts.Close) // facts may come of which nobody takes any more, because the link was closed right now
+	l.own(s.facts.Close) // facts may come that are no longer taken, because the link was closed right now
 	l.wg.Go(func() {
 		defer close(s.over)
 		var beside sync.WaitGroup
@@ -103,7 +103,7 @@ func (s *session) listen(to *io.PipeWriter) {
 				}
 			case greeted:
 				if _, e := to.Write(part); e != nil {
-					greeted = false // nobody reads any more: the rest is of no interest
+					greeted = false // no reader is left: the rest is of no interest
 				}
 			case starts && s.isHello(part):
 				greeted = true
@@ -133,7 +133,7 @@ func (s *session) isHello(line []byte) bool {
 	return true
 }
 
-// tell never blocks: a script says no more than a handful of things, and nobody may listen any more.
+// tell never blocks: a script says no more than a handful of things, and there may be no listener any more.
 func (s *session) tell(e event) {
 	select {
 	case s.events <- e:

@@ -1,6 +1,7 @@
 package vantage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ type target struct {
 	host       string // name or address to connect to
 	port       string
 	user       string
-	identities []string // key files; named says whether anybody named them
+	identities []string // key files; named: the operator or ssh_config named them
 	named      bool
 	knownHosts []string // files, the first is written to
 	keyAlias   string   // HostKeyAlias: the name under which the host key is filed
@@ -57,9 +58,7 @@ func here(file string) place {
 	p := place{home: os.Getenv("HOME"), user: os.Getenv("USER")}
 	if u, err := user.Current(); err == nil {
 		p.user = u.Username
-		if p.home == "" {
-			p.home = u.HomeDir
-		}
+		p.home = cmp.Or(p.home, u.HomeDir)
 	}
 	switch file {
 	case "":
@@ -76,7 +75,8 @@ func here(file string) place {
 // is accepted. The error names the profile's key.
 func CheckFiles(s profile.SSH) error {
 	p := here("none")
-	unset := func(name string) bool { return name == "" || strings.Contains(name, "%") } // a token is known only with the host
+	// a token is known only with the host
+	unset := func(name string) bool { return name == "" || strings.Contains(name, "%") }
 	var errs []error
 	if !unset(s.Identity) {
 		file := p.expand(s.Identity, &target{})
@@ -94,7 +94,7 @@ func CheckFiles(s profile.SSH) error {
 	return errors.Join(errs...)
 }
 
-// resolve merges settings for host: what the profile says wins over ssh_config, which wins over SSH's defaults. Each
+// resolve merges settings for host: what the profile states wins over ssh_config, which wins over SSH's defaults. Each
 // jump host is looked up in ssh_config by its own name; the profile's identity and known hosts hold for jumps as well
 // where ssh_config has none.
 //
@@ -114,7 +114,8 @@ func (p place) resolve(ctx context.Context, host string, s profile.SSH) (target,
 	}
 	if jump == "" || strings.EqualFold(jump, "none") {
 		if cmd := look.get("proxycommand"); cmd != "" && !strings.EqualFold(cmd, "none") && s.Jump == "" {
-			return target{}, fmt.Errorf("ssh_config gives %s a ProxyCommand, which is not supported: set a ProxyJump, or ssh.jump in the profile", host)
+			return target{}, fmt.Errorf(
+				"ssh_config gives %s a ProxyCommand, which is not supported: set a ProxyJump, or ssh.jump in the profile", host)
 		}
 		return t, nil
 	}
@@ -151,9 +152,7 @@ func (p place) merge(alias string, s profile.SSH, look settings) target {
 	if u := look.get("user"); u != "" {
 		t.user = u
 	}
-	if s.User != "" {
-		t.user = s.User
-	}
+	t.user = cmp.Or(s.User, t.user)
 	t.identities = look.all("identityfile")
 	if s.Identity != "" {
 		t.identities = []string{s.Identity}

@@ -37,16 +37,27 @@ Host cmd
 		s    profile.SSH
 		want string
 	}{
-		"defaults":          {"plain", profile.SSH{}, "op@plain:22 named=false [/home/op/.ssh/id_ed25519 /home/op/.ssh/id_ecdsa /home/op/.ssh/id_rsa] [/home/op/.ssh/known_hosts /home/op/.ssh/known_hosts2 /etc/ssh/ssh_known_hosts] plain:22"},
-		"ssh_config":        {"n1", profile.SSH{}, "ops@n1.nodes.test:2200 named=true [/home/op/.ssh/ops_2200] [/home/op/kh /etc/kh2 /etc/ssh/ssh_known_hosts] n1.nodes.test:2200"},
-		"profile wins":      {"n2", profile.SSH{User: "root", Port: 22, Identity: "~/k", KnownHosts: "~/p/%h"}, "root@n2.nodes.test:22 named=true [/home/op/k] [/home/op/p/n2.nodes.test] n2.nodes.test:22"},
-		"host key alias":    {"a1", profile.SSH{Port: 2022}, "op@a1:2022 named=false [/home/op/.ssh/id_ed25519 /home/op/.ssh/id_ecdsa /home/op/.ssh/id_rsa] [/home/op/.ssh/known_hosts /home/op/.ssh/known_hosts2 /etc/ssh/ssh_known_hosts] the-a1:22"},
-		"an IPv6 address":   {"fd00::1", profile.SSH{User: "root", Identity: "/k", KnownHosts: "/h"}, "root@[fd00::1]:22 named=true [/k] [/h] [fd00::1]:22"},
-		"jump none in flag": {"via", profile.SSH{User: "root", Identity: "/k", KnownHosts: "/h", Jump: "none"}, "root@via:22 named=true [/k] [/h] via:22"},
+		"defaults": {"plain", profile.SSH{},
+			"op@plain:22 named=false [/home/op/.ssh/id_ed25519 /home/op/.ssh/id_ecdsa /home/op/.ssh/id_rsa] " +
+				"[/home/op/.ssh/known_hosts /home/op/.ssh/known_hosts2 /etc/ssh/ssh_known_hosts] plain:22"},
+		"ssh_config": {"n1", profile.SSH{},
+			"ops@n1.nodes.test:2200 named=true [/home/op/.ssh/ops_2200] [/home/op/kh /etc/kh2 /etc/ssh/ssh_known_hosts] " +
+				"n1.nodes.test:2200"},
+		"profile wins": {"n2", profile.SSH{User: "root", Port: 22, Identity: "~/k", KnownHosts: "~/p/%h"},
+			"root@n2.nodes.test:22 named=true [/home/op/k] [/home/op/p/n2.nodes.test] n2.nodes.test:22"},
+		"host key alias": {"a1", profile.SSH{Port: 2022},
+			"op@a1:2022 named=false [/home/op/.ssh/id_ed25519 /home/op/.ssh/id_ecdsa /home/op/.ssh/id_rsa] " +
+				"[/home/op/.ssh/known_hosts /home/op/.ssh/known_hosts2 /etc/ssh/ssh_known_hosts] the-a1:22"},
+		"an IPv6 address": {"fd00::1", profile.SSH{User: "root", Identity: "/k", KnownHosts: "/h"},
+			"root@[fd00::1]:22 named=true [/k] [/h] [fd00::1]:22"},
+		"jump none in flag": {"via", profile.SSH{User: "root", Identity: "/k", KnownHosts: "/h", Jump: "none"},
+			"root@via:22 named=true [/k] [/h] via:22"},
 		"jumps": {"via", profile.SSH{User: "root", Identity: "/k", KnownHosts: "/h"},
-			"root@via:22 named=true [/k] [/h] via:22 <root@b1:2222 named=true [/k] [/h] b1:2222> <op@b2:22 named=true [/k] [/h] b2:22>"},
+			"root@via:22 named=true [/k] [/h] via:22 <root@b1:2222 named=true [/k] [/h] b1:2222> <op@b2:22 named=true [/k] " +
+				"[/h] b2:22>"},
 		"jump in flag": {"n1", profile.SSH{User: "root", Identity: "/k", KnownHosts: "/h", Jump: "n2"},
-			"root@n1.nodes.test:2200 named=true [/k] [/h] n1.nodes.test:2200 <ops@n2.nodes.test:2200 named=true [/home/op/.ssh/ops_2200] [/h] n2.nodes.test:2200>"},
+			"root@n1.nodes.test:2200 named=true [/k] [/h] n1.nodes.test:2200 <ops@n2.nodes.test:2200 named=true " +
+				"[/home/op/.ssh/ops_2200] [/h] n2.nodes.test:2200>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := resolveWith(t, config, c.host, c.s)
@@ -58,7 +69,8 @@ Host cmd
 			}
 		})
 	}
-	if _, err := resolveWith(t, config, "cmd", profile.SSH{}); err == nil || !strings.Contains(err.Error(), "ProxyCommand") {
+	if _, err := resolveWith(t, config, "cmd", profile.SSH{}); err == nil ||
+		!strings.Contains(err.Error(), "ProxyCommand") {
 		t.Errorf("a ProxyCommand: %v", err)
 	}
 	for _, bad := range []string{"host:0", "host:99999", "user@", ","} {

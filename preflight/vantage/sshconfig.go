@@ -89,7 +89,7 @@ func (p place) askSSH(ctx context.Context, host, file string, why error) (settin
 	return parseSSHG(string(out)), nil
 }
 
-// parseSSHG reads `ssh -G`. It prints defaults as well; those that mean "nobody named one" are left out.
+// parseSSHG reads `ssh -G`. It prints defaults as well; those that mean "not configured" are left out.
 func parseSSHG(out string) settings {
 	byKey := map[string][]string{}
 	for line := range strings.Lines(out) {

@@ -49,7 +49,7 @@ func (l *link) sentAfter(t time.Time) time.Time {
 	return t
 }
 
-// freshFor is how long a login speaks for itself.
+// freshFor is how long a login is proof by itself.
 const freshFor = 500 * time.Millisecond
 
 // alive reports what is wrong with a login that is done: nil when nothing is. One that is not fresh is asked, by a
@@ -77,6 +77,7 @@ func (l *link) alive(ctx context.Context) *refusal {
 		}
 		return nil
 	case <-ctx.Done():
-		return stopped(ctx, phaseExec, fmt.Sprintf("the connection to %s is open, and the server does not answer on it", l.cfg.Host))
+		return stopped(ctx, phaseExec,
+			fmt.Sprintf("the connection to %s is open, and the server does not answer on it", l.cfg.Host))
 	}
 }

@@ -26,14 +26,14 @@ type Trusted struct {
 	Already     bool   // it was known before; nothing was written
 }
 
-// AcceptHostKey looks at the node's host key and writes nothing: its fingerprint, and the line that a known_hosts file
+// AcceptHostKey reads the node's host key and writes nothing: its fingerprint, and the line that a known_hosts file
 // would hold. Jump hosts on the way must be known already. A key that contradicts a known one is an error.
 func AcceptHostKey(ctx context.Context, cfg NodeConfig) (fingerprint, line string, err error) {
 	t, err := lookAtKey(ctx, &cfg)
 	return t.Fingerprint, t.Line, err
 }
 
-// TrustFirstKey looks at the node's host key and appends it to the operator's known_hosts file, when nothing is known
+// TrustFirstKey reads the node's host key and appends it to the operator's known_hosts file, when nothing is known
 // of the host yet. It never replaces a key: one that changed is an error that says what is known.
 func TrustFirstKey(ctx context.Context, cfg NodeConfig) (Trusted, error) {
 	t, err := lookAtKey(ctx, &cfg)
@@ -79,8 +79,8 @@ func lookAtKey(ctx context.Context, cfg *NodeConfig) (Trusted, error) {
 	var key ssh.PublicKey
 	var remote net.Addr
 	_, _, _, err = ssh.NewClientConn(w, t.keyAddress(), &ssh.ClientConfig{
-		Config: ssh.Config{KeyExchanges: keyExchanges()}, ClientVersion: clientVersion, HostKeyAlgorithms: known.algorithms(&t),
-		HostKeyCallback: func(_ string, r net.Addr, k ssh.PublicKey) error {
+		Config: ssh.Config{KeyExchanges: keyExchanges()}, ClientVersion: clientVersion,
+		HostKeyAlgorithms: known.algorithms(&t), HostKeyCallback: func(_ string, r net.Addr, k ssh.PublicKey) error {
 			key, remote = k, r
 			return errLooked
 		},
@@ -91,7 +91,7 @@ func lookAtKey(ctx context.Context, cfg *NodeConfig) (Trusted, error) {
 	return known.judge(&t, remote, key)
 }
 
-// judge says what is known of key; only a host of which nothing is known gives a key to accept.
+// judge reports what is known of key; only a host of which nothing is known gives a key to accept.
 func (k *knownKeys) judge(t *target, remote net.Addr, key ssh.PublicKey) (Trusted, error) {
 	got := Trusted{Fingerprint: ssh.FingerprintSHA256(key), KeyType: key.Type(),
 		Line: knownhosts.Line([]string{t.keyAddress()}, key), File: k.files[0]}
@@ -106,7 +106,8 @@ func (k *knownKeys) judge(t *target, remote net.Addr, key ssh.PublicKey) (Truste
 	return got, k.check(t, remote, key)
 }
 
-// appendKnownHost adds line to file in one write (so that two writers do not tear each other's line), creating it (and its folder) readable by its owner only.
+// appendKnownHost adds line to file in one write (so that two writers do not tear each other's line), creating it (and
+// its folder) readable by its owner only.
 func appendKnownHost(file, line string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err

@@ -26,6 +26,8 @@ type wire struct {
 	first []byte     // the peer's first bytes, at most bannerKept
 	at    time.Time  // when its version line was complete
 	heard func()     // called once, then
+	ended bool       // nothing more can be read
+	last  func()     // see atEnd
 }
 
 func newWire(c net.Conn, heard func()) *wire {
@@ -39,12 +41,9 @@ func newWire(c net.Conn, heard func()) *wire {
 func (w *wire) Read(p []byte) (int, error) {
 	if w.start == w.end {
 		if len(p) >= len(w.buf) {
-			n, err := w.Conn.Read(p)
-			quickAck(w.tcp)
-			return n, err
+			return w.receive(p)
 		}
-		n, err := w.Conn.Read(w.buf)
-		quickAck(w.tcp)
+		n, err := w.receive(w.buf)
 		if n == 0 {
 			if errors.Is(err, io.EOF) && w.broken != nil {
 				err = w.broken
@@ -59,7 +58,37 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write sends p. Sending makes the kernel delay acknowledgements again, so it is told once more not to.
+// receive reads from the connection. One that can no longer be read is closed, and what atEnd was given is called,
+// before the reader learns of it.
+func (w *wire) receive(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	quickAck(w.tcp)
+	if err == nil {
+		return n, nil
+	}
+	_ = w.Conn.Close()
+	w.mu.Lock()
+	w.ended = true
+	last := w.last
+	w.mu.Unlock()
+	if last != nil {
+		last()
+	}
+	return n, err
+}
+
+// atEnd sets what is called when the connection has ended, for writing too, and before the reader learns of it.
+func (w *wire) atEnd(last func()) {
+	w.mu.Lock()
+	w.last = last
+	ended := w.ended
+	w.mu.Unlock()
+	if ended {
+		last()
+	}
+}
+
+// Write sends p. Sending makes the kernel delay acknowledgements again, so it is asked once more not to.
 //
 // The SSH library speaks first, and a server that turns us away may have said why and gone before we do. So before its
 // version line a write never fails: the reading goes on to what it said, and ends with the write's error.

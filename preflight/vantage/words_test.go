@@ -31,6 +31,10 @@ func TestFailureWords(t *testing.T) {
 		{"closed at once", sshtest.CloseAtOnce, "", diag.SSHTransport, "banner", "before any banner"},
 		{"no key exchange", sshtest.HangAtKex, "", diag.Timeout, "host_key", "key exchange"},
 		{"key rejected", sshtest.RejectAuth, "", diag.SSHAuth, "auth", "SHA256:"},
+		{"passwords only", sshtest.PasswordsOnly, "", diag.SSHAuth, "auth",
+			"takes no public keys for user root: it offers password"},
+		{"prompts only", sshtest.PromptsOnly, "", diag.SSHAuth, "auth",
+			"takes no public keys for user root: it offers keyboard-interactive, GSSAPI or"},
 		{"undecided on the key", sshtest.HangAtAuth, "", diag.Timeout, "auth", "login"},
 		{"closed at login", sshtest.CloseAtAuth, "", diag.SSHTransport, "auth", "broke off"},
 		{"no answer to a channel", sshtest.HangAtOpen, "", diag.Timeout, "exec", "logged us in"},
@@ -38,7 +42,8 @@ func TestFailureWords(t *testing.T) {
 		{"exec refused", sshtest.RefuseExec, "", diag.SSHExec, "exec", "refuses to run commands"},
 		{"closed at exec", sshtest.CloseAtExec, "", diag.SSHExec, "exec", "closed"},
 		{"silent exec", sshtest.SilentExec, "", diag.Timeout, "exec", "did not start the helper"},
-		{"no shell for this login", sshtest.ForcedCommand, "echo This account is currently not available.; exit 1", diag.SSHExec, "exec", "not available"},
+		{"no shell for this login", sshtest.ForcedCommand, "echo This account is currently not available.; exit 1",
+			diag.SSHExec, "exec", "not available"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +52,7 @@ func TestFailureWords(t *testing.T) {
 			n := open(t, configFor(t, s))
 			patience := 30 * time.Second
 			if c.word == diag.Timeout {
-				patience = 3 * time.Second // a slow machine gets to the fault in it
+				patience = 4 * time.Second // a slow machine gets to the fault in it
 			}
 			ctx := within(t, patience)
 			facts := n.Probe(ctx, []diag.Request{{ID: "login", Op: diag.OpSSH}, {ID: "clock", Op: diag.OpClock}})
@@ -58,6 +63,9 @@ func TestFailureWords(t *testing.T) {
 			}
 			if n.Info().Missing == "" {
 				t.Error("the vantage does not say that it is missing")
+			}
+			if tries := s.OtherTries(); tries > 0 {
+				t.Errorf("%d passwords or answers were sent", tries)
 			}
 		})
 	}
@@ -106,7 +114,8 @@ func TestTCPRefused(t *testing.T) {
 	}
 	port := ln.Addr().(*net.TCPAddr).Port
 	_ = ln.Close()
-	cfg := configFor(t, &sshtest.Server{Host: "127.0.0.1", Port: port, Addr: ln.Addr().String(), HostKey: sshtest.NewKey(t)})
+	cfg := configFor(t, &sshtest.Server{Host: "127.0.0.1", Port: port, Addr: ln.Addr().String(),
+		HostKey: sshtest.NewKey(t)})
 	facts := open(t, cfg).Probe(within(t, 30*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
 	wantFailure(t, facts[0], diag.TCPRefused, "tcp")
 	wantFailure(t, facts[1], diag.TCPRefused, "ssh")
@@ -116,7 +125,8 @@ func TestTCPRefused(t *testing.T) {
 }
 
 func TestUnknownName(t *testing.T) {
-	cfg := NodeConfig{Host: "no-such-node.invalid", ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 2 * time.Second}
+	cfg := NodeConfig{Host: "no-such-node.invalid", ConfigFile: "none", AgentSocket: "none",
+		ConnectTimeout: 2 * time.Second}
 	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	if !strings.HasPrefix(string(f.Failure), "dns_") || f.Phase != "dns" {
 		t.Errorf("got %q in phase %q: %s", f.Failure, f.Phase, f.Detail)

@@ -1,5 +1,5 @@
 // Package testuser gives tests a login of their own, so that they depend neither on this host's users nor on the
-// start-up files of whoever runs them.
+// start-up files of the user who runs them.
 package testuser
 
 import (
@@ -21,7 +21,7 @@ func Install(t testing.TB) {
 	install(t, os.Geteuid(), os.Getegid())
 }
 
-// InstallTenant is Install with a user id of a tenant's, which nobody on this machine has. It needs root.
+// InstallTenant is Install with a user id of a tenant's, which no account on this machine has. It needs root.
 func InstallTenant(t testing.TB) (uid uint32) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -46,8 +46,9 @@ func install(t testing.TB, uid, gid int) {
 	t.Helper()
 	bin, home := t.TempDir(), t.TempDir()
 	for tool, text := range map[string]string{
-		"getent": fmt.Sprintf("[ \"$1-$2\" = passwd-%s ] || exit 2\necho '%s:x:%d:%d::%s:/bin/sh'\n", Name, Name, uid, gid, home),
-		"id":     fmt.Sprintf("echo %d\n", gid),
+		"getent": fmt.Sprintf("[ \"$1 $2 $3\" = 'passwd -- %s' ] || exit 2\necho '%s:x:%d:%d::%s:/bin/sh'\n",
+			Name, Name, uid, gid, home),
+		"id": fmt.Sprintf("echo %d\n", gid),
 	} {
 		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
 			t.Fatal(err)

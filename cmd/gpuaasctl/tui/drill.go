@@ -13,7 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/ops"
 )
 
 // DrillOptions say what is drawn, and where.
@@ -25,21 +25,15 @@ type DrillOptions struct {
 	Abandon func()         // the second Ctrl-C, at most once: the machines are left to themselves; may be nil
 }
 
-// DrillUpdate is one thing that drills tell as they go: an event of a run, or what the walk under way does.
-type DrillUpdate struct {
-	Index, Count int              // of the drill, from 0, and of them all
-	Event        drill.Event      // of no kind where it is the walk that tells
-	Walk         *preflight.Event // nil: the event is news
-}
-
-// Drills are runs that tell what they do, one after the other. They end, with everything put back, soon after ctx has, or
-// sooner once they are abandoned.
-type Drills func(ctx context.Context, observe func(DrillUpdate)) *drill.Report
+// Drills are runs that tell what they do, one after the other. They end, with everything reverted, soon after ctx has,
+// or sooner once they are abandoned.
+type Drills func(ctx context.Context, observe func(ops.Progress)) *drill.Report
 
 // RunDrills runs, shows the runs as they go, and lets finish write the report in the place where they were shown, on a
 // terminal of so many columns (0: none). The first Ctrl-C ends the runs' context, the second one calls o.Abandon. Where
 // nothing can be drawn, there is only the report. The report is returned also when drawing or writing it failed.
-func RunDrills(ctx context.Context, o DrillOptions, run Drills, finish func(w io.Writer, width int, r *drill.Report) error) (*drill.Report, error) {
+func RunDrills(ctx context.Context, o DrillOptions, run Drills,
+	finish func(w io.Writer, width int, r *drill.Report) error) (*drill.Report, error) {
 	if o.In == nil {
 		o.In = os.Stdin
 	}
@@ -51,7 +45,7 @@ func RunDrills(ctx context.Context, o DrillOptions, run Drills, finish func(w io
 	if Possible(o.In, o.Out) {
 		report, err = drillsLive(ctx, o, run)
 	} else {
-		report = run(ctx, func(DrillUpdate) {})
+		report = run(ctx, func(ops.Progress) {})
 	}
 	if report == nil {
 		return nil, err
@@ -74,7 +68,7 @@ func drillsLive(ctx context.Context, o DrillOptions, run Drills) (report *drill.
 	err = show(o.In, o.Out, m, cancel, func(send func(tea.Msg)) {
 		stop := context.AfterFunc(ctx, func() { send(endingMsg{}) })
 		defer stop()
-		report = run(ctx, func(u DrillUpdate) { send(drillMsg{u, time.Since(start)}) })
+		report = run(ctx, func(u ops.Progress) { send(drillMsg{u, time.Since(start)}) })
 	})
 	if err != nil {
 		return report, fmt.Errorf("show the drills: %w", err)

@@ -8,9 +8,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// gridColumns is how many hops stand beside each other where they have their names.
+// gridColumns is how many hops fit in a row where they have their names.
 const gridColumns = 3
 
 // chain is the hops as a walk saw them last: one row of numbers and symbols, or their names on a large terminal.
@@ -19,8 +20,8 @@ func (m drillModel) chain(f *frame, c *current) {
 		m.grid(f, c)
 		return
 	}
-	cells := make([]render.Cell, 0, 2*len(diag.Hops))
-	for i, id := range diag.Hops {
+	cells := make([]page.Cell, 0, 2*len(diag.HopIDs()))
+	for i, id := range diag.HopIDs() {
 		mark := m.mark(c.chain, id)
 		mark.Text = strconv.Itoa(i+1) + mark.Text
 		cells = append(cells, mark, plain(" "))
@@ -30,12 +31,13 @@ func (m drillModel) chain(f *frame, c *current) {
 
 // grid is the hops by name, down each column.
 func (m drillModel) grid(f *frame, c *current) {
-	rows := (len(diag.Hops) + gridColumns - 1) / gridColumns
+	ids := diag.HopIDs()
+	rows := (len(ids) + gridColumns - 1) / gridColumns
 	room := (m.width - labelWidth) / gridColumns
 	for y := range rows {
-		var cells []render.Cell
-		for i := y; i < len(diag.Hops); i += rows {
-			id := diag.Hops[i]
+		var cells []page.Cell
+		for i := y; i < len(ids); i += rows {
+			id := ids[i]
 			h := c.chain.hops[id]
 			mark := m.mark(c.chain, id)
 			text := string(id)
@@ -46,8 +48,8 @@ func (m drillModel) grid(f *frame, c *current) {
 			if slices.Contains(c.story.Plan.Scenario.Expect.MustStayGreen, id) {
 				note = " must stay green"
 			}
-			mark.Text = fmt.Sprintf("%2d %s %s", i+1, mark.Text, render.Cut(text, room-8-len(note)))
-			cells = append(cells, mark, faint(render.Pad(note, room-render.Columns(mark.Text))))
+			mark.Text = fmt.Sprintf("%2d %s %s", i+1, mark.Text, page.Cut(text, room-8-len(note)))
+			cells = append(cells, mark, faint(page.Pad(note, room-page.Width(mark.Text))))
 		}
 		label := ""
 		if y == 0 {
@@ -58,17 +60,17 @@ func (m drillModel) grid(f *frame, c *current) {
 }
 
 // mark is a hop's symbol. What is of an earlier walk than the one under way is faint.
-func (m drillModel) mark(c chain, id diag.HopID) render.Cell {
+func (m drillModel) mark(c chain, id diag.HopID) page.Cell {
 	h := c.hops[id]
 	switch {
 	case h.running:
-		return render.Cell{Text: spinner(m.frame, m.look.ASCII), Style: render.Strong}
+		return page.Cell{Text: spinner(m.frame, m.look.ASCII), Style: page.Strong}
 	case h.status == "":
 		return faint(" ")
 	case c.walking && !h.fresh:
 		return faint(h.status.Symbol())
 	}
-	return render.Cell{Text: h.status.Symbol(), Style: render.StatusStyle(h.status)}
+	return page.Cell{Text: h.status.Symbol(), Style: page.StatusStyle(h.status)}
 }
 
 // walks is one line for each walk that said something else than the one before it, and one for the walk under way.
@@ -76,7 +78,8 @@ func (m drillModel) walks(f *frame, c *current) {
 	all := c.story.Walks
 	for i := 0; i < len(all); {
 		n := i + 1
-		for n < len(all) && all[n].Stage == all[i].Stage && all[n].Says() == all[i].Says() && m.fits(c, all[n]) == m.fits(c, all[i]) {
+		for n < len(all) && all[n].Stage == all[i].Stage && all[n].Says() == all[i].Says() &&
+			m.fits(c, all[n]) == m.fits(c, all[i]) {
 			n++
 		}
 		r := rankEarlier
@@ -111,16 +114,20 @@ func (m drillModel) fits(c *current, s drill.Sight) bool {
 }
 
 // walk is what walks that agree have said.
-func (m drillModel) walk(c *current, same []drill.Sight) []render.Cell {
+func (m drillModel) walk(c *current, same []drill.Sight) []page.Cell {
 	s, last := same[0], same[len(same)-1]
 	words := s.Says()
-	if b := s.Blame; b != nil && m.width < 100 { // the number stands for the hop, as in the row above
-		words = fmt.Sprintf("%d %s", slices.Index(diag.Hops[:], b.Hop)+1, b.Signal)
+	if b := s.Blame; b != nil && m.width < 100 { // the number identifies the hop, as in the row above
+		number := strconv.Itoa(b.Hop.Rank() + 1)
+		if _, in := diag.LookupHop(b.Hop); !in {
+			number = string(b.Hop)
+		}
+		words = fmt.Sprintf("%s %s", number, b.Signal)
 		if b.Failure != diag.OK {
 			words += " (" + string(b.Failure) + ")"
 		}
 	}
-	cells := []render.Cell{said(render.OutcomeStatus(s.Outcome), words)}
+	cells := []page.Cell{said(render.OutcomeStatus(s.Outcome), words)}
 	if n := len(s.Others); n > 0 {
 		cells = append(cells, plain(fmt.Sprintf(" and %d more", n)))
 	}
@@ -128,7 +135,8 @@ func (m drillModel) walk(c *current, same []drill.Sight) []render.Cell {
 		cells = append(cells, plain(", as expected"))
 	}
 	if m.wide() {
-		cells = append(cells, faint(fmt.Sprintf("  %s, %s after the start, took %s", s.Stage, drill.Seconds(last.EndedMS), diag.Millis(last.EndedMS-last.BeganMS).Words())))
+		cells = append(cells, faint(fmt.Sprintf("  %s, %s after the start, took %s", s.Stage, drill.Seconds(last.EndedMS),
+			diag.Millis(last.EndedMS-last.BeganMS).Words())))
 	}
 	return cells
 }

@@ -1,14 +1,13 @@
 package tui
 
 import (
-	"bytes"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // rank is how soon a row goes when the terminal is too low: the highest first, and of one rank the uppermost.
@@ -34,20 +33,20 @@ const (
 // row is one line of a frame.
 type row struct {
 	rank  rank
-	cells []render.Cell
+	cells []page.Cell
 }
 
 // frame is the rows of one look at the drills.
 type frame []row
 
-func (f *frame) add(r rank, cells ...render.Cell) { *f = append(*f, row{r, cells}) }
+func (f *frame) add(r rank, cells ...page.Cell) { *f = append(*f, row{r, cells}) }
 
 // labelWidth is the column in which values begin, as in the report.
 const labelWidth = 10
 
 // field is a row with a label.
-func (f *frame) field(r rank, label string, cells ...render.Cell) {
-	f.add(r, append([]render.Cell{faint(render.Pad(label, labelWidth))}, cells...)...)
+func (f *frame) field(r rank, label string, cells ...page.Cell) {
+	f.add(r, append([]page.Cell{faint(page.Pad(label, labelWidth))}, cells...)...)
 }
 
 // fit is the frame with rows left out until it has no more than height; 0 is any height.
@@ -67,15 +66,15 @@ func (f frame) fit(height int) frame {
 	return f
 }
 
-func plain(s string) render.Cell { return render.Cell{Text: render.Clean(s)} }
+func plain(s string) page.Cell { return page.Cell{Text: page.Clean(s)} }
 
-func faint(s string) render.Cell { return render.Cell{Text: render.Clean(s), Style: render.Faint} }
+func faint(s string) page.Cell { return page.Cell{Text: page.Clean(s), Style: page.Faint} }
 
-func strong(s string) render.Cell { return render.Cell{Text: render.Clean(s), Style: render.Strong} }
+func strong(s string) page.Cell { return page.Cell{Text: page.Clean(s), Style: page.Strong} }
 
 // said is a state in symbol and words.
-func said(st diag.Status, words string) render.Cell {
-	return render.Cell{Text: st.Symbol() + " " + render.Clean(words), Style: render.StatusStyle(st)}
+func said(st diag.Status, words string) page.Cell {
+	return page.Cell{Text: st.Symbol() + " " + page.Clean(words), Style: page.StatusStyle(st)}
 }
 
 // View implements tea.Model.
@@ -87,17 +86,12 @@ func (m drillModel) View() tea.View {
 
 // text is the frame, never higher or wider than the terminal.
 func (m drillModel) text() string {
-	o := m.look
-	o.Width = m.width
-	d := render.NewDocument(o)
+	var rows []page.Block
 	for _, r := range m.filled() {
-		d.Cells(0, r.cells...)
+		rows = append(rows, page.Line(r.cells))
 	}
-	var b bytes.Buffer
-	if err := d.Flush(&b); err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	b := page.Text(page.Look{Width: m.width, Color: m.look.Color, ASCII: m.look.ASCII}, rows...)
+	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 	for i := range lines {
 		lines[i] = ansi.Truncate(strings.TrimRight(lines[i], " "), max(m.width, 1), "")
 	}
@@ -105,8 +99,8 @@ func (m drillModel) text() string {
 }
 
 // running is a state that is not decided yet: the spinner, and words.
-func (m drillModel) running(words string) render.Cell {
-	return render.Cell{Text: spinner(m.frame, m.look.ASCII) + " " + render.Clean(words), Style: render.Strong}
+func (m drillModel) running(words string) page.Cell {
+	return page.Cell{Text: spinner(m.frame, m.look.ASCII) + " " + page.Clean(words), Style: page.Strong}
 }
 
 // bar is spent of all in n columns.

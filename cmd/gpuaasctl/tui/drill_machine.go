@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,16 +9,17 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	chaosrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// machines is what is done where: each machine with the time after which it puts itself back, and its steps.
+// machines is what is done where: each machine with the time after which it reverts by itself, and its steps.
 func (m drillModel) machines(f *frame, c *current) {
 	names := 0
 	for _, t := range c.story.Plan.Targets {
-		names = max(names, render.Columns(render.Clean(t.ID)))
+		names = max(names, page.Width(page.Clean(t.ID)))
 	}
 	for _, t := range c.story.Plan.Targets {
 		i := slices.IndexFunc(c.story.Machines, func(p drill.Part) bool { return p.ID == t.ID })
@@ -25,62 +27,59 @@ func (m drillModel) machines(f *frame, c *current) {
 			continue
 		}
 		p := &c.story.Machines[i]
-		f.add(rankMachines, append([]render.Cell{strong(render.Pad(render.Clean(t.ID), names+2))}, m.machine(c, p)...)...)
+		f.add(rankMachines, append([]page.Cell{strong(page.Pad(page.Clean(t.ID), names+2))}, m.machine(c, p)...)...)
 		for _, s := range t.Drill.Steps {
 			f.add(rankSteps, m.step(c, p, t, s)...)
 		}
 	}
 }
 
-// machine is how it stands: what it was last asked, what came of it, and its clock while it has one.
-func (m drillModel) machine(c *current, p *drill.Part) []render.Cell {
+// machine is one machine: what it was last asked, what came of it, and its clock while it has one.
+func (m drillModel) machine(c *current, p *drill.Part) []page.Cell {
 	switch {
 	case p.Closed && !p.Armed:
-		return []render.Cell{said(diag.StatusPass, "nothing was armed, nothing is left")}
+		return []page.Cell{said(diag.StatusPass, "nothing was armed, nothing is left")}
 	case p.State == step.Conflict, p.State == step.Failed:
 		return m.behind(p, said(diag.StatusFail, state(p.State)+": "+c.against(p)))
 	case p.RevertedMS > 0 && p.Lost != "":
-		return m.behind(p, said(diag.StatusFail, "put itself back: "+p.Lost))
+		return m.behind(p, said(diag.StatusFail, "reverted by itself: "+p.Lost))
 	case p.RevertedMS > 0:
-		words := fmt.Sprintf("put back in %.0f ms", float64(p.UndoUS)/1000)
-		if p.Reverter != "" && p.Reverter != step.ByCLI {
-			words = "put back, by its " + p.Reverter
-		}
-		return m.behind(p, said(diag.StatusPass, words))
+		return m.behind(p, said(diag.StatusPass, chaosrender.PutBack(p.Reverter, p.UndoUS)))
 	case c.last(p.ID, drill.Reverting) != nil:
-		return []render.Cell{m.running("asked to put everything back")}
+		return []page.Cell{m.running("asked to revert")}
 	case p.Lost != "":
-		return []render.Cell{said(diag.StatusFail, "put itself back: "+p.Lost)}
+		return []page.Cell{said(diag.StatusFail, "reverted by itself: "+p.Lost)}
 	case p.Armed:
 		return m.countdown(c, p)
 	case p.Touched:
-		return []render.Cell{m.running("being armed")}
+		return []page.Cell{m.running("being armed")}
 	}
-	return []render.Cell{faint("not touched")}
+	return []page.Cell{faint("not touched")}
 }
 
-// behind is what comes after putting back: how it compares with before, and whether the drill's traces are gone.
-func (m drillModel) behind(p *drill.Part, first render.Cell) []render.Cell {
-	cells := []render.Cell{first}
-	if p.Clean != nil && *p.Clean {
-		cells = append(cells, plain("  "), said(diag.StatusPass, "as before"))
-	} else if p.Clean != nil {
-		n := len(step.Unexplained(p.Residue))
-		cells = append(cells, plain("  "), said(diag.StatusFail, fmt.Sprintf("%d left that was not there", n)))
+// behind is what comes after reverting: how it compares with before, and whether the drill's traces are gone.
+func (m drillModel) behind(p *drill.Part, first page.Cell) []page.Cell {
+	cells := []page.Cell{first}
+	if p.Clean != nil {
+		st := diag.StatusFail
+		if *p.Clean {
+			st = diag.StatusPass
+		}
+		cells = append(cells, plain("  "), said(st, chaosrender.Compared(p.Clean, p.Residue)))
 	}
 	switch {
 	case p.Closed:
 		cells = append(cells, plain("  "), said(diag.StatusPass, "closed"))
-	case p.Told != "":
-		cells = append(cells, plain("  "), said(diag.StatusInconclusive, p.Told))
+	case p.NotClosed != "":
+		cells = append(cells, plain("  "), said(diag.StatusInconclusive, p.NotClosed))
 	}
 	return cells
 }
 
-// countdown is the time after which the machine puts itself back, by its own last word, and how its lease stands.
-func (m drillModel) countdown(c *current, p *drill.Part) []render.Cell {
+// countdown is the time after which the machine reverts itself, by its own last word, and the state of its lease.
+func (m drillModel) countdown(c *current, p *drill.Part) []page.Cell {
 	e := c.last(p.ID, drill.Armed, drill.Renewed)
-	cells := []render.Cell{said(diag.StatusPass, "armed")}
+	cells := []page.Cell{said(diag.StatusPass, "armed")}
 	if len(p.Made) > 0 {
 		cells[0] = said(diag.StatusWarn, "broken")
 	}
@@ -90,17 +89,17 @@ func (m drillModel) countdown(c *current, p *drill.Part) []render.Cell {
 	since := time.Duration(c.ms(m.elapsed)-e.MS) * time.Millisecond
 	all := c.story.Plan.Budgets.TTL.Std()
 	left := max(0, e.Status.TTLLeft.Duration()-since)
-	style := render.Plain
+	style := page.Plain
 	if left < all/10 {
-		style = render.Warning
+		style = page.Warning
 	}
 	cells = append(cells, plain(fmt.Sprintf("  back by itself in %3.0f s ", left.Seconds())),
-		render.Cell{Text: m.bar(left.Milliseconds(), all.Milliseconds(), m.barWidth()/2), Style: style})
+		page.Cell{Text: m.bar(left.Milliseconds(), all.Milliseconds(), m.barWidth()/2), Style: style})
 	return append(cells, m.lease(c, p, e, since)...)
 }
 
 // lease is what is left of the time for which the machine waits for a word from here, and how often it had one.
-func (m drillModel) lease(c *current, p *drill.Part, e *drill.Event, since time.Duration) []render.Cell {
+func (m drillModel) lease(c *current, p *drill.Part, e *drill.Event, since time.Duration) []page.Cell {
 	if e.Status.LeaseLeft == nil {
 		return nil
 	}
@@ -115,23 +114,21 @@ func (m drillModel) lease(c *current, p *drill.Part, e *drill.Event, since time.
 		text += fmt.Sprintf(", renewed %d×", n)
 	}
 	if left < c.story.Plan.Budgets.Lease.Std()/2 {
-		return []render.Cell{{Text: text + " !", Style: render.Warning}}
+		return []page.Cell{{Text: text + " !", Style: page.Warning}}
 	}
-	return []render.Cell{faint(text)}
+	return []page.Cell{faint(text)}
 }
 
 // stateWidth is the room for a step's state.
 const stateWidth = 15
 
-// step is one step: how it stands, what it is, and what ends it when nobody does.
-func (m drillModel) step(c *current, p *drill.Part, t chaos.PlannedMachine, s step.Step) []render.Cell {
+// step is one step: its state, what it is, and what ends it if the tool does not.
+func (m drillModel) step(c *current, p *drill.Part, t chaos.PlannedMachine, s step.Step) []page.Cell {
 	cell := m.stepState(c, p, t, s.ID)
-	cell.Text = render.Pad(cell.Text, stateWidth)
+	cell.Text = page.Pad(cell.Text, stateWidth)
 	title := s.Title
-	if title == "" {
-		title = s.Fault
-	}
-	cells := []render.Cell{plain("  "), cell, faint("  " + s.Tier + " "), plain(s.ID + ": " + title)}
+	title = cmp.Or(title, s.Fault)
+	cells := []page.Cell{plain("  "), cell, faint("  " + s.Tier + " "), plain(s.ID + ": " + title)}
 	if m.wide() {
 		cells = append(cells, faint("  "+tierWords(s.Tier)))
 	}
@@ -139,14 +136,14 @@ func (m drillModel) step(c *current, p *drill.Part, t chaos.PlannedMachine, s st
 }
 
 // stepState prefers the machine's word, and what happened since.
-func (m drillModel) stepState(c *current, p *drill.Part, t chaos.PlannedMachine, id string) render.Cell {
+func (m drillModel) stepState(c *current, p *drill.Part, t chaos.PlannedMachine, id string) page.Cell {
 	word := step.State("")
 	if i := slices.IndexFunc(p.Steps, func(s step.StepStatus) bool { return s.ID == id }); i >= 0 {
 		word = p.Steps[i].State
 	}
 	switch word {
 	case step.Reverted:
-		return said(diag.StatusPass, "put back")
+		return said(diag.StatusPass, "reverted")
 	case step.Lost:
 		return said(diag.StatusFail, "gone by itself")
 	case step.Conflict, step.Failed:
@@ -154,7 +151,7 @@ func (m drillModel) stepState(c *current, p *drill.Part, t chaos.PlannedMachine,
 	}
 	if _, made := p.Made[id]; made {
 		if p.RevertedMS == 0 && c.last(t.ID, drill.Reverting) != nil {
-			return m.running("putting back")
+			return m.running("reverting")
 		}
 		if p.Against != "" && c.last(t.ID, drill.Broken).Step == id {
 			return said(diag.StatusFail, "not made")
@@ -167,7 +164,7 @@ func (m drillModel) stepState(c *current, p *drill.Part, t chaos.PlannedMachine,
 	return said(diag.StatusNotReached, "planned")
 }
 
-// against is the first of the machine's changes that could not be put back, and why.
+// against is the first of the machine's changes that could not be reverted, and why.
 func (c *current) against(p *drill.Part) string {
 	for _, s := range p.Steps {
 		for _, ch := range s.Changes {
@@ -179,31 +176,26 @@ func (c *current) against(p *drill.Part) string {
 	return "left alone"
 }
 
-// state is a state in which somebody has to look.
+// state is a state that needs an operator.
 func state(s step.State) string {
 	if s == step.Failed {
-		return "not put back"
+		return "not reverted"
 	}
 	return string(s)
 }
 
-// tierWords says what takes a step away when nobody does.
+// tierWords names what reverts a step if the tool does not.
 func tierWords(tier string) string {
-	switch tier {
-	case step.TierKernel:
-		return "the kernel ends it"
-	case step.TierWatchdog:
-		return "ends with its watchdog"
-	case step.TierBoot:
-		return "ends at a reboot"
-	case step.TierPersistent:
-		return "only an undo ends it"
-	}
-	return ""
+	return map[string]string{
+		step.TierKernel:     "the kernel ends it",
+		step.TierWatchdog:   "ends with its watchdog",
+		step.TierBoot:       "ends at a reboot",
+		step.TierPersistent: "only an undo ends it",
+	}[tier]
 }
 
-// looks are what plain tools saw, as far as it has come to them: first that nothing is wrong, then the fault, then its
-// repair.
+// looks are what independent probes saw, as far as it has come to them: first that nothing is wrong, then the fault,
+// then its repair.
 func (m drillModel) looks(f *frame, c *current) {
 	p := &c.story.Plan
 	_, placed := c.story.InPlace()
@@ -224,18 +216,20 @@ func (m drillModel) looks(f *frame, c *current) {
 		seen := c.story.Look(l.stage, l.Check.Name)
 		goes := l.goes && !c.over() && c.story.Interrupted == ""
 		if seen != nil || goes || l.stage == drill.During {
-			f.field(rankLooks, l.label, m.seen(seen, goes, l.label == "injected" && l.stage == drill.Before), faint(tool(l.Look)))
+			f.field(rankLooks, l.label, m.seen(seen, goes, l.label == "injected" && l.stage == drill.Before),
+				faint(tool(l.Look)))
 		}
 	}
 }
 
-// answered says whether every machine that was armed was asked to put everything back, and said what came of it.
+// answered says whether every machine that was armed was asked to revert, and said what came of it.
 func (c *current) answered() bool {
-	return c.has(drill.Reverted) && !slices.ContainsFunc(c.story.Machines, func(p drill.Part) bool { return p.Armed && p.RevertedMS == 0 })
+	return c.has(drill.Reverted) &&
+		!slices.ContainsFunc(c.story.Machines, func(p drill.Part) bool { return p.Armed && p.RevertedMS == 0 })
 }
 
-// seen is how one look stands; absent is where what it looks for must not be there yet.
-func (m drillModel) seen(l *drill.Look, goes, absent bool) render.Cell {
+// seen is what one probe saw; absent is where what it looks for must not be there yet.
+func (m drillModel) seen(l *drill.Look, goes, absent bool) page.Cell {
 	const room = 18
 	cell := said(diag.StatusInconclusive, "not seen")
 	switch {
@@ -253,15 +247,13 @@ func (m drillModel) seen(l *drill.Look, goes, absent bool) render.Cell {
 	default:
 		cell = said(diag.StatusFail, l.Why)
 	}
-	cell.Text = render.Pad(cell.Text, room) + "  "
+	cell.Text = page.Pad(cell.Text, room) + "  "
 	return cell
 }
 
 // tool is a look's command, and where it runs.
 func tool(l chaos.Look) string {
 	where := l.Machine
-	if where == "" {
-		where = "here"
-	}
+	where = cmp.Or(where, "here")
 	return strings.TrimSpace(l.Check.Exec.Line()) + " (" + where + ")"
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// What the model is told beside what every model here is: what the drills tell, and when, since the start; and that the
-// runs are to end, whoever said so.
+// The model's messages beside those of every model here: what the drills report, and when, since the start; and that
+// the runs are to end, by any of them.
 type (
 	drillMsg struct {
-		DrillUpdate
+		ops.Progress
 		at time.Duration
 	}
 	endingMsg struct{}
@@ -28,7 +29,7 @@ type ending int
 
 const (
 	goesOn     ending = iota
-	puttingOff        // everything is put back, as far as it can be reached
+	puttingOff        // everything is reverted, as far as it can be reached
 	abandoned         // the machines are left to themselves
 )
 
@@ -53,7 +54,7 @@ type current struct {
 	index  int
 	events []drill.Event
 	story  drill.Story // of the events
-	told   drill.Drill // of the story
+	report drill.Drill // of the story
 	heard  time.Duration
 	chain  chain
 }
@@ -65,7 +66,7 @@ type chain struct {
 	began   time.Duration // of the walk, since the start
 }
 
-// sight is one hop in it.
+// sight is the view of one hop in it.
 type sight struct {
 	running bool
 	fresh   bool // of the walk under way; otherwise of the one before
@@ -79,7 +80,8 @@ func newDrillModel(o DrillOptions, cancel context.CancelFunc) drillModel {
 	if abandon == nil {
 		abandon = func() {}
 	}
-	return drillModel{look: o.Look, count: o.Count, width: defaultWidth, height: defaultHeight, cancel: cancel, abandon: abandon}
+	return drillModel{look: o.Look, count: o.Count, width: defaultWidth, height: defaultHeight, cancel: cancel,
+		abandon: abandon}
 }
 
 // Init implements tea.Model. Nothing is asked of the terminal.
@@ -103,7 +105,7 @@ func (m drillModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.elapsed = time.Duration(msg)
 		m.frame++
 	case drillMsg:
-		m = m.told(msg)
+		m = m.updated(msg)
 	case doneMsg:
 		return m, tea.Quit
 	}
@@ -123,8 +125,8 @@ func (m drillModel) interrupted() drillModel {
 	return m
 }
 
-// told is m after one update. What it changes is copied, so that an earlier model stays as it was.
-func (m drillModel) told(u drillMsg) drillModel {
+// updated is m after one update. What it changes is copied, so that an earlier model stays as it was.
+func (m drillModel) updated(u drillMsg) drillModel {
 	m.elapsed, m.count = max(m.elapsed, u.at), max(m.count, u.Count)
 	c := current{index: u.Index}
 	if m.now != nil && m.now.index == u.Index {
@@ -136,7 +138,7 @@ func (m drillModel) told(u drillMsg) drillModel {
 		c = c.add(u.Event, u.at)
 	}
 	if u.Walk == nil && u.Event.Kind == drill.Ended {
-		m.over = append(slices.Clip(m.over), c.told)
+		m.over = append(slices.Clip(m.over), c.report)
 	}
 	m.now = &c
 	return m
@@ -145,12 +147,12 @@ func (m drillModel) told(u drillMsg) drillModel {
 func (c current) add(e drill.Event, at time.Duration) current {
 	c.events = append(slices.Clip(c.events), e)
 	c.story = drill.Tell(c.events)
-	c.told = c.story.Drill()
+	c.report = c.story.Drill()
 	c.heard = at
 	switch {
 	case e.Kind == drill.Walked && e.Sight != nil:
 		c.chain = c.chain.ended(e.Sight.Hops)
-	case e.Kind == drill.Reverting, e.Kind == drill.Ended: // a walk that was under way is told no more
+	case e.Kind == drill.Reverting, e.Kind == drill.Ended: // a walk that was under way is reported no more
 		c.chain.walking = false
 	}
 	return c
@@ -183,13 +185,13 @@ func (c *current) has(kind drill.Kind) bool {
 func (c *current) over() bool { return c.has(drill.Ended) }
 
 // walked is the chain after one event of a walk. A hop that starts once more is of another walk: the one before was cut
-// short, and is not told of.
+// short, and is not reported.
 func (c chain) walked(e preflight.Event, at time.Duration) chain {
 	if e.Hop == "" { // of the walk as a whole
 		return c
 	}
 	h := c.hops[e.Hop]
-	if !c.walking || e.Kind == preflight.HopStarted && (h.running || h.fresh) {
+	if !c.walking || (e.Kind == preflight.HopStarted && (h.running || h.fresh)) {
 		c = c.stale()
 		c.walking, c.began = true, at-e.At
 		h = c.hops[e.Hop]

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -37,7 +38,7 @@ func played(m drillModel, upTo int, at time.Duration) drillModel {
 			if i == upTo && x.At > at {
 				return tickedTo(m, began+at)
 			}
-			m = sendDrill(m, drillMsg{DrillUpdate{i, len(tapes()), x.Event, x.Walk}, began + x.At})
+			m = sendDrill(m, drillMsg{ops.Progress{Index: i, Count: len(tapes()), Event: x.Event, Walk: x.Walk}, began + x.At})
 		}
 		if i == upTo {
 			return tickedTo(m, began+at)
@@ -60,7 +61,8 @@ func sendDrill(m drillModel, msgs ...tea.Msg) drillModel {
 }
 
 func sized(width, height int, look render.Options) drillModel {
-	return sendDrill(newDrillModel(DrillOptions{Look: look, Count: 3}, func() {}), tea.WindowSizeMsg{Width: width, Height: height})
+	return sendDrill(newDrillModel(DrillOptions{Look: look, Count: 3}, func() {}),
+		tea.WindowSizeMsg{Width: width, Height: height})
 }
 
 // moments of the tapes at which there is something to look at: the drill's number, and when in it.
@@ -94,8 +96,8 @@ func golden(t *testing.T, name, got string) {
 	goldentest.Check(t, filepath.Join("testdata", name), got)
 }
 
-// TestDrillsFitEverySize: whatever the terminal's size, the frame is not wider or higher, and says which drill and what is
-// under way.
+// TestDrillsFitEverySize: whatever the terminal's size, the frame is not wider or higher, and says which drill and what
+// is under way.
 func TestDrillsFitEverySize(t *testing.T) {
 	for _, x := range moments {
 		m := played(sized(80, 24, render.Options{}), x.run, x.at)
@@ -111,7 +113,8 @@ func TestDrillsFitEverySize(t *testing.T) {
 						t.Errorf("%v, %s: %d columns: %q", size, x.name, w, l)
 					}
 				}
-				if size[0] >= 40 && (!strings.Contains(m.text(), "drill") || !strings.Contains(ansi.Strip(lines[len(lines)-1]), " s  ")) {
+				if size[0] >= 40 &&
+					(!strings.Contains(m.text(), "drill") || !strings.Contains(ansi.Strip(lines[len(lines)-1]), " s  ")) {
 					t.Errorf("%v, %s: no headline or no footer in\n%s", size, x.name, m.text())
 				}
 			}
@@ -119,10 +122,12 @@ func TestDrillsFitEverySize(t *testing.T) {
 	}
 }
 
-// TestALowTerminalKeepsWhatIsWrong: who looks at twelve lines sees the machines, the chain, and what has to be acted on.
+// TestALowTerminalKeepsWhatIsWrong: who looks at twelve lines sees the machines, the chain, and what has to be acted
+// on.
 func TestALowTerminalKeepsWhatIsWrong(t *testing.T) {
 	got := played(sized(80, 12, render.Options{}), 2, 58*time.Second).text()
-	for _, want := range []string{"three-faults", "platform         ✘ conflict", "chain     1", "✘ late: seen", "renew the lease"} {
+	for _, want := range []string{"three-faults", "platform         ✘ conflict", "chain     1", "✘ late: seen",
+		"renew the lease"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -138,7 +143,7 @@ func TestEveryFrameIsAsHigh(t *testing.T) {
 		m := sized(120, size, render.Options{})
 		for i, moments := range tapes() {
 			for _, x := range moments {
-				m = sendDrill(m, drillMsg{DrillUpdate{i, 3, x.Event, x.Walk}, x.At})
+				m = sendDrill(m, drillMsg{ops.Progress{Index: i, Count: 3, Event: x.Event, Walk: x.Walk}, x.At})
 				if n := strings.Count(m.text(), "\n") + 1; n != lines {
 					t.Fatalf("%d lines of %d, at %v of drill %d:\n%s", n, lines, x.At, i, m.text())
 				}
@@ -176,7 +181,7 @@ func TestDrillsInASCII(t *testing.T) {
 // TestNothingIsViolatedThatMayComeTrue: while the chain has time left, that it says nothing yet is no failure.
 func TestNothingIsViolatedThatMayComeTrue(t *testing.T) {
 	got := played(sized(80, 24, render.Options{}), 1, 3500*time.Millisecond)
-	if !slices.ContainsFunc(got.now.told.Claims, func(c drill.Claim) bool { return c.Word == drill.NotDetected }) {
+	if !slices.ContainsFunc(got.now.report.Claims, func(c drill.Claim) bool { return c.Word == drill.NotDetected }) {
 		t.Fatal("the story says nothing of the kind, so this shows nothing")
 	}
 	if strings.Contains(got.text(), "✘") {
@@ -228,7 +233,8 @@ func TestCtrlCPutsBackAndTheSecondAbandons(t *testing.T) {
 	m := newDrillModel(DrillOptions{Abandon: func() { abandoned++ }}, func() { cancelled++ })
 	press := tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
 	m = sendDrill(m, press)
-	if cancelled != 1 || abandoned != 0 || !strings.Contains(m.text(), "putting everything back, Ctrl-C again leaves it to the machines") {
+	if cancelled != 1 || abandoned != 0 ||
+		!strings.Contains(m.text(), "reverting everything, Ctrl-C again leaves it to the machines") {
 		t.Errorf("after one: %d, %d\n%s", cancelled, abandoned, m.text())
 	}
 	m = sendDrill(m, endingMsg{}, press, press)
@@ -241,7 +247,7 @@ func TestCtrlCPutsBackAndTheSecondAbandons(t *testing.T) {
 func TestASignalCountsAsTheFirstCtrlC(t *testing.T) {
 	abandoned := false
 	m := sendDrill(newDrillModel(DrillOptions{Abandon: func() { abandoned = true }}, func() {}), endingMsg{})
-	if !strings.Contains(m.text(), "putting everything back") {
+	if !strings.Contains(m.text(), "reverting everything") {
 		t.Error(m.text())
 	}
 	if sendDrill(m, tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}); !abandoned {
@@ -253,7 +259,7 @@ func TestAnEarlierDrillModelStaysAsItWas(t *testing.T) {
 	a := played(sized(80, 24, render.Options{}), 1, 2800*time.Millisecond)
 	before := a.text()
 	for _, x := range tapes()[1] {
-		sendDrill(a, drillMsg{DrillUpdate{1, 3, x.Event, x.Walk}, x.At})
+		sendDrill(a, drillMsg{ops.Progress{Index: 1, Count: 3, Event: x.Event, Walk: x.Walk}, x.At})
 	}
 	if a.text() != before {
 		t.Error("an update changed the model before it")
@@ -267,19 +273,22 @@ func written(w io.Writer, width int, r *drill.Report) error {
 }
 
 // replayed are drills that tell the first tape at once.
-func replayed(ctx context.Context, observe func(DrillUpdate)) *drill.Report {
+func replayed(ctx context.Context, observe func(ops.Progress)) *drill.Report {
 	r := &drill.Report{}
 	for _, x := range tapes()[0] {
-		observe(DrillUpdate{Index: 0, Count: 1, Event: x.Event, Walk: x.Walk})
+		observe(ops.Progress{Index: 0, Count: 1, Event: x.Event, Walk: x.Walk})
 	}
-	time.Sleep(3 * frameEvery) // long enough for a frame to be drawn
 	r.Drills = append(r.Drills, drill.Drill{})
 	return r
 }
 
 func TestDrillsOnATerminal(t *testing.T) {
 	x := newTerminal(t, 80, 24)
-	r, err := RunDrills(t.Context(), DrillOptions{In: x.tty, Out: x.tty, Count: 1}, replayed, written)
+	r, err := RunDrills(t.Context(), DrillOptions{In: x.tty, Out: x.tty, Count: 1},
+		func(ctx context.Context, observe func(ops.Progress)) *drill.Report {
+			defer x.await(t, "agent-stopped")
+			return replayed(ctx, observe)
+		}, written)
 	out := x.output()
 	if err != nil || len(r.Drills) != 1 {
 		t.Fatalf("%v, %v", r, err)
@@ -287,7 +296,8 @@ func TestDrillsOnATerminal(t *testing.T) {
 	if strings.Contains(out, "\x1b[?1049h") {
 		t.Error("the alternate screen was used: nothing would stay in the scrollback")
 	}
-	if !strings.Contains(out, "agent-stopped") || !strings.HasSuffix(strings.TrimRight(out, "\r\n"), "the report of 1 drills in 80 columns") {
+	if !strings.Contains(out, "agent-stopped") ||
+		!strings.HasSuffix(strings.TrimRight(out, "\r\n"), "the report of 1 drills in 80 columns") {
 		t.Errorf("no live view, or the report is not the last thing: %q", out[max(0, len(out)-300):])
 	}
 	last := out[strings.LastIndex(out, "agent-stopped"):]
@@ -300,26 +310,16 @@ func TestDrillsOnATerminal(t *testing.T) {
 func TestTwoCtrlCOnATerminal(t *testing.T) {
 	x := newTerminal(t, 80, 24)
 	abandoned := make(chan struct{})
-	press := func() {
-		time.Sleep(2 * frameEvery)
-		if _, err := x.far.Write([]byte{3}); err != nil {
-			t.Error(err)
-		}
-	}
 	_, err := RunDrills(t.Context(), DrillOptions{In: x.tty, Out: x.tty, Count: 1, Abandon: func() { close(abandoned) }},
-		func(ctx context.Context, _ func(DrillUpdate)) *drill.Report {
-			for _, end := range []<-chan struct{}{ctx.Done(), abandoned} {
-				press()
-				select {
-				case <-end:
-				case <-time.After(10 * time.Second):
-					t.Error("Ctrl-C did nothing")
-				}
-			}
-			time.Sleep(2 * frameEvery)
+		func(ctx context.Context, _ func(ops.Progress)) *drill.Report {
+			x.await(t, "revert everything") // the terminal is in raw mode by then
+			x.interrupt(t, ctx.Done())
+			x.await(t, "leaves it to the machines")
+			x.interrupt(t, abandoned)
+			x.await(t, "left to the machines")
 			return &drill.Report{}
 		}, written)
-	if out := x.output(); err != nil || !strings.Contains(out, "leaves it to the machines") || !strings.Contains(out, "left to the machines") {
+	if out := x.output(); err != nil {
 		t.Errorf("%v, %q", err, out)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	chaosrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // rows are all there would be to say, from the drills that are over to what is under way.
@@ -40,8 +40,8 @@ func (m drillModel) rows() frame {
 // mostLines is a frame's height where the terminal is higher.
 const mostLines = 50
 
-// filled is the rows, and what is wanting of the frame's height. That is the same from the first frame to the last one: to
-// change it, the screen is erased, and terminals keep what is erased in the scrollback.
+// filled is the rows, and what is wanting of the frame's height. That is the same from the first frame to the last one:
+// to change it, the screen is erased, and terminals keep what is erased in the scrollback.
 func (m drillModel) filled() frame {
 	height := min(m.height, mostLines)
 	f := m.rows().fit(height)
@@ -52,7 +52,7 @@ func (m drillModel) filled() frame {
 	return f
 }
 
-// finished is one line for each drill that is over but the one whose story still stands below.
+// finished is one line for each drill that is over but the one whose story is still shown below.
 func (m drillModel) finished(f *frame) {
 	over := m.over
 	if m.now != nil && m.now.over() && len(over) > 0 {
@@ -60,12 +60,13 @@ func (m drillModel) finished(f *frame) {
 	}
 	names := 0
 	for i := range over {
-		names = max(names, render.Columns(render.Clean(over[i].Scenario)))
+		names = max(names, page.Width(page.Clean(over[i].Scenario)))
 	}
 	for i := range over {
 		d := &over[i]
 		st := chaosrender.Status(d.Verdict.Word)
-		cells := []render.Cell{{Text: render.Pad(st.Symbol()+" "+render.Clean(string(d.Verdict.Word)), 16), Style: render.StatusStyle(st)}, plain(render.Pad(render.Clean(d.Scenario), names+2))}
+		cells := []page.Cell{{Text: page.Pad(st.Symbol()+" "+page.Clean(string(d.Verdict.Word)), 16),
+			Style: page.StatusStyle(st)}, plain(page.Pad(page.Clean(d.Scenario), names+2))}
 		switch {
 		case d.Verdict.Word == drill.Pass:
 			cells = append(cells, faint(m.figures(d)))
@@ -116,7 +117,7 @@ func (m drillModel) head(f *frame, c *current) {
 	if m.wide() {
 		about = append(about, "run "+c.story.Plan.Run)
 	}
-	cells := []render.Cell{strong(m.place() + s.Metadata.ID), faint(" · " + strings.Join(about, " · "))}
+	cells := []page.Cell{strong(m.place() + s.Metadata.ID), faint(" · " + strings.Join(about, " · "))}
 	if text := m.tally(); text != "" {
 		cells = append(cells, faint(" · "+text))
 	}
@@ -146,7 +147,7 @@ func (m drillModel) tally() string {
 func (m drillModel) clocks(f *frame, c *current) {
 	now := c.ms(m.elapsed)
 	if zero, placed := c.story.InPlace(); placed {
-		m.clock(f, "found", c.told.Detect, now-zero, !c.has(drill.Reverting))
+		m.clock(f, "found", c.report.Detect, now-zero, !c.has(drill.Reverting))
 	}
 	if zero, back := c.story.PutBack(); back {
 		row := 0
@@ -156,8 +157,9 @@ func (m drillModel) clocks(f *frame, c *current) {
 			}
 			row++
 		}
-		goes := !c.told.Recover.Seen && !c.has(drill.Compared) && !c.over() && c.story.Interrupted == ""
-		m.clock(f, "green", c.told.Recover, now-zero, goes, fmt.Sprintf("%d of %d walks", row, c.story.Plan.Scenario.Recovery.Green))
+		goes := !c.report.Recover.Seen && !c.has(drill.Compared) && !c.over() && c.story.Interrupted == ""
+		m.clock(f, "green", c.report.Recover, now-zero, goes,
+			fmt.Sprintf("%d of %d walks", row, c.story.Plan.Scenario.Recovery.Green))
 	}
 }
 
@@ -178,117 +180,37 @@ func (m drillModel) clock(f *frame, label string, t drill.Timing, spent int64, g
 		spent = t.AfterMS
 	}
 	style := state.Style
-	if style == render.Strong && spent > budget*3/4 {
-		style = render.Warning
+	if style == page.Strong && spent > budget*3/4 {
+		style = page.Warning
 	}
-	bar := render.Cell{Text: m.bar(spent, budget, m.barWidth()), Style: style}
+	bar := page.Cell{Text: m.bar(spent, budget, m.barWidth()), Style: style}
 	if len(more) > 0 {
 		state.Text += ", " + strings.Join(more, ", ")
 	}
 	f.field(rankClocks, label, bar, plain(" "), state)
 }
 
-// claims tick off. Those that are violated say why, each on a line of its own.
-func (m drillModel) claims(f *frame, c *current) {
-	defer m.violated(f, c)
-	if m.tall() {
-		m.claimList(f, c)
-		return
-	}
-	label, used := "claims", m.width
-	for _, cl := range c.claims() {
-		cell := m.claim(cl, strings.ReplaceAll(cl.ID, "_", " "))
-		n := render.Columns(cell.Text) + 2
-		if used+n > m.width {
-			f.field(rankClaims, label)
-			label, used = "", labelWidth
-		}
-		last := &(*f)[len(*f)-1]
-		last.cells = append(last.cells, cell, plain("  "))
-		used += n
-	}
-}
-
-// claims are how they stand, but that nothing is violated which may still come true.
-func (c *current) claims() []drill.Claim {
-	all := slices.Clone(c.told.Claims)
-	for i, cl := range all {
-		if cl.State == drill.Violated && !c.settled(cl.ID) {
-			all[i] = drill.Claim{ID: cl.ID, Title: cl.Title, State: drill.NotSeen}
-		}
-	}
-	return all
-}
-
-// settled says whether the time is over in which a claim could come true.
-func (c *current) settled(claim string) bool {
-	switch claim {
-	case "detected":
-		return c.has(drill.Reverting) || c.over()
-	case "reverted", "green_after":
-		return c.has(drill.Compared) || c.has(drill.Closed) || c.over()
-	}
-	return true
-}
-
-func (m drillModel) violated(f *frame, c *current) {
-	for _, cl := range c.claims() {
-		if cl.State == drill.Violated {
-			f.field(rankWrong, "", said(diag.StatusFail, fmt.Sprintf("%s: %s", cl.Word, cl.Text)))
-		}
-	}
-}
-
-// claimList is the claims with their words, in two columns.
-func (m drillModel) claimList(f *frame, c *current) {
-	all := c.claims()
-	half := (len(all) + 1) / 2
-	for i, cl := range all[:half] {
-		left := m.claim(cl, cl.Title)
-		left.Text = render.Pad(render.Cut(left.Text, m.width/2-labelWidth-2), m.width/2-labelWidth)
-		cells := []render.Cell{left}
-		if k := i + half; k < len(all) {
-			cells = append(cells, m.claim(all[k], all[k].Title))
-		}
-		label := ""
-		if i == 0 {
-			label = "claims"
-		}
-		f.field(rankClaims, label, cells...)
-	}
-}
-
-func (m drillModel) claim(c drill.Claim, words string) render.Cell {
-	switch c.State {
-	case drill.Held:
-		return said(diag.StatusPass, words)
-	case drill.Violated:
-		return said(diag.StatusFail, words)
-	}
-	return said(diag.StatusNotReached, words)
-}
-
 // footer says what is under way, and how to end it.
 func (m drillModel) footer(f *frame) {
 	f.add(rankGap)
-	text, hint := m.doing(), "ctrl-c: put everything back"
+	text, hint := m.doing(), "ctrl-c: revert everything"
 	switch {
 	case m.now != nil && m.now.over() && m.now.index+1 >= m.count:
 		hint = ""
 	case m.ending == puttingOff:
-		text, hint = "putting everything back, Ctrl-C again leaves it to the machines", ""
+		text, hint = "reverting everything, Ctrl-C again leaves it to the machines", ""
 	case m.ending == abandoned:
-		text, hint = "left to the machines, which put themselves back: gpuaasctl chaos status", ""
+		text, hint = "left to the machines, which revert by themselves: gpuaasctl chaos status", ""
 	}
 	left := fmt.Sprintf("%s %5.1f s  %s", spinner(m.frame, m.look.ASCII), m.elapsed.Seconds(), text)
-	style := render.Faint
+	style := page.Faint
 	if m.ending != goesOn {
-		style = render.Warning
+		style = page.Warning
 	}
-	if space := m.width - render.Columns(left) - len(hint); hint != "" && space >= 2 {
+	if space := m.width - page.Width(left) - len(hint); hint != "" && space >= 2 {
 		left += strings.Repeat(" ", space) + hint
 	}
-	f.add(rankAlways, render.Cell{Text: left, Style: style})
+	f.add(rankAlways, page.Cell{Text: left, Style: style})
 }
 
 // doing is what is waited for.
@@ -302,23 +224,23 @@ func (m drillModel) doing() string {
 	}
 	_, placed := c.story.InPlace()
 	switch {
-	case c.has(drill.Compared), c.told.Recover.Seen:
+	case c.has(drill.Compared), c.report.Recover.Seen:
 		return "comparing with before, clearing up"
 	case c.answered() && c.story.Interrupted == "":
 		return "waiting for the chain to be green"
 	case c.has(drill.Reverting):
-		return "putting everything back"
-	case placed && !c.told.Detect.Seen:
+		return "reverting everything"
+	case placed && !c.report.Detect.Seen:
 		return "waiting for the chain to say it"
 	case placed:
-		return "waiting for plain tools"
+		return "waiting for the independent probes"
 	case c.has(drill.Breaking):
 		return "breaking"
 	case c.has(drill.Arming):
 		return "arming the machines"
 	}
 	if len(c.story.Walks) > 0 {
-		return "looking whether plain tools can tell"
+		return "checking whether the independent probes can tell"
 	}
 	return "walking the chain: it must be green"
 }

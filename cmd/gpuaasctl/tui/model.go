@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// What the model is told: an event of the walk, the time since its start, and its end.
+// The model's messages: an event of the walk, the time since its start, and its end.
 type (
 	eventMsg preflight.Event
 	tickMsg  time.Duration
@@ -42,26 +43,30 @@ type model struct {
 	elapsed  time.Duration
 	frame    int
 	cancel   context.CancelFunc
+	explore  func() // asks for the explorer at the end; nil: there is none
 	stopping bool
 	done     bool
 	evidence bool // all hops are done, and evidence is awaited
+	likely   *preflight.Provisional
+
+	exploring bool // the explorer opens at the end
 }
 
-// Sizes until the terminal has told its own.
+// Sizes until the terminal has reported its own.
 const (
 	defaultWidth  = 80
 	defaultHeight = 24
 )
 
 func newModel(o Options, cancel context.CancelFunc) model {
-	m := model{subject: o.Subject, options: o.Report, width: defaultWidth, height: defaultHeight, cancel: cancel}
-	if m.subject.EnvironmentProfile == "" {
-		m.subject.EnvironmentProfile = o.Plan.Profile
-	}
+	m := model{subject: o.Subject, options: o.Report, width: defaultWidth, height: defaultHeight, cancel: cancel,
+		explore: o.Explore}
+	m.subject.EnvironmentProfile = cmp.Or(m.subject.EnvironmentProfile, o.Plan.Profile)
 	for _, p := range o.Plan.Hops {
 		h := hop{planned: p}
 		if p.Skip != "" {
-			h.result = &diag.HopResult{ID: p.ID, BudgetMS: p.BudgetMS, Finding: diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}}
+			h.result = &diag.HopResult{ID: p.ID, BudgetMS: p.BudgetMS,
+				Finding: diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}}
 		}
 		m.hops = append(m.hops, h)
 	}
@@ -81,6 +86,11 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		case "ctrl+c":
 			m.stopping = true
 			m.cancel()
+		case "v":
+			if m.explore != nil {
+				m.exploring = true
+				m.explore()
+			}
 		case "ctrl+z":
 			return m, tea.Suspend
 		}
@@ -90,6 +100,9 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case eventMsg:
 		m.elapsed = max(m.elapsed, msg.At) // an event may come before the tick of its time
 		m.evidence = m.evidence || msg.Kind == preflight.EvidenceAwaited
+		if msg.Kind == preflight.LikelySoFar {
+			m.likely = msg.Provisional
+		}
 		m.hops = observed(m.hops, preflight.Event(msg))
 	case doneMsg:
 		m.done = true

@@ -1,16 +1,17 @@
 // Package tui is what a walk and a drill look like while they go on. The table of a walk fills hop by hop with both
-// vantages side by side; a drill shows what is broken where and for how long, and the chain as it turns red and green. The
-// finished report then stands in its place, in the terminal's scrollback: all is drawn inline, never on the alternate
-// screen.
+// vantages side by side; a drill shows what is broken where and for how long, and the chain as it turns red and green.
+// The finished report then takes its place, in the terminal's scrollback: all is drawn inline, never on the
+// alternate screen.
 //
-// It judges nothing and measures nothing: walk and drill tell it what happened. Its callers are the commands preflight and
-// chaos run, and only on a terminal; pipes get plain text.
+// It judges nothing and measures nothing: walk and drill tell it what happened. Its callers are the commands preflight
+// and chaos run, and only on a terminal; pipes get plain text.
 package tui
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ type Options struct {
 	Plan    diag.Plan
 	Subject diag.Subject
 	Report  render.Options // format (table or wide), colour and ASCII of the finished report; its width is the terminal's
+	Explore func()         // the key v, which asks for the explorer at the end; nil: there is no such key
 }
 
 // Walk is a walk that tells what it does. It must return soon after the end of ctx.
@@ -77,7 +79,7 @@ func (o Options) withDefaults() Options {
 func live(ctx context.Context, o Options, walk Walk) (report *diag.Report, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err = show(o.In, o.Out, newModel(o, cancel), cancel, func(send func(tea.Msg)) {
+	err = show(&Ending{o.In, cancel}, o.Out, newModel(o, cancel), cancel, func(send func(tea.Msg)) {
 		report = walk(ctx, func(e preflight.Event) { send(eventMsg(e)) })
 	})
 	if err != nil {
@@ -86,16 +88,32 @@ func live(ctx context.Context, o Options, walk Walk) (report *diag.Report, err e
 	return report, nil
 }
 
+// Ending is a terminal that calls End when it is closed: nothing else says so to a program that waits for keys, where
+// no signal reaches it.
+type Ending struct {
+	*os.File
+	End func()
+}
+
+func (e *Ending) Read(p []byte) (int, error) {
+	n, err := e.File.Read(p)
+	if err != nil {
+		e.End()
+	}
+	return n, err
+}
+
 // frames is a model whose frame is known as text.
 type frames interface {
 	tea.Model
 	text() string
 }
 
-// show draws m while work goes on, waits for both, and takes the last frame off the screen. What the work sends reaches m,
-// as do a tickMsg for every frame and a doneMsg at the work's end. A drawing that fails cancels the work.
-func show(in, out *os.File, m frames, cancel context.CancelFunc, work func(send func(tea.Msg))) error {
-	program := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()) // signals end the work's context, as without a table
+// show draws m while work goes on, waits for both, and takes the last frame off the screen. What the work sends reaches
+// m, as do a tickMsg for every frame and a doneMsg at the work's end. A drawing that fails cancels the work.
+func show(in io.Reader, out *os.File, m frames, cancel context.CancelFunc, work func(send func(tea.Msg))) error {
+	// signals end the work's context, as without a table
+	program := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	var wg sync.WaitGroup
 	done := make(chan struct{})
 	wg.Go(func() {
@@ -106,7 +124,7 @@ func show(in, out *os.File, m frames, cancel context.CancelFunc, work func(send 
 	wg.Go(func() { tick(program, done) })
 	last, err := program.Run()
 	if err != nil {
-		cancel() // nobody would see how it goes on
+		cancel() // no later frame would be seen
 	}
 	wg.Wait()
 	if err != nil {
@@ -115,7 +133,7 @@ func show(in, out *os.File, m frames, cancel context.CancelFunc, work func(send 
 	return wipe(out, last)
 }
 
-// wipe takes the last frame off the screen, for the report to stand in its place. The renderer leaves the cursor on the
+// wipe takes the last frame off the screen, for the report to take its place. The renderer leaves the cursor on the
 // frame's last line; a frame that shrinks at the end it would leave standing. Lines are erased one by one: where the
 // frame fills the screen, erasing the screen would make some terminals keep a copy in the scrollback.
 func wipe(out *os.File, last tea.Model) error {
@@ -151,8 +169,8 @@ func finish(o Options, report *diag.Report) error {
 		return nil
 	}
 	r := o.Report
-	if w, _, err := term.GetSize(int(o.Out.Fd())); err == nil && w > 0 {
-		r.Width = w
+	if w, h, err := term.GetSize(int(o.Out.Fd())); err == nil && w > 0 {
+		r.Width, r.Height = w, h
 	}
 	var b bytes.Buffer
 	if err := render.Report(&b, report, r); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // frameLines are the lines around the rows: headline, column titles, footer.
@@ -29,7 +30,8 @@ func (m model) View() tea.View {
 func (m model) text() string {
 	lines := []string{m.paint(lipgloss.NewStyle().Bold(true), m.cut(m.plain(render.Headline(&m.subject))))}
 	rows := m.rows()
-	hidden := max(0, len(rows)+frameLines-m.height)
+	likely := m.likelySoFar()
+	hidden := max(0, len(rows)+frameLines+len(likely)-m.height)
 	for i, l := range rows {
 		if i == 0 { // column titles
 			lines = append(lines, l)
@@ -41,7 +43,7 @@ func (m model) text() string {
 		}
 		lines = append(lines, l)
 	}
-	lines = append(lines, m.footer())
+	lines = append(append(lines, likely...), m.footer())
 	if over := len(lines) - m.height; over > 0 && m.height > 0 {
 		lines = lines[over:] // the footer says what is under way, also on the smallest terminal
 	}
@@ -93,34 +95,34 @@ func (m model) row(h *hop) render.HopRow {
 	if h.result != nil {
 		return render.Done(h.result)
 	}
-	r := render.HopRow{Hop: render.Clean(string(h.planned.ID))}
+	r := render.HopRow{Hop: page.Clean(string(h.planned.ID))}
 	if !h.started {
-		r.State = render.Cell{Text: "  pending", Style: render.Faint}
-		r.Time = render.Cell{Text: "-/" + render.Budget(h.planned.BudgetMS), Style: render.Faint}
+		r.State = page.Cell{Text: "  pending", Style: page.Faint}
+		r.Time = page.Cell{Text: "-/" + render.Budget(h.planned.BudgetMS), Style: page.Faint}
 		return r
 	}
 	spent := diag.Measured(max(0, m.elapsed-h.at))
-	r.State = render.Cell{Text: m.spinner() + " running", Style: render.Strong}
+	r.State = page.Cell{Text: m.spinner() + " running", Style: page.Strong}
 	r.Operator, r.Node = m.vantage(h, "operator", spent), m.vantage(h, "node", spent)
 	if h.asking > 0 {
 		r.State.Text = m.spinner() + " " + render.AskingWhy
 	}
-	r.Time = render.Cell{Text: render.Spent(spent, h.planned.BudgetMS)}
+	r.Time = page.Cell{Text: render.Spent(spent, h.planned.BudgetMS)}
 	if int64(spent) > h.planned.BudgetMS {
-		r.Time.Style = render.Warning
+		r.Time.Style = page.Warning
 	}
 	if h.asking > 0 {
-		r.Text = render.Cell{Text: fmt.Sprintf("checking why: %d counter-probes", h.asking), Style: render.Faint}
+		r.Text = page.Cell{Text: fmt.Sprintf("checking why: %d counter-probes", h.asking), Style: page.Faint}
 	} else if left := waiting(h); len(left) > 0 {
-		r.Text = render.Cell{Text: "waits for " + render.Clean(strings.Join(left, ", ")), Style: render.Faint}
+		r.Text = page.Cell{Text: "waits for " + page.Clean(strings.Join(left, ", ")), Style: page.Faint}
 	}
 	return r
 }
 
 // vantage is what came from one place so far: the worst step and the time of all, or the spinner before the first.
-func (m model) vantage(h *hop, name string, spent diag.Millis) render.Cell {
+func (m model) vantage(h *hop, name string, spent diag.Millis) page.Cell {
 	if !slices.Contains(h.planned.Vantages, name) {
-		return render.Cell{}
+		return page.Cell{}
 	}
 	var mine []diag.StepResult
 	var spans []stretch
@@ -130,7 +132,7 @@ func (m model) vantage(h *hop, name string, spent diag.Millis) render.Cell {
 		}
 	}
 	if len(mine) == 0 {
-		return render.Cell{Text: m.spinner() + " " + spent.Words()}
+		return page.Cell{Text: m.spinner() + " " + spent.Words()}
 	}
 	done := render.Done(&diag.HopResult{Vantage: name, Steps: mine, DurationMS: diag.Measured(together(spans))})
 	if name == "node" {
@@ -185,17 +187,56 @@ func (m model) footer() string {
 	case asking > 0:
 		text = fmt.Sprintf("%d of %d hops done, %d checking why", done, len(m.hops), asking)
 	}
-	hint := "ctrl-c: report so far"
-	if m.stopping {
-		hint = "ending: a partial report follows"
-	}
 	left := fmt.Sprintf("%s %5.1f s %s %s", m.spinner(), m.elapsed.Seconds(), m.bar(done), text)
+	hint := m.hint(m.width - ansi.StringWidth(left) - 2)
 	if ansi.StringWidth(left)+len(hint)+2 <= m.width {
 		left += strings.Repeat(" ", m.width-ansi.StringWidth(left)-len(hint)) + hint
 	} else if m.stopping {
 		left = m.spinner() + " " + hint
 	}
 	return m.paint(lipgloss.NewStyle().Faint(true), m.cut(left))
+}
+
+// likelySoFar is the line of what the walk would blame by what it knows, with hops by number where names are too long;
+// no line where it says nothing.
+func (m model) likelySoFar() []string {
+	p := m.likely
+	if p == nil || p.Blame == nil {
+		return nil
+	}
+	text := ""
+	for _, name := range []func(diag.HopID) string{func(id diag.HopID) string { return string(id) }, m.number} {
+		waiting := make([]string, len(p.Waiting))
+		for i, id := range p.Waiting {
+			waiting[i] = name(id)
+		}
+		text = fmt.Sprintf("likely so far: %s at %s; waiting for %s", p.Blame.Signal, name(p.Blame.Hop),
+			strings.Join(waiting, ", "))
+		if ansi.StringWidth(text) <= m.width {
+			break
+		}
+	}
+	return []string{m.paint(lipgloss.NewStyle().Bold(true), m.cut(m.plain(page.Clean(text))))}
+}
+
+// number is a hop by its place in the table.
+func (m model) number(id diag.HopID) string {
+	return fmt.Sprintf("hop %d", 1+slices.IndexFunc(m.hops, func(h hop) bool { return h.planned.ID == id }))
+}
+
+// hint is what keys do, or did, in so many columns.
+func (m model) hint(room int) string {
+	switch {
+	case m.stopping:
+		return "ending: a partial report follows"
+	case m.exploring && room >= len("the explorer follows"):
+		return "the explorer follows"
+	case m.explore != nil && room >= len("v: explore the report, ctrl-c: report so far"):
+		return "v: explore the report, ctrl-c: report so far"
+	case m.explore != nil && room >= len("v explores, ctrl-c ends"):
+		return "v explores, ctrl-c ends"
+	}
+	return "ctrl-c: report so far"
 }
 
 // barWidth leaves the footer's text and hint room at 80 columns.

@@ -29,8 +29,11 @@ var (
 // are seen.
 func TestFramesOfRecordedWalks(t *testing.T) {
 	paths, _ := filepath.Glob("../../../golden/reports/*.json")
-	asked := 0
+	asked, foretold := 0, 0
 	for i, path := range paths {
+		if testing.Short() && i%3 != 0 { // the race detector's run: the code is the same
+			continue
+		}
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -62,6 +65,14 @@ func TestFramesOfRecordedWalks(t *testing.T) {
 						t.Errorf("%s: counter-probes are not seen: %q", name, l)
 					}
 				}
+				if e.Kind == preflight.LikelySoFar && e.Provisional.Blame != nil {
+					foretold++
+					b := e.Provisional.Blame
+					if l := likelyLine(m); !strings.Contains(l, string(b.Signal)) || !strings.Contains(l, "wait") ||
+						ansi.StringWidth(l) > width {
+						t.Errorf("%s at %d columns: %q", name, width, l)
+					}
+				}
 				if t.Failed() {
 					return
 				}
@@ -71,9 +82,18 @@ func TestFramesOfRecordedWalks(t *testing.T) {
 			}
 		}
 	}
-	if asked < 10 {
+	if foretold < 20 && !testing.Short() {
+		t.Errorf("%d times was something likely so far", foretold)
+	}
+	if asked < 10 && !testing.Short() {
 		t.Errorf("counter-probes in %d walks of %d", asked, len(paths))
 	}
+}
+
+// likelyLine is the line above the footer.
+func likelyLine(m model) string {
+	lines := strings.Split(ansi.Strip(m.text()), "\n")
+	return lines[len(lines)-2]
 }
 
 func header(m model) string {
@@ -100,7 +120,9 @@ func checkFrame(t *testing.T, name string, m model, head string) {
 		}
 		if h := &m.hops[i]; h.result == nil && h.started {
 			for _, d := range duration.FindAllString(budget.ReplaceAllString(string(plain), ""), -1) {
-				if took, err := time.ParseDuration(strings.ReplaceAll(d, " ", "")); err != nil || took > m.elapsed+99*time.Millisecond { // words round
+				// words round
+				if took, err := time.ParseDuration(strings.ReplaceAll(d, " ", "")); err != nil ||
+					took > m.elapsed+99*time.Millisecond {
 					t.Errorf("%s at %v: %s in %q", name, m.elapsed, d, string(plain))
 				}
 			}

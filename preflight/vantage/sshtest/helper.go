@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
@@ -42,4 +43,15 @@ func Helper(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return self
+}
+
+// Program writes a script that may be run at once. Forks are held off: until its exec, such a child would have
+// the file open for writing, and running it would fail with "text file busy".
+func Program(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -24,6 +24,8 @@ const (
 	CloseAtOnce         // closes without a word
 	HangAtKex           // sends its banner, then nothing
 	RejectAuth          // accepts no key
+	PasswordsOnly       // takes no public keys at all, but passwords
+	PromptsOnly         // takes keyboard-interactive logins alone
 	HangAtAuth          // never decides on a key
 	CloseAtAuth         // closes when a key is offered
 	HangAtOpen          // logs in and never answers a channel
@@ -61,6 +63,7 @@ type Server struct {
 	closed bool
 	execs  []string // every command that was asked for
 	logins int
+	others int
 }
 
 // Start runs a server until the test ends.
@@ -74,7 +77,8 @@ func Start(t testing.TB, cfg Config) *Server {
 		t.Fatal(err)
 	}
 	a := ln.Addr().(*net.TCPAddr)
-	s := &Server{Addr: a.String(), Host: "127.0.0.1", Port: a.Port, HostKey: cfg.HostKeys[0], cfg: cfg, ln: ln, conns: map[*freezer]struct{}{}}
+	s := &Server{Addr: a.String(), Host: "127.0.0.1", Port: a.Port, HostKey: cfg.HostKeys[0], cfg: cfg, ln: ln,
+		conns: map[*freezer]struct{}{}}
 	s.wg.Go(s.accept)
 	t.Cleanup(s.Close)
 	return s
@@ -199,20 +203,50 @@ func (s *Server) serve(c *freezer, fault Fault) {
 	wg.Wait()
 }
 
+// asked notes that a client tried something other than a key.
+func (s *Server) asked() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others++
+}
+
+// OtherTries is how often clients tried a password or answered a prompt.
+func (s *Server) OtherTries() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.others
+}
+
 func (s *Server) config(c *freezer, fault Fault) *ssh.ServerConfig {
-	config := &ssh.ServerConfig{ServerVersion: s.cfg.Banner, PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		switch {
-		case fault == HangAtAuth:
-			<-c.gone(s)
-			return nil, errors.New("gone")
-		case fault == CloseAtAuth:
-			_ = c.Close()
-			return nil, errors.New("closed")
-		case fault == RejectAuth, s.cfg.Accept != nil && !s.cfg.Accept(m.User(), key):
-			return nil, errors.New("not this key")
+	config := &ssh.ServerConfig{ServerVersion: s.cfg.Banner,
+		PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			switch {
+			case fault == HangAtAuth:
+				<-c.gone(s)
+				return nil, errors.New("gone")
+			case fault == CloseAtAuth:
+				_ = c.Close()
+				return nil, errors.New("closed")
+			case fault == RejectAuth, s.cfg.Accept != nil && !s.cfg.Accept(m.User(), key):
+				return nil, errors.New("not this key")
+			}
+			return nil, nil
+		}}
+	switch fault {
+	case PasswordsOnly:
+		config.PublicKeyCallback = nil
+		config.PasswordCallback = func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) {
+			s.asked()
+			return nil, errors.New("not this password")
 		}
-		return nil, nil
-	}}
+	case PromptsOnly:
+		config.PublicKeyCallback = nil
+		config.KeyboardInteractiveCallback = func(ssh.ConnMetadata,
+			ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			s.asked()
+			return nil, errors.New("not by these answers")
+		}
+	}
 	if s.cfg.Banner == "" {
 		config.ServerVersion = "SSH-2.0-sshtest"
 	}

@@ -10,18 +10,23 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Runs are the tapes: a stop that passes, packets that vanish, and three faults of which one is found late and one machine
-// has a conflict at the end.
+// Runs are the tapes: a stop that passes, packets that vanish, and three faults of which one is found late and one
+// machine has a conflict at the end.
 func Runs() [][]Moment { return [][]Moment{stopped(), blocked(), three()} }
 
 func stopped() []Moment {
-	p := plan("agent-stopped", 0, machine(chaos.RoleNode, node, step.Step{ID: "stop", Fault: "service-stop", Tier: step.TierBoot, Title: "gpuaas-node-agent.service stopped"}))
+	p := plan("agent-stopped", 0, machine(chaos.RoleNode, node,
+		step.Step{ID: "stop", Fault: "service-stop", Tier: step.TierBoot, Title: "gpuaas-node-agent.service stopped"}))
 	r := &recorder{}
 	r.before(p)
 	r.injure(p, nil)
 	r.look(drill.During, drill.LookInjected, node, 200)
 	r.look(drill.During, drill.LookControl, "", 90)
-	r.walk(drill.During, red{diag.HopNodeReadiness: {Status: diag.StatusFail, Signal: diag.SigProcessDown, Failure: diag.UnitInactive}, diag.HopNodeTaskRoundtrip: {Status: diag.StatusNotReached}})
+	r.walk(drill.During, red{
+		{diag.HopNodeReadiness, diag.Finding{Status: diag.StatusFail, Signal: diag.SigProcessDown,
+			Failure: diag.UnitInactive}},
+		{diag.HopNodeTaskRoundtrip, diag.Finding{Status: diag.StatusNotReached}},
+	})
 	r.restore(p, nil)
 	r.green(p)
 	r.end(p)
@@ -30,7 +35,8 @@ func stopped() []Moment {
 
 func blocked() []Moment {
 	p := plan("api-egress-blocked", 1, machine(chaos.RoleNode, node,
-		step.Step{ID: "block", Fault: "net-block", Tier: step.TierKernel, Title: "drop what goes to node-api.gpuaas.test, port 443"}))
+		step.Step{ID: "block", Fault: "net-block", Tier: step.TierKernel,
+			Title: "drop what goes to node-api.gpuaas.test, port 443"}))
 	r := &recorder{}
 	r.before(p)
 	r.injure(p, nil)
@@ -44,7 +50,8 @@ func blocked() []Moment {
 	r.renew(p)
 	r.walk(drill.During, unreachable())
 	r.restore(p, nil)
-	r.walk(drill.After, red{diag.HopNodeHeartbeat: {Status: diag.StatusFail, Signal: diag.SigHeartbeatStale}})
+	r.walk(drill.After, red{{diag.HopNodeHeartbeat,
+		diag.Finding{Status: diag.StatusFail, Signal: diag.SigHeartbeatStale}}})
 	r.after(300 * time.Millisecond)
 	r.green(p)
 	r.end(p)
@@ -53,8 +60,10 @@ func blocked() []Moment {
 
 func unreachable() red {
 	return red{
-		diag.HopNodeRuntimeAPI:    {Status: diag.StatusFail, Signal: diag.SigAPIUnreachable, Failure: diag.TCPTimeout},
-		diag.HopNodeTaskRoundtrip: {Status: diag.StatusNotReached}, diag.HopTerminalOpenTask: {Status: diag.StatusNotReached},
+		{diag.HopNodeRuntimeAPI, diag.Finding{Status: diag.StatusFail, Signal: diag.SigAPIUnreachable,
+			Failure: diag.TCPTimeout}},
+		{diag.HopNodeTaskRoundtrip, diag.Finding{Status: diag.StatusNotReached}},
+		{diag.HopTerminalOpenTask, diag.Finding{Status: diag.StatusNotReached}},
 	}
 }
 
@@ -64,15 +73,17 @@ func three() []Moment {
 			step.Step{ID: "fill", Fault: "disk", Tier: step.TierWatchdog, Title: "the disk of /var/lib/gpuaas/diag is full"},
 			step.Step{ID: "stop", Fault: "service-stop", Tier: step.TierBoot, Title: "gpuaas-node-agent.service stopped"}),
 		machine(chaos.RolePlatform, platform,
-			step.Step{ID: "route", Fault: "config", Tier: step.TierBoot, Title: "/etc/nginx/edge.d/term.conf is changed for nginx.service"}))
+			step.Step{ID: "route", Fault: "config", Tier: step.TierBoot, Title: "/etc/nginx/edge.d/term.conf is changed for " +
+				"nginx.service"}))
 	r := &recorder{}
 	r.before(p)
 	r.injure(p, map[string]time.Duration{"stop": 2 * time.Second})
 	r.look(drill.During, drill.LookInjected, node, 120)
 	r.look(drill.During, drill.LookControl, "", 60)
 	full := red{
-		diag.HopNodeReadiness:       {Status: diag.StatusFail, Signal: diag.SigDiskFull, Failure: diag.DiskFull},
-		diag.HopTerminalPublicRoute: {Status: diag.StatusFail, Signal: diag.SigPublicRouteMissing, Failure: diag.HTTPStatus},
+		{diag.HopNodeReadiness, diag.Finding{Status: diag.StatusFail, Signal: diag.SigDiskFull, Failure: diag.DiskFull}},
+		{diag.HopTerminalPublicRoute, diag.Finding{Status: diag.StatusFail, Signal: diag.SigPublicRouteMissing,
+			Failure: diag.HTTPStatus}},
 	}
 	r.walk(drill.During, full)
 	for range 4 {
@@ -97,16 +108,19 @@ func (r *recorder) before(p chaos.Plan) {
 	r.tell(drill.Event{Kind: drill.Begun, Plan: &p})
 	r.walk(drill.Before, nil)
 	r.after(50 * time.Millisecond)
-	r.tell(drill.Event{Kind: drill.Looked, Seen: &drill.Seen{Name: drill.LookControl, Stage: drill.Before, Held: true, TookMS: 45}})
+	r.tell(drill.Event{Kind: drill.Looked, Seen: &drill.Seen{Name: drill.LookControl, Stage: drill.Before, Held: true,
+		TookMS: 45}})
 	r.after(50 * time.Millisecond)
-	r.tell(drill.Event{Kind: drill.Looked, Machine: node, Seen: &drill.Seen{Name: drill.LookInjected, Stage: drill.Before, Why: "exit code 0", TookMS: 95}})
+	r.tell(drill.Event{Kind: drill.Looked, Machine: node, Seen: &drill.Seen{Name: drill.LookInjected, Stage: drill.Before,
+		Why: "exit code 0", TookMS: 95}})
 	for i := range p.Targets {
 		r.tell(drill.Event{Kind: drill.Arming, Machine: p.Targets[i].ID})
 	}
 	for i := range p.Targets {
 		r.after(350 * time.Millisecond)
 		t := &p.Targets[i]
-		r.tell(drill.Event{Kind: drill.Armed, Machine: t.ID, Status: r.status(t, step.Planned, step.PhaseArmed, p.Budgets.TTL.Std()), TookUS: 41_000})
+		r.tell(drill.Event{Kind: drill.Armed, Machine: t.ID,
+			Status: r.status(t, step.Planned, step.PhaseArmed, p.Budgets.TTL.Std()), TookUS: 41_000})
 	}
 }
 
@@ -136,13 +150,15 @@ func (r *recorder) renew(p chaos.Plan) {
 
 func (r *recorder) look(stage drill.Stage, name, machine string, took diag.Millis) {
 	r.after(50 * time.Millisecond)
-	r.tell(drill.Event{Kind: drill.Looked, Machine: machine, Seen: &drill.Seen{Name: name, Stage: stage, Held: true, TookMS: took}})
+	r.tell(drill.Event{Kind: drill.Looked, Machine: machine, Seen: &drill.Seen{Name: name, Stage: stage, Held: true,
+		TookMS: took}})
 	if name == drill.LookInjected { // what proves the repair does not hold then
-		r.tell(drill.Event{Kind: drill.Looked, Machine: machine, Seen: &drill.Seen{Name: drill.LookProof, Stage: stage, Why: "exit code 7", TookMS: took}})
+		r.tell(drill.Event{Kind: drill.Looked, Machine: machine,
+			Seen: &drill.Seen{Name: drill.LookProof, Stage: stage, Why: "exit code 7", TookMS: took}})
 	}
 }
 
-// restore puts everything back; conflicts says on which machines that cannot be.
+// restore reverts everything; conflicts says on which machines that cannot be.
 func (r *recorder) restore(p chaos.Plan, conflicts map[string]string) {
 	for i := range p.Targets {
 		r.tell(drill.Event{Kind: drill.Reverting, Machine: p.Targets[i].ID})
@@ -179,7 +195,8 @@ func (r *recorder) end(p chaos.Plan) {
 		for _, part := range r.story.Machines {
 			if part.ID == t.ID && part.State == step.Conflict {
 				as = part.Steps
-				clean, found = false, []step.Residue{{Class: step.ClassFile, Key: "/etc/nginx/edge.d/term.conf", Before: "sha256 1f", After: "sha256 9c"}}
+				clean, found = false, []step.Residue{{Class: step.ClassFile, Key: "/etc/nginx/edge.d/term.conf",
+					Before: "sha256 1f", After: "sha256 9c"}}
 			}
 		}
 		r.after(300 * time.Millisecond)

@@ -1,5 +1,6 @@
-// Package tape holds runs of drills that nobody makes: what a run tells, moment by moment, for tests of what shows it and
-// for looking at that on terminals of any size. The plans have a scenario's own words; machines and times are made up.
+// Package tape holds runs of drills that nobody makes: what a run tells, moment by moment, for tests of what shows it
+// and for looking at that on terminals of any size. The plans have a scenario's own words; machines and times are made
+// up.
 package tape
 
 import (
@@ -47,7 +48,23 @@ func (r *recorder) tell(e drill.Event) {
 func (r *recorder) after(d time.Duration) { r.at += d }
 
 // red is what fails in a walk.
-type red map[diag.HopID]diag.Finding
+type red []found
+
+// found is what a walk finds at one hop.
+type found struct {
+	hop     diag.HopID
+	finding diag.Finding
+}
+
+// at is what is found at a hop, a pass where nothing is said.
+func (r red) at(hop diag.HopID) diag.Finding {
+	for _, f := range r {
+		if f.hop == hop {
+			return f.finding
+		}
+	}
+	return diag.Finding{Status: diag.StatusPass}
+}
 
 // hopTime is what a hop of a tape takes, and between is from one's start to the next one's.
 const (
@@ -55,35 +72,31 @@ const (
 	between = 30 * time.Millisecond
 )
 
-// walk walks the chain; the first hop of diag.Hops that fails is blamed, and what comes after it in unreached is not
+// walk walks the chain; the first hop that fails is blamed, and what comes after it in unreached is not
 // reached.
 func (r *recorder) walk(stage drill.Stage, fails red, others ...diag.Blame) {
 	r.walks++
 	began, from := r.at.Milliseconds(), r.at
-	s := drill.Sight{N: r.walks, Stage: stage, Walk: fmt.Sprintf("pf-tape-%d", r.walks), BeganMS: began, EndedBy: diag.EndedCompleted,
-		Outcome: diag.OutcomePass, Hops: map[diag.HopID]diag.Status{}, Others: others}
+	s := drill.Sight{N: r.walks, Stage: stage, Walk: fmt.Sprintf("pf-tape-%d", r.walks), BeganMS: began,
+		EndedBy: diag.EndedCompleted, Outcome: diag.OutcomePass, Hops: map[diag.HopID]diag.Status{}, Others: others}
 	tell := func(e preflight.Event) {
 		e.At = r.at - from
 		r.moments = append(r.moments, Moment{At: r.at, Walk: &e})
 	}
-	for i, id := range diag.Hops {
-		f, failed := fails[id]
-		switch {
-		case id == diag.HopGPUHealth:
-			f = diag.Finding{Status: diag.StatusSkipped, Because: "the profile has no GPUs"}
-		case !failed:
-			f = diag.Finding{Status: diag.StatusPass}
-		}
-		if id == diag.HopGPUHealth {
-			s.Hops[id] = f.Status
+	for i, hop := range preflight.Chain() {
+		id := hop.ID
+		if !hop.Built() {
+			s.Hops[id] = diag.StatusSkipped
 			continue
 		}
+		f := fails.at(id)
 		tell(preflight.Event{Kind: preflight.HopStarted, Hop: id})
 		r.after(between)
 		if i > 0 && i%2 == 1 {
 			r.after(hopTime)
 		}
-		tell(preflight.Event{Kind: preflight.HopDone, Hop: id, Result: diag.HopResult{ID: id, Finding: f, DurationMS: diag.Measured(hopTime + between*time.Duration(i%3))}})
+		tell(preflight.Event{Kind: preflight.HopDone, Hop: id,
+			Result: diag.HopResult{ID: id, Finding: f, DurationMS: diag.Measured(hopTime + between*time.Duration(i%3))}})
 		s.Hops[id] = f.Status
 		if f.Status == diag.StatusFail && s.Blame == nil {
 			s.Outcome, s.FirstFailed = diag.OutcomeFail, id
@@ -94,9 +107,10 @@ func (r *recorder) walk(stage drill.Stage, fails red, others ...diag.Blame) {
 	r.tell(drill.Event{Kind: drill.Walked, Sight: &s})
 }
 
-// status is a machine's word: how it stands, what its steps are in, and what is left of its times.
+// status is a machine's answer: its state, what its steps are in, and what is left of its times.
 func (r *recorder) status(m *chaos.PlannedMachine, state step.State, phase string, left time.Duration) *step.Status {
-	st := &step.Status{Run: m.Drill.Run, Scenario: m.Drill.Scenario, Node: m.ID, State: state, Phase: phase, Reaper: true, Watchdog: 4711}
+	st := &step.Status{Run: m.Drill.Run, Scenario: m.Drill.Scenario, Node: m.ID, State: state, Phase: phase, Reaper: true,
+		Watchdog: 4711}
 	if phase == step.PhaseArmed {
 		ttl, lease := step.MillisOf(left), m.Drill.Lease
 		st.TTLLeft, st.LeaseLeft = &ttl, &lease
@@ -132,14 +146,16 @@ func plan(id string, n int, steps ...chaos.PlannedMachine) chaos.Plan {
 	run := fmt.Sprintf("261120-1200%02d-tape", n)
 	p := chaos.Plan{
 		Run: run, Hash: "045953e432f6", Scenario: s, Profile: "lab", Node: node, Allocation: "alloc-01", Targets: steps,
-		Injected: look(s.VerifyInjected.Probe, drill.LookInjected), Control: look(s.VerifyInjected.Control, drill.LookControl),
-		Proof: look(s.Recovery.Proof, drill.LookProof),
+		Injected: look(s.VerifyInjected.Probe, drill.LookInjected),
+		Control:  look(s.VerifyInjected.Control, drill.LookControl),
+		Proof:    look(s.Recovery.Proof, drill.LookProof),
 		Budgets: chaos.Budgets{TTL: s.Guards.TTL, Lease: s.Guards.Lease, InjectWithin: s.VerifyInjected.Within,
 			DetectWithin: s.Expect.DetectWithin, RecoverWithin: s.Recovery.Within},
 	}
 	for i, m := range p.Targets {
 		p.Targets[i].Drill.Run, p.Targets[i].Drill.Scenario = run, id
-		p.Targets[i].Drill.TTL, p.Targets[i].Drill.Lease = step.MillisOf(s.Guards.TTL.Std()), step.MillisOf(s.Guards.Lease.Std())
+		p.Targets[i].Drill.TTL, p.Targets[i].Drill.Lease = step.MillisOf(s.Guards.TTL.Std()),
+			step.MillisOf(s.Guards.Lease.Std())
 		for _, st := range m.Drill.Steps {
 			p.Schedule = append(p.Schedule, chaos.Move{At: at(s, st.ID), Machine: m.ID, Step: st.ID})
 		}
@@ -166,5 +182,6 @@ func look(p chaos.Probe, name string) chaos.Look {
 }
 
 func machine(role chaos.Role, id string, steps ...step.Step) chaos.PlannedMachine {
-	return chaos.PlannedMachine{Role: role, ID: id, Host: "10.231.77.101", Tier: step.TierKernel, Drill: step.Drill{Node: id, Steps: steps}}
+	return chaos.PlannedMachine{Role: role, ID: id, Host: "10.231.77.101", Tier: step.TierKernel,
+		Drill: step.Drill{Node: id, Steps: steps}}
 }

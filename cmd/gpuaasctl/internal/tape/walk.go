@@ -46,11 +46,14 @@ func Walk(r *diag.Report) []preflight.Event {
 				a, b := ran(f)
 				from, to = min(from, a), max(to, b)
 			}
-			all = append(all, preflight.Event{Kind: preflight.CountersStarted, Hop: h.ID, At: max(from, first), Count: len(asked)},
-				preflight.Event{Kind: preflight.CountersDone, Hop: h.ID, At: to, Count: len(asked)})
+			all = append(all, preflight.Event{Kind: preflight.CountersStarted, Hop: h.ID, At: max(from, first),
+				Count: len(asked)}, preflight.Event{Kind: preflight.CountersDone, Hop: h.ID, At: to, Count: len(asked)})
 			last = max(last, to)
 		}
 		all = append(all, preflight.Event{Kind: preflight.HopDone, Hop: h.ID, At: last, Result: *h})
+	}
+	for _, p := range preflight.Rehearse(r) {
+		all = append(all, preflight.Event{Kind: preflight.LikelySoFar, At: p.At, Provisional: &p})
 	}
 	slices.SortStableFunc(all, func(a, b preflight.Event) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Kind, b.Kind))

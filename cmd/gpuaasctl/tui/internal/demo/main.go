@@ -1,6 +1,6 @@
 // Command demo shows the live table with a walk that measures nothing, for looking at it on terminals of any size:
 //
-//	go run ./cmd/gpuaasctl/tui/internal/demo [-fail] [-pace 3s]
+//	go run ./cmd/gpuaasctl/tui/internal/demo [-fail node_runtime_api_reachability] [-pace 3s]
 package main
 
 import (
@@ -21,13 +21,13 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	fail := flag.Bool("fail", false, "let the node's API path fail")
+	fail := flag.String("fail", "", "let the node's steps of this hop fail")
 	pace := flag.Duration("pace", 3*time.Second, "how long the walk takes")
 	ascii := flag.Bool("ascii", false, "draw with ASCII only")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	d := demo{plan: plan(), fail: *fail, pace: *pace}
+	d := demo{plan: plan(), fail: diag.HopID(*fail), pace: *pace}
 	r, err := tui.Run(ctx, tui.Options{
 		Plan: d.plan, Subject: subject(), Report: render.Options{Color: os.Getenv("NO_COLOR") == "", ASCII: *ascii},
 	}, d.walk)
@@ -42,20 +42,21 @@ func run() int {
 }
 
 func subject() diag.Subject {
-	return diag.Subject{NodeID: "compute-node-01", NodeHost: "10.231.77.101", AllocationID: "alloc-01", EnvironmentProfile: "lab"}
+	return diag.Subject{NodeID: "compute-node-01", NodeHost: "10.231.77.101", AllocationID: "alloc-01",
+		EnvironmentProfile: "lab"}
 }
 
 func plan() diag.Plan {
 	p := diag.Plan{Profile: "lab"}
-	for i, id := range diag.Hops {
-		h := diag.PlannedHop{ID: id, BudgetMS: 8000, Vantages: []string{preflight.Operator}, Steps: []string{"look"}}
+	for i, hop := range preflight.Chain() {
+		h := diag.PlannedHop{ID: hop.ID, BudgetMS: 8000, Vantages: []string{preflight.Operator}, Steps: []string{"look"}}
 		switch {
 		case i%6 == 4:
 			h.Vantages, h.Steps = []string{preflight.Node}, []string{"disk", "process", "clock"}
 		case i%6 == 5:
 			h.Vantages, h.Steps = []string{preflight.Operator, preflight.Node}, []string{"http", "control"}
 		}
-		if id == diag.HopGPUHealth {
+		if !hop.Built() {
 			h.Skip, h.BudgetMS = "not built yet: GPU facts come from gpuaas-gpu-probe", 10_000
 		}
 		p.Hops = append(p.Hops, h)
@@ -66,7 +67,7 @@ func plan() diag.Plan {
 // demo is a walk that only waits.
 type demo struct {
 	plan diag.Plan
-	fail bool
+	fail diag.HopID
 	pace time.Duration
 }
 
@@ -92,7 +93,8 @@ func (d demo) walk(ctx context.Context, observe func(preflight.Event)) *diag.Rep
 }
 
 func (d demo) hop(ctx context.Context, i int, h diag.PlannedHop, tell func(preflight.Event)) diag.HopResult {
-	r := diag.HopResult{ID: h.ID, BudgetMS: h.BudgetMS, Finding: diag.Finding{Status: diag.StatusPass, Text: "as it should be"}}
+	r := diag.HopResult{ID: h.ID, BudgetMS: h.BudgetMS,
+		Finding: diag.Finding{Status: diag.StatusPass, Text: "as it should be"}}
 	if h.Skip != "" {
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: h.Skip}
 		return r
@@ -103,13 +105,15 @@ func (d demo) hop(ctx context.Context, i int, h diag.PlannedHop, tell func(prefl
 	for k, name := range h.Steps {
 		at := time.Now()
 		wait(ctx, d.pace/6)
-		s := diag.StepResult{Name: name, Vantage: h.Vantages[k%len(h.Vantages)], Status: diag.StatusPass, DurationMS: diag.Measured(time.Since(at))}
+		s := diag.StepResult{Name: name, Vantage: h.Vantages[k%len(h.Vantages)], Status: diag.StatusPass,
+			DurationMS: diag.Measured(time.Since(at))}
 		if ctx.Err() != nil {
 			s.Status, s.Because = diag.StatusInconclusive, "cut short: interrupted"
 			r.Finding = diag.Finding{Status: diag.StatusInconclusive, Because: name + ": cut short: interrupted"}
-		} else if d.fail && h.ID == diag.HopNodeRuntimeAPI && s.Vantage == preflight.Node {
+		} else if h.ID == d.fail && s.Vantage == preflight.Node {
 			s.Status, s.Failure = diag.StatusFail, diag.TCPTimeout
-			r.Finding = diag.Finding{Status: diag.StatusFail, Signal: diag.SigAPIUnreachable, Failure: diag.TCPTimeout, Text: "node-api.gpuaas.test:443 does not answer the node"}
+			r.Finding = diag.Finding{Status: diag.StatusFail, Signal: diag.SigAPIUnreachable, Failure: diag.TCPTimeout,
+				Text: "node-api.gpuaas.test:443 does not answer the node"}
 		}
 		r.Steps = append(r.Steps, s)
 		tell(preflight.Event{Kind: preflight.StepDone, Hop: h.ID, Step: s})
@@ -127,10 +131,12 @@ func wait(ctx context.Context, d time.Duration) {
 
 func (d demo) report(ctx context.Context, hops []diag.HopResult, took time.Duration) *diag.Report {
 	r := &diag.Report{
-		APIVersion: diag.APIVersion, Kind: diag.KindPreflight, Subject: subject(), Plan: d.plan, Hops: hops,
-		Run:      diag.Run{ID: "demo", CorrelationID: "pf-demo", DurationMS: diag.Measured(took), EndedBy: diag.EndedCompleted},
-		Vantages: []diag.VantageInfo{{ID: preflight.Operator, How: "in process"}, {ID: preflight.Node, How: "ssh root@10.231.77.101:22"}},
-		Verdict:  diag.Verdict{Outcome: diag.OutcomePass, UserState: diag.UserNormal, Reason: diag.ReasonNone},
+		Head: diag.NewHead(diag.KindPreflight), Subject: subject(), Plan: d.plan, Hops: hops,
+		Run: diag.Run{ID: "demo", CorrelationID: "pf-demo", DurationMS: diag.Measured(took),
+			EndedBy: diag.EndedCompleted},
+		Vantages: []diag.VantageInfo{{ID: preflight.Operator, How: "in process"},
+			{ID: preflight.Node, How: "ssh root@10.231.77.101:22"}},
+		Verdict: diag.Verdict{Outcome: diag.OutcomePass, UserState: diag.UserNormal, Reason: diag.ReasonNone},
 	}
 	if ctx.Err() != nil {
 		r.Run.EndedBy, r.Verdict.Outcome = diag.EndedInterrupted, diag.OutcomeInconclusive
@@ -141,8 +147,9 @@ func (d demo) report(ctx context.Context, hops []diag.HopResult, took time.Durat
 		}
 		row, _ := diag.LookupSignal(h.Signal)
 		r.Verdict = diag.Verdict{
-			Outcome: diag.OutcomeFail, FirstFailedHop: h.ID, Owner: row.Owner, Reason: row.Reason, UserState: diag.UserTemporary,
-			Blame: &diag.Blame{Hop: h.ID, Signal: h.Signal, Failure: h.Failure, Text: h.Text}, Confidence: diag.Possible,
+			Outcome: diag.OutcomeFail, FirstFailedHop: h.ID, Owner: row.Owners.String(), Reason: row.Reason,
+			UserState: diag.UserTemporary, Blame: &diag.Blame{Hop: h.ID, Signal: h.Signal, Failure: h.Failure, Text: h.Text},
+			Confidence: diag.Possible,
 		}
 	}
 	return r

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/ops"
 )
 
 func main() { os.Exit(run()) }
@@ -36,8 +37,8 @@ func run() int {
 	look := render.Options{Color: os.Getenv("NO_COLOR") == "", ASCII: *ascii}
 	abandoned := make(chan struct{})
 	d := demo{tapes, *pace, abandoned}
-	_, err := tui.RunDrills(ctx, tui.DrillOptions{Look: look, Count: len(tapes), Abandon: func() { close(abandoned) }}, d.run,
-		func(w io.Writer, width int, r *drill.Report) error {
+	_, err := tui.RunDrills(ctx, tui.DrillOptions{Look: look, Count: len(tapes), Abandon: func() { close(abandoned) }},
+		d.run, func(w io.Writer, width int, r *drill.Report) error {
 			look.Width = width
 			return chaosrender.Report(w, r, look)
 		})
@@ -55,8 +56,8 @@ type demo struct {
 	abandoned chan struct{}
 }
 
-func (d demo) run(ctx context.Context, observe func(tui.DrillUpdate)) *drill.Report {
-	r := &drill.Report{APIVersion: diag.APIVersion, Kind: drill.ReportKind, Profile: "lab", EndedBy: diag.EndedCompleted}
+func (d demo) run(ctx context.Context, observe func(ops.Progress)) *drill.Report {
+	r := &drill.Report{Head: diag.NewHead(drill.ReportKind), Profile: "lab", EndedBy: diag.EndedCompleted}
 	for i, moments := range d.tapes {
 		var events []drill.Event
 		var at time.Duration
@@ -68,7 +69,7 @@ func (d demo) run(ctx context.Context, observe func(tui.DrillUpdate)) *drill.Rep
 			if m.Walk == nil {
 				events = append(events, m.Event)
 			}
-			observe(tui.DrillUpdate{Index: i, Count: len(d.tapes), Event: m.Event, Walk: m.Walk})
+			observe(ops.Progress{Index: i, Count: len(d.tapes), Event: m.Event, Walk: m.Walk})
 		}
 		s := drill.Tell(events)
 		r.Drills = append(r.Drills, s.Drill())

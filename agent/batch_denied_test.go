@@ -1,0 +1,84 @@
+package agent_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// TestRevokedInTheMiddleOfABatch: the results of what the node had taken wait until it is accepted again, and each is
+// given once; a clean-up among them releases then, and not before.
+func TestRevokedInTheMiddleOfABatch(t *testing.T) {
+	p, _ := tenantPlatform(t)
+	const all = wire.MaxTasks
+	var ids []string
+	for range all - 1 {
+		var task struct{ ID string }
+		in := map[string]any{"type": "noop", "payload": map[string]int{"hold_ms": 4000}, "ttl_seconds": 60}
+		if status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/tasks", in, &task); status != 201 {
+			t.Fatalf("enqueue: %d", status)
+		}
+		ids = append(ids, task.ID)
+	}
+	read := func(id string) (task struct{ Status string }) {
+		p.Do(http.MethodGet, "/v1/admin/tasks/"+id, nil, &task)
+		return task
+	}
+	wait := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	wait("the node has not taken them", func() bool { return read(ids[all-2]).Status == wire.TaskDispatched })
+	decide := func(action string) {
+		if status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/"+action,
+			map[string]any{"reason": "test"}, nil); status != 200 {
+			t.Fatalf("%s: %d", action, status)
+		}
+	}
+	decide("revoke")
+	release(t, p)
+	time.Sleep(6 * time.Second) // they are done by now
+	for _, id := range ids {
+		if got := read(id); got.Status != wire.TaskDispatched {
+			t.Errorf("task %s is %s while the node is revoked", id, got.Status)
+		}
+	}
+	if a := stateOf(p); a.Occupancy != "cleanup" {
+		t.Errorf("the place is %s while the node is revoked", a.Occupancy)
+	}
+	decide("reactivate")
+	wait("the results did not come", func() bool {
+		for _, id := range ids {
+			if read(id).Status != wire.TaskCompleted {
+				return false
+			}
+		}
+		return stateOf(p).Occupancy == "free"
+	})
+	if n := countEvidence(t, p, "task.completed"); n < all {
+		t.Errorf("%d tasks completed, want %d", n, all)
+	}
+}
+
+// countEvidence counts the node's evidence of a kind.
+func countEvidence(t *testing.T, p *platformtest.Platform, kind string) (n int) {
+	t.Helper()
+	rows, err := p.Store().EvidenceOf(t.Context(), platformtest.NodeID, "", time.Time{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		if strings.HasPrefix(r.Kind, kind) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,79 @@
+// Package gpu watches the GPUs of this node for the agent: it supervises gpuaas-gpu-probe and reads the kernel log, and
+// keeps raw events in the agent's outbox until the platform has them. It judges nothing.
+//
+// A probe that hangs is killed, and where that does not end it, it is left alone: its call, GPU and time are an event,
+// and no second probe is started beside it. Errors of the kernel log come without the probe. What is over the limits of
+// rate and size is counted, and the counts are an event. It writes nothing into the diagnostic record.
+package gpu
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Config is what a watch needs. The zero value of an optional field has the default of its comment.
+type Config struct {
+	Probe     string      // path of gpuaas-gpu-probe; "": nothing is watched
+	KernelLog string      // default kmsg.Path
+	Disk      durable.Dir // keeps what of the kernel log was read
+	Out       Outbox
+	Log       *slog.Logger
+
+	// For tests; the defaults are the constants below.
+	Interval, CallDeadline, Slack, Backoff, Poll time.Duration
+	MaxMemory                                    int64
+	Kill                                         func(pid int) // default: SIGKILL to the probe's process group
+}
+
+// Outbox keeps events until the platform has them.
+type Outbox interface {
+	Add(wire.Event) error
+	Unsent(kindPrefix string) int // events of such a kind that the platform does not have
+	Has(text string) bool         // whether an event with the text in its detail is kept
+}
+
+// What the node spends on its GPUs.
+const (
+	interval     = 15 * time.Second
+	callDeadline = 10 * time.Second
+	slack        = 20 * time.Second // beyond interval and call: the probe's own start on a busy node
+	minBackoff   = time.Second
+	maxBackoff   = time.Minute
+	maxMemory    = 64 << 20 // of the probe, resident
+	poll         = 5 * time.Second
+)
+
+// Run watches until ctx ends. It returns when what it started has ended, except a probe that cannot be ended.
+func Run(ctx context.Context, c Config) {
+	c.Interval, c.CallDeadline = cmp.Or(c.Interval, interval), cmp.Or(c.CallDeadline, callDeadline)
+	c.Backoff, c.Poll, c.Slack = cmp.Or(c.Backoff, minBackoff), cmp.Or(c.Poll, poll), cmp.Or(c.Slack, slack)
+	c.MaxMemory, c.KernelLog = cmp.Or(c.MaxMemory, maxMemory), cmp.Or(c.KernelLog, kmsg.Path)
+	if c.Kill == nil {
+		c.Kill = kill
+	}
+	s := &spool{out: c.Out, log: c.Log}
+	var wg sync.WaitGroup
+	wg.Go(func() { s.reportAll(ctx) })
+	wg.Go(func() { (&kernelLog{Config: c, spool: s}).watch(ctx) })
+	(&supervisor{Config: c, spool: s}).watch(ctx)
+	wg.Wait()
+}
+
+// wait returns after d, or false when ctx ends.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,168 @@
+package gpu
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+)
+
+// Of the kernel log.
+const (
+	stateFile  = "kernel-log" // where Disk keeps what was read
+	keepEvery  = time.Minute  // how often that is written while nothing is found
+	coverEvery = time.Hour    // how often the coverage is an event while it does not change
+)
+
+// kernelLog reads the kernel log and keeps what the driver reported there.
+type kernelLog struct {
+	Config
+	spool *spool
+
+	so      kmsg.Coverage
+	kept    time.Time // when so was written
+	covered time.Time // when the coverage was an event
+	last    kmsg.Coverage
+	began   time.Time
+}
+
+// watch reads until ctx ends. A log that cannot be read is an event, and is tried again.
+func (k *kernelLog) watch(ctx context.Context) {
+	k.began = time.Now()
+	k.load()
+	for {
+		if err := k.read(ctx); err != nil {
+			k.so = kmsg.Blind(k.so, err)
+			k.cover()
+		}
+		if !wait(ctx, k.Poll) {
+			return
+		}
+	}
+}
+
+// load reads what an earlier agent had read. Without it, all that the kernel still has is read again: events that the
+// outbox has are not kept twice.
+func (k *kernelLog) load() {
+	text, err := k.Disk.Read(stateFile)
+	if err != nil {
+		return // a first start, or a disk that does not answer
+	}
+	var so kmsg.Coverage
+	if err := bounded.Unmarshal(text, &so, bounded.Small()); err != nil {
+		k.Log.Error("what was read of the kernel log is not known", "error", err)
+		return
+	}
+	k.so = so
+}
+
+// read reads until ctx ends or the log fails.
+func (k *kernelLog) read(ctx context.Context) error {
+	boot, err := kmsg.BootID()
+	if err != nil {
+		return err
+	}
+	source, err := kmsg.Open(k.KernelLog)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	return k.drain(ctx, kmsg.NewReader(source, boot, k.so, kmsg.Uptime))
+}
+
+func (k *kernelLog) drain(ctx context.Context, r *kmsg.Reader) error {
+	for {
+		b, err := r.Drain(0)
+		for i := range b.Events {
+			k.found(&b.Events[i])
+		}
+		k.so = r.Coverage()
+		if err != nil && err != io.EOF { //nolint:errorlint // a Reader does not wrap it
+			return fmt.Errorf("read the kernel log: %w", err)
+		}
+		k.cover()
+		if len(b.Events) > 0 || time.Since(k.kept) > keepEvery {
+			k.keep()
+		}
+		if !wait(ctx, k.Poll) {
+			k.keep()
+			return nil
+		}
+	}
+}
+
+// keep writes what was read, behind the events of it.
+func (k *kernelLog) keep() {
+	text, err := json.Marshal(k.so)
+	if err == nil {
+		err = k.Disk.Write(stateFile, text, 0o600)
+	}
+	if err != nil && k.kept.IsZero() {
+		k.Log.Error("what was read of the kernel log cannot be kept", "error", err)
+	}
+	k.kept = time.Now()
+}
+
+// found keeps an event. An agent that died between that and keep reads the record again.
+func (k *kernelLog) found(e *kmsg.Event) {
+	if k.Out.Has(fmt.Sprintf(`"record":%d,"boot_id":%q`, e.Seq, e.BootID)) {
+		return
+	}
+	x := &report.XID{PID: known(e.PID), Process: e.Name, Text: e.Text, CausedBy: known(e.Cause), Severity: e.Severity,
+		Port: known(e.Port), Times: int64(max(e.Count, 1)), Record: &e.Seq, BootID: e.BootID}
+	x.Code = known(e.Code)
+	if e.Recovery != kmsg.Absent {
+		n := int64(e.Recovery)
+		x.Recovery = &n
+	}
+	types := map[kmsg.Kind]report.EventType{kmsg.XID: report.XIDEvent, kmsg.SXID: report.SXIDEvent,
+		kmsg.Lost: report.LostEvent}
+	k.spool.add(&report.Event{Type: types[e.Kind], Source: report.FromKernelLog, At: wall(e.First), XID: x,
+		GPU: &report.Identity{PCI: e.Device, GPUInstance: known(e.GPUInstance), ComputeInstance: known(e.ComputeInstance)}})
+	k.Log.Warn("the driver reported an error", "kind", string(e.Kind), "code", e.Code, "gpu", e.Device, "times", e.Count)
+}
+
+func known(n int) *int {
+	if n == kmsg.Absent {
+		return nil
+	}
+	return &n
+}
+
+// wall is a time since boot as one of this host's clock.
+func wall(since time.Duration) time.Time { return time.Now().Add(since - kmsg.Uptime()).UTC() }
+
+// cover makes an event of what was looked at, when that changed and every hour.
+func (k *kernelLog) cover() {
+	same := k.so.Blind == k.last.Blind && k.so.Lost == k.last.Lost && len(k.so.Gaps) == len(k.last.Gaps) &&
+		k.so.BootID == k.last.BootID
+	if same && time.Since(k.covered) < coverEvery {
+		return
+	}
+	k.last, k.covered = k.so, time.Now()
+	c := &report.Coverage{From: wall(k.so.From), To: wall(k.so.Until), BootID: k.so.BootID, Blind: k.so.Blind,
+		Lost: k.so.Lost}
+	if k.so.Records == 0 {
+		c.From, c.To = k.began.UTC(), k.began.UTC()
+	}
+	if c.To.Before(c.From) {
+		c.To = c.From
+	}
+	for _, g := range k.so.Gaps {
+		if g.BootID != k.so.BootID { // the time of an earlier boot is not this one's
+			continue
+		}
+		gap := report.Gap{Cause: string(g.Cause), From: wall(max(g.From, 0)), Lost: g.Lost}
+		if g.To != kmsg.Forever {
+			to := wall(g.To)
+			gap.To = &to
+		}
+		c.Gaps = append(c.Gaps, gap)
+	}
+	k.spool.add(&report.Event{Type: report.CoverageEvent, Source: report.FromKernelLog, At: time.Now(), Coverage: c})
+}

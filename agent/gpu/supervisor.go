@@ -1,0 +1,239 @@
+package gpu
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+// supervisor runs the probe, and starts it again when it ended.
+type supervisor struct {
+	Config
+	spool *spool
+	gpus  devices
+	state report.Probe // as it was last reported
+}
+
+// watch runs one probe after the other until ctx ends.
+func (s *supervisor) watch(ctx context.Context) {
+	pause := s.Backoff
+	for {
+		sampled := s.run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if sampled {
+			pause = s.Backoff
+		}
+		if !wait(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, maxBackoff)
+	}
+}
+
+// run runs one probe to its end, and reports whether a sample came. Where the probe cannot be ended it waits for that.
+func (s *supervisor) run(ctx context.Context) (sampled bool) {
+	cmd := exec.Command(s.Probe, "--interval", s.Interval.String(), "--call-deadline", s.CallDeadline.String())
+	cmd.Env = environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	stdin, err := cmd.StdinPipe() // closed with this process: the probe ends then
+	if err != nil {
+		s.say(report.Probe{State: report.Missing, Why: err.Error()}, nil)
+		return false
+	}
+	defer stdin.Close()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.say(report.Probe{State: report.Missing, Why: err.Error()}, nil)
+		return false
+	}
+	pid := cmd.Process.Pid
+	s.Log.Info("the GPU probe starts", "pid", pid, "program", s.Probe)
+	lines, ended := make(chan []byte), make(chan error, 1)
+	stop := make(chan struct{})
+	go func() { // ends with the process, whose end closes its stdout
+		read(out, lines, stop)
+		ended <- cmd.Wait()
+	}()
+	why := s.follow(ctx, pid, lines, &sampled)
+	close(stop)
+	s.Kill(pid)
+	select {
+	case err := <-ended:
+		if ctx.Err() == nil && why == "" {
+			s.say(report.Probe{State: report.Ended, PID: pid, Why: ending(err)}, nil)
+		}
+		return sampled
+	case <-ctx.Done():
+	case <-time.After(s.Slack):
+		s.Log.Error("the GPU probe hangs in the kernel and cannot be ended: no other is started", "pid", pid)
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		select { // it is killed: leave it no time, but do not leave it unwaited for where it ends at once
+		case <-ended:
+		case <-time.After(time.Second):
+		}
+	}
+	return sampled
+}
+
+func ending(err error) string {
+	if err == nil {
+		return "it ended"
+	}
+	return err.Error()
+}
+
+// environment is what the probe gets: none of the agent's secrets.
+func environment() (env []string) {
+	for _, v := range os.Environ() {
+		if strings.HasPrefix(v, "GPUAAS_NVML_") {
+			env = append(env, v)
+		}
+	}
+	return append(env, "GOMEMLIMIT=48MiB", "GOMAXPROCS=2")
+}
+
+func kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) } // it may have ended
+
+// read gives the lines of the probe. One that is too long ends it.
+func read(out io.Reader, lines chan<- []byte, stop <-chan struct{}) {
+	defer close(lines)
+	in := bufio.NewScanner(out)
+	in.Buffer(nil, report.MaxSample)
+	for in.Scan() {
+		select {
+		case lines <- append([]byte(nil), in.Bytes()...):
+		case <-stop:
+			return
+		}
+	}
+	if errors.Is(in.Err(), bufio.ErrTooLong) {
+		select {
+		case lines <- nil:
+		case <-stop:
+		}
+	}
+}
+
+// follow takes the probe's lines until it ends, hangs, writes what is no line, takes too much memory or ctx ends. It
+// returns why it is to be ended; "" where it has ended itself.
+func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, sampled *bool) string {
+	silence := s.Interval + s.CallDeadline + s.Slack
+	heard := time.Now()
+	late := time.NewTimer(silence)
+	defer late.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return "the agent ends"
+		case <-late.C:
+			began := heard.UTC()
+			s.say(report.Probe{State: report.Stuck, PID: pid, Since: &began, Why: "no sample came"}, nil)
+			return "no sample came"
+		case line, open := <-lines:
+			if !open {
+				return ""
+			}
+			late.Reset(silence)
+			heard = time.Now()
+			stuck, err := s.take(line, pid, sampled)
+			if err != nil {
+				s.say(report.Probe{State: report.Garbled, PID: pid, Why: short(err.Error())}, nil)
+				return "it wrote what is no sample"
+			}
+			if stuck {
+				return "a call does not return"
+			}
+			if n := resident(pid); n > s.MaxMemory {
+				s.say(report.Probe{State: report.Ended, PID: pid,
+					Why: fmt.Sprintf("it took %d MiB of memory, more than %d", n>>20, s.MaxMemory>>20)}, nil)
+				return "it took too much memory"
+			}
+		}
+	}
+}
+
+func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), 200)], "") }
+
+// resident is the memory of a process in bytes, 0 where it cannot be read.
+func resident(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), " ")
+	pages, _, _ := strings.Cut(rest, " ")
+	n, _ := strconv.ParseInt(pages, 10, 64) // 0 for what is no number
+	return n * int64(os.Getpagesize())
+}
+
+// take takes one line: a sample, or an event of the probe's own.
+func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err error) {
+	if len(line) < report.MaxEvent {
+		if e, err := report.DecodeEvent(line); err == nil {
+			if e.Probe != nil && e.Probe.State == report.Stuck {
+				p := *e.Probe
+				s.say(p, e.GPU)
+				return true, nil
+			}
+			s.spool.add(e)
+			return false, nil
+		}
+	}
+	sample, err := report.DecodeSample(line)
+	if err != nil {
+		return false, err
+	}
+	*sampled = true
+	p := report.Probe{State: report.Sampling, Library: sample.Library.State, Code: sample.Library.Code, PID: pid}
+	if p.Library != report.Loaded {
+		p.State, p.Why = report.Unknown, short(sample.Library.Why)
+	}
+	if n, ok := sample.Count.Number(); ok {
+		count := int(n)
+		p.Count = &count
+	} else if p.State == report.Sampling {
+		p.State, p.Why = report.Garbled, "the GPUs could not be counted: "+sample.Count.String()
+	}
+	s.say(p, nil)
+	for _, e := range s.gpus.events(sample, time.Now()) {
+		s.spool.add(e)
+	}
+	return false, nil
+}
+
+// say makes an event of the probe's state when it has changed.
+func (s *supervisor) say(p report.Probe, of *report.Identity) {
+	was := s.state
+	s.state = p
+	count := func(n *int) int {
+		if n == nil {
+			return -1
+		}
+		return *n
+	}
+	if was.State == p.State && was.Library == p.Library && was.Code == p.Code && was.Call == p.Call &&
+		count(was.Count) == count(p.Count) && p.State != report.Stuck {
+		return
+	}
+	s.spool.add(&report.Event{Type: report.ProbeEvent, Source: report.FromAgent, At: time.Now(), GPU: of, Probe: &p})
+	s.Log.Info("the GPU probe", "state", string(p.State), "library", string(p.Library), "rc", p.Code, "call", p.Call,
+		"why", p.Why, "gpus", count(p.Count))
+}

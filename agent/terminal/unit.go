@@ -1,0 +1,141 @@
+package terminal
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/agent/tenant"
+	"github.com/gpuaas/gpuaasctl/internal/host"
+)
+
+// Limits bound one session, as systemd.resource-control(5) spells them. An empty field has its default.
+type Limits struct {
+	TasksMax  string // default 4096
+	MemoryMax string // default 80%, of the host's memory
+	CPUWeight string // default 50: half of what a service has
+}
+
+// DefaultLimits leave a tenant the node, and the agent alive.
+func DefaultLimits() Limits { return Limits{TasksMax: "4096", MemoryMax: "80%", CPUWeight: "50"} }
+
+// Confinement is what bounds a session. It is evidence, and part of the answer to terminal.open.
+type Confinement struct {
+	Unit        string   // its own; "" where it has none
+	Unconfined  string   // why it has none
+	NotEnforced []string // limits that this host's kernel or its delegation cannot enforce
+}
+
+const (
+	// stopTimeout is what a session's processes get between the hang-up and SIGKILL. It is less than hangup, so that a
+	// shell that exits is seen to exit.
+	stopTimeout = "200ms"
+	// killTimeout bounds the end of a session's unit. What lives on is found by its user id in a clean-up.
+	killTimeout = 10 * time.Second
+	// maxWords bounds what is kept of systemd-run's own words.
+	maxWords = 4 << 10
+)
+
+// unconfined returns why a session gets no unit of its own; "" where it gets one. Where systemd runs the host, a
+// session without a unit is refused and never started in the agent's.
+func unconfined() string {
+	switch {
+	case !host.Booted():
+		return "systemd does not run this host"
+	case os.Geteuid() != 0:
+		return "the agent does not run as root"
+	}
+	return ""
+}
+
+// notEnforced lists the limits whose controller systemd does not have on this host.
+func notEnforced(root string) []string {
+	all, _ := os.ReadFile(filepath.Join(root, "cgroup.controllers")) // only the unified hierarchy has it
+	have := strings.Fields(string(all))
+	var lacks []string
+	for _, l := range [...]struct{ controller, limit string }{{"pids", "TasksMax"}, {"memory", "MemoryMax"},
+		{"cpu", "CPUWeight"}} {
+		_, err := os.Stat(filepath.Join(root, l.controller)) // a hierarchy of its own
+		if err != nil && !slices.Contains(have, l.controller) {
+			lacks = append(lacks, l.limit)
+		}
+	}
+	return lacks
+}
+
+// unitName is a name that no session had: its unit may not be unloaded yet.
+func unitName(uid uint32) string {
+	return tenant.SessionPrefix(uid) + strings.ToLower(rand.Text()[:8]) + ".service"
+}
+
+// unitArgv is the command that runs a session as a unit of its own and ends with it. systemd starts the session, so it
+// has nothing of the agent's but the mounts that it enters: no sandbox, no control group, no journal, no descriptor. A
+// service and not a scope: OOMPolicy= of a scope needs systemd 253, and a scope's processes are the agent's children,
+// with its system call filter and its bounding set.
+func unitArgv(name, tty, program string, limits Limits, lacks []string, spec string) []string {
+	argv := []string{
+		"systemd-run", "--quiet", "--collect", "--wait", "--service-type=exec",
+		"--unit=" + name, "--slice=" + tenant.SessionSlice, "--description=Terminal session of a tenant",
+	}
+	properties := []string{
+		"TTYPath=" + tty, "StandardInput=tty", "StandardOutput=tty", "StandardError=tty",
+		"TasksMax=" + limits.TasksMax, "MemoryMax=" + limits.MemoryMax, "CPUWeight=" + limits.CPUWeight,
+		"OOMPolicy=continue", "OOMScoreAdjust=500",
+		"KillMode=control-group", "SendSIGHUP=yes", "TimeoutStopSec=" + stopTimeout,
+	}
+	if _, err := strconv.ParseUint(limits.TasksMax, 10, 64); err == nil && slices.Contains(lacks, "TasksMax") {
+		properties = append(properties, "LimitNPROC="+limits.TasksMax) // of the login, on all of this kernel
+	}
+	for _, p := range properties {
+		argv = append(argv, "--property="+p)
+	}
+	return append(argv, "--", program, Command, spec)
+}
+
+// startUnit starts u's shell on tty in a unit of its own. The command that is returned ends once the unit has ended,
+// with every process in it.
+func startUnit(tty *os.File, u user, limits Limits) (*exec.Cmd, Confinement, error) {
+	c := Confinement{Unit: unitName(u.UID), NotEnforced: notEnforced("/sys/fs/cgroup")}
+	spec, err := json.Marshal(become{User: u.Name, Home: u.Home, Shell: u.Shell, UID: u.UID, GID: u.GID,
+		Groups: u.groups, Agent: os.Getpid()})
+	if err != nil {
+		return nil, c, fmt.Errorf("say who is to have the shell: %w", err)
+	}
+	// A link to the running build: an update may have replaced its file. The text is encoded since systemd expands $ in
+	// it.
+	program := fmt.Sprintf("/proc/%d/exe", os.Getpid())
+	argv := unitArgv(c.Unit, tty.Name(), program, limits, c.NotEnforced, base64.RawURLEncoding.EncodeToString(spec))
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
+	cmd.Stderr = &words{}
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		return nil, c, fmt.Errorf("start a unit for the session: %w", err)
+	}
+	return cmd, c, nil
+}
+
+// killUnit kills every process of a session's unit at once.
+func killUnit(name string) {
+	c := host.Command{Limit: killTimeout}
+	// An error is seen by the wait for the unit's end.
+	_, _ = c.Run(context.Background(), "systemctl", "kill", "--signal=SIGKILL", "--", name)
+}
+
+// words keeps the beginning of a program's output. It is read once the program has been waited for.
+type words struct{ bytes.Buffer }
+
+func (w *words) Write(p []byte) (int, error) {
+	w.Buffer.Write(p[:min(len(p), maxWords-w.Len())])
+	return len(p), nil
+}

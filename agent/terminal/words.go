@@ -1,0 +1,26 @@
+package terminal
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+)
+
+// maxSaid bounds what is read of a shell that ended: its last lines give the reason.
+const maxSaid = 64 << 10
+
+// said quotes the last lines of a shell that has ended; first is what was read of it already.
+func (s *shell) said(first []byte) string {
+	_ = s.master.SetReadDeadline(time.Now().Add(drain))
+	shown, buf := first, make([]byte, 4096)
+	for len(shown) < maxSaid {
+		n, err := s.master.Read(buf) // a PTY ends with EIO
+		if shown = append(shown, buf[:n]...); err != nil {
+			break
+		}
+	}
+	if words := probe.LastWords(shown); words != "" {
+		return ": " + words
+	}
+	return ""
+}

@@ -1,0 +1,102 @@
+package drill
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// openTime is what a terminal gets to open: longer than the gateway waits for a node's stream.
+const openTime = 30 * time.Second
+
+// OpenTerminal opens a terminal of the allocation as its tenant does, calls opened once a shell in it has computed, and
+// returns when the far side has ended it: with the code and the reason that the browser got. The error means that it
+// could not be opened, or that ctx ended first.
+type OpenTerminal func(ctx context.Context, opened func()) (End, error)
+
+// End is how a terminal was ended.
+type End struct {
+	Code   int    // of the WebSocket's close frame; 1006: the connection broke
+	Reason string // in that frame
+}
+
+func (e End) String() string {
+	return fmt.Sprintf("closed with %d %s", e.Code, cmp.Or(e.Reason, "and no reason"))
+}
+
+// openTerminal is a terminal that is open while things are broken.
+type openTerminal struct {
+	end   chan struct{} // closed when it has ended
+	how   End
+	err   error
+	close context.CancelFunc
+}
+
+// hold opens a terminal where the scenario wants one to be ended, and reports it. The terminal is nil where none is
+// wanted; false when one is wanted and could not be opened.
+func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
+	if r.Plan.Scenario.Expect.Terminal == "" {
+		return nil, true
+	}
+	if r.Terminal == nil {
+		r.tell(Event{Kind: Looked,
+			Seen: &Seen{Name: LookTerminal, Stage: Before, NotRun: true, Why: "no terminal can be opened from here"}})
+		return nil, false
+	}
+	began, opened := time.Now(), make(chan struct{})
+	ctx, end := context.WithCancel(ctx)
+	t := &openTerminal{end: make(chan struct{}), close: end}
+	go func() {
+		defer close(t.end)
+		t.how, t.err = r.Terminal(ctx, sync.OnceFunc(func() { close(opened) }))
+	}()
+	seen := Seen{Name: LookTerminal, Stage: Before, Why: "open, and its shell computes"}
+	select {
+	case <-opened:
+	case <-t.end:
+		seen.NotRun, seen.Why = true, "it was not opened: "+t.says()
+	case <-time.After(openTime):
+		seen.NotRun, seen.Why = true, fmt.Sprintf("it was not open after %s", openTime)
+	case <-ctx.Done():
+		seen.NotRun, seen.Why = true, "the run ended first"
+	}
+	seen.TookMS = diag.Measured(time.Since(began))
+	r.tell(Event{Kind: Looked, Seen: &seen})
+	return t, !seen.NotRun
+}
+
+// leave closes the terminal if it is still open, and waits until its connection is gone.
+func (t *openTerminal) leave() {
+	if t != nil {
+		t.close()
+		<-t.end
+	}
+}
+
+func (t *openTerminal) says() string {
+	if t.err != nil {
+		return t.err.Error()
+	}
+	return t.how.String()
+}
+
+// ended waits until the terminal was ended, for as long as a fault has to be detected, and reports it.
+func (r *runner) ended(ctx context.Context, t *openTerminal) {
+	began := time.Now()
+	want, budget := r.Plan.Scenario.Expect.Terminal, r.Plan.Budgets.DetectWithin.Std()
+	seen := Seen{Name: LookTerminal, Stage: During}
+	select {
+	case <-t.end:
+		seen.Held, seen.Why = t.err == nil && t.how.Reason == want, t.says()
+	case <-time.After(budget):
+		seen.Why = fmt.Sprintf("still open after %s", budget)
+	case <-ctx.Done():
+		return
+	}
+	seen.TookMS = diag.Measured(time.Since(began))
+	r.tell(Event{Kind: Looked, Seen: &seen})
+}

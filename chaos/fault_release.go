@@ -1,0 +1,71 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// releaseParams are those of release.
+type releaseParams struct {
+	Allocation string   `yaml:"allocation" json:"allocation" jsonschema_description:"which allocation: its tenant has it again afterwards"`
+	API        string   `yaml:"api" json:"api" jsonschema_description:"where the platform's machine reaches its own API, http://127.0.0.1:8080, or ${edge_api_url}; the operator's token is sent there"`
+	For        Duration `yaml:"for" json:"for" jsonschema_description:"after which the platform ends the release by itself; whole seconds, at most 1h"`
+}
+
+// releasedWord is what the platform prints while a release for a while lasts.
+const releasedWord = `{"release":"for_a_while"}`
+
+// releaseKind releases an allocation for a while. The platform's word of it stays the same while the node cleans up, so
+// that undo finds it from the first moment on; the release ends by itself where nothing is left that could withdraw it.
+func releaseKind() Kind {
+	return kind(Kind{
+		Name: "release", Title: "release an allocation for a while", Tier: step.TierBoot, On: []Role{RolePlatform},
+		About: "The release is posted by curl with the operator's token, which is in a file in /run while the drill runs. " +
+			"The place must be said to be cleaned up right after it. The release is for a while: undo withdraws it, and after " +
+			"a reboot it ends when its time is over. What the node's clean-up stops is another fault's to start again " +
+			"(service-exec, slow-stop).",
+	}, func(p *releaseParams) []problem {
+		found := append(required("allocation", p.Allocation != ""), checkAPI(p.API)...)
+		if p.For <= 0 || p.For.Std() > time.Hour || p.For.Std()%time.Second != 0 {
+			found = append(found, problem{Key: "for", Text: "want whole seconds, at most 1h"})
+		}
+		return found
+	}, func(*releaseParams, *Case) Questions {
+		return Questions{Tools: []string{"curl"}, Mints: []Mint{{What: MintBearer}}}
+	}, makeRelease)
+}
+
+func makeRelease(p *releaseParams, c *Case) (Made, *step.Refusal) {
+	api, no := c.platformAPI(p.API, "12") // the end of a release waits for the node
+	if no != nil {
+		return Made{}, no
+	}
+	ids := map[string]string{"allocation_id": p.Allocation, "node_id": c.Values["node_id"]}
+	at, read := c.Profile.Mapping.Path(profile.PathRelease, ids), c.Profile.Mapping.Path(profile.PathAllocation, ids)
+	if at == "" || read == "" {
+		return Made{}, step.Refuse(step.RefusedUnsupported,
+			"this platform releases no allocation for a while (mapping.paths.%s)", profile.PathRelease)
+	}
+	body, err := json.Marshal(map[string]any{
+		"reason": "drill " + c.Run, "by": "gpuaasctl chaos", "for_seconds": int(p.For.Std().Seconds()),
+	})
+	if err != nil {
+		return Made{}, step.Refuse(step.RefusedDrill, "%v", err)
+	}
+	run := &step.Run{
+		Place: "release:" + p.Allocation, Tier: step.TierBoot, Late: true, Injected: releasedWord, State: api.ask(at),
+		Do: api.post(at, body), Undo: api.ask(at, "-X", "DELETE"),
+	}
+	return Made{
+		Title:   fmt.Sprintf("allocation %s is released, and active again after %s", p.Allocation, p.For),
+		Changes: []step.Change{api.token(), {Run: run}},
+		Verify: []step.Check{{
+			Name: "its place is not free while the node cleans up", Within: verifyWithin, Exec: api.ask(read),
+			Has: `"occupancy":"cleanup"`,
+		}},
+	}, nil
+}

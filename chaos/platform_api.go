@@ -1,0 +1,52 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// platformAPI is the platform's API as curl on the platform's own machine asks it, with the operator's token from a
+// file in /run.
+type platformAPI struct {
+	c          *Case
+	base, most string // most: seconds of one call
+}
+
+// checkAPI refuses an address that must not have the operator's token, as far as a file alone shows.
+func checkAPI(base string) []problem {
+	switch {
+	case base == "":
+		return []problem{{Key: "api", Text: "is missing"}}
+	case !ownAPI(base, samples()["edge_api_url"]):
+		return []problem{{Key: "api", Text: fmt.Sprintf("%q: %s", base, wantAPI)}}
+	}
+	return nil
+}
+
+// platformAPI checks the address once more: the check of a file does not know the profile.
+func (c *Case) platformAPI(base, most string) (platformAPI, *step.Refusal) {
+	if !ownAPI(base, c.Profile.APIBase) {
+		return platformAPI{}, step.Refuse(step.RefusedDrill, "api %q: %s", base, wantAPI)
+	}
+	return platformAPI{c, base, most}, c.needTools("curl")
+}
+
+func (a platformAPI) header() string { return a.c.runPath("header") }
+
+// token is the change that every call needs first.
+func (a platformAPI) token() step.Change {
+	return step.Change{File: &step.File{Path: a.header(), Text: a.c.minted(Mint{What: MintBearer}).Text, Mode: 0o600,
+		Secret: true}}
+}
+
+func (a platformAPI) ask(path string, more ...string) step.Exec {
+	argv := append([]string{a.c.tool("curl"), "-sS", "-f", "-m", a.most, "-H", "@" + a.header()}, more...)
+	return step.Exec{Argv: append(argv, strings.TrimSuffix(a.base, "/")+path)}
+}
+
+// post posts a JSON body.
+func (a platformAPI) post(path string, body []byte, more ...string) step.Exec {
+	return a.ask(path, append(more, "-H", "Content-Type: application/json", "-d", string(body))...)
+}

@@ -1,0 +1,287 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+// section is what write adds to a sheet, under a title; text is what it says where that is nothing.
+func section(title, nothing string, write func(*sheet)) render.Section {
+	s := &sheet{}
+	if write(s); len(s.Blocks) == 0 {
+		s.Add(page.Para{Text: nothing, Style: page.Faint})
+	}
+	return render.Section{Title: title, Blocks: s.Blocks}
+}
+
+// Commands are what to do about a drill now, as AboutDrill numbers them; from is where its report was read.
+func Commands(r *drill.Report, d *drill.Drill, from string) []string {
+	var all []string
+	about := func(words ...string) {
+		if r.Profile != "" {
+			words = append(words, "--profile", r.Profile)
+		}
+		all = append(all, diag.Command(append([]string{"gpuaasctl", "chaos"}, words...)...))
+	}
+	if d.Open() {
+		about("status")
+		about("revert", d.Run)
+	}
+	if d.Verdict.Word == drill.Residue {
+		about("residue")
+	}
+	all = append(all, diag.Command("gpuaasctl", "chaos", "report", cmp.Or(from, d.Run), "-o", "full"))
+	if o := d.Observed; o != nil && o.Blame != nil && o.Blame.Signal != "" {
+		all = append(all, diag.Command("gpuaasctl", "explain", string(o.Blame.Signal)))
+	}
+	for i := range all { // they are copied as they are
+		all[i] = page.Clean(all[i])
+	}
+	return all
+}
+
+// AboutDrill is what a report has about a drill as a whole: its verdict, its claims, what the chain reported, what was
+// done on the machines, and what to do now.
+func AboutDrill(r *drill.Report, d *drill.Drill, from string, width int) []render.Section {
+	return []render.Section{
+		section("found", "", func(s *sheet) {
+			st := Status(d.Verdict.Word)
+			s.Add(page.Para{Text: loud(d.Verdict.Word) + lead(" · ", d.Verdict.Text), Style: page.StatusStyle(st)},
+				page.Para{Text: d.Title, Style: page.Faint})
+			s.Add(claims(d, true), timings(d, width))
+			s.Field("expected", expected(d), page.Plain)
+			s.saying(d, true)
+			s.where(r, d)
+		}),
+		section("claims", "No claim was judged.", func(s *sheet) { s.Add(claims(d, false)) }),
+		section("machines", "No machine was touched.", func(s *sheet) {
+			if len(d.Machines) > 0 {
+				s.Add(machines(d, false))
+			}
+		}),
+		section("walks", "No walk was written down.", func(s *sheet) {
+			if len(d.Walks) > 0 {
+				s.Add(walks(d))
+			}
+		}),
+		section("next", "", func(s *sheet) {
+			for i, c := range Commands(r, d, from) {
+				s.Add(page.Fields{{Label: fmt.Sprintf("[%d]", i+1), Command: c}})
+			}
+		}),
+	}
+}
+
+// AboutClaim is what a report has about the claim number i (from 0).
+func AboutClaim(d *drill.Drill, i int) []render.Section {
+	c := &d.Claims[i]
+	return []render.Section{
+		section("found", "", func(s *sheet) {
+			s.Add(page.Heading{Text: c.Title})
+			st := ClaimStatus(c.State)
+			s.Field("state", st.Symbol()+" "+stateWords(c.State), page.StatusStyle(st))
+			s.Field("seen", c.Text, page.Plain)
+			if t, ok := timingOf(d, c.ID); ok {
+				s.Field("time", sentence(t), page.Plain)
+			}
+			if c.State != drill.Held {
+				s.Field("verdict", lead("makes the drill ", string(c.Word)), page.Plain)
+			}
+			s.Add(page.Blank{})
+			for _, row := range drill.ClaimRows() {
+				if row.ID == c.ID {
+					s.Field("holds when", strings.ReplaceAll(row.Held, "`", ""), page.Faint)
+				}
+			}
+		}),
+		section("probes", "No independent probe was run in this drill.", func(s *sheet) {
+			for k := range d.Looks {
+				s.look(&d.Looks[k])
+			}
+		}),
+	}
+}
+
+// look adds what an independent probe saw.
+func (s *sheet) look(l *drill.Seen) {
+	s.Field(string(l.Stage)+" "+l.Name, looked(*l), page.Plain)
+}
+
+// AboutMachine is what a report has about a machine: what was done there, what is left, and its own journal.
+func AboutMachine(d *drill.Drill, i int) []render.Section {
+	m := &d.Machines[i]
+	one := *d
+	one.Machines = d.Machines[i : i+1]
+	return []render.Section{
+		section("found", "", func(s *sheet) { s.Add(machines(&one, false)) }),
+		section("journal", "The report has no journal of this machine.", func(s *sheet) { s.journal(m.Journal, "") }),
+	}
+}
+
+// journal adds a machine's own entries, those about one step where that is named.
+func (s *sheet) journal(all []step.Entry, of string) {
+	t := page.Table{Columns: page.Titles("time", "what", "step", "by", "state")}
+	for i := range all {
+		if e := &all[i]; of == "" || e.Step == of {
+			t.Rows = append(t.Rows, page.Cells(e.At.UTC().Format("15:04:05.000"), e.Event, e.Step, e.By,
+				strings.TrimSpace(string(e.State)+" "+e.Text)))
+		}
+	}
+	if len(t.Rows) > 0 {
+		s.Add(t)
+	}
+}
+
+// AboutStep is what a report has about a step of a machine.
+func AboutStep(m *drill.MachineResult, i int) []render.Section {
+	st := &m.Steps[i]
+	return []render.Section{
+		section("found", "", func(s *sheet) {
+			s.Add(page.Heading{Text: st.ID + " on " + m.ID})
+			s.Field("fault", st.Fault+" ("+st.Tier+")", page.Plain)
+			s.Field("state", StepStatus(st.State).Symbol()+" "+orWord(st.State, "not begun"),
+				page.StatusStyle(StepStatus(st.State)))
+			s.Field("because", st.Text, page.Plain)
+			if st.DoneAt != nil {
+				s.Field("made", st.DoneAt.UTC().Format("15:04:05.000Z"), page.Plain)
+			}
+			if st.OverAt != nil {
+				s.Field("reverted", st.OverAt.UTC().Format("15:04:05.000Z"), page.Plain)
+			}
+		}),
+		section("changes", "It changed nothing.", func(s *sheet) {
+			for _, c := range st.Changes {
+				s.Add(page.Fields{marked(StepStatus(c.State), diag.StatusPass,
+					orWord(c.State, "not begun")+" "+c.Place+lead(": ", c.Text)+lead(", by ", c.By))})
+			}
+		}),
+		section("journal", "The report has no journal of this step.", func(s *sheet) { s.journal(m.Journal, st.ID) }),
+	}
+}
+
+// AboutSight is what a drill's report has about a walk; opens says how its own report is seen, or why it cannot be.
+func AboutSight(w *drill.Sight, opens string) []render.Section {
+	return []render.Section{
+		section("found", "", func(s *sheet) {
+			st := render.OutcomeStatus(w.Outcome)
+			s.Add(page.Heading{Text: fmt.Sprintf("walk %d, %s", w.N, w.Stage)})
+			s.Field("verdict", st.Symbol()+" "+string(w.Outcome)+", from "+tenths(w.BeganMS)+" s to "+tenths(w.EndedMS)+
+				" s of the run", page.StatusStyle(st))
+			if w.Blame != nil {
+				s.Field("blame", w.Says(), page.Bad)
+				s.Field("", w.Blame.Text, page.Plain)
+			}
+			for i := range w.Others {
+				s.Field(once(i, "also"), string(w.Others[i].Hop)+" "+string(w.Others[i].Signal), page.Plain)
+			}
+			s.Field("reason", string(w.Reason), page.Plain)
+			s.Field("user", string(w.UserState), page.Plain)
+			s.Field("user saw", w.UserSaw, page.Plain)
+			if len(w.Unlinked) > 0 {
+				s.Field("id lost", "not written down by "+strings.Join(w.Unlinked, ", "), page.Bad)
+			}
+			s.Field("walk", w.Walk+lead(", correlation id ", w.CorrelationID), page.Faint)
+			s.Add(page.Blank{}, page.Para{Text: opens, Style: page.Faint})
+		}),
+		section("hops", "The report has no hop of this walk.", func(s *sheet) {
+			for i, id := range diag.HopIDs() {
+				if st := w.Hops[id]; st != "" {
+					s.Add(page.Fields{marked(st, diag.StatusPass, fmt.Sprintf("%2d %s", i+1, id))})
+				}
+			}
+		}),
+		section("evidence", "The report has no evidence of the platform about this walk.", func(s *sheet) {
+			s.pairs(w.ReadModel)
+			s.pairs(w.AgentSays)
+			for i := range w.Evidence {
+				s.Add(page.Para{Text: render.EvidenceWords(&w.Evidence[i]), Style: page.Faint})
+			}
+		}),
+	}
+}
+
+func (s *sheet) pairs(m map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		s.Field(name, m[name], page.Plain)
+	}
+}
+
+// EventLine is an event in a few words, with the machine where the drill has several; bad says that it is one that a
+// drill does without.
+func EventLine(e *drill.Event, story *drill.Story) (text string, bad bool) {
+	text = strings.TrimSpace(string(e.Kind) + " " + e.Step)
+	switch {
+	case e.Sight != nil:
+		text = fmt.Sprintf("walk %d: %s", e.Sight.N, e.Sight.Outcome)
+	case e.Seen != nil && e.Seen.NotRun:
+		text = "probe " + e.Seen.Name + ": not run"
+	case e.Seen != nil && e.Seen.Held:
+		text = "probe " + e.Seen.Name + ": yes"
+	case e.Seen != nil:
+		text = "probe " + e.Seen.Name + ": no"
+	case e.Machine == "" && e.Text != "":
+		text += ": " + e.Text
+	}
+	if e.Machine != "" && len(story.Plan.Targets) > 1 {
+		text += ", " + e.Machine
+	}
+	switch e.Kind {
+	case drill.Refused, drill.Lost, drill.Stopped, drill.Interrupt, drill.Trouble:
+		return text, true
+	case drill.Compared:
+		return text, e.Clean == nil || !*e.Clean
+	}
+	return text, false
+}
+
+// AboutEvent is what the log has about an event.
+func AboutEvent(e *drill.Event, story *drill.Story) []render.Section {
+	return []render.Section{section("found", "", func(s *sheet) {
+		s.Add(page.Heading{Text: "event " + strconv.Itoa(e.Seq) + ": " + string(e.Kind)})
+		s.Field("time", tenths(e.MS)+" s of the run, "+e.At.UTC().Format("15:04:05.000Z"), page.Plain)
+		s.Field("machine", e.Machine, page.Plain)
+		s.Field("step", e.Step, page.Plain)
+		for i, l := range Event(*e, story) {
+			s.Field(once(i, "what"), l, page.Plain)
+		}
+		if seen := e.Seen; seen != nil {
+			s.Field("probe", seen.Name+", "+string(seen.Stage), page.Plain)
+			s.Field("it saw", seen.Why, page.Plain)
+		}
+		if st := e.Status; st != nil {
+			s.Field("state", string(st.State), page.Plain)
+			if st.TTLLeft != nil {
+				s.Field("reverts", "by itself after "+st.TTLLeft.Duration().String(), page.Plain)
+			}
+			for i := range st.Steps {
+				s.Add(steps(&st.Steps[i]))
+			}
+		}
+		if e.TookUS > 0 {
+			s.Field("took", micros(e.TookUS)+" on the machine", page.Plain)
+		}
+	})}
+}
+
+// AboutRun is what a report of several drills has about them all.
+func AboutRun(r *drill.Report) []render.Section {
+	return []render.Section{
+		section("found", "", func(s *sheet) { s.foot(r) }),
+		section("drills", "No drill was run.", func(s *sheet) {
+			for i := range r.Drills {
+				d := &r.Drills[i]
+				s.Add(page.Fields{marked(Status(d.Verdict.Word), diag.StatusPass, d.Scenario+lead(": ", d.Verdict.Text))})
+			}
+		}),
+	}
+}

@@ -1,0 +1,58 @@
+package render
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+// TestAboutRecordedDrills: of every recorded drill, a claim says when it holds, a step what it changed, a probe what it
+// saw, and each command has its number.
+func TestAboutRecordedDrills(t *testing.T) {
+	paths, err := filepath.Glob("../../golden/drills/*.ndjson")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, _, err := drill.ReadEvents(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		story := drill.Tell(events)
+		r := &drill.Report{Profile: "lab", Drills: []drill.Drill{story.Drill()}}
+		d := &r.Drills[0]
+		text := func(blocks []page.Block) string { return string(page.Text(page.Look{Width: 60}, blocks...)) }
+		for i := range d.Claims {
+			found := text(AboutClaim(d, i)[0].Blocks)
+			if !strings.Contains(found, d.Claims[i].Title) || !strings.Contains(found, "holds when") {
+				t.Errorf("%s: claim %s: %s", path, d.Claims[i].ID, found)
+			}
+		}
+		for i := range d.Machines {
+			for k := range d.Machines[i].Steps {
+				s := AboutStep(&d.Machines[i], k)
+				if changes := text(s[1].Blocks); !strings.Contains(changes, d.Machines[i].Steps[k].Changes[0].Place[:8]) {
+					t.Errorf("%s: step %s: %s", path, d.Machines[i].Steps[k].ID, changes)
+				}
+			}
+		}
+		next := text(AboutDrill(r, d, "", 60)[4].Blocks)
+		if n := len(Commands(r, d, "")); n == 0 || strings.Count(next, "$ ") != n || strings.Count(next, "[") != n {
+			t.Errorf("%s: %d commands: %s", path, n, next)
+		}
+		for i := range events {
+			if line, bad := EventLine(&events[i], &story); line == "" || (bad && d.Verdict.Word == drill.Pass) {
+				t.Errorf("%s: event %d: %q, bad: %v", path, events[i].Seq, line, bad)
+			}
+		}
+	}
+}

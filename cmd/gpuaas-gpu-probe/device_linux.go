@@ -1,0 +1,196 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+// device asks about one GPU within one sample.
+type device struct {
+	*driver
+	handle nvml.Device
+	until  time.Time // nothing is asked afterwards
+	lost   bool      // an answer was that the GPU is lost
+	out    *report.GPU
+}
+
+// try makes one call, and returns true when the driver answered, otherwise why there is no answer. The call's result is
+// what a recording keeps.
+func (v *device) try(symbols string, args []any, f func() (any, nvml.Return)) (report.Reading, bool) {
+	switch {
+	case v.handle == nil:
+		return report.Skipped(report.NoHandle), false
+	case v.lost:
+		return report.Skipped(report.WasLost), false
+	case time.Now().After(v.until):
+		return report.Skipped(report.Late), false
+	case !v.lookUp(symbols):
+		return report.Skipped(report.NoSymbol), false
+	}
+	done := v.calls.begin(call{symbol: symbols, gpu: v.out.Index, uuid: v.out.UUID})
+	value, rc := f()
+	done()
+	if rc != nvml.SUCCESS || value != nil { // values of fields are recorded by their numbers
+		v.records.device(v.out.UUID, keyOf(symbols), args, int(rc), value)
+	}
+	if rc != nvml.SUCCESS {
+		v.lost = v.lost || rc == nvml.ERROR_GPU_IS_LOST
+		return report.Refused(int(rc)), false
+	}
+	return report.Reading{}, true
+}
+
+// value makes one call whose result is one T, see try.
+func value[T any](v *device, symbols string, args []any, f func() (T, nvml.Return)) (x T, why report.Reading, ok bool) {
+	why, ok = v.try(symbols, args, func() (any, nvml.Return) {
+		var rc nvml.Return
+		x, rc = f()
+		return x, rc
+	})
+	return x, why, ok
+}
+
+func (v *device) set(s report.Signal, r report.Reading) { v.out.Signals[s] = r }
+
+// number asks for one number.
+func (v *device) number(s report.Signal, symbols string, f func() (int64, nvml.Return), args ...any) {
+	n, why, ok := value(v, symbols, args, f)
+	if ok {
+		why = report.Of(n)
+		if n == unreadable {
+			why = report.Skipped(report.NoAnswer)
+		}
+	}
+	v.set(s, why)
+}
+
+// words asks for one text.
+func (v *device) words(symbols string, f func() (string, nvml.Return)) report.Reading {
+	s, why, ok := value(v, symbols, nil, f)
+	if ok {
+		why = report.Words(s)
+	}
+	return why
+}
+
+// several asks for numbers that one call answers together, by their names in a recording.
+func (v *device) several(symbols string, signals []report.Signal, names []string, f func() ([]int64, nvml.Return)) {
+	var n []int64
+	why, ok := v.try(symbols, nil, func() (any, nvml.Return) {
+		var rc nvml.Return
+		n, rc = f()
+		value := map[string]any{}
+		for i, name := range names {
+			value[name] = n[i]
+		}
+		return value, rc
+	})
+	for i, s := range signals {
+		if ok {
+			why = report.Of(n[i])
+		}
+		v.set(s, why)
+	}
+}
+
+// unreadable marks a number that does not fit.
+const unreadable = math.MinInt64
+
+func signed(n uint64) int64 {
+	if n > math.MaxInt64 {
+		return unreadable
+	}
+	return int64(n)
+}
+
+func flag01(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// of widens an answer of NVML.
+func of[T ~int | ~int32 | ~uint32](n T, rc nvml.Return) (int64, nvml.Return) { return int64(n), rc }
+
+func of64(n uint64, rc nvml.Return) (int64, nvml.Return) { return signed(n), rc }
+
+// fields are the values that are read by number, in one call.
+var fields = [...]struct {
+	id     uint32
+	signal report.Signal
+}{
+	{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, report.RecoveryAction},
+	{nvml.FI_DEV_RESET_STATUS, report.ResetRequired},
+	{nvml.FI_DEV_DRAIN_AND_RESET_STATUS, report.DrainAndReset},
+	{nvml.FI_DEV_RETIRED_SBE, report.RetiredSBE},
+	{nvml.FI_DEV_RETIRED_DBE, report.RetiredDBE},
+	{nvml.FI_DEV_RETIRED_PENDING, report.RetiredPending},
+	{nvml.FI_DEV_MEMORY_TEMP, report.TemperatureMemory},
+	{nvml.FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT, report.SlowdownTLimit},
+	{nvml.FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT, report.ShutdownTLimit},
+}
+
+// fieldValues asks for all of fields. Each has a return code of its own.
+func (v *device) fieldValues() {
+	values := make([]nvml.FieldValue, len(fields))
+	for i, f := range fields {
+		values[i].FieldId = f.id
+	}
+	why, ok := v.try("nvmlDeviceGetFieldValues", nil, func() (any, nvml.Return) {
+		return nil, v.handle.GetFieldValues(values)
+	})
+	for i, f := range fields {
+		r := why
+		if ok {
+			r = v.fieldValue(&values[i])
+		}
+		v.set(f.signal, r)
+	}
+}
+
+func (v *device) fieldValue(f *nvml.FieldValue) report.Reading {
+	n, rc := fieldNumber(f), int(f.NvmlReturn)
+	v.records.device(v.out.UUID, "FieldValues", []any{int(f.FieldId)}, rc, map[string]any{"fieldId": f.FieldId,
+		"scopeId": f.ScopeId, "timestamp": f.Timestamp, "latencyUsec": f.LatencyUsec, "valueType": f.ValueType,
+		"nvmlReturn": f.NvmlReturn, "value": n})
+	v.lost = v.lost || rc == report.GPUIsLost
+	switch {
+	case rc != 0:
+		return report.Refused(rc)
+	case n == unreadable:
+		return report.Skipped(report.NoAnswer)
+	}
+	return report.Of(n)
+}
+
+// fieldNumber reads the union by its type.
+func fieldNumber(f *nvml.FieldValue) int64 {
+	whole := binary.NativeEndian.Uint64(f.Value[:])
+	low := binary.NativeEndian.Uint32(f.Value[:])
+	switch nvml.ValueType(f.ValueType) {
+	case nvml.VALUE_TYPE_DOUBLE:
+		if d := math.Float64frombits(whole); d > -1e15 && d < 1e15 {
+			return int64(d)
+		}
+		return unreadable
+	case nvml.VALUE_TYPE_UNSIGNED_INT:
+		return int64(low)
+	case nvml.VALUE_TYPE_SIGNED_INT:
+		return int64(int32(low))
+	case nvml.VALUE_TYPE_UNSIGNED_SHORT:
+		return int64(binary.NativeEndian.Uint16(f.Value[:]))
+	case nvml.VALUE_TYPE_SIGNED_LONG_LONG:
+		return int64(whole)
+	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
+		return signed(whole)
+	}
+	return unreadable
+}

@@ -1,0 +1,138 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/dl"
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+const systemLibrary = "libnvidia-ml.so.1"
+
+// NVML's return codes that decide what is done next.
+const (
+	uninitialized    = int(nvml.ERROR_UNINITIALIZED)
+	invalidArgument  = int(nvml.ERROR_INVALID_ARGUMENT)
+	notFound         = int(nvml.ERROR_NOT_FOUND)
+	driverNotLoaded  = int(nvml.ERROR_DRIVER_NOT_LOADED)
+	libraryNotFound  = int(nvml.ERROR_LIBRARY_NOT_FOUND)
+	functionNotFound = int(nvml.ERROR_FUNCTION_NOT_FOUND)
+)
+
+// driver is the driver's library in this process.
+type driver struct {
+	options
+	nvml    nvml.Interface
+	table   *dl.DynamicLibrary // for look-ups before Init
+	calls   watch
+	records *recorder // nil without --record
+
+	mu     sync.Mutex      // guards what is below
+	has    map[string]bool // symbols that were looked up
+	absent []string        // those that are missing
+}
+
+func newDriver(o options, stuck func(call)) *driver {
+	d := &driver{options: o, has: map[string]bool{}, calls: watch{stuck: stuck, deadline: o.deadline}}
+	if o.record != "" {
+		d.records = newRecorder()
+	}
+	return d
+}
+
+// open loads and initialises the library. Its result is the state that the sample shows; Init's code decides, never a
+// text. A library that cannot be loaded and a driver that is not loaded are two states.
+func (d *driver) open() report.Library {
+	l := report.Library{State: report.Loaded, Path: d.library}
+	name := d.library
+	if name == "" {
+		name = systemLibrary
+	}
+	if d.table == nil {
+		table := dl.New(name, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
+		var err error
+		done := d.calls.begin(call{symbol: "dlopen", gpu: noGPU})
+		err = table.Open()
+		done()
+		if err != nil {
+			l.State, l.Code, l.Why = report.LibraryNotFound, libraryNotFound, *report.Words(err.Error()).Text
+			return l
+		}
+		d.table, d.nvml = table, nvml.New(nvml.WithLibraryPath(name))
+	}
+	// The binding calls the newest Init that the library has, and ends the process where it has none.
+	if !d.lookUp("nvmlInit_v2|nvmlInit") || !d.lookUp("nvmlShutdown") {
+		l.State, l.Code = report.InitFailed, functionNotFound
+		return l
+	}
+	done := d.calls.begin(call{symbol: "nvmlInit", gpu: noGPU})
+	rc := int(d.nvml.Init())
+	done()
+	d.records.global("Init", nil, rc, nil)
+	switch rc {
+	case 0:
+	case driverNotLoaded:
+		l.State, l.Code = report.DriverNotLoaded, rc
+	case libraryNotFound:
+		l.State, l.Code = report.LibraryNotFound, rc
+	default:
+		l.State, l.Code = report.InitFailed, rc
+	}
+	return l
+}
+
+// lookUp reports whether the library has one of the symbols: "nvmlInit_v2|nvmlInit". A call of one that it lacks would
+// end the process.
+func (d *driver) lookUp(symbols string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	has, known := d.has[symbols]
+	if known {
+		return has
+	}
+	for name := range strings.SplitSeq(symbols, "|") {
+		has = has || d.table.Lookup(name) == nil
+	}
+	d.has[symbols] = has
+	if !has {
+		name, _, _ := strings.Cut(symbols, "|")
+		d.absent = append(d.absent, name)
+	}
+	return has
+}
+
+func (d *driver) missing() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.absent...)
+}
+
+// noGPU is the index in a call about none.
+const noGPU = -1
+
+// call is a call into the library that is under way.
+type call struct {
+	symbol string
+	gpu    int
+	uuid   string
+	allow  time.Duration // beyond the deadline, for a call that is meant to wait
+	began  time.Time
+}
+
+// watch reports calls that do not return in time. They go on: nothing can stop them.
+type watch struct {
+	deadline time.Duration
+	stuck    func(call)
+}
+
+// begin notes a call; its result ends it.
+func (w *watch) begin(c call) func() bool {
+	c.began = time.Now()
+	return time.AfterFunc(w.deadline+c.allow, func() { w.stuck(c) }).Stop
+}

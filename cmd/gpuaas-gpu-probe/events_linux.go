@@ -1,0 +1,266 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+// How the driver's events are waited for. A wait that returns early is not believed: the next one begins when it should
+// have ended, or a library that never waits would have this process spin.
+const (
+	waitFor    = 5 * time.Second
+	pace       = time.Second // between two waits that brought nothing, at least
+	burst      = 64          // events within one pace, at most
+	eventTypes = nvml.EventTypeXidCriticalError | nvml.EventTypeGpuRecoveryAction
+	noInstance = 0xFFFFFFFF
+)
+
+// listened is a GPU whose events are waited for.
+type listened struct {
+	handle nvml.Device
+	index  int
+	uuid   string
+	pci    string
+}
+
+func (g listened) identity() *report.Identity {
+	return &report.Identity{Index: &g.index, UUID: g.uuid, PCI: g.pci}
+}
+
+// listener waits for events of the driver, and notes how the recovery action of each GPU changes.
+type listener struct {
+	*driver
+	w     *writer
+	next  chan []listened // GPUs that are there now
+	since time.Time
+
+	mu     sync.Mutex // guards what is below
+	gpus   []listened
+	action map[string]int64 // by UUID
+	told   bool             // whether it was reported that events are waited for, or why not
+	blind  string           // why events cannot be waited for, as it was last reported
+}
+
+func newListener(d *driver, w *writer) *listener {
+	return &listener{driver: d, w: w, action: map[string]int64{}}
+}
+
+// attend waits for events of these GPUs from now on. It returns at once.
+func (l *listener) attend(ctx context.Context, gpus []listened) {
+	if l.next == nil {
+		l.next, l.since = make(chan []listened, 1), time.Now()
+		go l.listen(ctx) // it ends with ctx, or with the process where a wait does not return
+	}
+	l.mu.Lock()
+	same := len(gpus) == len(l.gpus)
+	for i := 0; same && i < len(gpus); i++ {
+		same = gpus[i].uuid == l.gpus[i].uuid && gpus[i].index == l.gpus[i].index
+	}
+	l.gpus = gpus
+	same = same && l.blind == ""
+	l.mu.Unlock()
+	if same {
+		return
+	}
+	select { // an older list that was not taken yet is of no use
+	case <-l.next:
+	default:
+	}
+	l.next <- gpus
+}
+
+func (l *listener) listen(ctx context.Context) {
+	for gpus := range orDone(ctx, l.next) {
+		l.listenTo(ctx, gpus)
+	}
+}
+
+// orDone gives what comes, until ctx ends.
+func orDone[T any](ctx context.Context, in <-chan T) func(func(T) bool) {
+	return func(yield func(T) bool) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case v := <-in:
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// listenTo waits for events until the GPUs change or ctx ends. It returns at once where events cannot be waited for;
+// the next sample tries again.
+func (l *listener) listenTo(ctx context.Context, gpus []listened) {
+	for _, s := range [...]string{"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents",
+		"nvmlEventSetWait_v2|nvmlEventSetWait"} {
+		if !l.lookUp(s) {
+			l.see("the library lacks " + firstOf(s))
+			return
+		}
+	}
+	done := l.calls.begin(call{symbol: "nvmlEventSetCreate", gpu: noGPU})
+	set, rc := l.nvml.EventSetCreate()
+	done()
+	if rc != nvml.SUCCESS {
+		l.see(fmt.Sprintf("nvmlEventSetCreate is answered with %d", rc))
+		return
+	}
+	defer func() {
+		done := l.calls.begin(call{symbol: "nvmlEventSetFree", gpu: noGPU})
+		_ = set.Free() // nothing can be done about it
+		done()
+	}()
+	why := ""
+	registered := 0
+	for _, g := range gpus {
+		if rc := l.register(g, set); rc != nvml.SUCCESS {
+			why = fmt.Sprintf("events of GPU %d are refused with %d", g.index, rc)
+			continue
+		}
+		registered++
+	}
+	l.see(why)
+	if registered > 0 {
+		l.wait(ctx, set, gpus)
+	}
+}
+
+// register asks for the events that the GPU supports.
+func (l *listener) register(g listened, set nvml.EventSet) nvml.Return {
+	types := uint64(nvml.EventTypeXidCriticalError)
+	if l.lookUp("nvmlDeviceGetSupportedEventTypes") {
+		done := l.calls.begin(call{symbol: "nvmlDeviceGetSupportedEventTypes", gpu: g.index, uuid: g.uuid})
+		supported, rc := g.handle.GetSupportedEventTypes()
+		done()
+		if rc != nvml.SUCCESS {
+			return rc
+		}
+		types = supported & eventTypes
+	}
+	if types == 0 {
+		return nvml.ERROR_NOT_SUPPORTED
+	}
+	done := l.calls.begin(call{symbol: "nvmlDeviceRegisterEvents", gpu: g.index, uuid: g.uuid})
+	defer done()
+	return g.handle.RegisterEvents(types, set)
+}
+
+// wait takes events until the GPUs change, ctx ends or nobody reads what is written.
+func (l *listener) wait(ctx context.Context, set nvml.EventSet, gpus []listened) {
+	events, from := 0, time.Now()
+	for ctx.Err() == nil && len(l.next) == 0 {
+		began := time.Now()
+		done := l.calls.begin(call{symbol: "nvmlEventSetWait", gpu: noGPU, allow: waitFor})
+		data, rc := set.Wait(uint32(waitFor.Milliseconds()))
+		done()
+		rest := pace - time.Since(began)
+		switch rc {
+		case nvml.SUCCESS:
+			if err := l.took(data, gpus); err != nil {
+				return
+			}
+			if events++; events < burst {
+				rest = 0
+			} else {
+				rest, events = pace-time.Since(from), 0
+			}
+			if time.Since(from) > pace {
+				events, from = 0, time.Now()
+			}
+		case nvml.ERROR_TIMEOUT:
+		default:
+			l.see(fmt.Sprintf("nvmlEventSetWait is answered with %d", rc))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest):
+		}
+	}
+}
+
+// took writes an event.
+func (l *listener) took(data nvml.EventData, gpus []listened) error {
+	var id report.Identity
+	var from *listened
+	for i := range gpus {
+		if gpus[i].handle == data.Device {
+			from, id = &gpus[i], *gpus[i].identity()
+		}
+	}
+	if data.GpuInstanceId != noInstance && data.ComputeInstanceId != noInstance {
+		gi, ci := int(data.GpuInstanceId), int(data.ComputeInstanceId)
+		id.GPUInstance, id.ComputeInstance = &gi, &ci
+	}
+	switch data.EventType {
+	case nvml.EventTypeXidCriticalError:
+		e := event(report.XIDEvent, time.Now())
+		code := int(min(data.EventData, 1<<31-1))
+		e.GPU, e.XID = &id, &report.XID{Code: &code, Times: 1}
+		return l.w.write(e)
+	case nvml.EventTypeGpuRecoveryAction:
+		if from == nil || !l.lookUp("nvmlDeviceGetFieldValues") {
+			return nil
+		}
+		values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
+		done := l.calls.begin(call{symbol: "nvmlDeviceGetFieldValues", gpu: from.index, uuid: from.uuid})
+		rc := from.handle.GetFieldValues(values)
+		done()
+		if n := fieldNumber(&values[0]); rc == nvml.SUCCESS && values[0].NvmlReturn == 0 && n != unreadable {
+			return l.changed(&id, n)
+		}
+	}
+	return nil
+}
+
+// compare writes an event for each GPU whose recovery action is another than before: the driver may change it without
+// an event and without an XID.
+func (l *listener) compare(s *report.Sample) {
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		if n, ok := g.Value(report.RecoveryAction); ok && g.UUID != "" {
+			_ = l.changed(&report.Identity{Index: &g.Index, UUID: g.UUID, PCI: g.PCI}, n) // the sample's write fails, too
+		}
+	}
+}
+
+func (l *listener) changed(id *report.Identity, to int64) error {
+	l.mu.Lock()
+	was, known := l.action[id.UUID]
+	l.action[id.UUID] = to
+	l.mu.Unlock()
+	if l.interval == 0 || (known && was == to) || (!known && report.ActionOf(to) == report.ActionNone) {
+		return nil
+	}
+	e := event(report.RecoveryEvent, time.Now())
+	e.GPU, e.Action = id, &report.Recovery{To: to, Action: report.ActionOf(to)}
+	if known {
+		e.Action.From = &was
+	}
+	return l.w.write(e)
+}
+
+// see writes since when events are waited for, and why not, when that changes.
+func (l *listener) see(blind string) {
+	l.mu.Lock()
+	same := l.told && l.blind == blind
+	l.told, l.blind = true, blind
+	l.mu.Unlock()
+	if same {
+		return
+	}
+	now := time.Now()
+	e := event(report.CoverageEvent, now)
+	e.Coverage = &report.Coverage{From: l.since.UTC(), To: now.UTC(), Blind: blind}
+	_ = l.w.write(e) // the next sample's write fails, too, and ends the process
+}

@@ -1,0 +1,700 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+// built are the programs that the tests run.
+type built struct {
+	probe, without string // with and without cgo
+	fake           string
+	flavours       map[string]string // of the fake, by the definition that it is compiled with
+}
+
+// compiler is the host's C compiler; a test that has none is skipped.
+func compiler(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "CC").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := exec.LookPath(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Skip("skipped: needs a C compiler")
+	}
+	return path
+}
+
+func goBuild(t *testing.T, to, cgo string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", to, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "CGO_CFLAGS=-Wno-deprecated-declarations")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+}
+
+func buildAll(t *testing.T) built {
+	t.Helper()
+	cc := compiler(t)
+	dir := t.TempDir()
+	b := built{probe: filepath.Join(dir, "probe"), without: filepath.Join(dir, "without"), flavours: map[string]string{}}
+	goBuild(t, b.probe, "1")
+	goBuild(t, b.without, "0")
+	for _, define := range []string{"WHOLE", "BEFORE_535", "BEFORE_560", "WITHOUT_FIELDS"} {
+		b.flavours[define] = filepath.Join(dir, "libnvidia-ml-"+define+".so")
+		cmd := exec.Command(cc, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-D"+define, "-o",
+			b.flavours[define], "testdata/nvml/fake.c")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("compile the fake: %v\n%s", err, out)
+		}
+	}
+	b.fake = b.flavours["WHOLE"]
+	return b
+}
+
+// patient has no call reported as stuck, however slow the machine is.
+const patient = "--call-deadline=10m"
+
+// command prepares the probe with a fake library.
+func (b *built) command(t *testing.T, library string, c *control, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), b.probe, args...)
+	cmd.Env = append(os.Environ(), libraryVariable+"="+library)
+	if c != nil {
+		cmd.Env = append(cmd.Env, "GPUAAS_NVML_FAKE="+c.path)
+	}
+	return cmd
+}
+
+// once runs the probe for one sample.
+func (b *built) once(t *testing.T, library string, c *control) *report.Sample {
+	t.Helper()
+	cmd := b.command(t, library, c, patient)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, out, errs.Bytes())
+	}
+	return decode(t, out)
+}
+
+func decode(t *testing.T, line []byte) *report.Sample {
+	t.Helper()
+	s, err := report.DecodeSample(line)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, line)
+	}
+	for i := range s.GPUs {
+		for _, row := range report.Signals() {
+			if r := s.GPUs[i].Signals[row.Signal]; r.String() == "no reading" {
+				t.Errorf("GPU %d: %s is missing", i, row.Signal)
+			}
+		}
+	}
+	return s
+}
+
+// running is a probe that goes on, and what it has written.
+type running struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	stdin io.Closer
+	errs  bytes.Buffer
+	ended chan error
+
+	mu      sync.Mutex // guards what is below
+	samples []*report.Sample
+	events  []*report.Event
+	odd     []string // lines that are neither
+}
+
+func (b *built) start(t *testing.T, c *control, args ...string) *running {
+	t.Helper()
+	r := &running{t: t, cmd: b.command(t, b.fake, c, append([]string{"--interval=100ms"}, args...)...),
+		ended: make(chan error, 1)}
+	stdin, err := r.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stdin, r.cmd.Stderr = stdin, &r.errs
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		r.read(out)
+		r.ended <- r.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		<-r.ended
+	})
+	return r
+}
+
+func (r *running) read(out io.Reader) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, report.MaxSample)
+	for lines.Scan() {
+		var head struct{ Kind string }
+		_ = json.Unmarshal(lines.Bytes(), &head)
+		s, notSample := report.DecodeSample(lines.Bytes())
+		e, notEvent := report.DecodeEvent(lines.Bytes())
+		r.mu.Lock()
+		switch {
+		case head.Kind == report.KindSample && notSample == nil:
+			r.samples = append(r.samples, s)
+		case head.Kind == report.KindEvent && notEvent == nil:
+			r.events = append(r.events, e)
+		default:
+			r.odd = append(r.odd, lines.Text())
+		}
+		r.mu.Unlock()
+	}
+}
+
+// await returns when a sample for which ok is true has come.
+func (r *running) await(what string, ok func(*report.Sample) bool) *report.Sample {
+	r.t.Helper()
+	var found *report.Sample
+	await(r.t, what, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if i := slices.IndexFunc(r.samples, ok); i >= 0 {
+			found = r.samples[i]
+		}
+		return found != nil
+	})
+	return found
+}
+
+// next returns after n more samples, the first of which begins later than now.
+func (r *running) next(n int) *report.Sample {
+	r.t.Helper()
+	now, seen := time.Now(), 0
+	return r.await(fmt.Sprint(n, " samples"), func(s *report.Sample) bool {
+		if s.At.After(now) {
+			seen++
+		}
+		if seen > n {
+			return true
+		}
+		if s == r.samples[len(r.samples)-1] {
+			seen = 0 // they are looked at from the beginning the next time
+		}
+		return false
+	})
+}
+
+// event returns when an event of the type for which ok is true has come.
+func (r *running) event(t report.EventType, what string, ok func(*report.Event) bool) *report.Event {
+	r.t.Helper()
+	var found *report.Event
+	await(r.t, what, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		i := slices.IndexFunc(r.events, func(e *report.Event) bool { return e.Type == t && ok(e) })
+		if i >= 0 {
+			found = r.events[i]
+		}
+		return found != nil
+	})
+	return found
+}
+
+// count counts the events that came and are so.
+func (r *running) count(so func(*report.Event) bool) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if so(e) {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *running) xids(code int) int {
+	return r.count(func(e *report.Event) bool { return e.XID != nil && *e.XID.Code == code })
+}
+
+// TestProbe builds the probe and a library in C, and tries all that a driver may do.
+func TestProbe(t *testing.T) {
+	b := buildAll(t)
+	for name, test := range map[string]func(*testing.T, *built){
+		"profiles": profiles, "no driver": noDriver, "without cgo": withoutCGO, "every call refused": everyCallRefused,
+		"lost between count and handle": lostHandle, "one lost call": oneLostCall, "missing symbols": missingSymbols,
+		"hang": hang, "hang once": hangOnce, "crash": crash, "XID once": xidOnce, "no spin": noSpin,
+		"recovery actions": recoveryActions, "UUID changes": uuidChanges, "unloaded": unloaded, "recording": recording,
+		"events are refused": eventsRefused, "flood of events": floodOfEvents, "stdin": stdinCloses,
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, &b) })
+	}
+}
+
+// profiles: what a profile has is in the sample, and what it has not is not supported.
+func profiles(t *testing.T, b *built) {
+	for profile, want := range map[string]map[report.Signal]string{
+		"h100x8": {report.Temperature: "29", report.TemperatureMargin: "56", report.ShutdownTLimit: "-8",
+			report.NVLinks: "18", report.NVLinksActive: "18", report.ClocksEventReasons: "136", report.FabricState: "3",
+			report.RecoveryAction: "not supported", report.TemperatureShutdown: "not supported", report.Power: "67740",
+			report.ECCDBEAggregate: "0", report.GSPFirmware: "535.161.08", report.MIGMode: "0"},
+		"h100-broken": {report.PCIeReplays: "120", report.ECCMode: "failed (999)", report.Temperature: "failed (999)",
+			report.ECCDBEVolatile: "failed (999)", report.RemapPending: "failed (999)"},
+		"a100-mig": {report.MIGMode: "1", report.RemapPending: "not supported", report.NVLinks: "not supported",
+			report.TemperatureShutdown: "92", report.TemperatureMemory: "44"},
+		"a10-remap": {report.RemapUncorrectable: "4", report.RemapPending: "1", report.RemapFailure: "0",
+			report.ECCDBEVolatile: "0"},
+		"t4": {report.RetiredPending: "0", report.PCIeWidth: "8", report.PCIeWidthMax: "16",
+			report.MIGMode: "not supported"},
+		"rtx4000-ada": {report.RecoveryAction: "0", report.ECCMode: "0", report.PCIeGen: "1",
+			report.ECCDBEVolatile: "not supported"},
+	} {
+		s := b.once(t, b.fake, newControl(t, profile))
+		g := &s.GPUs[0]
+		for signal, reading := range want {
+			if got := g.Signals[signal].String(); got != reading {
+				t.Errorf("%s: %s is %s, want %s", profile, signal, got, reading)
+			}
+		}
+		if g.Lost() || s.Library.State != report.Loaded || len(s.Library.Absent) != 0 {
+			t.Errorf("%s: %+v", profile, s.Library)
+		}
+		if profile == "a100-mig" && (len(g.MIG) != 4 || g.MIG[0].GPUInstance != 1) {
+			t.Errorf("instances of MIG: %+v", g.MIG)
+		}
+		if profile == "h100x8" && (len(s.GPUs) != 8 || s.GPUs[7].PCI != "0000:db:00.0" || s.GPUs[6].UUID == s.GPUs[7].UUID) {
+			t.Errorf("%d GPUs, the last is %+v", len(s.GPUs), s.GPUs[7])
+		}
+	}
+}
+
+// noDriver: no library and no driver are two states, and neither has a GPU.
+func noDriver(t *testing.T, b *built) {
+	garbage := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
+	if err := os.WriteFile(garbage, []byte("no library\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	coded := func(code int) *control {
+		c := newControl(t, "h100x8")
+		c.refuse(noGPUs, "nvmlInit_v2", code)
+		return c
+	}
+	for _, tc := range []struct {
+		library string
+		c       *control
+		state   report.LibraryState
+		code    int
+	}{
+		{garbage + ".none", nil, report.LibraryNotFound, 12},
+		{garbage, nil, report.LibraryNotFound, 12},
+		{"libc.so.6", nil, report.InitFailed, 13},
+		{b.fake, coded(9), report.DriverNotLoaded, 9},
+		{b.fake, coded(18), report.InitFailed, 18},
+		{b.fake, coded(15), report.InitFailed, 15},
+	} {
+		s := b.once(t, tc.library, tc.c)
+		if s.Library.State != tc.state || s.Library.Code != tc.code || len(s.GPUs) != 0 || s.Count.Known() {
+			t.Errorf("%s: %+v, count %s, %d GPUs", tc.library, s.Library, s.Count, len(s.GPUs))
+		}
+	}
+	c := coded(9)
+	r := b.start(t, c, patient)
+	r.next(1)
+	c.refuse(noGPUs, "nvmlInit_v2", 0)
+	s := r.await("the driver is loaded later", func(s *report.Sample) bool { return s.Count.Known() })
+	if len(s.GPUs) != 8 {
+		t.Errorf("%d GPUs", len(s.GPUs))
+	}
+}
+
+func withoutCGO(t *testing.T, b *built) {
+	cmd := exec.CommandContext(t.Context(), b.without)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := decode(t, out)
+	if s.Library.State != report.BuiltWithout || s.Count.Known() || errs.String() != "gpu: unknown, built without NVML\n" {
+		t.Errorf("%+v\n%s", s, errs.Bytes())
+	}
+}
+
+// everyCallRefused: whatever one call answers, the sample is whole, and what was refused is neither zero nor a value.
+func everyCallRefused(t *testing.T, b *built) {
+	names := callNames(t)
+	for i, name := range names {
+		if testing.Short() && i%5 != 0 {
+			continue
+		}
+		for _, code := range []int{3, 6, 15, 999} {
+			c := newControl(t, "h100x8")
+			before := b.once(t, b.fake, c)
+			c.refuse(2, name, code)
+			c.refuse(noGPUs, name, code)
+			s := b.once(t, b.fake, c)
+			if name == "nvmlInit_v2" || name == "nvmlDeviceGetCount_v2" {
+				if len(s.GPUs) != 0 {
+					t.Errorf("%s refused with %d: %d GPUs", name, code, len(s.GPUs))
+				}
+				continue
+			}
+			g := &s.GPUs[2]
+			asked := c.asked(2, name) > 0 && !strings.HasPrefix(name, "nvmlEvent")
+			if got, want := g.Lost(), code == report.GPUIsLost && asked; got != want {
+				t.Errorf("%s refused with %d: lost is %t", name, code, got)
+			}
+			for signal, r := range before.GPUs[2].Signals {
+				if now := g.Signals[signal]; !now.Equal(r) && now.Known() && !strings.HasPrefix(name, "nvmlDeviceGetNvLink") {
+					t.Errorf("%s refused with %d: %s was %s, is %s", name, code, signal, r, now)
+				}
+			}
+			if s.GPUs[3].Lost() || !s.GPUs[3].Signals[report.Power].Known() {
+				t.Errorf("%s refused with %d: another GPU: %+v", name, code, s.GPUs[3])
+			}
+		}
+	}
+}
+
+// lostHandle: a GPU that is counted and then has no handle is a GPU without values.
+func lostHandle(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	c.refuse(3, "nvmlDeviceGetHandleByIndex_v2", report.GPUIsLost)
+	s := b.once(t, b.fake, c)
+	g := &s.GPUs[3]
+	if len(s.GPUs) != 8 || !g.Lost() || g.UUID != "" {
+		t.Errorf("%+v", g)
+	}
+	for signal, r := range g.Signals {
+		if r.NotAsked != report.NoHandle {
+			t.Errorf("%s is %s", signal, r)
+		}
+	}
+}
+
+// oneLostCall: a library that answers some calls about a lost GPU from memory does not make it healthy, and it is not
+// asked on.
+func oneLostCall(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	c.refuse(5, "nvmlDeviceGetRemappedRows", report.GPUIsLost)
+	s := b.once(t, b.fake, c)
+	if !s.GPUs[5].Lost() || s.GPUs[4].Lost() || s.GPUs[5].Signals[report.Power].NotAsked != report.WasLost {
+		t.Errorf("%+v", s.GPUs[5])
+	}
+	if n := c.asked(5, "nvmlDeviceGetPowerUsage"); n != 0 {
+		t.Errorf("the lost GPU was asked on, %d times", n)
+	}
+}
+
+// missingSymbols: a library that lacks calls ends no process, and what it lacks is said.
+func missingSymbols(t *testing.T, b *built) {
+	for define, lacks := range map[string][]report.Signal{
+		"BEFORE_535":     {report.SRAMThreshold, report.TemperatureMargin, report.FabricHealth},
+		"BEFORE_560":     {report.TemperatureMargin, report.FabricHealth},
+		"WITHOUT_FIELDS": {report.RecoveryAction, report.TemperatureMemory},
+	} {
+		s := b.once(t, b.flavours[define], newControl(t, "h100x8"))
+		g := &s.GPUs[0]
+		for _, signal := range lacks {
+			if g.Signals[signal].NotAsked != report.NoSymbol {
+				t.Errorf("%s: %s is %s", define, signal, g.Signals[signal])
+			}
+		}
+		if n, _ := g.Value(report.ClocksEventReasons); n != 0x88 || len(s.Library.Absent) == 0 {
+			t.Errorf("%s: clocks %d, absent %v", define, n, s.Library.Absent)
+		}
+		if n, ok := g.Value(report.FabricState); !ok || n != 3 {
+			t.Errorf("%s: fabric %s", define, g.Signals[report.FabricState])
+		}
+	}
+}
+
+// hang: a call that does not return is reported with its GPU; when it returns, samples go on.
+func hang(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	r := b.start(t, c, "--call-deadline=10s")
+	r.next(1)
+	c.hang(6, "nvmlDeviceGetPowerUsage")
+	e := r.event(report.ProbeEvent, "a stuck call", func(e *report.Event) bool {
+		return e.Probe.State == report.Stuck && e.Probe.Call == "nvmlDeviceGetPowerUsage"
+	})
+	took := e.At.Sub(*e.Probe.Since)
+	if *e.GPU.Index != 6 || e.GPU.UUID == "" || e.Probe.PID != r.cmd.Process.Pid || took < 10*time.Second {
+		t.Errorf("%+v of %+v", e.Probe, e.GPU)
+	}
+	c.release(6, "nvmlDeviceGetPowerUsage")
+	r.next(1)
+}
+
+// hangOnce: for one sample the probe does not wait on.
+func hangOnce(t *testing.T, b *built) {
+	c := newControl(t, "t4")
+	c.hang(0, "nvmlDeviceGetTemperature")
+	cmd := b.command(t, b.fake, c, "--call-deadline=10s")
+	out, err := cmd.Output()
+	if cmd.ProcessState.ExitCode() != exitStuck {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	e, err := report.DecodeEvent(out)
+	if err != nil || e.Probe.State != report.Stuck || e.Probe.Call != "nvmlDeviceGetTemperature" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// crash: a call that ends the process leaves whole lines only.
+func crash(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	r := b.start(t, c, patient)
+	r.next(1)
+	c.entry(7, "nvmlDeviceGetName").crash = 1
+	err := <-r.ended
+	r.ended <- err
+	if err == nil || len(r.odd) != 0 {
+		t.Errorf("%v, odd lines %q", err, r.odd)
+	}
+}
+
+// xidOnce: an XID is one event, however many samples follow.
+func xidOnce(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	r := b.start(t, c, patient)
+	r.event(report.CoverageEvent, "events are waited for", func(e *report.Event) bool { return e.Coverage.Blind == "" })
+	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	c.raise(4, 8, 79)
+	e := r.event(report.XIDEvent, "XID 79", func(e *report.Event) bool { return *e.XID.Code == 79 })
+	if *e.GPU.Index != 4 || e.GPU.PCI != "0000:9b:00.0" || e.XID.Times != 1 || e.Source != report.FromNVML {
+		t.Errorf("%+v of %+v", e.XID, e.GPU)
+	}
+	r.next(3)
+	c.raise(4, 8, 999)
+	r.event(report.XIDEvent, "an XID that NVML does not know", func(e *report.Event) bool { return *e.XID.Code == 999 })
+	if n := r.xids(79); n != 1 {
+		t.Errorf("XID 79 came %d times", n)
+	}
+}
+
+// noSpin: a wait that returns at once is not called again at once. Between three calls are two seconds.
+func noSpin(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	c.head().impatient = 1
+	r := b.start(t, c, patient)
+	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	began, n := time.Now(), c.asked(noGPUs, "nvmlEventSetWait_v2")
+	await(t, "three more waits", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") >= n+3 })
+	if took := time.Since(began); took < 2*time.Second {
+		t.Errorf("three waits within %v", took)
+	}
+	c.raise(0, 8, 31)
+	c.head().impatient = 0
+	r.event(report.XIDEvent, "XID 31", func(e *report.Event) bool { return *e.XID.Code == 31 })
+}
+
+// recoveryActions: each change of the driver's own verdict is an event, also without an event of the driver, and a
+// new number is unknown.
+func recoveryActions(t *testing.T, b *built) {
+	c := newControl(t, "rtx4000-ada")
+	r := b.start(t, c, patient)
+	r.next(1)
+	was := int64(0)
+	for _, n := range []int64{1, 2, 3, 4, 5, 7, 0} {
+		c.set(0, "field_230", n)
+		if n%2 == 1 {
+			c.raise(0, 0x8000, uint64(n))
+		}
+		e := r.event(report.RecoveryEvent, fmt.Sprint("action ", n), func(e *report.Event) bool { return e.Action.To == n })
+		if e.Action.Action != report.ActionOf(n) || e.Action.From == nil || *e.Action.From != was || *e.GPU.Index != 0 {
+			t.Errorf("action %d: %+v", n, e.Action)
+		}
+		was = n
+	}
+	if n := r.count(func(e *report.Event) bool { return e.Action != nil }); n != 7 {
+		t.Errorf("%d events about 7 changes", n)
+	}
+}
+
+// uuidChanges: after a reset a GPU may be another one, whose events are waited for.
+func uuidChanges(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	r := b.start(t, c, patient)
+	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	const other = "GPU-00000000-1111-2222-3333-444444444444"
+	registered := c.asked(1, "nvmlDeviceRegisterEvents")
+	c.words(1, "nvmlDeviceGetUUID", other)
+	r.await("the other UUID", func(s *report.Sample) bool { return s.GPUs[1].UUID == other })
+	await(t, "its events", func() bool { return c.asked(7, "nvmlDeviceRegisterEvents") > registered })
+	c.raise(1, 8, 48)
+	e := r.event(report.XIDEvent, "XID 48", func(e *report.Event) bool { return *e.XID.Code == 48 })
+	if e.GPU.UUID != other {
+		t.Errorf("%+v", e.GPU)
+	}
+}
+
+// unloaded: when the driver goes, the probe ends, since what it has loaded belongs to it.
+func unloaded(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	r := b.start(t, c, patient)
+	r.next(1)
+	c.refuse(noGPUs, "nvmlDeviceGetCount_v2", 9)
+	err := <-r.ended
+	r.ended <- err
+	if r.cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(r.errs.String(), "driver was unloaded") {
+		t.Errorf("%v: %s", err, r.errs.Bytes())
+	}
+}
+
+// recording: every call and its answer is in the file, in the form that DCGM's injection library plays.
+func recording(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	c.refuse(1, "nvmlDeviceGetPowerUsage", 15)
+	file := filepath.Join(t.TempDir(), "recording.yaml")
+	if out, err := b.command(t, b.fake, c, patient, "--record", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		FunctionReturn *int `yaml:"FunctionReturn"`
+		ReturnValue    any  `yaml:"ReturnValue"`
+	}
+	var doc struct {
+		Global map[string]any `yaml:"Global"`
+		Device map[string]struct {
+			PowerUsage      answer                 `yaml:"PowerUsage"`
+			EccMode         answer                 `yaml:"EccMode"`
+			TotalEccErrors  map[int]map[int]answer `yaml:"TotalEccErrors"`
+			FieldValues     map[int]answer         `yaml:"FieldValues"`
+			NvLinkState     map[int]answer         `yaml:"NvLinkState"`
+			PersistenceMode answer                 `yaml:"PersistenceMode"`
+		} `yaml:"Device"`
+	}
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	order, _ := doc.Global["DeviceOrder"].([]any)
+	if len(order) != 8 || len(doc.Device) != 8 {
+		t.Fatalf("%d GPUs in order, %d recorded", len(order), len(doc.Device))
+	}
+	first, second := doc.Device[order[0].(string)], doc.Device[order[1].(string)]
+	for what, is := range map[string]bool{
+		"power":         *first.PowerUsage.FunctionReturn == 0 && first.PowerUsage.ReturnValue == 67740,
+		"a lost GPU":    *second.PowerUsage.FunctionReturn == 15 && second.PowerUsage.ReturnValue == nil,
+		"what was not":  second.PersistenceMode.FunctionReturn == nil,
+		"two arguments": *first.TotalEccErrors[1][0].FunctionReturn == 0,
+		"a field":       *first.FieldValues[82].FunctionReturn == 0 && *first.FieldValues[230].FunctionReturn == 3,
+		"a link":        *first.NvLinkState[17].FunctionReturn == 0 && *first.NvLinkState[18].FunctionReturn == 2,
+	} {
+		if !is {
+			t.Errorf("%s is recorded wrongly:\n%.3000s", what, text)
+		}
+	}
+}
+
+// eventsRefused: where events cannot be waited for, that is said, once, and samples come.
+func eventsRefused(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	for g := range 8 {
+		c.refuse(g, "nvmlDeviceRegisterEvents", 3)
+	}
+	r := b.start(t, c, patient)
+	r.event(report.CoverageEvent, "events are refused", func(e *report.Event) bool { return e.Coverage.Blind != "" })
+	r.next(3)
+	for g := range 8 {
+		c.refuse(g, "nvmlDeviceRegisterEvents", 0)
+	}
+	r.event(report.CoverageEvent, "events again", func(e *report.Event) bool { return e.Coverage.Blind == "" })
+	if n := r.count(func(e *report.Event) bool { return e.Type == report.CoverageEvent }); n != 2 {
+		t.Errorf("%d events about two states", n)
+	}
+}
+
+// floodOfEvents: a driver that raises events without end does not keep samples back, and none is lost.
+func floodOfEvents(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	r := b.start(t, c, patient)
+	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	for range 200 {
+		c.raise(0, 8, 31)
+	}
+	await(t, "200 events", func() bool { return r.xids(31) == 200 })
+	r.next(2)
+}
+
+// stdinCloses: a probe whose agent is gone ends.
+func stdinCloses(t *testing.T, b *built) {
+	c := newControl(t, "h100x8")
+	r := b.start(t, c, patient)
+	r.next(1)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "VmData") || strings.HasPrefix(line, "Threads") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	_ = r.stdin.Close()
+	err = <-r.ended
+	r.ended <- err
+	if err != nil {
+		t.Errorf("%v: %s", err, r.errs.Bytes())
+	}
+}
+
+// TestLibrary loads a library that somebody brings: no crash, no spin, whole samples.
+func TestLibrary(t *testing.T) {
+	library := os.Getenv(libraryVariable)
+	if library == "" {
+		t.Skip("skipped: needs GPUAAS_NVML_LIBRARY, a library to load")
+	}
+	compiler(t)
+	b := built{probe: filepath.Join(t.TempDir(), "probe"), fake: library}
+	goBuild(t, b.probe, "1")
+	s := b.once(t, library, nil)
+	t.Logf("%+v, %s GPUs", s.Library, s.Count)
+	for i := range s.GPUs {
+		t.Logf("GPU %d %s lost %t: %v", i, s.GPUs[i].UUID, s.GPUs[i].Lost(), s.GPUs[i].Signals)
+	}
+	r := b.start(t, nil, patient)
+	r.next(5)
+	var use syscall.Rusage
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	err := <-r.ended
+	r.ended <- err
+	if u, ok := r.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		use = *u
+	}
+	if err != nil || len(r.odd) != 0 {
+		t.Errorf("%v, odd lines %q", err, r.odd)
+	}
+	t.Logf("%v of CPU, %d KiB at most", r.cmd.ProcessState.UserTime()+r.cmd.ProcessState.SystemTime(), use.Maxrss)
+}

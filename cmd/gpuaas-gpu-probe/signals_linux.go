@@ -1,0 +1,285 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+// maxLinks is more NVLinks than a GPU has.
+const maxLinks = 36
+
+// signals asks for everything, in the order of report.Signals: the driver's own words about the GPU first.
+func (v *device) signals() {
+	if v.handle == nil {
+		for _, row := range report.Signals() {
+			v.set(row.Signal, report.Skipped(report.NoHandle))
+		}
+		return
+	}
+	h := v.handle
+	v.fieldValues()
+	v.several("nvmlDeviceGetEccMode", []report.Signal{report.ECCMode, report.ECCModePending},
+		[]string{"current", "pending"}, func() ([]int64, nvml.Return) {
+			current, pending, rc := h.GetEccMode()
+			return []int64{int64(current), int64(pending)}, rc
+		})
+	v.memoryErrors()
+	v.several("nvmlDeviceGetRemappedRows", []report.Signal{report.RemapCorrectable, report.RemapUncorrectable,
+		report.RemapPending, report.RemapFailure}, []string{"corrRows", "uncRows", "isPending", "failureOccurred"},
+		func() ([]int64, nvml.Return) {
+			corrected, uncorrected, pending, failure, rc := h.GetRemappedRows()
+			return []int64{int64(corrected), int64(uncorrected), flag01(pending), flag01(failure)}, rc
+		})
+	v.links()
+	v.number(report.PCIeReplays, "nvmlDeviceGetPcieReplayCounter", func() (int64, nvml.Return) {
+		return of(h.GetPcieReplayCounter())
+	})
+	v.number(report.PCIeGen, "nvmlDeviceGetCurrPcieLinkGeneration", func() (int64, nvml.Return) {
+		return of(h.GetCurrPcieLinkGeneration())
+	})
+	v.number(report.PCIeGenMax, "nvmlDeviceGetMaxPcieLinkGeneration", func() (int64, nvml.Return) {
+		return of(h.GetMaxPcieLinkGeneration())
+	})
+	v.number(report.PCIeWidth, "nvmlDeviceGetCurrPcieLinkWidth", func() (int64, nvml.Return) {
+		return of(h.GetCurrPcieLinkWidth())
+	})
+	v.number(report.PCIeWidthMax, "nvmlDeviceGetMaxPcieLinkWidth", func() (int64, nvml.Return) {
+		return of(h.GetMaxPcieLinkWidth())
+	})
+	v.heat()
+	v.fabric()
+	v.configuration()
+}
+
+// memoryErrors asks for what ECC counted.
+func (v *device) memoryErrors() {
+	h := v.handle
+	for _, c := range [...]struct {
+		signal report.Signal
+		kind   nvml.MemoryErrorType
+		since  nvml.EccCounterType
+	}{
+		{report.ECCDBEVolatile, nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC},
+		{report.ECCDBEAggregate, nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.AGGREGATE_ECC},
+		{report.ECCSBEVolatile, nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC},
+		{report.ECCSBEAggregate, nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.AGGREGATE_ECC},
+	} {
+		v.number(c.signal, "nvmlDeviceGetTotalEccErrors", func() (int64, nvml.Return) {
+			return of64(h.GetTotalEccErrors(c.kind, c.since))
+		}, int(c.kind), int(c.since))
+	}
+	for _, c := range [...]struct {
+		signal report.Signal
+		since  nvml.EccCounterType
+		where  nvml.MemoryLocation
+	}{
+		{report.DRAMDBEVolatile, nvml.VOLATILE_ECC, nvml.MEMORY_LOCATION_DRAM},
+		{report.DRAMDBEAggregate, nvml.AGGREGATE_ECC, nvml.MEMORY_LOCATION_DRAM},
+		{report.SRAMDBEVolatile, nvml.VOLATILE_ECC, nvml.MEMORY_LOCATION_SRAM},
+		{report.SRAMDBEAggregate, nvml.AGGREGATE_ECC, nvml.MEMORY_LOCATION_SRAM},
+	} {
+		v.number(c.signal, "nvmlDeviceGetMemoryErrorCounter", func() (int64, nvml.Return) {
+			return of64(h.GetMemoryErrorCounter(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, c.since, c.where))
+		}, int(nvml.MEMORY_ERROR_TYPE_UNCORRECTED), int(c.since), int(c.where))
+	}
+	v.number(report.SRAMThreshold, "nvmlDeviceGetSramEccErrorStatus", func() (int64, nvml.Return) {
+		status, rc := h.GetSramEccErrorStatus()
+		return int64(status.BThresholdExceeded), rc
+	})
+}
+
+// links asks about each NVLink. The driver answers "not supported" for link 0 of a GPU that has none, and for a higher
+// link that this GPU does not have.
+func (v *device) links() {
+	have, active := int64(0), int64(0)
+	var failed *report.Reading
+	var up []int
+	for link := range maxLinks {
+		var state nvml.EnableState
+		why, ok := v.try("nvmlDeviceGetNvLinkState", []any{link}, func() (any, nvml.Return) {
+			var rc nvml.Return
+			state, rc = v.handle.GetNvLinkState(link)
+			return int(state), rc
+		})
+		if ok {
+			have++
+			if state == nvml.FEATURE_ENABLED {
+				active, up = active+1, append(up, link)
+			} else {
+				v.out.LinksDown = append(v.out.LinksDown, link)
+			}
+			continue
+		}
+		if link > 0 && (why.Unsupported || why.FailedWith(invalidArgument)) {
+			continue // it has fewer
+		}
+		failed = &why
+		break
+	}
+	if failed != nil {
+		v.set(report.NVLinks, *failed)
+		v.set(report.NVLinksActive, *failed)
+	} else {
+		v.set(report.NVLinks, report.Of(have))
+		v.set(report.NVLinksActive, report.Of(active))
+	}
+	for _, c := range [...]struct {
+		signal  report.Signal
+		counter nvml.NvLinkErrorCounter
+	}{
+		{report.NVLinkReplayErrors, nvml.NVLINK_ERROR_DL_REPLAY},
+		{report.NVLinkRecoveryErrors, nvml.NVLINK_ERROR_DL_RECOVERY},
+		{report.NVLinkCRCErrors, nvml.NVLINK_ERROR_DL_CRC_FLIT},
+	} {
+		v.set(c.signal, v.linkErrors(c.counter, up))
+	}
+}
+
+// linkErrors is the sum of one counter over the links that are active; one that is refused leaves no sum.
+func (v *device) linkErrors(counter nvml.NvLinkErrorCounter, links []int) report.Reading {
+	if len(links) == 0 {
+		return report.Skipped(report.NotThere)
+	}
+	sum := int64(0)
+	for _, link := range links {
+		var n uint64
+		why, ok := v.try("nvmlDeviceGetNvLinkErrorCounter", []any{link, int(counter)}, func() (any, nvml.Return) {
+			var rc nvml.Return
+			n, rc = v.handle.GetNvLinkErrorCounter(link, counter)
+			return n, rc
+		})
+		if !ok {
+			return why
+		}
+		sum += max(signed(n), 0)
+	}
+	return report.Of(sum)
+}
+
+// heat asks for temperatures, limits, power, and why clocks are low.
+func (v *device) heat() {
+	h := v.handle
+	v.number(report.Temperature, "nvmlDeviceGetTemperature", func() (int64, nvml.Return) {
+		return of(h.GetTemperature(nvml.TEMPERATURE_GPU))
+	}, int(nvml.TEMPERATURE_GPU))
+	v.number(report.TemperatureMargin, "nvmlDeviceGetMarginTemperature", func() (int64, nvml.Return) {
+		margin, rc := h.GetMarginTemperature()
+		return int64(margin.MarginTemperature), rc
+	})
+	for _, c := range [...]struct {
+		signal report.Signal
+		which  nvml.TemperatureThresholds
+	}{
+		{report.TemperatureSlowdown, nvml.TEMPERATURE_THRESHOLD_SLOWDOWN},
+		{report.TemperatureShutdown, nvml.TEMPERATURE_THRESHOLD_SHUTDOWN},
+	} {
+		v.number(c.signal, "nvmlDeviceGetTemperatureThreshold", func() (int64, nvml.Return) {
+			return of(h.GetTemperatureThreshold(c.which))
+		}, int(c.which))
+	}
+	if v.lookUp("nvmlDeviceGetCurrentClocksEventReasons") {
+		v.number(report.ClocksEventReasons, "nvmlDeviceGetCurrentClocksEventReasons", func() (int64, nvml.Return) {
+			return of64(h.GetCurrentClocksEventReasons())
+		})
+	} else { // its name before driver 535
+		v.number(report.ClocksEventReasons, "nvmlDeviceGetCurrentClocksThrottleReasons", func() (int64, nvml.Return) {
+			return of64(h.GetCurrentClocksThrottleReasons()) //nolint:staticcheck // older drivers have only this one
+		})
+	}
+	v.number(report.Power, "nvmlDeviceGetPowerUsage", func() (int64, nvml.Return) { return of(h.GetPowerUsage()) })
+	v.number(report.PowerLimit, "nvmlDeviceGetEnforcedPowerLimit", func() (int64, nvml.Return) {
+		return of(h.GetEnforcedPowerLimit())
+	})
+}
+
+// fabric asks how the GPU is registered with the NVLink fabric.
+func (v *device) fabric() {
+	signals := []report.Signal{report.FabricState, report.FabricStatus}
+	names := []string{"state", "status"}
+	if !v.lookUp("nvmlDeviceGetGpuFabricInfoV") { // before driver 545, without a health mask
+		v.several("nvmlDeviceGetGpuFabricInfo", signals, names, func() ([]int64, nvml.Return) {
+			info, rc := v.handle.GetGpuFabricInfo() //nolint:staticcheck // older drivers have only this one
+			return []int64{int64(info.State), int64(info.Status)}, rc
+		})
+		v.set(report.FabricHealth, report.Skipped(report.NoSymbol))
+		return
+	}
+	v.several("nvmlDeviceGetGpuFabricInfoV", append(signals, report.FabricHealth), append(names, "healthMask"),
+		func() ([]int64, nvml.Return) {
+			info, rc := v.handle.GetGpuFabricInfoV().V2()
+			return []int64{int64(info.State), int64(info.Status), int64(info.HealthMask)}, rc
+		})
+}
+
+// configuration asks for what compares between GPUs and nodes.
+func (v *device) configuration() {
+	h := v.handle
+	v.number(report.PersistenceMode, "nvmlDeviceGetPersistenceMode", func() (int64, nvml.Return) {
+		return of(h.GetPersistenceMode())
+	})
+	v.several("nvmlDeviceGetMigMode", []report.Signal{report.MIGMode, report.MIGModePending},
+		[]string{"currentMode", "pendingMode"}, func() ([]int64, nvml.Return) {
+			current, pending, rc := h.GetMigMode()
+			return []int64{int64(current), int64(pending)}, rc
+		})
+	v.several("nvmlDeviceGetGspFirmwareMode", []report.Signal{report.GSPMode}, []string{"isEnabled"},
+		func() ([]int64, nvml.Return) {
+			enabled, _, rc := h.GetGspFirmwareMode()
+			return []int64{flag01(enabled)}, rc
+		})
+	v.set(report.GSPFirmware, v.words("nvmlDeviceGetGspFirmwareVersion", h.GetGspFirmwareVersion))
+	v.set(report.VBIOS, v.words("nvmlDeviceGetVbiosVersion", h.GetVbiosVersion))
+	v.set(report.InfoROM, v.words("nvmlDeviceGetInforomImageVersion", h.GetInforomImageVersion))
+	v.number(report.Architecture, "nvmlDeviceGetArchitecture", func() (int64, nvml.Return) {
+		return of(h.GetArchitecture())
+	})
+	v.number(report.MemoryTotal, "nvmlDeviceGetMemoryInfo", func() (int64, nvml.Return) {
+		memory, rc := h.GetMemoryInfo()
+		return signed(memory.Total), rc
+	})
+	if on, ok := v.out.Value(report.MIGMode); ok && on == 1 {
+		v.instances()
+	}
+}
+
+// instances lists what MIG divides the GPU into.
+func (v *device) instances() {
+	most := 0
+	_, ok := v.try("nvmlDeviceGetMaxMigDeviceCount", nil, func() (any, nvml.Return) {
+		var rc nvml.Return
+		most, rc = v.handle.GetMaxMigDeviceCount()
+		return most, rc
+	})
+	if !ok || !v.lookUp("nvmlDeviceGetGpuInstanceId") || !v.lookUp("nvmlDeviceGetComputeInstanceId") ||
+		!v.lookUp("nvmlDeviceGetUUID") {
+		return
+	}
+	for i := range min(most, maxInstances) {
+		_, ok := v.try("nvmlDeviceGetMigDeviceHandleByIndex", []any{i}, func() (any, nvml.Return) {
+			h, rc := v.handle.GetMigDeviceHandleByIndex(i)
+			if rc != nvml.SUCCESS {
+				return nil, rc
+			}
+			uuid, rc := h.GetUUID()
+			if rc != nvml.SUCCESS {
+				return nil, rc
+			}
+			gi, rc := h.GetGpuInstanceId()
+			if rc != nvml.SUCCESS {
+				return nil, rc
+			}
+			ci, rc := h.GetComputeInstanceId()
+			if rc == nvml.SUCCESS {
+				v.out.MIG = append(v.out.MIG, report.MIG{UUID: uuid, GPUInstance: gi, ComputeInstance: ci})
+			}
+			return uuid, rc
+		})
+		_ = ok // a slot without an instance is "not found"
+	}
+}
+
+// maxInstances is more instances than a GPU can be divided into.
+const maxInstances = 16

@@ -1,0 +1,627 @@
+/* A library that answers NVML's calls as a control file says, which another process maps and changes at any time. It is
+ * no copy of NVIDIA's: types are only as wide as the calls need, declared from the published interface. It keeps no
+ * state of its own beyond what is registered, so that a test has all of it in the file.
+ *
+ * Built without what a driver of another branch lacks: -DBEFORE_535 and -DBEFORE_560.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, SMALL = 7, TIMEOUT = 10, LOST = 15 };
+enum { GPUS = 16, EVENTS = 256, TEXT = 96 };
+
+#define X(name) C_##name,
+enum { 
+#include "calls.h"
+	CALLS
+};
+#undef X
+
+/* The control file. Its layout is also in control_test.go. */
+struct entry {
+	int64_t v[4];
+	char text[TEXT];
+	int32_t rc;
+	uint32_t delay_ms;
+	uint32_t hang;  /* while it is 1 the call does not return; woken by a futex */
+	uint32_t crash; /* 1: the call ends the process */
+	uint32_t asked; /* how often the call was made; woken by a futex */
+	uint32_t pad;
+};
+struct event {
+	uint32_t gpu, gi, ci, pad;
+	uint64_t type, data;
+};
+struct control {
+	uint32_t magic, calls, gpus, lost; /* lost: a bit for each GPU whose calls are refused with 15 */
+	uint32_t written, taken;           /* events; written is a futex */
+	uint32_t impatient, pad;           /* 1: a wait returns at once */
+	struct event events[EVENTS];
+	struct entry of[GPUS + 1][CALLS];  /* the last is of no GPU */
+};
+
+static struct control *control;
+static int ready;
+static uint64_t registered[GPUS];
+static char handles[GPUS], instances[GPUS * 8], set;
+
+static struct control *map(void)
+{
+	const char *path = getenv("GPUAAS_NVML_FAKE");
+	int fd;
+	void *p;
+
+	if (control)
+		return control;
+	if (!path || (fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+		return NULL;
+	p = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (p == MAP_FAILED)
+		return NULL;
+	control = p;
+	return control;
+}
+
+static long futex(uint32_t *word, int op, uint32_t value, struct timespec *until)
+{
+	return syscall(SYS_futex, word, op, value, until, NULL, 0);
+}
+
+static struct entry none = { .rc = UNINITIALIZED };
+
+/* answer is the entry of a call, after what the control file has it do. */
+static struct entry *answer(int gpu, int call)
+{
+	struct control *c = map();
+	struct entry *e;
+
+	if (!c || c->calls != CALLS || (!ready && call != C_nvmlInit_v2))
+		return &none;
+	if (gpu < -1 || gpu >= GPUS)
+		return &none;
+	e = &c->of[gpu < 0 ? GPUS : gpu][call];
+	__atomic_add_fetch(&e->asked, 1, __ATOMIC_SEQ_CST);
+	futex(&e->asked, FUTEX_WAKE, 1 << 30, NULL);
+	if (e->delay_ms) {
+		struct timespec t = { e->delay_ms / 1000, e->delay_ms % 1000 * 1000000L };
+		nanosleep(&t, NULL);
+	}
+	while (__atomic_load_n(&e->hang, __ATOMIC_SEQ_CST))
+		futex(&e->hang, FUTEX_WAIT, 1, NULL);
+	if (e->crash)
+		raise(SIGSEGV);
+	return e;
+}
+
+/* code is what the call returns: a lost GPU refuses all of them but those that the library answers from memory. */
+static int code(int gpu, struct entry *e)
+{
+	if (e != &none && gpu >= 0 && control->lost >> gpu & 1)
+		return LOST;
+	return e->rc;
+}
+
+static int gpu_of(void *device)
+{
+	char *p = device;
+
+	if (p >= handles && p < handles + GPUS)
+		return p - handles;
+	return -2;
+}
+
+static int instance_of(void *device)
+{
+	char *p = device;
+
+	return p >= instances && p < instances + sizeof instances ? p - instances : -1;
+}
+
+static int text(struct entry *e, int rc, char *to, unsigned int length)
+{
+	if (rc)
+		return rc;
+	if (strlen(e->text) >= length)
+		return SMALL;
+	memset(to, 0, length);
+	strcpy(to, e->text);
+	return SUCCESS;
+}
+
+int nvmlInit_v2(void)
+{
+	struct entry *e = answer(-1, C_nvmlInit_v2);
+
+	if (e->rc == 0)
+		ready = 1;
+	return e->rc;
+}
+
+int nvmlInitWithFlags(unsigned int flags)
+{
+	(void)flags;
+	return nvmlInit_v2();
+}
+
+int nvmlShutdown(void)
+{
+	struct entry *e = answer(-1, C_nvmlShutdown);
+
+	ready = 0;
+	return e->rc;
+}
+
+/* A test compares codes: the words of a library that somebody brings are others. */
+const char *nvmlErrorString(int rc)
+{
+	(void)rc;
+	return "fake";
+}
+
+int nvmlSystemGetDriverVersion(char *s, unsigned int n)
+{
+	struct entry *e = answer(-1, C_nvmlSystemGetDriverVersion);
+
+	return text(e, e->rc, s, n);
+}
+
+int nvmlSystemGetNVMLVersion(char *s, unsigned int n)
+{
+	struct entry *e = answer(-1, C_nvmlSystemGetNVMLVersion);
+
+	return text(e, e->rc, s, n);
+}
+
+int nvmlSystemGetCudaDriverVersion(int *n)
+{
+	struct entry *e = answer(-1, C_nvmlSystemGetCudaDriverVersion);
+
+	*n = e->v[0];
+	return e->rc;
+}
+
+int nvmlDeviceGetCount_v2(unsigned int *n)
+{
+	struct entry *e = answer(-1, C_nvmlDeviceGetCount_v2);
+
+	*n = e == &none ? 0 : control->gpus;
+	return e->rc;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned int i, void **device)
+{
+	struct entry *e;
+
+	if (!map() || i >= GPUS || i >= control->gpus)
+		return INVALID;
+	e = answer(i, C_nvmlDeviceGetHandleByIndex_v2);
+	if (e->rc)
+		return e->rc;
+	*device = handles + i;
+	return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
+{
+	for (unsigned int i = 0; map() && i < control->gpus && i < GPUS; i++)
+		if (!strcmp(control->of[i][C_nvmlDeviceGetUUID].text, uuid)) {
+			*device = handles + i;
+			return SUCCESS;
+		}
+	return NOT_FOUND;
+}
+
+int nvmlDeviceGetIndex(void *device, unsigned int *n)
+{
+	*n = gpu_of(device);
+	return gpu_of(device) < 0 ? INVALID : SUCCESS;
+}
+
+int nvmlDeviceGetUUID(void *device, char *s, unsigned int n)
+{
+	int mig = instance_of(device), g = gpu_of(device);
+	struct entry *e;
+
+	if (mig >= 0) {
+		if (n < 48)
+			return SMALL;
+		strcpy(s, "MIG-00000000-0000-0000-0000-000000000000");
+		s[39] += mig % 8;
+		s[38] += mig / 8 % 10;
+		return SUCCESS;
+	}
+	e = answer(g, C_nvmlDeviceGetUUID);
+	return text(e, code(g, e), s, n);
+}
+
+int nvmlDeviceGetPciInfo_v3(void *device, void *info)
+{
+	struct {
+		char legacy[16];
+		unsigned int domain, bus, device, id, subsystem;
+		char bus_id[32];
+	} *pci = info;
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetPciInfo_v3);
+
+	memset(pci, 0, sizeof *pci);
+	pci->domain = e->v[0];
+	pci->bus = e->v[1];
+	pci->device = e->v[2];
+	pci->id = e->v[3];
+	return code(g, e);
+}
+
+/* What answers with one text or one number. */
+#define TEXT_CALL(name)                                  \
+	int name(void *device, char *s, unsigned int n)  \
+	{                                                \
+		int g = gpu_of(device);                  \
+		struct entry *e = answer(g, C_##name);   \
+		return text(e, code(g, e), s, n);        \
+	}
+#define NUMBER_CALL(name, type)                          \
+	int name(void *device, type *n)                  \
+	{                                                \
+		int g = gpu_of(device);                  \
+		struct entry *e = answer(g, C_##name);   \
+		*n = (type)e->v[0];                      \
+		return code(g, e);                       \
+	}
+#define TWO_CALL(name, type)                             \
+	int name(void *device, type *a, type *b)         \
+	{                                                \
+		int g = gpu_of(device);                  \
+		struct entry *e = answer(g, C_##name);   \
+		*a = (type)e->v[0];                      \
+		*b = (type)e->v[1];                      \
+		return code(g, e);                       \
+	}
+
+TEXT_CALL(nvmlDeviceGetName)
+TEXT_CALL(nvmlDeviceGetVbiosVersion)
+TEXT_CALL(nvmlDeviceGetInforomImageVersion)
+NUMBER_CALL(nvmlDeviceGetPcieReplayCounter, unsigned int)
+NUMBER_CALL(nvmlDeviceGetCurrPcieLinkGeneration, unsigned int)
+NUMBER_CALL(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int)
+NUMBER_CALL(nvmlDeviceGetCurrPcieLinkWidth, unsigned int)
+NUMBER_CALL(nvmlDeviceGetMaxPcieLinkWidth, unsigned int)
+NUMBER_CALL(nvmlDeviceGetPowerUsage, unsigned int)
+NUMBER_CALL(nvmlDeviceGetEnforcedPowerLimit, unsigned int)
+NUMBER_CALL(nvmlDeviceGetPersistenceMode, unsigned int)
+NUMBER_CALL(nvmlDeviceGetArchitecture, unsigned int)
+NUMBER_CALL(nvmlDeviceGetMaxMigDeviceCount, unsigned int)
+NUMBER_CALL(nvmlDeviceGetSupportedEventTypes, unsigned long long)
+TWO_CALL(nvmlDeviceGetEccMode, unsigned int)
+TWO_CALL(nvmlDeviceGetMigMode, unsigned int)
+TWO_CALL(nvmlDeviceGetGspFirmwareMode, unsigned int)
+
+int nvmlDeviceGetGspFirmwareVersion(void *device, char *s)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetGspFirmwareVersion);
+
+	return text(e, code(g, e), s, 64);
+}
+
+int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *total_free_used)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetMemoryInfo);
+
+	total_free_used[0] = e->v[0];
+	total_free_used[1] = e->v[0] - e->v[1];
+	total_free_used[2] = e->v[1];
+	return code(g, e);
+}
+
+int nvmlDeviceGetTotalEccErrors(void *device, unsigned int kind, unsigned int since, unsigned long long *n)
+{
+	int g = gpu_of(device);
+	struct entry *e;
+
+	if (kind > 1 || since > 1)
+		return INVALID;
+	e = answer(g, C_nvmlDeviceGetTotalEccErrors_0_0 + 2 * kind + since);
+	*n = e->v[0];
+	return code(g, e);
+}
+
+int nvmlDeviceGetMemoryErrorCounter(void *device, unsigned int kind, unsigned int since, unsigned int where,
+				    unsigned long long *n)
+{
+	int g = gpu_of(device);
+	struct entry *e;
+
+	if (kind != 1 || since > 1 || (where != 2 && where != 7)) /* 2: device memory, 7: SRAM */
+		return NOT_SUPPORTED;
+	e = answer(g, C_nvmlDeviceGetMemoryErrorCounter_volatile_dram + 2 * (where == 7) + since);
+	*n = e->v[0];
+	return code(g, e);
+}
+
+int nvmlDeviceGetRemappedRows(void *device, unsigned int *corr, unsigned int *unc, unsigned int *pending,
+			      unsigned int *failure)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetRemappedRows);
+
+	*corr = e->v[0];
+	*unc = e->v[1];
+	*pending = e->v[2];
+	*failure = e->v[3];
+	return code(g, e);
+}
+
+/* v: how many links there are, which of them are active, as bits. */
+int nvmlDeviceGetNvLinkState(void *device, unsigned int link, unsigned int *active)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetNvLinkState);
+
+	if (code(g, e))
+		return code(g, e);
+	if (link >= e->v[0])
+		return link >= 18 ? INVALID : NOT_SUPPORTED;
+	*active = e->v[1] >> link & 1;
+	return SUCCESS;
+}
+
+/* v: replays, recoveries, CRC errors of each link. */
+int nvmlDeviceGetNvLinkErrorCounter(void *device, unsigned int link, unsigned int counter, unsigned long long *n)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetNvLinkErrorCounter);
+
+	(void)link;
+	if (counter > 2)
+		return NOT_SUPPORTED;
+	*n = e->v[counter];
+	return code(g, e);
+}
+
+int nvmlDeviceGetTemperature(void *device, unsigned int sensor, unsigned int *n)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetTemperature);
+
+	*n = e->v[0];
+	return sensor ? INVALID : code(g, e);
+}
+
+int nvmlDeviceGetTemperatureThreshold(void *device, unsigned int which, unsigned int *n)
+{
+	int g = gpu_of(device);
+	struct entry *e;
+
+	if (which > 1)
+		return NOT_SUPPORTED;
+	e = answer(g, C_nvmlDeviceGetTemperatureThreshold_shutdown + which);
+	*n = e->v[0];
+	return code(g, e);
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned int i, void **mig)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetMigDeviceHandleByIndex);
+
+	if (code(g, e))
+		return code(g, e);
+	if (i >= e->v[0] || i >= 8)
+		return NOT_FOUND;
+	*mig = instances + 8 * g + i;
+	return SUCCESS;
+}
+
+int nvmlDeviceGetGpuInstanceId(void *device, unsigned int *n)
+{
+	*n = instance_of(device) % 8 + 1;
+	return instance_of(device) < 0 ? INVALID : SUCCESS;
+}
+
+int nvmlDeviceGetComputeInstanceId(void *device, unsigned int *n)
+{
+	*n = 0;
+	return instance_of(device) < 0 ? INVALID : SUCCESS;
+}
+
+int nvmlDeviceGetGpuFabricInfo(void *device, void *info)
+{
+	struct {
+		unsigned char cluster[16];
+		unsigned int status, clique;
+		unsigned char state;
+	} *f = info;
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetGpuFabricInfo);
+
+	f->state = e->v[0];
+	f->status = e->v[1];
+	return code(g, e);
+}
+
+#ifndef BEFORE_535
+#ifndef BEFORE_560
+NUMBER_CALL(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long)
+
+int nvmlDeviceGetMarginTemperature(void *device, void *info)
+{
+	struct {
+		unsigned int version;
+		int margin;
+	} *m = info;
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetMarginTemperature);
+
+	if (m->version != (sizeof *m | 1 << 24))
+		return 25;
+	m->margin = e->v[0];
+	return code(g, e);
+}
+
+int nvmlDeviceGetGpuFabricInfoV(void *device, void *info)
+{
+	struct {
+		unsigned int version;
+		unsigned char cluster[16];
+		unsigned int status, clique;
+		unsigned char state;
+		unsigned int health;
+	} *f = info;
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetGpuFabricInfoV);
+
+	if (f->version != (sizeof *f | 2 << 24))
+		return 25;
+	f->state = e->v[0];
+	f->status = e->v[1];
+	f->health = e->v[2];
+	return code(g, e);
+}
+#endif
+
+int nvmlDeviceGetSramEccErrorStatus(void *device, void *status)
+{
+	struct {
+		unsigned int version;
+		unsigned long long counts[11];
+		unsigned int exceeded;
+	} *s = status;
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetSramEccErrorStatus);
+
+	s->exceeded = e->v[0];
+	return code(g, e);
+}
+#endif
+
+/* The name that the reasons have in drivers of every branch. */
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *n)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetCurrentClocksEventReasons);
+
+	*n = e->v[0];
+	return code(g, e);
+}
+
+#ifndef WITHOUT_FIELDS
+int nvmlDeviceGetFieldValues(void *device, int count, void *values)
+{
+	static const int ids[] = { 29, 30, 31, 82, 193, 194, 226, 227, 230 };
+	struct field {
+		unsigned int id, scope;
+		long long at, latency;
+		unsigned int type, rc;
+		union {
+			unsigned int u;
+			int i;
+			unsigned long long n;
+		} value;
+	} *f = values;
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetFieldValues);
+
+	if (code(g, e))
+		return code(g, e);
+	for (int i = 0; i < count; i++) {
+		f[i].rc = NOT_SUPPORTED;
+		for (unsigned int k = 0; k < sizeof ids / sizeof *ids; k++)
+			if (f[i].id == (unsigned int)ids[k]) {
+				e = answer(g, C_field_29 + k);
+				f[i].rc = code(g, e);
+				f[i].type = e->v[0] < 0 ? 5 : 1; /* signed int, unsigned int */
+				f[i].value.n = 0;
+				f[i].value.i = e->v[0];
+			}
+	}
+	return SUCCESS;
+}
+#endif
+
+int nvmlEventSetCreate(void **s)
+{
+	struct entry *e = answer(-1, C_nvmlEventSetCreate);
+
+	*s = &set;
+	return e->rc;
+}
+
+int nvmlEventSetFree(void *s)
+{
+	struct entry *e = answer(-1, C_nvmlEventSetFree);
+
+	(void)s;
+	memset(registered, 0, sizeof registered);
+	return e->rc;
+}
+
+int nvmlDeviceRegisterEvents(void *device, unsigned long long types, void *s)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceRegisterEvents);
+
+	(void)s;
+	if (code(g, e))
+		return code(g, e);
+	registered[g] = types;
+	return SUCCESS;
+}
+
+/* Waits as long as it is asked to, unless an event of a registered kind comes; impatient: not at all. */
+int nvmlEventSetWait_v2(void *s, void *data, unsigned int timeout_ms)
+{
+	struct {
+		void *device;
+		unsigned long long type, data;
+		unsigned int gi, ci;
+	} *d = data;
+	struct entry *e = answer(-1, C_nvmlEventSetWait_v2);
+	struct timespec now, end;
+
+	(void)s;
+	if (e->rc)
+		return e->rc;
+	if (control->impatient)
+		return TIMEOUT;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += timeout_ms / 1000;
+	end.tv_nsec += timeout_ms % 1000 * 1000000L;
+	for (;;) {
+		uint32_t written = __atomic_load_n(&control->written, __ATOMIC_SEQ_CST);
+		long long left;
+		struct timespec rest;
+
+		while (control->taken != written) {
+			struct event *v = &control->events[control->taken++ % EVENTS];
+
+			if (v->gpu >= GPUS || !(registered[v->gpu] & v->type))
+				continue;
+			d->device = handles + v->gpu;
+			d->type = v->type;
+			d->data = v->data;
+			d->gi = v->gi;
+			d->ci = v->ci;
+			return SUCCESS;
+		}
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		left = (end.tv_sec - now.tv_sec) * 1000000000LL + end.tv_nsec - now.tv_nsec;
+		if (left <= 0)
+			return TIMEOUT;
+		rest.tv_sec = left / 1000000000LL;
+		rest.tv_nsec = left % 1000000000LL;
+		futex(&control->written, FUTEX_WAIT, written, &rest);
+	}
+}

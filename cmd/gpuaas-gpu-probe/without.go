@@ -1,0 +1,35 @@
+//go:build !(linux && cgo)
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+// sample says that this build cannot ask: nothing is known about any GPU.
+func sample(ctx context.Context, o options, w *writer, errs io.Writer) int {
+	fmt.Fprintln(errs, "gpu: unknown, built without NVML")
+	if o.record != "" {
+		fmt.Fprintln(errs, "gpuaas-gpu-probe: nothing to record, built without NVML")
+		return exitFailed
+	}
+	for {
+		if err := w.write(unknown(report.Library{State: report.BuiltWithout, Path: o.library})); err != nil {
+			fmt.Fprintln(errs, "gpuaas-gpu-probe:", err)
+			return exitFailed
+		}
+		if o.interval == 0 {
+			return exitOK
+		}
+		select {
+		case <-ctx.Done():
+			return exitOK
+		case <-time.After(o.interval):
+		}
+	}
+}

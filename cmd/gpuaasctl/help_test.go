@@ -1,0 +1,197 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+)
+
+// aTree is the tree of commands, in an empty world.
+func aTree() *cobra.Command {
+	a := &cmdutil.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard,
+		Env: func(string) string { return "" }}
+	root, _ := newRoot(a)
+	return root
+}
+
+// everyCommand calls do for each command below c, and c itself.
+func everyCommand(c *cobra.Command, do func(*cobra.Command)) {
+	do(c)
+	for _, sub := range c.Commands() {
+		everyCommand(sub, do)
+	}
+}
+
+// TestEveryLeafHasExamples: every command that does something shows how, and what it shows is a command line of its
+// own.
+func TestEveryLeafHasExamples(t *testing.T) {
+	everyCommand(aTree(), func(c *cobra.Command) {
+		if c.Hidden || (c.HasAvailableSubCommands() && c.Example == "") {
+			return
+		}
+		lines := cmdutil.Examples(c)
+		if len(lines) == 0 {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+		for _, line := range lines {
+			if err := parses(c.CommandPath(), line); err != "" {
+				t.Errorf("%s: %s: %s", c.CommandPath(), line, err)
+			}
+		}
+	})
+}
+
+// parses says why a line of shell is no command line of the command at path; "" where it is one.
+func parses(path, line string) string {
+	words := shellWords(line)
+	if len(words) == 0 || words[0] != "gpuaasctl" {
+		return "it does not begin with gpuaasctl"
+	}
+	root := aTree()
+	cmd, rest, err := root.Find(words[1:])
+	switch {
+	case err != nil:
+		return err.Error()
+	case cmd.CommandPath() != path:
+		return "it is one of " + cmd.CommandPath()
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err.Error()
+	}
+	hidden := ""
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Hidden {
+			hidden = "--" + f.Name + " is in no help"
+		}
+	})
+	if hidden != "" {
+		return hidden
+	}
+	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// shellWords are the words of the first command of a line of shell, without quotes and redirections.
+func shellWords(line string) []string {
+	var words []string
+	for _, w := range regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`).FindAllString(line, -1) {
+		switch {
+		case w == "|" || w == "&&":
+			return words
+		case strings.ContainsAny(w[:1], "<>"):
+		default:
+			words = append(words, strings.Trim(w, `"'`))
+		}
+	}
+	return words
+}
+
+// TestHelpFits: no line of any page is wider than its terminal, but for a word that is itself.
+func TestHelpFits(t *testing.T) {
+	for _, columns := range []int{60, 80, 100} {
+		everyCommand(aTree(), func(c *cobra.Command) {
+			c.InitDefaultHelpFlag()
+			for line := range strings.Lines(cmdutil.HelpText(c, columns)) {
+				line = strings.TrimRight(line, "\n")
+				if ansi.StringWidth(line) > columns && len(strings.Fields(line)) > 2 {
+					t.Errorf("%s at %d: %s", c.CommandPath(), columns, line)
+				}
+				if line != strings.TrimRight(line, " ") {
+					t.Errorf("%s at %d ends in blanks: %q", c.CommandPath(), columns, line)
+				}
+			}
+		})
+	}
+}
+
+// TestDefaultsAreSaidOnce: a flag's line tells of one default at most, and of none that is nothing.
+func TestDefaultsAreSaidOnce(t *testing.T) {
+	const pipe = 10_000 // nothing is wrapped
+	everyCommand(aTree(), func(c *cobra.Command) {
+		for line := range strings.Lines(cmdutil.HelpText(c, pipe)) {
+			if n := strings.Count(line, "(default"); n > 1 || (n == 1 && strings.Contains(line, "(=false")) ||
+				strings.Contains(line, "(default 0") || strings.Contains(line, "(default )") {
+				t.Errorf("%s: %s", c.CommandPath(), line)
+			}
+		}
+	})
+}
+
+// TestArgumentErrorsAreOurs: an argument that is missing, or one too many, is named; the words are never cobra's.
+func TestArgumentErrorsAreOurs(t *testing.T) {
+	many := slices.Repeat([]string{"word"}, 50)
+	everyCommand(aTree(), func(c *cobra.Command) {
+		if c.HasAvailableSubCommands() && c.Args == nil && c.HasParent() {
+			t.Errorf("%s takes any argument", c.CommandPath())
+		}
+		for _, args := range [][]string{nil, many} {
+			err := c.ValidateArgs(args)
+			if err == nil {
+				continue
+			}
+			if text := err.Error(); strings.Contains(text, "arg(s)") ||
+				(!strings.Contains(text, c.CommandPath()) && !strings.HasPrefix(text, "want ") &&
+					!strings.Contains(text, "unknown command")) {
+				t.Errorf("%s with %d: %s", c.CommandPath(), len(args), text)
+			}
+		}
+	})
+}
+
+// TestOldSpellings: every row of the table is hidden, still works, and leads to what is there.
+func TestOldSpellings(t *testing.T) {
+	promised, err := os.ReadFile(filepath.Join("..", "..", "docs", "contract.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range cmdutil.Renamings() {
+		if row := fmt.Sprintf("| `%s` | `%s` | `%s` | %s |", r.Command, r.Old, r.Now,
+			r.Since); !strings.Contains(string(promised), row) {
+			t.Errorf("docs/contract.md has not the row %s", row)
+		}
+		root := aTree()
+		at, _, err := root.Find(strings.Fields(r.Command)[1:])
+		if err != nil || at.CommandPath() != r.Command || r.Since == "" {
+			t.Errorf("%+v: %v", r, err)
+			continue
+		}
+		if flag, isFlag := strings.CutPrefix(r.Old, "--"); isFlag {
+			f := at.Flags().Lookup(flag)
+			if f == nil || !f.Hidden {
+				t.Errorf("%s %s: %+v", r.Command, r.Old, f)
+			}
+			if now, same := strings.CutPrefix(r.Now, "--"); same &&
+				(at.Flags().Lookup(now) == nil || at.Flags().Lookup(now).Value != f.Value) {
+				t.Errorf("%s %s is not %s", r.Command, r.Old, r.Now)
+			}
+		} else if old, _, err := at.Find([]string{r.Old}); err != nil || !old.Hidden || old == at {
+			t.Errorf("%s %s: %v", r.Command, r.Old, err)
+		}
+		if !strings.HasPrefix(r.Now, "--") {
+			words := strings.Fields(r.Now)
+			if now, _, err := root.Find(words[1:]); err != nil || !strings.HasPrefix(r.Now, now.CommandPath()) || now.Hidden ||
+				now == root {
+				t.Errorf("%s: %v", r.Now, err)
+			}
+		}
+		everyCommand(root, func(c *cobra.Command) {
+			if !c.Hidden && c.CommandPath() == r.Command && strings.HasPrefix(r.Old, "--") &&
+				strings.Contains(cmdutil.HelpText(c, 80), r.Old+" ") {
+				t.Errorf("the help of %s has %s", r.Command, r.Old)
+			}
+		})
+	}
+}

@@ -1,0 +1,150 @@
+// Package chaoscmd is "gpuaasctl chaos": drills are listed, planned, run and reported, and what is left of them is
+// reverted.
+package chaoscmd
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/schema"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/scenarios"
+)
+
+// New is the command and those below it.
+func New(a *cmdutil.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Drills: break something on purpose, check the verdict, revert it, prove that nothing is left",
+		Long: `A drill is a YAML file: one thing that is broken on a real machine, how independent probes see it, what the chain
+must report by when, and what proves that it is over. The built-in ones are named by their id, your own by the path of
+their file or folder.
+
+Start with:  gpuaasctl chaos plan DRILL NODE, which writes nothing, then chaos run.`,
+		Args:                       cmdutil.KnownCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosRun(a, chaosRun),
+		newChaosReport(a), newChaosView(a), newChaosStatus(a), newChaosRevert(a), newChaosPanic(a), newChaosResidue(a),
+		newChaosSchema(a))
+	return cmd
+}
+
+func newChaosSchema(a *cmdutil.App) *cobra.Command {
+	var report, book bool
+	cmd := &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of a drill's file, for editors, of a book's, or of the report",
+		Long: `Print the JSON Schema of a drill's file. An editor with a YAML language server completes and checks a drill whose first
+line is:
+
+  # yaml-language-server: $schema=chaos-scenario.schema.json
+
+--book prints that of a book, which is a game day's list of drills; --report that of what "run" and "report" write with -o json.`,
+		Example: `  gpuaasctl chaos schema >chaos-scenario.schema.json
+  gpuaasctl chaos schema --book >chaos-book.schema.json
+  gpuaasctl chaos schema --report >drill-report.schema.json`,
+		Args: cmdutil.Args(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			switch {
+			case report && book:
+				return cmdutil.Usagef("--book or --report, not both")
+			case report:
+				return a.Write([]byte(schema.Report()))
+			case book:
+				return a.Write([]byte(schema.Book()))
+			}
+			return a.Write([]byte(schema.Scenario()))
+		},
+	}
+	cmd.Flags().BoolVar(&book, "book", false, "of a book instead")
+	cmd.Flags().BoolVar(&report, "report", false, "of the report instead")
+	return cmd
+}
+
+// readDrills reads what name says; what is wrong with it is a usage error, since no machine has been asked yet.
+func readDrills(name string) ([]chaos.Scenario, error) {
+	all, err := chaos.Find(scenarios.Files, name)
+	if err != nil {
+		return nil, cmdutil.AsUsage(err)
+	}
+	return all, nil
+}
+
+// mayRunHere refuses drills whose programs run on this machine and that another user may have written.
+func mayRunHere(all []chaos.Scenario, trusted []string) error {
+	var errs []error
+	for _, t := range trusted {
+		file, _, ok := strings.Cut(t, "@")
+		named := func(s chaos.Scenario) bool { return filepath.Clean(s.File) == filepath.Clean(file) }
+		if !ok || !slices.ContainsFunc(all, named) {
+			errs = append(errs, fmt.Errorf("--trust %s: want FILE@SHA256 of a file of these drills", t))
+		}
+	}
+	for _, s := range all {
+		errs = append(errs, s.MayRunHere(trusted))
+	}
+	return cmdutil.AsUsage(errors.Join(errs...))
+}
+
+// runsHere returns the programs that a drill of the user's own runs on this machine; "" for none.
+func runsHere(s chaos.Scenario) string {
+	if s.Source.Builtin {
+		return ""
+	}
+	var out strings.Builder
+	for _, argv := range s.Here() {
+		fmt.Fprintf(&out, "%s: runs on this machine: %s\n", s.File, diag.Command(argv...))
+	}
+	return out.String()
+}
+
+// trustFlag lets the operator vouch for the text of a drill's file.
+func trustFlag(cmd *cobra.Command, trusted *[]string) {
+	cmd.Flags().StringArrayVar(trusted, "trust", nil, "run the programs of this drill here though others can write it: "+
+		"`FILE@SHA256`; may be given several times")
+}
+
+// oneDrill reads exactly one.
+func oneDrill(name string) (chaos.Scenario, error) {
+	all, err := readDrills(name)
+	if err != nil {
+		return chaos.Scenario{}, err
+	}
+	if len(all) != 1 {
+		return chaos.Scenario{}, cmdutil.Usagef("%s holds %d drills: name one of them", name, len(all))
+	}
+	return all[0], nil
+}
+
+// builtinDrills are those that come with this program; a test says that they read.
+func builtinDrills() ([]chaos.Scenario, error) {
+	all, err := chaos.Load(scenarios.Files, "scenarios")
+	if err != nil {
+		return nil, errors.Join(errors.New("a built-in drill does not read"), err)
+	}
+	return all, nil
+}
+
+func completeDrill(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := builtinDrills()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var ids []string
+	for _, s := range all {
+		ids = append(ids, s.Metadata.ID+"\t"+s.Metadata.Title)
+	}
+	return ids, cobra.ShellCompDirectiveDefault // or the path of a file
+}

@@ -1,0 +1,214 @@
+package chaoscmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/scenarios"
+)
+
+func newChaosList(a *cmdutil.App) *cobra.Command {
+	var output string
+	var kinds, books bool
+	cmd := &cobra.Command{
+		Use:   "list [FILE|FOLDER]",
+		Short: "List drills, books (game days), or kinds of faults",
+		Example: `  gpuaasctl chaos list
+  gpuaasctl chaos list --kinds
+  gpuaasctl chaos list --books
+  gpuaasctl chaos list ./our-drills -o json`,
+		Args: cmdutil.Args(0, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case (kinds && books) || ((kinds || books) && len(args) > 0):
+				return cmdutil.Usagef("give --kinds, --books or a file, and only one")
+			case kinds:
+				return listKinds(a, output)
+			case books:
+				return listBooks(a, output)
+			}
+			all, err := builtinDrills()
+			if len(args) == 1 {
+				all, err = readDrills(args[0])
+			}
+			if err != nil {
+				return err
+			}
+			return listDrills(a, all, output)
+		},
+	}
+	cmd.Flags().BoolVar(&kinds, "kinds", false, "list the kinds of faults, with what reverts each by itself")
+	cmd.Flags().BoolVar(&books, "books", false, "list the built-in books, with how many drills each has")
+	cmdutil.PageFlag(cmd, &output)
+	return cmd
+}
+
+// scenarioDocument is a drill for programs. The file itself has no head.
+type scenarioDocument struct {
+	diag.Head
+	chaos.Scenario
+}
+
+const kindScenario = "DrillScenario"
+
+func listDrills(a *cmdutil.App, all []chaos.Scenario, output string) error {
+	rows, docs := [][]string{{"DRILL", "SEVERITY", "FAULTS", "BLAME", "WITHIN", "TITLE"}},
+		diag.Documents[scenarioDocument]{}
+	for _, s := range all {
+		docs = append(docs, scenarioDocument{diag.NewHead(kindScenario), s})
+		var kinds []string
+		for _, f := range s.Faults {
+			if !slices.Contains(kinds, f.Kind) {
+				kinds = append(kinds, f.Kind)
+			}
+		}
+		blame := "none"
+		if !s.Expect.Blame.None {
+			blame = string(s.Expect.Blame.Hop[0])
+		}
+		rows = append(rows, []string{s.Metadata.ID, s.Metadata.Severity, strings.Join(kinds, ","), blame,
+			s.Expect.DetectWithin.String(), s.Metadata.Title})
+	}
+	return a.ShowPage(docs, output, cmdutil.Table(rows))
+}
+
+func listKinds(a *cmdutil.App, output string) error {
+	type row struct {
+		diag.Head              // its kind is the fault's: that name was given before documents had a kind
+		Tier      string       `json:"tier"`
+		On        []chaos.Role `json:"on"`
+		Title     string       `json:"title"`
+		About     string       `json:"about"`
+	}
+	var all diag.Documents[row]
+	table := [][]string{{"KIND", "TIER", "ON", "WHAT"}}
+	for _, k := range chaos.Kinds() {
+		all = append(all, row{diag.NewHead(k.Name), k.Tier, k.On, k.Title, k.About})
+		table = append(table, []string{k.Name, k.Tier, strings.Join(step.Texts(k.On), ","), k.Title})
+	}
+	return a.ShowPage(all, output, cmdutil.Table(table), page.Blank{}, page.Para{
+		Text: "T0 ends by the kernel at the ttl, T1 with the watchdog, T2 with a reboot, T3 only by an undo.",
+	})
+}
+
+// listBooks lists the built-in books with the drills that their patterns name.
+func listBooks(a *cmdutil.App, output string) error {
+	type row struct {
+		diag.Head
+		ID     string   `json:"id"`
+		Title  string   `json:"title"`
+		Drills []string `json:"drills"`
+	}
+	all := diag.Documents[row]{}
+	table := [][]string{{"BOOK", "DRILLS", "TITLE"}}
+	for _, id := range chaos.Books(scenarios.Files) {
+		b, drills, err := chaos.FindBook(scenarios.Files, id)
+		if err != nil {
+			return errors.Join(errors.New("a built-in book does not read"), err)
+		}
+		r := row{diag.NewHead("DrillBook"), b.Metadata.ID, b.Metadata.Title, []string{}}
+		for _, s := range drills {
+			r.Drills = append(r.Drills, s.Metadata.ID)
+		}
+		all = append(all, r)
+		table = append(table, []string{r.ID, strconv.Itoa(len(r.Drills)), r.Title})
+	}
+	return a.ShowPage(all, output, cmdutil.Table(table))
+}
+
+func newChaosShow(a *cmdutil.App) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "show DRILL",
+		Short: "Print a drill's file, as a template for your own",
+		Example: `  gpuaasctl chaos show api-egress-blocked
+  gpuaasctl chaos show api-egress-blocked >our-egress.yaml`,
+		Args:              cmdutil.Args(1, 1),
+		ValidArgsFunction: completeDrill,
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := oneDrill(args[0])
+			if err != nil {
+				return err
+			}
+			return a.Show(scenarioDocument{diag.NewHead(kindScenario), s}, a.Look(output),
+				func(w io.Writer, _ render.Options) error {
+					text, err := fs.ReadFile(scenarios.Files, args[0]+".yaml")
+					if err != nil { // of the user's own
+						text, err = os.ReadFile(s.File)
+					}
+					_, _ = w.Write(text)
+					return err
+				})
+		},
+	}
+	cmdutil.FormatFlag(cmd, &output, "yaml", "yaml", cmdutil.FormatJSON)
+	return cmd
+}
+
+func newChaosValidate(a *cmdutil.App) *cobra.Command {
+	var books, trusted []string
+	cmd := &cobra.Command{
+		Use:   "validate FILE|FOLDER|DRILL... | --book BOOK",
+		Short: "Check drills and books, without any machine",
+		Long: `Check drills, and books with their drills, without any machine. Every mistake is reported with file, line and field, and the exit code is 2.
+
+What only a machine can say (no consent, no such unit, a rule that would cut the operator off) is said by
+"gpuaasctl chaos plan". Programs that a drill of your own would run on this machine are named, and a file that others can
+write is refused when it has any.`,
+		Example: `  gpuaasctl chaos validate our-egress.yaml
+  gpuaasctl chaos validate ./our-drills
+  gpuaasctl chaos validate --book our-day.yaml`,
+		ValidArgsFunction: completeDrill,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args)+len(books) == 0 {
+				return cmdutil.Usagef("which drill? Give files, folders or ids, or --book")
+			}
+			var out strings.Builder
+			var read []chaos.Scenario
+			for _, name := range books {
+				b, all, err := chaos.FindBook(scenarios.Files, name)
+				if err != nil {
+					return cmdutil.AsUsage(err)
+				}
+				fmt.Fprintf(&out, "book %s: ok, with %d drills\n", b.Metadata.ID, len(all))
+				read = append(read, all...)
+				for _, s := range all {
+					out.WriteString(runsHere(s))
+				}
+			}
+			for _, name := range args {
+				all, err := readDrills(name)
+				if err != nil {
+					return err
+				}
+				read = append(read, all...)
+				for _, s := range all {
+					fmt.Fprintf(&out, "%s: ok\n%s", s.File, runsHere(s))
+				}
+			}
+			if err := mayRunHere(read, trusted); err != nil {
+				return err
+			}
+			return a.Write([]byte(out.String()))
+		},
+	}
+	trustFlag(cmd, &trusted)
+	cmd.Flags().StringArrayVar(&books, "book", nil,
+		"also check this `BOOK`, a built-in one or a file; may be given several times")
+	cmdutil.CompleteFunc(cmd, "book", func() []string { return chaos.Books(scenarios.Files) })
+	return cmd
+}

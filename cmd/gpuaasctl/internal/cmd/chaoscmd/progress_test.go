@@ -1,0 +1,24 @@
+package chaoscmd
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/ops"
+)
+
+// TestDrillProgress: every drill of the tapes as lines, in a golden file.
+func TestDrillProgress(t *testing.T) {
+	var b strings.Builder
+	told := newDrillProgress(&b)
+	all := tape.Runs()
+	for i, moments := range all {
+		for _, m := range moments {
+			told(ops.Progress{Index: i, Count: len(all), Event: m.Event, Walk: m.Walk})
+		}
+	}
+	goldentest.Check(t, filepath.Join("testdata", "drill-progress.txt"), b.String())
+}

@@ -1,0 +1,132 @@
+package chaoscmd
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func newChaosReport(a *cmdutil.App) *cobra.Command {
+	var output string
+	var list bool
+	var journals []string
+	cmd := &cobra.Command{
+		Use:   "report [RUN|FILE...]",
+		Short: "Show the report of a run, also of one that was killed",
+		Long: `Writes the report of kept runs, the newest one where none is named. Nothing is asked of any machine.
+
+RUN is a run's id, or its end. FILE is a report in JSON, a run's folder or its events.ndjson, or what --from-journal
+takes. Of a run that was killed, the report has what was recorded: what was not seen is "not seen", and no pass.
+
+--from-journal adds what a machine wrote down by itself: its file /var/lib/gpuaasctl/drill/RUN/journal, or a copy of it,
+from a dead disk for example. Without the log of the tool nothing is known of walks, and the verdict is no better than
+infra.
+
+Exit codes are those of "gpuaasctl chaos run"; 2 for what cannot be read.`,
+		Example: `  gpuaasctl chaos report
+  gpuaasctl chaos report --list
+  gpuaasctl chaos report 261121-090312-ab12 -o markdown >drill.md
+  gpuaasctl chaos report drill.json -o junit
+  gpuaasctl chaos report 261121-090312-ab12 --from-journal ./journal
+  gpuaasctl chaos report --from-journal /mnt/var/lib/gpuaasctl/drill/261121-090312-ab12/journal`,
+		ValidArgsFunction: completeDrillRuns(a),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if list {
+				return listDrillRuns(a, args, journals, output)
+			}
+			r, _, err := drillReport(a, args, journals)
+			if err != nil {
+				return err
+			}
+			cmdutil.Outlive()
+			return a.Ended(cmdutil.DrillCode(r), writeDrills(a, r, output, fileOf(args)))
+		},
+	}
+	cmd.Flags().BoolVar(&list, "list", false, "list the kept runs, the newest first")
+	journalFlag(cmd, &journals)
+	cmdutil.FormatFlag(cmd, &output, cmdutil.FormatTable, drillFormats()...)
+	return cmd
+}
+
+// journalFlag adds --from-journal.
+func journalFlag(cmd *cobra.Command, journals *[]string) {
+	cmd.Flags().StringArrayVar(journals, "from-journal", nil,
+		"also read the machine's journal at `PATH`; may be given several times")
+}
+
+// fileOf is the one file among names, "" where a run is named or there are several.
+func fileOf(names []string) string {
+	if len(names) == 1 {
+		if _, err := os.Stat(names[0]); err == nil {
+			return names[0]
+		}
+	}
+	return ""
+}
+
+// drillReport puts together what names and journals say, and has what it is made of.
+func drillReport(a *cmdutil.App, names, journals []string) (*drill.Report, *sources, error) {
+	if len(names)+len(journals) == 0 {
+		kept, err := keptRuns(a)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(kept) == 0 {
+			return nil, nil, cmdutil.Usagef(
+				"no drill was run yet by this user on this machine; name a file, or a --from-journal")
+		}
+		names = []string{kept[0].Run}
+	}
+	all := &sources{app: a, tool: a.ToolVersion()}
+	for _, name := range names {
+		path := name
+		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			if path, err = runFolder(a, name); err != nil {
+				return nil, nil, err
+			}
+		}
+		if err := all.add(path, false); err != nil {
+			return nil, nil, cmdutil.Usagef("%s: %w", name, err)
+		}
+	}
+	for _, path := range journals {
+		if err := all.add(path, true); err != nil {
+			return nil, nil, cmdutil.Usagef("--from-journal: %s: %w", path, err)
+		}
+	}
+	r, err := all.report()
+	if err != nil {
+		return nil, nil, &cmdutil.UsageError{Err: err}
+	}
+	return r, all, nil
+}
+
+// listDrillRuns lists the kept runs.
+func listDrillRuns(a *cmdutil.App, args, journals []string, output string) error {
+	switch {
+	case len(args)+len(journals) > 0:
+		return cmdutil.Usagef("--list: lists all kept runs, and takes none")
+	case output != cmdutil.FormatTable && output != cmdutil.FormatJSON:
+		return cmdutil.BadFormat(output, cmdutil.FormatTable, cmdutil.FormatJSON)
+	}
+	kept, err := keptRuns(a)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"BEGAN", "RUN", "DRILL", "NODE", "TOOK", "VERDICT", "WHY"}}
+	for _, k := range kept {
+		began := "-"
+		if !k.Began.IsZero() {
+			began = k.Began.UTC().Format("2006-01-02 15:04:05Z")
+		}
+		rows = append(rows, []string{began, k.Run, k.Scenario, k.Node,
+			diag.Millis(k.TookMS).Words(), string(k.Verdict.Word), k.Verdict.Text})
+	}
+	return a.ShowPage(kept, output, cmdutil.Table(rows))
+}

@@ -1,0 +1,32 @@
+package chaoscmd
+
+import (
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+)
+
+// TestRunOptions: what a command line makes of the options, without a machine.
+func TestRunOptions(t *testing.T) {
+	a := &cmdutil.App{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) string { return "" }}
+	var got *runOptions
+	var drills []string
+	cmd := newChaosRun(a, func(_ *cmdutil.App, _ *cobra.Command, o *runOptions, args []string) error {
+		got, drills = o, args
+		return nil
+	})
+	cmd.SetArgs([]string{"disk-full", "api-egress-blocked", "--node-id", "n1", "--peer-id", "n2", "--allocation-id", "a1",
+		"--seed", "7", "--out", "r.json", "-o", "markdown"})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got == nil || !slices.Equal(drills, []string{"disk-full", "api-egress-blocked"}) ||
+		got.drills.target.NodeID != "n1" || got.drills.peer != "n2" ||
+		got.drills.allocation != "a1" || got.seed != 7 || got.report != "r.json" || got.output != cmdutil.FormatMarkdown {
+		t.Errorf("%q, %+v", drills, got)
+	}
+}

@@ -1,0 +1,116 @@
+package chaoscmd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui/explorer"
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+func newChaosView(a *cmdutil.App) *cobra.Command {
+	var journals []string
+	cmd := &cobra.Command{
+		Use:   "view [RUN|FILE...]",
+		Short: "Move through a drill claim by claim, on a terminal",
+		Long: `Shows the claims of a drill on the left, its machines with their steps, its walks and the events of its log; and on the
+right what is known of the chosen one. A walk opens hop by hop, as gpuaasctl preflight view shows it, where the run's
+folder is on this machine. RUN, FILE and --from-journal are those of "gpuaasctl chaos report"; without one it is the
+newest kept run. Nothing is asked of any machine.
+
+Keys: ? help, arrows or hjkl move, enter opens a walk, esc or q goes back, / searches, e explains a word, 1-9 copy a
+command (OSC 52), q quits.
+
+Exit codes: 0 shown, 2 usage, no such report, or no terminal.`,
+		Example: `  gpuaasctl chaos view
+  gpuaasctl chaos view 261121-090312-ab12
+  gpuaasctl chaos view drill.json`,
+		ValidArgsFunction: completeDrillRuns(a),
+		RunE:              func(cmd *cobra.Command, args []string) error { return viewDrill(a, cmd, args, journals) },
+	}
+	journalFlag(cmd, &journals)
+	return cmd
+}
+
+// viewDrill shows the report of runs.
+func viewDrill(a *cmdutil.App, cmd *cobra.Command, args, journals []string) error {
+	in, out := cmdutil.Terminals(a)
+	if !tui.Possible(in, out) {
+		without := append([]string{"gpuaasctl", "chaos", "report"}, args...)
+		for _, j := range journals {
+			without = append(without, "--from-journal", j)
+		}
+		return &cmdutil.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf(
+			"chaos view needs a terminal on stdin and stdout; without one: %s", diag.Command(append(without, "-o", "full")...))}
+	}
+	r, of, err := drillReport(a, args, journals)
+	if err != nil {
+		return err
+	}
+	return explorer.Run(cmd.Context(), explorer.Drills(r, func(d *drill.Drill) explorer.DrillSource {
+		return of.beside(d, fileOf(args))
+	}), explorer.Options{In: in, Out: out, Look: a.Look(cmdutil.FormatFull), Explain: cmdutil.Explainer()})
+}
+
+// beside is what there is of a drill beside its report: the events of its log, and the reports of its walks. A report
+// from elsewhere names a folder that is none here, or is another run's.
+func (s *sources) beside(d *drill.Drill, from string) explorer.DrillSource {
+	src := explorer.DrillSource{From: from, NoWalk: "the report names no folder of its run"}
+	for _, r := range s.runs {
+		if r.run == d.Run {
+			src.Events, _ = drill.Merge(r.events, r.journals) // the report is made of it, so it can be had
+		}
+	}
+	if d.Log == "" {
+		return src
+	}
+	if src.Events == nil {
+		src.Events = loggedIn(d)
+	}
+	if walks := filepath.Join(d.Log, drill.WalksFolder); !isFolder(walks) {
+		src.NoWalk = "there is no folder " + walks
+		return src
+	}
+	src.Walk = func(w *drill.Sight) (*diag.Report, error) { return s.walkOf(d, w) }
+	return src
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// loggedIn are the events of the folder that a report names; none where it does not hold this run.
+func loggedIn(d *drill.Drill) []drill.Event {
+	data, err := readBounded(filepath.Join(d.Log, drill.EventsFile))
+	if err != nil {
+		return nil
+	}
+	if events, _, err := readEvents(data); err == nil && events[0].Plan.Run == d.Run {
+		return events
+	}
+	return nil
+}
+
+// walkOf is the report of a walk, as the drill kept it.
+func (s *sources) walkOf(d *drill.Drill, w *drill.Sight) (*diag.Report, error) {
+	path := filepath.Join(d.Log, drill.WalksFolder, drill.WalkFile(w.N))
+	data, err := readBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.app.ParseReport(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if r.Run.ID != w.Walk {
+		return nil, fmt.Errorf("%s is another walk, %s", path, r.Run.ID)
+	}
+	return r, nil
+}

@@ -1,0 +1,161 @@
+package diagcmd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// classifyFile classifies what a file or a folder holds; nil when there is no such file. What is wrong with it is the
+// caller's to repair: exit 2.
+func classifyFile(a *cmdutil.App, ctx context.Context, path string) (*classified, error) {
+	if !isFile(path) {
+		if strings.ContainsRune(path, filepath.Separator) {
+			return nil, cmdutil.Usagef("%s: there is no such file", path)
+		}
+		return nil, nil //nolint:nilnil // not a file: the caller looks for a node
+	}
+	doc, err := classifyAt(a, ctx, path)
+	if err != nil {
+		return nil, &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", path, err)}
+	}
+	doc.Head = diag.NewHead(kindClassification)
+	return doc, nil
+}
+
+func classifyAt(a *cmdutil.App, ctx context.Context, path string) (*classified, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		f, err := record.Read(os.DirFS(path))
+		if err != nil {
+			return nil, fmt.Errorf("read record: %w", err)
+		}
+		return classifyRecord(&f), nil
+	}
+	data, err := a.ReadAll(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(data, []byte{0x1f, 0x8b}): // gzip
+		return classifyBundle(a, data)
+	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")):
+		return classifyJSON(a, data)
+	}
+	if path == "-" {
+		return nil, errors.New("neither a report nor a bundle; a record is named by its file")
+	}
+	f, err := readRing(path)
+	if err != nil {
+		return nil, fmt.Errorf("read record: %w", err)
+	}
+	if f.Valid == 0 {
+		return nil, fmt.Errorf("neither a report, nor a bundle, nor a record: no slot of %d holds an entry", f.Slots)
+	}
+	return classifyRecord(&f), nil
+}
+
+// readRing reads one file of a record, and the other one where it lies beside it: contacts are in the pinned ring only.
+func readRing(path string) (diag.RecordFacts, error) {
+	dir, name := filepath.Split(path)
+	dir = cmp.Or(dir, ".")
+	if name == record.FileRecord || name == record.FilePinned {
+		if f, err := record.Read(os.DirFS(dir)); err == nil && f.Valid > 0 {
+			return f, nil
+		}
+	}
+	return record.ReadFile(os.DirFS(dir), name)
+}
+
+// classifyJSON is for a report, and for a record as JSON: as a bundle has it, or diag show and diag decode write it.
+func classifyJSON(a *cmdutil.App, data []byte) (*classified, error) {
+	var head struct {
+		Kind string `json:"kind"`
+	}
+	err := bounded.Unmarshal(data, &head, bounded.Document())
+	if errors.Is(err, bounded.ErrLimit) {
+		return nil, err
+	}
+	// without one: the bare record, or a release that gave none
+	if err == nil && (head.Kind == "" || head.Kind == ops.KindRecord) {
+		f, told := &diag.RecordFacts{}, &ops.Record{}
+		if unknown, err := cmdutil.ReadJSON(data, f); err == nil && f.Slots > 0 {
+			a.NoteUnknown(ops.KindRecord, "", unknown)
+			return classifyRecord(f), nil
+		}
+		if unknown, err := cmdutil.ReadJSON(data, told); err == nil && told.Record.Slots > 0 {
+			a.NoteUnknown(ops.KindRecord, "", unknown)
+			return classifyRecord(&told.Record), nil
+		}
+	}
+	r, err := a.JudgeAgain(data)
+	if err != nil {
+		return nil, err
+	}
+	return &classified{From: "report", NodeID: r.Subject.NodeID, Classification: r.Classification}, nil
+}
+
+// classifyRecord knows nothing of the platform, nor of the node's current boot: the newest one of the record counts.
+func classifyRecord(f *diag.RecordFacts) *classified {
+	record := f.InTime()
+	c := diag.Classify(diag.Evidence{Record: record})
+	doc := &classified{From: "record", Classification: &c}
+	for _, e := range record {
+		doc.NodeID = cmp.Or(e.NodeID, doc.NodeID)
+	}
+	return doc
+}
+
+// classifyBundle takes the bundle's report, and its record where the report has none.
+func classifyBundle(a *cmdutil.App, data []byte) (*classified, error) {
+	m, err := evidence.Open(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	e, doc := diag.Evidence{}, &classified{From: "bundle", NodeID: m.NodeID}
+	known := false
+	for _, f := range m.Files {
+		switch f.Path {
+		case "report.json":
+			r, err := a.JudgeAgain(f.Data)
+			if err != nil {
+				return nil, fmt.Errorf("report.json: %w", err)
+			}
+			if why := preflight.Reduced(r); why != "" {
+				return nil, fmt.Errorf("report.json: %s", why)
+			}
+			kept := e.Record
+			if e = preflight.EvidenceOf(r); e.Record == nil {
+				e.Record = kept
+			}
+			known = true
+		case "node/record.json":
+			r := &diag.RecordFacts{}
+			if err := bounded.Unmarshal(f.Data, r, bounded.Document()); err != nil {
+				return nil, fmt.Errorf("node/record.json: %w", err)
+			}
+			if e.Record == nil {
+				e.Record = r.InTime()
+			}
+			known = true
+		}
+	}
+	if !known {
+		return nil, errors.New("the bundle holds neither a report nor a record")
+	}
+	c := diag.Classify(e)
+	doc.Classification = &c
+	return doc, nil
+}

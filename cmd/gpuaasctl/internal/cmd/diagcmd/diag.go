@@ -1,0 +1,33 @@
+// Package diagcmd is "gpuaasctl diag": what a node wrote down, the reason behind its state, trust, and all evidence
+// about it.
+package diagcmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+)
+
+// New is the command and those below it.
+func New(a *cmdutil.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diag",
+		Short: "Read a node's record, name the reason, collect the evidence",
+		Long: `What to ask about a node that is not heard, in this order:
+
+  show       what its agent decided, and why; decode where only the disk is left, watch to follow
+  classify   the one reason, its owner, and what to do
+  trust      who trusts whom, and the first link that does not match
+  bundle     everything for those who have to know; timeline and export for the history alone
+
+None of them changes anything on the node. What to do then is in "gpuaasctl node --help".`,
+		Args: cmdutil.KnownCommand,
+
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDiagShow(a), newDiagWatch(a), newDiagDecode(a))
+	cmd.AddCommand(newDiagTrust(a), newDiagClassify(a, classify), newDiagBundle(a, bundle), newDiagTimeline(a),
+		newDiagExport(a))
+	return cmd
+}

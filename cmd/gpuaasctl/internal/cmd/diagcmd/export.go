@@ -1,0 +1,149 @@
+package diagcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/ops"
+)
+
+const (
+	// exportOverlap is how far a round looks back before the one before it: journals and evidence come late, and what
+	// came before has the id that it had.
+	exportOverlap = time.Minute
+	minEvery      = time.Second
+)
+
+// exportOptions is what is shipped, and whether it goes on.
+type exportOptions struct {
+	history historyOptions
+	follow  bool
+	every   time.Duration
+}
+
+func newDiagExport(a *cmdutil.App) *cobra.Command {
+	o := &exportOptions{}
+	cmd := &cobra.Command{
+		Use:   "export [NODE [ALLOCATION]]",
+		Short: "Write a node's history as NDJSON that a log collector can ship",
+		Long: `Writes the events of diag timeline, one JSON object per line, with stable names (see docs/export.md). An event has the
+same id each time that it is exported, so a collector that keys by id keeps it once, however often it is shipped.
+With --follow it goes on: every --every it asks again, and writes what is new.
+
+Exit codes: 0 every witness answered, 2 usage or configuration, 3 none said anything, 5 some did not answer (they are
+named on stderr), 130 interrupted.`,
+		Example: `  gpuaasctl diag export compute-node-01 --profile lab --since 24h >node.ndjson
+  gpuaasctl diag export compute-node-01 --profile lab --follow --every 30s | collector`,
+		Args: cmdutil.Args(0, 2),
+		RunE: func(cmd *cobra.Command, args []string) error { return export(a, cmd, o, args) },
+	}
+	o.history.flags(a, cmd)
+	cmd.Flags().BoolVar(&o.follow, "follow", false, "go on, and write what is new")
+	cmd.Flags().DurationVar(&o.every, "every", 10*time.Second, "with --follow, ask again after this `TIME`")
+	return cmd
+}
+
+func export(a *cmdutil.App, cmd *cobra.Command, o *exportOptions, args []string) error {
+	if o.every < minEvery {
+		return &cmdutil.UsageError{Err: fmt.Errorf("--every: want at least %s, not %s", minEvery, o.every),
+			Command: cmd.CommandPath()}
+	}
+	s, err := o.history.prepare(a, cmd, args)
+	if err != nil {
+		return err
+	}
+	since, shipped := s.Began.Add(-o.history.since), map[string]time.Time{}
+	silent := map[string]string{}
+	for {
+		began := time.Now()
+		m, err := exportRound(a, cmd.Context(), o, s, since, shipped)
+		if m != nil {
+			noteChanged(a, m, silent)
+		}
+		if err != nil {
+			return err
+		}
+		if !o.follow {
+			return gatheredCode(m)
+		}
+		since = o.nextSince(since, began, m.Whole)
+		for id, at := range shipped { // what will not be asked for again
+			if at.Before(since.Add(-exportOverlap)) {
+				delete(shipped, id)
+			}
+		}
+		select {
+		case <-cmd.Context().Done():
+			return cmd.Context().Err()
+		case <-time.After(o.every):
+		}
+		s = s.Next() // the correlation id stays: what earlier rounds asked is no news either
+	}
+}
+
+// nextSince is from when on the next round asks. As long as somebody is silent it stays: what he did not say in this
+// round he says once he is back, which is after an outage, and then it is wanted most.
+func (o *exportOptions) nextSince(since, began time.Time, whole bool) time.Time {
+	if whole {
+		return began.Add(-exportOverlap)
+	}
+	if most := began.Add(-max(o.history.since, defaultSince)); since.Before(most) {
+		return most
+	}
+	return since
+}
+
+// noteChanged says who is missing, and who is there again: once, not in each round. silent is what was said, by source.
+func noteChanged(a *cmdutil.App, m *evidence.Manifest, silent map[string]string) {
+	now := map[string]string{}
+	for _, g := range m.Missing() {
+		now[g.Source] = g.Status
+		if silent[g.Source] != g.Status {
+			a.Note("%s is %s: %s", g.Source, g.Status, g.Why)
+		}
+	}
+	if by := string(m.EndedBy); m.EndedBy != diag.EndedCompleted {
+		now[asking] = by
+		if silent[asking] != by {
+			a.Note("the asking ended by %s", by)
+		}
+	}
+	for _, source := range slices.Sorted(maps.Keys(silent)) {
+		if now[source] == "" {
+			a.Note("%s is complete again", source)
+		}
+	}
+	clear(silent)
+	maps.Copy(silent, now)
+}
+
+// asking is the round itself among the silent sources.
+const asking = "the asking"
+
+// exportRound asks once and writes what was not shipped before. The requests of the round itself are no news.
+func exportRound(a *cmdutil.App, ctx context.Context, o *exportOptions, s *ops.Session, since time.Time,
+	shipped map[string]time.Time) (*evidence.Manifest, error) {
+	bounded, cancel := context.WithTimeout(ctx, o.history.target.Deadline)
+	defer cancel()
+	gathered, err := s.Evidence(bounded, ops.EvidenceOptions{Since: since})
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return nil, err
+	}
+	var news []evidence.Event
+	for _, e := range gathered.Timeline().Shown() {
+		if _, known := shipped[e.ID]; !known {
+			news = append(news, e)
+		}
+		shipped[e.ID] = time.Now()
+	}
+	return gathered.Manifest, showTimeline(a, evidence.Timeline{Events: news}, cmdutil.FormatNDJSON)
+}

@@ -1,0 +1,61 @@
+package diagcmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// maxLinks is how many symbolic links a path may lead over, as the kernel counts.
+const maxLinks = 40
+
+var errTooManyLinks = errors.New("too many links")
+
+// resolveIn is the real path of what name means on a disk that is mounted at root: a link to an absolute path, or one
+// that climbs too high, means a place below root, as it did while that disk was the machine's own. root is at rest:
+// nobody changes it meanwhile.
+func resolveIn(root, name string) (string, error) {
+	if st, err := os.Stat(root); err != nil {
+		return "", err
+	} else if !st.IsDir() {
+		return "", fmt.Errorf("%s is no folder", root)
+	}
+	inside, links := "/", 0
+	rest := strings.Split(filepath.ToSlash(name), "/")
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		if part == "" || part == "." {
+			continue
+		}
+		next := path.Join(inside, part) // ".." of "/" is "/"
+		if part == ".." {
+			inside = next
+			continue
+		}
+		st, err := os.Lstat(filepath.Join(root, filepath.FromSlash(next)))
+		if err != nil {
+			return "", err
+		}
+		if st.Mode()&fs.ModeSymlink == 0 {
+			inside = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", errTooManyLinks
+		}
+		to, err := os.Readlink(filepath.Join(root, filepath.FromSlash(next)))
+		if err != nil {
+			return "", err
+		}
+		if path.IsAbs(to) {
+			inside = "/"
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	return filepath.Join(root, filepath.FromSlash(inside)), nil
+}

@@ -1,0 +1,95 @@
+package diagcmd
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// recordOptions is which record, and how much of it.
+type recordOptions struct {
+	cmdutil.TargetOptions
+	dir    string
+	limit  int
+	output string
+}
+
+func (o *recordOptions) flags(a *cmdutil.App, cmd *cobra.Command, formats ...string) {
+	o.TargetOptions.Flags(a, cmd)
+	cmd.Flags().StringVar(&o.dir, "dir", "", "`FOLDER` of the record on the node (default: the profile's, else "+
+		profile.DefaultAgentRecord+")")
+	limitFlag(cmd, &o.limit)
+	cmdutil.FormatFlag(cmd, &o.output, cmdutil.FormatTable, formats...)
+}
+
+// limitFlag adds --limit.
+func limitFlag(cmd *cobra.Command, limit *int) {
+	cmd.Flags().IntVar(limit, "limit", 32, "newest `ENTRIES` to print; what is pinned is always printed")
+}
+
+// maxEntries is how many entries a record can hold.
+const maxEntries = 256
+
+func checkLimit(cmd *cobra.Command, limit int) error {
+	if limit < 1 || limit > maxEntries {
+		return &cmdutil.UsageError{Err: fmt.Errorf("--limit: want between 1 and %d, not %d", maxEntries, limit),
+			Command: cmd.CommandPath()}
+	}
+	return nil
+}
+
+func newDiagShow(a *cmdutil.App) *cobra.Command {
+	o := &recordOptions{}
+	cmd := &cobra.Command{
+		Use:   "show [NODE]",
+		Short: "Print a node's diagnostic record, as its agent keeps it",
+		Long: `Reads the record of a node over SSH: what its agent decided, and why, each entry on the disk before the decision took
+effect. Pinned entries come first: of every reason the first and the last, the last good contact, the last update. No
+agent needs to run there, and a full disk is no obstacle; what it does not hold is read from the copy in memory.
+
+Exit codes: 0 read, 2 usage or configuration, 3 read, and the record is damaged or says that it is degraded, 5 nothing
+could be read, 130 interrupted.`,
+		Example: `  gpuaasctl diag show compute-node-01 --profile lab
+  gpuaasctl diag show compute-node-01 --profile lab --limit 256 -o ndjson`,
+		Args: cmdutil.Args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return showRecord(a, cmd, args, o) },
+	}
+	o.flags(a, cmd, cmdutil.FormatTable, cmdutil.FormatJSON, cmdutil.FormatNDJSON, cmdutil.FormatMarkdown)
+	return cmd
+}
+
+func showRecord(a *cmdutil.App, cmd *cobra.Command, args []string, o *recordOptions) error {
+	s, err := recordTarget(a, cmd, args, o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
+	defer cancel()
+	r, err := s.Record(ctx, ops.RecordOptions{Dir: o.dir, Limit: o.limit})
+	if err != nil {
+		return a.Unread(err)
+	}
+	return writeRecord(a, r, o.output)
+}
+
+// recordTarget checks the command line.
+func recordTarget(a *cmdutil.App, cmd *cobra.Command, args []string, o *recordOptions) (*ops.Session, error) {
+	if err := checkLimit(cmd, o.limit); err != nil {
+		return nil, err
+	}
+	if o.dir != "" && !path.IsAbs(o.dir) {
+		return nil, &cmdutil.UsageError{Err: fmt.Errorf("--dir: want an absolute path on the node, not %q", o.dir),
+			Command: cmd.CommandPath()}
+	}
+	s, err := a.Target(cmd, &o.TargetOptions, args, ops.Target{})
+	if err != nil {
+		return nil, err
+	}
+	return s, s.NeedHost()
+}

@@ -1,0 +1,160 @@
+package diagcmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+func newDiagTimeline(a *cmdutil.App) *cobra.Command {
+	o := &historyOptions{}
+	var output string
+	cmd := &cobra.Command{
+		Use:   "timeline [NODE [ALLOCATION] | BUNDLE]",
+		Short: "Join the evidence of all sources of a node into one timeline",
+		Long: `Joins the node's record and journal, the ingress, the platform's logs and what it wrote down into one history, by node,
+instance, correlation id, allocation and workflow. The clocks of node and platform are compared with this machine's, and
+what they are off by is taken off. A node that was reimaged keeps its history: the change of instance is a line.
+Nothing is walked and nothing is changed. BUNDLE is a file of diag bundle, which is checked first.
+
+Exit codes: 0 every witness answered, 2 usage or configuration, 3 none said anything, 5 some did not answer (they are
+named), 130 interrupted.`,
+		Example: `  gpuaasctl diag timeline compute-node-01 --profile lab --since 15m
+  gpuaasctl diag timeline compute-node-01 --profile lab --correlation-id ID -o ndjson
+  gpuaasctl diag timeline evidence-compute-node-01-20260101T000000Z.tar.gz --since 10m`,
+		Args: cmdutil.Args(0, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && o.target.NodeID == "" && cmdutil.IsRecording(args[0]) {
+				return timelineOf(a, cmd, o, args[0], output)
+			}
+			return timeline(a, cmd, o, args, output)
+		},
+	}
+	o.flags(a, cmd)
+	cmd.ValidArgsFunction = a.CompleteNode(&o.target.Profile, true)
+	cmdutil.PageFlag(cmd, &output, cmdutil.FormatNDJSON)
+	return cmd
+}
+
+// timeline asks every source now.
+func timeline(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, args []string, output string) error {
+	s, err := o.prepare(a, cmd, args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.target.Deadline)
+	defer cancel()
+	e, err := s.Evidence(ctx, ops.EvidenceOptions{Since: s.Began.Add(-o.since)})
+	if err != nil {
+		return err
+	}
+	if cmd.Context().Err() != nil {
+		return cmd.Context().Err()
+	}
+	noteMissing(a, e.Manifest)
+	if err := showTimeline(a, e.Timeline(), output); err != nil {
+		return err
+	}
+	return gatheredCode(e.Manifest)
+}
+
+// timelineOf reads the history of a bundle. Its time ends with the bundle, so --since counts back from there.
+func timelineOf(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, path, output string) error {
+	m, err := openBundle(path)
+	if err != nil {
+		return err
+	}
+	q := evidence.Query{NodeID: m.NodeID, AllocationID: o.allocationID, CorrelationID: o.correlationID, Own: m.WalkID,
+		Familiar: []string{m.AllocationID}}
+	if cmd.Flags().Changed("since") {
+		q.Since = diag.At(m.EndedAt.Add(-o.since))
+	}
+	for _, f := range m.Files {
+		if f.Path != evidence.HistoryName {
+			continue
+		}
+		events, err := evidence.ReadNDJSON(f.Data)
+		if err != nil {
+			return &cmdutil.FailedError{Err: fmt.Errorf("%s: %s: %w", path, f.Path, err)}
+		}
+		noteMissing(a, m)
+		if err := showTimeline(a, evidence.Timeline{Clocks: m.Clocks, Events: events}.Narrow(q), output); err != nil {
+			return err
+		}
+		return wholeCode(m)
+	}
+	return &cmdutil.FailedError{Err: fmt.Errorf("%s has no %s", path, evidence.HistoryName)}
+}
+
+// noteMissing says who is not in the history, or not with all that he said.
+func noteMissing(a *cmdutil.App, m *evidence.Manifest) {
+	for _, g := range m.Missing() {
+		a.Note("%s is %s: %s", g.Source, g.Status, g.Why)
+	}
+	if m.EndedBy != diag.EndedCompleted {
+		a.Note("the asking ended by %s", m.EndedBy)
+	}
+}
+
+func showTimeline(a *cmdutil.App, t evidence.Timeline, output string) error {
+	if t.Events == nil {
+		t.Events = []evidence.Event{}
+	}
+	doc := timelineDocument{diag.NewHead("NodeTimeline"), t}
+	return a.ShowPage(doc, output, timelinePage(t.Text(), a.Width(a.Stdout) > 0)...)
+}
+
+// timelineDocument is a history for programs; its lines are its events.
+type timelineDocument struct {
+	diag.Head
+	evidence.Timeline
+}
+
+type eventLine struct {
+	diag.Head
+	*evidence.Event
+}
+
+// Lines are the document for who reads line by line.
+func (d timelineDocument) Lines() (lines []diag.Document) {
+	for i := range d.Events {
+		lines = append(lines, eventLine{diag.NewHead("NodeEvent"), &d.Events[i]})
+	}
+	return lines
+}
+
+// timelinePage is the history. On a terminal a day is said once, and a message is wrapped beside its time and origin.
+func timelinePage(text []byte, terminal bool) (blocks []page.Block) {
+	const clock, message = len("15:04:05.000"), len("15:04:05.000 W platform_ ") + 1
+	day := ""
+	for line := range strings.Lines(string(text)) {
+		line = page.Clean(strings.TrimRight(line, "\n")) // whatever a far side put into it: it is cut by columns
+		date, rest, found := strings.Cut(line, "T")
+		_, err := time.Parse(time.DateOnly, date)
+		switch {
+		case !terminal:
+			blocks = append(blocks, page.Line{{Text: line}})
+		case strings.HasPrefix(line, "# "):
+			blocks = append(blocks, page.Para{Lead: "# ", Text: line[2:]})
+		case !found || err != nil || len(rest) <= message+1:
+			blocks = append(blocks, page.Para{Indent: message, Text: line})
+		default:
+			if date != day {
+				day = date
+				blocks = append(blocks, page.Para{Text: day})
+			}
+			rest = rest[:clock] + rest[clock+1:] // without the Z
+			blocks = append(blocks, page.Para{Lead: rest[:message], Text: rest[message:]})
+		}
+	}
+	return blocks
+}

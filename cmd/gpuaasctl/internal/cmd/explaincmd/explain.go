@@ -1,0 +1,156 @@
+// Package explaincmd is "gpuaasctl explain": what a word of this tool's outputs means, offline.
+package explaincmd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/explain"
+	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+// formatText is the format for people.
+const formatText = "text"
+
+// Document is what -o json writes: the meanings of a word, or the kinds of words where none was asked for.
+type Document struct {
+	diag.Head                 // Explanation
+	Entries   []explain.Entry `json:"entries,omitempty"`
+	Kinds     []explain.Kind  `json:"kinds,omitempty"`
+}
+
+// New is the command.
+func New(a *cmdutil.App) *cobra.Command {
+	var kind, output string
+	cmd := &cobra.Command{
+		Use:   "explain [WORD]",
+		Short: "Explain a word of any output, and what to do about it",
+		Long: `Says what a word means that any output has: what it says, how it is measured, what usually causes it, what to do, and
+where a recording has it. WORD is an id as reports have it; a hop also by its number, an exit code as 3, a field also
+as verdict.blame.hop. Without WORD it lists the kinds of words. Nobody is asked: all of it is in this program.
+
+Exit codes: 0 explained, 2 no such word.`,
+		Example: `  gpuaasctl explain node_agent_auth_failed
+  gpuaasctl explain 6
+  gpuaasctl explain --kind field status
+  gpuaasctl explain tcp_timeout -o markdown`,
+		Args: cmdutil.Args(0, 1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return words(kind), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return run(a, cmd, args, kind, output) },
+	}
+	cmd.Flags().StringVar(&kind, "kind", "", "only as a word of this `KIND`; without WORD, list its words")
+	cmdutil.CompleteFunc(cmd, "kind", func() []string { return names(explain.Kinds()) })
+	cmdutil.FormatFlag(cmd, &output, formatText, formatText, cmdutil.FormatJSON, cmdutil.FormatMarkdown)
+	return cmd
+}
+
+func run(a *cmdutil.App, cmd *cobra.Command, args []string, kind, output string) error {
+	kinds := explain.Kinds()
+	if kind != "" && !slices.Contains(names(kinds), kind) {
+		return refuse(cmd, "no kind of words is called %q%s; there are %s", kind, meant(kind, names(kinds)),
+			cmdutil.OneOf(names(kinds)))
+	}
+	doc := Document{Head: diag.NewHead("Explanation")}
+	if len(args) == 0 {
+		doc.Kinds = kinds
+		if kind != "" {
+			doc.Kinds = slices.DeleteFunc(kinds, func(k explain.Kind) bool { return k.Name != kind })
+		}
+		return write(a, &doc, kindPage(doc.Kinds), output)
+	}
+	doc.Entries = explain.Lookup(kind, args[0])
+	if others := explain.Lookup("", args[0]); len(doc.Entries) == 0 && len(others) > 0 {
+		var kinds []string
+		for _, e := range others {
+			kinds = append(kinds, e.Kind)
+		}
+		slices.Sort(kinds)
+		return refuse(cmd, "%q is no word of the kind %s; it is one of the kind %s: leave --kind out", args[0], kind,
+			cmdutil.OneOf(slices.Compact(kinds)))
+	}
+	if len(doc.Entries) == 0 {
+		return refuse(cmd, "no output has the word %q%s", args[0], meant(args[0], words(kind)))
+	}
+	var blocks []page.Block
+	for i := range doc.Entries {
+		blocks = append(blocks, cmdutil.EntryPage(&doc.Entries[i])...)
+	}
+	return write(a, &doc, blocks, output)
+}
+
+func refuse(cmd *cobra.Command, format string, args ...any) error {
+	return &cmdutil.UsageError{Err: fmt.Errorf(format, args...), Command: cmd.CommandPath()}
+}
+
+// meant asks about the nearest known words, "" where none is near.
+func meant(word string, known []string) string {
+	near := strictyaml.NearestOf(word, known)
+	for _, k := range known { // a part of a word is a way to look for it
+		if len(near) < 5 && len(word) > 2 && strings.Contains(k, word) && !slices.Contains(near, k) {
+			near = append(near, k)
+		}
+	}
+	if len(near) == 0 {
+		return ""
+	}
+	return " (did you mean " + cmdutil.OneOf(near) + "?)"
+}
+
+func names(kinds []explain.Kind) (all []string) {
+	for _, k := range kinds {
+		all = append(all, k.Name)
+	}
+	return all
+}
+
+// words are those of a kind, of all kinds where it is "", each once.
+func words(kind string) (all []string) {
+	for _, k := range explain.Kinds() {
+		if kind == "" || kind == k.Name {
+			all = append(all, k.Words...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func write(a *cmdutil.App, doc *Document, blocks []page.Block, output string) error {
+	return a.Show(doc, a.Look(output), func(w io.Writer, o render.Options) error {
+		text := page.Text(page.Look{Width: o.Width, Color: o.Color, ASCII: o.ASCII}, blocks...)
+		if o.Format == render.Markdown {
+			text = page.Markdown(blocks...)
+		}
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+func kindPage(kinds []explain.Kind) []page.Block {
+	if len(kinds) == 1 {
+		return []page.Block{
+			page.Heading{Text: kinds[0].Name}, page.Para{Text: kinds[0].About}, page.Blank{},
+			page.Code(strings.Join(kinds[0].Words, "\n")),
+		}
+	}
+	t := page.Table{Columns: page.Titles("KIND", "WORDS", "ABOUT")}
+	for _, k := range kinds {
+		t.Rows = append(t.Rows, page.Cells(k.Name, fmt.Sprint(len(k.Words)), k.About))
+	}
+	return []page.Block{
+		t, page.Blank{}, page.Para{Text: "gpuaasctl explain WORD says what a word means, explain --kind KIND lists the " +
+			"words of a kind."},
+	}
+}

@@ -1,0 +1,106 @@
+package gpucmd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+)
+
+// asker runs the program that judges.
+type asker struct {
+	app     *cmdutil.App
+	libexec string
+}
+
+func (k *asker) flag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&k.libexec, "libexec", "",
+		"`FOLDER` of gpuaas-gpu-policy (default: beside this program)")
+}
+
+// mistaken are mistakes in files that the program found.
+type mistaken []policy.Mistake
+
+func (m mistaken) Error() string {
+	var lines []string
+	for _, one := range m {
+		lines = append(lines, one.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ask asks it one thing. Mistakes in files are an error of their own.
+func (k *asker) ask(ctx context.Context, q policy.Request) (policy.Reply, error) {
+	program, err := policy.Find(vantage.HelperDirs(k.libexec))
+	if err != nil {
+		return policy.Reply{}, cmdutil.Usagef("%w; see --libexec", err)
+	}
+	r, err := policy.Ask(ctx, program, k.app.ToolVersion(), q)
+	var said *policy.ReplyError
+	switch {
+	case errors.As(err, &said):
+		return r, &cmdutil.UsageError{Err: err}
+	case err == nil && len(r.Mistakes) > 0:
+		return r, &cmdutil.UsageError{Err: mistaken(r.Mistakes)}
+	}
+	return r, err
+}
+
+// file reads one for a request; "" is none.
+func (k *asker) file(ctx context.Context, path string) (*policy.File, error) {
+	if path == "" {
+		return nil, nil
+	}
+	type text struct {
+		data []byte
+		err  error
+	}
+	in := k.app.Stdin
+	if path != "-" {
+		f, err := cmdutil.OpenFile(path)
+		if err != nil {
+			return nil, &cmdutil.UsageError{Err: err}
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	done := make(chan text, 1)
+	go func() {
+		data, err := bounded.Read(in, maxFile)
+		done <- text{append([]byte{}, data...), err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case t := <-done:
+		if t.err != nil {
+			return nil, cmdutil.Usagef("read %s: %w", path, t.err)
+		}
+		return &policy.File{Path: path, Text: t.data}, nil
+	}
+}
+
+// maxFile bounds a file: three of them, as base64, are a request.
+const maxFile = 3 << 20
+
+// policyFile reads a policy, or names a built-in one.
+func (k *asker) policyFile(ctx context.Context, given string) (policy.File, error) {
+	if slices.Contains(policy.Builtins(), given) {
+		return policy.File{Path: given}, nil
+	}
+	f, err := k.file(ctx, given)
+	if err != nil {
+		if !strings.ContainsAny(given, "./") {
+			err = cmdutil.Usagef("%w; built-in policies are %s", err, cmdutil.OneOf(policy.Builtins()))
+		}
+		return policy.File{}, err
+	}
+	return *f, nil
+}

@@ -1,0 +1,146 @@
+package gpucmd
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+func newPolicyExplain(a *cmdutil.App) *cobra.Command {
+	k, output := &asker{app: a}, ""
+	var events, sample, shadow, cases, name string
+	expected := -1
+	cmd := &cobra.Command{
+		Use:   "explain POLICY",
+		Short: "Judge evidence, and show which rule decided and what each rule came to",
+		Long: `The evidence is a sample as gpuaas-gpu-probe prints it, and events as nodes report them, one on each line; or one case
+of a file of cases. Its age is not judged. --shadow judges the same evidence with a second policy, on which nothing acts.
+
+Exit codes: 0 HEALTHY, 2 a file is not valid, 3 DEGRADED or UNHEALTHY, 5 UNKNOWN.`,
+		Example: `  gpuaasctl gpu policy explain default --sample sample.json --events events.ndjson
+  gpuaasctl gpu policy explain mine.yaml --cases mine.cases.yaml --case "fatal XID"
+  gpuaasctl gpu policy explain default --case "warning heat" --shadow strict`,
+		Args: cmdutil.Args(1, 1), ValidArgsFunction: policyNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if (name != "") == (sample != "" || events != "") {
+				return cmdutil.Usagef("give evidence: --sample and --events, or --case NAME")
+			}
+			q := policy.Request{Op: policy.OpJudge, Case: name}
+			var err error
+			if q.Policy, err = k.policyFile(ctx, args[0]); err != nil {
+				return err
+			}
+			if shadow != "" {
+				other, err := k.policyFile(ctx, shadow)
+				if err != nil {
+					return err
+				}
+				q.Shadow = &other
+			}
+			for path, into := range map[string]**policy.File{sample: &q.Sample, events: &q.Events, cases: &q.Cases} {
+				if *into, err = k.file(ctx, path); err != nil {
+					return err
+				}
+			}
+			if expected >= 0 {
+				q.Expected = &expected
+			}
+			r, err := k.ask(ctx, q)
+			if err != nil {
+				return err
+			}
+			doc := PolicyJudgement{Head: diag.NewHead("GPUJudgement"), Judgement: *r.Judgement, Shadow: r.Shadow}
+			doc.Differs = r.Shadow != nil && r.Shadow.Health != r.Judgement.Health
+			return a.Ended(codeOfHealth(r.Judgement.Health), a.ShowPage(doc, output, judged(&doc)...))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&sample, "sample", "", "`FILE` with a sample")
+	f.StringVar(&events, "events", "", "`FILE` with events, the oldest first")
+	f.StringVar(&cases, "cases", "", "`FILE` of cases (default: those of the built-in policy)")
+	f.StringVar(&name, "case", "", "`NAME` of the case to judge")
+	f.StringVar(&shadow, "shadow", "", "second `POLICY`, on which nothing acts")
+	f.IntVar(&expected, "gpus-expected", -1, "`NUMBER` of GPUs that the node should have")
+	f.Lookup("gpus-expected").DefValue = ""
+	k.flag(cmd)
+	cmdutil.PageFlag(cmd, &output)
+	return cmd
+}
+
+func codeOfHealth(h policy.Health) int {
+	switch h {
+	case policy.Healthy:
+		return cmdutil.ExitPass
+	case policy.Degraded, policy.Unhealthy:
+		return cmdutil.ExitFailed
+	}
+	return cmdutil.ExitInconclusive
+}
+
+// decided is what decided a judgement, in words.
+func decided(j *policy.Judgement) string {
+	if j.Decided == nil {
+		return "nothing was found"
+	}
+	words := j.Decided.Subject.What + ": " + j.Decided.Why
+	if j.Decided.Rule != "" {
+		words += " (rule " + j.Decided.Rule + ")"
+	}
+	return words
+}
+
+func judged(doc *PolicyJudgement) []page.Block {
+	j := &doc.Judgement
+	fields := page.Fields{
+		{Label: "policy", Text: fmt.Sprintf("%s, sha256 %.12s", j.Policy, j.Digest)}, {Label: "because", Text: decided(j)},
+	}
+	if s := doc.Shadow; s != nil {
+		fields = append(fields, page.Field{Label: "shadow", Text: fmt.Sprintf(
+			"%s would make it %s: %s. Nothing acts on it.", s.Policy, s.Health, decided(s))})
+	}
+	for i, note := range j.Notes {
+		label := ""
+		if i == 0 {
+			label = "note"
+		}
+		fields = append(fields, page.Field{Label: label, Text: note})
+	}
+	blocks := []page.Block{page.Heading{Text: string(j.Health)}, fields}
+	if len(j.GPUs) > 0 {
+		rows := [][]string{{"gpu", "health", "pci", "uuid", "rule"}}
+		for _, g := range j.GPUs {
+			rows = append(rows, []string{strconv.Itoa(*g.Index), string(g.Health), g.PCI, g.UUID, g.Rule})
+		}
+		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
+	}
+	rows := [][]string{{"health", "about", "rule", "why"}}
+	for _, f := range j.Findings {
+		rows = append(rows, []string{string(f.Health), f.Subject.What, f.Rule, f.Why})
+	}
+	for _, f := range j.Past {
+		rows = append(rows, []string{"not judged", f.Subject.What, "", f.Why})
+	}
+	blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
+	if d := j.Decided; d != nil && len(d.Rules) > 0 {
+		rows := [][]string{{"rule about " + d.Subject.What, "result", "holds"}}
+		for _, said := range d.Rules {
+			holds := "no"
+			switch {
+			case said.Error != "":
+				holds = "cannot be evaluated: " + said.Error
+			case said.Holds:
+				holds = "yes"
+			}
+			rows = append(rows, []string{said.Rule, string(said.Result), holds})
+		}
+		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
+	}
+	return blocks
+}

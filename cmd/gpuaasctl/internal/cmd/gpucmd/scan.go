@@ -1,0 +1,277 @@
+package gpucmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
+	"github.com/gpuaas/gpuaasctl/gpu/xid"
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+// Scan is what -o json of scan writes.
+type Scan struct {
+	diag.Head        // XIDScan
+	Tables    string `json:"tables"`
+	Log       string `json:"log"`
+	Lines     int    `json:"lines"` // that were read
+	// Coverage is what the kernel log did and did not show; only where that is what was read.
+	Coverage *kmsg.Coverage `json:"coverage,omitempty"`
+	Errors   []Found        `json:"errors"`
+	Unkept   uint64         `json:"unkept,omitempty"` // lines for which there was no room
+}
+
+// Found is one error of the log, with the equal lines that follow it. What a line does not have is absent.
+type Found struct {
+	Type            kmsg.Kind `json:"type"`
+	Code            *int      `json:"code,omitempty"`
+	Title           string    `json:"title"`
+	Device          string    `json:"device,omitempty"`
+	GPUInstance     *int      `json:"gpu_instance,omitempty"`
+	ComputeInstance *int      `json:"compute_instance,omitempty"`
+	PID             *int      `json:"pid,omitempty"`
+	Process         string    `json:"process,omitempty"`
+	CausedBy        *int      `json:"caused_by,omitempty"` // an XID
+	Recovery        *int      `json:"recovery,omitempty"`  // the driver's number of the action
+	Severity        string    `json:"severity,omitempty"`
+	Port            *int      `json:"port,omitempty"`
+	Text            string    `json:"text"`
+	Count           uint64    `json:"count"`
+	Folded          bool      `json:"folded,omitempty"` // lines that differ in process or text are counted together
+	Class           xid.Class `json:"class"`
+	Condemns        xid.Scope `json:"condemns"`
+}
+
+func newScan(a *cmdutil.App) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "scan LOG",
+		Short: "Find XIDs and SXIDs in a kernel log, and explain them",
+		Long: `Reads a log as dmesg, a syslog daemon or journalctl writes it, "-" for stdin, or /dev/kmsg, the kernel log of this
+machine. Equal lines are counted. Of /dev/kmsg it is also shown which part the kernel no longer had: there, no error
+found does not mean that there was none. For a node's log, pipe it here: gpuaasctl ssh exec NODE -- dmesg.
+
+Exit codes: 0 no error that condemns a GPU or the node, 2 the log cannot be opened, 3 an error does, 5 an error is
+undecided by its code alone, or the log is empty.`,
+		Example: `  gpuaasctl gpu xid scan /var/log/kern.log
+  gpuaasctl gpu xid scan - <kern.log
+  gpuaasctl gpu xid scan /dev/kmsg -o json`,
+		Args: cmdutil.Args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			doc := Scan{Head: diag.NewHead("XIDScan"), Tables: xid.Digest, Log: args[0], Errors: []Found{}}
+			tally, err := doc.read(cmd.Context(), a, args[0])
+			if err != nil {
+				return err
+			}
+			doc.Unkept = tally.Unkept
+			for _, e := range tally.Events {
+				doc.Errors = append(doc.Errors, foundOf(e))
+			}
+			return a.Ended(doc.code(), a.ShowPage(doc, output, doc.page()...))
+		},
+	}
+	cmdutil.PageFlag(cmd, &output)
+	return cmd
+}
+
+// read counts the errors of the log.
+func (doc *Scan) read(ctx context.Context, a *cmdutil.App, path string) (*kmsg.Tally, error) {
+	if path == kmsg.Path {
+		return doc.readKernel()
+	}
+	in := a.Stdin
+	if path != "-" {
+		f, err := cmdutil.OpenFile(path)
+		if err != nil {
+			return nil, &cmdutil.UsageError{Err: fmt.Errorf("read the log: %w", err)}
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	type result struct {
+		tally *kmsg.Tally
+		lines int
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		t, n, err := readLog(in)
+		done <- result{t, n, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-done:
+		doc.Lines = r.lines
+		if r.err != nil {
+			return nil, fmt.Errorf("read the log %s: %w", path, r.err)
+		}
+		return r.tally, nil
+	}
+}
+
+// maxLine bounds a line; what is behind it is left out.
+const maxLine = 8 << 10
+
+// readLog reads a log of any length in bounded memory.
+func readLog(in io.Reader) (*kmsg.Tally, int, error) {
+	var f kmsg.Finder
+	t, n := &kmsg.Tally{}, 0
+	r := bufio.NewReaderSize(in, maxLine)
+	for {
+		line, err := r.ReadSlice('\n')
+		if len(line) > 0 {
+			n++
+			if l, ok := f.FindInLog(strings.TrimRight(string(line), "\r\n")); ok {
+				t.Add(kmsg.Event{Line: l, Count: 1})
+			}
+		}
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = r.ReadSlice('\n')
+		}
+		if errors.Is(err, io.EOF) {
+			return t, n, nil
+		}
+		if err != nil {
+			return nil, n, err
+		}
+	}
+}
+
+// readKernel reads what the kernel of this machine still has.
+func (doc *Scan) readKernel() (*kmsg.Tally, error) {
+	boot, err := kmsg.BootID()
+	if err != nil {
+		return nil, &cmdutil.UsageError{Err: err}
+	}
+	d, err := kmsg.Open(kmsg.Path)
+	if err != nil {
+		return nil, &cmdutil.UsageError{Err: err}
+	}
+	defer func() { _ = d.Close() }()
+	r := kmsg.NewReader(d, boot, kmsg.Coverage{}, kmsg.Uptime)
+	b, err := r.Drain(0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read the kernel log %s: %w", kmsg.Path, err)
+	}
+	c := r.Coverage()
+	doc.Lines, doc.Coverage = b.Records, &c
+	return &kmsg.Tally{Events: b.Events, Unkept: c.Unkept}, nil
+}
+
+func foundOf(e kmsg.Event) Found {
+	number := func(n int) *int {
+		if n == kmsg.Absent {
+			return nil
+		}
+		return &n
+	}
+	f := Found{
+		Type: e.Kind, Code: number(e.Code), Device: e.Device, GPUInstance: number(e.GPUInstance),
+		ComputeInstance: number(e.ComputeInstance), PID: number(e.PID), Process: e.Name, CausedBy: number(e.Cause),
+		Recovery: number(e.Recovery), Severity: e.Severity, Port: number(e.Port), Text: e.Text, Count: e.Count,
+		Folded: e.Folded,
+	}
+	f.Class, f.Title = classOf(e.Line)
+	f.Condemns = xid.Of(f.Class).Condemns
+	if e.Recovery != kmsg.Absent {
+		f.Condemns = recoveryScope(e.Recovery)
+	}
+	return f
+}
+
+// classOf is the class of a line. A word of the line itself goes before the table, and a lost GPU is what XID 79 is.
+func classOf(l kmsg.Line) (xid.Class, string) {
+	switch l.Kind {
+	case kmsg.Lost:
+		r, _ := xid.Lookup(79)
+		return r.Class, r.Title
+	case kmsg.XID:
+		if r, ok := xid.Lookup(l.Code); ok {
+			return r.Class, r.Title
+		}
+		return xid.Unknown, "not in the tables"
+	}
+	r, ok := xid.LookupSwitch(l.Code)
+	if !ok {
+		r = xid.SwitchRow{Symbol: "not in the tables", Class: xid.Unlisted}
+	}
+	switch {
+	case l.Severity == "Fatal" && r.Class != xid.AlwaysFatal:
+		return xid.Fatal, r.Symbol
+	case l.Severity == "Non-fatal":
+		return xid.Nonfatal, r.Symbol
+	}
+	return r.Class, r.Symbol
+}
+
+// recoveryScope is what an action of the driver condemns: 0 none, 1 GPU reset, 2 node reboot, 3 drain peer-to-peer,
+// 4 drain and reset, 5 an IMEX domain, which is not about this GPU. A newer number is undecided, never none.
+func recoveryScope(action int) xid.Scope {
+	switch action {
+	case 0, 5:
+		return xid.None
+	case 1, 3, 4:
+		return xid.GPU
+	case 2:
+		return xid.Node
+	}
+	return xid.Undecided
+}
+
+func (doc *Scan) code() int {
+	code := cmdutil.ExitPass
+	if doc.Lines == 0 || doc.Unkept > 0 {
+		code = cmdutil.ExitInconclusive
+	}
+	for _, f := range doc.Errors {
+		switch f.Condemns {
+		case xid.GPU, xid.Node:
+			return cmdutil.ExitFailed
+		case xid.Undecided:
+			code = cmdutil.ExitInconclusive
+		}
+	}
+	return code
+}
+
+func (doc *Scan) page() []page.Block {
+	summary := fmt.Sprintf("%d lines read, no XID and no SXID", doc.Lines)
+	var blocks []page.Block
+	if len(doc.Errors) > 0 {
+		rows := [][]string{{"count", "device", "error", "title", "class", "condemns", "process", "text"}}
+		for _, f := range doc.Errors {
+			name, process := string(f.Type), f.Process
+			if f.Code != nil {
+				name += " " + strconv.Itoa(*f.Code)
+			}
+			if f.PID != nil {
+				process = strings.TrimSpace(process + " " + strconv.Itoa(*f.PID))
+			}
+			rows = append(rows, []string{
+				strconv.FormatUint(f.Count, 10), f.Device, name, f.Title, string(f.Class), string(f.Condemns), process, f.Text,
+			})
+		}
+		blocks = append(blocks, cmdutil.Table(rows), page.Blank{})
+		summary = fmt.Sprintf("%d lines read; gpuaasctl gpu xid explain CODE has what to do", doc.Lines)
+	}
+	blocks = append(blocks, page.Para{Text: summary})
+	if doc.Coverage != nil && len(doc.Coverage.Gaps) > 0 {
+		blocks = append(blocks, page.Para{Text: fmt.Sprintf(
+			"%d records of this boot were not looked at: the kernel had overwritten them, or gave them out damaged",
+			doc.Coverage.Lost)})
+	}
+	if doc.Unkept > 0 {
+		blocks = append(blocks, page.Para{Text: fmt.Sprintf("%d more lines with errors are not listed", doc.Unkept)})
+	}
+	return blocks
+}

@@ -1,0 +1,99 @@
+package historycmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+func newHistoryDiff(a *cmdutil.App) *cobra.Command {
+	var output, fail string
+	cmd := &cobra.Command{
+		Use:   "diff BEFORE AFTER",
+		Short: "Show what changed between two reports",
+		Long: `Says what is otherwise in the report AFTER than in BEFORE, each a kept RUN or a FILE. Kept good walks of the same
+subject tell noise from news.
+
+Exit codes: 0 compared, 2 usage, or a report that cannot be read, 5 the two do not compare and 6 a regression, both under
+--fail-on regression.`,
+		Example: `  gpuaasctl history diff 4ede6c6e 91b0aa57
+  gpuaasctl history diff golden/reports/healthy.json golden/reports/stale-ca-bundle.json -o json`,
+		Args:              cmdutil.Args(2, 2),
+		ValidArgsFunction: completeRuns(a, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return diffKept(a, cmd.Context(), args[0], args[1], output, fail)
+		},
+	}
+	cmdutil.FormatFlag(cmd, &output, cmdutil.FormatTable, cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatJSON)
+	cmdutil.ChoiceFlag(cmd, &fail, "fail-on", "", "", "exit 6 on `WHAT`: "+cmdutil.FailOnRegression,
+		cmdutil.FailOnRegression)
+	return cmd
+}
+
+func diffKept(a *cmdutil.App, ctx context.Context, before, after, output, fail string) error {
+	if before == "-" && after == "-" {
+		return cmdutil.Usagef("only one report can come from stdin")
+	}
+	base, err := keptOrFile(a, ctx, before)
+	if err != nil {
+		return err
+	}
+	now, err := keptOrFile(a, ctx, after)
+	if err != nil {
+		return err
+	}
+	m := a.History().Recall(ctx, now.Subject, now.Plan, true, false)
+	defer m.Close()
+	m.Compare(ops.Baseline{Name: before, File: base}, now)
+	doc := struct {
+		diag.Head
+		*diag.Diff
+	}{diag.NewHead("PreflightDiff"), now.Diff}
+	err = a.Show(doc, a.Look(output), func(w io.Writer, o render.Options) error {
+		return render.Diff(w, now.Diff, o)
+	})
+	if err != nil {
+		return err
+	}
+	if code := cmdutil.Regressed(now.Diff); fail == cmdutil.FailOnRegression && code != cmdutil.ExitPass {
+		return &cmdutil.VerdictError{Code: code}
+	}
+	return nil
+}
+
+func newHistoryAccept(a *cmdutil.App) *cobra.Command {
+	var not bool
+	cmd := &cobra.Command{
+		Use:   "accept RUN",
+		Short: "Make a kept walk that passed a baseline, though it regressed",
+		Long: `A walk that passed, and regressed against the last good one, is kept and is no baseline: a gate stays red until
+an operator looks. This command confirms that the change was intended. --not takes a walk out of the baselines.`,
+		Example:           `  gpuaasctl history accept 4ede6c6e`,
+		Args:              cmdutil.Args(1, 1),
+		ValidArgsFunction: completeRuns(a, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) error {
+				run, err := s.Accept(ctx, args[0], !not)
+				if err != nil {
+					return &cmdutil.UsageError{Err: err, Command: "gpuaasctl history list"}
+				}
+				said := "is a baseline"
+				if not {
+					said = "is no baseline"
+				}
+				return a.Write(fmt.Appendf(nil, "%s %s\n", page.Clean(run), said))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&not, "not", false, "take it out of the baselines")
+	return cmd
+}

@@ -1,0 +1,229 @@
+// Package historycmd is "gpuaasctl history": kept reports are listed, shown, compared and accepted.
+package historycmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// New is the command and those below it.
+func New(a *cmdutil.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "history",
+		Short: "List, show and compare kept reports",
+		Long: fmt.Sprintf(
+			`Every finished preflight is kept on this machine, so that a later one can say what changed: the newest %d of each node
+and allocation, %d MiB in all, and always the last good one. %s=off or --no-save keeps nothing.
+
+RUN is a run id, or its end (the last eight letters).`, history.PerSubject, history.TotalBytes>>20, cmdutil.EnvHistory),
+		Args:                       cmdutil.KnownCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newHistoryList(a), newHistoryShow(a), newHistoryDiff(a), newHistoryAccept(a), newHistoryPrune(a),
+		newHistoryPath(a))
+	return cmd
+}
+
+func newHistoryList(a *cmdutil.App) *cobra.Command {
+	var output string
+	var f history.Filter
+	cmd := &cobra.Command{
+		Use:   "list [NODE [ALLOCATION]]",
+		Short: "List kept reports, the newest first",
+		Example: `  gpuaasctl history list compute-node-01
+  gpuaasctl history list -o json | jq '.[] | select(.good) | .run_id'`,
+		Args: cmdutil.Args(0, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if len(args) > 0 {
+				f.Node, err = a.Node(cmd, args, f.Node, &profile.Profile{})
+			}
+			if err == nil {
+				f.Allocation, err = cmdutil.Allocation(cmd, args, f.Allocation)
+			}
+			if err != nil {
+				return err
+			}
+			if f.Limit < 0 {
+				return cmdutil.Usagef("--limit: want 0 (all) or more, not %d", f.Limit)
+			}
+			list := diag.Documents[history.Entry]{}
+			err = a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) (err error) {
+				list, err = s.List(ctx, f)
+				return err
+			})
+			if err != nil && !errors.Is(err, history.ErrNone) { // nothing kept is an empty list
+				return err
+			}
+			return printHistory(a, list, output)
+		},
+	}
+	fl := cmd.Flags()
+	fl.SortFlags = false
+	fl.StringVar(&f.Environment, "profile", "", "only of the profile `NAME`")
+	fl.StringVar(&f.Node, "node-id", "", "the same as `NODE`, whatever it is called")
+	fl.StringVar(&f.Allocation, "allocation-id", "", "only of the allocation `ID`")
+	fl.IntVar(&f.Limit, "limit", 20, "at most `N`; 0: all")
+	cmdutil.PageFlag(cmd, &output)
+	cmdutil.CompleteFunc(cmd, "profile", a.ProfileNames)
+	cmd.ValidArgsFunction = a.CompleteNode(&cmdutil.ProfileFlags{}, false)
+	return cmd
+}
+
+func printHistory(a *cmdutil.App, list diag.Documents[history.Entry], output string) error {
+	rows := [][]string{{"ended", "run", "profile", "node", "allocation", "outcome", "took", "baseline", "blame"}}
+	for _, e := range list {
+		rows = append(rows, []string{
+			e.EndedAt.UTC().Format("2006-01-02 15:04:05Z"), e.RunID, e.Environment, e.NodeID,
+			e.AllocationID, string(e.Outcome), e.DurationMS.Words(), baselineWord(e),
+			strings.TrimSpace(string(e.BlameHop) + " " + string(e.BlameSignal)),
+		})
+	}
+	return a.ShowPage(list, output, cmdutil.Table(rows))
+}
+
+// baselineWord says whether a report may be a baseline, and of what.
+func baselineWord(e history.Entry) string {
+	switch {
+	case e.Good && e.Whole:
+		return "good"
+	case e.Good:
+		return "good, in part"
+	}
+	return ""
+}
+
+func newHistoryShow(a *cmdutil.App) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "show RUN",
+		Short: "Print a kept report as it was",
+		Example: `  gpuaasctl history show 4ede6c6e -o full
+  gpuaasctl history show run-20261121T044638Z-4ede6c6e -o json >report.json`,
+		Args:              cmdutil.Args(1, 1),
+		ValidArgsFunction: completeRuns(a, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := kept(a, cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.ShowReport(r, output, "")
+		},
+	}
+	cmdutil.FormatFlag(cmd, &output, cmdutil.FormatTable, cmdutil.Formats...)
+	return cmd
+}
+
+// kept is one kept report. One that is not there is the caller's mistake.
+func kept(a *cmdutil.App, ctx context.Context, id string) (r *diag.Report, err error) {
+	err = a.WithHistory(ctx, func(ctx context.Context, s *history.Store) error {
+		r, err = s.Get(ctx, id)
+		return err
+	})
+	if errors.Is(err, history.ErrNone) {
+		err = &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", id, err), Command: "gpuaasctl history list"}
+	}
+	return r, err
+}
+
+// keptOrFile is a report by its file, else by its run id.
+func keptOrFile(a *cmdutil.App, ctx context.Context, arg string) (*diag.Report, error) {
+	if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) && arg != "-" {
+		r, err := kept(a, ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		return preflight.AsToday(r), nil
+	}
+	data, err := a.ReadAll(ctx, arg)
+	if err != nil {
+		return nil, &cmdutil.UsageError{Err: err}
+	}
+	r, err := a.JudgeAgain(data)
+	if err != nil {
+		return nil, cmdutil.Usagef("%s: %w", arg, err)
+	}
+	return r, nil
+}
+
+func newHistoryPrune(a *cmdutil.App) *cobra.Command {
+	var keep int
+	var older time.Duration
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "Delete reports, except the last good one of each subject",
+		Example: `  gpuaasctl history prune --older-than 720h
+  gpuaasctl history prune --keep 0`,
+		Args: cmdutil.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if keep < 0 || older < 0 {
+				return cmdutil.Usagef("--keep and --older-than: want no negative values")
+			}
+			l := history.DefaultLimits()
+			l.PerSubject = keep
+			if older > 0 {
+				l.Before = diag.At(time.Now().Add(-older))
+			}
+			n, size := 0, int64(0)
+			err := a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) (err error) {
+				n, size, err = s.Prune(ctx, l)
+				return err
+			})
+			if err != nil && !errors.Is(err, history.ErrNone) {
+				return err
+			}
+			return a.Write(fmt.Appendf(nil, "forgot %d reports, %d KiB\n", n, (size+1023)/1024))
+		},
+	}
+	cmd.Flags().IntVar(&keep, "keep", history.PerSubject, "reports of each node and allocation that stay: `N`")
+	cmd.Flags().DurationVar(&older, "older-than", 0, "also forget what ended longer ago than this `TIME`")
+	return cmd
+}
+
+func newHistoryPath(a *cmdutil.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "path",
+		Short:   "Print where the history is",
+		Example: `  gpuaasctl history path`,
+		Args:    cmdutil.Args(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			path, err := a.HistoryPath()
+			if err != nil {
+				return &cmdutil.UsageError{Err: err}
+			}
+			return a.Write([]byte(path + "\n"))
+		},
+	}
+}
+
+// completeRuns offers kept runs for up to n arguments.
+func completeRuns(a *cmdutil.App, n int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= n {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var words []string
+		_ = a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) error { // nothing to offer is no mistake
+			list, err := s.List(ctx, history.Filter{Limit: 50})
+			for _, e := range list {
+				words = append(words, e.RunID+"\t"+e.NodeID+" "+string(e.Outcome))
+			}
+			return err
+		})
+		return words, cobra.ShellCompDirectiveDefault
+	}
+}

@@ -1,0 +1,41 @@
+package preflightcmd
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+func newHops(a *cmdutil.App) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "hops",
+		Short: "List the hops in the order of the chain",
+		Example: `  gpuaasctl preflight hops
+  gpuaasctl preflight hops -o wide`,
+		Args: cmdutil.Args(0, 0),
+		RunE: func(*cobra.Command, []string) error { return printHops(a, output) },
+	}
+	cmdutil.FormatFlag(cmd, &output, cmdutil.FormatTable, cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatJSON)
+	return cmd
+}
+
+func printHops(a *cmdutil.App, format string) error {
+	var hops diag.Documents[render.HopInfo]
+	for _, h := range preflight.Chain() {
+		info := render.HopInfo{
+			Head: diag.NewHead("Hop"), ID: h.ID, Title: h.Title, Layer: h.Layer, Vantages: append([]string{}, h.From()...),
+			BudgetMS: h.Budget.Milliseconds(), Steps: []string{}, ExplainedBy: h.ExplainedBy,
+		}
+		for _, s := range h.Steps {
+			info.Steps = append(info.Steps, s.Name)
+		}
+		hops = append(hops, info)
+	}
+	return a.Show(hops, a.Look(format), func(w io.Writer, o render.Options) error { return render.Hops(w, hops, o) })
+}

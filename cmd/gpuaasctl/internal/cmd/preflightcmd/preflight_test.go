@@ -1,0 +1,32 @@
+package preflightcmd
+
+import (
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+)
+
+// TestOptions: what a command line makes of the options, without a walk.
+func TestOptions(t *testing.T) {
+	a := &cmdutil.App{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) string { return "" }}
+	var got *preflightOptions
+	cmd := newPreflight(a, func(_ *cmdutil.App, _ *cobra.Command, o *preflightOptions, _ []string) error {
+		got = o
+		return nil
+	})
+	cmd.SetArgs([]string{"--node-id", "n1", "--allocation-id", "a1", "--run-ws-smoke=false", "--skip",
+		"gpu_health,node_readiness", "--deadline", "5s", "--fail-on", "regression", "--no-save", "-o", "json"})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got == nil || got.nodeID != "n1" || got.allocationID != "a1" || got.session || got.deadline != 5*time.Second ||
+		!slices.Equal(got.skip, []string{"gpu_health", "node_readiness"}) || got.failOn != cmdutil.FailOnRegression ||
+		!got.noSave || got.output != cmdutil.FormatJSON || got.dryRun {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,129 @@
+package preflightcmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// prepare turns flags, environment and profile into a session and what it walks. It reads local files, and runs the
+// commands that print secrets unless only the plan is wanted; it touches no network itself.
+func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
+	args []string) (*ops.Session, ops.WalkOptions, error) {
+	watch := o.watch.every > 0 && !o.watch.full
+	walk := ops.WalkOptions{Terminal: o.session && !watch, Watch: watch}
+	p, _, err := o.profile.Load(a, cmd)
+	if err != nil {
+		return nil, walk, err
+	}
+	if o.nodeID, err = a.Node(cmd, args, o.nodeID, &p); err != nil {
+		return nil, walk, err
+	}
+	if o.allocationID, err = cmdutil.Allocation(cmd, args, o.allocationID); err != nil {
+		return nil, walk, err
+	}
+	t := ops.Target{
+		Node: o.nodeID, Host: o.nodeHost, Allocation: o.allocationID, Session: o.sessionID, Correlation: o.correlationID,
+		As: "preflight",
+	}
+	var errOnly, errSkip error
+	walk.Only, errOnly = hops(cmd, "only", o.only)
+	walk.Skip, errSkip = hops(cmd, "skip", o.skip)
+	if err := errors.Join(errOnly, errSkip, cmdutil.CheckIDs(t), cmdutil.CheckDeadline(o.deadline),
+		cmdutil.CheckReportPath(o.report)); err != nil {
+		return nil, walk, &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
+	}
+	asked := walk.Only
+	if len(asked) == 0 {
+		asked = diag.HopIDs()
+	}
+	if !slices.ContainsFunc(asked, func(id diag.HopID) bool { return !slices.Contains(walk.Skip, id) }) {
+		return nil, walk, &cmdutil.UsageError{Err: errors.New("--only and --skip leave no hop to walk"),
+			Command: cmd.CommandPath()}
+	}
+	read := append(p.Files(), o.baseline.Name, o.compare, profile.Path(o.profile.Name, profile.Dir(a.Env)))
+	if err := cmdutil.CheckNotInput(o.report, read...); err != nil {
+		return nil, walk, wrongUse(cmd, err)
+	}
+	if err := o.baseline.Read(cmd.Context(), a, o.failOn); err != nil {
+		return nil, walk, err
+	}
+	if _, err := a.HistoryOff(); err != nil {
+		return nil, walk, err
+	}
+	site, err := a.Site(cmd.Context(), p, o.profile.Name, o.libexec, !o.dryRun)
+	if err != nil {
+		return nil, walk, err
+	}
+	s := site.About(t)
+	if err := reachable(a, s, o.dryRun); err != nil {
+		if meant := cmd.SuggestionsFor(o.nodeID); len(meant) > 0 && len(args) > 0 {
+			err = cmdutil.Usagef("%w (or is it the command %s that is meant?)", a.Worded(err), cmdutil.OneOf(meant))
+		}
+		return nil, walk, err
+	}
+	walk.Baseline, walk.Command = o.baseline.Baseline, sameWalk(site, cmd, o)
+	if preflight.Reaches(s.Plan(walk), preflight.Node) && !o.dryRun {
+		if err := vantage.CheckFiles(p.SSH); err != nil {
+			return nil, walk, &cmdutil.UsageError{Err: err}
+		}
+	}
+	return s, walk, nil
+}
+
+// reachable refuses a walk of which nothing says where to ask.
+func reachable(a *cmdutil.App, s *ops.Session, dryRun bool) error {
+	p, of := s.Site().Profile, s.Subject()
+	if _, listed := p.Nodes[of.NodeID]; listed && of.NodeHost == "" {
+		return s.NeedHost()
+	}
+	if dryRun || p.APIBase != "" || p.TerminalBase != "" || of.NodeHost != "" {
+		return nil
+	}
+	if p.OtherNodes(of.NodeID) != "" {
+		return s.NeedHost()
+	}
+	return cmdutil.Usagef("nothing is known about where to ask about %s, and %s; or give --api-base, or --node-host",
+		of.NodeID, a.NoProfile())
+}
+
+// sameWalk is how the same node is walked again, to paste: with the profile as it was chosen, and with the flags that
+// say where things are. It is empty where the profile's name is all.
+func sameWalk(site *ops.Site, cmd *cobra.Command, o *preflightOptions) string {
+	argv := []string{"gpuaasctl", "preflight"}
+	if site.Chosen != "" {
+		argv = append(argv, "--profile", site.Chosen)
+	}
+	argv = append(argv, "--node-id", o.nodeID) // whatever it is called
+	named := len(argv)
+	if o.nodeHost != "" {
+		argv = append(argv, "--node-host", o.nodeHost)
+	}
+	for i, over := range cmdutil.Overrides {
+		if cmd.Flags().Changed(over.Flag) {
+			argv = append(argv, "--"+over.Flag, o.profile.Values[i])
+		}
+	}
+	if site.Chosen != "" && site.Chosen == site.Profile.Name && len(argv) == named {
+		return ""
+	}
+	return diag.Command(argv...)
+}
+
+// hops reads a flag that lists hops. One that is given and empty (a variable that was not set) is refused: it would
+// mean the whole chain.
+func hops(cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
+	if len(names) == 0 && cmd.Flags().Changed(flag) {
+		return nil, fmt.Errorf("--%s: no hop is named (gpuaasctl preflight hops lists them)", flag)
+	}
+	return preflight.CheckHops(flag, names)
+}

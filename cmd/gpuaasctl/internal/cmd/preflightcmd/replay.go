@@ -1,0 +1,146 @@
+package preflightcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+func newReplay(a *cmdutil.App) *cobra.Command {
+	var output, fail string
+	var baseline cmdutil.BaselineFlag
+	cmd := &cobra.Command{
+		Use:   "replay REPORT",
+		Short: "Judge the facts of a recorded report again",
+		Long: `Judges the facts of a recorded report (FILE, or - for stdin) again. Nothing is measured: the same facts and the same
+rules give the same verdict. Where other rules made the file's verdict and today's differ, one line on stderr and the
+field "replayed" of the JSON name both; a second line says why a proof of the file is none any more. Its list of changes
+stays as it was, unless --baseline compares it again. Exit codes are those of preflight; a file that is not a valid
+report is 2.`,
+		Example: `  gpuaasctl preflight replay preflight.json
+  gpuaasctl preflight replay - -o json <preflight.json
+  gpuaasctl preflight replay after.json --baseline before.json --fail-on regression`,
+		Args: cmdutil.Args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return replay(a, cmd.Context(), args[0], "", output, fail, factsAll, &baseline)
+		},
+	}
+	cmdutil.OutputFlags(cmd, &output, &fail)
+	baseline.Add(cmd)
+	cmdutil.Group(cmd.Flags(), cmdutil.HeadOutput, "baseline")
+	return cmd
+}
+
+// replay judges the facts of a recorded report again. What is about a walk is refused beside it.
+func (o *preflightOptions) replay(a *cmdutil.App, cmd *cobra.Command, path string) (err error) {
+	about := []string{"output", "fail-on", "baseline", "out", "report", "compare", "quiet", "color", "facts"}
+	if o.compare != "" && !isReportFile(o.compare) { // the other walk is made now
+		about = append(about, "deadline", "libexec", "run-ws-smoke")
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(about, f.Name) {
+			err = errors.Join(err, cmdutil.Usagef(
+				"--%s is about a walk, and %s is a recorded report, of which nothing is measured (--node-id names a node that is "+
+					"called so)", f.Name, path))
+		}
+	})
+	if err == nil {
+		err = errors.Join(cmdutil.CheckReportPath(o.report), cmdutil.CheckDeadline(o.deadline),
+			cmdutil.CheckNotInput(o.report, path, o.baseline.Name, o.compare))
+	}
+	if err != nil {
+		return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
+	}
+	if o.compare != "" {
+		return o.compareRecorded(a, cmd, path)
+	}
+	return replay(a, cmd.Context(), path, o.report, o.output, o.failOn, o.facts, &o.baseline)
+}
+
+// replay reads, judges and renders. Whatever is wrong with the file is the caller's to repair: exit 2.
+func replay(a *cmdutil.App, ctx context.Context, path, out, output, fail, facts string,
+	baseline *cmdutil.BaselineFlag) error {
+	data, err := a.ReadAll(ctx, path)
+	if err != nil {
+		return &cmdutil.UsageError{Err: err}
+	}
+	recorded, err := a.ParseReport(data)
+	if err != nil {
+		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", path, err)}
+	}
+	report, err := preflight.Replay(recorded)
+	if err != nil {
+		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", path, err)}
+	}
+	if why := preflight.Reduced(report); why != "" {
+		a.Note("%s: %s, so it is shown as rules %s judged it", path, why, cmp.Or(report.Run.RulesVersion, "unknown"))
+	} else {
+		preflight.Compared(recorded, report)
+	}
+	noteOtherVerdict(a, path, recorded, report)
+	if report.Diff == nil || baseline.Name != "" {
+		if err := compareReplay(a, ctx, report, fail, baseline); err != nil {
+			return err
+		}
+	}
+	err = a.ShowReport(kept(report, output, facts), output, fail)
+	if out != "" {
+		err = errors.Join(err, cmdutil.WriteReport(out, kept(report, formatOf(out), facts)))
+	}
+	if err != nil {
+		return err
+	}
+	return cmdutil.Judged(report, fail)
+}
+
+// noteOtherVerdict says on stderr that the file states another verdict than these rules give.
+func noteOtherVerdict(a *cmdutil.App, path string, recorded, replayed *diag.Report) {
+	file, now := preflight.Stated(recorded), preflight.Stated(replayed)
+	if !preflight.SameVerdict(file, now) {
+		a.Note("%s states %s (rules %s); the same facts by rules %s: %s", path, statedWords(file),
+			cmp.Or(file.RulesVersion, "unknown"), now.RulesVersion, statedWords(now))
+	}
+	if file.Confidence == diag.Proven && now.Confidence != diag.Proven && replayed.Verdict.Unproven != "" {
+		a.Note("%s: %s", path, replayed.Verdict.Unproven)
+	}
+}
+
+// statedWords is a verdict in one line.
+func statedWords(s diag.StatedVerdict) string {
+	words := []string{cmp.Or(string(s.Outcome), "no outcome")}
+	if s.Hop != "" {
+		words = append(words, string(s.Hop), string(s.Signal))
+	}
+	if s.Failure != "" {
+		words = append(words, "("+string(s.Failure)+")")
+	}
+	if s.FirstFailedHop != s.Hop {
+		words = append(words, "first failed "+cmp.Or(string(s.FirstFailedHop), "none"))
+	}
+	if s.Confidence != "" {
+		words = append(words, string(s.Confidence))
+	}
+	return strings.Join(append(words, "reason "+cmp.Or(string(s.Reason), "none")), " ")
+}
+
+// compareReplay gives a replayed report a diff, where one is asked for.
+func compareReplay(a *cmdutil.App, ctx context.Context, r *diag.Report, fail string,
+	baseline *cmdutil.BaselineFlag) error {
+	if err := baseline.Read(ctx, a, fail); err != nil || baseline.Name == "" {
+		return err
+	}
+	m := a.History().Recall(ctx, r.Subject, r.Plan, true, false)
+	defer m.Close()
+	m.Compare(baseline.Baseline, r)
+	return nil
+}

@@ -1,0 +1,17 @@
+package preflightcmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag/schema"
+)
+
+func newSchema(a *cmdutil.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the report",
+		Args:  cmdutil.Args(0, 0),
+		RunE:  func(*cobra.Command, []string) error { return a.Write([]byte(schema.PreflightReport())) },
+	}
+}

@@ -1,0 +1,168 @@
+package preflightcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui/explorer"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+func newView(a *cmdutil.App) *cobra.Command {
+	o := &preflightOptions{session: true}
+	cmd := &cobra.Command{
+		Use:   "view [REPORT]",
+		Short: "Move through a report hop by hop, on a terminal",
+		Long: `Shows the hops of a report on the left, and for the chosen one what was asked, what was seen, when each probe ran, the
+proof as two columns, what changed since the last good walk, and the next commands. REPORT is a file or the id of a kept
+walk; without one it is the newest kept walk. The facts are judged again, as by preflight replay.
+
+Keys: ? help, arrows or hjkl move, / searches, e explains a word, 1-9 copy a command (OSC 52), r walks the hop again,
+q quits. r measures, by the profile that is chosen here; it is refused where that is not the report's.
+
+Exit codes: 0 shown, 2 usage, no such report, or no terminal.`,
+		Example: `  gpuaasctl preflight view preflight.json
+  gpuaasctl preflight view 4ede6c6e --profile lab
+  gpuaasctl preflight view preflight.json --baseline before.json`,
+		Args:              cmdutil.Args(0, 1),
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.view(a, cmd, args)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	o.profile.AddName(a, cmd)
+	f.DurationVar(&o.deadline, "deadline", cmdutil.DefaultDeadline, "end a walk again after this `TIME`")
+	f.StringVar(&o.libexec, "libexec", "",
+		"`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: beside this program)")
+	cmdutil.Group(f, cmdutil.HeadWalk, "profile", "deadline", "libexec")
+	o.baseline.Add(cmd)
+	return cmd
+}
+
+// view shows a recorded or kept report.
+func (o *preflightOptions) view(a *cmdutil.App, cmd *cobra.Command, args []string) error {
+	name := "REPORT"
+	if len(args) > 0 {
+		name = args[0]
+	}
+	if in, out := cmdutil.Terminals(a); !tui.Possible(in, out) {
+		err := fmt.Errorf("preflight view needs a terminal on stdin and stdout; without one: gpuaasctl preflight replay %s",
+			diag.Quote(name))
+		return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
+	}
+	ctx := cmd.Context()
+	recorded, err := o.viewed(a, ctx, args)
+	if err != nil {
+		return err
+	}
+	r, err := preflight.Replay(recorded)
+	if err != nil {
+		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", name, err)}
+	}
+	preflight.Compared(recorded, r)
+	noteOtherVerdict(a, name, recorded, r)
+	return o.explore(a, cmd, r, o.notAgain(a, cmd, r))
+}
+
+// viewed is the report that args mean.
+func (o *preflightOptions) viewed(a *cmdutil.App, ctx context.Context, args []string) (r *diag.Report, err error) {
+	if len(args) > 0 && cmdutil.IsRecording(args[0]) {
+		data, err := a.ReadAll(ctx, args[0])
+		if err == nil {
+			r, err = a.ParseReport(data)
+		}
+		if err != nil {
+			return nil, cmdutil.Usagef("%s: %w", args[0], err)
+		}
+		return r, nil
+	}
+	err = a.WithHistory(ctx, func(ctx context.Context, s *history.Store) error {
+		id := ""
+		if len(args) > 0 {
+			id = args[0]
+		} else if newest, err := s.List(ctx, history.Filter{Limit: 1}); err != nil || len(newest) == 0 {
+			return errors.Join(err, history.ErrNone)
+		} else {
+			id = newest[0].RunID
+		}
+		r, err = s.Get(ctx, id)
+		return err
+	})
+	if errors.Is(err, history.ErrNone) {
+		err = &cmdutil.UsageError{Err: err, Command: "gpuaasctl history list"}
+	}
+	return r, err
+}
+
+// notAgain says why a hop of a report cannot be walked again, "" where it can. The profile is that of the operator: a
+// report from elsewhere must not choose which commands run here, nor where they log in.
+func (o *preflightOptions) notAgain(a *cmdutil.App, cmd *cobra.Command, r *diag.Report) string {
+	p, _, err := o.profile.Load(a, cmd)
+	switch of := r.Subject; {
+	case err != nil:
+		return err.Error()
+	case o.profile.Name == "":
+		return a.NoProfile()
+	case !cmd.Flags().Changed("profile") && p.Name != of.EnvironmentProfile:
+		return fmt.Sprintf("the report is of the profile %q, and %s is chosen: give --profile", of.EnvironmentProfile, p.Name)
+	case of.NodeID == "":
+		return "the report names no node"
+	}
+	o.nodeID, o.allocationID = r.Subject.NodeID, r.Subject.AllocationID
+	return ""
+}
+
+// explore shows a report. not says why no hop of it can be walked again, "" where one can, by these options.
+func (o *preflightOptions) explore(a *cmdutil.App, cmd *cobra.Command, r *diag.Report, not string) error {
+	shown := *r
+	if shown.Diff == nil || cmd.Flags().Changed("baseline") {
+		if o.baseline.Name == "" {
+			o.baseline.Name = diag.LastGood
+		}
+		if err := compareReplay(a, cmd.Context(), &shown, o.failOn, &o.baseline); err != nil {
+			return err
+		}
+	}
+	in, out := cmdutil.Terminals(a)
+	options := explorer.Options{
+		In: in, Out: out, Look: a.Look(cmdutil.FormatFull), Explain: cmdutil.Explainer(), NoAgain: not,
+	}
+	if not == "" {
+		options.Again = func(ctx context.Context, hop string) (*explorer.Item, error) {
+			return o.again(ctx, a, cmd, hop)
+		}
+	}
+	return explorer.Run(cmd.Context(), explorer.Walk(&shown), options)
+}
+
+// again walks one hop once more, with what it needs.
+func (o *preflightOptions) again(
+	ctx context.Context, a *cmdutil.App, cmd *cobra.Command, hop string,
+) (*explorer.Item, error) {
+	one, quiet := *o, *a
+	one.only, one.skip, one.report, one.baseline = []string{hop}, nil, "", cmdutil.BaselineFlag{}
+	quiet.Quiet = true // the screen has no room for notes
+	s, walk, err := prepare(&quiet, cmd, &one, nil)
+	if err != nil {
+		return nil, a.Worded(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, one.deadline)
+	defer cancel()
+	r := s.Walk(ctx, walk, nil)
+	for i := range r.Hops {
+		if string(r.Hops[i].ID) == hop {
+			item := explorer.Hop(r, i)
+			return &item, nil
+		}
+	}
+	return nil, fmt.Errorf("%s was not walked", hop)
+}

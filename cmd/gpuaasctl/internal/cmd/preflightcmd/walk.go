@@ -1,0 +1,43 @@
+package preflightcmd
+
+import (
+	"context"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// walkAndShow walks within the deadline. shown says that the report is on the screen already, explore that the operator
+// asked to move through it at the end.
+func walkAndShow(a *cmdutil.App, ctx context.Context, s *ops.Session, walk ops.WalkOptions,
+	o *preflightOptions) (r *diag.Report, shown, explore bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.deadline)
+	defer cancel()
+	in, out := cmdutil.Terminals(a)
+	if !cmdutil.OnPage(o.output) || a.Quiet || !tui.Possible(in, out) {
+		return s.Walk(ctx, walk, provisional(a, s, o.output)), false, false, nil
+	}
+	show := tui.Options{In: in, Out: out, Plan: s.Plan(walk), Subject: s.Subject(), Report: a.Look(o.output),
+		Explore: func() { explore = true }}
+	r, err = tui.Run(ctx, show, func(ctx context.Context, observe func(preflight.Event)) *diag.Report {
+		return s.Walk(ctx, walk, observe)
+	})
+	return r, true, explore, err
+}
+
+// provisional writes what a walk says on its way as lines of their own, where the output is one of lines; else nil.
+func provisional(a *cmdutil.App, s *ops.Session, format string) func(preflight.Event) {
+	if format != cmdutil.FormatNDJSON || a.Quiet {
+		return nil
+	}
+	return func(e preflight.Event) {
+		if p := e.Provisional; p != nil {
+			line := render.Provisional(s.RunID, s.Subject().NodeID, p.At, p.Blame, p.Waiting)
+			_ = a.Write(line) // the report's own lines come behind it, and say what is wrong with the output
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package profilecmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// initOptions are the options of `profile init`.
+type initOptions struct {
+	api, terminal, token, node, host, user string
+
+	yes, force bool
+}
+
+// profileName is a file's name that --profile and --compare take as it is, in every shell.
+var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// question is one of them: the flag that answers it, and what an answer must be.
+type question struct {
+	flag, ask string
+	value     *string
+	check     func(context.Context) error
+}
+
+func newProfileInit(a *cmdutil.App) *cobra.Command {
+	o := &initOptions{}
+	cmd := &cobra.Command{
+		Use:   "init NAME",
+		Short: "Write a profile: asks five questions, or takes the answers by flags",
+		Long: `Writes the profile NAME, or the file of that path, with a comment for every part. It asks for the API, the terminal
+gateway, the file of the operator's token, a node and where that is reached; what a flag answers is not asked, and with
+--yes nothing is. An empty answer leaves a part out, but for the API's; Ctrl-C ends it, and nothing is written.
+Nothing is connected.
+
+The token is never taken, only the path of its file. A file that is there is replaced only with --force.
+
+Exit codes: 0 written, 2 an answer or the command line is wrong, and nothing was written.`,
+		Example: `  gpuaasctl profile init demo
+  gpuaasctl profile init demo --yes --api-base https://api.example --token-file ~/.config/gpuaasctl/token \
+      --node-id compute-node-01 --node-host 10.0.0.5 --node-user ubuntu`,
+		Args: cmdutil.Args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return initProfile(a, cmd, o, args[0]) },
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.api, "api-base", "", "`URL` of the control plane API")
+	f.StringVar(&o.terminal, "terminal-base", "", "`URL` of the browser-facing terminal gateway")
+	f.StringVar(&o.token, "token-file", "", "`FILE` with the operator's API token, private to its owner")
+	f.StringVar(&o.node, "node-id", "", "a `NODE`, by its platform id")
+	f.StringVar(&o.host, "node-host", "", "where it is reached by SSH: `HOST` name or address")
+	f.StringVar(&o.user, "node-user", "", "login `NAME` on nodes")
+	f.BoolVarP(&o.yes, "yes", "y", false, "ask nothing: what no flag gives is left out")
+	f.BoolVar(&o.force, "force", false, "replace a file that is there")
+	return cmd
+}
+
+// questions are asked in this order.
+func (o *initOptions) questions() []question {
+	value := func(key, flag string, v *string) func(context.Context) error {
+		return func(context.Context) error {
+			_, _, err := profile.Load("", profile.Sources{Flags: map[string]profile.Flag{key: {Name: "--" + flag, Value: *v}}})
+			return err
+		}
+	}
+	node := func(context.Context) error { return cmdutil.CheckIDs(ops.Target{Node: o.node}) }
+	host := func(context.Context) error { return cmdutil.CheckIDs(ops.Target{Node: o.node, Host: o.host}) }
+	return []question{
+		{"api-base",
+			"URL of the control plane's API, such as https://api.example (needed; Ctrl-C ends, and nothing is written)", &o.api,
+			value("api_base", "api-base", &o.api)},
+		{"terminal-base", "URL of the terminal gateway, as browsers reach it (empty: left out)", &o.terminal,
+			value("terminal_base", "terminal-base", &o.terminal)},
+		{"token-file", "path of the file with the operator's API token (never the token itself; empty: left out)", &o.token,
+			o.checkToken},
+		{"node-id", "a node, by the id that the platform gives it (empty: left out)", &o.node, node},
+		{"node-host", "where that node is reached by SSH: a name or an address (empty: the node is left out)", &o.host, host},
+	}
+}
+
+// checkToken wants a path of a file with a secret, and makes it mean the same from everywhere. What was given is shown
+// only where it is such a path: it may be the token itself.
+func (o *initOptions) checkToken(ctx context.Context) error {
+	path := o.token
+	if rest, home := strings.CutPrefix(path, "~/"); home {
+		path = filepath.Join(os.Getenv("HOME"), rest)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return errors.New("--token-file: there is no such file; give the path of one that holds the token " +
+			"(what was given is not shown, since it may be the token itself)")
+	}
+	if _, err := profile.ReadSecret(ctx, path); err != nil {
+		return fmt.Errorf("--token-file: %w", err)
+	}
+	var err error
+	if path == o.token {
+		o.token, err = filepath.Abs(path)
+	}
+	return err
+}
+
+// initProfile asks, checks and writes.
+func initProfile(a *cmdutil.App, cmd *cobra.Command, o *initOptions, name string) error {
+	refuse := func(err error) error { return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()} }
+	path := profile.Path(name, profile.Dir(a.Env))
+	switch _, err := os.Lstat(path); {
+	case !profileName.MatchString(filepath.Base(path)):
+		return refuse(fmt.Errorf("NAME: %q cannot be one: want letters, digits, dots, dashes and underscores, a letter or "+
+			"digit first", name))
+	case err == nil && !o.force:
+		return refuse(fmt.Errorf("%s exists, and is replaced only with --force", path))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return refuse(err)
+	case !o.yes && !cmdutil.IsTerminal(a.Stdin):
+		return refuse(errors.New("stdin is not a terminal: give --yes, and the answers by flags"))
+	}
+	if err := o.answer(a, cmd); err != nil {
+		return err
+	}
+	p := profile.Profile{APIBase: o.api, TerminalBase: o.terminal, Auth: profile.Auth{TokenFile: o.token},
+		SSH: profile.SSH{User: o.user}}
+	if o.node != "" {
+		p.Nodes = map[string]profile.Node{o.node: {Host: o.host}}
+	}
+	text, err := profile.Template(strings.TrimSuffix(filepath.Base(path), ".yaml"), p)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return refuse(err)
+	}
+	write := cmdutil.WriteNewFile
+	if o.force {
+		write = cmdutil.ReplaceFile
+	}
+	if err := write(path, text); err != nil {
+		return refuse(fmt.Errorf("write the profile: %w", err))
+	}
+	next := []string{"gpuaasctl", "preflight", o.node}
+	switch sub, _, err := cmd.Root().Find(next[1:]); {
+	case o.node == "":
+		next[2] = "NODE"
+	case err != nil || sub.Name() != "preflight" || strings.HasSuffix(o.node, ".json"): // a word of preflight's own
+		next = append(next[:2], "--node-id", o.node)
+	}
+	if a.Chosen("", false) != name {
+		next = append(next, "--profile", name)
+	}
+	a.Note("next: %s", diag.Command(next...))
+	return a.Write([]byte(path + ": written\n"))
+}
+
+// answer takes the answers from flags, and asks for the others.
+func (o *initOptions) answer(a *cmdutil.App, cmd *cobra.Command) error {
+	in := bufio.NewReader(io.LimitReader(a.Stdin, 64<<10))
+	for i, q := range o.questions() {
+		given := cmd.Flags().Changed(q.flag)
+		for {
+			if !given && !o.yes {
+				cmdutil.Note(a.Stderr, "%d of 5: %s:", i+1, q.ask)
+				line, err := readLine(cmd.Context(), in)
+				if err != nil {
+					return err
+				}
+				*q.value = strings.TrimSpace(line)
+			}
+			err := error(nil)
+			switch {
+			case *q.value != "":
+				err = q.check(cmd.Context())
+			case q.flag == "api-base":
+				err = errors.New("--api-base: the URL of the API is missing")
+			case q.flag == "node-host" && o.node != "" && !given && !o.yes:
+				cmdutil.Note(a.Stderr, "the node %s is left out", o.node)
+				o.node = ""
+			case q.flag == "node-host" && o.node != "":
+				err = errors.New("--node-host: where " + o.node + " is reached is missing")
+			}
+			if err == nil {
+				break
+			}
+			if given || o.yes {
+				return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
+			}
+			cmdutil.Note(a.Stderr, "%v", err)
+			if q.flag != "api-base" {
+				cmdutil.Note(a.Stderr, "again, or an empty line to leave it out")
+			}
+		}
+		if q.flag == "node-id" && o.node == "" {
+			if cmd.Flags().Changed("node-host") {
+				return cmdutil.Usagef("--node-host: of which node? Give --node-id as well")
+			}
+			break // nothing is to be reached
+		}
+	}
+	return nil
+}
+
+// readLine is one line of what is typed. It does not wait longer than ctx.
+func readLine(ctx context.Context, in *bufio.Reader) (string, error) {
+	type typed struct {
+		line string
+		err  error
+	}
+	done := make(chan typed, 1)
+	go func() { line, err := in.ReadString('\n'); done <- typed{line, err} }()
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case t := <-done:
+		if t.err != nil {
+			return "", cmdutil.Usagef("no answer: nothing was written")
+		}
+		return t.line, nil
+	}
+}

@@ -1,0 +1,238 @@
+// Package profilecmd is "gpuaasctl profile": profiles of environments are shown, listed and checked.
+package profilecmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// New is the command and those below it.
+func New(a *cmdutil.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "profile",
+		Short: "Write, choose, show and check profiles of environments",
+		Long: `A profile is a strict YAML file that says how an environment is reached, what is expected of it, and how its API is
+spelled. Flags win over GPUAASCTL_* variables, and these over the file.
+
+The profile of a command is that of --profile, else of GPUAASCTL_PROFILE, else of "profile use", else the only one that
+there is. The last two choose none where --api-base or GPUAASCTL_API_BASE says by itself where the API is.`,
+		Args:                       cmdutil.KnownCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newProfileShow(a), newProfileList(a), newProfileValidate(a), newProfilePath(a), newProfileUse(a),
+		newProfileInit(a))
+	return cmd
+}
+
+func newProfileShow(a *cmdutil.App) *cobra.Command {
+	var f cmdutil.ProfileFlags
+	var output string
+	var origin, all bool
+	cmd := &cobra.Command{
+		Use:   "show [NAME]",
+		Short: "Print the values that a walk would use, and where each comes from",
+		Example: `  gpuaasctl profile show lab --origin
+  gpuaasctl profile show --all -o json`,
+		Args:              cmdutil.Args(0, 1),
+		ValidArgsFunction: completeProfile(a),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && f.Name != "" {
+				return cmdutil.Usagef("give the profile as NAME or by --profile, not both")
+			}
+			if len(args) == 1 {
+				f.Name = args[0]
+			}
+			return showProfile(a, cmd, &f, output, origin, all)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&origin, "origin", false, "say where each value comes from")
+	cmd.Flags().BoolVar(&all, "all", false, "also print every default: places on the node, policy, mapping")
+	cmdutil.FormatFlag(cmd, &output, "yaml", "yaml", "json")
+	f.Add(a, cmd)
+	return cmd
+}
+
+func showProfile(a *cmdutil.App, cmd *cobra.Command, f *cmdutil.ProfileFlags, output string, origin, all bool) error {
+	p, origins, err := f.Load(a, cmd)
+	if err != nil {
+		return err
+	}
+	if all {
+		p = p.WithDefaults()
+	}
+	if !origin {
+		origins = nil
+	}
+	doc, err := profile.NewDocument(p, origins)
+	if err != nil {
+		return err
+	}
+	return a.Show(doc, a.Look(output), func(w io.Writer, _ render.Options) error {
+		b, err := profile.YAML(p, origins)
+		_, _ = w.Write(b)
+		return err
+	})
+}
+
+func newProfileList(a *cmdutil.App) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the profiles that can be chosen by name",
+		Example: `  gpuaasctl profile list`,
+		Args:    cmdutil.Args(0, 0),
+		RunE:    func(*cobra.Command, []string) error { return listProfiles(a, output) },
+	}
+	cmdutil.PageFlag(cmd, &output)
+	return cmd
+}
+
+// listProfiles shows also those that do not read: an operator must see that they are there, and broken.
+func listProfiles(a *cmdutil.App, output string) error {
+	type row struct {
+		diag.Head
+		Name    string `json:"name"`
+		Path    string `json:"path"`
+		APIBase string `json:"api_base,omitempty"`
+		Nodes   int    `json:"nodes"`
+		Chosen  bool   `json:"chosen"` // by commands that name none
+		Error   string `json:"error,omitempty"`
+	}
+	dir := profile.Dir(a.Env)
+	rows := diag.Documents[row]{}
+	chosen := a.Chosen("", false)
+	table := [][]string{{"", "NAME", "NODES", "API", "FILE"}}
+	for _, name := range profile.List(dir) {
+		r := row{Head: diag.NewHead("ProfileEntry"), Name: name, Path: profile.Path(name, dir)}
+		p, _, err := profile.ReadFile(r.Path)
+		r.APIBase, r.Nodes = p.APIBase, len(p.Nodes)
+		api := r.APIBase
+		if err != nil {
+			r.Error = err.Error()
+			api = "does not read: gpuaasctl profile validate " + name
+		}
+		mark := " "
+		if r.Chosen = name == chosen; r.Chosen {
+			mark = "*"
+		}
+		rows = append(rows, r)
+		table = append(table, []string{mark, r.Name, strconv.Itoa(r.Nodes), api, r.Path})
+	}
+	if len(rows) == 0 && output != cmdutil.FormatJSON {
+		a.Note("no profile in %s", dir)
+	}
+	return a.ShowPage(rows, output, cmdutil.Table(table))
+}
+
+func newProfileValidate(a *cmdutil.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate [NAME|FILE]",
+		Short: "Check a profile, and the files and programs that it names",
+		Example: `  gpuaasctl profile validate lab
+  gpuaasctl profile validate ./demo.yaml`,
+		Args:              cmdutil.Args(0, 1),
+		ValidArgsFunction: completeProfile(a),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := a.Chosen(strings.Join(args, ""), false)
+			if name == "" {
+				return cmdutil.Usagef("which profile is meant? %s", a.NoProfile())
+			}
+			dir := profile.Dir(a.Env)
+			path := profile.Path(name, dir)
+			p, lines, err := profile.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) && path != name {
+				err = &profile.NotFoundError{Name: name, Dir: dir, Known: profile.List(dir)}
+			}
+			if err != nil {
+				return cmdutil.AsUsage(err)
+			}
+			if len(lines) == 0 {
+				return cmdutil.AsUsage(fmt.Errorf(
+					"check profile %s: it sets no value; `gpuaasctl profile show --all` lists what it may set", path))
+			}
+			if _, err := ops.ReadSecrets(cmd.Context(), p, false); err != nil {
+				return err
+			}
+			return a.Write([]byte(path + ": ok\n"))
+		},
+	}
+}
+
+func newProfileUse(a *cmdutil.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "use [NAME]",
+		Short: "Choose the profile of commands that name none, or print which that is",
+		Example: `  gpuaasctl profile use lab
+  gpuaasctl profile use`,
+		Args:              cmdutil.Args(0, 1),
+		ValidArgsFunction: completeProfile(a),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := profile.Dir(a.Env)
+			if len(args) == 0 {
+				name := a.Chosen("", false)
+				if name == "" {
+					return cmdutil.Usagef("%s", a.NoProfile())
+				}
+				return a.Write([]byte(name + "\n"))
+			}
+			if args[0] == "" {
+				return cmdutil.Usagef("which profile is meant? %s", a.NoProfile())
+			}
+			path := profile.Path(args[0], dir)
+			_, _, err := profile.Load(args[0], profile.Sources{Dir: dir})
+			if err == nil && path == args[0] { // a path, which is to mean the same from everywhere
+				args[0], err = filepath.Abs(path)
+			}
+			if err != nil {
+				return cmdutil.AsUsage(err)
+			}
+			if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+				return err
+			}
+			return cmdutil.ReplaceFile(profile.InUse(dir), []byte(args[0]+"\n"))
+		},
+	}
+}
+
+func newProfilePath(a *cmdutil.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "path [NAME]",
+		Short: "Print the folder of the profiles, or the path of one",
+		Example: `  gpuaasctl profile path
+  gpuaasctl profile path lab`,
+		Args:              cmdutil.Args(0, 1),
+		ValidArgsFunction: completeProfile(a),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := profile.Dir(a.Env)
+			if len(args) == 1 {
+				path = profile.Path(args[0], path)
+			}
+			return a.Write([]byte(path + "\n"))
+		},
+	}
+}
+
+func completeProfile(a *cmdutil.App) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.ProfileNames(), cobra.ShellCompDirectiveDefault // or the path of a file
+	}
+}

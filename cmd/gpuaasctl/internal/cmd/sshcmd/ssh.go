@@ -1,0 +1,120 @@
+// Package sshcmd is "gpuaasctl ssh": a node's first host key is accepted, and a command is run there.
+package sshcmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+)
+
+// New is the command and those below it.
+func New(a *cmdutil.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                        "ssh",
+		Short:                      "SSH to nodes: accept a first host key, run a command",
+		Args:                       cmdutil.KnownCommand,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SuggestionsMinimumDistance: 2,
+	}
+	cmd.AddCommand(newSSHTrust(a), newSSHExec(a))
+	return cmd
+}
+
+// trustOptions is which node's key, and whether the operator has confirmed it already.
+type trustOptions struct {
+	profile cmdutil.ProfileFlags
+	nodeID  string
+	host    string
+	confirm string
+}
+
+func newSSHTrust(a *cmdutil.App) *cobra.Command {
+	o := &trustOptions{}
+	cmd := &cobra.Command{
+		Use:   "trust [NODE]",
+		Short: "Show a node's host key and accept it, when none is known yet",
+		Long: `Shows the fingerprint of a node's host key and, when the node's name is typed (or given by --confirm), adds the key to
+the known_hosts file of the profile, or of ssh_config. NODE is a node of the profile, or a host. A key that differs from
+a known one is never accepted here: find out why it changed first.`,
+		Example: `  gpuaasctl ssh trust compute-node-01 --profile lab
+  gpuaasctl ssh trust compute-node-01 --profile lab --confirm compute-node-01`,
+		Args: cmdutil.Args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runTrust(a, cmd, args, o) },
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(&o.confirm, "confirm", "", "accept without a question; `NODE` once more")
+	cmd.Flags().StringVar(&o.host, "node-host", "", "where the node is reached: `HOST` name or address")
+	o.profile.AddName(a, cmd)
+	a.NodeFlag(cmd, &o.nodeID, &o.profile)
+	return cmd
+}
+
+// runTrust looks, asks, and only then writes.
+func runTrust(a *cmdutil.App, cmd *cobra.Command, args []string, o *trustOptions) error {
+	p, _, err := o.profile.Load(a, cmd)
+	if err != nil {
+		return err
+	}
+	node, err := a.Node(cmd, args, o.nodeID, &p)
+	if err != nil {
+		return err
+	}
+	if o.confirm != "" && o.confirm != node {
+		return cmdutil.Usagef("--confirm %s: want %s, the node whose key is to be accepted", o.confirm, node)
+	}
+	if o.confirm == "" && !cmdutil.IsTerminal(a.Stdin) {
+		return cmdutil.Usagef("stdin is not a terminal: compare the fingerprint and pass --confirm %s", node)
+	}
+	cfg := a.SiteWith(p, o.profile.Name, "", ops.Secrets{}).Host(node, o.host)
+	mistyped := func(err error) error { // NODE may be a host as well: only one that is not found is a mistake
+		if near := p.OtherNodes(node); err != nil && near != "" && o.host == "" && vantage.NotFound(err) {
+			return cmdutil.Usagef("%s is not a node of the profile (it has %s), nor a host that can be found: %w", node, near,
+				err)
+		}
+		return err
+	}
+	shown := ""
+	if o.confirm == "" {
+		if shown, err = askTrust(a, cmd.Context(), cfg, node); err != nil {
+			return mistyped(err)
+		}
+	}
+	t, err := vantage.TrustFirstKey(cmd.Context(), cfg)
+	switch {
+	case err != nil:
+		return mistyped(&cmdutil.FailedError{Err: err})
+	case shown != "" && t.Fingerprint != shown:
+		return &cmdutil.FailedError{Err: fmt.Errorf(
+			"%s showed %s, and then another key: %s %s; look into %s before you go on",
+			cfg.Host, shown, t.KeyType, t.Fingerprint, t.File)}
+	case t.Already:
+		return a.Write(fmt.Appendf(nil, "%s was known: %s %s\n", node, t.KeyType, t.Fingerprint))
+	}
+	return a.Write(fmt.Appendf(nil, "%s accepted: %s %s, noted in %s\n", node, t.KeyType, t.Fingerprint, t.File))
+}
+
+// askTrust shows the key and returns its fingerprint once the node's name was typed.
+func askTrust(a *cmdutil.App, ctx context.Context, cfg vantage.NodeConfig, node string) (string, error) {
+	fingerprint, _, err := vantage.AcceptHostKey(ctx, cfg)
+	if err != nil {
+		return "", &cmdutil.FailedError{Err: err}
+	}
+	cmdutil.Note(a.Stderr, "%s (%s) shows the host key %s", node, cfg.Host, fingerprint)
+	cmdutil.Note(a.Stderr, "compare it with what the node's console or its provider says, then type %s to accept it:",
+		node)
+	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
+	if err != nil && answer == "" {
+		return "", cmdutil.Usagef("no answer: the key was not accepted")
+	}
+	if strings.TrimSpace(answer) != node {
+		return "", cmdutil.Usagef("the key was not accepted")
+	}
+	return fingerprint, nil
+}

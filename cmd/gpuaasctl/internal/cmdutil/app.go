@@ -1,0 +1,153 @@
+package cmdutil
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/gpuaas/gpuaasctl/internal/clean"
+)
+
+// App is the edge of the process: what every command reads from and writes to. stdout carries one document; notes,
+// progress and questions go to stderr.
+type App struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Env    func(string) string
+	Quiet  bool   // --quiet: only documents, questions and errors
+	Color  string // --color: ColorAuto, ColorAlways or ColorNever; "" is ColorAuto
+	Built  string // the version that the build set; "" or "dev" where it set none
+}
+
+// Cleaned puts a cleaning writer before stdout and stderr: whatever a command shows, nothing in it is obeyed by a
+// terminal but our own colours. end writes what they have kept, and removes them. The live table has the terminal
+// itself, and cleans what it shows cell by cell; a program of "lab ssh" or "lab exec" has it, too (see Raw).
+func (a *App) Cleaned() (end func()) {
+	stdout, stderr := a.Stdout, a.Stderr
+	out := &clean.Writer{To: stdout, Colour: a.colour(stdout), Runner: a.onGitHub()}
+	errs := &clean.Writer{To: stderr, Colour: a.colour(stderr), Runner: a.onGitHub()}
+	a.Stdout, a.Stderr = out, errs
+	return func() {
+		_, _ = out.Flush(), errs.Flush() // what cannot be written now could not be before
+		a.Stdout, a.Stderr = stdout, stderr
+	}
+}
+
+// Raw is what is beneath a cleaning writer, for a program that has the streams to itself.
+func Raw(w io.Writer) io.Writer {
+	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		return u.Unwrap()
+	}
+	return w
+}
+
+// fileOf is a stream as a file; nil where it is none.
+func fileOf(stream any) *os.File {
+	if w, ok := stream.(io.Writer); ok {
+		stream = Raw(w)
+	}
+	f, _ := stream.(*os.File)
+	return f
+}
+
+// IsTerminal reports whether w is a terminal that a person looks at.
+func IsTerminal(w any) bool {
+	f := fileOf(w)
+	return f != nil && term.IsTerminal(int(f.Fd()))
+}
+
+// Size is the number of columns and rows of w: COLUMNS where it is a number, else the terminal's; 0 where w is no
+// terminal.
+func (a *App) Size(w any) (columns, rows int) {
+	if f := fileOf(w); f != nil {
+		var err error
+		if columns, rows, err = term.GetSize(int(f.Fd())); err != nil {
+			columns, rows = 0, 0
+		}
+	}
+	if n, err := strconv.Atoi(a.Env("COLUMNS")); err == nil && n > 0 {
+		columns = n
+	}
+	return columns, rows
+}
+
+// Width is the number of columns of w; 0 where it is no terminal and COLUMNS is not set.
+func (a *App) Width(w any) int {
+	columns, _ := a.Size(w)
+	return columns
+}
+
+// What --color takes.
+const (
+	ColorAuto   = "auto"
+	ColorAlways = "always"
+	ColorNever  = "never"
+)
+
+// ColorFlag declares --color for every command.
+func (a *App) ColorFlag(root *cobra.Command) {
+	a.Color = ColorAuto
+	words := []string{ColorAuto, ColorAlways, ColorNever}
+	root.PersistentFlags().Var(&choice{&a.Color, words}, "color",
+		"use colour `WHEN`: "+OneOf(words))
+	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Colored lets the streams have the colours that --color allows; before it they have those that the environment allows.
+func (a *App) Colored() {
+	for _, w := range [...]io.Writer{a.Stdout, a.Stderr} {
+		if w, ok := w.(*clean.Writer); ok {
+			w.Colour = a.colour(w)
+		}
+	}
+}
+
+// colour reports whether output to w may be coloured. The first that decides: --color, NO_COLOR, CLICOLOR_FORCE or
+// FORCE_COLOR, TERM, and whether w is a terminal.
+func (a *App) colour(w any) bool {
+	switch {
+	case a.Color == ColorAlways:
+		return true
+	case a.Color == ColorNever, a.Env("NO_COLOR") != "":
+		return false
+	case a.forced("CLICOLOR_FORCE"), a.forced("FORCE_COLOR"):
+		return true
+	}
+	return IsTerminal(w) && a.Env("TERM") != "dumb"
+}
+
+// forced reports whether a variable asks for colour: it is set, to neither 0 nor false.
+func (a *App) forced(name string) bool {
+	v := a.Env(name)
+	return v != "" && v != "0" && v != "false"
+}
+
+// Terminals are stdin and stdout as files; nil where they are none.
+func Terminals(a *App) (in, out *os.File) {
+	return fileOf(a.Stdin), fileOf(a.Stdout)
+}
+
+// Write puts the command's one document on stdout.
+func (a *App) Write(b []byte) error {
+	if _, err := a.Stdout.Write(b); err != nil {
+		return fmt.Errorf("write to stdout: %w", err)
+	}
+	return nil
+}
+
+// ToolVersion is the version of this build: what the build set, else the module's (go install), else "dev".
+func (a *App) ToolVersion() string {
+	if a.Built != "" && a.Built != "dev" {
+		return a.Built
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "dev"
+}

@@ -1,0 +1,227 @@
+package cmdutil
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Exit codes, the same for every output format; diag/catalogue/exits.yaml says what each means.
+const (
+	ExitPass         = diag.ExitPass
+	ExitInternal     = diag.ExitInternal
+	ExitUsage        = diag.ExitUsage
+	ExitFailed       = diag.ExitFailed
+	ExitWarned       = diag.ExitWarned
+	ExitInconclusive = diag.ExitInconclusive
+	exitRegression   = diag.ExitRegression
+	ExitResidue      = diag.ExitResidue
+	ExitInterrupted  = diag.ExitInterrupted
+)
+
+// VerdictError ends a command whose document is already written: only the code is left to say.
+type VerdictError struct{ Code int }
+
+func (e *VerdictError) Error() string { return "the verdict is not a pass" }
+
+// UsageError is a mistake on the command line or in the configuration.
+type UsageError struct {
+	Err     error
+	Command string // whose --help helps; "" where none does
+}
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// FailedError is something outside that is not as it should be, and was found out: a hop's failure without a report.
+type FailedError struct{ Err error }
+
+func (e *FailedError) Error() string { return e.Err.Error() }
+func (e *FailedError) Unwrap() error { return e.Err }
+
+// CodeOf turns an error into the exit code.
+func CodeOf(err error) int {
+	var verdict *VerdictError
+	var usage *UsageError
+	var failed *FailedError
+	var file *profile.FileError
+	var input *profile.InputError
+	var missing *profile.NotFoundError
+	var asked *ops.InputError
+	switch {
+	case err == nil:
+		return ExitPass
+	case errors.As(err, &verdict):
+		return verdict.Code
+	case errors.Is(err, context.Canceled): // also where a file was waited for
+		return ExitInterrupted
+	case errors.As(err, &usage), errors.As(err, &file), errors.As(err, &input), errors.As(err, &missing),
+		errors.As(err, &asked):
+		return ExitUsage
+	case errors.As(err, &failed):
+		return ExitFailed
+	}
+	return ExitInternal
+}
+
+// Worded says in this program's own words what ops found wrong: which flag or setting helps.
+func (a *App) Worded(err error) error {
+	var nowhere *ops.NoHostError
+	var unknown *ops.UnknownNodeError
+	switch {
+	case errors.As(err, &nowhere) && nowhere.Profile == "":
+		return Usagef("where %s is reached is not known, and %s; or give --node-host", nowhere.Node, a.NoProfile())
+	case errors.As(err, &nowhere) && nowhere.Others != "":
+		return Usagef("the profile %s has no node %s (it has %s); where it is reached is given by nodes.%s.host there, or "+
+			"by --node-host", nowhere.Profile, nowhere.Node, nowhere.Others, nowhere.Node)
+	case errors.As(err, &nowhere):
+		return Usagef("where %s is reached is not known: give nodes.%s.host in the profile %s, or --node-host", nowhere.Node,
+			nowhere.Node, nowhere.Profile)
+	case errors.As(err, &unknown) && unknown.Others != "":
+		return Usagef("%w; nodes of the profile: %s", unknown, unknown.Others)
+	case errors.As(err, &unknown):
+		return &UsageError{Err: unknown}
+	}
+	return err
+}
+
+// Ended is how a command ends whose document is out, or could not be written, which is err. What is left on a machine
+// wins over that, too. That a reader has seen enough, as head has, is no error.
+func (a *App) Ended(code int, err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil
+	}
+	if err != nil && code == ExitResidue {
+		SayError(a.Stderr, err)
+		err = nil
+	}
+	if err == nil && code != ExitPass {
+		return &VerdictError{code}
+	}
+	return err
+}
+
+// Judged is the error for a report's outcome: nil for a pass. failOn makes warnings or regressions count; a hop that
+// failed or a walk that decides nothing is the greater news, so these only tell passes and warnings apart.
+func Judged(r *diag.Report, failOn string) error {
+	code := ExitInternal
+	switch {
+	case r.Run.EndedBy == diag.EndedInterrupted:
+		code = ExitInterrupted
+	case r.Run.EndedBy == diag.EndedError:
+		code = ExitInternal
+	case r.Verdict.Outcome == diag.OutcomePass || r.Verdict.Outcome == diag.OutcomeWarn:
+		switch {
+		case failOn == FailOnRegression:
+			code = Regressed(r.Diff)
+		case failOn == FailOnWarn && r.Verdict.Outcome == diag.OutcomeWarn:
+			code = ExitWarned
+		default:
+			code = ExitPass
+		}
+	case r.Verdict.Outcome == diag.OutcomeFail:
+		code = ExitFailed
+	case r.Verdict.Outcome == diag.OutcomeInconclusive && ops.UnknownSubject(r):
+		code = ExitUsage
+	case r.Verdict.Outcome == diag.OutcomeInconclusive:
+		code = ExitInconclusive
+	}
+	if code == ExitPass {
+		return nil
+	}
+	return &VerdictError{code}
+}
+
+// Regressed is the exit code of a diff under --fail-on regression. A gate that had nothing to compare with has decided
+// nothing.
+func Regressed(d *diag.Diff) int {
+	switch {
+	case d == nil || !d.Comparable:
+		return ExitInconclusive
+	case d.Regressions() > 0:
+		return exitRegression
+	}
+	return ExitPass
+}
+
+// DrillCode is the exit code of a report of drills. What is left on a machine wins over everything, an interrupt
+// included. A drill that failed is the greater news than one that decided nothing, and neither is hidden by drills that
+// passed. A report of no drill has shown nothing.
+func DrillCode(r *drill.Report) int {
+	worst := ExitPass
+	if len(r.Drills) == 0 {
+		worst = ExitInconclusive
+	}
+	for i := range r.Drills {
+		switch code := WordCode(r.Drills[i].Verdict.Word); {
+		case code == ExitResidue:
+			return ExitResidue
+		case code == ExitInternal || (code == ExitFailed && worst != ExitInternal) || worst == ExitPass:
+			worst = code
+		}
+	}
+	switch {
+	case r.EndedBy == diag.EndedInterrupted:
+		return ExitInterrupted
+	case r.EndedBy != diag.EndedCompleted && worst == ExitPass, worst == ExitPass && len(r.NotRun) > 0:
+		return ExitInconclusive
+	}
+	return worst
+}
+
+// WordCode is the exit code of a drill with that verdict.
+func WordCode(w drill.Word) int {
+	switch w {
+	case drill.Pass:
+		return ExitPass
+	case drill.NotInjected, drill.NotDetected, drill.WrongHop, drill.Late, drill.Collateral, drill.NoRecovery,
+		drill.RevertedEarly:
+		return ExitFailed
+	case drill.Infra, drill.Conflict, drill.AbortedGuard:
+		return ExitInconclusive
+	case drill.Residue:
+		return ExitResidue
+	}
+	return ExitInternal
+}
+
+// Unread says why nothing could be read. The exit code is that of what was not measured.
+func (a *App) Unread(err error) error {
+	var other *ops.OtherRecordError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &other):
+		err = fmt.Errorf("--dir: %w", err)
+	}
+	Note(a.Stderr, "%v", err)
+	return &VerdictError{ExitInconclusive}
+}
+
+// JudgedReason is the error for a classification: nil for a healthy node, and for a warning unless warnings count. That
+// users hardly feel a reason, or that it may pass by itself, makes it no smaller a fault: a hop fails with it.
+func JudgedReason(c *diag.Classification, warnings bool) error {
+	switch {
+	case c.Healthy, c.Warning && !warnings:
+		return nil
+	case c.Warning:
+		return &VerdictError{ExitWarned}
+	case c.NeedsSomebody():
+		return &VerdictError{ExitFailed}
+	}
+	return &VerdictError{ExitInconclusive}
+}
+
+// AsUsage makes a file that cannot be read a usage error, too: the configuration names it.
+func AsUsage(err error) error {
+	if err == nil || CodeOf(err) == ExitUsage {
+		return err
+	}
+	return &UsageError{Err: err}
+}

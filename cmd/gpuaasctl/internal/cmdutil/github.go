@@ -1,0 +1,116 @@
+package cmdutil
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+// Under GITHUB_ACTIONS=true a run writes its summary into the job's page and annotates it, without a flag. stdout stays
+// the one document: a runner obeys workflow commands on stderr, too.
+
+// What a runner names: that it is one, and the file of the step's summary.
+const (
+	envGitHub  = "GITHUB_ACTIONS"
+	envSummary = "GITHUB_STEP_SUMMARY"
+)
+
+const (
+	mostSummary     = 1 << 20 // bytes that a step's summary may have
+	mostAnnotations = 10      // that a runner shows of one level and step
+	mostMessage     = 2000    // runes of one annotation
+)
+
+func (a *App) onGitHub() bool { return a.Env(envGitHub) == "true" }
+
+// Annotation is one line on a job's page.
+type Annotation struct {
+	Warning     bool // else an error
+	Title, Text string
+}
+
+// Publish appends to the step's summary what write writes as Markdown, and annotates the job; nothing where this is no
+// job of GitHub's. That it cannot is noted, and changes no exit code: the document is out. --quiet leaves the
+// annotations out.
+func (a *App) Publish(notes []Annotation, write func(io.Writer) error) {
+	if !a.onGitHub() {
+		return
+	}
+	if path := a.Env(envSummary); path != "" {
+		var b bytes.Buffer
+		err := write(&b)
+		if err == nil {
+			err = appendSummary(path, b.Bytes())
+		}
+		if err != nil {
+			a.Note("no step summary: %v", err)
+		}
+	}
+	if a.Quiet {
+		return
+	}
+	shown := map[bool]int{}
+	for _, n := range notes {
+		if shown[n.Warning]++; shown[n.Warning] <= mostAnnotations {
+			_, _ = io.WriteString(Raw(a.Stderr), n.line()) // there is nowhere else to say that this cannot be written
+		}
+	}
+}
+
+// appendSummary appends text to the file at path, whole or not at all.
+func appendSummary(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is no plain file", path)
+	case info.Size()+int64(len(text)) > mostSummary:
+		err = fmt.Errorf("%s would have more than %d bytes, GitHub's limit", path, mostSummary)
+	default:
+		_, err = f.Write(text)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// line is the annotation as a workflow command. Whatever the text has, it is one line and one command.
+func (n Annotation) line() string {
+	level := "error"
+	if n.Warning {
+		level = "warning"
+	}
+	return fmt.Sprintf("::%s title=%s::%s\n", level, property.Replace(shortened(page.Clean(n.Title))),
+		data.Replace(message(n.Text)))
+}
+
+// message is text of several lines, each clean.
+func message(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		lines[i] = page.Clean(l)
+	}
+	return shortened(strings.Join(lines, "\n"))
+}
+
+// shortened is the begin of a text that is too long for a job's page.
+func shortened(text string) string {
+	if runes := []rune(text); len(runes) > mostMessage {
+		return string(runes[:mostMessage]) + " ..."
+	}
+	return text
+}
+
+// How a workflow command writes a message, and a property.
+var (
+	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", "##[", "## [")
+	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C", "##[", "## [")
+)

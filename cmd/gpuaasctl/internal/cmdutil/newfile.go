@@ -1,0 +1,46 @@
+package cmdutil
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// CheckNewFile refuses, before anything is asked, a path that is taken or has no folder. flag is the one that gave it.
+func CheckNewFile(flag, path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%s: %s exists, and is not replaced", flag, path)
+	}
+	return checkFolder(flag, path)
+}
+
+// checkFolder wants a folder for path.
+func checkFolder(flag, path string) error {
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("%s: %s is no folder", flag, filepath.Dir(path))
+	}
+	return nil
+}
+
+// WriteNewFile writes path whole or not at all, readable by its owner alone, and never replaces what is there: the
+// finished file gets its name by a link, which fails where the name is taken.
+func WriteNewFile(path string, data []byte) error {
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+preflight.NewID("new"))
+	err := durable.New(durable.Host{}, temp, 0o600, durable.Bytes(data))
+	if err == nil {
+		err = os.Link(temp, path)
+		if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links
+			if _, taken := os.Lstat(path); taken != nil {
+				err = os.Rename(temp, path)
+			}
+		}
+	}
+	return errors.Join(err, durable.Host{}.RemoveAll(temp))
+}

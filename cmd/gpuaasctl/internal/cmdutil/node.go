@@ -1,0 +1,112 @@
+package cmdutil
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// EnvNode names the node that is meant where a command line names none.
+const EnvNode = profile.EnvPrefix + "NODE_ID"
+
+// NodeFlag declares --node-id, which means the same as NODE: a node that is called like a subcommand, or like a file
+// here, is named by it. Both are completed by the nodes of the profile.
+func (a *App) NodeFlag(cmd *cobra.Command, id *string, of *ProfileFlags) {
+	cmd.Flags().StringVar(id, "node-id", "", "the same as `NODE`, whatever it is called")
+	CompleteFunc(cmd, "node-id", func() []string { return a.NodeIDs(of.Name) })
+	cmd.ValidArgsFunction = a.CompleteNode(of, false)
+}
+
+// CompleteNode completes NODE, by files as well where a recording may be in its place.
+func (a *App) CompleteNode(of *ProfileFlags, files bool) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case len(args) > 0:
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		case files:
+			return a.NodeIDs(of.Name), cobra.ShellCompDirectiveDefault
+		}
+		return a.NodeIDs(of.Name), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// Node is the node that a command line means: NODE (args has it, or is empty), --node-id (id), GPUAASCTL_NODE_ID, or
+// the only node of the profile. One that is given and empty, as by a variable that is not set, is refused.
+func (a *App) Node(cmd *cobra.Command, args []string, id string, p *profile.Profile) (string, error) {
+	arg := ""
+	if len(args) > 0 {
+		arg = args[0]
+	}
+	refuse := func(err error) (string, error) {
+		return "", &UsageError{Err: err, Command: cmd.CommandPath()}
+	}
+	switch {
+	case len(args) > 0 && arg == "":
+		return refuse(Usagef("NODE is empty: which node is meant?%s", a.nodesOf(p)))
+	case id == "" && flagGiven(cmd, "node-id"):
+		return refuse(Usagef("--node-id: it is empty: which node is meant?%s", a.nodesOf(p)))
+	case arg != "" && id != "" && arg != id:
+		return refuse(Usagef("which node is meant: NODE is %s, and --node-id %s", arg, id))
+	}
+	if node := cmp.Or(arg, id, a.Env(EnvNode)); node != "" {
+		return node, nil
+	}
+	if len(p.Nodes) == 1 {
+		return slices.Collect(maps.Keys(p.Nodes))[0], nil
+	}
+	return refuse(Usagef("NODE is missing: which node is meant?%s", a.nodesOf(p)))
+}
+
+func flagGiven(cmd *cobra.Command, name string) bool {
+	f := cmd.Flags().Lookup(name)
+	return f != nil && f.Changed
+}
+
+// nodesOf says which nodes there are to choose from, as a sentence after another.
+func (a *App) nodesOf(p *profile.Profile) string {
+	switch {
+	case len(p.Nodes) > 0:
+		return " The profile " + p.Name + " has " + OneOf(slices.Sorted(maps.Keys(p.Nodes)))
+	case p.Name != "":
+		return " The profile " + p.Name + " lists none"
+	}
+	return " And " + a.NoProfile()
+}
+
+// NoProfile says that no profile is chosen, which there are, and how one is chosen.
+func (a *App) NoProfile() string {
+	names := a.ProfileNames()
+	if len(names) == 0 {
+		return "there is no profile in " + profile.Dir(a.Env) +
+			" (gpuaasctl profile init writes one, and gpuaasctl lab up another)"
+	}
+	return "no profile is chosen (there are " + strings.Join(names, ", ") + "): give --profile NAME, or run gpuaasctl " +
+		"profile use NAME"
+}
+
+// Chosen is how the profile is chosen: by its flag, by GPUAASCTL_PROFILE, by `profile use`, or since there is only one.
+// The last two choose none for a command line, or an environment, that says by itself where the API is: what a profile
+// holds for one platform is not for another.
+func (a *App) Chosen(name string, ownAPI bool) string {
+	if name = cmp.Or(name, a.Env(profile.EnvProfile)); name != "" || ownAPI || a.Env(profile.EnvPrefix+"API_BASE") != "" {
+		return name
+	}
+	return profile.Default(profile.Dir(a.Env))
+}
+
+// IsRecording reports whether arg, where a NODE may be, is a recording of one: stdin (-), a path with a slash, a name
+// that ends as those of reports and bundles, or a file that is there. --node-id names a node that is called so.
+func IsRecording(arg string) bool {
+	if arg == "-" || strings.ContainsRune(arg, '/') || strings.HasSuffix(arg, ".json") ||
+		strings.HasSuffix(arg, ".tar.gz") {
+		return true
+	}
+	info, err := os.Stat(arg)
+	return arg != "" && err == nil && !info.IsDir()
+}

@@ -1,0 +1,143 @@
+package cmdutil
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// ParseReport reads a report. What a newer version added to it is ignored, and named on stderr.
+func (a *App) ParseReport(data []byte) (*diag.Report, error) {
+	r := &diag.Report{}
+	unknown, err := ReadJSON(data, r)
+	if err != nil {
+		return nil, err
+	}
+	if r.Kind == diag.KindPreflight {
+		a.NoteUnknown(r.Kind, r.Run.ToolVersion, unknown)
+	}
+	return r, nil
+}
+
+// mostNamed bounds how many unknown fields a note lists.
+const mostNamed = 5
+
+// NoteUnknown notes the fields of a document that this version does not know, by kind and the version that wrote it.
+func (a *App) NoteUnknown(kind, version string, unknown []string) {
+	if len(unknown) == 0 {
+		return
+	}
+	named, more := unknown[:min(len(unknown), mostNamed)], ""
+	if n := len(unknown) - len(named); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	if version != "" {
+		kind += " of gpuaasctl " + version
+	}
+	a.Note("%s: ignored fields that gpuaasctl %s does not know: %s%s", kind, a.ToolVersion(), strings.Join(named, ", "),
+		more)
+}
+
+// ReadAll reads a file, or stdin for "-". It stops waiting for a pipe or a terminal when ctx ends.
+func (a *App) ReadAll(ctx context.Context, path string) ([]byte, error) {
+	type text struct {
+		data []byte
+		err  error
+	}
+	done := make(chan text, 1)
+	go func() {
+		data, err := a.readFile(path)
+		done <- text{data, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case t := <-done:
+		return t.data, t.err
+	}
+}
+
+// readFile reads at most as much as a report may have.
+func (a *App) readFile(path string) ([]byte, error) {
+	in := a.Stdin
+	if path != "-" {
+		f, err := OpenFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read report: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	data, err := bounded.Read(in, bounded.DocumentBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return data, nil
+}
+
+// OpenFile opens a file to read. A folder is refused, and a pipe without a writer reads as empty in place of
+// waiting for a writer. The error names the path.
+func OpenFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		_ = f.Close()
+		if err == nil {
+			err = fmt.Errorf("%s is a folder", path)
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadJSON decodes exactly one document into v, and returns the names of its fields that v does not have; an error
+// names the line. A document that is over a limit is refused before it is decoded.
+func ReadJSON(data []byte, v any) (unknown []string, err error) {
+	switch unknown, err = bounded.Tolerant(data, v, bounded.Document()); {
+	case err == nil:
+		return unknown, nil
+	case errors.Is(err, bounded.ErrLimit):
+		return nil, err
+	case errors.Is(err, bounded.ErrMore):
+		return nil, errors.New("something follows the report")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, errors.New("the file ends before the report does")
+	default:
+		return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(data[:errorAt(data, err)], []byte("\n")), err)
+	}
+}
+
+// errorAt is where in data the decoder's error is, as well as it is known.
+func errorAt(data []byte, err error) int {
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	at := 0
+	switch {
+	case errors.As(err, &syntax):
+		at = int(syntax.Offset)
+	case errors.As(err, &typ):
+		at = int(typ.Offset)
+	}
+	return min(max(at, 0), len(data))
+}
+
+// JudgeAgain reads a report, and judges its facts by today's rules.
+func (a *App) JudgeAgain(data []byte) (*diag.Report, error) {
+	recorded, err := a.ParseReport(data)
+	if err != nil {
+		return nil, err
+	}
+	return preflight.Replay(recorded)
+}

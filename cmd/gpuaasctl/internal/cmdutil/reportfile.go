@@ -1,0 +1,98 @@
+package cmdutil
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+)
+
+// WriteReport puts r at path, whole or not at all: as a page for a browser where its name ends in .html, else as JSON.
+func WriteReport(path string, r *diag.Report) error {
+	o := render.Options{Format: render.JSON}
+	if strings.EqualFold(filepath.Ext(path), ".html") {
+		o.Format = render.HTML
+	}
+	var b bytes.Buffer
+	if err := render.Report(&b, r, o); err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	if err := ReplaceFile(path, b.Bytes()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// CheckReportPath refuses, before anything is measured, a path that no report can be written to.
+func CheckReportPath(path string) error {
+	switch {
+	case path == "":
+		return nil
+	case path == "-":
+		return errors.New("--out: want a file; for the report on stdout use -o json")
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("--out: %s is a folder", path)
+	}
+	return checkFolder("--out", path)
+}
+
+// CheckNotInput refuses to write over a file that is read: inputs are their paths, of which some may be "".
+func CheckNotInput(out string, inputs ...string) error {
+	info, err := os.Stat(out)
+	if out == "" || err != nil || !info.Mode().IsRegular() {
+		return nil // there is nothing to write over; a path that cannot be written to is found elsewhere
+	}
+	for _, in := range inputs {
+		if read, err := os.Stat(in); in != "" && err == nil && os.SameFile(info, read) {
+			return fmt.Errorf("--out: %s is read by this command as %s, and is not replaced", out, in)
+		}
+	}
+	return nil
+}
+
+// ReplaceFile replaces the file at path, whole or not at all. A symbolic link stays, and the file that it leads to is
+// replaced. What is no plain file, or is named by a device folder (/dev/stdout, /dev/fd/3: what they lead to is
+// another process's open file), is appended to as it is.
+func ReplaceFile(path string, data []byte) error {
+	info, err := os.Stat(path)
+	if (err == nil && !info.Mode().IsRegular()) || isDevice(path) {
+		return appendTo(path, data)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return durable.Replace(path, data, 0o600)
+}
+
+// isDevice reports whether path is in /dev or /proc, whose entries must never be replaced by files.
+func isDevice(path string) bool {
+	abs, err := filepath.Abs(path)
+	return err == nil && (strings.HasPrefix(abs, "/dev/") || strings.HasPrefix(abs, "/proc/"))
+}
+
+// pipePatience bounds the wait for the reader of a pipe that stopped reading.
+const pipePatience = 5 * time.Second
+
+// appendTo writes to what is there. It fails at once for a pipe that no process reads, and after pipePatience for one
+// whose reader takes nothing.
+func appendTo(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return fmt.Errorf("%s: no process reads this pipe", path)
+	}
+	if err != nil {
+		return err
+	}
+	_ = f.SetWriteDeadline(time.Now().Add(pipePatience)) // a plain file has no deadline and needs none
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,50 @@
+package cmdutil
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// Interruptible is cancelled by the first SIGINT or SIGTERM, or by the end of the terminal where nohup does not keep it
+// off, so that a walk can still say what it saw; the second one ends the process at once.
+func Interruptible() (context.Context, context.CancelFunc) {
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// Outlive keeps this process from being ended by what a terminal does that is closed, which may come more than once,
+// and by a reader who has read enough: a fault may be in place that must be reverted, and a report and an exit code
+// are still to come.
+func Outlive() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE) }
+
+// HearSecond calls leave when the operator asks for the end a second time; a third time ends the process. It hears
+// until stop is called.
+func HearSecond(ctx context.Context, leave func()) (stop func()) {
+	again, ended := make(chan os.Signal, 1), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(again)
+		select {
+		case <-ended:
+		case <-again:
+			leave()
+			signal.Stop(again)
+			<-ended
+		}
+	})
+	return func() { close(ended); wg.Wait() }
+}

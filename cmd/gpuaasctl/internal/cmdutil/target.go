@@ -1,0 +1,153 @@
+package cmdutil
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// TargetOptions is how a command learns which node it is about, beside NODE, and by which profile.
+type TargetOptions struct {
+	Profile  ProfileFlags
+	NodeID   string
+	NodeHost string
+	libexec  string
+	Deadline time.Duration
+	Nobody   bool // no prompt is possible: the profile's commands are not run
+}
+
+// Flags declares them on cmd.
+func (o *TargetOptions) Flags(a *App, cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	o.Profile.AddName(a, cmd)
+	a.NodeFlag(cmd, &o.NodeID, &o.Profile)
+	f.StringVar(&o.NodeHost, "node-host", "", "where the node is reached by SSH: `HOST` name or address")
+	f.DurationVar(&o.Deadline, "deadline", DefaultDeadline, "end after this `TIME`")
+	f.StringVar(&o.libexec, "libexec", "", "`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: "+
+		"beside this program)")
+}
+
+// Target makes the session of a command about one node: args is NODE, and an ALLOCATION on it where t.Allocation does
+// not name one. It reads local files and runs the commands that print secrets, but touches no network itself.
+func (a *App) Target(cmd *cobra.Command, o *TargetOptions, args []string, t ops.Target) (*ops.Session, error) {
+	p, _, err := o.Profile.Load(a, cmd)
+	if err != nil {
+		return nil, err
+	}
+	if t.Node, err = a.Node(cmd, args, o.NodeID, &p); err != nil {
+		return nil, err
+	}
+	if t.Allocation, err = Allocation(cmd, args, t.Allocation); err != nil {
+		return nil, err
+	}
+	return a.about(cmd, o, &p, t)
+}
+
+// About is Target for a command that found out by itself which node is meant, or is about the whole profile where that
+// is none.
+func (a *App) About(cmd *cobra.Command, o *TargetOptions, t ops.Target) (*ops.Session, error) {
+	p, _, err := o.Profile.Load(a, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return a.about(cmd, o, &p, t)
+}
+
+func (a *App) about(cmd *cobra.Command, o *TargetOptions, p *profile.Profile, t ops.Target) (*ops.Session, error) {
+	t.Host = o.NodeHost
+	if err := CheckIDs(t); err != nil {
+		return nil, &UsageError{Err: err, Command: cmd.CommandPath()}
+	}
+	if err := CheckDeadline(o.Deadline); err != nil {
+		return nil, &UsageError{Err: err, Command: cmd.CommandPath()}
+	}
+	site, err := a.Site(cmd.Context(), *p, o.Profile.Name, o.libexec, !o.Nobody)
+	if err != nil {
+		return nil, err
+	}
+	return site.About(t), nil
+}
+
+// Allocation is the allocation that a command line means: ALLOCATION, behind NODE in args, or --allocation-id (id).
+func Allocation(cmd *cobra.Command, args []string, id string) (string, error) {
+	switch {
+	case len(args) < 2:
+		return id, nil
+	case args[1] == "":
+		return "", &UsageError{Err: errors.New("ALLOCATION is empty"), Command: cmd.CommandPath()}
+	case id != "" && id != args[1]:
+		return "", &UsageError{Err: fmt.Errorf("which allocation is meant: ALLOCATION is %s, and --allocation-id %s", args[1],
+			id), Command: cmd.CommandPath()}
+	}
+	return args[1], nil
+}
+
+// Site is the environment of a profile that was chosen by name. It reads local files, and with run the commands that
+// print secrets are run.
+func (a *App) Site(ctx context.Context, p profile.Profile, name, libexec string, run bool) (*ops.Site, error) {
+	secrets, err := ops.ReadSecrets(ctx, p, run)
+	if err != nil {
+		return nil, err
+	}
+	return a.SiteWith(p, name, libexec, secrets), nil
+}
+
+func (a *App) SiteWith(p profile.Profile, name, libexec string, secrets ops.Secrets) *ops.Site {
+	return ops.New(ops.Site{
+		Profile: p, Chosen: name, Secrets: secrets, Tool: a.ToolVersion(), Libexec: libexec, By: operatorName(),
+	})
+}
+
+// CheckIDs refuses ids that cannot be ones: they go into URLs, headers and commands to paste.
+func CheckIDs(t ops.Target) error {
+	var errs []error
+	for _, id := range [...]struct{ flag, value string }{
+		{"node-id", t.Node}, {"node-host", t.Host}, {"allocation-id", t.Allocation}, {"session-id", t.Session},
+		{"correlation-id", t.Correlation},
+	} {
+		if strings.ContainsFunc(id.value, notInID) || strings.HasPrefix(id.value, "-") || len(id.value) > 255 {
+			errs = append(errs, fmt.Errorf("--%s: %q cannot be one", id.flag, id.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func notInID(r rune) bool {
+	return r == ' ' || !unicode.IsPrint(r) || strings.ContainsRune("'\"`$\\;|&<>", r)
+}
+
+// Bounds of --deadline.
+const (
+	minDeadline = 100 * time.Millisecond
+	maxDeadline = time.Hour
+)
+
+func CheckDeadline(d time.Duration) error {
+	if d < minDeadline || d > maxDeadline {
+		return fmt.Errorf("--deadline: want between %s and %s, not %s", minDeadline, maxDeadline, d)
+	}
+	return nil
+}
+
+// operatorName is who runs this, for the audit line.
+func operatorName() string {
+	name := os.Getenv("SUDO_USER")
+	if u, err := user.Current(); err == nil && name == "" {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
+}

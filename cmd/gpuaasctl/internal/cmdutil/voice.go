@@ -1,0 +1,52 @@
+package cmdutil
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+// This file owns how the tool speaks beside its documents: what went wrong, then what to do next.
+
+// SayError writes err to w, one line per mistake, and the command that helps.
+func SayError(w io.Writer, err error) {
+	var verdict *VerdictError
+	switch {
+	case err == nil, errors.As(err, &verdict):
+		return
+	case errors.Is(err, context.Canceled):
+		Note(w, "interrupted")
+		return
+	}
+	for line := range strings.Lines(strings.TrimRight(err.Error(), "\n")) {
+		if line = strings.TrimRight(line, "\n"); line != "" {
+			Note(w, "%s", line)
+		}
+	}
+	var usage *UsageError
+	if errors.As(err, &usage) && usage.Command != "" {
+		Note(w, "for help, run: %s --help", usage.Command)
+	}
+}
+
+// Note writes one line for people, whatever a far side or a file put into it. A note that cannot be written is lost:
+// there is nowhere else to say so.
+func Note(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintln(w, "gpuaasctl: "+page.Clean(fmt.Sprintf(format, args...)))
+}
+
+// Note is Note on stderr, for what is said beside a document: --quiet leaves it out. What went wrong is never left out.
+func (a *App) Note(format string, args ...any) {
+	if !a.Quiet {
+		Note(a.Stderr, format, args...)
+	}
+}
+
+// Usagef is a mistake on the command line.
+func Usagef(format string, args ...any) error {
+	return &UsageError{Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+)
+
+// run executes one command line and returns the process's exit code.
+func run(args []string) int {
+	a := &cmdutil.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Built: version}
+	ctx, stop := cmdutil.Interruptible()
+	defer stop()
+	return execute(a, ctx, args)
+}
+
+// execute runs the command tree over args. This is the one place where an error becomes an exit code.
+func execute(a *cmdutil.App, ctx context.Context, args []string) int {
+	defer a.Cleaned()()
+	root, begun := newRoot(a)
+	root.SetArgs(args)
+	err := a.Worded(root.ExecuteContext(ctx))
+	if err != nil && !*begun { // nothing but the command line itself can have been wrong
+		err = &cmdutil.UsageError{Err: err, Command: helpPath(root, args)}
+	}
+	cmdutil.SayError(a.Stderr, err)
+	return cmdutil.CodeOf(err)
+}
+
+// helpPath is the command whose --help shows what args could have been.
+func helpPath(root *cobra.Command, args []string) string {
+	cmd, _, err := root.Find(args)
+	if err != nil || cmd == nil {
+		return root.CommandPath()
+	}
+	return cmd.CommandPath()
+}

@@ -1,0 +1,139 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+// AnswerLines is the most lines that the answer of a walk or a drill has on a terminal: with the prompt it is on any
+// screen.
+const AnswerLines = 20
+
+// nextShown is the most steps that an answer gives.
+const nextShown = 3
+
+// answer is what a walk is made for: what failed, who is to blame and why one knows it, who repairs it, what to do, how
+// to see that it is repaired, and last the verdict in one line. It drops steps, then sentences, until it fits.
+func answer(r *diag.Report, o Options) []page.Block {
+	v := &r.Verdict
+	tail := page.Block(verdictLine(r))
+	fine := v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn
+	if fine && v.Blame == nil && r.Run.EndedBy.Words() == "" {
+		return []page.Block{tail}
+	}
+	return Fitting(o, func(steps int, short bool) []page.Block {
+		s := &sheet{o: o}
+		if b := v.Blame; b == nil {
+			s.outcome(r)
+		} else {
+			st := OutcomeStatus(v.Outcome)
+			s.Add(page.Para{Text: st.Symbol() + " " + strings.ToUpper(string(v.Outcome)) + " · " + number(r.Hops, b.Hop) + " " +
+				blameLine(b, v.Confidence), Style: blameStyle(b)})
+			s.Field("partial", r.Run.EndedBy.Words(), page.Unsure)
+			s.Field("blame", one(b.Text, short), page.Strong)
+			s.Field("proof", one(proofText(v), short), page.Plain)
+		}
+		for i := range v.OtherFindings {
+			b := &v.OtherFindings[i]
+			s.Field(once(i, "also"), number(r.Hops, b.Hop)+" "+blameLine(b, b.Confidence)+owned(b.Owner), blameStyle(b))
+			if i == nextShown-1 && len(v.OtherFindings) > nextShown {
+				s.Field("", fmt.Sprintf("and %d more (-o full)", len(v.OtherFindings)-nextShown), page.Faint)
+				break
+			}
+		}
+		s.Field("owner", v.Owner, page.Strong)
+		shown := v.Recovery[:min(steps, len(v.Recovery))]
+		s.Add(page.Steps{Label: "next", Texts: shown})
+		if left := len(v.Recovery) - len(shown); left > 0 {
+			s.Field(onceIf(len(shown) == 0, "next"), plural(left, "more step")+" (-o full)", page.Faint)
+		}
+		if v.RepairProof != "" {
+			s.Add(page.Fields{{Label: "verify", Command: v.RepairProof}})
+		}
+		s.Add(tail)
+		return s.Blocks
+	})
+}
+
+// Fitting is the most telling of the pages that build makes whose lines fit, AnswerLines of them: with up to three
+// steps, and with whole sentences or short ones.
+func Fitting(o Options, build func(steps int, short bool) []page.Block) []page.Block {
+	var blocks []page.Block
+	for _, try := range [...]struct {
+		steps int
+		short bool
+	}{{nextShown, false}, {nextShown - 1, false}, {nextShown, true}, {nextShown - 1, true}, {1, false}, {1, true}} {
+		blocks = build(try.steps, try.short)
+		if o.Width == 0 || bytes.Count(page.Text(o.Look(), blocks...), []byte{'\n'}) <= AnswerLines {
+			break
+		}
+	}
+	return blocks
+}
+
+// sentence is the most bytes of a sentence that is to be short.
+const sentence = 160
+
+// one is a text or, where it is to be short, as many of its leading clauses as a short sentence holds.
+func one(text string, short bool) string {
+	if !short || len(text) <= sentence {
+		return text
+	}
+	clauses := strings.SplitAfter(text, "; ")
+	n := len(clauses[0])
+	for _, c := range clauses[1:] {
+		if n+len(c) > sentence {
+			break
+		}
+		n += len(c)
+	}
+	return strings.TrimSuffix(text[:n], "; ") + " …"
+}
+
+// proofText is why the blame is known: the pair that differs in one input, the fact that holds the cause, or why there
+// is none.
+func proofText(v *diag.Verdict) string {
+	switch {
+	case v.Proof != nil && v.Proof.Text != "":
+		return v.Proof.Text
+	case v.Proof != nil:
+		return "differs in " + v.Proof.Changed
+	case v.Observation != nil:
+		return "observed: " + v.Observation.Text
+	}
+	return v.Unproven
+}
+
+func owned(owner string) string {
+	if owner == "" {
+		return ""
+	}
+	return " · owner " + owner
+}
+
+func onceIf(first bool, label string) string {
+	if first {
+		return label
+	}
+	return ""
+}
+
+func once(i int, label string) string { return onceIf(i == 0, label) }
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// verdictLine is the last line of a page: outcome, node, and either who is to blame or what there was.
+func verdictLine(r *diag.Report) page.Para {
+	st := OutcomeStatus(r.Verdict.Outcome)
+	parts := append([]string{st.Symbol() + " " + strings.ToUpper(string(r.Verdict.Outcome))}, verdictParts(r, true)...)
+	return page.Para{Text: strings.Join(parts, " · "), Style: page.StatusStyle(st)}
+}

@@ -1,0 +1,168 @@
+package diag
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// HTTPFacts is the last HTTP exchange of a probe. No body is kept, only the fields that were asked for.
+type HTTPFacts struct {
+	Status      int    `json:"status,omitempty"`
+	ContentType string `json:"content_type,omitempty"`
+	Server      string `json:"server,omitempty"`
+	Location    string `json:"location,omitempty"` // host and path only
+	RetryAfterS *int64 `json:"retry_after_s,omitempty"`
+	Date        Time   `json:"date,omitzero"`
+	BodyBytes   *int64 `json:"body_bytes,omitempty"`
+	// Page is a known page: ssl_certificate_error, no_ssl_certificate, edge_login, edge_error, edge_rate_page or
+	// edge_challenge.
+	Page         string            `json:"page,omitempty"`
+	ErrorCode    string            `json:"error_code,omitempty"`    // error.code of the envelope
+	ErrorMessage string            `json:"error_message,omitempty"` // error.message, scrubbed
+	Correlation  string            `json:"correlation_id,omitempty"`
+	Fields       map[string]string `json:"fields,omitempty"` // Extract's names; absent when the answer lacks the path
+	Kept         Secret            `json:"kept,omitzero"`
+	// the URLs of Fields as they came, where Fields has them cut (see BareURL); for the walk's next request
+	Whole      map[string]Secret `json:"-"`
+	Polls      int               `json:"polls,omitempty"`
+	DurationMS Millis            `json:"duration_ms,omitempty"`
+}
+
+// Words says the answer, and the fields that were taken from it.
+func (h *HTTPFacts) Words() []Line {
+	retry := ""
+	if h.RetryAfterS != nil {
+		retry = fmt.Sprintf("retry after %d s", *h.RetryAfterS)
+	}
+	lines := []Line{line("http", number(h.Status), h.ContentType, pair("server ", h.Server), pair("to ", h.Location),
+		pair("page ", h.Page), h.ErrorCode, h.ErrorMessage, retry, took(h.DurationMS))}
+	return append(lines, named(h.Fields)...)
+}
+
+// Traits has the fields of platform answers that compare: no time, and nothing of a single run.
+func (h *HTTPFacts) Traits(*Fact) []Trait {
+	traits := []Trait{{ChangeServer, "http.server", h.Server}}
+	kinds := map[string]ChangeKind{
+		"node.instance_id": ChangeInstance, "node.private_ip": ChangeRoute,
+		"node.environment_profile": ChangeEndpoint, "node.agent_api_url": ChangeEndpoint,
+		"node.agent_terminal_url": ChangeEndpoint,
+		"node.agent_version":      ChangeAgentBuild,
+		"node.cert_serial":        ChangeNodeCert, "node.cert_generation": ChangeNodeCert,
+		"node.cert_issuer": ChangeNodeIssuer,
+		"trust.signing_ca": ChangePlatformCA, "trust.ingress_ca": ChangePlatformCA,
+		"allocation.os_user": ChangeUser, "allocation.app_product_url": ChangeEndpoint,
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Fields)) {
+		if kind, ok := kinds[name]; ok {
+			traits = append(traits, Trait{kind, "http.fields." + name, h.Fields[name]})
+		}
+	}
+	return traits
+}
+
+// WSFacts is one WebSocket, and for OpSession what came over it.
+type WSFacts struct {
+	Upgraded     bool   `json:"upgraded"`
+	Status       int    `json:"status,omitempty"`
+	Subprotocol  string `json:"subprotocol,omitempty"`
+	FirstFrame   string `json:"first_frame,omitempty"`   // ready | error | exit | data
+	FrameCode    string `json:"frame_code,omitempty"`    // code of an error frame
+	FrameMessage string `json:"frame_message,omitempty"` // scrubbed
+	FirstFrameMS Millis `json:"first_frame_ms,omitempty"`
+	CloseCode    int    `json:"close_code,omitempty"`
+	CloseReason  string `json:"close_reason,omitempty"`
+	DurationMS   Millis `json:"duration_ms,omitempty"`
+
+	Ended   WSEnd  `json:"ended,omitempty"`    // how the far side ended a session; absent where it did not
+	EndedMS Millis `json:"ended_ms,omitempty"` // from the upgrade to that end
+	// from the last frame of the far side, or the upgrade, to the end of a session that failed
+	QuietMS  Millis `json:"quiet_ms,omitempty"`
+	PingMS   Millis `json:"ping_ms,omitempty"` // the answer to a ping that was sent after a long silence
+	PingLost bool   `json:"ping_lost,omitempty"`
+	ExitCode *int   `json:"exit_code,omitempty"` // of the shell, as an exit frame says it
+}
+
+// Words says the upgrade, the first frame and the end.
+func (w *WSFacts) Words() []Line {
+	up := "not upgraded"
+	if w.Upgraded {
+		up = "upgraded"
+	}
+	return []Line{line("ws", up, number(w.Status), w.Subprotocol, pair("first frame ", w.FirstFrame), w.FrameCode,
+		w.FrameMessage,
+		pair("closed ", number(w.CloseCode)), w.CloseReason, took(w.DurationMS))}
+}
+
+// Traits has none: all of it is of a single run.
+func (w *WSFacts) Traits(*Fact) []Trait { return nil }
+
+// WSEnd is how the far side ended a WebSocket.
+type WSEnd string
+
+// The ways to end one.
+const (
+	WSEndClose WSEnd = "close" // a close frame
+	WSEndEOF   WSEnd = "eof"   // the connection ended without one
+	WSEndReset WSEnd = "reset" // the connection was reset
+	WSEndError WSEnd = "error" // what came is no WebSocket frame
+)
+
+// PTYFacts is a nonce computed by a shell on the far side: an echo is not a shell.
+type PTYFacts struct {
+	NonceOK     bool   `json:"nonce_ok"`
+	Said        string `json:"said,omitempty"` // the last lines of a terminal that failed, scrubbed
+	FirstByteMS Millis `json:"first_byte_ms,omitempty"`
+	DurationMS  Millis `json:"duration_ms,omitempty"`
+}
+
+// Words reports whether a shell computed.
+func (t *PTYFacts) Words() []Line {
+	nonce := "nonce not computed"
+	if t.NonceOK {
+		nonce = "nonce computed by the shell"
+	}
+	return []Line{line("pty", nonce, pair("first byte ", took(t.FirstByteMS)), took(t.DurationMS))}
+}
+
+// Traits has none: all of it is of a single run.
+func (t *PTYFacts) Traits(*Fact) []Trait { return nil }
+
+// SSHFacts is how the node vantage got to the node.
+type SSHFacts struct {
+	Banner        string `json:"banner,omitempty"`
+	HostKeyType   string `json:"host_key_type,omitempty"`
+	HostKeySHA256 string `json:"host_key_sha256,omitempty"`
+	User          string `json:"user,omitempty"`
+	AuthMethod    string `json:"auth_method,omitempty"` // agent | key
+	NotOffered    int    `json:"not_offered,omitempty"` // keys, or sources of keys, that the operator could not offer
+	Jump          string `json:"jump,omitempty"`
+	Helper        string `json:"helper,omitempty"` // installed | pushed
+	HelperVersion string `json:"helper_version,omitempty"`
+	HelperPath    string `json:"helper_path,omitempty"`
+	UID           *int   `json:"uid,omitempty"`          // of the helper on the node
+	SudoRefused   bool   `json:"sudo_refused,omitempty"` // the helper should have been root's, and runs as the login
+	TCPMS         Millis `json:"tcp_ms,omitempty"`
+	BannerMS      Millis `json:"banner_ms,omitempty"`
+	AuthMS        Millis `json:"auth_ms,omitempty"`
+	ExecMS        Millis `json:"exec_ms,omitempty"`
+}
+
+// Words says the login, and how long each part of it took.
+func (s *SSHFacts) Words() []Line {
+	return []Line{
+		line("ssh", s.User, s.Banner, pair("host key ", s.HostKeyType), s.HostKeySHA256, pair("by ", s.AuthMethod),
+			pair("through ", s.Jump), pair("helper ", s.Helper), s.HelperVersion),
+		line("  took", pair("tcp ", took(s.TCPMS)), pair("banner ", took(s.BannerMS)), pair("auth ", took(s.AuthMS)),
+			pair("exec ", took(s.ExecMS))),
+	}
+}
+
+// Traits has whose host it is, and the way there.
+func (s *SSHFacts) Traits(*Fact) []Trait {
+	return []Trait{
+		{ChangeHostKey, "ssh.host_key_sha256", s.HostKeySHA256},
+		{ChangeServer, "ssh.banner", s.Banner},
+		{ChangeRoute, "ssh.jump", s.Jump},
+	}
+}

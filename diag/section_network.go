@@ -1,0 +1,230 @@
+package diag
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+)
+
+// DNSFacts is one look-up.
+type DNSFacts struct {
+	Name       string   `json:"name"`
+	Addresses  []string `json:"addresses,omitempty"`
+	Source     string   `json:"source,omitempty"`      // pinned | literal | hosts_managed | hosts_manual | nss | dns
+	Server     string   `json:"server,omitempty"`      // host:port of the DNS server that answered or was asked
+	SourceLine string   `json:"source_line,omitempty"` // hosts file line, as path:number
+	RCode      string   `json:"rcode,omitempty"`
+	DurationMS Millis   `json:"duration_ms,omitempty"`
+
+	// Servers is what each of the host's name servers answers when it is asked by itself: from the operator's vantage,
+	// and with the first look-up of a name in the DNS.
+	Servers []DNSAnswer `json:"servers,omitempty"`
+}
+
+// DNSAnswer is one name server's answer for the addresses of a name. Without a code and a failure there was none by the
+// time that the look-up was over.
+type DNSAnswer struct {
+	Server     string   `json:"server"` // host:port
+	Name       string   `json:"name"`   // fully qualified
+	RCode      string   `json:"rcode,omitempty"`
+	Addresses  []string `json:"addresses,omitempty"`
+	Aliases    []string `json:"aliases,omitempty"`  // the CNAMEs in order; the last has the addresses
+	TTL        *int64   `json:"ttl_s,omitempty"`    // how long the answer may be kept: the least of its records
+	Extended   []string `json:"extended,omitempty"` // extended DNS errors (RFC 8914), as "18 Prohibited: text"
+	Failure    Failure  `json:"failure,omitempty"`
+	DurationMS Millis   `json:"duration_ms,omitempty"`
+}
+
+// words is one server's own answer.
+func (a *DNSAnswer) words() Line {
+	ttl := ""
+	if a.TTL != nil {
+		ttl = fmt.Sprintf("for %d s", *a.TTL)
+	}
+	return line("  server", a.Server, cmp.Or(a.RCode, string(a.Failure), "no answer by then"),
+		strings.Join(a.Addresses, " "), pair("by way of ", strings.Join(a.Aliases, ", ")), ttl,
+		strings.Join(a.Extended, "; "), took(a.DurationMS))
+}
+
+// Words says the look-up, and what each name server said.
+func (d *DNSFacts) Words() []Line {
+	lines := []Line{line("dns", d.Name, strings.Join(d.Addresses, " "), pair("from ", d.Source), pair("server ", d.Server),
+		d.SourceLine, d.RCode, took(d.DurationMS))}
+	for i := range d.Servers {
+		lines = append(lines, d.Servers[i].words())
+	}
+	return lines
+}
+
+// TraitAddresses is the answer to a look-up, sorted, one space between two addresses.
+const TraitAddresses = "dns.addresses"
+
+// Traits has the answer only of a name that was looked up: a pinned or literal address is the request's.
+func (d *DNSFacts) Traits(*Fact) []Trait {
+	if d.Source == "pinned" || d.Source == "literal" {
+		return nil
+	}
+	return []Trait{
+		{ChangeDNSAnswer, TraitAddresses, strings.Join(slices.Sorted(slices.Values(d.Addresses)), " ")},
+		{ChangeDNSAnswer, "dns.source", d.Source},
+		{ChangeResolver, "dns.server", d.Server},
+	}
+}
+
+// TCPFacts is one connection attempt (the last address tried, where several failed).
+type TCPFacts struct {
+	Remote     string `json:"remote"`
+	Local      string `json:"local,omitempty"`
+	Reused     bool   `json:"reused,omitempty"` // an earlier request's connection: dns, tcp and tls were not measured now
+	DurationMS Millis `json:"duration_ms,omitempty"`
+	// Resent is how many segments the kernel had to send again on this connection by the end of the request, the first
+	// one (SYN) included, less those that had come through after all. Absent where the kernel cannot be asked.
+	Resent *int64 `json:"resent,omitempty"`
+
+	// Attempts are the addresses that were dialled, in order, at most MaxAttempts; none where the name has but one.
+	Attempts []TCPAttempt `json:"attempts,omitempty"`
+}
+
+// Words says the connection, and which addresses were dialled for it.
+func (t *TCPFacts) Words() []Line {
+	again := ""
+	if t.Resent != nil && *t.Resent > 0 {
+		again = fmt.Sprintf("%d segments sent again", *t.Resent)
+	}
+	lines := []Line{line("tcp", t.Remote, pair("from ", t.Local), took(t.DurationMS), again)}
+	for _, a := range t.Attempts {
+		outcome := string(a.Failure)
+		switch {
+		case a.Connected:
+			outcome = "connected"
+		case outcome == "":
+			outcome = "no answer by then"
+		}
+		lines = append(lines, line("  tried", a.Remote, pair("after ", took(a.AfterMS)), outcome, took(a.DurationMS)))
+	}
+	return lines
+}
+
+// Traits has the peer only where no name led there: among several addresses of a name any may be taken.
+func (t *TCPFacts) Traits(f *Fact) []Trait {
+	var traits []Trait
+	if f.DNS == nil {
+		traits = append(traits, Trait{ChangeRoute, "tcp.remote", address(t.Remote)})
+	}
+	return append(traits, Trait{ChangeRoute, "tcp.local", address(t.Local)})
+}
+
+// address is host:port without the port, which is another one for each connection.
+func address(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return hostport
+	}
+	return host
+}
+
+// MaxAttempts bounds TCPFacts.Attempts.
+const MaxAttempts = 8
+
+// TCPAttempt is one address of a name. One that is neither connected nor failed had not answered when another one did.
+type TCPAttempt struct {
+	Remote     string  `json:"remote"`
+	Connected  bool    `json:"connected,omitempty"`
+	Failure    Failure `json:"failure,omitempty"`
+	AfterMS    Millis  `json:"after_ms,omitempty"`    // when it was begun, after the first one
+	DurationMS Millis  `json:"duration_ms,omitempty"` // until its outcome, or until another address was connected
+}
+
+// CertInfo describes one certificate.
+type CertInfo struct {
+	Subject     string   `json:"subject"`
+	Issuer      string   `json:"issuer"`
+	Serial      string   `json:"serial"`
+	DNSNames    []string `json:"dns_names,omitempty"`
+	NotBefore   Time     `json:"not_before"`
+	NotAfter    Time     `json:"not_after"`
+	Fingerprint string   `json:"fingerprint"` // sha256 of the DER, lower-case hex
+}
+
+// TLSFacts is one handshake. Chain is captured also when verification failed.
+type TLSFacts struct {
+	Version       string     `json:"version,omitempty"` // e.g. "TLS 1.3"
+	ServerName    string     `json:"server_name,omitempty"`
+	Chain         []CertInfo `json:"chain,omitempty"`
+	Verified      bool       `json:"verified"`
+	TrustSource   string     `json:"trust_source,omitempty"` // path of the bundle, "system" or "inline"
+	TrustRoots    []CertInfo `json:"trust_roots,omitempty"`  // what that bundle holds, at most 16
+	CertRequested *bool      `json:"cert_requested,omitempty"`
+	AcceptableCAs []string   `json:"acceptable_cas,omitempty"` // subject names; empty when the server lists none
+	CertSent      string     `json:"cert_sent,omitempty"`      // serial of the client certificate really sent
+	DurationMS    Millis     `json:"duration_ms,omitempty"`
+}
+
+// Words says the handshake, the chain that was shown, and what was asked of a client.
+func (t *TLSFacts) Words() []Line {
+	verified := "not verified"
+	if t.Verified {
+		verified = "verified"
+	}
+	lines := []Line{line("tls", t.Version, verified, pair("for ", t.ServerName), pair("against ", t.TrustSource),
+		took(t.DurationMS))}
+	for _, c := range t.Chain {
+		lines = append(lines, line("  cert", c.Subject, pair("issued by ", c.Issuer), pair("serial ", c.Serial),
+			c.until()))
+	}
+	if t.CertRequested != nil {
+		asked := "client certificate not asked for"
+		if *t.CertRequested {
+			asked = "client certificate asked for"
+		}
+		lines = append(lines, line("  mtls", asked, pair("sent ", t.CertSent),
+			pair("takes ", strings.Join(t.AcceptableCAs, "; "))))
+	}
+	return lines
+}
+
+func (c *CertInfo) until() string { return "until " + c.NotAfter.UTC().Format(TimeLayout) }
+
+// Traits has who was trusted, by whom, and which clients the listener takes.
+func (t *TLSFacts) Traits(*Fact) []Trait {
+	traits := []Trait{{ChangeTLSVersion, "tls.version", t.Version}}
+	for i, c := range t.Chain {
+		if i == 0 {
+			traits = append(traits, Trait{ChangeServerIssuer, "tls.chain[0].issuer", c.Issuer},
+				Trait{ChangeServerCert, "tls.chain[0].fingerprint", c.Fingerprint})
+			continue
+		}
+		traits = append(traits, Trait{ChangeServerIssuer, fmt.Sprintf("tls.chain[%d].fingerprint", i), c.Fingerprint})
+	}
+	traits = append(traits, Trait{ChangeTrustBundle, "tls.trust_source", t.TrustSource},
+		Trait{ChangeTrustBundle, "tls.trust_roots", roots(t.TrustRoots)})
+	if t.CertRequested != nil {
+		asked := "no client certificate asked for"
+		if *t.CertRequested {
+			asked = "any CA"
+			if len(t.AcceptableCAs) > 0 {
+				asked = strings.Join(slices.Sorted(slices.Values(t.AcceptableCAs)), "; ")
+			}
+		}
+		traits = append(traits, Trait{ChangeIngressCAs, "tls.acceptable_cas", asked})
+	}
+	return append(traits, Trait{ChangeNodeCert, "tls.cert_sent", t.CertSent})
+}
+
+// roots is a bundle as one value: how many certificates, and a digest over their fingerprints in any order.
+func roots(certs []CertInfo) string {
+	if len(certs) == 0 {
+		return ""
+	}
+	prints := make([]string, len(certs))
+	for i, c := range certs {
+		prints[i] = c.Fingerprint
+	}
+	slices.Sort(prints)
+	sum := sha256.Sum256([]byte(strings.Join(prints, "\n")))
+	return fmt.Sprintf("%d certificates, %s", len(certs), hex.EncodeToString(sum[:6]))
+}

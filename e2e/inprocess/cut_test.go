@@ -1,0 +1,366 @@
+//go:build linux
+
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// shellOf makes a login whose bash reads profile when it starts.
+func shellOf(t testing.TB, profile string) string {
+	t.Helper()
+	home, err := os.MkdirTemp("", "cut-home-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "u" + strconv.FormatInt(time.Now().UnixNano()%1e12, 36)
+	uid := os.Getuid()
+	if uid == 0 { // whom no limit of processes binds
+		uid = 47000 + os.Getpid()%1000
+	}
+	entry := filepath.Join(unitsDir(), "user."+name)
+	t.Cleanup(func() { _, _ = os.Remove(entry), os.RemoveAll(home) })
+	write(t, filepath.Join(home, ".bash_profile"), profile+"\n")
+	write(t, entry, fmt.Sprintf("%s:x:%d:%d::%s:/bin/bash\n", name, uid, uid, home))
+	for _, err := range []error{
+		os.Chmod(home, 0o755), os.Chmod(filepath.Join(home, ".bash_profile"), 0o644), os.Chmod(entry, 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return name
+}
+
+// Profiles of shells: lazy is ready at once and thinks for six seconds about every line; late says nothing for so long.
+// What cuts is sooner.
+const (
+	lazy = "PS1='lazy> '; set -T; trap 'sleep 6' DEBUG"
+	late = "sleep 6; PS1='late> '"
+)
+
+// cutCase is a session that is cut, and who must be named.
+type cutCase struct {
+	name    string
+	profile string
+	options options
+	do      func(t *testing.T, w *world) // before the walk
+	during  func(t *testing.T, w *world) // once the node's stream came
+	looked  bool                         // and once the walk has looked at the agent's process
+
+	hop    diag.HopID
+	signal diag.Signal
+	owner  string
+	says   []string     // in the blame's text
+	step   string       // in the next steps
+	loose  []diag.HopID // may fail beside it
+}
+
+func (k cutCase) run(t *testing.T) {
+	t.Parallel()
+	o := k.options
+	o.osUser = shellOf(t, k.profile)
+	w := start(t, o)
+	if k.do != nil {
+		k.do(t, w)
+	}
+	seen := make(chan string, 1)
+	w.platform.TerminalEdge.Watch(func(r *http.Request) {
+		_, session, ok := strings.Cut(r.URL.Path, "/v1/terminal/")
+		if !ok {
+			return
+		}
+		if o.front != nil {
+			o.front.arm()
+		}
+		select {
+		case seen <- session:
+		default:
+		}
+	})
+	j, looked := w.prepare(t), make(chan struct{})
+	noteLook := sync.OnceFunc(func() { close(looked) })
+	j.observe = func(ev preflight.Event) {
+		if ev.Kind == preflight.StepDone && ev.Hop == diag.HopNodeReadiness && ev.Step.Name == "process" {
+			noteLook()
+		}
+	}
+	ctx, walked := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	defer func() { <-done }()
+	defer walked()
+	go func() {
+		defer close(done)
+		select {
+		case session := <-seen:
+			if !w.awaitStream(ctx, session) {
+				return
+			}
+			if k.looked {
+				select {
+				case <-looked:
+				case <-ctx.Done():
+					return
+				}
+			}
+			o.front.streaming(t.Context())
+			o.back.streaming(t.Context())
+			if k.during != nil {
+				k.during(t, w)
+			}
+		case <-ctx.Done():
+		}
+	}()
+	r := j.walk(t)
+	k.check(t, r)
+	if _, err := preflight.Replay(r); err != nil {
+		t.Errorf("replay: %v", err)
+	}
+}
+
+// awaitStream returns once the platform has the node's stream of a session; false when the walk is over before.
+func (w *world) awaitStream(ctx context.Context, session string) bool {
+	for ctx.Err() == nil {
+		var s struct {
+			Stream diag.Time `json:"node_stream_connected_at"`
+		}
+		w.platform.Do(http.MethodGet, "/v1/admin/terminal/sessions/"+session, nil, &s)
+		if !s.Stream.IsZero() {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}
+
+func (k cutCase) check(t *testing.T, r *diag.Report) {
+	t.Helper()
+	v := r.Verdict
+	if v.Blame == nil {
+		t.Fatalf("nobody is blamed\n%s", describe(r))
+	}
+	if v.Blame.Hop != k.hop || v.Blame.Signal != k.signal || v.Owner != k.owner {
+		t.Errorf("%s %s, owner %s; want %s %s, owner %s", v.Blame.Hop, v.Blame.Signal, v.Owner, k.hop, k.signal, k.owner)
+	}
+	for _, words := range k.says {
+		if !strings.Contains(v.Blame.Text, words) {
+			t.Errorf("no %q in %q", words, v.Blame.Text)
+		}
+	}
+	if k.step != "" && !slices.ContainsFunc(v.Recovery, func(s string) bool { return strings.Contains(s, k.step) }) {
+		t.Errorf("no %q in the steps %q", k.step, v.Recovery)
+	}
+	for _, o := range v.OtherFindings {
+		if !slices.Contains(k.loose, o.Hop) {
+			t.Errorf("also blamed: %s: %s", o.Hop, o.Text)
+		}
+	}
+	if h := hop(t, r, diag.HopTerminalStartup); k.hop != diag.HopTerminalStartup && h.Status != diag.StatusInconclusive {
+		t.Errorf("the shell, which nobody could judge, is %s: %s", h.Status, h.Text)
+	}
+	t.Logf("%s: %s (%s)", v.Blame.Hop, v.Blame.Text, v.Owner)
+	if t.Failed() {
+		t.Logf("\n%s", describe(r))
+		for _, f := range r.Facts {
+			if f.ID == "browser_terminal_ws/session" {
+				t.Logf("%+v %+v", *f.WS, f.PTY)
+			}
+			if f.ID == "terminal_open_task/session" {
+				t.Logf("%v; because %v", f.HTTP.Fields, r.Classification.Because)
+			}
+		}
+	}
+}
+
+const (
+	edgeOwner    = "edge and route profile"
+	gatewayOwner = "terminal gateway"
+	bothOwners   = "terminal gateway, edge"
+	wayOwner     = "node-facing terminal endpoint"
+	agentOwner   = "node runtime"
+	shellOwner   = "node runtime, allocation user setup"
+)
+
+// TestCutInFront: what cuts between browser and gateway is blamed for it, whatever the shell did meanwhile.
+func TestCutInFront(t *testing.T) {
+	front := func(name string, r *relay, profile string, says ...string) cutCase {
+		return cutCase{name: name, profile: profile, options: options{front: r}, hop: diag.HopBrowserTerminalWS,
+			signal: diag.SigStreamCut, owner: edgeOwner, says: says, step: "idle time-outs"}
+	}
+	cases := []cutCase{
+		front("idle time-out of 1 s, shell late", &relay{idle: time.Second}, late, "without a close frame after",
+			"lost the browser"),
+		front("idle time-out of 1 s, shell lazy", &relay{idle: time.Second}, lazy, "without a close frame",
+			"lost the browser"),
+		front("reset under a late shell", &relay{age: 1500 * time.Millisecond, how: rst}, late, "was reset"),
+		front("hole under a lazy shell", &relay{age: 1500 * time.Millisecond, how: hole}, lazy,
+			"no ping over it is answered"),
+		front("deaf under a late shell", &relay{age: time.Second, how: deaf}, late, "no ping over it is answered"),
+	}
+	for _, n := range []int{300, 400} { // TLS tickets, the upgrade's answer, ready and prompt
+		for how, name := range map[cutting]string{fin: "end", rst: "reset", hole: "hole", deaf: "deaf"} {
+			cases = append(cases, front(fmt.Sprintf("%s after %d bytes", name, n), &relay{bytes: n, how: how}, lazy))
+		}
+	}
+	for _, code := range []websocket.StatusCode{1000, 1001, 1009, 1011, 1012, 1013, 3000, 4000, 4408, 4502, 4999} {
+		k := front(fmt.Sprintf("an edge that closes with %d", code), nil, lazy,
+			fmt.Sprintf("closed with %d by the edge", code))
+		k.do = func(t *testing.T, w *world) {
+			meddle(w, func(ctx context.Context, c *websocket.Conn) { _ = c.Close(code, "by the edge") })
+		}
+		cases = append(cases, k)
+	}
+	for _, k := range brief(cases, 6) {
+		t.Run(k.name, k.run)
+	}
+}
+
+// meddle has the terminal's edge speak WebSocket itself: it carries frames from the gateway until half a second after
+// the first, then does to the browser's side what cut does, and leaves the gateway without a close frame.
+func meddle(w *world, cut func(context.Context, *websocket.Conn)) {
+	const inner = "X-Inner"
+	w.platform.TerminalEdge.Intercept(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get(inner) != "" || !strings.Contains(r.URL.Path, "/v1/terminal/") {
+			return false
+		}
+		ctx := r.Context()
+		header := http.Header{inner: {"1"}, "Origin": r.Header["Origin"]}
+		back, _, err := websocket.Dial(ctx, w.platform.TerminalEdge.URL+r.URL.Path, &websocket.DialOptions{
+			HTTPClient: w.platform.Client(), HTTPHeader: header, Host: r.Host,
+			Subprotocols: strings.Split(r.Header.Get("Sec-WebSocket-Protocol"), ","),
+		})
+		if err != nil {
+			rw.WriteHeader(http.StatusBadGateway)
+			return true
+		}
+		defer back.CloseNow()
+		browser, err := websocket.Accept(rw, r,
+			&websocket.AcceptOptions{Subprotocols: []string{back.Subprotocol()}, OriginPatterns: []string{"*"}})
+		if err != nil {
+			return true
+		}
+		defer browser.CloseNow()
+		short, cancel := context.WithCancel(ctx)
+		defer cancel()
+		for {
+			kind, data, err := back.Read(short)
+			if err != nil {
+				break
+			}
+			_ = browser.Write(ctx, kind, data)
+			time.AfterFunc(500*time.Millisecond, cancel)
+		}
+		cut(context.Background(), browser)
+		return true
+	})
+}
+
+// TestCutBehind: what cuts between gateway and node, and the agent.
+func TestCutBehind(t *testing.T) {
+	back := func(name string, r *relay, profile string, says ...string) cutCase {
+		return cutCase{name: name, profile: profile, options: options{back: r}, hop: diag.HopGatewayNodeStream,
+			signal: diag.SigStreamCut, owner: wayOwner, says: says, step: "firewall"}
+	}
+	const soon = 1200 * time.Millisecond
+	for _, k := range brief([]cutCase{
+		back("end under a late shell", &relay{age: soon}, late, "without a close frame", "lived through it"),
+		back("end under a lazy shell", &relay{age: soon}, lazy, "without a close frame", "lived through it"),
+		back("reset under a late shell", &relay{age: soon, how: rst}, late, "reset"),
+		back("reset under a lazy shell", &relay{age: soon, how: rst}, lazy, "reset"),
+		back("hole under a lazy shell", &relay{age: soon, how: hole}, lazy, "only the node does not answer"),
+		back("hole under a late shell", &relay{age: soon, how: hole}, late, "lost on the way"),
+		back("idle time-out of 1 s, shell lazy", &relay{idle: time.Second}, lazy, "without a close frame"),
+		{
+			name: "agent stopped", profile: lazy, during: func(_ *testing.T, w *world) { time.Sleep(time.Second); w.stop() },
+			hop: diag.HopGatewayNodeStream, signal: diag.SigStreamCut, owner: agentOwner,
+			says: []string{"the agent closed it with 1001 agent_stopping"},
+		},
+		{
+			name: "agent replaced", profile: lazy, options: options{back: &relay{age: soon}}, looked: true,
+			during: func(t *testing.T, w *world) {
+				w.agent.pid = os.Getpid()
+				w.agent.run(t, "active/running")
+			},
+			hop: diag.HopGatewayNodeStream, signal: diag.SigStreamCut, owner: agentOwner, says: []string{"was replaced by"},
+			step: "whether it was killed",
+		},
+		{
+			name: "gateway stopped", profile: lazy, during: func(t *testing.T, w *world) {
+				time.Sleep(time.Second)
+				if err := w.platform.Stop(); err != nil {
+					t.Error(err)
+				}
+			},
+			hop: diag.HopBrowserTerminalWS, signal: diag.SigStreamCut, owner: gatewayOwner, says: []string{"gateway_shutdown"},
+			step: "gateway ended it", loose: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopAppUserRoute},
+		},
+	}, 5) {
+		t.Run(k.name, k.run)
+	}
+}
+
+// TestShellFails: where nothing was cut, the shell is blamed, with what it said.
+func TestShellFails(t *testing.T) {
+	shell := func(name, profile string, says ...string) cutCase {
+		return cutCase{name: name, profile: profile, hop: diag.HopTerminalStartup, signal: diag.SigPTYFailed,
+			owner: shellOwner, says: says, step: "the agent's terminal log"}
+	}
+	far := func(k cutCase) cutCase {
+		k.options = options{front: &relay{delay: 300 * time.Millisecond}, back: &relay{delay: 300 * time.Millisecond}}
+		return k
+	}
+	for _, k := range brief([]cutCase{
+		shell("cannot fork", "ulimit -u 1; PS1='few> '", "computes nothing", "fork", "Resource temporarily unavailable"),
+		shell("killed", `printf 'hello\n$ '; read -r typed; kill -9 $$`, "ended by itself with code 137", "hello"),
+		shell("ends with a code", `printf '\033[31mno licence\033[0m for Bearer canary-secret-1\n'; sleep 0.3; exit 42`,
+			"with code 42", "no licence"),
+		shell("ends at once", "echo not today; exit 7", "code 7", "not today"),
+		far(shell("swallows its input, far away", "printf '> '; exec sleep 60", "computes nothing")),
+		shell("swallows its input", "printf '> '; exec sleep 60", "computes nothing"),
+	}, 2) {
+		t.Run(k.name, k.run)
+	}
+}
+
+// TestSlowIsHealthy: who is slow, or talks a lot, is blamed for nothing.
+func TestSlowIsHealthy(t *testing.T) {
+	far := func() *relay { return &relay{delay: 150 * time.Millisecond} }
+	for name, tc := range map[string]struct {
+		profile string
+		options options
+	}{
+		"late shell":           {profile: late},
+		"round trip of 300 ms": {profile: "PS1='far> '", options: options{front: far(), back: far()}},
+		"late and far":         {profile: late, options: options{front: far(), back: far()}},
+		"chatty motd": {
+			profile: `for i in $(seq 4000); do printf '\033[3%dm* line %d of the message of the day\033[0m\n' $((i%8)) $i; done`,
+		},
+		"talks for ever":         {profile: "(while sleep 0.02 && test -e ~; do echo tick tick; done) & PS1='ticking> '"},
+		"title, colours, prompt": {profile: `PS1='\[\033]0;\u@\h\007\]\[\033[32m\]\u\[\033[0m\]\$ '`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := tc.options
+			o.osUser = shellOf(t, tc.profile)
+			w := start(t, o)
+			if r := w.walk(t); r.Verdict.Outcome != diag.OutcomePass {
+				t.Errorf("%s", describe(r))
+			}
+		})
+	}
+}

@@ -1,0 +1,201 @@
+//go:build linux
+
+package inprocess
+
+import (
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+)
+
+const maintenancePage = "<html><head><title>Maintenance</title></head><body>We will be back soon.</body></html>"
+
+// at changes one door.
+func at(which int, change func(d *door)) func(*testing.T, *behind, *[3]door) {
+	return func(_ *testing.T, _ *behind, doors *[3]door) { change(&doors[which]) }
+}
+
+// distrusting has the ingress trust a CA that signed nothing here.
+func distrusting(change func(d *door)) func(*testing.T, *behind, *[3]door) {
+	return func(t *testing.T, _ *behind, doors *[3]door) {
+		d := &doors[ingressDoor]
+		d.ca = otherCA(t)
+		change(d)
+	}
+}
+
+// cells is the table.
+func cells() []cell {
+	all := healthyCells()
+	for _, version := range []string{"1.2", "1.3"} {
+		all = append(all, certificateCells(version)...)
+	}
+	all = append(all,
+		cell{name: "another CA, optional", want: drift, do: distrusting(func(d *door) { d.clients = certOptional })},
+		cell{name: "another CA, refuses in HTTP", want: drift, cannot: noHTTPVerdict,
+			do: distrusting(func(d *door) { d.clients = certOr403 })},
+		cell{name: "stale bundle", want: staleBundle, do: func(t *testing.T, b *behind, _ *[3]door) {
+			write(t, filepath.Join(b.node, "ca-bundle.crt"), string(b.platform.SigningCA()))
+		}},
+		cell{name: "upgrade refused", want: noUpgrade, do: at(terminalDoor, func(d *door) { d.noUpgrade = true })},
+	)
+	for which, l := range legs {
+		all = append(all, answerCells(which, l)...)
+	}
+	return all
+}
+
+// noHTTPVerdict is for a server that judges certificates in the handshake alone.
+var noHTTPVerdict = map[string]string{"caddy": "it judges certificates in the handshake alone"}
+
+func healthyCells() []cell {
+	well := verdict{outcome: diag.OutcomePass, reason: diag.ReasonNone}
+	clients := func(how string) func(*testing.T, *behind, *[3]door) {
+		return at(ingressDoor, func(d *door) { d.clients = how })
+	}
+	return []cell{
+		{name: "healthy", want: well},
+		{name: "healthy, TLS 1.2", want: well, do: at(ingressDoor, func(d *door) { d.tls = "1.2" })},
+		{name: "healthy, certificate optional", want: well, do: clients(certOptional)},
+		{name: "healthy, closes without a certificate", want: well, do: clients(certOrClose),
+			cannot: map[string]string{"apache2": "it always answers"}},
+		{name: "healthy, refuses in HTTP", want: well, do: clients(certOr403), cannot: noHTTPVerdict},
+	}
+}
+
+const (
+	byAPI      = "control plane API, edge and route profile"
+	byEdge     = "edge and route profile"
+	byPKI      = "PKI, edge profile"
+	byOperator = "operator access"
+	byGateway  = "terminal gateway, edge"
+)
+
+// blames is a verdict that blames a hop.
+func blames(hop diag.HopID, signal diag.Signal, owner string, reason diag.ReasonCode, says string) verdict {
+	return verdict{diag.OutcomeFail, hop, signal, owner, reason, says}
+}
+
+// undecided is a verdict that blames no hop and passes nothing.
+func undecided(owner string) verdict {
+	return verdict{outcome: diag.OutcomeInconclusive, owner: owner, reason: diag.ReasonNone}
+}
+
+// denied is a verdict about the node's certificate.
+func denied(reason diag.ReasonCode, says string) verdict {
+	return blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "PKI, node enrollment", reason, says)
+}
+
+var (
+	drift = blames(diag.HopNodeRecoveryStatus, diag.SigIngressCADrift, byPKI, diag.ReasonCertUntrustedByIngress,
+		"^the certificate is good and was signed by CN=gpuaas test nodes, and the node ingress trusts only O=Acme Co$")
+	expired = denied(diag.ReasonRecoveryTokenMissing, "mtls_cert_expired")
+	foreign = denied(diag.ReasonRecoveryTokenMissing, "the ingress refuses the node's certificate: .* issued by "+
+		"CN=gpuaas test strangers, and certificates of CN=gpuaas test nodes are asked for")
+	revoked     = denied(diag.ReasonIdentityRejectedRecoverable, "the ingress refuses the node's certificate")
+	staleBundle = blames(diag.HopNodeRuntimeAPI, diag.SigAPITLSFailed, byPKI, diag.ReasonServerTLSUntrusted,
+		"does not trust .* tls_unknown_ca")
+	noUpgrade = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
+		"HTTP 426")
+)
+
+// certificateCells are about the node's certificate at an ingress that wants one in the handshake.
+func certificateCells(version string) []cell {
+	old := platformtest.IssueOptions{NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour)}
+	issued := func(o platformtest.IssueOptions) func(*testing.T, *behind, *[3]door) {
+		return func(t *testing.T, b *behind, doors *[3]door) { doors[ingressDoor].tls = version; b.issue(t, o) }
+	}
+	return []cell{
+		{name: "another CA, TLS " + version, want: drift, do: distrusting(func(d *door) { d.tls = version })},
+		{name: "expired, TLS " + version, want: expired, do: issued(old)},
+		{name: "certificate of strangers, TLS " + version, want: foreign,
+			do: issued(platformtest.IssueOptions{OtherCA: true})},
+		{name: "revoked, TLS " + version, want: revoked, do: func(t *testing.T, b *behind, doors *[3]door) {
+			doors[ingressDoor].tls, doors[ingressDoor].crl = version, b.revoke(t)
+		}, cannot: map[string]string{"caddy": "it reads no revocation lists"}},
+	}
+}
+
+// leg is one of the doors with what a walk says of its troubles.
+type leg struct {
+	name                                  string
+	broken, throttled, page, login, http2 verdict
+}
+
+// legs are in the order of the doors.
+var legs = [...]leg{
+	{
+		name:      "api",
+		broken:    api(`answers \S+ in http \(HTTP 50[234]\)|http_not_http`),
+		throttled: undecided("operator access, edge and route profile"),
+		page:      undecided(byOperator),
+		login:     undecided(byOperator),
+		http2:     api("ALPN"),
+	}, {
+		name:      "terminal",
+		broken:    route(`does not work: .* \(HTTP 50[234]\)`),
+		throttled: undecided("operator access, edge and route profile"),
+		page: blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
+			"HTTP 200"),
+		login: undecided(byOperator),
+		http2: route("ALPN"),
+	}, {
+		name:   "ingress",
+		broken: nodeAPI(`\(HTTP 50[234]\)|http_not_http`),
+		throttled: blames(diag.HopNodeRecoveryStatus, diag.SigEdgeRateLimited, byEdge, diag.ReasonEdgeRateLimited,
+			"throttles this node's task wait"),
+		page:  nodeAPI("a page for people in place of the node API: HTTP 200"),
+		login: nodeAPI("a login, which no agent can pass"),
+		http2: nodeAPI("ALPN"),
+	},
+}
+
+func api(says string) verdict {
+	return blames(diag.HopControlPlaneAccess, diag.SigControlPlaneUnreachable, byAPI, diag.ReasonNone, says)
+}
+
+func route(says string) verdict {
+	return blames(diag.HopTerminalPublicRoute, diag.SigPublicRouteMissing, byEdge, diag.ReasonTerminalGatewayDown, says)
+}
+
+func nodeAPI(says string) verdict {
+	return blames(diag.HopNodeRecoveryStatus, diag.SigAPIUnreachable, byAPI, diag.ReasonControlPlaneUnreachable, says)
+}
+
+// oneProtocol has the servers that take HTTP/1.1, too, when they are to take HTTP/2.
+var oneProtocol = map[string]string{
+	"nginx": "it always takes HTTP/1.1, too", "caddy": "it wants HTTP/1.1 beside it",
+	"apache2": "it falls back to HTTP/1.1", "go": "it falls back to HTTP/1.1",
+}
+
+// answerCells are about what a door answers that leads to no platform.
+func answerCells(which int, l leg) []cell {
+	var all []cell
+	backends := []string{deadBackend, garbageBackend, silentBackend}
+	if which == terminalDoor {
+		backends = backends[:1] // the others are the API's again: one server says the same at each of its doors
+	}
+	for _, kind := range backends {
+		all = append(all, cell{name: l.name + ": backend " + kind, want: l.broken,
+			do: func(t *testing.T, _ *behind, doors *[3]door) {
+				doors[which].backend, doors[which].impatient = serve(t, kind), true
+			}})
+	}
+	answers := func(status int, page string) func(*testing.T, *behind, *[3]door) {
+		return at(which, func(d *door) { d.status, d.page = status, page })
+	}
+	return append(all,
+		cell{name: l.name + ": throttled", want: l.throttled, do: answers(http.StatusTooManyRequests, "")},
+		cell{name: l.name + ": maintenance page", want: l.broken,
+			do: answers(http.StatusServiceUnavailable, maintenancePage)},
+		cell{name: l.name + ": maintenance page that says 200", want: l.page, do: answers(http.StatusOK, maintenancePage)},
+		cell{name: l.name + ": login", want: l.login,
+			do: at(which, func(d *door) { d.redirect = "https://login.invalid/login" })},
+		cell{name: l.name + ": HTTP/2 only", want: l.http2, cannot: oneProtocol,
+			do: at(which, func(d *door) { d.h2 = true })},
+	)
+}

@@ -1,0 +1,302 @@
+//go:build linux
+
+package inprocess
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/lab/hosttools"
+)
+
+// server is a kind of server that platforms have in front.
+type server struct {
+	name string
+	conf func(dir, program string, doors []door) (files map[string]string, args []string) // nil: Go's own, in this process
+}
+
+// servers are Debian's, and Go's own reverse proxy.
+var servers = []server{
+	{"nginx", nginxConf}, {"haproxy", haproxyConf}, {"apache2", apacheConf}, {"caddy", caddyConf}, {"go", nil},
+}
+
+// run starts the server on its doors and returns what ends it. It returns when all doors take connections.
+func (s server) run(t *testing.T, doors []door) (end func()) {
+	t.Helper()
+	if s.conf == nil {
+		return runGo(t, doors)
+	}
+	program, env := hosttools.Find(s.name)
+	dir := t.TempDir()
+	files, args := s.conf(dir, program, doors)
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd, said := exec.Command(program, args...), &logBuffer{}
+	cmd.Env = append(os.Environ(), append(env, "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, said, said, time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	end = func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its workers, too: it leads its own group
+		<-ended
+		if t.Failed() {
+			t.Logf("%s said: %s", s.name, said)
+		}
+	}
+	for _, d := range doors {
+		if err := awaitPort(d.port, ended); err != nil {
+			end()
+			t.Fatalf("%s: %v\n%s\n%s", s.name, err, said, files)
+		}
+	}
+	return end
+}
+
+// awaitPort returns when a port takes connections, and with an error when the server has ended before that.
+func awaitPort(port int, ended <-chan struct{}) error {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ended:
+			return errors.New("it has ended")
+		default:
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// runGo is the same in Go, with nothing but the standard library.
+func runGo(t *testing.T, doors []door) (end func()) {
+	t.Helper()
+	var all []*http.Server
+	quiet := log.New(io.Discard, "", 0)
+	for _, d := range doors {
+		pair, err := tls.LoadX509KeyPair(d.cert, d.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}[d.tls]
+		cfg := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: version, MaxVersion: version,
+			NextProtos: []string{"http/1.1"}}
+		if d.h2 {
+			cfg.NextProtos = []string{"h2"}
+		}
+		if d.clients != "" {
+			d.verifyClients(t, cfg)
+		}
+		ln := tls.NewListener(listenAgain(t, d.port), cfg)
+		transport := &http.Transport{}
+		if d.impatient {
+			transport.ResponseHeaderTimeout = 300 * time.Millisecond
+		}
+		proxy := &httputil.ReverseProxy{Transport: transport, ErrorLog: quiet, FlushInterval: -1, Rewrite: d.rewrite,
+			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+				var late net.Error
+				if errors.As(err, &late) && late.Timeout() {
+					w.WriteHeader(http.StatusGatewayTimeout)
+					return
+				}
+				w.WriteHeader(http.StatusBadGateway)
+			}}
+		s := &http.Server{Handler: d.handler(proxy), ErrorLog: quiet, ReadHeaderTimeout: time.Minute}
+		all = append(all, s)
+		go func() { _ = s.Serve(ln); transport.CloseIdleConnections() }()
+	}
+	return func() {
+		for _, s := range all {
+			_ = s.Close()
+		}
+	}
+}
+
+// verifyClients makes the listener ask for certificates.
+func (d door) verifyClients(t *testing.T, cfg *tls.Config) {
+	t.Helper()
+	text, err := os.ReadFile(d.ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.ClientCAs = x509.NewCertPool()
+	cfg.ClientCAs.AppendCertsFromPEM(text)
+	cfg.ClientAuth = map[string]tls.ClientAuthType{certRequired: tls.RequireAndVerifyClientCert,
+		certOptional: tls.VerifyClientCertIfGiven, certOrClose: tls.VerifyClientCertIfGiven,
+		certOr403: tls.RequestClientCert}[d.clients]
+	if d.crl == "" {
+		return
+	}
+	if text, err = os.ReadFile(d.crl); err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	list, err := x509.ParseRevocationList(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+		for _, c := range cs.PeerCertificates {
+			for _, r := range list.RevokedCertificateEntries {
+				if r.SerialNumber.Cmp(c.SerialNumber) == 0 {
+					return errors.New("revoked")
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// rewrite passes a request on as the other servers do.
+func (d door) rewrite(r *httputil.ProxyRequest) {
+	r.SetURL(&url.URL{Scheme: "http", Host: d.backend})
+	r.Out.Host = r.In.Host
+	if d.noUpgrade {
+		r.Out.Header.Del("Upgrade")
+		r.Out.Header.Del("Connection")
+	}
+	if d.clients == "" {
+		return
+	}
+	r.Out.Header.Set(headerIngress, d.secret)
+	r.Out.Header.Set(headerVerify, "NONE")
+	if certs := r.In.TLS.PeerCertificates; len(certs) > 0 {
+		r.Out.Header.Set(headerVerify, "SUCCESS")
+		r.Out.Header.Set(headerCert,
+			url.PathEscape(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certs[0].Raw}))))
+	}
+}
+
+// handler answers by itself what this door does not pass on.
+func (d door) handler(proxy http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		certs := r.TLS.PeerCertificates
+		switch {
+		case d.clients == certOrClose && len(certs) == 0:
+			panic(http.ErrAbortHandler)
+		case d.clients == certOr403 && !d.trusts(certs):
+			w.WriteHeader(http.StatusForbidden)
+		case d.redirect != "":
+			http.Redirect(w, r, d.redirect, http.StatusFound)
+		case d.status != 0:
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(d.status)
+			_, _ = io.WriteString(w, d.page)
+		default:
+			proxy.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (d door) trusts(certs []*x509.Certificate) bool {
+	text, err := os.ReadFile(d.ca)
+	pool := x509.NewCertPool()
+	if err != nil || len(certs) == 0 || !pool.AppendCertsFromPEM(text) {
+		return false
+	}
+	_, err = certs[0].Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err == nil
+}
+
+// lastingPort is a port that a server can leave and take again: no connection is given it as its own, since it is below
+// those (ip_local_port_range).
+func lastingPort(t *testing.T) int {
+	t.Helper()
+	const lowest = 12000
+	end := 32768
+	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		_, _ = fmt.Sscan(string(text), &end)
+	}
+	for range 1000 {
+		port := lowest + rand.IntN(max(end-lowest, 1))
+		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = ln.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+// listenAgain listens on a port that was listened on before: a process that was started in between holds the old
+// listener until it runs its own program.
+func listenAgain(t *testing.T, port int) net.Listener {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return ln
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// backends that are not the platform.
+const (
+	deadBackend    = "refuses connections"
+	garbageBackend = "answers no HTTP"
+	silentBackend  = "answers nothing"
+)
+
+// serve gives the address of such a backend. It ends with the test.
+func serve(t *testing.T, kind string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind == deadBackend {
+		_ = ln.Close()
+		return ln.Addr().String()
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = c.Read(make([]byte, 4096))
+				if kind == garbageBackend {
+					_, _ = c.Write(bytes.Repeat([]byte{'\x00', '\xff'}, 64))
+					return
+				}
+				_, _ = io.Copy(io.Discard, c) // until the server has enough
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}

@@ -1,0 +1,188 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/lab"
+)
+
+// TestReleaseIsFreeOnlyWhenEmpty runs the drill release-with-open-terminal, and looks beside it with independent tools,
+// many times a second: the platform never says that the allocation is released while the node has a process of the
+// login, nor that the place is free, since its tenant comes back. Its run is kept as a recording where recordings are
+// written.
+func TestReleaseIsFreeOnlyWhenEmpty(t *testing.T) {
+	l := needLab(t)
+	green(t, node)
+	const login = "tenant01"
+	since := strings.TrimSpace(on(t, l, "compute-node-01", fmt.Sprintf(`pgrep -u %s >/dev/null; date +%%s`, login)))
+	var watching sync.WaitGroup
+	var empty, place string
+	// Each look is one line: when it began, when it ended, what it saw. They end with the drill.
+	const until = "/run/e2e-seen"
+	t.Cleanup(func() {
+		for _, machine := range []string{node, platform} {
+			on(t, l, machine, "rm -f "+until)
+		}
+	})
+	watching.Go(func() {
+		empty = on(t, l, "compute-node-01", fmt.Sprintf(`until test -e %s; do
+			from=$(date +%%s.%%N); n=$(pgrep -c -u %s || true); echo $from $(date +%%s.%%N) $n; sleep 0.05; done`, until, login))
+	})
+	watching.Go(func() {
+		place = on(t, l, "platform",
+			`printf 'Authorization: Bearer %s' "$(cat /etc/gpuaas-platform/operator.token)" >/run/e2e-header
+			until test -e `+until+`; do from=$(date +%s.%N)
+			o=$(curl -s -m 2 -H @/run/e2e-header http://127.0.0.1:8080/v1/allocations/alloc-01 | sed 's/.*"state":"\([a-z_]*\)","occupancy":"\([a-z]*\)".*/\1:\2/')
+			echo $from $(date +%s.%N) $o; sleep 0.05; done; rm /run/e2e-header`)
+	})
+	out, stderr, code := try(t, 5*time.Minute, "chaos", "run", "release-with-open-terminal", "--profile", "lab",
+		"--node-id", node, "--allocation-id", "alloc-01", "-o", "json")
+	for _, machine := range []string{node, platform} {
+		on(t, l, machine, "touch "+until)
+	}
+	watching.Wait()
+	var r drill.Report
+	if err := json.Unmarshal(out, &r); err != nil || code != 0 || len(r.Drills) != 1 {
+		t.Fatalf("exit %d, %v\n%s\n%s", code, err, out, stderr)
+	}
+	if goldentest.Writing() {
+		record(t, r.Drills[0])
+	}
+	released, sawReleased := looked(t, place, "released:occupied", 1)
+	if _, cleanup := looked(t, place, "releasing:cleanup", 0); !cleanup || !sawReleased ||
+		strings.Contains(place, ":free") {
+		t.Errorf("the place was not seen to go over cleanup to a release for a while:\n%s", place)
+	}
+	// No look that began when the allocation had been seen to be released saw a process, until the tenant was back.
+	firstEmpty, sawEmpty := looked(t, empty, "0", 0)
+	busy := lastBefore(t, empty, firstEmpty)
+	if !sawEmpty || released < busy {
+		t.Errorf("it was released at %.3f, and a look of %.3f saw processes of %s", released, busy, login)
+	}
+	t.Logf("seen to be empty %.3f s before it was seen to be released", released-firstEmpty)
+	log := on(t, l, "compute-node-01", "journalctl -u gpuaas-node-agent -o cat --no-pager --since=@"+since)
+	if !strings.Contains(log, "why=allocation_released") {
+		t.Errorf("the node's log does not say why the terminal ended:\n%s", log)
+	}
+}
+
+// looked is when a look first saw a word, by the first or second column.
+func looked(t *testing.T, lines, word string, column int) (at float64, seen bool) {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		f := strings.Fields(line)
+		if len(f) != 3 || f[2] != word {
+			continue
+		}
+		if _, err := fmt.Sscan(f[column], &at); err != nil {
+			t.Fatal(err)
+		}
+		return at, true
+	}
+	return 0, false
+}
+
+// lastBefore is when the last look began that began before a moment.
+func lastBefore(t *testing.T, lines string, moment float64) (last float64) {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		f, at := strings.Fields(line), 0.0
+		if len(f) != 3 {
+			continue
+		}
+		if _, err := fmt.Sscan(f[0], &at); err != nil {
+			t.Fatal(err)
+		}
+		if at < moment {
+			last = at
+		}
+	}
+	return last
+}
+
+// TestReleaseOfANodeThatIsAway: the platform ends the tenant's terminals at once and says cleanup, for as long as the
+// node does not answer; the node ends every process of the login when it is back, by itself, and the release is done
+// then.
+func TestReleaseOfANodeThatIsAway(t *testing.T) {
+	l := needLab(t)
+	green(t, node)
+	api := func(method, path, body string) string {
+		t.Helper()
+		return on(t, l, "platform",
+			fmt.Sprintf(`curl -sS -m 12 -X %s -H "Authorization: Bearer $(cat /etc/gpuaas-platform/operator.token)" `+
+				`-H 'Content-Type: application/json' -d '%s' http://127.0.0.1:8080%s`, method, body, path))
+	}
+	t.Cleanup(func() {
+		on(t, l, "compute-node-01", "systemctl start gpuaas-node-agent gpuaas-app-alloc-01")
+		api("DELETE", "/v1/allocations/alloc-01/release", "")
+		green(t, node)
+	})
+	on(t, l, "compute-node-01", `systemctl stop gpuaas-node-agent
+		setpriv --reuid tenant01 --regid tenant01 --clear-groups setsid nohup sleep 300 >/dev/null 2>&1 &`)
+	api("POST", "/v1/allocations/alloc-01/release", `{"reason":"e2e","for_seconds":600}`)
+	cleanup := func() (a string, is bool) {
+		a = api("GET", "/v1/allocations/alloc-01", "")
+		return a, strings.Contains(a, `"occupancy":"cleanup"`)
+	}
+	for began := time.Now(); time.Since(began) < settle; time.Sleep(100 * time.Millisecond) {
+		if _, is := cleanup(); is {
+			break
+		}
+	}
+	time.Sleep(3 * time.Second)
+	if a, is := cleanup(); !is {
+		t.Errorf("the node is away: %s", a)
+	}
+	on(t, l, "compute-node-01", "pgrep -u tenant01 >/dev/null; systemctl start gpuaas-node-agent")
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		a := api("GET", "/v1/allocations/alloc-01", "")
+		if strings.Contains(a, `"state":"released"`) {
+			break
+		}
+		if time.Since(began) > settle {
+			t.Fatalf("not released: %s", a)
+		}
+	}
+	if left := on(t, l, "compute-node-01", "ps -o pid=,args= -u tenant01 || true"); strings.TrimSpace(left) != "" {
+		t.Errorf("it is released, and the node runs %s", left)
+	}
+}
+
+// TestLabDoors: a local program of the platform's machine is neither a node nor a reader of terminal bindings.
+func TestLabDoors(t *testing.T) {
+	l := needLab(t)
+	cert := urlEncoded(t, l)
+	got := on(t, l, "platform", fmt.Sprintf(`setpriv --reuid nobody --clear-groups curl -s -m 5 -w ' %%{http_code}' `+
+		`-H 'X-SSL-Client-Verify: SUCCESS' -H 'X-SSL-Client-Cert: %s' 'http://127.0.0.1:8081/internal/v1/nodes/%s/tasks/wait?timeout=0'`, cert, node))
+	if !strings.Contains(got, "ingress_required") || !strings.HasSuffix(strings.TrimSpace(got), "403") {
+		t.Errorf("as a node, without the ingress: %s", got)
+	}
+	for _, ask := range []string{"keys 'gpuaas:*'", "get gpuaas:x", "config get requirepass", "acl list", "flushall"} {
+		if got := on(t, l, "platform", "redis-cli -h 127.0.0.1 "+ask+" 2>&1"); !strings.Contains(got, "NOPERM") {
+			t.Errorf("redis %s: %s", ask, got)
+		}
+	}
+	for _, file := range []string{"/etc/nginx/node-ingress.secret", "/etc/gpuaas-platform/ingress.secret",
+		"/etc/gpuaas-platform/redis.password"} {
+		if got := on(t, l, "platform", "setpriv --reuid nobody --clear-groups cat "+file+
+			" 2>&1 || true"); !strings.Contains(got, "denied") {
+			t.Errorf("anybody reads %s", file)
+		}
+	}
+}
+
+// urlEncoded is the node's own certificate, as an ingress hands it on; its holder has no key for it here.
+func urlEncoded(t *testing.T, l *lab.Lab) string {
+	t.Helper()
+	pem := on(t, l, "compute-node-01", "cat /etc/gpuaas/cert.pem")
+	return strings.NewReplacer("\n", "%0A", " ", "%20", "+", "%2B", "/", "%2F", "=", "%3D").Replace(pem)
+}

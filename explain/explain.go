@@ -1,0 +1,137 @@
+// Package explain says what every word of this tool's outputs means: hops, signals, failure words, reasons, claims,
+// verdicts, exit codes and the fields of a report. It is made from the catalogue, runs no query and reads no file. Its
+// callers are `gpuaasctl explain` and whatever shows a word and wants to say more of it.
+package explain
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Entry is one meaning of a word. A word may have several: disk_full is a failure, a signal and a reason.
+type Entry struct {
+	Kind     string   `json:"kind"` // hop, signal, failure, ...
+	Word     string   `json:"word"`
+	Number   int      `json:"number,omitempty"` // of a hop, in the order of the chain
+	Title    string   `json:"title"`
+	Means    []string `json:"means,omitempty"`
+	Measured string   `json:"measured,omitempty"`
+	Causes   []string `json:"causes,omitempty"`
+	Do       []string `json:"do,omitempty"`     // in order; commands are in backticks
+	Verify   string   `json:"verify,omitempty"` // the command whose pass proves the repair
+	Example  *Example `json:"example,omitempty"`
+	See      []string `json:"see,omitempty"` // words that tell more
+}
+
+// Example is a word as a recorded walk or drill has it.
+type Example struct {
+	word string
+	From string `json:"recording"`
+	Text string `json:"text"`
+}
+
+// Kind is a vocabulary.
+type Kind struct {
+	Name  string   `json:"kind"`
+	About string   `json:"about"`
+	Words []string `json:"words"`
+}
+
+type (
+	vocab struct {
+		kind, about string
+		words       []meaning
+	}
+	meaning    struct{ word, means string }
+	field      struct{ name, in, means string }
+	trustCause struct {
+		id, moved string
+		signal    diag.Signal
+		steps     []diag.Step
+	}
+)
+
+// abouts reports what the kinds are that have rows of their own, in the order in which Kinds has them.
+var abouts = [...]meaning{
+	{"hop", "a link of the chain from the control plane to a tenant's shell, by id or number"},
+	{"signal", "the dashboard's name of a failing hop's fault"},
+	{"failure", "what the network or the host did"},
+	{"reason", "what is behind it for the platform's operators"},
+	{"scenario", "a row of the drift model's failure matrix"},
+	{"trust cause", "what moved, where diag trust finds a mismatch"},
+	{"claim", "what a drill that passes has shown"},
+	{"exit code", "how this tool ends, the same for every command and format"},
+	{"field", "a JSON field of a report"},
+	{"xid", "an error of NVIDIA's GPU driver in the kernel log, as xid_79"},
+	{"sxid", "an error of NVIDIA's NVSwitch driver in the kernel log, as sxid_20034"},
+	{"xid class", "what follows from an XID or SXID"},
+	{"xid source", "where a view of an XID is from"},
+}
+
+// Kinds lists every vocabulary with its words.
+func Kinds() []Kind {
+	var kinds []Kind
+	at := map[string]int{}
+	add := func(name, about string) {
+		at[name] = len(kinds)
+		kinds = append(kinds, Kind{Name: name, About: about})
+	}
+	for _, a := range abouts {
+		add(a.word, a.means)
+	}
+	for _, v := range vocabRows {
+		add(v.kind, v.about)
+	}
+	for _, e := range All() {
+		k := &kinds[at[e.Kind]]
+		k.Words = append(k.Words, e.Word)
+	}
+	return kinds
+}
+
+// Lookup gives every meaning of a word, in the order of Kinds, of one kind alone where kind is not "". A word is taken
+// as outputs have it: a hop also by its number, an exit code as "3", a field also as verdict.blame.hop, a link of the
+// runbook page as reason-disk_full.
+func Lookup(kind, word string) []Entry {
+	word = strings.ReplaceAll(strings.TrimSpace(word), "-", "_")
+	if rest, ok := strings.CutPrefix(word, "reason_"); ok {
+		word, kind = rest, "reason"
+	}
+	last := word[strings.LastIndexByte(word, '.')+1:]
+	word = codeWord(kind, word)
+	var found []Entry
+	for _, e := range All() {
+		is := strings.EqualFold(e.Word, word) || (e.Number > 0 && strconv.Itoa(e.Number) == word) ||
+			(e.Kind == "field" && e.Word == last)
+		if is && (kind == "" || strings.EqualFold(e.Kind, kind)) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// All lists every meaning of every word.
+func All() []Entry {
+	all := slices.Concat(hops(), signals(), failures(), reasons(), scenarios(), trustCauses(), claims(), exits(), fields(),
+		xids(), sxids(), xidClasses(), xidSources())
+	for _, v := range vocabRows {
+		for _, m := range v.words {
+			all = append(all, Entry{Kind: v.kind, Word: m.word, Title: m.means, Means: []string{v.about}})
+		}
+	}
+	for i := range all {
+		if all[i].Kind == "field" {
+			continue
+		}
+		n, ok := slices.BinarySearchFunc(exampleRows[:], all[i].Word, func(e Example, word string) int {
+			return strings.Compare(e.word, word)
+		})
+		if ok {
+			all[i].Example = &exampleRows[n]
+		}
+	}
+	return all
+}

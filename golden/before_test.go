@@ -1,0 +1,135 @@
+package golden
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+)
+
+// helloBefore is how the agent of the version before greets.
+const helloBefore = `{"hello":{"version":"v-before","uid":0,"pid":22333,"agent_pid":0,` +
+	`"boot_id":"d420623a-bed4-4a46-94b7-0c00e299279e","now":"2026-11-22T19:42:25.520Z"}}`
+
+// TestAgentOfVersionBefore: what the agent of the version before answered to its own tool, this one's client reads, and
+// this one's judges say the same of it. before/ has two walks of that version, tool and agent.
+func TestAgentOfVersionBefore(t *testing.T) {
+	for _, name := range []string{"healthy", "agent-stopped"} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("before", name+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var walk diag.Report
+			var raw struct {
+				Facts []map[string]any `json:"facts"`
+			}
+			if err := json.Unmarshal(text, &walk); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(text, &raw); err != nil {
+				t.Fatal(err)
+			}
+			asked := askBefore(t, &walk, raw.Facts)
+			if asked == 0 {
+				t.Fatal("nothing was asked of the node")
+			}
+			again, err := preflight.Replay(&walk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if was, is := stated(&walk), stated(again); was != is {
+				t.Errorf("of %d answers this version says\n%s\nand the one before said\n%s", asked, is, was)
+			}
+		})
+	}
+}
+
+// stated is all that the verdict decides, without words. How well it is supported is known better now.
+func stated(r *diag.Report) string {
+	v := preflight.Stated(r)
+	v.RulesVersion, v.Confidence = "", ""
+	text := fmt.Sprintf("%+v %s", v, r.Verdict.Symptoms)
+	for _, h := range r.Hops {
+		text += fmt.Sprintf("\n%s %s", h.ID, h.Status)
+	}
+	return text
+}
+
+// askBefore asks for every fact of the walk's node again, of a far side that answers as the agent of the version before
+// did, and puts what comes in place of it. It gives their number.
+func askBefore(t *testing.T, walk *diag.Report, recorded []map[string]any) int {
+	t.Helper()
+	toAgent, requests := io.Pipe()
+	answers, fromAgent := io.Pipe()
+	go func() {
+		defer fromAgent.Close()
+		answerBefore(toAgent, fromAgent, recorded)
+	}()
+	c := probe.NewClient(answers, requests)
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	hello, err := c.Hello(context.Background())
+	if err != nil || hello.Version != "v-before" || hello.Now.IsZero() {
+		t.Fatalf("it greets with %+v: %v", hello, err)
+	}
+	asked := 0
+	for i := range walk.Facts {
+		f := &walk.Facts[i]
+		if f.Vantage != probe.VantageNode || f.Request.Op == diag.OpSSH {
+			continue
+		}
+		asked++
+		got := c.Probe(context.Background(), []diag.Request{f.Request})[0]
+		got.OffsetMS = f.OffsetMS
+		var is map[string]any
+		if text, err := json.Marshal(got); err != nil || json.Unmarshal(text, &is) != nil ||
+			!reflect.DeepEqual(is, recorded[i]) {
+			t.Errorf("%s is read as\n%v, and was\n%v", f.ID, is, recorded[i])
+		}
+		*f = got
+	}
+	return asked
+}
+
+// answerBefore answers each request by the recorded fact of the same one; a request that the version before did not
+// make is answered as it would.
+func answerBefore(in io.Reader, out io.Writer, recorded []map[string]any) {
+	fmt.Fprintln(out, helloBefore)
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var request map[string]any
+		_ = json.Unmarshal(line, &request) // what is none finds no answer
+		id := request["id"]
+		delete(request, "id")
+		answer := map[string]any{"id": id, "error": "reading a request: no such one was made"}
+		for _, fact := range recorded {
+			was := maps.Clone(fact["request"].(map[string]any))
+			delete(was, "id")
+			if reflect.DeepEqual(was, request) {
+				answer = maps.Clone(fact)
+				answer["id"] = id
+			}
+		}
+		text, _ := json.Marshal(answer) // it was read from JSON
+		fmt.Fprintf(out, "%s\n", bytes.TrimSpace(text))
+	}
+}

@@ -1,0 +1,35 @@
+package golden
+
+import (
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// NetworkFaults are the recordings of a way, a name or a port that does not lead where it should. What is cut only
+// after it was answered is none of them: until its time is over it may be a slow shell.
+func NetworkFaults() []string {
+	return []string{
+		"reports/api-egress-blocked.json", "reports/api-egress-rejected.json", "reports/api-dns-broken.json",
+		"reports/api-name-unknown.json", "reports/api-name-elsewhere.json", "reports/agent-network-other.json",
+		"reports/agent-network-private.json", "reports/ops-path-lost.json", "reports/guest-agent-down.json",
+		"reports/sshd-frozen.json", "reports/terminal-egress-blocked.json", "reports/terminal-url-wrong.json",
+		"reports/wrong-public-edge.json", "reports/workload-route-broken.json", "matrix/ip_route_drift.json",
+	}
+}
+
+// FirstBlame is when a recorded walk first named its final blame and named it from then on, on its way or in its
+// report, and whether it named another one before. The report is judged by today's rules and has a blame.
+func FirstBlame(r *diag.Report) (at time.Duration, corrected bool) {
+	at = time.Duration(r.Run.DurationMS) * time.Millisecond
+	said := preflight.Rehearse(r)
+	for i := len(said) - 1; i >= 0; i-- {
+		b := said[i].Blame
+		if b == nil || b.Hop != r.Verdict.Blame.Hop || b.Signal != r.Verdict.Blame.Signal {
+			return at, true
+		}
+		at = said[i].At
+	}
+	return at, false
+}

@@ -1,0 +1,94 @@
+package golden
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Support is how well a fault's blame is supported by a walk of today: proven, observed, or why neither.
+type Support struct {
+	Word  diag.Confidence
+	Input string // that can be changed, so that a failing probe may pass; "": the fault has none
+	Why   string // where it is neither; of an input without a proof, why there is no pair
+}
+
+func proven(input string) Support { return Support{Word: diag.Proven, Input: input} }
+
+func observed() Support { return Support{Word: diag.Observed} }
+
+func neither(word diag.Confidence, why string) Support { return Support{Word: word, Why: why} }
+
+// Check says how the support of a walk's blame differs from what is expected, "" where it does not. Reports made by
+// rules before repeatRules asked each question once: none of them has a proof.
+func (s Support) Check(r *diag.Report, madeBy string) string {
+	v := r.Verdict
+	switch {
+	case beforeRepeats(madeBy) && (v.Proof != nil || v.Confidence == diag.Proven):
+		return fmt.Sprintf("confidence %s with proof %+v of questions that were asked once", v.Confidence, v.Proof)
+	case s.Word == diag.Proven && beforeRepeats(madeBy):
+		return ""
+	case v.Confidence != s.Word,
+		s.Word == diag.Proven && (v.Proof == nil || v.Proof.Changed != s.Input),
+		s.Word == diag.Observed && v.Observation == nil:
+		return fmt.Sprintf("confidence %s with proof %+v and observation %+v, want %s %s", v.Confidence, v.Proof,
+			v.Observation, s.Word, s.Input)
+	}
+	return ""
+}
+
+// repeatRules are the first rules whose walks repeat the two probes of a proof.
+const repeatRules = "5"
+
+func beforeRepeats(rules string) bool {
+	return len(rules) < len(repeatRules) || (len(rules) == len(repeatRules) && rules < repeatRules)
+}
+
+// Share counts how recordings support their blame.
+type Share struct {
+	Blamed, Proven, Observed int
+	WithInput, InputProven   int // of those whose fault has an input to change
+}
+
+// Add counts one judged recording.
+func (s *Share) Add(path string, v *diag.Verdict) {
+	if v.Blame == nil {
+		return
+	}
+	input := Supports()[path].Input != ""
+	s.Blamed++
+	if input {
+		s.WithInput++
+	}
+	switch v.Confidence {
+	case diag.Proven:
+		s.Proven++
+		if input {
+			s.InputProven++
+		}
+	case diag.Observed:
+		s.Observed++
+	}
+}
+
+// Supported is the share of the proven and the observed, in percent, rounded down.
+func (s *Share) Supported() int { return percent(s.Proven+s.Observed, s.Blamed) }
+
+// OfInput is the share of the proven among those that have an input to change.
+func (s *Share) OfInput() int { return percent(s.InputProven, s.WithInput) }
+
+func percent(n, of int) int {
+	if of == 0 {
+		return 0
+	}
+	return 100 * n / of
+}
+
+// String is one line for each share.
+func (s *Share) String() string {
+	return strings.Join([]string{
+		fmt.Sprintf("proven or observed: %d + %d of %d (%d %%)", s.Proven, s.Observed, s.Blamed, s.Supported()),
+		fmt.Sprintf("proven of those with an input to change: %d of %d (%d %%)", s.InputProven, s.WithInput, s.OfInput()),
+	}, "\n")
+}

@@ -1,0 +1,74 @@
+package kmsg
+
+import "strings"
+
+// Finder finds the driver's reports in lines that follow each other: some drivers print one over three lines. Its zero
+// value is ready.
+type Finder struct {
+	device string // of a report that has begun
+	left   int    // lines of the driver within which it must end
+}
+
+// lostLines is how many lines of the driver a report of a lost GPU may go on for, with others of other GPUs between.
+const lostLines = 4
+
+// Find parses one line as the driver printed it.
+func (f *Finder) Find(text string) (Line, bool) {
+	if l, ok := ParseLine(text); ok {
+		return l, true
+	}
+	rest, ok := strings.CutPrefix(strings.TrimLeft(text, " \t"), "NVRM:")
+	if !ok {
+		return Line{}, false
+	}
+	rest = strings.TrimLeft(rest, " ")
+	if v, ok := strings.CutPrefix(rest, "The NVIDIA GPU "); ok {
+		place, _, _ := strings.Cut(v, " ")
+		f.device, f.left = address(place), lostLines
+	}
+	if f.left == 0 || f.device == "" {
+		return Line{}, false
+	}
+	f.left--
+	if !strings.Contains(rest, "fallen off the bus and is not responding") {
+		return Line{}, false
+	}
+	l := blank(Lost)
+	l.Device, l.Text = f.device, "GPU has fallen off the bus and is not responding to commands"
+	f.left = 0
+	return l, true
+}
+
+// FindInLog is Find for a line of a log file, behind what dmesg, a syslog daemon, journalctl or a copy of /dev/kmsg
+// puts in front. Another program's line that quotes the driver's is none: what is in front must be a time, or end as a
+// prefix does, in a bracket, ";" or "kernel:".
+func (f *Finder) FindInLog(line string) (Line, bool) {
+	if len(line) > maxRecord {
+		line = line[:maxRecord]
+	}
+	for _, mark := range [...]string{"NVRM:", "nvidia-nvswitch"} {
+		if i := strings.Index(line, mark); i >= 0 && isPrefix(line[:i]) {
+			return f.Find(line[i:])
+		}
+	}
+	return Line{}, false
+}
+
+func isPrefix(s string) bool {
+	s = strings.TrimRight(s, " \t")
+	if s == "" {
+		return true
+	}
+	if strings.ContainsAny(s, "'\"`") {
+		return false
+	}
+	if len(s) > 18 && s[4] == '-' && s[10] == 'T' && !strings.Contains(s, " ") { // a time alone, of dmesg
+		return true
+	}
+	for _, end := range [...]string{"]", "]:", ">", ";", "kernel:"} {
+		if strings.HasSuffix(s, end) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,170 @@
+package kmsg
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// report is a Line in one string, as the table below has it: kind, code, device, then what the line has.
+func report(l Line) string {
+	s := []string{string(l.Kind), "?", l.Device}
+	if l.Code != Absent {
+		s[1] = strconv.Itoa(l.Code)
+	}
+	if s[2] == "" {
+		s[2] = "?"
+	}
+	for _, n := range []struct {
+		label string
+		n     int
+	}{
+		{"gi", l.GPUInstance}, {"ci", l.ComputeInstance}, {"pid", l.PID}, {"cause", l.Cause}, {"recovery", l.Recovery},
+		{"port", l.Port},
+	} {
+		if n.n != Absent {
+			s = append(s, n.label+"="+strconv.Itoa(n.n))
+		}
+	}
+	if l.Severity != "" {
+		s = append(s, l.Severity)
+	}
+	if l.Name != "" {
+		s = append(s, "name="+l.Name)
+	}
+	return strings.Join(s, " ")
+}
+
+// none is for a line that reports nothing.
+const none = "no XID"
+
+// shape is a line of testdata/lines.txt, what is found in it, and the text that must be left where the file has it.
+type shape struct{ line, want, text string }
+
+func shapes(t testing.TB) (all []shape) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/lines.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := ""
+	for text := range strings.Lines(string(data)) {
+		text = strings.TrimSuffix(text, "\n")
+		switch want, ok := strings.CutPrefix(text, "  = "); {
+		case text == "" || text[0] == '#':
+		case ok:
+			want, rest, _ := strings.Cut(want, " | ")
+			all = append(all, shape{line, want, rest})
+		default:
+			line = text
+		}
+	}
+	return append(all, shape{"NVRM: Xid (PCI:0000:3b:00): 79, x\r", "xid 79 0000:3b:00.0", "x"}, shape{"", none, ""})
+}
+
+// TestLines: code, address, instances of MIG, process, root cause and text of each shape; no XID where there is none.
+func TestLines(t *testing.T) {
+	all := shapes(t)
+	if len(all) < 90 {
+		t.Fatalf("%d shapes", len(all))
+	}
+	for _, tc := range all {
+		var f Finder
+		got, l := none, Line{}
+		if found, ok := f.FindInLog(tc.line); ok {
+			got, l = report(found), found
+		}
+		if got != tc.want || (tc.text != "" && l.Text != tc.text) {
+			t.Errorf("%s\n  is   %s | %s\n  want %s | %s", tc.line, got, l.Text, tc.want, tc.text)
+		}
+	}
+}
+
+// TestKernelLinesHaveNoPrefix: what only looks like a prefix in a record of the kernel is part of another line.
+func TestKernelLinesHaveNoPrefix(t *testing.T) {
+	for _, text := range []string{"x] NVRM: Xid (PCI:0000:3b:00): 79, x", "kernel: NVRM: Xid (PCI:0000:3b:00): 79, x"} {
+		if l, ok := ParseLine(text); ok {
+			t.Errorf("%s: %+v", text, l)
+		}
+	}
+}
+
+// TestLinesAreBounded: nothing of a line is kept without a limit.
+func TestLinesAreBounded(t *testing.T) {
+	long := strings.Repeat("ä", 10_000)
+	l, ok := ParseLine("NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=" + long[:200] + ", " + long)
+	fits := len(l.Name) <= maxName && len(l.Text) <= maxText
+	if !ok || !fits || !strings.HasPrefix(long, l.Name) || !strings.HasPrefix(long, l.Text) {
+		t.Errorf("name %d, text %d bytes", len(l.Name), len(l.Text))
+	}
+}
+
+// FuzzLine: whatever a line holds, its parts are bounded and in range, and it is parsed the same way twice.
+func FuzzLine(f *testing.F) {
+	for _, tc := range shapes(f) {
+		f.Add(tc.line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		var one, two Finder
+		l, ok := one.FindInLog(line)
+		if again, same := two.FindInLog(line); again != l || same != ok {
+			t.Fatalf("%+v, then %+v", l, again)
+		}
+		if !ok {
+			return
+		}
+		if l.Kind != Lost && (l.Code < 1 || l.Code > maxCode) {
+			t.Errorf("code %d", l.Code)
+		}
+		if len(l.Text) > maxText || len(l.Name) > maxName || len(l.Device) > len("00000000:00:00.0") {
+			t.Errorf("not bounded: %+v", l)
+		}
+		for _, n := range []int{l.GPUInstance, l.ComputeInstance, l.PID, l.Cause, l.Recovery, l.Port} {
+			if n < Absent {
+				t.Errorf("a number below absent: %+v", l)
+			}
+		}
+	})
+}
+
+// FuzzRecord: no bytes end a parser or a reader, and what is parsed has no control characters but a line's end and tab.
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte("4,1234,5678901,-,caller=T1946;NVRM: Xid (PCI:0000:3b:00): 79, x\\x0a\n SUBSYSTEM=pci\n DEVICE=+pci:0\n"))
+	f.Add([]byte("4,1234,5678901,c;\\x1b[31m\\xzz\\x\\"))
+	f.Add([]byte("6,0,0,-,x,y=z;\xff\xfe\x00"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r, err := ParseRecord(raw)
+		if err == nil {
+			for _, c := range r.Text + r.Caller + r.Device + r.Subsystem {
+				if (c < ' ' && c != '\n' && c != '\t') || c == 0x7f || (c >= 0x80 && c < 0xa0) {
+					t.Errorf("%q has %q", r.Text, c)
+				}
+			}
+			if r.Level > 7 || r.At < 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+		k := &kernel{t: t, keeps: 10}
+		k.print("first")
+		if len(raw) > 0 { // the kernel gives out no record of no bytes
+			k.raw(string(raw))
+		}
+		k.print(xid79)
+		reader := NewReader(k.open(), "b", Coverage{}, nil)
+		if b, err := reader.Drain(0); err != nil || !b.CaughtUp {
+			t.Fatalf("%+v, %v", b, err)
+		}
+	})
+}
+
+// TestRecord: the parts of a record, and what the kernel writes instead of a character.
+func TestRecord(t *testing.T) {
+	const body = "a\\x5cb\\x0ac\\xc3\\xa4 \\x1b[0m\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n"
+	r, err := ParseRecord([]byte("12,7,1500000,c,caller=C3,future=1;" + body))
+	want := Record{Facility: 1, Level: 4, Seq: 7, At: 1500000000, Fragment: 'c', Caller: "C3", Text: "a\\b\ncä \ufffd[0m",
+		Subsystem: "pci", Device: "+pci:0000:3b:00.0"}
+	if err != nil || r != want {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,189 @@
+package kmsg
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Bounds: records that one Drain reads, so that a flood does not keep its caller, and lines of one record.
+const (
+	maxDrain = 1_000_000
+	maxLines = 16
+)
+
+// Batch is what one Drain found.
+type Batch struct {
+	Events   []Event
+	Records  int  // that were read
+	CaughtUp bool // nothing was left to read
+}
+
+// Reader reads the kernel log from a source that behaves as /dev/kmsg does: one record a read, EPIPE once after the
+// kernel overwrote records that were not read, EAGAIN where none is left. It is for one goroutine.
+type Reader struct {
+	source   io.Reader
+	uptime   func() time.Duration
+	coverage Coverage
+	finder   Finder
+	buffer   []byte
+	overrun  bool
+	skipping bool   // records that an earlier reader of this boot has read
+	skipped  Record // the last of those
+
+	pending Record // whose line may go on in the next record
+	have    bool
+	body    []byte        // of the pending record
+	again   uint64        // equal records behind it: a flood is compared, not parsed
+	last    time.Duration // when the last of them was printed
+
+	tally Tally
+}
+
+// NewReader goes on where a reader with the coverage so far ended: after the same record in the same boot, at the
+// oldest record in another one. uptime is the time since boot; nil: the time of the last record.
+func NewReader(source io.Reader, boot string, so Coverage, uptime func() time.Duration) *Reader {
+	r := &Reader{source: source, uptime: uptime, coverage: so, buffer: make([]byte, maxRecord)}
+	r.coverage.Gaps = append([]Gap(nil), so.Gaps...)
+	r.coverage.start(boot)
+	r.skipping = r.coverage.Next > 0
+	r.overrun = r.skipping // a kernel that no longer has the next record gives out the oldest one without a word
+	return r
+}
+
+// Blind is the coverage of a log that cannot be read: so, and why.
+func Blind(so Coverage, why error) Coverage {
+	so.Blind = why.Error()
+	return so
+}
+
+// Coverage is what was looked at so far.
+func (r *Reader) Coverage() Coverage {
+	c := r.coverage
+	c.Gaps = append([]Gap(nil), c.Gaps...)
+	return c
+}
+
+// Drain reads what there is, at most limit records (0: a million), and returns what the driver reported in it. An error
+// other than io.EOF leaves the coverage blind; what was found before it is in the batch.
+func (r *Reader) Drain(limit int) (Batch, error) {
+	if limit <= 0 || limit > maxDrain {
+		limit = maxDrain
+	}
+	b, err := r.drain(limit)
+	r.flush()
+	b.Events = r.tally.Events
+	r.coverage.Unkept += r.tally.Unkept
+	r.tally = Tally{}
+	return b, err
+}
+
+func (r *Reader) drain(limit int) (b Batch, err error) {
+	for range limit {
+		n, err := r.source.Read(r.buffer)
+		switch {
+		case errors.Is(err, syscall.EAGAIN):
+			b.CaughtUp = true
+			r.idle()
+			return b, nil
+		case errors.Is(err, syscall.EPIPE):
+			r.flush()
+			r.overrun = true
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EINVAL): // a record that is longer than the kernel's own bound; the next read goes on
+			r.coverage.Malformed++
+		case n == 0 && err == nil:
+			return b, io.ErrNoProgress
+		case err != nil && n == 0:
+			if !errors.Is(err, io.EOF) {
+				r.coverage.Blind = err.Error()
+			}
+			return b, err
+		default:
+			b.Records++
+			r.record(r.buffer[:n])
+		}
+	}
+	return b, nil
+}
+
+// idle: nothing is left, so everything that was printed until now was read.
+func (r *Reader) idle() {
+	if r.skipping && r.skipped.Seq+1 < r.coverage.Next {
+		r.coverage.back(r.skipped)
+	}
+	r.skipping = false
+	if r.uptime != nil && r.coverage.Records > 0 {
+		r.coverage.Until = max(r.coverage.Until, r.uptime())
+	}
+}
+
+func (r *Reader) record(raw []byte) {
+	rec, body, err := parseHead(raw)
+	if err != nil {
+		r.coverage.Malformed++
+		return
+	}
+	if r.skipping && rec.Seq < r.coverage.Next {
+		r.skipped = rec
+		return
+	}
+	r.skipping = false
+	r.coverage.took(&rec, r.overrun)
+	r.overrun = false
+	if rec.Facility != 0 {
+		r.coverage.Foreign++
+		return
+	}
+	part := rec.Fragment != '-' && r.have
+	if !part && r.have && bytes.Equal(body, r.body) {
+		r.again++
+		r.last = rec.At
+		return
+	}
+	if !part && !bytes.Contains(body, []byte("NVRM")) && !bytes.Contains(body, []byte("nvswitch")) {
+		r.flush()
+		return
+	}
+	rec.read(body)
+	if part && r.goesOn(&rec) {
+		r.pending.Text += rec.Text
+		r.body = r.body[:0]
+		return
+	}
+	r.flush()
+	r.pending, r.have, r.last = rec, true, rec.At
+	r.body = append(r.body[:0], body...)
+}
+
+// goesOn reports whether a fragment continues the pending line. One that begins as the driver's lines do is a new line,
+// and so is one of another task. Kernels mark the first part or the later ones, by version.
+func (r *Reader) goesOn(part *Record) bool {
+	other := part.Caller != "" && r.pending.Caller != "" && part.Caller != r.pending.Caller
+	fits := len(r.pending.Text)+len(part.Text) <= maxRecord && !strings.HasSuffix(r.pending.Text, "\n")
+	return !other && r.again == 0 && fits &&
+		!strings.HasPrefix(part.Text, "NVRM:") && !strings.HasPrefix(part.Text, "nvidia-nvswitch")
+}
+
+// flush looks into the pending record.
+func (r *Reader) flush() {
+	if !r.have {
+		return
+	}
+	r.have = false
+	lines := 0
+	for text := range strings.SplitSeq(r.pending.Text, "\n") {
+		if lines++; lines > maxLines {
+			break
+		}
+		if l, ok := r.finder.Find(text); ok {
+			r.tally.Add(Event{
+				Line: l, BootID: r.coverage.BootID, Seq: r.pending.Seq, First: r.pending.At, Last: r.last, Count: 1 + r.again,
+			})
+		}
+	}
+	r.again = 0
+}

@@ -1,0 +1,60 @@
+package kmsg
+
+import "time"
+
+// Bounds of a tally: distinct reports, and reports that are folded by code and device once those are used up.
+const (
+	maxEvents = 128
+	maxFolded = 512
+)
+
+// Event is one report of the driver, with the equal ones that followed it.
+type Event struct {
+	Line
+	BootID      string
+	Seq         uint64        // of the first record
+	First, Last time.Duration // since boot
+	Count       uint64        // of equal lines
+	Folded      bool          // lines that differ in process or text were counted together; Line has the first one's
+}
+
+// Tally counts equal reports, in bounded memory. Its zero value is empty.
+type Tally struct {
+	Events []Event // by their first line
+	Unkept uint64  // reports for which there was no room
+
+	index, folded map[Line]int
+}
+
+// Add counts e to the equal one before it.
+func (t *Tally) Add(e Event) {
+	if t.index == nil {
+		t.index, t.folded = map[Line]int{}, map[Line]int{}
+	}
+	if i, ok := t.index[e.Line]; ok {
+		t.grow(i, e)
+		return
+	}
+	if len(t.index) < maxEvents {
+		t.index[e.Line] = len(t.Events)
+		t.Events = append(t.Events, e)
+		return
+	}
+	coarse := Line{Kind: e.Kind, Code: e.Code, Device: e.Device, Recovery: e.Recovery}
+	if i, ok := t.folded[coarse]; ok {
+		t.grow(i, e)
+		return
+	}
+	if len(t.folded) == maxFolded {
+		t.Unkept += e.Count
+		return
+	}
+	e.Folded = true
+	t.folded[coarse] = len(t.Events)
+	t.Events = append(t.Events, e)
+}
+
+func (t *Tally) grow(i int, e Event) {
+	t.Events[i].Count += e.Count
+	t.Events[i].Last = e.Last
+}

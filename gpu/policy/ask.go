@@ -1,0 +1,172 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// Program is the program that judges. It is where gpuaasctl finds gpuaas-agent: in libexec, or beside itself.
+const Program = "gpuaas-gpu-policy"
+
+// Schema is that of requests and replies. A program of another one is not asked.
+const Schema = 1
+
+// Operations of a request.
+const (
+	OpCheck = "check" // the policy alone
+	OpTest  = "test"  // the policy, by cases
+	OpJudge = "judge" // evidence, or one case of a file
+	OpShow  = "show"  // the file of a built-in policy, or its cases
+)
+
+// Request is a line on the program's stdin; each gets a Reply.
+type Request struct {
+	Schema int    `json:"schema"`
+	Op     string `json:"op"`
+
+	Policy File  `json:"policy"`
+	Shadow *File `json:"shadow,omitempty"` // judges the same evidence, and nothing acts on it
+	Cases  *File `json:"cases,omitempty"`  // nil: the built-in ones of a built-in policy
+
+	Case     string     `json:"case,omitempty"`   // of Cases: what to judge; to show the cases, "*"
+	Events   *File      `json:"events,omitempty"` // a GPUEvent on each line, the oldest first
+	Sample   *File      `json:"sample,omitempty"` // a GPUSample
+	Expected *int       `json:"gpus_expected,omitempty"`
+	Now      *time.Time `json:"now,omitempty"`
+}
+
+// File is a file's text. Without one, Path is the name of a built-in policy.
+type File struct {
+	Path string `json:"path"`
+	Text []byte `json:"text,omitempty"`
+}
+
+// Reply is a line on its stdout. Exactly one of Error, Mistakes and the rest is set.
+type Reply struct {
+	Schema   int       `json:"schema"`
+	Version  string    `json:"version"` // of the program
+	Error    string    `json:"error,omitempty"`
+	Mistakes []Mistake `json:"mistakes,omitempty"`
+
+	Text      []byte     `json:"text,omitempty"` // of what was to be shown
+	Policy    *Policy    `json:"policy,omitempty"`
+	Tested    []Tested   `json:"tested,omitempty"`
+	Judgement *Judgement `json:"judgement,omitempty"`
+	Shadow    *Judgement `json:"shadow,omitempty"`
+}
+
+// Mistake is one in a file.
+type Mistake struct {
+	Path string `json:"path"`
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text"`
+}
+
+func (m Mistake) Error() string {
+	if m.Line == 0 {
+		return m.Path + ": " + m.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", m.Path, m.Line, m.Text)
+}
+
+// Tested is what came of a case.
+type Tested struct {
+	Case     string `json:"case"`
+	Line     int    `json:"line"`
+	Want     Health `json:"want"`
+	WantRule string `json:"want_rule,omitempty"`
+	Got      Health `json:"got"`
+	GotRule  string `json:"got_rule,omitempty"`
+	Why      string `json:"why,omitempty"`
+	OK       bool   `json:"ok"`
+}
+
+// Limits of the program's streams, and how long it may take. A judgement takes milliseconds; the rest is a machine with
+// other work.
+const (
+	MaxRequest = 16 << 20
+	maxReply   = 32 << 20
+	askTimeout = 60 * time.Second
+)
+
+// ReplyError is that the program was asked for something that there is not.
+type ReplyError struct{ Text string }
+
+func (e *ReplyError) Error() string { return e.Text }
+
+// Find finds the program in one of the folders.
+func Find(folders []string) (string, error) {
+	for _, dir := range folders {
+		for _, name := range []string{Program, Program + "-" + runtime.GOOS + "-" + runtime.GOARCH} {
+			path := filepath.Join(dir, name)
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("there is no %s in %q", Program, folders)
+}
+
+// Ask starts the program and asks it one thing. version is what the program must be of: the same build as its caller.
+func Ask(ctx context.Context, program, version string, q Request) (Reply, error) {
+	var r Reply
+	q.Schema = Schema
+	in, err := json.Marshal(q)
+	if err != nil {
+		return r, fmt.Errorf("write a request for %s: %w", program, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	full := func() { stop(errTooMuch) }
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = []string{}
+	cmd.Stdin = bytes.NewReader(append(in, '\n'))
+	out, errs := &limited{most: maxReply, full: full}, &limited{most: 4 << 10, full: full}
+	cmd.Stdout, cmd.Stderr = out, errs
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		return r, fmt.Errorf("run %s: %w: %s", program, errors.Join(context.Cause(ctx), err),
+			bytes.TrimSpace(errs.kept.Bytes()))
+	}
+	if err := json.Unmarshal(out.kept.Bytes(), &r); err != nil {
+		return r, fmt.Errorf("read the reply of %s: %w", program, err)
+	}
+	switch {
+	case r.Schema != Schema || r.Version != version:
+		return r, fmt.Errorf("%s is of build %q (schema %d), and this is %q (schema %d): install both of one build",
+			program, r.Version, r.Schema, version, Schema)
+	case r.Error != "":
+		return r, &ReplyError{r.Error}
+	}
+	return r, nil
+}
+
+// errTooMuch is that a program writes more than any reply has.
+var errTooMuch = errors.New("it writes more than a reply may have")
+
+// limited keeps what is written up to a limit, and then ends the writer, which would wait for ever. The buffer is no
+// part of it: its ReadFrom would go around the limit.
+type limited struct {
+	kept bytes.Buffer
+	most int
+	full func()
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.kept.Len()+len(p) > l.most {
+		l.full()
+		return 0, io.ErrShortWrite
+	}
+	return l.kept.Write(p)
+}

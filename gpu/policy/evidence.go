@@ -1,0 +1,245 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+// Evidence is all that is judged about one node at once.
+type Evidence struct {
+	Events   []report.Event // the oldest first; those of an earlier boot are passed over
+	Sample   *report.Sample // the last one; nil: what DeviceEvents and ProbeEvents say counts
+	Expected *int           // GPUs that the node was enrolled with; nil: nobody gave the number
+	Now      time.Time      // zero: the age of the evidence is not known, and not judged
+}
+
+// Limits of evidence.
+const (
+	MaxEvents = 1000             // of one judgement
+	Stale     = 75 * time.Second // a sample this old says nothing about now: four were missed
+)
+
+// Observation is one event, GPU or node to judge.
+type Observation struct {
+	Subject Subject
+	Values  Values
+}
+
+// Facts are evidence made ready for rules. None of it depends on a policy.
+type Facts struct {
+	Node         Values // what every rule may ask for
+	Observations []Observation
+	GPUs         []Subject
+	Floors       []Finding // what no policy can turn into HEALTHY
+	Past         []Finding // events that are not judged, and why
+	Notes        []string
+}
+
+// FactsOf makes evidence ready.
+func FactsOf(e Evidence) Facts {
+	f := facts{ev: e, Facts: Facts{Node: Values{}}}
+	f.sample()
+	f.coverage()
+	f.count()
+	for i := range f.gpus {
+		f.gpu(&f.gpus[i])
+	}
+	f.events()
+	f.Observations = append(f.Observations, Observation{Subject{About: AboutNode, What: "the node"}, Values{}})
+	return f.Facts
+}
+
+// facts collects them.
+type facts struct {
+	Facts
+	ev      Evidence
+	gpus    []seen
+	counted *int // as the driver counts
+	boot    string
+	actions bool // the driver's recovery action of every GPU is known
+}
+
+// seen is a GPU and when it was looked at.
+type seen struct {
+	report.GPU
+	at time.Time
+}
+
+func (f *facts) floor(s Subject, format string, args ...any) {
+	f.Floors = append(f.Floors, Finding{Subject: s, Health: Unknown, Why: fmt.Sprintf(format, args...)})
+}
+
+func onNode(what string) Subject { return Subject{About: AboutNode, What: what} }
+
+// sample finds the GPUs, and why there are none.
+func (f *facts) sample() {
+	var probe *report.Probe
+	driver := ""
+	for i := range f.ev.Events {
+		e := &f.ev.Events[i]
+		switch {
+		case e.Probe != nil:
+			probe = e.Probe
+			if e.Probe.Expected != nil && f.ev.Expected == nil {
+				f.ev.Expected = e.Probe.Expected
+			}
+			if e.Probe.Count != nil {
+				f.counted = e.Probe.Count
+			}
+		case e.Device != nil:
+			f.device(e.Device)
+			driver, f.counted = e.Device.Driver, &e.Device.Count
+		}
+	}
+	s := f.ev.Sample
+	if s != nil {
+		f.gpus, f.counted, probe = nil, nil, nil
+		for _, g := range s.GPUs {
+			f.gpus = append(f.gpus, seen{g, s.At})
+		}
+		if n, known := s.Count.Number(); known {
+			f.counted = new(int)
+			*f.counted = int(n)
+		}
+		if t := s.Library.Driver.Text; t != nil {
+			driver = *t
+		}
+		if s.Library.State != report.Loaded {
+			probe = &report.Probe{State: report.Unknown, Library: s.Library.State, Code: s.Library.Code}
+		} else if f.counted == nil {
+			f.floor(onNode("the sample"), "the driver did not count its GPUs: %s", s.Count)
+		}
+	}
+	f.Node.text("driver", driver)
+	switch {
+	case probe != nil && probe.State != report.Sampling:
+		f.floor(onNode("the probe"), "no GPU can be looked at: %s", probeWords(probe))
+	case len(f.gpus) == 0 && f.counted != nil && *f.counted == 0:
+		f.floor(onNode("the sample"), "the driver counts no GPU")
+	case len(f.gpus) == 0:
+		f.floor(onNode("the sample"), "there is no sample of any GPU")
+	}
+}
+
+// device keeps the last that was reported of a GPU.
+func (f *facts) device(d *report.Device) {
+	same := func(g seen) bool {
+		return g.UUID == d.GPU.UUID && g.PCI == d.GPU.PCI && (g.UUID+g.PCI != "" || g.Index == d.GPU.Index)
+	}
+	if i := slices.IndexFunc(f.gpus, same); i >= 0 {
+		f.gpus[i] = seen{d.GPU, d.SampledAt}
+		return
+	}
+	f.gpus = append(f.gpus, seen{d.GPU, d.SampledAt})
+}
+
+func probeWords(p *report.Probe) string {
+	words := "the probe is " + string(p.State)
+	if p.State == report.Unknown {
+		words = "NVIDIA's library is " + string(p.Library)
+	}
+	if p.Code != 0 {
+		words += fmt.Sprintf(", return code %d", p.Code)
+	}
+	if p.Call != "" {
+		words += ", in " + p.Call
+	}
+	if p.Since != nil {
+		words += ", since " + p.Since.UTC().Format(time.RFC3339)
+	}
+	if p.Why != "" {
+		words += ": " + p.Why
+	}
+	return words
+}
+
+// coverage finds out whether no event means that there was none.
+func (f *facts) coverage() {
+	var last *report.Coverage
+	var dropped int64
+	for i := range f.ev.Events {
+		switch e := &f.ev.Events[i]; {
+		case e.Coverage != nil:
+			last = e.Coverage
+		case e.Dropped != nil:
+			for t, n := range e.Dropped.Count {
+				if slices.Contains(eventTypes(), string(t)) {
+					dropped += n
+				}
+			}
+		}
+	}
+	f.actions = len(f.gpus) > 0
+	for i := range f.gpus {
+		n, known := f.gpus[i].Value(report.RecoveryAction)
+		f.actions = f.actions && known && report.ActionOf(n) != report.ActionUnknown
+	}
+	log := onNode("the kernel log")
+	if last != nil {
+		f.boot = last.BootID
+	}
+	switch {
+	case last == nil:
+		f.floor(log, "nobody was looking at the kernel log: no event does not mean that there was none")
+	case last.Blind != "":
+		f.floor(log, "nobody is looking at the kernel log: %s", last.Blind)
+	case last.Lost > 0 || len(last.Gaps) > 0 || dropped > 0:
+		words := fmt.Sprintf("%d records of the kernel log were not seen, and %d events were dropped", last.Lost, dropped)
+		if f.actions {
+			f.Notes = append(f.Notes, words+"; the driver's recovery action is known of every GPU")
+			return
+		}
+		f.floor(log, "%s, and the driver's recovery action is not known of every GPU", words)
+	}
+}
+
+// count compares the number of GPUs with what it should be.
+func (f *facts) count() {
+	lost := 0
+	for i := range f.gpus {
+		if f.gpus[i].Lost() {
+			lost++
+		}
+	}
+	f.Node.number("gpus", f.counted)
+	f.Node.number("gpus_expected", f.ev.Expected)
+	f.Node.number("gpus_lost", &lost)
+	switch {
+	case f.counted == nil:
+	case *f.counted < len(f.gpus):
+		f.floor(onNode("the count"), "the driver counts %d GPUs, and reported %d of them in this boot", *f.counted,
+			len(f.gpus))
+	case *f.counted > len(f.gpus):
+		f.floor(onNode("the count"), "the driver counts %d GPUs, and %d were looked at", *f.counted, len(f.gpus))
+	}
+	switch {
+	case f.ev.Expected == nil:
+		f.Notes = append(f.Notes, "nobody gave the number of GPUs that the node should have, so a missing one is not seen")
+	case f.counted != nil && *f.counted < *f.ev.Expected:
+		f.floor(onNode("the count"), "the node should have %d GPUs, and the driver counts %d", *f.ev.Expected, *f.counted)
+	}
+}
+
+// gpu makes an observation of a GPU.
+func (f *facts) gpu(g *seen) {
+	s := Subject{About: AboutGPU, What: fmt.Sprint("GPU ", g.Index), Index: &g.Index, UUID: g.UUID, PCI: g.PCI}
+	f.GPUs = append(f.GPUs, s)
+	switch age := f.ev.Now.Sub(g.at); {
+	case f.ev.Now.IsZero():
+	case age > Stale:
+		f.floor(s, "was last looked at %s ago", age.Round(time.Second))
+		return
+	}
+	switch required, _ := g.Value(report.ResetRequired); {
+	case g.Lost():
+		f.floor(s, "a call was answered with GPU_IS_LOST, which outweighs every other answer")
+	case !g.Handle.Known():
+		f.floor(s, "has no handle: %s", g.Handle)
+	case required != 0:
+		f.floor(s, "must be reset before it can be used")
+	}
+	f.Observations = append(f.Observations, Observation{s, gpuValues(&g.GPU)})
+}

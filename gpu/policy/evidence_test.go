@@ -1,0 +1,250 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+func at(seconds int) time.Time { return caseTime().Add(time.Duration(seconds) * time.Second) }
+
+// device is an event about a GPU of a sample in which the driver counted so many.
+func device(index, counted, seconds int, signals map[report.Signal]report.Reading) report.Event {
+	all := map[report.Signal]report.Reading{}
+	for _, s := range report.Signals() {
+		all[s.Signal] = report.Reading{Unsupported: true}
+	}
+	for s, r := range signals {
+		all[s] = r
+	}
+	return report.Event{Type: report.DeviceEvent, Source: report.FromNVML, At: at(seconds), Device: &report.Device{
+		SampledAt: at(seconds), Driver: "535.161.08", Count: counted,
+		GPU: report.GPU{Index: index, UUID: fmt.Sprint("GPU-", index), Handle: report.Of(1), Signals: all},
+	}}
+}
+
+func watched() report.Event {
+	return report.Event{Type: report.CoverageEvent, Source: report.FromAgent, At: at(0),
+		Coverage: &report.Coverage{From: at(0), To: at(0), BootID: "b"}}
+}
+
+func xidOf(code, seconds int, uuid string) report.Event {
+	return report.Event{Type: report.XIDEvent, Source: report.FromNVML, At: at(seconds),
+		GPU: &report.Identity{UUID: uuid}, XID: &report.XID{Code: &code, Times: 1}}
+}
+
+func recoveryOf(to int64, seconds int, uuid string) report.Event {
+	return report.Event{Type: report.RecoveryEvent, Source: report.FromNVML, At: at(seconds),
+		GPU: &report.Identity{UUID: uuid}, Action: &report.Recovery{To: to, Action: report.ActionOf(to)}}
+}
+
+// floors are the words of what no policy can turn green.
+func floors(f Facts) string {
+	var all []string
+	for _, one := range f.Floors {
+		if one.Health != Unknown {
+			all = append(all, "not unknown")
+		}
+		all = append(all, one.Subject.What+": "+one.Why)
+	}
+	return strings.Join(all, "; ")
+}
+
+// TestSampleOfEvents: what a platform has is the last event about each GPU, and about the probe.
+func TestSampleOfEvents(t *testing.T) {
+	expected := 2
+	stuck := at(3)
+	probe := func(s report.ProbeState, l report.LibraryState, code int) report.Event {
+		p := &report.Probe{State: s, Library: l, Code: code}
+		if s == report.Stuck {
+			p.Since, p.Call, p.PID = &stuck, "nvmlDeviceGetTemperature", 7
+		}
+		return report.Event{Type: report.ProbeEvent, Source: report.FromAgent, At: at(5), Probe: p}
+	}
+	two := []report.Event{watched(), device(0, 2, 1, nil), device(1, 2, 1, nil)}
+	for name, tc := range map[string]struct {
+		events []report.Event
+		gpus   int
+		want   string // in the floors; "" is none
+	}{
+		"two":      {two, 2, ""},
+		"again":    {append(slices.Clone(two), device(0, 2, 9, nil)), 2, ""},
+		"sampling": {append(slices.Clone(two), probe(report.Sampling, report.Loaded, 0)), 2, ""},
+		"nothing":  {[]report.Event{watched()}, 0, "there is no sample of any GPU"},
+		"one is gone": {append(slices.Clone(two), device(0, 1, 9, nil)), 2,
+			"counts 1 GPUs, and reported 2 of them in this boot"},
+		"one not looked at": {two[:2], 1, "counts 2 GPUs, and 1 were looked at"},
+		"fewer than enrolled": {[]report.Event{watched(), device(0, 1, 1, nil)}, 1,
+			"should have 2 GPUs, and the driver counts 1"},
+		"stuck": {append(slices.Clone(two), probe(report.Stuck, "", 0)), 2,
+			"the probe is stuck, in nvmlDeviceGetTemperature, since 2026-01-01T00:00:03Z"},
+		"no driver": {append(slices.Clone(two), probe(report.Unknown, report.DriverNotLoaded, 9)), 2,
+			"NVIDIA's library is driver_not_loaded, return code 9"},
+		"recovered": {append(slices.Clone(two), probe(report.Stuck, "", 0), probe(report.Sampling, report.Loaded, 0)), 2,
+			""},
+		"not watched": {two[1:], 2, "nobody was looking at the kernel log"},
+	} {
+		f := FactsOf(Evidence{Events: tc.events, Expected: &expected, Now: at(10)})
+		if got := floors(f); len(f.GPUs) != tc.gpus || (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %d GPUs, floors %q; want %d and %q", name, len(f.GPUs), got, tc.gpus, tc.want)
+		}
+	}
+	late := FactsOf(Evidence{Events: two, Expected: &expected, Now: at(77)})
+	if got := floors(late); !strings.Contains(got, "last looked at 1m16s ago") || len(late.Observations) != 1 {
+		t.Errorf("stale: %q, %d observations", got, len(late.Observations))
+	}
+	lost := device(0, 2, 1, map[report.Signal]report.Reading{report.Power: report.Refused(report.GPUIsLost)})
+	if got := floors(FactsOf(Evidence{Events: []report.Event{watched(), lost, two[2]},
+		Expected: &expected})); !strings.Contains(got,
+		"GPU 0: a call was answered with GPU_IS_LOST") {
+		t.Error(got)
+	}
+}
+
+// TestPastEvents: which events are not judged any more.
+func TestPastEvents(t *testing.T) {
+	for name, tc := range map[string]struct {
+		events []report.Event
+		past   int
+	}{
+		"a reset":                      {[]report.Event{xidOf(119, 1, "a"), recoveryOf(1, 2, "a"), recoveryOf(0, 3, "a")}, 2},
+		"of another GPU":               {[]report.Event{xidOf(119, 1, "a"), recoveryOf(0, 3, "b")}, 0},
+		"of a GPU that nobody names":   {[]report.Event{xidOf(119, 1, ""), recoveryOf(0, 3, "")}, 0},
+		"an error after it":            {[]report.Event{recoveryOf(0, 1, "a"), xidOf(119, 2, "a")}, 0},
+		"an error reported late":       {[]report.Event{xidOf(119, 5, "a"), recoveryOf(0, 3, "a")}, 0},
+		"it asks for something again":  {[]report.Event{xidOf(119, 1, "a"), recoveryOf(0, 2, "a"), recoveryOf(1, 3, "a")}, 1},
+		"an error that takes a reboot": {[]report.Event{xidOf(79, 1, "a"), recoveryOf(0, 3, "a")}, 0},
+		"a reboot that was asked for":  {[]report.Event{recoveryOf(2, 1, "a"), recoveryOf(0, 3, "a")}, 0},
+		"an application's error":       {[]report.Event{xidOf(31, 1, "a"), recoveryOf(0, 3, "a")}, 0},
+		"an unknown error":             {[]report.Event{xidOf(9999, 1, "a"), recoveryOf(0, 3, "a")}, 0},
+	} {
+		f := FactsOf(Evidence{Events: tc.events})
+		if len(f.Past) != tc.past || len(f.Past)+len(f.Observations)-1 != len(tc.events) {
+			t.Errorf("%s: %d of %d are past, want %d: %+v", name, len(f.Past), len(tc.events), tc.past, f.Past)
+		}
+	}
+	old := xidOf(79, 1, "a")
+	old.XID.BootID = "another"
+	if f := FactsOf(Evidence{Events: []report.Event{old, watched()}}); len(f.Past) != 1 {
+		t.Errorf("of an earlier boot: %+v", f)
+	}
+	if f := FactsOf(Evidence{Events: []report.Event{old}}); len(f.Past) != 0 {
+		t.Errorf("the boot of now is not known: %+v", f)
+	}
+}
+
+// TestTooManyEvents: the last are judged, and it is said that the others were not.
+func TestTooManyEvents(t *testing.T) {
+	events := []report.Event{watched()}
+	for range MaxEvents {
+		events = append(events, xidOf(31, 1, "a"))
+	}
+	f := FactsOf(Evidence{Events: events})
+	if len(f.Observations) != MaxEvents+1 || !strings.Contains(floors(f), "1001 events were reported, and the last 1000") {
+		t.Errorf("%d, %s", len(f.Observations), floors(f))
+	}
+}
+
+// TestDroppedEvents: what a node did not report is not taken for nothing.
+func TestDroppedEvents(t *testing.T) {
+	dropped := func(of report.EventType) report.Event {
+		return report.Event{Type: report.DroppedEvent, Source: report.FromAgent, At: at(2),
+			Dropped: &report.Dropped{Since: at(1), Count: map[report.EventType]int64{of: 4}, Why: "rate"}}
+	}
+	none := map[report.Signal]report.Reading{report.RecoveryAction: report.Of(0)}
+	for name, tc := range map[string]struct {
+		events []report.Event
+		want   string
+	}{
+		"XIDs": {[]report.Event{watched(), device(0, 1, 1, nil), dropped(report.XIDEvent)},
+			"4 events were dropped"},
+		"samples":                       {[]report.Event{watched(), device(0, 1, 1, nil), dropped(report.DeviceEvent)}, ""},
+		"XIDs, and the action is known": {[]report.Event{watched(), device(0, 1, 1, none), dropped(report.XIDEvent)}, ""},
+	} {
+		f := FactsOf(Evidence{Events: tc.events})
+		if got := floors(f); (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestValuesOfGPUs: not supported, failed and zero are three things.
+func TestValuesOfGPUs(t *testing.T) {
+	g := report.GPU{Signals: map[report.Signal]report.Reading{
+		report.Temperature: report.Of(0), report.Power: {Unsupported: true}, report.ECCMode: report.Flag(false),
+		report.ECCDBEVolatile: report.Refused(999), report.PCIeWidth: report.Skipped(report.NoSymbol),
+		report.NVLinks: report.Skipped(report.NotThere), report.PCIeGen: report.Skipped(report.Late),
+		report.RecoveryAction: report.Of(7), report.ClocksEventReasons: report.Of(report.HWSlowdown | report.HWPowerBrake),
+		report.VBIOS: report.Words("96.00"), report.GSPFirmware: report.Of(3),
+	}, LinksDown: []int{1}}
+	v := gpuValues(&g)
+	for name, want := range map[string]any{
+		"temperature": int64(0), "ecc_mode": false, "recovery_action": "unknown", "hw_slowdown": true, "hw_power_brake": true,
+		"hw_thermal_slowdown": false, "sw_thermal_slowdown": false, "vbios": "96.00", "lost": false,
+	} {
+		if v[name].Of != want || v[name].Failed != "" {
+			t.Errorf("%s is %+v, want %v", name, v[name], want)
+		}
+	}
+	for name, want := range map[string]string{"ecc_dbe_volatile": "return code 999", "pcie_gen": "was not measured",
+		"pcie_gen_max": "was not measured", "gsp_firmware": "of another type"} {
+		if v[name].Of != nil || !strings.Contains(v[name].Failed, want) {
+			t.Errorf("%s is %+v, want a failure: %s", name, v[name], want)
+		}
+	}
+	for _, name := range []string{"power", "pcie_width", "nvlinks", "nvlinks_down"} {
+		if of, there := v[name]; there {
+			t.Errorf("%s is %+v, and the GPU does not have it", name, of)
+		}
+	}
+}
+
+// TestClassesOfEvents: the driver's own words go before the tables.
+func TestClassesOfEvents(t *testing.T) {
+	code := func(n int) *int { return &n }
+	for name, tc := range map[string]struct {
+		of   report.EventType
+		xid  report.XID
+		want string
+	}{
+		"application":            {report.XIDEvent, report.XID{Code: code(31)}, "app none"},
+		"fallen off the bus":     {report.LostEvent, report.XID{}, "reboot node"},
+		"no table has it":        {report.XIDEvent, report.XID{Code: code(177)}, "unknown undecided"},
+		"follows":                {report.XIDEvent, report.XID{Code: code(45)}, "sympathetic none"},
+		"follows a fatal one":    {report.XIDEvent, report.XID{Code: code(45), CausedBy: code(79)}, "reboot node"},
+		"follows an unknown one": {report.XIDEvent, report.XID{Code: code(45), CausedBy: code(177)}, "unknown undecided"},
+		"fatal after an app's":   {report.XIDEvent, report.XID{Code: code(48), CausedBy: code(31)}, "gpu_reset gpu"},
+		"SXID, Fatal":            {report.SXIDEvent, report.XID{Code: code(99999), Severity: "Fatal"}, "fatal gpu"},
+		"SXID, Non-fatal":        {report.SXIDEvent, report.XID{Code: code(20034), Severity: "Non-fatal"}, "nonfatal none"},
+		"SXID, unlisted":         {report.SXIDEvent, report.XID{Code: code(99999)}, "unlisted undecided"},
+	} {
+		class, scope := classOf(tc.of, &tc.xid)
+		if got := string(class) + " " + string(scope); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+// TestWhyThereIsNoGPU: a missing library, a missing driver and a driver without GPUs are three things.
+func TestWhyThereIsNoGPU(t *testing.T) {
+	const no = "the probe: no GPU can be looked at: "
+	for text, want := range map[string]string{
+		"library: library_not_found": no + "NVIDIA's library is library_not_found, return code 12",
+		"library: driver_not_loaded": no + "NVIDIA's library is driver_not_loaded, return code 9",
+		"library: built_without":     no + "NVIDIA's library is built_without",
+		"gpus: []":                   "the sample: the driver counts no GPU",
+		"no_sample: true":            "the sample: there is no sample of any GPU",
+	} {
+		c, err := LoadCases("c", []byte("version: 1\ncases:\n- {name: a, "+text+", expect: {health: UNKNOWN}}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := floors(FactsOf(c.Cases[0].Evidence)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

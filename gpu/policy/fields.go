@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/gpu/xid"
+)
+
+// Type is that of a field in a condition.
+type Type string
+
+// Types of fields.
+const (
+	Int  Type = "int"
+	Bool Type = "bool"
+	Text Type = "string"
+)
+
+// Field is something that a condition may ask for, as event.code or gpu.temperature.
+type Field struct {
+	About About
+	Name  string
+	Type  Type
+	Words []string // all that it may be, where that is known: another word in a condition is refused
+	Means string
+}
+
+// Fields is the table of what conditions may ask for. The signals of a GPU are those of package report, so that a new
+// one needs no line here.
+func Fields() []Field {
+	all := []Field{
+		{AboutEvent, "type", Text, eventTypes(), "what was reported"},
+		{AboutEvent, "code", Int, nil, "of an XID or SXID"},
+		{AboutEvent, "class", Text, classes(), "this project's class of the code; of an error that follows another one the " +
+			"class of that one, where the driver names it"},
+		{AboutEvent, "condemns", Text, scopes(), "what takes no new work, by that class, by the action of an XID 154, and " +
+			"by the driver's word Fatal of an SXID"},
+		{AboutEvent, "caused_by", Int, nil, "the XID that caused this one, as the driver itself reports"},
+		{AboutEvent, "root", Int, nil, "caused_by where the driver names it, else code"},
+		{AboutEvent, "recovery_action", Text, actions(), "the action that the driver now asks for, of a recovery_action " +
+			"event and of an XID 154"},
+		{AboutEvent, "severity", Text, nil, "of an SXID, the driver's word: Fatal or Non-fatal"},
+		{AboutEvent, "port", Int, nil, "of an SXID"},
+		{AboutEvent, "times", Int, nil, "how often the same was reported"},
+		{AboutEvent, "source", Text, []string{string(report.FromKernelLog), string(report.FromNVML),
+			string(report.FromAgent)},
+			"who saw it"},
+		{AboutEvent, "text", Text, nil, "the driver's text"},
+		{AboutEvent, "pid", Int, nil, "of the process"},
+		{AboutEvent, "process", Text, nil, "its name, which a tenant chooses"},
+		{AboutEvent, "pci", Text, nil, "PCI address of the GPU or switch"},
+		{AboutEvent, "uuid", Text, nil, "of the GPU, where it is known"},
+		{AboutEvent, "index", Int, nil, "of the GPU, where it is known"},
+		{AboutEvent, "gpu_instance", Int, nil, "of MIG"},
+		{AboutEvent, "compute_instance", Int, nil, "of MIG"},
+
+		{AboutNode, "driver", Text, nil, "version of the driver"},
+		{AboutNode, "gpus", Int, nil, "GPUs that the driver counts"},
+		{AboutNode, "gpus_expected", Int, nil, "GPUs that the node was enrolled with, where somebody gave the number"},
+		{AboutNode, "gpus_lost", Int, nil, "GPUs of the sample that are lost"},
+
+		{AboutGPU, "index", Int, nil, "as the driver counts"},
+		{AboutGPU, "uuid", Text, nil, "as the driver names it"},
+		{AboutGPU, "pci", Text, nil, "PCI address"},
+		{AboutGPU, "name", Text, nil, "of the model"},
+		{AboutGPU, "lost", Bool, nil, "any call about it was answered with GPU_IS_LOST, whatever the others were"},
+		{AboutGPU, "hw_slowdown", Bool, nil, "the hardware has lowered the clocks, for heat or power or another reason"},
+		{AboutGPU, "hw_thermal_slowdown", Bool, nil, "the hardware has, for heat"},
+		{AboutGPU, "hw_power_brake", Bool, nil, "the hardware has, because the power supply asked for it"},
+		{AboutGPU, "sw_thermal_slowdown", Bool, nil, "the driver has, for heat"},
+		{AboutGPU, "nvlinks_down", Int, nil, "NVLinks that it has and that are not active"},
+	}
+	for _, s := range report.Signals() {
+		f := Field{AboutGPU, string(s.Signal), Int, nil, s.What}
+		switch {
+		case s.Signal == report.RecoveryAction:
+			f.Type, f.Words = Text, actions()
+		case s.Unit == "flag":
+			f.Type = Bool
+		case s.Unit == "text":
+			f.Type = Text
+		case s.Unit != "":
+			f.Means = s.Unit + ": " + f.Means
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+func eventTypes() []string {
+	return []string{string(report.XIDEvent), string(report.SXIDEvent), string(report.LostEvent),
+		string(report.RecoveryEvent)}
+}
+
+func actions() []string {
+	all := []string{string(report.ActionUnknown)}
+	for n := int64(0); report.ActionOf(n) != report.ActionUnknown; n++ {
+		all = append(all, string(report.ActionOf(n)))
+	}
+	return all
+}
+
+func classes() (all []string) {
+	for _, c := range xid.Classes() {
+		all = append(all, string(c.Class))
+	}
+	return all
+}
+
+func scopes() []string {
+	return []string{string(xid.None), string(xid.GPU), string(xid.Node), string(xid.Undecided)}
+}
+
+// Value is what a field is for one event, GPU or node: a value, nothing that could be measured, or a failure.
+type Value struct {
+	Of     any    // int64, bool or string; nil where there is none
+	Failed string // why there is none, although there should be one; "" where the event or the GPU does not have it
+}
+
+// Values are the fields of one event, GPU or node by name. A field that is missing does not apply.
+type Values map[string]Value
+
+func (v Values) number(name string, n *int) {
+	if n != nil {
+		v[name] = Value{Of: int64(*n)}
+	}
+}
+
+func (v Values) text(name, s string) {
+	if s != "" {
+		v[name] = Value{Of: strings.ToValidUTF8(s, "?")}
+	}
+}

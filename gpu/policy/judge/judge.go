@@ -1,0 +1,120 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+
+	"cel.dev/cel-go/common/types"
+
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/gpu/xid"
+)
+
+// Judge makes a judgement of evidence. With every, findings have what each rule came to.
+func (p *Program) Judge(e policy.Evidence, mode policy.Mode, every bool) policy.Judgement {
+	facts := policy.FactsOf(e)
+	j := policy.Judgement{
+		Policy: p.policy.Name, Digest: p.policy.Digest, Catalogue: xid.Digest, Mode: mode, Health: policy.Healthy,
+		GPUs: []policy.GPUHealth{}, Past: facts.Past, Notes: facts.Notes,
+	}
+	node := &object{policy.AboutNode, facts.Node}
+	for _, o := range facts.Observations {
+		f, note := p.judge(o, node, every)
+		if note != "" {
+			j.Notes = append(j.Notes, note)
+		}
+		if !every {
+			f.Rules = nil
+		}
+		j.Findings = append(j.Findings, f)
+	}
+	j.Findings = append(j.Findings, facts.Floors...)
+	slices.SortStableFunc(j.Findings, func(a, b policy.Finding) int {
+		switch {
+		case policy.Worse(a.Health, b.Health):
+			return -1
+		case policy.Worse(b.Health, a.Health):
+			return 1
+		}
+		return 0
+	})
+	if worst := j.Findings[0]; worst.Health != policy.Healthy {
+		j.Health, j.Decided = worst.Health, &worst
+	}
+	for _, s := range facts.GPUs {
+		j.GPUs = append(j.GPUs, healthOf(s, j.Findings))
+	}
+	return j
+}
+
+// healthOf is a GPU's health: of the findings, which begin with the worst, the first that is about it.
+func healthOf(s policy.Subject, findings []policy.Finding) policy.GPUHealth {
+	g := policy.GPUHealth{Subject: s, Health: policy.Healthy}
+	for _, f := range findings {
+		about := f.Subject.About != policy.AboutNode &&
+			((s.UUID != "" && f.Subject.UUID == s.UUID) || (s.PCI != "" && f.Subject.PCI == s.PCI) ||
+				(f.Subject.Index != nil && *f.Subject.Index == *s.Index))
+		if about {
+			g.Health, g.Rule, g.Why = f.Health, f.Rule, f.Why
+			if f.Subject.About == policy.AboutEvent {
+				g.Why = f.Subject.What + ": " + f.Why
+			}
+			return g
+		}
+	}
+	return g
+}
+
+// judge asks the rules about one observation. The first that holds decides; one that can be neither true nor false
+// keeps a milder one behind it from deciding. note is that a rule for HEALTHY went before a worse one that holds, too.
+func (p *Program) judge(o policy.Observation, node *object, every bool) (f policy.Finding, note string) {
+	f = policy.Finding{Subject: o.Subject}
+	vars := map[string]any{string(policy.AboutNode): node}
+	if o.Subject.About != policy.AboutNode {
+		vars[string(o.Subject.About)] = &object{o.Subject.About, o.Values}
+	}
+	open, decided := policy.Healthy, false // open: the worst result of the rules that could not be evaluated
+	for _, r := range p.rules {
+		if len(r.about) > 0 && r.about[0] != o.Subject.About {
+			continue
+		}
+		if len(r.about) == 0 && o.Subject.About == policy.AboutNode {
+			continue // "true" is about each event and GPU
+		}
+		if decided && !every && f.Health != policy.Healthy {
+			break
+		}
+		said := policy.Said{Rule: r.Name, Result: r.Result}
+		out, _, err := r.eval.Eval(vars)
+		switch {
+		case err != nil:
+			said.Error = err.Error()
+		case out == types.True:
+			said.Holds = true
+		case out != types.False:
+			said.Error = fmt.Sprintf("is %v, neither true nor false", out)
+		}
+		f.Rules = append(f.Rules, said)
+		switch {
+		case said.Error != "" && !decided:
+			f.Errors = append(f.Errors, said)
+			open = policy.Worst(open, r.Result)
+		case said.Holds && !decided:
+			decided = true
+			f.Health, f.Rule, f.Why = r.Result, r.Name, r.Description
+		case said.Holds && f.Health == policy.Healthy && policy.Worse(r.Result, policy.Healthy) && note == "":
+			note = fmt.Sprintf("%s: the rule %s for HEALTHY goes before %s for %s, which holds, too", o.Subject.What, f.Rule,
+				r.Name, r.Result)
+		}
+	}
+	switch {
+	case len(f.Errors) > 0 && (!decided || policy.Worse(open, f.Health) || f.Health == policy.Healthy):
+		f.Health, f.Rule = policy.Unknown, ""
+		f.Why = fmt.Sprintf("the rule %s could not be evaluated: %s", f.Errors[0].Rule, f.Errors[0].Error)
+	case !decided && o.Subject.About == policy.AboutEvent:
+		f.Health, f.Why = policy.Unknown, "no rule of the policy is about this event"
+	case !decided:
+		f.Health, f.Why = policy.Healthy, "no rule holds"
+	}
+	return f, note
+}

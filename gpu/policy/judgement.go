@@ -1,0 +1,61 @@
+package policy
+
+// Subject is what a finding is about.
+type Subject struct {
+	About About  `json:"about"`
+	What  string `json:"what"`            // in words: "xid 79", "GPU 3", "the kernel log"
+	Event int    `json:"event,omitempty"` // its number in the evidence, from 1
+	Index *int   `json:"index,omitempty"` // of the GPU
+	UUID  string `json:"uuid,omitempty"`
+	PCI   string `json:"pci,omitempty"`
+}
+
+// Mode is what may follow from a judgement.
+type Mode string
+
+// Modes. In Shadow a judgement is recorded and nothing acts on it.
+const (
+	Enforce Mode = "enforce"
+	Shadow  Mode = "shadow"
+)
+
+// Judgement is what a policy makes of the evidence about one node.
+type Judgement struct {
+	Policy    string `json:"policy"`
+	Digest    string `json:"policy_sha256"`
+	Catalogue string `json:"xid_tables"` // digest of the tables of XIDs and SXIDs
+	Mode      Mode   `json:"mode"`
+
+	Health   Health      `json:"health"`
+	Decided  *Finding    `json:"decided_by,omitempty"` // the first of the worst findings; none for HEALTHY
+	GPUs     []GPUHealth `json:"gpus"`
+	Findings []Finding   `json:"findings"` // what was found of each event, GPU and the node, the worst first
+	Past     []Finding   `json:"past,omitempty"`
+	Notes    []string    `json:"notes,omitempty"`
+}
+
+// GPUHealth is the health of one GPU: the worst of what was found of it and of its events.
+type GPUHealth struct {
+	Subject
+	Health Health `json:"health"`
+	Rule   string `json:"rule,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
+// Finding is what came of one event, one GPU or the node.
+type Finding struct {
+	Subject Subject `json:"subject"`
+	Health  Health  `json:"health,omitempty"` // "" for what is not judged
+	Rule    string  `json:"rule,omitempty"`   // the one that decided; "" where none did
+	Why     string  `json:"why,omitempty"`
+	Errors  []Said  `json:"errors,omitempty"` // rules that could not be evaluated
+	Rules   []Said  `json:"rules,omitempty"`  // every rule that was asked, in order, where that was asked for
+}
+
+// Said is what one rule came to.
+type Said struct {
+	Rule   string `json:"rule"`
+	Result Health `json:"result"`          // of the rule, whether it holds or not
+	Holds  bool   `json:"holds"`           // its condition is true
+	Error  string `json:"error,omitempty"` // why it is neither true nor false
+}

@@ -1,0 +1,20 @@
+// Package schema holds the published JSON Schemas of the file of a GPU policy and of a judgement, generated from the
+// types of package policy; tests in internal/schemagen compare them.
+package schema
+
+import _ "embed"
+
+//go:generate go run ../../../internal/schemagen gpu-policy gpu-policy.schema.json
+//go:generate go run ../../../internal/schemagen gpu-judgement gpu-judgement.schema.json
+
+//go:embed gpu-policy.schema.json
+var policy string
+
+//go:embed gpu-judgement.schema.json
+var judgement string
+
+// Policy is the JSON Schema (draft 2020-12) of a policy's file, as one document.
+func Policy() string { return policy }
+
+// Judgement is the JSON Schema (draft 2020-12) of what gpu policy explain writes, as one document.
+func Judgement() string { return judgement }

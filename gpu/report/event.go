@@ -1,0 +1,266 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+)
+
+// Event is one raw event about the GPUs of a node. Exactly the section that its type names is set.
+type Event struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Type       EventType `json:"type"`
+	Source     Source    `json:"source"`
+	At         time.Time `json:"at"`
+	// GPU is which one, as far as the source knows. A DeviceEvent has it in its section alone: see Of.
+	GPU *Identity `json:"gpu,omitempty"`
+
+	XID      *XID      `json:"xid,omitempty"`
+	Action   *Recovery `json:"recovery,omitempty"`
+	Device   *Device   `json:"device,omitempty"`
+	Probe    *Probe    `json:"probe,omitempty"`
+	Coverage *Coverage `json:"coverage,omitempty"`
+	Dropped  *Dropped  `json:"dropped,omitempty"`
+}
+
+// EventType is what an event is about.
+type EventType string
+
+// Types of events, each with its section.
+const (
+	XIDEvent      EventType = "xid"             // XID: an error code of a GPU
+	SXIDEvent     EventType = "sxid"            // XID: an error code of an NVSwitch
+	LostEvent     EventType = "lost"            // XID without a code: a GPU has fallen off the bus
+	RecoveryEvent EventType = "recovery_action" // Action: the driver asks for another recovery than before
+	DeviceEvent   EventType = "device"          // Device: one GPU of a sample
+	ProbeEvent    EventType = "probe"           // Probe: the probe's own state, and that of the driver's library
+	CoverageEvent EventType = "coverage"        // Coverage: since when a source was looked at
+	DroppedEvent  EventType = "dropped"         // Dropped: what the node did not report
+)
+
+// WirePrefix is in front of the type in the kind of an event on the wire: "gpu.xid".
+const WirePrefix = "gpu."
+
+// WireKind is the kind of an event of this type on the wire.
+func (t EventType) WireKind() string { return WirePrefix + string(t) }
+
+// IsWireKind reports whether an event on the wire has one of this package as its detail.
+func IsWireKind(kind string) bool { return strings.HasPrefix(kind, WirePrefix) }
+
+// Source is who saw it.
+type Source string
+
+// Sources.
+const (
+	FromKernelLog Source = "kernel_log"
+	FromNVML      Source = "nvml"
+	FromAgent     Source = "agent"
+)
+
+// Identity names a GPU. The kernel log knows only the PCI address.
+type Identity struct {
+	Index           *int   `json:"index,omitempty"`
+	UUID            string `json:"uuid,omitempty"`
+	PCI             string `json:"pci,omitempty"`
+	Name            string `json:"name,omitempty"`
+	GPUInstance     *int   `json:"gpu_instance,omitempty"` // of MIG
+	ComputeInstance *int   `json:"compute_instance,omitempty"`
+}
+
+// Of is the GPU that the event is about; empty for one about the node.
+func (e *Event) Of() Identity {
+	switch {
+	case e.GPU != nil:
+		return *e.GPU
+	case e.Device != nil:
+		g := &e.Device.GPU
+		return Identity{Index: &g.Index, UUID: g.UUID, PCI: g.PCI, Name: g.Name}
+	}
+	return Identity{}
+}
+
+// XID is an error as the driver reported it. Numbers that it did not report are absent.
+type XID struct {
+	Code     *int   `json:"code,omitempty"` // absent: a GPU that is lost, without a code
+	PID      *int   `json:"pid,omitempty"`
+	Process  string `json:"process,omitempty"`
+	Text     string `json:"text,omitempty"`
+	CausedBy *int   `json:"caused_by,omitempty"` // the XID that the driver itself names as the root cause
+	Recovery *int64 `json:"recovery,omitempty"`  // of an XID 154: the number of the action that is asked for
+	Severity string `json:"severity,omitempty"`  // of an SXID: "Fatal" or "Non-fatal"
+	Port     *int   `json:"port,omitempty"`      // of an SXID
+	// Times is how often the same was reported since the last event about it, at least 1.
+	Times int64 `json:"times"`
+	// Record is the number of the kernel log's record in its boot, absent for NVML: two with the same boot and number
+	// are one.
+	Record *uint64 `json:"record,omitempty"`
+	BootID string  `json:"boot_id,omitempty"`
+}
+
+// Recovery is a change of the recovery action that the driver asks for.
+type Recovery struct {
+	From   *int64 `json:"from,omitempty"` // absent: not known before
+	To     int64  `json:"to"`
+	Action Action `json:"action"` // ActionOf(To)
+}
+
+// Device is one GPU of a sample.
+type Device struct {
+	SampledAt time.Time `json:"sampled_at"`
+	Driver    string    `json:"driver,omitempty"`
+	Count     int       `json:"count"` // GPUs that the driver counted in that sample
+	GPU       GPU       `json:"gpu"`
+}
+
+// ProbeState is how the probe and the driver's library are.
+type ProbeState string
+
+// States of the probe.
+const (
+	Sampling ProbeState = "sampling" // samples come, and the library could be asked
+	Unknown  ProbeState = "unknown"  // samples come, and the library could not be asked: see Library
+	Stuck    ProbeState = "stuck"    // a call does not return, or no sample comes
+	Ended    ProbeState = "ended"    // the process ended; it is started again
+	Missing  ProbeState = "missing"  // the program is not there or cannot be started
+	Garbled  ProbeState = "garbled"  // it wrote what is no sample
+)
+
+// Probe is the probe's own state.
+type Probe struct {
+	State    ProbeState   `json:"state"`
+	Library  LibraryState `json:"library,omitempty"`
+	Code     int          `json:"rc,omitempty"` // NVML's, of Init
+	Call     string       `json:"call,omitempty"`
+	Since    *time.Time   `json:"since,omitempty"` // of a stuck call: when it began
+	PID      int          `json:"pid,omitempty"`
+	Why      string       `json:"why,omitempty"`
+	Count    *int         `json:"count,omitempty"` // GPUs, where that is known
+	Expected *int         `json:"expected,omitempty"`
+}
+
+// Coverage is what of a source was looked at: without it, no event may mean that nobody was looking.
+type Coverage struct {
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	BootID string    `json:"boot_id,omitempty"`
+	Blind  string    `json:"blind,omitempty"` // why nothing is read now
+	Gaps   []Gap     `json:"gaps,omitempty"`
+	Lost   uint64    `json:"lost,omitempty"` // records that were not read, as far as they are counted
+}
+
+// Gap is a part that was not looked at. Without an end it goes on to the end of its boot.
+type Gap struct {
+	Cause string     `json:"cause"`
+	From  time.Time  `json:"from"`
+	To    *time.Time `json:"to,omitempty"`
+	Lost  uint64     `json:"lost,omitempty"`
+}
+
+// Dropped counts events that the node did not report, by type, since the last such event.
+type Dropped struct {
+	Since time.Time           `json:"since"`
+	Count map[EventType]int64 `json:"count"`
+	Why   string              `json:"why"` // "rate" | "size" | "unsent"
+}
+
+// DecodeEvent decodes one event strictly.
+func DecodeEvent(detail []byte) (*Event, error) {
+	var e Event
+	limits := bounded.Limits{Bytes: MaxEvent, Elements: 400, Values: 1_000, Depth: 10}
+	if err := bounded.Strict(detail, &e, limits); err != nil {
+		return nil, fmt.Errorf("decode a GPU event: %w", err)
+	}
+	if err := e.Check(); err != nil {
+		return nil, fmt.Errorf("check a GPU event: %w", err)
+	}
+	return &e, nil
+}
+
+// Check holds an event to what its types promise.
+func (e *Event) Check() error {
+	if e.APIVersion != APIVersion || e.Kind != KindEvent {
+		return fmt.Errorf("it is %q %q, want %q %q", e.APIVersion, e.Kind, APIVersion, KindEvent)
+	}
+	if e.At.IsZero() {
+		return errors.New("it has no time")
+	}
+	switch e.Source {
+	case FromKernelLog, FromNVML, FromAgent:
+	default:
+		return fmt.Errorf("unknown source %q", e.Source)
+	}
+	if g := e.GPU; g != nil && !short(g.UUID, g.PCI, g.Name) {
+		return errors.New("its GPU's identity is too long")
+	}
+	sections := map[EventType]bool{
+		XIDEvent: e.XID != nil, RecoveryEvent: e.Action != nil, DeviceEvent: e.Device != nil, ProbeEvent: e.Probe != nil,
+		CoverageEvent: e.Coverage != nil, DroppedEvent: e.Dropped != nil,
+	}
+	section := e.Type
+	if e.Type == SXIDEvent || e.Type == LostEvent {
+		section = XIDEvent
+	}
+	if _, ok := sections[section]; !ok {
+		return fmt.Errorf("unknown type %q", e.Type)
+	}
+	for of, set := range sections {
+		if set != (of == section) {
+			return fmt.Errorf("type %s: the section of %s is set: %t", e.Type, of, set)
+		}
+	}
+	return e.checkSection()
+}
+
+func (e *Event) checkSection() error {
+	switch {
+	case e.XID != nil:
+		return e.XID.check(e.Type)
+	case e.Action != nil && e.Action.Action != ActionOf(e.Action.To):
+		return fmt.Errorf("action %d is %s, not %s", e.Action.To, ActionOf(e.Action.To), e.Action.Action)
+	case e.Device != nil:
+		if e.Device.SampledAt.IsZero() {
+			return errors.New("its sample has no time")
+		}
+		return e.Device.GPU.check()
+	case e.Probe != nil:
+		return e.Probe.check()
+	case e.Coverage != nil && (e.Coverage.From.IsZero() || e.Coverage.To.Before(e.Coverage.From)):
+		return errors.New("its coverage ends before it begins")
+	case e.Dropped != nil && (e.Dropped.Since.IsZero() || len(e.Dropped.Count) == 0 || e.Dropped.Why == ""):
+		return errors.New("it does not say what was dropped")
+	}
+	return nil
+}
+
+func (x *XID) check(t EventType) error {
+	switch {
+	case x.Times < 1:
+		return errors.New("it was reported less than once")
+	case (x.Code == nil) != (t == LostEvent):
+		return fmt.Errorf("type %s with code: %t", t, x.Code != nil)
+	case x.Code != nil && *x.Code < 0:
+		return fmt.Errorf("code %d", *x.Code)
+	}
+	return nil
+}
+
+func (p *Probe) check() error {
+	switch p.State {
+	case Sampling, Ended, Missing, Garbled:
+	case Stuck:
+		if p.Since == nil {
+			return errors.New("a stuck probe without since")
+		}
+	case Unknown:
+		if p.Library == "" || p.Library == Loaded {
+			return fmt.Errorf("an unknown probe whose library is %q", p.Library)
+		}
+	default:
+		return fmt.Errorf("unknown state of the probe %q", p.State)
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+// Package report has the types of what a node reports about its GPUs: one sample of gpuaas-gpu-probe, and raw events.
+//
+// It judges nothing: no type here has a word for a healthy GPU. A signal is a value, or the reason why there is none:
+// "the driver does not support it", "the call failed" and "it was not asked" are three reasons, apart from each other
+// and from zero. The probe writes samples; the agent writes events, of samples, of the kernel log and of the probe
+// itself. The agent, the platform, policies and hop 18 read them. It reads no driver, no log and no clock.
+package report
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+)
+
+// Head of every document of this package.
+const (
+	APIVersion = "gpuaas/v1"
+	KindSample = "GPUSample"
+	KindEvent  = "GPUEvent"
+)
+
+// Bounds of one document. The largest sample is of 16 GPUs with every signal.
+const (
+	MaxSample = 256 << 10 // bytes
+	MaxEvent  = 4 << 10   // bytes: what the wire gives the detail of an event (wire.MaxEventDetail)
+	MaxGPUs   = 64
+	maxText   = 256 // bytes of a value that is text, a version or a name
+	maxMIG    = 64  // instances of one GPU
+	maxLinks  = 64
+)
+
+// Sample is what one look at all GPUs of a node gave.
+type Sample struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	At         time.Time `json:"at"`
+	TookMS     int64     `json:"took_ms"`
+	Library    Library   `json:"library"`
+	// Count is what the driver answers when it is asked how many GPUs there are. GPUs has those whose handle was asked
+	// for: as many as Count where that is a value, and none otherwise.
+	Count Reading `json:"count"`
+	GPUs  []GPU   `json:"gpus,omitempty"`
+}
+
+// Library is the driver's library and what it said of itself.
+type Library struct {
+	State  LibraryState `json:"state"`
+	Code   int          `json:"rc,omitempty"`     // NVML's return code of Init, where it was not 0
+	Path   string       `json:"path,omitempty"`   // where another than the system's was asked for
+	Why    string       `json:"why,omitempty"`    // of a library that cannot be loaded, in the loader's words
+	Driver Reading      `json:"driver"`           // version, text
+	NVML   Reading      `json:"nvml"`             // version of the library, text
+	CUDA   Reading      `json:"cuda"`             // version that the driver supports, as 12020 for 12.2
+	Absent []string     `json:"absent,omitempty"` // symbols that the library lacks, of those that the probe asks for
+}
+
+// LibraryState is whether the driver's library could be asked.
+type LibraryState string
+
+// States of the library. All but Loaded mean that nothing is known about any GPU.
+const (
+	Loaded          LibraryState = "loaded"
+	LibraryNotFound LibraryState = "library_not_found" // Init's 12: no such file, or it cannot be loaded
+	DriverNotLoaded LibraryState = "driver_not_loaded" // Init's 9: the library is there, the kernel's module is not
+	InitFailed      LibraryState = "init_failed"       // any other code of Init
+	BuiltWithout    LibraryState = "built_without"     // the probe was built without NVML
+)
+
+// GPU is one GPU as the driver shows it.
+type GPU struct {
+	Index  int     `json:"index"`
+	UUID   string  `json:"uuid,omitempty"`
+	PCI    string  `json:"pci,omitempty"` // 0000:3b:00.0
+	Name   string  `json:"name,omitempty"`
+	Handle Reading `json:"handle"` // value 1, or why there is no handle
+	MIG    []MIG   `json:"mig,omitempty"`
+	// Signals has a reading for every signal of the table Signals.
+	Signals map[Signal]Reading `json:"signals,omitempty"`
+	// LinksDown are the NVLinks that are not active, of those that the GPU has.
+	LinksDown []int `json:"nvlinks_down,omitempty"`
+}
+
+// MIG is one instance that a GPU is divided into.
+type MIG struct {
+	UUID            string `json:"uuid"`
+	GPUInstance     int    `json:"gpu_instance"`
+	ComputeInstance int    `json:"compute_instance"`
+}
+
+// GPUIsLost is NVML's return code for a GPU that the driver cannot reach any more. It outweighs every other answer
+// about that GPU: libraries go on to answer other calls from what they remember.
+const GPUIsLost = 15
+
+// Lost reports whether any call about the GPU was answered with GPUIsLost.
+func (g *GPU) Lost() bool {
+	if g.Handle.FailedWith(GPUIsLost) {
+		return true
+	}
+	for _, r := range g.Signals {
+		if r.FailedWith(GPUIsLost) {
+			return true
+		}
+	}
+	return false
+}
+
+// Value is the number of a signal; false where the GPU gave none.
+func (g *GPU) Value(s Signal) (int64, bool) { return g.Signals[s].Number() }
+
+func sampleLimits() bounded.Limits {
+	return bounded.Limits{Bytes: MaxSample, Elements: 8_000, Values: 40_000, Depth: 8}
+}
+
+// DecodeSample decodes one sample strictly: no unknown field, nothing behind it, every rule of Check.
+func DecodeSample(line []byte) (*Sample, error) {
+	var s Sample
+	if err := bounded.Strict(line, &s, sampleLimits()); err != nil {
+		return nil, fmt.Errorf("decode a GPU sample: %w", err)
+	}
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("check a GPU sample: %w", err)
+	}
+	return &s, nil
+}
+
+// Check holds a sample to what its types promise.
+func (s *Sample) Check() error {
+	if s.APIVersion != APIVersion || s.Kind != KindSample {
+		return fmt.Errorf("it is %q %q, want %q %q", s.APIVersion, s.Kind, APIVersion, KindSample)
+	}
+	if s.At.IsZero() || s.TookMS < 0 {
+		return errors.New("it has no time")
+	}
+	if err := s.Library.check(); err != nil {
+		return err
+	}
+	if err := s.Count.check(); err != nil {
+		return fmt.Errorf("count: %w", err)
+	}
+	n, known := s.Count.Number()
+	switch {
+	case known && s.Library.State != Loaded:
+		return fmt.Errorf("it counts GPUs, and the library is %s", s.Library.State)
+	case known && (n < 0 || n > MaxGPUs):
+		return fmt.Errorf("%d GPUs, at most %d", n, MaxGPUs)
+	case int64(len(s.GPUs)) != n:
+		return fmt.Errorf("%d GPUs are listed, and the driver counted %s", len(s.GPUs), s.Count)
+	}
+	for i := range s.GPUs {
+		if err := s.GPUs[i].check(); err != nil {
+			return fmt.Errorf("GPU %d: %w", i, err)
+		}
+		if s.GPUs[i].Index != i {
+			return fmt.Errorf("GPU %d has the index %d", i, s.GPUs[i].Index)
+		}
+	}
+	return nil
+}
+
+func (l *Library) check() error {
+	switch l.State {
+	case Loaded, BuiltWithout:
+		if l.Code != 0 {
+			return fmt.Errorf("the library is %s with code %d", l.State, l.Code)
+		}
+	case LibraryNotFound, DriverNotLoaded, InitFailed:
+		if l.Code == 0 {
+			return fmt.Errorf("the library is %s without a code", l.State)
+		}
+	default:
+		return fmt.Errorf("unknown state of the library %q", l.State)
+	}
+	if len(l.Absent) > 1000 || len(l.Path) > 4096 || !short(l.Why) || !short(l.Absent...) {
+		return errors.New("the library has texts that are too long")
+	}
+	return errors.Join(l.Driver.check(), l.NVML.check(), l.CUDA.check())
+}
+
+func (g *GPU) check() error {
+	if !short(g.UUID, g.PCI, g.Name) || len(g.MIG) > maxMIG || len(g.LinksDown) > maxLinks {
+		return errors.New("its identity is too long")
+	}
+	if err := g.Handle.check(); err != nil {
+		return fmt.Errorf("handle: %w", err)
+	}
+	if g.Index < 0 || g.Index >= MaxGPUs {
+		return fmt.Errorf("its index is %d", g.Index)
+	}
+	for _, m := range g.MIG {
+		if m.UUID == "" || !short(m.UUID) || m.GPUInstance < 0 || m.ComputeInstance < 0 {
+			return fmt.Errorf("instance of MIG %+v", m)
+		}
+	}
+	for _, n := range g.LinksDown {
+		if n < 0 || n >= maxLinks {
+			return fmt.Errorf("its NVLink %d", n)
+		}
+	}
+	for name, r := range g.Signals {
+		if _, ok := name.Info(); !ok {
+			return fmt.Errorf("unknown signal %q", name)
+		}
+		if err := r.check(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// short reports whether all texts are UTF-8 and none is longer than a value may be.
+func short(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(t string) bool { return len(t) > maxText || !utf8.ValidString(t) })
+}

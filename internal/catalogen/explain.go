@@ -1,0 +1,180 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// vocab is a list of words that have no rows of their own elsewhere.
+type vocab struct {
+	Kind  string    `yaml:"kind"`
+	About string    `yaml:"about"`
+	Type  string    `yaml:"type,omitempty"` // whose constants they are
+	Words []meaning `yaml:"words"`
+}
+
+type meaning struct {
+	Word  string `yaml:"word"`
+	Means string `yaml:"means"`
+}
+
+// fieldText is what a field's comment would say.
+type fieldText struct {
+	Field string `yaml:"field"`
+	Means string `yaml:"means"`
+}
+
+// field is one JSON field of a document: its name, the struct that it is in, and what it means.
+type field struct{ Name, In, Means string }
+
+// example is where a recording has a word.
+type example struct{ Word, From, Text string }
+
+// checkWords holds each list to its Go type: no constant without a row, and no row without a constant.
+func (c *catalogue) checkWords() (found []error) {
+	for _, v := range c.Vocabs {
+		for _, m := range v.Words {
+			if v.Type != "" && c.words[v.Type][m.Word] == "" {
+				found = append(found, fmt.Errorf("%s/words.yaml: %s %q is no constant of %s", folder, v.Kind, m.Word, v.Type))
+			}
+		}
+		for word := range c.words[v.Type] {
+			has := slices.ContainsFunc(v.Words, func(m meaning) bool { return m.Word == word })
+			if word != "" && v.Type != "" && !has {
+				found = append(found, fmt.Errorf("%s/words.yaml: %s lacks %q", folder, v.Kind, word))
+			}
+		}
+	}
+	return found
+}
+
+// readFields collects the JSON fields of package diag's exported structs: a field means what its comment says, else
+// what fields.yaml says, else what its type says.
+func (c *catalogue) readFields(root string) ([]field, error) {
+	texts, used := map[string]string{}, map[string]bool{}
+	for _, f := range c.FieldTexts {
+		texts[f.Field] = f.Means
+	}
+	files, err := filepath.Glob(filepath.Join(root, "diag", "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	var all []field
+	var lacks []string
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, suffix) {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			t, ok := n.(*ast.TypeSpec)
+			if !ok || !t.Name.IsExported() {
+				return true
+			}
+			s, ok := t.Type.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, f := range s.Fields.List {
+				name := jsonName(f)
+				if name == "" {
+					continue
+				}
+				means := commentOf(f)
+				if means == "" {
+					means, used[name] = texts[name], true
+				}
+				if means == "" {
+					lacks = append(lacks, name)
+				}
+				all = append(all, field{name, t.Name.Name, means})
+			}
+			return true
+		})
+	}
+	slices.Sort(lacks)
+	if lacks = slices.Compact(lacks); len(lacks) > 0 {
+		return nil, fmt.Errorf("%s/fields.yaml: no comment and no row says what these mean: %s", folder,
+			strings.Join(lacks, " "))
+	}
+	for name := range texts {
+		if !used[name] {
+			return nil, fmt.Errorf("%s/fields.yaml: %s is a field of nothing, or has its comment", folder, name)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b field) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+func jsonName(f *ast.Field) string {
+	if f.Tag == nil || len(f.Names) == 0 {
+		return ""
+	}
+	tag, _ := strconv.Unquote(f.Tag.Value)
+	name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+	return strings.TrimPrefix(name, "-")
+}
+
+// commentOf is the comment beside a field, else the one above it, on one line.
+func commentOf(f *ast.Field) string {
+	text := f.Comment.Text()
+	if text == "" {
+		text = f.Doc.Text()
+	}
+	text = strings.TrimSpace(strings.ReplaceAll(text, "\n", " "))
+	if name := f.Names[0].Name + " is "; strings.HasPrefix(text, name) {
+		text = strings.TrimPrefix(text, name)
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
+var wordOnly = regexp.MustCompile(`^[a-z0-9_]+$`)
+
+// readExamples finds the first line of a recording for each word, in the verdicts that golden/ holds.
+func readExamples(root string) ([]example, error) {
+	var all []example
+	seen := map[string]bool{}
+	for _, name := range [...]string{"verdicts.txt", "drills.txt"} {
+		data, err := os.ReadFile(filepath.Join(root, "golden", name))
+		if err != nil {
+			return nil, err
+		}
+		for section := range strings.SplitSeq(string(data), "\n== ") {
+			from, body, _ := strings.Cut(strings.TrimPrefix(section, "== "), "\n")
+			from = strings.TrimSuffix(strings.TrimPrefix(from, "reports/"), ".json")
+			_, text, _ := strings.Cut(body, "\n  text")
+			text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+			for line := range strings.Lines(body) {
+				label, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+				cells := strings.Split(strings.TrimSpace(rest), " | ")
+				said := text
+				if label == "hop" || label == "verdict" {
+					said = cells[len(cells)-1]
+				}
+				if label == "next" || label == "" || said == "" || wordOnly.MatchString(said) {
+					continue
+				}
+				for _, word := range cells {
+					if wordOnly.MatchString(word) && !seen[word] {
+						seen[word] = true
+						all = append(all, example{word, from, said})
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b example) int { return strings.Compare(a.Word, b.Word) })
+	return all, nil
+}

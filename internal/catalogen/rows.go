@@ -1,0 +1,192 @@
+package main
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The rows of the catalogue, as its files have them. A field without omitempty must be there. The tag "of" names the Go
+// type whose constants are the words that a field may have; see words.
+
+// named is a row with a wire name, which never changes, and the name of its Go constant.
+type named struct {
+	ID    string `yaml:"id"`
+	Const string `yaml:"go"`
+	Note  string `yaml:"note,omitempty"` // the constant's comment
+}
+
+type hop struct {
+	named
+	Title      string   `yaml:"title"`
+	Layer      string   `yaml:"layer" of:"Layer"`
+	Allocation bool     `yaml:"allocation,omitempty"`
+	Tenants    string   `yaml:"tenants_see_it,omitempty"`
+	About      string   `yaml:"about"`
+	Signals    []string `yaml:"signals,omitempty" of:"Signal"`
+}
+
+type reason struct {
+	named
+	Title       text     `yaml:"title"`
+	Owners      []string `yaml:"owners" of:"owner"`
+	Layer       string   `yaml:"layer" of:"Layer"`
+	Severity    string   `yaml:"severity,omitempty" of:"Severity"`
+	Detect      span     `yaml:"detect,omitempty"`
+	Repair      span     `yaml:"repair,omitempty"`
+	State       string   `yaml:"user_state" of:"UserState"`
+	UserText    text     `yaml:"user_text,omitempty"`
+	Unrecovered text     `yaml:"user_text_unrecovered,omitempty"`
+	Actions     []string `yaml:"user_actions,omitempty" of:"UserAction"`
+	Next        text     `yaml:"next_action"`
+	With        []string `yaml:"with,omitempty" of:"HopID"`
+	Hides       []string `yaml:"hides,omitempty" of:"ReasonCode"`
+
+	NeverReenroll bool `yaml:"never_reenroll,omitempty"`
+}
+
+func (r *reason) check() error {
+	switch {
+	case r.State == "recovering" && r.UserText != nil && r.Unrecovered == nil:
+		return errors.New(`lacks "user_text_unrecovered": what users are shown where it does not recover`)
+	case (r.Severity == "") != (r.Detect == 0):
+		return errors.New("a severity and a time to detect go together")
+	}
+	return nil
+}
+
+type failure struct {
+	named
+	Words  string `yaml:"words"`
+	Causes string `yaml:"causes"`
+}
+
+type scenario struct {
+	ID       string   `yaml:"id"`
+	Title    string   `yaml:"title"`
+	Reasons  []string `yaml:"reasons" of:"ReasonCode"`
+	Severity string   `yaml:"severity" of:"Severity"`
+	Detect   span     `yaml:"detect"`
+	Repair   span     `yaml:"repair,omitempty"`
+	Deciders []string `yaml:"deciders"`
+	Next     text     `yaml:"next_action"`
+}
+
+type lack struct {
+	named
+	Owners []string      `yaml:"owners" of:"owner"`
+	Steps  []instruction `yaml:"steps"`
+}
+
+type signal struct {
+	named
+	Title    string      `yaml:"title"`
+	Owners   []string    `yaml:"owners" of:"owner"`
+	BySide   []sideOwner `yaml:"owners_by_side,omitempty"`
+	Reason   string      `yaml:"reason" of:"ReasonCode"`
+	Status   string      `yaml:"agent_status,omitempty" of:"Agent..."`
+	Terminal string      `yaml:"terminal_readiness,omitempty" of:"Terminal..."`
+	Steps    []step      `yaml:"steps"`
+	Proof    []string    `yaml:"proof" of:"HopID"`
+}
+
+// sideOwner is who is called where a fault is known to be on one side.
+type sideOwner struct {
+	Side   string   `yaml:"side" of:"Side"`
+	Owners []string `yaml:"owners" of:"owner"`
+}
+
+// exit is an exit code.
+type exit struct {
+	Code  int    `yaml:"code"`
+	Const string `yaml:"go"`
+	Means string `yaml:"means"`
+}
+
+// claim is what a drill shows.
+type claim struct {
+	named
+	Title string   `yaml:"title"`
+	Held  string   `yaml:"held_when"`
+	Else  []string `yaml:"else" of:"Word"`
+}
+
+// instruction is what is done in one step of a repair. The text may say where its commands are printed, {1} for the
+// first; else they follow it.
+type instruction struct {
+	Text     string   `yaml:"text"`
+	Command  string   `yaml:"command,omitempty"`
+	Commands []string `yaml:"commands,omitempty"`
+}
+
+// remedy is a step that more than one row or table gives.
+type remedy struct {
+	Const string `yaml:"go,omitempty"`
+	Says  string `yaml:"says,omitempty"`
+	instruction
+}
+
+func (r *remedy) check() error {
+	if (r.Const == "") == (r.Says == "") {
+		return errors.New("want go or says, one of them")
+	}
+	return r.instruction.check()
+}
+
+// step is an instruction, and in which reports it is given.
+type step struct {
+	instruction
+	Needs   []string `yaml:"needs,omitempty" of:"Reliance"`
+	Without string   `yaml:"without,omitempty" of:"Reliance"`
+	Tries   string   `yaml:"tries,omitempty" of:"Reliance"`
+	About   []string `yaml:"about,omitempty" of:"Aspect"`
+	Failure string   `yaml:"failure,omitempty" of:"Failure"`
+	Side    string   `yaml:"side,omitempty" of:"Side"`
+	Guess   bool     `yaml:"guess,omitempty"`
+}
+
+// cause is what broke trust.
+type cause struct {
+	named
+	Moved  string   `yaml:"moved"`
+	Signal string   `yaml:"signal" of:"Signal"`
+	Steps  []repair `yaml:"steps"`
+}
+
+// repair is an instruction of a cause, and where it is followed.
+type repair struct {
+	instruction
+	Where     string `yaml:"where" of:"at..."`
+	Reenrolls bool   `yaml:"reenrolls,omitempty"`
+	Waits     bool   `yaml:"waits,omitempty"`
+}
+
+// check holds text and commands apart, and every command to one place.
+func (s *instruction) check() error {
+	places := 0
+	for i := range s.commands() {
+		if strings.Contains(s.Text, "{"+strconv.Itoa(i+1)+"}") {
+			places++
+		}
+	}
+	switch {
+	case strings.Contains(s.Text, "`"):
+		return errors.New("a command in backticks is in the text: give it as command")
+	case len(slotted.FindAllString(s.Text, -1)) != places, places != 0 && places != len(s.commands()):
+		return errors.New("the text has places for other commands than those that it has")
+	case s.Command != "" && len(s.Commands) > 0:
+		return errors.New("command and commands are both given")
+	}
+	return nil
+}
+
+// slotted finds the places of commands in a text.
+var slotted = regexp.MustCompile(`\{[0-9]+\}`)
+
+func (s instruction) commands() []string {
+	if s.Command != "" {
+		return append([]string{s.Command}, s.Commands...)
+	}
+	return s.Commands
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// words are the closed vocabularies: the Go constant of every word, by its type and its value. Those that the catalogue
+// itself declares come from its rows, the others from the constants that are written by hand in the packages that the
+// tables are in. Constants without a type are under what their names begin with: "Agent..." for AgentStale.
+type words map[string]map[string]string
+
+// noun is what a mistake calls a word of the type.
+func noun(typ string) string {
+	for _, n := range [...][2]string{
+		{"HopID", "hop"}, {"ReasonCode", "reason"}, {"UserState", "user state"}, {"UserAction", "user action"},
+		{"Reliance", "need"}, {"Word", "verdict"}, {"Agent...", "agent status"}, {"Terminal...", "terminal readiness"},
+		{"at...", "place of a repair"},
+	} {
+		if n[0] == typ {
+			return n[1]
+		}
+	}
+	return strings.ToLower(typ)
+}
+
+func (w words) add(typ, value, name string) {
+	if w[typ] == nil {
+		w[typ] = map[string]string{}
+	}
+	w[typ][value] = name
+}
+
+// untyped are the families of constants without a type.
+var untyped = [...]string{"Agent", "Terminal", "Fact", "at"}
+
+// constants adds the string constants of the Go files in folder that nobody generated.
+func (w words) constants(folder string) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, suffix) {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+				w.declared(g)
+			}
+		}
+	}
+	return nil
+}
+
+func (w words) declared(g *ast.GenDecl) {
+	for _, s := range g.Specs {
+		spec, ok := s.(*ast.ValueSpec)
+		if !ok || len(spec.Names) != 1 || len(spec.Values) != 1 {
+			continue
+		}
+		lit, ok := spec.Values[0].(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			continue
+		}
+		value, err := strconv.Unquote(lit.Value)
+		if err != nil {
+			continue
+		}
+		name := spec.Names[0].Name
+		if typ, ok := spec.Type.(*ast.Ident); ok {
+			w.add(typ.Name, value, name)
+			continue
+		}
+		for _, family := range untyped {
+			if strings.HasPrefix(name, family) {
+				w.add(family+"...", value, name)
+			}
+		}
+	}
+}

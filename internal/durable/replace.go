@@ -1,0 +1,108 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Replace writes a file so that a crash at any point leaves the old one or the new one. Its folder is made where it
+// is missing.
+func Replace(path string, text []byte, mode fs.FileMode) error {
+	return replace(path, mode, func() ([]byte, error) { return text, nil })
+}
+
+// Rewrite is Replace by a text that depends on the old one, nil where there is none. No other program that calls it
+// changes that meanwhile.
+func Rewrite(path string, mode fs.FileMode, next func(old []byte) []byte) error {
+	return replace(path, mode, func() ([]byte, error) {
+		old, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return next(old), nil
+	})
+}
+
+func replace(path string, mode fs.FileMode, next func() ([]byte, error)) error {
+	// The folder is made ahead of its lock: two who find none would write the same new file.
+	err := Host{}.MakeDir(filepath.Dir(path), 0o755)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	unlock, err := LockDir(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer unlock()
+	text, err := next()
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return Dir{Root: filepath.Dir(path)}.Write(filepath.Base(path), text, mode)
+}
+
+// SyncDir makes the names in a folder permanent.
+func SyncDir(path string) error { return Host{}.SyncDir(path) }
+
+// TryLock locks a file, which it makes where it is missing, until the file is closed or the process ends. It is nil
+// where another process has it, and where the file has lost its name meanwhile: then there is a new one to lock.
+func TryLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, f.Close()
+	}
+	if err != nil {
+		return nil, errors.Join(&fs.PathError{Op: "flock", Path: path, Err: err}, f.Close())
+	}
+	mine, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if there, err := os.Stat(path); err != nil || !os.SameFile(mine, there) {
+		return nil, f.Close()
+	}
+	return f, nil
+}
+
+// Locked reports whether a process has the lock of a file.
+func Locked(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
+// lockTime is how long a folder is waited for: what is done under a lock takes some syncs.
+const lockTime = 10 * time.Second
+
+// LockDir takes a folder for this caller alone, until unlock. A missing folder has nothing to share, and a file system
+// without locks is used without one. The kernel ends the lock with the process.
+func LockDir(dir string) (unlock func(), err error) {
+	d, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	for deadline := time.Now().Add(lockTime); ; time.Sleep(lockTime / 1000) {
+		err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			return func() { _ = d.Close() }, nil
+		case time.Now().After(deadline):
+			return nil, errors.Join(fmt.Errorf("lock %s: another program is changing it: %w", dir, err), d.Close())
+		}
+	}
+}

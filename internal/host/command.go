@@ -1,0 +1,191 @@
+package host
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Runner runs a program of the machine. An exit code is no error; that it could not be run, or not in time, is one.
+type Runner func(ctx context.Context, argv ...string) (Answer, error)
+
+const (
+	// linger is how long the output of a program that has ended is still waited for: what it left behind may go on
+	// writing.
+	linger = time.Second
+	// drainMost bounds what is read then without waiting: more than a pipe holds.
+	drainMost = 1 << 20
+)
+
+// Command is how a program is run: in /, in a process group of its own, which is killed when its time is up, with the
+// messages of the C locale. The zero value is ready.
+type Command struct {
+	Path  string        // PATH of the program; default SearchPath
+	Stdin string        // what it reads
+	Limit time.Duration // how long it may take; default: as long as the context
+	Most  int           // bytes that are kept of either output; default 256 KiB
+}
+
+// Answer is how a program ended.
+type Answer struct {
+	Out, Err []byte
+	Code     int  // exit code; 128 + n where signal n ended it
+	Signaled bool // a signal ended it
+	Cut      bool // there was more output than was kept
+}
+
+// Complaint is the first line that it wrote to its standard error.
+func (a Answer) Complaint() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(a.Err)), "\n")
+	return line
+}
+
+// SearchPath is the caller's PATH, with the places where a machine's tools are.
+func SearchPath() string {
+	path := os.Getenv("PATH")
+	path = cmp.Or(path, "/usr/local/sbin:/usr/local/bin")
+	return path + ":/usr/sbin:/usr/bin:/sbin:/bin"
+}
+
+// Run runs argv. When its time is up, the error is the context's cause. All that a program wrote until it ended is
+// read, however late this process comes to it.
+func (c Command) Run(ctx context.Context, argv ...string) (Answer, error) {
+	if c.Limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Limit)
+		defer cancel()
+	}
+	if c.Path == "" {
+		c.Path = SearchPath()
+	}
+	c.Most = cmp.Or(c.Most, 256<<10)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = []string{"LC_ALL=C", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0", "PATH=" + c.Path}
+	cmd.Dir = "/"
+	if c.Stdin != "" {
+		cmd.Stdin = strings.NewReader(c.Stdin)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = linger // of what it left behind and does not read
+	out, err := newOutput(c.Most)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer out.close()
+	errs, err := newOutput(c.Most)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer errs.close()
+	cmd.Stdout, cmd.Stderr = out.to, errs.to
+	if err = cmd.Start(); err == nil {
+		out.read()
+		errs.read()
+		err = cmd.Wait()
+		until := time.Now().Add(linger)
+		out.end(until)
+		errs.end(until)
+	}
+	a := Answer{Out: out.kept.Bytes(), Err: errs.kept.Bytes(), Code: cmd.ProcessState.ExitCode(), Cut: out.cut}
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return a, context.Cause(ctx)
+	case errors.Is(err, exec.ErrWaitDelay):
+		return a, nil
+	case !errors.As(err, &exit):
+		return a, err
+	}
+	if st, ok := exit.Sys().(syscall.WaitStatus); ok && st.Signaled() {
+		a.Signaled, a.Code = true, 128+int(st.Signal())
+	}
+	return a, nil
+}
+
+// Output is Run of a program whose every exit code but 0 is an error, which then has its complaint. It returns what the
+// program printed.
+func (c Command) Output(ctx context.Context, argv ...string) (string, error) {
+	a, err := c.Run(ctx, argv...)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+	case a.Code != 0:
+		err = fmt.Errorf("%s: exit code %d: %s", strings.Join(argv, " "), a.Code, a.Complaint())
+	}
+	return string(a.Out), err
+}
+
+// output is what a program writes to one of its two: a pipe. os/exec would wait for the pipe's end, which also depends
+// on what is being forked meanwhile, and fail once it has waited too long.
+type output struct {
+	clipped
+	from, to *os.File
+	done     chan struct{}
+}
+
+func newOutput(most int) (*output, error) {
+	from, to, err := os.Pipe()
+	return &output{clipped: clipped{most: most}, from: from, to: to, done: make(chan struct{})}, err
+}
+
+// read begins to read; the program has its end of the pipe.
+func (o *output) read() {
+	_ = o.to.Close()
+	go func() {
+		defer close(o.done)
+		_, _ = io.Copy(&o.clipped, o.from) // to its end, or to the deadline of end
+	}()
+}
+
+// end is called once the program has ended: what is there by then is read in any case, and what comes later until then.
+func (o *output) end(until time.Time) {
+	_ = o.from.SetReadDeadline(until)
+	<-o.done
+	_ = o.from.SetReadDeadline(time.Time{})
+	raw, err := o.from.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Read(func(fd uintptr) bool {
+		buf := make([]byte, 64<<10)
+		for read := 0; read < drainMost; {
+			n, err := syscall.Read(int(fd), buf)
+			if err == syscall.EINTR {
+				continue
+			}
+			if n <= 0 { // its end, or nothing more for now
+				break
+			}
+			read += n
+			_, _ = o.Write(buf[:n])
+		}
+		return true
+	})
+}
+
+func (o *output) close() {
+	_, _ = o.from.Close(), o.to.Close()
+}
+
+// clipped keeps the first bytes written to it. The buffer is not embedded: its ReadFrom knows no limit.
+type clipped struct {
+	kept bytes.Buffer
+	most int
+	cut  bool
+}
+
+func (c *clipped) Write(p []byte) (int, error) {
+	room := min(len(p), c.most-c.kept.Len())
+	c.kept.Write(p[:room])
+	c.cut = c.cut || room < len(p)
+	return len(p), nil
+}

@@ -1,0 +1,48 @@
+package host
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Unit holds properties of a systemd unit by systemd's own names. One that is listed more than once has a value per
+// line.
+type Unit map[string]string
+
+// ShowUnits is the command that asks systemd for properties, joined by commas, of units. A unit that does not exist
+// is no error to it: its LoadState says so.
+func ShowUnits(properties string, units ...string) []string {
+	return append([]string{"systemctl", "show", "--no-pager", "--property=" + properties, "--"}, units...)
+}
+
+// ParseUnits reads the answer to ShowUnits, in the order that it asked for.
+func ParseUnits(answer string) []Unit {
+	var all []Unit
+	for block := range strings.SplitSeq(strings.TrimSpace(answer), "\n\n") {
+		u := Unit{}
+		for line := range strings.Lines(block) {
+			name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+			if !ok {
+				continue
+			}
+			if old, again := u[name]; again {
+				value = old + "\n" + value
+			}
+			u[name] = value
+		}
+		all = append(all, u)
+	}
+	return all
+}
+
+// Number is a property that is a number; false where it is none.
+func (u Unit) Number(name string) (int64, bool) {
+	n, err := strconv.ParseInt(u[name], 10, 64)
+	return n, err == nil
+}
+
+// PID is the unit's main process; 0 when it has none.
+func (u Unit) PID() int {
+	n, _ := u.Number("MainPID")
+	return int(n)
+}

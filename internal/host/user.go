@@ -1,0 +1,97 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// User is an entry of the user database.
+type User struct {
+	Name, Home, Shell string
+	UID, GID          uint32
+}
+
+var (
+	// ErrNoUser says that the user database has no such name.
+	ErrNoUser = errors.New("no such user")
+	// ErrUserName says that a text is not the name of a login, so that nothing was asked.
+	ErrUserName = errors.New("not a login name")
+)
+
+// longestName is more than any directory allows.
+const longestName = 256
+
+// FindUser asks the user database (files, LDAP, SSSD) by name, through getent: a static program sees none of it by
+// itself. A number is not taken for a user id. run is how the caller runs a program.
+func FindUser(ctx context.Context, run Runner, name string) (User, error) {
+	if name == "" || len(name) > longestName || name[0] == '-' || strings.ContainsFunc(name, notOfName) {
+		return User{}, fmt.Errorf("%q is %w", name, ErrUserName)
+	}
+	a, err := run(ctx, "getent", "passwd", "--", name)
+	switch {
+	case err != nil:
+		return User{}, fmt.Errorf("asking getent: %w", err)
+	case a.Code == NoEntry:
+		return User{}, fmt.Errorf("%w: %s", ErrNoUser, name)
+	case a.Code != 0:
+		return User{}, fmt.Errorf("getent ended with status %d: %s", a.Code, a.Complaint())
+	}
+	u, err := ParseUser(string(a.Out))
+	if err == nil && u.Name != name {
+		return User{}, fmt.Errorf("%w: %s", ErrNoUser, name)
+	}
+	return u, err
+}
+
+func notOfName(r rune) bool { return r == ':' || r < ' ' || r == 0x7f }
+
+// NoEntry is getent's exit code for a key that its database does not have.
+const NoEntry = 2
+
+// ParseUser reads the first line of a text, name:password:uid:gid:gecos:home:shell. An empty shell is /bin/sh, see
+// passwd(5).
+func ParseUser(text string) (User, error) {
+	line, _, _ := strings.Cut(text, "\n")
+	f := strings.Split(line, ":")
+	if len(f) != 7 {
+		return User{}, fmt.Errorf("a passwd line of %d fields", len(f))
+	}
+	uid, err1 := strconv.ParseUint(f[2], 10, 32)
+	gid, err2 := strconv.ParseUint(f[3], 10, 32)
+	if err := errors.Join(err1, err2); err != nil {
+		return User{}, fmt.Errorf("reading a passwd line: %w", err)
+	}
+	u := User{Name: f[0], UID: uint32(uid), GID: uint32(gid), Home: f[5], Shell: f[6]}
+	u.Shell = cmp.Or(u.Shell, "/bin/sh")
+	return u, nil
+}
+
+// UsableShell says why a shell would start no session; nil when it would. A program that only ends logins is not one.
+// Whether it can be executed is asked of the kernel, so that a file system without execution and an access list
+// count; to root, any bit of execution is enough.
+func UsableShell(shell string) error {
+	fi, err := os.Stat(shell)
+	switch {
+	case err != nil:
+		return err
+	case !fi.Mode().IsRegular():
+		return fmt.Errorf("%s is not a program", shell)
+	}
+	switch filepath.Base(shell) {
+	case "nologin", "false", "true", "sync", "shutdown", "halt":
+		return fmt.Errorf("%s refuses logins", shell)
+	}
+	const execute = 1
+	if err := syscall.Access(shell, execute); err != nil {
+		return &fs.PathError{Op: "access", Path: shell, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package house
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestNodeProgramsStaySlim: what runs on every node links no library of the operator's, whichever package asks for it.
+func TestNodeProgramsStaySlim(t *testing.T) {
+	allowed := map[string][]string{
+		"gpuaas-agent": {"golang.org/x/sys/unix", "golang.org/x/net/dns/dnsmessage"},
+		"gpuaas-fault": {"golang.org/x/sys/unix"},
+	}
+	for program, others := range allowed {
+		cmd := exec.Command("go", "list", "-deps", "-tags", "nethttpomithttp2", "./cmd/"+program)
+		cmd.Dir = "../.."
+		cmd.Env = append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", cmd, err)
+		}
+		linked := map[string]bool{}
+		for pkg := range strings.FieldsSeq(string(out)) {
+			first, _, _ := strings.Cut(pkg, "/")
+			if strings.Contains(first, ".") && !strings.HasPrefix(pkg, module) {
+				linked[pkg] = true
+			}
+		}
+		for _, pkg := range others {
+			if !linked[pkg] {
+				t.Errorf("%s does not link %s any more: take it from the list", program, pkg)
+			}
+			delete(linked, pkg)
+		}
+		for pkg := range linked {
+			t.Errorf("%s links %s", program, pkg)
+		}
+	}
+}
+
+// TestOnlyOneProgramLinksCEL: it is 5 MB, which the tool and the programs of nodes do not carry; the platform runs the
+// program that does.
+func TestOnlyOneProgramLinksCEL(t *testing.T) {
+	for program, links := range map[string]bool{
+		"gpuaas-gpu-policy": true, "gpuaasctl": false, "gpuaas-agent": false, "gpuaas-fault": false, "gpuaas-platform": false,
+	} {
+		for _, system := range []string{"linux", "darwin"} {
+			if system == "darwin" && !strings.HasPrefix(program, "gpuaasctl") {
+				continue
+			}
+			cmd := exec.Command("go", "list", "-deps", "./cmd/"+program)
+			cmd.Dir = "../.."
+			cmd.Env = append(cmd.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%s: %v", cmd, err)
+			}
+			if got := strings.Contains(string(out), "cel.dev/"); got != links {
+				t.Errorf("%s for %s links CEL: %t", program, system, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/gpu/policy/schema"
+)
+
+func TestPublishedGPUSchemasAreTheTypes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		made func() ([]byte, error)
+		text string
+	}{"gpu-policy": {generateGPUPolicy, schema.Policy()}, "gpu-judgement": {generateGPUJudgement, schema.Judgement()}} {
+		if b, err := tc.made(); err != nil || string(b) != tc.text {
+			t.Errorf("gpu/policy/schema/%s.schema.json is not what the types say: run `make schema` (%v)", name, err)
+		}
+	}
+}
+
+// TestPoliciesBySchemaAndByTheirReader: the built-in ones are valid, and both refuse the same mistakes.
+func TestPoliciesBySchemaAndByTheirReader(t *testing.T) {
+	s := compiled(t, policyID, schema.Policy())
+	const rule = "{name: a, condition: gpu.lost, result: UNHEALTHY"
+	texts := map[string]bool{
+		"version: 1\nrules: [" + rule + "}]":                                       true,
+		"version: 1\nrules: [" + rule + ", description: why}]":                     true,
+		"version: 2\nrules: [" + rule + "}]":                                       false,
+		"version: 1\nrules: []":                                                    false,
+		"rules: [" + rule + "}]":                                                   false,
+		"version: 1\nrules: [" + rule + ", severity: 1}]":                          false,
+		"version: 1\nrules: [{name: a, condition: gpu.lost}]":                      false,
+		"version: 1\nrules: [{name: a, condition: gpu.lost, result: unhealthy}]":   false,
+		"version: 1\nrules: [{name: a b, condition: gpu.lost, result: UNHEALTHY}]": false,
+		"version: 1\nrules: [{name: a, condition: '', result: UNHEALTHY}]":         false,
+	}
+	for _, name := range policy.Builtins() {
+		text, _ := policy.BuiltinText(name)
+		texts[string(text)] = true
+	}
+	for text, want := range texts {
+		var doc any
+		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+			t.Fatal(err)
+		}
+		asJSON, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var value any
+		if err := json.Unmarshal(asJSON, &value); err != nil {
+			t.Fatal(err)
+		}
+		bySchema := s.Validate(value) == nil
+		_, err = policy.Load("p", []byte(text))
+		if bySchema != want || (err == nil) != want {
+			t.Errorf("%.80s: by the schema %t, by its reader %v; want %t", text, bySchema, err, want)
+		}
+	}
+}

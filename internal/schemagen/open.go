@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/invopop/jsonschema"
+)
+
+// The promise of docs/contract.md: documents that programs exchange gain fields, and words in vocabularies that grow,
+// within v1. Their published schemas accept both, so that the schema of an older version accepts a newer document.
+// Schemas of files that people write stay strict: there an unknown field is a mistake.
+
+// fixed are the vocabularies that do not grow within v1: a reader may rely on knowing every word.
+var fixed = []string{"Status", "Outcome", "EndedBy", "Confidence", "Severity", "UserState", "Mark", "State",
+	"Word", "Health"}
+
+// growing is what a word of a later version may look like; of a hop's vantage it joins two.
+const growing = `^[a-z][a-z0-9_+]*$`
+
+// published is s with room for later versions, indented, with a line break at the end.
+func published(s *jsonschema.Schema, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	s.Description += " Later versions add fields, and words where a list has a pattern beside it: a reader ignores " +
+		"fields that it does not know."
+	widen(s)
+	for name, def := range s.Definitions {
+		switch {
+		case name == "HopResult":
+			vantage, _ := def.Properties.Get("vantage")
+			grow(vantage)
+		case def.Type == "string" && !slices.Contains(fixed, name):
+			grow(def)
+		}
+	}
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode schema: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// grow lets a list of words have further ones.
+func grow(s *jsonschema.Schema) {
+	if len(s.Enum) > 0 {
+		s.AnyOf, s.Enum = []*jsonschema.Schema{{Enum: s.Enum}}, nil
+	}
+	if len(s.AnyOf) > 0 {
+		s.AnyOf = append(s.AnyOf, &jsonschema.Schema{Pattern: growing})
+	}
+}
+
+// widen lets every object of s have further fields.
+func widen(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if s.AdditionalProperties == jsonschema.FalseSchema {
+		s.AdditionalProperties = nil
+	}
+	widen(s.AdditionalProperties)
+	widen(s.Items)
+	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
+		widen(p.Value)
+	}
+	for _, def := range s.Definitions {
+		widen(def)
+	}
+}

@@ -1,0 +1,142 @@
+package platform
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/lab/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// apiHandler answers the operator.
+func (p *Platform) apiHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+wire.PathHealth, web.Handler(p.healthz))
+	for pattern, h := range map[string]web.Handler{
+		"GET /v1/allocations/{id}":                          p.getAllocation,
+		"POST /v1/allocations/{id}/release":                 p.release,
+		"GET /v1/allocations/{id}/release":                  p.getRelease,
+		"DELETE /v1/allocations/{id}/release":               p.endRelease,
+		"POST /v1/admin/allocations/{id}/force-release":     p.forceRelease,
+		"POST /v1/admin/allocations/{id}/credential-report": p.credentialReport,
+		"POST /v1/allocations/{id}/terminal-token":          p.mintToken,
+		"GET /v1/admin/terminal/sessions/{id}":              p.getSession,
+		"GET /v1/admin/nodes":                               p.getNodes,
+		"GET /v1/admin/nodes/{id}":                          p.getNode,
+		"POST /v1/admin/nodes/{id}/tasks":                   p.postTask,
+		"POST /v1/admin/nodes/{id}/reenroll":                p.reenroll,
+		"GET /v1/admin/tasks/{id}":                          p.getTask,
+		"POST /v1/admin/nodes/{id}/fence":                   p.decide(store.Fence),
+		"POST /v1/admin/nodes/{id}/reactivate":              p.decide(store.Reactivate),
+		"POST /v1/admin/nodes/{id}/revoke":                  p.decide(store.Revoke),
+		"POST /v1/admin/nodes/{id}/retire":                  p.decide(store.Retire),
+		"POST /v1/admin/nodes/{id}/provider":                p.setProvider,
+		"GET /v1/admin/nodes/{id}/provider":                 p.getProvider,
+		"DELETE /v1/admin/nodes/{id}/provider":              p.endProvider,
+		"GET /v1/admin/nodes/{id}/operations":               p.getOperations,
+		"GET /v1/admin/audit":                               p.getAudit,
+		"GET /metrics":                                      p.getMetrics,
+		"GET /v1/admin/trust":                               p.getTrust,
+		"GET /v1/admin/evidence":                            p.getEvidence,
+		"POST /v1/admin/nodes/{id}/rollouts":                p.postRollout,
+		"GET /v1/admin/rollouts/{id}":                       p.getRollout,
+	} {
+		mux.Handle(pattern, p.operator(h))
+	}
+	mux.Handle("/", web.Handler(web.NotFound))
+	return web.Front(p.log, "api", mux)
+}
+
+// healthz answers any caller, but a token that is given must be right, so that one request tells both.
+func (p *Platform) healthz(w http.ResponseWriter, r *http.Request) error {
+	if r.Header.Get("Authorization") != "" {
+		if err := p.checkOperator(r); err != nil {
+			return err
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	return nil
+}
+
+// notFound types a store.ErrNotFound of a thing; other errors stay.
+func notFound(err error, thing string) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return web.Errorf(http.StatusNotFound, thing+"_not_found", "there is no such %s", thing)
+	}
+	return err
+}
+
+// metricHelp is every counter of the platform. Labels are closed words: a reason, a phase, a type; never an id, an
+// address or what another process wrote.
+var metricHelp = [...]struct{ name, help string }{
+	{"audit_rows_total", "Rows written to the audit by phase."},
+	{"audited_failures_total", "Failures counted for the audit by action, repetitions included."},
+	{"clones_detected_total", "Nodes that were quarantined because two hosts spoke as one."},
+	{"credential_reports_total", "Reports on application credentials by outcome."},
+	{"enrollments_denied_total", "Enrollments denied by reason."},
+	{"enrollments_total", "Certificates issued to nodes."},
+	{"heartbeats_total", "Heartbeats taken."},
+	{"node_denials_total", "Node requests denied by reason."},
+	{"recovery_changes_total", "Changes of a node's operator reason by the new reason."},
+	{"task_results_late_total", "Results that came after their task had expired, by type."},
+	{"tasks_reclaimed_total", "Tasks that went back to the queue for want of a result, by type."},
+	{"tasks_settled_total", "Tasks that ended by type and status."},
+}
+
+// metricPrefix begins every name.
+const metricPrefix = "gpuaas_platform_"
+
+// metrics counts. The zero value is ready.
+type metrics struct {
+	mu sync.Mutex
+	n  map[string]int64 // by sample, name{labels}; guarded by mu
+}
+
+// add counts one; labels are pairs of name and value.
+func (m *metrics) add(name string, labels ...string) {
+	sample := metricPrefix + name
+	if len(labels) > 0 {
+		pairs := make([]string, 0, len(labels)/2)
+		for i := 0; i+1 < len(labels); i += 2 {
+			pairs = append(pairs, fmt.Sprintf("%s=%q", labels[i], labels[i+1]))
+		}
+		sample += "{" + strings.Join(pairs, ",") + "}"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.n == nil {
+		m.n = map[string]int64{}
+	}
+	m.n[sample]++
+}
+
+// text is the counts in Prometheus' text form.
+func (m *metrics) text() string {
+	m.mu.Lock()
+	n := maps.Clone(m.n)
+	m.mu.Unlock()
+	samples := slices.Sorted(maps.Keys(n))
+	var b strings.Builder
+	for _, h := range metricHelp {
+		fmt.Fprintf(&b, "# HELP %[1]s%[2]s %[3]s\n# TYPE %[1]s%[2]s counter\n", metricPrefix, h.name, h.help)
+		for _, s := range samples {
+			if name, _, _ := strings.Cut(s, "{"); name == metricPrefix+h.name {
+				fmt.Fprintf(&b, "%s %d\n", s, n[s])
+			}
+		}
+	}
+	return b.String()
+}
+
+// getMetrics answers the operator's collector.
+func (p *Platform) getMetrics(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write([]byte(p.metrics.text())) // a collector that left is no error of ours
+	return nil
+}

@@ -1,0 +1,86 @@
+package platform
+
+import (
+	"net/http"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/lab/platform/web"
+)
+
+// recentHandshakes is how many failed TLS handshakes the trust answer shows.
+const recentHandshakes = 10
+
+// evidenceView is one thing that happened.
+type evidenceView struct {
+	At            diag.Time      `json:"at"`
+	Kind          string         `json:"kind"`
+	CorrelationID string         `json:"correlation_id,omitempty"`
+	NodeID        string         `json:"node_id,omitempty"`
+	InstanceID    string         `json:"node_instance_id,omitempty"`
+	WorkflowID    string         `json:"workflow_id,omitempty"`
+	AllocationID  string         `json:"allocation_id,omitempty"`
+	SessionID     string         `json:"session_id,omitempty"`
+	TaskID        string         `json:"task_id,omitempty"`
+	Detail        map[string]any `json:"detail,omitempty"`
+}
+
+func evidenceViews(rows []store.Evidence) []evidenceView {
+	views := make([]evidenceView, len(rows))
+	for i, e := range rows {
+		views[i] = evidenceView{At: when(e.At), Kind: e.Kind, CorrelationID: e.CorrelationID, NodeID: e.NodeID,
+			InstanceID: e.InstanceID, WorkflowID: e.WorkflowID, AllocationID: e.AllocationID, SessionID: e.SessionID,
+			TaskID: e.TaskID, Detail: e.Detail}
+	}
+	return views
+}
+
+// maxEvidence bounds the answer about a node or an allocation, which is the newest of it.
+const maxEvidence = 1000
+
+// getEvidence answers with everything recorded under a correlation id, or of a terminal session; or with the newest
+// that was recorded of a node or an allocation since a time. In time order.
+func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	nodeID, allocationID := q.Get("node_id"), q.Get("allocation_id")
+	var rows []store.Evidence
+	var err error
+	correlationID, sessionID := q.Get("correlation_id"), q.Get("session_id")
+	switch {
+	case correlationID+sessionID != "":
+		rows, err = p.store.EvidenceBy(r.Context(), correlationID, sessionID)
+	case nodeID != "" || allocationID != "":
+		var since diag.Time
+		if err := since.UnmarshalText([]byte(q.Get("since"))); err != nil {
+			return web.Errorf(http.StatusBadRequest, "since_invalid", "since is a time in RFC 3339")
+		}
+		rows, err = p.store.EvidenceOf(r.Context(), nodeID, allocationID, since.Time, maxEvidence)
+	default:
+		return web.Errorf(http.StatusBadRequest, "correlation_id_required",
+			"evidence is asked for by correlation_id, session_id, node_id or allocation_id")
+	}
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		Items     []evidenceView `json:"items"`
+		Truncated bool           `json:"truncated"` // there is, or may be, more than this
+		Now       diag.Time      `json:"now"`
+	}{evidenceViews(rows), len(rows) == maxEvidence, diag.At(p.now())})
+	return nil
+}
+
+// getTrust answers with the fingerprints, and with the newest TLS handshakes that failed at the node terminal: a node
+// that was turned away there never reached a handler.
+func (p *Platform) getTrust(w http.ResponseWriter, r *http.Request) error {
+	failures, err := p.store.Recent(r.Context(), store.HandshakeFailed, recentHandshakes)
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		Trust
+		HandshakeFailures []evidenceView `json:"handshake_failures"`
+		Now               diag.Time      `json:"now"`
+	}{p.pki.trust(), evidenceViews(failures), diag.At(p.now())})
+	return nil
+}

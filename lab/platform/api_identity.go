@@ -1,0 +1,212 @@
+package platform
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/lab/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// decisionRequest is an operator's word on a node's identity, or on an allocation. Only the reason is wanted: an audit
+// without one is of no use.
+type decisionRequest struct {
+	Reason      string `json:"reason"`
+	By          string `json:"by"`           // who decides; default: the operator's token
+	InstanceID  string `json:"instance_id"`  // fence, reactivate: the one host that is meant; empty: the node
+	NewIdentity bool   `json:"new_identity"` // reactivate: certificates and tokens so far are of no use
+	Reactivate  bool   `json:"reactivate"`   // reenroll: of a retired or fenced node
+	// force-release: the operator has seen to it that nothing of it is left on the node
+	Cleaned bool `json:"cleaned"`
+	Force   bool `json:"force"` // reenroll: also while the ingress does not trust the signing CA
+}
+
+// decisionOf reads a decision, and refuses one without a reason.
+func (p *Platform) decisionOf(w http.ResponseWriter, r *http.Request,
+	action string) (store.Decision, decisionRequest, error) {
+	var in decisionRequest
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return store.Decision{}, in, err
+	}
+	if strings.TrimSpace(in.Reason) == "" {
+		return store.Decision{}, in,
+			web.Errorf(http.StatusBadRequest, "reason_required",
+				"a decision is audited: the field reason is empty; say why, and by whom")
+	}
+	return p.decisionBy(r, action, in), in, nil
+}
+
+func (p *Platform) decisionBy(r *http.Request, action string, in decisionRequest) store.Decision {
+	in.By = cmp.Or(in.By, "operator")
+	return store.Decision{NodeID: r.PathValue("id"), Action: action, InstanceID: in.InstanceID,
+		NewIdentity: in.NewIdentity, By: in.By, Reason: in.Reason, CorrelationID: web.CorrelationID(r.Context()),
+		Remote: web.Remote(r), At: p.now()}
+}
+
+// decide answers one of the decisions on a node's identity with the node's read model after it.
+func (p *Platform) decide(action string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		d, _, err := p.decisionOf(w, r, action)
+		if err != nil {
+			return err
+		}
+		if _, err := p.store.Decide(r.Context(), d); err != nil {
+			return decisionRefused(err)
+		}
+		ended := p.endSessions(r.Context(), d)
+		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "terminal_sessions_ended",
+			ended, "correlation_id", d.CorrelationID)
+		if action == store.Reactivate && d.InstanceID != "" { // a contact would not end it: a copy may have the same name
+			p.recovered(r.Context(), store.AuditKey{ActorType: actorHost, ActorID: d.InstanceID, Action: actionAuthenticate})
+		}
+		p.reclassified(r.Context(), d.NodeID)
+		return p.getNode(w, r)
+	}
+}
+
+func decisionRefused(err error) error {
+	switch {
+	case errors.Is(err, store.ErrInstance):
+		return web.Errorf(http.StatusNotFound, "instance_not_found", "no such host ever spoke as this node")
+	case errors.Is(err, store.ErrInUse):
+		return web.Errorf(http.StatusConflict, "node_in_use", "the node has allocations that are not released")
+	case errors.Is(err, store.ErrStanding):
+		return web.Errorf(http.StatusConflict, "identity_accepted", "the node's identity is accepted already")
+	}
+	return notFound(err, "node")
+}
+
+// reenroll issues the audited recovery bundle: token, endpoints and trust in one document, since they drift together.
+func (p *Platform) reenroll(w http.ResponseWriter, r *http.Request) error {
+	d, in, err := p.decisionOf(w, r, "reenroll")
+	if err != nil {
+		return err
+	}
+	n, err := p.store.Node(r.Context(), d.NodeID)
+	if err != nil {
+		return notFound(err, "node")
+	}
+	if trusted := p.pki.trust().IngressTrustsSigningCA; trusted != nil && !*trusted {
+		if !in.Force { // the new certificate would be rejected like the old one
+			return web.Errorf(http.StatusConflict, string(diag.ReasonCertUntrustedByIngress),
+				"the node ingress does not trust the CA that signs node certificates: repair that first, or set the field force")
+		}
+		d.Forced = true
+	}
+	row, token, err := p.recoveryToken(n, d.At)
+	if err != nil {
+		return err
+	}
+	err = p.store.Reenroll(r.Context(), row, d, in.Reactivate)
+	if errors.Is(err, store.ErrNodeDenied) {
+		return web.Errorf(http.StatusConflict, n.Identity, "the node's identity is %s: settle that first", n.Identity)
+	}
+	if err != nil {
+		return notFound(err, "node")
+	}
+	web.WriteJSON(w, http.StatusOK, wire.Bundle{
+		NodeID: n.ID, Token: token.Reveal(), ExpiresAt: row.ExpiresAt.UTC(), Profile: row.Profile,
+		APIURL: p.cfg.Endpoints.APIURL, TerminalURL: p.cfg.Endpoints.TerminalURL, RecoveryURL: p.cfg.Endpoints.RecoveryAPIURL,
+		CABundle: string(p.pki.nodeCABundle), RecoveryCA: string(p.pki.recoveryCA), TaskKeys: p.queue.Pubkeys(),
+		CorrelationID: d.CorrelationID, Now: d.At.UTC(),
+	})
+	return nil
+}
+
+// getOperations lists a node's operations, the newest first, failed and expired ones included.
+func (p *Platform) getOperations(w http.ResponseWriter, r *http.Request) error {
+	if _, err := p.store.Node(r.Context(), r.PathValue("id")); err != nil {
+		return notFound(err, "node")
+	}
+	rows, err := p.store.Operations(r.Context(), r.PathValue("id"), maxOperations)
+	if err != nil {
+		return err
+	}
+	views := make([]operationView, len(rows))
+	for i, o := range rows {
+		views[i] = operationRead(o)
+	}
+	web.WriteJSON(w, http.StatusOK, struct {
+		Items []operationView `json:"items"`
+		Now   diag.Time       `json:"now"`
+	}{views, diag.At(p.now())})
+	return nil
+}
+
+// maxOperations bounds a listing.
+const maxOperations = 100
+
+// guestAgentStates are what a provider says of the guest agent of a machine of its own.
+var guestAgentStates = [...]string{unknown, "running", "stopped", "down", "unreachable"}
+
+// providerRequest is what the provider of a node's machine says of it. It comes from an integration with the provider,
+// or from an operator who looked there.
+type providerRequest struct {
+	decisionRequest
+
+	GuestAgent struct {
+		Status     string `json:"status"`
+		ForSeconds int64  `json:"for_seconds"` // 0: until the next word
+	} `json:"guest_agent"`
+}
+
+// maxGuestAgentSeconds bounds a word that holds for a while.
+const maxGuestAgentSeconds = 24 * 3600
+
+// setProvider notes what a node's provider says of its machine, and answers with the node's read model after it.
+func (p *Platform) setProvider(w http.ResponseWriter, r *http.Request) error {
+	var in providerRequest
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	if strings.TrimSpace(in.Reason) == "" {
+		return web.Errorf(http.StatusBadRequest, "reason_required",
+			"a change of the guest agent's status is audited: the field reason is empty")
+	}
+	status := in.GuestAgent.Status
+	if !slices.Contains(guestAgentStates[:], status) {
+		return web.Errorf(http.StatusBadRequest, "guest_agent_status_invalid", "guest_agent.status is one of %s",
+			strings.Join(guestAgentStates[:], ", "))
+	}
+	d := p.decisionBy(r, store.ProviderStatus, in.decisionRequest)
+	until := time.Time{}
+	switch s := in.GuestAgent.ForSeconds; {
+	case s < 0 || s > maxGuestAgentSeconds:
+		return web.Errorf(http.StatusBadRequest, "guest_agent_time_invalid", "guest_agent.for_seconds is from 0 to %d",
+			maxGuestAgentSeconds)
+	case s > 0:
+		until = d.At.Add(seconds(s))
+	}
+	if err := p.store.SetGuestAgent(r.Context(), d, status, until); err != nil {
+		return notFound(err, "node")
+	}
+	p.log.Info("provider's word on a node's machine", "node_id", d.NodeID, "guest_agent", status, "correlation_id",
+		d.CorrelationID)
+	return p.getNode(w, r)
+}
+
+// getProvider answers with the provider's word alone: it changes when the word does, and with nothing else.
+func (p *Platform) getProvider(w http.ResponseWriter, r *http.Request) error {
+	n, err := p.store.Node(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return notFound(err, "node")
+	}
+	status, _ := n.GuestAgent(p.now())
+	web.WriteJSON(w, http.StatusOK, map[string]map[string]string{"guest_agent": {"status": cmp.Or(status, unknown)}})
+	return nil
+}
+
+// endProvider ends a word that holds for a while, and answers as getProvider does.
+func (p *Platform) endProvider(w http.ResponseWriter, r *http.Request) error {
+	d := p.decisionBy(r, store.ProviderStatus, decisionRequest{Reason: "the word that held for a while is withdrawn"})
+	if err := p.store.EndGuestAgent(r.Context(), d); err != nil {
+		return notFound(err, "node")
+	}
+	return p.getProvider(w, r)
+}

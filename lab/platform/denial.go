@@ -1,0 +1,128 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/lab/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// node lets a request through that may act as the node in the path. A denial, here or by the handler, is recorded, and
+// counts as the node's last one unless a preflight or another host got it.
+func (p *Platform) node(next web.Handler, anyProfile bool) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		from := callerFrom(r)
+		err := func() error {
+			var err error
+			if from.cert, err = presented(r); err != nil {
+				return err
+			}
+			if denied := p.denied(r.Context(), r.PathValue("node_id"), from, anyProfile); denied != nil {
+				return denied
+			}
+			p.witness(r, r.PathValue("node_id"), from)
+			return next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, from)))
+		}()
+		var denial *web.Error
+		if errors.As(err, &denial) && (denial.Status == http.StatusUnauthorized || denial.Status == http.StatusForbidden) {
+			p.recordDenial(r, from, denial)
+		}
+		return err
+	}
+}
+
+// recordDenial counts a denial, and writes its evidence unless enough of the same kind is there.
+func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error) {
+	ctx, nodeID := r.Context(), r.PathValue("node_id")
+	e, keep := p.denialEvidence(r, store.NodeDenied, nodeID, from.instance, denial, nodeRows)
+	serial := ""
+	if from.cert != nil {
+		serial = serialText(from.cert)
+		e.Detail["cert_serial"] = serial
+	}
+	e.Detail["path"] = r.Pattern // not the path, which holds what the caller calls itself
+	key := store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(ctx, nodeID), CredentialID: serial,
+		Action: actionAuthenticate, Reason: denial.Code}
+	own := !isProbe(r)
+	if p.otherHost(ctx, nodeID, serial, denial.Code) { // not the node: the right host's contact does not end this failure
+		key.ActorType, key.ActorID = actorHost, p.knownHost(ctx, nodeID, from.instance, from.remote)
+		own = false
+	}
+	p.keepDenial(ctx, e, denial.Code, own, keep)
+	if isProbe(r) {
+		return
+	}
+	p.metrics.add("node_denials_total", "reason", denial.Code)
+	p.failed(ctx, store.Audit{AuditKey: key, NodeID: nodeID, Remote: from.remote})
+}
+
+// denialEvidence is the row of a denial, and whether it is to be kept; rows is how many of its kind are, of a node that
+// exists. Who names none is kept as a clipped word of the detail: no row is of a node that a stranger made up.
+func (p *Platform) denialEvidence(r *http.Request, kind, nodeID, instance string, denial *web.Error,
+	rows int) (store.Evidence, bool) {
+	ctx := r.Context()
+	e := store.Evidence{At: p.now(), Kind: kind, CorrelationID: web.CorrelationID(ctx), InstanceID: web.Clipped(instance),
+		Detail: map[string]any{"code": denial.Code, "message": denial.Message, "remote": web.Remote(r)}}
+	if p.knownNode(ctx, nodeID) == unknownActor {
+		e.Detail["claimed_node_id"], rows = web.Clipped(nodeID), strangerRows
+	} else {
+		e.NodeID = nodeID
+	}
+	count, keep := p.denials.take(denialKind{web.Remote(r), denial.Code, e.NodeID}, rows, e.At,
+		seconds(p.cfg.Policy.AuditDedupeWindow))
+	if count > 1 {
+		e.Detail["count"] = count
+	}
+	return e, keep
+}
+
+// keepRejection says whether an upgrade that the gateway refused is to be evidence, and how many it counts for. nodeID
+// is that of the session or of the certificate, "" where there is neither.
+func (p *Platform) keepRejection(r *http.Request, nodeID, why string) (count int64, keep bool) {
+	rows := nodeRows
+	if nodeID == "" || p.knownNode(r.Context(), nodeID) == unknownActor {
+		nodeID, rows = "", strangerRows
+	}
+	return p.denials.take(denialKind{web.Remote(r), why, nodeID}, rows, p.now(), seconds(p.cfg.Policy.AuditDedupeWindow))
+}
+
+// keepDenial writes a denial: own ones count as the node's last.
+func (p *Platform) keepDenial(ctx context.Context, e store.Evidence, code string, own, keep bool) {
+	var err error
+	switch {
+	case own:
+		err = p.store.Denied(ctx, code, e, keep)
+	case keep:
+		err = p.store.Record(ctx, e)
+	}
+	if err != nil {
+		p.log.Error("record evidence", "error", err)
+	}
+}
+
+// otherHost reports whether a denial says nothing about the node, whose identity is accepted: it is a fenced host's, or
+// one for a certificate that was the node's before it got the one that it has.
+func (p *Platform) otherHost(ctx context.Context, nodeID, serial, code string) bool {
+	n, err := p.store.Node(ctx, nodeID)
+	if err != nil || n.Identity != "" {
+		return false
+	}
+	if code == wire.DenyFenced {
+		return true
+	}
+	old, err := p.store.Cert(ctx, serial)
+	if err != nil || old.NodeID != nodeID {
+		return false
+	}
+	// a newer one is in use: by the node, while that sends heartbeats
+	if old.RevokedAt.IsZero() && old.SupersededAt.IsZero() {
+		used, err := p.store.NewerUsed(ctx, nodeID, old.Generation)
+		return err == nil && !used.IsZero() && code == wire.DenyNotNodeBound &&
+			p.now().Sub(n.LastHeartbeatAt) < seconds(p.cfg.Policy.HeartbeatStaleAfter)
+	}
+	newest, err := p.store.NewestCert(ctx, nodeID)
+	return err == nil && newest.Generation > old.Generation && newest.RevokedAt.IsZero() && newest.SupersededAt.IsZero()
+}

@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// What the node made of the ping that was sent because the browser had sent one.
+const (
+	notAsked int32 = iota
+	silent
+	answered
+)
+
+// byGateway and byNode are endings of which the reason says all.
+var (
+	byGateway = store.Closing{By: wire.ByGateway}
+	byNode    = store.Closing{By: wire.ByNode}
+)
+
+// errNoPong is the end of a side that does not answer pings.
+var errNoPong = errors.New("no answer to a ping")
+
+func browserGone(err error) ending {
+	return ending{reason: reasonBrowserClosed, code: closeSessionEnded, how: parting(wire.ByBrowser, err)}
+}
+
+func nodeGone(err error) ending {
+	return ending{reason: reasonNodeClosed, code: closeNodeError, how: parting(wire.ByNode, err)}
+}
+
+// parting says how a side left, by the error of reading from it or of writing to it: with which close frame, or how its
+// connection broke.
+func parting(side string, err error) store.Closing {
+	how := store.Closing{By: side, Code: wire.CloseBroken}
+	var closed websocket.CloseError
+	switch {
+	case errors.As(err, &closed):
+		how.Code, how.Detail = int(closed.Code), strings.ToValidUTF8(closed.Reason, "?")
+	case errors.Is(err, errNoPong):
+		how.Detail = "it did not answer a ping"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		how.Detail = "its connection was reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		how.Detail = "its connection ended without a close frame"
+	case errors.Is(err, context.DeadlineExceeded):
+		how.Detail = "it took no data"
+	default:
+		how.Detail = "its connection broke"
+	}
+	return how
+}
+
+// requestNodePing has askNode ping the node: a browser that sends a ping waits for something. It never blocks.
+func (s *session) requestNodePing() {
+	select {
+	case s.asked <- struct{}{}:
+	default: // asked already
+	}
+}
+
+// askNode sends the node a ping for each that the browser sent, and notes whether it answered, until the session ends.
+// A reader must run beside it.
+func (s *session) askNode(ctx context.Context) {
+	for {
+		select {
+		case <-s.asked:
+		case <-ctx.Done():
+			return
+		}
+		s.answer.Store(silent)
+		pctx, cancel := context.WithTimeout(ctx, pingTime)
+		err := s.node.Ping(pctx)
+		cancel()
+		if err == nil {
+			s.answer.Store(answered)
+		}
+	}
+}
+
+// nodeAnswers is what came of askNode, as store.Closing has it.
+func (s *session) nodeAnswers() string {
+	switch s.answer.Load() {
+	case silent:
+		return "no"
+	case answered:
+		return "yes"
+	}
+	return ""
+}

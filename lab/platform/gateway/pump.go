@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// fromBrowser copies the browser's frames to the node, from when it is there; until then the browser is held up by
+// TCP. It returns when either side is gone.
+func (s *session) fromBrowser(ctx context.Context, browser *websocket.Conn) ending {
+	for {
+		kind, data, err := browser.Read(ctx)
+		if err != nil {
+			return browserGone(err)
+		}
+		select {
+		case <-s.joined:
+		case <-ctx.Done():
+			return browserGone(ctx.Err())
+		}
+		s.touch()
+		if err := write(ctx, s.node, kind, data); err != nil {
+			return nodeGone(err)
+		}
+	}
+}
+
+// fromNode copies the node's frames to the browser and notes what they say of the terminal, before the browser knows.
+func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.Conn) ending {
+	end := ending{reason: reasonNodeClosed}
+	said := false // whether the node has reported its terminal's state
+	for {
+		kind, data, err := s.node.Read(ctx)
+		if err != nil {
+			return g.nodeLeft(ctx, s, err)
+		}
+		s.touch()
+		if kind == websocket.MessageText {
+			var f wire.Frame
+			if bounded.Unmarshal(data, &f, bounded.Small()) == nil {
+				final := g.note(ctx, s, f, &end)
+				if !said && (final || f.Type == "ready") {
+					said = true
+					close(s.ready)
+				}
+			}
+		}
+		if err := write(ctx, browser, kind, data); err != nil {
+			return browserGone(err)
+		}
+		if end.reason != reasonNodeClosed {
+			return end
+		}
+	}
+}
+
+// nodeLeft is the end of a session whose node closed its stream: by a decision where the node says so, and it is one.
+func (g *Gateway) nodeLeft(ctx context.Context, s *session, err error) ending {
+	var closed websocket.CloseError
+	if errors.As(err, &closed) && wire.Decided(closed.Reason) && g.fell(ctx, s, closed.Reason) {
+		return s.decided(closed.Reason)
+	}
+	return nodeGone(err)
+}
+
+// fell reports whether a decision that a node names did fall: that it says so makes it none. Who decides ends the
+// session by itself, but the node may hear of it first.
+func (g *Gateway) fell(ctx context.Context, s *session, reason string) bool {
+	if reason == wire.EndSessionLimit {
+		return time.Since(s.began) > g.SessionLimit-limitSlack
+	}
+	now, err := g.standing(ctx, s.row, s.source.Load())
+	if err != nil {
+		g.Log.Error("read what a node says was decided", "session_id", s.row.ID, "error", err)
+	}
+	return err == nil && now != ""
+}
+
+// limitSlack is how much earlier than here a session may be over by the node's clock.
+const limitSlack = 5 * time.Second
+
+// note stores what a frame of the node says; true when it is the session's last word, then end says so.
+func (g *Gateway) note(ctx context.Context, s *session, f wire.Frame, end *ending) bool {
+	switch f.Type {
+	case "ready":
+		if err := g.Store.Reached(ctx, s.now(), store.StepPTY, g.Now(), nil); err != nil {
+			g.Log.Error("note terminal", "session_id", s.row.ID, "error", err)
+		}
+		return false
+	case "error":
+		*end = ending{reason: orElse(f.Code, wire.CodePTYFailed), code: closeNodeError, how: byNode}
+		switch {
+		case !wire.Decided(f.Code):
+		case g.fell(ctx, s, f.Code): // the node heard of it first
+			end.code, end.how.By = closeSessionEnded, wire.ByDecision
+		default:
+			end.reason, end.how.Detail = wire.CodePTYFailed, "it said "+f.Code+", which nobody decided"
+		}
+		g.record(ctx, s.evidence(store.TerminalError, g.Now(),
+			map[string]any{"code": f.Code, "message": f.Message, "from": "node"}))
+		return true
+	case "exit":
+		*end = ending{reason: reasonExit, code: websocket.StatusNormalClosure, how: byNode}
+		if f.ExitCode != nil {
+			end.how.Detail = fmt.Sprintf("the shell ended with code %d", *f.ExitCode)
+		}
+		return true
+	}
+	return false
+}
+
+func orElse(s, other string) string {
+	if s == "" || len(s) > 100 { // a close reason has at most 123 bytes
+		return other
+	}
+	return s
+}
+
+// write sends one frame, within its time.
+func write(ctx context.Context, conn *websocket.Conn, kind websocket.MessageType, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	return conn.Write(ctx, kind, data)
+}
+
+// keepAlive pings until the peer does not answer, then gives that as the reason; a reader must run beside it.
+func keepAlive(ctx context.Context, conn *websocket.Conn, reason string) ending {
+	gone := nodeGone
+	if reason == reasonBrowserClosed {
+		gone = browserGone
+	}
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return gone(ctx.Err())
+		}
+		pctx, cancel := context.WithTimeout(ctx, pingTime)
+		err := conn.Ping(pctx)
+		cancel()
+		if err != nil {
+			return gone(fmt.Errorf("%w within %s: %w", errNoPong, pingTime, err))
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package platform
+
+import (
+	"context"
+	"crypto/subtle"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/lab/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// codeNoCertificate answers a request that came without the ingress having seen a client certificate. It is no typed
+// denial: nothing is known of the node.
+const codeNoCertificate = "client_certificate_required"
+
+// operator lets a request through that has the operator's token.
+func (p *Platform) operator(next web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := p.checkOperator(r); err != nil {
+			return err
+		}
+		return next(w, r)
+	}
+}
+
+func (p *Platform) checkOperator(r *http.Request) error {
+	given := store.Digest(web.Bearer(r).Reveal())
+	if subtle.ConstantTimeCompare([]byte(given), []byte(store.Digest(p.token.Reveal()))) != 1 {
+		return web.Errorf(http.StatusUnauthorized, "unauthorized", "the operator's bearer token is missing or wrong")
+	}
+	return nil
+}
+
+// codeNoIngress answers a request to the node API that did not come through the node ingress.
+const codeNoIngress = "ingress_required"
+
+// fromIngress lets a request through that the node ingress sent: any program of this machine can reach the listener and
+// write the headers in which the ingress names the client. A request without its secret is not evidence of any node's.
+func (p *Platform) fromIngress(next http.Handler) http.Handler {
+	want := store.Digest(p.ingress.Reveal())
+	refuse := web.Handler(func(_ http.ResponseWriter, r *http.Request) error {
+		p.log.Warn("a request that did not come through the node ingress was refused", "listener", "node_api", "peer",
+			r.RemoteAddr)
+		return web.Errorf(http.StatusForbidden, codeNoIngress, "node requests come through the node ingress")
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := store.Digest(r.Header.Get(wire.HeaderIngress))
+		r.Header.Del(wire.HeaderIngress) // nothing behind this needs it
+		if subtle.ConstantTimeCompare([]byte(given), []byte(want)) != 1 {
+			refuse.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// caller is who a node request comes from.
+type caller struct {
+	cert     *x509.Certificate
+	instance string // as the request's header names it, "" when it does not
+	remote   string
+	shown    string // the challenge that the request shows, "" when it does not
+}
+
+// callerFrom reads what a node request says of its sender, but for the certificate.
+func callerFrom(r *http.Request) caller {
+	return caller{instance: r.Header.Get(wire.HeaderNodeInstance), remote: web.Remote(r),
+		shown: r.Header.Get(wire.HeaderChallenge)}
+}
+
+// source is the caller as the host that it says it is.
+func (c caller) source(instance string) store.Source {
+	s := store.Source{InstanceID: instance, Remote: c.remote}
+	if c.cert != nil {
+		s.Serial = serialText(c.cert)
+	}
+	return s
+}
+
+type callerKey struct{}
+
+// callerOf returns the caller that the node middleware identified.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// presented returns the client certificate that the ingress passed on, or why there is none.
+func presented(r *http.Request) (*x509.Certificate, error) {
+	verify := r.Header.Get(wire.HeaderClientVerify)
+	switch reason, failed := strings.CutPrefix(verify, "FAILED:"); {
+	case failed && strings.Contains(reason, "expired"):
+		return nil, web.Errorf(http.StatusUnauthorized, wire.DenyExpired, "the ingress rejected the client certificate: %s",
+			reason)
+	case failed:
+		return nil, web.Errorf(http.StatusUnauthorized, wire.DenyNotNodeBound,
+			"the ingress rejected the client certificate: %s", reason)
+	case verify != "SUCCESS":
+		return nil, web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress saw no client certificate")
+	}
+	text, err := url.PathUnescape(r.Header.Get(wire.HeaderClientCert)) // not QueryUnescape: base64 has +
+	if err == nil {
+		if block, _ := pem.Decode([]byte(text)); block != nil {
+			if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+				return c, nil
+			}
+		}
+	}
+	return nil, web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
+}
+
+// denied says why a request may not act as the node; nil when it may. anyProfile leaves it open which environment
+// profile the node named last: of a request that names one itself.
+func (p *Platform) denied(ctx context.Context, nodeID string, from caller, anyProfile bool) *web.Error {
+	if err := p.deniedCert(ctx, nodeID, from.cert); err != nil {
+		return err
+	}
+	n, err := p.store.Node(ctx, nodeID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "there is no such node")
+	case err != nil:
+		return lookupFailed(err)
+	case n.Identity != "":
+		return web.Errorf(http.StatusForbidden, n.Identity, "the node's identity is %s", n.Identity)
+	case !anyProfile && store.OtherProfile(n.ReportedProfile, p.profileOf(n)):
+		return web.Errorf(http.StatusForbidden, wire.DenyProfileMismatch,
+			"the node named another environment profile than the active one")
+	}
+	switch fenced, err := p.store.Fenced(ctx, nodeID, from.source(from.instance)); {
+	case err != nil:
+		return lookupFailed(err)
+	case fenced:
+		return web.Errorf(http.StatusForbidden, wire.DenyFenced, "this host is fenced")
+	}
+	return nil
+}
+
+// deniedStream is denied for the gateway, which ends mutual TLS itself.
+func (p *Platform) deniedStream(r *http.Request, nodeID string, c *x509.Certificate) *web.Error {
+	from := callerFrom(r)
+	from.cert = c
+	denied := p.denied(r.Context(), nodeID, from, false)
+	if denied == nil {
+		p.witness(r, nodeID, from)
+	}
+	return denied
+}
+
+// deniedGeneration denies a certificate whose successor has been in use for a while: the node keeps what it enrolled
+// for before it uses it, so who comes with the old one then is late, or has a copy.
+func (p *Platform) deniedGeneration(ctx context.Context, c store.Cert) *web.Error {
+	used, err := p.store.NewerUsed(ctx, c.NodeID, c.Generation)
+	switch {
+	case err != nil:
+		return lookupFailed(err)
+	case used.IsZero() || p.now().Sub(used) < seconds(p.cfg.Policy.CredentialOverlap):
+		return nil
+	}
+	return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound,
+		"the client certificate is no longer this node's: a newer one is in use since %s", used.Format(timeText))
+}
+
+func lookupFailed(err error) *web.Error {
+	return &web.Error{Status: http.StatusInternalServerError, Code: "internal_error",
+		Message: "the platform could not look the node up", Err: err}
+}
+
+// deniedCert says why a certificate may not act as the node, whatever the node's standing.
+func (p *Platform) deniedCert(ctx context.Context, nodeID string, c *x509.Certificate) *web.Error {
+	if err := p.pki.verifyNode(c, p.now()); err != nil {
+		var invalid x509.CertificateInvalidError
+		if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+			return web.Errorf(http.StatusUnauthorized, wire.DenyExpired, "the client certificate is not valid now (%s to %s)",
+				c.NotBefore.UTC().Format(timeText), c.NotAfter.UTC().Format(timeText))
+		}
+		return web.Errorf(http.StatusUnauthorized, wire.DenyNotNodeBound,
+			"the client certificate is not one that this platform's signing CA gave to a node")
+	}
+	if !boundTo(c, nodeID) {
+		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the client certificate is not bound to this node")
+	}
+	issued, err := p.store.Cert(ctx, serialText(c))
+	switch {
+	case err == nil && !issued.RevokedAt.IsZero():
+		return web.Errorf(http.StatusForbidden, wire.DenyRevoked, "the client certificate was revoked")
+	case err == nil && !issued.SupersededAt.IsZero(): // not "revoked": a host that is given a token may recover
+		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound,
+			"the client certificate is no longer this node's: an operator asked for a new identity")
+	case err == nil:
+		return p.deniedGeneration(ctx, issued)
+	case !errors.Is(err, store.ErrNotFound): // an unknown serial of our own CA counts: the signature is the truth
+		return lookupFailed(err)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package platform
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/lab/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// What one node may have stored, in bytes. The burst takes everything that an agent's outbox keeps, at once; the rate
+// is far above what a healthy node says, which is a few events an hour and a heartbeat every 15 s.
+const (
+	eventBurst = 6 << 20
+	eventRate  = 2 << 10 // a second
+	beatBurst  = 1 << 20
+	beatRate   = 16 << 10 // a second: ten full heartbeats
+
+	rowCost  = 256      // what storing anything costs beside its text
+	maxBeat  = 64 << 10 // of one heartbeat, whose largest parts are counters and addresses
+	maxRetry = time.Hour
+)
+
+// intake holds back a node that has too much to say. The zero value is ready for use; it grows with the nodes that
+// exist.
+type intake struct {
+	mu    sync.Mutex
+	nodes map[string]*budget // guarded by mu
+}
+
+// budget is what a node has left, as of a time.
+type budget struct {
+	left float64 // bytes
+	at   time.Time
+}
+
+// take spends size bytes of a node's budget, which is refilled by rate a second up to burst. Where there is not enough
+// it spends nothing, and says after what time there will be.
+func (i *intake) take(nodeID string, size, burst, rate int, now time.Time) (wait time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	b := i.nodes[nodeID]
+	if b == nil {
+		if i.nodes == nil {
+			i.nodes = map[string]*budget{}
+		}
+		b = &budget{left: float64(burst), at: now}
+		i.nodes[nodeID] = b
+	}
+	b.left = min(float64(burst), b.left+max(0, now.Sub(b.at).Seconds())*float64(rate))
+	b.at = now
+	if lacks := float64(size) - b.left; lacks > 0 {
+		return min(maxRetry, time.Duration(lacks/float64(rate)*float64(time.Second))+time.Second)
+	}
+	b.left -= float64(size)
+	return 0
+}
+
+// tooMuch is the answer to a node that has to wait.
+func tooMuch(wait time.Duration) error {
+	return &web.Error{Status: http.StatusTooManyRequests, Code: "too_much",
+		Message: "this node has sent more than is stored of it in this time", RetryAfter: wait}
+}
+
+// checkEvents refuses a request that no agent sends, and returns what storing it costs.
+func checkEvents(r wire.EventsRequest) (size int, err error) {
+	if len(r.Events) > wire.MaxEvents {
+		return 0, web.Errorf(http.StatusRequestEntityTooLarge, "too_many_events", "a request has at most %d events",
+			wire.MaxEvents)
+	}
+	size = rowCost
+	for _, e := range r.Events {
+		if len(e.Kind) > wire.MaxEventKind || len(e.CorrelationID) > wire.MaxEventKind ||
+			len(e.Detail) > wire.MaxEventDetail {
+			return 0, web.Errorf(http.StatusRequestEntityTooLarge, "event_too_large",
+				"event %d: kind and correlation id have at most %d bytes, detail %d", e.Seq, wire.MaxEventKind, wire.MaxEventDetail)
+		}
+		size += rowCost + len(e.Kind) + len(e.CorrelationID) + len(e.Detail)
+	}
+	return size, nil
+}
+
+// mayBeat refuses a heartbeat that is larger than any agent's, and more of them than are stored of one node.
+func (p *Platform) mayBeat(r *http.Request) error {
+	switch {
+	case r.ContentLength < 0:
+		return web.Errorf(http.StatusLengthRequired, "length_required", "a heartbeat says its length")
+	case r.ContentLength > maxBeat:
+		return web.Errorf(http.StatusRequestEntityTooLarge, "heartbeat_too_large", "a heartbeat has at most %d bytes",
+			maxBeat)
+	case isProbe(r): // is checked, and not stored
+		return nil
+	}
+	if wait := p.beatIntake.take(r.PathValue("node_id"), rowCost+int(r.ContentLength), beatBurst, beatRate,
+		p.now()); wait > 0 {
+		return tooMuch(wait)
+	}
+	return nil
+}
+
+// mayTell refuses events of a host that is fenced, has sent no heartbeat or is not the proven one, and more of them
+// than are stored.
+func (p *Platform) mayTell(r *http.Request, in wire.EventsRequest, now time.Time) error {
+	ctx, nodeID := r.Context(), r.PathValue("node_id")
+	if err := p.deniedHost(ctx, nodeID, in.NodeInstanceID, callerOf(ctx)); err != nil {
+		return err
+	}
+	size, err := checkEvents(in)
+	if err != nil {
+		return err
+	}
+	switch known, err := p.store.KnownInstance(ctx, nodeID, in.NodeInstanceID); {
+	case err != nil:
+		return err
+	case !known: // an agent sends none before its first heartbeat was answered
+		return web.Errorf(http.StatusConflict, "instance_unknown", "this host has sent no heartbeat as this node")
+	}
+	if err := p.believed(r, nil); err != nil { // it would end a rollout, and take the numbers of what the node has to tell
+		return err
+	}
+	if wait := p.eventIntake.take(nodeID, size, eventBurst, eventRate, now); wait > 0 {
+		return tooMuch(wait)
+	}
+	return nil
+}
+
+const (
+	// strangerRows is how many denials of one kind are evidence per audit window where any caller causes them, without a
+	// certificate or under a node id that is none: the first tells all.
+	strangerRows = 1
+	// nodeRows is the same of a node's own denials. A walk, and a node that backs off, stay far below it; each is read
+	// by its correlation id.
+	nodeRows = 30
+	// maxGate bounds the kinds that are told apart; those beyond it share one count.
+	maxGate = 1024
+)
+
+// denialKind is what makes two denials the same: who, from where, why. A node id is one that exists, or "".
+type denialKind struct{ remote, code, nodeID string }
+
+// denialGate keeps what a caller can repeat from filling the evidence. The zero value is ready for use.
+type denialGate struct {
+	mu    sync.Mutex
+	kinds map[denialKind]*denialCount
+}
+
+type denialCount struct {
+	since time.Time // start of the window
+	kept  int       // rows in it
+	count int64     // denials since the last row
+}
+
+// take counts one denial and says whether it is to be a row: one of the first rows within a window. count is how many
+// denials that row counts.
+func (g *denialGate) take(k denialKind, rows int, now time.Time, window time.Duration) (count int64, keep bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.kinds[k]
+	if c == nil {
+		if len(g.kinds) >= maxGate {
+			g.forget(now, window)
+		}
+		if len(g.kinds) >= maxGate {
+			k = denialKind{}
+			c = g.kinds[k]
+		}
+	}
+	if c == nil {
+		c = &denialCount{since: now}
+		if g.kinds == nil {
+			g.kinds = map[denialKind]*denialCount{}
+		}
+		g.kinds[k] = c
+	}
+	if now.Sub(c.since) >= window {
+		c.since, c.kept = now, 0
+	}
+	c.count++
+	if c.kept >= rows {
+		return 0, false
+	}
+	count, c.count = c.count, 0
+	c.kept++
+	return count, true
+}
+
+// forget drops the kinds whose window is over; what they still counted is in the audit and in the metrics.
+func (g *denialGate) forget(now time.Time, window time.Duration) {
+	for k, c := range g.kinds {
+		if now.Sub(c.since) >= window {
+			delete(g.kinds, k)
+		}
+	}
+}

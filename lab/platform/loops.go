@@ -1,0 +1,225 @@
+package platform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/lab/platform/queue"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Statuses of a workload, from completed probes only.
+const (
+	appRunning  = "running"
+	appDegraded = "degraded" // the unit runs and its port does not answer
+	appStopped  = "stopped"
+)
+
+// maxProbeBackoff bounds how much rarer probes get that give no observation.
+const maxProbeBackoff = 6
+
+// Sweep expires the tasks that are past their time, now, and says how many; observations whose result is overdue go
+// back to the queue.
+func (p *Platform) Sweep(ctx context.Context) (int, error) {
+	n, err := p.queue.Sweep(ctx)
+	if err != nil {
+		return n, err
+	}
+	if err := p.endReleases(ctx); err != nil {
+		return n, err
+	}
+	again, err := p.queue.Reclaim(ctx, p.now().Add(-seconds(p.cfg.Policy.TaskLease)))
+	for _, t := range again {
+		p.log.Info("task reclaimed", "task_id", t.ID, "type", t.Type, "node_id", t.NodeID, "correlation_id", t.CorrelationID)
+		p.metrics.add("tasks_reclaimed_total", "type", t.Type)
+	}
+	return n, err
+}
+
+// sweepLoop expires tasks, looks at the trust again and makes changed reasons known, until ctx is done.
+func (p *Platform) sweepLoop(ctx context.Context) {
+	p.every(ctx, seconds(p.cfg.Policy.TaskStaleSweepInterval), func() {
+		n, err := p.Sweep(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			p.log.Error("sweep failed", "error", err)
+		case n > 0:
+			p.log.Info("tasks expired", "count", n)
+		}
+		p.checkTrust(ctx, false)
+		p.gateway.Review(ctx, "") // what no decision's own call ended
+		if err := p.Reclassify(ctx); err != nil && ctx.Err() == nil {
+			p.log.Error("reclassify failed", "error", err)
+		}
+	})
+}
+
+// pruneLoop forgets what is not kept any longer until ctx is done.
+func (p *Platform) pruneLoop(ctx context.Context) {
+	p.every(ctx, time.Hour, func() {
+		if err := p.store.Prune(ctx, p.now()); err != nil && ctx.Err() == nil {
+			p.log.Error("prune failed", "error", err)
+		}
+	})
+}
+
+// probeLoop asks for the status of every active workload until ctx is done.
+func (p *Platform) probeLoop(ctx context.Context) {
+	interval := seconds(p.cfg.Policy.AppStatusProbeInterval)
+	if interval == 0 {
+		p.first.Done()
+		return
+	}
+	p.every(ctx, interval, func() {
+		if err := p.ProbeApps(ctx); err != nil && ctx.Err() == nil {
+			p.log.Error("status probes failed", "error", err)
+		}
+	})
+}
+
+// every calls do now and then once per interval until ctx is done.
+func (p *Platform) every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	do()
+	p.first.Done()
+	for {
+		select {
+		case <-ticker.C:
+			do()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// FirstRound waits, once Run was called, until each loop has gone round: what a test does afterwards, and to its clock,
+// meets none of them at its start.
+func (p *Platform) FirstRound() { p.first.Wait() }
+
+// ProbeApps enqueues one status probe for each active workload that is due and has none in flight. The platform
+// does so by itself at the policy's interval.
+func (p *Platform) ProbeApps(ctx context.Context) error {
+	apps, err := p.store.ActiveApps(ctx)
+	if err != nil {
+		return err
+	}
+	interval := seconds(p.cfg.Policy.AppStatusProbeInterval)
+	for _, a := range apps {
+		if !probeDue(a.App, p.now(), interval) {
+			continue
+		}
+		if open, err := p.store.ProbeInFlight(ctx, a.ID); err != nil || open {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		payload, err := json.Marshal(wire.StatusProbePayload{Unit: a.App.Unit, Port: a.App.Port})
+		if err != nil {
+			return err
+		}
+		_, err = p.queue.Enqueue(ctx,
+			queue.Spec{NodeID: a.NodeID, Type: wire.TaskStatusProbe, Payload: payload, TTL: interval,
+				CorrelationID: store.NewID("probe-"), AllocationID: a.ID})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probeDue says whether a workload is to be asked: one more interval of patience for each probe in a row that failed.
+func probeDue(a store.App, now time.Time, interval time.Duration) bool {
+	patience := time.Duration(min(a.ProbeFailures, maxProbeBackoff)) * interval
+	return a.ProbeFailedAt.IsZero() || now.Sub(a.ProbeFailedAt) >= patience
+}
+
+// taskSettled draws the consequences of a task that ended: a status probe that completed is an observation, one that
+// did not is a missing observation and changes no status. The task's own end stays whatever happens here.
+func (p *Platform) taskSettled(ctx context.Context, t store.Task) {
+	if !t.LateAt.IsZero() { // history: it resurrects nothing
+		p.metrics.add("task_results_late_total", "type", t.Type)
+		return
+	}
+	p.metrics.add("tasks_settled_total", "type", t.Type, "status", t.Status)
+	if err := p.taskOfRollout(ctx, t); err != nil {
+		p.log.Error("draw a rollout's consequences", "node_id", t.NodeID, "task_id", t.ID, "error", err)
+	}
+	if t.Type != wire.TaskStatusProbe || t.AllocationID == "" {
+		return
+	}
+	var err error
+	if seen, ok := observed(t); ok {
+		err = p.store.ObserveApp(ctx, t.AllocationID, appStatus(seen), t.CompletedAt)
+	} else {
+		err = p.store.MissApp(ctx, t.AllocationID, t.CompletedAt)
+	}
+	if err != nil {
+		p.log.Error("store observation", "allocation_id", t.AllocationID, "task_id", t.ID, "error", err)
+	}
+}
+
+// observed returns what a completed status probe saw.
+func observed(t store.Task) (r wire.StatusProbeResult, ok bool) {
+	if t.Status != wire.TaskCompleted || t.Result == nil {
+		return r, false
+	}
+	return r, json.Unmarshal(t.Result.Output, &r) == nil
+}
+
+func appStatus(r wire.StatusProbeResult) string {
+	switch {
+	case !r.Running:
+		return appStopped
+	case r.PortOK != nil && !*r.PortOK:
+		return appDegraded
+	}
+	return appRunning
+}
+
+// seed creates the nodes and allocations of the seed file that are missing, and stores new enrollment tokens.
+func (p *Platform) seed(ctx context.Context) error {
+	if p.cfg.Seed == "" {
+		return nil
+	}
+	s, err := LoadSeed(p.cfg.Seed)
+	if err != nil {
+		return err
+	}
+	now := p.now()
+	for _, n := range s.Nodes {
+		row := store.Node{ID: n.ID, Status: store.NodeActive, Hostname: n.Hostname, PrivateIP: n.PrivateIP,
+			ProviderClass: n.ProviderClass, GuestAgentStatus: n.GuestAgentStatus, EnvironmentProfile: n.EnvironmentProfile,
+			CreatedAt: now}
+		if n.GuestAgentStatus != "" {
+			row.GuestAgentAt = now
+		}
+		if err := p.store.SeedNode(ctx, row); err != nil {
+			return fmt.Errorf("seed node %s: %w", n.ID, err)
+		}
+		if n.EnrollmentTokenFile == "" {
+			continue
+		}
+		token, err := readSecret(n.EnrollmentTokenFile)
+		if err != nil {
+			return fmt.Errorf("seed node %s: load enrollment token: %w", n.ID, err)
+		}
+		err = p.store.AddToken(ctx, store.Token{NodeID: n.ID, Digest: store.Digest(token.Reveal()), IssuedAt: now,
+			ExpiresAt: now.Add(seconds(p.cfg.Policy.RecoveryTokenMaxAge))})
+		if err != nil {
+			return fmt.Errorf("seed node %s: store enrollment token: %w", n.ID, err)
+		}
+	}
+	for _, a := range s.Allocations {
+		row := store.Allocation{ID: a.ID, NodeID: a.NodeID, State: a.State, OSUser: a.OSUser, WorkflowID: a.WorkflowID,
+			UpdatedAt: now, App: store.App{Kind: a.App.Kind, Unit: a.App.Unit, Port: a.App.Port, ProductURL: a.App.ProductURL}}
+		if err := p.store.SeedAllocation(ctx, row); err != nil {
+			return fmt.Errorf("seed allocation %s: %w", a.ID, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+// Package platform is the reference control plane: the operator's API, the node API behind the node ingress, and the
+// terminal gateway, in one process over one SQLite database and a Redis for session bindings.
+//
+// It is what the lab runs and what the tests run in process; it is not needed to point the preflight at a platform of
+// one's own. Callers are cmd/gpuaas-platform and platformtest.
+package platform
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/lab/platform/gateway"
+	"github.com/gpuaas/gpuaasctl/lab/platform/queue"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+)
+
+const (
+	// shutdownTime is what requests in flight get to end: a stop is over within two seconds.
+	shutdownTime = 1500 * time.Millisecond
+	// headerTime bounds the reading of a request's header: no honest client is slower.
+	headerTime = 10 * time.Second
+	// idleTime bounds how long a connection without a request is kept.
+	idleTime = time.Minute
+	// requestTime bounds one request of the node terminal, body and answer included, unless it becomes a stream: then HTTP
+	// lets go of the connection and of its deadlines.
+	requestTime = 30 * time.Second
+	// loops is how many run beside the listeners.
+	loops = 3
+)
+
+// Deps are the platform's ties to its surroundings; the zero value is production.
+type Deps struct {
+	Log    *slog.Logger                                     // default: nothing
+	Now    func() time.Time                                 // default: time.Now
+	Listen func(name, address string) (net.Listener, error) // name is api, node_api, gateway or node_terminal
+	Door   Door
+}
+
+// Door bounds what a peer of the node terminal can hold: nodes reach it directly. The zero value of a field is its
+// default.
+type Door struct {
+	gateway.Limits
+	Idle    time.Duration // without a request; default a minute
+	Request time.Duration // for a request that becomes no stream; default 30 s
+}
+
+// Platform is one control plane. Use New, then Run.
+type Platform struct {
+	cfg   Config
+	log   *slog.Logger
+	now   func() time.Time
+	store *store.Store
+	pki   *pki
+	queue *queue.Queue
+	token diag.Secret
+
+	ingress     diag.Secret // what tells the node ingress from other programs of this machine
+	gateway     *gateway.Gateway
+	waits       waitLimit
+	denials     denialGate
+	eventIntake intake
+	beatIntake  intake
+	metrics     metrics
+
+	first      sync.WaitGroup // the first round of each loop
+	mistrusted bool           // by the ingress, when it was last looked at; checkTrust's own
+	servers    []server
+}
+
+// server is one listener with what answers there.
+type server struct {
+	name     string
+	listener net.Listener
+	http     *http.Server
+}
+
+// New loads everything, opens the database and the listeners. Run serves; a Platform that never runs needs Close.
+func New(cfg Config, deps Deps) (*Platform, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	p := &Platform{cfg: cfg, log: deps.Log, now: deps.Now}
+	p.first.Add(loops)
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	if deps.Listen == nil {
+		deps.Listen = func(_, address string) (net.Listener, error) { return net.Listen("tcp", address) }
+	}
+	if err := p.open(deps); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func (p *Platform) open(deps Deps) (err error) {
+	if p.pki, err = loadPKI(p.cfg.PKI); err != nil {
+		return err
+	}
+	key, err := loadSigningKey(p.cfg.TaskSigningKey)
+	if err != nil {
+		return err
+	}
+	if p.token, err = readSecret(p.cfg.OperatorTokenFile); err != nil {
+		return fmt.Errorf("load operator token: %w", err)
+	}
+	if p.ingress, err = readSecret(p.cfg.IngressSecretFile); err != nil {
+		return fmt.Errorf("load ingress secret: %w", err)
+	}
+	var redis diag.Secret
+	if path := p.cfg.RedisPasswordFile; path != "" {
+		if redis, err = readSecret(path); err != nil {
+			return fmt.Errorf("load Redis password: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a migration of a large database
+	defer cancel()
+	if p.store, err = store.Open(ctx, p.cfg.Database); err != nil {
+		return err
+	}
+	p.queue = queue.New(p.store, queue.NewSigner(key), p.now, p.taskSettled)
+	if err := p.seed(ctx); err != nil {
+		return err
+	}
+	if err := p.store.CloseOrphans(ctx, p.now()); err != nil {
+		return fmt.Errorf("close sessions of a former process: %w", err)
+	}
+	if err := p.recallTrust(ctx); err != nil {
+		return fmt.Errorf("recall the trust: %w", err)
+	}
+	p.checkTrust(ctx, true)
+	p.gateway = gateway.New(gateway.Options{
+		Store: p.store, Queue: p.queue, Log: p.log, Now: p.now, Denied: p.deniedStream, Keep: p.keepRejection,
+		Proven: p.provenStream, Redis: p.cfg.Redis, RedisUser: p.cfg.RedisUser, RedisPassword: redis,
+		SessionLimit: seconds(p.cfg.Policy.SessionLimit), IdleLimit: seconds(p.cfg.Policy.SessionIdle),
+		NodeStreamTimeout: seconds(p.cfg.Policy.NodeStreamTimeout), TerminalBase: p.cfg.Endpoints.BrowserTerminalBase,
+		AllowedOrigins: p.cfg.Endpoints.AllowedOrigins,
+	})
+	return p.listen(deps)
+}
+
+// listen opens the four listeners.
+func (p *Platform) listen(deps Deps) error {
+	for _, l := range []struct {
+		name, address string
+		handler       http.Handler
+	}{
+		{"api", p.cfg.Listen.API, p.apiHandler()},
+		{"node_api", p.cfg.Listen.NodeAPI, p.nodeHandler()},
+		{"gateway", p.cfg.Listen.Gateway, p.gateway.BrowserHandler()},
+		{"node_terminal", p.cfg.Listen.NodeTerminal, p.gateway.NodeHandler()},
+	} {
+		ln, err := deps.Listen(l.name, l.address)
+		if err != nil {
+			return fmt.Errorf("listen for %s: %w", l.name, err)
+		}
+		s := &http.Server{
+			Handler: l.handler, ReadHeaderTimeout: headerTime, IdleTimeout: cmp.Or(deps.Door.Idle, idleTime),
+			ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
+		}
+		if l.name == "node_terminal" {
+			ln = gateway.ListenTLS(ln, p.terminalTLS(), deps.Door.Limits, p.handshakeFailed)
+			s.ReadTimeout = cmp.Or(deps.Door.Request, requestTime)
+			s.WriteTimeout = s.ReadTimeout
+			s.ReadHeaderTimeout = min(s.ReadHeaderTimeout, s.ReadTimeout)
+		}
+		p.servers = append(p.servers, server{name: l.name, listener: ln, http: s})
+	}
+	return nil
+}
+
+// Store gives tests and tools the platform's memory.
+func (p *Platform) Store() *store.Store { return p.store }
+
+// Run serves until ctx is done, then ends within two seconds and closes everything. The error is nil after an orderly
+// stop.
+func (p *Platform) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer endRequests()
+	failed := make(chan error, len(p.servers))
+	var wg sync.WaitGroup
+	for _, s := range p.servers {
+		s.http.BaseContext = func(net.Listener) context.Context { return requests }
+		p.log.Info("listening", "listener", s.name, "address", s.listener.Addr().String())
+		wg.Go(func() {
+			if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("serve %s: %w", s.name, err)
+			}
+		})
+	}
+	for _, loop := range [loops]func(context.Context){p.sweepLoop, p.pruneLoop, p.probeLoop} {
+		wg.Go(func() { loop(ctx) })
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	p.log.Info("stopping")
+	cancel()
+	endRequests() // long polls answer, terminal sessions say goodbye
+	err = errors.Join(err, p.shutdown(context.WithoutCancel(ctx)))
+	p.gateway.Wait()
+	wg.Wait()
+	return errors.Join(err, p.Close())
+}
+
+// shutdown lets requests in flight end, then cuts the rest.
+func (p *Platform) shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
+	defer cancel()
+	errs := make([]error, len(p.servers))
+	var wg sync.WaitGroup
+	for i, s := range p.servers {
+		wg.Go(func() {
+			if err := s.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+				errs[i] = s.http.Close()
+			} else {
+				errs[i] = err
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Close frees what New took. Run calls it; a second call does nothing harmful.
+func (p *Platform) Close() error {
+	var errs []error
+	for _, s := range p.servers {
+		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if p.gateway != nil {
+		errs = append(errs, p.gateway.Close())
+	}
+	if p.store != nil {
+		errs = append(errs, p.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// readSecret reads a token from a file that others must not read.
+func readSecret(path string) (diag.Secret, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return diag.Secret{}, err
+	}
+	if mode := info.Mode().Perm(); mode&0o007 != 0 {
+		return diag.Secret{}, fmt.Errorf("%s has mode %04o: others must not read it", path, mode)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return diag.Secret{}, err
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return diag.Secret{}, fmt.Errorf("%s is empty", path)
+	}
+	return diag.NewSecret(token), nil
+}

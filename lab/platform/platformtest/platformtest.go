@@ -1,0 +1,326 @@
+// Package platformtest runs a whole reference platform inside a test: the real thing on ports of its own, behind a TLS
+// edge for operators and browsers and a node ingress that behaves like nginx, with a PKI made for the test.
+//
+// Redis is the caller's: pass the address of a miniredis. Everything is stopped and removed at the test's end.
+package platformtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/lab/platform"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+)
+
+// Longer than 300 lines: one platform with its start, its parts and its end.
+
+// NodeID and AllocationID are what Options' defaults make.
+const (
+	NodeID       = "compute-node-01"
+	AllocationID = "alloc-01"
+)
+
+// Options of StartPlatform; the zero value is one node with one active allocation, and no Redis.
+type Options struct {
+	Redis       string                    // host:port; empty: a port without a listener
+	Nodes       []platform.SeedNode       // default: NodeID; the token files are made here
+	Allocations []platform.SeedAllocation // default: AllocationID on NodeID, active, os user "tenant"
+	Config      func(*platform.Config)    // changes the configuration before the start
+	Now         func() time.Time          // default: time.Now
+	Log         io.Writer                 // JSON lines; default: nothing
+	Door        platform.Door             // of the node terminal
+	// [user:password@]host:port[/path] of a plain server: it gets an edge, which is the product URL of allocations that
+	// have none
+	Workload string
+}
+
+// Platform is a running platform. Its URLs are https on loopback, under certificates of CAPEM which also name
+// localhost, api.gpuaas.test, term.gpuaas.test and node-api.gpuaas.test.
+type Platform struct {
+	*platform.Platform
+
+	APIBase         string // the public edge before the operator's API
+	TerminalBase    string // the public edge before the browser's gateway
+	NodeAPIURL      string // the node ingress
+	NodeAPIListener string // the plain listener behind it
+	APIListener     string // the plain listener behind the API's edge
+	GatewayListener string // the plain listener behind the terminal's edge
+	NodeTerminalURL string // the node terminal; ends mutual TLS itself
+
+	CAPEM             string // signs every server certificate
+	CAFile            string
+	SigningCAFile     string // signs node certificates
+	OperatorToken     diag.Secret
+	OperatorTokenFile string
+	TaskPubkeys       string // GPUAAS_TASK_SIGNING_PUBKEYS
+
+	APIEdge      *Front
+	TerminalEdge *Front
+	Ingress      *Front
+	AppEdge      *Front // before Options.Workload; nil without one
+
+	tb     testing.TB
+	dir    string
+	ca     authority // servers
+	nodeCA authority
+	client *http.Client
+	tokens map[string]diag.Secret
+	stop   func() error
+}
+
+// StartPlatform starts a platform; it is stopped at the test's end.
+func StartPlatform(tb testing.TB, o Options) *Platform {
+	tb.Helper()
+	p := &Platform{tb: tb, dir: tb.TempDir(), ca: newAuthority(tb, "gpuaas test servers"),
+		nodeCA: newAuthority(tb, "gpuaas test nodes"), tokens: map[string]diag.Secret{}}
+	p.CAPEM, p.CAFile = string(p.ca.pem), p.write("server-ca.pem", p.ca.pem)
+	p.SigningCAFile = p.write("signing-ca.pem", p.nodeCA.pem)
+	p.OperatorToken = randomToken()
+	p.OperatorTokenFile = p.write("operator.token", []byte(p.OperatorToken.Reveal()+"\n"))
+	p.client = p.newClient(nil)
+
+	listeners := map[string]net.Listener{}
+	for _, name := range []string{"api", "node_api", "gateway", "node_terminal"} {
+		listeners[name] = listen(tb)
+	}
+	p.APIEdge = newFront(tb, p.ca, listeners["api"].Addr().String(), nil)
+	p.TerminalEdge = newFront(tb, p.ca, listeners["gateway"].Addr().String(), nil)
+	p.Ingress = newFront(tb, p.ca, listeners["node_api"].Addr().String(), p.nodeCA.pem)
+	p.Ingress.secret = randomToken()
+	for name, url := range map[string]*string{"api": &p.APIListener, "gateway": &p.GatewayListener,
+		"node_api": &p.NodeAPIListener} {
+		*url = "http://" + listeners[name].Addr().String()
+	}
+	p.APIBase, p.TerminalBase, p.NodeAPIURL = p.APIEdge.URL, p.TerminalEdge.URL, p.Ingress.URL
+	p.NodeTerminalURL = "https://" + listeners["node_terminal"].Addr().String()
+
+	if o.Workload != "" {
+		backend, _, _ := strings.Cut(o.Workload, "/")
+		p.AppEdge = newFront(tb, p.ca, backend[strings.Index(backend, "@")+1:], nil)
+	}
+	cfg := p.config(o)
+	log := slog.New(slog.DiscardHandler)
+	if o.Log != nil {
+		log = slog.New(slog.NewJSONHandler(o.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	inner, err := platform.New(cfg,
+		platform.Deps{Log: log, Now: o.Now, Door: o.Door, Listen: func(name, _ string) (net.Listener, error) {
+			return listeners[name], nil
+		}})
+	if err != nil {
+		tb.Fatalf("start platform: %v", err)
+	}
+	p.Platform = inner
+	if p.TaskPubkeys, err = platform.TaskPubkeys(cfg.TaskSigningKey); err != nil {
+		tb.Fatalf("task public keys: %v", err)
+	}
+	p.run()
+	return p
+}
+
+// run serves until Stop or the test's end.
+func (p *Platform) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	p.FirstRound()
+	p.stop = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(10 * time.Second):
+			return fmt.Errorf("the platform did not stop within 10s")
+		}
+	})
+	p.tb.Cleanup(func() {
+		if err := p.stop(); err != nil {
+			p.tb.Errorf("stop platform: %v", err)
+		}
+		p.client.CloseIdleConnections()
+	})
+}
+
+// Stop stops the platform before the test's end, as SIGTERM does; edge and ingress stay and answer 502.
+func (p *Platform) Stop() error { return p.stop() }
+
+// config writes the files of a configuration.
+func (p *Platform) config(o Options) platform.Config {
+	cert, key := p.ca.issue(p.tb, serverTemplate("gpuaas test terminal"))
+	cfg := platform.Config{
+		// Deps.Listen has the real ones
+		Listen: platform.Listen{API: "127.0.0.1:1", NodeAPI: "127.0.0.1:1", Gateway: "127.0.0.1:1",
+			NodeTerminal: "127.0.0.1:1"},
+		Redis: o.Redis, Database: store.Memory,
+		PKI: platform.PKIFiles{
+			SigningCACert: p.SigningCAFile, SigningCAKey: p.write("signing-ca.key", p.nodeCA.keyPEM),
+			IngressCA: p.write("ingress-ca.pem", p.nodeCA.pem), NodeAPIServerCert: p.write("node-api.pem", p.Ingress.certPEM),
+			TerminalCert: p.write("terminal.pem", cert), TerminalKey: p.write("terminal.key", key), NodeCABundle: p.CAFile,
+		},
+		TaskSigningKey: p.write("task.key", newTaskKey(p.tb)), OperatorTokenFile: p.OperatorTokenFile,
+		IngressSecretFile: p.write("ingress.secret", []byte(p.Ingress.secret.Reveal())),
+		Endpoints: platform.Endpoints{APIURL: p.NodeAPIURL, TerminalURL: p.NodeTerminalURL,
+			BrowserTerminalBase: p.TerminalBase},
+		Policy: platform.Policy{HeartbeatStaleAfter: 8, TaskWait: 5, TaskStaleSweepInterval: 1, RecoveryTokenMaxAge: 3600,
+			CertTTL: 3600, SessionLimit: 3600, SessionIdle: 3600, CredentialOverlap: 300,
+			NodeStreamTimeout: 5, TerminalTokenTTL: 60, TaskLease: 30, AuditDedupeWindow: 300},
+		Seed: p.seed(o),
+	}
+	if cfg.Redis == "" {
+		cfg.Redis = closedPort(p.tb)
+	}
+	if o.Config != nil {
+		o.Config(&cfg)
+	}
+	return cfg
+}
+
+// seed writes the seed file, with a fresh enrollment token for each node.
+func (p *Platform) seed(o Options) string {
+	nodes, allocations := o.Nodes, o.Allocations
+	if nodes == nil {
+		nodes = []platform.SeedNode{{ID: NodeID, Hostname: NodeID, PrivateIP: "127.0.0.1", ProviderClass: "lab"}}
+	}
+	if allocations == nil && o.Nodes == nil {
+		allocations = []platform.SeedAllocation{
+			{ID: AllocationID, NodeID: NodeID, State: store.StateActive, OSUser: "tenant", WorkflowID: "wf-01"},
+		}
+	}
+	s := platform.Seed{Nodes: append([]platform.SeedNode(nil), nodes...),
+		Allocations: append([]platform.SeedAllocation(nil), allocations...)}
+	backend, path, _ := strings.Cut(o.Workload, "/")
+	login := backend[:strings.Index(backend, "@")+1]
+	for i := range s.Allocations {
+		if app := &s.Allocations[i].App; p.AppEdge != nil && app.ProductURL == "" {
+			app.ProductURL = strings.Replace(p.AppEdge.URL, "://", "://"+login, 1) + "/" + path
+		}
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		p.tokens[n.ID] = randomToken()
+		n.EnrollmentTokenFile = p.write("token-"+n.ID, []byte(p.tokens[n.ID].Reveal()))
+	}
+	b, err := yaml.Marshal(s)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return p.write("seed.yaml", b)
+}
+
+// EnrollmentToken is the token with which the node can enroll once.
+func (p *Platform) EnrollmentToken(nodeID string) diag.Secret { return p.tokens[nodeID] }
+
+// WriteIngressCA replaces what the platform believes the ingress to trust; Ingress.Trust is the other half of a drift.
+func (p *Platform) WriteIngressCA(caPEM []byte) { p.write("ingress-ca.pem", caPEM) }
+
+// SigningCA is the PEM of the CA that signs node certificates, which is what the ingress trusts at first.
+func (p *Platform) SigningCA() []byte { return p.nodeCA.pem }
+
+// Client is an HTTP client that trusts the platform's servers.
+func (p *Platform) Client() *http.Client { return p.client }
+
+// Do calls the operator's API with the token: in (nil: no body) is sent as JSON, the answer is decoded into out (nil:
+// not wanted). It returns the status and the answer's header; the test fails when there is no answer.
+func (p *Platform) Do(method, path string, in, out any, header ...string) (int, http.Header) {
+	p.tb.Helper()
+	return p.call(p.client, method, p.APIBase+path,
+		append([]string{"Authorization", "Bearer " + p.OperatorToken.Reveal()}, header...), in, out)
+}
+
+// DoNode calls the node API through the ingress with a node's credential; otherwise as Do.
+func (p *Platform) DoNode(c Credential, method, path string, in, out any, header ...string) (int, http.Header) {
+	p.tb.Helper()
+	client := p.newClient(&c)
+	defer client.CloseIdleConnections()
+	return p.call(client, method, p.NodeAPIURL+path, header, in, out)
+}
+
+// callTime bounds one call of a helper; it is longer than any long poll of the tests.
+const callTime = 30 * time.Second
+
+func (p *Platform) call(client *http.Client, method, url string, header []string, in, out any) (int, http.Header) {
+	p.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			p.tb.Fatal(err)
+		}
+		body = strings.NewReader(string(b))
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		p.tb.Fatalf("%s %s: %v", method, url, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.tb.Fatalf("%s %s: %v", method, url, err)
+	}
+	if out != nil && len(b) > 0 {
+		if err := json.Unmarshal(b, out); err != nil {
+			p.tb.Fatalf("%s %s: %v in %q", method, url, err, b)
+		}
+	}
+	return resp.StatusCode, resp.Header
+}
+
+func (p *Platform) write(name string, b []byte) string {
+	path := filepath.Join(p.dir, name)
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		p.tb.Fatal(err)
+	}
+	return path
+}
+
+func randomToken() diag.Secret {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return diag.NewSecret(base64.RawURLEncoding.EncodeToString(b[:]))
+}
+
+func listen(tb testing.TB) net.Listener {
+	tb.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = ln.Close() }) // closed by its owner, unless the start failed
+	return ln
+}
+
+// closedPort is an address where nothing listens.
+func closedPort(tb testing.TB) string {
+	tb.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}

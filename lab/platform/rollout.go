@@ -1,0 +1,264 @@
+package platform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/lab/platform/queue"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/lab/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// noopTTL is how long the no-op of a soak may take.
+const noopTTL = 30 * time.Second
+
+// merged is what is known of a rollout once the node said said. A rollout only goes forward, and what is over stays
+// over; of each probe the newer word counts. So it does not matter in which order, or how often, the node says it.
+func merged(known, said wire.Rollout) wire.Rollout {
+	out := known
+	if wire.RolloutRank(said.State) > wire.RolloutRank(known.State) {
+		out.State, out.Result, out.RollbackHint = said.State, said.Result, said.RollbackHint
+		out.SoakUntil = said.SoakUntil
+	}
+	if out.Prior.SHA256 == "" {
+		out.Prior = said.Prior
+	}
+	if said.VerifierSet != "" {
+		out.VerifierSet, out.Token = said.VerifierSet, said.Token
+	}
+	out.Attempts = max(known.Attempts, said.Attempts)
+	out.Probes = maps.Clone(known.Probes)
+	for probe, s := range said.Probes {
+		if ours, ok := out.Probes[probe]; !ok || s.At.After(ours.At) {
+			if out.Probes == nil {
+				out.Probes = map[string]wire.ProbeState{}
+			}
+			out.Probes[probe] = s
+		}
+	}
+	return out
+}
+
+// arrived is what a boot report adds to merged: a node that runs the target has started it, whether or not anybody
+// said so. synthesised is true where nobody had.
+func arrived(r wire.Rollout, running wire.Build) (out wire.Rollout, synthesised bool) {
+	if running.SHA256 == "" || running.SHA256 != r.Target.SHA256 || running.SHA256 == r.Prior.SHA256 ||
+		wire.RolloutRank(r.State) >= wire.RolloutRank(wire.RolloutActivating) {
+		return r, false
+	}
+	r.State = wire.RolloutActivating
+	return r, true
+}
+
+// said takes a node's word on one of its rollouts. What it says of another node's is not taken.
+func (p *Platform) said(ctx context.Context, nodeID, instanceID string, said wire.Rollout, running wire.Build,
+	why string) error {
+	now := p.now()
+	r, err := p.store.ChangeRollout(ctx, nodeID, said.ID, now,
+		func(old store.Rollout, known bool) (store.Rollout, []store.Evidence) {
+			evidence := func(kind, text string, r wire.Rollout) store.Evidence {
+				return store.Evidence{At: now, Kind: kind, CorrelationID: r.CorrelationID, NodeID: nodeID, TaskID: r.ID,
+					Detail: map[string]any{
+						"state": r.State, "was": old.State, "why": text, "version": r.Target.Version, "sha256": r.Target.SHA256,
+						"prior_version": r.Prior.Version, "prior_sha256": r.Prior.SHA256, "verifier_set": r.VerifierSet, "token": r.Token,
+						"result": r.Result, "rollback_hint": r.RollbackHint, "crashes": r.Attempts, "probes": r.Probes}}
+			}
+			next := store.Rollout{Rollout: merged(old.Rollout, said), NodeID: nodeID, InstanceID: instanceID,
+				CreatedAt: old.CreatedAt}
+			var list []store.Evidence
+			if !known {
+				next.Rollout = said
+				list = append(list, evidence(store.RolloutAdopted, why, said))
+			}
+			var synthesised bool
+			if next.Rollout, synthesised = arrived(next.Rollout, running); synthesised {
+				list = append(list, evidence(store.RolloutSynthesised, "the node runs the target", next.Rollout))
+			}
+			if known && !synthesised && toText(next.Rollout) != toText(old.Rollout) {
+				list = append(list, evidence(store.RolloutAdvanced, why, next.Rollout))
+			}
+			return next, list
+		})
+	if errors.Is(err, store.ErrOtherNode) { // a host that was another node still remembers, or makes it up
+		p.log.Warn("a node reported another node's rollout", "node_id", nodeID, "node_instance_id", instanceID, "rollout_id",
+			said.ID)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.settleRollout(ctx, r)
+}
+
+// settleRollout gives the rollout's task the end that the rollout came to: the agent that began it does not live to
+// see it. A task that has its end already keeps that.
+func (p *Platform) settleRollout(ctx context.Context, r store.Rollout) error {
+	if !wire.RolloutFinal(r.State) {
+		return nil
+	}
+	res := wire.TaskResult{Status: wire.TaskCompleted, StartedAt: r.CreatedAt.UTC(), FinishedAt: r.UpdatedAt.UTC(),
+		Output: []byte(toText(r.Rollout))}
+	if r.State != wire.RolloutConverged {
+		res.Status, res.Output = wire.TaskFailed, nil
+		res.Error = &wire.ErrorInfo{Code: "update_" + r.State,
+			Message: r.Result + "; this is about managing the node, not about its workloads", CorrelationID: r.CorrelationID}
+	}
+	err := p.queue.Finish(ctx, r.NodeID, r.ID, res)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrNotClaimed) { // of a platform that was lost
+		return nil
+	}
+	return err
+}
+
+// applyEvents draws the consequences of events that are stored by now.
+func (p *Platform) applyEvents(ctx context.Context, nodeID string, in wire.EventsRequest) error {
+	for _, e := range in.Events {
+		var u wire.UpdateEvent
+		if (e.Kind != wire.EventSelfUpdate && e.Kind != wire.EventBoot) ||
+			bounded.Unmarshal(e.Detail, &u, bounded.Small()) != nil || u.Rollout == nil || u.Rollout.ID == "" {
+			continue
+		}
+		if err := p.said(ctx, nodeID, in.NodeInstanceID, *u.Rollout, wire.Build{}, u.Decision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answerBoot takes a heartbeat's boot report and answers it. A preflight's own counts as nothing.
+func (p *Platform) answerBoot(r *http.Request, h wire.HeartbeatRequest, answer *wire.HeartbeatResponse) error {
+	if h.Boot == nil || isProbe(r) {
+		return nil
+	}
+	ctx, nodeID := r.Context(), r.PathValue("node_id")
+	running, ro, err := p.booted(ctx, nodeID, web.CorrelationID(ctx), h)
+	if err != nil {
+		return err
+	}
+	answer.Running = running
+	if ro == nil {
+		return nil
+	}
+	for i := range answer.Snapshots {
+		if answer.Snapshots[i].TaskID == ro.ID {
+			answer.Snapshots[i].Rollout = ro
+			return nil
+		}
+	}
+	answer.Snapshots = append(answer.Snapshots,
+		wire.Snapshot{TaskID: ro.ID, Type: wire.TaskSelfUpdate, CorrelationID: ro.CorrelationID, Rollout: ro})
+	return nil
+}
+
+// booted takes the boot report of a heartbeat, and gives what the answer says to it: the build that is known now, and
+// the node's rollout as the platform sees it.
+func (p *Platform) booted(ctx context.Context, nodeID, correlationID string,
+	h wire.HeartbeatRequest) (*wire.Build, *wire.Rollout, error) {
+	b := *h.Boot
+	err := p.store.Boot(ctx, nodeID, h.NodeInstanceID, b,
+		store.Evidence{At: p.now(), Kind: store.NodeBooted, CorrelationID: correlationID, NodeID: nodeID,
+			Detail: map[string]any{"version": b.Running.Version, "sha256": b.Running.SHA256, "package": b.Package.SHA256,
+				"hold": b.Hold}})
+	if err != nil {
+		return nil, nil, err
+	}
+	if b.Rollout != nil && b.Rollout.ID != "" {
+		if err := p.said(ctx, nodeID, h.NodeInstanceID, *b.Rollout, b.Running, "boot report"); err != nil {
+			return nil, nil, err
+		}
+	}
+	known, err := p.store.BootReport(ctx, nodeID) // read back: the answer names what is stored
+	if err != nil {
+		return nil, nil, err
+	}
+	newest, err := optional(p.store.NewestRollout(ctx, nodeID))
+	if err != nil || newest == nil {
+		return &known.Running, nil, err
+	}
+	if err := p.resume(ctx, *newest, b); err != nil {
+		return nil, nil, err
+	}
+	return &known.Running, &newest.Rollout, nil
+}
+
+// resume does what a rollout under way needs of the platform: its task once more where the node knows nothing of it
+// and runs the prior build, and a no-op while it soaks.
+func (p *Platform) resume(ctx context.Context, r store.Rollout, b wire.BootReport) error {
+	if wire.RolloutFinal(r.State) {
+		return nil
+	}
+	if b.Rollout == nil || b.Rollout.ID != r.ID {
+		if b.Running.SHA256 == r.Target.SHA256 {
+			return nil
+		}
+		t, err := optional(p.store.Task(ctx, r.ID))
+		if err != nil || t == nil || t.Status != wire.TaskDispatched || !p.now().Before(t.ExpiresAt) {
+			return err
+		}
+		if err := p.queue.Return(ctx, *t); err != nil {
+			return err
+		}
+		return p.store.Record(ctx,
+			store.Evidence{At: p.now(), Kind: store.RolloutRedispatch, CorrelationID: r.CorrelationID, NodeID: r.NodeID,
+				TaskID: r.ID, Detail: map[string]any{"running": b.Running.Version, "state": r.State}})
+	}
+	if r.State != wire.RolloutSoaking || r.Probes[wire.ProbeNoop].Pass {
+		return nil
+	}
+	open, err := p.store.OpenByCorrelation(ctx, r.NodeID, wire.TaskNoop, r.CorrelationID)
+	if err != nil || open > 0 {
+		return err
+	}
+	_, err = p.queue.Enqueue(ctx,
+		queue.Spec{NodeID: r.NodeID, Type: wire.TaskNoop, TTL: noopTTL, CorrelationID: r.CorrelationID})
+	return err
+}
+
+// taskOfRollout draws a rollout's consequences from a task that ended: the node's own refusal of an update, and a
+// soak's no-op, which the node may be unable to count itself. One that expired tells nothing.
+func (p *Platform) taskOfRollout(ctx context.Context, t store.Task) error {
+	switch {
+	case t.Type == wire.TaskSelfUpdate && t.Status == wire.TaskFailed && t.Result != nil && t.Result.Error != nil:
+		r, err := optional(p.store.Rollout(ctx, t.ID))
+		if err != nil || r == nil || wire.RolloutFinal(r.State) {
+			return err
+		}
+		end := r.Rollout
+		end.State, end.Result, end.RollbackHint = wire.RolloutFailed, t.Result.Error.Code+": "+t.Result.Error.Message,
+			"none needed: nothing was started"
+		return p.said(ctx, t.NodeID, r.InstanceID, end, wire.Build{}, "the node refused the task")
+	case t.Type == wire.TaskSelfUpdate && t.Status == wire.TaskExpired && t.ClaimedAt.IsZero():
+		r, err := optional(p.store.Rollout(ctx, t.ID))
+		if err != nil || r == nil || r.State != wire.RolloutPending {
+			return err
+		}
+		end := r.Rollout
+		end.State, end.Result, end.RollbackHint = wire.RolloutFailed, "nobody took the task in time",
+			"none needed: nothing was started"
+		return p.said(ctx, t.NodeID, r.InstanceID, end, wire.Build{}, "the task expired")
+	case t.Type == wire.TaskNoop && t.Status == wire.TaskFailed:
+		r, err := optional(p.store.NewestRollout(ctx, t.NodeID))
+		if err != nil || r == nil || r.State != wire.RolloutSoaking || r.CorrelationID != t.CorrelationID {
+			return err
+		}
+		seen := r.Rollout
+		was := r.Probes[wire.ProbeNoop]
+		seen.Probes = map[string]wire.ProbeState{wire.ProbeNoop: {Fails: was.Fails + 1, At: t.CompletedAt}}
+		return p.said(ctx, t.NodeID, r.InstanceID, seen, wire.Build{}, "a no-op failed")
+	}
+	return nil
+}
+
+func toText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

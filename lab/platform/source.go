@@ -1,0 +1,184 @@
+package platform
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/lab/platform/web"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// withheldFor is how long a wait is kept whose task went to nobody: who asks at once again is not answered in a loop.
+const withheldFor = time.Second
+
+// witness keeps a request under the node's certificate whose source is not that of its heartbeats, while those are
+// fresh: the next heartbeat shows whether two hosts alternate. One request proves nothing, so nothing is denied.
+func (p *Platform) witness(r *http.Request, nodeID string, from caller) {
+	if isProbe(r) || r.Pattern == "POST "+wire.PathHeartbeat || from.instance == "" {
+		return
+	}
+	ctx, window := r.Context(), seconds(p.cfg.Policy.HeartbeatStaleAfter)
+	beat, err := p.store.LastBeat(ctx, nodeID)
+	now := from.source(from.instance)
+	now.At = p.now()
+	if err != nil || now.At.Sub(beat.At) > window || !conflict(beat, now) {
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			p.log.Error("look up the newest heartbeat", "error", err)
+		}
+		return
+	}
+	known, err := p.store.OtherSource(ctx, nodeID, r.Pattern, now, window)
+	if err != nil {
+		p.log.Error("keep a request's source", "error", err)
+	}
+	if err != nil || known {
+		return
+	}
+	p.metrics.add("other_sources_total")
+	p.recordOther(r, store.NodeSource, nodeID, from, nil)
+}
+
+// recordOther is the evidence of a request that is not of the node's proven host. more adds to it.
+func (p *Platform) recordOther(r *http.Request, kind, nodeID string, from caller, more func(*store.Evidence)) {
+	count, keep := p.denials.take(denialKind{from.remote, kind, nodeID}, nodeRows, p.now(),
+		seconds(p.cfg.Policy.AuditDedupeWindow))
+	if !keep {
+		return
+	}
+	instance := web.Clipped(from.instance)
+	e := store.Evidence{At: p.now(), Kind: kind, CorrelationID: web.CorrelationID(r.Context()), NodeID: nodeID,
+		InstanceID: instance, Detail: map[string]any{"path": r.Pattern, "remote": from.remote, "node_instance_id": instance,
+			"cert_serial": serialText(from.cert), "shows_challenge": from.shown != ""}}
+	if count > 1 {
+		e.Detail["count"] = count
+	}
+	if more != nil {
+		more(&e)
+	}
+	ctx, cancel := detached(r.Context())
+	defer cancel()
+	if err := p.store.Record(ctx, e); err != nil {
+		p.log.Error("record evidence", "error", err)
+	}
+}
+
+// proven reports whether the caller is the process whose heartbeats are proven by their echoes. Of a node whose agent
+// echoes nothing it is the caller that has the instance and the certificate of the newest heartbeat, and of one that
+// never sent any it is every caller.
+func (p *Platform) proven(ctx context.Context, nodeID string, from caller) (bool, error) {
+	n, err := p.store.Node(ctx, nodeID)
+	if err != nil {
+		return false, err
+	}
+	last, err := p.store.Links(ctx, n)
+	if err != nil {
+		return false, err
+	}
+	beat, err := optional(p.store.LastBeat(ctx, nodeID))
+	if err != nil || beat == nil {
+		return err == nil, err
+	}
+	// An agent names its host on every request, or on none.
+	same := beat.InstanceID == from.instance || (from.instance == "" && !beat.Named)
+	shown := ""
+	if from.shown != "" {
+		shown = store.Digest(from.shown)
+	}
+	switch standingOf(last, shown, p.now()) {
+	case proven:
+		return same, nil
+	case unproven:
+		return false, nil
+	}
+	return same && beat.Serial == serialText(from.cert), nil
+}
+
+// withhold gives those claimed tasks back that bring something, or ask for a change, when who asks for them is not the
+// node's proven host, and returns the others. Where none is left the wait is over.
+func (p *Platform) withhold(r *http.Request, tasks []store.Task) ([]store.Task, error) {
+	var kept, back []store.Task
+	for _, t := range tasks {
+		if t.Observes() { // nothing is in it, and a lost one is asked again
+			kept = append(kept, t)
+		} else {
+			back = append(back, t)
+		}
+	}
+	if len(back) == 0 {
+		return kept, nil
+	}
+	ctx, from := r.Context(), callerOf(r.Context())
+	ok, err := p.proven(ctx, back[0].NodeID, from)
+	if ok && err == nil {
+		return tasks, nil
+	}
+	undo, cancel := detached(ctx)
+	defer cancel()
+	if err != nil {
+		return nil, errors.Join(err, p.queue.Return(undo, tasks...))
+	}
+	if err := p.queue.Return(undo, back...); err != nil {
+		return nil, errors.Join(err, p.queue.Return(undo, kept...))
+	}
+	for _, t := range back {
+		p.metrics.add("tasks_withheld_total", "type", t.Type)
+		p.recordOther(r, store.TaskWithheld, t.NodeID, from, func(e *store.Evidence) {
+			e.TaskID, e.SessionID, e.AllocationID = t.ID, t.SessionID, t.AllocationID
+			e.Detail["type"], e.Detail["task_correlation_id"] = t.Type, t.CorrelationID
+		})
+	}
+	if len(kept) == 0 {
+		select {
+		case <-time.After(withheldFor):
+		case <-ctx.Done():
+		}
+	}
+	return kept, nil
+}
+
+// believed refuses a word that only the node's proven host may give, and records it. more adds to the record.
+func (p *Platform) believed(r *http.Request, more func(*store.Evidence)) error {
+	nodeID, from := r.PathValue("node_id"), callerOf(r.Context())
+	ok, err := p.proven(r.Context(), nodeID, from)
+	if ok || err != nil {
+		return err
+	}
+	p.recordOther(r, store.NodeWordRefused, nodeID, from, more)
+	return web.Errorf(http.StatusForbidden, wire.DenyUnproven,
+		"this does not come from the host that sends the node's heartbeats")
+}
+
+// mayAnswer refuses a result that changes something, a clean-up's, a rotation's or a terminal's, when it is not by the
+// node's proven host. The host itself gives it again later.
+func (p *Platform) mayAnswer(r *http.Request) error {
+	t, err := p.store.Task(r.Context(), r.PathValue("task_id"))
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && t.Observes(), err == nil && t.NodeID != r.PathValue("node_id"):
+		return nil // the queue says the rest
+	case err != nil:
+		return err
+	}
+	return p.believed(r, func(e *store.Evidence) {
+		e.TaskID, e.SessionID, e.AllocationID = t.ID, t.SessionID, t.AllocationID
+		e.Detail["type"], e.Detail["task_correlation_id"] = t.Type, t.CorrelationID
+	})
+}
+
+// provenStream is proven for the gateway.
+func (p *Platform) provenStream(r *http.Request, nodeID string, c *x509.Certificate) *web.Error {
+	from := callerFrom(r)
+	from.cert = c
+	ok, err := p.proven(r.Context(), nodeID, from)
+	switch {
+	case err != nil:
+		return lookupFailed(err)
+	case !ok:
+		return web.Errorf(http.StatusForbidden, wire.DenyUnproven,
+			"the node stream does not come from the host that sends the node's heartbeats")
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+)
+
+// Phases of an audit row. A decision is one row; a failure that lasts has a first row, a summary for every window
+// that it outlasts, and a recovery, or AuditQuiet.
+const (
+	AuditDecision = "decision"
+	AuditFirst    = "first"
+	AuditSummary  = "summary"
+	AuditRecovery = "recovery"
+)
+
+// AuditKey says which failure this is: two that agree in all of it are one, however often it repeats.
+type AuditKey struct {
+	ActorType     string // operator, node, app or platform
+	ActorID       string
+	AppInstanceID string // an allocation
+	CredentialID  string // a name or a serial, never a credential
+	Action        string
+	Reason        string
+}
+
+// Hash is how logs name the key.
+func (k AuditKey) Hash() string {
+	return Digest(strings.Join([]string{k.ActorType, k.ActorID, k.AppInstanceID, k.CredentialID, k.Action, k.Reason},
+		"\x00"))[:16]
+}
+
+// Audit is one immutable row, or with an empty Phase a repetition that gave none.
+type Audit struct {
+	AuditKey
+
+	ID            int64
+	At            time.Time
+	Phase         string
+	NodeID        string
+	CorrelationID string
+	Remote        string
+	FirstSeenAt   time.Time
+	LastSeenAt    time.Time
+	Count         int64
+}
+
+// Failed counts one more occurrence of a failure at a.At. Its row is the first, or a summary when the last row is
+// older than the window; between them a repetition is counted and gives none.
+func (s *Store) Failed(ctx context.Context, a Audit, window time.Duration) (Audit, error) {
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		a, err = failed(ctx, tx, a, window)
+		return err
+	})
+	return a, err
+}
+
+func failed(ctx context.Context, q querier, a Audit, window time.Duration) (Audit, error) {
+	hash := a.Hash()
+	var rowAt time.Time
+	err := q.QueryRowContext(ctx, "SELECT first_seen_at, count, row_at FROM audit_open WHERE key_hash = ?", hash).
+		Scan(moment{&a.FirstSeenAt}, &a.Count, moment{&rowAt})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		a.Phase, a.FirstSeenAt, rowAt = AuditFirst, a.At, a.At
+	case err != nil:
+		return a, err
+	case a.At.Sub(rowAt) >= window:
+		a.Phase, rowAt = AuditSummary, a.At
+	default:
+		a.Phase = ""
+	}
+	a.LastSeenAt, a.Count = a.At, a.Count+1
+	_, err = q.ExecContext(ctx,
+		`INSERT INTO audit_open (key_hash, actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
+		first_seen_at, last_seen_at, count, row_at) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)
+		ON CONFLICT (key_hash) DO UPDATE SET last_seen_at = ?10, count = ?11, row_at = ?12`, hash, a.ActorType, a.ActorID,
+		a.AppInstanceID, a.CredentialID, a.Action, a.Reason, a.NodeID, ms(a.FirstSeenAt), ms(a.LastSeenAt), a.Count,
+		ms(rowAt))
+	if err != nil || a.Phase == "" {
+		return a, err
+	}
+	return a, addAudit(ctx, q, a)
+}
+
+// Recovered ends every open failure of an actor's action on an allocation, or on none, whatever its reason, each with
+// one row. k.CredentialID narrows it to one credential: of a node that is in contact any will do, of an application's
+// one says nothing of another.
+func (s *Store) Recovered(ctx context.Context, k AuditKey, correlationID string, at time.Time) ([]Audit, error) {
+	const where = "FROM audit_open WHERE actor_type = ?1 AND actor_id = ?2 AND action = ?3 AND app_instance_id = ?4 AND " +
+		"(?5 = '' OR credential_id = ?5)"
+	args := []any{k.ActorType, k.ActorID, k.Action, k.AppInstanceID, k.CredentialID}
+	var any int
+	err := s.db.QueryRowContext(ctx, "SELECT 1 "+where+" LIMIT 1", args...).Scan(&any)
+	if errors.Is(err, sql.ErrNoRows) { // nearly always: do not block the writers
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rows []Audit
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if rows, err = all(ctx, tx, readOpenAudit,
+			`SELECT actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
+			first_seen_at, last_seen_at, count `+where, args...); err != nil {
+			return err
+		}
+		for i := range rows {
+			rows[i].Phase, rows[i].At, rows[i].CorrelationID = AuditRecovery, at, correlationID
+			if err := addAudit(ctx, tx, rows[i]); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, "DELETE "+where, args...)
+		return err
+	})
+	return rows, err
+}
+
+// OpenFailures counts the failures that last.
+func (s *Store) OpenFailures(ctx context.Context) (int, error) {
+	var n int
+	err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM audit_open").Scan(&n)
+	return n, err
+}
+
+func readOpenAudit(row scanner) (Audit, error) {
+	var a Audit
+	err := row.Scan(&a.ActorType, &a.ActorID, &a.AppInstanceID, &a.CredentialID, &a.Action, &a.Reason, &a.NodeID,
+		moment{&a.FirstSeenAt}, moment{&a.LastSeenAt}, &a.Count)
+	return a, err
+}
+
+// decided adds the row of a decision.
+func decided(ctx context.Context, q querier, a Audit) error {
+	a.Phase, a.FirstSeenAt, a.LastSeenAt, a.Count = AuditDecision, a.At, a.At, 1
+	return addAudit(ctx, q, a)
+}
+
+func addAudit(ctx context.Context, q querier, a Audit) error {
+	_, err := q.ExecContext(ctx,
+		`INSERT INTO audit (at, phase, actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
+		correlation_id, key_hash, first_seen_at, last_seen_at, count, remote) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		ms(a.At), a.Phase, a.ActorType, a.ActorID, a.AppInstanceID, a.CredentialID, a.Action, a.Reason, a.NodeID,
+		a.CorrelationID, a.Hash(), ms(a.FirstSeenAt), ms(a.LastSeenAt), a.Count, a.Remote)
+	return err
+}
+
+// AuditQuery narrows a listing; empty fields do not.
+type AuditQuery struct {
+	NodeID, AppInstanceID, Action, CorrelationID string
+	Since                                        time.Time
+	Limit                                        int
+}
+
+// AuditRows returns the newest rows, oldest first.
+func (s *Store) AuditRows(ctx context.Context, q AuditQuery) ([]Audit, error) {
+	rows, err := all(ctx, s.db, readAudit,
+		`SELECT * FROM (SELECT id, at, phase, actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
+		correlation_id, first_seen_at, last_seen_at, count, remote FROM audit WHERE at >= ?1 AND (?2 = '' OR node_id = ?2) AND (?3 = '' OR app_instance_id = ?3)
+		AND (?4 = '' OR action = ?4) AND (?5 = '' OR correlation_id = ?5) ORDER BY at DESC, id DESC LIMIT ?6) ORDER BY at, id`,
+		ms(q.Since), q.NodeID, q.AppInstanceID, q.Action, q.CorrelationID, q.Limit)
+	return rows, err
+}
+
+func readAudit(row scanner) (Audit, error) {
+	var a Audit
+	err := row.Scan(&a.ID, moment{&a.At}, &a.Phase, &a.ActorType, &a.ActorID, &a.AppInstanceID, &a.CredentialID, &a.Action,
+		&a.Reason, &a.NodeID, &a.CorrelationID, moment{&a.FirstSeenAt}, moment{&a.LastSeenAt}, &a.Count, &a.Remote)
+	return a, err
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Watermark returns the highest sequence number of a node's instance up to which every event from 1 on is stored.
+func (s *Store) Watermark(ctx context.Context, nodeID, instanceID string) (uint64, error) {
+	return watermark(ctx, s.db, nodeID, instanceID)
+}
+
+func watermark(ctx context.Context, q querier, nodeID, instanceID string) (uint64, error) {
+	var seq int64
+	err := q.QueryRowContext(ctx, "SELECT seq FROM watermarks WHERE node_id = ? AND instance_id = ?", nodeID, instanceID).
+		Scan(&seq)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return uint64(max(seq, 0)), err
+}
+
+// ErrSequence is returned for a sequence number that cannot be one.
+var ErrSequence = errors.New("a sequence number is 1 or more")
+
+// AddEvents stores a node's events, each once, and returns the watermark; when it returns, the events are durable.
+func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsRequest, now time.Time) (uint64, error) {
+	var mark uint64
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		if mark, err = watermark(ctx, tx, nodeID, r.NodeInstanceID); err != nil {
+			return err
+		}
+		if mark, err = lost(ctx, tx, nodeID, mark, r, now); err != nil {
+			return err
+		}
+		for _, e := range r.Events {
+			if e.Seq == 0 || e.Seq > math.MaxInt64 {
+				return ErrSequence
+			}
+			if e.Seq <= mark { // confirmed, and perhaps forgotten since
+				continue
+			}
+			if err := addEvent(ctx, tx, nodeID, r.NodeInstanceID, e, now); err != nil {
+				return err
+			}
+		}
+		if mark, err = advance(ctx, tx, nodeID, r.NodeInstanceID, mark); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO watermarks (node_id, instance_id, seq, told_at) VALUES (?,?,?,?)
+			ON CONFLICT (node_id, instance_id) DO UPDATE SET seq = excluded.seq, told_at = excluded.told_at`, nodeID,
+			r.NodeInstanceID, int64(mark), ms(now))
+		return err
+	})
+	return mark, err
+}
+
+// addEvent stores one event, with its evidence the first time.
+func addEvent(ctx context.Context, q querier, nodeID, instanceID string, e wire.Event, now time.Time) error {
+	res, err := q.ExecContext(ctx,
+		`INSERT INTO events (node_id, instance_id, seq, at, kind, correlation_id, detail) VALUES (?,?,?,?,?,?,?)
+		ON CONFLICT DO NOTHING`, nodeID, instanceID, int64(e.Seq), ms(e.At), e.Kind, e.CorrelationID, string(e.Detail))
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 || e.CorrelationID == "" {
+		return err
+	}
+	detail := map[string]any{"kind": e.Kind, "seq": e.Seq, "at": e.At.UTC()}
+	if json.Valid(e.Detail) {
+		detail["detail"] = json.RawMessage(e.Detail)
+	}
+	return record(ctx, q, Evidence{At: now, Kind: NodeEvent, CorrelationID: e.CorrelationID, NodeID: nodeID,
+		Detail: detail})
+}
+
+// advance moves the watermark over every stored successor.
+func advance(ctx context.Context, q querier, nodeID, instanceID string, mark uint64) (uint64, error) {
+	next, err := all(ctx, q, func(row scanner) (int64, error) {
+		var n int64
+		return n, row.Scan(&n)
+	}, "SELECT seq FROM events WHERE node_id = ? AND instance_id = ? AND seq > ? ORDER BY seq", nodeID, instanceID,
+		int64(mark))
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range next {
+		if uint64(n) != mark+1 {
+			break
+		}
+		mark++
+	}
+	return mark, nil
+}

@@ -1,0 +1,245 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Decisions on a node's identity.
+const (
+	Fence      = "fence"      // one host when it is named, else the node
+	Reactivate = "reactivate" // accept the node's credentials again
+	Revoke     = "revoke"
+	Retire     = "retire" // the node id is out of use; its host may become another node
+)
+
+// identities is what a node's identity is after each decision.
+var identities = map[string]string{Fence: wire.DenyFenced, Reactivate: "", Revoke: wire.DenyRevoked,
+	Retire: wire.DenyRetired}
+
+// Refusals of a decision.
+var (
+	ErrInstance = errors.New("no such host spoke as the node")
+	ErrInUse    = errors.New("the node has allocations that are not released")
+	ErrStanding = errors.New("the node's identity is accepted already")
+)
+
+// Decision is what an operator decides on a node's identity, and why.
+type Decision struct {
+	NodeID     string
+	Action     string
+	InstanceID string // of Fence and Reactivate: the one host that is meant, and not the node
+	// of Reactivate: certificates and tokens so far are of no use, so that only a bundle issued afterwards gets in
+	NewIdentity   bool
+	Forced        bool // of a reenrollment: although the ingress does not trust the signing CA
+	By            string
+	Reason        string
+	CorrelationID string
+	Remote        string
+	At            time.Time
+}
+
+func (d Decision) detail() map[string]any {
+	detail := map[string]any{"action": d.Action, "by": d.By, "reason": d.Reason, "remote": d.Remote}
+	if d.InstanceID != "" {
+		detail["node_instance_id"] = d.InstanceID
+	}
+	if d.NewIdentity {
+		detail["new_identity"] = true
+	}
+	return detail
+}
+
+// Decide carries a decision out, with its operation, its evidence and its audit row, and returns the node after it.
+func (s *Store) Decide(ctx context.Context, d Decision) (Node, error) {
+	var n Node
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		if err := decide(ctx, tx, d); err != nil {
+			return err
+		}
+		if err := addOperation(ctx, tx,
+			Operation{NodeID: d.NodeID, Type: d.Action, Status: wire.TaskCompleted, CorrelationID: d.CorrelationID,
+				CreatedAt: d.At, ExpiresAt: d.At}); err != nil {
+			return err
+		}
+		var err error
+		n, err = node(ctx, tx, d.NodeID)
+		return err
+	})
+	return n, err
+}
+
+// decide is Decide without the operation, for decisions that are part of a larger one.
+func decide(ctx context.Context, q querier, d Decision) error {
+	n, err := node(ctx, q, d.NodeID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case d.Action == Fence && d.InstanceID != "":
+		err = fence(ctx, q, d)
+	case d.Action == Reactivate && d.InstanceID != "":
+		err = setFenced(ctx, q, d, 0)
+	case d.Action == Reactivate:
+		err = reactivate(ctx, q, n, d)
+	default:
+		err = deny(ctx, q, d)
+	}
+	if err != nil {
+		return err
+	}
+	err = record(ctx, q, Evidence{At: d.At, Kind: NodeIdentity, CorrelationID: d.CorrelationID, NodeID: d.NodeID,
+		Detail: d.detail()})
+	if err != nil {
+		return err
+	}
+	return decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node." + d.Action,
+		Reason: d.Reason},
+		At: d.At, NodeID: d.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote})
+}
+
+// fence shuts one host out. The node's identity stays as it is: whether the other host may go on is a decision of its
+// own. What the node is known by is no longer that host.
+func fence(ctx context.Context, q querier, d Decision) error {
+	if err := setFenced(ctx, q, d, ms(d.At)); err != nil {
+		return err
+	}
+	_, err := q.ExecContext(ctx, "UPDATE nodes SET instance_id = '', boot_id = '' WHERE id = ? AND instance_id = ?",
+		d.NodeID, d.InstanceID)
+	return err
+}
+
+// setFenced marks the host of a decision, at a time in Unix milliseconds or 0 for none.
+func setFenced(ctx context.Context, q querier, d Decision, at int64) error {
+	res, err := q.ExecContext(ctx, "UPDATE instances SET fenced_at = ? WHERE node_id = ? AND instance_id = ?", at,
+		d.NodeID, d.InstanceID)
+	if err != nil {
+		return err
+	}
+	switch n, err := res.RowsAffected(); {
+	case err != nil:
+		return err
+	case n == 0:
+		return ErrInstance
+	}
+	return nil
+}
+
+// reactivate accepts the node's credentials again. What was fenced stays out.
+func reactivate(ctx context.Context, q querier, n Node, d Decision) error {
+	if n.Identity == "" && !d.NewIdentity {
+		return ErrStanding
+	}
+	if d.NewIdentity {
+		if _, err := q.ExecContext(ctx, "UPDATE certs SET superseded_at = ? WHERE node_id = ? AND superseded_at = 0",
+			ms(d.At), d.NodeID); err != nil {
+			return err
+		}
+		if err := endTokens(ctx, q, d.NodeID, "", d.At); err != nil { // a copy may hold one
+			return err
+		}
+	}
+	_, err := q.ExecContext(ctx,
+		"UPDATE nodes SET identity = '', identity_at = ?, last_denied_at = 0, last_denial = '' WHERE id = ?", ms(d.At),
+		d.NodeID)
+	return err
+}
+
+// deny shuts the node out, and its unused tokens with it.
+func deny(ctx context.Context, q querier, d Decision) error {
+	if d.Action == Retire {
+		var used int
+		err := q.QueryRowContext(ctx,
+			"SELECT count(*) FROM allocations WHERE node_id = ? AND (state NOT IN (?, ?) OR release_until != 0)", d.NodeID,
+			StateReleased, StateRequested).Scan(&used)
+		switch {
+		case err != nil:
+			return err
+		case used > 0:
+			return ErrInUse
+		}
+	}
+	if _, err := q.ExecContext(ctx, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", identities[d.Action],
+		ms(d.At), d.NodeID); err != nil {
+		return err
+	}
+	return endTokens(ctx, q, d.NodeID, "", d.At)
+}
+
+// doubt is why a node is shut out: two sources that are not one host.
+type doubt struct {
+	nodeID, correlationID, seenBy string // seenBy: the part of the platform
+	now, other                    Source
+}
+
+// markCloned shuts a node out as which two hosts speak, until an operator decided which is the right one.
+func markCloned(ctx context.Context, q querier, d doubt) error {
+	if _, err := q.ExecContext(ctx, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", wire.DenyCloned,
+		ms(d.now.At), d.nodeID); err != nil {
+		return err
+	}
+	e := Evidence{At: d.now.At, Kind: NodeCloned, CorrelationID: d.correlationID, NodeID: d.nodeID, Detail: map[string]any{
+		"sources": []map[string]any{d.now.detail(), d.other.detail()}, "seen_by": d.seenBy,
+	}}
+	if err := record(ctx, q, e); err != nil {
+		return err
+	}
+	return decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "platform", ActorID: d.seenBy, Action: "node.quarantine",
+		Reason: wire.DenyCloned},
+		At: d.now.At, NodeID: d.nodeID, CorrelationID: d.correlationID, Remote: d.now.Remote})
+}
+
+func (v Source) detail() map[string]any {
+	return map[string]any{"node_instance_id": v.InstanceID, "boot_id": v.BootID, "cert_serial": v.Serial,
+		"generation": v.Generation, "remote": v.Remote, "received_at": v.At.UTC(), "node_time": v.NodeTime.UTC()}
+}
+
+// ForcedReason begins the audited reason of a bundle that was issued against the platform's own advice.
+const ForcedReason = "forced, cert_untrusted_by_ingress: "
+
+// Reenroll stores a fresh token of a node with the operation, evidence and audit of its issue. reactivate accepts the
+// identity of a retired or fenced node again in the same step; a cloned or revoked one has to be settled before.
+func (s *Store) Reenroll(ctx context.Context, t Token, d Decision, reactivate bool) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		n, err := node(ctx, tx, t.NodeID)
+		if err != nil {
+			return err
+		}
+		switch back := reactivate && (n.Identity == wire.DenyRetired || n.Identity == wire.DenyFenced); {
+		case n.Identity != "" && !back:
+			return fmt.Errorf("%w: %s", ErrNodeDenied, n.Identity)
+		case n.Identity != "":
+			d.Action = Reactivate
+			if err := decide(ctx, tx, d); err != nil {
+				return err
+			}
+		}
+		if err := addToken(ctx, tx, t); err != nil {
+			return err
+		}
+		if err := addOperation(ctx, tx,
+			Operation{NodeID: t.NodeID, Type: "reenroll", Status: "issued", CorrelationID: d.CorrelationID,
+				CreatedAt: d.At, ExpiresAt: t.ExpiresAt}); err != nil {
+			return err
+		}
+		detail := map[string]any{"expires_at": t.ExpiresAt, "environment_profile": t.Profile, "by": d.By, "reason": d.Reason,
+			"remote": d.Remote}
+		if d.Forced {
+			detail["forced"] = string(diag.ReasonCertUntrustedByIngress)
+			d.Reason = ForcedReason + d.Reason
+		}
+		if err := record(ctx, tx, Evidence{At: d.At, Kind: NodeReenroll, CorrelationID: d.CorrelationID, NodeID: t.NodeID,
+			Detail: detail}); err != nil {
+			return err
+		}
+		return decided(ctx, tx, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node.reenroll",
+			Reason: d.Reason},
+			At: d.At, NodeID: t.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote})
+	})
+}

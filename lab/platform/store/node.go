@@ -1,0 +1,274 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Operational statuses of a node that this platform sets itself.
+const NodeActive = "ACTIVE"
+
+// Node is what is known of a node. Fields up to CreatedAt are the operator's, the others the node's own reports.
+type Node struct {
+	ID                 string
+	Status             string
+	Identity           string // "" accepted, else the wire.Deny code
+	Hostname           string
+	PrivateIP          string
+	ProviderClass      string
+	GuestAgentStatus   string
+	GuestAgentAt       time.Time
+	GuestAgentWas      string    // the word before it, where this one holds for a while only
+	GuestAgentWasAt    time.Time // of the word before it
+	GuestAgentUntil    time.Time // zero: it holds until the next one
+	EnvironmentProfile string
+	CreatedAt          time.Time
+
+	InstanceID       string
+	BootID           string
+	AgentVersion     string
+	APIURL           string
+	TerminalURL      string
+	CertSerial       string // as the agent reported it
+	ReportedHostname string
+	Addresses        []string
+	Counters         map[string]int64
+	Record           map[string]string
+	Posture          string
+	CertIssuer       string // sha256 of the issuing CA where the agent knows it
+	ReportedProfile  string // the environment profile that the agent last named, also when it was denied for it
+	IdentityAt       time.Time
+	RecoveryReason   string // as last made known to the node's allocations
+	RecoveryState    string
+	RecoverySince    time.Time
+	Generation       int64
+	LastSeenAt       time.Time // heartbeat or task wait
+	LastHeartbeatAt  time.Time
+	LastWaitAt       time.Time
+	LastDeniedAt     time.Time
+	LastDenial       string
+}
+
+const nodeColumns = `SELECT id, status, identity, hostname, private_ip, provider_class, guest_agent_status, guest_agent_at,
+	guest_agent_was, guest_agent_was_at, guest_agent_until, environment_profile, created_at, instance_id, boot_id, agent_version, api_url, terminal_url, cert_serial, reported_hostname,
+	addresses, counters, record, posture, cert_issuer, reported_profile, identity_at, recovery_reason, recovery_state, recovery_since, generation,
+	last_seen_at, last_heartbeat_at, last_wait_at, last_denied_at, last_denial FROM nodes `
+
+// Node returns the node, or ErrNotFound.
+func (s *Store) Node(ctx context.Context, id string) (Node, error) { return node(ctx, s.db, id) }
+
+func node(ctx context.Context, q querier, id string) (Node, error) {
+	return one(readNode(q.QueryRowContext(ctx, nodeColumns+"WHERE id = ?", id)))
+}
+
+func readNode(row scanner) (Node, error) {
+	var n Node
+	err := row.Scan(&n.ID, &n.Status, &n.Identity, &n.Hostname, &n.PrivateIP, &n.ProviderClass, &n.GuestAgentStatus,
+		moment{&n.GuestAgentAt}, &n.GuestAgentWas, moment{&n.GuestAgentWasAt}, moment{&n.GuestAgentUntil},
+		&n.EnvironmentProfile, moment{&n.CreatedAt}, &n.InstanceID, &n.BootID, &n.AgentVersion, &n.APIURL, &n.TerminalURL,
+		&n.CertSerial, &n.ReportedHostname, jsonText{&n.Addresses}, jsonText{&n.Counters}, jsonText{&n.Record}, &n.Posture,
+		&n.CertIssuer, &n.ReportedProfile, moment{&n.IdentityAt}, &n.RecoveryReason, &n.RecoveryState,
+		moment{&n.RecoverySince}, &n.Generation, moment{&n.LastSeenAt}, moment{&n.LastHeartbeatAt}, moment{&n.LastWaitAt},
+		moment{&n.LastDeniedAt}, &n.LastDenial)
+	return n, err
+}
+
+// SeedNode creates n when there is none of its id.
+func (s *Store) SeedNode(ctx context.Context, n Node) error {
+	_, err := s.db.ExecContext(ctx,
+		`INSERT INTO nodes (id, status, hostname, private_ip, provider_class, guest_agent_status, guest_agent_at,
+		environment_profile, created_at) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`, n.ID, n.Status, n.Hostname,
+		n.PrivateIP, n.ProviderClass, n.GuestAgentStatus, ms(n.GuestAgentAt), n.EnvironmentProfile, ms(n.CreatedAt))
+	return err
+}
+
+// SetIdentity accepts (code "") or denies (a wire.Deny code) the node's credentials, without a trace: for tests.
+func (s *Store) SetIdentity(ctx context.Context, nodeID, code string) error {
+	return s.touch(ctx, "UPDATE nodes SET identity = ? WHERE id = ?", code, nodeID)
+}
+
+// Waited notes a real task wait: a contact.
+func (s *Store) Waited(ctx context.Context, nodeID string, at time.Time) error {
+	return s.touch(ctx, "UPDATE nodes SET last_wait_at = ?1, last_seen_at = max(last_seen_at, ?1) WHERE id = ?2", ms(at),
+		nodeID)
+}
+
+// Denied notes a denial of e's node, with its evidence where keep says so: a repetition may be counted elsewhere. A
+// node that does not exist gets the evidence alone.
+func (s *Store) Denied(ctx context.Context, code string, e Evidence, keep bool) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE nodes SET last_denied_at = ?, last_denial = ? WHERE id = ?", ms(e.At), code,
+			e.NodeID)
+		if err != nil || !keep {
+			return err
+		}
+		return record(ctx, tx, e)
+	})
+}
+
+// OtherProfileNamed notes that the node names an environment profile which is not its own, and was denied for it.
+func (s *Store) OtherProfileNamed(ctx context.Context, nodeID, profile string) error {
+	return s.touch(ctx, "UPDATE nodes SET reported_profile = ? WHERE id = ?", profile, nodeID)
+}
+
+// NodeIDs returns the ids of all nodes, in order.
+func (s *Store) NodeIDs(ctx context.Context) ([]string, error) {
+	return all(ctx, s.db, func(row scanner) (id string, err error) { return id, row.Scan(&id) },
+		"SELECT id FROM nodes ORDER BY id")
+}
+
+// touch runs an update that must hit one row.
+func (s *Store) touch(ctx context.Context, query string, args ...any) error {
+	res, err := s.db.ExecContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		if err == nil {
+			err = ErrNotFound
+		}
+		return err
+	}
+	return nil
+}
+
+// Beat is one heartbeat as it arrived.
+type Beat struct {
+	wire.HeartbeatRequest
+
+	NodeID        string
+	CorrelationID string
+	Remote        string
+	Serial        string // of the certificate that was presented
+	Named         bool   // the request's header names the host, too
+	Next          string // the challenge that the answer gives
+	ReceivedAt    time.Time
+}
+
+// Heard is what became of a heartbeat. One that shows a clone is not taken.
+type Heard struct {
+	Cloned bool
+	Again  bool // the next one is wanted at once
+}
+
+// Judges are the platform's rules on who speaks: Clone looks at the sources of the last heartbeats and of other
+// requests, newest first, and names the one that shows that now is a second host; Echo looks at the challenges given
+// before, oldest first, and at the digest of the one that now echoes.
+type Judges struct {
+	Clone func(last []Source, now Source) *Source
+	Echo  func(last []Link, echo string, now time.Time) Answer
+}
+
+// Source is where a heartbeat came from.
+type Source struct {
+	At         time.Time // received
+	NodeTime   time.Time // as the sender's clock had it
+	InstanceID string
+	BootID     string
+	Serial     string
+	Generation int64
+	Remote     string
+	Named      bool // of a heartbeat: its request's header named the host, too
+}
+
+func (b Beat) source() Source {
+	return Source{At: b.ReceivedAt, NodeTime: b.At, InstanceID: b.NodeInstanceID, BootID: b.BootID, Serial: b.Serial,
+		Generation: b.Generation, Remote: b.Remote}
+}
+
+// Heartbeat stores a node's report of itself. What changed since the last report (instance, boot, version, endpoints,
+// certificate) is recorded as evidence. What the judges see is not older than the window nor than the last decision on
+// the node's identity. When one of them shows a second host the node is marked cloned, and its report is not taken.
+func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, judge Judges) (heard Heard, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		n, err := node(ctx, tx, b.NodeID)
+		if err != nil {
+			return err
+		}
+		since := b.ReceivedAt.Add(-window)
+		if n.IdentityAt.After(since) {
+			since = n.IdentityAt
+		}
+		last, err := all(ctx, tx, readSource,
+			`SELECT at, node_time, instance_id, boot_id, cert_serial, generation, remote, named FROM heartbeats
+			WHERE node_id = ? AND at > ? ORDER BY at DESC, id DESC LIMIT 256`, b.NodeID, ms(since))
+		if err != nil {
+			return err
+		}
+		if err := seen(ctx, tx, Instance{NodeID: b.NodeID, ID: b.NodeInstanceID, BootID: b.BootID, CertSerial: b.Serial,
+			Remote: b.Remote, Hostname: b.Hostname, LastSeenAt: b.ReceivedAt}); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx,
+			`INSERT INTO heartbeats (node_id, at, instance_id, boot_id, cert_serial, generation, remote, node_time, named)
+			VALUES (?,?,?,?,?,?,?,?,?)`, b.NodeID, ms(b.ReceivedAt), b.NodeInstanceID, b.BootID, b.Serial, b.Generation,
+			b.Remote, ms(b.At), b.Named)
+		if err != nil {
+			return err
+		}
+		a, err := answer(ctx, tx, n, b, judge.Echo)
+		if err != nil {
+			return err
+		}
+		other := judge.Clone(last, b.source())
+		if other == nil && a.Second != nil {
+			other = &Source{At: a.Second.At, InstanceID: a.Second.InstanceID, Remote: a.Second.Remote}
+		}
+		if heard = (Heard{Cloned: other != nil, Again: a.Again}); other != nil {
+			return markCloned(ctx, tx, doubt{b.NodeID, b.CorrelationID, "heartbeat_correlator", b.source(), *other})
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE certs SET used_at = ? WHERE serial = ? AND used_at = 0", ms(b.ReceivedAt),
+			b.Serial); err != nil {
+			return err
+		}
+		return report(ctx, tx, n, b)
+	})
+	return heard, err
+}
+
+func readSource(row scanner) (Source, error) {
+	var v Source
+	err := row.Scan(moment{&v.At}, moment{&v.NodeTime}, &v.InstanceID, &v.BootID, &v.Serial, &v.Generation, &v.Remote,
+		&v.Named)
+	return v, err
+}
+
+// report takes a heartbeat's words over.
+func report(ctx context.Context, q querier, n Node, b Beat) error {
+	_, err := q.ExecContext(ctx,
+		`UPDATE nodes SET instance_id=?1, boot_id=?2, agent_version=?3, api_url=?4, terminal_url=?5, cert_serial=?6,
+		reported_hostname=?7, addresses=?8, counters=?9, record=?10, posture=?13, cert_issuer=?14, reported_profile=?15, last_heartbeat_at=?11,
+		last_seen_at=max(last_seen_at, ?11) WHERE id=?12`,
+		b.NodeInstanceID, b.BootID, b.AgentVersion, b.APIURL, b.TerminalURL, b.CertSerial, b.Hostname, toJSON(b.Addresses),
+		toJSON(b.Counters), toJSON(b.Record), ms(b.ReceivedAt), b.NodeID, b.Posture, b.CertIssuer, b.Profile)
+	if err != nil {
+		return err
+	}
+	if changed := heartbeatChanges(n, b.HeartbeatRequest); len(changed) > 0 {
+		return record(ctx, q, Evidence{At: b.ReceivedAt, Kind: NodeHeartbeatChange, CorrelationID: b.CorrelationID,
+			NodeID: b.NodeID, Detail: changed})
+	}
+	return nil
+}
+
+// heartbeatChanges names what the report says differently from the one before.
+func heartbeatChanges(n Node, h wire.HeartbeatRequest) map[string]any {
+	changed := map[string]any{}
+	for _, c := range []struct{ name, was, is string }{
+		{"node_instance_id", n.InstanceID, h.NodeInstanceID},
+		{"boot_id", n.BootID, h.BootID},
+		{"agent_version", n.AgentVersion, h.AgentVersion},
+		{"api_url", n.APIURL, h.APIURL},
+		{"terminal_url", n.TerminalURL, h.TerminalURL},
+		{"cert_serial", n.CertSerial, h.CertSerial},
+		{"posture", n.Posture, h.Posture},
+	} {
+		if c.was != c.is {
+			changed[c.name] = c.is
+		}
+	}
+	return changed
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Operation is something that an operator or the gateway asked of a node. One with a task has that task's status.
+type Operation struct {
+	ID            string
+	NodeID        string
+	Type          string
+	TaskID        string
+	Status        string
+	CorrelationID string
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
+}
+
+// OperationSweep is the type of a stale-task sweep. It is housekeeping, never a node's latest operation.
+const OperationSweep = "stale_task_sweep"
+
+func addOperation(ctx context.Context, q querier, o Operation) error {
+	_, err := q.ExecContext(ctx,
+		`INSERT INTO operations (id, node_id, type, task_id, status, correlation_id, created_at, expires_at)
+		VALUES (?,?,?,?,?,?,?,?)`, NewID("op-"), o.NodeID, o.Type, o.TaskID, o.Status, o.CorrelationID, ms(o.CreatedAt),
+		ms(o.ExpiresAt))
+	return err
+}
+
+// operationColumns: an operation whose end was decided has its own status, any other its task's.
+const operationColumns = `SELECT o.id, o.node_id, o.type, o.task_id, CASE WHEN o.status != '' THEN o.status ELSE coalesce(t.status, '') END,
+	o.correlation_id, o.created_at, o.expires_at FROM operations o LEFT JOIN tasks t ON t.id = o.task_id `
+
+// latestOf is how many of a node's newest operations or sessions are looked at for one that is not over: when all of
+// them are, what came before them is history.
+const latestOf = 256
+
+// LatestOperation returns a node's newest operation that has not expired: an expired one is history. ErrNotFound
+// when there is none among its newest latestOf.
+func (s *Store) LatestOperation(ctx context.Context, nodeID string, now time.Time) (Operation, error) {
+	row := s.db.QueryRowContext(ctx, operationColumns+
+		`WHERE o.rowid IN (SELECT rowid FROM operations WHERE node_id = ?1 ORDER BY created_at DESC, rowid DESC LIMIT ?5)
+		AND o.type != ?4 AND (o.status != '' OR t.status != ?2) AND NOT (coalesce(t.status, '') IN ('queued', 'dispatched') AND o.expires_at <= ?3)
+		ORDER BY o.created_at DESC, o.rowid DESC LIMIT 1`, nodeID, wire.TaskExpired, ms(now), OperationSweep, latestOf)
+	return one(readOperation(row))
+}
+
+func readOperation(row scanner) (Operation, error) {
+	var o Operation
+	err := row.Scan(&o.ID, &o.NodeID, &o.Type, &o.TaskID, &o.Status, &o.CorrelationID, moment{&o.CreatedAt},
+		moment{&o.ExpiresAt})
+	return o, err
+}
+
+// Operations returns a node's newest n operations, newest first.
+func (s *Store) Operations(ctx context.Context, nodeID string, n int) ([]Operation, error) {
+	return all(ctx, s.db, readOperation, operationColumns+
+		"WHERE o.node_id = ? ORDER BY o.created_at DESC, o.rowid DESC LIMIT ?", nodeID, n)
+}

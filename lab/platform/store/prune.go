@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// How long what happened is kept.
+const (
+	// KeepEvidence: a diagnosis reads days, not weeks; what has to outlast it is in the audit.
+	KeepEvidence = 7 * 24 * time.Hour
+	// KeepHistory is that of what the read models list: operations, ended sessions and tasks, hosts that have left. A
+	// quarter answers "has this node done that before".
+	KeepHistory = 90 * 24 * time.Hour
+	// KeepFailures is that of audit rows which failures gave; a caller can cause them.
+	KeepFailures = KeepHistory
+	// KeepDecisions is that of audit rows of decisions: an auditor asks for a year, and comes a month late.
+	KeepDecisions = 400 * 24 * time.Hour
+	// QuietAfter is how long a failure may go without a repetition before it is closed. Agents that were denied ask at
+	// least hourly.
+	QuietAfter = 24 * time.Hour
+	// KeepStrangers is that of events from a host that is not known any more: the node API takes events of known hosts
+	// only.
+	KeepStrangers = time.Hour
+)
+
+// How much is kept of what a caller can grow within these times, by words of its own choice.
+const (
+	// MaxInstances are the hosts of a node beside the fenced ones and its own: a node has one at a time.
+	MaxInstances = 64
+	// MaxEvents are the events of one host of a node; its outbox is far smaller.
+	MaxEvents = 10_000
+	// MaxOpenFailures is of all actors together: some for every node of a large site.
+	MaxOpenFailures = 10_000
+	// MaxFailureRows are the audit rows of failures.
+	MaxFailureRows = 100_000
+)
+
+// AuditQuiet is the phase of the row that closes a failure that did not recur. It proves no recovery.
+const AuditQuiet = "quiet"
+
+// pruning is what ends with time (?1, Unix milliseconds) or with number (?2; 0 where time alone ends it).
+var pruning = [...]struct {
+	query string
+	keep  time.Duration
+	most  int
+}{
+	{"DELETE FROM evidence WHERE at < ?1 AND ?2 = 0", KeepEvidence, 0},
+	{"DELETE FROM heartbeats WHERE at < ?1 AND ?2 = 0", KeepEvidence, 0},
+	{"DELETE FROM tasks WHERE type = 'status.probe' AND status NOT IN ('queued', 'dispatched') AND queued_at < ?1 AND " +
+		"?2 = 0", KeepEvidence, 0},
+	{"DELETE FROM tasks WHERE status NOT IN ('queued', 'dispatched') AND queued_at < ?1 AND ?2 = 0", KeepHistory, 0},
+	{"DELETE FROM operations WHERE created_at < ?1 AND ?2 = 0", KeepHistory, 0},
+	{"DELETE FROM sessions WHERE created_at < ?1 AND ?2 = 0 AND (closed_at > 0 OR browser_connected_at = 0)", KeepHistory,
+		0},
+	// A confirmed event has done its work, and a repetition of it is known by the watermark. By number as well: its time
+	// is the node's word.
+	{
+		`DELETE FROM events WHERE at < ?1 AND ?2 = 0 AND seq <= (SELECT seq FROM watermarks w WHERE w.node_id = events.node_id AND w.instance_id = events.instance_id)`, KeepEvidence, 0,
+	},
+	{`DELETE FROM events WHERE ?1 > 0 AND (node_id, instance_id, seq) IN (SELECT node_id, instance_id, seq FROM (SELECT node_id, instance_id, seq,
+		row_number() OVER (PARTITION BY node_id, instance_id ORDER BY seq DESC) AS place FROM events) WHERE place > ?2)`, 0,
+		MaxEvents},
+	// A fence outlasts everything: it is forgotten by reactivation only. The node's own host is a fact, however silent.
+	{`DELETE FROM instances WHERE fenced_at = 0 AND last_seen_at < ?1 AND ?2 = 0
+		AND instance_id != (SELECT instance_id FROM nodes WHERE id = instances.node_id)`, KeepHistory, 0},
+	{`DELETE FROM instances WHERE ?1 > 0 AND (node_id, instance_id) IN (SELECT node_id, instance_id FROM (SELECT i.node_id, i.instance_id,
+		row_number() OVER (PARTITION BY i.node_id ORDER BY i.last_seen_at DESC) AS place FROM instances i JOIN nodes n ON n.id = i.node_id
+		WHERE i.fenced_at = 0 AND i.instance_id != n.instance_id) WHERE place > ?2)`, 0, MaxInstances},
+	// Events of a host that was forgotten go with it, after a while: what was confirmed stays confirmed until then.
+	{
+		`DELETE FROM watermarks WHERE told_at < ?1 AND ?2 = 0 AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.node_id = watermarks.node_id AND i.instance_id = watermarks.instance_id)`, KeepStrangers, 0,
+	},
+	{
+		`DELETE FROM events WHERE ?1 > 0 AND ?2 = 0 AND NOT EXISTS (SELECT 1 FROM watermarks w WHERE w.node_id = events.node_id AND w.instance_id = events.instance_id)`, 0, 0,
+	},
+	{"DELETE FROM audit WHERE phase = 'decision' AND at < ?1 AND ?2 = 0", KeepDecisions, 0},
+	{"DELETE FROM audit WHERE phase != 'decision' AND at < ?1 AND ?2 = 0", KeepFailures, 0},
+	{
+		`DELETE FROM audit WHERE ?1 > 0 AND phase != 'decision' AND id <= (SELECT id FROM audit WHERE phase != 'decision' ORDER BY id DESC LIMIT 1 OFFSET ?2)`, 0, MaxFailureRows,
+	},
+}
+
+// Prune closes the failures that are over and deletes what is older, or more, than is kept.
+func (s *Store) Prune(ctx context.Context, now time.Time) error {
+	if err := s.quiet(ctx, now); err != nil {
+		return err
+	}
+	for _, p := range pruning {
+		if _, err := s.db.ExecContext(ctx, p.query, ms(now.Add(-p.keep)), p.most); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quiet closes, each with a row, the failures that did not recur, and the longest quiet of those that are too many.
+func (s *Store) quiet(ctx context.Context, now time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		const over = "FROM audit_open WHERE last_seen_at < ?1 OR key_hash IN (SELECT key_hash FROM audit_open ORDER BY " +
+			"last_seen_at DESC LIMIT -1 OFFSET ?2)"
+		rows, err := all(ctx, tx, readOpenAudit,
+			`SELECT actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
+			first_seen_at, last_seen_at, count `+over, ms(now.Add(-QuietAfter)), MaxOpenFailures)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, a := range rows {
+			a.Phase, a.At = AuditQuiet, now
+			if err := addAudit(ctx, tx, a); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, "DELETE "+over, ms(now.Add(-QuietAfter)), MaxOpenFailures)
+		return err
+	})
+}

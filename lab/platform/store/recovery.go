@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// Recovery is a classified state as it is made known.
+type Recovery struct {
+	Reason        string
+	State         string
+	CorrelationID string
+	Detail        map[string]any
+	At            time.Time
+}
+
+// SetNodeRecovery keeps a node's reason, with its evidence when it changed; the answer says whether it did.
+func (s *Store) SetNodeRecovery(ctx context.Context, nodeID string, r Recovery) (bool, error) {
+	const read = "SELECT recovery_reason, recovery_state FROM nodes WHERE id = ?"
+	const write = "UPDATE nodes SET recovery_reason = ?, recovery_state = ?, recovery_since = ? WHERE id = ?"
+	return s.setRecovery(ctx, read, write, nodeID, r, Evidence{Kind: NodeRecovery, NodeID: nodeID})
+}
+
+// SetAllocationRecovery keeps what one tenant reads, with evidence of its own when it changed.
+func (s *Store) SetAllocationRecovery(ctx context.Context, nodeID, allocationID string, r Recovery) (bool, error) {
+	const read = "SELECT recovery_reason, recovery_state FROM allocations WHERE id = ?"
+	const write = "UPDATE allocations SET recovery_reason = ?, recovery_state = ?, recovery_since = ? WHERE id = ?"
+	return s.setRecovery(ctx, read, write, allocationID, r,
+		Evidence{Kind: AllocationRecovery, NodeID: nodeID, AllocationID: allocationID})
+}
+
+// setRecovery looks first without a write lock: a sweep asks of every node and allocation, and hardly any has changed.
+func (s *Store) setRecovery(ctx context.Context, read, write, id string, r Recovery,
+	e Evidence) (changed bool, err error) {
+	var was string
+	differs := func(q querier) (bool, error) {
+		var state string
+		err := q.QueryRowContext(ctx, read, id).Scan(&was, &state)
+		return was != r.Reason || state != r.State, err
+	}
+	if other, err := differs(s.db); err != nil || !other {
+		return false, err
+	}
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if changed, err = differs(tx); err != nil || !changed {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, write, r.Reason, r.State, ms(r.At), id); err != nil {
+			return err
+		}
+		e.At, e.CorrelationID = r.At, r.CorrelationID
+		e.Detail = map[string]any{"reason": r.Reason, "state": r.State, "was": was}
+		for k, v := range r.Detail {
+			e.Detail[k] = v
+		}
+		return record(ctx, tx, e)
+	})
+	return changed, err
+}
+
+// RecoveryTrail returns the newest n records of what a tenant could read, newest first.
+func (s *Store) RecoveryTrail(ctx context.Context, allocationID string, n int) ([]Evidence, error) {
+	return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE allocation_id = ? AND kind = '"+AllocationRecovery+"'"+
+		newestFirst, allocationID, n)
+}
+
+// maxCredentials bounds those of one allocation: of more, the ones that were not reported for the longest are
+// forgotten.
+const maxCredentials = 16
+
+// Credential is how one of an application's credentials fares: since when it is as it is, and how often that was
+// reported.
+type Credential struct {
+	ID          string    `json:"id"`
+	Healthy     bool      `json:"healthy"`
+	Reason      string    `json:"reason,omitempty"` // why it does not work
+	FirstSeenAt time.Time `json:"first_seen_at"`
+	LastSeenAt  time.Time `json:"last_seen_at"`
+	Count       int64     `json:"count"`
+}
+
+// Credential is the one that tells how the application's credentials fare: the one that fails the longest, else the one
+// reported last. nil: none was reported on.
+func (a Allocation) Credential() *Credential {
+	var c *Credential
+	for i := range a.Credentials {
+		next := &a.Credentials[i]
+		switch {
+		case c == nil, c.Healthy && !next.Healthy:
+			c = next
+		case c.Healthy && next.LastSeenAt.After(c.LastSeenAt), !c.Healthy && !next.Healthy &&
+			next.FirstSeenAt.Before(c.FirstSeenAt):
+			c = next
+		}
+	}
+	return c
+}
+
+// ReportCredential takes one report in at c.LastSeenAt; evidence is written when the credential began or ceased to
+// work. One that nobody reported on for QuietAfter is not in use any more, and is forgotten with the next report on
+// another.
+func (s *Store) ReportCredential(ctx context.Context, allocationID, correlationID string,
+	c Credential) (Allocation, error) {
+	var a Allocation
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", allocationID))); err != nil {
+			return err
+		}
+		changed := true
+		c.FirstSeenAt, c.Count = c.LastSeenAt, 1
+		list := []Credential{}
+		for _, old := range a.Credentials { // the newest report first
+			switch {
+			case old.ID != c.ID:
+				if c.LastSeenAt.Sub(old.LastSeenAt) < QuietAfter {
+					list = append(list, old)
+				}
+			case old.Healthy == c.Healthy:
+				changed, c.FirstSeenAt, c.Count = false, old.FirstSeenAt, old.Count+1
+			}
+		}
+		list = append([]Credential{c}, list...)
+		a.Credentials = list[:min(len(list), maxCredentials)]
+		if _, err := tx.ExecContext(ctx, "UPDATE allocations SET credential = ? WHERE id = ?", toJSON(a.Credentials),
+			a.ID); err != nil || !changed {
+			return err
+		}
+		return record(ctx, tx, Evidence{At: c.LastSeenAt, Kind: CredentialReported, CorrelationID: correlationID,
+			NodeID: a.NodeID, AllocationID: a.ID,
+			Detail: map[string]any{"credential_id": c.ID, "healthy": c.Healthy, "reason": c.Reason}})
+	})
+	return a, err
+}

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// ErrState is returned when an allocation is not in a state that an action needs.
+var ErrState = errors.New("allocation is in another state")
+
+// Release starts to release an active allocation, or tries again one whose release failed: the clean-up is a desired
+// state that the node makes true in time, or else the release has failed. One with an end is for a while, see
+// EndRelease; a zero until is for good, and makes a release for a while one for good.
+func (s *Store) Release(ctx context.Context, cleanup Task, d Decision, until time.Time) (Allocation, error) {
+	if until.IsZero() {
+		if a, was, err := s.releaseForGood(ctx, cleanup.AllocationID, d); was || err != nil {
+			return a, err
+		}
+	}
+	from := []string{StateActive, StateReleaseFailed}
+	return s.move(ctx, cleanup.AllocationID, from, StateReleasing, d, func(q querier, a *Allocation) error {
+		err := setReleaseUntil(ctx, q, a, until)
+		if err != nil {
+			return err
+		}
+		if cleanup.Payload, err = sparing(ctx, q, *a, cleanup.Payload); err != nil {
+			return err
+		}
+		return enqueue(ctx, q, cleanup, false)
+	})
+}
+
+// sparing says in a clean-up's payload whether another active allocation on the node uses the same login: its processes
+// are not this allocation's to end.
+func sparing(ctx context.Context, q querier, a Allocation, payload []byte) ([]byte, error) {
+	var others int
+	err := q.QueryRowContext(ctx,
+		"SELECT count(*) FROM allocations WHERE node_id = ? AND os_user = ? AND id != ? AND state = ?", a.NodeID, a.OSUser,
+		a.ID, StateActive).Scan(&others)
+	if err != nil {
+		return nil, err
+	}
+	var p wire.CleanupPayload
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return nil, fmt.Errorf("read the clean-up of allocation %s: %w", a.ID, err)
+	}
+	p.KeepProcesses = others > 0
+	return json.Marshal(p)
+}
+
+// Sparing is the payload of a clean-up as of now: since it was queued another tenant may have come, or be back.
+func (s *Store) Sparing(ctx context.Context, t Task) ([]byte, error) {
+	a, err := s.Allocation(ctx, t.AllocationID)
+	if errors.Is(err, ErrNotFound) {
+		return t.Payload, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sparing(ctx, s.db, a, t.Payload)
+}
+
+// ForceRelease ends a release that failed, on an operator's word. cleaned says that the operator knows the node to be
+// clean; otherwise the allocation is Uncleaned, and the node is asked once more. A second word may say cleaned. Any
+// other state gives ErrState.
+func (s *Store) ForceRelease(ctx context.Context, cleanup Task, cleaned bool, d Decision) (Allocation, error) {
+	var after Allocation
+	_, err := s.move(ctx, cleanup.AllocationID, []string{StateReleaseFailed, StateReleased}, StateReleased, d,
+		func(q querier, a *Allocation) error {
+			if err := setReleaseUntil(ctx, q, a, time.Time{}); err != nil {
+				return err
+			}
+			if err := s.askAgain(ctx, q, *a, cleanup, cleaned, d); err != nil {
+				return err
+			}
+			if err := addOperation(ctx, q,
+				Operation{NodeID: a.NodeID, Type: "force_release", Status: wire.TaskCompleted, CorrelationID: d.CorrelationID,
+					CreatedAt: d.At, ExpiresAt: d.At}); err != nil {
+				return err
+			}
+			return record(ctx, q, Evidence{At: d.At, Kind: AllocationReleased, CorrelationID: d.CorrelationID, NodeID: a.NodeID,
+				AllocationID: a.ID, Detail: map[string]any{"by": d.By, "reason": d.Reason, "remote": d.Remote, "cleaned": cleaned}})
+		})
+	if err != nil {
+		return after, err
+	}
+	return s.Allocation(ctx, cleanup.AllocationID)
+}
+
+// askAgain notes what is known of the node, and asks it to clean up where that is nothing; where it is enough, an order
+// that the node did not take yet is withdrawn: the place may have another tenant with the same login by then.
+func (s *Store) askAgain(ctx context.Context, q querier, a Allocation, cleanup Task, cleaned bool, d Decision) error {
+	if _, err := q.ExecContext(ctx, "UPDATE allocations SET uncleaned = ? WHERE id = ?", !cleaned, a.ID); err != nil {
+		return err
+	}
+	open, err := all(ctx, q, readTask, taskColumns+"WHERE status = ? AND type = ? AND allocation_id = ?", wire.TaskQueued,
+		wire.TaskCleanup, a.ID)
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		if err := expireOne(ctx, q, &open[i], "", d.At); err != nil {
+			return err
+		}
+	}
+	if cleaned {
+		return nil
+	}
+	if cleanup.Payload, err = sparing(ctx, q, a, cleanup.Payload); err != nil {
+		return err
+	}
+	return enqueue(ctx, q, cleanup, false)
+}
+
+// move is an operator's step of an allocation from one of the states to another, with its audit; more does the rest.
+func (s *Store) move(ctx context.Context, id string, from []string, to string, d Decision,
+	more func(querier, *Allocation) error) (Allocation, error) {
+	var a Allocation
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil {
+			return err
+		}
+		if !slices.Contains(from, a.State) || (a.State == StateReleased && !a.Uncleaned) {
+			return ErrState
+		}
+		if err := setState(ctx, tx, &a, to, d.CorrelationID, "", d.At); err != nil {
+			return err
+		}
+		if err := more(tx, &a); err != nil {
+			return err
+		}
+		return decided(ctx, tx, d.ofAllocation(a))
+	})
+	return a, err
+}
+
+func setState(ctx context.Context, q querier, a *Allocation, to, correlationID, why string, at time.Time) error {
+	was := a.State
+	a.State, a.UpdatedAt = to, at
+	if _, err := q.ExecContext(ctx, "UPDATE allocations SET state = ?, updated_at = ? WHERE id = ?", to, ms(at),
+		a.ID); err != nil {
+		return err
+	}
+	detail := map[string]any{"from": was, "to": to}
+	if why != "" {
+		detail["why"] = why
+	}
+	return record(ctx, q, Evidence{At: at, Kind: AllocationState, CorrelationID: correlationID, NodeID: a.NodeID,
+		AllocationID: a.ID, Detail: detail})
+}
+
+// cleaned draws the consequence of a clean-up's end: only one that completed in time releases.
+func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
+	a, err := one(readAllocation(q.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", t.AllocationID)))
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case a.State == StateReleased && a.Uncleaned && t.Result != nil && t.Result.Status == wire.TaskCompleted:
+		return nowClean(ctx, q, a, t, now)
+	case a.State != StateReleasing || !t.LateAt.IsZero():
+		return nil
+	}
+	if t.Status == wire.TaskCompleted {
+		// The clean-up saw the workload's end.
+		if _, err := q.ExecContext(ctx,
+			"UPDATE allocations SET app_status = 'stopped', app_observed_at = ? WHERE id = ? AND app_status != ''", ms(now),
+			a.ID); err != nil {
+			return err
+		}
+		return setState(ctx, q, &a, StateReleased, t.CorrelationID, "", now)
+	}
+	return setState(ctx, q, &a, StateReleaseFailed, t.CorrelationID, "the clean-up "+t.Status, now)
+}
+
+// nowClean notes that the node has cleaned up after a release that was forced, however late.
+func nowClean(ctx context.Context, q querier, a Allocation, t Task, now time.Time) error {
+	if _, err := q.ExecContext(ctx, "UPDATE allocations SET uncleaned = 0 WHERE id = ?", a.ID); err != nil {
+		return err
+	}
+	return setState(ctx, q, &a, StateReleased, t.CorrelationID, "the node has cleaned up", now)
+}
+
+// rotated ends the tokens that a node had before the one that it has now; or, when it did not take it, the new one. Of
+// a task that expired it is unknown which of them the node has, and all of them last until their time.
+func rotated(ctx context.Context, q querier, t Task, now time.Time) error {
+	const end = "UPDATE tokens SET expires_at = ?1 WHERE node_id = ?2 AND consumed_at = 0 AND expires_at > ?1 AND "
+	query, kind := end+"task_id != ?3", TokenRotated
+	switch t.Status {
+	case wire.TaskCompleted:
+	case wire.TaskFailed:
+		query, kind = end+"task_id = ?3", TokenWithdrawn
+	default:
+		return nil
+	}
+	if _, err := q.ExecContext(ctx, query, ms(now), t.NodeID, t.ID); err != nil {
+		return err
+	}
+	return record(ctx, q, t.evidence(kind, now))
+}
+
+// HandOutToken stores the token that a rotation task brings, with its evidence.
+func (s *Store) HandOutToken(ctx context.Context, token Token, t Task) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		token.TaskID = t.ID
+		if err := addToken(ctx, tx, token); err != nil {
+			return err
+		}
+		e := t.evidence(TokenIssued, token.IssuedAt)
+		e.Detail["expires_at"], e.Detail["environment_profile"] = token.ExpiresAt, token.Profile
+		return record(ctx, tx, e)
+	})
+}

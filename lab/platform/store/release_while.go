@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// EndReleaseAction is the action of an audit row about the end of a release for a while.
+const EndReleaseAction = "end_release"
+
+// ErrCleaning is returned while the node is cleaning up: the place is not free until that is over.
+var ErrCleaning = errors.New("the node is cleaning up")
+
+func setReleaseUntil(ctx context.Context, q querier, a *Allocation, until time.Time) error {
+	a.ReleaseUntil = until
+	_, err := q.ExecContext(ctx, "UPDATE allocations SET release_until = ? WHERE id = ?", ms(until), a.ID)
+	return err
+}
+
+// releaseForGood makes a release for a while one for good: its clean-up is under way, or done. was is false where there
+// is no such release, or its clean-up failed.
+func (s *Store) releaseForGood(ctx context.Context, id string, d Decision) (a Allocation, was bool, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil {
+			return err
+		}
+		if was = !a.ReleaseUntil.IsZero() && (a.State == StateReleasing || a.State == StateReleased); !was {
+			return nil
+		}
+		if err := setReleaseUntil(ctx, tx, &a, time.Time{}); err != nil {
+			return err
+		}
+		if err := setState(ctx, tx, &a, a.State, d.CorrelationID, "the release is for good", d.At); err != nil {
+			return err
+		}
+		return decided(ctx, tx, d.ofAllocation(a))
+	})
+	return a, was, err
+}
+
+// ofAllocation is the audit row of a decision on an allocation.
+func (d Decision) ofAllocation(a Allocation) Audit {
+	return Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, AppInstanceID: a.ID,
+		Action: "allocation." + d.Action, Reason: d.Reason},
+		At: d.At, NodeID: a.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote}
+}
+
+// EndRelease ends a release for a while: the allocation is active again, for the tenant that it had. A clean-up that
+// the node has not taken is withdrawn; one that it has taken gives ErrCleaning. Where there is no such release, nothing
+// changes.
+func (s *Store) EndRelease(ctx context.Context, id string, d Decision) (Allocation, error) {
+	var a Allocation
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil ||
+			a.ReleaseUntil.IsZero() {
+			return err
+		}
+		const open = "WHERE type = ? AND allocation_id = ? AND status IN (?, ?)"
+		tasks, err := all(ctx, tx, readTask, taskColumns+open, wire.TaskCleanup, id, wire.TaskQueued, wire.TaskDispatched)
+		if err != nil {
+			return err
+		}
+		if err := setReleaseUntil(ctx, tx, &a, time.Time{}); err != nil {
+			return err
+		}
+		// What the clean-up saw of the workload says nothing of now.
+		const unseen = "UPDATE allocations SET app_status = '', app_observed_at = 0 WHERE id = ? AND app_status = 'stopped'"
+		if _, err := tx.ExecContext(ctx, unseen, id); err != nil {
+			return err
+		}
+		if err := setState(ctx, tx, &a, StateActive, d.CorrelationID, "the release was for a while", d.At); err != nil {
+			return err
+		}
+		for i := range tasks {
+			if tasks[i].Status == wire.TaskDispatched {
+				return ErrCleaning
+			}
+			if err := expireOne(ctx, tx, &tasks[i], "", d.At); err != nil {
+				return err
+			}
+		}
+		return decided(ctx, tx, d.ofAllocation(a))
+	})
+	return a, err
+}
+
+// ReleasesOver returns the allocations whose release for a while is over at now.
+func (s *Store) ReleasesOver(ctx context.Context, now time.Time) ([]Allocation, error) {
+	return all(ctx, s.db, readAllocation, allocationColumns+"WHERE release_until != 0 AND release_until <= ? ORDER BY id",
+		ms(now))
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Kinds of evidence of a node's agent updating itself. All of one rollout carry its correlation id.
+const (
+	RolloutCreated     = "rollout.created"
+	RolloutAdopted     = "rollout.adopted" // the node reported one that this platform did not know: it lost its state
+	RolloutAdvanced    = "rollout.advanced"
+	RolloutSynthesised = "rollout.activation_synthesised" // the target runs, and nobody had said that it was started
+	RolloutRedispatch  = "rollout.redispatched"           // the node knows nothing of it: its task goes out again
+	NodeBooted         = "node.booted"
+	NodeEventsLost     = "node.events_lost" // the node does not have them any more
+)
+
+// Rollout is a self-update of one node.
+type Rollout struct {
+	wire.Rollout
+	NodeID     string
+	InstanceID string // of the host that reported it last
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+const rolloutColumns = "SELECT node_id, instance_id, body, created_at, updated_at FROM rollouts "
+
+func readRollout(row scanner) (Rollout, error) {
+	var r Rollout
+	err := row.Scan(&r.NodeID, &r.InstanceID, jsonText{&r.Rollout}, moment{&r.CreatedAt}, moment{&r.UpdatedAt})
+	return r, err
+}
+
+// Rollout returns a rollout, or ErrNotFound.
+func (s *Store) Rollout(ctx context.Context, id string) (Rollout, error) {
+	return one(readRollout(s.db.QueryRowContext(ctx, rolloutColumns+"WHERE id = ?", id)))
+}
+
+// NewestRollout returns a node's newest rollout, or ErrNotFound.
+func (s *Store) NewestRollout(ctx context.Context, nodeID string) (Rollout, error) {
+	return newestRollout(ctx, s.db, nodeID)
+}
+
+func newestRollout(ctx context.Context, q querier, nodeID string) (Rollout, error) {
+	return one(readRollout(q.QueryRowContext(ctx,
+		rolloutColumns+"WHERE node_id = ? ORDER BY created_at DESC, rowid DESC LIMIT 1", nodeID)))
+}
+
+// Refusals of a rollout.
+var (
+	ErrRolloutActive = errors.New("the node has a rollout that is not over")
+	ErrOtherNode     = errors.New("the rollout is another node's")
+)
+
+// OrderRollout begins the rollout of a task: both, or neither. ErrRolloutActive: the rollout that it answers with has
+// no end yet.
+func (s *Store) OrderRollout(ctx context.Context, t Task, r wire.Rollout, e Evidence) (Rollout, error) {
+	begun := Rollout{Rollout: r, NodeID: t.NodeID, CreatedAt: e.At, UpdatedAt: e.At}
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		newest, err := newestRollout(ctx, tx, t.NodeID)
+		switch {
+		case err == nil && !wire.RolloutFinal(newest.State):
+			begun = newest
+			return ErrRolloutActive
+		case err != nil && !errors.Is(err, ErrNotFound):
+			return err
+		}
+		if err := enqueue(ctx, tx, t, false); err != nil {
+			return err
+		}
+		if err := putRollout(ctx, tx, begun); err != nil {
+			return err
+		}
+		return record(ctx, tx, e)
+	})
+	return begun, err
+}
+
+// ChangeRollout changes a node's rollout in one transaction with the evidence of it. known is false for one that there
+// is none of; change returns what it is now, and nothing recorded means that nothing changed. A final state decides the
+// rollout's operation. ErrOtherNode: the id is that of another node's, which stays as it is.
+func (s *Store) ChangeRollout(ctx context.Context, nodeID, id string, now time.Time,
+	change func(old Rollout, known bool) (Rollout, []Evidence)) (Rollout, error) {
+	var r Rollout
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		old, err := one(readRollout(tx.QueryRowContext(ctx, rolloutColumns+"WHERE id = ?", id)))
+		known := err == nil
+		switch {
+		case known && old.NodeID != nodeID:
+			return ErrOtherNode
+		case err != nil && !errors.Is(err, ErrNotFound):
+			return err
+		}
+		var said []Evidence
+		if r, said = change(old, known); len(said) == 0 {
+			return nil
+		}
+		r.ID, r.NodeID, r.UpdatedAt = id, nodeID, now
+		if r.CreatedAt.IsZero() {
+			r.CreatedAt = now
+		}
+		err = putRollout(ctx, tx, r)
+		if err == nil && wire.RolloutFinal(r.State) {
+			_, err = tx.ExecContext(ctx, "UPDATE operations SET status = ? WHERE task_id = ? AND node_id = ?",
+				operationEnd(r.State), id, nodeID)
+		}
+		for _, e := range said {
+			if err == nil {
+				err = record(ctx, tx, e)
+			}
+		}
+		return err
+	})
+	return r, err
+}
+
+func putRollout(ctx context.Context, q querier, r Rollout) error {
+	_, err := q.ExecContext(ctx,
+		`INSERT INTO rollouts (id, node_id, instance_id, state, body, created_at, updated_at) VALUES (?,?,?,?,?,?,?)
+		ON CONFLICT (id) DO UPDATE SET instance_id = excluded.instance_id, state = excluded.state, body = excluded.body, updated_at = excluded.updated_at`,
+		r.ID, r.NodeID, r.InstanceID, r.State, toJSON(r.Rollout), ms(r.CreatedAt), ms(r.UpdatedAt))
+	return err
+}
+
+func operationEnd(state string) string {
+	if state == wire.RolloutConverged {
+		return wire.TaskCompleted
+	}
+	return wire.TaskFailed
+}
+
+// Boot keeps a node's newest boot report, with evidence where another process, build or hold speaks than before.
+func (s *Store) Boot(ctx context.Context, nodeID, instanceID string, b wire.BootReport, e Evidence) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		old, err := boot(ctx, tx, nodeID)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO boots (node_id, instance_id, report, at) VALUES (?,?,?,?)
+			ON CONFLICT (node_id) DO UPDATE SET instance_id = excluded.instance_id, report = excluded.report, at = excluded.at`,
+			nodeID, instanceID, toJSON(b), ms(e.At)); err != nil {
+			return err
+		}
+		if err == nil && old.Running == b.Running && old.Hold == b.Hold {
+			return nil
+		}
+		return record(ctx, tx, e)
+	})
+}
+
+// BootReport returns a node's newest boot report, or ErrNotFound.
+func (s *Store) BootReport(ctx context.Context, nodeID string) (wire.BootReport, error) {
+	return boot(ctx, s.db, nodeID)
+}
+
+func boot(ctx context.Context, q querier, nodeID string) (wire.BootReport, error) {
+	var b wire.BootReport
+	err := q.QueryRowContext(ctx, "SELECT report FROM boots WHERE node_id = ?", nodeID).Scan(jsonText{&b})
+	return one(b, err)
+}
+
+// OpenByCorrelation counts a node's open tasks of a type under a correlation id.
+func (s *Store) OpenByCorrelation(ctx context.Context, nodeID, taskType, correlationID string) (n int, err error) {
+	err = s.db.QueryRowContext(ctx,
+		`SELECT count(*) FROM tasks WHERE status IN ('queued', 'dispatched') AND node_id = ? AND type = ?
+		AND correlation_id = ?`, nodeID, taskType, correlationID).Scan(&n)
+	return n, err
+}
+
+// lost moves a watermark over events that the node says it does not have any more.
+func lost(ctx context.Context, q querier, nodeID string, mark uint64, r wire.EventsRequest,
+	now time.Time) (uint64, error) {
+	if r.Oldest <= mark+1 || r.Oldest > math.MaxInt64 {
+		return mark, nil
+	}
+	return r.Oldest - 1, record(ctx, q, Evidence{At: now, Kind: NodeEventsLost, NodeID: nodeID,
+		Detail: map[string]any{"instance_id": r.NodeInstanceID, "from": mark + 1, "to": r.Oldest - 1}})
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Session is one terminal session, from the token's mint to its end.
+type Session struct {
+	ID                    string
+	AllocationID          string
+	NodeID                string
+	OSUser                string
+	TokenDigest           string
+	CorrelationID         string
+	TaskID                string // the terminal.open, once the browser is there
+	CreatedAt             time.Time
+	ExpiresAt             time.Time // of the token, not of the session
+	BrowserConnectedAt    time.Time
+	NodeStreamConnectedAt time.Time
+	PTYReadyAt            time.Time
+	ClosedAt              time.Time
+	CloseReason           string
+	Closing               Closing // how it ended; zero while it is open
+}
+
+// Closing says who ended a session, and how.
+type Closing struct {
+	By string // one of wire.By*
+	// of the close frame that By sent; wire.CloseBroken where its connection broke without one, 0 for the gateway itself
+	Code        int
+	Detail      string // the reason in that close frame, or how the connection broke
+	NodeAnswers string // whether the node answered the gateway's last ping: "yes", "no", or "" where none was sent
+}
+
+const sessionColumns = `SELECT id, allocation_id, node_id, os_user, token_digest, correlation_id, task_id, created_at, expires_at,
+	browser_connected_at, node_stream_connected_at, pty_ready_at, closed_at, close_reason,
+	closed_by, close_code, close_detail, node_answers FROM sessions `
+
+func readSession(row scanner) (Session, error) {
+	var v Session
+	err := row.Scan(&v.ID, &v.AllocationID, &v.NodeID, &v.OSUser, &v.TokenDigest, &v.CorrelationID, &v.TaskID,
+		moment{&v.CreatedAt}, moment{&v.ExpiresAt}, moment{&v.BrowserConnectedAt}, moment{&v.NodeStreamConnectedAt},
+		moment{&v.PTYReadyAt}, moment{&v.ClosedAt}, &v.CloseReason, &v.Closing.By, &v.Closing.Code, &v.Closing.Detail,
+		&v.Closing.NodeAnswers)
+	return v, err
+}
+
+func (v Session) evidence(kind string, at time.Time, detail map[string]any) Evidence {
+	return Evidence{At: at, Kind: kind, CorrelationID: v.CorrelationID, NodeID: v.NodeID, AllocationID: v.AllocationID,
+		SessionID: v.ID, TaskID: v.TaskID, Detail: detail}
+}
+
+// Session returns a session, or ErrNotFound.
+func (s *Store) Session(ctx context.Context, id string) (Session, error) {
+	return one(readSession(s.db.QueryRowContext(ctx, sessionColumns+"WHERE id = ?", id)))
+}
+
+// LatestSession returns the node's newest session that a browser used or still can use; ErrNotFound when there is none
+// among its newest latestOf.
+func (s *Store) LatestSession(ctx context.Context, nodeID string, now time.Time) (Session, error) {
+	return one(readSession(s.db.QueryRowContext(ctx,
+		sessionColumns+
+			`WHERE rowid IN (SELECT rowid FROM sessions WHERE node_id = ? ORDER BY created_at DESC, rowid DESC LIMIT ?)
+		AND (browser_connected_at > 0 OR expires_at > ?) ORDER BY created_at DESC, rowid DESC LIMIT 1`, nodeID, latestOf,
+		ms(now))))
+}
+
+// Mint stores a new session.
+func (s *Store) Mint(ctx context.Context, v Session) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx,
+			`INSERT INTO sessions (id, allocation_id, node_id, os_user, token_digest, correlation_id, created_at, expires_at)
+			VALUES (?,?,?,?,?,?,?,?)`, v.ID, v.AllocationID, v.NodeID, v.OSUser, v.TokenDigest, v.CorrelationID, ms(v.CreatedAt),
+			ms(v.ExpiresAt))
+		if err != nil {
+			return err
+		}
+		return record(ctx, tx, v.evidence(TokenMinted, v.CreatedAt, map[string]any{"expires_at": v.ExpiresAt}))
+	})
+}
+
+// Step is one of the moments of a session, by the kind of its evidence.
+type Step string
+
+// The steps.
+const (
+	StepBrowser Step = BrowserConnected
+	StepStream  Step = StreamConnected
+	StepPTY     Step = PTYReady
+)
+
+// stepUpdates note that a session came to a step, once.
+var stepUpdates = map[Step]string{
+	StepBrowser: "UPDATE sessions SET browser_connected_at = ?, correlation_id = ? WHERE id = ? AND " +
+		"browser_connected_at = 0",
+	StepStream: "UPDATE sessions SET node_stream_connected_at = ?, correlation_id = ? WHERE id = ? AND " +
+		"node_stream_connected_at = 0",
+	StepPTY: "UPDATE sessions SET pty_ready_at = ?, correlation_id = ? WHERE id = ? AND pty_ready_at = 0",
+}
+
+// Reached notes that a session came to a step, once.
+func (s *Store) Reached(ctx context.Context, v Session, step Step, at time.Time, detail map[string]any) error {
+	query, ok := stepUpdates[step]
+	if !ok {
+		return fmt.Errorf("no such step: %q", step)
+	}
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, query, ms(at), v.CorrelationID, v.ID); err != nil {
+			return err
+		}
+		return record(ctx, tx, v.evidence(string(step), at, detail))
+	})
+}
+
+// SetSessionTask notes the terminal.open of a session.
+func (s *Store) SetSessionTask(ctx context.Context, id, taskID string) error {
+	return s.touch(ctx, "UPDATE sessions SET task_id = ? WHERE id = ?", taskID, id)
+}
+
+// CloseSession ends a session, once; the first reason stays.
+func (s *Store) CloseSession(ctx context.Context, v Session, reason string, how Closing, at time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE sessions SET closed_at = ?, close_reason = ?, closed_by = ?, close_code = ?,
+			close_detail = ?, node_answers = ? WHERE id = ? AND closed_at = 0`, ms(at), reason, how.By, how.Code, how.Detail,
+			how.NodeAnswers, v.ID); err != nil {
+			return err
+		}
+		detail := map[string]any{"reason": reason, "closed_by": how.By}
+		for key, value := range map[string]string{"close_detail": how.Detail, "node_answers": how.NodeAnswers} {
+			if value != "" {
+				detail[key] = value
+			}
+		}
+		if how.Code != 0 {
+			detail["close_code"] = how.Code
+		}
+		return record(ctx, tx, v.evidence(TerminalClosed, at, detail))
+	})
+}
+
+// CloseOrphans ends the sessions that a former process left open.
+func (s *Store) CloseOrphans(ctx context.Context, now time.Time) error {
+	open, err := all(ctx, s.db, readSession, sessionColumns+"WHERE browser_connected_at > 0 AND closed_at = 0")
+	if err != nil {
+		return err
+	}
+	for _, v := range open {
+		if err := s.CloseSession(ctx, v, "gateway_restarted", Closing{By: wire.ByGateway}, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+// Package store is the platform's memory: one SQLite database with nodes, credentials, tasks, allocations, terminal
+// sessions and the evidence of everything that happened to them.
+//
+// Every change of state is one transaction which also writes its evidence, so that neither exists without the other.
+// It holds no secret: tokens are stored by their digest. It is no place for policy; callers pass the time.
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	_ "modernc.org/sqlite" // the pure Go driver, "sqlite"
+)
+
+// ErrNotFound is returned for a row that does not exist.
+var ErrNotFound = errors.New("not found")
+
+// Memory is the path of a database that lives as long as its Store.
+const Memory = ":memory:"
+
+// Store is the database. It is safe for concurrent use.
+type Store struct{ db *sql.DB }
+
+// Open opens or creates the database at path and brings its schema up to date.
+func Open(ctx context.Context, path string) (*Store, error) {
+	// full: a watermark that was answered survives a power cut. immediate: a transaction that will write says so at once,
+	// and waits in place of failing half-way.
+	q := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
+		"_txlock": {"immediate"}}
+	db, err := sql.Open("sqlite", "file:"+path+"?"+q.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(4)
+	if path == Memory {
+		db.SetMaxOpenConns(1) // each connection would have a database of its own
+	}
+	s := &Store{db: db}
+	if err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("migrate database %s: %w", path, err), db.Close())
+	}
+	return s, nil
+}
+
+// Close closes the database.
+func (s *Store) Close() error { return s.db.Close() }
+
+// migrate applies the migrations that the database has not seen, each in a transaction of its own.
+func (s *Store) migrate(ctx context.Context) error {
+	var have int
+	if err := s.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+		return err
+	}
+	if have > len(migrations) {
+		return fmt.Errorf("schema version %d is newer than this program's %d", have, len(migrations))
+	}
+	for v := have; v < len(migrations); v++ {
+		err := s.tx(ctx, func(tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, migrations[v]); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", v+1))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("version %d: %w", v+1, err)
+		}
+	}
+	return nil
+}
+
+// tx runs do in a transaction, committed unless do fails.
+func (s *Store) tx(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	if err := do(tx); err != nil {
+		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
+			err = errors.Join(err, undo)
+		}
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// querier is what *sql.DB and *sql.Tx have in common.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// scanner is what *sql.Row and *sql.Rows have in common.
+type scanner interface{ Scan(dest ...any) error }
+
+// all reads every row of a query by one function.
+func all[T any](ctx context.Context, q querier, read func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []T
+	for rows.Next() {
+		v, err := read(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+// one reads one row, or ErrNotFound.
+func one[T any](v T, err error) (T, error) {
+	if errors.Is(err, sql.ErrNoRows) {
+		return v, ErrNotFound
+	}
+	return v, err
+}
+
+// NewID returns prefix and 128 random bits.
+func NewID(prefix string) string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return prefix + hex.EncodeToString(b[:])
+}
+
+// Digest is how a token is stored and compared: the hex of its sha256. Tokens have 256 random bits, so no salt.
+func Digest(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// ms is t as stored: Unix milliseconds, 0 for never.
+func ms(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// moment scans a stored time.
+type moment struct{ t *time.Time }
+
+// Scan implements sql.Scanner.
+func (m moment) Scan(v any) error {
+	n, ok := v.(int64)
+	switch {
+	case v == nil || (ok && n == 0):
+		*m.t = time.Time{}
+	case ok:
+		*m.t = time.UnixMilli(n).UTC()
+	default:
+		return fmt.Errorf("a time is stored as %T", v)
+	}
+	return nil
+}
+
+// jsonText scans and stores v as JSON text, "" for nothing.
+type jsonText struct{ v any }
+
+// Scan implements sql.Scanner.
+func (j jsonText) Scan(v any) error {
+	text, ok := v.(string)
+	if !ok || text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), j.v)
+}
+
+func toJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil || string(b) == "null" {
+		return ""
+	}
+	return string(b)
+}

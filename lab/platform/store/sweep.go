@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// observations change nothing on a node, so that doing one twice does no harm, and one that was not done is a missing
+// observation. Every other task is a desired state: when it expires, its operation has failed.
+var observations = []string{wire.TaskNoop, wire.TaskProbe, wire.TaskStatusProbe}
+
+// Observes reports whether a task is an observation.
+func (t Task) Observes() bool { return slices.Contains(observations, t.Type) }
+
+// Reclaim gives every observation that was handed out before a time, and has no result, back to the queue, once.
+func (s *Store) Reclaim(ctx context.Context, claimedBefore, now time.Time) ([]Task, error) {
+	const query = taskColumns +
+		`WHERE status = 'dispatched' AND type IN ('noop', 'probe', 'status.probe') AND reclaims = 0 AND claimed_at <= ? AND expires_at > ? ORDER BY claimed_at`
+	// without a write lock: hardly ever there is one
+	tasks, err := all(ctx, s.db, readTask, query, ms(claimedBefore), ms(now))
+	if err != nil || len(tasks) == 0 {
+		return nil, err
+	}
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if tasks, err = all(ctx, tx, readTask, query, ms(claimedBefore), ms(now)); err != nil {
+			return err
+		}
+		for i := range tasks {
+			t := &tasks[i]
+			e := t.evidence(TaskReclaimed, now)
+			e.Detail["claimed_at"] = t.ClaimedAt
+			t.Status, t.ClaimedAt, t.Reclaims = wire.TaskQueued, time.Time{}, t.Reclaims+1
+			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, claimed_at = 0, reclaims = ? WHERE id = ?", t.Status,
+				t.Reclaims, t.ID); err != nil {
+				return fmt.Errorf("reclaim task %s: %w", t.ID, err)
+			}
+			if err := record(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return tasks, err
+}
+
+// Expire moves every open task past its time to expired and returns those. For each node that lost more than
+// observations it is an operation of its own, under one correlation id.
+func (s *Store) Expire(ctx context.Context, now time.Time) ([]Task, error) {
+	return s.expire(ctx, now, NewID("sweep-"),
+		taskColumns+"WHERE status IN ('queued', 'dispatched') AND expires_at <= ? ORDER BY expires_at", ms(now))
+}
+
+// Withdraw expires one unclaimed task; a claimed one is left alone.
+func (s *Store) Withdraw(ctx context.Context, taskID string, now time.Time) ([]Task, error) {
+	return s.expire(ctx, now, "", taskColumns+"WHERE status = 'queued' AND id = ?", taskID)
+}
+
+// expire expires the tasks of a query; sweep is the correlation id of a sweep, "" when it is none.
+func (s *Store) expire(ctx context.Context, now time.Time, sweep, query string, arg any) ([]Task, error) {
+	tasks, err := all(ctx, s.db, readTask, query, arg) // without a write lock, as in Reclaim
+	if err != nil || len(tasks) == 0 {
+		return nil, err
+	}
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if tasks, err = all(ctx, tx, readTask, query, arg); err != nil {
+			return err
+		}
+		for i := range tasks {
+			if err := expireOne(ctx, tx, &tasks[i], sweep, now); err != nil {
+				return fmt.Errorf("expire task %s: %w", tasks[i].ID, err)
+			}
+		}
+		if sweep == "" {
+			return nil
+		}
+		return swept(ctx, tx, tasks, sweep, now)
+	})
+	return tasks, err
+}
+
+func expireOne(ctx context.Context, q querier, t *Task, sweep string, now time.Time) error {
+	e := t.evidence(TaskExpired, now)
+	e.Detail["was"] = t.Status
+	if sweep != "" {
+		e.Detail["sweep"] = sweep
+	}
+	t.Status, t.CompletedAt = wire.TaskExpired, now
+	if _, err := q.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ? WHERE id = ?", t.Status, ms(now),
+		t.ID); err != nil {
+		return err
+	}
+	if err := record(ctx, q, e); err != nil {
+		return err
+	}
+	if sweep == "" || t.Observes() {
+		return nil
+	}
+	if _, err := q.ExecContext(ctx, "UPDATE operations SET status = ? WHERE task_id = ?", wire.TaskFailed,
+		t.ID); err != nil {
+		return err
+	}
+	failure := t.evidence(OperationFailed, now)
+	failure.Detail["why"], failure.Detail["claimed"] = "its task expired", !t.ClaimedAt.IsZero()
+	if err := record(ctx, q, failure); err != nil {
+		return err
+	}
+	return settle(ctx, q, *t, now)
+}
+
+// swept makes the sweep itself visible, for each node whose operations it ended.
+func swept(ctx context.Context, q querier, tasks []Task, sweep string, now time.Time) error {
+	ended := map[string][]string{}
+	for _, t := range tasks {
+		if t.Type != wire.TaskStatusProbe {
+			ended[t.NodeID] = append(ended[t.NodeID], t.ID)
+		}
+	}
+	for _, nodeID := range slices.Sorted(maps.Keys(ended)) {
+		if err := addOperation(ctx, q,
+			Operation{NodeID: nodeID, Type: OperationSweep, Status: wire.TaskCompleted, CorrelationID: sweep,
+				CreatedAt: now, ExpiresAt: now}); err != nil {
+			return err
+		}
+		if err := record(ctx, q, Evidence{At: now, Kind: TasksSwept, CorrelationID: sweep, NodeID: nodeID,
+			Detail: map[string]any{"task_ids": ended[nodeID]}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// Task is a task with its life. Its signature is not stored: it is made when the task is handed out.
+type Task struct {
+	ID            string
+	NodeID        string
+	Type          string
+	Payload       []byte // JSON
+	CorrelationID string
+	SessionID     string // terminal.open
+	AllocationID  string
+	Status        string // wire.Task*
+	QueuedAt      time.Time
+	ClaimedAt     time.Time
+	CompletedAt   time.Time // also of a failed or expired task
+	ExpiresAt     time.Time
+	Reclaims      int       // how often it went back to the queue for want of a result
+	LateAt        time.Time // when a result came after the expiry
+	Result        *wire.TaskResult
+}
+
+const taskColumns = `SELECT id, node_id, type, payload, correlation_id, session_id, allocation_id, status, queued_at, claimed_at,
+	completed_at, expires_at, reclaims, late_at, result FROM tasks `
+
+func readTask(row scanner) (Task, error) {
+	var t Task
+	err := row.Scan(&t.ID, &t.NodeID, &t.Type, &t.Payload, &t.CorrelationID, &t.SessionID, &t.AllocationID, &t.Status,
+		moment{&t.QueuedAt}, moment{&t.ClaimedAt}, moment{&t.CompletedAt}, moment{&t.ExpiresAt}, &t.Reclaims,
+		moment{&t.LateAt}, jsonText{&t.Result})
+	return t, err
+}
+
+func (t Task) evidence(kind string, at time.Time) Evidence {
+	return Evidence{At: at, Kind: kind, CorrelationID: t.CorrelationID, NodeID: t.NodeID, AllocationID: t.AllocationID,
+		SessionID: t.SessionID, TaskID: t.ID, Detail: map[string]any{"type": t.Type}}
+}
+
+// Task returns a task, or ErrNotFound.
+func (s *Store) Task(ctx context.Context, id string) (Task, error) {
+	return one(readTask(s.db.QueryRowContext(ctx, taskColumns+"WHERE id = ?", id)))
+}
+
+// Enqueue stores a queued task with its operation; ErrNotFound when the node does not exist. observation: the task
+// changes nothing, so it is no operation.
+func (s *Store) Enqueue(ctx context.Context, t Task, observation bool) error {
+	return s.tx(ctx, func(tx *sql.Tx) error { return enqueue(ctx, tx, t, observation) })
+}
+
+func enqueue(ctx context.Context, q querier, t Task, observation bool) error {
+	if _, err := node(ctx, q, t.NodeID); err != nil {
+		return err
+	}
+	_, err := q.ExecContext(ctx,
+		`INSERT INTO tasks (id, node_id, type, payload, correlation_id, session_id, allocation_id, status, queued_at, expires_at)
+		VALUES (?,?,?,?,?,?,?,?,?,?)`, t.ID, t.NodeID, t.Type, t.Payload, t.CorrelationID, t.SessionID, t.AllocationID,
+		wire.TaskQueued, ms(t.QueuedAt), ms(t.ExpiresAt))
+	if err != nil {
+		return err
+	}
+	if !observation {
+		err = addOperation(ctx, q, Operation{NodeID: t.NodeID, Type: t.Type, TaskID: t.ID, CorrelationID: t.CorrelationID,
+			CreatedAt: t.QueuedAt, ExpiresAt: t.ExpiresAt})
+		if err != nil {
+			return err
+		}
+	}
+	return record(ctx, q, t.evidence(TaskQueued, t.QueuedAt))
+}
+
+// Claim hands the node's oldest queued task out; ErrNotFound when there is none.
+func (s *Store) Claim(ctx context.Context, nodeID string, now time.Time) (Task, error) {
+	// Looking first without a write lock keeps idle polls off the writers' way.
+	var any int
+	err := s.db.QueryRowContext(ctx, "SELECT 1 FROM tasks WHERE status = ? AND node_id = ? LIMIT 1", wire.TaskQueued,
+		nodeID).Scan(&any)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Task{}, ErrNotFound
+	}
+	if err != nil {
+		return Task{}, err
+	}
+	var t Task
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		t, err = one(readTask(tx.QueryRowContext(ctx,
+			taskColumns+"WHERE status = ? AND node_id = ? AND expires_at > ? ORDER BY queued_at, rowid LIMIT 1", wire.TaskQueued,
+			nodeID, ms(now))))
+		if err != nil {
+			return err
+		}
+		t.Status, t.ClaimedAt = wire.TaskDispatched, now
+		if _, err = tx.ExecContext(ctx, "UPDATE tasks SET status = ?, claimed_at = ? WHERE id = ?", t.Status, ms(now),
+			t.ID); err != nil {
+			return err
+		}
+		return record(ctx, tx, t.evidence(TaskDispatched, now))
+	})
+	return t, err
+}
+
+// Requeue takes a claim back: its answer could not be delivered.
+func (s *Store) Requeue(ctx context.Context, t Task, now time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, claimed_at = 0 WHERE id = ? AND status = ?",
+			wire.TaskQueued, t.ID, wire.TaskDispatched); err != nil {
+			return err
+		}
+		return record(ctx, tx, t.evidence(TaskRequeued, now))
+	})
+}
+
+// ErrNotClaimed is returned for the result of a task that was never handed out.
+var ErrNotClaimed = errors.New("task was not handed out")
+
+// Finish stores a result. Doing it twice changes nothing, and news is false. A result of a task that expired after
+// it was handed out is kept and recorded as late: the task stays expired, and what it failed stays failed.
+func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult,
+	now time.Time) (t Task, news bool, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		t, err = one(readTask(tx.QueryRowContext(ctx, taskColumns+"WHERE id = ? AND node_id = ?", taskID, nodeID)))
+		if err != nil {
+			return err
+		}
+		switch {
+		case t.Result != nil:
+			return nil
+		case t.ClaimedAt.IsZero() && t.Reclaims == 0:
+			return ErrNotClaimed
+		case t.Status == wire.TaskExpired:
+			news, t.LateAt, t.Result = true, now, &r
+			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET late_at = ?, result = ? WHERE id = ?", ms(now), toJSON(r),
+				t.ID); err != nil {
+				return err
+			}
+			if err := record(ctx, tx, t.outcome(TaskResultLate, now)); err != nil || t.Type != wire.TaskCleanup {
+				return err
+			}
+			return cleaned(ctx, tx, t, now)
+		}
+		news, t.Status, t.CompletedAt, t.Result = true, r.Status, now, &r
+		if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ?, result = ? WHERE id = ?",
+			t.Status, ms(now), toJSON(r), t.ID); err != nil {
+			return err
+		}
+		if err := record(ctx, tx, t.outcome("task."+t.Status, now)); err != nil {
+			return err
+		}
+		return settle(ctx, tx, t, now)
+	})
+	if err != nil {
+		return Task{}, false, err
+	}
+	return t, news, nil
+}
+
+// outcome is the evidence of a result.
+func (t Task) outcome(kind string, at time.Time) Evidence {
+	e := t.evidence(kind, at)
+	e.Detail["status"] = t.Result.Status
+	if t.Result.Error != nil {
+		e.Detail["code"], e.Detail["message"] = t.Result.Error.Code, t.Result.Error.Message
+	}
+	return e
+}
+
+// settle does what a task's end does to other things, in the transaction of that end.
+func settle(ctx context.Context, q querier, t Task, now time.Time) error {
+	switch {
+	case t.Type == wire.TaskCleanup:
+		return cleaned(ctx, q, t, now)
+	case t.Type == wire.TaskRotateToken:
+		return rotated(ctx, q, t, now)
+	}
+	return nil
+}
+
+// StaleTasks counts a node's open tasks that are past their time, not swept yet.
+func (s *Store) StaleTasks(ctx context.Context, nodeID string, now time.Time) (n int, err error) {
+	err = s.db.QueryRowContext(ctx,
+		"SELECT count(*) FROM tasks WHERE status IN ('queued', 'dispatched') AND node_id = ? AND expires_at <= ?", nodeID,
+		ms(now)).Scan(&n)
+	return n, err
+}
+
+// LostResults counts a node's operations that were handed out and have no result: observations that were claimed
+// before the lease's start, and desired states that expired after the given time, whose result may come late. A status
+// probe is none: it is a missing observation.
+func (s *Store) LostResults(ctx context.Context, nodeID string, claimedBefore,
+	expiredAfter time.Time) (n int, err error) {
+	err = s.db.QueryRowContext(ctx,
+		`SELECT (SELECT count(*) FROM tasks WHERE node_id = ?1 AND status = 'dispatched' AND claimed_at > 0 AND claimed_at <= ?2
+			AND result = '' AND type IN ('noop', 'probe'))
+		+ (SELECT count(*) FROM tasks WHERE node_id = ?1 AND completed_at > ?3 AND status = 'expired' AND claimed_at > 0
+			AND result = '' AND type NOT IN ('noop', 'probe', 'status.probe', 'terminal.open'))`,
+		nodeID, ms(claimedBefore), ms(expiredAfter)).Scan(&n)
+	return n, err
+}
+
+// OpenTasks returns what a node has claimed and not finished, oldest first.
+func (s *Store) OpenTasks(ctx context.Context, nodeID string, now time.Time) ([]Task, error) {
+	return all(ctx, s.db, readTask,
+		taskColumns+"WHERE status = 'dispatched' AND node_id = ? AND expires_at > ? ORDER BY queued_at", nodeID, ms(now))
+}
+
+// LastSettled returns the node's newest task of any of the proving types (no-op, probe, status probe, terminal open)
+// that completed, failed or expired; ErrNotFound when there is none.
+func (s *Store) LastSettled(ctx context.Context, nodeID string) (Task, error) {
+	return one(readTask(s.db.QueryRowContext(ctx, taskColumns+`WHERE node_id = ? AND completed_at > 0
+		AND type IN ('noop', 'probe', 'status.probe', 'terminal.open') ORDER BY completed_at DESC LIMIT 1`, nodeID)))
+}
+
+// ProbeInFlight reports whether a status probe of the allocation is still open.
+func (s *Store) ProbeInFlight(ctx context.Context, allocationID string) (bool, error) {
+	var n int
+	err := s.db.QueryRowContext(ctx,
+		`SELECT count(*) FROM tasks WHERE status IN ('queued', 'dispatched') AND type = 'status.probe'
+		AND allocation_id = ?`, allocationID).Scan(&n)
+	return n > 0, err
+}

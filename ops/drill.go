@@ -1,0 +1,150 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// Drill is a drill that could be run: everything that can be said without a machine has been checked.
+type Drill struct {
+	Scenario chaos.Scenario
+	Session  *Session // about the node that is walked
+	Subject  chaos.Subject
+	Machines []chaos.Machine
+}
+
+// Make plans from facts.
+func (d *Drill) Make(facts chaos.Facts, run string) chaos.Plan {
+	return chaos.Make(d.Scenario, d.Session.site.Profile, d.Subject, facts, run)
+}
+
+// Plan reads the machines and plans. What cannot be read is the error, and a reason not to touch anything: the plan is
+// refused.
+func (d *Drill) Plan(ctx context.Context, run string) (chaos.Plan, chaos.Facts, error) {
+	facts, err := d.survey(ctx)
+	plan := d.Make(facts, run)
+	if err != nil {
+		plan.Refused = unasked(err)
+	}
+	return plan, facts, err
+}
+
+// Suite is several drills, one after the other.
+type Suite struct {
+	Drills   []Drill
+	Book     *drill.Game     // what drew their order; nil is the caller
+	Pause    time.Duration   // between two of them
+	Folder   string          // where the runs' logs are kept, see drill.CreateLog
+	Deadline time.Duration   // of a walk, and of reading the machines
+	Abandon  <-chan struct{} // closed where the machines are to be left to themselves; may be nil
+}
+
+// Progress is one thing that drills tell as they go: an event of a run, or what the walk under way does.
+type Progress struct {
+	Index, Count int              // of the drill, from 0, and of them all
+	Event        drill.Event      // of no kind where it is the walk that tells
+	Walk         *preflight.Event // nil: the event is news
+}
+
+// Drill runs a suite until a drill leaves something on a machine, or ctx ends; then everything is reverted first.
+// observe gets the progress, from one goroutine at a time.
+func (s *Site) Drill(ctx context.Context, suite Suite, observe func(Progress)) *drill.Report {
+	r := &drill.Report{
+		Head: diag.NewHead(drill.ReportKind), ToolVersion: s.Tool, Profile: s.Profile.Name,
+		Book: suite.Book, StartedAt: diag.At(time.Now()), Drills: []drill.Drill{}, EndedBy: diag.EndedCompleted,
+	}
+	for i := range suite.Drills {
+		stop := i > 0 && len(r.Drills) > 0 && mustStop(r.Drills[len(r.Drills)-1])
+		if stop || ctx.Err() != nil || (i > 0 && !wait(ctx, suite.Pause)) {
+			r.NotRun = append(r.NotRun, suite.Drills[i].Scenario.Metadata.ID)
+			continue
+		}
+		r.Drills = append(r.Drills, suite.one(ctx, i, r, observe))
+	}
+	if ctx.Err() != nil {
+		r.EndedBy = diag.EndedInterrupted
+	}
+	r.EndedAt = diag.At(time.Now())
+	r.Settle()
+	return r
+}
+
+// mustStop reports that a machine must be looked at before anything else is broken.
+func mustStop(d drill.Drill) bool {
+	return d.Verdict.Word == drill.Residue || d.Verdict.Word == drill.Conflict || d.Open()
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// one plans and runs the drill i.
+func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe func(Progress)) drill.Drill {
+	d := suite.Drills[i]
+	d.Session = d.Session.Again("diag")
+	site, run := d.Session.site, NewDrillID(d.Session.Began)
+	plan, facts := d.planWithin(ctx, suite.Deadline, run)
+	log, unwritten := drill.CreateLog(filepath.Join(suite.Folder, run))
+	on := site.machines(d.Machines)
+	defer on.close()
+	var mu sync.Mutex // a run tells of itself, and of the walk that is under way
+	tell := func(e drill.Event, walk *preflight.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		observe(Progress{Index: i, Count: len(suite.Drills), Event: e, Walk: walk})
+	}
+	story := drill.Run(ctx, drill.Job{
+		Plan: plan, Tool: site.Tool, Rules: preflight.RulesVersion, Book: r.Book, Machines: on.withHere(),
+		Walk: func(ctx context.Context) *diag.Report {
+			ctx, cancel := context.WithTimeout(ctx, suite.Deadline)
+			defer cancel()
+			return d.Session.Again("drill").Walk(ctx, WalkOptions{Terminal: true},
+				func(e preflight.Event) { tell(drill.Event{}, &e) })
+		},
+		Ready:    d.ready(plan, facts),
+		Decide:   d.Session.decide,
+		Terminal: d.Session.terminal(plan.Budgets.TTL.Std()),
+		Write: func(e drill.Event, walk *diag.Report) error {
+			if log == nil {
+				return unwritten
+			}
+			return log.Write(e, walk)
+		},
+		Observe: func(e drill.Event, _ *drill.Story) { tell(e, nil) }, Abandon: suite.Abandon,
+	})
+	result := story.Drill()
+	if log != nil {
+		result.Log = log.Dir()
+		// Every event was synced, and an extra folder does no harm.
+		_ = log.Close()
+		_ = drill.Prune(suite.Folder)
+	}
+	return result
+}
+
+func (d *Drill) planWithin(ctx context.Context, limit time.Duration, run string) (chaos.Plan, chaos.Facts) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	plan, facts, _ := d.Plan(ctx, run) // what could not be read is the plan's refusal
+	return plan, facts
+}
+
+// NewDrillID names a run on machines: the time, so that runs can be told apart, and something random, so that two of
+// the same second can.
+func NewDrillID(now time.Time) string {
+	id := preflight.NewID("x")
+	return now.UTC().Format("060102-150405") + "-" + cmp.Or(id[max(0, len(id)-4):], "0")
+}

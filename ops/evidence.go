@@ -1,0 +1,224 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// Deadlines of the sources: each is longer than a healthy answer takes by far, and none waits for another's.
+const (
+	clockTime   = 3 * time.Second
+	recordTime  = 10 * time.Second // two rings from a disk that may be dying
+	journalTime = 10 * time.Second // journalctl reads files of gigabytes backwards
+	apiTime     = 5 * time.Second
+	// walkLead is how long sources that will record the walk wait for its end.
+	walkLead = 8 * time.Second
+
+	recordMost  = 10000 // entries: more than both rings hold
+	journalMost = 5000  // lines
+	latestMost  = 500   // lines of the platform's host, about any node
+	tasksMost   = 40    // the newest tasks that are looked at
+)
+
+// ingressFiles are where nginx writes when it does not write to the journal.
+var ingressFiles = [...]string{"/var/log/nginx/access.log", "/var/log/nginx/error.log"}
+
+// The units of the platform's host whose lines are read.
+const (
+	platformUnit = "gpuaas-platform.service"
+	ingressUnit  = "nginx.service"
+)
+
+// Heard is everything that was measured for the evidence about one node. A fact of a source that was not asked has no
+// request.
+type Heard struct {
+	Report        *diag.Report // nil: no walk was asked for
+	NodeClock     diag.Fact
+	Record, Agent diag.Fact
+	PlatformClock diag.Fact
+	Platform      diag.Fact
+	Ingress       []diag.Fact // about the node; the unit's journal first, then files
+	Latest        []diag.Fact // the platform's and the ingress's newest lines, about any node
+	Node          diag.Fact   // read model
+	Allocation    diag.Fact
+	Evidence      []diag.Fact // by correlation ids, then by node
+	Items         []evidence.Item
+	Tasks         []diag.Fact
+}
+
+// collector asks all sources of the evidence about one node.
+type collector struct {
+	s      *Session
+	since  time.Time
+	walk   bool
+	at     places
+	walked chan struct{} // closed when the walk is over, or none is made
+	heard  Heard
+}
+
+// EvidenceOptions say which evidence is gathered.
+type EvidenceOptions struct {
+	Since time.Time // the beginning of the history that is asked for
+	Walk  bool      // walk the chain as well, with a terminal session
+}
+
+// Evidence asks everything that can know something about the node, walks the chain where that is wanted, and joins it
+// into one history. It is there whatever happened; of each source it says what came of it.
+func (s *Session) Evidence(ctx context.Context, o EvidenceOptions) (*Evidence, error) {
+	h := s.hear(ctx, o)
+	if err := s.knownNode(&h.Node); err != nil {
+		return nil, err
+	}
+	by := diag.EndedCompleted
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		by = diag.EndedInterrupted
+	case ctx.Err() != nil:
+		by = diag.EndedDeadline
+	}
+	return s.Gather(h, o.Since, time.Now(), by), nil
+}
+
+// hear asks all sources at once, each with a deadline of its own, and returns when all have answered or ctx is done.
+// None that is silent keeps another from being asked.
+func (s *Session) hear(ctx context.Context, o EvidenceOptions) *Heard {
+	c := &collector{s: s, since: o.Since, walk: o.Walk, at: s.open(), walked: make(chan struct{})}
+	defer c.at.close(ctx)
+	var wg sync.WaitGroup
+	for _, ask := range [...]func(context.Context){c.askWalk, c.askRecord, c.askNode, c.askPlatform, c.askReadModel,
+		c.askEvidence} {
+		wg.Go(func() { ask(ctx) })
+	}
+	wg.Wait()
+	return &c.heard
+}
+
+// askWalk makes the walk, over the connections that the other questions use.
+func (c *collector) askWalk(ctx context.Context) {
+	defer close(c.walked)
+	if c.walk {
+		c.heard.Report = c.s.walk(ctx, c.at, WalkOptions{Terminal: true}, nil)
+	}
+}
+
+// around asks at once, so that something is there whatever happens later, and once more after the walk, so that what
+// it made others write is heard as well. The second answer counts only where it is a good one. ask says whether it was,
+// and how to keep it.
+func (c *collector) around(ctx context.Context, ask func(context.Context) (good bool, keep func())) {
+	_, keep := ask(ctx)
+	keep()
+	if !c.walk {
+		return
+	}
+	timer := time.NewTimer(walkLead)
+	defer timer.Stop()
+	select {
+	case <-c.walked:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if good, keep := ask(ctx); good {
+		keep()
+	}
+}
+
+// ask sends one request to a place within its own time. A place that this profile does not have answers nothing.
+func (c *collector) ask(ctx context.Context, place string, limit time.Duration, reqs ...diag.Request) []diag.Fact {
+	v, ok := c.at[place]
+	facts := make([]diag.Fact, len(reqs))
+	if !ok {
+		return facts
+	}
+	for i := range reqs {
+		reqs[i].TimeoutMS = limit.Milliseconds()
+	}
+	facts = v.Probe(ctx, reqs)
+	for i := range facts {
+		facts[i].Vantage = place
+	}
+	return facts
+}
+
+func (c *collector) askRecord(ctx context.Context) {
+	if c.s.env.Subject.NodeHost == "" {
+		return
+	}
+	c.heard.Record = c.ask(ctx, preflight.Node, recordTime,
+		diag.Request{ID: "record", Op: diag.OpRecord, Target: c.s.env.Profile.Agent.Record, View: diag.ViewHost,
+			Limit: recordMost})[0]
+}
+
+// clockLooks is how often a clock is looked at: the quickest answer is the most certain one.
+const clockLooks = 4
+
+// clock is the most certain of some readings of a place's clock, one after the other.
+func (c *collector) clock(ctx context.Context, place string) diag.Fact {
+	var best diag.Fact
+	for range clockLooks {
+		f := c.ask(ctx, place, clockTime, diag.Request{ID: place + "_clock", Op: diag.OpClock})[0]
+		if !f.Passed() || f.Clock == nil || f.Clock.ErrorMS == nil {
+			if best.Clock == nil {
+				best = f
+			}
+			return best
+		}
+		if best.Clock == nil || *f.Clock.ErrorMS < *best.Clock.ErrorMS {
+			best = f
+		}
+	}
+	return best
+}
+
+func (c *collector) askNode(ctx context.Context) {
+	if c.s.env.Subject.NodeHost == "" {
+		return
+	}
+	c.heard.NodeClock = c.clock(ctx, preflight.Node)
+	c.around(ctx, func(ctx context.Context) (bool, func()) {
+		f := c.ask(ctx, preflight.Node, journalTime, c.journal("agent", c.s.env.Profile.Agent.Unit))[0]
+		return f.Passed(), func() { c.heard.Agent = f }
+	})
+}
+
+func (c *collector) askPlatform(ctx context.Context) {
+	c.heard.PlatformClock = c.clock(ctx, preflight.Platform)
+	c.around(ctx, func(ctx context.Context) (bool, func()) {
+		reqs := []diag.Request{c.about("platform", platformUnit), c.about("ingress", ingressUnit)}
+		for _, path := range ingressFiles {
+			reqs = append(reqs, c.about("ingress "+path, path))
+		}
+		at := len(reqs) // what they logged last, about any node: a crash names no node
+		reqs = append(reqs, c.journal("platform", platformUnit), c.journal("ingress", ingressUnit))
+		reqs[at].Limit, reqs[at+1].Limit = latestMost, latestMost
+		facts := c.ask(ctx, preflight.Platform, journalTime, reqs...)
+		return facts[0].Passed() && facts[1].Passed(), func() {
+			c.heard.Platform, c.heard.Ingress, c.heard.Latest = facts[0], facts[1:at], facts[at:]
+		}
+	})
+}
+
+// about is a journal's lines about this node: on a platform of thousands, the newest lines are about others.
+func (c *collector) about(id, target string) diag.Request {
+	req := c.journal(id+" about the node", target)
+	s := c.s.env.Subject
+	for _, id := range [...]string{s.NodeID, s.AllocationID, s.CorrelationID, c.s.env.CorrelationID} {
+		if id != "" {
+			req.Match = append(req.Match, id)
+		}
+	}
+	return req
+}
+
+func (c *collector) journal(id, target string) diag.Request {
+	return diag.Request{ID: id, Op: diag.OpJournal, Target: target, View: diag.ViewHost, Limit: journalMost,
+		Since: diag.At(c.since)}
+}

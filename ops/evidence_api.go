@@ -1,0 +1,126 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// askReadModel reads the mapped fields of the node and the allocation: of an answer nothing else is kept.
+func (c *collector) askReadModel(ctx context.Context) {
+	e := &c.s.env
+	var wg sync.WaitGroup
+	for _, r := range [...]struct {
+		into   *diag.Fact
+		path   string
+		wanted bool
+	}{
+		{&c.heard.Node, profile.PathNode, true},
+		{&c.heard.Allocation, profile.PathAllocation, e.Subject.AllocationID != ""},
+	} {
+		req := e.API(r.path, nil, mappedFields(e.Profile.Mapping, r.path)...)
+		if !r.wanted || req.Op == "" {
+			continue
+		}
+		req.ID = r.path
+		wg.Go(func() {
+			c.around(ctx, func(ctx context.Context) (bool, func()) {
+				f := c.ask(ctx, preflight.Operator, apiTime, req)[0]
+				return f.Passed(), func() { *r.into = f }
+			})
+		})
+	}
+	wg.Wait()
+}
+
+// mappedFields are the names of a thing's fields in the mapping, sorted.
+func mappedFields(m profile.Mapping, thing string) []string {
+	var names []string
+	for name := range m.Fields {
+		if strings.HasPrefix(name, thing+".") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// askEvidence pulls what the platform wrote down about the failing request, this walk, the node, and then its tasks.
+func (c *collector) askEvidence(ctx context.Context) {
+	e := &c.s.env
+	var reqs []diag.Request
+	add := func(path, what string, vars map[string]string) {
+		req := e.API(path, vars, evidenceItems, evidenceTruncated)
+		if req.Op != "" && req.Extract[evidenceItems] != "" { // of an answer nothing but the items would be kept
+			req.ID = "evidence " + what
+			reqs = append(reqs, req)
+		}
+	}
+	for _, id := range [...]string{e.Subject.CorrelationID, e.CorrelationID} {
+		if id != "" {
+			add(profile.PathEvidence, id, map[string]string{"correlation_id": id})
+		}
+	}
+	since, _ := diag.At(c.since).MarshalText()
+	add(profile.PathNodeEvidence, "of the node", map[string]string{"since": string(since)})
+	c.around(ctx, func(ctx context.Context) (bool, func()) {
+		facts := c.ask(ctx, preflight.Operator, apiTime, slices.Clone(reqs)...)
+		var items []evidence.Item
+		good := true
+		for i := range facts {
+			items = append(items, takeItems(&facts[i])...)
+			good = good && facts[i].Passed()
+		}
+		tasks := c.askTasks(ctx, items)
+		return good, func() { c.heard.Evidence, c.heard.Items, c.heard.Tasks = facts, items, tasks }
+	})
+}
+
+// Fields of the mapping for the platform's evidence.
+const evidenceItems, evidenceTruncated = "evidence.items", "evidence.truncated"
+
+// takeItems takes the evidence out of an answer: of the answer itself nothing is kept.
+func takeItems(f *diag.Fact) []evidence.Item {
+	if f.HTTP == nil {
+		return nil
+	}
+	raw, there := f.HTTP.Fields[evidenceItems]
+	items, err := evidence.ParseItems(raw)
+	if !there {
+		err = errors.New("the answer has no list of evidence, or is longer than can be read")
+	}
+	if err != nil && f.Passed() {
+		f.Failure, f.Phase, f.Detail = diag.Unknown, "http", err.Error()
+	}
+	delete(f.HTTP.Fields, evidenceItems)
+	return items
+}
+
+// askTasks looks at the node's newest tasks, as far as the evidence names them. Status probes come every few seconds,
+// and their results are observations and not tasks.
+func (c *collector) askTasks(ctx context.Context, items []evidence.Item) []diag.Fact {
+	var ids []string
+	for _, i := range slices.Backward(items) {
+		if i.TaskID != "" && len(ids) < tasksMost && !slices.Contains(ids, i.TaskID) &&
+			i.Detail["type"] != "status.probe" {
+			ids = append(ids, i.TaskID)
+		}
+	}
+	var reqs []diag.Request
+	for _, id := range ids {
+		req := c.s.env.API(profile.PathTask, map[string]string{"task_id": id},
+			mappedFields(c.s.env.Profile.Mapping, "task")...)
+		if req.Op != "" {
+			req.ID = id
+			reqs = append(reqs, req)
+		}
+	}
+	return c.ask(ctx, preflight.Operator, apiTime, reqs...)
+}

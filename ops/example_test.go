@@ -1,0 +1,68 @@
+package ops_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// A walk of one node, with its progress, compared with the last good walk and kept.
+func ExampleSession_Walk() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p, _, err := profile.Load("lab",
+		profile.Sources{Dir: "/etc/gpuaasctl/profiles", Env: func(string) string { return "" }})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	secrets, err := ops.ReadSecrets(ctx, p, true)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	site := ops.New(ops.Site{Profile: p, Chosen: "lab", Secrets: secrets, Tool: "my-dashboard 1.0", By: "dashboard"})
+	node := site.Node("compute-node-01", "alloc-01")
+	o := ops.WalkOptions{Terminal: true, Baseline: ops.Baseline{Name: diag.LastGood}}
+	o.Memory = ops.History{Path: "/var/lib/my-dashboard/walks.db"}.Recall(ctx, node.Subject(), node.Plan(o), true, true)
+	defer o.Memory.Close()
+	report := node.Walk(ctx, o, func(e preflight.Event) {
+		if e.Kind == preflight.HopDone {
+			fmt.Println(e.Hop)
+		}
+	})
+	fmt.Println(report.Verdict.Outcome, report.Verdict.Reason)
+	if kept := o.Memory.Keep(ctx, report); kept.Better != nil {
+		fmt.Println("it regressed from", kept.Better.Run.ID)
+	}
+}
+
+// Many nodes, a few at once, and what one hop says of each.
+func ExampleSite_Each() {
+	site, end := aPlatform()
+	defer end()
+	nodes := []string{"n1", "n2", "n3"}
+	reports := make([]*diag.Report, len(nodes))
+	site.Each(nodes, 2, func(i int, s *ops.Session) {
+		reports[i] = s.Walk(context.Background(), ops.WalkOptions{Only: []diag.HopID{diag.HopNodeHeartbeat}}, nil)
+	})
+	for i, r := range reports {
+		signal := diag.Signal("")
+		for _, h := range r.Hops {
+			if h.ID == diag.HopNodeHeartbeat {
+				signal = h.Signal
+			}
+		}
+		fmt.Println(nodes[i], r.Verdict.Outcome, cmp.Or(signal, "no signal"))
+	}
+	// Output:
+	// n1 pass no signal
+	// n2 fail node_agent_heartbeat_stale
+	// n3 inconclusive operator_node_unknown
+}

@@ -1,0 +1,68 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+)
+
+// MostOutput is how many bytes a command on a node may print, on both of its streams together.
+const MostOutput = 64 << 20
+
+// Command is a command of the operator's for a node.
+type Command struct {
+	Argv    []string
+	Stdin   io.Reader // nil: none
+	Out     io.Writer
+	Errors  io.Writer
+	AsLogin bool // as the login itself, also where the walk becomes root
+}
+
+// EndedError is a command that ran on a node and did not end well.
+type EndedError struct {
+	Node   string
+	Code   int
+	Signal string // "KILL", where one ended it
+}
+
+func (e *EndedError) Error() string {
+	if e.Signal != "" {
+		return fmt.Sprintf("the command on %s was ended by SIG%s", e.Node, e.Signal)
+	}
+	return fmt.Sprintf("the command on %s ended with exit code %d", e.Node, e.Code)
+}
+
+// Exec runs a command on the session's node over SSH, with the host key checked and the login of the profile, and
+// passes on what it prints. Nothing of this tool is put on the node. An EndedError is the command's own end; an
+// UnreadError reports that its end is not known.
+func (s *Session) Exec(ctx context.Context, c Command) error {
+	if err := s.NeedHost(); err != nil {
+		return err
+	}
+	cfg := s.nodeConfig()
+	cfg.Bare = true
+	if c.AsLogin {
+		cfg.SSH.Sudo = new(bool)
+	}
+	node := vantage.NewNode(cfg)
+	defer func() { _ = node.Close() }()
+	exit, err := node.Stream(ctx, vantage.Command{
+		Argv: c.Argv, Stdin: c.Stdin, Out: c.Out, Errors: c.Errors, Most: MostOutput,
+	})
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, vantage.ErrTooMuch):
+		return &UnreadError{fmt.Errorf("the command on %s was ended: it printed more than %d MiB", s.of.Node, MostOutput>>20)}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &UnreadError{fmt.Errorf("the command on %s did not end within the deadline", s.of.Node)}
+	case err != nil:
+		return &UnreadError{err}
+	case exit != vantage.Exit{}:
+		return &EndedError{s.of.Node, exit.Code, exit.Signal}
+	}
+	return nil
+}

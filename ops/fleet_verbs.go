@@ -1,0 +1,144 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/remote"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+)
+
+// DrillStatus reads the drills of machines. Nothing is put there.
+func (s *Site) DrillStatus(ctx context.Context, of []chaos.Machine) *Fleet {
+	return s.everywhere(ctx, KindDrillStatus, of, look)
+}
+
+// Residue looks on machines for whatever bears this tool's name.
+func (s *Site) Residue(ctx context.Context, of []chaos.Machine) *Fleet {
+	return s.everywhere(ctx, KindResidue, of, search)
+}
+
+// Revert reverts what a run has changed on machines, or what every drill has where run is empty, compares each
+// machine with before, and removes the drill's artifacts. force does so where another process has changed something
+// as well.
+func (s *Site) Revert(ctx context.Context, of []chaos.Machine, run string, force bool) *Fleet {
+	return s.everywhere(ctx, KindRevert, of, func(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
+		all, err := on.Runs(ctx)
+		if err != nil {
+			return err
+		}
+		if run == "" {
+			undoAll(ctx, on, m, all, force)
+			return nil
+		}
+		undoThese(ctx, on, m, slices.DeleteFunc(all, func(x remote.Found) bool { return x.Run != run }), force)
+		return nil
+	})
+}
+
+// Panic reverts everything that any drill has changed on machines, and looks for residue. waiting is called once for
+// each machine that is tried again, from any goroutine.
+func (s *Site) Panic(ctx context.Context, of []chaos.Machine, waiting func(error)) *Fleet {
+	return s.everywhere(ctx, KindPanic, of, func(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
+		all, err := reach(ctx, on, waiting)
+		if err != nil {
+			return err
+		}
+		undoAll(ctx, on, m, all, false)
+		m.add(search(ctx, on, m))
+		return nil
+	})
+}
+
+// Patience with a machine that cannot be reached: one that restarts is back in seconds.
+const (
+	panicReach = 20 * time.Second
+	panicPause = 2 * time.Second
+)
+
+// reach asks a machine for its drills until it answers, or will not.
+func reach(ctx context.Context, on *remote.Machine, waiting func(error)) ([]remote.Found, error) {
+	until := time.Now().Add(panicReach)
+	for told := false; ; told = true {
+		all, err := on.Runs(ctx)
+		if err == nil || ctx.Err() != nil || time.Now().Add(panicPause).After(until) {
+			return all, err
+		}
+		if !told {
+			waiting(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(panicPause):
+		}
+	}
+}
+
+// look reads the drills of a machine.
+func look(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
+	all, err := on.Runs(ctx)
+	if err != nil {
+		return err
+	}
+	var unread []string
+	for _, x := range all {
+		m.Drills = append(m.Drills, FleetDrill{Run: x.Run, Status: x.Status, Error: x.Error})
+		if x.Error != "" {
+			unread = append(unread, x.Run)
+		}
+	}
+	if len(unread) > 0 {
+		m.Error = "cannot be read: " + strings.Join(unread, ", ")
+	}
+	return nil
+}
+
+// search looks for what bears our name.
+func search(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
+	programs, err := on.Left(ctx) // before one is put there
+	if err != nil {
+		return err
+	}
+	r, err := on.Fault(ctx, nil, "residue")
+	if err == nil && r.Error != "" {
+		err = errors.New("looking for what is left: " + r.Error)
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range programs {
+		if !slices.ContainsFunc(r.Residue, func(x step.Residue) bool { return x.Key == p }) {
+			r.Residue = append(r.Residue, step.Residue{Class: step.ClassOwn, Key: p, After: "file"})
+		}
+	}
+	clean := r.Clean != nil && *r.Clean && len(r.Residue) == 0
+	m.Residue, m.Clean = r.Residue, &clean
+	return nil
+}
+
+// undoAll undoes all drills of one machine, and removes what no drill needs any more: a folder of one whose arming
+// died before there was a drill, and the program of a tool that was killed.
+func undoAll(ctx context.Context, on *remote.Machine, m *FleetMachine, all []remote.Found, force bool) {
+	undoThese(ctx, on, m, all, force)
+	m.Reached = true
+	if len(all) == 0 {
+		r, err := on.Fault(ctx, nil, "revert")
+		if err == nil && r.Error != "" {
+			err = errors.New(r.Error)
+		}
+		m.add(err)
+	}
+	m.add(on.Sweep(ctx)) // last: the call before puts our program there
+}
+
+// undoThese undoes drills of one machine, whatever comes of each.
+func undoThese(ctx context.Context, on *remote.Machine, m *FleetMachine, all []remote.Found, force bool) {
+	for _, x := range all {
+		m.Drills = append(m.Drills, undo(ctx, on, x, force))
+	}
+}

@@ -1,0 +1,240 @@
+package ops
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/evidence"
+)
+
+// Evidence is what was gathered about a node: what was measured, what came of each source, and the history that all of
+// it makes together. Nothing in it is a secret any more.
+type Evidence struct {
+	Heard    *Heard
+	Manifest *evidence.Manifest // without files: which there are is the business of those who write them
+	History  evidence.Timeline  // of everything; see Timeline
+	Redacted Redacted
+
+	query evidence.Query
+}
+
+// Gather joins what was measured into evidence. It touches nothing but memory: heard is scrubbed in place.
+func (s *Session) Gather(heard *Heard, since, ended time.Time, by diag.EndedBy) *Evidence {
+	of := s.env.Subject
+	e := &Evidence{Heard: heard, Redacted: Redacted{}, Manifest: &evidence.Manifest{
+		Head: diag.NewHead(evidence.KindBundle), RunID: s.RunID, ToolVersion: s.site.Tool,
+		StartedAt: diag.At(s.Began), EndedAt: diag.At(ended), EndedBy: by, Since: diag.At(since),
+		Profile: s.site.Profile.Name, Platform: s.site.Profile.APIBase, NodeID: of.NodeID, AllocationID: of.AllocationID,
+		CorrelationID: of.CorrelationID, WalkID: s.env.CorrelationID,
+		InstanceID: cmp.Or(heard.instance(), fieldOf(heard.Node, "node.instance_id")),
+		WorkflowID: fieldOf(heard.Allocation, "allocation.workflow_id"),
+	}}
+	heard.clean(e.Redacted)
+	e.History = evidence.Join(evidence.Query{NodeID: of.NodeID, Since: diag.At(since),
+		Own: s.env.CorrelationID, Familiar: []string{of.AllocationID}}, heard.sources(of.NodeID, e.Redacted)...)
+	e.Manifest.Clocks = e.History.Clocks
+	e.query = evidence.Query{NodeID: of.NodeID, AllocationID: of.AllocationID, CorrelationID: of.CorrelationID,
+		Since: diag.At(since), Own: s.env.CorrelationID}
+	e.walk()
+	e.record()
+	e.fromNode("agent journal", heard.Agent, linesOf(heard.Agent) > 0, journalWords(heard.Agent))
+	e.hostLogs()
+	e.readModel("node read model", heard.Node, true)
+	e.readModel("allocation read model", heard.Allocation, of.AllocationID != "")
+	e.platform()
+	e.tasks()
+	e.Manifest.Whole = by == diag.EndedCompleted && len(e.Manifest.Missing()) == 0
+	return e
+}
+
+// Timeline is the part of the history that is about the session's node, allocation and correlation id.
+func (e *Evidence) Timeline() evidence.Timeline { return e.History.Narrow(e.query) }
+
+// came notes what came of a source.
+func (e *Evidence) came(source, status, why string, took diag.Millis) {
+	e.Manifest.Sources = append(e.Manifest.Sources, evidence.Gathered{Source: source, Status: status, Why: why,
+		DurationMS: took})
+}
+
+// fromFact notes what came of a source that is one fact. has says that there is something of it.
+func (e *Evidence) fromFact(source string, f diag.Fact, has bool, more string) {
+	switch {
+	case f.Request.Op == "":
+		e.came(source, evidence.NotAsked, cmp.Or(more, "there is no source to ask"), 0)
+	case f.Passed():
+		e.came(source, evidence.GotWhole, more, f.DurationMS)
+	case has:
+		e.came(source, evidence.GotPart, WhyNot(f), f.DurationMS)
+	default:
+		e.came(source, evidence.GotNothing, WhyNot(f), f.DurationMS)
+	}
+}
+
+// fromNode is fromFact of the node's own word: without it nothing about a node is whole, also where it is not known how
+// to ask for it.
+func (e *Evidence) fromNode(source string, f diag.Fact, has bool, more string) {
+	if f.Request.Op == "" {
+		e.came(source, evidence.GotNothing,
+			"where the node is reached is not known: give --node-host, or name it under nodes in the profile", 0)
+		return
+	}
+	e.fromFact(source, f, has, more)
+}
+
+// WhyNot is a fact's failure in its own words.
+func WhyNot(f diag.Fact) string {
+	why := string(f.Failure)
+	if h := f.HTTP; h != nil && h.Status >= 400 {
+		why += fmt.Sprintf(" %d %s", h.Status, h.ErrorCode)
+	}
+	if f.Detail != "" {
+		why += ": " + f.Detail
+	}
+	return strings.TrimSpace(why)
+}
+
+func fieldOf(f diag.Fact, name string) string {
+	if f.HTTP == nil {
+		return ""
+	}
+	return f.HTTP.Fields[name]
+}
+
+func (e *Evidence) walk() {
+	r := e.Heard.Report
+	if r == nil {
+		e.came("preflight", evidence.NotAsked, "no walk was asked for", 0)
+		return
+	}
+	e.Redacted.add("preflight", r.Redaction.Counts)
+	status, why := evidence.GotWhole, "the verdict is "+string(r.Verdict.Outcome)
+	if r.Run.EndedBy != diag.EndedCompleted {
+		status, why = evidence.GotPart, "ended by "+string(r.Run.EndedBy)
+	}
+	e.came("preflight", status, why, r.Run.DurationMS)
+}
+
+func (e *Evidence) record() {
+	why, r := "", e.Heard.Record.Record
+	if r != nil {
+		why = fmt.Sprintf("%d entries, %d damaged slots, from %s", len(r.Entries), len(r.Damaged), r.Source)
+		if r.Degraded != "" {
+			why += "; degraded: " + r.Degraded
+		}
+	}
+	e.fromNode("record", e.Heard.Record, r != nil && len(r.Entries) > 0, why)
+}
+
+func linesOf(f diag.Fact) int {
+	if f.Journal == nil {
+		return 0
+	}
+	return len(f.Journal.Lines)
+}
+
+func journalWords(f diag.Fact) string {
+	switch n := linesOf(f); {
+	case n > 0 && f.Journal.Truncated:
+		return fmt.Sprintf("%d lines, older ones are left out", n)
+	case n > 0:
+		return fmt.Sprintf("%d lines", n)
+	case f.Passed() && f.Journal != nil:
+		return "no lines in this time"
+	}
+	return ""
+}
+
+// HostLog is what is kept of one log of the platform's host: what is about this node, or about none. Other nodes' lines
+// are other tenants' business.
+type HostLog struct {
+	Source, Path string
+	Origins      []evidence.Origin
+	facts        []diag.Fact
+}
+
+// HostLogs are the logs of the platform's host.
+func (e *Evidence) HostLogs() []HostLog {
+	return []HostLog{
+		{"platform log", "platform/platform.log",
+			[]evidence.Origin{evidence.FromPlatform, evidence.FromAPI, evidence.FromNodeAPI, evidence.FromGateway},
+			[]diag.Fact{e.Heard.Platform}},
+		{"ingress log", "platform/ingress.log", []evidence.Origin{evidence.FromIngress}, e.Heard.Ingress},
+	}
+}
+
+func (e *Evidence) hostLogs() {
+	for _, l := range e.HostLogs() {
+		_, kept := e.History.Lines(l.Origins...)
+		first, read, truncated := diag.Fact{}, 0, false
+		for i, f := range l.facts {
+			if i == 0 || (f.Passed() && first.Failure != diag.OK) { // nginx writes to its journal, or to files
+				first = f
+			}
+			if f.Journal != nil {
+				read, truncated = read+len(f.Journal.Lines), truncated || f.Journal.Truncated
+			}
+		}
+		why := fmt.Sprintf("%d lines about this node, or about no node", kept)
+		if truncated {
+			why += "; older ones are left out"
+		}
+		if first.Request.Op == "" {
+			why = "the profile has no platform_ssh.host"
+		}
+		e.fromFact(l.Source, first, read > 0, why)
+	}
+}
+
+// readModel is about the fields that the mapping names: no more of the answer is kept.
+func (e *Evidence) readModel(source string, f diag.Fact, wanted bool) {
+	switch {
+	case !wanted:
+		e.came(source, evidence.NotAsked, "no --allocation-id was given", 0)
+	case f.Request.Op == "":
+		e.came(source, evidence.NotAsked, "this platform has no path for it (mapping.paths), or the profile has no API", 0)
+	default:
+		e.fromFact(source, f, f.HTTP != nil && len(f.HTTP.Fields) > 0 && f.HTTP.Status < 400, "")
+	}
+}
+
+func (e *Evidence) platform() {
+	const source = "platform evidence"
+	h := e.Heard
+	if len(h.Evidence) == 0 {
+		e.came(source, evidence.NotAsked, "this platform keeps none, or the profile has no API", 0)
+		return
+	}
+	status, why, took := evidence.GotWhole, fmt.Sprintf("%d lines", len(h.Items)), diag.Millis(0)
+	for _, f := range h.Evidence {
+		took = max(took, f.DurationMS)
+		if !f.Passed() {
+			status, why = evidence.GotPart, f.ID+": "+WhyNot(f)
+		} else if fieldOf(f, evidenceTruncated) == "true" {
+			why += "; older ones are left out"
+		}
+	}
+	if status == evidence.GotPart && len(h.Items) == 0 {
+		status = evidence.GotNothing
+	}
+	e.came(source, status, why, took)
+}
+
+// tasks are the node's newest, by their mapped fields.
+func (e *Evidence) tasks() {
+	facts := e.Heard.Tasks
+	if len(facts) == 0 {
+		e.came("tasks", evidence.NotAsked, "the evidence names none", 0)
+		return
+	}
+	status, why, took := evidence.GotWhole, fmt.Sprintf("%d tasks", len(facts)), diag.Millis(0)
+	for _, f := range facts {
+		took = max(took, f.DurationMS)
+		if !f.Passed() {
+			status, why = evidence.GotPart, f.ID+": "+WhyNot(f)
+		}
+	}
+	e.came("tasks", status, why, took)
+}

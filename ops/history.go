@@ -1,0 +1,217 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// History is where finished walks are kept, and found again to compare with.
+type History struct {
+	Path string
+	Off  string // why nothing is read and nothing is kept; "" where it is used
+	Err  error  // why there is no path
+}
+
+// Baseline is what a walk is compared with.
+type Baseline struct {
+	Name string       // "" compares with nothing; diag.LastGood is the newest good walk of the history
+	File *diag.Report // of a baseline that is a file, which Name is the name of
+}
+
+// Times that the history may take of a walk.
+const (
+	recallGrace  = 250 * time.Millisecond // after a walk, for a date that is nice to have
+	recallBudget = 3 * time.Second        // for the good walks: what a baseline and what is kept are compared with
+	keepBudget   = 3 * time.Second        // for writing, after the document is out
+)
+
+// goodRuns is how many kept good walks tell noise from news. A walk that is compared with nothing else is compared with
+// the newest alone first: to read a report takes as long as a hop.
+const goodRuns = 20
+
+// Memory is what a walk needs of the history. It is fetched beside the walk, so that it costs the walk no time.
+type Memory struct {
+	from   History
+	cancel context.CancelFunc
+
+	opened chan struct{} // closed when store, err and at are set
+	store  *history.Store
+	err    error
+	at     diag.Time
+
+	done    chan struct{} // closed when good and goodErr are set, too
+	good    []*diag.Report
+	goodErr error // why the good walks could not be read; the history itself can
+	of      history.Subject
+	shape   string
+}
+
+// Recall begins to fetch the newest good walks of a subject: one, or with compare as many as tell noise from news. keep
+// says that a report will be kept, so that the file is made. The caller closes what it returns.
+func (h History) Recall(ctx context.Context, of diag.Subject, plan diag.Plan, compare, keep bool) *Memory {
+	m := &Memory{from: h, opened: make(chan struct{}), done: make(chan struct{}), cancel: func() {}, err: h.Err,
+		of: history.SubjectOf(of), shape: history.Shape(plan)}
+	if h.Off != "" || h.Err != nil {
+		close(m.opened)
+		close(m.done)
+		return m
+	}
+	runs := 1
+	if compare {
+		runs = goodRuns
+	}
+	ctx, m.cancel = context.WithTimeout(ctx, recallBudget)
+	go func() {
+		defer close(m.done)
+		if m.open(ctx, keep); m.store != nil && m.err == nil {
+			m.read(ctx, runs)
+		}
+	}()
+	return m
+}
+
+func (m *Memory) read(ctx context.Context, runs int) {
+	m.good, m.goodErr = m.store.Good(ctx, m.of, m.shape, runs)
+}
+
+func (m *Memory) open(ctx context.Context, keep bool) {
+	defer close(m.opened)
+	var err error
+	if keep {
+		m.store, err = history.Open(ctx, m.from.Path)
+	} else if m.store, err = history.OpenExisting(ctx, m.from.Path); errors.Is(err, history.ErrNone) {
+		return
+	}
+	if err != nil {
+		m.err = err
+		return
+	}
+	m.at, m.err = m.store.LastGoodAt(ctx, m.of)
+}
+
+// within waits for a part of the history, at most d; it reports whether it is there.
+func within(d time.Duration, part <-chan struct{}) bool {
+	select {
+	case <-part:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// lastGoodAt is when the subject last passed; zero where that is not known in time.
+func (m *Memory) lastGoodAt() diag.Time {
+	if !within(recallGrace, m.opened) {
+		return diag.Time{}
+	}
+	return m.at
+}
+
+// Compare gives r its diff. Where there is nothing to compare with, the diff says why.
+func (m *Memory) Compare(b Baseline, r *diag.Report) {
+	if b.Name == "" {
+		return
+	}
+	var good []*diag.Report
+	why := ""
+	switch {
+	case !within(recallBudget, m.done):
+		why = "the history did not answer in time"
+	case m.from.Off != "":
+		why = m.from.Off
+	case m.err != nil || m.goodErr != nil:
+		why = "the history cannot be read: " + cmp.Or(m.err, m.goodErr).Error()
+	default:
+		good = m.before(r)
+	}
+	switch {
+	case b.File != nil:
+		r.Diff = preflight.Diff(b.File, r, good)
+	case len(good) > 0:
+		r.Diff = preflight.Diff(preflight.AsToday(good[0]), r, good)
+	case why != "":
+		r.Diff = preflight.NoBaseline(b.Name, why)
+	default:
+		r.Diff = preflight.NoBaseline(b.Name, "no earlier good walk of "+
+			strings.TrimSpace(r.Subject.NodeID+" "+r.Subject.AllocationID)+" is kept")
+	}
+	r.Diff.Baseline.From = b.Name
+}
+
+// before are the good walks that began before r did: what came later is no baseline of a replay.
+func (m *Memory) before(r *diag.Report) []*diag.Report {
+	return slices.DeleteFunc(slices.Clone(m.good),
+		func(g *diag.Report) bool { return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) })
+}
+
+// regressedFrom returns the last good walk if r is worse than it, whatever baseline r was compared with: otherwise a
+// walk without a gate, made while the gate is red, would turn it green. It returns nil if r is not worse, or if the
+// good walks could not be read (m.goodErr). The other good walks are read only where the newest does not settle it.
+func (m *Memory) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report {
+	good := m.before(r)
+	if (len(good) == 1 && !preflight.MayRegress(preflight.AsToday(good[0]), r)) || len(m.good) == 0 {
+		return nil
+	}
+	if len(m.good) == 1 {
+		if m.read(ctx, goodRuns); m.goodErr != nil {
+			return nil
+		}
+		good = m.before(r)
+	}
+	if len(good) > 0 && preflight.Diff(preflight.AsToday(good[0]), r, good).Regressions() > 0 {
+		return good[0]
+	}
+	return nil
+}
+
+// Kept is what became of a report that was to be kept. The zero value is one that is kept, and a baseline where it
+// passed; or one of a walk that is not worth keeping.
+type Kept struct {
+	Err    error        // why it is not kept
+	Unread bool         // it is no baseline: the good walks before it could not be read
+	Better *diag.Report // it is no baseline: it regressed from this one
+}
+
+// Keep keeps a report. A history that cannot be written is no verdict. A walk that could not be compared with the good
+// ones before it is kept, and is no baseline.
+func (m *Memory) Keep(ctx context.Context, r *diag.Report) (k Kept) {
+	if !within(recallBudget, m.opened) || m.from.Off != "" || (m.store == nil && m.err == nil) {
+		return k
+	}
+	if m.err != nil {
+		return Kept{Err: m.err}
+	}
+	if r.Run.EndedBy != diag.EndedCompleted && r.Run.EndedBy != diag.EndedDeadline {
+		return k
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepBudget)
+	defer cancel()
+	passed := r.Verdict.Outcome == diag.OutcomePass || r.Verdict.Outcome == diag.OutcomeWarn
+	compared := within(recallBudget, m.done) && m.goodErr == nil
+	if passed && compared {
+		k.Better = m.regressedFrom(ctx, r)
+		compared = m.goodErr == nil
+	}
+	k.Unread = passed && !compared
+	if err := m.store.Save(ctx, r, passed && compared && k.Better == nil, preflight.Whole(r.Plan)); err != nil {
+		return Kept{Err: err}
+	}
+	return k
+}
+
+// Close ends the fetching and closes the history.
+func (m *Memory) Close() {
+	m.cancel()
+	<-m.done
+	if m.store != nil {
+		_ = m.store.Close() // what was written is committed
+	}
+}

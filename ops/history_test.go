@@ -1,0 +1,179 @@
+package ops
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// TestLookingIsNotAccepting: a walk that regressed does not become the baseline, also where nothing was compared:
+// a gate that is red stays red after another walk of the node in between.
+func TestLookingIsNotAccepting(t *testing.T) {
+	kept := History{Path: filepath.Join(t.TempDir(), "reports.db")}
+	began := time.Now().UTC().Truncate(time.Second)
+	read := 0 // good walks that were read for the last one
+	// walk keeps a walk, and returns what a gate says of it: the number of regressions, -1 where it compared nothing.
+	walk := func(run, baseline, address string) (int, Kept) {
+		t.Helper()
+		r := recorded(t, strings.ReplaceAll(golden(t, "healthy.json"), `"10.231.77.11"`+"\n", `"`+address+`"`+"\n"))
+		began = began.Add(time.Minute)
+		r.Run.ID, r.Run.StartedAt, r.Run.EndedAt = "run-"+run, diag.At(began), diag.At(began.Add(time.Second))
+		m := kept.Recall(t.Context(), r.Subject, r.Plan, baseline != "", true)
+		defer m.Close()
+		m.Compare(Baseline{Name: baseline}, r)
+		k := m.Keep(t.Context(), r)
+		read = len(m.good)
+		if r.Diff == nil || !r.Diff.Comparable {
+			return -1, k
+		}
+		return r.Diff.Regressions(), k
+	}
+	if _, k := walk("first", "", "10.231.77.11"); k != (Kept{}) {
+		t.Fatalf("%+v", k)
+	}
+	if n, _ := walk("gate", diag.LastGood, "10.231.77.12"); n < 1 {
+		t.Errorf("a gate: %d regressions", n)
+	}
+	if n, k := walk("look", "", "10.231.77.12"); n != -1 || k.Better == nil || k.Better.Run.ID != "run-first" {
+		t.Errorf("a look: %d regressions, %+v", n, k)
+	}
+	if n, _ := walk("gate-again", diag.LastGood, "10.231.77.12"); n < 1 {
+		t.Errorf("the gate after somebody looked: %d regressions", n)
+	}
+	if n, k := walk("mended", diag.LastGood, "10.231.77.11"); n != 0 || k != (Kept{}) {
+		t.Errorf("the gate once it is mended: %d regressions, %+v", n, k)
+	}
+	for i := range 3 {
+		if _, k := walk(fmt.Sprint("again-", i), "", "10.231.77.11"); k != (Kept{}) || read != 1 {
+			t.Errorf("a walk like the one before it: %d good walks were read, %+v", read, k)
+		}
+	}
+	if _, k := walk("other", "", "10.231.77.12"); read < 5 || k.Better == nil {
+		t.Errorf("a walk unlike the one before it: %d good walks were read, %+v", read, k)
+	}
+}
+
+// TestToolsOfOtherRules: two tools of different rules keep walks of one node in turn. What they say differently of the
+// same facts is no change of the node, for neither gate, and the history changes no verdict.
+func TestToolsOfOtherRules(t *testing.T) {
+	kept := History{Path: filepath.Join(t.TempDir(), "reports.db")}
+	began := time.Now().UTC().Truncate(time.Second)
+	// walk is a walk of a node whose agent's program was replaced by one that cannot be started, which is a warning
+	// today.
+	walk := func(run string) *diag.Report {
+		r := recorded(t, golden(t, "healthy.json"))
+		began = began.Add(time.Minute)
+		r.Run.ID, r.Run.StartedAt, r.Run.EndedAt = "run-"+run, diag.At(began), diag.At(began.Add(time.Second))
+		for i := range r.Facts {
+			if f := &r.Facts[i]; f.ID == "node_readiness/binary" {
+				f.Failure, f.Phase = diag.BinaryExecFormat, "format"
+			}
+		}
+		preflight.Judge(r)
+		return r
+	}
+	now := walk("now")
+	if now.Verdict.Outcome != diag.OutcomeWarn {
+		t.Fatalf("the walk's outcome is %s", now.Verdict.Outcome)
+	}
+	for _, c := range []struct {
+		rules  string
+		states diag.Status
+	}{{"4", diag.StatusPass}, {preflight.RulesVersion, diag.StatusWarn}, {"99", diag.StatusPass}, {"4", diag.StatusPass}} {
+		other := walk("of-rules-" + c.rules + "-" + fmt.Sprint(began.Minute()))
+		if c.rules != preflight.RulesVersion { // what that tool makes of the same facts, and a word of its own
+			other.Run.RulesVersion = c.rules
+			other.Verdict = diag.Verdict{Outcome: diag.OutcomePass, Confidence: "a word of rules " + diag.Confidence(c.rules)}
+			for i := range other.Hops {
+				if h := &other.Hops[i]; h.Status == diag.StatusWarn {
+					h.Status, h.Signal = c.states, ""
+				}
+			}
+		}
+		store, err := history.Open(t.Context(), kept.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(store.Save(t.Context(), other, true, true), store.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r := walk("after-" + c.rules + "-" + fmt.Sprint(began.Minute()))
+		m := kept.Recall(t.Context(), r.Subject, r.Plan, true, true)
+		m.Compare(Baseline{Name: diag.LastGood}, r)
+		k := m.Keep(t.Context(), r)
+		m.Close()
+		if !r.Diff.Comparable || r.Diff.Regressions() > 0 || k != (Kept{}) {
+			t.Errorf("after a tool of rules %s: %+v, %+v", c.rules, r.Diff.Changes, k)
+		}
+		said := slices.ContainsFunc(r.Diff.Changes, func(ch diag.Change) bool { return ch.Field == "run.rules_version" })
+		if said != (c.rules != preflight.RulesVersion) {
+			t.Errorf("after a tool of rules %s, the diff says that the rules changed: %v", c.rules, said)
+		}
+		if got, want := preflight.Stated(r), preflight.Stated(now); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("after a tool of rules %s: %+v, alone %+v", c.rules, got, want)
+		}
+	}
+}
+
+// TestUnreadGoodWalksCostNoPlace: where only the good walks cannot be read, or not in time, the date is shown and the
+// walk is kept, as no baseline: it could not be compared.
+func TestUnreadGoodWalksCostNoPlace(t *testing.T) {
+	closed := make(chan struct{})
+	close(closed)
+	r := recorded(t, golden(t, "healthy.json"))
+	store, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	at := diag.At(time.Now())
+	m := &Memory{opened: closed, done: make(chan struct{}), store: store, at: at}
+	if got := m.lastGoodAt(); !got.Equal(at.Time) {
+		t.Errorf("while the good walks are read, the last one was at %v", got)
+	}
+	m.done, m.goodErr = closed, errors.New("a page is torn")
+	if m.Compare(Baseline{Name: diag.LastGood}, r); r.Diff == nil || !strings.Contains(r.Diff.Because, "a page is torn") {
+		t.Errorf("diff %+v", r.Diff)
+	}
+	k := m.Keep(t.Context(), r)
+	runs, err := store.List(t.Context(), history.Filter{})
+	if err != nil || len(runs) != 1 || runs[0].Good || !k.Unread {
+		t.Errorf("%v, kept %+v: %+v", err, runs, k)
+	}
+}
+
+// golden is the text of a recording of golden/reports.
+func golden(t *testing.T, name string) string {
+	t.Helper()
+	return content(t, filepath.Join("..", "golden", "reports", name))
+}
+
+// content is a file's text.
+func content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// recorded is a report from its text.
+func recorded(t *testing.T, text string) *diag.Report {
+	t.Helper()
+	r := &diag.Report{}
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

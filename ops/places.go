@@ -1,0 +1,112 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+)
+
+// places are from where a session measures, by the names of a walk's vantages.
+type places map[string]preflight.Vantage
+
+// open makes them; the caller that opens them closes them. Nothing is connected before something is asked there.
+func (s *Session) open() places {
+	at := places{
+		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: s.Began}),
+		preflight.Node:     vantage.NewNode(s.nodeConfig()),
+	}
+	if p := s.site.Profile.PlatformSSH; p.Host != "" {
+		at[preflight.Platform] = platformHost{vantage.NewNode(vantage.NodeConfig{
+			ID: preflight.Platform, Host: p.Host, SSH: p, Version: s.site.Tool, HelperDirs: vantage.HelperDirs(s.site.Libexec),
+			Start: s.Began,
+		})}
+	}
+	return at
+}
+
+// platformHost is the platform's own host as a vantage of a walk: it is reached as a node is, and is none.
+type platformHost struct{ *vantage.Node }
+
+// Name is "platform".
+func (p platformHost) Name() string { return preflight.Platform }
+
+// Probe answers every request, in order.
+func (p platformHost) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	facts := p.Node.Probe(ctx, reqs)
+	for i := range facts {
+		facts[i].Vantage = preflight.Platform
+	}
+	return facts
+}
+
+// Info describes the vantage for a report.
+func (p platformHost) Info() diag.VantageInfo {
+	info := p.Node.Info()
+	info.ID = preflight.Platform
+	return info
+}
+
+// nodeConfig reports how this session gets to its node, and with which helper.
+func (s *Session) nodeConfig() vantage.NodeConfig {
+	p, of := s.site.Profile, s.env.Subject
+	return vantage.NodeConfig{
+		ID: of.NodeID, Host: of.NodeHost, SSH: p.SSHOf(of.NodeID), Agent: p.Agent,
+		Version: s.site.Tool, HelperDirs: vantage.HelperDirs(s.site.Libexec), Start: s.Began, TrustArgs: s.trustArgs(),
+	}
+}
+
+// trustArgs makes `gpuaasctl ssh trust NODE` get to the same host with the same known_hosts file as this session.
+func (s *Session) trustArgs() []string {
+	var args []string
+	p, of := s.site.Profile, s.env.Subject
+	if p.Name != "" {
+		args = append(args, "--profile", s.site.Chosen)
+	}
+	if p.Nodes[of.NodeID].Host != of.NodeHost {
+		args = append(args, "--node-host", of.NodeHost)
+	}
+	return args
+}
+
+// Host reports how to get to a node of the profile, to the platform's machine, or to a host of that name. host is where
+// the node is reached, "" where the profile states.
+func (s *Site) Host(node, host string) vantage.NodeConfig {
+	p := s.Profile
+	if _, isNode := p.Nodes[node]; node == chaos.Platform && !isNode && host == "" && p.PlatformSSH.Host != "" {
+		return vantage.NodeConfig{ID: node, Host: p.PlatformSSH.Host, SSH: p.PlatformSSH}
+	}
+	return vantage.NodeConfig{ID: node, Host: cmp.Or(host, p.Nodes[node].Host, node), SSH: p.SSHOf(node),
+		Agent: p.Agent}
+}
+
+// Patience with a connection that does not close: one goodbye after a whole walk, hardly any after Ctrl-C.
+const (
+	closeGrace          = 2 * time.Second
+	closeGraceCancelled = 100 * time.Millisecond
+)
+
+// close closes them. What they measured is in the facts, so an error has nothing to add; a connection that hangs ends
+// with the process.
+func (at places) close(ctx context.Context) {
+	grace := closeGrace
+	if ctx.Err() != nil {
+		grace = closeGraceCancelled
+	}
+	var wg sync.WaitGroup
+	for _, place := range at {
+		wg.Go(func() { _ = place.Close() })
+	}
+	closed := make(chan struct{})
+	go func() { wg.Wait(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(grace):
+	}
+}

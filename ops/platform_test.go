@@ -1,0 +1,36 @@
+package ops_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// aPlatform serves an operator API on loopback that knows the nodes n1 and n2: n1 was heard just now, n2 an hour ago.
+func aPlatform() (*ops.Site, func()) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		heard := time.Now()
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/n1"):
+		case strings.HasSuffix(r.URL.Path, "/n2"):
+			heard = heard.Add(-time.Hour)
+		case strings.Contains(r.URL.Path, "/nodes/"):
+			http.Error(w, `{"error":{"code":"not_found"}}`, http.StatusNotFound)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"now": time.Now(), "status": "ready", "agent": map[string]any{"last_seen_at": heard}, "items": []any{},
+		})
+	}))
+	site := ops.New(ops.Site{
+		Profile: profile.Profile{APIBase: server.URL}, Secrets: ops.Secrets{Token: diag.NewSecret("an operator's token")},
+		Tool: "example",
+	})
+	return site, server.Close
+}

@@ -1,0 +1,97 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+)
+
+// Redacted counts, by a bundle's source, what the rules of redaction took out.
+type Redacted map[string]map[string]int
+
+func (r Redacted) add(source string, counts map[string]int) {
+	for rule, n := range counts {
+		if r[source] == nil {
+			r[source] = map[string]int{}
+		}
+		r[source][rule] += n
+	}
+}
+
+// Scrub is the scrubber of one source: texts lose what looks like a secret, and it is counted.
+func (r Redacted) Scrub(source string) func(string) string {
+	return func(s string) string {
+		counts := map[string]int{}
+		s = probe.ScrubLine(s, counts)
+		r.add(source, counts)
+		return s
+	}
+}
+
+// value scrubs the value of a named field. Ids, digests and fingerprints are long runs that no human wrote, and no
+// secrets: of a field that is named one, what has the form of one stays.
+func (r Redacted) value(source, name, v string) string {
+	named := slices.ContainsFunc(idEndings[:], func(end string) bool { return strings.HasSuffix(name, end) })
+	if named && !strings.ContainsFunc(v, notOfID) {
+		return v
+	}
+	return r.Scrub(source)(v)
+}
+
+// idEndings are how the names of fields end whose values are long by nature.
+var idEndings = [...]string{"id", "fingerprint", "serial", "digest", "sha256"}
+
+func notOfID(c rune) bool {
+	return (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != ':'
+}
+
+// Record scrubs what entries say in words of their own.
+func (r Redacted) Record(facts *diag.RecordFacts) {
+	for _, list := range [...][]diag.RecordEntry{facts.Entries, facts.Pinned} {
+		for i := range list {
+			list[i].Detail = r.Scrub("record")(list[i].Detail)
+			for name, v := range list[i].Facts {
+				list[i].Facts[name] = r.value("record", name, v)
+			}
+		}
+	}
+}
+
+// clean scrubs what was scrubbed where it was read: nothing that an older helper let through leaves by this tool. It
+// is done before anything else is made of what was heard.
+func (h *Heard) clean(r Redacted) {
+	journal := func(source string, j *diag.JournalFacts) {
+		if j == nil {
+			return
+		}
+		r.add(source, j.Redacted)
+		counts := map[string]int{}
+		probe.ScrubLines(j.Lines, counts)
+		r.add(source, counts)
+	}
+	journal("agent journal", h.Agent.Journal)
+	journal("platform log", h.Platform.Journal)
+	for _, f := range h.Ingress {
+		journal("ingress log", f.Journal)
+	}
+	for i, f := range h.Latest {
+		journal([...]string{"platform log", "ingress log"}[i], f.Journal)
+	}
+	if h.Record.Record != nil {
+		r.Record(h.Record.Record)
+	}
+	fields := func(source string, f diag.Fact) {
+		if f.HTTP != nil {
+			for name, v := range f.HTTP.Fields {
+				f.HTTP.Fields[name] = r.value(source, name, v)
+			}
+		}
+	}
+	fields("node read model", h.Node)
+	fields("allocation read model", h.Allocation)
+	for _, f := range h.Tasks {
+		fields("tasks", f)
+	}
+}

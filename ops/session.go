@@ -1,0 +1,133 @@
+package ops
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+)
+
+// Target reports what a session is about. Every field but Node may be empty.
+type Target struct {
+	Node        string
+	Host        string // where the node is reached; "" is where the profile states
+	Allocation  string
+	Session     string // terminal session of a failing request
+	Correlation string // correlation id of a failing request
+	As          string // what the session's own requests are named after; "" is "diag"
+}
+
+// Session is one run about one node, under ids of its own. It holds no connection: every method makes those that it
+// needs. Its methods may be called at once.
+type Session struct {
+	RunID string
+	Began time.Time
+
+	site *Site
+	of   Target
+	env  preflight.Env
+}
+
+// Node is a new session about a node, and an allocation on it where one is given.
+func (s *Site) Node(id, allocation string) *Session {
+	return s.About(Target{Node: id, Allocation: allocation})
+}
+
+// About is a new session.
+func (s *Site) About(t Target) *Session {
+	t.As = cmp.Or(t.As, "diag")
+	n := &Session{RunID: preflight.NewID("run"), Began: time.Now(), site: s, of: t}
+	n.env = preflight.Env{
+		Profile: s.Profile, Subject: preflight.NewSubject(s.Profile, t.Node, t.Host, t.Allocation, t.Session),
+		CorrelationID: preflight.NewID(t.As), Token: s.Secrets.Token, Cookie: s.Secrets.Cookie, NodeCA: s.Secrets.NodeCA,
+		Scrub: func(text string) string { return probe.ScrubLine(text, nil) },
+	}
+	n.env.Subject.CorrelationID = t.Correlation       // the session itself goes out under an id of its own
+	if s.Chosen != "" && s.Chosen != s.Profile.Name { // its name alone would not be found
+		n.env.Subject.Expected["profile_file"] = s.Chosen
+	}
+	return n
+}
+
+// Again is a session about the same, begun now and under ids of its own.
+func (s *Session) Again(as string) *Session {
+	t := s.of
+	t.As = as
+	return s.site.About(t)
+}
+
+// Next is the same session, begun now: its ids stay.
+func (s *Session) Next() *Session {
+	n := *s
+	n.Began = time.Now()
+	return &n
+}
+
+// Site is whose node this is.
+func (s *Session) Site() *Site { return s.site }
+
+// Subject is what the session is about, for a report.
+func (s *Session) Subject() diag.Subject {
+	of := s.env.Subject
+	of.Expected = maps.Clone(of.Expected)
+	return of
+}
+
+// NeedHost refuses a session that has to go to its node and does not know where that is, or has no way to log in.
+func (s *Session) NeedHost() error {
+	p := s.site.Profile
+	if s.env.Subject.NodeHost != "" {
+		return asInput(vantage.CheckFiles(p.SSH))
+	}
+	return &NoHostError{Node: s.of.Node, Profile: s.site.Chosen, Others: p.OtherNodes(s.of.Node)}
+}
+
+// readModelFact is the id of a walk's question for the node.
+const readModelFact = string(diag.HopNodeHeartbeat) + "/read_model"
+
+// knownNode is an error where the platform says that it does not know the node, and nothing else is known of it either:
+// nil where f says something else, or where the node's host is known.
+func (s *Session) knownNode(f *diag.Fact) error {
+	if f.HTTP == nil || f.HTTP.Status != http.StatusNotFound || f.Failure != diag.HTTPStatus ||
+		s.env.Subject.NodeHost != "" {
+		return nil
+	}
+	p := s.site.Profile
+	return &UnknownNodeError{Node: s.of.Node, Platform: p.APIBase, Others: p.OtherNodes(s.of.Node)}
+}
+
+// KnownNode is an UnknownNodeError where the facts of a walk say that the platform does not know the node.
+func (s *Session) KnownNode(facts []diag.Fact) error {
+	for i := range facts {
+		if facts[i].ID == readModelFact {
+			if err := s.knownNode(&facts[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Command is a command about this node, to paste: the words before NODE, then flags.
+func (s *Session) Command(words ...string) string {
+	argv := []string{"gpuaasctl"}
+	n := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") })
+	if n < 0 {
+		n = len(words)
+	}
+	argv = append(append(argv, words[:n]...), s.of.Node)
+	if s.site.Chosen != "" {
+		argv = append(argv, "--profile", s.site.Chosen)
+	}
+	if s.of.Host != "" {
+		argv = append(argv, "--node-host", s.of.Host)
+	}
+	return diag.Command(append(argv, words[n:]...)...)
+}

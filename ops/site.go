@@ -1,0 +1,96 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Site is one environment: its profile, what the operator holds for it, and the program that asks. It is not changed
+// once New has made it.
+type Site struct {
+	Profile profile.Profile
+	Chosen  string // how an operator chooses this profile: its name, or the path of its file
+	Secrets Secrets
+	Tool    string // version of the program that asks
+	Libexec string // folder of the helpers that are put on machines; "" is beside this program
+	By      string // who asks, for audits
+}
+
+// New is the site s with the profile's defaults.
+func New(s Site) *Site {
+	s.Profile = s.Profile.WithDefaults()
+	return &s
+}
+
+// Secrets are what the operator holds, and the trust bundle of the nodes as PEM text.
+type Secrets struct {
+	Token, Cookie diag.Secret
+	NodeCA        string
+}
+
+// ReadSecrets reads the files that hold secrets, or runs the commands that print them. With run off it only looks for
+// the commands' programs, and runs nothing. What is wrong is an InputError, an interrupt is not.
+func ReadSecrets(ctx context.Context, p profile.Profile, run bool) (Secrets, error) {
+	var errs []error
+	read := func(key, path string, command []string) (s diag.Secret) {
+		var err error
+		switch {
+		case path != "":
+			key += "_file"
+			s, err = profile.ReadSecret(ctx, path)
+		case len(command) > 0 && run:
+			key += "_command"
+			s, err = profile.RunSecret(ctx, command)
+		case len(command) > 0:
+			key += "_command"
+			err = profile.FindCommand(command)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("auth.%s: %w", key, err))
+		}
+		return s
+	}
+	s := Secrets{
+		Token:  read("token", p.Auth.TokenFile, p.Auth.TokenCommand),
+		Cookie: read("edge_cookie", p.Auth.EdgeCookieFile, p.Auth.EdgeCookieCommand),
+	}
+	var err error
+	if s.NodeCA, err = profile.ReadCA(p.Trust.NodeCA); err != nil {
+		errs = append(errs, fmt.Errorf("trust.node_ca: %w", err))
+	}
+	if _, err := profile.ReadCA(p.Trust.OperatorCA); err != nil {
+		errs = append(errs, fmt.Errorf("trust.operator_ca: %w", err))
+	}
+	if len(errs) > 0 && ctx.Err() != nil { // while a command was waited for
+		return s, ctx.Err()
+	}
+	return s, asInput(errors.Join(errs...))
+}
+
+// Each gives do a session about each of the nodes, at most width of them at once, and returns when all are done. A
+// width of 0 is all at once.
+func (s *Site) Each(nodes []string, width int, do func(i int, s *Session)) {
+	pool(len(nodes), width, func(i int) { do(i, s.Node(nodes[i], "")) })
+}
+
+// pool calls do for 0 to n-1, at most width at once (0: all), and returns when all have returned.
+func pool(n, width int, do func(i int)) {
+	if width <= 0 {
+		width = n
+	}
+	slots := make(chan struct{}, width)
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	wg.Wait()
+}

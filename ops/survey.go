@@ -1,0 +1,122 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+)
+
+// surveyRounds bounds how often a machine is asked: an answer may raise one more question, and that one none.
+const surveyRounds = 3
+
+// survey reads what a plan must know: the platform's word on the allocation, the operator's tools, and every machine,
+// all at once. It writes nothing anywhere. A machine that cannot be asked is in the facts as such.
+func (d *Drill) survey(ctx context.Context) (chaos.Facts, error) {
+	facts := chaos.Facts{
+		Now: time.Now().UTC().Truncate(time.Second), Operator: d.Session.site.By, Machines: slices.Clone(d.Machines),
+		Tools: operatorTools(&d.Scenario),
+	}
+	if d.Subject.Allocation != "" {
+		a, err := d.Session.allocation(ctx)
+		if err != nil {
+			return facts, err
+		}
+		facts.Allocation = a
+	}
+	pool(len(facts.Machines), 0, func(i int) {
+		if err := d.surveyMachine(ctx, facts.Allocation, &facts.Machines[i]); err != nil {
+			facts.Machines[i].Error = err.Error()
+		}
+	})
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return facts, ctx.Err()
+	}
+	return facts, nil
+}
+
+// unasked is the refusal of a plan for which not everything could be asked.
+func unasked(err error) []chaos.Refusal {
+	return []chaos.Refusal{{Refusal: *step.Refuse(chaos.RefusedUnreachable, "%v", err)}}
+}
+
+// surveyMachine asks one machine until it has answered everything.
+func (d *Drill) surveyMachine(ctx context.Context, a *chaos.Allocation, m *chaos.Machine) error {
+	site := d.Session.site
+	node := vantage.NewNode(site.machineConfig(*m))
+	defer places{preflight.Node: node}.close(ctx)
+	for range surveyRounds {
+		q := d.Scenario.Ask(site.Profile, d.Subject, a, *m)
+		if q.None() && !m.Now.IsZero() {
+			return nil
+		}
+		args := chaos.SurveyArgs(q)
+		said, err := node.Run(ctx, vantage.Script{Text: chaos.SurveyScript, Args: args})
+		if err != nil {
+			return fmt.Errorf("cannot be asked: %w", err)
+		}
+		if err := m.Learn(args, said); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// machineConfig reports how to get to a machine of a drill, for scripts alone: nothing is put there.
+func (s *Site) machineConfig(m chaos.Machine) vantage.NodeConfig {
+	c := vantage.NodeConfig{ID: m.ID, Host: m.Host, SSH: s.Profile.SSHOf(m.ID), Agent: s.Profile.Agent, Bare: true}
+	if m.Role == chaos.RolePlatform {
+		c.SSH = s.Profile.PlatformSSH
+	}
+	if s.Chosen != "" {
+		c.TrustArgs = []string{"--profile", s.Chosen}
+	}
+	return c
+}
+
+// operatorTools are the paths of the programs that the drill runs here.
+func operatorTools(s *chaos.Scenario) map[string]string {
+	tools := map[string]string{}
+	for _, p := range [...]chaos.Probe{s.VerifyInjected.Probe, s.VerifyInjected.Control, s.Recovery.Proof} {
+		if p.From == chaos.RoleOperator {
+			if path, err := exec.LookPath(p.Probe[0]); err == nil {
+				tools[p.Probe[0]] = path
+			}
+		}
+	}
+	return tools
+}
+
+// allocation is the platform's word on the allocation, by the walk's own question.
+func (s *Session) allocation(ctx context.Context) (*chaos.Allocation, error) {
+	at := s.open()
+	defer at.close(ctx)
+	r := s.ask(ctx, at, diag.HopControlPlaneAccess, diag.HopAllocationBinding)
+	for _, f := range r.Facts {
+		if f.HTTP == nil || f.HTTP.Fields["allocation.os_user"] == "" {
+			continue
+		}
+		v := f.HTTP.Fields
+		return &chaos.Allocation{
+			ID: s.of.Allocation, State: v["allocation.state"], NodeID: v["allocation.node_id"], OSUser: v["allocation.os_user"],
+			AppUnit: v["allocation.app_unit"], AppPort: v["allocation.app_port"], AppURL: v["allocation.app_product_url"],
+		}, nil
+	}
+	var why []string
+	for _, h := range r.Hops {
+		if h.Status != diag.StatusPass && h.Status != diag.StatusSkipped && h.Text != "" {
+			why = append(why, h.Text)
+		}
+	}
+	return nil, fmt.Errorf("allocation %s cannot be read: %s", s.of.Allocation,
+		strings.Join(append(why, "nothing is known of it")[:1], ""))
+}

@@ -1,0 +1,65 @@
+package ops
+
+import (
+	"context"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// WalkOptions are what a walk does beside asking. The zero value walks the whole chain without a terminal session, and
+// neither compares nor keeps anything.
+type WalkOptions struct {
+	Only, Skip []diag.HopID
+	Terminal   bool     // open one real terminal session
+	Watch      bool     // change nothing: no task, no terminal session, no write on the node's disks
+	Command    string   // how the same walk is made again, to paste; "" where the profile's name is all
+	Memory     *Memory  // the history, recalled for this walk's subject and plan; nil is none
+	Baseline   Baseline // what it is compared with; needs Memory
+
+	kept bool // the node's vantage has been used by walks before this one
+}
+
+// Plan is what a walk with these options does: which hops, from where, with which budgets, and what is left out and
+// why.
+func (s *Session) Plan(o WalkOptions) diag.Plan {
+	p := preflight.NewPlan(s.env.Profile, s.env.Subject, preflight.Options{
+		Only: o.Only, Skip: o.Skip, Session: o.Terminal, Watch: o.Watch,
+		Token: !s.env.Token.IsZero() || len(s.env.Profile.Auth.TokenCommand) > 0, SSH: s.env.Subject.NodeHost != "",
+	})
+	p.Command = o.Command
+	return p
+}
+
+// Walk walks the chain until ctx ends, and gives its report, whatever happened. observe gets the progress, from
+// one goroutine at a time; it may be nil.
+func (s *Session) Walk(ctx context.Context, o WalkOptions, observe func(preflight.Event)) *diag.Report {
+	at := s.open()
+	defer at.close(ctx)
+	r := s.walk(ctx, at, o, observe)
+	if o.Memory != nil {
+		o.Memory.Compare(o.Baseline, r)
+	}
+	return r
+}
+
+// walk is the one place where a whole walk is made. Its places may be shared with other questions.
+func (s *Session) walk(ctx context.Context, at places, o WalkOptions, observe func(preflight.Event)) *diag.Report {
+	j := &preflight.Job{
+		Env: s.env, Plan: s.Plan(o), Vantages: at, RunID: s.RunID, Began: s.Began, Tool: s.site.Tool, Observe: observe,
+	}
+	j.Env.Subject, j.Env.ReadOnly, j.Env.Kept = s.Subject(), o.Watch, o.kept
+	if o.Memory != nil {
+		j.LastGood = o.Memory.lastGoodAt
+	}
+	return preflight.Run(ctx, j)
+}
+
+// ask walks some hops for their facts alone, and judges them: the platform's evidence is not pulled in.
+func (s *Session) ask(ctx context.Context, at places, hops ...diag.HopID) *diag.Report {
+	env, r := s.env, &diag.Report{Subject: s.Subject(), Plan: s.Plan(WalkOptions{Only: hops})}
+	env.Subject = s.Subject()
+	r.Facts, r.Run.EndedBy = preflight.Walk(ctx, &env, r.Plan, at, nil)
+	preflight.Judge(r)
+	return r
+}

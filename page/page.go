@@ -1,0 +1,291 @@
+// Package page is a document for people: blocks, written as text for a terminal or a pipe, as Markdown, and as HTML. It
+// is the one place that fits tables, wraps prose and commands, and gives a status its symbol and style.
+//
+// It knows no report and decides nothing; it reads no clock, environment or terminal. Text from anywhere may be
+// handed in as it is: every block is cleaned where it is written. Its callers are the renderers, the commands and the
+// live views.
+package page
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// Look reports how text is written.
+type Look struct {
+	Width int  // columns of the terminal; 0 is a pipe, on which nothing is wrapped and nothing is cut
+	Color bool // the caller has looked at NO_COLOR and at the terminal
+	ASCII bool // for a locale without UTF-8: symbols and foreign letters become ASCII, each as wide as it was
+}
+
+// Block is one part of a document, see the types of this package.
+type Block interface {
+	text(w *writer)
+	markdown(m *markdown)
+	html(h *hypertext)
+}
+
+// Heading names what follows.
+type Heading struct {
+	Text  string
+	Level int   // of Markdown; 0 is 2
+	Style Style // of text; Plain is Strong
+}
+
+// Para is a paragraph. Its text hangs behind its lead.
+type Para struct {
+	Lead   string
+	Text   string
+	Indent int // columns, of text
+	Style  Style
+}
+
+// Line is pieces beside each other. A terminal cuts it at its width.
+type Line []Cell
+
+// Blank is an empty line; Markdown parts its blocks by itself.
+type Blank struct{}
+
+// Fields are labelled values, each wrapped under itself.
+type Fields []Field
+
+// Field is one of them; without text and command it is not written.
+type Field struct {
+	Label   string // "" goes on with the label above
+	Lead    string // precedes the text, which is indented behind it: a symbol, a name padded to a column
+	Text    string
+	Style   Style  // of the text
+	Command string // to paste, on lines of its own behind the text
+}
+
+// Steps are numbered instructions. What a text has between backticks is a command to paste.
+type Steps struct {
+	Label string
+	First int // the first one's number; 0 is 1
+	Texts []string
+}
+
+// Code is text that stays as it is, line by line.
+type Code string
+
+// Fold is what a page can do without at first: Markdown and HTML fold it under its title, in text it follows it.
+type Fold struct {
+	Title  string
+	Blocks []Block
+	Open   bool // HTML begins with it unfolded
+}
+
+// Doc collects blocks.
+type Doc struct{ Blocks []Block }
+
+// Add adds blocks; fields that follow fields become one list.
+func (d *Doc) Add(blocks ...Block) {
+	for _, b := range blocks {
+		if more, ok := b.(Fields); ok && len(d.Blocks) > 0 {
+			if list, ok := d.Blocks[len(d.Blocks)-1].(Fields); ok {
+				d.Blocks[len(d.Blocks)-1] = append(list[:len(list):len(list)], more...)
+				continue
+			}
+		}
+		d.Blocks = append(d.Blocks, b)
+	}
+}
+
+// Field adds one labelled value; nothing where it is empty.
+func (d *Doc) Field(label, text string, st Style) {
+	if text != "" {
+		d.Add(Fields{{Label: label, Text: text, Style: st}})
+	}
+}
+
+// Text writes blocks as lines, each ended, without trailing blanks.
+func Text(l Look, blocks ...Block) []byte {
+	w := newWriter(l)
+	for _, b := range blocks {
+		b.text(w)
+	}
+	if l.ASCII {
+		return toASCII(w.b.Bytes())
+	}
+	return w.b.Bytes()
+}
+
+// Cell is a piece of a line or of a table's row.
+type Cell struct {
+	Text  string
+	Style Style
+}
+
+// minWidth keeps columns from becoming nothing; narrower terminals wrap by themselves.
+const minWidth = 40
+
+// readable is the longest line of prose, also on a wider terminal.
+const readable = 120
+
+// labelWidth is the column in which the values of fields begin.
+const labelWidth = 10
+
+// writer collects lines of text.
+type writer struct {
+	b    bytes.Buffer
+	look Look
+}
+
+func newWriter(l Look) *writer {
+	if l.Width > 0 {
+		l.Width = max(l.Width, minWidth)
+	}
+	return &writer{look: l}
+}
+
+// room is the columns left behind an indentation, at most limit where that is not 0; 0 where there is no bound.
+func (w *writer) room(indent, limit int) int {
+	if w.look.Width == 0 {
+		return 0
+	}
+	n := w.look.Width
+	if limit > 0 {
+		n = min(n, limit)
+	}
+	return max(n-indent, 1)
+}
+
+// begin starts a line.
+func (w *writer) begin(indent int) { w.b.WriteString(spaces(indent)) }
+
+// end ends a line, without the blanks behind it.
+func (w *writer) end() {
+	w.b.Truncate(len(bytes.TrimRight(w.b.Bytes(), " ")))
+	w.b.WriteByte('\n')
+}
+
+// put appends clean text in a style.
+func (w *writer) put(s string, st Style) {
+	if !w.look.Color || st == Plain || s == "" {
+		w.b.WriteString(s)
+		return
+	}
+	w.b.WriteString("\x1b[" + sgr[st] + "m" + s + "\x1b[0m")
+}
+
+// hang writes text behind a lead, later lines under the text.
+func (w *writer) hang(indent int, lead, text string, st Style) {
+	in := indent + Width(lead)
+	if room := w.room(in, readable); room > 0 && room < leastRoom && text != "" {
+		w.begin(indent)
+		w.put(lead, Faint)
+		w.end()
+		indent, lead, in = belowIndent, "", belowIndent
+	}
+	lines := Wrap(text, w.room(in, readable))
+	if len(lines) == 0 {
+		lines = []string{""}
+	}
+	for i, l := range lines {
+		if i == 0 {
+			w.begin(indent)
+			w.put(lead, Faint)
+		} else {
+			w.begin(in)
+		}
+		w.put(l, st)
+		w.end()
+	}
+}
+
+// command writes a command behind a lead, which may be blank, so that it can be pasted.
+func (w *writer) command(lead, s string) {
+	for i, l := range WrapCommand(s, w.room(Width(lead)+2, 0)) {
+		w.begin(0)
+		if i == 0 {
+			w.put(lead+"$ ", Faint)
+		} else {
+			w.begin(Width(lead) + 2)
+		}
+		w.put(l, Strong)
+		w.end()
+	}
+}
+
+func (h Heading) text(w *writer) {
+	st := h.Style
+	if st == Plain {
+		st = Strong
+	}
+	w.hang(0, "", Clean(h.Text), st)
+}
+
+func (p Para) text(w *writer) {
+	if p.Text != "" {
+		w.hang(p.Indent, Clean(p.Lead), Clean(p.Text), p.Style)
+	}
+}
+
+func (l Line) text(w *writer) {
+	w.begin(0)
+	left, bound := w.room(0, 0), w.look.Width > 0
+	for _, c := range l {
+		s := Clean(c.Text)
+		if bound {
+			s = Cut(s, left)
+			left -= Width(s)
+		}
+		w.put(s, c.Style)
+	}
+	w.end()
+}
+
+func (Blank) text(w *writer) { w.b.WriteByte('\n') }
+
+func (f Fields) text(w *writer) {
+	at := labelWidth
+	for _, field := range f {
+		at = max(at, Width(Clean(field.Label))+1)
+	}
+	for _, field := range f {
+		lead := Pad(Clean(field.Label), at) + Clean(field.Lead)
+		if field.Text != "" {
+			w.hang(0, lead, Clean(field.Text), field.Style)
+			lead = spaces(Width(lead))
+		}
+		if field.Command != "" {
+			w.command(lead, Clean(field.Command))
+		}
+	}
+}
+
+func (s Steps) text(w *writer) {
+	label := s.Label
+	for i, text := range s.Texts {
+		lead := Pad(Clean(label), labelWidth) + s.number(i)
+		label = ""
+		for k, part := range strings.Split(text, "`") {
+			if k%2 == 1 {
+				w.command(lead, Clean(part))
+			} else if part = strings.TrimSpace(strings.TrimLeft(part, ",; ")); part != "" {
+				w.hang(0, lead, Clean(part), Plain)
+			} else {
+				continue
+			}
+			lead = spaces(Width(lead))
+		}
+	}
+}
+
+func (s Steps) number(i int) string { return strconv.Itoa(max(s.First, 1)+i) + ". " }
+
+func (c Code) text(w *writer) {
+	for line := range strings.Lines(string(c)) {
+		w.begin(2)
+		w.put(Clean(strings.TrimRight(line, "\r\n")), Plain)
+		w.end()
+	}
+}
+
+func (f Fold) text(w *writer) {
+	w.hang(0, "", Clean(f.Title), Strong)
+	for _, b := range f.Blocks {
+		b.text(w)
+	}
+}

@@ -1,0 +1,66 @@
+package page
+
+import (
+	"cmp"
+	"unicode/utf8"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Style is a meaning that colour may add to; it is never the only sign of it.
+type Style uint8
+
+// The styles.
+const (
+	Plain Style = iota
+	Good
+	Warning
+	Bad
+	Unsure
+	Faint
+	Strong
+)
+
+// sgr is the terminal's code of each style: the eight basic colours, which every theme maps to something readable.
+var sgr = [...]string{Plain: "", Good: "32", Warning: "33", Bad: "1;31", Unsure: "35", Faint: "2", Strong: "1"}
+
+// StatusStyle is the style of a status.
+func StatusStyle(s diag.Status) Style {
+	return cmp.Or(map[diag.Status]Style{
+		diag.StatusPass:         Good,
+		diag.StatusWarn:         Warning,
+		diag.StatusFail:         Bad,
+		diag.StatusInconclusive: Unsure,
+	}[s], Faint)
+}
+
+// Status is a status as symbol and words.
+func Status(s diag.Status) Cell { return Marked(s, s.Words()) }
+
+// Marked is words with the symbol and the style of a status.
+func Marked(s diag.Status, words string) Cell { return Cell{s.Symbol() + " " + words, StatusStyle(s)} }
+
+// toASCII replaces every symbol that pages use by an ASCII one of the same width, and other letters by "?".
+func toASCII(in []byte) []byte {
+	out := make([]byte, 0, len(in))
+	for len(in) > 0 {
+		r, n := utf8.DecodeRune(in)
+		switch c, known := inASCII[r]; {
+		case r < utf8.RuneSelf:
+			out = append(out, in[0])
+		case known:
+			out = append(out, c)
+		default:
+			for range Width(string(r)) {
+				out = append(out, '?')
+			}
+		}
+		in = in[n:]
+	}
+	return out
+}
+
+var inASCII = map[rune]byte{
+	'✔': '+', '✘': 'x', '–': '-', '—': '-', '─': '-', '·': '.', '…': '~', '›': '>', '◀': '<', '└': '`', '↳': '`', '≤': '<',
+	'█': '#', '│': '|', '▒': '=', '≠': '!',
+}

@@ -1,0 +1,125 @@
+package page
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/gpuaas/gpuaasctl/internal/clean"
+)
+
+// Clean makes text from elsewhere harmless to a terminal and keeps it on one line, see clean.Text.
+func Clean(s string) string { return clean.Text(s) }
+
+// Width is the number of terminal columns of clean text.
+func Width(s string) int {
+	if clean.Harmless(s) {
+		return len(s)
+	}
+	return ansi.StringWidth(s)
+}
+
+// Cut shortens clean text to n columns, with an ellipsis where something was left out.
+func Cut(s string, n int) string {
+	switch {
+	case Width(s) <= n:
+		return s
+	case n <= 1:
+		return ansi.Truncate(s, max(n, 0), "")
+	}
+	return ansi.Truncate(s, n, "…")
+}
+
+// Pad is clean text, and spaces up to n columns.
+func Pad(s string, n int) string { return s + spaces(n-Width(s)) }
+
+func spaces(n int) string { return strings.Repeat(" ", max(n, 0)) }
+
+// leastRoom is the narrowest column in which prose is wrapped.
+const leastRoom = 8
+
+// Wrap breaks text at spaces into lines of at most n columns, 0 for no bound; a longer word is broken itself.
+func Wrap(s string, n int) []string {
+	words := strings.Fields(s)
+	n = cmp.Or(n, 1<<30)
+	n = max(n, leastRoom)
+	var lines []string
+	line, used := "", 0
+	for _, word := range words {
+		w := Width(word)
+		if w > n {
+			if used > 0 {
+				lines, line, used = append(lines, line), "", 0
+			}
+			pieces := strings.Split(ansi.Hardwrap(word, n, true), "\n") // in one pass: a word may have megabytes
+			word = pieces[len(pieces)-1]
+			lines, w = append(lines, pieces[:len(pieces)-1]...), Width(word)
+		}
+		switch {
+		case used == 0:
+			line, used = word, w
+		case used+1+w <= n:
+			line, used = line+" "+word, used+1+w
+		default:
+			lines, line, used = append(lines, line), word, w
+		}
+	}
+	if used > 0 {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// WrapCommand breaks a shell command at spaces outside of quotes with a backslash, so that it still can be pasted. A
+// word longer than the line is left whole: a broken command is worse than a long line. With n 0 nothing is broken.
+func WrapCommand(s string, n int) []string {
+	if n == 0 {
+		return []string{s}
+	}
+	var lines []string
+	line, used := "", 0
+	for _, word := range shellWords(s) {
+		w := Width(word)
+		switch {
+		case used == 0:
+			line, used = word, w
+		case used+1+w+2 <= n: // two columns for " \"
+			line, used = line+" "+word, used+1+w
+		default:
+			lines = append(lines, line+` \`)
+			line, used = "  "+word, w+2
+		}
+	}
+	return append(lines, line)
+}
+
+// shellWords splits at single spaces outside of quotes and keeps the quotes.
+func shellWords(s string) []string {
+	var words []string
+	var quote rune
+	start, escaped := 0, false
+	for i, r := range s {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped = true
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			}
+		case r == '\'' || r == '"':
+			quote = r
+		case r == ' ':
+			if i > start {
+				words = append(words, s[start:i])
+			}
+			start = i + 1
+		}
+	}
+	if start < len(s) {
+		words = append(words, s[start:])
+	}
+	return words
+}

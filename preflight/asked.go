@@ -1,0 +1,248 @@
+package preflight
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// inquiry is all that was asked for a step.
+type inquiry struct {
+	step   string     // HOP/STEP
+	main   *diag.Fact // of the step itself, whatever it says; nil where it was not asked
+	own    *diag.Fact // the same; nil, too, where it says nothing
+	runs   []run      // by question, the step's own first
+	family []*asked   // those that were asked for so far, see question
+	one    [1]run     // place for the first of runs: most steps have no other
+}
+
+func newInquiry(step string) *inquiry {
+	q := &inquiry{step: step}
+	q.runs = q.one[:0]
+	return q
+}
+
+// run is one fact of a step's inquiry: of which question it is, and which repeat.
+type run struct {
+	name string // of the counter-probe, "" for the step's own
+	n    int
+	fact *diag.Fact
+}
+
+func (r run) compare(with run) int {
+	return cmp.Or(strings.Compare(r.name, with.name), r.n-with.n, strings.Compare(r.fact.ID, with.fact.ID))
+}
+
+// tells leaves out, too, the repeats of a helper that knows none.
+func (r run) tells() bool { return tells(r.fact) && (r.n == 0 || r.fact.Failure != diag.Unsupported) }
+
+// put adds a run, in place of one with its id.
+func (q *inquiry) put(r run) {
+	q.family = nil
+	i, known := slices.BinarySearchFunc(q.runs, r, run.compare)
+	if known {
+		q.runs[i] = r
+		return
+	}
+	q.runs = slices.Insert(q.runs, i, r)
+}
+
+func (q *inquiry) fact(id string) *diag.Fact {
+	for _, r := range q.runs {
+		if r.fact.ID == id {
+			return r.fact
+		}
+	}
+	return nil
+}
+
+// byQuestion are some runs, which are in order, question by question.
+func byQuestion(runs []run) iter.Seq[[]run] {
+	return func(yield func([]run) bool) {
+		for len(runs) > 0 {
+			n := 1
+			for n < len(runs) && runs[n].name == runs[0].name {
+				n++
+			}
+			if !yield(runs[:n]) {
+				return
+			}
+			runs = runs[n:]
+		}
+	}
+}
+
+// asked is one question of a step's family, as often as it was asked: the step's own probe with its repeats, or one of
+// its counter-probes with theirs.
+type asked struct {
+	name string // of the counter-probe, "" for the step's own
+	runs []*diag.Fact
+}
+
+func (a *asked) first() *diag.Fact { return a.runs[0] }
+
+// all reports whether every run is as the function says.
+func (a *asked) all(is func(*diag.Fact) bool) bool {
+	return !slices.ContainsFunc(a.runs, func(f *diag.Fact) bool { return !is(f) })
+}
+
+// repeatID is the id of the n-th time that a question is asked; the first is the question's own.
+func repeatID(id string, n int) string { return id + "~" + strconv.Itoa(n) }
+
+// splitID takes a fact's id apart: its step, the counter-probe's name ("" for the step's own question), and which
+// repeat it is.
+func splitID(id string) (step, name string, repeat int) {
+	step, name, counter := strings.Cut(id, "~")
+	if !counter {
+		return step, "", 0
+	}
+	at := strings.LastIndexByte(name, '~')
+	if last := name[at+1:]; last != "" && last[0] >= '0' && last[0] <= '9' {
+		if n, err := strconv.Atoi(last); err == nil {
+			return step, name[:max(at, 0)], n
+		}
+	}
+	return step, name, 0
+}
+
+// familyOf lists the questions that were asked for a step, its own first, each with its runs in their order.
+func familyOf(c *Case, step string) []*asked {
+	q := c.inquiry(step)
+	if q == nil {
+		return nil
+	}
+	var family []*asked
+	for runs := range byQuestion(q.runs) {
+		if a := q.question(runs); a != nil {
+			family = append(family, a)
+		}
+	}
+	return family
+}
+
+// question is one of a step's family; nil when it was not asked.
+func question(c *Case, step, name string) *asked {
+	if q := c.inquiry(step); q != nil {
+		for runs := range byQuestion(q.runs) {
+			if runs[0].name == name {
+				return q.question(runs)
+			}
+		}
+	}
+	return nil
+}
+
+// question is that of some runs which tell anything; nil where none does.
+func (q *inquiry) question(runs []run) *asked {
+	i := slices.IndexFunc(q.family, func(a *asked) bool { return a.name == runs[0].name })
+	if i >= 0 {
+		return q.family[i]
+	}
+	silent := func(r run) bool { return !r.tells() }
+	if slices.ContainsFunc(runs, silent) {
+		if runs = slices.DeleteFunc(slices.Clone(runs), silent); len(runs) == 0 {
+			return nil
+		}
+	}
+	a := askedBy(runs)
+	q.family = append(q.family, &a)
+	return &a
+}
+
+// askedBy is the question of some runs: a repeat of another request, or from elsewhere, is none of it.
+func askedBy(runs []run) asked {
+	first := runs[0].fact
+	a := asked{name: runs[0].name, runs: make([]*diag.Fact, 0, len(runs))}
+	for _, r := range runs {
+		if r.fact == first || (r.fact.Vantage == first.Vantage && len(diag.Changed(&r.fact.Request, &first.Request)) == 0) {
+			a.runs = append(a.runs, r.fact)
+		}
+	}
+	// A connection that another request had made shows nothing of its own way: it counts where there is no other.
+	if a.name != "" && !a.all(reused) {
+		a.runs = slices.DeleteFunc(a.runs, reused)
+	}
+	return a
+}
+
+// passes reports whether b, a fact of a step's family, is a pass by the judgement of the step's own hop: put in the
+// place of the step's fact, the step passes, and the hop finds no fault in it. That b came further than another fact is
+// no pass. A probe of another kind cannot replace the step's own, and passes by itself.
+func passes(c *Case, step string, b *diag.Fact) bool {
+	for _, s := range c.stood {
+		if s.fact == b && s.step == step {
+			return s.passed
+		}
+	}
+	s := standIn{step, b, stands(c, step, b)}
+	c.stood = append(c.stood, s)
+	return s.passed
+}
+
+// standIn is a fact in the place of a step's own.
+type standIn struct {
+	step   string
+	fact   *diag.Fact
+	passed bool
+}
+
+func stands(c *Case, step string, b *diag.Fact) bool {
+	main := c.fact(step)
+	if main == nil || !tells(b) || b.Throttled() || b.Failure.Local() {
+		return false
+	}
+	if refusesCert(main) { // a listener that asks for none has let none in
+		return tookCertificate(b)
+	}
+	h, s := declared(step)
+	if h == nil || b.Request.Op != main.Request.Op {
+		return b.Passed()
+	}
+	if !b.Passed() && (s.Excused == nil || !s.Excused(c, b)) {
+		return false
+	}
+	return !slices.ContainsFunc(h.Judge(c.with(step, b)), func(f diag.Finding) bool {
+		return f.Status != diag.StatusWarn && len(f.Evidence) > 0 && f.Evidence[0] == step
+	})
+}
+
+// passing is passes of a step, to ask of each run.
+func passing(c *Case, step string) func(*diag.Fact) bool {
+	return func(b *diag.Fact) bool { return passes(c, step, b) }
+}
+
+// with is the case in which a fact replaces a step's own, and nothing else was asked for that step.
+func (c *Case) with(step string, b *diag.Fact) *Case {
+	if b.ID != step {
+		named := *b
+		named.ID, b = step, &named
+	}
+	as := *c
+	as.inquiries = slices.Clone(c.inquiries)
+	hop, name, _ := strings.Cut(step, "/")
+	as.inquiries[c.find(diag.HopID(hop), name)] = newInquiry(step)
+	as.stood = nil
+	as.put(b)
+	return &as
+}
+
+// declared finds a step by the id of its fact; nil for a fact that no step makes.
+func declared(id string) (*Hop, *Step) {
+	hop, name, _ := strings.Cut(id, "/")
+	chain := Chain()
+	for i := range chain {
+		if string(chain[i].ID) != hop {
+			continue
+		}
+		for k := range chain[i].Steps {
+			if s := &chain[i].Steps[k]; s.Name == name && s.Uses == "" {
+				return &chain[i], s
+			}
+		}
+	}
+	return nil, nil
+}

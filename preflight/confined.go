@@ -1,0 +1,201 @@
+package preflight
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const (
+	// culpritConfined is at fault where the node's own settings keep the agent from the network: every hop over it
+	// fails by the same.
+	culpritConfined = "node agent confined"
+
+	// viewEntered is what a fact's AgentView says that was seen as the agent sees it.
+	viewEntered = "namespace"
+
+	// counterHostNetwork asks from the machine's network in place of the agent's own.
+	counterHostNetwork = "host-network"
+)
+
+// hostNetwork repeats a probe that failed in a network namespace of the agent's own from the machine's.
+func hostNetwork(f *diag.Fact) []Counter {
+	if !f.OwnNetwork || !inPhase(f, "dns", "tcp", "tls", "http", "ws") {
+		return nil
+	}
+	req := f.Request
+	req.Network, req.TimeoutMS = diag.ViewHost, counterTimeoutMS
+	return []Counter{{Name: counterHostNetwork, From: f.Vantage, Request: req}}
+}
+
+// apart is the finding where only the agent's network namespace keeps it from what f asked. Where the machine's network
+// fails as well, or loses packets, the namespace is not the cause.
+func apart(c *Case, f *diag.Fact) *diag.Finding {
+	other := question(c, f.ID, counterHostNetwork)
+	if other == nil || !other.all(passing(c, f.ID)) || (gotNoAnswer(f) && lossSeen(c, f.Vantage) != "") {
+		return nil
+	}
+	out := fail(diag.SigAgentConfined, f, "the agent is in a network namespace of its own%s, "+
+		"and %s does not answer there: %s; from the machine's network it does", byUnit(c), where(f), saw(f))
+	out.Culprit, out.Direct = culpritConfined, true
+	return &out
+}
+
+// byUnit names the unit's settings that give its process a network of its own.
+func byUnit(c *Case) string {
+	k := confinementOf(c)
+	switch {
+	case k == nil:
+		return ""
+	case k.NetworkPath != "":
+		return " (NetworkNamespacePath=" + k.NetworkPath + ")"
+	case k.JoinsNetworkOf != "":
+		return " (JoinsNamespaceOf=" + k.JoinsNetworkOf + ")"
+	case k.PrivateNetwork:
+		return " (PrivateNetwork=yes)"
+	}
+	return " (no setting of its unit says so)"
+}
+
+func confinementOf(c *Case) *diag.Confinement {
+	f := c.Fact(diag.HopNodeReadiness, stepProcess)
+	if f == nil || f.Unit == nil {
+		return nil
+	}
+	return f.Unit.Confined
+}
+
+// barred is the finding where the agent's unit keeps it from what a probe reaches, which its settings do not bind. An
+// agent that is in contact (unheard is false) is kept from nothing, whatever its unit states by now; and one that has a
+// proxy does not go there itself.
+func barred(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
+	k, process := confinementOf(c), c.Fact(diag.HopNodeReadiness, stepProcess)
+	if k == nil || f == nil || len(k.Proxies) > 0 || !unheard {
+		return nil
+	}
+	for _, to := range addressesOf(f) {
+		why := refusedBy(k, to)
+		if why == "" {
+			continue
+		}
+		out := fail(diag.SigAgentConfined, process, "the agent's unit keeps it from %s, which %s needs: %s; "+
+			"a probe, which the unit does not bind, gets there", to, where(f), why)
+		out.Failure, out.Culprit, out.Direct = diag.TCPDenied, culpritConfined, true
+		out.Evidence = append(out.Evidence, f.ID)
+		return &out
+	}
+	return nil
+}
+
+// outside is the finding of a probe that passes in the machine's network, where the agent's unit gives the agent
+// another one that this login may not enter: what the agent gets there was not seen.
+func outside(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
+	k := confinementOf(c)
+	if k == nil || f == nil || !unheard || (!k.PrivateNetwork && k.NetworkPath == "") {
+		return nil
+	}
+	if f.Request.Network != "" || f.OwnNetwork || f.AgentView == viewEntered {
+		return nil
+	}
+	out := undecided(f, "the agent's unit gives it a network of its own%s, which this login does not enter (%s): "+
+		"what the agent gets from %s was not seen", byUnit(c), f.AgentView, where(f))
+	out.Signal = diag.SigAgentConfined
+	return &out
+}
+
+// agentUnheard reports whether the platform heard nothing from the agent: for long, or of what came of a task of this
+// walk, which is newer than its last contact. (That it was claimed may be the last that an ended agent had asked for.)
+func agentUnheard(c *Case) bool {
+	switch c.Field(diag.HopNodeTaskRoundtrip, stepTask, "task.status") {
+	case "completed", "failed":
+		return false
+	case "queued", "dispatched":
+		return true
+	}
+	return silentNode(c)
+}
+
+// streamMissing reports whether the gateway waited for the agent's stream in vain.
+func streamMissing(c *Case) bool {
+	return sessionField(c, "session.close_reason") == streamLate && !streamCame(c)
+}
+
+// addressesOf lists the addresses that a probe needed: its DNS server, and what it connected to.
+func addressesOf(f *diag.Fact) (all []netip.Addr) {
+	var found []string
+	if f.DNS != nil {
+		found = append(found, f.DNS.Server)
+	}
+	if f.TCP != nil {
+		found = append(found, f.TCP.Remote)
+	}
+	for _, s := range found {
+		if a, err := netip.ParseAddrPort(s); err == nil {
+			all = append(all, a.Addr().Unmap())
+		}
+	}
+	return all
+}
+
+// refusedBy names the unit's setting that keeps its process from an address; "" where none does. A property of
+// systemd's is in force only as far as the kernel shows it: a unit may have been changed since its process was started.
+func refusedBy(k *diag.Confinement, to netip.Addr) string {
+	denied, why := within(k.IPDeny, to) && !within(k.IPAllow, to), "IPAddressDeny="+clip(k.IPDeny)
+	filtered := k.Seccomp == "filter" || k.Seccomp == "strict" || k.Seccomp == ""
+	switch {
+	case denied && slices.Contains(k.CgroupFilters, "egress"):
+		return why + ", and its control group has a filter on what it sends"
+	case filtered && refusesFamilyOf(k.AddressFamilies, to):
+		return "RestrictAddressFamilies=" + k.AddressFamilies
+	case filtered && k.SystemCalls:
+		return "its SystemCallFilter leaves it without sockets or connections"
+	case denied && k.FiltersUnread != "":
+		return why + " (whether it is in force was not read: " + k.FiltersUnread + ")"
+	}
+	return ""
+}
+
+// unitRefuses gives the unit's own fact where what keeps its agent from an address is in force, and not only written
+// down.
+func unitRefuses(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	k := confinementOf(c)
+	if k == nil || f.Unit == nil || k.FiltersUnread != "" {
+		return nil, ""
+	}
+	for _, probe := range []*diag.Fact{
+		c.Fact(diag.HopNodeRuntimeAPI, stepReach), c.Fact(diag.HopNodeTerminalReachability, stepStream),
+	} {
+		if probe == nil {
+			continue
+		}
+		for _, to := range addressesOf(probe) {
+			if why := refusedBy(k, to); why != "" {
+				return f, fmt.Sprintf("%s runs with %s, which refuses %s", f.Request.Target, why, to)
+			}
+		}
+	}
+	return nil, ""
+}
+
+// refusesFamilyOf reports whether a RestrictAddressFamilies has no socket for an address.
+func refusesFamilyOf(families string, to netip.Addr) bool {
+	if families == "" {
+		return false
+	}
+	want := "AF_INET"
+	if to.Is6() {
+		want = "AF_INET6"
+	}
+	list, refused := strings.CutPrefix(families, "~")
+	return slices.Contains(strings.Fields(list), want) == refused
+}
+
+func within(prefixes []string, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(s string) bool {
+		p, err := netip.ParsePrefix(s)
+		return err == nil && p.Contains(a)
+	})
+}

@@ -1,0 +1,166 @@
+package preflight
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestConfined: an agent that its own unit keeps from the network, and those that only look like it.
+func TestConfined(t *testing.T) {
+	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)
+	stream := factID(diag.HopNodeTerminalReachability, stepStream)
+	unit := func(k diag.Confinement) func(*diag.Fact) {
+		return func(f *diag.Fact) { f.Unit.Confined = &k }
+	}
+	connected := func(f *diag.Fact) {
+		f.TCP = &diag.TCPFacts{Remote: "192.0.2.11:443"}
+		f.DNS = &diag.DNSFacts{Name: "node-api.test", Addresses: []string{"192.0.2.11"}, Source: "dns",
+			Server: "192.0.2.53:53"}
+	}
+	alone := func(f *diag.Fact) {
+		failWith(diag.TCPNetUnreachable, "dns")(f)
+		f.Errno, f.OwnNetwork = "ENETUNREACH", true
+	}
+	dropped := func(f *diag.Fact) {
+		failWith(diag.TCPTimeout, "tcp")(f)
+		f.OwnNetwork = true
+	}
+	ipDeny := diag.Confinement{IPDeny: []string{"0.0.0.0/0", "::/0"}, CgroupFilters: []string{"egress"}}
+	allowing := ipDeny
+	allowing.IPAllow = []string{"192.0.2.0/24"}
+	noServer := ipDeny
+	noServer.IPAllow = []string{"192.0.2.11/32"}
+	idle := diag.Confinement{IPDeny: []string{"0.0.0.0/0"}}
+	unread := diag.Confinement{IPDeny: []string{"0.0.0.0/0"}, FiltersUnread: "operation not permitted"}
+	proxied := ipDeny
+	proxied.Proxies = []string{"HTTPS_PROXY"}
+	for _, tc := range []struct {
+		name    string
+		answers answers
+		says    string // "": the agent's confinement is not to blame
+		proven  bool
+	}{
+		{"PrivateNetwork", with(silentAgent(),
+			answers{process: unit(diag.Confinement{OwnNetwork: true, PrivateNetwork: true}), reach: alone, stream: alone}),
+			"(PrivateNetwork=yes), and https://node-api.test does not answer there", true},
+		{"another netns", with(silentAgent(),
+			answers{process: unit(diag.Confinement{OwnNetwork: true, NetworkPath: "/run/netns/x"}), reach: dropped,
+				stream: dropped}),
+			"(NetworkNamespacePath=/run/netns/x)", true},
+		{"another netns, and the machine's network is no better", with(silentAgent(), answers{
+			process: unit(diag.Confinement{OwnNetwork: true, NetworkPath: "/run/netns/x"}), reach: dropped,
+			reach + "~host-network": failWith(diag.TCPTimeout, "tcp")}), "", false},
+		{"a netns that works", answers{process: unit(diag.Confinement{OwnNetwork: true, PrivateNetwork: true}),
+			reach: func(f *diag.Fact) { connected(f); f.OwnNetwork = true }}, "", false},
+		{"families", with(silentAgent(),
+			answers{process: unit(diag.Confinement{AddressFamilies: "AF_NETLINK AF_UNIX", Seccomp: "filter"}),
+				reach: connected}),
+			"RestrictAddressFamilies=AF_NETLINK AF_UNIX", false},
+		{"families that are refused by name",
+			with(silentAgent(), answers{process: unit(diag.Confinement{AddressFamilies: "~AF_INET AF_INET6", Seccomp: "filter"}),
+				reach: connected}), "RestrictAddressFamilies=~AF_INET AF_INET6", false},
+		{"families without IPv6, which it does not need",
+			with(silentAgent(), answers{process: unit(diag.Confinement{AddressFamilies: "AF_INET AF_UNIX", Seccomp: "filter"}),
+				reach: connected}), "", false},
+		{"families in the unit, and no filter on the process",
+			with(silentAgent(), answers{process: unit(diag.Confinement{AddressFamilies: "AF_UNIX", Seccomp: "off"}),
+				reach: connected}), "", false},
+		{"families in the unit, and only its container's filter on the process", with(silentAgent(), answers{
+			process: unit(diag.Confinement{AddressFamilies: "AF_UNIX", Seccomp: "machine"}), reach: connected}), "", false},
+		{"families, and the agent is heard",
+			answers{process: unit(diag.Confinement{AddressFamilies: "AF_UNIX", Seccomp: "filter"}), reach: connected}, "",
+			false},
+		{"system calls", with(silentAgent(),
+			answers{process: unit(diag.Confinement{SystemCalls: true, Seccomp: "filter"}), reach: connected}),
+			"SystemCallFilter", false},
+		{"addresses", with(silentAgent(), answers{process: unit(ipDeny), reach: connected}),
+			"IPAddressDeny=0.0.0.0/0, ::/0, and its control group", false},
+		{"addresses, but not these", with(silentAgent(), answers{process: unit(allowing), reach: connected}), "", false},
+		{"addresses, the DNS server among them", with(silentAgent(), answers{process: unit(noServer), reach: connected}),
+			"keeps it from 192.0.2.53", false},
+		{"addresses that no filter denies", with(silentAgent(), answers{process: unit(idle), reach: connected}), "", false},
+		{"addresses whose filter was not read", with(silentAgent(), answers{process: unit(unread), reach: connected}),
+			"whether it is in force was not read", false},
+		{"addresses, and a proxy", with(silentAgent(), answers{process: unit(proxied), reach: connected}), "", false},
+		{"addresses, and the agent is heard", answers{process: unit(ipDeny), reach: connected}, "", false},
+		{"addresses, and its last contact is young", with(silentAgent(), answers{process: unit(ipDeny), reach: connected,
+			factID(diag.HopNodeHeartbeat, stepReadModel): func(*diag.Fact) {}}), "IPAddressDeny", false},
+		{"addresses, and the no-op was the last that an ended agent asked for",
+			with(silentAgent(), answers{process: unit(ipDeny), reach: connected,
+				factID(diag.HopNodeHeartbeat, stepReadModel): func(*diag.Fact) {},
+				factID(diag.HopNodeTaskRoundtrip, stepTask): func(f *diag.Fact) {
+					nobodyClaims(f)
+					f.HTTP.Fields["task.status"], f.HTTP.Fields["task.claimed_at"] = "dispatched", "2026-01-02T12:00:00Z"
+				}}), "IPAddressDeny", false},
+	} {
+		r := walkWith(t, context.Background(), tc.answers)
+		v := r.Verdict
+		if tc.says == "" {
+			if v.Blame != nil && v.Blame.Signal == diag.SigAgentConfined {
+				t.Errorf("%s: blames %q\n%s", tc.name, v.Blame.Text, describe(r))
+			}
+			continue
+		}
+		if v.Blame == nil || v.Blame.Hop != diag.HopNodeRuntimeAPI || v.Blame.Signal != diag.SigAgentConfined ||
+			v.Owner != "node runtime" {
+			t.Errorf("%s: blame %+v of %s\n%s", tc.name, v.Blame, v.Owner, describe(r))
+			continue
+		}
+		if !strings.Contains(v.Blame.Text, tc.says) || (v.Confidence == diag.Proven) != tc.proven ||
+			len(v.OtherFindings) > 0 {
+			t.Errorf("%s: %s, %q, others %+v", tc.name, v.Confidence, v.Blame.Text, v.OtherFindings)
+		}
+		if tc.proven && v.Proof.Changed != "network" {
+			t.Errorf("%s: proven by %s", tc.name, v.Proof.Text)
+		}
+	}
+}
+
+// TestConfinedFromTheTerminalAlone: the agent reports, and its stream is what its unit denies.
+func TestConfinedFromTheTerminalAlone(t *testing.T) {
+	k := diag.Confinement{IPDeny: []string{"192.0.2.10/32"}, CgroupFilters: []string{"egress"}}
+	world := answers{
+		factID(diag.HopNodeReadiness, stepProcess): func(f *diag.Fact) { f.Unit.Confined = &k },
+		factID(diag.HopNodeTerminalReachability, stepStream): func(f *diag.Fact) {
+			f.TCP = &diag.TCPFacts{Remote: "192.0.2.10:18443"}
+		},
+	}
+	if r := walkWith(t, context.Background(), world); r.Verdict.Outcome != diag.OutcomePass {
+		t.Errorf("its stream came: %s\n%s", r.Verdict.Outcome, describe(r))
+	}
+	r := walkWith(t, context.Background(),
+		with(world, answers{"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": noStream}))
+	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeTerminalReachability || b.Signal != diag.SigAgentConfined {
+		t.Errorf("blame %+v\n%s", b, describe(r))
+	}
+}
+
+// TestNetworkThatIsNotEntered: a login without the right to enter the agent's network has not seen it pass.
+func TestNetworkThatIsNotEntered(t *testing.T) {
+	world := answers{
+		factID(diag.HopNodeReadiness, stepProcess): func(f *diag.Fact) {
+			f.Unit.Confined = &diag.Confinement{PrivateNetwork: true}
+		},
+		factID(diag.HopNodeRuntimeAPI, stepReach): func(f *diag.Fact) { f.AgentView = "not permitted" },
+	}
+	r := walkWith(t, context.Background(), with(silentAgent(), world))
+	if h := hopOf(r, diag.HopNodeRuntimeAPI); h.Status != diag.StatusInconclusive ||
+		!strings.Contains(h.Because, "(PrivateNetwork=yes), which this login does not enter") {
+		t.Errorf("%s: %s", h.Status, h.Because)
+	}
+	if r := walkWith(t, context.Background(), world); r.Verdict.Outcome != diag.OutcomePass {
+		t.Errorf("an agent that is heard: %s\n%s", r.Verdict.Outcome, describe(r))
+	}
+}
+
+// TestWorkloadIsTheMachines: where the agent is says nothing about the workload's port.
+func TestWorkloadIsTheMachines(t *testing.T) {
+	for _, f := range walkWith(t, context.Background(), nil).Facts {
+		if f.ID == factID(diag.HopAppRuntimeLiveness, stepPort) && f.Request.View != diag.ViewHost {
+			t.Errorf("the workload's port is asked for with the view %q", f.Request.View)
+		}
+	}
+}

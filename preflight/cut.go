@@ -1,0 +1,194 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// cutPlace is where a terminal's stream was cut.
+type cutPlace int
+
+const (
+	cutNowhere   cutPlace = iota
+	cutFront              // between browser and gateway
+	cutByGateway          // the gateway ended it
+	cutBack               // between gateway and node
+	cutByAgent            // the agent ended it, or ended itself
+	cutSomewhere          // at the gateway, or between browser and gateway
+)
+
+// The words of a platform for the end of a session; one of another kind says none of them.
+const (
+	browserLeft = "browser_closed"
+	nodeLeft    = "node_stream_closed"
+	shellExit   = "exit"
+	streamLate  = "node_stream_timeout"
+)
+
+// fieldClosedBy reports who ended a session: one of closers.
+const fieldClosedBy = "session.closed_by"
+
+var closers = [...]string{"browser", "node", "gateway", "decision"}
+
+// untold reports whether a question for a session's row waited for who ended it. A row that says nothing is an answer.
+func untold(p *diag.Poll) bool { return p != nil && p.Field == fieldClosedBy }
+
+// endedUntold reports whether the far side ended the browser's stream, and no frame said why.
+func endedUntold(c *Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	return f != nil && f.WS != nil && f.WS.Ended != "" && f.WS.FrameCode == "" && f.WS.ExitCode == nil && !f.Passed()
+}
+
+// fellSilent reports whether an accepted session fell silent, over a browser's side that works: then the gateway closes
+// it as soon as we leave, and says what the node made of its ping.
+func fellSilent(c *Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	return f != nil && f.WS != nil && !f.Passed() && f.WS.Ended == "" && f.WS.FrameCode == "" && f.WS.PingMS > 0 &&
+		!f.WS.PingLost
+}
+
+// gatewayEnds are the words with which a gateway ends a session that no other side ended.
+var gatewayEnds = map[string]bool{"gateway_shutdown": true, "gateway_restarted": true}
+
+// cutVerdict is of a stream that ended, or fell silent, under an accepted session: where, as both of its ends tell it.
+type cutVerdict struct {
+	at     cutPlace
+	text   string
+	direct bool // the facts of both ends agree on the place
+}
+
+// before reports whether the cut is on the browser's side of the session, behind whether it is on the node's.
+func (k cutVerdict) before() bool {
+	return k.at == cutFront || k.at == cutByGateway || k.at == cutSomewhere
+}
+func (k cutVerdict) behind() bool { return k.at == cutBack || k.at == cutByAgent }
+
+// finding is the cut as a hop's finding, decided by f.
+func (k cutVerdict) finding(c *Case, f *diag.Fact) diag.Finding {
+	out := fail(diag.SigStreamCut, f, "%s", k.text)
+	out.Direct = k.direct
+	switch k.at {
+	case cutFront:
+		out.Side = diag.SideEdge
+		claim(c, &out, claimCutFront)
+	case cutByGateway:
+		out.Side = diag.SidePlatform
+	case cutBack:
+		out.Side = diag.SideNodeWay
+	case cutByAgent:
+		out.Side = diag.SideAgent
+	}
+	return out
+}
+
+// cutBefore reports whether the browser's side of the session was cut.
+func cutBefore(c *Case) bool { return streamCut(c).before() }
+
+// streamCut tells a session that was cut from a shell that failed: by how the browser's end of the stream ended,
+// and by what the gateway wrote down of both of its ends.
+func streamCut(c *Case) cutVerdict {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	if !sessionAccepted(c) || f.Passed() || decided(c) != "" {
+		return cutVerdict{}
+	}
+	if f.Failure == diag.Cancelled || f.Failure == diag.WSSubprotocol {
+		return cutVerdict{}
+	}
+	w, reason := f.WS, sessionField(c, "session.close_reason")
+	switch {
+	case strayed(c), userWasTold(w.FrameCode), userWasTold(w.CloseReason), w.ExitCode != nil:
+		return cutVerdict{}
+	case w.FrameCode == nodeLeft, w.CloseReason == nodeLeft, reason == nodeLeft:
+		return cutAtNode(c, f)
+	case gatewayEnds[w.FrameCode], gatewayEnds[w.CloseReason], gatewayEnds[reason]:
+		return cutVerdict{at: cutByGateway, direct: true, text: fmt.Sprintf("the gateway itself ended the session (%s) %s",
+			cmp.Or(w.FrameCode, w.CloseReason, reason), afterMS(w))}
+	case lostReady(c):
+		return cutVerdict{at: cutBack, direct: true,
+			text: "the agent reports the terminal open, and its word never came to " +
+				"the gateway over the stream that came: data of the node is lost on the way" + nodeSilent(c)}
+	case w.PingLost && w.Ended == "":
+		return silentFront(c, w)
+	case w.FrameCode != "", w.CloseReason == streamLate, reason == shellExit, userWasTold(reason):
+		return cutVerdict{} // a side reported why
+	case w.Ended != "", w.CloseCode != 0:
+		return cutOff(c, f, reason)
+	case w.PingMS > 0 && shellReady(c) && sessionField(c, "session.node_answers") == "no":
+		return cutVerdict{at: cutBack, direct: true, text: fmt.Sprintf("the terminal fell silent, and only the node does "+
+			"not answer: the gateway answers a ping after %d ms, and got no answer to its own from the node", w.PingMS)}
+	}
+	return cutVerdict{}
+}
+
+// cutOff is the cut of a session whose far side ended it without a reason that is known.
+func cutOff(c *Case, f *diag.Fact, reason string) cutVerdict {
+	w, row := f.WS, c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
+	what := endOf(w)
+	switch {
+	case status(row) != 200:
+		return cutVerdict{at: cutSomewhere, text: what + "; the session's row, which would say by whom, could not be read"}
+	case unasked(row, "session.close_reason"):
+		return cutVerdict{at: cutSomewhere, text: what + "; this platform does not say who ends a session"}
+	case reason == browserLeft:
+		return cutVerdict{at: cutFront, direct: true, text: what + browserAsSeen(c)}
+	case reason == "":
+		return cutVerdict{at: cutSomewhere, direct: true, text: what + ", and the gateway's row has the session still open"}
+	}
+	return cutVerdict{at: cutSomewhere, text: fmt.Sprintf("%s; the gateway's row says %s", what, reason)}
+}
+
+// silentFront is the cut of a session over which not even a ping is answered.
+func silentFront(c *Case, w *diag.WSFacts) cutVerdict {
+	k := cutVerdict{at: cutSomewhere, text: fmt.Sprintf(
+		"the accepted session is silent, for %d ms by now, and no ping over it is answered", w.QuietMS)}
+	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
+	switch reason := sessionField(c, "session.close_reason"); {
+	case status(row) != 200:
+		k.text += "; the session's row could not be read"
+	case unasked(row, "session.close_reason"):
+	case reason == "", reason == browserLeft: // the gateway does its work, and does not miss the browser
+		k.at, k.direct = cutFront, true
+	default:
+		k.at, k.direct = cutFront, true
+		k.text += fmt.Sprintf("; the gateway's row ended it by %s, which did not come through", reason)
+	}
+	return k
+}
+
+// cutAtNode is the cut of a session whose node's side ended: by the agent where it says so or did not live through it.
+func cutAtNode(c *Case, f *diag.Fact) cutVerdict {
+	code, detail := sessionField(c, "session.close_code"), oneLine(sessionField(c, "session.close_detail"))
+	text := "the node's stream came, and ended under the session"
+	if ms := streamLasted(c); ms > 0 {
+		text += fmt.Sprintf(" after %d ms", ms)
+	}
+	switch how := byCode(code, detail); {
+	case code == "1001":
+		return cutVerdict{at: cutByAgent, text: text + ": the agent closed it with " + how}
+	case agentGone(c) != "":
+		return cutVerdict{at: cutByAgent, text: text + ": " + agentGone(c)}
+	case code == "1006":
+		text += ": " + orUnknown(detail) + ", as the gateway saw it"
+	case code != "":
+		text += ": it was closed with " + how
+	}
+	if a := c.Fact(diag.HopGatewayNodeStream, stepAgent); a.Passed() && a.Unit != nil {
+		text += fmt.Sprintf("; the agent's process %d lived through it", a.Unit.PID)
+	}
+	return cutVerdict{at: cutBack, direct: f.WS.FrameCode == nodeLeft || f.WS.CloseReason == nodeLeft || code != "",
+		text: text}
+}
+
+// lostReady reports whether the agent posted that the terminal is open while the gateway still waited for its ready
+// frame. What the agent posted as late as the gateway gave up is a shell that was slow.
+func lostReady(c *Case) bool {
+	done, closed := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.task_completed_at"),
+		c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.closed_at")
+	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
+	return streamCame(c) && !shellReady(c) && !unasked(row, "session.pty_ready_at") &&
+		sessionField(c, "session.task_status") == "completed" &&
+		!done.IsZero() && !closed.IsZero() && closed.Sub(done) > time.Second
+}

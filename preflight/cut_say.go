@@ -1,0 +1,127 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+const stepAgent = "agent"
+
+// agentStep asks for the agent's process once more when the node's side of the session ended: whether the agent lived
+// through it.
+func agentStep() Step {
+	return Step{
+		Name: stepAgent, From: Node, Timeout: 3 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Session: true,
+		Optional: true, Second: true, Fields: []string{"session.node_stream_connected_at"},
+		After: []string{factID(diag.HopBrowserTerminalWS, stepSession), factID(diag.HopTerminalOpenTask, stepSessionRow)},
+		Unless: func(c *Case) string {
+			if streamCut(c).behind() {
+				return ""
+			}
+			return "the node's stream was not cut"
+		},
+		Ask: func(e *Env, _ *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit} },
+	}
+}
+
+// agentGone reports how the agent's process ended under the session, "" where it did not, or it is not known.
+func agentGone(c *Case) string {
+	f, first := c.Fact(diag.HopGatewayNodeStream, stepAgent), c.Fact(diag.HopNodeReadiness, stepProcess)
+	session := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	if f == nil || f.Unit == nil {
+		return ""
+	}
+	switch u := f.Unit; {
+	case f.Failure == diag.UnitInactive || f.Failure == diag.UnitFailed || u.Active == "activating":
+		return fmt.Sprintf("the agent's unit is %s/%s since", u.Active, u.Sub)
+	case !f.Passed():
+		return ""
+	case first.Passed() && first.Unit != nil && first.Unit.PID != 0 && u.PID != 0 && first.Unit.PID != u.PID:
+		return fmt.Sprintf("the agent's process %d was replaced by %d meanwhile", first.Unit.PID, u.PID)
+	case u.UptimeS != nil && session != nil && (*u.UptimeS+1)*1000 <= f.OffsetMS-session.OffsetMS:
+		return fmt.Sprintf("the agent's process %d is younger than the session", u.PID)
+	}
+	return ""
+}
+
+// endOf reports how the far side ended the browser's stream, and when.
+func endOf(w *diag.WSFacts) string {
+	var what string
+	switch {
+	case w.Ended == diag.WSEndReset:
+		what = "the browser's stream was reset"
+	case w.Ended == diag.WSEndEOF || (w.Ended == "" && w.CloseCode == 1006):
+		what = "the browser's stream ended without a close frame"
+	case w.Ended == diag.WSEndError:
+		what = "the browser's stream brought what is no WebSocket frame"
+	default:
+		what = "the browser's stream was closed with " + byCode(fmt.Sprint(w.CloseCode), w.CloseReason)
+	}
+	return what + " " + afterMS(w)
+}
+
+// afterMS reports when a session ended, and how long it had been quiet by then.
+func afterMS(w *diag.WSFacts) string {
+	if w.EndedMS == 0 { // a report made before this was measured
+		return "under the session"
+	}
+	if w.FirstFrame == "" {
+		return fmt.Sprintf("after %d ms, before any frame came", w.EndedMS)
+	}
+	return fmt.Sprintf("after %d ms, %d ms after its last frame", w.EndedMS, w.QuietMS)
+}
+
+// browserAsSeen is how the gateway saw the browser leave.
+func browserAsSeen(c *Case) string {
+	code, detail := sessionField(c, "session.close_code"), oneLine(sessionField(c, "session.close_detail"))
+	switch {
+	case code == "1006":
+		return "; the gateway lost the browser: " + orUnknown(detail)
+	case code != "":
+		return "; the gateway had it closed by the browser, with " + byCode(code, detail)
+	}
+	return "; the gateway has it closed by the browser"
+}
+
+// byCode writes a close code and its reason.
+func byCode(code, reason string) string { return strings.TrimSpace(code + " " + reason) }
+
+// nodeSilent adds that the node did not answer the gateway's ping, where that is so.
+func nodeSilent(c *Case) string {
+	if sessionField(c, "session.node_answers") == "no" {
+		return ", and the node answers no ping over it"
+	}
+	return ""
+}
+
+// streamLasted is how long the gateway had the node's stream, in milliseconds; 0 where its row does not say.
+func streamLasted(c *Case) int64 {
+	came, closed := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.node_stream_connected_at"),
+		c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.closed_at")
+	if came.IsZero() || !closed.After(came) {
+		return 0
+	}
+	return closed.Sub(came).Milliseconds()
+}
+
+// exitOf says with which code the shell ended.
+func exitOf(c *Case, f *diag.Fact) string {
+	if f.WS.ExitCode != nil {
+		return fmt.Sprintf(" with code %d", *f.WS.ExitCode)
+	}
+	if d := sessionField(c, "session.close_detail"); d != "" {
+		return " (" + oneLine(d) + ")"
+	}
+	return ""
+}
+
+// saidBy quotes the last lines of a terminal that failed.
+func saidBy(f *diag.Fact) string {
+	if f.PTY == nil || f.PTY.Said == "" {
+		return ""
+	}
+	return "; it said: " + oneLine(f.PTY.Said)
+}

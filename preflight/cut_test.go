@@ -1,0 +1,254 @@
+package preflight
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// stamp is a time of the fixture's day.
+func stamp(d time.Duration) string { return noon.Add(d).Format(time.RFC3339Nano) }
+
+// cutWorld is a walk whose session ended as ws says, and whose gateway's row says so much more than that all went well.
+func cutWorld(ws diag.WSFacts, row map[string]string, more ...func(answers)) answers {
+	a := answers{
+		"browser_terminal_ws/session": func(f *diag.Fact) {
+			ws.Upgraded, ws.Status = true, 101
+			f.WS, f.PTY, f.Failure, f.Phase, f.DurationMS = &ws, nil, diag.WSClosed, "ws", 1500
+			if ws.Ended == "" && ws.CloseCode == 0 {
+				f.Failure, f.PTY = diag.PTYSilent, &diag.PTYFacts{}
+			}
+		},
+		"terminal_open_task/session": func(f *diag.Fact) {
+			maps.Copy(f.HTTP.Fields, map[string]string{"session.closed_at": stamp(1500 * time.Millisecond),
+				"session.task_completed_at": stamp(15 * time.Millisecond)})
+			maps.Copy(f.HTTP.Fields, row)
+		},
+	}
+	for _, m := range more {
+		m(a)
+	}
+	return a
+}
+
+// TestCuts: by what both ends of a stream say, the one that ended it is blamed, and never the tenant's shell.
+func TestCuts(t *testing.T) {
+	eof := diag.WSFacts{FirstFrame: "ready", Ended: diag.WSEndEOF, CloseCode: 1006, EndedMS: 1400, QuietMS: 1000}
+	told := diag.WSFacts{FirstFrame: "ready", FrameCode: "node_stream_closed", Ended: diag.WSEndClose, CloseCode: 4502,
+		CloseReason: "node_stream_closed"}
+	left := map[string]string{"session.close_reason": "browser_closed", "session.closed_by": "browser",
+		"session.close_code": "1006"}
+	node := func(code, detail string) map[string]string {
+		return map[string]string{"session.close_reason": "node_stream_closed", "session.closed_by": "node",
+			"session.close_code": code, "session.close_detail": detail}
+	}
+	noField := func(names ...string) func(answers) { // a platform that has no such fields
+		return func(a answers) {
+			before := a["terminal_open_task/session"]
+			a["terminal_open_task/session"] = func(f *diag.Fact) {
+				before(f)
+				extract := maps.Clone(f.Request.Extract)
+				for _, n := range names {
+					delete(extract, n)
+					delete(f.HTTP.Fields, n)
+				}
+				f.Request.Extract = extract
+			}
+		}
+	}
+	unread := func(a answers) {
+		a["terminal_open_task/session"] = func(f *diag.Fact) {
+			f.HTTP, f.Failure, f.Phase = &diag.HTTPFacts{Status: 404}, diag.HTTPStatus, "http"
+		}
+	}
+	agent := func(u diag.UnitFacts, word diag.Failure) func(answers) {
+		return func(a answers) {
+			a["gateway_node_stream/agent"] = func(f *diag.Fact) { f.Unit, f.Failure = &u, word }
+		}
+	}
+	old := eof
+	old.Ended, old.EndedMS, old.QuietMS = "", 0, 0
+	reset := eof
+	reset.Ended = diag.WSEndReset
+	foreign := diag.WSFacts{FirstFrame: "ready", Ended: diag.WSEndClose, CloseCode: 1012, CloseReason: "restart"}
+	silent := diag.WSFacts{FirstFrame: "ready", PingLost: true, QuietMS: 9000}
+	ponged := diag.WSFacts{FirstFrame: "ready", PingMS: 3, QuietMS: 9000}
+	late := diag.WSFacts{FirstFrame: "error", FrameCode: "node_stream_timeout", Ended: diag.WSEndClose, CloseCode: 4408}
+	unready := map[string]string{"session.close_reason": "node_stream_timeout", "session.pty_ready_at": "",
+		"session.closed_at": stamp(5 * time.Second)}
+	for name, tc := range map[string]struct {
+		world answers
+		hop   diag.HopID
+		owner string
+		says  string
+	}{
+		"edge ends it": {cutWorld(eof, left), diag.HopBrowserTerminalWS, "edge and route profile",
+			"so something between browser and gateway cut it"},
+		"edge resets it": {cutWorld(reset, left), diag.HopBrowserTerminalWS, "edge and route profile",
+			"was reset"},
+		"edge closes it": {cutWorld(foreign, left), diag.HopBrowserTerminalWS, "edge and route profile",
+			"closed with 1012 restart"},
+		"by an old report": {cutWorld(old, left), diag.HopBrowserTerminalWS, "edge and route profile",
+			"without a close frame under the session"},
+		"closer not recorded": {
+			cutWorld(eof, map[string]string{"session.close_reason": "browser_closed"},
+				noField("session.closed_by", "session.close_code")), diag.HopBrowserTerminalWS, "edge and route profile",
+			"has it closed by the browser",
+		},
+		"still open by the row": {cutWorld(eof, map[string]string{"session.closed_at": ""}), diag.HopBrowserTerminalWS,
+			"terminal gateway, edge", "still open"},
+		"row without reasons": {cutWorld(eof, nil, noField("session.close_reason", "session.closed_by")),
+			diag.HopBrowserTerminalWS, "terminal gateway, edge", "does not say who"},
+		"row not read": {cutWorld(eof, nil, unread), diag.HopBrowserTerminalWS, "terminal gateway, edge",
+			"could not be read"},
+		"a word of another kind": {cutWorld(eof, map[string]string{"session.close_reason": "evicted"}),
+			diag.HopBrowserTerminalWS, "terminal gateway, edge", "row says evicted"},
+		"gateway restarted": {
+			cutWorld(eof, map[string]string{"session.close_reason": "gateway_restarted", "session.closed_by": "gateway"}),
+			diag.HopBrowserTerminalWS, "terminal gateway", "gateway_restarted",
+		},
+		"front swallows": {cutWorld(silent, map[string]string{"session.closed_at": ""}), diag.HopBrowserTerminalWS,
+			"edge and route profile", "no ping over it is answered"},
+		"front swallows, row fails": {cutWorld(silent, nil, unread), diag.HopBrowserTerminalWS, "terminal gateway, edge",
+			"could not be read"},
+		"node's side breaks": {cutWorld(told, node("1006", "its connection was reset")), diag.HopGatewayNodeStream,
+			"node-facing terminal endpoint", "its connection was reset, as the gateway saw it"},
+		"node's side is closed": {cutWorld(told, node("1000", "bye")), diag.HopGatewayNodeStream,
+			"node-facing terminal endpoint", "closed with 1000 bye"},
+		"node's side, no details": {cutWorld(told, nil, noField("session.closed_by", "session.close_code")),
+			diag.HopGatewayNodeStream, "node-facing terminal endpoint", "lived through it"},
+		"agent stops": {cutWorld(told, node("1001", "agent_stopping")), diag.HopGatewayNodeStream, "node runtime",
+			"1001 agent_stopping"},
+		"agent is another": {
+			cutWorld(told, node("1006", ""), agent(diag.UnitFacts{Active: "active", Sub: "running", PID: 77}, diag.OK)),
+			diag.HopGatewayNodeStream, "node runtime", "process 42 was replaced by 77",
+		},
+		"agent is gone": {
+			cutWorld(told, node("1006", ""), agent(diag.UnitFacts{Active: "failed", Sub: "failed"}, diag.UnitFailed)),
+			diag.HopGatewayNodeStream, "node runtime", "failed/failed",
+		},
+		"agent starts again": {
+			cutWorld(told, node("1006", ""),
+				agent(diag.UnitFacts{Active: "activating", Sub: "auto-restart"}, diag.UnitInactive)), diag.HopGatewayNodeStream,
+			"node runtime", "auto-restart",
+		},
+		"node's side swallows": {
+			cutWorld(ponged, map[string]string{"session.close_reason": "browser_closed", "session.node_answers": "no"}),
+			diag.HopGatewayNodeStream, "node-facing terminal endpoint", "only the node does not answer",
+		},
+		"ready is lost": {cutWorld(late, unready), diag.HopGatewayNodeStream, "node-facing terminal endpoint",
+			"lost on the way"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := walkWith(t, t.Context(), tc.world)
+			v := r.Verdict
+			if v.Blame == nil || v.Blame.Hop != tc.hop || v.Blame.Signal != diag.SigStreamCut || v.Owner != tc.owner ||
+				v.Reason != diag.ReasonTerminalStreamCut || !strings.Contains(v.Blame.Text, tc.says) || len(v.OtherFindings) > 0 {
+				t.Errorf("%+v, owner %s, reason %s, others %+v\n%s", v.Blame, v.Owner, v.Reason, v.OtherFindings, describe(r))
+			}
+			if h := hopOf(r, diag.HopTerminalStartup); h.Status != diag.StatusInconclusive {
+				t.Errorf("the shell is %s: %s", h.Status, h.Text)
+			}
+			if _, err := Replay(r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestUpgradeAnswerIsCut: a gateway that has the browser of this walk already refuses nothing.
+func TestUpgradeAnswerIsCut(t *testing.T) {
+	r := walkWith(t, t.Context(), answers{"browser_terminal_ws/session": func(f *diag.Fact) {
+		f.Failure, f.Phase, f.PTY, f.WS = diag.WSUpgradeRejected, "ws", nil, &diag.WSFacts{Status: 409}
+		f.HTTP = &diag.HTTPFacts{Status: 409, ErrorCode: "session_attached"}
+	}})
+	if v := r.Verdict; v.Blame == nil || v.Blame.Signal != diag.SigStreamCut || v.Owner != "edge and route profile" {
+		t.Errorf("%+v, owner %s", v.Blame, v.Owner)
+	}
+}
+
+// TestShellsOwnEnd: where the stream was not cut, the shell is blamed, with its last lines.
+func TestShellsOwnEnd(t *testing.T) {
+	code := 137
+	exit := diag.WSFacts{FirstFrame: "ready", ExitCode: &code, Ended: diag.WSEndClose, CloseCode: 1000,
+		CloseReason: "exit"}
+	ponged := diag.WSFacts{FirstFrame: "ready", PingMS: 3, QuietMS: 9000}
+	late := diag.WSFacts{FirstFrame: "error", FrameCode: "node_stream_timeout", Ended: diag.WSEndClose, CloseCode: 4408}
+	for name, tc := range map[string]struct {
+		ws   diag.WSFacts
+		row  map[string]string
+		says string
+	}{
+		"exits": {exit, map[string]string{"session.close_reason": "exit"}, "ended by itself with code 137"},
+		"exits, untold": {diag.WSFacts{FirstFrame: "ready", Ended: diag.WSEndEOF, CloseCode: 1006},
+			map[string]string{"session.close_reason": "exit", "session.close_detail": "the shell ended with code 3"},
+			"the shell ended with code 3"},
+		"is silent": {
+			ponged, map[string]string{"session.close_reason": "browser_closed", "session.node_answers": "yes"},
+			"computes nothing",
+		},
+		"is silent, older row": {ponged, map[string]string{"session.close_reason": "browser_closed"}, "computes nothing"},
+		"was as late as allowed": {late,
+			map[string]string{"session.close_reason": "node_stream_timeout", "session.pty_ready_at": "",
+				"session.closed_at": stamp(5 * time.Second), "session.task_completed_at": stamp(5*time.Second + time.Millisecond)},
+			"did not start in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := cutWorld(tc.ws, tc.row)
+			before := w["browser_terminal_ws/session"]
+			w["browser_terminal_ws/session"] = func(f *diag.Fact) {
+				before(f)
+				f.PTY = &diag.PTYFacts{Said: "fork: Resource temporarily unavailable"}
+			}
+			r := walkWith(t, t.Context(), w)
+			v := r.Verdict
+			if v.Blame == nil || v.Blame.Hop != diag.HopTerminalStartup || v.Blame.Signal != diag.SigPTYFailed ||
+				!strings.Contains(v.Blame.Text, tc.says) {
+				t.Errorf("%+v\n%s", v.Blame, describe(r))
+			}
+			if !strings.Contains(name, "late") &&
+				!strings.Contains(v.Blame.Text, "it said: fork: Resource temporarily unavailable") {
+				t.Errorf("what the shell said is not in %q", v.Blame.Text)
+			}
+		})
+	}
+}
+
+// TestCutIsNeverAHealthyShell: whatever mixture of ends a session shows, it blames no two hops, names no shell beside a
+// cut, and is no pass.
+func TestCutIsNeverAHealthyShell(t *testing.T) {
+	n := 0
+	for _, first := range []string{"", "ready", "data"} {
+		for _, end := range []diag.WSEnd{"", diag.WSEndEOF, diag.WSEndReset, diag.WSEndError, diag.WSEndClose} {
+			for _, reason := range []string{"", "browser_closed", "node_stream_closed", "gateway_shutdown", "exit", "evicted"} {
+				for _, ping := range []int{0, 1, 2} {
+					for _, answers := range []string{"", "yes", "no"} {
+						if n++; testing.Short() && n%7 != 0 { // the race detector's run: the code is the same
+							continue
+						}
+						ws := diag.WSFacts{FirstFrame: first, Ended: end, PingLost: ping == 1}
+						if ping == 2 {
+							ws.PingMS = 2
+						}
+						if end == diag.WSEndClose {
+							ws.CloseCode = 4000
+						}
+						r := walkWith(t, t.Context(),
+							cutWorld(ws, map[string]string{"session.close_reason": reason, "session.node_answers": answers}))
+						v := r.Verdict
+						if v.Blame == nil || len(v.OtherFindings) > 0 ||
+							(v.Blame.Signal == diag.SigPTYFailed) != (hopOf(r, diag.HopTerminalStartup).Status == diag.StatusFail) {
+							t.Errorf("%s: %+v, others %+v", fmt.Sprint(first, " ", end, " ", reason, " ", ping, " ", answers), v.Blame,
+								v.OtherFindings)
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d sessions", n)
+}

@@ -1,0 +1,276 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// observedRow says of one kind of finding when the cause itself was measured. It is so where a field of a fact has the
+// fault as its value, and where that fact belongs to what is blamed: it is the one that decided the finding, or one
+// that names the same certificate, unit, task or answer. What would have to be concluded from it is no observation.
+type observedRow struct {
+	signals  signals
+	failures words  // of the finding; none: any
+	field    string // of the fact that holds the cause
+	holds    holder
+}
+
+type (
+	signals = []diag.Signal
+	words   = []diag.Failure
+)
+
+// holder gives the fact that holds the cause of a finding that f decided, and what it says; "" where none does.
+type holder func(c *Case, f *diag.Fact) (at *diag.Fact, text string)
+
+// What a finding's failure may be, in rows that share it.
+var (
+	noFailure   = words{diag.OK}
+	notRunning  = words{diag.UnitInactive, diag.UnitFailed}
+	wrongDates  = words{diag.MTLSCertExpired, diag.MTLSCertNotYetValid}
+	servedDates = words{diag.TLSExpired, diag.TLSNotYetValid}
+	certRefused = words{diag.MTLSUnknownCA, diag.MTLSIngress400, diag.MTLSCertRejected}
+	tlsSignals  = signals{
+		diag.SigAPITLSFailed, diag.SigNodeStreamMTLS, diag.SigControlPlaneUnreachable, diag.SigPublicRouteMissing,
+		diag.SigAppRouteFailed,
+	}
+)
+
+// observedRows is the closed list. It names no cause that rests on the profile alone: that something is not at the
+// place that the profile names may be the profile's mistake.
+var observedRows = [...]observedRow{
+	{signals{diag.SigProcessDown}, notRunning, "unit.active", unlessHeard(agentEnded)},
+	{signals{diag.SigProcessDown}, words{diag.ProcessStopped}, "unit.process_state", unlessHeard(processStopped)},
+	{signals{diag.SigProcessDown}, noFailure, "unit.later", unlessHeard(restarting)},
+	{signals{diag.SigBinaryInvalid}, nil, "unit.exec_status", unlessHeard(notExecuted)},
+	{signals{diag.SigBinaryInvalid}, words{diag.BinaryExecFormat}, "binary.machine", unlessHeard(otherMachine)},
+	{signals{diag.SigDiskFull}, words{diag.DiskFull, diag.DiskInodes, diag.DiskReadOnly}, "errno", writeRefused},
+	{signals{diag.SigDiskFull}, noFailure, "disk.free_bytes", nothingFree},
+	{signals{diag.SigDiskPressure}, noFailure, "disk.used_percent", overLimit},
+	{signals{diag.SigAgentConfined}, words{diag.TCPDenied}, "unit.confined", unitRefuses},
+	{signals{diag.SigClockSkew}, words{diag.ClockSkew}, "clock.offset_ms", clockOff},
+
+	{signals{diag.SigOpsSSHFailed}, words{diag.SSHHostKey}, "ssh.host_key_sha256", otherHostKey},
+	{signals{diag.SigOpsSSHFailed}, words{diag.NotPermitted}, "ssh.uid", notRoot},
+	{signals{diag.SigOpsSSHFailed}, words{diag.TCPTimeout, diag.TCPNoRoute}, "http.fields.node.agent_addresses", moved},
+
+	{signals{diag.SigAuthFailed}, wrongDates, "cert.leaf", unlessHeard(certDates)},
+	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "cert.key_matches", unlessHeard(otherKey)},
+	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "cert.bound_to", unlessHeard(otherNode)},
+	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "env.values.GPUAAS_NODE_ID", unlessHeard(otherName)},
+	{signals{diag.SigAuthFailed}, certRefused, "tls.acceptable_cas", unlessHeard(foreignCertificate)},
+	{signals{diag.SigAuthFailed}, nil, "http.error_code", decidedAs("revoked", "fenced", "retired")},
+	{signals{diag.SigIdentityCloned}, nil, "http.error_code", decidedAs("cloned")},
+	{signals{diag.SigIngressCADrift}, nil, "http.fields.trust.ingress_trusts_signing_ca", platformSaysDrift},
+	{signals{diag.SigIngressCADrift}, nil, "tls.acceptable_cas", listenersDiffer},
+	{signals{diag.SigEndpointProfileDrift, diag.SigTerminalProfileDrift}, nil, "tls.cert_requested", neverAsked},
+	{signals{diag.SigNodeStreamMTLS}, wrongDates, "cert.leaf", certDates},
+	{signals{diag.SigNodeStreamMTLS}, certRefused, "tls.acceptable_cas", unlistedIssuer},
+	{tlsSignals, servedDates, "tls.chain", serverDates},
+	{signals{diag.SigEdgeRateLimited}, nil, "http.status", limited},
+
+	{signals{diag.SigControlPlaneUnreachable}, words{diag.HTTPEdgePage}, "http.status", edgeGaveUp},
+	{signals{diag.SigOperatorAuthFailed}, nil, "http.error_code", tokenRefused},
+	{signals{diag.SigAllocationNotActive}, noFailure, "http.fields.allocation.state", inBooks("allocation.state")},
+	{signals{diag.SigAllocationNodeMismatch}, noFailure, "http.fields.allocation.node_id", inBooks("allocation.node_id")},
+	{signals{diag.SigTaskBacklogStale}, noFailure, "http.fields.node.stale_tasks", inBooks("node.stale_tasks")},
+	{signals{diag.SigAppCredentialFailing}, noFailure, "http.fields.allocation.app_credential_healthy",
+		inBooks("allocation.app_credential_healthy")},
+	{signals{diag.SigHeartbeatStale}, noFailure, "record.entries.status", heartbeatRefused},
+	{signals{diag.SigResultPostFailed}, noFailure, "record.entries.status", resultRefused},
+
+	{signals{diag.SigUpgradeFailed}, nil, "http.error_code", answeredAs("session_store_unavailable", "upgrade_required")},
+	{signals{diag.SigPTYFailed}, nil, "ws.frame_code", shellWord},
+	{signals{diag.SigAppStopped}, notRunning, "unit.active", workloadDown(unitEnded)},
+	{signals{diag.SigAppStopped}, words{diag.ProcessStopped}, "unit.process_state", workloadDown(processStopped)},
+}
+
+// observe is the measured cause of a failing finding; nil where there is none, or where it would be concluded.
+func observe(c *Case, finding *diag.Finding) *diag.Observation {
+	if finding.Status != diag.StatusFail || len(finding.Evidence) == 0 {
+		return nil
+	}
+	f := c.fact(finding.Evidence[0])
+	if f == nil || !tells(f) {
+		return nil
+	}
+	for _, row := range observedRows {
+		if !slices.Contains(row.signals, finding.Signal) ||
+			(len(row.failures) > 0 && !slices.Contains(row.failures, finding.Failure)) {
+			continue
+		}
+		if at, text := row.holds(c, f); text != "" {
+			return &diag.Observation{Fact: at.ID, Field: row.field, Text: text}
+		}
+	}
+	return nil
+}
+
+// support fills in how a root is supported. A finding that another hop's failure would explain has no support while
+// that hop was not measured, unless its own fact shows the fault right here: a pair then proves what fails, and not
+// that it is the cause.
+func support(chain []Hop, hops []diag.HopResult, r *root, c *Case, b *diag.Blame) {
+	f, few := &r.finding, false
+	if f.Direct || !explainersUnmeasured(chain, hops, r.hop.ID) {
+		for _, id := range f.Evidence {
+			proof, why, seldom := prove(c, f.Signal, id)
+			if b.Unproven == "" {
+				b.Unproven, few = why, seldom
+			}
+			if proof != nil {
+				b.Proof, b.Unproven = proof, ""
+				break
+			}
+		}
+		b.Observation = observe(c, f)
+	}
+	switch {
+	case b.Proof != nil:
+		b.Confidence = diag.Proven
+	case b.Observation != nil:
+		b.Confidence = diag.Observed
+	case f.Failure.Silent() && !few:
+		b.Confidence = diag.Possible
+	default:
+		b.Confidence = diag.Likely
+	}
+}
+
+// explainersUnmeasured reports whether a hop that could explain a failure of id was not measured.
+func explainersUnmeasured(chain []Hop, hops []diag.HopResult, id diag.HopID) bool {
+	may := closure(chain, id)
+	return slices.ContainsFunc(hops, func(h diag.HopResult) bool {
+		switch h.Status {
+		case diag.StatusInconclusive, diag.StatusNotReached, diag.StatusSkipped:
+			return slices.Contains(may, h.ID)
+		}
+		return false
+	})
+}
+
+// unlessHeard gives no cause of an agent's silence while the agent answers: what was measured is then no cause.
+func unlessHeard(holds holder) holder {
+	return func(c *Case, f *diag.Fact) (*diag.Fact, string) {
+		if agentAnswered(c) != "" || (c.Fact(diag.HopNodeRecoveryStatus,
+			stepTaskWait).Passed() && f.Request.Op == diag.OpCert) {
+			return nil, ""
+		}
+		return holds(c, f)
+	}
+}
+
+// workloadDown gives no cause of a dead workload while its port or its route answers: another process serves it.
+func workloadDown(holds holder) holder {
+	return func(c *Case, f *diag.Fact) (*diag.Fact, string) {
+		if c.Fact(diag.HopAppRuntimeLiveness, stepPort).Passed() || c.Fact(diag.HopAppUserRoute, stepRoute).Passed() {
+			return nil, ""
+		}
+		return holds(c, f)
+	}
+}
+
+// agentEnded leaves out an agent that ended by itself while something that it needs fails as well: that may be why
+// it ends.
+func agentEnded(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if u := f.Unit; u != nil && u.Load != "masked" && u.Active != "inactive" && !hasItsNeeds(c) {
+		return nil, ""
+	}
+	return unitEnded(c, f)
+}
+
+// hasItsNeeds reports whether the node's API answers the node and its credential is well.
+func hasItsNeeds(c *Case) bool {
+	reach, id := c.Fact(diag.HopNodeRuntimeAPI, stepReach), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	return reach != nil && (reach.Passed() || anAnswer(c, reach)) && id.Passed()
+}
+
+func unitEnded(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	u := f.Unit
+	if u == nil {
+		return nil, ""
+	}
+	switch {
+	case u.Load == "masked" && u.Active != "active":
+		return f, fmt.Sprintf("systemd calls %s masked", f.Request.Target)
+	case u.Load == "loaded" && (u.Active == "inactive" || u.Active == "failed"):
+		return f, fmt.Sprintf("systemd calls %s %s", f.Request.Target, u.Active)
+	case u.Load == "loaded" && u.Active == "activating" && u.Sub == "auto-restart":
+		return f, fmt.Sprintf("systemd waits to start %s again, which ended with %s", f.Request.Target, u.Result)
+	}
+	return nil, ""
+}
+
+// processStopped leaves out a process that a debugger holds for a moment, and one that has ended and is not reaped
+// yet.
+func processStopped(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.Unit == nil || f.Unit.PID == 0 || (f.Unit.ProcessState != "T" && f.Unit.ProcessState != "frozen") {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("the main process %d of %s is in the state %s", f.Unit.PID, f.Request.Target,
+		f.Unit.ProcessState)
+}
+
+func restarting(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.Unit == nil || f.Unit.Later == nil || f.Unit.Restarts == nil || !hasItsNeeds(c) {
+		return nil, ""
+	}
+	l := f.Unit.Later
+	if (l.Restarts != nil && *l.Restarts > *f.Unit.Restarts) || (l.Active == "activating" && l.Sub == "auto-restart") {
+		return f, fmt.Sprintf("process %d of %s ended within %d ms", f.Unit.PID, f.Request.Target, l.AfterMS)
+	}
+	return nil, ""
+}
+
+// statusExec is what systemd reports of a process that the kernel refused to execute.
+const statusExec = 203
+
+func notExecuted(c *Case, _ *diag.Fact) (*diag.Fact, string) {
+	p := c.Fact(diag.HopNodeReadiness, stepProcess)
+	if p == nil || p.Passed() || p.Unit == nil || p.Unit.ExecStatus == nil || *p.Unit.ExecStatus != statusExec ||
+		p.Unit.Result != "exit-code" {
+		return nil, ""
+	}
+	return p, fmt.Sprintf("systemd could not execute the program of %s (status 203/EXEC)", p.Request.Target)
+}
+
+func otherMachine(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	p, b := c.Fact(diag.HopNodeReadiness, stepProcess), f.Binary
+	if p == nil || p.Passed() || p.Unit == nil || p.Unit.Load != "loaded" || b == nil || b.Machine == "" ||
+		b.Machine == b.Host {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("%s is for %s, and the machine is %s", b.Path, b.Machine, b.Host)
+}
+
+func writeRefused(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.Request.Op != diag.OpDisk || f.Errno == "" {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("a write of %d bytes at %s gives %s", f.Request.Write, f.Request.Target, f.Errno)
+}
+
+func nothingFree(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.Disk == nil || f.Disk.FreeBytes > 0 || f.Disk.TotalBytes == 0 {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("0 of %d bytes are free at %s", f.Disk.TotalBytes, f.Request.Target)
+}
+
+func overLimit(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.Disk == nil || f.Disk.UsedPercent <= int(c.Policy(policyDiskPressure)) {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("%d%% of the disk at %s is used", f.Disk.UsedPercent, f.Request.Target)
+}
+
+// clockOff needs a third clock that agrees with the operator's: of two that differ neither is known to be wrong, and a
+// cached answer has an old date.
+func clockOff(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	platform, margin, known := platformOffset(c)
+	if !known || platform.Abs() > maxClockSkew+margin || f.Clock == nil || f.Clock.OffsetMS == nil {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("the node's clock is %d ms off, and operator and platform agree", *f.Clock.OffsetMS)
+}

@@ -1,0 +1,267 @@
+package preflight
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// This file has the holders of causes that are a certificate, a decision, or the word of the side that measured it.
+
+// certDates is of the certificate that was looked at, or that f sent: its dates are wrong by every clock of the walk.
+func certDates(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	if id == nil || id.Cert == nil || (f != id && (f.TLS == nil || f.TLS.CertSent != id.Cert.Leaf.Serial)) {
+		return nil, ""
+	}
+	return id, datesWrong(c, id, &id.Cert.Leaf)
+}
+
+// serverDates is of the certificate that the far side of f presented.
+func serverDates(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.TLS == nil || len(f.TLS.Chain) == 0 {
+		return nil, ""
+	}
+	return f, datesWrong(c, f, &f.TLS.Chain[0])
+}
+
+// datesWrong says how a certificate's dates exclude the present, by the clock where f was measured and by another one;
+// "" where one clock would take it, or no second one was read.
+func datesWrong(c *Case, f *diag.Fact, leaf *diag.CertInfo) string {
+	clocks := clocksOf(c, f)
+	if len(clocks) < 2 {
+		return ""
+	}
+	all := func(wrong func(time.Time) bool) bool {
+		return !slices.ContainsFunc(clocks, func(t time.Time) bool { return !wrong(t) })
+	}
+	switch {
+	case all(func(t time.Time) bool { return t.After(leaf.NotAfter.Time) }):
+		return fmt.Sprintf("the certificate of %s ended at %s", leaf.Subject, leaf.NotAfter.Format(time.RFC3339))
+	case all(func(t time.Time) bool { return t.Before(leaf.NotBefore.Time) }):
+		return fmt.Sprintf("the certificate of %s begins at %s", leaf.Subject, leaf.NotBefore.Format(time.RFC3339))
+	}
+	return ""
+}
+
+// clocksOf is the time of f by the clocks of operator, node and platform, as far as they were read.
+func clocksOf(c *Case, f *diag.Fact) []time.Time {
+	var clocks []time.Time
+	operator, known := f.At.Time, f.Vantage == Operator
+	var offset time.Duration
+	k := c.Fact(diag.HopNodeReadiness, stepClock)
+	node := k != nil && k.Clock != nil && k.Clock.OffsetMS != nil
+	if node {
+		offset = time.Duration(*k.Clock.OffsetMS) * time.Millisecond
+	}
+	if f.Vantage == Node && node {
+		operator, known = f.At.Add(-offset), true
+	}
+	if f.At.IsZero() {
+		return nil
+	}
+	if f.Vantage == Node && !node {
+		clocks = append(clocks, f.At.Time)
+	}
+	if !known {
+		return clocks
+	}
+	clocks = append(clocks, operator)
+	if node {
+		clocks = append(clocks, operator.Add(offset))
+	}
+	if platform, _, read := platformOffset(c); read {
+		clocks = append(clocks, operator.Add(platform))
+	}
+	return clocks
+}
+
+func otherKey(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.Cert == nil || f.Cert.KeyMatches == nil || *f.Cert.KeyMatches {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("%s is not the key of %s", f.Request.Key, f.Request.Cert)
+}
+
+// otherNode needs a refusal: whom a certificate is for is the platform's to say.
+func otherNode(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.Cert == nil || f.Cert.NodeBound == nil || *f.Cert.NodeBound || !certificateRefused(c) {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("%s is bound to %s", f.Request.Cert, f.Cert.BoundTo)
+}
+
+// otherName is of the running agent's process: what a file states may never have been read.
+func otherName(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.Env == nil || f.Env.Source != "process" || f.Env.Values["GPUAAS_NODE_ID"] == "" {
+		return nil, ""
+	}
+	return f, "GPUAAS_NODE_ID of the running agent is " + f.Env.Values["GPUAAS_NODE_ID"]
+}
+
+// certificateRefused reports whether the node's task wait was refused, and not lost.
+func certificateRefused(c *Case) bool {
+	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	s := status(w)
+	return w != nil && !w.Throttled() && (s == 400 || s == 401 || s == 403 || isMTLS(w.Failure))
+}
+
+// unlistedIssuer gives f where its listener lists whose certificates it takes, and no issuer of the one that it was
+// sent is among them. A name that is listed proves nothing: a CA with a new key may keep the old name.
+func unlistedIssuer(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	if f.TLS == nil || len(f.TLS.AcceptableCAs) == 0 || id == nil || id.Cert == nil ||
+		f.TLS.CertSent != id.Cert.Leaf.Serial {
+		return nil, ""
+	}
+	for _, link := range append([]diag.CertInfo{id.Cert.Leaf}, id.Cert.Chain...) {
+		if slices.Contains(f.TLS.AcceptableCAs, link.Issuer) {
+			return nil, ""
+		}
+	}
+	return f, fmt.Sprintf("%s takes certificates of %s, and was sent one of %s", where(f),
+		clip(f.TLS.AcceptableCAs), id.Cert.Leaf.Issuer)
+}
+
+// foreignCertificate is at fault, and not what the listener trusts, where the platform reports that the listener trusts
+// the CA that signs.
+func foreignCertificate(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_trusts_signing_ca") != "true" {
+		return nil, ""
+	}
+	return unlistedIssuer(c, f)
+}
+
+// platformSaysDrift needs the refusal that follows from it.
+func platformSaysDrift(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.HTTP == nil || f.HTTP.Fields["trust.ingress_trusts_signing_ca"] != "false" || !certificateRefused(c) {
+		return nil, ""
+	}
+	return f, "the platform says that the node ingress does not trust the CA that signs node certificates"
+}
+
+// listenersDiffer needs the other listener, which lets the same certificate in.
+func listenersDiffer(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if t := c.Fact(diag.HopNodeTerminalReachability, stepStream); t == nil || !letIn(t) {
+		return nil, ""
+	}
+	return unlistedIssuer(c, f)
+}
+
+// neverAsked needs the profile's listener beside it, which asks: some servers ask only once they know the path.
+func neverAsked(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if !asksForNoCert(f) || !asksForCert(c.fact(f.ID+"~"+counterProfileURL)) || bothMeant(c) {
+		return nil, ""
+	}
+	return f, where(f) + " asked for no certificate in its handshake"
+}
+
+// decidedAs is a refusal by the platform, which decides it, in one of these codes.
+func decidedAs(words ...string) holder {
+	return func(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+		word := strings.TrimPrefix(code(f), "node_")
+		if f.Throttled() || status(f) < 400 || status(f) >= 500 || !slices.Contains(words, word) {
+			return nil, ""
+		}
+		return f, fmt.Sprintf("the platform refuses this node as %s (HTTP %d)", word, status(f))
+	}
+}
+
+// answeredAs is the word of the far side about itself, or about what it was sent.
+func answeredAs(words ...string) holder {
+	return func(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+		word := code(f)
+		if word == "" && f.WS != nil {
+			word = f.WS.FrameCode
+		}
+		if !slices.Contains(words, word) {
+			return nil, ""
+		}
+		return f, fmt.Sprintf("%s answers %s (HTTP %d)", where(f), word, status(f))
+	}
+}
+
+// inBooks is a field of the platform's own books: what it says there is what it goes by.
+func inBooks(field string) holder {
+	return func(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+		if f.HTTP == nil || f.HTTP.Fields[field] == "" {
+			return nil, ""
+		}
+		return f, fmt.Sprintf("the platform's %s is %s", field, f.HTTP.Fields[field])
+	}
+}
+
+func tokenRefused(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if code(f) == "" || f.Throttled() || (status(f) != 401 && status(f) != 403) {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("the API answers %s (HTTP %d) to the operator's token", code(f), status(f))
+}
+
+func limited(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if !f.Throttled() || status(f) == 0 {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("%s answers HTTP %d, which is its limiter's", where(f), status(f))
+}
+
+// edgeGaveUp is a proxy's own word that what is behind it gave no answer. A 503 may be a page for maintenance.
+func edgeGaveUp(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if s := status(f); (s != 502 && s != 504) || f.HTTP.Page != "edge_error" || nodeHears(c) != silentSide {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("the edge at %s answers HTTP %d: what is behind it gave it no good answer", where(f), status(f))
+}
+
+// otherHostKey has the key that was shown; a host whose key was never known has another failure.
+func otherHostKey(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.SSH == nil || f.SSH.HostKeySHA256 == "" {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("the host shows %s %s, and another key of it is known", f.SSH.HostKeyType, f.SSH.HostKeySHA256)
+}
+
+func notRoot(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.SSH == nil || f.SSH.UID == nil || *f.SSH.UID == 0 {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("what was started by sudo runs as uid %d", *f.SSH.UID)
+}
+
+// moved is a node that says itself that it is not at the address that was dialled, which is the one of the platform's
+// books. A public address may be that of a translator.
+func moved(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	at := plainAddress(c.Subject.NodeHost)
+	ip, has := net.ParseIP(at), addresses(readModel(c, "node.agent_addresses"))
+	model := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	if model == nil || ip == nil || !ip.IsPrivate() || at != plainAddress(readModel(c, "node.private_ip")) ||
+		f.TCP == nil || remoteIP(f) != at || len(has) == 0 || slices.Contains(has, at) || !contactFresh(c) ||
+		agentAnswered(c) == "" {
+		return nil, ""
+	}
+	return model, fmt.Sprintf("the running agent's addresses are %s, and %s was dialled", clip(has), at)
+}
+
+func heartbeatRefused(c *Case, _ *diag.Fact) (*diag.Fact, string) {
+	record, e := c.recordFact(), refusedHeartbeat(c)
+	if record == nil || e == nil || e.Status == 0 || !contactFresh(c) {
+		return nil, ""
+	}
+	return record, fmt.Sprintf("the agent's heartbeats are answered HTTP %d", e.Status)
+}
+
+// shellWord is the agent's own word about user and shell, over a stream that the gateway knows of.
+func shellWord(c *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.WS == nil || !streamCame(c) {
+		return nil, ""
+	}
+	switch f.WS.FrameCode {
+	case "user_missing", "user_shell_missing", "user_refused", "pty_failed", "pty_exited":
+		return f, fmt.Sprintf("the agent answers %s: %s", f.WS.FrameCode, f.WS.FrameMessage)
+	}
+	return nil, ""
+}

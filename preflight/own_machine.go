@@ -1,0 +1,181 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// ownMachine is the finding of a probe that the machine itself ended before anything left it: for want of a resource,
+// or by a policy. nil where f is no such fact, or where nothing was read of the policy, as in older reports.
+func ownMachine(c *Case, f *diag.Fact) *diag.Finding {
+	switch {
+	case f == nil, lost(f):
+		return nil
+	case f.Failure == diag.HostExhausted:
+		return exhausted(f)
+	case f.Failure == diag.TCPDenied && f.Denial != nil && f.Request.Op != diag.OpSSH:
+		return denied(c, f)
+	}
+	return nil
+}
+
+// unspoken are the findings of steps that the machine itself ended and that no judge covers: they say neither that
+// all is well nor that something did not answer.
+func unspoken(h *Hop, c *Case, findings []diag.Finding) (out []diag.Finding) {
+	for i := range h.Steps {
+		s := &h.Steps[i]
+		f := c.Fact(h.ID, s.Name)
+		own := ownMachine(c, f)
+		if own == nil || s.Optional || slices.ContainsFunc(append(findings, out...), func(o diag.Finding) bool {
+			return slices.Contains(o.Evidence, f.ID) || (o.Signal == own.Signal && o.Status == own.Status)
+		}) {
+			continue
+		}
+		out = append(out, *own)
+	}
+	return out
+}
+
+// exhausted blames the node only for a limit that its agent shares. One of the probe's own process, user or control
+// group is the operator's: on the node it is the login's.
+func exhausted(f *diag.Fact) *diag.Finding {
+	s := f.Shortage
+	if s == nil {
+		s = &diag.ShortageFacts{Resource: "a resource"}
+	}
+	if f.Vantage == Node && f.Request.Op != diag.OpSSH && s.Scope.Shared() {
+		out := fail(diag.SigNodeExhausted, f, "the node is out of %s, so nothing can be asked of %s: %s", outOf(s),
+			askedOf(f), saw(f))
+		out.Culprit, out.Direct = "node out of "+string(s.Resource), true
+		return &out
+	}
+	out := undecided(f, "%s is out of %s, so nothing was asked of %s: %s", proberOf(f), outOf(s), askedOf(f), saw(f))
+	if f.Vantage != Platform {
+		out.Signal = diag.SigOperatorMachine
+	}
+	return &out
+}
+
+// denied names what was read of everything that may deny a connection: the node's packet filter and routes are its
+// agent's, too, unless it came there in this very walk: a filter may be for some processes. What holds for the probe's
+// process alone says nothing about the agent.
+func denied(c *Case, f *diag.Fact) *diag.Finding {
+	d := f.Denial
+	shared := len(d.PacketFilters) > 0 || d.Route != ""
+	heard := agentHeard(c, f)
+	if f.Vantage == Node && heard == "" && (shared || (len(d.CgroupFilters) == 0 && d.Seccomp != "filter")) {
+		out := fail(diag.SigAgentConfined, f, "the node itself denies the connection to %s: %s; %s", askedOf(f), saw(f),
+			deniers(d))
+		out.Culprit, out.Direct = culpritConfined, true
+		return &out
+	}
+	out := undecided(f, "%s itself denies the connection to %s: %s; %s", proberOf(f), askedOf(f), saw(f), deniers(d))
+	if f.Vantage != Platform {
+		out.Signal = diag.SigOperatorMachine
+	}
+	if f.Vantage == Node && heard != "" {
+		out.Because += "; " + heard
+	}
+	return &out
+}
+
+// agentHeard reports what shows that the agent itself came in this walk to where a probe of the node was denied.
+func agentHeard(c *Case, f *diag.Fact) string {
+	if hop := hopIn(Chain(), ofHop(f.ID)); hop.AgentCame != nil {
+		return hop.AgentCame(c)
+	}
+	return ""
+}
+
+// ranOut is the finding of an agent that has used up a limit of its own: a warning while the platform hears from it.
+func ranOut(c *Case, f *diag.Fact) *diag.Finding {
+	if f.Unit == nil || f.Unit.Short == nil {
+		return nil
+	}
+	out := fail(diag.SigNodeExhausted, f, "%s is out of %s", f.Request.Target, outOf(f.Unit.Short))
+	out.Failure, out.Culprit, out.Direct = diag.HostExhausted, "node agent out of "+string(f.Unit.Short.Resource), true
+	if !agentUnheard(c) {
+		out.Status, out.Reason, out.Direct = diag.StatusWarn, diag.ReasonNone, false
+		out.Text += "; the platform still hears its agent"
+	}
+	return &out
+}
+
+// deniers reports which policies were found, and which were not looked at. Which of several refused is not known.
+func deniers(d *diag.DenialFacts) string {
+	var found []string
+	if d.Route != "" {
+		found = append(found, "its routes say "+d.Route)
+	}
+	for _, filter := range d.PacketFilters {
+		found = append(found, "packet filter "+filter)
+	}
+	if len(d.CgroupFilters) > 0 {
+		found = append(found, "filters on the control group ("+strings.Join(d.CgroupFilters, ", ")+")")
+	}
+	switch d.Seccomp {
+	case "filter", "strict":
+		found = append(found, "a filter of system calls on the process")
+	case "machine":
+		found = append(found, "a filter of system calls on the whole machine")
+	}
+	text := "no policy was found that does so, security modules (SELinux, AppArmor) were not looked at"
+	if len(found) > 0 {
+		text = "what was found there: " + strings.Join(found, ", ")
+	}
+	if len(d.Unread) > 0 {
+		text += "; not read: " + strings.Join(d.Unread, ", ")
+	}
+	return text
+}
+
+// proberOf is what a probe ran on, where that is the operator's or the platform's.
+func proberOf(f *diag.Fact) string {
+	switch {
+	case f.Vantage == Node && f.Request.Op != diag.OpSSH:
+		return "the operator's login on the node"
+	case f.Vantage == Platform:
+		return "the platform's host"
+	}
+	return "this operator's machine"
+}
+
+// askedOf is what a probe was to ask: an endpoint, or what is named on the machine itself.
+func askedOf(f *diag.Fact) string {
+	if t := where(f); t != "" {
+		return t
+	}
+	return string(f.Request.Op)
+}
+
+// outOf says a shortage: of what, how much of it is used, where the limit is set and who holds most.
+func outOf(s *diag.ShortageFacts) string {
+	text := s.Resource.Words()
+	if s.Limit != nil && s.Used != nil {
+		text += fmt.Sprintf(" (%s of %s used, %s)", amount(s.Resource, *s.Used), amount(s.Resource, *s.Limit), s.Setting)
+	}
+	var holders []string
+	for _, h := range s.Holders {
+		name := h.Name
+		name = cmp.Or(name, "closed connections")
+		holders = append(holders, fmt.Sprintf("%s %s", name, amount(s.Resource, h.Held)))
+	}
+	if len(holders) > 0 {
+		text += ", most held by " + clip(holders)
+	}
+	return text
+}
+
+func amount(r diag.Resource, n int64) string {
+	switch r {
+	case diag.Memory:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case diag.NetworkBuffers:
+		return fmt.Sprintf("%d pages", n)
+	}
+	return fmt.Sprint(n)
+}

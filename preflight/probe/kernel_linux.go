@@ -1,0 +1,35 @@
+package probe
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
+)
+
+// staUnsync is STA_UNSYNC of adjtimex(2): the clock is not disciplined.
+const staUnsync = 0x40
+
+// kernelClock adds what only the kernel knows; what it does not tell (a container may not ask) stays absent.
+func kernelClock(c *diag.ClockFacts) {
+	c.BootID = host.This.BootID()
+	if up, err := host.This.Uptime(); err == nil {
+		secs := int64(up.Seconds())
+		c.UptimeS = &secs
+	}
+	var t unix.Timex // Modes 0: only read
+	if state, err := unix.Adjtimex(&t); err == nil {
+		synced := state != unix.TIME_ERROR && t.Status&staUnsync == 0
+		c.Synchronized = &synced
+	}
+}
+
+// resent is how many segments the kernel sent again on a connection because they, or what said that they had come, were
+// lost. A segment that the far side reports to have twice was not lost: it was sent again too early.
+func resent(fd uintptr) (int64, bool) {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, false
+	}
+	return max(0, int64(info.Total_retrans)-int64(info.Dsack_dups)), true
+}

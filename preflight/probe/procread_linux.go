@@ -1,0 +1,213 @@
+package probe
+
+import (
+	"bufio"
+	"cmp"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
+)
+
+const (
+	// maxProcesses and tallyTime bound a walk through /proc.
+	maxProcesses = 32 << 10
+	tallyTime    = 400 * time.Millisecond
+)
+
+// numbers reads the numbers of a file, without what else it holds, such as "max".
+func numbers(path string) (out []int64) {
+	text, _ := host.Read(path, host.Small)
+	for word := range strings.FieldsSeq(text) {
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// field is the number that follows a name; 0 where there is none.
+func field(text, name string) int64 {
+	words := strings.Fields(text)
+	if i := slices.Index(words, name); i >= 0 && i+1 < len(words) {
+		n, _ := strconv.ParseInt(words[i+1], 10, 64)
+		return n
+	}
+	return 0
+}
+
+// statusNumber is a number of /proc/PID/status.
+func statusNumber(pid int, name string) int64 {
+	s, _ := host.This.Status(pid)
+	return s.Number(name)
+}
+
+// names lists at most n entries of a folder.
+func names(dir string, n int) []string {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	list, _ := d.Readdirnames(n)
+	return list
+}
+
+// everyProcess calls f with the processes of this machine, as many as there is time for.
+func everyProcess(f func(pid int)) {
+	until := time.Now().Add(tallyTime)
+	pids, _ := host.This.PIDs(maxProcesses)
+	for _, pid := range pids {
+		if time.Now().Before(until) {
+			f(pid)
+		}
+	}
+}
+
+// total sums what the processes hold that are meant.
+func total(meant func(pid int) bool, held func(pid int) int64) (sum int64) {
+	everyProcess(func(pid int) {
+		if meant(pid) {
+			sum += held(pid)
+		}
+	})
+	return sum
+}
+
+// tally is who holds most, by the name that the kernel has; meant nil: all processes.
+func tally(meant func(pid int) bool, held func(pid int) int64) []diag.Holder {
+	by := map[string]int64{}
+	everyProcess(func(pid int) {
+		if meant == nil || meant(pid) {
+			by[commOf(pid)] += held(pid)
+		}
+	})
+	return most(by)
+}
+
+// socketHolders is who holds the sockets, given as inode -> how many; 0 is the inode of those that no process holds.
+func socketHolders(inodes map[string]int64) []diag.Holder {
+	by := map[string]int64{"": inodes["0"]}
+	delete(inodes, "0")
+	everyProcess(func(pid int) {
+		if len(inodes) == 0 {
+			return
+		}
+		for _, inode := range socketsOf(pid) {
+			if n := inodes[inode]; n > 0 {
+				by[commOf(pid)] += n
+				delete(inodes, inode) // a socket that processes share counts once
+			}
+		}
+	})
+	return most(by)
+}
+
+func most(by map[string]int64) []diag.Holder {
+	var all []diag.Holder
+	for name, held := range by {
+		if held > 0 {
+			all = append(all, diag.Holder{Name: name, Held: held})
+		}
+	}
+	slices.SortFunc(all, func(a, b diag.Holder) int {
+		return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(a.Name, b.Name))
+	})
+	return all[:min(len(all), diag.MaxHolders)]
+}
+
+// commOf is a process's name: 15 bytes that it chooses itself, so that only what is plain is kept.
+func commOf(pid int) string {
+	text, _ := host.Read(host.This.Path(pid, "comm"), host.Small)
+	name := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, text)
+	return cmp.Or(Scrub(name), "?")
+}
+
+// kernelSocket is a row of /proc/net/tcp or udp.
+type kernelSocket struct {
+	local, remote netip.AddrPort // remote has port 0 where it leads nowhere
+	inode         string
+}
+
+// kernelSockets reads a table of the kernel's sockets.
+func kernelSockets(path string) (all []kernelSocket) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	rows := bufio.NewScanner(io.LimitReader(f, host.Table))
+	for rows.Scan() {
+		fields := strings.Fields(rows.Text())
+		if len(fields) < 10 {
+			continue
+		}
+		local, okLocal := parseSocket(fields[1])
+		remote, okRemote := parseSocket(fields[2])
+		if okLocal && okRemote {
+			all = append(all, kernelSocket{local: plain(local), remote: plain(remote), inode: fields[9]})
+		}
+	}
+	return all
+}
+
+// plain is an endpoint with an IPv4 address where it is one.
+func plain(s string) netip.AddrPort {
+	a, _ := netip.ParseAddrPort(s) // it was just made of one
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+// cgroupsOf lists the control groups of this process in the hierarchy of a controller, its own first.
+func cgroupsOf(controller string) (dirs []string) {
+	groups, _ := host.This.Cgroups(os.Getpid())
+	mounts, err := host.This.Mounts(host.Thread)
+	if err != nil {
+		return nil
+	}
+	for _, g := range groups {
+		dir := ""
+		switch {
+		case slices.Contains(g.Controllers, controller):
+			dir = cgroupFolder(mounts, "cgroup", controller, g.Path)
+		case g.Unified:
+			dir = cgroupFolder(mounts, "cgroup2", "", g.Path)
+		}
+		for dir != "" {
+			dirs = append(dirs, dir)
+			up := filepath.Dir(dir)
+			if _, err := os.Stat(filepath.Join(up, "cgroup.procs")); err != nil {
+				break
+			}
+			dir = up
+		}
+	}
+	return dirs
+}
+
+// cgroupMembers reports whether a process is in a control group or under it.
+func cgroupMembers(dir string) func(pid int) bool {
+	in := map[string]bool{}
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || len(in) > maxProcesses {
+			return nil
+		}
+		text, _ := host.Read(filepath.Join(path, "cgroup.procs"), host.Small)
+		for pid := range strings.FieldsSeq(text) {
+			in[pid] = true
+		}
+		return nil
+	})
+	return func(pid int) bool { return in[strconv.Itoa(pid)] }
+}

@@ -1,0 +1,147 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/ws"
+)
+
+const (
+	// pingLead is how long before its deadline a session sends its one ping: late, so that an idle time-out on the way
+	// is not kept from firing, and with time for the gateway to ask the node, too.
+	pingLead = 3 * time.Second
+	// pingTrips is how many times the upgrade's own duration that must be at the least.
+	pingTrips = 5
+	// pingSpare is what is left after a pong that did not come.
+	pingSpare = 200 * time.Millisecond
+	// maxSaid bounds what is kept of a terminal's last lines, in runes.
+	maxSaid = 300
+)
+
+// ended names the end of the connection.
+func (t *terminal) ended(ctx context.Context, phase string, late diag.Failure, err error) {
+	word := diag.WSClosed
+	if ctx.Err() == nil { // else it was our own doing
+		t.closing(err)
+	}
+	if p, w := codeWord(t.c.f.WS.CloseReason); w != diag.WSClosed {
+		phase, word = p, w
+	}
+	t.c.stopped(ctx, phase, late, word, err)
+}
+
+// closing records how the peer ended the session; 1006 is the standard's number for "the connection broke".
+func (t *terminal) closing(err error) {
+	w := t.c.f.WS
+	var ce *ws.CloseError
+	switch {
+	case errors.As(err, &ce) && ce.Own():
+		w.Ended = diag.WSEndError
+	case errors.As(err, &ce):
+		w.Ended, w.CloseCode, w.CloseReason = diag.WSEndClose, ce.Code, clean(t.c.req, ce.Reason)
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		w.Ended, w.CloseCode = diag.WSEndReset, ws.Abnormal
+	case broken(err):
+		w.Ended, w.CloseCode = diag.WSEndEOF, ws.Abnormal
+	}
+	if w.Ended != "" {
+		w.EndedMS = since(t.opened)
+	}
+}
+
+// account says of a session that failed how long the far side had been quiet, and what its terminal said last.
+func (t *terminal) account(ctx context.Context) {
+	t.c.f.WS.QuietMS = since(t.last)
+	if ctx.Err() != nil {
+		t.collect()
+	}
+	if said := lastLines(clean(t.c.req, t.out.text), t.typed); said != "" { // cleaned before it is cut
+		t.pty().Said = said
+	}
+}
+
+// collect takes the frames that have come already.
+func (t *terminal) collect() {
+	for {
+		select {
+		case fr := <-t.frames:
+			if fr.err != nil {
+				return
+			}
+			if fr.kind == frameData {
+				t.out.write(fr.data)
+			}
+		default:
+			return
+		}
+	}
+}
+
+// pong is what came of a session's one ping; zero where none was sent.
+type pong struct {
+	took diag.Millis
+	lost bool
+}
+
+// ping asks the gateway for a pong when the session is still there shortly before its deadline: a silence with a pong
+// is not the network's between here and there.
+func (t *terminal) ping(ctx context.Context) pong {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return pong{}
+	}
+	lead := min(max(pingLead, pingTrips*t.upgrade), time.Until(end)/2)
+	timer := time.NewTimer(time.Until(end) - lead)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.gone:
+		return pong{}
+	}
+	began := time.Now()
+	switch err := t.ws.Ping(lead - min(pingSpare, lead/4)); {
+	case err == nil:
+		return pong{took: since(began)}
+	case timedOut(context.Background(), err):
+		return pong{lost: true}
+	}
+	return pong{}
+}
+
+// LastWords is the end of what a terminal showed, on one line of bounded length: without control sequences and without
+// what looks like a secret.
+func LastWords(shown []byte) string {
+	var text plainText
+	text.write(shown)
+	return lastLines(Scrub(text.text), nil)
+}
+
+// lastLines is the end of a terminal's text, on one line: without what was typed, and without characters that change
+// how others read.
+func lastLines(text string, typed []string) string {
+	var lines []string
+	for line := range strings.Lines(strings.ToValidUTF8(text, "?")) {
+		line = strings.TrimSpace(strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return -1
+			}
+			return r
+		}, line))
+		echoed := slices.ContainsFunc(typed, func(t string) bool { return strings.Contains(line, t) })
+		if line != "" && !echoed && (len(lines) == 0 || lines[len(lines)-1] != line) {
+			lines = append(lines, line)
+		}
+	}
+	said := []rune(strings.Join(lines, " | "))
+	if over := len(said) - maxSaid; over > 0 {
+		return "..." + string(said[over:])
+	}
+	return string(said)
+}

@@ -1,0 +1,375 @@
+package preflight
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Longer than 300 lines: what may be said before a walk has ended is one set of conditions, read together.
+
+const (
+	// provisionalEvery is how often a walk that is still going on is judged at the most, and only where something new is
+	// known. A judgement takes less than a millisecond.
+	provisionalEvery = 100 * time.Millisecond
+	// provisionalLook bounds one wait for a login that is under way.
+	provisionalLook = 50 * time.Millisecond
+	// assumedRTT is the round trip of a walk that has measured none.
+	assumedRTT = 100 * time.Millisecond
+	// answerTrips are the round trips of an answer on a new connection: name, TCP, TLS (two in 1.2), HTTP. A repeat
+	// that waited for less is no sign of silence; nor is one that waited less than leastWait.
+	answerTrips = 5
+	leastWait   = 250 * time.Millisecond
+)
+
+// Provisional is the blame that the facts of an unfinished walk allow. The report that follows confirms or corrects
+// it, and says nothing of it.
+type Provisional struct {
+	Blame   *diag.Blame   // without confidence or proof; nil: the facts that came since do not allow the last one any more
+	Waiting []diag.HopID  // hops that are not done, in chain order
+	At      time.Duration // since the walk's start
+}
+
+// same reports whether both say the same, at whatever time.
+func (p *Provisional) same(other *Provisional) bool {
+	if (p.Blame == nil) != (other.Blame == nil) || !slices.Equal(p.Waiting, other.Waiting) {
+		return false
+	}
+	return p.Blame == nil || (p.Blame.Hop == other.Blame.Hop && p.Blame.Signal == other.Blame.Signal)
+}
+
+// unfinished is what a walk knows at one moment.
+type unfinished struct {
+	c       *Case
+	at      time.Duration
+	login   *diag.Fact           // a login that is under way, as far as it has come; nil where none is
+	done    func(id string) bool // reports whether no fact of this step is to come any more
+	waiting []diag.HopID
+}
+
+// likely judges what there is, by the judge of the final report. There is no blame before the first retransmission had
+// its chance, none that a hop whose facts are still to come may clear, and none from silence on a way on
+// which answers come and go.
+//
+// No fact is made up for a question that is still silent: its first repeat that got no answer replaces it.
+// said is what was said before: it stays for as long as the judge says the same.
+func (u *unfinished) likely(said *diag.Blame) *diag.Blame {
+	if u.at < u.earliest() {
+		return nil
+	}
+	u.silences(u.c.rtt())
+	chain := Chain()
+	hops := assess(chain, u.c)
+	v, _ := decide(chain, hops, u.c)
+	if v.Blame == nil {
+		return nil
+	}
+	b := *v.Blame
+	b.Owner, b.Owners = v.Owner, v.Owners
+	if said != nil && b.Hop == said.Hop && b.Signal == said.Signal {
+		return &b
+	}
+	finding, found := findingOf(hops, &b)
+	if !found || !u.settled(chain, b.Hop, &finding) {
+		return nil
+	}
+	f := u.c.fact(decidedBy(&finding))
+	if b.Signal == diag.SigNetworkUnstable || (f != nil && f.Failure.Silent() && !u.c.steady(f)) {
+		return nil
+	}
+	return &b
+}
+
+// earliest is when the first retransmission of the walk's first segments had its chance.
+func (u *unfinished) earliest() time.Duration { return silentFor + 2*u.c.rtt() }
+
+// silences puts a fact in the place of every silent question whose repeats all ended alike, and of a login that gets no
+// answer.
+func (u *unfinished) silences(rtt time.Duration) {
+	for q := range u.c.asked() {
+		if q.runs[0].name != "" || q.runs[0].n == 0 { // it has ended
+			continue
+		}
+		again := askedBy(q.runs)
+		f := *again.first()
+		waited := time.Duration(f.DurationMS) * time.Millisecond
+		alike := again.all(func(other *diag.Fact) bool { return failsLike(other, &f) })
+		if alike && len(again.runs) >= silentVolley && gotNoAnswer(&f) && waited >= max(leastWait, answerTrips*rtt) {
+			f.ID, _, _ = splitID(f.ID)
+			u.c.put(&f)
+		}
+	}
+	if f := u.login; f != nil && f.Failure.Silent() && f.Failure != diag.Cancelled && inPhase(f, "tcp", "banner") {
+		silent := u.at - time.Duration(f.OffsetMS)*time.Millisecond
+		if f.SSH != nil {
+			silent -= time.Duration(f.SSH.TCPMS) * time.Millisecond
+		}
+		if silent >= silentFor+2*rtt {
+			u.c.put(f)
+		}
+	}
+}
+
+// settled reports whether no fact that is still to come may give the blame to another hop: one before it in the chain
+// that it would not explain, one that explains it, or its own.
+func (u *unfinished) settled(chain []Hop, at diag.HopID, f *diag.Finding) bool {
+	explains := append(needsOf(chain, at, f), closure(chain, at)...)
+	if !ownFault(u.c, f) {
+		explains = append(explains, hopIn(chain, at).Behind...)
+	}
+	for i := range chain {
+		h := &chain[i]
+		if (i <= position(chain, at) || slices.Contains(explains, h.ID)) && u.undecided(chain, h, at) {
+			return false
+		}
+	}
+	return true
+}
+
+// undecided reports whether a fact of a hop is still to come that may take the blame from the hop at. Where at explains
+// the hop, or explains what the hop waits for itself, none does.
+func (u *unfinished) undecided(chain []Hop, h *Hop, at diag.HopID) bool {
+	p := u.c.planned(h.ID)
+	if p.Skip != "" || slices.Contains(h.closure, at) {
+		return false
+	}
+	return slices.ContainsFunc(h.Steps, func(s Step) bool {
+		id := s.fact(h.ID)
+		if s.Pure || p.Left[s.Name] != "" || u.c.fact(id) != nil || u.done(id) {
+			return false
+		}
+		return !slices.ContainsFunc(s.After, func(fact string) bool {
+			before := hopIn(chain, ofHop(fact))
+			return before.ID != h.ID && u.c.fact(fact) == nil && !u.done(fact) && !u.undecided(chain, before, at)
+		})
+	})
+}
+
+// findingOf is the finding that a blame was made of.
+func findingOf(hops []diag.HopResult, b *diag.Blame) (diag.Finding, bool) {
+	h := hopNamed(hops, b.Hop)
+	for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
+		if f.Signal == b.Signal && f.Text == b.Text {
+			return f, true
+		}
+	}
+	return diag.Finding{}, false
+}
+
+func decidedBy(f *diag.Finding) string {
+	if len(f.Evidence) == 0 {
+		return ""
+	}
+	return f.Evidence[0]
+}
+
+// steady reports whether a silence is no chance of a way that loses packets: others were answered on it at the first
+// try, or so many questions were not that each would have been lost.
+func (c *Case) steady(silent *diag.Fact) bool {
+	way := wayOf(silent)
+	if lossSeen(c, way) != "" {
+		return false
+	}
+	alike, otherwise := 0, 0
+	for f := range c.all() {
+		_, _, repeat := splitID(f.ID)
+		switch {
+		case f.Vantage != way || !f.Request.Op.Row().Ladder:
+		case fromAfar(f) && clean(f) && !loopback(f):
+			return true
+		case repeat > 0 && failsAlike(f, silent):
+			alike++
+		case gotNoAnswer(f) && !failsAlike(f, silent):
+			otherwise++
+		}
+	}
+	return (otherwise == 0 && alike >= 3*silentVolley) || silent.Request.Op == diag.OpSSH
+}
+
+// loopback reports whether a connection stayed on its machine.
+func loopback(f *diag.Fact) bool {
+	if f.TCP == nil {
+		return true // none was made
+	}
+	a, err := netip.ParseAddrPort(f.TCP.Remote)
+	return err == nil && a.Addr().IsLoopback()
+}
+
+// wayOf is the vantage whose way a question travelled: a login starts at the operator.
+func wayOf(f *diag.Fact) string {
+	if f.Request.Op == diag.OpSSH {
+		return Operator
+	}
+	return f.Vantage
+}
+
+// rtt is what a question that is asked now has to reckon with: see Case.rtt.
+func (w *walker) rtt() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.snapshot().rtt()
+}
+
+// rtt is the round trip of the longest way: of each place's connections that lost nothing the quickest, since others
+// may have waited for a busy machine. assumedRTT where there is none.
+func (c *Case) rtt() time.Duration {
+	quickest := map[string]diag.Millis{}
+	took := func(way string, ms diag.Millis) {
+		if least, known := quickest[way]; ms > 0 && (!known || ms < least) {
+			quickest[way] = ms
+		}
+	}
+	for f := range c.all() {
+		if fromAfar(f) && clean(f) && !loopback(f) {
+			took(f.Vantage, f.TCP.DurationMS)
+		}
+		if f.SSH != nil {
+			took(Operator, f.SSH.TCPMS)
+		}
+	}
+	if len(quickest) == 0 {
+		return assumedRTT
+	}
+	return time.Duration(slices.Max(slices.Collect(maps.Values(quickest)))) * time.Millisecond
+}
+
+// foretell judges the walk while it goes on, and tells the observer what it would blame. It returns when ctx ends.
+func (w *walker) foretell(ctx context.Context) {
+	ticker := time.NewTicker(provisionalEvery)
+	defer ticker.Stop()
+	var said forecast
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if time.Since(w.start) < silentFor {
+			continue
+		}
+		u, size := w.unfinished(w.lookAtLogin(ctx))
+		if ctx.Err() != nil {
+			return
+		}
+		if now := said.next(&u, size); now != nil {
+			w.emit(Event{Kind: LikelySoFar, Provisional: now})
+		}
+	}
+}
+
+// forecast is what was said so far.
+type forecast struct {
+	size int // of what was judged last
+	last Provisional
+}
+
+// next is what is to be said now; nil where that is nothing new.
+func (s *forecast) next(u *unfinished, size int) *Provisional {
+	if size == s.size && u.login == nil { // only the silence of a login grows without a fact
+		return nil
+	}
+	if u.at >= u.earliest() {
+		s.size = size
+	}
+	now := Provisional{Blame: u.likely(s.last.Blame), Waiting: u.waiting, At: u.at}
+	if now.same(&s.last) || (now.Blame == nil && s.last.Blame == nil) {
+		return nil
+	}
+	s.last = now
+	return &now
+}
+
+// unfinished is what the walk knows by now, and how much that is.
+func (w *walker) unfinished(login *diag.Fact) (u unfinished, size int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	u = unfinished{c: w.snapshot(), at: time.Since(w.start), login: login, done: func(id string) bool {
+		select {
+		case <-w.factDone[id]:
+			return true
+		default:
+			return false
+		}
+	}}
+	for i := range w.chain {
+		id := w.chain[i].ID
+		if _, done := w.status[id]; !done {
+			u.waiting = append(u.waiting, id)
+		}
+	}
+	return u, len(w.facts) + len(w.status)
+}
+
+// lookAtLogin is a login that is under way, as far as its vantage has come; nil where there is none. Nothing is sent:
+// a vantage logs in once.
+func (w *walker) lookAtLogin(ctx context.Context) *diag.Fact {
+	for i := range w.chain {
+		h := &w.chain[i]
+		place := w.vantages[h.Opens]
+		if h.Opens == "" || place == nil || (&Case{Plan: w.plan}).planned(h.ID).Skip != "" {
+			continue
+		}
+		s := h.Steps[0]
+		select {
+		case <-w.factDone[factID(h.ID, s.Name)]:
+			continue
+		default:
+		}
+		req := s.Ask(w.env, nil)
+		req.ID, req.TimeoutMS = factID(h.ID, s.Name), provisionalLook.Milliseconds()
+		f := place.Probe(ctx, []diag.Request{req})[0]
+		f.OffsetMS, f.DurationMS = 0, diag.Measured(time.Since(w.start))
+		return &f
+	}
+	return nil
+}
+
+// Rehearse gives what a recorded walk would have said on its way, from when its facts began and ended.
+func Rehearse(r *diag.Report) []Provisional {
+	var all []Provisional
+	var said forecast
+	for at := silentFor; at <= time.Duration(r.Run.DurationMS)*time.Millisecond; at += provisionalEvery {
+		u, size := unfinishedAt(r, at)
+		if len(u.waiting) == 0 {
+			break
+		}
+		if now := said.next(&u, size); now != nil {
+			all = append(all, *now)
+		}
+	}
+	return all
+}
+
+// unfinishedAt is what a recorded walk knew at a time.
+func unfinishedAt(r *diag.Report, at time.Duration) (u unfinished, size int) {
+	u = unfinished{c: newCase(r.Subject, r.Plan, diag.EndedCompleted), at: at}
+	open, busy := map[string]bool{}, map[string]bool{}
+	for i := range r.Facts {
+		f := &r.Facts[i]
+		began := time.Duration(f.OffsetMS) * time.Millisecond
+		if began+time.Duration(f.DurationMS)*time.Millisecond <= at {
+			u.c.put(f)
+			size++
+			continue
+		}
+		hop, _, _ := strings.Cut(f.ID, "/")
+		open[f.ID], busy[hop] = true, true
+		if f.Request.Op == diag.OpSSH && began <= at {
+			login := *f
+			login.DurationMS = diag.Measured(at - began)
+			u.login = &login
+		}
+	}
+	u.done = func(id string) bool { return !open[id] }
+	for i := range r.Plan.Hops {
+		if id := r.Plan.Hops[i].ID; busy[string(id)] {
+			u.waiting = append(u.waiting, id)
+		}
+	}
+	return u, size
+}

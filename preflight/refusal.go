@@ -1,0 +1,247 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// A server refuses a client certificate by a TLS alert, by HTTP above TLS, or by ending the connection, before or after
+// the handshake: which of them says more of the server than of the certificate. So judges ask these functions.
+
+// refusesCert reports whether a listener that asked for the certificate of f and got it did not go on to the platform,
+// and may have done so for the certificate.
+func refusesCert(f *diag.Fact) bool {
+	if f == nil || f.Passed() || f.Throttled() {
+		return false
+	}
+	s := status(f)
+	switch {
+	case isMTLS(f.Failure), f.Failure == diag.MTLSIngress400:
+		return true
+	case !asksForCert(f) || f.TLS.CertSent == "":
+		return false
+	}
+	return ((s == 400 || s == 401 || s == 403) && !platformSpeaks(f)) || vague(f)
+}
+
+// vague reports whether a refusal does not say what it is for: the end of the connection, an alert that is about no
+// certificate, a 401 or 403 that may be a rule's. Servers do each of these for a certificate that they do not like.
+func vague(f *diag.Fact) bool { return hungUp(f) || status(f) == 401 || status(f) == 403 }
+
+// admitted reports whether the node API took a task wait: a page for people, and a redirect, are of something else.
+func admitted(f *diag.Fact) bool {
+	return f.Passed() && (f.HTTP == nil ||
+		(good(f) && !strings.HasPrefix(strings.ToLower(f.HTTP.ContentType), "text/html")))
+}
+
+// endedUnshown reports whether a listener asked for a certificate, was shown none, and ended the connection without
+// saying why: load balancers do. What it does with one is for a step to say that shows one.
+func endedUnshown(f *diag.Fact) bool { return asksForCert(f) && f.TLS.CertSent == "" && hungUp(f) }
+
+// hungUp reports whether the listener ended the connection within or after the handshake, before any answer: by closing
+// it, or by an alert that is about no certificate.
+func hungUp(f *diag.Fact) bool {
+	switch f.Failure {
+	case diag.HTTPClosed, diag.TLSClosed, diag.TLSProtocol:
+		return true
+	case diag.TCPReset:
+		return inPhase(f, "tls", "http", "ws")
+	}
+	return false
+}
+
+// asksForCert reports whether the listener of f asked for a client certificate.
+func asksForCert(f *diag.Fact) bool { asked := certRequested(f); return asked != nil && *asked }
+
+// asksForNoCert reports whether the listener of f is known to have asked for none.
+func asksForNoCert(f *diag.Fact) bool { asked := certRequested(f); return asked != nil && !*asked }
+
+// certRequested is nil where no handshake came so far as to show it.
+func certRequested(f *diag.Fact) *bool {
+	if f == nil || f.TLS == nil {
+		return nil
+	}
+	return f.TLS.CertRequested
+}
+
+// unlisted reports whether the listener of f names the CAs that it takes, and issuer is none of them.
+func unlisted(f *diag.Fact, issuer string) bool {
+	return f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 && !slices.Contains(f.TLS.AcceptableCAs, issuer)
+}
+
+// platformSpeaks reports whether an answer is the platform's own: it has an error code, or is JSON. A page, and an
+// empty answer, may be of any server on the way.
+func platformSpeaks(f *diag.Fact) bool {
+	return code(f) != "" || (f.HTTP != nil && strings.Contains(f.HTTP.ContentType, "json"))
+}
+
+// refusalReason is the reason of a refusal for which the node's certificate is at fault: "" where the word itself says
+// it. An unknown CA, and a page of the edge, say less than the walk knows.
+func refusalReason(c *Case, f *diag.Fact) diag.ReasonCode {
+	switch {
+	case f.Failure == diag.MTLSCertExpired, f.Failure == diag.MTLSCertNotYetValid,
+		f.Failure == diag.MTLSUnknownCA && !foreignIssuer(c):
+		return ""
+	}
+	return diag.ReasonIdentityRejectedRecoverable
+}
+
+// issued reports who issued the node's certificate, and whose certificates the listener of f takes.
+func issued(c *Case, f *diag.Fact) string {
+	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	if id == nil || id.Cert == nil {
+		return ""
+	}
+	text := "; it was issued by " + id.Cert.Leaf.Issuer
+	if f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 {
+		text += ", and certificates of " + clip(f.TLS.AcceptableCAs) + " are asked for"
+	}
+	if f.Failure == diag.MTLSCertExpired && id.Passed() {
+		text += fmt.Sprintf(
+			"; by the node's clock it is valid until %s: compare the ingress's clock, and the dates of its CA",
+			id.Cert.Leaf.NotAfter.Format(time.RFC3339))
+	}
+	return text
+}
+
+// culpritDenied is at fault where a listener denies the node by a code: another that says the same code means the same.
+func culpritDenied(c *Case, f *diag.Fact) string {
+	if code(f) == "" {
+		return ""
+	}
+	return "identity of " + c.Subject.NodeID + " " + code(f)
+}
+
+// denialReason maps a typed denial to the operator's reason.
+func denialReason(code string) diag.ReasonCode {
+	switch code {
+	case "revoked", "fenced", "retired":
+		return diag.ReasonIdentityRevokedOrFenced
+	case "expired":
+		return diag.ReasonCertExpired
+	case "profile_mismatch":
+		return diag.ReasonEndpointProfileDrift
+	}
+	return ""
+}
+
+func isMTLS(f diag.Failure) bool {
+	switch f {
+	case diag.MTLSCertRequired, diag.MTLSUnknownCA, diag.MTLSCertExpired, diag.MTLSCertNotYetValid, diag.MTLSCertRejected:
+		return true
+	}
+	return false
+}
+
+// culpritAgentEnv is at fault where the agent's environment is not known.
+const culpritAgentEnv = "node agent environment"
+
+// narrow adds to a finding of f what its counter-probes say of where the fault is. It reports false when the operator,
+// too, gets no answer where the node got none.
+func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
+	if misdirected(c, f) {
+		pinned, plain := question(c, f.ID, counterPinned).first(), question(c, f.ID, counterHostView)
+		loginPasses := plain != nil && plain.all(passing(c, f.ID))
+		if inPhase(f, "dns") {
+			claim(c, out, claimOnlyLookup, pinned.Request.Resolve)
+			if loginPasses {
+				claim(c, out, claimOnlyAgentSees)
+			}
+			return true
+		}
+		out.Failure, out.Culprit = diag.DNSMismatch, f.Vantage+" name "+f.DNS.Name
+		out.Text += fmt.Sprintf("; the name is %s here (%s), the profile says %s, and there it answers",
+			clip(f.DNS.Addresses), source(f.DNS), pinned.Request.Resolve)
+		if loginPasses {
+			claim(c, out, claimAgentView)
+		}
+		return true
+	}
+	control := question(c, f.ID, counterFromOperator)
+	switch {
+	case control == nil || !controls(f, control.first()):
+	case control.all(func(k *diag.Fact) bool { return further(k, f) && replied(k) }):
+		claim(c, out, claimNodeWay)
+	case control.all(func(k *diag.Fact) bool { return failsLike(k, f) }):
+		return !claim(c, out, claimNotThisNode)
+	}
+	return true
+}
+
+// replied reports whether a listener gave f an answer, if only to refuse. That a connection came about is none.
+func replied(f *diag.Fact) bool {
+	return f.Passed() || status(f) != 0 || inPhase(f, "mtls") || endedUnshown(f)
+}
+
+// controls reports whether the operator's question says something about the phase in which the node's failed: it came
+// to that phase, and it showed the same credentials where they matter. The operator has no node's certificate, and a
+// pinned address is not looked up.
+func controls(f, control *diag.Fact) bool {
+	switch {
+	case inPhase(f, "dns"):
+		return control.Request.Resolve == ""
+	case inPhase(f, "tcp"):
+		return true
+	case inPhase(f, "tls") && !distrusts(f):
+		return true
+	}
+	return f.Request.Cert == "" && rung(f.Phase) > rung("tls")
+}
+
+// misdirected reports whether f gets further at the address that the profile knows for its name.
+func misdirected(c *Case, f *diag.Fact) bool {
+	pinned := question(c, f.ID, counterPinned)
+	return pinned != nil && f.DNS != nil && pinned.all(passing(c, f.ID))
+}
+
+// source reports where an address came from.
+func source(d *diag.DNSFacts) string {
+	var parts []string
+	for _, s := range []string{d.Source, d.SourceLine, d.Server} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// distrusts reports whether f ended at the server's certificate, or at the bundle to judge it by.
+func distrusts(f *diag.Fact) bool {
+	switch f.Failure {
+	case diag.TLSUnknownCA, diag.TLSExpired, diag.TLSNotYetValid, diag.TLSNameMismatch:
+		return true
+	}
+	return inPhase(f, "trust") // an alert, and a broken handshake, say nothing of whom the node trusts
+}
+
+// noURL is the text for a target that the agent's environment should have named.
+func noURL(f *diag.Fact, name string) string {
+	return fmt.Sprintf("nobody can say which %s the agent uses: %s", name, f.Detail)
+}
+
+// foreignAgent reports whether the agent's process runs and knows nothing of GPUAAS_API_URL, without which ours does
+// not start: it is configured in another way, and these names do not show what it talks to.
+func foreignAgent(c *Case) bool {
+	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
+	return reach != nil && inPhase(reach, "env") && !notAllowed(reach) &&
+		c.Fact(diag.HopNodeReadiness, stepProcess).Passed()
+}
+
+// notNamed is the finding of a hop whose listener the agent's environment does not name, by the variable that it would
+// name it by.
+func notNamed(f *diag.Fact, variable string) []diag.Finding {
+	return []diag.Finding{{
+		Status: diag.StatusSkipped, Evidence: []string{f.ID},
+		Because: fmt.Sprintf("%s is not set in the agent's environment, so there is no listener to ask", variable),
+	}}
+}
+
+// notAllowed reports whether f says only what this login may not read: nothing about the node. Root may read all.
+func notAllowed(f *diag.Fact) bool {
+	return f.Failure == diag.NotPermitted ||
+		(inPhase(f, "env", "trust", "cert", "key") && (f.Errno == "EACCES" || f.Errno == "EPERM"))
+}

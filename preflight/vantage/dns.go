@@ -1,0 +1,168 @@
+package vantage
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// dnsPayload is the size of a datagram that a server may answer with: what comes through any network in one piece (DNS
+// flag day 2020).
+const dnsPayload = 1232
+
+// dnsMost is how many addresses, aliases and extended errors of one server are kept each: an answer over TCP has room
+// for thousands, and a report keeps what every server reports.
+const dnsMost = 32
+
+// askServer asks one name server for both families of a name's addresses, with EDNS: it then says why it refuses. It is
+// the operator's alone, for its library is no part of the node's helper.
+func askServer(ctx context.Context, server, name string) (diag.DNSAnswer, error) {
+	type outcome struct {
+		msg *dns.Msg
+		err error
+	}
+	six := make(chan outcome, 1)
+	go func() {
+		msg, err := exchange(ctx, server, name, dns.TypeAAAA)
+		six <- outcome{msg, err}
+	}()
+	msg, err := exchange(ctx, server, name, dns.TypeA)
+	other := <-six
+	var a diag.DNSAnswer
+	for _, m := range [...]*dns.Msg{other.msg, msg} {
+		if m != nil {
+			addAnswer(&a, m, name)
+		}
+	}
+	if a.RCode != "" {
+		return a, nil
+	}
+	return a, errors.Join(err, other.err)
+}
+
+// exchange sends one question, again over TCP when the answer was cut off, and without EDNS to a server that does not
+// know it.
+func exchange(ctx context.Context, server, name string, kind uint16) (*dns.Msg, error) {
+	q := new(dns.Msg).SetQuestion(name, kind)
+	q.SetEdns0(dnsPayload, false)
+	r, err := send(ctx, "udp", server, q)
+	if err == nil && (r.Rcode == dns.RcodeFormatError || r.Rcode == dns.RcodeNotImplemented) && r.IsEdns0() == nil {
+		q.Extra = nil
+		r, err = send(ctx, "udp", server, q)
+	}
+	if err == nil && r.Truncated {
+		r, err = send(ctx, "tcp", server, q)
+	}
+	return r, err
+}
+
+// send is one question over a connection of its own, which ctx ends.
+func send(ctx context.Context, network, server string, q *dns.Msg) (*dns.Msg, error) {
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, network, server)
+	if err != nil {
+		return nil, err
+	}
+	defer raw.Close()
+	defer context.AfterFunc(ctx, func() { raw.Close() })()
+	conn := &dns.Conn{Conn: raw, UDPSize: dnsPayload}
+	if err := conn.WriteMsg(q); err != nil {
+		return nil, err
+	}
+	for {
+		r, err := conn.ReadMsg()
+		if err == nil && (r.Id != q.Id || !r.Response) {
+			continue // an answer to another question
+		}
+		if err != nil && r != nil && r.Truncated {
+			err = nil // what is left may end anywhere
+		}
+		return r, err
+	}
+}
+
+// addAnswer adds one family's answer. The code of the one with addresses is the answer's, and IPv4's where neither has.
+func addAnswer(a *diag.DNSAnswer, m *dns.Msg, name string) {
+	had := len(a.Addresses) > 0
+	for _, rr := range m.Answer {
+		switch rr := rr.(type) {
+		case *dns.A:
+			addAddress(a, rr.A)
+		case *dns.AAAA:
+			addAddress(a, rr.AAAA)
+		case *dns.CNAME:
+		default:
+			continue
+		}
+		if ttl := int64(rr.Header().Ttl); a.TTL == nil || ttl < *a.TTL {
+			a.TTL = &ttl
+		}
+	}
+	if chain := aliases(m.Answer, name); len(chain) > len(a.Aliases) {
+		a.Aliases = chain
+	}
+	if opt := m.IsEdns0(); opt != nil {
+		for _, o := range opt.Option {
+			e, is := o.(*dns.EDNS0_EDE)
+			if is && len(a.Extended) < dnsMost && !slices.Contains(a.Extended, extended(e)) {
+				a.Extended = append(a.Extended, extended(e))
+			}
+		}
+	}
+	if !had || m.Rcode == dns.RcodeSuccess {
+		a.RCode = codeName(m.Rcode)
+	}
+}
+
+// addAddress adds a record's address; a record may be without one.
+func addAddress(a *diag.DNSAnswer, ip net.IP) {
+	if addr, ok := netip.AddrFromSlice(ip); ok && len(a.Addresses) < dnsMost {
+		a.Addresses = append(a.Addresses, addr.Unmap().String())
+	}
+}
+
+// aliases follows the CNAMEs of an answer from a name on, each once.
+func aliases(records []dns.RR, name string) (chain []string) {
+	next := map[string]string{}
+	for _, rr := range records {
+		if alias, is := rr.(*dns.CNAME); is {
+			if from := strings.ToLower(alias.Hdr.Name); next[from] == "" {
+				next[from] = alias.Target
+			}
+		}
+	}
+	for name = strings.ToLower(name); next[name] != "" && len(chain) < dnsMost; {
+		target := next[name]
+		delete(next, name)
+		chain = append(chain, strings.TrimSuffix(target, "."))
+		name = strings.ToLower(target)
+	}
+	return chain
+}
+
+// extended is an extended DNS error as text: its number, its name, and what the server reports.
+func extended(e *dns.EDNS0_EDE) string {
+	words := strconv.Itoa(int(e.InfoCode))
+	if name := dns.ExtendedErrorCodeToString[e.InfoCode]; name != "" {
+		words += " " + name
+	}
+	if e.ExtraText != "" {
+		words += ": " + e.ExtraText
+	}
+	return words
+}
+
+func codeName(code int) string {
+	if name := dns.RcodeToString[code]; name != "" {
+		return name
+	}
+	return "RCODE" + strconv.Itoa(code)
+}

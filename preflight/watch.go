@@ -1,0 +1,153 @@
+package preflight
+
+import (
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// KindWatch heads a Watched, and KindChange a WatchChange.
+const (
+	KindWatch  = "PreflightWatch"
+	KindChange = "PreflightChange"
+)
+
+// Watched is what the walks of a watch ask, and what they leave out: nothing is known of that.
+type Watched struct {
+	diag.Head
+
+	NodeID   string       `json:"node_id,omitempty"`
+	EveryMS  int64        `json:"every_ms"`
+	Asked    []diag.HopID `json:"asked"`
+	NotAsked []NotAsked   `json:"not_asked"`
+}
+
+// NotAsked is a hop, or a part of one, that no walk of a watch asks.
+type NotAsked struct {
+	Hop     diag.HopID `json:"hop"`
+	What    string     `json:"what,omitempty"` // absent: the whole hop
+	Because string     `json:"because"`
+}
+
+// NewWatched is what walks by the plan ask; full ones change things as any walk does.
+func NewWatched(p diag.Plan, node string, everyMS int64, full bool) *Watched {
+	w := &Watched{Head: diag.NewHead(KindWatch), NodeID: node, EveryMS: everyMS, Asked: []diag.HopID{},
+		NotAsked: []NotAsked{}}
+	for _, h := range p.Hops {
+		if h.Skip != "" {
+			w.NotAsked = append(w.NotAsked, NotAsked{Hop: h.ID, Because: h.Skip})
+			continue
+		}
+		w.Asked = append(w.Asked, h.ID)
+		for _, step := range h.Steps {
+			if why := h.Left[step]; why != "" {
+				w.NotAsked = append(w.NotAsked, NotAsked{Hop: h.ID, What: step, Because: why})
+			}
+		}
+		if what := hopIn(Chain(), h.ID).Unwatched; what != "" && !full {
+			w.NotAsked = append(w.NotAsked, NotAsked{Hop: h.ID, What: what, Because: skipWatch})
+		}
+	}
+	return w
+}
+
+// WatchChange is a hop, or without one the verdict, that is otherwise than in the walk before.
+type WatchChange struct {
+	diag.Head
+
+	RunID  string      `json:"run_id"`
+	NodeID string      `json:"node_id,omitempty"`
+	At     diag.Time   `json:"at"` // when the walk that saw it ended
+	Hop    diag.HopID  `json:"hop,omitempty"`
+	Before *WatchState `json:"before,omitempty"` // absent: this is the first walk
+	Now    WatchState  `json:"now"`
+	// of a verdict: how many hops it is about, of how many, and how many steps of them are left out
+	Asked int `json:"asked,omitempty"`
+	Of    int `json:"of,omitempty"`
+	Left  int `json:"left,omitempty"`
+}
+
+// WatchState is a hop's finding, or a verdict: then Status is the outcome, and Hop the one to blame.
+type WatchState struct {
+	Status diag.Status `json:"status"`
+	Hop    diag.HopID  `json:"hop,omitempty"`
+	Signal diag.Signal `json:"signal,omitempty"`
+	Text   string      `json:"text,omitempty"`
+	Owner  string      `json:"owner,omitempty"`
+}
+
+// same reports whether two walks say the same: times and numbers in texts differ in every walk.
+func (s WatchState) same(o WatchState) bool {
+	return s.Status == o.Status && s.Hop == o.Hop && s.Signal == o.Signal
+}
+
+// WatchChanges lists what is otherwise in now than in the walk before it (nil: there is none): the verdict first, then
+// hops in chain order. Of a first walk these are the verdict and the hops that were asked and do not pass.
+func WatchChanges(before, now *diag.Report) []WatchChange {
+	head := WatchChange{Head: diag.NewHead(KindChange), RunID: now.Run.ID, NodeID: now.Subject.NodeID,
+		At: now.Run.EndedAt}
+	var out []WatchChange
+	add := func(hop diag.HopID, was *WatchState, is WatchState) {
+		if was != nil && was.same(is) {
+			return
+		}
+		c := head
+		c.Hop, c.Before, c.Now = hop, was, is
+		if hop == "" {
+			c.Asked, c.Left = coverage(now.Plan)
+			c.Of = len(now.Plan.Hops)
+		}
+		out = append(out, c)
+	}
+	if before == nil {
+		add("", nil, verdictState(&now.Verdict))
+	} else {
+		was := verdictState(&before.Verdict)
+		add("", &was, verdictState(&now.Verdict))
+	}
+	for i := range now.Hops {
+		is := hopState(&now.Hops[i])
+		switch {
+		case before != nil:
+			was := hopState(hopNamed(before.Hops, now.Hops[i].ID))
+			add(now.Hops[i].ID, &was, is)
+		case is.Status != diag.StatusPass && is.Status != diag.StatusSkipped:
+			add(now.Hops[i].ID, nil, is)
+		}
+	}
+	return out
+}
+
+// coverage counts the hops that are not left out, and the steps of them that are.
+func coverage(p diag.Plan) (hops, left int) {
+	for _, h := range p.Hops {
+		if h.Skip == "" {
+			hops++
+			left += len(h.Left)
+		}
+	}
+	return hops, left
+}
+
+func verdictState(v *diag.Verdict) WatchState {
+	s := WatchState{Status: diag.Status(v.Outcome), Text: v.Because, Owner: v.Owner}
+	if b := v.Blame; b != nil {
+		s.Hop, s.Signal, s.Text = b.Hop, b.Signal, b.Text
+	}
+	return s
+}
+
+func hopState(h *diag.HopResult) WatchState {
+	s := WatchState{Status: h.Status, Signal: h.Signal, Text: h.Text}
+	if s.Text == "" {
+		s.Text = h.Because
+	}
+	return s
+}
+
+// Unreached reports whether a walk did not get to the node, or lost it: a connection that carried it is of no use.
+func Unreached(r *diag.Report) bool {
+	return slices.ContainsFunc(r.Facts, func(f diag.Fact) bool {
+		return f.Vantage == Node && (lost(&f) || (f.Request.Op == diag.OpSSH && !f.Passed()))
+	})
+}

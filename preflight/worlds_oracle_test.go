@@ -1,0 +1,182 @@
+package preflight
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// wrong lists what a report says that its facts do not show. It reads the facts by itself, with no code of the judges.
+func wrong(w *world, r *diag.Report) (all []string) {
+	bad := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	byID, groups := map[string]*diag.Fact{}, map[string][]*diag.Fact{}
+	group := func(id string) string {
+		parts := strings.Split(id, "~")
+		if _, err := strconv.Atoi(parts[len(parts)-1]); err == nil {
+			parts = parts[:len(parts)-1]
+		}
+		return strings.Join(parts, "~")
+	}
+	constant := func(q string) bool {
+		h := w.habits[tilde(q)]
+		return h.other == nil && (h.share == 0 || h.share == 1)
+	}
+	replied := func(f *diag.Fact) bool {
+		return f.Passed() || status(f) > 0 || f.Phase == "mtls" || f.Failure == diag.HTTPClosed
+	}
+	unheard := func(f *diag.Fact) bool {
+		return strings.HasSuffix(string(f.Failure), "_timeout") || f.Failure == diag.Timeout
+	}
+	for i := range r.Facts {
+		f := &r.Facts[i]
+		if byID[f.ID] != nil {
+			bad("two facts %s", f.ID)
+		}
+		byID[f.ID] = f
+		if f.Failure != diag.Cancelled && f.Failure != diag.Unsupported {
+			groups[group(f.ID)] = append(groups[group(f.ID)], f)
+		}
+	}
+	for _, h := range r.Plan.Hops {
+		at := w.spans[string(h.ID)]
+		if took := at[1].Sub(at[0]).Milliseconds(); took > h.BudgetMS+100 {
+			bad("%s took %d ms of %d", h.ID, took, h.BudgetMS)
+		}
+	}
+	for id, reqs := range w.asked {
+		if len(reqs) > 1 && !strings.HasPrefix(id, "evidence") {
+			bad("%s was asked %d times", id, len(reqs))
+		}
+		m, op := reqs[0].Method, reqs[0].Op
+		if strings.Contains(id, "~") && ((m != "" && m != "GET") || reqs[0].Poll != nil || op == diag.OpSession) {
+			bad("%s has an effect, and was asked again", id)
+		}
+	}
+	for _, b := range append(r.Verdict.OtherFindings, blameOf(r)) {
+		if (b.Confidence == diag.Proven) != (b.Proof != nil) {
+			bad("%s %s: %s, proof %+v", b.Hop, b.Signal, b.Confidence, b.Proof)
+		}
+		if b.Proof == nil {
+			continue
+		}
+		p := b.Proof
+		a, z := byID[p.Failing], byID[p.Passing]
+		if a == nil || z == nil {
+			bad("%s: proof of no facts %+v", b.Hop, p)
+			continue
+		}
+		as, zs := groups[group(a.ID)], groups[group(z.ID)]
+		if p.Changed == diag.ChangedNothing {
+			silent := slices.ContainsFunc(as, unheard)
+			if b.Signal != diag.SigNetworkUnstable || group(a.ID) != group(z.ID) || !silent || z.Failure.Local() {
+				bad("%s %s is proven by its instability: %s", b.Hop, b.Signal, p.Text)
+			}
+			continue
+		}
+		if b.Signal == diag.SigNetworkUnstable {
+			bad("unstable, and proven by another question: %s", p.Text)
+		}
+		if step, _, _ := strings.Cut(a.ID, "~"); !strings.HasPrefix(step, string(b.Hop)+"/") {
+			bad("%s %s is proven by %s", b.Hop, b.Signal, step)
+		}
+		changed := diag.Changed(&a.Request, &z.Request)
+		if len(changed) != 1 || changed[0] != p.Changed || a.Vantage != z.Vantage {
+			bad("%s: %v differ", b.Hop, changed)
+		}
+		need := 3
+		if slices.ContainsFunc(as, unheard) {
+			need = 9
+		}
+		if len(as) < need || len(zs) < need || len(as) != p.Failed || len(zs) != p.Passed {
+			bad("%s: %d fail, %d pass: %+v", b.Hop, len(as), len(zs), p)
+		}
+		for _, f := range as {
+
+			if (f.Failure == diag.TCPTimeout || f.Failure == diag.TCPNoRoute) &&
+				(a.Failure == diag.TCPTimeout || a.Failure == diag.TCPNoRoute) {
+				continue
+			}
+			if f.Failure != a.Failure || f.Phase != a.Phase || (status(f) != status(a) && status(f) < 500) {
+				bad("%s: %s is %s in %s HTTP %d, and %s %s in %s HTTP %d: %s", b.Hop, a.ID, a.Failure, a.Phase, status(a),
+					f.ID, f.Failure, f.Phase, status(f), p.Text)
+			}
+		}
+		for _, f := range zs {
+			if f.Failure != z.Failure || f.Failure.Local() || f.Throttled() {
+				bad("%s: %s is %s, and %s %s: %s", b.Hop, z.ID, z.Failure, f.ID, f.Failure, p.Text)
+			}
+		}
+		for _, name := range []string{group(a.ID), group(z.ID)} {
+			if h := w.habits[tilde(name)]; h.share > 0 && h.share < 1 && w.shared {
+				w.chance++
+				break
+			}
+		}
+	}
+	for _, b := range append(r.Verdict.OtherFindings, blameOf(r)) {
+		for _, tc := range []struct {
+			words, counter string
+			as             func(*diag.Fact) bool
+		}{
+			{"the operator does, so", counterFromOperator, replied},
+			{"the operator does not either", counterFromOperator, func(f *diag.Fact) bool {
+				return !f.Passed() && !f.Failure.Local()
+			}},
+			{"it answers, so only the look-up", counterPinned, replied},
+			{"and there it answers", counterPinned, replied},
+			{"from the machine's network it does", counterHostNetwork, replied},
+		} {
+			for q, facts := range groups {
+				said := strings.Contains(b.Text, tc.words) && strings.HasPrefix(q, string(b.Hop)+"/") &&
+					strings.HasSuffix(q, "~"+tc.counter)
+				if said && slices.ContainsFunc(facts, func(f *diag.Fact) bool { return !tc.as(f) }) {
+					bad("%s says %q, and %s does not: %s", b.Hop, tc.words, q, b.Text)
+				}
+			}
+		}
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		bad("%v", err)
+	}
+	for _, words := range strings.Split(string(text), "answers come and go: ")[1:] {
+		q, rest, _ := strings.Cut(words, " was answered ")
+		n, _, _ := strings.Cut(rest, " of ")
+		heard := 0
+		for _, f := range groups[q] {
+			if !unheard(f) && !f.Failure.Local() && f.Failure != diag.TCPNoRoute {
+				heard++
+			}
+		}
+		if strconv.Itoa(heard) != n {
+			bad("%s answers come and go: %d were heard, not %s", q, heard, n)
+		}
+		if constant(q) {
+			bad("%s answers always alike, after %s, and is said to come and go", q, w.habits[tilde(q)].after)
+		}
+	}
+	for _, b := range append(r.Verdict.OtherFindings, blameOf(r)) {
+		step := ""
+		if b.Signal == diag.SigNetworkUnstable && b.Proof != nil {
+			step = group(b.Proof.Failing)
+		}
+		if step != "" && constant(step) {
+			bad("%s answers always alike, after %s, and is said to be unstable: %s", step, w.habits[tilde(step)].after, b.Text)
+		}
+	}
+	if _, err := Replay(r); err != nil {
+		bad("replay: %v", err)
+	}
+	return all
+}
+
+func tilde(group string) string {
+	if strings.Contains(group, "~") {
+		return group
+	}
+	return group + "~"
+}

@@ -1,0 +1,242 @@
+package preflight
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// habit is how a place answers one question, every time that it is asked.
+type habit struct {
+	fail  func(*diag.Fact) // nil: it answers well
+	other func(*diag.Fact) // another way in which it fails now and then, if any
+	share float64          // of the answers that fail
+	after time.Duration    // until an answer comes
+}
+
+// world is what is well and unwell behind the questions of one walk.
+type world struct {
+	mu     sync.Mutex // guards all
+	rng    *rand.Rand
+	habits map[string]habit // by question
+	flaky  float64          // share of the questions that come out otherwise now and then
+	broken float64          // share of the steps that fail
+	shared bool             // a step's counter-probes come and go as the step does: what they change is at no fault
+	older  bool             // the node's helper knows no repeats
+	asked  map[string][]diag.Request
+	spans  map[string][2]time.Time // of a hop's questions
+	chance int                     // proofs of what comes and goes, with and without what the pair changes
+}
+
+// waysToFail are ways in which a question over a network may fail, each with the least that its probe leaves behind.
+var waysToFail = []func(*diag.Fact){
+	failWith(diag.DNSTimeout, "dns"), failWith(diag.DNSNXDomain, "dns"), failWith(diag.DNSServFail, "dns"),
+	failWith(diag.TCPTimeout, "tcp"), failWith(diag.TCPRefused, "tcp"), failWith(diag.TCPReset, "tcp"),
+	failWith(diag.TCPNoRoute, "tcp"),
+	failWith(diag.TLSUnknownCA, "tls"), failWith(diag.TLSClosed, "tls"), failWith(diag.TLSALPN, "tls"),
+	failWith(diag.Timeout, "tls"),
+	refuses(diag.MTLSUnknownCA), refuses(diag.MTLSCertRejected), refuses(diag.HTTPClosed),
+	failWith(diag.HTTPTimeout, "http"), failWith(diag.HostExhausted, ""), denies,
+	httpFails(diag.HTTPEdgePage, 502, "edge_error"), httpFails(diag.HTTPEdgePage, 503, "edge_error"),
+	httpFails(diag.HTTPStatus, 404, ""), httpFails(diag.HTTPRateLimited, 429, ""), httpFails(diag.HTTPStatus, 403, ""),
+	httpFails(diag.HTTPEdgeAuth, 302, ""),
+}
+
+func refuses(word diag.Failure) func(*diag.Fact) {
+	yes := true
+	return func(f *diag.Fact) {
+		failWith(word, "mtls")(f)
+		if word == diag.HTTPClosed {
+			f.Phase = "http"
+		}
+		f.TLS = &diag.TLSFacts{CertRequested: &yes, CertSent: "01", AcceptableCAs: []string{"CN=signing"}}
+	}
+}
+
+func denies(f *diag.Fact) {
+	failWith(diag.TCPDenied, "tcp")(f)
+	f.Errno, f.Denial = "EPERM", &diag.DenialFacts{Seccomp: "none"}
+}
+
+func httpFails(word diag.Failure, status int, page string) func(*diag.Fact) {
+	return func(f *diag.Fact) {
+		failWith(word, "http")(f)
+		f.HTTP = &diag.HTTPFacts{Status: status, Page: page}
+	}
+}
+
+// habitOf is how a question is answered, the same for all of its repeats; the world makes it up when it is first asked.
+func (w *world) habitOf(req diag.Request) habit {
+	step, name, _ := splitID(req.ID)
+	id := step + "~" + name
+	if h, known := w.habits[id]; known {
+		return h
+	}
+	share := w.broken
+	if name != "" {
+		share = 0.5 // a counter-probe of what failed
+	}
+	var h habit
+	if w.rng.Float64() < share && req.Op.Row().Ladder {
+		h = habit{fail: waysToFail[w.rng.IntN(len(waysToFail))], share: 1}
+		if base := w.habits[step+"~"]; name != "" && base.fail != nil && w.rng.Float64() < 0.8 {
+			h.fail = base.fail
+		}
+	}
+	if base := w.habits[step+"~"]; name != "" && w.shared && base.share > 0 && base.share < 1 {
+		w.habits[id] = base
+		return base
+	}
+	if w.rng.Float64() < w.flaky && req.Op.Row().Ladder {
+		h.share = 0.2 + 0.6*w.rng.Float64()
+		if h.fail == nil {
+			h.fail = waysToFail[w.rng.IntN(len(waysToFail))]
+		}
+	}
+	if w.rng.Float64() < w.flaky {
+		h.other = waysToFail[w.rng.IntN(len(waysToFail))]
+	}
+	if w.rng.Float64() < 0.1 && req.Op.Row().Ladder {
+		h.after = time.Duration(w.rng.IntN(3000)) * time.Millisecond
+	}
+	w.habits[id] = h
+	return h
+}
+
+// place is a vantage of a world.
+type place struct {
+	scripted
+	world *world
+}
+
+func (p *place) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	return eachAtOnce(ctx, reqs, p.ask)
+}
+
+func (p *place) ask(ctx context.Context, req diag.Request) diag.Fact {
+	f := p.scripted.Probe(ctx, []diag.Request{req})[0]
+	began := time.Now()
+	defer p.world.span(req.ID, began)
+	p.world.mu.Lock()
+	h, fails, otherwise := p.world.habitOf(req), p.world.rng.Float64(), p.world.rng.Float64() < 0.5
+	p.world.asked[req.ID] = append(p.world.asked[req.ID], req)
+	p.world.mu.Unlock()
+	if f.TCP == nil && req.Op.Row().Ladder {
+		none := int64(0)
+		f.TCP = &diag.TCPFacts{Remote: "192.0.2.11:443", Resent: &none}
+	}
+	if req.Fresh && p.world.older && p.name == Node {
+		return diag.Fact{ID: req.ID, Vantage: p.name, Request: req, DurationMS: 1, Failure: diag.Unsupported,
+			Detail: "unknown field fresh"}
+	}
+	limit := time.Duration(req.TimeoutMS) * time.Millisecond
+	if limit <= 0 {
+		limit = 5 * time.Second
+	}
+	took := max(h.after, 2*time.Millisecond)
+	if h.fail != nil && fails < h.share {
+		if h.other != nil && otherwise {
+			h.other(&f)
+		} else {
+			h.fail(&f)
+		}
+		if gotNoAnswer(&f) {
+			took = limit
+		}
+	}
+	late := took > limit
+	select {
+	case <-time.After(min(took, limit)):
+	case <-ctx.Done():
+		f.Failure, f.Phase, f.HTTP, f.WS, f.PTY = diag.Cancelled, "", nil, nil, nil
+		return f
+	}
+	if late && req.Op.Row().Ladder {
+		failWith(diag.HTTPTimeout, "http")(&f)
+	}
+	f.DurationMS = diag.Measured(min(took, limit))
+	return f
+}
+
+func (w *world) span(id string, began time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	hop, _, _ := strings.Cut(id, "/")
+	at, known := w.spans[hop]
+	if !known || began.Before(at[0]) {
+		at[0] = began
+	}
+	if now := time.Now(); now.After(at[1]) {
+		at[1] = now
+	}
+	w.spans[hop] = at
+}
+
+func (w *world) walk(t *testing.T) (*diag.Report, time.Duration) {
+	t.Helper()
+	e := testEnv()
+	vantages := map[string]Vantage{}
+	for _, v := range []string{Operator, Node, Platform} {
+		vantages[v] = &place{scripted{name: v}, w}
+	}
+	plan, began := testPlan(e), time.Now()
+	facts, ended := Walk(context.Background(), e, plan, vantages, nil)
+	took := time.Since(began)
+	r := &diag.Report{
+		Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
+		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon),
+			EndedBy: ended},
+	}
+	Judge(r)
+	return r, took
+}
+
+// TestReportsSayWhatTheirFactsShow walks through worlds in which anything may fail, come and go, or be slow.
+func TestReportsSayWhatTheirFactsShow(t *testing.T) {
+	walks := 300
+	if n, err := strconv.Atoi(os.Getenv("GPUAASCTL_WORLDS")); err == nil {
+		walks = n
+	}
+	seed := rand.Uint64()
+	if n, err := strconv.ParseUint(os.Getenv("GPUAASCTL_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	t.Logf("seed %d", seed)
+	words := map[diag.Confidence]int{}
+	var longest time.Duration
+	chance := 0
+	for i := range walks {
+		var lines []string
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			w := &world{rng: rng, habits: map[string]habit{}, asked: map[string][]diag.Request{},
+				spans: map[string][2]time.Time{}, older: i%4 == 3, shared: i%2 == 0,
+				broken: []float64{0.05, 0.15, 0.3}[i%3], flaky: []float64{0, 0, 0.2}[i/3%3]}
+			r, took := w.walk(t)
+			longest = max(longest, took)
+			for _, b := range append(r.Verdict.OtherFindings, blameOf(r)) {
+				words[b.Confidence]++
+			}
+			lines = wrong(w, r)
+			chance += w.chance
+		})
+		for _, line := range lines {
+			t.Errorf("seed %d, walk %d: %s", seed, i, line)
+		}
+	}
+	t.Log(words, longest, chance)
+	if chance > 2+walks/500 {
+		t.Errorf("%d of %d walks prove by chance that what they changed is at fault", chance, walks)
+	}
+	if longest > 40*time.Second {
+		t.Errorf("a walk took %s", longest)
+	}
+}

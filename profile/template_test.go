@@ -1,0 +1,53 @@
+package profile
+
+import (
+	"regexp"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestTemplateReadsBack: whatever the values are, the file reads, and has them; without the # of its examples it still
+// reads.
+func TestTemplateReadsBack(t *testing.T) {
+	example := regexp.MustCompile(`(?m)^( *)#([a-z])`)
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[A-Za-z0-9/~.:#'"{}\[\]&*!|>%@ ,-]{1,20}|true|null|12|1e3|0x1f|~|no`)
+		of := func(label string) string {
+			if rapid.Bool().Draw(t, "has "+label) {
+				return text.Draw(t, label)
+			}
+			return ""
+		}
+		p := Profile{Auth: Auth{TokenFile: of("token")},
+			SSH: SSH{User: rapid.SampledFrom([]string{"", "root", "12", "true"}).Draw(t, "user")}}
+		if rapid.Bool().Draw(t, "has API") {
+			p.APIBase = "https://api.example:8443/x"
+		}
+		if id := of("node"); id != "" {
+			p.Nodes = map[string]Node{id: {Host: text.Draw(t, "host")}}
+		}
+		data, err := Template("demo", p)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		read, _, err := parse("demo", data)
+		if err != nil || read.APIBase != p.APIBase || read.Auth.TokenFile != p.Auth.TokenFile ||
+			read.SSH.User != p.SSH.User ||
+			len(read.Nodes) != len(p.Nodes) {
+			t.Fatalf("%v: %+v from\n%s", err, read, data)
+		}
+		for id, n := range p.Nodes {
+			if read.Nodes[id].Host != n.Host {
+				t.Fatalf("node %q: %+v from\n%s", id, read.Nodes, data)
+			}
+		}
+		if n := len(example.FindAll(data, -1)); n < 8 {
+			t.Fatalf("%d examples in\n%s", n, data)
+		}
+		whole := example.ReplaceAll(data, []byte("$1$2"))
+		if read, _, err = parse("demo", whole); err != nil || !read.Chaos.Allow || read.Trust.NodeCA == "" {
+			t.Fatalf("%v in\n%s", err, whole)
+		}
+	})
+}

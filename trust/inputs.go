@@ -1,0 +1,247 @@
+package trust
+
+import (
+	"cmp"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// The vantages, as facts name them.
+const (
+	operator = "operator"
+	node     = "node"
+)
+
+// Facts of a walk that are looked at, as it names them.
+const (
+	// FactTrustPage is the platform's own word on who trusts whom.
+	FactTrustPage = string(diag.HopControlPlaneAccess) + "/auth"
+	factReadModel = string(diag.HopNodeHeartbeat) + "/read_model"
+	factLogin     = string(diag.HopNodeOpsAccess) + "/ssh"
+	factReach     = string(diag.HopNodeRuntimeAPI) + "/reach"
+	factIdentity  = string(diag.HopNodeRecoveryStatus) + "/identity"
+	factProfile   = string(diag.HopNodeRecoveryStatus) + "/profile"
+	factTaskWait  = string(diag.HopNodeRecoveryStatus) + "/task_wait"
+	factStream    = string(diag.HopNodeTerminalReachability) + "/stream"
+	fromOperator  = "~from-operator"
+)
+
+// mostRoots is how many certificates of a bundle a fact holds at the most: of a fuller one, what is missing in the
+// list may still be in the bundle.
+const mostRoots = 16
+
+// inputs is what the facts show, by its meaning.
+type inputs struct {
+	subject diag.Subject
+	facts   map[string]*diag.Fact
+
+	api, apiOperator           *diag.Fact // a handshake with the node API, seen from the node and from the operator
+	terminal, terminalOperator *diag.Fact // the same with the terminal listener
+	bundle, recovery, profile  roots
+	signing, ingress           string // CA fingerprints by the platform
+	trusted                    *bool  // whether the ingress takes what the signing CA signs, by the platform
+	cert                       *diag.CertFacts
+	issuer                     string // fingerprint of the CA that issued cert
+}
+
+// roots is what a bundle holds.
+type roots struct {
+	path  string
+	certs []diag.CertInfo
+	known bool
+	why   *diag.Fact // the fact of a bundle that was looked at and could not be read
+}
+
+func newScene(subject diag.Subject, facts []diag.Fact) *inputs {
+	s := &inputs{subject: subject, facts: map[string]*diag.Fact{}}
+	for i := range facts {
+		if f := &facts[i]; said(f) {
+			s.facts[f.ID] = f
+		}
+	}
+	s.api = s.first(hasTLS, factNodeAPI, factReach, factTaskWait)
+	s.apiOperator = s.first(hasTLS, factOperatorAPI, factReach+fromOperator)
+	s.terminal = s.first(hasTLS, factNodeTerminal, factStream)
+	s.terminalOperator = s.first(hasTLS, factOperatorTerminal, factStream+fromOperator)
+	s.bundle = s.bundleOf(agentFile(subject, "ca-bundle.crt"), factBundle, factNodeAPI, factReach, factTaskWait,
+		factNodeTerminal, factStream)
+	s.recovery = s.bundleOf(s.env(envRecoveryBundle), factRecoveryBundle, factRecoveryAPI)
+	s.profile = s.bundleOf("inline", factProfileBundle, factOperatorAPI, factOperatorTerminal, factReach+fromOperator,
+		factStream+fromOperator)
+	s.signing = diag.Fingerprint(s.field(FactTrustPage, "trust.signing_ca"))
+	s.ingress = diag.Fingerprint(s.field(FactTrustPage, "trust.ingress_ca"))
+	s.trusted = s.ingressTrusts()
+	if f := s.facts[factIdentity]; f != nil {
+		s.cert = f.Cert
+	}
+	s.issuer = s.certIssuer()
+	return s
+}
+
+// said reports whether f is evidence: one that was cut short, or whose question never reached the node, does not.
+func said(f *diag.Fact) bool {
+	return f.Failure != diag.Cancelled && !f.Hollow() && (f.Phase != "ssh" || f.Request.Op == diag.OpSSH)
+}
+
+func hasTLS(f *diag.Fact) bool { return f.TLS != nil && len(f.TLS.Chain) > 0 }
+
+// first is the first of the facts that is there and as wanted; else the first that is there at all with a failure, so
+// that the reason can be given why nothing is known; else nil.
+func (s *inputs) first(wanted func(*diag.Fact) bool, ids ...string) *diag.Fact {
+	var failed *diag.Fact
+	for _, id := range ids {
+		f := s.facts[id]
+		switch {
+		case f == nil:
+		case wanted(f):
+			return f
+		case failed == nil && !f.Passed():
+			failed = f
+		}
+	}
+	return failed
+}
+
+// bundleOf finds what the bundle at path holds: by reading the file, or by a handshake that was judged by it.
+func (s *inputs) bundleOf(path string, file string, handshakes ...string) roots {
+	r := roots{path: path}
+	if f := s.facts[file]; f != nil {
+		r.path = f.Request.Cert
+		if f.Cert != nil {
+			r.certs, r.known = append([]diag.CertInfo{f.Cert.Leaf}, f.Cert.Chain...), true
+			return r
+		}
+		r.why = f
+	}
+	for _, id := range handshakes {
+		f := s.facts[id]
+		if f == nil || f.TLS == nil || f.TLS.TrustSource != path || path == "" {
+			continue
+		}
+		if len(f.TLS.TrustRoots) > 0 {
+			r.certs, r.known = f.TLS.TrustRoots, true
+			return r
+		}
+		if f.Phase == "trust" && r.why == nil {
+			r.why = f
+		}
+	}
+	return r
+}
+
+// broken reports whether the bundle was looked at and nothing of it can be used. One that could not be looked at may
+// well be good.
+func (r roots) broken() bool { return !r.known && r.why != nil && !unseen(r.why) }
+
+// barred reports whether a login may not read what f asks for.
+func barred(f *diag.Fact) bool { return f.Failure == diag.NotPermitted || f.Errno == "EACCES" }
+
+// unseen reports whether f failed without having looked: it is no evidence of what it was to look at.
+func unseen(f *diag.Fact) bool {
+	return barred(f) || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout
+}
+
+// holds reports whether the bundle has that certificate; nil when the list may be cut.
+func (r roots) holds(fingerprint string) *bool {
+	has := slices.ContainsFunc(r.certs, func(c diag.CertInfo) bool { return c.Fingerprint == fingerprint })
+	if !has && len(r.certs) >= mostRoots {
+		return nil
+	}
+	return &has
+}
+
+// named is the bundle's certificate of that subject, nil where there is none.
+func (r roots) named(subject string) *diag.CertInfo {
+	for i := range r.certs {
+		if r.certs[i].Subject == subject {
+			return &r.certs[i]
+		}
+	}
+	return nil
+}
+
+func (s *inputs) field(id, name string) string {
+	if f := s.facts[id]; f != nil && f.HTTP != nil {
+		return f.HTTP.Fields[name]
+	}
+	return ""
+}
+
+// env is a value of the running agent's environment, "" where it is not known.
+func (s *inputs) env(name string) string {
+	for _, id := range [...]string{factEnv, factProfile} {
+		if f := s.facts[id]; f != nil && f.Env != nil && f.Env.Values[name] != "" {
+			return f.Env.Values[name]
+		}
+	}
+	return ""
+}
+
+// ingressTrusts is the platform's answer, or what its fingerprints show.
+func (s *inputs) ingressTrusts() *bool {
+	yes, no := true, false
+	switch word := s.field(FactTrustPage, "trust.ingress_trusts_signing_ca"); {
+	case word == "true":
+		return &yes
+	case word == "false":
+		return &no
+	case s.signing == "" || s.ingress == "":
+		return nil
+	case s.signing == s.ingress:
+		return &yes
+	}
+	return &no
+}
+
+// certIssuer is the fingerprint of the CA that issued the node's certificate: by the platform's book for that serial,
+// else by the certificate that follows it in its file.
+func (s *inputs) certIssuer() string {
+	if s.cert == nil {
+		return ""
+	}
+	if s.field(factReadModel, "node.cert_serial") == s.cert.Leaf.Serial {
+		if v := diag.Fingerprint(s.field(factReadModel, "node.cert_issuer_fingerprint")); v != "" {
+			return v
+		}
+	}
+	for _, c := range s.cert.Chain {
+		if c.Subject == s.cert.Leaf.Issuer {
+			return c.Fingerprint
+		}
+	}
+	return ""
+}
+
+// leaf is what f was shown, nil where no handshake came that far.
+func leaf(f *diag.Fact) *diag.CertInfo {
+	if f == nil || !hasTLS(f) {
+		return nil
+	}
+	return &f.TLS.Chain[0]
+}
+
+// pin is a fingerprint that the profile gives.
+func (s *inputs) pin(name string) string { return diag.Fingerprint(s.subject.Expected[name]) }
+
+// target is what f really asked for.
+func target(f *diag.Fact) string {
+	return cmp.Or(f.Target, f.Request.Target)
+}
+
+// endpoint is host:port of a URL or address, lower case; "" when there is none.
+func endpoint(raw string) string {
+	if !strings.Contains(raw, "://") {
+		raw = "https://" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	port := u.Port()
+	port = cmp.Or(port, "443")
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
