@@ -170,6 +170,7 @@ func TestNoGateway(t *testing.T) {
 		}},
 		"silence": {code: wire.CodeNodeStreamTimeout, answer: func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
+			panic(http.ErrAbortHandler)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

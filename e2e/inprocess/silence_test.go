@@ -84,6 +84,7 @@ func TestStalledAPIIsNoFaultOfTheTerminal(t *testing.T) {
 			}
 			select {
 			case <-req.Context().Done():
+				panic(http.ErrAbortHandler)
 			case <-time.After(10 * time.Second):
 			}
 			return true
