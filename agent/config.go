@@ -38,6 +38,7 @@ const (
 	KeyTerminalMemory    = "GPUAAS_TERMINAL_MEMORY_MAX"
 	KeyTerminalCPU       = "GPUAAS_TERMINAL_CPU_WEIGHT"
 	KeyGPUProbe          = "GPUAAS_GPU_PROBE"
+	KeyGPUKernelLog      = "GPUAAS_GPU_KERNEL_LOG"
 )
 
 // Defaults are the catalogue's policy.
@@ -69,6 +70,7 @@ type Config struct {
 	StateDir    string  // what must survive a restart; default /var/lib/gpuaas, beside another Dir its folder state
 	MirrorDir   string  // where that is kept when the disk takes nothing; default /run/gpuaas, none beside another Dir
 	GPUProbe    string  // path of gpuaas-gpu-probe; "": this node's GPUs and kernel log are not watched
+	KernelLog   string  // where GPUs' errors are read; default /dev/kmsg
 	MetricsFile string  // Prometheus text for node_exporter's textfile collector; "": none
 	Reserve     Reserve // disk space for a certificate on a full disk; default: the recorder's, if it has one
 
@@ -99,8 +101,11 @@ func FromEnv(get func(string) string) (Config, error) {
 	c.TerminalURL = httpsURL(get, KeyTerminalURL, false, &errs)
 	c.RecoveryURL = httpsURL(get, KeyRecoveryURL, false, &errs)
 	c.RecoveryCA, c.Profile, c.MetricsFile = get(KeyRecoveryCA), get(KeyProfile), get(KeyMetricsFile)
-	if c.GPUProbe = get(KeyGPUProbe); c.GPUProbe != "" && !filepath.IsAbs(c.GPUProbe) {
-		errs = append(errs, fmt.Errorf("%s: want an absolute path", KeyGPUProbe))
+	c.GPUProbe, c.KernelLog = get(KeyGPUProbe), get(KeyGPUKernelLog)
+	for _, f := range [...]struct{ key, path string }{{KeyGPUProbe, c.GPUProbe}, {KeyGPUKernelLog, c.KernelLog}} {
+		if f.path != "" && !filepath.IsAbs(f.path) {
+			errs = append(errs, fmt.Errorf("%s: want an absolute path", f.key))
+		}
 	}
 	c.HeartbeatInterval = duration(get, KeyHeartbeatInterval, &errs)
 	c.TaskWait = duration(get, KeyTaskWait, &errs)

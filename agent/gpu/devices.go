@@ -7,19 +7,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// How often one GPU is an event. Its state is reported when it changes, its gauges and counters within the minute, and
-// all of it often enough that the platform can tell a GPU that is well from one that nobody looks at.
-const (
-	gaugesEvery = time.Minute
-	allEvery    = 5 * time.Minute
-)
+// deviceEvery is how often one GPU is an event while its state does not change: a platform that misses three of them
+// calls its GPU unknown (policy.StaleEvent).
+const deviceEvery = time.Minute
 
 // devices is what was last reported of each GPU, by its index.
 type devices map[int]shownDevice
 
 type shownDevice struct {
-	at            time.Time
-	state, gauges string
+	at    time.Time
+	state string
 }
 
 // events are those of a sample that are worth an event.
@@ -33,11 +30,8 @@ func (d *devices) events(s *report.Sample, now time.Time) (events []*report.Even
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		is := shownDevice{at: now}
-		is.state, is.gauges = texts(g)
-		was := (*d)[i]
-		since := now.Sub(was.at)
-		if is.state == was.state && (is.gauges == was.gauges || since < gaugesEvery) && since < allEvery {
+		is := shownDevice{now, stateOf(g)}
+		if was := (*d)[i]; is.state == was.state && now.Sub(was.at) < deviceEvery {
 			continue
 		}
 		(*d)[i] = is
@@ -52,20 +46,20 @@ func (d *devices) events(s *report.Sample, now time.Time) (events []*report.Even
 	return events
 }
 
-// texts are what of a GPU is a state and what changes all the time.
-func texts(g *report.GPU) (state, gauges string) {
-	var a, b strings.Builder
-	a.WriteString(g.UUID + " " + g.PCI + " " + g.Handle.String())
+// stateOf is what of a GPU is reported as soon as it changes: all but gauges and counters.
+func stateOf(g *report.GPU) string {
+	var b strings.Builder
+	b.WriteString(g.UUID + " " + g.PCI + " " + g.Handle.String())
 	for _, row := range report.Signals() {
 		r := g.Signals[row.Signal]
-		to := &a
 		if r.Known() && (row.Sort == report.Gauge || row.Sort == report.Counter) {
-			to = &b
+			b.WriteString(" value")
+			continue
 		}
-		to.WriteString(" " + r.String())
+		b.WriteString(" " + r.String())
 	}
 	for _, m := range g.MIG {
-		a.WriteString(" " + m.UUID)
+		b.WriteString(" " + m.UUID)
 	}
-	return a.String(), b.String()
+	return b.String()
 }

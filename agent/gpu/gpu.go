@@ -59,6 +59,10 @@ func Run(ctx context.Context, c Config) {
 		c.Kill = kill
 	}
 	s := &spool{out: c.Out, log: c.Log}
+	var err error
+	if s.boot, err = kmsg.BootID(); err != nil {
+		c.Log.Error("events about GPUs do not name this boot", "error", err)
+	}
 	var wg sync.WaitGroup
 	wg.Go(func() { s.reportAll(ctx) })
 	wg.Go(func() { (&kernelLog{Config: c, spool: s}).watch(ctx) })

@@ -403,7 +403,7 @@ func TestWhatIsDroppedIsCounted(t *testing.T) {
 	}
 }
 
-// TestWhatOfAGPUIsTold: a change of its state at once, of its gauges within a minute, all of it every five.
+// TestWhatOfAGPUIsTold: a change of its state at once, all of it every minute.
 func TestWhatOfAGPUIsTold(t *testing.T) {
 	var d devices
 	now := time.Now()
@@ -419,12 +419,12 @@ func TestWhatOfAGPUIsTold(t *testing.T) {
 	told(time.Second, 0, "the same")
 	s.GPUs[1].Signals[report.Temperature] = report.Of(2)
 	told(time.Second, 0, "a gauge")
-	told(time.Minute, 1, "a gauge after a minute")
+	told(deviceEvery, 2, "all after a minute")
 	s.GPUs[0].Signals[report.RecoveryAction] = report.Of(2)
 	told(time.Second, 1, "a state")
 	s.GPUs[0].Signals[report.Temperature] = report.Refused(15)
 	told(time.Second, 1, "a gauge that is refused")
-	told(allEvery, 2, "all")
+	told(deviceEvery, 2, "all again")
 	s.GPUs, s.Count = s.GPUs[:1], report.Of(1)
 	told(time.Second, 0, "one is gone")
 	s.GPUs = append(s.GPUs, sample(2, report.Of(1)).GPUs[1])

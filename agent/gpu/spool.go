@@ -23,8 +23,9 @@ const (
 
 // spool puts events into the outbox, within the limits. It is safe for concurrent use.
 type spool struct {
-	out Outbox
-	log *slog.Logger
+	out  Outbox
+	log  *slog.Logger
+	boot string // of this machine; "" where it cannot be read
 
 	mu      sync.Mutex // guards what is below
 	tokens  float64
@@ -35,7 +36,7 @@ type spool struct {
 // add keeps an event, or counts it as dropped. It reports whether the event is kept.
 func (s *spool) add(e *report.Event) bool {
 	e.APIVersion, e.Kind = report.APIVersion, report.KindEvent
-	e.At = e.At.UTC()
+	e.At, e.BootID = e.At.UTC(), s.boot
 	detail, err := json.Marshal(e)
 	if err != nil {
 		s.log.Error("an event about a GPU could not be encoded", "error", err)

@@ -23,7 +23,7 @@ func (f *facts) events() {
 		id := f.identity(e.Of())
 		s := Subject{About: AboutEvent, What: eventWords(e), Index: id.Index, UUID: id.UUID, PCI: id.PCI, Event: i + 1}
 		why := ""
-		if e.XID != nil && e.XID.BootID != "" && f.boot != "" && e.XID.BootID != f.boot {
+		if f.earlier(e) {
 			why = "of an earlier boot"
 		} else if by := f.recovered(i, id); by > 0 {
 			why = fmt.Sprintf("recovered: event %d is the driver's word that it asks for nothing any more", by)

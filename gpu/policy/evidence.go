@@ -18,8 +18,9 @@ type Evidence struct {
 
 // Limits of evidence.
 const (
-	MaxEvents = 1000             // of one judgement
-	Stale     = 75 * time.Second // a sample this old says nothing about now: four were missed
+	MaxEvents  = 1000             // of one judgement
+	Stale      = 75 * time.Second // a sample this old says nothing about now: four were missed
+	StaleEvent = 3 * time.Minute  // the same of a GPU's last event: nodes send one a minute
 )
 
 // Observation is one event, GPU or node to judge.
@@ -40,7 +41,7 @@ type Facts struct {
 
 // FactsOf makes evidence ready.
 func FactsOf(e Evidence) Facts {
-	f := facts{ev: e, Facts: Facts{Node: Values{}}}
+	f := facts{ev: e, Facts: Facts{Node: Values{}}, boot: bootOf(e.Events)}
 	f.sample()
 	f.coverage()
 	f.count()
@@ -50,6 +51,32 @@ func FactsOf(e Evidence) Facts {
 	f.events()
 	f.Observations = append(f.Observations, Observation{Subject{About: AboutNode, What: "the node"}, Values{}})
 	return f.Facts
+}
+
+// bootOf is the boot of the newest event that names one; "" where none does.
+func bootOf(events []report.Event) string {
+	for _, e := range slices.Backward(events) {
+		switch {
+		case e.BootID != "":
+			return e.BootID
+		case e.Coverage != nil && e.Coverage.BootID != "":
+			return e.Coverage.BootID
+		}
+	}
+	return ""
+}
+
+// earlier reports whether the event is of an earlier boot.
+func (f *facts) earlier(e *report.Event) bool {
+	boot := e.BootID
+	switch {
+	case boot != "":
+	case e.XID != nil:
+		boot = e.XID.BootID
+	case e.Coverage != nil:
+		boot = e.Coverage.BootID
+	}
+	return boot != "" && f.boot != "" && boot != f.boot
 }
 
 // facts collects them.
@@ -81,6 +108,7 @@ func (f *facts) sample() {
 	for i := range f.ev.Events {
 		e := &f.ev.Events[i]
 		switch {
+		case f.earlier(e):
 		case e.Probe != nil:
 			probe = e.Probe
 			if e.Probe.Expected != nil && f.ev.Expected == nil {
@@ -162,7 +190,8 @@ func (f *facts) coverage() {
 	var dropped int64
 	for i := range f.ev.Events {
 		switch e := &f.ev.Events[i]; {
-		case e.Coverage != nil:
+		case f.earlier(e):
+		case e.Coverage != nil && e.Source != report.FromNVML: // which is about the driver's events
 			last = e.Coverage
 		case e.Dropped != nil:
 			for t, n := range e.Dropped.Count {
@@ -178,9 +207,6 @@ func (f *facts) coverage() {
 		f.actions = f.actions && known && report.ActionOf(n) != report.ActionUnknown
 	}
 	log := onNode("the kernel log")
-	if last != nil {
-		f.boot = last.BootID
-	}
 	switch {
 	case last == nil:
 		f.floor(log, "nobody was looking at the kernel log: no event does not mean that there was none")
@@ -227,9 +253,13 @@ func (f *facts) count() {
 func (f *facts) gpu(g *seen) {
 	s := Subject{About: AboutGPU, What: fmt.Sprint("GPU ", g.Index), Index: &g.Index, UUID: g.UUID, PCI: g.PCI}
 	f.GPUs = append(f.GPUs, s)
+	stale := StaleEvent
+	if f.ev.Sample != nil {
+		stale = Stale
+	}
 	switch age := f.ev.Now.Sub(g.at); {
 	case f.ev.Now.IsZero():
-	case age > Stale:
+	case age > stale:
 		f.floor(s, "was last looked at %s ago", age.Round(time.Second))
 		return
 	}

@@ -93,8 +93,8 @@ func TestSampleOfEvents(t *testing.T) {
 			t.Errorf("%s: %d GPUs, floors %q; want %d and %q", name, len(f.GPUs), got, tc.gpus, tc.want)
 		}
 	}
-	late := FactsOf(Evidence{Events: two, Expected: &expected, Now: at(77)})
-	if got := floors(late); !strings.Contains(got, "last looked at 1m16s ago") || len(late.Observations) != 1 {
+	late := FactsOf(Evidence{Events: two, Expected: &expected, Now: at(182)})
+	if got := floors(late); !strings.Contains(got, "last looked at 3m1s ago") || len(late.Observations) != 1 {
 		t.Errorf("stale: %q, %d observations", got, len(late.Observations))
 	}
 	lost := device(0, 2, 1, map[report.Signal]report.Reading{report.Power: report.Refused(report.GPUIsLost)})
@@ -134,6 +134,39 @@ func TestPastEvents(t *testing.T) {
 	}
 	if f := FactsOf(Evidence{Events: []report.Event{old}}); len(f.Past) != 0 {
 		t.Errorf("the boot of now is not known: %+v", f)
+	}
+	// All that was reported in an earlier boot: an action that the driver asked for, a GPU that is not there any more, and
+	// what was dropped.
+	before := []report.Event{recoveryOf(2, 1, "a"), device(1, 2, 1, nil), {Type: report.DroppedEvent,
+		Source: report.FromAgent, At: at(1), Dropped: &report.Dropped{Since: at(1), Why: "rate",
+			Count: map[report.EventType]int64{report.XIDEvent: 4}}}}
+	for i := range before {
+		before[i].BootID = "a"
+	}
+	now := device(0, 1, 1, nil)
+	now.BootID = "b"
+	f := FactsOf(Evidence{Events: append(before, watched(), now)})
+	if len(f.Past) != 1 || len(f.GPUs) != 1 || floors(f) != "" {
+		t.Errorf("of an earlier boot: %+v", f)
+	}
+}
+
+// TestDriversEventsAreNotTheKernelLog: that the driver's own events are waited for says nothing of the kernel log.
+func TestDriversEventsAreNotTheKernelLog(t *testing.T) {
+	of := func(source report.Source, blind string) report.Event {
+		e := watched()
+		e.Source, e.Coverage = source, &report.Coverage{From: at(0), To: at(0), BootID: "b", Blind: blind}
+		return e
+	}
+	for name, tc := range map[string]struct{ log, driver, want string }{
+		"the log is blind":        {"it cannot be opened", "", "nobody is looking at the kernel log: it cannot be opened"},
+		"the driver has no event": {"", "refused with 3", ""},
+	} {
+		f := FactsOf(Evidence{Events: []report.Event{device(0, 1, 1, nil), of(report.FromKernelLog, tc.log),
+			of(report.FromNVML, tc.driver)}})
+		if got := floors(f); (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }
 

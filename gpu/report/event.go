@@ -16,6 +16,9 @@ type Event struct {
 	Type       EventType `json:"type"`
 	Source     Source    `json:"source"`
 	At         time.Time `json:"at"`
+	// BootID is the node's boot in which it was reported; "" where that is not known. What was reported in an earlier boot
+	// says nothing about now.
+	BootID string `json:"boot_id,omitempty"`
 	// GPU is which one, as far as the source knows. A DeviceEvent has it in its section alone: see Of.
 	GPU *Identity `json:"gpu,omitempty"`
 
@@ -192,6 +195,9 @@ func (e *Event) Check() error {
 	case FromKernelLog, FromNVML, FromAgent:
 	default:
 		return fmt.Errorf("unknown source %q", e.Source)
+	}
+	if !short(e.BootID) {
+		return errors.New("its boot's id is too long")
 	}
 	if g := e.GPU; g != nil && !short(g.UUID, g.PCI, g.Name) {
 		return errors.New("its GPU's identity is too long")
