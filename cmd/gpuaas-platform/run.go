@@ -99,7 +99,7 @@ func serve(cfg platform.Config, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	log := slog.New(slog.NewJSONHandler(stderr, nil))
-	p, err := platform.New(cfg, platform.Deps{Log: log})
+	p, err := platform.New(cfg, platform.Deps{Log: log, Version: version})
 	if err != nil {
 		return err
 	}

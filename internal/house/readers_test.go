@@ -44,6 +44,7 @@ var readers = map[string]string{
 	"gpu/policy/load.go":               "bytes that its caller has read with a limit; the YAML reader bounds its aliases",
 	"lab/platform/api_rollout.go":      "a part of a body that was counted",
 	"lab/platform/config.go":           "the platform's own file",
+	"lab/platform/gpu_policy.go":       "io.LimitReader: what is longer is refused",
 	"lab/platform/loops.go":            "a part of a body that was counted",
 	"lab/platform/store/release.go":    "a task of the platform's own database",
 	"lab/platform/store/store.go":      "the platform's own database",

@@ -165,6 +165,11 @@ func (p *Platform) observe(ctx context.Context, nodeID string) (observation, err
 	if o.boot, err = optional(p.store.BootReport(ctx, nodeID)); err != nil {
 		return o, err
 	}
+	if p.cfg.GPU.Policy != "" {
+		if o.gpu, err = optional(p.store.GPUNode(ctx, nodeID)); err != nil {
+			return o, err
+		}
+	}
 	if o.session, err = optional(p.store.LatestSession(ctx, nodeID, o.now)); err != nil {
 		return o, err
 	}
@@ -223,6 +228,9 @@ func nodeRead(o observation) nodeView {
 		Occupancy: occupancy(o.states), Instances: instanceViews(o.instances), Now: diag.At(o.now),
 	}
 	v.Identity = cmp.Or(n.Identity, v.Identity)
+	if o.gpu != nil {
+		v.Health = cmp.Or(string(o.gpu.Status.Health), v.Health)
+	}
 	if c := o.cert; c != nil {
 		v.Cert = &certView{Serial: c.Serial, IssuerFingerprint: c.IssuerFingerprint, NotAfter: when(c.NotAfter),
 			Generation: c.Generation, RevokedAt: when(c.RevokedAt)}

@@ -6,10 +6,12 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
@@ -30,6 +32,7 @@ type Config struct {
 	Endpoints         Endpoints `yaml:"endpoints"`
 	Policy            Policy    `yaml:"policy"`
 	Seed              string    `yaml:"seed"` // optional
+	GPU               GPU       `yaml:"gpu,omitempty"`
 
 	// Artifacts is a folder of agent packages, each named by the lower-case hex of its sha256. Empty: none are served.
 	Artifacts string `yaml:"artifacts,omitempty"`
@@ -92,6 +95,30 @@ type Policy struct {
 	CredentialOverlap int64 `yaml:"node.credential_overlap_seconds"`
 
 	DesiredAgentVersion string `yaml:"agent.desired_version,omitempty"` // empty: any
+}
+
+// GPU is how nodes' GPUs are judged.
+type GPU struct {
+	// the name of a built-in policy, or the absolute path of a file, which is read again when it changes; "": they are not
+	Policy string `yaml:"policy"`
+	// enforce (the default) or shadow: GPUs are judged, and no status follows from it
+	Mode policy.Mode `yaml:"mode,omitempty"`
+	// absolute path of gpuaas-gpu-policy; default: beside the platform's own program
+	Program string `yaml:"program,omitempty"`
+}
+
+func (g GPU) check() (errs []error) {
+	if !slices.Contains(append(policy.Builtins(), ""), g.Policy) && !filepath.IsAbs(g.Policy) {
+		errs = append(errs, fmt.Errorf("gpu.policy %q is neither an absolute path nor one of %s", g.Policy,
+			strings.Join(policy.Builtins(), ", ")))
+	}
+	if !slices.Contains([]policy.Mode{"", policy.Enforce, policy.Shadow}, g.Mode) {
+		errs = append(errs, fmt.Errorf("gpu.mode must be %s or %s, not %q", policy.Enforce, policy.Shadow, g.Mode))
+	}
+	if g.Program != "" && !filepath.IsAbs(g.Program) {
+		errs = append(errs, fmt.Errorf("gpu.program must be an absolute path, not %q", g.Program))
+	}
+	return errs
 }
 
 // DefaultPolicy is the catalogue's.
@@ -173,7 +200,7 @@ func (c Config) Check() error {
 	if c.Policy.AppStatusProbeInterval < 0 {
 		errs = append(errs, errors.New("policy app.status_probe_interval_seconds must not be negative"))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.GPU.check()...)...)
 }
 
 // onLoopback reports whether address is a numeric loopback address with a port; a name may resolve to any host.
@@ -197,6 +224,7 @@ type SeedNode struct {
 	GuestAgentStatus    string `yaml:"guest_agent_status,omitempty"`
 	EnvironmentProfile  string `yaml:"environment_profile,omitempty"`
 	EnrollmentTokenFile string `yaml:"enrollment_token_file,omitempty"`
+	GPUs                *int   `yaml:"gpus,omitempty"` // that it should have; absent: nobody says
 }
 
 // SeedAllocation is one allocation.
@@ -232,6 +260,9 @@ func LoadSeed(path string) (Seed, error) {
 func (s Seed) check() error {
 	var errs []error
 	for i, n := range s.Nodes {
+		if n.GPUs != nil && *n.GPUs < 0 {
+			errs = append(errs, fmt.Errorf("nodes[%d].gpus must not be negative", i))
+		}
 		if n.ID == "" || strings.ContainsAny(n.ID, "/ \t") {
 			errs = append(errs, fmt.Errorf("nodes[%d].id must be a word", i))
 		}

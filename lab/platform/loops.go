@@ -201,6 +201,12 @@ func (p *Platform) seed(ctx context.Context) error {
 		if err := p.store.SeedNode(ctx, row); err != nil {
 			return fmt.Errorf("seed node %s: %w", n.ID, err)
 		}
+		if n.GPUs != nil {
+			if p.gpus.expected == nil {
+				p.gpus.expected = map[string]int{}
+			}
+			p.gpus.expected[n.ID] = *n.GPUs
+		}
 		if n.EnrollmentTokenFile == "" {
 			continue
 		}

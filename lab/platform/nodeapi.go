@@ -318,6 +318,7 @@ func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	p.wakeGPUs(in.Events)
 	if err := p.applyEvents(r.Context(), nodeID, in); err != nil {
 		return err
 	}

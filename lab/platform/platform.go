@@ -1,6 +1,8 @@
 // Package platform is the reference control plane: the operator's API, the node API behind the node ingress, and the
 // terminal gateway, in one process over one SQLite database and a Redis for session bindings.
 //
+// More than 25 files: one process of many listeners, each with its calls in a file.
+//
 // It is what the lab runs and what the tests run in process; it is not needed to point the preflight at a platform of
 // one's own. Callers are cmd/gpuaas-platform and platformtest.
 package platform
@@ -35,7 +37,7 @@ const (
 	// lets go of the connection and of its deadlines.
 	requestTime = 30 * time.Second
 	// loops is how many run beside the listeners.
-	loops = 3
+	loops = 4
 )
 
 // Deps are the platform's ties to its surroundings; the zero value is production.
@@ -44,6 +46,8 @@ type Deps struct {
 	Now    func() time.Time                                 // default: time.Now
 	Listen func(name, address string) (net.Listener, error) // name is api, node_api, gateway or node_terminal
 	Door   Door
+	// Version is this build's: gpuaas-gpu-policy must be of the same. Default: dev.
+	Version string
 }
 
 // Door bounds what a peer of the node terminal can hold: nodes reach it directly. The zero value of a field is its
@@ -71,6 +75,8 @@ type Platform struct {
 	eventIntake intake
 	beatIntake  intake
 	metrics     metrics
+	gpus        gpuJudge
+	version     string
 
 	first      sync.WaitGroup // the first round of each loop
 	mistrusted bool           // by the ingress, when it was last looked at; checkTrust's own
@@ -89,7 +95,7 @@ func New(cfg Config, deps Deps) (*Platform, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	p := &Platform{cfg: cfg, log: deps.Log, now: deps.Now}
+	p := &Platform{cfg: cfg, log: deps.Log, now: deps.Now, version: deps.Version}
 	p.first.Add(loops)
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
@@ -100,6 +106,7 @@ func New(cfg Config, deps Deps) (*Platform, error) {
 	if deps.Listen == nil {
 		deps.Listen = func(_, address string) (net.Listener, error) { return net.Listen("tcp", address) }
 	}
+	p.openGPUs()
 	if err := p.open(deps); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -203,7 +210,7 @@ func (p *Platform) Run(ctx context.Context) error {
 			}
 		})
 	}
-	for _, loop := range [loops]func(context.Context){p.sweepLoop, p.pruneLoop, p.probeLoop} {
+	for _, loop := range [loops]func(context.Context){p.sweepLoop, p.pruneLoop, p.probeLoop, p.gpuLoop} {
 		wg.Go(func() { loop(ctx) })
 	}
 	var err error

@@ -20,6 +20,7 @@ type observation struct {
 	operation  *store.Operation
 	rollout    *store.Rollout
 	boot       *wire.BootReport
+	gpu        *store.GPUNode
 	session    *store.Session
 	openTask   *store.Task // the session's terminal.open
 	settled    *store.Task // the newest proving task that ended

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	gpu "github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -70,8 +71,16 @@ func addEvent(ctx context.Context, q querier, nodeID, instanceID string, e wire.
 	if err != nil {
 		return err
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 || e.CorrelationID == "" {
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return err
+	}
+	if gpu.IsWireKind(e.Kind) {
+		if err := keepGPU(ctx, q, nodeID, instanceID, e.Seq, e.Detail, now); err != nil {
+			return err
+		}
+	}
+	if e.CorrelationID == "" {
+		return nil
 	}
 	detail := map[string]any{"kind": e.Kind, "seq": e.Seq, "at": e.At.UTC()}
 	if json.Valid(e.Detail) {

@@ -15,7 +15,7 @@ import (
 )
 
 // small are the tables that have one row for each node or allocation: no walk and no fault adds to them.
-var small = []string{"nodes", "allocations", "boots"}
+var small = []string{"nodes", "allocations", "boots", "gpu_nodes"}
 
 // reads are the plans that read more of a growing table than they need, by table, and what bounds them.
 var reads = map[string]string{
@@ -28,6 +28,9 @@ var reads = map[string]string{
 	"SEARCH certs USING INDEX certs_node (node_id=?)":                "at a decision on identity only",
 	"SEARCH evidence USING INDEX evidence_notices (allocation_id=?)": "the newest, in an index of nothing else",
 	"SEARCH operations USING INDEX operations_task (task_id=?)":      "a task has one",
+
+	"SEARCH gpu_events USING PRIMARY KEY (node_id=?)": "MaxGPUEvents, and what a node may send in an hour",
+	"SCAN gpu_events": "the same, once an hour",
 
 	"SCAN audit_open USING COVERING INDEX audit_open_actor": "MaxOpenFailures",
 	"SCAN audit_open":                   "MaxOpenFailures, once an hour",

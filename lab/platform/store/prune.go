@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
 
 // How long what happened is kept.
@@ -31,6 +33,9 @@ const (
 	MaxInstances = 64
 	// MaxEvents are the events of one host of a node; its outbox is far smaller.
 	MaxEvents = 10_000
+	// MaxGPUEvents are what one node is judged by: an honest one has some for each GPU. It is more than a judgement takes,
+	// so that what is forgotten here leaves the node unknown until its next boot.
+	MaxGPUEvents = 2 * policy.MaxEvents
 	// MaxOpenFailures is of all actors together: some for every node of a large site.
 	MaxOpenFailures = 10_000
 	// MaxFailureRows are the audit rows of failures.
@@ -62,6 +67,9 @@ var pruning = [...]struct {
 	{`DELETE FROM events WHERE ?1 > 0 AND (node_id, instance_id, seq) IN (SELECT node_id, instance_id, seq FROM (SELECT node_id, instance_id, seq,
 		row_number() OVER (PARTITION BY node_id, instance_id ORDER BY seq DESC) AS place FROM events) WHERE place > ?2)`, 0,
 		MaxEvents},
+	{`DELETE FROM gpu_events WHERE ?1 > 0 AND (node_id, slot, seq) IN (SELECT node_id, slot, seq FROM (SELECT node_id, slot, seq,
+		row_number() OVER (PARTITION BY node_id ORDER BY seq DESC) AS place FROM gpu_events) WHERE place > ?2)`, 0,
+		MaxGPUEvents},
 	// A fence outlasts everything: it is forgotten by reactivation only. The node's own host is a fact, however silent.
 	{`DELETE FROM instances WHERE fenced_at = 0 AND last_seen_at < ?1 AND ?2 = 0
 		AND instance_id != (SELECT instance_id FROM nodes WHERE id = instances.node_id)`, KeepHistory, 0},

@@ -180,6 +180,9 @@ func lost(ctx context.Context, q querier, nodeID string, mark uint64, r wire.Eve
 	if r.Oldest <= mark+1 || r.Oldest > math.MaxInt64 {
 		return mark, nil
 	}
+	if err := lostGPU(ctx, q, nodeID, mark, r, now); err != nil {
+		return mark, err
+	}
 	return r.Oldest - 1, record(ctx, q, Evidence{At: now, Kind: NodeEventsLost, NodeID: nodeID,
 		Detail: map[string]any{"instance_id": r.NodeInstanceID, "from": mark + 1, "to": r.Oldest - 1}})
 }

@@ -170,4 +170,13 @@ ALTER TABLE sessions ADD COLUMN closed_by TEXT NOT NULL DEFAULT '';       -- wir
 ALTER TABLE sessions ADD COLUMN close_code INTEGER NOT NULL DEFAULT 0;    -- what that side sent; 1006: its connection broke
 ALTER TABLE sessions ADD COLUMN close_detail TEXT NOT NULL DEFAULT '';
 ALTER TABLE sessions ADD COLUMN node_answers TEXT NOT NULL DEFAULT '';    -- whether the node answered the last ping: yes, no, '' not asked
+`, `
+CREATE TABLE gpu_nodes (                                                  -- nodes that have reported GPUs
+  node_id TEXT PRIMARY KEY, instance_id TEXT NOT NULL, boot_id TEXT NOT NULL, seq INTEGER NOT NULL, -- of the newest event
+  status TEXT NOT NULL DEFAULT '', judged TEXT NOT NULL DEFAULT ''        -- JSON, '' never judged
+) STRICT, WITHOUT ROWID;
+CREATE TABLE gpu_events (                                                 -- what they are judged by, of this boot
+  node_id TEXT NOT NULL, seq INTEGER NOT NULL, slot TEXT NOT NULL,        -- what it is one of: a GPU, an error of a GPU, the probe
+  received_at INTEGER NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (node_id, slot, seq)
+) STRICT, WITHOUT ROWID;
 `}

@@ -1,0 +1,221 @@
+package platform
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	gpureport "github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// How often and for how long GPUs are judged.
+const (
+	// gpuRound is how often a file of a policy is looked at, and what could not be judged is tried again.
+	gpuRound = 15 * time.Second
+	// gpuRejudge is how old a judgement of a node that says nothing gets: its samples may be too old by now.
+	gpuRejudge = time.Minute
+	// gpuJudgeTime bounds one run of the program, which takes milliseconds.
+	gpuJudgeTime = 10 * time.Second
+	// gpuJudgementAge is the age from which on a judgement says nothing: nobody makes new ones.
+	gpuJudgementAge = 3 * gpuRejudge
+	maxGPUPolicy    = 1 << 20 // bytes of a file
+	maxGPUFindings  = 100     // that are kept, the worst first
+)
+
+// gpuJudge is what nodes' GPUs are judged by.
+type gpuJudge struct {
+	wake     chan struct{}  // holds a token while there is something new
+	expected map[string]int // GPUs that each node should have, by the seed
+
+	round  sync.Mutex // one at a time; guards file, digest and last
+	file   policy.File
+	digest string // of file; "": none was accepted yet
+	last   string // digest of the text that was refused
+
+	mu      sync.Mutex // guards refused
+	refused []string   // what is wrong with the file as it is now
+}
+
+// openGPUs says what the judging needs. Whatever is missing shows in the judgements: no node is healthy without one.
+func (p *Platform) openGPUs() {
+	p.gpus.wake = make(chan struct{}, 1)
+	p.cfg.GPU.Mode = cmp.Or(p.cfg.GPU.Mode, policy.Enforce)
+	if p.version = cmp.Or(p.version, "dev"); p.cfg.GPU.Program != "" {
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		p.log.Error("this program's own folder is not known", "error", err)
+		return
+	}
+	if p.cfg.GPU.Program, err = policy.Find([]string{filepath.Dir(self)}); err != nil && p.cfg.GPU.Policy != "" {
+		p.log.Error("GPUs cannot be judged", "error", err)
+	}
+}
+
+// wakeGPUs has GPUs judged soon.
+func (p *Platform) wakeGPUs(events []wire.Event) {
+	if !slices.ContainsFunc(events, func(e wire.Event) bool { return gpureport.IsWireKind(e.Kind) }) {
+		return
+	}
+	select {
+	case p.gpus.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// gpuLoop judges whatever is new until ctx is done.
+func (p *Platform) gpuLoop(ctx context.Context) {
+	if p.cfg.GPU.Policy == "" {
+		p.first.Done()
+		return
+	}
+	ticker := time.NewTicker(gpuRound)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		if err := p.JudgeGPUs(ctx); err != nil && ctx.Err() == nil {
+			p.log.Error("judge GPUs", "error", err)
+		}
+		if first {
+			p.first.Done()
+		}
+		select {
+		case <-ticker.C:
+		case <-p.gpus.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// JudgeGPUs judges every node of which something is new: an event, the policy, or that nothing came for a while. The
+// platform does so by itself when events come.
+func (p *Platform) JudgeGPUs(ctx context.Context) error {
+	g := &p.gpus
+	g.round.Lock()
+	defer g.round.Unlock()
+	p.loadPolicy(ctx)
+	nodes, err := p.store.GPUNodes(ctx)
+	if err != nil {
+		return fmt.Errorf("list nodes with GPUs: %w", err)
+	}
+	var errs []error
+	for _, n := range nodes {
+		j := n.Judged
+		if j.Policy != "" && j.Policy == g.digest && j.Seq == n.Seq && j.Judgement.Mode == p.cfg.GPU.Mode &&
+			p.now().Sub(j.At) < gpuRejudge {
+			continue
+		}
+		if err := p.judgeNode(ctx, n); err != nil {
+			errs = append(errs, fmt.Errorf("judge the GPUs of node %s: %w", n.NodeID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// judgeNode judges one node and keeps what follows.
+func (p *Platform) judgeNode(ctx context.Context, n store.GPUNode) error {
+	kept, err := p.store.GPUEvents(ctx, n.NodeID)
+	if err != nil {
+		return err
+	}
+	now := p.now().UTC()
+	ev := policy.Evidence{Now: now}
+	if count, known := p.gpus.expected[n.NodeID]; known {
+		ev.Expected = &count
+	}
+	j := store.GPUJudged{Seq: n.Seq, At: now}
+	for _, e := range kept {
+		if d := e.Device; d != nil {
+			if d.SampledAt.After(e.ReceivedAt) { // by a clock that is ahead
+				d.SampledAt = e.ReceivedAt
+			}
+			if d.SampledAt.After(j.SampledAt) {
+				j.SampledAt = d.SampledAt
+			}
+		}
+		ev.Events = append(ev.Events, e.Event)
+	}
+	judged, err := p.judgeEvidence(ctx, ev)
+	if ctx.Err() != nil { // a stop is no failure of the policy
+		return ctx.Err()
+	}
+	if err != nil {
+		judged = p.notJudged(ev, err)
+	} else {
+		j.Policy = p.gpus.digest
+	}
+	judged.Mode = p.cfg.GPU.Mode
+	j.Judgement = judged
+	change, err := p.store.JudgeGPUs(ctx, n.NodeID, j)
+	if err != nil {
+		return err
+	}
+	p.metrics.add("gpu_judgements_total", "health", string(judged.Health))
+	if change.From != change.To {
+		p.log.Warn("a node's status changes by what its GPUs report", "node_id", n.NodeID, "from", string(change.From),
+			"to", string(change.To), "why", change.Why)
+	}
+	return nil
+}
+
+// judgeEvidence asks the program. Whatever is not a whole judgement is an error.
+func (p *Platform) judgeEvidence(ctx context.Context, ev policy.Evidence) (j policy.Judgement, err error) {
+	if p.gpus.digest == "" {
+		return j, fmt.Errorf("no policy was accepted: %s", strings.Join(p.gpus.mistakes(), "; "))
+	}
+	var lines bytes.Buffer
+	enc := json.NewEncoder(&lines)
+	for i := range ev.Events {
+		if err := enc.Encode(&ev.Events[i]); err != nil {
+			return j, fmt.Errorf("write the evidence: %w", err)
+		}
+	}
+	r, err := p.askPolicy(ctx, policy.Request{Op: policy.OpJudge, Policy: p.gpus.file, Expected: ev.Expected, Now: &ev.Now,
+		Events: &policy.File{Path: "events", Text: lines.Bytes()}})
+	switch {
+	case err != nil:
+		return j, err
+	case len(r.Mistakes) > 0:
+		return j, r.Mistakes[0]
+	case r.Judgement == nil || !slices.Contains(policy.Healths(), r.Judgement.Health):
+		return j, errors.New("the program's reply has no judgement")
+	}
+	j = *r.Judgement
+	if n := len(j.Findings); n > maxGPUFindings {
+		j.Findings = j.Findings[:maxGPUFindings]
+		j.Notes = append(j.Notes, fmt.Sprintf("%d findings, of which the %d worst are kept", n, maxGPUFindings))
+	}
+	for i := range j.Findings {
+		j.Findings[i].Rules = nil
+	}
+	if j.Decided != nil {
+		j.Decided.Rules = nil
+	}
+	j.Past = nil
+	return j, nil
+}
+
+// notJudged is the judgement where there is none: nothing is known of any GPU.
+func (p *Platform) notJudged(ev policy.Evidence, err error) policy.Judgement {
+	why := policy.Finding{Subject: policy.Subject{About: policy.AboutNode, What: "the policy"}, Health: policy.Unknown,
+		Why: err.Error()}
+	j := policy.Judgement{Policy: p.cfg.GPU.Policy, Digest: p.gpus.digest, Health: policy.Unknown, Decided: &why,
+		GPUs: []policy.GPUHealth{}, Findings: []policy.Finding{why}}
+	for _, g := range policy.FactsOf(ev).GPUs {
+		j.GPUs = append(j.GPUs, policy.GPUHealth{Subject: g, Health: policy.Unknown, Why: "nobody judges it"})
+	}
+	return j
+}

@@ -1,0 +1,203 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	gpu "github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/wire"
+)
+
+// keepFirst and keepLast bound what is kept of one error of one GPU in one boot; those between them are counted in the
+// next one.
+const (
+	keepFirst = 8
+	keepLast  = 8
+)
+
+// keepGPU keeps what of an event is judged, in the transaction that stores the event and moves the watermark: of each
+// GPU, of the probe and of what is watched the newest, and of errors those of this boot.
+func keepGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint64, detail []byte,
+	now time.Time) error {
+	e, err := gpu.DecodeEvent(detail)
+	if err != nil { // it is counted: what cannot be read may have been an error
+		return dropGPU(ctx, q, nodeID, instanceID, seq, 1, whyUnreadable, now)
+	}
+	if err := sameBoot(ctx, q, nodeID, instanceID, e.BootID, seq); err != nil {
+		return err
+	}
+	slot := slotOf(e)
+	switch {
+	case e.Dropped != nil:
+		if err := mergeDropped(ctx, q, nodeID, slot, e.Dropped); err != nil {
+			return err
+		}
+	case e.XID != nil, e.Action != nil:
+		if err := foldSame(ctx, q, nodeID, slot, e); err != nil {
+			return err
+		}
+	case e.Device != nil: // one that was seen without its name has it now
+		if err := forget(ctx, q, nodeID, fmt.Sprint(e.Type, " index ", e.Device.GPU.Index)); err != nil {
+			return err
+		}
+	}
+	if e.XID == nil && e.Action == nil {
+		if err := forget(ctx, q, nodeID, slot); err != nil {
+			return err
+		}
+	}
+	return putGPU(ctx, q, nodeID, slot, seq, e, now)
+}
+
+// Why events are counted as dropped, besides the node's own reasons.
+const (
+	whyUnreadable = "unreadable"
+	whyLost       = "lost"
+	slotLost      = string(gpu.DroppedEvent) + " " + whyLost
+)
+
+// dropGPU counts events of a node that were lost on their way or cannot be read, as what the node itself drops.
+func dropGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint64, n int64, why string,
+	now time.Time) error {
+	if err := sameBoot(ctx, q, nodeID, instanceID, "", seq); err != nil {
+		return err
+	}
+	e := &gpu.Event{APIVersion: gpu.APIVersion, Kind: gpu.KindEvent, Type: gpu.DroppedEvent,
+		Source: gpu.FromAgent, At: now.UTC(), Dropped: &gpu.Dropped{Since: now.UTC(), Why: why,
+			Count: map[gpu.EventType]int64{gpu.XIDEvent: n}}} // what is not known may have been the worst
+	slot := slotOf(e)
+	if err := mergeDropped(ctx, q, nodeID, slot, e.Dropped); err != nil {
+		return err
+	}
+	if err := forget(ctx, q, nodeID, slot); err != nil {
+		return err
+	}
+	return putGPU(ctx, q, nodeID, slot, seq, e, now)
+}
+
+// lostGPU counts what a node that reports GPUs has lost before an event: of which kind that was is not known.
+func lostGPU(ctx context.Context, q querier, nodeID string, mark uint64, r wire.EventsRequest, now time.Time) error {
+	is := func(e wire.Event) bool { return gpu.IsWireKind(e.Kind) }
+	known, err := reportsGPUs(ctx, q, nodeID)
+	if err != nil || (!known && !slices.ContainsFunc(r.Events, is)) {
+		return err
+	}
+	return dropGPU(ctx, q, nodeID, r.NodeInstanceID, r.Oldest-1, int64(r.Oldest-1-mark), whyLost, now)
+}
+
+// reportsGPUs says whether the node has ever reported one.
+func reportsGPUs(ctx context.Context, q querier, nodeID string) (bool, error) {
+	_, err := gpuNode(ctx, q, nodeID)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// sameBoot notes the newest event. One of another host or boot than before ends what was kept, except what was lost
+// right before it: that may have been of this boot.
+func sameBoot(ctx context.Context, q querier, nodeID, instanceID, boot string, seq uint64) error {
+	var wasInstance, wasBoot string
+	err := q.QueryRowContext(ctx, "SELECT instance_id, boot_id FROM gpu_nodes WHERE node_id = ?", nodeID).
+		Scan(&wasInstance, &wasBoot)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return err
+	case wasInstance != instanceID:
+		if _, err := q.ExecContext(ctx, "DELETE FROM gpu_events WHERE node_id = ?", nodeID); err != nil {
+			return err
+		}
+	case boot != "" && wasBoot != "" && boot != wasBoot:
+		if _, err := q.ExecContext(ctx, "DELETE FROM gpu_events WHERE node_id = ? AND NOT (seq = ? AND slot = ?)", nodeID,
+			int64(seq)-1, slotLost); err != nil {
+			return err
+		}
+	}
+	if boot == "" && wasInstance == instanceID {
+		boot = wasBoot
+	}
+	_, err = q.ExecContext(ctx, `INSERT INTO gpu_nodes (node_id, instance_id, boot_id, seq) VALUES (?1,?2,?3,?4)
+		ON CONFLICT (node_id) DO UPDATE SET instance_id = ?2, boot_id = ?3, seq = ?4`, nodeID, instanceID, boot, int64(seq))
+	return err
+}
+
+// slotOf names what an event is one of. A GPU is the one at its address: its UUID may change with a reset.
+func slotOf(e *gpu.Event) string {
+	of := e.Of()
+	name := cmp.Or(of.PCI, of.UUID)
+	if name == "" && of.Index != nil {
+		name = fmt.Sprint("index ", *of.Index)
+	}
+	switch {
+	case e.Device != nil:
+		return fmt.Sprint(e.Type, " ", name)
+	case e.Coverage != nil:
+		return fmt.Sprint(e.Type, " ", e.Source)
+	case e.Dropped != nil:
+		return fmt.Sprint(e.Type, " ", e.Dropped.Why)
+	case e.Action != nil:
+		return fmt.Sprint(e.Type, " ", name, " ", e.Action.To)
+	case e.XID != nil:
+		x := e.XID
+		return fmt.Sprint(e.Type, " ", e.Source, " ", name, " ", toJSON([]any{x.Code, x.CausedBy, x.Recovery, x.Severity,
+			x.Port, of.GPUInstance, of.ComputeInstance}))
+	}
+	return string(e.Type) // the probe
+}
+
+func forget(ctx context.Context, q querier, nodeID, slot string) error {
+	_, err := q.ExecContext(ctx, "DELETE FROM gpu_events WHERE node_id = ? AND slot = ?", nodeID, slot)
+	return err
+}
+
+func putGPU(ctx context.Context, q querier, nodeID, slot string, seq uint64, e *gpu.Event, now time.Time) error {
+	_, err := q.ExecContext(ctx,
+		"INSERT OR REPLACE INTO gpu_events (node_id, seq, slot, received_at, detail) VALUES (?,?,?,?,?)", nodeID, int64(seq),
+		slot, ms(now), toJSON(e))
+	return err
+}
+
+// kept are the events of a slot with their numbers, the oldest first.
+func kept(ctx context.Context, q querier, nodeID, slot string) (seqs []int64, events []gpu.Event, err error) {
+	_, err = all(ctx, q, func(row scanner) (none struct{}, err error) {
+		var seq int64
+		var e gpu.Event
+		err = row.Scan(&seq, jsonText{&e})
+		seqs, events = append(seqs, seq), append(events, e)
+		return none, err
+	}, "SELECT seq, detail FROM gpu_events WHERE node_id = ? AND slot = ? ORDER BY seq", nodeID, slot)
+	return seqs, events, err
+}
+
+// mergeDropped adds what was dropped before for the same reason.
+func mergeDropped(ctx context.Context, q querier, nodeID, slot string, d *gpu.Dropped) error {
+	_, before, err := kept(ctx, q, nodeID, slot)
+	for i := range before {
+		was := before[i].Dropped
+		d.Since = was.Since
+		for t, n := range was.Count {
+			d.Count[t] += n
+		}
+	}
+	return err
+}
+
+// foldSame makes room for one more of the same error: the oldest of the last ones is counted in it.
+func foldSame(ctx context.Context, q querier, nodeID, slot string, e *gpu.Event) error {
+	seqs, before, err := kept(ctx, q, nodeID, slot)
+	if err != nil || len(seqs) < keepFirst+keepLast {
+		return err
+	}
+	if x := before[keepFirst].XID; x != nil && e.XID != nil {
+		e.XID.Times += x.Times
+	}
+	_, err = q.ExecContext(ctx, "DELETE FROM gpu_events WHERE node_id = ? AND slot = ? AND seq = ?", nodeID, slot,
+		seqs[keepFirst])
+	return err
+}
