@@ -98,7 +98,7 @@ func (b Book) settle() []problem {
 	bad := func(key, format string, args ...any) {
 		found = append(found, problem{Key: key, Text: fmt.Sprintf(format, args...)})
 	}
-	if !scenarioID.MatchString(b.Metadata.ID) || len(b.Metadata.ID) > 48 {
+	if !scenarioID().MatchString(b.Metadata.ID) || len(b.Metadata.ID) > 48 {
 		bad("metadata.id", "%q: want lower-case letters, digits and dashes, at most 48", b.Metadata.ID)
 	}
 	if strings.ContainsFunc(b.Metadata.Title, func(r rune) bool { return !unicode.IsGraphic(r) }) {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -21,7 +22,7 @@ import (
 // maxNodes bounds how many nodes one drill may break: more than that is an outage.
 const maxNodes = 16
 
-var scenarioID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+var scenarioID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) })
 
 // checker collects what is wrong with a scenario that decoded well.
 type checker struct {
@@ -61,7 +62,7 @@ func (s *Scenario) settle() []problem {
 
 func (c *checker) metadata() {
 	m := c.s.Metadata
-	if !scenarioID.MatchString(m.ID) || len(m.ID) > 48 {
+	if !scenarioID().MatchString(m.ID) || len(m.ID) > 48 {
 		c.bad("metadata.id", "%q: want lower-case letters, digits and dashes, at most 48", m.ID)
 	} else if base := strings.TrimSuffix(filepath.Base(c.s.File), ".yaml"); base != m.ID && base != "-" {
 		c.bad("metadata.id", "%q is not the file's name %q", m.ID, base)

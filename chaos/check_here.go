@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // interpreters run what their arguments name, and so prove nothing by being one program.
@@ -16,12 +17,14 @@ var interpreters = [...]string{
 }
 
 // loopbackAPI is an API on the machine that asks it: by number, since a name can be made to lead anywhere.
-var loopbackAPI = regexp.MustCompile(`^https?://(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\])(:[0-9]{1,5})?/?$`)
+var loopbackAPI = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^https?://(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\])(:[0-9]{1,5})?/?$`)
+})
 
 // ownAPI reports whether base is an API that may have the operator's token: the profile's, or one on the platform's own
 // machine.
 func ownAPI(base, profiles string) bool {
-	return loopbackAPI.MatchString(base) ||
+	return loopbackAPI().MatchString(base) ||
 		(profiles != "" && strings.TrimRight(base, "/") == strings.TrimRight(profiles, "/"))
 }
 
@@ -79,7 +82,7 @@ func (c *checker) material(key string, p Probe) {
 				base = a[:at+3+slash]
 			}
 		}
-		if base != "${edge_api_url}" && !strings.HasPrefix(a, "${edge_api_url}/") && !loopbackAPI.MatchString(base) {
+		if base != "${edge_api_url}" && !strings.HasPrefix(a, "${edge_api_url}/") && !loopbackAPI().MatchString(base) {
 			c.bad(key+".probe", "%s: %s", a, wantAPI)
 		}
 	}
@@ -91,14 +94,12 @@ func (c *checker) material(key string, p Probe) {
 }
 
 // curlLooks are the options of curl by which it only looks; true where a value follows.
-var curlLooks = options(
-	"-s -S -f -k -i -I -v -g -L -4 -6 --silent --show-error --fail --insecure --include --head --location --http1.1 "+
-		"--http2 "+
-		"--compressed --ipv4 --ipv6 --no-progress-meter --tlsv1.2 --tlsv1.3",
-	"-m -w -X -H -o -d -A --max-time --write-out --request --header --output --data --data-raw --cacert --capath "+
-		"--connect-to "+
-		"--resolve --connect-timeout --retry --retry-delay --tls-max --user-agent --max-redirs --noproxy",
-)
+var curlLooks = sync.OnceValue(func() map[string]bool {
+	return options("-s -S -f -k -i -I -v -g -L -4 -6 --silent --show-error --fail --insecure --include --head --location "+
+		"--http1.1 --http2 --compressed --ipv4 --ipv6 --no-progress-meter --tlsv1.2 --tlsv1.3",
+		"-m -w -X -H -o -d -A --max-time --write-out --request --header --output --data --data-raw --cacert --capath "+
+			"--connect-to --resolve --connect-timeout --retry --retry-delay --tls-max --user-agent --max-redirs --noproxy")
+})
 
 func options(flags, values string) map[string]bool {
 	all := map[string]bool{}
@@ -127,13 +128,13 @@ func readCurl(args []string) (asked []string, why string) {
 		option := a
 		if !strings.HasPrefix(a, "--") && len(a) > 2 { // -sk: each letter is an option, the last one may have a value
 			for _, r := range a[1 : len(a)-1] {
-				if value, ok := curlLooks["-"+string(r)]; !ok || value {
+				if value, ok := curlLooks()["-"+string(r)]; !ok || value {
 					return nil, fmt.Sprintf("option %s may do more than look: write each option by itself", a)
 				}
 			}
 			option = "-" + a[len(a)-1:]
 		}
-		value, ok := curlLooks[option]
+		value, ok := curlLooks()[option]
 		if !ok {
 			return nil, fmt.Sprintf("option %s may do more than look", a)
 		}

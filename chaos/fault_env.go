@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
@@ -16,7 +17,7 @@ type envParams struct {
 	Unset []string          `yaml:"unset,omitempty,flow" json:"unset,omitempty"`
 }
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // envKind gives a unit other environment variables. A drop-in's Environment= would lose to the unit's own
 // EnvironmentFile=, so it is a file as well, and a later one.
@@ -29,7 +30,7 @@ func envKind() Kind {
 	}, func(p *envParams) []problem {
 		found := required("set", len(p.Set)+len(p.Unset) > 0)
 		for _, k := range append(sortedKeys(p.Set), p.Unset...) {
-			if !envName.MatchString(k) {
+			if !envName().MatchString(k) {
 				found = append(found, problem{Key: "set", Text: k + " is no name of a variable"})
 			}
 			if v := p.Set[k]; strings.ContainsAny(v, "\n\x00\"'\\") || v != strings.TrimSpace(v) {

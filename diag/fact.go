@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Fact is what one probe measured: immutable, self-contained, no verdict. A section is present when that phase was
@@ -71,7 +72,7 @@ func (f *Fact) Hollow() bool {
 func (f *Fact) Sections() []Section {
 	var all []Section
 	v := reflect.ValueOf(f).Elem()
-	for _, i := range sectionFields {
+	for _, i := range sectionFields() {
 		if s, ok := v.Field(i).Interface().(Section); ok && !v.Field(i).IsNil() {
 			all = append(all, s)
 		}
@@ -80,7 +81,7 @@ func (f *Fact) Sections() []Section {
 }
 
 // sectionFields are the places of the sections among a fact's fields.
-var sectionFields = func() []int {
+var sectionFields = sync.OnceValue(func() []int {
 	var places []int
 	t := reflect.TypeFor[Fact]()
 	for i := range t.NumField() {
@@ -89,7 +90,7 @@ var sectionFields = func() []int {
 		}
 	}
 	return places
-}()
+})
 
 // Section is a part of a fact: what one phase of an operation measured. Whatever walks facts (the wide page, what
 // changed, whether anything was measured) asks the sections, and knows none by name.

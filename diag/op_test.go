@@ -15,7 +15,7 @@ func TestOpsAreWhole(t *testing.T) {
 		name, _, _ := strings.Cut(reflect.TypeFor[Request]().Field(i).Tag.Get("json"), ",")
 		inputs = append(inputs, name)
 	}
-	for _, i := range sectionFields {
+	for _, i := range sectionFields() {
 		name, _, _ := strings.Cut(reflect.TypeFor[Fact]().Field(i).Tag.Get("json"), ",")
 		sections = append(sections, name)
 	}

@@ -244,7 +244,7 @@ func placeholders(c *Case) map[string]string {
 	s := c.Subject
 	vars := map[string]string{
 		"node_id": s.NodeID, "node_host": s.NodeHost, "allocation_id": s.AllocationID,
-		"profile": cmp.Or(c.expected("profile_file"), c.Plan.Profile), "preflight": pasted(c.Plan.Command, walkLine),
+		"profile": cmp.Or(c.expected("profile_file"), c.Plan.Profile), "preflight": pasted(c.Plan.Command, walkLine()),
 		"ssh": sshOf(c), "unit": c.expected("agent_unit"), "env_file": c.expected("agent_env_file"),
 		"binary": c.expected("agent_binary"), "diag_dir": c.expected("agent_record"), "api_base": c.expected("api_base"),
 		"terminal_base": c.expected("terminal_base"), "api_url": c.expected("node_runtime_api_url"),

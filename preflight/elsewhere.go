@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -131,11 +132,11 @@ func differentInputs(of, other *diag.Report, here, there *diag.Fact) []InputElse
 }
 
 // ownID is an id that a walk made, or was given.
-var ownID = regexp.MustCompile(`-[0-9a-f]{16,}`)
+var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-[0-9a-f]{16,}`) })
 
 // withoutIDs is text without the ids that are of this walk, its node and its allocation.
 func withoutIDs(r *diag.Report, text string) string {
-	text = ownID.ReplaceAllString(text, "-ID")
+	text = ownID().ReplaceAllString(text, "-ID")
 	for _, id := range [...]string{r.Subject.NodeID, r.Subject.AllocationID} {
 		if id != "" {
 			text = strings.ReplaceAll(text, "/"+id, "/ID")

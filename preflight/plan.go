@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -65,10 +66,16 @@ const sudoWords = " sudo -n"
 const word = `(?:[\w@%+=:,./][\w@%+=:,./-]*|'[^'-][^']*'(?:\\''[^']*')*)`
 
 var (
-	walkLine   = regexp.MustCompile(`^gpuaasctl preflight(?: --[a-z-]+ ` + word + `)*$`)
-	targetLine = regexp.MustCompile(`^` + word + `(?: --profile ` + word + `)?(?: --node-host ` + word + `)?$`)
-	loginLine  = regexp.MustCompile(`^ssh(?: -i ` + word + `)?(?: -o (?:UserKnownHostsFile=` + word +
-		`|'UserKnownHostsFile=[^']*'(?:\\''[^']*')*))?(?: -J ` + word + `)?(?: -p \d+)? ` + word + `(?: sudo -n)?$`)
+	walkLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^gpuaasctl preflight(?: --[a-z-]+ ` + word + `)*$`)
+	})
+	targetLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^` + word + `(?: --profile ` + word + `)?(?: --node-host ` + word + `)?$`)
+	})
+	loginLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^ssh(?: -i ` + word + `)?(?: -o (?:UserKnownHostsFile=` + word +
+			`|'UserKnownHostsFile=[^']*'(?:\\''[^']*')*))?(?: -J ` + word + `)?(?: -p \d+)? ` + word + `(?: sudo -n)?$`)
+	})
 )
 
 // pasted is a command line of a report, "" where it is not of the form.
@@ -82,7 +89,7 @@ func pasted(line string, form *regexp.Regexp) string {
 // sshOf is the login to type in front of a command for the node. Who logs in is known only after a login, where
 // ssh_config says it.
 func sshOf(c *Case) string {
-	login := pasted(c.expected("ssh"), loginLine)
+	login := pasted(c.expected("ssh"), loginLine())
 	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
 	if login == "" || strings.HasSuffix(login, sudoWords) || f == nil || f.SSH == nil || f.SSH.UID == nil ||
 		f.SSH.User == "root" {

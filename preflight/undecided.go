@@ -42,7 +42,7 @@ func targetOf(c *Case) string {
 	if strings.Contains(c.Plan.Command, " --node-host ") && c.Subject.NodeHost != "" {
 		argv = append(argv, "--node-host", c.Subject.NodeHost)
 	}
-	return pasted(diag.Command(argv...), targetLine)
+	return pasted(diag.Command(argv...), targetLine())
 }
 
 // decisions is what a platform reports of a terminal that a decision ended or forbids: nothing failed. A platform of

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -121,14 +122,14 @@ func appProblems(p *Profile, add func(key string, err error)) {
 		}
 	}
 	for i, name := range p.App.InjectedHeaders {
-		if !headerName.MatchString(name) {
+		if !headerName().MatchString(name) {
 			add(fmt.Sprintf("app.injected_headers[%d]", i), fmt.Errorf("not the name of a header: %q", name))
 		}
 	}
 }
 
 // headerName is the name of an HTTP header as edges write it.
-var headerName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+var headerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`) })
 
 // checkAppPath wants a path under a product URL, without a query: a query may hold a login.
 func checkAppPath(v string) error {

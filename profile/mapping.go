@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
@@ -326,7 +327,7 @@ func checkField(name, path string) error {
 	if path == "" {
 		return fmt.Errorf("field %s is empty; use %q where this platform has no such field", name, Absent)
 	}
-	if onNodes(name) && !plainPath.MatchString(path) {
+	if onNodes(name) && !plainPath().MatchString(path) {
 		return fmt.Errorf("field %s is looked up on nodes as well, where a path is names and indices joined by dots, not %q",
 			name, path)
 	}
@@ -338,7 +339,7 @@ func checkField(name, path string) error {
 func onNodes(name string) bool { return name == "error.code" || name == "error.message" }
 
 // plainPath is what the probe on a node understands of gjson's paths; Absent is one.
-var plainPath = regexp.MustCompile(`^[\w-]+(\.[\w-]+)*$`)
+var plainPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w-]+(\.[\w-]+)*$`) })
 
 func placeholders(vars []string) string {
 	if len(vars) == 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Template is the text of a commented profile file with the API, the terminal gateway, the token's file, the login and
@@ -68,11 +69,13 @@ func Template(name string, p Profile) ([]byte, error) {
 }
 
 // plain is what YAML reads as text without quotes.
-var plain = regexp.MustCompile(`^(https?://|/|~/|[a-z][a-z0-9]*[-.])[A-Za-z0-9._~/:-]*[A-Za-z0-9/]$`)
+var plain = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(https?://|/|~/|[a-z][a-z0-9]*[-.])[A-Za-z0-9._~/:-]*[A-Za-z0-9/]$`)
+})
 
 // scalar is text as a value in YAML.
 func scalar(s string) string {
-	if plain.MatchString(s) {
+	if plain().MatchString(s) {
 		return s
 	}
 	return strconv.Quote(s)

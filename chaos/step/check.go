@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Check looks at the machine with a tool of the machine, to verify that a step has the effect that it was made for.
@@ -51,12 +52,14 @@ const maxBrief = 160
 
 // private is what must not be shown in what a tool printed, also where its end was not kept: keys, what follows a
 // bearer's word, what is assigned to a name that names a secret, and tokens in three parts.
-var private = regexp.MustCompile(`(?is)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)` +
-	`|\bbearer\s+\S+|\b[a-z0-9_-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|private_?key)["']?\s*[:=]\s*\S+|\beyJ[\w-]+\.[\w-]+\.[\w-]*`)
+var private = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?is)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)` +
+		`|\bbearer\s+\S+|\b[a-z0-9_-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|private_?key)["']?\s*[:=]\s*\S+|\beyJ[\w-]+\.[\w-]+\.[\w-]*`)
+})
 
 // brief is the beginning of what a tool printed, in one line, without what is private.
 func brief(text string) string {
-	text = strings.Join(strings.Fields(private.ReplaceAllLiteralString(text, Redacted)), " ")
+	text = strings.Join(strings.Fields(private().ReplaceAllLiteralString(text, Redacted)), " ")
 	if len(text) > maxBrief {
 		text = strings.ToValidUTF8(text[:maxBrief], "") + "..."
 	}

@@ -15,6 +15,7 @@ import (
 	"io"
 	"net/netip"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
@@ -143,10 +144,10 @@ func Decode(r io.Reader) (Drill, error) {
 
 const maxName = 24
 
-var name = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,22}[a-z0-9])?$`)
+var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,22}[a-z0-9])?$`) })
 
 // ValidName reports whether s may name a run or a step: it becomes part of file, unit and table names.
-func ValidName(s string) bool { return len(s) <= maxName && name.MatchString(s) }
+func ValidName(s string) bool { return len(s) <= maxName && name().MatchString(s) }
 
 // Validate reports everything that is wrong with d by itself; a machine's objection is not known here.
 func (d Drill) Validate() error {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,9 @@ type initOptions struct {
 }
 
 // profileName is a file's name that --profile and --compare take as it is, in every shell.
-var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var profileName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+})
 
 // question is one of them: the flag that answers it, and what an answer must be.
 type question struct {
@@ -118,7 +121,7 @@ func initProfile(a *cmdutil.App, cmd *cobra.Command, o *initOptions, name string
 	refuse := func(err error) error { return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()} }
 	path := profile.Path(name, profile.Dir(a.Env))
 	switch _, err := os.Lstat(path); {
-	case !profileName.MatchString(filepath.Base(path)):
+	case !profileName().MatchString(filepath.Base(path)):
 		return refuse(fmt.Errorf("NAME: %q cannot be one: want letters, digits, dots, dashes and underscores, a letter or "+
 			"digit first", name))
 	case err == nil && !o.force:
