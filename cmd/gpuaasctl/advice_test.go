@@ -104,7 +104,7 @@ func shellSplit(t *testing.T, line string) []string {
 
 // parsed is the command that args name, without the tool's name; an error where its flags or arguments do not parse.
 func parsed(args []string) (string, error) {
-	root, _ := newRoot(&cmdutil.App{Env: func(string) string { return "" }})
+	root, _ := newRoot(&cmdutil.App{Env: func(string) string { return "" }}, nil)
 	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return "", err

@@ -19,7 +19,7 @@ import (
 func TestWordsOfVersionBefore(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	a := &cmdutil.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: func(string) string { return "" }}
-	root, _ := newRoot(a)
+	root, _ := newRoot(a, nil)
 	file, err := os.Open("testdata/before/words.txt")
 	if err != nil {
 		t.Fatal(err)

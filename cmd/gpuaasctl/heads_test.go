@@ -86,7 +86,7 @@ func TestEveryDocumentSaysWhatItIs(t *testing.T) {
 		// is kept
 		_ = execute(a, t.Context(),
 			[]string{"preflight", "--api-base", "http://127.0.0.1:1", "--node-id", "n1", "--only", "control_plane_access"})
-		root, _ := newRoot(a)
+		root, _ := newRoot(a, nil)
 		for _, cmd := range leaves(root) {
 			name := strings.TrimPrefix(cmd.CommandPath(), "gpuaasctl ")
 			for _, format := range formatsOf(cmd) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,7 +22,7 @@ import (
 func aTree() *cobra.Command {
 	a := &cmdutil.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard,
 		Env: func(string) string { return "" }}
-	root, _ := newRoot(a)
+	root, _ := newRoot(a, nil)
 	return root
 }
 
@@ -30,6 +31,27 @@ func everyCommand(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)
 	for _, sub := range c.Commands() {
 		everyCommand(sub, do)
+	}
+}
+
+// TestANounAloneIsThatOfTheWholeTree: a command line that begins with a noun builds that one only, and it is the same.
+func TestANounAloneIsThatOfTheWholeTree(t *testing.T) {
+	helps := func(args ...string) map[string]string {
+		root, _ := newRoot(&cmdutil.App{Env: func(string) string { return "" }}, args)
+		all := map[string]string{}
+		for _, noun := range root.Commands() {
+			everyCommand(noun, func(c *cobra.Command) { all[c.CommandPath()] = cmdutil.HelpText(c, 80) })
+		}
+		return all
+	}
+	whole := helps()
+	for _, n := range nouns {
+		other := func(path, _ string) bool { return !strings.HasPrefix(path+" ", "gpuaasctl "+n.name+" ") }
+		want := maps.Clone(whole)
+		maps.DeleteFunc(want, other)
+		if got := helps(n.name); len(want) == 0 || !maps.Equal(got, want) {
+			t.Errorf("gpuaasctl %s: %d commands, which are not the %d of the whole tree", n.name, len(got), len(want))
+		}
 	}
 }
 

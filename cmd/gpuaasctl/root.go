@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/chaoscmd"
@@ -23,8 +25,25 @@ const (
 	groupTry  = "try"
 )
 
-// newRoot builds the command tree. begun becomes true when a command line was understood and its command runs.
-func newRoot(a *cmdutil.App) (root *cobra.Command, begun *bool) {
+// noun is a command below the root, under a heading of the root's help.
+type noun struct {
+	name, group string
+	build       func(*cmdutil.App) *cobra.Command
+}
+
+// nouns are all of them but help and completion.
+var nouns = [...]noun{
+	{"preflight", groupAsk, preflightcmd.New}, {"diag", groupAsk, diagcmd.New}, {"explain", groupAsk, explaincmd.New},
+	{"gpu", groupAsk, gpucmd.New}, {"history", groupAsk, historycmd.New},
+	{"node", groupTend, nodecmd.New}, {"ssh", groupTend, sshcmd.New}, {"profile", groupTend, profilecmd.New},
+	{"chaos", groupTry, chaoscmd.New}, {"lab", groupTry, labcmd.New},
+	{"schema", "", newSchema}, {"version", "", newVersion},
+}
+
+// newRoot builds the command tree that args need: to build all of it takes a tenth of the time of a short command, so
+// where args begin with a noun, it is the only one. begun becomes true when a command line was understood and its
+// command runs.
+func newRoot(a *cmdutil.App, args []string) (root *cobra.Command, begun *bool) {
 	begun = new(bool)
 	var version bool
 	root = &cobra.Command{
@@ -73,19 +92,18 @@ on a machine, 130 interrupted.`,
 		&cobra.Group{ID: groupTend, Title: "Nodes and profiles"},
 		&cobra.Group{ID: groupTry, Title: "Practice"},
 	)
-	root.AddCommand(inGroup(groupAsk, preflightcmd.New(a), diagcmd.New(a), explaincmd.New(a), gpucmd.New(a),
-		historycmd.New(a))...)
-	root.AddCommand(inGroup(groupTend, nodecmd.New(a), sshcmd.New(a), profilecmd.New(a))...)
-	root.AddCommand(inGroup(groupTry, chaoscmd.New(a), labcmd.New(a))...)
-	root.AddCommand(newSchema(a), newVersion(a))
-	root.SetHelpCommand(a.NewHelp())
-	root.InitDefaultCompletionCmd()
-	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
-		c.Args, c.RunE = cmdutil.KnownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-		for _, shell := range c.Commands() {
-			shell.Args, shell.Example = cmdutil.Args(0, 0), "  gpuaasctl completion "+shell.Name()+" >FILE"
+	only := func(n noun) bool { return len(args) > 0 && n.name == args[0] }
+	alone := slices.ContainsFunc(nouns[:], only)
+	for _, n := range nouns {
+		if !alone || only(n) {
+			cmd := n.build(a)
+			cmd.GroupID = n.group
+			root.AddCommand(cmd)
 		}
 	}
+	root.SetHelpCommand(a.NewHelp())
+	root.CompletionOptions.DisableDefaultCmd = alone
+	addCompletion(root)
 	cmdutil.KeepOld(root)
 	return root, begun
 }
@@ -99,10 +117,13 @@ func restores(cmd *cobra.Command) bool {
 	return false
 }
 
-// inGroup files commands under a heading of the root's help.
-func inGroup(id string, commands ...*cobra.Command) []*cobra.Command {
-	for _, c := range commands {
-		c.GroupID = id
+// addCompletion adds cobra's command, whose mistakes are worded as those of all others.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
+		c.Args, c.RunE = cmdutil.KnownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		for _, shell := range c.Commands() {
+			shell.Args, shell.Example = cmdutil.Args(0, 0), "  gpuaasctl completion "+shell.Name()+" >FILE"
+		}
 	}
-	return commands
 }

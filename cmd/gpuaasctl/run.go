@@ -20,7 +20,7 @@ func run(args []string) int {
 // execute runs the command tree over args. This is the one place where an error becomes an exit code.
 func execute(a *cmdutil.App, ctx context.Context, args []string) int {
 	defer a.Cleaned()()
-	root, begun := newRoot(a)
+	root, begun := newRoot(a, args)
 	root.SetArgs(args)
 	err := a.Worded(root.ExecuteContext(ctx))
 	if err != nil && !*begun { // nothing but the command line itself can have been wrong

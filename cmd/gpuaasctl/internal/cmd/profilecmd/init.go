@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/preflightcmd"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
@@ -154,10 +155,10 @@ func initProfile(a *cmdutil.App, cmd *cobra.Command, o *initOptions, name string
 		return refuse(fmt.Errorf("write the profile: %w", err))
 	}
 	next := []string{"gpuaasctl", "preflight", o.node}
-	switch sub, _, err := cmd.Root().Find(next[1:]); {
+	switch sub, _, err := preflightcmd.New(a).Find(next[2:]); {
 	case o.node == "":
 		next[2] = "NODE"
-	case err != nil || sub.Name() != "preflight" || strings.HasSuffix(o.node, ".json"): // a word of preflight's own
+	case err != nil || sub.HasParent() || strings.HasSuffix(o.node, ".json"): // a word of preflight's own
 		next = append(next[:2], "--node-id", o.node)
 	}
 	if a.Chosen("", false) != name {
