@@ -212,7 +212,7 @@ func TestCutInFront(t *testing.T) {
 			"no ping over it is answered"),
 		front("deaf under a late shell", &relay{age: time.Second, how: deaf}, late, "no ping over it is answered"),
 	}
-	for _, n := range []int{300, 400} { // TLS tickets, the upgrade's answer, ready and prompt
+	for _, n := range []int{300, 400} {
 		for how, name := range map[cutting]string{fin: "end", rst: "reset", hole: "hole", deaf: "deaf"} {
 			cases = append(cases, front(fmt.Sprintf("%s after %d bytes", name, n), &relay{bytes: n, how: how}, lazy))
 		}

@@ -21,7 +21,7 @@ import (
 type relay struct {
 	idle  time.Duration // a session over which the server sent nothing for that long ends on both sides
 	age   time.Duration // a session is cut that long after its node's stream came
-	bytes int           // a connection over which the server sent that many bytes since arm was called is cut
+	bytes int           // a session is cut once the server sent that many bytes since arm was called, a frame at least
 	how   cutting
 	delay time.Duration // of every byte, each way
 
@@ -80,6 +80,7 @@ type carried struct {
 	client, server *net.TCPConn
 	how            cutting
 	cut, sent      atomic.Bool // sent: the server sent something since the last tick of idle
+	streams        atomic.Bool // the node's stream came
 	fromServer     atomic.Int64
 	once           sync.Once
 }
@@ -111,6 +112,7 @@ func (r *relay) streaming(ctx context.Context) {
 		if !ownSocket(c.client.RemoteAddr().(*net.TCPAddr).Port) {
 			continue
 		}
+		c.streams.Store(true)
 		if r.age > 0 {
 			time.AfterFunc(r.age, c.end)
 		}
@@ -171,6 +173,7 @@ func (r *relay) carry(t testing.TB, client *net.TCPConn, target string) {
 	}()
 	copyOn := func(from, to *net.TCPConn, down bool) {
 		buf := make([]byte, 16<<10)
+		framed := false // a frame went through; before the stream come TLS tickets and the upgrade's answer
 		for {
 			n, err := from.Read(buf)
 			if err != nil {
@@ -179,9 +182,10 @@ func (r *relay) carry(t testing.TB, client *net.TCPConn, target string) {
 			time.Sleep(r.delay)
 			if down {
 				c.sent.Store(true)
-				if r.armed.Load() && r.bytes > 0 && c.fromServer.Add(int64(n)) > int64(r.bytes) {
+				if r.armed.Load() && r.bytes > 0 && c.fromServer.Add(int64(n)) > int64(r.bytes) && framed {
 					c.end()
 				}
+				framed = framed || c.streams.Load()
 			}
 			if c.cut.Load() && (down || r.how == hole) {
 				continue
