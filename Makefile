@@ -197,7 +197,7 @@ schema: ## diag/schema/*.json, chaos/schema/*.json and gpu/policy/schema/*.json 
 catalogue: ## the Go tables of diag/catalogue/*.yaml
 	$(GO) generate ./diag
 
-picture: ## docs/table.svg, docs/demo.svg, docs/hops.md, docs/drills.md and the made parts of README.md and of other pages
+picture: ## pages of docs/ that are made: two pictures, hops, drills, runbook; the made parts of README.md and of others
 	$(GO) run ./internal/docgen
 
 bench: ## one table of ratios

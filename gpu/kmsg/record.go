@@ -34,18 +34,9 @@ type Record struct {
 	Device    string        // of the dictionary: "+pci:0000:3b:00.0"
 }
 
-// ParseRecord parses what one read of /dev/kmsg gives: "4,1234,5678901,-,caller=T1;text", and dictionary lines below it
-// that begin with a blank. Fields behind those that it knows are ignored, as the kernel's documentation asks.
-func ParseRecord(b []byte) (Record, error) {
-	r, body, err := parseHead(b)
-	if err != nil {
-		return Record{}, err
-	}
-	r.read(body)
-	return r, nil
-}
-
-// parseHead parses what is in front of the text, and returns the text and the dictionary as the kernel wrote them.
+// parseHead parses what is in front of the text of what one read of /dev/kmsg gives ("4,1234,5678901,-,caller=T1;text",
+// and dictionary lines below it that begin with a blank), and returns the text and the dictionary as the kernel wrote
+// them. Fields behind those that it knows are ignored, as the kernel's documentation asks.
 func parseHead(b []byte) (Record, []byte, error) {
 	if len(b) > maxRecord {
 		b = b[:maxRecord]

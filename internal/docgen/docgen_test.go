@@ -33,6 +33,28 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 }
 
+// TestRunbookHasEveryAnchor: what rows point at is there.
+func TestRunbookHasEveryAnchor(t *testing.T) {
+	anchors := map[string]bool{}
+	for _, l := range strings.Split(runbookPage(), "\n") {
+		if title, ok := strings.CutPrefix(l, "### "); ok {
+			anchors[strings.ReplaceAll(title, " ", "-")] = true
+		}
+	}
+	check := func(link string) {
+		page, anchor, _ := strings.Cut(link, "#")
+		if page != "https://wiki.test/runbook" || !anchors[anchor] {
+			t.Errorf("%s leads nowhere", link)
+		}
+	}
+	for _, s := range diag.Signals() {
+		check(s.Runbook("https://wiki.test/runbook"))
+	}
+	for _, r := range diag.Reasons() {
+		check(r.Runbook("https://wiki.test/runbook#"))
+	}
+}
+
 // TestEveryHopIsDescribed: the chain has the hops of the catalogue, in its order, and no other.
 func TestEveryHopIsDescribed(t *testing.T) {
 	var walked []diag.HopID

@@ -47,7 +47,8 @@ func pages(root string) (map[string][]byte, error) {
 		"docs/drills.md": []byte(drills),
 		"docs/table.svg": svg(string(picture),
 			"gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01"),
-		"docs/hops.md": []byte(hopsPage()),
+		"docs/hops.md":    []byte(hopsPage()),
+		"docs/runbook.md": []byte(runbookPage()),
 	}
 	for path, blocks := range map[string]map[string]string{
 		"README.md":           {"table": fenced(string(text)), "drill": fenced(drill), "exits": exitsTable()},

@@ -1,13 +1,12 @@
-package render
+package main
 
 import (
 	"fmt"
-	"io"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
@@ -16,9 +15,9 @@ type lines struct{ b strings.Builder }
 
 func (m *lines) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n", args...) }
 
-// Runbook writes the page that reports point at: every signal and every reason as an anchor of its own, from the
-// catalogue. docs/runbook.md is this text.
-func Runbook(w io.Writer) error {
+// runbookPage is docs/runbook.md, the page that reports point at: every signal and every reason as an anchor of its
+// own, from the catalogue.
+func runbookPage() string {
 	m := &lines{}
 	m.line("# Runbook")
 	m.line("")
@@ -40,8 +39,7 @@ func Runbook(w io.Writer) error {
 		m.reason(&r)
 	}
 	m.scenarios()
-	_, err := io.WriteString(w, m.b.String())
-	return err
+	return m.b.String()
 }
 
 func (m *lines) signal(s *diag.SignalRow) {
@@ -102,20 +100,11 @@ func (m *lines) reason(r *diag.Reason) {
 	}
 	m.line("- Next: %s", page.Escaped(r.NextAction.Whole()))
 	if r.Severity != "" {
-		m.line("- Severity %s: detect within %s, repair %s", string(r.Severity), span(r.Detect), repair(r.Repair))
+		m.line("- Severity %s: detect within %s, repair %s", string(r.Severity), render.Span(r.Detect), repair(r.Repair))
 	}
 	if len(r.Hides) > 0 {
 		m.line("- Hides: %s", codes(r.Hides))
 	}
-}
-
-// codes lists names, each as code.
-func codes[S ~string](names []S) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = page.CodeSpan(string(n))
-	}
-	return strings.Join(quoted, ", ")
 }
 
 // scenarios writes the failure matrix: what follows where the evidence tells a row apart.
@@ -131,7 +120,7 @@ func (m *lines) scenarios() {
 	for _, s := range diag.Scenarios() {
 		m.line("| %s (%s) | %s | %s | %s | %s | %s | %s |", page.Escaped(s.Title), page.CodeSpan(s.ID), codes(s.Reasons),
 			string(s.Severity),
-			span(s.Detect), repair(s.Repair), page.Escaped(s.Deciders.String()), page.Escaped(s.Recovery.Whole()))
+			render.Span(s.Detect), repair(s.Repair), page.Escaped(s.Deciders.String()), page.Escaped(s.Recovery.Whole()))
 	}
 }
 
@@ -139,16 +128,5 @@ func repair(d time.Duration) string {
 	if d == 0 {
 		return "by itself or on the next business day"
 	}
-	return "within " + span(d)
-}
-
-// span is a budget in one unit: "30 s", "5 min", "1 h".
-func span(d time.Duration) string {
-	switch {
-	case d%time.Hour == 0:
-		return strconv.Itoa(int(d/time.Hour)) + " h"
-	case d%time.Minute == 0:
-		return strconv.Itoa(int(d/time.Minute)) + " min"
-	}
-	return strconv.Itoa(int(d/time.Second)) + " s"
+	return "within " + render.Span(d)
 }
