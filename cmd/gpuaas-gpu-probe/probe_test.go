@@ -44,9 +44,9 @@ func compiler(t *testing.T) string {
 	return path
 }
 
-func goBuild(t *testing.T, to, cgo string) {
+func goBuild(t *testing.T, to, cgo, from string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", to, ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", to, from)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "CGO_CFLAGS=-Wno-deprecated-declarations")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -58,18 +58,24 @@ func buildAll(t *testing.T) built {
 	cc := compiler(t)
 	dir := t.TempDir()
 	b := built{probe: filepath.Join(dir, "probe"), without: filepath.Join(dir, "without"), flavours: map[string]string{}}
-	goBuild(t, b.probe, "1")
-	goBuild(t, b.without, "0")
+	goBuild(t, b.probe, "1", ".")
+	goBuild(t, b.without, "0", ".")
 	for _, define := range []string{"WHOLE", "BEFORE_535", "BEFORE_560", "WITHOUT_FIELDS"} {
 		b.flavours[define] = filepath.Join(dir, "libnvidia-ml-"+define+".so")
-		cmd := exec.Command(cc, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-D"+define, "-o",
-			b.flavours[define], "testdata/nvml/fake.c")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("compile the fake: %v\n%s", err, out)
-		}
+		compileFake(t, cc, define, b.flavours[define])
 	}
 	b.fake = b.flavours["WHOLE"]
 	return b
+}
+
+// compileFake makes a flavour of the fake library.
+func compileFake(t *testing.T, cc, define, to string) {
+	t.Helper()
+	cmd := exec.Command(cc, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-D"+define, "-o", to,
+		"testdata/nvml/fake.c")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("compile the fake: %v\n%s", err, out)
+	}
 }
 
 // patient has no call reported as stuck, however slow the machine is.
@@ -676,7 +682,7 @@ func TestLibrary(t *testing.T) {
 	}
 	compiler(t)
 	b := built{probe: filepath.Join(t.TempDir(), "probe"), fake: library}
-	goBuild(t, b.probe, "1")
+	goBuild(t, b.probe, "1", ".")
 	s := b.once(t, library, nil)
 	t.Logf("%+v, %s GPUs", s.Library, s.Count)
 	for i := range s.GPUs {
