@@ -101,7 +101,7 @@ func (g *GPU) Lost() bool {
 		return true
 	}
 	for _, r := range g.Signals {
-		if r.FailedWith(GPUIsLost) {
+		if r.FailedWith(GPUIsLost) || r.NotAsked == WasLost { // the call may have been one for its name
 			return true
 		}
 	}

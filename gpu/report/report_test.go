@@ -293,3 +293,22 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestLostByAnyCall: a GPU is lost whichever call was answered so, also one that gives no signal.
+func TestLostByAnyCall(t *testing.T) {
+	for name, tc := range map[string]struct {
+		gpu  GPU
+		lost bool
+	}{
+		"well":         {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Of(1)}}, false},
+		"its handle":   {GPU{Handle: Refused(GPUIsLost)}, true},
+		"its name":     {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Skipped(WasLost)}}, true},
+		"a signal":     {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Refused(GPUIsLost)}}, true},
+		"another code": {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Refused(999)}}, false},
+		"too late":     {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Skipped(Late)}}, false},
+	} {
+		if tc.gpu.Lost() != tc.lost {
+			t.Errorf("%s: lost is %t", name, !tc.lost)
+		}
+	}
+}
