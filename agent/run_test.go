@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"go.uber.org/goleak"
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestEnrollsReportsAndWorks(t *testing.T) {
 	p := newFakePlatform(t)

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, Become(spec))
 		os.Exit(ExitNoShell)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // script makes a shell of a test, and the user who has it.

@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) {
 	if strings.HasPrefix(filepath.Base(os.Args[0]), step.Program+"-") {
 		os.Exit(fault())
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // fault is what this test binary is when it was pushed as gpuaas-fault: it reports what it was given.

@@ -3,7 +3,7 @@ package platform_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
-	"go.uber.org/goleak"
 	"golang.org/x/crypto/ssh"
 )
 
 func TestMain(m *testing.M) {
 	sshtest.HelperMain()
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // identity writes a new private key file and returns its path and public key.
