@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // nameFiles is where the host's rules for names are. The zero value is the common places; tests have their own.
@@ -185,14 +184,12 @@ func lookupFile(path, name string) found {
 // lookupNSS asks one source that only the C library knows (resolve, mdns, sss, ...). A "no" tells nothing: it may as
 // well not run.
 func lookupNSS(ctx context.Context, getent, service, name string) found {
-	cmd := exec.CommandContext(ctx, getent, "-s", "hosts:"+service, "ahosts", name)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
+	a, err := host.Command{}.Run(ctx, getent, "-s", "hosts:"+service, "ahosts", name)
 	f := found{source: sourceNSS}
-	if err != nil {
+	if err != nil || a.Code != 0 {
 		return unasked(err)
 	}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(string(a.Out)) {
 		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if addr, err := netip.ParseAddr(first); err == nil {
 			f.addrs = append(f.addrs, addr)
