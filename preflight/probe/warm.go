@@ -103,8 +103,8 @@ func (c *climb) overKept(ctx context.Context, warm bool, exchange func() error) 
 
 // tryBeside connects again, and hangs up, once the link was silent for a while. The returned func ends that and gives
 // its outcome: no error unless the attempt failed.
-func (c *climb) tryBeside(ctx context.Context) (settle func() attempt) {
-	ctx, cancel := context.WithCancel(ctx)
+func (c *climb) tryBeside(whole context.Context) (settle func() attempt) {
+	ctx, cancel := context.WithCancel(whole)
 	remote := c.link.tcp.Remote
 	outcome := make(chan attempt, 1)
 	go func() {
@@ -123,7 +123,7 @@ func (c *climb) tryBeside(ctx context.Context) (settle func() attempt) {
 			got.conn.Close()
 		}
 		if errors.Is(got.err, context.Canceled) {
-			got.err = nil // the link answered meanwhile
+			got.err = whole.Err() // none: the link answered meanwhile
 		}
 		return got
 	}
