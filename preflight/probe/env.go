@@ -102,12 +102,31 @@ func changedSinceStart(file string, pid int) bool {
 	if err != nil {
 		return false
 	}
-	ran, err := host.This.Age(stat)
+	started, err := startedAt(stat)
 	if err != nil {
 		return false
 	}
 	changed := st.Sys().(*syscall.Stat_t).Ctim //nolint:forcetypeassert // on Linux it is one
-	return time.Unix(changed.Unix()).After(time.Now().Add(-ran))
+	return time.Unix(changed.Unix()).After(started)
+}
+
+// clocksApart is how long the reading of two clocks may take: the kernel's own unit for the start of a process.
+const clocksApart = 10 * time.Millisecond
+
+// startedAt is when a process was started, by the wall clock. Where this process was held up between the two clocks,
+// they are read again.
+func startedAt(stat host.Stat) (t time.Time, err error) {
+	for range 10 {
+		now := time.Now()
+		ran, err := host.This.Age(stat)
+		if err != nil {
+			return t, err
+		}
+		if t = now.Add(-ran); time.Since(now) < clocksApart {
+			break
+		}
+	}
+	return t, nil
 }
 
 // gone reports whether a process ended between being found and being read.
