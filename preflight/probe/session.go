@@ -83,7 +83,9 @@ func (t *terminal) stay(ctx context.Context) {
 		select {
 		case fr := <-t.frames:
 			if fr.err != nil {
-				t.closing(fr.err)
+				if ctx.Err() == nil { // else it was our own doing
+					t.closing(fr.err)
+				}
 				return
 			}
 			if fr.kind == frameError || fr.kind == frameExit {
