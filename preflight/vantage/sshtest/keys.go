@@ -4,10 +4,12 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
@@ -58,4 +60,14 @@ func NewKey(t testing.TB) ssh.Signer {
 		t.Fatal(err)
 	}
 	return signer
+}
+
+// Nobody is the address of a server that is not there, on a port that nobody else is given until the test ends.
+func Nobody(t testing.TB) *Server {
+	t.Helper()
+	a, err := net.ResolveTCPAddr("tcp", porttest.TCP(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Server{Addr: a.String(), Host: "127.0.0.1", Port: a.Port, HostKey: NewKey(t)}
 }

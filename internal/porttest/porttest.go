@@ -1,0 +1,54 @@
+// Package porttest gives tests ports of 127.0.0.1 on which nobody listens. A port that was closed a moment ago is not
+// one: another test may be given it. It is for tests only.
+package porttest
+
+import (
+	"net"
+	"syscall"
+	"testing"
+)
+
+// TCP is an address that refuses connections until the test ends: its port is bound, so nobody else is given it, and
+// nobody listens on it.
+func TCP(t testing.TB) string {
+	t.Helper()
+	_, addr := bind(t, syscall.SOCK_STREAM)
+	return addr
+}
+
+// UDP is an address whose datagrams are answered by "port unreachable" until the test ends: a socket that hears one
+// peer alone has the port.
+func UDP(t testing.TB) string {
+	t.Helper()
+	fd, addr := bind(t, syscall.SOCK_DGRAM)
+	if err := syscall.Connect(fd, loopback(9)); err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+func loopback(port int) *syscall.SockaddrInet4 {
+	return &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: port}
+}
+
+func bind(t testing.TB, kind int) (fd int, addr string) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, kind, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.CloseOnExec(fd)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, loopback(0)); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	four, ok := sa.(*syscall.SockaddrInet4)
+	if !ok {
+		t.Fatalf("bound to %+v", sa)
+	}
+	return fd, (&net.TCPAddr{IP: four.Addr[:], Port: four.Port}).String()
+}
