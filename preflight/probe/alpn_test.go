@@ -33,7 +33,7 @@ func TestHTTP2IsTheSameServers(t *testing.T) {
 					_ = c.Close()
 				}
 			})
-			f := run(t, diag.Request{Op: diag.OpHTTP, Target: "https://" + addr + "/", CAInline: ca.pem, TimeoutMS: 3000})
+			f := run(t, diag.Request{Op: diag.OpHTTP, Target: "https://" + addr + "/", CAInline: ca.pem, TimeoutMS: 60_000})
 			if f.Failure != tc.want {
 				t.Errorf("got %s (%s), want %s", f.Failure, f.Detail, tc.want)
 			}

@@ -199,7 +199,7 @@ func (c *climb) orHTTP2(ctx context.Context, err error) error {
 	if !secure || !errors.Is(err, errClosed) || conn.ConnectionState().NegotiatedProtocol != "" {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, alpnPatience)
+	ctx, cancel := context.WithTimeout(ctx, briefly(ctx, alpnPatience))
 	defer cancel()
 	raw, dialErr := c.p.dial(ctx, "tcp", c.link.tcp.Remote)
 	if dialErr != nil {

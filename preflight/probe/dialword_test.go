@@ -16,9 +16,28 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// timeUp is a context whose deadline passes when its channel is closed.
+type timeUp struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c timeUp) Done() <-chan struct{} { return c.done }
+
+func (c timeUp) Err() error {
+	select {
+	case <-c.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // TestClassifyExchange breaks an ordinary HTTP client's exchange in one way at a time.
 func TestClassifyExchange(t *testing.T) {
+	asked := make(chan struct{}, 2)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler) // a handler that returned would answer an exchange that has just ended
 	}))
@@ -32,14 +51,13 @@ func TestClassifyExchange(t *testing.T) {
 	for name, c := range map[string]struct {
 		url    string
 		config *tls.Config
-		cancel bool
 		want   diag.Failure
 	}{
 		"unknown CA": {url: server.URL, config: &tls.Config{RootCAs: x509.NewCertPool()}, want: diag.TLSUnknownCA},
 		"another name": {url: server.URL, config: &tls.Config{RootCAs: trusted, ServerName: "term.gpuaas.test"},
 			want: diag.TLSNameMismatch},
 		"silence":   {url: server.URL, config: &tls.Config{RootCAs: trusted}, want: diag.HTTPTimeout},
-		"cancelled": {url: server.URL, config: &tls.Config{RootCAs: trusted}, cancel: true, want: diag.Cancelled},
+		"cancelled": {url: server.URL, config: &tls.Config{RootCAs: trusted}, want: diag.Cancelled},
 		"nobody":    {url: "https://" + closedPort(t), want: diag.TCPRefused},
 		"no TLS": {url: "https://" +
 			wired(t, func(c net.Conn) { readSome(c); _, _ = io.WriteString(c, "HTTP/1.0 400 no\r\n\r\n") }),
@@ -52,14 +70,19 @@ func TestClassifyExchange(t *testing.T) {
 		"no such name": {url: "https://gpuaasctl.invalid", want: diag.DNSNXDomain},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limit := 30 * time.Second
-			if c.want == diag.HTTPTimeout {
-				limit = short * time.Millisecond
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			if c.cancel {
-				time.AfterFunc(20*time.Millisecond, cancel)
+			up := timeUp{context.Background(), make(chan struct{})}
+			go func() {
+				select {
+				case <-asked: // the server has the request
+					cancel()
+					close(up.done)
+				case <-t.Context().Done():
+				}
+			}()
+			if c.want == diag.HTTPTimeout {
+				ctx = up
 			}
 			transport := &http.Transport{TLSClientConfig: c.config, DisableKeepAlives: true}
 			if c.want == diag.DNSNXDomain {

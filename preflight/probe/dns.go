@@ -197,7 +197,7 @@ func askBoth(ctx context.Context, server, name string) found {
 	}
 	first := <-results
 	if len(first.addrs) > 0 {
-		stop := time.AfterFunc(familyGrace, cancel)
+		stop := time.AfterFunc(briefly(ctx, familyGrace), cancel)
 		defer stop.Stop()
 	}
 	second := <-results

@@ -77,22 +77,22 @@ func TestDiscoverAgent(t *testing.T) {
 	later := write(t, "GPUAAS_API_URL=https://later\n")
 	cmd := agentProcess(t, "GPUAAS_API_URL=https://process", "GPUAAS_NODE_ID=n", "GPUAAS_ENROLLMENT_TOKEN=hunter2")
 	fakes.unit(t, "agent.service", running(cmd.Process.Pid)...)
-	a := DiscoverAgent(t.Context(), "agent.service", file)
+	a := DiscoverAgent(patient(t), "agent.service", file)
 	if a.PID != cmd.Process.Pid || a.Source != "process" ||
 		!maps.Equal(a.Env, map[string]string{"GPUAAS_API_URL": "https://process", "GPUAAS_NODE_ID": "n"}) {
 		t.Errorf("running: %+v", a)
 	}
 	fakes.unit(t, "agent.service", "MainPID=0")
-	if a = DiscoverAgent(t.Context(), "agent.service", file); a.PID != 0 || a.Source != "env_file" ||
+	if a = DiscoverAgent(patient(t), "agent.service", file); a.PID != 0 || a.Source != "env_file" ||
 		!maps.Equal(a.Env, map[string]string{"GPUAAS_API_URL": "https://file"}) {
 		t.Errorf("stopped: %+v", a)
 	}
 	fakes.unit(t, "agent.service", "MainPID=0", "EnvironmentFiles="+file+" (ignore_errors=no)",
 		"EnvironmentFiles="+later+" (ignore_errors=yes)")
-	if a = DiscoverAgent(t.Context(), "agent.service", "/none"); a.Env["GPUAAS_API_URL"] != "https://later" {
+	if a = DiscoverAgent(patient(t), "agent.service", "/none"); a.Env["GPUAAS_API_URL"] != "https://later" {
 		t.Errorf("the unit's own files, in order: %+v", a)
 	}
-	if a = DiscoverAgent(t.Context(), "other.service", "/none"); a.Source != "" || a.PID != 0 || len(a.Env) != 0 {
+	if a = DiscoverAgent(patient(t), "other.service", "/none"); a.Source != "" || a.PID != 0 || len(a.Env) != 0 {
 		t.Errorf("nothing there: %+v", a)
 	}
 }
@@ -108,12 +108,12 @@ func TestEnvironmentOfAProcessThatComesOrGoes(t *testing.T) {
 	_ = ended.Wait()
 	for name, pid := range map[string]int{"starting": starting.Process.Pid, "ended": ended.Process.Pid} {
 		fakes.unit(t, "agent.service", running(pid)...)
-		a := DiscoverAgent(t.Context(), "agent.service", file)
+		a := DiscoverAgent(patient(t), "agent.service", file)
 		if a.Source != "env_file" || a.Env["GPUAAS_API_URL"] != "https://file" {
 			t.Errorf("%s: %+v", name, a)
 		}
 		p := &Prober{Agent: AgentView{Unit: "agent.service", EnvFile: file}}
-		f := p.Run(t.Context(), diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_API_URL"}})
+		f := p.Run(patient(t), diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_API_URL"}})
 		if f.Env == nil || f.Env.Source != "env_file" || f.Env.Values["GPUAAS_API_URL"] != "https://file" {
 			t.Errorf("%s: %+v %+v", name, f, f.Env)
 		}
@@ -155,7 +155,7 @@ func TestEnv(t *testing.T) {
 	p := &Prober{Agent: AgentView{Unit: "agent.service", EnvFile: file}}
 
 	fakes.unit(t, "agent.service", running(cmd.Process.Pid)...)
-	f := p.Run(t.Context(), ask)
+	f := p.Run(patient(t), ask)
 	wantWord(t, f, diag.OK)
 	if f.Env.Source != "process" ||
 		!maps.Equal(f.Env.Values,
@@ -177,7 +177,7 @@ func TestEnv(t *testing.T) {
 	} {
 		time.Sleep(20 * time.Millisecond) // a process's start is known in hundredths of a second
 		putInPlace(t, file, text)
-		f = p.Run(t.Context(), ask)
+		f = p.Run(patient(t), ask)
 		if f.Env == nil || f.Env.Source != "process" || f.Env.Values["GPUAAS_NODE_ID"] != "n" ||
 			secretsSaid(f)["GPUAAS_ENROLLMENT_TOKEN"] != want || f.Env.Secret["DB_PASSWORD"] == "empty" {
 			t.Errorf("after the rotation to %q: %+v", text, f.Env)
@@ -186,14 +186,14 @@ func TestEnv(t *testing.T) {
 	putInPlace(t, file, "GPUAAS_NODE_ID=file\nGPUAAS_ENROLLMENT_TOKEN=hunter2\n")
 
 	fakes.unit(t, "agent.service", "MainPID=0")
-	f = p.Run(t.Context(), ask)
+	f = p.Run(patient(t), ask)
 	if f.Env == nil || f.Env.Source != "env_file" || f.Env.Values["GPUAAS_NODE_ID"] != "file" ||
 		secretsSaid(f)["GPUAAS_ENROLLMENT_TOKEN"] != "present, written 2h0m ago" {
 		t.Errorf("%+v %+v", f, f.Env)
 	}
 
 	p.Agent.EnvFile = "/no/such/file"
-	wantWord(t, p.Run(t.Context(), ask), diag.FileMissing)
+	wantWord(t, p.Run(patient(t), ask), diag.FileMissing)
 	p.Agent.EnvFile = ""
-	wantWord(t, p.Run(t.Context(), ask), diag.FileMissing)
+	wantWord(t, p.Run(patient(t), ask), diag.FileMissing)
 }

@@ -15,7 +15,7 @@ import (
 
 func runHere(t *testing.T, req diag.Request) diag.Fact {
 	t.Helper()
-	return (&Prober{}).Run(t.Context(), req)
+	return (&Prober{}).Run(patient(t), req)
 }
 
 func TestFile(t *testing.T) {

@@ -129,8 +129,11 @@ func TestPollUntil(t *testing.T) {
 		t.Errorf("the poll's own connection is no earlier request's: %+v", f.TCP)
 	}
 
-	req.Poll.Until, req.TimeoutMS = []string{"never"}, short
-	f = run(t, req)
+	req.Poll.Until = []string{"never"}
+	f = outOfTime(func(ms int64) diag.Fact {
+		req.TimeoutMS = ms
+		return run(t, req)
+	}, func(f diag.Fact) bool { return f.HTTP != nil && f.HTTP.Polls > 1 })
 	if f.Failure != diag.HTTPTimeout || f.Phase != "poll" || f.HTTP == nil || f.HTTP.Fields["status"] != "queued" ||
 		f.HTTP.Polls < 2 {
 		t.Errorf("%s in %s: %+v", f.Failure, f.Phase, f.HTTP)

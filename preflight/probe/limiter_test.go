@@ -14,7 +14,7 @@ func TestLimitersHaveOneWord(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	ask := func(t *testing.T, a limitertest.Answer, op diag.Op) diag.Fact {
 		s := site(t, ca.leaf(t, leafOf{}), a)
-		return run(t, diag.Request{Op: op, Target: s.URL, CAInline: ca.pem, TimeoutMS: 3000,
+		return run(t, diag.Request{Op: op, Target: s.URL, CAInline: ca.pem, TimeoutMS: 60_000,
 			Extract: map[string]string{"error.code": "error.code"}})
 	}
 	for _, a := range append(limitertest.Limiters(), limitertest.Others()...) {

@@ -120,7 +120,7 @@ func (p *Prober) askEach(ctx context.Context, q question) func(found bool) []dia
 	return func(found bool) []diag.DNSAnswer {
 		defer cancel()
 		if found {
-			defer time.AfterFunc(serverGrace, cancel).Stop()
+			defer time.AfterFunc(briefly(ctx, serverGrace), cancel).Stop()
 		}
 		wg.Wait()
 		return answers

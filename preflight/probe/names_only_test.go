@@ -20,7 +20,7 @@ func TestNamesAloneAreKept(t *testing.T) {
 	} {
 		ca := newAuthority(t, "ca")
 		s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, body))
-		f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, TimeoutMS: 3000,
+		f := run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, TimeoutMS: 60_000,
 			Extract: map[string]string{"app.header_names": "h"}})
 		if got := f.HTTP.Fields["app.header_names"]; !f.Passed() || got != want {
 			t.Errorf("%s: %q", body, got)

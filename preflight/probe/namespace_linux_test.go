@@ -32,7 +32,7 @@ func TestInsideChild(t *testing.T) {
 	if err != nil {
 		os.Exit(2)
 	}
-	if Serve(context.Background(), os.Stdin, os.Stdout, Config{Inside: pid}) != nil {
+	if Serve(WithPatience(context.Background(), 20), os.Stdin, os.Stdout, Config{Inside: pid}) != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)

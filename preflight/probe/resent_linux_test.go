@@ -1,9 +1,10 @@
 package probe
 
 import (
-	"context"
+	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -30,22 +31,16 @@ func TestSegmentsSentAgainAreCounted(t *testing.T) {
 	}
 	defer l.Close()
 	defer file.Close()
-	dialled := make(chan struct{}, 2)
-	p := &Prober{Vantage: "operator", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		dialled <- struct{}{}
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}}
+	p := &Prober{Vantage: "operator"}
 	ask := func() diag.Fact {
-		return p.Run(t.Context(), diag.Request{ID: "a", Op: diag.OpTCP, Target: l.Addr().String(), TimeoutMS: 20_000})
+		return p.Run(t.Context(), diag.Request{ID: "a", Op: diag.OpTCP, Target: l.Addr().String(), TimeoutMS: 60_000})
 	}
 	full := ask() // the one that the queue takes
 	if full.TCP == nil || full.TCP.Resent == nil || *full.TCP.Resent != 0 {
 		t.Fatalf("a connection that lost nothing: %+v", full)
 	}
-	<-dialled
 	go func() {
-		<-dialled
-		time.Sleep(500 * time.Millisecond)
+		awaitResent(t, l.Addr().(*net.TCPAddr).Port)
 		for {
 			conn, err := l.Accept()
 			if err != nil {
@@ -58,4 +53,23 @@ func TestSegmentsSentAgainAreCounted(t *testing.T) {
 	if f.Failure != diag.OK || f.TCP.Resent == nil || *f.TCP.Resent < 1 || f.DurationMS < 900 {
 		t.Errorf("%s after %d ms, %+v", f.Failure, f.DurationMS, f.TCP)
 	}
+}
+
+// awaitResent waits until the kernel has sent an opening segment to this port of 127.0.0.1 again.
+func awaitResent(t *testing.T, port int) {
+	const remote, state, resent, synSent = 2, 3, 6, "02"
+	to := fmt.Sprintf("0100007F:%04X", port)
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		text, err := os.ReadFile("/proc/net/tcp")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > resent && f[remote] == to && f[state] == synSent && f[resent] != "00000000" {
+				return
+			}
+		}
+	}
+	t.Error("nothing was sent again")
 }

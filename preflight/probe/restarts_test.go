@@ -55,7 +55,7 @@ func TestUnitRestarts(t *testing.T) {
 	}
 	unit := func() *diag.UnitFacts {
 		t.Helper()
-		f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+		f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service", TimeoutMS: 120_000})
 		wantWord(t, f, diag.OK)
 		return f.Unit
 	}
@@ -69,6 +69,7 @@ func TestUnitRestarts(t *testing.T) {
 		t.Errorf("such a unit is looked at %q times, %v", n, err)
 	}
 
+	a = young() // on a busy machine the one before is old by now
 	fakes.looks(t, state("active", "running", a, 5), state("active", "running", b, 6))
 	u := unit()
 	if l := u.Later; u.PID != a || *u.Restarts != 5 || l == nil || l.PID != b || *l.Restarts != 6 ||
@@ -76,7 +77,7 @@ func TestUnitRestarts(t *testing.T) {
 		t.Errorf("%+v, later %+v", u, u.Later)
 	}
 
-	a = young() // on a busy machine the one before is old by now
+	a = young()
 	fakes.journal(t, 3, 5, 7, 9)
 	fakes.looks(t, state("active", "running", a, 3), state("activating", "auto-restart", 0, 3))
 	u = unit()
@@ -109,14 +110,14 @@ func TestMainProcessGone(t *testing.T) {
 	next := sleeper(t).Process.Pid
 
 	fakes.looks(t, running(gone), running(next))
-	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service", TimeoutMS: 120_000})
 	wantWord(t, f, diag.OK)
 	if f.Unit.PID != next || f.Unit.ProcessState == "" || strings.Contains(f.Detail, "main process") {
 		t.Errorf("%+v %q", f.Unit, f.Detail)
 	}
 
 	fakes.looks(t, running(gone))
-	f = measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+	f = measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service", TimeoutMS: 120_000})
 	wantWord(t, f, diag.ProcessStopped)
 	if f.Unit.PID != gone || !strings.Contains(f.Detail, "is gone") {
 		t.Errorf("%+v %q", f.Unit, f.Detail)
@@ -141,14 +142,14 @@ func TestMainProcessStarts(t *testing.T) {
 
 	fakes.looks(t, running(starts), []string{"LoadState=loaded", "ActiveState=activating", "SubState=auto-restart",
 		"Result=exit-code", "ExecMainCode=1", "ExecMainStatus=203", "NRestarts=1", "MainPID=0"})
-	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service", TimeoutMS: 120_000})
 	wantWord(t, f, diag.UnitFailed)
 	if f.Unit.PID != 0 || f.Unit.ExecStatus == nil || *f.Unit.ExecStatus != 203 {
 		t.Errorf("%+v %q", f.Unit, f.Detail)
 	}
 
 	fakes.looks(t, running(starts))
-	f = measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service"})
+	f = measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service", TimeoutMS: 120_000})
 	wantWord(t, f, diag.OK)
 	if f.Unit.PID != starts || f.Unit.ProcessState == "" {
 		t.Errorf("%+v %q", f.Unit, f.Detail)
@@ -163,7 +164,7 @@ func TestInsideOfAStartingAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &server{cfg: Config{Inside: sleeper(t).Process.Pid, EnvFile: file}}
-	e := s.look(t.Context())
+	e := s.look(patient(t))
 	defer e.prober.Close()
 	if a := e.prober.Agent; a.Source != sourceEnvFile || a.Env["GPUAAS_API_URL"] != "https://node-api.test" {
 		t.Errorf("%+v", a)

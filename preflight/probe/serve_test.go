@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 )
 
 // Tests of the host side run Serve over pipes in memory, as the node vantage runs it over SSH.
@@ -29,7 +28,7 @@ func serving(t *testing.T, cfg Config) *Client {
 	outR, outW := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(context.Background(), reqR, outW, cfg)
+		done <- Serve(WithPatience(context.Background(), 20), reqR, outW, cfg)
 		outW.Close()
 	}()
 	c := NewClient(outR, reqW)
@@ -42,7 +41,7 @@ func serving(t *testing.T, cfg Config) *Client {
 		case <-time.After(30 * time.Second):
 			t.Error("Serve did not end with its input")
 		}
-		goleak.VerifyNone(t)
+		leaktest.None(t)
 	})
 	return c
 }
@@ -161,7 +160,7 @@ func TestMalformedLines(t *testing.T) {
 // exchange sends lines to a Serve of its own and waits for as many lines back; error lines give a fact with Detail.
 func exchange(t *testing.T, lines ...string) map[string]diag.Fact {
 	t.Helper()
-	defer goleak.VerifyNone(t)
+	defer leaktest.None(t)
 	reqR, reqW := io.Pipe()
 	outR, outW := io.Pipe()
 	var wg sync.WaitGroup
@@ -208,7 +207,7 @@ func exchange(t *testing.T, lines ...string) map[string]diag.Fact {
 }
 
 func TestServeEndsWithItsContext(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer leaktest.None(t)
 	in, held := io.Pipe()
 	defer held.Close() // ends the read that hangs
 	ctx, cancel := context.WithCancel(t.Context())
@@ -230,7 +229,7 @@ func silent(t *testing.T) (c *Client, hangUp func()) {
 	if h, err := c.Hello(t.Context()); err != nil || h.Version != "x" {
 		t.Fatalf("hello after a greeting of the login's own: %+v, %v", h, err)
 	}
-	t.Cleanup(func() { c.Close(); goleak.VerifyNone(t) })
+	t.Cleanup(func() { c.Close(); leaktest.None(t) })
 	return c, func() { outW.Close() }
 }
 
@@ -261,7 +260,7 @@ func TestProbeEndsWithTheTransport(t *testing.T) {
 }
 
 func TestNoHello(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer leaktest.None(t)
 	c := NewClient(strings.NewReader("bash: gpuaas-agent: command not found\n"), io.Discard)
 	if _, err := c.Hello(t.Context()); err == nil || !strings.Contains(err.Error(), "before its greeting") {
 		t.Errorf("err = %v", err)
@@ -294,7 +293,7 @@ func TestAPanicIsAFact(t *testing.T) {
 }
 
 func TestAHangIsAFact(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer leaktest.None(t)
 	s := inServer()
 	free := make(chan struct{})
 	defer close(free)
@@ -314,15 +313,16 @@ func TestCancelLineEndsAMeasurement(t *testing.T) {
 	reqR, reqW := io.Pipe()
 	outR, outW := io.Pipe()
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = Serve(context.Background(), reqR, outW, Config{}); outW.Close() })
+	wg.Go(func() { _ = Serve(WithPatience(context.Background(), 20), reqR, outW, Config{}); outW.Close() })
 	r := bufio.NewReader(outR)
 	_, _ = readLine(r)
 	slow := filepath.Join(t.TempDir(), "slow")
-	if err := os.WriteFile(slow, []byte("#!/bin/sh\nexec sleep 60\n"), 0o755); err != nil {
+	if err := os.WriteFile(slow, []byte("#!/bin/sh\n: >\"$0.runs\"\nexec sleep 60\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(reqW, "{\"id\":\"s\",\"op\":\"binary\",\"target\":%q,\"version_command\":[%q]}\n", slow, slow)
-	time.Sleep(100 * time.Millisecond)
+	fmt.Fprintf(reqW, "{\"id\":\"s\",\"op\":\"binary\",\"target\":%q,\"version_command\":[%q],\"timeout_ms\":120000}\n",
+		slow, slow)
+	awaitFile(t, slow+".runs")
 	io.WriteString(reqW, "{\"cancel\":\"s\"}\n")
 	line, err := readLine(r)
 	var f diag.Fact
@@ -331,7 +331,20 @@ func TestCancelLineEndsAMeasurement(t *testing.T) {
 	}
 	reqW.Close()
 	wg.Wait()
-	goleak.VerifyNone(t)
+	leaktest.None(t)
+}
+
+// awaitFile waits until there is such a file.
+func awaitFile(t *testing.T, path string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s was not made", path)
+		}
+	}
 }
 
 func FuzzDecodeRequest(f *testing.F) {

@@ -216,7 +216,7 @@ func (t *terminal) pty() *diag.PTYFacts {
 
 // waitEnd gives the peer time to close, for its code and reason.
 func (t *terminal) waitEnd(ctx context.Context) {
-	timer := time.NewTimer(lastWords)
+	timer := time.NewTimer(briefly(ctx, lastWords))
 	defer timer.Stop()
 	for {
 		select {

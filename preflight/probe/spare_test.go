@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -20,27 +19,17 @@ func TestTwoAtOnceLeaveAThird(t *testing.T) {
 	var both, three sync.WaitGroup
 	both.Add(2)
 	three.Add(3)
-	spare, made := make(chan struct{}), atomic.Int32{}
-	counting := func(c *tls.Config) {
-		c.VerifyConnection = func(tls.ConnectionState) error {
-			if made.Add(1) == 3 {
-				close(spare)
-			}
-			return nil
-		}
-	}
+	p := newProber(t)
 	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		meet := &three
 		if r.URL.Path == "/both" {
 			meet = &both
-			<-spare // the peer is as far away as it must be for a spare connection to be of use
-			time.Sleep(300 * time.Millisecond)
+			awaitSpare(t, p) // the peer is as far away as it must be for a spare connection to be of use
 		}
 		meet.Done()
 		meet.Wait() // all of them are here at once
 		page(200, jsonType, "{}")(w, r)
-	}), counting)
-	p := newProber(t)
+	}))
 	var dials atomic.Int32
 	var dialing sync.WaitGroup
 	dialing.Add(2)
@@ -52,7 +41,7 @@ func TestTwoAtOnceLeaveAThird(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
 	ask := func(path string) diag.Request {
-		return diag.Request{Op: diag.OpHTTP, Target: s.URL + path, CAInline: ca.pem}
+		return diag.Request{Op: diag.OpHTTP, Target: s.URL + path, CAInline: ca.pem, TimeoutMS: 60_000}
 	}
 	for _, f := range p.Probe(context.Background(), []diag.Request{ask("/both"), ask("/both")}) {
 		if !f.Passed() || f.TCP.Reused {
@@ -64,6 +53,20 @@ func TestTwoAtOnceLeaveAThird(t *testing.T) {
 			t.Errorf("then: %s %+v", f.Failure, f.TCP)
 		}
 	}
+}
+
+// awaitSpare waits until a connection lies idle.
+func awaitSpare(t *testing.T, p *Prober) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		p.pool.mu.Lock()
+		idle := len(p.pool.idle)
+		p.pool.mu.Unlock()
+		if idle > 0 {
+			return
+		}
+	}
+	t.Error("no spare connection was made")
 }
 
 // TestASpareConnectionIsNotWaitedFor: one that is not there when the request's answer is, is given up.

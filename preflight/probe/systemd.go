@@ -187,7 +187,7 @@ const commandLimit = 2 * time.Second
 
 // command runs argv with a deadline of its own.
 func command(ctx context.Context, argv ...string) (host.Answer, error) {
-	return runCommand(ctx, host.Command{Limit: commandLimit}, argv...)
+	return runCommand(ctx, host.Command{Limit: briefly(ctx, commandLimit)}, argv...)
 }
 
 // runCommand runs argv. An error means that the command gave no exit status; it is the context's when its time was up.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/dnstest"
+	"github.com/gpuaas/gpuaasctl/internal/porttest"
 )
 
 // misfortune is one way in which a network request fails, made for real unless a real one needs privileges.
@@ -33,6 +34,14 @@ type misfortune struct {
 func misfortunes() []misfortune {
 	return slices.Concat(dnsMisfortunes, tcpMisfortunes, tlsMisfortunes, mtlsMisfortunes, httpMisfortunes, wsMisfortunes,
 		fileMisfortunes)
+}
+
+// late is a misfortune that is waited for in vain. The measurement gets its time, in ms.
+func late(word diag.Failure, phase, name string, fact func(t *testing.T, ms int64) diag.Fact) misfortune {
+	return misfortune{word, phase, name, func(t *testing.T) diag.Fact {
+		return outOfTime(func(ms int64) diag.Fact { return fact(t, ms) },
+			func(f diag.Fact) bool { return f.Failure == word && f.Phase == phase })
+	}}
 }
 
 func TestEveryMisfortuneHasItsWord(t *testing.T) {
@@ -75,8 +84,8 @@ func TestEveryWordIsMade(t *testing.T) {
 func lookupOf(h dns.HandlerFunc) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		p := newProber(t)
-		namesFrom(t, p, "", "nameserver "+dnstest.Serve(t, h)+"\noptions attempts:1\n", "")
-		return p.Run(context.Background(), diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 2000})
+		namesFrom(t, p, "", "nameserver "+dnstest.Serve(t, h)+"\noptions attempts:1 timeout:30\n", "")
+		return p.Run(patient(t), diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 60_000})
 	}
 }
 
@@ -89,17 +98,12 @@ var dnsMisfortunes = []misfortune{
 	{diag.DNSServFail, "dns", "the server fails", lookupOf(rcode(dns.RcodeServerFailure))},
 	{diag.DNSRefused, "dns", "the server refuses", lookupOf(rcode(dns.RcodeRefused))},
 	{diag.DNSRefused, "dns", "nobody listens", func(t *testing.T) diag.Fact {
-		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		pc.Close()
-		return run(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: pc.LocalAddr().String()})
+		return run(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: porttest.UDP(t)})
 	}},
-	{diag.DNSTimeout, "dns", "the server is silent", func(t *testing.T) diag.Fact {
-		return run(t, diag.Request{Op: diag.OpHTTP, Target: "https://api.gpuaas.test/healthz", TimeoutMS: short,
+	late(diag.DNSTimeout, "dns", "the server is silent", func(t *testing.T, ms int64) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "https://api.gpuaas.test/healthz", TimeoutMS: ms,
 			Resolver: dnstest.Serve(t, func(dns.ResponseWriter, *dns.Msg) {})})
-	}},
+	}),
 	{diag.DNSTimeout, "dns", "the servers of resolv.conf are silent, and there is time left",
 		func(t *testing.T) diag.Fact {
 			p := newProber(t)
@@ -126,9 +130,9 @@ var tcpMisfortunes = []misfortune{
 	{diag.TCPRefused, "tcp", "nobody listens", func(t *testing.T) diag.Fact {
 		return run(t, diag.Request{Op: diag.OpTCP, Target: closedPort(t)})
 	}},
-	{diag.TCPTimeout, "tcp", "no answer", func(t *testing.T) diag.Fact {
-		return run(t, diag.Request{Op: diag.OpTLS, Target: deafPort(t), TimeoutMS: short})
-	}},
+	late(diag.TCPTimeout, "tcp", "no answer", func(t *testing.T, ms int64) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpTLS, Target: deafPort(t), TimeoutMS: ms})
+	}),
 	{diag.TCPTimeout, "tcp", "the kernel gave up", dialed(syscall.ETIMEDOUT)},
 	{diag.TCPReset, "tcp", "reset while connecting", dialed(syscall.ECONNRESET)},
 	{diag.TCPReset, "http", "reset after the request", func(t *testing.T) diag.Fact {
@@ -153,11 +157,12 @@ var tcpMisfortunes = []misfortune{
 		addr := wired(t, func(c net.Conn) { readSome(c); cancel(); untilClosed(c) })
 		return newProber(t).Run(ctx, diag.Request{Op: diag.OpTLS, Target: addr})
 	}},
-	{diag.HTTPTimeout, "http", "the caller's own deadline is no cancellation", func(t *testing.T) diag.Fact {
-		ctx, cancel := context.WithTimeout(context.Background(), short*time.Millisecond)
+	late(diag.HTTPTimeout, "http", "the caller's own deadline is no cancellation", func(t *testing.T, ms int64) diag.Fact {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(ms)*time.Millisecond)
 		defer cancel()
-		return newProber(t).Run(ctx, diag.Request{Op: diag.OpHTTP, Target: "http://" + wired(t, untilClosed) + "/"})
-	}},
+		return newProber(t).Run(ctx, diag.Request{Op: diag.OpHTTP, Target: "http://" + wired(t, untilClosed) + "/",
+			TimeoutMS: 60_000})
+	}),
 }
 
 // shaken makes a handshake with a server that has this certificate.
@@ -204,9 +209,9 @@ var tlsMisfortunes = []misfortune{
 		greeted(func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n")); untilClosed(c) })},
 	{diag.TLSClosed, "tls", "closed", greeted(readSome)},
 	{diag.TLSClosed, "tls", "reset", greeted(func(c net.Conn) { readSome(c); slam(c) })},
-	{diag.Timeout, "tls", "silence", func(t *testing.T) diag.Fact {
-		return run(t, diag.Request{Op: diag.OpTLS, Target: wired(t, untilClosed), TimeoutMS: short})
-	}},
+	late(diag.Timeout, "tls", "silence", func(t *testing.T, ms int64) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpTLS, Target: wired(t, untilClosed), TimeoutMS: ms})
+	}),
 }
 
 // badClient shows a certificate to a server that demands one of ca. The maker gets the CA that the server trusts.
@@ -275,14 +280,14 @@ func answered(h http.HandlerFunc) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		ca := newAuthority(t, "ca")
 		s := site(t, ca.leaf(t, leafOf{}), h)
-		return run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL + "/healthz", CAInline: ca.pem, TimeoutMS: 3000})
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL + "/healthz", CAInline: ca.pem, TimeoutMS: 60_000})
 	}
 }
 
 func replied(text string) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		addr := wired(t, func(c net.Conn) { readSome(c); _, _ = c.Write([]byte(text)) })
-		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", TimeoutMS: 3000})
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", TimeoutMS: 60_000})
 	}
 }
 
@@ -291,31 +296,31 @@ var httpMisfortunes = []misfortune{
 	{diag.HTTPStatus, "http", "404", answered(page(404, "text/plain; charset=utf-8", "404 page not found"))},
 	{diag.HTTPStatus, "http", "401 typed", answered(page(401, jsonType, `{"error":{"code":"revoked"}}`))},
 	{diag.HTTPRateLimited, "http", "429", answered(page(429, "text/html", "slow down", "Retry-After", "7"))},
-	{diag.HTTPTimeout, "http", "no answer", func(t *testing.T) diag.Fact {
-		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + wired(t, untilClosed) + "/", TimeoutMS: short})
-	}},
-	{diag.HTTPTimeout, "http", "half an answer", func(t *testing.T) diag.Fact {
+	late(diag.HTTPTimeout, "http", "no answer", func(t *testing.T, ms int64) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + wired(t, untilClosed) + "/", TimeoutMS: ms})
+	}),
+	late(diag.HTTPTimeout, "http", "half an answer", func(t *testing.T, ms int64) diag.Fact {
 		addr := wired(t, func(c net.Conn) {
 			readSome(c)
 			_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"))
 			untilClosed(c)
 		})
-		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", TimeoutMS: short})
-	}},
-	{diag.HTTPTimeout, "poll", "never what was hoped for", func(t *testing.T) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", TimeoutMS: ms})
+	}),
+	late(diag.HTTPTimeout, "poll", "never what was hoped for", func(t *testing.T, ms int64) diag.Fact {
 		ca := newAuthority(t, "ca")
 		s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, `{"status":"queued"}`))
-		return run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, TimeoutMS: short,
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, TimeoutMS: ms,
 			Extract: map[string]string{"status": "status"}, Poll: &diag.Poll{Field: "status", Until: []string{"completed"}}})
-	}},
+	}),
 	{diag.HTTPNotHTTP, "http", "another protocol", replied("220 mail.test ESMTP\r\n")},
-	{diag.HTTPNotHTTP, "http", "bytes that never end a line", func(t *testing.T) diag.Fact {
+	late(diag.HTTPNotHTTP, "http", "bytes that never end a line", func(t *testing.T, ms int64) diag.Fact {
 		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + wired(t, func(c net.Conn) {
 			readSome(c)
 			_, _ = c.Write([]byte("\x00\xff\x00"))
 			untilClosed(c)
-		}), TimeoutMS: short})
-	}},
+		}), TimeoutMS: ms})
+	}),
 	{diag.HTTPNotHTTP, "http", "1xx without an end", replied(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 1000))},
 	{diag.HTTPClosed, "http", "closed without a word", replied("")},
 	{diag.HTTPClosed, "http", "closed within a header", replied("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n")},
@@ -356,9 +361,9 @@ var wsMisfortunes = []misfortune{
 		refusedUpgrade(page(302, "text/html", "", "Location", "/.pomerium/sign_in"))},
 	{diag.HTTPEdgePage, "http", "no gateway behind the edge", refusedUpgrade(page(502, "text/html", nginxBadGateway))},
 	{diag.MTLSIngress400, "http", "an upgrade without a certificate", refusedUpgrade(page(400, "text/html", nginxNoCert))},
-	{diag.HTTPTimeout, "ws", "no answer to an upgrade", func(t *testing.T) diag.Fact {
-		return run(t, diag.Request{Op: diag.OpWS, Target: "ws://" + wired(t, untilClosed) + "/", TimeoutMS: short})
-	}},
+	late(diag.HTTPTimeout, "ws", "no answer to an upgrade", func(t *testing.T, ms int64) diag.Fact {
+		return run(t, diag.Request{Op: diag.OpWS, Target: "ws://" + wired(t, untilClosed) + "/", TimeoutMS: ms})
+	}),
 	{diag.TCPReset, "ws", "reset during an upgrade", func(t *testing.T) diag.Fact {
 		return run(t, diag.Request{Op: diag.OpWS, Target: "ws://" + wired(t, func(c net.Conn) { readSome(c); slam(c) }) +
 			"/"})
@@ -372,8 +377,8 @@ var wsMisfortunes = []misfortune{
 			_, _, _ = c.Read(context.Background())
 		}
 	})},
-	{diag.WSSilent, "ws", "accepted and forgotten",
-		silence(func(ctx context.Context, c *websocket.Conn) { _, _, _ = c.Read(ctx) })},
+	silence(diag.WSSilent, "ws", "accepted and forgotten",
+		func(ctx context.Context, c *websocket.Conn) { _, _, _ = c.Read(ctx) }),
 	{diag.WSClosed, "ws", "closed with a reason",
 		terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(4001, "session replaced") })},
 	{diag.WSClosed, "ws", "broken", terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.CloseNow() })},
@@ -391,15 +396,15 @@ var wsMisfortunes = []misfortune{
 		terminalOf(says(`{"type":"ready"}`, `{"type":"exit","code":"pty_exited"}`))},
 	{diag.PTYFailed, "pty", "said by the close frame only",
 		terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(1011, "pty_failed") })},
-	{diag.PTYSilent, "pty", "an echo is not a shell", silence(echo)},
-	{diag.PTYSilent, "pty", "ready and nothing more", silence(func(ctx context.Context, c *websocket.Conn) {
+	silence(diag.PTYSilent, "pty", "an echo is not a shell", echo),
+	silence(diag.PTYSilent, "pty", "ready and nothing more", func(ctx context.Context, c *websocket.Conn) {
 		says(`{"type":"ready"}`)(ctx, c)
 		for ctx.Err() == nil {
 			if _, _, err := c.Read(ctx); err != nil {
 				return
 			}
 		}
-	})},
+	}),
 }
 
 // material makes a handshake with files that are made by spoil.

@@ -62,13 +62,13 @@ func terminalOf(serve func(context.Context, *websocket.Conn)) func(t *testing.T)
 }
 
 // silence is terminalOf for one that is waited for in vain.
-func silence(serve func(context.Context, *websocket.Conn)) func(t *testing.T) diag.Fact {
-	return func(t *testing.T) diag.Fact {
+func silence(word diag.Failure, phase, name string, serve func(context.Context, *websocket.Conn)) misfortune {
+	return late(word, phase, name, func(t *testing.T, ms int64) diag.Fact {
 		ca := newAuthority(t, "ca")
 		req := wsRequest(diag.OpSession, site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), serve)).URL, ca)
-		req.TimeoutMS = 2 * short // two handshakes, and frames
+		req.TimeoutMS = 2 * ms // two handshakes, and frames
 		return run(t, req)
-	}
+	})
 }
 
 // wsAccept is how a healthy gateway upgrades.
@@ -178,7 +178,7 @@ func TestHoldSession(t *testing.T) {
 		s := site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), serve))
 		req := wsRequest(diag.OpSession, s.URL, ca)
 		req.TimeoutMS = within
-		return (&Prober{}).HoldSession(t.Context(), req, "typed-by-the-drill\n", opened)
+		return (&Prober{}).HoldSession(patient(t), req, "typed-by-the-drill\n", opened)
 	}
 	typed, opened := make(chan struct{}), false
 	f := hold(func(ctx context.Context, c *websocket.Conn) {
@@ -198,7 +198,7 @@ func TestHoldSession(t *testing.T) {
 				return
 			}
 		}
-	}, 10_000, func() { opened = true })
+	}, 60_000, func() { opened = true })
 	if f.Passed() {
 		<-typed
 	}
@@ -206,11 +206,13 @@ func TestHoldSession(t *testing.T) {
 		t.Errorf("ended by the far side: opened %v, %s %s, %+v", opened, f.Failure, f.Detail, f.WS)
 	}
 	opened = false
-	if f := hold(ttyOf("/bin/sh", "-i"), 4000, func() { opened = true }); !opened || f.WS.CloseCode != 0 {
+	if f := outOfTime(func(ms int64) diag.Fact {
+		return hold(ttyOf("/bin/sh", "-i"), 3*ms, func() { opened = true })
+	}, func(diag.Fact) bool { return opened }); !opened || f.WS.CloseCode != 0 {
 		t.Errorf("nobody ended it: opened %v, %+v", opened, f.WS)
 	}
 	opened = false
-	if f := hold(says(`{"type":"error","code":"user_missing"}`), 5000, func() { opened = true }); opened ||
+	if f := hold(says(`{"type":"error","code":"user_missing"}`), 60_000, func() { opened = true }); opened ||
 		f.Failure != diag.UserMissing {
 		t.Errorf("never a shell: opened %v, %s", opened, f.Failure)
 	}
