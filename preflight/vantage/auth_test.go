@@ -156,10 +156,10 @@ func TestAgentThatDoesNotSign(t *testing.T) {
 	cfg := configFor(t, s)
 	cfg.SSH.Identity, cfg.AgentSocket = "", listenAgent(t, mute{ring, gone})
 	t.Cleanup(func() { close(gone) })
-	f := loginFact(within(t, 5*time.Second), open(t, cfg))
-	wantFailure(t, f, diag.SSHNoKey, "auth")
-	if !strings.Contains(f.Detail, "has not signed") {
-		t.Errorf("detail %q", f.Detail)
+	_, facts := inVain(t, cfg, diag.SSHNoKey, "auth")
+	wantFailure(t, facts[0], diag.SSHNoKey, "auth")
+	if !strings.Contains(facts[0].Detail, "has not signed") {
+		t.Errorf("detail %q", facts[0].Detail)
 	}
 }
 

@@ -1,7 +1,6 @@
 package vantage
 
 import (
-	"context"
 	"net"
 	"slices"
 	"strconv"
@@ -83,7 +82,7 @@ func TestEachServerIsAsked(t *testing.T) {
 			v := Operator(&probe.Prober{Start: time.Now()})
 			defer v.Close()
 			req := diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: server, TimeoutMS: 20_000}
-			facts := v.Probe(context.Background(), []diag.Request{req})
+			facts := v.Probe(probe.WithPatience(t.Context(), 100), []diag.Request{req})
 			if facts[0].Passed() != c.passes || len(facts[0].DNS.Servers) != 1 {
 				t.Fatalf("%s %s %+v", facts[0].Failure, facts[0].Detail, facts[0].DNS)
 			}
@@ -94,7 +93,7 @@ func TestEachServerIsAsked(t *testing.T) {
 				(got.TTL != nil && *got.TTL != *c.want.TTL) {
 				t.Errorf("got %+v\nwant %+v", got, c.want)
 			}
-			if again := v.Probe(context.Background(), []diag.Request{req})[0]; again.DNS.Servers != nil {
+			if again := v.Probe(t.Context(), []diag.Request{req})[0]; again.DNS.Servers != nil {
 				t.Errorf("the same name is asked for again: %+v", again.DNS.Servers)
 			}
 		})

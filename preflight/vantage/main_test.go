@@ -46,7 +46,8 @@ func configFor(t testing.TB, s *sshtest.Server) NodeConfig {
 	t.Helper()
 	return NodeConfig{
 		ID: "node-1", Host: s.Host, ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 30 * time.Second,
-		SSH: s.Login(t), HelperDirs: ours(t),
+		HelloTimeout: 30 * time.Second,
+		SSH:          s.Login(t), HelperDirs: ours(t),
 		Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
 	}
 }
@@ -73,6 +74,23 @@ func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// inVain asks for what does not come, and gives the answer of who has waited: a busy machine may not get to the phase
+// in which nothing comes, and has more time then.
+func inVain(t testing.TB, cfg NodeConfig, word diag.Failure, phase string,
+	reqs ...diag.Request) (n *Node, facts []diag.Fact) {
+	t.Helper()
+	for _, patience := range []time.Duration{time.Second, 5 * time.Second, 30 * time.Second} {
+		n = open(t, cfg)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		facts = n.Probe(ctx, append([]diag.Request{{ID: "login", Op: diag.OpSSH}}, reqs...))
+		cancel()
+		if facts[0].Phase == phase && facts[0].Failure == word {
+			break
+		}
+	}
+	return n, facts
 }
 
 // loginFact asks for the login alone.

@@ -3,13 +3,16 @@ package vantage
 import (
 	"bytes"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,7 +80,8 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 		}
 	})
 	d.cfg = NodeConfig{
-		ID: "node-1", Host: host, ConfigFile: "none", AgentSocket: "none",
+		ID: "node-1", Host: host, ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 30 * time.Second,
+		HelloTimeout: 30 * time.Second,
 		SSH: profile.SSH{User: "root", Port: port, Identity: id, KnownHosts: writeFile(t, "known_hosts",
 			[]byte(knownhosts.Line([]string{net.JoinHostPort(host, strconv.Itoa(port))}, hostPub)+"\n"))},
 		HelperDirs: ours(t), Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
@@ -86,14 +90,19 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 	return d
 }
 
+// freePort is a port that is free. The kernel gives none of these to who does not name one, so no other test is given
+// it before sshd has it.
 func freePort(t testing.TB, host string) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
+	for {
+		port := 15_000 + rand.IntN(15_000)
+		if ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
+			_ = ln.Close()
+			return port
+		} else if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }
 
 // waitForBanner returns a connection on which the server has begun its banner.
@@ -117,7 +126,7 @@ func waitForBanner(t testing.TB, address string) net.Conn {
 func TestOpenSSH(t *testing.T) {
 	d := startSSHD(t, "127.0.0.1")
 	n := open(t, d.cfg)
-	facts := n.Probe(within(t, 30*time.Second),
+	facts := n.Probe(within(t, 2*time.Minute),
 		[]diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}, {Op: diag.OpDisk, Target: "/"}})
 	for _, f := range facts {
 		if f.Failure != diag.OK {
@@ -131,7 +140,7 @@ func TestOpenSSHPush(t *testing.T) {
 	d := startSSHD(t, "127.0.0.1")
 	d.cfg.Agent.Binary, d.cfg.HelperDirs = "/nonexistent", ours(t)
 	n := open(t, d.cfg)
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, 2*time.Minute)
 	f := loginFact(ctx, n)
 	if f.Failure != diag.OK || f.SSH.Helper != "pushed" || f.SSH.HelperPath[:len(pushDir)] != pushDir {
 		t.Fatalf("%q at %s: %s %+v", f.Failure, f.Phase, f.Detail, f.SSH)
@@ -147,11 +156,11 @@ func TestOpenSSHRefuses(t *testing.T) {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(d.cfg.SSH.Port))
 	c := waitForBanner(t, address)
 	defer c.Close()
-	wantFailure(t, loginFact(within(t, 30*time.Second), open(t, d.cfg)), diag.SSHPenalty, "banner")
+	wantFailure(t, loginFact(within(t, 2*time.Minute), open(t, d.cfg)), diag.SSHPenalty, "banner")
 	_ = c.Close()
 
 	d.cfg.SSH.Identity, _ = identity(t)
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, 2*time.Minute)
 	f := loginFact(ctx, open(t, d.cfg))
 	for f.Failure == diag.SSHPenalty { // until the server notices that the place is free again
 		f = loginFact(ctx, open(t, d.cfg))

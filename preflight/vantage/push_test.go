@@ -66,13 +66,13 @@ func TestPush(t *testing.T) {
 			m := newMachine(t)
 			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
 			cfg := configFor(t, s)
-			cfg.Version, cfg.HelperDirs, cfg.HelloTimeout = sshtest.Version, ours(t), 2*time.Second
+			cfg.Version, cfg.HelperDirs = sshtest.Version, ours(t)
 			cfg.Agent.Binary = filepath.Join(t.TempDir(), "none")
 			if installed != "" {
 				cfg.Agent.Binary = m.program(t, "installed", installed)
 			}
 			n := open(t, cfg)
-			ctx := within(t, 30*time.Second)
+			ctx := within(t, 2*time.Minute)
 			facts := n.Probe(ctx, []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
 			for _, f := range facts {
 				if f.Failure != diag.OK {
@@ -139,7 +139,7 @@ func TestWhatCannotBePushed(t *testing.T) {
 				cfg.Agent.Binary = m.program(t, "installed", c.installed)
 			}
 			c.prepare(t, m, &cfg)
-			f := loginFact(within(t, 30*time.Second), open(t, cfg))
+			f := loginFact(within(t, 2*time.Minute), open(t, cfg))
 			wantFailure(t, f, c.word, "exec")
 			if !strings.Contains(f.Detail, c.says) {
 				t.Errorf("detail %q does not say %q", f.Detail, c.says)
@@ -181,7 +181,7 @@ func TestOtherBuild(t *testing.T) {
 				m.program(t, "mkdir", "#!/bin/sh\nexit 1\n")
 			}
 			cfg.Agent.Binary = m.program(t, "installed", c.text)
-			facts := open(t, cfg).Probe(within(t, 30*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
+			facts := open(t, cfg).Probe(within(t, 2*time.Minute), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
 			for _, f := range facts {
 				if f.Failure != c.word {
 					t.Errorf("%s: %q %s", f.Request.Op, f.Failure, f.Detail)
@@ -224,7 +224,7 @@ func TestSudo(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Config{Env: m.env(), Wrap: c.wrap})
 			cfg := configFor(t, s)
 			cfg.SSH.User, cfg.SSH.Sudo = c.user, c.sudo
-			f := loginFact(within(t, 30*time.Second), open(t, cfg))
+			f := loginFact(within(t, 2*time.Minute), open(t, cfg))
 			if f.Failure != c.word {
 				t.Fatalf("%q at %s: %s", f.Failure, f.Phase, f.Detail)
 			}
@@ -245,7 +245,7 @@ func TestGreetingsAreNotTheProtocol(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{
 		Wrap: []string{"sh", "-c", `printf 'Welcome to {node}\nno newline at all '; echo; exec "$@"`, "sh"},
 	})
-	if f := loginFact(within(t, 30*time.Second), open(t, configFor(t, s))); f.Failure != diag.OK {
+	if f := loginFact(within(t, 2*time.Minute), open(t, configFor(t, s))); f.Failure != diag.OK {
 		t.Errorf("%q %s", f.Failure, f.Detail)
 	}
 }
@@ -282,7 +282,7 @@ func TestPushAsRoot(t *testing.T) {
 	cfg.Version, cfg.HelperDirs, cfg.Agent.Binary = sshtest.Version, ours(t), "/nonexistent"
 	for round := range 2 { // the second finds it
 		n := open(t, cfg)
-		ctx := within(t, 30*time.Second)
+		ctx := within(t, 2*time.Minute)
 		f := loginFact(ctx, n)
 		if f.Failure != diag.OK || f.SSH.Helper != "pushed" ||
 			!strings.HasPrefix(f.SSH.HelperPath, pushDir+"/gpuaas-agent-") {

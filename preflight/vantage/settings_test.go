@@ -101,14 +101,22 @@ Match final all
 Host node
   HostName 192.0.2.7
 `
-	got, err := resolveWith(t, config, "node", profile.SSH{})
+	ask := func(config string) (got target, err error) {
+		for range 5 { // ssh has a few seconds, and this machine may be busy
+			if got, err = resolveWith(t, config, "node", profile.SSH{}); err == nil {
+				break
+			}
+		}
+		return got, err
+	}
+	got, err := ask(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.String() != "fromexec@192.0.2.7:2345" || got.named {
 		t.Errorf("got %s named=%v %v", &got, got.named, got.identities)
 	}
-	got, err = resolveWith(t, config+"\n  IdentityFile /k/%h\n", "node", profile.SSH{})
+	got, err = ask(config + "\n  IdentityFile /k/%h\n")
 	if err != nil {
 		t.Fatal(err)
 	}

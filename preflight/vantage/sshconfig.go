@@ -79,7 +79,7 @@ func (p place) askSSH(ctx context.Context, host, file string, why error) (settin
 		argv = append(argv, "-F", p.files[0])
 	}
 	cmd := exec.CommandContext(ctx, program, append(argv, "--", host)...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = askSSHTimeout // what a Match ran may hold its output
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -60,7 +60,7 @@ func TestNoChannelOfAnEndedConnection(t *testing.T) {
 				if err == nil {
 					t.Error("a channel of a connection that has ended")
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(60 * time.Second):
 				t.Error("the channel is waited for")
 			}
 			close(l.tell)

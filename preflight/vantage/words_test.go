@@ -49,13 +49,13 @@ func TestFailureWords(t *testing.T) {
 			t.Parallel()
 			s := sshtest.Start(t, sshtest.Config{Words: c.words})
 			s.Set(c.fault)
-			n := open(t, configFor(t, s))
-			patience := 30 * time.Second
+			cfg, clock := configFor(t, s), diag.Request{ID: "clock", Op: diag.OpClock}
+			n, facts := open(t, cfg), []diag.Fact(nil)
 			if c.word == diag.Timeout {
-				patience = 4 * time.Second // a slow machine gets to the fault in it
+				n, facts = inVain(t, cfg, c.word, c.phase, clock)
+			} else {
+				facts = n.Probe(within(t, 60*time.Second), []diag.Request{{ID: "login", Op: diag.OpSSH}, clock})
 			}
-			ctx := within(t, patience)
-			facts := n.Probe(ctx, []diag.Request{{ID: "login", Op: diag.OpSSH}, {ID: "clock", Op: diag.OpClock}})
 			wantFailure(t, facts[0], c.word, c.phase)
 			wantFailure(t, facts[1], c.word, "ssh")
 			if !strings.Contains(facts[0].Detail, c.says) {
@@ -108,14 +108,7 @@ func TestFailedLoginIsNamedBeforeTheLinkIsReady(t *testing.T) {
 }
 
 func TestTCPRefused(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	_ = ln.Close()
-	cfg := configFor(t, &sshtest.Server{Host: "127.0.0.1", Port: port, Addr: ln.Addr().String(),
-		HostKey: sshtest.NewKey(t)})
+	cfg := configFor(t, sshtest.Nobody(t))
 	facts := open(t, cfg).Probe(within(t, 30*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
 	wantFailure(t, facts[0], diag.TCPRefused, "tcp")
 	wantFailure(t, facts[1], diag.TCPRefused, "ssh")

@@ -6,13 +6,19 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 )
 
-// endGrace is how long a command may go on after its client has gone: as with OpenSSH it only sees its input's end.
-const endGrace = 2 * time.Second
+const (
+	// endGrace is how long a command may go on after its client has gone: as with OpenSSH it only sees its input's end.
+	endGrace = 2 * time.Second
+	// outputGrace is how long the output of a command that has ended is waited for: it may have left something running
+	// that holds it.
+	outputGrace = 10 * time.Second
+)
 
 // session serves one channel: one exec request.
 func (s *Server) session(nc ssh.NewChannel, fault Fault) {
@@ -23,6 +29,8 @@ func (s *Server) session(nc ssh.NewChannel, fault Fault) {
 	defer ch.Close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	gone := make(chan struct{}) // the channel was closed, by whomever
+	defer close(gone)
 	ran := false
 	for r := range reqs {
 		if r.Type != "exec" || ran || fault == RefuseExec {
@@ -52,14 +60,14 @@ func (s *Server) session(nc ssh.NewChannel, fault Fault) {
 			m.Command = s.cfg.Words
 		}
 		wg.Go(func() {
-			s.run(ch, m.Command)
+			s.run(ch, m.Command, gone)
 			_ = ch.Close()
 		})
 	}
 }
 
 // run is `sh -c command` between the channel's streams.
-func (s *Server) run(ch ssh.Channel, command string) {
+func (s *Server) run(ch ssh.Channel, command string, gone <-chan struct{}) {
 	argv := append(append([]string{}, s.cfg.Wrap...), "sh", "-c", command)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = s.cfg.Env
@@ -67,7 +75,8 @@ func (s *Server) run(ch ssh.Channel, command string) {
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	}
 	cmd.Stdout, cmd.Stderr = ch, ch.Stderr()
-	cmd.WaitDelay = endGrace
+	cmd.WaitDelay = outputGrace
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return
@@ -75,19 +84,21 @@ func (s *Server) run(ch ssh.Channel, command string) {
 	if err := cmd.Start(); err != nil {
 		return
 	}
-	gone := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(in, ch)
 		_ = in.Close()
-		close(gone)
 	}()
 	go func() {
-		<-gone
+		select {
+		case <-done:
+			return
+		case <-gone:
+		}
 		select {
 		case <-done:
 		case <-time.After(endGrace):
-			_ = cmd.Process.Kill()
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it runs, which holds its output
 		}
 	}()
 	err = cmd.Wait()
