@@ -37,7 +37,7 @@ func streamTimeout(f *diag.Fact) {
 
 func silence(f *diag.Fact) {
 	f.Failure, f.Phase, f.PTY = diag.WSSilent, "ws", nil
-	f.WS = &diag.WSFacts{Upgraded: true, Status: 101}
+	f.WS = &diag.WSFacts{Upgraded: true, Status: 101, PingMS: 2}
 }
 
 func noStream(f *diag.Fact) {
@@ -258,6 +258,22 @@ func TestBlame(t *testing.T) {
 			}
 			replaysToItself(t, r)
 		})
+	}
+}
+
+// TestWhoKeepsSilent: that the gateway passed nothing on is said where a ping shows that the way works, and else not.
+func TestWhoKeepsSilent(t *testing.T) {
+	for _, ponged := range []bool{true, false} {
+		r := walkWith(t, context.Background(), answers{"browser_terminal_ws/session": func(f *diag.Fact) {
+			silence(f)
+			if !ponged {
+				f.WS.PingMS = 0
+			}
+		}})
+		b := r.Verdict.Blame
+		if b == nil || b.Signal != diag.SigConnectingStuck || strings.Contains(b.Text, "did not pass it on") != ponged {
+			t.Errorf("ping answered: %t, and the blame is %+v", ponged, b)
+		}
 	}
 }
 

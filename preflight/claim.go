@@ -78,7 +78,7 @@ var claims = [...]struct {
 	},
 	claimKeptSilent: {
 		"; the gateway's own session row has the node's stream and the state of its shell, so the gateway did not pass it on",
-		func(c *Case, _ *diag.Fact) bool { return !streamCame(c) },
+		func(c *Case, f *diag.Fact) bool { return !streamCame(c) || !pongCame(f) },
 	},
 	claimStreamRefused: {
 		"; the gateway refused the node's certificate, so no stream came",

@@ -176,12 +176,15 @@ func judgeSession(c *Case) []diag.Finding {
 	case strayed(c):
 		claim(c, &out, claimTookUpgrade)
 		out.Direct, out.Culprit = true, culpritEdgeTook
-	case streamCame(c) && (shellReady(c) || sessionField(c, "session.task_error_code") != ""):
+	case streamCame(c) && (shellReady(c) || sessionField(c, "session.task_error_code") != "") && pongCame(f):
 		claim(c, &out, claimKeptSilent)
 		out.Direct = true
 	}
 	return []diag.Finding{out}
 }
+
+// pongCame reports whether a ping over the session was answered late in its silence: what keeps silent is not the way.
+func pongCame(f *diag.Fact) bool { return f != nil && f.WS != nil && f.WS.PingMS > 0 }
 
 // culpritEdgeTook is at fault where an upgrade was answered and never reached the gateway.
 const culpritEdgeTook = "edge took the upgrade"
