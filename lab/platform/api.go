@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gpuaas/gpuaasctl/gpu/status"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -41,6 +42,9 @@ func (p *Platform) apiHandler() http.Handler {
 		"DELETE /v1/admin/nodes/{id}/provider":              p.endProvider,
 		"GET /v1/admin/nodes/{id}/operations":               p.getOperations,
 		"GET /v1/admin/nodes/{id}/gpu":                      p.getGPU,
+		"POST /v1/admin/nodes/{id}/cordon":                  p.askStatus(status.AskCordon, status.Node.Cordon),
+		"POST /v1/admin/nodes/{id}/uncordon":                p.askStatus(status.AskUncordon, status.Node.Uncordon),
+		"POST /v1/admin/nodes/{id}/drain":                   p.askStatus(status.AskDrain, status.Node.Drain),
 		"GET /v1/admin/audit":                               p.getAudit,
 		"GET /metrics":                                      p.getMetrics,
 		"GET /v1/admin/trust":                               p.getTrust,

@@ -105,6 +105,8 @@ type GPU struct {
 	Mode policy.Mode `yaml:"mode,omitempty"`
 	// absolute path of gpuaas-gpu-policy; default: beside the platform's own program
 	Program string `yaml:"program,omitempty"`
+	// URL of what places work on nodes: it is asked when an operator cordons, uncordons or drains one; "": nobody is
+	Coordinator string `yaml:"coordinator,omitempty"`
 }
 
 func (g GPU) check() (errs []error) {
@@ -117,6 +119,10 @@ func (g GPU) check() (errs []error) {
 	}
 	if g.Program != "" && !filepath.IsAbs(g.Program) {
 		errs = append(errs, fmt.Errorf("gpu.program must be an absolute path, not %q", g.Program))
+	}
+	if u, err := url.Parse(g.Coordinator); g.Coordinator != "" &&
+		(err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "") {
+		errs = append(errs, errors.New("gpu.coordinator must be an http or https URL"))
 	}
 	return errs
 }

@@ -194,6 +194,13 @@ func (p *Platform) judgeEvidence(ctx context.Context, ev policy.Evidence) (j pol
 		return j, errors.New("the program's reply has no judgement")
 	}
 	j = *r.Judgement
+	for _, f := range j.Findings { // of a node that could not be looked at, no GPU is known to be well
+		for i := range j.GPUs {
+			if g := &j.GPUs[i]; f.Subject.About == policy.AboutNode && f.Health == policy.Unknown && g.Health == policy.Healthy {
+				g.Health, g.Why = policy.Unknown, f.Subject.What+": "+f.Why
+			}
+		}
+	}
 	if n := len(j.Findings); n > maxGPUFindings {
 		j.Findings = j.Findings[:maxGPUFindings]
 		j.Notes = append(j.Notes, fmt.Sprintf("%d findings, of which the %d worst are kept", n, maxGPUFindings))

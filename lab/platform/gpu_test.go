@@ -226,6 +226,11 @@ func TestGPUCases(t *testing.T) {
 			d.Policy.Mode != "enforce" || d.XIDTables == "" || d.Expected == nil || d.JudgedAt == "" {
 			t.Errorf("%s: the document lacks something: %+v", c.name, d)
 		}
+		for _, g := range d.GPUs {
+			if g.Health == policy.Healthy && d.Health == "UNKNOWN" {
+				t.Errorf("%s: nobody could look at the node, and its GPU is %+v", c.name, g)
+			}
+		}
 		if sampled := len(c.events) > 0 && c.events[0].Device != nil; sampled != (d.SampledAt != "") ||
 			sampled != (len(d.GPUs) == 1) {
 			t.Errorf("%s: sampled at %q, GPUs %+v", c.name, d.SampledAt, d.GPUs)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,9 +52,9 @@ func readGPUNode(row scanner) (GPUNode, error) {
 	return n, err
 }
 
-// GPUNodes returns every node that has reported GPUs.
+// GPUNodes returns every node that has reported something about GPUs.
 func (s *Store) GPUNodes(ctx context.Context) ([]GPUNode, error) {
-	return all(ctx, s.db, readGPUNode, gpuNodeColumns+"ORDER BY node_id")
+	return all(ctx, s.db, readGPUNode, gpuNodeColumns+"WHERE seq > 0 ORDER BY node_id")
 }
 
 // GPUNode returns one, or ErrNotFound.
@@ -113,19 +114,52 @@ func (s *Store) JudgeGPUs(ctx context.Context, nodeID string, j GPUJudged) (chan
 			return nil
 		}
 		return changeStatus(ctx, tx, nodeID, change, Evidence{At: j.At, Kind: NodeGPUStatus, NodeID: nodeID, Detail: detail},
-			AuditKey{ActorType: "platform", ActorID: "gpu-policy", CredentialID: j.Judgement.Policy})
+			Audit{AuditKey: AuditKey{ActorType: "platform", ActorID: "gpu-policy", Action: NodeGPUStatus,
+				Reason: fmt.Sprintf("%s to %s by policy %s: %s", change.From, change.To, j.Judgement.Policy, change.Why)}})
 	})
 	return change, err
 }
 
-// changeStatus makes a change of a node's status known: in the read model, as evidence and in the audit.
-func changeStatus(ctx context.Context, q querier, nodeID string, c status.Change, e Evidence, by AuditKey) error {
-	if _, err := q.ExecContext(ctx, "UPDATE nodes SET status = ? WHERE id = ?", string(c.To), nodeID); err != nil {
-		return err
+// AskStatus carries out what an operator asks for the status of a node, with its evidence and an audit row, which a
+// refusal gives, too. It returns the status before.
+func (s *Store) AskStatus(ctx context.Context, d Decision,
+	ask func(status.Node) (status.Node, status.Change)) (was status.Node, c status.Change, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := node(ctx, tx, d.NodeID); err != nil {
+			return err
+		}
+		n, err := gpuNode(ctx, tx, d.NodeID)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		var next status.Node
+		was = n.Status
+		next, c = ask(was)
+		_, err = tx.ExecContext(ctx,
+			`INSERT INTO gpu_nodes (node_id, instance_id, boot_id, seq, status) VALUES (?1,'','',0,?2)
+			ON CONFLICT (node_id) DO UPDATE SET status = ?2`, d.NodeID, toJSON(next))
+		if err != nil {
+			return err
+		}
+		detail := d.detail()
+		detail["from"], detail["to"], detail["why"], detail["refused"] = c.From, c.To, c.Why, c.Refused
+		return changeStatus(ctx, tx, d.NodeID, c, Evidence{At: d.At, Kind: NodeGPUStatus, NodeID: d.NodeID,
+			CorrelationID: d.CorrelationID, Detail: detail}, Audit{
+			AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: d.Action, Reason: d.Reason}, Remote: d.Remote})
+	})
+	return was, c, err
+}
+
+// changeStatus makes what was decided on a node's status known: in the read model, as evidence and in the audit.
+func changeStatus(ctx context.Context, q querier, nodeID string, c status.Change, e Evidence, a Audit) error {
+	if c.From != c.To {
+		if _, err := q.ExecContext(ctx, "UPDATE nodes SET status = ? WHERE id = ?", string(c.To), nodeID); err != nil {
+			return err
+		}
 	}
 	if err := record(ctx, q, e); err != nil {
 		return err
 	}
-	by.Action, by.Reason = NodeGPUStatus, fmt.Sprintf("%s to %s: %s", c.From, c.To, c.Why)
-	return decided(ctx, q, Audit{AuditKey: by, At: e.At, NodeID: nodeID, CorrelationID: e.CorrelationID})
+	a.At, a.NodeID, a.CorrelationID = e.At, nodeID, e.CorrelationID
+	return decided(ctx, q, a)
 }

@@ -248,7 +248,7 @@ func TestStatusIsKept(t *testing.T) {
 	judge(policy.Healthy, policy.Shadow, status.Unhealthy)
 	judge(policy.Healthy, policy.Enforce, status.Active)
 	rows, err := s.AuditRows(t.Context(), store.AuditQuery{NodeID: "n1", Action: store.NodeGPUStatus, Limit: 10})
-	if err != nil || len(rows) != 2 || rows[0].Reason != "ACTIVE to UNHEALTHY: the report is UNHEALTHY" {
+	if err != nil || len(rows) != 2 || rows[0].Reason != "ACTIVE to UNHEALTHY by policy p: the report is UNHEALTHY" {
 		t.Errorf("audit %+v, %v", rows, err)
 	}
 }
