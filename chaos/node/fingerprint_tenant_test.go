@@ -47,10 +47,7 @@ func TestTenantPlantsNoResidue(t *testing.T) {
 	if err := os.Chmod("/dev/shm", 0o777|os.ModeSticky); err != nil {
 		t.Fatal(err)
 	}
-	before, err := Take(t.Context(), step.Scope{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := takeStaged(t)
 	as("mkdir gpuaasctl-r-s; echo x >gpuaasctl-r-t", 0)
 	as("mount -t tmpfs gpuaasctl-r-s-1 /mnt", syscall.CLONE_NEWUSER|syscall.CLONE_NEWNS)
 	as("cp /bin/sleep gpuaas-fault-0123456789abcdef; ./gpuaas-fault-0123456789abcdef 60 &", 0)
@@ -74,11 +71,7 @@ func TestTenantPlantsNoResidue(t *testing.T) {
 	asTenant(listen(unix.SOCK_DGRAM, &unix.SockaddrInet4{Port: 4712}))
 	asTenant(listen(unix.SOCK_STREAM, &unix.SockaddrUnix{Name: "/dev/shm/left.sock"}))
 	asTenant(listen(unix.SOCK_STREAM, &unix.SockaddrUnix{Name: "@gpuaasctl"}))
-	now, err := Take(t.Context(), step.Scope{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range Diff(before, now, step.Scope{}, nil) {
+	for _, r := range Diff(before, takeStaged(t), step.Scope{}, nil) {
 		t.Errorf("a tenant's doing is residue: %s", r)
 	}
 	own, err := Own(t.Context())
