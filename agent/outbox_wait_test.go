@@ -49,19 +49,19 @@ func TestEventsWaitAsLongAsAsked(t *testing.T) {
 	defer r.api.close()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	r.sendEvents(ctx)
 	began := time.Now()
+	r.sendEvents(ctx)
 	r.sendEvents(ctx) // as the next heartbeat does
-	if asked != 1 {
-		t.Fatalf("the platform was asked %d times within the time that it named", asked)
+	if took := time.Since(began); asked != 1 && took < time.Second {
+		t.Fatalf("the platform was asked %d times within %s, and named a second", asked, took)
 	}
 	busy = false
 	for len(got) == 0 && ctx.Err() == nil {
 		r.sendEvents(ctx)
 		time.Sleep(20 * time.Millisecond)
 	}
-	if time.Since(began) < 900*time.Millisecond {
-		t.Errorf("asked again after %s", time.Since(began))
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("asked again after %s", took)
 	}
 	if len(got) != kept || got[0] != 1 || got[kept-1] != kept {
 		t.Errorf("%d of %d events came: %v", len(got), kept, got)
