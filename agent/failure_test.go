@@ -117,7 +117,7 @@ func TestReasons(t *testing.T) {
 		"nobody listens": {about: TimerHeartbeat, reason: diag.RecAPIUnreachable, failure: diag.TCPRefused,
 			prepare: func(t *testing.T, p *fakePlatform, cfg *Config) {
 				p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
-				p.server.Close()
+				cfg.APIURL = &url.URL{Scheme: "https", Host: silentPort(t)}
 			}},
 		"no such name": {about: TimerHeartbeat, reason: diag.RecDNSFailed, failure: diag.DNSNXDomain,
 			prepare: func(t *testing.T, p *fakePlatform, cfg *Config) {
@@ -155,6 +155,19 @@ func TestReasons(t *testing.T) {
 			}
 		})
 	}
+}
+
+// silentPort is an address that refuses connections until the test ends: it is taken, so no other program can listen
+// there, and nothing listens.
+func silentPort(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	at, err := syscall.Getsockname(fd)
+	must(t, err)
+	return fmt.Sprint("127.0.0.1:", at.(*syscall.SockaddrInet4).Port)
 }
 
 // TestAPublicEdgeSaysNothingAboutIdentity: a listener that never asked for the certificate cannot revoke anyone.
