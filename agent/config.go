@@ -88,6 +88,8 @@ type Config struct {
 
 	// Dial replaces the network dialer, for tests.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	grace time.Duration // what a stop leaves to what is under way, for tests; default stopGrace
 }
 
 // FromEnv reads the agent's configuration. An error names every key that is wrong, and never a value that is secret.
@@ -206,6 +208,7 @@ func (c Config) withDefaults() Config {
 	c = c.withFolders()
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, DefaultHeartbeatInterval)
 	c.TaskWait = cmp.Or(c.TaskWait, DefaultTaskWait)
+	c.grace = cmp.Or(c.grace, stopGrace)
 	if c.TerminalLimits == (terminal.Limits{}) {
 		c.TerminalLimits = terminal.DefaultLimits()
 	}

@@ -266,7 +266,9 @@ func TestShutdownWithEverythingUnderWay(t *testing.T) {
 	testuser.Install(t)
 	p := newFakePlatform(t)
 	opened := p.browse()
-	stop := start(t, p.config(nil))
+	cfg := p.config(nil)
+	cfg.grace = time.Minute // it ends as soon as all of it is done, and a busy machine takes its time for that
+	stop := start(t, cfg)
 	p.task("shell", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s", OSUser: testuser.Name})
 	b := <-opened
 	b.frame(t)

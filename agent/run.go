@@ -35,7 +35,8 @@ func Run(ctx context.Context, cfg Config) error {
 	r.prepare()
 	defer r.watchGPUs()()
 	r.loop(ctx, State{
-		NodeID: cfg.NodeID, Interval: cfg.HeartbeatInterval, APIURL: cfg.APIURL.String(), Profile: cfg.Profile,
+		NodeID: cfg.NodeID, Interval: cfg.HeartbeatInterval, Grace: cfg.grace, APIURL: cfg.APIURL.String(),
+		Profile:   cfg.Profile,
 		Verifiers: cfg.Verifiers, Hold: cfg.Boot.hold(), Ledger: r.ledger.load(time.Now()),
 	})
 	return nil

@@ -37,6 +37,7 @@ type State struct {
 	Phase     Phase
 	NodeID    string
 	Interval  time.Duration // between heartbeats
+	Grace     time.Duration // what a stop leaves to what is under way
 	APIURL    string        // that this agent runs with
 	Profile   string        // environment profile as configured, "" when not configured
 	Verifiers wire.Verifiers

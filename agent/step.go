@@ -243,7 +243,7 @@ func (t *turn) shutdown(w Shutdown) {
 	t.do(Record{Decision{Reason: diag.RecShutdown, About: "agent", What: "stop", Detail: w.Why}})
 	t.saveCounts()
 	t.do(CancelWork{})
-	t.do(SetTimer{TimerGrace, stopGrace})
+	t.do(SetTimer{TimerGrace, t.s.Grace})
 	t.s.Post.Armed = false
 	t.post()
 }

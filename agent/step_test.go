@@ -18,7 +18,7 @@ var (
 )
 
 func newState() State {
-	return State{NodeID: testNode, Interval: 10 * time.Second,
+	return State{NodeID: testNode, Interval: 10 * time.Second, Grace: stopGrace,
 		Verifiers: wire.Verifiers{"k1": testKey.Public().(ed25519.PublicKey)}}
 }
 
