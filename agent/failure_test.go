@@ -186,10 +186,14 @@ func TestAPublicEdgeSaysNothingAboutIdentity(t *testing.T) {
 	}
 }
 
+// TestRotatedCertificateIsUsedAtOnce: another one for the same key, and another generation. Each takes its place at
+// once: between two files that are replaced one after the other the agent may fall back to what it had.
 func TestRotatedCertificateIsUsedAtOnce(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg := p.config(nil)
-	first := p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
+	set := p.set(t)
+	_, err := credentialsIn(cfg.Dir).Put(set)
+	must(t, err)
 	start(t, cfg)
 	seen := func(serial string) {
 		t.Helper()
@@ -209,8 +213,16 @@ func TestRotatedCertificateIsUsedAtOnce(t *testing.T) {
 			}
 		}
 	}
-	seen(first)
-	seen(p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour)))
+	serial := func(text []byte) string { return parseCerts(text)[0].SerialNumber.Text(16) }
+	seen(serial(set.Cert))
+	der := p.ca.issue(t, testNode, parseCerts(set.Cert)[0].PublicKey, time.Now().Add(time.Hour))
+	again := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	must(t, durable.Replace(filepath.Join(cfg.Dir, fileCert), again, 0o644))
+	seen(serial(again))
+	set = p.set(t)
+	_, err = credentialsIn(cfg.Dir).Put(set)
+	must(t, err)
+	seen(serial(set.Cert))
 }
 
 func TestResultArrivesOnceItCan(t *testing.T) {
