@@ -76,14 +76,11 @@ type Session struct {
 func Open(ctx context.Context, o Options) (*Session, error) {
 	conn, err := connect(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, overruled(ctx, err)
 	}
 	s := &Session{conn: conn}
 	if err := s.start(ctx, o); err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			e = &Error{Code: wire.CodePTYFailed, Err: err}
-		}
+		e := overruled(ctx, err)
 		_ = s.send(wire.Frame{Type: "error", Code: e.Code, Message: e.Error(), CorrelationID: o.Correlation})
 		conn.Close(ws.Normal, e.Code, closeTimeout)
 		return nil, e
@@ -94,6 +91,19 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 		return nil, &Error{Code: wire.CodeNodeStreamTimeout, Stream: true, Err: fmt.Errorf("say ready: %w", err)}
 	}
 	return s, nil
+}
+
+// overruled is a failure as an *Error: one that a decision brought about has the decision's code, whatever was cut off.
+func overruled(ctx context.Context, err error) *Error {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Code: wire.CodePTYFailed, Err: err}
+	}
+	var decided Decided
+	if errors.As(context.Cause(ctx), &decided) {
+		e.Code = string(decided)
+	}
+	return e
 }
 
 // Confinement is what bounds the session.

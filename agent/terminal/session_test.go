@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +191,41 @@ func TestNoGateway(t *testing.T) {
 				t.Errorf("error %+v", err)
 			}
 		})
+	}
+}
+
+// TestADecisionHasItsOwnCode: a decision that comes while the login is looked up is no failure of the terminal.
+func TestADecisionHasItsOwnCode(t *testing.T) {
+	g := newGateway(t)
+	o := g.options(t)
+	bin := t.TempDir()
+	asked := filepath.Join(bin, "asked")
+	script := "#!/bin/sh\n: >" + asked + "\nexec sleep 60\n"
+	if err := os.WriteFile(filepath.Join(bin, "getent"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	ctx, end := context.WithCancelCause(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := Open(ctx, o)
+		failed <- err
+	}()
+	c := <-g.conn
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(asked); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the login is not looked up")
+		}
+	}
+	end(Decided(wire.EndAllocationReleased))
+	if e, ok := (<-failed).(*Error); !ok || e.Code != wire.EndAllocationReleased {
+		t.Errorf("error %+v", e)
+	}
+	if f, _ := frame(t, c); f.Type != "error" || f.Code != wire.EndAllocationReleased {
+		t.Errorf("frame %+v", f)
 	}
 }
 

@@ -125,7 +125,7 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 	n, err := s.master.Read(buf)
 	s.hold() // the shell has it by now, or never will
 	if !stop() {
-		return nil, &Error{Code: codeOf(ctx), Err: fmt.Errorf("wait for the shell: %w", context.Cause(ctx))}
+		return nil, overruled(ctx, fmt.Errorf("wait for the shell: %w", context.Cause(ctx)))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, &Error{Code: wire.CodePTYSilent, Err: fmt.Errorf("the shell said nothing for %s", within)}
@@ -142,15 +142,6 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 	case <-timer.C:
 	}
 	return buf[:n], s.master.SetReadDeadline(time.Time{})
-}
-
-// codeOf is the code of a terminal that was not opened since ctx was done.
-func codeOf(ctx context.Context) string {
-	var decided Decided
-	if errors.As(context.Cause(ctx), &decided) {
-		return string(decided)
-	}
-	return wire.CodePTYFailed
 }
 
 // endedAtOnce names a shell that ended without being one: systemd refused its unit, it could not be started, or it
