@@ -34,6 +34,7 @@ const (
 	pingEvery     = 30 * time.Second
 	closeTimeout  = 500 * time.Millisecond
 	drain         = 100 * time.Millisecond // what a shell's children print after it ended
+	flush         = 5 * time.Second        // of what was printed before, over a slow stream
 	maxMessage    = 1 << 20                // a paste
 	maxRefusal    = 64 << 10               // an error page
 )
@@ -214,8 +215,9 @@ func (s *Session) Run(ctx context.Context) End {
 		pingCtx, pingEnd = context.WithCancel(context.WithoutCancel(ctx)) // ends later than ctx: there is a frame to send
 	)
 	var closed string // by the gateway's close; readable after inDone
+	var left bool     // the shell has closed its terminal; readable after outDone
 	wg.Go(func() { defer close(inDone); closed = s.in() })
-	wg.Go(func() { defer close(outDone); s.out() })
+	wg.Go(func() { defer close(outDone); left = s.out() })
 	wg.Go(func() { s.ping(pingCtx) })
 	end := End{Why: "stream_closed"}
 	select {
@@ -224,7 +226,8 @@ func (s *Session) Run(ctx context.Context) End {
 		_ = s.shell.master.SetReadDeadline(time.Now().Add(drain))
 		select {
 		case <-outDone:
-		case <-time.After(2 * drain): // the stream takes nothing
+		case <-ctx.Done():
+		case <-time.After(flush): // the stream takes nothing
 		}
 		_ = s.send(wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
 	case <-inDone:
@@ -232,19 +235,19 @@ func (s *Session) Run(ctx context.Context) End {
 			end.Why = closed
 		}
 	case <-outDone:
-		// Either the stream takes no more bytes or the shell closed its terminal; then it has a moment to exit.
+		if !left { // the stream takes no more bytes
+			break
+		}
 		select {
 		case <-s.shell.exited:
 			end = End{Why: "shell_exited", ExitCode: s.shell.code}
 			_ = s.send(wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
-		case <-time.After(hangup):
+		case <-ctx.Done():
+			end.Why = stoppedBy(ctx)
+		case <-time.After(farewell):
 		}
 	case <-ctx.Done():
-		end.Why = "agent_stopping"
-		var why Decided
-		if errors.As(context.Cause(ctx), &why) {
-			end.Why = string(why)
-		}
+		end.Why = stoppedBy(ctx)
 	}
 	pingEnd()
 	s.shell.end()
@@ -258,6 +261,15 @@ func (s *Session) Run(ctx context.Context) End {
 	s.conn.Close(code, end.Why, closeTimeout)
 	wg.Wait()
 	return end
+}
+
+// stoppedBy is why a session ends whose ctx is done.
+func stoppedBy(ctx context.Context) string {
+	var why Decided
+	if errors.As(context.Cause(ctx), &why) {
+		return string(why)
+	}
+	return "agent_stopping"
 }
 
 // in carries the stream to the PTY until either ends, and returns the reason with which the gateway closed it.
@@ -287,17 +299,22 @@ func (s *Session) in() string {
 	}
 }
 
-// out carries the PTY to the stream until either ends. A PTY ends with EIO.
-func (s *Session) out() {
+// out carries the PTY to the stream until either ends, and reports whether it was the PTY. That ends with EIO; or, once
+// it has a deadline, with the last byte that was in it then.
+func (s *Session) out() bool {
 	buf := make([]byte, 32<<10)
-	n := copy(buf, s.first)
+	n, rest := copy(buf, s.first), ptyHolds
 	for {
 		if n > 0 && s.conn.Write(ws.Binary, buf[:n]) != nil {
-			return
+			return false
 		}
 		var err error
-		if n, err = s.shell.master.Read(buf); err != nil && (n == 0 || errors.Is(err, os.ErrDeadlineExceeded)) {
-			return
+		if n, err = s.shell.master.Read(buf); errors.Is(err, os.ErrDeadlineExceeded) && n == 0 {
+			n = s.shell.waiting(buf[:min(len(buf), rest)])
+			rest -= n
+		}
+		if n == 0 && err != nil {
+			return true
 		}
 	}
 }

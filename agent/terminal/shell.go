@@ -23,10 +23,15 @@ const (
 	// firstWordsWithin is how long a shell may take to its first output, its prompt: one without output shows its
 	// user nothing, and is not ready. It is less than the gateway's usual patience, so that the user gets the reason.
 	firstWordsWithin = 10 * time.Second
-	// settle is how long a shell with some output is watched: nologin and broken stubs print, then end.
-	settle = 10 * time.Millisecond
+	// settleFor is how long a shell with some output is watched: nologin and broken stubs print, then end.
+	settleFor = 10 * time.Millisecond
 	// hangup is what a shell has to end by itself once its terminal is gone.
 	hangup = 300 * time.Millisecond
+	// farewell is what a shell that has closed its terminal has to be seen to exit: on a busy machine that is more than
+	// an exit takes.
+	farewell = 5 * time.Second
+	// ptyHolds is more than the kernel keeps of what was printed on a PTY and not read.
+	ptyHolds = 128 << 10
 )
 
 // shell is a user's login shell on a PTY of its own.
@@ -38,6 +43,7 @@ type shell struct {
 	exited chan struct{} // closed once it was reaped, and its unit is gone
 	code   int           // valid after exited; 128 + signal where a signal ended it, 255 where it has a unit
 	words  string        // valid after exited: systemd's error about the unit
+	settle time.Duration // how long one with some output is watched
 	hold   func()        // closes the agent's end of the user's side, which keeps the PTY open until the shell has it
 }
 
@@ -48,7 +54,8 @@ func startShell(u user, cols, rows uint16, limits Limits) (*shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shell{master: master, exited: make(chan struct{}), hold: sync.OnceFunc(func() { _ = tty.Close() })}
+	s := &shell{master: master, exited: make(chan struct{}), settle: settleFor,
+		hold: sync.OnceFunc(func() { _ = tty.Close() })}
 	if err := ptmx.Resize(tty, cols, rows); err != nil {
 		return nil, errors.Join(fmt.Errorf("size the pty: %w", err), tty.Close(), master.Close())
 	}
@@ -130,15 +137,17 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, &Error{Code: wire.CodePTYSilent, Err: fmt.Errorf("the shell said nothing for %s", within)}
 	}
-	wait := settle
+	wait := s.settle
 	if err != nil {
-		wait = hangup // the terminal is gone; the shell itself follows
+		wait = farewell // the terminal is gone; the shell itself follows
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-s.exited:
 		return nil, s.endedAtOnce(s.said(buf[:n]))
+	case <-ctx.Done():
+		return nil, overruled(ctx, fmt.Errorf("wait for the shell: %w", context.Cause(ctx)))
 	case <-timer.C:
 	}
 	return buf[:n], s.master.SetReadDeadline(time.Time{})
@@ -193,6 +202,24 @@ func (s *shell) endUnit() {
 		_ = s.cmd.Process.Kill()
 		<-s.exited
 	}
+}
+
+// waiting reads what lies in the terminal, and waits for none. It is for a terminal whose deadline is over, which ends
+// that deadline.
+func (s *shell) waiting(buf []byte) (n int) {
+	raw, err := s.master.SyscallConn()
+	if err != nil || len(buf) == 0 || s.master.SetReadDeadline(time.Time{}) != nil {
+		return 0
+	}
+	_ = raw.Read(func(fd uintptr) bool {
+		n, err = unix.Read(int(fd), buf)
+		return true
+	})
+	_ = s.master.SetReadDeadline(time.Unix(1, 0))
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // foreground is the process group that the terminal's keys go to, 0 when unknown.

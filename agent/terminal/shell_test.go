@@ -87,6 +87,9 @@ func TestFirstWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t, script(t, tc.shell))
+			if tc.code == wire.CodePTYExited { // it does, however late that is seen
+				s.settle = patient
+			}
 			began := time.Now()
 			said, err := s.firstWords(t.Context(), tc.within)
 			took := time.Since(began)
@@ -103,6 +106,28 @@ func TestFirstWords(t *testing.T) {
 				t.Errorf("took %v of %v", took, tc.within)
 			}
 		})
+	}
+}
+
+// TestLastOutputIsRead: what lies in a terminal whose deadline is over is read, without waiting for more.
+func TestLastOutputIsRead(t *testing.T) {
+	s := begin(t, script(t, "printf last-words; sleep 60"))
+	if err := s.master.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	buf := make([]byte, 64)
+	for end := time.Now().Add(30 * time.Second); string(all) != "last-words"; time.Sleep(5 * time.Millisecond) {
+		if _, err := s.master.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("after %q its deadline is not over: %v", all, err)
+		}
+		all = append(all, buf[:s.waiting(buf)]...)
+		if time.Now().After(end) {
+			t.Fatalf("only %q", all)
+		}
+	}
+	if n := s.waiting(buf); n != 0 {
+		t.Errorf("%q came after it", buf[:n])
 	}
 }
 
