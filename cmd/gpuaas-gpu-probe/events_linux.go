@@ -35,6 +35,12 @@ func (g listened) identity() *report.Identity {
 	return &report.Identity{Index: &g.index, UUID: g.uuid, PCI: g.pci}
 }
 
+// acted is a GPU's recovery action, and when it was found to be another than before.
+type acted struct {
+	action int64
+	at     time.Time
+}
+
 // listener waits for events of the driver, and notes how the recovery action of each GPU changes.
 type listener struct {
 	*driver
@@ -44,13 +50,13 @@ type listener struct {
 
 	mu     sync.Mutex // guards what is below
 	gpus   []listened
-	action map[string]int64 // by UUID
+	action map[string]acted // by UUID
 	told   bool             // whether it was reported that events are waited for, or why not
 	blind  string           // why events cannot be waited for, as it was last reported
 }
 
 func newListener(d *driver, w *writer) *listener {
-	return &listener{driver: d, w: w, action: map[string]int64{}}
+	return &listener{driver: d, w: w, action: map[string]acted{}}
 }
 
 // attend waits for events of these GPUs from now on. It returns at once.
@@ -212,12 +218,12 @@ func (l *listener) took(data nvml.EventData, gpus []listened) error {
 		if from == nil || !l.lookUp("nvmlDeviceGetFieldValues") {
 			return nil
 		}
-		values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
+		asked, values := time.Now(), []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
 		done := l.calls.begin(call{symbol: "nvmlDeviceGetFieldValues", gpu: from.index, uuid: from.uuid})
 		rc := from.handle.GetFieldValues(values)
 		done()
 		if n := fieldNumber(&values[0]); rc == nvml.SUCCESS && values[0].NvmlReturn == 0 && n != unreadable {
-			return l.changed(&id, n)
+			return l.changed(&id, n, asked)
 		}
 	}
 	return nil
@@ -229,17 +235,23 @@ func (l *listener) compare(s *report.Sample) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		if n, ok := g.Value(report.RecoveryAction); ok && g.UUID != "" {
-			_ = l.changed(&report.Identity{Index: &g.Index, UUID: g.UUID, PCI: g.PCI}, n) // the sample's write fails, too
+			// An error is that of the sample's own write.
+			_ = l.changed(&report.Identity{Index: &g.Index, UUID: g.UUID, PCI: g.PCI}, n, s.At)
 		}
 	}
 }
 
-func (l *listener) changed(id *report.Identity, to int64) error {
+// changed writes an event where the action is another than before. What was asked for before the last change was found
+// may be from before that change, and says nothing: the next sample does.
+func (l *listener) changed(id *report.Identity, to int64, asked time.Time) error {
 	l.mu.Lock()
-	was, known := l.action[id.UUID]
-	l.action[id.UUID] = to
+	last, known := l.action[id.UUID]
+	was, stale := last.action, asked.Before(last.at)
+	if !stale && (!known || was != to) {
+		l.action[id.UUID] = acted{to, time.Now()}
+	}
 	l.mu.Unlock()
-	if l.interval == 0 || (known && was == to) || (!known && report.ActionOf(to) == report.ActionNone) {
+	if l.interval == 0 || stale || (known && was == to) || (!known && report.ActionOf(to) == report.ActionNone) {
 		return nil
 	}
 	e := event(report.RecoveryEvent, time.Now())
