@@ -267,10 +267,10 @@ func TestGivenUp(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			began := time.Now()
-			if _, err := m.Exec(ctx, step.Exec{Argv: []string{"sleep", "1"}}); err == nil {
+			if _, err := m.Exec(ctx, step.Exec{Argv: []string{"sleep", "20"}}); err == nil {
 				t.Error("an answer")
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("given up after %s", took)
 			}
 			select {
@@ -334,7 +334,7 @@ func TestClosed(t *testing.T) {
 	m := b.open(t)
 	done := make(chan error, 1)
 	go func() {
-		_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", "1"}})
+		_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", "20"}})
 		done <- err
 	}()
 	waitFor(t, func() bool { return len(b.Execs()) > 0 })

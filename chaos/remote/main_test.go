@@ -33,8 +33,8 @@ func fault() int {
 	switch os.Args[1] {
 	case "revert":
 		r.Refused = step.Refuse(step.RefusedNone, "there is no drill on this machine")
-	case "verify": // hangs
-		time.Sleep(time.Second)
+	case "verify": // hangs, until its server ends it
+		time.Sleep(20 * time.Second)
 	case "close": // fails as a program does that was built for something else
 		fmt.Fprint(os.Stderr, "illegal instruction")
 		return 132
@@ -75,7 +75,8 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.cfg = Config{dir: b.dir, Programs: []string{ours}, Node: vantage.NodeConfig{
-		ID: "node-1", Host: b.Host, SSH: b.Login(t), ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 5 * time.Second,
+		ID: "node-1", Host: b.Host, SSH: b.Login(t), ConfigFile: "none", AgentSocket: "none",
+		ConnectTimeout: 30 * time.Second,
 	}}
 	return b
 }
