@@ -24,6 +24,10 @@ func (here) Fault(context.Context, []byte, ...string) (step.Reply, error) {
 	return step.Reply{}, errors.New("nothing is broken on the operator's own machine")
 }
 
+// hereGrace is how long the output of a program that has ended is still read: a busy machine may come to it late, and
+// something that the program left running may hold it.
+const hereGrace = 5 * time.Second
+
 func (here) Reconnect()                  {}
 func (here) Leave(context.Context) error { return nil }
 
@@ -37,7 +41,7 @@ func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	cmd := exec.CommandContext(ctx, e.Argv[0], e.Argv[1:]...)
 	cmd.Env = hereEnv()
 	cmd.Stdin = strings.NewReader(e.Stdin)
-	cmd.WaitDelay = time.Second // something that it left running may hold its output
+	cmd.WaitDelay = hereGrace
 	out := &kept{}
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()

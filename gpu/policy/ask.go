@@ -96,6 +96,8 @@ const (
 	MaxRequest = 16 << 20
 	maxReply   = 32 << 20
 	askTimeout = 60 * time.Second
+	// askGrace is how long the reply of a program that has ended is still read, which a busy machine may come to late.
+	askGrace = 10 * time.Second
 )
 
 // ReplyError is that the program was asked for something that there is not.
@@ -134,7 +136,7 @@ func Ask(ctx context.Context, program, version string, q Request) (Reply, error)
 	cmd.Stdin = bytes.NewReader(append(in, '\n'))
 	out, errs := &limited{most: maxReply, full: full}, &limited{most: 4 << 10, full: full}
 	cmd.Stdout, cmd.Stderr = out, errs
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = askGrace
 	if err := cmd.Run(); err != nil {
 		return r, fmt.Errorf("run %s: %w: %s", program, errors.Join(context.Cause(ctx), err),
 			bytes.TrimSpace(errs.kept.Bytes()))
