@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,18 +29,33 @@ func InstallTenant(t testing.TB) (uid uint32) {
 		t.Skip("skipped: needs root, to become a tenant")
 	}
 	id := 40000 + os.Getpid()%10000
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range processes {
-		var st unix.Stat_t
-		if unix.Stat(path, &st) == nil && st.Uid == uint32(id) {
-			t.Skipf("skipped: user id %d of this test runs %s here", id, path)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		runs := process(t, uint32(id)) // what a test before this one has killed may not be waited for yet
+		if runs == "" {
+			break
+		}
+		if time.Now().After(end) {
+			t.Skipf("skipped: user id %d of this test runs %s here", id, runs)
 		}
 	}
 	install(t, id, id)
 	return uint32(id)
+}
+
+// process is the folder of a process that a user runs; "" where there is none.
+func process(t testing.TB, uid uint32) string {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		var st unix.Stat_t
+		if unix.Stat(path, &st) == nil && st.Uid == uid {
+			return path
+		}
+	}
+	return ""
 }
 
 func install(t testing.TB, uid, gid int) {
