@@ -99,7 +99,7 @@ func walkWithout(t *testing.T, set []string, o Options) *diag.Report {
 		v[name] = &mappedOnly{scripted{name: name}, t, set, e.Profile.Mapping}
 	}
 	plan := NewPlan(e.Profile, e.Subject, o)
-	facts, ended := Walk(t.Context(), e, plan, v, nil)
+	facts, ended := walk(t, e, plan, v, nil)
 	Evidence(t.Context(), e, v[Operator])
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}
@@ -208,7 +208,7 @@ func TestAgentThatNamesNoListener(t *testing.T) {
 		"ours, no terminal":  {answers{stream: unset}, diag.StatusPass, diag.StatusFail},
 		"ours, does not run": {answers{reach: unset, stream: unset, process: down}, diag.StatusFail, diag.StatusFail},
 	} {
-		r := walkWith(t, t.Context(), tc.answers)
+		r := walkWith(t, tc.answers)
 		for id, want := range map[diag.HopID]diag.Status{diag.HopNodeRuntimeAPI: tc.api,
 			diag.HopNodeTerminalReachability: tc.terminal} {
 			h := hopOf(r, id)

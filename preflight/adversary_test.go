@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -127,7 +126,7 @@ func TestFaultsOffTheList(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := walkWith(t, context.Background(), tc.answers)
+			r := walkWith(t, tc.answers)
 			v := r.Verdict
 			if v.Blame == nil || v.Blame.Hop != tc.blame || v.Blame.Signal != tc.signal {
 				t.Fatalf("blame is %+v\n%s", v.Blame, describe(r))

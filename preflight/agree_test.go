@@ -115,7 +115,7 @@ func drawn(t *testing.T, n int) map[string]*diag.Report {
 	t.Helper()
 	out := map[string]*diag.Report{}
 	rng := rand.New(rand.NewPCG(8, 11)) // a failure names its row, which holds what was broken
-	base := walkWith(t, t.Context(), nil).Facts
+	base := walkWith(t, nil).Facts
 	for i := range n {
 		broken, name := answers{}, ""
 		for range 1 + rng.IntN(3) {
@@ -151,7 +151,7 @@ func drawn(t *testing.T, n int) map[string]*diag.Report {
 				name += id + " for all; "
 			}
 		}
-		out[name] = walkWith(t, t.Context(), broken)
+		out[name] = walkWith(t, broken)
 	}
 	return out
 }
@@ -164,7 +164,7 @@ func everyReport(t *testing.T) map[string]*diag.Report {
 		draws = 80
 	}
 	out := drawn(t, draws)
-	out["the machine is gone"] = walkWith(t, t.Context(), answers{
+	out["the machine is gone"] = walkWith(t, answers{
 		"node_heartbeat/read_model": setField("node.last_seen_at", "2026-01-02T11:00:00Z"),
 		"node_ops_access/ssh":       func(f *diag.Fact) { failWith(diag.TCPTimeout, "tcp")(f); f.SSH = nil },
 		"node_task_roundtrip/task":  nobodyClaims,
@@ -389,7 +389,7 @@ func needsBySteps(chain []Hop, id diag.HopID) []diag.HopID {
 // fail.
 func TestSilenceOfANeedIsNoBlameOfWhatNeedsIt(t *testing.T) {
 	chain := Chain()
-	base := walkWith(t, t.Context(), nil).Facts
+	base := walkWith(t, nil).Facts
 	silences := []string{"http timeout", "timeout", "503"}
 	masks, silentBlames := 0, 0
 	for i, broke := range base {

@@ -85,7 +85,7 @@ func TestAppRoute(t *testing.T) {
 			diag.StatusFail, "fails: http_edge_page"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := walkWith(t, t.Context(), c.answers)
+			r := walkWith(t, c.answers)
 			h := hopOf(r, diag.HopAppUserRoute)
 			if h.Status != c.want || !strings.Contains(h.Text+h.Because, c.text) {
 				t.Errorf("%s: %s%s", h.Status, h.Text, h.Because)
@@ -111,7 +111,7 @@ func TestNoWebSocketIsNoFault(t *testing.T) {
 		for _, v := range []string{Operator, Node, Platform} {
 			vantages[v] = &scripted{name: v, answers: said}
 		}
-		facts, ended := Walk(t.Context(), e, testPlan(e), vantages, nil)
+		facts, ended := walk(t, e, testPlan(e), vantages, nil)
 		i := slices.IndexFunc(facts, func(f diag.Fact) bool { return f.ID == "app_user_route/"+stepUpgrade })
 		got := ""
 		if i >= 0 {

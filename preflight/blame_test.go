@@ -228,7 +228,7 @@ func TestBlame(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := walkWith(t, context.Background(), tc.answers)
+			r := walkWith(t, tc.answers)
 			v := r.Verdict
 			if v.Outcome != diag.OutcomeFail || v.Blame == nil {
 				t.Fatalf("outcome %s\n%s", v.Outcome, describe(r))
@@ -264,7 +264,7 @@ func TestBlame(t *testing.T) {
 // TestWhoKeepsSilent: that the gateway passed nothing on is said where a ping shows that the way works, and else not.
 func TestWhoKeepsSilent(t *testing.T) {
 	for _, ponged := range []bool{true, false} {
-		r := walkWith(t, context.Background(), answers{"browser_terminal_ws/session": func(f *diag.Fact) {
+		r := walkWith(t, answers{"browser_terminal_ws/session": func(f *diag.Fact) {
 			silence(f)
 			if !ponged {
 				f.WS.PingMS = 0
@@ -305,7 +305,7 @@ func replaysToItself(t *testing.T, r *diag.Report) {
 }
 
 func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
-	r := walkWith(t, context.Background(), answers{
+	r := walkWith(t, answers{
 		"node_readiness/disk": func(f *diag.Fact) { f.Failure, f.Errno = diag.DiskFull, "ENOSPC" },
 	})
 	if r.Verdict.Proof == nil {

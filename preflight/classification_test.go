@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +36,7 @@ func stepOf(r *diag.Report, hop diag.HopID, name string) diag.StepResult {
 // TestAnAgentWithoutARecordIsNoFault: what cannot be read was not measured, and the walk passes.
 func TestAnAgentWithoutARecordIsNoFault(t *testing.T) {
 	for _, word := range []diag.Failure{diag.FileMissing, diag.Unsupported, diag.NotPermitted, diag.FileUnreadable} {
-		r := walkWith(t, context.Background(), map[string]func(*diag.Fact){
+		r := walkWith(t, map[string]func(*diag.Fact){
 			recordFact: func(f *diag.Fact) { f.Failure, f.Phase, f.Record = word, "read", nil },
 		})
 		if s := stepOf(r, diag.HopNodeRecoveryStatus, stepHostRecord); r.Verdict.Outcome != diag.OutcomePass ||
@@ -67,9 +66,8 @@ func TestAPlatformWithoutRecordsIsNotAskedForThem(t *testing.T) {
 func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
 	trouble := diag.RecordEntry{Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry",
 		Failure: diag.TLSUnknownCA}
-	r := walkWith(t, context.Background(),
-		map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble),
-			"node_task_roundtrip/task": nobodyClaims})
+	r := walkWith(t, map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble),
+		"node_task_roundtrip/task": nobodyClaims})
 	h := hopOf(r, diag.HopNodeRecoveryStatus)
 	if h.Status != diag.StatusFail || h.Signal != diag.SigHeartbeatStale || h.Reason != diag.ReasonServerTLSUntrusted {
 		t.Errorf("hop 7: %s %s %s", h.Status, h.Signal, h.Reason)
@@ -80,13 +78,12 @@ func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
 	}
 
 	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
-	r = walkWith(t, context.Background(),
-		map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble, contact),
-			"node_task_roundtrip/task": nobodyClaims})
+	r = walkWith(t, map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble, contact),
+		"node_task_roundtrip/task": nobodyClaims})
 	if r.Verdict.Reason != diag.ReasonNodeAgentUnreachable {
 		t.Errorf("history is shown as the present: %s", r.Verdict.Reason)
 	}
-	r = walkWith(t, context.Background(), map[string]func(*diag.Fact){recordFact: wrote(trouble)})
+	r = walkWith(t, map[string]func(*diag.Fact){recordFact: wrote(trouble)})
 	if r.Verdict.Outcome != diag.OutcomePass || r.Classification.Reason != diag.ReasonNone ||
 		len(r.Classification.Losers) == 0 {
 		t.Errorf("the platform hears the node: %s, %s", r.Verdict.Outcome, r.Classification.Reason)
@@ -96,8 +93,7 @@ func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
 // TestOnlyThisOperatorIsCutOff: the node is let in, so nothing contradicts it; but not all five points were
 // measured.
 func TestOnlyThisOperatorIsCutOff(t *testing.T) {
-	r := walkWith(t, context.Background(),
-		map[string]func(*diag.Fact){"control_plane_access/healthz": failWith(diag.TCPTimeout, "tcp")})
+	r := walkWith(t, map[string]func(*diag.Fact){"control_plane_access/healthz": failWith(diag.TCPTimeout, "tcp")})
 	if r.Verdict.Blame == nil || r.Verdict.Blame.Hop != diag.HopControlPlaneAccess ||
 		r.Verdict.Reason != diag.ReasonNone || r.Verdict.UserState != diag.UserUnknown {
 		t.Errorf("%+v", r.Verdict)
@@ -119,7 +115,7 @@ func TestAReportOfBeforeTheRepair(t *testing.T) {
 		"API, repaired":         {"node.agent_api_url", "GPUAAS_API_URL", testProfile().NodeRuntimeAPIURL, diag.ReasonNone},
 		"API, not to read":      {"node.agent_api_url", "GPUAAS_API_URL", "", diag.ReasonEndpointProfileDrift},
 	} {
-		r := walkWith(t, context.Background(), map[string]func(*diag.Fact){
+		r := walkWith(t, map[string]func(*diag.Fact){
 			"node_heartbeat/read_model": func(f *diag.Fact) {
 				f.HTTP.Fields[c.read], f.HTTP.Fields["node.recovery_reason"] = "https://elsewhere.test", "endpoint_profile_drift"
 			},
@@ -136,7 +132,7 @@ func TestAReportOfBeforeTheRepair(t *testing.T) {
 
 // TestAnOldAgentIsAWarning.
 func TestAnOldAgentIsAWarning(t *testing.T) {
-	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){"node_heartbeat/read_model": func(f *diag.Fact) {
+	r := walkWith(t, map[string]func(*diag.Fact){"node_heartbeat/read_model": func(f *diag.Fact) {
 		f.HTTP.Fields["node.agent_version"], f.HTTP.Fields["node.agent_desired_version"] = "v1", "v2"
 	}})
 	if r.Verdict.Outcome != diag.OutcomeWarn || r.Verdict.Reason != diag.ReasonAgentVersionDrift {

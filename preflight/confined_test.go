@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -96,7 +95,7 @@ func TestConfined(t *testing.T) {
 					f.HTTP.Fields["task.status"], f.HTTP.Fields["task.claimed_at"] = "dispatched", "2026-01-02T12:00:00Z"
 				}}), "IPAddressDeny", false},
 	} {
-		r := walkWith(t, context.Background(), tc.answers)
+		r := walkWith(t, tc.answers)
 		v := r.Verdict
 		if tc.says == "" {
 			if v.Blame != nil && v.Blame.Signal == diag.SigAgentConfined {
@@ -128,10 +127,10 @@ func TestConfinedFromTheTerminalAlone(t *testing.T) {
 			f.TCP = &diag.TCPFacts{Remote: "192.0.2.10:18443"}
 		},
 	}
-	if r := walkWith(t, context.Background(), world); r.Verdict.Outcome != diag.OutcomePass {
+	if r := walkWith(t, world); r.Verdict.Outcome != diag.OutcomePass {
 		t.Errorf("its stream came: %s\n%s", r.Verdict.Outcome, describe(r))
 	}
-	r := walkWith(t, context.Background(),
+	r := walkWith(t,
 		with(world, answers{"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": noStream}))
 	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeTerminalReachability || b.Signal != diag.SigAgentConfined {
 		t.Errorf("blame %+v\n%s", b, describe(r))
@@ -146,19 +145,19 @@ func TestNetworkThatIsNotEntered(t *testing.T) {
 		},
 		factID(diag.HopNodeRuntimeAPI, stepReach): func(f *diag.Fact) { f.AgentView = "not permitted" },
 	}
-	r := walkWith(t, context.Background(), with(silentAgent(), world))
+	r := walkWith(t, with(silentAgent(), world))
 	if h := hopOf(r, diag.HopNodeRuntimeAPI); h.Status != diag.StatusInconclusive ||
 		!strings.Contains(h.Because, "(PrivateNetwork=yes), which this login does not enter") {
 		t.Errorf("%s: %s", h.Status, h.Because)
 	}
-	if r := walkWith(t, context.Background(), world); r.Verdict.Outcome != diag.OutcomePass {
+	if r := walkWith(t, world); r.Verdict.Outcome != diag.OutcomePass {
 		t.Errorf("an agent that is heard: %s\n%s", r.Verdict.Outcome, describe(r))
 	}
 }
 
 // TestWorkloadIsTheMachines: where the agent is says nothing about the workload's port.
 func TestWorkloadIsTheMachines(t *testing.T) {
-	for _, f := range walkWith(t, context.Background(), nil).Facts {
+	for _, f := range walkWith(t, nil).Facts {
 		if f.ID == factID(diag.HopAppRuntimeLiveness, stepPort) && f.Request.View != diag.ViewHost {
 			t.Errorf("the workload's port is asked for with the view %q", f.Request.View)
 		}

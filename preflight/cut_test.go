@@ -144,7 +144,7 @@ func TestCuts(t *testing.T) {
 			"lost on the way"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := walkWith(t, t.Context(), tc.world)
+			r := walkWith(t, tc.world)
 			v := r.Verdict
 			if v.Blame == nil || v.Blame.Hop != tc.hop || v.Blame.Signal != diag.SigStreamCut || v.Owner != tc.owner ||
 				v.Reason != diag.ReasonTerminalStreamCut || !strings.Contains(v.Blame.Text, tc.says) || len(v.OtherFindings) > 0 {
@@ -162,7 +162,7 @@ func TestCuts(t *testing.T) {
 
 // TestUpgradeAnswerIsCut: a gateway that has the browser of this walk already refuses nothing.
 func TestUpgradeAnswerIsCut(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{"browser_terminal_ws/session": func(f *diag.Fact) {
+	r := walkWith(t, answers{"browser_terminal_ws/session": func(f *diag.Fact) {
 		f.Failure, f.Phase, f.PTY, f.WS = diag.WSUpgradeRejected, "ws", nil, &diag.WSFacts{Status: 409}
 		f.HTTP = &diag.HTTPFacts{Status: 409, ErrorCode: "session_attached"}
 	}})
@@ -204,7 +204,7 @@ func TestShellsOwnEnd(t *testing.T) {
 				before(f)
 				f.PTY = &diag.PTYFacts{Said: "fork: Resource temporarily unavailable"}
 			}
-			r := walkWith(t, t.Context(), w)
+			r := walkWith(t, w)
 			v := r.Verdict
 			if v.Blame == nil || v.Blame.Hop != diag.HopTerminalStartup || v.Blame.Signal != diag.SigPTYFailed ||
 				!strings.Contains(v.Blame.Text, tc.says) {
@@ -237,8 +237,7 @@ func TestCutIsNeverAHealthyShell(t *testing.T) {
 						if end == diag.WSEndClose {
 							ws.CloseCode = 4000
 						}
-						r := walkWith(t, t.Context(),
-							cutWorld(ws, map[string]string{"session.close_reason": reason, "session.node_answers": answers}))
+						r := walkWith(t, cutWorld(ws, map[string]string{"session.close_reason": reason, "session.node_answers": answers}))
 						v := r.Verdict
 						if v.Blame == nil || len(v.OtherFindings) > 0 ||
 							(v.Blame.Signal == diag.SigPTYFailed) != (hopOf(r, diag.HopTerminalStartup).Status == diag.StatusFail) {

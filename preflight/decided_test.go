@@ -49,7 +49,7 @@ func TestReleasedWhileWalking(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := walkWith(t, t.Context(), a)
+			r := walkWith(t, a)
 			if r.Verdict.Outcome != diag.OutcomeInconclusive {
 				t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
 			}
@@ -69,7 +69,7 @@ func TestReleasedWhileWalking(t *testing.T) {
 
 // TestDecisionAfterTheProof: a shell that computed before the decision has proven what was asked.
 func TestDecisionAfterTheProof(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{"terminal_open_task/session": func(f *diag.Fact) {
+	r := walkWith(t, answers{"terminal_open_task/session": func(f *diag.Fact) {
 		f.HTTP.Fields["session.close_reason"] = "allocation_released"
 	}})
 	if r.Verdict.Outcome != diag.OutcomePass {

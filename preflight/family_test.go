@@ -71,7 +71,7 @@ func TestDeadFamilyIsAWarning(t *testing.T) {
 			all := answers{healthz: c.step, healthz + "~other-family": c.other}
 			again := "terminal_public_route/healthz" // the same name from the same place
 			all[again], all[again+"~other-family"] = c.step, c.other
-			r := walkWith(t, t.Context(), all)
+			r := walkWith(t, all)
 			h := hopOf(r, diag.HopControlPlaneAccess)
 			if c.want == "" {
 				if r.Verdict.Outcome != diag.OutcomePass {
@@ -104,7 +104,7 @@ func TestOneFamilyLeadsElsewhere(t *testing.T) {
 		f.DNS = &diag.DNSFacts{Name: "api.test", Source: "pinned", Addresses: []string{v4}}
 		f.TCP = &diag.TCPFacts{Remote: v4 + ":443"}
 	}
-	r := walkWith(t, t.Context(), answers{reachAPI: wrong, reachAPI + "~other-family": right,
+	r := walkWith(t, answers{reachAPI: wrong, reachAPI + "~other-family": right,
 		reachAPI + "~pinned": wrong, reachAPI + "~host-view": wrong, reachAPI + "~active-bundle": wrong})
 	b, proof := r.Verdict.Blame, r.Verdict.Proof
 	if b == nil || proof == nil || proof.Changed != "resolve" || !strings.HasSuffix(proof.Passing, "~other-family") {
@@ -117,7 +117,7 @@ func TestOneFamilyLeadsElsewhere(t *testing.T) {
 
 // TestIPv6OnlyNameOnAHostWithout reports why nothing could be dialled.
 func TestIPv6OnlyNameOnAHostWithout(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{reachAPI: func(f *diag.Fact) {
+	r := walkWith(t, answers{reachAPI: func(f *diag.Fact) {
 		f.Failure, f.Phase, f.Errno, f.HTTP = diag.TCPNetUnreachable, "tcp", "ENETUNREACH", nil
 		f.DNS = &diag.DNSFacts{Name: "api.test", Addresses: []string{v6}}
 		f.TCP = &diag.TCPFacts{Remote: "[" + v6 + "]:443"}

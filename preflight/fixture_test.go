@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -215,9 +216,41 @@ func (s *scripted) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// walkWith walks the whole chain against scripted vantages and judges it.
-func walkWith(t *testing.T, ctx context.Context, answers map[string]func(*diag.Fact), hang ...string) *diag.Report {
+// inMadeUpTime calls f where time passes only while all wait for it: a walk asks again what is not answered within a
+// second, and a machine that stalls is none that does not answer.
+func inMadeUpTime[T any](t *testing.T, f func(t *testing.T) T) (got T) {
 	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		got = f(t)
+	})
+	return got
+}
+
+// walked is what came of a walk in made-up time.
+type walked struct {
+	facts []diag.Fact
+	ended diag.EndedBy
+}
+
+func walk(t *testing.T, e *Env, plan diag.Plan, v map[string]Vantage, observe func(Event)) (facts []diag.Fact,
+	ended diag.EndedBy) {
+	t.Helper()
+	w := inMadeUpTime(t, func(t *testing.T) (w walked) {
+		w.facts, w.ended = Walk(t.Context(), e, plan, v, observe)
+		return w
+	})
+	return w.facts, w.ended
+}
+
+// walkWith walks the whole chain against scripted vantages, in made-up time, and judges it.
+func walkWith(t *testing.T, answers map[string]func(*diag.Fact), hang ...string) *diag.Report {
+	t.Helper()
+	return inMadeUpTime(t, func(t *testing.T) *diag.Report { return walkUntil(t.Context(), answers, hang...) })
+}
+
+// walkUntil is walkWith where time is made up already, and ends with ctx.
+func walkUntil(ctx context.Context, answers map[string]func(*diag.Fact), hang ...string) *diag.Report {
 	e := testEnv()
 	stuck := map[string]bool{}
 	for _, id := range hang {

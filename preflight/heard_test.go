@@ -77,7 +77,7 @@ func TestANetworkThatOnlyComesFurtherIsNoPass(t *testing.T) {
 		"it answers":       {func(*diag.Fact) {}, diag.SigAgentConfined},
 		"it comes further": {failWith(diag.HTTPTimeout, "http"), diag.SigAPIUnreachable},
 	} {
-		r := walkWith(t, t.Context(), answers{reach: apart, reach + "~host-network": tc.host})
+		r := walkWith(t, answers{reach: apart, reach + "~host-network": tc.host})
 		if v := r.Verdict; v.Blame == nil || v.Blame.Signal != tc.signal || (strings.Contains(v.Blame.Text, "it does") &&
 			tc.signal != diag.SigAgentConfined) {
 			t.Errorf("%s: %+v\n%s", name, v.Blame, describe(r))
@@ -94,11 +94,11 @@ func TestADenialOfTheLoginIsNotTheAgents(t *testing.T) {
 			failWith(diag.TCPDenied, "tcp")(f)
 			f.Errno, f.Denial = "EPERM", d
 		}
-		v := walkWith(t, t.Context(), answers{reach: deny, "node_terminal_reachability/stream": deny}).Verdict
+		v := walkWith(t, answers{reach: deny, "node_terminal_reachability/stream": deny}).Verdict
 		if v.Outcome != diag.OutcomeInconclusive || v.Blame != nil || !strings.Contains(v.Because, "answered a no-op") {
 			t.Errorf("%s, the agent answers: %s %+v %q", name, v.Outcome, v.Blame, v.Because)
 		}
-		v = walkWith(t, t.Context(), with(silentAgent(), answers{reach: deny})).Verdict
+		v = walkWith(t, with(silentAgent(), answers{reach: deny})).Verdict
 		if v.Blame == nil || v.Blame.Signal != diag.SigAgentConfined {
 			t.Errorf("%s, the agent is silent: %+v", name, v.Blame)
 		}

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -50,7 +49,7 @@ func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 					f.HTTP = &diag.HTTPFacts{Status: 502}
 				}
 			}
-			r := walkWith(t, context.Background(), edits)
+			r := walkWith(t, edits)
 			if got := r.Classification.Reason; got != c.reason {
 				t.Errorf("reason %s (%s), want %s", got, r.Classification.Title, c.reason)
 			}

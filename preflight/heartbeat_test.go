@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -46,15 +45,14 @@ func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {
 					nobodyClaims(f)
 				}
 			}
-			r := walkWith(t, context.Background(),
-				answers{"node_task_roundtrip/task": claims, "node_heartbeat/read_model": func(f *diag.Fact) {
-					for field, value := range map[string]string{"node.last_seen_at": c.contact, "node.last_heartbeat_at": c.heartbeat,
-						"node.check_heartbeat": c.says} {
-						if f.HTTP.Fields[field] = value; value == "" {
-							delete(f.HTTP.Fields, field)
-						}
+			r := walkWith(t, answers{"node_task_roundtrip/task": claims, "node_heartbeat/read_model": func(f *diag.Fact) {
+				for field, value := range map[string]string{"node.last_seen_at": c.contact, "node.last_heartbeat_at": c.heartbeat,
+					"node.check_heartbeat": c.says} {
+					if f.HTTP.Fields[field] = value; value == "" {
+						delete(f.HTTP.Fields, field)
 					}
-				}})
+				}
+			}})
 			h := hopOf(r, diag.HopNodeHeartbeat)
 			if h.Status != c.status || r.Verdict.Outcome != c.outcome || r.Classification.Reason != c.reason {
 				t.Errorf("%s, outcome %s, reason %s: %s", h.Status, r.Verdict.Outcome, r.Classification.Reason, h.Text)

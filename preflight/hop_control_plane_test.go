@@ -68,7 +68,7 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 			diag.OutcomeFail, platform, "", []string{way, down}, ownWay},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := walkWith(t, t.Context(), tc.answers)
+			r := walkWith(t, tc.answers)
 			v, text := r.Verdict, hopOf(r, diag.HopControlPlaneAccess)
 			said := text.Text + text.Because
 			if v.Outcome != tc.outcome || !strings.HasPrefix(v.Owner, tc.owner) {

@@ -54,7 +54,7 @@ func TestHollowFactsArePanicFree(t *testing.T) {
 
 // Every step left out of the plan, one at a time, while all the others pass.
 func TestAnyStepMayBeLeftOut(t *testing.T) {
-	whole := walkWith(t, t.Context(), nil)
+	whole := walkWith(t, nil)
 	for _, h := range Chain() {
 		for _, s := range h.Steps {
 			r := *whole

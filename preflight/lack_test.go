@@ -22,7 +22,7 @@ func TestLackIsNoWordOfAText(t *testing.T) {
 			"compare the platform's answer with mapping.fields"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := walkWith(t, t.Context(), answers{"allocation_binding/allocation": tc.allocation})
+			r := walkWith(t, answers{"allocation_binding/allocation": tc.allocation})
 			if r.Verdict.Outcome != diag.OutcomeInconclusive ||
 				!strings.Contains(strings.Join(r.Verdict.Recovery, "; "), tc.step) {
 				t.Errorf("%s: %q\n%s", r.Verdict.Outcome, r.Verdict.Recovery, describe(r))

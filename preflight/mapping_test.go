@@ -38,7 +38,7 @@ func TestUnreadFieldsFailNobody(t *testing.T) {
 				nobodyClaims(f)
 			}
 		}
-		r := walkWith(t, t.Context(), answers{tc.fact: tc.change, "node_task_roundtrip/task": claims})
+		r := walkWith(t, answers{tc.fact: tc.change, "node_task_roundtrip/task": claims})
 		if h := hopOf(r, tc.hop); h.Status != tc.want || h.Text+h.Because == "" {
 			t.Errorf("%s: %s is %s, want %s (%s%s)", name, tc.hop, h.Status, tc.want, h.Text, h.Because)
 		}
@@ -47,7 +47,7 @@ func TestUnreadFieldsFailNobody(t *testing.T) {
 		f.HTTP.Fields["task.status"], f.Failure, f.Phase = "dispatched", diag.Timeout, "poll"
 		delete(f.HTTP.Fields, "task.claimed_at")
 	}
-	r := walkWith(t, t.Context(), answers{"node_task_roundtrip/task": dispatched})
+	r := walkWith(t, answers{"node_task_roundtrip/task": dispatched})
 	if h := hopOf(r, diag.HopNodeTaskRoundtrip); h.Signal != diag.SigResultPostFailed {
 		t.Errorf("a dispatched task without a claim time is %s: %s", h.Signal, h.Text)
 	}

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -164,7 +163,7 @@ func TestObserved(t *testing.T) {
 			diag.SigTaskBacklogStale, diag.Observed, "node_task_roundtrip/backlog_after"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v := walkWith(t, context.Background(), tc.answers).Verdict
+			v := walkWith(t, tc.answers).Verdict
 			if v.Blame == nil || v.Blame.Signal != tc.signal || v.Confidence != tc.word {
 				t.Fatalf("blame %+v, %s, want %s %s (%+v, %+v)", v.Blame, v.Confidence, tc.signal, tc.word, v.Observation, v.Proof)
 			}
@@ -187,7 +186,7 @@ func TestObservationIsOfTheBlamedCause(t *testing.T) {
 		f.Disk = &diag.DiskFacts{TotalBytes: 10, UsedPercent: 100}
 	}
 	t.Run("a certificate past its date at another listener", func(t *testing.T) {
-		v := walkWith(t, context.Background(), with(silentAgent(), answers{
+		v := walkWith(t, with(silentAgent(), answers{
 			"node_runtime_api_reachability/reach":               failWith(diag.TCPTimeout, "tcp"),
 			"node_runtime_api_reachability/reach~bare":          failWith(diag.TCPTimeout, "tcp"),
 			"node_runtime_api_reachability/reach~from-operator": failWith(diag.TCPTimeout, "tcp"),
@@ -204,7 +203,7 @@ func TestObservationIsOfTheBlamedCause(t *testing.T) {
 		}
 	})
 	t.Run("a full disk on another mount", func(t *testing.T) {
-		v := walkWith(t, context.Background(), with(silentAgent(), answers{
+		v := walkWith(t, with(silentAgent(), answers{
 			"node_readiness/root_disk": full, "node_readiness/root_disk~run": full, "node_readiness/process": unitDown,
 		})).Verdict
 		if o := v.Observation; v.Blame.Signal != diag.SigDiskFull || o == nil || o.Fact != "node_readiness/root_disk" ||
@@ -225,7 +224,7 @@ func TestObservationIsOfTheBlamedCause(t *testing.T) {
 			}
 		}
 		for task, word := range map[string]diag.Confidence{"task-1": diag.Observed, "task-of-yesterday": diag.Likely} {
-			v := walkWith(t, context.Background(), answers{
+			v := walkWith(t, answers{
 				"node_task_roundtrip/task": func(f *diag.Fact) {
 					f.HTTP.Fields["task.status"], f.Failure, f.Phase = "dispatched", diag.HTTPTimeout, "poll"
 					delete(f.HTTP.Fields, "task.completed_at")
@@ -256,17 +255,17 @@ func TestBacklogIsWhatASweepLeaves(t *testing.T) {
 		"no count":  {setField("node.stale_tasks", ""), diag.OutcomeInconclusive},
 		"no number": {setField("node.stale_tasks", "many"), diag.OutcomeInconclusive},
 	} {
-		r := walkWith(t, t.Context(), with(counted, answers{after: tc.later}))
+		r := walkWith(t, with(counted, answers{after: tc.later}))
 		if r.Verdict.Outcome != tc.want {
 			t.Errorf("%s: %s, want %s\n%s", name, r.Verdict.Outcome, tc.want, describe(r))
 		}
 	}
-	r := walkWith(t, t.Context(), with(counted, answers{after: setField("node.stale_tasks", "1")}))
+	r := walkWith(t, with(counted, answers{after: setField("node.stale_tasks", "1")}))
 	r.Plan.Policy[profile.PolicyTaskSweepInterval] = 60
 	if Judge(r); r.Verdict.Outcome != diag.OutcomeWarn {
 		t.Errorf("no sweep was due: %s\n%s", r.Verdict.Outcome, describe(r))
 	}
-	if r := walkWith(t, t.Context(), nil); slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.ID == after }) {
+	if r := walkWith(t, nil); slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.ID == after }) {
 		t.Error("asked again without a backlog")
 	}
 }
@@ -281,7 +280,7 @@ func TestABacklogHidesNoOtherReason(t *testing.T) {
 	}
 	for name, later := range map[string]func(*diag.Fact){"no answer": failWith(diag.TCPTimeout, "tcp"), "left": revoked} {
 		for _, every := range []int64{5, 60} {
-			r := walkWith(t, t.Context(), answers{"node_heartbeat/read_model": revoked, after: later})
+			r := walkWith(t, answers{"node_heartbeat/read_model": revoked, after: later})
 			r.Plan.Policy[profile.PolicyTaskSweepInterval] = every
 			if Judge(r); r.Classification.Reason != diag.ReasonIdentityRevokedOrFenced {
 				t.Errorf("%s, a sweep every %d s: %s\n%s", name, every, r.Classification.Reason, describe(r))
@@ -298,11 +297,11 @@ func TestNoSupportWhileAnExplanationIsOpen(t *testing.T) {
 	}
 	passes := func(f *diag.Fact) { f.HTTP = &diag.HTTPFacts{Status: 200} }
 	route := answers{"app_user_route/route": broken, "app_user_route/route~other-route": passes}
-	v := walkWith(t, context.Background(), route).Verdict
+	v := walkWith(t, route).Verdict
 	if v.Blame.Hop != diag.HopAppUserRoute || v.Confidence != diag.Proven || v.Proof.Changed != "target" {
 		t.Errorf("%+v %s %+v", v.Blame, v.Confidence, v.Proof)
 	}
-	v = walkWith(t, context.Background(), with(route, answers{"node_ops_access/ssh": failWith(diag.TCPRefused,
+	v = walkWith(t, with(route, answers{"node_ops_access/ssh": failWith(diag.TCPRefused,
 		"tcp")})).Verdict
 	i := slices.IndexFunc(v.OtherFindings, func(b diag.Blame) bool { return b.Hop == diag.HopAppUserRoute })
 	if i < 0 || v.OtherFindings[i].Confidence != diag.Likely || v.OtherFindings[i].Proof != nil {

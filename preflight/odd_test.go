@@ -244,7 +244,7 @@ func TestNobodyIsBlamedInAnOddWorld(t *testing.T) {
 		"workloads": oddWorkloads} {
 		for name, o := range rows {
 			t.Run(group+"/"+name, func(t *testing.T) {
-				r := walkWith(t, t.Context(), o.answers)
+				r := walkWith(t, o.answers)
 				v := r.Verdict
 				switch {
 				case v.Outcome != o.want, v.Blame != nil, v.FirstFailedHop != "", v.Reason != diag.ReasonNone:
@@ -291,7 +291,7 @@ func TestFaultsBesideTheOddOnes(t *testing.T) {
 			diag.SigProcessDown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r := walkWith(t, t.Context(), c.answers); r.Verdict.Blame == nil || r.Verdict.Blame.Signal != c.want {
+			if r := walkWith(t, c.answers); r.Verdict.Blame == nil || r.Verdict.Blame.Signal != c.want {
 				t.Errorf("blame %+v, want %s\n%s", r.Verdict.Blame, c.want, describe(r))
 			}
 		})
@@ -303,7 +303,7 @@ func TestAcceptedIsSaidOfTheAPIAlone(t *testing.T) {
 	html := func(f *diag.Fact) { f.HTTP = &diag.HTTPFacts{Status: 200, ContentType: "text/html"} }
 	moved := func(f *diag.Fact) { f.HTTP = &diag.HTTPFacts{Status: 301} }
 	for name, change := range map[string]func(*diag.Fact){"a page for everything": html, "a redirect": moved} {
-		h := hopOf(walkWith(t, t.Context(), answers{authFact: change}), diag.HopControlPlaneAccess)
+		h := hopOf(walkWith(t, answers{authFact: change}), diag.HopControlPlaneAccess)
 		if h.Status != diag.StatusPass || h.Text != "https://api.test answers 200; the trust page answers HTTP "+
 			map[string]string{"a redirect": "301", "a page for everything": "200"}[name]+
 			" without a word of the API, so nobody said that the token is accepted" {
@@ -314,7 +314,7 @@ func TestAcceptedIsSaidOfTheAPIAlone(t *testing.T) {
 
 // TestOneFindingIsNoOtherFault: a reason whose evidence is the blame's own finding is not called that of another fault.
 func TestOneFindingIsNoOtherFault(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{allocationFact: answerOf(502, diag.HTTPEdgePage)})
+	r := walkWith(t, answers{allocationFact: answerOf(502, diag.HTTPEdgePage)})
 	if k := r.Classification; k.Reason != diag.ReasonControlPlaneUnreachable ||
 		!strings.HasSuffix(k.Beside, "of the same finding") {
 		t.Errorf("%s because %q, beside %q", k.Reason, k.Because, k.Beside)
@@ -326,7 +326,7 @@ func TestNoLookUpOfAnAddress(t *testing.T) {
 	const reach = "node_runtime_api_reachability/reach"
 	seen := map[bool]bool{}
 	for _, source := range []string{"literal", "dns"} {
-		r := walkWith(t, t.Context(), answers{reach: func(f *diag.Fact) {
+		r := walkWith(t, answers{reach: func(f *diag.Fact) {
 			failWith(diag.TCPRefused, "tcp")(f)
 			f.DNS = &diag.DNSFacts{Name: "192.0.2.11", Source: source}
 			if source == "dns" {

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +30,7 @@ func TestOperatorsWords(t *testing.T) {
 					answers[factID(diag.HopControlPlaneAccess, step)] = failWith(api, phase)
 				}
 			}
-			r := walkWith(t, context.Background(), answers)
+			r := walkWith(t, answers)
 			h, v := hopOf(r, diag.HopNodeOpsAccess), r.Verdict
 			if h.Status != diag.StatusInconclusive || v.Reason != diag.ReasonNone ||
 				!strings.HasPrefix(v.Owner, "operator access") {
@@ -55,7 +54,7 @@ func TestNodesWords(t *testing.T) {
 		diag.SSHPenalty: "banner", diag.TCPRefused: "tcp", diag.TCPTimeout: "tcp", diag.TCPReset: "tcp",
 		diag.Timeout: "banner",
 	} {
-		r := walkWith(t, context.Background(), map[string]func(*diag.Fact){loginFact: failWith(word, phase)})
+		r := walkWith(t, map[string]func(*diag.Fact){loginFact: failWith(word, phase)})
 		if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusFail || h.Signal != diag.SigOpsSSHFailed {
 			t.Errorf("%s: %s %s", word, h.Status, h.Signal)
 		}
@@ -63,7 +62,7 @@ func TestNodesWords(t *testing.T) {
 			t.Errorf("one refused key makes %s", r.Verdict.Reason)
 		}
 	}
-	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){loginFact: func(f *diag.Fact) {
+	r := walkWith(t, map[string]func(*diag.Fact){loginFact: func(f *diag.Fact) {
 		f.Failure, f.Phase, f.SSH = diag.SSHAuth, "auth", &diag.SSHFacts{NotOffered: 1}
 	}})
 	if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusInconclusive ||
@@ -72,7 +71,7 @@ func TestNodesWords(t *testing.T) {
 	}
 	// No route to a node that the platform does not hear from is the node's, or its network's.
 	stale := setField("node.last_seen_at", noon.Add(-time.Hour).Format(time.RFC3339))
-	r = walkWith(t, context.Background(), map[string]func(*diag.Fact){
+	r = walkWith(t, map[string]func(*diag.Fact){
 		loginFact: failWith(diag.TCPNoRoute, "tcp"), factID(diag.HopNodeHeartbeat, stepReadModel): stale,
 	})
 	if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusFail {
@@ -105,20 +104,20 @@ func shifted(d, node time.Duration, dated bool) map[string]func(*diag.Fact) {
 func TestOperatorsClock(t *testing.T) {
 	for _, d := range []time.Duration{-400 * 24 * time.Hour, -time.Hour, -20 * time.Second, 20 * time.Second, time.Hour,
 		400 * 24 * time.Hour} {
-		r := walkWith(t, context.Background(), shifted(d, 0, true))
+		r := walkWith(t, shifted(d, 0, true))
 		h := hopOf(r, diag.HopNodeReadiness)
 		if h.Status != diag.StatusWarn || h.Signal != diag.SigOperatorClockSkew || r.Verdict.Outcome != diag.OutcomeWarn ||
 			r.Verdict.Reason != diag.ReasonNone {
 			t.Errorf("%s: %s %s, %s, reason %s\n%s", d, h.Status, h.Signal, r.Verdict.Outcome, r.Verdict.Reason, describe(r))
 		}
-		r = walkWith(t, context.Background(), shifted(d, 0, false))
+		r = walkWith(t, shifted(d, 0, false))
 		h = hopOf(r, diag.HopNodeReadiness)
 		if h.Status != diag.StatusInconclusive || !strings.HasPrefix(r.Verdict.Owner, "operator access") ||
 			r.Verdict.Reason != diag.ReasonNone {
 			t.Errorf("%s, and no date: %s, owner %q, reason %s", d, h.Status, r.Verdict.Owner, r.Verdict.Reason)
 		}
 		for _, own := range []time.Duration{0, d} { // the node's clock is wrong, and perhaps the operator's is as wrong
-			r = walkWith(t, context.Background(), shifted(own, d+own/2, true))
+			r = walkWith(t, shifted(own, d+own/2, true))
 			if h := hopOf(r, diag.HopNodeReadiness); h.Status != diag.StatusFail || h.Signal != diag.SigClockSkew {
 				t.Errorf("the node is %s off, this machine %s: %s %s", d+own/2, own, h.Status, h.Signal)
 			}
@@ -145,7 +144,7 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 			identity: func(f *diag.Fact) { no := false; f.Cert.NodeBound, f.Cert.BoundTo = &no, "node:node-2" },
 		},
 	} {
-		r := walkWith(t, context.Background(), answers)
+		r := walkWith(t, answers)
 		if v := r.Verdict; v.Outcome != diag.OutcomeInconclusive || v.Reason != diag.ReasonNone ||
 			!strings.HasPrefix(v.Owner, "operator access") {
 			t.Errorf("%s: %s, reason %s, owner %q\n%s", name, v.Outcome, v.Reason, v.Owner, describe(r))
@@ -153,13 +152,13 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 		answers[factID(diag.HopNodeHeartbeat, stepReadModel)] = setField("node.last_seen_at",
 			noon.Add(-time.Hour).Format(time.RFC3339))
 		if name != "another node" {
-			if r := walkWith(t, context.Background(), answers); r.Verdict.Outcome != diag.OutcomeFail {
+			if r := walkWith(t, answers); r.Verdict.Outcome != diag.OutcomeFail {
 				t.Errorf("%s, of a silent node: %s", name, r.Verdict.Outcome)
 			}
 		}
 	}
 	// A node whose setting alone names another one is at fault.
-	r := walkWith(t, context.Background(), map[string]func(*diag.Fact){
+	r := walkWith(t, map[string]func(*diag.Fact){
 		factID(diag.HopNodeRecoveryStatus, stepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 	})
 	if h := hopOf(r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusFail {

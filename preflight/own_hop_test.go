@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -18,7 +17,7 @@ func TestReplayKeepsOwnHops(t *testing.T) {
 		diag.StatusInconclusive: diag.OutcomeInconclusive, diag.StatusSkipped: diag.OutcomePass,
 	} {
 		for _, first := range []bool{false, true} {
-			r := walkWith(t, context.Background(), nil)
+			r := walkWith(t, nil)
 			h := diag.HopResult{ID: own, Title: "the VPN is up", Layer: diag.LayerRuntime,
 				Finding: diag.Finding{Status: status, Text: "the tunnel is down", Because: "nobody answered"}}
 			r.Facts = append(r.Facts, diag.Fact{ID: "x.vpn/ping", Vantage: Node, DurationMS: 1})

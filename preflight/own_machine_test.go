@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -67,7 +66,7 @@ func TestOutOfIt(t *testing.T) {
 						continue
 					}
 					name := fmt.Sprintf("%s %s %s %s in %s", id, k.resource, k.errno, scope, phase)
-					r := walkWith(t, context.Background(), answers{id: outOfIt(k.resource, scope, k.errno, phase)})
+					r := walkWith(t, answers{id: outOfIt(k.resource, scope, k.errno, phase)})
 					hop, _, _ := strings.Cut(id, "/")
 					h, v := hopOf(r, diag.HopID(hop)), r.Verdict
 					nodes := step.From == Node && id != loginFact && scope.Shared()
@@ -133,7 +132,7 @@ func TestDeniedHere(t *testing.T) {
 				if step.From != Node || !tc.nodes {
 					world = answers{id: world[id]}
 				}
-				r := walkWith(t, context.Background(), world)
+				r := walkWith(t, world)
 				h, v := hopOf(r, diag.HopID(hop)), r.Verdict
 				name := errno + " by " + tc.name + " at " + id
 				if step.From == Node && tc.nodes {
@@ -159,12 +158,12 @@ func TestAgentOutOfFiles(t *testing.T) {
 			Limit: figure(64), Used: figure(64), Holders: []diag.Holder{{Name: "gpuaas-agent", Held: 64}}}
 	}
 	id := factID(diag.HopNodeReadiness, stepProcess)
-	r := walkWith(t, context.Background(), with(silentAgent(), answers{id: short}))
+	r := walkWith(t, with(silentAgent(), answers{id: short}))
 	if v := r.Verdict; v.Blame == nil || v.Blame.Signal != diag.SigNodeExhausted || v.Owner != "node runtime" ||
 		!strings.Contains(v.Blame.Text, "64 of 64 used, LimitNOFILE") {
 		t.Errorf("%+v\n%s", v.Blame, describe(r))
 	}
-	r = walkWith(t, context.Background(), answers{id: short})
+	r = walkWith(t, answers{id: short})
 	if h := hopOf(r, diag.HopNodeReadiness); r.Verdict.Outcome != diag.OutcomeWarn || h.Status != diag.StatusWarn {
 		t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
 	}

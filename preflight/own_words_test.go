@@ -61,7 +61,7 @@ func TestOwnWordsAreQuoted(t *testing.T) {
 		{"the gateway's own time-out is no cause", noStreamOf("task-9"), []diag.EvidenceLine{gateway}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := walkWith(t, t.Context(), tc.answers)
+			r := walkWith(t, tc.answers)
 			r.Evidence = tc.evidence
 			Judge(r)
 			v := r.Verdict
@@ -85,7 +85,7 @@ func TestOwnWordsAreQuoted(t *testing.T) {
 
 // TestOneTaskIsNotQuotedForAnother: what the platform wrote of the walk's terminal session is no word on its no-op.
 func TestOneTaskIsNotQuotedForAnother(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{taskFact: nobodyClaims})
+	r := walkWith(t, answers{taskFact: nobodyClaims})
 	for _, session := range []string{"", "sess-1"} {
 		r.Evidence = []diag.EvidenceLine{{At: diag.At(noon), Kind: "terminal.error", CorrelationID: "corr-1",
 			SessionID: session, Code: "session_not_found", Error: "no browser waits for this terminal session"}}
@@ -99,8 +99,8 @@ func TestOneTaskIsNotQuotedForAnother(t *testing.T) {
 
 // TestBuildsAreReplacedForWhatTheyHid: an agent that reported success, and wrote nothing down, is still the old build.
 func TestBuildsAreReplacedForWhatTheyHid(t *testing.T) {
-	r := walkWith(t, t.Context(),
-		answers{"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": func(f *diag.Fact) {
+	r := walkWith(t, answers{
+		"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": func(f *diag.Fact) {
 			noStream(f)
 			f.HTTP.Fields["session.task_status"] = "completed"
 		}})

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"net"
 	"slices"
 	"testing"
@@ -34,7 +33,7 @@ func TestCountersAskWhereSomebodyNamed(t *testing.T) {
 		for _, step := range hop.Steps {
 			for _, f := range failures {
 				id := factID(hop.ID, step.Name)
-				r := walkWith(t, context.Background(), answers{id: failWith(f.word, f.phase)})
+				r := walkWith(t, answers{id: failWith(f.word, f.phase)})
 				for i := range r.Facts {
 					req := r.Facts[i].Request
 					switch req.Op {

@@ -42,7 +42,7 @@ func TestAPassOfAPairIsTheHops(t *testing.T) {
 		"the gateway refuses the certificate": {stream, failWith(diag.MTLSUnknownCA, "mtls"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := walkWith(t, t.Context(), answers{
+			r := walkWith(t, answers{
 				tc.step: failWith(diag.DNSTimeout, "dns"), tc.step + "~pinned": tc.pinned,
 				tc.step + "~host-view":     failWith(diag.DNSTimeout, "dns"),
 				tc.step + "~from-operator": failWith(diag.TCPTimeout, "tcp"),
@@ -88,7 +88,7 @@ func TestTheOperatorIsComparedInOnePhase(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := walkWith(t, t.Context(), answers{
+			r := walkWith(t, answers{
 				tc.step: tc.node, tc.step + "~pinned": tc.node, tc.step + "~host-view": tc.node,
 				tc.step + "~from-operator": tc.operator,
 			})
@@ -103,7 +103,7 @@ func TestTheOperatorIsComparedInOnePhase(t *testing.T) {
 // What comes and goes is that, and no proof of anything else.
 func TestWhatComesAndGoesIsUnstable(t *testing.T) {
 	silent := failWith(diag.DNSTimeout, "dns")
-	r := walkWith(t, t.Context(), answers{reach: silent, reach + "~2": func(*diag.Fact) {}})
+	r := walkWith(t, answers{reach: silent, reach + "~2": func(*diag.Fact) {}})
 	v := r.Verdict
 	if v.Blame == nil || v.Blame.Signal != diag.SigNetworkUnstable || v.Blame.Failure != diag.Unstable ||
 		v.Confidence != diag.Proven ||
@@ -124,7 +124,7 @@ func TestWhatComesAndGoesIsUnstable(t *testing.T) {
 		"lost at another's":      {stream: sentAgain},
 		"another one is unheard": {stream: silent, stream + "~1": func(*diag.Fact) {}},
 	} {
-		r := walkWith(t, t.Context(), with(answers{reach: silent, reach + "~host-view": silent}, spoil))
+		r := walkWith(t, with(answers{reach: silent, reach + "~host-view": silent}, spoil))
 		if b := hopOf(r, diag.HopNodeRuntimeAPI); b.Status != diag.StatusFail {
 			t.Fatalf("%s: %s", name, b.Status)
 		}
@@ -264,7 +264,7 @@ func TestOlderReportsAreLikelyAtMost(t *testing.T) {
 		"a pair": {func(*diag.Fact) {}, "each was asked once"},
 		"one that came further, to a connection that is refused": {failWith(diag.TCPRefused, "tcp"), ""},
 	} {
-		r := walkWith(t, t.Context(), answers{
+		r := walkWith(t, answers{
 			reach: failWith(diag.DNSTimeout, "dns"), reach + "~host-view": failWith(diag.DNSTimeout, "dns"),
 			reach + "~pinned": tc.pinned,
 		})
@@ -287,7 +287,7 @@ func TestOlderReportsAreLikelyAtMost(t *testing.T) {
 
 // A counter-probe that went over the connection of another request does not count, and is asked once more instead.
 func TestAConnectionOfAnotherDoesNotCount(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{
+	r := walkWith(t, answers{
 		reach: failWith(diag.TLSUnknownCA, "tls"), reach + "~host-view": failWith(diag.TLSUnknownCA, "tls"),
 		reach + "~active-bundle": func(f *diag.Fact) {
 			f.TCP = &diag.TCPFacts{Remote: "192.0.2.11:443", Reused: !f.Request.Fresh}
@@ -307,7 +307,7 @@ func TestAHostThatIsNotThereFailsAlike(t *testing.T) {
 			f.Failure = diag.TCPTimeout
 		}
 	}
-	r := walkWith(t, t.Context(), answers{
+	r := walkWith(t, answers{
 		reach: gone, reach + "~bare": gone,
 		"terminal_public_route/healthz":      failWith(diag.TCPTimeout, "tcp"),
 		"terminal_public_route/healthz~bare": failWith(diag.TCPTimeout, "tcp"),

@@ -201,7 +201,7 @@ func TestRootDisk(t *testing.T) {
 
 // TestALoopThatHasEnded: a warning of what is over needs no action: no reason says that the agent is down.
 func TestALoopThatHasEnded(t *testing.T) {
-	r := walkWith(t, t.Context(), map[string]func(*diag.Fact){
+	r := walkWith(t, map[string]func(*diag.Fact){
 		"node_readiness/process": func(f *diag.Fact) {
 			restarts, up, every := 6, int64(40), int64(2)
 			f.Unit.Restarts, f.Unit.UptimeS = &restarts, &up

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -49,7 +48,7 @@ func TestReasonsThatContradictedTheBlame(t *testing.T) {
 		}, []diag.ReasonCode{diag.ReasonRecoveryTokenMissing, diag.ReasonCertExpired},
 			diag.ReasonIdentityRejectedRecoverable},
 	} {
-		r := walkWith(t, context.Background(), c.answers)
+		r := walkWith(t, c.answers)
 		k := r.Classification
 		for _, code := range c.never {
 			if k.Reason == code {
@@ -87,8 +86,7 @@ func TestAnEntryIsOfItsTime(t *testing.T) {
 	late := func(f *diag.Fact) {
 		f.HTTP.Fields["task.status"], f.Failure, f.Phase = "dispatched", diag.Timeout, "poll"
 	}
-	r := walkWith(t, context.Background(),
-		map[string]func(*diag.Fact){recordFact: wrote(notPosted, contact), "node_task_roundtrip/task": late})
+	r := walkWith(t, map[string]func(*diag.Fact){recordFact: wrote(notPosted, contact), "node_task_roundtrip/task": late})
 	if r.Classification.Reason != diag.ReasonTaskResultPostFailed {
 		t.Errorf("%s", r.Classification.Reason)
 	}
@@ -123,8 +121,7 @@ func TestThePlatformsWordIsFound(t *testing.T) {
 			t.Errorf("%s: blame %+v, owner %q", name, v.Blame, v.Owner)
 		}
 	}
-	both := walkWith(t, context.Background(),
-		map[string]func(*diag.Fact){"node_heartbeat/read_model": setField("node.check_issuer", "fail")})
+	both := walkWith(t, map[string]func(*diag.Fact){"node_heartbeat/read_model": setField("node.check_issuer", "fail")})
 	if h := hopOf(both, diag.HopNodeRecoveryStatus); h.Status != diag.StatusWarn || both.Classification.NeedsSomebody() {
 		t.Errorf("a task wait is let in, and the platform says that the issuer is not trusted: %s %s, %s", h.Status, h.Text,
 			both.Classification.Reason)

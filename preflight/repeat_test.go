@@ -11,12 +11,12 @@ import (
 // nothing where it is sent: no POST, no poll, no session, no login, and no task wait that could claim a task.
 func TestRepeatsAskOnlyWhatDoesNothing(t *testing.T) {
 	repeats := 0
-	for _, broke := range walkWith(t, t.Context(), nil).Facts {
+	for _, broke := range walkWith(t, nil).Facts {
 		for _, b := range breaks {
 			if b.name != "503" && b.name != "http timeout" {
 				continue
 			}
-			for _, f := range walkWith(t, t.Context(), answers{broke.ID: b.do}).Facts {
+			for _, f := range walkWith(t, answers{broke.ID: b.do}).Facts {
 				if _, _, n := splitID(f.ID); n == 0 {
 					continue
 				}

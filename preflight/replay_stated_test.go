@@ -10,7 +10,7 @@ import (
 // TestComparedNamesWhatWasStated: each part of a verdict that a report states otherwise than the rules do is seen,
 // other rules alone are not, and a replay of a replay is the same report.
 func TestComparedNamesWhatWasStated(t *testing.T) {
-	walked := walkWith(t, t.Context(),
+	walked := walkWith(t,
 		answers{"node_ops_access/ssh": func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil }})
 	if walked.Verdict.Blame == nil {
 		t.Fatal("the walk blames nothing")

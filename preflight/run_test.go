@@ -28,11 +28,12 @@ func testJob(v map[string]Vantage) *Job {
 func TestRunIsAWholeReport(t *testing.T) {
 	node := diag.VantageInfo{ID: Node, How: "ssh ops@192.0.2.101:22", Host: "192.0.2.101"}
 	resolver := func(f *diag.Fact) { f.DNS = &diag.DNSFacts{Name: "api.test", Server: "192.0.2.53:53"} }
-	j := testJob(map[string]Vantage{
-		Operator: &scripted{name: Operator, answers: answers{"control_plane_access/healthz": resolver}},
-		Node:     &described{scripted{name: Node}, node},
+	r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
+		return Run(t.Context(), testJob(map[string]Vantage{
+			Operator: &scripted{name: Operator, answers: answers{"control_plane_access/healthz": resolver}},
+			Node:     &described{scripted{name: Node}, node},
+		}))
 	})
-	r := Run(t.Context(), j)
 	if r.APIVersion != diag.APIVersion || r.Kind != diag.KindPreflight || r.Verdict.Outcome != diag.OutcomePass {
 		t.Errorf("%s %s, %s\n%s", r.APIVersion, r.Kind, r.Verdict.Outcome, describe(r))
 	}

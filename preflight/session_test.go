@@ -31,7 +31,7 @@ func TestNoSessionOfThisWalk(t *testing.T) {
 			}}
 			plan := NewPlan(e.Profile, e.Subject, tc.o)
 			v := map[string]Vantage{Operator: &scripted{name: Operator, answers: refused}, Node: &scripted{name: Node}}
-			facts, ended := Walk(t.Context(), e, plan, v, nil)
+			facts, ended := walk(t, e, plan, v, nil)
 			r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
 			Judge(r)
 			if r.Verdict.Outcome != diag.OutcomePass {
@@ -50,7 +50,7 @@ func TestNoSessionOfThisWalk(t *testing.T) {
 // TestSessionWithoutAMint: a report of an older walk, which opened a session that it had not minted, blames no hop for
 // it.
 func TestSessionWithoutAMint(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{"browser_terminal_ws/session": func(f *diag.Fact) {
+	r := walkWith(t, answers{"browser_terminal_ws/session": func(f *diag.Fact) {
 		f.Failure, f.Phase, f.WS, f.PTY = diag.WSUpgradeRejected, "ws", nil, nil
 	}})
 	if r.Verdict.Outcome != diag.OutcomeFail {

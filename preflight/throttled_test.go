@@ -56,7 +56,7 @@ func TestThrottledOperatorIsNoFault(t *testing.T) {
 		for _, status := range limiterStatuses {
 			for _, old := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %d old %v", id, status, old), func(t *testing.T) {
-					r := walkWith(t, t.Context(), answers{id: limitedFact(status, old)})
+					r := walkWith(t, answers{id: limitedFact(status, old)})
 					for _, h := range r.Hops {
 						if h.Status == diag.StatusFail {
 							t.Errorf("%s fails: %s %s", h.ID, h.Signal, h.Text)
@@ -85,7 +85,7 @@ func TestThrottledNodeIsNotDenied(t *testing.T) {
 		for _, status := range limiterStatuses {
 			for _, old := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %d old %v", id, status, old), func(t *testing.T) {
-					r := walkWith(t, t.Context(), answers{id: limitedFact(status, old)})
+					r := walkWith(t, answers{id: limitedFact(status, old)})
 					if b := r.Verdict.Blame; b == nil || b.Signal != diag.SigEdgeRateLimited {
 						t.Fatalf("blame %+v\n%s", b, describe(r))
 					}
@@ -112,7 +112,7 @@ func TestOneLimiterIsOneFault(t *testing.T) {
 			}
 		}
 	}
-	r := walkWith(t, t.Context(), all)
+	r := walkWith(t, all)
 	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeRuntimeAPI || len(r.Verdict.OtherFindings) > 0 {
 		t.Errorf("blame %+v, others %+v\n%s", b, r.Verdict.OtherFindings, describe(r))
 	}

@@ -60,7 +60,7 @@ func TestUnjudgedIsNoPass(t *testing.T) {
 		}, diag.HopNodeRecoveryStatus, diag.StatusNotReached, "task_wait: needs node_runtime_api_reachability"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := walkWith(t, t.Context(), tc.answers)
+			r := walkWith(t, tc.answers)
 			h := hopOf(r, tc.hop)
 			if h.Status != tc.want || !strings.Contains(h.Because, tc.because) {
 				t.Errorf("%s is %s: %s%s; want %s: %s", tc.hop, h.Status, h.Text, h.Because, tc.want, tc.because)
@@ -80,14 +80,13 @@ func TestAWarningIsKept(t *testing.T) {
 	old := func(f *diag.Fact) {
 		f.HTTP.Fields["node.agent_version"], f.HTTP.Fields["node.agent_desired_version"] = "v1", "v2"
 	}
-	r := walkWith(t, t.Context(), answers{"node_heartbeat/read_model": old})
+	r := walkWith(t, answers{"node_heartbeat/read_model": old})
 	if h := hopOf(r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusWarn || h.Signal != diag.SigVersionDrift {
 		t.Errorf("all was measured, and it is %s %s", h.Status, h.Signal)
 	}
-	r = walkWith(t, t.Context(),
-		answers{"node_heartbeat/read_model": old, "node_recovery_status/profile": func(f *diag.Fact) {
-			f.Failure, f.Env = diag.Timeout, nil
-		}})
+	r = walkWith(t, answers{"node_heartbeat/read_model": old, "node_recovery_status/profile": func(f *diag.Fact) {
+		f.Failure, f.Env = diag.Timeout, nil
+	}})
 	if h := hopOf(r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusInconclusive || len(h.Also) != 1 ||
 		h.Also[0].Signal != diag.SigVersionDrift {
 		t.Errorf("the environment was not read, and it is %s, also %+v", h.Status, h.Also)
@@ -97,7 +96,7 @@ func TestAWarningIsKept(t *testing.T) {
 // TestLostLoginHidesNoShell: the dashboard shows what was seen of the terminal, also where no login works to the
 // node.
 func TestLostLoginHidesNoShell(t *testing.T) {
-	r := walkWith(t, t.Context(),
+	r := walkWith(t,
 		answers{"node_ops_access/ssh": func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil }})
 	if h := hopOf(r, diag.HopTerminalStartup); h.Status != diag.StatusNotReached ||
 		r.Dashboard.TerminalReadiness != diag.TerminalPTYReady {
@@ -107,7 +106,7 @@ func TestLostLoginHidesNoShell(t *testing.T) {
 
 // TestSubjectIsLearnt: what the platform reports of the node and the allocation is in the report's subject.
 func TestSubjectIsLearnt(t *testing.T) {
-	r := walkWith(t, t.Context(), answers{
+	r := walkWith(t, answers{
 		"node_heartbeat/read_model": func(f *diag.Fact) {
 			f.HTTP.Fields["node.instance_id"], f.HTTP.Fields["node.provider_class"], f.HTTP.Fields["node.private_ip"] = "i-1",
 				"proxmox", "192.0.2.101"
@@ -125,7 +124,7 @@ func TestSubjectIsLearnt(t *testing.T) {
 // TestProviderClass: a stream that does not come to a Proxmox node is drift, and to another what its own way shows.
 func TestProviderClass(t *testing.T) {
 	for class, drift := range map[string]bool{"proxmox": true, "Proxmox-VE": true, "maas-lxd": false, "": false} {
-		r := walkWith(t, t.Context(), answers{
+		r := walkWith(t, answers{
 			"node_heartbeat/read_model":   setField("node.provider_class", class),
 			"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": noStream,
 			"node_terminal_reachability/stream": failWith(diag.TCPTimeout, "tcp"),

@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestHealthyWalkPassesOnMeasuredFacts(t *testing.T) {
-	r := walkWith(t, context.Background(), nil)
+	r := walkWith(t, nil)
 	if r.Verdict.Outcome != diag.OutcomePass {
 		t.Fatalf("outcome %s\n%s", r.Verdict.Outcome, describe(r))
 	}
@@ -41,7 +41,7 @@ func TestAWalkWithoutAllocationSkipsTheTerminalAndCanPass(t *testing.T) {
 	e.Subject.AllocationID = ""
 	v := map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}}
 	plan := NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
-	facts, ended := Walk(context.Background(), e, plan, v, nil)
+	facts, ended := walk(t, e, plan, v, nil)
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
 	Judge(r)
 	if r.Verdict.Outcome != diag.OutcomePass {
@@ -73,7 +73,7 @@ func TestEveryEndingButCompletionIsNoPass(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := tc.end(context.Background())
 				defer cancel()
-				r := walkWith(t, ctx, nil, "node_ops_access/ssh")
+				r := walkUntil(ctx, nil, "node_ops_access/ssh")
 				if r.Run.EndedBy != tc.want || r.Verdict.Outcome != diag.OutcomeInconclusive {
 					t.Fatalf("ended by %s, outcome %s\n%s", r.Run.EndedBy, r.Verdict.Outcome, describe(r))
 				}
@@ -91,7 +91,7 @@ func TestEveryEndingButCompletionIsNoPass(t *testing.T) {
 func TestOneSilentHopDoesNotEatTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		r := walkWith(t, context.Background(), nil, "node_readiness/disk")
+		r := walkUntil(t.Context(), nil, "node_readiness/disk")
 		if d := time.Since(began); d > 8*time.Second {
 			t.Errorf("the walk took %s, more than the silent hop's budget", d)
 		}
@@ -115,7 +115,7 @@ func TestObserverSeesEveryHopOnce(t *testing.T) {
 	v := map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}}
 	done := map[diag.HopID]int{}
 	started := map[diag.HopID]int{}
-	Walk(context.Background(), e, testPlan(e), v, func(ev Event) {
+	walk(t, e, testPlan(e), v, func(ev Event) {
 		switch ev.Kind {
 		case HopStarted:
 			started[ev.Hop]++
