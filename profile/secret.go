@@ -22,8 +22,9 @@ const maxSecret = 16 << 10
 // secretPatience is how long a command may take to print a secret: a password manager may ask its owner first.
 const secretPatience = 30 * time.Second
 
-// secretGrace is how long what a command left behind may hold its output.
-const secretGrace = time.Second
+// secretGrace is how long what a command left behind may hold its output, and how long this process may take to read
+// that.
+const secretGrace = 5 * time.Second
 
 // interruptLag is how much later than a command this process may notice an interrupt from the terminal.
 const interruptLag = 100 * time.Millisecond
