@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
@@ -46,20 +47,21 @@ func TestReenrollHeard(t *testing.T) {
 	for name, now := range map[string]string{"tells the time": "2026-11-21T12:00:01.000Z", "tells no time": ""} {
 		for _, comes := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, comes back %t", name, comes), func(t *testing.T) {
-				t.Parallel()
-				platform := toldVantage{fields: func(asked int) map[string]string {
-					seen := "2026-11-21T12:00:00.000Z" // from before the restart
-					if comes && asked > 1 {
-						seen = "2026-11-21T12:00:02.000Z"
+				synctest.Test(t, func(t *testing.T) {
+					platform := toldVantage{fields: func(asked int) map[string]string {
+						seen := "2026-11-21T12:00:00.000Z" // from before the restart
+						if comes && asked > 1 {
+							seen = "2026-11-21T12:00:02.000Z"
+						}
+						return map[string]string{"node.now": now, "node.last_seen_at": seen}
+					}}
+					ctx, cancel := context.WithTimeout(t.Context(), 3*nodePoll/2)
+					defer cancel()
+					err := New(Site{}).Node("n1", "").awaitNode(ctx, &platform, nodeCert{}, &Reenrollment{Node: "n1"})
+					if (err == nil) != comes {
+						t.Errorf("after %d looks: %v", platform.asked, err)
 					}
-					return map[string]string{"node.now": now, "node.last_seen_at": seen}
-				}}
-				ctx, cancel := context.WithTimeout(t.Context(), 3*nodePoll/2)
-				defer cancel()
-				err := New(Site{}).Node("n1", "").awaitNode(ctx, &platform, nodeCert{}, &Reenrollment{Node: "n1"})
-				if (err == nil) != comes {
-					t.Errorf("after %d looks: %v", platform.asked, err)
-				}
+				})
 			})
 		}
 	}
