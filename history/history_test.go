@@ -34,10 +34,19 @@ func walk(node string, n int, outcome diag.Outcome) *diag.Report {
 	}
 }
 
+// opened opens a history, or makes it, as often as it takes: on a busy disk that is more than Open's time.
+func opened(ctx context.Context, path string) (s *Store, err error) {
+	for {
+		if s, err = Open(ctx, path); ctx.Err() != nil || (!busy(err) && !errors.Is(err, context.DeadlineExceeded)) {
+			return s, err
+		}
+	}
+}
+
 // here opens a history in a folder of its own.
 func here(t *testing.T) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "gpuaasctl", "reports.db"))
+	s, err := opened(t.Context(), filepath.Join(t.TempDir(), "gpuaasctl", "reports.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
