@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy/judge"
 	gpuschema "github.com/gpuaas/gpuaasctl/gpu/policy/schema"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/internal/porttest"
 )
 
 func TestMain(m *testing.M) {
@@ -45,7 +46,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		UpdateScripts:       goldentest.Writing(),
-		Setup:               setup,
+		Setup:               func(e *testscript.Env) error { return setup(t, e) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "absent": absent, "valid": valid,
 		},
@@ -54,7 +55,7 @@ func TestScripts(t *testing.T) {
 
 // setup gives a script a home of its own, an address that refuses ($DEAD), one that accepts and stays silent ($SILENT),
 // and the escape character ($ESC).
-func setup(e *testscript.Env) error {
+func setup(t *testing.T, e *testscript.Env) error {
 	e.Setenv("ESC", "\x1b")
 	e.Setenv("HOME", e.WorkDir)
 	e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
@@ -68,14 +69,7 @@ func setup(e *testscript.Env) error {
 	if err := drillFiles(e); err != nil {
 		return err
 	}
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	e.Setenv("DEAD", dead.Addr().String())
-	if err := dead.Close(); err != nil {
-		return err
-	}
+	e.Setenv("DEAD", porttest.TCP(t))
 	silent, err := silentListener()
 	if err != nil {
 		return err

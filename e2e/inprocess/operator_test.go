@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
@@ -213,11 +215,12 @@ func file(t *testing.T, text string) string {
 // free is an address without a listener.
 func free(t *testing.T) (host string, port int) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	host, text, err := net.SplitHostPort(porttest.TCP(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = ln.Close()
-	a := ln.Addr().(*net.TCPAddr)
-	return a.IP.String(), a.Port
+	if port, err = strconv.Atoi(text); err != nil {
+		t.Fatal(err)
+	}
+	return host, port
 }

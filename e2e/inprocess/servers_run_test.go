@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 )
 
@@ -272,13 +273,12 @@ const (
 // serve gives the address of such a backend. It ends with the test.
 func serve(t *testing.T, kind string) string {
 	t.Helper()
+	if kind == deadBackend {
+		return porttest.TCP(t)
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
-	}
-	if kind == deadBackend {
-		_ = ln.Close()
-		return ln.Addr().String()
 	}
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {

@@ -39,8 +39,10 @@ func TestLoginFaults(t *testing.T) {
 		{name: "says it runs the command", do: set(sshtest.SilentExec), failure: diag.Timeout, confidence: diag.Possible},
 		{name: "forced command", options: options{ssh: sshtest.Config{Words: "echo this account is for backups"}},
 			do: set(sshtest.ForcedCommand), failure: diag.SSHExec, confidence: diag.Likely},
-		{name: "nobody listens", do: func(_ *testing.T, w *world) { w.ssh.Close() }, failure: diag.TCPRefused,
-			confidence: diag.Likely},
+		{name: "nobody listens", do: func(t *testing.T, w *world) {
+			w.ssh = sshtest.Nobody(t)
+			w.writeProfile(options{})
+		}, failure: diag.TCPRefused, confidence: diag.Likely},
 		{name: "host key changed", do: func(t *testing.T, w *world) {
 			other := sshtest.NewKey(t)
 			write(t, w.load(t).SSH.KnownHosts, knownhosts.Line([]string{w.ssh.Addr}, other.PublicKey())+"\n")

@@ -24,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
@@ -183,7 +184,7 @@ func (p *Platform) config(o Options) platform.Config {
 		Seed: p.seed(o),
 	}
 	if cfg.Redis == "" {
-		cfg.Redis = closedPort(p.tb)
+		cfg.Redis = porttest.TCP(p.tb)
 	}
 	if o.Config != nil {
 		o.Config(&cfg)
@@ -312,15 +313,4 @@ func listen(tb testing.TB) net.Listener {
 	}
 	tb.Cleanup(func() { _ = ln.Close() }) // closed by its owner, unless the start failed
 	return ln
-}
-
-// closedPort is an address where nothing listens.
-func closedPort(tb testing.TB) string {
-	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
