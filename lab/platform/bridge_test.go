@@ -14,13 +14,14 @@ import (
 )
 
 // openTerminal attaches a browser to a node whose stream is handed to serve after it said ready.
-func openTerminal(t *testing.T, p *platformtest.Platform, serve func(*websocket.Conn)) (*websocket.Conn, minted) {
+func openTerminal(t *testing.T, p *platformtest.Platform, serve func(*websocket.Conn),
+	edit ...func(*websocket.DialOptions)) (*websocket.Conn, minted) {
 	t.Helper()
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
 	node.stream(func(conn *websocket.Conn) {
 		sendFrame(t, conn, wire.Frame{Type: "ready"})
 		go serve(conn)
-	})
+	}, edit...)
 	m := mint(t, p)
 	conn, _, err := attach(t, p, m.URL, m.Token)
 	if err != nil {

@@ -2,6 +2,7 @@ package platform_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ func TestClosingIsRecorded(t *testing.T) {
 		left := make(chan websocket.StatusCode, 1)
 		return func(c *websocket.Conn) { echo(c, left) }
 	}
+	asked := make(chan struct{}, 1)
 	for name, tc := range map[string]struct {
 		node    func(t *testing.T) func(*websocket.Conn)
 		browser func(t *testing.T, c *websocket.Conn)
@@ -48,11 +50,23 @@ func TestClosingIsRecorded(t *testing.T) {
 			return func(c *websocket.Conn) { sendFrame(t, c, wire.Frame{Type: "exit", ExitCode: &code}) }
 		}, nil, sessionRead{Reason: "exit", By: wire.ByNode, Detail: "the shell ended with code 137"}},
 		"browser asks, node answers": {hold, func(t *testing.T, c *websocket.Conn) {
-			ctx := c.CloseRead(short(t))
+			ctx, back := short(t), make(chan error, 1)
+			go func() { // beside the ping
+				_, _, err := c.Read(ctx)
+				back <- err
+			}()
 			if err := c.Ping(ctx); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(2 * time.Second) // the node's pong
+			select {
+			case <-asked:
+			case <-ctx.Done():
+				t.Fatal("the node is not asked")
+			}
+			// What the node sends back comes behind its pong.
+			if err := errors.Join(c.Write(ctx, websocket.MessageBinary, []byte("x")), <-back); err != nil {
+				t.Fatal(err)
+			}
 			_ = c.Close(websocket.StatusNormalClosure, "")
 		}, sessionRead{Reason: "browser_closed", By: wire.ByBrowser, Code: 1000, Answers: "yes"}},
 		"browser asks, node is silent": {func(t *testing.T) func(*websocket.Conn) {
@@ -68,7 +82,17 @@ func TestClosingIsRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, p := withRedis(t)
-			conn, m := openTerminal(t, p, tc.node(t))
+			conn, m := openTerminal(t, p, tc.node(t), func(o *websocket.DialOptions) {
+				if tc.want.Answers == "yes" {
+					o.OnPingReceived = func(context.Context, []byte) bool {
+						select {
+						case asked <- struct{}{}:
+						default:
+						}
+						return true
+					}
+				}
+			})
 			if tc.browser != nil {
 				tc.browser(t, conn)
 			} else {

@@ -84,19 +84,23 @@ func (n fakeNode) post(ctx context.Context, client *http.Client, taskID string, 
 }
 
 // dialStream opens the node's stream of a session.
-func (n fakeNode) dialStream(ctx context.Context, sessionID string) (*websocket.Conn, *http.Response, error) {
+func (n fakeNode) dialStream(ctx context.Context, sessionID string,
+	edit ...func(*websocket.DialOptions)) (*websocket.Conn, *http.Response, error) {
 	url := n.p.NodeTerminalURL + path(wire.PathNodeTerminal, "", "{session_id}", sessionID)
-	return websocket.Dial(ctx, url,
-		&websocket.DialOptions{HTTPClient: n.p.NodeClient(n.cred), Subprotocols: []string{wire.TerminalSubprotocol}})
+	o := &websocket.DialOptions{HTTPClient: n.p.NodeClient(n.cred), Subprotocols: []string{wire.TerminalSubprotocol}}
+	for _, e := range edit {
+		e(o)
+	}
+	return websocket.Dial(ctx, url, o)
 }
 
 // stream runs the node: for each terminal that it is to open it opens the stream, hands it to do, and says that the
 // task is completed when do is.
-func (n fakeNode) stream(do func(conn *websocket.Conn)) {
+func (n fakeNode) stream(do func(conn *websocket.Conn), edit ...func(*websocket.DialOptions)) {
 	n.run(func(ctx context.Context, task wire.Task) wire.TaskResult {
 		var open wire.TerminalOpenPayload
 		_ = json.Unmarshal(task.Payload, &open)
-		conn, _, err := n.dialStream(ctx, open.SessionID)
+		conn, _, err := n.dialStream(ctx, open.SessionID, edit...)
 		if err != nil {
 			n.t.Errorf("node stream: %v", err)
 			return completed()

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/x509"
 	"net/http"
 	"strings"
@@ -28,7 +29,8 @@ func (g *Gateway) node(w http.ResponseWriter, r *http.Request) error {
 		g.rejected(r, kind, row, err)
 		return err
 	}
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.TerminalSubprotocol}})
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.TerminalSubprotocol},
+		OnPongReceived: func(context.Context, []byte) { s.nodeAnswered() }})
 	if err != nil { // it has answered already
 		s.taken.Store(false)
 		g.rejected(r, store.StreamRejected, s.row, err)

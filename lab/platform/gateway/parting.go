@@ -61,14 +61,15 @@ func parting(side string, err error) store.Closing {
 
 // requestNodePing has askNode ping the node: a browser that sends a ping waits for something. It never blocks.
 func (s *session) requestNodePing() {
+	s.answer.Store(silent)
 	select {
 	case s.asked <- struct{}{}:
 	default: // asked already
 	}
 }
 
-// askNode sends the node a ping for each that the browser sent, and notes whether it answered, until the session ends.
-// A reader must run beside it.
+// askNode sends the node a ping for each that the browser sent, until the session ends. A reader must run beside it,
+// which notes an answer.
 func (s *session) askNode(ctx context.Context) {
 	for {
 		select {
@@ -76,18 +77,23 @@ func (s *session) askNode(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		s.answer.Store(silent)
 		pctx, cancel := context.WithTimeout(ctx, pingTime)
-		err := s.node.Ping(pctx)
+		_ = s.node.Ping(pctx) // keepAlive ends what stays silent
 		cancel()
-		if err == nil {
-			s.answer.Store(answered)
-		}
 	}
 }
 
-// nodeAnswers is what came of askNode, as store.Closing has it.
+// nodeAnswered notes a pong of the node. It is called where the node's frames are read, so what the node sent after it
+// comes after it.
+func (s *session) nodeAnswered() { s.answer.CompareAndSwap(silent, answered) }
+
+// nodeAnswers is what came of it for the last of the browser's pings, as store.Closing has it; "" without a node.
 func (s *session) nodeAnswers() string {
+	select {
+	case <-s.joined:
+	default:
+		return ""
+	}
 	switch s.answer.Load() {
 	case silent:
 		return "no"
