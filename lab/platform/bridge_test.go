@@ -41,9 +41,9 @@ func TestBridgeKeepsEveryByte(t *testing.T) {
 	want := make([]byte, size)
 	seeded := rand.NewChaCha8([32]byte{1})
 	_, _ = seeded.Read(want)
-	sent := make(chan error, 1)
+	sent, taken := make(chan error, 1), make(chan struct{})
 	conn, m := openTerminal(t, p, func(c *websocket.Conn) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		c.CloseRead(ctx) // answers the gateway's pings, if this takes so long
 		for range frames {
@@ -51,6 +51,10 @@ func TestBridgeKeepsEveryByte(t *testing.T) {
 				sent <- err
 				return
 			}
+		}
+		select {
+		case <-taken: // a close waits for its answer for a few seconds, and comes behind all of this
+		case <-ctx.Done():
 		}
 		sent <- c.Close(websocket.StatusNormalClosure, "")
 	})
@@ -67,6 +71,7 @@ func TestBridgeKeepsEveryByte(t *testing.T) {
 			t.Fatalf("frame %d: %v, %d bytes, %v", i, kind, len(b), err)
 		}
 	}
+	close(taken)
 	if f := readFrame(t, conn); f.Code != "node_stream_closed" {
 		t.Errorf("frame %+v", f)
 	}
