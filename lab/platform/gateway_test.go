@@ -152,7 +152,7 @@ func TestNodeStreamTimeoutIsSaid(t *testing.T) {
 func TestNodeSaysNothing(t *testing.T) {
 	t.Parallel()
 	_, p := withRedis(t, func(o *platformtest.Options) {
-		o.Config = func(c *platform.Config) { c.Policy.NodeStreamTimeout = 3 } // the stream itself has to come within it
+		o.Config = func(c *platform.Config) { c.Policy.NodeStreamTimeout = 10 } // the stream itself has to come within it
 	})
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
 	node.stream(func(conn *websocket.Conn) {
@@ -353,7 +353,7 @@ func TestNodeTerminalAlerts(t *testing.T) {
 
 func TestStopIsQuickAndSaid(t *testing.T) {
 	_, p := withRedis(t, func(o *platformtest.Options) {
-		o.Config = func(c *platform.Config) { c.Policy.NodeStreamTimeout, c.Policy.TaskWait = 30, 30 }
+		o.Config = func(c *platform.Config) { c.Policy.TaskWait = 30 }
 	})
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
 	waiting := make(chan int, 1)

@@ -55,7 +55,7 @@ func TestHeartbeatAndReadModel(t *testing.T) {
 	}
 	beat.TerminalURL = p.NodeTerminalURL
 	send()
-	clk.advance(9 * time.Second)
+	clk.advance(platformtest.StaleAfter + time.Second)
 	if n = readNode(t, p); n.Recovery.Reason != "node_agent_unreachable" || n.Recovery.State != "temporary" ||
 		n.Recovery.Checklist[0].Status != "fail" {
 		t.Errorf("stale: %+v", n.Recovery)

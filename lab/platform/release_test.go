@@ -211,7 +211,7 @@ func TestTenantsAreToldApart(t *testing.T) {
 		}
 		before[id] = len(a.Recovery.Evidence)
 	}
-	clk.advance(9 * time.Second)
+	clk.advance(platformtest.StaleAfter + time.Second)
 	beat(t, p, far, wire.HeartbeatRequest{NodeInstanceID: "host-b"})
 	look()
 	look() // says nothing twice

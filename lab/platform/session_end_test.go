@@ -281,12 +281,12 @@ func TestSessionLimits(t *testing.T) {
 		limit, idle int64
 		typing      time.Duration // more than one idle limit, or until it has ended
 		reason      string
-	}{"absolute": {4, 3600, time.Hour, wire.EndSessionLimit}, "idle": {3600, 5, 7 * time.Second, wire.EndSessionIdle}} {
+	}{"absolute": {10, 3600, time.Hour, wire.EndSessionLimit}, "idle": {3600, 8, 10 * time.Second, wire.EndSessionIdle}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, p := withRedis(t, func(o *platformtest.Options) {
 				o.Config = func(c2 *platform.Config) {
-					c2.Policy.NodeStreamTimeout, c2.Policy.SessionLimit, c2.Policy.SessionIdle = 30, c.limit, c.idle
+					c2.Policy.SessionLimit, c2.Policy.SessionIdle = c.limit, c.idle
 				}
 			})
 			conn, m, left := openOn(t, p, p.Enroll(platformtest.NodeID), "host-a")

@@ -106,12 +106,11 @@ func impatient(o *platformtest.Options) {
 	o.Config = func(c *platform.Config) { c.Policy.NodeStreamTimeout = 1 }
 }
 
-// withRedis starts a platform with a session store, which waits for a node's stream for longer than any node here
-// takes.
+// withRedis starts a platform with a session store.
 func withRedis(t *testing.T, edit ...func(*platformtest.Options)) (*miniredis.Miniredis, *platformtest.Platform) {
 	t.Helper()
 	redis := miniredis.RunT(t)
-	o := platformtest.Options{Redis: redis.Addr(), Config: func(c *platform.Config) { c.Policy.NodeStreamTimeout = 30 }}
+	o := platformtest.Options{Redis: redis.Addr()}
 	for _, e := range edit {
 		e(&o)
 	}

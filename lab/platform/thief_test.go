@@ -114,7 +114,7 @@ func browse(t *testing.T, p *platformtest.Platform) string {
 		t.Fatal(err)
 	}
 	// queued after the upgrade was answered
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		if row, err := p.Store().Session(t.Context(), m.SessionID); err == nil && row.TaskID != "" {
 			return m.SessionID
 		} else if time.Now().After(end) {

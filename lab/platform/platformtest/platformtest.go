@@ -135,6 +135,13 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 	return p
 }
 
+// StaleAfter is after what silence a node is out of contact: tests that want it move the clock, and a machine that is
+// busy with other tests does not get there.
+const StaleAfter = time.Minute
+
+// stopTime is what a platform may take to stop on a machine that is busy with other tests.
+const stopTime = time.Minute
+
 // run serves until Stop or the test's end.
 func (p *Platform) run() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -146,8 +153,8 @@ func (p *Platform) run() {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(10 * time.Second):
-			return fmt.Errorf("the platform did not stop within 10s")
+		case <-time.After(stopTime):
+			return fmt.Errorf("the platform did not stop within %s", stopTime)
 		}
 	})
 	p.tb.Cleanup(func() {
@@ -178,9 +185,10 @@ func (p *Platform) config(o Options) platform.Config {
 		IngressSecretFile: p.write("ingress.secret", []byte(p.Ingress.secret.Reveal())),
 		Endpoints: platform.Endpoints{APIURL: p.NodeAPIURL, TerminalURL: p.NodeTerminalURL,
 			BrowserTerminalBase: p.TerminalBase},
-		Policy: platform.Policy{HeartbeatStaleAfter: 8, TaskWait: 5, TaskStaleSweepInterval: 1, RecoveryTokenMaxAge: 3600,
+		Policy: platform.Policy{HeartbeatStaleAfter: int64(StaleAfter / time.Second), TaskWait: 5,
+			TaskStaleSweepInterval: 1, RecoveryTokenMaxAge: 3600,
 			CertTTL: 3600, SessionLimit: 3600, SessionIdle: 3600, CredentialOverlap: 300,
-			NodeStreamTimeout: 5, TerminalTokenTTL: 60, TaskLease: 30, AuditDedupeWindow: 300},
+			NodeStreamTimeout: 30, TerminalTokenTTL: 60, TaskLease: 30, AuditDedupeWindow: 300},
 		Seed: p.seed(o),
 	}
 	if cfg.Redis == "" {

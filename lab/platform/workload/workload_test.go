@@ -23,7 +23,7 @@ func TestWorkload(t *testing.T) {
 	p := &probe.Prober{Vantage: "operator"}
 	t.Cleanup(p.Close)
 	ask := func(op diag.Op, path string) diag.Fact {
-		return p.Run(t.Context(), diag.Request{ID: path, Op: op, Target: s.URL + path, TimeoutMS: 3000,
+		return p.Run(t.Context(), diag.Request{ID: path, Op: op, Target: s.URL + path, TimeoutMS: 30_000,
 			Header:  map[string]string{"X-Forwarded-User": "canary"},
 			Extract: map[string]string{"app.header_names": "header_names"}})
 	}
