@@ -181,7 +181,7 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 			Message: "this node holds enough task waits", RetryAfter: time.Second}
 	}
 	defer p.waits.leave(nodeID)
-	if err := p.store.Waited(ctx, nodeID, p.now()); err != nil {
+	if err := p.store.Waited(ctx, nodeID, p.now()); err != nil && ctx.Err() == nil {
 		return err
 	}
 	most, _ := strconv.Atoi(r.URL.Query().Get(wire.QueryTasks)) // without a number, one
