@@ -71,23 +71,9 @@ func (w *world) load(t testing.TB) profile.Profile {
 func TestFrozenAfterLogin(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{profile: short(diag.HopIDs()[3:7]...)}) // the operator's own hops keep their time
-	stop := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for w.ssh.Logins() == 0 {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-		w.ssh.Freeze()
-	}()
+	w.ssh.Set(sshtest.FreezeAtWords)
 	began := time.Now()
 	r := w.walk(t)
-	close(stop)
-	<-done
 	t.Logf("the walk took %s", time.Since(began))
 	if r.Verdict.Outcome == diag.OutcomePass || hop(t, r, diag.HopNodeReadiness).Status == diag.StatusPass {
 		t.Errorf("a frozen node passes\n%s", describe(r))

@@ -34,6 +34,7 @@ const (
 	CloseAtExec         // closes the channel in place of running anything
 	SilentExec          // says that it runs the command, and does not
 	ForcedCommand       // runs Config.Words by the shell whatever is asked
+	FreezeAtWords       // passes on the first that the command says, and is frozen from then on, as by Freeze
 )
 
 // Config is how a server is set up. The zero value accepts any key and runs commands with this process's PATH.
@@ -190,7 +191,7 @@ func (s *Server) serve(c *freezer, fault Fault) {
 		case fault == RefuseOpen:
 			_ = ch.Reject(ssh.ResourceShortage, "no more sessions")
 		case ch.ChannelType() == "session":
-			wg.Go(func() { s.session(ch, fault) })
+			wg.Go(func() { s.session(c, ch, fault) })
 		case ch.ChannelType() == "direct-tcpip" && s.cfg.Forward:
 			wg.Go(func() { forward(ch) })
 		case ch.ChannelType() == "direct-tcpip":

@@ -21,7 +21,7 @@ const (
 )
 
 // session serves one channel: one exec request.
-func (s *Server) session(nc ssh.NewChannel, fault Fault) {
+func (s *Server) session(c *freezer, nc ssh.NewChannel, fault Fault) {
 	ch, reqs, err := nc.Accept()
 	if err != nil {
 		return
@@ -59,22 +59,38 @@ func (s *Server) session(nc ssh.NewChannel, fault Fault) {
 		case ForcedCommand:
 			m.Command = s.cfg.Words
 		}
+		var out io.Writer = ch
+		if fault == FreezeAtWords {
+			out = freezing{ch, c}
+		}
 		wg.Go(func() {
-			s.run(ch, m.Command, gone)
+			s.run(ch, out, m.Command, gone)
 			_ = ch.Close()
 		})
 	}
 }
 
-// run is `sh -c command` between the channel's streams.
-func (s *Server) run(ch ssh.Channel, command string, gone <-chan struct{}) {
+// freezing freezes the connection once something was written.
+type freezing struct {
+	io.Writer
+	conn *freezer
+}
+
+func (f freezing) Write(p []byte) (int, error) {
+	n, err := f.Writer.Write(p)
+	f.conn.freeze()
+	return n, err
+}
+
+// run is `sh -c command` between the channel's streams, its output to out.
+func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan struct{}) {
 	argv := append(append([]string{}, s.cfg.Wrap...), "sh", "-c", command)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = s.cfg.Env
 	if cmd.Env == nil {
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	}
-	cmd.Stdout, cmd.Stderr = ch, ch.Stderr()
+	cmd.Stdout, cmd.Stderr = out, ch.Stderr()
 	cmd.WaitDelay = outputGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
