@@ -69,9 +69,9 @@ func TestNothingFollowsARedirect(t *testing.T) {
 		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: time.Now()}),
 		preflight.Node: vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: s.Host, SSH: s.Login(t),
 			Version: sshtest.Version, Agent: profile.Agent{Binary: installed}, HelperDirs: []string{helpers}, ConfigFile: "none",
-			AgentSocket: "none"}),
+			AgentSocket: "none", ConnectTimeout: time.Minute, HelloTimeout: time.Minute}),
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), walkLimit)
 	defer cancel()
 	for from, place := range places {
 		var reqs []diag.Request
@@ -80,7 +80,7 @@ func TestNothingFollowsARedirect(t *testing.T) {
 				for _, r := range []diag.Request{{Op: diag.OpHTTP}, {Op: diag.OpHTTP, Method: http.MethodPost, Body: "{}"},
 					{Op: diag.OpWS}} {
 					r.Target = first.URL + "/" + strings.ReplaceAll(path, " ", "%20") + "?to=" + url.QueryEscape(to)
-					r.CAInline, r.TimeoutMS = ca, 10_000
+					r.CAInline, r.TimeoutMS = ca, 60_000
 					if from == preflight.Operator { // no token leaves for a node
 						r.Token, r.Cookie = diag.NewSecret("canary-token"), diag.NewSecret("a=canary-cookie")
 					}
@@ -93,9 +93,7 @@ func TestNothingFollowsARedirect(t *testing.T) {
 				t.Errorf("%s was not asked %s: %s %s", from, reqs[i].Op, f.Failure, f.Detail)
 			}
 		}
-		if err := place.Close(); err != nil {
-			t.Error(err)
-		}
+		closeVantage(t, place)
 	}
 	if tokens.Load() == 0 || cookies.Load() == 0 {
 		t.Errorf("the first host saw %d tokens and %d cookies: nothing was shown", tokens.Load(), cookies.Load())

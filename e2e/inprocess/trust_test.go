@@ -37,9 +37,7 @@ func (w *world) explainTrust(t *testing.T) *trust.Report {
 	ask(trust.Ask(e.Subject, e.NodeCA, e.Profile.Trust.NodeCA))
 	ask(trust.AskNext(e.Subject, facts))
 	for _, v := range places {
-		if err := v.Close(); err != nil {
-			t.Error(err)
-		}
+		closeVantage(t, v)
 	}
 	return trust.Explain(e.Subject, facts)
 }

@@ -74,12 +74,7 @@ func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 	}
 	closing := time.Now()
 	for _, v := range []preflight.Vantage{j.node, j.operator} {
-		switch err := v.Close(); {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			t.Logf("closing the %s vantage: %v; a busy machine ends its processes later", v.Name(), err)
-		case err != nil:
-			t.Errorf("closing the %s vantage: %v", v.Name(), err)
-		}
+		closeVantage(t, v)
 	}
 	j.closeTook = time.Since(closing)
 	now := time.Now()
@@ -91,6 +86,17 @@ func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 	}
 	preflight.Judge(r)
 	return r
+}
+
+// closeVantage closes a vantage, which gives up what does not end in time.
+func closeVantage(t testing.TB, v preflight.Vantage) {
+	t.Helper()
+	switch err := v.Close(); {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		t.Logf("closing the %s vantage: %v; a busy machine ends its processes later", v.Name(), err)
+	case err != nil:
+		t.Errorf("closing the %s vantage: %v", v.Name(), err)
+	}
 }
 
 // walk makes one whole walk.
