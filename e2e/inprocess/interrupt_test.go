@@ -19,8 +19,8 @@ import (
 const (
 	interruptions = 100
 	// soon is how long a walk may take to end once it was interrupted, its vantages closed: a second, and what a machine
-	// needs for it that runs all the other tests. A hop's budget is longer.
-	soon = 5 * time.Second
+	// needs for it that runs all the other tests. A hop's budget is longer, see patient.
+	soon = 20 * time.Second
 )
 
 // TestInterruptedAnywhere: a walk that is ended at a random moment, by its caller or by its deadline, ends at once,
@@ -41,7 +41,8 @@ func TestInterruptedAnywhere(t *testing.T) {
 	if testing.Short() {
 		n /= 5
 	}
-	for i := range n {
+	// More of them where most ended by themselves: it has become faster since the first ones.
+	for i := 0; i < n || (cut < n/4 && i < 20*n); i++ {
 		after := time.Duration(roll.Int64N(int64(typical) * 3 / 4))
 		ctx, cancel := context.WithCancel(context.Background())
 		want := diag.EndedInterrupted
@@ -75,7 +76,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 		}
 		checkReplay(t, r)
 	}
-	t.Logf("%d of %d walks were cut short", cut, n)
+	t.Logf("%d walks were cut short", cut)
 	if cut < n/4 {
 		t.Errorf("only %d walks were cut short", cut)
 	}
