@@ -152,8 +152,9 @@ func TestFaults(t *testing.T) {
 
 // faults are those of the platform, its edge, the allocation and the workload.
 func faults() []fault {
-	roundtrip := options{profile: short(diag.HopNodeTaskRoundtrip)}
-	noStream := options{noStream: true, profile: roundtrip.profile}
+	noStream := options{noStream: true, profile: short(diag.HopNodeTaskRoundtrip)}
+	// The agent has to take the task within it.
+	roundtrip := options{profile: func(p *profile.Profile) { p.Budgets[diag.HopNodeTaskRoundtrip] = 15 * time.Second }}
 	return []fault{
 		{
 			name: "control plane stopped", do: func(t *testing.T, w *world) {
