@@ -228,8 +228,8 @@ func (d door) trusts(certs []*x509.Certificate) bool {
 	return err == nil
 }
 
-// lastingPort is a port that a server can leave and take again: no connection is given it as its own, since it is below
-// those (ip_local_port_range).
+// lastingPort is a port that a server can leave and take again until the test's end: no connection is given it as its
+// own, since it is below those (ip_local_port_range), and a socket of its name keeps other servers' tests from it.
 func lastingPort(t *testing.T) int {
 	t.Helper()
 	const lowest = 12000
@@ -239,6 +239,11 @@ func lastingPort(t *testing.T) int {
 	}
 	for range 1000 {
 		port := lowest + rand.IntN(max(end-lowest, 1))
+		name, err := net.Listen("unix", fmt.Sprintf("@gpuaasctl-test-port-%d", port))
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = name.Close() })
 		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = ln.Close()
 			return port
