@@ -89,23 +89,13 @@ func TestAWalkWhoseTerminalCloses(t *testing.T) {
 	cmd, _ := command(t, "gpuaasctl", "preflight", "--profile", file, "--node-id", "n1", "--api-base",
 		"http://"+ln.Addr().String(), "--out", out)
 	cmd.Env = append(cmd.Env, "LC_ALL=C.UTF-8", "TERM=xterm-256color")
-	far, drawn := atTerminal(t, cmd)
-	drawn("v explores")
-	if _, err := io.WriteString(far, "v"); err != nil {
-		t.Fatal(err)
-	}
-	if err := pty.Setsize(far, &pty.Winsize{Rows: 30, Cols: 100}); err != nil { // so that the line is drawn whole
-		t.Fatal(err)
-	}
-	drawn("explorer follows")
-	began := time.Now()
-	_ = far.Close()
-	if code := waitCode(t, cmd); code != cmdutil.ExitInterrupted {
-		t.Errorf("exit code %d, want %d", code, cmdutil.ExitInterrupted)
-	}
-	if took := time.Since(began); took > atOnce {
-		t.Errorf("ended only after %s", took)
-	}
+	cmd.Stdout, cmd.Stderr = nil, nil
+	s := screentest.Start(t, cmd)
+	s.Await("v explores")
+	s.Press("v")
+	s.Await("explorer follows")
+	s.Close()
+	s.Ends(cmdutil.ExitInterrupted)
 	data, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
