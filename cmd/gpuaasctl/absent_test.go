@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -31,6 +32,7 @@ type mappedPlatform struct {
 	what    string                                  // the command that runs
 	status  int                                     // in place of a healthy answer to everything but healthz
 	alter   func(name string, answer []byte) []byte // nil: answers go out as they are
+	patient bool                                    // what a busy machine answers late is no finding
 	run     func(args []string) int                 // nil: the command runs in this process, without a terminal
 }
 
@@ -115,7 +117,14 @@ func (p *mappedPlatform) runOn(args []string, away ...string) (code int, said st
 	server := httptest.NewServer(p)
 	defer server.Close()
 	dir := p.t.TempDir()
+	budgets := map[string]string{}
+	for _, hop := range preflight.Chain() {
+		if p.patient {
+			budgets[string(hop.ID)] = "1m"
+		}
+	}
 	text, err := yaml.Marshal(map[string]any{
+		"budgets":  budgets,
 		"api_base": server.URL, "auth": map[string]string{"token_file": "token"},
 		"mapping": map[string]any{"paths": lacking.Paths, "fields": lacking.Fields},
 	})
@@ -169,7 +178,7 @@ func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, set := range sets {
-				p := &mappedPlatform{t: t}
+				p := &mappedPlatform{t: t, patient: true}
 				code, said := p.runOn(slices.Clone(args), set...)
 				gathers := slices.Contains([]string{"diag bundle", "diag timeline", "diag export"}, name)
 				lacks := name == "node reenroll" && slices.Contains(set, profile.PathNodeReenroll)
@@ -189,7 +198,7 @@ func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 // TestWrongTokenIsNotAccepted: where no mapped path answers a request with the token, nothing says that it is accepted,
 // and a refusal is no fault of the platform's.
 func TestWrongTokenIsNotAccepted(t *testing.T) {
-	p := &mappedPlatform{t: t, status: http.StatusUnauthorized}
+	p := &mappedPlatform{t: t, status: http.StatusUnauthorized, patient: true}
 	code, said := p.runOn([]string{"preflight", "--node-id", "n1", "-o", "wide"}, profile.PathTrust)
 	if strings.Contains(said, "the token is accepted") || !strings.Contains(said, "mapping.paths.trust") ||
 		code != cmdutil.ExitInconclusive {

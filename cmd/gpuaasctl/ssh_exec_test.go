@@ -41,7 +41,7 @@ func TestExecOnANode(t *testing.T) {
 		{nil, []string{"--", "printf", "\033[2Jx"}, 0, `\u001b[2Jx`, ""},
 		{[]string{"--stdin"}, []string{"--", "cat"}, 0, "from here", ""},
 		{nil, []string{"--", "cat"}, 0, "", ""},
-		{[]string{"--deadline", "1s"}, []string{"--", "sleep", "600"}, cmdutil.ExitInconclusive, "", "deadline"},
+		{[]string{"--deadline", "8s"}, []string{"--", "sleep", "600"}, cmdutil.ExitInconclusive, "", "deadline"},
 		{nil, []string{"--"}, cmdutil.ExitUsage, "", "NODE -- COMMAND"},
 		{nil, []string{"true"}, cmdutil.ExitUsage, "", "NODE -- COMMAND"},
 	} {
