@@ -6,12 +6,10 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
@@ -95,36 +93,6 @@ type Policy struct {
 	CredentialOverlap int64 `yaml:"node.credential_overlap_seconds"`
 
 	DesiredAgentVersion string `yaml:"agent.desired_version,omitempty"` // empty: any
-}
-
-// GPU is how nodes' GPUs are judged.
-type GPU struct {
-	// the name of a built-in policy, or the absolute path of a file, which is read again when it changes; "": they are not
-	Policy string `yaml:"policy"`
-	// enforce (the default) or shadow: GPUs are judged, and no status follows from it
-	Mode policy.Mode `yaml:"mode,omitempty"`
-	// absolute path of gpuaas-gpu-policy; default: beside the platform's own program
-	Program string `yaml:"program,omitempty"`
-	// URL of what places work on nodes: it is asked when an operator cordons, uncordons or drains one; "": nobody is
-	Coordinator string `yaml:"coordinator,omitempty"`
-}
-
-func (g GPU) check() (errs []error) {
-	if !slices.Contains(append(policy.Builtins(), ""), g.Policy) && !filepath.IsAbs(g.Policy) {
-		errs = append(errs, fmt.Errorf("gpu.policy %q is neither an absolute path nor one of %s", g.Policy,
-			strings.Join(policy.Builtins(), ", ")))
-	}
-	if !slices.Contains([]policy.Mode{"", policy.Enforce, policy.Shadow}, g.Mode) {
-		errs = append(errs, fmt.Errorf("gpu.mode must be %s or %s, not %q", policy.Enforce, policy.Shadow, g.Mode))
-	}
-	if g.Program != "" && !filepath.IsAbs(g.Program) {
-		errs = append(errs, fmt.Errorf("gpu.program must be an absolute path, not %q", g.Program))
-	}
-	if u, err := url.Parse(g.Coordinator); g.Coordinator != "" &&
-		(err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "") {
-		errs = append(errs, errors.New("gpu.coordinator must be an http or https URL"))
-	}
-	return errs
 }
 
 // DefaultPolicy is the catalogue's.

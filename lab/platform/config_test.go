@@ -54,6 +54,11 @@ func TestLoadConfig(t *testing.T) {
 		{"every address", "gateway: 127.0.0.1:8082", "gateway: '[::]:8082'", "listen.gateway [::]:8082"},
 		{"a name", "gateway: 127.0.0.1:8082", "gateway: localhost:8082", "listen.gateway localhost:8082"},
 		{"no ingress secret", "ingress_secret_file: i\n", "", "ingress_secret_file is required"},
+		{"a policy that is no file", "seed: s", "gpu: {policy: mine}", `gpu.policy "mine" is neither an absolute path nor one of`},
+		{"a mode", "seed: s", "gpu: {policy: default, mode: shade}", `gpu.mode must be enforce or shadow, not "shade"`},
+		{"a program", "seed: s", "gpu: {policy: default, program: p}", "gpu.program must be an absolute path"},
+		{"a limit", "seed: s", "gpu: {policy: default, timeout_seconds: -1}", "gpu.timeout_seconds must not be negative"},
+		{"a coordinator", "seed: s", "gpu: {policy: default, coordinator: here}", "gpu.coordinator must be"},
 		{"two documents", "seed: s", "seed: s\n---\nseed: t", "one YAML document"},
 	} {
 		text := strings.Replace(goodConfig, bad.from, bad.to, 1)
@@ -68,6 +73,10 @@ func TestLoadSeed(t *testing.T) {
 		"allocations: [{id: a1, node_id: n1, state: active, os_user: u, app: {kind: web, unit: w.service, port: 80}}]\n"
 	if s, err := LoadSeed(file(t, good)); err != nil || s.Nodes[0].ID != "n1" || s.Allocations[0].App.Port != 80 {
 		t.Fatalf("seed %+v %v", s, err)
+	}
+	if _, err := LoadSeed(file(t, strings.Replace(good, "{id: n1", "{gpus: -1, id: n1", 1))); err == nil ||
+		!strings.Contains(err.Error(), "nodes[0].gpus must not be negative") {
+		t.Errorf("GPUs: %v", err)
 	}
 	if _, err := LoadSeed(file(t, strings.Replace(good, "active", "aktive", 1))); err == nil ||
 		!strings.Contains(err.Error(), `allocations[0].state "aktive"`) {

@@ -26,8 +26,8 @@ const (
 	gpuRound = 15 * time.Second
 	// gpuRejudge is how old a judgement of a node that says nothing gets: its samples may be too old by now.
 	gpuRejudge = time.Minute
-	// gpuJudgeTime bounds one run of the program, which takes milliseconds.
-	gpuJudgeTime = 10 * time.Second
+	// gpuTimeout bounds one run of the program, in seconds.
+	gpuTimeout = 30
 	// gpuJudgementAge is the age from which on a judgement says nothing: nobody makes new ones.
 	gpuJudgementAge = 3 * gpuRejudge
 	maxGPUPolicy    = 1 << 20 // bytes of a file

@@ -1,15 +1,55 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
+
+// GPU is how nodes' GPUs are judged.
+type GPU struct {
+	// the name of a built-in policy, or the absolute path of a file, which is read again when it changes; "": they are not
+	Policy string `yaml:"policy"`
+	// enforce (the default) or shadow: GPUs are judged, and no status follows from it
+	Mode policy.Mode `yaml:"mode,omitempty"`
+	// absolute path of gpuaas-gpu-policy; default: beside the platform's own program
+	Program string `yaml:"program,omitempty"`
+	Timeout int64  `yaml:"timeout_seconds,omitempty"` // of one run of the program, which takes milliseconds; default 30
+	// URL of what places work on nodes: it is asked when an operator cordons, uncordons or drains one; "": nobody is
+	Coordinator string `yaml:"coordinator,omitempty"`
+}
+
+func (g GPU) check() (errs []error) {
+	if !slices.Contains(append(policy.Builtins(), ""), g.Policy) && !filepath.IsAbs(g.Policy) {
+		errs = append(errs, fmt.Errorf("gpu.policy %q is neither an absolute path nor one of %s", g.Policy,
+			strings.Join(policy.Builtins(), ", ")))
+	}
+	if !slices.Contains([]policy.Mode{"", policy.Enforce, policy.Shadow}, g.Mode) {
+		errs = append(errs, fmt.Errorf("gpu.mode must be %s or %s, not %q", policy.Enforce, policy.Shadow, g.Mode))
+	}
+	if g.Program != "" && !filepath.IsAbs(g.Program) {
+		errs = append(errs, fmt.Errorf("gpu.program must be an absolute path, not %q", g.Program))
+	}
+	if g.Timeout < 0 {
+		errs = append(errs, errors.New("gpu.timeout_seconds must not be negative"))
+	}
+	if u, err := url.Parse(g.Coordinator); g.Coordinator != "" &&
+		(err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "") {
+		errs = append(errs, errors.New("gpu.coordinator must be an http or https URL"))
+	}
+	return errs
+}
 
 // refuse notes a file that is not taken, for the admission documents; no reason: it is.
 func (g *gpuJudge) refuse(digest string, why ...string) {
@@ -85,7 +125,7 @@ func (p *Platform) askPolicy(ctx context.Context, q policy.Request) (policy.Repl
 	if p.cfg.GPU.Program == "" {
 		return policy.Reply{}, fmt.Errorf("there is no %s beside this platform's program", policy.Program)
 	}
-	ctx, cancel := context.WithTimeout(ctx, gpuJudgeTime)
+	ctx, cancel := context.WithTimeout(ctx, seconds(cmp.Or(p.cfg.GPU.Timeout, gpuTimeout)))
 	defer cancel()
 	return policy.Ask(ctx, p.cfg.GPU.Program, p.version, q)
 }

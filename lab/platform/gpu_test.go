@@ -203,6 +203,8 @@ func TestGPUCases(t *testing.T) {
 			"could not be"},
 		{"no library", []report.Event{gpuProbe(report.Probe{State: report.Unknown, Library: report.LibraryNotFound,
 			Code: 12})}, "UNKNOWN", "ACTIVE", "library_not_found"},
+		{"no GPU", []report.Event{gpuProbe(report.Probe{State: report.Sampling, Library: report.Loaded, Count: new(int)})},
+			"UNHEALTHY", "UNHEALTHY", "fewer GPUs"},
 		{"stuck", []report.Event{well, gpuProbe(report.Probe{State: report.Stuck, Call: "nvmlDeviceGetPowerUsage",
 			Since: &began})}, "UNKNOWN", "ACTIVE", "in nvmlDeviceGetPowerUsage"},
 		{"nobody reads the log", []report.Event{well, gpuWatched("it cannot be opened")}, "UNKNOWN", "ACTIVE",
@@ -296,12 +298,11 @@ func TestGPUPolicyProgram(t *testing.T) {
 	put("exec " + real)
 	n.want(n.judged(), "HEALTHY", "ACTIVE", "")
 	for name, text := range map[string]string{
-		"another build":    `cat >/dev/null; echo '{"schema":1,"version":"v0","judgement":{"health":"HEALTHY"}}'`,
-		"an unknown word":  `cat >/dev/null; echo '{"schema":1,"version":"dev","judgement":{"health":"GREEN"}}'`,
-		"no judgement":     `cat >/dev/null; echo '{"schema":1,"version":"dev"}'`,
-		"a mistake":        `cat >/dev/null; echo '{"schema":1,"version":"dev","mistakes":[{"path":"p","line":3,"text":"no"}]}'`,
-		"an error":         `cat >/dev/null; exit 7`,
-		"no answer in 10s": `cat >/dev/null; exec sleep 600`,
+		"another build":   `cat >/dev/null; echo '{"schema":1,"version":"v0","judgement":{"health":"HEALTHY"}}'`,
+		"an unknown word": `cat >/dev/null; echo '{"schema":1,"version":"dev","judgement":{"health":"GREEN"}}'`,
+		"no judgement":    `cat >/dev/null; echo '{"schema":1,"version":"dev"}'`,
+		"a mistake":       `cat >/dev/null; echo '{"schema":1,"version":"dev","mistakes":[{"path":"p","line":3,"text":"no"}]}'`,
+		"an error":        `cat >/dev/null; exit 7`,
 	} {
 		put(text)
 		d := n.tell(gpuSample(nil))
@@ -312,6 +313,18 @@ func TestGPUPolicyProgram(t *testing.T) {
 	}
 	put("exec " + real)
 	n.want(n.judged(), "HEALTHY", "ACTIVE", "")
+
+	// One that accepts every policy, and does not end when it is to judge.
+	put(`read -r line; case "$line" in *'"op":"check"'*) echo '{"schema":1,"version":"dev","policy":{}}';;` +
+		` *) exec sleep 600;; esac`)
+	p = platformtest.StartPlatform(t, platformtest.Options{Config: func(cfg *platform.Config) {
+		cfg.GPU = platform.GPU{Policy: "default", Program: program, Timeout: 1}
+	}})
+	n = newGPUNode(t, p, platformtest.NodeID, time.Now)
+	if d := n.tell(gpuWatched(""), gpuSample(nil)); d.Health != "UNKNOWN" || d.Status != "ACTIVE" ||
+		d.DecidedBy.Subject.What != "the policy" || !strings.Contains(d.DecidedBy.Why, "deadline exceeded") {
+		t.Errorf("no answer in time: %+v", d)
+	}
 }
 
 // TestGPUPolicyFile: a file is read again when it changes; one that is wrong is refused with file and line, and the one
