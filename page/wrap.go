@@ -39,9 +39,10 @@ func spaces(n int) string { return strings.Repeat(" ", max(n, 0)) }
 // leastRoom is the narrowest column in which prose is wrapped.
 const leastRoom = 8
 
-// Wrap breaks text at spaces into lines of at most n columns, 0 for no bound; a longer word is broken itself.
+// Wrap breaks text at spaces into lines of at most n columns, 0 for no bound; a longer word is broken itself. A number
+// stays with its unit, a middle dot with what precedes it, and -o with its value.
 func Wrap(s string, n int) []string {
-	words := strings.Fields(s)
+	words := kept(strings.Fields(s))
 	n = cmp.Or(n, 1<<30)
 	n = max(n, leastRoom)
 	var lines []string
@@ -71,6 +72,35 @@ func Wrap(s string, n int) []string {
 	return lines
 }
 
+// kept joins the words that belong on one line.
+func kept(words []string) []string {
+	var out []string
+	before := ""
+	for _, word := range words {
+		if n := len(out); n > 0 && ((word == "·" && before != "·") || (isUnit(word) && endsInDigit(before)) ||
+			before == "-o" || before == "(-o") {
+			out[n-1] += " " + word
+		} else {
+			out = append(out, word)
+		}
+		before = word
+	}
+	return out
+}
+
+// isUnit reports whether a word is a unit of the times and sizes that pages show.
+func isUnit(word string) bool {
+	switch strings.TrimRight(word, ",;:.)") {
+	case "ms", "s", "min", "h", "bytes":
+		return true
+	}
+	return false
+}
+
+func endsInDigit(word string) bool {
+	return word != "" && word[len(word)-1] >= '0' && word[len(word)-1] <= '9'
+}
+
 // WrapCommand breaks a shell command at spaces outside of quotes with a backslash, so that it still can be pasted. A
 // word longer than the line is left whole: a broken command is worse than a long line. With n 0 nothing is broken.
 func WrapCommand(s string, n int) []string {
@@ -79,7 +109,7 @@ func WrapCommand(s string, n int) []string {
 	}
 	var lines []string
 	line, used := "", 0
-	for _, word := range shellWords(s) {
+	for _, word := range withValues(shellWords(s), n) {
 		w := Width(word)
 		switch {
 		case used == 0:
@@ -92,6 +122,26 @@ func WrapCommand(s string, n int) []string {
 		}
 	}
 	return append(lines, line)
+}
+
+// withValues joins a flag and the value that follows it, where a line of n columns holds both.
+func withValues(words []string, n int) []string {
+	var out []string
+	for i, word := range words {
+		if i > 0 && isFlag(words[i-1]) && !strings.HasPrefix(word, "-") &&
+			Width(words[i-1])+1+Width(word)+4 <= n { // indented, and continued
+
+			out[len(out)-1] += " " + word
+			continue
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+// isFlag reports whether a word of a command line may take the next one as its value.
+func isFlag(word string) bool {
+	return strings.HasPrefix(word, "-") && word != "--" && !strings.Contains(word, "=")
 }
 
 // shellWords splits at single spaces outside of quotes and keeps the quotes.

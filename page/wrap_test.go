@@ -79,6 +79,28 @@ func TestWrappedCommandsRunTheSame(t *testing.T) {
 	}
 }
 
+// TestWrappedLinesKeepWhatBelongsTogether: a number and its unit, a middle dot and what precedes it, a flag and its
+// value.
+func TestWrappedLinesKeepWhatBelongsTogether(t *testing.T) {
+	for n := 8; n < 40; n++ {
+		for i, l := range Wrap("detected within 6.1 s, budget 30 s · run 261122 · owner PKI · 192 ms · done", n) {
+			word, _, _ := strings.Cut(l, " ")
+			if i > 0 && (word == "s" || word == "s," || word == "ms" || word == "·") {
+				t.Errorf("at %d a line begins with %q", n, l)
+			}
+		}
+	}
+	for _, l := range WrapCommand("gpuaasctl chaos report 261122-135458-9433 -o full --profile lab", 44)[1:] {
+		if words := strings.Fields(l); words[0] == "full" || words[0] == "lab" {
+			t.Errorf("a line begins with a flag's value: %q", l)
+		}
+	}
+	long := strings.Repeat("hop,", 10)
+	if got := WrapCommand("gpuaasctl preflight n1 --only "+long, 44); strings.TrimSpace(got[len(got)-1]) != long {
+		t.Errorf("a value that fills a line is beside its flag: %q", got)
+	}
+}
+
 func TestShellWordsKeepQuotes(t *testing.T) {
 	got := shellWords(`a 'b c' "d e" f\ g  h`)
 	if want := []string{"a", "'b c'", `"d e"`, `f\ g`, "h"}; !reflect.DeepEqual(got, want) {

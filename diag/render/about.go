@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,7 +114,7 @@ func (s *sheet) hop(r *diag.Report, h *diag.HopResult) {
 	}
 	s.Field("from", strings.ReplaceAll(h.Vantage, "+", " and "), page.Plain)
 	if blamed(&r.Verdict, h.ID) {
-		s.Field("verdict", "this hop is to blame", page.Bad)
+		s.Field("verdict", cmp.Or(further(&r.Verdict, h.ID), "this hop is to blame"), page.Bad)
 	} else if by, symptom := parents(r)[h.ID]; symptom {
 		s.Field("verdict", "follows from "+number(r.Hops, by)+" "+string(by), page.Plain)
 	}
@@ -274,4 +275,12 @@ func (s *sheet) copyable(v *diag.Verdict) {
 		return
 	}
 	s.Field("runbook", v.Runbook, page.Faint)
+}
+
+// further says that a blamed hop is a finding beside the blame; "" where it is the blame itself.
+func further(v *diag.Verdict, id diag.HopID) string {
+	if v.Blame == nil || v.Blame.Hop == id {
+		return ""
+	}
+	return "a further finding, beside the blame of " + string(v.Blame.Hop)
 }

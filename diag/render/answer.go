@@ -20,7 +20,7 @@ const nextShown = 3
 // to see that it is repaired, and last the verdict in one line. It drops steps, then sentences, until it fits.
 func answer(r *diag.Report, o Options) []page.Block {
 	v := &r.Verdict
-	tail := page.Block(verdictLine(r))
+	tail := page.Block(verdictLine(r, o.Width))
 	fine := v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn
 	if fine && v.Blame == nil && r.Run.EndedBy.Words() == "" {
 		return []page.Block{tail}
@@ -35,7 +35,7 @@ func answer(r *diag.Report, o Options) []page.Block {
 				blameLine(b, v.Confidence), Style: blameStyle(b)})
 			s.Field("partial", r.Run.EndedBy.Words(), page.Unsure)
 			s.Field("blame", one(b.Text, short), page.Strong)
-			s.Field("proof", one(proofText(v), short), page.Plain)
+			s.Field("proof", one(proofText(v), short && steps == 1), page.Plain) // half a pair proves nothing
 		}
 		for i := range v.OtherFindings {
 			b := &v.OtherFindings[i]
@@ -91,7 +91,10 @@ func one(text string, short bool) string {
 		}
 		n += len(c)
 	}
-	return strings.TrimSuffix(text[:n], "; ") + " …"
+	if n == len(text) {
+		return text
+	}
+	return strings.TrimSuffix(text[:n], "; ") + " (more with -o full)"
 }
 
 // proofText is why the blame is known: the pair that differs in one input, the fact that holds the cause, or why there
@@ -131,9 +134,14 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// verdictLine is the last line of a page: outcome, node, and either who is to blame or what there was.
-func verdictLine(r *diag.Report) page.Para {
+// verdictLine is the last line of a page: outcome, node, and either who is to blame or what there was; without the
+// duration where that would be alone on a second line.
+func verdictLine(r *diag.Report, width int) page.Para {
 	st := OutcomeStatus(r.Verdict.Outcome)
 	parts := append([]string{st.Symbol() + " " + strings.ToUpper(string(r.Verdict.Outcome))}, verdictParts(r, true)...)
-	return page.Para{Text: strings.Join(parts, " · "), Style: page.StatusStyle(st)}
+	text := strings.Join(parts, " · ")
+	if width > 0 && page.Width(page.Clean(text)) > width && r.Run.DurationMS.Words() != "" {
+		text = strings.Join(parts[:len(parts)-1], " · ")
+	}
+	return page.Para{Text: text, Style: page.StatusStyle(st)}
 }

@@ -36,7 +36,7 @@ func (s *sheet) full(r *diag.Report) {
 	s.run(&r.Run)
 	s.diff(r)
 	s.verdict(r, facts)
-	s.Add(verdictLine(r))
+	s.Add(verdictLine(r, s.o.Width))
 }
 
 // verdict adds all that the verdict says: what, why, who, what next.

@@ -32,7 +32,7 @@ func (s *sheet) page(r *diag.Report) {
 	if all := page.Text(page.Look{Width: s.o.Width}, s.Blocks...); !wide && s.o.Height > 0 &&
 		strings.Count(string(all), "\n") >= s.o.Height {
 		s.Blocks[top] = s.hops(r, true)
-		s.Blocks[top+1] = page.Para{Text: Counts(r.Hops) + " · what is fine is left out here, -o wide has all", Indent: 2,
+		s.Blocks[top+1] = page.Para{Text: Counts(r.Hops) + " · other rows are hidden, -o wide shows them", Indent: 2,
 			Style: page.Faint}
 	}
 }
@@ -67,9 +67,9 @@ func (s *sheet) hops(r *diag.Report, folded bool) page.Table {
 		switch text := row.Text; {
 		case len(t.Columns) == colTime+1:
 		case blame && textColumnAt(t):
-			cells = append(cells, page.Cell{Text: blameMark + " · " + said(&h.Finding), Style: page.Bad})
+			cells = append(cells, page.Cell{Text: markOf(&r.Verdict, h.ID) + " · " + said(&h.Finding), Style: page.Bad})
 		case blame:
-			cells = append(cells, page.Cell{Text: blameMark, Style: page.Bad})
+			cells = append(cells, page.Cell{Text: markOf(&r.Verdict, h.ID), Style: page.Bad})
 		case symptom && textColumnAt(t):
 			cells = append(cells, page.Cell{Text: "follows from " + number(r.Hops, by) + " " + string(by)})
 		case symptom:
@@ -90,8 +90,13 @@ func (s *sheet) hops(r *diag.Report, folded bool) page.Table {
 	return t
 }
 
-// blameMark is the last word of the row of a hop that is to blame.
-const blameMark = "◀ blame"
+// markOf is the last word of the row of a blamed hop: the blame itself, or a further finding beside it.
+func markOf(v *diag.Verdict, id diag.HopID) string {
+	if v.Blame != nil && v.Blame.Hop != id {
+		return "◀ also"
+	}
+	return "◀ blame"
+}
 
 // textColumnAt reports whether a table of hops ends with what was seen.
 func textColumnAt(t page.Table) bool { return t.Columns[len(t.Columns)-1].Title == "what was seen" }
