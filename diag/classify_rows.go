@@ -143,7 +143,7 @@ func drifted(v *view) []string {
 	lines := v.denied("profile_mismatch")
 	for _, d := range v.Denials {
 		if d.Asked != nil && !*d.Asked {
-			lines = append(lines, fmt.Sprintf("%s: denied (%s) by a listener that never asked for the node's certificate",
+			lines = append(lines, fmt.Sprintf("%s: denied (%s) by a listener that did not ask for the node's certificate",
 				d.Source, orUntyped(d.Code)))
 		}
 	}

@@ -19,23 +19,25 @@ var Placeholders = [...]string{
 	"profile", "node_id", "node_host", "allocation_id", "session_id", "correlation_id",
 	"api_base", "terminal_base", "api_url", "terminal_url", "api_host", "api_addr", "terminal_host", "terminal_addr",
 	"unit", "env_file", "ca_bundle", "cert", "key", "binary", "diag_dir",
-	"os_user", "app_unit", "app_url", "full_dir",
+	"os_user", "app_unit", "app_url", "full_dir", "agent_address", "known_as", "known_hosts",
 }
 
 // placeholderDefaults are the texts of placeholders that were not given. They may name other placeholders.
 var placeholderDefaults = map[string]string{
-	"ssh":       "ssh {node_host}",
-	"target":    "{node_id} --profile {profile}",
-	"exec":      "gpuaasctl ssh exec {target} --",
-	"preflight": "gpuaasctl preflight --profile {profile} --node-id {node_id}",
-	"unit":      "gpuaas-node-agent.service",
-	"env_file":  "/etc/gpuaas/agent.env",
-	"ca_bundle": "/etc/gpuaas/ca-bundle.crt",
-	"cert":      "/etc/gpuaas/cert.pem",
-	"key":       "/etc/gpuaas/key.pem",
-	"binary":    "/usr/local/bin/gpuaas-agent",
-	"diag_dir":  "/var/lib/gpuaas/diag",
-	"full_dir":  "/var",
+	"ssh":         "ssh {node_host}",
+	"target":      "{node_id} --profile {profile}",
+	"exec":        "gpuaasctl ssh exec {target} --",
+	"preflight":   "gpuaasctl preflight --profile {profile} --node-id {node_id}",
+	"unit":        "gpuaas-node-agent.service",
+	"env_file":    "/etc/gpuaas/agent.env",
+	"ca_bundle":   "/etc/gpuaas/ca-bundle.crt",
+	"cert":        "/etc/gpuaas/cert.pem",
+	"key":         "/etc/gpuaas/key.pem",
+	"binary":      "/usr/local/bin/gpuaas-agent",
+	"diag_dir":    "/var/lib/gpuaas/diag",
+	"full_dir":    "/var",
+	"known_as":    "{node_host}",
+	"known_hosts": "~/.ssh/known_hosts",
 }
 
 // Fill replaces the {placeholders} of a template by vars. Between backticks is a command, and a template that begins

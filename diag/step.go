@@ -17,6 +17,8 @@ type Step struct {
 	On       Failure    // given only for this failure
 	Side     Side       // given only where the fault is on this side; the operator's also where the side is not known
 	Guess    bool       // one possible cause: left out where evidence of the walk itself names the cause
+	Only     []string   // given only where the blame has one of these words: failure, reason, side, error code
+	Except   []string   // left out where it has one of these
 }
 
 // Template is the step as one text for Fill, its commands between backticks: at {1}, {2} where the text has them, else
@@ -81,6 +83,7 @@ const (
 type Situation struct {
 	Side     Side
 	Failure  Failure    // of the blame
+	Code     string     // of the blame: the error code of the answer; "" where there is none
 	Broken   []Reliance // what the report states does not work
 	RuledOut []Aspect   // what its facts exclude as the cause
 	Cause    string     // the cause, as evidence of this very walk names it; "": none does
@@ -158,7 +161,15 @@ func (step *Step) fits(s *Situation) bool {
 	}
 	return !ruledOut && step.onSide(s.Side) && (step.On == "" || step.On == s.Failure) &&
 		(step.When == "" || slices.Contains(s.Broken, step.When)) &&
+		(len(step.Only) == 0 || s.has(step.Only)) && !s.has(step.Except) &&
 		!(step.Guess && s.Cause != "")
+}
+
+// has reports whether one of the words is the blame's.
+func (s *Situation) has(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool {
+		return w == string(s.Failure) || w == string(s.Reason) || w == string(s.Side) || w == s.Code
+	})
 }
 
 // onSide: where the side is not known, the operator looks at what is the operator's first.

@@ -21,6 +21,6 @@ var (
 	stepCause      = Step{Text: "fix the cause that the blame above names"}
 	stepConsole    = Step{Text: "open the provider's console for {node_host}: is the machine up, does its network work, does its SSH server answer?"}
 	stepAPIFirst   = Step{Text: "restore the control plane's API first: the repair is ordered through it"}
-	stepBundle     = Step{Text: "keep the evidence of every source in one archive, before a restart or a retention limit removes it", Commands: []string{"gpuaasctl diag bundle {target}"}}
+	stepBundle     = Step{Text: "save the evidence of every source in one archive before retention limits remove it", Commands: []string{"gpuaasctl diag bundle {target}"}}
 	stepReadReport = Step{Text: "walk again with every measurement, read the failing fact, and follow the correlation id {correlation_id} through the platform's log", Commands: []string{"{preflight} -o full"}}
 )

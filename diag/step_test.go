@@ -74,6 +74,59 @@ func checkSteps(t *testing.T, r *SignalRow, s Situation) {
 	}
 }
 
+// TestStepsOfABlamesWords: a step for one failure, reason, side or error code is given for that alone, and the others
+// are not given beside it; every word is one that a blame can have.
+func TestStepsOfABlamesWords(t *testing.T) {
+	known := map[string]bool{"session_store_unavailable": true, "upgrade_required": true} // error codes of the gateway
+	for _, f := range Failures {
+		known[string(f)] = true
+	}
+	for _, r := range Reasons() {
+		known[string(r.Code)] = true
+	}
+	for _, side := range allSides {
+		known[string(side)] = true
+	}
+	for _, r := range Signals() {
+		for _, step := range r.Recovery {
+			for _, w := range slices.Concat(step.Only, step.Except) {
+				if !known[w] || w == "" {
+					t.Errorf("%s: no blame has the word %q", r.Signal, w)
+				}
+			}
+		}
+	}
+	given := func(sig Signal, s Situation) string {
+		row, _ := LookupSignal(sig)
+		var all []string
+		for _, step := range row.Steps(s) {
+			all = append(all, step.Template())
+		}
+		return strings.Join(all, "\n")
+	}
+	for _, c := range []struct {
+		sig       Signal
+		s         Situation
+		has, lack string
+	}{
+		{SigAuthFailed, Situation{Reason: ReasonIdentityRevokedOrFenced}, "reactivate it", "diag trust"},
+		{SigAuthFailed, Situation{Reason: ReasonCertExpired}, "node reenroll", "reactivate it"},
+		{SigOpsSSHFailed, Situation{Reason: ReasonIPRouteDrift, Failure: TCPTimeout}, "--node-host {agent_address}",
+			"firewall"},
+		{SigOpsSSHFailed, Situation{Reason: ReasonOpsAccessUnhealthy, Failure: TCPTimeout}, "firewall", "{agent_address}"},
+		{SigUpgradeFailed, Situation{Code: "session_store_unavailable"}, "Redis", "whichever"},
+		{SigUpgradeFailed, Situation{Code: "upgrade_required"}, "Connection headers", "whichever"},
+		{SigUpgradeFailed, Situation{}, "whichever", "restore the gateway's session store"},
+		{SigAPITLSFailed, Situation{Failure: FileMissing}, "node reenroll", "openssl"},
+		{SigConnectingStuck, Situation{Side: SideEdge}, "in front of the gateway", "make the gateway"},
+		{SigConnectingStuck, Situation{}, "make the gateway", "in front of the gateway"},
+	} {
+		if got := given(c.sig, c.s); !strings.Contains(got, c.has) || strings.Contains(got, c.lack) {
+			t.Errorf("%s in %+v: want %q and no %q:\n%s", c.sig, c.s, c.has, c.lack, got)
+		}
+	}
+}
+
 // TestReenrollmentIsForbidden: a reason whose next action says never to re-enroll forbids the step.
 func TestReenrollmentIsForbidden(t *testing.T) {
 	for _, r := range Reasons() {

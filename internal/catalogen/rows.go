@@ -144,6 +144,8 @@ type step struct {
 	Failure string   `yaml:"failure,omitempty" of:"Failure"`
 	Side    string   `yaml:"side,omitempty" of:"Side"`
 	Guess   bool     `yaml:"guess,omitempty"`
+	Only    []string `yaml:"only,omitempty"`
+	Except  []string `yaml:"except,omitempty"`
 }
 
 // cause is what broke trust.

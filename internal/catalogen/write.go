@@ -103,5 +103,7 @@ func (c *catalogue) step(s step) string {
 	add(s.Failure != "", "On", c.words["Failure"][s.Failure])
 	add(s.Side != "", "Side", c.words["Side"][s.Side])
 	add(s.Guess, "Guess", "true")
+	add(len(s.Only) > 0, "Only", texts("[]string", s.Only))
+	add(len(s.Except) > 0, "Except", texts("[]string", s.Except))
 	return "{" + strings.Join(fields, ", ") + "}"
 }

@@ -79,6 +79,10 @@ func onlyIf(step *diag.Step) string {
 		return "for " + string(step.On) + ": "
 	case step.When == diag.RelyTasks:
 		return "if the agent takes no tasks: "
+	case len(step.Only) > 0:
+		return "for " + strings.Join(step.Only, ", ") + ": "
+	case len(step.Except) > 0:
+		return "except for " + strings.Join(step.Except, ", ") + ": "
 	case step.Guess:
 		return "if no error was recorded: "
 	}
