@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -230,8 +231,12 @@ func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
 	}
 	vars := placeholders(c)
 	if len(r.finding.Evidence) > 0 {
-		if f := c.fact(r.finding.Evidence[0]); f != nil && f.Request.Op == diag.OpDisk && f.Request.Target == rootFolder {
+		switch f := c.fact(r.finding.Evidence[0]); {
+		case f == nil:
+		case f.Request.Op == diag.OpDisk && f.Request.Target == rootFolder:
 			vars["full_dir"] = rootFolder
+		case f.Binary != nil && f.Binary.Path != "": // what the unit starts, which may be another than the profile's
+			vars["binary"] = f.Binary.Path
 		}
 	}
 	v.Advise(row.Steps(s), vars)
@@ -252,10 +257,40 @@ func placeholders(c *Case) map[string]string {
 		"app_unit": appUnit(c), "app_url": allocationField(c, "allocation.app_product_url"),
 		"session_id":     c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id"),
 		"correlation_id": cmp.Or(s.CorrelationID, c.correlationID),
+		"known_as":       knownAs(c), "known_hosts": knownHosts(c),
+		"agent_address": firstOf(addresses(readModel(c, "node.agent_addresses"))),
 	}
 	if dir := c.expected("agent_dir"); dir != "" {
 		vars["ca_bundle"], vars["cert"], vars["key"] = join(dir, "/ca-bundle.crt"), join(dir, "/cert.pem"),
 			join(dir, "/key.pem")
 	}
 	return vars
+}
+
+func firstOf(all []string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
+}
+
+// knownAs is how a known_hosts file names the node's SSH server; "" for its host alone.
+func knownAs(c *Case) string {
+	if _, rest, found := strings.Cut(pasted(c.expected("ssh"), loginLine()), " -p "); found {
+		port, _, _ := strings.Cut(rest, " ")
+		return "[" + c.Subject.NodeHost + "]:" + port
+	}
+	return ""
+}
+
+// knownHosts is the file in which the node's host key is known, "" where the profile leaves that to ssh_config.
+func knownHosts(c *Case) string {
+	login := pasted(c.expected("ssh"), loginLine())
+	if _, rest, found := strings.Cut(login, " -o 'UserKnownHostsFile="); found {
+		file, _, _ := strings.Cut(rest, "'")
+		return file
+	}
+	_, rest, _ := strings.Cut(login, " -o UserKnownHostsFile=")
+	file, _, _ := strings.Cut(rest, " ")
+	return file
 }

@@ -36,7 +36,7 @@ func agentGone(c *Case) string {
 	}
 	switch u := f.Unit; {
 	case f.Failure == diag.UnitInactive || f.Failure == diag.UnitFailed || u.Active == "activating":
-		return fmt.Sprintf("the agent's unit is %s/%s since", u.Active, u.Sub)
+		return fmt.Sprintf("the agent's unit was %s/%s after that", u.Active, u.Sub)
 	case !f.Passed():
 		return ""
 	case first.Passed() && first.Unit != nil && first.Unit.PID != 0 && u.PID != 0 && first.Unit.PID != u.PID:

@@ -170,12 +170,12 @@ func judgeSession(c *Case) []diag.Finding {
 		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed without a word: %d %s", f.WS.CloseCode,
 			f.WS.CloseReason)}
 	}
-	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user sees \"Connecting...\" for ever",
+	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user keeps seeing \"Connecting...\"",
 		f.DurationMS)
 	switch {
 	case strayed(c):
 		claim(c, &out, claimTookUpgrade)
-		out.Direct, out.Culprit = true, culpritEdgeTook
+		out.Direct, out.Culprit, out.Side = true, culpritEdgeTook, diag.SideEdge
 	case streamCame(c) && (shellReady(c) || sessionField(c, "session.task_error_code") != "") && pongCame(f):
 		claim(c, &out, claimKeptSilent)
 		out.Direct = true

@@ -120,7 +120,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
 	case f.Failure == diag.MTLSNotRequested:
 		out = fail(diag.SigTerminalProfileDrift, f,
-			"%s never asked for the node's certificate: it is not the node-facing listener", where(f))
+			"%s did not ask for the node's certificate: it is not the node-facing listener", where(f))
 	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
 		out = throttled(f, "this node's terminal stream")
 	case inPhase(f, "cert"), isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403,
@@ -133,8 +133,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 			out.Culprit = culpritDenied(c, f)
 		}
 	case distrusts(f) && !misdirected(c, f):
-		out = fail(diag.SigNodeStreamMTLS, f, "the node does not trust %s by %s: %s%s", where(f), f.Request.CABundle, saw(f),
-			presented(f))
+		out = fail(diag.SigNodeStreamMTLS, f, "%s: %s%s", distrust(f), saw(f), presented(f))
 	case inPhase(f, "dns", "tcp", "tls") || misdirected(c, f) || status(f) >= 500 || f.Failure == diag.HTTPTimeout ||
 		f.Failure == diag.HTTPNotHTTP ||
 		f.Failure == diag.HTTPClosed || f.Failure == diag.TLSALPN:

@@ -100,7 +100,7 @@ func judgeOpenTask(c *Case) []diag.Finding {
 			claimed(c), st, f.DurationMS)}
 	case st == "expired": // no result counts any more
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the agent claimed terminal.open, and its result never came (%s, task is %s after %d ms)", claimed(c), st,
+			"the agent claimed terminal.open, and its result has not come (%s, task is %s after %d ms)", claimed(c), st,
 			f.DurationMS)}
 	}
 	out := undecided(f, "%s, and not answered yet (task is %s after %d ms)", claimed(c), st, f.DurationMS)

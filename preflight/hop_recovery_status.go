@@ -182,7 +182,7 @@ func foreignIssuer(c *Case) bool {
 	return refusesCert(f) && id != nil && id.Cert != nil && unlisted(f, id.Cert.Leaf.Issuer)
 }
 
-// judgeProfileDrift asks whom the running agent talks to. A denial by a listener that never asked for the certificate
+// judgeProfileDrift asks whom the running agent talks to. A denial by a listener that did not ask for the certificate
 // is drift, never revocation.
 func judgeProfileDrift(c *Case) *diag.Finding {
 	env, wait := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
@@ -205,7 +205,7 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 		return &out
 	case asksForNoCert(wait):
 		out = fail(diag.SigEndpointProfileDrift, wait,
-			"%s never asked for the node's certificate: it is a public edge, not the node listener", where(wait))
+			"%s did not ask for the node's certificate: it is a public edge, not the node listener", where(wait))
 		if want != "" && !sameEndpoint(have, want) {
 			out.Text += "; the profile says " + endpointOf(want)
 		}
@@ -242,11 +242,14 @@ func judgeIdentity(c *Case) *diag.Finding {
 		out = undecided(f, "the certificate could not be looked at: %s", saw(f))
 		return &out
 	case !f.Passed():
-		out = fail(diag.SigAuthFailed, f, "the node's own credential does not hold: %s", saw(f))
-		if f.Detail != "" {
+		out = fail(diag.SigAuthFailed, f, "the node's own credential is not usable: %s", saw(f))
+		if wrongDated(f) {
+			out.Text = fmt.Sprintf("the node's certificate %s, serial %s, is valid from %s to %s: %s", f.Request.Cert,
+				f.Cert.Leaf.Serial, f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339), saw(f))
+		} else if f.Detail != "" {
 			out.Text += ": " + f.Detail
 		}
-		if f.Cert != nil {
+		if f.Cert != nil && !wrongDated(f) {
 			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial,
 				f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
@@ -266,6 +269,11 @@ func judgeIdentity(c *Case) *diag.Finding {
 	}
 	out.Direct, out.Culprit = true, "node file "+f.Request.Cert
 	return &out
+}
+
+// wrongDated reports whether a certificate was read, and fails by its dates.
+func wrongDated(f *diag.Fact) bool {
+	return f.Cert != nil && (f.Failure == diag.MTLSCertExpired || f.Failure == diag.MTLSCertNotYetValid)
 }
 
 // boundToSubject reports whether a certificate names the node by another of its names.

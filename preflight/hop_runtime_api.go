@@ -61,8 +61,7 @@ func nodeRuntimeAPI() Hop {
 			case f.Throttled():
 				return []diag.Finding{throttled(f, "this node")}
 			case distrusts(f) && !misdirected(c, f):
-				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "the node does not trust %s by %s: %s%s", where(f),
-					f.Request.CABundle, saw(f), presented(f))}
+				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "%s: %s%s", distrust(f), saw(f), presented(f))}
 			case anAnswer(c, f):
 				return nil
 			}

@@ -144,7 +144,7 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 			got.DurationMS)}
 	case st != "completed" && claimed:
 		return []diag.Finding{observed(diag.SigResultPostFailed, got,
-			"the agent claimed the no-op, and its result never came (task is %s after %d ms)", st, got.DurationMS)}
+			"the agent claimed the no-op, and its result has not come (task is %s after %d ms)", st, got.DurationMS)}
 	case st != "completed":
 		f := observed(diag.SigTaskClaimFailed, got, "nobody claimed the no-op (task is %s after %d ms)", st, got.DurationMS)
 		f.Reason = unclaimed(c)

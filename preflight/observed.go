@@ -193,9 +193,9 @@ func unitEnded(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	}
 	switch {
 	case u.Load == "masked" && u.Active != "active":
-		return f, fmt.Sprintf("systemd calls %s masked", f.Request.Target)
+		return f, fmt.Sprintf("systemd reports %s as masked", f.Request.Target)
 	case u.Load == "loaded" && (u.Active == "inactive" || u.Active == "failed"):
-		return f, fmt.Sprintf("systemd calls %s %s", f.Request.Target, u.Active)
+		return f, fmt.Sprintf("systemd reports %s as %s", f.Request.Target, u.Active)
 	case u.Load == "loaded" && u.Active == "activating" && u.Sub == "auto-restart":
 		return f, fmt.Sprintf("systemd waits to start %s again, which ended with %s", f.Request.Target, u.Result)
 	}

@@ -229,7 +229,10 @@ func notRoot(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.SSH == nil || f.SSH.UID == nil || *f.SSH.UID == 0 {
 		return nil, ""
 	}
-	return f, fmt.Sprintf("what was started by sudo runs as uid %d", *f.SSH.UID)
+	if f.SSH.SudoRefused {
+		return f, fmt.Sprintf("sudo -n was refused, so the probes run as uid %d", *f.SSH.UID)
+	}
+	return f, fmt.Sprintf("what sudo -n started runs as uid %d", *f.SSH.UID)
 }
 
 // moved is a node that says itself that it is not at the address that was dialled, which is the one of the platform's

@@ -84,3 +84,18 @@ func TestNothingElseToPaste(t *testing.T) {
 		}
 	}
 }
+
+// TestKnownHostOfALogin: ssh-keygen removes a node's old key from the file, and under the name, of the walk's login.
+func TestKnownHostOfALogin(t *testing.T) {
+	for login, want := range map[string][2]string{
+		"ssh ops@10.0.0.5 sudo -n":                                        {"", ""},
+		"ssh -i /k -o UserKnownHostsFile=/lab/known_hosts ops@10.0.0.5":   {"", "/lab/known_hosts"},
+		"ssh -o 'UserKnownHostsFile=/a b/hosts' -J gate -p 2222 10.0.0.5": {"[10.0.0.5]:2222", "/a b/hosts"},
+		"ssh 10.0.0.5; reboot":                                            {"", ""},
+	} {
+		c := &Case{Subject: diag.Subject{NodeHost: "10.0.0.5", Expected: map[string]string{"ssh": login}}}
+		if got := [2]string{knownAs(c), knownHosts(c)}; got != want {
+			t.Errorf("%s: %q, want %q", login, got, want)
+		}
+	}
+}

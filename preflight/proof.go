@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -178,8 +179,26 @@ func (p *pair) text() string {
 	if !p.failing.all(func(f *diag.Fact) bool { return f.Failure == a.Failure }) {
 		failed = tally(p.failing.runs)
 	}
-	return fmt.Sprintf("%s with %s%s; %s with %s%s", failed, inWords(&a.Request, p.changed), often(&p.failing),
-		outcome(b, a), inWords(&b.Request, p.changed), often(&p.passing))
+	first, second := "with "+inWords(&a.Request, p.changed), "with "+inWords(&b.Request, p.changed)
+	if p.changed == "target" {
+		first, second = askedAt(a, b)
+	}
+	return fmt.Sprintf("%s %s%s; %s %s%s", failed, first, often(&p.failing), outcome(b, a), second, often(&p.passing))
+}
+
+// readableURL is the longest URL, in bytes, that a proof names with its path.
+const readableURL = 48
+
+// askedAt says where two probes asked: of long URLs, the endpoint, where that is what differs.
+func askedAt(a, b *diag.Fact) (first, second string) {
+	first, second = target(a), target(b)
+	if x, y := endpointOf(first), endpointOf(second); x != y && max(len(first), len(second)) > readableURL {
+		first, second = x, y
+	}
+	if strings.ContainsAny(first, "/:") {
+		return "at " + first, "at " + second
+	}
+	return "with " + first, "with " + second
 }
 
 // often reports how often a question came out so, where it was asked more than once.

@@ -218,6 +218,14 @@ func distrusts(f *diag.Fact) bool {
 	return inPhase(f, "trust") // an alert, and a broken handshake, say nothing of whom the node trusts
 }
 
+// distrust says whom the node does not trust, and by which bundle.
+func distrust(f *diag.Fact) string {
+	if inPhase(f, "trust") {
+		return fmt.Sprintf("the node cannot use its bundle %s to check %s", f.Request.CABundle, where(f))
+	}
+	return fmt.Sprintf("the node does not trust %s with its bundle %s", where(f), f.Request.CABundle)
+}
+
 // noURL is the text for a target that the agent's environment should have named.
 func noURL(f *diag.Fact, name string) string {
 	return fmt.Sprintf("nobody can say which %s the agent uses: %s", name, f.Detail)

@@ -97,10 +97,11 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 		}
 	}
 	if len(r.finding.Evidence) > 0 {
-		// there is no name to look up
-		if f := c.fact(r.finding.Evidence[0]); f != nil && f.DNS != nil && f.DNS.Source == "literal" {
+		f := c.fact(r.finding.Evidence[0])
+		if f != nil && f.DNS != nil && f.DNS.Source == "literal" { // there is no name to look up
 			s.RuledOut = append(s.RuledOut, diag.AboutName)
 		}
+		s.Code = code(f)
 	}
 	if asksForCert(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) {
 		s.RuledOut = append(s.RuledOut, diag.AboutListener)
