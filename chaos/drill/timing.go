@@ -2,6 +2,7 @@ package drill
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 )
@@ -15,15 +16,28 @@ type Timing struct {
 	Budget   chaos.Duration `json:"budget"`
 }
 
-// String is "within 1.2s of 30s" or "between 0.4s and 1.2s of 30s", rounded so that it holds what was measured.
+// String is "within 1.2 s of 30 s" or "between 0.44 s and 1.2 s of 30 s", rounded so that it holds what was measured.
 func (t Timing) String() string {
-	if !t.Seen {
-		return fmt.Sprintf("not within %s", t.Budget)
+	budget := Rounded(t.Budget.Std().Milliseconds(), math.Round)
+	switch {
+	case !t.Seen:
+		return fmt.Sprintf("not within %s s", budget)
+	case t.AfterMS > 0:
+		return fmt.Sprintf("between %s s and %s s of %s s", Rounded(t.AfterMS, math.Floor), Rounded(t.WithinMS, math.Ceil),
+			budget)
 	}
-	if t.AfterMS > 0 {
-		return fmt.Sprintf("between %s and %s of %s", Seconds(t.AfterMS-t.AfterMS%100), Seconds(t.WithinMS+99), t.Budget)
+	return fmt.Sprintf("within %s s of %s s", Rounded(t.WithinMS, math.Ceil), budget)
+}
+
+// Rounded is ms in seconds, rounded by round to what a reader compares: "0.40", "1.1", "10.4", "30", "124".
+func Rounded(ms int64, round func(float64) float64) string {
+	switch {
+	case ms < 1000:
+		return fmt.Sprintf("%.2f", round(float64(ms)/10)/100)
+	case ms < 100_000 && ms%1000 != 0:
+		return fmt.Sprintf("%.1f", round(float64(ms)/100)/10)
 	}
-	return fmt.Sprintf("within %s of %s", Seconds(t.WithinMS+99), t.Budget)
+	return fmt.Sprintf("%.0f", round(float64(ms)/1000))
 }
 
 // Seconds writes milliseconds as seconds, tenths rounded down: "0.4s".

@@ -32,18 +32,18 @@ func of(p chaos.Plan, change func(p *chaos.Plan)) func() chaos.Plan {
 // endings are those that come of what the chain, the probes and the platform do. The plan is that of n1 by default.
 func endings() []ending {
 	return []ending{
-		{"pass", drill.Pass, "seen within 1.0s of 10s; green again within 1.0s of 20s; nothing is left", nil, nil},
+		{"pass", drill.Pass, "seen within 1 s of 10 s; green again within 1 s of 20 s; nothing is left", nil, nil},
 		{"pass-two-machines", drill.Pass, "", func() chaos.Plan { return planOf("n1", "n2") }, nil},
 		{"pass-none", drill.Pass, "nothing was blamed", func() chaos.Plan { return quiet("n1") },
 			func(w *world) { w.never = true }},
-		{"pass-seen-later", drill.Pass, "seen between 3.6s and 4.9s of 10s", nil,
+		{"pass-seen-later", drill.Pass, "seen between 3.6 s and 4.9 s of 10 s", nil,
 			func(w *world) { w.blind = 4 * time.Second }},
 		{"pass-decided", drill.Pass, "",
 			of(planOf("n1"), func(p *chaos.Plan) { p.Decision = &chaos.Decision{Path: "/x", Reason: "y"} }), nil},
 		{"none-and-something-is-blamed", drill.WrongHop, "and nothing should be", func() chaos.Plan { return quiet("n1") },
 			nil},
-		{"late", drill.Late, "of 10s", nil, func(w *world) { w.blind = 11 * time.Second }},
-		{"late-straddling", drill.Late, "seen between 8.8s and 10.1s of 10s", nil,
+		{"late", drill.Late, "of 10 s", nil, func(w *world) { w.blind = 11 * time.Second }},
+		{"late-straddling", drill.Late, "seen between 8.8 s and 10.1 s of 10 s", nil,
 			func(w *world) { w.blind = 9500 * time.Millisecond }},
 		{"collateral", drill.Collateral, "control_plane_access", nil, func(w *world) {
 			w.symptom = diag.HopControlPlaneAccess
@@ -214,7 +214,7 @@ func machineEndings() []ending {
 		{"one-is-slow-to-arm", drill.Pass, "", two, func(w *world) { w.boxes["n2"].takes["arm"] = 30 * time.Second }},
 		{"do-answer-lost", drill.Pass, "", nil, call("do", cutAfter)},
 		{"do-never-arrives", drill.Pass, "", nil, call("do", cutBefore)},
-		{"do-frozen", drill.Late, "seen within 36.0s of 10s", nil, call("do", frozenOut)},
+		{"do-frozen", drill.Late, "seen within 36.0 s of 10 s", nil, call("do", frozenOut)},
 		{"do-lost-and-not-to-be-read", drill.Infra, "not seen", nil, func(w *world) {
 			call("do", cutAfter)(w)
 			call("status", fine, cutBefore)(w)

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// machines are what was done on each machine, and what is left there; brief, without the steps that are as before.
+// machines are what was done on each machine, and what is left there; brief, without the steps that are as before and
+// the differences that the drill allows.
 func machines(d *drill.Drill, brief bool) page.Fields {
 	var f page.Fields
 	for i := range d.Machines {
@@ -30,7 +31,9 @@ func machines(d *drill.Drill, brief bool) page.Fields {
 			if r.Allowed != "" {
 				st, text = diag.StatusSkipped, text+" (allowed: "+r.Allowed+")"
 			}
-			f = append(f, marked(st, diag.StatusSkipped, "left: "+text))
+			if !brief || r.Allowed == "" {
+				f = append(f, marked(st, diag.StatusSkipped, "left: "+text))
+			}
 		}
 	}
 	return f
@@ -63,16 +66,18 @@ func machineSays(m *drill.MachineResult) string {
 	}
 	switch {
 	case m.Clean == nil:
-		parts = append(parts, "not compared with before")
+		parts = append(parts, "not compared with its state before")
+	case *m.Clean && len(m.Residue) > 0:
+		parts = append(parts, "identical to before but for "+plural(len(m.Residue), "difference")+" that the drill allows")
 	case *m.Clean:
-		parts = append(parts, "as before")
+		parts = append(parts, "identical to before")
 	default:
-		parts = append(parts, "not as before")
+		parts = append(parts, "not identical to before")
 	}
 	if m.Closed {
-		parts = append(parts, "closed")
+		parts = append(parts, "drill artifacts removed")
 	} else {
-		parts = append(parts, "not closed")
+		parts = append(parts, "drill artifacts not removed")
 	}
 	return strings.Join(parts, "; ")
 }

@@ -286,13 +286,13 @@ func TestSpanHoldsWhatWasMeasured(t *testing.T) {
 		want          string
 	}{
 		{0, 1, "≤0.01 s"}, {0, 310, "≤0.31 s"}, {0, 999, "≤1.00 s"}, {404, 1101, "0.40–1.2 s"}, {999, 1000, "0.99–1 s"},
-		{9_999, 10_001, "9.9–11 s"}, {30_999, 124_001, "30–125 s"},
+		{9_999, 10_001, "9.9–10.1 s"}, {30_999, 124_001, "30.9–125 s"},
 	} {
 		if got := span(drill.Timing{Seen: true, AfterMS: c.after, WithinMS: c.within}); got != c.want {
 			t.Errorf("%d to %d ms is %q, want %q", c.after, c.within, got, c.want)
 		}
 	}
-	for want, unseen := range map[string]drill.Timing{"–": {}, "not in 31 s": {AfterMS: 31_900}} {
+	for want, unseen := range map[string]drill.Timing{"–": {}, "not in 31.9 s": {AfterMS: 31_900}} {
 		if got := span(unseen); got != want {
 			t.Errorf("%+v is %q, want %q", unseen, got, want)
 		}

@@ -15,11 +15,11 @@ import (
 func span(t drill.Timing) string {
 	switch {
 	case t.Seen && t.AfterMS <= 0:
-		return "≤" + seconds(t.WithinMS, math.Ceil) + " s"
+		return "≤" + drill.Rounded(t.WithinMS, math.Ceil) + " s"
 	case t.Seen:
-		return seconds(t.AfterMS, math.Floor) + "–" + seconds(t.WithinMS, math.Ceil) + " s"
+		return drill.Rounded(t.AfterMS, math.Floor) + "–" + drill.Rounded(t.WithinMS, math.Ceil) + " s"
 	case t.AfterMS > 0:
-		return "not in " + seconds(t.AfterMS, math.Floor) + " s"
+		return "not in " + drill.Rounded(t.AfterMS, math.Floor) + " s"
 	}
 	return "–"
 }
@@ -29,11 +29,11 @@ func sentence(t drill.Timing) string {
 	text := "not seen"
 	switch {
 	case t.Seen && t.AfterMS <= 0:
-		text = "within " + seconds(t.WithinMS, math.Ceil) + " s"
+		text = "within " + drill.Rounded(t.WithinMS, math.Ceil) + " s"
 	case t.Seen:
-		text = "between " + seconds(t.AfterMS, math.Floor) + " s and " + seconds(t.WithinMS, math.Ceil) + " s"
+		text = "between " + drill.Rounded(t.AfterMS, math.Floor) + " s and " + drill.Rounded(t.WithinMS, math.Ceil) + " s"
 	case t.AfterMS > 0:
-		text = "not within " + seconds(t.AfterMS, math.Floor) + " s"
+		text = "not within " + drill.Rounded(t.AfterMS, math.Floor) + " s"
 	}
 	if t.Budget <= 0 {
 		return text
@@ -50,18 +50,7 @@ func budget(t drill.Timing) string {
 	if t.Budget <= 0 {
 		return "–"
 	}
-	return seconds(t.Budget.Std().Milliseconds(), math.Round) + " s"
-}
-
-// seconds is ms in seconds with two digits that are significant, rounded by round: "0.40", "1.1", "30", "124".
-func seconds(ms int64, round func(float64) float64) string {
-	switch {
-	case ms < 1000:
-		return fmt.Sprintf("%.2f", round(float64(ms)/10)/100)
-	case ms < 10_000 && ms%1000 != 0:
-		return fmt.Sprintf("%.1f", round(float64(ms)/100)/10)
-	}
-	return fmt.Sprintf("%.0f", round(float64(ms)/1000))
+	return drill.Rounded(t.Budget.Std().Milliseconds(), math.Round) + " s"
 }
 
 // bar draws t in n columns: dots while it was not there yet, blocks while it may have come, a line for what is left of

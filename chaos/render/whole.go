@@ -52,7 +52,7 @@ func answer(r *drill.Report, d *drill.Drill, from string, short bool) []page.Blo
 		parts = append(parts, fmt.Sprintf("%d %s", o.Blame.Hop.Rank()+1, o.Blame.Hop))
 	}
 	if d.Detect.Seen {
-		parts = append(parts, "detected "+sentence(d.Detect))
+		parts = append(parts, detected(d)+" "+sentence(d.Detect))
 	}
 	if ended(r) != "" {
 		parts = append(parts, "partial report")
@@ -146,12 +146,20 @@ const (
 	barFrom   = 100
 )
 
+// detected names what a drill's time to detect is: where nothing is to be blamed, of the walk that shows that.
+func detected(d *drill.Drill) string {
+	if d.Expected.Blame == "none" {
+		return "walked"
+	}
+	return "detected"
+}
+
 func timings(d *drill.Drill, width int) page.Fields {
 	var f page.Fields
 	for i, t := range []struct {
 		what string
 		drill.Timing
-	}{{"injected", d.Inject}, {"detected", d.Detect}, {"green", d.Recover}} {
+	}{{"injected", d.Inject}, {detected(d), d.Detect}, {"recovered", d.Recover}} {
 		lead := page.Pad(t.what, whatWidth)
 		if b := bar(t.Timing, barWidth); b != "" && (width == 0 || width >= barFrom) {
 			lead += b + " "
@@ -165,14 +173,14 @@ func timings(d *drill.Drill, width int) page.Fields {
 func (s *sheet) saying(d *drill.Drill, whole bool) {
 	o := d.Observed
 	if o == nil {
-		s.Field("said", "nothing is known: no walk was written down while the fault was there", page.Unsure)
+		s.Field("reported", "nothing is known: no walk was written down while the fault was there", page.Unsure)
 		return
 	}
 	text := o.Says()
 	if whole {
 		text += fmt.Sprintf(" (walk %d, correlation id %s)", o.N, o.CorrelationID)
 	}
-	s.Field("said", text, page.Plain)
+	s.Field("reported", text, page.Plain)
 	for _, b := range o.Others {
 		s.Field("", "also "+string(b.Hop)+" "+string(b.Signal), page.Plain)
 	}
