@@ -31,7 +31,7 @@ func (c *crashTrial) fault(args ...string) ([]byte, error) {
 		return nil, err
 	}
 	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.WaitDelay = &out, &errs, []*os.File{f}, time.Second
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles, cmd.WaitDelay = &out, &errs, []*os.File{f}, 20*time.Second
 	if err := cmd.Run(); err != nil && out.Len() == 0 {
 		return nil, fmt.Errorf("gpuaas-fault %s: %w: %s", strings.Join(args, " "), err, errs.Bytes())
 	}

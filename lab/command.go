@@ -16,6 +16,9 @@ import (
 // commandBudget bounds one helper command (ip, mount, systemctl): they answer in milliseconds or are stuck.
 const commandBudget = 20 * time.Second
 
+// outputGrace is how long the rest of a command's output may be under way after its end, on a machine that is busy.
+const outputGrace = 10 * time.Second
+
 // command runs argv on the host and returns its stdout. The error holds the command line and what it said.
 func command(ctx context.Context, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandBudget)
@@ -26,7 +29,7 @@ func command(ctx context.Context, argv ...string) (string, error) {
 // commandAny is command with no budget but ctx's own.
 func commandAny(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = outputGrace
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // ErrNotRunning is returned for a machine that is off or in the middle of a reboot.
@@ -59,7 +58,7 @@ func (l *Lab) Exec(ctx context.Context, machine string, argv ...string) (string,
 	if err != nil {
 		return "", err
 	}
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = outputGrace
 	var out, errOut strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil {
