@@ -171,7 +171,7 @@ func longOutage(with, without *trial) {
 	next := token(with)
 	repair := broken(with, platform, "systemctl kill -s TERM nginx; systemctl stop nginx gpuaas-platform",
 		restartPlatform+"; systemctl start nginx")
-	const life = 10 * time.Second // from an agent that meets nobody to one whose certificate has ended
+	const life = 20 * time.Second // from an agent that meets nobody to one whose certificate has ended
 	mintCert(with.t, with.l, with.node, -time.Hour, life)
 	ends := time.Now().Add(life)
 	with.on(stopAgent + "; " + useMaterial)
