@@ -276,7 +276,7 @@ func TestSecondDialectFaults(t *testing.T) {
 				return false
 			})
 		}, diag.HopTerminalTokenMint, diag.SigTokenMintFailed, "ticket_office_closed"},
-		"redis": {func(_ *testing.T, w *world) { w.redis.Close() }, diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, ""},
+		"redis": {func(t *testing.T, w *world) { w.loseRedis(t) }, diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

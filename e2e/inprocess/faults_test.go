@@ -206,7 +206,7 @@ func faults() []fault {
 			confidence: diag.Likely, green: runtime,
 		},
 		{
-			name: "redis lost", do: func(_ *testing.T, w *world) { w.redis.Close() },
+			name: "redis lost", do: func(t *testing.T, w *world) { w.loseRedis(t) },
 			hop: diag.HopBrowserTerminalWS, signal: diag.SigUpgradeFailed, confidence: diag.Observed, green: runtime,
 		},
 		{

@@ -24,6 +24,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
@@ -250,6 +251,14 @@ func (w *world) awaitHeartbeat() {
 		}
 	}
 	w.t.Fatalf("the platform never heard the agent:\n%s", w.agentLog)
+}
+
+// loseRedis stops the session store: its port refuses.
+func (w *world) loseRedis(t *testing.T) {
+	t.Helper()
+	at := w.redis.Addr()
+	w.redis.Close()
+	porttest.Keep(t, at)
 }
 
 // credential puts another credential in the place of the agent's.

@@ -16,6 +16,29 @@ func TCP(t testing.TB) string {
 	return addr
 }
 
+// Keep makes the address of a listener that was closed just now refuse connections until the test ends: its port is
+// bound, so nobody else is given it.
+func Keep(t testing.TB, address string) {
+	t.Helper()
+	a, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.CloseOnExec(fd)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	// Connections that the listener had may be in TIME_WAIT.
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Bind(fd, loopback(a.Port)); err != nil {
+		t.Logf("%s is somebody else's already: %v", address, err)
+	}
+}
+
 // UDP is an address whose datagrams are answered by "port unreachable" until the test ends: a socket that hears one
 // peer alone has the port.
 func UDP(t testing.TB) string {

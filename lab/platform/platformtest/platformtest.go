@@ -165,8 +165,15 @@ func (p *Platform) run() {
 	})
 }
 
-// Stop stops the platform before the test's end, as SIGTERM does; edge and ingress stay and answer 502.
-func (p *Platform) Stop() error { return p.stop() }
+// Stop stops the platform before the test's end, as SIGTERM does; edge and ingress stay and answer 502. Its own ports
+// refuse connections.
+func (p *Platform) Stop() error {
+	err := p.stop()
+	for _, url := range []string{p.APIListener, p.GatewayListener, p.NodeAPIListener, p.NodeTerminalURL} {
+		porttest.Keep(p.tb, url[strings.LastIndex(url, "/")+1:])
+	}
+	return err
+}
 
 // config writes the files of a configuration.
 func (p *Platform) config(o Options) platform.Config {
