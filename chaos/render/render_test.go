@@ -74,6 +74,24 @@ func TestGolden(t *testing.T) {
 	golden(t, "residue.ascii.txt", rendered(t, all["residue"], render.Options{ASCII: true}))
 }
 
+// TestWhatIsLeftHasACommand: the page of a drill that left a machine or the chain other than it was begins its next
+// steps with the command for that.
+func TestWhatIsLeftHasACommand(t *testing.T) {
+	all := reports(t)
+	for name, want := range map[string]string{
+		"residue":     "$ gpuaasctl chaos residue --profile lab",
+		"no_recovery": "$ gpuaasctl preflight compute-node-01 alloc-01 --profile lab",
+		"conflict":    "$ gpuaasctl chaos status --profile lab",
+		"pass":        "$ gpuaasctl chaos report ",
+		"late":        "$ gpuaasctl chaos report ",
+	} {
+		_, next, _ := strings.Cut(rendered(t, all[name], render.Options{Format: render.Table, Width: 80}), "\nnext ")
+		if _, command, _ := strings.Cut(next, "\n"); !strings.HasPrefix(strings.TrimSpace(command), want) {
+			t.Errorf("%s: next is %q, want %q first", name, next, want)
+		}
+	}
+}
+
 // TestEveryVerdictInEveryFormat: a run for each word is judged so by the fold, and each format shows exactly that word,
 // and is green for a pass alone.
 func TestEveryVerdictInEveryFormat(t *testing.T) {

@@ -92,3 +92,24 @@ func ended(r *drill.Report) string {
 	}
 	return "how it ended is not known: this report is partial"
 }
+
+// remedy is what to do about a drill that left a machine or the chain other than it was; "" where none did.
+func remedy(r *drill.Report, d *drill.Drill) (text, command string) {
+	of := func(words ...string) string {
+		if r.Profile != "" {
+			words = append(words, "--profile", r.Profile)
+		}
+		return diag.Command(append([]string{"gpuaasctl"}, words...)...)
+	}
+	switch {
+	case d.Open():
+		return "look at the machines:", of("chaos", "status")
+	case d.Verdict.Word == drill.Residue:
+		return "restore what is listed as left above, then search for leftovers:", of("chaos", "residue")
+	case d.Verdict.Word == drill.NoRecovery && d.Node != "" && d.Allocation != "":
+		return "walk again, to see what is not green:", of("preflight", d.Node, d.Allocation)
+	case d.Verdict.Word == drill.NoRecovery && d.Node != "":
+		return "walk again, to see what is not green:", of("preflight", d.Node)
+	}
+	return "", ""
+}

@@ -39,9 +39,8 @@ func answer(r *drill.Report, d *drill.Drill, from string, short bool) []page.Blo
 	s.saying(d, false)
 	s.Field("owner", d.Owner, page.Strong)
 	next := page.Fields{}
-	if d.Open() {
-		next = append(next, page.Field{Text: "look at the machines:",
-			Command: "gpuaasctl chaos status" + lead(" --profile ", r.Profile)})
+	if text, command := remedy(r, d); text != "" {
+		next = append(next, page.Field{Text: text, Command: command})
 	}
 	next = append(next, page.Field{Text: "see every claim, step and walk:",
 		Command: diag.Command("gpuaasctl", "chaos", "report", cmp.Or(from, d.Run), "-o", "full")})
