@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// restGrace is how long the output may still come of a program that has ended: something that it left running may
-	// hold the stream for ever.
-	restGrace = time.Second
+	// restGrace is how long the output may still come of a program that has ended: a busy server may send it later than
+	// the word of the end, and something that the program left running may hold the stream for ever.
+	restGrace = 3 * time.Second
 	// doubtWait is how long a server may take to answer a question that needs no command. One that has a call given up
 	// on it, and takes longer, is frozen or cut off.
 	doubtWait = 3 * time.Second
