@@ -174,7 +174,8 @@ func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 		preflight.Options{Session: true, Token: !token.IsZero(), SSH: j.env.Subject.NodeHost != ""})
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
 	cfg := vantage.NodeConfig{ID: id, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent, Version: sshtest.Version,
-		HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none"}
+		HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none",
+		ConnectTimeout: time.Minute, HelloTimeout: time.Minute} // as in prepare
 	if m.config != nil {
 		m.config(t, w, &cfg)
 	}
