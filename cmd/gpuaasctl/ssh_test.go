@@ -83,7 +83,7 @@ func onTerminal(t *testing.T, typed string, args ...string) (string, int) {
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	var out bytes.Buffer
 	buf := make([]byte, 4096)
-	if err := tty.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := tty.SetReadDeadline(time.Now().Add(3 * time.Minute)); err != nil {
 		t.Logf("no deadline on this terminal: %v", err)
 	}
 	for {

@@ -33,8 +33,8 @@ func worldOf(t *testing.T, sshPort int, api string) string {
 	for i := range 7 {
 		text += fmt.Sprintf("  compute-node-0%d: {host: 127.0.0.1}\n", i)
 	}
-	if api != "" {
-		text += "api_base: " + api + "\n"
+	if api != "" { // and the time that a busy machine needs for an answer
+		text += "api_base: " + api + "\nbudgets: {control_plane_access: 1m, allocation_binding: 1m, node_heartbeat: 1m}\n"
 	}
 	file := filepath.Join(dir, "world.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
