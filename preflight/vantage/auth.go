@@ -71,9 +71,9 @@ func (c *credentials) method() string {
 
 // loadCredentials collects keys for t. A named identity is offered alone, by the agent when it holds it; else the
 // agent's keys come first and then the usual files. Closing the returned value ends the agent's connection.
-func loadCredentials(ctx context.Context, t *target, socket string) *credentials {
+func loadCredentials(ctx context.Context, t *target, socket string, within time.Duration) *credentials {
 	c := &credentials{}
-	held := c.fromAgent(ctx, socket)
+	held := c.fromAgent(ctx, socket, within)
 	if !t.named {
 		for _, s := range held {
 			c.add(s, "agent")
@@ -141,17 +141,17 @@ func (c *credentials) unsigned() string {
 }
 
 // fromAgent lists the agent's keys. No agent is no error.
-func (c *credentials) fromAgent(ctx context.Context, socket string) []ssh.Signer {
+func (c *credentials) fromAgent(ctx context.Context, socket string, within time.Duration) []ssh.Signer {
 	if socket == "" {
 		return nil
 	}
-	d := net.Dialer{Timeout: agentTimeout}
+	d := net.Dialer{Timeout: within}
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
 		c.missing = append(c.missing, "the SSH agent does not answer: "+err.Error())
 		return nil
 	}
-	_ = conn.SetDeadline(time.Now().Add(agentTimeout))
+	_ = conn.SetDeadline(time.Now().Add(within))
 	signers, err := agent.NewClient(conn).Signers()
 	if err != nil {
 		_ = conn.Close()

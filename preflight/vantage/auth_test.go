@@ -173,7 +173,7 @@ func TestSilentAgent(t *testing.T) {
 	defer ln.Close()
 	s := sshtest.Start(t, sshtest.Config{})
 	cfg := configFor(t, s)
-	cfg.AgentSocket = socket
+	cfg.AgentSocket, cfg.AgentTimeout = socket, 0
 	f := loginFact(within(t, 30*time.Second), open(t, cfg))
 	if f.Failure != diag.OK || f.SSH.AuthMethod != "key" {
 		t.Errorf("%q %s", f.Failure, f.Detail)

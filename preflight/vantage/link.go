@@ -140,7 +140,7 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 	if err != nil {
 		return nil, &refusal{word: diag.SSHSetup, phase: phaseConfig, detail: err.Error()}
 	}
-	keys := loadCredentials(ctx, t, l.cfg.agentSocket())
+	keys := loadCredentials(ctx, t, l.cfg.agentSocket(), l.cfg.agentWait())
 	defer keys.close()
 	l.set(func() { l.keys = keys })
 	l.own(func() error { keys.close(); return nil }) // an agent that waits for its owner's word hangs in signing

@@ -32,6 +32,7 @@ type NodeConfig struct {
 	Start          time.Time     // of the walk: facts' offsets count from here; zero: from the first Probe
 	ConnectTimeout time.Duration // default 10 s, from look-up to login
 	HelloTimeout   time.Duration // default 5 s, from a helper's start to its first word
+	AgentTimeout   time.Duration // default 2 s, until the SSH agent has listed its keys
 	ConfigFile     string        // in place of the operator's ssh_config files; "none": none
 	AgentSocket    string        // in place of SSH_AUTH_SOCK; "none": none
 	// for Run alone: no helper is started and none is pushed, so nothing is changed by being there
@@ -41,6 +42,7 @@ type NodeConfig struct {
 
 func (c *NodeConfig) connectTimeout() time.Duration { return cmp.Or(c.ConnectTimeout, defaultConnect) }
 func (c *NodeConfig) helloWait() time.Duration      { return cmp.Or(c.HelloTimeout, helloTimeout) }
+func (c *NodeConfig) agentWait() time.Duration      { return cmp.Or(c.AgentTimeout, agentTimeout) }
 func (c *NodeConfig) execWait() time.Duration       { return max(execTimeout, 2*c.helloWait()) }
 func (c *NodeConfig) unit() string                  { return cmp.Or(c.Agent.Unit, "gpuaas-node-agent.service") }
 func (c *NodeConfig) envFile() string               { return cmp.Or(c.Agent.EnvFile, "/etc/gpuaas/agent.env") }
