@@ -47,7 +47,7 @@ func configFor(t testing.TB, s *sshtest.Server) NodeConfig {
 	return NodeConfig{
 		ID: "node-1", Host: s.Host, ConfigFile: "none", AgentSocket: "none", ConnectTimeout: 30 * time.Second,
 		HelloTimeout: 30 * time.Second, AgentTimeout: 30 * time.Second,
-		SSH:          s.Login(t), HelperDirs: ours(t),
+		SSH: s.Login(t), HelperDirs: ours(t),
 		Agent: profile.Agent{Binary: sshtest.Helper(t), Unit: "none.service", EnvFile: "/nonexistent"},
 	}
 }
