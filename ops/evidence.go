@@ -107,9 +107,9 @@ func (c *collector) askWalk(ctx context.Context) {
 	}
 }
 
-// around asks at once, so that something is there whatever happens later, and once more after the walk, so that what
-// it made others write is heard as well. The second answer counts only where it is a good one. ask says whether it was,
-// and how to keep it.
+// around asks at once, so that something is there whatever happens later, and once more after the walk, to include what
+// it made others write. The second answer counts only where it is a good one. ask says whether it was, and how to keep
+// it.
 func (c *collector) around(ctx context.Context, ask func(context.Context) (good bool, keep func())) {
 	_, keep := ask(ctx)
 	keep()

@@ -173,24 +173,24 @@ func askedBy(runs []run) asked {
 // place of the step's fact, the step passes, and the hop finds no fault in it. That b came further than another fact is
 // no pass. A probe of another kind cannot replace the step's own, and passes by itself.
 func passes(c *Case, step string, b *diag.Fact) bool {
-	for _, s := range c.stood {
+	for _, s := range c.substitutes {
 		if s.fact == b && s.step == step {
 			return s.passed
 		}
 	}
-	s := standIn{step, b, stands(c, step, b)}
-	c.stood = append(c.stood, s)
+	s := substitute{step, b, passesInPlace(c, step, b)}
+	c.substitutes = append(c.substitutes, s)
 	return s.passed
 }
 
-// standIn is a fact in the place of a step's own.
-type standIn struct {
+// substitute is a fact in the place of a step's own.
+type substitute struct {
 	step   string
 	fact   *diag.Fact
 	passed bool
 }
 
-func stands(c *Case, step string, b *diag.Fact) bool {
+func passesInPlace(c *Case, step string, b *diag.Fact) bool {
 	main := c.fact(step)
 	if main == nil || !tells(b) || b.Throttled() || b.Failure.Local() {
 		return false
@@ -225,7 +225,7 @@ func (c *Case) with(step string, b *diag.Fact) *Case {
 	as.inquiries = slices.Clone(c.inquiries)
 	hop, name, _ := strings.Cut(step, "/")
 	as.inquiries[c.find(diag.HopID(hop), name)] = newInquiry(step)
-	as.stood = nil
+	as.substitutes = nil
 	as.put(b)
 	return &as
 }

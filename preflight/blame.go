@@ -258,20 +258,13 @@ func placeholders(c *Case) map[string]string {
 		"session_id":     c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id"),
 		"correlation_id": cmp.Or(s.CorrelationID, c.correlationID),
 		"known_as":       knownAs(c), "known_hosts": knownHosts(c),
-		"agent_address": firstOf(addresses(readModel(c, "node.agent_addresses"))),
+		"agent_address": cmp.Or(addresses(readModel(c, "node.agent_addresses"))...),
 	}
 	if dir := c.expected("agent_dir"); dir != "" {
 		vars["ca_bundle"], vars["cert"], vars["key"] = join(dir, "/ca-bundle.crt"), join(dir, "/cert.pem"),
 			join(dir, "/key.pem")
 	}
 	return vars
-}
-
-func firstOf(all []string) string {
-	if len(all) == 0 {
-		return ""
-	}
-	return all[0]
 }
 
 // knownAs is how a known_hosts file names the node's SSH server; "" for its host alone.

@@ -20,7 +20,8 @@ type Case struct {
 	record   []*diag.RecordEntry // see hostRecord
 	recordOf *diag.Fact          // whose entries they are
 	ages     readAges            // see agesOf
-	stood    []standIn           // see passes: what was found out so far
+
+	substitutes []substitute // see passes: what was found out so far
 
 	correlationID string              // of the walk; "" while it goes on
 	evidence      []diag.EvidenceLine // what the platform wrote down under it

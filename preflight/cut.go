@@ -46,8 +46,7 @@ func endedUntold(c *Case) bool {
 // it as soon as we leave, and says what the node made of its ping.
 func fellSilent(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	return f != nil && f.WS != nil && !f.Passed() && f.WS.Ended == "" && f.WS.FrameCode == "" && f.WS.PingMS > 0 &&
-		!f.WS.PingLost
+	return pongCame(f) && !f.WS.PingLost && !f.Passed() && f.WS.Ended == "" && f.WS.FrameCode == ""
 }
 
 // gatewayEnds are the words with which a gateway ends a session that no other side ended.

@@ -166,10 +166,10 @@ func TestSecondInterruptKills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard := make(chan os.Signal, 1) // a child inherits that a signal is ignored, as by nohup, and not that it is heard
-	signal.Notify(heard, os.Interrupt)
+	caught := make(chan os.Signal, 1) // a child inherits ignored signals, as from nohup, and no handlers
+	signal.Notify(caught, os.Interrupt)
 	err = cmd.Start()
-	signal.Stop(heard)
+	signal.Stop(caught)
 	if err != nil {
 		t.Fatal(err)
 	}

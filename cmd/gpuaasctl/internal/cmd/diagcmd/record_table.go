@@ -118,8 +118,8 @@ func entryRow(e *diag.RecordEntry) []string {
 	}
 }
 
-// reasonOf is an entry's reason. One word of the record stands for revoked, retired and fenced, which an operator
-// undoes in three ways: the platform's own code says which.
+// reasonOf is an entry's reason. The record has one word for revoked, retired and fenced, which an operator undoes in
+// three ways: the platform's own code says which.
 func reasonOf(e *diag.RecordEntry) string {
 	if e.Reason == diag.RecIdentityRevoked && e.Code != "" {
 		return string(e.Reason) + " (" + e.Code + ")"
