@@ -186,10 +186,10 @@ type Counter struct {
 // factID names the fact of a step.
 func factID(hop diag.HopID, step string) string { return string(hop) + "/" + step }
 
-// places are the vantages of a hop by its plan: the platform's host only where a step is asked from there.
+// places are the vantages of a hop by its plan: the platform's host only where a step is asked from there in any case.
 func (h *Hop) places(p diag.PlannedHop) []string {
 	there := func(s Step) bool {
-		return s.From == Platform && p.Left[s.Name] == "" && slices.Contains(p.Steps, s.Name)
+		return s.From == Platform && !s.Second && p.Left[s.Name] == "" && slices.Contains(p.Steps, s.Name)
 	}
 	if slices.ContainsFunc(h.Steps, there) {
 		return h.From()

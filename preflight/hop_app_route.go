@@ -22,10 +22,9 @@ const (
 	fieldHeaderNames = "app.header_names"
 )
 
-// appUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers
-// that the
-// edge adds are asked for only where platform or profile say that there are such; the workload's endpoint from the
-// platform's host, where the proxy is, tells on which side of it a fault is.
+// appUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers that
+// the edge adds are asked for only where platform or profile say that there are such. Where the route fails behind its
+// edge, the workload's endpoint from the platform's host, where the proxy is, tells on which side of it the fault is.
 func appUserRoute() Hop {
 	id := diag.HopAppUserRoute
 	needs := []diag.HopID{diag.HopAllocationBinding}
@@ -74,13 +73,18 @@ func appUserRoute() Hop {
 				},
 			},
 			{
-				Name: stepEndpoint, From: Platform, Timeout: 4 * time.Second, Needs: needs,
-				After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.app_endpoint"},
-				Unless: func(c *Case) string { return unless(appEndpoint(c), "the platform names no endpoint of the workload") },
+				Name: stepEndpoint, From: Platform, Timeout: 3 * time.Second, Needs: needs, Second: true, After: after,
+				Fields: []string{"allocation.app_endpoint"},
+				Unless: func(c *Case) string {
+					if why := unless(appEndpoint(c), "the platform names no endpoint of the workload"); why != "" {
+						return why
+					}
+					return answersBehindEdge(c)
+				},
 				Ask: func(_ *Env, c *Case) diag.Request {
 					return diag.Request{Op: diag.OpTCP, Target: appEndpoint(c), View: diag.ViewHost}
 				},
-				// The proxy need not be on that host: where the route works, nothing is wrong.
+				// The proxy need not be on that host: where the route works, nothing is wrong. Older walks asked in any case.
 				Excused: func(c *Case, _ *diag.Fact) bool { return c.Fact(id, stepRoute).Passed() },
 			},
 		},
@@ -118,6 +122,23 @@ func askApp(e *Env, c *Case, op diag.Op, path string) diag.Request {
 	}
 }
 
+// answersBehindEdge reports why the workload's endpoint needs no look: only a route that fails behind its edge asks for
+// one, and that is worth a login on the platform's host.
+func answersBehindEdge(c *Case) string {
+	switch f := c.Fact(diag.HopAppUserRoute, stepRoute); {
+	case f == nil:
+		return "the product URL was not asked"
+	case f.Passed():
+		return "the product URL answers"
+	case edgeNotReached(f):
+		return "the product URL's edge was not reached"
+	}
+	return ""
+}
+
+// edgeNotReached reports whether a route failed before its edge: a dead workload is behind that and cannot break this.
+func edgeNotReached(f *diag.Fact) bool { return inPhase(f, "dns", "tcp", "tls") }
+
 // routeAnswers is the need "the product URL answers".
 func routeAnswers(c *Case) string {
 	if c.Fact(diag.HopAppUserRoute, stepRoute).Passed() {
@@ -126,9 +147,8 @@ func routeAnswers(c *Case) string {
 	return "needs a product URL that answers"
 }
 
-// websocketPath is where the workload takes a WebSocket: the profile's word, else the platform's, which may only
-// say that
-// the product URL itself does. "" where none is known to be needed.
+// websocketPath is where the workload takes a WebSocket: the profile's word, else the platform's, which may only say
+// that the product URL itself does. "" where none is known to be needed.
 func websocketPath(c *Case) string {
 	if p := c.expected("app_websocket"); p != "" {
 		return p
@@ -193,7 +213,7 @@ func routeFails(c *Case, f *diag.Fact) diag.Finding {
 		return out
 	}
 	out := fail(diag.SigAppRouteFailed, f, "the product URL at %s fails: %s", where(f), saw(f))
-	out.Direct = inPhase(f, "dns", "tcp", "tls") // a dead workload is behind the edge, it cannot break this
+	out.Direct = edgeNotReached(f)
 	if !out.Direct && sshSilent(c) {
 		out.Culprit = culpritSilentNode
 	}
@@ -217,8 +237,8 @@ func portDown(c *Case) bool {
 // loginFirst reports whether a login is needed first, at an edge or at the workload: what is behind was not seen.
 func loginFirst(f *diag.Fact) bool { return f.Failure == diag.HTTPEdgeAuth }
 
-// judgeUpgrade: the product URL answers a plain request, which says nothing of the WebSocket that the workload
-// lives by.
+// judgeUpgrade: the product URL answers a plain request, which says nothing of the WebSocket that the workload lives
+// by.
 func judgeUpgrade(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopAppUserRoute, stepUpgrade)
 	if f == nil || f.Passed() {
