@@ -556,8 +556,11 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigConnectingStuck, Reason: ReasonTerminalGatewayDown,
-		Title:    "The browser waits past the timeout and gets no message",
-		Owners:   Owners{"terminal gateway contract", "web UX"},
+		Title:  "The browser waits past the timeout and gets no message",
+		Owners: Owners{"terminal gateway contract", "web UX"},
+		BySide: []SideOwners{
+			{SideEdge, Owners{"edge and route profile"}},
+		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "find what takes WebSocket upgrades in front of the gateway at {terminal_base} (load balancer, proxy), and let it pass them on", Side: SideEdge},

@@ -127,6 +127,15 @@ func TestStepsOfABlamesWords(t *testing.T) {
 	}
 }
 
+// TestOwnersFollowTheSide: an edge that answers the upgrade in the gateway's place is not the gateway's to repair.
+func TestOwnersFollowTheSide(t *testing.T) {
+	row, _ := LookupSignal(SigConnectingStuck)
+	if at, elsewhere := row.OwnersOn(SideEdge), row.OwnersOn(""); !slices.Contains(at, "edge and route profile") ||
+		slices.Contains(elsewhere, "edge and route profile") {
+		t.Errorf("at the edge %q, elsewhere %q", at, elsewhere)
+	}
+}
+
 // TestReenrollmentIsForbidden: a reason whose next action says never to re-enroll forbids the step.
 func TestReenrollmentIsForbidden(t *testing.T) {
 	for _, r := range Reasons() {
