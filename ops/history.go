@@ -146,10 +146,11 @@ func (m *Memory) Compare(b Baseline, r *diag.Report) {
 	r.Diff.Baseline.From = b.Name
 }
 
-// before are the good walks that began before r did: what came later is no baseline of a replay.
+// before are the good walks of r's environment that began before r did: a later one is not a baseline of a replay.
 func (m *Memory) before(r *diag.Report) []*diag.Report {
-	return slices.DeleteFunc(slices.Clone(m.good),
-		func(g *diag.Report) bool { return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) })
+	return slices.DeleteFunc(slices.Clone(m.good), func(g *diag.Report) bool {
+		return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) || !preflight.SameEnvironment(g, r)
+	})
 }
 
 // regressedFrom returns the last good walk if r is worse than it, whatever baseline r was compared with: otherwise a

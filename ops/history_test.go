@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,40 @@ func TestLookingIsNotAccepting(t *testing.T) {
 	}
 	if _, k := walk("other", "", "10.231.77.12"); read < 5 || k.Better == nil {
 		t.Errorf("a walk unlike the one before it: %d good walks were read, %+v", read, k)
+	}
+}
+
+// TestANewLabBeginsItsOwnHistory: walks of an older lab of the same name, with another CA and other machines, are no
+// baseline of the new one's, and the new one's are none of its.
+func TestANewLabBeginsItsOwnHistory(t *testing.T) {
+	kept := History{Path: filepath.Join(t.TempDir(), "reports.db")}
+	began := time.Now().UTC().Truncate(time.Second)
+	walk := func(run, lab string) (*diag.Diff, Kept) {
+		t.Helper()
+		r := recorded(t, golden(t, "healthy.json"))
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []string{r.Subject.NodeInstanceID, r.Subject.Expected["signing_ca_fingerprint"]} {
+			text = bytes.ReplaceAll(text, []byte(of), []byte(lab+of[len(lab):]))
+		}
+		r = recorded(t, string(text))
+		began = began.Add(time.Minute)
+		r.Run.ID, r.Run.StartedAt, r.Run.EndedAt = "run-"+run, diag.At(began), diag.At(began.Add(time.Second))
+		m := kept.Recall(t.Context(), r.Subject, r.Plan, true, true)
+		defer m.Close()
+		m.Compare(Baseline{Name: diag.LastGood}, r)
+		return r.Diff, m.Keep(t.Context(), r)
+	}
+	for _, w := range []struct{ run, lab, baseline string }{
+		{"1", "aa", ""}, {"2", "aa", "run-1"}, {"3", "bb", ""}, {"4", "bb", "run-3"}, {"5", "aa", "run-2"},
+	} {
+		d, k := walk(w.run, w.lab)
+		if d.Baseline.RunID != w.baseline || k != (Kept{}) {
+			t.Errorf("walk %s of lab %s is compared with %q, want %q (%s): %+v", w.run, w.lab, d.Baseline.RunID, w.baseline,
+				d.Because, k)
+		}
 	}
 }
 

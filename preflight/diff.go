@@ -58,6 +58,11 @@ func incomparable(base, now *diag.Report) string {
 			return fmt.Sprintf("another %s: %s now, %s then", s.what, orNone(s.after), orNone(s.before))
 		}
 	}
+	if !SameEnvironment(base, now) {
+		return fmt.Sprintf("another environment of this name: signing CA and machine are %s and %s now, %s and %s then",
+			now.Subject.Expected[expectedCA], now.Subject.NodeInstanceID, base.Subject.Expected[expectedCA],
+			base.Subject.NodeInstanceID)
+	}
 	for _, was := range base.Plan.Hops {
 		is := planned(now.Plan, was.ID)
 		if was.Skip != "" || is == nil {
@@ -73,6 +78,17 @@ func incomparable(base, now *diag.Report) string {
 		}
 	}
 	return ""
+}
+
+// expectedCA is the profile's key of the CA that signs the nodes' certificates.
+const expectedCA = "signing_ca_fingerprint"
+
+// SameEnvironment reports whether two walks are of one environment. Where both the signing CA and the machine are known
+// to differ, it is another one of the same name, such as a new lab. One of them alone is a rotation, or a new machine.
+func SameEnvironment(a, b *diag.Report) bool {
+	differ := func(x, y string) bool { return x != "" && y != "" && x != y }
+	return !differ(a.Subject.Expected[expectedCA], b.Subject.Expected[expectedCA]) ||
+		!differ(a.Subject.NodeInstanceID, b.Subject.NodeInstanceID)
 }
 
 // sameHere reports whether both walks began on the same machine: what is seen from here compares only then.

@@ -255,6 +255,9 @@ func TestOnlyTheSameCompares(t *testing.T) {
 		{"another node", func(r *diag.Report) { r.Subject.NodeID = "x" }},
 		{"another allocation", func(r *diag.Report) { r.Subject.AllocationID = "" }},
 		{"another profile", func(r *diag.Report) { r.Subject.EnvironmentProfile = "x" }},
+		{"another environment of this name", func(r *diag.Report) {
+			r.Subject.NodeInstanceID, r.Subject.Expected["signing_ca_fingerprint"] = "x", "x"
+		}},
 		{"leaves out node_readiness (in --skip)", func(r *diag.Report) {
 			planned(r.Plan, diag.HopNodeReadiness).Skip = skipSkip
 		}},
@@ -270,6 +273,17 @@ func TestOnlyTheSameCompares(t *testing.T) {
 	partial := changed(t, func(r *diag.Report) { planned(r.Plan, diag.HopNodeReadiness).Skip = skipSkip })
 	if d := Diff(partial, base, nil); !d.Comparable {
 		t.Errorf("more than the baseline: %+v", d)
+	}
+	for _, renewed := range []*diag.Report{
+		changed(t, func(r *diag.Report) { r.Subject.NodeInstanceID = "x" }),
+		changed(t, func(r *diag.Report) { r.Subject.Expected["signing_ca_fingerprint"] = "x" }),
+		changed(t, func(r *diag.Report) {
+			r.Subject.NodeInstanceID, r.Subject.Expected["signing_ca_fingerprint"] = "", "x"
+		}),
+	} {
+		if d := Diff(base, renewed, nil); !d.Comparable {
+			t.Errorf("the same environment with another machine or another CA: %+v", d)
+		}
 	}
 	elsewhere := changed(t, func(r *diag.Report) {
 		r.Vantages[0].Host = "laptop"
