@@ -40,29 +40,40 @@ func (f *Finder) Find(text string) (Line, bool) {
 }
 
 // FindInLog is Find for a line of a log file, behind what dmesg, a syslog daemon, journalctl or a copy of /dev/kmsg
-// puts in front. Another program's line that quotes the driver's is none: what is in front must be a time, or end as a
-// prefix does, in a bracket, ";" or "kernel:".
+// puts in front. Another program's line that quotes the driver's is none: what is in front must be a time with few
+// words before it, or end as a prefix does, in a bracket, ";" or "kernel:".
 func (f *Finder) FindInLog(line string) (Line, bool) {
 	if len(line) > maxRecord {
 		line = line[:maxRecord]
 	}
 	for _, mark := range [...]string{"NVRM:", "nvidia-nvswitch"} {
-		if i := strings.Index(line, mark); i >= 0 && isPrefix(line[:i]) {
-			return f.Find(line[i:])
+		i := strings.Index(line, mark)
+		if i < 0 || !isPrefix(line[:i]) {
+			continue
 		}
+		for text := range strings.SplitSeq(line[i:], "#012") { // a line's end within a record, as rsyslog writes it
+			if l, ok := f.Find(text); ok {
+				return l, true
+			}
+		}
+		return Line{}, false
 	}
 	return Line{}, false
 }
 
+// timeWords is how many words a time of dmesg or a syslog has, with facility and level: "kern :err : 2025-01-25T...".
+const timeWords = 4
+
 func isPrefix(s string) bool {
-	s = strings.TrimRight(s, " \t")
-	if s == "" {
+	words := strings.Fields(s)
+	if len(words) == 0 {
 		return true
 	}
+	s = strings.TrimRight(s, " \t")
 	if strings.ContainsAny(s, "'\"`") {
 		return false
 	}
-	if len(s) > 18 && s[4] == '-' && s[10] == 'T' && !strings.Contains(s, " ") { // a time alone, of dmesg
+	if len(words) <= timeWords && isTime(words[len(words)-1]) {
 		return true
 	}
 	for _, end := range [...]string{"]", "]:", ">", ";", "kernel:"} {
@@ -71,4 +82,9 @@ func isPrefix(s string) bool {
 		}
 	}
 	return false
+}
+
+// isTime reports whether a word is as 2025-01-25T10:34:54,859532+00:00 or 10:34:54.
+func isTime(s string) bool {
+	return (len(s) > 18 && s[4] == '-' && s[10] == 'T') || (len(s) >= 8 && s[2] == ':' && s[5] == ':')
 }

@@ -39,25 +39,31 @@ func report(l Line) string {
 // none is for a line that reports nothing.
 const none = "no XID"
 
-// shape is a line of testdata/lines.txt, what is found in it, and the text that must be left where the file has it.
+// shape is a line of testdata/lines.txt or public.txt, what is found in it, and the text that must be left where the
+// file has it.
 type shape struct{ line, want, text string }
 
 func shapes(t testing.TB) (all []shape) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/lines.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := ""
-	for text := range strings.Lines(string(data)) {
-		text = strings.TrimSuffix(text, "\n")
-		switch want, ok := strings.CutPrefix(text, "  = "); {
-		case text == "" || text[0] == '#':
-		case ok:
-			want, rest, _ := strings.Cut(want, " | ")
-			all = append(all, shape{line, want, rest})
-		default:
-			line = text
+	for _, file := range [...]string{"lines", "public"} {
+		data, err := os.ReadFile("testdata/" + file + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, n := "", len(all)
+		for text := range strings.Lines(string(data)) {
+			text = strings.TrimSuffix(text, "\n")
+			switch want, ok := strings.CutPrefix(text, "  = "); {
+			case text == "" || text[0] == '#':
+			case ok:
+				want, rest, _ := strings.Cut(want, " | ")
+				all = append(all, shape{line, want, rest})
+			default:
+				line = text
+			}
+		}
+		if len(all)-n < 90 {
+			t.Fatalf("%s: %d shapes", file, len(all)-n)
 		}
 	}
 	return append(all, shape{"NVRM: Xid (PCI:0000:3b:00): 79, x\r", "xid 79 0000:3b:00.0", "x"}, shape{"", none, ""})
@@ -65,11 +71,7 @@ func shapes(t testing.TB) (all []shape) {
 
 // TestLines: code, address, instances of MIG, process, root cause and text of each shape; no XID where there is none.
 func TestLines(t *testing.T) {
-	all := shapes(t)
-	if len(all) < 90 {
-		t.Fatalf("%d shapes", len(all))
-	}
-	for _, tc := range all {
+	for _, tc := range shapes(t) {
 		var f Finder
 		got, l := none, Line{}
 		if found, ok := f.FindInLog(tc.line); ok {
@@ -77,6 +79,40 @@ func TestLines(t *testing.T) {
 		}
 		if got != tc.want || (tc.text != "" && l.Text != tc.text) {
 			t.Errorf("%s\n  is   %s | %s\n  want %s | %s", tc.line, got, l.Text, tc.want, tc.text)
+		}
+	}
+}
+
+// TestLostOverLines: a lost GPU without an XID is found however its report is broken into lines of a log, and a driver
+// that refuses a GPU in the same words' beginning is none.
+func TestLostOverLines(t *testing.T) {
+	const indent = "               "
+	for name, tc := range map[string]struct {
+		log, want string
+	}{
+		"three lines (NVIDIA/NVSentinel#155)": {"[ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0\n" +
+			indent + "NVRM: (PCI ID: 10de:26b5) installed in this system has\n" +
+			indent + "NVRM: fallen off the bus and is not responding to commands.", "lost ? 0000:b3:00.0"},
+		"two lines": {"NVRM: The NVIDIA GPU 0000:01:00.0 (PCI ID: 10de:1e07) installed in this\n" +
+			"NVRM: system has fallen off the bus and is not responding to commands.", "lost ? 0000:01:00.0"},
+		"one line": {"NVRM: The NVIDIA GPU 0000:05:00.0 installed in this system has fallen off the bus and is not " +
+			"responding to commands.", "lost ? 0000:05:00.0"},
+		"one record, as rsyslog writes it": {"Nov 23 12:00:00 n kernel: NVRM: The NVIDIA GPU 0000:b3:00.0#012NVRM: " +
+			"(PCI ID: 10de:26b5) installed in this system has#012" +
+			"NVRM: fallen off the bus and is not responding to commands.#012", "lost ? 0000:b3:00.0"},
+		"another reason (NVIDIA/open-gpu-kernel-modules#1027)": {"May 11 19:25:29 homecomp kernel: NVRM: The NVIDIA GPU " +
+			"0000:01:00.0 (PCI ID: 10de:2b85)\n" + indent +
+			"NVRM: installed in this system requires use of the NVIDIA open kernel modules.", none},
+	} {
+		var f Finder
+		got := none
+		for line := range strings.SplitSeq(tc.log, "\n") {
+			if l, ok := f.FindInLog(line); ok {
+				got = report(l)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
 }
