@@ -37,6 +37,7 @@ const (
 // gpuJudge is what nodes' GPUs are judged by.
 type gpuJudge struct {
 	wake     chan struct{}  // holds a token while there is something new
+	changed  chan struct{}  // holds one while there is something for the coordinator
 	expected map[string]int // GPUs that each node should have, by the seed
 
 	round  sync.Mutex // one at a time; guards file, digest and last
@@ -50,7 +51,7 @@ type gpuJudge struct {
 
 // openGPUs says what the judging needs. Whatever is missing shows in the judgements: no node is healthy without one.
 func (p *Platform) openGPUs() {
-	p.gpus.wake = make(chan struct{}, 1)
+	p.gpus.wake, p.gpus.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	p.cfg.GPU.Mode = cmp.Or(p.cfg.GPU.Mode, policy.Enforce)
 	if p.version = cmp.Or(p.version, "dev"); p.cfg.GPU.Program != "" {
 		return
@@ -70,8 +71,12 @@ func (p *Platform) wakeGPUs(events []wire.Event) {
 	if !slices.ContainsFunc(events, func(e wire.Event) bool { return gpureport.IsWireKind(e.Kind) }) {
 		return
 	}
+	wake(p.gpus.wake)
+}
+
+func wake(loop chan<- struct{}) {
 	select {
-	case p.gpus.wake <- struct{}{}:
+	case loop <- struct{}{}:
 	default: // it is awake
 	}
 }
@@ -167,6 +172,7 @@ func (p *Platform) judgeNode(ctx context.Context, n store.GPUNode) error {
 	if change.From != change.To {
 		p.log.Warn("a node's status changes by what its GPUs report", "node_id", n.NodeID, "from", string(change.From),
 			"to", string(change.To), "why", change.Why)
+		wake(p.gpus.changed)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
 
 // GPU is how nodes' GPUs are judged.
@@ -64,15 +65,33 @@ func (g *gpuJudge) mistakes() []string {
 	return g.refused
 }
 
-// loadPolicy takes the policy's file as it is now. One that is refused, or cannot be checked, replaces none.
+// loadPolicy takes the policy's file as it is now. One that is refused, or cannot be checked, replaces none: also after
+// a start, the one that was accepted last goes on.
 func (p *Platform) loadPolicy(ctx context.Context) {
 	g := &p.gpus
 	path := p.cfg.GPU.Policy
+	p.readPolicy(ctx, path)
+	if g.digest != "" {
+		return
+	}
+	switch kept, err := p.store.GPUPolicy(ctx); {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		p.log.Error("the last GPU policy cannot be read", "error", err)
+	case kept.Path == path:
+		g.file, g.digest = policy.File{Path: path, Text: kept.Text}, kept.Digest
+		p.log.Warn("GPUs are judged by the policy that was accepted last", "policy", path, "sha256", kept.Digest)
+	}
+}
+
+// readPolicy takes the file, or notes why not.
+func (p *Platform) readPolicy(ctx context.Context, path string) {
+	g := &p.gpus
 	file := policy.File{Path: path}
 	text, builtin := policy.BuiltinText(path)
 	if !builtin {
 		var err error
-		if text, err = readPolicy(path); err != nil {
+		if text, err = readBounded(path); err != nil {
 			g.refuse("", err.Error())
 			return
 		}
@@ -104,10 +123,15 @@ func (p *Platform) loadPolicy(ctx context.Context) {
 	}
 	g.file, g.digest = file, digest
 	g.refuse("")
+	if !builtin {
+		if err := p.store.KeepGPUPolicy(ctx, store.GPUPolicy{Path: path, Digest: digest, Text: text}); err != nil {
+			p.log.Error("a GPU policy is not kept for the next start", "error", err)
+		}
+	}
 	p.log.Info("GPUs are judged by", "policy", path, "sha256", digest, "mode", string(p.cfg.GPU.Mode))
 }
 
-func readPolicy(path string) ([]byte, error) {
+func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -40,11 +40,12 @@ func (p *Platform) askStatus(action string, ask statusAsk) web.Handler {
 		}
 		p.log.Info("operator decided on a node's status", "node_id", d.NodeID, "action", action, "from", string(c.From), "to",
 			string(c.To), "correlation_id", d.CorrelationID)
-		if failed := p.coordinate(ctx, d, c); failed != nil {
+		notice := store.NoticeOf(d, c)
+		if failed := p.notify(ctx, d.NodeID, notice); failed != nil {
 			undo, cancel := detached(ctx)
 			defer cancel()
 			d.Reason, d.At = "taken back: "+failed.Error(), p.now()
-			if _, _, err := p.store.AskStatus(undo, d, backTo(was)); err != nil {
+			if err := p.store.TakeBackStatus(undo, d, notice, was, backTo(was.Status)); err != nil {
 				return err
 			}
 			return web.Errorf(http.StatusBadGateway, "coordinator_failed", "nothing has changed: %s", failed)
@@ -68,13 +69,65 @@ func backTo(was status.Node) statusAsk {
 	return status.Node.Cordon // also where that was not kept: no new work until somebody asks
 }
 
-// coordinate tells the coordinator, where there is one.
-func (p *Platform) coordinate(ctx context.Context, d store.Decision, c status.Change) error {
-	if p.cfg.GPU.Coordinator == "" {
-		return nil
+// coordinatorLoop gives the coordinator what it has to know, until ctx is done: what a policy made of a node, and what
+// an operator asked of a platform that ended before the coordinator had it. It is tried until the coordinator takes it.
+func (p *Platform) coordinatorLoop(ctx context.Context) {
+	ticker := time.NewTicker(gpuRound)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		if err := p.NotifyCoordinator(ctx); err != nil && ctx.Err() == nil {
+			p.log.Error("the coordinator does not know a node's status", "error", err)
+		}
+		if first {
+			p.first.Done()
+		}
+		select {
+		case <-ticker.C:
+		case <-p.gpus.changed:
+		case <-ctx.Done():
+			return
+		}
 	}
-	body, err := json.Marshal(map[string]any{"apiVersion": gpuAPIVersion, "kind": "NodeStatusAsked", "node": d.NodeID,
-		"asked": c.Asked, "from": c.From, "to": c.To, "by": d.By, "reason": d.Reason, "correlation_id": d.CorrelationID})
+}
+
+// NotifyCoordinator gives the coordinator what it has to know now. The platform does so by itself when a status
+// changes.
+func (p *Platform) NotifyCoordinator(ctx context.Context) error {
+	nodes, err := p.store.NodesWithNotice(ctx)
+	if err != nil {
+		return fmt.Errorf("list nodes whose status the coordinator has to know: %w", err)
+	}
+	for _, n := range nodes {
+		if n.Due.Asked != status.AskReport && p.now().Sub(n.Due.At) < 2*coordinatorTime {
+			continue // the operator's own request does it
+		}
+		if err := p.notify(ctx, n.NodeID, n.Due); err != nil {
+			return fmt.Errorf("node %s is %s: %w", n.NodeID, n.Due.To, err) // nor does it take the others now
+		}
+	}
+	return nil
+}
+
+// notify gives the coordinator one notice, where there is one, and notes that it took it.
+func (p *Platform) notify(ctx context.Context, nodeID string, n store.Notice) error {
+	if p.cfg.GPU.Coordinator != "" {
+		if err := p.coordinate(ctx, nodeID, n); err != nil {
+			return err
+		}
+	}
+	noted, cancel := detached(ctx)
+	defer cancel()
+	return p.store.NoticeTaken(noted, nodeID, n)
+}
+
+// coordinate gives the coordinator one notice.
+func (p *Platform) coordinate(ctx context.Context, nodeID string, n store.Notice) error {
+	kind := "NodeStatusAsked"
+	if n.Asked == status.AskReport {
+		kind = "NodeStatusChanged"
+	}
+	body, err := json.Marshal(map[string]any{"apiVersion": gpuAPIVersion, "kind": kind, "node": nodeID, "asked": n.Asked,
+		"from": n.From, "to": n.To, "by": n.By, "reason": n.Reason, "correlation_id": n.CorrelationID})
 	if err != nil {
 		return fmt.Errorf("write what the coordinator is asked: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/gpu/status"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
@@ -23,6 +24,7 @@ type coordinator struct {
 	mu    sync.Mutex // guards what is below
 	code  int
 	asked []map[string]string
+	known string // the newest that it took: kind, what was asked, status
 }
 
 func newCoordinator(t *testing.T) *coordinator {
@@ -35,6 +37,9 @@ func newCoordinator(t *testing.T) *coordinator {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.asked = append(c.asked, in)
+		if c.code == http.StatusOK {
+			c.known = in["kind"] + " " + in["asked"] + " " + in["to"]
+		}
 		w.Header().Set("Location", "/hook")
 		w.WriteHeader(c.code)
 	}))
@@ -48,10 +53,23 @@ func (c *coordinator) answer(code int) {
 	c.code = code
 }
 
+// last is the newest decision of an operator that it was asked to carry out, and how many there were.
 func (c *coordinator) last() (n int, asked map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.asked), c.asked[len(c.asked)-1]
+	for _, in := range c.asked {
+		if in["kind"] == "NodeStatusAsked" {
+			n, asked = n+1, in
+		}
+	}
+	return n, asked
+}
+
+// knows is what it took last.
+func (c *coordinator) knows() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known
 }
 
 // TestStatusIsAsked: an operator's word is audited, never makes an unhealthy node anything else, and is taken back when
@@ -69,14 +87,14 @@ func TestStatusIsAsked(t *testing.T) {
 			Status string
 			Error  wire.ErrorInfo
 		}
-		status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/"+action,
+		got, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/"+action,
 			map[string]any{"reason": reason, "by": "ann"}, &d)
-		if status != code || d.Status+d.Error.Code != want {
-			t.Errorf("%s: %d %+v, want %d %s", action, status, d, code, want)
+		if got != code || d.Status+d.Error.Code != want {
+			t.Errorf("%s: %d %+v, want %d %s", action, got, d, code, want)
 		}
 	}
-	if status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/uncordon", nil, nil); status != 400 {
-		t.Errorf("without a reason: %d", status)
+	if code, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/uncordon", nil, nil); code != 400 {
+		t.Errorf("without a reason: %d", code)
 	}
 	ask("cordon", 200, "CORDONED")
 	if _, in := c.last(); in["node"] != platformtest.NodeID || in["asked"] != "cordon" || in["from"] != "ACTIVE" ||
@@ -123,4 +141,64 @@ func TestStatusIsAsked(t *testing.T) {
 	if got := strings.Join(actions, " "); got != want || err != nil {
 		t.Errorf("the audit has %q, want %q, %v", got, want, err)
 	}
+}
+
+// TestCoordinatorKnows: what the coordinator has to know is sent until it takes it, the newest of each node: a policy's
+// word, and an operator's whose platform ended before the coordinator had it.
+func TestCoordinatorKnows(t *testing.T) {
+	program, c := judgeProgram(t), newCoordinator(t)
+	p := platformtest.StartPlatform(t, platformtest.Options{Config: func(cfg *platform.Config) {
+		cfg.GPU = platform.GPU{Policy: "default", Program: program, Coordinator: c.URL + "/hook"}
+	}})
+	n := newGPUNode(t, p, platformtest.NodeID, time.Now)
+	knows := func(want string) {
+		t.Helper()
+		if err := p.NotifyCoordinator(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := c.knows(); got != want {
+			t.Errorf("the coordinator knows %q, want %q", got, want)
+		}
+		if due, err := p.Store().NodesWithNotice(t.Context()); err != nil || len(due) > 0 {
+			t.Errorf("due: %+v, %v", due, err)
+		}
+	}
+	refused := func(want string) {
+		t.Helper()
+		if err := p.NotifyCoordinator(t.Context()); err == nil || !strings.Contains(err.Error(), "500") {
+			t.Errorf("a coordinator that takes nothing: %v", err)
+		}
+		due, err := p.Store().NodesWithNotice(t.Context())
+		if err != nil || len(due) != 1 || due[0].Due.Asked+" "+string(due[0].Due.To) != want {
+			t.Errorf("due: %+v, %v, want %s", due, err, want)
+		}
+	}
+	hot := gpuSignal(report.Temperature, report.Of(96))
+	n.want(n.tell(gpuWatched(""), hot), "UNHEALTHY", "UNHEALTHY", "95 C")
+	knows("NodeStatusChanged report UNHEALTHY")
+	c.answer(http.StatusInternalServerError)
+	n.want(n.tell(gpuSample(nil)), "HEALTHY", "ACTIVE", "")
+	refused("report ACTIVE")
+	// An operator's word that it does not take leaves due what was due.
+	if code, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/drain",
+		map[string]any{"reason": "r", "by": "ann"}, nil); code != http.StatusBadGateway {
+		t.Errorf("drain: %d", code)
+	}
+	refused("report ACTIVE")
+	c.answer(http.StatusOK)
+	knows("NodeStatusChanged report ACTIVE")
+
+	d := store.Decision{NodeID: platformtest.NodeID, Action: "node.cordon", By: "ann", Reason: "r", CorrelationID: "c1",
+		At: time.Now()}
+	if _, _, err := p.Store().AskStatus(t.Context(), d, status.Node.Cordon); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.NotifyCoordinator(t.Context()); err != nil || c.knows() != "NodeStatusChanged report ACTIVE" {
+		t.Errorf("a request that may be under way: %s, %v", c.knows(), err)
+	}
+	d.At = d.At.Add(-time.Minute) // the platform has ended since
+	if _, _, err := p.Store().AskStatus(t.Context(), d, status.Node.Cordon); err != nil {
+		t.Fatal(err)
+	}
+	knows("NodeStatusAsked cordon CORDONED")
 }

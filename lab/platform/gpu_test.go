@@ -368,6 +368,24 @@ func TestGPUPolicyFile(t *testing.T) {
 	put("has(gpu.temperature) && gpu.temperature > 90", "UNHEALTHY")
 	n.want(n.tell(gpuSignal(report.Temperature, report.Of(91))), "UNHEALTHY", "UNHEALTHY", "")
 
+	// After a start with a wrong file the one that was accepted last goes on.
+	kept, err := n.p.Store().GPUPolicy(t.Context())
+	if err != nil || kept.Path != file || kept.Digest != n.judged().Policy.SHA256 {
+		t.Fatalf("kept: %+v, %v", kept, err)
+	}
+	put("gpu.temperatur > 1", "HEALTHY")
+	later := start(policy.Enforce)
+	later.want(later.tell(gpuWatched(""), gpuSignal(report.Temperature, report.Of(91))), "UNKNOWN", "ACTIVE", file+":4: ")
+	if err := later.p.Store().KeepGPUPolicy(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	d = later.judged()
+	later.want(d, "UNHEALTHY", "UNHEALTHY", "")
+	if d.Policy.SHA256 != kept.Digest || len(d.Policy.Refused) != 1 {
+		t.Errorf("the policy that was kept: %+v", d.Policy)
+	}
+	put("has(gpu.temperature) && gpu.temperature > 90", "UNHEALTHY")
+
 	shadow := start(policy.Shadow)
 	d = shadow.tell(gpuWatched(""), gpuSignal(report.Temperature, report.Of(91)))
 	shadow.want(d, "UNHEALTHY", "ACTIVE", "")

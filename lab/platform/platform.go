@@ -37,7 +37,7 @@ const (
 	// lets go of the connection and of its deadlines.
 	requestTime = 30 * time.Second
 	// loops is how many run beside the listeners.
-	loops = 4
+	loops = 5
 )
 
 // Deps are the platform's ties to its surroundings; the zero value is production.
@@ -210,7 +210,8 @@ func (p *Platform) Run(ctx context.Context) error {
 			}
 		})
 	}
-	for _, loop := range [loops]func(context.Context){p.sweepLoop, p.pruneLoop, p.probeLoop, p.gpuLoop} {
+	for _, loop := range [loops]func(context.Context){p.sweepLoop, p.pruneLoop, p.probeLoop, p.gpuLoop,
+		p.coordinatorLoop} {
 		wg.Go(func() { loop(ctx) })
 	}
 	var err error

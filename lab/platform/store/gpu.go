@@ -25,6 +25,18 @@ type GPUNode struct {
 	Seq    uint64 // of its newest event
 	Status status.Node
 	Judged GPUJudged // zero: never
+	Due    Notice    // the newest change that the coordinator has not taken; zero: none
+}
+
+// Notice is a change of a node's status that a coordinator, which places work, has to know.
+type Notice struct {
+	At            time.Time     `json:"at"`
+	Asked         string        `json:"asked"` // as in status.Change: report is the policy's own
+	From          status.Status `json:"from"`
+	To            status.Status `json:"to"`
+	By            string        `json:"by"`
+	Reason        string        `json:"reason"`
+	CorrelationID string        `json:"correlation_id,omitempty"`
 }
 
 // GPUJudged is the newest judgement about a node.
@@ -42,12 +54,12 @@ type GPUEvent struct {
 	ReceivedAt time.Time
 }
 
-const gpuNodeColumns = "SELECT node_id, boot_id, seq, status, judged FROM gpu_nodes "
+const gpuNodeColumns = "SELECT node_id, boot_id, seq, status, judged, due FROM gpu_nodes "
 
 func readGPUNode(row scanner) (GPUNode, error) {
 	var n GPUNode
 	var seq int64
-	err := row.Scan(&n.NodeID, &n.Boot, &seq, jsonText{&n.Status}, jsonText{&n.Judged})
+	err := row.Scan(&n.NodeID, &n.Boot, &seq, jsonText{&n.Status}, jsonText{&n.Judged}, jsonText{&n.Due})
 	n.Seq = uint64(max(seq, 0))
 	return n, err
 }
@@ -87,8 +99,11 @@ func (s *Store) GPUEvents(ctx context.Context, nodeID string) ([]GPUEvent, error
 	}, "SELECT received_at, detail FROM gpu_events WHERE node_id = ? ORDER BY seq", nodeID)
 }
 
+// actorPolicy is who changes a status by a judgement.
+const actorPolicy = "gpu-policy"
+
 // JudgeGPUs keeps a judgement and what follows from it for the node's status, with the evidence and, where the status
-// changes, an audit row: all of it or nothing.
+// changes, an audit row and a notice for the coordinator: all of it or nothing.
 func (s *Store) JudgeGPUs(ctx context.Context, nodeID string, j GPUJudged) (change status.Change, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		was, err := gpuNode(ctx, tx, nodeID)
@@ -113,41 +128,124 @@ func (s *Store) JudgeGPUs(ctx context.Context, nodeID string, j GPUJudged) (chan
 		if change.From == change.To {
 			return nil
 		}
+		reason := fmt.Sprintf("%s to %s by policy %s: %s", change.From, change.To, j.Judgement.Policy, change.Why)
+		err = setDue(ctx, tx, nodeID, Notice{At: j.At, Asked: change.Asked, From: change.From, To: change.To,
+			By: actorPolicy, Reason: reason})
+		if err != nil {
+			return err
+		}
 		return changeStatus(ctx, tx, nodeID, change, Evidence{At: j.At, Kind: NodeGPUStatus, NodeID: nodeID, Detail: detail},
-			Audit{AuditKey: AuditKey{ActorType: "platform", ActorID: "gpu-policy", Action: NodeGPUStatus,
-				Reason: fmt.Sprintf("%s to %s by policy %s: %s", change.From, change.To, j.Judgement.Policy, change.Why)}})
+			Audit{AuditKey: AuditKey{ActorType: "platform", ActorID: actorPolicy, Action: NodeGPUStatus, Reason: reason}})
 	})
 	return change, err
 }
 
-// AskStatus carries out what an operator asks for the status of a node, with its evidence and an audit row, which a
-// refusal gives, too. It returns the status before.
+// AskStatus carries out what an operator asks for the status of a node, with its evidence, a notice for the coordinator
+// and an audit row, which a refusal gives, too. It returns what was kept before, and the change.
 func (s *Store) AskStatus(ctx context.Context, d Decision,
-	ask func(status.Node) (status.Node, status.Change)) (was status.Node, c status.Change, err error) {
+	ask func(status.Node) (status.Node, status.Change)) (was GPUNode, c status.Change, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := node(ctx, tx, d.NodeID); err != nil {
+		was, c, err = askStatus(ctx, tx, d, ask)
+		if err != nil || c.Refused {
 			return err
 		}
-		n, err := gpuNode(ctx, tx, d.NodeID)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		var next status.Node
-		was = n.Status
-		next, c = ask(was)
-		_, err = tx.ExecContext(ctx,
-			`INSERT INTO gpu_nodes (node_id, instance_id, boot_id, seq, status) VALUES (?1,'','',0,?2)
-			ON CONFLICT (node_id) DO UPDATE SET status = ?2`, d.NodeID, toJSON(next))
-		if err != nil {
-			return err
-		}
-		detail := d.detail()
-		detail["from"], detail["to"], detail["why"], detail["refused"] = c.From, c.To, c.Why, c.Refused
-		return changeStatus(ctx, tx, d.NodeID, c, Evidence{At: d.At, Kind: NodeGPUStatus, NodeID: d.NodeID,
-			CorrelationID: d.CorrelationID, Detail: detail}, Audit{
-			AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: d.Action, Reason: d.Reason}, Remote: d.Remote})
+		return setDue(ctx, tx, d.NodeID, NoticeOf(d, c))
 	})
 	return was, c, err
+}
+
+// TakeBackStatus undoes what AskStatus did and the coordinator did not take: the node's status is what ask makes of it,
+// and what was due before is due again, unless something newer is.
+func (s *Store) TakeBackStatus(ctx context.Context, d Decision, failed Notice, was GPUNode,
+	ask func(status.Node) (status.Node, status.Change)) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		if _, _, err := askStatus(ctx, tx, d, ask); err != nil {
+			return err
+		}
+		return replaceDue(ctx, tx, d.NodeID, failed, was.Due)
+	})
+}
+
+func askStatus(ctx context.Context, tx querier, d Decision,
+	ask func(status.Node) (status.Node, status.Change)) (was GPUNode, c status.Change, err error) {
+	if _, err := node(ctx, tx, d.NodeID); err != nil {
+		return was, c, err
+	}
+	was, err = gpuNode(ctx, tx, d.NodeID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return was, c, err
+	}
+	next, c := ask(was.Status)
+	_, err = tx.ExecContext(ctx,
+		`INSERT INTO gpu_nodes (node_id, instance_id, boot_id, seq, status) VALUES (?1,'','',0,?2)
+		ON CONFLICT (node_id) DO UPDATE SET status = ?2`, d.NodeID, toJSON(next))
+	if err != nil {
+		return was, c, err
+	}
+	detail := d.detail()
+	detail["from"], detail["to"], detail["why"], detail["refused"] = c.From, c.To, c.Why, c.Refused
+	return was, c, changeStatus(ctx, tx, d.NodeID, c, Evidence{At: d.At, Kind: NodeGPUStatus, NodeID: d.NodeID,
+		CorrelationID: d.CorrelationID, Detail: detail}, Audit{
+		AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: d.Action, Reason: d.Reason}, Remote: d.Remote})
+}
+
+// NoticeOf is the notice of an operator's decision.
+func NoticeOf(d Decision, c status.Change) Notice {
+	return Notice{At: d.At, Asked: c.Asked, From: c.From, To: c.To, By: d.By, Reason: d.Reason,
+		CorrelationID: d.CorrelationID}
+}
+
+// NodesWithNotice returns the nodes of which the coordinator has something to know.
+func (s *Store) NodesWithNotice(ctx context.Context) ([]GPUNode, error) {
+	return all(ctx, s.db, readGPUNode, gpuNodeColumns+"WHERE due <> '' ORDER BY node_id")
+}
+
+// NoticeTaken notes that the coordinator took a notice. One that is newer stays due.
+func (s *Store) NoticeTaken(ctx context.Context, nodeID string, taken Notice) error {
+	return replaceDue(ctx, s.db, nodeID, taken, Notice{})
+}
+
+func setDue(ctx context.Context, q querier, nodeID string, n Notice) error {
+	_, err := q.ExecContext(ctx, "UPDATE gpu_nodes SET due = ? WHERE node_id = ?", dueText(n), nodeID)
+	return err
+}
+
+func replaceDue(ctx context.Context, q querier, nodeID string, from, to Notice) error {
+	_, err := q.ExecContext(ctx, "UPDATE gpu_nodes SET due = ? WHERE node_id = ? AND due = ?", dueText(to), nodeID,
+		dueText(from))
+	return err
+}
+
+func dueText(n Notice) string {
+	if n == (Notice{}) {
+		return ""
+	}
+	n.At = n.At.UTC().Round(0) // as it is read again
+	return toJSON(n)
+}
+
+// GPUPolicy is a policy as it was accepted.
+type GPUPolicy struct {
+	Path, Digest string
+	Text         []byte
+}
+
+// KeepGPUPolicy keeps the policy that was accepted last: a platform that starts with a file that is wrong goes on with
+// it.
+func (s *Store) KeepGPUPolicy(ctx context.Context, p GPUPolicy) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM gpu_policy"); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO gpu_policy (path, digest, text) VALUES (?,?,?)", p.Path, p.Digest, p.Text)
+		return err
+	})
+}
+
+// GPUPolicy returns it, or ErrNotFound.
+func (s *Store) GPUPolicy(ctx context.Context) (p GPUPolicy, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT path, digest, text FROM gpu_policy").Scan(&p.Path, &p.Digest, &p.Text)
+	return one(p, err)
 }
 
 // changeStatus makes what was decided on a node's status known: in the read model, as evidence and in the audit.

@@ -15,7 +15,7 @@ import (
 )
 
 // small are the tables that have one row for each node or allocation: no walk and no fault adds to them.
-var small = []string{"nodes", "allocations", "boots", "gpu_nodes"}
+var small = []string{"nodes", "allocations", "boots", "gpu_nodes", "gpu_policy"}
 
 // reads are the plans that read more of a growing table than they need, by table, and what bounds them.
 var reads = map[string]string{

@@ -179,4 +179,9 @@ CREATE TABLE gpu_events (                                                 -- wha
   node_id TEXT NOT NULL, seq INTEGER NOT NULL, slot TEXT NOT NULL,        -- what it is one of: a GPU, an error of a GPU, the probe
   received_at INTEGER NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (node_id, slot, seq)
 ) STRICT, WITHOUT ROWID;
+`, `
+ALTER TABLE gpu_nodes ADD COLUMN due TEXT NOT NULL DEFAULT '';            -- JSON: the newest change that the coordinator has not taken
+CREATE TABLE gpu_policy (                                                 -- the one that was accepted last, in one row
+  path TEXT NOT NULL, digest TEXT NOT NULL, text BLOB NOT NULL
+) STRICT;
 `}
