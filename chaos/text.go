@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
 )
 
 // Text is the plan for people: exactly what each machine does, what undo does, what is expected by when, and why
@@ -13,7 +14,7 @@ import (
 func (p Plan) Text() string {
 	var w strings.Builder
 	m := p.Scenario.Metadata
-	fmt.Fprintf(&w, "%s: %s (%s, %s)\nplan %s of run %s\n", m.ID, m.Title, m.Severity, m.Owner, short(p.Hash), p.Run)
+	fmt.Fprintf(&w, "%s: %s (%s, %s)\nplan %s of run %s\n", m.ID, m.Title, m.Severity, m.Owner, diag.Digits(p.Hash), p.Run)
 	for _, t := range p.Targets {
 		fmt.Fprintf(&w, "\n%s %s at %s, tier %s: reverted by itself after %s, or %s without this tool\n", t.Role, t.ID,
 			t.Host, t.Tier, p.Budgets.TTL, p.Budgets.Lease)
@@ -129,5 +130,3 @@ func (p Plan) expectations(w *strings.Builder) {
 		fmt.Fprintf(w, "  allowed   %s %s: %s\n", a.Class, a.Key, a.Why)
 	}
 }
-
-func short(hash string) string { return hash[:min(12, len(hash))] }

@@ -184,7 +184,8 @@ func yes(b *bool, yes, no string) string {
 }
 
 // short is what people compare of a digest.
-func short(digest string) string { return digest[:min(len(digest), 12)] }
+// Digits is as much of a digest as people compare; JSON has all of it.
+func Digits(digest string) string { return digest[:min(len(digest), 12)] }
 
 // punctuation is what a fingerprint may be written with between its digits.
 var punctuation = strings.NewReplacer(":", "", " ", "", "-", "")

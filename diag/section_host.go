@@ -54,7 +54,7 @@ type FileFacts struct {
 // Words reports which file it is.
 func (d *FileFacts) Words() []Line {
 	return []Line{line("file", d.Path, pair("is ", d.Resolved), fmt.Sprintf("%d bytes", d.Size), "mode "+d.Mode,
-		pair("sha256 ", short(d.SHA256)), pair("on the plain host ", short(d.HostSHA)))}
+		pair("sha256 ", Digits(d.SHA256)), pair("on the plain host ", Digits(d.HostSHA)))}
 }
 
 // Traits has what makes it the same file.
@@ -188,7 +188,7 @@ type BinaryFacts struct {
 func (d *BinaryFacts) Words() []Line {
 	return []Line{line("program", d.Path, d.Version, pair("Go program ", d.GoMain), yes(d.OurAgent, "",
 		"not gpuaas-agent"),
-		d.Machine, pair("machine ", d.Host), pair("sha256 ", short(d.SHA256)), pair("running ", short(d.Running)))}
+		d.Machine, pair("machine ", d.Host), pair("sha256 ", Digits(d.SHA256)), pair("running ", Digits(d.Running)))}
 }
 
 // Traits has the build on disk, and the one that runs.

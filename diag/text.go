@@ -2,7 +2,9 @@ package diag
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Text is what a table says of a node or to its users: clauses, of which a report has only those whose facts were
@@ -110,4 +112,15 @@ func (v *view) seen() Seen {
 		m[FactToken] = MarkFail
 	}
 	return m
+}
+
+// Span is a budget in one unit: "30 s", "5 min", "1 h".
+func Span(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return strconv.Itoa(int(d/time.Hour)) + " h"
+	case d%time.Minute == 0:
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	}
+	return strconv.Itoa(int(d/time.Second)) + " s"
 }

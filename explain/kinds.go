@@ -129,21 +129,11 @@ func reasons() (all []Entry) {
 }
 
 func budget(severity diag.Severity, detect, repair time.Duration) string {
-	text := string(severity) + ": to be noticed within " + short(detect)
+	text := string(severity) + ": to be noticed within " + diag.Span(detect)
 	if repair == 0 {
 		return text + "; repaired by itself or on the next business day."
 	}
-	return text + ", repaired within " + short(repair) + "."
-}
-
-// short is a duration without units that are zero: "5m", "1h".
-func short(d time.Duration) string {
-	text := d.String()
-	text = strings.TrimSuffix(text, "0s")
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return text + ", repaired within " + diag.Span(repair) + "."
 }
 
 func scenarios() (all []Entry) {

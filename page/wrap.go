@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -172,4 +173,12 @@ func shellWords(s string) []string {
 		words = append(words, s[start:])
 	}
 	return words
+}
+
+// Count is a number of things of one kind, such as "1 hop" and "3 hops".
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
 }

@@ -117,13 +117,13 @@ func (s *inputs) sameLeafLink() Link {
 	case b == nil:
 		return unknown("the operator saw no certificate%s", because(s.apiOperator))
 	case a.Fingerprint == b.Fingerprint:
-		return pass("both see %s", Digits(a.Fingerprint)).by(s.api, s.apiOperator)
+		return pass("both see %s", diag.Digits(a.Fingerprint)).by(s.api, s.apiOperator)
 	case endpoint(target(s.api)) != endpoint(target(s.apiOperator)):
 		return fail(CornerEndpoint, "the node asks %s and sees %s, the operator asks %s and sees %s", target(s.api),
-			Digits(a.Fingerprint), target(s.apiOperator), Digits(b.Fingerprint)).by(s.api, s.apiOperator)
+			diag.Digits(a.Fingerprint), target(s.apiOperator), diag.Digits(b.Fingerprint)).by(s.api, s.apiOperator)
 	}
 	return fail(CornerEnvironment, "the node gets %s (%s) at %s, the operator %s (%s) at %s: one name, two listeners",
-		Digits(a.Fingerprint), a.Subject, remote(s.api), Digits(b.Fingerprint), b.Subject, remote(s.apiOperator)).
+		diag.Digits(a.Fingerprint), a.Subject, remote(s.api), diag.Digits(b.Fingerprint), b.Subject, remote(s.apiOperator)).
 		by(s.api, s.apiOperator)
 }
 
@@ -145,9 +145,10 @@ func (s *inputs) platformLink() Link {
 	case l == nil:
 		return unknown("nobody saw the node API's certificate%s", because(f))
 	case l.Fingerprint == says:
-		return pass("the platform says %s, too", Digits(says)).by(f, page)
+		return pass("the platform says %s, too", diag.Digits(says)).by(f, page)
 	}
-	return fail(s.serverCorner(), "the listener shows %s, the platform's file is %s", Digits(l.Fingerprint), Digits(says)).
+	return fail(s.serverCorner(), "the listener shows %s, the platform's file is %s", diag.Digits(l.Fingerprint),
+		diag.Digits(says)).
 		by(f, page)
 }
 
@@ -205,7 +206,7 @@ func (s *inputs) holding(b roots) string {
 	}
 	names := make([]string, 0, 3)
 	for _, c := range b.certs[:min(3, len(b.certs))] {
-		names = append(names, CommonName(c.Subject)+" "+Digits(c.Fingerprint))
+		names = append(names, CommonName(c.Subject)+" "+diag.Digits(c.Fingerprint))
 	}
 	if len(b.certs) > 3 {
 		names = append(names, "...")
@@ -228,7 +229,7 @@ func (s *inputs) nodeCALink() Link {
 		case has == nil:
 			return unknown("%s holds %d certificates or more, too many to be sure of", s.bundle.path, mostRoots)
 		case !*has && lacks == "":
-			lacks = CommonName(c.Subject) + " " + Digits(c.Fingerprint)
+			lacks = CommonName(c.Subject) + " " + diag.Digits(c.Fingerprint)
 		}
 	}
 	if lacks != "" {
@@ -288,14 +289,15 @@ func (s *inputs) signingLink() Link {
 	case s.issuer == "":
 		return unknown("which CA issued it is known by name only (%s)", CommonName(s.cert.Leaf.Issuer)).by(f)
 	case s.issuer == s.signing:
-		return pass("issued by %s", Digits(s.signing)).by(f, page)
+		return pass("issued by %s", diag.Digits(s.signing)).by(f, page)
 	case s.trusted != nil && *s.trusted && s.letIn():
 		// Old and new side by side is how a CA is replaced: such a node gets a new certificate in its own time.
-		return pass("issued by %s, which the ingress takes as well; %s signs now", Digits(s.issuer), Digits(s.signing)).
+		return pass("issued by %s, which the ingress takes as well; %s signs now", diag.Digits(s.issuer),
+			diag.Digits(s.signing)).
 			by(f, page, s.facts[factTaskWait])
 	}
-	return fail(s.caCorner(), "issued by %s (%s), and %s signs now", Digits(s.issuer), CommonName(s.cert.Leaf.Issuer),
-		Digits(s.signing)).by(f, page)
+	return fail(s.caCorner(), "issued by %s (%s), and %s signs now", diag.Digits(s.issuer), CommonName(s.cert.Leaf.Issuer),
+		diag.Digits(s.signing)).by(f, page)
 }
 
 func (s *inputs) ingressLink() Link {
@@ -304,10 +306,10 @@ func (s *inputs) ingressLink() Link {
 	case s.trusted == nil:
 		return unknown("the platform does not say both%s", because(page))
 	case *s.trusted:
-		return pass("the ingress takes what %s signs", Digits(s.signing)).by(page)
+		return pass("the ingress takes what %s signs", diag.Digits(s.signing)).by(page)
 	}
-	return fail(s.caCorner(), "%s signs node certificates, and the ingress takes those of %s", Digits(s.signing),
-		Digits(s.ingress)).by(page)
+	return fail(s.caCorner(), "%s signs node certificates, and the ingress takes those of %s", diag.Digits(s.signing),
+		diag.Digits(s.ingress)).by(page)
 }
 
 // letIn reports whether the ingress let the node in with the certificate that it has.
@@ -367,13 +369,13 @@ func (s *inputs) pinLink(key, have string) Link {
 	case have == "":
 		return unknown("the platform does not say it%s", because(page))
 	case have == want:
-		return pass("%s", Digits(want)).by(page)
+		return pass("%s", diag.Digits(want)).by(page)
 	}
 	corner := s.caCorner()
 	if corner == "" || corner == CornerCredential {
 		corner = CornerPins
 	}
-	return fail(corner, "the platform has %s, the profile pins %s", Digits(have), Digits(want)).by(page)
+	return fail(corner, "the platform has %s, the profile pins %s", diag.Digits(have), diag.Digits(want)).by(page)
 }
 
 // pinIngressLink allows an ingress to take more than the pinned CA: while one is replaced, old and new are side by
@@ -381,7 +383,7 @@ func (s *inputs) pinLink(key, have string) Link {
 func (s *inputs) pinIngressLink() Link {
 	want := s.pin("ingress_ca_fingerprint")
 	if want != "" && want == s.signing && s.trusted != nil && *s.trusted {
-		return pass("%s is among them", Digits(want)).by(s.facts[FactTrustPage])
+		return pass("%s is among them", diag.Digits(want)).by(s.facts[FactTrustPage])
 	}
 	return s.pinLink("ingress_ca_fingerprint", s.ingress)
 }
@@ -395,11 +397,11 @@ func (s *inputs) pinLeafLink() Link {
 	case l == nil:
 		return unknown("nobody saw the node API's certificate%s", because(f))
 	case l.Fingerprint == want:
-		return pass("%s", Digits(want)).by(f)
+		return pass("%s", diag.Digits(want)).by(f)
 	}
 	corner := s.serverCorner()
 	if corner == "" || corner == CornerBundle {
 		corner = CornerEdgePin
 	}
-	return fail(corner, "the listener shows %s, the profile pins %s", Digits(l.Fingerprint), Digits(want)).by(f)
+	return fail(corner, "the listener shows %s, the profile pins %s", diag.Digits(l.Fingerprint), diag.Digits(want)).by(f)
 }

@@ -87,12 +87,6 @@ func CommonName(dn string) string {
 	return dn
 }
 
-// shownDigits is how many digits of a fingerprint tables and sentences have: enough to distinguish two.
-const shownDigits = 12
-
-// Digits is as much of a fingerprint as tables and sentences have; JSON has all of it.
-func Digits(fingerprint string) string { return fingerprint[:min(len(fingerprint), shownDigits)] }
-
 func day(t diag.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
 
 // clip joins the first three of names.

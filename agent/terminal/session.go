@@ -100,10 +100,7 @@ func overruled(ctx context.Context, err error) *Error {
 	if !errors.As(err, &e) {
 		e = &Error{Code: wire.CodePTYFailed, Err: err}
 	}
-	var decided Decided
-	if errors.As(context.Cause(ctx), &decided) {
-		e.Code = string(decided)
-	}
+	e.Code = decisionOf(ctx, e.Code)
 	return e
 }
 
@@ -243,11 +240,11 @@ func (s *Session) Run(ctx context.Context) End {
 			end = End{Why: "shell_exited", ExitCode: s.shell.code}
 			_ = s.send(wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
 		case <-ctx.Done():
-			end.Why = stoppedBy(ctx)
+			end.Why = decisionOf(ctx, "agent_stopping")
 		case <-time.After(farewell):
 		}
 	case <-ctx.Done():
-		end.Why = stoppedBy(ctx)
+		end.Why = decisionOf(ctx, "agent_stopping")
 	}
 	pingEnd()
 	s.shell.end()
@@ -263,13 +260,13 @@ func (s *Session) Run(ctx context.Context) End {
 	return end
 }
 
-// stoppedBy is why a session ends whose ctx is done.
-func stoppedBy(ctx context.Context) string {
+// decisionOf is the code of the decision that ended ctx; otherwise where none did.
+func decisionOf(ctx context.Context, otherwise string) string {
 	var why Decided
 	if errors.As(context.Cause(ctx), &why) {
 		return string(why)
 	}
-	return "agent_stopping"
+	return otherwise
 }
 
 // in carries the stream to the PTY until either ends, and returns the reason with which the gateway closed it.

@@ -68,7 +68,8 @@ func machineSays(m *drill.MachineResult) string {
 	case m.Clean == nil:
 		parts = append(parts, "not compared with its state before")
 	case *m.Clean && len(m.Residue) > 0:
-		parts = append(parts, "identical to before but for "+plural(len(m.Residue), "difference")+" that the drill allows")
+		parts = append(parts,
+			"identical to before but for "+page.Count(len(m.Residue), "difference")+" that the drill allows")
 	case *m.Clean:
 		parts = append(parts, "identical to before")
 	default:

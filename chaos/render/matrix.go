@@ -52,7 +52,7 @@ func (s *sheet) matrix(r *drill.Report, whole bool) {
 
 // Title names which drills these are.
 func Title(r *drill.Report) string {
-	parts := []string{plural(len(r.Drills)+len(r.NotRun), "drill")}
+	parts := []string{page.Count(len(r.Drills)+len(r.NotRun), "drill")}
 	if b := r.Book; b != nil {
 		parts = []string{"game day " + b.ID + lead(": ", b.Title), fmt.Sprintf("seed %d", b.Seed)}
 	}

@@ -61,7 +61,7 @@ func counts(r *drill.Report) string {
 	for i := range r.Drills {
 		n[r.Drills[i].Verdict.Word]++
 	}
-	parts := []string{plural(len(r.Drills), "drill")}
+	parts := []string{page.Count(len(r.Drills), "drill")}
 	for _, w := range append(drill.Words(), "") {
 		if n[w] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[w], strings.Fields(word(w).Text)[1]))
@@ -71,13 +71,6 @@ func counts(r *drill.Report) string {
 		parts = append(parts, fmt.Sprintf("%d not run", len(r.NotRun)))
 	}
 	return strings.Join(parts, " · ")
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // ended is how a run that did not complete ended, "" for the ordinary one.

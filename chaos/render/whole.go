@@ -252,7 +252,7 @@ func (s *sheet) where(r *drill.Report, d *drill.Drill) {
 	s.Field("evidence", strings.Join(d.Evidence, "; "), page.Faint)
 	var parts []string
 	for _, f := range [][2]string{
-		{"", d.Run}, {"plan ", shortHash(d)}, {"", stamp(d)}, {"gpuaasctl ", toolOf(r, d)},
+		{"", d.Run}, {"plan ", diag.Digits(d.PlanHash)}, {"", stamp(d)}, {"gpuaasctl ", toolOf(r, d)},
 		{"rendered by gpuaasctl ", r.RenderedBy},
 	} {
 		if f[1] != "" {
@@ -262,9 +262,6 @@ func (s *sheet) where(r *drill.Report, d *drill.Drill) {
 	s.Field("run", strings.Join(parts, " · "), page.Faint)
 	s.Field("log", d.Log, page.Faint)
 }
-
-// shortHash distinguishes plans as well as the whole hash does, which the JSON has.
-func shortHash(d *drill.Drill) string { return d.PlanHash[:min(len(d.PlanHash), 12)] }
 
 // toolOf is the version of the tool that ran the drill; "" where neither its log nor its report has it.
 func toolOf(r *drill.Report, d *drill.Drill) string { return cmp.Or(d.Tool, r.ToolVersion) }

@@ -226,7 +226,7 @@ func (s *sheet) changedAt(r *diag.Report, id diag.HopID) {
 	about.Diff = &here
 	s.diff(&about)
 	if n := len(d.Changes) - len(here.Changes); n > 0 {
-		s.Field("elsewhere", count(n, "change"), page.Faint)
+		s.Field("elsewhere", page.Count(n, "change"), page.Faint)
 	}
 }
 

@@ -49,7 +49,7 @@ func answer(r *diag.Report, o Options) []page.Block {
 		shown := v.Recovery[:min(steps, len(v.Recovery))]
 		s.Add(page.Steps{Label: "next", Texts: shown})
 		if left := len(v.Recovery) - len(shown); left > 0 {
-			s.Field(onceIf(len(shown) == 0, "next"), plural(left, "more step")+" (-o full)", page.Faint)
+			s.Field(onceIf(len(shown) == 0, "next"), page.Count(left, "more step")+" (-o full)", page.Faint)
 		}
 		if v.RepairProof != "" {
 			s.Add(page.Fields{{Label: "verify", Command: v.RepairProof}})
@@ -126,13 +126,6 @@ func onceIf(first bool, label string) string {
 }
 
 func once(i int, label string) string { return onceIf(i == 0, label) }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
 
 // verdictLine is the last line of a page: outcome, node, and either who is to blame or what there was; without the
 // duration where that would be alone on a second line.

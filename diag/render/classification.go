@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -93,22 +92,11 @@ func Checked(points []diag.CheckPoint) string {
 }
 
 func budgetLine(c *diag.Classification) string {
-	text := "detect within " + Span(time.Duration(c.DetectMS)*time.Millisecond)
+	text := "detect within " + diag.Span(time.Duration(c.DetectMS)*time.Millisecond)
 	if c.RepairMS > 0 {
-		text += ", repair within " + Span(time.Duration(c.RepairMS)*time.Millisecond)
+		text += ", repair within " + diag.Span(time.Duration(c.RepairMS)*time.Millisecond)
 	}
 	return text
-}
-
-// Span is a budget in one unit: "30 s", "5 min", "1 h".
-func Span(d time.Duration) string {
-	switch {
-	case d%time.Hour == 0:
-		return strconv.Itoa(int(d/time.Hour)) + " h"
-	case d%time.Minute == 0:
-		return strconv.Itoa(int(d/time.Minute)) + " min"
-	}
-	return strconv.Itoa(int(d/time.Second)) + " s"
 }
 
 func userLine(c *diag.Classification) string {

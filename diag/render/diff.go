@@ -64,11 +64,11 @@ func diffHead(d *diag.Diff) string {
 	case len(d.Changes) == 0:
 		return "nothing " + what
 	case n == 0:
-		return what + ": " + count(len(d.Changes), "change") + ", no regression"
+		return what + ": " + page.Count(len(d.Changes), "change") + ", no regression"
 	case n == len(d.Changes):
-		return what + ": " + count(n, "regression")
+		return what + ": " + page.Count(n, "regression")
 	}
-	return what + ": " + count(n, "regression") + ", " + count(len(d.Changes)-n, "other change")
+	return what + ": " + page.Count(n, "regression") + ", " + page.Count(len(d.Changes)-n, "other change")
 }
 
 func baseline(b *diag.Baseline) string {
@@ -80,13 +80,6 @@ func baseline(b *diag.Baseline) string {
 		name += " of " + b.At.UTC().Format("2006-01-02 15:04:05Z")
 	}
 	return name
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
 
 // diffLine is one change as a sentence.
@@ -169,7 +162,7 @@ func value(v string) string {
 	case v == "":
 		return "none"
 	case len(v) == sha256Hex && strings.Trim(v, "0123456789abcdef") == "":
-		return clip(v)
+		return diag.Digits(v)
 	}
 	return v
 }
@@ -238,9 +231,9 @@ func diffShort(d *diag.Diff) string {
 		label = row.Label
 	}
 	if n := d.Regressions(); n > 0 {
-		return count(n, "regression") + ": " + label
+		return page.Count(n, "regression") + ": " + label
 	}
-	return count(len(d.Changes), "change") + ": " + label
+	return page.Count(len(d.Changes), "change") + ": " + label
 }
 
 // timesLeftOut reports whether there were too few kept good walks to tell slow from noisy.

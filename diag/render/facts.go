@@ -99,11 +99,3 @@ func Detail(f *diag.Fact) []string {
 	}
 	return lines
 }
-
-// clip shortens a digest to what people compare.
-func clip(digest string) string {
-	if len(digest) > 12 {
-		return digest[:12]
-	}
-	return digest
-}

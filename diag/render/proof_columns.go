@@ -29,7 +29,7 @@ func inputText(v any) string {
 	text, ok := v.(string)
 	switch {
 	case ok && strings.HasPrefix(text, "-----BEGIN "):
-		return fmt.Sprintf("%s, %d bytes", count(strings.Count(text, "-----BEGIN "), "PEM block"), len(text))
+		return fmt.Sprintf("%s, %d bytes", page.Count(strings.Count(text, "-----BEGIN "), "PEM block"), len(text))
 	case ok:
 		return text
 	}

@@ -84,7 +84,7 @@ func (s *sheet) first(r *diag.Report) {
 	s.Field("owner", v.Owner, page.Strong)
 	s.Field("proof", proofText(v), page.Plain)
 	if n := len(v.OtherFindings); n > 0 {
-		s.Field("also", plural(n, "further finding")+", below", page.Plain)
+		s.Field("also", page.Count(n, "further finding")+", below", page.Plain)
 	}
 	if at := r.Run.StartedAt; !at.IsZero() {
 		s.Field("walked", at.UTC().Format("2006-01-02 15:04:05Z")+", "+r.Run.DurationMS.Words(), page.Faint)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
@@ -104,7 +103,7 @@ func (m *lines) reason(r *diag.Reason) {
 	}
 	m.line("- Next: %s", page.Escaped(r.NextAction.Whole()))
 	if r.Severity != "" {
-		m.line("- Severity %s: detect within %s, repair %s", string(r.Severity), render.Span(r.Detect), repair(r.Repair))
+		m.line("- Severity %s: detect within %s, repair %s", string(r.Severity), diag.Span(r.Detect), repair(r.Repair))
 	}
 	if len(r.Hides) > 0 {
 		m.line("- Hides: %s", codes(r.Hides))
@@ -124,7 +123,7 @@ func (m *lines) scenarios() {
 	for _, s := range diag.Scenarios() {
 		m.line("| %s (%s) | %s | %s | %s | %s | %s | %s |", page.Escaped(s.Title), page.CodeSpan(s.ID), codes(s.Reasons),
 			string(s.Severity),
-			render.Span(s.Detect), repair(s.Repair), page.Escaped(s.Deciders.String()), page.Escaped(s.Recovery.Whole()))
+			diag.Span(s.Detect), repair(s.Repair), page.Escaped(s.Deciders.String()), page.Escaped(s.Recovery.Whole()))
 	}
 }
 
@@ -132,5 +131,5 @@ func repair(d time.Duration) string {
 	if d == 0 {
 		return "by itself or on the next business day"
 	}
-	return "within " + render.Span(d)
+	return "within " + diag.Span(d)
 }

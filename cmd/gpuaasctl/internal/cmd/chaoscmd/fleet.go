@@ -79,17 +79,23 @@ func idsOf(all []chaos.Machine) []string {
 	return ids
 }
 
-// fleetVerb is what is done on machines.
-type fleetVerb func(ctx context.Context, site *ops.Site, of []chaos.Machine) *ops.Fleet
+// fleetVerb is what is done on machines: a method of a site.
+type fleetVerb func(site *ops.Site, ctx context.Context, of []chaos.Machine) *ops.Fleet
 
-// everywhere does the same on every machine that o names, and writes the document of it.
-func everywhere(a *cmdutil.App, cmd *cobra.Command, o *fleetOptions, do fleetVerb,
-	table fleetPage) error {
-	doc, err := fleetReport(a, cmd, o, do)
-	if err != nil {
-		return err
+// newFleet makes cmd do the same on every machine of the profile, or on those that are named, and show what came of it.
+func newFleet(a *cmdutil.App, deadline time.Duration, do fleetVerb, table fleetPage,
+	cmd *cobra.Command) *cobra.Command {
+	o := &fleetOptions{}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.only = append(o.only, args...)
+		doc, err := fleetReport(a, cmd, o, do)
+		if err != nil {
+			return err
+		}
+		return finish(a, cmd, doc, o.output, table)
 	}
-	return finish(a, cmd, doc, o.output, table)
+	o.flags(a, cmd, deadline)
+	return cmd
 }
 
 // fleetReport is what came of doing the same on every machine that o names, within o's deadline. The error is about the
@@ -102,7 +108,7 @@ func fleetReport(a *cmdutil.App, cmd *cobra.Command, o *fleetOptions, do fleetVe
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
 	defer cancel()
 	cmdutil.Outlive()
-	return do(ctx, site, all), nil
+	return do(site, ctx, all), nil
 }
 
 // fleetCode is the exit code of the document: what is left on a machine wins over what could not be had.

@@ -1,20 +1,17 @@
 package chaoscmd
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
 func newChaosResidue(a *cmdutil.App) *cobra.Command {
-	o := &fleetOptions{}
-	cmd := &cobra.Command{
+	return newFleet(a, 90*time.Second, (*ops.Site).Residue, residuePage, &cobra.Command{
 		Use:   "residue [NODE...]",
 		Short: "Search every machine of the profile for leftovers of drills",
 		Long: `Look on every machine of the profile for files, units, mounts, packet filter tables and processes that bear this tool's
@@ -28,21 +25,13 @@ killed.
 Exit codes: 0 nothing was found, 5 a machine was not reached, 7 something was found (wins over 5).`,
 		Example: `  gpuaasctl chaos residue --profile lab
   gpuaasctl chaos residue compute-node-01 platform -o json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.only = append(o.only, args...)
-			return everywhere(a, cmd, o, func(ctx context.Context, site *ops.Site, of []chaos.Machine) *ops.Fleet {
-				return site.Residue(ctx, of)
-			}, residuePage)
-		},
-	}
-	o.flags(a, cmd, 90*time.Second)
-	return cmd
+	})
 }
 
 func residuePage(d *ops.Fleet) []page.Block {
 	blocks := residueLines(d)
 	if n := d.CleanMachines(); len(blocks) == 0 && n > 0 {
-		blocks = append(blocks, line("nothing that bears this tool's name on %s", machinesText(n)))
+		blocks = append(blocks, line("nothing that bears this tool's name on %s", page.Count(n, "machine")))
 	}
 	return append(blocks, unreached(d)...)
 }

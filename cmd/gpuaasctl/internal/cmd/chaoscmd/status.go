@@ -2,14 +2,12 @@ package chaoscmd
 
 import (
 	"cmp"
-	"context"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/ops"
@@ -17,8 +15,7 @@ import (
 )
 
 func newChaosStatus(a *cmdutil.App) *cobra.Command {
-	o := &fleetOptions{}
-	cmd := &cobra.Command{
+	return newFleet(a, 30*time.Second, (*ops.Site).DrillStatus, statusPage, &cobra.Command{
 		Use:   "status [NODE...]",
 		Short: "Show every drill on every machine of the profile: what is injected, by whom, for how long",
 		Long: `Read every drill on every machine of the profile, also those that others started: what is injected, by whom, how long it
@@ -28,15 +25,7 @@ drill is read by the program that it keeps beside its journal.
 Exit codes: 0 all machines were read (also when a drill is active), 5 one was not, or a drill cannot be read.`,
 		Example: `  gpuaasctl chaos status --profile lab
   gpuaasctl chaos status compute-node-01 -o json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.only = append(o.only, args...)
-			return everywhere(a, cmd, o, func(ctx context.Context, site *ops.Site, of []chaos.Machine) *ops.Fleet {
-				return site.DrillStatus(ctx, of)
-			}, statusPage)
-		},
-	}
-	o.flags(a, cmd, 30*time.Second)
-	return cmd
+	})
 }
 
 // statusPage is the table of drills, each with its steps.

@@ -23,7 +23,7 @@ func trustPage(r *trust.Report) []page.Block {
 	}
 	table, links := [][]string{{"WHAT", "BY", "SHA256", "NAME", "VALID", "NOTE"}}, page.Table{}
 	for _, row := range r.Rows {
-		table = append(table, []string{row.Title, row.From, trust.Digits(row.Fingerprint), trust.CommonName(row.Subject),
+		table = append(table, []string{row.Title, row.From, diag.Digits(row.Fingerprint), trust.CommonName(row.Subject),
 			validity(row), cmp.Or(row.Missing, row.Note)})
 	}
 	for _, l := range r.Links {
