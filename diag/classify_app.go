@@ -1,9 +1,6 @@
 package diag
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // The rows of the workload: a completed observation is evidence, a missing one is only missing.
 
@@ -78,19 +75,23 @@ func cleanupStuck(v *view) []string {
 	return []string{"read model: the allocation is release_failed, occupancy " + orUntyped(v.App.Occupancy)}
 }
 
-// past reports why an entry does not describe the present. The renderers word it.
+// past reports why an entry does not describe the present: what is said of the time at which it was written, and of
+// what came later. The renderers word it.
 type past struct {
-	words string // "": it does; else a template of when the entry was written, by what it is past, and when that was
+	words string // before the time of the entry; "": it does describe the present
 	entry *RecordEntry
-	by    string
-	later *RecordEntry // nil: nothing that came later
+	then  string       // behind it
+	later *RecordEntry // whose time ends the sentence; nil: nothing that came later
 }
 
+const wroteIt = "superseded: the node wrote it at "
+
 func (p past) String() string {
-	if p.later == nil {
-		return fmt.Sprintf(p.words, stamp(p.entry.At), p.by)
+	text := p.words + stamp(p.entry.At) + p.then
+	if p.later != nil {
+		text += stamp(p.later.At)
 	}
-	return fmt.Sprintf(p.words, stamp(p.entry.At), p.by, stamp(p.later.At))
+	return text
 }
 
 // outdated reports why entry i does not describe the present. accepted says how the node's certificate was seen to be
@@ -101,35 +102,34 @@ func outdated(entries []*RecordEntry, i int, boot string, points [len(Points)]Ch
 		for _, later := range entries[i+1:] {
 			switch {
 			case later.Reason == RecRecoveryEnrolled:
-				return past{"superseded: the node wrote it at %[1]s, and got a new identity at %[3]s", n, "", later}
+				return past{wroteIt, n, ", and got a new identity at ", later}
 			case Released(later):
-				return past{"superseded: the node wrote it at %[1]s, and was accepted again at %[3]s", n, "", later}
+				return past{wroteIt, n, ", and was accepted again at ", later}
 			}
 		}
 		return past{}
 	}
 	if n.BootID != boot {
-		return past{"superseded: the node wrote it at %[1]s, in an earlier boot", n, "", nil}
+		return past{wroteIt, n, ", in an earlier boot", nil}
 	}
 	for _, later := range slices.Backward(entries[i+1:]) {
 		switch {
 		case contact(later) && (n.About != "task_result" || later.About == "task_result"):
-			return past{"superseded: the node wrote it at %[1]s, and had good contact at %[3]s", n, "", later}
+			return past{wroteIt, n, ", and had good contact at ", later}
 		case later.About == n.About && exchange(n) && later.Reason != n.Reason:
-			return past{"superseded: the node wrote %[2]s at %[3]s", n, string(later.Reason), later}
+			return past{"superseded: the node wrote " + string(later.Reason) + " at ", later, "", nil}
 		}
 	}
 	if begun := beganAgain(entries, i); begun != nil {
-		return past{"superseded: the node wrote it at %[1]s, and has not again since its agent began again at %[3]s", n, "",
-			begun}
+		return past{wroteIt, n, ", and has not again since its agent began again at ", begun}
 	}
 	if accepted != "" && (n.About == "identity" || identityReason(reasonOfEntry(entries, i))) {
-		return past{"superseded: the node wrote it at %[1]s, and %[2]s", n, accepted, nil}
+		return past{wroteIt, n, ", and " + accepted, nil}
 	}
 	if p := denies(n); p != "" {
 		for _, c := range points {
 			if c.ID == p && c.Status == MarkPass {
-				return past{"superseded: the node wrote it at %[1]s, and %[2]s", n, string(c.ID) + " passes: " + c.Text, nil}
+				return past{wroteIt, n, ", and " + string(c.ID) + " passes: " + c.Text, nil}
 			}
 		}
 	}
@@ -144,9 +144,9 @@ func asOf(e *Evidence, entries []*RecordEntry, i int, code ReasonCode) past {
 	switch {
 	case code == ReasonClonedIdentity:
 	case e.Passed:
-		return past{"as of %[1]s: this walk passes, and did not look at it again", n, "", nil}
+		return past{"as of ", n, ": this walk passes, and did not look at it again", nil}
 	case n.About == "task_result" && len(e.Probes) > 0 && slices.ContainsFunc(entries[i+1:], contact):
-		return past{"as of %[1]s: the node had good contact since, and this walk saw no result that was not taken", n, "",
+		return past{"as of ", n, ": the node had good contact since, and this walk saw no result that was not taken",
 			nil}
 	}
 	return past{}

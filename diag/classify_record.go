@@ -73,6 +73,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 		about string
 	}
 	newest := make([]loop, 0, 16) // of one reason and loop only the newest entry counts
+	r.then = make([]lapsed, 0, 8)
 	accepted := e.accepted()
 	for i := last; i >= 0; i-- {
 		n := entries[i]
@@ -84,7 +85,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 		newest = append(newest, loop{code, n.About})
 		why := outdated(entries, i, boot, points, accepted)
 		if hop := refutes(n, code); why.words == "" && hop != "" && passes(e.Probes, hop) {
-			why = past{"superseded: the node wrote it at %[1]s, and %[2]s passes", n, string(hop), nil}
+			why = past{wroteIt, n, ", and " + string(hop) + " passes", nil}
 		}
 		if why.words == "" {
 			why = asOf(e, entries, i, code)

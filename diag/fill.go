@@ -40,10 +40,24 @@ var placeholderDefaults = map[string]string{
 	"known_hosts": "~/.ssh/known_hosts",
 }
 
+// Values gives the value of a placeholder by its name, "" where there is none. It is asked only for those that a text
+// names. A nil one has no values.
+type Values func(name string) string
+
+// Given are values that are all known beforehand.
+func Given(values map[string]string) Values { return func(name string) string { return values[name] } }
+
+func (v Values) of(name string) string {
+	if v == nil {
+		return ""
+	}
+	return v(name)
+}
+
 // Fill replaces the {placeholders} of a template by vars. Between backticks is a command, and a template that begins
 // with {preflight} is one as a whole: a value is quoted for the shell there. A value that no quoting makes safe (it
 // begins with a dash, or holds control characters) is not filled in, nor is one that is missing: both read <name>.
-func Fill(template string, vars map[string]string) string {
+func Fill(template string, vars Values) string {
 	if strings.HasPrefix(template, "{preflight}") {
 		return fillCommand(template, vars)
 	}
@@ -64,14 +78,14 @@ func Fill(template string, vars map[string]string) string {
 }
 
 // fillCommand is Fill of a template that is a command as a whole.
-func fillCommand(template string, vars map[string]string) string {
+func fillCommand(template string, vars Values) string {
 	var b strings.Builder
 	b.Grow(2 * len(template))
 	fillPart(&b, template, vars, true)
 	return b.String()
 }
 
-func fillPart(b *strings.Builder, part string, vars map[string]string, command bool) {
+func fillPart(b *strings.Builder, part string, vars Values, command bool) {
 	for {
 		before, rest, found := strings.Cut(part, "{")
 		b.WriteString(before)
@@ -89,7 +103,7 @@ func fillPart(b *strings.Builder, part string, vars map[string]string, command b
 	}
 }
 
-func fillOne(b *strings.Builder, name string, vars map[string]string, command bool) {
+func fillOne(b *strings.Builder, name string, vars Values, command bool) {
 	value := lookupVar(name, vars)
 	whole := name == "ssh" || name == "target" || name == "preflight"
 	switch {
@@ -105,15 +119,15 @@ func fillOne(b *strings.Builder, name string, vars map[string]string, command bo
 }
 
 // lookupVar derives hosts and addresses from the URLs where they are not given themselves.
-func lookupVar(name string, vars map[string]string) string {
-	if v := vars[name]; v != "" {
+func lookupVar(name string, vars Values) string {
+	if v := vars.of(name); v != "" {
 		return v
 	}
 	base, what, ok := strings.Cut(name, "_")
 	if !ok || (what != "host" && what != "addr") || (base != "api" && base != "terminal") {
 		return ""
 	}
-	u, err := url.Parse(vars[base+"_url"])
+	u, err := url.Parse(vars.of(base + "_url"))
 	if err != nil || u.Hostname() == "" {
 		return ""
 	}

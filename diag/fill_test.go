@@ -27,7 +27,7 @@ func TestFill(t *testing.T) {
 			"gpuaasctl preflight --profile 'my lab' --node-id compute-node-01 --allocation-id 'al ice; reboot' --only x"},
 		{"keeps {unknown} and { alone", "keeps {unknown} and { alone"},
 	} {
-		if got := Fill(c.in, vars); got != c.want {
+		if got := Fill(c.in, Given(vars)); got != c.want {
 			t.Errorf("Fill(%q)\n got %s\nwant %s", c.in, got, c.want)
 		}
 	}
@@ -35,7 +35,7 @@ func TestFill(t *testing.T) {
 
 func TestFillLeavesOutWhatQuotingCannotMakeSafe(t *testing.T) {
 	for _, bad := range []string{"-oProxyCommand=reboot", "a\nb", "\x1b[2J", "`reboot`"} {
-		if got := Fill("`ssh {node_host}`", map[string]string{"node_host": bad}); got != "`ssh <node_host>`" {
+		if got := Fill("`ssh {node_host}`", Given(map[string]string{"node_host": bad})); got != "`ssh <node_host>`" {
 			t.Errorf("%q gives %q", bad, got)
 		}
 	}

@@ -227,7 +227,7 @@ type NextStep struct {
 }
 
 // Filled is the step with the values of vars.
-func (step *Step) Filled(vars map[string]string) NextStep {
+func (step *Step) Filled(vars Values) NextStep {
 	var next NextStep
 	text := step.Text
 	for i, c := range step.Commands {
@@ -269,7 +269,7 @@ func (n *NextStep) Commands() []string {
 }
 
 // Advise gives v these steps, as data and as prose.
-func (v *Verdict) Advise(steps []Step, vars map[string]string) {
+func (v *Verdict) Advise(steps []Step, vars Values) {
 	for i := range steps {
 		next := steps[i].Filled(vars)
 		v.Steps, v.Recovery = append(v.Steps, next), append(v.Recovery, next.Prose())

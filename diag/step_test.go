@@ -197,8 +197,8 @@ func TestNextStepIsItsTemplate(t *testing.T) {
 	for _, vars := range []map[string]string{nil, {"target": "n1 --profile lab", "preflight": "gpuaasctl preflight n1",
 		"node_host": "a b", "unit": "x'.service", "correlation_id": "-bad"}} {
 		for i := range all {
-			next := all[i].Filled(vars)
-			if want := Fill(all[i].Template(), vars); next.Prose() != want {
+			next := all[i].Filled(Given(vars))
+			if want := Fill(all[i].Template(), Given(vars)); next.Prose() != want {
 				t.Errorf("%q, want %q", next.Prose(), want)
 			}
 			if len(next.Commands()) != len(all[i].Commands) {

@@ -10,18 +10,19 @@ import (
 
 // assess judges every hop in chain order. It is a function of the case alone, so a live report and its replay agree.
 func assess(chain []Hop, c *Case) []diag.HopResult {
-	status := make(map[diag.HopID]diag.Status, len(chain))
 	results := make([]diag.HopResult, 0, len(chain))
+	before := func(id diag.HopID) diag.Status { return hopNamed(results, id).Status }
 	for i := range chain {
-		r := assessHop(&chain[i], c, status)
-		status[r.ID] = r.Status
-		results = append(results, r)
+		results = append(results, assessHop(&chain[i], c, before))
 	}
 	return results
 }
 
+// statuses gives the status of a hop that was judged before, "" where it was not.
+type statuses func(diag.HopID) diag.Status
+
 // assessHop judges one hop, given the statuses of the hops before it.
-func assessHop(h *Hop, c *Case, status map[diag.HopID]diag.Status) diag.HopResult {
+func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 	p := c.planned(h.ID)
 	r := diag.HopResult{
 		ID: h.ID, Title: h.Title, Layer: h.Layer, Vantage: strings.Join(p.Vantages, "+"), BudgetMS: p.BudgetMS,
@@ -102,7 +103,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 }
 
 // assessStep reports how far one step came.
-func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status map[diag.HopID]diag.Status) diag.StepResult {
+func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status statuses) diag.StepResult {
 	r := diag.StepResult{Name: s.Name, Vantage: s.From}
 	if why := p.Left[s.Name]; why != "" {
 		r.Status, r.Because = diag.StatusSkipped, why
@@ -173,9 +174,9 @@ func cutBy(c *Case) string {
 
 // blocked names the need that did not pass, "" when the step may run. A hop that was skipped has not passed, for
 // whatever reason; only a hop that this platform does not have (PlannedHop.Absent) is not waited for.
-func blocked(c *Case, s *Step, status map[diag.HopID]diag.Status) string {
+func blocked(c *Case, s *Step, status statuses) string {
 	for _, need := range s.Needs {
-		st := status[need]
+		st := status(need)
 		absent := st == diag.StatusSkipped && c.planned(need).Absent != ""
 		if st != diag.StatusPass && st != diag.StatusWarn && st != "" && !absent {
 			return fmt.Sprintf("needs %s, which is %s", need, st)

@@ -3,7 +3,6 @@ package preflight
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -229,61 +228,11 @@ func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
 	if !known {
 		return
 	}
-	vars := placeholders(c)
+	values := placeholders(c)
 	if len(r.finding.Evidence) > 0 {
-		switch f := c.fact(r.finding.Evidence[0]); {
-		case f == nil:
-		case f.Request.Op == diag.OpDisk && f.Request.Target == rootFolder:
-			vars["full_dir"] = rootFolder
-		case f.Binary != nil && f.Binary.Path != "": // what the unit starts, which may be another than the profile's
-			vars["binary"] = f.Binary.Path
-		}
+		values = ofFact(c.fact(r.finding.Evidence[0]), values)
 	}
-	v.Advise(row.Steps(s), vars)
-	v.RepairProof = diag.Fill(row.Proof.Command(), vars)
+	v.Advise(row.Steps(s), values)
+	v.RepairProof = diag.Fill(row.Proof.Command(), values)
 	v.Runbook = row.Runbook(c.expected("runbook_base"))
-}
-
-// placeholders are this node's values for the tables' templates.
-func placeholders(c *Case) map[string]string {
-	s := c.Subject
-	vars := map[string]string{
-		"node_id": s.NodeID, "node_host": s.NodeHost, "allocation_id": s.AllocationID,
-		"profile": cmp.Or(c.expected("profile_file"), c.Plan.Profile), "preflight": pasted(c.Plan.Command, walkLine()),
-		"ssh": sshOf(c), "unit": c.expected("agent_unit"), "env_file": c.expected("agent_env_file"),
-		"binary": c.expected("agent_binary"), "diag_dir": c.expected("agent_record"), "api_base": c.expected("api_base"),
-		"terminal_base": c.expected("terminal_base"), "api_url": c.expected("node_runtime_api_url"),
-		"terminal_url": c.expected("node_terminal_url"), "target": targetOf(c), "os_user": osUser(c),
-		"app_unit": appUnit(c), "app_url": allocationField(c, "allocation.app_product_url"),
-		"session_id":     c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id"),
-		"correlation_id": cmp.Or(s.CorrelationID, c.correlationID),
-		"known_as":       knownAs(c), "known_hosts": knownHosts(c),
-		"agent_address": cmp.Or(addresses(readModel(c, "node.agent_addresses"))...),
-	}
-	if dir := c.expected("agent_dir"); dir != "" {
-		vars["ca_bundle"], vars["cert"], vars["key"] = join(dir, "/ca-bundle.crt"), join(dir, "/cert.pem"),
-			join(dir, "/key.pem")
-	}
-	return vars
-}
-
-// knownAs is how a known_hosts file names the node's SSH server; "" for its host alone.
-func knownAs(c *Case) string {
-	if _, rest, found := strings.Cut(pasted(c.expected("ssh"), loginLine()), " -p "); found {
-		port, _, _ := strings.Cut(rest, " ")
-		return "[" + c.Subject.NodeHost + "]:" + port
-	}
-	return ""
-}
-
-// knownHosts is the file in which the node's host key is known, "" where the profile leaves that to ssh_config.
-func knownHosts(c *Case) string {
-	login := pasted(c.expected("ssh"), loginLine())
-	if _, rest, found := strings.Cut(login, " -o 'UserKnownHostsFile="); found {
-		file, _, _ := strings.Cut(rest, "'")
-		return file
-	}
-	_, rest, _ := strings.Cut(login, " -o UserKnownHostsFile=")
-	file, _, _ := strings.Cut(rest, " ")
-	return file
 }

@@ -23,23 +23,26 @@ func Chain() []Hop {
 var (
 	chainOnce sync.Once
 	chain     []Hop
-	numbered  map[string]*numberedStep // by the name of the step
-	stepCount int                      // how many there are
+	numbered  [][]numberedStep // by the length of their ids, which is most of what tells them apart
+	stepCount int              // how many there are
 )
 
 // numberedStep is the number of a step among all of the chain, by which a case keeps its facts.
 type numberedStep struct {
-	hop   diag.HopID
-	n     int
-	other *numberedStep // of another hop's step of that name
+	hop  diag.HopID
+	step string
+	n    int
 }
 
 // numberedIn numbers the steps of a chain.
-func numberedIn(chain []Hop) (all map[string]*numberedStep, n int) {
-	all = map[string]*numberedStep{}
+func numberedIn(chain []Hop) (all [][]numberedStep, n int) {
 	for i := range chain {
 		for _, s := range chain[i].Steps {
-			all[s.Name] = &numberedStep{chain[i].ID, n, all[s.Name]}
+			at := len(chain[i].ID) + len(s.Name)
+			for len(all) <= at {
+				all = append(all, nil)
+			}
+			all[at] = append(all[at], numberedStep{chain[i].ID, s.Name, n})
 			n++
 		}
 	}
@@ -48,9 +51,11 @@ func numberedIn(chain []Hop) (all map[string]*numberedStep, n int) {
 
 // numberOf is the number of a step, -1 for one that the chain does not have.
 func numberOf(hop diag.HopID, step string) int {
-	for p := numbered[step]; p != nil; p = p.other {
-		if p.hop == hop {
-			return p.n
+	if at := len(hop) + len(step); at < len(numbered) {
+		for i := range numbered[at] {
+			if s := &numbered[at][i]; s.step == step && s.hop == hop {
+				return s.n
+			}
 		}
 	}
 	return -1

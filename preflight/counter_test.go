@@ -43,7 +43,7 @@ func TestPlaceholdersAreTheProfiles(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for name := range vars {
+	for name := range placeholderRows {
 		if diag.Fill("{"+name+"}", vars) == "{"+name+"}" {
 			t.Errorf("no template can name %s", name)
 		}

@@ -30,7 +30,7 @@ func TestCommandsToPaste(t *testing.T) {
 		plan := diag.Plan{Profile: "lab", Command: "gpuaasctl preflight --profile ./lab.yaml --node-id n1"}
 		c := NewCase(diag.Subject{Expected: map[string]string{"ssh": tc.login}}, plan, diag.EndedCompleted,
 			[]diag.Fact{{ID: factID(diag.HopNodeOpsAccess, stepSSH), SSH: &tc.ssh}})
-		if got := placeholders(c)["ssh"]; got != tc.want {
+		if got := placeholders(c)("ssh"); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 		if got := sudoRefused(c, c.Fact(diag.HopNodeOpsAccess, stepSSH)); got != tc.refused {

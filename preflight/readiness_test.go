@@ -24,7 +24,9 @@ func readiness(t *testing.T, step string, change func(f *diag.Fact)) diag.HopRes
 		facts = append(facts, f)
 	}
 	return assessHop(&hop, NewCase(e.Subject, plan, diag.EndedCompleted, facts),
-		map[diag.HopID]diag.Status{diag.HopNodeOpsAccess: diag.StatusPass})
+		func(id diag.HopID) diag.Status {
+			return map[diag.HopID]diag.Status{diag.HopNodeOpsAccess: diag.StatusPass}[id]
+		})
 }
 
 // TestCrashLoop: a loop is judged by what bounds it in time, and a restart on purpose is none.

@@ -186,7 +186,7 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	w.record(f)
 	w.mu.Lock()
 	c = w.snapshot()
-	step := assessStep(h, &s, c, (&Case{Plan: w.plan}).planned(h.ID), w.status)
+	step := assessStep(h, &s, c, (&Case{Plan: w.plan}).planned(h.ID), w.judged)
 	w.mu.Unlock()
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
 	// What the judge holds against no hop (the 400 of a listener that wants a certificate) needs no second look, and a
@@ -201,6 +201,9 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 		rounds.ask(ctx, []Counter{k})
 	}
 }
+
+// judged is the status of a hop that has ended.
+func (w *walker) judged(id diag.HopID) diag.Status { return w.status[id] }
 
 // opening is the hop that opens the vantage of a step that needs it, "" where the step travels behind none.
 func (w *walker) opening(s Step) diag.HopID {
@@ -246,7 +249,7 @@ func (w *walker) within(budget *budgeted, login diag.HopID) (context.Context, co
 func (w *walker) failed(id diag.HopID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return blocked(&Case{Plan: w.plan}, &Step{Needs: []diag.HopID{id}}, w.status) != ""
+	return blocked(&Case{Plan: w.plan}, &Step{Needs: []diag.HopID{id}}, w.judged) != ""
 }
 
 // mayRun checks needs (unless they are still open) and conditions; the case is what is known so far.
@@ -254,7 +257,7 @@ func (w *walker) mayRun(s Step, needsOpen bool) (*Case, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
-	stop := w.ctx.Err() != nil || (!needsOpen && blocked(c, &s, w.status) != "") ||
+	stop := w.ctx.Err() != nil || (!needsOpen && blocked(c, &s, w.judged) != "") ||
 		(s.Unless != nil && s.Unless(c) != "") || (s.When != nil && s.When(c) != "")
 	return c, stop
 }
@@ -299,7 +302,7 @@ func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []
 // finishHop judges the hop on what is known so far, for those that need it and for the eye.
 func (w *walker) finishHop(h *Hop) {
 	w.mu.Lock()
-	r := assessHop(h, w.snapshot(), w.status)
+	r := assessHop(h, w.snapshot(), w.judged)
 	w.status[h.ID] = r.Status
 	w.mu.Unlock()
 	w.emit(Event{Kind: HopDone, Hop: h.ID, Result: r})

@@ -198,18 +198,12 @@ func (s *inputs) repair(corners []Corner) []Repair {
 }
 
 // placeholders are this node's values for the repair texts.
-func (s *inputs) placeholders() map[string]string {
+func (s *inputs) placeholders() diag.Values {
 	e := s.subject.Expected
-	vars := map[string]string{
+	return diag.Given(map[string]string{
 		"node_id": s.subject.NodeID, "node_host": s.subject.NodeHost,
 		"profile": cmp.Or(e["profile_file"], s.subject.EnvironmentProfile), "unit": e["agent_unit"],
 		"env_file": e["agent_env_file"], "api_base": e["api_base"], "api_url": e["node_runtime_api_url"],
 		"terminal_url": e["node_terminal_url"], "ca_bundle": s.bundle.path, "cert": agentFile(s.subject, "cert.pem"),
-	}
-	for k, v := range vars {
-		if v == "" {
-			delete(vars, k)
-		}
-	}
-	return vars
+	})
 }

@@ -268,7 +268,7 @@ func TestNodeCANamed(t *testing.T) {
 
 // TestCorners: every cause has a row, a signal of the runbook, and steps; those of the control plane come first.
 func TestCorners(t *testing.T) {
-	seen := map[Corner]bool{}
+	seen, known := map[Corner]bool{}, diag.Given(map[string]string{"node_id": "n1", "profile": "lab"})
 	for _, row := range cornerRows {
 		if seen[row.corner] || row.moved == "" || len(row.repair) == 0 {
 			t.Errorf("corner %q: %+v", row.corner, row)
@@ -281,15 +281,14 @@ func TestCorners(t *testing.T) {
 			t.Errorf("corner %q repairs a node before the control plane", row.corner)
 		}
 		for _, r := range row.repair {
-			if filled := diag.Fill(r.Template(), map[string]string{"node_id": "n1", "profile": "lab"}); strings.ContainsAny(
-				filled, "{}") || strings.Count(filled, "`")%2 != 0 {
+			if filled := diag.Fill(r.Template(), known); strings.ContainsAny(filled, "{}") || strings.Count(filled, "`")%2 != 0 {
 				t.Errorf("corner %q: %s", row.corner, filled)
 			}
 		}
 	}
 	chosen := newScene(diag.Subject{EnvironmentProfile: "lab", Expected: map[string]string{"profile_file": "./lab.yaml"}},
 		nil)
-	if got := chosen.placeholders()["profile"]; got != "./lab.yaml" {
+	if got := chosen.placeholders()("profile"); got != "./lab.yaml" {
 		t.Errorf("a profile chosen by its path is %s", got)
 	}
 	s := newScene(diag.Subject{}, nil)

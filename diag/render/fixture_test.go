@@ -212,22 +212,22 @@ func blame(r *diag.Report, id diag.HopID, c diag.Confidence, symptoms ...diag.Ho
 	h := hop(r, id)
 	row, _ := diag.LookupSignal(h.Signal)
 	reason, _ := diag.LookupReason(diag.ReasonFor(h.Signal, h.Failure))
-	vars := map[string]string{
+	values := diag.Given(map[string]string{
 		"profile": "lab", "node_id": "compute-node-01", "node_host": "10.231.77.101", "allocation_id": "alloc-01",
 		"session_id":     "s-4711",
 		"correlation_id": "pf-9c1e4a70", "api_base": "https://api.gpuaas.test", "terminal_base": "https://term.gpuaas.test",
 		"api_url": "https://node-api.gpuaas.test", "terminal_url": "https://term.gpuaas.test:18443",
 		"ssh": diag.Command("ssh", "-i", "/var/lib/gpuaasctl/lab/ssh/id_ed25519", "root@10.231.77.101"),
-	}
+	})
 	v := &r.Verdict
 	v.Outcome, v.Confidence, v.Owner, v.Symptoms = diag.OutcomeFail, c, row.Owners.String(), symptoms
 	v.Blame = &diag.Blame{Hop: id, Signal: h.Signal, Failure: h.Failure, Text: h.Text}
 	v.Layer, v.Reason, v.UserState, v.Severity, v.Runbook = h.Layer, reason.Code, reason.State, string(reason.Severity),
 		row.Runbook("")
 	for _, s := range row.Steps(diag.Situation{}) {
-		v.Recovery = append(v.Recovery, diag.Fill(s.Template(), vars))
+		v.Recovery = append(v.Recovery, diag.Fill(s.Template(), values))
 	}
-	v.RepairProof = diag.Fill(row.Proof.Command(), vars)
+	v.RepairProof = diag.Fill(row.Proof.Command(), values)
 	for i := range r.Hops {
 		if r.Hops[i].Status == diag.StatusFail {
 			v.FirstFailedHop = r.Hops[i].ID

@@ -1,0 +1,104 @@
+package preflight
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// ofFact are values in which what the fact that decided is about goes over what the profile says.
+func ofFact(f *diag.Fact, values diag.Values) diag.Values {
+	return func(name string) string {
+		switch {
+		case f == nil:
+		case f.Request.Op == diag.OpDisk && f.Request.Target == rootFolder:
+			if name == "full_dir" {
+				return rootFolder
+			}
+		case name == "binary" && f.Binary != nil && f.Binary.Path != "": // what the unit starts
+			return f.Binary.Path
+		}
+		return values(name)
+	}
+}
+
+// placeholders are this node's values for the tables' templates.
+func placeholders(c *Case) diag.Values {
+	return func(name string) string {
+		if value := placeholderRows[name]; value != nil {
+			return value(c)
+		}
+		return ""
+	}
+}
+
+// placeholderRows say how this node's value of a placeholder is known.
+var placeholderRows = map[string]func(c *Case) string{
+	"node_id":       func(c *Case) string { return c.Subject.NodeID },
+	"node_host":     func(c *Case) string { return c.Subject.NodeHost },
+	"allocation_id": func(c *Case) string { return c.Subject.AllocationID },
+	"profile":       func(c *Case) string { return cmp.Or(c.expected("profile_file"), c.Plan.Profile) },
+	"preflight":     func(c *Case) string { return pasted(c.Plan.Command, walkLine()) },
+	"ssh":           sshOf,
+	"target":        targetOf,
+	"known_as":      knownAs,
+	"known_hosts":   knownHosts,
+
+	"unit":         profiled("agent_unit"),
+	"env_file":     profiled("agent_env_file"),
+	"binary":       profiled("agent_binary"),
+	"diag_dir":     profiled("agent_record"),
+	"api_base":     profiled("api_base"),
+	"api_url":      profiled("node_runtime_api_url"),
+	"terminal_url": profiled("node_terminal_url"),
+	"ca_bundle":    agentFile("/ca-bundle.crt"),
+	"cert":         agentFile("/cert.pem"),
+	"key":          agentFile("/key.pem"),
+
+	"terminal_base":  profiled("terminal_base"),
+	"os_user":        osUser,
+	"app_unit":       appUnit,
+	"app_url":        func(c *Case) string { return allocationField(c, "allocation.app_product_url") },
+	"session_id":     func(c *Case) string { return c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id") },
+	"correlation_id": func(c *Case) string { return cmp.Or(c.Subject.CorrelationID, c.correlationID) },
+	"agent_address": func(c *Case) string {
+		return cmp.Or(addresses(readModel(c, "node.agent_addresses"))...)
+	},
+}
+
+// profiled is a value of the profile.
+func profiled(key string) func(c *Case) string {
+	return func(c *Case) string { return c.expected(key) }
+}
+
+// agentFile is a file in the agent's folder.
+func agentFile(name string) func(c *Case) string {
+	return func(c *Case) string {
+		if dir := c.expected("agent_dir"); dir != "" {
+			return join(dir, name)
+		}
+		return ""
+	}
+}
+
+// knownAs is how a known_hosts file names the node's SSH server; "" for its host alone.
+func knownAs(c *Case) string {
+	if _, rest, found := strings.Cut(pasted(c.expected("ssh"), loginLine()), " -p "); found {
+		port, _, _ := strings.Cut(rest, " ")
+		return "[" + c.Subject.NodeHost + "]:" + port
+	}
+	return ""
+}
+
+// knownHosts is the file in which the node's host key is known, "" where the profile leaves that to ssh_config.
+func knownHosts(c *Case) string {
+	login := pasted(c.expected("ssh"), loginLine())
+	if _, rest, found := strings.Cut(login, " -o 'UserKnownHostsFile="); found {
+		file, _, _ := strings.Cut(rest, "'")
+		return file
+	}
+	_, rest, _ := strings.Cut(login, " -o UserKnownHostsFile=")
+	file, _, _ := strings.Cut(rest, " ")
+	return file
+}
