@@ -92,6 +92,9 @@ const (
 	ChangePolicy       ChangeKind = "policy"
 	ChangeBudget       ChangeKind = "budget"
 	ChangeTool         ChangeKind = "tool"
+	ChangeGPU          ChangeKind = "gpu"          // driver, firmware or setting
+	ChangeGPULess      ChangeKind = "gpu_count"    // how many GPUs, links or lanes there are
+	ChangeGPUIdentity  ChangeKind = "gpu_identity" // which GPUs they are: never the same on two nodes
 )
 
 // Gate reports when a change is a regression.
@@ -143,6 +146,9 @@ func Changes() []ChangeRow {
 		{ChangePolicy, "policy", GateNever},
 		{ChangeBudget, "budget", GateNever},
 		{ChangeTool, "this tool", GateNever},
+		{ChangeGPU, "GPU configuration", GateNever},
+		{ChangeGPULess, "GPUs, links or lanes", GateWorse},
+		{ChangeGPUIdentity, "GPUs of the node", GateNever},
 	}
 }
 

@@ -89,6 +89,7 @@ const (
 	OpEnv     Op = "env"
 	OpRecord  Op = "record"
 	OpJournal Op = "journal"
+	OpGPU     Op = "gpu"
 )
 
 // OpRow is one operation.
@@ -149,6 +150,9 @@ var opRows = [...]OpRow{
 		Asks: "target limit", Fills: "record", Both: true},
 	{Op: OpJournal, Does: "the newest limit lines of target (a unit, or an absolute path of a log file) since since",
 		Asks: "target limit since match", Fills: "journal", Plain: true},
+	{Op: OpGPU, Does: "the GPUs of this node as its agent keeps them in target (a file), the kernel's module; with " +
+		"evidence the raw events, too, and the kernel log where the agent does not read it", Asks: "target evidence",
+		Fills: "gpu"},
 }
 
 // Ops lists every operation, in the order of the table.

@@ -56,9 +56,10 @@ type Request struct {
 	Write  int      `json:"write_bytes,omitempty"` // bytes really written, synced and removed by OpDisk
 	// a folder that another OpDisk measures: nothing is written on its file system again
 	Beside    string   `json:"beside,omitempty"`
-	Limit     int      `json:"limit,omitempty"` // entries or lines
-	Since     Time     `json:"since,omitzero"`  // of a journal
-	Match     []string `json:"match,omitempty"` // of a journal: only lines that hold one of these texts
+	Limit     int      `json:"limit,omitempty"`    // entries or lines
+	Since     Time     `json:"since,omitzero"`     // of a journal
+	Match     []string `json:"match,omitempty"`    // of a journal: only lines that hold one of these texts
+	Evidence  bool     `json:"evidence,omitempty"` // of GPUs: raw events to be judged
 	TimeoutMS int64    `json:"timeout_ms,omitempty"`
 	Fresh     bool     `json:"fresh,omitempty"` // over a connection of its own, so that it measures every phase
 
@@ -109,6 +110,7 @@ func Changed(a, b *Request) []string {
 	note("cert", a.Cert == b.Cert)
 	note("cookie", a.Cookie.IsZero() == b.Cookie.IsZero())
 	note("env", slices.Equal(a.Env, b.Env))
+	note("evidence", a.Evidence == b.Evidence)
 	note("extract", maps.Equal(a.Extract, b.Extract))
 	note("header", maps.Equal(a.Header, b.Header))
 	note("keep", a.Keep == b.Keep)

@@ -123,10 +123,19 @@ func worseTrait(was, is diag.Trait, before, after *diag.Fact) bool {
 		a, errA := strconv.Atoi(was.Value)
 		b, errB := strconv.Atoi(is.Value)
 		return errA == nil && errB == nil && b < a
+	case was.Kind == diag.ChangeGPULess:
+		return fewer(was.Value, is.Value)
 	case was.Kind == diag.ChangeAgentBuild && before.Binary != nil && after.Binary != nil:
 		return was.Field != "binary.version" && before.Binary.Version != "" && before.Binary.Version == after.Binary.Version
 	}
 	return false
+}
+
+// fewer reports whether a count is smaller than it was. What is not one number for all GPUs is smaller where one was.
+func fewer(was, is string) bool {
+	a, errA := strconv.Atoi(was)
+	b, errB := strconv.Atoi(is)
+	return errA == nil && (errB != nil || b < a)
 }
 
 func has(ts []diag.Trait, section string) bool {

@@ -173,6 +173,9 @@ func differentTraits(here, there *diag.Fact, whatever bool) []InputElsewhere {
 	var all []InputElsewhere
 	for _, t := range here.Traits() {
 		row, _ := diag.LookupChange(t.Kind)
+		if t.Kind == diag.ChangeGPUIdentity {
+			continue
+		}
 		if v, both := was[t.Field]; (whatever || row.Gate == diag.GateUnseen) && both && v != t.Value {
 			all = append(all, InputElsewhere{"measured." + t.Field, t.Value, v})
 		}

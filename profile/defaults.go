@@ -9,6 +9,7 @@ const (
 	DefaultAgentDir     = "/etc/gpuaas"
 	DefaultAgentBinary  = "/usr/local/bin/gpuaas-agent"
 	DefaultAgentRecord  = "/var/lib/gpuaas/diag"
+	DefaultGPUState     = "/var/lib/gpuaas/agent/gpu.json"
 
 	ourAgent = "gpuaas-agent" // what our agent's program is called
 )
@@ -21,6 +22,7 @@ func (p Profile) WithDefaults() Profile {
 	p.Agent.Dir = cmp.Or(p.Agent.Dir, DefaultAgentDir)
 	p.Agent.Binary = cmp.Or(p.Agent.Binary, DefaultAgentBinary)
 	p.Agent.Record = cmp.Or(p.Agent.Record, DefaultAgentRecord)
+	p.Agent.GPUState = cmp.Or(p.Agent.GPUState, DefaultGPUState)
 	p.Policy = withDefaultPolicy(p.Policy)
 	p.Mapping = p.Mapping.withDefaults()
 	return p

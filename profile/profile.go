@@ -101,6 +101,8 @@ type Agent struct {
 	Dir     string `yaml:"dir,omitempty"`      // default /etc/gpuaas
 	Binary  string `yaml:"binary,omitempty"`   // default /usr/local/bin/gpuaas-agent
 	Record  string `yaml:"record,omitempty"`   // default /var/lib/gpuaas/diag
+	// what the agent keeps of the GPUs; default /var/lib/gpuaas/agent/gpu.json
+	GPUState string `yaml:"gpu_state,omitempty"`
 
 	// VersionCommand prints the version of an agent that is not gpuaas-agent; it is run on the node. Default: not
 	// asked.

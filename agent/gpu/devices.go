@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/gpu/state"
 )
 
 // deviceEvery is how often one GPU is an event while its state does not change: a platform that misses three of them
@@ -19,31 +20,29 @@ type shownDevice struct {
 	state string
 }
 
-// events are those of a sample that are worth an event.
-func (d *devices) events(s *report.Sample, now time.Time) (events []*report.Event) {
+// events are those of a sample that are worth an event. changed reports whether more differs than gauges and counters.
+func (d *devices) events(s *report.Sample, now time.Time) (events []*report.Event, changed bool) {
 	if *d == nil {
 		*d = devices{}
-	}
-	driver := ""
-	if s.Library.Driver.Text != nil {
-		driver = *s.Library.Driver.Text
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		is := shownDevice{now, stateOf(g)}
-		if was := (*d)[i]; is.state == was.state && now.Sub(was.at) < deviceEvery {
+		was := (*d)[i]
+		if is.state == was.state && now.Sub(was.at) < deviceEvery {
 			continue
 		}
+		changed = changed || is.state != was.state
 		(*d)[i] = is
-		events = append(events, &report.Event{Type: report.DeviceEvent, Source: report.FromNVML, At: s.At,
-			Device: &report.Device{SampledAt: s.At, Driver: driver, Count: len(s.GPUs), GPU: *g}})
+		events = append(events, state.DeviceOf(s, i))
 	}
 	for i := range *d {
 		if i >= len(s.GPUs) && s.Count.Known() { // a GPU that comes again is reported at once
 			delete(*d, i)
+			changed = true
 		}
 	}
-	return events
+	return events, changed
 }
 
 // stateOf is what of a GPU is reported as soon as it changes: all but gauges and counters.

@@ -1,5 +1,6 @@
 // Package gpu watches the GPUs of this node for the agent: it supervises gpuaas-gpu-probe and reads the kernel log, and
-// keeps raw events in the agent's outbox until the platform has them. It judges nothing.
+// keeps raw events in the agent's outbox until the platform has them, and what it last knew in a file (package
+// gpu/state). It judges nothing.
 //
 // A probe that hangs is killed, and where that does not end it, it is left alone: its call, GPU and time are an event,
 // and no second probe is started beside it. Errors of the kernel log come without the probe. What is over the limits of
@@ -58,13 +59,14 @@ func Run(ctx context.Context, c Config) {
 	if c.Kill == nil {
 		c.Kill = kill
 	}
-	s := &spool{out: c.Out, log: c.Log}
-	var err error
-	if s.boot, err = kmsg.BootID(); err != nil {
+	boot, err := kmsg.BootID()
+	if err != nil {
 		c.Log.Error("events about GPUs do not name this boot", "error", err)
 	}
+	s := &spool{out: c.Out, log: c.Log, boot: boot, file: newKeeper(c, boot)}
 	var wg sync.WaitGroup
 	wg.Go(func() { s.reportAll(ctx) })
+	wg.Go(func() { s.file.run(ctx) })
 	wg.Go(func() { (&kernelLog{Config: c, spool: s}).watch(ctx) })
 	(&supervisor{Config: c, spool: s}).watch(ctx)
 	wg.Wait()

@@ -128,7 +128,7 @@ func (n *node) await(what string, ok func(*report.Event) bool) (found *report.Ev
 	return found
 }
 
-func state(s report.ProbeState) func(*report.Event) bool {
+func inState(s report.ProbeState) func(*report.Event) bool {
 	return func(e *report.Event) bool { return e.Probe != nil && e.Probe.State == s }
 }
 
@@ -141,7 +141,7 @@ func (n *node) started() int {
 func TestSamplesBecomeEvents(t *testing.T) {
 	n := newNode(t, "while cat $OUT && echo x >> $0.turns; do sleep 0.05; done", line(t, sample(8, report.Of(7))))
 	n.run()
-	n.await("sampling", state(report.Sampling))
+	n.await("sampling", inState(report.Sampling))
 	n.await("the last GPU", func(e *report.Event) bool { return e.Device != nil && e.Device.GPU.Index == 7 })
 	await(t, "more samples", func() bool {
 		text, _ := os.ReadFile(n.Probe + ".turns")
@@ -162,7 +162,7 @@ func TestUnknownIsReported(t *testing.T) {
 	s.Library.State, s.Library.Code, s.Count = report.DriverNotLoaded, 9, report.Skipped(report.NoLibrary)
 	n := newNode(t, "cat $OUT; exec sleep 100000", line(t, s))
 	n.run()
-	e := n.await("unknown", state(report.Unknown))
+	e := n.await("unknown", inState(report.Unknown))
 	if e.Probe.Library != report.DriverNotLoaded || e.Probe.Code != 9 || e.Probe.Count != nil {
 		t.Errorf("%+v", e.Probe)
 	}
@@ -208,7 +208,7 @@ func TestBadProbes(t *testing.T) {
 				tc.set(n)
 			}
 			n.run()
-			if e := n.await(name, state(tc.state)); tc.check != nil && !tc.check(e) {
+			if e := n.await(name, inState(tc.state)); tc.check != nil && !tc.check(e) {
 				t.Errorf("%+v of %+v", e.Probe, e.GPU)
 			}
 			await(t, "a second start", func() bool { return n.started() >= 2 })
@@ -218,7 +218,7 @@ func TestBadProbes(t *testing.T) {
 		n := newNode(t, "", "")
 		n.Probe += "-none"
 		n.run()
-		n.await("missing", state(report.Missing))
+		n.await("missing", inState(report.Missing))
 	})
 }
 
@@ -229,7 +229,7 @@ func TestOneStuckProbe(t *testing.T) {
 	n.Kill = func(pid int) { asked <- pid }
 	n.Interval, n.CallDeadline, n.Slack = time.Millisecond, time.Millisecond, 100*time.Millisecond
 	n.run()
-	e := n.await("stuck", state(report.Stuck))
+	e := n.await("stuck", inState(report.Stuck))
 	pid := <-asked
 	await(t, "its own line", func() bool { return n.started() > 0 }) // it may be stuck before it gets to that
 	if e.Probe.PID != pid || e.Probe.Since == nil || n.started() != 1 {
@@ -308,7 +308,8 @@ func (n *node) drain(source io.Reader, so kmsg.Coverage) *kernelLog {
 	n.t.Helper()
 	ctx, cancel := context.WithCancel(n.t.Context())
 	cancel()
-	k := &kernelLog{Config: n.Config, spool: &spool{out: n.out, log: n.Log}, so: so}
+	k := &kernelLog{Config: n.Config, spool: &spool{out: n.out, log: n.Log, file: newKeeper(n.Config, "boot")},
+		so: so}
 	if err := k.drain(ctx, kmsg.NewReader(source, "boot", so, nil)); err != nil {
 		n.t.Fatal(err)
 	}
@@ -370,7 +371,7 @@ func (o *fullOutbox) Has(string) bool        { return false }
 // TestWhatIsDroppedIsCounted: by rate, size and what is not delivered; the counts are reported and are exact.
 func TestWhatIsDroppedIsCounted(t *testing.T) {
 	o := &fullOutbox{fail: errors.New("disk full")}
-	s := &spool{out: o, log: slog.New(slog.DiscardHandler)}
+	s := &spool{out: o, log: slog.New(slog.DiscardHandler), file: newKeeper(newNode(t, "", "").Config, "")}
 	code, added := 31, 0
 	xid := func(text string) *report.Event {
 		return &report.Event{Type: report.XIDEvent, Source: report.FromKernelLog, At: time.Now(),
@@ -415,7 +416,7 @@ func TestWhatOfAGPUIsTold(t *testing.T) {
 	told := func(after time.Duration, want int, what string) {
 		t.Helper()
 		now = now.Add(after)
-		if got := d.events(s, now); len(got) != want {
+		if got, _ := d.events(s, now); len(got) != want {
 			t.Errorf("%s: %d events, want %s", what, len(got), strconv.Itoa(want))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/gpu/state"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
@@ -86,6 +87,9 @@ func (k *kernelLog) drain(ctx context.Context, r *kmsg.Reader) error {
 			return fmt.Errorf("read the kernel log: %w", err)
 		}
 		k.cover()
+		if len(b.Events) > 0 { // the file has them before they count as read
+			k.spool.file.write()
+		}
 		if len(b.Events) > 0 || time.Since(k.kept) > keepEvery {
 			k.keep()
 		}
@@ -110,59 +114,25 @@ func (k *kernelLog) keep() {
 
 // found keeps an event. An agent that died between that and keep reads the record again.
 func (k *kernelLog) found(e *kmsg.Event) {
+	event := state.KernelEvent(e, time.Now(), kmsg.Uptime())
+	k.spool.file.event(event)
 	if k.Out.Has(fmt.Sprintf(`"record":%d,"boot_id":%q`, e.Seq, e.BootID)) {
 		return
 	}
-	x := &report.XID{PID: known(e.PID), Process: e.Name, Text: e.Text, CausedBy: known(e.Cause), Severity: e.Severity,
-		Port: known(e.Port), Times: int64(max(e.Count, 1)), Record: &e.Seq, BootID: e.BootID}
-	x.Code = known(e.Code)
-	if e.Recovery != kmsg.Absent {
-		n := int64(e.Recovery)
-		x.Recovery = &n
-	}
-	types := map[kmsg.Kind]report.EventType{kmsg.XID: report.XIDEvent, kmsg.SXID: report.SXIDEvent,
-		kmsg.Lost: report.LostEvent}
-	k.spool.add(&report.Event{Type: types[e.Kind], Source: report.FromKernelLog, At: wall(e.First), XID: x,
-		GPU: &report.Identity{PCI: e.Device, GPUInstance: known(e.GPUInstance), ComputeInstance: known(e.ComputeInstance)}})
+	k.spool.add(event)
 	k.Log.Warn("the driver reported an error", "kind", string(e.Kind), "code", e.Code, "gpu", e.Device, "times", e.Count)
 }
-
-func known(n int) *int {
-	if n == kmsg.Absent {
-		return nil
-	}
-	return &n
-}
-
-// wall is a time since boot as one of this host's clock.
-func wall(since time.Duration) time.Time { return time.Now().Add(since - kmsg.Uptime()).UTC() }
 
 // cover makes an event of what was looked at, when that changed and every hour.
 func (k *kernelLog) cover() {
 	same := k.so.Blind == k.last.Blind && k.so.Lost == k.last.Lost && len(k.so.Gaps) == len(k.last.Gaps) &&
 		k.so.BootID == k.last.BootID
+	k.spool.file.coverage(k.so, !same)
 	if same && time.Since(k.covered) < coverEvery {
 		return
 	}
 	k.last, k.covered = k.so, time.Now()
-	c := &report.Coverage{From: wall(k.so.From), To: wall(k.so.Until), BootID: k.so.BootID, Blind: k.so.Blind,
-		Lost: k.so.Lost}
-	if k.so.Records == 0 {
-		c.From, c.To = k.began.UTC(), k.began.UTC()
-	}
-	if c.To.Before(c.From) {
-		c.To = c.From
-	}
-	for _, g := range k.so.Gaps {
-		if g.BootID != k.so.BootID { // the time of an earlier boot is not this one's
-			continue
-		}
-		gap := report.Gap{Cause: string(g.Cause), From: wall(max(g.From, 0)), Lost: g.Lost}
-		if g.To != kmsg.Forever {
-			to := wall(g.To)
-			gap.To = &to
-		}
-		c.Gaps = append(c.Gaps, gap)
-	}
-	k.spool.add(&report.Event{Type: report.CoverageEvent, Source: report.FromKernelLog, At: time.Now(), Coverage: c})
+	now := time.Now()
+	c := state.CoverageOf(k.so, k.began, now, kmsg.Uptime())
+	k.spool.add(&report.Event{Type: report.CoverageEvent, Source: report.FromKernelLog, At: now, Coverage: c})
 }

@@ -26,6 +26,7 @@ type spool struct {
 	out  Outbox
 	log  *slog.Logger
 	boot string // of this machine; "" where it cannot be read
+	file *keeper
 
 	mu      sync.Mutex // guards what is below
 	tokens  float64
@@ -33,10 +34,11 @@ type spool struct {
 	dropped map[string]*report.Dropped // by reason
 }
 
-// add keeps an event, or counts it as dropped. It reports whether the event is kept.
+// add keeps an event, or counts it as dropped. It reports whether the event is kept. The file has room of its own.
 func (s *spool) add(e *report.Event) bool {
 	e.APIVersion, e.Kind = report.APIVersion, report.KindEvent
 	e.At, e.BootID = e.At.UTC(), s.boot
+	s.file.event(e)
 	detail, err := json.Marshal(e)
 	if err != nil {
 		s.log.Error("an event about a GPU could not be encoded", "error", err)

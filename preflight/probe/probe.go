@@ -43,6 +43,7 @@ type Prober struct {
 
 	names  nameFiles // tests have files of their own
 	mirror string    // and a folder of the record's copy in memory
+	gpus   gpuPaths  // and paths of what the kernel says of GPUs
 	pool   pool      // connections kept between requests of one prober
 	units  units     // questions to systemd, asked together
 
@@ -124,6 +125,7 @@ var measurements = [...]struct {
 	{diag.OpEnv, (*Prober).env},
 	{diag.OpRecord, (*Prober).record},
 	{diag.OpJournal, (*Prober).journal},
+	{diag.OpGPU, (*Prober).gpu},
 }
 
 // measurement is how an op is measured; nil for one that this build does not know.

@@ -1,0 +1,185 @@
+package gpu
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/gpu/state"
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+)
+
+// file is what the node's agent keeps in its file; an empty state where there is none.
+func (n *node) file() *state.State {
+	s, err := state.Read(n.Disk.Path(state.FileName))
+	if err != nil {
+		return &state.State{}
+	}
+	return s
+}
+
+// TestTheFileHasWhatIsKnown: sample, probe, kernel log and errors, with an outbox whose events the platform has.
+func TestTheFileHasWhatIsKnown(t *testing.T) {
+	n := newNode(t, "cat $OUT; exec sleep 100000", line(t, sample(8, report.Of(7))))
+	n.run()
+	await(t, "the file", func() bool {
+		s := n.file()
+		return s.Sample != nil && s.Probe != nil && s.Log != nil
+	})
+	s := n.file()
+	if len(s.Sample.GPUs) != 8 || s.Probe.Probe.State != report.Sampling || s.Log.Blind == "" || s.BootID == "" {
+		t.Errorf("%+v", s)
+	}
+
+	n = newNode(t, "", "")
+	k := n.drain(records("NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus."), kmsg.Coverage{})
+	if err := n.out.Replay(1); err != nil {
+		t.Fatal(err)
+	}
+	got, err := state.Read(n.Disk.Path(state.FileName))
+	if err != nil || len(got.Events) != 1 || *got.Events[0].XID.Code != 79 || got.Log.Records != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	// an agent that died before it had kept what was read finds the record again, and has it once
+	k.found(&kmsg.Event{Line: kmsg.Line{Kind: kmsg.XID, Code: 79, Device: "0000:3b:00.0", PID: 7,
+		GPUInstance: kmsg.Absent, ComputeInstance: kmsg.Absent, Cause: kmsg.Absent, Recovery: kmsg.Absent, Port: kmsg.Absent},
+		BootID: "boot", Count: 1})
+	if n := len(k.spool.file.state.Events); n != 1 {
+		t.Errorf("%d events of one record", n)
+	}
+}
+
+// TestTheFileOfAnEarlierBoot: nothing of it is known now, and of this boot all of it is.
+func TestTheFileOfAnEarlierBoot(t *testing.T) {
+	n := newNode(t, "", "")
+	k := newKeeper(n.Config, "one")
+	code := 79
+	k.event(&report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: report.XIDEvent,
+		Source: report.FromKernelLog, At: time.Now(), BootID: "one", XID: &report.XID{Code: &code, Times: 1}})
+	k.write()
+	if s := newKeeper(n.Config, "one").state; len(s.Events) != 1 {
+		t.Errorf("the same boot: %+v", s)
+	}
+	if s := newKeeper(n.Config, "two").state; len(s.Events) != 0 || s.BootID != "two" {
+		t.Errorf("another boot: %+v", s)
+	}
+}
+
+// TestTheFileIsWrittenRarely: at rest once a minute, a change within seconds, and a storm of changes not each.
+func TestTheFileIsWrittenRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		writes := 0
+		n := newNode(t, "", "")
+		n.Disk.FS = durable.Host{Before: func(op, _ string) error {
+			if op == durable.OpRename {
+				writes++
+			}
+			return nil
+		}}
+		k := newKeeper(n.Config, "one")
+		go k.run(t.Context())
+		samples := func(d time.Duration, changed bool) int {
+			before := writes
+			for range d / interval {
+				k.sample(sample(8, report.Of(7)), changed)
+				synctest.Wait()
+				time.Sleep(interval)
+			}
+			return writes - before
+		}
+		samples(time.Minute, true)
+		if got := samples(time.Hour, false); got < 55 || got > 60 {
+			t.Errorf("%d writes in an hour at rest, want about one a minute", got)
+		}
+		before := writes
+		k.coverage(kmsg.Coverage{}, true)
+		synctest.Wait()
+		if writes != before+1 {
+			t.Error("a change is not written at once")
+		}
+		for range 1000 {
+			k.coverage(kmsg.Coverage{}, true)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if got := writes - before; got > 4 {
+			t.Errorf("%d writes in 10 s of changes", got)
+		}
+	})
+}
+
+// TestTheFileOnAFullDisk: the old file stays, one line is logged, events are in the outbox as ever, and the file is
+// written again once there is room.
+func TestTheFileOnAFullDisk(t *testing.T) {
+	n := newNode(t, "", "")
+	var log bytes.Buffer
+	n.Log = slog.New(slog.NewTextHandler(&log, nil))
+	full := false
+	n.Disk.FS = durable.Host{Before: func(string, string) error {
+		if full {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	k := newKeeper(n.Config, "boot")
+	k.sample(sample(1, report.Of(1)), true)
+	k.write()
+	full = true
+	k.sample(sample(8, report.Of(1)), true)
+	k.write()
+	k.write()
+	if s := n.file(); len(s.Sample.GPUs) != 1 || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("%+v\n%s", s, &log)
+	}
+	full = false
+	k.write()
+	if s := n.file(); len(s.Sample.GPUs) != 8 {
+		t.Errorf("%+v", s)
+	}
+	entries, err := os.ReadDir(n.Disk.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "tmp") || strings.Contains(e.Name(), "new") {
+			t.Errorf("%s is left", e.Name())
+		}
+	}
+}
+
+// TestABadFileIsReplaced: whatever is in its place, an agent starts with an empty one, and says so.
+func TestABadFileIsReplaced(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"garbage": func(path string) error { return os.WriteFile(path, []byte("\x00\x1b[2J{"), 0o600) },
+		"a FIFO":  func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a link":  func(path string) error { return os.Symlink("/etc/passwd", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, "", "")
+			var log bytes.Buffer
+			n.Log = slog.New(slog.NewTextHandler(&log, nil))
+			if err := os.MkdirAll(n.Disk.Root, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := make(n.Disk.Path(state.FileName)); err != nil {
+				t.Fatal(err)
+			}
+			k := newKeeper(n.Config, "boot")
+			k.write()
+			if s := n.file(); s.BootID != "boot" || log.Len() == 0 {
+				t.Errorf("%+v\n%s", s, &log)
+			}
+			text, err := json.Marshal(k.state)
+			if err != nil || len(text) > 1000 {
+				t.Errorf("%d bytes, %v", len(text), err)
+			}
+		})
+	}
+}

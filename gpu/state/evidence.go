@@ -1,0 +1,156 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+)
+
+// Evidence is the document as the events that a platform would have of it, the oldest first: what a policy judges. now
+// is the node's clock, up the time since boot at that moment.
+func (s *State) Evidence(now time.Time, up time.Duration) []report.Event {
+	all := append([]report.Event{}, s.Events...)
+	all = append(all, s.devices()...)
+	if len(s.Forgotten) > 0 {
+		all = append(all, s.event(report.DroppedEvent, s.At, report.Event{
+			Dropped: &report.Dropped{Since: s.At, Count: s.Forgotten, Why: "size"}}))
+	}
+	if s.Probe != nil {
+		all = append(all, *s.Probe)
+	}
+	if s.Log != nil {
+		all = append(all, s.event(report.CoverageEvent, now,
+			report.Event{Coverage: CoverageOf(*s.Log, cmp.Or(s.At, now), now, up)}))
+	}
+	return all
+}
+
+// devices are the GPUs of the sample, unless the probe has failed since: then nothing of them is known now.
+func (s *State) devices() (all []report.Event) {
+	if s.Sample == nil || (s.Probe != nil && s.Probe.Probe.State != report.Sampling) {
+		return nil
+	}
+	for i := range s.Sample.GPUs {
+		all = append(all, s.event(report.DeviceEvent, s.Sample.At, *DeviceOf(s.Sample, i)))
+	}
+	return all
+}
+
+func (s *State) event(t report.EventType, at time.Time, e report.Event) report.Event {
+	e.APIVersion, e.Kind, e.Type, e.At, e.BootID = report.APIVersion, report.KindEvent, t, at.UTC(), s.BootID
+	if e.Source == "" {
+		e.Source = report.FromAgent
+	}
+	return e
+}
+
+// DeviceOf is the i-th GPU of a sample as an event.
+func DeviceOf(s *report.Sample, i int) *report.Event {
+	d := &report.Device{SampledAt: s.At, Count: len(s.GPUs), GPU: s.GPUs[i]}
+	if s.Library.Driver.Text != nil {
+		d.Driver = *s.Library.Driver.Text
+	}
+	return &report.Event{Type: report.DeviceEvent, Source: report.FromNVML, At: s.At, Device: d}
+}
+
+// KernelEvent is what the driver wrote into the kernel log, as an event. Its times are those of the node's clock, now,
+// when the node is up for so long.
+func KernelEvent(e *kmsg.Event, now time.Time, up time.Duration) *report.Event {
+	x := &report.XID{PID: known(e.PID), Process: e.Name, Text: e.Text, CausedBy: known(e.Cause), Severity: e.Severity,
+		Port: known(e.Port), Times: int64(max(e.Count, 1)), Record: &e.Seq, BootID: e.BootID}
+	x.Code = known(e.Code)
+	if e.Recovery != kmsg.Absent {
+		n := int64(e.Recovery)
+		x.Recovery = &n
+	}
+	types := map[kmsg.Kind]report.EventType{kmsg.XID: report.XIDEvent, kmsg.SXID: report.SXIDEvent,
+		kmsg.Lost: report.LostEvent}
+	return &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: types[e.Kind],
+		Source: report.FromKernelLog, At: wall(e.First, now, up), BootID: e.BootID, XID: x,
+		GPU: &report.Identity{PCI: e.Device, GPUInstance: known(e.GPUInstance),
+			ComputeInstance: known(e.ComputeInstance)}}
+}
+
+func known(n int) *int {
+	if n == kmsg.Absent {
+		return nil
+	}
+	return &n
+}
+
+// wall is a time since boot as one of the clock that is at now when up has passed since boot.
+func wall(since time.Duration, now time.Time, up time.Duration) time.Time {
+	return now.Add(since - up).UTC()
+}
+
+// CoverageOf is what of the kernel log was read, in the words of an event. began is when the reading began, for a log
+// of which nothing was read.
+func CoverageOf(so kmsg.Coverage, began, now time.Time, up time.Duration) *report.Coverage {
+	c := &report.Coverage{From: wall(so.From, now, up), To: wall(so.Until, now, up), BootID: so.BootID, Blind: so.Blind,
+		Lost: so.Lost}
+	if so.Records == 0 {
+		c.From, c.To = began.UTC(), began.UTC()
+	}
+	if c.To.Before(c.From) {
+		c.To = c.From
+	}
+	for _, g := range so.Gaps {
+		if g.BootID != so.BootID { // the time of an earlier boot is not this one's
+			continue
+		}
+		gap := report.Gap{Cause: string(g.Cause), From: wall(max(g.From, 0), now, up), Lost: g.Lost}
+		if g.To != kmsg.Forever {
+			to := wall(g.To, now, up)
+			gap.To = &to
+		}
+		c.Gaps = append(c.Gaps, gap)
+	}
+	return c
+}
+
+// LogIsCurrent reports whether the kernel log of the boot was read until shortly before now, and why not.
+func (s *State) LogIsCurrent(boot string, up time.Duration) (ok bool, why string) {
+	switch l := s.Log; {
+	case l == nil:
+		return false, "the agent has not read the kernel log"
+	case l.Blind != "":
+		return false, "the agent cannot read the kernel log: " + l.Blind
+	case l.BootID != boot:
+		return false, "the agent has not read the kernel log of this boot"
+	case up-l.Until > StaleAfter:
+		return false, fmt.Sprintf("the agent read the kernel log last %s ago", (up - l.Until).Round(time.Second))
+	}
+	return true, ""
+}
+
+// ReadOn reads the kernel log from where the agent ended, and adds what it finds. It is a reader's: nothing is kept on
+// the node. An error leaves the coverage blind.
+func (s *State) ReadOn(path, boot string, now time.Time, uptime func() time.Duration) error {
+	var so kmsg.Coverage
+	if s.Log != nil {
+		so = *s.Log
+	}
+	s.Begin(boot)
+	source, err := kmsg.Open(path)
+	if err != nil {
+		so = kmsg.Blind(so, err)
+		s.Log = &so
+		return err
+	}
+	defer source.Close() //nolint:errcheck // it was read only
+	r := kmsg.NewReader(source, boot, so, uptime)
+	b, err := r.Drain(0)
+	for i := range b.Events {
+		s.Keep(KernelEvent(&b.Events[i], now, uptime()))
+	}
+	so = r.Coverage()
+	if err == nil && !b.CaughtUp {
+		err = fmt.Errorf("read the kernel log: it has more than %d records", b.Records)
+		so.Blind = err.Error()
+	}
+	s.Log = &so
+	return err
+}
