@@ -200,6 +200,9 @@ func TestBadProbes(t *testing.T) {
 		"much memory": {script: "cat $OUT; exec sleep 100000", text: good, state: report.Ended,
 			set:   func(n *node) { n.MaxMemory = 1 },
 			check: func(e *report.Event) bool { return strings.Contains(e.Probe.Why, "memory") }},
+		"much memory and no line": {script: "exec sleep 100000", state: report.Ended,
+			set:   func(n *node) { n.MaxMemory = 1 },
+			check: func(e *report.Event) bool { return strings.Contains(e.Probe.Why, "memory") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

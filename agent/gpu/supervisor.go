@@ -139,8 +139,14 @@ func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, s
 	heard := time.Now()
 	late := time.NewTimer(silence)
 	defer late.Stop()
+	weigh := time.NewTicker(s.Poll)
+	defer weigh.Stop()
 	for {
 		select {
+		case <-weigh.C: // a library may take memory within a call
+			if s.tooBig(pid) {
+				return "it took too much memory"
+			}
 		case <-ctx.Done():
 			return "the agent ends"
 		case <-late.C:
@@ -161,13 +167,22 @@ func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, s
 			if stuck {
 				return "a call does not return"
 			}
-			if n := resident(pid); n > s.MaxMemory {
-				s.say(report.Probe{State: report.Ended, PID: pid,
-					Why: fmt.Sprintf("it took %d MiB of memory, more than %d", n>>20, s.MaxMemory>>20)}, nil)
+			if s.tooBig(pid) {
 				return "it took too much memory"
 			}
 		}
 	}
+}
+
+// tooBig reports whether the probe has more memory than it may have, and says so.
+func (s *supervisor) tooBig(pid int) bool {
+	n := resident(pid)
+	if n <= s.MaxMemory {
+		return false
+	}
+	s.say(report.Probe{State: report.Ended, PID: pid,
+		Why: fmt.Sprintf("it took %d MiB of memory, more than %d", n>>20, s.MaxMemory>>20)}, nil)
+	return true
 }
 
 func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), 200)], "") }

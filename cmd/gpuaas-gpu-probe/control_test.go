@@ -31,8 +31,16 @@ type fakeEntry struct {
 	hang  uint32
 	crash uint32
 	asked uint32
-	_     uint32
+	odd   uint32
 }
+
+// What else a call does, as in fake.c.
+const (
+	full  = 1 + iota // its text has no NUL at its end
+	noise            // its text is none
+	talks            // it prints to stdout
+	eats             // it takes memory until there is none
+)
 
 type fakeEvent struct {
 	gpu, gi, ci, _ uint32

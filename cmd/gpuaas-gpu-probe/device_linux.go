@@ -63,12 +63,16 @@ func (v *device) set(s report.Signal, r report.Reading) { v.out.Signals[s] = r }
 func (v *device) number(s report.Signal, symbols string, f func() (int64, nvml.Return), args ...any) {
 	n, why, ok := value(v, symbols, args, f)
 	if ok {
-		why = report.Of(n)
-		if n == unreadable {
-			why = report.Skipped(report.NoAnswer)
-		}
+		why = readingOf(n)
 	}
 	v.set(s, why)
+}
+
+func readingOf(n int64) report.Reading {
+	if n == unreadable {
+		return report.Skipped(report.NoAnswer)
+	}
+	return report.Of(n)
 }
 
 // words asks for one text.
@@ -80,8 +84,14 @@ func (v *device) words(symbols string, f func() (string, nvml.Return)) report.Re
 	return why
 }
 
-// several asks for numbers that one call answers together, by their names in a recording.
+// several asks for numbers that one call answers together, by their names in a recording. Those of signals come first.
 func (v *device) several(symbols string, signals []report.Signal, names []string, f func() ([]int64, nvml.Return)) {
+	v.structure(symbols, signals, names, nil, f)
+}
+
+// structure is several where the answer also has a text, which fills its name in for the recording alone.
+func (v *device) structure(symbols string, signals []report.Signal, names []string, fill func(map[string]any),
+	f func() ([]int64, nvml.Return)) {
 	var n []int64
 	why, ok := v.try(symbols, nil, func() (any, nvml.Return) {
 		var rc nvml.Return
@@ -90,11 +100,14 @@ func (v *device) several(symbols string, signals []report.Signal, names []string
 		for i, name := range names {
 			value[name] = n[i]
 		}
+		if fill != nil {
+			fill(value)
+		}
 		return value, rc
 	})
 	for i, s := range signals {
 		if ok {
-			why = report.Of(n[i])
+			why = readingOf(n[i])
 		}
 		v.set(s, why)
 	}
@@ -158,17 +171,12 @@ func (v *device) fieldValues() {
 
 func (v *device) fieldValue(f *nvml.FieldValue) report.Reading {
 	n, rc := fieldNumber(f), int(f.NvmlReturn)
-	v.records.device(v.out.UUID, "FieldValues", []any{int(f.FieldId)}, rc, map[string]any{"fieldId": f.FieldId,
-		"scopeId": f.ScopeId, "timestamp": f.Timestamp, "latencyUsec": f.LatencyUsec, "valueType": f.ValueType,
-		"nvmlReturn": f.NvmlReturn, "value": n})
+	v.records.field(v.out.UUID, f, n)
 	v.lost = v.lost || rc == report.GPUIsLost
-	switch {
-	case rc != 0:
+	if rc != 0 {
 		return report.Refused(rc)
-	case n == unreadable:
-		return report.Skipped(report.NoAnswer)
 	}
-	return report.Of(n)
+	return readingOf(n)
 }
 
 // fieldNumber reads the union by its type.

@@ -17,13 +17,16 @@ const systemLibrary = "libnvidia-ml.so.1"
 
 // NVML's return codes that decide what is done next.
 const (
-	uninitialized    = int(nvml.ERROR_UNINITIALIZED)
 	invalidArgument  = int(nvml.ERROR_INVALID_ARGUMENT)
 	notFound         = int(nvml.ERROR_NOT_FOUND)
 	driverNotLoaded  = int(nvml.ERROR_DRIVER_NOT_LOADED)
 	libraryNotFound  = int(nvml.ERROR_LIBRARY_NOT_FOUND)
 	functionNotFound = int(nvml.ERROR_FUNCTION_NOT_FOUND)
 )
+
+// gone are the return codes that say that the driver is another one than the library was loaded for, or that there is
+// none any more.
+var gone = [...]int{int(nvml.ERROR_UNINITIALIZED), driverNotLoaded, int(nvml.ERROR_LIB_RM_VERSION_MISMATCH)}
 
 // driver is the driver's library in this process.
 type driver struct {
@@ -74,7 +77,7 @@ func (d *driver) open() report.Library {
 	done := d.calls.begin(call{symbol: "nvmlInit", gpu: noGPU})
 	rc := int(d.nvml.Init())
 	done()
-	d.records.global("Init", nil, rc, nil)
+	d.records.other("Init", nil, rc, nil)
 	switch rc {
 	case 0:
 	case driverNotLoaded:

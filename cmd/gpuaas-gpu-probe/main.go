@@ -60,7 +60,7 @@ type options struct {
 	record   string
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Stdin, ownStdout(), os.Stderr)) }
 
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	o := options{library: os.Getenv(libraryVariable)}

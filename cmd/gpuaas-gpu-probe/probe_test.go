@@ -12,13 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
@@ -84,7 +83,7 @@ const patient = "--call-deadline=10m"
 // command prepares the probe with a fake library.
 func (b *built) command(t *testing.T, library string, c *control, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), b.probe, args...)
-	cmd.Env = append(os.Environ(), libraryVariable+"="+library)
+	cmd.Env = append(os.Environ(), libraryVariable+"="+library, "GOMEMLIMIT=48MiB", "GOMAXPROCS=2") // as the agent does
 	if c != nil {
 		cmd.Env = append(cmd.Env, "GPUAAS_NVML_FAKE="+c.path)
 	}
@@ -256,6 +255,9 @@ func TestProbe(t *testing.T) {
 		"hang": hang, "hang once": hangOnce, "crash": crash, "XID once": xidOnce, "no spin": noSpin,
 		"recovery actions": recoveryActions, "UUID changes": uuidChanges, "unloaded": unloaded, "recording": recording,
 		"events are refused": eventsRefused, "flood of events": floodOfEvents, "stdin": stdinCloses,
+		"hangs anywhere": hangsAnywhere, "crashes anywhere": crashesAnywhere, "odd texts": oddTexts,
+		"huge numbers": hugeNumbers, "a library that prints": printingLibrary, "memory": eatsMemory,
+		"unloaded within a sample": unloadedWithin, "handed over": handedOver,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, &b) })
 	}
@@ -573,55 +575,6 @@ func unloaded(t *testing.T, b *built) {
 	}
 }
 
-// recording: every call and its answer is in the file, in the form that DCGM's injection library plays.
-func recording(t *testing.T, b *built) {
-	c := newControl(t, "h100x8")
-	c.refuse(1, "nvmlDeviceGetPowerUsage", 15)
-	file := filepath.Join(t.TempDir(), "recording.yaml")
-	if out, err := b.command(t, b.fake, c, patient, "--record", file).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	type answer struct {
-		FunctionReturn *int `yaml:"FunctionReturn"`
-		ReturnValue    any  `yaml:"ReturnValue"`
-	}
-	var doc struct {
-		Global map[string]any `yaml:"Global"`
-		Device map[string]struct {
-			PowerUsage      answer                 `yaml:"PowerUsage"`
-			EccMode         answer                 `yaml:"EccMode"`
-			TotalEccErrors  map[int]map[int]answer `yaml:"TotalEccErrors"`
-			FieldValues     map[int]answer         `yaml:"FieldValues"`
-			NvLinkState     map[int]answer         `yaml:"NvLinkState"`
-			PersistenceMode answer                 `yaml:"PersistenceMode"`
-		} `yaml:"Device"`
-	}
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	order, _ := doc.Global["DeviceOrder"].([]any)
-	if len(order) != 8 || len(doc.Device) != 8 {
-		t.Fatalf("%d GPUs in order, %d recorded", len(order), len(doc.Device))
-	}
-	first, second := doc.Device[order[0].(string)], doc.Device[order[1].(string)]
-	for what, is := range map[string]bool{
-		"power":         *first.PowerUsage.FunctionReturn == 0 && first.PowerUsage.ReturnValue == 67740,
-		"a lost GPU":    *second.PowerUsage.FunctionReturn == 15 && second.PowerUsage.ReturnValue == nil,
-		"what was not":  second.PersistenceMode.FunctionReturn == nil,
-		"two arguments": *first.TotalEccErrors[1][0].FunctionReturn == 0,
-		"a field":       *first.FieldValues[82].FunctionReturn == 0 && *first.FieldValues[230].FunctionReturn == 3,
-		"a link":        *first.NvLinkState[17].FunctionReturn == 0 && *first.NvLinkState[18].FunctionReturn == 2,
-	} {
-		if !is {
-			t.Errorf("%s is recorded wrongly:\n%.3000s", what, text)
-		}
-	}
-}
-
 // eventsRefused: where events cannot be waited for, that is said, once, and samples come.
 func eventsRefused(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
@@ -656,7 +609,7 @@ func floodOfEvents(t *testing.T, b *built) {
 func stdinCloses(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
-	r.next(1)
+	r.next(5)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
@@ -664,6 +617,12 @@ func stdinCloses(t *testing.T, b *built) {
 	for line := range strings.Lines(string(status)) {
 		if strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "VmData") || strings.HasPrefix(line, "Threads") {
 			t.Log(strings.TrimSpace(line))
+		}
+		words := strings.Fields(line)
+		if len(words) == 3 && words[0] == "VmRSS:" {
+			if kib, err := strconv.Atoi(words[1]); err != nil || kib > 16<<10 {
+				t.Errorf("%s KiB are resident at rest, at most 16 MiB may be: %v", words[1], err)
+			}
 		}
 	}
 	_ = r.stdin.Close()

@@ -3,26 +3,34 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"go.yaml.in/yaml/v3"
 )
 
-// recorder keeps every call and its answer as DCGM's NVML injection library plays them: Global, and Device by UUID,
-// each with a key for a call, keys for its arguments, FunctionReturn, and ReturnValue where that is 0. A call that is
-// made again replaces its answer. Its methods do nothing on nil.
+// recorder keeps every call and its answer as DCGM's NVML injection library plays them: Global, Device by UUID and
+// MigDevice by UUID, each with a key for a call, keys for its arguments, FunctionReturn, and ReturnValue where that is
+// 0. That library refuses a file with a key in Global that it does not know: Other has those calls, and it does not
+// look there. A call that is made again replaces its answer. Its methods do nothing on nil.
 type recorder struct {
-	mu      sync.Mutex // guards what is below
-	globals map[any]any
-	devices map[string]map[any]any
-	order   []string
+	mu                 sync.Mutex // guards what is below
+	globals, others    map[any]any
+	devices, instances map[string]map[any]any
+	fields             map[string]fieldAnswers // by UUID
+	order              []string                // of the GPUs
 }
 
 func newRecorder() *recorder {
-	return &recorder{globals: map[any]any{}, devices: map[string]map[any]any{}}
+	return &recorder{globals: map[any]any{}, others: map[any]any{}, devices: map[string]map[any]any{},
+		instances: map[string]map[any]any{}, fields: map[string]fieldAnswers{}}
 }
 
 // answerKeys are the recording's own keys.
@@ -40,18 +48,94 @@ func (r *recorder) global(key string, args []any, code int, value any) {
 	put(r.globals, key, args, code, value)
 }
 
+// other keeps a call that is not played.
+func (r *recorder) other(key string, args []any, code int, value any) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	put(r.others, key, args, code, value)
+}
+
 func (r *recorder) device(uuid, key string, args []any, code int, value any) {
 	if r == nil || uuid == "" {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	put(r.of(uuid), key, args, code, value)
+}
+
+// of is what is kept of a GPU.
+func (r *recorder) of(uuid string) map[any]any {
 	of := r.devices[uuid]
 	if of == nil {
 		of = map[any]any{}
 		r.devices[uuid], r.order = of, append(r.order, uuid)
 	}
-	put(of, key, args, code, value)
+	return of
+}
+
+// instance keeps an instance of MIG, by the names that a recording has for it.
+func (r *recorder) instance(gpu, uuid string, gi, ci int) {
+	if r == nil || gpu == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.instances[uuid] == nil {
+		r.instances[uuid] = map[any]any{}
+		list, _ := r.of(gpu)["MigDeviceUUID"].([]string)
+		r.of(gpu)["MigDeviceUUID"] = append(list, uuid)
+	}
+	put(r.instances[uuid], "UUID", nil, 0, uuid)
+	put(r.instances[uuid], "GpuInstanceId", nil, 0, gi)
+	put(r.instances[uuid], "ComputeInstanceId", nil, 0, ci)
+}
+
+// fieldAnswers are the answers about the fields of a GPU, by number.
+type fieldAnswers map[uint32]map[string]any
+
+// field keeps the value of a field, and n is what was read of it.
+func (r *recorder) field(uuid string, f *nvml.FieldValue, n int64) {
+	if r == nil || uuid == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.NvmlReturn != 0 || n == unreadable {
+		n = 0
+	}
+	answers, ok := r.fields[uuid]
+	if !ok {
+		answers = fieldAnswers{}
+		r.fields[uuid] = answers
+	}
+	answers[f.FieldId] = map[string]any{"fieldId": f.FieldId, "scopeId": f.ScopeId, "timestamp": f.Timestamp,
+		"latencyUsec": f.LatencyUsec, "valueType": f.ValueType, "nvmlReturn": f.NvmlReturn, "value": n}
+	r.of(uuid)["FieldValues"] = map[string]any{returnKey: 0, valueKey: answers}
+}
+
+// lastType is the last type of a value that the injection library reads. It gives up at another one, so these come
+// last.
+const lastType = uint32(nvml.VALUE_TYPE_SIGNED_LONG_LONG)
+
+// MarshalYAML implements yaml.Marshaler.
+func (a fieldAnswers) MarshalYAML() (any, error) {
+	order := func(x, y uint32) int {
+		late := func(id uint32) int { return int(flag01(a[id]["valueType"].(uint32) > lastType)) }
+		return cmp.Or(cmp.Compare(late(x), late(y)), cmp.Compare(x, y))
+	}
+	all := &yaml.Node{Kind: yaml.MappingNode}
+	for _, id := range slices.SortedFunc(maps.Keys(a), order) {
+		var key, value yaml.Node
+		if err := errors.Join(key.Encode(id), value.Encode(a[id])); err != nil {
+			return nil, err
+		}
+		all.Content = append(all.Content, &key, &value)
+	}
+	return all, nil
 }
 
 func put(of map[any]any, key any, args []any, code int, value any) {
@@ -64,7 +148,7 @@ func put(of map[any]any, key any, args []any, code int, value any) {
 		of, key = next, a
 	}
 	answer := map[string]any{returnKey: code}
-	if code == 0 && value != nil {
+	if code == 0 && value != nil && value != int64(unreadable) {
 		answer[valueKey] = value
 	}
 	of[key] = answer
@@ -91,7 +175,8 @@ func (r *recorder) save(path string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.globals["DeviceOrder"] = r.order
-	text, err := yaml.Marshal(map[string]any{"Global": r.globals, "Device": r.devices})
+	text, err := yaml.Marshal(map[string]any{"Global": r.globals, "Device": r.devices, "MigDevice": r.instances,
+		"Other": r.others})
 	if err != nil {
 		return fmt.Errorf("encode the recording: %w", err)
 	}

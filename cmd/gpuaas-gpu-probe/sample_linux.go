@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,10 @@ import (
 // sample writes samples, and events while it goes on. It returns without waiting for a call that does not return: the
 // process ends under it.
 func sample(ctx context.Context, o options, w *writer, errs io.Writer) int {
+	if err := limitMemory(); err != nil {
+		fmt.Fprintln(errs, "gpuaas-gpu-probe:", err)
+		return exitFailed
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d := newDriver(o, func(c call) {
@@ -97,7 +102,7 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 			}
 		} else {
 			s, handles := d.look(lib)
-			if n := s.Count.Failed; n == uninitialized || n == driverNotLoaded {
+			if slices.Contains(gone[:], s.Count.Failed) {
 				return errReloaded
 			}
 			l.compare(s)
@@ -162,30 +167,53 @@ func (d *driver) device(i int, out *report.GPU, until time.Time) *device {
 	done()
 	if rc != nvml.SUCCESS {
 		out.Handle, v.lost = report.Refused(int(rc)), rc == nvml.ERROR_GPU_IS_LOST
+		d.records.other("HandleByIndex", []any{i}, int(rc), nil)
 		return v
 	}
 	v.handle, out.Handle = h, report.Of(1)
-	if r := v.words("nvmlDeviceGetUUID", h.GetUUID); r.Text != nil {
-		out.UUID = *r.Text
+	r := v.words("nvmlDeviceGetUUID", h.GetUUID)
+	if name, ok := nameOf(r); ok {
+		out.UUID = name
 		d.records.device(out.UUID, "UUID", nil, 0, out.UUID)
 		d.records.device(out.UUID, "Index", nil, 0, i)
-	} else if r.Failed != 0 || r.Unsupported {
-		out.Handle = r
+	} else { // whatever else it answers: which GPU that is, is unknown
+		if out.Handle = r; r.Text != nil {
+			out.Handle = report.Skipped(report.NoAnswer)
+		}
 	}
-	if r := v.words("nvmlDeviceGetName", h.GetName); r.Text != nil {
-		out.Name = *r.Text
-	}
+	out.Name, _ = nameOf(v.words("nvmlDeviceGetName", h.GetName))
 	_, ok := v.try("nvmlDeviceGetPciInfo_v3|nvmlDeviceGetPciInfo_v2|nvmlDeviceGetPciInfo", nil,
 		func() (any, nvml.Return) {
 			pci, rc := h.GetPciInfo()
 			out.PCI = fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
 			return map[string]any{"domain": pci.Domain, "bus": pci.Bus, "device": pci.Device,
-				"pciDeviceId": pci.PciDeviceId, "pciSubSystemId": pci.PciSubSystemId, "busId": out.PCI}, rc
+				"pciDeviceId": pci.PciDeviceId, "pciSubSystemId": pci.PciSubSystemId, "busId": textOf(pci.BusId[:]),
+				"busIdLegacy": textOf(pci.BusIdLegacy[:])}, rc
 		})
 	if !ok {
 		out.PCI = ""
 	}
 	return v
+}
+
+// nameOf is a text that names something; false where there is none or it is empty.
+func nameOf(r report.Reading) (string, bool) {
+	if r.Text == nil || *r.Text == "" {
+		return "", false
+	}
+	return *r.Text, true
+}
+
+// textOf is the text of a structure of NVML, which may have no NUL at its end.
+func textOf(b []int8) string {
+	text := make([]byte, 0, len(b))
+	for _, c := range b {
+		if c == 0 {
+			break
+		}
+		text = append(text, byte(c))
+	}
+	return strings.ToValidUTF8(string(text), "\ufffd")
 }
 
 func (d *driver) systemText(symbol string, f func() (string, nvml.Return)) report.Reading {

@@ -3,13 +3,12 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
-
-// maxLinks is more NVLinks than a GPU has.
-const maxLinks = 36
 
 // signals asks for everything, in the order of report.Signals: the driver's own words about the GPU first.
 func (v *device) signals() {
@@ -85,78 +84,16 @@ func (v *device) memoryErrors() {
 			return of64(h.GetMemoryErrorCounter(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, c.since, c.where))
 		}, int(nvml.MEMORY_ERROR_TYPE_UNCORRECTED), int(c.since), int(c.where))
 	}
-	v.number(report.SRAMThreshold, "nvmlDeviceGetSramEccErrorStatus", func() (int64, nvml.Return) {
-		status, rc := h.GetSramEccErrorStatus()
-		return int64(status.BThresholdExceeded), rc
+	v.several("nvmlDeviceGetSramEccErrorStatus", []report.Signal{report.SRAMThreshold}, []string{"bThresholdExceeded",
+		"version", "aggregateUncParity", "aggregateUncSecDed", "aggregateCor", "volatileUncParity", "volatileUncSecDed",
+		"volatileCor", "aggregateUncBucketL2", "aggregateUncBucketSm", "aggregateUncBucketPcie", "aggregateUncBucketMcu",
+		"aggregateUncBucketOther"}, func() ([]int64, nvml.Return) {
+		s, rc := h.GetSramEccErrorStatus()
+		return []int64{int64(s.BThresholdExceeded), int64(s.Version), signed(s.AggregateUncParity),
+			signed(s.AggregateUncSecDed), signed(s.AggregateCor), signed(s.VolatileUncParity), signed(s.VolatileUncSecDed),
+			signed(s.VolatileCor), signed(s.AggregateUncBucketL2), signed(s.AggregateUncBucketSm),
+			signed(s.AggregateUncBucketPcie), signed(s.AggregateUncBucketMcu), signed(s.AggregateUncBucketOther)}, rc
 	})
-}
-
-// links asks about each NVLink. The driver answers "not supported" for link 0 of a GPU that has none, and for a higher
-// link that this GPU does not have.
-func (v *device) links() {
-	have, active := int64(0), int64(0)
-	var failed *report.Reading
-	var up []int
-	for link := range maxLinks {
-		var state nvml.EnableState
-		why, ok := v.try("nvmlDeviceGetNvLinkState", []any{link}, func() (any, nvml.Return) {
-			var rc nvml.Return
-			state, rc = v.handle.GetNvLinkState(link)
-			return int(state), rc
-		})
-		if ok {
-			have++
-			if state == nvml.FEATURE_ENABLED {
-				active, up = active+1, append(up, link)
-			} else {
-				v.out.LinksDown = append(v.out.LinksDown, link)
-			}
-			continue
-		}
-		if link > 0 && (why.Unsupported || why.FailedWith(invalidArgument)) {
-			continue // it has fewer
-		}
-		failed = &why
-		break
-	}
-	if failed != nil {
-		v.set(report.NVLinks, *failed)
-		v.set(report.NVLinksActive, *failed)
-	} else {
-		v.set(report.NVLinks, report.Of(have))
-		v.set(report.NVLinksActive, report.Of(active))
-	}
-	for _, c := range [...]struct {
-		signal  report.Signal
-		counter nvml.NvLinkErrorCounter
-	}{
-		{report.NVLinkReplayErrors, nvml.NVLINK_ERROR_DL_REPLAY},
-		{report.NVLinkRecoveryErrors, nvml.NVLINK_ERROR_DL_RECOVERY},
-		{report.NVLinkCRCErrors, nvml.NVLINK_ERROR_DL_CRC_FLIT},
-	} {
-		v.set(c.signal, v.linkErrors(c.counter, up))
-	}
-}
-
-// linkErrors is the sum of one counter over the links that are active; one that is refused leaves no sum.
-func (v *device) linkErrors(counter nvml.NvLinkErrorCounter, links []int) report.Reading {
-	if len(links) == 0 {
-		return report.Skipped(report.NotThere)
-	}
-	sum := int64(0)
-	for _, link := range links {
-		var n uint64
-		why, ok := v.try("nvmlDeviceGetNvLinkErrorCounter", []any{link, int(counter)}, func() (any, nvml.Return) {
-			var rc nvml.Return
-			n, rc = v.handle.GetNvLinkErrorCounter(link, counter)
-			return n, rc
-		})
-		if !ok {
-			return why
-		}
-		sum += max(signed(n), 0)
-	}
-	return report.Of(sum)
 }
 
 // heat asks for temperatures, limits, power, and why clocks are low.
@@ -165,10 +102,11 @@ func (v *device) heat() {
 	v.number(report.Temperature, "nvmlDeviceGetTemperature", func() (int64, nvml.Return) {
 		return of(h.GetTemperature(nvml.TEMPERATURE_GPU))
 	}, int(nvml.TEMPERATURE_GPU))
-	v.number(report.TemperatureMargin, "nvmlDeviceGetMarginTemperature", func() (int64, nvml.Return) {
-		margin, rc := h.GetMarginTemperature()
-		return int64(margin.MarginTemperature), rc
-	})
+	v.several("nvmlDeviceGetMarginTemperature", []report.Signal{report.TemperatureMargin},
+		[]string{"marginTemperature", "version"}, func() ([]int64, nvml.Return) {
+			margin, rc := h.GetMarginTemperature()
+			return []int64{int64(margin.MarginTemperature), int64(margin.Version)}, rc
+		})
 	for _, c := range [...]struct {
 		signal report.Signal
 		which  nvml.TemperatureThresholds
@@ -199,19 +137,29 @@ func (v *device) heat() {
 func (v *device) fabric() {
 	signals := []report.Signal{report.FabricState, report.FabricStatus}
 	names := []string{"state", "status"}
+	var cluster [16]uint8
+	fill := func(value map[string]any) { value["clusterUuid"] = uuidText(cluster) }
 	if !v.lookUp("nvmlDeviceGetGpuFabricInfoV") { // before driver 545, without a health mask
-		v.several("nvmlDeviceGetGpuFabricInfo", signals, names, func() ([]int64, nvml.Return) {
-			info, rc := v.handle.GetGpuFabricInfo() //nolint:staticcheck // older drivers have only this one
-			return []int64{int64(info.State), int64(info.Status)}, rc
-		})
+		v.structure("nvmlDeviceGetGpuFabricInfo", signals, append(names, "cliqueId"), fill,
+			func() ([]int64, nvml.Return) {
+				info, rc := v.handle.GetGpuFabricInfo() //nolint:staticcheck // older drivers have only this one
+				cluster = info.ClusterUuid
+				return []int64{int64(info.State), int64(info.Status), int64(info.CliqueId)}, rc
+			})
 		v.set(report.FabricHealth, report.Skipped(report.NoSymbol))
 		return
 	}
-	v.several("nvmlDeviceGetGpuFabricInfoV", append(signals, report.FabricHealth), append(names, "healthMask"),
-		func() ([]int64, nvml.Return) {
+	v.structure("nvmlDeviceGetGpuFabricInfoV", append(signals, report.FabricHealth),
+		append(names, "healthMask", "cliqueId", "version"), fill, func() ([]int64, nvml.Return) {
 			info, rc := v.handle.GetGpuFabricInfoV().V2()
-			return []int64{int64(info.State), int64(info.Status), int64(info.HealthMask)}, rc
+			cluster = info.ClusterUuid
+			return []int64{int64(info.State), int64(info.Status), int64(info.HealthMask), int64(info.CliqueId),
+				int64(info.Version)}, rc
 		})
+}
+
+func uuidText(b [16]uint8) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // configuration asks for what compares between GPUs and nodes.
@@ -236,10 +184,11 @@ func (v *device) configuration() {
 	v.number(report.Architecture, "nvmlDeviceGetArchitecture", func() (int64, nvml.Return) {
 		return of(h.GetArchitecture())
 	})
-	v.number(report.MemoryTotal, "nvmlDeviceGetMemoryInfo", func() (int64, nvml.Return) {
-		memory, rc := h.GetMemoryInfo()
-		return signed(memory.Total), rc
-	})
+	v.several("nvmlDeviceGetMemoryInfo", []report.Signal{report.MemoryTotal}, []string{"total", "free", "used"},
+		func() ([]int64, nvml.Return) {
+			memory, rc := h.GetMemoryInfo()
+			return []int64{signed(memory.Total), signed(memory.Free), signed(memory.Used)}, rc
+		})
 	if on, ok := v.out.Value(report.MIGMode); ok && on == 1 {
 		v.instances()
 	}
@@ -272,10 +221,11 @@ func (v *device) instances() {
 				return nil, rc
 			}
 			ci, rc := h.GetComputeInstanceId()
-			if rc == nvml.SUCCESS {
-				v.out.MIG = append(v.out.MIG, report.MIG{UUID: uuid, GPUInstance: gi, ComputeInstance: ci})
+			if name, ok := nameOf(report.Words(uuid)); ok && rc == nvml.SUCCESS {
+				v.out.MIG = append(v.out.MIG, report.MIG{UUID: name, GPUInstance: gi, ComputeInstance: ci})
+				v.records.instance(v.out.UUID, name, gi, ci)
 			}
-			return uuid, rc
+			return nil, rc
 		})
 		_ = ok // a slot without an instance is "not found"
 	}

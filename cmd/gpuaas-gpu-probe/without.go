@@ -6,10 +6,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
+
+// ownStdout is stdout: no library is loaded that may write to it.
+func ownStdout() *os.File { return os.Stdout }
 
 // sample says that this build cannot ask: nothing is known about any GPU.
 func sample(ctx context.Context, o options, w *writer, errs io.Writer) int {

@@ -10,6 +10,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,7 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, SMALL = 7, TIMEOUT = 10, LOST = 15 };
+enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, SMALL = 7, TIMEOUT = 10, LOST = 15,
+       MEMORY = 20 };
 enum { GPUS = 16, EVENTS = 256, TEXT = 96 };
 
 #define X(name) C_##name,
@@ -36,7 +38,13 @@ struct entry {
 	uint32_t hang;  /* while it is 1 the call does not return; woken by a futex */
 	uint32_t crash; /* 1: the call ends the process */
 	uint32_t asked; /* how often the call was made; woken by a futex */
-	uint32_t pad;
+	uint32_t odd;   /* what else it does, see below */
+};
+enum {
+	FULL = 1,  /* its text fills the whole buffer, without a NUL */
+	NOISE = 2, /* the same, of bytes that are no text */
+	TALKS = 3, /* it prints to stdout */
+	EATS = 4,  /* it takes memory until there is none, or 4 GiB; gives it back, and answers that there was none */
 };
 struct event {
 	uint32_t gpu, gi, ci, pad;
@@ -78,7 +86,22 @@ static long futex(uint32_t *word, int op, uint32_t value, struct timespec *until
 	return syscall(SYS_futex, word, op, value, until, NULL, 0);
 }
 
-static struct entry none = { .rc = UNINITIALIZED };
+static struct entry none = { .rc = UNINITIALIZED }, hungry = { .rc = MEMORY };
+
+/* eat takes memory without touching it. What it got beyond a limit of the process answers as a call that works. */
+static struct entry *eat(void)
+{
+	enum { PIECE = 16 << 20, PIECES = 256 };
+	static struct entry fed;
+	void *got[PIECES];
+	int n = 0;
+
+	while (n < PIECES && (got[n] = malloc(PIECE)))
+		n++;
+	for (int i = 0; i < n; i++)
+		free(got[i]);
+	return n < PIECES ? &hungry : &fed;
+}
 
 /* answer is the entry of a call, after what the control file has it do. */
 static struct entry *answer(int gpu, int call)
@@ -101,6 +124,12 @@ static struct entry *answer(int gpu, int call)
 		futex(&e->hang, FUTEX_WAIT, 1, NULL);
 	if (e->crash)
 		raise(SIGSEGV);
+	if (e->odd == TALKS) {
+		printf("%d %d is called\n", gpu, call);
+		fflush(stdout);
+	}
+	if (e->odd == EATS)
+		return eat();
 	return e;
 }
 
@@ -132,6 +161,10 @@ static int text(struct entry *e, int rc, char *to, unsigned int length)
 {
 	if (rc)
 		return rc;
+	if (e->odd == FULL || e->odd == NOISE) {
+		memset(to, e->odd == FULL ? 'x' : 0xff, length);
+		return SUCCESS;
+	}
 	if (strlen(e->text) >= length)
 		return SMALL;
 	memset(to, 0, length);
@@ -288,6 +321,20 @@ int nvmlDeviceGetPciInfo_v3(void *device, void *info)
 		*b = (type)e->v[1];                      \
 		return code(g, e);                       \
 	}
+
+/* What other readers ask for and the probe does not. */
+#define UNANSWERED(name) \
+	int name(void) { return NOT_SUPPORTED; }
+UNANSWERED(nvmlDeviceGetClockInfo)
+UNANSWERED(nvmlDeviceGetMaxClockInfo)
+UNANSWERED(nvmlDeviceGetUtilizationRates)
+UNANSWERED(nvmlDeviceGetPcieThroughput)
+UNANSWERED(nvmlDeviceGetFanSpeed)
+UNANSWERED(nvmlDeviceGetEncoderUtilization)
+UNANSWERED(nvmlDeviceGetDecoderUtilization)
+UNANSWERED(nvmlDeviceGetGraphicsRunningProcesses)
+UNANSWERED(nvmlDeviceGetComputeRunningProcesses)
+UNANSWERED(nvmlDeviceGetProcessUtilization)
 
 TEXT_CALL(nvmlDeviceGetName)
 TEXT_CALL(nvmlDeviceGetVbiosVersion)

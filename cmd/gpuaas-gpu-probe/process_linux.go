@@ -1,0 +1,43 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownStdout is stdout for the lines of this program alone: what a library prints goes to stderr from now on, since a
+// line that is not of this program is no sample.
+func ownStdout() *os.File {
+	fd, err := unix.FcntlInt(uintptr(syscall.Stdout), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return os.Stdout
+	}
+	if err := unix.Dup3(syscall.Stderr, syscall.Stdout, 0); err != nil {
+		_ = unix.Close(fd) // nothing was written to it
+		return os.Stdout
+	}
+	return os.NewFile(uintptr(fd), "stdout")
+}
+
+// maxData bounds the private memory that this process may have mapped to write to, touched or not: a library that takes
+// more and more ends with its own process. At rest it is 115 MiB, of which a heap of Go is 64 and each thread's stack
+// 8; the driver has the rest. The address space is not bounded: Go and the driver reserve it by gigabytes.
+const maxData = 512 << 20
+
+// limitMemory takes effect for everything that is mapped afterwards.
+func limitMemory() error {
+	limit := unix.Rlimit{Cur: maxData, Max: maxData}
+	var had unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_DATA, &had); err == nil && had.Max < maxData {
+		return nil // somebody has set a lower one
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
+		return fmt.Errorf("limit the memory: %w", err)
+	}
+	return nil
+}
