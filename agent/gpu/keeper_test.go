@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -85,7 +86,10 @@ func TestTheFileIsWrittenRarely(t *testing.T) {
 			return nil
 		}}
 		k := newKeeper(n.Config, "one")
-		go k.run(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { k.run(ctx); close(ended) }()
+		defer func() { cancel(); <-ended }() // it writes once more, into a folder that is removed then
 		samples := func(d time.Duration, changed bool) int {
 			before := writes
 			for range d / interval {
