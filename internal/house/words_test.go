@@ -34,8 +34,6 @@ var unwanted = []struct{ form, instead string }{
 
 // asWritten are texts that stay, and why.
 var asWritten = map[string]string{
-	"The agent stands still":         "the title of a recorded drill",
-	"The agent is told a wrong port": "the title of a recorded drill",
 	"told apart":                     "plain English", "stands for": "plain English", "stand for": "plain English",
 	"stand-in":                      "plain English",
 	"a CA that nobody knows":        "the name in the certificate of drills, which a drill's probe looks for",
