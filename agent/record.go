@@ -56,22 +56,22 @@ func (h HostRecord) Contact(o Outcome) {
 // Summary is what the next heartbeat reports of the record.
 func (h HostRecord) Summary() map[string]string { return h.record.Summary() }
 
-// witness is a Recorder that also notes successes.
-type witness interface {
+// contactRecorder is a Recorder that also notes successes.
+type contactRecorder interface {
 	Contact(Outcome)
 	Summary() map[string]string
 }
 
 // contact notes a heartbeat that was answered.
 func (r *runtime) contact(o Outcome) {
-	if w, ok := r.cfg.Recorder.(witness); ok && o.OK() {
+	if w, ok := r.cfg.Recorder.(contactRecorder); ok && o.OK() {
 		w.Contact(o)
 	}
 }
 
 // recordSummary is the record's own state; nil where there is none.
 func (r *runtime) recordSummary() map[string]string {
-	if w, ok := r.cfg.Recorder.(witness); ok {
+	if w, ok := r.cfg.Recorder.(contactRecorder); ok {
 		return w.Summary()
 	}
 	return nil

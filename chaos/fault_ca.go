@@ -15,7 +15,7 @@ type caParams struct {
 // caKind has services trust another authority.
 func caKind() Kind {
 	return kind(Kind{
-		Name: "ca", Title: "have services trust another authority", Tier: step.TierBoot,
+		Name: "ca", Title: "make services trust another CA", Tier: step.TierBoot,
 		On: []Role{RoleNode, RolePlatform, RolePeer},
 		About: "The certificate of an unknown CA is laid over a bundle, as the named units see it. They are " +
 			"restarted.",

@@ -16,7 +16,7 @@ type cloneParams struct {
 // travels from one machine to the other.
 func clone() Kind {
 	return kind(Kind{
-		Name: "clone", Title: "let a second machine be the same node", Tier: step.TierBoot, On: []Role{RolePeer},
+		Name: "clone", Title: "give a second machine the node's identity", Tier: step.TierBoot, On: []Role{RolePeer},
 		About: "The agent of another machine runs with the node's id and a certificate in its name (profile: " +
 			"chaos.ca_cert, chaos.ca_key).",
 	}, func(p *cloneParams) []problem {

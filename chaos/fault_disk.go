@@ -20,7 +20,7 @@ type diskParams struct {
 // diskKind takes the room on a disk.
 func diskKind() Kind {
 	return kind(Kind{
-		Name: "disk", Title: "take the room on a disk", Tier: step.TierWatchdog, On: []Role{RoleNode, RolePlatform, RolePeer},
+		Name: "disk", Title: "fill a disk", Tier: step.TierWatchdog, On: []Role{RoleNode, RolePlatform, RolePeer},
 		About: "Unnamed files that the watchdog holds open and tops up; they are gone with it. Or a small memory file " +
 			"system over a folder (T2).",
 	}, func(p *diskParams) []problem {

@@ -21,7 +21,7 @@ const resolvFile = "/etc/resolv.conf"
 // filter: so it needs no server of ours, comes from where it is expected, and ends with the kernel's timeout.
 func dnsBreak() Kind {
 	return kind(Kind{
-		Name: "dns-break", Title: "take the DNS away", Tier: step.TierKernel, On: []Role{RoleNode, RolePeer},
+		Name: "dns-break", Title: "make DNS queries time out or fail", Tier: step.TierKernel, On: []Role{RoleNode, RolePeer},
 		About: "Answers from port 53 are dropped on their way in, or the packet filter has them say that there is no such " +
 			"name, or that the server failed; or questions are rejected. The hosts file still works.",
 	}, func(p *dnsBreakParams) []problem {

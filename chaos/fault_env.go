@@ -23,7 +23,7 @@ var envName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // EnvironmentFile=, so it is a file as well, and a later one.
 func envKind() Kind {
 	return kind(Kind{
-		Name: "env", Title: "give a service other environment variables", Tier: step.TierBoot,
+		Name: "env", Title: "change a service's environment variables", Tier: step.TierBoot,
 		On: []Role{RoleNode, RolePlatform, RolePeer},
 		About: "A drop-in with an EnvironmentFile= in /run, which wins over the unit's own, and a restart. The unit's own " +
 			"file stays as it is.",

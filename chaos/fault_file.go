@@ -17,7 +17,7 @@ type fileParams struct {
 // fileKind puts another text in a file's place, or nothing.
 func fileKind() Kind {
 	return kind(Kind{
-		Name: "file", Title: "put another file in a file's place, or none", Tier: step.TierBoot,
+		Name: "file", Title: "replace or remove a file", Tier: step.TierBoot,
 		On: []Role{RoleNode, RolePlatform, RolePeer},
 		About: "With seenBy, units are restarted with a file in /run laid over it. Without, the file itself is parked " +
 			"beside its place (T3 outside of /run).",

@@ -21,7 +21,7 @@ type guestAgentParams struct {
 // while, so that it ends by itself where nothing is left that could withdraw it; undo withdraws it.
 func guestAgent() Kind {
 	return kind(Kind{
-		Name: "guest-agent", Title: "let the provider say that a guest agent is gone", Tier: step.TierBoot,
+		Name: "guest-agent", Title: "make the provider report a guest agent as gone", Tier: step.TierBoot,
 		On: []Role{RolePlatform},
 		About: "The provider's word is posted by curl with the operator's token, which is in a file in /run while the " +
 			"drill runs. It holds for a while: undo withdraws it, and after a reboot it ends when its time is over.",

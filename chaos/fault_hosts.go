@@ -26,7 +26,8 @@ const (
 // hostsKind changes where names lead, as one unit sees it. Logins and everybody else see the machine's own files.
 func hostsKind() Kind {
 	return kind(Kind{
-		Name: "hosts", Title: "change where names lead, for one unit", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
+		Name: "hosts", Title: "change the addresses of names, for one unit", Tier: step.TierBoot,
+		On: []Role{RoleNode, RolePeer},
 		About: "Another hosts file in the mount namespace of a running unit, and for names that are removed an " +
 			"nsswitch.conf that asks nobody else.",
 	}, func(p *hostsParams) []problem {

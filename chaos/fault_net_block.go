@@ -23,7 +23,7 @@ type netBlockParams struct {
 // netBlock stops what a machine sends to a destination.
 func netBlock() Kind {
 	return kind(Kind{
-		Name: "net-block", Title: "stop traffic to somebody", Tier: step.TierKernel,
+		Name: "net-block", Title: "drop or refuse traffic to a host", Tier: step.TierKernel,
 		On: []Role{RoleNode, RolePlatform, RolePeer},
 		About: "One table of nftables for both families, whose elements the kernel drops at the drill's TTL. Never the " +
 			"operator's own SSH.",

@@ -124,7 +124,7 @@ var foreignProgram = "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x
 // serviceExec has a service start another program.
 func serviceExec() Kind {
 	return kind(Kind{
-		Name: "service-exec", Title: "have a service start another program", Tier: step.TierBoot,
+		Name: "service-exec", Title: "make a service start another program", Tier: step.TierBoot,
 		On:    []Role{RoleNode, RolePlatform, RolePeer},
 		About: "A drop-in over ExecStart=, and a restart. The installed program stays as it is.",
 	}, func(p *execParams) []problem {

@@ -11,7 +11,8 @@ type signingKeyParams struct {
 // signingKey has the platform sign tasks by a key that no agent knows. The real key is neither read nor moved.
 func signingKey() Kind {
 	return kind(Kind{
-		Name: "signing-key", Title: "sign by an unknown key", Tier: step.TierBoot, On: []Role{RolePlatform},
+		Name: "signing-key", Title: "sign tasks with a key that nodes do not have", Tier: step.TierBoot,
+		On:    []Role{RolePlatform},
 		About: "A fresh ed25519 key is laid over the platform's own, as the platform sees it, and the platform is restarted.",
 	}, func(p *signingKeyParams) []problem {
 		return append(absolute("file", p.File), required("unit", p.Unit != "")...)

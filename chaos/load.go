@@ -124,7 +124,7 @@ func ids(files fs.FS) []string {
 	return all
 }
 
-// maxFile bounds the file of a scenario or a book, in bytes.
+// maxFile bounds the file of a scenario or a game day, in bytes.
 const maxFile = 64 << 10
 
 // problem is one mistake of a file.

@@ -25,12 +25,12 @@ func TestFindReadsFilesAlone(t *testing.T) {
 		if _, err := Find(fstest.MapFS{}, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, _, err := FindBook(fstest.MapFS{}, name+"/"); err == nil {
-			t.Errorf("book %s: read", name)
+		if _, _, err := FindGameDay(fstest.MapFS{}, name+"/"); err == nil {
+			t.Errorf("game day %s: read", name)
 		}
 	}
-	if _, _, err := FindBook(fstest.MapFS{}, large); err == nil || !strings.Contains(err.Error(), "is larger than") {
-		t.Errorf("book %s: %v", large, err)
+	if _, _, err := FindGameDay(fstest.MapFS{}, large); err == nil || !strings.Contains(err.Error(), "is larger than") {
+		t.Errorf("game day %s: %v", large, err)
 	}
 }
 

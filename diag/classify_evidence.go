@@ -51,7 +51,7 @@ type NodeEvidence struct {
 	LostResults     *int
 	Version         string // the agent's
 	DesiredVersion  string
-	Address         string   // on the platform's books
+	Address         string   // that the platform has for the node
 	Addresses       []string // as the node reports them
 	GuestAgent      string   // provider's word: running, stopped, down, unreachable, unknown
 	EndpointDrift   string   // where the node reports another endpoint than the profile's: which, in words

@@ -211,7 +211,7 @@ func addressMoved(v *view) []string {
 	}
 	moved := slices.Clone(n.Addresses)
 	slices.Sort(moved)
-	return []string{fmt.Sprintf("read model: the node is on the books as %s, and reports %s", n.Address, moved[0])}
+	return []string{fmt.Sprintf("read model: the platform has the node as %s, and reports %s", n.Address, moved[0])}
 }
 
 // translated reports whether a node with these addresses may be known by another one through NAT.

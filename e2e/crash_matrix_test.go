@@ -105,7 +105,7 @@ func chosenCells(t *testing.T) []crashCell {
 // closed.
 func TestCrashMatrix(t *testing.T) {
 	l := needLab(t)
-	m := &crashMatrix{lab: l, free: make(chan string, len(l.Machines())), witness: witness(t)}
+	m := &crashMatrix{lab: l, free: make(chan string, len(l.Machines())), fault: renamedFault(t)}
 	for _, machine := range l.Machines() {
 		if !machine.IsPlatform() {
 			m.free <- machine.Name
@@ -131,20 +131,20 @@ func TestCrashMatrix(t *testing.T) {
 
 // crashMatrix is what the cells have in common.
 type crashMatrix struct {
-	lab     *lab.Lab
-	free    chan string // nodes on which no drill is
-	witness string      // gpuaas-fault under another name, so that it is not taken for one that a drill left
+	lab   *lab.Lab
+	free  chan string // nodes on which no drill is
+	fault string      // gpuaas-fault under another name, so that it is not taken for one that a drill left
 
 	mu   sync.Mutex // guards what follows
 	rows []crashRow
 	sure map[string]bool // nodes that were well when their last cell ended
 }
 
-// witness copies gpuaas-fault.
-func witness(t *testing.T) string {
+// renamedFault copies gpuaas-fault.
+func renamedFault(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(filepath.Dir(tool()), "gpuaas-fault"))
-	path := filepath.Join(t.TempDir(), "witness")
+	path := filepath.Join(t.TempDir(), "checker")
 	if err == nil {
 		err = os.WriteFile(path, b, 0o755)
 	}

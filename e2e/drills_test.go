@@ -38,7 +38,7 @@ func TestDrills(t *testing.T) {
 	t.Logf("GPUAASCTL_DRILL_SEED=%s", seed)
 	ofAll, ofNodes := drawn(t, seed)
 	t.Run("platform", func(t *testing.T) {
-		runDrills(t, node, "--book", bookOf(t, ofAll), "--seed", seed, "--peer-id", split)
+		runDrills(t, node, "--book", gameDayOf(t, ofAll), "--seed", seed, "--peer-id", split)
 	})
 	t.Run("nodes", func(t *testing.T) {
 		for _, id := range ofNodes {
@@ -98,7 +98,7 @@ func drawn(t *testing.T, seed string) (ofAll, ofNodes []string) {
 	if err != nil {
 		t.Fatalf("GPUAASCTL_DRILL_SEED: %v", err)
 	}
-	for _, i := range (chaos.Book{}).Order(len(all), n) {
+	for _, i := range (chaos.GameDay{}).Order(len(all), n) {
 		s := all[i]
 		elsewhere := func(f chaos.Fault) bool { return cmp.Or(f.On, s.Target.Role) != chaos.RoleNode }
 		if slices.ContainsFunc(s.Faults, elsewhere) {
@@ -110,8 +110,8 @@ func drawn(t *testing.T, seed string) (ofAll, ofNodes []string) {
 	return ofAll, ofNodes
 }
 
-// bookOf writes a game day of these drills.
-func bookOf(t *testing.T, ids []string) string {
+// gameDayOf writes a game day of these drills.
+func gameDayOf(t *testing.T, ids []string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "of-all.yaml")
 	const head = "metadata:\n  id: of-all\n  title: What concerns more than one node\n"

@@ -27,7 +27,7 @@ const (
 	watched       = 6 * time.Second // how long a silence is watched
 )
 
-// trial is one node on which something is broken by hand, and what the witnesses said before: the node's own record,
+// trial is one node on which something is broken by hand, and what the sources reported before: the node's own record,
 // the platform's evidence, the certificate. Only what they say afterwards counts.
 type trial struct {
 	t      *testing.T
@@ -69,7 +69,7 @@ cp -p /root/kept/recovery.json /var/lib/gpuaas/; rm -rf /root/kept /root/cert.pe
 	c.well()
 }
 
-// account is what the witnesses say, for the log of a test that failed.
+// account is what the sources report, for the log of a test that failed.
 func (c *trial) account() string {
 	out, _, _ := try(c.t, 2*time.Minute, "diag", "show", c.node, "--profile", "lab", "--limit", "40")
 	why, _, _ := try(c.t, 60*time.Second, "diag", "classify", c.node, "--profile", "lab", "--explain")

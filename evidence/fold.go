@@ -223,8 +223,8 @@ func (t Timeline) Lines(origins ...Origin) (text []byte, n int) {
 // Notes say what the times are worth, and what was left out.
 func (t Timeline) Notes() []string {
 	notes := []string{
-		"times are the operator's clock; ~ as the witness said, its clock then is not known; ^ of the line before; * its " +
-			"clock was set since",
+		"times are the operator's clock; ~ by the clock of the source, whose error is not known; ^ of the line before; " +
+			"* its clock was set since",
 	}
 	for _, c := range t.Clocks {
 		switch {

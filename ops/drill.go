@@ -40,7 +40,7 @@ func (d *Drill) Plan(ctx context.Context, run string) (chaos.Plan, chaos.Facts, 
 // Suite is several drills, one after the other.
 type Suite struct {
 	Drills   []Drill
-	Book     *drill.Game     // what drew their order; nil is the caller
+	Game     *drill.Game     // what drew their order; nil is the caller
 	Pause    time.Duration   // between two of them
 	Folder   string          // where the runs' logs are kept, see drill.CreateLog
 	Deadline time.Duration   // of a walk, and of reading the machines
@@ -59,7 +59,7 @@ type Progress struct {
 func (s *Site) Drill(ctx context.Context, suite Suite, observe func(Progress)) *drill.Report {
 	r := &drill.Report{
 		Head: diag.NewHead(drill.ReportKind), ToolVersion: s.Tool, Profile: s.Profile.Name,
-		Book: suite.Book, StartedAt: diag.At(time.Now()), Drills: []drill.Drill{}, EndedBy: diag.EndedCompleted,
+		Game: suite.Game, StartedAt: diag.At(time.Now()), Drills: []drill.Drill{}, EndedBy: diag.EndedCompleted,
 	}
 	for i := range suite.Drills {
 		stop := i > 0 && len(r.Drills) > 0 && mustStop(r.Drills[len(r.Drills)-1])
@@ -107,7 +107,7 @@ func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe fun
 		observe(Progress{Index: i, Count: len(suite.Drills), Event: e, Walk: walk})
 	}
 	story := drill.Run(ctx, drill.Job{
-		Plan: plan, Tool: site.Tool, Rules: preflight.RulesVersion, Book: r.Book, Machines: on.withHere(),
+		Plan: plan, Tool: site.Tool, Rules: preflight.RulesVersion, Game: r.Game, Machines: on.withHere(),
 		Walk: func(ctx context.Context) *diag.Report {
 			ctx, cancel := context.WithTimeout(ctx, suite.Deadline)
 			defer cancel()

@@ -160,7 +160,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 		LostResults: count(readModel(c, "node.lost_results")), Checklist: platformPoints(c),
 	}
 	if k := confinementOf(c); k != nil && k.OwnNetwork {
-		n.Addresses = nil // they are of the agent's own network, and nothing the machine's books would have
+		n.Addresses = nil // they are of the agent's own network, and the platform cannot know them
 	}
 	if age, known := heartbeatAge(c); known {
 		n.HeartbeatAge = &age

@@ -73,11 +73,12 @@ var observedRows = [...]observedRow{
 
 	{signals{diag.SigControlPlaneUnreachable}, words{diag.HTTPEdgePage}, "http.status", edgeGaveUp},
 	{signals{diag.SigOperatorAuthFailed}, nil, "http.error_code", tokenRefused},
-	{signals{diag.SigAllocationNotActive}, noFailure, "http.fields.allocation.state", inBooks("allocation.state")},
-	{signals{diag.SigAllocationNodeMismatch}, noFailure, "http.fields.allocation.node_id", inBooks("allocation.node_id")},
-	{signals{diag.SigTaskBacklogStale}, noFailure, "http.fields.node.stale_tasks", inBooks("node.stale_tasks")},
+	{signals{diag.SigAllocationNotActive}, noFailure, "http.fields.allocation.state", fromPlatform("allocation.state")},
+	{signals{diag.SigAllocationNodeMismatch}, noFailure, "http.fields.allocation.node_id",
+		fromPlatform("allocation.node_id")},
+	{signals{diag.SigTaskBacklogStale}, noFailure, "http.fields.node.stale_tasks", fromPlatform("node.stale_tasks")},
 	{signals{diag.SigAppCredentialFailing}, noFailure, "http.fields.allocation.app_credential_healthy",
-		inBooks("allocation.app_credential_healthy")},
+		fromPlatform("allocation.app_credential_healthy")},
 	{signals{diag.SigHeartbeatStale}, noFailure, "record.entries.status", heartbeatRefused},
 	{signals{diag.SigResultPostFailed}, noFailure, "record.entries.status", resultRefused},
 

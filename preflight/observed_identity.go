@@ -185,8 +185,8 @@ func answeredAs(words ...string) holder {
 	}
 }
 
-// inBooks is a field of the platform's own books: what it says there is what it goes by.
-func inBooks(field string) holder {
+// fromPlatform is a field of the platform's own data: what it says there is what it goes by.
+func fromPlatform(field string) holder {
 	return func(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 		if f.HTTP == nil || f.HTTP.Fields[field] == "" {
 			return nil, ""
@@ -235,8 +235,8 @@ func notRoot(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("what sudo -n started runs as uid %d", *f.SSH.UID)
 }
 
-// moved is a node that says itself that it is not at the address that was dialled, which is the one of the platform's
-// books. A public address may be that of a translator.
+// moved is a node that says itself that it is not at the address that was dialled, which is the one that the
+// platform has. A public address may be that of a translator.
 func moved(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	at := plainAddress(c.Subject.NodeHost)
 	ip, has := net.ParseIP(at), addresses(readModel(c, "node.agent_addresses"))

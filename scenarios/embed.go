@@ -4,7 +4,7 @@ package scenarios
 
 import "embed"
 
-// Files are the drills, and below books the game days that are made of them.
+// Files are the drills, and below books/ the game days that are made of them.
 //
 //go:embed *.yaml books/*.yaml
 var Files embed.FS

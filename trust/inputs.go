@@ -197,7 +197,7 @@ func (s *inputs) ingressTrusts() *bool {
 	return &no
 }
 
-// certIssuer is the fingerprint of the CA that issued the node's certificate: by the platform's book for that serial,
+// certIssuer is the fingerprint of the CA that issued the node's certificate: by what the platform has for that serial,
 // else by the certificate that follows it in its file.
 func (s *inputs) certIssuer() string {
 	if s.cert == nil {

@@ -192,12 +192,12 @@ func TestWhoMoved(t *testing.T) {
 		want                                             Corner
 	}{
 		{"all agree", &yes, old, old, old, old, old, ""},
-		{"node's witness: the ingress moved", &no, old, other, old, "", "", CornerIngress},
-		{"node's witness: the signer moved", &no, other, old, old, "", "", CornerSigning},
+		{"node's trust page: the ingress moved", &no, old, other, old, "", "", CornerIngress},
+		{"node's trust page: the signer moved", &no, other, old, old, "", "", CornerSigning},
 		{"pins over a node that has a new certificate already", &no, other, old, other, old, old, CornerSigning},
 		{"pins alone: the ingress", &no, old, other, "", old, old, CornerIngress},
 		{"pins alone: the signer", &no, other, old, "", old, old, CornerSigning},
-		{"no witness", &no, old, other, "", "", "", CornerControl},
+		{"no other source", &no, old, other, "", "", "", CornerControl},
 		{"three CAs", &no, old, other, third, "", "", CornerControl},
 		{"both moved, old pins", &no, other, third, old, old, old, CornerControl},
 		{"both moved together", &yes, other, other, old, old, old, CornerSigning},
@@ -232,8 +232,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestServerWitnesses: the same refused leaf, and what the profile holds reports whether it or the bundle moved.
-func TestServerWitnesses(t *testing.T) {
+// TestServerSources: the same refused leaf, and what the profile holds reports whether it or the bundle moved.
+func TestServerSources(t *testing.T) {
 	stale, edge := read(t, "node-bundle-stale"), read(t, "edge-certificate-new-issuer")
 	leafOf := func(r recorded) string { return leaf(newScene(r.Subject, r.Facts).api).Fingerprint }
 	for _, tc := range []struct {

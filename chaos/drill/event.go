@@ -11,7 +11,7 @@ type Kind string
 
 // The kinds, in the order of a run that goes well. What is "about to" happen is written down before it does.
 const (
-	Begun     Kind = "begun"     // Plan, without its secrets; Tool and Rules; Book, where it is of a game day
+	Begun     Kind = "begun"     // Plan, without its secrets; Tool and Rules; Game, where it is of a game day
 	Refused   Kind = "refused"   // Refused: nothing may be touched
 	Walked    Kind = "walked"    // Sight
 	Arming    Kind = "arming"    // a machine is about to be made ready
@@ -46,7 +46,7 @@ type Event struct {
 	Tool string `json:"tool_version,omitempty"`
 	// by which its walks are judged; absent in logs of older tools
 	Rules   string          `json:"rules_version,omitempty"`
-	Book    *Game           `json:"book,omitempty"`
+	Game    *Game           `json:"book,omitempty"`
 	Refused []chaos.Refusal `json:"refused,omitempty"`
 	Sight   *Sight          `json:"sight,omitempty"`
 	Seen    *Seen           `json:"seen,omitempty"`

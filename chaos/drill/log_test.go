@@ -206,7 +206,7 @@ func TestScenariosSurviveTheLog(t *testing.T) {
 		}
 		s, err := chaos.Parse(name, text)
 		if err != nil {
-			continue // a book of drills
+			continue // a game day of drills
 		}
 		events := []drill.Event{{Seq: 1, Kind: drill.Begun, Plan: &chaos.Plan{Run: runID, Scenario: s}}}
 		line, err := json.Marshal(events[0])

@@ -17,7 +17,7 @@ type Report struct {
 	ToolVersion string       `json:"tool_version,omitempty"`
 	RenderedBy  string       `json:"rendered_by,omitempty"` // version of the tool that made this report from logs of runs
 	Profile     string       `json:"profile,omitempty"`
-	Book        *Game        `json:"book,omitempty"`
+	Game        *Game        `json:"book,omitempty"`
 	StartedAt   diag.Time    `json:"started_at"`
 	EndedAt     diag.Time    `json:"ended_at,omitzero"`
 	EndedBy     diag.EndedBy `json:"ended_by"` // completed | interrupted | internal_error
@@ -26,7 +26,7 @@ type Report struct {
 	NotRun      []string     `json:"not_run,omitempty"` // drills that were to come when it ended
 }
 
-// Game is how the drills were drawn from a book. The same book and seed give the same order.
+// Game is how the drills were drawn from a game day. The same file and seed give the same order.
 type Game struct {
 	ID    string   `json:"id"`
 	Title string   `json:"title,omitempty"`

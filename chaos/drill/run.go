@@ -20,7 +20,7 @@ type Job struct {
 	Plan  chaos.Plan
 	Tool  string // version of the tool that runs it
 	Rules string // version of the rules by which Walk judges
-	Book  *Game  // the game day that the run is of; nil: none
+	Game  *Game  // the game day that the run is of; nil: none
 	// of the plan's targets and looks, by id; "" is where the tool runs
 	Machines map[string]Machine
 	Walk     func(ctx context.Context) *diag.Report        // the whole chain once; ends within a second of ctx
@@ -71,7 +71,7 @@ func Run(ctx context.Context, j Job) *Story {
 		armUnconfirmed: map[string]bool{}}
 	plan := j.Plan.Redacted()
 	plan.Facts = nil
-	r.tell(Event{Kind: Begun, Plan: &plan, Tool: j.Tool, Rules: j.Rules, Book: j.Book})
+	r.tell(Event{Kind: Begun, Plan: &plan, Tool: j.Tool, Rules: j.Rules, Game: j.Game})
 	switch {
 	case r.logFailed: // nothing is touched that could not be recorded
 	case len(plan.Refused) > 0:

@@ -14,7 +14,7 @@ type Story struct {
 	Plan        chaos.Plan
 	Tool        string // version of the tool that ran it; "" where its log does not have it
 	Rules       string // version of the rules by which its walks were judged, likewise
-	Book        *Game  // of the game day; nil: it is of none
+	Game        *Game  // of the game day; nil: it is of none
 	Began       diag.Time
 	Ended       diag.Time // zero: it goes on, or was killed
 	NowMS       int64     // of the last event
@@ -97,7 +97,7 @@ func where(e Event) string {
 }
 
 func (s *Story) begin(e Event) {
-	s.Began, s.Book, s.Tool, s.Rules = e.At, e.Book, e.Tool, e.Rules
+	s.Began, s.Game, s.Tool, s.Rules = e.At, e.Game, e.Tool, e.Rules
 	if e.Plan == nil {
 		return
 	}

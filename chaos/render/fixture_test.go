@@ -222,7 +222,7 @@ func reports(t testing.TB) map[string]*drill.Report {
 	day := &drill.Report{
 		Head: diag.NewHead(drill.ReportKind), ToolVersion: "1.2.3", Profile: "lab", StartedAt: diag.At(began),
 		EndedBy: diag.EndedInterrupted,
-		Book: &drill.Game{ID: "friday", Title: "Everything that broke last month", Seed: 20261121,
+		Game: &drill.Game{ID: "friday", Title: "Everything that broke last month", Seed: 20261121,
 			Order: []string{"a", "b"}}, NotRun: []string{"disk-full", "pty-delayed"},
 	}
 	for name, tape := range tapes(t) {

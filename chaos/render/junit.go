@@ -90,10 +90,10 @@ func suite(r *drill.Report, d *drill.Drill) render.JUnitSuite {
 }
 
 func seed(r *drill.Report) string {
-	if r.Book == nil {
+	if r.Game == nil {
 		return ""
 	}
-	return strconv.FormatUint(r.Book.Seed, 10)
+	return strconv.FormatUint(r.Game.Seed, 10)
 }
 
 func junitClaim(d *drill.Drill, c *drill.Claim) render.JUnitCase {

@@ -53,7 +53,7 @@ func (s *sheet) matrix(r *drill.Report, whole bool) {
 // Title names which drills these are.
 func Title(r *drill.Report) string {
 	parts := []string{page.Count(len(r.Drills)+len(r.NotRun), "drill")}
-	if b := r.Book; b != nil {
+	if b := r.Game; b != nil {
 		parts = []string{"game day " + b.ID + lead(": ", b.Title), fmt.Sprintf("seed %d", b.Seed)}
 	}
 	if r.Profile != "" {
@@ -71,7 +71,7 @@ func notRun(r *drill.Report) string { return strings.Join(r.NotRun, ", ") }
 func (s *sheet) foot(r *drill.Report) {
 	s.Field("not run", notRun(r), page.Unsure)
 	s.Field("partial", ended(r), page.Unsure)
-	if b := r.Book; b != nil {
+	if b := r.Game; b != nil {
 		s.Field("order", strings.Join(b.Order, ", "), page.Faint)
 	}
 	s.Add(page.Para{Text: loud(r.Verdict.Word) + " · " + counts(r), Style: word(r.Verdict.Word).Style})

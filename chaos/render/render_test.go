@@ -253,7 +253,7 @@ func hostile(t *testing.T) *drill.Report {
 	d.Claims[0].Text = evil
 	d.Machines[0].Residue[0].After = evil
 	d.Machines[0].Steps[0].Text = evil
-	r.Book = &drill.Game{ID: evil, Title: evil, Order: []string{evil}}
+	r.Game = &drill.Game{ID: evil, Title: evil, Order: []string{evil}}
 	return r
 }
 

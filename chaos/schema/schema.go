@@ -1,5 +1,5 @@
-// Package schema holds the published JSON Schemas of the files of a drill and of a book, generated from the types of
-// package chaos, and of the report of drills, from those of chaos/drill; tests in internal/schemagen compare them.
+// Package schema holds the published JSON Schemas of the files of a drill and of a game day, generated from the types
+// of package chaos, and of the report of drills, from those of chaos/drill; tests in internal/schemagen compare them.
 package schema
 
 import _ "embed"
@@ -12,7 +12,7 @@ import _ "embed"
 var scenario string
 
 //go:embed chaos-book.schema.json
-var book string
+var gameDay string
 
 //go:embed drill-report.schema.json
 var report string
@@ -20,8 +20,8 @@ var report string
 // Scenario is the JSON Schema (draft 2020-12) of chaos.Scenario, as one document.
 func Scenario() string { return scenario }
 
-// Book is the JSON Schema (draft 2020-12) of chaos.Book, as one document.
-func Book() string { return book }
+// GameDay is the JSON Schema (draft 2020-12) of chaos.GameDay, as one document.
+func GameDay() string { return gameDay }
 
 // Report is the JSON Schema (draft 2020-12) of drill.Report, as one document.
 func Report() string { return report }

@@ -156,7 +156,7 @@ func TestHostileEvents(t *testing.T) {
 		seen[was.Kind] = true
 		hostiletest.PlantedIn(t, line, func(field string, e *drill.Event) bool {
 			if i > 0 {
-				e.Plan, e.Book = nil, nil // written once
+				e.Plan, e.Game = nil, nil // written once
 			}
 			log := bytes.Join(slices.Concat(lines[:i], [][]byte{hostiletest.Encoded(t, e)}, lines[i+1:]), nil)
 			all := allDrillFormats()

@@ -20,7 +20,7 @@ var published = [...]struct {
 	{"preflight-report", "what preflight writes with -o json", schema.PreflightReport},
 	{"drill-report", "what chaos run and chaos report write with -o json", chaosschema.Report},
 	{"drill", "a drill's file, for editors", chaosschema.Scenario},
-	{"book", "a book's file: a game day's list of drills", chaosschema.Book},
+	{"book", "a game day's file: a list of drills", chaosschema.GameDay},
 	{"gpu-policy", "a GPU policy's file, for editors", gpuschema.Policy},
 	{"gpu-judgement", "what gpu policy explain writes with -o json", gpuschema.Judgement},
 }

@@ -63,7 +63,7 @@ var rules = []rule{
 	{"history", []string{"diag", "internal/bounded"}, []string{"modernc.org/sqlite"},
 		"the history keeps reports and compares none, so that what changed stays a pure question"},
 	{"evidence", []string{"diag", "internal/bounded", "internal/clean"}, nil,
-		"the history is joined from what witnesses said, and asks nobody itself"},
+		"the history is joined from what sources recorded, and asks none itself"},
 	{"chaos/step", []string{"internal/bounded"}, nil,
 		"a drill is data: what makes it, what carries it out and what reads its journal share nothing else"},
 	{"chaos/node", []string{"chaos/step", "internal/host", "internal/durable"}, []string{"golang.org/x/sys"},

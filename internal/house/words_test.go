@@ -30,11 +30,15 @@ var unwanted = []struct{ form, instead string }{
 	{`\btold\b`, "reported, shown, written, asked; only told apart is left"},
 	{`\bheed`, "watch, wait for"},
 	{`\bnothing spoke against\b`, "preconditions met"},
+	{`\bbooks?\b`, "game day, table, what the platform has"},
+	{`\bwitness`, "source"},
 }
 
 // asWritten are texts that stay, and why.
 var asWritten = map[string]string{
-	"told apart":                     "plain English", "stands for": "plain English", "stand for": "plain English",
+	"--book": "a flag", "|book|": "an argument", `"book"`: "a flag", `"books"`: "a flag, a folder", "`book`": "a field", `"book,`: "a field",
+	"books/": "a folder", "chaos-book": "the name of a schema", "schema book": "an argument",
+	"told apart": "plain English", "stands for": "plain English", "stand for": "plain English",
 	"stand-in":                      "plain English",
 	"a CA that nobody knows":        "the name in the certificate of drills, which a drill's probe looks for",
 	"the watchdog was told to stop": "in journals of machines and recordings",

@@ -10,7 +10,7 @@ import (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	of := map[string]func() ([]byte, error){"report": generate, "scenario": generateScenario, "book": generateBook,
+	of := map[string]func() ([]byte, error){"report": generate, "scenario": generateScenario, "book": generateGameDay,
 		"drill": generateDrill, "gpu-policy": generateGPUPolicy, "gpu-judgement": generateGPUJudgement}
 	if len(args) != 2 || of[args[0]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: schemagen report|scenario|book|drill|gpu-policy|gpu-judgement FILE")

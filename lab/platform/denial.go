@@ -23,7 +23,7 @@ func (p *Platform) node(next web.Handler, anyProfile bool) web.Handler {
 			if denied := p.denied(r.Context(), r.PathValue("node_id"), from, anyProfile); denied != nil {
 				return denied
 			}
-			p.witness(r, r.PathValue("node_id"), from)
+			p.noteSource(r, r.PathValue("node_id"), from)
 			return next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, from)))
 		}()
 		var denial *web.Error

@@ -148,7 +148,7 @@ func (p *Platform) deniedStream(r *http.Request, nodeID string, c *x509.Certific
 	from.cert = c
 	denied := p.denied(r.Context(), nodeID, from, false)
 	if denied == nil {
-		p.witness(r, nodeID, from)
+		p.noteSource(r, nodeID, from)
 	}
 	return denied
 }

@@ -15,9 +15,9 @@ import (
 // withheldFor is how long a wait is kept whose task went to nobody: who asks at once again is not answered in a loop.
 const withheldFor = time.Second
 
-// witness keeps a request under the node's certificate whose source is not that of its heartbeats, while those are
+// noteSource keeps a request under the node's certificate whose source is not that of its heartbeats, while those are
 // fresh: the next heartbeat shows whether two hosts alternate. One request proves nothing, so nothing is denied.
-func (p *Platform) witness(r *http.Request, nodeID string, from caller) {
+func (p *Platform) noteSource(r *http.Request, nodeID string, from caller) {
 	if isProbe(r) || r.Pattern == "POST "+wire.PathHeartbeat || from.instance == "" {
 		return
 	}

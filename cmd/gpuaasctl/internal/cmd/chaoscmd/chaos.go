@@ -42,13 +42,14 @@ func newChaosSchema(a *cmdutil.App) *cobra.Command {
 	var report, book bool
 	cmd := &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of a drill's file, for editors, of a book's, or of the report",
+		Short: "Print the JSON Schema of a drill's file, for editors, of a game day's, or of the report",
 		Long: `Print the JSON Schema of a drill's file. An editor with a YAML language server completes and checks a drill whose first
 line is:
 
   # yaml-language-server: $schema=chaos-scenario.schema.json
 
---book prints that of a book, which is a game day's list of drills; --report that of what "run" and "report" write with -o json.`,
+--book prints that of a game day's file, which is a list of drills; --report that of what "run" and "report" write with
+-o json.`,
 		Example: `  gpuaasctl chaos schema >chaos-scenario.schema.json
   gpuaasctl chaos schema --book >chaos-book.schema.json
   gpuaasctl chaos schema --report >drill-report.schema.json`,
@@ -60,12 +61,12 @@ line is:
 			case report:
 				return a.Write([]byte(schema.Report()))
 			case book:
-				return a.Write([]byte(schema.Book()))
+				return a.Write([]byte(schema.GameDay()))
 			}
 			return a.Write([]byte(schema.Scenario()))
 		},
 	}
-	cmd.Flags().BoolVar(&book, "book", false, "of a book instead")
+	cmd.Flags().BoolVar(&book, "book", false, "of a game day's file instead")
 	cmd.Flags().BoolVar(&report, "report", false, "of the report instead")
 	return cmd
 }

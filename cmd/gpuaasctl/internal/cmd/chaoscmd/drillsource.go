@@ -105,14 +105,14 @@ func (s *sources) report() (*drill.Report, error) {
 // join adds another report's drills. What they do not share is said of none.
 func join(r *drill.Report, first bool, other *drill.Report) {
 	if first {
-		r.Profile, r.Book, r.StartedAt, r.EndedAt = other.Profile, other.Book, other.StartedAt, other.EndedAt
+		r.Profile, r.Game, r.StartedAt, r.EndedAt = other.Profile, other.Game, other.StartedAt, other.EndedAt
 		r.ToolVersion = other.ToolVersion
 	} else {
 		if r.ToolVersion != other.ToolVersion {
 			r.ToolVersion = ""
 		}
-		if r.Book != nil && (other.Book == nil || r.Book.ID != other.Book.ID || r.Book.Seed != other.Book.Seed) {
-			r.Book = nil
+		if r.Game != nil && (other.Game == nil || r.Game.ID != other.Game.ID || r.Game.Seed != other.Game.Seed) {
+			r.Game = nil
 		}
 		if r.Profile != other.Profile {
 			r.Profile = ""
@@ -152,7 +152,7 @@ func (s *source) report() (*drill.Report, error) {
 		ended = diag.EndedError
 	}
 	return &drill.Report{
-		ToolVersion: story.Tool, Profile: story.Plan.Profile, Book: story.Book, StartedAt: d.StartedAt, EndedAt: d.EndedAt,
+		ToolVersion: story.Tool, Profile: story.Plan.Profile, Game: story.Game, StartedAt: d.StartedAt, EndedAt: d.EndedAt,
 		EndedBy: ended, Drills: []drill.Drill{d},
 	}, nil
 }

@@ -26,7 +26,7 @@ func newChaosList(a *cmdutil.App) *cobra.Command {
 	var kinds, books bool
 	cmd := &cobra.Command{
 		Use:   "list [FILE|FOLDER]",
-		Short: "List drills, books (game days), or kinds of faults",
+		Short: "List drills, game days, or kinds of faults",
 		Example: `  gpuaasctl chaos list
   gpuaasctl chaos list --kinds
   gpuaasctl chaos list --books
@@ -39,7 +39,7 @@ func newChaosList(a *cmdutil.App) *cobra.Command {
 			case kinds:
 				return listKinds(a, output)
 			case books:
-				return listBooks(a, output)
+				return listGameDays(a, output)
 			}
 			all, err := builtinDrills()
 			if len(args) == 1 {
@@ -52,7 +52,7 @@ func newChaosList(a *cmdutil.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&kinds, "kinds", false, "list the kinds of faults, with what reverts each by itself")
-	cmd.Flags().BoolVar(&books, "books", false, "list the built-in books, with how many drills each has")
+	cmd.Flags().BoolVar(&books, "books", false, "list the built-in game days, with how many drills each has")
 	cmdutil.PageFlag(cmd, &output)
 	return cmd
 }
@@ -105,8 +105,8 @@ func listKinds(a *cmdutil.App, output string) error {
 	})
 }
 
-// listBooks lists the built-in books with the drills that their patterns name.
-func listBooks(a *cmdutil.App, output string) error {
+// listGameDays lists the built-in game days with the drills that their patterns name.
+func listGameDays(a *cmdutil.App, output string) error {
 	type row struct {
 		diag.Head
 		ID     string   `json:"id"`
@@ -114,11 +114,11 @@ func listBooks(a *cmdutil.App, output string) error {
 		Drills []string `json:"drills"`
 	}
 	all := diag.Documents[row]{}
-	table := [][]string{{"BOOK", "DRILLS", "TITLE"}}
-	for _, id := range chaos.Books(scenarios.Files) {
-		b, drills, err := chaos.FindBook(scenarios.Files, id)
+	table := [][]string{{"GAME DAY", "DRILLS", "TITLE"}}
+	for _, id := range chaos.GameDays(scenarios.Files) {
+		b, drills, err := chaos.FindGameDay(scenarios.Files, id)
 		if err != nil {
-			return errors.Join(errors.New("a built-in book does not read"), err)
+			return errors.Join(errors.New("a built-in game day does not read"), err)
 		}
 		r := row{diag.NewHead("DrillBook"), b.Metadata.ID, b.Metadata.Title, []string{}}
 		for _, s := range drills {
@@ -162,9 +162,10 @@ func newChaosShow(a *cmdutil.App) *cobra.Command {
 func newChaosValidate(a *cmdutil.App) *cobra.Command {
 	var books, trusted []string
 	cmd := &cobra.Command{
-		Use:   "validate FILE|FOLDER|DRILL... | --book BOOK",
-		Short: "Check drills and books, without any machine",
-		Long: `Check drills, and books with their drills, without any machine. Every mistake is reported with file, line and field, and the exit code is 2.
+		Use:   "validate FILE|FOLDER|DRILL... | --book DAY",
+		Short: "Check drills and game days, without any machine",
+		Long: `Check drills, and game days with their drills, without any machine. Every mistake is reported with file, line and field,
+and the exit code is 2.
 
 What only a machine can say (no consent, no such unit, a rule that would cut the operator off) is said by
 "gpuaasctl chaos plan". Programs that a drill of your own would run on this machine are named, and a file that others can
@@ -180,11 +181,11 @@ write is refused when it has any.`,
 			var out strings.Builder
 			var read []chaos.Scenario
 			for _, name := range books {
-				b, all, err := chaos.FindBook(scenarios.Files, name)
+				b, all, err := chaos.FindGameDay(scenarios.Files, name)
 				if err != nil {
 					return cmdutil.AsUsage(err)
 				}
-				fmt.Fprintf(&out, "book %s: ok, with %d drills\n", b.Metadata.ID, len(all))
+				fmt.Fprintf(&out, "game day %s: ok, with %d drills\n", b.Metadata.ID, len(all))
 				read = append(read, all...)
 				for _, s := range all {
 					out.WriteString(runsHere(s))
@@ -208,7 +209,7 @@ write is refused when it has any.`,
 	}
 	trustFlag(cmd, &trusted)
 	cmd.Flags().StringArrayVar(&books, "book", nil,
-		"also check this `BOOK`, a built-in one or a file; may be given several times")
-	cmdutil.CompleteFunc(cmd, "book", func() []string { return chaos.Books(scenarios.Files) })
+		"also check this game `DAY`, a built-in one or a file; may be given several times")
+	cmdutil.CompleteFunc(cmd, "book", func() []string { return chaos.GameDays(scenarios.Files) })
 	return cmd
 }

@@ -41,7 +41,7 @@ func TestWhatAFileIs(t *testing.T) {
 func TestReportOfAGameDay(t *testing.T) {
 	day, other := &drill.Game{ID: "everything", Seed: 7, Order: []string{"b", "a"}}, &drill.Game{ID: "everything", Seed: 8}
 	of := func(run string, game *drill.Game) *source {
-		return &source{run: run, events: []drill.Event{{Seq: 1, Kind: drill.Begun, Book: game, Plan: &chaos.Plan{Run: run}},
+		return &source{run: run, events: []drill.Event{{Seq: 1, Kind: drill.Begun, Game: game, Plan: &chaos.Plan{Run: run}},
 			{Seq: 2, Kind: drill.Ended}}}
 	}
 	for name, tc := range map[string]struct {
@@ -54,8 +54,8 @@ func TestReportOfAGameDay(t *testing.T) {
 		"and one by itself": {[]*source{of("r1", day), of("r2", nil)}, false},
 	} {
 		r, err := (&sources{runs: tc.runs}).report()
-		if err != nil || len(r.Drills) != len(tc.runs) || (r.Book != nil) != tc.want || (tc.want && r.Book.Seed != 7) {
-			t.Errorf("%s: %v, book %+v", name, err, r.Book)
+		if err != nil || len(r.Drills) != len(tc.runs) || (r.Game != nil) != tc.want || (tc.want && r.Game.Seed != 7) {
+			t.Errorf("%s: %v, game day %+v", name, err, r.Game)
 		}
 	}
 }

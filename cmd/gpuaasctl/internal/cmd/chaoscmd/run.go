@@ -33,7 +33,7 @@ type runOptions struct {
 func newChaosRun(a *cmdutil.App, run func(*cmdutil.App, *cobra.Command, *runOptions, []string) error) *cobra.Command {
 	o := &runOptions{}
 	cmd := &cobra.Command{
-		Use:   "run (DRILL... | --book BOOK) [NODE [ALLOCATION]]",
+		Use:   "run (DRILL... | --book DAY) [NODE [ALLOCATION]]",
 		Short: "Break something on real machines, check that the chain names it, revert it, prove that nothing is left",
 		Long: `Runs drills, one after the other. Each is refused before anything is touched while the chain is not green, or while a
 machine's owner has not agreed. Machines revert by a deadline of their own, even if this
@@ -56,13 +56,13 @@ machine is not as it was, which wins over all others, 130 interrupted, 1 interna
 	trustFlag(cmd, &o.drills.trusted)
 	cmd.ValidArgsFunction = completeDrills(a, &o.drills.target.Profile)
 	f := cmd.Flags()
-	f.StringVar(&o.book, "book", "", "a game day: the drills of `BOOK` ("+cmdutil.OneOf(chaos.Books(scenarios.Files))+
+	f.StringVar(&o.book, "book", "", "a game day: the drills of `DAY` ("+cmdutil.OneOf(chaos.GameDays(scenarios.Files))+
 		", or a file), in an order that is drawn")
 	f.Uint64Var(&o.seed, "seed", 0,
 		"draw the order from `N`, as an earlier run did (default: a new one, which is printed)")
 	cmdutil.OutFlag(cmd, &o.report, "also write the JSON report to `FILE`")
 	cmdutil.FormatFlag(cmd, &o.output, cmdutil.FormatTable, drillFormats()...)
-	cmdutil.CompleteFunc(cmd, "book", func() []string { return chaos.Books(scenarios.Files) })
+	cmdutil.CompleteFunc(cmd, "book", func() []string { return chaos.GameDays(scenarios.Files) })
 	return cmd
 }
 
@@ -131,7 +131,7 @@ func chaosRun(a *cmdutil.App, cmd *cobra.Command, o *runOptions, args []string) 
 	if err != nil {
 		return err
 	}
-	suite := ops.Suite{Book: game, Pause: pause.Std(), Deadline: o.drills.target.Deadline}
+	suite := ops.Suite{Game: game, Pause: pause.Std(), Deadline: o.drills.target.Deadline}
 	for _, scenario := range all {
 		d, err := drillOn(s, on, scenario)
 		if err != nil {
@@ -159,8 +159,8 @@ func chaosRun(a *cmdutil.App, cmd *cobra.Command, o *runOptions, args []string) 
 	return a.Ended(cmdutil.DrillCode(report), err)
 }
 
-// checkOut refuses a --out that cannot be written, and one that this command reads: the files of its drills, its book
-// and its profile.
+// checkOut refuses a --out that cannot be written, and one that this command reads: the files of its drills, its game
+// day and its profile.
 func (o *runOptions) checkOut(a *cmdutil.App, cmd *cobra.Command, all []chaos.Scenario) error {
 	p, _, err := o.drills.target.Profile.Load(a, cmd)
 	if err != nil {
@@ -203,7 +203,7 @@ func (o *runOptions) choose(cmd *cobra.Command, args []string) ([]chaos.Scenario
 		}
 		return all, nil, 0, nil
 	}
-	b, found, err := chaos.FindBook(scenarios.Files, o.book)
+	b, found, err := chaos.FindGameDay(scenarios.Files, o.book)
 	if err != nil {
 		return nil, nil, 0, cmdutil.AsUsage(err)
 	}

@@ -61,7 +61,7 @@ func leaky() *ops.Heard {
 	}
 }
 
-// TestNoSecretInABundle: whatever any witness says, no file of the archive has it, and the manifest tells of it.
+// TestNoSecretInABundle: whatever any source says, no file of the archive has it, and the manifest tells of it.
 func TestNoSecretInABundle(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)
 	s := ops.New(ops.Site{Tool: "test"}).Node("n1", "a1")

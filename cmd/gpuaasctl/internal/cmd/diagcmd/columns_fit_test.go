@@ -23,7 +23,7 @@ func TestTablesFit(t *testing.T) {
 			Decision: "quarantine", Attempt: 97, DelayMS: 28700, Failure: diag.MTLSIngress400, Detail: long},
 	}}
 	doc := ops.Record{Record: f, Story: record.Tell(f)}
-	history := "# times are the operator's clock; ~ as the witness said, its clock then is not known; ^ of the line " +
+	history := "# times are the operator's clock; ~ by the clock of the source, whose error is not known; ^ of the line " +
 		"before\n" +
 		"2030-01-01T12:00:00.000Z  W agent     " + long + "\n" +
 		"2030-01-01T12:00:01.000Z    ...       routine until 12:00:09\n"

@@ -39,7 +39,7 @@ func newDiagExport(a *cmdutil.App) *cobra.Command {
 same id each time that it is exported, so a collector that keys by id keeps it once, however often it is shipped.
 With --follow it goes on: every --every it asks again, and writes what is new.
 
-Exit codes: 0 every witness answered, 2 usage or configuration, 3 none said anything, 5 some did not answer (they are
+Exit codes: 0 every source answered, 2 usage or configuration, 3 none had evidence, 5 some did not answer (they are
 named on stderr), 130 interrupted.`,
 		Example: `  gpuaasctl diag export compute-node-01 --profile lab --since 24h >node.ndjson
   gpuaasctl diag export compute-node-01 --profile lab --follow --every 30s | collector`,

@@ -26,7 +26,7 @@ instance, correlation id, allocation and workflow. The clocks of node and platfo
 what they are off by is taken off. A node that was reimaged keeps its history: the change of instance is a line.
 Nothing is walked and nothing is changed. BUNDLE is a file of diag bundle, which is checked first.
 
-Exit codes: 0 every witness answered, 2 usage or configuration, 3 none said anything, 5 some did not answer (they are
+Exit codes: 0 every source answered, 2 usage or configuration, 3 none had evidence, 5 some did not answer (they are
 named), 130 interrupted.`,
 		Example: `  gpuaasctl diag timeline compute-node-01 --profile lab --since 15m
   gpuaasctl diag timeline compute-node-01 --profile lab --correlation-id ID -o ndjson

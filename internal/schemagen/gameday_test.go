@@ -11,17 +11,17 @@ import (
 )
 
 func TestPublishedBookSchemaIsTheTypes(t *testing.T) {
-	b, err := generateBook()
+	b, err := generateGameDay()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(b) != chaosschema.Book() {
+	if string(b) != chaosschema.GameDay() {
 		t.Fatal("chaos/schema/chaos-book.schema.json is not what the types say: run `make schema`")
 	}
 }
 
 func TestEveryBookIsValidAndWrongOnesAreNot(t *testing.T) {
-	s := compiled(t, bookID, chaosschema.Book())
+	s := compiled(t, gameDayID, chaosschema.GameDay())
 	texts := map[string]bool{
 		"metadata: {id: x, title: x}\ndrills: [a]\npause: 5s\ntimes: 3": true,
 		"metadata: {id: x, title: x}\ndrills: []":                       false,
@@ -32,7 +32,7 @@ func TestEveryBookIsValidAndWrongOnesAreNot(t *testing.T) {
 	}
 	files, err := fs.Glob(scenarios.Files, "books/*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no books: %v", err)
+		t.Fatalf("no game days: %v", err)
 	}
 	for _, f := range files {
 		text, err := fs.ReadFile(scenarios.Files, f)

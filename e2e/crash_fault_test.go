@@ -18,7 +18,7 @@ import (
 // fault runs gpuaas-fault on the machine without putting it there: from a file of the host that stays open. It sees the
 // cgroups as processes of the machine do, since the fingerprint has their mount.
 func (c *crashTrial) fault(args ...string) ([]byte, error) {
-	f, err := os.Open(c.matrix.witness)
+	f, err := os.Open(c.matrix.fault)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// TestBookRefuses: a mistake in a book is reported as one in a drill is, with file, line and field.
-func TestBookRefuses(t *testing.T) {
+// TestGameDayRefuses: a mistake in a game day is reported as one in a drill is, with file, line and field.
+func TestGameDayRefuses(t *testing.T) {
 	const head = "metadata:\n  id: our-day\n  title: x\n"
 	for name, tc := range map[string]struct{ text, want string }{
 		"unknown field": {head + "drils: [disk-full]\n", `day.yaml:4: drils: unknown field (did you mean "drills"?)`},
@@ -38,7 +38,7 @@ func TestBookRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, _, err = FindBook(scenarios.Files, filepath.Join(dir, "day.yaml"))
+			_, _, err = FindGameDay(scenarios.Files, filepath.Join(dir, "day.yaml"))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v\nwant %s", err, tc.want)
 			}

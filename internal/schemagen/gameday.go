@@ -10,16 +10,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 )
 
-// bookID names the schema of books.
-const bookID = "urn:gpuaasctl:v1:chaos-book"
+// gameDayID names the schema of game days.
+const gameDayID = "urn:gpuaasctl:v1:chaos-book"
 
-// generateBook is the schema of a book's file.
-func generateBook() ([]byte, error) {
+// generateGameDay is the schema of a game day's file.
+func generateGameDay() ([]byte, error) {
 	r := &jsonschema.Reflector{Anonymous: true, Mapper: func(t reflect.Type) *jsonschema.Schema {
 		return scenarioLeaf(t, nil)
 	}}
-	s := r.Reflect(&chaos.Book{})
-	s.ID, s.Title = bookID, "gpuaasctl drill book"
+	s := r.Reflect(&chaos.GameDay{})
+	s.ID, s.Title = gameDayID, "gpuaasctl game day"
 	s.Description = "A game day: several drills, in an order that is drawn from a seed. Durations have a unit."
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

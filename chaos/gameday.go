@@ -15,10 +15,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Book is a game day: several drills, in an order that is drawn. The same book and seed give the same order.
-type Book struct {
+// GameDay is a game day: several drills, in an order that is drawn. The same file and seed give the same order.
+type GameDay struct {
 	Metadata BookMetadata `yaml:"metadata" json:"metadata"`
-	Drills   []string     `yaml:"drills" json:"drills" jsonschema:"minItems=1" jsonschema_description:"ids, patterns of ids (* and ?), or files beside the book"`
+	Drills   []string     `yaml:"drills" json:"drills" jsonschema:"minItems=1" jsonschema_description:"ids, patterns of ids (* and ?), or files beside this one"`
 	Times    int          `yaml:"times,omitempty" json:"times,omitempty" jsonschema:"minimum=1,maximum=100" jsonschema_description:"how often each is run; default once"`
 	Pause    Duration     `yaml:"pause,omitempty" json:"pause,omitempty" jsonschema_description:"between two drills"`
 }
@@ -29,30 +29,30 @@ type BookMetadata struct {
 	Title string `yaml:"title" json:"title"`
 }
 
-// maxTimes bounds how often a book runs each of its drills.
+// maxTimes bounds how often a game day runs each of its drills.
 const maxTimes = 100
 
-// FindBook reads the book that name selects, a built-in one by its id or a file, and the drills that it names: each
-// once, sorted by id. Nothing is drawn yet.
-func FindBook(builtin fs.FS, name string) (Book, []Scenario, error) {
+// FindGameDay reads the game day that name selects, a built-in one by its id or a file, and the drills that it names:
+// each once, sorted by id. Nothing is drawn yet.
+func FindGameDay(builtin fs.FS, name string) (GameDay, []Scenario, error) {
 	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") {
 		where := path.Join("books", name+".yaml")
 		data, err := fs.ReadFile(builtin, where)
 		if err != nil {
-			return Book{}, nil, fmt.Errorf("no book %q%s: give one of %s, or the path of a file", name,
-				strictyaml.Nearest(name, Books(builtin)), strings.Join(Books(builtin), ", "))
+			return GameDay{}, nil, fmt.Errorf("no game day %q%s: give one of %s, or the path of a file", name,
+				strictyaml.Nearest(name, GameDays(builtin)), strings.Join(GameDays(builtin), ", "))
 		}
-		return parseBook(builtin, "scenarios/"+where, "", data)
+		return parseGameDay(builtin, "scenarios/"+where, "", data)
 	}
 	data, err := readText(os.DirFS(filepath.Dir(name)), filepath.Base(name))
 	if err != nil {
-		return Book{}, nil, fmt.Errorf("read book: %w", err)
+		return GameDay{}, nil, fmt.Errorf("read game day: %w", err)
 	}
-	return parseBook(builtin, name, filepath.Dir(name), data)
+	return parseGameDay(builtin, name, filepath.Dir(name), data)
 }
 
-// Books lists the ids of the built-in ones.
-func Books(builtin fs.FS) []string {
+// GameDays lists the ids of the built-in ones.
+func GameDays(builtin fs.FS) []string {
 	sub, err := fs.Sub(builtin, "books")
 	if err != nil {
 		return nil
@@ -60,8 +60,8 @@ func Books(builtin fs.FS) []string {
 	return ids(sub)
 }
 
-func parseBook(builtin fs.FS, file, dir string, data []byte) (Book, []Scenario, error) {
-	var b Book
+func parseGameDay(builtin fs.FS, file, dir string, data []byte) (GameDay, []Scenario, error) {
+	var b GameDay
 	doc, found, err := document(file, data, &b, "metadata, drills")
 	if err != nil {
 		return b, nil, err
@@ -73,7 +73,7 @@ func parseBook(builtin fs.FS, file, dir string, data []byte) (Book, []Scenario, 
 	var all []Scenario
 	var errs []error
 	for i, name := range b.Drills {
-		drills, err := bookDrills(builtin, dir, name)
+		drills, err := drillsNamed(builtin, dir, name)
 		if in := new(strictyaml.Error); errors.As(err, &in) {
 			errs = append(errs, err) // of the drill's own file
 		} else if err != nil {
@@ -93,7 +93,7 @@ func parseBook(builtin fs.FS, file, dir string, data []byte) (Book, []Scenario, 
 }
 
 // settle checks what can be known without the drills.
-func (b Book) settle() []problem {
+func (b GameDay) settle() []problem {
 	var found []problem
 	bad := func(key, format string, args ...any) {
 		found = append(found, problem{Key: key, Text: fmt.Sprintf(format, args...)})
@@ -111,13 +111,13 @@ func (b Book) settle() []problem {
 		bad("pause", "is negative")
 	}
 	if len(b.Drills) == 0 {
-		bad("drills", "is missing: the book has no drill")
+		bad("drills", "is missing: the game day has no drill")
 	}
 	return found
 }
 
-// bookDrills are those that one line of a book names.
-func bookDrills(builtin fs.FS, dir, name string) ([]Scenario, error) {
+// drillsNamed are those that one line of a game day names.
+func drillsNamed(builtin fs.FS, dir, name string) ([]Scenario, error) {
 	if strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
@@ -143,8 +143,8 @@ func bookDrills(builtin fs.FS, dir, name string) ([]Scenario, error) {
 	return all, nil
 }
 
-// Order draws the order of n drills: numbers below n, each as often as the book sets. Every round holds each once.
-func (b Book) Order(n int, seed uint64) []int {
+// Order draws the order of n drills: numbers below n, each as often as the game day sets. Every round holds each once.
+func (b GameDay) Order(n int, seed uint64) []int {
 	draw := rand.New(rand.NewPCG(seed, uint64(n)))
 	var order []int
 	for range max(1, b.Times) {
