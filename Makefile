@@ -31,7 +31,11 @@ BINARIES = $(TOOLS) ./cmd/gpuaas-platform
 # What asks NVIDIA's driver, on nodes with GPUs, in a process of its own. It calls the driver's library through cgo, so it
 # needs a C compiler; built without one it writes that it cannot ask. The binding calls what NVIDIA calls deprecated.
 PROBE          = ./cmd/gpuaas-gpu-probe
-PROBE_CGO     := $(if $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null),1,0)
+CC_FOUND      := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
+PROBE_CGO     := $(if $(CC_FOUND),1,0)
+# In the place of NVIDIA's library on the lab's nodes, and what drills read it with.
+NVML           = bin/libnvidia-ml-fake.so bin/nvml-read
+NVML_FLAGS     = -std=gnu17 -O1 -Wall -Wextra -Werror
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
 # The agent that reports a terminal's success before it has one: a build of its own, for drills.
@@ -57,10 +61,6 @@ TESTFLAGS ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# The race detector needs cgo, so a C compiler. It makes a test five times as slow and finds races in code, not in rows of
-# a table: -short leaves rows out, and no test.
-CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
-
 .DEFAULT_GOAL := build
 .PHONY: build drill-agent dist test test-fast needs test-plain test-mutants test-race test-lab test-bare test-bare-lab bare test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
 
@@ -69,8 +69,14 @@ build: ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o bin/ $(BINARIES)
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_AGENT) -o bin/ $(AGENT)
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_FAULT) -o bin/ $(FAULT)
-	@test $(PROBE_CGO) = 1 || echo "note: no C compiler, so gpuaas-gpu-probe is built without NVML"
 	CGO_ENABLED=$(PROBE_CGO) $(GO) build $(GOFLAGS_BUILD) -o bin/ $(PROBE)
+ifneq ($(CC_FOUND),)
+	$(CC_FOUND) $(NVML_FLAGS) -shared -fPIC -o bin/libnvidia-ml-fake.so lab/nvml/fake.c
+	$(CC_FOUND) $(NVML_FLAGS) -o bin/nvml-read lab/nvml/read.c
+else
+	@rm -f $(NVML)
+	@echo "note: no C compiler, so gpuaas-gpu-probe is built without NVML, and the lab's nodes have no GPUs"
+endif
 
 drill-agent: ## bin/gpuaas-agent-oldterminal: an older agent, which the drill terminal-open-without-stream runs
 	@mkdir -p bin
@@ -105,7 +111,8 @@ test-mutants: ## that the tests of drills find mistakes
 	@$(GO) run ./internal/testneeds fast
 	$(GO) test $(TESTFLAGS) $(MUTANTS)
 
-# go vet has seen the sources in the other runs.
+# The race detector needs cgo, so a C compiler. It makes a test five times as slow and finds races in code, not in rows of
+# a table: -short leaves rows out, and no test. go vet has seen the sources in the other runs.
 test-race: ## a sample of the rows with the race detector
 	@$(GO) run ./internal/testneeds fast
 ifneq ($(CC_FOUND),)
@@ -160,11 +167,16 @@ test-html: ## pages of walks in Chromium, checked by axe-core, which npm install
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && npm install --silent --no-audit --no-fund --prefix "$$dir" $(AXE) && \
 		GPUAASCTL_AXE="$$dir/node_modules/axe-core/axe.min.js" $(GO) test -count=1 -v -run 'TestPages' ./golden
 
-demo: build ## a lab of real machines, and one walk over it
+# make is asked again, since a C compiler may have come.
+demo: ## a lab of real machines, and one walk over it
+	@$(GO) run ./internal/testneeds gpus
+	@$(MAKE) --no-print-directory build
 	bin/gpuaasctl lab up
 	bin/gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01
 
-drills: build drill-agent ## every drill once, on a lab, and one table of what came of them
+drills: ## every drill once, on a lab, and one table of what came of them
+	@$(GO) run ./internal/testneeds gpus
+	@$(MAKE) --no-print-directory build drill-agent
 	bin/gpuaasctl lab up
 	bin/gpuaasctl chaos run --book everything --profile lab --node-id compute-node-01 --allocation-id alloc-01
 	bin/gpuaasctl chaos residue --profile lab

@@ -39,6 +39,7 @@ const (
 	KeyTerminalCPU       = "GPUAAS_TERMINAL_CPU_WEIGHT"
 	KeyGPUProbe          = "GPUAAS_GPU_PROBE"
 	KeyGPUKernelLog      = "GPUAAS_GPU_KERNEL_LOG"
+	KeyGPUInterval       = "GPUAAS_GPU_INTERVAL"
 )
 
 // Defaults are the catalogue's policy.
@@ -80,6 +81,7 @@ type Config struct {
 
 	HeartbeatInterval time.Duration // default 15 s
 	TaskWait          time.Duration // default 25 s
+	GPUInterval       time.Duration // between two samples of GPUs; default 15 s
 
 	Version  string
 	Log      *slog.Logger // default: nothing is logged
@@ -91,6 +93,8 @@ type Config struct {
 
 	grace time.Duration // what a stop leaves to what is under way, for tests; default stopGrace
 }
+
+const maxGPUInterval = 15 * time.Second
 
 // FromEnv reads the agent's configuration. An error names every key that is wrong, and never a value that is secret.
 func FromEnv(get func(string) string) (Config, error) {
@@ -111,6 +115,10 @@ func FromEnv(get func(string) string) (Config, error) {
 	}
 	c.HeartbeatInterval = duration(get, KeyHeartbeatInterval, &errs)
 	c.TaskWait = duration(get, KeyTaskWait, &errs)
+	if c.GPUInterval = duration(get, KeyGPUInterval, &errs); c.GPUInterval > maxGPUInterval {
+		errs = append(errs, fmt.Errorf("%s: want at most %s: a platform calls a GPU unknown that it hears of too seldom",
+			KeyGPUInterval, maxGPUInterval))
+	}
 	c.TenantUIDMin = tenantUIDMin(get, &errs)
 	c.TerminalLimits = terminalLimits(get, &errs)
 	verifiers, err := wire.ParseVerifiers(get(KeyTaskPubkeys))

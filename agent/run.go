@@ -50,8 +50,8 @@ func (r *runtime) watchGPUs() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		gpu.Run(ctx, gpu.Config{Probe: r.cfg.GPUProbe, KernelLog: r.cfg.KernelLog, Out: r.cfg.Boot.out,
-			Log: r.cfg.Log, Disk: durable.Dir{Root: filepath.Join(r.cfg.StateDir, "agent")}})
+		gpu.Run(ctx, gpu.Config{Probe: r.cfg.GPUProbe, KernelLog: r.cfg.KernelLog, Interval: r.cfg.GPUInterval,
+			Out: r.cfg.Boot.out, Log: r.cfg.Log, Disk: durable.Dir{Root: filepath.Join(r.cfg.StateDir, "agent")}})
 	})
 	return func() { cancel(); wg.Wait() }
 }

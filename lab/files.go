@@ -22,6 +22,11 @@ import (
 //go:embed templates
 var templates embed.FS
 
+// gpuProfile is what the fake of NVIDIA's library answers on a node until a drill says otherwise.
+//
+//go:embed nvml/profiles/lab.txt
+var gpuProfile []byte
+
 // Users of the machines. Numbers are fixed, so that files can be owned before the machine ever ran.
 const (
 	uidOps      = 1000
@@ -60,6 +65,8 @@ type settings struct {
 	RecoveryCA      string // on a node: what it trusts when its bundle is no longer right; pinned when it was made
 	Profile         string // the environment that nodes are enrolled for
 	Policy          []policyRow
+	GPUs            int    // of each node; 0: no C compiler built the library
+	GPUDir          string // on a node: the library, and what it answers after a boot
 }
 
 type policyRow struct {
@@ -90,8 +97,25 @@ func (l *Lab) settings(m Machine) settings {
 		Machine: m, Machines: ms, Nodes: ms[1:], PrefixLen: prefixLen, EdgeAddress: edgeAddress, NodeAddress: nodeAddress,
 		APIHost: apiHost, TermHost: termHost, NodeAPIHost: nodeAPIHost, AppsDomain: appsDomain, AppPort: appPort,
 		NodeAPIURL: nodeAPIURL, NodeTerminalURL: nodeTerminalURL, RecoveryCA: recoveryCA, Profile: environmentProfile,
-		Policy: policy[:],
+		Policy: policy[:], GPUs: l.gpus(), GPUDir: gpuDir,
 	}
+}
+
+// A node's GPUs are a library that answers as /run/gpuaas-lab/nvml says, see nvml/fake.c. A C compiler builds it.
+const (
+	gpuDir     = "/usr/local/lib/gpuaas-lab"
+	gpuLibrary = "libnvidia-ml-fake.so"
+	gpuReader  = "nvml-read"
+)
+
+// gpus is how many GPUs each node has: as many as gpuProfile, where everything was built that watches and judges them.
+func (l *Lab) gpus() int {
+	for _, name := range [...]string{gpuLibrary, gpuReader, "gpuaas-gpu-probe", "gpuaas-gpu-policy"} {
+		if !l.built(name) {
+			return 0
+		}
+	}
+	return 2
 }
 
 // fileSet collects a machine's files and the first error on the way.
@@ -123,13 +147,15 @@ func (fs *fileSet) secret(path, name string, mode os.FileMode, uid int) {
 }
 
 // binary adds one of our own programs; one that is not built is left out, and Up has said so.
-func (fs *fileSet) binary(name, unit string) {
+func (fs *fileSet) binary(name, unit string) { fs.builtFile("/usr/local/bin", name, unit) }
+
+func (fs *fileSet) builtFile(dir, name, unit string) {
 	data, err := os.ReadFile(filepath.Join(fs.l.opts.Libexec, name))
 	if errors.Is(err, os.ErrNotExist) {
 		return
 	}
 	fs.err = errors.Join(fs.err, err)
-	fs.add(file{path: "/usr/local/bin/" + name, data: data, mode: 0o755, unit: unit})
+	fs.add(file{path: dir + "/" + name, data: data, mode: 0o755, unit: unit})
 }
 
 const systemUnits = "/etc/systemd/system/"
@@ -219,6 +245,7 @@ func (fs *fileSet) platform() {
 	fs.text(systemUnits+own, "platform/gpuaas-platform.service", "", 0o644)
 	fs.enable(own, "multi-user.target")
 	fs.binary("gpuaas-platform", own)
+	fs.binary("gpuaas-gpu-policy", own)
 }
 
 func (fs *fileSet) node(m Machine) {
@@ -238,6 +265,13 @@ func (fs *fileSet) node(m Machine) {
 	fs.binary("gpuaas-agent", agent)
 	// where it was built: what a drill runs in the agent's place
 	fs.binary("gpuaas-agent-oldterminal", "")
+	if fs.s.GPUs > 0 {
+		fs.builtFile(gpuDir, gpuLibrary, agent)
+		fs.add(file{path: gpuDir + "/nvml", data: gpuProfile, mode: 0o644})
+		fs.text("/etc/tmpfiles.d/gpus.conf", "node/gpus-tmpfiles.conf", "", 0o644)
+		fs.binary(gpuReader, "")
+		fs.binary("gpuaas-gpu-probe", agent)
+	}
 	for _, unit := range [...]string{"nginx.service", "redis-server.service"} { // of the shared image, not of a node
 		fs.mask(unit)
 	}

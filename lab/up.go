@@ -47,6 +47,10 @@ func (l *Lab) up(ctx context.Context) error {
 			fmt.Fprintf(l.opts.Progress, "! %s is not in %s: the machines start without it\n", name, l.opts.Libexec)
 		}
 	}
+	if l.gpus() == 0 {
+		fmt.Fprintf(l.opts.Progress, "! no C compiler has built %s in %s: the nodes have no GPUs\n", gpuLibrary,
+			l.opts.Libexec)
+	}
 	var image string
 	err = l.stage(ctx, "image", func(ctx context.Context) (note string, err error) {
 		image, note, err = ensureImage(ctx, l.opts.CacheDir)

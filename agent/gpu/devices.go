@@ -8,9 +8,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/state"
 )
 
-// deviceEvery is how often one GPU is an event while its state does not change: a platform that misses three of them
-// calls its GPU unknown (policy.StaleEvent).
-const deviceEvery = time.Minute
+// deviceEvery is how often one GPU is an event while its state does not change, in samples: a platform that misses
+// three of them, at 15 s each, calls its GPU unknown (policy.StaleEvent).
+const deviceEvery = 4
 
 // devices is what was last reported of each GPU, by its index.
 type devices map[int]shownDevice
@@ -20,8 +20,10 @@ type shownDevice struct {
 	state string
 }
 
-// events are those of a sample that are worth an event. changed reports whether more differs than gauges and counters.
-func (d *devices) events(s *report.Sample, now time.Time) (events []*report.Event, changed bool) {
+// events are those of a sample that are worth an event; samples come at this interval. changed reports whether more
+// differs than gauges and counters.
+func (d *devices) events(s *report.Sample, interval time.Duration, now time.Time) (events []*report.Event,
+	changed bool) {
 	if *d == nil {
 		*d = devices{}
 	}
@@ -29,7 +31,7 @@ func (d *devices) events(s *report.Sample, now time.Time) (events []*report.Even
 		g := &s.GPUs[i]
 		is := shownDevice{now, stateOf(g)}
 		was := (*d)[i]
-		if is.state == was.state && now.Sub(was.at) < deviceEvery {
+		if is.state == was.state && now.Sub(was.at) < deviceEvery*interval {
 			continue
 		}
 		changed = changed || is.state != was.state

@@ -419,7 +419,7 @@ func TestWhatOfAGPUIsTold(t *testing.T) {
 	told := func(after time.Duration, want int, what string) {
 		t.Helper()
 		now = now.Add(after)
-		if got, _ := d.events(s, now); len(got) != want {
+		if got, _ := d.events(s, interval, now); len(got) != want {
 			t.Errorf("%s: %d events, want %s", what, len(got), strconv.Itoa(want))
 		}
 	}
@@ -427,12 +427,12 @@ func TestWhatOfAGPUIsTold(t *testing.T) {
 	told(time.Second, 0, "the same")
 	s.GPUs[1].Signals[report.Temperature] = report.Of(2)
 	told(time.Second, 0, "a gauge")
-	told(deviceEvery, 2, "all after a minute")
+	told(deviceEvery*interval, 2, "all after a minute")
 	s.GPUs[0].Signals[report.RecoveryAction] = report.Of(2)
 	told(time.Second, 1, "a state")
 	s.GPUs[0].Signals[report.Temperature] = report.Refused(15)
 	told(time.Second, 1, "a gauge that is refused")
-	told(deviceEvery, 2, "all again")
+	told(deviceEvery*interval, 2, "all again")
 	s.GPUs, s.Count = s.GPUs[:1], report.Of(1)
 	told(time.Second, 0, "one is gone")
 	s.GPUs = append(s.GPUs, sample(2, report.Of(1)).GPUs[1])

@@ -228,7 +228,7 @@ func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err 
 		p.State, p.Why = report.Garbled, "the GPUs could not be counted: "+sample.Count.String()
 	}
 	s.say(p, nil)
-	events, changed := s.gpus.events(sample, time.Now())
+	events, changed := s.gpus.events(sample, s.Interval, time.Now())
 	for _, e := range events {
 		s.spool.add(e)
 	}

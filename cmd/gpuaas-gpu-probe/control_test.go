@@ -15,7 +15,10 @@ import (
 	"unsafe"
 )
 
-// The layout of the control file, as in testdata/nvml/fake.c.
+// nvmlDir has the fake library, which the lab's nodes have, too.
+const nvmlDir = "../../lab/nvml"
+
+// The layout of the control file, as in fake.c.
 const (
 	maxGPUs   = 16
 	maxEvents = 256
@@ -100,7 +103,7 @@ func newControl(t *testing.T, profile string) *control {
 // callNames reads the fake's calls, in their order.
 func callNames(t testing.TB) (names []string) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/nvml/calls.h")
+	text, err := os.ReadFile(filepath.Join(nvmlDir, "calls.h"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +116,7 @@ func callNames(t testing.TB) (names []string) {
 // load sets what a profile has.
 func (c *control) load(profile string) {
 	c.t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "profiles", profile+".txt"))
+	text, err := os.ReadFile(filepath.Join(nvmlDir, "profiles", profile+".txt"))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func buildAll(t *testing.T) built {
 func compileFake(t *testing.T, cc, define, to string) {
 	t.Helper()
 	cmd := exec.Command(cc, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-D"+define, "-o", to,
-		"testdata/nvml/fake.c")
+		filepath.Join(nvmlDir, "fake.c"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("compile the fake: %v\n%s", err, out)
 	}

@@ -1,7 +1,7 @@
 // Command testneeds gives the tests what they run: `make test-fast` calls it with "fast", `make test-lab` with "lab",
-// `make bench` with "bench", `make test-html` with "html". As root on Debian or Ubuntu it installs the packages that
-// are missing; anywhere else it prints which tests are skipped for what. INSTALL=no keeps it from installing. Exit
-// status: 0 the tests can run, 1 they cannot, 2 usage.
+// `make bench` with "bench", `make test-html` with "html", `make demo` with "gpus". As root on Debian or Ubuntu it
+// installs the packages that are missing; anywhere else it prints which tests are skipped for what. INSTALL=no keeps it
+// from installing. Exit status: 0 the tests can run, 1 they cannot, 2 usage.
 package main
 
 import (
@@ -52,9 +52,10 @@ func run(ctx context.Context, out, errs io.Writer, h host, args []string) int {
 		"lab":   hosttools.Lab | hosttools.Fast | hosttools.Suite | hosttools.Oracle, // chaos/node is part of both suites
 		"bench": hosttools.Lab | hosttools.Oracle | hosttools.Bench,
 		"html":  hosttools.Browser,
+		"gpus":  0,
 	}[strings.Join(args, " ")]
 	if !ok {
-		fmt.Fprintln(errs, "usage: testneeds fast|lab|bench|html")
+		fmt.Fprintln(errs, "usage: testneeds fast|lab|bench|html|gpus")
 		return 2
 	}
 	switch {
@@ -63,13 +64,20 @@ func run(ctx context.Context, out, errs io.Writer, h host, args []string) int {
 			"note: not Linux: the tests of agents, probes on a node, drills on a machine and the lab are skipped")
 		return 0
 	case h.root && h.apt && h.install:
-		installed, err := h.installer(ctx, uses)
+		var installed []string
+		var err error
+		if uses != 0 {
+			installed, err = h.installer(ctx, uses)
+		}
 		if err != nil {
 			fmt.Fprintf(errs, "install what the tests run: %v\n(INSTALL=no tests without it, and skips what needs it)\n", err)
 			return 1
 		}
 		if len(installed) > 0 {
 			fmt.Fprintln(out, "installed for the tests: "+strings.Join(installed, " "))
+		}
+		if uses == 0 || uses&hosttools.Suite != 0 {
+			h.compiler(ctx, out)
 		}
 		return h.servers(ctx, out, uses)
 	}
@@ -82,6 +90,17 @@ func run(ctx context.Context, out, errs io.Writer, h host, args []string) int {
 		fmt.Fprintf(out, "note: tests are skipped that need %s: %s\n", names(missing), h.why(missing))
 	}
 	return 0
+}
+
+// compiler installs the C compiler that builds the library of the lab's nodes. The lab needs none: without it the nodes
+// have no GPUs, and `make build` and `lab up` print that.
+func (h host) compiler(ctx context.Context, out io.Writer) {
+	installed, err := h.installer(ctx, hosttools.Compiler)
+	if err != nil {
+		fmt.Fprintf(out, "note: no C compiler: %v\n", err)
+	} else if len(installed) > 0 {
+		fmt.Fprintln(out, "installed for the lab's GPUs: "+strings.Join(installed, " "))
+	}
 }
 
 // servers unpacks the servers that the fast suite walks through. The suite needs none of them: it skips a server

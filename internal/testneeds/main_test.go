@@ -25,8 +25,11 @@ func TestRun(t *testing.T) {
 		unpackErr  error
 	}{
 		"root": {host: root, args: "fast", asked: hosttools.Fast, out: "installed for the tests: nftables jq"},
-		"lab suite": {host: root, args: "lab", asked: hosttools.Lab | hosttools.Fast | hosttools.Suite | hosttools.Oracle,
-			out: "installed"},
+		"lab suite": {host: root, args: "lab", out: "installed for the lab's GPUs: nftables jq\n",
+			asked: hosttools.Lab | hosttools.Fast | hosttools.Suite | hosttools.Oracle | hosttools.Compiler},
+		"demo": {host: root, args: "gpus", asked: hosttools.Compiler, out: "installed for the lab's GPUs: nftables jq\n"},
+		"demo without a network": {host: root, args: "gpus", asked: hosttools.Compiler,
+			installErr: errors.New("apt-get update: no route"), out: "note: no C compiler: apt-get update: no route\n"},
 		"no caddy": {host: root, args: "fast", asked: hosttools.Fast, unpackErr: errors.New("unpack caddy: no such package"),
 			out: "unpacked for the tests in " + hosttools.Unpacked +
 				": nginx\nnote: tests with a server that is missing are skipped: unpack caddy"},
@@ -41,12 +44,12 @@ func TestRun(t *testing.T) {
 		"not root, why": {host: with(func(h *host) { h.root = false }), args: "lab",
 			out: "): only root installs; as root: apt-get install "},
 		"not Linux":   {host: host{}, args: "fast", out: "note: not Linux"},
-		"no argument": {host: root, code: 2, errs: "usage: testneeds fast|lab|bench|html"},
+		"no argument": {host: root, code: 2, errs: "usage: testneeds fast|lab|bench|html|gpus"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked hosttools.Use
 			tc.host.installer = func(_ context.Context, uses hosttools.Use) ([]string, error) {
-				asked = uses
+				asked |= uses
 				return []string{"nftables", "jq"}, tc.installErr
 			}
 			unpacked := false

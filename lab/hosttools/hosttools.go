@@ -20,13 +20,14 @@ import (
 type Use uint8
 
 const (
-	Lab     Use = 1 << iota // gpuaasctl lab
-	Fast                    // make test-fast
-	Suite                   // make test-lab, beside what Lab and Fast need
-	Oracle                  // bench/helper.sh, the second opinion of the lab suite
-	Bench                   // make bench, beside Lab and Oracle
-	Server                  // make test-fast: unpacked, since installing the package would start a server on this host
-	Browser                 // make test-html
+	Lab      Use = 1 << iota // gpuaasctl lab
+	Fast                     // make test-fast
+	Suite                    // make test-lab, beside what Lab and Fast need
+	Oracle                   // bench/helper.sh, the second opinion of the lab suite
+	Bench                    // make bench, beside Lab and Oracle
+	Server                   // make test-fast: unpacked, since installing the package would start a server on this host
+	Browser                  // make test-html
+	Compiler                 // make build, for the GPUs of the lab's nodes; without it they have none
 )
 
 // Tool is a program, the package that has it, and who runs it.
@@ -63,6 +64,8 @@ var Table = [...]Tool{
 	{"caddy", "caddy", Server},
 	{"chromium", "chromium", Browser},
 	{"npm", "npm", Browser},
+	{"gcc", "gcc", Compiler},
+	{"gencat", "libc6-dev", Compiler}, // which has no program; it depends on the package that has this one
 }
 
 // Budget bounds apt-get.

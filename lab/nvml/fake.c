@@ -1,19 +1,26 @@
-/* A library that answers NVML's calls as a control file says, which another process maps and changes at any time. It is
- * no copy of NVIDIA's: types are only as wide as the calls need, declared from the published interface. It keeps no
- * state of its own beyond what is registered, so that a test has all of it in the file.
+/* A library that answers NVML's calls as a control file says. It is no copy of NVIDIA's: types are only as wide as the
+ * calls need, declared from the published interface. It keeps no state of its own beyond what is registered.
+ *
+ * GPUAAS_NVML_FAKE names the control file, which is one of two sorts. A test maps a struct control, and changes it at any
+ * time. The lab's machines have a text, see profiles/lab.txt: it is read again when another file is in its place.
  *
  * Built without what a driver of another branch lacks: -DBEFORE_535 and -DBEFORE_560.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,31 +66,151 @@ struct control {
 };
 
 static struct control *control;
+static int of_text; /* the control file is a text */
 static int ready;
 static uint64_t registered[GPUS];
 static char handles[GPUS], instances[GPUS * 8], set;
 
+/* A text is read into one of two structs in turn, so that a call that has just begun keeps what it found. */
+static struct control texts[2];
+static struct stat was;
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+static const char *const names[] = {
+#define X(name) #name,
+#include "calls.h"
+#undef X
+};
+
+static int call_of(const char *name)
+{
+	for (int i = 0; i < CALLS; i++)
+		if (!strcmp(names[i], name))
+			return i;
+	return -1;
+}
+
+/* line reads a line of a text: [@GPU] gpus N | event TYPE DATA | CALL VALUES | CALL "TEXT" | CALL rc=N | CALL hang.
+ * Without @GPU it is about all of them. */
+static void line(struct control *c, char *s)
+{
+	int gpu = -1, call, n;
+	char word[64], *quote;
+	unsigned long long type, data;
+
+	if (sscanf(s, " @%d%n", &gpu, &n) == 1)
+		s += n;
+	if (sscanf(s, "%63s%n", word, &n) != 1 || word[0] == '#' || gpu >= GPUS)
+		return;
+	s += n;
+	if (!strcmp(word, "gpus")) {
+		c->gpus = strtoul(s, NULL, 0);
+		return;
+	}
+	if (!strcmp(word, "event") && sscanf(s, "%lli %lli", (long long *)&type, (long long *)&data) == 2) {
+		if (gpu >= 0 && c->written < EVENTS)
+			c->events[c->written++] = (struct event){ gpu, ~0u, ~0u, 0, type, data };
+		return;
+	}
+	if ((call = call_of(word)) < 0)
+		return;
+	quote = strchr(s, '"');
+	for (int g = gpu < 0 ? 0 : gpu; g <= (gpu < 0 ? GPUS : gpu); g++) {
+		struct entry *e = &c->of[g][call];
+		char *p = s, *end;
+
+		e->hang = strstr(s, "hang") != NULL;
+		e->rc = 0;
+		if (sscanf(s, " rc=%d", &e->rc) == 1)
+			continue;
+		if (quote) {
+			snprintf(e->text, TEXT, "%.*s", (int)strcspn(quote + 1, "\"\n"), quote + 1);
+			continue;
+		}
+		for (int i = 0; i < 4; i++, p = end) {
+			long long v = strtoll(p, &end, 0);
+
+			if (end == p)
+				break;
+			e->v[i] = v;
+		}
+	}
+}
+
+/* reread reads the text again where it is another one than before. Events that it had before were raised before. */
+static void reread(const char *path)
+{
+	struct control *old = control, *c = &texts[control == texts];
+	struct stat is;
+	char *s = NULL;
+	size_t size = 0;
+	FILE *f;
+
+	if (stat(path, &is) < 0 || (old && is.st_ino == was.st_ino && is.st_ctim.tv_sec == was.st_ctim.tv_sec &&
+				    is.st_ctim.tv_nsec == was.st_ctim.tv_nsec) || !(f = fopen(path, "re")))
+		return; /* as before */
+	fstat(fileno(f), &was);
+	memset(c, 0, sizeof *c);
+	c->calls = CALLS;
+	for (int g = 0; g < GPUS; g++)
+		for (int i = 0; i < CALLS; i++)
+			c->of[g][i].rc = i == C_nvmlDeviceGetHandleByIndex_v2 ? 0 : NOT_SUPPORTED;
+	while (getline(&s, &size, f) >= 0)
+		line(c, s);
+	free(s);
+	fclose(f);
+	while (old && c->taken < old->taken && c->taken < c->written &&
+	       !memcmp(&c->events[c->taken], &old->events[c->taken], sizeof *c->events))
+		c->taken++;
+	control = c;
+}
+
 static struct control *map(void)
 {
 	const char *path = getenv("GPUAAS_NVML_FAKE");
+	char first = 0;
 	int fd;
 	void *p;
 
-	if (control)
-		return control;
-	if (!path || (fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
-		return NULL;
-	p = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	pthread_mutex_lock(&reading);
+	if (path && of_text)
+		reread(path);
+	if (control || !path || (fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+		goto out;
+	if (pread(fd, &first, 1, 0) == 1 && first == '#') {
+		of_text = 1;
+		reread(path);
+	} else {
+		p = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (p != MAP_FAILED)
+			control = p;
+	}
 	close(fd);
-	if (p == MAP_FAILED)
-		return NULL;
-	control = p;
+out:
+	pthread_mutex_unlock(&reading);
 	return control;
 }
 
 static long futex(uint32_t *word, int op, uint32_t value, struct timespec *until)
 {
 	return syscall(SYS_futex, word, op, value, until, NULL, 0);
+}
+
+/* changed waits until the folder of the text has changed, or until the time is over. */
+static void changed(long long ns)
+{
+	static int watch = -1;
+	struct timespec t = { ns / 1000000000LL, ns % 1000000000LL };
+	char path[4096], events[4096];
+
+	if (watch < 0) {
+		snprintf(path, sizeof path, "%s", getenv("GPUAAS_NVML_FAKE"));
+		watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+		inotify_add_watch(watch, dirname(path), IN_MOVED_TO | IN_CLOSE_WRITE);
+		return; /* it may have changed before */
+	}
+	if (ppoll(&(struct pollfd){ .fd = watch, .events = POLLIN }, 1, &t, NULL) > 0)
+		while (read(watch, events, sizeof events) > 0)
+			;
 }
 
 static struct entry none = { .rc = UNINITIALIZED }, hungry = { .rc = MEMORY };
@@ -120,8 +247,14 @@ static struct entry *answer(int gpu, int call)
 		struct timespec t = { e->delay_ms / 1000, e->delay_ms % 1000 * 1000000L };
 		nanosleep(&t, NULL);
 	}
-	while (__atomic_load_n(&e->hang, __ATOMIC_SEQ_CST))
-		futex(&e->hang, FUTEX_WAIT, 1, NULL);
+	while (__atomic_load_n(&e->hang, __ATOMIC_SEQ_CST)) {
+		if (!of_text) {
+			futex(&e->hang, FUTEX_WAIT, 1, NULL);
+			continue;
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
+		e = &map()->of[gpu < 0 ? GPUS : gpu][call];
+	}
 	if (e->crash)
 		raise(SIGSEGV);
 	if (e->odd == TALKS) {
@@ -647,12 +780,13 @@ int nvmlEventSetWait_v2(void *s, void *data, unsigned int timeout_ms)
 	end.tv_sec += timeout_ms / 1000;
 	end.tv_nsec += timeout_ms % 1000 * 1000000L;
 	for (;;) {
-		uint32_t written = __atomic_load_n(&control->written, __ATOMIC_SEQ_CST);
+		struct control *c = map();
+		uint32_t written = __atomic_load_n(&c->written, __ATOMIC_SEQ_CST);
 		long long left;
 		struct timespec rest;
 
-		while (control->taken != written) {
-			struct event *v = &control->events[control->taken++ % EVENTS];
+		while (c->taken != written) {
+			struct event *v = &c->events[c->taken++ % EVENTS];
 
 			if (v->gpu >= GPUS || !(registered[v->gpu] & v->type))
 				continue;
@@ -667,8 +801,12 @@ int nvmlEventSetWait_v2(void *s, void *data, unsigned int timeout_ms)
 		left = (end.tv_sec - now.tv_sec) * 1000000000LL + end.tv_nsec - now.tv_nsec;
 		if (left <= 0)
 			return TIMEOUT;
+		if (of_text) {
+			changed(left);
+			continue;
+		}
 		rest.tv_sec = left / 1000000000LL;
 		rest.tv_nsec = left % 1000000000LL;
-		futex(&control->written, FUTEX_WAIT, written, &rest);
+		futex(&c->written, FUTEX_WAIT, written, &rest);
 	}
 }
