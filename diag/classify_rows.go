@@ -41,7 +41,6 @@ var rules = [...]rule{
 	{code: ReasonDispatchedResultLost, also: resultsLost},
 	{code: ReasonTaskBacklogStale, also: backlogStale, unless: whileSilent},
 	{code: ReasonOpsAccessUnhealthy, also: guestAgentDown, unless: whileSilent},
-	{code: ReasonGPUUnhealthy},
 	{code: ReasonTerminalGatewayDown},
 	{code: ReasonTerminalStreamCut},
 	{code: ReasonTerminalEndpointDrift},
@@ -50,6 +49,8 @@ var rules = [...]rule{
 	{code: ReasonAppRouteFailed},
 	{code: ReasonAppCredentialFailing, also: credentialBad},
 	{code: ReasonReleaseCleanupStuck, also: cleanupStuck},
+	{code: ReasonGPUUnhealthy},
+	{code: ReasonGPUDegraded},
 	{code: ReasonAppObservationStale, also: observationStale, unless: whileSilent},
 	{code: ReasonNodeAgentUnreachable, also: silent},
 }

@@ -113,6 +113,7 @@ var hopRows = [...]HopRow{
 	},
 	{
 		ID: HopGPUHealth, Title: "GPUs are healthy", Layer: LayerManagement,
-		About: "Not built yet. It is always `skipped`, with that reason.",
+		About:   "A pass means: the platform's policy calls every GPU of the node healthy, by what the node reported; the text says how many GPUs, by which policy, and how old the last sample is. A platform that judges no GPUs (404 `gpu_not_judged`, or no `node_gpu` path), a node about which nothing was ever judged and that should have no GPU, and a policy in shadow mode are `skipped`, with that reason. `UNKNOWN` is `inconclusive` (`gpu_unknown`), `DEGRADED` a warning (`gpu_degraded`). A GPU explains no failure of another hop.",
+		Signals: []Signal{SigGPUUnhealthy, SigGPUDegraded, SigGPUUnknown, SigNetworkUnstable},
 	},
 }

@@ -26,7 +26,6 @@ const (
 	ReasonDispatchedResultLost        ReasonCode = "dispatched_result_lost"
 	ReasonTaskBacklogStale            ReasonCode = "task_backlog_stale"
 	ReasonOpsAccessUnhealthy          ReasonCode = "ops_access_unhealthy"
-	ReasonGPUUnhealthy                ReasonCode = "gpu_unhealthy"
 	ReasonTerminalGatewayDown         ReasonCode = "terminal_gateway_down"
 	ReasonTerminalStreamCut           ReasonCode = "terminal_stream_cut"
 	ReasonTerminalEndpointDrift       ReasonCode = "terminal_endpoint_drift"
@@ -35,6 +34,8 @@ const (
 	ReasonAppRouteFailed              ReasonCode = "app_route_failed"
 	ReasonAppCredentialFailing        ReasonCode = "app_credential_failing"
 	ReasonReleaseCleanupStuck         ReasonCode = "release_failed_cleanup_stuck"
+	ReasonGPUUnhealthy                ReasonCode = "gpu_unhealthy"
+	ReasonGPUDegraded                 ReasonCode = "gpu_degraded"
 	ReasonAppObservationStale         ReasonCode = "app_observation_stale"
 	ReasonNodeAgentUnreachable        ReasonCode = "node_agent_unreachable"
 	ReasonNone                        ReasonCode = "none"
@@ -245,14 +246,6 @@ var reasonRows = [...]Reason{
 		With:       []HopID{HopNodeOpsAccess},
 	},
 	{
-		Code: ReasonGPUUnhealthy, Severity: P1, State: UserTemporary, Layer: LayerManagement,
-		Detect: 5 * time.Minute, Repair: time.Hour,
-		Owners:     Owners{"node runtime", "GPU hardware"},
-		Title:      Text{{{Says: "A GPU of the node has a fault"}}},
-		NextAction: Text{{{Says: "cordon, drain, then repair or replace the GPU"}}},
-		With:       []HopID{HopGPUHealth},
-	},
-	{
 		Code: ReasonTerminalGatewayDown, Severity: P1, State: UserTemporary, Layer: LayerEdge,
 		Detect: 5 * time.Minute, Repair: time.Hour,
 		Owners:        Owners{"terminal gateway", "edge"},
@@ -325,6 +318,22 @@ var reasonRows = [...]Reason{
 		UserText:   Text{{{Says: "This allocation cannot be used again yet"}}},
 		NextAction: Text{{{Says: "force-release it, audited"}}},
 		With:       []HopID{HopAllocationBinding},
+	},
+	{
+		Code: ReasonGPUUnhealthy, Severity: P1, State: UserTemporary, Layer: LayerManagement,
+		Detect: 5 * time.Minute, Repair: time.Hour,
+		Owners:     Owners{"node runtime", "GPU hardware"},
+		Title:      Text{{{Says: "A GPU of the node has a fault"}}},
+		NextAction: Text{{{Says: "cordon, drain, then repair or replace the GPU"}}},
+		With:       []HopID{HopGPUHealth},
+	},
+	{
+		Code: ReasonGPUDegraded, Severity: P2, State: UserNormal, Layer: LayerManagement,
+		Detect:     30 * time.Minute,
+		Owners:     Owners{"node runtime", "GPU hardware"},
+		Title:      Text{{{Says: "A GPU of the node is degraded"}}},
+		NextAction: Text{{{Says: "repair cooling, power or link at the next maintenance"}}},
+		With:       []HopID{HopGPUHealth},
 	},
 	{
 		Code: ReasonAppObservationStale, Severity: P2, State: UserNormal, Layer: LayerRuntime,

@@ -677,11 +677,13 @@ var signalRows = [...]SignalRow{
 		Proof: RepairProof{Hops: []HopID{HopAppRuntimeLiveness}, Allocation: true},
 	},
 	{
-		Signal: SigGPUDegraded, Reason: ReasonGPUUnhealthy,
-		Title:  "A GPU works with limits",
+		Signal: SigGPUDegraded, Reason: ReasonGPUDegraded,
+		Title:  "A GPU is degraded",
 		Owners: Owners{"node runtime", "GPU hardware"},
 		Recovery: []Step{
-			{Text: "look at the GPUs", Commands: []string{"{exec} nvidia-smi -q -d TEMPERATURE,POWER,ECC,PERFORMANCE"}},
+			{Text: "see which GPU it is, and by which rule", Commands: []string{"gpuaasctl gpu status {target}"}},
+			{Text: "read what the error means", Commands: []string{"gpuaasctl gpu xid explain {xid}"}, About: []Aspect{AboutXID}},
+			{Text: "read the driver's own values", Commands: []string{"{exec} nvidia-smi -q -d TEMPERATURE,POWER,ECC,PERFORMANCE"}},
 			{Text: "repair cooling, power or link at the next maintenance; running work may stay"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopGPUHealth}},
@@ -691,7 +693,9 @@ var signalRows = [...]SignalRow{
 		Title:  "A GPU has failed",
 		Owners: Owners{"node runtime", "GPU hardware"},
 		Recovery: []Step{
-			{Text: "cordon the node so that nothing new is placed on it"},
+			{Text: "see which GPU it is, and by which rule", Commands: []string{"gpuaasctl gpu status {target}"}},
+			{Text: "read what the error means, and what to do about it", Commands: []string{"gpuaasctl gpu xid explain {xid}"}, About: []Aspect{AboutXID}},
+			{Text: "cordon the node so that nothing new is placed on it, unless the platform has done so"},
 			{Text: "read the driver's errors", Commands: []string{"{exec} nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER"}},
 			{Text: "drain, then reset or replace the GPU; only a fully healthy report brings the node back"},
 		},
@@ -702,6 +706,7 @@ var signalRows = [...]SignalRow{
 		Title:  "The GPUs could not be measured",
 		Owners: Owners{"node runtime", "GPU hardware"},
 		Recovery: []Step{
+			{Text: "see why nothing is known of them", Commands: []string{"gpuaasctl gpu status {target}"}},
 			{Text: "see whether the driver answers", Commands: []string{"{exec} nvidia-smi -L"}},
 			{Text: "until it does, nothing is known: neither healthy nor failed"},
 		},

@@ -65,6 +65,7 @@ const (
 	AboutBuild       Aspect = "build"        // whether the agent's build reports what is not so
 	AboutAllocation  Aspect = "allocation"   // the allocation's state and its node
 	AboutUser        Aspect = "user"         // the allocation's user and shell on the node
+	AboutXID         Aspect = "xid"          // an error code of NVIDIA's driver
 )
 
 // Side reports where a fault is, where one signal can have it in several places. The zero value: not known.

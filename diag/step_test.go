@@ -9,7 +9,7 @@ import (
 var (
 	allReliances = []Reliance{RelyLogin, RelyAPI, RelyTasks}
 	allAspects   = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener,
-		AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser}
+		AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser, AboutXID}
 	allSides = []Side{"", SideOperator, SidePlatform, SideEdge, SideNodeWay, SideAgent}
 )
 

@@ -27,8 +27,8 @@ type mappedOnly struct {
 // answeredAt are the bases of a platform's listeners, as the two vantages name them, and the paths that each answers.
 var answeredAt = map[string][]string{
 	"https://api.test": {
-		profile.PathHealthz, profile.PathAllocation, profile.PathNode, profile.PathNodeTasks, profile.PathTask,
-		profile.PathTrust, profile.PathEvidence, profile.PathSessionEvidence, profile.PathTerminalToken,
+		profile.PathHealthz, profile.PathAllocation, profile.PathNode, profile.PathNodeGPU, profile.PathNodeTasks,
+		profile.PathTask, profile.PathTrust, profile.PathEvidence, profile.PathSessionEvidence, profile.PathTerminalToken,
 		profile.PathTerminalSession,
 	},
 	"https://term.test":          {profile.PathTerminalHealthz, profile.PathTerminalWS},

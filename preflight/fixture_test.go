@@ -113,6 +113,8 @@ func healthy(req diag.Request) diag.Fact {
 		f.User = &diag.UserFacts{Name: "tenant", Shell: "/bin/bash"}
 	case diag.HopAppRuntimeLiveness:
 		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running"}
+	case diag.HopGPUHealth:
+		ok(200, healthyGPUs())
 	case "evidence":
 		ok(200, map[string]string{"evidence.items": `[{"at":"` + stamp(0) +
 			`","kind":"task_claimed","correlation_id":"corr-1"}]`})
@@ -120,6 +122,18 @@ func healthy(req diag.Request) diag.Fact {
 		panic("no healthy answer for " + req.ID)
 	}
 	return f
+}
+
+// healthyGPUs are the fields of an admission document of a node with two GPUs that are well.
+func healthyGPUs() map[string]string {
+	return map[string]string{
+		"gpu.health": "HEALTHY", "gpu.node_status": "ACTIVE", "gpu.policy": "default", "gpu.mode": "enforce",
+		"gpu.policy_sha256": "aa", "gpu.xid_tables": "bb", "gpu.count": "2", "gpu.expected": "2",
+		"gpu.gpus": `[{"about":"gpu","what":"GPU 0","index":0,"uuid":"GPU-a","pci":"0000:3b:00.0","health":"HEALTHY"},` +
+			`{"about":"gpu","what":"GPU 1","index":1,"uuid":"GPU-b","pci":"0000:5e:00.0","health":"HEALTHY"}]`,
+		"gpu.sampled_at": noon.Add(-12 * time.Second).Format(time.RFC3339Nano),
+		"gpu.judged_at":  noon.Add(-2 * time.Second).Format(time.RFC3339Nano), "gpu.now": noon.Format(time.RFC3339Nano),
+	}
 }
 
 func healthyApp(f *diag.Fact, step string) {

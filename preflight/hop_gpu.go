@@ -1,17 +1,186 @@
 package preflight
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// gpuHealth has its place in the chain; its facts come with gpuaas-gpu-probe. Until then the plan skips it and says so.
+const (
+	stepAdmission = "admission"
+
+	// maxJudgementAge is from when on a judgement says nothing about now: platforms judge again every few minutes.
+	maxJudgementAge = 15 * time.Minute
+
+	gpuNotJudged = "gpu_not_judged" // the platform's error code where it judges no GPUs
+)
+
+// gpuHealth: what does the platform's policy make of what the node reports about its GPUs? No failure of another hop
+// follows from it: a GPU is not why a terminal fails. One that nobody judges is neither healthy nor failed.
 func gpuHealth() Hop {
+	id := diag.HopGPUHealth
 	return Hop{
-		ID: diag.HopGPUHealth, Budget: 5 * time.Second,
-		NotGiven: func(*profile.Profile) string { return "not built yet: GPU facts come from gpuaas-gpu-probe" },
-		Judge:    func(*Case) []diag.Finding { return nil },
+		ID: id, Budget: 5 * time.Second, Fields: []string{"gpu.health"},
+		NotAbout: func(c *Case) []diag.Aspect {
+			if decidingXID(c) == "" {
+				return []diag.Aspect{diag.AboutXID}
+			}
+			return nil
+		},
+		Steps: []Step{{
+			Name: stepAdmission, From: Operator, Token: true, Timeout: 4 * time.Second,
+			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNodeGPU},
+			Ask: func(e *Env, _ *Case) diag.Request {
+				return e.api("GET", profile.PathNodeGPU, nil, "gpu.health", "gpu.node_status", "gpu.node_before", "gpu.policy",
+					"gpu.policy_sha256", "gpu.policy_refused", "gpu.mode", "gpu.xid_tables", "gpu.decided_about",
+					"gpu.decided_what", "gpu.decided_index", "gpu.decided_uuid", "gpu.decided_pci", "gpu.decided_rule",
+					"gpu.decided_why", "gpu.gpus", "gpu.count", "gpu.expected", "gpu.sampled_at", "gpu.judged_at", "gpu.now")
+			},
+		}},
+		Judge: func(c *Case) []diag.Finding {
+			f := c.Fact(id, stepAdmission)
+			if f == nil {
+				return nil
+			}
+			if out := judgeAdmission(c, f); out != nil {
+				return []diag.Finding{*out}
+			}
+			return nil
+		},
+		Pass: func(c *Case) string {
+			a := admissionIn(c)
+			if a == nil {
+				return ""
+			}
+			return fmt.Sprintf("%s healthy by the policy %s%s%s", gpuCount(a), oneLine(a.Policy.Name), sampleAge(a),
+				refusedPolicy(a))
+		},
 	}
+}
+
+// admissionIn is what the walk read about the node's GPUs; nil where it read nothing.
+func admissionIn(c *Case) *GPUAdmission {
+	return AdmissionOf(c.Subject.NodeID, c.Fact(diag.HopGPUHealth, stepAdmission))
+}
+
+// decidingXID is the XID or SXID that decided the GPUs' health, "" where something else did.
+func decidingXID(c *Case) string {
+	if a := admissionIn(c); a != nil {
+		return a.Decided.XID()
+	}
+	return ""
+}
+
+// judgeAdmission judges the platform's answer; nil where the GPUs are healthy.
+func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
+	a := admissionIn(c)
+	var out diag.Finding
+	switch {
+	case HasNoAdmission(f):
+		out = unjudged(f, "%s", whyUnjudged(c, f))
+	case !f.Passed():
+		out = undecided(f, "what is known about the node's GPUs could not be read: %s", saw(f))
+	case a == nil && unasked(f, "gpu.health"):
+		return nil
+	case a == nil:
+		out = unmapped(f, "the answer has no health of the node's GPUs (gpu.health)")
+	case !a.known():
+		out = unknownWord(f, "the health of the node's GPUs", oneLine(a.Health), gpuHealths())
+	case a.absent():
+		out = unjudged(f, "the platform has no judgement of this node: %s", a.Decided.Words())
+	case a.none():
+		out = unjudged(f, "the node should have no GPU, and none was seen")
+	case a.Policy.Mode == gpuShadow:
+		out = unjudged(f, "the policy %s is in shadow mode, on which nothing acts; it calls the GPUs %s%s",
+			oneLine(a.Policy.Name), a.Health, gpuCause(a))
+	case staleJudgement(a):
+		out = undecided(f, "the platform's judgement of the GPUs (%s) is %s old", a.Health, ago(a.Now.Sub(a.Judged.Time)))
+		out.Signal = diag.SigGPUUnknown
+	case a.Health == GPUUnknown:
+		out = undecided(f, "the state of the GPUs is not known%s%s", gpuCause(a), refusedPolicy(a))
+		out.Signal = diag.SigGPUUnknown
+	case a.Health == GPUDegraded:
+		out = warn(diag.SigGPUDegraded, f, "the GPUs are degraded by the policy %s%s%s", oneLine(a.Policy.Name), gpuCause(a),
+			sampleAge(a))
+	case a.Health == GPUUnhealthy:
+		out = fail(diag.SigGPUUnhealthy, f, "the GPUs are unhealthy by the policy %s%s%s; the node is %s",
+			oneLine(a.Policy.Name), gpuCause(a), sampleAge(a), orUnknown(oneLine(a.Status)))
+		out.Direct = true
+	default:
+		return nil
+	}
+	return &out
+}
+
+// unjudged is the finding where nobody judges the node's GPUs, or nothing acts on it.
+func unjudged(f *diag.Fact, format string, args ...any) diag.Finding {
+	return diag.Finding{Status: diag.StatusSkipped, Because: fmt.Sprintf(format, args...), Evidence: []string{f.ID}}
+}
+
+// HasNoAdmission reports whether a platform answered that it has nothing about the GPUs of a node, or no such path.
+func HasNoAdmission(f *diag.Fact) bool { return noTrustPage(f) }
+
+// whyUnjudged is why the platform has no such document.
+func whyUnjudged(c *Case, f *diag.Fact) string {
+	switch {
+	case code(f) == gpuNotJudged:
+		return "this platform judges no GPUs (" + gpuNotJudged + ")"
+	case nodeUnknown(c):
+		return "the platform knows no node " + c.Subject.NodeID
+	}
+	return "this platform has nothing about GPUs at its node_gpu path: " + saw(f)
+}
+
+// gpuCause is what decided the health.
+func gpuCause(a *GPUAdmission) string {
+	if a.Decided == nil {
+		return ""
+	}
+	return ": " + a.Decided.Words()
+}
+
+// gpuCount is how many GPUs were looked at, and how many there should be.
+func gpuCount(a *GPUAdmission) string {
+	n := fmt.Sprintf("%d GPUs", len(a.GPUs))
+	if len(a.GPUs) == 1 {
+		n = "1 GPU"
+	}
+	if a.expects() && *a.Expected != len(a.GPUs) {
+		n += fmt.Sprintf(" of %d", *a.Expected)
+	}
+	return n
+}
+
+// sampleAge is how old the newest sample is, by the platform's clock.
+func sampleAge(a *GPUAdmission) string {
+	if a.Sampled.IsZero() || a.Now.IsZero() {
+		return "; when a GPU was last looked at is not known"
+	}
+	return fmt.Sprintf("; last sample %s ago", ago(a.Now.Sub(a.Sampled.Time)))
+}
+
+// refusedPolicy says that the policy's file was changed and not taken.
+func refusedPolicy(a *GPUAdmission) string {
+	if len(a.Policy.Refused) == 0 {
+		return ""
+	}
+	return "; the policy's file is refused as it is now, and the one before judges: " +
+		oneLine(strings.Join(a.Policy.Refused, "; "))
+}
+
+func staleJudgement(a *GPUAdmission) bool {
+	return !a.Judged.IsZero() && !a.Now.IsZero() && a.Now.Sub(a.Judged.Time) > maxJudgementAge
+}
+
+// measuredOnGPU is the cause of a GPU that is unhealthy, where the driver itself reports it: an XID, a recovery action,
+// an error counter. That a GPU is missing from a count says nothing about why.
+func measuredOnGPU(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	a := AdmissionOf("", f)
+	if a == nil || a.Decided == nil || (a.Decided.Subject.About != "event" && a.Decided.Subject.About != "gpu") {
+		return nil, ""
+	}
+	return f, "the node reports " + a.Decided.Words()
 }

@@ -86,6 +86,7 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigPTYFailed}, nil, "ws.frame_code", shellWord},
 	{signals{diag.SigAppStopped}, notRunning, "unit.active", workloadDown(unitEnded)},
 	{signals{diag.SigAppStopped}, words{diag.ProcessStopped}, "unit.process_state", workloadDown(processStopped)},
+	{signals{diag.SigGPUUnhealthy}, noFailure, "http.fields.gpu.decided_what", measuredOnGPU},
 }
 
 // observe is the measured cause of a failing finding; nil where there is none, or where it would be concluded.

@@ -44,6 +44,7 @@ var placeholderRows = map[string]func(c *Case) string{
 	"target":        targetOf,
 	"known_as":      knownAs,
 	"known_hosts":   knownHosts,
+	"xid":           decidingXID,
 
 	"unit":         profiled("agent_unit"),
 	"env_file":     profiled("agent_env_file"),

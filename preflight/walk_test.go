@@ -21,12 +21,6 @@ func TestHealthyWalkPassesOnMeasuredFacts(t *testing.T) {
 		t.Fatalf("%d hops reported, %d declared", len(r.Hops), len(diag.HopIDs()))
 	}
 	for _, h := range r.Hops {
-		if h.ID == diag.HopGPUHealth {
-			if h.Status != diag.StatusSkipped || h.Because == "" {
-				t.Errorf("%s: %s %q", h.ID, h.Status, h.Because)
-			}
-			continue
-		}
 		if h.Status != diag.StatusPass || h.Text == "" || len(h.Evidence) == 0 {
 			t.Errorf("%s: %s, text %q, evidence %v", h.ID, h.Status, h.Text, h.Evidence)
 		}
@@ -98,8 +92,6 @@ func TestOneSilentHopDoesNotEatTheOthers(t *testing.T) {
 		for _, h := range r.Hops {
 			want := diag.StatusPass
 			switch h.ID {
-			case diag.HopGPUHealth:
-				want = diag.StatusSkipped
 			case diag.HopNodeReadiness:
 				want = diag.StatusInconclusive
 			}
@@ -127,7 +119,7 @@ func TestObserverSeesEveryHopOnce(t *testing.T) {
 		if done[id] != 1 {
 			t.Errorf("%s was done %d times", id, done[id])
 		}
-		if id != diag.HopGPUHealth && started[id] != 1 {
+		if started[id] != 1 {
 			t.Errorf("%s was started %d times", id, started[id])
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // Absent maps a path or a field to nothing: this platform does not have it.
 const Absent = "-"
 
-// Paths of the platform that a hop may ask for. The first thirteen are answered by the API base, the next two by the
+// Paths of the platform that a hop may ask for. The first fourteen are answered by the API base, the next two by the
 // terminal base, the last two by the node-facing listeners.
 const (
 	PathHealthz         = "healthz"
@@ -26,6 +26,7 @@ const (
 	PathNode            = "node"
 	PathNodeTasks       = "node_tasks"
 	PathNodeProvider    = "node_provider"
+	PathNodeGPU         = "node_gpu"
 	PathTask            = "task"
 	PathTrust           = "trust"
 	PathNodeReenroll    = "node_reenroll"
@@ -54,6 +55,7 @@ var pathRows = [...]pathRow{
 	{PathNode, "/v1/admin/nodes/{node_id}", []string{"node_id"}},
 	{PathNodeTasks, "/v1/admin/nodes/{node_id}/tasks", []string{"node_id"}},
 	{PathNodeProvider, "/v1/admin/nodes/{node_id}/provider", []string{"node_id"}}, // asked by a drill alone
+	{PathNodeGPU, "/v1/admin/nodes/{node_id}/gpu", []string{"node_id"}},
 	{PathTask, "/v1/admin/tasks/{task_id}", []string{"task_id", "node_id"}},
 	{PathTrust, "/v1/admin/trust", nil},
 	// the one that is posted to: it issues a bundle
@@ -136,6 +138,30 @@ var fieldRows = [...]fieldRow{
 	{"node.latest_operation_status", "latest_operation.status"},
 	{"node.latest_operation_expires_at", "latest_operation.expires_at"},
 
+	{"gpu.health", "health"}, // HEALTHY | DEGRADED | UNHEALTHY | UNKNOWN, by the policy
+	{"gpu.node_status", "status"},
+	{"gpu.node_before", "before"},
+	{"gpu.policy", "policy.name"},
+	{"gpu.policy_sha256", "policy.sha256"},
+	{"gpu.policy_refused", "policy.refused"}, // a JSON list of texts
+	{"gpu.mode", "policy.mode"},              // enforce | shadow: nothing acts on it
+	{"gpu.xid_tables", "xid_tables"},
+	{"gpu.decided_about", "decided_by.subject.about"}, // event | gpu | node
+	{"gpu.decided_what", "decided_by.subject.what"},   // in words: "xid 79", "GPU 3"
+	{"gpu.decided_index", "decided_by.subject.index"},
+	{"gpu.decided_uuid", "decided_by.subject.uuid"},
+	{"gpu.decided_pci", "decided_by.subject.pci"},
+	{"gpu.decided_rule", "decided_by.rule"},
+	{"gpu.decided_why", "decided_by.why"},
+	{"gpu.gpus", "gpus"},    // a JSON list of {index, uuid, pci, health, rule, why}
+	{"gpu.count", "gpus.#"}, // how many it has
+	{"gpu.expected", "gpus_expected"},
+	{"gpu.findings", "findings"}, // a JSON list of {subject, health, rule, why}, the worst first
+	{"gpu.notes", "notes"},       // a JSON list of texts
+	{"gpu.sampled_at", "sampled_at"},
+	{"gpu.judged_at", "judged_at"},
+	{"gpu.now", "now"},
+
 	{"task.id", "id"},
 	{"task.status", "status"},
 	{"task.queued_at", "queued_at"},
@@ -210,12 +236,15 @@ func (m Mapping) Path(name string, vars map[string]string) string {
 }
 
 // template is the named path as mapped, else as the reference platform spells it. A platform that keeps no evidence is
-// not asked for it by another default path.
+// not asked for it by another default path, and one with another path of a node not for GPUs by the default one.
 func (m Mapping) template(name string) string {
 	if t, ok := m.Paths[name]; ok {
 		return t
 	}
 	if (name == PathNodeEvidence || name == PathSessionEvidence) && m.Paths[PathEvidence] == Absent {
+		return Absent
+	}
+	if name == PathNodeGPU && m.template(PathNode) != defaultPath(PathNode) {
 		return Absent
 	}
 	return defaultPath(name)

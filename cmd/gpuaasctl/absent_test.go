@@ -83,6 +83,7 @@ func (p *mappedPlatform) serve(w http.ResponseWriter, r *http.Request, name stri
 		profile.PathTrust: map[string]string{"signing_ca": "aa", "ingress_ca": "aa"},
 		profile.PathNode: map[string]any{"id": "n1", "now": now, "status": "ready", "stale_tasks": 0,
 			"agent": map[string]string{"last_seen_at": now}},
+		profile.PathNodeGPU:    map[string]any{"health": "HEALTHY", "gpus": []any{}, "now": now, "judged_at": now},
 		profile.PathAllocation: map[string]any{"id": "a1", "state": "active", "node_id": "n1", "os_user": "tenant"},
 		profile.PathNodeTasks:  map[string]string{"id": "task-1"},
 		profile.PathTask: map[string]string{"id": "task-1", "status": "completed", "queued_at": now,

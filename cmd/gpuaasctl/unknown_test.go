@@ -68,6 +68,7 @@ func untouched(t *testing.T, ln net.Listener) {
 // namesNoNode are the commands that say nothing of a profile's nodes where they get an unknown one, and why.
 var namesNoNode = map[string]string{
 	"gpuaasctl node status": "it asks the platform alone, and the profile names none",
+	"gpuaasctl gpu status":  "as node status",
 	"gpuaasctl ssh trust":   "NODE may be a host that is in no profile",
 }
 

@@ -31,8 +31,8 @@ const (
 )
 
 var pathsAt = map[string][]string{
-	atAPI: {profile.PathHealthz, profile.PathAllocation, profile.PathNode, profile.PathNodeTasks, profile.PathTask,
-		profile.PathTrust, profile.PathNodeReenroll, profile.PathEvidence, profile.PathNodeEvidence,
+	atAPI: {profile.PathHealthz, profile.PathAllocation, profile.PathNode, profile.PathNodeGPU, profile.PathNodeTasks,
+		profile.PathTask, profile.PathTrust, profile.PathNodeReenroll, profile.PathEvidence, profile.PathNodeEvidence,
 		profile.PathSessionEvidence, profile.PathTerminalToken, profile.PathTerminalSession},
 	atTerminal: {profile.PathTerminalWS, profile.PathTerminalHealthz},
 	atIngress:  {profile.PathHealthz, profile.PathTaskWait, profile.PathNodeTerminal},

@@ -24,7 +24,7 @@ codes, find them in a log, and judge them by a policy, without a GPU and without
 		`What an error code means, what to do about it, and what each source has about it: the sources disagree, and none is
 left out. The tables are in this program.`)
 	codes.AddCommand(newExplain(a), newList(a), newScan(a))
-	cmd.AddCommand(codes, newPolicy(a))
+	cmd.AddCommand(newStatus(a), codes, newPolicy(a))
 	return cmd
 }
 

@@ -1,0 +1,159 @@
+package gpucmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// Status is what -o json of status writes: what a gate reads before the node gets work.
+type Status struct {
+	diag.Head // GPUAdmission
+
+	preflight.GPUAdmission
+}
+
+func newStatus(a *cmdutil.App) *cobra.Command {
+	o, output := &cmdutil.TargetOptions{}, ""
+	cmd := &cobra.Command{
+		Use:   "status [NODE]",
+		Short: "Show what the platform's policy makes of a node's GPUs, and why",
+		Long: `Shows the health of a node's GPUs as the platform judges it: by which policy, what decided it, each GPU, and when a GPU
+was last looked at. The node itself is not touched. As JSON it is the document that a gate reads before the node gets
+work; only HEALTHY, by a policy in the mode enforce, is clear evidence.
+
+Exit codes: 0 HEALTHY, 2 usage or configuration, or the platform knows no such node or judges no GPUs, 3 DEGRADED or
+UNHEALTHY, 5 UNKNOWN, or nothing could be read, 130 interrupted.`,
+		Example: `  gpuaasctl gpu status compute-node-01 --profile lab
+  gpuaasctl gpu status compute-node-01 --profile lab -o json`,
+		Args: cmdutil.Args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.Target(cmd, o, args, ops.Target{})
+			if err != nil {
+				return err
+			}
+			if p := s.Site(); p.Profile.APIBase == "" || p.Secrets.Token.IsZero() {
+				return cmdutil.Usagef("the platform's judgement needs api_base and auth.token_file in the profile %s", p.Chosen)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
+			defer cancel()
+			g, err := s.GPUs(ctx)
+			switch {
+			case cmd.Context().Err() != nil:
+				return cmd.Context().Err()
+			case errors.As(err, new(*ops.NotJudgedError)):
+				return &cmdutil.UsageError{Err: err}
+			case errors.As(err, new(*ops.UnreadError)):
+				cmdutil.SayError(a.Stderr, err)
+				return &cmdutil.VerdictError{Code: cmdutil.ExitInconclusive}
+			case err != nil:
+				return a.Worded(err)
+			}
+			doc := Status{Head: diag.NewHead("GPUAdmission"), GPUAdmission: *g}
+			return a.Ended(codeOfHealth(policy.Health(g.Health)), a.ShowPage(doc, output, statusPage(g)...))
+		},
+	}
+	o.Flags(a, cmd)
+	for _, name := range []string{"node-host", "libexec"} {
+		cmd.Flags().Lookup(name).Hidden = true // the node is not touched
+	}
+	cmdutil.PageFlag(cmd, &output)
+	return cmd
+}
+
+func statusPage(g *preflight.GPUAdmission) []page.Block {
+	by := fmt.Sprintf("%s, sha256 %.12s", g.Policy.Name, g.Policy.SHA256)
+	if g.Policy.Mode != "" {
+		by += ", mode " + g.Policy.Mode
+	}
+	fields := page.Fields{{Label: "node", Text: g.Node}}
+	add := func(label, text string) {
+		if text != "" {
+			fields = append(fields, page.Field{Label: label, Text: text})
+		}
+	}
+	add("status", statusWords(g))
+	add("policy", by)
+	if g.Decided != nil {
+		add("because", g.Decided.Words())
+	}
+	add("gpus", countWords(g))
+	add("sampled", age(g.Sampled, g.Now))
+	add("judged", age(g.Judged, g.Now))
+	for i, note := range append(refused(g), g.Notes...) {
+		label := ""
+		if i == 0 {
+			label = "note"
+		}
+		fields = append(fields, page.Field{Label: label, Text: note})
+	}
+	if n := g.Decided.XID(); n != "" {
+		fields = append(fields, page.Field{Label: "explain", Text: "gpuaasctl gpu xid explain " + n})
+	}
+	blocks := []page.Block{page.Heading{Text: g.Health}, fields}
+	if len(g.GPUs) > 0 {
+		rows := [][]string{{"gpu", "health", "pci", "uuid", "rule", "why"}}
+		for _, one := range g.GPUs {
+			index := ""
+			if one.Index != nil {
+				index = strconv.Itoa(*one.Index)
+			}
+			rows = append(rows, []string{index, one.Health, one.PCI, one.UUID, one.Rule, one.Why})
+		}
+		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
+	}
+	if len(g.Findings) > 0 {
+		rows := [][]string{{"health", "about", "rule", "why"}}
+		for _, f := range g.Findings {
+			rows = append(rows, []string{f.Health, f.Subject.What, f.Rule, f.Why})
+		}
+		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
+	}
+	return blocks
+}
+
+// statusWords is whether the node gets new work.
+func statusWords(g *preflight.GPUAdmission) string {
+	if g.Before == "" {
+		return g.Status
+	}
+	return fmt.Sprintf("%s; %s again after a fully HEALTHY report", g.Status, g.Before)
+}
+
+func countWords(g *preflight.GPUAdmission) string {
+	words := strconv.Itoa(len(g.GPUs)) + " were looked at"
+	if g.Expected != nil {
+		words += fmt.Sprintf(", %d expected", *g.Expected)
+	}
+	return words
+}
+
+// age is a time, and how long ago it was by the platform's clock.
+func age(at, now diag.Time) string {
+	switch {
+	case at.IsZero():
+		return "never"
+	case now.IsZero():
+		return at.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%s (%s ago)", at.UTC().Format(time.RFC3339), max(now.Sub(at.Time), 0).Round(time.Second))
+}
+
+// refused are the mistakes of a policy's file that was changed and not taken.
+func refused(g *preflight.GPUAdmission) (notes []string) {
+	for _, mistake := range g.Policy.Refused {
+		notes = append(notes, "the policy's file is refused as it is now: "+mistake)
+	}
+	return notes
+}

@@ -1,0 +1,67 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// gpuTime is for one request to the API.
+const gpuTime = 10 * time.Second
+
+// nodeNotFound is the platform's error code of a node that it does not know.
+const nodeNotFound = "node_not_found"
+
+// NotJudgedError is a platform that judges no GPUs, or whose profile does not say where it does.
+type NotJudgedError struct{ Why string }
+
+func (e *NotJudgedError) Error() string { return e.Why }
+
+// GPUs is what the platform knows about the GPUs of the node, and by which policy. The node itself is not touched. An
+// UnreadError means that nothing was read: nothing is known then.
+func (s *Session) GPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
+	ctx, cancel := context.WithTimeout(ctx, gpuTime)
+	defer cancel()
+	req := s.env.API(profile.PathNodeGPU, nil, mappedFields(s.env.Profile.Mapping, "gpu")...)
+	if req.Op == "" {
+		return nil, &NotJudgedError{fmt.Sprintf("this platform takes no GPU events (mapping.paths.%s: %q in the profile)",
+			profile.PathNodeGPU, profile.Absent)}
+	}
+	req.ID = profile.PathNodeGPU
+	here := s.open()[preflight.Operator]
+	at := places{preflight.Operator: here}
+	defer at.close(ctx)
+	f := here.Probe(ctx, []diag.Request{req})[0]
+	if err := s.unjudged(&f); err != nil {
+		return nil, err
+	}
+	if a := preflight.AdmissionOf(s.of.Node, &f); a != nil {
+		return a, nil
+	}
+	why := string(f.Failure)
+	switch {
+	case f.Passed():
+		why = "the answer has no health (mapping.fields.gpu.health)"
+	case f.HTTP != nil && f.HTTP.Status != 0:
+		why = fmt.Sprintf("HTTP %d %s", f.HTTP.Status, f.HTTP.ErrorCode)
+	}
+	return nil, &UnreadError{fmt.Errorf("read what is known about the GPUs of %s from %s: %s", s.of.Node,
+		s.env.Profile.APIBase, why)}
+}
+
+// unjudged is an error where the platform says that it knows no such node, or that it judges no GPUs.
+func (s *Session) unjudged(f *diag.Fact) error {
+	switch {
+	case !preflight.HasNoAdmission(f):
+		return nil
+	case f.HTTP.ErrorCode == nodeNotFound:
+		p := s.site.Profile
+		return &UnknownNodeError{Node: s.of.Node, Platform: p.APIBase, Others: p.OtherNodes(s.of.Node)}
+	}
+	return &NotJudgedError{fmt.Sprintf("the platform at %s judges no GPUs, or has no node_gpu path: HTTP %d %s",
+		s.env.Profile.APIBase, f.HTTP.Status, f.HTTP.ErrorCode)}
+}

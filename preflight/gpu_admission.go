@@ -1,0 +1,194 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
+)
+
+// Words of a GPU's or a node's health, by a policy.
+const (
+	GPUHealthy   = "HEALTHY"
+	GPUDegraded  = "DEGRADED"
+	GPUUnhealthy = "UNHEALTHY"
+	GPUUnknown   = "UNKNOWN"
+)
+
+// gpuShadow is the mode of a policy on which nothing acts.
+const gpuShadow = "shadow"
+
+// GPUAdmission is what is known about the GPUs of a node, and by which policy: what a gate reads before the node gets
+// work. Who judges them says it; nothing of it is judged here.
+type GPUAdmission struct {
+	Node     string        `json:"node"`
+	Health   string        `json:"health"`
+	Status   string        `json:"status,omitempty"` // whether the node gets new work, by the platform
+	Before   string        `json:"before,omitempty"` // of an unhealthy node: what it goes back to
+	Policy   GPUPolicy     `json:"policy"`
+	Tables   string        `json:"xid_tables,omitempty"` // digest of the tables of XIDs and SXIDs
+	Decided  *GPUFinding   `json:"decided_by,omitempty"`
+	GPUs     []GPUHealthOf `json:"gpus"`
+	Expected *int          `json:"gpus_expected,omitempty"` // absent: no number was given
+	Findings []GPUFinding  `json:"findings"`                // the worst first
+	Notes    []string      `json:"notes,omitempty"`
+	Sampled  diag.Time     `json:"sampled_at,omitzero"` // the newest sample of a GPU
+	Judged   diag.Time     `json:"judged_at,omitzero"`
+	Now      diag.Time     `json:"now,omitzero"` // by the clock of the two above
+}
+
+// GPUPolicy is the policy that judged.
+type GPUPolicy struct {
+	Name    string   `json:"name,omitempty"`
+	SHA256  string   `json:"sha256,omitempty"`
+	Mode    string   `json:"mode,omitempty"`
+	Refused []string `json:"refused,omitempty"` // what is wrong with the policy's file now; the one before judges
+}
+
+// GPUSubject is what a finding is about.
+type GPUSubject struct {
+	About string `json:"about,omitempty"` // event | gpu | node
+	What  string `json:"what,omitempty"`  // in words: "xid 79", "GPU 3"
+	Index *int   `json:"index,omitempty"`
+	UUID  string `json:"uuid,omitempty"`
+	PCI   string `json:"pci,omitempty"`
+}
+
+// GPUFinding is one thing that was found.
+type GPUFinding struct {
+	Subject GPUSubject `json:"subject"`
+	Health  string     `json:"health,omitempty"`
+	Rule    string     `json:"rule,omitempty"` // of the policy; "" where none decided
+	Why     string     `json:"why,omitempty"`
+}
+
+// GPUHealthOf is the health of one GPU.
+type GPUHealthOf struct {
+	GPUSubject
+	Health string `json:"health"`
+	Rule   string `json:"rule,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
+// AdmissionOf reads an admission document out of a fact; nil where the fact has none. A list that is longer than any
+// document has, or that is no list, is left out.
+func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
+	if !f.Passed() || f.HTTP == nil || f.HTTP.Fields["gpu.health"] == "" {
+		return nil
+	}
+	v := f.HTTP.Fields
+	a := &GPUAdmission{
+		Node: node, Health: strings.ToUpper(v["gpu.health"]), Status: v["gpu.node_status"], Before: v["gpu.node_before"],
+		Policy: GPUPolicy{Name: v["gpu.policy"], SHA256: v["gpu.policy_sha256"], Mode: strings.ToLower(v["gpu.mode"])},
+		Tables: v["gpu.xid_tables"], Expected: count(v["gpu.expected"]), GPUs: []GPUHealthOf{}, Findings: []GPUFinding{},
+		Sampled: timeIn(v["gpu.sampled_at"]), Judged: timeIn(v["gpu.judged_at"]), Now: timeIn(v["gpu.now"]),
+	}
+	decided := GPUFinding{
+		Subject: GPUSubject{About: v["gpu.decided_about"], What: v["gpu.decided_what"], Index: count(v["gpu.decided_index"]),
+			UUID: v["gpu.decided_uuid"], PCI: v["gpu.decided_pci"]},
+		Health: a.Health, Rule: v["gpu.decided_rule"], Why: v["gpu.decided_why"],
+	}
+	if decided.Subject.What != "" || decided.Why != "" {
+		a.Decided = &decided
+	}
+	for name, into := range map[string]any{"gpu.gpus": &a.GPUs, "gpu.findings": &a.Findings, "gpu.notes": &a.Notes,
+		"gpu.policy_refused": &a.Policy.Refused} {
+		readList(v[name], into)
+	}
+	return a
+}
+
+// readList decodes a JSON list; what is none stays as it is.
+func readList(text string, into any) {
+	if strings.HasPrefix(text, "[") {
+		_ = bounded.Unmarshal([]byte(text), into, bounded.Small()) // of a list of another form what fits is taken
+	}
+}
+
+func timeIn(text string) diag.Time {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return diag.Time{}
+	}
+	return diag.At(t)
+}
+
+// XID is the number of the XID or SXID that a finding is about, "" where it is about something else.
+func (f *GPUFinding) XID() string {
+	if f == nil {
+		return ""
+	}
+	if m := xidWords().FindStringSubmatch(f.Subject.What); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// xidWords is how a finding names an error.
+var xidWords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^s?xid (\d{1,6})\b`) })
+
+// Words is a finding for people: what, of which GPU, by which rule.
+func (f *GPUFinding) Words() string {
+	if f == nil {
+		return "no finding is named"
+	}
+	words := cmp.Or(oneLine(f.Subject.What), "it")
+	if of := f.Subject.gpu(); of != "" {
+		words += " " + of
+	}
+	if f.Why != "" {
+		words += ": " + oneLine(f.Why)
+	}
+	if f.Rule != "" {
+		words += " (rule " + oneLine(f.Rule) + ")"
+	}
+	return words
+}
+
+// gpu names the GPU of a finding by all that is known of it, "" where it is about none.
+func (s *GPUSubject) gpu() string {
+	var ids []string
+	name := ""
+	if s.Index != nil {
+		name = fmt.Sprint("GPU ", *s.Index)
+	}
+	if name != "" && name != s.What {
+		ids = append(ids, name)
+	}
+	for _, id := range []string{s.PCI, s.UUID} {
+		if id != "" {
+			ids = append(ids, oneLine(id))
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	if ids[0] == name {
+		return "of " + strings.Join(ids, ", ")
+	}
+	return "(" + strings.Join(ids, ", ") + ")"
+}
+
+// absent reports whether nothing was ever judged about the node, and no GPU is expected there: nothing is missing.
+func (a *GPUAdmission) absent() bool {
+	return a.Health == GPUUnknown && a.Judged.IsZero() && a.Sampled.IsZero() && len(a.GPUs) == 0 && !a.expects()
+}
+
+// none reports whether the node is known to have no GPU: none is expected, and none was seen.
+func (a *GPUAdmission) none() bool {
+	return a.Health == GPUUnknown && len(a.GPUs) == 0 && a.Expected != nil && *a.Expected == 0
+}
+
+// expects reports whether the node should have GPUs.
+func (a *GPUAdmission) expects() bool { return a.Expected != nil && *a.Expected > 0 }
+
+// known reports whether the health is one of the words that decide something.
+func (a *GPUAdmission) known() bool { return slices.Contains(gpuHealths(), a.Health) }
+
+func gpuHealths() []string { return []string{GPUHealthy, GPUDegraded, GPUUnhealthy, GPUUnknown} }

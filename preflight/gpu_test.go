@@ -1,0 +1,194 @@
+package preflight
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// gpuAnswer changes fields of a healthy admission document; "-" removes one.
+func gpuAnswer(fields map[string]string) answers {
+	return answers{"gpu_health/admission": func(f *diag.Fact) {
+		maps.Copy(f.HTTP.Fields, fields)
+		maps.DeleteFunc(f.HTTP.Fields, func(_, v string) bool { return v == "-" })
+	}}
+}
+
+// refusedGPUs is an HTTP error in place of a document.
+func refusedGPUs(status int, code string) answers {
+	return answers{"gpu_health/admission": func(f *diag.Fact) {
+		f.Failure, f.Phase = diag.HTTPStatus, "http"
+		f.HTTP = &diag.HTTPFacts{Status: status, ErrorCode: code}
+	}}
+}
+
+// fatalXID is what a GPU that has fallen off the bus makes of a document.
+func fatalXID() map[string]string {
+	return map[string]string{"gpu.health": "UNHEALTHY", "gpu.node_status": "UNHEALTHY", "gpu.decided_about": "event",
+		"gpu.decided_what": "xid 79", "gpu.decided_index": "3", "gpu.decided_uuid": "GPU-c",
+		"gpu.decided_pci": "0000:3b:00.0", "gpu.decided_rule": "fatal-error",
+		"gpu.decided_why": "the GPU or the node is not usable"}
+}
+
+func butFor(fields map[string]string, more ...string) map[string]string {
+	for i := 0; i+1 < len(more); i += 2 {
+		fields[more[i]] = more[i+1]
+	}
+	return fields
+}
+
+// TestGPUHealth: every health, mode and edge of an admission document, and what the walk says of it.
+func TestGPUHealth(t *testing.T) {
+	never := map[string]string{"gpu.health": "UNKNOWN", "gpu.gpus": "[]", "gpu.expected": "-", "gpu.sampled_at": "-",
+		"gpu.judged_at": "-", "gpu.decided_what": "the judgement",
+		"gpu.decided_why": "the node has reported nothing about GPUs"}
+	noLibrary := map[string]string{"gpu.health": "UNKNOWN", "gpu.gpus": "[]", "gpu.decided_about": "node",
+		"gpu.decided_what": "the probe", "gpu.sampled_at": "-",
+		"gpu.decided_why": "no GPU can be looked at: NVIDIA's library is library_not_found, return code 12"}
+	long := strings.Repeat("x", 5000) + "\x1b[31m\nend"
+	old := noon.Add(-time.Hour).Format(time.RFC3339Nano)
+	for name, tc := range map[string]struct {
+		answers answers
+		status  diag.Status
+		signal  diag.Signal
+		outcome diag.Outcome
+		says    string // in the text or the reason of the hop
+	}{
+		"healthy": {nil, diag.StatusPass, "", diag.OutcomePass,
+			"2 GPUs healthy by the policy default; last sample 12s ago"},
+		"one of two": {gpuAnswer(map[string]string{"gpu.expected": "3"}), diag.StatusPass, "", diag.OutcomePass,
+			"2 GPUs of 3"},
+		"lower case": {gpuAnswer(map[string]string{"gpu.health": "healthy"}),
+			diag.StatusPass, "", diag.OutcomePass, "2 GPUs"},
+		"degraded": {gpuAnswer(butFor(fatalXID(), "gpu.health", "DEGRADED", "gpu.decided_what", "xid 74")), diag.StatusWarn,
+			diag.SigGPUDegraded, diag.OutcomeWarn, "xid 74 of GPU 3, 0000:3b:00.0, GPU-c: the GPU"},
+		"unhealthy": {gpuAnswer(fatalXID()), diag.StatusFail, diag.SigGPUUnhealthy, diag.OutcomeFail,
+			"xid 79 of GPU 3, 0000:3b:00.0, GPU-c: the GPU or the node is not usable (rule fatal-error)"},
+		"no library": {gpuAnswer(noLibrary), diag.StatusInconclusive, diag.SigGPUUnknown, diag.OutcomeInconclusive,
+			"library_not_found"},
+		"no library, no number": {gpuAnswer(butFor(maps.Clone(noLibrary), "gpu.expected", "-")), diag.StatusInconclusive,
+			diag.SigGPUUnknown, diag.OutcomeInconclusive, "library_not_found"},
+		"no GPU by enrollment": {gpuAnswer(butFor(maps.Clone(noLibrary), "gpu.expected", "0")), diag.StatusSkipped, "",
+			diag.OutcomePass, "should have no GPU"},
+		"never reported": {gpuAnswer(never),
+			diag.StatusSkipped, "", diag.OutcomePass, "has reported nothing about GPUs"},
+		"never reported, two expected": {gpuAnswer(butFor(maps.Clone(never), "gpu.expected", "2")), diag.StatusInconclusive,
+			diag.SigGPUUnknown, diag.OutcomeInconclusive, "has reported nothing about GPUs"},
+		"an old judgement": {gpuAnswer(map[string]string{"gpu.judged_at": old}), diag.StatusInconclusive, diag.SigGPUUnknown,
+			diag.OutcomeInconclusive, "is 1h0m0s old"},
+		"shadow, unhealthy": {gpuAnswer(butFor(fatalXID(), "gpu.mode", "shadow")), diag.StatusSkipped, "", diag.OutcomePass,
+			"shadow mode, on which nothing acts; it calls the GPUs UNHEALTHY: xid 79"},
+		"shadow, healthy": {gpuAnswer(map[string]string{"gpu.mode": "shadow"}), diag.StatusSkipped, "", diag.OutcomePass,
+			"it calls the GPUs HEALTHY"},
+		"a refused policy": {gpuAnswer(map[string]string{"gpu.policy_refused": `["p.yaml:3: unknown field"]`}),
+			diag.StatusPass, "", diag.OutcomePass, "refused as it is now, and the one before judges: p.yaml:3: unknown field"},
+		"not judged": {refusedGPUs(404, "gpu_not_judged"),
+			diag.StatusSkipped, "", diag.OutcomePass, "judges no GPUs"},
+		"no such path": {refusedGPUs(404, ""), diag.StatusSkipped, "", diag.OutcomePass, "nothing about GPUs"},
+		"no such verb": {refusedGPUs(405, ""), diag.StatusSkipped, "", diag.OutcomePass, "nothing about GPUs"},
+		"an error": {refusedGPUs(503, "unavailable"),
+			diag.StatusInconclusive, "", diag.OutcomeInconclusive, "HTTP 503"},
+		"forbidden": {refusedGPUs(403, "forbidden"),
+			diag.StatusInconclusive, "", diag.OutcomeInconclusive, "HTTP 403"},
+		"no health": {gpuAnswer(map[string]string{"gpu.health": "-"}),
+			diag.StatusInconclusive, "", diag.OutcomeInconclusive, "gpu.health"},
+		"another word": {gpuAnswer(map[string]string{"gpu.health": "OK"}),
+			diag.StatusInconclusive, "", diag.OutcomeInconclusive, `"OK"`},
+		"hostile words": {gpuAnswer(butFor(fatalXID(), "gpu.decided_why", long, "gpu.decided_uuid", long,
+			"gpu.policy", long, "gpu.node_status", long)),
+			diag.StatusFail, diag.SigGPUUnhealthy, diag.OutcomeFail, "[31m end"},
+		"hostile lists": {gpuAnswer(map[string]string{"gpu.gpus": strings.Repeat("[", 9999), "gpu.policy_refused": `{"a":1}`,
+			"gpu.expected": "-7"}),
+			diag.StatusPass, "", diag.OutcomePass, "0 GPUs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := walkWith(t, tc.answers)
+			h := hopOf(r, diag.HopGPUHealth)
+			text := h.Text + h.Because
+			if h.Status != tc.status || h.Signal != tc.signal || r.Verdict.Outcome != tc.outcome ||
+				!strings.Contains(text, tc.says) {
+				t.Errorf("%s %s, the walk %s: %q\nwant %s %s, %s, %q", h.Status, h.Signal, r.Verdict.Outcome, text, tc.status,
+					tc.signal, tc.outcome, tc.says)
+			}
+			if len(text) > 1500 || strings.ContainsAny(text, "\x1b\n") {
+				t.Errorf("%d bytes: %q", len(text), text)
+			}
+			if b := r.Verdict.Blame; (b != nil) != (tc.status == diag.StatusFail) {
+				t.Errorf("blame %+v", b)
+			}
+			again, err := Replay(r)
+			if err != nil || !SameVerdict(Stated(again), Stated(r)) {
+				t.Errorf("judged again: %v", err)
+			}
+		})
+	}
+}
+
+// TestGPUBlame: a GPU that has failed is the blame of a walk where nothing else fails, observed, with a command that
+// explains its XID. A count that is too low names no cause.
+func TestGPUBlame(t *testing.T) {
+	v := walkWith(t, gpuAnswer(fatalXID())).Verdict
+	if v.Blame == nil || v.Blame.Hop != diag.HopGPUHealth || v.Reason != diag.ReasonGPUUnhealthy ||
+		v.Confidence != diag.Observed || v.Observation == nil || !strings.Contains(v.Observation.Text, "xid 79") {
+		t.Errorf("%+v", v)
+	}
+	steps := strings.Join(v.Recovery, "\n")
+	for _, want := range []string{"gpuaasctl gpu status node-1 --profile test", "gpuaasctl gpu xid explain 79"} {
+		if !strings.Contains(steps, want) {
+			t.Errorf("no step has %q:\n%s", want, steps)
+		}
+	}
+	v = walkWith(t, gpuAnswer(butFor(fatalXID(), "gpu.decided_about", "node", "gpu.decided_what", "the node",
+		"gpu.decided_why", "fewer GPUs than the node was enrolled with"))).Verdict
+	if v.Confidence != diag.Likely || v.Observation != nil || strings.Contains(strings.Join(v.Recovery, "\n"), "explain") {
+		t.Errorf("%s, %+v: %q", v.Confidence, v.Observation, v.Recovery)
+	}
+}
+
+// TestGPUAndTerminal: neither a failed nor a degraded GPU is to blame for a terminal, and neither is hidden by it.
+func TestGPUAndTerminal(t *testing.T) {
+	mint := func(f *diag.Fact) {
+		f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 500, ErrorCode: "internal"}
+	}
+	alone := walkWith(t, answers{"terminal_token_mint/mint": mint}).Verdict
+	for _, health := range []string{GPUUnhealthy, GPUDegraded, GPUUnknown} {
+		a := gpuAnswer(butFor(fatalXID(), "gpu.health", health))
+		a["terminal_token_mint/mint"] = mint
+		r := walkWith(t, a)
+		v := r.Verdict
+		if v.Blame == nil || v.Blame.Hop != diag.HopTerminalTokenMint || v.Reason != alone.Reason ||
+			v.Severity != alone.Severity || !slices.Equal(v.Symptoms, alone.Symptoms) {
+			t.Errorf("%s: blame %+v, reason %s, symptoms %v; without it %s, %v", health, v.Blame, v.Reason, v.Symptoms,
+				alone.Reason, alone.Symptoms)
+		}
+		other := slices.ContainsFunc(v.OtherFindings, func(b diag.Blame) bool { return b.Signal == diag.SigGPUUnhealthy })
+		if other != (health == GPUUnhealthy) {
+			t.Errorf("%s: other findings %+v", health, v.OtherFindings)
+		}
+		if h := hopOf(r, diag.HopGPUHealth); h.Status == diag.StatusPass {
+			t.Errorf("%s: the hop is %s", health, h.Status)
+		}
+	}
+}
+
+// TestGPUWarning: a degraded GPU is a warning of P2, with which the node works.
+func TestGPUWarning(t *testing.T) {
+	r := walkWith(t, gpuAnswer(butFor(fatalXID(), "gpu.health", "DEGRADED")))
+	k := r.Classification
+	if r.Verdict.Outcome != diag.OutcomeWarn || k.Reason != diag.ReasonGPUDegraded || k.Severity != diag.P2 ||
+		k.NeedsSomebody() || r.Verdict.Blame != nil {
+		t.Errorf("%s, %s %s, needs somebody: %v", r.Verdict.Outcome, k.Reason, k.Severity, k.NeedsSomebody())
+	}
+}
+
+// TestGPUStepIsEarly: the document is read as soon as the API is known to answer, beside the node's read model.
+func TestGPUStepIsEarly(t *testing.T) {
+	gpu, beat := hopIn(Chain(), diag.HopGPUHealth).Steps[0], hopIn(Chain(), diag.HopNodeHeartbeat).Steps[0]
+	if !slices.Equal(gpu.Needs, beat.Needs) || len(gpu.After) > 0 || gpu.From != beat.From {
+		t.Errorf("needs %v after %v from %s", gpu.Needs, gpu.After, gpu.From)
+	}
+}
