@@ -68,11 +68,12 @@ type Request struct {
 	VersionCommand []string `json:"version_command,omitempty"`
 }
 
-// Poll repeats an HTTP exchange until the extracted Field has one of the values in Until, in whatever case, or the
-// request's time is up.
+// Poll repeats an HTTP exchange until the extracted Field has one of the values in Until, in whatever case, or any
+// other than Unlike where that is given, or the request's time is up.
 type Poll struct {
 	Field   string   `json:"field"`
 	Until   []string `json:"until"`
+	Unlike  string   `json:"unlike,omitempty"` // the value that is known already
 	EveryMS int64    `json:"every_ms"`
 }
 
@@ -142,5 +143,5 @@ func (p *Poll) same(q *Poll) bool {
 	if p == nil || q == nil {
 		return p == q
 	}
-	return p.Field == q.Field && p.EveryMS == q.EveryMS && slices.Equal(p.Until, q.Until)
+	return p.Field == q.Field && p.Unlike == q.Unlike && p.EveryMS == q.EveryMS && slices.Equal(p.Until, q.Until)
 }

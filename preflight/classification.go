@@ -129,7 +129,7 @@ func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
 // readModel reads a field of the node's read model. Its word on a backlog is that of the second look where there was
 // one, and none where that got no answer or no sweep was due; its word on anything else is not lost with it.
 func readModel(c *Case, name string) string {
-	word := c.Field(diag.HopNodeHeartbeat, stepReadModel, name)
+	word := c.Field(diag.HopNodeHeartbeat, lastRead(c), name)
 	if !slices.Contains(backlogFields[:], name) || !lookedAgain(c) {
 		return word
 	}

@@ -8,6 +8,58 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// TestLateHeartbeat: a heartbeat that is just past its limit is waited for, and is late only where it comes: then all
+// that is said of the node is of the second reading. One that is well past it is not waited for.
+func TestLateHeartbeat(t *testing.T) {
+	limit := 120 * time.Second
+	for name, c := range map[string]struct {
+		age    time.Duration // of the last heartbeat when the node was read
+		next   time.Duration // the same when it was read again; 0: the next one did not come
+		again  bool          // it is read again
+		status diag.Status
+		says   string
+	}{
+		"in time":            {limit, 0, false, diag.StatusPass, "last heartbeat 2m0s ago"},
+		"late":               {limit + time.Second, time.Second, true, diag.StatusPass, "last heartbeat 1s ago"},
+		"missing":            {limit + time.Second, 0, true, diag.StatusFail, "last heartbeat 2m1s ago"},
+		"an old one at last": {limit + time.Second, limit + time.Second, true, diag.StatusFail, "last heartbeat 2m1s ago"},
+		"well past":          {2 * limit, time.Second, false, diag.StatusFail, "last heartbeat 4m0s ago"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := false
+			at := func(f *diag.Fact, age time.Duration) {
+				f.HTTP.Fields["node.last_heartbeat_at"] = noon.Add(-age).Format(time.RFC3339Nano)
+				f.HTTP.Fields["node.last_seen_at"] = f.HTTP.Fields["node.last_heartbeat_at"]
+				if f.HTTP.Fields["node.check_heartbeat"] = string(diag.MarkPass); age > limit {
+					f.HTTP.Fields["node.check_heartbeat"] = string(diag.MarkFail)
+				}
+			}
+			r := walkWith(t, answers{
+				"node_task_roundtrip/task":  nobodyClaims,
+				"node_heartbeat/read_model": func(f *diag.Fact) { at(f, c.age) },
+				"node_heartbeat/read_again": func(f *diag.Fact) {
+					asked = true
+					if p := f.Request.Poll; p == nil || p.Unlike != noon.Add(-c.age).Format(time.RFC3339Nano) {
+						t.Errorf("it does not wait for another heartbeat: %+v", p)
+					}
+					if at(f, c.next); c.next == 0 {
+						at(f, c.age)
+						f.Failure, f.Phase = diag.HTTPTimeout, "poll"
+					}
+				},
+			})
+			h := hopOf(r, diag.HopNodeHeartbeat)
+			if h.Status != c.status || !strings.Contains(h.Text, c.says) || asked != c.again {
+				t.Errorf("%s, asked again %v: %s", h.Status, asked, h.Text)
+			}
+			if p := r.Classification.Checklist[0]; (p.Status == diag.MarkPass) != (c.status == diag.StatusPass) ||
+				strings.Contains(p.Text, "own checklist") {
+				t.Errorf("%s is %s: %s", p.ID, p.Status, p.Text)
+			}
+		})
+	}
+}
+
 // TestHeartbeatAndLastContactAreTwoFacts: an agent whose heartbeats are refused still waits for tasks. Its last contact
 // is no heartbeat, and where the platform's own checklist differs from what was measured, both are named.
 func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {

@@ -11,7 +11,14 @@ import (
 
 // Longer than 300 lines: a hop owns all that it asks and judges.
 
-const stepReadModel = "read_model"
+const (
+	stepReadModel = "read_model"
+	// stepReadAgain waits for the next heartbeat where the last one is just past its limit: a busy machine is late.
+	stepReadAgain = "read_again"
+)
+
+// beatPollEvery is short against an agent's interval.
+const beatPollEvery = 200 * time.Millisecond
 
 // nodeHeartbeat: how old is the last heartbeat that the platform took in? Its last contact with the agent, by any
 // request, is another fact: an agent whose heartbeats are refused may still wait for tasks. A stale heartbeat is never
@@ -34,17 +41,21 @@ func nodeHeartbeat() Hop {
 		Steps: []Step{{
 			Name: stepReadModel, From: Operator, Token: true, Timeout: 4 * time.Second,
 			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
-			Ask: func(e *Env, _ *Case) diag.Request {
-				return e.api("GET", profile.PathNode, nil, "node.id", "node.hostname", "node.now", "node.last_seen_at",
-					"node.last_heartbeat_at", "node.status", "node.health", "node.instance_id", "node.private_ip",
-					"node.provider_class", "node.guest_agent_status", "node.environment_profile", "node.agent_version",
-					"node.agent_api_url", "node.agent_terminal_url", "node.cert_serial", "node.cert_not_after",
-					"node.cert_issuer_fingerprint", "node.cert_generation", "node.recovery_reason", "node.recovery_state",
-					"node.stale_tasks", "node.lost_results", "node.latest_operation_type", "node.latest_operation_status",
-					"node.identity", "node.boot_id", "node.agent_posture", "node.agent_desired_version", "node.agent_addresses",
-					"node.record_state", "node.record_last_reason", "node.recovery_current_token", "node.last_denial_code",
-					"node.last_denial_at", "node.check_heartbeat", "node.check_issuer", "node.check_task_wait", "node.check_task",
-					"node.check_backlog")
+			Ask: func(e *Env, _ *Case) diag.Request { return askReadModel(e) },
+		}, {
+			Name: stepReadAgain, From: Operator, Token: true, Timeout: 4 * time.Second,
+			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
+			Optional: true, Second: true, After: []string{factID(id, stepReadModel)}, Unless: func(c *Case) string {
+				if _, field := justLate(c); field == "" {
+					return "the last heartbeat is in time, or well past its limit"
+				}
+				return ""
+			},
+			Ask: func(e *Env, c *Case) diag.Request {
+				last, field := justLate(c)
+				req := askReadModel(e)
+				req.Poll = &diag.Poll{Field: field, Until: []string{}, Unlike: last, EveryMS: beatPollEvery.Milliseconds()}
+				return req
 			},
 		}},
 		Judge: func(c *Case) []diag.Finding {
@@ -76,6 +87,20 @@ func nodeHeartbeat() Hop {
 		},
 		Pass: lastHeard,
 	}
+}
+
+// askReadModel asks for all that the platform says of the node.
+func askReadModel(e *Env) diag.Request {
+	return e.api("GET", profile.PathNode, nil, "node.id", "node.hostname", "node.now", "node.last_seen_at",
+		"node.last_heartbeat_at", "node.status", "node.health", "node.instance_id", "node.private_ip",
+		"node.provider_class", "node.guest_agent_status", "node.environment_profile", "node.agent_version",
+		"node.agent_api_url", "node.agent_terminal_url", "node.cert_serial", "node.cert_not_after",
+		"node.cert_issuer_fingerprint", "node.cert_generation", "node.recovery_reason", "node.recovery_state",
+		"node.stale_tasks", "node.lost_results", "node.latest_operation_type", "node.latest_operation_status",
+		"node.identity", "node.boot_id", "node.agent_posture", "node.agent_desired_version", "node.agent_addresses",
+		"node.record_state", "node.record_last_reason", "node.recovery_current_token", "node.last_denial_code",
+		"node.last_denial_at", "node.check_heartbeat", "node.check_issuer", "node.check_task_wait", "node.check_task",
+		"node.check_backlog")
 }
 
 // judgeAges compares the ages of the last heartbeat and the last contact with the policy, and with the platform's own
@@ -148,6 +173,30 @@ func staleAfter(c *Case) time.Duration {
 	return time.Duration(c.Policy(policyStaleAfter)) * time.Second
 }
 
+// justLate is the time of the last heartbeat, else that of the last contact, and the field that has it, where it is
+// past its limit by less than the agent's interval: the next one may be on its way. Both are "" where it is not.
+func justLate(c *Case) (last, field string) {
+	field = "node.last_heartbeat_at"
+	age, known := heartbeatAge(c)
+	if !known {
+		field = "node.last_seen_at"
+		age, known = contactAge(c)
+	}
+	interval := time.Duration(c.Policy(profile.PolicyHeartbeatInterval)) * time.Second
+	if late := age - staleAfter(c); !known || late <= 0 || late > min(interval, staleAfter(c)/2) {
+		return "", ""
+	}
+	return readModel(c, field), field
+}
+
+// lastRead is the step whose reading of the node counts: the second, where a heartbeat came before it.
+func lastRead(c *Case) string {
+	if c.Fact(diag.HopNodeHeartbeat, stepReadAgain).Passed() {
+		return stepReadAgain
+	}
+	return stepReadModel
+}
+
 // nodeUnknown reports whether the platform reports that it knows no such node.
 func nodeUnknown(c *Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
@@ -180,7 +229,7 @@ func contactAge(c *Case) (time.Duration, bool) {
 
 // readAges are how old the times of a read model were when it was read.
 type readAges struct {
-	of            *diag.Fact // the read model
+	of            *diag.Fact // the reading that counts
 	beat, contact age        // of the last heartbeat, and of the last contact
 }
 
@@ -190,14 +239,14 @@ type age struct {
 }
 
 func agesOf(c *Case) *readAges {
-	if f := c.Fact(diag.HopNodeHeartbeat, stepReadModel); f != c.ages.of {
+	if f := c.Fact(diag.HopNodeHeartbeat, lastRead(c)); f != c.ages.of {
 		c.ages = readAges{of: f, beat: ageOf(c, "node.last_heartbeat_at"), contact: ageOf(c, "node.last_seen_at")}
 	}
 	return &c.ages
 }
 
 func ageOf(c *Case, field string) age {
-	at := c.Time(diag.HopNodeHeartbeat, stepReadModel, field)
+	at := c.Time(diag.HopNodeHeartbeat, lastRead(c), field)
 	if at.IsZero() {
 		return age{}
 	}
@@ -206,11 +255,11 @@ func ageOf(c *Case, field string) age {
 
 // platformNow is when the read model was read, by the platform's own clock as far as it says; zero when it was not.
 func platformNow(c *Case) time.Time {
-	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	f := c.Fact(diag.HopNodeHeartbeat, lastRead(c))
 	if f == nil {
 		return time.Time{}
 	}
-	now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.now")
+	now := c.Time(diag.HopNodeHeartbeat, lastRead(c), "node.now")
 	if now.IsZero() && f.HTTP != nil {
 		now = f.HTTP.Date.Time
 	}
@@ -300,12 +349,13 @@ func sameNode(c *Case, name string) bool {
 	return is(c.Subject.NodeID) || is(readModel(c, "node.id")) || is(readModel(c, "node.hostname"))
 }
 
-// ReadModel is the platform's row of the node as a walk read it: the fields of its answer, none where it was not read.
+// ReadModel is the platform's row of the node as a walk last read it: the fields of its answer, none where it was not
+// read.
 func ReadModel(r *diag.Report) map[string]string {
-	for i := range r.Facts {
-		if f := &r.Facts[i]; f.ID == factID(diag.HopNodeHeartbeat, stepReadModel) && f.HTTP != nil {
-			return f.HTTP.Fields
-		}
+	c := caseOf(r)
+	f := c.Fact(diag.HopNodeHeartbeat, lastRead(c))
+	if f == nil || f.HTTP == nil {
+		return nil
 	}
-	return nil
+	return f.HTTP.Fields
 }

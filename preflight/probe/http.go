@@ -47,16 +47,23 @@ func (p *Prober) http(ctx context.Context, req diag.Request, f *diag.Fact) {
 			return
 		}
 		f.HTTP.Polls = polls
-		is := func(word string) bool { return strings.EqualFold(word, f.HTTP.Fields[req.Poll.Field]) }
-		if f.Failure != diag.OK || slices.ContainsFunc(req.Poll.Until, is) {
+		if f.Failure != diag.OK || polled(req.Poll, f.HTTP.Fields[req.Poll.Field]) {
 			return
 		}
 		if !pause(ctx, time.Duration(req.Poll.EveryMS)*time.Millisecond) {
 			c.stopped(ctx, phasePoll, diag.HTTPTimeout, diag.HTTPTimeout, fmt.Errorf("%s did not become %s",
-				req.Poll.Field, strings.Join(req.Poll.Until, " or ")))
+				req.Poll.Field, cmp.Or(strings.Join(req.Poll.Until, " or "), "another")))
 			return
 		}
 	}
+}
+
+// polled reports whether a value is what the poll waits for.
+func polled(p *diag.Poll, value string) bool {
+	if p.Unlike != "" && value != "" && value != p.Unlike {
+		return true
+	}
+	return slices.ContainsFunc(p.Until, func(word string) bool { return strings.EqualFold(word, value) })
 }
 
 // pause waits and reports whether there is time left.

@@ -129,7 +129,13 @@ func TestPollUntil(t *testing.T) {
 		t.Errorf("the poll's own connection is no earlier request's: %+v", f.TCP)
 	}
 
-	req.Poll.Until = []string{"never"}
+	asked.Store(0)
+	req.Poll = &diag.Poll{Field: "status", Until: []string{}, Unlike: "queued", EveryMS: 1}
+	if f = run(t, req); !f.Passed() || f.HTTP.Polls != 3 || f.HTTP.Fields["status"] != "failed" {
+		t.Errorf("%s after %d polls for another value: %v", f.Failure, f.HTTP.Polls, f.HTTP.Fields)
+	}
+
+	req.Poll = &diag.Poll{Field: "status", Until: []string{"never"}, EveryMS: 1}
 	f = outOfTime(func(ms int64) diag.Fact {
 		req.TimeoutMS = ms
 		return run(t, req)
