@@ -1,9 +1,10 @@
 // Command statements counts the statements of the Go files that people write: wrapping a line is free, a statement is
-// not. Tests and generated files do not count.
+// not. Generated files and testdata do not count.
 //
-//	go run ./internal/statements [FOLDER]
+//	go run ./internal/statements [FOLDER [OLDER]]
 //
-// It prints the statements of each package under FOLDER (".") and their sum.
+// It prints the statements of each package under FOLDER ("."), those of its tests beside them, and their sums. With
+// OLDER, a tree of an earlier commit (git archive), it prints what was added since.
 package main
 
 import (
@@ -12,69 +13,70 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
+// number is the statements of a package and of its tests.
+type number struct{ code, tests int }
+
 func main() {
-	root := "."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
-	}
-	if err := run(root); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "statements:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root string) error {
-	packages, err := count(root)
-	if err != nil {
-		return err
+func run(folders []string) error {
+	if len(folders) == 0 {
+		folders = []string{"."}
 	}
-	var names []string
-	sum := 0
-	for name, n := range packages {
-		names = append(names, name)
-		sum += n
+	packages := map[string]number{}
+	for i, root := range folders[:min(len(folders), 2)] {
+		if err := count(packages, root, 1-2*i); err != nil {
+			return err
+		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return packages[b] - packages[a] })
+	var sum number
+	names := slices.Collect(maps.Keys(packages))
+	slices.SortFunc(names, func(a, b string) int { return packages[b].code - packages[a].code })
 	for _, name := range names {
-		fmt.Printf("%7d  %s\n", packages[name], name)
+		n := packages[name]
+		fmt.Printf("%7d %7d  %s\n", n.code, n.tests, name)
+		sum.code, sum.tests = sum.code+n.code, sum.tests+n.tests
 	}
-	fmt.Printf("%7d  in %d packages\n", sum, len(names))
+	fmt.Printf("%7d %7d  (tests) in %d packages\n", sum.code, sum.tests, len(names))
 	return nil
 }
 
-// count is the statements of each folder under root that has any.
-func count(root string) (map[string]int, error) {
-	found := map[string]int{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+// count adds, sign times, the statements of each folder under root to found.
+func count(found map[string]number, root string, sign int) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
 			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+		case d.IsDir() || !strings.HasSuffix(path, ".go"):
 			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
+		if err != nil || ast.IsGenerated(file) {
 			return err
-		}
-		if ast.IsGenerated(file) {
-			return nil
 		}
 		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
+		n := found[dir]
+		if strings.HasSuffix(path, "_test.go") {
+			n.tests += sign * statements(file)
+		} else {
+			n.code += sign * statements(file)
 		}
-		found[dir] += statements(file)
-		return nil
+		found[dir] = n
+		return err
 	})
-	return found, err
 }
 
 // statements counts every statement but the blocks that only hold others, and every declaration of a package.
