@@ -9,11 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 )
 
 // TestASecondAgentWaits: it does nothing at all until the first has ended, and names the process that it waits for.
 func TestASecondAgentWaits(t *testing.T) {
-	log := &logBuffer{}
+	log := &logtest.Log{}
 	cfg := Config{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(log, nil))}
 	release, err := Alone(t.Context(), cfg)
 	must(t, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -64,7 +65,7 @@ func TestADenialsWordsAreQuotedInShort(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, rec := recoveryConfig(t, p)
 	cfg.Token = p.mint(t, nil)
-	log := &logBuffer{}
+	log := &logtest.Log{}
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(-time.Minute))
 	p.instead(onEnroll, func(w http.ResponseWriter, r *http.Request) {

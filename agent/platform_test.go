@@ -21,7 +21,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -373,24 +372,6 @@ func (d *decisions) await(t testing.TB, fits func(Decision) bool) Decision {
 			t.Fatalf("no such decision among %+v", list)
 		}
 	}
-}
-
-// logBuffer is a log that a test reads.
-type logBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func must(t testing.TB, err error) {

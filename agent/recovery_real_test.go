@@ -26,6 +26,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -309,7 +310,7 @@ func TestLostAnswerAsksWithTheSameKey(t *testing.T) {
 func TestRotateTask(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, rec := recoveryConfig(t, p)
-	log := &logBuffer{}
+	log := &logtest.Log{}
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
 	start(t, cfg)

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/leaktest"
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestEnrollsReportsAndWorks(t *testing.T) {
 	p := newFakePlatform(t)
-	logged := &logBuffer{}
+	logged := &logtest.Log{}
 	cfg := p.config(slog.New(slog.NewTextHandler(logged, nil)))
 	stop := start(t, cfg)
 	p.task("t1", wire.TaskNoop, wire.NoopPayload{HoldMS: 20})

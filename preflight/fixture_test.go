@@ -274,6 +274,11 @@ func walkUntil(ctx context.Context, answers map[string]func(*diag.Fact), hang ..
 	for _, v := range []string{Operator, Node, Platform} {
 		vantages[v] = &scripted{name: v, answers: answers, hang: stuck}
 	}
+	return walkFrom(ctx, e, vantages)
+}
+
+// walkFrom walks the whole chain from vantages, and judges it.
+func walkFrom(ctx context.Context, e *Env, vantages map[string]Vantage) *diag.Report {
 	plan := testPlan(e)
 	facts, ended := Walk(ctx, e, plan, vantages, nil)
 	r := &diag.Report{

@@ -10,11 +10,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 )
 
@@ -109,22 +109,7 @@ func TestProgram(t *testing.T) {
 }
 
 // heard is what a program says, while it says it.
-type heard struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(p)
-}
-
-func (h *heard) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.String()
-}
+type heard struct{ logtest.Log }
 
 // await returns when the program has said want.
 func (h *heard) await(t *testing.T, want string) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 )
 
 // TestCorrelation: one id per walk, seen wherever the walk was, and everything recorded under it pulled back.
@@ -81,7 +82,7 @@ func checkLogs(t *testing.T, w *world, id string) {
 	var missing []string
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		saw := map[string]bool{}
-		for _, log := range []*logBuffer{w.platformLog, w.agentLog} {
+		for _, log := range []*logtest.Log{w.platformLog, w.agentLog} {
 			for line := range strings.Lines(log.String()) {
 				var l map[string]any
 				if json.Unmarshal([]byte(line), &l) != nil || l["correlation_id"] != id {

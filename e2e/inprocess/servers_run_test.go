@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 )
@@ -55,7 +56,7 @@ func (s server) run(t *testing.T, doors []door) (end func()) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd, said := exec.Command(program, args...), &logBuffer{}
+	cmd, said := exec.Command(program, args...), &logtest.Log{}
 	cmd.Env = append(os.Environ(), append(env, "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, said, said, time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -3,7 +3,6 @@
 package inprocess
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -15,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +22,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
@@ -79,7 +78,7 @@ type world struct {
 	cookie   string
 	stop     func() // the agent
 
-	agentLog, platformLog *logBuffer
+	agentLog, platformLog *logtest.Log
 }
 
 // start brings a world up and waits until the platform hears the agent. It ends with the test.
@@ -88,7 +87,7 @@ func start(t testing.TB, o options) *world {
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
 	w := &world{t: t, redis: miniredis.RunT(t), dir: filepath.Join(t.TempDir(), "gpuaas"),
-		cookie: "sid=canary-cookie-" + hex.EncodeToString(id), agentLog: &logBuffer{}, platformLog: &logBuffer{}}
+		cookie: "sid=canary-cookie-" + hex.EncodeToString(id), agentLog: &logtest.Log{}, platformLog: &logtest.Log{}}
 	name := hex.EncodeToString(id)
 	w.workload = unit{name: "gpuaas-app-" + name + ".service", program: "/usr/local/bin/workload",
 		envFile: "/etc/workload.env", pid: os.Getpid()}
@@ -277,22 +276,4 @@ func (w *world) credential(c platformtest.Credential) {
 			w.t.Fatal(err)
 		}
 	}
-}
-
-// logBuffer collects log lines of several goroutines.
-type logBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -10,16 +10,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-func TestPublishedBookSchemaIsTheTypes(t *testing.T) {
-	b, err := generateGameDay()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(b) != chaosschema.GameDay() {
-		t.Fatal("chaos/schema/chaos-book.schema.json is not what the types say: run `make schema`")
-	}
-}
-
 func TestEveryBookIsValidAndWrongOnesAreNot(t *testing.T) {
 	s := compiled(t, gameDayID, chaosschema.GameDay())
 	texts := map[string]bool{

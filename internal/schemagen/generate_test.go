@@ -12,17 +12,27 @@ import (
 	invopop "github.com/invopop/jsonschema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	chaosschema "github.com/gpuaas/gpuaasctl/chaos/schema"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/schema"
+	policyschema "github.com/gpuaas/gpuaasctl/gpu/policy/schema"
 )
 
-func TestPublishedSchemaIsTheTypes(t *testing.T) {
-	b, err := generate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(b) != schema.PreflightReport() {
-		t.Fatal("diag/schema/preflight-report.schema.json is not what the types say: run `make schema`")
+func TestPublishedSchemasAreTheTypes(t *testing.T) {
+	for path, tc := range map[string]struct {
+		made func() ([]byte, error)
+		text string
+	}{
+		"diag/schema/preflight-report":    {generate, schema.PreflightReport()},
+		"chaos/schema/chaos-scenario":     {generateScenario, chaosschema.Scenario()},
+		"chaos/schema/chaos-book":         {generateGameDay, chaosschema.GameDay()},
+		"chaos/schema/drill-report":       {generateDrill, chaosschema.Report()},
+		"gpu/policy/schema/gpu-policy":    {generateGPUPolicy, policyschema.Policy()},
+		"gpu/policy/schema/gpu-judgement": {generateGPUJudgement, policyschema.Judgement()},
+	} {
+		if b, err := tc.made(); err != nil || string(b) != tc.text {
+			t.Errorf("%s.schema.json is not what the types say: run `make schema` (%v)", path, err)
+		}
 	}
 }
 

@@ -10,17 +10,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy/schema"
 )
 
-func TestPublishedGPUSchemasAreTheTypes(t *testing.T) {
-	for name, tc := range map[string]struct {
-		made func() ([]byte, error)
-		text string
-	}{"gpu-policy": {generateGPUPolicy, schema.Policy()}, "gpu-judgement": {generateGPUJudgement, schema.Judgement()}} {
-		if b, err := tc.made(); err != nil || string(b) != tc.text {
-			t.Errorf("gpu/policy/schema/%s.schema.json is not what the types say: run `make schema` (%v)", name, err)
-		}
-	}
-}
-
 // TestPoliciesBySchemaAndByTheirReader: the built-in ones are valid, and both refuse the same mistakes.
 func TestPoliciesBySchemaAndByTheirReader(t *testing.T) {
 	s := compiled(t, policyID, schema.Policy())

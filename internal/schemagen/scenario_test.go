@@ -11,16 +11,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-func TestPublishedScenarioSchemaIsTheTypes(t *testing.T) {
-	b, err := generateScenario()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(b) != chaosschema.Scenario() {
-		t.Fatal("chaos/schema/chaos-scenario.schema.json is not what the types say: run `make schema`")
-	}
-}
-
 func TestEveryDrillIsValidAndWrongOnesAreNot(t *testing.T) {
 	s := compiled(t, scenarioID, chaosschema.Scenario())
 	files, err := fs.Glob(scenarios.Files, "*.yaml")

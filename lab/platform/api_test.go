@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -230,27 +230,9 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a log that goroutines write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer // guarded by mu
-}
-
-func (l *lockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func TestLogsHoldNoSecret(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log logtest.Log
 	_, p := withRedis(t, impatient, func(o *platformtest.Options) { o.Log = &log })
 	enrollment := p.EnrollmentToken(platformtest.NodeID).Reveal()
 	p.Enroll(platformtest.NodeID)

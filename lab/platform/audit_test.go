@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
@@ -46,7 +47,7 @@ func phases(rows []auditRow) string {
 // TestAuditOfADeniedNode: one row at first, a summary for each window that it outlasts, one at its recovery.
 func TestAuditOfADeniedNode(t *testing.T) {
 	clk := &clock{}
-	var log lockedBuffer
+	var log logtest.Log
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Log: &log})
 	cred := p.Enroll(platformtest.NodeID)
 	if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, wire.DenyFenced); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -125,7 +126,7 @@ func TestExpiredDesiredState(t *testing.T) {
 // TestTokenRotation: the token is made when the node takes the task, and is in no answer, no log and no row but by its
 // digest. The one before ends when the node has the new one.
 func TestTokenRotation(t *testing.T) {
-	var log lockedBuffer
+	var log logtest.Log
 	db := t.TempDir() + "/platform.db"
 	p := platformtest.StartPlatform(t,
 		platformtest.Options{Log: &log, Config: func(c *platform.Config) { c.EnvironmentProfile, c.Database = "prod", db }})
@@ -272,7 +273,7 @@ func TestTrustAcrossRestarts(t *testing.T) {
 // TestTrustIsLookedAtAgain: a drift of the ingress is evidence when it comes and when it goes.
 func TestTrustIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log logtest.Log
 	p := platformtest.StartPlatform(t, platformtest.Options{Log: &log})
 	signing, err := p.Store().Recent(t.Context(), "platform.trust_mismatch", 10)
 	if err != nil || len(signing) != 0 {
