@@ -257,7 +257,7 @@ func TestProbe(t *testing.T) {
 		"events are refused": eventsRefused, "flood of events": floodOfEvents, "stdin": stdinCloses,
 		"hangs anywhere": hangsAnywhere, "crashes anywhere": crashesAnywhere, "odd texts": oddTexts,
 		"huge numbers": hugeNumbers, "a library that prints": printingLibrary, "memory": eatsMemory,
-		"unloaded within a sample": unloadedWithin, "handed over": handedOver,
+		"unloaded within a sample": unloadedWithin, "handed over": handedOver, "other readers": otherReaders,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, &b) })
 	}
@@ -633,7 +633,8 @@ func stdinCloses(t *testing.T, b *built) {
 	}
 }
 
-// TestLibrary loads a library that somebody brings: no crash, no spin, whole samples.
+// TestLibrary loads a library that somebody brings: no crash, no spin, whole samples, no value of a GPU whose handle is
+// refused since it is lost.
 func TestLibrary(t *testing.T) {
 	library := os.Getenv(libraryVariable)
 	if library == "" {
@@ -647,8 +648,21 @@ func TestLibrary(t *testing.T) {
 	for i := range s.GPUs {
 		t.Logf("GPU %d %s lost %t: %v", i, s.GPUs[i].UUID, s.GPUs[i].Lost(), s.GPUs[i].Signals)
 	}
-	r := b.start(t, nil, patient)
-	r.next(5)
+	for i := range s.GPUs {
+		known := 0
+		for _, reading := range s.GPUs[i].Signals {
+			if reading.Known() {
+				known++
+			}
+		}
+		if lost := s.GPUs[i].Handle.FailedWith(report.GPUIsLost); lost && known > 0 {
+			t.Errorf("GPU %d has no handle, and %d signals", i, known)
+		}
+	}
+	began := time.Now()
+	r := b.start(t, nil, patient, "--interval=1s")
+	r.next(6) // longer than a wait for events
+	wall := time.Since(began)
 	var use syscall.Rusage
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -661,5 +675,8 @@ func TestLibrary(t *testing.T) {
 	if err != nil || len(r.odd) != 0 {
 		t.Errorf("%v, odd lines %q", err, r.odd)
 	}
-	t.Logf("%v of CPU, %d KiB at most", r.cmd.ProcessState.UserTime()+r.cmd.ProcessState.SystemTime(), use.Maxrss)
+	cpu := r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()
+	if t.Logf("%v of CPU in %v, %d KiB at most", cpu, wall, use.Maxrss); cpu > wall/4 {
+		t.Errorf("it took %v of CPU in %v", cpu, wall)
+	}
 }

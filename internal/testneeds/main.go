@@ -34,6 +34,7 @@ type host struct {
 	path, sbin       string
 	installer        func(context.Context, hosttools.Use) ([]string, error)
 	unpacker         func(context.Context, hosttools.Use) ([]string, error)
+	nvidia           func(context.Context) ([]string, error)
 }
 
 func here() host {
@@ -41,7 +42,7 @@ func here() host {
 	return host{
 		linux: runtime.GOOS == "linux", root: os.Geteuid() == 0, apt: err == nil,
 		install: os.Getenv("INSTALL") != "no", path: os.Getenv("PATH"), sbin: sbin, installer: hosttools.Install,
-		unpacker: hosttools.Unpack,
+		unpacker: hosttools.Unpack, nvidia: hosttools.UnpackNVIDIA,
 	}
 }
 
@@ -115,6 +116,9 @@ func (h host) servers(ctx context.Context, out io.Writer, uses hosttools.Use) in
 	}
 	if err != nil {
 		fmt.Fprintf(out, "note: tests with a server that is missing are skipped: %v\n", err)
+	}
+	if _, err := h.nvidia(ctx); err != nil {
+		fmt.Fprintf(out, "note: tests with NVIDIA's library or its readers are skipped: %v\n", err)
 	}
 	return 0
 }

@@ -53,6 +53,7 @@ func TestRun(t *testing.T) {
 				return []string{"nftables", "jq"}, tc.installErr
 			}
 			unpacked := false
+			tc.host.nvidia = func(context.Context) ([]string, error) { return nil, nil }
 			tc.host.unpacker = func(_ context.Context, uses hosttools.Use) ([]string, error) {
 				unpacked = uses == hosttools.Server
 				return []string{"nginx"}, tc.unpackErr

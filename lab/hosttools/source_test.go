@@ -29,6 +29,7 @@ var elsewhere = map[string]string{
 	"systemd-analyze": "comes with systemd; without it a unit is held to its directives alone",
 	"getent":          "a node's, and Essential on Debian",
 	"sshd":            "needs a server package: its tests are skipped without it", "exe": "/proc/self/exe, our own",
+	"python3":  "runs pynvml for one test, which is skipped without it",
 	"stubborn": "a word in a test of exec.Cmd, never started",
 }
 
@@ -75,15 +76,16 @@ var indirect = map[string]string{
 	"chaos/node/fingerprint_test.go plants":                        "nft ip",
 	"chaos/remote/here.go Exec": "(a drill's probe from the operator's machine: " +
 		"TestDrillsOfTheOperator)",
-	"chaos/survey_test.go TestSurveyOfThisMachine":     "sh",
-	"cmd/gpuaas-agent/agent_test.go TestProgram":       "(our own)",
-	"cmd/gpuaas-agent/update_test.go once":             "(our own)",
-	"cmd/gpuaas-fault/command_test.go TestProgram":     "(our own)",
-	"cmd/gpuaas-gpu-probe/probe_test.go command":       "(our own)",
-	"cmd/gpuaas-gpu-probe/probe_test.go withoutCGO":    "(our own)",
-	"cmd/gpuaas-gpu-probe/probe_test.go compiler":      "(what go env names; skipped without it)",
-	"cmd/gpuaas-gpu-probe/probe_test.go compileFake":   "(the C compiler; skipped without it)",
-	"cmd/gpuaas-gpu-probe/platform_test.go startAgent": "(our own)",
+	"chaos/survey_test.go TestSurveyOfThisMachine":      "sh",
+	"cmd/gpuaas-agent/agent_test.go TestProgram":        "(our own)",
+	"cmd/gpuaas-agent/update_test.go once":              "(our own)",
+	"cmd/gpuaas-fault/command_test.go TestProgram":      "(our own)",
+	"cmd/gpuaas-gpu-probe/probe_test.go command":        "(our own)",
+	"cmd/gpuaas-gpu-probe/probe_test.go withoutCGO":     "(our own)",
+	"cmd/gpuaas-gpu-probe/readers_test.go otherReaders": "(an unpacked nvtop) python3",
+	"cmd/gpuaas-gpu-probe/probe_test.go compiler":       "(what go env names; skipped without it)",
+	"cmd/gpuaas-gpu-probe/probe_test.go compileFake":    "(the C compiler; skipped without it)",
+	"cmd/gpuaas-gpu-probe/platform_test.go startAgent":  "(our own)",
 	"ops/survey.go operatorTools": "(a drill's probe from the operator's machine: " +
 		"TestDrillsOfTheOperator)",
 	"cmd/gpuaasctl/interrupt_test.go command":                      "(our own)",
