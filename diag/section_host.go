@@ -109,6 +109,7 @@ type UnitFacts struct {
 	DropIns      []string `json:"drop_ins,omitempty"`
 	Listening    []string `json:"listening,omitempty"` // local addresses that the unit's processes listen on
 	RSSBytes     *int64   `json:"rss_bytes,omitempty"`
+	MaxOpenFiles *int     `json:"max_open_files,omitempty"` // LimitNOFILE of the unit, for each of its processes
 
 	// what keeps the unit's main process from the network, or apart from it
 	Confined *Confinement   `json:"confined,omitempty"`

@@ -746,6 +746,7 @@ var fieldRows = [...]field{
 	{"lost", "KernelLogFacts", "records that were not read"},
 	{"machine", "BinaryFacts", "ELF machine, e.g. EM_X86_64"},
 	{"match", "Request", "of a journal: only lines that hold one of these texts"},
+	{"max_open_files", "UnitFacts", "LimitNOFILE of the unit, for each of its processes"},
 	{"method", "Request", "default GET"},
 	{"mig_instances", "GPUDevice", "how many instances MIG has divided the GPU into"},
 	{"minor", "Classification", "of a walk: the reason that holds is P2, and nothing that was measured fails; some may not have been"},

@@ -261,7 +261,7 @@ func judgeProcess(c *Case) *diag.Finding {
 		out = fail(diag.SigProcessDown, f, "%s does not run: %s", f.Request.Target, saw(f))
 		if f.Unit != nil {
 			out.Text = fmt.Sprintf("%s does not run: %s/%s, result %s", f.Request.Target, f.Unit.Active, f.Unit.Sub,
-				f.Unit.Result) + ended(f.Unit)
+				f.Unit.Result) + ended(f.Unit) + fewOpenFiles(f.Unit)
 		}
 		if env := c.Fact(diag.HopNodeRecoveryStatus, stepProfile); env != nil && env.Failure == diag.FileMissing {
 			why, _, _ := strings.Cut(env.Detail, "\n")

@@ -10,6 +10,8 @@ const (
 	// loopRestarts is how many automatic restarts make a loop. One or two are a crash, a kill or a drill, and systemd's
 	// restart has mended it.
 	loopRestarts = 3
+	// usualOpenFiles is what a process may have open where nobody set a limit: what has fewer was given fewer.
+	usualOpenFiles = 1024
 	// youngS is the uptime in seconds that says nothing yet of staying up.
 	youngS = 10
 )
@@ -58,6 +60,7 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 		if seen != "" {
 			out.Text += "; " + seen
 		}
+		out.Text += fewOpenFiles(u)
 		out.Direct = true
 	case recently, r == nil && u.Later != nil && total >= loopRestarts && *u.UptimeS <= youngS:
 		out = warn("", f, "%s was %s; up for %d s now", f.Request.Target, said, *u.UptimeS)
@@ -65,4 +68,13 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 		return nil
 	}
 	return &out
+}
+
+// fewOpenFiles names the limit of open files that a unit itself sets, where it is lower than usual: an agent that needs
+// more ends as it starts, and holds none when it is looked at.
+func fewOpenFiles(u *diag.UnitFacts) string {
+	if u.MaxOpenFiles == nil || *u.MaxOpenFiles >= usualOpenFiles {
+		return ""
+	}
+	return fmt.Sprintf("; its unit allows it %d open files (LimitNOFILE)", *u.MaxOpenFiles)
 }

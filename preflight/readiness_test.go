@@ -81,6 +81,12 @@ func TestCrashLoop(t *testing.T) {
 			unit{Restarts: num(900), UptimeS: long(0), Recent: &diag.UnitRestarts{WithinS: 600, Count: 700, EveryS: long(0)}},
 			diag.StatusFail, "crash loop",
 		},
+		"a loop under a limit of the unit": {
+			unit{Restarts: num(900), UptimeS: long(0), Recent: &diag.UnitRestarts{WithinS: 600, Count: 700, EveryS: long(0)},
+				MaxOpenFiles: num(16)},
+			diag.StatusFail, "its unit allows it 16 open files (LimitNOFILE)",
+		},
+		"a limit alone": {unit{Restarts: num(0), UptimeS: long(60), MaxOpenFiles: num(16)}, diag.StatusPass, ""},
 		"a loop that has ended": {
 			unit{Restarts: num(6), UptimeS: long(40), Recent: &diag.UnitRestarts{WithinS: 600, Count: 6, EveryS: long(2)}},
 			diag.StatusWarn, "up for 40 s now",

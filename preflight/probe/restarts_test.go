@@ -141,10 +141,12 @@ func TestMainProcessStarts(t *testing.T) {
 	starts := cmd.Process.Pid
 
 	fakes.looks(t, running(starts), []string{"LoadState=loaded", "ActiveState=activating", "SubState=auto-restart",
-		"Result=exit-code", "ExecMainCode=1", "ExecMainStatus=203", "NRestarts=1", "MainPID=0"})
+		"Result=exit-code", "ExecMainCode=1", "ExecMainStatus=203", "NRestarts=1", "MainPID=0",
+		"LimitNOFILE=16"})
 	f := measure(t, diag.Request{Op: diag.OpUnit, Target: "x.service", TimeoutMS: 120_000})
 	wantWord(t, f, diag.UnitFailed)
-	if f.Unit.PID != 0 || f.Unit.ExecStatus == nil || *f.Unit.ExecStatus != 203 {
+	if f.Unit.PID != 0 || f.Unit.ExecStatus == nil || *f.Unit.ExecStatus != 203 ||
+		f.Unit.MaxOpenFiles == nil || *f.Unit.MaxOpenFiles != 16 {
 		t.Errorf("%+v %q", f.Unit, f.Detail)
 	}
 

@@ -68,7 +68,7 @@ func unitFacts(props host.Unit) *diag.UnitFacts {
 	u := &diag.UnitFacts{
 		Load: props["LoadState"], Active: props["ActiveState"], Sub: props["SubState"], Result: props["Result"],
 		Restarts: number(props, "NRestarts"), PID: props.PID(), Fragment: props["FragmentPath"],
-		DropIns: strings.Fields(props["DropInPaths"]),
+		DropIns: strings.Fields(props["DropInPaths"]), MaxOpenFiles: number(props, "LimitNOFILE"),
 	}
 	if code := number(props, "ExecMainCode"); code != nil && *code != 0 { // 0: it has not ended
 		u.ExecStatus = number(props, "ExecMainStatus")
