@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// lifecycleTime is for one node: two requests to the API.
+// lifecycleTime is for one node: three requests to the API, of which two are made at once.
 const lifecycleTime = 10 * time.Second
 
 // Lifecycle is one node as the platform's read model has it.
@@ -30,6 +30,8 @@ type Lifecycle struct {
 	LostResults    *int                 `json:"lost_results,omitempty"`
 	Operation      string               `json:"latest_operation,omitempty"` // type and status
 	Classification *diag.Classification `json:"classification,omitempty"`
+	// GPUs is what the platform's policy makes of them; absent where it judges none.
+	GPUs *preflight.GPUAdmission `json:"gpu,omitempty"`
 }
 
 // Lifecycle walks the hops of the read model only, and classifies what they say. The node itself is not touched.
@@ -39,7 +41,8 @@ func (s *Session) Lifecycle(ctx context.Context) Lifecycle {
 	here := s.open()[preflight.Operator]
 	at := places{preflight.Operator: here, preflight.Node: here}
 	defer at.close(ctx)
-	return lifecycleOf(s.ask(ctx, at, diag.HopControlPlaneAccess, diag.HopNodeHeartbeat))
+	return lifecycleOf(s.ask(ctx, at, diag.HopControlPlaneAccess, diag.HopNodeHeartbeat,
+		diag.HopGPUHealth))
 }
 
 // lifecycleOf reads a row out of a judged report.
@@ -54,6 +57,7 @@ func lifecycleOf(r *diag.Report) Lifecycle {
 	l.Posture, l.AgentVersion, l.StaleTasks, l.LostResults = e.Node.Posture, e.Node.Version, e.Node.StaleTasks,
 		e.Node.LostResults
 	l.HeartbeatAgeMS, l.ContactAgeMS = milliseconds(e.Node.HeartbeatAge), milliseconds(e.Node.ContactAge)
+	l.GPUs = preflight.GPUsOf(r)
 	row := preflight.ReadModel(r)
 	l.CertNotAfter, l.RecordState = row["node.cert_not_after"], row["node.record_state"]
 	l.Operation = strings.TrimSpace(row["node.latest_operation_type"] + " " + row["node.latest_operation_status"])

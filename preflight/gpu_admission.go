@@ -51,6 +51,9 @@ type GPUPolicy struct {
 	Refused []string `json:"refused,omitempty"` // what is wrong with the policy's file now; the one before judges
 }
 
+// Shadow reports whether nothing acts on what the policy makes of the GPUs.
+func (p *GPUPolicy) Shadow() bool { return p.Mode == gpuShadow }
+
 // GPUSubject is what a finding is about.
 type GPUSubject struct {
 	About string `json:"about,omitempty"` // event | gpu | node

@@ -66,6 +66,9 @@ func admissionIn(c *Case) *GPUAdmission {
 	return AdmissionOf(c.Subject.NodeID, c.Fact(diag.HopGPUHealth, stepAdmission))
 }
 
+// GPUsOf is what a walk read about the node's GPUs; nil where it read nothing.
+func GPUsOf(r *diag.Report) *GPUAdmission { return admissionIn(caseOf(r)) }
+
 // decidingXID is the XID or SXID that decided the GPUs' health, "" where something else did.
 func decidingXID(c *Case) string {
 	if a := admissionIn(c); a != nil {
@@ -93,7 +96,7 @@ func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 		out = unjudged(f, "the platform has no judgement of this node: %s", a.Decided.Words())
 	case a.none():
 		out = unjudged(f, "the node should have no GPU, and none was seen")
-	case a.Policy.Mode == gpuShadow:
+	case a.Policy.Shadow():
 		out = unjudged(f, "the policy %s is in shadow mode, on which nothing acts; it calls the GPUs %s%s",
 			oneLine(a.Policy.Name), a.Health, gpuCause(a))
 	case staleJudgement(a):

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 const (
@@ -45,7 +46,7 @@ func newNodeStatus(a *cmdutil.App,
 		Use:   "status [NODE...]",
 		Short: "Show the status of nodes, one row each, from the platform's read model",
 		Long: `Shows one row for each NODE, or with --all for each node of the profile: heartbeat, posture, certificate, reason, user
-state, the five points that make a node healthy, stale tasks, the latest operation. Nodes themselves are not touched.
+state, the five points that make a node healthy, GPUs, stale tasks, the latest operation. Nodes themselves are not touched.
 A node that cannot be asked about is unknown, never healthy.
 
 Exit codes: 0 every node is healthy, or works with a warning (P2, and all five points pass), 2 usage or configuration,
@@ -135,10 +136,10 @@ func judgedNodes(nodes []ops.Lifecycle, warnings bool) error {
 }
 
 func printStatus(a *cmdutil.App, doc *nodeStatuses, format string) error {
-	rows := [][]string{{"NODE", "HEARTBEAT", "POSTURE", "CERTIFICATE", "REASON", "USER STATE", "POINTS", "STALE",
-		"LATEST OPERATION"}}
+	rows := [][]string{{"NODE", "HEARTBEAT", "POSTURE", "CERTIFICATE", "REASON", "USER STATE", "POINTS", "GPUS",
+		"STALE", "LATEST OPERATION"}}
 	if format == cmdutil.FormatWide {
-		rows[0] = append(rows[0], "AGENT", "RECORD", "LOST", "SEVERITY", "OWNER", "NEXT")
+		rows[0] = append(rows[0], "GPU POLICY", "AGENT", "RECORD", "LOST", "SEVERITY", "OWNER", "NEXT")
 	}
 	for i := range doc.Nodes {
 		rows = append(rows, statusRow(&doc.Nodes[i], format == cmdutil.FormatWide))
@@ -149,7 +150,7 @@ func printStatus(a *cmdutil.App, doc *nodeStatuses, format string) error {
 // statusRow is one row of the table. What is not known is a question mark, never a good word.
 func statusRow(s *ops.Lifecycle, wide bool) []string {
 	if !s.Asked {
-		return []string{s.NodeID, "?", "?", "?", "unknown", "unknown", "?", "?", s.Why}
+		return []string{s.NodeID, "?", "?", "?", "unknown", "unknown", "?", "?", "?", s.Why}
 	}
 	c := s.Classification
 	pass := 0
@@ -160,14 +161,36 @@ func statusRow(s *ops.Lifecycle, wide bool) []string {
 	}
 	row := []string{
 		s.NodeID, heartbeatCell(s), cmp.Or(s.Posture, "?"), cmp.Or(s.CertNotAfter, "?"), string(c.Reason),
-		string(c.UserState), fmt.Sprintf("%d/%d", pass, len(c.Checklist)), numberOr(s.StaleTasks),
-		cmp.Or(s.Operation, "none"),
+		string(c.UserState), fmt.Sprintf("%d/%d", pass, len(c.Checklist)), gpuCell(s.GPUs),
+		numberOr(s.StaleTasks), cmp.Or(s.Operation, "none"),
 	}
 	if wide {
-		row = append(row, cmp.Or(s.AgentVersion, "?"), cmp.Or(s.RecordState, "?"), numberOr(s.LostResults),
+		row = append(row, gpuPolicy(s.GPUs), cmp.Or(s.AgentVersion, "?"), cmp.Or(s.RecordState, "?"), numberOr(s.LostResults),
 			cmp.Or(string(c.Severity), "none"), c.Owner, c.Next)
 	}
 	return row
+}
+
+// gpuCell is the health of the node's GPUs, and how many were looked at; empty where the platform judges none.
+func gpuCell(g *preflight.GPUAdmission) string {
+	if g == nil {
+		return ""
+	}
+	cell := g.Health
+	if len(g.GPUs) > 0 {
+		cell += fmt.Sprintf(" (%d)", len(g.GPUs))
+	}
+	if g.Policy.Shadow() {
+		cell += ", shadow"
+	}
+	return cell
+}
+
+func gpuPolicy(g *preflight.GPUAdmission) string {
+	if g == nil {
+		return ""
+	}
+	return g.Policy.Name
 }
 
 // heartbeatCell is the age of the last heartbeat; of the last contact where the platform does not say more.
