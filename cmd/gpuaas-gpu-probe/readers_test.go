@@ -63,7 +63,7 @@ func unpackedPackage(t *testing.T, name string) string {
 	t.Helper()
 	dir := hosttools.Package(name)
 	if dir == "" {
-		t.Skipf("skipped: needs %s , which make test unpacks as root on Debian", name)
+		t.Skipf("skipped: needs %s (make test unpacks it as root on Debian)", name)
 	}
 	return dir
 }
@@ -74,7 +74,7 @@ func otherReaders(t *testing.T, b *built) {
 		module := filepath.Join(unpackedPackage(t, "python3-pynvml"), "usr/lib/python3/dist-packages")
 		python, err := exec.LookPath("python3")
 		if err != nil {
-			t.Skip("skipped: needs python3 , which runs pynvml")
+			t.Skip("skipped: needs python3 (to run pynvml)")
 		}
 		for _, profile := range [...]string{"h100x8", "h100-broken", "a100-mig", "a10-remap", "t4", "rtx4000-ada"} {
 			c := newControl(t, profile)
