@@ -99,13 +99,13 @@ func alone(ctx context.Context, t *table) (func(), error) {
 			return func() { _ = f.Close() }, nil
 		}
 		if !said {
-			t.note("waiting: somebody else uses the lab (%s)", labLock)
+			t.note("waiting: another process uses the lab (%s)", labLock)
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
 			_ = f.Close()
-			return nil, errors.New("somebody else uses the lab")
+			return nil, errors.New("another process uses the lab")
 		}
 	}
 }

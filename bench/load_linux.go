@@ -212,7 +212,7 @@ func (b *bench) walkTogether(ctx context.Context, argv []string, n int) (cost, e
 }
 
 // spent is what the lab's machines and this process (which carries the link's packets) have used of the processors so
-// far, and what nobody used.
+// far, and what was not used.
 func (b *bench) spent() (c cost, err error) {
 	machines, err := b.lab.CPU()
 	if err != nil {

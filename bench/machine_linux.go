@@ -169,7 +169,7 @@ func usageOf(pid string) (usage, error) {
 	return u, nil
 }
 
-// boot reboots the node that nobody walks, and takes the time from its first process until SSH greets.
+// boot reboots a node that is not walked, and takes the time from its first process until SSH greets.
 func (b *bench) boot(ctx context.Context, t *table) error {
 	times := 3
 	if b.quick {

@@ -29,7 +29,7 @@ func hostsKind() Kind {
 		Name: "hosts", Title: "change the addresses of names, for one unit", Tier: step.TierBoot,
 		On: []Role{RoleNode, RolePeer},
 		About: "Another hosts file in the mount namespace of a running unit, and for names that are removed an " +
-			"nsswitch.conf that asks nobody else.",
+			"nsswitch.conf that reads that file alone.",
 	}, func(p *hostsParams) []problem {
 		found := required("remove", len(p.Remove)+len(p.Set) > 0)
 		for name, a := range p.Set {

@@ -13,7 +13,7 @@ import (
 type tasksParams struct {
 	Node string   `yaml:"node" json:"node" jsonschema_description:"whom the tasks are for"`
 	API  string   `yaml:"api" json:"api" jsonschema_description:"where the platform's machine reaches its own API, http://127.0.0.1:8080, or ${edge_api_url}; the operator's token is sent there"`
-	TTL  Duration `yaml:"ttl" json:"ttl" jsonschema_description:"after which a task that nobody claimed has expired; whole seconds"`
+	TTL  Duration `yaml:"ttl" json:"ttl" jsonschema_description:"after which an unclaimed task has expired; whole seconds"`
 }
 
 // tasksKind queues a no-op that no node claims. There is nothing to revert: it expires.

@@ -88,7 +88,7 @@ var hopRows = [...]HopRow{
 	},
 	{
 		ID: HopNodeTerminalReachability, Title: "node reaches the terminal gateway", Layer: LayerEdge,
-		About:   "A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and let the node's certificate in, and it is the profile's. The upgrade is asked for a session that does not exist: the gateway's 404 proves the whole way and disturbs nobody.",
+		About:   "A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and let the node's certificate in, and it is the profile's. The upgrade is asked for a session that does not exist: the gateway's 404 proves the whole way and disturbs no session.",
 		Signals: []Signal{SigNodeStreamTimeout, SigNodeStreamMTLS, SigTerminalProfileDrift, SigAgentConfined, SigProfileMismatch, SigEdgeRateLimited, SigNetworkUnstable},
 	},
 	{

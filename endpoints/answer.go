@@ -90,7 +90,7 @@ func parseLine(coded string) *Line {
 }
 
 // ErrMoved means that the hosts file is no longer the one that was planned with. Nothing was changed.
-var ErrMoved = errors.New("the hosts file was changed by somebody else after it was read: nothing was changed")
+var ErrMoved = errors.New("the hosts file was changed after it was read: nothing was changed")
 
 // ParseApply reads ApplyScript's output: nil when the file now has the digest after.
 func ParseApply(said []string, after string) error {

@@ -198,8 +198,8 @@ func tooMuch(what, of string, most int) error {
 	return fmt.Errorf("%w: %s has %w", ErrNoBundle, what, &bounded.LimitError{What: of, Most: most})
 }
 
-// endsHere reads what follows the tar's end: gzip's own checksum, and nothing else. What somebody put behind it no
-// digest covers.
+// endsHere reads what follows the tar's end: gzip's own checksum, and nothing else. No digest covers what was
+// put behind it.
 func endsHere(unpacked, packed io.Reader) error {
 	for _, r := range [...]io.Reader{unpacked, packed} {
 		n, err := io.Copy(io.Discard, r)

@@ -39,7 +39,7 @@ var vocabRows = [...]vocab{
 	{"user state", "what users are shown in place of a reason", []meaning{
 		{"normal", "nothing is shown"},
 		{"temporary", "trouble that passes, or that users hardly notice"},
-		{"recovering", "the node repairs itself, and nobody has to act"},
+		{"recovering", "the node repairs itself; no action is needed"},
 		{"operator_action_required", "an operator has to act; users cannot help themselves"},
 		{"security_action_required", "security has to act first; never softened by other facts"},
 		{"unknown", "too little was measured to call the node anything"},
@@ -239,7 +239,7 @@ var vocabRows = [...]vocab{
 		{"aborted_guard", "a guard refused or ended it: nothing was injected, or no longer; exit code 5"},
 		{"infra", "something that the drill is not about did not work, or was not measured; exit code 5"},
 		{"no_recovery", "everything was reverted, and the chain did not become green; exit code 3"},
-		{"conflict", "somebody else changed what the drill had changed, so it was left alone; exit code 5"},
+		{"conflict", "what the drill had changed was changed from outside, so it was left alone; exit code 5"},
 		{"residue", "a machine is not as it was before; exit code 7"},
 	}},
 	{"claim state", "the state of one claim of a drill", []meaning{
@@ -328,7 +328,7 @@ var vocabRows = [...]vocab{
 var failureCauses = [len(diag.Failures)]string{
 	"a zone that is not loaded yet, a wrong or foreign resolver, a typing error in the URL, a hosts entry that is gone",
 	"a name with records of the other address family only, or with none at all",
-	"a broken zone, failed DNSSEC, or a forwarder that reaches nobody",
+	"a broken zone, failed DNSSEC, or a forwarder that reaches no server",
 	"port 53 is dropped on the path, or the name server does not run",
 	"the name server serves other clients or other zones",
 	"split-horizon DNS, a stale hosts entry, a cache, or an address pinned in the profile that moved",
@@ -339,7 +339,7 @@ var failureCauses = [len(diag.Failures)]string{
 	"no route or no address of this family",
 	"an output rule of nftables, a BPF program, or the unit's IPAddressDeny and RestrictAddressFamilies",
 	"a stale or missing CA bundle, a certificate of another issuer, or a proxy that opens TLS",
-	"a certificate that nobody renewed, or a clock that is ahead",
+	"a certificate that was not renewed, or a clock that is ahead",
 	"a clock that is behind, or a certificate issued for later",
 	"another listener answers: a wrong address, a default virtual host, a SAN that lacks the name",
 	"an old server, a policy that forbids what the other side has, or TLS 1.3 alone on one side",
@@ -412,7 +412,7 @@ var causeRows = [...]trustCause{
 		{Text: "see what names the node has, and who gave them", Commands: []string{"gpuaasctl node endpoints plan {target}"}},
 		{Text: "repair the DNS zone, or put the private names in place", Commands: []string{"gpuaasctl node endpoints apply {target}"}},
 	}},
-	{"node_api_certificate", "the node API's certificate: it was changed to an issuer that nobody holds, or ran out", diag.SigAPITLSFailed, []diag.Step{
+	{"node_api_certificate", "the node API's certificate: it was changed to an issuer that no client has, or ran out", diag.SigAPITLSFailed, []diag.Step{
 		{Text: "see what the listener shows: {1}; if it is not the one that was meant, restore it and reload the ingress", Commands: []string{"openssl s_client -connect {api_addr} -servername {api_host} -showcerts </dev/null"}},
 		{Text: "if it was meant, add its issuer to the bundle that the platform hands out before the old one goes (overlap old and new)"},
 		{Text: "put the new issuer into the profile's trust.node_ca, and the new leaf into trust.node_api_server_fingerprint; then {1}", Commands: []string{"gpuaasctl diag trust {target}"}},

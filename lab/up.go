@@ -222,7 +222,7 @@ func (l *Lab) startMachine(ctx context.Context, m Machine) error {
 		return err
 	}
 	if lock == nil {
-		return errors.New("somebody else is starting it")
+		return errors.New("another process is starting it")
 	}
 	defer lock.Close()
 	seeded := filepath.Join(p.disk(), "seeded") // on the disk itself: it is gone when the disk is

@@ -154,7 +154,8 @@ func TestEndpointsRefuses(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if d, err := do(EndpointsApply, meddle); err == nil || !strings.Contains(err.Error(), "changed by somebody else") ||
+	if d, err := do(EndpointsApply, meddle); err == nil ||
+		!strings.Contains(err.Error(), "was changed after it was read") ||
 		d.Applied || content(t, hosts) != "10.0.0.1 mine\n" {
 		t.Errorf("a file that changed under way: %v\n%s", err, content(t, hosts))
 	}

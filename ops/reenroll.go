@@ -119,7 +119,8 @@ func (s *Session) reenroll(ctx context.Context, at places, o ReenrollOptions, d 
 	b, err := s.issueBundle(ctx, o.Reason, o.Force)
 	if errors.Is(err, errLost) {
 		err = fmt.Errorf(
-			"%w. Nobody holds such a token, and it ends by itself. Whether there is one (latest operation: reenroll issued): %s",
+			"%w. No client has such a token, and it expires by itself. Whether there is one (latest operation: "+
+				"reenroll issued): %s",
 			err, s.Command("node", "status"))
 	}
 	if err != nil {

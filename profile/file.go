@@ -78,7 +78,7 @@ func mayCommandAs(uid, owner int, mode os.FileMode, path string) error {
 		return fmt.Errorf(
 			"a command is run only from a profile that belongs to root or to who runs it, and this one is user %d's", owner)
 	}
-	return errors.New("a command is run only from a profile that nobody else can write; run: chmod go-w " + path)
+	return errors.New("a command is run only from a profile that no other user can write; run: chmod go-w " + path)
 }
 
 // parse decodes and checks data; path is only for messages.

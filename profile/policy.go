@@ -44,7 +44,7 @@ var PolicyRows = [...]PolicyRow{
 	{PolicyHeartbeatInterval, 15, 1, 300, "slower than this, a live node looks stale"},
 	{PolicyTaskWait, 25, 1, 300, "edges cut longer polls"},
 	{PolicyDiskPressure, 90, 1, 90, "above this, recovery already competes for space"},
-	{PolicyNodeStreamTimeout, 20, 1, 120, "nobody watches a terminal connect for longer"},
+	{PolicyNodeStreamTimeout, 20, 1, 120, "no user waits longer for a terminal to connect"},
 	{PolicyTerminalTokenTTL, 60, 1, 3600, "a terminal token is for one session"},
 	{PolicyChaosMinTTL, 10, 10, 3600, "a shorter lease ends before a drill can be observed"},
 	{PolicyP0Detect, 60, 1, 60, "a security boundary is watched by the minute"},

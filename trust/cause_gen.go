@@ -57,7 +57,7 @@ var cornerRows = [...]cornerInfo{
 	},
 	{
 		corner: CornerEdge, signal: diag.SigAPITLSFailed,
-		moved: "the node API's certificate: it was changed to an issuer that nobody holds, or ran out",
+		moved: "the node API's certificate: it was changed to an issuer that no client has, or ran out",
 		repair: []repairStep{
 			{
 				where: atControlPlane,

@@ -143,7 +143,7 @@ func (s *inputs) platformLink() Link {
 	case says == "":
 		return unknown("the platform does not say which certificate its node API shows%s", because(page))
 	case l == nil:
-		return unknown("nobody saw the node API's certificate%s", because(f))
+		return unknown("the node API's certificate was not seen%s", because(f))
 	case l.Fingerprint == says:
 		return pass("the platform says %s, too", diag.Digits(says)).by(f, page)
 	}
@@ -156,7 +156,7 @@ func (s *inputs) validLink() Link {
 	l, f := s.shown()
 	switch {
 	case l == nil:
-		return unknown("nobody saw the node API's certificate%s", because(f))
+		return unknown("the node API's certificate was not seen%s", because(f))
 	}
 	if wrong := invalid(l, f); wrong != "" {
 		return fail(s.serverCorner(), "%s", wrong).by(f)
@@ -395,7 +395,7 @@ func (s *inputs) pinLeafLink() Link {
 	case want == "":
 		return notSet("the profile has no trust.node_api_server_fingerprint")
 	case l == nil:
-		return unknown("nobody saw the node API's certificate%s", because(f))
+		return unknown("the node API's certificate was not seen%s", because(f))
 	case l.Fingerprint == want:
 		return pass("%s", diag.Digits(want)).by(f)
 	}

@@ -30,7 +30,7 @@ var claimRows = [...]ClaimRow{
 	},
 	{
 		ID: ClaimGreenBefore, Title: "chain green before injection", Else: []Word{AbortedGuard},
-		Held: "the last walk before anything was touched was green: no hop failed, and the classification asks nobody to act",
+		Held: "the last walk before anything was touched was green: no hop failed, and the classification asks for no action",
 	},
 	{
 		ID: ClaimProbes, Title: "probes can tell the fault from its absence", Else: []Word{AbortedGuard},
@@ -62,7 +62,7 @@ var claimRows = [...]ClaimRow{
 	},
 	{
 		ID: ClaimTold, Title: "tenants got an error message", Else: []Word{Collateral, Infra},
-		Held: "where a tenant's hop failed, the tenant's browser got an answer: a message of the terminal, an HTTP status, a connection that is refused; a terminal that stays silent past its deadline is a spinner. With `expect.terminal` a terminal that was open before the first fault was ended with that reason. What nobody measured is `infra`",
+		Held: "where a tenant's hop failed, the tenant's browser got an answer: a message of the terminal, an HTTP status, a connection that is refused; a terminal that stays silent past its deadline is a spinner. With `expect.terminal` a terminal that was open before the first fault was ended with that reason. What was not measured is `infra`",
 	},
 	{
 		ID: ClaimKept, Title: "fault held until revert", Else: []Word{RevertedEarly},

@@ -137,7 +137,7 @@ func Compared(same *bool, residue []step.Residue) string {
 	return fmt.Sprintf("%d left that was not there", len(step.Unexplained(residue)))
 }
 
-// compared is every difference from before that nobody allowed.
+// compared is every difference from before that the drill does not allow.
 func compared(e drill.Event) []string {
 	lines := []string{e.Machine + ": " + Compared(e.Clean, e.Residue)}
 	if e.Clean != nil && *e.Clean {

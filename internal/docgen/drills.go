@@ -47,7 +47,7 @@ func drillsPage(root string) (string, error) {
 		fmt.Fprintf(&b, "| `${%s}` | %s |\n", v.Name, v.About)
 	}
 	b.WriteString(
-		"\n## Kinds of faults\n\nThe tier says what takes a fault away when nobody does: T0 the kernel at the ttl, T1 the " +
+		"\n## Kinds of faults\n\nThe tier says what ends a fault by itself: T0 the kernel at the ttl, T1 the " +
 			"end of the watchdog, T2 a\n" +
 			"reboot, T3 only an undo, and therefore only on machines that may be lost.\n")
 	for _, k := range chaos.Kinds() {

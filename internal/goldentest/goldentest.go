@@ -1,4 +1,4 @@
-// Package goldentest compares what a program says with a file that holds what it said when somebody last read it. Tests
+// Package goldentest compares what a program says with a file that holds its output as it was last reviewed. Tests
 // call it.
 package goldentest
 

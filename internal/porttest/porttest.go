@@ -1,4 +1,4 @@
-// Package porttest gives tests ports of 127.0.0.1 on which nobody listens. A port that was closed a moment ago is not
+// Package porttest gives tests ports of 127.0.0.1 on which nothing listens. A port that was closed a moment ago is not
 // one: another test may be given it. It is for tests only.
 package porttest
 
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TCP is an address that refuses connections until the test ends: its port is bound, so nobody else is given it, and
-// nobody listens on it.
+// TCP is an address that refuses connections until the test ends: its port is bound, so no other program gets it, and
+// nothing listens on it.
 func TCP(t testing.TB) string {
 	t.Helper()
 	_, addr := bind(t, syscall.SOCK_STREAM)
@@ -17,7 +17,7 @@ func TCP(t testing.TB) string {
 }
 
 // Keep makes the address of a listener that was closed just now refuse connections until the test ends: its port is
-// bound, so nobody else is given it.
+// bound, so no other program gets it.
 func Keep(t testing.TB, address string) {
 	t.Helper()
 	a, err := net.ResolveTCPAddr("tcp", address)
@@ -35,7 +35,7 @@ func Keep(t testing.TB, address string) {
 		t.Fatal(err)
 	}
 	if err := syscall.Bind(fd, loopback(a.Port)); err != nil {
-		t.Logf("%s is somebody else's already: %v", address, err)
+		t.Logf("%s is in use already: %v", address, err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // rank is how soon a row goes when the terminal is too low: the highest first, and of one rank the uppermost.
 type rank int
 
-// The ranks, from what always stays. What somebody has to act on comes before what only goes on.
+// The ranks, from what always stays. What needs action comes before what only informs.
 const (
 	rankAlways rank = iota
 	rankWrong

@@ -72,8 +72,8 @@ func BadFormat(got string, allowed ...string) error {
 	return Usagef("-o %s is not supported here; want %s", got, OneOf(allowed))
 }
 
-// DefaultDeadline bounds a whole walk: long enough for every hop's budget on a slow path, short enough for somebody
-// who waits.
+// DefaultDeadline bounds a whole walk: long enough for every hop's budget on a slow path, short enough for an
+// operator who waits.
 const DefaultDeadline = 60 * time.Second
 
 // Formats of a report.

@@ -23,7 +23,7 @@ func newChaosRevert(a *cmdutil.App) *cobra.Command {
 		Long: `Revert the changes of the drill RUN, or of every drill, on every machine of the profile, also of drills that others
 started. Then compare each machine with its state before the drill, and remove the drill's own files.
 
-What somebody else has changed in the meantime is left alone and called a conflict: the drill's journal stays, so that it
+What was changed from outside the drill is left alone and called a conflict: the drill's journal stays, so that it
 can be looked at. --force removes it as well.
 
 Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.`,
@@ -52,7 +52,7 @@ Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.
 		},
 	}
 	o.flags(a, cmd, 2*time.Minute)
-	cmd.Flags().BoolVar(&force, "force", false, "take the traces of drills with a conflict away as well")
+	cmd.Flags().BoolVar(&force, "force", false, "remove the traces of drills with a conflict as well")
 	return cmd
 }
 

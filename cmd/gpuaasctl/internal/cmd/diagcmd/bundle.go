@@ -77,7 +77,7 @@ func newDiagBundle(a *cmdutil.App,
 logs, the ingress), walks the hop chain once, joins it all into one timeline and packs it with a manifest of digests.
 README.txt in the archive tells the story. Secrets are taken out where they are read, and the manifest says where.
 
-Who does not answer costs his own deadline and nobody else's; what is missing is said. Existing files are never replaced.
+A source that does not answer costs its own deadline only; what is missing is listed. Existing files are never replaced.
 
 Exit codes: 0 every source answered, 1 it could be written nowhere (what was heard is listed), 2 usage or configuration,
 3 neither the node nor the platform said anything (what little there is was written), 5 a partial bundle was written, or

@@ -90,8 +90,8 @@ func export(a *cmdutil.App, cmd *cobra.Command, o *exportOptions, args []string)
 	}
 }
 
-// nextSince is from when on the next round asks. As long as somebody is silent it stays: what he did not say in this
-// round he says once he is back, which is after an outage, and then it is wanted most.
+// nextSince is from when on the next round asks. As long as a source is silent it stays: what the source did
+// not report in this round it reports after the outage, when it is wanted most.
 func (o *exportOptions) nextSince(since, began time.Time, whole bool) time.Time {
 	if whole {
 		return began.Add(-exportOverlap)

@@ -35,7 +35,7 @@ func New(a *cmdutil.App) *cobra.Command {
 		Short: "Explain a word of any output, and what to do about it",
 		Long: `Says what a word means that any output has: what it says, how it is measured, what usually causes it, what to do, and
 where a recording has it. WORD is an id as reports have it; a hop also by its number, an exit code as 3, a field also
-as verdict.blame.hop. Without WORD it lists the kinds of words. Nobody is asked: all of it is in this program.
+as verdict.blame.hop. Without WORD it lists the kinds of words. It needs no network: all of it is in this program.
 
 Exit codes: 0 explained, 2 no such word.`,
 		Example: `  gpuaasctl explain node_agent_auth_failed

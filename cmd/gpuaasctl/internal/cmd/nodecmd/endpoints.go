@@ -45,7 +45,7 @@ func newEndpointsAction(a *cmdutil.App, action ops.EndpointsAction, short, examp
 		Long: short + `.
 
 The block lies between markers in ` + endpoints.HostsFile + ` of the node and holds node_runtime_resolve_address and
-node_terminal_resolve_address under the names of their URLs. Every other line stays as it is. A line that somebody wrote
+node_terminal_resolve_address under the names of their URLs. Every other line stays as it is. A line that was written
 by hand for one of the names is reported and never touched; one with another address stops apply. Each change has a line
 in ` + endpoints.LogFile + ` and in the node's journal.
 
