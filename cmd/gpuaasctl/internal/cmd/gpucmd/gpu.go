@@ -1,5 +1,5 @@
-// Package gpucmd is "gpuaasctl gpu": NVIDIA's error codes explained, found in a kernel log, and judged by policies. It
-// needs no GPU.
+// Package gpucmd is "gpuaasctl gpu": what a platform makes of a node's GPUs, and NVIDIA's error codes explained, found
+// in a kernel log, and judged by policies. It needs no GPU.
 package gpucmd
 
 import (
@@ -19,7 +19,8 @@ import (
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := parent("gpu", "Explain GPU errors, find them in a log, judge them by policies",
 		`NVIDIA's driver reports errors as XIDs in the kernel log, and the NVSwitch driver as SXIDs. These commands explain the
-codes, find them in a log, and judge them by a policy, without a GPU and without a driver.`)
+codes, find them in a log, and judge them by a policy, without a GPU and without a driver; status shows what the
+platform's policy makes of a node's GPUs.`)
 	codes := parent("xid", "XIDs and SXIDs: what they mean, and which a log has",
 		`What an error code means, what to do about it, and what each source has about it: the sources disagree, and none is
 left out. The tables are in this program.`)
