@@ -60,6 +60,9 @@ func (f Finding) String() string {
 	if len(f.Failure) > 0 {
 		s += " (" + orList(f.Failure) + ")"
 	}
+	if f.Status != "" {
+		s += fmt.Sprintf(" (%s)", f.Status)
+	}
 	return s
 }
 
@@ -131,6 +134,9 @@ func (c *checker) finding(key string, f Finding) {
 		c.bad(key+".signal", "is missing")
 	}
 	c.hops(key+".hop", f.Hop)
+	if f.Status != "" {
+		c.word(key+".status", string(f.Status), string(diag.StatusWarn), string(diag.StatusInconclusive))
+	}
 	for _, s := range f.Signal {
 		if !isSignal(s) {
 			c.bad(key+".signal", "unknown signal %q%s", s, strictyaml.Nearest(string(s), signalNames()))

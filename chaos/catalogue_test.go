@@ -29,6 +29,7 @@ func catalogue() []row {
 		hop(diag.HopNodeTaskRoundtrip)
 	browser, term, route := hop(diag.HopBrowserTerminalWS), hop(diag.HopNodeTerminalReachability),
 		hop(diag.HopTerminalPublicRoute)
+	gpu := hop(diag.HopGPUHealth)
 	return []row{
 		{"agent-stopped", t2, ready, sig(diag.SigProcessDown), ""},
 		{"agent-frozen", t1, ready, sig(diag.SigProcessDown), "process_stopped"},
@@ -72,6 +73,19 @@ func catalogue() []row {
 		{"workload-stopped", t2, hop(diag.HopAppRuntimeLiveness), sig(diag.SigAppStopped), ""},
 		{"workload-route-broken", t3, hop(diag.HopAppUserRoute), sig(diag.SigAppRouteFailed), ""},
 		{"release-with-open-terminal", t2, hop(diag.HopAllocationBinding), sig(diag.SigAllocationNotActive), ""},
+		{"gpu-xid-fatal", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
+		{"gpu-xid-app", t2, nil, nil, ""},
+		{"gpu-heat-warning", t2, gpu, sig(diag.SigGPUDegraded), ""},
+		{"gpu-heat-critical", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
+		{"gpu-ecc-double-bit", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
+		{"gpu-remap-pending", t2, nil, nil, ""},
+		{"gpu-remap-failure", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
+		{"gpu-nvlink-down", t2, gpu, sig(diag.SigGPUDegraded), ""},
+		{"gpu-lost", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
+		{"gpu-reset-asked", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
+		{"gpu-probe-hang", t2, gpu, sig(diag.SigGPUUnknown), ""},
+		{"gpu-library-missing", t2, gpu, sig(diag.SigGPUUnknown), ""},
+		{"gpu-several", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
 		{"three-faults", t2, ready, sig(diag.SigDiskFull), "disk_full"}, // several things at once
 	}
 }
@@ -106,7 +120,10 @@ func TestCatalogue(t *testing.T) {
 			}
 			continue
 		}
-		if e.Blame.None || !slices.Equal(e.Blame.Hop, want.hops) || !slices.Equal(e.Blame.Signal, want.signal) {
+		status := map[diag.Signal]diag.Status{diag.SigGPUDegraded: diag.StatusWarn,
+			diag.SigGPUUnknown: diag.StatusInconclusive}[want.signal[0]] // of others: a failing hop
+		if e.Blame.None || !slices.Equal(e.Blame.Hop, want.hops) || !slices.Equal(e.Blame.Signal, want.signal) ||
+			e.Blame.Status != status {
 			t.Errorf("%s: blames %s, want %v %v", want.id, e.Blame, want.hops, want.signal)
 		}
 		for _, w := range e.Blame.Failure {

@@ -42,7 +42,7 @@ func testMachine(role Role, id string) Machine {
 	}
 	m.make()
 	for _, t := range []string{"nft", "curl", "setpriv", "getent", "timeout", "cat", "test", "systemctl", "grep",
-		"openssl", "false", "sleep", "stat", "awk", "find", "rm", "cmp", "nc", "ss"} {
+		"openssl", "false", "sleep", "stat", "awk", "find", "rm", "cmp", "nc", "ss", "nvml-read", "journalctl"} {
 		m.Tools[t] = Tool("/usr/bin/" + t)
 	}
 	for _, u := range []string{"gpuaas-node-agent.service", "nginx.service", "gpuaas-platform.service", "app.service",
@@ -75,6 +75,7 @@ func testMachine(role Role, id string) Machine {
 	file("/usr/local/bin/other-agent", "/usr/local/bin/other-agent", "", 0o755, 0)
 	file("/bin/bash", "/usr/bin/bash", "", 0o755, 0)
 	file("/bin/sh", "/usr/bin/dash", "", 0o755, 0)
+	file(gpuFakeFile, gpuFakeFile, "# the lab's GPUs\ngpus 2\n", 0o644, 0)
 	file("/etc/motd", "/etc/motd", "hello\n", 0o644, 0)
 	for _, d := range []string{"/dev/shm", "/var/lib/gpuaas/diag"} {
 		m.Files[d] = File{Kind: "dir", Path: d, Mode: 0o755}

@@ -30,7 +30,7 @@ func Kinds() []Kind {
 	return []Kind{
 		netBlock(), dnsBreak(), hostsKind(), fileKind(), configKind(), envKind(), caKind(), certKind(),
 		serviceStop(), serviceFreeze(), serviceExec(), diskKind(), userMissing(), shellKind(), signingKey(), clone(),
-		tasksKind(), guestAgent(), releaseKind(),
+		tasksKind(), guestAgent(), releaseKind(), gpuFake(),
 	}
 }
 

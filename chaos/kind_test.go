@@ -136,6 +136,10 @@ func kindCases() []kindCase {
 			params: `{allocation: alloc-01, api: "http://127.0.0.1:8080", for: 5m}`},
 		{name: "released elsewhere", kind: "release", role: RolePlatform,
 			params: `{allocation: alloc-01, api: "https://api.example.test", for: 5m}`, refused: step.RefusedDrill},
+		{name: "heat and an XID", kind: "gpu-fake",
+			params: `{lines: ["@0 nvmlDeviceGetTemperature 96", "@1 event 8 119", "@1 nvmlDeviceGetHandleByIndex_v2 rc=15"]}`},
+		{name: "a real library", kind: "gpu-fake", params: `{lines: ["@0 nvmlDeviceGetTemperature 96"]}`,
+			spoil: func(m *Machine) { m.Files[gpuFakeFile] = File{} }, refused: step.RefusedUnsupported},
 		{name: "no curl", kind: "guest-agent", role: RolePlatform,
 			params: `{node: n1, api: "http://127.0.0.1:8080", status: stopped, for: 90s}`, spoil: func(m *Machine) {
 				m.Tools["curl"] = ""

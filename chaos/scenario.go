@@ -116,6 +116,7 @@ type Blame struct {
 
 // Finding is one finding: any of each list.
 type Finding struct {
+	Status  diag.Status    `yaml:"status,omitempty" json:"status,omitempty" jsonschema:"enum=warn,enum=inconclusive" jsonschema_description:"of the hop, where it does not fail"`
 	Hop     []diag.HopID   `yaml:"hop,flow" json:"hop" jsonschema:"minItems=1"`
 	Signal  []diag.Signal  `yaml:"signal,flow" json:"signal" jsonschema:"minItems=1"`
 	Failure []diag.Failure `yaml:"failure,omitempty,flow" json:"failure,omitempty" jsonschema_description:"empty: any"`

@@ -358,7 +358,7 @@ func (s *Story) claimAfter() finding {
 	if zero, back := s.PutBack(); !back || after[len(after)-1].BeganMS < zero {
 		return finding{}
 	}
-	if after[len(after)-1].Green() {
+	if s.recoveredIn(after[len(after)-1]) {
 		return violated(NoRecovery, "the chain was green less than %d times in a row", s.Plan.Scenario.Recovery.Green)
 	}
 	return violated(NoRecovery, "the chain is not green: %s", after[len(after)-1].Says())

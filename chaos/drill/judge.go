@@ -12,14 +12,18 @@ import (
 
 // Judge returns what a walk lacks of what is expected, as a verdict and in words; Pass when it has all of it.
 func Judge(e chaos.Expect, s Sight) (Word, string) {
+	blame := s.Blame
+	if e.Blame.Status != "" && blame == nil {
+		blame = s.unfailed(e.Blame.Finding)
+	}
 	switch {
 	case e.Blame.None && s.Blame != nil:
 		return WrongHop, fmt.Sprintf("blames %s, and nothing should be", s.Says())
 	case e.Blame.None && !s.Green():
 		return NotDetected, "is no pass: " + s.Says()
-	case !e.Blame.None && s.Blame == nil:
+	case !e.Blame.None && blame == nil:
 		return NotDetected, fmt.Sprintf("blames nothing (%s), want %s", s.Says(), e.Blame)
-	case !e.Blame.None && !fits(e.Blame.Finding, *s.Blame):
+	case !e.Blame.None && !fits(e.Blame.Finding, *blame):
 		return WrongHop, fmt.Sprintf("blames %s, want %s", s.Says(), e.Blame)
 	}
 	found := slices.Clone(s.Others)
@@ -53,7 +57,9 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 	return Pass, ""
 }
 
-func fits(f chaos.Finding, b diag.Blame) bool { return f.Fits(b.Hop, b.Signal, b.Failure) }
+func fits(f chaos.Finding, b diag.Blame) bool {
+	return f.Status == b.Status && f.Fits(b.Hop, b.Signal, b.Failure)
+}
 
 // Join is words in one line.
 func Join[T ~string](words []T, between string) string {
@@ -95,11 +101,16 @@ func (s *Story) red() (diag.HopID, Sight) {
 	return "", Sight{}
 }
 
+// recoveredIn reports whether a walk is green and does not show what the drill is about, where that is no failure.
+func (s *Story) recoveredIn(w Sight) bool {
+	return w.Green() && w.unfailed(s.Plan.Scenario.Expect.Blame.Finding) == nil
+}
+
 // green is the walk with which the chain had become green, and whether it stayed so for as many walks as are wanted.
 func (s *Story) green() (first *Sight, enough bool) {
 	row := 0
 	for _, w := range s.walks(After) {
-		if !w.Green() {
+		if !s.recoveredIn(w) {
 			first, row = nil, 0
 			continue
 		}

@@ -154,7 +154,7 @@ func (r *runner) heal(ctx context.Context) {
 		if read(r, func(s *Story) bool { _, enough := s.green(); return enough }) {
 			return
 		}
-		if !w.Green() {
+		if read(r, func(s *Story) bool { return !s.recoveredIn(w) }) {
 			pause(bounded, again)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
@@ -20,6 +21,7 @@ type Sight struct {
 	Outcome       diag.Outcome               `json:"outcome"`
 	Blame         *diag.Blame                `json:"blame,omitempty"`
 	Others        []diag.Blame               `json:"others,omitempty"`
+	Unfailed      []diag.Blame               `json:"unfailed,omitempty"` // by hops that warn or are inconclusive
 	FirstFailed   diag.HopID                 `json:"first_failed_hop,omitempty"`
 	Hops          map[diag.HopID]diag.Status `json:"hops"`
 	Reason        diag.ReasonCode            `json:"reason,omitempty"`
@@ -49,6 +51,9 @@ func See(r *diag.Report, stage Stage) Sight {
 	}
 	for _, h := range r.Hops {
 		s.Hops[h.ID] = h.Status
+		if (h.Status == diag.StatusWarn || h.Status == diag.StatusInconclusive) && h.Signal != "" {
+			s.Unfailed = append(s.Unfailed, diag.Blame{Hop: h.ID, Status: h.Status, Signal: h.Signal, Failure: h.Failure})
+		}
 	}
 	s.noteTenant(r)
 	s.Unnamed = unnamed(s)
@@ -61,6 +66,14 @@ func faulty(b *diag.Blame) *diag.Blame {
 		return nil
 	}
 	return b
+}
+
+// unfailed is what a hop that has not failed says, if that is this finding.
+func (s Sight) unfailed(f chaos.Finding) *diag.Blame {
+	if i := slices.IndexFunc(s.Unfailed, func(b diag.Blame) bool { return f.Status != "" && fits(f, b) }); i >= 0 {
+		return &s.Unfailed[i]
+	}
+	return nil
 }
 
 // Green reports whether a whole walk found nothing, and asks for no action. What the platform will see to by itself,
@@ -90,6 +103,8 @@ func (s Sight) Says() string {
 		return fmt.Sprintf("%s, ended by %s", s.Outcome, s.EndedBy)
 	case s.passed() && s.asks():
 		return fmt.Sprintf("%s, and %s (%s)", s.Outcome, s.UserState, s.Reason)
+	case len(s.Unfailed) > 0:
+		return fmt.Sprintf("%s %s (%s)", s.Unfailed[0].Hop, s.Unfailed[0].Signal, s.Unfailed[0].Status)
 	}
 	return string(s.Outcome)
 }

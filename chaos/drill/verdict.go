@@ -69,7 +69,7 @@ func (s *Story) Verdict() Verdict {
 // passed returns what was shown, with the figures.
 func (s *Story) passed() string {
 	what := "nothing was blamed, in a walk that ended"
-	if w := s.detected(); w != nil && w.Blame != nil {
+	if w := s.detected(); w != nil && !s.Plan.Scenario.Expect.Blame.None {
 		what = w.Says() + ", seen"
 	}
 	return fmt.Sprintf("%s %s; green again %s; nothing is left", what, s.detect(), s.recovered())

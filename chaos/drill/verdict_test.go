@@ -42,6 +42,16 @@ func endings() []ending {
 			of(planOf("n1"), func(p *chaos.Plan) { p.Decision = &chaos.Decision{Path: "/x", Reason: "y"} }), nil},
 		{"none-and-something-is-blamed", drill.WrongHop, "and nothing should be", func() chaos.Plan { return quiet("n1") },
 			nil},
+		{"warns", drill.Pass, "gpu_health gpu_degraded (warn), seen", of(planOf("n1"), wantsWarning),
+			func(w *world) { w.never = true; w.bend = warnsWhile(w.anyBroken) }},
+		{"warns-of-something-else", drill.NotDetected, "blames nothing (pass), want gpu_health gpu_degraded (warn)",
+			of(planOf("n1"), wantsWarning), func(w *world) { w.never = true }},
+		{"fails-where-it-should-warn", drill.WrongHop, "want gpu_health gpu_degraded (warn)", of(planOf("n1"), wantsWarning),
+			nil},
+		{"still-warns", drill.NoRecovery, "the chain is not green: gpu_health gpu_degraded (warn)",
+			of(planOf("n1"), wantsWarning), func(w *world) {
+				w.never, w.bend = true, warnsWhile(func() bool { return w.anyBroken() || w.anyMended() })
+			}},
 		{"late", drill.Late, "of 10 s", nil, func(w *world) { w.blind = 11 * time.Second }},
 		{"late-straddling", drill.Late, "seen between 8.8 s and 10.1 s of 10 s", nil,
 			func(w *world) { w.blind = 9500 * time.Millisecond }},
@@ -289,6 +299,22 @@ func machineEndings() []ending {
 		{"close-refused", drill.Infra, "the drill is still on n1: busy: no", nil, refused("close", step.RefusedBusy)},
 		{"close-answer-lost", drill.Pass, "", nil, call("close", cutAfter)},
 		{"slow-line", drill.Pass, "", nil, call("", repeated(slow, 30)...)},
+	}
+}
+
+// wantsWarning has a plan expect a hop that does not fail.
+func wantsWarning(p *chaos.Plan) {
+	p.Scenario.Expect.FirstFailedHop = nil
+	p.Scenario.Expect.Blame.Finding = chaos.Finding{Hop: []diag.HopID{diag.HopGPUHealth},
+		Signal: []diag.Signal{diag.SigGPUDegraded}, Status: diag.StatusWarn}
+}
+
+func warnsWhile(is func() bool) func(*diag.Report) {
+	return func(r *diag.Report) {
+		if is() {
+			h := &r.Hops[diag.HopGPUHealth.Rank()]
+			h.Status, h.Signal = diag.StatusWarn, diag.SigGPUDegraded
+		}
 	}
 }
 
