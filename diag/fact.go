@@ -53,6 +53,8 @@ type Fact struct {
 	Env    *EnvFacts    `json:"env,omitempty"`
 	GPU    *GPUFacts    `json:"gpu,omitempty"`
 
+	GPUJudged *GPUJudged `json:"gpu_judged,omitempty"`
+
 	Record  *RecordFacts  `json:"record,omitempty"`
 	Journal *JournalFacts `json:"journal,omitempty"`
 }
@@ -66,7 +68,7 @@ func (f *Fact) Hollow() bool {
 	return f.Failure == OK &&
 		f.DNS == nil && f.TCP == nil && f.TLS == nil && f.HTTP == nil && f.WS == nil && f.PTY == nil && f.SSH == nil &&
 		f.Disk == nil && f.File == nil && f.Cert == nil && f.Unit == nil && f.Binary == nil && f.User == nil &&
-		f.Clock == nil && f.Env == nil && f.GPU == nil && f.Record == nil && f.Journal == nil
+		f.Clock == nil && f.Env == nil && f.GPU == nil && f.GPUJudged == nil && f.Record == nil && f.Journal == nil
 }
 
 // Sections are what was measured, in the order of the ladder.

@@ -90,6 +90,8 @@ const (
 	OpRecord  Op = "record"
 	OpJournal Op = "journal"
 	OpGPU     Op = "gpu"
+
+	OpGPUJudge Op = "gpu_judge"
 )
 
 // OpRow is one operation.
@@ -153,6 +155,9 @@ var opRows = [...]OpRow{
 	{Op: OpGPU, Does: "the GPUs of this node as its agent keeps them in target (a file), the kernel's module; with " +
 		"evidence the raw events, too, and the kernel log where the agent does not read it", Asks: "target evidence",
 		Fills: "gpu"},
+	{Op: OpGPUJudge, Does: "has gpuaas-gpu-policy judge a node's GPUs by target (a policy), from the raw events of a " +
+		"gpu fact, as of since (the node's time); only on the operator's side", Asks: "target since", Fills: "gpu_judged",
+		Plain: true},
 }
 
 // Ops lists every operation, in the order of the table.

@@ -55,13 +55,15 @@ type Request struct {
 	Env    []string `json:"env,omitempty"`
 	Write  int      `json:"write_bytes,omitempty"` // bytes really written, synced and removed by OpDisk
 	// a folder that another OpDisk measures: nothing is written on its file system again
-	Beside    string   `json:"beside,omitempty"`
-	Limit     int      `json:"limit,omitempty"`    // entries or lines
-	Since     Time     `json:"since,omitzero"`     // of a journal
-	Match     []string `json:"match,omitempty"`    // of a journal: only lines that hold one of these texts
-	Evidence  bool     `json:"evidence,omitempty"` // of GPUs: raw events to be judged
-	TimeoutMS int64    `json:"timeout_ms,omitempty"`
-	Fresh     bool     `json:"fresh,omitempty"` // over a connection of its own, so that it measures every phase
+	Beside   string   `json:"beside,omitempty"`
+	Limit    int      `json:"limit,omitempty"`    // entries or lines
+	Since    Time     `json:"since,omitzero"`     // of a journal; of a judgement, the time at which it is made
+	Match    []string `json:"match,omitempty"`    // of a journal: only lines that hold one of these texts
+	Evidence bool     `json:"evidence,omitempty"` // of GPUs: raw events to be judged
+	// Events are what OpGPUJudge judges. They are in the fact that they come from, and travel nowhere.
+	Events    []json.RawMessage `json:"-"`
+	TimeoutMS int64             `json:"timeout_ms,omitempty"`
+	Fresh     bool              `json:"fresh,omitempty"` // over a connection of its own, so that it measures every phase
 
 	// VersionCommand is the profile's argv that prints the version of an agent that is not ours, for OpBinary. Only a
 	// helper that the operator started runs it.

@@ -1,6 +1,7 @@
 package diag_test
 
 import (
+	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
@@ -51,6 +52,8 @@ func fill(t *testing.T, v reflect.Value, name string) {
 		*p = []string{"a", "b"}
 	case *map[string]string:
 		*p = map[string]string{"a": "b", "c": "d"}
+	case *[]json.RawMessage:
+		*p = []json.RawMessage{json.RawMessage("{}")}
 	case *diag.Op:
 		*p = diag.OpTCP
 	case *diag.View:

@@ -21,15 +21,18 @@ type NotJudgedError struct{ Why string }
 
 func (e *NotJudgedError) Error() string { return e.Why }
 
-// GPUs is what the platform knows about the GPUs of the node, and by which policy. The node itself is not touched. An
+// GPUs is what the platform knows about the GPUs of the node, and by which policy. Where the profile has this
+// tool judge, the node is asked, and the document is this tool's. An
 // UnreadError means that nothing was read: nothing is known then.
 func (s *Session) GPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
 	ctx, cancel := context.WithTimeout(ctx, gpuTime)
 	defer cancel()
+	if s.env.Profile.GPU.Policy != "" {
+		return s.ownGPUs(ctx)
+	}
 	req := s.env.API(profile.PathNodeGPU, nil, mappedFields(s.env.Profile.Mapping, "gpu")...)
 	if req.Op == "" {
-		return nil, &NotJudgedError{fmt.Sprintf("this platform takes no GPU events (mapping.paths.%s: %q in the profile)",
-			profile.PathNodeGPU, profile.Absent)}
+		return nil, &NotJudgedError{preflight.NobodyJudges()}
 	}
 	req.ID = profile.PathNodeGPU
 	here := s.open()[preflight.Operator]

@@ -19,8 +19,9 @@ type places map[string]preflight.Vantage
 // open makes them; the caller that opens them closes them. Nothing is connected before something is asked there.
 func (s *Session) open() places {
 	at := places{
-		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: s.Began}),
-		preflight.Node:     vantage.NewNode(s.nodeConfig()),
+		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: s.Began,
+			JudgeGPUs: s.judgeGPUs}),
+		preflight.Node: vantage.NewNode(s.nodeConfig()),
 	}
 	if p := s.site.Profile.PlatformSSH; p.Host != "" {
 		at[preflight.Platform] = platformHost{vantage.NewNode(vantage.NodeConfig{

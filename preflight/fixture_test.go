@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -114,7 +115,15 @@ func healthy(req diag.Request) diag.Fact {
 	case diag.HopAppRuntimeLiveness:
 		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running"}
 	case diag.HopGPUHealth:
-		ok(200, healthyGPUs())
+		switch step {
+		case stepGPUNode:
+			f.GPU = healthyNodeGPUs()
+		case stepGPUJudged:
+			f.GPUJudged = &diag.GPUJudged{Health: GPUHealthy, Policy: "default", SHA256: "ab", Document: json.RawMessage(
+				`{"gpus":[{"about":"gpu","index":0,"health":"HEALTHY"},{"about":"gpu","index":1,"health":"HEALTHY"}]}`)}
+		default:
+			ok(200, healthyGPUs())
+		}
 	case "evidence":
 		ok(200, map[string]string{"evidence.items": `[{"at":"` + stamp(0) +
 			`","kind":"task_claimed","correlation_id":"corr-1"}]`})
@@ -122,6 +131,17 @@ func healthy(req diag.Request) diag.Fact {
 		panic("no healthy answer for " + req.ID)
 	}
 	return f
+}
+
+// healthyNodeGPUs is what a node with two GPUs that are well knows of them.
+func healthyNodeGPUs() *diag.GPUFacts {
+	n, age, driver := int64(2), int64(12_000), "535.161.08"
+	return &diag.GPUFacts{Path: "/var/lib/gpuaas/agent/gpu.json", WrittenAt: diag.At(noon), Probe: "sampling",
+		ProbeAt: diag.At(noon.Add(-time.Hour)), SampledAt: diag.At(noon.Add(-12 * time.Second)), AgeMS: &age,
+		Library: "loaded",
+		Driver:  &diag.GPUReading{Text: &driver}, Count: &diag.GPUReading{Value: &n},
+		GPUs:     []diag.GPUDevice{{Index: 0, PCI: "0000:01:00.0"}, {Index: 1, PCI: "0000:02:00.0"}},
+		Evidence: []json.RawMessage{json.RawMessage(`{}`)}}
 }
 
 // healthyGPUs are the fields of an admission document of a node with two GPUs that are well.

@@ -28,6 +28,7 @@ const gpuShadow = "shadow"
 // work. Who judges them says it; nothing of it is judged here.
 type GPUAdmission struct {
 	Node     string        `json:"node"`
+	JudgedBy string        `json:"judged_by"` // platform | gpuaasctl
 	Health   string        `json:"health"`
 	Status   string        `json:"status,omitempty"` // whether the node gets new work, by the platform
 	Before   string        `json:"before,omitempty"` // of an unhealthy node: what it goes back to
@@ -87,7 +88,8 @@ func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
 	}
 	v := f.HTTP.Fields
 	a := &GPUAdmission{
-		Node: node, Health: strings.ToUpper(v["gpu.health"]), Status: v["gpu.node_status"], Before: v["gpu.node_before"],
+		Node: node, JudgedBy: judgedByPlatform, Health: strings.ToUpper(v["gpu.health"]),
+		Status: v["gpu.node_status"], Before: v["gpu.node_before"],
 		Policy: GPUPolicy{Name: v["gpu.policy"], SHA256: v["gpu.policy_sha256"], Mode: strings.ToLower(v["gpu.mode"])},
 		Tables: v["gpu.xid_tables"], Expected: count(v["gpu.expected"]), GPUs: []GPUHealthOf{}, Findings: []GPUFinding{},
 		Sampled: timeIn(v["gpu.sampled_at"]), Judged: timeIn(v["gpu.judged_at"]), Now: timeIn(v["gpu.now"]),
@@ -103,6 +105,38 @@ func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
 	for name, into := range map[string]any{"gpu.gpus": &a.GPUs, "gpu.findings": &a.Findings, "gpu.notes": &a.Notes,
 		"gpu.policy_refused": &a.Policy.Refused} {
 		readList(v[name], into)
+	}
+	return a
+}
+
+// Who judged.
+const (
+	judgedByPlatform = "platform"
+	judgedHere       = "gpuaasctl"
+)
+
+// JudgedHere is the admission document where this tool judged the node's own facts; nil where it did not.
+func JudgedHere(node string, judged, facts *diag.Fact) *GPUAdmission {
+	if !judged.Passed() || judged.GPUJudged == nil {
+		return nil
+	}
+	j := judged.GPUJudged
+	a := &GPUAdmission{Node: node, JudgedBy: judgedHere, Health: j.Health, Tables: j.Tables,
+		Policy: GPUPolicy{Name: j.Policy, SHA256: j.SHA256, Mode: "enforce"}, GPUs: []GPUHealthOf{}, Findings: []GPUFinding{},
+		Judged: judged.Request.Since, Now: judged.Request.Since}
+	var doc struct {
+		Decided  *GPUFinding   `json:"decided_by"`
+		GPUs     []GPUHealthOf `json:"gpus"`
+		Findings []GPUFinding  `json:"findings"`
+		Notes    []string      `json:"notes"`
+	}
+	if bounded.Unmarshal(j.Document, &doc, bounded.Answer()) != nil {
+		return nil
+	}
+	a.Decided, a.Notes = doc.Decided, doc.Notes
+	a.GPUs, a.Findings = append(a.GPUs, doc.GPUs...), append(a.Findings, doc.Findings...)
+	if facts != nil && facts.GPU != nil && !facts.GPU.EarlierBoot {
+		a.Sampled, a.Expected = facts.GPU.SampledAt, facts.GPU.Expected
 	}
 	return a
 }

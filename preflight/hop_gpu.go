@@ -30,8 +30,8 @@ func gpuHealth() Hop {
 			}
 			return nil
 		},
-		Steps: []Step{{
-			Name: stepAdmission, From: Operator, Token: true, Timeout: 4 * time.Second,
+		Steps: append([]Step{{
+			Name: stepAdmission, From: Operator, Token: true, Timeout: 4 * time.Second, NotGiven: platformJudges,
 			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNodeGPU},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.api("GET", profile.PathNodeGPU, nil, "gpu.health", "gpu.node_status", "gpu.node_before", "gpu.policy",
@@ -39,13 +39,15 @@ func gpuHealth() Hop {
 					"gpu.decided_what", "gpu.decided_index", "gpu.decided_uuid", "gpu.decided_pci", "gpu.decided_rule",
 					"gpu.decided_why", "gpu.gpus", "gpu.count", "gpu.expected", "gpu.sampled_at", "gpu.judged_at", "gpu.now")
 			},
-		}},
+		}}, gpuNodeSteps()...),
 		Judge: func(c *Case) []diag.Finding {
-			f := c.Fact(id, stepAdmission)
-			if f == nil {
-				return nil
+			var out *diag.Finding
+			if f := c.Fact(id, stepAdmission); f != nil {
+				out = judgeAdmission(c, f)
+			} else {
+				out = judgeNodeAlone(c)
 			}
-			if out := judgeAdmission(c, f); out != nil {
+			if out != nil {
 				return []diag.Finding{*out}
 			}
 			return nil
@@ -63,7 +65,11 @@ func gpuHealth() Hop {
 
 // admissionIn is what the walk read about the node's GPUs; nil where it read nothing.
 func admissionIn(c *Case) *GPUAdmission {
-	return AdmissionOf(c.Subject.NodeID, c.Fact(diag.HopGPUHealth, stepAdmission))
+	id := diag.HopGPUHealth
+	if a := AdmissionOf(c.Subject.NodeID, c.Fact(id, stepAdmission)); a != nil {
+		return a
+	}
+	return JudgedHere(c.Subject.NodeID, c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode))
 }
 
 // GPUsOf is what a walk read about the node's GPUs; nil where it read nothing.
@@ -80,6 +86,10 @@ func decidingXID(c *Case) string {
 // judgeAdmission judges the platform's answer; nil where the GPUs are healthy.
 func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 	a := admissionIn(c)
+	node, disagrees := c.Fact(diag.HopGPUHealth, stepGPUNode), ""
+	if a != nil && a.JudgedBy == judgedByPlatform {
+		disagrees = nodeDisagrees(a, node)
+	}
 	var out diag.Finding
 	switch {
 	case HasNoAdmission(f):
@@ -102,6 +112,10 @@ func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 	case staleJudgement(a):
 		out = undecided(f, "the platform's judgement of the GPUs (%s) is %s old", a.Health, ago(a.Now.Sub(a.Judged.Time)))
 		out.Signal = diag.SigGPUUnknown
+	case disagrees != "":
+		out = undecided(f, "the platform says %s with %s, and the node itself says otherwise: %s", a.Health, gpuCount(a),
+			disagrees)
+		out.Signal, out.Evidence = diag.SigGPUUnknown, append(out.Evidence, node.ID)
 	case a.Health == GPUUnknown:
 		out = undecided(f, "the state of the GPUs is not known%s%s", gpuCause(a), refusedPolicy(a))
 		out.Signal = diag.SigGPUUnknown
@@ -109,8 +123,8 @@ func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 		out = warn(diag.SigGPUDegraded, f, "the GPUs are degraded by the policy %s%s%s", oneLine(a.Policy.Name), gpuCause(a),
 			sampleAge(a))
 	case a.Health == GPUUnhealthy:
-		out = fail(diag.SigGPUUnhealthy, f, "the GPUs are unhealthy by the policy %s%s%s; the node is %s",
-			oneLine(a.Policy.Name), gpuCause(a), sampleAge(a), orUnknown(oneLine(a.Status)))
+		out = fail(diag.SigGPUUnhealthy, f, "the GPUs are unhealthy by the policy %s%s%s%s",
+			oneLine(a.Policy.Name), gpuCause(a), sampleAge(a), nodeStatus(a))
 		out.Direct = true
 	default:
 		return nil
@@ -165,6 +179,14 @@ func sampleAge(a *GPUAdmission) string {
 	return fmt.Sprintf("; last sample %s ago", ago(a.Now.Sub(a.Sampled.Time)))
 }
 
+// nodeStatus is what follows for the node, where a platform judges.
+func nodeStatus(a *GPUAdmission) string {
+	if a.JudgedBy != judgedByPlatform {
+		return ""
+	}
+	return "; the node is " + orUnknown(oneLine(a.Status))
+}
+
 // refusedPolicy says that the policy's file was changed and not taken.
 func refusedPolicy(a *GPUAdmission) string {
 	if len(a.Policy.Refused) == 0 {
@@ -181,7 +203,15 @@ func staleJudgement(a *GPUAdmission) bool {
 // measuredOnGPU is the cause of a GPU that is unhealthy, where the driver itself reports it: an XID, a recovery action,
 // an error counter. That a GPU is missing from a count says nothing about why.
 func measuredOnGPU(_ *Case, f *diag.Fact) (*diag.Fact, string) {
-	a := AdmissionOf("", f)
+	return gpuReports(f, AdmissionOf("", f))
+}
+
+// measuredHere is the same where this tool judged.
+func measuredHere(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	return gpuReports(f, JudgedHere("", f, nil))
+}
+
+func gpuReports(f *diag.Fact, a *GPUAdmission) (*diag.Fact, string) {
 	if a == nil || a.Decided == nil || (a.Decided.Subject.About != "event" && a.Decided.Subject.About != "gpu") {
 		return nil, ""
 	}

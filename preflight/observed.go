@@ -87,6 +87,7 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigAppStopped}, notRunning, "unit.active", workloadDown(unitEnded)},
 	{signals{diag.SigAppStopped}, words{diag.ProcessStopped}, "unit.process_state", workloadDown(processStopped)},
 	{signals{diag.SigGPUUnhealthy}, noFailure, "http.fields.gpu.decided_what", measuredOnGPU},
+	{signals{diag.SigGPUUnhealthy}, noFailure, "gpu_judged.document.decided_by", measuredHere},
 }
 
 // observe is the measured cause of a failing finding; nil where there is none, or where it would be concluded.

@@ -38,7 +38,7 @@ func measurable() map[string]Step {
 	out := map[string]Step{}
 	for _, h := range Chain() {
 		for _, s := range h.Steps {
-			if !s.Pure && s.Uses == "" && s.From != Platform && !s.Optional {
+			if !s.Pure && s.Uses == "" && s.From != Platform && !s.Optional && s.Name != stepGPUJudged { // not in this plan
 				out[factID(h.ID, s.Name)] = s
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -58,6 +59,7 @@ func problems(p *Profile) []problem {
 	}
 	commandProblems(p, add)
 	appProblems(p, add)
+	add("gpu.policy", checkGPUPolicy(p.GPU))
 	return out
 }
 
@@ -126,6 +128,18 @@ func appProblems(p *Profile, add func(key string, err error)) {
 			add(fmt.Sprintf("app.injected_headers[%d]", i), fmt.Errorf("not the name of a header: %q", name))
 		}
 	}
+}
+
+// checkGPUPolicy wants a built-in policy or a file; whether the file is a policy is found out when it judges.
+func checkGPUPolicy(g GPU) error {
+	if g.Policy == "" || slices.Contains(GPUPolicies(), g.Policy) {
+		return nil
+	}
+	if !g.IsFile() {
+		return fmt.Errorf("there is no built-in policy %q%s: want %s, or a file as ./mine.yaml", g.Policy,
+			strictyaml.Nearest(g.Policy, GPUPolicies()), strings.Join(GPUPolicies(), ", "))
+	}
+	return checkPlain(g.Policy)
 }
 
 // headerName is the name of an HTTP header as edges write it.

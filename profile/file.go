@@ -105,6 +105,9 @@ func settlePaths(p *Profile, dir string) {
 		&p.Auth.TokenFile, &p.Auth.EdgeCookieFile, &p.Trust.OperatorCA, &p.Trust.NodeCA,
 		&p.Chaos.CACert, &p.Chaos.CAKey,
 	}
+	if p.GPU.IsFile() {
+		paths = append(paths, &p.GPU.Policy)
+	}
 	for _, argv := range [][]string{p.Auth.TokenCommand, p.Auth.EdgeCookieCommand} {
 		if len(argv) == 0 || !strings.ContainsRune(argv[0], '/') { // it is looked for in PATH
 			continue

@@ -44,6 +44,7 @@ type Profile struct {
 	Budgets     map[diag.HopID]time.Duration `yaml:"budgets,omitempty"` // per hop, e.g. 5s
 	Mapping     Mapping                      `yaml:"mapping,omitempty"`
 	App         App                          `yaml:"app,omitempty"`
+	GPU         GPU                          `yaml:"gpu,omitempty"`
 	Chaos       Chaos                        `yaml:"chaos,omitempty"`
 }
 
@@ -136,6 +137,19 @@ type App struct {
 	InjectedHeaders []string `yaml:"injected_headers,omitempty,flow"`
 }
 
+// GPU says who judges GPUs where the platform does not.
+type GPU struct {
+	// Policy is the one by which this tool judges a node's GPUs: the name of a built-in one (GPUPolicies), or a file.
+	// Default: the platform judges, or nobody does.
+	Policy string `yaml:"policy,omitempty"`
+}
+
+// GPUPolicies are the built-in policies of gpuaas-gpu-policy.
+func GPUPolicies() []string { return []string{"default", "strict", "permissive"} }
+
+// IsFile reports whether the policy is a file.
+func (g GPU) IsFile() bool { return strings.ContainsAny(g.Policy, "/.") }
+
 // Chaos limits drills in this environment.
 type Chaos struct {
 	Allow   bool              `yaml:"allow,omitempty"`
@@ -149,6 +163,9 @@ type Chaos struct {
 func (p Profile) Files() []string {
 	files := []string{p.Auth.TokenFile, p.Auth.EdgeCookieFile, p.Trust.OperatorCA, p.Trust.NodeCA, p.SSH.Identity,
 		p.SSH.KnownHosts, p.PlatformSSH.Identity, p.PlatformSSH.KnownHosts}
+	if p.GPU.IsFile() {
+		files = append(files, p.GPU.Policy)
+	}
 	for id := range p.Nodes {
 		login := p.SSHOf(id)
 		files = append(files, login.Identity, login.KnownHosts)

@@ -14,9 +14,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/gpu/state"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	prober "github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
 // nodeWithGPU is a node whose library and kernel log alone are not real: agent, probe, platform and policy are.
@@ -25,6 +29,8 @@ type nodeWithGPU struct {
 	p   *platformtest.Platform
 	log *os.File // what the kernel log is read from
 	seq int
+
+	judge, file string // the program that judges, and what the agent keeps of its GPUs
 }
 
 // TestFromTheLibraryToThePlatform: what the driver's library and the kernel log say becomes the node's status, through
@@ -44,7 +50,7 @@ func TestFromTheLibraryToThePlatform(t *testing.T) {
 	goBuild(t, agent, "0", "../gpuaas-agent")
 	goBuild(t, judge, "0", "../gpuaas-gpu-policy")
 	start := func(t *testing.T, library string) (*nodeWithGPU, *control) {
-		n := &nodeWithGPU{t: t}
+		n := &nodeWithGPU{t: t, judge: judge}
 		one := 1
 		n.p = platformtest.StartPlatform(t, platformtest.Options{
 			Nodes:  []platform.SeedNode{{ID: platformtest.NodeID, Hostname: platformtest.NodeID, GPUs: &one}},
@@ -65,6 +71,7 @@ func TestFromTheLibraryToThePlatform(t *testing.T) {
 		n.await("HEALTHY", "ACTIVE", "xid 13")
 		n.kernel("NVRM: Xid (PCI:0000:00:1e): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
 		n.await("UNHEALTHY", "UNHEALTHY", "xid 79")
+		n.here("UNHEALTHY", "xid 79: ", report.Sampling)
 	})
 	t.Run("driver", func(t *testing.T) {
 		t.Parallel()
@@ -77,6 +84,7 @@ func TestFromTheLibraryToThePlatform(t *testing.T) {
 		t.Parallel()
 		n, _ := start(t, filepath.Join(dir, "none.so"))
 		n.await("UNKNOWN", "ACTIVE", "library_not_found")
+		n.here("UNKNOWN", "library_not_found", report.Unknown)
 		n.kernel("NVRM: Xid (PCI:0000:00:1e): 31, pid=4121, name=python3, Ch 00000008, MMU Fault")
 		n.await("UNKNOWN", "ACTIVE", "xid 31")
 		n.kernel("NVRM: Xid (PCI:0000:00:1e): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
@@ -88,6 +96,43 @@ func TestFromTheLibraryToThePlatform(t *testing.T) {
 		n.await("HEALTHY", "ACTIVE", "")
 		c.hang(0, "nvmlDeviceGetTemperature")
 		n.await("UNKNOWN", "ACTIVE", "the probe is stuck, in nvmlDeviceGetTemperature")
+		n.here("UNKNOWN", "the probe is stuck, in nvmlDeviceGetTemperature", report.Stuck)
+	})
+}
+
+// here returns when what the agent keeps in its file comes to the health and decision that the platform's events came
+// to, judged by the same program.
+func (n *nodeWithGPU) here(health policy.Health, decided string, probe report.ProbeState) {
+	n.t.Helper()
+	words, j := "", policy.Judgement{}
+	defer func() {
+		if n.t.Failed() {
+			n.t.Logf("%s: %+v", words, j)
+		}
+	}()
+	p := &prober.Prober{}
+	await(n.t, fmt.Sprintf("%s and %q of the node's own file", health, decided), func() bool {
+		f := p.Run(n.t.Context(), diag.Request{Op: diag.OpGPU, Target: n.file, Evidence: true})
+		if f.GPU.Probe != string(probe) {
+			words = fmt.Sprintf("%s %s, the probe is %q", f.Failure, f.Detail, f.GPU.Probe)
+			return false
+		}
+		var lines []byte
+		for _, e := range f.GPU.Evidence {
+			lines = append(append(lines, e...), '\n')
+		}
+		r, err := policy.Ask(n.t.Context(), n.judge, "dev", policy.Request{Op: policy.OpJudge,
+			Policy: policy.File{Path: "default"}, Events: &policy.File{Path: "events", Text: lines}, Now: &f.At.Time})
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if j, err = r.Judged(); err != nil {
+			n.t.Fatal(err)
+		}
+		if j.Decided != nil {
+			words = j.Decided.Subject.What + ": " + j.Decided.Why
+		}
+		return j.Health == health && strings.Contains(words, decided)
 	})
 }
 
@@ -95,6 +140,7 @@ func TestFromTheLibraryToThePlatform(t *testing.T) {
 func (n *nodeWithGPU) startAgent(agent, probe, library, control string) {
 	n.t.Helper()
 	dir := n.t.TempDir()
+	n.file = filepath.Join(dir, "state", "agent", state.FileName)
 	log := filepath.Join(dir, "kernel-log")
 	if err := syscall.Mkfifo(log, 0o600); err != nil {
 		n.t.Fatal(err)

@@ -1,5 +1,11 @@
 package policy
 
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
 // Subject is what a finding is about.
 type Subject struct {
 	About About  `json:"about"`
@@ -58,4 +64,38 @@ type Said struct {
 	Result Health `json:"result"`          // of the rule, whether it holds or not
 	Holds  bool   `json:"holds"`           // its condition is true
 	Error  string `json:"error,omitempty"` // why it is neither true nor false
+}
+
+// MaxFindings is how many findings a judgement has that is kept or shown.
+const MaxFindings = 100
+
+// Judged is a reply's judgement as it is kept and shown: the worst findings, without what each rule came to. Whatever
+// is not a whole judgement is an error.
+func (r *Reply) Judged() (j Judgement, err error) {
+	switch {
+	case len(r.Mistakes) > 0:
+		return j, r.Mistakes[0]
+	case r.Judgement == nil || !slices.Contains(healths[:], r.Judgement.Health):
+		return j, errors.New("the program's reply has no judgement")
+	}
+	j = *r.Judgement
+	for _, f := range j.Findings { // of a node that could not be looked at, no GPU is known to be well
+		for i := range j.GPUs {
+			if g := &j.GPUs[i]; f.Subject.About == AboutNode && f.Health == Unknown && g.Health == Healthy {
+				g.Health, g.Why = Unknown, f.Subject.What+": "+f.Why
+			}
+		}
+	}
+	if n := len(j.Findings); n > MaxFindings {
+		j.Findings = j.Findings[:MaxFindings]
+		j.Notes = append(j.Notes, fmt.Sprintf("%d findings, of which the %d worst are kept", n, MaxFindings))
+	}
+	for i := range j.Findings {
+		j.Findings[i].Rules = nil
+	}
+	if j.Decided != nil {
+		j.Decided.Rules = nil
+	}
+	j.Past = nil
+	return j, nil
 }

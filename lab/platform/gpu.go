@@ -31,7 +31,6 @@ const (
 	// gpuJudgementAge is the age from which on a judgement says nothing: nobody makes new ones.
 	gpuJudgementAge = 3 * gpuRejudge
 	maxGPUPolicy    = 1 << 20 // bytes of a file
-	maxGPUFindings  = 100     // that are kept, the worst first
 )
 
 // gpuJudge is what nodes' GPUs are judged by.
@@ -191,34 +190,10 @@ func (p *Platform) judgeEvidence(ctx context.Context, ev policy.Evidence) (j pol
 	}
 	r, err := p.askPolicy(ctx, policy.Request{Op: policy.OpJudge, Policy: p.gpus.file, Expected: ev.Expected, Now: &ev.Now,
 		Events: &policy.File{Path: "events", Text: lines.Bytes()}})
-	switch {
-	case err != nil:
+	if err != nil {
 		return j, err
-	case len(r.Mistakes) > 0:
-		return j, r.Mistakes[0]
-	case r.Judgement == nil || !slices.Contains(policy.Healths(), r.Judgement.Health):
-		return j, errors.New("the program's reply has no judgement")
 	}
-	j = *r.Judgement
-	for _, f := range j.Findings { // of a node that could not be looked at, no GPU is known to be well
-		for i := range j.GPUs {
-			if g := &j.GPUs[i]; f.Subject.About == policy.AboutNode && f.Health == policy.Unknown && g.Health == policy.Healthy {
-				g.Health, g.Why = policy.Unknown, f.Subject.What+": "+f.Why
-			}
-		}
-	}
-	if n := len(j.Findings); n > maxGPUFindings {
-		j.Findings = j.Findings[:maxGPUFindings]
-		j.Notes = append(j.Notes, fmt.Sprintf("%d findings, of which the %d worst are kept", n, maxGPUFindings))
-	}
-	for i := range j.Findings {
-		j.Findings[i].Rules = nil
-	}
-	if j.Decided != nil {
-		j.Decided.Rules = nil
-	}
-	j.Past = nil
-	return j, nil
+	return r.Judged()
 }
 
 // notJudged is the judgement where there is none: nothing is known of any GPU.

@@ -193,3 +193,18 @@ func gpuErrorsOf(s *state.State) (newest []diag.GPUError, all int) {
 	all = len(newest)
 	return newest[max(0, all-gpuErrors):], all
 }
+
+// gpuJudge has the policy Target judge Events as of Since. Words: unsupported (nobody judges here), unknown (there is
+// no judgement, and why).
+func (p *Prober) gpuJudge(ctx context.Context, req diag.Request, f *diag.Fact) {
+	if p.JudgeGPUs == nil {
+		fail(f, "judge", diag.Unsupported, errors.New("GPUs are judged on the operator's side alone"))
+		return
+	}
+	judged, err := p.JudgeGPUs(ctx, req.Target, req.Events, req.Since.Time)
+	if err != nil {
+		fail(f, "judge", diag.Unknown, err)
+		return
+	}
+	f.GPUJudged = &judged
+}

@@ -9,6 +9,7 @@ package probe
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"sync"
 	"time"
@@ -34,6 +35,10 @@ type Prober struct {
 	// AskServer asks one name server for a fully qualified name, and reports more than the host's own look-up would.
 	// Without one no server is asked by itself. An error is why there is no answer.
 	AskServer func(ctx context.Context, server, name string) (diag.DNSAnswer, error)
+
+	// JudgeGPUs has a policy judge raw events about a node's GPUs, as of now by the node's clock. Only an operator's side
+	// has one: a node judges nothing.
+	JudgeGPUs func(ctx context.Context, policy string, events []json.RawMessage, now time.Time) (diag.GPUJudged, error)
 
 	Agent AgentView // node side only
 
@@ -126,6 +131,7 @@ var measurements = [...]struct {
 	{diag.OpRecord, (*Prober).record},
 	{diag.OpJournal, (*Prober).journal},
 	{diag.OpGPU, (*Prober).gpu},
+	{diag.OpGPUJudge, (*Prober).gpuJudge},
 }
 
 // measurement is how an op is measured; nil for one that this build does not know.

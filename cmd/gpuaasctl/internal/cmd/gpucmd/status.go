@@ -28,10 +28,11 @@ func newStatus(a *cmdutil.App) *cobra.Command {
 	o, output := &cmdutil.TargetOptions{}, ""
 	cmd := &cobra.Command{
 		Use:   "status [NODE]",
-		Short: "Show what the platform's policy makes of a node's GPUs, and why",
+		Short: "Show what a policy makes of a node's GPUs, and why",
 		Long: `Shows the health of a node's GPUs as the platform judges it: by which policy, what decided it, each GPU, and when a GPU
-was last looked at. The node itself is not touched. As JSON it is the document that a gate reads before the node gets
-work; only HEALTHY, by a policy in the mode enforce, is clear evidence.
+was last looked at. The node itself is not touched. Where the profile has gpuaasctl judge (gpu.policy), the node is asked
+for what its agent keeps of the GPUs, and the policy is evaluated here. As JSON it is the document that a gate reads
+before the node gets work; only HEALTHY, by a policy in the mode enforce, is clear evidence.
 
 Exit codes: 0 HEALTHY, 2 usage or configuration, or the platform knows no such node or judges no GPUs, 3 DEGRADED or
 UNHEALTHY, 5 UNKNOWN, or nothing could be read, 130 interrupted.`,
@@ -43,7 +44,7 @@ UNHEALTHY, 5 UNKNOWN, or nothing could be read, 130 interrupted.`,
 			if err != nil {
 				return err
 			}
-			if p := s.Site(); p.Profile.APIBase == "" || p.Secrets.Token.IsZero() {
+			if p := s.Site(); p.Profile.GPU.Policy == "" && (p.Profile.APIBase == "" || p.Secrets.Token.IsZero()) {
 				return cmdutil.Usagef("the platform's judgement needs api_base and auth.token_file in the profile %s", p.Chosen)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
@@ -65,9 +66,6 @@ UNHEALTHY, 5 UNKNOWN, or nothing could be read, 130 interrupted.`,
 		},
 	}
 	o.Flags(a, cmd)
-	for _, name := range []string{"node-host", "libexec"} {
-		cmd.Flags().Lookup(name).Hidden = true // the node is not touched
-	}
 	cmdutil.PageFlag(cmd, &output)
 	return cmd
 }
@@ -85,6 +83,7 @@ func statusPage(g *preflight.GPUAdmission) []page.Block {
 	}
 	add("status", statusWords(g))
 	add("policy", by)
+	add("judged by", g.JudgedBy)
 	if g.Decided != nil {
 		add("because", g.Decided.Words())
 	}

@@ -1,0 +1,165 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+const (
+	stepGPUNode   = "node"
+	stepGPUJudged = "judged"
+
+	// gpuGrace is how long a node may know more than the platform: its events travel, and are judged every minute.
+	gpuGrace = 4 * time.Minute
+)
+
+// ReadGPUs asks a node for what its agent keeps of the GPUs; raw events with it where this tool judges them.
+func ReadGPUs(e *Env) diag.Request {
+	return diag.Request{ID: factID(diag.HopGPUHealth, stepGPUNode), Op: diag.OpGPU, Target: e.Profile.Agent.GPUState,
+		Evidence: e.Profile.GPU.Policy != ""}
+}
+
+// JudgeGPUs asks for a judgement of what a node has answered; the zero Request where the profile names no policy, or
+// the node gave nothing to judge.
+func JudgeGPUs(e *Env, node *diag.Fact) diag.Request {
+	if e.Profile.GPU.Policy == "" || node == nil || node.GPU == nil || len(node.GPU.Evidence) == 0 {
+		return diag.Request{}
+	}
+	return diag.Request{ID: factID(diag.HopGPUHealth, stepGPUJudged), Op: diag.OpGPUJudge, Target: e.Profile.GPU.Policy,
+		Since: node.At, Events: node.GPU.Evidence}
+}
+
+// gpuNodeSteps read the node's own facts, and have them judged where the profile names a policy.
+func gpuNodeSteps() []Step {
+	id := diag.HopGPUHealth
+	return []Step{
+		{
+			Name: stepGPUNode, From: Node, Timeout: 2 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Optional: true,
+			Unless: func(c *Case) string {
+				login := c.Fact(diag.HopNodeOpsAccess, stepSSH)
+				if admission := c.Fact(id, stepAdmission); admission.Passed() && login != nil && !login.Passed() {
+					return "no login on the node, and the platform judges its GPUs"
+				}
+				return ""
+			},
+			Ask: func(e *Env, _ *Case) diag.Request { return ReadGPUs(e) },
+		},
+		{
+			Name: stepGPUJudged, From: Operator, NoAPI: true, Timeout: 4 * time.Second,
+			After: []string{factID(id, stepGPUNode)},
+			NotGiven: func(p *profile.Profile) string {
+				if p.GPU.Policy == "" {
+					return "the profile has no gpu.policy"
+				}
+				return ""
+			},
+			When: func(c *Case) string {
+				if f := c.Fact(id, stepGPUNode); f == nil || f.GPU == nil || len(f.GPU.Evidence) == 0 {
+					return "the node gave no evidence about GPUs"
+				}
+				return ""
+			},
+			Ask: func(e *Env, c *Case) diag.Request { return JudgeGPUs(e, c.Fact(id, stepGPUNode)) },
+		},
+	}
+}
+
+// platformJudges is why the platform is not asked; "" where it is.
+func platformJudges(p *profile.Profile) string {
+	if p.GPU.Policy != "" {
+		return "the profile has gpuaasctl judge GPUs, by " + p.GPU.Policy + " (gpu.policy)"
+	}
+	return ""
+}
+
+// NobodyJudges is why the GPUs of a node are not judged where neither the platform takes events about them nor the
+// profile names a policy.
+func NobodyJudges() string {
+	return fmt.Sprintf("nobody judges GPUs here: the platform takes no events about them (mapping.paths.%s: %q in the "+
+		"profile), and the profile names no policy for gpuaasctl (gpu.policy)", profile.PathNodeGPU, profile.Absent)
+}
+
+// judgeNodeAlone is the finding where no admission was read: what this tool made of the node's facts is judged as a
+// platform's document is, and facts that nobody judged are said.
+func judgeNodeAlone(c *Case) *diag.Finding {
+	var out diag.Finding
+	judged, node := c.Fact(diag.HopGPUHealth, stepGPUJudged), c.Fact(diag.HopGPUHealth, stepGPUNode)
+	switch {
+	case JudgedHere("", judged, node) != nil:
+		return judgeAdmission(c, judged)
+	case judged != nil:
+		out = undecided(judged, "the GPUs could not be judged: %s",
+			cmp.Or(oneLine(judged.Detail), "the judgement cannot be read"))
+		out.Signal = diag.SigGPUUnknown
+	case node != nil && c.planned(diag.HopGPUHealth).Left[stepGPUJudged] != "" &&
+		c.planned(diag.HopGPUHealth).Left[stepAdmission] != "":
+		out = unjudged(node, "%s; the node itself: %s", NobodyJudges(), gpuFacts(node))
+	default:
+		return nil
+	}
+	return &out
+}
+
+// gpuFacts is what a node knows of its GPUs, in a line.
+func gpuFacts(f *diag.Fact) string {
+	if !f.Passed() || f.GPU == nil {
+		return "nothing is known (" + saw(f) + ")"
+	}
+	g := f.GPU
+	words := []string{}
+	add := func(label, text string) {
+		if text != "" {
+			words = append(words, label+oneLine(text))
+		}
+	}
+	add("GPUs ", g.Count.Words())
+	add("driver ", g.Driver.Words())
+	add("probe ", g.Probe)
+	add("", g.ProbeWhy)
+	if g.AgeMS != nil {
+		add("sampled ", ago(sampledAgo(g))+" before")
+	}
+	if g.ErrorCount > 0 {
+		add("", fmt.Sprintf("%d kinds of errors in this boot, the last %s", g.ErrorCount, g.Errors[len(g.Errors)-1].What))
+	}
+	if g.EarlierBoot {
+		add("", "all of an earlier boot")
+	}
+	return strings.Join(words, ", ")
+}
+
+// nodeDisagrees is what the node itself knows that a platform which calls its GPUs usable does not say; "" where both
+// agree, or the node's facts may be on their way.
+func nodeDisagrees(a *GPUAdmission, f *diag.Fact) string {
+	if !f.Passed() || f.GPU == nil || f.GPU.EarlierBoot || (a.Health != GPUHealthy && a.Health != GPUDegraded) {
+		return ""
+	}
+	g := f.GPU
+	if age := f.At.Sub(g.ProbeAt.Time); g.Probe != "" && g.Probe != "sampling" {
+		if age > gpuGrace {
+			return oneLine(fmt.Sprintf("its GPU probe is %s (%s) for %s", g.Probe, g.ProbeWhy, ago(age)))
+		}
+		return ""
+	}
+	if n, counted := g.Count.Number(); counted && n < int64(len(a.GPUs)) {
+		return fmt.Sprintf("its driver counts %d", n)
+	}
+	for i := range g.GPUs {
+		if g.GPUs[i].Lost {
+			return fmt.Sprintf("GPU %d (%s) is lost", g.GPUs[i].Index, oneLine(g.GPUs[i].PCI))
+		}
+	}
+	if g.AgeMS != nil && sampledAgo(g) > gpuGrace {
+		return "its GPUs were last sampled " + ago(sampledAgo(g)) + " before"
+	}
+	return ""
+}
+
+// sampledAgo is the age of the last sample by the node's own clock.
+func sampledAgo(g *diag.GPUFacts) time.Duration { return time.Duration(*g.AgeMS) * time.Millisecond }

@@ -1,0 +1,20 @@
+package profile
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestGPUPolicy: a built-in policy or a file; a name that is neither is refused with the nearest one.
+func TestGPUPolicy(t *testing.T) {
+	for policy, want := range map[string]string{
+		"": "", "default": "", "strict": "", "./mine.yaml": "", "/etc/gpu.yaml": "",
+		"strickt": `did you mean "strict"`, "mine": "want default, strict, permissive, or a file",
+		"./a\nb": "line break",
+	} {
+		err := checkGPUPolicy(GPU{Policy: policy})
+		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", policy, err, want)
+		}
+	}
+}
