@@ -25,6 +25,7 @@ func withGPUs(t *testing.T, change func(*diag.GPUFacts)) *diag.Report {
 		change(g)
 	}
 	return changed(t, func(r *diag.Report) {
+		r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { return f.GPU != nil })
 		r.Facts = append(r.Facts, diag.Fact{ID: factID(diag.HopGPUHealth, "node"), Vantage: Node,
 			Request: diag.Request{Op: diag.OpGPU, Target: "/gpu.json"}, GPU: g})
 	})

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -148,5 +149,42 @@ func TestNobodyJudgesGPUs(t *testing.T) {
 	}
 	if r.Verdict.Outcome != diag.OutcomePass || byFact(r.Facts)[gpuNodeID].Request.Evidence {
 		t.Errorf("%s", r.Verdict.Outcome)
+	}
+}
+
+// late is a node on which a login takes its time: everything that is asked there waits for it, and takes some itself.
+type late struct {
+	scripted
+	login <-chan struct{}
+}
+
+func (l *late) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	facts := l.scripted.Probe(ctx, reqs)
+	select {
+	case <-l.login:
+	case <-ctx.Done():
+	}
+	if hop, _, _ := strings.Cut(reqs[0].ID, "/"); hop != string(diag.HopNodeOpsAccess) {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			facts[0].Failure = diag.Cancelled
+		}
+	}
+	return facts
+}
+
+// TestASlowLoginCostsNoGPUs: the platform's answer is there long before the login, which takes longer than the hop's
+// budget. What is asked behind it has its own time.
+func TestASlowLoginCostsNoGPUs(t *testing.T) {
+	r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
+		login := make(chan struct{})
+		time.AfterFunc(8*time.Second, func() { close(login) })
+		return Run(t.Context(), testJob(map[string]Vantage{Operator: &scripted{name: Operator},
+			Node: &late{scripted{name: Node}, login}}))
+	})
+	h := hopOf(r, diag.HopGPUHealth)
+	if h.Status != diag.StatusPass || len(h.Steps) < 2 || h.Steps[1].Status != diag.StatusPass {
+		t.Errorf("%s %s, %+v", h.Status, h.Because, h.Steps)
 	}
 }

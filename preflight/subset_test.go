@@ -132,6 +132,9 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 			if st.Pure || !slices.Contains((&Case{Plan: r.Plan}).planned(chain[h].ID).Steps, st.Name) {
 				continue // a step that came later than the recording is not in it
 			}
+			if st.NotGiven != nil && st.NotGiven(&p) != "" {
+				continue // this profile has none of it, whatever the means
+			}
 			m := modelStep{hop: h, id: factID(chain[h].ID, st.Name)}
 			for _, need := range st.Needs {
 				m.hops |= 1 << need.Rank()

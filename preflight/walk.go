@@ -108,13 +108,18 @@ func (w *walker) runHop(h *Hop) {
 	planned := (&Case{Plan: w.plan}).planned(h.ID)
 	if planned.Skip == "" {
 		begun := sync.OnceFunc(func() { w.emit(Event{Kind: HopStarted, Hop: h.ID}) })
-		hopBudget := &budgeted{total: time.Duration(planned.BudgetMS) * time.Millisecond}
+		total := time.Duration(planned.BudgetMS) * time.Millisecond
+		hopBudget, behind := &budgeted{total: total}, &budgeted{total: total}
 		var wg sync.WaitGroup
 		for _, s := range h.Steps {
+			budget := hopBudget
+			if w.opening(s) != "" && len(s.After) == 0 { // what else the hop asks need not wait for a login
+				budget = behind
+			}
 			wg.Go(func() {
 				defer close(w.factDone[factID(h.ID, s.Name)])
 				if planned.Left[s.Name] == "" && !s.Pure {
-					w.runStep(h, s, begun, hopBudget)
+					w.runStep(h, s, begun, budget)
 				}
 			})
 		}
@@ -127,7 +132,8 @@ func (w *walker) runHop(h *Hop) {
 	w.finishHop(h)
 }
 
-// budgeted is one hop's time, which begins with its first step.
+// budgeted is one hop's time, which begins with its first step. What waits for nothing but a login has as much of its
+// own, from the login on.
 type budgeted struct {
 	once  sync.Once
 	total time.Duration

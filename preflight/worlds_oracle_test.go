@@ -41,10 +41,10 @@ func wrong(w *world, r *diag.Report) (all []string) {
 			groups[group(f.ID)] = append(groups[group(f.ID)], f)
 		}
 	}
-	for _, h := range r.Plan.Hops {
-		at := w.spans[string(h.ID)]
+	for of, at := range w.spans {
+		h := (&Case{Plan: r.Plan}).planned(ofHop(of))
 		if took := at[1].Sub(at[0]).Milliseconds(); took > h.BudgetMS+100 {
-			bad("%s took %d ms of %d", h.ID, took, h.BudgetMS)
+			bad("%s took %d ms of %d", of, took, h.BudgetMS)
 		}
 	}
 	for id, reqs := range w.asked {

@@ -79,7 +79,7 @@ func TestGPUStatusWithoutAny(t *testing.T) {
 		code int
 		says string
 	}{
-		profile.PathNodeGPU: {cmdutil.ExitUsage, "takes no GPU events (mapping.paths.node_gpu"},
+		profile.PathNodeGPU: {cmdutil.ExitUsage, "takes no events about them (mapping.paths.node_gpu"},
 		"gpu.health":        {cmdutil.ExitInconclusive, "mapping.fields.gpu.health"},
 	} {
 		code, said := (&mappedPlatform{t: t, patient: true}).runOn(append([]string{}, args...), away)

@@ -163,7 +163,7 @@ func TestKeys(t *testing.T) {
 		{"l", "[time]"}, {"\t", "[asked]"}, {"\x1b[C", "[proof]"}, {"h", "[asked]"}, {"l", "[proof]"},
 		{"l", "[changed]"}, {"l", "[next]"}, {"\x1b[D", "[changed]"},
 		{"j", "› ·  7 node_recovery_status"}, {"k", "› ✘  6 node_runtime"}, {"\x1b[A", "› ✔  5 node_readiness"},
-		{"\x1b[B", "› ✘  6 node_runtime"}, {"g", "› ✘ the walk: fail"}, {"G", "› –" /* gpu_health */}, {"b", "› ✘  6 "},
+		{"\x1b[B", "› ✘  6 node_runtime"}, {"g", "› ✘ the walk: fail"}, {"G", "› ✔ 18 gpu_health"}, {"b", "› ✘  6 "},
 		{"e", "[node_agent_api_tls_failed]"}, {"l", "[tls_unknown_ca]"}, {"\x1b", "[found]"},
 		{"?", "[keys]"}, {"q", "[found]"},
 		{"/unknown authority\r", "match 1 of "}, {"n", "match 2 of "}, {"N", "match 1 of "}, {"\x1b", "? help"},
