@@ -21,9 +21,9 @@ type NotJudgedError struct{ Why string }
 
 func (e *NotJudgedError) Error() string { return e.Why }
 
-// GPUs is what the platform knows about the GPUs of the node, and by which policy. Where the profile has this
-// tool judge, the node is asked, and the document is this tool's. An
-// UnreadError means that nothing was read: nothing is known then.
+// GPUs is what the platform knows about the GPUs of the node, and by which policy. Where the profile has this tool
+// judge, the node is asked, and the document is this tool's. An UnreadError means that nothing was read: nothing is
+// known then.
 func (s *Session) GPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
 	ctx, cancel := context.WithTimeout(ctx, gpuTime)
 	defer cancel()

@@ -150,6 +150,12 @@ func TestNobodyJudgesGPUs(t *testing.T) {
 	if r.Verdict.Outcome != diag.OutcomePass || byFact(r.Facts)[gpuNodeID].Request.Evidence {
 		t.Errorf("%s", r.Verdict.Outcome)
 	}
+	// no login: that they are not judged does not follow from it
+	r = walkGPU(t, func(p *profile.Profile) { p.Mapping.Paths[profile.PathNodeGPU] = profile.Absent },
+		answers{"node_ops_access/ssh": failWith(diag.SSHAuth, "ssh")})
+	if h := hopOf(r, diag.HopGPUHealth); h.Status != diag.StatusSkipped {
+		t.Errorf("without a login: %s: %q", h.Status, h.Because)
+	}
 }
 
 // late is a node on which a login takes its time: everything that is asked there waits for it, and takes some itself.

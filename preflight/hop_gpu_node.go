@@ -42,9 +42,12 @@ func gpuNodeSteps() []Step {
 			Name: stepGPUNode, From: Node, Timeout: 2 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
 			Optional: true,
 			Unless: func(c *Case) string {
-				login := c.Fact(diag.HopNodeOpsAccess, stepSSH)
-				if admission := c.Fact(id, stepAdmission); admission.Passed() && login != nil && !login.Passed() {
+				switch login := c.Fact(diag.HopNodeOpsAccess, stepSSH); {
+				case login == nil || login.Passed():
+				case c.Fact(id, stepAdmission).Passed():
 					return "no login on the node, and the platform judges its GPUs"
+				case gpusUnjudged(c):
+					return "no login on the node, and nobody judges its GPUs"
 				}
 				return ""
 			},
@@ -97,13 +100,18 @@ func judgeNodeAlone(c *Case) *diag.Finding {
 		out = undecided(judged, "the GPUs could not be judged: %s",
 			cmp.Or(oneLine(judged.Detail), "the judgement cannot be read"))
 		out.Signal = diag.SigGPUUnknown
-	case node != nil && c.planned(diag.HopGPUHealth).Left[stepGPUJudged] != "" &&
-		c.planned(diag.HopGPUHealth).Left[stepAdmission] != "":
+	case node != nil && gpusUnjudged(c):
 		out = unjudged(node, "%s; the node itself: %s", NobodyJudges(), gpuFacts(node))
 	default:
 		return nil
 	}
 	return &out
+}
+
+// gpusUnjudged reports whether the plan has nobody judge the node's GPUs: neither the platform nor this tool.
+func gpusUnjudged(c *Case) bool {
+	left := c.planned(diag.HopGPUHealth).Left
+	return left[stepAdmission] != "" && left[stepGPUJudged] != ""
 }
 
 // gpuFacts is what a node knows of its GPUs, in a line.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -77,11 +78,11 @@ func TestTheFileOfAnEarlierBoot(t *testing.T) {
 // TestTheFileIsWrittenRarely: at rest once a minute, a change within seconds, and a storm of changes not each.
 func TestTheFileIsWrittenRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		writes := 0
+		var writes atomic.Int64
 		n := newNode(t, "", "")
 		n.Disk.FS = durable.Host{Before: func(op, _ string) error {
 			if op == durable.OpRename {
-				writes++
+				writes.Add(1)
 			}
 			return nil
 		}}
@@ -90,30 +91,30 @@ func TestTheFileIsWrittenRarely(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { k.run(ctx); close(ended) }()
 		defer func() { cancel(); <-ended }() // it writes once more, into a folder that is removed then
-		samples := func(d time.Duration, changed bool) int {
-			before := writes
+		samples := func(d time.Duration, changed bool) int64 {
+			before := writes.Load()
 			for range d / interval {
 				k.sample(sample(8, report.Of(7)), changed)
 				synctest.Wait()
 				time.Sleep(interval)
 			}
-			return writes - before
+			return writes.Load() - before
 		}
 		samples(time.Minute, true)
 		if got := samples(time.Hour, false); got < 55 || got > 60 {
 			t.Errorf("%d writes in an hour at rest, want about one a minute", got)
 		}
-		before := writes
+		before := writes.Load()
 		k.coverage(kmsg.Coverage{}, true)
 		synctest.Wait()
-		if writes != before+1 {
+		if writes.Load() != before+1 {
 			t.Error("a change is not written at once")
 		}
 		for range 1000 {
 			k.coverage(kmsg.Coverage{}, true)
 			time.Sleep(10 * time.Millisecond)
 		}
-		if got := writes - before; got > 4 {
+		if got := writes.Load() - before; got > 4 {
 			t.Errorf("%d writes in 10 s of changes", got)
 		}
 	})

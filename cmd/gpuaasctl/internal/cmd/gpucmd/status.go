@@ -112,11 +112,13 @@ func statusPage(g *preflight.GPUAdmission) []page.Block {
 		}
 		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
 	}
-	if len(g.Findings) > 0 {
-		rows := [][]string{{"health", "about", "rule", "why"}}
-		for _, f := range g.Findings {
+	rows := [][]string{{"health", "about", "rule", "why"}}
+	for _, f := range g.Findings {
+		if f.Health != preflight.GPUHealthy { // of what is well, the table of GPUs says enough
 			rows = append(rows, []string{f.Health, f.Subject.What, f.Rule, f.Why})
 		}
+	}
+	if len(rows) > 1 {
 		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
 	}
 	return blocks
