@@ -72,14 +72,12 @@ func backTo(was status.Node) statusAsk {
 // coordinatorLoop gives the coordinator what it has to know, until ctx is done: what a policy made of a node, and what
 // an operator asked of a platform that ended before the coordinator had it. It is tried until the coordinator takes it.
 func (p *Platform) coordinatorLoop(ctx context.Context) {
+	p.first.Done() // a start does not wait for a coordinator that does not answer
 	ticker := time.NewTicker(gpuRound)
 	defer ticker.Stop()
-	for first := true; ; first = false {
+	for {
 		if err := p.NotifyCoordinator(ctx); err != nil && ctx.Err() == nil {
 			p.log.Error("the coordinator does not know a node's status", "error", err)
-		}
-		if first {
-			p.first.Done()
 		}
 		select {
 		case <-ticker.C:
