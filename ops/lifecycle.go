@@ -38,11 +38,9 @@ type Lifecycle struct {
 func (s *Session) Lifecycle(ctx context.Context) Lifecycle {
 	ctx, cancel := context.WithTimeout(ctx, lifecycleTime)
 	defer cancel()
-	here := s.open()[preflight.Operator]
-	at := places{preflight.Operator: here, preflight.Node: here}
+	at := places{preflight.Operator: s.open()[preflight.Operator]}
 	defer at.close(ctx)
-	return lifecycleOf(s.ask(ctx, at, diag.HopControlPlaneAccess, diag.HopNodeHeartbeat,
-		diag.HopGPUHealth))
+	return lifecycleOf(s.ask(ctx, at, diag.HopControlPlaneAccess, diag.HopNodeHeartbeat, diag.HopGPUHealth))
 }
 
 // lifecycleOf reads a row out of a judged report.

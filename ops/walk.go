@@ -55,9 +55,16 @@ func (s *Session) walk(ctx context.Context, at places, o WalkOptions, observe fu
 	return preflight.Run(ctx, j)
 }
 
-// ask walks some hops for their facts alone, and judges them: the platform's evidence is not pulled in.
+// ask walks some hops for their facts alone, and judges them: the platform's evidence is not pulled in. A place that is
+// not in at is not logged in to, and what of the hops would be asked there is left out.
 func (s *Session) ask(ctx context.Context, at places, hops ...diag.HopID) *diag.Report {
-	env, r := s.env, &diag.Report{Subject: s.Subject(), Plan: s.Plan(WalkOptions{Only: hops})}
+	o := WalkOptions{Only: hops}
+	for _, h := range preflight.Chain() {
+		if h.Opens != "" && at[h.Opens] == nil {
+			o.Skip = append(o.Skip, h.ID)
+		}
+	}
+	env, r := s.env, &diag.Report{Subject: s.Subject(), Plan: s.Plan(o)}
 	env.Subject = s.Subject()
 	r.Facts, r.Run.EndedBy = preflight.Walk(ctx, &env, r.Plan, at, nil)
 	preflight.Judge(r)

@@ -100,6 +100,9 @@ func (w *world) lookAtGPUs(t *testing.T) (diag.HopResult, *diag.Report, *preflig
 	s := ops.New(ops.Site{Profile: p, Secrets: secrets}).Node(nodeID, "")
 	r := s.Walk(t.Context(), ops.WalkOptions{Only: []diag.HopID{diag.HopGPUHealth}}, nil)
 	g, err := s.GPUs(t.Context())
+	if c := s.Lifecycle(t.Context()).Classification; c != nil && c.Reason == diag.ReasonOpsAccessUnhealthy {
+		t.Errorf("a login was not tried, and is %s: %q", c.Reason, c.Because)
+	}
 	return hop(t, r, diag.HopGPUHealth), r, g, err
 }
 
