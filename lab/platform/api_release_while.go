@@ -54,6 +54,7 @@ func (p *Platform) endRelease(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	d := p.decisionBy(r, store.EndReleaseAction, decisionRequest{Reason: "the release for a while is withdrawn"})
 	for {
+		d.At = p.now() // it is decided when the clean-up is over, not when it was asked for
 		a, err := p.store.EndRelease(r.Context(), r.PathValue("id"), d)
 		switch {
 		case err == nil:

@@ -97,11 +97,17 @@ func TestReleaseForAWhile(t *testing.T) {
 		case <-time.After(300 * time.Millisecond):
 		}
 		r.is("the end waits", "releasing", "cleanup", "for_a_while")
+		r.clk.advance(time.Minute)
+		cleaned := r.clk.now()
 		r.complete(task)
 		if s := <-status; s != 200 {
 			t.Errorf("end: %d", s)
 		}
 		r.is("ended", "active", "occupied", "none")
+		if rows := auditRows(t, r.Platform, "?action=allocation.end_release"); len(rows) != 1 ||
+			rows[0].FirstSeenAt < cleaned.UTC().Format("2006-01-02T15:04:05.000Z") {
+			t.Errorf("cleaned at %s, and the end of the release is noted before that: %+v", cleaned, rows)
+		}
 	})
 	t.Run("its time is over", func(t *testing.T) {
 		r := newReleaseRig(t)
