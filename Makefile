@@ -124,6 +124,8 @@ endif
 
 # The lab suite's lab has four nodes, and tests break up to three of them at once: most of the time a test waits.
 LAB_NODES ?= 3
+# Which of its tests run: an expression of go test, or nothing for all.
+LAB_RUN ?=
 
 test-lab: ## walks, faults and drills on real machines
 ifneq ($(shell id -u),0)
@@ -137,7 +139,7 @@ else
 		echo "note: the lab that is up is taken down for the tests, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
 	GPUAASCTL_CRASH_SEED=$${GPUAASCTL_CRASH_SEED:-$$(date -u +%y%j%H)}; export GPUAASCTL_CRASH_SEED; \
 	echo "crash matrix: the sample of GPUAASCTL_CRASH_SEED=$$GPUAASCTL_CRASH_SEED"; \
-	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -parallel $(LAB_NODES) -timeout 40m \
+	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -parallel $(LAB_NODES) -timeout 40m -run '$(LAB_RUN)' \
 		./lab ./e2e ./chaos/node; code=$$?; \
 	if bin/gpuaasctl lab status >/dev/null 2>&1; then bin/gpuaasctl lab down; fi; \
 	if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
